@@ -1,0 +1,77 @@
+/*
+ * Registered memory, the library's half: makes any address range of this process reachable for vipd
+ * (design of doc/architecture.md, "registered memory"): shared, adopted or staged.
+ *
+ * Owns: the process-wide arena, adoption of pages and their return, staging copies, fork safety.
+ * Does not own: handles and rights (vipd's registry), the VIPL calls (register.c).
+ *
+ * The arena is one per process and shared by all NIC handles: a page adopted for one handle serves
+ * the others. All functions may be called from any thread; none may be called in a signal handler.
+ */
+#ifndef LIBVIPL_MEM_H
+#define LIBVIPL_MEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* As control.proto's MemKind. */
+enum vipl__mem_kind {
+    VIPL__MEM_SHARED = 1,
+    VIPL__MEM_ADOPTED = 2,
+    VIPL__MEM_STAGED = 3,
+};
+
+/* One registered range as this module prepared it. */
+struct vipl__mem {
+    uintptr_t addr;
+    size_t bytes;
+    enum vipl__mem_kind kind;
+    uint64_t offset;    /* of addr in the arena (ADOPTED) or in fd (SHARED; STAGED: page offset) */
+    int fd;             /* memfd to pass to vipd (SHARED, STAGED); -1 otherwise; owned here */
+    uint8_t *stage_out; /* STAGED: what goes out: stage_out[i] stands for byte addr + i */
+    uint8_t *stage_in;  /* STAGED: what comes in, likewise */
+    void *backing;      /* this module's own */
+};
+
+/*
+ * The process's arena memfd (VIP_ARENA_BYTES, sealed SHRINK|GROW), made on first use; pass it in
+ * OpenRequest. Outcomes: fd (stays owned here) or negative errno.
+ */
+int vipl__mem_arena_fd(void);
+
+/*
+ * Make [addr, addr + bytes) reachable. bytes > 0. Never fails for lack of a way (STAGED is the last
+ * resort), only for lack of memory or if the range is not mapped.
+ * Outcomes: 0 and *ret; -EFAULT some byte is not mapped or not readable; -ENOMEM, -EMFILE.
+ * On failure why (a static sentence) says what was wrong.
+ */
+int vipl__mem_prepare(void *addr, size_t bytes, struct vipl__mem *ret, const char **why);
+
+/*
+ * Undo one prepare. At the last one for a page it becomes private anonymous memory again, contents
+ * kept, no concurrent write lost.
+ */
+void vipl__mem_release(struct vipl__mem *mem);
+
+/* STAGED only, bounds were checked by the caller: copy out before a post, copy in after arrival. */
+void vipl__mem_stage_out(const struct vipl__mem *mem, uintptr_t addr, size_t bytes);
+void vipl__mem_stage_in(const struct vipl__mem *mem, uintptr_t addr, size_t bytes);
+
+/*
+ * Memory that is shared from birth (VipxAllocMem). bytes > 0, rounded up to pages. NULL on failure
+ * with errno. free: addr as returned; outcomes 0, -EINVAL unknown address.
+ */
+void *vipl__mem_alloc(size_t bytes);
+int vipl__mem_free(void *addr);
+
+/*
+ * Called from libvipl's single pthread_atfork child handler: turns adopted and shared pages of the
+ * child into private copies, and closes the arena. prepare/parent take and release this module's
+ * lock around the fork.
+ */
+void vipl__mem_fork_prepare(void);
+void vipl__mem_fork_parent(void);
+void vipl__mem_fork_child(void);
+
+#endif

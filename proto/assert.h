@@ -1,0 +1,14 @@
+/*
+ * VIP_ASSERT stays on in release builds and guards our own invariants. Nothing an application, a
+ * peer, a file or a clock can do may reach one.
+ */
+#ifndef VIP_PROTO_ASSERT_H
+#define VIP_PROTO_ASSERT_H
+
+/* Print the condition with its place to stderr and abort. */
+_Noreturn void vip_assert_failed(const char *condition, const char *file, int line);
+
+#define VIP_ASSERT(cond)                                                                           \
+    (__builtin_expect(!!(cond), 1) ? (void)0 : vip_assert_failed(#cond, __FILE__, __LINE__))
+
+#endif

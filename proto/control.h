@@ -1,0 +1,62 @@
+/*
+ * Control messages on a UNIX SOCK_SEQPACKET socket: one protobuf-c message and up to four file
+ * descriptors per packet. Used by libvipl, vipd and the tools; the messages are control.proto's.
+ *
+ * Owns: packing, sending, receiving, unpacking, and the fate of file descriptors.
+ * Does not own: what a message means.
+ */
+#ifndef VIP_PROTO_CONTROL_H
+#define VIP_PROTO_CONTROL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "proto/limits.h"
+
+/* File descriptors that came with a message. Whoever takes one sets its entry to -1. */
+struct vip_fds {
+    int fd[VIP_CONTROL_FDS_MAX];
+    unsigned count;
+};
+
+#define VIP_FDS_NONE ((struct vip_fds){.fd = {-1, -1, -1, -1}, .count = 0})
+
+/* Close what has not been taken. Harmless on VIP_FDS_NONE and when called twice. */
+void vip_fds_close(struct vip_fds *fds);
+
+/*
+ * Send one message with fd_count descriptors (0..4; they stay open here). Retries EINTR; never
+ * raises SIGPIPE. flags: MSG_DONTWAIT or 0.
+ * Outcomes: 0 sent; -EMSGSIZE larger than VIP_CONTROL_BYTES_MAX; -EAGAIN the socket is full (only
+ * with MSG_DONTWAIT); other negative errno of sendmsg, e.g. -EPIPE. Any thread.
+ */
+int vip_control_send(int sock, const ProtobufCMessage *message, const int *fds, unsigned fd_count,
+                     int flags);
+
+/*
+ * Receive one message of the given type. flags: MSG_DONTWAIT or 0. All fds arrive close-on-exec.
+ * Outcomes: 0 with *ret_message (free it with protobuf_c_message_free_unpacked(m, NULL)) and
+ * *ret_fds; -EAGAIN nothing there (MSG_DONTWAIT) ; -EPIPE the other side has closed;
+ * -EBADMSG malformed, truncated, oversized, or truncated descriptors (all fds closed); other
+ * negative errno. On failure *ret_message is NULL and *ret_fds is VIP_FDS_NONE. Any thread.
+ */
+int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags,
+                     ProtobufCMessage **ret_message, struct vip_fds *ret_fds);
+
+/*
+ * Path of vipd's application socket: $VIPD_RUNTIME_DIR/vipd.sock, else /run/vipd/vipd.sock for root
+ * or if it exists, else $XDG_RUNTIME_DIR/vipd/vipd.sock. Outcomes: 0 and the path in buf; -ENAMETOOLONG
+ * if it does not fit a sockaddr_un. Any thread.
+ */
+int vip_control_socket_path(char *buf, size_t buf_bytes);
+
+/*
+ * Connect to that path. Outcomes: a connected close-on-exec socket, or negative errno.
+ */
+int vip_control_connect(const char *path);
+
+#endif

@@ -1,0 +1,67 @@
+/*
+ * Every limit of the product, named once, with its reason.
+ *
+ * Owns: the constants that the wire, the shared-memory ABI, vipd and libvipl agree on.
+ * Does not own: limits an administrator sets (vipd/config.h) or values private to one module.
+ */
+#ifndef VIP_PROTO_LIMITS_H
+#define VIP_PROTO_LIMITS_H
+
+/* VIs of one opened NIC handle; the VI index of the wire and of shared memory is 16 bits wide. */
+#define VIP_VI_MAX 4096
+
+/* Descriptors posted and not yet reaped on one work queue (spec 3.13 asks for 1024). */
+#define VIP_DESC_PER_QUEUE_MAX 1024
+
+/* Segments of one descriptor behind the control segment (the architecture's 252). */
+#define VIP_SEGS_PER_DESC_MAX 252
+
+/* Completion queues of one opened NIC handle. */
+#define VIP_CQ_MAX 1024
+
+/* Entries a caller may ask for in VipCreateCQ. */
+#define VIP_CQ_ENTRIES_MAX 65536
+
+/* Entries of a completion queue that fit in its shared ring; what exceeds it waits inside vipd. */
+#define VIP_CQ_RING_SLOTS 16384
+
+/* Slots of the submission ring of a session; 256 KiB stay within a second-level cache. */
+#define VIP_SQ_SLOTS 4096
+
+/* Bytes of one message, RDMA Write or RDMA Read (MaxTransferSize). */
+#define VIP_TRANSFER_BYTES_MAX (4u * 1024 * 1024)
+
+/* Bytes of a discriminator (MaxDiscriminatorLen); libfabric puts connection data into it. */
+#define VIP_DISCRIMINATOR_BYTES_MAX 128
+
+/* Bytes of a host address: 6 for IPv4 and port, or a MAC; 22 for IPv6, port and scope. */
+#define VIP_HOST_ADDR_BYTES_MAX 24
+
+/* Protection tags of one opened NIC handle. */
+#define VIP_PTAG_MAX 4096
+
+/* Registered regions of one opened NIC handle; a handle is index + generation in 32 bits. */
+#define VIP_REGION_MAX 65536
+
+/* Bytes of one registered region. */
+#define VIP_REGION_BYTES_MAX (1ull << 36)
+
+/* Bytes of the sparse arena that receives adopted pages; it costs address space only. */
+#define VIP_ARENA_BYTES (1ull << 38)
+
+/* Name of a NIC with its terminating zero (VIP_NIC_ATTRIBUTES.Name). */
+#define VIP_NIC_NAME_BYTES 64
+
+/* Largest packet on any link, headers included: a UDP datagram's payload over IPv4. */
+#define VIP_PACKET_BYTES_MAX 65507
+
+/* Smallest path MTU a link may report; a header, an acknowledgement and a frame head must fit. */
+#define VIP_PACKET_BYTES_MIN 512
+
+/* Largest control message on the UNIX socket; the kernel's default socket buffer holds it. */
+#define VIP_CONTROL_BYTES_MAX 65536
+
+/* Descriptors (fds) in one control message; more than the message type wants ends the session. */
+#define VIP_CONTROL_FDS_MAX 4
+
+#endif

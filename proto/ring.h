@@ -1,0 +1,165 @@
+/*
+ * Both ends of the three shared rings (proto/shm.h): submission, completion, completion queue.
+ *
+ * Owns: stamps, masking, the single-load rule, the order of stores. Inline, because posting and
+ * polling are the product's hot path. Does not own: sleeping and waking (libvipl/wait.c,
+ * vipd/client/), what an entry means.
+ *
+ * Each end keeps its position in private memory. Nothing here trusts the other side: a reader
+ * copies the whole slot out and judges the copy.
+ */
+#ifndef VIP_PROTO_RING_H
+#define VIP_PROTO_RING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "proto/shm.h"
+
+/* Load a word that the other process may change at any time: exactly once, never torn. */
+static inline uint32_t vip_load32(const uint32_t *foreign)
+{
+    return __atomic_load_n(foreign, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t vip_load32_acquire(const uint32_t *foreign)
+{
+    return __atomic_load_n(foreign, __ATOMIC_ACQUIRE);
+}
+
+static inline uint64_t vip_load64(const uint64_t *foreign)
+{
+    return __atomic_load_n(foreign, __ATOMIC_RELAXED);
+}
+
+/* Publish a word that the other side reads. */
+static inline void vip_store32_release(uint32_t *own, uint32_t value)
+{
+    __atomic_store_n(own, value, __ATOMIC_RELEASE);
+}
+
+/*
+ * Write the 64 bytes of a submission slot for `position`: body first, stamp last. The caller holds
+ * the session's post lock and has made sure that the slot is free (position - sq_cons < slots).
+ * slot->stamp of the source is ignored.
+ */
+static inline void vip_sq_write(struct vip_sq_slot *ring, uint32_t position,
+                                const struct vip_sq_slot *slot)
+{
+    struct vip_sq_slot *to = &ring[position & (VIP_SQ_SLOTS - 1)];
+
+    memcpy((char *)to + 4, (const char *)slot + 4, sizeof(*slot) - 4);
+    vip_store32_release(&to->stamp, position + 1);
+}
+
+/*
+ * Copy the slot at `position` out of the foreign ring if it has been written. Returns whether it
+ * was; *ret is then a private copy, every word loaded once.
+ */
+static inline bool vip_sq_read(const struct vip_sq_slot *ring, uint32_t position,
+                               struct vip_sq_slot *ret)
+{
+    const struct vip_sq_slot *from = &ring[position & (VIP_SQ_SLOTS - 1)];
+    const uint64_t *words = (const uint64_t *)(const void *)from;
+    uint64_t copy[8];
+
+    if (vip_load32_acquire(&from->stamp) != position + 1)
+        return false;
+    for (unsigned i = 0; i < 8; i++)
+        copy[i] = vip_load64(&words[i]);
+    memcpy(ret, copy, sizeof(*ret));
+    return true;
+}
+
+/* vipd: append a completion to a work queue's ring; returns the new count for the futex word. */
+static inline uint32_t vip_comp_write(struct vip_comp *ring, uint32_t position,
+                                      const struct vip_comp *comp)
+{
+    struct vip_comp *to = &ring[position & (VIP_DESC_PER_QUEUE_MAX - 1)];
+
+    to->status = comp->status;
+    to->length = comp->length;
+    to->imm = comp->imm;
+    vip_store32_release(&to->stamp, position + 1);
+    return position + 1;
+}
+
+/* libvipl: take the completion at `position` if it is there. */
+static inline bool vip_comp_read(const struct vip_comp *ring, uint32_t position,
+                                 struct vip_comp *ret)
+{
+    const struct vip_comp *from = &ring[position & (VIP_DESC_PER_QUEUE_MAX - 1)];
+
+    if (vip_load32_acquire(&from->stamp) != position + 1)
+        return false;
+    ret->stamp = position + 1;
+    ret->status = vip_load32(&from->status);
+    ret->length = vip_load32(&from->length);
+    ret->imm = vip_load64(&from->imm);
+    return true;
+}
+
+/* vipd: append an entry to a CQ ring. The caller made sure of room (position - cons < slots). */
+static inline uint32_t vip_cq_write(struct vip_cqe *ring, uint32_t position, uint16_t vi,
+                                    uint8_t queue, uint8_t gen)
+{
+    struct vip_cqe *to = &ring[position & (VIP_CQ_RING_SLOTS - 1)];
+    struct vip_cqe entry = {.stamp = position + 1, .vi = vi, .queue = queue, .gen = gen};
+    uint64_t word;
+
+    memcpy(&word, &entry, sizeof(word));
+    __atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
+    return position + 1;
+}
+
+/* libvipl: take the entry at `position` if it is there. */
+static inline bool vip_cq_read(const struct vip_cqe *ring, uint32_t position, struct vip_cqe *ret)
+{
+    const struct vip_cqe *from = &ring[position & (VIP_CQ_RING_SLOTS - 1)];
+    uint64_t word = __atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_ACQUIRE);
+
+    memcpy(ret, &word, sizeof(*ret));
+    return ret->stamp == position + 1;
+}
+
+/* Addresses of the parts of the two segments. `base` is where the segment is mapped here. */
+static inline struct vip_sq_slot *vip_app_sq(void *base)
+{
+    return (struct vip_sq_slot *)(void *)((char *)base + VIP_APP_SQ_OFF);
+}
+
+static inline uint32_t *vip_app_vi_waiters(void *base, uint16_t vi, unsigned queue)
+{
+    return (uint32_t *)(void *)((char *)base + VIP_APP_VI_WAITERS_OFF) + 2u * vi + queue;
+}
+
+static inline struct vip_app_cq *vip_app_cq(void *base, uint32_t cq)
+{
+    return (struct vip_app_cq *)(void *)((char *)base + VIP_APP_CQ_OFF) + cq;
+}
+
+static inline struct vip_vipd_cq *vip_vipd_cq(void *base, uint32_t cq)
+{
+    return (struct vip_vipd_cq *)(void *)((char *)base + VIP_VIPD_CQ_OFF +
+                                          (uint64_t)cq * VIP_VIPD_CQ_STRIDE);
+}
+
+static inline struct vip_cqe *vip_vipd_cq_ring(void *base, uint32_t cq)
+{
+    return (struct vip_cqe *)(void *)(vip_vipd_cq(base, cq) + 1);
+}
+
+static inline struct vip_vipd_vi *vip_vipd_vi(void *base, uint16_t vi)
+{
+    return (struct vip_vipd_vi *)(void *)((char *)base + VIP_VIPD_VI_OFF +
+                                          (uint64_t)vi * VIP_VIPD_VI_STRIDE);
+}
+
+static inline struct vip_comp *vip_vipd_vi_ring(void *base, uint16_t vi, unsigned queue)
+{
+    return (struct vip_comp *)(void *)((char *)(vip_vipd_vi(base, vi) + 1) +
+                                       (uint64_t)queue * VIP_COMP_RING_BYTES);
+}
+
+#endif

@@ -1,0 +1,174 @@
+/*
+ * Shared-memory ABI between one application session (libvipl) and vipd. doc/shm-abi.md has the
+ * same in prose.
+ *
+ * Two segments, each a memfd with exactly one writer, sealed SHRINK|GROW|FUTURE_WRITE|SEAL and
+ * mapped read-only by the other side:
+ *
+ *   app-writes:  struct vip_app_head | waiter words | submission ring
+ *   vipd-writes: struct vip_vipd_head | CQ blocks | VI blocks
+ *
+ * Both are sparse: pages exist where they were touched. Rules: fixed-width fields, no pointers,
+ * no locks, no progress state; a foreign word is loaded once (vip_load_*), checked, then used;
+ * every index is masked with a private mask.
+ *
+ * Stamps: slot i of lap n of a ring carries the stamp (position + 1), position counting from 0
+ * modulo 2^32, stored last with release order. A reader at position p takes the slot when its
+ * stamp equals p + 1. All rings start zeroed, so a fresh slot never matches.
+ */
+#ifndef VIP_PROTO_SHM_H
+#define VIP_PROTO_SHM_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/limits.h"
+
+#define VIP_SHM_APP_MAGIC  0x41504956u /* "VIPA" */
+#define VIP_SHM_VIPD_MAGIC 0x44504956u /* "VIPD" */
+#define VIP_SHM_ABI        1
+
+/* One segment of a descriptor: data segment or (first of an RDMA descriptor) address segment. */
+struct vip_shm_seg {
+    uint64_t addr;   /* virtual address in the application (data) or at the peer (address) */
+    uint32_t handle; /* memory handle */
+    uint32_t len;    /* bytes; 0 in an address segment */
+};
+_Static_assert(sizeof(struct vip_shm_seg) == 16, "ABI");
+
+#define VIP_SQ_INLINE_SEGS 2 /* segments in the first slot of a descriptor */
+#define VIP_SQ_CONT_SEGS   3 /* segments in each continuation slot */
+
+/* Slots that a descriptor of n segments takes. */
+#define VIP_SQ_SLOTS_FOR(n)                                                                        \
+    ((n) <= VIP_SQ_INLINE_SEGS                                                                     \
+         ? 1u                                                                                      \
+         : 1u + ((n) - VIP_SQ_INLINE_SEGS + VIP_SQ_CONT_SEGS - 1u) / VIP_SQ_CONT_SEGS)
+
+/* What a submission slot holds. */
+enum vip_sq_kind {
+    VIP_SQ_SEND = 1, /* VipPostSend */
+    VIP_SQ_RECV = 2, /* VipPostRecv */
+    VIP_SQ_CONT = 3, /* further segments of the descriptor before it */
+};
+
+/* One slot of the submission ring: a posted descriptor, copied. */
+struct vip_sq_slot {
+    uint32_t stamp;
+    uint16_t vi;      /* VI index */
+    uint8_t kind;     /* enum vip_sq_kind */
+    uint8_t reserved0;
+    uint16_t control; /* Control of the descriptor, as given */
+    uint16_t seg_count;
+    uint32_t length;  /* Length of the descriptor, as given */
+    uint64_t imm;     /* ImmediateData (upper half 0 unless 64-bit immediate was negotiated) */
+    uint32_t vi_gen;  /* generation of the VI index, as CreateVi answered */
+    uint32_t reserved1; /* Reserved of the descriptor, as given (must be 0) */
+    struct vip_shm_seg seg[VIP_SQ_INLINE_SEGS];
+};
+_Static_assert(sizeof(struct vip_sq_slot) == 64, "ABI");
+_Static_assert(offsetof(struct vip_sq_slot, imm) == 16, "ABI");
+_Static_assert(offsetof(struct vip_sq_slot, seg) == 32, "ABI");
+
+/* Continuation slot; overlays struct vip_sq_slot. */
+struct vip_sq_cont {
+    uint32_t stamp;
+    uint16_t vi;
+    uint8_t kind; /* VIP_SQ_CONT */
+    uint8_t reserved0;
+    uint64_t reserved1;
+    struct vip_shm_seg seg[VIP_SQ_CONT_SEGS];
+};
+_Static_assert(sizeof(struct vip_sq_cont) == 64, "ABI");
+_Static_assert(offsetof(struct vip_sq_cont, seg) == 16, "ABI");
+
+/* One completion of a work queue. */
+struct vip_comp {
+    uint32_t stamp;
+    uint32_t status; /* Status field of the descriptor: DONE, operation, errors, IMMEDIATE */
+    uint32_t length; /* receive: bytes received; send: unchanged Length */
+    uint32_t reserved0;
+    uint64_t imm;    /* valid with VIP_ST_IMMEDIATE on a receive */
+    uint64_t reserved1;
+};
+_Static_assert(sizeof(struct vip_comp) == 32, "ABI");
+
+/* One entry of a completion queue. */
+struct vip_cqe {
+    uint32_t stamp;
+    uint16_t vi;
+    uint8_t queue; /* enum vip_queue */
+    uint8_t gen;   /* low byte of the VI's generation: entries of a destroyed VI are skipped */
+};
+_Static_assert(sizeof(struct vip_cqe) == 8, "ABI");
+
+/* First cache lines of the app-writes segment. */
+struct vip_app_head {
+    uint32_t magic; /* VIP_SHM_APP_MAGIC */
+    uint32_t abi;   /* VIP_SHM_ABI */
+    uint64_t bytes; /* size of the segment */
+    uint8_t pad0[48];
+    uint32_t sleepers; /* threads of this session asleep (or about to be) on any queue or CQ */
+    uint8_t pad1[60];
+};
+_Static_assert(offsetof(struct vip_app_head, sleepers) == 64, "ABI");
+_Static_assert(sizeof(struct vip_app_head) == 128, "ABI");
+
+/* What a waiter publishes before it sleeps on one work queue or CQ. */
+struct vip_app_cq {
+    uint32_t waiters; /* threads asleep on this CQ */
+    uint32_t cons;    /* position up to which the application has read the CQ ring */
+};
+_Static_assert(sizeof(struct vip_app_cq) == 8, "ABI");
+
+#define VIP_APP_VI_WAITERS_OFF 0x1000u /* uint32_t [VIP_VI_MAX][2], indexed [vi][queue] */
+#define VIP_APP_CQ_OFF         (VIP_APP_VI_WAITERS_OFF + VIP_VI_MAX * 8u) /* struct vip_app_cq [] */
+#define VIP_APP_SQ_OFF         0x10000u
+#define VIP_APP_BYTES          (VIP_APP_SQ_OFF + VIP_SQ_SLOTS * 64u)
+_Static_assert(VIP_APP_CQ_OFF + VIP_CQ_MAX * 8u <= VIP_APP_SQ_OFF, "ABI");
+
+/* First cache lines of the vipd-writes segment. */
+struct vip_vipd_head {
+    uint32_t magic; /* VIP_SHM_VIPD_MAGIC */
+    uint32_t abi;   /* VIP_SHM_ABI */
+    uint64_t bytes; /* size of the segment */
+    uint64_t epoch; /* this life of vipd */
+    uint8_t pad0[40];
+    uint32_t asleep; /* not 0: vipd sleeps; after a post write 8 bytes to the doorbell eventfd */
+    uint8_t pad1[60];
+    uint32_t sq_cons; /* position up to which vipd has taken the submission ring */
+    uint8_t pad2[60];
+};
+_Static_assert(offsetof(struct vip_vipd_head, asleep) == 64, "ABI");
+_Static_assert(offsetof(struct vip_vipd_head, sq_cons) == 128, "ABI");
+_Static_assert(sizeof(struct vip_vipd_head) == 192, "ABI");
+
+/* Head of one CQ block; the entries follow. */
+struct vip_vipd_cq {
+    uint32_t prod; /* entries ever written, modulo 2^32: the futex word of VipCQWait */
+    uint8_t pad[60];
+};
+_Static_assert(sizeof(struct vip_vipd_cq) == 64, "ABI");
+
+/* Head of one VI block; the completion rings of the send and the receive queue follow. */
+struct vip_vipd_vi {
+    uint32_t prod[2]; /* completions ever written per queue: futex words of Send/RecvWait */
+    uint32_t state;   /* enum vip_vi_state, for VipQueryVi */
+    uint8_t pad[52];
+};
+_Static_assert(sizeof(struct vip_vipd_vi) == 64, "ABI");
+
+#define VIP_VIPD_CQ_OFF    0x1000u
+#define VIP_VIPD_CQ_STRIDE (64u + VIP_CQ_RING_SLOTS * 8u)
+#define VIP_VIPD_VI_OFF    (VIP_VIPD_CQ_OFF + (uint64_t)VIP_CQ_MAX * VIP_VIPD_CQ_STRIDE)
+#define VIP_COMP_RING_BYTES (VIP_DESC_PER_QUEUE_MAX * 32u)
+#define VIP_VIPD_VI_STRIDE (64u + 2u * VIP_COMP_RING_BYTES)
+#define VIP_VIPD_BYTES     ((VIP_VIPD_VI_OFF + (uint64_t)VIP_VI_MAX * VIP_VIPD_VI_STRIDE + 4095u) & ~(uint64_t)4095u)
+
+_Static_assert((VIP_SQ_SLOTS & (VIP_SQ_SLOTS - 1)) == 0, "masking needs a power of two");
+_Static_assert((VIP_CQ_RING_SLOTS & (VIP_CQ_RING_SLOTS - 1)) == 0, "masking needs a power of two");
+_Static_assert((VIP_DESC_PER_QUEUE_MAX & (VIP_DESC_PER_QUEUE_MAX - 1)) == 0, "power of two");
+_Static_assert(VIP_VIPD_CQ_STRIDE % 64 == 0 && VIP_VIPD_VI_STRIDE % 64 == 0, "cache lines");
+
+#endif

@@ -1,0 +1,233 @@
+/*
+ * Wire format: packets between two vipd. doc/wire.md describes every byte.
+ *
+ * Owns: encoding, validation and decoding of the packet header, acknowledgement ranges, frame
+ * heads and connection-management (CM) messages. Pure functions on byte buffers; no state.
+ * Does not own: what a packet means (vipd/engine/), payload bytes, sockets (vipd/link/).
+ *
+ * Little-endian, explicit offsets, no struct is cast onto packet bytes. A packet is
+ *
+ *     header (64 bytes) | ack ranges (8 bytes each) | frame head (40 bytes) payload | frame ...
+ *
+ * for VIP_PKT_DATA, and header | CM message for VIP_PKT_CM.
+ */
+#ifndef VIP_PROTO_WIRE_H
+#define VIP_PROTO_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/limits.h"
+
+#define VIP_WIRE_VERSION 1
+
+#define VIP_WIRE_HEADER_BYTES 64
+#define VIP_WIRE_RANGE_BYTES  8
+#define VIP_WIRE_FRAME_BYTES  40
+
+/* Ranges above the cumulative acknowledgement in one packet; older gaps are repeated later. */
+#define VIP_WIRE_RANGES_MAX 32
+
+/* Frames in one packet: small messages of one VI share it. */
+#define VIP_WIRE_FRAMES_MAX 32
+
+/* One clock tick of the time stamp fields: 128 ns, so 32 bits wrap after nine minutes. */
+#define VIP_WIRE_TICK_SHIFT 7
+
+enum vip_packet_kind {
+    VIP_PKT_DATA = 1, /* frames and acknowledgements of one connection */
+    VIP_PKT_CM = 2,   /* one connection-management message between the daemons */
+};
+
+/* Header flags. */
+#define VIP_PKTF_ACK       0x0001u /* ack_cumulative, ops_done, ranges and ts_echo are valid */
+#define VIP_PKTF_ELICITS   0x0002u /* carries frames or a probe: the receiver must acknowledge it */
+#define VIP_PKTF_ACK_NOW   0x0004u /* the sender has nothing more to say: do not delay the ack */
+
+/* Packet header, decoded. Offsets in doc/wire.md. */
+struct vip_header {
+    uint8_t kind;            /* enum vip_packet_kind */
+    uint16_t flags;          /* VIP_PKTF_* */
+    uint64_t conn_id;        /* chosen by the receiver of this packet; 0 for CM */
+    uint64_t src_epoch;      /* the sending vipd's life */
+    uint64_t dst_epoch;      /* the receiving vipd's life as the sender knows it; 0 = unknown (CM) */
+    uint64_t packet_number;  /* per connection and direction, from 1, never reused; 0 for CM */
+    uint32_t ts;             /* sender's clock in ticks when the packet left */
+    uint32_t ts_echo;        /* ts of the packet that this acknowledgement answers */
+    uint32_t ack_delay;      /* ticks between that packet's arrival and this packet's departure */
+    uint64_t ack_cumulative; /* every packet number below this one has arrived */
+    uint32_t ops_done;       /* operations processed in order, modulo 2^32: completes descriptors */
+    uint16_t range_count;    /* ack ranges that follow, <= VIP_WIRE_RANGES_MAX */
+    uint16_t frame_count;    /* frames that follow, <= VIP_WIRE_FRAMES_MAX */
+};
+
+/* One block of packet numbers that arrived above ack_cumulative: [start, end), as offsets. */
+struct vip_range {
+    uint32_t start; /* first packet number minus ack_cumulative; > 0; ascending, disjoint */
+    uint32_t end;   /* one past the last, minus ack_cumulative; > start */
+};
+
+enum vip_frame_type {
+    VIP_FRM_SEND = 1,      /* fragment of a send: goes to the receive descriptor of its turn */
+    VIP_FRM_WRITE = 2,     /* fragment of an RDMA Write */
+    VIP_FRM_READ_REQ = 3,  /* RDMA Read request; no payload; total = bytes asked for */
+    VIP_FRM_READ_RESP = 4, /* fragment of the answer to the peer's read number `op` */
+};
+
+/* Frame flags. */
+#define VIP_FRMF_LAST      0x01u /* this fragment ends its operation */
+#define VIP_FRMF_IMMEDIATE 0x02u /* imm is valid (only on the last fragment) */
+#define VIP_FRMF_IMM64     0x04u /* all 64 bits of imm are meant */
+
+/* Frame head, decoded; `length` payload bytes follow it on the wire. */
+struct vip_frame {
+    uint8_t type;         /* enum vip_frame_type */
+    uint8_t flags;        /* VIP_FRMF_* */
+    uint32_t op;          /* operation number of the sender's send queue, modulo 2^32 */
+    uint32_t offset;      /* first byte of this fragment within the operation */
+    uint32_t length;      /* payload bytes that follow */
+    uint32_t total;       /* bytes of the whole operation, <= VIP_TRANSFER_BYTES_MAX */
+    uint32_t handle;      /* remote memory handle (WRITE, READ_REQ) */
+    uint64_t remote_addr; /* address of byte 0 of the operation at the target (WRITE, READ_REQ) */
+    uint64_t imm;         /* immediate data, if VIP_FRMF_IMMEDIATE */
+    uint32_t payload;     /* decode only: offset of the payload within the packet */
+};
+
+/* A decoded data packet. */
+struct vip_packet {
+    struct vip_header hdr;
+    struct vip_range ranges[VIP_WIRE_RANGES_MAX];
+    struct vip_frame frames[VIP_WIRE_FRAMES_MAX];
+};
+
+/* Why a packet was dropped before anybody looked at its meaning; each has a counter. */
+enum vip_wire_verdict {
+    VIP_WIRE_OK = 0,
+    VIP_WIRE_SHORT,       /* shorter than its own fields say */
+    VIP_WIRE_TRAILING,    /* bytes behind the last frame */
+    VIP_WIRE_VERSION_BAD, /* another protocol version */
+    VIP_WIRE_KIND_BAD,    /* unknown packet kind */
+    VIP_WIRE_CRC_BAD,     /* checksum does not match */
+    VIP_WIRE_RESERVED,    /* a reserved bit or byte is set */
+    VIP_WIRE_COUNT_BAD,   /* more ranges or frames than allowed */
+    VIP_WIRE_RANGE_BAD,   /* ack ranges overlap or go backwards */
+    VIP_WIRE_FRAME_BAD,   /* unknown frame type, or fields that contradict each other */
+    VIP_WIRE_CM_BAD,      /* malformed connection-management message */
+    VIP_WIRE_VERDICTS,
+};
+
+/* Counter name such as "drop_crc", static, never NULL. */
+const char *vip_wire_verdict_name(enum vip_wire_verdict verdict);
+
+/*
+ * Encode a header into out[0..63] with the checksum field zero (vip_wire_seal fills it).
+ * hdr must hold the invariants of the comments above (asserted). Any thread.
+ */
+void vip_wire_put_header(uint8_t out[VIP_WIRE_HEADER_BYTES], const struct vip_header *hdr);
+
+/* Encode one range (8 bytes) or one frame head (40 bytes); returns the bytes written. */
+size_t vip_wire_put_range(uint8_t out[VIP_WIRE_RANGE_BYTES], const struct vip_range *range);
+size_t vip_wire_put_frame(uint8_t out[VIP_WIRE_FRAME_BYTES], const struct vip_frame *frame);
+
+struct iovec;
+
+/*
+ * CRC32C of the whole packet given as iov[0..iov_count-1], computed with the checksum field (the
+ * 4 bytes at offset 4 of iov[0], which must hold the whole header) taken as zero, and stored into
+ * that field. Any thread.
+ */
+void vip_wire_seal(const struct iovec *iov, size_t iov_count);
+
+/* Does the checksum of the contiguous packet match? len_bytes >= VIP_WIRE_HEADER_BYTES. */
+bool vip_wire_check_seal(const uint8_t *packet, size_t len_bytes);
+
+/*
+ * Validate everything that can be judged without connection state, then decode. Header only:
+ * vip_wire_get_header. Whole data packet: vip_wire_get_data. They do not look at the checksum.
+ * Outcomes: VIP_WIRE_OK with *ret filled, or the reason with *ret in an unspecified state.
+ * For a data packet every frame satisfies offset + length <= total <= VIP_TRANSFER_BYTES_MAX, LAST
+ * is set exactly when offset + length == total (READ_REQ: always, with length 0), a fragment
+ * without LAST has length > 0, and frames[i].payload + frames[i].length <= len_bytes.
+ */
+enum vip_wire_verdict vip_wire_get_header(const uint8_t *packet, size_t len_bytes,
+                                          struct vip_header *ret);
+enum vip_wire_verdict vip_wire_get_data(const uint8_t *packet, size_t len_bytes,
+                                        struct vip_packet *ret);
+
+/* Connection-management messages (the exchange is vipd/engine/cm.c's; rules in doc/wire.md). */
+enum vip_cm_type {
+    VIP_CM_REQUEST = 1,   /* client: please connect */
+    VIP_CM_PENDING = 2,   /* server: a waiter has it, or it waits in the grace queue */
+    VIP_CM_ACCEPT = 3,    /* server: accepted, here is my connection id */
+    VIP_CM_CONFIRM = 4,   /* client: accept arrived, the connection stands */
+    VIP_CM_REJECT = 5,    /* server: the application rejected; `code` */
+    VIP_CM_NO_MATCH = 6,  /* server: nobody waits on that discriminator */
+    VIP_CM_CANCEL = 7,    /* client: I gave up (time limit, death, disconnect) */
+    VIP_CM_CLOSE = 8,     /* either: this connection is over; close fields */
+    VIP_CM_CLOSE_ACK = 9, /* the answer to CLOSE, also for an unknown connection */
+    VIP_CM_PING = 10,     /* is this vipd alive, and in the same life? */
+    VIP_CM_PONG = 11,     /* yes; src_epoch of the header says which life */
+    VIP_CM_RESET = 12,    /* a data packet named a connection id (conn_id) unknown to me */
+    VIP_CM_TYPES,
+};
+
+/* Why a connection was closed (VIP_CM_CLOSE). */
+enum vip_close_reason {
+    VIP_CLOSE_DISCONNECT = 0, /* VipDisconnect, VipDestroyVi, VipCloseNic */
+    VIP_CLOSE_DEATH = 1,      /* the application or its session ended */
+    VIP_CLOSE_ERROR = 2,      /* a rule of the reliability level broke it; failed_op, op_status */
+    VIP_CLOSE_TIMEOUT = 3,    /* retries exhausted at the sender of CLOSE */
+    VIP_CLOSE_SHUTDOWN = 4,   /* vipd stops in good order */
+};
+
+/* What must match, and what the other side may do (spec 1.6); goes over the wire. */
+struct vip_cm_attrs {
+    uint16_t level;               /* VIP_LVL_*, exactly one bit */
+    uint8_t rdma_write, rdma_read; /* 0 or 1: the VI may be the target of it */
+    uint64_t max_transfer_bytes;
+    uint64_t qos;
+};
+
+/* A VIPL address in parts; unused tails are zero. */
+struct vip_addr {
+    uint8_t host_len;
+    uint8_t disc_len;
+    uint8_t host[VIP_HOST_ADDR_BYTES_MAX];
+    uint8_t disc[VIP_DISCRIMINATOR_BYTES_MAX];
+};
+
+/* One CM message, decoded. Fields not used by a type are zero on the wire and ignored. */
+struct vip_cm {
+    uint8_t type;            /* enum vip_cm_type */
+    uint8_t reason;          /* CLOSE: enum vip_close_reason */
+    uint8_t peer_to_peer;    /* REQUEST: 1 = VipConnectPeerRequest */
+    uint64_t request_id;     /* the client's random number for this attempt; PING: a nonce */
+    uint64_t conn_id;        /* id under which the sender of this message wants to be addressed */
+    uint64_t peer_conn_id;   /* CLOSE, CLOSE_ACK, CONFIRM, RESET: the receiver's own id */
+    uint32_t packet_bytes;   /* REQUEST, ACCEPT: largest packet the sender can take */
+    uint32_t window_bytes;   /* REQUEST, ACCEPT: bytes that may be under way towards the sender */
+    uint32_t code;           /* REJECT: enum vip_rc for the client */
+    uint32_t op_status;      /* CLOSE: VIP_ST_* bits for the peer's operation failed_op, or 0 */
+    uint32_t failed_op;      /* CLOSE: number of the peer's operation that failed */
+    uint32_t ops_done;       /* CLOSE: peer's operations processed before the end */
+    uint8_t ops_valid;       /* CLOSE: 1 = ops_done (and failed_op if op_status) are meant */
+    struct vip_cm_attrs attrs; /* REQUEST, ACCEPT */
+    struct vip_addr local;   /* REQUEST: the client's address as it wants to be known */
+    struct vip_addr remote;  /* REQUEST: address asked for */
+};
+
+/* Largest encoded CM packet, header included. */
+#define VIP_WIRE_CM_BYTES_MAX 512
+
+/*
+ * Encode a whole CM packet (header with kind CM and the two epochs, message, checksum) into out.
+ * Returns its length in bytes, <= VIP_WIRE_CM_BYTES_MAX. Any thread.
+ */
+size_t vip_wire_put_cm(uint8_t out[VIP_WIRE_CM_BYTES_MAX], uint64_t src_epoch, uint64_t dst_epoch,
+                       const struct vip_cm *cm);
+
+/* Validate and decode the CM message of a packet whose header said VIP_PKT_CM. */
+enum vip_wire_verdict vip_wire_get_cm(const uint8_t *packet, size_t len_bytes, struct vip_cm *ret);
+
+#endif

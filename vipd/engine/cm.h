@@ -1,0 +1,180 @@
+/*
+ * Connection management between daemons: who may connect to whom. Pure like the engine: no socket,
+ * no clock, no payload; randomness is a seeded object; memory comes from the host's allocator
+ * operation because the number of pending requests is bounded but not known.
+ *
+ * Owns: waiting servers (VipConnectWait), the reliable request/accept/confirm/close exchange, quick
+ * VIP_NO_MATCH with a short grace for servers that loop, duplicate suppression, peers and whether
+ * they are alive (keepalive per peer host, not per VI).
+ * Does not own: data packets and VI state (engine.h), sockets, sessions. One struct cm per NIC.
+ *
+ * Exchange (doc/wire.md):
+ *   client                                server
+ *   REQUEST (repeated until answered) ->  matched to a waiter, or queued for `grace_ns`
+ *                                      <- PENDING (stops the NO_MATCH clock), or NO_MATCH
+ *                                      <- ACCEPT (repeated until CONFIRM/CANCEL), or REJECT
+ *   CONFIRM, or CANCEL if it gave up   ->
+ *   CLOSE (repeated until CLOSE_ACK) from either side, bounded tries.
+ */
+#ifndef VIPD_ENGINE_CM_H
+#define VIPD_ENGINE_CM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/limits.h"
+#include "proto/status.h"
+#include "proto/wire.h"
+
+struct cm;
+struct cm_conn;
+
+/* Where a peer is reached: the host part of a VIPL address (for UDP: IPv4 address and port). */
+struct cm_host {
+    uint8_t len;
+    uint8_t bytes[VIP_HOST_ADDR_BYTES_MAX];
+};
+
+struct cm_config {
+    struct cm_host self;          /* this NIC's address */
+    uint64_t epoch;               /* this life of vipd, random, not 0 */
+    uint64_t seed;                /* for request ids and jitter; from entropy in production */
+    uint32_t packet_bytes;        /* largest packet this NIC takes */
+    uint32_t window_bytes;        /* bytes that may be under way towards one connection here */
+    uint64_t grace_ns;            /* a request without a waiter is kept so long (20 ms) */
+    uint64_t grace_busy_ns;       /* the same where a waiter was seen within the last second (200 ms) */
+    uint32_t backlog_max;         /* requests kept per discriminator (128) and per NIC (1024) */
+    uint64_t retry_ns;            /* first repetition of REQUEST, ACCEPT, CLOSE; doubles, + jitter (10 ms) */
+    uint64_t retry_max_ns;        /* ceiling of the doubling (500 ms) */
+    uint64_t accept_timeout_ns;   /* ACCEPT without CONFIRM: VIP_TIMEOUT for the accepter (5 s) */
+    uint64_t close_timeout_ns;    /* CLOSE without CLOSE_ACK: forget it (5 s) */
+    uint64_t keepalive_ns;        /* silence after which a peer with connections is pinged (1 s) */
+    uint64_t peer_dead_ns;        /* silence after which it is dead (4 s) */
+};
+
+/* What the host must do. cm never calls back into the host otherwise. */
+struct cm_ops {
+    /* Send one CM packet (already encoded and sealed). Loss is allowed. */
+    void (*send)(void *ctx, const struct cm_host *to, const uint8_t *packet, size_t len_bytes);
+    /* A request was matched to `wait`; answer with cm_accept or cm_reject of `handle`. The waiter
+     * is used up. */
+    void (*incoming)(void *ctx, uint64_t wait, uint64_t handle, const struct vip_addr *remote,
+                     const struct vip_cm_attrs *attrs);
+    /* cm_request ended: rc SUCCESS with *conn, or the reason. `user` is cm_request's. */
+    void (*request_done)(void *ctx, uint64_t user, enum vip_rc rc, const struct cm_conn *conn,
+                         const char *why);
+    /* cm_accept ended likewise (CONFIRM came, the client gave up, or time ran out). */
+    void (*accept_done)(void *ctx, uint64_t user, enum vip_rc rc, const struct cm_conn *conn,
+                        const char *why);
+    /* An established connection was closed by the peer. */
+    void (*closed)(void *ctx, uint64_t local_conn_id, const struct vip_cm *close);
+    /* Peer dead, or in a new life: every connection with peer number `peer` is lost. */
+    void (*peer_lost)(void *ctx, uint32_t peer, const char *why);
+    /* The peer does not know this connection id of ours (RESET): treat as lost. */
+    void (*reset)(void *ctx, uint64_t local_conn_id, uint32_t peer);
+    void *(*alloc)(void *ctx, size_t bytes); /* zeroed; NULL = refused, counted */
+    void (*free)(void *ctx, void *memory, size_t bytes);
+};
+
+/* An established connection, as both sides learn it. */
+struct cm_conn {
+    uint64_t local_id, remote_id;
+    uint64_t remote_epoch;
+    uint32_t packet_bytes; /* the smaller of both */
+    uint32_t window_bytes; /* the peer's grant */
+    uint32_t peer;         /* peer number: for peer_lost, cm_heard, cm_peer_host */
+    struct vip_cm_attrs attrs; /* of the remote VI */
+};
+
+size_t cm_bytes(void); /* memory for a cm, zeroed, 64-byte aligned */
+struct cm *cm_init(void *memory, const struct cm_config *config, const struct cm_ops *ops,
+                   void *ctx, uint64_t now_ns);
+/* Free everything; sends nothing. */
+void cm_deinit(struct cm *cm);
+
+/* ---- server side ---- */
+
+/*
+ * VipConnectWait: wait for one request to discriminator disc[0..len-1] (an empty one matches only
+ * an empty one). `wait` is the host's number. If a kept request matches, `incoming` is called at
+ * once, from within. Outcomes: 0; -ENOMEM.
+ */
+int cm_listen(struct cm *cm, uint64_t wait, const uint8_t *disc, uint8_t len, uint64_t now_ns);
+/* Withdraw it; false if it is used up already (its `incoming` was called). */
+bool cm_listen_cancel(struct cm *cm, uint64_t wait, uint64_t now_ns);
+
+/*
+ * Accept pending request `handle` under connection id local_id. accept_done follows later.
+ * Outcomes: 0 under way; -ENOENT no such handle; -ETIMEDOUT the client has given up meanwhile
+ * (the handle is gone). The host has compared attributes before.
+ */
+int cm_accept(struct cm *cm, uint64_t handle, uint64_t local_id, const struct vip_cm_attrs *attrs,
+              uint64_t user, uint64_t now_ns);
+/* Attributes of a pending request, for the comparison; NULL if the handle is unknown. */
+const struct vip_cm_attrs *cm_pending_attrs(const struct cm *cm, uint64_t handle);
+/* Reject; code goes to the client. Also for the requests of a session that died. 0 or -ENOENT. */
+int cm_reject(struct cm *cm, uint64_t handle, enum vip_rc code, uint64_t now_ns);
+
+/*
+ * A data packet for local_id arrived while its accept was unconfirmed: as good as CONFIRM. The host
+ * calls this for connection ids in that state. accept_done is called from within.
+ */
+void cm_implied_confirm(struct cm *cm, uint64_t local_id, uint64_t now_ns);
+
+/* ---- client side ---- */
+
+struct cm_request_args {
+    uint64_t user;             /* comes back in request_done */
+    uint64_t local_id;         /* the connection id chosen by the host for this VI */
+    uint64_t timeout_ns;       /* from now; UINT64_MAX = for ever */
+    struct vip_addr local, remote;
+    struct vip_cm_attrs attrs;
+};
+/* Start an attempt. 0; -ENOMEM; -EINVAL (address length). request_done always follows after 0. */
+int cm_request(struct cm *cm, const struct cm_request_args *args, uint64_t now_ns);
+/* Give up: no request_done any more; the server is told. False if already done. */
+bool cm_request_cancel(struct cm *cm, uint64_t user, uint64_t now_ns);
+
+/* ---- both ---- */
+
+/* Tell the peer that a connection is over; repeated until acknowledged, in the background. */
+struct cm_close_args {
+    uint64_t local_id, remote_id;
+    uint32_t peer;
+    enum vip_close_reason reason;
+    bool ops_valid;
+    uint32_t ops_done, op_status, failed_op;
+};
+void cm_close(struct cm *cm, const struct cm_close_args *args, uint64_t now_ns);
+
+/* The host forgot an established connection (after cm_close, closed, reset, or peer_lost). */
+void cm_conn_gone(struct cm *cm, uint64_t local_id, uint32_t peer);
+
+/* A packet of kind VIP_PKT_CM whose checksum was right. Unparsable ones are counted and dropped. */
+void cm_rx(struct cm *cm, const struct cm_host *from, const uint8_t *packet, size_t len_bytes,
+           uint64_t now_ns);
+
+/* A data packet of this peer was valid: it is alive. O(1), called per batch. */
+void cm_heard(struct cm *cm, uint32_t peer, uint64_t now_ns);
+
+/* A data packet from `from` named an unknown conn_id: answer RESET, rate-limited. */
+void cm_unknown_conn(struct cm *cm, const struct cm_host *from, const struct vip_header *hdr,
+                     uint64_t now_ns);
+
+/* Where a peer lives; valid while it has connections. */
+const struct cm_host *cm_peer_host(const struct cm *cm, uint32_t peer);
+
+uint64_t cm_deadline(const struct cm *cm); /* UINT64_MAX = none */
+void cm_tick(struct cm *cm, uint64_t now_ns);
+
+struct cm_stats {
+    uint64_t requests_sent, requests_received, accepts, rejects, no_match, cancels, timeouts;
+    uint64_t closes_sent, closes_received, resets_sent, resets_received, resets_suppressed;
+    uint64_t retransmits, duplicates, malformed, wrong_epoch, unexpected, refused_memory;
+    uint64_t backlog_full, peers_lost, pings_sent;
+    uint32_t waiters, pending, peers; /* gauges */
+};
+void cm_stats(const struct cm *cm, struct cm_stats *ret);
+
+#endif

@@ -1,0 +1,304 @@
+/*
+ * The protocol engine: a NIC in a box. Pure: no file descriptor, no clock, no allocator, no payload
+ * bytes. The same code runs under UDP, raw Ethernet, loopback and the simulator.
+ *
+ * Owns: work queues, fragmentation and reassembly, packet numbers, acknowledgements, retransmission,
+ * flow and congestion control, the VI state machine from "connected" on, completion order, and the
+ * reliability levels (spec 3.1-3.7).
+ * Does not own: who may connect (vipd/engine/cm.h), registered memory (vipd/registry/), packets on a
+ * medium (vipd/link/), shared memory (vipd/client/).
+ *
+ * One struct eng per opened NIC handle. One thread at a time. Inputs are function calls; outputs are
+ * (a) packets, pulled in batches by eng_tx_pull, (b) the operations of struct eng_ops, called from
+ * within an input, because placing bytes must be judged before the packet is acknowledged. An
+ * operation must not call back into the engine, except fetch_posts, which may call eng_post.
+ *
+ * Order: operations of a send queue are numbered from 0; the receiver processes frames strictly in
+ * (operation, offset) order. A packet that is ahead of its turn is held by the host (ENG_RX_HOLD)
+ * and replayed. So RDMA Writes become visible in order and a receive is filled front to back.
+ */
+#ifndef VIPD_ENGINE_ENGINE_H
+#define VIPD_ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/limits.h"
+#include "proto/shm.h"
+#include "proto/status.h"
+#include "proto/wire.h"
+
+struct eng;
+
+/* Pieces of one outgoing packet: header bytes alternating with payload references. */
+#define ENG_PIECES_MAX 128
+#define ENG_HEAD_BYTES                                                                             \
+    (VIP_WIRE_HEADER_BYTES + VIP_WIRE_RANGES_MAX * VIP_WIRE_RANGE_BYTES +                          \
+     VIP_WIRE_FRAMES_MAX * VIP_WIRE_FRAME_BYTES)
+
+/* Bytes of one packet, in order: from the packet's own head buffer, or from a registered region. */
+struct eng_piece {
+    bool from_region;    /* else `offset` is into eng_packet.head */
+    uint32_t len;        /* bytes, > 0 */
+    uint32_t offset;     /* into head */
+    uint32_t handle;     /* memory handle, if from_region */
+    uint64_t addr;       /* virtual address in the application, if from_region */
+};
+
+/* One packet to send. The host resolves the pieces, seals (vip_wire_seal) and sends. */
+struct eng_packet {
+    uint16_t vi;
+    uint32_t path;          /* eng_conn.path of the connection: the host's peer reference */
+    uint32_t bytes;         /* whole packet */
+    bool remote_read;       /* pieces are the source of a peer's RDMA Read, not of a local send */
+    uint32_t op;            /* operation number of the first frame, for eng_tx_failed */
+    unsigned piece_count;
+    struct eng_piece piece[ENG_PIECES_MAX];
+    uint8_t head[ENG_HEAD_BYTES];
+};
+
+/* What an access is for; decides which right is needed (spec 3.5). */
+enum eng_access_kind {
+    ENG_ACCESS_SEND = 0,       /* gather of a local send, RDMA Write: region of this session */
+    ENG_ACCESS_RECV,           /* scatter into a receive descriptor or RDMA Read destination */
+    ENG_ACCESS_REMOTE_WRITE,   /* incoming RDMA Write: needs EnableRdmaWrite on VI and region */
+    ENG_ACCESS_REMOTE_READ,    /* incoming RDMA Read: needs EnableRdmaRead on VI and region */
+};
+
+/* A range of registered memory of this session. */
+struct eng_access {
+    uint16_t vi;
+    enum eng_access_kind kind;
+    uint32_t handle;
+    uint64_t addr;
+    uint32_t len;
+};
+
+/* Something to tell the application's error callback, or the host. */
+enum eng_event_kind {
+    ENG_EVENT_ERROR,  /* asynchronous error `code` for the application (spec 3.9) */
+    ENG_EVENT_BROKEN, /* the engine broke the connection: tell the peer (fields below), VI is in
+                         Error state; the application gets CONN_LOST from this event */
+    ENG_EVENT_STATE,  /* VI state changed to `state`: publish it */
+};
+
+struct eng_event {
+    enum eng_event_kind kind;
+    uint16_t vi;
+    enum vip_error_code code;    /* ERROR */
+    uint32_t opcode;             /* ERROR: VIP_CTL_OP_* of the operation concerned */
+    enum vip_vi_state state;     /* STATE */
+    enum vip_close_reason reason; /* BROKEN */
+    uint32_t op_status;          /* BROKEN: VIP_ST_* bits that the peer's operation failed_op gets */
+    uint32_t failed_op;          /* BROKEN: number of the peer's operation, if op_status */
+    uint32_t ops_done;           /* BROKEN: peer's operations processed in order before the end */
+    const char *why;             /* one sentence for people, static */
+};
+
+struct eng_ops {
+    /* Is the range inside a live region of this session, with a matching ptag and the right? */
+    bool (*check)(void *ctx, const struct eng_access *access);
+    /*
+     * Copy access->len payload bytes, starting payload_offset bytes into the packet being
+     * processed (struct eng_rx.packet), to the range. Outcomes: true placed; false not allowed,
+     * nothing written.
+     */
+    bool (*place)(void *ctx, const struct eng_access *access, uint32_t payload_offset);
+    /* A descriptor completed: status has DONE and the operation field. Strictly FIFO per queue. */
+    void (*complete)(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status,
+                     uint32_t length, uint64_t imm);
+    void (*event)(void *ctx, const struct eng_event *event);
+    /*
+     * Take every descriptor that the application has posted by now and give it to eng_post: called
+     * before a message is declared to have found no receive descriptor.
+     */
+    void (*fetch_posts)(void *ctx);
+    /* Memory for the segments of long descriptors; NULL if the session's budget is spent. */
+    struct vip_shm_seg *(*segs_alloc)(void *ctx, unsigned count);
+    void (*segs_free)(void *ctx, struct vip_shm_seg *segs, unsigned count);
+};
+
+/* Times in ns, configured per NIC; every field must be set. ENG_CONFIG_DEFAULT is a good start. */
+struct eng_config {
+    uint64_t rto_min_ns;       /* floor of the retransmission timer */
+    uint64_t rto_max_ns;       /* ceiling, after back-off */
+    uint64_t rto_initial_ns;   /* before the first RTT sample */
+    uint64_t ack_delay_ns;     /* longest wait for something to piggyback an acknowledgement on */
+    uint64_t conn_timeout_ns;  /* unanswered for so long: CONN_LOST */
+    uint32_t ack_every_packets; /* acknowledge at once after so many unacknowledged packets */
+    uint32_t turn_packets;     /* packets one VI may emit before the next VI has its turn */
+    uint32_t turn_bytes;       /* bytes, likewise */
+    uint32_t held_packets_max; /* packets held ahead of their turn per VI */
+    uint64_t seed;             /* for jitter */
+};
+
+#define ENG_CONFIG_DEFAULT                                                                         \
+    ((struct eng_config){.rto_min_ns = 2000000,                                                    \
+                         .rto_max_ns = 200000000,                                                  \
+                         .rto_initial_ns = 20000000,                                               \
+                         .ack_delay_ns = 25000,                                                    \
+                         .conn_timeout_ns = 4000000000ull,                                         \
+                         .ack_every_packets = 8,                                                   \
+                         .turn_packets = 64,                                                       \
+                         .turn_bytes = 262144,                                                     \
+                         .held_packets_max = 512,                                                  \
+                         .seed = 1})
+
+/* Bytes the host must provide, zeroed and 64-byte aligned, for an engine and for one VI. */
+size_t eng_bytes(void);
+size_t eng_vi_bytes(void);
+
+/* Build an engine in `memory`. ops and config are copied; ctx is handed to every operation. */
+struct eng *eng_init(void *memory, const struct eng_config *config, const struct eng_ops *ops,
+                     void *ctx, uint64_t now_ns);
+
+/* ---- VIs ------------------------------------------------------------------------------- */
+
+struct eng_vi_attrs {
+    uint16_t level;               /* VIP_LVL_*, one bit */
+    uint32_t max_transfer_bytes;  /* 1..VIP_TRANSFER_BYTES_MAX */
+    bool enable_rdma_write, enable_rdma_read;
+};
+
+/*
+ * Create VI `vi` (free index chosen by the host) in `memory`; state Idle, queues empty.
+ * eng_vi_destroy: the host has checked the state; frees segment lists, forgets everything, and the
+ * memory is the host's again.
+ */
+void eng_vi_create(struct eng *eng, uint16_t vi, void *memory, const struct eng_vi_attrs *attrs);
+void eng_vi_destroy(struct eng *eng, uint16_t vi);
+void eng_vi_set_attrs(struct eng *eng, uint16_t vi, const struct eng_vi_attrs *attrs);
+
+enum vip_vi_state eng_vi_state(const struct eng *eng, uint16_t vi);
+
+/* Idle -> Connect Pending, and back (posted receives stay posted). Asserts the state. */
+void eng_vi_set_pending(struct eng *eng, uint16_t vi);
+void eng_vi_set_idle(struct eng *eng, uint16_t vi);
+
+/* Parameters of an established connection. */
+struct eng_conn {
+    uint64_t local_id, remote_id;       /* connection ids: mine in incoming, theirs in outgoing */
+    uint64_t local_epoch, remote_epoch;
+    uint32_t packet_bytes;              /* path MTU: largest packet, >= VIP_PACKET_BYTES_MIN */
+    uint32_t window_bytes;              /* bytes the peer lets us have under way */
+    uint32_t path;                      /* opaque to the engine; comes back in eng_packet.path */
+};
+
+/* Idle or Connect Pending -> Connected. Numbers start afresh. */
+void eng_vi_connect(struct eng *eng, uint16_t vi, const struct eng_conn *conn, uint64_t now_ns);
+
+/*
+ * VipDisconnect here (any state -> Idle; both queues flushed; a later packet of the connection is
+ * the host's to drop). *ret_ops_done: peer operations processed, for the CLOSE message.
+ */
+void eng_vi_disconnect(struct eng *eng, uint16_t vi, uint32_t *ret_ops_done);
+
+/*
+ * The peer closed, died, or reset (Connected -> Error, rest flushed, CONN_LOST event). If
+ * ops_valid, operations before ops_done complete with success first, and failed_op gets op_status.
+ */
+struct eng_close {
+    bool ops_valid;
+    uint32_t ops_done;
+    uint32_t op_status;
+    uint32_t failed_op;
+    const char *why; /* static sentence */
+};
+void eng_vi_closed(struct eng *eng, uint16_t vi, const struct eng_close *close, uint64_t now_ns);
+
+/* ---- posting --------------------------------------------------------------------------- */
+
+/* One posted descriptor, checked for nothing: everything in it is the application's word. */
+struct eng_post {
+    uint16_t vi;
+    enum vip_queue queue;
+    uint16_t control;
+    uint16_t seg_count;              /* segments in app_segs; <= VIP_SEGS_PER_DESC_MAX + 1 */
+    uint32_t length;
+    uint32_t reserved;
+    uint64_t imm;
+    const struct vip_shm_seg *app_segs; /* private copy; valid during the call */
+};
+
+/*
+ * Append to a work queue. Always succeeds: faults become the descriptor's status when its turn comes
+ * (spec 3.4, 3.6). Too many descriptors: VI_OVERRUN event, descriptor dropped. Idle/Pending/Error
+ * states: spec 3.2.
+ */
+void eng_post(struct eng *eng, const struct eng_post *post, uint64_t now_ns);
+
+/* ---- packets --------------------------------------------------------------------------- */
+
+enum eng_rx_verdict {
+    ENG_RX_DONE = 0,  /* processed; the host may reuse the buffer */
+    ENG_RX_HOLD,      /* ahead of its turn: keep the bytes until eng_replay names `token` */
+    ENG_RX_DUPLICATE, /* seen before; dropped (and acknowledged again) */
+    ENG_RX_STALE,     /* impossible packet number or acknowledgement; dropped */
+    ENG_RX_FULL,      /* too many held packets; dropped unacknowledged */
+};
+
+/*
+ * A validated data packet for a Connected VI (the host matched conn_id and both epochs). With
+ * ENG_RX_HOLD the engine remembers `token` (host's reference to the bytes, not 0).
+ */
+enum eng_rx_verdict eng_rx(struct eng *eng, uint16_t vi, const struct vip_packet *packet,
+                           uint32_t token, uint64_t now_ns);
+
+/*
+ * A held packet whose turn has come, or which is no longer needed. Call in a loop after eng_rx,
+ * eng_vi_disconnect, eng_vi_closed, eng_vi_destroy, eng_tick until it returns false. With *ret_feed
+ * true decode the bytes again and call eng_rx_replay with them, then free; else only free.
+ */
+bool eng_replay(struct eng *eng, uint16_t *ret_vi, uint32_t *ret_token, bool *ret_feed);
+void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet,
+                   uint64_t now_ns);
+
+/*
+ * Would this frame make progress now (not a duplicate, not ahead)? For hosts that must prepare the
+ * target memory before eng_rx may place (staged regions).
+ */
+bool eng_rx_expects(const struct eng *eng, uint16_t vi, const struct vip_frame *frame);
+
+/*
+ * Next packet to send, if any: VIs take turns. Fills *ret and returns true, or returns false.
+ * The packet counts as sent at now_ns.
+ */
+bool eng_tx_pull(struct eng *eng, struct eng_packet *ret, uint64_t now_ns);
+
+/* Is there anything to pull? O(1), for the host's list of busy sessions. */
+bool eng_tx_ready(const struct eng *eng);
+
+/* A piece of a pulled packet could not be resolved any more: the operation fails (PROTECTION_ERROR). */
+void eng_tx_failed(struct eng *eng, uint16_t vi, uint32_t op, uint64_t now_ns);
+
+/* ---- time ------------------------------------------------------------------------------ */
+
+#define ENG_NEVER UINT64_MAX
+
+/* When eng_tick wants to be called next; ENG_NEVER if no timer runs. */
+uint64_t eng_deadline(const struct eng *eng);
+void eng_tick(struct eng *eng, uint64_t now_ns);
+
+/* ---- looking inside -------------------------------------------------------------------- */
+
+struct eng_vi_stats {
+    uint64_t tx_packets, rx_packets;
+    uint64_t tx_bytes, rx_bytes;       /* payload, first transmissions / in order */
+    uint64_t tx_messages, rx_messages; /* operations completed here / processed for the peer */
+    uint64_t retransmits;              /* fragments sent again */
+    uint64_t timeouts;                 /* retransmission timer expiries */
+    uint64_t duplicates;               /* packets received again */
+    uint64_t held;                     /* packets that came ahead of their turn */
+    uint64_t acks_sent;                /* packets that carried nothing but an acknowledgement */
+    uint64_t recvq_empty;              /* messages that found no receive descriptor */
+    uint64_t srtt_ns, rto_ns;
+    uint64_t cwnd_bytes, inflight_bytes;
+    uint32_t send_depth, recv_depth;   /* descriptors posted and not completed */
+    const char *error;                 /* why the VI is in Error state, or NULL */
+};
+
+/* Snapshot of one VI's counters. */
+void eng_vi_stats(const struct eng *eng, uint16_t vi, struct eng_vi_stats *ret);
+
+#endif

@@ -1,0 +1,115 @@
+/*
+ * Links: how packets leave and reach this host. One small interface with udp, (later ether) and the
+ * fault decorator behind it. A link moves opaque packets; it does not look into them.
+ *
+ * Owns: sockets, batching, segmentation offload, buffers of received packets.
+ * Does not own: what is in a packet, checksums, retries. One thread (the engine's) uses a link.
+ *
+ * Traffic between sessions of one vipd does not pass a link: vipd/nic loops it (link/loop.h).
+ */
+#ifndef VIPD_LINK_LINK_H
+#define VIPD_LINK_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "proto/limits.h"
+
+/* Host part of a VIPL address: for udp over IPv4 4 bytes address and 2 bytes port, network order. */
+struct link_addr {
+    uint8_t len;
+    uint8_t bytes[VIP_HOST_ADDR_BYTES_MAX];
+};
+
+/* One packet to send: gathered from iov; bytes = sum of iov lengths. */
+struct link_tx {
+    const struct link_addr *to;
+    const struct iovec *iov;
+    unsigned iov_count;
+    uint32_t bytes;
+};
+
+/* One received packet. The buffer belongs to the link until link_rx_release. */
+struct link_rx {
+    const struct link_addr *from; /* valid as long as the buffer */
+    const uint8_t *bytes;
+    uint32_t len;
+    void *buffer; /* the link's reference; several packets may share one (GRO) */
+};
+
+struct link_stats {
+    uint64_t tx_packets, tx_bytes, tx_syscalls, tx_again, tx_errors;
+    uint64_t rx_packets, rx_bytes, rx_syscalls, rx_truncated, rx_errors;
+    /* fault decorator */
+    uint64_t fault_lost, fault_duplicated, fault_reordered, fault_delayed, fault_corrupted;
+};
+
+struct link;
+
+/* Implementation table; `struct link` is the first member of each implementation. */
+struct link_class {
+    const char *name; /* "udp", "fault" */
+    /*
+     * Send count packets, in order. Returns how many were taken (sent, or dropped by the medium:
+     * loss is allowed, and counted); fewer than count means the medium is full: try again later.
+     */
+    unsigned (*send)(struct link *link, const struct link_tx *packets, unsigned count,
+                     uint64_t now_ns);
+    /*
+     * Receive up to count packets without blocking. Returns how many (0 = nothing there). Every
+     * packet is given back with release, in any order, possibly much later (held packets).
+     */
+    unsigned (*recv)(struct link *link, struct link_rx *packets, unsigned count, uint64_t now_ns);
+    void (*release)(struct link *link, void *buffer);
+    /* Descriptor that becomes readable when recv has something; -1 if none. */
+    int (*fd)(const struct link *link);
+    /* When recv or send should be called although fd is silent (delayed packets); UINT64_MAX never */
+    uint64_t (*deadline)(const struct link *link);
+    void (*stats)(const struct link *link, struct link_stats *ret);
+    void (*close)(struct link *link);
+};
+
+struct link {
+    const struct link_class *class;
+    struct link_addr self;       /* own address */
+    uint32_t packet_bytes;       /* largest packet to be sent or received */
+    uint32_t window_bytes;       /* what one peer may have under way towards us without overrun */
+};
+
+/* What to open. Strings come from the configuration. */
+struct link_udp_config {
+    const char *address;  /* IPv4 in dotted form; NULL = address of the default route's interface */
+    uint16_t port;        /* UDP port, 1..65535 */
+    uint32_t mtu;         /* interface MTU to assume, 0 = ask the interface of the address */
+    uint32_t buffer_bytes; /* wanted SO_RCVBUF/SO_SNDBUF; less is logged */
+    bool gso, gro;        /* use UDP_SEGMENT / UDP_GRO where the kernel has them */
+};
+
+/*
+ * Open a UDP link. Outcomes: 0 and *ret; negative errno with a sentence for people in err.
+ */
+int link_udp_open(const struct link_udp_config *config, struct link **ret, char *err,
+                  size_t err_bytes);
+
+/* Faults as written in the configuration: "loss=1%,dup=0.1%,reorder=0.5%,delay=50us,seed=42". */
+struct link_faults {
+    double loss, dup, reorder, corrupt; /* probabilities 0..1 per packet sent */
+    uint64_t delay_ns;                  /* every packet is delayed by so much */
+    uint64_t jitter_ns;                 /* plus 0..jitter */
+    bool blackhole;                     /* everything sent disappears */
+    uint64_t seed;
+};
+/* Parse; outcomes: 0; -EINVAL with a sentence in err that names the bad word. */
+int link_faults_parse(const char *text, struct link_faults *ret, char *err, size_t err_bytes);
+
+/* Put the fault decorator in front of `inner` (which it then owns). 0 or -ENOMEM. */
+int link_fault_wrap(struct link *inner, const struct link_faults *faults, struct link **ret);
+
+/* "127.0.0.1:4794" <-> bytes. Parse: 0 or -EINVAL; default_port is used where none is written. */
+int link_addr_parse(const char *text, uint16_t default_port, struct link_addr *ret);
+void link_addr_format(const struct link_addr *addr, char *buf, size_t buf_bytes);
+bool link_addr_equal(const struct link_addr *a, const struct link_addr *b);
+
+#endif

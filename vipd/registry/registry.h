@@ -1,0 +1,97 @@
+/*
+ * Registered memory and protection tags of one session, and the only way to reach an application's
+ * bytes: registry_access. Every access checks handle (index + generation), protection tag, rights
+ * and bounds with overflow-safe arithmetic.
+ *
+ * Owns: the region table, mappings of the session's arena and memfds, seals and sizes of what the
+ * application passed. Does not own: who asks (vipd/client/), when to copy (vipd/nic).
+ */
+#ifndef VIPD_REGISTRY_REGISTRY_H
+#define VIPD_REGISTRY_REGISTRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/status.h"
+#include "vipd/engine/engine.h"
+
+struct registry;
+
+/* As proto/control.proto's MemKind. */
+enum registry_kind {
+    REGISTRY_SHARED = 1,
+    REGISTRY_ADOPTED = 2,
+    REGISTRY_STAGED = 3,
+};
+
+struct registry_attrs {
+    uint32_t ptag; /* 0 = none: matches every ptag of the session */
+    bool enable_rdma_write, enable_rdma_read;
+};
+
+struct registry_region {
+    uint64_t addr, bytes;
+    enum registry_kind kind;
+    struct registry_attrs attrs;
+    uint64_t offset; /* of the first byte in the arena or memfd */
+};
+
+struct registry_limits {
+    uint32_t regions_max;
+    uint64_t bytes_max;   /* sum of registered bytes of the session */
+    uint32_t ptags_max;
+};
+
+/*
+ * arena_fd: the session's arena (seals SHRINK|GROW, size VIP_ARENA_BYTES); taken over in any case.
+ * Outcomes: 0; -EBADMSG wrong seals, size or file type; -ENOMEM.
+ */
+int registry_new(const struct registry_limits *limits, int arena_fd, struct registry **ret);
+void registry_free(struct registry *registry);
+
+/*
+ * Register. fd: memfd of SHARED and STAGED (taken over in any case), -1 for ADOPTED.
+ * Outcomes: VIP_RC_SUCCESS and *ret_handle (never 0 or 0xFFFFFFFF); VIP_RC_ERROR_RESOURCE,
+ * VIP_RC_INVALID_PARAMETER, VIP_RC_INVALID_PTAG with a sentence in why.
+ */
+enum vip_rc registry_add(struct registry *registry, const struct registry_region *region, int fd,
+                         uint32_t *ret_handle, char *why, size_t why_bytes);
+/* addr must be the one registered. SUCCESS or INVALID_PARAMETER. */
+enum vip_rc registry_remove(struct registry *registry, uint32_t handle, uint64_t addr);
+enum vip_rc registry_set_attrs(struct registry *registry, uint32_t handle, uint64_t addr,
+                               const struct registry_attrs *attrs);
+/* Look a region up; NULL if the handle is unknown. Valid until the next change. */
+const struct registry_region *registry_get(const struct registry *registry, uint32_t handle);
+
+/* Protection tags: numbers > 0. destroy: ERROR_RESOURCE while used (regions, or use counts). */
+enum vip_rc registry_ptag_create(struct registry *registry, uint32_t *ret_ptag);
+enum vip_rc registry_ptag_destroy(struct registry *registry, uint32_t ptag);
+bool registry_ptag_valid(const struct registry *registry, uint32_t ptag); /* 0 is valid */
+void registry_ptag_use(struct registry *registry, uint32_t ptag, int delta); /* VIs count */
+
+/* What the VI of an access allows. */
+struct registry_vi {
+    uint32_t ptag;
+    bool enable_rdma_write, enable_rdma_read;
+};
+
+/*
+ * Check an access and give the bytes: a pointer to access->len bytes in vipd's mapping, or NULL if
+ * the access is not allowed. *ret_staged (may be NULL): the region is staged, so incoming RDMA must
+ * be placed by libvipl. access->len == 0 with any handle is allowed and gives a non-NULL pointer.
+ */
+void *registry_access(struct registry *registry, const struct registry_vi *vi,
+                      const struct eng_access *access, bool *ret_staged);
+
+/* For views: calls back for every region. */
+typedef void registry_visit(void *ctx, uint32_t handle, const struct registry_region *region);
+void registry_each(const struct registry *registry, registry_visit *visit, void *ctx);
+
+struct registry_usage {
+    uint32_t regions, ptags;
+    uint64_t bytes;
+};
+void registry_usage(const struct registry *registry, struct registry_usage *ret);
+
+#endif
