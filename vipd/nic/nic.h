@@ -1,0 +1,183 @@
+/*
+ * One NIC of vipd: a link, a connection manager, and the sessions opened on it. The data plane.
+ *
+ * Owns: the turn (receive packets, take postings, let engines send, place bytes, write completions,
+ * wake sleepers), the table of connection ids, loopback between its own sessions, held packets,
+ * staged placement, and the shared-memory side of a session.
+ * Does not own: sockets of clients and control messages (vipd/client/), the event loop and sleeping
+ * (vipd/host.c), protocol rules (vipd/engine/), memory rights (vipd/registry/).
+ *
+ * One thread per NIC; every function here is called from it. Nothing blocks.
+ */
+#ifndef VIPD_NIC_NIC_H
+#define VIPD_NIC_NIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vipd/engine/cm.h"
+#include "vipd/engine/engine.h"
+#include "vipd/link/link.h"
+#include "vipd/registry/registry.h"
+
+struct nic;
+struct nic_session;
+
+struct nic_config {
+    const char *name;          /* "vip0"; copied */
+    struct eng_config engine;  /* seed is filled from nic_config.seed */
+    struct cm_config cm;       /* self, epoch, seed, packet_bytes, window_bytes are filled here */
+    uint64_t epoch, seed;      /* from entropy */
+    uint32_t vi_max;           /* per session, <= VIP_VI_MAX */
+    uint32_t cq_max;           /* per session, <= VIP_CQ_MAX */
+};
+
+/* Take over an open link (closed by nic_close). 0 or -ENOMEM. */
+int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns,
+             struct nic **ret);
+/* Sessions must be gone. Sends CLOSE for what is left once, then frees everything. */
+void nic_close(struct nic *nic, uint64_t now_ns);
+
+/* ---- the turn -------------------------------------------------------------------------- */
+
+/*
+ * Do a bounded amount of work: one receive batch, every ready session's postings, one transmit
+ * batch, expired timers. Outcome: whether anything was done (so: come again at once).
+ */
+bool nic_turn(struct nic *nic, uint64_t now_ns);
+
+/* Earliest time at which nic_turn is needed without any other input; UINT64_MAX = none. */
+uint64_t nic_deadline(const struct nic *nic);
+
+/*
+ * Before sleeping: publish "asleep" to every session, full barrier, look once more. Outcome: true
+ * nothing came in between, the caller may sleep on nic_fd, the sessions' doorbells and the deadline;
+ * false there is work and "asleep" is withdrawn again. nic_awake withdraws it after a sleep.
+ */
+bool nic_try_sleep(struct nic *nic);
+void nic_awake(struct nic *nic);
+
+/* Descriptor that becomes readable when packets wait; -1 if the link has none. */
+int nic_fd(const struct nic *nic);
+
+/* ---- sessions -------------------------------------------------------------------------- */
+
+/* What a session must be told; called from within any nic function. None may call back. */
+struct nic_sink {
+    void (*incoming)(void *ctx, uint64_t wait_id, uint64_t conn_handle,
+                     const struct vip_addr *remote, const struct vip_cm_attrs *attrs);
+    /* The end of nic_accept or nic_connect; attrs of the remote VI with SUCCESS, else NULL. */
+    void (*result)(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
+                   const struct vip_cm_attrs *attrs, const char *why);
+    void (*error)(void *ctx, enum vip_resource resource, enum vip_error_code code, uint16_t vi,
+                  uint32_t generation, uint32_t opcode, const char *why);
+    /* Bytes for a staged region arrived in its "in" half; nic_placed answers, in order. */
+    void (*place)(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes);
+};
+
+struct nic_session_args {
+    uint64_t id;                /* number for people */
+    void *app_base;             /* app-writes segment, mapped read-only, VIP_APP_BYTES */
+    void *vipd_base;            /* vipd-writes segment, mapped writable, zeroed, VIP_VIPD_BYTES */
+    struct registry *registry;  /* of this session; stays the caller's, outlives the session */
+    const struct nic_sink *sink;
+    void *ctx;                  /* for the sink */
+};
+
+/* Outcomes: 0; -ENOMEM. Fills the header of the vipd-writes segment. */
+int nic_session_new(struct nic *nic, const struct nic_session_args *args, uint64_t now_ns,
+                    struct nic_session **ret);
+/*
+ * The application closed the NIC or died: every connection is closed towards its peer (reason
+ * DISCONNECT or DEATH), pending requests are rejected or cancelled, waiters withdrawn, all freed.
+ */
+void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns);
+
+struct nic_vi_args {
+    struct eng_vi_attrs attrs;
+    uint64_t qos;
+    uint32_t ptag;               /* 0 = none */
+    int32_t send_cq, recv_cq;    /* CQ number or -1 */
+};
+struct nic_vi_created {
+    uint16_t vi;
+    uint32_t generation;
+    uint32_t send_position, recv_position;
+};
+/* SUCCESS; ERROR_RESOURCE (vi_max, memory); INVALID_PARAMETER (CQ); INVALID_PTAG; why explains. */
+enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args *args,
+                          struct nic_vi_created *ret, char *why, size_t why_bytes);
+/* SUCCESS; INVALID_PARAMETER (no such VI); INVALID_STATE (not Idle); ERROR_RESOURCE (descriptors
+ * not completed yet). libvipl itself refuses while completed ones are not reaped. */
+enum vip_rc nic_vi_destroy(struct nic_session *session, uint32_t vi, uint64_t now_ns);
+/* SUCCESS; INVALID_PARAMETER; INVALID_STATE; INVALID_PTAG. The CQs stay as they are. */
+enum vip_rc nic_vi_set_attrs(struct nic_session *session, uint32_t vi,
+                             const struct nic_vi_args *args);
+/* Always SUCCESS for a VI that exists; first takes what was posted before. Flushes; -> Idle. */
+enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t vi, uint64_t now_ns);
+
+enum vip_rc nic_cq_create(struct nic_session *session, uint64_t entries, uint32_t *ret_cq,
+                          uint32_t *ret_position, char *why, size_t why_bytes);
+/* SUCCESS; INVALID_PARAMETER; ERROR_RESOURCE while a VI is bound. */
+enum vip_rc nic_cq_destroy(struct nic_session *session, uint32_t cq);
+enum vip_rc nic_cq_resize(struct nic_session *session, uint32_t cq, uint64_t entries);
+
+/* VipConnectWait: *ret_wait numbers it. immediate: withdrawn at once if nothing is kept;
+ * *ret_found says whether sink.incoming was called. */
+enum vip_rc nic_connect_wait(struct nic_session *session, const struct vip_addr *local,
+                             bool immediate, uint64_t now_ns, uint64_t *ret_wait,
+                             bool *ret_found);
+/* *ret_found: too late, its incoming was already delivered. */
+enum vip_rc nic_connect_wait_cancel(struct nic_session *session, uint64_t wait_id, uint64_t now_ns,
+                                    bool *ret_found);
+/*
+ * Accept: SUCCESS = under way, sink.result follows; INVALID_PARAMETER (handle, VI); INVALID_STATE;
+ * INVALID_RELIABILITY_LEVEL, INVALID_MTU, INVALID_QOS (attributes differ; the handle stays valid);
+ * TIMEOUT (the client gave up; the handle is gone).
+ */
+enum vip_rc nic_accept(struct nic_session *session, uint64_t conn_handle, uint32_t vi,
+                       uint64_t now_ns, char *why, size_t why_bytes);
+enum vip_rc nic_reject(struct nic_session *session, uint64_t conn_handle, uint64_t now_ns);
+/* SUCCESS = under way, VI is Connect Pending, sink.result follows. */
+enum vip_rc nic_connect(struct nic_session *session, uint32_t vi, const struct vip_addr *local,
+                        const struct vip_addr *remote, uint64_t timeout_ns, uint64_t now_ns,
+                        char *why, size_t why_bytes);
+/* Give up a nic_connect: no result follows. INVALID_STATE if it has ended already. */
+enum vip_rc nic_connect_cancel(struct nic_session *session, uint32_t vi, uint64_t now_ns);
+
+/* The library has copied staged bytes `number` (all up to it). false: it lied; end the session. */
+bool nic_placed(struct nic_session *session, uint64_t number, uint64_t now_ns);
+
+/* ---- looking inside -------------------------------------------------------------------- */
+
+const char *nic_name(const struct nic *nic);
+const struct link *nic_link(const struct nic *nic);
+
+struct nic_counter {
+    const char *name, *unit, *help; /* static */
+    uint64_t value;
+};
+/* Calls back for every counter of the NIC: packets, drops by reason, CM, link, faults, loopback. */
+void nic_counters(const struct nic *nic, void (*visit)(void *ctx, const struct nic_counter *c),
+                  void *ctx);
+
+struct nic_vi_view {
+    uint16_t vi;
+    uint32_t generation;
+    enum vip_vi_state state;
+    uint16_t level;
+    uint32_t ptag;
+    struct cm_host peer; /* len 0 if not connected */
+    uint8_t peer_disc_len;
+    struct eng_vi_stats stats;
+};
+/* Calls back for every VI of a session with index >= from, until visit returns false. */
+void nic_session_vis(const struct nic_session *session, uint32_t from,
+                     bool (*visit)(void *ctx, const struct nic_vi_view *view), void *ctx);
+
+struct nic_session_view {
+    uint32_t vis, cqs;
+};
+void nic_session_view(const struct nic_session *session, struct nic_session_view *ret);
+
+#endif
