@@ -1,0 +1,186 @@
+/*
+ * Control messages on a UNIX SOCK_SEQPACKET socket (proto/control.h).
+ *
+ * Owns: one buffer per call on the stack, ancillary data, the fate of received descriptors.
+ * Does not own: the meaning of messages. Called by libvipl, vipd and the tools; everything that
+ * comes in is treated as hostile. Needs libc and protobuf-c only.
+ */
+#include "proto/control.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* The kernel hands over at most 253 (SCM_MAX_FD) descriptors; with room for all, none is dropped
+ * silently and a flood is seen and closed. */
+#define ANCILLARY_FDS_MAX 253
+
+/* protobuf-c takes 32-bit lengths; one byte more than the limit tells oversized packets. */
+_Static_assert(VIP_CONTROL_BYTES_MAX < INT32_MAX / 2, "control messages are small");
+
+void vip_fds_close(struct vip_fds *fds)
+{
+    for (unsigned i = 0; i < fds->count && i < VIP_CONTROL_FDS_MAX; i++) {
+        if (fds->fd[i] >= 0)
+            close(fds->fd[i]);
+        fds->fd[i] = -1;
+    }
+    fds->count = 0;
+}
+
+int vip_control_send(int sock, const ProtobufCMessage *message, const int *fds, unsigned fd_count,
+                     int flags)
+{
+    uint8_t bytes[VIP_CONTROL_BYTES_MAX];
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int) * VIP_CONTROL_FDS_MAX)];
+    } ancillary;
+    size_t len = protobuf_c_message_get_packed_size(message);
+    struct iovec iov = {.iov_base = bytes};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    ssize_t n;
+
+    if (len > sizeof(bytes))
+        return -EMSGSIZE;
+    if (fd_count > VIP_CONTROL_FDS_MAX)
+        return -EINVAL;
+    /* A SEQPACKET packet of no bytes looks like the end of the connection to the receiver. */
+    if (len == 0)
+        return -EINVAL;
+    iov.iov_len = protobuf_c_message_pack(message, bytes);
+    if (fd_count > 0) {
+        struct cmsghdr *cmsg;
+
+        memset(&ancillary, 0, sizeof(ancillary));
+        msg.msg_control = ancillary.bytes;
+        msg.msg_controllen = CMSG_SPACE(sizeof(int) * fd_count);
+        cmsg = CMSG_FIRSTHDR(&msg);
+        cmsg->cmsg_level = SOL_SOCKET;
+        cmsg->cmsg_type = SCM_RIGHTS;
+        cmsg->cmsg_len = CMSG_LEN(sizeof(int) * fd_count);
+        memcpy(CMSG_DATA(cmsg), fds, sizeof(int) * fd_count);
+    }
+    do
+        n = sendmsg(sock, &msg, flags | MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : 0;
+}
+
+/* Collect the descriptors of a received packet. Those that find no room in *ret are closed, and the
+ * return value then says that the packet carried too many. */
+static bool take_fds(struct msghdr *msg, struct vip_fds *ret)
+{
+    bool fits = true;
+
+    for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
+        size_t count;
+
+        if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
+            continue;
+        count = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+
+            memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(fd));
+            if (ret->count < VIP_CONTROL_FDS_MAX) {
+                ret->fd[ret->count++] = fd;
+            } else {
+                close(fd);
+                fits = false;
+            }
+        }
+    }
+    return fits;
+}
+
+int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags,
+                     ProtobufCMessage **ret_message, struct vip_fds *ret_fds)
+{
+    uint8_t bytes[VIP_CONTROL_BYTES_MAX];
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int) * ANCILLARY_FDS_MAX)];
+    } ancillary;
+    struct iovec iov = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = ancillary.bytes,
+                         .msg_controllen = sizeof(ancillary.bytes)};
+    struct vip_fds fds = VIP_FDS_NONE;
+    ProtobufCMessage *message = NULL;
+    bool fits;
+    ssize_t n;
+
+    *ret_message = NULL;
+    *ret_fds = VIP_FDS_NONE;
+    do
+        n = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return errno == ECONNRESET ? -EPIPE : -errno;
+    fits = take_fds(&msg, &fds);
+    if (n == 0 && fds.count == 0 && fits)
+        return -EPIPE;
+    if (n > 0 && fits && !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+        message = protobuf_c_message_unpack(type, NULL, (size_t)n, bytes);
+    if (!message) {
+        vip_fds_close(&fds);
+        return -EBADMSG;
+    }
+    *ret_message = message;
+    *ret_fds = fds;
+    return 0;
+}
+
+int vip_control_socket_path(char *buf, size_t buf_bytes)
+{
+    /* A privileged program must not be led to a foreign socket by its caller's environment. */
+    const char *dir = secure_getenv("VIPD_RUNTIME_DIR");
+    const char *user_dir = secure_getenv("XDG_RUNTIME_DIR");
+    const char *tail = "";
+    struct stat st;
+    int n;
+
+    if (!dir || !*dir) {
+        dir = "/run/vipd";
+        if (geteuid() != 0 && user_dir && *user_dir && stat("/run/vipd/vipd.sock", &st) < 0) {
+            dir = user_dir;
+            tail = "/vipd";
+        }
+    }
+    n = snprintf(buf, buf_bytes, "%s%s/vipd.sock", dir, tail);
+    if (n < 0 || (size_t)n >= buf_bytes || (size_t)n >= sizeof(((struct sockaddr_un *)0)->sun_path))
+        return -ENAMETOOLONG;
+    return 0;
+}
+
+int vip_control_connect(const char *path)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    size_t len = strlen(path);
+    int sock, rc;
+
+    if (len == 0)
+        return -ENOENT;
+    if (len >= sizeof(addr.sun_path))
+        return -ENAMETOOLONG;
+    memcpy(addr.sun_path, path, len);
+    sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (sock < 0)
+        return -errno;
+    do
+        rc = connect(sock, (const struct sockaddr *)&addr, sizeof(addr));
+    while (rc < 0 && errno == EINTR);
+    if (rc < 0) {
+        rc = -errno;
+        close(sock);
+        return rc;
+    }
+    return sock;
+}
