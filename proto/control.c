@@ -33,6 +33,12 @@ void vip_fds_close(struct vip_fds *fds)
     fds->count = 0;
 }
 
+/* A peer that closes with unread packets makes ECONNRESET of what otherwise is EPIPE. */
+static int closed_errno(int err)
+{
+    return err == ECONNRESET ? EPIPE : err;
+}
+
 int vip_control_send(int sock, const ProtobufCMessage *message, const int *fds, unsigned fd_count,
                      int flags)
 {
@@ -69,7 +75,7 @@ int vip_control_send(int sock, const ProtobufCMessage *message, const int *fds, 
     do
         n = sendmsg(sock, &msg, flags | MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
-    return n < 0 ? -errno : 0;
+    return n < 0 ? -closed_errno(errno) : 0;
 }
 
 /* Collect the descriptors of a received packet. Those that find no room in *ret are closed, and the
@@ -123,7 +129,7 @@ int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags
         n = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
     if (n < 0)
-        return errno == ECONNRESET ? -EPIPE : -errno;
+        return -closed_errno(errno);
     fits = take_fds(&msg, &fds);
     if (n == 0 && fds.count == 0 && fits)
         return -EPIPE;
