@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# The arrows between the boxes point one way (doc/architecture.md): every #include of one of our own
+# files is looked up in the table below, and the engine's library may need no symbol beyond a list.
+# usage: boxes.sh BUILD_DIR
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=${1:?build directory}
+bad=0
+
+# box: what its files may include (prefixes), besides itself.
+allowed() {
+    case $1 in
+    proto) echo "" ;;
+    vipd/engine) echo "proto" ;;
+    vipd/registry) echo "proto vipd/engine" ;;
+    vipd/link) echo "proto" ;;
+    vipd/nic) echo "proto vipd/engine vipd/registry vipd/link" ;;
+    vipd/client | vipd/ctl | vipd) echo "proto vipd" ;;
+    libvipl) echo "proto libvipl" ;;
+    tools/vipctl) echo "proto tools" ;;
+    tools/vipperf) echo "tools" ;;
+    examples) echo "" ;;
+    esac
+}
+
+check_box() {
+    local box=$1 file included prefix ok
+    for file in "$box"/*.c "$box"/*.h; do
+        [ -e "$file" ] || continue
+        while read -r included; do
+            case $included in
+            */*) ;;
+            *) [ -e "$box/$included" ] && continue
+                case $box:$included in
+                libvipl:vipl*.h | tools/vipperf:vipl*.h | examples:vipl*.h) continue ;;
+                esac
+                echo "$file includes \"$included\": write the path from the root"
+                bad=1
+                continue ;;
+            esac
+            ok=no
+            for prefix in $box $(allowed "$box"); do
+                [ "${included#"$prefix"/}" != "$included" ] && ok=yes
+            done
+            if [ $ok = no ]; then
+                echo "$file includes \"$included\": the arrows of doc/architecture.md forbid it"
+                bad=1
+            fi
+        done < <(sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*"\([^"]*\)".*/\1/p' "$file")
+    done
+}
+
+for box in proto vipd/engine vipd/registry vipd/link vipd/nic vipd/client vipd/ctl vipd libvipl \
+    tools/vipctl tools/vipperf examples; do
+    check_box "$box"
+done
+
+# Only host.c knows the event loop.
+for file in $(grep -rlE '#[[:space:]]*include[[:space:]]*<ev\.h>' vipd proto libvipl tools); do
+    if [ "$file" != vipd/host.c ]; then
+        echo "$file includes <ev.h>: only vipd/host.c may"
+        bad=1
+    fi
+done
+
+# The engine is pure: no file descriptor, clock, allocator.
+library="$build/vipd/libvip_engine.a"
+[ -e "$library" ] || { echo "$library is missing"; exit 1; }
+defined=$(nm --defined-only "$library" | awk 'NF==3 {print $3}')
+nm --undefined-only "$library" | awk 'NF==2 {print $2}' | sort -u | while read -r symbol; do
+    case $symbol in
+    memcpy | memmove | memset | memcmp | vip_* | __asan_* | __ubsan_* | __tsan_* | __stack_chk_fail | \
+        _GLOBAL_OFFSET_TABLE_) ;;
+    *) grep -qx "$symbol" <<<"$defined" || { echo "the engine needs $symbol"; exit 1; } ;;
+    esac
+done || bad=1
+
+[ $bad -eq 0 ] && echo "boxes: every include and the engine's symbols are as the map says"
+exit $bad

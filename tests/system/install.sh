@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# The ordinary way of installing works: `cmake --install` into a prefix gives the promised files, the
+# tools run from there, a program builds with pkg-config and with the CMake package, and `vipl.so`
+# can be loaded at run time as old programs do.
+# usage: install.sh BUILD_DIR (a release build)
+set -eu
+cd "$(dirname "$0")/../.."
+build=$(realpath "${1:?build directory}")
+prefix=$(mktemp -d)
+trap 'rm -rf "$prefix"' EXIT
+P=$prefix/P
+
+cmake --install "$build" --prefix "$P" >"$prefix/log" || { cat "$prefix/log"; exit 1; }
+for file in sbin/vipd bin/vipctl bin/vipperf include/vipl.h include/vipl_ext.h lib/libvipl.so \
+    lib/libvipl.a lib/vipl.so lib/pkgconfig/vipl.pc lib/cmake/vipl/viplConfig.cmake; do
+    [ -e "$P/$file" ] || { echo "missing after installation: $file"; exit 1; }
+done
+"$P/sbin/vipd" --version
+"$P/bin/vipctl" --version
+"$P/bin/vipperf" --version
+
+cat >"$prefix/load.c" <<'C'
+#include <dlfcn.h>
+#include <stdio.h>
+int main(void)
+{
+    void *library = dlopen("vipl.so", RTLD_NOW);
+    if (!library || !dlsym(library, "VipOpenNic") || !dlsym(library, "VipConnectPeerWait")) {
+        puts(dlerror());
+        return 1;
+    }
+    return 0;
+}
+C
+gcc -o "$prefix/load" "$prefix/load.c" -ldl
+LD_LIBRARY_PATH=$P/lib "$prefix/load"
+
+export PKG_CONFIG_PATH=$P/lib/pkgconfig
+# shellcheck disable=SC2046
+gcc -Wall -Werror -o "$prefix/hello" examples/hello.c $(pkg-config --cflags --libs vipl)
+gcc -Wall -Werror -o "$prefix/hello-static" examples/hello.c -I"$P/include" "$P/lib/libvipl.a" -lpthread
+mkdir "$prefix/cm"
+cat >"$prefix/cm/CMakeLists.txt" <<C
+cmake_minimum_required(VERSION 3.20)
+project(hello C)
+find_package(vipl REQUIRED)
+add_executable(hello $PWD/examples/hello.c)
+target_link_libraries(hello vipl::vipl_shared)
+C
+cmake -S "$prefix/cm" -B "$prefix/cm/b" -DCMAKE_PREFIX_PATH="$P" >"$prefix/log" &&
+    cmake --build "$prefix/cm/b" >>"$prefix/log" || { cat "$prefix/log"; exit 1; }
+echo "install: files, tools, pkg-config, CMake package and vipl.so are good"

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# libvipl exports exactly the names of libvipl/exports.txt (the specification's and Vipx...), as a
+# shared and as a static library, and needs nothing but libc.
+# usage: symbols.sh BUILD_DIR
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=${1:?build directory}
+bad=0
+want=$(sort -u libvipl/exports.txt)
+
+if grep -vE '^Vip[A-Z][A-Za-z]+$|^Vipx[A-Z][A-Za-z]+$' libvipl/exports.txt; then
+    echo "exports.txt: the names above are neither of the specification nor Vipx..."
+    bad=1
+fi
+prototypes=$(grep -oE '\bVip(x)?[A-Z][A-Za-z]+ *\(' libvipl/vipl.h libvipl/vipl_ext.h |
+    sed 's/.*://; s/ *(//' | sort -u)
+if ! diff <(echo "$want") <(echo "$prototypes"); then
+    echo "exports.txt (<) and the headers' prototypes (>) differ"
+    bad=1
+fi
+for library in libvipl.so libvipl.a; do
+    case $library in
+    *.so) got=$(nm -D --defined-only "$build/libvipl/$library" | awk '{print $3}' | sed 's/@.*//') ;;
+    *.a) got=$(nm --defined-only --extern-only "$build/libvipl/$library" 2>/dev/null | awk 'NF==3 {print $3}') ;;
+    esac
+    got=$(grep -vE '^(_init|_fini|__bss_start|_edata|_end|__(a|t|ub)san.*|__odr_asan.*)$' <<<"$got" | sort -u)
+    if ! diff <(echo "$want") <(echo "$got"); then
+        echo "$library exports (>) something else than exports.txt (<)"
+        bad=1
+    fi
+done
+needed=$(readelf -d "$build/libvipl/libvipl.so" | sed -n 's/.*NEEDED.*\[\(.*\)\].*/\1/p' |
+    grep -vE '^(libc\.so\.6|ld-linux.*|lib(a|ub|t)san\.so.*)$')
+if [ -n "$needed" ]; then
+    echo "libvipl.so links more than libc: $needed"
+    bad=1
+fi
+[ $bad -eq 0 ] && echo "symbols: $(wc -l <<<"$want") names, nothing else; links libc only"
+exit $bad

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# The source tree keeps the rules of doc/contributing.md that a machine can check: file sizes, layout,
+# no generated files, no words of unfinished work.
+# usage: tree.sh BUILD_DIR
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+bad=0
+files=$(find proto vipd libvipl tools tests examples -name '*.c' -o -name '*.h' | sort)
+
+for file in $files; do
+    lines=$(wc -l <"$file")
+    case $file in
+    *.c) limit=800 ;;
+    *) limit=300 ;;
+    esac
+    case $file in
+    # One public contract each, mostly comments; splitting them would hide it.
+    libvipl/vipl.h | vipd/engine/engine.h) limit=450 ;;
+    esac
+    if [ "$lines" -gt "$limit" ]; then
+        echo "$file: $lines lines, the limit is $limit"
+        bad=1
+    fi
+done
+# shellcheck disable=SC2086
+if grep -nE '\b(TODO|FIXME|XXX|HACK)\b' $files; then
+    echo "the lines above look unfinished"
+    bad=1
+fi
+if find proto vipd libvipl tools tests examples -name '*.pb-c.[ch]' | grep .; then
+    echo "generated files lie in the source tree"
+    bad=1
+fi
+if command -v clang-format >/dev/null; then
+    # shellcheck disable=SC2086
+    if ! clang-format --dry-run --Werror $files 2>/tmp/vip-format.$$; then
+        grep -oE '^[^:]+:[0-9]+' /tmp/vip-format.$$ | sort -u | head -n 20
+        echo "clang-format would change the places above (clang-format -i FILE)"
+        bad=1
+    fi
+    rm -f /tmp/vip-format.$$
+fi
+[ $bad -eq 0 ] && echo "tree: sizes, layout and words are as agreed"
+exit $bad
