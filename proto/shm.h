@@ -44,7 +44,7 @@ _Static_assert(sizeof(struct vip_shm_seg) == 16, "ABI");
 #define VIP_SQ_SLOTS_FOR(n)                                                                        \
     ((n) <= VIP_SQ_INLINE_SEGS                                                                     \
          ? 1u                                                                                      \
-         : 1u + ((n) - VIP_SQ_INLINE_SEGS + VIP_SQ_CONT_SEGS - 1u) / VIP_SQ_CONT_SEGS)
+         : 1u + ((n)-VIP_SQ_INLINE_SEGS + VIP_SQ_CONT_SEGS - 1u) / VIP_SQ_CONT_SEGS)
 
 /* What a submission slot holds. */
 enum vip_sq_kind {
@@ -56,14 +56,14 @@ enum vip_sq_kind {
 /* One slot of the submission ring: a posted descriptor, copied. */
 struct vip_sq_slot {
     uint32_t stamp;
-    uint16_t vi;      /* VI index */
-    uint8_t kind;     /* enum vip_sq_kind */
+    uint16_t vi;  /* VI index */
+    uint8_t kind; /* enum vip_sq_kind */
     uint8_t reserved0;
     uint16_t control; /* Control of the descriptor, as given */
     uint16_t seg_count;
-    uint32_t length;  /* Length of the descriptor, as given */
-    uint64_t imm;     /* ImmediateData (upper half 0 unless 64-bit immediate was negotiated) */
-    uint32_t vi_gen;  /* generation of the VI index, as CreateVi answered */
+    uint32_t length;    /* Length of the descriptor, as given */
+    uint64_t imm;       /* ImmediateData (upper half 0 unless 64-bit immediate was negotiated) */
+    uint32_t vi_gen;    /* generation of the VI index, as CreateVi answered */
     uint32_t reserved1; /* Reserved of the descriptor, as given (must be 0) */
     struct vip_shm_seg seg[VIP_SQ_INLINE_SEGS];
 };
@@ -89,7 +89,7 @@ struct vip_comp {
     uint32_t status; /* Status field of the descriptor: DONE, operation, errors, IMMEDIATE */
     uint32_t length; /* receive: bytes received; send: unchanged Length */
     uint32_t reserved0;
-    uint64_t imm;    /* valid with VIP_ST_IMMEDIATE on a receive */
+    uint64_t imm; /* valid with VIP_ST_IMMEDIATE on a receive */
     uint64_t reserved1;
 };
 _Static_assert(sizeof(struct vip_comp) == 32, "ABI");
@@ -159,12 +159,13 @@ struct vip_vipd_vi {
 };
 _Static_assert(sizeof(struct vip_vipd_vi) == 64, "ABI");
 
-#define VIP_VIPD_CQ_OFF    0x1000u
-#define VIP_VIPD_CQ_STRIDE (64u + VIP_CQ_RING_SLOTS * 8u)
-#define VIP_VIPD_VI_OFF    (VIP_VIPD_CQ_OFF + (uint64_t)VIP_CQ_MAX * VIP_VIPD_CQ_STRIDE)
+#define VIP_VIPD_CQ_OFF     0x1000u
+#define VIP_VIPD_CQ_STRIDE  (64u + VIP_CQ_RING_SLOTS * 8u)
+#define VIP_VIPD_VI_OFF     (VIP_VIPD_CQ_OFF + (uint64_t)VIP_CQ_MAX * VIP_VIPD_CQ_STRIDE)
 #define VIP_COMP_RING_BYTES (VIP_DESC_PER_QUEUE_MAX * 32u)
-#define VIP_VIPD_VI_STRIDE (64u + 2u * VIP_COMP_RING_BYTES)
-#define VIP_VIPD_BYTES     ((VIP_VIPD_VI_OFF + (uint64_t)VIP_VI_MAX * VIP_VIPD_VI_STRIDE + 4095u) & ~(uint64_t)4095u)
+#define VIP_VIPD_VI_STRIDE  (64u + 2u * VIP_COMP_RING_BYTES)
+#define VIP_VIPD_BYTES                                                                             \
+    ((VIP_VIPD_VI_OFF + (uint64_t)VIP_VI_MAX * VIP_VIPD_VI_STRIDE + 4095u) & ~(uint64_t)4095u)
 
 _Static_assert((VIP_SQ_SLOTS & (VIP_SQ_SLOTS - 1)) == 0, "masking needs a power of two");
 _Static_assert((VIP_CQ_RING_SLOTS & (VIP_CQ_RING_SLOTS - 1)) == 0, "masking needs a power of two");

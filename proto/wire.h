@@ -41,21 +41,21 @@ enum vip_packet_kind {
 };
 
 /* Header flags. */
-#define VIP_PKTF_ACK       0x0001u /* ack_cumulative, ops_done, ranges and ts_echo are valid */
-#define VIP_PKTF_ELICITS   0x0002u /* carries frames or a probe: the receiver must acknowledge it */
-#define VIP_PKTF_ACK_NOW   0x0004u /* the sender has nothing more to say: do not delay the ack */
+#define VIP_PKTF_ACK     0x0001u /* ack_cumulative, ops_done, ranges and ts_echo are valid */
+#define VIP_PKTF_ELICITS 0x0002u /* carries frames or a probe: the receiver must acknowledge it */
+#define VIP_PKTF_ACK_NOW 0x0004u /* the sender has nothing more to say: do not delay the ack */
 
 /* Packet header, decoded. Offsets in doc/wire.md. */
 struct vip_header {
-    uint8_t kind;            /* enum vip_packet_kind */
-    uint16_t flags;          /* VIP_PKTF_* */
-    uint64_t conn_id;        /* chosen by the receiver of this packet; 0 for CM */
-    uint64_t src_epoch;      /* the sending vipd's life */
-    uint64_t dst_epoch;      /* the receiving vipd's life as the sender knows it; 0 = unknown (CM) */
-    uint64_t packet_number;  /* per connection and direction, from 1, never reused; 0 for CM */
-    uint32_t ts;             /* sender's clock in ticks when the packet left */
-    uint32_t ts_echo;        /* ts of the packet that this acknowledgement answers */
-    uint32_t ack_delay;      /* ticks between that packet's arrival and this packet's departure */
+    uint8_t kind;           /* enum vip_packet_kind */
+    uint16_t flags;         /* VIP_PKTF_* */
+    uint64_t conn_id;       /* chosen by the receiver of this packet; 0 for CM */
+    uint64_t src_epoch;     /* the sending vipd's life */
+    uint64_t dst_epoch;     /* the receiving vipd's life as the sender knows it; 0 = unknown (CM) */
+    uint64_t packet_number; /* per connection and direction, from 1, never reused; 0 for CM */
+    uint32_t ts;            /* sender's clock in ticks when the packet left */
+    uint32_t ts_echo;       /* ts of the packet that this acknowledgement answers */
+    uint32_t ack_delay;     /* ticks between that packet's arrival and this packet's departure */
     uint64_t ack_cumulative; /* every packet number below this one has arrived */
     uint32_t ops_done;       /* operations processed in order, modulo 2^32: completes descriptors */
     uint16_t range_count;    /* ack ranges that follow, <= VIP_WIRE_RANGES_MAX */
@@ -183,7 +183,7 @@ enum vip_close_reason {
 
 /* What must match, and what the other side may do (spec 1.6); goes over the wire. */
 struct vip_cm_attrs {
-    uint16_t level;               /* VIP_LVL_*, exactly one bit */
+    uint16_t level;                /* VIP_LVL_*, exactly one bit */
     uint8_t rdma_write, rdma_read; /* 0 or 1: the VI may be the target of it */
     uint64_t max_transfer_bytes;
     uint64_t qos;
@@ -199,22 +199,22 @@ struct vip_addr {
 
 /* One CM message, decoded. Fields not used by a type are zero on the wire and ignored. */
 struct vip_cm {
-    uint8_t type;            /* enum vip_cm_type */
-    uint8_t reason;          /* CLOSE: enum vip_close_reason */
-    uint8_t peer_to_peer;    /* REQUEST: 1 = VipConnectPeerRequest */
-    uint64_t request_id;     /* the client's random number for this attempt; PING: a nonce */
-    uint64_t conn_id;        /* id under which the sender of this message wants to be addressed */
-    uint64_t peer_conn_id;   /* CLOSE, CLOSE_ACK, CONFIRM, RESET: the receiver's own id */
-    uint32_t packet_bytes;   /* REQUEST, ACCEPT: largest packet the sender can take */
-    uint32_t window_bytes;   /* REQUEST, ACCEPT: bytes that may be under way towards the sender */
-    uint32_t code;           /* REJECT: enum vip_rc for the client */
-    uint32_t op_status;      /* CLOSE: VIP_ST_* bits for the peer's operation failed_op, or 0 */
-    uint32_t failed_op;      /* CLOSE: number of the peer's operation that failed */
-    uint32_t ops_done;       /* CLOSE: peer's operations processed before the end */
-    uint8_t ops_valid;       /* CLOSE: 1 = ops_done (and failed_op if op_status) are meant */
+    uint8_t type;              /* enum vip_cm_type */
+    uint8_t reason;            /* CLOSE: enum vip_close_reason */
+    uint8_t peer_to_peer;      /* REQUEST: 1 = VipConnectPeerRequest */
+    uint64_t request_id;       /* the client's random number for this attempt; PING: a nonce */
+    uint64_t conn_id;          /* id under which the sender of this message wants to be addressed */
+    uint64_t peer_conn_id;     /* CLOSE, CLOSE_ACK, CONFIRM, RESET: the receiver's own id */
+    uint32_t packet_bytes;     /* REQUEST, ACCEPT: largest packet the sender can take */
+    uint32_t window_bytes;     /* REQUEST, ACCEPT: bytes that may be under way towards the sender */
+    uint32_t code;             /* REJECT: enum vip_rc for the client */
+    uint32_t op_status;        /* CLOSE: VIP_ST_* bits for the peer's operation failed_op, or 0 */
+    uint32_t failed_op;        /* CLOSE: number of the peer's operation that failed */
+    uint32_t ops_done;         /* CLOSE: peer's operations processed before the end */
+    uint8_t ops_valid;         /* CLOSE: 1 = ops_done (and failed_op if op_status) are meant */
     struct vip_cm_attrs attrs; /* REQUEST, ACCEPT */
-    struct vip_addr local;   /* REQUEST: the client's address as it wants to be known */
-    struct vip_addr remote;  /* REQUEST: address asked for */
+    struct vip_addr local;     /* REQUEST: the client's address as it wants to be known */
+    struct vip_addr remote;    /* REQUEST: address asked for */
 };
 
 /* Largest encoded CM packet, header included. */

@@ -37,20 +37,20 @@ struct cm_host {
 };
 
 struct cm_config {
-    struct cm_host self;          /* this NIC's address */
-    uint64_t epoch;               /* this life of vipd, random, not 0 */
-    uint64_t seed;                /* for request ids and jitter; from entropy in production */
-    uint32_t packet_bytes;        /* largest packet this NIC takes */
-    uint32_t window_bytes;        /* bytes that may be under way towards one connection here */
-    uint64_t grace_ns;            /* a request without a waiter is kept so long (20 ms) */
-    uint64_t grace_busy_ns;       /* the same where a waiter was seen within the last second (200 ms) */
-    uint32_t backlog_max;         /* requests kept per discriminator (128) and per NIC (1024) */
-    uint64_t retry_ns;            /* first repetition of REQUEST, ACCEPT, CLOSE; doubles, + jitter (10 ms) */
-    uint64_t retry_max_ns;        /* ceiling of the doubling (500 ms) */
-    uint64_t accept_timeout_ns;   /* ACCEPT without CONFIRM: VIP_TIMEOUT for the accepter (5 s) */
-    uint64_t close_timeout_ns;    /* CLOSE without CLOSE_ACK: forget it (5 s) */
-    uint64_t keepalive_ns;        /* silence after which a peer with connections is pinged (1 s) */
-    uint64_t peer_dead_ns;        /* silence after which it is dead (4 s) */
+    struct cm_host self;    /* this NIC's address */
+    uint64_t epoch;         /* this life of vipd, random, not 0 */
+    uint64_t seed;          /* for request ids and jitter; from entropy in production */
+    uint32_t packet_bytes;  /* largest packet this NIC takes */
+    uint32_t window_bytes;  /* bytes that may be under way towards one connection here */
+    uint64_t grace_ns;      /* a request without a waiter is kept so long (20 ms) */
+    uint64_t grace_busy_ns; /* the same where a waiter was seen within the last second (200 ms) */
+    uint32_t backlog_max;   /* requests kept per discriminator (128) and per NIC (1024) */
+    uint64_t retry_ns; /* first repetition of REQUEST, ACCEPT, CLOSE; doubles, + jitter (10 ms) */
+    uint64_t retry_max_ns;      /* ceiling of the doubling (500 ms) */
+    uint64_t accept_timeout_ns; /* ACCEPT without CONFIRM: VIP_TIMEOUT for the accepter (5 s) */
+    uint64_t close_timeout_ns;  /* CLOSE without CLOSE_ACK: forget it (5 s) */
+    uint64_t keepalive_ns;      /* silence after which a peer with connections is pinged (1 s) */
+    uint64_t peer_dead_ns;      /* silence after which it is dead (4 s) */
 };
 
 /* What the host must do. cm never calls back into the host otherwise. */
@@ -81,9 +81,9 @@ struct cm_ops {
 struct cm_conn {
     uint64_t local_id, remote_id;
     uint64_t remote_epoch;
-    uint32_t packet_bytes; /* the smaller of both */
-    uint32_t window_bytes; /* the peer's grant */
-    uint32_t peer;         /* peer number: for peer_lost, cm_heard, cm_peer_host */
+    uint32_t packet_bytes;     /* the smaller of both */
+    uint32_t window_bytes;     /* the peer's grant */
+    uint32_t peer;             /* peer number: for peer_lost, cm_heard, cm_peer_host */
     struct vip_cm_attrs attrs; /* of the remote VI */
 };
 
@@ -125,9 +125,9 @@ void cm_implied_confirm(struct cm *cm, uint64_t local_id, uint64_t now_ns);
 /* ---- client side ---- */
 
 struct cm_request_args {
-    uint64_t user;             /* comes back in request_done */
-    uint64_t local_id;         /* the connection id chosen by the host for this VI */
-    uint64_t timeout_ns;       /* from now; UINT64_MAX = for ever */
+    uint64_t user;       /* comes back in request_done */
+    uint64_t local_id;   /* the connection id chosen by the host for this VI */
+    uint64_t timeout_ns; /* from now; UINT64_MAX = for ever */
     struct vip_addr local, remote;
     struct vip_cm_attrs attrs;
 };

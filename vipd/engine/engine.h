@@ -39,20 +39,20 @@ struct eng;
 
 /* Bytes of one packet, in order: from the packet's own head buffer, or from a registered region. */
 struct eng_piece {
-    bool from_region;    /* else `offset` is into eng_packet.head */
-    uint32_t len;        /* bytes, > 0 */
-    uint32_t offset;     /* into head */
-    uint32_t handle;     /* memory handle, if from_region */
-    uint64_t addr;       /* virtual address in the application, if from_region */
+    bool from_region; /* else `offset` is into eng_packet.head */
+    uint32_t len;     /* bytes, > 0 */
+    uint32_t offset;  /* into head */
+    uint32_t handle;  /* memory handle, if from_region */
+    uint64_t addr;    /* virtual address in the application, if from_region */
 };
 
 /* One packet to send. The host resolves the pieces, seals (vip_wire_seal) and sends. */
 struct eng_packet {
     uint16_t vi;
-    uint32_t path;          /* eng_conn.path of the connection: the host's peer reference */
-    uint32_t bytes;         /* whole packet */
-    bool remote_read;       /* pieces are the source of a peer's RDMA Read, not of a local send */
-    uint32_t op;            /* operation number of the first frame, for eng_tx_failed */
+    uint32_t path;    /* eng_conn.path of the connection: the host's peer reference */
+    uint32_t bytes;   /* whole packet */
+    bool remote_read; /* pieces are the source of a peer's RDMA Read, not of a local send */
+    uint32_t op;      /* operation number of the first frame, for eng_tx_failed */
     unsigned piece_count;
     struct eng_piece piece[ENG_PIECES_MAX];
     uint8_t head[ENG_HEAD_BYTES];
@@ -60,10 +60,10 @@ struct eng_packet {
 
 /* What an access is for; decides which right is needed (spec 3.5). */
 enum eng_access_kind {
-    ENG_ACCESS_SEND = 0,       /* gather of a local send, RDMA Write: region of this session */
-    ENG_ACCESS_RECV,           /* scatter into a receive descriptor or RDMA Read destination */
-    ENG_ACCESS_REMOTE_WRITE,   /* incoming RDMA Write: needs EnableRdmaWrite on VI and region */
-    ENG_ACCESS_REMOTE_READ,    /* incoming RDMA Read: needs EnableRdmaRead on VI and region */
+    ENG_ACCESS_SEND = 0,     /* gather of a local send, RDMA Write: region of this session */
+    ENG_ACCESS_RECV,         /* scatter into a receive descriptor or RDMA Read destination */
+    ENG_ACCESS_REMOTE_WRITE, /* incoming RDMA Write: needs EnableRdmaWrite on VI and region */
+    ENG_ACCESS_REMOTE_READ,  /* incoming RDMA Read: needs EnableRdmaRead on VI and region */
 };
 
 /* A range of registered memory of this session. */
@@ -86,14 +86,14 @@ enum eng_event_kind {
 struct eng_event {
     enum eng_event_kind kind;
     uint16_t vi;
-    enum vip_error_code code;    /* ERROR */
-    uint32_t opcode;             /* ERROR: VIP_CTL_OP_* of the operation concerned */
-    enum vip_vi_state state;     /* STATE */
+    enum vip_error_code code;     /* ERROR */
+    uint32_t opcode;              /* ERROR: VIP_CTL_OP_* of the operation concerned */
+    enum vip_vi_state state;      /* STATE */
     enum vip_close_reason reason; /* BROKEN */
-    uint32_t op_status;          /* BROKEN: VIP_ST_* bits that the peer's operation failed_op gets */
-    uint32_t failed_op;          /* BROKEN: number of the peer's operation, if op_status */
-    uint32_t ops_done;           /* BROKEN: peer's operations processed in order before the end */
-    const char *why;             /* one sentence for people, static */
+    uint32_t op_status; /* BROKEN: VIP_ST_* bits that the peer's operation failed_op gets */
+    uint32_t failed_op; /* BROKEN: number of the peer's operation, if op_status */
+    uint32_t ops_done;  /* BROKEN: peer's operations processed in order before the end */
+    const char *why;    /* one sentence for people, static */
 };
 
 struct eng_ops {
@@ -106,8 +106,8 @@ struct eng_ops {
      */
     bool (*place)(void *ctx, const struct eng_access *access, uint32_t payload_offset);
     /* A descriptor completed: status has DONE and the operation field. Strictly FIFO per queue. */
-    void (*complete)(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status,
-                     uint32_t length, uint64_t imm);
+    void (*complete)(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status, uint32_t length,
+                     uint64_t imm);
     void (*event)(void *ctx, const struct eng_event *event);
     /*
      * Take every descriptor that the application has posted by now and give it to eng_post: called
@@ -121,16 +121,16 @@ struct eng_ops {
 
 /* Times in ns, configured per NIC; every field must be set. ENG_CONFIG_DEFAULT is a good start. */
 struct eng_config {
-    uint64_t rto_min_ns;       /* floor of the retransmission timer */
-    uint64_t rto_max_ns;       /* ceiling, after back-off */
-    uint64_t rto_initial_ns;   /* before the first RTT sample */
-    uint64_t ack_delay_ns;     /* longest wait for something to piggyback an acknowledgement on */
-    uint64_t conn_timeout_ns;  /* unanswered for so long: CONN_LOST */
+    uint64_t rto_min_ns;        /* floor of the retransmission timer */
+    uint64_t rto_max_ns;        /* ceiling, after back-off */
+    uint64_t rto_initial_ns;    /* before the first RTT sample */
+    uint64_t ack_delay_ns;      /* longest wait for something to piggyback an acknowledgement on */
+    uint64_t conn_timeout_ns;   /* unanswered for so long: CONN_LOST */
     uint32_t ack_every_packets; /* acknowledge at once after so many unacknowledged packets */
-    uint32_t turn_packets;     /* packets one VI may emit before the next VI has its turn */
-    uint32_t turn_bytes;       /* bytes, likewise */
-    uint32_t held_packets_max; /* packets held ahead of their turn per VI */
-    uint64_t seed;             /* for jitter */
+    uint32_t turn_packets;      /* packets one VI may emit before the next VI has its turn */
+    uint32_t turn_bytes;        /* bytes, likewise */
+    uint32_t held_packets_max;  /* packets held ahead of their turn per VI */
+    uint64_t seed;              /* for jitter */
 };
 
 #define ENG_CONFIG_DEFAULT                                                                         \
@@ -156,8 +156,8 @@ struct eng *eng_init(void *memory, const struct eng_config *config, const struct
 /* ---- VIs ------------------------------------------------------------------------------- */
 
 struct eng_vi_attrs {
-    uint16_t level;               /* VIP_LVL_*, one bit */
-    uint32_t max_transfer_bytes;  /* 1..VIP_TRANSFER_BYTES_MAX */
+    uint16_t level;              /* VIP_LVL_*, one bit */
+    uint32_t max_transfer_bytes; /* 1..VIP_TRANSFER_BYTES_MAX */
     bool enable_rdma_write, enable_rdma_read;
 };
 
@@ -178,11 +178,11 @@ void eng_vi_set_idle(struct eng *eng, uint16_t vi);
 
 /* Parameters of an established connection. */
 struct eng_conn {
-    uint64_t local_id, remote_id;       /* connection ids: mine in incoming, theirs in outgoing */
+    uint64_t local_id, remote_id; /* connection ids: mine in incoming, theirs in outgoing */
     uint64_t local_epoch, remote_epoch;
-    uint32_t packet_bytes;              /* path MTU: largest packet, >= VIP_PACKET_BYTES_MIN */
-    uint32_t window_bytes;              /* bytes the peer lets us have under way */
-    uint32_t path;                      /* opaque to the engine; comes back in eng_packet.path */
+    uint32_t packet_bytes; /* path MTU: largest packet, >= VIP_PACKET_BYTES_MIN */
+    uint32_t window_bytes; /* bytes the peer lets us have under way */
+    uint32_t path;         /* opaque to the engine; comes back in eng_packet.path */
 };
 
 /* Idle or Connect Pending -> Connected. Numbers start afresh. */
@@ -214,7 +214,7 @@ struct eng_post {
     uint16_t vi;
     enum vip_queue queue;
     uint16_t control;
-    uint16_t seg_count;              /* segments in app_segs; <= VIP_SEGS_PER_DESC_MAX + 1 */
+    uint16_t seg_count; /* segments in app_segs; <= VIP_SEGS_PER_DESC_MAX + 1 */
     uint32_t length;
     uint32_t reserved;
     uint64_t imm;
@@ -251,8 +251,7 @@ enum eng_rx_verdict eng_rx(struct eng *eng, uint16_t vi, const struct vip_packet
  * true decode the bytes again and call eng_rx_replay with them, then free; else only free.
  */
 bool eng_replay(struct eng *eng, uint16_t *ret_vi, uint32_t *ret_token, bool *ret_feed);
-void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet,
-                   uint64_t now_ns);
+void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet, uint64_t now_ns);
 
 /*
  * Would this frame make progress now (not a duplicate, not ahead)? For hosts that must prepare the
@@ -294,8 +293,8 @@ struct eng_vi_stats {
     uint64_t recvq_empty;              /* messages that found no receive descriptor */
     uint64_t srtt_ns, rto_ns;
     uint64_t cwnd_bytes, inflight_bytes;
-    uint32_t send_depth, recv_depth;   /* descriptors posted and not completed */
-    const char *error;                 /* why the VI is in Error state, or NULL */
+    uint32_t send_depth, recv_depth; /* descriptors posted and not completed */
+    const char *error;               /* why the VI is in Error state, or NULL */
 };
 
 /* Snapshot of one VI's counters. */

@@ -73,18 +73,18 @@ struct link_class {
 
 struct link {
     const struct link_class *class;
-    struct link_addr self;       /* own address */
-    uint32_t packet_bytes;       /* largest packet to be sent or received */
-    uint32_t window_bytes;       /* what one peer may have under way towards us without overrun */
+    struct link_addr self; /* own address */
+    uint32_t packet_bytes; /* largest packet to be sent or received */
+    uint32_t window_bytes; /* what one peer may have under way towards us without overrun */
 };
 
 /* What to open. Strings come from the configuration. */
 struct link_udp_config {
-    const char *address;  /* IPv4 in dotted form; NULL = address of the default route's interface */
-    uint16_t port;        /* UDP port, 1..65535 */
-    uint32_t mtu;         /* interface MTU to assume, 0 = ask the interface of the address */
+    const char *address; /* IPv4 in dotted form; NULL = address of the default route's interface */
+    uint16_t port;       /* UDP port, 1..65535 */
+    uint32_t mtu;        /* interface MTU to assume, 0 = ask the interface of the address */
     uint32_t buffer_bytes; /* wanted SO_RCVBUF/SO_SNDBUF; less is logged */
-    bool gso, gro;        /* use UDP_SEGMENT / UDP_GRO where the kernel has them */
+    bool gso, gro;         /* use UDP_SEGMENT / UDP_GRO where the kernel has them */
 };
 
 /*

@@ -24,17 +24,16 @@ struct nic;
 struct nic_session;
 
 struct nic_config {
-    const char *name;          /* "vip0"; copied */
-    struct eng_config engine;  /* seed is filled from nic_config.seed */
-    struct cm_config cm;       /* self, epoch, seed, packet_bytes, window_bytes are filled here */
-    uint64_t epoch, seed;      /* from entropy */
-    uint32_t vi_max;           /* per session, <= VIP_VI_MAX */
-    uint32_t cq_max;           /* per session, <= VIP_CQ_MAX */
+    const char *name;         /* "vip0"; copied */
+    struct eng_config engine; /* seed is filled from nic_config.seed */
+    struct cm_config cm;      /* self, epoch, seed, packet_bytes, window_bytes are filled here */
+    uint64_t epoch, seed;     /* from entropy */
+    uint32_t vi_max;          /* per session, <= VIP_VI_MAX */
+    uint32_t cq_max;          /* per session, <= VIP_CQ_MAX */
 };
 
 /* Take over an open link (closed by nic_close). 0 or -ENOMEM. */
-int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns,
-             struct nic **ret);
+int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns, struct nic **ret);
 /* Sessions must be gone. Sends CLOSE for what is left once, then frees everything. */
 void nic_close(struct nic *nic, uint64_t now_ns);
 
@@ -76,12 +75,12 @@ struct nic_sink {
 };
 
 struct nic_session_args {
-    uint64_t id;                /* number for people */
-    void *app_base;             /* app-writes segment, mapped read-only, VIP_APP_BYTES */
-    void *vipd_base;            /* vipd-writes segment, mapped writable, zeroed, VIP_VIPD_BYTES */
-    struct registry *registry;  /* of this session; stays the caller's, outlives the session */
+    uint64_t id;               /* number for people */
+    void *app_base;            /* app-writes segment, mapped read-only, VIP_APP_BYTES */
+    void *vipd_base;           /* vipd-writes segment, mapped writable, zeroed, VIP_VIPD_BYTES */
+    struct registry *registry; /* of this session; stays the caller's, outlives the session */
     const struct nic_sink *sink;
-    void *ctx;                  /* for the sink */
+    void *ctx; /* for the sink */
 };
 
 /* Outcomes: 0; -ENOMEM. Fills the header of the vipd-writes segment. */
@@ -96,8 +95,8 @@ void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns);
 struct nic_vi_args {
     struct eng_vi_attrs attrs;
     uint64_t qos;
-    uint32_t ptag;               /* 0 = none */
-    int32_t send_cq, recv_cq;    /* CQ number or -1 */
+    uint32_t ptag;            /* 0 = none */
+    int32_t send_cq, recv_cq; /* CQ number or -1 */
 };
 struct nic_vi_created {
     uint16_t vi;
@@ -125,8 +124,7 @@ enum vip_rc nic_cq_resize(struct nic_session *session, uint32_t cq, uint64_t ent
 /* VipConnectWait: *ret_wait numbers it. immediate: withdrawn at once if nothing is kept;
  * *ret_found says whether sink.incoming was called. */
 enum vip_rc nic_connect_wait(struct nic_session *session, const struct vip_addr *local,
-                             bool immediate, uint64_t now_ns, uint64_t *ret_wait,
-                             bool *ret_found);
+                             bool immediate, uint64_t now_ns, uint64_t *ret_wait, bool *ret_found);
 /* *ret_found: too late, its incoming was already delivered. */
 enum vip_rc nic_connect_wait_cancel(struct nic_session *session, uint64_t wait_id, uint64_t now_ns,
                                     bool *ret_found);

@@ -39,7 +39,7 @@ struct registry_region {
 
 struct registry_limits {
     uint32_t regions_max;
-    uint64_t bytes_max;   /* sum of registered bytes of the session */
+    uint64_t bytes_max; /* sum of registered bytes of the session */
     uint32_t ptags_max;
 };
 
@@ -67,7 +67,7 @@ const struct registry_region *registry_get(const struct registry *registry, uint
 /* Protection tags: numbers > 0. destroy: ERROR_RESOURCE while used (regions, or use counts). */
 enum vip_rc registry_ptag_create(struct registry *registry, uint32_t *ret_ptag);
 enum vip_rc registry_ptag_destroy(struct registry *registry, uint32_t ptag);
-bool registry_ptag_valid(const struct registry *registry, uint32_t ptag); /* 0 is valid */
+bool registry_ptag_valid(const struct registry *registry, uint32_t ptag);    /* 0 is valid */
 void registry_ptag_use(struct registry *registry, uint32_t ptag, int delta); /* VIs count */
 
 /* What the VI of an access allows. */
