@@ -1,0 +1,74 @@
+/*
+ * What a measurement found, and how it is told: one table row per message size, one JSON file per
+ * run. Shared by VIPL measurements and bare-socket floors, so that they can be compared.
+ *
+ * Owns: percentiles, the table's columns, the JSON layout. Does not own: measuring.
+ *
+ * JSON: {"tool", "version", "command", "parameters": {...}, "results": [{"size", "messages",
+ * "elapsed_s", "half_rtt_ns": {"p50", "p99", "p999", "max"} or null, "bytes_per_s",
+ * "messages_per_s", "cpu_s", "verified": true, false or null}]}
+ */
+#ifndef TOOLS_VIPPERF_RESULT_H
+#define TOOLS_VIPPERF_RESULT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Half round trips in ns. */
+struct perf_latency {
+    uint64_t p50, p99, p999, max;
+};
+
+enum perf_verified {
+    PERF_NOT_VERIFIED = 0, /* contents were not looked at */
+    PERF_VERIFIED,         /* every byte was as expected */
+    PERF_CORRUPT,          /* some byte was not */
+};
+
+/* One measurement of one message size. */
+struct perf_result {
+    uint64_t size_bytes; /* of one message */
+    uint64_t messages;   /* measured, one way */
+    double elapsed_s;    /* wall time of the measured part */
+    bool has_latency;    /* latency is valid (lat) */
+    struct perf_latency latency;
+    double bytes_per_s;    /* payload, one way */
+    double messages_per_s; /* one way */
+    double cpu_s;          /* processor time of all measured processes, user and system */
+    enum perf_verified verified;
+};
+
+/* One parameter of the run, for the JSON; a number is written without quotes. */
+struct perf_param {
+    const char *name;
+    char value[64];
+    bool number;
+};
+
+/*
+ * Percentiles of `count` half-round-trip samples in ns; sorts the array in place. All zero if count
+ * is 0.
+ */
+void perf_latency_of(uint64_t *samples, size_t count, struct perf_latency *ret);
+
+/* Set messages_per_s and bytes_per_s from messages, size_bytes and elapsed_s. */
+void perf_rates_of(struct perf_result *result);
+
+/* Table: a heading line, then one line per result. */
+void perf_print_heading(FILE *out, bool has_latency);
+void perf_print_row(FILE *out, const struct perf_result *result);
+
+/* Set params[i] as text or as a number. */
+void perf_param_text(struct perf_param *param, const char *name, const char *value);
+void perf_param_number(struct perf_param *param, const char *name, double value);
+
+/*
+ * Write the JSON file; "-" is standard output. `command` is for people, e.g. "floor udp lat".
+ * Outcomes: 0; negative errno, nothing said about it yet.
+ */
+int perf_json_write(const char *path, const char *command, const struct perf_param *params,
+                    size_t param_count, const struct perf_result *results, size_t result_count);
+
+#endif
