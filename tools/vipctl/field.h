@@ -1,0 +1,19 @@
+/* Reading one field of a protobuf-c row by its column; shared by the two renderings. */
+#ifndef VIPCTL_FIELD_H
+#define VIPCTL_FIELD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "tools/vipctl/view.h"
+
+/* Did vipd say anything (an empty text counts as nothing)? */
+bool field_present(const struct column *column, const void *row);
+
+/* The value; only where field_present. field_text is for FIELD_TEXT, field_number for the rest. */
+const char *field_text(const struct column *column, const void *row);
+uint64_t field_number(const struct column *column, const void *row);
+
+#endif

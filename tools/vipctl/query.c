@@ -1,0 +1,152 @@
+/* Asking a running vipd; see query.h. */
+#include "tools/vipctl/query.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include "proto/control.h"
+#include "proto/status.h"
+
+/* A view of this many pages is a vipd that does not stop; ten times what the limits allow. */
+#define PAGES_MAX 100000
+
+static enum exit_code say_unreachable(const char *path, int error)
+{
+    switch (error) {
+    case EACCES:
+    case EPERM:
+        fprintf(stderr, "vipctl: no permission to talk to vipd on %s\n", path);
+        return EXIT_PERMISSION;
+    case ENOENT:
+    case ENOTDIR:
+    case ECONNREFUSED:
+        fprintf(stderr,
+                "vipctl: no vipd on %s (%s)\n"
+                "Start one:  vipd --runtime-dir DIR   and point VIPD_RUNTIME_DIR to the same DIR,\n"
+                "or as the system's service:  systemctl start vipd\n",
+                path, error == ECONNREFUSED ? "nobody listens" : strerror(error));
+        return EXIT_NO_VIPD;
+    default:
+        fprintf(stderr, "vipctl: cannot talk to vipd on %s: %s\n", path, strerror(error));
+        return EXIT_FAILED;
+    }
+}
+
+enum exit_code query_connect(int *ret_sock)
+{
+    char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+    struct timeval limit = {.tv_sec = QUERY_TIMEOUT_S};
+    int sock;
+
+    if (vip_control_socket_path(path, sizeof(path)) < 0) {
+        fprintf(stderr, "vipctl: the path in VIPD_RUNTIME_DIR is too long for a socket\n");
+        return EXIT_USAGE;
+    }
+    sock = vip_control_connect(path);
+    if (sock < 0)
+        return say_unreachable(path, -sock);
+    /* A vipd that hangs must not hang the person who wants to find out why. */
+    (void)setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    (void)setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    *ret_sock = sock;
+    return EXIT_OK;
+}
+
+static enum exit_code say_failed(int error)
+{
+    if (error == EAGAIN)
+        fprintf(stderr, "vipctl: vipd did not answer within %d s\n", QUERY_TIMEOUT_S);
+    else if (error == EPIPE || error == ECONNRESET)
+        fprintf(stderr, "vipctl: vipd closed the connection\n");
+    else if (error == EBADMSG)
+        fprintf(stderr, "vipctl: vipd's answer makes no sense; is it of another version?\n");
+    else
+        fprintf(stderr, "vipctl: talking to vipd failed: %s\n", strerror(error));
+    return EXIT_FAILED;
+}
+
+static enum exit_code ask_page(int sock, Vip__ShowRequest__What what, uint64_t cursor,
+                               Vip__Reply **ret_reply)
+{
+    Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    ProtobufCMessage *message;
+    struct vip_fds fds = VIP_FDS_NONE;
+    Vip__Reply *reply;
+    int r;
+
+    show.has_what = true;
+    show.what = what;
+    show.has_cursor = true;
+    show.cursor = cursor;
+    request.body_case = VIP__REQUEST__BODY_SHOW;
+    request.show = &show;
+
+    r = vip_control_send(sock, &request.base, NULL, 0, 0);
+    if (r < 0)
+        return say_failed(-r);
+    r = vip_control_recv(sock, &vip__reply__descriptor, 0, &message, &fds);
+    if (r < 0)
+        return say_failed(-r);
+    vip_fds_close(&fds);
+
+    reply = (Vip__Reply *)message;
+    if (reply->code != VIP_RC_SUCCESS) {
+        fprintf(stderr, "vipctl: vipd refuses: %s\n",
+                reply->reason ? reply->reason : vip_rc_name((enum vip_rc)reply->code));
+        protobuf_c_message_free_unpacked(message, NULL);
+        return EXIT_FAILED;
+    }
+    if (!reply->show) {
+        protobuf_c_message_free_unpacked(message, NULL);
+        return say_failed(EBADMSG);
+    }
+    *ret_reply = reply;
+    return EXIT_OK;
+}
+
+enum exit_code query_show(int sock, Vip__ShowRequest__What what, struct query_pages *ret)
+{
+    struct query_pages pages = {0};
+    uint64_t cursor = 0;
+    enum exit_code code;
+
+    for (;;) {
+        Vip__Reply **grown = reallocarray(pages.reply, pages.page_count + 1, sizeof(*grown));
+        const Vip__ShowReply *show;
+
+        if (!grown) {
+            code = say_failed(ENOMEM);
+            break;
+        }
+        pages.reply = grown;
+        code = ask_page(sock, what, cursor, &pages.reply[pages.page_count]);
+        if (code != EXIT_OK)
+            break;
+        show = pages.reply[pages.page_count++]->show;
+        if (!show->has_next_cursor) {
+            *ret = pages;
+            return EXIT_OK;
+        }
+        if (pages.page_count >= PAGES_MAX) {
+            code = say_failed(EBADMSG);
+            break;
+        }
+        cursor = show->next_cursor;
+    }
+    query_free(&pages);
+    return code;
+}
+
+void query_free(struct query_pages *pages)
+{
+    for (size_t i = 0; i < pages->page_count; i++)
+        protobuf_c_message_free_unpacked(&pages->reply[i]->base, NULL);
+    free(pages->reply);
+    *pages = (struct query_pages){0};
+}
