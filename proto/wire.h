@@ -109,7 +109,7 @@ enum vip_wire_verdict {
     VIP_WIRE_VERSION_BAD, /* another protocol version */
     VIP_WIRE_KIND_BAD,    /* unknown packet kind */
     VIP_WIRE_CRC_BAD,     /* checksum does not match */
-    VIP_WIRE_RESERVED,    /* a reserved bit or byte is set */
+    VIP_WIRE_RESERVED,    /* a reserved bit or unused field is set, or a required id is 0 */
     VIP_WIRE_COUNT_BAD,   /* more ranges or frames than allowed */
     VIP_WIRE_RANGE_BAD,   /* ack ranges overlap or go backwards */
     VIP_WIRE_FRAME_BAD,   /* unknown frame type, or fields that contradict each other */
@@ -203,8 +203,9 @@ struct vip_cm {
     uint8_t reason;            /* CLOSE: enum vip_close_reason */
     uint8_t peer_to_peer;      /* REQUEST: 1 = VipConnectPeerRequest */
     uint64_t request_id;       /* the client's random number for this attempt; PING: a nonce */
-    uint64_t conn_id;          /* id under which the sender of this message wants to be addressed */
-    uint64_t peer_conn_id;     /* CLOSE, CLOSE_ACK, CONFIRM, RESET: the receiver's own id */
+    uint64_t conn_id;          /* id under which the sender of this message wants to be addressed;
+                                RESET: the id it does not know, copied from the data packet */
+    uint64_t peer_conn_id;     /* ACCEPT, CONFIRM, CLOSE, CLOSE_ACK: the receiver's own id */
     uint32_t packet_bytes;     /* REQUEST, ACCEPT: largest packet the sender can take */
     uint32_t window_bytes;     /* REQUEST, ACCEPT: bytes that may be under way towards the sender */
     uint32_t code;             /* REJECT: enum vip_rc for the client */
