@@ -1,0 +1,87 @@
+# Start and stop vipd for ./demo and for tests. Sourced by bash.
+#
+#   daemons_begin [BIN]            a working folder ($WORK); BIN has vipd, vipperf, vipctl (or build tree)
+#   daemon_start NAME ADDRESS PORT [CONFIG LINES...]   vipd with runtime dir $WORK/NAME; waits for it
+#   daemon_stop NAME [SIGNAL]      stop it and wait for its end
+#   in_host NAME COMMAND...        run a command as a program of that host (VIPD_RUNTIME_DIR, namespace)
+#   track PID                      stop this process at the end too
+#   daemons_end                    stop everything that was started, by process id; remove $WORK
+#
+# Set NETNS_<NAME> to run a host inside a network namespace.
+
+WORK=""
+declare -A DAEMON_PID=()
+TRACKED=()
+
+# Lines given to daemon_start before a section of their own belong to the NIC; the address is
+# written as the host's own, so that peers find it with the same port.
+daemons_begin() {
+    WORK=$(mktemp -d)
+    VIPD=${VIPD:-$1/vipd}
+}
+
+host_prefix() {
+    local var="NETNS_$1"
+    if [ -n "${!var-}" ]; then
+        printf 'ip netns exec %s' "${!var}"
+    fi
+}
+
+in_host() {
+    local name=$1
+    shift
+    # shellcheck disable=SC2046
+    VIPD_RUNTIME_DIR=$WORK/$name $(host_prefix "$name") "$@"
+}
+
+daemon_start() {
+    local name=$1 address=$2 port=$3 line
+    shift 3
+    mkdir -p "$WORK/$name"
+    {
+        printf '[nic:vip0]\nlink = udp\naddress = %s\nport = %s\n' "$address" "$port"
+        for line in "$@"; do
+            printf '%s\n' "$line"
+        done
+    } >"$WORK/$name.conf"
+    # shellcheck disable=SC2046
+    $(host_prefix "$name") "$VIPD" --config "$WORK/$name.conf" --runtime-dir "$WORK/$name" \
+        >>"$WORK/$name.log" 2>&1 </dev/null &
+    DAEMON_PID[$name]=$!
+    for _ in $(seq 200); do
+        [ -S "$WORK/$name/vipd.sock" ] && return 0
+        kill -0 "${DAEMON_PID[$name]}" 2>/dev/null || break
+        sleep 0.05
+    done
+    echo "vipd $name on $address did not start:" >&2
+    cat "$WORK/$name.log" >&2
+    return 1
+}
+
+daemon_stop() {
+    local pid=${DAEMON_PID[$1]-}
+    [ -n "$pid" ] || return 0
+    kill -"${2:-TERM}" "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null
+    unset "DAEMON_PID[$1]"
+}
+
+track() { TRACKED+=("$1"); }
+
+daemons_end() {
+    local pid name
+    for pid in ${TRACKED+"${TRACKED[@]}"}; do
+        kill "$pid" 2>/dev/null
+    done
+    for pid in ${TRACKED+"${TRACKED[@]}"}; do
+        wait "$pid" 2>/dev/null
+    done
+    TRACKED=()
+    for name in "${!DAEMON_PID[@]}"; do
+        daemon_stop "$name"
+    done
+    if [ -n "$WORK" ]; then
+        rm -rf "$WORK"
+        WORK=""
+    fi
+}
