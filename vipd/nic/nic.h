@@ -91,6 +91,11 @@ int nic_session_new(struct nic *nic, const struct nic_session_args *args, uint64
  * DISCONNECT or DEATH), pending requests are rejected or cancelled, waiters withdrawn, all freed.
  */
 void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns);
+/*
+ * The submission ring holds what no correct library writes (its structure is broken, not just one
+ * descriptor): nothing of it is read any more and the caller should end the session. O(1).
+ */
+bool nic_session_broken(const struct nic_session *session);
 
 struct nic_vi_args {
     struct eng_vi_attrs attrs;
