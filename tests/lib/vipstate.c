@@ -4,8 +4,9 @@
  *
  *   vipstate serve NAME LEVEL RECEIVES     accept one connection, print what happens to it
  *   vipstate watch NAME LEVEL HOST SENDS   connect, send SENDS messages of 64 bytes, then watch
+ *   vipstate block NAME LEVEL 0            sleep in VipCQWait on an empty CQ for ever
  *
- * LEVEL is ud, rd or rr. Both end when the connection has ended and everything was reaped.
+ * LEVEL is ud, rd or rr. The first two end when the connection has ended and everything was reaped.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -151,6 +152,18 @@ static void drain(const char *queue, VIP_RETURN (*done)(VIP_VI_HANDLE, VIP_DESCR
            status & VIP_STATUS_ERROR_MASK, (int)code);
 }
 
+static int block(void)
+{
+    VIP_CQ_HANDLE cq;
+    VIP_VI_HANDLE which;
+    VIP_BOOLEAN recv_queue;
+
+    must(VipCreateCQ(nic, 16, &cq), "VipCreateCQ");
+    printf("blocked\n");
+    printf("woke %d\n", (int)VipCQWait(cq, VIP_INFINITE, &which, &recv_queue));
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     VIP_VI_STATE state = VIP_STATE_CONNECTED;
@@ -162,6 +175,8 @@ int main(int argc, char **argv)
         return 2;
     setvbuf(stdout, NULL, _IOLBF, 0);
     make_vi(argv[3]);
+    if (!strcmp(argv[1], "block"))
+        return block();
     if (!strcmp(argv[1], "serve")) {
         post_receives(atoi(argv[4]));
         serve(argv[2]);

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# With nothing to do, vipd and a program blocked in VipCQWait use no processor time: the kernel's own
+# account of each thread does not move over a second (a few microseconds are allowed for signals).
+# usage: idle.sh BUILD_DIR
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=$(realpath "${1:?build directory}")
+. scripts/daemons.sh
+VIPD=$build/vipd/vipd
+trap daemons_end EXIT
+trap 'exit 130' INT TERM
+
+daemons_begin
+daemon_start A 127.0.0.1 $((20000 + RANDOM % 20000)) || exit 1
+VIPD_RUNTIME_DIR=$WORK/A "$build/tests/system/vipstate" block t rd 0 >"$WORK/block.log" 2>&1 &
+program=$!
+track $program
+for _ in $(seq 200); do
+    grep -q blocked "$WORK/block.log" && break
+    sleep 0.05
+done
+grep -q blocked "$WORK/block.log" || { cat "$WORK/block.log"; exit 1; }
+sleep 0.5
+
+used() { cat /proc/"$1"/task/*/schedstat | awk '{ns += $1} END {print ns}'; }
+bad=0
+for who in "vipd:${DAEMON_PID[A]}" "program:$program"; do
+    before=$(used "${who#*:}")
+    sleep 1
+    after=$(used "${who#*:}")
+    echo "${who%%:*}: $((after - before)) ns of processor time in one idle second"
+    [ $((after - before)) -lt 200000 ] || bad=1
+done
+[ $bad -eq 0 ] || echo "FAILED: somebody is busy although there is nothing to do"
+exit $bad
