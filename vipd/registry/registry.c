@@ -1,0 +1,538 @@
+/*
+ * The region table of one session and registry_access (vipd/registry/registry.h, spec 3.5).
+ *
+ * Owns: handles, bounds, rights, protection tags and quotas. Does not own: files and mappings
+ * (mapping.c). Called by vipd/client on set-up and by vipd/nic for every piece of every packet, so
+ * that what registry_access reads of a region is one cache line.
+ */
+#include "vipd/registry/registry.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/assert.h"
+#include "vipd/registry/mapping.h"
+
+/*
+ * A handle is (generation << 16 | index). Generations run from 1 to 0xFFFE, so that neither 0 nor
+ * 0xFFFFFFFF is ever a handle.
+ */
+#define INDEX_BITS     16
+#define INDEX_MASK     ((1u << INDEX_BITS) - 1)
+#define GENERATION_MAX 0xFFFEu
+_Static_assert(VIP_REGION_MAX <= 1u << INDEX_BITS, "an index fits a handle");
+
+/* Free slots that must wait before the oldest is used again: a stale handle comes back to life only
+ * after so many times GENERATION_MAX registrations. */
+#define FREE_SLOTS_MIN 64
+
+#define NO_SLOT UINT32_MAX
+
+/* What an access needs to know: exactly one cache line. */
+struct slot {
+    struct registry_region region;
+    uint8_t *out;    /* the first byte as source: SEND, REMOTE_READ */
+    uint8_t *in;     /* the first byte as target: RECV, REMOTE_WRITE */
+    uint32_t handle; /* a free slot has one that no look-up here can ask for */
+};
+_Static_assert(sizeof(struct slot) == 64, "one cache line");
+
+/* The rest of a region. */
+struct slot_rest {
+    struct mapping *mapping; /* reference; NULL if the arena is mapped as a whole */
+    uint32_t next_free;      /* next in the queue of free slots */
+    uint16_t generation;     /* last one given out, 0 = none yet */
+};
+
+/* One protection tag; tag number = lap * VIP_PTAG_MAX + index + 1. */
+struct ptag {
+    uint32_t number; /* 0 = free */
+    uint32_t last;   /* number it had last, 0 = none */
+    uint32_t users;  /* regions and VIs that carry it */
+};
+
+struct registry {
+    struct slot *slots; /* slot_count used or free, slot_room allocated */
+    struct slot_rest *rest;
+    uint32_t slot_count, slot_room;
+    uint32_t free_head, free_tail, free_count;
+    struct registry_limits limits;
+    struct registry_usage usage;
+    struct mappings mappings;
+    int arena_fd;                  /* kept only if the arena is mapped part by part, else -1 */
+    struct mapping *arena;         /* the whole arena, or NULL */
+    struct mappings arena_account; /* the whole arena counts for itself */
+    struct ptag *ptags;            /* limits.ptags_max */
+    uint32_t ptag_next;            /* where to look for a free one */
+};
+
+static uint64_t page_bytes(void)
+{
+    return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* ---- life ------------------------------------------------------------------------------ */
+
+/* Check and map the arena. Takes arena_fd over only on success. */
+static int open_arena(struct registry *registry, int arena_fd)
+{
+    struct mapping checked;
+    const char *why;
+    int rc = mapping_check_fd(arena_fd, &checked, &why);
+
+    if (rc < 0)
+        return rc;
+    if (checked.bytes != VIP_ARENA_BYTES)
+        return -EBADMSG;
+    registry->arena = mapping_get(&registry->arena_account, arena_fd, &checked, &why);
+    /* Where address space is short, each region maps its own part. */
+    if (!registry->arena)
+        registry->arena_fd = arena_fd;
+    else
+        close(arena_fd);
+    return 0;
+}
+
+int registry_new(const struct registry_limits *limits, int arena_fd, struct registry **ret)
+{
+    struct registry *registry = calloc(1, sizeof(*registry));
+    int rc = -ENOMEM;
+
+    if (!registry)
+        goto fail;
+    registry->limits = *limits;
+    if (registry->limits.regions_max > VIP_REGION_MAX)
+        registry->limits.regions_max = VIP_REGION_MAX;
+    if (registry->limits.ptags_max > VIP_PTAG_MAX)
+        registry->limits.ptags_max = VIP_PTAG_MAX;
+    registry->arena_fd = -1;
+    registry->free_head = registry->free_tail = NO_SLOT;
+    registry->ptags = calloc((size_t)registry->limits.ptags_max + 1, sizeof(struct ptag));
+    if (!registry->ptags)
+        goto fail;
+    rc = open_arena(registry, arena_fd);
+    if (rc < 0)
+        goto fail;
+    *ret = registry;
+    return 0;
+fail:
+    if (registry)
+        free(registry->ptags);
+    free(registry);
+    if (arena_fd >= 0)
+        close(arena_fd);
+    return rc;
+}
+
+static bool slot_used(const struct registry *registry, uint32_t index)
+{
+    return (registry->slots[index].handle & INDEX_MASK) == index;
+}
+
+/* The handle of a free slot has another slot's index, so that it never equals what is looked up. */
+static uint32_t free_handle(uint32_t index)
+{
+    return index ^ 1u;
+}
+
+void registry_free(struct registry *registry)
+{
+    if (!registry)
+        return;
+    for (uint32_t i = 0; i < registry->slot_count; i++)
+        if (slot_used(registry, i) && registry->rest[i].mapping)
+            mapping_put(&registry->mappings, registry->rest[i].mapping);
+    if (registry->arena)
+        mapping_put(&registry->arena_account, registry->arena);
+    VIP_ASSERT(registry->mappings.count == 0 && registry->arena_account.count == 0);
+    if (registry->arena_fd >= 0)
+        close(registry->arena_fd);
+    free(registry->ptags);
+    free(registry->slots);
+    free(registry->rest);
+    free(registry);
+}
+
+/* ---- slots ----------------------------------------------------------------------------- */
+
+static bool slots_grow(struct registry *registry)
+{
+    uint32_t room = registry->slot_room ? 2 * registry->slot_room : 64;
+    struct slot *slots;
+    struct slot_rest *rest;
+
+    slots = aligned_alloc(64, room * sizeof(*slots));
+    if (!slots)
+        return false;
+    rest = realloc(registry->rest, room * sizeof(*rest));
+    if (!rest) {
+        free(slots);
+        return false;
+    }
+    registry->rest = rest;
+    if (registry->slot_count > 0)
+        memcpy(slots, registry->slots, registry->slot_count * sizeof(*slots));
+    free(registry->slots);
+    registry->slots = slots;
+    registry->slot_room = room;
+    return true;
+}
+
+/* A free slot, or NO_SLOT for lack of memory. The caller has checked the number of regions. */
+static uint32_t slot_take(struct registry *registry)
+{
+    bool may_grow = registry->slot_count < registry->limits.regions_max;
+    uint32_t index;
+
+    if (may_grow && registry->free_count < FREE_SLOTS_MIN) {
+        if (registry->slot_count < registry->slot_room || slots_grow(registry)) {
+            index = registry->slot_count++;
+            registry->rest[index] = (struct slot_rest){.next_free = NO_SLOT};
+            registry->slots[index] = (struct slot){.handle = free_handle(index)};
+            return index;
+        }
+    }
+    index = registry->free_head;
+    if (index == NO_SLOT)
+        return NO_SLOT;
+    registry->free_head = registry->rest[index].next_free;
+    if (registry->free_head == NO_SLOT)
+        registry->free_tail = NO_SLOT;
+    registry->free_count--;
+    return index;
+}
+
+/* Put a slot behind the other free ones. */
+static void slot_give(struct registry *registry, uint32_t index)
+{
+    registry->slots[index] = (struct slot){.handle = free_handle(index)};
+    registry->rest[index].mapping = NULL;
+    registry->rest[index].next_free = NO_SLOT;
+    if (registry->free_tail == NO_SLOT)
+        registry->free_head = index;
+    else
+        registry->rest[registry->free_tail].next_free = index;
+    registry->free_tail = index;
+    registry->free_count++;
+}
+
+static struct slot *slot_find(const struct registry *registry, uint32_t handle)
+{
+    uint32_t index = handle & INDEX_MASK;
+
+    if (index >= registry->slot_count || registry->slots[index].handle != handle)
+        return NULL;
+    return &registry->slots[index];
+}
+
+/* ---- registration ---------------------------------------------------------------------- */
+
+/* Where the bytes of a new region lie. */
+struct place {
+    struct mapping *mapping;
+    uint8_t *out, *in;
+};
+
+/* A part of the arena. The range was checked against VIP_ARENA_BYTES. */
+static enum vip_rc place_adopted(struct registry *registry, const struct registry_region *region,
+                                 struct place *ret, const char **why)
+{
+    uint64_t first = region->offset & ~(page_bytes() - 1);
+
+    if (registry->arena) {
+        ret->out = ret->in = registry->arena->base + region->offset;
+        return VIP_RC_SUCCESS;
+    }
+    ret->mapping = mapping_get_part(&registry->mappings, registry->arena_fd, first,
+                                    region->offset - first + region->bytes, why);
+    if (!ret->mapping)
+        return VIP_RC_ERROR_RESOURCE;
+    ret->out = ret->in = ret->mapping->base + (region->offset - first);
+    return VIP_RC_SUCCESS;
+}
+
+/* A memfd: one range if shared; two halves of whole pages, out and in, if staged. */
+static enum vip_rc place_file(struct registry *registry, const struct registry_region *region,
+                              int fd, struct place *ret, const char **why)
+{
+    bool staged = region->kind == REGISTRY_STAGED;
+    struct mapping checked;
+    uint64_t half;
+
+    if (mapping_check_fd(fd, &checked, why) < 0)
+        return VIP_RC_INVALID_PARAMETER;
+    half = staged ? checked.bytes / 2 : checked.bytes;
+    if (staged && checked.bytes % (2 * page_bytes()) != 0) {
+        *why = "the staging memfd does not consist of two halves of whole pages";
+        return VIP_RC_INVALID_PARAMETER;
+    }
+    if (region->offset > half || region->bytes > half - region->offset) {
+        *why = "the region does not lie inside its memfd";
+        return VIP_RC_INVALID_PARAMETER;
+    }
+    ret->mapping = mapping_get(&registry->mappings, fd, &checked, why);
+    if (!ret->mapping)
+        return VIP_RC_ERROR_RESOURCE;
+    ret->out = ret->mapping->base + region->offset;
+    ret->in = ret->out + (staged ? half : 0);
+    return VIP_RC_SUCCESS;
+}
+
+/* Everything about a region that can be judged without its memory. */
+static enum vip_rc check_region(const struct registry *registry,
+                                const struct registry_region *region, int fd, const char **why)
+{
+    const struct registry_limits *limits = &registry->limits;
+
+    *why = "the region is empty or its address wraps";
+    if (region->bytes == 0 || region->bytes > UINT64_MAX - region->addr)
+        return VIP_RC_INVALID_PARAMETER;
+    *why = "the kind of memory does not fit the descriptors passed";
+    if (region->kind == REGISTRY_ADOPTED ? fd >= 0 : fd < 0)
+        return VIP_RC_INVALID_PARAMETER;
+    *why = "the protection tag is not one of this NIC handle";
+    if (!registry_ptag_valid(registry, region->attrs.ptag))
+        return VIP_RC_INVALID_PTAG;
+    *why = "the region is longer than MaxRegisterBlockBytes";
+    if (region->bytes > VIP_REGION_BYTES_MAX)
+        return VIP_RC_ERROR_RESOURCE;
+    *why = "too many registered regions (MaxRegisterRegions)";
+    if (registry->usage.regions >= limits->regions_max)
+        return VIP_RC_ERROR_RESOURCE;
+    *why = "too many registered bytes (MaxRegisterBytes)";
+    if (registry->usage.bytes > limits->bytes_max ||
+        region->bytes > limits->bytes_max - registry->usage.bytes)
+        return VIP_RC_ERROR_RESOURCE;
+    *why = "the region does not lie inside the arena";
+    if (region->kind == REGISTRY_ADOPTED &&
+        (region->offset > VIP_ARENA_BYTES || region->bytes > VIP_ARENA_BYTES - region->offset))
+        return VIP_RC_INVALID_PARAMETER;
+    return VIP_RC_SUCCESS;
+}
+
+static enum vip_rc place_region(struct registry *registry, const struct registry_region *region,
+                                int fd, struct place *ret, const char **why)
+{
+    switch (region->kind) {
+    case REGISTRY_ADOPTED:
+        return place_adopted(registry, region, ret, why);
+    case REGISTRY_SHARED:
+    case REGISTRY_STAGED:
+        return place_file(registry, region, fd, ret, why);
+    }
+    /* The number came from the application. */
+    *why = "unknown kind of memory";
+    return VIP_RC_INVALID_PARAMETER;
+}
+
+enum vip_rc registry_add(struct registry *registry, const struct registry_region *region, int fd,
+                         uint32_t *ret_handle, char *why, size_t why_bytes)
+{
+    struct place place = {0};
+    const char *sentence = "";
+    enum vip_rc rc = check_region(registry, region, fd, &sentence);
+    struct slot_rest *rest;
+    uint32_t index;
+
+    if (rc == VIP_RC_SUCCESS)
+        rc = place_region(registry, region, fd, &place, &sentence);
+    if (fd >= 0)
+        close(fd);
+    if (rc != VIP_RC_SUCCESS)
+        goto fail;
+    index = slot_take(registry);
+    if (index == NO_SLOT) {
+        if (place.mapping)
+            mapping_put(&registry->mappings, place.mapping);
+        sentence = "vipd is out of memory";
+        rc = VIP_RC_ERROR_RESOURCE;
+        goto fail;
+    }
+    rest = &registry->rest[index];
+    rest->generation = rest->generation < GENERATION_MAX ? rest->generation + 1 : 1;
+    rest->mapping = place.mapping;
+    registry->slots[index] = (struct slot){
+        .region = *region,
+        .out = place.out,
+        .in = place.in,
+        .handle = (uint32_t)rest->generation << INDEX_BITS | index,
+    };
+    registry_ptag_use(registry, region->attrs.ptag, 1);
+    registry->usage.regions++;
+    registry->usage.bytes += region->bytes;
+    *ret_handle = registry->slots[index].handle;
+    return VIP_RC_SUCCESS;
+fail:
+    if (why && why_bytes > 0)
+        snprintf(why, why_bytes, "%s", sentence);
+    return rc;
+}
+
+enum vip_rc registry_remove(struct registry *registry, uint32_t handle, uint64_t addr)
+{
+    struct slot *slot = slot_find(registry, handle);
+    uint32_t index = handle & INDEX_MASK;
+
+    if (!slot || slot->region.addr != addr)
+        return VIP_RC_INVALID_PARAMETER;
+    registry_ptag_use(registry, slot->region.attrs.ptag, -1);
+    VIP_ASSERT(registry->usage.regions > 0 && registry->usage.bytes >= slot->region.bytes);
+    registry->usage.regions--;
+    registry->usage.bytes -= slot->region.bytes;
+    if (registry->rest[index].mapping)
+        mapping_put(&registry->mappings, registry->rest[index].mapping);
+    slot_give(registry, index);
+    return VIP_RC_SUCCESS;
+}
+
+enum vip_rc registry_set_attrs(struct registry *registry, uint32_t handle, uint64_t addr,
+                               const struct registry_attrs *attrs)
+{
+    struct slot *slot = slot_find(registry, handle);
+
+    if (!slot || slot->region.addr != addr)
+        return VIP_RC_INVALID_PARAMETER;
+    if (!registry_ptag_valid(registry, attrs->ptag))
+        return VIP_RC_INVALID_PTAG;
+    registry_ptag_use(registry, slot->region.attrs.ptag, -1);
+    registry_ptag_use(registry, attrs->ptag, 1);
+    slot->region.attrs = *attrs;
+    return VIP_RC_SUCCESS;
+}
+
+const struct registry_region *registry_get(const struct registry *registry, uint32_t handle)
+{
+    const struct slot *slot = slot_find(registry, handle);
+
+    return slot ? &slot->region : NULL;
+}
+
+/* ---- protection tags ------------------------------------------------------------------- */
+
+static struct ptag *ptag_find(const struct registry *registry, uint32_t number)
+{
+    uint32_t index = (number - 1) % VIP_PTAG_MAX;
+
+    if (number == 0 || index >= registry->limits.ptags_max ||
+        registry->ptags[index].number != number)
+        return NULL;
+    return &registry->ptags[index];
+}
+
+enum vip_rc registry_ptag_create(struct registry *registry, uint32_t *ret_ptag)
+{
+    uint32_t max = registry->limits.ptags_max;
+
+    for (uint32_t i = 0; i < max; i++) {
+        uint32_t index = (registry->ptag_next + i) % max;
+        struct ptag *ptag = &registry->ptags[index];
+
+        if (ptag->number != 0)
+            continue;
+        /* Another number each lap, so that a destroyed tag stays invalid. */
+        if (ptag->last == 0 || ptag->last > UINT32_MAX - VIP_PTAG_MAX)
+            ptag->number = index + 1;
+        else
+            ptag->number = ptag->last + VIP_PTAG_MAX;
+        ptag->last = ptag->number;
+        registry->ptag_next = index + 1;
+        registry->usage.ptags++;
+        *ret_ptag = ptag->number;
+        return VIP_RC_SUCCESS;
+    }
+    return VIP_RC_ERROR_RESOURCE;
+}
+
+enum vip_rc registry_ptag_destroy(struct registry *registry, uint32_t number)
+{
+    struct ptag *ptag = ptag_find(registry, number);
+
+    if (!ptag)
+        return VIP_RC_INVALID_PARAMETER;
+    if (ptag->users > 0)
+        return VIP_RC_ERROR_RESOURCE;
+    ptag->number = 0;
+    VIP_ASSERT(registry->usage.ptags > 0);
+    registry->usage.ptags--;
+    return VIP_RC_SUCCESS;
+}
+
+bool registry_ptag_valid(const struct registry *registry, uint32_t ptag)
+{
+    return ptag == 0 || ptag_find(registry, ptag);
+}
+
+void registry_ptag_use(struct registry *registry, uint32_t number, int delta)
+{
+    struct ptag *ptag;
+
+    if (number == 0)
+        return;
+    ptag = ptag_find(registry, number);
+    /* A tag cannot vanish while it is used, and only valid ones are used. */
+    VIP_ASSERT(ptag && (delta >= 0 || ptag->users >= (uint32_t)-delta));
+    ptag->users += (uint32_t)delta;
+}
+
+/* ---- access ---------------------------------------------------------------------------- */
+
+void *registry_access(struct registry *registry, const struct registry_vi *vi,
+                      const struct eng_access *access, bool *ret_staged)
+{
+    static uint8_t nothing[1];
+    const struct slot *slot;
+    uint64_t offset;
+    uint8_t *base;
+
+    if (ret_staged)
+        *ret_staged = false;
+    if (access->len == 0)
+        return nothing;
+    slot = slot_find(registry, access->handle);
+    if (!slot)
+        return NULL;
+    /* An address below the region wraps to an offset beyond it. */
+    offset = access->addr - slot->region.addr;
+    if (offset >= slot->region.bytes || access->len > slot->region.bytes - offset)
+        return NULL;
+    /* Spec 3.5: equal tags; no tag on either side is the default domain, which matches all. */
+    if (vi->ptag != slot->region.attrs.ptag && vi->ptag != 0 && slot->region.attrs.ptag != 0)
+        return NULL;
+    base = slot->out;
+    switch (access->kind) {
+    case ENG_ACCESS_SEND:
+        break;
+    case ENG_ACCESS_RECV:
+        base = slot->in;
+        break;
+    case ENG_ACCESS_REMOTE_WRITE:
+        if (!vi->enable_rdma_write || !slot->region.attrs.enable_rdma_write)
+            return NULL;
+        base = slot->in;
+        break;
+    case ENG_ACCESS_REMOTE_READ:
+        if (!vi->enable_rdma_read || !slot->region.attrs.enable_rdma_read)
+            return NULL;
+        break;
+    }
+    if (ret_staged)
+        *ret_staged = slot->region.kind == REGISTRY_STAGED;
+    return base + offset;
+}
+
+/* ---- looking inside -------------------------------------------------------------------- */
+
+void registry_each(const struct registry *registry, registry_visit *visit, void *ctx)
+{
+    for (uint32_t i = 0; i < registry->slot_count; i++)
+        if (slot_used(registry, i))
+            visit(ctx, registry->slots[i].handle, &registry->slots[i].region);
+}
+
+void registry_usage(const struct registry *registry, struct registry_usage *ret)
+{
+    *ret = registry->usage;
+}
