@@ -1,0 +1,326 @@
+/* The client's side of the conversation (serve.c has it in full) and the report to the user. */
+#include "tools/vipperf/client.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "tools/vipperf/meet.h"
+#include "tools/vipperf/result.h"
+#include "tools/vipperf/run.h"
+
+/* Round trips kept for the percentiles; of more, a random choice is kept. */
+#define SAMPLES_MAX (1u << 20)
+
+/* Sizes 1, 2, 4 .. 2^32. */
+#define RESULTS_MAX 40
+
+/* Descriptors posted beyond the window; see run_end_args. */
+#define DESCRIPTORS_BESIDE 16
+
+/* One run of the program. */
+struct client {
+    const struct client_options *options;
+    struct end_nic nic;
+    struct end control;
+    char server_build[64];
+    uint64_t *sample_ns;
+    uint64_t lost; /* messages that never came (Unreliable Delivery), all sizes */
+    uint64_t sent;
+    struct perf_result results[RESULTS_MAX];
+    size_t result_count;
+    char why[WHY_BYTES];
+};
+
+static double cpu_seconds(void)
+{
+    struct rusage usage;
+
+    if (getrusage(RUSAGE_SELF, &usage) < 0)
+        return 0;
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+static int say(struct client *client, const char *why)
+{
+    snprintf(client->why, sizeof(client->why), "%s", why);
+    return -1;
+}
+
+/* Receive a note or say why not. */
+static int await_note(struct client *client, struct note *ret)
+{
+    int r = note_recv(&client->control, END_PATIENCE_MS, ret);
+
+    if (r == 0)
+        return say(client, "the server does not answer");
+    return r < 0 ? say(client, client->control.why) : 0;
+}
+
+/* Send the plan, read "ready". Outcomes: 0 with run->remote_* and disc; -1. */
+static int agree(struct client *client, struct run *run, char *disc, size_t disc_bytes)
+{
+    struct plan plan = *run->plan;
+    struct note hello = {0}, ready;
+    uint64_t protocol = 0, handle = 0;
+
+    plan.remote_addr = (uint64_t)(uintptr_t)run->end->in;
+    plan.remote_handle = run->end->handle;
+    plan_put(&hello, &plan);
+    if (note_send(&client->control, &hello) < 0)
+        return say(client, client->control.why);
+    if (await_note(client, &ready) < 0)
+        return -1;
+    (void)note_get(&ready, "build", client->server_build, sizeof(client->server_build));
+    if (note_get(&ready, "refused", client->why, sizeof(client->why)))
+        return -1;
+    if (!note_get_number(&ready, "protocol", &protocol) || protocol != PLAN_PROTOCOL) {
+        snprintf(client->why, sizeof(client->why),
+                 "versions differ: the client is vipperf " VIP_VERSION
+                 " (protocol %d), the server vipperf %s (protocol %" PRIu64 ")",
+                 PLAN_PROTOCOL, client->server_build, protocol);
+        return -1;
+    }
+    if (!note_get(&ready, "discriminator", disc, disc_bytes) ||
+        !note_get_number(&ready, "remote_addr", &run->remote_addr) ||
+        !note_get_number(&ready, "remote_handle", &handle))
+        return say(client, "the server's answer makes no sense");
+    run->remote_handle = (uint32_t)handle;
+    return 0;
+}
+
+/* Say "done", read the server's result. Outcomes: 0; -1 the server found a fault. */
+static int conclude(struct client *client, struct run *run, int outcome, double *ret_cpu_s)
+{
+    struct note done = {0}, result;
+    char status[16] = "?", why[WHY_BYTES] = "it did not say why";
+    uint64_t received = 0, cpu_ns = 0;
+
+    /* Whoever saw the fault first has the better explanation; both may see a lost connection. */
+    if (outcome != 0)
+        (void)say(client, run->end->why);
+    note_put(&done, "done", outcome == 0 ? "ok" : "failed");
+    if (outcome != 0)
+        (void)VipDisconnect(run->end->vi);
+    if (note_send(&client->control, &done) < 0)
+        return outcome != 0 ? -1 : say(client, client->control.why);
+    if (outcome != 0 && note_recv(&client->control, MEET_PATIENCE_MS, &result) <= 0)
+        return -1;
+    if (outcome == 0 && await_note(client, &result) < 0)
+        return -1;
+    (void)note_get(&result, "status", status, sizeof(status));
+    (void)note_get(&result, "why", why, sizeof(why));
+    (void)note_get_number(&result, "received", &received);
+    (void)note_get_number(&result, "cpu_ns", &cpu_ns);
+    *ret_cpu_s = (double)cpu_ns / 1e9;
+    if (strcmp(status, "corrupt") == 0)
+        run->corrupt = true;
+    if (run->corrupt && strcmp(status, "corrupt") == 0) {
+        snprintf(client->why, sizeof(client->why), "verification at the server: %.400s", why);
+        return -1;
+    }
+    if (outcome != 0)
+        return -1;
+    if (strcmp(status, "ok") != 0) {
+        snprintf(client->why, sizeof(client->why), "the server failed: %.400s", why);
+        return -1;
+    }
+    if (run->plan->level != PLAN_UD && received != run->sent) {
+        snprintf(client->why, sizeof(client->why),
+                 "%" PRIu64 " messages were sent but %" PRIu64 " arrived", run->sent, received);
+        run->corrupt = true;
+        return -1;
+    }
+    client->sent += run->sent;
+    client->lost += run->sent > received ? run->sent - received : 0;
+    return 0;
+}
+
+static void fill_result(struct run *run, double cpu_s, int outcome, struct perf_result *ret)
+{
+    const struct plan *plan = run->plan;
+
+    *ret = (struct perf_result){.size_bytes = plan->size_bytes,
+                                .messages = run->measured,
+                                .elapsed_s = (double)(run->stop_ns - run->start_ns) / 1e9,
+                                .has_latency = plan->test == PLAN_LAT,
+                                .cpu_s = cpu_s};
+    perf_rates_of(ret);
+    if (ret->elapsed_s > 0) /* random sizes: count what really went */
+        ret->bytes_per_s = (double)run->measured_bytes / ret->elapsed_s;
+    if (plan->test == PLAN_LAT)
+        perf_latency_of(run->sample_ns, run->sample_count, &ret->latency);
+    if (plan->verify)
+        ret->verified = outcome == 0   ? PERF_VERIFIED
+                        : run->corrupt ? PERF_CORRUPT
+                                       : PERF_NOT_VERIFIED;
+}
+
+static int run_data(struct client *client, struct run *run, struct perf_result *ret)
+{
+    char disc[MEET_DISC_BYTES];
+    double cpu_s, server_cpu_s = 0;
+    int r;
+
+    if (agree(client, run, disc, sizeof(disc)) < 0)
+        return -1;
+    if (meet_connect(run->end, client->options->host, disc) < 0)
+        return say(client, run->end->why);
+    cpu_s = cpu_seconds();
+    if (run->plan->test == PLAN_LAT)
+        r = run_pingpong_client(run);
+    else
+        r = run_stream_client(run);
+    cpu_s = cpu_seconds() - cpu_s;
+    r = conclude(client, run, r, &server_cpu_s) < 0 ? -1 : r;
+    fill_result(run, cpu_s + server_cpu_s, r, ret);
+    return r;
+}
+
+/* One size. Outcomes: 0 and a result; -1 with client->why (and a result if contents were wrong). */
+static int measure(struct client *client, uint64_t size_bytes)
+{
+    struct plan plan = options_plan(client->options, size_bytes);
+    const VIP_NIC_ATTRIBUTES *attrs = &client->nic.attrs;
+    struct end data;
+    struct end_args args;
+    struct run run = {.end = &data,
+                      .control = &client->control,
+                      .plan = &plan,
+                      .sample_ns = client->sample_ns,
+                      .sample_count = SAMPLES_MAX};
+    struct perf_result result;
+    int r;
+
+    if (size_bytes > attrs->MaxTransferSize) {
+        snprintf(client->why, sizeof(client->why),
+                 "messages of %" PRIu64 " bytes are larger than the NIC's MaxTransferSize of %lu "
+                 "bytes",
+                 size_bytes, attrs->MaxTransferSize);
+        return -1;
+    }
+    if (2 * plan.window + DESCRIPTORS_BESIDE > attrs->MaxDescriptorsPerQueue) {
+        snprintf(client->why, sizeof(client->why),
+                 "a window of %" PRIu64 " messages is more than this NIC's queues allow: %lu",
+                 plan.window, (attrs->MaxDescriptorsPerQueue - DESCRIPTORS_BESIDE) / 2);
+        return -1;
+    }
+    run_end_args(&plan, true, &args);
+    r = end_make(&data, &client->nic, &args);
+    if (r == 0)
+        r = run_post_receives(&run, true);
+    if (r < 0) {
+        (void)say(client, data.why);
+    } else {
+        r = run_data(client, &run, &result);
+        if (r == 0 || run.corrupt)
+            client->results[client->result_count++] = result;
+    }
+    end_free(&data);
+    return r;
+}
+
+static int measure_all(struct client *client)
+{
+    const struct client_options *options = client->options;
+
+    perf_print_heading(stdout, options->plan.test == PLAN_LAT);
+    for (uint64_t size = options->size_first;;) {
+        size_t before = client->result_count;
+        int r = measure(client, size);
+
+        if (client->result_count > before)
+            perf_print_row(stdout, &client->results[before]);
+        fflush(stdout);
+        if (r < 0)
+            return -1;
+        if (size == options->size_last || size * 2 > options->size_last)
+            return 0;
+        size *= 2;
+    }
+}
+
+static int write_json(struct client *client)
+{
+    const struct client_options *options = client->options;
+    const struct plan *plan = &options->plan;
+    struct perf_param params[24];
+    size_t count = 0;
+    char command[300];
+    int r;
+
+    perf_param_text(&params[count++], "host", options->host);
+    perf_param_text(&params[count++], "nic", client->nic.attrs.Name);
+    perf_param_text(&params[count++], "op", plan_op_names[plan->op]);
+    perf_param_text(&params[count++], "reliability", plan_level_names[plan->level]);
+    perf_param_text(&params[count++], "wait", plan_wait_names[plan->wait]);
+    perf_param_number(&params[count++], "cq", plan->cq);
+    perf_param_number(&params[count++], "verify", plan->verify);
+    perf_param_number(&params[count++], "random_sizes", plan->random_sizes);
+    perf_param_number(&params[count++], "seed", (double)plan->seed);
+    perf_param_number(&params[count++], "size_first_bytes", (double)options->size_first);
+    perf_param_number(&params[count++], "size_last_bytes", (double)options->size_last);
+    if (plan->iters != UINT64_MAX)
+        perf_param_number(&params[count++], "iters", (double)plan->iters);
+    if (plan->duration_ms != UINT64_MAX)
+        perf_param_number(&params[count++], "duration_ms", (double)plan->duration_ms);
+    if (plan->total_bytes != UINT64_MAX)
+        perf_param_number(&params[count++], "total_bytes", (double)plan->total_bytes);
+    if (plan->test != PLAN_LAT)
+        perf_param_number(&params[count++], "window",
+                          (double)options_plan(options, options->size_first).window);
+    perf_param_number(&params[count++], "lost_messages", (double)client->lost);
+    perf_param_text(&params[count++], "client_version", VIP_VERSION);
+    perf_param_text(&params[count++], "server_version", client->server_build);
+    snprintf(command, sizeof(command), "%s", plan_test_names[plan->test]);
+    r = perf_json_write(options->json, command, params, count, client->results,
+                        client->result_count);
+    if (r < 0) {
+        snprintf(client->why, sizeof(client->why), "cannot write %s: %s", options->json,
+                 strerror(-r));
+        return -1;
+    }
+    return 0;
+}
+
+int client_main(const struct client_options *options)
+{
+    struct client *client = calloc(1, sizeof(*client));
+    int r = -1;
+
+    if (client)
+        client->sample_ns = calloc(SAMPLES_MAX, sizeof(*client->sample_ns));
+    if (!client || !client->sample_ns) {
+        fprintf(stderr, "vipperf: FAILED: out of memory\n");
+        free(client);
+        return 1;
+    }
+    client->options = options;
+    if (end_nic_open(&client->nic, options->nic, client->why, sizeof(client->why)) < 0)
+        goto out;
+    if (meet_make_control(&client->control, &client->nic) < 0 ||
+        meet_connect(&client->control, options->host, MEET_DISCRIMINATOR) < 0) {
+        (void)say(client, client->control.why);
+    } else {
+        r = measure_all(client);
+        if (client->lost > 0)
+            printf("%" PRIu64 " of %" PRIu64 " messages were lost (Unreliable Delivery)\n",
+                   client->lost, client->sent);
+        /* Also after a failure: what was measured before it is still worth having. */
+        if (options->json && client->result_count > 0 && write_json(client) < 0)
+            r = -1;
+    }
+    end_free(&client->control);
+    end_nic_close(&client->nic);
+out:
+    if (r < 0) {
+        fflush(stdout);
+        fprintf(stderr, "vipperf: FAILED: %s\n", client->why);
+    }
+    free(client->sample_ns);
+    free(client);
+    return r < 0 ? 1 : 0;
+}

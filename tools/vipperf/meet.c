@@ -1,0 +1,166 @@
+/* Connections and notes; see meet.h. */
+#include "tools/vipperf/meet.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <vipl_ext.h>
+
+/* Room for an address: the longest host part and discriminator of any provider. */
+#define ADDRESS_BYTES 512
+
+/* Receives kept posted for notes; the conversation never has more than two under way. */
+#define NOTE_SLOTS 4
+
+/* Between two attempts. */
+#define RETRY_NS 20000000
+
+/* How long one attempt may take: an unreachable host is told apart from an absent server. */
+#define ATTEMPT_MS 5000
+
+/* A VIP_NET_ADDRESS with room behind it. */
+union address {
+    VIP_NET_ADDRESS net;
+    uint8_t raw[ADDRESS_BYTES];
+};
+
+/* Write host part and discriminator, one behind the other as VIPL wants them. */
+static void set_address(union address *address, const uint8_t *host, size_t host_len,
+                        const char *disc)
+{
+    size_t disc_len = strlen(disc);
+    size_t off = offsetof(VIP_NET_ADDRESS, HostAddress);
+
+    address->net.HostAddressLen = (VIP_UINT16)host_len;
+    address->net.DiscriminatorLen = (VIP_UINT16)disc_len;
+    if (host)
+        memmove(address->raw + off, host, host_len);
+    memcpy(address->raw + off + host_len, disc, disc_len);
+}
+
+static int resolve(struct end *end, const char *host, const char *disc, union address *ret)
+{
+    char name[256];
+    VIP_RETURN rc;
+
+    memset(ret, 0, sizeof(*ret));
+    snprintf(name, sizeof(name), "%s", host);
+    rc = VipNSGetHostByName(end->nic->handle, name, &ret->net, 0);
+    if (rc != VIP_SUCCESS) {
+        snprintf(end->why, sizeof(end->why), "cannot find host %s: %s: %s", host, end_rc_name(rc),
+                 VipxLastError());
+        return -1;
+    }
+    set_address(ret, NULL, ret->net.HostAddressLen, disc);
+    return 0;
+}
+
+static int connect_failed(struct end *end, VIP_RETURN rc, const char *host)
+{
+    switch (rc) {
+    case VIP_NO_MATCH:
+        snprintf(end->why, sizeof(end->why),
+                 "no vipperf serve on %s (start it there with: vipperf serve)", host);
+        return -1;
+    case VIP_TIMEOUT:
+    case VIP_NOT_REACHABLE:
+        snprintf(end->why, sizeof(end->why), "no vipd answers on %s (%s)", host, end_rc_name(rc));
+        return -1;
+    default:
+        return end_failed(end, "VipConnectRequest", rc);
+    }
+}
+
+int meet_connect(struct end *end, const char *host, const char *disc)
+{
+    const struct timespec nap = {.tv_nsec = RETRY_NS};
+    uint64_t deadline_ns = end_now_ns() + MEET_PATIENCE_MS * 1000000ull;
+    union address local = {0}, remote;
+    VIP_VI_ATTRIBUTES attrs;
+    VIP_RETURN rc;
+
+    set_address(&local, end->nic->attrs.LocalNicAddress, end->nic->attrs.NicAddressLen,
+                "vipperf-client");
+    if (resolve(end, host, disc, &remote) < 0)
+        return -1;
+    for (;;) {
+        rc = VipConnectRequest(end->vi, &local.net, &remote.net, ATTEMPT_MS, &attrs);
+        if (rc == VIP_SUCCESS)
+            return 0;
+        if (rc != VIP_NO_MATCH || end_now_ns() >= deadline_ns)
+            return connect_failed(end, rc, host);
+        nanosleep(&nap, NULL);
+    }
+}
+
+int meet_wait(const struct end_nic *nic, const char *disc, VIP_ULONG timeout_ms,
+              VIP_CONN_HANDLE *ret, char *why, size_t why_bytes)
+{
+    union address local = {0}, remote = {0};
+    VIP_VI_ATTRIBUTES attrs;
+    VIP_RETURN rc;
+
+    set_address(&local, nic->attrs.LocalNicAddress, nic->attrs.NicAddressLen, disc);
+    rc = VipConnectWait(nic->handle, &local.net, timeout_ms, &remote.net, &attrs, ret);
+    if (rc == VIP_SUCCESS)
+        return 1;
+    if (rc == VIP_TIMEOUT)
+        return 0;
+    snprintf(why, why_bytes, "VipConnectWait: %s: %s", end_rc_name(rc), VipxLastError());
+    return -1;
+}
+
+int meet_make_control(struct end *end, const struct end_nic *nic)
+{
+    const struct end_args args = {.level = PLAN_RD,
+                                  .wait = PLAN_BLOCK,
+                                  .mtu_bytes = NOTE_BYTES_MAX,
+                                  .sends = NOTE_SLOTS,
+                                  .recvs = NOTE_SLOTS,
+                                  .slot_bytes = NOTE_BYTES_MAX,
+                                  .out_slots = NOTE_SLOTS,
+                                  .in_slots = NOTE_SLOTS};
+
+    if (end_make(end, nic, &args) < 0)
+        return -1;
+    for (unsigned i = 0; i < NOTE_SLOTS; i++)
+        if (end_post_recv(end, i, true) < 0)
+            return -1;
+    return 0;
+}
+
+int note_send(struct end *end, const struct note *note)
+{
+    struct end_message message = {.len_bytes = (uint32_t)note->len_bytes};
+    uint8_t *slot;
+    int r = end_drain(end, NOTE_SLOTS - 1, END_PATIENCE_MS);
+
+    if (r <= 0) {
+        if (r == 0)
+            snprintf(end->why, sizeof(end->why), "the other side takes no message for %d s",
+                     END_PATIENCE_MS / 1000);
+        return -1;
+    }
+    slot = end_out(end, end->sends_posted);
+    memcpy(slot, note->text, note->len_bytes);
+    message.bytes = slot;
+    return end_post_send(end, &message);
+}
+
+int note_recv(struct end *end, unsigned timeout_ms, struct note *ret)
+{
+    struct end_arrival arrival;
+    int r = end_recv(end, timeout_ms, &arrival);
+
+    if (r <= 0)
+        return r;
+    if (arrival.len_bytes >= sizeof(ret->text)) {
+        snprintf(end->why, sizeof(end->why), "a note of %u bytes is too long", arrival.len_bytes);
+        return -1;
+    }
+    memcpy(ret->text, end_in(end, arrival.index), arrival.len_bytes);
+    ret->text[arrival.len_bytes] = '\0';
+    ret->len_bytes = arrival.len_bytes;
+    return end_post_recv(end, arrival.index, true) < 0 ? -1 : 1;
+}

@@ -1,0 +1,42 @@
+/*
+ * How two vipperf find each other and talk: a control connection (always Reliable Delivery) on which
+ * notes travel, and one data connection per measurement.
+ *
+ * Owns: addresses, connecting with patience, notes over an end. Does not own: what the notes mean.
+ */
+#ifndef TOOLS_VIPPERF_MEET_H
+#define TOOLS_VIPPERF_MEET_H
+
+#include "tools/vipperf/end.h"
+#include "tools/vipperf/plan.h"
+
+/* Discriminator of every vipperf serve. */
+#define MEET_DISCRIMINATOR "vipperf"
+
+/* Discriminators fit in here. */
+#define MEET_DISC_BYTES 32
+
+/* How long a client asks again when nobody waits yet, and a server waits for the data connection. */
+#define MEET_PATIENCE_MS 5000
+
+/*
+ * Connect an Idle end, receives posted, to HOST and discriminator. VIP_NO_MATCH is tried again for
+ * MEET_PATIENCE_MS. Outcomes: 0; -1 with end->why.
+ */
+int meet_connect(struct end *end, const char *host, const char *disc);
+
+/*
+ * Wait for a connection request. Outcomes: 1 and *ret; 0 nobody within timeout_ms; -1 with why.
+ */
+int meet_wait(const struct end_nic *nic, const char *disc, VIP_ULONG timeout_ms,
+              VIP_CONN_HANDLE *ret, char *why, size_t why_bytes);
+
+/* Build an end that carries notes, receives posted. Outcomes: 0; -1 with end->why. */
+int meet_make_control(struct end *end, const struct end_nic *nic);
+
+/* Outcomes: 0; -1 with end->why. */
+int note_send(struct end *end, const struct note *note);
+/* Outcomes: 1 and *ret; 0 nothing within timeout_ms; -1 with end->why. */
+int note_recv(struct end *end, unsigned timeout_ms, struct note *ret);
+
+#endif

@@ -1,0 +1,37 @@
+/* The command line of lat, bw, rate and serve. */
+#ifndef TOOLS_VIPPERF_OPTIONS_H
+#define TOOLS_VIPPERF_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tools/vipperf/plan.h"
+
+/* What the user wants of lat, bw or rate. */
+struct client_options {
+    const char *host;
+    const char *nic;
+    const char *json;    /* file, "-" = standard output, NULL = none */
+    uint64_t size_first; /* powers of two from here ... */
+    uint64_t size_last;  /* ... to here; the same = one size */
+    uint64_t window;     /* 0 = chosen by the size */
+    struct plan plan;    /* everything but size_bytes, window, remote_* */
+};
+
+/* What the user wants of serve. */
+struct serve_options {
+    const char *nic;
+    bool once; /* end after the first client */
+};
+
+/* Outcomes: true; false: a message was printed, the exit status is 2. */
+bool options_client(enum plan_test test, int argc, char **argv, struct client_options *ret);
+bool options_serve(int argc, char **argv, struct serve_options *ret);
+
+/* The plan for one size: window filled in. */
+struct plan options_plan(const struct client_options *options, uint64_t size_bytes);
+
+/* Print the help of vipperf. */
+void options_help(void);
+
+#endif

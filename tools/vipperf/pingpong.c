@@ -1,0 +1,302 @@
+/*
+ * Latency: the client sends message n, the server answers with message n, half of the time is one
+ * sample. The client's bytes follow the stream plan->seed, the server's plan->seed + 1.
+ *
+ * RDMA Write without immediate data tells nobody: the receiver looks at memory. Its flag is the last
+ * byte of the message; or, where the last byte must be as the pattern says or has no fixed place, a
+ * word behind the message that a second RDMA Write sets (writes of one VI become visible in order).
+ */
+#include "tools/vipperf/run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/vipperf/pattern.h"
+
+/* Round trips before the measured ones: page faults, RTT estimate, caches. */
+#define WARM_UP 200
+
+/* Polls of memory between two looks at the receive queue, where the end or an error would be. */
+#define POLLS_PER_LOOK 64
+
+/* The flag's word lies in the last 64 bytes of a slot. */
+static uint64_t word_offset(const struct run *run)
+{
+    return run->end->args.slot_bytes - 64;
+}
+
+static bool flag_is_word(const struct plan *plan)
+{
+    return plan->verify || plan->random_sizes;
+}
+
+/* The last byte of message `number`: differs from what the slot held before. */
+static uint8_t flag_byte(uint64_t number)
+{
+    return (uint8_t)(number % 255 + 1);
+}
+
+static int post_message(struct run *run, uint64_t number, uint64_t seed)
+{
+    const struct plan *plan = run->plan;
+    uint8_t *slot = end_out(run->end, number);
+    uint64_t slot_offset = number % RUN_PINGPONG_SLOTS * run->end->args.slot_bytes;
+    struct end_message message = {
+        .bytes = slot,
+        .len_bytes = (uint32_t)plan_size(plan, number),
+        .has_imm = run_has_numbers(plan),
+        .imm = (uint32_t)number & RUN_NUMBER_MASK,
+        .write = plan->op != PLAN_SEND,
+        .remote_addr = run->remote_addr + slot_offset,
+        .remote_handle = run->remote_handle,
+    };
+
+    if (plan->verify)
+        pattern_fill(slot, message.len_bytes, seed, number);
+    if (plan->op != PLAN_WRITE)
+        return end_post_send(run->end, &message);
+    if (!flag_is_word(plan)) {
+        slot[message.len_bytes - 1] = flag_byte(number);
+        return end_post_send(run->end, &message);
+    }
+    if (end_post_send(run->end, &message) < 0)
+        return -1;
+    *(uint64_t *)(void *)(slot + word_offset(run)) = number + 1;
+    message.bytes = slot + word_offset(run);
+    message.len_bytes = sizeof(uint64_t);
+    message.remote_addr += word_offset(run);
+    return end_post_send(run->end, &message);
+}
+
+static bool flag_is_set(const struct run *run, const uint8_t *slot, uint64_t number)
+{
+    if (flag_is_word(run->plan))
+        return __atomic_load_n((const uint64_t *)(const void *)(slot + word_offset(run)),
+                               __ATOMIC_ACQUIRE) == number + 1;
+    return __atomic_load_n(slot + run->plan->size_bytes - 1, __ATOMIC_ACQUIRE) == flag_byte(number);
+}
+
+/* Watch memory for message `number`. Outcomes: 1 there; 0 *ret_end was set; -1. */
+static int watch_flag(struct run *run, uint64_t number, bool *ret_end)
+{
+    uint64_t deadline_ns = end_now_ns() + END_PATIENCE_MS * 1000000ull;
+    const uint8_t *slot = end_in(run->end, number);
+    struct end_arrival arrival;
+
+    for (;;) {
+        int r;
+
+        for (unsigned i = 0; i < POLLS_PER_LOOK; i++) {
+            if (flag_is_set(run, slot, number))
+                return 1;
+            end_relax(run->end);
+        }
+        r = end_recv(run->end, 0, &arrival);
+        if (r < 0)
+            return -1;
+        if (r > 0 && run_is_end(&arrival)) {
+            *ret_end = true;
+            return 0;
+        }
+        if (end_now_ns() >= deadline_ns)
+            return run_silence(run);
+    }
+}
+
+/* A message of this measurement, wherever its bytes are. */
+struct incoming {
+    uint64_t number;
+    uint64_t len_bytes;
+    const uint8_t *bytes;
+    int repost; /* receive descriptor to give back when the bytes have been read, or -1 */
+};
+
+/*
+ * Next message from number `expected` on; with Unreliable Delivery later ones may come first.
+ * Outcomes: 1 and *ret; 0 nothing within timeout_ms, or *ret_end was set; -1.
+ */
+static int next_message(struct run *run, uint64_t expected, unsigned timeout_ms,
+                        struct incoming *ret, bool *ret_end)
+{
+    const struct plan *plan = run->plan;
+    struct end_arrival arrival;
+    int r;
+
+    *ret_end = false;
+    if (plan->op == PLAN_WRITE) {
+        r = watch_flag(run, expected, ret_end);
+        if (r <= 0)
+            return r;
+        *ret =
+            (struct incoming){expected, plan_size(plan, expected), end_in(run->end, expected), -1};
+        return 1;
+    }
+    for (;;) {
+        r = end_recv(run->end, timeout_ms, &arrival);
+        if (r <= 0)
+            return r;
+        *ret = (struct incoming){expected, arrival.len_bytes, NULL, (int)arrival.index};
+        if (!arrival.damaged && run_is_end(&arrival)) {
+            *ret_end = true;
+            return 0;
+        }
+        if (!arrival.damaged &&
+            (!run_has_numbers(plan) ||
+             (arrival.has_imm && run_number(arrival.imm, expected, &ret->number))))
+            break;
+        /* Unreliable: an answer that we no longer wait for, or half a message. */
+        if (plan->level != PLAN_UD) {
+            snprintf(run->end->why, sizeof(run->end->why),
+                     "a message came out of order: number %u instead of %" PRIu64, arrival.imm,
+                     expected);
+            run->corrupt = true;
+            return -1;
+        }
+        if (end_post_recv(run->end, arrival.index, plan->op == PLAN_SEND) < 0)
+            return -1;
+    }
+    ret->bytes =
+        plan->op == PLAN_SEND ? end_in(run->end, arrival.index) : end_in(run->end, ret->number);
+    return 1;
+}
+
+static int finish_message(struct run *run, const struct incoming *message, uint64_t seed)
+{
+    if (run->plan->verify &&
+        run_verify(run, message->bytes, message->len_bytes, seed, message->number) < 0)
+        return -1;
+    if (message->repost >= 0 &&
+        end_post_recv(run->end, (unsigned)message->repost, run->plan->op == PLAN_SEND) < 0)
+        return -1;
+    return 0;
+}
+
+/* Keep the number of unreaped sends below the slots, so that no buffer is filled while in use. */
+static int reap(struct run *run)
+{
+    if (end_reap(run->end) < 0)
+        return -1;
+    if (run->end->sends_posted - run->end->sends_done < RUN_PINGPONG_SLOTS - 2)
+        return 0;
+    return end_drain(run->end, RUN_PINGPONG_SLOTS / 2, END_PATIENCE_MS) == 1 ? 0 : -1;
+}
+
+/* One ping and its answer. Outcomes: 1 answered, *ret_ns the round trip; 0 lost (UD); -1. */
+static int round_trip(struct run *run, uint64_t number, uint64_t *ret_ns)
+{
+    const struct plan *plan = run->plan;
+    unsigned timeout_ms = plan->level == PLAN_UD ? RUN_LOST_MS : END_PATIENCE_MS;
+    struct incoming answer;
+    uint64_t start_ns;
+    bool ended;
+    int r;
+
+    start_ns = end_now_ns();
+    if (post_message(run, number, plan->seed) < 0)
+        return -1;
+    r = next_message(run, number, timeout_ms, &answer, &ended);
+    if (r == 0 && ended) {
+        snprintf(run->end->why, sizeof(run->end->why), "the server ended the measurement");
+        return -1;
+    }
+    if (r == 0)
+        return plan->level == PLAN_UD ? 0 : run_silence(run);
+    if (r < 0)
+        return -1;
+    *ret_ns = end_now_ns() - start_ns;
+    if (answer.number != number) {
+        snprintf(run->end->why, sizeof(run->end->why),
+                 "answer %" PRIu64 " came instead of %" PRIu64, answer.number, number);
+        run->corrupt = true;
+        return -1;
+    }
+    return finish_message(run, &answer, plan->seed + 1) < 0 ? -1 : 1;
+}
+
+/* Keep the sample; when there are too many, a random one gives way, so that all parts count. */
+static void keep_sample(struct run *run, uint64_t ns, uint64_t samples_max)
+{
+    uint64_t place;
+
+    if (run->sample_count < samples_max) {
+        run->sample_ns[run->sample_count++] = ns;
+        return;
+    }
+    place = pattern_size(run->plan->seed, run->measured, run->measured);
+    if (place < samples_max)
+        run->sample_ns[place] = ns;
+}
+
+int run_pingpong_client(struct run *run)
+{
+    uint64_t samples_max = run->sample_count;
+    uint64_t number = 0;
+
+    run->sample_count = 0;
+    run->start_ns = end_now_ns();
+    for (; number < WARM_UP || !run_enough(run, run->measured, run->measured_bytes); number++) {
+        uint64_t round_ns = 0;
+        int r;
+
+        if (number == WARM_UP)
+            run->start_ns = end_now_ns();
+        r = round_trip(run, number, &round_ns);
+        if (r < 0)
+            return -1;
+        run->sent++;
+        run->received += (uint64_t)r;
+        if (number >= WARM_UP) {
+            run->measured++;
+            run->measured_bytes += plan_size(run->plan, number);
+            if (r > 0)
+                keep_sample(run, round_ns / 2, samples_max);
+        }
+        if (reap(run) < 0)
+            return -1;
+    }
+    run->stop_ns = end_now_ns();
+    return run_post_end(run);
+}
+
+int run_pingpong_server(struct run *run)
+{
+    const struct plan *plan = run->plan;
+    unsigned timeout_ms = plan->level == PLAN_UD ? RUN_LOST_MS : END_PATIENCE_MS;
+    uint64_t expected = 0, silent_ms = 0;
+
+    for (;;) {
+        struct incoming ping;
+        bool ended;
+        int r = next_message(run, expected, timeout_ms, &ping, &ended);
+
+        if (r < 0)
+            return -1;
+        if (r == 0) {
+            if (ended)
+                return 0;
+            r = run_client_done(run);
+            if (r != 0)
+                return r < 0 ? -1 : 0;
+            silent_ms += timeout_ms;
+            if (silent_ms >= END_PATIENCE_MS)
+                return run_silence(run);
+            continue;
+        }
+        silent_ms = 0;
+        expected = ping.number + 1;
+        run->received++;
+        run->bytes += ping.len_bytes;
+        if (plan->verify &&
+            run_verify(run, ping.bytes, ping.len_bytes, plan->seed, ping.number) < 0)
+            return -1;
+        if (post_message(run, ping.number, plan->seed + 1) < 0)
+            return -1;
+        run->sent++;
+        if (ping.repost >= 0 &&
+            end_post_recv(run->end, (unsigned)ping.repost, plan->op == PLAN_SEND) < 0)
+            return -1;
+        if (reap(run) < 0)
+            return -1;
+    }
+}

@@ -1,0 +1,166 @@
+/* Parameters of a measurement and their text form; see plan.h. */
+#include "tools/vipperf/plan.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/vipperf/pattern.h"
+
+const char *const plan_test_names[] = {"lat", "bw", "rate", NULL};
+const char *const plan_op_names[] = {"send", "write", "write-imm", NULL};
+const char *const plan_level_names[] = {"ud", "rd", "rr", NULL};
+const char *const plan_wait_names[] = {"adaptive", "poll", "block", NULL};
+
+uint64_t plan_size(const struct plan *plan, uint64_t number)
+{
+    return plan->random_sizes ? pattern_size(plan->seed, number, plan->size_bytes)
+                              : plan->size_bytes;
+}
+
+/* A line that does not fit is left out; the other side then says which key it misses. */
+void note_put(struct note *note, const char *key, const char *value)
+{
+    size_t room = sizeof(note->text) - note->len_bytes;
+    int len = snprintf(note->text + note->len_bytes, room, "%s=%s\n", key, value);
+
+    if (len < 0 || (size_t)len >= room) {
+        note->text[note->len_bytes] = '\0';
+        return;
+    }
+    /* A line break inside a value would forge another line. */
+    for (int i = 0; i + 1 < len; i++)
+        if (note->text[note->len_bytes + (size_t)i] == '\n')
+            note->text[note->len_bytes + (size_t)i] = ' ';
+    note->len_bytes += (size_t)len;
+}
+
+void note_put_number(struct note *note, const char *key, uint64_t value)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "%" PRIu64, value);
+    note_put(note, key, text);
+}
+
+bool note_get(const struct note *note, const char *key, char *ret, size_t ret_bytes)
+{
+    size_t key_len = strlen(key);
+    const char *line = note->text;
+
+    while (*line) {
+        const char *end = strchrnul(line, '\n');
+
+        if (strncmp(line, key, key_len) == 0 && line[key_len] == '=') {
+            const char *value = line + key_len + 1;
+
+            snprintf(ret, ret_bytes, "%.*s", (int)(end - value), value);
+            return true;
+        }
+        line = *end ? end + 1 : end;
+    }
+    return false;
+}
+
+bool note_get_number(const struct note *note, const char *key, uint64_t *ret)
+{
+    char text[32], *end;
+    uint64_t value;
+
+    if (!note_get(note, key, text, sizeof(text)) || text[0] < '0' || text[0] > '9')
+        return false;
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    if (errno != 0 || *end != '\0')
+        return false;
+    *ret = value;
+    return true;
+}
+
+void plan_put(struct note *note, const struct plan *plan)
+{
+    note_put_number(note, "protocol", PLAN_PROTOCOL);
+    note_put(note, "build", VIP_VERSION);
+    note_put(note, "test", plan_test_names[plan->test]);
+    note_put(note, "op", plan_op_names[plan->op]);
+    note_put(note, "reliability", plan_level_names[plan->level]);
+    note_put(note, "wait", plan_wait_names[plan->wait]);
+    note_put_number(note, "size_bytes", plan->size_bytes);
+    note_put_number(note, "window", plan->window);
+    note_put_number(note, "seed", plan->seed);
+    note_put_number(note, "cq", plan->cq);
+    note_put_number(note, "verify", plan->verify);
+    note_put_number(note, "random_sizes", plan->random_sizes);
+    note_put_number(note, "remote_addr", plan->remote_addr);
+    note_put_number(note, "remote_handle", plan->remote_handle);
+}
+
+static bool get_choice(const struct note *note, const char *key, const char *const *names,
+                       unsigned *ret)
+{
+    char text[32];
+
+    if (!note_get(note, key, text, sizeof(text)))
+        return false;
+    for (unsigned i = 0; names[i]; i++) {
+        if (strcmp(names[i], text) == 0) {
+            *ret = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool plan_get(const struct note *note, struct plan *ret, char *why, size_t why_bytes)
+{
+    static const struct {
+        const char *key;
+        const char *const *names; /* NULL: a number */
+    } wanted[] = {
+        {"test", plan_test_names},
+        {"op", plan_op_names},
+        {"reliability", plan_level_names},
+        {"wait", plan_wait_names},
+        {"size_bytes", NULL},
+        {"window", NULL},
+        {"seed", NULL},
+        {"cq", NULL},
+        {"verify", NULL},
+        {"random_sizes", NULL},
+        {"remote_addr", NULL},
+        {"remote_handle", NULL},
+    };
+    enum { COUNT = sizeof(wanted) / sizeof(*wanted) };
+    uint64_t value[COUNT];
+
+    for (unsigned i = 0; i < COUNT; i++) {
+        unsigned choice = 0;
+        bool known = wanted[i].names ? get_choice(note, wanted[i].key, wanted[i].names, &choice)
+                                     : note_get_number(note, wanted[i].key, &value[i]);
+
+        if (!known) {
+            snprintf(why, why_bytes, "the first message has no usable \"%s\"", wanted[i].key);
+            return false;
+        }
+        if (wanted[i].names)
+            value[i] = choice;
+    }
+    *ret = (struct plan){.test = (enum plan_test)value[0],
+                         .op = (enum plan_op)value[1],
+                         .level = (enum plan_level)value[2],
+                         .wait = (enum plan_wait)value[3],
+                         .size_bytes = value[4],
+                         .window = value[5],
+                         .iters = UINT64_MAX,
+                         .duration_ms = UINT64_MAX,
+                         .total_bytes = UINT64_MAX,
+                         .seed = value[6],
+                         .cq = value[7] != 0,
+                         .verify = value[8] != 0,
+                         .random_sizes = value[9] != 0,
+                         .remote_addr = value[10],
+                         .remote_handle = (uint32_t)value[11]};
+    return true;
+}

@@ -1,0 +1,139 @@
+/* What ping-pong and stream have in common; see run.h. */
+#include "tools/vipperf/run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "tools/vipperf/meet.h"
+#include "tools/vipperf/pattern.h"
+
+/* Receives of a stream's server beyond the window: for the end mark and its repetitions. */
+#define END_RECVS 8
+
+/* A stream's credits: a quarter of the window each, so never more than this many are unread. */
+#define CREDIT_SLOTS 16
+
+/* Messages between two looks at the clock. */
+#define MESSAGES_PER_CLOCK 16
+
+bool run_has_numbers(const struct plan *plan)
+{
+    return plan->level == PLAN_UD || plan->op == PLAN_WRITE_IMM;
+}
+
+void run_end_args(const struct plan *plan, bool client, struct end_args *ret)
+{
+    unsigned window = (unsigned)plan->window;
+    size_t size = (size_t)plan->size_bytes;
+
+    *ret = (struct end_args){.level = plan->level,
+                             .wait = plan->wait,
+                             .cq = plan->cq,
+                             .mtu_bytes = size > 8 ? size : 8,
+                             .slot_bytes = size > 64 ? size : 64};
+    if (plan->test == PLAN_LAT) {
+        /* Behind the message lies a word that a second RDMA Write sets: see pingpong.c. */
+        ret->slot_bytes = (size + 63) / 64 * 64 + 64;
+        ret->sends = 3 * RUN_PINGPONG_SLOTS;
+        ret->recvs = RUN_PINGPONG_SLOTS;
+        ret->out_slots = ret->in_slots = RUN_PINGPONG_SLOTS;
+    } else if (client) {
+        ret->sends = 2 * window + 2;
+        ret->recvs = CREDIT_SLOTS;
+        ret->out_slots = window;
+    } else {
+        ret->sends = CREDIT_SLOTS;
+        ret->recvs = window + END_RECVS;
+        ret->in_slots = plan->op == PLAN_SEND ? ret->recvs : window;
+    }
+}
+
+int run_post_receives(struct run *run, bool client)
+{
+    bool with_buffer = run->plan->op == PLAN_SEND && (run->plan->test == PLAN_LAT || !client);
+
+    for (unsigned i = 0; i < run->end->args.recvs; i++)
+        if (end_post_recv(run->end, i, with_buffer) < 0)
+            return -1;
+    return 0;
+}
+
+bool run_enough(const struct run *run, uint64_t messages, uint64_t bytes)
+{
+    const struct plan *plan = run->plan;
+
+    if (messages >= plan->iters || bytes >= plan->total_bytes)
+        return true;
+    if (plan->duration_ms == UINT64_MAX || messages % MESSAGES_PER_CLOCK != 0)
+        return false;
+    return end_now_ns() - run->start_ns >= plan->duration_ms * 1000000u;
+}
+
+int run_verify(struct run *run, const void *bytes, uint64_t len_bytes, uint64_t seed,
+               uint64_t number)
+{
+    uint64_t expected = plan_size(run->plan, number);
+    struct pattern_fault fault;
+    struct end *end = run->end;
+
+    if (len_bytes != expected) {
+        snprintf(end->why, sizeof(end->why),
+                 "message %" PRIu64 " has %" PRIu64 " bytes instead of %" PRIu64, number, len_bytes,
+                 expected);
+        run->corrupt = true;
+        return -1;
+    }
+    if (pattern_check(bytes, (size_t)len_bytes, seed, number, &fault))
+        return 0;
+    snprintf(end->why, sizeof(end->why),
+             "message %" PRIu64 " of %" PRIu64 " bytes is wrong from byte %zu on: 0x%02x instead "
+             "of 0x%02x",
+             number, len_bytes, fault.offset, fault.found, fault.expected);
+    run->corrupt = true;
+    return -1;
+}
+
+bool run_number(uint32_t imm, uint64_t expected, uint64_t *ret)
+{
+    uint32_t ahead = (imm - (uint32_t)expected) & RUN_NUMBER_MASK;
+
+    if (ahead > RUN_NUMBER_MASK / 2)
+        return false;
+    *ret = expected + ahead;
+    return true;
+}
+
+int run_client_done(struct run *run)
+{
+    struct note note;
+    int r;
+
+    if (run->client_done)
+        return 1;
+    r = note_recv(run->control, 0, &note);
+    if (r < 0)
+        snprintf(run->end->why, sizeof(run->end->why), "the client is gone: %.400s",
+                 run->control->why);
+    run->client_done = r > 0;
+    return r;
+}
+
+int run_silence(struct run *run)
+{
+    snprintf(run->end->why, sizeof(run->end->why),
+             "nothing arrived for %d s after %" PRIu64 " messages", END_PATIENCE_MS / 1000,
+             run->received);
+    return -1;
+}
+
+int run_post_end(struct run *run)
+{
+    const struct end_message mark = {.has_imm = true, .imm = RUN_END};
+
+    return end_post_send(run->end, &mark);
+}
+
+bool run_is_end(const struct end_arrival *arrival)
+{
+    return arrival->has_imm && !arrival->by_write && arrival->imm == RUN_END;
+}

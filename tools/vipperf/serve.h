@@ -1,0 +1,10 @@
+/* `vipperf serve`: the other side of every measurement. */
+#ifndef TOOLS_VIPPERF_SERVE_H
+#define TOOLS_VIPPERF_SERVE_H
+
+#include "tools/vipperf/options.h"
+
+/* Runs until killed, or (--once) until the first client has gone. Returns the exit status. */
+int serve_main(const struct serve_options *options);
+
+#endif

@@ -1,0 +1,308 @@
+/*
+ * Bandwidth and message rate: one way, with a window and the consumer's own flow control (run.h).
+ *
+ * RDMA Write without immediate data tells nobody, so the client sends a mark, a send of no bytes with
+ * the number of messages written, after every quarter of a window; it arrives behind the data.
+ */
+#include "tools/vipperf/run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "tools/vipperf/meet.h"
+#include "tools/vipperf/pattern.h"
+
+/* Unreliable Delivery: how often the end mark is repeated before the server counts as gone. */
+#define END_TRIES 100
+
+/* Messages between two credits (and between two marks). */
+static uint64_t quarter(const struct plan *plan)
+{
+    return plan->window >= 4 ? plan->window / 4 : 1;
+}
+
+/* ---- client ---- */
+
+/* Where the client stands. */
+struct sender {
+    uint64_t credited; /* messages the server is through with, or that count as lost */
+    bool ended;        /* the server has answered the end mark */
+};
+
+/*
+ * Read one credit. Outcomes: 1; 0 none within timeout_ms; -1.
+ */
+static int read_credit(struct run *run, struct sender *sender, unsigned timeout_ms)
+{
+    struct end_arrival arrival;
+    uint64_t number;
+    int r = end_recv(run->end, timeout_ms, &arrival);
+
+    if (r <= 0)
+        return r;
+    if (end_post_recv(run->end, arrival.index, false) < 0)
+        return -1;
+    if (arrival.damaged)
+        return 1;
+    if (run_is_end(&arrival)) {
+        sender->ended = true;
+        return 1;
+    }
+    /* An old credit may come late with Unreliable Delivery; credits for unsent messages never. */
+    if (arrival.has_imm && run_number(arrival.imm, sender->credited, &number) &&
+        number <= run->sent) {
+        sender->credited = number;
+        return 1;
+    }
+    if (run->plan->level == PLAN_UD)
+        return 1;
+    snprintf(run->end->why, sizeof(run->end->why),
+             "a credit for %u messages came, but only %" PRIu64 " were sent", arrival.imm,
+             run->sent);
+    return -1;
+}
+
+/* Wait until another message may go. Outcomes: 0; -1. */
+static int wait_for_window(struct run *run, struct sender *sender)
+{
+    const struct plan *plan = run->plan;
+    unsigned timeout_ms = plan->level == PLAN_UD ? RUN_LOST_MS : END_PATIENCE_MS;
+    int r;
+
+    while (run->sent - sender->credited >= plan->window) {
+        r = read_credit(run, sender, timeout_ms);
+        if (r < 0)
+            return -1;
+        if (r == 0 && plan->level != PLAN_UD) {
+            snprintf(run->end->why, sizeof(run->end->why),
+                     "no credit for %d s after %" PRIu64 " messages", END_PATIENCE_MS / 1000,
+                     run->sent);
+            return -1;
+        }
+        if (r == 0)
+            sender->credited = run->sent; /* silence: what is under way is lost */
+    }
+    /* A buffer is filled again only when its last send has completed; sends complete in order. */
+    if (run->end->sends_posted - run->end->sends_done < plan->window)
+        return 0;
+    if (end_reap(run->end) < 0)
+        return -1;
+    if (run->end->sends_posted - run->end->sends_done < plan->window)
+        return 0;
+    r = end_drain(run->end, plan->window - quarter(plan), END_PATIENCE_MS);
+    if (r == 0)
+        snprintf(run->end->why, sizeof(run->end->why), "no send completed for %d s",
+                 END_PATIENCE_MS / 1000);
+    return r == 1 ? 0 : -1;
+}
+
+static int post_message(struct run *run, uint64_t number)
+{
+    const struct plan *plan = run->plan;
+    struct end_message message = {
+        .bytes = end_out(run->end, number),
+        .len_bytes = (uint32_t)plan_size(plan, number),
+        .has_imm = run_has_numbers(plan),
+        .imm = (uint32_t)number & RUN_NUMBER_MASK,
+        .write = plan->op != PLAN_SEND,
+        .remote_addr = run->remote_addr + number % plan->window * run->end->args.slot_bytes,
+        .remote_handle = run->remote_handle,
+    };
+
+    /* A plain write carries no number even where it may be lost: its marks do. */
+    if (plan->op == PLAN_WRITE)
+        message.has_imm = false;
+    if (plan->verify)
+        pattern_fill(end_out(run->end, number), message.len_bytes, plan->seed, number);
+    if (end_post_send(run->end, &message) < 0)
+        return -1;
+    run->sent++;
+    run->bytes += message.len_bytes;
+    return 0;
+}
+
+/* Tell the server up to where the writes have come. */
+static int post_mark(struct run *run)
+{
+    const struct end_message mark = {.has_imm = true, .imm = (uint32_t)run->sent & RUN_NUMBER_MASK};
+
+    return end_post_send(run->end, &mark);
+}
+
+/* End mark, last credits. Outcomes: 0; -1. */
+static int finish(struct run *run, struct sender *sender)
+{
+    bool reliable = run->plan->level != PLAN_UD;
+
+    for (unsigned tries = 0; tries < END_TRIES; tries++) {
+        uint64_t deadline_ns =
+            end_now_ns() + (reliable ? END_PATIENCE_MS : RUN_LOST_MS) * 1000000ull;
+
+        if (end_drain(run->end, run->end->args.sends - 1, END_PATIENCE_MS) <= 0 ||
+            run_post_end(run) < 0)
+            return -1;
+        while (end_now_ns() < deadline_ns) {
+            int r = read_credit(run, sender, reliable ? END_PATIENCE_MS : RUN_LOST_MS);
+
+            if (r < 0)
+                return -1;
+            if (sender->ended && (!reliable || sender->credited == run->sent))
+                return 0;
+        }
+        if (reliable)
+            break;
+    }
+    snprintf(run->end->why, sizeof(run->end->why),
+             "the server does not answer the end mark after %" PRIu64 " messages", run->sent);
+    return -1;
+}
+
+int run_stream_client(struct run *run)
+{
+    const struct plan *plan = run->plan;
+    struct sender sender = {0};
+
+    run->start_ns = end_now_ns();
+    while (!run_enough(run, run->sent, run->bytes)) {
+        if (wait_for_window(run, &sender) < 0 || post_message(run, run->sent) < 0)
+            return -1;
+        if (plan->op == PLAN_WRITE && run->sent % quarter(plan) == 0 && post_mark(run) < 0)
+            return -1;
+    }
+    if (plan->op == PLAN_WRITE && run->sent % quarter(plan) != 0 && post_mark(run) < 0)
+        return -1;
+    if (finish(run, &sender) < 0)
+        return -1;
+    run->stop_ns = end_now_ns();
+    run->measured = run->sent;
+    run->measured_bytes = run->bytes;
+    return 0;
+}
+
+/* ---- server ---- */
+
+/* Where the server stands. */
+struct receiver {
+    uint64_t expected; /* next message number */
+    uint64_t credited; /* told to the client */
+    bool ended;        /* the end mark has come */
+};
+
+static int wrong_order(struct run *run, uint32_t imm, uint64_t expected)
+{
+    snprintf(run->end->why, sizeof(run->end->why),
+             "a message came out of order: number %u instead of %" PRIu64, imm, expected);
+    run->corrupt = true;
+    return -1;
+}
+
+/* Count and check one message. */
+static int take_message(struct run *run, struct receiver *receiver, uint64_t number,
+                        uint64_t len_bytes, const uint8_t *bytes)
+{
+    if (run->plan->verify && run_verify(run, bytes, len_bytes, run->plan->seed, number) < 0)
+        return -1;
+    receiver->expected = number + 1;
+    run->received++;
+    run->bytes += len_bytes;
+    return 0;
+}
+
+/* A mark: everything up to it has been written. */
+static int take_mark(struct run *run, struct receiver *receiver, uint32_t imm)
+{
+    uint64_t upto;
+
+    if (!run_number(imm, receiver->expected, &upto) ||
+        upto - receiver->expected > run->plan->window)
+        return run->plan->level == PLAN_UD ? 0 : wrong_order(run, imm, receiver->expected);
+    while (receiver->expected < upto) {
+        uint64_t number = receiver->expected;
+
+        if (take_message(run, receiver, number, plan_size(run->plan, number),
+                         end_in(run->end, number)) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int take_arrival(struct run *run, struct receiver *receiver,
+                        const struct end_arrival *arrival)
+{
+    const struct plan *plan = run->plan;
+    uint64_t number = receiver->expected;
+
+    if (arrival->damaged)
+        return 0;
+    if (run_is_end(arrival)) {
+        receiver->ended = true;
+        return 0;
+    }
+    if (plan->op == PLAN_WRITE)
+        return take_mark(run, receiver, arrival->imm);
+    if (run_has_numbers(plan)) {
+        if (!arrival->has_imm || !run_number(arrival->imm, number, &number) ||
+            (plan->level != PLAN_UD && number != receiver->expected))
+            return wrong_order(run, arrival->imm, receiver->expected);
+    }
+    return take_message(run, receiver, number, arrival->len_bytes,
+                        plan->op == PLAN_SEND ? end_in(run->end, arrival->index)
+                                              : end_in(run->end, number));
+}
+
+static int post_credit(struct run *run, uint32_t imm)
+{
+    const struct end_message credit = {.has_imm = true, .imm = imm};
+
+    if (end_reap(run->end) < 0)
+        return -1;
+    if (end_drain(run->end, run->end->args.sends - 1, END_PATIENCE_MS) <= 0)
+        return -1;
+    return end_post_send(run->end, &credit);
+}
+
+/* Give credits for what has been taken; the end is answered with the last ones and an end mark. */
+static int give_credits(struct run *run, struct receiver *receiver)
+{
+    uint64_t uncredited = receiver->expected - receiver->credited;
+
+    if (uncredited >= quarter(run->plan) || (receiver->ended && uncredited > 0)) {
+        if (post_credit(run, (uint32_t)receiver->expected & RUN_NUMBER_MASK) < 0)
+            return -1;
+        receiver->credited = receiver->expected;
+    }
+    return receiver->ended ? post_credit(run, RUN_END) : 0;
+}
+
+int run_stream_server(struct run *run)
+{
+    const struct plan *plan = run->plan;
+    unsigned timeout_ms = plan->level == PLAN_UD ? RUN_LOST_MS : END_PATIENCE_MS;
+    struct receiver receiver = {0};
+    uint64_t silent_ms = 0;
+
+    for (;;) {
+        struct end_arrival arrival;
+        int r = end_recv(run->end, timeout_ms, &arrival);
+
+        if (r < 0)
+            return -1;
+        if (r == 0) {
+            r = run_client_done(run);
+            if (r != 0)
+                return r < 0 ? -1 : 0;
+            silent_ms += timeout_ms;
+            if (silent_ms >= END_PATIENCE_MS)
+                return run_silence(run);
+            continue;
+        }
+        silent_ms = 0;
+        if (take_arrival(run, &receiver, &arrival) < 0 ||
+            end_post_recv(run->end, arrival.index, plan->op == PLAN_SEND) < 0 ||
+            give_credits(run, &receiver) < 0)
+            return -1;
+        /* The answer to the end mark cannot be lost on a reliable level: nothing more will come. */
+        if (receiver.ended && plan->level != PLAN_UD)
+            return 0;
+    }
+}
