@@ -1,0 +1,365 @@
+/*
+ * The fault decorator: a link that loses, doubles, reorders, delays and damages what is sent
+ * (vipd/link/link.h). Every decision comes from a seeded generator; time comes from the caller.
+ *
+ * Owns: the inner link, copies of delayed packets. Does not own: receiving, which passes through
+ * (the other side's decorator damages what it sends). Called from the engine's thread.
+ *
+ * Always built in and switched on by configuration, so that loss is tested with the product itself.
+ */
+#include "vipd/link/link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/assert.h"
+
+/* Bounds of what waits for its time: a medium that holds more is full. */
+#define DELAYED_PACKETS_MAX 16384u
+#define DELAYED_BYTES_MAX   (64u << 20)
+
+/* A reordered packet is overtaken by what is sent in so long a time. */
+#define REORDER_MIN_NS  20000u
+#define REORDER_SPAN_NS 480000u
+
+/* When the inner link was full, ask it again after so long. */
+#define RETRY_NS 50000u
+
+/* A packet that waits. */
+struct delayed {
+    uint64_t due_ns;
+    uint64_t number; /* order of sending among packets due at the same time */
+    struct link_addr to;
+    uint32_t len;
+    uint8_t bytes[];
+};
+
+struct fault {
+    struct link link;
+    struct link *inner;
+    struct link_faults faults;
+    uint64_t random;       /* state of the generator */
+    uint64_t number;       /* of the next delayed packet */
+    struct delayed **heap; /* binary heap, earliest (due, number) first */
+    uint32_t heap_count, heap_room;
+    uint64_t heap_bytes;
+    uint64_t retry_ns;       /* 0, or no attempt before then: the inner link was full */
+    struct link_stats stats; /* fault counters only */
+};
+
+/* ---- decisions ------------------------------------------------------------------------- */
+
+/* The 64-bit mixing generator known as splitmix64: one addition, three xor-shifts. */
+static uint64_t draw(struct fault *fault)
+{
+    uint64_t x = fault->random += 0x9e3779b97f4a7c15u;
+
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static bool happens(struct fault *fault, double probability)
+{
+    /* 53 bits: every value is a double, and 1.0 always happens. */
+    return (double)(draw(fault) >> 11) * 0x1p-53 < probability;
+}
+
+/* What happens to one packet. */
+struct fate {
+    bool lost, doubled, corrupt;
+    uint64_t delay_ns[2]; /* of the packet and its double */
+};
+
+/* The same number of draws for every packet, so that one setting does not shift another's luck. */
+static struct fate decide(struct fault *fault)
+{
+    const struct link_faults *faults = &fault->faults;
+    struct fate fate = {0};
+    bool reordered;
+    uint64_t held;
+
+    fate.lost = happens(fault, faults->loss) || faults->blackhole;
+    fate.doubled = happens(fault, faults->dup);
+    fate.corrupt = happens(fault, faults->corrupt);
+    reordered = happens(fault, faults->reorder);
+    held = REORDER_MIN_NS + draw(fault) % REORDER_SPAN_NS;
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t jitter = draw(fault);
+
+        fate.delay_ns[i] = faults->delay_ns;
+        if (faults->jitter_ns > 0)
+            fate.delay_ns[i] += jitter % (faults->jitter_ns + 1);
+    }
+    if (reordered && !fate.lost) {
+        fate.delay_ns[0] += held;
+        fault->stats.fault_reordered++;
+    }
+    return fate;
+}
+
+/* ---- delayed packets ------------------------------------------------------------------- */
+
+static bool earlier(const struct delayed *a, const struct delayed *b)
+{
+    return a->due_ns != b->due_ns ? a->due_ns < b->due_ns : a->number < b->number;
+}
+
+/* Put a packet in its place. Returns false without memory. */
+static bool heap_push(struct fault *fault, struct delayed *packet)
+{
+    uint32_t i;
+
+    if (fault->heap_count == fault->heap_room) {
+        uint32_t room = fault->heap_room ? 2 * fault->heap_room : 64;
+        struct delayed **heap = realloc(fault->heap, room * sizeof(struct delayed *));
+
+        if (!heap)
+            return false;
+        fault->heap = heap;
+        fault->heap_room = room;
+    }
+    for (i = fault->heap_count++; i > 0; i = (i - 1) / 2) {
+        struct delayed *parent = fault->heap[(i - 1) / 2];
+
+        if (earlier(parent, packet))
+            break;
+        fault->heap[i] = parent;
+    }
+    fault->heap[i] = packet;
+    fault->heap_bytes += packet->len;
+    return true;
+}
+
+static void heap_pop(struct fault *fault)
+{
+    struct delayed *last;
+    uint32_t i = 0;
+
+    VIP_ASSERT(fault->heap_count > 0 && fault->heap_bytes >= fault->heap[0]->len);
+    fault->heap_bytes -= fault->heap[0]->len;
+    free(fault->heap[0]);
+    last = fault->heap[--fault->heap_count];
+    for (;;) {
+        uint32_t child = 2 * i + 1;
+
+        if (child >= fault->heap_count)
+            break;
+        if (child + 1 < fault->heap_count && earlier(fault->heap[child + 1], fault->heap[child]))
+            child++;
+        if (!earlier(fault->heap[child], last))
+            break;
+        fault->heap[i] = fault->heap[child];
+        i = child;
+    }
+    fault->heap[i] = last;
+}
+
+/* Keep a copy until due_ns. Returns false without memory: the packet is lost then. */
+static bool keep_copy(struct fault *fault, const struct link_tx *packet, uint64_t due_ns,
+                      bool corrupt)
+{
+    struct delayed *copy = malloc(sizeof(*copy) + packet->bytes);
+    uint32_t at = 0;
+
+    if (!copy)
+        return false;
+    copy->due_ns = due_ns;
+    copy->number = fault->number++;
+    copy->to = *packet->to;
+    copy->len = packet->bytes;
+    for (unsigned i = 0; i < packet->iov_count; i++) {
+        size_t len = packet->iov[i].iov_len;
+
+        VIP_ASSERT(len <= packet->bytes - at);
+        if (len > 0)
+            memcpy(copy->bytes + at, packet->iov[i].iov_base, len);
+        at += (uint32_t)len;
+    }
+    VIP_ASSERT(at == packet->bytes);
+    if (corrupt && copy->len > 0) {
+        uint64_t bit = draw(fault) % (8ull * copy->len);
+
+        copy->bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    if (!heap_push(fault, copy)) {
+        free(copy);
+        return false;
+    }
+    return true;
+}
+
+/* Send what is due. The order among packets due at the same time is that of sending. */
+static void flush(struct fault *fault, uint64_t now_ns)
+{
+    if (fault->retry_ns > now_ns)
+        return;
+    fault->retry_ns = 0;
+    while (fault->heap_count > 0 && fault->heap[0]->due_ns <= now_ns) {
+        const struct delayed *first = fault->heap[0];
+        struct iovec iov = {(void *)(uintptr_t)first->bytes, first->len};
+        struct link_tx packet = {&first->to, &iov, 1, first->len};
+
+        if (fault->inner->class->send(fault->inner, &packet, 1, now_ns) == 0) {
+            fault->retry_ns = now_ns + RETRY_NS;
+            return;
+        }
+        heap_pop(fault);
+    }
+}
+
+/* ---- class ----------------------------------------------------------------------------- */
+
+/* Carry out the fate of a packet that does not simply pass. */
+static void suffer(struct fault *fault, const struct link_tx *packet, const struct fate *fate,
+                   uint64_t now_ns)
+{
+    unsigned copies = fate->doubled ? 2 : 1;
+
+    if (fate->lost) {
+        fault->stats.fault_lost++;
+        return;
+    }
+    if (fate->doubled)
+        fault->stats.fault_duplicated++;
+    if (fate->corrupt)
+        fault->stats.fault_corrupted++;
+    for (unsigned i = 0; i < copies; i++) {
+        if (fate->delay_ns[i] > 0)
+            fault->stats.fault_delayed++;
+        /* Only the first copy is damaged: the double may still arrive whole. */
+        if (!keep_copy(fault, packet, now_ns + fate->delay_ns[i], fate->corrupt && i == 0))
+            fault->stats.fault_lost++;
+    }
+}
+
+/* Packets that pass untouched go to the inner link in one call, for its batching. What it does not
+ * take waits here, so that no packet has its fate decided twice. */
+static void pass(struct fault *fault, const struct link_tx *packets, unsigned count,
+                 uint64_t now_ns)
+{
+    unsigned n = 0;
+
+    /* Nothing may overtake what is due and waits for a full inner link. */
+    if (count > 0 && (fault->heap_count == 0 || fault->heap[0]->due_ns > now_ns))
+        n = fault->inner->class->send(fault->inner, packets, count, now_ns);
+    for (; n < count; n++)
+        if (!keep_copy(fault, &packets[n], now_ns, false))
+            fault->stats.fault_lost++;
+}
+
+static unsigned fault_send(struct link *link, const struct link_tx *packets, unsigned count,
+                           uint64_t now_ns)
+{
+    struct fault *fault = (struct fault *)link;
+    unsigned i, passing = 0; /* packets before i that pass and are not sent yet */
+    uint64_t reserved = 0;   /* their bytes, should all have to wait */
+
+    flush(fault, now_ns);
+    for (i = 0; i < count; i++) {
+        uint32_t bytes = packets[i].bytes;
+        struct fate fate;
+
+        /* Room for the packet and its double, whatever happens to those before it. */
+        if (fault->heap_count + passing + 2 > DELAYED_PACKETS_MAX ||
+            fault->heap_bytes + reserved + 2ull * bytes > DELAYED_BYTES_MAX)
+            break;
+        fate = decide(fault);
+        if (!fate.lost && !fate.doubled && !fate.corrupt && fate.delay_ns[0] == 0) {
+            passing++;
+            reserved += bytes;
+            continue;
+        }
+        pass(fault, &packets[i - passing], passing, now_ns);
+        passing = 0;
+        reserved = 0;
+        suffer(fault, &packets[i], &fate, now_ns);
+    }
+    pass(fault, &packets[i - passing], passing, now_ns);
+    flush(fault, now_ns);
+    return i;
+}
+
+static unsigned fault_recv(struct link *link, struct link_rx *packets, unsigned count,
+                           uint64_t now_ns)
+{
+    struct fault *fault = (struct fault *)link;
+
+    flush(fault, now_ns);
+    return fault->inner->class->recv(fault->inner, packets, count, now_ns);
+}
+
+static void fault_release(struct link *link, void *buffer)
+{
+    struct fault *fault = (struct fault *)link;
+
+    fault->inner->class->release(fault->inner, buffer);
+}
+
+static int fault_fd(const struct link *link)
+{
+    const struct fault *fault = (const struct fault *)link;
+
+    return fault->inner->class->fd(fault->inner);
+}
+
+static uint64_t fault_deadline(const struct link *link)
+{
+    const struct fault *fault = (const struct fault *)link;
+    uint64_t inner = fault->inner->class->deadline(fault->inner);
+    uint64_t own = UINT64_MAX;
+
+    if (fault->heap_count > 0)
+        own = fault->heap[0]->due_ns > fault->retry_ns ? fault->heap[0]->due_ns : fault->retry_ns;
+    return own < inner ? own : inner;
+}
+
+static void fault_stats(const struct link *link, struct link_stats *ret)
+{
+    const struct fault *fault = (const struct fault *)link;
+
+    fault->inner->class->stats(fault->inner, ret);
+    ret->fault_lost += fault->stats.fault_lost;
+    ret->fault_duplicated += fault->stats.fault_duplicated;
+    ret->fault_reordered += fault->stats.fault_reordered;
+    ret->fault_delayed += fault->stats.fault_delayed;
+    ret->fault_corrupted += fault->stats.fault_corrupted;
+}
+
+static void fault_close(struct link *link)
+{
+    struct fault *fault = (struct fault *)link;
+
+    while (fault->heap_count > 0)
+        heap_pop(fault);
+    free(fault->heap);
+    fault->inner->class->close(fault->inner);
+    free(fault);
+}
+
+static const struct link_class fault_class = {
+    .name = "fault",
+    .send = fault_send,
+    .recv = fault_recv,
+    .release = fault_release,
+    .fd = fault_fd,
+    .deadline = fault_deadline,
+    .stats = fault_stats,
+    .close = fault_close,
+};
+
+int link_fault_wrap(struct link *inner, const struct link_faults *faults, struct link **ret)
+{
+    struct fault *fault = calloc(1, sizeof(*fault));
+
+    if (!fault)
+        return -ENOMEM;
+    fault->link = *inner;
+    fault->link.class = &fault_class;
+    fault->inner = inner;
+    fault->faults = *faults;
+    fault->random = faults->seed;
+    *ret = &fault->link;
+    return 0;
+}

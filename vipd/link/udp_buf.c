@@ -1,0 +1,55 @@
+/*
+ * Buffers for received packets: two pools with bounds (vipd/link/udp.h).
+ *
+ * Owns: allocation and the free lists. Called from udp_rx.c only.
+ */
+#include "vipd/link/udp.h"
+
+#include <stdlib.h>
+
+#include "proto/assert.h"
+
+struct udp_buf *udp_buf_take(struct udp_pool *pool)
+{
+    struct udp_buf *buf = pool->free;
+
+    if (buf) {
+        pool->free = buf->next;
+        pool->free_count--;
+        return buf;
+    }
+    if (pool->count >= pool->max)
+        return NULL;
+    buf = malloc(sizeof(*buf) + UDP_SMALL_BYTES + (pool->large ? UDP_LARGE_BYTES : 0));
+    if (!buf)
+        return NULL;
+    buf->refs = 0;
+    buf->large = pool->large;
+    pool->count++;
+    return buf;
+}
+
+void udp_buf_give(struct udp_pool *pool, struct udp_buf *buf)
+{
+    VIP_ASSERT(buf->refs == 0 && buf->large == pool->large && pool->count > 0);
+    if (pool->free_count >= UDP_FREE_KEEP) {
+        pool->count--;
+        free(buf);
+        return;
+    }
+    buf->next = pool->free;
+    pool->free = buf;
+    pool->free_count++;
+}
+
+void udp_pool_drain(struct udp_pool *pool)
+{
+    while (pool->free) {
+        struct udp_buf *buf = pool->free;
+
+        pool->free = buf->next;
+        pool->free_count--;
+        pool->count--;
+        free(buf);
+    }
+}

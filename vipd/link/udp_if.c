@@ -1,0 +1,116 @@
+/*
+ * Questions to the kernel about interfaces: default route, address, MTU (vipd/link/udp.h).
+ *
+ * Owns: reading /proc/net/route and getifaddrs. Called once when a link is opened.
+ */
+#include "vipd/link/udp.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <net/route.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* Name of the interface with the default route of the least metric. */
+static int default_interface(char name[IF_NAMESIZE])
+{
+    FILE *routes = fopen("/proc/net/route", "re");
+    unsigned best = UINT32_MAX;
+    char line[256];
+    int rc = -ENETUNREACH;
+
+    if (!routes)
+        return -ENETUNREACH;
+    while (fgets(line, sizeof(line), routes)) {
+        char iface[IF_NAMESIZE];
+        unsigned destination, flags, metric, mask;
+
+        _Static_assert(IF_NAMESIZE == 16, "the width in the format below");
+        /* The heading line does not match. */
+        if (sscanf(line, "%15s %x %*x %x %*u %*u %u %x", iface, &destination, &flags, &metric,
+                   &mask) != 5)
+            continue;
+        if (destination != 0 || mask != 0 || !(flags & RTF_UP) || metric >= best)
+            continue;
+        best = metric;
+        memcpy(name, iface, sizeof(iface));
+        rc = 0;
+    }
+    fclose(routes);
+    return rc;
+}
+
+int udp_if_default_address(struct in_addr *ret)
+{
+    struct ifaddrs *all;
+    char name[IF_NAMESIZE];
+    int rc = default_interface(name);
+
+    if (rc < 0)
+        return rc;
+    if (getifaddrs(&all) < 0)
+        return -errno;
+    rc = -ENETUNREACH;
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+        if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET || strcmp(i->ifa_name, name) != 0)
+            continue;
+        *ret = ((const struct sockaddr_in *)(const void *)i->ifa_addr)->sin_addr;
+        rc = 0;
+        break;
+    }
+    freeifaddrs(all);
+    return rc;
+}
+
+/* Does the interface answer for the address? The loopback interface does for its whole subnet. */
+static bool interface_has(const struct ifaddrs *i, struct in_addr address)
+{
+    struct in_addr own, mask;
+
+    if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET)
+        return false;
+    own = ((const struct sockaddr_in *)(const void *)i->ifa_addr)->sin_addr;
+    if (own.s_addr == address.s_addr)
+        return true;
+    if (!(i->ifa_flags & IFF_LOOPBACK) || !i->ifa_netmask)
+        return false;
+    mask = ((const struct sockaddr_in *)(const void *)i->ifa_netmask)->sin_addr;
+    return (own.s_addr & mask.s_addr) == (address.s_addr & mask.s_addr);
+}
+
+static int interface_mtu(const char *name, uint32_t *ret)
+{
+    struct ifreq request = {0};
+    int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int rc;
+
+    if (sock < 0)
+        return -errno;
+    snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+    rc = ioctl(sock, SIOCGIFMTU, &request) < 0 ? -errno : 0;
+    close(sock);
+    if (rc == 0)
+        *ret = request.ifr_mtu > 0 ? (uint32_t)request.ifr_mtu : 0;
+    return rc;
+}
+
+int udp_if_mtu(struct in_addr address, uint32_t *ret_mtu)
+{
+    struct ifaddrs *all;
+    int rc = -EADDRNOTAVAIL;
+
+    if (getifaddrs(&all) < 0)
+        return -errno;
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+        if (!interface_has(i, address))
+            continue;
+        rc = interface_mtu(i->ifa_name, ret_mtu);
+        break;
+    }
+    freeifaddrs(all);
+    return rc;
+}
