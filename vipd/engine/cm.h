@@ -98,7 +98,7 @@ void cm_deinit(struct cm *cm);
 /*
  * VipConnectWait: wait for one request to discriminator disc[0..len-1] (an empty one matches only
  * an empty one). `wait` is the host's number. If a kept request matches, `incoming` is called at
- * once, from within. Outcomes: 0; -ENOMEM.
+ * once, from within. Outcomes: 0; -ENOMEM; -EINVAL (len).
  */
 int cm_listen(struct cm *cm, uint64_t wait, const uint8_t *disc, uint8_t len, uint64_t now_ns);
 /* Withdraw it; false if it is used up already (its `incoming` was called). */
@@ -138,7 +138,11 @@ bool cm_request_cancel(struct cm *cm, uint64_t user, uint64_t now_ns);
 
 /* ---- both ---- */
 
-/* Tell the peer that a connection is over; repeated until acknowledged, in the background. */
+/*
+ * Tell the peer that a connection is over; repeated until acknowledged, in the background. Also the
+ * way to end an accept that is under way (VI disconnected, session gone): then only local_id and
+ * reason are looked at, and no accept_done follows.
+ */
 struct cm_close_args {
     uint64_t local_id, remote_id;
     uint32_t peer;

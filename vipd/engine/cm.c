@@ -1,0 +1,278 @@
+/*
+ * Connection manager: set-up and end, dispatch of received messages, associations, time, counters.
+ *
+ * Owns: struct cm itself and the table of associations. Called by vipd/nic/ on the NIC's thread.
+ * The host's operations are called as the last step of handling an event, or with everything of
+ * that event already consistent; they must not call back.
+ */
+#include "vipd/engine/cm_internal.h"
+
+#include <string.h>
+
+#include "proto/assert.h"
+
+size_t cm_bytes(void)
+{
+    return sizeof(struct cm);
+}
+
+struct cm *cm_init(void *memory, const struct cm_config *config, const struct cm_ops *ops,
+                   void *ctx, uint64_t now_ns)
+{
+    struct cm *cm = memory;
+
+    VIP_ASSERT(config->epoch && config->retry_ns && config->retry_max_ns >= config->retry_ns);
+    VIP_ASSERT(config->keepalive_ns && config->peer_dead_ns > config->keepalive_ns);
+    VIP_ASSERT(config->self.len <= VIP_HOST_ADDR_BYTES_MAX && config->backlog_max);
+    cm->config = *config;
+    cm->ops = *ops;
+    cm->ctx = ctx;
+    cm->random = config->seed;
+    cm->salt = cm_random(cm);
+    cm->reset_last_ns = now_ns;
+    cm->reset_credit_ns = CM_RESETS_BURST * (1000000000ull / CM_RESETS_PER_S);
+    TAILQ_INIT(&cm->answered_order);
+    return cm;
+}
+
+void cm_deinit(struct cm *cm)
+{
+    struct cm_node *node;
+    unsigned bucket = 0;
+
+    cm_server_deinit(cm);
+    cm_client_deinit(cm);
+    cm_close_deinit(cm);
+    while ((node = cm_table_any(&cm->assocs_local, &bucket)))
+        cm_assoc_free(cm, CM_OF(struct cm_assoc, by_local, node));
+    VIP_ASSERT(cm->stats.peers == 0 && !cm->timers);
+}
+
+void *cm_alloc(struct cm *cm, size_t bytes)
+{
+    void *memory = cm->ops.alloc(cm->ctx, bytes);
+
+    if (!memory)
+        cm->stats.refused_memory++;
+    return memory;
+}
+
+void cm_free(struct cm *cm, void *memory, size_t bytes)
+{
+    cm->ops.free(cm->ctx, memory, bytes);
+}
+
+void cm_send(struct cm *cm, const struct cm_host *to, uint64_t dst_epoch, const struct vip_cm *msg)
+{
+    uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
+    size_t len_bytes = vip_wire_put_cm(packet, cm->config.epoch, dst_epoch, msg);
+
+    cm->ops.send(cm->ctx, to, packet, len_bytes);
+}
+
+void cm_answer(struct cm *cm, const struct cm_in *in, const struct vip_cm *msg)
+{
+    cm_send(cm, in->from, in->src_epoch, msg);
+}
+
+/* ---- associations ------------------------------------------------------------------------ */
+
+void cm_assoc_set_state(struct cm *cm, struct cm_assoc *assoc, enum cm_assoc_state state,
+                        uint64_t now_ns)
+{
+    enum cm_assoc_state old = assoc->state;
+
+    VIP_ASSERT((old == CM_ASSOC_NEW && (state == CM_ASSOC_OPENING || state == CM_ASSOC_OPEN)) ||
+               (old == CM_ASSOC_OPENING && state == CM_ASSOC_OPEN) ||
+               (old == CM_ASSOC_OPEN && state == CM_ASSOC_CLOSED));
+    assoc->state = state;
+    if (state == CM_ASSOC_OPEN)
+        cm_peer_opened(cm, assoc->peer, now_ns);
+    if (old == CM_ASSOC_OPEN)
+        cm_peer_closed(cm, assoc->peer);
+}
+
+void cm_assoc_add(struct cm *cm, struct cm_assoc *assoc, struct cm_peer *peer, uint64_t local_id,
+                  uint64_t remote_id, enum cm_assoc_state state, uint64_t now_ns)
+{
+    VIP_ASSERT(assoc->state == CM_ASSOC_NEW && !cm_assoc_find(cm, local_id));
+    assoc->peer = peer;
+    peer->refs++;
+    TAILQ_INSERT_TAIL(&peer->assocs, assoc, of_peer);
+    assoc->local_id = local_id;
+    assoc->remote_id = remote_id;
+    cm_table_add(cm, &cm->assocs_local, &assoc->by_local, local_id);
+    cm_table_add(cm, &cm->assocs_remote, &assoc->by_remote, remote_id);
+    cm_assoc_set_state(cm, assoc, state, now_ns);
+}
+
+void cm_assoc_free(struct cm *cm, struct cm_assoc *assoc)
+{
+    if (assoc->state != CM_ASSOC_NEW) {
+        if (assoc->state == CM_ASSOC_OPEN)
+            cm_peer_closed(cm, assoc->peer);
+        cm_node_del(&assoc->by_local);
+        cm_node_del(&assoc->by_remote);
+        TAILQ_REMOVE(&assoc->peer->assocs, assoc, of_peer);
+        cm_peer_put(cm, assoc->peer);
+    }
+    cm_free(cm, assoc, sizeof(*assoc));
+}
+
+struct cm_assoc *cm_assoc_find(struct cm *cm, uint64_t local_id)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->assocs_local, local_id);
+
+    return node ? CM_OF(struct cm_assoc, by_local, node) : NULL;
+}
+
+struct cm_assoc *cm_assoc_of(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_assoc *assoc = cm_assoc_find(cm, in->msg->peer_conn_id);
+
+    if (!assoc || assoc->remote_id != in->msg->conn_id || !in->peer || assoc->peer != in->peer)
+        return NULL;
+    return assoc;
+}
+
+void cm_conn_fill(struct cm *cm, struct cm_conn *ret, const struct cm_assoc *assoc,
+                  const struct vip_cm *msg)
+{
+    *ret = (struct cm_conn){
+        .local_id = assoc->local_id,
+        .remote_id = assoc->remote_id,
+        .remote_epoch = assoc->peer->epoch,
+        .packet_bytes = msg->packet_bytes < cm->config.packet_bytes ? msg->packet_bytes
+                                                                    : cm->config.packet_bytes,
+        .window_bytes = msg->window_bytes,
+        .peer = assoc->peer->number,
+        .attrs = msg->attrs,
+    };
+}
+
+void cm_conn_gone(struct cm *cm, uint64_t local_id, uint32_t peer)
+{
+    struct cm_assoc *assoc = cm_assoc_find(cm, local_id);
+
+    /* One whose accept is under way is not established: cm_close ends that. */
+    if (assoc && assoc->state != CM_ASSOC_OPENING && assoc->peer->number == peer)
+        cm_assoc_free(cm, assoc);
+}
+
+/* ---- packets ----------------------------------------------------------------------------- */
+
+/*
+ * Must the sender have named our epoch? REQUEST and PING come from those who do not know it yet;
+ * a CLOSE of a connection with an earlier life deserves its CLOSE_ACK; CANCEL may follow a REQUEST
+ * that got no answer.
+ */
+static bool epoch_is_right(const struct cm *cm, const struct vip_header *hdr,
+                           const struct vip_cm *msg)
+{
+    switch ((enum vip_cm_type)msg->type) {
+    case VIP_CM_REQUEST:
+    case VIP_CM_PING:
+    case VIP_CM_CLOSE:
+        return true;
+    case VIP_CM_CANCEL:
+        return !hdr->dst_epoch || hdr->dst_epoch == cm->config.epoch;
+    case VIP_CM_PENDING:
+    case VIP_CM_ACCEPT:
+    case VIP_CM_CONFIRM:
+    case VIP_CM_REJECT:
+    case VIP_CM_NO_MATCH:
+    case VIP_CM_CLOSE_ACK:
+    case VIP_CM_PONG:
+    case VIP_CM_RESET:
+    case VIP_CM_TYPES:
+        break;
+    }
+    return hdr->dst_epoch == cm->config.epoch;
+}
+
+static void dispatch(struct cm *cm, const struct cm_in *in)
+{
+    switch ((enum vip_cm_type)in->msg->type) {
+    case VIP_CM_REQUEST:
+        cm_rx_request(cm, in);
+        return;
+    case VIP_CM_PENDING:
+        cm_rx_pending(cm, in);
+        return;
+    case VIP_CM_ACCEPT:
+        cm_rx_accept(cm, in);
+        return;
+    case VIP_CM_CONFIRM:
+        cm_rx_confirm(cm, in);
+        return;
+    case VIP_CM_REJECT:
+    case VIP_CM_NO_MATCH:
+        cm_rx_refusal(cm, in);
+        return;
+    case VIP_CM_CANCEL:
+        cm_rx_cancel(cm, in);
+        return;
+    case VIP_CM_CLOSE:
+        cm_rx_close(cm, in);
+        return;
+    case VIP_CM_CLOSE_ACK:
+        cm_rx_close_ack(cm, in);
+        return;
+    case VIP_CM_PING:
+        cm_rx_ping(cm, in);
+        return;
+    case VIP_CM_PONG:
+        cm_rx_pong(cm, in);
+        return;
+    case VIP_CM_RESET:
+        cm_rx_reset(cm, in);
+        return;
+    case VIP_CM_TYPES:
+        return; /* vip_wire_get_cm lets no other type through */
+    }
+}
+
+void cm_rx(struct cm *cm, const struct cm_host *from, const uint8_t *packet, size_t len_bytes,
+           uint64_t now_ns)
+{
+    struct vip_header hdr;
+    struct vip_cm msg;
+    struct cm_in in = {.from = from, .msg = &msg, .now_ns = now_ns};
+
+    if (from->len > VIP_HOST_ADDR_BYTES_MAX || vip_wire_get_cm(packet, len_bytes, &msg) ||
+        vip_wire_get_header(packet, len_bytes, &hdr)) {
+        cm->stats.malformed++;
+        return;
+    }
+    if (!epoch_is_right(cm, &hdr, &msg)) {
+        cm->stats.wrong_epoch++;
+        return;
+    }
+    in.src_epoch = hdr.src_epoch;
+    in.knows_us = hdr.dst_epoch == cm->config.epoch;
+    in.peer = cm_peer_find(cm, from, hdr.src_epoch);
+    cm_peer_note(cm, &in);
+    dispatch(cm, &in);
+}
+
+/* ---- time and counters ------------------------------------------------------------------- */
+
+uint64_t cm_deadline(const struct cm *cm)
+{
+    return cm->timers ? cm->timers->at_ns : UINT64_MAX;
+}
+
+void cm_tick(struct cm *cm, uint64_t now_ns)
+{
+    for (unsigned i = 0; i < CM_TICK_BUDGET && cm->timers && cm->timers->at_ns <= now_ns; i++) {
+        struct cm_timer *timer = cm->timers;
+
+        cm_timer_clear(cm, timer);
+        timer->fire(cm, timer, now_ns);
+    }
+}
+
+void cm_stats(const struct cm *cm, struct cm_stats *ret)
+{
+    *ret = cm->stats;
+}

@@ -1,0 +1,290 @@
+/*
+ * Client side of connection set-up: VipConnectRequest.
+ *
+ * Owns: attempts under way. An attempt repeats its REQUEST until the server answers; PENDING slows
+ * the repetition down to a probe of whether the server still has it. It ends exactly once: with an
+ * answer, its time limit, or cm_request_cancel. Rules: spec 2.4.
+ */
+#include "vipd/engine/cm_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "proto/assert.h"
+
+static struct cm_attempt *attempt_find(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->attempts, in->msg->request_id);
+    struct cm_attempt *attempt = node ? CM_OF(struct cm_attempt, by_request, node) : NULL;
+
+    /* An answer from elsewhere than where the question went is nobody's business. */
+    return attempt && cm_host_equal(&attempt->host, in->from) ? attempt : NULL;
+}
+
+static void attempt_free(struct cm *cm, struct cm_attempt *attempt)
+{
+    cm_timer_clear(cm, &attempt->timer);
+    cm_node_del(&attempt->by_request);
+    cm_node_del(&attempt->by_user);
+    if (attempt->assoc)
+        cm_assoc_free(cm, attempt->assoc);
+    cm->attempt_count--;
+    cm_free(cm, attempt, sizeof(*attempt));
+}
+
+static void send_cancel(struct cm *cm, const struct cm_host *to, uint64_t dst_epoch,
+                        uint64_t request_id)
+{
+    struct vip_cm msg = {.type = VIP_CM_CANCEL, .request_id = request_id};
+
+    cm_send(cm, to, dst_epoch, &msg);
+}
+
+/* The attempt failed: forget it, then tell the host. */
+static void attempt_fail(struct cm *cm, struct cm_attempt *attempt, enum vip_rc rc, const char *why)
+{
+    uint64_t user = attempt->user;
+
+    attempt_free(cm, attempt);
+    cm->ops.request_done(cm->ctx, user, rc, NULL, why);
+}
+
+static void attempt_send(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns)
+{
+    cm->stats.requests_sent++;
+    cm_send(cm, &attempt->host, attempt->server_epoch, &attempt->request);
+    attempt->repeat_ns = cm_repeat_next(cm, &attempt->repeat, now_ns);
+}
+
+/* When an attempt without time limit is declared unreachable; one with a limit waits for that. */
+static uint64_t unreachable_ns(const struct cm_attempt *attempt)
+{
+    if (attempt->give_up_ns != UINT64_MAX)
+        return UINT64_MAX;
+    return cm_add_ns(attempt->heard_ns, CM_UNREACHABLE_NS);
+}
+
+static void attempt_arm(struct cm *cm, struct cm_attempt *attempt)
+{
+    uint64_t at_ns = attempt->repeat_ns;
+
+    if (attempt->give_up_ns < at_ns)
+        at_ns = attempt->give_up_ns;
+    if (unreachable_ns(attempt) < at_ns)
+        at_ns = unreachable_ns(attempt);
+    cm_timer_set(cm, &attempt->timer, at_ns);
+}
+
+static void fire_attempt(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
+{
+    struct cm_attempt *attempt = CM_OF(struct cm_attempt, timer, timer);
+    bool unreachable = now_ns >= unreachable_ns(attempt);
+
+    if (now_ns >= attempt->give_up_ns || unreachable) {
+        cm->stats.timeouts++;
+        send_cancel(cm, &attempt->host, attempt->server_epoch, attempt->request.request_id);
+        if (unreachable)
+            attempt_fail(cm, attempt, VIP_RC_NOT_REACHABLE, "no answer from the remote vipd");
+        else
+            attempt_fail(cm, attempt, VIP_RC_TIMEOUT,
+                         attempt->heard ? "the server did not accept within the time limit"
+                                        : "no answer from the remote vipd within the time limit");
+        return;
+    }
+    if (now_ns >= attempt->repeat_ns) {
+        cm->stats.retransmits++;
+        attempt_send(cm, attempt, now_ns);
+    }
+    attempt_arm(cm, attempt);
+}
+
+static bool addr_is_sound(const struct vip_addr *addr)
+{
+    return addr->host_len <= VIP_HOST_ADDR_BYTES_MAX &&
+           addr->disc_len <= VIP_DISCRIMINATOR_BYTES_MAX;
+}
+
+int cm_request(struct cm *cm, const struct cm_request_args *args, uint64_t now_ns)
+{
+    struct cm_attempt *attempt;
+
+    if (!addr_is_sound(&args->local) || !addr_is_sound(&args->remote) || !args->remote.host_len)
+        return -EINVAL;
+    if (cm->attempt_count >= CM_ATTEMPTS_MAX) {
+        cm->stats.refused_memory++;
+        return -ENOMEM;
+    }
+    attempt = cm_alloc(cm, sizeof(*attempt));
+    if (!attempt)
+        return -ENOMEM;
+    attempt->assoc = cm_alloc(cm, sizeof(*attempt->assoc));
+    if (!attempt->assoc) {
+        cm_free(cm, attempt, sizeof(*attempt));
+        return -ENOMEM;
+    }
+    attempt->host.len = args->remote.host_len;
+    memcpy(attempt->host.bytes, args->remote.host, args->remote.host_len);
+    attempt->user = args->user;
+    attempt->heard_ns = now_ns;
+    attempt->give_up_ns = cm_add_ns(now_ns, args->timeout_ns);
+    attempt->timer.fire = fire_attempt;
+    attempt->request = (struct vip_cm){
+        .type = VIP_CM_REQUEST,
+        .request_id = cm_random_id(cm),
+        .conn_id = args->local_id,
+        .packet_bytes = cm->config.packet_bytes,
+        .window_bytes = cm->config.window_bytes,
+        .attrs = args->attrs,
+        .local = args->local,
+        .remote = args->remote,
+    };
+    cm->attempt_count++;
+    cm_table_add(cm, &cm->attempts, &attempt->by_request, attempt->request.request_id);
+    cm_table_add(cm, &cm->attempts_user, &attempt->by_user, args->user);
+    attempt_send(cm, attempt, now_ns);
+    attempt_arm(cm, attempt);
+    return 0;
+}
+
+bool cm_request_cancel(struct cm *cm, uint64_t user, uint64_t now_ns)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->attempts_user, user);
+    struct cm_attempt *attempt;
+
+    if (!node)
+        return false;
+    attempt = CM_OF(struct cm_attempt, by_user, node);
+    /* Once: if it is lost, the server's next message about the request is answered by CANCEL. */
+    send_cancel(cm, &attempt->host, attempt->server_epoch, attempt->request.request_id);
+    attempt_free(cm, attempt);
+    return true;
+}
+
+static void note_answer(struct cm_attempt *attempt, const struct cm_in *in)
+{
+    attempt->heard = true;
+    attempt->heard_ns = in->now_ns;
+    attempt->server_epoch = in->src_epoch;
+}
+
+void cm_rx_pending(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_attempt *attempt = attempt_find(cm, in);
+
+    if (!attempt) {
+        cm->stats.unexpected++;
+        send_cancel(cm, in->from, in->src_epoch, in->msg->request_id);
+        return;
+    }
+    note_answer(attempt, in);
+    attempt->repeat.interval_ns = cm->config.retry_max_ns;
+    attempt->repeat_ns = cm_repeat_next(cm, &attempt->repeat, in->now_ns);
+    attempt_arm(cm, attempt);
+}
+
+/* The server accepted: both know now. */
+static void establish(struct cm *cm, struct cm_attempt *attempt, const struct cm_in *in)
+{
+    struct cm_peer *peer = cm_peer_get(cm, in->from, in->src_epoch, in->now_ns);
+    struct cm_assoc *assoc = attempt->assoc;
+    uint64_t user = attempt->user;
+    struct vip_cm confirm = {
+        .type = VIP_CM_CONFIRM,
+        .request_id = in->msg->request_id,
+        .conn_id = attempt->request.conn_id,
+        .peer_conn_id = in->msg->conn_id,
+    };
+    struct cm_conn conn;
+
+    if (!peer) {
+        send_cancel(cm, in->from, in->src_epoch, in->msg->request_id);
+        attempt_fail(cm, attempt, VIP_RC_ERROR_RESOURCE, "no memory for another peer");
+        return;
+    }
+    attempt->assoc = NULL;
+    attempt_free(cm, attempt);
+    cm_assoc_add(cm, assoc, peer, confirm.conn_id, confirm.peer_conn_id, CM_ASSOC_OPEN, in->now_ns);
+    cm_peer_put(cm, peer); /* the association holds it now */
+    cm_conn_fill(cm, &conn, assoc, in->msg);
+    cm_answer(cm, in, &confirm);
+    cm->ops.request_done(cm->ctx, user, VIP_RC_SUCCESS, &conn, "");
+}
+
+void cm_rx_accept(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_attempt *attempt = attempt_find(cm, in);
+    struct cm_assoc *assoc;
+    struct vip_cm confirm = {
+        .type = VIP_CM_CONFIRM,
+        .request_id = in->msg->request_id,
+        .conn_id = in->msg->peer_conn_id,
+        .peer_conn_id = in->msg->conn_id,
+    };
+
+    if (attempt && attempt->request.conn_id == in->msg->peer_conn_id) {
+        note_answer(attempt, in);
+        establish(cm, attempt, in);
+        return;
+    }
+    assoc = cm_assoc_of(cm, in);
+    if (assoc && assoc->state == CM_ASSOC_OPEN) {
+        /* Our CONFIRM was lost. */
+        cm->stats.duplicates++;
+        cm_answer(cm, in, &confirm);
+        return;
+    }
+    cm->stats.unexpected++;
+    /* Given up, or never asked. One that we have closed gets the CLOSE, which says more. */
+    if (!assoc)
+        send_cancel(cm, in->from, in->src_epoch, in->msg->request_id);
+}
+
+/* What a server may make VipConnectRequest return; another code means no more than "rejected". */
+static enum vip_rc refusal_rc(uint32_t code)
+{
+    switch ((enum vip_rc)code) {
+    case VIP_RC_ERROR_RESOURCE:
+    case VIP_RC_TIMEOUT:
+    case VIP_RC_INVALID_RELIABILITY_LEVEL:
+    case VIP_RC_INVALID_MTU:
+    case VIP_RC_INVALID_QOS:
+    case VIP_RC_NO_MATCH:
+    case VIP_RC_NOT_REACHABLE:
+    case VIP_RC_ERROR_NOT_SUPPORTED:
+        return (enum vip_rc)code;
+    case VIP_RC_SUCCESS:
+    case VIP_RC_NOT_DONE:
+    case VIP_RC_INVALID_PARAMETER:
+    case VIP_RC_REJECT:
+    case VIP_RC_INVALID_PTAG:
+    case VIP_RC_INVALID_RDMAREAD:
+    case VIP_RC_DESCRIPTOR_ERROR:
+    case VIP_RC_INVALID_STATE:
+    case VIP_RC_ERROR_NAMESERVICE:
+        break;
+    }
+    return VIP_RC_REJECT;
+}
+
+void cm_rx_refusal(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_attempt *attempt = attempt_find(cm, in);
+
+    if (!attempt) {
+        cm->stats.unexpected++;
+        return;
+    }
+    if (in->msg->type == VIP_CM_NO_MATCH)
+        attempt_fail(cm, attempt, VIP_RC_NO_MATCH, "nobody waits on that discriminator");
+    else
+        attempt_fail(cm, attempt, refusal_rc(in->msg->code), "the server rejected the request");
+}
+
+void cm_client_deinit(struct cm *cm)
+{
+    struct cm_node *node;
+    unsigned bucket = 0;
+
+    while ((node = cm_table_any(&cm->attempts, &bucket)))
+        attempt_free(cm, CM_OF(struct cm_attempt, by_request, node));
+}

@@ -1,0 +1,194 @@
+/*
+ * The end of connections: CLOSE with its acknowledgement, and RESET.
+ *
+ * Owns: closings, which repeat a CLOSE in the background after the VI, the session and even the
+ * association are gone, and the limit on RESET answers.
+ */
+#include "vipd/engine/cm_internal.h"
+
+#include "proto/assert.h"
+
+static struct cm_closing *closing_find(struct cm *cm, uint64_t local_id)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->closings, local_id);
+
+    return node ? CM_OF(struct cm_closing, by_local, node) : NULL;
+}
+
+static void closing_free(struct cm *cm, struct cm_closing *closing)
+{
+    cm_timer_clear(cm, &closing->timer);
+    cm_node_del(&closing->by_local);
+    cm->closing_count--;
+    cm_free(cm, closing, sizeof(*closing));
+}
+
+static void fire_closing(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
+{
+    struct cm_closing *closing = CM_OF(struct cm_closing, timer, timer);
+
+    if (now_ns >= closing->give_up_ns) {
+        cm->stats.timeouts++;
+        closing_free(cm, closing);
+        return;
+    }
+    cm->stats.retransmits++;
+    cm_send(cm, &closing->host, closing->epoch, &closing->close);
+    cm_timer_set(cm, timer, cm_repeat_next(cm, &closing->repeat, now_ns));
+}
+
+void cm_closing_start(struct cm *cm, const struct cm_assoc *assoc, const struct cm_close_args *args,
+                      uint64_t now_ns)
+{
+    struct vip_cm close = {
+        .type = VIP_CM_CLOSE,
+        .reason = VIP_CLOSE_TIMEOUT,
+        .conn_id = assoc->local_id,
+        .peer_conn_id = assoc->remote_id,
+    };
+    struct cm_closing *closing;
+
+    if (args) {
+        close.reason = (uint8_t)args->reason;
+        close.ops_valid = args->ops_valid;
+        close.ops_done = args->ops_done;
+        close.op_status = args->op_status;
+        close.failed_op = args->failed_op;
+    }
+    cm->stats.closes_sent++;
+    cm_send(cm, &assoc->peer->host, assoc->peer->epoch, &close);
+    closing = closing_find(cm, assoc->local_id);
+    if (closing)
+        closing_free(cm, closing); /* the host used the id again; the newer one matters */
+    closing = cm->closing_count < CM_CLOSINGS_MAX ? cm_alloc(cm, sizeof(*closing)) : NULL;
+    if (!closing)
+        return; /* the peer learns by RESET, if this one message is lost */
+    cm->closing_count++;
+    closing->host = assoc->peer->host;
+    closing->epoch = assoc->peer->epoch;
+    closing->give_up_ns = cm_add_ns(now_ns, cm->config.close_timeout_ns);
+    closing->close = close;
+    closing->timer.fire = fire_closing;
+    cm_table_add(cm, &cm->closings, &closing->by_local, assoc->local_id);
+    cm_timer_set(cm, &closing->timer, cm_repeat_next(cm, &closing->repeat, now_ns));
+}
+
+void cm_close(struct cm *cm, const struct cm_close_args *args, uint64_t now_ns)
+{
+    struct cm_assoc *assoc = cm_assoc_find(cm, args->local_id);
+
+    if (!assoc)
+        return;
+    switch (assoc->state) {
+    case CM_ASSOC_OPENING:
+        cm_accept_abandon(cm, assoc, args->reason, now_ns);
+        return;
+    case CM_ASSOC_OPEN:
+        cm_closing_start(cm, assoc, args, now_ns);
+        cm_assoc_set_state(cm, assoc, CM_ASSOC_CLOSED, now_ns);
+        return;
+    case CM_ASSOC_NEW:
+    case CM_ASSOC_CLOSED:
+        return; /* the peer was first, or is gone: it needs no telling */
+    }
+}
+
+void cm_rx_close(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_assoc *assoc = in->knows_us ? cm_assoc_of(cm, in) : NULL;
+    struct vip_cm ack = {
+        .type = VIP_CM_CLOSE_ACK,
+        .conn_id = in->msg->peer_conn_id,
+        .peer_conn_id = in->msg->conn_id,
+    };
+
+    cm->stats.closes_received++;
+    /* Acknowledged in any case: "over" is true of a connection that is not known. */
+    cm_answer(cm, in, &ack);
+    if (!assoc) {
+        cm->stats.duplicates++;
+        return;
+    }
+    /* Only the client's own view can have closed it: it had seen the ACCEPT, its CONFIRM is lost. */
+    if (assoc->state == CM_ASSOC_OPENING)
+        cm_confirmed(cm, assoc, in->now_ns);
+    assoc = cm_assoc_of(cm, in);
+    if (!assoc || assoc->state != CM_ASSOC_OPEN) {
+        cm->stats.duplicates++;
+        return;
+    }
+    cm_assoc_set_state(cm, assoc, CM_ASSOC_CLOSED, in->now_ns);
+    cm->ops.closed(cm->ctx, assoc->local_id, in->msg);
+}
+
+void cm_rx_close_ack(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_closing *closing = closing_find(cm, in->msg->peer_conn_id);
+
+    /* Any life of that host may acknowledge: a new one does not know the connection either. */
+    if (!closing || closing->close.peer_conn_id != in->msg->conn_id ||
+        !cm_host_equal(&closing->host, in->from)) {
+        cm->stats.duplicates++;
+        return;
+    }
+    closing_free(cm, closing);
+}
+
+/* ---- RESET ------------------------------------------------------------------------------- */
+
+void cm_reset_send(struct cm *cm, const struct cm_host *to, uint64_t dst_epoch, uint64_t conn_id,
+                   uint64_t now_ns)
+{
+    const uint64_t cost_ns = 1000000000ull / CM_RESETS_PER_S;
+    struct vip_cm msg = {.type = VIP_CM_RESET, .conn_id = conn_id};
+
+    /* Token bucket: time earns credit, an answer spends it. */
+    if (now_ns > cm->reset_last_ns) {
+        cm->reset_credit_ns = cm_add_ns(cm->reset_credit_ns, now_ns - cm->reset_last_ns);
+        cm->reset_last_ns = now_ns;
+    }
+    if (cm->reset_credit_ns > CM_RESETS_BURST * cost_ns)
+        cm->reset_credit_ns = CM_RESETS_BURST * cost_ns;
+    if (cm->reset_credit_ns < cost_ns) {
+        cm->stats.resets_suppressed++;
+        return;
+    }
+    cm->reset_credit_ns -= cost_ns;
+    cm->stats.resets_sent++;
+    cm_send(cm, to, dst_epoch, &msg);
+}
+
+void cm_unknown_conn(struct cm *cm, const struct cm_host *from, const struct vip_header *hdr,
+                     uint64_t now_ns)
+{
+    /* The codec lets no zero through; a host that skipped it must not reach our assertions. */
+    if (hdr->conn_id && hdr->src_epoch)
+        cm_reset_send(cm, from, hdr->src_epoch, hdr->conn_id, now_ns);
+}
+
+void cm_rx_reset(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->assocs_remote, in->msg->conn_id);
+
+    cm->stats.resets_received++;
+    /* One of an unknown life changes nothing, but has made cm_peer_note ask. */
+    for (; in->peer && node; node = cm_table_again(node)) {
+        struct cm_assoc *assoc = CM_OF(struct cm_assoc, by_remote, node);
+
+        if (assoc->peer != in->peer || assoc->state != CM_ASSOC_OPEN)
+            continue;
+        cm_assoc_set_state(cm, assoc, CM_ASSOC_CLOSED, in->now_ns);
+        cm->ops.reset(cm->ctx, assoc->local_id, in->peer->number);
+        return;
+    }
+    cm->stats.unexpected++;
+}
+
+void cm_close_deinit(struct cm *cm)
+{
+    struct cm_node *node;
+    unsigned bucket = 0;
+
+    while ((node = cm_table_any(&cm->closings, &bucket)))
+        closing_free(cm, CM_OF(struct cm_closing, by_local, node));
+}

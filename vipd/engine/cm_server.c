@@ -1,0 +1,647 @@
+/*
+ * Server side of connection set-up: VipConnectWait, VipConnectAccept, VipConnectReject.
+ *
+ * Owns: waiters and discriminators, requests kept for the grace time, pending handles, the
+ * repetition of ACCEPT until it is confirmed, and the memory of answers already given. Rules: spec
+ * 2.4 and 3.11 (a request matches a waiter by discriminator only; one request per waiter, in order
+ * of arrival; nobody waiting = NO_MATCH, soon).
+ *
+ * A request is identified by (source host, source epoch, request id), so a repeated or late REQUEST
+ * never becomes a second one: it gets the answer of the first again.
+ */
+#include "vipd/engine/cm_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "proto/assert.h"
+
+static uint64_t request_key(struct cm *cm, const struct cm_host *host, uint64_t epoch, uint64_t id)
+{
+    return cm_hash(cm, host->bytes, host->len, epoch ^ (id << 1 | id >> 63));
+}
+
+/* ---- discriminators ---------------------------------------------------------------------- */
+
+static struct cm_disc *disc_find(struct cm *cm, const uint8_t *bytes, uint8_t len)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->discs, cm_hash(cm, bytes, len, 1));
+
+    for (; node; node = cm_table_again(node)) {
+        struct cm_disc *disc = CM_OF(struct cm_disc, by_bytes, node);
+
+        if (disc->len == len && !memcmp(disc->bytes, bytes, len))
+            return disc;
+    }
+    return NULL;
+}
+
+static void disc_free(struct cm *cm, struct cm_disc *disc)
+{
+    VIP_ASSERT(TAILQ_EMPTY(&disc->waiters) && TAILQ_EMPTY(&disc->kept));
+    if (disc->lingering)
+        cm->lingering--;
+    cm_timer_clear(cm, &disc->timer);
+    cm_node_del(&disc->by_bytes);
+    cm_free(cm, disc, sizeof(*disc));
+}
+
+static void fire_linger(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
+{
+    disc_free(cm, CM_OF(struct cm_disc, timer, timer));
+}
+
+static struct cm_disc *disc_get(struct cm *cm, const uint8_t *bytes, uint8_t len)
+{
+    struct cm_disc *disc = disc_find(cm, bytes, len);
+
+    if (disc) {
+        if (disc->lingering)
+            cm->lingering--;
+        disc->lingering = false;
+        cm_timer_clear(cm, &disc->timer);
+        return disc;
+    }
+    disc = cm_alloc(cm, sizeof(*disc));
+    if (!disc)
+        return NULL;
+    TAILQ_INIT(&disc->waiters);
+    TAILQ_INIT(&disc->kept);
+    disc->len = len;
+    memcpy(disc->bytes, bytes, len);
+    disc->timer.fire = fire_linger;
+    cm_table_add(cm, &cm->discs, &disc->by_bytes, cm_hash(cm, bytes, len, 1));
+    return disc;
+}
+
+/* Nobody may need it any more: free it, but remember for a while that somebody served it. */
+static void disc_put(struct cm *cm, struct cm_disc *disc)
+{
+    if (!TAILQ_EMPTY(&disc->waiters) || !TAILQ_EMPTY(&disc->kept))
+        return;
+    if (!disc->waited || cm->lingering >= CM_DISC_LINGER_MAX) {
+        disc_free(cm, disc);
+        return;
+    }
+    cm->lingering++;
+    disc->lingering = true;
+    cm_timer_set(cm, &disc->timer, cm_add_ns(disc->last_waiter_ns, CM_DISC_LINGER_NS));
+}
+
+/* ---- answers already given --------------------------------------------------------------- */
+
+static void answered_free(struct cm *cm, struct cm_answered *answered)
+{
+    TAILQ_REMOVE(&cm->answered_order, answered, order);
+    cm_node_del(&answered->by_key);
+    cm->answered_count--;
+    cm_free(cm, answered, sizeof(*answered));
+}
+
+static void fire_answered(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
+{
+    struct cm_answered *oldest;
+
+    /* All live equally long, so the oldest is always the next. */
+    while ((oldest = TAILQ_FIRST(&cm->answered_order)) && oldest->until_ns <= now_ns)
+        answered_free(cm, oldest);
+    if (oldest)
+        cm_timer_set(cm, timer, oldest->until_ns);
+}
+
+static struct cm_answered *answered_find(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_node *node = cm_table_find(
+        cm, &cm->answered, request_key(cm, in->from, in->src_epoch, in->msg->request_id));
+
+    for (; node; node = cm_table_again(node)) {
+        struct cm_answered *answered = CM_OF(struct cm_answered, by_key, node);
+
+        if (answered->epoch == in->src_epoch && answered->request_id == in->msg->request_id &&
+            cm_host_equal(&answered->host, in->from))
+            return answered;
+    }
+    return NULL;
+}
+
+static void answer_send(struct cm *cm, const struct cm_host *to, uint64_t epoch,
+                        uint64_t request_id, enum cm_answer answer, uint32_t code)
+{
+    struct vip_cm msg = {.request_id = request_id, .code = code};
+
+    if (answer == CM_ANSWER_NONE)
+        return;
+    msg.type = answer == CM_ANSWER_REJECT ? VIP_CM_REJECT : VIP_CM_NO_MATCH;
+    cm_send(cm, to, epoch, &msg);
+}
+
+/* Remember the answer to a request. Without memory a repetition would be taken for a new one. */
+static void answered_add(struct cm *cm, const struct cm_pending *pending, enum cm_answer answer,
+                         uint32_t code, uint64_t now_ns)
+{
+    struct cm_answered *answered;
+
+    if (cm->answered_count >= CM_ANSWERED_MAX)
+        answered_free(cm, TAILQ_FIRST(&cm->answered_order));
+    answered = cm_alloc(cm, sizeof(*answered));
+    if (!answered)
+        return;
+    answered->host = pending->peer->host;
+    answered->epoch = pending->peer->epoch;
+    answered->request_id = pending->request.request_id;
+    answered->answer = answer;
+    answered->code = code;
+    answered->until_ns = cm_add_ns(now_ns, CM_ANSWERED_NS);
+    cm->answered_count++;
+    TAILQ_INSERT_TAIL(&cm->answered_order, answered, order);
+    cm_table_add(cm, &cm->answered, &answered->by_key, pending->by_key.key);
+    cm->answered_timer.fire = fire_answered;
+    if (!cm->answered_timer.armed)
+        cm_timer_set(cm, &cm->answered_timer, answered->until_ns);
+}
+
+/* ---- pending requests -------------------------------------------------------------------- */
+
+static struct cm_pending *pending_find(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_node *node = cm_table_find(
+        cm, &cm->pendings, request_key(cm, in->from, in->src_epoch, in->msg->request_id));
+
+    for (; node; node = cm_table_again(node)) {
+        struct cm_pending *pending = CM_OF(struct cm_pending, by_key, node);
+
+        if (pending->peer->epoch == in->src_epoch &&
+            pending->request.request_id == in->msg->request_id &&
+            cm_host_equal(&pending->peer->host, in->from))
+            return pending;
+    }
+    return NULL;
+}
+
+static struct cm_pending *pending_by_handle(struct cm *cm, uint64_t handle)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->handles, handle);
+
+    return node ? CM_OF(struct cm_pending, by_handle, node) : NULL;
+}
+
+static void kept_remove(struct cm *cm, struct cm_pending *pending)
+{
+    struct cm_disc *disc = pending->disc;
+
+    TAILQ_REMOVE(&disc->kept, pending, of_disc);
+    disc->kept_count--;
+    cm->kept_count--;
+    pending->disc = NULL;
+    disc_put(cm, disc);
+}
+
+/* Forget a request; the association goes with it unless it has been handed on. */
+static void pending_free(struct cm *cm, struct cm_pending *pending)
+{
+    cm_timer_clear(cm, &pending->timer);
+    if (pending->disc)
+        kept_remove(cm, pending);
+    cm_node_del(&pending->by_key);
+    cm_node_del(&pending->by_handle);
+    if (pending->assoc)
+        cm_assoc_free(cm, pending->assoc);
+    cm_peer_put(cm, pending->peer);
+    cm->stats.pending--;
+    cm_free(cm, pending, sizeof(*pending));
+}
+
+/* The end of a request: say and remember the answer, forget the rest. */
+static void pending_answer(struct cm *cm, struct cm_pending *pending, enum cm_answer answer,
+                           uint32_t code, uint64_t now_ns)
+{
+    answer_send(cm, &pending->peer->host, pending->peer->epoch, pending->request.request_id, answer,
+                code);
+    answered_add(cm, pending, answer, code, now_ns);
+    pending_free(cm, pending);
+}
+
+static void send_pending(struct cm *cm, const struct cm_pending *pending)
+{
+    struct vip_cm msg = {.type = VIP_CM_PENDING, .request_id = pending->request.request_id};
+
+    cm_send(cm, &pending->peer->host, pending->peer->epoch, &msg);
+}
+
+/* Give a request to the waiter, which is used up. */
+static void offer(struct cm *cm, struct cm_pending *pending, struct cm_waiter *waiter,
+                  uint64_t now_ns)
+{
+    struct cm_disc *disc = waiter->disc;
+    uint64_t wait = waiter->wait;
+
+    cm_timer_clear(cm, &pending->timer);
+    TAILQ_REMOVE(&disc->waiters, waiter, of_disc);
+    cm_node_del(&waiter->by_wait);
+    cm_free(cm, waiter, sizeof(*waiter));
+    cm->stats.waiters--;
+    disc->waited = true;
+    disc->last_waiter_ns = now_ns;
+    if (pending->disc)
+        kept_remove(cm, pending);
+    else
+        disc_put(cm, disc);
+    pending->state = CM_PENDING_OFFERED;
+    pending->handle = ++cm->last_handle;
+    cm_table_add(cm, &cm->handles, &pending->by_handle, pending->handle);
+    send_pending(cm, pending);
+    cm->ops.incoming(cm->ctx, wait, pending->handle, &pending->request.local,
+                     &pending->request.attrs);
+}
+
+/* When a kept request gives up waiting: later while somebody keeps serving the discriminator. */
+static uint64_t grace_end_ns(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
+{
+    if (!disc->waited || now_ns > cm_add_ns(disc->last_waiter_ns, CM_DISC_LINGER_NS))
+        return cm_add_ns(now_ns, cm->config.grace_ns);
+    return cm_add_ns(now_ns, cm->config.grace_busy_ns);
+}
+
+static void fire_pending(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
+
+/* Make a pending request of a REQUEST, or NULL if there is no room or memory (counted). */
+static struct cm_pending *pending_new(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_pending *pending;
+
+    if (cm->stats.pending >= CM_PENDING_MAX) {
+        cm->stats.backlog_full++;
+        return NULL;
+    }
+    pending = cm_alloc(cm, sizeof(*pending));
+    if (!pending)
+        return NULL;
+    pending->assoc = cm_alloc(cm, sizeof(*pending->assoc));
+    if (!pending->assoc)
+        goto no_assoc;
+    pending->peer = cm_peer_get(cm, in->from, in->src_epoch, in->now_ns);
+    if (!pending->peer)
+        goto no_peer;
+    pending->request = *in->msg;
+    pending->timer.fire = fire_pending;
+    cm_table_add(cm, &cm->pendings, &pending->by_key,
+                 request_key(cm, in->from, in->src_epoch, in->msg->request_id));
+    cm->stats.pending++;
+    return pending;
+
+no_peer:
+    cm_free(cm, pending->assoc, sizeof(*pending->assoc));
+no_assoc:
+    cm_free(cm, pending, sizeof(*pending));
+    return NULL;
+}
+
+/* Keep a request for the grace time. False: no room. */
+static bool keep(struct cm *cm, const struct cm_in *in)
+{
+    const struct vip_addr *remote = &in->msg->remote;
+    struct cm_disc *disc = disc_find(cm, remote->disc, remote->disc_len);
+    struct cm_pending *pending;
+
+    if ((disc && disc->kept_count >= cm->config.backlog_max) ||
+        cm->kept_count >= CM_BACKLOG_NIC_FACTOR * cm->config.backlog_max) {
+        cm->stats.backlog_full++;
+        return false;
+    }
+    pending = pending_new(cm, in);
+    if (!pending)
+        return false;
+    disc = disc_get(cm, remote->disc, remote->disc_len);
+    if (!disc) {
+        pending_free(cm, pending);
+        return false;
+    }
+    pending->disc = disc;
+    TAILQ_INSERT_TAIL(&disc->kept, pending, of_disc);
+    disc->kept_count++;
+    cm->kept_count++;
+    cm_timer_set(cm, &pending->timer, grace_end_ns(cm, disc, in->now_ns));
+    return true;
+}
+
+/* The same request again: the same answer again. */
+static bool answer_again(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_pending *pending = pending_find(cm, in);
+    struct cm_answered *answered;
+
+    if (pending) {
+        cm->stats.duplicates++;
+        if (pending->state == CM_PENDING_OFFERED)
+            send_pending(cm, pending);
+        else if (pending->state == CM_PENDING_ACCEPTED)
+            cm_answer(cm, in, &pending->accept);
+        return true;
+    }
+    answered = answered_find(cm, in);
+    if (!answered)
+        return false;
+    cm->stats.duplicates++;
+    answer_send(cm, in->from, in->src_epoch, answered->request_id, answered->answer,
+                answered->code);
+    return true;
+}
+
+void cm_rx_request(struct cm *cm, const struct cm_in *in)
+{
+    const struct vip_addr *remote = &in->msg->remote;
+    struct cm_disc *disc;
+    struct cm_pending *pending;
+
+    cm->stats.requests_received++;
+    if (answer_again(cm, in))
+        return;
+    if (in->msg->peer_to_peer) {
+        /* VipConnectPeerRequest meets another one, never a waiter; this vipd has none. */
+        cm->stats.rejects++;
+        answer_send(cm, in->from, in->src_epoch, in->msg->request_id, CM_ANSWER_REJECT,
+                    VIP_RC_ERROR_NOT_SUPPORTED);
+        return;
+    }
+    disc = disc_find(cm, remote->disc, remote->disc_len);
+    if (disc && !TAILQ_EMPTY(&disc->waiters)) {
+        pending = pending_new(cm, in);
+        if (pending) {
+            offer(cm, pending, TAILQ_FIRST(&disc->waiters), in->now_ns);
+            return;
+        }
+    } else if (keep(cm, in)) {
+        return;
+    }
+    cm->stats.no_match++;
+    answer_send(cm, in->from, in->src_epoch, in->msg->request_id, CM_ANSWER_NO_MATCH, 0);
+}
+
+/* ---- waiters ----------------------------------------------------------------------------- */
+
+int cm_listen(struct cm *cm, uint64_t wait, const uint8_t *disc_bytes, uint8_t len, uint64_t now_ns)
+{
+    struct cm_waiter *waiter;
+    struct cm_disc *disc;
+
+    if (len > VIP_DISCRIMINATOR_BYTES_MAX)
+        return -EINVAL;
+    if (cm->stats.waiters >= CM_WAITERS_MAX) {
+        cm->stats.refused_memory++;
+        return -ENOMEM;
+    }
+    waiter = cm_alloc(cm, sizeof(*waiter));
+    if (!waiter)
+        return -ENOMEM;
+    disc = disc_get(cm, disc_bytes, len);
+    if (!disc) {
+        cm_free(cm, waiter, sizeof(*waiter));
+        return -ENOMEM;
+    }
+    waiter->wait = wait;
+    waiter->disc = disc;
+    TAILQ_INSERT_TAIL(&disc->waiters, waiter, of_disc);
+    cm_table_add(cm, &cm->waiters, &waiter->by_wait, wait);
+    cm->stats.waiters++;
+    if (!TAILQ_EMPTY(&disc->kept))
+        offer(cm, TAILQ_FIRST(&disc->kept), TAILQ_FIRST(&disc->waiters), now_ns);
+    return 0;
+}
+
+bool cm_listen_cancel(struct cm *cm, uint64_t wait, uint64_t now_ns)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->waiters, wait);
+    struct cm_waiter *waiter;
+    struct cm_disc *disc;
+
+    if (!node)
+        return false;
+    waiter = CM_OF(struct cm_waiter, by_wait, node);
+    disc = waiter->disc;
+    disc->waited = true;
+    disc->last_waiter_ns = now_ns;
+    TAILQ_REMOVE(&disc->waiters, waiter, of_disc);
+    cm_node_del(&waiter->by_wait);
+    cm_free(cm, waiter, sizeof(*waiter));
+    cm->stats.waiters--;
+    disc_put(cm, disc);
+    return true;
+}
+
+/* ---- accept and reject ------------------------------------------------------------------- */
+
+int cm_accept(struct cm *cm, uint64_t handle, uint64_t local_id, const struct vip_cm_attrs *attrs,
+              uint64_t user, uint64_t now_ns)
+{
+    struct cm_pending *pending = pending_by_handle(cm, handle);
+
+    if (!pending)
+        return -ENOENT;
+    if (pending->state == CM_PENDING_CANCELLED) {
+        pending_answer(cm, pending, CM_ANSWER_NONE, 0, now_ns);
+        return -ETIMEDOUT;
+    }
+    VIP_ASSERT(pending->state == CM_PENDING_OFFERED);
+    /* The handle is used up; the request itself lives on until the client confirms. */
+    cm_node_del(&pending->by_handle);
+    pending->state = CM_PENDING_ACCEPTED;
+    pending->user = user;
+    pending->accept = (struct vip_cm){
+        .type = VIP_CM_ACCEPT,
+        .request_id = pending->request.request_id,
+        .conn_id = local_id,
+        .peer_conn_id = pending->request.conn_id,
+        .packet_bytes = cm->config.packet_bytes,
+        .window_bytes = cm->config.window_bytes,
+        .attrs = *attrs,
+    };
+    cm_assoc_add(cm, pending->assoc, pending->peer, local_id, pending->request.conn_id,
+                 CM_ASSOC_OPENING, now_ns);
+    pending->assoc->pending = pending;
+    pending->give_up_ns = cm_add_ns(now_ns, cm->config.accept_timeout_ns);
+    cm->stats.accepts++;
+    cm_send(cm, &pending->peer->host, pending->peer->epoch, &pending->accept);
+    cm_timer_set(cm, &pending->timer, cm_repeat_next(cm, &pending->repeat, now_ns));
+    return 0;
+}
+
+const struct vip_cm_attrs *cm_pending_attrs(const struct cm *cm, uint64_t handle)
+{
+    struct cm_pending *pending = pending_by_handle((struct cm *)(uintptr_t)cm, handle);
+
+    return pending ? &pending->request.attrs : NULL;
+}
+
+int cm_reject(struct cm *cm, uint64_t handle, enum vip_rc code, uint64_t now_ns)
+{
+    struct cm_pending *pending = pending_by_handle(cm, handle);
+
+    if (!pending)
+        return -ENOENT;
+    cm->stats.rejects++;
+    if (pending->state == CM_PENDING_CANCELLED)
+        pending_answer(cm, pending, CM_ANSWER_NONE, 0, now_ns);
+    else if (code == VIP_RC_NO_MATCH)
+        pending_answer(cm, pending, CM_ANSWER_NO_MATCH, 0, now_ns);
+    else
+        pending_answer(cm, pending, CM_ANSWER_REJECT, code ? code : VIP_RC_REJECT, now_ns);
+    return 0;
+}
+
+/* An accept that does not become a connection; the host hears about it unless it asked for it. */
+static void accept_fail(struct cm *cm, struct cm_pending *pending, bool tell_host, const char *why,
+                        uint64_t now_ns)
+{
+    uint64_t user = pending->user;
+
+    pending_free(cm, pending);
+    if (tell_host)
+        cm->ops.accept_done(cm->ctx, user, VIP_RC_TIMEOUT, NULL, why);
+}
+
+/*
+ * The client may have seen our ACCEPT and believe in the connection, although we give it up: it
+ * must learn that it is over, and a repeated REQUEST must not start anew.
+ */
+static void accept_withdraw(struct cm *cm, struct cm_pending *pending, enum vip_close_reason reason,
+                            uint64_t now_ns)
+{
+    const struct cm_close_args args = {.reason = reason};
+
+    cm_closing_start(cm, pending->assoc, &args, now_ns);
+    answered_add(cm, pending, CM_ANSWER_REJECT, VIP_RC_REJECT, now_ns);
+}
+
+void cm_accept_abandon(struct cm *cm, struct cm_assoc *assoc, enum vip_close_reason reason,
+                       uint64_t now_ns)
+{
+    struct cm_pending *pending = assoc->pending;
+
+    VIP_ASSERT(assoc->state == CM_ASSOC_OPENING && pending);
+    accept_withdraw(cm, pending, reason, now_ns);
+    accept_fail(cm, pending, false, NULL, now_ns);
+}
+
+void cm_confirmed(struct cm *cm, struct cm_assoc *assoc, uint64_t now_ns)
+{
+    struct cm_pending *pending = assoc->pending;
+    struct cm_conn conn;
+    uint64_t user;
+
+    VIP_ASSERT(assoc->state == CM_ASSOC_OPENING && pending && pending->assoc == assoc);
+    cm_assoc_set_state(cm, assoc, CM_ASSOC_OPEN, now_ns);
+    assoc->pending = NULL;
+    pending->assoc = NULL;
+    cm_conn_fill(cm, &conn, assoc, &pending->request);
+    user = pending->user;
+    answered_add(cm, pending, CM_ANSWER_NONE, 0, now_ns);
+    pending_free(cm, pending);
+    cm->ops.accept_done(cm->ctx, user, VIP_RC_SUCCESS, &conn, "");
+}
+
+void cm_implied_confirm(struct cm *cm, uint64_t local_id, uint64_t now_ns)
+{
+    struct cm_assoc *assoc = cm_assoc_find(cm, local_id);
+
+    if (assoc && assoc->state == CM_ASSOC_OPENING)
+        cm_confirmed(cm, assoc, now_ns);
+}
+
+void cm_rx_confirm(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_assoc *assoc = cm_assoc_of(cm, in);
+
+    if (!assoc) {
+        /* The client believes in a connection that does not exist here (any more). */
+        cm->stats.unexpected++;
+        cm_reset_send(cm, in->from, in->src_epoch, in->msg->peer_conn_id, in->now_ns);
+        return;
+    }
+    if (assoc->state != CM_ASSOC_OPENING) {
+        cm->stats.duplicates++;
+        return;
+    }
+    cm_confirmed(cm, assoc, in->now_ns);
+}
+
+void cm_rx_cancel(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_pending *pending = pending_find(cm, in);
+
+    cm->stats.cancels++;
+    if (!pending) {
+        cm->stats.unexpected++;
+        return;
+    }
+    switch (pending->state) {
+    case CM_PENDING_KEPT:
+        pending_answer(cm, pending, CM_ANSWER_NONE, 0, in->now_ns);
+        return;
+    case CM_PENDING_OFFERED:
+        /* The handle stays the host's; its accept will say VIP_TIMEOUT (spec 3.11). */
+        pending->state = CM_PENDING_CANCELLED;
+        return;
+    case CM_PENDING_CANCELLED:
+        cm->stats.duplicates++;
+        return;
+    case CM_PENDING_ACCEPTED:
+        answered_add(cm, pending, CM_ANSWER_NONE, 0, in->now_ns);
+        accept_fail(cm, pending, true, "the client gave up", in->now_ns);
+        return;
+    }
+}
+
+/* KEPT: the grace is over. ACCEPTED: repeat, or give up. */
+static void fire_pending(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
+{
+    struct cm_pending *pending = CM_OF(struct cm_pending, timer, timer);
+    struct cm_disc *disc = pending->disc;
+
+    if (pending->state == CM_PENDING_KEPT) {
+        /* Somebody took another request meanwhile: the server is at work, it will come back. */
+        uint64_t served_ns =
+            disc->waited ? cm_add_ns(disc->last_waiter_ns, cm->config.grace_busy_ns) : 0;
+
+        if (served_ns > now_ns) {
+            cm_timer_set(cm, timer, served_ns);
+            return;
+        }
+        cm->stats.no_match++;
+        pending_answer(cm, pending, CM_ANSWER_NO_MATCH, 0, now_ns);
+        return;
+    }
+    VIP_ASSERT(pending->state == CM_PENDING_ACCEPTED);
+    if (now_ns >= pending->give_up_ns) {
+        cm->stats.timeouts++;
+        accept_withdraw(cm, pending, VIP_CLOSE_TIMEOUT, now_ns);
+        accept_fail(cm, pending, true, "the client did not confirm in time", now_ns);
+        return;
+    }
+    cm->stats.retransmits++;
+    cm_send(cm, &pending->peer->host, pending->peer->epoch, &pending->accept);
+    cm_timer_set(cm, timer, cm_repeat_next(cm, &pending->repeat, now_ns));
+}
+
+void cm_server_deinit(struct cm *cm)
+{
+    struct cm_node *node;
+    unsigned bucket = 0;
+
+    while ((node = cm_table_any(&cm->pendings, &bucket)))
+        pending_free(cm, CM_OF(struct cm_pending, by_key, node));
+    while (!TAILQ_EMPTY(&cm->answered_order))
+        answered_free(cm, TAILQ_FIRST(&cm->answered_order));
+    cm_timer_clear(cm, &cm->answered_timer);
+    bucket = 0;
+    while ((node = cm_table_any(&cm->waiters, &bucket))) {
+        struct cm_waiter *waiter = CM_OF(struct cm_waiter, by_wait, node);
+
+        TAILQ_REMOVE(&waiter->disc->waiters, waiter, of_disc);
+        cm_node_del(node);
+        cm_free(cm, waiter, sizeof(*waiter));
+        cm->stats.waiters--;
+    }
+    bucket = 0;
+    while ((node = cm_table_any(&cm->discs, &bucket)))
+        disc_free(cm, CM_OF(struct cm_disc, by_bytes, node));
+}
