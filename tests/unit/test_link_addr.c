@@ -1,0 +1,137 @@
+/*
+ * Addresses and faults as text: what is accepted, what is refused and with which words.
+ */
+#include "vipd/link/link.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_address_round_trip(void **state)
+{
+    static const uint8_t expected[] = {127, 0, 0, 1, 0x12, 0xba};
+    struct link_addr a, b;
+    char text[64];
+
+    assert_int_equal(link_addr_parse("127.0.0.1:4794", 1, &a), 0);
+    assert_int_equal(a.len, 6);
+    assert_memory_equal(a.bytes, expected, 6);
+    link_addr_format(&a, text, sizeof(text));
+    assert_string_equal(text, "127.0.0.1:4794");
+    assert_int_equal(link_addr_parse("127.0.0.1", 4794, &b), 0);
+    assert_true(link_addr_equal(&a, &b));
+    assert_int_equal(link_addr_parse("127.0.0.2", 4794, &b), 0);
+    assert_false(link_addr_equal(&a, &b));
+    assert_int_equal(link_addr_parse("127.0.0.1:65535", 1, &b), 0);
+    assert_false(link_addr_equal(&a, &b));
+}
+
+static void test_bad_addresses(void **state)
+{
+    static const char *const bad[] = {"",
+                                      ":",
+                                      "127.0.0.1:",
+                                      "127.0.0.1:0",
+                                      "127.0.0.1:65536",
+                                      "127.0.0.1:-1",
+                                      "127.0.0.1:4a",
+                                      "127.0.0",
+                                      "127.0.0.256",
+                                      "localhost",
+                                      "127.0.0.1 ",
+                                      "127.0.0.1:99999999999999999999",
+                                      "1111111111111111111111111111111111.0.0.1",
+                                      "::1"};
+    struct link_addr addr = {.len = 99};
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(link_addr_parse(bad[i], 4794, &addr), -EINVAL);
+    assert_int_equal(addr.len, 99);
+}
+
+static void test_format_survives_any_bytes(void **state)
+{
+    struct link_addr addr = {.len = 255, .bytes = {1, 2, 3}};
+    char text[64], tiny[4] = "xyz";
+
+    link_addr_format(&addr, text, sizeof(text));
+    assert_int_equal(strncmp(text, "010203", 6), 0);
+    assert_true(strlen(text) == 2 * VIP_HOST_ADDR_BYTES_MAX);
+    link_addr_format(&addr, tiny, sizeof(tiny));
+    assert_string_equal(tiny, "01");
+    link_addr_format(&addr, tiny, 0);
+    /* Lengths beyond the array are nobody's equal. */
+    assert_false(link_addr_equal(&addr, &addr));
+}
+
+static void test_faults_as_documented(void **state)
+{
+    struct link_faults f;
+    char err[128];
+
+    assert_int_equal(
+        link_faults_parse("loss=1%,dup=0.1%,reorder=0.5%,delay=50us,seed=42", &f, err, sizeof(err)),
+        0);
+    assert_true(f.loss > 0.00999 && f.loss < 0.01001);
+    assert_true(f.dup > 0.000999 && f.dup < 0.001001);
+    assert_true(f.reorder > 0.00499 && f.reorder < 0.00501);
+    assert_int_equal(f.delay_ns, 50000);
+    assert_int_equal(f.seed, 42);
+    assert_false(f.blackhole);
+    assert_int_equal(link_faults_parse(" corrupt=0.25 , jitter=1.5ms, delay=0 , blackhole ,", &f,
+                                       err, sizeof(err)),
+                     0);
+    assert_true(f.corrupt == 0.25);
+    assert_int_equal(f.jitter_ns, 1500000);
+    assert_true(f.blackhole);
+    assert_int_equal(link_faults_parse("loss=100%", &f, NULL, 0), 0);
+    assert_true(f.loss == 1.0);
+    assert_int_equal(link_faults_parse("", &f, err, sizeof(err)), 0);
+    assert_true(f.loss == 0 && f.delay_ns == 0 && !f.blackhole);
+    assert_int_equal(link_faults_parse("seed=18446744073709551615", &f, err, sizeof(err)), 0);
+    assert_true(f.seed == UINT64_MAX);
+}
+
+static void test_bad_faults_name_the_word(void **state)
+{
+    static const char *const bad[] = {"loss",        "loss=",
+                                      "loss=1%%",    "loss=101%",
+                                      "loss=-1%",    "loss=1.5",
+                                      "loss=x",      "loss=.",
+                                      "delay=50",    "delay=us",
+                                      "delay=61s",   "delay=1us1",
+                                      "seed=",       "seed=-1",
+                                      "seed=1.5",    "blackhole=1",
+                                      "los=1%",      "=1%",
+                                      "=",           "loss 1%",
+                                      "LOSS=1%",     "seed=18446744073709551616",
+                                      "jitter=1e3us"};
+    struct link_faults f = {.seed = 77};
+    char err[160], text[64];
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        strcpy(text, "dup=1%,");
+        strcat(text, bad[i]);
+        err[0] = 0;
+        assert_int_equal(link_faults_parse(text, &f, err, sizeof(err)), -EINVAL);
+        assert_non_null(strstr(err, bad[i]));
+        assert_non_null(strstr(err, "expected"));
+    }
+    assert_int_equal(f.seed, 77);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_address_round_trip),
+        cmocka_unit_test(test_bad_addresses),
+        cmocka_unit_test(test_format_survives_any_bytes),
+        cmocka_unit_test(test_faults_as_documented),
+        cmocka_unit_test(test_bad_faults_name_the_word),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
