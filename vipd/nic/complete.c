@@ -1,0 +1,308 @@
+/*
+ * Completions: into the completion ring, into the CQ ring (or its backlog), and the waking of
+ * sleepers, once per batch.
+ *
+ * Owns: completion and CQ positions, backlogs, futex wakes, completions that wait for their packet
+ * to leave. Does not own: the order of completions (engine).
+ */
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "proto/assert.h"
+#include "vipd/nic/internal.h"
+
+#define CQ_FIFO_MIN 256 /* entries of a backlog when it begins */
+
+/* Remember that sleepers on this queue (or CQ, queue = 2) have news. */
+static void wake_add(struct nic_session *session, bool *flag, uint16_t number, uint8_t queue)
+{
+    struct nic *nic = session->nic;
+
+    if (*flag)
+        return;
+    if (nic->wake_count == NIC_WAKES_MAX)
+        nic_wake_flush(nic);
+    *flag = true;
+    nic->wakes[nic->wake_count++] =
+        (struct nic_wake){.session = session, .vi = number, .queue = queue};
+}
+
+static void wake_one(struct nic *nic, const struct nic_wake *wake)
+{
+    struct nic_session *session = wake->session;
+    uint32_t *waiters, *word;
+
+    if (wake->queue == 2) {
+        waiters = &vip_app_cq(session->app_base, wake->vi)->waiters;
+        word = &vip_vipd_cq(session->vipd_base, wake->vi)->prod;
+    } else {
+        waiters = vip_app_vi_waiters(session->app_base, wake->vi, wake->queue);
+        word = &vip_vipd_vi(session->vipd_base, wake->vi)->prod[wake->queue];
+    }
+    if (!vip_load32(waiters))
+        return;
+    /* Shared, not private: the sleeper is another process. All of them, they look again. */
+    nic->counts.wakes++;
+    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/*
+ * The sleeper publishes itself, then a full barrier, then looks at the ring; here the ring was
+ * written, then a full barrier, then the sleepers are looked at: one of both sees the other.
+ */
+void nic_wake_flush(struct nic *nic)
+{
+    if (!nic->wake_count)
+        return;
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    for (unsigned i = 0; i < nic->wake_count; i++) {
+        const struct nic_wake *wake = &nic->wakes[i];
+        struct nic_session *session = wake->session;
+        const struct vip_app_head *head = session->app_base;
+
+        if (wake->queue == 2)
+            session->cqs[wake->vi].wake = false;
+        else
+            session->vis[wake->vi].wake[wake->queue] = false;
+        if (vip_load32(&head->sleepers))
+            wake_one(nic, wake);
+    }
+    nic->wake_count = 0;
+}
+
+/* ---- completion queues ----------------------------------------------------------------- */
+
+/* Is there room in the CQ ring? The application's word is loaded only when it may matter. */
+static bool cq_room(struct nic_session *session, uint32_t number)
+{
+    struct nic_cq *cq = &session->cqs[number];
+
+    if (cq->position - cq->cons_seen < VIP_CQ_RING_SLOTS)
+        return true;
+    cq->cons_seen = vip_load32(&vip_app_cq(session->app_base, number)->cons);
+    return cq->position - cq->cons_seen < VIP_CQ_RING_SLOTS;
+}
+
+static void cq_put(struct nic_session *session, uint32_t number, const struct nic_cqe *entry)
+{
+    struct nic_cq *cq = &session->cqs[number];
+
+    cq->position = vip_cq_write(vip_vipd_cq_ring(session->vipd_base, number), cq->position,
+                                entry->vi, entry->queue, entry->gen);
+    vip_store32_release(&vip_vipd_cq(session->vipd_base, number)->prod, cq->position);
+    session->nic->counts.cq_entries++;
+    wake_add(session, &cq->wake, (uint16_t)number, 2);
+}
+
+static bool fifo_grow(struct nic_cq *cq)
+{
+    uint32_t cap = cq->fifo_cap ? cq->fifo_cap * 2 : CQ_FIFO_MIN;
+    struct nic_cqe *fifo = malloc(cap * sizeof(*fifo));
+
+    if (!fifo)
+        return false;
+    for (uint32_t i = 0; i < cq->fifo_count; i++)
+        fifo[i] = cq->fifo[(cq->fifo_head + i) & (cq->fifo_cap - 1)];
+    free(cq->fifo);
+    cq->fifo = fifo;
+    cq->fifo_cap = cap;
+    cq->fifo_head = 0;
+    return true;
+}
+
+/*
+ * The ring is full: keep the entry here. A queue has at most VIP_DESC_PER_QUEUE_MAX descriptors
+ * that are not reaped, so a correct application cannot exceed the bound (twice that per queue);
+ * one that does not read its CQ and goes on posting is told, and loses entries.
+ */
+static void cq_keep(struct nic_session *session, uint32_t number, const struct nic_cqe *entry)
+{
+    struct nic *nic = session->nic;
+    struct nic_cq *cq = &session->cqs[number];
+    uint64_t max = 2ull * VIP_DESC_PER_QUEUE_MAX * (cq->bound ? cq->bound : 1);
+
+    if (cq->fifo_count >= max || (cq->fifo_count == cq->fifo_cap && !fifo_grow(cq))) {
+        nic->counts.cq_lost++;
+        if (!cq->overrun_told && !session->closing)
+            session->sink->error(session->ctx, VIP_RES_VI, VIP_EC_VI_OVERRUN, entry->vi,
+                                 session->vis[entry->vi].generation, 0,
+                                 "the completion queue is not read; an entry was lost");
+        cq->overrun_told = true;
+        return;
+    }
+    if (!cq->fifo_count) {
+        nic_list_add_tail(&session->backlogs, &cq->backlog);
+        nic->backlog_cqs++;
+        nic->backlog_wait_ns = NIC_BACKLOG_POLL_MIN_NS;
+        nic->backlog_next_ns = nic->now_ns + nic->backlog_wait_ns;
+    }
+    cq->fifo[(cq->fifo_head + cq->fifo_count++) & (cq->fifo_cap - 1)] = *entry;
+    nic->counts.cq_backlogged++;
+}
+
+static void cq_add(struct nic_session *session, uint32_t number, const struct nic_cqe *entry)
+{
+    VIP_ASSERT(session->cqs[number].used);
+    if (!session->cqs[number].fifo_count && cq_room(session, number))
+        cq_put(session, number, entry);
+    else
+        cq_keep(session, number, entry);
+}
+
+/* Nothing is kept any more. */
+static void fifo_done(struct nic_session *session, struct nic_cq *cq)
+{
+    nic_list_del(&cq->backlog);
+    session->nic->backlog_cqs--;
+    cq->overrun_told = false;
+    free(cq->fifo);
+    cq->fifo = NULL;
+    cq->fifo_cap = cq->fifo_head = cq->fifo_count = 0;
+}
+
+static bool backlogs_of_session(struct nic_session *session)
+{
+    struct nic_list *next;
+    bool moved = false;
+
+    for (struct nic_list *item = session->backlogs.next; item != &session->backlogs; item = next) {
+        struct nic_cq *cq = NIC_ITEM(item, struct nic_cq, backlog);
+        uint32_t number = (uint32_t)(cq - session->cqs);
+
+        next = item->next;
+        while (cq->fifo_count && cq_room(session, number)) {
+            cq_put(session, number, &cq->fifo[cq->fifo_head]);
+            cq->fifo_head = (cq->fifo_head + 1) & (cq->fifo_cap - 1);
+            cq->fifo_count--;
+            moved = true;
+        }
+        if (!cq->fifo_count)
+            fifo_done(session, cq);
+    }
+    return moved;
+}
+
+bool nic_backlogs_run(struct nic *nic)
+{
+    bool moved = false;
+
+    if (!nic->backlog_cqs)
+        return false;
+    for (struct nic_list *item = nic->sessions.next; item != &nic->sessions; item = item->next)
+        if (backlogs_of_session(NIC_ITEM(item, struct nic_session, link)))
+            moved = true;
+
+    /* Reading a CQ rings no bell, so a sleeping vipd has to look now and then, ever more rarely. */
+    if (moved)
+        nic->backlog_wait_ns = NIC_BACKLOG_POLL_MIN_NS;
+    else if (nic->now_ns < nic->backlog_next_ns)
+        return false;
+    else if (nic->backlog_wait_ns < NIC_BACKLOG_POLL_MAX_NS)
+        nic->backlog_wait_ns *= 2;
+    nic->backlog_next_ns = nic->now_ns + nic->backlog_wait_ns;
+    return moved;
+}
+
+/* A VI is destroyed: its entries go, those of others keep their order (spec 3.8). */
+void nic_cq_forget_vi(struct nic_session *session, struct nic_cq *cq, uint16_t vi)
+{
+    uint32_t kept = 0;
+
+    if (!cq->fifo_count)
+        return;
+    for (uint32_t i = 0; i < cq->fifo_count; i++) {
+        struct nic_cqe entry = cq->fifo[(cq->fifo_head + i) & (cq->fifo_cap - 1)];
+
+        if (entry.vi != vi)
+            cq->fifo[(cq->fifo_head + kept++) & (cq->fifo_cap - 1)] = entry;
+    }
+    cq->fifo_count = kept;
+    if (!kept)
+        fifo_done(session, cq);
+}
+
+void nic_cq_deinit(struct nic_session *session, struct nic_cq *cq)
+{
+    if (cq->fifo_count)
+        fifo_done(session, cq);
+    cq->used = false;
+}
+
+/* ---- work queues ----------------------------------------------------------------------- */
+
+static void complete_now(const struct nic_deferred *done)
+{
+    struct nic_session *session = done->session;
+    struct nic_vi *vi = &session->vis[done->vi];
+    struct vip_vipd_vi *block = vip_vipd_vi(session->vipd_base, done->vi);
+    struct vip_comp comp = {.status = done->status, .length = done->length, .imm = done->imm};
+    unsigned queue = done->queue;
+
+    VIP_ASSERT(vi->used);
+    vi->position[queue] = vip_comp_write(vip_vipd_vi_ring(session->vipd_base, done->vi, queue),
+                                         vi->position[queue], &comp);
+    vip_store32_release(&block->prod[queue], vi->position[queue]);
+    session->nic->counts.completions++;
+    wake_add(session, &vi->wake[queue], done->vi, (uint8_t)queue);
+    if (vi->cq[queue] >= 0) {
+        struct nic_cqe entry = {
+            .vi = done->vi, .queue = (uint8_t)queue, .gen = (uint8_t)vi->generation};
+
+        cq_add(session, (uint32_t)vi->cq[queue], &entry);
+    }
+}
+
+void nic_deferred_publish(struct nic *nic)
+{
+    uint32_t count = nic->deferred_count;
+
+    nic->deferred_count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        complete_now(&nic->deferred[i]);
+}
+
+static bool deferred_grow(struct nic *nic)
+{
+    uint32_t cap = nic->deferred_cap ? nic->deferred_cap * 2 : 256;
+    struct nic_deferred *bigger = realloc(nic->deferred, cap * sizeof(*bigger));
+
+    if (!bigger)
+        return false;
+    nic->deferred = bigger;
+    nic->deferred_cap = cap;
+    return true;
+}
+
+/*
+ * eng_ops.complete. An unreliable send completes when its packet is pulled, but its bytes are read
+ * when the batch is sent: until then the application must not reuse the buffer, so completions
+ * made while pulling wait for the batch, and later ones behind them, because queues are FIFO.
+ */
+void nic_op_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status, uint32_t length,
+                     uint64_t imm)
+{
+    struct nic_session *session = ctx;
+    struct nic *nic = session->nic;
+    struct nic_deferred done = {.session = session,
+                                .vi = vi,
+                                .queue = (uint8_t)queue,
+                                .status = status,
+                                .length = length,
+                                .imm = imm};
+
+    if (session->closing)
+        return;
+    if (!nic->tx_pulling && !nic->deferred_count) {
+        complete_now(&done);
+        return;
+    }
+    if (nic->deferred_count == nic->deferred_cap && !deferred_grow(nic)) {
+        nic_deferred_publish(nic);
+        complete_now(&done);
+        return;
+    }
+    nic->deferred[nic->deferred_count++] = done;
+}

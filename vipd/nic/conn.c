@@ -1,0 +1,119 @@
+/*
+ * The table of connection ids. An id is random with the table index in its low bits, so that a
+ * packet finds its connection in O(1) and a guessed or old id finds nothing.
+ *
+ * Owns: allocation of connections, ids, the lists by peer. Does not own: what happens on a
+ * connection (connect.c, rx.c).
+ */
+#include <stdlib.h>
+
+#include "proto/assert.h"
+#include "vipd/nic/internal.h"
+
+/* Make room for one more connection; the objects never move, only the table of pointers. */
+static struct nic_conn *conn_grow(struct nic *nic)
+{
+    if (nic->conns_used == nic->conns_cap) {
+        uint32_t cap = nic->conns_cap ? nic->conns_cap * 2 : 64;
+        struct nic_conn **table;
+
+        if (cap > NIC_CONNS_MAX)
+            return NULL;
+        table = realloc(nic->conns, cap * sizeof(*table));
+        if (!table)
+            return NULL;
+        nic->conns = table;
+        nic->conns_cap = cap;
+    }
+
+    struct nic_conn *conn = calloc(1, sizeof(*conn));
+
+    if (!conn)
+        return NULL;
+    conn->index = nic->conns_used;
+    nic_list_init(&conn->by_peer);
+    nic->conns[nic->conns_used++] = conn;
+    return conn;
+}
+
+/* A new connection end of a VI, with a fresh id. NULL: no memory, or too many. */
+struct nic_conn *nic_conn_new(struct nic_session *session, uint16_t vi, enum nic_conn_state state)
+{
+    struct nic *nic = session->nic;
+    struct nic_conn *conn = nic->conn_free;
+    uint32_t index;
+
+    if (conn)
+        nic->conn_free = conn->next_free;
+    else
+        conn = conn_grow(nic);
+    if (!conn)
+        return NULL;
+    VIP_ASSERT(conn->state == NIC_CONN_FREE && state != NIC_CONN_FREE);
+    VIP_ASSERT(!session->vis[vi].conn);
+
+    index = conn->index;
+    *conn = (struct nic_conn){.index = index, .state = state, .session = session, .vi = vi};
+    nic_list_init(&conn->by_peer);
+    do
+        conn->local_id = (nic_random(nic) << NIC_CONN_BITS) | index;
+    while (conn->local_id >> NIC_CONN_BITS == 0);
+    session->vis[vi].conn = conn;
+    return conn;
+}
+
+/* Forget it; the id finds nothing from now on. */
+void nic_conn_free(struct nic_conn *conn)
+{
+    struct nic *nic = conn->session->nic;
+
+    VIP_ASSERT(conn->state != NIC_CONN_FREE);
+    VIP_ASSERT(conn->session->vis[conn->vi].conn == conn);
+    nic_list_del(&conn->by_peer);
+    conn->session->vis[conn->vi].conn = NULL;
+    conn->state = NIC_CONN_FREE;
+    conn->local_id = 0;
+    conn->session = NULL;
+    conn->next_free = nic->conn_free;
+    nic->conn_free = conn;
+}
+
+/* The connection with exactly this id, or NULL. The id may be anybody's word. */
+struct nic_conn *nic_conn_find(const struct nic *nic, uint64_t local_id)
+{
+    uint32_t index = (uint32_t)(local_id & (NIC_CONNS_MAX - 1));
+
+    if (index >= nic->conns_used || nic->conns[index]->local_id != local_id)
+        return NULL;
+    return nic->conns[index]->state == NIC_CONN_FREE ? NULL : nic->conns[index];
+}
+
+void nic_conn_set_peer(struct nic_conn *conn, uint32_t peer)
+{
+    struct nic *nic = conn->session->nic;
+
+    conn->peer = peer;
+    nic_list_add_tail(&nic->peers[peer % NIC_PEER_BUCKETS], &conn->by_peer);
+}
+
+struct nic_conn *nic_conn_of_peer(const struct nic *nic, uint32_t peer)
+{
+    const struct nic_list *head = &nic->peers[peer % NIC_PEER_BUCKETS];
+
+    for (struct nic_list *item = head->next; item != head; item = item->next) {
+        struct nic_conn *conn = NIC_ITEM(item, struct nic_conn, by_peer);
+
+        if (conn->peer == peer)
+            return conn;
+    }
+    return NULL;
+}
+
+void nic_conns_deinit(struct nic *nic)
+{
+    for (uint32_t i = 0; i < nic->conns_used; i++)
+        free(nic->conns[i]);
+    free(nic->conns);
+    nic->conns = NULL;
+    nic->conns_used = nic->conns_cap = 0;
+}

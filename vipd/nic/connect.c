@@ -1,0 +1,588 @@
+/*
+ * Connections: the glue between sessions, the connection manager and the engine. The rule that
+ * holds everywhere: a connection is NIC_CONN_ESTABLISHED exactly while the engine's VI is Connected.
+ *
+ * Owns: waits and unanswered requests of sessions, the beginning and end of connections.
+ * Does not own: the exchange between daemons (vipd/engine/cm.c), connection ids (conn.c).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/assert.h"
+#include "vipd/nic/internal.h"
+
+/* ---- waits ----------------------------------------------------------------------------- */
+
+static struct nic_wait *wait_find(const struct nic_session *session, uint64_t id)
+{
+    for (uint32_t i = 0; i < session->wait_count; i++)
+        if (session->waits[i].id == id)
+            return &session->waits[i];
+    return NULL;
+}
+
+static struct nic_wait *pending_find(const struct nic_session *session, uint64_t handle)
+{
+    for (uint32_t i = 0; i < session->wait_count; i++)
+        if (session->waits[i].handle_valid && session->waits[i].handle == handle)
+            return &session->waits[i];
+    return NULL;
+}
+
+static void wait_remove(struct nic_session *session, struct nic_wait *wait)
+{
+    *wait = session->waits[--session->wait_count];
+}
+
+/* A new wait with a number whose low bits find the session again; NULL if there are too many. */
+static struct nic_wait *wait_new(struct nic_session *session)
+{
+    struct nic *nic = session->nic;
+    struct nic_wait *wait;
+
+    if (session->wait_count == session->wait_cap) {
+        uint32_t cap = session->wait_cap ? session->wait_cap * 2 : 8;
+        struct nic_wait *waits;
+
+        if (cap > NIC_WAITS_MAX)
+            return NULL;
+        waits = realloc(session->waits, cap * sizeof(*waits));
+        if (!waits)
+            return NULL;
+        session->waits = waits;
+        session->wait_cap = cap;
+    }
+    wait = &session->waits[session->wait_count++];
+    *wait = (struct nic_wait){.id = ++nic->next_wait * NIC_SESSIONS_MAX + session->slot};
+    return wait;
+}
+
+void nic_waits_deinit(struct nic_session *session)
+{
+    struct nic *nic = session->nic;
+
+    for (uint32_t i = 0; i < session->wait_count; i++) {
+        const struct nic_wait *wait = &session->waits[i];
+
+        if (wait->handle_valid)
+            (void)cm_reject(nic->cm, wait->handle, VIP_RC_REJECT, nic->now_ns);
+        else
+            (void)cm_listen_cancel(nic->cm, wait->id, nic->now_ns);
+    }
+    session->wait_count = 0;
+}
+
+enum vip_rc nic_connect_wait(struct nic_session *session, const struct vip_addr *local,
+                             bool immediate, uint64_t now_ns, uint64_t *ret_wait, bool *ret_found)
+{
+    struct nic *nic = session->nic;
+    struct nic_wait *wait = wait_new(session);
+    uint64_t id;
+
+    nic->now_ns = now_ns;
+    if (!wait)
+        return VIP_RC_ERROR_RESOURCE;
+    id = wait->id;
+    if (cm_listen(nic->cm, id, local->disc, local->disc_len, now_ns) < 0) {
+        wait_remove(session, wait_find(session, id));
+        return VIP_RC_ERROR_RESOURCE;
+    }
+    wait = wait_find(session, id);
+    *ret_wait = id;
+    *ret_found = wait->handle_valid;
+    if (immediate && !wait->handle_valid) {
+        (void)cm_listen_cancel(nic->cm, id, now_ns);
+        wait_remove(session, wait);
+    }
+    return VIP_RC_SUCCESS;
+}
+
+enum vip_rc nic_connect_wait_cancel(struct nic_session *session, uint64_t wait_id, uint64_t now_ns,
+                                    bool *ret_found)
+{
+    struct nic_wait *wait = wait_find(session, wait_id);
+
+    session->nic->now_ns = now_ns;
+    if (!wait)
+        return VIP_RC_INVALID_PARAMETER;
+    *ret_found = wait->handle_valid;
+    if (!wait->handle_valid) {
+        (void)cm_listen_cancel(session->nic->cm, wait_id, now_ns);
+        wait_remove(session, wait);
+    }
+    return VIP_RC_SUCCESS;
+}
+
+/* ---- ends ------------------------------------------------------------------------------ */
+
+/* What a CLOSE to the peer of this connection says, without the details of the engine. */
+static struct cm_close_args close_args(const struct nic_conn *conn, enum vip_close_reason reason)
+{
+    return (struct cm_close_args){.local_id = conn->local_id,
+                                  .remote_id = conn->remote_id,
+                                  .peer = conn->peer,
+                                  .reason = reason};
+}
+
+static void close_send(struct nic *nic, const struct cm_close_args *args)
+{
+    cm_close(nic->cm, args, nic->now_ns);
+    cm_conn_gone(nic->cm, args->local_id, args->peer);
+}
+
+void nic_conn_close(struct nic_conn *conn, enum vip_close_reason reason, bool ops_valid,
+                    uint32_t ops_done)
+{
+    struct nic *nic = conn->session->nic;
+    struct cm_close_args args = close_args(conn, reason);
+    enum nic_conn_state state = conn->state;
+
+    args.ops_valid = ops_valid;
+    args.ops_done = ops_done;
+    nic_conn_free(conn);
+    switch (state) {
+    case NIC_CONN_ESTABLISHED:
+        close_send(nic, &args);
+        break;
+    case NIC_CONN_REQUESTED:
+        (void)cm_request_cancel(nic->cm, args.local_id, nic->now_ns);
+        break;
+    case NIC_CONN_ACCEPTING: /* accept_done finds nothing and closes what came to be */
+    case NIC_CONN_FREE:
+        break;
+    }
+}
+
+void nic_conn_broken(struct nic_conn *conn, const struct eng_event *event)
+{
+    struct nic *nic = conn->session->nic;
+    struct cm_close_args args = close_args(conn, event->reason);
+
+    VIP_ASSERT(conn->state == NIC_CONN_ESTABLISHED);
+    args.ops_valid = true;
+    args.ops_done = event->ops_done;
+    args.op_status = event->op_status;
+    args.failed_op = event->failed_op;
+    nic->counts.conns_broken++;
+    nic_conn_free(conn);
+    close_send(nic, &args);
+}
+
+/* The other side is gone: the VI goes to Error, the application is told. */
+static void conn_lost(struct nic_conn *conn, const struct eng_close *close)
+{
+    struct nic_session *session = conn->session;
+    struct nic *nic = session->nic;
+    uint64_t local_id = conn->local_id;
+    uint32_t peer = conn->peer;
+    uint16_t vi = conn->vi;
+
+    VIP_ASSERT(conn->state == NIC_CONN_ESTABLISHED);
+    nic_session_drain(session, VIP_SQ_SLOTS);
+    nic_conn_free(conn);
+    cm_conn_gone(nic->cm, local_id, peer);
+    eng_vi_closed(session->eng, vi, close, nic->now_ns);
+    nic_rx_replay(session);
+    nic_vi_lost(session, vi, close->why);
+}
+
+/* ---- begin ----------------------------------------------------------------------------- */
+
+static struct vip_cm_attrs attrs_of(const struct nic_vi *vi)
+{
+    return (struct vip_cm_attrs){.level = vi->attrs.level,
+                                 .rdma_write = vi->attrs.enable_rdma_write,
+                                 .rdma_read = vi->attrs.enable_rdma_read,
+                                 .max_transfer_bytes = vi->attrs.max_transfer_bytes,
+                                 .qos = vi->qos};
+}
+
+static bool host_is_self(const struct nic *nic, const struct cm_host *host)
+{
+    return host->len == nic->self.len && memcmp(host->bytes, nic->self.bytes, host->len) == 0;
+}
+
+/* Both sides agree: the VI is connected. */
+static void conn_establish(struct nic_conn *conn, const struct cm_conn *result)
+{
+    struct nic_session *session = conn->session;
+    struct nic *nic = session->nic;
+    const struct cm_host *host = cm_peer_host(nic->cm, result->peer);
+    struct eng_conn args = {
+        .local_id = conn->local_id,
+        .remote_id = result->remote_id,
+        .local_epoch = nic->config.epoch,
+        .remote_epoch = result->remote_epoch,
+        .packet_bytes = result->packet_bytes,
+        .window_bytes = result->window_bytes,
+        .path = conn->index,
+    };
+
+    conn->state = NIC_CONN_ESTABLISHED;
+    conn->remote_id = result->remote_id;
+    conn->remote_epoch = result->remote_epoch;
+    conn->to.len = host->len;
+    memcpy(conn->to.bytes, host->bytes, sizeof(conn->to.bytes));
+    conn->loop = !nic->loop_by_link && host_is_self(nic, host);
+    if (conn->loop) {
+        args.packet_bytes = VIP_PACKET_BYTES_MAX;
+        args.window_bytes = NIC_LOOP_WINDOW;
+    }
+    nic_conn_set_peer(conn, result->peer);
+    session->vis[conn->vi].lost_told = false;
+    nic->counts.conns_opened++;
+    eng_vi_connect(session->eng, conn->vi, &args, nic->now_ns);
+}
+
+static void result_tell(struct nic_session *session, uint16_t vi, enum vip_rc rc,
+                        const struct vip_cm_attrs *attrs, const char *why)
+{
+    if (!session->closing)
+        session->sink->result(session->ctx, vi, session->vis[vi].generation, rc,
+                              rc == VIP_RC_SUCCESS ? attrs : NULL, why ? why : "");
+}
+
+/* The end of cm_request or cm_accept, under whose user number the connection is known. */
+static void conn_done(struct nic *nic, uint64_t local_id, enum nic_conn_state expected,
+                      enum vip_rc rc, const struct cm_conn *result, const char *why)
+{
+    struct nic_conn *conn = nic_conn_find(nic, local_id);
+    struct nic_session *session;
+    uint16_t vi;
+
+    if (!conn || conn->state != expected) {
+        /* Nobody wants it any more (disconnected, died); the peer must not believe in it. */
+        if (rc == VIP_RC_SUCCESS) {
+            struct cm_close_args args = {.local_id = local_id,
+                                         .remote_id = result->remote_id,
+                                         .peer = result->peer,
+                                         .reason = VIP_CLOSE_DISCONNECT};
+
+            close_send(nic, &args);
+        }
+        return;
+    }
+    session = conn->session;
+    vi = conn->vi;
+    if (rc == VIP_RC_SUCCESS) {
+        conn_establish(conn, result);
+    } else {
+        nic_conn_free(conn);
+        if (expected == NIC_CONN_REQUESTED)
+            eng_vi_set_idle(session->eng, vi);
+    }
+    result_tell(session, vi, rc, rc == VIP_RC_SUCCESS ? &result->attrs : NULL, why);
+}
+
+static enum vip_rc refuse(char *why, size_t why_bytes, enum vip_rc rc, const char *text)
+{
+    snprintf(why, why_bytes, "%s", text);
+    return rc;
+}
+
+/* May this VI begin a connection? */
+static bool vi_free(const struct nic_session *session, const struct nic_vi *vi)
+{
+    uint16_t number = (uint16_t)(vi - session->vis);
+
+    return !vi->conn && eng_vi_state(session->eng, number) == VIP_VIST_IDLE;
+}
+
+/* What must agree on both sides (spec 3.11). */
+static enum vip_rc compare(const struct nic_vi *vi, const struct vip_cm_attrs *theirs, char *why,
+                           size_t why_bytes)
+{
+    if (theirs->level != vi->attrs.level)
+        return refuse(why, why_bytes, VIP_RC_INVALID_RELIABILITY_LEVEL,
+                      "the reliability levels of VI and request differ");
+    if (theirs->max_transfer_bytes != vi->attrs.max_transfer_bytes)
+        return refuse(why, why_bytes, VIP_RC_INVALID_MTU,
+                      "the MaxTransferSizes of VI and request differ");
+    if (theirs->qos != vi->qos)
+        return refuse(why, why_bytes, VIP_RC_INVALID_QOS, "the QoS of VI and request differ");
+    return VIP_RC_SUCCESS;
+}
+
+enum vip_rc nic_accept(struct nic_session *session, uint64_t conn_handle, uint32_t number,
+                       uint64_t now_ns, char *why, size_t why_bytes)
+{
+    struct nic *nic = session->nic;
+    struct nic_wait *wait = pending_find(session, conn_handle);
+    struct nic_vi *vi = nic_vi_get(session, number);
+    const struct vip_cm_attrs *theirs;
+    struct vip_cm_attrs ours;
+    struct nic_conn *conn;
+    enum vip_rc rc;
+    int rc_cm;
+
+    nic->now_ns = now_ns;
+    if (!wait)
+        return refuse(why, why_bytes, VIP_RC_INVALID_PARAMETER, "no such connection request");
+    if (!vi)
+        return refuse(why, why_bytes, VIP_RC_INVALID_PARAMETER, "no such VI");
+    nic_session_drain(session, VIP_SQ_SLOTS);
+    if (!vi_free(session, vi))
+        return refuse(why, why_bytes, VIP_RC_INVALID_STATE, "the VI is not Idle");
+    theirs = cm_pending_attrs(nic->cm, conn_handle);
+    if (theirs) {
+        rc = compare(vi, theirs, why, why_bytes);
+        if (rc != VIP_RC_SUCCESS)
+            return rc;
+    }
+    conn = nic_conn_new(session, (uint16_t)number, NIC_CONN_ACCEPTING);
+    if (!conn)
+        return refuse(why, why_bytes, VIP_RC_ERROR_RESOURCE, "no memory for a connection");
+    conn->remote_disc_len = wait->remote_disc_len;
+    ours = attrs_of(vi);
+    wait_remove(session, wait);
+    rc_cm = cm_accept(nic->cm, conn_handle, conn->local_id, &ours, conn->local_id, now_ns);
+    if (rc_cm < 0) {
+        nic_conn_free(conn);
+        return refuse(why, why_bytes, VIP_RC_TIMEOUT, "the client has given up meanwhile");
+    }
+    return VIP_RC_SUCCESS;
+}
+
+enum vip_rc nic_reject(struct nic_session *session, uint64_t conn_handle, uint64_t now_ns)
+{
+    struct nic_wait *wait = pending_find(session, conn_handle);
+
+    session->nic->now_ns = now_ns;
+    if (!wait)
+        return VIP_RC_INVALID_PARAMETER;
+    wait_remove(session, wait);
+    (void)cm_reject(session->nic->cm, conn_handle, VIP_RC_REJECT, now_ns);
+    return VIP_RC_SUCCESS;
+}
+
+enum vip_rc nic_connect(struct nic_session *session, uint32_t number, const struct vip_addr *local,
+                        const struct vip_addr *remote, uint64_t timeout_ns, uint64_t now_ns,
+                        char *why, size_t why_bytes)
+{
+    struct nic *nic = session->nic;
+    struct nic_vi *vi = nic_vi_get(session, number);
+    struct cm_request_args args = {.timeout_ns = timeout_ns, .local = *local, .remote = *remote};
+    struct nic_conn *conn;
+    uint64_t local_id;
+    int rc;
+
+    nic->now_ns = now_ns;
+    if (!vi)
+        return refuse(why, why_bytes, VIP_RC_INVALID_PARAMETER, "no such VI");
+    if (remote->host_len != nic->self.len)
+        return refuse(why, why_bytes, VIP_RC_INVALID_PARAMETER,
+                      "the host part of the remote address has not the length of this NIC's");
+    nic_session_drain(session, VIP_SQ_SLOTS);
+    if (!vi_free(session, vi))
+        return refuse(why, why_bytes, VIP_RC_INVALID_STATE, "the VI is not Idle");
+    conn = nic_conn_new(session, (uint16_t)number, NIC_CONN_REQUESTED);
+    if (!conn)
+        return refuse(why, why_bytes, VIP_RC_ERROR_RESOURCE, "no memory for a connection");
+
+    /* Programs leave the host part of their own address unset (spec 3.11). */
+    args.local.host_len = nic->self.len;
+    memcpy(args.local.host, nic->self.bytes, sizeof(args.local.host));
+    args.attrs = attrs_of(vi);
+    args.user = args.local_id = local_id = conn->local_id;
+    conn->remote_disc_len = remote->disc_len;
+    eng_vi_set_pending(session->eng, (uint16_t)number);
+    rc = cm_request(nic->cm, &args, now_ns);
+    if (rc < 0) {
+        nic_conn_free(nic_conn_find(nic, local_id));
+        eng_vi_set_idle(session->eng, (uint16_t)number);
+        return refuse(why, why_bytes,
+                      rc == -EINVAL ? VIP_RC_INVALID_PARAMETER : VIP_RC_ERROR_RESOURCE,
+                      rc == -EINVAL ? "an address has parts of impossible length"
+                                    : "no memory for a connection request");
+    }
+    return VIP_RC_SUCCESS;
+}
+
+enum vip_rc nic_connect_cancel(struct nic_session *session, uint32_t number, uint64_t now_ns)
+{
+    struct nic *nic = session->nic;
+    struct nic_vi *vi = nic_vi_get(session, number);
+
+    nic->now_ns = now_ns;
+    if (!vi)
+        return VIP_RC_INVALID_PARAMETER;
+    nic_session_drain(session, VIP_SQ_SLOTS);
+    if (!vi->conn || vi->conn->state != NIC_CONN_REQUESTED ||
+        !cm_request_cancel(nic->cm, vi->conn->local_id, now_ns))
+        return VIP_RC_INVALID_STATE;
+    nic_conn_free(vi->conn);
+    eng_vi_set_idle(session->eng, (uint16_t)number);
+    return VIP_RC_SUCCESS;
+}
+
+enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t number, uint64_t now_ns)
+{
+    struct nic *nic = session->nic;
+    struct nic_vi *vi = nic_vi_get(session, number);
+    uint32_t ops_done = 0;
+
+    nic->now_ns = now_ns;
+    if (!vi)
+        return VIP_RC_INVALID_PARAMETER;
+    nic_session_drain(session, VIP_SQ_SLOTS);
+    eng_vi_disconnect(session->eng, (uint16_t)number, &ops_done);
+    if (vi->conn) {
+        bool connected = vi->conn->state == NIC_CONN_ESTABLISHED;
+
+        nic_conn_close(vi->conn, VIP_CLOSE_DISCONNECT, connected, ops_done);
+        /* Another thread may wait for the end of the attempt. */
+        if (!connected)
+            result_tell(session, (uint16_t)number, VIP_RC_INVALID_STATE, NULL,
+                        "the attempt was cancelled by VipDisconnect");
+    }
+    nic_rx_replay(session);
+    nic_deferred_publish(nic);
+    nic_wake_flush(nic);
+    return VIP_RC_SUCCESS;
+}
+
+/* ---- operations of the connection manager ---------------------------------------------- */
+
+static void op_send(void *ctx, const struct cm_host *to, const uint8_t *packet, size_t len_bytes)
+{
+    struct nic *nic = ctx;
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)packet, .iov_len = len_bytes};
+    struct link_addr addr = {.len = to->len};
+    struct link_tx tx = {.to = &addr, .iov = &iov, .iov_count = 1, .bytes = (uint32_t)len_bytes};
+
+    nic->counts.tx_cm++;
+    if (!nic->loop_by_link && host_is_self(nic, to)) {
+        uint32_t at = (nic->cm_loop_head + nic->cm_loop_count) % NIC_CM_LOOP_MAX;
+
+        VIP_ASSERT(len_bytes <= VIP_WIRE_CM_BYTES_MAX);
+        if (nic->cm_loop_count == NIC_CM_LOOP_MAX) {
+            nic->counts.loop_cm_lost++; /* the manager repeats what matters */
+            return;
+        }
+        nic->cm_loop[at].len = (uint16_t)len_bytes;
+        memcpy(nic->cm_loop[at].bytes, packet, len_bytes);
+        nic->cm_loop_count++;
+        return;
+    }
+    memcpy(addr.bytes, to->bytes, sizeof(addr.bytes));
+    if (nic->link->class->send(nic->link, &tx, 1, nic->now_ns) != 1)
+        nic->counts.tx_cm_lost++;
+}
+
+/* CM packets to ourselves come back here a turn later, so that the manager is never re-entered. */
+bool nic_cm_loop_run(struct nic *nic)
+{
+    uint32_t count = nic->cm_loop_count;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
+        uint16_t len = nic->cm_loop[nic->cm_loop_head].len;
+
+        memcpy(packet, nic->cm_loop[nic->cm_loop_head].bytes, len);
+        nic->cm_loop_head = (nic->cm_loop_head + 1) % NIC_CM_LOOP_MAX;
+        nic->cm_loop_count--;
+        nic->counts.loop_cm++;
+        cm_rx(nic->cm, &nic->self, packet, len, nic->now_ns);
+    }
+    return count > 0;
+}
+
+static void op_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct vip_addr *remote,
+                        const struct vip_cm_attrs *attrs)
+{
+    struct nic *nic = ctx;
+    uint32_t slot = (uint32_t)(wait_id % NIC_SESSIONS_MAX);
+    struct nic_session *session = nic->session_slots[slot];
+    struct nic_wait *wait = wait_find(session, wait_id);
+
+    VIP_ASSERT(wait && !wait->handle_valid);
+    wait->handle = handle;
+    wait->handle_valid = true;
+    wait->remote_disc_len = remote->disc_len;
+    if (!session->closing)
+        session->sink->incoming(session->ctx, wait_id, handle, remote, attrs);
+}
+
+static void op_request_done(void *ctx, uint64_t user, enum vip_rc rc, const struct cm_conn *conn,
+                            const char *why)
+{
+    conn_done(ctx, user, NIC_CONN_REQUESTED, rc, conn, why);
+}
+
+static void op_accept_done(void *ctx, uint64_t user, enum vip_rc rc, const struct cm_conn *conn,
+                           const char *why)
+{
+    conn_done(ctx, user, NIC_CONN_ACCEPTING, rc, conn, why);
+}
+
+static void op_closed(void *ctx, uint64_t local_conn_id, const struct vip_cm *msg)
+{
+    struct nic_conn *conn = nic_conn_find(ctx, local_conn_id);
+    struct eng_close close = {.ops_valid = msg->ops_valid,
+                              .ops_done = msg->ops_done,
+                              .op_status = msg->op_status,
+                              .failed_op = msg->failed_op};
+
+    switch ((enum vip_close_reason)msg->reason) {
+    case VIP_CLOSE_DISCONNECT:
+        close.why = "the peer disconnected";
+        break;
+    case VIP_CLOSE_DEATH:
+        close.why = "the application at the other end is gone";
+        break;
+    case VIP_CLOSE_ERROR:
+        close.why = "an error at the other end broke the connection";
+        break;
+    case VIP_CLOSE_TIMEOUT:
+        close.why = "the peer got no answer from here for too long";
+        break;
+    case VIP_CLOSE_SHUTDOWN:
+        close.why = "vipd at the other end stops";
+        break;
+    }
+    if (conn && conn->state == NIC_CONN_ESTABLISHED)
+        conn_lost(conn, &close);
+}
+
+static void op_peer_lost(void *ctx, uint32_t peer, const char *why)
+{
+    struct nic *nic = ctx;
+    struct eng_close close = {.why = why};
+    struct nic_conn *conn;
+
+    while ((conn = nic_conn_of_peer(nic, peer)))
+        conn_lost(conn, &close);
+}
+
+static void op_reset(void *ctx, uint64_t local_conn_id, uint32_t peer)
+{
+    struct nic_conn *conn = nic_conn_find(ctx, local_conn_id);
+    struct eng_close close = {.why = "the other end does not know this connection"};
+
+    if (conn && conn->state == NIC_CONN_ESTABLISHED && conn->peer == peer)
+        conn_lost(conn, &close);
+}
+
+static void *op_alloc(void *ctx, size_t bytes)
+{
+    return calloc(1, bytes);
+}
+
+static void op_free(void *ctx, void *memory, size_t bytes)
+{
+    free(memory);
+}
+
+const struct cm_ops nic_cm_ops = {
+    .send = op_send,
+    .incoming = op_incoming,
+    .request_done = op_request_done,
+    .accept_done = op_accept_done,
+    .closed = op_closed,
+    .peer_lost = op_peer_lost,
+    .reset = op_reset,
+    .alloc = op_alloc,
+    .free = op_free,
+};

@@ -1,0 +1,105 @@
+/*
+ * What the files of vipd/nic share. Nobody else includes this.
+ *
+ * Life of the parts: nic.c opens, closes and runs the turn; session.c has sessions and their
+ * submission ring; vi.c VIs and CQs; conn.c the table of connection ids; connect.c the glue to the
+ * connection manager; tx.c and loop.c packets that leave; rx.c packets that come; place.c payload
+ * into memory; complete.c completions and wake-ups; view.c looking inside.
+ */
+#ifndef VIPD_NIC_INTERNAL_H
+#define VIPD_NIC_INTERNAL_H
+
+#include "vipd/nic/state.h"
+
+/* nic.c: next random number. */
+uint64_t nic_random(struct nic *nic);
+
+/* conn.c: the table of connection ids. */
+struct nic_conn *nic_conn_new(struct nic_session *session, uint16_t vi, enum nic_conn_state state);
+void nic_conn_free(struct nic_conn *conn);
+struct nic_conn *nic_conn_find(const struct nic *nic, uint64_t local_id);
+/* Remember the peer of an established connection. */
+void nic_conn_set_peer(struct nic_conn *conn, uint32_t peer);
+/* Some connection of that peer, or NULL. */
+struct nic_conn *nic_conn_of_peer(const struct nic *nic, uint32_t peer);
+void nic_conns_deinit(struct nic *nic);
+
+/* connect.c */
+extern const struct cm_ops nic_cm_ops;
+/* Feed CM packets to ourselves; whether there were any. */
+bool nic_cm_loop_run(struct nic *nic);
+/* The connection ended here, in whatever state: tell the peer, forget it. ops_done of the engine. */
+void nic_conn_close(struct nic_conn *conn, enum vip_close_reason reason, bool ops_valid,
+                    uint32_t ops_done);
+/* The engine broke it (ENG_EVENT_BROKEN). */
+void nic_conn_broken(struct nic_conn *conn, const struct eng_event *event);
+/* All waits and requests of a session that ends. */
+void nic_waits_deinit(struct nic_session *session);
+
+/* session.c: take at most `budget` slots; how many were taken. */
+unsigned nic_session_drain(struct nic_session *session, unsigned budget);
+bool nic_session_has_posts(const struct nic_session *session);
+/* Zeroed pages that cost nothing until touched; NULL on failure. */
+void *nic_map(size_t bytes);
+void nic_unmap(void *memory, size_t bytes);
+
+/* vi.c: NULL if there is none. */
+struct nic_vi *nic_vi_get(const struct nic_session *session, uint32_t vi);
+void nic_vi_drop(struct nic_session *session, uint16_t vi);
+/* Tell the application CONN_LOST, once per connection. */
+void nic_vi_lost(struct nic_session *session, uint16_t vi, const char *why);
+
+/* view.c */
+void nic_stats_add(struct eng_vi_stats *sum, const struct eng_vi_stats *one);
+
+/* complete.c */
+void nic_op_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status, uint32_t length,
+                     uint64_t imm);
+void nic_deferred_publish(struct nic *nic);
+/* Full barrier, then wake whoever sleeps on what was completed since the last time. */
+void nic_wake_flush(struct nic *nic);
+/* Move what fits from backlogs into CQ rings; whether anything moved. */
+bool nic_backlogs_run(struct nic *nic);
+void nic_cq_forget_vi(struct nic_session *session, struct nic_cq *cq, uint16_t vi);
+void nic_cq_deinit(struct nic_session *session, struct nic_cq *cq);
+
+/* place.c */
+bool nic_op_check(void *ctx, const struct eng_access *access);
+bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_offset);
+struct registry_vi nic_registry_vi(const struct nic_vi *vi);
+enum nic_stage {
+    NIC_STAGE_NO = 0, /* nothing to prepare: give it to the engine */
+    NIC_STAGE_PARKED, /* kept; the bytes belong to the session now */
+    NIC_STAGE_DROP,   /* drop it, the peer sends it again */
+};
+/* replay: the kept packet that eng_replay named (its entry is parked), NULL for a fresh one. */
+enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
+                         struct nic_src *src, struct nic_held *replay);
+/* Copy `len` bytes at `offset` of the packet; loopback source and target may overlap. */
+void nic_src_copy(const struct nic_src *src, uint32_t offset, void *to, uint32_t len);
+
+/* rx.c */
+unsigned nic_rx_take(struct nic *nic);
+void nic_rx_process(struct nic *nic, unsigned count);
+/* Give a decoded packet to the engine. true: src's bytes are kept, else they are the caller's. */
+bool nic_rx_feed(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src);
+/* Replay what the engine held; call after everything that may free held packets. */
+void nic_rx_replay(struct nic_session *session);
+/* Feed a parked packet whose placements are done, and give its slot back. */
+void nic_rx_resume(struct nic_held *held);
+/* Keep src's bytes; NULL when too many are kept (or no memory for a loopback copy). */
+struct nic_held *nic_held_new(struct nic_conn *conn, struct nic_src *src);
+void nic_held_free(struct nic *nic, struct nic_held *held);
+/* Give the bytes of a packet back: to the link, or to the heap. */
+void nic_src_release(struct nic *nic, const struct nic_src *src);
+
+/* tx.c: pull and send; whether anything was. */
+bool nic_tx_run(struct nic *nic);
+void nic_tx_forget(struct nic *nic, const struct nic_session *session);
+/* Pieces of a packet as addresses. false: some piece is not allowed (any more). */
+bool nic_tx_resolve(struct nic_session *session, struct nic_tx *tx);
+
+/* loop.c: hand a pulled packet to a session of this nic. */
+void nic_loop_deliver(struct nic *nic, struct nic_conn *from, struct nic_tx *tx);
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * Loopback: a packet of one session's engine goes straight into the engine of another session (or
+ * the same) of this nic. No link, no checksum, one copy from region to region.
+ *
+ * Owns: the hand-over. Does not own: routing (connect.c decides which connections are loopback).
+ */
+#include <string.h>
+
+#include "proto/assert.h"
+#include "vipd/nic/internal.h"
+
+/*
+ * Decode the packet: its header parts are put where they belong in a scratch packet; the payload
+ * between them is not copied, and not looked at by the decoder.
+ */
+static void decode(struct nic *nic, const struct nic_tx *tx)
+{
+    const struct eng_packet *packet = &tx->packet;
+    enum vip_wire_verdict verdict;
+    uint32_t at = 0;
+
+    VIP_ASSERT(packet->bytes <= VIP_PACKET_BYTES_MAX);
+    for (unsigned i = 0; i < packet->piece_count; i++) {
+        const struct eng_piece *piece = &packet->piece[i];
+
+        VIP_ASSERT(at + piece->len <= packet->bytes);
+        if (!piece->from_region)
+            memcpy(nic->loop_head + at, packet->head + piece->offset, piece->len);
+        at += piece->len;
+    }
+    VIP_ASSERT(at == packet->bytes);
+    verdict = vip_wire_get_data(nic->loop_head, packet->bytes, &nic->loop_packet);
+    VIP_ASSERT(verdict == VIP_WIRE_OK);
+}
+
+void nic_loop_deliver(struct nic *nic, struct nic_conn *from, struct nic_tx *tx)
+{
+    uint64_t remote_id = from->remote_id;
+    struct nic_src src = {
+        .len = tx->packet.bytes, .piece = tx->iov, .piece_count = tx->packet.piece_count};
+    struct nic_conn *to;
+
+    if (!nic_tx_resolve(tx->session, tx)) {
+        nic->counts.tx_unresolved++;
+        eng_tx_failed(tx->session->eng, tx->packet.vi, tx->packet.op, nic->now_ns);
+        nic_rx_replay(tx->session);
+        return;
+    }
+    decode(nic, tx);
+    nic->counts.loop_packets++;
+    nic->counts.loop_bytes += tx->packet.bytes;
+    to = nic_conn_find(nic, remote_id);
+    if (to && to->state == NIC_CONN_ACCEPTING) {
+        cm_implied_confirm(nic->cm, remote_id, nic->now_ns);
+        to = nic_conn_find(nic, remote_id);
+    }
+    if (!to)
+        cm_unknown_conn(nic->cm, &nic->self, &nic->loop_packet.hdr, nic->now_ns);
+    if (!to || to->state != NIC_CONN_ESTABLISHED) {
+        nic->counts.loop_lost++;
+        return;
+    }
+    if (!nic_rx_feed(to, &nic->loop_packet, &src))
+        nic_src_release(nic, &src);
+}

@@ -1,0 +1,263 @@
+/*
+ * Payload into registered memory, and the detour over the library for staged regions.
+ *
+ * A staged region's bytes live twice: in the application and in a memfd. Incoming RDMA Writes must
+ * be in the application's memory before they are acknowledged, and only libvipl can put them there:
+ * so their bytes go into the memfd, the library is told (sink.place), and the packet is parked until
+ * it answers (nic_placed); then the engine sees the packet. Packets that continue a parked one are
+ * parked behind it, so that a long write is not one round trip per packet.
+ *
+ * Owns: what is parked and its order. Does not own: rights (registry), the turn of frames (engine).
+ */
+#include <string.h>
+
+#include "proto/assert.h"
+#include "vipd/nic/internal.h"
+
+struct registry_vi nic_registry_vi(const struct nic_vi *vi)
+{
+    return (struct registry_vi){.ptag = vi->ptag,
+                                .enable_rdma_write = vi->attrs.enable_rdma_write,
+                                .enable_rdma_read = vi->attrs.enable_rdma_read};
+}
+
+static void *access_bytes(struct nic_session *session, const struct eng_access *access,
+                          bool *ret_staged)
+{
+    struct registry_vi vi = nic_registry_vi(&session->vis[access->vi]);
+
+    *ret_staged = false;
+    return registry_access(session->registry, &vi, access, ret_staged);
+}
+
+bool nic_op_check(void *ctx, const struct eng_access *access)
+{
+    bool staged;
+
+    return access_bytes(ctx, access, &staged) != NULL;
+}
+
+void nic_src_copy(const struct nic_src *src, uint32_t offset, void *to, uint32_t len)
+{
+    uint8_t *out = to;
+
+    VIP_ASSERT((uint64_t)offset + len <= src->len);
+    if (src->bytes) {
+        memcpy(out, src->bytes + offset, len);
+        return;
+    }
+    /* Loopback: region to region in one copy; both may be the same region. */
+    for (unsigned i = 0; len; i++) {
+        uint32_t piece = (uint32_t)src->piece[i].iov_len;
+        uint32_t count;
+
+        VIP_ASSERT(i < src->piece_count);
+        if (offset >= piece) {
+            offset -= piece;
+            continue;
+        }
+        count = piece - offset < len ? piece - offset : len;
+        memmove(out, (const uint8_t *)src->piece[i].iov_base + offset, count);
+        out += count;
+        len -= count;
+        offset = 0;
+    }
+}
+
+/* Tell the library about bytes in the "in" half; the number that it answers is place_issued. */
+static void place_ask(struct nic_session *session, const struct eng_access *access)
+{
+    const struct registry_region *region = registry_get(session->registry, access->handle);
+
+    VIP_ASSERT(region && access->addr >= region->addr);
+    session->nic->counts.places++;
+    session->place_issued++;
+    if (!session->closing)
+        session->sink->place(session->ctx, session->place_issued, access->handle,
+                             access->addr - region->addr, access->len);
+}
+
+bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_offset)
+{
+    struct nic_session *session = ctx;
+    const struct nic_src *src = session->cur;
+    bool staged;
+    void *to = access_bytes(session, access, &staged);
+
+    VIP_ASSERT(src);
+    if (!to)
+        return false;
+    if (!access->len)
+        return true;
+    staged = staged && access->kind == ENG_ACCESS_REMOTE_WRITE;
+    if (staged && src->placed)
+        return true; /* the library has put it in its place already */
+    nic_src_copy(src, payload_offset, to, access->len);
+    if (staged) {
+        /* A frame whose turn could not be foreseen: placed a moment after its acknowledgement. */
+        session->nic->counts.places_late++;
+        place_ask(session, access);
+    }
+    return true;
+}
+
+/* ---- staged writes --------------------------------------------------------------------- */
+
+/* What nic_stage finds out about a packet. */
+struct stage {
+    uint32_t mask;       /* frames to place */
+    bool in_turn;        /* some frame is next, or follows what is parked */
+    bool again;          /* some frame is parked already */
+    uint32_t op, offset; /* what would follow the last frame that is in turn */
+};
+
+static bool write_access(const struct nic_conn *conn, const struct vip_frame *frame,
+                         struct eng_access *ret)
+{
+    if (frame->type != VIP_FRM_WRITE || !frame->length ||
+        frame->remote_addr > UINT64_MAX - frame->offset)
+        return false;
+    *ret = (struct eng_access){.vi = conn->vi,
+                               .kind = ENG_ACCESS_REMOTE_WRITE,
+                               .handle = frame->handle,
+                               .addr = frame->remote_addr + frame->offset,
+                               .len = frame->length};
+    return true;
+}
+
+static bool frame_staged(const struct nic_conn *conn, const struct vip_frame *frame)
+{
+    struct eng_access access;
+    bool staged;
+
+    return write_access(conn, frame, &access) && access_bytes(conn->session, &access, &staged) &&
+           staged;
+}
+
+/* Is frame in front of (operation, offset)? */
+static bool frame_before(const struct vip_frame *frame, uint32_t op, uint32_t offset)
+{
+    if (frame->op != op)
+        return (int32_t)(frame->op - op) < 0;
+    return frame->offset < offset;
+}
+
+static void stage_look(const struct nic_conn *conn, const struct vip_packet *packet,
+                       struct stage *ret)
+{
+    const struct nic_session *session = conn->session;
+    bool chain = conn->parked > 0, known = chain;
+    bool gaps = session->vis[conn->vi].attrs.level == VIP_LVL_UNRELIABLE;
+
+    *ret = (struct stage){.op = conn->parked_op, .offset = conn->parked_offset};
+    for (unsigned i = 0; i < packet->hdr.frame_count; i++) {
+        const struct vip_frame *frame = &packet->frames[i];
+        bool turn = known && frame->op == ret->op && frame->offset == ret->offset;
+
+        if (frame->type == VIP_FRM_READ_RESP)
+            continue; /* numbered by our own send queue, and never staged here */
+        if (!turn && chain) {
+            bool before = frame_before(frame, conn->parked_op, conn->parked_offset);
+
+            ret->again = ret->again || before;
+            turn = gaps && !before;
+        } else if (!turn) {
+            turn = eng_rx_expects(session->eng, conn->vi, frame);
+        }
+        if (!turn)
+            continue;
+        known = true;
+        ret->in_turn = true;
+        ret->op = frame->flags & VIP_FRMF_LAST ? frame->op + 1 : frame->op;
+        ret->offset = frame->flags & VIP_FRMF_LAST ? 0 : frame->offset + frame->length;
+        if (frame_staged(conn, frame))
+            ret->mask |= 1u << i;
+    }
+}
+
+static void stage_place(struct nic_conn *conn, const struct vip_packet *packet,
+                        const struct nic_src *src, uint32_t mask)
+{
+    struct nic_session *session = conn->session;
+
+    for (unsigned i = 0; i < packet->hdr.frame_count; i++) {
+        struct eng_access access;
+        bool staged;
+        void *to;
+
+        if (!(mask & (1u << i)) || !write_access(conn, &packet->frames[i], &access))
+            continue;
+        to = access_bytes(session, &access, &staged);
+        VIP_ASSERT(to && staged); /* stage_look has just seen the same */
+        nic_src_copy(src, packet->frames[i].payload, to, access.len);
+        place_ask(session, &access);
+    }
+}
+
+/* No staged region is involved in nearly every packet: decide that cheaply. */
+static bool may_stage(const struct nic_conn *conn, const struct vip_packet *packet)
+{
+    if (conn->parked)
+        return packet->hdr.frame_count > 0;
+    for (unsigned i = 0; i < packet->hdr.frame_count; i++)
+        if (frame_staged(conn, &packet->frames[i]))
+            return true;
+    return false;
+}
+
+enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
+                         struct nic_src *src, struct nic_held *replay)
+{
+    struct nic_session *session = conn->session;
+    struct nic_counts *counts = &session->nic->counts;
+    struct nic_held *held = replay;
+    struct stage look;
+
+    if (!may_stage(conn, packet))
+        return NIC_STAGE_NO;
+    stage_look(conn, packet, &look);
+    if (!conn->parked && !look.mask)
+        return NIC_STAGE_NO;
+    if (!replay) {
+        if (look.again) {
+            counts->drop_parked_again++;
+            return NIC_STAGE_DROP;
+        }
+        if (!look.in_turn)
+            return NIC_STAGE_NO; /* ahead: the engine holds it */
+        if (conn->parked >= NIC_PARKED_MAX || !(held = nic_held_new(conn, src))) {
+            counts->drop_park_full++;
+            return NIC_STAGE_DROP;
+        }
+    }
+    /* A replayed packet is acknowledged already, so it is never dropped, whatever is in it. */
+    stage_place(conn, packet, src, look.mask);
+    nic_list_del(&held->link);
+    nic_list_add_tail(&session->parked, &held->link);
+    held->replay = replay != NULL;
+    held->number = session->place_issued;
+    conn->parked++;
+    conn->parked_op = look.op;
+    conn->parked_offset = look.offset;
+    counts->parked++;
+    return NIC_STAGE_PARKED;
+}
+
+bool nic_placed(struct nic_session *session, uint64_t number, uint64_t now_ns)
+{
+    struct nic *nic = session->nic;
+
+    nic->now_ns = now_ns;
+    if (number <= session->place_done || number > session->place_issued)
+        return false;
+    session->place_done = number;
+    while (!nic_list_empty(&session->parked)) {
+        struct nic_held *held = NIC_ITEM(session->parked.next, struct nic_held, link);
+
+        if (held->number > session->place_done)
+            break;
+        nic_rx_resume(held);
+    }
+    nic_wake_flush(nic);
+    return true;
+}

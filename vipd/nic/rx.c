@@ -1,0 +1,349 @@
+/*
+ * Packets that come: from the link to the engine of the right session.
+ *
+ * Order of the checks: checksum, header, connection id, both epochs, source address, contents. What
+ * fails one is dropped and counted under a name of its own.
+ *
+ * Owns: the receive batch, kept packets (held by an engine, or parked). Does not own: what is in a
+ * data packet (engine), what a CM message means (cm).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/assert.h"
+#include "vipd/nic/internal.h"
+
+/* A share of the kept packets that only packets in their turn may use, so that work goes on. */
+#define HELD_RESERVE (2 * NIC_RX_BATCH)
+
+/* ---- kept packets ---------------------------------------------------------------------- */
+
+/* Copy of a loopback packet, whose pieces are only valid during the call. */
+static uint8_t *linearise(const struct nic_src *src)
+{
+    uint8_t *copy = malloc(src->len);
+
+    if (copy)
+        nic_src_copy(src, 0, copy, src->len);
+    return copy;
+}
+
+struct nic_held *nic_held_new(struct nic_conn *conn, struct nic_src *src)
+{
+    struct nic_session *session = conn->session;
+    struct nic *nic = session->nic;
+    struct nic_held *held;
+
+    if (!nic->held_free)
+        return NULL;
+    if (!src->bytes) {
+        src->own = linearise(src);
+        src->bytes = src->own;
+    }
+    if (!src->bytes)
+        return NULL;
+    held = &nic->held[nic->held_free - 1];
+    nic->held_free = held->next_free;
+    nic->held_used++;
+    *held = (struct nic_held){.buffer = src->buffer,
+                              .own = src->own,
+                              .bytes = src->bytes,
+                              .len = src->len,
+                              .used = true,
+                              .conn_id = conn->local_id,
+                              .session = session};
+    nic_list_add_tail(&session->held, &held->link);
+    session->held_count++;
+    return held;
+}
+
+/* Give the slot back but not the bytes. */
+static void held_slot_free(struct nic *nic, struct nic_held *held)
+{
+    VIP_ASSERT(held->used);
+    nic_list_del(&held->link);
+    held->session->held_count--;
+    held->used = false;
+    held->next_free = nic->held_free;
+    nic->held_free = (uint32_t)(held - nic->held) + 1;
+    nic->held_used--;
+}
+
+void nic_src_release(struct nic *nic, const struct nic_src *src)
+{
+    if (src->buffer)
+        nic->link->class->release(nic->link, src->buffer);
+    free(src->own);
+}
+
+static struct nic_src held_src(const struct nic_held *held)
+{
+    return (struct nic_src){
+        .bytes = held->bytes, .len = held->len, .buffer = held->buffer, .own = held->own};
+}
+
+void nic_held_free(struct nic *nic, struct nic_held *held)
+{
+    struct nic_src src = held_src(held);
+
+    held_slot_free(nic, held);
+    nic_src_release(nic, &src);
+}
+
+/* ---- to the engine --------------------------------------------------------------------- */
+
+/* Can the engine keep this packet if it wants to? Ahead of its turn only up to the limits. */
+static bool may_keep(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src)
+{
+    struct nic_session *session = conn->session;
+    struct nic *nic = session->nic;
+    bool ahead =
+        packet->hdr.frame_count && !eng_rx_expects(session->eng, conn->vi, &packet->frames[0]);
+
+    if (!nic->held_free)
+        return false;
+    if (ahead &&
+        (session->held_count >= NIC_HELD_SESSION || nic->held_used >= NIC_HELD_MAX - HELD_RESERVE))
+        return false;
+    /* Pieces of a loopback packet cannot be kept; several frames may yet end in a hold. */
+    if (!src->bytes && (ahead || packet->hdr.frame_count > 1)) {
+        src->own = linearise(src);
+        src->bytes = src->own;
+        return src->bytes != NULL;
+    }
+    return true;
+}
+
+/* eng_rx, and keeping of the bytes if it says so. true: they are kept. */
+static bool engine_rx(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src)
+{
+    struct nic_session *session = conn->session;
+    struct nic *nic = session->nic;
+    uint32_t token = nic->held_free;
+    enum eng_rx_verdict verdict;
+
+    if (!may_keep(conn, packet, src)) {
+        nic->counts.drop_held_full++;
+        return false;
+    }
+    session->cur = src;
+    verdict = eng_rx(session->eng, conn->vi, packet, token, nic->now_ns);
+    session->cur = NULL;
+
+    switch (verdict) {
+    case ENG_RX_DONE:
+        return false;
+    case ENG_RX_HOLD: {
+        struct nic_held *held = nic_held_new(conn, src);
+
+        VIP_ASSERT(held == &nic->held[token - 1]);
+        nic->counts.rx_held++;
+        return true;
+    }
+    case ENG_RX_DUPLICATE:
+        nic->counts.rx_duplicate++;
+        return false;
+    case ENG_RX_STALE:
+        nic->counts.rx_stale++;
+        return false;
+    case ENG_RX_FULL:
+        nic->counts.rx_engine_full++;
+        return false;
+    }
+    return false;
+}
+
+static void heard(struct nic_conn *conn)
+{
+    struct nic *nic = conn->session->nic;
+
+    if (conn->heard_turn == nic->counts.turns)
+        return;
+    conn->heard_turn = nic->counts.turns;
+    cm_heard(nic->cm, conn->peer, nic->now_ns);
+}
+
+bool nic_rx_feed(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src)
+{
+    struct nic_session *session = conn->session;
+    bool kept;
+
+    heard(conn);
+    switch (nic_stage(conn, packet, src, NULL)) {
+    case NIC_STAGE_PARKED:
+        return true;
+    case NIC_STAGE_DROP:
+        return false;
+    case NIC_STAGE_NO:
+        break;
+    }
+    kept = engine_rx(conn, packet, src);
+    nic_rx_replay(session);
+    return kept;
+}
+
+/* The connection that a kept packet came in on, if it still lives. */
+static struct nic_conn *held_conn(const struct nic *nic, const struct nic_held *held)
+{
+    struct nic_conn *conn = nic_conn_find(nic, held->conn_id);
+
+    return conn && conn->state == NIC_CONN_ESTABLISHED ? conn : NULL;
+}
+
+/* Kept bytes were decoded once and nobody else can write them. */
+static void decode_again(struct nic *nic, const struct nic_held *held)
+{
+    enum vip_wire_verdict verdict = vip_wire_get_data(held->bytes, held->len, &nic->replay_packet);
+
+    VIP_ASSERT(verdict == VIP_WIRE_OK);
+}
+
+static void engine_replay(struct nic_conn *conn, struct nic_src *src)
+{
+    struct nic_session *session = conn->session;
+    struct nic *nic = session->nic;
+
+    session->cur = src;
+    eng_rx_replay(session->eng, conn->vi, &nic->replay_packet, nic->now_ns);
+    session->cur = NULL;
+    nic->counts.rx_replayed++;
+}
+
+void nic_rx_replay(struct nic_session *session)
+{
+    struct nic *nic = session->nic;
+    uint32_t token;
+    uint16_t vi;
+    bool feed;
+
+    while (eng_replay(session->eng, &vi, &token, &feed)) {
+        struct nic_conn *conn;
+        struct nic_held *held;
+
+        VIP_ASSERT(token && token <= NIC_HELD_MAX);
+        held = &nic->held[token - 1];
+        VIP_ASSERT(held->used && held->session == session);
+        conn = held_conn(nic, held);
+        if (feed && conn) {
+            struct nic_src src = held_src(held);
+
+            decode_again(nic, held);
+            if (nic_stage(conn, &nic->replay_packet, &src, held) == NIC_STAGE_PARKED)
+                continue;
+            engine_replay(conn, &src);
+        }
+        nic_held_free(nic, held);
+    }
+}
+
+void nic_rx_resume(struct nic_held *held)
+{
+    struct nic_session *session = held->session;
+    struct nic *nic = session->nic;
+    struct nic_conn *conn = held_conn(nic, held);
+    struct nic_src src = held_src(held);
+    bool replay = held->replay, kept = false;
+
+    if (conn)
+        decode_again(nic, held);
+    held_slot_free(nic, held);
+    if (conn) {
+        VIP_ASSERT(conn->parked);
+        conn->parked--;
+        src.placed = true;
+        if (replay)
+            engine_replay(conn, &src);
+        else
+            kept = engine_rx(conn, &nic->replay_packet, &src);
+    }
+    if (!kept)
+        nic_src_release(nic, &src);
+    nic_rx_replay(session);
+}
+
+/* ---- from the link --------------------------------------------------------------------- */
+
+static bool drop(uint64_t *counter)
+{
+    (*counter)++;
+    return false;
+}
+
+static struct cm_host host_of(const struct link_addr *addr)
+{
+    struct cm_host host = {.len = addr->len};
+
+    memcpy(host.bytes, addr->bytes, sizeof(host.bytes));
+    return host;
+}
+
+/* A data packet with a good checksum and header. true: the bytes are kept. */
+static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_header *hdr)
+{
+    struct nic_counts *counts = &nic->counts;
+    struct nic_conn *conn = nic_conn_find(nic, hdr->conn_id);
+    struct nic_src src = {.bytes = rx->bytes, .len = rx->len, .buffer = rx->buffer};
+    enum vip_wire_verdict verdict;
+
+    counts->rx_data++;
+    if (!conn) {
+        struct cm_host from = host_of(rx->from);
+
+        cm_unknown_conn(nic->cm, &from, hdr, nic->now_ns);
+        return drop(&counts->drop_unknown_conn);
+    }
+    if (hdr->dst_epoch != nic->config.epoch)
+        return drop(&counts->drop_dst_epoch);
+    verdict = vip_wire_get_data(rx->bytes, rx->len, &nic->rx_packet);
+    if (verdict != VIP_WIRE_OK)
+        return drop(&counts->rx_verdict[verdict]);
+
+    /* Our ACCEPT arrived, or the client could not send data; only its CONFIRM is missing. */
+    if (conn->state == NIC_CONN_ACCEPTING) {
+        cm_implied_confirm(nic->cm, hdr->conn_id, nic->now_ns);
+        conn = nic_conn_find(nic, hdr->conn_id);
+    }
+    if (!conn || conn->state != NIC_CONN_ESTABLISHED)
+        return drop(&counts->drop_early);
+    if (hdr->src_epoch != conn->remote_epoch)
+        return drop(&counts->drop_src_epoch);
+    if (!link_addr_equal(rx->from, &conn->to))
+        return drop(&counts->drop_source);
+    return nic_rx_feed(conn, &nic->rx_packet, &src);
+}
+
+static bool rx_packet(struct nic *nic, const struct link_rx *rx)
+{
+    struct nic_counts *counts = &nic->counts;
+    enum vip_wire_verdict verdict;
+    struct vip_header hdr;
+
+    if (rx->len < VIP_WIRE_HEADER_BYTES)
+        return drop(&counts->rx_verdict[VIP_WIRE_SHORT]);
+    if (!vip_wire_check_seal(rx->bytes, rx->len))
+        return drop(&counts->rx_verdict[VIP_WIRE_CRC_BAD]);
+    verdict = vip_wire_get_header(rx->bytes, rx->len, &hdr);
+    if (verdict != VIP_WIRE_OK)
+        return drop(&counts->rx_verdict[verdict]);
+    if (hdr.kind == VIP_PKT_CM) {
+        struct cm_host from = host_of(rx->from);
+
+        counts->rx_cm++;
+        cm_rx(nic->cm, &from, rx->bytes, rx->len, nic->now_ns);
+        return false;
+    }
+    return rx_data(nic, rx, &hdr);
+}
+
+/* One batch from the link into nic->rx; how many. */
+unsigned nic_rx_take(struct nic *nic)
+{
+    return nic->link->class->recv(nic->link, nic->rx, NIC_RX_BATCH, nic->now_ns);
+}
+
+void nic_rx_process(struct nic *nic, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (!rx_packet(nic, &nic->rx[i]))
+            nic->link->class->release(nic->link, nic->rx[i].buffer);
+}

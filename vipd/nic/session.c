@@ -1,0 +1,410 @@
+/*
+ * Sessions: their life, and the taking of descriptors from their submission ring.
+ *
+ * Everything in the ring is hostile: each slot is copied once, the copy is judged, and a loop over
+ * slots has a budget. A fault of one descriptor costs that descriptor; a ring that no library of
+ * ours can have written marks the session broken.
+ *
+ * Owns: struct nic_session, the submission position, segment memory of the engine.
+ * Does not own: VIs and CQs (vi.c), waits (connect.c).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "proto/assert.h"
+#include "vipd/nic/internal.h"
+
+#define SEGS_MAX (VIP_SEGS_PER_DESC_MAX + 1) /* data segments and one address segment */
+
+/* ---- operations of the engine ---------------------------------------------------------- */
+
+static void op_event(void *ctx, const struct eng_event *event)
+{
+    struct nic_session *session = ctx;
+    struct nic_vi *vi = &session->vis[event->vi];
+
+    switch (event->kind) {
+    case ENG_EVENT_STATE:
+        vip_store32_release(&vip_vipd_vi(session->vipd_base, event->vi)->state, event->state);
+        break;
+    case ENG_EVENT_ERROR:
+        if (event->code == VIP_EC_CONN_LOST) {
+            nic_vi_lost(session, event->vi, event->why);
+            break;
+        }
+        if (!session->closing)
+            session->sink->error(session->ctx, VIP_RES_VI, event->code, event->vi, vi->generation,
+                                 event->opcode, event->why);
+        break;
+    case ENG_EVENT_BROKEN:
+        if (vi->conn)
+            nic_conn_broken(vi->conn, event);
+        nic_vi_lost(session, event->vi, event->why);
+        break;
+    }
+}
+
+static void op_fetch_posts(void *ctx)
+{
+    nic_session_drain(ctx, VIP_SQ_SLOTS);
+}
+
+static struct vip_shm_seg *op_segs_alloc(void *ctx, unsigned count)
+{
+    struct nic_session *session = ctx;
+    size_t bytes = count * sizeof(struct vip_shm_seg);
+    struct vip_shm_seg *segs = NULL;
+
+    if (session->segs_bytes + bytes <= NIC_SEGS_BYTES)
+        segs = malloc(bytes);
+    if (segs)
+        session->segs_bytes += bytes;
+    else
+        session->nic->counts.segs_refused++;
+    return segs;
+}
+
+static void op_segs_free(void *ctx, struct vip_shm_seg *segs, unsigned count)
+{
+    struct nic_session *session = ctx;
+    size_t bytes = count * sizeof(*segs);
+
+    VIP_ASSERT(session->segs_bytes >= bytes);
+    session->segs_bytes -= bytes;
+    free(segs);
+}
+
+static const struct eng_ops session_eng_ops = {
+    .check = nic_op_check,
+    .place = nic_op_place,
+    .complete = nic_op_complete,
+    .event = op_event,
+    .fetch_posts = op_fetch_posts,
+    .segs_alloc = op_segs_alloc,
+    .segs_free = op_segs_free,
+};
+
+/* ---- submission ring ------------------------------------------------------------------- */
+
+static void ring_broken(struct nic_session *session)
+{
+    if (!session->broken)
+        session->nic->counts.sessions_broken++;
+    session->broken = true;
+}
+
+/*
+ * Copy the segments of the descriptor in `slot`, which starts at the current position. Outcomes:
+ * 1 copied; 0 a continuation is not written yet (the poster is between two stores), come again when
+ * its stamp is there; -1 something else is where a continuation must be.
+ */
+static int take_segs(struct nic_session *session, const struct vip_sq_slot *slot,
+                     struct vip_shm_seg segs[SEGS_MAX])
+{
+    unsigned inline_segs =
+        slot->seg_count < VIP_SQ_INLINE_SEGS ? slot->seg_count : VIP_SQ_INLINE_SEGS;
+    unsigned got = inline_segs;
+
+    memcpy(segs, slot->seg, inline_segs * sizeof(segs[0]));
+    for (uint32_t at = session->sq_position + 1; got < slot->seg_count; at++) {
+        struct vip_sq_slot copy;
+        struct vip_sq_cont cont;
+        unsigned count = slot->seg_count - got;
+
+        if (!vip_sq_read(session->sq, at, &copy)) {
+            session->sq_watch = at;
+            return 0;
+        }
+        memcpy(&cont, &copy, sizeof(cont));
+        if (cont.kind != VIP_SQ_CONT || cont.vi != slot->vi)
+            return -1;
+        if (count > VIP_SQ_CONT_SEGS)
+            count = VIP_SQ_CONT_SEGS;
+        memcpy(segs + got, cont.seg, count * sizeof(segs[0]));
+        got += count;
+    }
+    return 1;
+}
+
+/* Is it for a VI that exists? A post to a destroyed VI is a race of the application: ignored. */
+static bool post_vi_valid(struct nic_session *session, const struct vip_sq_slot *slot)
+{
+    const struct nic_vi *vi = nic_vi_get(session, slot->vi);
+
+    if (!vi) {
+        session->nic->counts.post_bad_vi++;
+        return false;
+    }
+    if (vi->generation != slot->vi_gen) {
+        session->nic->counts.post_bad_gen++;
+        return false;
+    }
+    return true;
+}
+
+static void post(struct nic_session *session, const struct vip_sq_slot *slot,
+                 const struct vip_shm_seg *segs, uint16_t seg_count, uint16_t control)
+{
+    struct eng_post args = {
+        .vi = slot->vi,
+        .queue = slot->kind == VIP_SQ_SEND ? VIP_Q_SEND : VIP_Q_RECV,
+        .control = control,
+        .seg_count = seg_count,
+        .length = slot->length,
+        .reserved = slot->reserved1,
+        .imm = slot->imm,
+        .app_segs = segs,
+    };
+
+    session->nic->counts.posts++;
+    eng_post(session->eng, &args, session->nic->now_ns);
+}
+
+/*
+ * One descriptor at the current position, already copied to `slot`. Returns the slots it took; 0
+ * if it is not complete yet.
+ */
+static unsigned take_post(struct nic_session *session, const struct vip_sq_slot *slot)
+{
+    struct nic_counts *counts = &session->nic->counts;
+    struct vip_shm_seg segs[SEGS_MAX];
+
+    session->sq_skip_conts = false;
+    if (slot->seg_count > SEGS_MAX) {
+        /* More than any descriptor may have: it fails in its turn like every malformed one. How
+         * many continuations follow is anybody's guess. */
+        counts->post_bad_segs++;
+        session->sq_skip_conts = true;
+        if (post_vi_valid(session, slot))
+            post(session, slot, segs, 0, slot->control | VIP_CTL_RESERVED);
+        return 1;
+    }
+    switch (take_segs(session, slot, segs)) {
+    case 0:
+        return 0;
+    case 1:
+        break;
+    default:
+        counts->post_stray++;
+        ring_broken(session);
+        return 1;
+    }
+    if (post_vi_valid(session, slot))
+        post(session, slot, segs, slot->seg_count, slot->control);
+    return VIP_SQ_SLOTS_FOR(slot->seg_count);
+}
+
+/* A slot that begins no descriptor. */
+static void take_stray(struct nic_session *session, const struct vip_sq_slot *slot)
+{
+    struct nic_counts *counts = &session->nic->counts;
+
+    if (slot->kind != VIP_SQ_CONT) {
+        counts->post_bad_kind++;
+        session->sq_skip_conts = true;
+    } else if (!session->sq_skip_conts) {
+        counts->post_stray++;
+        ring_broken(session);
+    }
+}
+
+unsigned nic_session_drain(struct nic_session *session, unsigned budget)
+{
+    unsigned taken = 0;
+    struct vip_sq_slot slot;
+
+    /* eng_post may ask for further posts while we are giving it one. */
+    if (session->draining || session->broken || !nic_session_has_posts(session))
+        return 0;
+    session->draining = true;
+    while (taken < budget && !session->broken &&
+           vip_sq_read(session->sq, session->sq_position, &slot)) {
+        unsigned slots = 1;
+
+        if (slot.kind == VIP_SQ_SEND || slot.kind == VIP_SQ_RECV)
+            slots = take_post(session, &slot);
+        else
+            take_stray(session, &slot);
+        if (!slots)
+            break;
+        session->sq_position += slots;
+        session->sq_watch = session->sq_position;
+        taken += slots;
+    }
+    session->draining = false;
+    if (taken)
+        vip_store32_release(&session->head->sq_cons, session->sq_position);
+    return taken;
+}
+
+/* One load: has the slot come that the next progress needs? */
+bool nic_session_has_posts(const struct nic_session *session)
+{
+    const struct vip_sq_slot *slot = &session->sq[session->sq_watch & (VIP_SQ_SLOTS - 1)];
+
+    return !session->broken && vip_load32_acquire(&slot->stamp) == session->sq_watch + 1;
+}
+
+bool nic_session_broken(const struct nic_session *session)
+{
+    return session->broken;
+}
+
+/* ---- life ------------------------------------------------------------------------------ */
+
+/* Zeroed memory of which untouched pages cost nothing; NULL on failure. */
+void *nic_map(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+void nic_unmap(void *memory, size_t bytes)
+{
+    if (memory)
+        munmap(memory, bytes);
+}
+
+/* A free place in the table that turns wait ids into sessions. 0 or -ENOMEM. */
+static int slot_take(struct nic *nic, struct nic_session *session)
+{
+    uint32_t cap = nic->session_slots_cap;
+
+    for (uint32_t i = 0; i < cap; i++)
+        if (!nic->session_slots[i]) {
+            nic->session_slots[i] = session;
+            session->slot = i;
+            return 0;
+        }
+
+    uint32_t bigger = cap ? cap * 2 : 16;
+    struct nic_session **slots;
+
+    if (bigger > NIC_SESSIONS_MAX)
+        return -ENOMEM;
+    slots = realloc(nic->session_slots, bigger * sizeof(*slots));
+    if (!slots)
+        return -ENOMEM;
+    memset(slots + cap, 0, (bigger - cap) * sizeof(*slots));
+    nic->session_slots = slots;
+    nic->session_slots_cap = bigger;
+    slots[cap] = session;
+    session->slot = cap;
+    return 0;
+}
+
+static void head_init(struct nic_session *session)
+{
+    struct vip_vipd_head *head = session->head;
+
+    head->abi = VIP_SHM_ABI;
+    head->bytes = VIP_VIPD_BYTES;
+    head->epoch = session->nic->config.epoch;
+    head->asleep = session->nic->asleep;
+    head->sq_cons = 0;
+    vip_store32_release(&head->magic, VIP_SHM_VIPD_MAGIC);
+}
+
+static void session_memory_free(struct nic_session *session)
+{
+    nic_unmap(session->eng, session->eng_bytes);
+    nic_unmap(session->vis, session->vis_bytes);
+    free(session->cqs);
+    free(session->vi_free);
+    free(session->waits);
+    free(session);
+}
+
+static int session_memory(struct nic_session *session)
+{
+    const struct nic_config *config = &session->nic->config;
+
+    session->eng_bytes = eng_bytes();
+    session->vis_bytes = config->vi_max * sizeof(*session->vis);
+    session->eng = nic_map(session->eng_bytes);
+    session->vis = nic_map(session->vis_bytes);
+    session->cqs = calloc(config->cq_max ? config->cq_max : 1, sizeof(*session->cqs));
+    session->vi_free = calloc(config->vi_max, sizeof(*session->vi_free));
+    return session->eng && session->vis && session->cqs && session->vi_free ? 0 : -ENOMEM;
+}
+
+int nic_session_new(struct nic *nic, const struct nic_session_args *args, uint64_t now_ns,
+                    struct nic_session **ret)
+{
+    struct nic_session *session = calloc(1, sizeof(*session));
+    struct eng_config config = nic->config.engine;
+
+    nic->now_ns = now_ns;
+    if (!session)
+        return -ENOMEM;
+    session->nic = nic;
+    session->id = args->id;
+    session->app_base = args->app_base;
+    session->vipd_base = args->vipd_base;
+    session->head = args->vipd_base;
+    session->sq = vip_app_sq(args->app_base);
+    session->registry = args->registry;
+    session->sink = args->sink;
+    session->ctx = args->ctx;
+    nic_list_init(&session->backlogs);
+    nic_list_init(&session->held);
+    nic_list_init(&session->parked);
+    if (session_memory(session) < 0 || slot_take(nic, session) < 0) {
+        session_memory_free(session);
+        return -ENOMEM;
+    }
+
+    config.seed = nic_random(nic);
+    session->eng = eng_init(session->eng, &config, &session_eng_ops, session, now_ns);
+    head_init(session);
+    nic_list_add_tail(&nic->sessions, &session->link);
+    *ret = session;
+    return 0;
+}
+
+static void held_free_all(struct nic *nic, struct nic_list *list)
+{
+    while (!nic_list_empty(list))
+        nic_held_free(nic, NIC_ITEM(list->next, struct nic_held, link));
+}
+
+void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns)
+{
+    struct nic *nic = session->nic;
+    enum vip_close_reason reason = died ? VIP_CLOSE_DEATH : VIP_CLOSE_DISCONNECT;
+
+    nic->now_ns = now_ns;
+    /* What was completed until now was promised; after this nobody is told anything. */
+    nic_deferred_publish(nic);
+    nic_wake_flush(nic);
+    session->closing = true;
+    session->broken = true;
+    nic_waits_deinit(session);
+    for (uint32_t i = 0; i < session->vi_high; i++) {
+        struct nic_vi *vi = &session->vis[i];
+        bool connected = vi->used && vi->conn && vi->conn->state == NIC_CONN_ESTABLISHED;
+        uint32_t ops_done = 0;
+
+        if (!vi->used)
+            continue;
+        eng_vi_disconnect(session->eng, (uint16_t)i, &ops_done);
+        if (vi->conn)
+            nic_conn_close(vi->conn, reason, connected, ops_done);
+        nic_vi_drop(session, (uint16_t)i);
+    }
+    nic_tx_forget(nic, session);
+    for (uint32_t i = 0; i < session->cq_high; i++)
+        nic_cq_deinit(session, &session->cqs[i]);
+    held_free_all(nic, &session->held);
+    held_free_all(nic, &session->parked);
+
+    nic->session_slots[session->slot] = NULL;
+    if (nic->tx_next == &session->link)
+        nic->tx_next = session->link.next;
+    nic_list_del(&session->link);
+    session_memory_free(session);
+}

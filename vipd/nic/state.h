@@ -1,0 +1,296 @@
+/*
+ * The state of a nic, its sessions, VIs and connections. Only files of vipd/nic include this, through
+ * internal.h.
+ */
+#ifndef VIPD_NIC_STATE_H
+#define VIPD_NIC_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "proto/limits.h"
+#include "proto/ring.h"
+#include "proto/shm.h"
+#include "vipd/nic/nic.h"
+
+#define NIC_RX_BATCH            64   /* packets taken from the link in one turn */
+#define NIC_TX_BATCH            64   /* packets given to the link in one call */
+#define NIC_TX_TURN             256  /* packets pulled from all engines in one turn */
+#define NIC_TX_SESSION          64   /* packets of one session before the next one has its turn */
+#define NIC_POSTS_TURN          1024 /* submission slots taken from one session in one turn */
+#define NIC_CM_LOOP_MAX         256  /* CM packets to ourselves that wait for the next turn */
+#define NIC_WAKES_MAX           256  /* queues and CQs remembered before sleepers are woken */
+#define NIC_HELD_MAX            8192 /* packets kept for later, all sessions together */
+#define NIC_HELD_SESSION        4096 /* of these for one session, so that others keep a share */
+#define NIC_PARKED_MAX          64   /* staged packets of one VI that wait for the library */
+#define NIC_SEGS_BYTES          (32u << 20) /* segment lists of long descriptors of one session */
+#define NIC_WAITS_MAX           4096        /* waits and unanswered requests of one session */
+#define NIC_CONN_BITS           20          /* low bits of a connection id: index into the table */
+#define NIC_CONNS_MAX           (1u << NIC_CONN_BITS)
+#define NIC_PEER_BUCKETS        1024       /* lists of connections by peer number */
+#define NIC_SESSIONS_MAX        65536      /* low 16 bits of a wait id: slot of its session */
+#define NIC_LOOP_WINDOW         (1u << 20) /* bytes under way on a loopback connection */
+#define NIC_TX_RETRY_NS         50000      /* the link was full: try again after so long */
+#define NIC_BACKLOG_POLL_MIN_NS 200000   /* a CQ ring was full: look for room again, doubling... */
+#define NIC_BACKLOG_POLL_MAX_NS 10000000 /* ...up to this, because reading a CQ rings no bell */
+
+/* Doubly linked list with a head; a head points to itself when empty. */
+struct nic_list {
+    struct nic_list *next, *prev;
+};
+
+static inline void nic_list_init(struct nic_list *head)
+{
+    head->next = head->prev = head;
+}
+
+static inline bool nic_list_empty(const struct nic_list *head)
+{
+    return head->next == head;
+}
+
+static inline void nic_list_add_tail(struct nic_list *head, struct nic_list *item)
+{
+    item->next = head;
+    item->prev = head->prev;
+    head->prev->next = item;
+    head->prev = item;
+}
+
+/* Take an item out; it may be taken out again. */
+static inline void nic_list_del(struct nic_list *item)
+{
+    item->prev->next = item->next;
+    item->next->prev = item->prev;
+    nic_list_init(item);
+}
+
+#define NIC_ITEM(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+/* ---- connections ----------------------------------------------------------------------- */
+
+enum nic_conn_state {
+    NIC_CONN_FREE = 0,
+    NIC_CONN_REQUESTED,   /* nic_connect under way */
+    NIC_CONN_ACCEPTING,   /* nic_accept under way: our ACCEPT is not confirmed */
+    NIC_CONN_ESTABLISHED, /* the engine's VI is Connected, and only then */
+};
+
+/* One connection end of this host. Its address is stable; freed ones are used again. */
+struct nic_conn {
+    uint64_t local_id; /* random, index in the low bits; 0 if free */
+    uint64_t remote_id, remote_epoch;
+    enum nic_conn_state state;
+    uint32_t index; /* in nic->conns */
+    struct nic_session *session;
+    uint16_t vi;
+    bool loop;               /* the peer is a session of this nic */
+    uint8_t remote_disc_len; /* for views */
+    uint32_t peer;           /* cm's peer number */
+    struct link_addr to;     /* where the peer lives */
+    uint64_t heard_turn;     /* turn in which cm was last told that the peer lives */
+    struct nic_list by_peer; /* nic->peers[] */
+    struct nic_conn *next_free;
+    /* Staged packets that wait for the library: how many, and what would follow the last one. */
+    unsigned parked;
+    uint32_t parked_op, parked_offset;
+};
+
+/* ---- packets kept for later ------------------------------------------------------------ */
+
+/* A packet that the engine holds (ENG_RX_HOLD) or that waits for the library (parked). */
+struct nic_held {
+    void *buffer;         /* the link's, given back with release; NULL if `own` */
+    uint8_t *own;         /* malloc'ed copy of a loopback packet */
+    const uint8_t *bytes; /* the packet, in one of the two */
+    uint32_t len;
+    bool used, replay; /* replay: parked out of eng_replay, fed with eng_rx_replay */
+    uint64_t conn_id;  /* local id; the connection may be gone meanwhile */
+    uint64_t number;   /* parked: every placement up to this one must be done */
+    struct nic_session *session;
+    struct nic_list link; /* all of a session: session->held or session->parked */
+    uint32_t next_free;   /* index + 1 */
+};
+
+/* Where the bytes of the packet that an engine is looking at are. */
+struct nic_src {
+    const uint8_t *bytes; /* contiguous packet, or NULL: then piece/base */
+    uint32_t len;
+    void *buffer;              /* the link's, if it came from there */
+    uint8_t *own;              /* malloc'ed, if `bytes` lie in it */
+    const struct iovec *piece; /* loopback: pieces in packet order */
+    unsigned piece_count;
+    bool placed; /* staged writes of it were placed by the library already */
+};
+
+/* ---- sessions -------------------------------------------------------------------------- */
+
+/* An entry that did not fit into a CQ ring. */
+struct nic_cqe {
+    uint16_t vi;
+    uint8_t queue, gen;
+};
+
+/* One completion queue. */
+struct nic_cq {
+    bool used;
+    uint32_t position;  /* entries ever written; goes on when the number is used again */
+    uint32_t bound;     /* work queues bound to it */
+    uint32_t cons_seen; /* the application's cons when last looked at */
+    bool wake, overrun_told;
+    struct nic_cqe *fifo; /* backlog: a ring of `fifo_cap` entries, a power of two, or NULL */
+    uint32_t fifo_cap, fifo_head, fifo_count;
+    struct nic_list backlog; /* session->backlogs, while fifo_count > 0 */
+};
+
+/* One VI. Generation and positions outlive it: they go on when the index is used again. */
+struct nic_vi {
+    bool used, lost_told;
+    uint32_t generation;
+    uint32_t position[2];  /* completions ever written per queue */
+    bool wake[2];          /* on the list of queues to wake */
+    int32_t cq[2];         /* per queue, or -1 */
+    struct nic_conn *conn; /* NULL unless connecting or connected */
+    struct eng_vi_attrs attrs;
+    uint64_t qos;
+    uint32_t ptag;
+    void *memory; /* eng_vi_bytes(), mapped */
+};
+
+/* A VipConnectWait, then (handle_valid) the request that it was given. */
+struct nic_wait {
+    uint64_t id, handle;
+    bool handle_valid;
+    uint8_t remote_disc_len; /* of the request, for views */
+};
+
+struct nic_session {
+    struct nic *nic;
+    struct nic_list link; /* nic->sessions */
+    uint32_t slot;        /* in nic->session_slots */
+    uint64_t id;
+    void *app_base; /* read-only, hostile */
+    void *vipd_base;
+    struct vip_vipd_head *head;   /* start of vipd_base */
+    const struct vip_sq_slot *sq; /* in app_base */
+    struct registry *registry;
+    const struct nic_sink *sink;
+    void *ctx;
+    struct eng *eng;
+    uint32_t sq_position; /* next submission slot to take */
+    uint32_t sq_watch;    /* slot whose stamp tells that there is something to take */
+    bool sq_skip_conts;   /* a bad descriptor was skipped: its continuations are noise */
+    bool draining, broken, closing;
+    struct nic_vi *vis; /* [nic->config.vi_max] */
+    struct nic_cq *cqs; /* [nic->config.cq_max] */
+    uint16_t *vi_free;  /* stack of indexes used before */
+    uint32_t vi_free_count, vi_high, vi_count, cq_high, cq_count;
+    struct nic_list backlogs;          /* CQs with a backlog */
+    struct nic_list held, parked;      /* struct nic_held; parked in the order of their numbers */
+    uint32_t held_count;               /* both lists */
+    uint64_t place_issued, place_done; /* numbers of sink.place and nic_placed */
+    struct nic_src *cur;               /* packet that the engine is looking at */
+    uint64_t segs_bytes;
+    struct nic_wait *waits;
+    uint32_t wait_count, wait_cap;
+    size_t eng_bytes, vis_bytes; /* of the mappings */
+};
+
+/* ---- nic ------------------------------------------------------------------------------- */
+
+/* Everything counted here; names and explanations in view.c. */
+struct nic_counts {
+    uint64_t turns;
+    uint64_t rx_data, rx_cm, rx_verdict[VIP_WIRE_VERDICTS];
+    uint64_t drop_unknown_conn, drop_src_epoch, drop_dst_epoch, drop_source, drop_early;
+    uint64_t drop_held_full, drop_parked_again, drop_park_full;
+    uint64_t rx_duplicate, rx_stale, rx_engine_full, rx_held, rx_replayed;
+    uint64_t tx_data, tx_cm, tx_cm_lost, tx_full, tx_gone, tx_unresolved;
+    uint64_t loop_packets, loop_bytes, loop_cm, loop_cm_lost, loop_lost;
+    uint64_t posts, post_bad_kind, post_bad_vi, post_bad_gen, post_bad_segs, post_stray;
+    uint64_t sessions_broken, segs_refused;
+    uint64_t completions, cq_entries, cq_backlogged, cq_lost, wakes;
+    uint64_t places, places_late, parked;
+    uint64_t conns_opened, conns_lost, conns_broken;
+};
+
+/* A completion that waits until the packets pulled before it have left (complete.c). */
+struct nic_deferred {
+    struct nic_session *session;
+    uint16_t vi;
+    uint8_t queue;
+    uint32_t status, length;
+    uint64_t imm;
+};
+
+/* A queue (vi, queue) or a CQ (queue = 2, number in vi) with news for sleepers. */
+struct nic_wake {
+    struct nic_session *session;
+    uint16_t vi;
+    uint8_t queue;
+};
+
+/* One packet on its way out. */
+struct nic_tx {
+    struct nic_session *session;
+    uint64_t conn_id;
+    struct link_addr to;
+    struct iovec iov[ENG_PIECES_MAX];
+    struct eng_packet packet;
+};
+
+struct nic {
+    struct nic_config config;
+    char name[VIP_NIC_NAME_BYTES];
+    struct link *link;
+    struct cm *cm;
+    uint64_t now_ns; /* of the call that is running */
+    uint64_t rng[4];
+    bool asleep;
+    bool loop_by_link; /* loopback passes the link too: its faults are wanted there as well */
+    struct cm_host self;
+    struct nic_counts counts;
+    struct eng_vi_stats retired; /* sums of VIs that are gone */
+
+    struct nic_list sessions;
+    struct nic_session **session_slots;
+    uint32_t session_slots_cap;
+    struct nic_list *tx_next; /* session whose turn to send it is */
+    uint64_t next_wait;
+
+    struct nic_conn **conns;
+    uint32_t conns_cap, conns_used;
+    struct nic_conn *conn_free;
+    struct nic_list peers[NIC_PEER_BUCKETS];
+
+    struct link_rx rx[NIC_RX_BATCH];
+    struct vip_packet rx_packet, replay_packet;
+    struct nic_held *held; /* [NIC_HELD_MAX] */
+    uint32_t held_free;    /* index + 1 of the first free one, 0 = none */
+    uint32_t held_used;
+
+    struct nic_tx *tx_pool;          /* [NIC_TX_BATCH] */
+    struct nic_tx *tx[NIC_TX_BATCH]; /* into tx_pool; the first tx_count are filled, in order */
+    struct link_tx tx_link[NIC_TX_BATCH];
+    unsigned tx_count;
+    uint64_t tx_retry_ns; /* not 0: the link was full, the filled ones wait */
+    bool tx_pulling;      /* completions are to be deferred */
+    struct nic_deferred *deferred;
+    uint32_t deferred_cap, deferred_count;
+
+    uint8_t *loop_head; /* [VIP_PACKET_BYTES_MAX] headers of a loopback packet in their places */
+    struct vip_packet loop_packet;
+    struct {
+        uint16_t len;
+        uint8_t bytes[VIP_WIRE_CM_BYTES_MAX];
+    } cm_loop[NIC_CM_LOOP_MAX];
+    uint32_t cm_loop_head, cm_loop_count;
+
+    struct nic_wake wakes[NIC_WAKES_MAX];
+    unsigned wake_count;
+    uint32_t backlog_cqs;                      /* CQs with a backlog */
+    uint64_t backlog_next_ns, backlog_wait_ns; /* when to look at full CQ rings again */
+};
+
+#endif

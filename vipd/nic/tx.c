@@ -1,0 +1,201 @@
+/*
+ * Packets that leave: pulled from the engines, their pieces resolved to addresses, sealed, and given
+ * to the link in batches. When the link is full the batch waits; its pieces are resolved again then,
+ * because memory may have been deregistered in between.
+ *
+ * Owns: the batch, turns of sessions. Does not own: what is in a packet (engine), loopback (loop.c).
+ */
+#include "proto/assert.h"
+#include "vipd/nic/internal.h"
+
+bool nic_tx_resolve(struct nic_session *session, struct nic_tx *tx)
+{
+    const struct eng_packet *packet = &tx->packet;
+    struct registry_vi vi = nic_registry_vi(&session->vis[packet->vi]);
+    enum eng_access_kind kind = packet->remote_read ? ENG_ACCESS_REMOTE_READ : ENG_ACCESS_SEND;
+
+    for (unsigned i = 0; i < packet->piece_count; i++) {
+        const struct eng_piece *piece = &packet->piece[i];
+        void *base = tx->packet.head + piece->offset;
+
+        if (piece->from_region) {
+            struct eng_access access = {.vi = packet->vi,
+                                        .kind = kind,
+                                        .handle = piece->handle,
+                                        .addr = piece->addr,
+                                        .len = piece->len};
+
+            base = registry_access(session->registry, &vi, &access, NULL);
+        }
+        if (!base)
+            return false;
+        tx->iov[i] = (struct iovec){.iov_base = base, .iov_len = piece->len};
+    }
+    return true;
+}
+
+/* Resolve and seal. A piece that is not allowed any more fails the operation it belongs to. */
+static bool prepare(struct nic_session *session, struct nic_tx *tx)
+{
+    struct nic *nic = session->nic;
+
+    if (nic_tx_resolve(session, tx)) {
+        vip_wire_seal(tx->iov, tx->packet.piece_count);
+        return true;
+    }
+    nic->counts.tx_unresolved++;
+    eng_tx_failed(session->eng, tx->packet.vi, tx->packet.op, nic->now_ns);
+    nic_rx_replay(session);
+    return false;
+}
+
+/* Take entry i out of the filled ones, keeping the order of the others. */
+static void batch_remove(struct nic *nic, unsigned i)
+{
+    struct nic_tx *gone = nic->tx[i];
+
+    for (nic->tx_count--; i < nic->tx_count; i++)
+        nic->tx[i] = nic->tx[i + 1];
+    nic->tx[nic->tx_count] = gone;
+}
+
+/* Give the batch to the link. Whether all of it was taken; the rest moves to the front. */
+static bool batch_send(struct nic *nic)
+{
+    unsigned count = nic->tx_count, taken = 0;
+
+    for (unsigned i = 0; i < count; i++)
+        nic->tx_link[i] = (struct link_tx){.to = &nic->tx[i]->to,
+                                           .iov = nic->tx[i]->iov,
+                                           .iov_count = nic->tx[i]->packet.piece_count,
+                                           .bytes = nic->tx[i]->packet.bytes};
+    if (count)
+        taken = nic->link->class->send(nic->link, nic->tx_link, count, nic->now_ns);
+    VIP_ASSERT(taken <= count);
+    for (unsigned i = 0; i < count - taken; i++) {
+        struct nic_tx *sent = nic->tx[i];
+
+        nic->tx[i] = nic->tx[taken + i];
+        nic->tx[taken + i] = sent;
+    }
+    nic->counts.tx_data += taken;
+    nic->tx_count = count - taken;
+    nic->tx_retry_ns = 0;
+    if (nic->tx_count) {
+        nic->counts.tx_full++;
+        nic->tx_retry_ns = nic->now_ns + NIC_TX_RETRY_NS;
+    }
+    return !nic->tx_count;
+}
+
+/* The link was full: look at the waiting packets again, then try. Whether they are gone. */
+static bool batch_retry(struct nic *nic)
+{
+    for (unsigned i = nic->tx_count; i-- > 0;) {
+        struct nic_tx *tx = nic->tx[i];
+        struct nic_conn *conn = nic_conn_find(nic, tx->conn_id);
+
+        if (!conn || conn->state != NIC_CONN_ESTABLISHED) {
+            nic->counts.tx_gone++;
+            batch_remove(nic, i);
+        } else if (!prepare(tx->session, tx)) {
+            batch_remove(nic, i);
+        }
+    }
+    return batch_send(nic);
+}
+
+/* One pulled packet: onto the batch, or to a session of this nic. */
+static void pulled(struct nic_session *session, struct nic_tx *tx)
+{
+    struct nic *nic = session->nic;
+    struct nic_conn *conn = NULL;
+
+    if (tx->packet.path < nic->conns_used)
+        conn = nic->conns[tx->packet.path];
+    if (!conn || conn->state != NIC_CONN_ESTABLISHED || conn->session != session ||
+        conn->vi != tx->packet.vi) {
+        nic->counts.tx_gone++;
+        return;
+    }
+    tx->session = session;
+    tx->conn_id = conn->local_id;
+    if (conn->loop) {
+        nic_loop_deliver(nic, conn, tx);
+        return;
+    }
+    tx->to = conn->to;
+    if (prepare(session, tx))
+        nic->tx_count++;
+}
+
+/* Pull up to `budget` packets of one session; how many. Stops early when the link is full. */
+static unsigned session_tx(struct nic_session *session, unsigned budget)
+{
+    struct nic *nic = session->nic;
+    unsigned count = 0;
+
+    while (count < budget && eng_tx_ready(session->eng)) {
+        struct nic_tx *tx;
+
+        if (nic->tx_count == NIC_TX_BATCH && !batch_send(nic))
+            break;
+        tx = nic->tx[nic->tx_count];
+        if (!eng_tx_pull(session->eng, &tx->packet, nic->now_ns))
+            break;
+        count++;
+        pulled(session, tx);
+    }
+    return count;
+}
+
+/* Every session that has something, once, beginning where the last turn ended. */
+static unsigned sessions_tx(struct nic *nic)
+{
+    struct nic_list *item = nic->tx_next ? nic->tx_next : nic->sessions.next;
+    struct nic_list *first = NULL;
+    unsigned budget = NIC_TX_TURN;
+
+    while (budget && !nic->tx_retry_ns) {
+        if (item == &nic->sessions)
+            item = item->next;
+        if (item == &nic->sessions || item == first)
+            break;
+        if (!first)
+            first = item;
+
+        struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
+
+        budget -= session_tx(session, budget < NIC_TX_SESSION ? budget : NIC_TX_SESSION);
+        item = item->next;
+    }
+    nic->tx_next = item;
+    return NIC_TX_TURN - budget;
+}
+
+bool nic_tx_run(struct nic *nic)
+{
+    bool retried = nic->tx_retry_ns != 0;
+    unsigned count;
+
+    if (retried && (nic->now_ns < nic->tx_retry_ns || !batch_retry(nic)))
+        return false;
+    nic->tx_pulling = true;
+    count = sessions_tx(nic);
+    if (!nic->tx_retry_ns)
+        batch_send(nic);
+    nic->tx_pulling = false;
+    if (!nic->tx_count)
+        nic_deferred_publish(nic);
+    return count > 0 || retried;
+}
+
+/* A session ends: its packets that wait for the link are lost with it. */
+void nic_tx_forget(struct nic *nic, const struct nic_session *session)
+{
+    for (unsigned i = nic->tx_count; i-- > 0;)
+        if (nic->tx[i]->session == session)
+            batch_remove(nic, i);
+    if (!nic->tx_count)
+        nic->tx_retry_ns = 0;
+}

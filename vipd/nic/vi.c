@@ -1,0 +1,272 @@
+/*
+ * VIs and completion queues of a session: creation, attributes, destruction.
+ *
+ * Owns: VI and CQ numbers, generations, the binding of queues to CQs, use counts of ptags.
+ * Does not own: connections (connect.c), work queues (engine).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "proto/assert.h"
+#include "vipd/nic/internal.h"
+
+struct nic_vi *nic_vi_get(const struct nic_session *session, uint32_t vi)
+{
+    if (vi >= session->vi_high || !session->vis[vi].used)
+        return NULL;
+    return &session->vis[vi];
+}
+
+/* The application learns once per connection that it is lost. */
+void nic_vi_lost(struct nic_session *session, uint16_t number, const char *why)
+{
+    struct nic_vi *vi = &session->vis[number];
+
+    if (vi->lost_told || session->closing)
+        return;
+    vi->lost_told = true;
+    session->nic->counts.conns_lost++;
+    session->sink->error(session->ctx, VIP_RES_VI, VIP_EC_CONN_LOST, number, vi->generation, 0,
+                         why ? why : "the connection is lost");
+}
+
+/* Before a control operation: what was posted before the call counts as posted. */
+static void enter(struct nic_session *session)
+{
+    nic_session_drain(session, VIP_SQ_SLOTS);
+}
+
+static bool cq_exists(const struct nic_session *session, int32_t cq)
+{
+    return cq == -1 || (cq >= 0 && (uint32_t)cq < session->cq_high && session->cqs[cq].used);
+}
+
+static enum vip_rc check_args(const struct nic_session *session, const struct nic_vi_args *args,
+                              const char **ret_why)
+{
+    uint16_t level = args->attrs.level;
+
+    if (level != VIP_LVL_UNRELIABLE && level != VIP_LVL_DELIVERY && level != VIP_LVL_RECEPTION) {
+        *ret_why = "the reliability level must be exactly one of the three";
+        return VIP_RC_INVALID_RELIABILITY_LEVEL;
+    }
+    if (!args->attrs.max_transfer_bytes ||
+        args->attrs.max_transfer_bytes > VIP_TRANSFER_BYTES_MAX) {
+        *ret_why = "MaxTransferSize is 0 or above that of the NIC";
+        return VIP_RC_INVALID_MTU;
+    }
+    if (!registry_ptag_valid(session->registry, args->ptag)) {
+        *ret_why = "the protection tag does not exist";
+        return VIP_RC_INVALID_PTAG;
+    }
+    return VIP_RC_SUCCESS;
+}
+
+static void attrs_take(struct nic_session *session, struct nic_vi *vi,
+                       const struct nic_vi_args *args)
+{
+    vi->attrs = args->attrs;
+    vi->qos = args->qos;
+    vi->ptag = args->ptag;
+    if (vi->ptag)
+        registry_ptag_use(session->registry, vi->ptag, 1);
+}
+
+/* A number that no VI has, or -1: the one freed last, so that its pages are used again. */
+static int32_t number_take(struct nic_session *session)
+{
+    if (session->vi_free_count)
+        return session->vi_free[--session->vi_free_count];
+    if (session->vi_high < session->nic->config.vi_max)
+        return (int32_t)session->vi_high++;
+    return -1;
+}
+
+static void cq_bind(struct nic_session *session, struct nic_vi *vi, unsigned queue, int32_t cq)
+{
+    vi->cq[queue] = cq;
+    if (cq >= 0)
+        session->cqs[cq].bound++;
+}
+
+enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args *args,
+                          struct nic_vi_created *ret, char *why, size_t why_bytes)
+{
+    const char *reason = "";
+    enum vip_rc rc = check_args(session, args, &reason);
+    struct nic_vi *vi;
+    int32_t number;
+    void *memory;
+
+    enter(session);
+    if (rc != VIP_RC_SUCCESS) {
+        snprintf(why, why_bytes, "%s", reason);
+        return rc;
+    }
+    if (!cq_exists(session, args->send_cq) || !cq_exists(session, args->recv_cq)) {
+        snprintf(why, why_bytes, "a VI may only be bound to an existing CQ of its NIC handle");
+        return VIP_RC_INVALID_PARAMETER;
+    }
+    memory = nic_map(eng_vi_bytes());
+    number = memory ? number_take(session) : -1;
+    if (number < 0) {
+        snprintf(why, why_bytes,
+                 memory ? "this NIC handle has %u VIs, the most that it may have"
+                        : "no memory for a VI beside %u others",
+                 session->vi_count);
+        nic_unmap(memory, eng_vi_bytes());
+        return VIP_RC_ERROR_RESOURCE;
+    }
+
+    vi = &session->vis[number];
+    vi->used = true;
+    vi->lost_told = false;
+    vi->generation++;
+    vi->conn = NULL;
+    vi->memory = memory;
+    attrs_take(session, vi, args);
+    cq_bind(session, vi, VIP_Q_SEND, args->send_cq);
+    cq_bind(session, vi, VIP_Q_RECV, args->recv_cq);
+    session->vi_count++;
+    vip_store32_release(&vip_vipd_vi(session->vipd_base, (uint16_t)number)->state, VIP_VIST_IDLE);
+    eng_vi_create(session->eng, (uint16_t)number, memory, &args->attrs);
+    *ret = (struct nic_vi_created){.vi = (uint16_t)number,
+                                   .generation = vi->generation,
+                                   .send_position = vi->position[VIP_Q_SEND],
+                                   .recv_position = vi->position[VIP_Q_RECV]};
+    return VIP_RC_SUCCESS;
+}
+
+/* Sum up what views of the whole NIC show, before the counters of a VI go. */
+static void stats_retire(struct nic_session *session, uint16_t number)
+{
+    struct eng_vi_stats *sum = &session->nic->retired, one;
+
+    eng_vi_stats(session->eng, number, &one);
+    nic_stats_add(sum, &one);
+}
+
+/* The end of a VI in whatever state; its connection is gone already. */
+void nic_vi_drop(struct nic_session *session, uint16_t number)
+{
+    struct nic_vi *vi = &session->vis[number];
+
+    VIP_ASSERT(vi->used && !vi->conn);
+    nic_deferred_publish(session->nic);
+    stats_retire(session, number);
+    eng_vi_destroy(session->eng, number);
+    nic_rx_replay(session);
+    nic_unmap(vi->memory, eng_vi_bytes());
+    vi->memory = NULL;
+    vi->used = false;
+    if (vi->ptag)
+        registry_ptag_use(session->registry, vi->ptag, -1);
+    for (unsigned queue = 0; queue < 2; queue++) {
+        if (vi->cq[queue] < 0)
+            continue;
+        nic_cq_forget_vi(session, &session->cqs[vi->cq[queue]], number);
+        session->cqs[vi->cq[queue]].bound--;
+    }
+    session->vi_free[session->vi_free_count++] = number;
+    session->vi_count--;
+}
+
+enum vip_rc nic_vi_destroy(struct nic_session *session, uint32_t number, uint64_t now_ns)
+{
+    struct nic_vi *vi = nic_vi_get(session, number);
+    struct eng_vi_stats stats;
+
+    session->nic->now_ns = now_ns;
+    if (!vi)
+        return VIP_RC_INVALID_PARAMETER;
+    enter(session);
+    if (vi->conn || eng_vi_state(session->eng, (uint16_t)number) != VIP_VIST_IDLE)
+        return VIP_RC_INVALID_STATE;
+    eng_vi_stats(session->eng, (uint16_t)number, &stats);
+    if (stats.send_depth || stats.recv_depth)
+        return VIP_RC_ERROR_RESOURCE;
+    nic_vi_drop(session, (uint16_t)number);
+    nic_wake_flush(session->nic);
+    return VIP_RC_SUCCESS;
+}
+
+enum vip_rc nic_vi_set_attrs(struct nic_session *session, uint32_t number,
+                             const struct nic_vi_args *args)
+{
+    struct nic_vi *vi = nic_vi_get(session, number);
+    const char *reason = "";
+    enum vip_rc rc;
+
+    if (!vi)
+        return VIP_RC_INVALID_PARAMETER;
+    enter(session);
+    if (vi->conn || eng_vi_state(session->eng, (uint16_t)number) != VIP_VIST_IDLE)
+        return VIP_RC_INVALID_STATE;
+    rc = check_args(session, args, &reason);
+    if (rc != VIP_RC_SUCCESS)
+        return rc;
+    if (vi->ptag)
+        registry_ptag_use(session->registry, vi->ptag, -1);
+    attrs_take(session, vi, args);
+    eng_vi_set_attrs(session->eng, (uint16_t)number, &args->attrs);
+    return VIP_RC_SUCCESS;
+}
+
+/* ---- completion queues ----------------------------------------------------------------- */
+
+static bool entries_valid(uint64_t entries, char *why, size_t why_bytes)
+{
+    if (entries <= VIP_CQ_ENTRIES_MAX)
+        return true;
+    snprintf(why, why_bytes, "a CQ of %llu entries was asked for; MaxCQEntries is %u",
+             (unsigned long long)entries, (unsigned)VIP_CQ_ENTRIES_MAX);
+    return false;
+}
+
+enum vip_rc nic_cq_create(struct nic_session *session, uint64_t entries, uint32_t *ret_cq,
+                          uint32_t *ret_position, char *why, size_t why_bytes)
+{
+    uint32_t number = 0;
+    struct nic_cq *cq;
+
+    if (!entries_valid(entries, why, why_bytes))
+        return VIP_RC_ERROR_RESOURCE;
+    while (number < session->cq_high && session->cqs[number].used)
+        number++;
+    if (number == session->nic->config.cq_max) {
+        snprintf(why, why_bytes, "this NIC handle has %u CQs, the most that it may have",
+                 session->cq_count);
+        return VIP_RC_ERROR_RESOURCE;
+    }
+    if (number == session->cq_high)
+        session->cq_high++;
+    cq = &session->cqs[number];
+    cq->used = true;
+    cq->bound = 0;
+    cq->overrun_told = false;
+    cq->cons_seen = cq->position;
+    nic_list_init(&cq->backlog);
+    session->cq_count++;
+    *ret_cq = number;
+    *ret_position = cq->position;
+    return VIP_RC_SUCCESS;
+}
+
+enum vip_rc nic_cq_destroy(struct nic_session *session, uint32_t cq)
+{
+    if (cq >= session->cq_high || !session->cqs[cq].used)
+        return VIP_RC_INVALID_PARAMETER;
+    if (session->cqs[cq].bound)
+        return VIP_RC_ERROR_RESOURCE;
+    nic_cq_deinit(session, &session->cqs[cq]);
+    session->cq_count--;
+    return VIP_RC_SUCCESS;
+}
+
+/* The ring has one size and what exceeds it waits here, so that a resize never loses anything. */
+enum vip_rc nic_cq_resize(struct nic_session *session, uint32_t cq, uint64_t entries)
+{
+    if (cq >= session->cq_high || !session->cqs[cq].used)
+        return VIP_RC_INVALID_PARAMETER;
+    return entries <= VIP_CQ_ENTRIES_MAX ? VIP_RC_SUCCESS : VIP_RC_ERROR_RESOURCE;
+}
