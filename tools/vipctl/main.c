@@ -37,7 +37,7 @@ static void print_help(void)
          "  vipctl [--json]                  a summary of vipd and its NICs");
     for (size_t i = 0; i < VERB_COUNT; i++)
         printf("  vipctl %s %s [--json]%*s%s\n", verbs[i].name, verbs[i].arguments,
-               (int)(17 - strlen(verbs[i].name) - strlen(verbs[i].arguments)), "", verbs[i].help);
+               (int)(16 - strlen(verbs[i].name) - strlen(verbs[i].arguments)), "", verbs[i].help);
     puts("\nViews:");
     for (size_t i = 0; i < show_view_count; i++)
         printf("  %-9s %s\n", show_views[i].name, show_views[i].help);

@@ -13,7 +13,8 @@ static int add_columns(struct libscols_table *table, const struct view *view)
 {
     for (size_t i = 0; i < view->column_count; i++) {
         const struct column *column = &view->columns[i];
-        int flags = column->kind == FIELD_TEXT ? 0 : SCOLS_FL_RIGHT;
+        int flags =
+            (column->kind == FIELD_TEXT ? 0 : SCOLS_FL_RIGHT) | (column->cut ? SCOLS_FL_TRUNC : 0);
 
         if (column->heading && !scols_table_new_column(table, column->heading, 0, flags))
             return -ENOMEM;

@@ -30,6 +30,7 @@ struct column {
     enum field_kind kind;
     size_t has_off; /* of protobuf-c's has_ flag; unused for FIELD_TEXT */
     size_t value_off;
+    bool cut; /* text that may be cut short where the terminal is narrow */
     const char *(*colour)(const char *text); /* of the cell by its text; NULL = never */
 };
 
@@ -37,6 +38,11 @@ struct column {
     {                                                                                              \
         .heading = (head), .json_key = (key), .kind = FIELD_TEXT,                                  \
         .value_off = offsetof(row, field)                                                          \
+    }
+#define COLUMN_CUT(row, head, key, field)                                                          \
+    {                                                                                              \
+        .heading = (head), .json_key = (key), .kind = FIELD_TEXT,                                  \
+        .value_off = offsetof(row, field), .cut = true                                             \
     }
 #define COLUMN(kind_, row, head, key, field)                                                       \
     {                                                                                              \

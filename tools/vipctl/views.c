@@ -43,8 +43,8 @@ static const struct column nic_columns[] = {
     NIC(BYTES, "RECEIVED", "rx_bytes", rx_bytes),
     NIC(COUNT, "RESENT", "retransmits", retransmits),
     NIC(COUNT, "DROPS", "drops", drops),
-    NIC_TEXT("FAULTS", "faults", faults),
-    NIC_TEXT("ALIASES", "aliases", aliases),
+    COLUMN_CUT(Vip__NicRow, "FAULTS", "faults", faults),
+    COLUMN_CUT(Vip__NicRow, "ALIASES", "aliases", aliases),
 };
 
 #define VI(kind, head, key, field) COLUMN(FIELD_##kind, Vip__ViRow, head, key, field)
@@ -72,11 +72,12 @@ static const struct column vi_columns[] = {
     VI(BYTES, "WINDOW", "window_bytes", window_bytes),
     VI(COUNT, "PID", "pid", pid),
     VI(NUMBER, "UID", "uid", uid),
-    VI_TEXT("PROGRAM", "program", program),
+    COLUMN_CUT(Vip__ViRow, "PROGRAM", "program", program),
     {.heading = "ERROR",
      .json_key = "error",
      .kind = FIELD_TEXT,
      .value_off = offsetof(Vip__ViRow, error),
+     .cut = true,
      .colour = error_colour},
 };
 
@@ -94,7 +95,7 @@ static const struct column mem_columns[] = {
     MEM_TEXT("RDMA", "rdma", rdma),
     MEM(COUNT, "PID", "pid", pid),
     MEM(NUMBER, "UID", "uid", uid),
-    MEM_TEXT("PROGRAM", "program", program),
+    COLUMN_CUT(Vip__MemRow, "PROGRAM", "program", program),
 };
 
 #define CLIENT(kind, head, key, field) COLUMN(FIELD_##kind, Vip__ClientRow, head, key, field)
@@ -105,7 +106,7 @@ static const struct column client_columns[] = {
     CLIENT_TEXT("NIC", "nic", nic),
     CLIENT(COUNT, "PID", "pid", pid),
     CLIENT(NUMBER, "UID", "uid", uid),
-    CLIENT_TEXT("PROGRAM", "program", program),
+    COLUMN_CUT(Vip__ClientRow, "PROGRAM", "program", program),
     CLIENT(COUNT, "VIS", "vis", vis),
     CLIENT(COUNT, "CQS", "cqs", cqs),
     CLIENT(COUNT, "REGIONS", "regions", regions),
@@ -119,7 +120,7 @@ static const struct column stats_columns[] = {
     COLUMN_TEXT(Vip__Counter, "COUNTER", "name", name),
     COLUMN(FIELD_COUNT, Vip__Counter, "VALUE", "value", value),
     COLUMN_TEXT(Vip__Counter, "UNIT", "unit", unit),
-    COLUMN_TEXT(Vip__Counter, "WHAT IT COUNTS", "help", help),
+    COLUMN_CUT(Vip__Counter, "WHAT IT COUNTS", "help", help),
 };
 
 #define SUMMARY(kind, head, key, field) COLUMN(FIELD_##kind, Vip__Summary, head, key, field)

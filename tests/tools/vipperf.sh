@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# vipperf between two vipd on loopback addresses: every operation, level and way of waiting, verified;
+# wrong usage; a client without server, without vipd; what happens when the other side dies.
+# usage: vipperf.sh BUILD_DIR
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=$(realpath "${1:?build directory}")
+. scripts/daemons.sh
+vipperf=$build/tools/vipperf
+port=$((20000 + RANDOM % 20000))
+bad=0
+daemons_begin "$build"
+trap daemons_end EXIT
+trap 'exit 130' INT TERM
+
+wrong() {
+    echo "FAILED: $*"
+    bad=1
+}
+
+# expect CODE TEXT ARGUMENTS...: exit code, and TEXT in the last line of stderr (code > 0) or in stdout
+expect() {
+    local code=$1 text=$2 got
+    shift 2
+    timeout 60 "$vipperf" "$@" >"$WORK/out" 2>"$WORK/err" </dev/null
+    got=$?
+    if [ $got -ne "$code" ]; then
+        wrong "vipperf $* ended with $got instead of $code: $(cat "$WORK/out" "$WORK/err")"
+    elif [ "$code" -ne 0 ]; then
+        tail -n 1 "$WORK/err" | grep -qF -- "$text" ||
+            wrong "vipperf $* does not say \"$text\" but: $(tail -n 1 "$WORK/err")"
+    else
+        grep -qF -- "$text" "$WORK/out" ||
+            wrong "vipperf $* does not print \"$text\" but: $(cat "$WORK/out")"
+    fi
+}
+
+# measured FILTER ARGUMENTS...: succeeds, and its JSON fulfils the filter
+measured() {
+    local filter=$1
+    shift
+    rm -f "$WORK/result.json"
+    expect 0 "" "$@" --json "$WORK/result.json"
+    command -v jq >/dev/null || return 0
+    [ "$(jq "$filter" "$WORK/result.json" 2>&1)" = true ] ||
+        wrong "vipperf $*: $filter does not hold: $(cat "$WORK/result.json" 2>&1)"
+}
+
+expect 0 "vipperf serve" help
+expect 0 "vipperf " --version
+expect 2 "see vipperf help" dance
+expect 2 "HOST" lat
+expect 2 "HOST" lat 127.0.0.2 127.0.0.3
+expect 2 "--size" lat 127.0.0.2 --size many
+expect 2 "--size" lat 127.0.0.2 --size -1
+expect 2 "--sizes" lat 127.0.0.2 --sizes 8:4
+expect 2 "--op" lat 127.0.0.2 --op dance
+expect 2 "--wait" lat 127.0.0.2 --wait never
+expect 2 "--reliability" bw 127.0.0.2 --reliability maybe
+expect 2 "polled" lat 127.0.0.2 --op write --wait block
+expect 2 "reliable" bw 127.0.0.2 --op write --reliability ud --verify
+expect 2 "serve takes no" serve 127.0.0.2
+
+export VIPD_RUNTIME_DIR=$WORK/nobody
+expect 1 "$WORK/nobody/vipd.sock" lat 127.0.0.2
+
+daemon_start A 127.0.0.1 $port || exit 1
+daemon_start B 127.0.0.2 $port || exit 1
+export VIPD_RUNTIME_DIR=$WORK/A
+expect 1 "no vipperf serve on 127.0.0.2" lat 127.0.0.2
+expect 1 "no-such-host.invalid" lat no-such-host.invalid
+expect 1 "nosuchnic" lat 127.0.0.2 --nic nosuchnic
+
+serve() {
+    in_host B "$vipperf" serve "$@" >"$WORK/serve.log" 2>&1 </dev/null &
+    server=$!
+    track $server
+}
+serve
+verified='[.results[].verified] | length > 0 and all(. == true)'
+for op in send write write-imm; do
+    for wait in adaptive poll block; do
+        [ $op-$wait = write-block ] ||
+            measured "$verified" lat 127.0.0.2 --op $op --wait $wait --iters 300 --verify --sizes 1:4096
+        measured "$verified" bw 127.0.0.2 --op $op --wait $wait --bytes 8M --size 100000 --verify
+    done
+    measured "$verified" bw 127.0.0.2 --op $op --cq --bytes 4M --size 65536 --verify
+    measured "$verified" lat 127.0.0.2 --op $op --cq --iters 300 --size 512 --verify
+    measured "$verified" bw 127.0.0.2 --op $op --random-sizes --size 300000 --iters 200 --verify
+    measured ".results[0].messages == 5000" rate 127.0.0.2 --op $op --iters 5000
+done
+measured "$verified" lat 127.0.0.2 --size 0 --iters 200 --verify
+measured "$verified" bw 127.0.0.2 --size 0 --iters 1000 --window 1 --verify
+measured "$verified" bw 127.0.0.2 --size 1000 --iters 3000 --window 7 --verify --cq --wait block
+measured "$verified" lat 127.0.0.2 --reliability ud --iters 300 --size 1000 --verify
+measured "$verified" bw 127.0.0.2 --reliability ud --iters 1000 --size 1000 --verify
+measured '.results[0] | .half_rtt_ns.p50 > 0 and .half_rtt_ns.max >= .half_rtt_ns.p999 and
+    .cpu_s >= 0 and .verified == null' lat 127.0.0.2 --iters 500
+measured '.parameters.wait == "block" and .parameters.op == "write" and .tool == "vipperf" and
+    .results[0].bytes_per_s > 0 and .results[0].half_rtt_ns == null' \
+    bw 127.0.0.2 --op write --wait block --duration 300ms
+expect 1 "MaxTransferSize" lat 127.0.0.2 --size 1G --iters 1
+expect 1 "window" bw 127.0.0.2 --window 100000 --iters 1
+
+# Two clients at once.
+"$vipperf" lat 127.0.0.2 --iters 2000 --verify >"$WORK/one" 2>&1 </dev/null &
+one=$!
+track $one
+measured "$verified" bw 127.0.0.2 --bytes 16M --size 65536 --verify
+wait $one || wrong "a second client at the same time: $(cat "$WORK/one")"
+
+# The server dies under way: a failure with a reason, soon.
+"$vipperf" bw 127.0.0.2 --duration 60 >"$WORK/out" 2>"$WORK/err" </dev/null &
+client=$!
+track $client
+sleep 1
+kill -KILL $server
+wait $server 2>/dev/null
+wait $client && wrong "a client whose server died ended well"
+tail -n 1 "$WORK/err" | grep -q "FAILED: .*connection" || wrong "a dead server: $(cat "$WORK/err")"
+
+# --once: ends by itself.
+serve --once
+measured "$verified" lat 127.0.0.2 --iters 100 --verify
+wait $server || wrong "serve --once: $(cat "$WORK/serve.log")"
+
+[ $bad -eq 0 ] && echo "vipperf: every operation, level and way of waiting"
+exit $bad
