@@ -1,0 +1,115 @@
+/*
+ * Accepting clients, and surviving the lack of file descriptors: with none left, accept fails while
+ * the connection keeps the listening socket readable, and a loop that only tries again would eat a
+ * processor. A descriptor in reserve lets us drop that one connection, and a pause lets others end.
+ */
+#include "vipd/client/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ACCEPTS_PER_CALL 16         /* connections taken before the NICs have their turn again */
+#define PAUSE_NS         100000000u /* without accepting, after descriptors ran out */
+
+struct client_listener {
+    struct vipd *vipd;
+    int sock;    /* the caller's */
+    int reserve; /* any descriptor, closed to get one; -1 while it could not be had back */
+    struct vipd_watch *watch;
+    struct vipd_timer *resume;
+};
+
+static void on_resume(void *ctx)
+{
+    struct client_listener *listener = ctx;
+
+    if (listener->reserve < 0)
+        listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    vipd_watch_set(listener->watch, VIPD_READ);
+}
+
+static void pause_accepting(struct client_listener *listener, int error)
+{
+    struct vipd *vipd = listener->vipd;
+    uint64_t suppressed;
+    int sock;
+
+    vipd->counters.accept_paused++;
+    if (vipd_log_allow(&vipd->client_log, vipd_loop_now(vipd->loop), &suppressed))
+        vipd_error("no client can be accepted for a moment: %s; raise LimitNOFILE= of the service "
+                   "or 'ulimit -n'",
+                   strerror(error));
+    if (listener->reserve >= 0) {
+        close(listener->reserve);
+        sock = accept4(listener->sock, NULL, NULL, SOCK_CLOEXEC);
+        if (sock >= 0)
+            close(sock); /* the program sees a hang-up at once instead of waiting for ever */
+        listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    }
+    vipd_watch_set(listener->watch, 0);
+    vipd_timer_start(listener->resume, PAUSE_NS);
+}
+
+static void on_listen(void *ctx, unsigned events)
+{
+    struct client_listener *listener = ctx;
+
+    (void)events;
+    for (unsigned i = 0; i < ACCEPTS_PER_CALL; i++) {
+        int sock = accept4(listener->sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int r;
+
+        if (sock < 0) {
+            if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+                pause_accepting(listener, errno);
+            return; /* nobody there, or one who has gone already */
+        }
+        r = client_new(listener->vipd, sock);
+        if (r == -ENOMEM || r == -EMFILE || r == -ENFILE) {
+            pause_accepting(listener, -r);
+            return;
+        }
+    }
+}
+
+int client_listen(struct vipd *vipd, int sock, struct client_listener **ret)
+{
+    struct client_listener *listener = calloc(1, sizeof(*listener));
+    int r = -ENOMEM;
+
+    if (!listener)
+        return -ENOMEM;
+    listener->vipd = vipd;
+    listener->sock = sock;
+    listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (listener->reserve < 0) {
+        r = -errno;
+        goto fail;
+    }
+    listener->resume = vipd_timer_new(vipd->loop, on_resume, listener);
+    if (!listener->resume)
+        goto fail;
+    listener->watch = vipd_watch_new(vipd->loop, sock, VIPD_READ, on_listen, listener);
+    if (!listener->watch)
+        goto fail;
+    *ret = listener;
+    return 0;
+fail:
+    client_listener_free(listener);
+    return r;
+}
+
+void client_listener_free(struct client_listener *listener)
+{
+    if (!listener)
+        return;
+    vipd_watch_free(listener->watch);
+    vipd_timer_free(listener->resume);
+    if (listener->reserve >= 0)
+        close(listener->reserve);
+    free(listener);
+}

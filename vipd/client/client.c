@@ -1,0 +1,294 @@
+/* The life of a client's connection: watching, reading, ending. */
+#include "vipd/client/client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proto/assert.h"
+#include "vipd/client/internal.h"
+
+/* Linux 6.5; Debian 12's headers do not know it. */
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+#define REQUESTS_PER_CALL 32 /* of one client, before others get their turn */
+
+#define RINGS_CHECK_NS 5000000ull /* how often busy sessions are asked whether they are broken */
+
+static const struct {
+    const char *name, *help;
+} ends[CLIENT_ENDS] = {
+    [CLIENT_END_NONE] = {"none", ""},
+    [CLIENT_END_CLOSED] = {"closed", "VipCloseNic, or a tool that hung up"},
+    [CLIENT_END_DIED] = {"died", "the program ended without VipCloseNic"},
+    [CLIENT_END_MALFORMED] = {"malformed_message", "a control message that makes no sense"},
+    [CLIENT_END_FDS] = {"wrong_descriptors", "a control message with wrong file descriptors"},
+    [CLIENT_END_REOPEN] = {"second_open", "a second open on one connection"},
+    [CLIENT_END_REPLIES] = {"replies_unread", "the program does not read its replies"},
+    [CLIENT_END_EVENTS] = {"events_unread", "the program does not read its events"},
+    [CLIENT_END_RING] = {"broken_ring", "the submission ring holds what no library writes"},
+    [CLIENT_END_PLACED] = {"false_place_done", "confirmed bytes it was not asked to place"},
+    [CLIENT_END_INTERNAL] = {"no_resources", "vipd lacked memory or file descriptors"},
+    [CLIENT_END_SHUTDOWN] = {"shutdown", "vipd stopped"},
+};
+
+const char *client_end_name(enum client_end end)
+{
+    return ends[end].name;
+}
+
+const char *client_end_help(enum client_end end)
+{
+    return ends[end].help;
+}
+
+static bool is_ordinary(enum client_end end)
+{
+    return end == CLIENT_END_CLOSED || end == CLIENT_END_DIED || end == CLIENT_END_SHUTDOWN;
+}
+
+static void log_end(struct client *client, const char *detail)
+{
+    struct vipd *vipd = client->vipd;
+    enum vipd_log_level level = is_ordinary(client->end) ? VIPD_LOG_INFO : VIPD_LOG_WARNING;
+    uint64_t suppressed, id = client->session ? client->session->id : 0;
+
+    if (!client->session && is_ordinary(client->end))
+        level = VIPD_LOG_DEBUG; /* tools come and go */
+    if (!vipd_log_allow(&vipd->client_log, vipd_loop_now(vipd->loop), &suppressed))
+        return;
+    if (suppressed > 0)
+        vipd_warning("%llu lines about clients left out", (unsigned long long)suppressed);
+    vipd_log(level, "session %llu (%s, pid %ld, uid %lu) ended: %s%s%s", (unsigned long long)id,
+             client->program, (long)client->pid, (unsigned long)client->uid, ends[client->end].help,
+             detail ? ": " : "", detail ? detail : "");
+}
+
+void client_end(struct client *client, enum client_end end, const char *detail)
+{
+    VIP_ASSERT(end != CLIENT_END_NONE);
+    if (client->end != CLIENT_END_NONE)
+        return;
+    client->end = end;
+    client->vipd->ending++;
+    client->vipd->counters.ended[end]++;
+    log_end(client, detail);
+}
+
+/* A hang-up. Only a close request before it tells VipCloseNic from a death. */
+static void client_hung_up(struct client *client)
+{
+    client_end(client, client->session ? CLIENT_END_DIED : CLIENT_END_CLOSED, NULL);
+}
+
+static void on_sock(void *ctx, unsigned events)
+{
+    struct client *client = ctx;
+
+    (void)events;
+    for (unsigned i = 0; i < REQUESTS_PER_CALL; i++) {
+        if (!client_serve(client))
+            return;
+    }
+}
+
+static void on_pid(void *ctx, unsigned events)
+{
+    struct client *client = ctx;
+
+    (void)events;
+    /* The socket may stay open in a forked child; the VIs belong to the process that opened them. */
+    client_hung_up(client);
+}
+
+bool client_serve(struct client *client)
+{
+    ProtobufCMessage *message;
+    struct vip_fds fds;
+    int r;
+
+    if (client->end != CLIENT_END_NONE)
+        return false;
+    r = vip_control_recv(client->sock, &vip__request__descriptor, MSG_DONTWAIT, &message, &fds);
+    if (r == -EAGAIN)
+        return false;
+    if (r == -EPIPE) {
+        client_hung_up(client);
+        return false;
+    }
+    if (r == -EBADMSG) {
+        client_end(client, CLIENT_END_MALFORMED, NULL);
+        return false;
+    }
+    if (r < 0) {
+        client_end(client, CLIENT_END_INTERNAL, strerror(-r));
+        return false;
+    }
+    request_dispatch(client, (const Vip__Request *)message, &fds);
+    vip_fds_close(&fds);
+    protobuf_c_message_free_unpacked(message, NULL);
+    return client->end == CLIENT_END_NONE;
+}
+
+/* ---- new --------------------------------------------------------------------------------- */
+
+/* What the kernel knows about the other side, as of its connect. */
+static int read_identity(struct client *client)
+{
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
+    char path[64];
+    FILE *comm;
+
+    if (getsockopt(client->sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+        return -errno;
+    client->pid = cred.pid;
+    client->uid = cred.uid;
+    len = sizeof(client->pidfd);
+    if (getsockopt(client->sock, SOL_SOCKET, SO_PEERPIDFD, &client->pidfd, &len) < 0) {
+        /* Before Linux 6.5: a window between connect and here remains, so the socket decides. */
+        client->pidfd = cred.pid > 0 ? pidfd_open(cred.pid, 0) : -1;
+    }
+    snprintf(client->program, sizeof(client->program), "?");
+    snprintf(path, sizeof(path), "/proc/%ld/comm", (long)cred.pid);
+    comm = fopen(path, "re");
+    if (comm) {
+        if (fgets(client->program, sizeof(client->program), comm))
+            client->program[strcspn(client->program, "\n")] = '\0';
+        fclose(comm);
+    }
+    vipd_log_clean(client->program);
+    return 0;
+}
+
+static uint64_t connections_of(const struct vipd *vipd, uid_t uid)
+{
+    uint64_t count = 0;
+
+    for (const struct client *c = vipd->clients; c; c = c->next)
+        count += c->uid == uid;
+    return count;
+}
+
+static void free_client(struct client *client)
+{
+    vipd_watch_free(client->sock_watch);
+    vipd_watch_free(client->pid_watch);
+    if (client->pidfd >= 0)
+        close(client->pidfd);
+    close(client->sock);
+    free(client);
+}
+
+int client_new(struct vipd *vipd, int sock)
+{
+    struct client *client = calloc(1, sizeof(*client));
+    uint64_t suppressed;
+    int r;
+
+    if (!client) {
+        close(sock);
+        return -ENOMEM;
+    }
+    client->vipd = vipd;
+    client->sock = sock;
+    client->pidfd = -1;
+    r = read_identity(client);
+    if (r < 0)
+        goto fail;
+    if (connections_of(vipd, client->uid) >= vipd->config->connections_per_uid) {
+        vipd->counters.refused_limit++;
+        if (vipd_log_allow(&vipd->client_log, vipd_loop_now(vipd->loop), &suppressed))
+            vipd_warning("connection of %s (pid %ld) refused: uid %lu has %llu already; "
+                         "[limits] connections_per_uid",
+                         client->program, (long)client->pid, (unsigned long)client->uid,
+                         (unsigned long long)vipd->config->connections_per_uid);
+        r = -EDQUOT;
+        goto fail;
+    }
+    r = -ENOMEM;
+    client->sock_watch = vipd_watch_new(vipd->loop, sock, VIPD_READ, on_sock, client);
+    if (!client->sock_watch)
+        goto fail;
+    if (client->pidfd >= 0) {
+        client->pid_watch = vipd_watch_new(vipd->loop, client->pidfd, VIPD_READ, on_pid, client);
+        if (!client->pid_watch)
+            goto fail;
+    }
+    client->prev = vipd->clients_last;
+    if (client->prev)
+        client->prev->next = client;
+    else
+        vipd->clients = client;
+    vipd->clients_last = client;
+    vipd->counters.accepted++;
+    return 0;
+
+fail:
+    free_client(client);
+    return r;
+}
+
+/* ---- end --------------------------------------------------------------------------------- */
+
+static void remove_client(struct client *client)
+{
+    struct vipd *vipd = client->vipd;
+
+    if (client->prev)
+        client->prev->next = client->next;
+    else
+        vipd->clients = client->next;
+    if (client->next)
+        client->next->prev = client->prev;
+    else
+        vipd->clients_last = client->prev;
+    session_free(client, client->end != CLIENT_END_CLOSED && client->end != CLIENT_END_SHUTDOWN);
+    free_client(client);
+}
+
+static void check_rings(struct vipd *vipd)
+{
+    for (struct client *c = vipd->clients; c; c = c->next) {
+        if (c->session && nic_session_broken(c->session->nic_session))
+            client_end(c, CLIENT_END_RING, NULL);
+    }
+    vipd->rings_unchecked = false;
+    vipd->rings_checked_ns = vipd_loop_now(vipd->loop);
+}
+
+bool clients_reap(struct vipd *vipd, bool worked)
+{
+    struct client *next;
+    bool any = false;
+
+    vipd->rings_unchecked |= worked;
+    if (vipd->rings_unchecked &&
+        (!worked || vipd_loop_now(vipd->loop) - vipd->rings_checked_ns >= RINGS_CHECK_NS))
+        check_rings(vipd);
+    /* Ending one session tells its peers on this host, whose events may end another one. */
+    while (vipd->ending > 0) {
+        vipd->ending = 0;
+        for (struct client *c = vipd->clients; c; c = next) {
+            next = c->next;
+            if (c->end != CLIENT_END_NONE)
+                remove_client(c);
+        }
+        any = true;
+    }
+    return any;
+}
+
+void clients_shutdown(struct vipd *vipd)
+{
+    for (struct client *c = vipd->clients; c; c = c->next)
+        client_end(c, CLIENT_END_SHUTDOWN, NULL);
+    clients_reap(vipd, false);
+}

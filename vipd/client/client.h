@@ -1,0 +1,99 @@
+/*
+ * Applications and tools connected to vipd: their control sockets, their sessions, their end.
+ *
+ * Owns: accepting, identity (from the kernel, at connect time), the set-up of a session's segments,
+ * one function per control message, events towards the application, and the clean end of a
+ * connection whatever its reason. Does not own: the data plane (vipd/nic/nic.h), memory rights
+ * (vipd/registry/), views (vipd/ctl/), the loop (vipd/loop.h).
+ *
+ * Nothing here blocks, and no client can make another one wait: sends that do not fit end the
+ * session that does not read. A client is never freed from within its own callbacks or the NIC's:
+ * client_end marks it, clients_reap frees it.
+ */
+#ifndef VIPD_CLIENT_CLIENT_H
+#define VIPD_CLIENT_CLIENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "vipd/daemon.h"
+
+struct nic_session;
+struct registry;
+
+#define CLIENT_PROGRAM_BYTES 48 /* what is kept of a program's or library's name */
+
+/* One event that did not fit into its socket yet. */
+struct client_event {
+    struct client_event *next;
+    uint32_t len;
+    uint8_t bytes[];
+};
+
+/* A NIC opened by an application. */
+struct session {
+    uint64_t id;
+    unsigned nic; /* index into vipd->nics */
+    struct nic_session *nic_session;
+    struct registry *registry;
+    void *app_base, *vipd_base; /* the two segments, NULL if not mapped */
+    int doorbell;               /* eventfd; its file is shared with the application */
+    int event_sock;             /* our end */
+    struct vipd_watch *doorbell_watch, *event_watch;
+    struct client_event *events, **events_tail; /* waiting to be sent */
+    uint64_t events_queued;
+    uint64_t opened_ns;
+    char library_version[CLIENT_PROGRAM_BYTES];
+};
+
+/* One connection to the application socket; a session once it has opened a NIC. */
+struct client {
+    struct client *next, *prev;
+    struct vipd *vipd;
+    int sock;
+    int pidfd; /* -1 if the kernel gave none */
+    struct vipd_watch *sock_watch, *pid_watch;
+    pid_t pid;
+    uid_t uid;
+    char program[CLIENT_PROGRAM_BYTES];
+    struct session *session; /* NULL before open */
+    bool answering;          /* a request is being worked on: events wait for its reply */
+    enum client_end end;     /* not NONE: to be freed */
+};
+
+struct client_listener;
+
+/*
+ * Accept clients on a listening non-blocking SEQPACKET socket, which stays the caller's.
+ * Outcomes: 0; -ENOMEM, -EMFILE.
+ */
+int client_listen(struct vipd *vipd, int sock, struct client_listener **ret);
+/* Harmless on NULL. */
+void client_listener_free(struct client_listener *listener);
+
+/* Take over a connected socket, in any case. Outcomes: 0; negative errno. Also for tests. */
+int client_new(struct vipd *vipd, int sock);
+
+/*
+ * The connection is over. detail (may be NULL) is for the log line. Only the first reason counts.
+ * From anywhere.
+ */
+void client_end(struct client *client, enum client_end end, const char *detail);
+
+/*
+ * Free every client that has ended. Called after every turn of the NICs; worked: that turn did
+ * something. Not from within a NIC's function or a client's. Returns whether there was any. Sessions
+ * whose ring is broken are looked for at the end of work and every few milliseconds in between;
+ * otherwise O(1) if there is nothing to do.
+ */
+bool clients_reap(struct vipd *vipd, bool worked);
+
+/* End and free all of them: vipd stops. */
+void clients_shutdown(struct vipd *vipd);
+
+/* "malformed message" etc., for counters and log lines. */
+const char *client_end_name(enum client_end end);
+const char *client_end_help(enum client_end end);
+
+#endif

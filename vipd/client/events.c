@@ -1,0 +1,288 @@
+/*
+ * Events towards an application: what its NIC's sink says becomes messages on the event socket, in
+ * order. What does not fit waits in a bounded queue; an application that lets it overflow is ended.
+ */
+#include "vipd/client/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "proto/assert.h"
+#include "vipd/client/internal.h"
+
+#define PLACED_PER_CALL 64 /* PlaceDone messages read before others get their turn */
+
+static int send_now(const struct session *session, const uint8_t *bytes, size_t len)
+{
+    ssize_t n;
+
+    /* Nothing that a client does may make vipd wait. */
+    do
+        n = send(session->event_sock, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : 0;
+}
+
+static void queue_event(struct client *client, const uint8_t *bytes, size_t len)
+{
+    struct session *session = client->session;
+    struct client_event *event;
+
+    if (session->events_queued >= client->vipd->config->events_queued) {
+        client_end(client, CLIENT_END_EVENTS, "[limits] events_queued are waiting");
+        return;
+    }
+    event = malloc(sizeof(*event) + len);
+    if (!event) {
+        client_end(client, CLIENT_END_INTERNAL, "no memory for an event");
+        return;
+    }
+    event->next = NULL;
+    event->len = (uint32_t)len;
+    memcpy(event->bytes, bytes, len);
+    *session->events_tail = event;
+    session->events_tail = &event->next;
+    session->events_queued++;
+}
+
+void events_flush(struct client *client)
+{
+    struct session *session = client->session;
+    int r = 0;
+
+    while (session->events && client->end == CLIENT_END_NONE) {
+        struct client_event *event = session->events;
+
+        r = send_now(session, event->bytes, event->len);
+        if (r == -EAGAIN)
+            break;
+        if (r < 0) {
+            client_end(client, CLIENT_END_DIED, "the event socket is closed");
+            break;
+        }
+        session->events = event->next;
+        if (!session->events)
+            session->events_tail = &session->events;
+        session->events_queued--;
+        free(event);
+    }
+    vipd_watch_set(session->event_watch, VIPD_READ | (session->events ? VIPD_WRITE : 0));
+}
+
+void events_drop(struct session *session)
+{
+    struct client_event *next;
+
+    for (struct client_event *event = session->events; event; event = next) {
+        next = event->next;
+        free(event);
+    }
+    session->events = NULL;
+    session->events_tail = &session->events;
+    session->events_queued = 0;
+}
+
+static void send_event(struct client *client, const Vip__Event *event)
+{
+    /* The largest event carries two addresses' worth of bytes and one sentence. */
+    uint8_t bytes[4096];
+    size_t len = vip__event__get_packed_size(event);
+    struct session *session = client->session;
+    int r;
+
+    VIP_ASSERT(len > 0 && len <= sizeof(bytes));
+    /* While a session is being freed, the application is not interested any more. */
+    if (client->end != CLIENT_END_NONE)
+        return;
+    client->vipd->counters.events++;
+    vip__event__pack(event, bytes);
+    /* An event that a request causes comes after the request's reply: the reply names the number
+     * that the event refers to. */
+    if (session->events || client->answering) {
+        if (!client->answering)
+            client->vipd->counters.events_delayed++;
+        queue_event(client, bytes, len);
+        return;
+    }
+    r = send_now(session, bytes, len);
+    if (r == -EAGAIN) {
+        client->vipd->counters.events_delayed++;
+        queue_event(client, bytes, len);
+        vipd_watch_set(session->event_watch, VIPD_READ | VIPD_WRITE);
+    } else if (r < 0) {
+        client_end(client, CLIENT_END_DIED, "the event socket is closed");
+    }
+}
+
+/* The reason texts of the data plane are static sentences; this keeps a long one harmless. */
+static char *event_reason(const char *why, char *buf, size_t buf_bytes)
+{
+    if (!why)
+        return NULL;
+    strncpy(buf, why, buf_bytes - 1);
+    buf[buf_bytes - 1] = '\0';
+    return buf;
+}
+
+static void fill_attributes(Vip__ViAttributes *to, const struct vip_cm_attrs *from)
+{
+    vip__vi_attributes__init(to);
+    to->has_reliability_level = true;
+    to->reliability_level = from->level;
+    to->has_max_transfer_size = true;
+    to->max_transfer_size = from->max_transfer_bytes;
+    to->has_qos = true;
+    to->qos = from->qos;
+    to->has_enable_rdma_write = true;
+    to->enable_rdma_write = from->rdma_write;
+    to->has_enable_rdma_read = true;
+    to->enable_rdma_read = from->rdma_read;
+}
+
+static void on_incoming(void *ctx, uint64_t wait_id, uint64_t conn_handle,
+                        const struct vip_addr *remote, const struct vip_cm_attrs *attrs)
+{
+    Vip__ConnIncoming incoming = VIP__CONN_INCOMING__INIT;
+    Vip__NetAddress address = VIP__NET_ADDRESS__INIT;
+    Vip__ViAttributes attributes;
+    Vip__Event event = VIP__EVENT__INIT;
+
+    fill_attributes(&attributes, attrs);
+    address.has_host = true;
+    address.host.len = remote->host_len;
+    address.host.data = (uint8_t *)remote->host;
+    address.has_discriminator = true;
+    address.discriminator.len = remote->disc_len;
+    address.discriminator.data = (uint8_t *)remote->disc;
+    incoming.has_wait_id = true;
+    incoming.wait_id = wait_id;
+    incoming.has_conn_handle = true;
+    incoming.conn_handle = conn_handle;
+    incoming.remote = &address;
+    incoming.attributes = &attributes;
+    event.body_case = VIP__EVENT__BODY_INCOMING;
+    event.incoming = &incoming;
+    send_event(ctx, &event);
+}
+
+static void on_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
+                      const struct vip_cm_attrs *attrs, const char *why)
+{
+    Vip__ConnResult result = VIP__CONN_RESULT__INIT;
+    Vip__ViAttributes attributes;
+    Vip__Event event = VIP__EVENT__INIT;
+    char reason[REASON_BYTES];
+
+    result.has_vi = true;
+    result.vi = vi;
+    result.has_generation = true;
+    result.generation = generation;
+    result.has_code = true;
+    result.code = rc;
+    result.reason = rc == VIP_RC_SUCCESS ? NULL : event_reason(why, reason, sizeof(reason));
+    if (attrs) {
+        fill_attributes(&attributes, attrs);
+        result.attributes = &attributes;
+    }
+    event.body_case = VIP__EVENT__BODY_RESULT;
+    event.result = &result;
+    send_event(ctx, &event);
+}
+
+static void on_error(void *ctx, enum vip_resource resource, enum vip_error_code code, uint16_t vi,
+                     uint32_t generation, uint32_t opcode, const char *why)
+{
+    Vip__AsyncError error = VIP__ASYNC_ERROR__INIT;
+    Vip__Event event = VIP__EVENT__INIT;
+    char reason[REASON_BYTES];
+
+    error.has_resource = true;
+    error.resource = resource;
+    error.has_error = true;
+    error.error = code;
+    error.has_vi = true;
+    error.vi = vi;
+    error.has_generation = true;
+    error.generation = generation;
+    error.has_opcode = true;
+    error.opcode = opcode;
+    error.reason = event_reason(why, reason, sizeof(reason));
+    event.body_case = VIP__EVENT__BODY_ERROR;
+    event.error = &error;
+    send_event(ctx, &event);
+}
+
+static void on_place(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes)
+{
+    Vip__Place place = VIP__PLACE__INIT;
+    Vip__Event event = VIP__EVENT__INIT;
+
+    place.has_number = true;
+    place.number = number;
+    place.has_handle = true;
+    place.handle = handle;
+    place.has_offset = true;
+    place.offset = offset;
+    place.has_bytes = true;
+    place.bytes = bytes;
+    event.body_case = VIP__EVENT__BODY_PLACE;
+    event.place = &place;
+    send_event(ctx, &event);
+}
+
+const struct nic_sink client_sink = {
+    .incoming = on_incoming,
+    .result = on_result,
+    .error = on_error,
+    .place = on_place,
+};
+
+/* ---- the other direction ----------------------------------------------------------------- */
+
+/* One PlaceDone; false if there is nothing more to read. */
+static bool receive_one(struct client *client)
+{
+    struct session *session = client->session;
+    ProtobufCMessage *message;
+    Vip__PlaceDone *done;
+    struct vip_fds fds;
+    bool good;
+    int r = vip_control_recv(session->event_sock, &vip__place_done__descriptor, MSG_DONTWAIT,
+                             &message, &fds);
+
+    if (r == -EAGAIN)
+        return false;
+    if (r == -EBADMSG) {
+        client_end(client, CLIENT_END_MALFORMED, "on the event socket");
+        return false;
+    }
+    if (r < 0) {
+        client_end(client, CLIENT_END_DIED, "the event socket is closed");
+        return false;
+    }
+    done = (Vip__PlaceDone *)message;
+    if (fds.count > 0) {
+        vip_fds_close(&fds);
+        client_end(client, CLIENT_END_FDS, "on the event socket");
+        good = false;
+    } else if (!done->has_number) {
+        client_end(client, CLIENT_END_MALFORMED, "on the event socket");
+        good = false;
+    } else {
+        good = nic_placed(session->nic_session, done->number, vipd_loop_now(client->vipd->loop));
+        if (!good)
+            client_end(client, CLIENT_END_PLACED, NULL);
+    }
+    protobuf_c_message_free_unpacked(message, NULL);
+    return good && client->end == CLIENT_END_NONE;
+}
+
+void events_receive(struct client *client)
+{
+    for (unsigned i = 0; i < PLACED_PER_CALL && client->end == CLIENT_END_NONE; i++) {
+        if (!receive_one(client))
+            return;
+    }
+}

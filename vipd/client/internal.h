@@ -1,0 +1,85 @@
+/*
+ * Between the files of vipd/client/: the answer to a request, and who answers which.
+ */
+#ifndef VIPD_CLIENT_INTERNAL_H
+#define VIPD_CLIENT_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "proto/control.h"
+#include "proto/control.pb-c.h"
+#include "proto/status.h"
+#include "vipd/client/client.h"
+#include "vipd/ctl/show.h"
+#include "vipd/nic/nic.h"
+
+#define REASON_BYTES 320
+
+/*
+ * One reply under construction. The messages inside are what a reply may point to; `fds` are closed
+ * after the reply was sent.
+ */
+struct answer {
+    Vip__Reply reply;
+    char reason[REASON_BYTES];
+    Vip__OpenReply open;
+    Vip__NicAttributes nic;
+    Vip__CreateViReply create_vi;
+    Vip__CreateCqReply create_cq;
+    Vip__ConnectWaitReply connect_wait;
+    Vip__ResolveReply resolve;
+    Vip__MemAttributes mem_attributes;
+    struct show_page *page; /* answer to a show request; freed after sending */
+    struct vip_fds fds;
+};
+
+/* Set code and, unless it is success, the reason. */
+void answer_set(struct answer *answer, enum vip_rc rc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* A request's function: fills the answer, takes what it needs of fds. client->session is not NULL
+ * for those that need one. */
+typedef void request_fn(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                        struct answer *answer);
+
+request_fn request_open;
+request_fn request_close;
+request_fn request_create_ptag, request_destroy_ptag;
+request_fn request_register_mem, request_deregister_mem, request_set_mem_attributes;
+request_fn request_create_vi, request_destroy_vi, request_set_vi_attributes, request_disconnect;
+request_fn request_create_cq, request_destroy_cq, request_resize_cq;
+request_fn request_connect_wait, request_connect_wait_cancel;
+request_fn request_accept, request_reject, request_connect, request_connect_cancel;
+request_fn request_resolve, request_show;
+
+/* What every NIC of this vipd offers. */
+#define NIC_LEVELS           (VIP_LVL_UNRELIABLE | VIP_LVL_DELIVERY | VIP_LVL_RECEPTION)
+#define NIC_RDMA_READ_LEVELS (VIP_LVL_DELIVERY | VIP_LVL_RECEPTION)
+
+/* The NIC of a session. */
+struct nic *session_nic(const struct client *client);
+
+/*
+ * Read one request, work on it, answer it. Outcomes: true there may be more; false nothing there,
+ * or the client has ended.
+ */
+bool client_serve(struct client *client);
+
+/* Work on one message and send the one reply to it. The caller closes what is left of fds. */
+void request_dispatch(struct client *client, const Vip__Request *request, struct vip_fds *fds);
+
+/* Free a session and everything that belongs to it; died as in nic_session_free. NULL is fine. */
+void session_free(struct client *client, bool died);
+
+/* ---- events.c ---- */
+
+extern const struct nic_sink client_sink; /* its ctx is the client */
+
+/* Send what waits, as far as the socket takes it. */
+void events_flush(struct client *client);
+/* The event socket is readable: PlaceDone messages, or its end. */
+void events_receive(struct client *client);
+void events_drop(struct session *session);
+
+#endif

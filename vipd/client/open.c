@@ -1,0 +1,415 @@
+/*
+ * The first request of an application: a NIC is opened. Segments are checked, made and mapped here.
+ *
+ * The application's segment must carry SHRINK, GROW, FUTURE_WRITE and SEAL: it can then neither be
+ * cut under our feet (SIGBUS) nor can anyone but its creator write to it. Ours gets the same seals,
+ * so that no application can forge a completion.
+ */
+#include "vipd/client/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "proto/ring.h"
+#include "proto/shm.h"
+#include "vipd/client/internal.h"
+#include "vipd/names.h"
+#include "vipd/registry/registry.h"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+#define SEGMENT_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
+
+/* ---- segments ---------------------------------------------------------------------------- */
+
+/* NULL if the application's segment is as it must be, else what is wrong. */
+static const char *app_segment_fault(int fd)
+{
+    struct statfs fs;
+    struct stat st;
+    int seals;
+
+    if (fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
+        return "cannot be looked at";
+    /* Not on tmpfs: the pages may block (FUSE) or be huge, and seals mean something else. */
+    if (!S_ISREG(st.st_mode) || fs.f_type != TMPFS_MAGIC)
+        return "is not a memfd";
+    seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & SEGMENT_SEALS) != SEGMENT_SEALS)
+        return "lacks one of the seals SHRINK, GROW, FUTURE_WRITE and SEAL";
+    if ((uint64_t)st.st_size != VIP_APP_BYTES)
+        return "has the wrong size";
+    return NULL;
+}
+
+/* Map the application's segment read-only. Returns whether that worked. */
+static bool map_app_segment(struct session *session, int fd, struct answer *answer)
+{
+    const char *fault = app_segment_fault(fd);
+    const struct vip_app_head *head;
+    uint32_t magic, abi;
+    void *base;
+
+    if (fault) {
+        answer_set(answer, VIP_RC_INVALID_PARAMETER, "the app-writes segment %s", fault);
+        return false;
+    }
+    base = mmap(NULL, VIP_APP_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) {
+        answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot map the app-writes segment: %s",
+                   strerror(errno));
+        return false;
+    }
+    session->app_base = base;
+    head = base;
+    magic = vip_load32(&head->magic);
+    abi = vip_load32(&head->abi);
+    if (magic != VIP_SHM_APP_MAGIC || abi != VIP_SHM_ABI) {
+        answer_set(answer, VIP_RC_INVALID_PARAMETER,
+                   "the app-writes segment has magic 0x%x and ABI %u; vipd " VIP_VERSION
+                   " wants 0x%x and %u",
+                   magic, abi, VIP_SHM_APP_MAGIC, VIP_SHM_ABI);
+        return false;
+    }
+    return true;
+}
+
+/* Make and map our segment; its descriptor goes to the reply. 0 or negative errno. */
+static int make_vipd_segment(struct session *session, struct answer *answer)
+{
+    int fd = memfd_create("vipd-writes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    void *base;
+
+    if (fd < 0)
+        return -errno;
+    answer->fds.fd[0] = fd;
+    answer->fds.count = 1;
+    if (ftruncate(fd, (off_t)VIP_VIPD_BYTES) < 0)
+        return -errno;
+    base = mmap(NULL, VIP_VIPD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (base == MAP_FAILED)
+        return -errno;
+    session->vipd_base = base;
+    /* After the mapping, which stays writable; later ones cannot be. */
+    if (fcntl(fd, F_ADD_SEALS, SEGMENT_SEALS) < 0)
+        return -errno;
+    return 0;
+}
+
+/* ---- doorbell and event socket ----------------------------------------------------------- */
+
+static void on_doorbell(void *ctx, unsigned events)
+{
+    struct client *client = ctx;
+    uint64_t rings;
+    struct iovec iov = {.iov_base = &rings, .iov_len = sizeof(rings)};
+
+    (void)events;
+    /*
+     * Only to make it silent again: the next turn takes the postings. The application shares the
+     * file and could switch O_NONBLOCK off and empty it between epoll's look and ours, so the flag
+     * of this one call decides whether it may block.
+     */
+    if (preadv2(client->session->doorbell, &iov, 1, -1, RWF_NOWAIT) < 0 && errno != EAGAIN)
+        client_end(client, CLIENT_END_INTERNAL, "the doorbell cannot be read");
+}
+
+static void on_event_sock(void *ctx, unsigned events)
+{
+    struct client *client = ctx;
+
+    if (events & VIPD_READ)
+        events_receive(client);
+    if ((events & VIPD_WRITE) && client->end == CLIENT_END_NONE)
+        events_flush(client);
+}
+
+/* Both descriptors go to the reply. 0 or negative errno. */
+static int make_channels(struct client *client, struct session *session, struct answer *answer)
+{
+    struct vipd_loop *loop = client->vipd->loop;
+    int fd, pair[2];
+
+    fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd < 0)
+        return -errno;
+    session->doorbell = fd;
+    fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* the reply's are closed when it has been sent */
+    if (fd < 0)
+        return -errno;
+    answer->fds.fd[answer->fds.count++] = fd;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    session->event_sock = pair[0];
+    answer->fds.fd[answer->fds.count++] = pair[1];
+    session->doorbell_watch =
+        vipd_watch_new(loop, session->doorbell, VIPD_READ, on_doorbell, client);
+    session->event_watch =
+        vipd_watch_new(loop, session->event_sock, VIPD_READ, on_event_sock, client);
+    return session->doorbell_watch && session->event_watch ? 0 : -ENOMEM;
+}
+
+/* ---- the session ------------------------------------------------------------------------- */
+
+void session_free(struct client *client, bool died)
+{
+    struct session *session = client->session;
+    uint64_t now_ns = vipd_loop_now(client->vipd->loop);
+
+    if (!session)
+        return;
+    if (session->nic_session)
+        nic_session_free(session->nic_session, died, now_ns);
+    /* Only now: freeing the session may still have said something to its sink. */
+    client->session = NULL;
+    if (session->registry)
+        registry_free(session->registry);
+    vipd_watch_free(session->doorbell_watch);
+    vipd_watch_free(session->event_watch);
+    events_drop(session);
+    if (session->app_base)
+        munmap(session->app_base, VIP_APP_BYTES);
+    if (session->vipd_base)
+        munmap(session->vipd_base, VIP_VIPD_BYTES);
+    if (session->doorbell >= 0)
+        close(session->doorbell);
+    if (session->event_sock >= 0)
+        close(session->event_sock);
+    free(session);
+}
+
+static uint64_t sessions_of(const struct vipd *vipd, uid_t uid)
+{
+    uint64_t count = 0;
+
+    for (const struct client *c = vipd->clients; c; c = c->next)
+        count += c->uid == uid && c->session;
+    return count;
+}
+
+static int make_registry(struct client *client, struct session *session, struct vip_fds *fds)
+{
+    const struct vipd_config *config = client->vipd->config;
+    struct registry_limits limits = {
+        .regions_max = (uint32_t)config->register_regions,
+        .bytes_max = config->register_bytes,
+        .ptags_max = (uint32_t)config->ptags,
+    };
+    int fd = fds->fd[1];
+
+    fds->fd[1] = -1; /* the registry takes it over in any case */
+    return registry_new(&limits, fd, &session->registry);
+}
+
+static int make_nic_session(struct client *client, struct session *session)
+{
+    struct nic_session_args args = {
+        .id = session->id,
+        .app_base = session->app_base,
+        .vipd_base = session->vipd_base,
+        .registry = session->registry,
+        .sink = &client_sink,
+        .ctx = client,
+    };
+
+    return nic_session_new(session_nic(client), &args, session->opened_ns, &session->nic_session);
+}
+
+/* Everything a session has, in the order in which it can fail. The caller frees what there is. */
+static bool session_fill(struct client *client, struct vip_fds *fds, struct answer *answer)
+{
+    struct session *session = client->session;
+    int r;
+
+    if (!map_app_segment(session, fds->fd[0], answer))
+        return false;
+    r = make_registry(client, session, fds);
+    if (r == -EBADMSG) {
+        answer_set(answer, VIP_RC_INVALID_PARAMETER,
+                   "the arena is not a memfd of %llu bytes with the seals SHRINK and GROW",
+                   VIP_ARENA_BYTES);
+        return false;
+    }
+    if (r == 0)
+        r = make_vipd_segment(session, answer);
+    if (r == 0)
+        r = make_channels(client, session, answer);
+    if (r == 0)
+        r = make_nic_session(client, session);
+    if (r < 0) {
+        answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot set up one more session: %s",
+                   strerror(-r));
+        return false;
+    }
+    return true;
+}
+
+static void fill_nic_attributes(const struct client *client, struct answer *answer)
+{
+    const struct vipd *vipd = client->vipd;
+    const struct vipd_nic *vn = &vipd->nics[client->session->nic];
+    const struct link *link = nic_link(vn->nic);
+    Vip__NicAttributes *nic = &answer->nic;
+
+    vip__nic_attributes__init(nic);
+    nic->name = (char *)vn->config->name;
+    nic->has_hardware_version = true;
+    nic->hardware_version = 1;
+    nic->has_provider_version = true;
+    nic->provider_version = 1;
+    nic->has_local_address = true;
+    nic->local_address.len = link->self.len;
+    nic->local_address.data = (uint8_t *)link->self.bytes;
+    nic->has_max_discriminator_len = true;
+    nic->max_discriminator_len = VIP_DISCRIMINATOR_BYTES_MAX;
+    nic->has_max_register_bytes = true;
+    nic->max_register_bytes = vipd->config->register_bytes;
+    nic->has_max_register_regions = true;
+    nic->max_register_regions = vipd->config->register_regions;
+    nic->has_max_register_block_bytes = true;
+    nic->max_register_block_bytes = VIP_REGION_BYTES_MAX < vipd->config->register_bytes
+                                        ? VIP_REGION_BYTES_MAX
+                                        : vipd->config->register_bytes;
+    nic->has_max_vi = true;
+    nic->max_vi = vipd->config->vis;
+    nic->has_max_descriptors_per_queue = true;
+    nic->max_descriptors_per_queue = VIP_DESC_PER_QUEUE_MAX;
+    nic->has_max_segments_per_desc = true;
+    nic->max_segments_per_desc = VIP_SEGS_PER_DESC_MAX;
+    nic->has_max_cq = true;
+    nic->max_cq = vipd->config->cqs;
+    nic->has_max_cq_entries = true;
+    nic->max_cq_entries = VIP_CQ_ENTRIES_MAX;
+    nic->has_max_transfer_size = true;
+    nic->max_transfer_size = VIP_TRANSFER_BYTES_MAX;
+    nic->has_native_mtu = true;
+    nic->native_mtu = link->packet_bytes;
+    nic->has_max_ptags = true;
+    nic->max_ptags = vipd->config->ptags;
+    nic->has_reliability_level_support = true;
+    nic->reliability_level_support = NIC_LEVELS;
+    nic->has_rdma_read_support = true;
+    nic->rdma_read_support = NIC_RDMA_READ_LEVELS;
+    answer->open.nic = nic;
+}
+
+static void fill_reply(const struct client *client, struct answer *answer)
+{
+    const struct vipd *vipd = client->vipd;
+
+    vip__open_reply__init(&answer->open);
+    answer->open.has_abi = true;
+    answer->open.abi = VIP_SHM_ABI;
+    answer->open.daemon_version = (char *)VIP_VERSION;
+    answer->open.has_cpus = true;
+    answer->open.cpus = vipd->cpus;
+    answer->open.has_spin_ns = true;
+    answer->open.spin_ns = vipd->config->wait == VIPD_WAIT_BLOCK ? 0 : vipd->config->spin_ns;
+    fill_nic_attributes(client, answer);
+    answer->reply.open = &answer->open;
+}
+
+/* Texts that an application chooses are cut and cleaned before anybody reads them. */
+static void keep_text(char *to, const char *from)
+{
+    if (!from || from[0] == '\0')
+        return;
+    strncpy(to, from, CLIENT_PROGRAM_BYTES - 1);
+    to[CLIENT_PROGRAM_BYTES - 1] = '\0';
+    vipd_log_clean(to);
+}
+
+/* What can be refused before anything is made. The NIC's index, or -1. */
+static int open_checks(struct client *client, const Vip__OpenRequest *open, struct answer *answer)
+{
+    struct vipd *vipd = client->vipd;
+    const char *device = open->device ? open->device : "";
+    int nic;
+
+    if (open->abi != VIP_SHM_ABI) {
+        answer_set(answer, VIP_RC_ERROR_RESOURCE,
+                   "the library has shared-memory ABI %u, vipd " VIP_VERSION
+                   " has %u: install the same version of both",
+                   open->abi, VIP_SHM_ABI);
+        return -1;
+    }
+    nic = vipd_device_find(vipd->config, device);
+    if (nic < 0) {
+        answer_set(answer, VIP_RC_INVALID_PARAMETER,
+                   "no NIC is called '%.64s': vipctl show nic lists names and aliases; "
+                   "[nic:NAME] aliases adds one",
+                   device);
+        return -1;
+    }
+    if (sessions_of(vipd, client->uid) >= vipd->config->sessions_per_uid) {
+        answer_set(answer, VIP_RC_ERROR_RESOURCE,
+                   "uid %lu has %llu NIC handles open: the limit is [limits] sessions_per_uid",
+                   (unsigned long)client->uid, (unsigned long long)vipd->config->sessions_per_uid);
+        return -1;
+    }
+    return nic;
+}
+
+static void log_open(const struct client *client)
+{
+    struct vipd *vipd = client->vipd;
+    uint64_t suppressed;
+
+    if (vipd_log_allow(&vipd->client_log, vipd_loop_now(vipd->loop), &suppressed))
+        vipd_info("session %llu (%s, pid %ld, uid %lu) opened %s",
+                  (unsigned long long)client->session->id, client->program, (long)client->pid,
+                  (unsigned long)client->uid, vipd->nics[client->session->nic].config->name);
+}
+
+void request_open(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                  struct answer *answer)
+{
+    struct vipd *vipd = client->vipd;
+    struct session *session;
+    int nic;
+
+    if (client->session) {
+        client_end(client, CLIENT_END_REOPEN, NULL);
+        return;
+    }
+    keep_text(client->program, request->open->program);
+    nic = open_checks(client, request->open, answer);
+    if (nic < 0) {
+        vipd->counters.open_refused++;
+        return;
+    }
+    session = calloc(1, sizeof(*session));
+    if (!session) {
+        answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd has no memory for one more session");
+        return;
+    }
+    session->id = ++vipd->next_session_id;
+    session->nic = (unsigned)nic;
+    session->doorbell = -1;
+    session->event_sock = -1;
+    session->events_tail = &session->events;
+    session->opened_ns = vipd_loop_now(vipd->loop);
+    keep_text(session->library_version, request->open->library_version);
+    client->session = session;
+    if (!session_fill(client, fds, answer)) {
+        vip_fds_close(&answer->fds);
+        session_free(client, false);
+        vipd->counters.open_refused++;
+        return;
+    }
+    vipd->counters.opened++;
+    log_open(client);
+    fill_reply(client, answer);
+}

@@ -1,0 +1,227 @@
+/*
+ * Requests: which message wants how many descriptors and a session, who works on it, and the one
+ * reply to each. The functions themselves are in request_*.c and open.c.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "vipd/client/internal.h"
+#include "vipd/names.h"
+
+/* One kind of request. */
+struct request_kind {
+    const char *name;
+    request_fn *fn;
+    bool needs_session;
+    unsigned fds_min, fds_max;
+};
+
+static const struct request_kind kinds[] = {
+    [VIP__REQUEST__BODY_OPEN] = {"open", request_open, false, 2, 2},
+    [VIP__REQUEST__BODY_CREATE_PTAG] = {"create_ptag", request_create_ptag, true, 0, 0},
+    [VIP__REQUEST__BODY_DESTROY_PTAG] = {"destroy_ptag", request_destroy_ptag, true, 0, 0},
+    /* One for shared and staged memory, none for adopted: request_register_mem looks closer. */
+    [VIP__REQUEST__BODY_REGISTER_MEM] = {"register_mem", request_register_mem, true, 0, 1},
+    [VIP__REQUEST__BODY_DEREGISTER_MEM] = {"deregister_mem", request_deregister_mem, true, 0, 0},
+    [VIP__REQUEST__BODY_SET_MEM_ATTRIBUTES] = {"set_mem_attributes", request_set_mem_attributes,
+                                               true, 0, 0},
+    [VIP__REQUEST__BODY_CREATE_VI] = {"create_vi", request_create_vi, true, 0, 0},
+    [VIP__REQUEST__BODY_DESTROY_VI] = {"destroy_vi", request_destroy_vi, true, 0, 0},
+    [VIP__REQUEST__BODY_SET_VI_ATTRIBUTES] = {"set_vi_attributes", request_set_vi_attributes, true,
+                                              0, 0},
+    [VIP__REQUEST__BODY_DISCONNECT] = {"disconnect", request_disconnect, true, 0, 0},
+    [VIP__REQUEST__BODY_CREATE_CQ] = {"create_cq", request_create_cq, true, 0, 0},
+    [VIP__REQUEST__BODY_DESTROY_CQ] = {"destroy_cq", request_destroy_cq, true, 0, 0},
+    [VIP__REQUEST__BODY_RESIZE_CQ] = {"resize_cq", request_resize_cq, true, 0, 0},
+    [VIP__REQUEST__BODY_CONNECT_WAIT] = {"connect_wait", request_connect_wait, true, 0, 0},
+    [VIP__REQUEST__BODY_CONNECT_WAIT_CANCEL] = {"connect_wait_cancel", request_connect_wait_cancel,
+                                                true, 0, 0},
+    [VIP__REQUEST__BODY_ACCEPT] = {"accept", request_accept, true, 0, 0},
+    [VIP__REQUEST__BODY_REJECT] = {"reject", request_reject, true, 0, 0},
+    [VIP__REQUEST__BODY_CONNECT] = {"connect", request_connect, true, 0, 0},
+    [VIP__REQUEST__BODY_CONNECT_CANCEL] = {"connect_cancel", request_connect_cancel, true, 0, 0},
+    [VIP__REQUEST__BODY_RESOLVE] = {"resolve", request_resolve, false, 0, 0},
+    [VIP__REQUEST__BODY_SHOW] = {"show", request_show, false, 0, 0},
+    [VIP__REQUEST__BODY_CLOSE] = {"close", request_close, true, 0, 0},
+};
+
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+void answer_set(struct answer *answer, enum vip_rc rc, const char *format, ...)
+{
+    va_list args;
+
+    answer->reply.code = rc;
+    answer->reply.reason = NULL;
+    if (rc == VIP_RC_SUCCESS)
+        return;
+    va_start(args, format);
+    vsnprintf(answer->reason, sizeof(answer->reason), format, args);
+    va_end(args);
+    answer->reply.reason = answer->reason;
+}
+
+static void answer_init(struct answer *answer)
+{
+    /* Not the whole of it is zeroed: each request would pay for all the others' messages. */
+    vip__reply__init(&answer->reply);
+    answer->reply.has_code = true;
+    answer->page = NULL;
+    answer->fds = VIP_FDS_NONE;
+    answer_set(answer, VIP_RC_SUCCESS, "%s", "");
+}
+
+static void answer_send(struct client *client, struct answer *answer)
+{
+    int r = vip_control_send(client->sock, &answer->reply.base, answer->fds.fd, answer->fds.count,
+                             MSG_DONTWAIT);
+
+    vip_fds_close(&answer->fds);
+    show_page_free(answer->page);
+    if (r == 0)
+        return;
+    if (r == -EPIPE)
+        client_end(client, client->session ? CLIENT_END_DIED : CLIENT_END_CLOSED, NULL);
+    else if (r == -EAGAIN)
+        client_end(client, CLIENT_END_REPLIES, NULL);
+    else
+        client_end(client, CLIENT_END_INTERNAL, strerror(-r));
+}
+
+/* The fixed checks, in this order; true if the request's function may look at it. */
+static bool acceptable(struct client *client, const Vip__Request *request,
+                       const struct vip_fds *fds, struct answer *answer)
+{
+    const struct request_kind *kind = NULL;
+
+    if ((size_t)request->body_case < KINDS)
+        kind = &kinds[request->body_case];
+    if (!kind || !kind->fn) {
+        if (request->base.n_unknown_fields == 0 || fds->count > 0) {
+            client_end(client, CLIENT_END_MALFORMED, "an empty request");
+            return false;
+        }
+        answer_set(answer, VIP_RC_ERROR_NOT_SUPPORTED,
+                   "vipd " VIP_VERSION " does not know this request: the library is newer");
+        return false;
+    }
+    if (fds->count < kind->fds_min || fds->count > kind->fds_max) {
+        client_end(client, CLIENT_END_FDS, kind->name);
+        return false;
+    }
+    if (kind->needs_session && !client->session) {
+        answer_set(answer, VIP_RC_INVALID_STATE, "%s: no NIC is open on this connection",
+                   kind->name);
+        return false;
+    }
+    return true;
+}
+
+void request_dispatch(struct client *client, const Vip__Request *request, struct vip_fds *fds)
+{
+    struct vipd *vipd = client->vipd;
+    struct answer answer;
+
+    vipd->counters.requests++;
+    answer_init(&answer);
+    client->answering = true;
+    if (acceptable(client, request, fds, &answer))
+        kinds[request->body_case].fn(client, request, fds, &answer);
+    client->answering = false;
+    vipd->counters.requests_failed += answer.reply.code != VIP_RC_SUCCESS;
+    if (client->end != CLIENT_END_NONE && client->end != CLIENT_END_CLOSED) {
+        vip_fds_close(&answer.fds);
+        show_page_free(answer.page);
+        return;
+    }
+    answer_send(client, &answer);
+    if (client->session && client->end == CLIENT_END_NONE)
+        events_flush(client);
+}
+
+struct nic *session_nic(const struct client *client)
+{
+    return client->vipd->nics[client->session->nic].nic;
+}
+
+/* ---- requests without a session ---------------------------------------------------------- */
+
+/*
+ * VipCloseNic. The session goes before the reply, so that a caller who reads it can rely on the end
+ * of everything; the connection ends with it.
+ */
+void request_close(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                   struct answer *answer)
+{
+    (void)request;
+    (void)fds;
+    (void)answer;
+    client_end(client, CLIENT_END_CLOSED, NULL);
+    session_free(client, false);
+}
+
+static void resolve_address(struct client *client, const ProtobufCBinaryData *host,
+                            struct answer *answer)
+{
+    struct link_addr addr = {0};
+    const char *name;
+
+    if (host->len == 0 || host->len > sizeof(addr.bytes)) {
+        answer_set(answer, VIP_RC_INVALID_PARAMETER, "an address has 1 to %zu bytes, not %zu",
+                   sizeof(addr.bytes), host->len);
+        return;
+    }
+    addr.len = (uint8_t)host->len;
+    memcpy(addr.bytes, host->data, host->len);
+    name = vipd_host_name(client->vipd->config, &addr);
+    if (!name) {
+        answer_set(answer, VIP_RC_ERROR_NAMESERVICE, "no host of [names] has this address");
+        return;
+    }
+    answer->resolve.name = (char *)name;
+}
+
+static void resolve_name(struct client *client, const Vip__ResolveRequest *resolve,
+                         struct answer *answer)
+{
+    const struct link_addr *addr = NULL;
+
+    if (resolve->name)
+        addr = vipd_host_find(client->vipd->config, resolve->name, resolve->index);
+    if (!addr) {
+        answer_set(answer, VIP_RC_ERROR_NAMESERVICE, "no such host (or address number) in [names]");
+        return;
+    }
+    answer->resolve.has_host = true;
+    answer->resolve.host.len = addr->len;
+    answer->resolve.host.data = (uint8_t *)addr->bytes;
+}
+
+void request_resolve(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                     struct answer *answer)
+{
+    (void)fds;
+    vip__resolve_reply__init(&answer->resolve);
+    if (request->resolve->has_host)
+        resolve_address(client, &request->resolve->host, answer);
+    else
+        resolve_name(client, request->resolve, answer);
+    answer->reply.resolve = &answer->resolve;
+}
+
+void request_show(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                  struct answer *answer)
+{
+    int r = show_page_new(client->vipd, request->show, &answer->page);
+
+    (void)fds;
+    if (r == -EINVAL)
+        answer_set(answer, VIP_RC_INVALID_PARAMETER, "vipd " VIP_VERSION " has no such view");
+    else if (r < 0)
+        answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd has no memory for this view");
+    else
+        answer->reply.show = show_page_reply(answer->page);
+}

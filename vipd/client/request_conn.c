@@ -1,0 +1,133 @@
+/* Requests about connections. */
+#include <string.h>
+
+#include "vipd/client/internal.h"
+
+/* Copy an address out of a message; what is too long is the caller's mistake. */
+static bool read_address(const Vip__NetAddress *address, struct vip_addr *ret,
+                         struct answer *answer)
+{
+    memset(ret, 0, sizeof(*ret));
+    if (!address)
+        return true; /* an empty address */
+    if (address->host.len > VIP_HOST_ADDR_BYTES_MAX) {
+        answer_set(answer, VIP_RC_INVALID_PARAMETER, "a host address of %zu bytes: at most %d",
+                   address->host.len, VIP_HOST_ADDR_BYTES_MAX);
+        return false;
+    }
+    if (address->discriminator.len > VIP_DISCRIMINATOR_BYTES_MAX) {
+        answer_set(answer, VIP_RC_INVALID_PARAMETER, "a discriminator of %zu bytes: at most %d",
+                   address->discriminator.len, VIP_DISCRIMINATOR_BYTES_MAX);
+        return false;
+    }
+    ret->host_len = (uint8_t)address->host.len;
+    ret->disc_len = (uint8_t)address->discriminator.len;
+    if (ret->host_len > 0)
+        memcpy(ret->host, address->host.data, ret->host_len);
+    if (ret->disc_len > 0)
+        memcpy(ret->disc, address->discriminator.data, ret->disc_len);
+    return true;
+}
+
+static uint64_t now_of(const struct client *client)
+{
+    return vipd_loop_now(client->vipd->loop);
+}
+
+static void answer_wait(struct answer *answer, uint64_t wait_id, bool found)
+{
+    vip__connect_wait_reply__init(&answer->connect_wait);
+    answer->connect_wait.has_wait_id = true;
+    answer->connect_wait.wait_id = wait_id;
+    answer->connect_wait.has_found = true;
+    answer->connect_wait.found = found;
+    answer->reply.connect_wait = &answer->connect_wait;
+}
+
+void request_connect_wait(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                          struct answer *answer)
+{
+    const Vip__ConnectWaitRequest *r = request->connect_wait;
+    struct vip_addr local;
+    uint64_t wait_id = 0;
+    bool found = false;
+    enum vip_rc rc;
+
+    (void)fds;
+    if (!read_address(r->local, &local, answer))
+        return;
+    rc = nic_connect_wait(client->session->nic_session, &local, r->immediate, now_of(client),
+                          &wait_id, &found);
+    answer_set(answer, rc, "VipConnectWait was refused (%s)", vip_rc_name(rc));
+    if (rc == VIP_RC_SUCCESS)
+        answer_wait(answer, wait_id, found);
+}
+
+void request_connect_wait_cancel(struct client *client, const Vip__Request *request,
+                                 struct vip_fds *fds, struct answer *answer)
+{
+    uint64_t wait_id = request->connect_wait_cancel->wait_id;
+    bool found = false;
+    enum vip_rc rc =
+        nic_connect_wait_cancel(client->session->nic_session, wait_id, now_of(client), &found);
+
+    (void)fds;
+    answer_set(answer, rc, "there is no VipConnectWait number %llu", (unsigned long long)wait_id);
+    if (rc == VIP_RC_SUCCESS)
+        answer_wait(answer, wait_id, found);
+}
+
+static void answer_why(struct answer *answer, enum vip_rc rc)
+{
+    answer->reply.code = rc;
+    if (rc != VIP_RC_SUCCESS)
+        answer->reply.reason = answer->reason;
+}
+
+void request_accept(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                    struct answer *answer)
+{
+    const Vip__AcceptRequest *r = request->accept;
+
+    (void)fds;
+    answer->reason[0] = '\0';
+    answer_why(answer, nic_accept(client->session->nic_session, r->conn_handle, r->vi,
+                                  now_of(client), answer->reason, sizeof(answer->reason)));
+}
+
+void request_reject(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                    struct answer *answer)
+{
+    (void)fds;
+    answer_set(
+        answer,
+        nic_reject(client->session->nic_session, request->reject->conn_handle, now_of(client)),
+        "this connection handle is not pending (any more)");
+}
+
+void request_connect(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                     struct answer *answer)
+{
+    const Vip__ConnectRequest *r = request->connect;
+    struct vip_addr local, remote;
+    uint64_t timeout_ns = UINT64_MAX;
+
+    (void)fds;
+    if (!read_address(r->local, &local, answer) || !read_address(r->remote, &remote, answer))
+        return;
+    if (r->has_timeout_ms && __builtin_mul_overflow(r->timeout_ms, 1000000u, &timeout_ns))
+        timeout_ns = UINT64_MAX;
+    answer->reason[0] = '\0';
+    answer_why(answer, nic_connect(client->session->nic_session, r->vi, &local, &remote, timeout_ns,
+                                   now_of(client), answer->reason, sizeof(answer->reason)));
+}
+
+void request_connect_cancel(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                            struct answer *answer)
+{
+    uint32_t vi = request->connect_cancel->vi;
+
+    (void)fds;
+    answer_set(answer, nic_connect_cancel(client->session->nic_session, vi, now_of(client)),
+               "VI %u has no connection attempt under way", vi);
+}

@@ -1,0 +1,154 @@
+/* Requests about registered memory and protection tags. */
+#include "vipd/client/internal.h"
+#include "vipd/registry/registry.h"
+
+static struct registry_attrs read_attrs(const Vip__MemAttributes *attributes)
+{
+    struct registry_attrs attrs = {0};
+
+    if (attributes) { /* without: no tag, no RDMA (spec 2.3) */
+        attrs.ptag = attributes->ptag;
+        attrs.enable_rdma_write = attributes->enable_rdma_write;
+        attrs.enable_rdma_read = attributes->enable_rdma_read;
+    }
+    return attrs;
+}
+
+void request_create_ptag(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                         struct answer *answer)
+{
+    struct registry_usage usage;
+    uint32_t ptag;
+    enum vip_rc rc = registry_ptag_create(client->session->registry, &ptag);
+
+    (void)request;
+    (void)fds;
+    if (rc == VIP_RC_SUCCESS) {
+        answer->reply.has_number = true;
+        answer->reply.number = ptag;
+        return;
+    }
+    registry_usage(client->session->registry, &usage);
+    answer_set(answer, rc,
+               "one protection tag more than the %u there are: the limit is [limits] ptags = %llu",
+               usage.ptags, (unsigned long long)client->vipd->config->ptags);
+}
+
+void request_destroy_ptag(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                          struct answer *answer)
+{
+    uint32_t ptag = request->destroy_ptag->ptag;
+    enum vip_rc rc = registry_ptag_destroy(client->session->registry, ptag);
+
+    (void)fds;
+    answer_set(answer, rc,
+               rc == VIP_RC_ERROR_RESOURCE
+                   ? "protection tag %u is still carried by a region or a VI"
+                   : "there is no protection tag %u",
+               ptag);
+}
+
+/* The quotas, with the key that sets them; the registry would refuse as well. */
+static bool within_quota(struct client *client, uint64_t bytes, struct answer *answer)
+{
+    const struct vipd_config *config = client->vipd->config;
+    struct registry_usage usage;
+
+    registry_usage(client->session->registry, &usage);
+    if (usage.regions >= config->register_regions) {
+        answer_set(answer, VIP_RC_ERROR_RESOURCE,
+                   "%u regions are registered: the limit is [limits] register_regions = %llu",
+                   usage.regions, (unsigned long long)config->register_regions);
+        return false;
+    }
+    if (usage.bytes > config->register_bytes || bytes > config->register_bytes - usage.bytes) {
+        answer_set(answer, VIP_RC_ERROR_RESOURCE,
+                   "%llu bytes beside the %llu registered: the limit is [limits] "
+                   "register_bytes = %llu",
+                   (unsigned long long)bytes, (unsigned long long)usage.bytes,
+                   (unsigned long long)config->register_bytes);
+        return false;
+    }
+    return true;
+}
+
+void request_register_mem(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                          struct answer *answer)
+{
+    const Vip__RegisterMemRequest *r = request->register_mem;
+    struct registry_region region = {
+        .addr = r->address,
+        .bytes = r->bytes,
+        .attrs = read_attrs(r->attributes),
+        .offset = r->offset,
+    };
+    unsigned fds_wanted = r->kind == VIP__MEM_KIND__MEM_ADOPTED ? 0 : 1;
+    uint32_t handle;
+    enum vip_rc rc;
+    int fd = -1;
+
+    switch (r->kind) {
+    case VIP__MEM_KIND__MEM_SHARED:
+        region.kind = REGISTRY_SHARED;
+        break;
+    case VIP__MEM_KIND__MEM_ADOPTED:
+        region.kind = REGISTRY_ADOPTED;
+        break;
+    case VIP__MEM_KIND__MEM_STAGED:
+        region.kind = REGISTRY_STAGED;
+        break;
+    default:
+        client_end(client, CLIENT_END_MALFORMED, "a kind of memory that does not exist");
+        return;
+    }
+    if (!r->has_kind || !r->has_address || !r->has_bytes) {
+        client_end(client, CLIENT_END_MALFORMED, "register_mem without kind, address or size");
+        return;
+    }
+    if (fds->count != fds_wanted) {
+        client_end(client, CLIENT_END_FDS, "register_mem");
+        return;
+    }
+    if (!within_quota(client, r->bytes, answer))
+        return;
+    if (fds_wanted > 0) {
+        fd = fds->fd[0];
+        fds->fd[0] = -1;
+    }
+    answer->reason[0] = '\0';
+    rc = registry_add(client->session->registry, &region, fd, &handle, answer->reason,
+                      sizeof(answer->reason));
+    answer->reply.code = rc;
+    if (rc == VIP_RC_SUCCESS) {
+        answer->reply.has_number = true;
+        answer->reply.number = handle;
+    } else {
+        answer->reply.reason = answer->reason;
+    }
+}
+
+void request_deregister_mem(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                            struct answer *answer)
+{
+    const Vip__MemRequest *r = request->deregister_mem;
+
+    (void)fds;
+    answer_set(answer, registry_remove(client->session->registry, r->handle, r->address),
+               "no region has the handle 0x%x and was registered at 0x%llx", r->handle,
+               (unsigned long long)r->address);
+}
+
+void request_set_mem_attributes(struct client *client, const Vip__Request *request,
+                                struct vip_fds *fds, struct answer *answer)
+{
+    const Vip__MemRequest *r = request->set_mem_attributes;
+    struct registry_attrs attrs = read_attrs(r->attributes);
+    enum vip_rc rc = registry_set_attrs(client->session->registry, r->handle, r->address, &attrs);
+
+    (void)fds;
+    if (rc == VIP_RC_INVALID_PTAG)
+        answer_set(answer, rc, "there is no protection tag %u", attrs.ptag);
+    else
+        answer_set(answer, rc, "no region has the handle 0x%x and was registered at 0x%llx",
+                   r->handle, (unsigned long long)r->address);
+}

@@ -1,0 +1,185 @@
+/* Requests about VIs and completion queues. */
+#include <stdint.h>
+
+#include "vipd/client/internal.h"
+
+/*
+ * Attributes of a VI in the order in which the specification names their codes (2.2). Returns
+ * whether they are all right; else the answer says what is not.
+ */
+static bool read_attrs(const Vip__ViAttributes *attributes, struct nic_vi_args *args,
+                       struct answer *answer)
+{
+    static const Vip__ViAttributes none = VIP__VI_ATTRIBUTES__INIT;
+    const Vip__ViAttributes *a = attributes ? attributes : &none;
+    uint32_t level = a->reliability_level;
+
+    if (level == 0 || (level & (level - 1)) != 0 || (level & ~NIC_LEVELS) != 0) {
+        answer_set(answer, VIP_RC_INVALID_RELIABILITY_LEVEL,
+                   "reliability level 0x%x is not exactly one of the NIC's set 0x%x", level,
+                   NIC_LEVELS);
+        return false;
+    }
+    if (a->max_transfer_size == 0 || a->max_transfer_size > VIP_TRANSFER_BYTES_MAX) {
+        answer_set(answer, VIP_RC_INVALID_MTU, "MaxTransferSize %llu is not from 1 to the NIC's %u",
+                   (unsigned long long)a->max_transfer_size, VIP_TRANSFER_BYTES_MAX);
+        return false;
+    }
+    if (a->enable_rdma_read && (level & NIC_RDMA_READ_LEVELS) == 0) {
+        answer_set(answer, VIP_RC_INVALID_RDMAREAD,
+                   "RDMA Read works at the reliability levels 0x%x, not at 0x%x",
+                   NIC_RDMA_READ_LEVELS, level);
+        return false;
+    }
+    args->attrs.level = (uint16_t)level;
+    args->attrs.max_transfer_bytes = (uint32_t)a->max_transfer_size;
+    args->attrs.enable_rdma_write = a->enable_rdma_write;
+    args->attrs.enable_rdma_read = a->enable_rdma_read;
+    args->qos = a->qos;
+    args->ptag = a->ptag;
+    args->send_cq = -1;
+    args->recv_cq = -1;
+    return true;
+}
+
+static void answer_why(struct answer *answer, enum vip_rc rc)
+{
+    answer->reply.code = rc;
+    if (rc != VIP_RC_SUCCESS)
+        answer->reply.reason = answer->reason;
+}
+
+void request_create_vi(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                       struct answer *answer)
+{
+    const Vip__CreateViRequest *r = request->create_vi;
+    struct nic_vi_created created = {0};
+    struct nic_vi_args args = {0};
+    enum vip_rc rc;
+
+    (void)fds;
+    if (!read_attrs(r->attributes, &args, answer))
+        return;
+    if ((r->has_send_cq && r->send_cq > INT32_MAX) || (r->has_recv_cq && r->recv_cq > INT32_MAX)) {
+        answer_set(answer, VIP_RC_INVALID_PARAMETER, "there is no such completion queue");
+        return;
+    }
+    if (r->has_send_cq)
+        args.send_cq = (int32_t)r->send_cq;
+    if (r->has_recv_cq)
+        args.recv_cq = (int32_t)r->recv_cq;
+    answer->reason[0] = '\0';
+    rc = nic_vi_create(client->session->nic_session, &args, &created, answer->reason,
+                       sizeof(answer->reason));
+    answer_why(answer, rc);
+    if (rc != VIP_RC_SUCCESS)
+        return;
+    vip__create_vi_reply__init(&answer->create_vi);
+    answer->create_vi.has_vi = true;
+    answer->create_vi.vi = created.vi;
+    answer->create_vi.has_generation = true;
+    answer->create_vi.generation = created.generation;
+    answer->create_vi.has_send_position = true;
+    answer->create_vi.send_position = created.send_position;
+    answer->create_vi.has_recv_position = true;
+    answer->create_vi.recv_position = created.recv_position;
+    answer->reply.create_vi = &answer->create_vi;
+}
+
+/* What the codes of a request about one VI mean. */
+static void answer_vi(struct answer *answer, enum vip_rc rc, uint32_t vi)
+{
+    switch (rc) {
+    case VIP_RC_INVALID_STATE:
+        answer_set(answer, rc, "VI %u is not Idle: disconnect it first", vi);
+        break;
+    case VIP_RC_ERROR_RESOURCE:
+        answer_set(answer, rc, "VI %u has descriptors that have not completed", vi);
+        break;
+    case VIP_RC_INVALID_PTAG:
+        answer_set(answer, rc, "VI %u: there is no such protection tag", vi);
+        break;
+    default:
+        answer_set(answer, rc, "there is no VI %u", vi);
+        break;
+    }
+}
+
+void request_destroy_vi(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                        struct answer *answer)
+{
+    uint32_t vi = request->destroy_vi->vi;
+
+    (void)fds;
+    answer_vi(answer,
+              nic_vi_destroy(client->session->nic_session, vi, vipd_loop_now(client->vipd->loop)),
+              vi);
+}
+
+void request_set_vi_attributes(struct client *client, const Vip__Request *request,
+                               struct vip_fds *fds, struct answer *answer)
+{
+    const Vip__ViRequest *r = request->set_vi_attributes;
+    struct nic_vi_args args = {0};
+
+    (void)fds;
+    if (!read_attrs(r->attributes, &args, answer))
+        return;
+    answer_vi(answer, nic_vi_set_attrs(client->session->nic_session, r->vi, &args), r->vi);
+}
+
+void request_disconnect(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                        struct answer *answer)
+{
+    uint32_t vi = request->disconnect->vi;
+
+    (void)fds;
+    answer_vi(
+        answer,
+        nic_vi_disconnect(client->session->nic_session, vi, vipd_loop_now(client->vipd->loop)), vi);
+}
+
+void request_create_cq(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                       struct answer *answer)
+{
+    uint32_t cq = 0, position = 0;
+    enum vip_rc rc;
+
+    (void)fds;
+    answer->reason[0] = '\0';
+    rc = nic_cq_create(client->session->nic_session, request->create_cq->entries, &cq, &position,
+                       answer->reason, sizeof(answer->reason));
+    answer_why(answer, rc);
+    if (rc != VIP_RC_SUCCESS)
+        return;
+    vip__create_cq_reply__init(&answer->create_cq);
+    answer->create_cq.has_cq = true;
+    answer->create_cq.cq = cq;
+    answer->create_cq.has_position = true;
+    answer->create_cq.position = position;
+    answer->reply.create_cq = &answer->create_cq;
+}
+
+void request_destroy_cq(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                        struct answer *answer)
+{
+    uint32_t cq = request->destroy_cq->cq;
+    enum vip_rc rc = nic_cq_destroy(client->session->nic_session, cq);
+
+    (void)fds;
+    answer_set(answer, rc,
+               rc == VIP_RC_ERROR_RESOURCE ? "a VI is bound to completion queue %u"
+                                           : "there is no completion queue %u",
+               cq);
+}
+
+void request_resize_cq(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                       struct answer *answer)
+{
+    const Vip__CqRequest *r = request->resize_cq;
+
+    (void)fds;
+    answer_set(answer, nic_cq_resize(client->session->nic_session, r->cq, r->entries),
+               "completion queue %u cannot get %llu entries: no such queue, or not from 1 to %d",
+               r->cq, (unsigned long long)r->entries, VIP_CQ_ENTRIES_MAX);
+}

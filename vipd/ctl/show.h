@@ -1,0 +1,28 @@
+/*
+ * The read-only views of vipctl: one page of rows per request, small enough for a control message.
+ *
+ * Owns: which rows and columns there are, paging. Does not own: formatting for people (tools/),
+ * the objects shown. Called by vipd/client/ only; the objects may change between two pages, so a
+ * row that comes or goes meanwhile may be missed, but none is shown twice.
+ */
+#ifndef VIPD_CTL_SHOW_H
+#define VIPD_CTL_SHOW_H
+
+#include <stdint.h>
+
+#include "proto/control.pb-c.h"
+#include "vipd/daemon.h"
+
+struct show_page;
+
+/*
+ * Build the page that starts at request->cursor. Outcomes: 0 and *ret; -EINVAL unknown view;
+ * -ENOMEM. Free it with show_free.
+ */
+int show_page_new(const struct vipd *vipd, const Vip__ShowRequest *request, struct show_page **ret);
+/* The message of a page; belongs to it. */
+Vip__ShowReply *show_page_reply(struct show_page *page);
+/* Harmless on NULL. */
+void show_page_free(struct show_page *page);
+
+#endif

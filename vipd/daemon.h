@@ -1,0 +1,76 @@
+/*
+ * The parts of vipd that its clients, its views and main.c share. One of it per process.
+ *
+ * Owns: nothing by itself; main.c (vipd/main.c) fills it. One thread.
+ */
+#ifndef VIPD_DAEMON_H
+#define VIPD_DAEMON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vipd/config.h"
+#include "vipd/log.h"
+#include "vipd/loop.h"
+
+struct nic;
+struct client;
+
+/* Why a connection of an application ended; each is counted and shown. */
+enum client_end {
+    CLIENT_END_NONE = 0,  /* it has not */
+    CLIENT_END_CLOSED,    /* VipCloseNic, or a tool that hung up */
+    CLIENT_END_DIED,      /* hang-up without a close request, or the process is gone */
+    CLIENT_END_MALFORMED, /* a message that cannot be understood, or is too large */
+    CLIENT_END_FDS,       /* not the number of descriptors that the message type wants */
+    CLIENT_END_REOPEN,    /* a second open */
+    CLIENT_END_REPLIES,   /* does not read its replies */
+    CLIENT_END_EVENTS,    /* does not read its events */
+    CLIENT_END_RING,      /* the submission ring's structure is broken */
+    CLIENT_END_PLACED,    /* says it has placed what it was not asked to place */
+    CLIENT_END_INTERNAL,  /* vipd lacked memory or descriptors */
+    CLIENT_END_SHUTDOWN,  /* vipd stops */
+    CLIENT_ENDS,
+};
+
+/* Counters of vipd itself, scope "vipd" of vipctl show stats. */
+struct vipd_counters {
+    uint64_t accepted;        /* connections */
+    uint64_t refused_limit;   /* connections over connections_per_uid */
+    uint64_t accept_paused;   /* times vipd had no descriptor left to accept with */
+    uint64_t opened;          /* sessions */
+    uint64_t open_refused;    /* open requests that failed */
+    uint64_t requests;        /* of all kinds */
+    uint64_t requests_failed; /* answered with another code than success */
+    uint64_t events;          /* sent or queued */
+    uint64_t events_delayed;  /* queued because the socket was full */
+    uint64_t ended[CLIENT_ENDS];
+};
+
+/* One NIC as configured and as running. */
+struct vipd_nic {
+    const struct vipd_nic_config *config;
+    struct nic *nic;
+};
+
+struct vipd {
+    const struct vipd_config *config;
+    struct vipd_loop *loop;
+    const char *runtime_dir;
+    uint64_t epoch;      /* this life of vipd, random */
+    uint64_t started_ns; /* CLOCK_MONOTONIC */
+    unsigned cpus;       /* processors this process may use */
+    unsigned nic_count;
+    struct vipd_nic nics[VIPD_NICS_MAX];
+
+    struct client *clients; /* connections in the order of their arrival, by client->next */
+    struct client *clients_last;
+    unsigned ending;           /* clients that clients_reap will free */
+    bool rings_unchecked;      /* a turn has worked since all rings were looked at */
+    uint64_t rings_checked_ns; /* when that was */
+    uint64_t next_session_id;  /* numbers for people, from 1 */
+    struct vipd_counters counters;
+    struct vipd_log_limit client_log; /* what clients make us say */
+};
+
+#endif

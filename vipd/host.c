@@ -1,0 +1,417 @@
+/*
+ * The loop of vipd; the only file that knows libev.
+ *
+ * While a NIC has work its turns follow each other, and the descriptors (control sockets, doorbells)
+ * are looked at only now and then, because that is a system call. With nothing to do the loop spins
+ * for a budget and then sleeps. Before a sleep every NIC publishes "asleep" to its sessions and looks
+ * once more (nic_try_sleep), so a posting either is seen by that look or rings the doorbell.
+ */
+#include "vipd/host.h"
+
+#include <ev.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proto/assert.h"
+#include "vipd/nic/nic.h"
+
+/* Descriptors are looked at so often while there is work: short for a control message, rare enough
+ * for the system call not to be felt. */
+#define POLL_EVERY_NS 50000ull
+
+/* With fewer processors than an application, vipd and their peers need, a spinner that does not
+ * yield stands in the way of whom it waits for. */
+#define CPUS_TO_SPIN_ALONE 4u
+
+#define NEVER UINT64_MAX
+
+struct vipd_watch {
+    ev_io io; /* first: libev's callbacks get its address */
+    struct vipd_loop *loop;
+    vipd_watch_fn *fn;
+    void *ctx;
+};
+
+struct vipd_timer {
+    ev_timer timer; /* first, likewise */
+    struct vipd_loop *loop;
+    vipd_timer_fn *fn;
+    void *ctx;
+};
+
+struct vipd_loop {
+    struct ev_loop *ev;
+    struct vipd_host_config config;
+    ev_check check; /* first thing after a sleep: read the clock */
+    ev_signal term, intr;
+    ev_io timer_io;    /* timerfd below */
+    int timer_fd;      /* precise, unlike libev's own timers over epoll */
+    uint64_t timer_ns; /* what it is set to, NEVER if it is not */
+    uint64_t now_ns;
+    uint64_t polled_ns; /* when descriptors were looked at last */
+    uint64_t idle_ns;   /* since when there has been nothing to do */
+    bool stop;
+    bool activity; /* a descriptor had something since the last turn */
+    unsigned nic_count;
+    struct nic *nics[VIPD_NICS_MAX];
+    struct vipd_watch *nic_watch[VIPD_NICS_MAX];
+    struct vipd_loop_stats stats;
+};
+
+static uint64_t clock_now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- what vipd/loop.h promises ----------------------------------------------------------- */
+
+static void on_io(struct ev_loop *ev, ev_io *io, int revents)
+{
+    struct vipd_watch *watch = (struct vipd_watch *)io;
+    unsigned events = 0;
+
+    (void)ev;
+    if (revents & (EV_READ | EV_ERROR))
+        events |= VIPD_READ;
+    if (revents & (EV_WRITE | EV_ERROR))
+        events |= VIPD_WRITE;
+    watch->loop->activity = true;
+    watch->fn(watch->ctx, events); /* may free the watch */
+}
+
+static int ev_events(unsigned events)
+{
+    return (events & VIPD_READ ? EV_READ : 0) | (events & VIPD_WRITE ? EV_WRITE : 0);
+}
+
+struct vipd_watch *vipd_watch_new(struct vipd_loop *loop, int fd, unsigned events,
+                                  vipd_watch_fn *fn, void *ctx)
+{
+    struct vipd_watch *watch = calloc(1, sizeof(*watch));
+
+    if (!watch)
+        return NULL;
+    watch->loop = loop;
+    watch->fn = fn;
+    watch->ctx = ctx;
+    ev_io_init(&watch->io, on_io, fd, ev_events(events));
+    if (events != 0)
+        ev_io_start(loop->ev, &watch->io);
+    return watch;
+}
+
+void vipd_watch_set(struct vipd_watch *watch, unsigned events)
+{
+    if ((watch->io.events & (EV_READ | EV_WRITE)) == ev_events(events) &&
+        ev_is_active(&watch->io) == (events != 0))
+        return;
+    ev_io_stop(watch->loop->ev, &watch->io);
+    ev_io_set(&watch->io, watch->io.fd, ev_events(events));
+    if (events != 0)
+        ev_io_start(watch->loop->ev, &watch->io);
+}
+
+void vipd_watch_free(struct vipd_watch *watch)
+{
+    if (!watch)
+        return;
+    ev_io_stop(watch->loop->ev, &watch->io);
+    free(watch);
+}
+
+static void on_timer(struct ev_loop *ev, ev_timer *timer, int revents)
+{
+    struct vipd_timer *t = (struct vipd_timer *)timer;
+
+    (void)ev;
+    (void)revents;
+    t->fn(t->ctx);
+}
+
+struct vipd_timer *vipd_timer_new(struct vipd_loop *loop, vipd_timer_fn *fn, void *ctx)
+{
+    struct vipd_timer *timer = calloc(1, sizeof(*timer));
+
+    if (!timer)
+        return NULL;
+    timer->loop = loop;
+    timer->fn = fn;
+    timer->ctx = ctx;
+    ev_timer_init(&timer->timer, on_timer, 0., 0.);
+    return timer;
+}
+
+void vipd_timer_start(struct vipd_timer *timer, uint64_t after_ns)
+{
+    ev_timer_stop(timer->loop->ev, &timer->timer);
+    ev_timer_set(&timer->timer, (double)after_ns / 1e9, 0.);
+    ev_timer_start(timer->loop->ev, &timer->timer);
+}
+
+void vipd_timer_free(struct vipd_timer *timer)
+{
+    if (!timer)
+        return;
+    ev_timer_stop(timer->loop->ev, &timer->timer);
+    free(timer);
+}
+
+uint64_t vipd_loop_now(const struct vipd_loop *loop)
+{
+    return loop->now_ns;
+}
+
+void vipd_loop_stats(const struct vipd_loop *loop, struct vipd_loop_stats *ret)
+{
+    *ret = loop->stats;
+}
+
+/* ---- set-up ------------------------------------------------------------------------------ */
+
+static void on_check(struct ev_loop *ev, ev_check *check, int revents)
+{
+    struct vipd_loop *loop = check->data;
+
+    (void)ev;
+    (void)revents;
+    loop->now_ns = clock_now();
+}
+
+static void on_signal(struct ev_loop *ev, ev_signal *signal_watcher, int revents)
+{
+    struct vipd_loop *loop = signal_watcher->data;
+
+    (void)ev;
+    (void)revents;
+    loop->stop = true;
+}
+
+static void on_timer_fd(struct ev_loop *ev, ev_io *io, int revents)
+{
+    struct vipd_loop *loop = io->data;
+    uint64_t expirations;
+
+    (void)ev;
+    (void)revents;
+    /* Only to make it silent again; what is due, nic_turn knows. */
+    if (read(loop->timer_fd, &expirations, sizeof(expirations)) == sizeof(expirations))
+        loop->timer_ns = NEVER;
+}
+
+static void on_nic_fd(void *ctx, unsigned events)
+{
+    /* Nothing to do: the next turn receives. The watch is there to end a sleep. */
+    (void)ctx;
+    (void)events;
+}
+
+int vipd_host_new(const struct vipd_host_config *config, struct vipd_loop **ret)
+{
+    struct vipd_loop *loop = calloc(1, sizeof(*loop));
+    int r;
+
+    if (!loop)
+        return -ENOMEM;
+    loop->config = *config;
+    loop->timer_ns = NEVER;
+    loop->now_ns = clock_now();
+    loop->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (loop->timer_fd < 0) {
+        r = -errno;
+        free(loop);
+        return r;
+    }
+    loop->ev = ev_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV);
+    if (!loop->ev) {
+        close(loop->timer_fd);
+        free(loop);
+        return -ENOMEM;
+    }
+    ev_check_init(&loop->check, on_check);
+    ev_set_priority(&loop->check, EV_MAXPRI); /* before everybody who asks for the time */
+    loop->check.data = loop;
+    ev_check_start(loop->ev, &loop->check);
+    ev_signal_init(&loop->term, on_signal, SIGTERM);
+    ev_signal_init(&loop->intr, on_signal, SIGINT);
+    loop->term.data = loop->intr.data = loop;
+    ev_signal_start(loop->ev, &loop->term);
+    ev_signal_start(loop->ev, &loop->intr);
+    ev_io_init(&loop->timer_io, on_timer_fd, loop->timer_fd, EV_READ);
+    loop->timer_io.data = loop;
+    ev_io_start(loop->ev, &loop->timer_io);
+    *ret = loop;
+    return 0;
+}
+
+void vipd_host_free(struct vipd_loop *loop)
+{
+    if (!loop)
+        return;
+    vipd_host_drop_nics(loop);
+    ev_check_stop(loop->ev, &loop->check);
+    ev_signal_stop(loop->ev, &loop->term);
+    ev_signal_stop(loop->ev, &loop->intr);
+    ev_io_stop(loop->ev, &loop->timer_io);
+    ev_loop_destroy(loop->ev);
+    close(loop->timer_fd);
+    free(loop);
+}
+
+int vipd_host_add_nic(struct vipd_loop *loop, struct nic *nic)
+{
+    VIP_ASSERT(loop->nic_count < VIPD_NICS_MAX);
+    if (nic_fd(nic) >= 0) {
+        struct vipd_watch *watch = vipd_watch_new(loop, nic_fd(nic), VIPD_READ, on_nic_fd, loop);
+
+        if (!watch)
+            return -ENOMEM;
+        loop->nic_watch[loop->nic_count] = watch;
+    }
+    loop->nics[loop->nic_count++] = nic;
+    return 0;
+}
+
+void vipd_host_drop_nics(struct vipd_loop *loop)
+{
+    for (unsigned i = 0; i < loop->nic_count; i++) {
+        vipd_watch_free(loop->nic_watch[i]);
+        loop->nic_watch[i] = NULL;
+    }
+    loop->nic_count = 0;
+}
+
+/* ---- the loop ---------------------------------------------------------------------------- */
+
+static bool turn(struct vipd_loop *loop)
+{
+    bool worked = false;
+
+    for (unsigned i = 0; i < loop->nic_count; i++)
+        worked = nic_turn(loop->nics[i], loop->now_ns) || worked;
+    loop->stats.turns++;
+    loop->stats.busy += worked;
+    return worked;
+}
+
+/* Look at the descriptors without sleeping. */
+static void poll_descriptors(struct vipd_loop *loop)
+{
+    loop->polled_ns = loop->now_ns;
+    loop->stats.polls++;
+    ev_run(loop->ev, EVRUN_NOWAIT);
+}
+
+static uint64_t earliest_deadline(const struct vipd_loop *loop)
+{
+    uint64_t earliest = NEVER;
+
+    for (unsigned i = 0; i < loop->nic_count; i++) {
+        uint64_t deadline = nic_deadline(loop->nics[i]);
+
+        if (deadline < earliest)
+            earliest = deadline;
+    }
+    return earliest;
+}
+
+static void arm_timer(struct vipd_loop *loop, uint64_t deadline_ns)
+{
+    struct itimerspec at = {0};
+
+    if (deadline_ns == loop->timer_ns)
+        return;
+    if (deadline_ns != NEVER) {
+        at.it_value.tv_sec = (time_t)(deadline_ns / 1000000000ull);
+        at.it_value.tv_nsec = (long)(deadline_ns % 1000000000ull);
+        if (deadline_ns == 0)
+            at.it_value.tv_nsec = 1; /* 0 would disarm it */
+    }
+    VIP_ASSERT(timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &at, NULL) == 0);
+    loop->timer_ns = deadline_ns;
+}
+
+static void wake_nics(struct vipd_loop *loop, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        nic_awake(loop->nics[i]);
+}
+
+/* Returns whether it slept: the check watcher has read the clock then. */
+static bool sleep_until_needed(struct vipd_loop *loop)
+{
+    uint64_t deadline;
+    bool slept = false;
+
+    for (unsigned i = 0; i < loop->nic_count; i++) {
+        if (!nic_try_sleep(loop->nics[i])) {
+            wake_nics(loop, i);
+            loop->stats.recalls++;
+            return false;
+        }
+    }
+    deadline = earliest_deadline(loop);
+    if (deadline > loop->now_ns) {
+        arm_timer(loop, deadline);
+        loop->stats.sleeps++;
+        ev_run(loop->ev, EVRUN_ONCE);
+        loop->polled_ns = loop->now_ns;
+        slept = true;
+    }
+    wake_nics(loop, loop->nic_count);
+    return slept;
+}
+
+static void relax(const struct vipd_loop *loop)
+{
+    if (loop->config.cpus < CPUS_TO_SPIN_ALONE || loop->config.wait == VIPD_WAIT_ADAPTIVE) {
+        sched_yield();
+        return;
+    }
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+void vipd_host_run(struct vipd_loop *loop)
+{
+    uint64_t budget_ns = loop->config.wait == VIPD_WAIT_BLOCK ? 0 : loop->config.spin_ns;
+
+    if (loop->config.wait == VIPD_WAIT_SPIN)
+        budget_ns = NEVER;
+    loop->now_ns = clock_now();
+    loop->idle_ns = loop->now_ns;
+    while (!loop->stop) {
+        bool worked = turn(loop);
+
+        worked = loop->config.between(loop->config.ctx, worked) || worked;
+        if (worked || loop->activity)
+            loop->idle_ns = loop->now_ns;
+        loop->activity = false;
+        if (loop->now_ns - loop->polled_ns >= POLL_EVERY_NS) {
+            poll_descriptors(loop); /* its check watcher reads the clock */
+            continue;
+        }
+        if (!worked && loop->now_ns - loop->idle_ns >= budget_ns) {
+            if (sleep_until_needed(loop))
+                continue;
+        } else if (!worked) {
+            loop->stats.spins++;
+            relax(loop);
+        }
+        loop->now_ns = clock_now();
+    }
+}
+
+void vipd_host_stop(struct vipd_loop *loop)
+{
+    loop->stop = true;
+}

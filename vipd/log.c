@@ -1,0 +1,112 @@
+/* Log lines of vipd. */
+#include "vipd/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINE_BYTES_MAX 1024
+
+#define LIMIT_BURST     20u           /* lines at once: enough to see what goes on */
+#define LIMIT_REFILL_NS 1000000000ull /* one more line each second */
+
+static enum vipd_log_level threshold = VIPD_LOG_INFO;
+
+void vipd_log_set_level(enum vipd_log_level level)
+{
+    threshold = level;
+}
+
+bool vipd_log_level_parse(const char *word, enum vipd_log_level *ret)
+{
+    static const struct {
+        const char *word;
+        enum vipd_log_level level;
+    } levels[] = {{"error", VIPD_LOG_ERROR},
+                  {"warning", VIPD_LOG_WARNING},
+                  {"info", VIPD_LOG_INFO},
+                  {"debug", VIPD_LOG_DEBUG}};
+
+    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+        if (strcmp(word, levels[i].word) == 0) {
+            *ret = levels[i].level;
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *level_word(enum vipd_log_level level)
+{
+    switch (level) {
+    case VIPD_LOG_ERROR:
+        return "error";
+    case VIPD_LOG_WARNING:
+        return "warning";
+    case VIPD_LOG_INFO:
+        return "info";
+    case VIPD_LOG_DEBUG:
+        return "debug";
+    }
+    return "?";
+}
+
+void vipd_log(enum vipd_log_level level, const char *format, ...)
+{
+    static int journal = -1; /* -1: not looked yet */
+    char line[LINE_BYTES_MAX];
+    int saved_errno = errno;
+    size_t used;
+    va_list args;
+    int n;
+
+    if (level > threshold)
+        return;
+    if (journal < 0)
+        journal = getenv("JOURNAL_STREAM") != NULL;
+    if (journal)
+        n = snprintf(line, sizeof(line), "<%d>", (int)level);
+    else
+        n = snprintf(line, sizeof(line), "vipd: %s: ", level_word(level));
+    used = (size_t)n;
+    va_start(args, format);
+    n = vsnprintf(line + used, sizeof(line) - used, format, args);
+    va_end(args);
+    if (n > 0)
+        used = used + (size_t)n < sizeof(line) ? used + (size_t)n : sizeof(line) - 1;
+    line[used < sizeof(line) - 1 ? used++ : used] = '\n';
+    /* One write per line, so that lines of several processes on one terminal do not mix. A log
+     * that cannot be written is no reason to stop. */
+    if (write(STDERR_FILENO, line, used) < 0) {
+    }
+    errno = saved_errno;
+}
+
+bool vipd_log_allow(struct vipd_log_limit *limit, uint64_t now_ns, uint64_t *ret_suppressed)
+{
+    uint64_t earned = (now_ns - limit->refilled_ns) / LIMIT_REFILL_NS;
+
+    if (earned > 0) {
+        limit->used = earned >= limit->used ? 0 : limit->used - (uint32_t)earned;
+        limit->refilled_ns += earned * LIMIT_REFILL_NS;
+    }
+    if (limit->used >= LIMIT_BURST) {
+        limit->suppressed++;
+        return false;
+    }
+    limit->used++;
+    *ret_suppressed = limit->suppressed;
+    limit->suppressed = 0;
+    return true;
+}
+
+void vipd_log_clean(char *text)
+{
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < 0x20 || (unsigned char)*text > 0x7e)
+            *text = '?';
+    }
+}

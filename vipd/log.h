@@ -1,0 +1,54 @@
+/*
+ * Log lines of vipd: one line per event on stderr, with its level in front. Under systemd the level
+ * travels as the journal's "<N>" prefix instead.
+ *
+ * Owns: formatting, the threshold, and the cleaning of text that applications supplied.
+ * Does not own: what is worth saying. One thread.
+ */
+#ifndef VIPD_LOG_H
+#define VIPD_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum vipd_log_level {
+    VIPD_LOG_ERROR = 3, /* the numbers are those of syslog */
+    VIPD_LOG_WARNING = 4,
+    VIPD_LOG_INFO = 6,
+    VIPD_LOG_DEBUG = 7,
+};
+
+/* Lines above this level are dropped. The start value is VIPD_LOG_INFO. */
+void vipd_log_set_level(enum vipd_log_level level);
+
+/* "error", "warning", "info", "debug" -> level; false if the word is none of them. */
+bool vipd_log_level_parse(const char *word, enum vipd_log_level *ret);
+
+/* Write one line; longer than 1 KiB is cut. errno is kept. */
+void vipd_log(enum vipd_log_level level, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#define vipd_error(...)   vipd_log(VIPD_LOG_ERROR, __VA_ARGS__)
+#define vipd_warning(...) vipd_log(VIPD_LOG_WARNING, __VA_ARGS__)
+#define vipd_info(...)    vipd_log(VIPD_LOG_INFO, __VA_ARGS__)
+#define vipd_debug(...)   vipd_log(VIPD_LOG_DEBUG, __VA_ARGS__)
+
+/*
+ * A bucket against floods: any user may make vipd log something, nobody may fill the disk. Starts
+ * zeroed; 20 lines at once, then one each second.
+ */
+struct vipd_log_limit {
+    uint64_t refilled_ns; /* up to when the tokens are counted */
+    uint32_t used;        /* tokens taken */
+    uint64_t suppressed;  /* lines not written since the last one that was */
+};
+
+/*
+ * May one more line be written? *ret_suppressed (with true) says how many were dropped before it.
+ */
+bool vipd_log_allow(struct vipd_log_limit *limit, uint64_t now_ns, uint64_t *ret_suppressed);
+
+/* Replace what could confuse a terminal or a log reader: everything outside printable ASCII. */
+void vipd_log_clean(char *text);
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * What the rest of vipd may know of the event loop: descriptors to watch, one-shot timers, the time.
+ * vipd/host.c implements it with libev; nobody else includes <ev.h>.
+ *
+ * One thread. A callback may do everything here, also free its own watch.
+ */
+#ifndef VIPD_LOOP_H
+#define VIPD_LOOP_H
+
+#include <stdint.h>
+
+struct vipd_loop;
+struct vipd_watch;
+struct vipd_timer;
+
+/* Events of a watch, or'ed. A hang-up shows as both. */
+#define VIPD_READ  1u
+#define VIPD_WRITE 2u
+
+typedef void vipd_watch_fn(void *ctx, unsigned events);
+typedef void vipd_timer_fn(void *ctx);
+
+/* Watch fd for events (0 = none for now). fd stays the caller's, who frees the watch before he
+ * closes it. NULL: out of memory. */
+struct vipd_watch *vipd_watch_new(struct vipd_loop *loop, int fd, unsigned events,
+                                  vipd_watch_fn *fn, void *ctx);
+void vipd_watch_set(struct vipd_watch *watch, unsigned events);
+/* Harmless on NULL. */
+void vipd_watch_free(struct vipd_watch *watch);
+
+/* A timer for rare things; milliseconds of slack. NULL: out of memory. */
+struct vipd_timer *vipd_timer_new(struct vipd_loop *loop, vipd_timer_fn *fn, void *ctx);
+void vipd_timer_start(struct vipd_timer *timer, uint64_t after_ns);
+/* Harmless on NULL. */
+void vipd_timer_free(struct vipd_timer *timer);
+
+/* CLOCK_MONOTONIC as of this turn of the loop. */
+uint64_t vipd_loop_now(const struct vipd_loop *loop);
+
+/* How the loop has spent its turns, for vipctl. */
+struct vipd_loop_stats {
+    uint64_t turns;   /* of all NICs together */
+    uint64_t busy;    /* turns that did something */
+    uint64_t spins;   /* turns that did nothing but were within the spin budget */
+    uint64_t sleeps;  /* times the loop slept */
+    uint64_t recalls; /* times something arrived while going to sleep */
+    uint64_t polls;   /* looks at descriptors without sleeping */
+};
+void vipd_loop_stats(const struct vipd_loop *loop, struct vipd_loop_stats *ret);
+
+#endif

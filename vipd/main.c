@@ -1,0 +1,211 @@
+/*
+ * vipd: the NIC and kernel agent of a host. The command line, and the order of starting and stopping.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <systemd/sd-daemon.h>
+
+#include "vipd/client/client.h"
+#include "vipd/config.h"
+#include "vipd/host.h"
+#include "vipd/log.h"
+#include "vipd/runtime.h"
+#include "vipd/start.h"
+
+#define EXIT_USAGE   2 /* wrong command line */
+#define ERRORS_BYTES 8192
+
+struct options {
+    const char *config;
+    const char *runtime_dir;
+    bool check_only;
+    bool log_level_given; /* then it wins over the file */
+    enum vipd_log_level log_level;
+};
+
+static void print_help(void)
+{
+    puts("vipd - a software NIC of the Virtual Interface Architecture\n"
+         "\n"
+         "  vipd [--config FILE] [--runtime-dir DIR] [--log-level LEVEL]\n"
+         "  vipd --check-config --config FILE\n"
+         "\n"
+         "  -c, --config FILE      configuration (see conf/vipd.conf); without: one NIC 'vip0' "
+         "over\n"
+         "                         UDP on the address of the default route\n"
+         "  -r, --runtime-dir DIR  where programs find vipd.sock; default: $RUNTIME_DIRECTORY, "
+         "else\n"
+         "                         /run/vipd for root, $XDG_RUNTIME_DIR/vipd for others. Programs\n"
+         "                         find another one through VIPD_RUNTIME_DIR=DIR\n"
+         "  -l, --log-level LEVEL  error, warning, info (default) or debug\n"
+         "  -k, --check-config     look at the configuration and exit: 0 good, 1 bad\n"
+         "  -f, --foreground       stay in the foreground; vipd always does\n"
+         "  -h, --help             this text\n"
+         "  -V, --version          the version\n"
+         "\n"
+         "SIGTERM or SIGINT stop it in good order. Several vipd on one host need an address (or\n"
+         "port) and a runtime directory of their own each.");
+}
+
+/* Outcomes: -1 go on; else the exit code. */
+static int parse_options(int argc, char **argv, struct options *options)
+{
+    static const struct option long_options[] = {
+        {"config", required_argument, NULL, 'c'},    {"runtime-dir", required_argument, NULL, 'r'},
+        {"log-level", required_argument, NULL, 'l'}, {"check-config", no_argument, NULL, 'k'},
+        {"foreground", no_argument, NULL, 'f'},      {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},         {0},
+    };
+    int c;
+
+    while ((c = getopt_long(argc, argv, "c:r:l:kfhV", long_options, NULL)) != -1) {
+        switch (c) {
+        case 'c':
+            options->config = optarg;
+            break;
+        case 'r':
+            options->runtime_dir = optarg;
+            break;
+        case 'l':
+            if (!vipd_log_level_parse(optarg, &options->log_level)) {
+                fprintf(stderr, "vipd: --log-level %s: want error, warning, info or debug\n",
+                        optarg);
+                return EXIT_USAGE;
+            }
+            options->log_level_given = true;
+            break;
+        case 'k':
+            options->check_only = true;
+            break;
+        case 'f':
+            break;
+        case 'h':
+            print_help();
+            return 0;
+        case 'V':
+            puts("vipd " VIP_VERSION);
+            return 0;
+        default:
+            fprintf(stderr, "See vipd --help\n");
+            return EXIT_USAGE;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "vipd: unexpected argument '%s'; see vipd --help\n", argv[optind]);
+        return EXIT_USAGE;
+    }
+    return -1;
+}
+
+static struct vipd_config *load_config(const struct options *options)
+{
+    static char errors[ERRORS_BYTES];
+    struct vipd_config *config;
+    char *rest = errors, *line;
+
+    if (!options->config)
+        return vipd_config_default();
+    config = vipd_config_load(options->config, errors, sizeof(errors));
+    if (config)
+        return config;
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        if (line[0] != '\0')
+            vipd_error("%s", line);
+    }
+    return NULL;
+}
+
+/* Thousands of programs mean thousands of descriptors; the soft limit is made for select(). */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+        vipd_warning("the limit of open files stays low: %s", strerror(errno));
+}
+
+/* Listen, run, stop listening. */
+static int serve(struct vipd *vipd, struct runtime *runtime, char *err, size_t err_bytes)
+{
+    struct client_listener *listener = NULL;
+    int r = runtime_listen(runtime, (mode_t)vipd->config->socket_mode, err, err_bytes);
+
+    if (r < 0)
+        return r;
+    r = client_listen(vipd, runtime->sock, &listener);
+    if (r < 0) {
+        snprintf(err, err_bytes, "clients cannot be accepted: %s", strerror(-r));
+        return r;
+    }
+    vipd_info("vipd " VIP_VERSION " ready on %s", runtime->socket_path);
+    sd_notify(0, "READY=1");
+    vipd_host_run(vipd->loop);
+    sd_notify(0, "STOPPING=1");
+    vipd_info("stopping");
+    client_listener_free(listener);
+    return 0;
+}
+
+static int run(const struct options *options, const struct vipd_config *config)
+{
+    static struct runtime runtime;
+    static struct vipd vipd;
+    char default_dir[PATH_MAX], err[512] = "";
+    const char *dir = options->runtime_dir;
+    int r;
+
+    if (!dir) {
+        if (runtime_default_dir(default_dir, sizeof(default_dir), err, sizeof(err)) < 0) {
+            vipd_error("%s", err);
+            return EXIT_FAILURE;
+        }
+        dir = default_dir;
+    }
+    r = runtime_open(dir, &runtime, err, sizeof(err));
+    if (r == 0)
+        r = vipd_start(config, runtime.dir, &vipd, err, sizeof(err));
+    if (r == 0) {
+        r = serve(&vipd, &runtime, err, sizeof(err));
+        vipd_stop(&vipd);
+    }
+    runtime_close(&runtime);
+    if (r < 0) {
+        vipd_error("%s", err);
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {0};
+    struct vipd_config *config;
+    int r = parse_options(argc, argv, &options);
+
+    if (r >= 0)
+        return r;
+    signal(SIGPIPE, SIG_IGN);
+    config = load_config(&options);
+    if (!config)
+        return EXIT_FAILURE;
+    vipd_log_set_level(options.log_level_given ? options.log_level : config->log_level);
+    if (options.check_only) {
+        printf("%s: good, %u NIC%s, %u name%s\n", options.config ? options.config : "(defaults)",
+               config->nic_count, config->nic_count == 1 ? "" : "s", config->name_count,
+               config->name_count == 1 ? "" : "s");
+        r = EXIT_SUCCESS;
+    } else {
+        raise_descriptor_limit();
+        r = run(&options, config);
+    }
+    vipd_config_free(config);
+    return r;
+}

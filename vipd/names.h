@@ -1,0 +1,33 @@
+/*
+ * Names: of devices, as old programs give them to VipOpenNic (spec 2.1), and of hosts, from the
+ * table [names] of the configuration.
+ *
+ * Owns: matching. Does not own: the configuration (vipd/config.h), the system's resolver (libvipl
+ * asks it for what this table does not have). Any thread.
+ */
+#ifndef VIPD_NAMES_H
+#define VIPD_NAMES_H
+
+#include "vipd/config.h"
+
+/*
+ * The NIC that a device name means: a NIC's own name first, then configured aliases, then the
+ * historical forms with the number of the NIC. Outcomes: its index in config->nics, or -1.
+ */
+int vipd_device_find(const struct vipd_config *config, const char *device);
+
+/* All aliases of one NIC for people, separated by blanks; the empty one is shown as "". */
+void vipd_device_aliases(const struct vipd_config *config, unsigned nic, char *buf,
+                         unsigned buf_bytes);
+
+/*
+ * Address number `index` of a host. Upper and lower case are the same; "node1" and "node1.site.org"
+ * match each other, because old programs know short names only. NULL: not in the table.
+ */
+const struct link_addr *vipd_host_find(const struct vipd_config *config, const char *name,
+                                       unsigned index);
+
+/* The name of an address, or NULL. */
+const char *vipd_host_name(const struct vipd_config *config, const struct link_addr *addr);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * The runtime directory: the socket that applications connect to, and the lock that keeps a second
+ * vipd away from it.
+ *
+ * Owns: which directory, its files. Does not own: what comes through the socket. main.c and tests.
+ */
+#ifndef VIPD_RUNTIME_H
+#define VIPD_RUNTIME_H
+
+#include <limits.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct runtime {
+    char dir[PATH_MAX];
+    char socket_path[PATH_MAX]; /* empty while there is no socket */
+    int lock_fd;
+    int sock; /* listening, non-blocking; -1 before runtime_listen */
+};
+
+/*
+ * The directory if none was given: $RUNTIME_DIRECTORY (systemd), else /run/vipd for root, else
+ * $XDG_RUNTIME_DIR/vipd. Outcomes: 0; -ENOENT with a sentence in err that says what to do.
+ */
+int runtime_default_dir(char *buf, size_t buf_bytes, char *err, size_t err_bytes);
+
+/*
+ * Make the directory if it is missing and lock it. Outcomes: 0; negative errno with a sentence in
+ * err: -EBUSY another vipd has it. *ret can be given to runtime_close in any case.
+ */
+int runtime_open(const char *dir, struct runtime *ret, char *err, size_t err_bytes);
+
+/*
+ * Listen on DIR/vipd.sock. The socket appears there when it can be connected to, not before; one
+ * that a killed vipd left is replaced. Outcomes as above.
+ */
+int runtime_listen(struct runtime *runtime, mode_t mode, char *err, size_t err_bytes);
+
+/* Remove the socket, release the lock. */
+void runtime_close(struct runtime *runtime);
+
+#endif

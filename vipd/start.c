@@ -1,0 +1,187 @@
+/* Bringing vipd up and down. */
+#include "vipd/start.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "vipd/client/client.h"
+#include "vipd/host.h"
+#include "vipd/nic/nic.h"
+
+#define FALLBACK_ADDRESS "127.0.0.1" /* of a host without a network */
+
+/* cm's own rhythm; what an administrator may want to change is in [reliability]. */
+#define GRACE_NS       20000000ull
+#define GRACE_BUSY_NS  200000000ull
+#define BACKLOG_MAX    128
+#define CM_RETRY_NS    10000000ull
+#define CM_RETRY_MAX   500000000ull
+#define CLOSE_LIMIT_NS 5000000000ull
+
+static bool entropy(uint64_t *ret)
+{
+    return getrandom(ret, sizeof(*ret), 0) == sizeof(*ret);
+}
+
+static unsigned count_cpus(void)
+{
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof(set), &set) < 0)
+        return 1;
+    return (unsigned)CPU_COUNT(&set);
+}
+
+/* The link of one NIC, faults included. */
+static int open_link(const struct vipd_nic_config *config, struct link **ret, char *err,
+                     size_t err_bytes)
+{
+    struct link_udp_config udp = {
+        .address = config->address[0] != '\0' ? config->address : NULL,
+        .port = (uint16_t)config->port,
+        .mtu = (uint32_t)config->mtu,
+        .buffer_bytes = (uint32_t)config->buffer_bytes,
+        .gso = config->gso,
+        .gro = config->gro,
+    };
+    struct link *link;
+    int r = link_udp_open(&udp, &link, err, err_bytes);
+
+    if (r == -ENETUNREACH && !udp.address) {
+        vipd_warning("%s: %s; using " FALLBACK_ADDRESS ", which only this host reaches",
+                     config->name, err);
+        udp.address = FALLBACK_ADDRESS;
+        r = link_udp_open(&udp, &link, err, err_bytes);
+    }
+    if (r < 0)
+        return r;
+    if (config->faults_text[0] != '\0') {
+        struct link *faulty;
+
+        r = link_fault_wrap(link, &config->faults, &faulty);
+        if (r < 0) {
+            link->class->close(link);
+            snprintf(err, err_bytes, "no memory for the faults");
+            return r;
+        }
+        link = faulty;
+        vipd_warning("%s loses or changes packets on purpose: faults = %s", config->name,
+                     config->faults_text);
+    }
+    *ret = link;
+    return 0;
+}
+
+static void fill_nic_config(const struct vipd *vipd, const struct vipd_nic_config *from,
+                            struct nic_config *ret)
+{
+    const struct vipd_config *config = vipd->config;
+
+    memset(ret, 0, sizeof(*ret));
+    ret->name = from->name;
+    ret->engine = config->engine;
+    ret->epoch = vipd->epoch;
+    ret->vi_max = (uint32_t)config->vis;
+    ret->cq_max = (uint32_t)config->cqs;
+    ret->cm.grace_ns = GRACE_NS;
+    ret->cm.grace_busy_ns = GRACE_BUSY_NS;
+    ret->cm.backlog_max = BACKLOG_MAX;
+    ret->cm.retry_ns = CM_RETRY_NS;
+    ret->cm.retry_max_ns = CM_RETRY_MAX;
+    ret->cm.accept_timeout_ns = config->accept_timeout_ns;
+    ret->cm.close_timeout_ns = CLOSE_LIMIT_NS;
+    ret->cm.keepalive_ns = config->keepalive_ns;
+    ret->cm.peer_dead_ns = config->peer_dead_ns;
+}
+
+static int open_nic(struct vipd *vipd, const struct vipd_nic_config *config, char *err,
+                    size_t err_bytes)
+{
+    struct vipd_nic *nic = &vipd->nics[vipd->nic_count];
+    struct nic_config nic_config;
+    struct link *link;
+    char reason[256] = "", address[64];
+    int r = open_link(config, &link, reason, sizeof(reason));
+
+    if (r < 0) {
+        snprintf(err, err_bytes, "[nic:%s] cannot be opened: %s", config->name, reason);
+        return r;
+    }
+    link_addr_format(&link->self, address, sizeof(address));
+    fill_nic_config(vipd, config, &nic_config);
+    r = entropy(&nic_config.seed) ? 0 : -EIO;
+    if (r == 0)
+        r = nic_open(&nic_config, link, vipd_loop_now(vipd->loop), &nic->nic);
+    if (r < 0) {
+        link->class->close(link);
+        snprintf(err, err_bytes, "[nic:%s] cannot be opened: %s", config->name, strerror(-r));
+        return r;
+    }
+    nic->config = config;
+    vipd->nic_count++;
+    r = vipd_host_add_nic(vipd->loop, nic->nic);
+    if (r < 0) {
+        snprintf(err, err_bytes, "[nic:%s]: %s", config->name, strerror(-r));
+        return r;
+    }
+    vipd_info("NIC %s: udp on %s, packets of at most %u bytes", config->name, address,
+              link->packet_bytes);
+    return 0;
+}
+
+static bool between(void *ctx, bool worked)
+{
+    return clients_reap(ctx, worked);
+}
+
+int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct vipd *ret,
+               char *err, size_t err_bytes)
+{
+    struct vipd_host_config host = {
+        .wait = config->wait,
+        .spin_ns = config->spin_ns,
+        .cpus = count_cpus(),
+        .between = between,
+        .ctx = ret,
+    };
+    int r;
+
+    memset(ret, 0, sizeof(*ret));
+    ret->config = config;
+    ret->runtime_dir = runtime_dir;
+    ret->cpus = host.cpus;
+    do {
+        if (!entropy(&ret->epoch)) {
+            snprintf(err, err_bytes, "the kernel gives no random numbers");
+            return -EIO;
+        }
+    } while (ret->epoch == 0); /* 0 means "unknown" on the wire */
+    r = vipd_host_new(&host, &ret->loop);
+    if (r < 0) {
+        snprintf(err, err_bytes, "the event loop cannot be made: %s", strerror(-r));
+        return r;
+    }
+    ret->started_ns = vipd_loop_now(ret->loop);
+    for (unsigned i = 0; i < config->nic_count; i++) {
+        r = open_nic(ret, &config->nics[i], err, err_bytes);
+        if (r < 0) {
+            vipd_stop(ret);
+            return r;
+        }
+    }
+    return 0;
+}
+
+void vipd_stop(struct vipd *vipd)
+{
+    clients_shutdown(vipd);
+    vipd_host_drop_nics(vipd->loop);
+    for (unsigned i = 0; i < vipd->nic_count; i++)
+        nic_close(vipd->nics[i].nic, vipd_loop_now(vipd->loop));
+    vipd->nic_count = 0;
+    vipd_host_free(vipd->loop);
+    vipd->loop = NULL;
+}

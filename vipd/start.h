@@ -1,0 +1,22 @@
+/*
+ * Bringing vipd up and down: links, NICs, loop, clients. What main.c does after the command line is
+ * read, and what tests do in a process of their own.
+ */
+#ifndef VIPD_START_H
+#define VIPD_START_H
+
+#include <stddef.h>
+
+#include "vipd/daemon.h"
+
+/*
+ * Open every NIC of the configuration and make the loop that serves them. `config` and `runtime_dir`
+ * must outlive it. Outcomes: 0; negative errno with a sentence in err, nothing is left.
+ */
+int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct vipd *ret,
+               char *err, size_t err_bytes);
+
+/* End every client, tell the peers, close NICs and loop. */
+void vipd_stop(struct vipd *vipd);
+
+#endif
