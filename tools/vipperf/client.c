@@ -175,6 +175,8 @@ static int run_data(struct client *client, struct run *run, struct perf_result *
     else
         r = run_stream_client(run);
     cpu_s = cpu_seconds() - cpu_s;
+    if (r < 0)
+        run->stop_ns = end_now_ns(); /* up to here it was measured */
     r = conclude(client, run, r, &server_cpu_s) < 0 ? -1 : r;
     fill_result(run, cpu_s + server_cpu_s, r, ret);
     return r;
@@ -191,7 +193,7 @@ static int measure(struct client *client, uint64_t size_bytes)
                       .control = &client->control,
                       .plan = &plan,
                       .sample_ns = client->sample_ns,
-                      .sample_count = SAMPLES_MAX};
+                      .sample_max = SAMPLES_MAX};
     struct perf_result result;
     int r;
 

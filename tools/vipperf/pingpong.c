@@ -215,25 +215,23 @@ static int round_trip(struct run *run, uint64_t number, uint64_t *ret_ns)
 }
 
 /* Keep the sample; when there are too many, a random one gives way, so that all parts count. */
-static void keep_sample(struct run *run, uint64_t ns, uint64_t samples_max)
+static void keep_sample(struct run *run, uint64_t ns)
 {
     uint64_t place;
 
-    if (run->sample_count < samples_max) {
+    if (run->sample_count < run->sample_max) {
         run->sample_ns[run->sample_count++] = ns;
         return;
     }
     place = pattern_size(run->plan->seed, run->measured, run->measured);
-    if (place < samples_max)
+    if (place < run->sample_max)
         run->sample_ns[place] = ns;
 }
 
 int run_pingpong_client(struct run *run)
 {
-    uint64_t samples_max = run->sample_count;
     uint64_t number = 0;
 
-    run->sample_count = 0;
     run->start_ns = end_now_ns();
     for (; number < WARM_UP || !run_enough(run, run->measured, run->measured_bytes); number++) {
         uint64_t round_ns = 0;
@@ -250,7 +248,7 @@ int run_pingpong_client(struct run *run)
             run->measured++;
             run->measured_bytes += plan_size(run->plan, number);
             if (r > 0)
-                keep_sample(run, round_ns / 2, samples_max);
+                keep_sample(run, round_ns / 2);
         }
         if (reap(run) < 0)
             return -1;
