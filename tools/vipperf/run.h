@@ -40,6 +40,7 @@ struct run {
     uint64_t measured;          /* client: messages in it */
     uint64_t measured_bytes;
     uint64_t *sample_ns; /* client of a ping-pong: half round trips */
+    uint64_t sample_max; /* room in it */
     uint64_t sample_count;
     bool client_done; /* server: the client's note that it has finished was read */
     bool corrupt;     /* some byte, length or order was wrong: end->why says which */
