@@ -261,7 +261,9 @@ bool eng_rx_expects(const struct eng *eng, uint16_t vi, const struct vip_frame *
 
 /*
  * Next packet to send, if any: VIs take turns. Fills *ret and returns true, or returns false.
- * The packet counts as sent at now_ns.
+ * The packet counts as sent at now_ns. Sends of Unreliable Delivery complete in the next eng_tick
+ * (eng_deadline is then 0), because their buffers are the application's again from then on: do not
+ * call eng_tick between pulling a packet and having handed its bytes to the medium.
  */
 bool eng_tx_pull(struct eng *eng, struct eng_packet *ret, uint64_t now_ns);
 

@@ -1,0 +1,178 @@
+/*
+ * Creation of engines and VIs, the lists that VIs wait on, and the statistics.
+ */
+#include "vipd/engine/internal.h"
+
+#include <string.h>
+
+size_t eng_bytes(void)
+{
+    return sizeof(struct eng);
+}
+
+size_t eng_vi_bytes(void)
+{
+    return sizeof(struct eng_vi);
+}
+
+struct eng *eng_init(void *memory, const struct eng_config *config, const struct eng_ops *ops,
+                     void *ctx, uint64_t now_ns)
+{
+    struct eng *eng = memory;
+
+    (void)now_ns; /* the contract hands the time to every input; nothing here needs it yet */
+    VIP_ASSERT(config->rto_min_ns && config->rto_max_ns >= config->rto_min_ns);
+    VIP_ASSERT(config->rto_initial_ns && config->conn_timeout_ns && config->ack_every_packets);
+    VIP_ASSERT(config->turn_packets && config->turn_bytes);
+    eng->config = *config;
+    if (eng->config.held_packets_max > ENG_HELD_MAX)
+        eng->config.held_packets_max = ENG_HELD_MAX;
+    eng->ops = *ops;
+    eng->ctx = ctx;
+    eng->random = config->seed ? config->seed : 1;
+    for (unsigned i = 0; i < ENG_LISTS; i++)
+        eng->list[i].head = eng->list[i].tail = ENG_NONE;
+    return eng;
+}
+
+/* xorshift64*: good enough to keep retries of many connections apart, and reproducible. */
+uint32_t eng_random(struct eng *eng)
+{
+    eng->random ^= eng->random >> 12;
+    eng->random ^= eng->random << 25;
+    eng->random ^= eng->random >> 27;
+    return (uint32_t)((eng->random * 0x2545f4914f6cdd1dull) >> 32);
+}
+
+struct eng_vi *eng_vi_get(const struct eng *eng, uint16_t vi)
+{
+    VIP_ASSERT(vi < VIP_VI_MAX && eng->vi[vi]);
+    return eng->vi[vi];
+}
+
+void eng_vi_create(struct eng *eng, uint16_t vi, void *memory, const struct eng_vi_attrs *attrs)
+{
+    struct eng_vi *new = memory;
+
+    VIP_ASSERT(vi < VIP_VI_MAX && !eng->vi[vi]);
+    VIP_ASSERT((uintptr_t)memory % 64 == 0);
+    eng->vi[vi] = new;
+    new->eng = eng;
+    new->index = vi;
+    new->state = VIP_VIST_IDLE;
+    new->rx.ack_ns = new->tx.timer_ns = new->tx.loss_ns = ENG_NEVER;
+    eng_held_init(new);
+    eng_vi_set_attrs(eng, vi, attrs);
+}
+
+void eng_vi_destroy(struct eng *eng, uint16_t vi)
+{
+    struct eng_vi *old = eng_vi_get(eng, vi);
+
+    for (uint32_t i = old->sq.head; i != old->sq.tail; i++)
+        eng_desc_release(old, eng_desc_at(old, VIP_Q_SEND, i));
+    for (uint32_t i = old->rq.head; i != old->rq.tail; i++)
+        eng_desc_release(old, eng_desc_at(old, VIP_Q_RECV, i));
+    eng_held_drop(old);
+    eng_held_orphan(old);
+    for (unsigned i = 0; i < ENG_LISTS; i++)
+        eng_list_del(old, (enum eng_list_id)i);
+    eng_timer_set(old, ENG_NEVER);
+    eng->vi[vi] = NULL;
+}
+
+void eng_vi_set_attrs(struct eng *eng, uint16_t vi, const struct eng_vi_attrs *attrs)
+{
+    struct eng_vi *of = eng_vi_get(eng, vi);
+
+    VIP_ASSERT(of->state == VIP_VIST_IDLE);
+    VIP_ASSERT(attrs->max_transfer_bytes <= VIP_TRANSFER_BYTES_MAX);
+    of->attrs = *attrs;
+    of->level = attrs->level;
+    of->reliable = attrs->level != VIP_LVL_UNRELIABLE;
+}
+
+enum vip_vi_state eng_vi_state(const struct eng *eng, uint16_t vi)
+{
+    return (enum vip_vi_state)eng_vi_get(eng, vi)->state;
+}
+
+void eng_list_add(struct eng_vi *vi, enum eng_list_id id)
+{
+    struct eng *eng = vi->eng;
+
+    if (vi->listed[id])
+        return;
+    vi->listed[id] = true;
+    vi->next[id] = ENG_NONE;
+    vi->prev[id] = eng->list[id].tail;
+    if (eng->list[id].tail == ENG_NONE)
+        eng->list[id].head = vi->index;
+    else
+        eng_vi_get(eng, eng->list[id].tail)->next[id] = vi->index;
+    eng->list[id].tail = vi->index;
+}
+
+void eng_list_del(struct eng_vi *vi, enum eng_list_id id)
+{
+    struct eng *eng = vi->eng;
+
+    if (!vi->listed[id])
+        return;
+    vi->listed[id] = false;
+    if (id == ENG_LIST_READY && eng->list[id].head == vi->index)
+        eng->turn_packets = eng->turn_bytes = 0;
+    if (vi->prev[id] == ENG_NONE)
+        eng->list[id].head = vi->next[id];
+    else
+        eng_vi_get(eng, vi->prev[id])->next[id] = vi->next[id];
+    if (vi->next[id] == ENG_NONE)
+        eng->list[id].tail = vi->prev[id];
+    else
+        eng_vi_get(eng, vi->next[id])->prev[id] = vi->prev[id];
+}
+
+struct eng_vi *eng_list_first(const struct eng *eng, enum eng_list_id id)
+{
+    return eng->list[id].head == ENG_NONE ? NULL : eng_vi_get(eng, eng->list[id].head);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+void eng_vi_update(struct eng_vi *vi)
+{
+    uint64_t at_ns = ENG_NEVER;
+
+    if (vi->state == VIP_VIST_CONNECTED) {
+        if (eng_tx_wants(vi))
+            eng_list_add(vi, ENG_LIST_READY);
+        at_ns = earlier(vi->tx.timer_ns, vi->tx.loss_ns);
+        if (!vi->rx.ack_now)
+            at_ns = earlier(at_ns, vi->rx.ack_ns);
+    }
+    eng_timer_set(vi, at_ns);
+}
+
+void eng_event_error(struct eng_vi *vi, enum vip_error_code code, uint32_t opcode, const char *why)
+{
+    struct eng_event event = {
+        .kind = ENG_EVENT_ERROR, .vi = vi->index, .code = code, .opcode = opcode, .why = why};
+
+    vi->eng->ops.event(vi->eng->ctx, &event);
+}
+
+void eng_vi_stats(const struct eng *eng, uint16_t vi, struct eng_vi_stats *ret)
+{
+    const struct eng_vi *of = eng_vi_get(eng, vi);
+
+    *ret = of->stats;
+    ret->srtt_ns = of->tx.srtt_ns;
+    ret->rto_ns = of->state == VIP_VIST_CONNECTED ? eng_loss_rto(of) : 0;
+    ret->cwnd_bytes = of->tx.cc.window_bytes;
+    ret->inflight_bytes = of->tx.inflight;
+    ret->send_depth = of->sq.tail - of->sq.head;
+    ret->recv_depth = of->rq.tail - of->rq.head;
+}

@@ -1,0 +1,236 @@
+/*
+ * Insides of the protocol engine, shared by the files of vipd/engine/ (not the connection manager).
+ *
+ * Owns: the layout of an engine and of a VI, and the list of what each file offers to the others.
+ * One file per event: eng.c (create, lists, statistics), timer.c (heap), post.c (posting), queue.c
+ * (completion order, flush), state.c (transitions, break, close), tx.c (packets out), cut.c (one
+ * fragment), ack.c (numbers received, acknowledgements in and out), loss.c (RTT, loss, timer), cc.c
+ * (congestion), rx.c (packets in), place.c (receive, RDMA Write), read.c (RDMA Read), reorder.c
+ * (held packets).
+ */
+#ifndef VIPD_ENGINE_INTERNAL_H
+#define VIPD_ENGINE_INTERNAL_H
+
+#include "proto/assert.h"
+#include "vipd/engine/bits.h"
+#include "vipd/engine/cc.h"
+#include "vipd/engine/engine.h"
+
+/* Records of packets under way; a packet number is settled before its record is used again. */
+#define ENG_SENT_RING ENG_BITS
+/* Packets with frames stop here, so that acknowledgements still find a record. */
+#define ENG_SENT_DATA_MAX (ENG_SENT_RING - 256)
+/* Packets held per VI at most, whatever the configuration says; slots are 16 bytes. */
+#define ENG_HELD_MAX 512
+/* RDMA Reads under way per direction; the target keeps a slot for each. */
+#define ENG_READS_MAX 16
+/* A number so far ahead of everything seen is not the work of a peer of ours. */
+#define ENG_NUMBER_JUMP_MAX (1u << 20)
+/* Operations that a peer may be ahead: its whole queue, and some room. */
+#define ENG_OPS_AHEAD_MAX (2 * VIP_DESC_PER_QUEUE_MAX)
+/* End of an intrusive list. */
+#define ENG_NONE 0xffffu
+
+#define ENG_QUEUE_MASK (VIP_DESC_PER_QUEUE_MAX - 1u)
+
+/* Lists of VIs; a VI is at most once on each. */
+enum eng_list_id {
+    ENG_LIST_READY = 0, /* has something to send */
+    ENG_LIST_REPLAY,    /* has held packets to feed or to drop */
+    ENG_LIST_SENT,      /* Unreliable Delivery: pulled sends that wait for eng_tick to complete */
+    ENG_LISTS,
+};
+
+/* Ordered things that a peer sends to us. A packet of ours has frames of one stream only. */
+enum eng_stream {
+    ENG_STREAM_OPS = 0, /* sends, RDMA Writes, read requests: by operation number */
+    ENG_STREAM_READS,   /* answers to reads */
+    ENG_STREAMS,
+};
+
+/* A place in a stream: operation number (answers: number of the read) and byte in it. */
+struct eng_pos {
+    uint32_t op, off;
+};
+
+/* Progress of a posted send. */
+enum eng_desc_state {
+    ENG_DESC_POSTED = 0,
+    ENG_DESC_CHECKED,   /* its segments were found accessible when its turn came */
+    ENG_DESC_SENT,      /* Unreliable Delivery: left, completes at the next eng_tick */
+    ENG_DESC_READ_DONE, /* RDMA Read: all bytes are in place */
+};
+
+/* A posted descriptor: one cache line. */
+struct eng_desc {
+    uint64_t imm;
+    uint32_t length;    /* Length as given; comes back in the completion of a send */
+    uint32_t sum;       /* bytes of the data segments */
+    uint32_t fault;     /* VIP_ST_* bits it will complete with; 0 = none found */
+    uint32_t op;        /* operation number, once started (Unreliable Delivery only) */
+    uint16_t control;   /* VIP_CTL_* */
+    uint16_t seg_count; /* segments kept here; address segment included */
+    uint8_t state;      /* enum eng_desc_state */
+    uint8_t pad[3];
+    union {
+        struct vip_shm_seg seg[VIP_SQ_INLINE_SEGS]; /* seg_count <= VIP_SQ_INLINE_SEGS */
+        struct vip_shm_seg *more;                   /* otherwise: from ops.segs_alloc */
+    };
+};
+_Static_assert(sizeof(struct eng_desc) == 64, "one cache line");
+
+/* A work queue: positions run freely; they start again at 0 when it is empty (cache, pages). */
+struct eng_queue {
+    uint32_t head; /* oldest descriptor that has not completed */
+    uint32_t next; /* send queue: first that is not fully cut into packets */
+    uint32_t tail; /* where the next post goes */
+};
+
+/* What became of a packet with frames (or a probe); valid while its bit in tx.open is set. */
+struct eng_sent {
+    uint64_t sent_ns;
+    uint32_t bytes;    /* whole packet; counts in tx.inflight unless lost */
+    struct eng_pos at; /* first byte it carried */
+    uint32_t end_off;  /* where it ended: operation at.op + ops, this byte */
+    uint8_t ops;
+    uint8_t stream; /* enum eng_stream */
+    bool lost;      /* to be sent again */
+    bool probe;     /* carried nothing */
+};
+_Static_assert(sizeof(struct eng_sent) == 32, "two per cache line");
+
+/* Sending side of a connection. */
+struct eng_tx {
+    struct eng_pos at;  /* next byte to be cut for the first time */
+    uint32_t ops_acked; /* operations the peer has processed in order */
+    bool fail_valid;    /* operation fail_op lost its memory: nothing from it on is cut */
+    bool owed;          /* the peer owes an answer since progress_ns */
+    bool ping;          /* a probe without content is wanted */
+    bool turn_reads;    /* answers to reads had the last turn */
+    uint32_t fail_op;
+    uint64_t number;     /* of the next packet; the first is 1 */
+    uint64_t una;        /* lowest open number, or `number` */
+    uint64_t first_sent; /* no number below it is open and not lost */
+    uint64_t lost_from;  /* no number below it is open and lost */
+    uint64_t largest_acked;
+    uint32_t lost;        /* open records that wait for retransmission */
+    uint32_t probes;      /* packets that may leave although the window is full */
+    uint64_t inflight;    /* bytes under way: open and not lost */
+    uint32_t burst;       /* packets since there was last nothing to send */
+    uint32_t backoff;     /* expiries in a row without progress */
+    uint64_t elicit_ns;   /* when something that must be answered left last */
+    uint64_t progress_ns; /* when the peer last made progress, or began to owe some */
+    uint64_t timer_ns;    /* retransmission timer */
+    uint64_t loss_ns;     /* time threshold of loss detection */
+    uint64_t srtt_ns, rttvar_ns, latest_ns; /* srtt_ns 0 = no sample yet */
+    struct eng_cc cc;
+    struct eng_bits open; /* numbers with a live record */
+};
+
+/* What is happening to the operation in rx.at. */
+enum eng_rx_phase {
+    ENG_PHASE_START = 0, /* nothing of it has been seen */
+    ENG_PHASE_FILL,      /* the head of the receive queue is being filled */
+    ENG_PHASE_WRITE,     /* RDMA Write is being placed */
+    ENG_PHASE_DENIED,    /* RDMA Write not allowed; its last fragment tells who must know */
+    ENG_PHASE_SKIP,      /* Unreliable Delivery: the rest is ignored */
+};
+
+/* Receiving side. */
+struct eng_rx_state {
+    struct eng_pos at; /* next byte expected */
+    uint8_t phase;     /* enum eng_rx_phase */
+    uint8_t type;      /* of the operation under way; phase not START */
+    uint32_t total;
+    uint32_t handle;
+    uint64_t remote_addr;
+    /* Packet numbers that arrived. */
+    uint64_t base;        /* every number below it is settled */
+    uint64_t largest;     /* largest that arrived; 0 = none */
+    struct eng_bits bits; /* numbers from base on that arrived */
+    uint32_t ts;          /* ts of the largest, to echo */
+    uint32_t ts_arrival;  /* ticks when it arrived */
+    uint32_t unacked;     /* packets that want an acknowledgement and have none */
+    bool ack_now;
+    uint64_t ack_ns; /* delayed acknowledgement is due */
+};
+
+/* A read that the peer asked for. Slot seq % ENG_READS_MAX; read seq + MAX proves seq is over. */
+struct eng_read {
+    uint32_t seq, op, handle, total;
+    uint64_t addr;
+};
+
+/* RDMA Reads of both directions. */
+struct eng_reads {
+    uint32_t asked;    /* requests taken from the peer */
+    struct eng_pos at; /* answer to be cut next: read number, byte */
+    struct eng_read slot[ENG_READS_MAX];
+    uint32_t open;       /* our reads started and not finished */
+    struct eng_pos want; /* next byte expected of our oldest open read; op valid if open */
+};
+
+/* A packet ahead of its turn. */
+struct eng_held {
+    uint32_t token;
+    struct eng_pos at; /* first frame that could not be processed */
+    uint16_t next, prev;
+};
+struct eng_held_list {
+    uint16_t head, tail;
+};
+
+struct eng_vi {
+    struct eng *eng;
+    uint16_t index;
+    uint16_t level; /* VIP_LVL_* */
+    uint8_t state;  /* enum vip_vi_state */
+    bool reliable;  /* level is not Unreliable Delivery */
+    bool listed[ENG_LISTS];
+    uint16_t next[ENG_LISTS], prev[ENG_LISTS];
+    uint32_t heap_at; /* place in the timer heap + 1; 0 = none */
+    struct eng_vi_attrs attrs;
+    struct eng_conn conn;
+    struct eng_queue sq, rq;
+    struct eng_tx tx;
+    struct eng_rx_state rx;
+    struct eng_reads reads;
+    struct eng_held_list held[ENG_STREAMS]; /* in order of their turn */
+    struct eng_held_list dropped;           /* no longer needed; the host must free them */
+    uint16_t held_free;                     /* unused slots that were used before */
+    uint16_t held_fresh;                    /* slots from here on were never used */
+    uint16_t held_count;
+    struct eng_vi_stats stats;
+    /* Behind everything else, so that pages of short queues stay untouched. */
+    struct eng_desc desc[2][VIP_DESC_PER_QUEUE_MAX] __attribute__((aligned(64)));
+    struct eng_sent sent[ENG_SENT_RING];
+    struct eng_held slot[ENG_HELD_MAX];
+};
+
+struct eng_timer {
+    uint64_t at_ns;
+    uint16_t vi;
+};
+
+struct eng {
+    struct eng_config config;
+    struct eng_ops ops;
+    void *ctx;
+    uint64_t random;
+    struct {
+        uint16_t head, tail;
+    } list[ENG_LISTS];
+    uint32_t turn_packets, turn_bytes; /* used up by the VI at the head of the ready list */
+    uint32_t timer_count;
+    uint32_t orphan_count; /* held packets of destroyed VIs */
+    struct {
+        uint32_t token;
+        uint16_t vi;
+    } orphan[2 * ENG_HELD_MAX];
+    struct eng_timer timer[VIP_VI_MAX];
+    struct eng_vi *vi[VIP_VI_MAX];
+};
+
+#include "vipd/engine/parts.h"
+
+#endif

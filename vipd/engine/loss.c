@@ -1,0 +1,184 @@
+/*
+ * When is a packet lost? Round-trip times, the packet and time thresholds that follow an
+ * acknowledgement, and the retransmission timer for when none comes.
+ *
+ * The first expiry of the timer is a tail-loss probe: early, one packet, no judgement on the path.
+ * Later ones back off exponentially, with jitter so that many connections do not try in step.
+ */
+#include "vipd/engine/internal.h"
+
+/* So many later packets arrived: this one is not just late. */
+#define LOSS_PACKETS 3
+/* Round trips beyond this are not measurements but nonsense of the peer's. */
+#define RTT_MAX_NS 60000000000ull
+
+void eng_sent_close(struct eng_vi *vi, uint64_t number)
+{
+    const struct eng_sent *record = &vi->sent[number % ENG_SENT_RING];
+
+    VIP_ASSERT(eng_bits_test(&vi->tx.open, number));
+    eng_bits_clear(&vi->tx.open, number);
+    if (record->lost)
+        vi->tx.lost--;
+    else
+        vi->tx.inflight -= record->bytes;
+    if (number == vi->tx.una)
+        vi->tx.una = eng_bits_next(&vi->tx.open, number + 1, vi->tx.number);
+}
+
+/* Does the peer owe us anything? */
+bool eng_tx_owes(const struct eng_vi *vi)
+{
+    return vi->tx.una != vi->tx.number || (vi->reliable && vi->tx.ops_acked != vi->tx.at.op);
+}
+
+void eng_loss_sample(struct eng_vi *vi, const struct vip_header *hdr, uint64_t now_ns)
+{
+    uint32_t ticks = (uint32_t)(now_ns >> VIP_WIRE_TICK_SHIFT) - hdr->ts_echo - hdr->ack_delay;
+    uint64_t sample = (uint64_t)(ticks ? ticks : 1) << VIP_WIRE_TICK_SHIFT;
+    uint64_t apart;
+
+    if (sample > RTT_MAX_NS)
+        return;
+    vi->tx.latest_ns = sample;
+    if (!vi->tx.srtt_ns) {
+        vi->tx.srtt_ns = sample;
+        vi->tx.rttvar_ns = sample / 2;
+        return;
+    }
+    apart = sample > vi->tx.srtt_ns ? sample - vi->tx.srtt_ns : vi->tx.srtt_ns - sample;
+    vi->tx.rttvar_ns += apart / 4;
+    vi->tx.rttvar_ns -= vi->tx.rttvar_ns / 4;
+    vi->tx.srtt_ns += sample / 8;
+    vi->tx.srtt_ns -= vi->tx.srtt_ns / 8;
+    if (!vi->tx.srtt_ns)
+        vi->tx.srtt_ns = 1;
+}
+
+static void mark_lost(struct eng_vi *vi, uint64_t number)
+{
+    struct eng_sent *record = &vi->sent[number % ENG_SENT_RING];
+
+    /* Unreliable Delivery repeats nothing, and a probe has nothing to repeat. */
+    if (!vi->reliable || record->probe) {
+        eng_sent_close(vi, number);
+        return;
+    }
+    record->lost = true;
+    vi->tx.inflight -= record->bytes;
+    vi->tx.lost++;
+    if (number < vi->tx.lost_from)
+        vi->tx.lost_from = number;
+}
+
+/* Lowest number of [una, to) that is under way, or `to`. */
+static uint64_t first_sent(struct eng_vi *vi, uint64_t to)
+{
+    uint64_t n = vi->tx.first_sent > vi->tx.una ? vi->tx.first_sent : vi->tx.una;
+
+    while ((n = eng_bits_next(&vi->tx.open, n, to)) < to && vi->sent[n % ENG_SENT_RING].lost)
+        n++;
+    vi->tx.first_sent = n;
+    return n;
+}
+
+void eng_loss_detect(struct eng_vi *vi, uint64_t now_ns)
+{
+    uint64_t rtt = vi->tx.srtt_ns > vi->tx.latest_ns ? vi->tx.srtt_ns : vi->tx.latest_ns;
+    uint64_t wait_ns = rtt + rtt / 8, n;
+
+    if (wait_ns < vi->eng->config.rto_min_ns / 8)
+        wait_ns = vi->eng->config.rto_min_ns / 8;
+    vi->tx.loss_ns = ENG_NEVER;
+    if (vi->tx.first_sent >= vi->tx.largest_acked)
+        return;
+    while ((n = first_sent(vi, vi->tx.largest_acked)) < vi->tx.largest_acked) {
+        uint64_t due_ns = vi->sent[n % ENG_SENT_RING].sent_ns + wait_ns;
+
+        if (vi->tx.largest_acked - n < LOSS_PACKETS && due_ns > now_ns) {
+            vi->tx.loss_ns = due_ns;
+            return;
+        }
+        eng_cc_lost(&vi->tx.cc, n, vi->tx.number);
+        mark_lost(vi, n);
+    }
+}
+
+uint64_t eng_loss_rto(const struct eng_vi *vi)
+{
+    const struct eng_config *config = &vi->eng->config;
+    uint64_t rto = config->rto_initial_ns;
+
+    if (vi->tx.srtt_ns)
+        rto = vi->tx.srtt_ns + 4 * vi->tx.rttvar_ns + config->ack_delay_ns;
+    if (rto < config->rto_min_ns)
+        rto = config->rto_min_ns;
+    return rto < config->rto_max_ns ? rto : config->rto_max_ns;
+}
+
+/* How long to wait for an answer, by the number of vain waits before. */
+static uint64_t interval(struct eng_vi *vi)
+{
+    const struct eng_config *config = &vi->eng->config;
+    uint64_t rto = eng_loss_rto(vi), wait_ns;
+
+    if (!vi->tx.backoff) {
+        wait_ns = 2 * vi->tx.srtt_ns + config->ack_delay_ns;
+        if (wait_ns < config->rto_min_ns / 2)
+            wait_ns = config->rto_min_ns / 2;
+        return vi->tx.srtt_ns && wait_ns < rto ? wait_ns : rto;
+    }
+    wait_ns = vi->tx.backoff > 16 ? config->rto_max_ns : rto << (vi->tx.backoff - 1);
+    if (wait_ns > config->rto_max_ns)
+        wait_ns = config->rto_max_ns;
+    return wait_ns + wait_ns / 8 * (eng_random(vi->eng) & 0xff) / 256;
+}
+
+void eng_loss_arm(struct eng_vi *vi, uint64_t now_ns)
+{
+    uint64_t from = vi->tx.elicit_ns > vi->tx.progress_ns ? vi->tx.elicit_ns : vi->tx.progress_ns;
+    uint64_t end = vi->tx.progress_ns + vi->eng->config.conn_timeout_ns;
+
+    (void)now_ns;
+    vi->tx.timer_ns = ENG_NEVER;
+    if (!vi->tx.inflight && !(vi->reliable && vi->tx.owed))
+        return;
+    vi->tx.timer_ns = from + interval(vi);
+    if (vi->reliable && vi->tx.timer_ns > end)
+        vi->tx.timer_ns = end;
+}
+
+void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
+{
+    struct eng_fault fault = {.reason = VIP_CLOSE_TIMEOUT,
+                              .first_status = VIP_ST_TRANSPORT_ERROR,
+                              .why = "the peer did not answer within the connection timeout"};
+    uint64_t n;
+
+    if (vi->reliable && now_ns >= vi->tx.progress_ns + vi->eng->config.conn_timeout_ns) {
+        eng_break(vi, &fault);
+        return;
+    }
+    vi->stats.timeouts++;
+    vi->tx.backoff++;
+    if (vi->tx.backoff > 1)
+        eng_cc_silence(&vi->tx.cc, vi->tx.number);
+    if (!vi->reliable) {
+        /* What was not acknowledged by now has left the network one way or the other. */
+        while ((n = first_sent(vi, vi->tx.number)) < vi->tx.number)
+            mark_lost(vi, n);
+        vi->tx.timer_ns = ENG_NEVER;
+        return;
+    }
+    n = first_sent(vi, vi->tx.number);
+    if (n < vi->tx.number)
+        mark_lost(vi, n);
+    if (vi->tx.lost)
+        vi->tx.probes = vi->tx.backoff > 1 ? 2 : 1;
+    else
+        vi->tx.ping = true;
+    /* Also if the host does not send at once, the next try has its time. */
+    vi->tx.elicit_ns = now_ns;
+    vi->tx.owed = true;
+    eng_loss_arm(vi, now_ns);
+}

@@ -1,0 +1,192 @@
+/*
+ * What the files of the engine offer to each other; the struct layouts are internal.h's. Included
+ * by internal.h only.
+ */
+#ifndef VIPD_ENGINE_PARTS_H
+#define VIPD_ENGINE_PARTS_H
+
+#ifndef VIPD_ENGINE_INTERNAL_H
+#error "include vipd/engine/internal.h"
+#endif
+
+/* a < b for numbers that wrap. */
+static inline bool eng_before(uint32_t a, uint32_t b)
+{
+    return (int32_t)(a - b) < 0;
+}
+
+static inline bool eng_pos_before(struct eng_pos a, struct eng_pos b)
+{
+    return a.op == b.op ? a.off < b.off : eng_before(a.op, b.op);
+}
+
+static inline uint32_t eng_min32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline struct eng_desc *eng_desc_at(struct eng_vi *vi, enum vip_queue queue, uint32_t at)
+{
+    return &vi->desc[queue][at & ENG_QUEUE_MASK];
+}
+
+/*
+ * Queue position of operation `op` of a reliable VI: each started descriptor has a number, in order
+ * (Unreliable Delivery leaves faulty ones out).
+ */
+static inline uint32_t eng_op_position(const struct eng_vi *vi, uint32_t op)
+{
+    return vi->sq.next + (op - vi->tx.at.op);
+}
+
+/* Data segments of a descriptor; an RDMA descriptor has the address segment before them. */
+static inline const struct vip_shm_seg *eng_desc_segs(const struct eng_desc *desc)
+{
+    return desc->seg_count > VIP_SQ_INLINE_SEGS ? desc->more : desc->seg;
+}
+
+static inline unsigned eng_desc_data(const struct eng_desc *desc, const struct vip_shm_seg **ret)
+{
+    unsigned skip = (desc->control & VIP_CTL_OP_MASK) != VIP_CTL_OP_SENDRECV;
+
+    *ret = eng_desc_segs(desc) + skip;
+    return desc->seg_count - skip;
+}
+
+/* eng.c: the VI must exist (the host's numbers are our own). */
+struct eng_vi *eng_vi_get(const struct eng *eng, uint16_t vi);
+void eng_list_add(struct eng_vi *vi, enum eng_list_id id);
+void eng_list_del(struct eng_vi *vi, enum eng_list_id id);
+struct eng_vi *eng_list_first(const struct eng *eng, enum eng_list_id id);
+/* After every input: put the VI on the ready list if it wants to send, and set its timer. */
+void eng_vi_update(struct eng_vi *vi);
+uint32_t eng_random(struct eng *eng);
+void eng_event_error(struct eng_vi *vi, enum vip_error_code code, uint32_t opcode, const char *why);
+
+/* timer.c: one timer per VI, ENG_NEVER stops it. */
+void eng_timer_set(struct eng_vi *vi, uint64_t at_ns);
+
+/* queue.c */
+uint32_t eng_desc_status(const struct eng_desc *desc, enum vip_queue queue);
+/* Complete the head of a queue: `bits` are added to DONE and, for sends, the operation. */
+void eng_send_complete(struct eng_vi *vi, uint32_t bits);
+void eng_recv_complete(struct eng_vi *vi, uint32_t bits, uint32_t length, uint64_t imm);
+/* Complete what the peer has processed, and reads whose bytes are here, in order. */
+void eng_send_advance(struct eng_vi *vi);
+/* Unreliable Delivery: complete what has left. */
+void eng_send_advance_sent(struct eng_vi *vi);
+/* Statuses of a flush of the send queue. */
+struct eng_flush {
+    uint32_t first_status; /* for the oldest one instead of "flushed", if not 0 */
+    bool failed;           /* operation failed_op gets failed_status */
+    uint32_t failed_op, failed_status;
+};
+void eng_send_flush(struct eng_vi *vi, const struct eng_flush *flush);
+void eng_recv_flush(struct eng_vi *vi);
+void eng_desc_release(struct eng_vi *vi, struct eng_desc *desc);
+
+/* post.c: are all data segments accessible for `kind`? */
+bool eng_desc_check(struct eng_vi *vi, const struct eng_desc *desc, enum eng_access_kind kind);
+
+/* state.c */
+struct eng_fault {
+    enum vip_close_reason reason;
+    uint32_t op_status, failed_op; /* for the peer */
+    uint32_t first_status;         /* for our own oldest send, 0 = flushed */
+    const char *why;
+};
+/* Break a Connected VI: flush, Error state, tell the host. */
+void eng_break(struct eng_vi *vi, const struct eng_fault *fault);
+
+/* tx.c */
+bool eng_tx_wants(struct eng_vi *vi);
+bool eng_tx_window_open(const struct eng_vi *vi);
+/* Break the connection if the operation that lost its memory is the oldest one now. */
+void eng_fail_head(struct eng_vi *vi);
+
+/* cut.c: a packet being built. */
+struct eng_build {
+    struct eng_packet *packet;
+    uint32_t head_bytes;
+    unsigned frames;
+};
+void eng_build_begin(struct eng_build *build, struct eng_vi *vi, struct eng_packet *packet);
+void eng_build_head(struct eng_build *build, uint32_t bytes);
+/* Append the fragment of `desc` at `at`, up to byte `end`; *at moves. False: no room. */
+bool eng_build_op(struct eng_build *build, struct eng_vi *vi, const struct eng_desc *desc,
+                  struct eng_pos *at, uint32_t end);
+/* The same for the answer to a read. */
+bool eng_build_answer(struct eng_build *build, struct eng_vi *vi, const struct eng_read *read,
+                      struct eng_pos *at, uint32_t end);
+
+/* ack.c: numbers received. */
+enum eng_number {
+    ENG_NUMBER_NEW,
+    ENG_NUMBER_SEEN,
+    ENG_NUMBER_IMPOSSIBLE,
+};
+enum eng_number eng_number_judge(const struct eng_vi *vi, uint64_t number);
+void eng_number_record(struct eng_vi *vi, const struct vip_header *hdr, uint64_t now_ns);
+void eng_ack_schedule(struct eng_vi *vi, bool at_once, uint64_t now_ns);
+static inline bool eng_ack_has_ranges(const struct eng_vi *vi)
+{
+    return vi->rx.largest > vi->rx.base;
+}
+/* Fill the acknowledgement fields of a header; ranges go to out. Returns the range count. */
+void eng_ack_fill(const struct eng_vi *vi, struct vip_header *hdr, uint64_t now_ns);
+unsigned eng_ack_ranges(const struct eng_vi *vi, struct vip_range out[VIP_WIRE_RANGES_MAX]);
+/* Acknowledgements from the peer: believable at all? Then take it. */
+bool eng_ack_possible(const struct eng_vi *vi, const struct vip_packet *packet);
+void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t now_ns);
+
+/* loss.c */
+void eng_loss_sample(struct eng_vi *vi, const struct vip_header *hdr, uint64_t now_ns);
+void eng_loss_detect(struct eng_vi *vi, uint64_t now_ns);
+/* Start, move or stop the retransmission timer after something was sent or acknowledged. */
+void eng_loss_arm(struct eng_vi *vi, uint64_t now_ns);
+void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns);
+uint64_t eng_loss_rto(const struct eng_vi *vi);
+/* The record of an open number is over: acknowledged, replaced, or not worth repeating. */
+void eng_sent_close(struct eng_vi *vi, uint64_t number);
+bool eng_tx_owes(const struct eng_vi *vi);
+
+/* rx.c */
+enum eng_step {
+    ENG_STEP_DONE,  /* processed or not needed */
+    ENG_STEP_AHEAD, /* not its turn */
+    ENG_STEP_BAD,   /* contradicts what came before */
+    ENG_STEP_BROKE, /* the VI is no longer connected */
+};
+
+/* place.c: one in-order fragment, of which `skip` bytes were seen before. */
+enum eng_step eng_place_send(struct eng_vi *vi, const struct vip_frame *frame, uint32_t skip);
+enum eng_step eng_place_write(struct eng_vi *vi, const struct vip_frame *frame, uint32_t skip);
+/* Scatter len payload bytes to the data segments from byte `offset` on. */
+bool eng_scatter(struct eng_vi *vi, const struct eng_desc *desc, uint32_t offset, uint32_t len,
+                 uint32_t payload);
+/* The operation in rx.at is over: complete it as far as it got (Unreliable, or end of the
+ * connection). */
+void eng_place_abandon(struct eng_vi *vi);
+void eng_rx_op_done(struct eng_vi *vi);
+
+/* read.c */
+enum eng_step eng_read_request(struct eng_vi *vi, const struct vip_frame *frame);
+enum eng_step eng_read_answer(struct eng_vi *vi, const struct vip_frame *frame);
+/* A started read joins / leaves the open ones. */
+void eng_read_started(struct eng_vi *vi, uint32_t op);
+void eng_read_denied(struct eng_vi *vi, uint32_t op);
+bool eng_read_readable(struct eng_vi *vi, const struct eng_read *read);
+
+/* reorder.c */
+void eng_held_init(struct eng_vi *vi);
+/* Keep a packet; false: no slot. */
+bool eng_held_add(struct eng_vi *vi, enum eng_stream stream, struct eng_pos at, uint32_t token);
+void eng_held_check(struct eng_vi *vi);
+void eng_held_drop(struct eng_vi *vi);
+void eng_held_orphan(struct eng_vi *vi);
+static inline bool eng_held_any(const struct eng_vi *vi)
+{
+    return vi->held[0].head != ENG_NONE || vi->held[1].head != ENG_NONE;
+}
+
+#endif

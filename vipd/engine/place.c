@@ -1,0 +1,224 @@
+/*
+ * What happens at the target of a send or an RDMA Write: which receive descriptor, which memory,
+ * which status (spec 3.3, 3.5, 3.6, 3.7).
+ */
+#include "vipd/engine/internal.h"
+
+bool eng_scatter(struct eng_vi *vi, const struct eng_desc *desc, uint32_t offset, uint32_t len,
+                 uint32_t payload)
+{
+    const struct vip_shm_seg *seg;
+
+    (void)eng_desc_data(desc, &seg);
+    for (; len; seg++) {
+        struct eng_access access = {.vi = vi->index, .kind = ENG_ACCESS_RECV};
+
+        if (offset >= seg->len) {
+            offset -= seg->len;
+            continue;
+        }
+        access.handle = seg->handle;
+        access.addr = seg->addr + offset;
+        access.len = eng_min32(seg->len - offset, len);
+        if (!vi->eng->ops.place(vi->eng->ctx, &access, payload))
+            return false;
+        payload += access.len;
+        len -= access.len;
+        offset = 0;
+    }
+    return true;
+}
+
+/* The rest of the operation is ignored (Unreliable Delivery). */
+static enum eng_step skip_rest(struct eng_vi *vi, const struct vip_frame *frame)
+{
+    vi->rx.phase = ENG_PHASE_SKIP;
+    if (frame->flags & VIP_FRMF_LAST)
+        eng_rx_op_done(vi);
+    return ENG_STEP_DONE;
+}
+
+/*
+ * The operation fails here. Unreliable Delivery: the message is dropped. Otherwise the connection
+ * breaks, and with Reliable Reception the peer's operation gets op_status (spec 3.6).
+ */
+static enum eng_step fail(struct eng_vi *vi, const struct vip_frame *frame, uint32_t op_status,
+                          const char *why)
+{
+    struct eng_fault fault = {.reason = VIP_CLOSE_ERROR,
+                              .op_status = vi->level == VIP_LVL_RECEPTION ? op_status : 0,
+                              .failed_op = frame->op,
+                              .why = why};
+
+    if (!vi->reliable)
+        return skip_rest(vi, frame);
+    vi->rx.phase = ENG_PHASE_START;
+    eng_break(vi, &fault);
+    return ENG_STEP_BROKE;
+}
+
+static enum eng_step fail_recv(struct eng_vi *vi, const struct vip_frame *frame, uint32_t status,
+                               const char *why)
+{
+    vi->rx.phase = ENG_PHASE_START;
+    eng_recv_complete(vi, status, 0, 0);
+    return fail(vi, frame, VIP_ST_REMOTE_DESC_ERROR, why);
+}
+
+/* The receive descriptor at the head of the queue, if need be after asking the application. */
+static const struct eng_desc *recv_head(struct eng_vi *vi)
+{
+    if (vi->rq.head == vi->rq.tail)
+        vi->eng->ops.fetch_posts(vi->eng->ctx);
+    if (vi->rq.head != vi->rq.tail)
+        return eng_desc_at(vi, VIP_Q_RECV, vi->rq.head);
+    return NULL;
+}
+
+static enum eng_step recvq_empty(struct eng_vi *vi, const struct vip_frame *frame)
+{
+    uint32_t opcode = frame->type == VIP_FRM_WRITE ? VIP_CTL_OP_RDMAWRITE : VIP_CTL_OP_SENDRECV;
+    const char *why = "a message arrived and no receive was posted";
+
+    vi->stats.recvq_empty++;
+    eng_event_error(vi, VIP_EC_RECVQ_EMPTY, opcode, why);
+    return fail(vi, frame, VIP_ST_REMOTE_DESC_ERROR, why);
+}
+
+/* First fragment of a send: it takes the receive descriptor of its turn. */
+static enum eng_step send_begin(struct eng_vi *vi, const struct vip_frame *frame)
+{
+    const struct eng_desc *desc = recv_head(vi);
+
+    if (!desc)
+        return recvq_empty(vi, frame);
+    if (desc->fault)
+        return fail_recv(vi, frame, desc->fault, "a posted receive was faulty");
+    if (frame->total > desc->sum)
+        return fail_recv(vi, frame, VIP_ST_LENGTH_ERROR,
+                         "a message was longer than the receive posted for it");
+    if (!eng_desc_check(vi, desc, ENG_ACCESS_RECV))
+        return fail_recv(vi, frame, VIP_ST_PROTECTION_ERROR,
+                         "a posted receive names memory that is not accessible");
+    vi->rx.phase = ENG_PHASE_FILL;
+    return ENG_STEP_DONE;
+}
+
+static uint64_t frame_imm(const struct vip_frame *frame, uint32_t *status)
+{
+    if (!(frame->flags & VIP_FRMF_IMMEDIATE))
+        return 0;
+    *status |= VIP_ST_IMMEDIATE;
+    return frame->flags & VIP_FRMF_IMM64 ? frame->imm : frame->imm & 0xffffffffu;
+}
+
+enum eng_step eng_place_send(struct eng_vi *vi, const struct vip_frame *frame, uint32_t skip)
+{
+    const struct eng_desc *desc;
+    uint32_t len = frame->length - skip;
+    uint32_t status = 0;
+    uint64_t imm;
+
+    if (vi->rx.phase == ENG_PHASE_START) {
+        enum eng_step step = send_begin(vi, frame);
+
+        if (step != ENG_STEP_DONE || vi->rx.phase != ENG_PHASE_FILL)
+            return step;
+    }
+    VIP_ASSERT(vi->rx.phase == ENG_PHASE_FILL && vi->rq.head != vi->rq.tail);
+    desc = eng_desc_at(vi, VIP_Q_RECV, vi->rq.head);
+    if (len && !eng_scatter(vi, desc, vi->rx.at.off, len, frame->payload + skip))
+        return fail_recv(vi, frame, VIP_ST_PROTECTION_ERROR,
+                         "memory of a posted receive is not registered any more");
+    vi->rx.at.off += len;
+    vi->stats.rx_bytes += len;
+    if (!(frame->flags & VIP_FRMF_LAST))
+        return ENG_STEP_DONE;
+    imm = frame_imm(frame, &status);
+    vi->stats.rx_messages++;
+    eng_rx_op_done(vi);
+    eng_recv_complete(vi, status, frame->total, imm);
+    return ENG_STEP_DONE;
+}
+
+/* May the peer write there at all? The whole range is judged before the first byte (spec 3.5). */
+static bool write_allowed(struct eng_vi *vi, const struct vip_frame *frame)
+{
+    struct eng_access access = {.vi = vi->index,
+                                .kind = ENG_ACCESS_REMOTE_WRITE,
+                                .handle = frame->handle,
+                                .addr = frame->remote_addr,
+                                .len = frame->total};
+
+    if (!vi->attrs.enable_rdma_write || frame->remote_addr + frame->total < frame->remote_addr)
+        return false;
+    return !frame->total || vi->eng->ops.check(vi->eng->ctx, &access);
+}
+
+/*
+ * The last fragment of a write. Whether a receive is consumed is known only now; it then carries
+ * the error, too, and without one the callback does (spec 3.6, 3.9).
+ */
+static enum eng_step write_end(struct eng_vi *vi, const struct vip_frame *frame, bool denied)
+{
+    const char *why = "the peer wrote to memory it may not write to";
+    uint32_t status = VIP_ST_OP_REMOTE_RDMA_WRITE;
+    const struct eng_desc *desc;
+    uint64_t imm = frame_imm(frame, &status);
+
+    if (!(frame->flags & VIP_FRMF_IMMEDIATE)) {
+        if (denied) {
+            eng_event_error(vi, VIP_EC_RDMAW_PROT, VIP_CTL_OP_RDMAWRITE, why);
+            return fail(vi, frame, VIP_ST_RDMA_PROT_ERROR, why);
+        }
+        vi->stats.rx_messages++;
+        eng_rx_op_done(vi);
+        return ENG_STEP_DONE;
+    }
+    desc = recv_head(vi);
+    if (!desc)
+        return recvq_empty(vi, frame);
+    if (denied) {
+        eng_recv_complete(vi, status | VIP_ST_RDMA_PROT_ERROR, 0, imm);
+        return fail(vi, frame, VIP_ST_RDMA_PROT_ERROR, why);
+    }
+    if (desc->fault)
+        return fail_recv(vi, frame, status | desc->fault, "a posted receive was faulty");
+    vi->stats.rx_messages++;
+    eng_rx_op_done(vi);
+    eng_recv_complete(vi, status, frame->total, imm);
+    return ENG_STEP_DONE;
+}
+
+enum eng_step eng_place_write(struct eng_vi *vi, const struct vip_frame *frame, uint32_t skip)
+{
+    uint32_t len = frame->length - skip;
+    struct eng_access access = {.vi = vi->index,
+                                .kind = ENG_ACCESS_REMOTE_WRITE,
+                                .handle = frame->handle,
+                                .addr = frame->remote_addr + vi->rx.at.off,
+                                .len = len};
+
+    if (vi->rx.phase == ENG_PHASE_START)
+        vi->rx.phase = write_allowed(vi, frame) ? ENG_PHASE_WRITE : ENG_PHASE_DENIED;
+    if (len && vi->rx.phase == ENG_PHASE_WRITE &&
+        !vi->eng->ops.place(vi->eng->ctx, &access, frame->payload + skip))
+        vi->rx.phase = ENG_PHASE_DENIED;
+    vi->rx.at.off += len;
+    vi->stats.rx_bytes += len;
+    if (!(frame->flags & VIP_FRMF_LAST))
+        return ENG_STEP_DONE;
+    return write_end(vi, frame, vi->rx.phase == ENG_PHASE_DENIED);
+}
+
+void eng_place_abandon(struct eng_vi *vi)
+{
+    uint8_t phase = vi->rx.phase;
+
+    vi->rx.phase = ENG_PHASE_START;
+    if (phase == ENG_PHASE_FILL)
+        eng_recv_complete(vi, VIP_ST_PARTIAL_ERROR, vi->rx.at.off, 0);
+    else if (phase == ENG_PHASE_WRITE)
+        eng_event_error(vi, VIP_EC_RDMAW_ABORT, VIP_CTL_OP_RDMAWRITE,
+                        "an incoming RDMA Write broke off");
+}

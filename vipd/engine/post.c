@@ -1,0 +1,132 @@
+/*
+ * Posting: the descriptor is copied, its format judged (spec 3.4); the verdict shows when its turn
+ * comes. Access to its segments is judged then, too, because regions change.
+ */
+#include "vipd/engine/internal.h"
+
+#include <string.h>
+
+/* Faults of the descriptor itself, spec 3.4. */
+static uint32_t format_fault(const struct eng_vi *vi, const struct eng_post *post)
+{
+    uint32_t op = post->control & VIP_CTL_OP_MASK;
+    unsigned extra = op != VIP_CTL_OP_SENDRECV;
+
+    if ((post->control & VIP_CTL_RESERVED) || post->reserved)
+        return VIP_ST_FORMAT_ERROR;
+    if (post->queue == VIP_Q_RECV)
+        /* The immediate flag of a receive is ignored (spec 3.3). */
+        return op != VIP_CTL_OP_SENDRECV || post->seg_count > VIP_SEGS_PER_DESC_MAX
+                   ? VIP_ST_FORMAT_ERROR
+                   : 0;
+    if (op == VIP_CTL_OP_RESERVED)
+        return VIP_ST_FORMAT_ERROR;
+    if (post->seg_count < extra || post->seg_count > VIP_SEGS_PER_DESC_MAX)
+        return VIP_ST_FORMAT_ERROR;
+    if (op == VIP_CTL_OP_RDMAREAD && ((post->control & VIP_CTL_IMMEDIATE) || !vi->reliable))
+        return VIP_ST_FORMAT_ERROR;
+    return 0;
+}
+
+/* The sum of the data segments; on the send queue it must be Length and within the limit. */
+static uint32_t length_fault(const struct eng_vi *vi, const struct eng_post *post,
+                             struct eng_desc *desc)
+{
+    unsigned skip = (post->control & VIP_CTL_OP_MASK) != VIP_CTL_OP_SENDRECV;
+    uint64_t sum = 0;
+
+    for (unsigned i = skip; i < post->seg_count; i++)
+        sum += post->app_segs[i].len;
+    desc->sum = sum > UINT32_MAX ? UINT32_MAX : (uint32_t)sum;
+    if (post->queue == VIP_Q_SEND && (sum != post->length || sum > vi->attrs.max_transfer_bytes))
+        return VIP_ST_LENGTH_ERROR;
+    return 0;
+}
+
+/* Copy the segments. False: the session may not have more memory for them. */
+static bool keep_segs(struct eng_vi *vi, const struct eng_post *post, struct eng_desc *desc)
+{
+    struct vip_shm_seg *segs = desc->seg;
+
+    desc->seg_count = post->seg_count;
+    if (post->seg_count > VIP_SQ_INLINE_SEGS) {
+        segs = vi->eng->ops.segs_alloc(vi->eng->ctx, post->seg_count);
+        if (!segs)
+            return false;
+        desc->more = segs;
+    }
+    memcpy(segs, post->app_segs, post->seg_count * sizeof(*segs));
+    return true;
+}
+
+static void append(struct eng_vi *vi, const struct eng_post *post)
+{
+    struct eng_queue *queue = post->queue == VIP_Q_SEND ? &vi->sq : &vi->rq;
+    struct eng_desc *desc = eng_desc_at(vi, post->queue, queue->tail);
+
+    if (queue->tail - queue->head >= VIP_DESC_PER_QUEUE_MAX) {
+        eng_event_error(vi, VIP_EC_VI_OVERRUN, post->control & VIP_CTL_OP_MASK,
+                        "more descriptors posted than the work queue holds");
+        return;
+    }
+    desc->imm = post->imm;
+    desc->length = post->length;
+    desc->sum = 0;
+    desc->op = 0;
+    desc->control = post->control;
+    desc->seg_count = 0;
+    desc->state = ENG_DESC_POSTED;
+    desc->fault = format_fault(vi, post);
+    if (!desc->fault) {
+        desc->fault = length_fault(vi, post, desc);
+        if (!desc->fault && !keep_segs(vi, post, desc)) {
+            eng_event_error(vi, VIP_EC_VI_OVERRUN, post->control & VIP_CTL_OP_MASK,
+                            "no memory left for the segments of long descriptors");
+            return;
+        }
+    }
+    queue->tail++;
+}
+
+void eng_post(struct eng *eng, const struct eng_post *post, uint64_t now_ns)
+{
+    struct eng_vi *vi = eng_vi_get(eng, post->vi);
+
+    (void)now_ns;
+    append(vi, post);
+    switch ((enum vip_vi_state)vi->state) {
+    case VIP_VIST_CONNECTED:
+        /* The hot path: no timer moves because of a post. */
+        if (post->queue == VIP_Q_SEND && !vi->listed[ENG_LIST_READY] && eng_tx_wants(vi))
+            eng_list_add(vi, ENG_LIST_READY);
+        return;
+    case VIP_VIST_IDLE:
+    case VIP_VIST_CONNECT_PENDING:
+        /* Receives wait for the connection; a send cannot (spec 3.2). */
+        eng_send_flush(vi, &(struct eng_flush){0});
+        return;
+    case VIP_VIST_ERROR:
+        eng_send_flush(vi, &(struct eng_flush){0});
+        eng_recv_flush(vi);
+        return;
+    }
+}
+
+bool eng_desc_check(struct eng_vi *vi, const struct eng_desc *desc, enum eng_access_kind kind)
+{
+    const struct vip_shm_seg *seg;
+    unsigned count = eng_desc_data(desc, &seg);
+
+    for (; count; count--, seg++) {
+        struct eng_access access = {.vi = vi->index,
+                                    .kind = kind,
+                                    .handle = seg->handle,
+                                    .addr = seg->addr,
+                                    .len = seg->len};
+
+        /* A segment without bytes refers to no memory. */
+        if (seg->len && !vi->eng->ops.check(vi->eng->ctx, &access))
+            return false;
+    }
+    return true;
+}

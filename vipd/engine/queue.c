@@ -1,0 +1,113 @@
+/*
+ * Work queues: completion in the order posted (spec 3.3), and the flush. Completions of one queue
+ * leave through two functions only.
+ */
+#include "vipd/engine/internal.h"
+
+void eng_desc_release(struct eng_vi *vi, struct eng_desc *desc)
+{
+    if (desc->seg_count > VIP_SQ_INLINE_SEGS)
+        vi->eng->ops.segs_free(vi->eng->ctx, desc->more, desc->seg_count);
+    desc->seg_count = 0;
+}
+
+/* Operation field of a completion. */
+uint32_t eng_desc_status(const struct eng_desc *desc, enum vip_queue queue)
+{
+    if (queue == VIP_Q_RECV)
+        return VIP_ST_OP_RECEIVE;
+    switch (desc->control & VIP_CTL_OP_MASK) {
+    case VIP_CTL_OP_RDMAWRITE:
+        return VIP_ST_OP_RDMA_WRITE;
+    case VIP_CTL_OP_RDMAREAD:
+        return VIP_ST_OP_RDMA_READ;
+    }
+    return VIP_ST_OP_SEND;
+}
+
+void eng_send_complete(struct eng_vi *vi, uint32_t bits)
+{
+    struct eng_desc *desc = eng_desc_at(vi, VIP_Q_SEND, vi->sq.head);
+    uint32_t status = VIP_ST_DONE | eng_desc_status(desc, VIP_Q_SEND) | bits;
+
+    VIP_ASSERT(vi->sq.head != vi->sq.tail);
+    eng_desc_release(vi, desc);
+    if (!bits)
+        vi->stats.tx_messages++;
+    if (vi->sq.next == vi->sq.head)
+        vi->sq.next++;
+    vi->sq.head++;
+    /* An empty queue starts over: the same few cache lines serve a queue that is never long. */
+    if (vi->sq.head == vi->sq.tail)
+        vi->sq.head = vi->sq.next = vi->sq.tail = 0;
+    vi->eng->ops.complete(vi->eng->ctx, vi->index, VIP_Q_SEND, status, desc->length, desc->imm);
+}
+
+void eng_recv_complete(struct eng_vi *vi, uint32_t bits, uint32_t length, uint64_t imm)
+{
+    struct eng_desc *desc = eng_desc_at(vi, VIP_Q_RECV, vi->rq.head);
+    /* A receive consumed by an RDMA Write says so in place of its own operation (spec 1.7). */
+    uint32_t op = bits & VIP_ST_OP_MASK ? 0 : VIP_ST_OP_RECEIVE;
+
+    VIP_ASSERT(vi->rq.head != vi->rq.tail);
+    eng_desc_release(vi, desc);
+    vi->rq.head++;
+    if (vi->rq.head == vi->rq.tail)
+        vi->rq.head = vi->rq.tail = 0;
+    vi->eng->ops.complete(vi->eng->ctx, vi->index, VIP_Q_RECV, VIP_ST_DONE | op | bits, length,
+                          imm);
+}
+
+void eng_send_advance(struct eng_vi *vi)
+{
+    while (vi->sq.head != vi->sq.next) {
+        const struct eng_desc *desc = eng_desc_at(vi, VIP_Q_SEND, vi->sq.head);
+        uint32_t op = vi->tx.at.op - (vi->sq.next - vi->sq.head);
+
+        if (!eng_before(op, vi->tx.ops_acked))
+            return;
+        /* A read is over when its bytes are here, whatever the peer has processed. */
+        if ((desc->control & VIP_CTL_OP_MASK) == VIP_CTL_OP_RDMAREAD &&
+            desc->state != ENG_DESC_READ_DONE)
+            return;
+        eng_send_complete(vi, 0);
+    }
+}
+
+void eng_send_advance_sent(struct eng_vi *vi)
+{
+    while (vi->sq.head != vi->sq.next) {
+        const struct eng_desc *desc = eng_desc_at(vi, VIP_Q_SEND, vi->sq.head);
+
+        if (desc->state != ENG_DESC_SENT)
+            return;
+        eng_send_complete(vi, desc->fault);
+    }
+}
+
+void eng_send_flush(struct eng_vi *vi, const struct eng_flush *flush)
+{
+    uint32_t op = vi->tx.at.op - (vi->sq.next - vi->sq.head);
+    uint32_t first = flush->first_status;
+
+    for (; vi->sq.head != vi->sq.tail; op++) {
+        const struct eng_desc *desc = eng_desc_at(vi, VIP_Q_SEND, vi->sq.head);
+        uint32_t status = VIP_ST_DESC_FLUSHED_ERROR;
+
+        if (desc->state == ENG_DESC_SENT && !vi->reliable)
+            status = desc->fault;
+        else if (flush->failed && vi->reliable && op == flush->failed_op)
+            status = flush->failed_status;
+        else if (first)
+            status = first;
+        first = 0;
+        eng_send_complete(vi, status);
+    }
+    vi->tx.at.off = 0;
+}
+
+void eng_recv_flush(struct eng_vi *vi)
+{
+    while (vi->rq.head != vi->rq.tail)
+        eng_recv_complete(vi, VIP_ST_DESC_FLUSHED_ERROR, 0, 0);
+}

@@ -1,0 +1,152 @@
+/*
+ * Held packets: those that came ahead of their turn. The host keeps the bytes; here is the order in
+ * which their turns come, and which tokens the host may free.
+ */
+#include "vipd/engine/internal.h"
+
+void eng_held_init(struct eng_vi *vi)
+{
+    for (unsigned i = 0; i < ENG_STREAMS; i++)
+        vi->held[i].head = vi->held[i].tail = ENG_NONE;
+    vi->dropped.head = vi->dropped.tail = ENG_NONE;
+    vi->held_free = ENG_NONE;
+}
+
+static void link_after(struct eng_vi *vi, struct eng_held_list *list, uint16_t slot, uint16_t prev)
+{
+    struct eng_held *held = &vi->slot[slot];
+
+    held->prev = prev;
+    held->next = prev == ENG_NONE ? list->head : vi->slot[prev].next;
+    if (prev == ENG_NONE)
+        list->head = slot;
+    else
+        vi->slot[prev].next = slot;
+    if (held->next == ENG_NONE)
+        list->tail = slot;
+    else
+        vi->slot[held->next].prev = slot;
+}
+
+bool eng_held_add(struct eng_vi *vi, enum eng_stream stream, struct eng_pos at, uint32_t token)
+{
+    struct eng_held_list *list = &vi->held[stream];
+    uint16_t slot, after = list->tail;
+
+    VIP_ASSERT(token);
+    if (vi->held_count >= vi->eng->config.held_packets_max)
+        return false;
+    if (vi->held_free != ENG_NONE) {
+        slot = vi->held_free;
+        vi->held_free = vi->slot[slot].next;
+    } else {
+        VIP_ASSERT(vi->held_fresh < ENG_HELD_MAX);
+        slot = vi->held_fresh++;
+    }
+    vi->held_count++;
+    vi->slot[slot].token = token;
+    vi->slot[slot].at = at;
+    /* Nearly always at the end: packets behind a gap come in their order. */
+    while (after != ENG_NONE && eng_pos_before(at, vi->slot[after].at))
+        after = vi->slot[after].prev;
+    link_after(vi, list, slot, after);
+    vi->stats.held++;
+    return true;
+}
+
+/* Is the packet at the head of a list due? */
+static bool due(const struct eng_vi *vi, unsigned stream)
+{
+    const struct eng_pos *at;
+
+    if (vi->held[stream].head == ENG_NONE)
+        return false;
+    at = &vi->slot[vi->held[stream].head].at;
+    if (stream == ENG_STREAM_OPS)
+        return !eng_pos_before(vi->rx.at, *at);
+    /* Without an open read every answer is an old one. */
+    return !vi->reads.open || !eng_pos_before(vi->reads.want, *at);
+}
+
+/* Called when something was processed: the turn of a held packet may have come. */
+void eng_held_check(struct eng_vi *vi)
+{
+    if (due(vi, ENG_STREAM_OPS) || due(vi, ENG_STREAM_READS))
+        eng_list_add(vi, ENG_LIST_REPLAY);
+}
+
+/* Nothing held is needed any more. */
+void eng_held_drop(struct eng_vi *vi)
+{
+    for (unsigned i = 0; i < ENG_STREAMS; i++) {
+        struct eng_held_list *list = &vi->held[i];
+
+        if (list->head == ENG_NONE)
+            continue;
+        if (vi->dropped.tail == ENG_NONE)
+            vi->dropped.head = list->head;
+        else
+            vi->slot[vi->dropped.tail].next = list->head;
+        vi->dropped.tail = list->tail;
+        list->head = list->tail = ENG_NONE;
+        eng_list_add(vi, ENG_LIST_REPLAY);
+    }
+}
+
+static uint32_t take_head(struct eng_vi *vi, struct eng_held_list *list)
+{
+    uint16_t slot = list->head;
+
+    list->head = vi->slot[slot].next;
+    if (list->head == ENG_NONE)
+        list->tail = ENG_NONE;
+    else
+        vi->slot[list->head].prev = ENG_NONE;
+    vi->slot[slot].next = vi->held_free;
+    vi->held_free = slot;
+    vi->held_count--;
+    return vi->slot[slot].token;
+}
+
+/* The VI goes away, its tokens must still reach the host. */
+void eng_held_orphan(struct eng_vi *vi)
+{
+    struct eng *eng = vi->eng;
+
+    while (vi->dropped.head != ENG_NONE) {
+        /* The host calls eng_replay until it is empty after every destroy. */
+        VIP_ASSERT(eng->orphan_count < 2 * ENG_HELD_MAX);
+        eng->orphan[eng->orphan_count].token = take_head(vi, &vi->dropped);
+        eng->orphan[eng->orphan_count++].vi = vi->index;
+    }
+}
+
+bool eng_replay(struct eng *eng, uint16_t *ret_vi, uint32_t *ret_token, bool *ret_feed)
+{
+    struct eng_vi *vi;
+
+    if (eng->orphan_count) {
+        eng->orphan_count--;
+        *ret_vi = eng->orphan[eng->orphan_count].vi;
+        *ret_token = eng->orphan[eng->orphan_count].token;
+        *ret_feed = false;
+        return true;
+    }
+    while ((vi = eng_list_first(eng, ENG_LIST_REPLAY))) {
+        *ret_vi = vi->index;
+        if (vi->dropped.head != ENG_NONE) {
+            *ret_token = take_head(vi, &vi->dropped);
+            *ret_feed = false;
+            return true;
+        }
+        for (unsigned i = 0; i < ENG_STREAMS; i++) {
+            if (!due(vi, i))
+                continue;
+            *ret_token = take_head(vi, &vi->held[i]);
+            *ret_feed = true;
+            return true;
+        }
+        eng_list_del(vi, ENG_LIST_REPLAY);
+    }
+    return false;
+}

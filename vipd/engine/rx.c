@@ -1,0 +1,231 @@
+/*
+ * Packets in. Order of the checks: can this packet exist at all, was it seen, what does it say about
+ * ours, then its frames strictly in the order of operations.
+ */
+#include "vipd/engine/internal.h"
+
+static enum eng_step process(struct eng_vi *vi, const struct vip_frame *frame, uint32_t skip)
+{
+    switch ((enum vip_frame_type)frame->type) {
+    case VIP_FRM_SEND:
+        return eng_place_send(vi, frame, skip);
+    case VIP_FRM_WRITE:
+        return eng_place_write(vi, frame, skip);
+    case VIP_FRM_READ_REQ:
+        return eng_read_request(vi, frame);
+    case VIP_FRM_READ_RESP:
+        break;
+    }
+    return ENG_STEP_BAD;
+}
+
+/* The operation in rx.at has been processed to its end. */
+void eng_rx_op_done(struct eng_vi *vi)
+{
+    vi->rx.at.op++;
+    vi->rx.at.off = 0;
+    vi->rx.phase = ENG_PHASE_START;
+}
+
+/* Does the fragment belong to what was seen of its operation before? */
+static bool consistent(const struct eng_vi *vi, const struct vip_frame *frame)
+{
+    if (vi->rx.phase == ENG_PHASE_START)
+        return true;
+    return frame->type == vi->rx.type && frame->total == vi->rx.total &&
+           (frame->type != VIP_FRM_WRITE ||
+            (frame->handle == vi->rx.handle && frame->remote_addr == vi->rx.remote_addr));
+}
+
+static void begin(struct eng_vi *vi, const struct vip_frame *frame)
+{
+    vi->rx.type = frame->type;
+    vi->rx.total = frame->total;
+    vi->rx.handle = frame->handle;
+    vi->rx.remote_addr = frame->remote_addr;
+}
+
+static enum eng_step ordered_reliable(struct eng_vi *vi, const struct vip_frame *frame)
+{
+    struct eng_pos at = {frame->op, frame->offset};
+
+    if (eng_before(frame->op, vi->rx.at.op))
+        return ENG_STEP_DONE;
+    if (frame->op - vi->rx.at.op > ENG_OPS_AHEAD_MAX)
+        return ENG_STEP_BAD;
+    if (eng_pos_before(vi->rx.at, at))
+        return ENG_STEP_AHEAD;
+    if (!consistent(vi, frame))
+        return ENG_STEP_BAD;
+    if (vi->rx.at.off && frame->offset + frame->length <= vi->rx.at.off)
+        return ENG_STEP_DONE;
+    begin(vi, frame);
+    return process(vi, frame, vi->rx.at.off - frame->offset);
+}
+
+/*
+ * Unreliable Delivery: what is missing is not waited for. A newer operation ends an older one, a
+ * hole ends the message it is in, and what is older than the newest is dropped.
+ */
+static enum eng_step ordered_unreliable(struct eng_vi *vi, const struct vip_frame *frame)
+{
+    bool last = frame->flags & VIP_FRMF_LAST;
+
+    if (eng_before(frame->op, vi->rx.at.op))
+        return ENG_STEP_DONE;
+    if (frame->op != vi->rx.at.op) {
+        eng_place_abandon(vi);
+        vi->rx.at = (struct eng_pos){frame->op, 0};
+        vi->rx.phase = ENG_PHASE_START;
+    }
+    if (vi->rx.phase != ENG_PHASE_SKIP) {
+        if (vi->rx.at.off == frame->offset && consistent(vi, frame)) {
+            begin(vi, frame);
+            return process(vi, frame, 0);
+        }
+        if (frame->offset < vi->rx.at.off)
+            return ENG_STEP_DONE;
+        eng_place_abandon(vi);
+        vi->rx.phase = ENG_PHASE_SKIP;
+    }
+    if (last)
+        eng_rx_op_done(vi);
+    return ENG_STEP_DONE;
+}
+
+/* Process frames until one is ahead or wrong; *ret_at is then its index. */
+static enum eng_step frames(struct eng_vi *vi, const struct vip_packet *packet, unsigned *ret_at)
+{
+    for (unsigned i = 0; i < packet->hdr.frame_count; i++) {
+        const struct vip_frame *frame = &packet->frames[i];
+        enum eng_step step;
+
+        if (frame->type == VIP_FRM_READ_RESP)
+            step = eng_read_answer(vi, frame);
+        else
+            step = vi->reliable ? ordered_reliable(vi, frame) : ordered_unreliable(vi, frame);
+        if (step != ENG_STEP_DONE) {
+            *ret_at = i;
+            return step;
+        }
+    }
+    return ENG_STEP_DONE;
+}
+
+/* Keep a packet whose frame number `i` is ahead of its turn. */
+static bool hold(struct eng_vi *vi, const struct vip_packet *packet, unsigned i, uint32_t token)
+{
+    const struct vip_frame *frame = &packet->frames[i];
+    enum eng_stream stream = frame->type == VIP_FRM_READ_RESP ? ENG_STREAM_READS : ENG_STREAM_OPS;
+
+    return eng_held_add(vi, stream, (struct eng_pos){frame->op, frame->offset}, token);
+}
+
+static enum eng_rx_verdict receive(struct eng_vi *vi, const struct vip_packet *packet,
+                                   uint32_t token, uint64_t now_ns)
+{
+    bool elicits = packet->hdr.flags & VIP_PKTF_ELICITS;
+    enum eng_rx_verdict verdict = ENG_RX_DONE;
+    unsigned at = 0;
+
+    if (packet->hdr.flags & VIP_PKTF_ACK)
+        eng_ack_take(vi, packet, now_ns);
+    if (vi->state != VIP_VIST_CONNECTED)
+        return ENG_RX_DONE;
+    switch (frames(vi, packet, &at)) {
+    case ENG_STEP_DONE:
+        break;
+    case ENG_STEP_AHEAD:
+        if (!hold(vi, packet, at, token)) {
+            /* Not acknowledged: it will come again. The others are. */
+            vi->rx.ack_now = vi->rx.largest > 0;
+            return ENG_RX_FULL;
+        }
+        verdict = ENG_RX_HOLD;
+        break;
+    case ENG_STEP_BAD:
+        return ENG_RX_STALE;
+    case ENG_STEP_BROKE:
+        return ENG_RX_DONE;
+    }
+    eng_number_record(vi, &packet->hdr, now_ns);
+    if (elicits || packet->hdr.frame_count)
+        eng_ack_schedule(vi, verdict == ENG_RX_HOLD || (packet->hdr.flags & VIP_PKTF_ACK_NOW),
+                         now_ns);
+    return verdict;
+}
+
+enum eng_rx_verdict eng_rx(struct eng *eng, uint16_t vi, const struct vip_packet *packet,
+                           uint32_t token, uint64_t now_ns)
+{
+    struct eng_vi *of = eng_vi_get(eng, vi);
+    enum eng_rx_verdict verdict;
+
+    if (of->state != VIP_VIST_CONNECTED || !eng_ack_possible(of, packet))
+        return ENG_RX_STALE;
+    switch (eng_number_judge(of, packet->hdr.packet_number)) {
+    case ENG_NUMBER_NEW:
+        break;
+    case ENG_NUMBER_SEEN:
+        of->stats.duplicates++;
+        if (packet->hdr.flags & VIP_PKTF_ELICITS)
+            of->rx.ack_now = true;
+        eng_vi_update(of);
+        return ENG_RX_DUPLICATE;
+    case ENG_NUMBER_IMPOSSIBLE:
+        return ENG_RX_STALE;
+    }
+    of->stats.rx_packets++;
+    verdict = receive(of, packet, token, now_ns);
+    if (eng_held_any(of))
+        eng_held_check(of);
+    eng_vi_update(of);
+    return verdict;
+}
+
+void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet, uint64_t now_ns)
+{
+    struct eng_vi *of = eng_vi_get(eng, vi);
+    struct eng_fault fault = {.reason = VIP_CLOSE_ERROR,
+                              .why = "the peer sent packets that contradict each other"};
+    unsigned at = 0;
+
+    if (of->state != VIP_VIST_CONNECTED)
+        return;
+    switch (frames(of, packet, &at)) {
+    case ENG_STEP_DONE:
+        /* The operations it completed are news, at once if nothing more is on its way to be. */
+        eng_ack_schedule(of, !eng_held_any(of), now_ns);
+        break;
+    case ENG_STEP_AHEAD:
+    case ENG_STEP_BAD:
+        /* It was acknowledged, so it cannot be asked for again; a peer of ours never does this. */
+        eng_break(of, &fault);
+        break;
+    case ENG_STEP_BROKE:
+        break;
+    }
+    if (eng_held_any(of))
+        eng_held_check(of);
+    eng_vi_update(of);
+}
+
+bool eng_rx_expects(const struct eng *eng, uint16_t vi, const struct vip_frame *frame)
+{
+    const struct eng_vi *of = eng_vi_get(eng, vi);
+    const struct eng_pos *at = &of->rx.at;
+
+    if (of->state != VIP_VIST_CONNECTED)
+        return false;
+    if (frame->type == VIP_FRM_READ_RESP) {
+        at = &of->reads.want;
+        if (!of->reads.open)
+            return false;
+    } else if (!of->reliable) {
+        if (frame->op != at->op)
+            return eng_before(at->op, frame->op) && frame->offset == 0;
+        return of->rx.phase != ENG_PHASE_SKIP && frame->offset == at->off;
+    }
+    return frame->op == at->op && frame->offset <= at->off &&
+           (!at->off || frame->offset + frame->length > at->off);
+}

@@ -1,0 +1,141 @@
+/*
+ * The VI state machine from Idle to Connected to Error and back (spec 3.1), and the ends of a
+ * connection: broken here, closed by the peer, disconnected by the application.
+ */
+#include "vipd/engine/internal.h"
+
+#include <string.h>
+
+/* The only place that changes a state. Every change is published. */
+static void state_set(struct eng_vi *vi, enum vip_vi_state state)
+{
+    enum vip_vi_state old = (enum vip_vi_state)vi->state;
+    struct eng_event event = {.kind = ENG_EVENT_STATE, .vi = vi->index, .state = state};
+
+    switch (state) {
+    case VIP_VIST_IDLE:
+        break;
+    case VIP_VIST_CONNECT_PENDING:
+        VIP_ASSERT(old == VIP_VIST_IDLE);
+        break;
+    case VIP_VIST_CONNECTED:
+        VIP_ASSERT(old == VIP_VIST_IDLE || old == VIP_VIST_CONNECT_PENDING);
+        break;
+    case VIP_VIST_ERROR:
+        VIP_ASSERT(old == VIP_VIST_CONNECTED);
+        break;
+    }
+    if (old == state)
+        return;
+    vi->state = (uint8_t)state;
+    vi->eng->ops.event(vi->eng->ctx, &event);
+}
+
+void eng_vi_set_pending(struct eng *eng, uint16_t vi)
+{
+    state_set(eng_vi_get(eng, vi), VIP_VIST_CONNECT_PENDING);
+}
+
+void eng_vi_set_idle(struct eng *eng, uint16_t vi)
+{
+    struct eng_vi *of = eng_vi_get(eng, vi);
+
+    VIP_ASSERT(of->state == VIP_VIST_CONNECT_PENDING);
+    state_set(of, VIP_VIST_IDLE);
+}
+
+void eng_vi_connect(struct eng *eng, uint16_t vi, const struct eng_conn *conn, uint64_t now_ns)
+{
+    struct eng_vi *of = eng_vi_get(eng, vi);
+
+    VIP_ASSERT(conn->packet_bytes >= VIP_PACKET_BYTES_MIN);
+    VIP_ASSERT(conn->packet_bytes <= VIP_PACKET_BYTES_MAX);
+    VIP_ASSERT(of->sq.head == of->sq.tail);
+    of->conn = *conn;
+    memset(&of->tx, 0, sizeof(of->tx));
+    memset(&of->rx, 0, sizeof(of->rx));
+    memset(&of->reads, 0, sizeof(of->reads));
+    of->tx.number = of->tx.una = of->tx.first_sent = of->tx.lost_from = 1;
+    of->tx.timer_ns = of->tx.loss_ns = ENG_NEVER;
+    of->tx.progress_ns = now_ns;
+    of->rx.base = 1;
+    of->rx.ack_ns = ENG_NEVER;
+    of->stats.error = NULL;
+    eng_cc_init(&of->tx.cc, conn->packet_bytes, conn->window_bytes);
+    state_set(of, VIP_VIST_CONNECTED);
+}
+
+/* What every end of a connection has in common: nothing moves any more. */
+static void conn_over(struct eng_vi *vi)
+{
+    eng_held_drop(vi);
+    eng_list_del(vi, ENG_LIST_READY);
+    eng_list_del(vi, ENG_LIST_SENT);
+    eng_timer_set(vi, ENG_NEVER);
+    vi->tx.timer_ns = vi->tx.loss_ns = vi->rx.ack_ns = ENG_NEVER;
+    vi->tx.inflight = 0;
+}
+
+void eng_break(struct eng_vi *vi, const struct eng_fault *fault)
+{
+    struct eng_event event = {.kind = ENG_EVENT_BROKEN,
+                              .vi = vi->index,
+                              .code = VIP_EC_CONN_LOST,
+                              .reason = fault->reason,
+                              .op_status = fault->op_status,
+                              .failed_op = fault->failed_op,
+                              .ops_done = vi->rx.at.op,
+                              .why = fault->why};
+
+    VIP_ASSERT(vi->state == VIP_VIST_CONNECTED && vi->reliable);
+    conn_over(vi);
+    eng_place_abandon(vi);
+    eng_send_flush(vi, &(struct eng_flush){.first_status = fault->first_status});
+    eng_recv_flush(vi);
+    vi->stats.error = fault->why;
+    state_set(vi, VIP_VIST_ERROR);
+    vi->eng->ops.event(vi->eng->ctx, &event);
+}
+
+void eng_vi_disconnect(struct eng *eng, uint16_t vi, uint32_t *ret_ops_done)
+{
+    struct eng_vi *of = eng_vi_get(eng, vi);
+
+    *ret_ops_done = of->rx.at.op;
+    conn_over(of);
+    /* The application ends it itself: a half filled receive is flushed like the others. */
+    of->rx.phase = ENG_PHASE_START;
+    eng_send_flush(of, &(struct eng_flush){0});
+    eng_recv_flush(of);
+    of->stats.error = NULL;
+    state_set(of, VIP_VIST_IDLE);
+}
+
+void eng_vi_closed(struct eng *eng, uint16_t vi, const struct eng_close *close, uint64_t now_ns)
+{
+    struct eng_vi *of = eng_vi_get(eng, vi);
+    struct eng_flush flush = {0};
+    const char *why = close->why ? close->why : "the peer closed the connection";
+
+    (void)now_ns;
+    if (of->state != VIP_VIST_CONNECTED)
+        return;
+    if (close->ops_valid && of->reliable) {
+        /* The peer's word: believed only as far as it fits what was sent. */
+        if (!eng_before(of->tx.at.op, close->ops_done) &&
+            eng_before(of->tx.ops_acked, close->ops_done)) {
+            of->tx.ops_acked = close->ops_done;
+            eng_send_advance(of);
+        }
+        flush.failed_status = close->op_status & VIP_ST_ERROR_MASK;
+        flush.failed = flush.failed_status != 0;
+        flush.failed_op = close->failed_op;
+    }
+    conn_over(of);
+    eng_place_abandon(of);
+    eng_send_flush(of, &flush);
+    eng_recv_flush(of);
+    of->stats.error = why;
+    state_set(of, VIP_VIST_ERROR);
+    eng_event_error(of, VIP_EC_CONN_LOST, VIP_CTL_OP_SENDRECV, why);
+}

@@ -1,0 +1,509 @@
+/*
+ * Packets out. eng_tx_pull serves the ready VIs in turn; for one VI the order is: an
+ * acknowledgement that needs ranges, lost fragments, new fragments (our own operations and answers
+ * to the peer's reads in turn), a probe, a plain acknowledgement.
+ */
+#include "vipd/engine/internal.h"
+
+bool eng_tx_window_open(const struct eng_vi *vi)
+{
+    uint64_t limit = vi->tx.cc.window_bytes;
+
+    if (limit > vi->conn.window_bytes)
+        limit = vi->conn.window_bytes;
+    return !vi->tx.inflight || vi->tx.inflight + vi->conn.packet_bytes <= limit;
+}
+
+static bool records_left(const struct eng_vi *vi)
+{
+    return vi->tx.number - vi->tx.una < ENG_SENT_DATA_MAX;
+}
+
+static bool answers_ready(const struct eng_vi *vi)
+{
+    return eng_before(vi->reads.at.op, vi->reads.asked);
+}
+
+/* May cutting of our own operations go on, the window apart? */
+static bool ops_ready(struct eng_vi *vi)
+{
+    const struct eng_desc *desc;
+
+    if (vi->sq.next == vi->sq.tail || vi->tx.fail_valid)
+        return false;
+    if (vi->tx.at.off)
+        return true;
+    desc = eng_desc_at(vi, VIP_Q_SEND, vi->sq.next);
+    /* A fault takes effect when everything before it is done (spec 3.6). */
+    if (desc->fault)
+        return !vi->reliable || vi->sq.next == vi->sq.head;
+    /* Spec 3.7: a fenced descriptor waits for the reads before it. */
+    if (vi->reads.open && (desc->control & VIP_CTL_QFENCE))
+        return false;
+    return (desc->control & VIP_CTL_OP_MASK) != VIP_CTL_OP_RDMAREAD ||
+           vi->reads.open < ENG_READS_MAX;
+}
+
+/* Something new to send, or a fault to report, that may go now. */
+static bool fresh_ready(struct eng_vi *vi)
+{
+    return eng_tx_window_open(vi) && records_left(vi) && (ops_ready(vi) || answers_ready(vi));
+}
+
+bool eng_tx_wants(struct eng_vi *vi)
+{
+    if (vi->state != VIP_VIST_CONNECTED)
+        return false;
+    if (vi->rx.ack_now || vi->tx.ping)
+        return vi->tx.number - vi->tx.una < ENG_SENT_RING;
+    if (vi->tx.lost && (vi->tx.probes || eng_tx_window_open(vi)))
+        return records_left(vi);
+    return fresh_ready(vi);
+}
+
+/* The header, and the account of what left. `record` describes the contents of a packet that must
+ * be acknowledged, NULL for a plain acknowledgement. */
+static void finish(struct eng_build *build, struct eng_vi *vi, const struct eng_sent *record,
+                   uint16_t flags, unsigned ranges, uint64_t now_ns)
+{
+    struct vip_header hdr = {.kind = VIP_PKT_DATA,
+                             .flags = flags,
+                             .conn_id = vi->conn.remote_id,
+                             .src_epoch = vi->conn.local_epoch,
+                             .dst_epoch = vi->conn.remote_epoch,
+                             .packet_number = vi->tx.number,
+                             .ts = (uint32_t)(now_ns >> VIP_WIRE_TICK_SHIFT),
+                             .range_count = (uint16_t)ranges,
+                             .frame_count = (uint16_t)build->frames};
+
+    eng_ack_fill(vi, &hdr, now_ns);
+    vip_wire_put_header(build->packet->head, &hdr);
+    VIP_ASSERT(build->packet->bytes <= vi->conn.packet_bytes);
+    vi->stats.tx_packets++;
+    /* Without its ranges an acknowledgement is only half of what the peer waits for. */
+    if (ranges || !eng_ack_has_ranges(vi)) {
+        vi->rx.ack_now = false;
+        vi->rx.unacked = 0;
+        vi->rx.ack_ns = ENG_NEVER;
+    }
+    if (!record) {
+        if (vi->tx.una == vi->tx.number)
+            vi->tx.una++;
+        vi->tx.number++;
+        return;
+    }
+    /* The peer begins to owe an answer: its time runs from here. */
+    if (!vi->tx.owed)
+        vi->tx.progress_ns = now_ns;
+    vi->tx.owed = true;
+    vi->sent[vi->tx.number % ENG_SENT_RING] = *record;
+    eng_bits_set(&vi->tx.open, vi->tx.number);
+    vi->tx.number++;
+    vi->tx.inflight += record->bytes;
+    vi->tx.elicit_ns = now_ns;
+    eng_loss_arm(vi, now_ns);
+}
+
+static bool emit_ack(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
+{
+    struct vip_range ranges[VIP_WIRE_RANGES_MAX];
+    struct eng_build build;
+    unsigned count = eng_ack_ranges(vi, ranges);
+
+    /* Only without any record left; the timer ends that soon. */
+    if (vi->tx.number - vi->tx.una >= ENG_SENT_RING)
+        return false;
+    eng_build_begin(&build, vi, ret);
+    for (unsigned i = 0; i < count; i++)
+        vip_wire_put_range(ret->head + build.head_bytes + i * VIP_WIRE_RANGE_BYTES, &ranges[i]);
+    if (count)
+        eng_build_head(&build, count * VIP_WIRE_RANGE_BYTES);
+    finish(&build, vi, NULL, 0, count, now_ns);
+    vi->stats.acks_sent++;
+    return true;
+}
+
+/* A packet without frames that must be answered: the peer tells again how far it is. */
+static bool emit_ping(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
+{
+    struct eng_sent record = {.sent_ns = now_ns, .probe = true};
+    struct eng_build build;
+
+    vi->tx.ping = false;
+    if (!records_left(vi))
+        return false;
+    eng_build_begin(&build, vi, ret);
+    record.bytes = ret->bytes;
+    finish(&build, vi, &record, VIP_PKTF_ELICITS | VIP_PKTF_ACK_NOW, 0, now_ns);
+    return true;
+}
+
+/* Close a data packet that carries [from, to) of a stream. */
+static void finish_data(struct eng_build *build, struct eng_vi *vi, struct eng_pos from,
+                        struct eng_pos to, enum eng_stream stream, uint64_t now_ns)
+{
+    struct eng_sent record = {.sent_ns = now_ns,
+                              .bytes = build->packet->bytes,
+                              .at = from,
+                              .end_off = to.off,
+                              .ops = (uint8_t)(to.op - from.op),
+                              .stream = (uint8_t)stream};
+    uint16_t flags = VIP_PKTF_ELICITS;
+    bool probe = vi->tx.probes > 0;
+    bool more, open;
+
+    vi->tx.inflight += record.bytes;
+    open = eng_tx_window_open(vi);
+    more = vi->tx.lost || ops_ready(vi) || answers_ready(vi);
+    vi->tx.inflight -= record.bytes;
+    vi->tx.burst++;
+    /*
+     * Ask for an acknowledgement at once where we would wait for it: the window is full, or a burst
+     * has ended. A lone message does not ask; its acknowledgement rides on the reply.
+     */
+    if (probe || (more && !open) || (!more && vi->tx.burst > 1))
+        flags |= VIP_PKTF_ACK_NOW;
+    if (!more)
+        vi->tx.burst = 0;
+    if (probe)
+        vi->tx.probes--;
+    finish(build, vi, &record, flags, 0, now_ns);
+}
+
+/* End of the content of a record. */
+static struct eng_pos record_end(const struct eng_sent *record)
+{
+    return (struct eng_pos){record->at.op + record->ops, record->end_off};
+}
+
+/* The content before `at` is under way again. */
+static void record_trim(struct eng_sent *record, struct eng_pos at)
+{
+    record->ops = (uint8_t)(record->at.op + record->ops - at.op);
+    record->at = at;
+}
+
+/* Append what is still wanted of [at, end) of our own operations; returns where it stopped. */
+static struct eng_pos rebuild_ops(struct eng_build *build, struct eng_vi *vi, struct eng_pos at,
+                                  struct eng_pos end)
+{
+    while (eng_pos_before(at, end)) {
+        const struct eng_desc *desc;
+
+        if (vi->tx.fail_valid && !eng_before(at.op, vi->tx.fail_op))
+            return end;
+        desc = eng_desc_at(vi, VIP_Q_SEND, eng_op_position(vi, at.op));
+        if (!eng_build_op(build, vi, desc, &at, at.op == end.op ? end.off : desc->sum))
+            return at;
+        vi->stats.retransmits++;
+    }
+    return at;
+}
+
+static struct eng_pos rebuild_answers(struct eng_build *build, struct eng_vi *vi, struct eng_pos at,
+                                      struct eng_pos end)
+{
+    while (eng_pos_before(at, end)) {
+        const struct eng_read *read = &vi->reads.slot[at.op % ENG_READS_MAX];
+
+        /* The slot serves a later read: this one has arrived long since. */
+        if (read->seq != at.op) {
+            at = (struct eng_pos){at.op + 1, 0};
+            continue;
+        }
+        if (!eng_build_answer(build, vi, read, &at, at.op == end.op ? end.off : read->total))
+            return at;
+        vi->stats.retransmits++;
+    }
+    return at;
+}
+
+/* Send the content of the oldest lost packet again, in a new one. False: nothing of it matters. */
+static bool emit_lost(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
+{
+    while (vi->tx.lost) {
+        uint64_t low = vi->tx.lost_from > vi->tx.una ? vi->tx.lost_from : vi->tx.una;
+        uint64_t number = eng_bits_next(&vi->tx.open, low, vi->tx.number);
+        struct eng_sent *record = &vi->sent[number % ENG_SENT_RING];
+        struct eng_pos at = record->at, end = record_end(record), from, to;
+        enum eng_stream stream = (enum eng_stream)record->stream;
+        struct eng_build build;
+
+        VIP_ASSERT(number < vi->tx.number);
+        vi->tx.lost_from = number;
+        if (!record->lost) {
+            vi->tx.lost_from++;
+            continue;
+        }
+        if (stream == ENG_STREAM_OPS && eng_before(at.op, vi->tx.ops_acked))
+            at = (struct eng_pos){vi->tx.ops_acked, 0};
+        eng_build_begin(&build, vi, ret);
+        from = at;
+        to = record->probe              ? at
+             : stream == ENG_STREAM_OPS ? rebuild_ops(&build, vi, at, end)
+                                        : rebuild_answers(&build, vi, at, end);
+        if (record->probe || !eng_pos_before(to, end))
+            eng_sent_close(vi, number);
+        else
+            record_trim(record, to);
+        if (!build.frames)
+            continue;
+        finish_data(&build, vi, from, to, stream, now_ns);
+        return true;
+    }
+    return false;
+}
+
+static bool emit_answers(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
+{
+    struct eng_pos from = vi->reads.at;
+    struct eng_build build;
+
+    eng_build_begin(&build, vi, ret);
+    while (answers_ready(vi)) {
+        const struct eng_read *read = &vi->reads.slot[vi->reads.at.op % ENG_READS_MAX];
+
+        VIP_ASSERT(read->seq == vi->reads.at.op);
+        if (!eng_build_answer(&build, vi, read, &vi->reads.at, read->total))
+            break;
+    }
+    if (!build.frames)
+        return false;
+    vi->stats.tx_bytes += ret->bytes - build.head_bytes;
+    finish_data(&build, vi, from, vi->reads.at, ENG_STREAM_READS, now_ns);
+    return true;
+}
+
+/* A descriptor that cannot be sent, in its turn. False: the connection broke of it. */
+static bool refuse(struct eng_vi *vi, struct eng_desc *desc)
+{
+    struct eng_fault fault = {.reason = VIP_CLOSE_ERROR, .why = "a posted send was faulty"};
+
+    if (!vi->reliable) {
+        /* Unreliable Delivery: the queue goes on (spec 3.6). */
+        desc->state = ENG_DESC_SENT;
+        vi->sq.next++;
+        vi->tx.at.off = 0;
+        eng_list_add(vi, ENG_LIST_SENT);
+        return true;
+    }
+    VIP_ASSERT(vi->sq.next == vi->sq.head);
+    eng_send_complete(vi, desc->fault);
+    eng_break(vi, &fault);
+    return false;
+}
+
+/* Bookkeeping when the last byte of the descriptor at sq.next has been cut. */
+static void cut_through(struct eng_vi *vi, struct eng_desc *desc, uint32_t op)
+{
+    vi->sq.next++;
+    if ((desc->control & VIP_CTL_OP_MASK) == VIP_CTL_OP_RDMAREAD)
+        eng_read_started(vi, op);
+    if (!vi->reliable) {
+        desc->state = ENG_DESC_SENT;
+        eng_list_add(vi, ENG_LIST_SENT);
+    }
+}
+
+static bool emit_ops(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
+{
+    struct eng_pos from = vi->tx.at;
+    struct eng_build build;
+
+    eng_build_begin(&build, vi, ret);
+    while (ops_ready(vi)) {
+        struct eng_desc *desc = eng_desc_at(vi, VIP_Q_SEND, vi->sq.next);
+        enum eng_access_kind kind = (desc->control & VIP_CTL_OP_MASK) == VIP_CTL_OP_RDMAREAD
+                                        ? ENG_ACCESS_RECV
+                                        : ENG_ACCESS_SEND;
+        uint32_t op = vi->tx.at.op;
+
+        if (!desc->fault && desc->state == ENG_DESC_POSTED) {
+            if (!eng_desc_check(vi, desc, kind))
+                desc->fault = VIP_ST_PROTECTION_ERROR;
+            desc->state = ENG_DESC_CHECKED;
+            desc->op = op;
+            continue;
+        }
+        if (desc->fault) {
+            /* What was cut before it leaves first. */
+            if (vi->reliable && build.frames)
+                break;
+            if (!refuse(vi, desc))
+                return false;
+            continue;
+        }
+        if (!eng_build_op(&build, vi, desc, &vi->tx.at, desc->sum))
+            break;
+        if (vi->tx.at.op != op)
+            cut_through(vi, desc, op);
+    }
+    if (!build.frames)
+        return false;
+    vi->stats.tx_bytes += ret->bytes - build.head_bytes;
+    finish_data(&build, vi, from, vi->tx.at, ENG_STREAM_OPS, now_ns);
+    return true;
+}
+
+static bool emit_fresh(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
+{
+    bool reads_first = !vi->tx.turn_reads;
+
+    for (unsigned i = 0; i < 2; i++, reads_first = !reads_first) {
+        if (vi->state != VIP_VIST_CONNECTED || !fresh_ready(vi))
+            return false;
+        vi->tx.turn_reads = reads_first;
+        if (reads_first ? emit_answers(vi, ret, now_ns) : emit_ops(vi, ret, now_ns))
+            return true;
+    }
+    return false;
+}
+
+static bool emit(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
+{
+    if (vi->rx.ack_now && eng_ack_has_ranges(vi) && emit_ack(vi, ret, now_ns))
+        return true;
+    if (vi->tx.lost && records_left(vi) && (vi->tx.probes || eng_tx_window_open(vi)) &&
+        emit_lost(vi, ret, now_ns))
+        return true;
+    /* A probe was wanted, and nothing lost was left to make one of. */
+    if (vi->tx.probes && !vi->tx.lost) {
+        vi->tx.probes = 0;
+        vi->tx.ping = true;
+    }
+    if (emit_fresh(vi, ret, now_ns))
+        return true;
+    if (vi->state != VIP_VIST_CONNECTED)
+        return false;
+    if (vi->tx.ping && emit_ping(vi, ret, now_ns))
+        return true;
+    return vi->rx.ack_now && emit_ack(vi, ret, now_ns);
+}
+
+bool eng_tx_ready(const struct eng *eng)
+{
+    return eng->list[ENG_LIST_READY].head != ENG_NONE;
+}
+
+bool eng_tx_pull(struct eng *eng, struct eng_packet *ret, uint64_t now_ns)
+{
+    struct eng_vi *vi;
+
+    /* Whoever wants and then cannot is asked at most twice. */
+    for (unsigned budget = 2 * VIP_VI_MAX; budget; budget--) {
+        bool emitted;
+
+        vi = eng_list_first(eng, ENG_LIST_READY);
+        if (!vi)
+            return false;
+        emitted = vi->state == VIP_VIST_CONNECTED && emit(vi, ret, now_ns);
+
+        if (emitted) {
+            eng->turn_packets++;
+            eng->turn_bytes += ret->bytes;
+        }
+        if (!emitted || !eng_tx_wants(vi)) {
+            eng_list_del(vi, ENG_LIST_READY);
+        } else if (eng->turn_packets >= eng->config.turn_packets ||
+                   eng->turn_bytes >= eng->config.turn_bytes) {
+            /* To the end of the line. */
+            eng_list_del(vi, ENG_LIST_READY);
+            eng_list_add(vi, ENG_LIST_READY);
+        }
+        eng_vi_update(vi);
+        if (emitted)
+            return true;
+    }
+    return false;
+}
+
+/* Fail the operations of a record whose memory is gone; true if one of them was found. */
+static bool fail_record(struct eng_vi *vi, const struct eng_sent *record)
+{
+    struct eng_pos end = record_end(record);
+
+    for (uint32_t op = record->at.op; op != end.op + (end.off > 0); op++) {
+        struct eng_desc *desc;
+
+        if (eng_before(op, vi->tx.ops_acked))
+            continue;
+        desc = eng_desc_at(vi, VIP_Q_SEND, eng_op_position(vi, op));
+        if ((desc->control & VIP_CTL_OP_MASK) == VIP_CTL_OP_RDMAREAD ||
+            eng_desc_check(vi, desc, ENG_ACCESS_SEND))
+            continue;
+        desc->fault = VIP_ST_PROTECTION_ERROR;
+        if (!vi->tx.fail_valid || eng_before(op, vi->tx.fail_op))
+            vi->tx.fail_op = op;
+        vi->tx.fail_valid = true;
+        return true;
+    }
+    return false;
+}
+
+static void fail_unreliable(struct eng_vi *vi, uint32_t op)
+{
+    for (uint32_t i = vi->sq.head; i != vi->sq.tail; i++) {
+        struct eng_desc *desc = eng_desc_at(vi, VIP_Q_SEND, i);
+
+        if (desc->state == ENG_DESC_POSTED)
+            return;
+        if (desc->op != op || desc->fault || eng_desc_check(vi, desc, ENG_ACCESS_SEND))
+            continue;
+        desc->fault = VIP_ST_PROTECTION_ERROR;
+        if (i == vi->sq.next) {
+            /* Half cut: the peer sees a message that breaks off when the next one begins. */
+            (void)refuse(vi, desc);
+            vi->tx.at.op++;
+        }
+        return;
+    }
+}
+
+void eng_fail_head(struct eng_vi *vi)
+{
+    struct eng_fault fault = {.reason = VIP_CLOSE_ERROR,
+                              .first_status = VIP_ST_PROTECTION_ERROR,
+                              .why = "memory of a posted send is not registered any more"};
+
+    if (!vi->tx.fail_valid)
+        return;
+    /* An earlier transmission had arrived: there is no failure. */
+    if (eng_before(vi->tx.fail_op, vi->tx.ops_acked))
+        vi->tx.fail_valid = false;
+    /* Everything before it is done: now it is its turn to fail. */
+    else if (eng_op_position(vi, vi->tx.fail_op) == vi->sq.head)
+        eng_break(vi, &fault);
+}
+
+void eng_tx_failed(struct eng *eng, uint16_t vi, uint32_t op, uint64_t now_ns)
+{
+    struct eng_vi *of = eng_vi_get(eng, vi);
+
+    (void)now_ns;
+    if (of->state != VIP_VIST_CONNECTED)
+        return;
+    if (!of->reliable) {
+        fail_unreliable(of, op);
+        eng_vi_update(of);
+        return;
+    }
+    /* The packet was pulled a moment ago: look at the newest ones first. */
+    for (uint64_t number = of->tx.number - 1; number >= of->tx.una && number; number--) {
+        const struct eng_sent *record = &of->sent[number % ENG_SENT_RING];
+
+        if (!eng_bits_test(&of->tx.open, number) || record->probe)
+            continue;
+        if (record->stream == ENG_STREAM_READS) {
+            const struct eng_read *read = &of->reads.slot[record->at.op % ENG_READS_MAX];
+
+            if (read->seq == record->at.op && read->op == op && !eng_read_readable(of, read)) {
+                eng_read_denied(of, op);
+                return;
+            }
+        } else if (record->at.op == op && fail_record(of, record)) {
+            break;
+        }
+    }
+    eng_fail_head(of);
+    eng_vi_update(of);
+}
