@@ -158,7 +158,7 @@ enum vip_wire_verdict vip_wire_get_data(const uint8_t *packet, size_t len_bytes,
 /* Connection-management messages (the exchange is vipd/engine/cm.c's; rules in doc/wire.md). */
 enum vip_cm_type {
     VIP_CM_REQUEST = 1,   /* client: please connect */
-    VIP_CM_PENDING = 2,   /* server: a waiter has it, or it waits in the grace queue */
+    VIP_CM_PENDING = 2,   /* server: a waiter has it, or it is kept beyond the grace */
     VIP_CM_ACCEPT = 3,    /* server: accepted, here is my connection id */
     VIP_CM_CONFIRM = 4,   /* client: accept arrived, the connection stands */
     VIP_CM_REJECT = 5,    /* server: the application rejected; `code` */

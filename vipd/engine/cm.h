@@ -11,7 +11,7 @@
  * Exchange (doc/wire.md):
  *   client                                server
  *   REQUEST (repeated until answered) ->  matched to a waiter, or queued for `grace_ns`
- *                                      <- PENDING (stops the NO_MATCH clock), or NO_MATCH
+ *                                      <- PENDING (a waiter has it), or NO_MATCH
  *                                      <- ACCEPT (repeated until CONFIRM/CANCEL), or REJECT
  *   CONFIRM, or CANCEL if it gave up   ->
  *   CLOSE (repeated until CLOSE_ACK) from either side, bounded tries.

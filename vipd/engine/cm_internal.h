@@ -191,6 +191,7 @@ struct cm_pending {
     struct cm_assoc *assoc; /* allocated with the request, so that accepting cannot fail */
     enum cm_pending_state state;
     uint64_t handle;
+    uint64_t arrived_ns;
     uint64_t user;       /* of cm_accept */
     uint64_t give_up_ns; /* ACCEPTED */
     struct cm_repeat repeat;

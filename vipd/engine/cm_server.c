@@ -283,6 +283,7 @@ static struct cm_pending *pending_new(struct cm *cm, const struct cm_in *in)
     if (!pending->peer)
         goto no_peer;
     pending->request = *in->msg;
+    pending->arrived_ns = in->now_ns;
     pending->timer.fire = fire_pending;
     cm_table_add(cm, &cm->pendings, &pending->by_key,
                  request_key(cm, in->from, in->src_epoch, in->msg->request_id));
@@ -324,6 +325,16 @@ static bool keep(struct cm *cm, const struct cm_in *in)
     return true;
 }
 
+/*
+ * Does the client of a kept request need a sign of life? Not within the grace: PENDING slows its
+ * repetition down, and a lost NO_MATCH would then be missed for longer.
+ */
+static bool kept_long(const struct cm *cm, const struct cm_pending *pending, uint64_t now_ns)
+{
+    return pending->state == CM_PENDING_KEPT &&
+           now_ns >= cm_add_ns(pending->arrived_ns, cm->config.grace_busy_ns);
+}
+
 /* The same request again: the same answer again. */
 static bool answer_again(struct cm *cm, const struct cm_in *in)
 {
@@ -332,7 +343,7 @@ static bool answer_again(struct cm *cm, const struct cm_in *in)
 
     if (pending) {
         cm->stats.duplicates++;
-        if (pending->state == CM_PENDING_OFFERED)
+        if (pending->state == CM_PENDING_OFFERED || kept_long(cm, pending, in->now_ns))
             send_pending(cm, pending);
         else if (pending->state == CM_PENDING_ACCEPTED)
             cm_answer(cm, in, &pending->accept);
