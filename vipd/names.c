@@ -97,13 +97,16 @@ static bool host_match(const char *a, const char *b)
 {
     size_t a_len = strlen(a), b_len = strlen(b);
     size_t len = a_len < b_len ? a_len : b_len;
+    const char *longer = a_len > b_len ? a : b;
 
     if (len == 0 || strncasecmp(a, b, len) != 0)
         return false;
     if (a_len == b_len)
         return true;
-    /* The shorter one must be a short name itself: "10.0.0.1" is not "10.0.0.1.example". */
-    return (a_len > b_len ? a : b)[len] == '.' && !memchr(a, '.', len);
+    /* The shorter one must be a short name itself, and the longer one no address: "10" is not the
+     * short form of "10.0.0.1". */
+    return longer[len] == '.' && !memchr(longer, '.', len) &&
+           longer[strspn(longer, "0123456789.")] != '\0';
 }
 
 const struct link_addr *vipd_host_find(const struct vipd_config *config, const char *name,

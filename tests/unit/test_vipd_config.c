@@ -1,0 +1,427 @@
+/* The configuration file: defaults, every value, and every fault with its place. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "vipd/config.h"
+#include "vipd/units.h"
+
+static char path[] = "/tmp/vip-config-XXXXXX";
+
+static struct vipd_config *load(const char *text, char *errors, size_t errors_bytes)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
+    assert_int_equal(fclose(file), 0);
+    return vipd_config_load(path, errors, errors_bytes);
+}
+
+static struct vipd_config *good(const char *text)
+{
+    char errors[2048];
+    struct vipd_config *config = load(text, errors, sizeof(errors));
+
+    if (!config)
+        fail_msg("refused: %s", errors);
+    return config;
+}
+
+/* The text must be refused, and with "FILE:want" lines only. */
+static void bad(const char *text, const char *want)
+{
+    char errors[2048], lines[2048] = "", *rest = errors, *line;
+    struct vipd_config *config = load(text, errors, sizeof(errors));
+
+    assert_null(config);
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        if (line[0] == '\0')
+            continue;
+        assert_int_equal(strncmp(line, path, strlen(path)), 0);
+        strcat(lines, line + strlen(path) + 1);
+        strcat(lines, "\n");
+    }
+    assert_string_equal(lines, want);
+}
+
+static void test_defaults(void **state)
+{
+    struct vipd_config *built_in = vipd_config_default();
+    struct vipd_config *empty = good("# nothing\n\n");
+
+    (void)state;
+    assert_non_null(built_in);
+    assert_null(built_in->path);
+    assert_string_equal(empty->path, path);
+    assert_int_equal(empty->nic_count, 1);
+    assert_string_equal(empty->nics[0].name, "vip0");
+    assert_string_equal(empty->nics[0].address, "");
+    assert_int_equal(empty->nics[0].port, 4794);
+    assert_true(empty->nics[0].gso);
+    assert_int_equal(empty->spin_ns, 50000);
+    assert_int_equal(empty->wait, VIPD_WAIT_ADAPTIVE);
+    assert_int_equal(empty->socket_mode, 0666);
+    assert_int_equal(empty->sessions_per_uid, 64);
+    assert_int_equal(empty->peer_dead_ns, 4000000000);
+    assert_memory_equal(&empty->engine, &built_in->engine, sizeof(empty->engine));
+    vipd_config_free(empty);
+    vipd_config_free(built_in);
+    vipd_config_free(NULL);
+}
+
+static void test_values(void **state)
+{
+    struct vipd_config *config = good("[daemon]\n"
+                                      "socket_mode = 0660   # the group\n"
+                                      "log_level=debug\n"
+                                      "[engine]\n"
+                                      "wait = block\n"
+                                      "spin = 1.5ms\n"
+                                      "turn_bytes = 1M\n"
+                                      "[names]\n"
+                                      "b = 127.0.0.2\n"
+                                      "c = 127.0.0.3:9, 127.0.0.4\n"
+                                      "[reliability]\n"
+                                      "peer_dead = 1500ms\n"
+                                      "keepalive = 300ms\n"
+                                      "conn_timeout = 2s\n"
+                                      "rto_min = 3ms\n"
+                                      "ack_delay = 0\n"
+                                      "[limits]\n"
+                                      "sessions_per_uid = 2\n"
+                                      "register_bytes = 2G\n"
+                                      "[nic:first]\n"
+                                      "link = udp\n"
+                                      "address = 127.0.0.1\n"
+                                      "port = 20001\n"
+                                      "mtu = 9000\n"
+                                      "aliases = a, \\\\.\\VI9, \"\"\n"
+                                      "faults = loss=1%,dup=0.1%,reorder=0.5%,delay=50us,seed=42\n"
+                                      "gso = no\n"
+                                      "buffer = 256K\n"
+                                      "[nic:second.2]\n"
+                                      "address = auto\n"
+                                      "aliases =\n"
+                                      "faults =\n");
+    const struct vipd_nic_config *nic = &config->nics[0];
+
+    (void)state;
+    assert_int_equal(config->socket_mode, 0660);
+    assert_int_equal(config->log_level, VIPD_LOG_DEBUG);
+    assert_int_equal(config->wait, VIPD_WAIT_BLOCK);
+    assert_int_equal(config->spin_ns, 1500000);
+    assert_int_equal(config->engine.turn_bytes, 1048576);
+    assert_int_equal(config->peer_dead_ns, 1500000000);
+    assert_int_equal(config->keepalive_ns, 300000000);
+    assert_int_equal(config->engine.conn_timeout_ns, 2000000000);
+    assert_int_equal(config->engine.rto_min_ns, 3000000);
+    assert_int_equal(config->engine.ack_delay_ns, 0);
+    assert_int_equal(config->sessions_per_uid, 2);
+    assert_int_equal(config->register_bytes, 2ull << 30);
+
+    assert_int_equal(config->nic_count, 2);
+    assert_string_equal(nic->name, "first");
+    assert_string_equal(nic->address, "127.0.0.1");
+    assert_int_equal(nic->port, 20001);
+    assert_int_equal(nic->mtu, 9000);
+    assert_int_equal(nic->alias_count, 3);
+    assert_string_equal(nic->aliases[0], "a");
+    assert_string_equal(nic->aliases[1], "\\\\.\\VI9");
+    assert_string_equal(nic->aliases[2], "");
+    assert_int_equal(nic->faults.seed, 42);
+    assert_int_equal(nic->faults.delay_ns, 50000);
+    assert_false(nic->gso);
+    assert_true(nic->gro);
+    assert_int_equal(nic->buffer_bytes, 262144);
+    assert_string_equal(config->nics[1].name, "second.2");
+    assert_string_equal(config->nics[1].address, "");
+    assert_true(config->nics[1].aliases_given);
+    assert_int_equal(config->nics[1].alias_count, 0);
+    assert_string_equal(config->nics[1].faults_text, "");
+
+    /* A name without port has the first NIC's, though that section comes later. */
+    assert_int_equal(config->name_count, 2);
+    assert_string_equal(config->names[0].name, "b");
+    assert_memory_equal(config->names[0].addr[0].bytes, "\177\0\0\002\116\041", 6);
+    assert_int_equal(config->names[1].addr_count, 2);
+    assert_memory_equal(config->names[1].addr[0].bytes, "\177\0\0\003\0\011", 6);
+    vipd_config_free(config);
+}
+
+static void test_faults_of_lines(void **state)
+{
+    (void)state;
+    bad("[daemon\n", "1: section without its closing ']'\n");
+    bad("[daemon] x\n", "1: unexpected text after section [daemon]\n");
+    bad("[]\n", "1: bad section name '': 1 to 79 characters without blanks\n");
+    bad("[ daemon ]\n", "1: bad section name ' daemon ': 1 to 79 characters without blanks\n");
+    bad("\n[daemon]\n[engine]\n[daemon]\nlog_level = info\n",
+        "4: section [daemon] again (first in line 2): write it once\n");
+    bad("[daemon]\nlog_level = info\nlog_level = debug\n",
+        "3: 'log_level' again in [daemon] (first in line 2)\n");
+    bad("log_level = info\n", "1: 'log_level' stands before the first [section]\n");
+    bad("[daemon]\nlog_level\n",
+        "2: expected 'key = value', [section] or # comment, found 'log_level'\n");
+    bad("[daemon]\n; log_level = info\n",
+        "2: bad key '; log_level': 1 to 79 characters without blanks\n");
+    bad("[daemon]\n = info\n[engine]\nspin = 1us\n",
+        "2: a line may not start with a blank (a value "
+        "that goes on over several lines is not "
+        "possible)\n");
+    bad("[daemon]\n= info\n", "2: bad key '': 1 to 79 characters without blanks\n");
+    bad("[nic:vip0]\naliases = a,\n  b\n",
+        "3: a line may not start with a blank (a value that goes "
+        "on over several lines is not possible)\n");
+}
+
+static void test_faults_of_keys(void **state)
+{
+    (void)state;
+    bad("[demon]\nx = 1\n", "1: unknown section [demon]; there are [daemon], [engine], "
+                            "[reliability], [limits], [nic:NAME] and [names]\n");
+    bad("[nic]\nport = 1\n", "1: unknown section [nic]; there are [daemon], [engine], "
+                             "[reliability], [limits], [nic:NAME] and [names]\n");
+    bad("[daemon]\nspin = 1us\n[engine]\nprot = 1\n", "2: unknown key 'spin' in [daemon]\n"
+                                                      "4: unknown key 'prot' in [engine]\n");
+    bad("[nic:vip0]\nspeed = 1\n", "2: unknown key 'speed' in [nic:vip0]\n");
+    bad("[nic:]\n", "1: bad NIC name '': 1 to 63 letters, digits, '.', '_' or '-'\n");
+    bad("[nic:a/b]\n", "1: bad NIC name 'a/b': 1 to 63 letters, digits, '.', '_' or '-'\n");
+}
+
+static void test_faults_of_values(void **state)
+{
+    (void)state;
+    bad("[daemon]\nsocket_mode = 0888\n",
+        "2: socket_mode = 0888: want a file mode in octal, such as 0660\n");
+    bad("[daemon]\nsocket_mode = 1777\n", "2: socket_mode = 1777: must be from 00 to 0777\n");
+    bad("[daemon]\nlog_level = loud\n",
+        "2: log_level = loud: want error, warning, info or debug\n");
+    bad("[engine]\nwait = never\n", "2: wait = never: want adaptive, spin or block\n");
+    bad("[engine]\nspin = 50\n",
+        "2: spin = 50: want a time with unit, such as 50us, 1.5ms or 4s\n");
+    bad("[engine]\nspin =\n", "2: spin = : want a time with unit, such as 50us, 1.5ms or 4s\n");
+    bad("[engine]\nspin = 2s\n", "2: spin = 2s: must be from 0ns to 1s\n");
+    bad("[engine]\nturn_bytes = 1k\n",
+        "2: turn_bytes = 1k: want a size in bytes, such as 4096, 64K, 8M or 1G\n");
+    bad("[engine]\nturn_bytes = 1K\n", "2: turn_bytes = 1K: must be from 64K to 1G\n");
+    bad("[engine]\nturn_packets = -1\n", "2: turn_packets = -1: want a number\n");
+    bad("[limits]\nvis = 4097\n", "2: vis = 4097: must be from 1 to 4096\n");
+    bad("[limits]\nvis = 99999999999999999999\n",
+        "2: vis = 99999999999999999999: must be from 1 to 4096\n");
+    bad("[nic:a]\nlink = ether\n", "2: link = ether: this vipd has the link 'udp' only\n");
+    bad("[nic:a]\naddress = ::1\n", "2: address = ::1: want an IPv4 address of this host, such as "
+                                    "127.0.0.1, or 'auto'\n");
+    bad("[nic:a]\naddress = 0.0.0.0\n", "2: address = 0.0.0.0: want an IPv4 address of this host, "
+                                        "such as 127.0.0.1, or 'auto'\n");
+    bad("[nic:a]\nport = 0\n", "2: port = 0: must be from 1 to 65535\n");
+    bad("[nic:a]\nmtu = 100\n", "2: mtu = 100: must be from 540 to 65536\n");
+    bad("[nic:a]\nmtu = big\n", "2: mtu = big: want a number of bytes or 'auto'\n");
+    bad("[nic:a]\ngso = maybe\n", "2: gso = maybe: want yes or no\n");
+    bad("[names]\nb = nowhere\n",
+        "2: b = nowhere: want address[:port], such as 192.0.2.7 or 127.0.0.2:4794\n");
+    bad("[names]\nb =\n", "2: b = : want address[:port], such as 192.0.2.7 or 127.0.0.2:4794\n");
+}
+
+static void test_bad_fault_word(void **state)
+{
+    char errors[1024], start[128];
+
+    (void)state;
+    assert_null(load("[nic:a]\nfaults = loss=1%,los=2%\n", errors, sizeof(errors)));
+    snprintf(start, sizeof(start), "%s:2: faults = loss=1%%,los=2%%: ", path);
+    assert_int_equal(strncmp(errors, start, strlen(start)), 0);
+    assert_non_null(strstr(errors + strlen(start), "los"));
+}
+
+static void test_faults_together(void **state)
+{
+    (void)state;
+    bad("[reliability]\nrto_max = 1ms\n", "2: rto_min (2ms) must not be larger than rto_max (1ms)\n"
+                                          "2: rto_initial (20ms) must not be larger than rto_max "
+                                          "(1ms)\n");
+    bad("[reliability]\nkeepalive = 2s\n\npeer_dead = 1s\n",
+        "4: keepalive (2s) must not be larger than peer_dead (1s)\n");
+    bad("[nic:a]\naddress = 127.0.0.1\n[nic:b]\naddress = 127.0.0.1\n",
+        "3: [nic:a] and [nic:b] have the same address and port\n");
+    bad("[nic:a]\naliases = x,y\n[nic:b]\nport = 5\naliases = z,y\n",
+        "3: alias 'y' belongs to [nic:a] and [nic:b]\n");
+}
+
+static void test_unreadable(void **state)
+{
+    char errors[256];
+
+    (void)state;
+    assert_null(vipd_config_load("/nonexistent/vipd.conf", errors, sizeof(errors)));
+    assert_string_equal(errors,
+                        "/nonexistent/vipd.conf: cannot be read: No such file or directory\n");
+    assert_null(vipd_config_load("/tmp", errors, sizeof(errors)));
+    assert_string_equal(errors, "/tmp: is a directory\n");
+}
+
+static void test_errors_are_cut(void **state)
+{
+    char errors[64];
+
+    (void)state;
+    assert_null(load("[daemon]\na = 1\nb = 1\nc = 1\nd = 1\n", errors, sizeof(errors)));
+    assert_true(strlen(errors) < sizeof(errors));
+}
+
+/* ---- conf/vipd.conf ---------------------------------------------------------------------- */
+
+static char *read_documented(void)
+{
+    FILE *file = fopen(VIP_SOURCE_DIR "/conf/vipd.conf", "r");
+    char *text = calloc(1, 65536);
+
+    assert_non_null(file);
+    assert_non_null(text);
+    assert_true(fread(text, 1, 65535, file) > 0);
+    fclose(file);
+    return text;
+}
+
+struct documented {
+    const char *text;
+    unsigned count;
+};
+
+static void look_for(void *ctx, const char *section, const char *key)
+{
+    struct documented *documented = ctx;
+    char line[128];
+
+    (void)section;
+    snprintf(line, sizeof(line), "\n#%s = ", key);
+    if (!strstr(documented->text, line))
+        fail_msg("conf/vipd.conf has no line '#%s = default'", key);
+    documented->count++;
+}
+
+static void test_every_key_is_documented(void **state)
+{
+    char *text = read_documented();
+    struct documented documented = {.text = text};
+
+    (void)state;
+    vipd_config_each_key(look_for, &documented);
+    assert_true(documented.count > 20);
+    free(text);
+}
+
+/* With every "#key = value" line switched on, the documented file is good and changes nothing. */
+static void test_documented_values_are_the_defaults(void **state)
+{
+    char *text = read_documented(), *on = calloc(1, 65536), *rest = text, *line;
+    struct vipd_config *defaults = vipd_config_default(), *config;
+
+    (void)state;
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        if (line[0] == '#' && line[1] >= 'a' && line[1] <= 'z' && strstr(line, " = "))
+            line++;
+        strcat(strcat(on, line), "\n");
+    }
+    config = good(on);
+    assert_int_equal(config->name_count, 2);
+    assert_true(config->nics[0].aliases_given);
+    assert_int_equal(config->nics[0].alias_count, 2);
+    /* The only examples that are not defaults. */
+    config->nics[0].aliases_given = false;
+    config->nics[0].alias_count = 0;
+    memset(config->nics[0].aliases, 0, sizeof(config->nics[0].aliases));
+    config->nics[0].line = 0;
+    assert_memory_equal(&config->nics, &defaults->nics, sizeof(config->nics));
+    assert_memory_equal(&config->engine, &defaults->engine, sizeof(config->engine));
+    assert_memory_equal(&config->socket_mode, &defaults->socket_mode,
+                        offsetof(struct vipd_config, engine) -
+                            offsetof(struct vipd_config, socket_mode));
+    assert_memory_equal(&config->sessions_per_uid, &defaults->sessions_per_uid,
+                        offsetof(struct vipd_config, nic_count) -
+                            offsetof(struct vipd_config, sessions_per_uid));
+    vipd_config_free(config);
+    vipd_config_free(defaults);
+    free(on);
+    free(text);
+}
+
+/* ---- units ------------------------------------------------------------------------------- */
+
+static void test_units(void **state)
+{
+    uint64_t value = 7;
+    bool yes;
+    char text[32];
+
+    (void)state;
+    assert_int_equal(vipd_parse_duration("50us", &value), 0);
+    assert_int_equal(value, 50000);
+    assert_int_equal(vipd_parse_duration("0.000000001s", &value), 0);
+    assert_int_equal(value, 1);
+    assert_int_equal(vipd_parse_duration("0", &value), 0);
+    assert_int_equal(value, 0);
+    assert_int_equal(vipd_parse_duration("0.5ns", &value), -22);
+    assert_int_equal(vipd_parse_duration("1.", &value), -22);
+    assert_int_equal(vipd_parse_duration("1.0000000001s", &value), -22);
+    assert_int_equal(vipd_parse_duration("us", &value), -22);
+    assert_int_equal(vipd_parse_duration("1 us", &value), -22);
+    assert_int_equal(vipd_parse_duration("18446744073709551616ns", &value), -34);
+    assert_int_equal(vipd_parse_duration("99999999999s", &value), -34);
+    assert_int_equal(vipd_parse_bytes("3K", &value), 0);
+    assert_int_equal(value, 3072);
+    assert_int_equal(vipd_parse_bytes("3KB", &value), -22);
+    assert_int_equal(vipd_parse_bytes("99999999999G", &value), -34);
+    assert_int_equal(vipd_parse_count("", &value), -22);
+    assert_int_equal(vipd_parse_mode("", &value), -22);
+    assert_int_equal(vipd_parse_bool("On", &yes), 0);
+    assert_true(yes);
+    assert_int_equal(vipd_parse_bool("", &yes), -22);
+    vipd_format_duration(1500000, text, sizeof(text));
+    assert_string_equal(text, "1500us");
+    vipd_format_duration(3600000000000, text, sizeof(text));
+    assert_string_equal(text, "3600s");
+    vipd_format_bytes(65536, text, sizeof(text));
+    assert_string_equal(text, "64K");
+}
+
+static int make_file(void **state)
+{
+    int fd = mkstemp(path);
+
+    (void)state;
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int remove_file(void **state)
+{
+    (void)state;
+    return unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_faults_of_lines),
+        cmocka_unit_test(test_faults_of_keys),
+        cmocka_unit_test(test_faults_of_values),
+        cmocka_unit_test(test_bad_fault_word),
+        cmocka_unit_test(test_faults_together),
+        cmocka_unit_test(test_unreadable),
+        cmocka_unit_test(test_errors_are_cut),
+        cmocka_unit_test(test_every_key_is_documented),
+        cmocka_unit_test(test_documented_values_are_the_defaults),
+        cmocka_unit_test(test_units),
+    };
+
+    return cmocka_run_group_tests_name("vipd_config", tests, make_file, remove_file);
+}

@@ -1,0 +1,237 @@
+/* Names of devices and hosts; the runtime directory; cleaning and limiting of log lines. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "proto/control.h"
+#include "vipd/config.h"
+#include "vipd/log.h"
+#include "vipd/names.h"
+#include "vipd/runtime.h"
+
+static struct vipd_config *two_nics(void)
+{
+    struct vipd_config *config = vipd_config_default();
+
+    assert_non_null(config);
+    config->nics[1] = config->nics[0];
+    snprintf(config->nics[1].name, sizeof(config->nics[1].name), "vip1");
+    config->nic_count = 2;
+    return config;
+}
+
+static void test_historical_device_names(void **state)
+{
+    static const char *const first[] = {
+        "vip0", "/dev/via_eth0", "/dev/via_lo", "/etc/via_lo", "/dev/clanvi0",
+        "nic0", "VINIC",         "VINIC0",      "\\\\.\\VI1",  ""};
+    static const char *const second[] = {"vip1", "/dev/via_eth1", "/dev/clanvi1",
+                                         "nic1", "VINIC1",        "\\\\.\\VI2"};
+    static const char *const none[] = {"vip2", "/dev/via_eth2", "VINIC2",         "\\\\.\\VI0",
+                                       "VIP0", "nic",           "/dev/via_eth00", "nic01",
+                                       " ",    "vip",           "eth0",           "/dev/via_lo0"};
+    struct vipd_config *config = two_nics();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++)
+        assert_int_equal(vipd_device_find(config, first[i]), 0);
+    for (size_t i = 0; i < sizeof(second) / sizeof(second[0]); i++)
+        assert_int_equal(vipd_device_find(config, second[i]), 1);
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+        assert_int_equal(vipd_device_find(config, none[i]), -1);
+    vipd_config_free(config);
+}
+
+static void test_configured_aliases(void **state)
+{
+    struct vipd_config *config = two_nics();
+    char text[512];
+
+    (void)state;
+    config->nics[1].aliases_given = true;
+    config->nics[1].alias_count = 2;
+    snprintf(config->nics[1].aliases[0], VIP_NIC_NAME_BYTES, "VINIC0");
+    snprintf(config->nics[1].aliases[1], VIP_NIC_NAME_BYTES, "vip0");
+    /* A configured alias goes before a historical name, a NIC's own name before everything. */
+    assert_int_equal(vipd_device_find(config, "VINIC0"), 1);
+    assert_int_equal(vipd_device_find(config, "vip0"), 0);
+    assert_int_equal(vipd_device_find(config, "nic0"), 0);
+    assert_int_equal(vipd_device_find(config, "nic1"), -1);
+    vipd_device_aliases(config, 1, text, sizeof(text));
+    assert_string_equal(text, "VINIC0 vip0");
+    vipd_device_aliases(config, 0, text, sizeof(text));
+    assert_string_equal(text, "/dev/via_eth0 /dev/clanvi0 nic0 VINIC0 \\\\.\\VI1 /dev/via_lo "
+                              "/etc/via_lo VINIC \"\"");
+    vipd_device_aliases(config, 0, text, 10);
+    assert_string_equal(text, "/dev/via_");
+    vipd_config_free(config);
+}
+
+static void test_hosts(void **state)
+{
+    static struct vipd_name names[] = {
+        {.name = "node1.site.org", .addr_count = 1},
+        {.name = "node1", .addr_count = 2},
+        {.name = "node2.site.org", .addr_count = 1},
+        {.name = "10.0.0.1", .addr_count = 1},
+    };
+    struct vipd_config *config = vipd_config_default();
+    const struct link_addr *addr;
+
+    (void)state;
+    assert_int_equal(link_addr_parse("10.0.0.7", 1, &names[0].addr[0]), 0);
+    assert_int_equal(link_addr_parse("10.0.0.1:7", 1, &names[1].addr[0]), 0);
+    assert_int_equal(link_addr_parse("10.0.0.2:7", 1, &names[1].addr[1]), 0);
+    assert_int_equal(link_addr_parse("10.0.0.3", 1, &names[2].addr[0]), 0);
+    assert_int_equal(link_addr_parse("10.0.0.4", 1, &names[3].addr[0]), 0);
+    config->names = names;
+    config->name_count = 4;
+
+    assert_ptr_equal(vipd_host_find(config, "NODE1", 0), &names[1].addr[0]);
+    assert_ptr_equal(vipd_host_find(config, "node1", 1), &names[1].addr[1]);
+    assert_null(vipd_host_find(config, "node1", 2));
+    assert_ptr_equal(vipd_host_find(config, "node1.site.org", 0), &names[0].addr[0]);
+    assert_ptr_equal(vipd_host_find(config, "node2", 0), &names[2].addr[0]);
+    assert_ptr_equal(vipd_host_find(config, "Node2.Site.org", 0), &names[2].addr[0]);
+    assert_null(vipd_host_find(config, "node2.other.org", 0));
+    assert_null(vipd_host_find(config, "node", 0));
+    assert_null(vipd_host_find(config, "", 0));
+    assert_null(vipd_host_find(config, "10", 0));
+    addr = vipd_host_find(config, "10.0.0.1", 0);
+    assert_ptr_equal(addr, &names[3].addr[0]);
+    assert_string_equal(vipd_host_name(config, &names[1].addr[1]), "node1");
+    assert_null(vipd_host_name(config, &(struct link_addr){.len = 6}));
+    config->names = NULL;
+    config->name_count = 0;
+    vipd_config_free(config);
+}
+
+/* ---- runtime directory ------------------------------------------------------------------- */
+
+static void test_default_dir(void **state)
+{
+    char dir[256], err[256];
+
+    (void)state;
+    setenv("RUNTIME_DIRECTORY", "/run/one:/run/two", 1);
+    assert_int_equal(runtime_default_dir(dir, sizeof(dir), err, sizeof(err)), 0);
+    assert_string_equal(dir, "/run/one");
+    unsetenv("RUNTIME_DIRECTORY");
+    setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
+    assert_int_equal(runtime_default_dir(dir, sizeof(dir), err, sizeof(err)), 0);
+    assert_string_equal(dir, geteuid() == 0 ? "/run/vipd" : "/run/user/7/vipd");
+    unsetenv("XDG_RUNTIME_DIR");
+    if (geteuid() != 0) {
+        assert_int_equal(runtime_default_dir(dir, sizeof(dir), err, sizeof(err)), -ENOENT);
+        assert_non_null(strstr(err, "--runtime-dir"));
+    }
+}
+
+static void test_lock_and_socket(void **state)
+{
+    static struct runtime first, second;
+    char top[] = "/tmp/vip-runtime-XXXXXX", dir[64], path[96], err[512], want[160];
+    struct stat st;
+    int sock;
+
+    (void)state;
+    assert_non_null(mkdtemp(top));
+    snprintf(dir, sizeof(dir), "%s/d", top);
+    snprintf(path, sizeof(path), "%s/vipd.sock", dir);
+    assert_int_equal(runtime_open(dir, &first, err, sizeof(err)), 0);
+    assert_int_equal(runtime_open(dir, &second, err, sizeof(err)), -EBUSY);
+    snprintf(want, sizeof(want), "another vipd (pid %ld) uses %s", (long)getpid(), dir);
+    assert_non_null(strstr(err, want));
+    runtime_close(&second);
+
+    assert_int_equal(runtime_listen(&first, 0640, err, sizeof(err)), 0);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0640);
+    sock = vip_control_connect(path);
+    assert_true(sock >= 0);
+    close(sock);
+
+    /* A vipd that was killed leaves the socket; the next one replaces it. */
+    close(first.sock);
+    close(first.lock_fd);
+    assert_int_equal(vip_control_connect(path), -ECONNREFUSED);
+    assert_int_equal(runtime_open(dir, &second, err, sizeof(err)), 0);
+    assert_int_equal(runtime_listen(&second, 0600, err, sizeof(err)), 0);
+    sock = vip_control_connect(path);
+    assert_true(sock >= 0);
+    close(sock);
+    runtime_close(&second);
+    assert_int_equal(stat(path, &st), -1);
+
+    snprintf(path, sizeof(path), "%s/vipd.lock", dir);
+    unlink(path);
+    assert_int_equal(rmdir(dir), 0);
+    assert_int_equal(rmdir(top), 0);
+}
+
+static void test_bad_dirs(void **state)
+{
+    static struct runtime runtime;
+    char err[512], longest[200];
+
+    (void)state;
+    assert_int_equal(runtime_open("/nonexistent/a", &runtime, err, sizeof(err)), -ENOENT);
+    assert_non_null(strstr(err, "/nonexistent/a"));
+    runtime_close(&runtime);
+    memset(longest, 'x', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    assert_int_equal(runtime_open(longest, &runtime, err, sizeof(err)), -ENAMETOOLONG);
+    runtime_close(&runtime);
+}
+
+/* ---- log --------------------------------------------------------------------------------- */
+
+static void test_log_limit(void **state)
+{
+    struct vipd_log_limit limit = {0};
+    uint64_t now = 5000000000, suppressed;
+
+    (void)state;
+    for (int i = 0; i < 20; i++)
+        assert_true(vipd_log_allow(&limit, now, &suppressed));
+    for (int i = 0; i < 7; i++)
+        assert_false(vipd_log_allow(&limit, now, &suppressed));
+    now += 1000000000;
+    assert_true(vipd_log_allow(&limit, now, &suppressed));
+    assert_int_equal(suppressed, 7);
+    assert_false(vipd_log_allow(&limit, now, &suppressed));
+}
+
+static void test_log_clean(void **state)
+{
+    char text[] = "a\x1b[31m\n\xc3\xa4z";
+
+    (void)state;
+    vipd_log_clean(text);
+    assert_string_equal(text, "a?[31m???z");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_historical_device_names),
+        cmocka_unit_test(test_configured_aliases),
+        cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_default_dir),
+        cmocka_unit_test(test_lock_and_socket),
+        cmocka_unit_test(test_bad_dirs),
+        cmocka_unit_test(test_log_limit),
+        cmocka_unit_test(test_log_clean),
+    };
+
+    return cmocka_run_group_tests_name("vipd_names", tests, NULL, NULL);
+}
