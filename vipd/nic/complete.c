@@ -277,9 +277,9 @@ static bool deferred_grow(struct nic *nic)
 }
 
 /*
- * eng_ops.complete. An unreliable send completes when its packet is pulled, but its bytes are read
- * when the batch is sent: until then the application must not reuse the buffer, so completions
- * made while pulling wait for the batch, and later ones behind them, because queues are FIFO.
+ * eng_ops.complete. An unreliable send completes a moment after its packet was pulled, but its bytes
+ * are read when the link takes the packet: while a batch waits for a full link the application must
+ * not reuse the buffer yet, so completions of sends wait too, and later ones behind them (FIFO).
  */
 void nic_op_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status, uint32_t length,
                      uint64_t imm)
@@ -295,7 +295,7 @@ void nic_op_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t stat
 
     if (session->closing)
         return;
-    if (!nic->tx_pulling && !nic->deferred_count) {
+    if (queue != VIP_Q_SEND || (!nic->tx_retry_ns && !nic->deferred_count)) {
         complete_now(&done);
         return;
     }

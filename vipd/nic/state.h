@@ -275,7 +275,6 @@ struct nic {
     struct link_tx tx_link[NIC_TX_BATCH];
     unsigned tx_count;
     uint64_t tx_retry_ns; /* not 0: the link was full, the filled ones wait */
-    bool tx_pulling;      /* completions are to be deferred */
     struct nic_deferred *deferred;
     uint32_t deferred_cap, deferred_count;
 

@@ -180,11 +180,9 @@ bool nic_tx_run(struct nic *nic)
 
     if (retried && (nic->now_ns < nic->tx_retry_ns || !batch_retry(nic)))
         return false;
-    nic->tx_pulling = true;
     count = sessions_tx(nic);
     if (!nic->tx_retry_ns)
         batch_send(nic);
-    nic->tx_pulling = false;
     if (!nic->tx_count)
         nic_deferred_publish(nic);
     return count > 0 || retried;

@@ -1,0 +1,389 @@
+/*
+ * The life of connections through vipd/nic: accept, reject, nobody there, cancel, differing
+ * attributes, disconnect, death, and packets that belong to none.
+ */
+#include "unit/nic_rig.h"
+
+struct two {
+    struct rig_app *a, *b;
+    uint16_t va, vb;
+};
+
+static struct two two_new(uint16_t level)
+{
+    struct two t = {.a = rig_app(rig_nic(0)), .b = rig_app(rig_nic(1))};
+
+    t.va = rig_vi(t.a, level);
+    t.vb = rig_vi(t.b, level);
+    return t;
+}
+
+static uint32_t shown_state(const struct rig_app *app, uint16_t vi)
+{
+    return vip_load32(&vip_vipd_vi(app->vipd, vi)->state);
+}
+
+static enum vip_rc accept_rc(struct rig_app *app, uint64_t handle, uint32_t vi)
+{
+    char why[128] = "";
+
+    return nic_accept(app->session, handle, vi, rig_now, why, sizeof(why));
+}
+
+static void test_states(void **state)
+{
+    struct two t = two_new(VIP_LVL_DELIVERY);
+
+    assert_int_equal(shown_state(t.a, t.va), VIP_VIST_IDLE);
+    rig_listen(t.b, 1, "x");
+    rig_connect_start(t.a, t.va, 0, 1, "x");
+    assert_int_equal(shown_state(t.a, t.va), VIP_VIST_CONNECT_PENDING);
+    assert_int_equal(accept_rc(t.b, rig_wait_event(t.b, 'i').handle, t.vb), VIP_RC_SUCCESS);
+    assert_int_equal(rig_wait_event(t.a, 'r').code, VIP_RC_SUCCESS);
+    assert_int_equal(rig_wait_event(t.b, 'r').code, VIP_RC_SUCCESS);
+    assert_int_equal(shown_state(t.a, t.va), VIP_VIST_CONNECTED);
+    assert_int_equal(shown_state(t.b, t.vb), VIP_VIST_CONNECTED);
+    assert_int_equal(nic_vi_destroy(t.a->session, t.va, rig_now), VIP_RC_INVALID_STATE);
+
+    assert_int_equal(nic_vi_disconnect(t.a->session, t.va, rig_now), VIP_RC_SUCCESS);
+    assert_int_equal(shown_state(t.a, t.va), VIP_VIST_IDLE);
+    assert_int_equal(rig_wait_event(t.b, 'e').code, VIP_EC_CONN_LOST);
+    assert_int_equal(shown_state(t.b, t.vb), VIP_VIST_ERROR);
+    assert_int_equal(nic_vi_disconnect(t.b->session, t.vb, rig_now), VIP_RC_SUCCESS);
+    assert_int_equal(nic_vi_disconnect(t.b->session, t.vb, rig_now), VIP_RC_SUCCESS);
+    rig_connect(t.b, t.vb, 1, t.a, t.va, 0);
+    assert_int_equal(t.a->event_count + t.b->event_count, 0);
+}
+
+static void test_no_match(void **state)
+{
+    struct two t = two_new(VIP_LVL_DELIVERY);
+
+    rig_connect_start(t.a, t.va, 0, 1, "nobody");
+    assert_int_equal(rig_wait_event(t.a, 'r').code, VIP_RC_NO_MATCH);
+    assert_int_equal(shown_state(t.a, t.va), VIP_VIST_IDLE);
+}
+
+/* Receives posted before a failed attempt survive it (spec 3.15). */
+static void test_reject_keeps_receives(void **state)
+{
+    struct two t = two_new(VIP_LVL_DELIVERY);
+    struct rig_mem mem = rig_mem(t.a, 4096, REGISTRY_SHARED);
+    struct vip_comp comp;
+
+    rig_post_recv(t.a, t.va, rig_seg(&mem, 0, 4096));
+    rig_listen(t.b, 1, "x");
+    rig_connect_start(t.a, t.va, 0, 1, "x");
+    assert_int_equal(nic_reject(t.b->session, rig_wait_event(t.b, 'i').handle, rig_now),
+                     VIP_RC_SUCCESS);
+    assert_int_equal(rig_wait_event(t.a, 'r').code, VIP_RC_REJECT);
+    assert_false(rig_done(t.a, t.va, VIP_Q_RECV, &comp));
+    assert_int_equal(nic_vi_destroy(t.a->session, t.va, rig_now), VIP_RC_ERROR_RESOURCE);
+    assert_int_equal(nic_vi_disconnect(t.a->session, t.va, rig_now), VIP_RC_SUCCESS);
+    assert_true(rig_done(t.a, t.va, VIP_Q_RECV, &comp));
+    assert_true(comp.status & VIP_ST_DESC_FLUSHED_ERROR);
+    assert_int_equal(nic_vi_destroy(t.a->session, t.va, rig_now), VIP_RC_SUCCESS);
+    rig_mem_free(&mem);
+}
+
+static void test_attributes_differ(void **state)
+{
+    struct two t = two_new(VIP_LVL_DELIVERY);
+    struct nic_vi_args args = {.attrs = {.level = VIP_LVL_RECEPTION,
+                                         .max_transfer_bytes = VIP_TRANSFER_BYTES_MAX},
+                               .send_cq = -1,
+                               .recv_cq = -1};
+    uint64_t handle;
+
+    rig_listen(t.b, 1, "x");
+    rig_connect_start(t.a, t.va, 0, 1, "x");
+    handle = rig_wait_event(t.b, 'i').handle;
+    assert_int_equal(nic_vi_set_attrs(t.b->session, t.vb, &args), VIP_RC_SUCCESS);
+    assert_int_equal(accept_rc(t.b, handle, t.vb), VIP_RC_INVALID_RELIABILITY_LEVEL);
+    args.attrs.level = VIP_LVL_DELIVERY;
+    args.attrs.max_transfer_bytes = 1000;
+    assert_int_equal(nic_vi_set_attrs(t.b->session, t.vb, &args), VIP_RC_SUCCESS);
+    assert_int_equal(accept_rc(t.b, handle, t.vb), VIP_RC_INVALID_MTU);
+    args.attrs.max_transfer_bytes = VIP_TRANSFER_BYTES_MAX;
+    args.qos = 5;
+    assert_int_equal(nic_vi_set_attrs(t.b->session, t.vb, &args), VIP_RC_SUCCESS);
+    assert_int_equal(accept_rc(t.b, handle, t.vb), VIP_RC_INVALID_QOS);
+    args.qos = 0;
+    assert_int_equal(nic_vi_set_attrs(t.b->session, t.vb, &args), VIP_RC_SUCCESS);
+    assert_int_equal(accept_rc(t.b, handle + 1, t.vb), VIP_RC_INVALID_PARAMETER);
+    assert_int_equal(accept_rc(t.b, handle, 55), VIP_RC_INVALID_PARAMETER);
+    assert_int_equal(accept_rc(t.b, handle, t.vb), VIP_RC_SUCCESS);
+    assert_int_equal(accept_rc(t.b, handle, t.vb), VIP_RC_INVALID_PARAMETER);
+    assert_int_equal(rig_wait_event(t.a, 'r').code, VIP_RC_SUCCESS);
+}
+
+/* A handle belongs to the session that waited. */
+static void test_foreign_handle(void **state)
+{
+    struct two t = two_new(VIP_LVL_DELIVERY);
+    struct rig_app *thief = rig_app(rig_nics[1]);
+    uint16_t vi = rig_vi(thief, VIP_LVL_DELIVERY);
+    uint64_t handle;
+
+    rig_listen(t.b, 1, "x");
+    rig_connect_start(t.a, t.va, 0, 1, "x");
+    handle = rig_wait_event(t.b, 'i').handle;
+    assert_int_equal(accept_rc(thief, handle, vi), VIP_RC_INVALID_PARAMETER);
+    assert_int_equal(nic_reject(thief->session, handle, rig_now), VIP_RC_INVALID_PARAMETER);
+    assert_int_equal(accept_rc(t.b, handle, t.vb), VIP_RC_SUCCESS);
+    assert_int_equal(rig_wait_event(t.a, 'r').code, VIP_RC_SUCCESS);
+}
+
+static void test_cancel(void **state)
+{
+    struct two t = two_new(VIP_LVL_DELIVERY);
+    struct rig_event event;
+
+    rig_listen(t.b, 1, "x");
+    rig_connect_start(t.a, t.va, 0, 1, "x");
+    event = rig_wait_event(t.b, 'i');
+    assert_int_equal(nic_connect_cancel(t.a->session, t.va, rig_now), VIP_RC_SUCCESS);
+    assert_int_equal(nic_connect_cancel(t.a->session, t.va, rig_now), VIP_RC_INVALID_STATE);
+    assert_int_equal(shown_state(t.a, t.va), VIP_VIST_IDLE);
+    rig_pass(RIG_SECOND / 10);
+    assert_int_equal(accept_rc(t.b, event.handle, t.vb), VIP_RC_TIMEOUT);
+    assert_int_equal(shown_state(t.b, t.vb), VIP_VIST_IDLE);
+    assert_int_equal(t.a->event_count, 0);
+    rig_connect(t.a, t.va, 0, t.b, t.vb, 1);
+}
+
+/* VipDisconnect of a VI that is being connected or accepted ends the attempt with a result. */
+static void test_disconnect_attempts(void **state)
+{
+    struct two t = two_new(VIP_LVL_DELIVERY);
+
+    rig_listen(t.b, 1, "x");
+    rig_connect_start(t.a, t.va, 0, 1, "x");
+    assert_int_equal(accept_rc(t.b, rig_wait_event(t.b, 'i').handle, t.vb), VIP_RC_SUCCESS);
+    assert_int_equal(nic_vi_disconnect(t.b->session, t.vb, rig_now), VIP_RC_SUCCESS);
+    assert_int_equal(rig_wait_event(t.b, 'r').code, VIP_RC_INVALID_STATE);
+    /* The client was connected for a moment, and learns that it is over. */
+    assert_int_equal(rig_wait_event(t.a, 'r').code, VIP_RC_SUCCESS);
+    assert_int_equal(rig_wait_event(t.a, 'e').code, VIP_EC_CONN_LOST);
+    assert_int_equal(nic_vi_disconnect(t.a->session, t.va, rig_now), VIP_RC_SUCCESS);
+
+    rig_connect_start(t.a, t.va, 0, 1, "y");
+    assert_int_equal(nic_vi_disconnect(t.a->session, t.va, rig_now), VIP_RC_SUCCESS);
+    assert_int_equal(rig_wait_event(t.a, 'r').code, VIP_RC_INVALID_STATE);
+    rig_connect(t.a, t.va, 0, t.b, t.vb, 1);
+}
+
+static void test_wait_cancel(void **state)
+{
+    struct two t = two_new(VIP_LVL_DELIVERY);
+    struct vip_addr addr = rig_vip_addr(1, "x");
+    uint64_t wait;
+    bool found = true;
+
+    assert_int_equal(nic_connect_wait(t.b->session, &addr, true, rig_now, &wait, &found),
+                     VIP_RC_SUCCESS);
+    assert_false(found);
+    assert_int_equal(nic_connect_wait(t.b->session, &addr, false, rig_now, &wait, &found),
+                     VIP_RC_SUCCESS);
+    assert_int_equal(nic_connect_wait_cancel(t.b->session, wait, rig_now, &found), VIP_RC_SUCCESS);
+    assert_false(found);
+    assert_int_equal(nic_connect_wait_cancel(t.b->session, wait, rig_now, &found),
+                     VIP_RC_INVALID_PARAMETER);
+    /* A request that came a moment earlier is kept for a server that looks once. */
+    rig_connect_start(t.a, t.va, 0, 1, "x");
+    rig_steps(20);
+    assert_int_equal(nic_connect_wait(t.b->session, &addr, true, rig_now, &wait, &found),
+                     VIP_RC_SUCCESS);
+    assert_true(found);
+    assert_int_equal(nic_connect_wait_cancel(t.b->session, wait, rig_now, &found), VIP_RC_SUCCESS);
+    assert_true(found);
+    assert_int_equal(accept_rc(t.b, rig_wait_event(t.b, 'i').handle, t.vb), VIP_RC_SUCCESS);
+    assert_int_equal(rig_wait_event(t.a, 'r').code, VIP_RC_SUCCESS);
+}
+
+/* The end of a session in every state of its connections. */
+static void session_ends(bool died)
+{
+    struct two t = two_new(VIP_LVL_DELIVERY);
+    uint16_t asking = rig_vi(t.a, VIP_LVL_DELIVERY), waiting = rig_vi(t.a, VIP_LVL_DELIVERY);
+    uint16_t third = rig_vi(t.b, VIP_LVL_DELIVERY);
+    struct vip_comp comp;
+    struct rig_mem mem = rig_mem(t.a, 4096, REGISTRY_SHARED);
+
+    rig_connect(t.a, t.va, 0, t.b, t.vb, 1);
+    rig_post_recv(t.a, t.va, rig_seg(&mem, 0, 4096));
+    rig_listen(t.b, 1, "again");
+    rig_listen(t.b, 1, "unused");
+    rig_connect_start(t.a, asking, 0, 1, "again");
+    rig_wait_event(t.b, 'i');
+    rig_listen(t.a, 0, "never");
+    rig_connect_start(t.b, third, 1, 0, "never");
+    rig_wait_event(t.a, 'i');
+    (void)waiting;
+    rig_app_end(t.b, died);
+    assert_int_equal(rig_wait_event(t.a, 'e').code, VIP_EC_CONN_LOST);
+    assert_int_equal(rig_wait_event(t.a, 'r').code, VIP_RC_REJECT);
+    comp = rig_wait_done(t.a, t.va, VIP_Q_RECV);
+    assert_true(comp.status & VIP_ST_DESC_FLUSHED_ERROR);
+    assert_int_equal(shown_state(t.a, t.va), VIP_VIST_ERROR);
+    rig_mem_free(&mem);
+}
+
+static void test_session_ends(void **state)
+{
+    session_ends(false);
+    rig_teardown(state);
+    session_ends(true);
+}
+
+/* A nic that disappears: its peers notice in time, and only its connections are lost. */
+static void test_peer_lost(void **state)
+{
+    struct two t = two_new(VIP_LVL_DELIVERY);
+    struct rig_app *c = rig_app(rig_nic(2));
+    uint16_t vc = rig_vi(c, VIP_LVL_DELIVERY), other = rig_vi(t.a, VIP_LVL_DELIVERY);
+    struct nic *dead = rig_nics[1];
+    struct rig_event event;
+
+    rig_connect(t.a, t.va, 0, t.b, t.vb, 1);
+    rig_connect(t.a, other, 0, c, vc, 2);
+    rig_nics[1] = NULL; /* its turns are not run any more */
+    event = rig_wait_event(t.a, 'e');
+    assert_int_equal(event.code, VIP_EC_CONN_LOST);
+    assert_int_equal(event.vi, t.va);
+    rig_pass(10 * RIG_SECOND);
+    assert_int_equal(t.a->event_count, 0);
+    assert_int_equal(shown_state(t.a, other), VIP_VIST_CONNECTED);
+    rig_nics[1] = dead;
+    assert_int_equal(rig_wait_event(t.b, 'e').code, VIP_EC_CONN_LOST);
+}
+
+/* A data packet on the network towards host `to`, as the sender made it. */
+static uint32_t catch_data(unsigned to, uint8_t *ret, struct vip_header *ret_hdr)
+{
+    struct rig_host *host = rig_hosts[to];
+
+    for (unsigned i = 0; i < host->count; i++) {
+        struct rig_packet *packet = host->queue[(host->head + i) % RIG_QUEUE];
+
+        if (vip_wire_get_header(packet->bytes, packet->len, ret_hdr) == VIP_WIRE_OK &&
+            ret_hdr->kind == VIP_PKT_DATA) {
+            memcpy(ret, packet->bytes, packet->len);
+            return packet->len;
+        }
+    }
+    fail();
+    return 0;
+}
+
+/* The same packet with another header, sealed again. */
+static void inject_as(const struct link_addr *from, uint8_t *packet, uint32_t len,
+                      const struct vip_header *hdr)
+{
+    struct iovec iov = {.iov_base = packet, .iov_len = len};
+
+    vip_wire_put_header(packet, hdr);
+    vip_wire_seal(&iov, 1);
+    rig_inject(from, 1, packet, len);
+    rig_step();
+}
+
+static void test_foreign_packets(void **state)
+{
+    struct two t = two_new(VIP_LVL_DELIVERY);
+    struct rig_mem ma = rig_mem(t.a, 4096, REGISTRY_SHARED);
+    struct rig_mem mb = rig_mem(t.b, 4096, REGISTRY_SHARED);
+    struct link_addr a = rig_addr(0), c = rig_addr(2);
+    struct vip_header good, bad;
+    uint8_t packet[RIG_MTU];
+    struct nic *nic = rig_nics[1];
+    struct vip_comp comp;
+    uint32_t len;
+
+    rig_connect(t.a, t.va, 0, t.b, t.vb, 1);
+    rig_post_recv(t.b, t.vb, rig_seg(&mb, 0, 4096));
+    rig_step();
+    rig_post_send(t.a, t.va, rig_seg(&ma, 0, 100));
+    nic_turn(rig_nics[0], rig_now);
+    len = catch_data(1, packet, &good);
+
+    bad = good;
+    bad.conn_id ^= 1ull << 40;
+    inject_as(&a, packet, len, &bad);
+    assert_int_equal(rig_counter(nic, "drop_unknown_conn"), 1);
+    bad.conn_id = UINT64_MAX;
+    inject_as(&a, packet, len, &bad);
+    assert_int_equal(rig_counter(nic, "drop_unknown_conn"), 2);
+    bad = good;
+    bad.src_epoch++;
+    inject_as(&a, packet, len, &bad);
+    assert_int_equal(rig_counter(nic, "drop_src_epoch"), 1);
+    bad = good;
+    bad.dst_epoch++;
+    inject_as(&a, packet, len, &bad);
+    assert_int_equal(rig_counter(nic, "drop_dst_epoch"), 1);
+    inject_as(&c, packet, len, &good);
+    assert_int_equal(rig_counter(nic, "drop_source"), 1);
+    packet[len - 1] ^= 1;
+    rig_inject(&a, 1, packet, len);
+    rig_inject(&a, 1, packet, 10);
+    rig_step();
+    assert_int_equal(rig_counter(nic, vip_wire_verdict_name(VIP_WIRE_CRC_BAD)), 1);
+    assert_int_equal(rig_counter(nic, vip_wire_verdict_name(VIP_WIRE_SHORT)), 1);
+    comp = rig_wait_done(t.b, t.vb, VIP_Q_RECV);
+    assert_int_equal(comp.length, 100);
+    rig_pass(RIG_SECOND);
+    assert_int_equal(shown_state(t.a, t.va), VIP_VIST_CONNECTED);
+    assert_int_equal(shown_state(t.b, t.vb), VIP_VIST_CONNECTED);
+    rig_mem_free(&ma);
+    rig_mem_free(&mb);
+}
+
+/* Connecting under heavy loss, and data in front of the CONFIRM. */
+static void test_connect_under_loss(void **state)
+{
+    struct two t = two_new(VIP_LVL_DELIVERY);
+    struct rig_mem ma = rig_mem(t.a, 4096, REGISTRY_SHARED);
+    struct rig_mem mb = rig_mem(t.b, 4096, REGISTRY_SHARED);
+    struct vip_comp comp;
+
+    rig_loss_ppm = 300000;
+    for (unsigned i = 0; i < 20; i++) {
+        rig_fill(ma.at, 1000, i);
+        rig_post_recv(t.b, t.vb, rig_seg(&mb, 0, 4096));
+        rig_connect(t.a, t.va, 0, t.b, t.vb, 1);
+        rig_post_send(t.a, t.va, rig_seg(&ma, 0, 1000));
+        comp = rig_wait_done(t.b, t.vb, VIP_Q_RECV);
+        assert_int_equal(comp.status & VIP_ST_ERROR_MASK, 0);
+        assert_memory_equal(ma.at, mb.at, 1000);
+        comp = rig_wait_done(t.a, t.va, VIP_Q_SEND);
+        assert_int_equal(comp.status & VIP_ST_ERROR_MASK, 0);
+        nic_vi_disconnect(t.a->session, t.va, rig_now);
+        assert_int_equal(rig_wait_event(t.b, 'e').code, VIP_EC_CONN_LOST);
+        nic_vi_disconnect(t.b->session, t.vb, rig_now);
+    }
+    rig_mem_free(&ma);
+    rig_mem_free(&mb);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_teardown(name, rig_teardown)
+    const struct CMUnitTest tests[] = {
+        T(test_states),
+        T(test_no_match),
+        T(test_reject_keeps_receives),
+        T(test_attributes_differ),
+        T(test_foreign_handle),
+        T(test_cancel),
+        T(test_disconnect_attempts),
+        T(test_wait_cancel),
+        T(test_session_ends),
+        T(test_peer_lost),
+        T(test_foreign_packets),
+        T(test_connect_under_loss),
+    };
+
+    rig_reset();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
