@@ -5,7 +5,7 @@
 #ifndef VIPL_EXT_H
 #define VIPL_EXT_H
 
-#include <vipl.h>
+#include "vipl.h"
 
 #ifdef __cplusplus
 extern "C" {

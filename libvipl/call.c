@@ -1,0 +1,123 @@
+/*
+ * Requests on the control socket (call.h).
+ */
+#include "libvipl/call.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "libvipl/error.h"
+
+/*
+ * The control socket is of no use any more: end the event socket too, so that the provider thread
+ * sees the same and completes what is posted (events.c).
+ */
+static VIP_RETURN lost(struct vipl__session *session, const char *call, int error)
+{
+    shutdown(session->control_fd, SHUT_RDWR);
+    if (session->event_fd >= 0)
+        shutdown(session->event_fd, SHUT_RDWR);
+    return vipl__fail(VIP_ERROR_RESOURCE,
+                      "%s: the connection to vipd (%s) is lost: %s; close this NIC handle and open "
+                      "the NIC again once vipd runs",
+                      call, session->socket_path,
+                      error == -EPIPE || error == -ECONNRESET ? "vipd has ended or closed it"
+                                                              : strerror(-error));
+}
+
+/* vipd's answer as a return code; a code that is none is vipd's fault and treated as such. */
+static VIP_RETURN judge(const char *call, const Vip__Reply *reply)
+{
+    uint32_t code = reply->has_code ? reply->code : VIP_RC_SUCCESS;
+
+    if (code == VIP_RC_SUCCESS)
+        return VIP_SUCCESS;
+    if (code > VIP_RC_ERROR_NOT_SUPPORTED)
+        return vipl__fail(VIP_ERROR_RESOURCE, "%s: vipd answered with the unknown code %u", call,
+                          code);
+    if (reply->reason == NULL || reply->reason[0] == '\0')
+        return vipl__fail((VIP_RETURN)code, "%s: vipd answered %s", call,
+                          vipl__rc_name((VIP_RETURN)code));
+    return vipl__fail((VIP_RETURN)code, "%s: %s", call, reply->reason);
+}
+
+static VIP_RETURN exchange(struct vipl__session *session, const char *call,
+                           const Vip__Request *request, const int *fds, unsigned fd_count,
+                           Vip__Reply **ret_reply, struct vip_fds *ret_fds)
+{
+    ProtobufCMessage *message = NULL;
+    Vip__Reply *reply;
+    VIP_RETURN code;
+    int rc;
+
+    pthread_mutex_lock(&session->call_lock);
+    rc = vipl__is_dead(session) ? -EPIPE : 0;
+    if (rc == 0)
+        rc = vip_control_send(session->control_fd, &request->base, fds, fd_count, 0);
+    if (rc == 0)
+        rc = vip_control_recv(session->control_fd, &vip__reply__descriptor, 0, &message, ret_fds);
+    pthread_mutex_unlock(&session->call_lock);
+    if (rc < 0)
+        return lost(session, call, rc);
+
+    reply = (Vip__Reply *)message;
+    code = judge(call, reply);
+    if (code == VIP_SUCCESS && ret_reply != NULL)
+        *ret_reply = reply;
+    else
+        vipl__reply_free(reply);
+    return code;
+}
+
+VIP_RETURN vipl__call(struct vipl__session *session, const char *call, const Vip__Request *request,
+                      const int *fds, unsigned fd_count, Vip__Reply **ret_reply)
+{
+    struct vip_fds unwanted = VIP_FDS_NONE;
+    VIP_RETURN rc = exchange(session, call, request, fds, fd_count, ret_reply, &unwanted);
+
+    vip_fds_close(&unwanted);
+    return rc;
+}
+
+VIP_RETURN vipl__call_open(struct vipl__session *session, const Vip__Request *request,
+                           const int *fds, unsigned fd_count, Vip__Reply **ret_reply,
+                           struct vip_fds *ret_fds)
+{
+    VIP_RETURN rc = exchange(session, "VipOpenNic", request, fds, fd_count, ret_reply, ret_fds);
+
+    if (rc != VIP_SUCCESS)
+        vip_fds_close(ret_fds);
+    return rc;
+}
+
+void vipl__reply_free(Vip__Reply *reply)
+{
+    if (reply != NULL)
+        protobuf_c_message_free_unpacked(&reply->base, NULL);
+}
+
+void vipl__vi_attrs_put(Vip__ViAttributes *out, const VIP_VI_ATTRIBUTES *attrs, uint32_t ptag)
+{
+    vip__vi_attributes__init(out);
+    out->has_reliability_level = out->has_max_transfer_size = out->has_qos = out->has_ptag = 1;
+    out->has_enable_rdma_write = out->has_enable_rdma_read = 1;
+    out->reliability_level = attrs->ReliabilityLevel;
+    out->max_transfer_size = attrs->MaxTransferSize;
+    out->qos = (uint64_t)(uintptr_t)attrs->QoS;
+    out->ptag = ptag;
+    out->enable_rdma_write = attrs->EnableRdmaWrite != 0;
+    out->enable_rdma_read = attrs->EnableRdmaRead != 0;
+}
+
+void vipl__vi_attrs_get(VIP_VI_ATTRIBUTES *out, const Vip__ViAttributes *attrs)
+{
+    memset(out, 0, sizeof(*out));
+    if (attrs == NULL)
+        return;
+    out->ReliabilityLevel = (VIP_RELIABILITY_LEVEL)attrs->reliability_level;
+    out->MaxTransferSize = (VIP_ULONG)attrs->max_transfer_size;
+    out->QoS = (VIP_QOS)(uintptr_t)attrs->qos;
+    out->EnableRdmaWrite = attrs->enable_rdma_write ? VIP_TRUE : VIP_FALSE;
+    out->EnableRdmaRead = attrs->enable_rdma_read ? VIP_TRUE : VIP_FALSE;
+}

@@ -1,0 +1,31 @@
+/*
+ * Requests on the control socket: the caller sends and receives itself, one request at a time.
+ */
+#ifndef LIBVIPL_CALL_H
+#define LIBVIPL_CALL_H
+
+#include "libvipl/session.h"
+#include "proto/control.h"
+#include "proto/control.pb-c.h"
+
+/*
+ * Ask vipd and wait for the answer. fds: file descriptors to send with it (they stay open here).
+ * Outcomes: VIP_SUCCESS with *ret_reply (free with vipl__reply_free), which may be NULL if the
+ * caller does not want it; vipd's code with its reason kept for VipxLastError; VIP_ERROR_RESOURCE
+ * if vipd has gone. `call` is the name of the VIPL function, for texts. Any thread.
+ */
+VIP_RETURN vipl__call(struct vipl__session *session, const char *call, const Vip__Request *request,
+                      const int *fds, unsigned fd_count, Vip__Reply **ret_reply);
+
+void vipl__reply_free(Vip__Reply *reply);
+
+/* The same for the first request of a session, whose reply brings file descriptors. */
+VIP_RETURN vipl__call_open(struct vipl__session *session, const Vip__Request *request,
+                           const int *fds, unsigned fd_count, Vip__Reply **ret_reply,
+                           struct vip_fds *ret_fds);
+
+/* VI attributes to and from the wire form; ptag is vipd's number. */
+void vipl__vi_attrs_put(Vip__ViAttributes *out, const VIP_VI_ATTRIBUTES *attrs, uint32_t ptag);
+void vipl__vi_attrs_get(VIP_VI_ATTRIBUTES *out, const Vip__ViAttributes *attrs);
+
+#endif

@@ -1,0 +1,209 @@
+/*
+ * Asynchronous errors (callback.h): VipErrorCallback's delivery side.
+ */
+#include "libvipl/callback.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "proto/status.h"
+
+/* Errors from bad posts kept for a slow handler; a loop that posts garbage must not eat memory. */
+#define POST_ERRORS_MAX 1024
+
+/* How long VipCloseNic waits for a running handler. */
+#define STOP_WAIT_S 2
+
+/* One error waiting for its handler. */
+struct item {
+    struct item *next;
+    VIP_ERROR_DESCRIPTOR error;
+    int from_post;
+    char why[160];
+};
+
+struct vipl__callbacks {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool started; /* the thread exists or existed */
+    bool ended;   /* it has left its loop */
+    bool stop;
+    unsigned holders; /* owner and thread; the last one frees */
+    unsigned post_errors;
+    struct item *head, **tail;
+    VIP_ERROR_HANDLER handler;
+    VIP_PVOID context;
+};
+
+static void log_error(const VIP_ERROR_DESCRIPTOR *error, const char *why)
+{
+    static const char *const resource[] = {"NIC", "VI", "CQ", "descriptor"};
+    const void *const object[] = {error->NicHandle, error->ViHandle, error->CQHandle,
+                                  error->DescriptorPtr};
+    unsigned which = (unsigned)error->ResourceCode & 3;
+
+    fprintf(stderr, "libvipl: %s on %s %p of NIC %p%s%s (no VipErrorCallback handler is set)\n",
+            vip_error_code_name((enum vip_error_code)error->ErrorCode), resource[which],
+            object[which], error->NicHandle, why[0] != '\0' ? ": " : "", why);
+}
+
+struct vipl__callbacks *vipl__callbacks_new(void)
+{
+    struct vipl__callbacks *callbacks = calloc(1, sizeof(*callbacks));
+    pthread_condattr_t attr;
+
+    if (callbacks == NULL)
+        return NULL;
+    pthread_mutex_init(&callbacks->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&callbacks->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    callbacks->holders = 1;
+    callbacks->tail = &callbacks->head;
+    return callbacks;
+}
+
+static void discard(struct vipl__callbacks *callbacks)
+{
+    struct item *item;
+
+    while ((item = callbacks->head) != NULL) {
+        callbacks->head = item->next;
+        free(item);
+    }
+    callbacks->tail = &callbacks->head;
+}
+
+/* Give up one hold; called with the lock, which is gone afterwards. */
+static void release(struct vipl__callbacks *callbacks)
+{
+    bool last = --callbacks->holders == 0;
+
+    if (last)
+        discard(callbacks);
+    pthread_mutex_unlock(&callbacks->lock);
+    if (last) {
+        pthread_cond_destroy(&callbacks->changed);
+        pthread_mutex_destroy(&callbacks->lock);
+        free(callbacks);
+    }
+}
+
+static void *run(void *arg)
+{
+    struct vipl__callbacks *callbacks = arg;
+
+    pthread_mutex_lock(&callbacks->lock);
+    for (;;) {
+        struct item *item;
+        VIP_ERROR_HANDLER handler;
+        VIP_PVOID context;
+
+        while (callbacks->head == NULL && !callbacks->stop)
+            pthread_cond_wait(&callbacks->changed, &callbacks->lock);
+        if (callbacks->stop)
+            break;
+        item = callbacks->head;
+        callbacks->head = item->next;
+        if (callbacks->head == NULL)
+            callbacks->tail = &callbacks->head;
+        if (item->from_post)
+            callbacks->post_errors--;
+        handler = callbacks->handler;
+        context = callbacks->context;
+        pthread_mutex_unlock(&callbacks->lock);
+
+        if (handler != NULL)
+            handler(context, &item->error);
+        else
+            log_error(&item->error, item->why);
+        free(item);
+        pthread_mutex_lock(&callbacks->lock);
+    }
+    callbacks->ended = true;
+    pthread_cond_broadcast(&callbacks->changed);
+    release(callbacks);
+    return NULL;
+}
+
+/* Most programs never see an asynchronous error: the thread is made for the first one. */
+static bool start(struct vipl__callbacks *callbacks)
+{
+    pthread_attr_t attr;
+    sigset_t all, before;
+    int rc;
+
+    if (callbacks->started)
+        return true;
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    /* The application's signals belong to its own threads. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    callbacks->holders++;
+    rc = pthread_create(&callbacks->thread, &attr, run, callbacks);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    if (rc != 0)
+        callbacks->holders--;
+    callbacks->started = rc == 0;
+    return callbacks->started;
+}
+
+void vipl__callbacks_put(struct vipl__callbacks *callbacks, const VIP_ERROR_DESCRIPTOR *error,
+                         const char *why, int from_post)
+{
+    struct item *item = calloc(1, sizeof(*item));
+
+    if (item == NULL)
+        return;
+    item->error = *error;
+    item->from_post = from_post;
+    snprintf(item->why, sizeof(item->why), "%s", why == NULL ? "" : why);
+    pthread_mutex_lock(&callbacks->lock);
+    if (callbacks->stop || (from_post && callbacks->post_errors >= POST_ERRORS_MAX) ||
+        !start(callbacks)) {
+        pthread_mutex_unlock(&callbacks->lock);
+        free(item);
+        return;
+    }
+    if (from_post)
+        callbacks->post_errors++;
+    *callbacks->tail = item;
+    callbacks->tail = &item->next;
+    pthread_cond_broadcast(&callbacks->changed);
+    pthread_mutex_unlock(&callbacks->lock);
+}
+
+void vipl__callbacks_set(struct vipl__callbacks *callbacks, VIP_ERROR_HANDLER handler,
+                         VIP_PVOID context)
+{
+    pthread_mutex_lock(&callbacks->lock);
+    callbacks->handler = handler;
+    callbacks->context = context;
+    pthread_mutex_unlock(&callbacks->lock);
+}
+
+void vipl__callbacks_stop(struct vipl__callbacks *callbacks)
+{
+    struct timespec limit;
+
+    clock_gettime(CLOCK_MONOTONIC, &limit);
+    limit.tv_sec += STOP_WAIT_S;
+    pthread_mutex_lock(&callbacks->lock);
+    callbacks->stop = true;
+    pthread_cond_broadcast(&callbacks->changed);
+    if (callbacks->started && !pthread_equal(callbacks->thread, pthread_self()))
+        while (!callbacks->ended &&
+               pthread_cond_timedwait(&callbacks->changed, &callbacks->lock, &limit) != ETIMEDOUT)
+            continue;
+    release(callbacks);
+}

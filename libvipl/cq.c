@@ -1,0 +1,288 @@
+/*
+ * VipCreateCQ, VipDestroyCQ, VipResizeCQ, VipCQDone, VipCQWait (spec 2.7, 3.8).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libvipl/call.h"
+#include "libvipl/error.h"
+#include "libvipl/session.h"
+#include "libvipl/wait.h"
+
+/*
+ * After so many entries vipd is told if it sleeps: a full ring makes it keep entries back, and
+ * nothing else would tell it that there is room again.
+ */
+#define TELL_EVERY (VIP_CQ_RING_SLOTS / 4)
+
+static VIP_RETURN ask_cq(struct vipl__session *session, const char *call,
+                         Vip__Request__BodyCase body, uint32_t index, VIP_ULONG entries,
+                         Vip__Reply **ret_reply)
+{
+    Vip__CqRequest cq = VIP__CQ_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+
+    cq.has_cq = body != VIP__REQUEST__BODY_CREATE_CQ;
+    cq.cq = index;
+    cq.has_entries = body != VIP__REQUEST__BODY_DESTROY_CQ;
+    cq.entries = entries;
+    request.body_case = body;
+    request.create_cq = &cq; /* one union member for the three */
+    return vipl__call(session, call, &request, NULL, 0, ret_reply);
+}
+
+static VIP_RETURN check_entries(const struct vipl__session *session, const char *call,
+                                VIP_ULONG entries)
+{
+    if (entries == 0)
+        return vipl__fail(VIP_INVALID_PARAMETER, "%s: EntryCount is 0", call);
+    if (entries > session->nic.MaxCQEntries)
+        return vipl__fail(VIP_ERROR_RESOURCE,
+                          "%s: %lu entries: at most %lu are possible "
+                          "(VIP_NIC_ATTRIBUTES.MaxCQEntries)",
+                          call, entries, session->nic.MaxCQEntries);
+    return VIP_SUCCESS;
+}
+
+/* Under session->lock. NULL: no memory. */
+static struct vipl__cq *install(struct vipl__session *session, const Vip__CreateCqReply *reply)
+{
+    struct vipl__cq *cq = session->cq[reply->cq];
+
+    if (cq == NULL) {
+        cq = calloc(1, sizeof(*cq));
+        if (cq == NULL)
+            return NULL;
+        cq->session = session;
+        cq->index = (uint16_t)reply->cq;
+        cq->ring = vip_vipd_cq_ring((void *)session->vipd, reply->cq);
+        cq->prod = &vip_vipd_cq((void *)session->vipd, reply->cq)->prod;
+        cq->app = vip_app_cq(session->app_base, reply->cq);
+    }
+    cq->uses++;
+    vipl__spin_lock(&cq->done_lock);
+    cq->position = reply->position;
+    cq->flush_next = 0;
+    vip_store32_release(&cq->app->cons, reply->position);
+    vipl__spin_unlock(&cq->done_lock);
+    __atomic_store_n(&cq->spin_ns, session->spin_ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&session->cq[reply->cq], cq, __ATOMIC_RELEASE);
+    __atomic_store_n(
+        &cq->handle,
+        vipl__handle_make(VIPL__KIND_CQ, session, (uint32_t)cq->uses << 16 | reply->cq),
+        __ATOMIC_RELEASE);
+    return cq;
+}
+
+static VIP_RETURN create_cq(struct vipl__session *session, VIP_ULONG entries,
+                            VIP_CQ_HANDLE *ret_handle)
+{
+    Vip__Reply *reply = NULL;
+    struct vipl__cq *cq = NULL;
+    VIP_RETURN rc = check_entries(session, "VipCreateCQ", entries);
+
+    if (rc == VIP_SUCCESS)
+        rc = ask_cq(session, "VipCreateCQ", VIP__REQUEST__BODY_CREATE_CQ, 0, entries, &reply);
+    if (rc != VIP_SUCCESS)
+        return rc;
+    if (reply->create_cq == NULL || reply->create_cq->cq >= VIP_CQ_MAX) {
+        vipl__reply_free(reply);
+        return vipl__fail(VIP_ERROR_RESOURCE, "VipCreateCQ: vipd's reply makes no sense");
+    }
+    pthread_mutex_lock(&session->lock);
+    if (__atomic_load_n(&session->closing, __ATOMIC_SEQ_CST) == 0)
+        cq = install(session, reply->create_cq);
+    if (cq != NULL)
+        *ret_handle = (VIP_CQ_HANDLE)(uintptr_t)cq->handle;
+    pthread_mutex_unlock(&session->lock);
+    if (cq == NULL) {
+        ask_cq(session, "VipCreateCQ", VIP__REQUEST__BODY_DESTROY_CQ, reply->create_cq->cq, 0,
+               NULL);
+        rc = vipl__fail(VIP_ERROR_RESOURCE,
+                        "VipCreateCQ: out of memory, or the NIC is being closed");
+    }
+    vipl__reply_free(reply);
+    return rc;
+}
+
+VIP_RETURN VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HANDLE *CQHandle)
+{
+    struct vipl__session *session = vipl__nic_enter(NicHandle, "VipCreateCQ");
+    VIP_RETURN rc;
+
+    if (session == NULL)
+        return VIP_INVALID_PARAMETER;
+    if (CQHandle == NULL)
+        rc = vipl__fail(VIP_INVALID_PARAMETER, "VipCreateCQ: CQHandle is NULL");
+    else
+        rc = create_cq(session, EntryCount, CQHandle);
+    vipl__leave(session);
+    return rc;
+}
+
+VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
+{
+    struct vipl__cq *cq = vipl__cq_enter(CQHandle, "VipDestroyCQ");
+    uint64_t handle = (uint64_t)(uintptr_t)CQHandle;
+    VIP_RETURN rc;
+
+    if (cq == NULL)
+        return VIP_INVALID_PARAMETER;
+    rc = ask_cq(cq->session, "VipDestroyCQ", VIP__REQUEST__BODY_DESTROY_CQ, cq->index, 0, NULL);
+    if (rc == VIP_SUCCESS) {
+        vipl__spin_lock(&cq->done_lock);
+        __atomic_compare_exchange_n(&cq->handle, &handle, 0, false, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_SEQ_CST);
+        vipl__spin_unlock(&cq->done_lock);
+        vipl__wake_all(cq->session); /* who waits on it finds it gone */
+    }
+    vipl__leave(cq->session);
+    return rc;
+}
+
+VIP_RETURN VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
+{
+    struct vipl__cq *cq = vipl__cq_enter(CQHandle, "VipResizeCQ");
+    VIP_RETURN rc;
+
+    if (cq == NULL)
+        return VIP_INVALID_PARAMETER;
+    rc = check_entries(cq->session, "VipResizeCQ", EntryCount);
+    if (rc == VIP_SUCCESS)
+        rc = ask_cq(cq->session, "VipResizeCQ", VIP__REQUEST__BODY_RESIZE_CQ, cq->index, EntryCount,
+                    NULL);
+    vipl__leave(cq->session);
+    return rc;
+}
+
+/*
+ * The VI that an entry names; NULL if it was destroyed after the entry was written (spec 3.8: the
+ * entries of a destroyed VI are removed).
+ */
+static struct vipl__vi *entry_vi(struct vipl__cq *cq, const struct vip_cqe *entry,
+                                 uint64_t *ret_handle)
+{
+    struct vipl__vi *vi;
+
+    if (entry->vi >= VIP_VI_MAX || entry->queue > VIP_Q_RECV)
+        return NULL;
+    vi = __atomic_load_n(&cq->session->vi[entry->vi], __ATOMIC_ACQUIRE);
+    if (vi == NULL)
+        return NULL;
+    *ret_handle = __atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE);
+    if (*ret_handle == 0 ||
+        (__atomic_load_n(&vi->generation, __ATOMIC_RELAXED) & 0xFF) != entry->gen ||
+        __atomic_load_n(&vi->queue[entry->queue].cq, __ATOMIC_RELAXED) != cq)
+        return NULL;
+    /* Destroyed and created again while we looked? Then the entry is of the VI before. */
+    return __atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE) == *ret_handle ? vi : NULL;
+}
+
+/*
+ * Without vipd: a descriptor of a bound queue that was posted and never reported counts as
+ * completed. Goes round the VIs, so that none is forgotten.
+ */
+static struct vipl__vi *flushed_vi(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
+{
+    for (unsigned n = 0; n < VIP_VI_MAX; n++) {
+        unsigned index = (cq->flush_next + n) % VIP_VI_MAX;
+        struct vipl__vi *vi = __atomic_load_n(&cq->session->vi[index], __ATOMIC_ACQUIRE);
+
+        if (vi == NULL || (*ret_handle = __atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE)) == 0)
+            continue;
+        for (unsigned q = 0; q < 2; q++) {
+            struct vipl__queue *queue = &vi->queue[q];
+
+            if (__atomic_load_n(&queue->cq, __ATOMIC_RELAXED) == cq &&
+                __atomic_load_n(&queue->posted, __ATOMIC_ACQUIRE) != queue->reported) {
+                cq->flush_next = index;
+                *ret_queue = q;
+                return vi;
+            }
+        }
+    }
+    return NULL;
+}
+
+static VIP_RETURN take(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE *ret_vi,
+                       VIP_BOOLEAN *ret_recv)
+{
+    struct vipl__vi *vi = NULL;
+    struct vip_cqe entry;
+    uint64_t vi_handle = 0;
+    unsigned which = 0;
+    bool dead, valid, tell = false;
+
+    vipl__spin_lock(&cq->done_lock);
+    valid = __atomic_load_n(&cq->handle, __ATOMIC_ACQUIRE) == handle;
+    /* Looked at before the ring: what vipd wrote before it died comes first. */
+    dead = vipl__is_dead(cq->session);
+    while (valid && vi == NULL && vip_cq_read(cq->ring, cq->position, &entry)) {
+        cq->position++;
+        tell |= (cq->position & (TELL_EVERY - 1)) == 0;
+        vip_store32_release(&cq->app->cons, cq->position);
+        vi = entry_vi(cq, &entry, &vi_handle);
+        which = entry.queue;
+    }
+    if (valid && vi == NULL && dead)
+        vi = flushed_vi(cq, &which, &vi_handle);
+    if (vi != NULL)
+        vi->queue[which].reported++;
+    if (tell)
+        vipl__spin_unlock_full(&cq->done_lock);
+    else
+        vipl__spin_unlock(&cq->done_lock);
+
+    if (tell)
+        vipl__kick(cq->session);
+    if (!valid)
+        return VIP_INVALID_PARAMETER;
+    if (vi == NULL)
+        return VIP_NOT_DONE;
+    *ret_vi = (VIP_VI_HANDLE)(uintptr_t)vi_handle;
+    *ret_recv = which == VIP_Q_RECV ? VIP_TRUE : VIP_FALSE;
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN attempt(struct vipl__wait *wait)
+{
+    return take(wait->object, wait->handle, wait->ret[0], wait->ret[1]);
+}
+
+VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
+{
+    struct vipl__cq *cq = vipl__cq_find(CQHandle);
+    VIP_RETURN rc;
+
+    if (cq == NULL)
+        return vipl__bad_cq("VipCQDone", CQHandle);
+    if (ViHandle == NULL || RecvQueue == NULL)
+        return vipl__fail(VIP_INVALID_PARAMETER, "VipCQDone: an output pointer is NULL");
+    rc = take(cq, (uint64_t)(uintptr_t)CQHandle, ViHandle, RecvQueue);
+    return rc == VIP_INVALID_PARAMETER ? vipl__bad_cq("VipCQDone", CQHandle) : rc;
+}
+
+VIP_RETURN VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle,
+                     VIP_BOOLEAN *RecvQueue)
+{
+    struct vipl__wait wait = {
+        .attempt = attempt,
+        .handle = (uint64_t)(uintptr_t)CQHandle,
+        .ret = {ViHandle, RecvQueue},
+    };
+    struct vipl__cq *cq;
+    VIP_RETURN rc;
+
+    if (ViHandle == NULL || RecvQueue == NULL)
+        return vipl__fail(VIP_INVALID_PARAMETER, "VipCQWait: an output pointer is NULL");
+    cq = vipl__cq_enter(CQHandle, "VipCQWait");
+    if (cq == NULL)
+        return VIP_INVALID_PARAMETER;
+    wait.object = cq;
+    wait.prod = cq->prod;
+    wait.waiters = &cq->app->waiters;
+    wait.spin_ns = &cq->spin_ns;
+    rc = vipl__wait(cq->session, &wait, Timeout);
+    vipl__leave(cq->session);
+    return rc == VIP_INVALID_PARAMETER ? vipl__bad_cq("VipCQWait", CQHandle) : rc;
+}

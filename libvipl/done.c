@@ -1,0 +1,211 @@
+/*
+ * VipSendDone, VipRecvDone, VipSendWait, VipRecvWait (spec 2.6): take the oldest descriptor of a
+ * queue back if it has completed. vipd never touches a descriptor; this file writes its status.
+ */
+#include "libvipl/error.h"
+#include "libvipl/session.h"
+#include "libvipl/wait.h"
+
+/* VipxLastError for a descriptor that completed badly; the first bit that is set speaks. */
+static VIP_RETURN status_text(uint32_t status)
+{
+    static const struct {
+        uint32_t bit;
+        const char *text;
+    } texts[] = {
+        {VIP_ST_FORMAT_ERROR, "the descriptor's format is wrong: reserved bits, operation, segment "
+                              "count or a missing address segment (VIP_STATUS_FORMAT_ERROR)"},
+        {VIP_ST_PROTECTION_ERROR, "a data segment is not inside a registered region with the VI's "
+                                  "protection tag (VIP_STATUS_PROTECTION_ERROR)"},
+        {VIP_ST_LENGTH_ERROR, "Length is not the sum of the segments, or above MaxTransferSize, or "
+                              "the message did not fit (VIP_STATUS_LENGTH_ERROR)"},
+        {VIP_ST_PARTIAL_ERROR, "the message broke off half way (VIP_STATUS_PARTIAL_ERROR)"},
+        {VIP_ST_RDMA_PROT_ERROR, "the remote memory may not be accessed like that "
+                                 "(VIP_STATUS_RDMA_PROT_ERROR)"},
+        {VIP_ST_REMOTE_DESC_ERROR, "the receive descriptor of the other side was missing or faulty "
+                                   "(VIP_STATUS_REMOTE_DESC_ERROR)"},
+        {VIP_ST_TRANSPORT_ERROR, "the data could not be delivered (VIP_STATUS_TRANSPORT_ERROR)"},
+        {VIP_ST_DESC_FLUSHED_ERROR, "there was no connection, or it ended before the descriptor's "
+                                    "turn (VIP_STATUS_DESC_FLUSHED_ERROR)"},
+    };
+
+    for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        if ((status & texts[i].bit) != 0)
+            return vipl__outcome(VIP_DESCRIPTOR_ERROR, texts[i].text);
+    return vipl__outcome(VIP_DESCRIPTOR_ERROR, "the descriptor completed with an unknown error");
+}
+
+/* Without vipd: the descriptor is flushed, its operation field as it would have been. */
+static void flushed(const VIP_DESCRIPTOR *desc, enum vip_queue which, struct vip_comp *ret)
+{
+    uint32_t op = VIP_ST_OP_RECEIVE;
+
+    if (which == VIP_Q_SEND) {
+        switch (desc->CS.Control & VIP_CONTROL_OP_MASK) {
+        case VIP_CONTROL_OP_RDMAWRITE:
+            op = VIP_ST_OP_RDMA_WRITE;
+            break;
+        case VIP_CONTROL_OP_RDMAREAD:
+            op = VIP_ST_OP_RDMA_READ;
+            break;
+        default:
+            op = VIP_ST_OP_SEND;
+            break;
+        }
+    }
+    *ret = (struct vip_comp){.status = VIP_ST_DONE | VIP_ST_DESC_FLUSHED_ERROR | op};
+}
+
+/* Received bytes that lie in staged regions are copied to where they belong. */
+static void stage_in(struct vipl__session *session, const VIP_DESCRIPTOR *desc, uint32_t length)
+{
+    const VIP_DATA_SEGMENT *segs = &desc->DS[0].Local;
+    unsigned count = desc->CS.SegCount <= VIP_SEGS_PER_DESC_MAX + 1 ? desc->CS.SegCount : 0;
+
+    pthread_mutex_lock(&session->region_lock);
+    for (unsigned i = 0; i < count && length > 0; i++) {
+        const struct vipl__region *region;
+        uintptr_t addr = (uintptr_t)segs[i].Data.AddressBits;
+        uint32_t bytes = segs[i].Length < length ? segs[i].Length : length;
+
+        vipl__spin_lock(&session->post_lock);
+        region = vipl__region_find(&session->regions, segs[i].Handle);
+        vipl__spin_unlock(&session->post_lock);
+        if (region != NULL && region->mem.kind == VIPL__MEM_STAGED && bytes > 0 &&
+            vipl__region_holds(region, addr, bytes))
+            vipl__mem_stage_in(&region->mem, addr, bytes);
+        length -= bytes;
+    }
+    pthread_mutex_unlock(&session->region_lock);
+}
+
+/* Fill in what the application sees; Status last, for programs that watch it in memory. */
+static void fill(struct vipl__session *session, VIP_DESCRIPTOR *desc, enum vip_queue which,
+                 const struct vip_comp *comp)
+{
+    if (which == VIP_Q_RECV) {
+        uint32_t op = comp->status & VIP_ST_OP_MASK;
+
+        if (op == VIP_ST_OP_RECEIVE && comp->length > 0 &&
+            __builtin_expect(__atomic_load_n(&session->staged, __ATOMIC_ACQUIRE) != 0, 0))
+            stage_in(session, desc, comp->length);
+        desc->CS.Length = comp->length;
+        if ((comp->status & VIP_ST_IMMEDIATE) != 0)
+            desc->CS.ImmediateData = (VIP_UINT32)comp->imm;
+    }
+    __atomic_store_n(&desc->CS.Status, comp->status, __ATOMIC_RELEASE);
+}
+
+/* One look at the head of a queue. *ret_desc is NULL unless a descriptor was taken. */
+static VIP_RETURN reap(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
+                       VIP_DESCRIPTOR **ret_desc)
+{
+    struct vipl__queue *queue = &vi->queue[which];
+    VIP_DESCRIPTOR *desc = NULL;
+    struct vip_comp comp;
+    uint32_t reaped;
+    bool dead, empty, valid;
+
+    *ret_desc = NULL;
+    vipl__spin_lock(&queue->done_lock);
+    valid = vipl__vi_is(vi, handle);
+    reaped = __atomic_load_n(&queue->reaped, __ATOMIC_RELAXED);
+    empty = __atomic_load_n(&queue->posted, __ATOMIC_ACQUIRE) == reaped;
+    if (valid && !empty) {
+        /* The order matters: what vipd wrote before it died comes before what we flush. */
+        dead = vipl__is_dead(vi->session);
+        if (vip_comp_read(queue->ring, queue->position, &comp) || dead)
+            desc = queue->fifo[reaped & (VIP_DESC_PER_QUEUE_MAX - 1)];
+        if (desc != NULL) {
+            if (dead && !vip_comp_read(queue->ring, queue->position, &comp))
+                flushed(desc, which, &comp);
+            queue->position++;
+            __atomic_store_n(&queue->reaped, reaped + 1, __ATOMIC_RELEASE);
+        }
+    }
+    vipl__spin_unlock(&queue->done_lock);
+
+    if (!valid)
+        return VIP_INVALID_PARAMETER;
+    if (empty)
+        return vipl__outcome(VIP_DESCRIPTOR_ERROR, "no descriptor is posted on this queue");
+    if (desc == NULL)
+        return VIP_NOT_DONE;
+    fill(vi->session, desc, which, &comp);
+    *ret_desc = desc;
+    if ((comp.status & VIP_ST_ERROR_MASK) != 0)
+        return status_text(comp.status);
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN done(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR **ret_desc, enum vip_queue which,
+                       const char *call)
+{
+    struct vipl__vi *vi = vipl__vi_find(vi_handle);
+    VIP_RETURN rc;
+
+    if (ret_desc == NULL)
+        return vipl__fail(VIP_INVALID_PARAMETER, "%s: DescriptorPtr is NULL", call);
+    if (vi == NULL) {
+        *ret_desc = NULL;
+        return vipl__bad_vi(call, vi_handle);
+    }
+    rc = reap(vi, (uint64_t)(uintptr_t)vi_handle, which, ret_desc);
+    return rc == VIP_INVALID_PARAMETER ? vipl__bad_vi(call, vi_handle) : rc;
+}
+
+static VIP_RETURN attempt_send(struct vipl__wait *wait)
+{
+    return reap(wait->object, wait->handle, VIP_Q_SEND, wait->ret[0]);
+}
+
+static VIP_RETURN attempt_recv(struct vipl__wait *wait)
+{
+    return reap(wait->object, wait->handle, VIP_Q_RECV, wait->ret[0]);
+}
+
+static VIP_RETURN done_wait(VIP_VI_HANDLE vi_handle, VIP_ULONG timeout_ms,
+                            VIP_DESCRIPTOR **ret_desc, enum vip_queue which, const char *call)
+{
+    struct vipl__wait wait = {
+        .attempt = which == VIP_Q_SEND ? attempt_send : attempt_recv,
+        .handle = (uint64_t)(uintptr_t)vi_handle,
+        .ret = {ret_desc},
+    };
+    struct vipl__vi *vi;
+    VIP_RETURN rc;
+
+    if (ret_desc == NULL)
+        return vipl__fail(VIP_INVALID_PARAMETER, "%s: DescriptorPtr is NULL", call);
+    *ret_desc = NULL;
+    vi = vipl__vi_enter(vi_handle, call);
+    if (vi == NULL)
+        return VIP_INVALID_PARAMETER;
+    wait.object = vi;
+    wait.prod = vi->queue[which].prod;
+    wait.waiters = vi->queue[which].waiters;
+    wait.spin_ns = &vi->queue[which].spin_ns;
+    rc = vipl__wait(vi->session, &wait, timeout_ms);
+    vipl__leave(vi->session);
+    return rc == VIP_INVALID_PARAMETER ? vipl__bad_vi(call, vi_handle) : rc;
+}
+
+VIP_RETURN VipSendDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr)
+{
+    return done(ViHandle, DescriptorPtr, VIP_Q_SEND, "VipSendDone");
+}
+
+VIP_RETURN VipRecvDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr)
+{
+    return done(ViHandle, DescriptorPtr, VIP_Q_RECV, "VipRecvDone");
+}
+
+VIP_RETURN VipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
+{
+    return done_wait(ViHandle, Timeout, DescriptorPtr, VIP_Q_SEND, "VipSendWait");
+}
+
+VIP_RETURN VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
+{
+    return done_wait(ViHandle, Timeout, DescriptorPtr, VIP_Q_RECV, "VipRecvWait");
+}

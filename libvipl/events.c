@@ -1,0 +1,227 @@
+/*
+ * The provider thread (events.h): incoming connection requests, results of connection attempts,
+ * asynchronous errors, staged bytes of incoming RDMA, and vipd's death.
+ */
+#include "libvipl/events.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "libvipl/call.h"
+#include "libvipl/callback.h"
+#include "libvipl/wait.h"
+
+void vipl__async_error(struct vipl__session *session, VIP_RESOURCE_CODE resource,
+                       VIP_ERROR_CODE code, const struct vipl__vi *vi, VIP_DESCRIPTOR *desc,
+                       VIP_ULONG opcode, const char *why)
+{
+    VIP_ERROR_DESCRIPTOR error = {
+        .NicHandle = (VIP_NIC_HANDLE)__atomic_load_n(&session->handle, __ATOMIC_RELAXED),
+        .DescriptorPtr = desc,
+        .OpCode = opcode,
+        .ResourceCode = resource,
+        .ErrorCode = code,
+    };
+
+    if (vi != NULL)
+        error.ViHandle = (VIP_VI_HANDLE)__atomic_load_n(&vi->handle, __ATOMIC_RELAXED);
+    vipl__callbacks_put(session->callbacks, &error, why, resource == VIP_RESOURCE_DESCRIPTOR);
+}
+
+/* The live VI that an event names, NULL if it was destroyed meanwhile. */
+static struct vipl__vi *event_vi(struct vipl__session *session, uint32_t index, uint32_t generation)
+{
+    struct vipl__vi *vi;
+
+    if (index >= VIP_VI_MAX)
+        return NULL;
+    vi = __atomic_load_n(&session->vi[index], __ATOMIC_ACQUIRE);
+    if (vi == NULL || __atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE) == 0 ||
+        vi->generation != generation)
+        return NULL;
+    return vi;
+}
+
+static void on_incoming(struct vipl__session *session, const Vip__ConnIncoming *event)
+{
+    struct vipl__incoming *incoming = calloc(1, sizeof(*incoming)), **end;
+    const Vip__NetAddress *remote = event->remote;
+
+    if (incoming == NULL)
+        return; /* the client runs into its time limit, as if nobody had answered */
+    incoming->wait_id = event->wait_id;
+    incoming->conn_handle = event->conn_handle;
+    if (remote != NULL && remote->host.len <= VIP_HOST_ADDR_BYTES_MAX) {
+        incoming->remote.host_len = (uint8_t)remote->host.len;
+        if (remote->host.len > 0)
+            memcpy(incoming->remote.host, remote->host.data, remote->host.len);
+    }
+    if (remote != NULL && remote->discriminator.len <= VIP_DISCRIMINATOR_BYTES_MAX) {
+        incoming->remote.disc_len = (uint8_t)remote->discriminator.len;
+        if (remote->discriminator.len > 0)
+            memcpy(incoming->remote.disc, remote->discriminator.data, remote->discriminator.len);
+    }
+    vipl__vi_attrs_get(&incoming->attrs, event->attributes);
+
+    pthread_mutex_lock(&session->lock);
+    for (end = &session->incoming; *end != NULL; end = &(*end)->next)
+        continue;
+    *end = incoming;
+    pthread_cond_broadcast(&session->changed);
+    pthread_mutex_unlock(&session->lock);
+}
+
+static void on_result(struct vipl__session *session, const Vip__ConnResult *event)
+{
+    struct vipl__vi *vi;
+
+    pthread_mutex_lock(&session->lock);
+    vi = event_vi(session, event->vi, event->generation);
+    if (vi != NULL &&
+        (vi->attempt == VIPL__ATTEMPT_CONNECT || vi->attempt == VIPL__ATTEMPT_ACCEPT)) {
+        vi->attempt_rc = event->code <= VIP_RC_ERROR_NOT_SUPPORTED ? (enum vip_rc)event->code
+                                                                   : VIP_RC_ERROR_RESOURCE;
+        snprintf(vi->attempt_why, sizeof(vi->attempt_why), "%s",
+                 event->reason == NULL ? "" : event->reason);
+        vipl__vi_attrs_get(&vi->attempt_attrs, event->attributes);
+        vi->attempt = VIPL__ATTEMPT_DONE;
+        pthread_cond_broadcast(&session->changed);
+    }
+    pthread_mutex_unlock(&session->lock);
+}
+
+static void on_error(struct vipl__session *session, const Vip__AsyncError *event)
+{
+    struct vipl__vi *vi = NULL;
+
+    if (event->resource > VIP_RES_DESCRIPTOR || event->error > VIP_EC_CATASTROPHIC)
+        return;
+    if (event->resource == VIP_RES_VI || event->resource == VIP_RES_DESCRIPTOR) {
+        pthread_mutex_lock(&session->lock);
+        vi = event_vi(session, event->vi, event->generation);
+        pthread_mutex_unlock(&session->lock);
+        if (vi == NULL)
+            return;
+    }
+    vipl__async_error(session, (VIP_RESOURCE_CODE)event->resource, (VIP_ERROR_CODE)event->error, vi,
+                      NULL, event->opcode, event->reason);
+}
+
+/*
+ * Bytes of an incoming RDMA Write lie in the staging area: put them where they belong before vipd
+ * acknowledges them. A region that is gone by now gets nothing; the answer is due in any case.
+ */
+static void on_place(struct vipl__session *session, const Vip__Place *event)
+{
+    Vip__PlaceDone done = VIP__PLACE_DONE__INIT;
+    struct vipl__region *region;
+
+    pthread_mutex_lock(&session->region_lock);
+    vipl__spin_lock(&session->post_lock);
+    region = vipl__region_find(&session->regions, event->handle);
+    vipl__spin_unlock(&session->post_lock);
+    if (region != NULL && region->mem.kind == VIPL__MEM_STAGED && event->bytes <= region->bytes &&
+        event->offset <= region->bytes - event->bytes)
+        vipl__mem_stage_in(&region->mem, region->addr + event->offset, event->bytes);
+    pthread_mutex_unlock(&session->region_lock);
+
+    done.has_number = 1;
+    done.number = event->number;
+    vip_control_send(session->event_fd, &done.base, NULL, 0, 0);
+}
+
+static void dispatch(struct vipl__session *session, const Vip__Event *event)
+{
+    switch (event->body_case) {
+    case VIP__EVENT__BODY_INCOMING:
+        on_incoming(session, event->incoming);
+        break;
+    case VIP__EVENT__BODY_RESULT:
+        on_result(session, event->result);
+        break;
+    case VIP__EVENT__BODY_ERROR:
+        on_error(session, event->error);
+        break;
+    case VIP__EVENT__BODY_PLACE:
+        on_place(session, event->place);
+        break;
+    case VIP__EVENT__BODY__NOT_SET:
+    default:
+        break; /* of a later vipd: not for us */
+    }
+}
+
+/*
+ * vipd has gone, or has ended this session. What is posted completes as flushed from now on
+ * (done.c), waiters wake, attempts end, the application is told.
+ */
+static void on_death(struct vipl__session *session)
+{
+    static const char why[] = "vipd has ended or closed this session; everything posted is flushed";
+    struct vip_app_head *head = session->app_base;
+    struct timespec pause = {.tv_nsec = 1000000};
+
+    shutdown(session->control_fd, SHUT_RDWR);
+    pthread_mutex_lock(&session->lock);
+    __atomic_store_n(&session->dead, 1, __ATOMIC_SEQ_CST);
+    pthread_cond_broadcast(&session->changed);
+    for (unsigned i = 0; i < VIP_VI_MAX; i++) {
+        struct vipl__vi *vi = session->vi[i];
+
+        if (vi != NULL && __atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE) != 0 &&
+            vip_load32(&vip_vipd_vi((void *)session->vipd, (uint16_t)i)->state) ==
+                VIP_VIST_CONNECTED)
+            vipl__async_error(session, VIP_RESOURCE_VI, VIP_ERROR_CONN_LOST, vi, NULL, 0, why);
+    }
+    pthread_mutex_unlock(&session->lock);
+    vipl__async_error(session, VIP_RESOURCE_NIC, VIP_ERROR_CATASTROPHIC, NULL, NULL, 0, why);
+
+    /* A thread may be on its way to sleep with a look behind it: wake until nobody sleeps. */
+    while (__atomic_load_n(&head->sleepers, __ATOMIC_SEQ_CST) != 0 &&
+           __atomic_load_n(&session->closing, __ATOMIC_SEQ_CST) == 0) {
+        vipl__wake_all(session);
+        nanosleep(&pause, NULL);
+    }
+}
+
+static void *run(void *arg)
+{
+    struct vipl__session *session = arg;
+
+    for (;;) {
+        struct vip_fds fds = VIP_FDS_NONE;
+        ProtobufCMessage *message = NULL;
+        int rc = vip_control_recv(session->event_fd, &vip__event__descriptor, 0, &message, &fds);
+
+        vip_fds_close(&fds);
+        if (rc < 0)
+            break;
+        dispatch(session, (const Vip__Event *)message);
+        protobuf_c_message_free_unpacked(message, NULL);
+    }
+    if (__atomic_load_n(&session->closing, __ATOMIC_SEQ_CST) == 0)
+        on_death(session);
+    return NULL;
+}
+
+int vipl__events_start(struct vipl__session *session)
+{
+    sigset_t all, before;
+    int rc;
+
+    /* The application's signals belong to its own threads. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&session->provider, NULL, run, session);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+void vipl__events_join(struct vipl__session *session)
+{
+    pthread_join(session->provider, NULL);
+}

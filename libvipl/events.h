@@ -1,0 +1,23 @@
+/*
+ * The provider thread of a session: reads what vipd says on the event socket.
+ */
+#ifndef LIBVIPL_EVENTS_H
+#define LIBVIPL_EVENTS_H
+
+#include "libvipl/session.h"
+
+/* Start it. Outcomes: 0; positive errno of pthread_create. */
+int vipl__events_start(struct vipl__session *session);
+
+/* Wait for its end; the caller has set `closing` and shut the event socket down. */
+void vipl__events_join(struct vipl__session *session);
+
+/*
+ * Tell the application about an asynchronous error (spec 3.9). vi and desc may be NULL. The caller
+ * has entered the session or is its provider thread.
+ */
+void vipl__async_error(struct vipl__session *session, VIP_RESOURCE_CODE resource,
+                       VIP_ERROR_CODE code, const struct vipl__vi *vi, VIP_DESCRIPTOR *desc,
+                       VIP_ULONG opcode, const char *why);
+
+#endif

@@ -1,0 +1,233 @@
+/*
+ * Handles and the tables behind them: which session objects exist, and what a value that the
+ * application hands in stands for. Garbage, stale and foreign handles are refused, never followed.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "libvipl/callback.h"
+#include "libvipl/error.h"
+#include "libvipl/session.h"
+
+struct vipl__session *vipl__sessions[VIPL__SESSIONS_MAX];
+
+static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+uint64_t vipl__handle_make(enum vipl__kind kind, const struct vipl__session *session,
+                           uint32_t value)
+{
+    return 0x56ull << 56 | (uint64_t)kind << 52 | (uint64_t)session->slot << 40 |
+           (uint64_t)(session->uses & 0xFF) << 32 | value;
+}
+
+struct vipl__cq *vipl__cq_find(VIP_CQ_HANDLE cq_handle)
+{
+    uint64_t handle = (uint64_t)(uintptr_t)cq_handle;
+    struct vipl__session *session = vipl__handle_session(handle, VIPL__KIND_CQ);
+    struct vipl__cq *cq;
+
+    if (session == NULL || (handle & 0xFFFF) >= VIP_CQ_MAX)
+        return NULL;
+    cq = __atomic_load_n(&session->cq[handle & 0xFFFF], __ATOMIC_ACQUIRE);
+    if (cq == NULL || __atomic_load_n(&cq->handle, __ATOMIC_ACQUIRE) != handle)
+        return NULL;
+    return cq;
+}
+
+bool vipl__ptag_number(const struct vipl__session *session, VIP_PROTECTION_HANDLE ptag,
+                       uint32_t *ret_number)
+{
+    uint64_t handle = (uint64_t)(uintptr_t)ptag;
+    uint32_t number = (uint32_t)handle;
+
+    if (ptag != NULL && handle != vipl__handle_make(VIPL__KIND_PTAG, session, number))
+        return false;
+    *ret_number = number;
+    return true;
+}
+
+VIP_RETURN vipl__bad_vi(const char *call, VIP_VI_HANDLE vi_handle)
+{
+    return vipl__fail(VIP_INVALID_PARAMETER,
+                      "%s: %p is not the handle of a VI of this process (never was, is destroyed, "
+                      "its NIC is closed, or it belongs to the parent of a fork)",
+                      call, vi_handle);
+}
+
+VIP_RETURN vipl__bad_cq(const char *call, VIP_CQ_HANDLE cq_handle)
+{
+    return vipl__fail(VIP_INVALID_PARAMETER,
+                      "%s: %p is not the handle of a completion queue of this process (never was, "
+                      "is destroyed, its NIC is closed, or it belongs to the parent of a fork)",
+                      call, cq_handle);
+}
+
+/*
+ * Count the caller in, then look again: either VipCloseNic, which invalidates handles first, sees
+ * the count, or we see the handle gone.
+ */
+static bool enter(struct vipl__session *session, const uint64_t *live, uint64_t handle)
+{
+    __atomic_add_fetch(&session->users, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(live, __ATOMIC_SEQ_CST) == handle)
+        return true;
+    vipl__leave(session);
+    return false;
+}
+
+void vipl__leave(struct vipl__session *session)
+{
+    __atomic_sub_fetch(&session->users, 1, __ATOMIC_SEQ_CST);
+}
+
+struct vipl__session *vipl__nic_enter(VIP_NIC_HANDLE nic_handle, const char *call)
+{
+    uint64_t handle = (uint64_t)(uintptr_t)nic_handle;
+    struct vipl__session *session = vipl__handle_session(handle, VIPL__KIND_NIC);
+
+    if (session != NULL && enter(session, &session->handle, handle))
+        return session;
+    vipl__fail(VIP_INVALID_PARAMETER,
+               "%s: %p is not the handle of an open NIC of this process (never was, is closed, or "
+               "it belongs to the parent of a fork)",
+               call, nic_handle);
+    return NULL;
+}
+
+struct vipl__vi *vipl__vi_enter(VIP_VI_HANDLE vi_handle, const char *call)
+{
+    struct vipl__vi *vi = vipl__vi_find(vi_handle);
+
+    if (vi != NULL && enter(vi->session, &vi->handle, (uint64_t)(uintptr_t)vi_handle))
+        return vi;
+    vipl__bad_vi(call, vi_handle);
+    return NULL;
+}
+
+struct vipl__cq *vipl__cq_enter(VIP_CQ_HANDLE cq_handle, const char *call)
+{
+    struct vipl__cq *cq = vipl__cq_find(cq_handle);
+
+    if (cq != NULL && enter(cq->session, &cq->handle, (uint64_t)(uintptr_t)cq_handle))
+        return cq;
+    vipl__bad_cq(call, cq_handle);
+    return NULL;
+}
+
+/* ---- fork -------------------------------------------------------------------------------- */
+
+static void fork_prepare(void)
+{
+    pthread_mutex_lock(&table);
+    vipl__mem_fork_prepare();
+}
+
+static void fork_parent(void)
+{
+    vipl__mem_fork_parent();
+    pthread_mutex_unlock(&table);
+}
+
+/*
+ * The child has none of the sessions: its handles become invalid, the sockets are closed (or vipd
+ * would not notice the parent's end by them), and the objects, whose locks may be held by threads
+ * that do not exist here, are never used again. The segments are not mapped in the child at all.
+ */
+static void fork_child(void)
+{
+    for (unsigned slot = 0; slot < VIPL__SESSIONS_MAX; slot++) {
+        struct vipl__session *session = vipl__sessions[slot];
+
+        if (session == NULL)
+            continue;
+        session->handle = 0;
+        for (unsigned i = 0; i < VIP_VI_MAX; i++)
+            if (session->vi[i] != NULL)
+                session->vi[i]->handle = 0;
+        for (unsigned i = 0; i < VIP_CQ_MAX; i++)
+            if (session->cq[i] != NULL)
+                session->cq[i]->handle = 0;
+        if (session->in_use && !session->burned) {
+            if (session->control_fd >= 0)
+                close(session->control_fd);
+            if (session->event_fd >= 0)
+                close(session->event_fd);
+            if (session->doorbell_fd >= 0)
+                close(session->doorbell_fd);
+        }
+        session->burned = true;
+    }
+    vipl__mem_fork_child();
+    pthread_mutex_unlock(&table);
+}
+
+static void init_once(void)
+{
+    pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+/* ---- session objects --------------------------------------------------------------------- */
+
+static struct vipl__session *session_new(uint32_t slot)
+{
+    struct vipl__session *session = aligned_alloc(64, (sizeof(*session) + 63) / 64 * 64);
+    pthread_condattr_t attr;
+
+    if (session == NULL)
+        return NULL;
+    memset(session, 0, sizeof(*session));
+    session->slot = slot;
+    session->app_base = mmap(NULL, VIP_APP_BYTES + VIP_VIPD_BYTES, PROT_NONE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (session->app_base == MAP_FAILED) {
+        free(session);
+        return NULL;
+    }
+    session->vipd = (const void *)((char *)session->app_base + VIP_APP_BYTES);
+    pthread_mutex_init(&session->call_lock, NULL);
+    pthread_mutex_init(&session->lock, NULL);
+    pthread_mutex_init(&session->region_lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&session->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    return session;
+}
+
+struct vipl__session *vipl__session_get(void)
+{
+    struct vipl__session *session = NULL;
+
+    pthread_once(&once, init_once);
+    pthread_mutex_lock(&table);
+    for (uint32_t slot = 0; slot < VIPL__SESSIONS_MAX; slot++) {
+        session = vipl__sessions[slot];
+        if (session != NULL && (session->in_use || session->burned)) {
+            session = NULL;
+            continue;
+        }
+        if (session == NULL) {
+            session = session_new(slot);
+            if (session != NULL)
+                __atomic_store_n(&vipl__sessions[slot], session, __ATOMIC_RELEASE);
+        }
+        break;
+    }
+    if (session != NULL) {
+        session->in_use = true;
+        session->control_fd = session->event_fd = session->doorbell_fd = -1;
+        session->uses++;
+    }
+    pthread_mutex_unlock(&table);
+    return session;
+}
+
+void vipl__session_put(struct vipl__session *session)
+{
+    pthread_mutex_lock(&table);
+    session->in_use = false;
+    pthread_mutex_unlock(&table);
+}

@@ -1,0 +1,254 @@
+/*
+ * VipPostSend, VipPostRecv (spec 2.6, 3.3, 3.4): copy the descriptor into the submission ring.
+ *
+ * Judged here: what concerns the descriptor as an object (alignment, its own region, how many are
+ * outstanding). Everything in the descriptor is vipd's to judge, when its turn comes, and comes
+ * back as its status. No system call while vipd is awake, no allocation.
+ */
+#include <sched.h>
+#include <string.h>
+
+#include "libvipl/error.h"
+#include "libvipl/events.h"
+#include "libvipl/session.h"
+
+/* How long a post waits for a full submission ring; vipd empties it in microseconds. */
+#define RING_FULL_NS 1000000000ull
+
+/* What became of one try to post. */
+enum outcome {
+    POSTED,
+    BAD_VI,     /* destroyed in this moment */
+    BAD_REGION, /* the descriptor is not in the region of its handle */
+    OVERRUN,    /* too many descriptors outstanding */
+    RING_FULL,  /* vipd must take some first */
+};
+
+/* Segments as they go over: an impossible count goes over without segments (FORMAT_ERROR). */
+static unsigned segments_of(const VIP_DESCRIPTOR *desc)
+{
+    unsigned count = desc->CS.SegCount;
+
+    /* One more than may be: an address segment and the full number of data segments is for vipd to
+     * refuse. */
+    return count <= VIP_SEGS_PER_DESC_MAX + 1 ? count : 0;
+}
+
+/*
+ * Spec 3.4: the descriptor lies in the region whose handle was given, with the VI's protection tag.
+ * A NULL tag on either side matches (3.5). Reads the descriptor only where it is known to lie.
+ */
+static bool in_region(const struct vipl__session *session, const struct vipl__vi *vi,
+                      const VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE handle)
+{
+    const struct vipl__region *region = vipl__region_find(&session->regions, handle);
+
+    return region != NULL && (region->ptag == vi->ptag || region->ptag == 0 || vi->ptag == 0) &&
+           vipl__region_holds(region, (uintptr_t)desc, sizeof(VIP_CONTROL_SEGMENT)) &&
+           vipl__region_holds(region, (uintptr_t)desc,
+                              sizeof(VIP_CONTROL_SEGMENT) +
+                                  segments_of(desc) * sizeof(VIP_DATA_SEGMENT));
+}
+
+/* Is there room for so many slots? vipd's position is looked at only when ours says no. */
+static bool ring_has_room(struct vipl__session *session, uint32_t slots)
+{
+    if (session->sq_position + slots - session->sq_taken <= VIP_SQ_SLOTS)
+        return true;
+    session->sq_taken = vip_load32_acquire(&session->vipd->sq_cons);
+    return session->sq_position + slots - session->sq_taken <= VIP_SQ_SLOTS;
+}
+
+/* Segments beyond those of the first slot. Written before it, so that vipd finds all or nothing. */
+static void write_continuation(struct vipl__session *session, const struct vipl__vi *vi,
+                               const VIP_DESCRIPTOR *desc, unsigned seg_count)
+{
+    struct vip_sq_slot *ring = vip_app_sq(session->app_base);
+    const char *segs = (const char *)desc + sizeof(VIP_CONTROL_SEGMENT);
+    uint32_t position = session->sq_position + 1;
+
+    for (unsigned at = VIP_SQ_INLINE_SEGS; at < seg_count; at += VIP_SQ_CONT_SEGS, position++) {
+        unsigned n = seg_count - at < VIP_SQ_CONT_SEGS ? seg_count - at : VIP_SQ_CONT_SEGS;
+        struct vip_sq_cont cont = {.vi = vi->index, .kind = VIP_SQ_CONT};
+        struct vip_sq_slot slot;
+
+        memcpy(cont.seg, segs + at * sizeof(struct vip_shm_seg), n * sizeof(struct vip_shm_seg));
+        memcpy(&slot, &cont, sizeof(slot));
+        vip_sq_write(ring, position, &slot);
+    }
+}
+
+static void write_slots(struct vipl__session *session, const struct vipl__vi *vi,
+                        const VIP_DESCRIPTOR *desc, enum vip_queue which, unsigned seg_count)
+{
+    unsigned n = seg_count < VIP_SQ_INLINE_SEGS ? seg_count : VIP_SQ_INLINE_SEGS;
+    struct vip_sq_slot slot = {
+        .vi = vi->index,
+        .kind = which == VIP_Q_SEND ? VIP_SQ_SEND : VIP_SQ_RECV,
+        .control = desc->CS.Control,
+        .seg_count = desc->CS.SegCount,
+        .length = desc->CS.Length,
+        .imm = desc->CS.ImmediateData,
+        .vi_gen = vi->generation,
+        .reserved1 = desc->CS.Reserved,
+    };
+
+    if (seg_count > VIP_SQ_INLINE_SEGS)
+        write_continuation(session, vi, desc, seg_count);
+    if (n == VIP_SQ_INLINE_SEGS)
+        memcpy(slot.seg, desc->DS, sizeof(slot.seg));
+    else if (n == 1)
+        memcpy(slot.seg, desc->DS, sizeof(slot.seg[0]));
+    vip_sq_write(vip_app_sq(session->app_base), session->sq_position, &slot);
+    session->sq_position += VIP_SQ_SLOTS_FOR(seg_count);
+}
+
+static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTOR *desc,
+                             VIP_MEM_HANDLE region, enum vip_queue which)
+{
+    struct vipl__session *session = vi->session;
+    struct vipl__queue *queue = &vi->queue[which];
+    uint32_t posted;
+    unsigned seg_count;
+    bool dead;
+
+    if (!vipl__vi_is(vi, handle))
+        return BAD_VI;
+    if (!in_region(session, vi, desc, region))
+        return BAD_REGION;
+    posted = __atomic_load_n(&queue->posted, __ATOMIC_RELAXED);
+    if (posted - __atomic_load_n(&queue->reaped, __ATOMIC_ACQUIRE) >= session->desc_max)
+        return OVERRUN;
+    dead = vipl__is_dead(session);
+    seg_count = segments_of(desc);
+    if (!dead && !ring_has_room(session, VIP_SQ_SLOTS_FOR(seg_count)))
+        return RING_FULL;
+
+    /* Spec 3.3: a post clears Status, and Next and NextHandle are the library's. */
+    desc->CS.Status = 0;
+    desc->CS.Next.AddressBits = 0;
+    desc->CS.NextHandle = 0;
+    queue->fifo[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] = desc;
+    __atomic_store_n(&queue->posted, posted + 1, __ATOMIC_RELEASE);
+    if (!dead)
+        write_slots(session, vi, desc, which, seg_count);
+    return POSTED;
+}
+
+/*
+ * Data that lies in staged regions is copied out before vipd may look. What is wrong with the
+ * segments is not judged: vipd finds the same fault.
+ */
+static void stage_out(struct vipl__session *session, const VIP_DESCRIPTOR *desc)
+{
+    const VIP_DATA_SEGMENT *segs = &desc->DS[0].Local;
+    unsigned count = segments_of(desc);
+    unsigned first = (desc->CS.Control & VIP_CONTROL_OP_MASK) == VIP_CONTROL_OP_SENDRECV ? 0 : 1;
+
+    pthread_mutex_lock(&session->region_lock);
+    for (unsigned i = first; i < count; i++) {
+        const struct vipl__region *region;
+        uintptr_t addr = (uintptr_t)segs[i].Data.AddressBits;
+
+        vipl__spin_lock(&session->post_lock);
+        region = vipl__region_find(&session->regions, segs[i].Handle);
+        vipl__spin_unlock(&session->post_lock);
+        if (region != NULL && region->mem.kind == VIPL__MEM_STAGED && segs[i].Length > 0 &&
+            vipl__region_holds(region, addr, segs[i].Length))
+            vipl__mem_stage_out(&region->mem, addr, segs[i].Length);
+    }
+    pthread_mutex_unlock(&session->region_lock);
+}
+
+/* A fault that has no descriptor to show it in: VIP_ERROR_POST_DESC or VI_OVERRUN, asynchronously. */
+static VIP_RETURN fault(VIP_VI_HANDLE handle, const char *call, VIP_DESCRIPTOR *desc,
+                        VIP_ERROR_CODE code, VIP_ULONG opcode, const char *why)
+{
+    struct vipl__vi *vi = vipl__vi_enter(handle, call);
+
+    if (vi == NULL)
+        return VIP_INVALID_PARAMETER;
+    vipl__async_error(vi->session,
+                      code == VIP_ERROR_VI_OVERRUN ? VIP_RESOURCE_VI : VIP_RESOURCE_DESCRIPTOR,
+                      code, vi, desc, opcode, why);
+    vipl__leave(vi->session);
+    vipl__outcome(VIP_SUCCESS, why);
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN ring_full(const char *call)
+{
+    return vipl__fail(
+        VIP_ERROR_RESOURCE,
+        "%s: vipd has taken nothing from the submission ring (%d slots) for a second; "
+        "is it stopped or overloaded?",
+        call, VIP_SQ_SLOTS);
+}
+
+static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region,
+                       enum vip_queue which, const char *call)
+{
+    struct vipl__vi *vi = vipl__vi_find(vi_handle);
+    uint64_t deadline_ns = 0;
+    enum outcome outcome;
+
+    if (vi == NULL)
+        return vipl__bad_vi(call, vi_handle);
+    if (desc == NULL)
+        return vipl__fail(VIP_INVALID_PARAMETER, "%s: DescriptorPtr is NULL", call);
+    if (((uintptr_t)desc & (VIP_DESCRIPTOR_ALIGNMENT - 1)) != 0)
+        return fault(vi_handle, call, desc, VIP_ERROR_POST_DESC, 0,
+                     "a posted descriptor does not start on a 64-byte boundary");
+    if (__builtin_expect(__atomic_load_n(&vi->session->staged, __ATOMIC_ACQUIRE) != 0, 0)) {
+        bool readable;
+
+        vipl__spin_lock(&vi->session->post_lock);
+        readable = which == VIP_Q_SEND && in_region(vi->session, vi, desc, region);
+        vipl__spin_unlock(&vi->session->post_lock);
+        if (readable)
+            stage_out(vi->session, desc);
+    }
+    for (;;) {
+        vipl__spin_lock(&vi->session->post_lock);
+        outcome = try_post(vi, (uint64_t)(uintptr_t)vi_handle, desc, region, which);
+        vipl__spin_unlock_full(&vi->session->post_lock);
+        if (outcome == POSTED || outcome == RING_FULL)
+            vipl__kick(vi->session);
+        if (outcome != RING_FULL)
+            break;
+        if (deadline_ns == 0)
+            deadline_ns = vipl__now_ns() + RING_FULL_NS;
+        else if (vipl__now_ns() >= deadline_ns)
+            return ring_full(call);
+        sched_yield();
+    }
+    switch (outcome) {
+    case BAD_VI:
+        return vipl__bad_vi(call, vi_handle);
+    case BAD_REGION:
+        return fault(vi_handle, call, desc, VIP_ERROR_POST_DESC, 0,
+                     "a posted descriptor does not lie in the registered region whose handle was "
+                     "given, or that region has another protection tag than the VI");
+    case OVERRUN:
+        return fault(vi_handle, call, desc, VIP_ERROR_VI_OVERRUN,
+                     desc->CS.Control & VIP_CONTROL_OP_MASK,
+                     "more descriptors posted on a queue than "
+                     "VIP_NIC_ATTRIBUTES.MaxDescriptorsPerQueue; this one was dropped");
+    case POSTED:
+    case RING_FULL:
+        break;
+    }
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
+                       VIP_MEM_HANDLE MemoryHandle)
+{
+    return post(ViHandle, DescriptorPtr, MemoryHandle, VIP_Q_SEND, "VipPostSend");
+}
+
+VIP_RETURN VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
+                       VIP_MEM_HANDLE MemoryHandle)
+{
+    return post(ViHandle, DescriptorPtr, MemoryHandle, VIP_Q_RECV, "VipPostRecv");
+}

@@ -1,0 +1,71 @@
+/*
+ * Table of a session's registered regions by memory handle, for the library's own checks and for
+ * staged copies. Not locked: session.h says which lock guards it.
+ */
+#ifndef LIBVIPL_REGION_H
+#define LIBVIPL_REGION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libvipl/mem.h"
+#include "libvipl/vipl.h"
+
+/* One registered region. */
+struct vipl__region {
+    VIP_MEM_HANDLE handle;    /* as vipd gave it */
+    uintptr_t addr;           /* first byte */
+    size_t bytes;             /* its length */
+    uint32_t ptag;            /* vipd's number, 0 = none: matches every tag */
+    VIP_MEM_ATTRIBUTES attrs; /* as registered or set */
+    struct vipl__mem mem;     /* how vipd reaches it */
+};
+
+struct vipl__region_slot {
+    VIP_MEM_HANDLE handle; /* 0 = free; handles are never 0 */
+    struct vipl__region *region;
+};
+
+/* Open addressing with linear probing; never more than half full. */
+struct vipl__regions {
+    struct vipl__region_slot *slots; /* NULL while empty */
+    uint32_t mask;                   /* slots - 1 */
+    uint32_t count;                  /* regions in it */
+};
+
+/* A multiplicative hash: handles are index + generation, so their low bits already differ. */
+static inline uint32_t vipl__region_home(const struct vipl__regions *regions, VIP_MEM_HANDLE handle)
+{
+    return (handle * 0x9E3779B1u >> 15) & regions->mask;
+}
+
+/* Look up; NULL if unknown. */
+static inline struct vipl__region *vipl__region_find(const struct vipl__regions *regions,
+                                                     VIP_MEM_HANDLE handle)
+{
+    if (regions->slots == NULL || handle == 0)
+        return NULL;
+    for (uint32_t i = vipl__region_home(regions, handle);; i = (i + 1) & regions->mask) {
+        if (regions->slots[i].handle == handle)
+            return regions->slots[i].region;
+        if (regions->slots[i].handle == 0)
+            return NULL;
+    }
+}
+
+/* Does the region hold [addr, addr + bytes)? */
+static inline bool vipl__region_holds(const struct vipl__region *region, uintptr_t addr,
+                                      size_t bytes)
+{
+    return addr >= region->addr && bytes <= region->bytes &&
+           addr - region->addr <= region->bytes - bytes;
+}
+
+/* Add a region whose handle is not in the table. Outcomes: 0; -ENOMEM. */
+int vipl__region_add(struct vipl__regions *regions, struct vipl__region *region);
+
+/* Take a region out; NULL if it is not there. */
+struct vipl__region *vipl__region_take(struct vipl__regions *regions, VIP_MEM_HANDLE handle);
+
+#endif

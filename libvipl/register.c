@@ -1,0 +1,288 @@
+/*
+ * VipRegisterMem, VipDeregisterMem, VipSetMemAttributes, VipQueryMem (spec 2.3), and the memory of
+ * the extensions VipxAllocMem, VipxFreeMem. How vipd reaches the bytes is mem.h's business.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libvipl/call.h"
+#include "libvipl/error.h"
+#include "libvipl/session.h"
+#include "libvipl/vipl_ext.h"
+
+/* Check attributes and turn them into vipd's; NULL means the default domain and no RDMA. */
+static VIP_RETURN check_attrs(const struct vipl__session *session, const char *call,
+                              const VIP_MEM_ATTRIBUTES *attrs, Vip__MemAttributes *out)
+{
+    out->has_ptag = out->has_enable_rdma_write = out->has_enable_rdma_read = 1;
+    if (attrs == NULL)
+        return VIP_SUCCESS;
+    if (!vipl__ptag_number(session, attrs->Ptag, &out->ptag))
+        return vipl__fail(VIP_INVALID_PTAG, "%s: %p is not a protection tag of this NIC handle",
+                          call, attrs->Ptag);
+    if (attrs->EnableRdmaRead && session->nic.RDMAReadSupport == 0)
+        return vipl__fail(VIP_INVALID_RDMAREAD,
+                          "%s: EnableRdmaRead is set, and this NIC has no RDMA Read "
+                          "(VIP_NIC_ATTRIBUTES.RDMAReadSupport is 0)",
+                          call);
+    out->enable_rdma_write = attrs->EnableRdmaWrite != 0;
+    out->enable_rdma_read = attrs->EnableRdmaRead != 0;
+    return VIP_SUCCESS;
+}
+
+/* Put a region that vipd knows into our table. */
+static int remember(struct vipl__session *session, struct vipl__region *region)
+{
+    int rc;
+
+    vipl__spin_lock(&session->post_lock);
+    rc = vipl__region_add(&session->regions, region);
+    vipl__spin_unlock(&session->post_lock);
+    if (rc == 0 && region->mem.kind == VIPL__MEM_STAGED)
+        __atomic_add_fetch(&session->staged, 1, __ATOMIC_RELEASE);
+    return rc;
+}
+
+static VIP_RETURN ask_deregister(struct vipl__session *session, VIP_MEM_HANDLE handle,
+                                 uintptr_t addr)
+{
+    Vip__MemRequest mem = VIP__MEM_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+
+    mem.has_handle = mem.has_address = 1;
+    mem.handle = handle;
+    mem.address = addr;
+    request.body_case = VIP__REQUEST__BODY_DEREGISTER_MEM;
+    request.deregister_mem = &mem;
+    return vipl__call(session, "VipDeregisterMem", &request, NULL, 0, NULL);
+}
+
+static VIP_RETURN ask_register(struct vipl__session *session, struct vipl__region *region,
+                               Vip__MemAttributes *attributes)
+{
+    Vip__RegisterMemRequest mem = VIP__REGISTER_MEM_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    Vip__Reply *reply = NULL;
+    VIP_RETURN rc;
+
+    mem.has_address = mem.has_bytes = mem.has_kind = mem.has_offset = 1;
+    mem.address = region->addr;
+    mem.bytes = region->bytes;
+    mem.attributes = attributes;
+    mem.kind = (Vip__MemKind)region->mem.kind;
+    mem.offset = region->mem.offset;
+    request.body_case = VIP__REQUEST__BODY_REGISTER_MEM;
+    request.register_mem = &mem;
+    rc = vipl__call(session, "VipRegisterMem", &request, &region->mem.fd,
+                    region->mem.fd >= 0 ? 1 : 0, &reply);
+    if (rc != VIP_SUCCESS)
+        return rc;
+    region->handle = reply->number;
+    vipl__reply_free(reply);
+    if (remember(session, region) < 0) {
+        ask_deregister(session, region->handle, region->addr);
+        return vipl__fail(VIP_ERROR_RESOURCE, "VipRegisterMem: out of memory");
+    }
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN do_register(struct vipl__session *session, VIP_PVOID address, VIP_ULONG length,
+                              const VIP_MEM_ATTRIBUTES *attrs, VIP_MEM_HANDLE *ret_handle)
+{
+    Vip__MemAttributes attributes = VIP__MEM_ATTRIBUTES__INIT;
+    VIP_RETURN rc = check_attrs(session, "VipRegisterMem", attrs, &attributes);
+    struct vipl__region *region;
+    const char *why = "";
+    int error;
+
+    if (rc != VIP_SUCCESS)
+        return rc;
+    region = calloc(1, sizeof(*region));
+    if (region == NULL)
+        return vipl__fail(VIP_ERROR_RESOURCE, "VipRegisterMem: out of memory");
+    error = vipl__mem_prepare(address, length, &region->mem, &why);
+    if (error < 0) {
+        free(region);
+        return vipl__fail(error == -EFAULT ? VIP_INVALID_PARAMETER : VIP_ERROR_RESOURCE,
+                          "VipRegisterMem: %lu bytes at %p cannot be registered: %s (%s)", length,
+                          address, why, strerror(-error));
+    }
+    region->addr = (uintptr_t)address;
+    region->bytes = length;
+    region->ptag = attributes.ptag;
+    if (attrs != NULL)
+        region->attrs = *attrs;
+    rc = ask_register(session, region, &attributes);
+    if (rc != VIP_SUCCESS) {
+        vipl__mem_release(&region->mem);
+        free(region);
+        return rc;
+    }
+    *ret_handle = region->handle;
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VIP_ULONG Length,
+                          VIP_MEM_ATTRIBUTES *MemAttribs, VIP_MEM_HANDLE *MemoryHandle)
+{
+    struct vipl__session *session = vipl__nic_enter(NicHandle, "VipRegisterMem");
+    VIP_RETURN rc;
+
+    if (session == NULL)
+        return VIP_INVALID_PARAMETER;
+    if (VirtualAddress == NULL || Length == 0 || MemoryHandle == NULL)
+        rc = vipl__fail(VIP_INVALID_PARAMETER, "VipRegisterMem: %s",
+                        VirtualAddress == NULL ? "VirtualAddress is NULL"
+                        : Length == 0          ? "Length is 0"
+                                               : "MemoryHandle is NULL");
+    else if (Length > session->nic.MaxRegisterBlockBytes ||
+             (uintptr_t)VirtualAddress > UINTPTR_MAX - Length)
+        rc = vipl__fail(VIP_INVALID_PARAMETER,
+                        "VipRegisterMem: %lu bytes at %p: a region has at most %lu bytes "
+                        "(VIP_NIC_ATTRIBUTES.MaxRegisterBlockBytes) and does not wrap around",
+                        Length, VirtualAddress, session->nic.MaxRegisterBlockBytes);
+    else
+        rc = do_register(session, VirtualAddress, Length, MemAttribs, MemoryHandle);
+    vipl__leave(session);
+    return rc;
+}
+
+/* Is (address, handle) a region as registered? Copies its attributes. */
+static VIP_RETURN check_region(struct vipl__session *session, const char *call, VIP_PVOID address,
+                               VIP_MEM_HANDLE handle, VIP_MEM_ATTRIBUTES *ret_attrs)
+{
+    struct vipl__region *region;
+    bool found;
+
+    vipl__spin_lock(&session->post_lock);
+    region = vipl__region_find(&session->regions, handle);
+    found = region != NULL && region->addr == (uintptr_t)address;
+    if (found && ret_attrs != NULL)
+        *ret_attrs = region->attrs;
+    vipl__spin_unlock(&session->post_lock);
+    if (found)
+        return VIP_SUCCESS;
+    return vipl__fail(VIP_INVALID_PARAMETER,
+                      "%s: no region of this NIC handle has memory handle 0x%x and starts at %p",
+                      call, handle, address);
+}
+
+VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
+                            VIP_MEM_HANDLE MemoryHandle)
+{
+    struct vipl__session *session = vipl__nic_enter(NicHandle, "VipDeregisterMem");
+    struct vipl__region *region = NULL;
+    VIP_RETURN rc;
+
+    if (session == NULL)
+        return VIP_INVALID_PARAMETER;
+    rc = check_region(session, "VipDeregisterMem", VirtualAddress, MemoryHandle, NULL);
+    if (rc == VIP_SUCCESS)
+        rc = ask_deregister(session, MemoryHandle, (uintptr_t)VirtualAddress);
+    if (rc == VIP_SUCCESS) {
+        /* The region lock keeps a staged copy from running while its memory goes away. */
+        pthread_mutex_lock(&session->region_lock);
+        vipl__spin_lock(&session->post_lock);
+        region = vipl__region_take(&session->regions, MemoryHandle);
+        vipl__spin_unlock(&session->post_lock);
+        pthread_mutex_unlock(&session->region_lock);
+    }
+    if (region != NULL) {
+        if (region->mem.kind == VIPL__MEM_STAGED)
+            __atomic_sub_fetch(&session->staged, 1, __ATOMIC_RELEASE);
+        vipl__mem_release(&region->mem);
+        free(region);
+    }
+    vipl__leave(session);
+    return rc;
+}
+
+static VIP_RETURN set_attrs(struct vipl__session *session, VIP_PVOID address, VIP_MEM_HANDLE handle,
+                            const VIP_MEM_ATTRIBUTES *attrs)
+{
+    static const char call[] = "VipSetMemAttributes";
+    Vip__MemAttributes attributes = VIP__MEM_ATTRIBUTES__INIT;
+    Vip__MemRequest mem = VIP__MEM_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    struct vipl__region *region;
+    VIP_RETURN rc = check_region(session, call, address, handle, NULL);
+
+    if (rc == VIP_SUCCESS)
+        rc = check_attrs(session, call, attrs, &attributes);
+    if (rc != VIP_SUCCESS)
+        return rc;
+    mem.has_handle = mem.has_address = 1;
+    mem.handle = handle;
+    mem.address = (uintptr_t)address;
+    mem.attributes = &attributes;
+    request.body_case = VIP__REQUEST__BODY_SET_MEM_ATTRIBUTES;
+    request.set_mem_attributes = &mem;
+    rc = vipl__call(session, call, &request, NULL, 0, NULL);
+    if (rc != VIP_SUCCESS)
+        return rc;
+    vipl__spin_lock(&session->post_lock);
+    region = vipl__region_find(&session->regions, handle);
+    if (region != NULL) {
+        region->attrs = *attrs;
+        region->ptag = attributes.ptag;
+    }
+    vipl__spin_unlock(&session->post_lock);
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN VipSetMemAttributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address,
+                               VIP_MEM_HANDLE MemHandle, VIP_MEM_ATTRIBUTES *MemAttribs)
+{
+    struct vipl__session *session = vipl__nic_enter(NicHandle, "VipSetMemAttributes");
+    VIP_RETURN rc;
+
+    if (session == NULL)
+        return VIP_INVALID_PARAMETER;
+    if (MemAttribs == NULL)
+        rc = vipl__fail(VIP_INVALID_PARAMETER, "VipSetMemAttributes: MemAttribs is NULL");
+    else
+        rc = set_attrs(session, Address, MemHandle, MemAttribs);
+    vipl__leave(session);
+    return rc;
+}
+
+VIP_RETURN VipQueryMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle,
+                       VIP_MEM_ATTRIBUTES *MemAttribs)
+{
+    struct vipl__session *session = vipl__nic_enter(NicHandle, "VipQueryMem");
+    VIP_RETURN rc;
+
+    if (session == NULL)
+        return VIP_INVALID_PARAMETER;
+    if (MemAttribs == NULL)
+        rc = vipl__fail(VIP_INVALID_PARAMETER, "VipQueryMem: MemAttribs is NULL");
+    else
+        rc = check_region(session, "VipQueryMem", Address, MemHandle, MemAttribs);
+    vipl__leave(session);
+    return rc;
+}
+
+VIP_RETURN VipxAllocMem(VIP_ULONG Length, VIP_PVOID *Address)
+{
+    void *memory;
+
+    if (Length == 0 || Address == NULL)
+        return vipl__fail(VIP_INVALID_PARAMETER, "VipxAllocMem: %s",
+                          Length == 0 ? "Length is 0" : "Address is NULL");
+    memory = vipl__mem_alloc(Length);
+    if (memory == NULL)
+        return vipl__fail(VIP_ERROR_RESOURCE, "VipxAllocMem: %lu bytes: %s", Length,
+                          strerror(errno));
+    *Address = memory;
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN VipxFreeMem(VIP_PVOID Address)
+{
+    if (vipl__mem_free(Address) < 0)
+        return vipl__fail(VIP_INVALID_PARAMETER,
+                          "VipxFreeMem: %p was not returned by VipxAllocMem, or was freed",
+                          Address);
+    return VIP_SUCCESS;
+}

@@ -1,0 +1,349 @@
+/*
+ * Opening and closing a session with vipd: socket, segments, provider thread. Called by nic.c.
+ */
+#include "libvipl/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libvipl/call.h"
+#include "libvipl/callback.h"
+#include "libvipl/error.h"
+#include "libvipl/events.h"
+#include "libvipl/wait.h"
+
+/* Fewer processors than this: two applications and two vipd that poll would starve each other. */
+#define YIELD_BELOW_CPUS 4
+
+/* Longest poll that a reply may ask for; more would be a mistake of the configuration. */
+#define SPIN_NS_MAX 10000000u
+
+enum vip_vi_state vipl__vi_state(const struct vipl__vi *vi)
+{
+    uint32_t state;
+
+    if (vipl__is_dead(vi->session))
+        return VIP_VIST_ERROR;
+    state = vip_load32_acquire(&vip_vipd_vi((void *)vi->session->vipd, vi->index)->state);
+    return state > VIP_VIST_ERROR ? VIP_VIST_ERROR : (enum vip_vi_state)state;
+}
+
+void vipl__doorbell(struct vipl__session *session)
+{
+    static const uint64_t one = 1;
+
+    /* Counted in, so that VipCloseNic cannot close the descriptor meanwhile. */
+    __atomic_add_fetch(&session->users, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&session->handle, __ATOMIC_SEQ_CST) != 0)
+        while (write(session->doorbell_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+            continue;
+    vipl__leave(session);
+}
+
+/* The segment that we write, sealed so that vipd need not fear a shrinking file. Negative errno. */
+static int app_segment(struct vipl__session *session)
+{
+    struct vip_app_head *head = session->app_base;
+    int fd = memfd_create("vipl-app", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int error;
+
+    if (fd < 0)
+        return -errno;
+    if (ftruncate(fd, VIP_APP_BYTES) < 0 ||
+        mmap(session->app_base, VIP_APP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+             0) == MAP_FAILED ||
+        madvise(session->app_base, VIP_APP_BYTES, MADV_DONTFORK) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) <
+            0) {
+        error = -errno;
+        close(fd);
+        return error;
+    }
+    head->magic = VIP_SHM_APP_MAGIC;
+    head->abi = VIP_SHM_ABI;
+    head->bytes = VIP_APP_BYTES;
+    return fd;
+}
+
+/* Check and map the segment that vipd writes. NULL, or what is wrong with it. */
+static const char *map_vipd_segment(struct vipl__session *session, int fd)
+{
+    const struct vip_vipd_head *head = session->vipd;
+    const int wanted = F_SEAL_SHRINK | F_SEAL_GROW;
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+
+    if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != VIP_VIPD_BYTES)
+        return "it has the wrong size";
+    if (seals < 0 || (seals & wanted) != wanted)
+        return "it is not sealed";
+    if (mmap((void *)session->vipd, VIP_VIPD_BYTES, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) ==
+            MAP_FAILED ||
+        madvise((void *)session->vipd, VIP_VIPD_BYTES, MADV_DONTFORK) < 0)
+        return strerror(errno);
+    if (head->magic != VIP_SHM_VIPD_MAGIC || head->abi != VIP_SHM_ABI ||
+        head->bytes != VIP_VIPD_BYTES)
+        return "its head does not match this library";
+    return NULL;
+}
+
+/*
+ * Replace the segments by empty private pages at the same addresses: a call that raced with the
+ * close reads zeros and writes into nothing.
+ */
+static void unmap_segments(struct vipl__session *session)
+{
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+
+    mmap(session->app_base, VIP_APP_BYTES, PROT_READ | PROT_WRITE, flags, -1, 0);
+    mmap((void *)session->vipd, VIP_VIPD_BYTES, PROT_READ, flags, -1, 0);
+}
+
+static VIP_RETURN connect_vipd(struct vipl__session *session)
+{
+    int fd, rc = vip_control_socket_path(session->socket_path, sizeof(session->socket_path));
+    const char *dir = getenv("VIPD_RUNTIME_DIR");
+
+    if (rc < 0)
+        return vipl__fail(VIP_ERROR_RESOURCE,
+                          "VipOpenNic: the path of vipd's socket is too long for a UNIX socket; "
+                          "set VIPD_RUNTIME_DIR to a shorter directory (now: %s)",
+                          dir == NULL ? "not set" : dir);
+    fd = vip_control_connect(session->socket_path);
+    if (fd < 0)
+        return vipl__fail(VIP_ERROR_RESOURCE,
+                          "VipOpenNic: no vipd answers on %s: %s (VIPD_RUNTIME_DIR is %s%s); start "
+                          "one with \"systemctl start vipd\" or \"vipd --runtime-dir DIR\" and set "
+                          "VIPD_RUNTIME_DIR to the same DIR",
+                          session->socket_path, strerror(-fd), dir == NULL ? "not set" : "",
+                          dir == NULL ? "" : dir);
+    session->control_fd = fd;
+    return VIP_SUCCESS;
+}
+
+static void take_nic_attributes(struct vipl__session *session, const Vip__OpenReply *open)
+{
+    VIP_NIC_ATTRIBUTES *nic = &session->nic;
+    const Vip__NicAttributes *from = open->nic;
+    size_t len = from->local_address.len < VIP_HOST_ADDR_BYTES_MAX ? from->local_address.len : 0;
+
+    memset(nic, 0, sizeof(*nic));
+    memset(session->address, 0, sizeof(session->address));
+    if (from->name != NULL)
+        snprintf(nic->Name, sizeof(nic->Name), "%s", from->name);
+    nic->HardwareVersion = (VIP_ULONG)from->hardware_version;
+    nic->ProviderVersion = (VIP_ULONG)from->provider_version;
+    if (len > 0)
+        memcpy(session->address, from->local_address.data, len);
+    nic->NicAddressLen = (VIP_UINT16)len;
+    nic->LocalNicAddress = session->address;
+    nic->ThreadSafe = VIP_TRUE;
+    nic->MaxDiscriminatorLen = (VIP_UINT16)from->max_discriminator_len;
+    nic->MaxRegisterBytes = (VIP_ULONG)from->max_register_bytes;
+    nic->MaxRegisterRegions = (VIP_ULONG)from->max_register_regions;
+    nic->MaxRegisterBlockBytes = (VIP_ULONG)from->max_register_block_bytes;
+    nic->MaxVI = (VIP_ULONG)from->max_vi;
+    nic->MaxDescriptorsPerQueue = (VIP_ULONG)from->max_descriptors_per_queue;
+    nic->MaxSegmentsPerDesc = (VIP_ULONG)from->max_segments_per_desc;
+    nic->MaxCQ = (VIP_ULONG)from->max_cq;
+    nic->MaxCQEntries = (VIP_ULONG)from->max_cq_entries;
+    nic->MaxTransferSize = (VIP_ULONG)from->max_transfer_size;
+    nic->NativeMTU = (VIP_ULONG)from->native_mtu;
+    nic->MaxPtags = (VIP_ULONG)from->max_ptags;
+    nic->ReliabilityLevelSupport = (VIP_RELIABILITY_LEVEL)from->reliability_level_support;
+    nic->RDMAReadSupport = (VIP_RELIABILITY_LEVEL)from->rdma_read_support;
+
+    session->desc_max = VIP_DESC_PER_QUEUE_MAX;
+    if (nic->MaxDescriptorsPerQueue > 0 && nic->MaxDescriptorsPerQueue < session->desc_max)
+        session->desc_max = (uint32_t)nic->MaxDescriptorsPerQueue;
+    session->spin_ns = open->spin_ns < SPIN_NS_MAX ? (uint32_t)open->spin_ns : SPIN_NS_MAX;
+    session->yield = open->cpus < YIELD_BELOW_CPUS;
+}
+
+/* OpenRequest and what its reply brings. */
+static VIP_RETURN ask_open(struct vipl__session *session, const char *device, const int fds[2])
+{
+    Vip__OpenRequest open = VIP__OPEN_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    struct vip_fds got = VIP_FDS_NONE;
+    Vip__Reply *reply = NULL;
+    const char *wrong = NULL;
+    VIP_RETURN rc;
+
+    open.has_abi = 1;
+    open.abi = VIP_SHM_ABI;
+    open.device = (char *)device;
+    open.program = program_invocation_short_name;
+    open.library_version = (char *)VIP_VERSION;
+    request.body_case = VIP__REQUEST__BODY_OPEN;
+    request.open = &open;
+    rc = vipl__call_open(session, &request, fds, 2, &reply, &got);
+    if (rc != VIP_SUCCESS)
+        return rc;
+
+    if (reply->open == NULL || reply->open->nic == NULL || got.count != 3)
+        wrong = "its reply is incomplete";
+    else if (reply->open->abi != VIP_SHM_ABI)
+        wrong = "it speaks another version of the shared-memory interface";
+    else
+        wrong = map_vipd_segment(session, got.fd[0]);
+    if (wrong != NULL) {
+        rc = vipl__fail(VIP_ERROR_RESOURCE,
+                        "VipOpenNic: vipd at %s does not fit this library (%s): %s",
+                        session->socket_path, VIP_VERSION, wrong);
+    } else {
+        take_nic_attributes(session, reply->open);
+        session->doorbell_fd = got.fd[1];
+        session->event_fd = got.fd[2];
+        got.fd[1] = got.fd[2] = -1;
+    }
+    vip_fds_close(&got);
+    vipl__reply_free(reply);
+    return rc;
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* Undo whatever has been built; no thread of ours or of the application is left in it. */
+static void release(struct vipl__session *session)
+{
+    struct vipl__incoming *incoming;
+
+    if (session->callbacks != NULL)
+        vipl__callbacks_stop(session->callbacks);
+    session->callbacks = NULL;
+    close_fd(&session->control_fd);
+    close_fd(&session->event_fd);
+    close_fd(&session->doorbell_fd);
+    unmap_segments(session);
+
+    for (uint32_t i = 0; session->regions.slots != NULL && i <= session->regions.mask; i++) {
+        struct vipl__region *region = session->regions.slots[i].region;
+
+        if (region != NULL) {
+            vipl__mem_release(&region->mem);
+            free(region);
+        }
+    }
+    free(session->regions.slots);
+    memset(&session->regions, 0, sizeof(session->regions));
+    while ((incoming = session->incoming) != NULL) {
+        session->incoming = incoming->next;
+        free(incoming);
+    }
+    free(session->conns);
+    session->conns = NULL;
+    session->conn_slots = 0;
+    vipl__session_put(session);
+}
+
+static void reset(struct vipl__session *session)
+{
+    session->sq_position = session->sq_taken = 0;
+    session->names_ready = false;
+    __atomic_store_n(&session->dead, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&session->closing, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&session->staged, 0, __ATOMIC_RELAXED);
+}
+
+VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret)
+{
+    struct vipl__session *session = vipl__session_get();
+    VIP_RETURN rc;
+    int fds[2], error;
+
+    if (session == NULL)
+        return vipl__fail(VIP_ERROR_RESOURCE,
+                          "VipOpenNic: %u NIC handles are open in this process, or there is no "
+                          "address space for another one's shared memory",
+                          VIPL__SESSIONS_MAX);
+    reset(session);
+    rc = connect_vipd(session);
+    if (rc != VIP_SUCCESS)
+        goto failed;
+    fds[0] = app_segment(session);
+    fds[1] = vipl__mem_arena_fd();
+    if (fds[0] < 0 || fds[1] < 0) {
+        rc = vipl__fail(VIP_ERROR_RESOURCE, "VipOpenNic: no memory to share with vipd: %s",
+                        strerror(fds[0] < 0 ? -fds[0] : -fds[1]));
+        if (fds[0] >= 0)
+            close(fds[0]);
+        goto failed;
+    }
+    rc = ask_open(session, device, fds);
+    close(fds[0]);
+    if (rc != VIP_SUCCESS)
+        goto failed;
+
+    session->callbacks = vipl__callbacks_new();
+    error = session->callbacks == NULL ? ENOMEM : vipl__events_start(session);
+    if (error != 0) {
+        rc = vipl__fail(VIP_ERROR_RESOURCE, "VipOpenNic: no provider thread: %s", strerror(error));
+        goto failed;
+    }
+    __atomic_store_n(&session->handle, vipl__handle_make(VIPL__KIND_NIC, session, session->uses),
+                     __ATOMIC_SEQ_CST);
+    *ret = session;
+    return VIP_SUCCESS;
+
+failed:
+    release(session);
+    return rc;
+}
+
+/* Make every handle of the session invalid, so that whoever looks from now on is refused. */
+static void invalidate(struct vipl__session *session)
+{
+    vipl__spin_lock(&session->post_lock);
+    for (unsigned i = 0; i < VIP_VI_MAX; i++)
+        if (session->vi[i] != NULL)
+            __atomic_store_n(&session->vi[i]->handle, 0, __ATOMIC_SEQ_CST);
+    for (unsigned i = 0; i < VIP_CQ_MAX; i++)
+        if (session->cq[i] != NULL)
+            __atomic_store_n(&session->cq[i]->handle, 0, __ATOMIC_SEQ_CST);
+    vipl__spin_unlock(&session->post_lock);
+}
+
+void vipl__session_close(struct vipl__session *session)
+{
+    struct timespec pause = {.tv_nsec = 200000};
+    Vip__CloseRequest close_request = VIP__CLOSE_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+
+    /* Under the lock: nobody is between creating an object and giving it its handle. */
+    pthread_mutex_lock(&session->lock);
+    __atomic_store_n(&session->closing, 1, __ATOMIC_SEQ_CST);
+    invalidate(session);
+    pthread_cond_broadcast(&session->changed);
+    pthread_mutex_unlock(&session->lock);
+
+    /* In good order: the peers hear of a disconnect, not of a death. */
+    request.body_case = VIP__REQUEST__BODY_CLOSE;
+    request.close = &close_request;
+    vipl__call(session, "VipCloseNic", &request, NULL, 0, NULL);
+    shutdown(session->control_fd, SHUT_RDWR);
+    shutdown(session->event_fd, SHUT_RDWR);
+    vipl__events_join(session);
+    while (__atomic_load_n(&session->users, __ATOMIC_SEQ_CST) != 0) {
+        vipl__wake_all(session);
+        pthread_mutex_lock(&session->lock);
+        pthread_cond_broadcast(&session->changed);
+        pthread_mutex_unlock(&session->lock);
+        nanosleep(&pause, NULL);
+    }
+    release(session);
+}

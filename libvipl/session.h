@@ -1,0 +1,287 @@
+/*
+ * One opened NIC handle inside the library: its connection to vipd, its shared segments, its VIs and
+ * completion queues, and the tables that turn a handle of the application into one of them.
+ *
+ * Memory of sessions, VIs and CQs is never freed, only used again, and the addresses of the shared
+ * segments stay mapped: a stale handle, or a call that races with VipCloseNic, finds an object whose
+ * `handle` is another one and is refused, without a lock and without touching freed memory.
+ *
+ * Locks, in the order in which they may be taken:
+ *   table (handle.c)  which session objects are in use
+ *   call_lock         one request and its reply on the control socket
+ *   lock              connection attempts, attributes, creation of VI and CQ objects
+ *   region_lock       staged copies against VipDeregisterMem
+ *   post_lock         submission ring, region table, `posted` of every queue (spin lock)
+ *   done_lock         reading end of one completion ring (spin lock, one per queue and CQ)
+ */
+#ifndef LIBVIPL_SESSION_H
+#define LIBVIPL_SESSION_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "libvipl/region.h"
+#include "libvipl/vipl.h"
+#include "proto/limits.h"
+#include "proto/ring.h"
+#include "proto/shm.h"
+#include "proto/status.h"
+#include "proto/wire.h"
+
+struct vipl__session;
+struct vipl__callbacks;
+
+/* Opened NIC handles of one process; the slot has 12 bits in a handle. */
+#define VIPL__SESSIONS_MAX 4096
+
+/* A completion queue. */
+struct vipl__cq {
+    uint64_t handle; /* atomic; the valid handle, 0 = not in use */
+    struct vipl__session *session;
+    const struct vip_cqe *ring; /* vipd writes it */
+    const uint32_t *prod;       /* futex word, vipd writes it */
+    struct vip_app_cq *app;     /* what this side publishes */
+    uint16_t index;             /* vipd's number */
+    uint16_t uses;              /* how often this object was created: makes handles differ */
+    uint32_t done_lock;         /* guards the three below */
+    uint32_t position;          /* next entry to read */
+    uint32_t spin_ns;           /* atomic; how long the next wait polls */
+    uint32_t flush_next;        /* after vipd's death: VI to look at next */
+};
+
+/* One work queue of a VI. */
+struct vipl__queue {
+    uint32_t posted; /* atomic; descriptors ever posted; written under post_lock */
+    uint32_t done_lock __attribute__((aligned(64)));
+    uint32_t reaped;             /* atomic; descriptors ever returned; written under done_lock */
+    uint32_t position;           /* next completion to read; under done_lock */
+    uint32_t spin_ns;            /* atomic; how long the next wait polls */
+    uint32_t reported;           /* CQ entries returned for this queue; under the CQ's done_lock */
+    const struct vip_comp *ring; /* vipd writes it */
+    const uint32_t *prod;        /* futex word, vipd writes it */
+    uint32_t *waiters;           /* threads asleep on it, published to vipd */
+    struct vipl__cq *cq;         /* NULL = none */
+    VIP_DESCRIPTOR *fifo[VIP_DESC_PER_QUEUE_MAX]; /* posted and not returned, oldest first */
+};
+
+/* Where the one connection attempt that a VI can have stands. */
+enum vipl__attempt {
+    VIPL__ATTEMPT_NONE = 0,
+    VIPL__ATTEMPT_CONNECT, /* VipConnectRequest waits for ConnResult */
+    VIPL__ATTEMPT_ACCEPT,  /* VipConnectAccept waits for ConnResult */
+    VIPL__ATTEMPT_DONE,    /* the result is there */
+};
+
+/* A VI. */
+struct vipl__vi {
+    uint64_t handle; /* atomic; the valid handle, 0 = not in use */
+    struct vipl__session *session;
+    uint16_t index;                  /* vipd's number */
+    uint16_t uses;                   /* how often this object was created: makes handles differ */
+    uint32_t generation;             /* vipd's, goes into every posted slot */
+    uint32_t ptag;                   /* vipd's number, 0 = none; written under post_lock */
+    VIP_PVOID user_data;             /* atomic; VipSetUserData */
+    VIP_VI_ATTRIBUTES attrs;         /* under session->lock */
+    enum vipl__attempt attempt;      /* under session->lock, as the rest */
+    enum vip_rc attempt_rc;          /* its result */
+    char attempt_why[160];           /* reason, for people */
+    VIP_VI_ATTRIBUTES attempt_attrs; /* of the remote VI, with VIP_RC_SUCCESS */
+    struct vipl__queue queue[2];     /* indexed by enum vip_queue */
+};
+
+/* A request that came in for a VipConnectWait and waits for its caller; then for accept or reject. */
+struct vipl__incoming {
+    struct vipl__incoming *next;
+    uint64_t wait_id;
+    uint64_t conn_handle; /* vipd's */
+    struct vip_addr remote;
+    VIP_VI_ATTRIBUTES attrs; /* of the remote VI */
+};
+
+/* A connection request handed out to the application. */
+struct vipl__conn {
+    uint64_t handle;      /* 0 = free */
+    uint64_t conn_handle; /* vipd's */
+    uint16_t uses;
+};
+
+struct vipl__session {
+    uint64_t handle;  /* atomic; the valid NIC handle, 0 = closed */
+    uint32_t slot;    /* in the table of handle.c */
+    uint32_t uses;    /* how often it was opened: makes handles differ */
+    bool in_use;      /* under the table lock */
+    bool burned;      /* belongs to the parent of a fork: never used again here */
+    uint32_t users;   /* atomic; threads inside a call that may take long */
+    uint32_t dead;    /* atomic; 1 = vipd has gone */
+    uint32_t closing; /* atomic; 1 = VipCloseNic is at work */
+
+    /* Shared segments; their addresses stay reserved for this slot for ever. */
+    void *app_base;                   /* we write */
+    const struct vip_vipd_head *vipd; /* vipd writes */
+    int control_fd, event_fd, doorbell_fd;
+
+    /* Answers of OpenReply, constant while open. */
+    VIP_NIC_ATTRIBUTES nic;
+    uint8_t address[VIP_HOST_ADDR_BYTES_MAX]; /* nic.LocalNicAddress points here */
+    uint32_t desc_max;                        /* descriptors per queue */
+    uint32_t spin_ns;                         /* longest poll before sleeping */
+    bool yield;                               /* too few processors: a poll must yield */
+    char socket_path[128];                    /* for texts */
+
+    pthread_mutex_t call_lock;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;          /* an attempt ended, a request came in, vipd died, we close */
+    struct vipl__incoming *incoming; /* requests whose VipConnectWait has not seen them yet */
+    struct vipl__conn *conns;        /* handed out; array of conn_slots */
+    uint32_t conn_slots;
+    bool names_ready; /* VipNSInit was called */
+
+    pthread_mutex_t region_lock;
+    uint32_t staged; /* atomic; staged regions, 0 = posts need not look */
+
+    uint32_t post_lock __attribute__((aligned(64)));
+    uint32_t sq_position; /* next submission slot; under post_lock */
+    uint32_t sq_taken;    /* sq_cons as last seen; under post_lock */
+    struct vipl__regions regions;
+
+    pthread_t provider; /* reads the event socket */
+    struct vipl__callbacks *callbacks;
+
+    struct vipl__vi *vi[VIP_VI_MAX]; /* atomic pointers, by vipd's number */
+    struct vipl__cq *cq[VIP_CQ_MAX];
+};
+
+/* ---- spin locks -------------------------------------------------------------------------- */
+
+/* The lock is held by somebody: poll it, yielding. */
+void vipl__spin_contended(uint32_t *lock);
+
+static inline void vipl__spin_lock(uint32_t *lock)
+{
+    while (__builtin_expect(__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) != 0, 0))
+        vipl__spin_contended(lock);
+}
+
+static inline void vipl__spin_unlock(uint32_t *lock)
+{
+    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
+
+/* Unlock with a full barrier: stores before it are visible before loads behind it are made. */
+static inline void vipl__spin_unlock_full(uint32_t *lock)
+{
+    __atomic_exchange_n(lock, 0, __ATOMIC_SEQ_CST);
+}
+
+/* ---- handles (handle.c) ------------------------------------------------------------------ */
+
+/*
+ * A handle: 0x56 in the top byte (so that it is no address and is never NULL), kind, session slot,
+ * low byte of the session's use count, then 32 bits of the kind's own.
+ */
+enum vipl__kind {
+    VIPL__KIND_NIC = 1,
+    VIPL__KIND_VI = 2,
+    VIPL__KIND_CQ = 3,
+    VIPL__KIND_PTAG = 4,
+    VIPL__KIND_CONN = 5,
+};
+
+_Static_assert(sizeof(void *) == 8, "handles take 64 bits");
+
+extern struct vipl__session *vipl__sessions[VIPL__SESSIONS_MAX];
+
+uint64_t vipl__handle_make(enum vipl__kind kind, const struct vipl__session *session,
+                           uint32_t value);
+
+/* The session object a handle of that kind points to, open or not; NULL for garbage. */
+static inline struct vipl__session *vipl__handle_session(uint64_t handle, enum vipl__kind kind)
+{
+    if (handle >> 52 != (0x560u | (unsigned)kind))
+        return NULL;
+    return __atomic_load_n(&vipl__sessions[handle >> 40 & (VIPL__SESSIONS_MAX - 1)],
+                           __ATOMIC_ACQUIRE);
+}
+
+/* The VI of a handle, NULL if the handle is not valid. Does not keep it from being destroyed. */
+static inline struct vipl__vi *vipl__vi_find(VIP_VI_HANDLE vi_handle)
+{
+    uint64_t handle = (uint64_t)(uintptr_t)vi_handle;
+    struct vipl__session *session = vipl__handle_session(handle, VIPL__KIND_VI);
+    struct vipl__vi *vi;
+
+    if (session == NULL || (handle & 0xFFFF) >= VIP_VI_MAX)
+        return NULL;
+    vi = __atomic_load_n(&session->vi[handle & 0xFFFF], __ATOMIC_ACQUIRE);
+    if (vi == NULL || __atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE) != handle)
+        return NULL;
+    return vi;
+}
+
+static inline bool vipl__vi_is(const struct vipl__vi *vi, uint64_t handle)
+{
+    return __atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE) == handle;
+}
+
+struct vipl__cq *vipl__cq_find(VIP_CQ_HANDLE cq_handle);
+
+/*
+ * Enter a call that may take long: VipCloseNic waits until everybody has left. NULL with the reason
+ * set if the handle is not valid. `call` is the name of the VIPL function.
+ */
+struct vipl__session *vipl__nic_enter(VIP_NIC_HANDLE nic_handle, const char *call);
+struct vipl__vi *vipl__vi_enter(VIP_VI_HANDLE vi_handle, const char *call);
+struct vipl__cq *vipl__cq_enter(VIP_CQ_HANDLE cq_handle, const char *call);
+void vipl__leave(struct vipl__session *session);
+
+/* What a protection handle means to vipd: 0 for NULL. false: not a tag of this session. */
+bool vipl__ptag_number(const struct vipl__session *session, VIP_PROTECTION_HANDLE ptag,
+                       uint32_t *ret_number);
+
+/* Refuse: the handle is not one of a live VI, or CQ. Returns VIP_INVALID_PARAMETER. */
+VIP_RETURN vipl__bad_vi(const char *call, VIP_VI_HANDLE vi_handle);
+VIP_RETURN vipl__bad_cq(const char *call, VIP_CQ_HANDLE cq_handle);
+
+/*
+ * A session object for a new opening, its segment addresses reserved; or NULL (no slot, no memory).
+ * put gives it back after everything was released.
+ */
+struct vipl__session *vipl__session_get(void);
+void vipl__session_put(struct vipl__session *session);
+
+/* ---- the session (session.c) ------------------------------------------------------------- */
+
+/* Connect to vipd and open `device`. SUCCESS with *ret, or the failure with its reason. */
+VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret);
+
+/* Give everything back; the handle is invalid from the start. */
+void vipl__session_close(struct vipl__session *session);
+
+/* State of a VI as vipd publishes it. */
+enum vip_vi_state vipl__vi_state(const struct vipl__vi *vi);
+
+static inline bool vipl__is_dead(const struct vipl__session *session)
+{
+    return __atomic_load_n(&session->dead, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* Ring vipd's doorbell if it sleeps. Call after a full barrier. */
+void vipl__doorbell(struct vipl__session *session);
+
+static inline void vipl__kick(struct vipl__session *session)
+{
+    if (__builtin_expect(__atomic_load_n(&session->vipd->asleep, __ATOMIC_SEQ_CST) != 0, 0))
+        vipl__doorbell(session);
+}
+
+/* ---- time (wait.c) ------------------------------------------------------------------------ */
+
+#define VIPL__NEVER UINT64_MAX
+
+uint64_t vipl__now_ns(void);
+/* When a time limit in milliseconds ends; VIPL__NEVER for VIP_INFINITE in either width. */
+uint64_t vipl__deadline(VIP_ULONG timeout_ms);
+
+#endif

@@ -1,0 +1,331 @@
+/*
+ * VipCreateVi, VipDestroyVi, VipQueryVi, VipSetViAttributes (spec 2.2), and Giganet's user data.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libvipl/call.h"
+#include "libvipl/error.h"
+#include "libvipl/session.h"
+
+/* Levels of the specification; the set that a NIC has is in its attributes. */
+static bool one_level(const struct vipl__session *session, VIP_RELIABILITY_LEVEL level)
+{
+    return level != 0 && (level & (level - 1)) == 0 &&
+           (level & session->nic.ReliabilityLevelSupport) != 0;
+}
+
+/* What can be judged here. vipd judges again, and the rest (ptag alive, QoS). */
+static VIP_RETURN check_attrs(const struct vipl__session *session, const char *call,
+                              const VIP_VI_ATTRIBUTES *attrs, uint32_t *ret_ptag)
+{
+    const VIP_NIC_ATTRIBUTES *nic = &session->nic;
+
+    if (attrs == NULL)
+        return vipl__fail(VIP_INVALID_PARAMETER, "%s: ViAttribs is NULL", call);
+    if (!one_level(session, attrs->ReliabilityLevel))
+        return vipl__fail(VIP_INVALID_RELIABILITY_LEVEL,
+                          "%s: ReliabilityLevel 0x%x: exactly one bit of 0x%x "
+                          "(VIP_NIC_ATTRIBUTES.ReliabilityLevelSupport) must be set",
+                          call, attrs->ReliabilityLevel, nic->ReliabilityLevelSupport);
+    if (attrs->MaxTransferSize == 0 || attrs->MaxTransferSize > nic->MaxTransferSize)
+        return vipl__fail(VIP_INVALID_MTU,
+                          "%s: MaxTransferSize %lu: 1 to %lu is possible "
+                          "(VIP_NIC_ATTRIBUTES.MaxTransferSize)",
+                          call, attrs->MaxTransferSize, nic->MaxTransferSize);
+    if (attrs->EnableRdmaRead && (nic->RDMAReadSupport & attrs->ReliabilityLevel) == 0)
+        return vipl__fail(VIP_INVALID_RDMAREAD,
+                          "%s: EnableRdmaRead is set, and this NIC has no RDMA Read at that "
+                          "reliability level (VIP_NIC_ATTRIBUTES.RDMAReadSupport is 0x%x)",
+                          call, nic->RDMAReadSupport);
+    if (!vipl__ptag_number(session, attrs->Ptag, ret_ptag))
+        return vipl__fail(VIP_INVALID_PTAG, "%s: %p is not a protection tag of this NIC handle",
+                          call, attrs->Ptag);
+    return VIP_SUCCESS;
+}
+
+static void init_queue(struct vipl__session *session, struct vipl__vi *vi, enum vip_queue which,
+                       uint32_t position, struct vipl__cq *cq)
+{
+    struct vipl__queue *queue = &vi->queue[which];
+
+    queue->ring = vip_vipd_vi_ring((void *)session->vipd, vi->index, which);
+    queue->prod = &vip_vipd_vi((void *)session->vipd, vi->index)->prod[which];
+    queue->waiters = vip_app_vi_waiters(session->app_base, vi->index, which);
+    queue->position = position;
+    queue->reported = 0;
+    __atomic_store_n(&queue->cq, cq, __ATOMIC_RELAXED);
+    __atomic_store_n(&queue->posted, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&queue->reaped, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&queue->spin_ns, session->spin_ns, __ATOMIC_RELAXED);
+}
+
+/* What one VipCreateVi was asked for, checked. */
+struct create {
+    VIP_VI_ATTRIBUTES attrs;
+    uint32_t ptag;
+    struct vipl__cq *cq[2]; /* indexed by enum vip_queue */
+};
+
+/* Make the VI that vipd created known here. Under session->lock. NULL: no memory. */
+static struct vipl__vi *install(struct vipl__session *session, const struct create *create,
+                                const Vip__CreateViReply *reply)
+{
+    struct vipl__vi *vi = session->vi[reply->vi];
+
+    if (vi == NULL) {
+        vi = aligned_alloc(64, (sizeof(*vi) + 63) / 64 * 64);
+        if (vi == NULL)
+            return NULL;
+        memset(vi, 0, sizeof(*vi));
+        vi->session = session;
+        vi->index = (uint16_t)reply->vi;
+    }
+    vi->uses++;
+    __atomic_store_n(&vi->generation, reply->generation, __ATOMIC_RELAXED);
+    vi->attrs = create->attrs;
+    vi->attempt = VIPL__ATTEMPT_NONE;
+    __atomic_store_n(&vi->user_data, NULL, __ATOMIC_RELAXED);
+    for (unsigned q = 0; q < 2; q++) {
+        struct vipl__queue *queue = &vi->queue[q];
+
+        /* Both spin locks: a call with a stale handle may just be looking. */
+        vipl__spin_lock(&session->post_lock);
+        vipl__spin_lock(&queue->done_lock);
+        vi->ptag = create->ptag;
+        init_queue(session, vi, (enum vip_queue)q,
+                   q == VIP_Q_SEND ? reply->send_position : reply->recv_position, create->cq[q]);
+        vipl__spin_unlock(&queue->done_lock);
+        vipl__spin_unlock(&session->post_lock);
+    }
+    __atomic_store_n(&session->vi[reply->vi], vi, __ATOMIC_RELEASE);
+    __atomic_store_n(
+        &vi->handle,
+        vipl__handle_make(VIPL__KIND_VI, session, (uint32_t)vi->uses << 16 | reply->vi),
+        __ATOMIC_RELEASE);
+    return vi;
+}
+
+static VIP_RETURN ask_destroy(struct vipl__session *session, uint32_t index)
+{
+    Vip__ViRequest destroy = VIP__VI_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+
+    destroy.has_vi = 1;
+    destroy.vi = index;
+    request.body_case = VIP__REQUEST__BODY_DESTROY_VI;
+    request.destroy_vi = &destroy;
+    return vipl__call(session, "VipDestroyVi", &request, NULL, 0, NULL);
+}
+
+static VIP_RETURN create_vi(struct vipl__session *session, const struct create *create,
+                            VIP_VI_HANDLE *ret_handle)
+{
+    Vip__ViAttributes attributes;
+    Vip__CreateViRequest vi = VIP__CREATE_VI_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    Vip__Reply *reply = NULL;
+    struct vipl__vi *made = NULL;
+    VIP_RETURN rc;
+
+    vipl__vi_attrs_put(&attributes, &create->attrs, create->ptag);
+    vi.attributes = &attributes;
+    vi.has_send_cq = create->cq[VIP_Q_SEND] != NULL;
+    vi.send_cq = vi.has_send_cq ? create->cq[VIP_Q_SEND]->index : 0;
+    vi.has_recv_cq = create->cq[VIP_Q_RECV] != NULL;
+    vi.recv_cq = vi.has_recv_cq ? create->cq[VIP_Q_RECV]->index : 0;
+    request.body_case = VIP__REQUEST__BODY_CREATE_VI;
+    request.create_vi = &vi;
+    rc = vipl__call(session, "VipCreateVi", &request, NULL, 0, &reply);
+    if (rc != VIP_SUCCESS)
+        return rc;
+    if (reply->create_vi == NULL || reply->create_vi->vi >= VIP_VI_MAX) {
+        vipl__reply_free(reply);
+        return vipl__fail(VIP_ERROR_RESOURCE, "VipCreateVi: vipd's reply makes no sense");
+    }
+    pthread_mutex_lock(&session->lock);
+    if (__atomic_load_n(&session->closing, __ATOMIC_SEQ_CST) == 0)
+        made = install(session, create, reply->create_vi);
+    if (made != NULL)
+        *ret_handle = (VIP_VI_HANDLE)(uintptr_t)made->handle;
+    pthread_mutex_unlock(&session->lock);
+    if (made == NULL) {
+        ask_destroy(session, reply->create_vi->vi);
+        rc = vipl__fail(VIP_ERROR_RESOURCE,
+                        "VipCreateVi: out of memory, or the NIC is being closed");
+    }
+    vipl__reply_free(reply);
+    return rc;
+}
+
+/* A CQ handle of this session; NULL means none. */
+static VIP_RETURN check_cq(struct vipl__session *session, VIP_CQ_HANDLE handle,
+                           struct vipl__cq **ret_cq)
+{
+    *ret_cq = NULL;
+    if (handle == NULL)
+        return VIP_SUCCESS;
+    *ret_cq = vipl__cq_find(handle);
+    if (*ret_cq == NULL)
+        return vipl__bad_cq("VipCreateVi", handle);
+    if ((*ret_cq)->session != session)
+        return vipl__fail(VIP_INVALID_PARAMETER,
+                          "VipCreateVi: completion queue %p belongs to another NIC handle", handle);
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs,
+                       VIP_CQ_HANDLE SendCQHandle, VIP_CQ_HANDLE RecvCQHandle,
+                       VIP_VI_HANDLE *ViHandle)
+{
+    struct vipl__session *session = vipl__nic_enter(NicHandle, "VipCreateVi");
+    struct create create = {0};
+    VIP_RETURN rc;
+
+    if (session == NULL)
+        return VIP_INVALID_PARAMETER;
+    if (ViHandle == NULL)
+        rc = vipl__fail(VIP_INVALID_PARAMETER, "VipCreateVi: ViHandle is NULL");
+    else
+        rc = check_attrs(session, "VipCreateVi", ViAttribs, &create.ptag);
+    if (rc == VIP_SUCCESS)
+        rc = check_cq(session, SendCQHandle, &create.cq[VIP_Q_SEND]);
+    if (rc == VIP_SUCCESS)
+        rc = check_cq(session, RecvCQHandle, &create.cq[VIP_Q_RECV]);
+    if (rc == VIP_SUCCESS) {
+        create.attrs = *ViAttribs;
+        rc = create_vi(session, &create, ViHandle);
+    }
+    vipl__leave(session);
+    return rc;
+}
+
+static bool queue_empty(const struct vipl__queue *queue)
+{
+    return __atomic_load_n(&queue->posted, __ATOMIC_ACQUIRE) ==
+           __atomic_load_n(&queue->reaped, __ATOMIC_ACQUIRE);
+}
+
+/* Spec 3.1: only an Idle VI with empty queues can be destroyed; otherwise it stays as it is. */
+static VIP_RETURN destroy_vi(struct vipl__vi *vi, uint64_t handle)
+{
+    struct vipl__session *session = vi->session;
+    enum vip_vi_state state = vipl__vi_state(vi);
+    uint64_t expected = handle;
+    VIP_RETURN rc;
+
+    if (vipl__is_dead(session))
+        return ask_destroy(session, vi->index); /* gives the reason */
+    if (state != VIP_VIST_IDLE)
+        return vipl__fail(VIP_INVALID_STATE,
+                          "VipDestroyVi: the VI is in state %s, only an Idle VI can be destroyed; "
+                          "call VipDisconnect first",
+                          vip_vi_state_name(state));
+    if (!queue_empty(&vi->queue[VIP_Q_SEND]) || !queue_empty(&vi->queue[VIP_Q_RECV]))
+        return vipl__fail(VIP_ERROR_RESOURCE,
+                          "VipDestroyVi: descriptors are on the %s queue; take them back with "
+                          "VipSendDone and VipRecvDone (VipDisconnect completes them as flushed)",
+                          queue_empty(&vi->queue[VIP_Q_SEND]) ? "receive" : "send");
+    rc = ask_destroy(session, vi->index);
+    if (rc != VIP_SUCCESS)
+        return rc;
+    vipl__spin_lock(&session->post_lock);
+    __atomic_compare_exchange_n(&vi->handle, &expected, 0, false, __ATOMIC_SEQ_CST,
+                                __ATOMIC_SEQ_CST);
+    vipl__spin_unlock(&session->post_lock);
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle)
+{
+    struct vipl__vi *vi = vipl__vi_enter(ViHandle, "VipDestroyVi");
+    VIP_RETURN rc;
+
+    if (vi == NULL)
+        return VIP_INVALID_PARAMETER;
+    rc = destroy_vi(vi, (uint64_t)(uintptr_t)ViHandle);
+    vipl__leave(vi->session);
+    return rc;
+}
+
+VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIBUTES *ViAttribs,
+                      VIP_BOOLEAN *ViSendQEmpty, VIP_BOOLEAN *ViRecvQEmpty)
+{
+    struct vipl__vi *vi;
+
+    if (State == NULL || ViAttribs == NULL || ViSendQEmpty == NULL || ViRecvQEmpty == NULL)
+        return vipl__fail(VIP_INVALID_PARAMETER, "VipQueryVi: an output pointer is NULL");
+    vi = vipl__vi_enter(ViHandle, "VipQueryVi");
+    if (vi == NULL)
+        return VIP_INVALID_PARAMETER;
+    *State = (VIP_VI_STATE)vipl__vi_state(vi);
+    pthread_mutex_lock(&vi->session->lock);
+    *ViAttribs = vi->attrs;
+    pthread_mutex_unlock(&vi->session->lock);
+    *ViSendQEmpty = queue_empty(&vi->queue[VIP_Q_SEND]) ? VIP_TRUE : VIP_FALSE;
+    *ViRecvQEmpty = queue_empty(&vi->queue[VIP_Q_RECV]) ? VIP_TRUE : VIP_FALSE;
+    vipl__leave(vi->session);
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN set_attributes(struct vipl__vi *vi, const VIP_VI_ATTRIBUTES *attrs, uint32_t ptag)
+{
+    struct vipl__session *session = vi->session;
+    Vip__ViAttributes attributes;
+    Vip__ViRequest set = VIP__VI_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    VIP_RETURN rc;
+
+    vipl__vi_attrs_put(&attributes, attrs, ptag);
+    set.has_vi = 1;
+    set.vi = vi->index;
+    set.attributes = &attributes;
+    request.body_case = VIP__REQUEST__BODY_SET_VI_ATTRIBUTES;
+    request.set_vi_attributes = &set;
+    rc = vipl__call(session, "VipSetViAttributes", &request, NULL, 0, NULL);
+    if (rc != VIP_SUCCESS)
+        return rc;
+    pthread_mutex_lock(&session->lock);
+    vi->attrs = *attrs;
+    pthread_mutex_unlock(&session->lock);
+    vipl__spin_lock(&session->post_lock);
+    vi->ptag = ptag;
+    vipl__spin_unlock(&session->post_lock);
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN VipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *ViAttribs)
+{
+    struct vipl__vi *vi = vipl__vi_enter(ViHandle, "VipSetViAttributes");
+    uint32_t ptag = 0;
+    VIP_RETURN rc;
+
+    if (vi == NULL)
+        return VIP_INVALID_PARAMETER;
+    rc = check_attrs(vi->session, "VipSetViAttributes", ViAttribs, &ptag);
+    if (rc == VIP_SUCCESS)
+        rc = set_attributes(vi, ViAttribs, ptag);
+    vipl__leave(vi->session);
+    return rc;
+}
+
+VIP_PVOID VipGetUserData(VIP_VI_HANDLE ViHandle)
+{
+    struct vipl__vi *vi = vipl__vi_find(ViHandle);
+
+    if (vi == NULL) {
+        vipl__bad_vi("VipGetUserData", ViHandle);
+        return NULL;
+    }
+    return __atomic_load_n(&vi->user_data, __ATOMIC_ACQUIRE);
+}
+
+void VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID UserData)
+{
+    struct vipl__vi *vi = vipl__vi_find(ViHandle);
+
+    if (vi == NULL)
+        vipl__bad_vi("VipSetUserData", ViHandle);
+    else
+        __atomic_store_n(&vi->user_data, UserData, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,181 @@
+/*
+ * Waiting (wait.h): adaptive polling, then a futex on the word that vipd counts up.
+ *
+ * The word lies in a segment mapped read-only here; a shared futex works on such a mapping.
+ */
+#include "libvipl/wait.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libvipl/error.h"
+
+/* Polls between two looks at the clock. */
+#define POLLS_PER_LOOK 16
+
+/* A poll that never pays off shrinks to this share of the session's limit. */
+#define SPIN_FLOOR_SHARE 16
+
+/* Tries on a spin lock before its holder is given the processor. */
+#define LOCK_TRIES 64
+
+uint64_t vipl__now_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t vipl__deadline(VIP_ULONG timeout_ms)
+{
+    uint64_t now_ns = vipl__now_ns();
+
+    if (timeout_ms == VIP_INFINITE || timeout_ms == 0xFFFFFFFFul ||
+        timeout_ms > (VIPL__NEVER - now_ns) / 1000000 - 1)
+        return VIPL__NEVER;
+    return now_ns + (uint64_t)timeout_ms * 1000000;
+}
+
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+void vipl__spin_contended(uint32_t *lock)
+{
+    for (unsigned i = 0; i < LOCK_TRIES; i++) {
+        if (__atomic_load_n(lock, __ATOMIC_RELAXED) == 0)
+            return;
+        cpu_relax();
+    }
+    sched_yield();
+}
+
+static void futex_wake(const uint32_t *word, int count)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);
+}
+
+static void futex_wait(const uint32_t *word, uint32_t expected, uint64_t deadline_ns)
+{
+    struct timespec ts, *limit = NULL;
+
+    if (deadline_ns != VIPL__NEVER) {
+        uint64_t now_ns = vipl__now_ns();
+        uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+
+        ts.tv_sec = (time_t)(left_ns / 1000000000ull);
+        ts.tv_nsec = (long)(left_ns % 1000000000ull);
+        limit = &ts;
+    }
+    /* Every reason to return is followed by another look, so none is told apart. */
+    syscall(SYS_futex, word, FUTEX_WAIT, expected, limit, NULL, 0);
+}
+
+/*
+ * Poll until the budget is spent. A poll that succeeded keeps its budget (and regains what it had
+ * lost), one that failed halves it, so that a program which waits long soon sleeps at once.
+ */
+static VIP_RETURN spin(struct vipl__session *session, struct vipl__wait *wait, uint64_t deadline_ns)
+{
+    uint32_t budget_ns = __atomic_load_n(wait->spin_ns, __ATOMIC_RELAXED);
+    uint64_t end_ns = vipl__now_ns() + budget_ns;
+    uint32_t next_ns;
+    VIP_RETURN rc;
+
+    if (end_ns > deadline_ns)
+        end_ns = deadline_ns;
+    do {
+        for (unsigned i = 0; i < POLLS_PER_LOOK; i++) {
+            rc = wait->attempt(wait);
+            if (rc != VIP_NOT_DONE)
+                break;
+            if (session->yield)
+                sched_yield();
+            else
+                cpu_relax();
+        }
+    } while (rc == VIP_NOT_DONE && vipl__now_ns() < end_ns);
+
+    if (rc == VIP_NOT_DONE) {
+        next_ns = budget_ns / 2;
+        if (next_ns < session->spin_ns / SPIN_FLOOR_SHARE)
+            next_ns = session->spin_ns / SPIN_FLOOR_SHARE;
+    } else {
+        next_ns = budget_ns > session->spin_ns / 2 ? session->spin_ns : 2 * budget_ns;
+    }
+    __atomic_store_n(wait->spin_ns, next_ns, __ATOMIC_RELAXED);
+    return rc;
+}
+
+static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__wait *wait,
+                              uint64_t deadline_ns)
+{
+    struct vip_app_head *head = session->app_base;
+    VIP_RETURN rc;
+
+    /* Publish first; the look that follows cannot be reordered before it, so that either we see
+     * the entry or vipd sees us. */
+    __atomic_add_fetch(wait->waiters, 1, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&head->sleepers, 1, __ATOMIC_SEQ_CST);
+    for (;;) {
+        uint32_t seen = __atomic_load_n(wait->prod, __ATOMIC_SEQ_CST);
+
+        rc = wait->attempt(wait);
+        if (rc != VIP_NOT_DONE)
+            break;
+        if (deadline_ns != VIPL__NEVER && vipl__now_ns() >= deadline_ns) {
+            rc = vipl__outcome(VIP_TIMEOUT, "nothing completed within the time limit");
+            break;
+        }
+        futex_wait(wait->prod, seen, deadline_ns);
+    }
+    __atomic_sub_fetch(wait->waiters, 1, __ATOMIC_SEQ_CST);
+    __atomic_sub_fetch(&head->sleepers, 1, __ATOMIC_SEQ_CST);
+    return rc;
+}
+
+VIP_RETURN vipl__wait(struct vipl__session *session, struct vipl__wait *wait, VIP_ULONG timeout_ms)
+{
+    VIP_RETURN rc = wait->attempt(wait);
+    uint64_t deadline_ns;
+
+    if (rc != VIP_NOT_DONE)
+        return rc;
+    if (timeout_ms == 0)
+        return vipl__outcome(VIP_TIMEOUT, "nothing has completed and the time limit is 0");
+    deadline_ns = vipl__deadline(timeout_ms);
+    rc = spin(session, wait, deadline_ns);
+    if (rc == VIP_NOT_DONE)
+        rc = sleep_until(session, wait, deadline_ns);
+    if (rc != VIP_TIMEOUT && __atomic_load_n(wait->waiters, __ATOMIC_SEQ_CST) != 0)
+        futex_wake(wait->prod, INT_MAX);
+    return rc;
+}
+
+void vipl__wake_all(struct vipl__session *session)
+{
+    for (unsigned i = 0; i < VIP_VI_MAX; i++) {
+        struct vipl__vi *vi = __atomic_load_n(&session->vi[i], __ATOMIC_ACQUIRE);
+
+        for (unsigned q = 0; vi != NULL && q < 2; q++)
+            if (__atomic_load_n(vi->queue[q].waiters, __ATOMIC_SEQ_CST) != 0)
+                futex_wake(vi->queue[q].prod, INT_MAX);
+    }
+    for (unsigned i = 0; i < VIP_CQ_MAX; i++) {
+        struct vipl__cq *cq = __atomic_load_n(&session->cq[i], __ATOMIC_ACQUIRE);
+
+        if (cq != NULL && __atomic_load_n(&cq->app->waiters, __ATOMIC_SEQ_CST) != 0)
+            futex_wake(cq->prod, INT_MAX);
+    }
+}

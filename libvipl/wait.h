@@ -1,0 +1,34 @@
+/*
+ * Waiting for vipd without losing a wake-up: poll for a while, then publish, look once more, sleep
+ * (design of doc/shm-abi.md, "wake-ups").
+ */
+#ifndef LIBVIPL_WAIT_H
+#define LIBVIPL_WAIT_H
+
+#include <stdint.h>
+
+#include "libvipl/session.h"
+
+/* Something one can wait for: one work queue or one CQ. */
+struct vipl__wait {
+    const uint32_t *prod; /* futex word: vipd counts it up with every entry */
+    uint32_t *waiters;    /* our published count of sleepers on it */
+    uint32_t *spin_ns;    /* atomic; adapts */
+    /* Try to take an entry: anything but VIP_NOT_DONE ends the wait with that code. */
+    VIP_RETURN (*attempt)(struct vipl__wait *wait);
+    void *object;    /* for attempt */
+    uint64_t handle; /* for attempt */
+    void *ret[2];    /* for attempt */
+};
+
+/*
+ * Outcomes: what attempt returned; VIP_TIMEOUT. The caller has entered the session. Every other
+ * waiter of the same queue or CQ is woken if this one leaves with an entry, in case vipd woke only
+ * one for several entries.
+ */
+VIP_RETURN vipl__wait(struct vipl__session *session, struct vipl__wait *wait, VIP_ULONG timeout_ms);
+
+/* Wake everybody who sleeps on anything of this session. */
+void vipl__wake_all(struct vipl__session *session);
+
+#endif
