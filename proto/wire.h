@@ -205,7 +205,7 @@ struct vip_cm {
     uint64_t request_id;       /* the client's random number for this attempt; PING: a nonce */
     uint64_t conn_id;          /* id under which the sender of this message wants to be addressed;
                                 RESET: the id it does not know, copied from the data packet */
-    uint64_t peer_conn_id;     /* ACCEPT, CONFIRM, CLOSE, CLOSE_ACK: the receiver's own id */
+    uint64_t peer_conn_id;     /* PENDING, ACCEPT, CONFIRM, CLOSE, CLOSE_ACK: the receiver's id */
     uint32_t packet_bytes;     /* REQUEST, ACCEPT: largest packet the sender can take */
     uint32_t window_bytes;     /* REQUEST, ACCEPT: bytes that may be under way towards the sender */
     uint32_t code;             /* REJECT: enum vip_rc for the client */

@@ -171,6 +171,11 @@ void cm_rx_pending(struct cm *cm, const struct cm_in *in)
 {
     struct cm_attempt *attempt = attempt_find(cm, in);
 
+    if (!attempt && cm_assoc_find(cm, in->msg->peer_conn_id)) {
+        /* Overtaken by the ACCEPT. A CANCEL now would split what is connected. */
+        cm->stats.duplicates++;
+        return;
+    }
     if (!attempt) {
         cm->stats.unexpected++;
         send_cancel(cm, in->from, in->src_epoch, in->msg->request_id);

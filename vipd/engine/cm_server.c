@@ -223,7 +223,11 @@ static void pending_answer(struct cm *cm, struct cm_pending *pending, enum cm_an
 
 static void send_pending(struct cm *cm, const struct cm_pending *pending)
 {
-    struct vip_cm msg = {.type = VIP_CM_PENDING, .request_id = pending->request.request_id};
+    struct vip_cm msg = {
+        .type = VIP_CM_PENDING,
+        .request_id = pending->request.request_id,
+        .peer_conn_id = pending->request.conn_id,
+    };
 
     cm_send(cm, &pending->peer->host, pending->peer->epoch, &msg);
 }

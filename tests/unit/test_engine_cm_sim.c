@@ -1,0 +1,289 @@
+/*
+ * Connection managers under a bad network: random programs of requests, accepts, rejects, cancels,
+ * disconnects and restarts over a link that loses, doubles and reorders, many seeds.
+ *
+ * What must hold whatever happens: every request and every accept ends exactly once, a host is told
+ * about a connection's end at most once (both asserted in cm_world.h), nothing leaks, and when things
+ * have settled either both sides are connected or neither is.
+ */
+#include "tests/unit/cm_world.h"
+
+struct program {
+    unsigned hosts, loss, dup, steps;
+    bool restarts;
+};
+
+static uint64_t wait_numbers;
+
+/* The application of a host: answers some of what is pending, in random order. */
+static void answer_some(struct world *w, unsigned index)
+{
+    struct host *host = &w->hosts[index];
+
+    for (unsigned i = 0; i < host->incoming_count; i++) {
+        if (host->incoming[i].answered || !world_percent(w, 30))
+            continue;
+        if (world_percent(w, 80)) {
+            host_accept(w, index, i);
+            continue;
+        }
+        host->incoming[i].answered = true;
+        assert_int_equal(cm_reject(host->cm, host->incoming[i].handle, VIP_RC_REJECT, w->now_ns),
+                         0);
+    }
+}
+
+static void cancel_something(struct world *w, unsigned index)
+{
+    struct host *host = &w->hosts[index];
+
+    for (unsigned i = 0; i < host->request_count; i++) {
+        struct attempt *attempt = &host->requests[i];
+
+        if (attempt->done || attempt->given_up || !world_percent(w, 30))
+            continue;
+        attempt->given_up = true;
+        assert_true(cm_request_cancel(host->cm, i, w->now_ns));
+    }
+    for (unsigned i = 0; i < host->accept_count; i++) {
+        struct attempt *attempt = &host->accepts[i];
+        struct cm_close_args args = {.local_id = attempt->local_id, .reason = VIP_CLOSE_DEATH};
+
+        if (!attempt->used || attempt->done || attempt->given_up || !world_percent(w, 20))
+            continue;
+        attempt->given_up = true;
+        cm_close(host->cm, &args, w->now_ns);
+    }
+}
+
+static void close_something(struct world *w, unsigned index)
+{
+    struct host *host = &w->hosts[index];
+
+    for (unsigned i = 0; i < host->conn_count; i++)
+        if (host->conns[i].alive && world_percent(w, 25))
+            host_close(w, index, &host->conns[i]);
+}
+
+/* A data packet on every live connection: the only way in which some ends are found. */
+static void exchange_data(struct world *w, unsigned index)
+{
+    struct host *host = &w->hosts[index];
+
+    for (unsigned i = 0; i < host->conn_count; i++) {
+        struct conn *conn = &host->conns[i];
+        const struct cm_host *to;
+        struct vip_header hdr = {.kind = VIP_PKT_DATA, .src_epoch = host->epoch};
+        struct host *peer;
+        struct conn *other;
+
+        if (!conn->alive || world_percent(w, w->loss_percent))
+            continue;
+        to = cm_peer_host(host->cm, conn->peer);
+        assert_non_null(to);
+        peer = &w->hosts[host_at(w, to)];
+        if (!peer->cm)
+            continue;
+        other = host_conn(peer, conn->remote_id);
+        hdr.conn_id = conn->remote_id;
+        hdr.dst_epoch = conn->info.remote_epoch;
+        if (hdr.dst_epoch != peer->epoch)
+            cm_unknown_conn(peer->cm, &host->addr, &hdr, w->now_ns);
+        else if (other && other->alive)
+            cm_heard(peer->cm, other->peer, w->now_ns);
+        else
+            cm_implied_confirm(peer->cm, conn->remote_id, w->now_ns);
+        if (hdr.dst_epoch == peer->epoch && !host_conn(peer, conn->remote_id))
+            cm_unknown_conn(peer->cm, &host->addr, &hdr, w->now_ns);
+        host_settle(peer);
+    }
+}
+
+static void step(struct world *w, const struct program *program)
+{
+    static const char *const discs[] = {"a", "b", "c", ""};
+    static const uint64_t limits[] = {UINT64_MAX, 5 * MS, 300 * MS, 8 * S};
+    unsigned index = (unsigned)(world_random(w) % w->host_count);
+    unsigned to = (unsigned)(world_random(w) % w->host_count);
+    unsigned action = (unsigned)(world_random(w) % 100);
+
+    if (action < 35)
+        host_request(w, index, to, discs[world_random(w) % 4], limits[world_random(w) % 4]);
+    else if (action < 60)
+        host_listen(w, index, ++wait_numbers, discs[world_random(w) % 4]);
+    else if (action < 75)
+        answer_some(w, index);
+    else if (action < 80)
+        cancel_something(w, index);
+    else if (action < 90)
+        close_something(w, index);
+    else if (action < 97)
+        exchange_data(w, index);
+    else if (program->restarts && action < 99) {
+        host_kill(w, index);
+        host_start(w, index);
+    }
+    world_run(w, world_random(w) % (50 * MS));
+}
+
+static void settle(struct world *w)
+{
+    /* Applications end their part, the network stays bad for a while, then recovers. */
+    for (unsigned round = 0; round < 40; round++) {
+        for (unsigned i = 0; i < w->host_count; i++)
+            answer_some(w, i);
+        world_run(w, 500 * MS);
+    }
+    w->loss_percent = w->dup_percent = 0;
+    for (unsigned round = 0; round < 40; round++) {
+        for (unsigned i = 0; i < w->host_count; i++)
+            answer_some(w, i);
+        world_run(w, 500 * MS);
+    }
+}
+
+static unsigned check_agreement(struct world *w, uint64_t seed)
+{
+    unsigned alive = 0;
+
+    for (unsigned i = 0; i < w->host_count; i++) {
+        struct host *host = &w->hosts[i];
+
+        for (unsigned j = 0; j < host->request_count; j++)
+            if (host->requests[j].done != !host->requests[j].given_up)
+                fail_msg("seed %llu: request %u of host %u ended %u times",
+                         (unsigned long long)seed, j, i, host->requests[j].done);
+        for (unsigned j = 0; j < host->accept_count; j++)
+            if (host->accepts[j].used && host->accepts[j].done != !host->accepts[j].given_up)
+                fail_msg("seed %llu: accept %u of host %u ended %u times", (unsigned long long)seed,
+                         j, i, host->accepts[j].done);
+        for (unsigned j = 0; j < host->conn_count; j++) {
+            struct conn *conn = &host->conns[j], *other = NULL;
+
+            if (!conn->alive)
+                continue;
+            alive++;
+            for (unsigned k = 0; k < w->host_count && !other; k++)
+                other = host_conn(&w->hosts[k], conn->remote_id);
+            if (!other || !other->alive || other->remote_id != conn->local_id)
+                fail_msg("seed %llu: host %u is alone in connection %llx", (unsigned long long)seed,
+                         i, (unsigned long long)conn->local_id);
+        }
+    }
+    return alive;
+}
+
+static void run(const struct program *program, uint64_t seed, unsigned *connected, unsigned *alive)
+{
+    struct world *w = world_new(program->hosts, seed);
+
+    w->loss_percent = program->loss;
+    w->dup_percent = program->dup;
+    w->delay_spread_ns = seed % 3 ? 30 * MS : 100000; /* most seeds: heavy reordering */
+    for (unsigned i = 0; i < program->steps; i++)
+        step(w, program);
+    settle(w);
+    *alive += check_agreement(w, seed);
+    for (unsigned i = 0; i < w->host_count; i++) {
+        struct cm_stats stats;
+
+        *connected += w->hosts[i].conn_count;
+        cm_stats(w->hosts[i].cm, &stats);
+        assert_int_equal(stats.malformed, 0);
+        assert_int_equal(stats.pending, 0);
+    }
+    world_free(w);
+}
+
+static void run_seeds(const struct program *program, uint64_t from, unsigned count)
+{
+    unsigned connected = 0, alive = 0;
+
+    for (uint64_t seed = from; seed < from + count; seed++)
+        run(program, seed, &connected, &alive);
+    /* The scenarios must be about something. */
+    assert_true(connected > count && alive > 0);
+}
+
+static void test_clean_network(void **state)
+{
+    run_seeds(&(struct program){.hosts = 2, .steps = 120}, 1, 40);
+}
+
+static void test_one_percent(void **state)
+{
+    run_seeds(&(struct program){.hosts = 3, .loss = 1, .dup = 1, .steps = 120}, 1000, 60);
+}
+
+static void test_ten_percent(void **state)
+{
+    run_seeds(&(struct program){.hosts = 3, .loss = 10, .dup = 10, .steps = 120}, 2000, 60);
+}
+
+static void test_half_lost(void **state)
+{
+    run_seeds(&(struct program){.hosts = 2, .loss = 50, .dup = 20, .steps = 120}, 3000, 100);
+}
+
+static void test_restarts(void **state)
+{
+    run_seeds(&(struct program){.hosts = 3, .loss = 5, .dup = 5, .steps = 150, .restarts = true},
+              4000, 100);
+}
+
+static void test_restarts_and_half_lost(void **state)
+{
+    run_seeds(&(struct program){.hosts = 3, .loss = 50, .dup = 5, .steps = 150, .restarts = true},
+              5000, 60);
+}
+
+/*
+ * A PENDING that the ACCEPT had overtaken was answered by CANCEL: the client stayed connected alone.
+ */
+static void test_pending_overtaken_by_accept(void **state)
+{
+    const struct program ten = {.hosts = 3, .loss = 10, .dup = 10, .steps = 120};
+    const struct program half = {.hosts = 2, .loss = 50, .dup = 20, .steps = 120};
+    unsigned connected = 0, alive = 0;
+
+    run(&ten, 2183, &connected, &alive);
+    run(&half, 3238, &connected, &alive);
+}
+
+/* Everything on one host: requests to ourselves. */
+static void test_self(void **state)
+{
+    run_seeds(&(struct program){.hosts = 1, .steps = 120}, 6000, 20);
+}
+
+/* The same seed gives the same run, packet by packet. */
+static void test_replay(void **state)
+{
+    uint64_t packets[2];
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct program program = {.hosts = 3, .loss = 20, .dup = 20, .steps = 100};
+        struct world *w = world_new(3, 77);
+
+        w->loss_percent = w->dup_percent = 20;
+        w->delay_spread_ns = 10 * MS;
+        for (unsigned j = 0; j < program.steps; j++)
+            step(w, &program);
+        packets[i] = w->packets;
+        world_free(w);
+    }
+    assert_true(packets[0] == packets[1] && packets[0] > 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_clean_network), cmocka_unit_test(test_one_percent),
+        cmocka_unit_test(test_ten_percent),   cmocka_unit_test(test_half_lost),
+        cmocka_unit_test(test_restarts),      cmocka_unit_test(test_restarts_and_half_lost),
+        cmocka_unit_test(test_self),          cmocka_unit_test(test_pending_overtaken_by_accept),
+        cmocka_unit_test(test_replay),
+    };
+
+    return cmocka_run_group_tests_name("engine_cm_sim", tests, NULL, NULL);
+}
