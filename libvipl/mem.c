@@ -1,0 +1,567 @@
+/*
+ * Registration and release of memory, and memory that is shared from birth.
+ *
+ * Owns: the decision how a range is reached, and the order of steps. The kernel's mappings are the
+ * truth: each registration asks what is mapped and adopts what is not adopted, and each release
+ * moves back only what still maps the arena. The counts (mem_runs.c) only say when a page's last
+ * registration is gone. One lock is held throughout, so that no two moves meet.
+ */
+#include "libvipl/mem_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/assert.h"
+
+struct mem_switches vipl__mem_switches;
+
+static struct mem_state *the_state;
+static pthread_once_t state_once = PTHREAD_ONCE_INIT;
+
+/* ---- state --------------------------------------------------------------------------------- */
+
+static void make_state(void)
+{
+    struct mem_state *st = mmap(NULL, mem_page_up(sizeof(*st)), PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (st == MAP_FAILED)
+        return;
+    pthread_mutex_init(&st->lock, NULL);
+    st->arena_fd = -1;
+    st->uffd = -1;
+    st->maps_fd = -1;
+    st->fork_pipe[0] = -1;
+    st->fork_pipe[1] = -1;
+    __atomic_store_n(&the_state, st, __ATOMIC_RELEASE);
+}
+
+struct mem_state *vipl__mem_state(void)
+{
+    pthread_once(&state_once, make_state);
+    return the_state;
+}
+
+struct mem_state *vipl__mem_state_peek(void)
+{
+    return __atomic_load_n(&the_state, __ATOMIC_ACQUIRE);
+}
+
+int vipl__mem_vec_reserve(struct mem_vec *vec, size_t n, size_t item_bytes)
+{
+    size_t want = vec->bytes_mapped != 0 ? vec->bytes_mapped : MEM_PAGE_BYTES;
+    void *map;
+
+    if (n * item_bytes <= vec->bytes_mapped)
+        return 0;
+    while (want < n * item_bytes)
+        want *= 2;
+    map = vec->items == NULL
+              ? mmap(NULL, want, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+              : mremap(vec->items, vec->bytes_mapped, want, MREMAP_MAYMOVE);
+    if (map == MAP_FAILED)
+        return -ENOMEM;
+    vec->items = map;
+    vec->bytes_mapped = want;
+    return 0;
+}
+
+bool vipl__mem_arena_alive(const struct mem_state *st)
+{
+    struct stat file;
+
+    return st->arena_fd >= 0 && fstat(st->arena_fd, &file) == 0 && file.st_ino == st->arena_ino &&
+           file.st_dev == st->arena_dev;
+}
+
+/* Outcomes: the descriptor, negative errno. Lock held. */
+static int arena_open(struct mem_state *st)
+{
+    struct stat file;
+    int fd;
+    int rc;
+
+    if (st->arena_fd >= 0)
+        return st->arena_fd;
+    rc = vipl__mem_fd_make("vipl-arena", VIP_ARENA_BYTES, &fd, NULL);
+    if (rc != 0)
+        return rc;
+    if (fstat(fd, &file) != 0) {
+        rc = -errno;
+        close(fd);
+        return rc;
+    }
+    st->arena_fd = fd;
+    st->arena_ino = file.st_ino;
+    st->arena_dev = file.st_dev;
+    return fd;
+}
+
+int vipl__mem_arena_fd(void)
+{
+    struct mem_state *st = vipl__mem_state();
+    int rc;
+
+    if (st == NULL)
+        return -ENOMEM;
+    pthread_mutex_lock(&st->lock);
+    rc = arena_open(st);
+    pthread_mutex_unlock(&st->lock);
+    return rc;
+}
+
+/* ---- return of pages ------------------------------------------------------------------------ */
+
+static bool is_arena(const struct mem_state *st, const struct mem_piece *piece)
+{
+    return piece->shared && piece->ino == st->arena_ino && piece->dev == st->arena_dev &&
+           st->arena_fd >= 0;
+}
+
+/* Whether the mapping is what adoption of its own addresses made. */
+static bool is_adopted(const struct mem_state *st, const struct mem_piece *piece, uintptr_t addr)
+{
+    return is_arena(st, piece) &&
+           piece->offset + (addr - piece->start) == vipl__mem_zone_offset(st, addr);
+}
+
+/*
+ * Arena pages [start, end) with offset of start become private again, a move's worth at a time.
+ * Outcomes: 0; negative errno with *ret_done saying up to where it went.
+ */
+static int move_out_all(struct mem_state *st, uintptr_t start, uintptr_t end, uint64_t offset,
+                        int prot, uintptr_t shadow, uintptr_t *ret_done)
+{
+    enum mem_guard guard = vipl__mem_guard(st);
+    int rc = 0;
+
+    while (start < end && rc == 0) {
+        size_t bytes = end - start < MEM_MOVE_BYTES_MAX ? end - start : MEM_MOVE_BYTES_MAX;
+        rc = vipl__mem_move_out(st, guard, start, bytes, offset, prot, shadow);
+        if (rc == 0) {
+            fallocate(st->arena_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+                      (off_t)bytes);
+            start += bytes;
+            offset += bytes;
+            shadow += shadow != 0 ? bytes : 0;
+        }
+    }
+    *ret_done = start;
+    return rc;
+}
+
+/*
+ * The arena pages [offset, offset + bytes) are no longer where they were adopted: the program has
+ * unmapped them, or moved them with mremap (realloc does). What still is mapped somewhere becomes
+ * private memory there, so that the offsets can be used again without harm. Rare, so it may read
+ * all mappings. Outcomes: 0; negative errno: some could not be moved.
+ */
+static int settle_strays(struct mem_state *st, uint64_t offset, size_t bytes)
+{
+    struct mem_piece piece;
+    uintptr_t at = 0;
+    int rc;
+
+    while ((rc = vipl__mem_query(st, at, &piece)) == 0) {
+        uint64_t first = piece.offset > offset ? piece.offset : offset;
+        uint64_t last = piece.offset + (piece.end - piece.start);
+        uintptr_t start = piece.start + (uintptr_t)(first - piece.offset);
+
+        at = piece.end;
+        if (last > offset + bytes)
+            last = offset + bytes;
+        if (!is_arena(st, &piece) || first >= last || is_adopted(st, &piece, start))
+            continue;
+        rc = move_out_all(st, start, start + (uintptr_t)(last - first), first, piece.prot, 0,
+                          &start);
+        if (rc != 0)
+            return rc;
+    }
+    return rc == -ENOENT ? 0 : rc;
+}
+
+/* Nothing of the run's [start, end) is mapped where it was. Outcomes as settle_strays. */
+static int forget_pages(struct mem_state *st, uintptr_t start, uintptr_t end, uintptr_t shadow)
+{
+    uint64_t offset = vipl__mem_zone_offset(st, start);
+    int rc = settle_strays(st, offset, end - start);
+
+    if (rc != 0)
+        return rc;
+    if (shadow != 0)
+        munmap((void *)shadow, end - start);
+    fallocate(st->arena_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+              (off_t)(end - start));
+    return 0;
+}
+
+/*
+ * Give back the pages of one run, which nobody has registered any more. What cannot be given back
+ * now keeps its run with count 0: the pages go on working, and the next registration has them.
+ */
+static void return_run(struct mem_state *st, struct mem_run run)
+{
+    uintptr_t at = run.start;
+
+    while (at < run.end) {
+        struct mem_piece piece;
+        uintptr_t shadow = run.shadow != 0 ? run.shadow + (at - run.start) : 0;
+        uintptr_t stop = run.end;
+        uintptr_t done;
+        int rc = vipl__mem_query(st, at, &piece);
+
+        if (rc != 0 && rc != -ENOENT)
+            return;
+        if (rc == 0 && piece.start > at)
+            stop = piece.start < run.end ? piece.start : run.end;
+        else if (rc == 0 && piece.end < run.end)
+            stop = piece.end;
+        if (rc == 0 && piece.start <= at && is_adopted(st, &piece, at)) {
+            rc = move_out_all(st, at, stop, vipl__mem_zone_offset(st, at), piece.prot, shadow,
+                              &done);
+        } else {
+            rc = forget_pages(st, at, stop, shadow);
+            done = rc == 0 ? stop : at;
+        }
+        vipl__mem_runs_drop(st, at, done);
+        if (rc != 0)
+            return;
+        at = stop;
+    }
+}
+
+/* Give back what is registered no more in [start, end). */
+static void sweep(struct mem_state *st, uintptr_t start, uintptr_t end)
+{
+    size_t i;
+
+    if (!vipl__mem_arena_alive(st))
+        return;
+    while ((i = vipl__mem_runs_find(st, start)) < st->runs.n) {
+        struct mem_run run = *vipl__mem_run(st, i);
+        if (run.start >= end)
+            return;
+        if (run.start < start) {
+            run.shadow += run.shadow != 0 ? start - run.start : 0;
+            run.start = start;
+        }
+        if (run.end > end)
+            run.end = end;
+        /* One split for each mapping within the run may be needed. */
+        if (run.count == 0 && vipl__mem_runs_reserve(st, 4) == 0)
+            return_run(st, run);
+        start = run.end;
+    }
+}
+
+/* ---- adoption ------------------------------------------------------------------------------- */
+
+/* Adopt one mapping's pages [start, end). Outcomes: 0, negative errno (part may be adopted). */
+static int move_in_all(struct mem_state *st, uintptr_t start, uintptr_t end, int prot)
+{
+    enum mem_guard guard = vipl__mem_guard(st);
+    uintptr_t reserve = 0;
+    uintptr_t at = start;
+    int rc = 0;
+
+    /* Pieces kept side by side merge into one mapping again. */
+    if (end - start > MEM_MOVE_BYTES_MAX) {
+        void *map =
+            mmap(NULL, end - start, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (map == MAP_FAILED)
+            return -errno;
+        reserve = (uintptr_t)map;
+    }
+    while (at < end && rc == 0) {
+        size_t bytes = end - at < MEM_MOVE_BYTES_MAX ? end - at : MEM_MOVE_BYTES_MAX;
+        uintptr_t shadow = 0;
+
+        rc = vipl__mem_runs_reserve(st, 8);
+        if (rc == 0)
+            rc = vipl__mem_move_in(st, guard, at, bytes, prot,
+                                   reserve != 0 ? reserve + (at - start) : 0, &shadow);
+        if (rc == 0) {
+            vipl__mem_runs_moved_in(st, at, at + bytes, shadow);
+            at += bytes;
+        }
+    }
+    if (reserve != 0 && at < end)
+        munmap((void *)(reserve + (at - start)), end - at);
+    return rc;
+}
+
+/* What a look at the mappings of a range found. */
+struct look {
+    bool movable;           /* each page is adopted or can be */
+    enum mem_access access; /* to all of it */
+};
+
+static bool is_movable(const struct mem_piece *piece, uintptr_t start, uintptr_t end)
+{
+    return !piece->shared && piece->ino == 0 &&
+           (piece->prot & (PROT_READ | PROT_WRITE)) == (PROT_READ | PROT_WRITE) &&
+           !vipl__mem_pinned(piece, start, end);
+}
+
+/*
+ * Look at the mappings of [start, end) and keep them in st->pieces.
+ * Outcomes: 0 and *ret; -EFAULT not all mapped and readable; -ENOMEM; other: nobody tells.
+ */
+static int look_at(struct mem_state *st, uintptr_t start, uintptr_t end, struct look *ret,
+                   const char **why)
+{
+    struct look look = {.movable = true, .access = MEM_ACCESS_WRITABLE};
+
+    st->pieces.n = 0;
+    while (start < end) {
+        struct mem_piece piece;
+        int rc = vipl__mem_query(st, start, &piece);
+
+        if (rc == -ENOENT || (rc == 0 && piece.start > start)) {
+            *why = "part of the range is not mapped";
+            return -EFAULT;
+        }
+        if (rc != 0)
+            return rc;
+        if ((piece.prot & PROT_READ) == 0) {
+            *why = "part of the range is not readable";
+            return -EFAULT;
+        }
+        if (vipl__mem_vec_reserve(&st->pieces, st->pieces.n + 1, sizeof(piece)) != 0)
+            return -ENOMEM;
+        uintptr_t stop = piece.end < end ? piece.end : end;
+        if ((piece.prot & PROT_WRITE) == 0)
+            look.access = MEM_ACCESS_READABLE;
+        look.movable =
+            look.movable && (is_adopted(st, &piece, start) || is_movable(&piece, start, stop));
+        piece.end = stop;
+        ((struct mem_piece *)st->pieces.items)[st->pieces.n++] = piece;
+        start = stop;
+    }
+    *ret = look;
+    return 0;
+}
+
+/*
+ * Adopt what look_at found movable. Outcomes: 0, negative errno and nothing counted: the caller
+ * stages the range instead.
+ */
+static int adopt(struct mem_state *st, uintptr_t start, uintptr_t end)
+{
+    const struct mem_piece *piece = st->pieces.items;
+    int rc = vipl__mem_runs_reserve(st, 2 * st->pieces.n + 8);
+
+    for (size_t i = 0; i < st->pieces.n && rc == 0; i++) {
+        uintptr_t from = piece[i].start > start ? piece[i].start : start;
+        uint64_t offset = vipl__mem_zone_offset(st, from);
+        size_t run = vipl__mem_runs_find(st, from);
+
+        if (is_adopted(st, &piece[i], from))
+            continue;
+        /* We thought these pages adopted: the program has unmapped or moved them since. */
+        if (run < st->runs.n && vipl__mem_run(st, run)->start < piece[i].end)
+            rc = settle_strays(st, offset, piece[i].end - from);
+        if (rc == 0)
+            rc = move_in_all(st, from, piece[i].end, piece[i].prot);
+    }
+    if (rc == 0)
+        rc = vipl__mem_runs_reserve(st, st->pieces.n + 4);
+    if (rc == 0) {
+        /* Adopted pages without a run came back by way of mremap: they count from here on. */
+        vipl__mem_runs_fill(st, start, end);
+        vipl__mem_runs_count_up(st, start, end);
+    } else {
+        sweep(st, start, end);
+    }
+    return rc;
+}
+
+/* Whether all of [start, end) is one adopted mapping with its counts in order. */
+static bool count_again(struct mem_state *st, uintptr_t start, uintptr_t end)
+{
+    struct mem_piece piece;
+    size_t i = vipl__mem_runs_find(st, start);
+    uintptr_t at = start;
+
+    for (; i < st->runs.n && at < end && vipl__mem_run(st, i)->start <= at; i++)
+        at = vipl__mem_run(st, i)->end;
+    if (at < end || vipl__mem_query(st, start, &piece) != 0 || piece.start > start ||
+        piece.end < end || (piece.prot & PROT_READ) == 0 || !is_adopted(st, &piece, start) ||
+        vipl__mem_runs_reserve(st, 4) != 0)
+        return false;
+    vipl__mem_runs_count_up(st, start, end);
+    return true;
+}
+
+/* The allocation that holds [addr, addr + bytes), NULL if none does. */
+static const struct mem_alloc *find_alloc(const struct mem_state *st, uintptr_t addr, size_t bytes)
+{
+    const struct mem_alloc *alloc = st->allocs.items;
+
+    for (size_t i = 0; i < st->allocs.n; i++)
+        if (addr >= alloc[i].start && addr - alloc[i].start < alloc[i].bytes &&
+            bytes <= alloc[i].bytes - (addr - alloc[i].start))
+            return &alloc[i];
+    return NULL;
+}
+
+/* Whether the range lies in memory that is shared from birth and still is what is mapped there. */
+static bool prepare_shared(struct mem_state *st, uintptr_t addr, size_t bytes,
+                           struct vipl__mem *ret)
+{
+    const struct mem_alloc *alloc = find_alloc(st, addr, bytes);
+    struct mem_piece piece;
+
+    if (alloc == NULL || vipl__mem_query(st, addr, &piece) != 0 || piece.start > addr ||
+        piece.end < addr + bytes || !piece.shared || piece.ino != alloc->ino ||
+        piece.dev != alloc->dev || piece.offset != piece.start - alloc->start)
+        return false;
+    *ret = (struct vipl__mem){.addr = addr,
+                              .bytes = bytes,
+                              .kind = VIPL__MEM_SHARED,
+                              .offset = addr - alloc->start,
+                              .fd = alloc->fd};
+    return true;
+}
+
+/* The whole decision, lock held. Outcomes as vipl__mem_prepare. */
+static int prepare_locked(struct mem_state *st, uintptr_t addr, size_t bytes, struct vipl__mem *ret,
+                          const char **why)
+{
+    uintptr_t start = mem_page_down(addr);
+    uintptr_t end = mem_page_up(addr + bytes);
+    struct look look = {.movable = false, .access = MEM_ACCESS_UNKNOWN};
+    bool adopted;
+    int rc;
+
+    if (prepare_shared(st, addr, bytes, ret))
+        return 0;
+    rc = arena_open(st);
+    if (rc < 0) {
+        *why = "the memfd of adopted memory could not be made";
+        return rc;
+    }
+    adopted = vipl__mem_arena_alive(st);
+    if (!adopted || !count_again(st, start, end)) {
+        rc = look_at(st, start, end, &look, why);
+        /* Where nobody tells what is mapped, the staging copy finds out what can be read. */
+        if (rc == -EFAULT || rc == -ENOMEM)
+            return rc;
+        adopted = rc == 0 && adopted && look.movable &&
+                  vipl__mem_zone_reserve(st, start, end) == 0 && adopt(st, start, end) == 0;
+    }
+    if (!adopted)
+        return vipl__mem_stage_prepare(addr, bytes, look.access, ret, why);
+    *ret = (struct vipl__mem){.addr = addr,
+                              .bytes = bytes,
+                              .kind = VIPL__MEM_ADOPTED,
+                              .offset = vipl__mem_zone_offset(st, addr),
+                              .fd = -1};
+    return 0;
+}
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+int vipl__mem_prepare(void *addr, size_t bytes, struct vipl__mem *ret, const char **why)
+{
+    struct mem_state *st = vipl__mem_state();
+    uintptr_t start = (uintptr_t)addr;
+    int rc;
+
+    VIP_ASSERT(bytes > 0);
+    *why = "no memory for bookkeeping";
+    if (st == NULL)
+        return -ENOMEM;
+    if (start > UINTPTR_MAX - bytes - MEM_PAGE_BYTES) {
+        *why = "the range exceeds the address space";
+        return -EFAULT;
+    }
+    pthread_mutex_lock(&st->lock);
+    rc = prepare_locked(st, start, bytes, ret, why);
+    pthread_mutex_unlock(&st->lock);
+    return rc;
+}
+
+void vipl__mem_release(struct vipl__mem *mem)
+{
+    struct mem_state *st = vipl__mem_state();
+    uintptr_t start = mem_page_down(mem->addr);
+    uintptr_t end = mem_page_up(mem->addr + mem->bytes);
+
+    if (mem->kind == VIPL__MEM_STAGED)
+        vipl__mem_stage_release(mem);
+    if (mem->kind == VIPL__MEM_ADOPTED && st != NULL) {
+        pthread_mutex_lock(&st->lock);
+        /* Without room to count down the pages stay adopted, which is a leak and no more. */
+        if (vipl__mem_runs_reserve(st, 4) == 0) {
+            vipl__mem_runs_count_down(st, start, end);
+            sweep(st, start, end);
+        }
+        pthread_mutex_unlock(&st->lock);
+    }
+    *mem = (struct vipl__mem){.fd = -1};
+}
+
+void *vipl__mem_alloc(size_t bytes)
+{
+    struct mem_state *st = vipl__mem_state();
+    struct mem_alloc alloc = {.bytes = mem_page_up(bytes)};
+    struct stat file;
+    void *map = NULL;
+    int rc = st == NULL || alloc.bytes < bytes ? -ENOMEM : 0;
+
+    VIP_ASSERT(bytes > 0);
+    if (rc == 0)
+        rc = vipl__mem_fd_make("vipl-shared", alloc.bytes, &alloc.fd, &map);
+    if (rc != 0) {
+        errno = -rc;
+        return NULL;
+    }
+    madvise(map, alloc.bytes, MADV_HUGEPAGE);
+    alloc.start = (uintptr_t)map;
+
+    pthread_mutex_lock(&st->lock);
+    rc = fstat(alloc.fd, &file) != 0 ? -errno : 0;
+    if (rc == 0)
+        rc = vipl__mem_vec_reserve(&st->allocs, st->allocs.n + 1, sizeof(alloc));
+    if (rc == 0) {
+        alloc.ino = file.st_ino;
+        alloc.dev = file.st_dev;
+        ((struct mem_alloc *)st->allocs.items)[st->allocs.n++] = alloc;
+    }
+    pthread_mutex_unlock(&st->lock);
+    if (rc != 0) {
+        munmap(map, alloc.bytes);
+        close(alloc.fd);
+        errno = -rc;
+        return NULL;
+    }
+    return map;
+}
+
+int vipl__mem_free(void *addr)
+{
+    struct mem_state *st = vipl__mem_state_peek();
+    int rc = -EINVAL;
+
+    if (st == NULL)
+        return -EINVAL;
+    pthread_mutex_lock(&st->lock);
+    struct mem_alloc *alloc = st->allocs.items;
+    for (size_t i = 0; i < st->allocs.n; i++) {
+        if (alloc[i].start != (uintptr_t)addr)
+            continue;
+        munmap(addr, alloc[i].bytes);
+        close(alloc[i].fd);
+        alloc[i] = alloc[--st->allocs.n];
+        rc = 0;
+        break;
+    }
+    pthread_mutex_unlock(&st->lock);
+    return rc;
+}

@@ -1,0 +1,155 @@
+/*
+ * The child of a fork must not write into its parent's heap: pages that are shared with vipd are
+ * shared with the child too, until it has copies of its own.
+ *
+ * The child makes the copies in its atfork handler, before user code runs, and finds the pages by
+ * asking the kernel for every mapping of the arena, so that none is forgotten. The parent's
+ * forking thread waits for that: otherwise what it does next would already be in the child's copy.
+ * (Other threads of the parent are not held up. A child of a program with several threads may only
+ * use what POSIX allows it, and that does not rely on what they were doing.)
+ *
+ * fork and exec by way of posix_spawn, system, popen or vfork runs no handlers and needs none. A
+ * bare clone system call without CLONE_VM is not handled: such a child must exec or exit.
+ */
+#include "libvipl/mem_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* A child that has not finished by then is stopped by a debugger, or worse. */
+#define CHILD_WAIT_MS 10000
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+void vipl__mem_fork_prepare(void)
+{
+    struct mem_state *st = vipl__mem_state_peek();
+
+    if (st == NULL)
+        return;
+    pthread_mutex_lock(&st->lock);
+    /* Without a pipe (EMFILE) the parent does not wait, which only makes the copies later ones. */
+    if ((st->runs.n > 0 || st->allocs.n > 0) && pipe2(st->fork_pipe, O_CLOEXEC) != 0)
+        st->fork_pipe[0] = st->fork_pipe[1] = -1;
+}
+
+void vipl__mem_fork_parent(void)
+{
+    struct mem_state *st = vipl__mem_state_peek();
+
+    if (st == NULL)
+        return;
+    close_fd(&st->fork_pipe[1]);
+    if (st->fork_pipe[0] >= 0) {
+        struct pollfd child = {.fd = st->fork_pipe[0], .events = POLLIN};
+        while (poll(&child, 1, CHILD_WAIT_MS) < 0 && errno == EINTR)
+            continue;
+        close_fd(&st->fork_pipe[0]);
+    }
+    pthread_mutex_unlock(&st->lock);
+}
+
+/* The memfd of this module that the mapping shows, -1 if it shows none. */
+static int fd_of(const struct mem_state *st, const struct mem_piece *piece)
+{
+    const struct mem_alloc *alloc = st->allocs.items;
+
+    if (!piece->shared || piece->ino == 0)
+        return -1;
+    if (piece->ino == st->arena_ino && piece->dev == st->arena_dev)
+        return st->arena_fd;
+    for (size_t i = 0; i < st->allocs.n; i++)
+        if (piece->ino == alloc[i].ino && piece->dev == alloc[i].dev)
+            return alloc[i].fd;
+    return -1;
+}
+
+/* Replace a shared mapping by a private copy. Outcomes: 0, negative errno and nothing is changed. */
+static int copy_piece(const struct mem_piece *piece, int fd)
+{
+    size_t bytes = piece->end - piece->start;
+    size_t done = 0;
+    int rc = 0;
+    uint8_t *copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (copy == MAP_FAILED)
+        return -errno;
+    while (rc == 0 && done < bytes) {
+        ssize_t got = pread(fd, copy + done, bytes - done, (off_t)(piece->offset + done));
+        if (got > 0)
+            done += (size_t)got;
+        else if (got == 0 || errno != EINTR)
+            rc = got == 0 ? -EIO : -errno;
+    }
+    if (rc == 0 && (mprotect(copy, bytes, piece->prot) != 0 ||
+                    mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
+                           (void *)piece->start) == MAP_FAILED))
+        rc = -errno;
+    if (rc != 0)
+        munmap(copy, bytes);
+    return rc;
+}
+
+/*
+ * Copies of everything shared. Where there is no memory for one, the page is mapped copy-on-write:
+ * the child sees what its parent changes, but can never change anything of its parent.
+ */
+static void copy_all(struct mem_state *st)
+{
+    struct mem_piece piece;
+    uintptr_t at = 0;
+
+    while (vipl__mem_query(st, at, &piece) == 0) {
+        int fd = fd_of(st, &piece);
+        at = piece.end;
+        if (fd >= 0 && copy_piece(&piece, fd) != 0)
+            mmap((void *)piece.start, piece.end - piece.start, piece.prot, MAP_PRIVATE | MAP_FIXED,
+                 fd, (off_t)piece.offset);
+    }
+}
+
+void vipl__mem_fork_child(void)
+{
+    struct mem_state *st = vipl__mem_state_peek();
+
+    if (st == NULL)
+        return;
+    /* Both descriptors speak about the parent's address space. */
+    close_fd(&st->maps_fd);
+    st->maps_tried = false;
+    close_fd(&st->uffd);
+    st->uffd_tried = false;
+
+    if (st->runs.n > 0 || st->allocs.n > 0)
+        copy_all(st);
+    for (size_t i = 0; i < st->runs.n; i++) {
+        const struct mem_run *run = vipl__mem_run(st, i);
+        if (run->shadow != 0)
+            munmap((void *)run->shadow, run->end - run->start);
+    }
+    for (size_t i = 0; i < st->allocs.n; i++)
+        close(((struct mem_alloc *)st->allocs.items)[i].fd);
+    st->runs.n = 0;
+    st->allocs.n = 0;
+    memset(st->block_owner, 0, sizeof(st->block_owner));
+    close_fd(&st->arena_fd);
+    st->arena_ino = 0;
+
+    if (st->fork_pipe[1] >= 0) {
+        ssize_t told = write(st->fork_pipe[1], "", 1);
+        (void)told; /* the parent sees the end of the pipe as well */
+    }
+    close_fd(&st->fork_pipe[0]);
+    close_fd(&st->fork_pipe[1]);
+    pthread_mutex_init(&st->lock, NULL);
+}

@@ -1,0 +1,215 @@
+/*
+ * What the files mem*.c share: the state of registered memory in this process.
+ *
+ * mem.c       registration and release, the memory allocator
+ * mem_maps.c  what is mapped at an address (the kernel's word, never our own bookkeeping)
+ * mem_pin.c   memory that must not be moved although it is private and anonymous
+ * mem_move.c  the two moves: private pages into the arena, and back
+ * mem_runs.c  page counts; mem_zone.c  which arena offset stands for which address
+ * mem_stage.c copies for what cannot be moved; mem_fork.c  the child of a fork
+ *
+ * doc/memory.md explains why it is done like this. Only tests include this header from outside.
+ *
+ * All state lives in pages of its own that no program can register: were it in .bss or in the heap,
+ * a page of it could be adopted together with a neighbour's buffer, and a forked child would then
+ * read bookkeeping that its parent is changing.
+ */
+#ifndef LIBVIPL_MEM_INTERNAL_H
+#define LIBVIPL_MEM_INTERNAL_H
+
+#include "libvipl/mem.h"
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "proto/limits.h"
+
+#define MEM_PAGE_BYTES 4096ul
+
+/* One move blocks writers of its pages for as long as the copy takes: 1 ms for this many bytes. */
+#define MEM_MOVE_BYTES_MAX (1ul << 20)
+
+/* Address space and arena are related block by block (mem_zone.c). */
+#define MEM_BLOCK_BYTES (1ull << 28)
+#define MEM_BLOCKS      (VIP_ARENA_BYTES / MEM_BLOCK_BYTES)
+
+#define MEM_NO_OFFSET UINT64_MAX
+
+/* Nothing the window of a move does may be instrumented: sanitizers call out and keep state. */
+#if defined(__clang__)
+#define MEM_RAW __attribute__((noinline, no_sanitize("address", "thread", "undefined")))
+#else
+#define MEM_RAW                                                                                    \
+    __attribute__((noinline, no_sanitize_address, no_sanitize_thread, no_sanitize_undefined))
+#endif
+
+/* One mapping as the kernel reports it. */
+struct mem_piece {
+    uintptr_t start;
+    uintptr_t end;
+    uint64_t offset; /* in the mapped file, of start */
+    uint64_t ino;    /* 0: no file */
+    dev_t dev;
+    int prot; /* PROT_* */
+    bool shared;
+};
+
+/* Adopted pages with the same count. Runs are sorted and do not overlap. */
+struct mem_run {
+    uintptr_t start;
+    uintptr_t end;
+    uintptr_t shadow; /* where the emptied old mapping of start is kept; 0 = lost */
+    uint32_t count;   /* registrations; 0: could not be moved back, waits for the next */
+};
+
+/* One allocation of vipl__mem_alloc. */
+struct mem_alloc {
+    uintptr_t start;
+    size_t bytes;
+    uint64_t ino;
+    dev_t dev;
+    int fd;
+};
+
+/* A growing array in pages of its own. */
+struct mem_vec {
+    void *items;
+    size_t n;
+    size_t bytes_mapped;
+};
+
+/* How writers of other threads are kept from pages that are being moved. */
+enum mem_guard {
+    MEM_GUARD_USERFAULTFD = 1, /* the kernel holds them up */
+    MEM_GUARD_ALONE,           /* there is no other thread */
+    MEM_GUARD_IMPOSSIBLE,      /* there are, and nothing stops them: do not move */
+};
+
+struct mem_state {
+    pthread_mutex_t lock; /* guards everything below */
+    int arena_fd;
+    uint64_t arena_ino;
+    dev_t arena_dev;
+
+    int uffd; /* -1 none */
+    bool uffd_tried;
+    bool uffd_unpopulated; /* never touched pages can be write-protected too (Linux 6.4) */
+    int maps_fd;           /* /proc/self/maps for PROCMAP_QUERY; -1 none */
+    bool maps_tried;
+
+    struct mem_vec runs;              /* of struct mem_run */
+    struct mem_vec allocs;            /* of struct mem_alloc */
+    struct mem_vec pieces;            /* of struct mem_piece: the range being prepared */
+    uint64_t block_owner[MEM_BLOCKS]; /* 1 + address / MEM_BLOCK_BYTES; 0 = free */
+    int fork_pipe[2];                 /* the child tells the parent that it has its copies */
+    uint64_t pages_moved_in;          /* ever */
+    uint64_t pages_moved_out;         /* ever */
+    uint64_t stage_in_skipped_bytes;  /* bytes that came in for read-only memory */
+};
+
+/* Set by tests only: what this kernel or container is pretended to refuse. Before first use. */
+struct mem_switches {
+    bool no_userfaultfd;
+    bool user_mode_only;
+    bool no_procmap_query;
+    bool no_unpopulated;
+};
+extern struct mem_switches vipl__mem_switches;
+
+/* ---- mem.c */
+
+/* The process's state, made on first use; NULL without memory. */
+struct mem_state *vipl__mem_state(void);
+/* The state if there is one already. */
+struct mem_state *vipl__mem_state_peek(void);
+/* Room for n items. Outcomes: 0, -ENOMEM. */
+int vipl__mem_vec_reserve(struct mem_vec *vec, size_t n, size_t item_bytes);
+/* Whether fd still is the arena: a program that closes all descriptors may have its own there. */
+bool vipl__mem_arena_alive(const struct mem_state *st);
+
+static inline uintptr_t mem_page_down(uintptr_t addr)
+{
+    return addr & ~(MEM_PAGE_BYTES - 1);
+}
+
+static inline uintptr_t mem_page_up(uintptr_t addr)
+{
+    return mem_page_down(addr + MEM_PAGE_BYTES - 1);
+}
+
+/* ---- mem_maps.c */
+
+/*
+ * The mapping that covers addr or, if none does, the next one above.
+ * Outcomes: 0; -ENOENT nothing at or above; other negative errno: the kernel does not tell.
+ */
+int vipl__mem_query(struct mem_state *st, uintptr_t addr, struct mem_piece *ret);
+
+/* ---- mem_pin.c */
+
+/*
+ * Whether the private anonymous pages [start, end) of piece must stay where they are, because the
+ * kernel or this very thread touches them in ways a move cannot hold up.
+ */
+bool vipl__mem_pinned(const struct mem_piece *piece, uintptr_t start, uintptr_t end);
+
+/* ---- mem_zone.c */
+
+/* The arena offset that stands for addr, MEM_NO_OFFSET if it has none. */
+uint64_t vipl__mem_zone_offset(const struct mem_state *st, uintptr_t addr);
+/* Give [start, end) one contiguous piece of the arena. Outcomes: 0; 1 impossible. */
+int vipl__mem_zone_reserve(struct mem_state *st, uintptr_t start, uintptr_t end);
+
+/* ---- mem_runs.c */
+
+/* Index of the first run that ends above addr (may be the number of runs). */
+size_t vipl__mem_runs_find(const struct mem_state *st, uintptr_t addr);
+struct mem_run *vipl__mem_run(const struct mem_state *st, size_t i);
+/* Room for the splits of one operation. Outcomes: 0, -ENOMEM. */
+int vipl__mem_runs_reserve(struct mem_state *st, size_t more);
+/* [start, end) has been moved in; counts of pages known before stay, others begin at 0. */
+void vipl__mem_runs_moved_in(struct mem_state *st, uintptr_t start, uintptr_t end,
+                             uintptr_t shadow);
+/* Pages of [start, end) that have no run get one with count 0. */
+void vipl__mem_runs_fill(struct mem_state *st, uintptr_t start, uintptr_t end);
+void vipl__mem_runs_count_up(struct mem_state *st, uintptr_t start, uintptr_t end);
+void vipl__mem_runs_count_down(struct mem_state *st, uintptr_t start, uintptr_t end);
+/* Forget [start, end); its shadow is the caller's business. */
+void vipl__mem_runs_drop(struct mem_state *st, uintptr_t start, uintptr_t end);
+
+/* ---- mem_move.c */
+
+enum mem_guard vipl__mem_guard(struct mem_state *st);
+
+/*
+ * Move private anonymous pages of one mapping into the arena; the range is at most
+ * MEM_MOVE_BYTES_MAX. shadow: where to keep the emptied mapping (a reservation), 0 = anywhere.
+ * Outcomes: 0 and *ret_shadow; negative errno and nothing is changed.
+ */
+int vipl__mem_move_in(struct mem_state *st, enum mem_guard guard, uintptr_t addr, size_t bytes,
+                      int prot, uintptr_t shadow, uintptr_t *ret_shadow);
+
+/*
+ * Move pages that map the arena at offset back to private memory with protection prot, into the
+ * mapping kept at shadow (0 = a new one). Outcomes: 0, shadow is used up; negative errno and the
+ * pages still are the arena's.
+ */
+int vipl__mem_move_out(struct mem_state *st, enum mem_guard guard, uintptr_t addr, size_t bytes,
+                       uint64_t offset, int prot, uintptr_t shadow);
+
+/* ---- mem_stage.c */
+
+/* What is known about a range that is to be staged. */
+enum mem_access {
+    MEM_ACCESS_UNKNOWN = 1, /* not even whether it is mapped: /proc is not there */
+    MEM_ACCESS_READABLE,
+    MEM_ACCESS_WRITABLE,
+};
+
+int vipl__mem_stage_prepare(uintptr_t addr, size_t bytes, enum mem_access access,
+                            struct vipl__mem *ret, const char **why);
+void vipl__mem_stage_release(struct vipl__mem *mem);
+/* A memfd of that size, sealed SHRINK and GROW, mapped. Outcomes: 0, negative errno. */
+int vipl__mem_fd_make(const char *name, size_t bytes, int *ret_fd, void **ret_map);
+
+#endif

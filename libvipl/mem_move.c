@@ -1,0 +1,328 @@
+/*
+ * The two moves: private anonymous pages into the arena, and arena pages back into private memory,
+ * while other threads write to them.
+ *
+ * In:  write-protect the pages with userfaultfd; copy them into the arena; register them for
+ *      missing faults too; mremap(MREMAP_DONTUNMAP) takes the old pages away (whoever touches the
+ *      now empty range is held up by userfaultfd); map the arena over it; wake everybody.
+ * Out: write-protect the shared mapping; copy the arena's bytes into the kept private mapping
+ *      ("shadow"); one mremap puts it over the shared one; wake everybody.
+ *
+ * A writer is held up from before its page is copied until the page is in its new place, so its
+ * write lands either before the copy or in the new page. Never in between, so none is lost.
+ *
+ * Why the emptied old mapping is kept: an anonymous mapping remembers the page offset it was first
+ * used with, and merges with its neighbours only at that address. A fresh mapping moved there
+ * would stay a mapping of its own for ever, and a program that registers here and there would run
+ * into vm.max_map_count. The old mapping, moved back, merges again without a trace.
+ *
+ * The window, from the first protection to the wake-up, runs on the calling thread. It must not
+ * touch the pages concerned, or it waits for itself. Therefore in the window:
+ * - only raw system calls, on values in registers and in this stack frame; mem_pin.c has made sure
+ *   that neither this stack nor errno is in the range;
+ * - no heap, no lock, no global of this library (a .bss page of a static program may be the one
+ *   being moved; reading it would be harmless until the old pages are gone, and fatal after);
+ * - all signals are blocked, for a handler may touch anything;
+ * - pages are copied by pwrite and pread of the arena, so a range that vanishes meanwhile gives
+ *   EFAULT instead of a signal, and no sanitizer's shadow memory is involved.
+ *
+ * Without privilege userfaultfd holds up user code only; a system call of another thread that
+ * writes into the page during the window gets EFAULT (and one that reads, in the two microseconds
+ * in which the page is away). The full mode is used wherever the kernel grants it.
+ */
+#include "libvipl/mem_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(long) == 8 && sizeof(off_t) == 8, "offsets travel in one register");
+
+/* Names that system headers older than the kernel lack. */
+#ifndef UFFD_FEATURE_WP_UNPOPULATED
+#define UFFD_FEATURE_WP_UNPOPULATED (1 << 13)
+#endif
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
+#define UFFD_DEVICE_NEW _IO(0xAA, 0x00)
+
+/* What a move needs: write protection of anonymous memory (5.7) and of shared memory (5.19). */
+#define UFFD_FEATURES_NEEDED (UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM)
+
+/* ---- guard --------------------------------------------------------------------------------- */
+
+/* The most capable userfaultfd the kernel grants: descriptor, or -1. */
+static int uffd_open(void)
+{
+    long fd = -1;
+
+    if (vipl__mem_switches.no_userfaultfd)
+        return -1;
+    if (!vipl__mem_switches.user_mode_only) {
+        fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+        if (fd < 0) {
+            int device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+            if (device >= 0) {
+                fd = ioctl(device, UFFD_DEVICE_NEW, O_CLOEXEC | O_NONBLOCK);
+                close(device);
+            }
+        }
+    }
+    if (fd < 0)
+        fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+    return (int)fd;
+}
+
+/* Ask a first descriptor what there is, set up a second one with what is wanted of it. */
+static void guard_set_up(struct mem_state *st)
+{
+    struct uffdio_api api = {.api = UFFD_API};
+    uint64_t offered = 0;
+    int fd = uffd_open();
+
+    st->uffd_tried = true;
+    if (fd < 0)
+        return;
+    if (ioctl(fd, UFFDIO_API, &api) == 0)
+        offered = api.features;
+    close(fd);
+    if ((offered & UFFD_FEATURES_NEEDED) != UFFD_FEATURES_NEEDED)
+        return;
+    if (vipl__mem_switches.no_unpopulated)
+        offered &= ~(uint64_t)UFFD_FEATURE_WP_UNPOPULATED;
+
+    api = (struct uffdio_api){
+        .api = UFFD_API,
+        .features = UFFD_FEATURES_NEEDED | (offered & UFFD_FEATURE_WP_UNPOPULATED),
+    };
+    fd = uffd_open();
+    if (fd >= 0 && ioctl(fd, UFFDIO_API, &api) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    st->uffd = fd;
+    st->uffd_unpopulated = (offered & UFFD_FEATURE_WP_UNPOPULATED) != 0;
+}
+
+enum mem_guard vipl__mem_guard(struct mem_state *st)
+{
+    struct stat tasks;
+
+    if (!st->uffd_tried)
+        guard_set_up(st);
+    if (st->uffd >= 0)
+        return MEM_GUARD_USERFAULTFD;
+    /* One link for each thread, two for the directory itself. */
+    if (stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == 3)
+        return MEM_GUARD_ALONE;
+    return MEM_GUARD_IMPOSSIBLE;
+}
+
+/* ---- raw steps: outcome 0 (or an address) or negative errno ---------------------------------- */
+
+MEM_RAW static long raw(long rc)
+{
+    return rc == -1 ? -errno : rc;
+}
+
+MEM_RAW static long raw_signals(const uint64_t *set, uint64_t *old)
+{
+    return raw(syscall(SYS_rt_sigprocmask, SIG_SETMASK, set, old, sizeof(*set)));
+}
+
+MEM_RAW static long raw_register(int uffd, uintptr_t addr, size_t bytes, uint64_t mode)
+{
+    struct uffdio_register arg = {.range = {.start = addr, .len = bytes}, .mode = mode};
+
+    return raw(syscall(SYS_ioctl, uffd, UFFDIO_REGISTER, &arg));
+}
+
+MEM_RAW static long raw_protect(int uffd, uintptr_t addr, size_t bytes)
+{
+    struct uffdio_writeprotect arg = {.range = {.start = addr, .len = bytes},
+                                      .mode = UFFDIO_WRITEPROTECT_MODE_WP};
+
+    return raw(syscall(SYS_ioctl, uffd, UFFDIO_WRITEPROTECT, &arg));
+}
+
+/* Also wakes whoever waits for a page of the range. */
+MEM_RAW static void raw_unregister(int uffd, uintptr_t addr, size_t bytes)
+{
+    struct uffdio_range arg = {.start = addr, .len = bytes};
+
+    syscall(SYS_ioctl, uffd, UFFDIO_UNREGISTER, &arg);
+    syscall(SYS_ioctl, uffd, UFFDIO_WAKE, &arg);
+}
+
+MEM_RAW static void raw_wake(int uffd, uintptr_t addr, size_t bytes)
+{
+    struct uffdio_range arg = {.start = addr, .len = bytes};
+
+    syscall(SYS_ioctl, uffd, UFFDIO_WAKE, &arg);
+}
+
+/* SYS_pwrite64 or SYS_pread64, all of it. */
+MEM_RAW static long raw_copy(long call, int fd, uintptr_t addr, size_t bytes, uint64_t offset)
+{
+    while (bytes > 0) {
+        long done = raw(syscall(call, fd, addr, bytes, offset));
+        if (done == -EINTR)
+            continue;
+        if (done <= 0)
+            return done < 0 ? done : -EIO;
+        addr += (size_t)done;
+        bytes -= (size_t)done;
+        offset += (uint64_t)done;
+    }
+    return 0;
+}
+
+MEM_RAW static long raw_remap(uintptr_t from, size_t bytes, int flags, uintptr_t to)
+{
+    return raw(syscall(SYS_mremap, from, bytes, bytes, MREMAP_MAYMOVE | flags, to));
+}
+
+/* ---- in ------------------------------------------------------------------------------------ */
+
+/* The window of the move in: everything it needs is in its arguments. uffd -1: no other thread. */
+MEM_RAW static long window_in(int uffd, int arena_fd, uintptr_t addr, size_t bytes, uint64_t offset,
+                              int prot, uintptr_t shadow)
+{
+    uint64_t all_signals = ~0ull;
+    uint64_t old_signals = 0;
+    int fixed = shadow != 0 ? MREMAP_FIXED : 0;
+    long at = 0;
+    long rc;
+
+    raw_signals(&all_signals, &old_signals);
+    rc = uffd >= 0 ? raw_register(uffd, addr, bytes, UFFDIO_REGISTER_MODE_WP) : 0;
+    if (rc == 0 && uffd >= 0)
+        rc = raw_protect(uffd, addr, bytes);
+    if (rc == 0)
+        rc = raw_copy(SYS_pwrite64, arena_fd, addr, bytes, offset);
+    if (rc == 0 && uffd >= 0)
+        rc =
+            raw_register(uffd, addr, bytes, UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP);
+    if (rc == 0) {
+        at = raw_remap(addr, bytes, MREMAP_DONTUNMAP | fixed, shadow);
+        rc = at < 0 ? at : 0;
+    }
+    if (rc == 0) {
+        long mapped =
+            raw(syscall(SYS_mmap, addr, bytes, prot, MAP_SHARED | MAP_FIXED, arena_fd, offset));
+        if (mapped < 0) {
+            raw_remap((uintptr_t)at, bytes, MREMAP_FIXED, addr);
+            rc = mapped;
+        }
+    }
+    if (uffd >= 0 && rc != 0)
+        raw_unregister(uffd, addr, bytes);
+    else if (uffd >= 0)
+        raw_wake(uffd, addr, bytes);
+    raw_signals(&old_signals, NULL);
+    return rc != 0 ? rc : at;
+}
+
+int vipl__mem_move_in(struct mem_state *st, enum mem_guard guard, uintptr_t addr, size_t bytes,
+                      int prot, uintptr_t shadow, uintptr_t *ret_shadow)
+{
+    uint64_t offset = vipl__mem_zone_offset(st, addr);
+    int uffd = guard == MEM_GUARD_USERFAULTFD ? st->uffd : -1;
+    long at;
+
+    if (guard == MEM_GUARD_IMPOSSIBLE || offset == MEM_NO_OFFSET)
+        return -EPERM;
+    /* A mapping that was never written to would forget its page offset when moved (see above). */
+    madvise((void *)addr, MEM_PAGE_BYTES, MADV_POPULATE_WRITE);
+    /* Older kernels protect only what is populated; the page of zeros is enough. */
+    if (uffd >= 0 && !st->uffd_unpopulated)
+        madvise((void *)addr, bytes, MADV_POPULATE_READ);
+
+    at = window_in(uffd, st->arena_fd, addr, bytes, offset, prot, shadow);
+    if (at < 0) {
+        fallocate(st->arena_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+                  (off_t)bytes);
+        return (int)at;
+    }
+    /* Locked memory does not give its pages away without saying so. */
+    if (madvise((void *)at, bytes, MADV_DONTNEED) != 0)
+        madvise((void *)at, bytes, MADV_DONTNEED_LOCKED);
+    st->pages_moved_in += bytes / MEM_PAGE_BYTES;
+    *ret_shadow = (uintptr_t)at;
+    return 0;
+}
+
+/* ---- out ----------------------------------------------------------------------------------- */
+
+MEM_RAW static long window_out(int uffd, int arena_fd, uintptr_t addr, size_t bytes,
+                               uint64_t offset, int prot, uintptr_t shadow)
+{
+    uint64_t all_signals = ~0ull;
+    uint64_t old_signals = 0;
+    long rc;
+
+    raw_signals(&all_signals, &old_signals);
+    rc = uffd >= 0 ? raw_register(uffd, addr, bytes, UFFDIO_REGISTER_MODE_WP) : 0;
+    if (rc == 0 && uffd >= 0)
+        rc = raw_protect(uffd, addr, bytes);
+    if (rc == 0)
+        rc = raw_copy(SYS_pread64, arena_fd, shadow, bytes, offset);
+    if (rc == 0)
+        rc = raw(syscall(SYS_mprotect, shadow, bytes, prot));
+    if (rc == 0) {
+        rc = raw_remap(shadow, bytes, MREMAP_FIXED, addr);
+        rc = rc < 0 ? rc : 0;
+    }
+    if (uffd >= 0 && rc != 0)
+        raw_unregister(uffd, addr, bytes);
+    else if (uffd >= 0)
+        raw_wake(uffd, addr, bytes);
+    raw_signals(&old_signals, NULL);
+    return rc;
+}
+
+int vipl__mem_move_out(struct mem_state *st, enum mem_guard guard, uintptr_t addr, size_t bytes,
+                       uint64_t offset, int prot, uintptr_t shadow)
+{
+    int uffd = guard == MEM_GUARD_USERFAULTFD ? st->uffd : -1;
+    bool fresh = shadow == 0;
+    long rc;
+
+    if (guard == MEM_GUARD_IMPOSSIBLE)
+        return -EPERM;
+    if (fresh) {
+        void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (map == MAP_FAILED)
+            return -errno;
+        shadow = (uintptr_t)map;
+    }
+    rc = window_out(uffd, st->arena_fd, addr, bytes, offset, prot, shadow);
+    if (rc != 0) {
+        if (fresh) {
+            munmap((void *)shadow, bytes);
+        } else {
+            mprotect((void *)shadow, bytes, PROT_READ | PROT_WRITE);
+            madvise((void *)shadow, bytes, MADV_DONTNEED);
+        }
+        return (int)rc;
+    }
+    st->pages_moved_out += bytes / MEM_PAGE_BYTES;
+    return 0;
+}

@@ -1,0 +1,117 @@
+/*
+ * Private anonymous memory that must stay where it is and is therefore staged.
+ *
+ * Holding up an access to a page for the time of a move is invisible to ordinary code. It is not
+ * for these, and each of them shares pages with buffers that old programs do register:
+ *
+ * - The stack this thread runs on: the move would hold up the very thread that performs it, and a
+ *   later fork would let parent and child run on one and the same stack page.
+ * - The page of errno, for the same reason: the calls of the window write it.
+ * - A thread's control block: pthread_join waits on a word in it with a futex whose identity
+ *   changes when the page moves, so the wake-up at the thread's end would be lost; and the kernel
+ *   writes the block's restartable-sequence area whenever it likes, which without privilege ends
+ *   in SIGSEGV while the page is held up.
+ * - The head of a malloc arena: fork resets its lock in the child before any handler runs.
+ * - The main stack, which grows.
+ */
+#include "libvipl/mem_internal.h"
+
+#include <errno.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* What the window of a move may use of the stack below and above the caller's frame. */
+#define STACK_BELOW_BYTES (64ul << 10)
+#define STACK_ABOVE_BYTES (16ul << 10)
+
+/* glibc puts the heads of its thread arenas at multiples of this. */
+#define MALLOC_HEAP_BYTES (64ul << 20)
+
+/* A thread's control block is at most this long (glibc 2.36: 2304 bytes). */
+#define THREAD_BLOCK_BYTES 4096ul
+
+/* glibc's word about the restartable-sequence area: the same distance in every thread. */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+
+static bool overlap(uintptr_t a, uintptr_t a_end, uintptr_t b, uintptr_t b_end)
+{
+    return a < b_end && b < a_end;
+}
+
+static bool on_own_stack(uintptr_t start, uintptr_t end)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    pthread_attr_t attr;
+    void *stack = NULL;
+    size_t bytes = 0;
+
+    if (overlap(start, end, here - STACK_BELOW_BYTES, here + STACK_ABOVE_BYTES) ||
+        overlap(start, end, mem_page_down((uintptr_t)&errno), (uintptr_t)(&errno + 1)))
+        return true;
+    /* The main thread's stack is known by its mapping, and asking for it reads all of maps. */
+    if (getpid() == (pid_t)syscall(SYS_gettid) || pthread_getattr_np(pthread_self(), &attr) != 0)
+        return false;
+    if (pthread_attr_getstack(&attr, &stack, &bytes) != 0)
+        bytes = 0;
+    pthread_attr_destroy(&attr);
+    return overlap(start, end, (uintptr_t)stack, (uintptr_t)stack + bytes);
+}
+
+/* A word that other threads may be writing: one load. A macro, so that nothing instruments it. */
+#define LOAD(addr) (*(const volatile uintptr_t *)(addr))
+
+#if defined(__x86_64__)
+/*
+ * Look for thread control blocks near the pages: on x86-64 the ABI makes the first word of one
+ * point to itself, and glibc and musl keep a second such pointer. A false alarm costs a staged
+ * region, no more.
+ */
+MEM_RAW static bool near_thread_block(const struct mem_piece *piece, uintptr_t start, uintptr_t end)
+{
+    ptrdiff_t rseq = &__rseq_offset != NULL ? __rseq_offset : 0;
+    uintptr_t below = THREAD_BLOCK_BYTES;
+    uintptr_t above = rseq < 0 ? mem_page_up((uintptr_t)-rseq) : 0;
+    uintptr_t from = start - piece->start > below ? start - below : piece->start;
+    uintptr_t to = piece->end - end > above ? end + above : piece->end;
+
+    for (uintptr_t p = from; p < to; p += 64)
+        if (LOAD(p) == p && LOAD(p + 16) == p &&
+            (overlap(start, end, p, p + THREAD_BLOCK_BYTES) ||
+             (rseq != 0 && overlap(start, end, p + (uintptr_t)rseq, p + (uintptr_t)rseq + 64))))
+            return true;
+    return false;
+}
+#else
+/* Elsewhere control blocks have no mark: their pages end a mapping that begins at a guard page. */
+static bool near_thread_block(const struct mem_piece *piece, uintptr_t start, uintptr_t end)
+{
+    struct mem_piece guard;
+    struct mem_state *st = vipl__mem_state();
+
+    return st != NULL && piece->start >= MEM_PAGE_BYTES &&
+           vipl__mem_query(st, piece->start - 1, &guard) == 0 && guard.end == piece->start &&
+           guard.prot == 0;
+}
+#endif
+
+/* The first word of a malloc arena's heap points to the arena's head, which follows at once. */
+MEM_RAW static bool has_malloc_head(uintptr_t start, uintptr_t end)
+{
+    uintptr_t at = (start + MALLOC_HEAP_BYTES - 1) & ~(MALLOC_HEAP_BYTES - 1);
+
+    for (; at < end; at += MALLOC_HEAP_BYTES)
+        if (LOAD(at) - at < MEM_PAGE_BYTES)
+            return true;
+    return false;
+}
+
+bool vipl__mem_pinned(const struct mem_piece *piece, uintptr_t start, uintptr_t end)
+{
+    uintptr_t main_stack = getauxval(AT_RANDOM);
+
+    if (main_stack >= piece->start && main_stack < piece->end)
+        return true;
+    return on_own_stack(start, end) || has_malloc_head(start, end) ||
+           near_thread_block(piece, start, end);
+}

@@ -1,0 +1,120 @@
+/*
+ * Which arena offset stands for which address.
+ *
+ * Registrations overlap, and vipd reaches a region as one contiguous piece of the arena. So the
+ * offset of a page is a function of its address: address space and arena are cut into blocks, and
+ * an address block that holds adopted pages owns one arena block. Pages that are neighbours in
+ * memory are neighbours in the arena, whatever was registered before, and no allocator of pages
+ * can fragment. The arena is sparse: a block costs nothing but a number.
+ *
+ * Blocks that are neighbours in memory get neighbouring arena blocks when those are free; the
+ * first block of an area is put in the middle of the widest gap so that it can grow both ways.
+ */
+#include "libvipl/mem_internal.h"
+
+#include <string.h>
+
+_Static_assert(MEM_BLOCKS *MEM_BLOCK_BYTES == VIP_ARENA_BYTES, "the arena is whole blocks");
+
+static uint64_t block_of(uintptr_t addr)
+{
+    return addr / MEM_BLOCK_BYTES;
+}
+
+/* Arena block of an address block, MEM_BLOCKS if it has none. */
+static size_t find_block(const struct mem_state *st, uint64_t block)
+{
+    for (size_t i = 0; i < MEM_BLOCKS; i++)
+        if (st->block_owner[i] == block + 1)
+            return i;
+    return MEM_BLOCKS;
+}
+
+uint64_t vipl__mem_zone_offset(const struct mem_state *st, uintptr_t addr)
+{
+    size_t i = find_block(st, block_of(addr));
+
+    return i < MEM_BLOCKS ? i * MEM_BLOCK_BYTES + addr % MEM_BLOCK_BYTES : MEM_NO_OFFSET;
+}
+
+/* Whether n address blocks from first can stand at arena block `at` and up. */
+static bool fits(const struct mem_state *st, size_t at, uint64_t first, uint64_t n)
+{
+    if (at >= MEM_BLOCKS || n > MEM_BLOCKS - at)
+        return false;
+    for (uint64_t i = 0; i < n; i++) {
+        size_t owned = find_block(st, first + i);
+        if (owned < MEM_BLOCKS ? owned != at + i : st->block_owner[at + i] != 0)
+            return false;
+    }
+    return true;
+}
+
+/* The middle of the widest free gap, for n blocks; MEM_BLOCKS if none is wide enough. */
+static size_t widest_gap(const struct mem_state *st, uint64_t n)
+{
+    size_t best_at = 0;
+    size_t best_blocks = 0;
+    size_t run = 0;
+
+    for (size_t i = 0; i < MEM_BLOCKS; i++) {
+        run = st->block_owner[i] == 0 ? run + 1 : 0;
+        if (run > best_blocks) {
+            best_blocks = run;
+            best_at = i + 1 - run;
+        }
+    }
+    return best_blocks >= n ? best_at + (best_blocks - n) / 2 : MEM_BLOCKS;
+}
+
+/* Where the blocks can go: beside what they already have, else beside a neighbour, else anywhere. */
+static size_t choose(const struct mem_state *st, uint64_t first, uint64_t n)
+{
+    size_t at;
+
+    for (uint64_t i = 0; i < n; i++) {
+        at = find_block(st, first + i);
+        if (at < MEM_BLOCKS)
+            return at >= i && fits(st, at - i, first, n) ? at - i : MEM_BLOCKS;
+    }
+    at = first > 0 ? find_block(st, first - 1) : MEM_BLOCKS;
+    if (at < MEM_BLOCKS && fits(st, at + 1, first, n))
+        return at + 1;
+    at = find_block(st, first + n);
+    if (at < MEM_BLOCKS && at >= n && fits(st, at - n, first, n))
+        return at - n;
+    return widest_gap(st, n);
+}
+
+/* Take back blocks in whose addresses nothing is adopted any more. */
+static void reclaim(struct mem_state *st)
+{
+    for (size_t i = 0; i < MEM_BLOCKS; i++) {
+        if (st->block_owner[i] == 0)
+            continue;
+        uintptr_t start = (st->block_owner[i] - 1) * MEM_BLOCK_BYTES;
+        size_t at = vipl__mem_runs_find(st, start);
+        if (at >= st->runs.n || vipl__mem_run(st, at)->start >= start + MEM_BLOCK_BYTES)
+            st->block_owner[i] = 0;
+    }
+}
+
+int vipl__mem_zone_reserve(struct mem_state *st, uintptr_t start, uintptr_t end)
+{
+    uint64_t first = block_of(start);
+    uint64_t n = block_of(end - 1) - first + 1;
+    size_t at;
+
+    if (n > MEM_BLOCKS)
+        return 1;
+    at = choose(st, first, n);
+    if (at == MEM_BLOCKS) {
+        reclaim(st);
+        at = choose(st, first, n);
+    }
+    if (at == MEM_BLOCKS)
+        return 1;
+    for (uint64_t i = 0; i < n; i++)
+        st->block_owner[at + i] = first + i + 1;
+    return 0;
+}

@@ -1,0 +1,101 @@
+/*
+ * What the tests of registered memory share: vipd's view of a registration (the same memfd mapped a
+ * second time), the number of mappings of this process, and the pretended limits of the kernel.
+ */
+#ifndef TEST_VIPL_MEM_H
+#define TEST_VIPL_MEM_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "libvipl/mem_internal.h"
+
+/* A small generator of our own, so that every run does the same. */
+static inline uint32_t next_random(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005ull + 1442695040888963407ull;
+    return (uint32_t)(*seed >> 33);
+}
+
+/* vipd's mapping of a shared or adopted range; vipd_view_close with the same length. */
+static inline uint8_t *vipd_view_open(const struct vipl__mem *mem)
+{
+    int fd = mem->kind == VIPL__MEM_ADOPTED ? vipl__mem_arena_fd() : mem->fd;
+    uint64_t start = mem->offset & ~(uint64_t)(MEM_PAGE_BYTES - 1);
+    size_t bytes = mem->offset - start + mem->bytes;
+    uint8_t *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)start);
+
+    assert_true(map != MAP_FAILED);
+    return map + (mem->offset - start);
+}
+
+static inline void vipd_view_close(uint8_t *view, size_t bytes)
+{
+    uintptr_t start = mem_page_down((uintptr_t)view);
+
+    munmap((void *)start, (uintptr_t)view + bytes - start);
+}
+
+/* Mappings of this process, counted without taking memory. */
+static inline size_t count_mappings(void)
+{
+    char buf[4096];
+    size_t lines = 0;
+    ssize_t got;
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+
+    assert_true(fd >= 0);
+    while ((got = read(fd, buf, sizeof(buf))) > 0)
+        for (ssize_t i = 0; i < got; i++)
+            lines += buf[i] == '\n';
+    close(fd);
+    return lines;
+}
+
+/* Begin again with these limits; nothing may be registered. */
+static inline void pretend(struct mem_switches limits)
+{
+    struct mem_state *st = vipl__mem_state();
+
+    assert_non_null(st);
+    assert_int_equal(st->runs.n, 0);
+    if (st->uffd >= 0)
+        close(st->uffd);
+    st->uffd = -1;
+    st->uffd_tried = false;
+    if (st->maps_fd >= 0)
+        close(st->maps_fd);
+    st->maps_fd = -1;
+    st->maps_tried = false;
+    vipl__mem_switches = limits;
+}
+
+static inline int prepare(void *addr, size_t bytes, struct vipl__mem *ret)
+{
+    const char *why = NULL;
+    int rc = vipl__mem_prepare(addr, bytes, ret, &why);
+
+    if (rc != 0)
+        assert_non_null(why);
+    return rc;
+}
+
+static inline uint8_t *map_pages(size_t pages)
+{
+    uint8_t *map = mmap(NULL, pages * MEM_PAGE_BYTES, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_true(map != MAP_FAILED);
+    return map;
+}
+
+#endif

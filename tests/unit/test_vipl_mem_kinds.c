@@ -1,0 +1,420 @@
+/*
+ * Registered memory, one thread: which kind every sort of memory gets, that its contents survive
+ * registration and release, that vipd's view and ours are the same bytes, and that the mappings of
+ * the process are afterwards as they were.
+ */
+#include "test_vipl_mem.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "proto/limits.h"
+
+#define PAGE MEM_PAGE_BYTES
+
+static uint8_t zeroed[8 * PAGE];
+static uint8_t initialised[3 * PAGE] = {1, 2, 3};
+static __thread uint8_t thread_local_bytes[64];
+
+static void fill(uint8_t *at, size_t bytes, unsigned seed)
+{
+    for (size_t i = 0; i < bytes; i++)
+        at[i] = (uint8_t)(seed + i * 7 + i / 251);
+}
+
+static void check(const uint8_t *at, size_t bytes, unsigned seed)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (at[i] != (uint8_t)(seed + i * 7 + i / 251))
+            fail_msg("byte %zu is %u", i, at[i]);
+}
+
+/* Register, look from both sides, release; the range must be of that kind. */
+static void round_trip(uint8_t *at, size_t bytes, enum vipl__mem_kind kind)
+{
+    struct vipl__mem mem;
+    uint8_t *view;
+
+    fill(at, bytes, 1);
+    assert_int_equal(prepare(at, bytes, &mem), 0);
+    assert_int_equal(mem.kind, kind);
+    check(at, bytes, 1);
+    view = vipd_view_open(&mem);
+    check(view, bytes, 1);
+    fill(view, bytes, 2);
+    check(at, bytes, 2);
+    fill(at, bytes, 3);
+    check(view, bytes, 3);
+    fill(view, bytes, 4);
+    vipd_view_close(view, bytes);
+    vipl__mem_release(&mem);
+    check(at, bytes, 4);
+    fill(at, bytes, 5);
+    check(at, bytes, 5);
+}
+
+/* Staged: bytes go out and come in by copies. */
+static void staged_trip(uint8_t *at, size_t bytes)
+{
+    struct vipl__mem mem;
+
+    fill(at, bytes, 1);
+    assert_int_equal(prepare(at, bytes, &mem), 0);
+    assert_int_equal(mem.kind, VIPL__MEM_STAGED);
+    assert_true(mem.fd >= 0);
+    assert_int_equal(mem.offset, (uintptr_t)at % PAGE);
+    vipl__mem_stage_out(&mem, (uintptr_t)at, bytes);
+    check(mem.stage_out, bytes, 1);
+    fill(mem.stage_in, bytes, 2);
+    vipl__mem_stage_in(&mem, (uintptr_t)at + 3, bytes - 4);
+    assert_int_equal(at[0], 1);
+    assert_memory_equal(at + 3, mem.stage_in + 3, bytes - 4);
+    assert_int_equal(at[bytes - 1], mem.stage_out[bytes - 1]);
+    vipl__mem_release(&mem);
+}
+
+static void test_heap_of_any_size(void **state)
+{
+    static const size_t sizes[] = {1, 100, 4096, 5000, 100000, 300000, 5000000};
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        uint8_t *block = malloc(sizes[i] + 3);
+        assert_non_null(block);
+        round_trip(block + 3, sizes[i], VIPL__MEM_ADOPTED);
+        free(block);
+    }
+}
+
+static void test_mappings_are_as_before(void **state)
+{
+    uint8_t *map = map_pages(2000);
+    size_t before;
+
+    memset(map, 9, 2000 * PAGE);
+    round_trip(map, 1, VIPL__MEM_ADOPTED);
+    before = count_mappings();
+    round_trip(map + 10, 100, VIPL__MEM_ADOPTED);
+    assert_int_equal(count_mappings(), before);
+    round_trip(map + 777, 1500 * PAGE, VIPL__MEM_ADOPTED);
+    assert_int_equal(count_mappings(), before);
+    round_trip(map, 2000 * PAGE, VIPL__MEM_ADOPTED);
+    assert_int_equal(count_mappings(), before);
+    munmap(map, 2000 * PAGE);
+}
+
+static void test_untouched_pages(void **state)
+{
+    uint8_t *map = map_pages(700);
+    size_t before = count_mappings();
+    struct vipl__mem mem;
+
+    assert_int_equal(prepare(map, 700 * PAGE, &mem), 0);
+    assert_int_equal(mem.kind, VIPL__MEM_ADOPTED);
+    for (size_t i = 0; i < 700 * PAGE; i += 512)
+        assert_int_equal(map[i], 0);
+    map[650 * PAGE] = 1;
+    vipl__mem_release(&mem);
+    assert_int_equal(map[650 * PAGE], 1);
+    assert_int_equal(map[651 * PAGE], 0);
+    assert_int_equal(count_mappings(), before);
+    munmap(map, 700 * PAGE);
+}
+
+/* Three mappings in a row are one contiguous piece for vipd. */
+static void test_several_mappings(void **state)
+{
+    uint8_t *map = map_pages(30);
+    struct vipl__mem mem;
+
+    assert_int_equal(mprotect(map + 10 * PAGE, 10 * PAGE, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+    round_trip(map, 30 * PAGE, VIPL__MEM_ADOPTED);
+    assert_int_equal(prepare(map, 30 * PAGE, &mem), 0);
+    vipl__mem_release(&mem);
+    munmap(map, 30 * PAGE);
+}
+
+static void test_static_data(void **state)
+{
+    uintptr_t inner = mem_page_up((uintptr_t)zeroed + PAGE);
+
+    round_trip((uint8_t *)inner, 3 * PAGE, VIPL__MEM_ADOPTED);
+    /* Initialised data is a private mapping of the program's file. */
+    staged_trip(initialised + PAGE / 2, PAGE);
+}
+
+static void test_stack_is_staged(void **state)
+{
+    uint8_t local[6000];
+
+    staged_trip(local, sizeof(local));
+    staged_trip(thread_local_bytes, sizeof(thread_local_bytes));
+}
+
+static void *thread_with_buffer(void *arg)
+{
+    uint8_t local[3000];
+
+    staged_trip(local, sizeof(local));
+    staged_trip(thread_local_bytes, sizeof(thread_local_bytes));
+    return NULL;
+}
+
+static void test_thread_stack_is_staged(void **state)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, thread_with_buffer, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+struct waiter {
+    uint8_t *buffer; /* on the waiting thread's stack, beside its control block */
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    bool leave;
+};
+
+static void *thread_that_waits(void *arg)
+{
+    struct waiter *w = arg;
+    uint8_t local[200];
+
+    pthread_mutex_lock(&w->lock);
+    w->buffer = local;
+    pthread_cond_signal(&w->change);
+    while (!w->leave)
+        pthread_cond_wait(&w->change, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+/* Its last page holds the word that pthread_join waits on, so it must not move. */
+static void test_control_block_of_another_thread(void **state)
+{
+    struct waiter w = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
+    pthread_t thread;
+    struct vipl__mem mem;
+
+    assert_int_equal(pthread_create(&thread, NULL, thread_that_waits, &w), 0);
+    pthread_mutex_lock(&w.lock);
+    while (w.buffer == NULL)
+        pthread_cond_wait(&w.change, &w.lock);
+    pthread_mutex_unlock(&w.lock);
+    /* On x86-64 a pthread_t is the address of the control block. */
+    assert_int_equal(prepare((void *)(mem_page_down((uintptr_t)thread) + 8), 64, &mem), 0);
+    assert_int_equal(mem.kind, VIPL__MEM_STAGED);
+    vipl__mem_release(&mem);
+    pthread_mutex_lock(&w.lock);
+    w.leave = true;
+    pthread_cond_signal(&w.change);
+    pthread_mutex_unlock(&w.lock);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void test_read_only_memory(void **state)
+{
+    uint8_t *map = map_pages(3);
+    struct mem_state *st = vipl__mem_state();
+    uint64_t skipped = st->stage_in_skipped_bytes;
+    struct vipl__mem mem;
+
+    fill(map, 3 * PAGE, 1);
+    assert_int_equal(mprotect(map + PAGE, PAGE, PROT_READ), 0);
+    assert_int_equal(prepare(map + 100, 2 * PAGE, &mem), 0);
+    assert_int_equal(mem.kind, VIPL__MEM_STAGED);
+    vipl__mem_stage_out(&mem, (uintptr_t)map + 100, 2 * PAGE);
+    assert_memory_equal(mem.stage_out, map + 100, 2 * PAGE);
+
+    /* Writable parts take what comes in, the read-only page does not. */
+    memset(mem.stage_in, 0xee, 2 * PAGE);
+    vipl__mem_stage_in(&mem, (uintptr_t)map + 100, 2 * PAGE);
+    assert_int_equal(map[100], 0xee);
+    assert_int_equal(map[PAGE - 1], 0xee);
+    assert_memory_equal(map + PAGE, mem.stage_out + PAGE - 100, PAGE);
+    assert_int_equal(map[2 * PAGE], 0xee);
+    assert_int_equal(map[2 * PAGE + 99], 0xee);
+    assert_int_not_equal(map[2 * PAGE + 100], 0xee);
+    assert_int_equal(st->stage_in_skipped_bytes - skipped, PAGE);
+
+    assert_int_equal(mprotect(map + PAGE, PAGE, PROT_READ | PROT_WRITE), 0);
+    vipl__mem_stage_in(&mem, (uintptr_t)map + 100, 2 * PAGE);
+    assert_int_equal(map[PAGE], 0xee);
+    assert_int_equal(st->stage_in_skipped_bytes - skipped, PAGE);
+    vipl__mem_release(&mem);
+    munmap(map, 3 * PAGE);
+}
+
+static void test_files_are_staged(void **state)
+{
+    int fd = memfd_create("test", MFD_CLOEXEC);
+    uint8_t *shared;
+    uint8_t *private;
+
+    assert_true(fd >= 0 && ftruncate(fd, 2 * PAGE) == 0);
+    shared = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    private = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    assert_true(shared != MAP_FAILED && private != MAP_FAILED);
+    staged_trip(shared + 5, 5000);
+    staged_trip(private + 5, 5000);
+    munmap(shared, 2 * PAGE);
+    munmap(private, 2 * PAGE);
+    close(fd);
+    shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(shared != MAP_FAILED);
+    staged_trip(shared, PAGE);
+    munmap(shared, PAGE);
+}
+
+static void test_what_is_not_there(void **state)
+{
+    uint8_t *map = map_pages(5);
+    struct vipl__mem mem = {.bytes = 77};
+
+    munmap(map + 2 * PAGE, PAGE);
+    mprotect(map + 4 * PAGE, PAGE, PROT_NONE);
+    assert_int_equal(prepare(map, 5 * PAGE, &mem), -EFAULT);
+    assert_int_equal(prepare(map + 2 * PAGE - 1, 2, &mem), -EFAULT);
+    assert_int_equal(prepare(map + 3 * PAGE, PAGE + 1, &mem), -EFAULT);
+    assert_int_equal(prepare((void *)8, 8, &mem), -EFAULT);
+    assert_int_equal(prepare((void *)(UINTPTR_MAX - 10), 5, &mem), -EFAULT);
+    assert_int_equal(prepare((void *)16, SIZE_MAX - 4, &mem), -EFAULT);
+    assert_int_equal(mem.bytes, 77);
+    assert_int_equal(prepare(map, 2 * PAGE, &mem), 0);
+    vipl__mem_release(&mem);
+    munmap(map, 5 * PAGE);
+}
+
+static void test_protection_changed_meanwhile(void **state)
+{
+    uint8_t *map = map_pages(6);
+    int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    struct vipl__mem mem;
+
+    fill(map, 6 * PAGE, 1);
+    assert_int_equal(prepare(map, 6 * PAGE, &mem), 0);
+    assert_int_equal(mprotect(map + PAGE, PAGE, PROT_READ), 0);
+    assert_int_equal(mprotect(map + 3 * PAGE, PAGE, PROT_NONE), 0);
+    vipl__mem_release(&mem);
+    /* Still as protected as the program wants it: the kernel refuses to write there. */
+    assert_int_equal(read(zero, map + PAGE, 1), -1);
+    assert_int_equal(errno, EFAULT);
+    close(zero);
+    assert_int_equal(mprotect(map, 6 * PAGE, PROT_READ | PROT_WRITE), 0);
+    check(map, 6 * PAGE, 1);
+    munmap(map, 6 * PAGE);
+}
+
+static void test_odd_memory(void **state)
+{
+    size_t bytes = 4ul << 20;
+    uint8_t *map = map_pages(bytes / PAGE);
+
+    round_trip(map, bytes, VIPL__MEM_ADOPTED);
+    assert_int_equal(madvise(map, bytes, MADV_HUGEPAGE), 0);
+    round_trip(map + 12345, bytes / 2, VIPL__MEM_ADOPTED);
+    assert_int_equal(madvise(map, bytes, MADV_DONTFORK), 0);
+    round_trip(map + 345, bytes / 2, VIPL__MEM_ADOPTED);
+    if (mlock(map, 64 * PAGE) == 0)
+        round_trip(map + 5, 63 * PAGE, VIPL__MEM_ADOPTED);
+    munmap(map, bytes);
+}
+
+static void test_shared_from_birth(void **state)
+{
+    uint8_t *block = vipl__mem_alloc(10000);
+    uint8_t *other = vipl__mem_alloc(1);
+    struct vipl__mem mem;
+
+    assert_non_null(block);
+    assert_non_null(other);
+    assert_int_equal((uintptr_t)block % PAGE, 0);
+    round_trip(block, 10000, VIPL__MEM_SHARED);
+    round_trip(block + 4321, 7967, VIPL__MEM_SHARED);
+    assert_int_equal(prepare(block + 4321, 10, &mem), 0);
+    assert_int_equal(mem.offset, 4321);
+    vipl__mem_release(&mem);
+    assert_int_equal(block[4321], (uint8_t)5);
+
+    /* The program unmaps its allocation and maps something else there. */
+    assert_true(mmap(other, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+                     -1, 0) == other);
+    round_trip(other, 100, VIPL__MEM_ADOPTED);
+    assert_int_equal(vipl__mem_free(other), 0);
+    assert_int_equal(vipl__mem_free(block), 0);
+    assert_int_equal(vipl__mem_free(block), -EINVAL);
+    assert_int_equal(vipl__mem_free(block + 1), -EINVAL);
+    assert_null(vipl__mem_alloc(SIZE_MAX - 5));
+    assert_int_equal(errno, ENOMEM);
+}
+
+/* A program that closes every descriptor may have its own file where the arena was. */
+static void test_descriptor_taken_away(void **state)
+{
+    uint8_t *block = malloc(5000);
+    int arena = vipl__mem_arena_fd();
+    int kept = dup(arena);
+    char name[] = "/tmp/vipl-mem-XXXXXX";
+    int file = mkstemp(name);
+
+    assert_true(arena >= 0 && kept >= 0 && file >= 0);
+    unlink(name);
+    assert_int_equal(dup2(file, arena), arena);
+    staged_trip(block, 5000);
+    assert_int_equal(lseek(file, 0, SEEK_END), 0);
+    assert_int_equal(dup2(kept, arena), arena);
+    close(kept);
+    close(file);
+    round_trip(block, 5000, VIPL__MEM_ADOPTED);
+    free(block);
+}
+
+static int as_it_is(void **state)
+{
+    pretend((struct mem_switches){0});
+    return 0;
+}
+
+static int as_ordinary_user(void **state)
+{
+    pretend((struct mem_switches){.user_mode_only = true});
+    return 0;
+}
+
+static int on_linux_6_1(void **state)
+{
+    pretend((struct mem_switches){
+        .user_mode_only = true, .no_procmap_query = true, .no_unpopulated = true});
+    return 0;
+}
+
+static int in_a_container(void **state)
+{
+    pretend((struct mem_switches){.no_userfaultfd = true});
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_heap_of_any_size),
+        cmocka_unit_test(test_mappings_are_as_before),
+        cmocka_unit_test(test_untouched_pages),
+        cmocka_unit_test(test_several_mappings),
+        cmocka_unit_test(test_static_data),
+        cmocka_unit_test(test_stack_is_staged),
+        cmocka_unit_test(test_thread_stack_is_staged),
+        cmocka_unit_test(test_control_block_of_another_thread),
+        cmocka_unit_test(test_read_only_memory),
+        cmocka_unit_test(test_files_are_staged),
+        cmocka_unit_test(test_what_is_not_there),
+        cmocka_unit_test(test_protection_changed_meanwhile),
+        cmocka_unit_test(test_odd_memory),
+        cmocka_unit_test(test_shared_from_birth),
+        cmocka_unit_test(test_descriptor_taken_away),
+    };
+
+    return cmocka_run_group_tests_name("as it is", tests, as_it_is, NULL) +
+           cmocka_run_group_tests_name("ordinary user", tests, as_ordinary_user, NULL) +
+           cmocka_run_group_tests_name("Linux 6.1", tests, on_linux_6_1, NULL) +
+           cmocka_run_group_tests_name("no userfaultfd", tests, in_a_container, NULL);
+}
