@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# vipperf floor: every kind and measure with its JSON, both ways of waiting, network namespaces when
+# root, wrong usage, and no process left behind after a signal.
+# usage: floor.sh BUILD_DIR
+set -u
+build=$(realpath "${1:?build directory}")
+vipperf=$build/tools/vipperf
+work=$(mktemp -d)
+spaces=
+bad=0
+
+cleanup() {
+    local name
+    for name in $spaces; do
+        ip netns del "$name"
+    done
+    rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+wrong() {
+    echo "FAILED: $*"
+    bad=1
+}
+
+# measured FILTER ARGUMENTS...: succeeds, and its JSON fulfils the filter
+measured() {
+    local filter=$1
+    shift
+    rm -f "$work/json"
+    if ! timeout 60 "$vipperf" floor "$@" --json "$work/json" >"$work/out" 2>&1; then
+        wrong "floor $*: $(cat "$work/out")"
+        return
+    fi
+    command -v jq >/dev/null || return
+    [ "$(jq "$filter" "$work/json" 2>&1)" = true ] ||
+        wrong "floor $*: $filter does not hold: $(cat "$work/json")"
+}
+
+# refused CODE TEXT ARGUMENTS...
+refused() {
+    local code=$1 text=$2 got
+    shift 2
+    timeout 60 "$vipperf" floor "$@" >/dev/null 2>"$work/err"
+    got=$?
+    [ $got -eq "$code" ] || wrong "floor $* ended with $got instead of $code"
+    tail -n 1 "$work/err" | grep -qF -- "$text" ||
+        wrong "floor $* does not say \"$text\" but: $(tail -n 1 "$work/err")"
+}
+
+lat='.results[0] | .messages == 300 and .half_rtt_ns.p50 > 0 and .half_rtt_ns.p50 <= .half_rtt_ns.p99
+    and .half_rtt_ns.p999 <= .half_rtt_ns.max and .elapsed_s > 0 and .cpu_s > 0 and .verified == null'
+stream='.results[0] | .messages == 3000 and .bytes_per_s > 0 and .messages_per_s > 0
+    and .half_rtt_ns == null'
+
+for kind in udp tcp relay; do
+    for wait in block poll; do
+        measured "$lat" $kind lat --iters 300 --wait $wait --address 127.0.0.1,127.0.0.2
+    done
+    measured '[.results[].size] == [1, 2, 4]' $kind lat --iters 10 --sizes 1:4
+    measured "$lat" $kind lat --iters 300 --size 100K
+    measured '.results[0] | .bytes_per_s > 0 and .elapsed_s > 0.19' $kind bw --duration 0.2
+    measured '.results[0].messages_per_s > 0' $kind rate --duration 0.2
+done
+# What has flow control loses nothing; plain UDP may.
+measured "$stream" tcp bw --iters 3000 --size 10000
+measured "$stream" relay bw --iters 3000 --size 10000
+measured "$stream" relay rate --iters 3000 --wait yield
+measured '.results[0].messages > 0' udp rate --iters 3000
+[ "$("$vipperf" floor udp lat --iters 10 --json - 2>/dev/null | head -c 1)" = "{" ] ||
+    wrong "--json - does not write only JSON to standard output"
+
+refused 2 "see vipperf floor --help"
+refused 2 "see vipperf floor --help" udp
+refused 2 "see vipperf floor --help" udp dance
+refused 2 "see vipperf floor --help" udp lat --dance
+refused 2 "--size" udp lat --size 17M
+refused 2 "--size" tcp lat --size 0
+refused 2 "--sizes" udp lat --sizes 8:4
+refused 2 "--iters" udp lat --iters 0
+refused 2 "--duration" udp lat --duration 1e9
+refused 2 "--wait" udp lat --wait never
+refused 2 "--address" udp lat --address 127.0.0.1
+refused 2 "--address" udp lat --netns a,b
+refused 2 "--netns" udp lat --netns ../a,b --address 127.0.0.1,127.0.0.2
+refused 1 "Cannot assign" udp lat --address 198.51.100.7,127.0.0.1
+refused 1 "/nonexistent/x" udp lat --iters 10 --json /nonexistent/x
+
+# Interrupted: the children end with it. They carry the mark in their command line.
+for signal in INT TERM KILL; do
+    "$vipperf" floor relay bw --duration 30 --json "$work/mark" >/dev/null 2>&1 &
+    pid=$!
+    for _ in $(seq 200); do
+        [ "$(pgrep -cf -- "--json $work/mark")" -ge 5 ] && break
+        sleep 0.05
+    done
+    kill -$signal $pid
+    wait $pid 2>/dev/null
+    [ $? -ne 0 ] || wrong "SIG$signal: floor ended with 0"
+    for _ in $(seq 100); do
+        pgrep -f -- "--json $work/mark" >/dev/null || break
+        sleep 0.05
+    done
+    pgrep -f -- "--json $work/mark" >/dev/null && wrong "SIG$signal: processes are left"
+done
+
+if [ "$(id -u)" = 0 ] && ip netns add "vip-floor-a-$$" 2>/dev/null; then
+    a=vip-floor-a-$$ b=vip-floor-b-$$
+    spaces="$a $b"
+    ip netns add "$b"
+    ip link add va netns "$a" type veth peer name vb netns "$b"
+    ip -n "$a" address add 10.9.0.1/24 dev va
+    ip -n "$b" address add 10.9.0.2/24 dev vb
+    ip -n "$a" link set va up
+    ip -n "$b" link set vb up
+    for kind in udp tcp relay; do
+        measured "$lat" $kind lat --iters 300 --netns "$a,$b" --address 10.9.0.1,10.9.0.2
+    done
+    refused 1 "/run/netns/vip-none" udp lat --netns "$a,vip-none" --address 10.9.0.1,10.9.0.2
+else
+    echo "skipped: network namespaces (not root, or not allowed)"
+fi
+
+[ $bad = 0 ] && echo "floor: all passed"
+exit $bad

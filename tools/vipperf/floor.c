@@ -1,0 +1,359 @@
+/*
+ * `vipperf floor`: options, one run per message size, output (tools/vipperf/floor.h).
+ *
+ * Owns: the command line and the loop over sizes. Does not own: processes (floor_run.c), sockets
+ * (floor_udp.c, floor_tcp.c, floor_relay.c). Called from vipperf's main.
+ */
+#include "tools/vipperf/floor.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "tools/vipperf/floor_inside.h"
+
+static const char *const kind_names[] = {
+    [FLOOR_UDP] = "udp", [FLOOR_TCP] = "tcp", [FLOOR_RELAY] = "relay"};
+static const char *const what_names[] = {
+    [FLOOR_LAT] = "lat", [FLOOR_BW] = "bw", [FLOOR_RATE] = "rate"};
+
+/* Sizes from one byte to FLOOR_SIZE_MAX, doubled each time. */
+#define RESULTS_MAX 32
+
+/* Largest message whose datagrams, sent at once, fit a socket buffer of a privileged process. */
+#define FLOOR_BURST_MAX (4u << 20)
+
+/* Parameters in the JSON. */
+#define PARAMS_MAX 16
+
+static void usage(void)
+{
+    fputs(
+        "usage: vipperf floor udp|tcp|relay lat|bw|rate [options]\n"
+        "What plain kernel sockets achieve here; relay: two applications, each with a forwarding\n"
+        "process between it and UDP, without any protocol.\n"
+        "  --size N         bytes of a message (64; bw: 1M); N may end in K or M\n"
+        "  --sizes A:B      all sizes from A to B, doubled each time\n"
+        "  --iters N        messages to measure (lat: 10000)\n"
+        "  --duration S     seconds to measure (bw, rate: 1)\n"
+        "  --wait MODE      block: sleep in the kernel (default); poll or yield: look again and\n"
+        "                   yield the processor in between\n"
+        "  --address A,B    own addresses of the two sides (127.0.0.1,127.0.0.1)\n"
+        "  --netns A,B      network namespaces of the two sides; needs root and --address\n"
+        "  --json FILE      write the results as JSON, - for standard output\n",
+        stdout);
+}
+
+static int misused(const char *sentence)
+{
+    fprintf(stderr, "vipperf: floor: %s; see vipperf floor --help\n", sentence);
+    return 2;
+}
+
+static int wrong(const char *option, const char *value, const char *expected)
+{
+    fprintf(stderr, "vipperf: floor: %s %s: expected %s\n", option, value, expected);
+    return 2;
+}
+
+/* "64", "4K", "1M". Returns false if it is something else or too large. */
+static bool parse_size(const char *text, uint64_t *ret)
+{
+    char *end;
+    unsigned long long value;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    if (errno != 0 || value > FLOOR_SIZE_MAX)
+        return false;
+    if (*end == 'K' || *end == 'k') {
+        value <<= 10;
+        end++;
+    } else if (*end == 'M' || *end == 'm') {
+        value <<= 20;
+        end++;
+    }
+    if (*end || value > FLOOR_SIZE_MAX)
+        return false;
+    *ret = value;
+    return true;
+}
+
+static bool parse_sizes(const char *text, struct floor_opts *opts)
+{
+    char copy[64], *colon;
+
+    if (strlen(text) >= sizeof(copy))
+        return false;
+    strcpy(copy, text);
+    colon = strchr(copy, ':');
+    if (!colon)
+        return false;
+    *colon = 0;
+    return parse_size(copy, &opts->size_min) && parse_size(colon + 1, &opts->size_max) &&
+           opts->size_min > 0 && opts->size_min <= opts->size_max;
+}
+
+static bool parse_count(const char *text, uint64_t *ret)
+{
+    char *end;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    *ret = strtoull(text, &end, 10);
+    return errno == 0 && *end == 0 && *ret > 0;
+}
+
+static bool parse_seconds(const char *text, double *ret)
+{
+    char *end;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    *ret = strtod(text, &end);
+    if (*end == 's')
+        end++;
+    return *end == 0 && *ret > 0 && *ret <= 3600;
+}
+
+/* Split "A,B" in place. */
+static bool parse_pair(char *text, char **ret_a, char **ret_b)
+{
+    char *comma = strchr(text, ',');
+
+    if (!comma || comma == text || !comma[1] || strchr(comma + 1, ','))
+        return false;
+    *comma = 0;
+    *ret_a = text;
+    *ret_b = comma + 1;
+    return true;
+}
+
+static int parse_addresses(char *text, struct floor_opts *opts)
+{
+    char *part[2], copy[128];
+
+    snprintf(copy, sizeof(copy), "%s", text);
+    if (!parse_pair(text, &part[0], &part[1]))
+        return wrong("--address", copy, "two IPv4 addresses, A,B");
+    for (unsigned i = 0; i < 2; i++)
+        if (inet_pton(AF_INET, part[i], &opts->address[i]) != 1)
+            return wrong("--address", part[i], "an IPv4 address");
+    return 0;
+}
+
+static int parse_netns(char *text, struct floor_opts *opts)
+{
+    char *part[2];
+
+    /* A name is a file name below /run/netns, not a path out of it. */
+    if (!parse_pair(text, &part[0], &part[1]) || strchr(part[0], '/') || strchr(part[1], '/'))
+        return wrong("--netns", text, "the names of two network namespaces, A,B");
+    opts->netns[0] = part[0];
+    opts->netns[1] = part[1];
+    return 0;
+}
+
+static int parse_option(int option, char *value, struct floor_opts *opts)
+{
+    switch (option) {
+    case 's':
+        if (!parse_size(value, &opts->size_min))
+            return wrong("--size", value, "bytes, at most 16M");
+        opts->size_max = opts->size_min;
+        return 0;
+    case 'S':
+        return parse_sizes(value, opts) ? 0 : wrong("--sizes", value, "A:B, at most 16M");
+    case 'i':
+        return parse_count(value, &opts->iters) ? 0 : wrong("--iters", value, "a number > 0");
+    case 'd':
+        return parse_seconds(value, &opts->duration_s) ? 0 : wrong("--duration", value, "seconds");
+    case 'w':
+        opts->poll = strcmp(value, "poll") == 0 || strcmp(value, "yield") == 0;
+        return opts->poll || strcmp(value, "block") == 0
+                   ? 0
+                   : wrong("--wait", value, "block, poll or yield");
+    case 'a':
+        return parse_addresses(value, opts);
+    case 'n':
+        return parse_netns(value, opts);
+    case 'j':
+        opts->json = value;
+        return 0;
+    }
+    /* getopt has said which one. */
+    return misused("unknown option");
+}
+
+/* Look a word up; -1 if it is none of the names. */
+static int index_of(const char *word, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(word, names[i]) == 0)
+            return i;
+    return -1;
+}
+
+/* Outcomes: 0; 2 wrong usage (said); -1 help was asked for and given. */
+static int parse(int argc, char **argv, struct floor_opts *opts)
+{
+    static const struct option options[] = {
+        {"size", required_argument, NULL, 's'},    {"sizes", required_argument, NULL, 'S'},
+        {"iters", required_argument, NULL, 'i'},   {"duration", required_argument, NULL, 'd'},
+        {"wait", required_argument, NULL, 'w'},    {"json", required_argument, NULL, 'j'},
+        {"address", required_argument, NULL, 'a'}, {"netns", required_argument, NULL, 'n'},
+        {"help", no_argument, NULL, 'h'},          {0}};
+    int option, rc, kind, what;
+    bool sized = false;
+
+    optind = 1;
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
+        if (option == 'h') {
+            usage();
+            return -1;
+        }
+        sized = sized || option == 's' || option == 'S';
+        rc = parse_option(option, optarg, opts);
+        if (rc != 0)
+            return rc;
+    }
+    if (argc - optind != 2)
+        return misused("expected udp, tcp or relay, and lat, bw or rate");
+    kind = index_of(argv[optind], kind_names, 3);
+    what = index_of(argv[optind + 1], what_names, 3);
+    if (kind < 0 || what < 0)
+        return misused("expected udp, tcp or relay, and lat, bw or rate");
+    opts->kind = (enum floor_kind)kind;
+    opts->what = (enum floor_what)what;
+    if (!sized)
+        opts->size_min = opts->size_max = what == FLOOR_BW ? 1u << 20 : 64;
+    if (opts->what != FLOOR_LAT && opts->size_min == 0)
+        return wrong("--size", "0", "at least 1 byte for bw and rate");
+    if (kind == FLOOR_TCP && opts->size_min == 0)
+        return wrong("--size", "0", "at least 1 byte for tcp");
+    if (kind != FLOOR_TCP && what == FLOOR_LAT && opts->size_max > FLOOR_BURST_MAX)
+        return wrong("--size", "that large", "at most 4M for the latency of datagrams");
+    if (opts->netns[0] && opts->address[0].s_addr == htonl(INADDR_LOOPBACK))
+        return wrong("--netns", opts->netns[0], "--address A,B with it");
+    if (!opts->iters && opts->duration_s == 0) {
+        opts->iters = what == FLOOR_LAT ? 10000 : 0;
+        opts->duration_s = what == FLOOR_LAT ? 0 : 1;
+    }
+    if (what == FLOOR_LAT && opts->iters > FLOOR_SAMPLES_MAX)
+        return wrong("--iters", "that many", "at most 4000000 for lat");
+    return 0;
+}
+
+/* ---- running --------------------------------------------------------------------------- */
+
+static void take_result(const struct floor_run *run, struct perf_result *result)
+{
+    struct floor_shared *shared = run->shared;
+
+    *result = (struct perf_result){
+        .size_bytes = run->size,
+        .messages = shared->messages,
+        .elapsed_s = (double)shared->elapsed_ns / 1e9,
+        .cpu_s = (double)shared->cpu_ns / 1e9,
+    };
+    perf_rates_of(result);
+    if (run->opts->what == FLOOR_LAT) {
+        result->has_latency = true;
+        perf_latency_of(shared->samples, shared->sample_count, &result->latency);
+    }
+}
+
+/* Measure one size in fresh shared memory. 0 or 1 (said). */
+static int run_size(const struct floor_opts *opts, uint64_t size, struct perf_result *ret)
+{
+    struct floor_run run = {.opts = opts, .size = size};
+    int rc = 1;
+
+    run.shared = mmap(NULL, sizeof(*run.shared), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (run.shared == MAP_FAILED)
+        return floor_failed(errno, "no shared memory");
+    switch (opts->kind) {
+    case FLOOR_UDP:
+        rc = floor_udp(&run);
+        break;
+    case FLOOR_TCP:
+        rc = floor_tcp(&run);
+        break;
+    case FLOOR_RELAY:
+        rc = floor_relay(&run);
+        break;
+    }
+    if (rc == 0 && run.shared->messages == 0)
+        rc = floor_failed(0, "no message of %llu bytes arrived", (unsigned long long)size);
+    if (rc == 0)
+        take_result(&run, ret);
+    munmap(run.shared, sizeof(*run.shared));
+    return rc;
+}
+
+static size_t describe(const struct floor_opts *opts, struct perf_param *params)
+{
+    char a[INET_ADDRSTRLEN], b[INET_ADDRSTRLEN], text[64];
+    struct utsname kernel;
+    size_t n = 0;
+
+    inet_ntop(AF_INET, &opts->address[0], a, sizeof(a));
+    inet_ntop(AF_INET, &opts->address[1], b, sizeof(b));
+    perf_param_text(&params[n++], "kind", kind_names[opts->kind]);
+    perf_param_text(&params[n++], "what", what_names[opts->what]);
+    perf_param_number(&params[n++], "size_min", (double)opts->size_min);
+    perf_param_number(&params[n++], "size_max", (double)opts->size_max);
+    perf_param_number(&params[n++], "iters", (double)opts->iters);
+    perf_param_number(&params[n++], "duration_s", opts->duration_s);
+    perf_param_text(&params[n++], "wait", opts->poll ? "poll" : "block");
+    snprintf(text, sizeof(text), "%s,%s", a, b);
+    perf_param_text(&params[n++], "address", text);
+    snprintf(text, sizeof(text), "%.30s,%.30s", opts->netns[0] ? opts->netns[0] : "",
+             opts->netns[1] ? opts->netns[1] : "");
+    perf_param_text(&params[n++], "netns", opts->netns[0] ? text : "");
+    perf_param_number(&params[n++], "cpus", (double)sysconf(_SC_NPROCESSORS_ONLN));
+    perf_param_text(&params[n++], "kernel", uname(&kernel) == 0 ? kernel.release : "");
+    return n;
+}
+
+int floor_main(int argc, char **argv)
+{
+    struct floor_opts opts = {.address = {{htonl(INADDR_LOOPBACK)}, {htonl(INADDR_LOOPBACK)}}};
+    static struct perf_result results[RESULTS_MAX];
+    struct perf_param params[PARAMS_MAX];
+    size_t count = 0, param_count;
+    char command[32];
+    FILE *table;
+    int rc = parse(argc, argv, &opts);
+
+    if (rc != 0)
+        return rc < 0 ? 0 : rc;
+    /* With the JSON on standard output the table must not be mixed into it. */
+    table = opts.json && strcmp(opts.json, "-") == 0 ? stderr : stdout;
+    snprintf(command, sizeof(command), "floor %s %s", kind_names[opts.kind], what_names[opts.what]);
+    fprintf(table, "%s, %s\n", command, opts.poll ? "poll" : "block");
+    perf_print_heading(table, opts.what == FLOOR_LAT);
+    for (uint64_t size = opts.size_min; size <= opts.size_max && count < RESULTS_MAX;
+         size = size ? 2 * size : 1) {
+        rc = run_size(&opts, size, &results[count]);
+        if (rc != 0)
+            return rc;
+        perf_print_row(table, &results[count++]);
+        fflush(table);
+    }
+    if (!opts.json)
+        return 0;
+    param_count = describe(&opts, params);
+    rc = perf_json_write(opts.json, command, params, param_count, results, count);
+    return rc < 0 ? floor_failed(-rc, "cannot write %s", opts.json) : 0;
+}
