@@ -1,7 +1,7 @@
 /*
  * A small world for connection managers: hosts with one struct cm each, a link that loses, doubles
- * and reorders from a seed, and virtual time. Each host behaves like vipd/nic/: it records what the
- * manager tells it and acts on it later, never from within an operation.
+ * and reorders from a seed, and virtual time. A host records what the manager
+ * tells it and acts on it later, or, if it is eager, from within, as vipd/nic/ does.
  *
  * Included by the test_engine_cm*.c programs only.
  */
@@ -67,6 +67,7 @@ struct host {
     struct cm_host addr;
     uint64_t epoch;
     bool down;               /* packets to it vanish */
+    bool eager;              /* acts from within operations */
     long allocs, fail_after; /* fail_after >= 0: allocations that still succeed */
     uint64_t id_counter;
     struct attempt requests[THINGS_MAX], accepts[THINGS_MAX];
@@ -162,6 +163,32 @@ static inline struct conn *host_conn(struct host *host, uint64_t local_id)
     return NULL;
 }
 
+/* VipDisconnect of an established connection. */
+static inline void host_close(struct world *w, unsigned index, struct conn *conn)
+{
+    struct host *host = &w->hosts[index];
+    struct cm_close_args args = {.local_id = conn->local_id,
+                                 .remote_id = conn->remote_id,
+                                 .peer = conn->peer,
+                                 .reason = VIP_CLOSE_DISCONNECT,
+                                 .ops_valid = true,
+                                 .ops_done = 42};
+
+    assert_true(conn->alive);
+    conn->alive = false;
+    cm_close(host->cm, &args, w->now_ns);
+    cm_conn_gone(host->cm, conn->local_id, conn->peer);
+}
+
+/* A connection has ended by what the manager said: forget it, now or at the next step. */
+static inline void conn_over(struct host *host, struct conn *conn)
+{
+    conn->alive = false;
+    conn->gone_due = !host->eager;
+    if (host->eager)
+        cm_conn_gone(host->cm, conn->local_id, conn->peer);
+}
+
 static inline void attempt_done(struct host *host, struct attempt *attempt, enum vip_rc rc,
                                 const struct cm_conn *info, const char *why)
 {
@@ -184,6 +211,8 @@ static inline void attempt_done(struct host *host, struct attempt *attempt, enum
                           .peer = info->peer,
                           .alive = true,
                           .info = *info};
+    if (host->eager && host->world->now_ns % 4 == 0)
+        host_close(host->world, host->index, conn);
 }
 
 static inline void op_request_done(void *ctx, uint64_t user, enum vip_rc rc,
@@ -209,10 +238,9 @@ static inline void op_closed(void *ctx, uint64_t local_conn_id, const struct vip
     struct conn *conn = host_conn(ctx, local_conn_id);
 
     assert_true(conn && conn->alive);
-    conn->alive = false;
-    conn->gone_due = true;
     conn->closed++;
     conn->close = *close;
+    conn_over(ctx, conn);
 }
 
 static inline void op_peer_lost(void *ctx, uint32_t peer, const char *why)
@@ -225,9 +253,8 @@ static inline void op_peer_lost(void *ctx, uint32_t peer, const char *why)
 
         if (conn->peer != peer || !conn->alive)
             continue;
-        conn->alive = false;
-        conn->gone_due = true;
         conn->lost++;
+        conn_over(host, conn);
     }
 }
 
@@ -236,9 +263,8 @@ static inline void op_reset(void *ctx, uint64_t local_conn_id, uint32_t peer)
     struct conn *conn = host_conn(ctx, local_conn_id);
 
     assert_true(conn && conn->alive && conn->peer == peer);
-    conn->alive = false;
-    conn->gone_due = true;
     conn->reset++;
+    conn_over(ctx, conn);
 }
 
 static inline void *op_alloc(void *ctx, size_t bytes)
@@ -459,23 +485,6 @@ static inline int host_accept(struct world *w, unsigned index, unsigned i)
     if (rc)
         host->accepts[user].used = false;
     return rc;
-}
-
-/* VipDisconnect of an established connection. */
-static inline void host_close(struct world *w, unsigned index, struct conn *conn)
-{
-    struct host *host = &w->hosts[index];
-    struct cm_close_args args = {.local_id = conn->local_id,
-                                 .remote_id = conn->remote_id,
-                                 .peer = conn->peer,
-                                 .reason = VIP_CLOSE_DISCONNECT,
-                                 .ops_valid = true,
-                                 .ops_done = 42};
-
-    assert_true(conn->alive);
-    conn->alive = false;
-    cm_close(host->cm, &args, w->now_ns);
-    cm_conn_gone(host->cm, conn->local_id, conn->peer);
 }
 
 #endif

@@ -10,7 +10,7 @@
 
 struct program {
     unsigned hosts, loss, dup, steps;
-    bool restarts;
+    bool restarts, eager;
 };
 
 static uint64_t wait_numbers;
@@ -122,6 +122,7 @@ static void step(struct world *w, const struct program *program)
     else if (program->restarts && action < 99) {
         host_kill(w, index);
         host_start(w, index);
+        w->hosts[index].eager = program->eager;
     }
     world_run(w, world_random(w) % (50 * MS));
 }
@@ -180,6 +181,8 @@ static void run(const struct program *program, uint64_t seed, unsigned *connecte
     w->loss_percent = program->loss;
     w->dup_percent = program->dup;
     w->delay_spread_ns = seed % 3 ? 30 * MS : 100000; /* most seeds: heavy reordering */
+    for (unsigned i = 0; i < w->host_count; i++)
+        w->hosts[i].eager = program->eager;
     for (unsigned i = 0; i < program->steps; i++)
         step(w, program);
     settle(w);
@@ -237,6 +240,16 @@ static void test_restarts_and_half_lost(void **state)
               5000, 60);
 }
 
+/* Hosts that close and forget connections from within the operations that tell of them. */
+static void test_eager_hosts(void **state)
+{
+    run_seeds(
+        &(struct program){
+            .hosts = 3, .loss = 10, .dup = 10, .steps = 150, .restarts = true, .eager = true},
+        7000, 100);
+    run_seeds(&(struct program){.hosts = 1, .steps = 120, .eager = true}, 8000, 20);
+}
+
 /*
  * A PENDING that the ACCEPT had overtaken was answered by CANCEL: the client stayed connected alone.
  */
@@ -278,10 +291,15 @@ static void test_replay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clean_network), cmocka_unit_test(test_one_percent),
-        cmocka_unit_test(test_ten_percent),   cmocka_unit_test(test_half_lost),
-        cmocka_unit_test(test_restarts),      cmocka_unit_test(test_restarts_and_half_lost),
-        cmocka_unit_test(test_self),          cmocka_unit_test(test_pending_overtaken_by_accept),
+        cmocka_unit_test(test_clean_network),
+        cmocka_unit_test(test_one_percent),
+        cmocka_unit_test(test_ten_percent),
+        cmocka_unit_test(test_half_lost),
+        cmocka_unit_test(test_restarts),
+        cmocka_unit_test(test_restarts_and_half_lost),
+        cmocka_unit_test(test_self),
+        cmocka_unit_test(test_eager_hosts),
+        cmocka_unit_test(test_pending_overtaken_by_accept),
         cmocka_unit_test(test_replay),
     };
 

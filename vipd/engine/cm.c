@@ -2,8 +2,8 @@
  * Connection manager: set-up and end, dispatch of received messages, associations, time, counters.
  *
  * Owns: struct cm itself and the table of associations. Called by vipd/nic/ on the NIC's thread.
- * The host's operations are called as the last step of handling an event, or with everything of
- * that event already consistent; they must not call back.
+ * The host's operations are called as the last step of handling an event, because hosts close and
+ * forget connections from within them; nothing that was looked up before is used afterwards.
  */
 #include "vipd/engine/cm_internal.h"
 

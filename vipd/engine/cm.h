@@ -53,7 +53,10 @@ struct cm_config {
     uint64_t peer_dead_ns;      /* silence after which it is dead (4 s) */
 };
 
-/* What the host must do. cm never calls back into the host otherwise. */
+/*
+ * What the host must do. Every operation but send, alloc and free is the last step of handling an
+ * event: the host may call the manager from within it. From within send, alloc, free it must not.
+ */
 struct cm_ops {
     /* Send one CM packet (already encoded and sealed). Loss is allowed. */
     void (*send)(void *ctx, const struct cm_host *to, const uint8_t *packet, size_t len_bytes);

@@ -18,9 +18,7 @@
 #include <sys/queue.h>
 
 #include "vipd/engine/cm.h"
-
-/* Buckets per table: chains stay short up to some thousand objects; ten tables cost 80 KiB. */
-#define CM_BUCKETS 1024
+#include "vipd/engine/cm_table.h"
 
 /* Lives of peer hosts known at once; also the index part of a peer number. */
 #define CM_PEERS_MAX 4096
@@ -60,57 +58,6 @@
 
 /* Timers fired by one cm_tick; the rest are due at once in the next. */
 #define CM_TICK_BUDGET 1024
-
-/* ---- tables and timers (cm_table.c) ------------------------------------------------------ */
-
-/* Membership in one table. An object has one per table it is in; zeroed = in none. */
-struct cm_node {
-    LIST_ENTRY(cm_node) chain;
-    uint64_t key; /* an id, or a hash of several fields that the finder compares itself */
-    bool linked;
-};
-LIST_HEAD(cm_bucket, cm_node);
-struct cm_table {
-    struct cm_bucket bucket[CM_BUCKETS];
-};
-
-void cm_table_add(struct cm *cm, struct cm_table *table, struct cm_node *node, uint64_t key);
-void cm_node_del(struct cm_node *node); /* legal on a node in no table */
-/* First node with that key, and the next one with the same; NULL at the end. */
-struct cm_node *cm_table_find(struct cm *cm, struct cm_table *table, uint64_t key);
-struct cm_node *cm_table_again(struct cm_node *node);
-/* Any node, for cm_deinit; NULL = empty. *bucket carries the place between calls, from 0. */
-struct cm_node *cm_table_any(struct cm_table *table, unsigned *bucket);
-
-#define CM_OF(type, member, ptr) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
-
-/* A timer inside an object; a pairing heap over at_ns, so that arming allocates nothing. */
-struct cm_timer {
-    struct cm_timer *child, *next; /* first child, next sibling */
-    struct cm_timer *prev;         /* previous sibling, or the parent of a first child */
-    uint64_t at_ns;
-    bool armed;
-    void (*fire)(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
-};
-
-void cm_timer_set(struct cm *cm, struct cm_timer *timer, uint64_t at_ns); /* arm or move */
-void cm_timer_clear(struct cm *cm, struct cm_timer *timer);               /* legal if not armed */
-
-uint64_t cm_random(struct cm *cm);
-uint64_t cm_random_id(struct cm *cm); /* never 0 */
-uint64_t cm_hash(struct cm *cm, const void *bytes, size_t len, uint64_t start);
-
-/* Repetition: doubles up to retry_max_ns, with a quarter of jitter so that peers do not march. */
-struct cm_repeat {
-    uint64_t interval_ns;
-};
-uint64_t cm_repeat_next(struct cm *cm, struct cm_repeat *repeat, uint64_t now_ns);
-
-/* a + b that stays at UINT64_MAX. */
-static inline uint64_t cm_add_ns(uint64_t a, uint64_t b)
-{
-    return a + b < a ? UINT64_MAX : a + b;
-}
 
 static inline bool cm_host_equal(const struct cm_host *a, const struct cm_host *b)
 {
