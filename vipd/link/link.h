@@ -37,6 +37,7 @@ struct link_rx {
     const uint8_t *bytes;
     uint32_t len;
     void *buffer; /* the link's reference; several packets may share one (GRO) */
+    bool scarce;  /* few buffers are left: release this one at once, do not keep it for later */
 };
 
 struct link_stats {

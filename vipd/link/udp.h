@@ -39,6 +39,10 @@
 #define UDP_LARGE_MAX 1024u
 #define UDP_SMALL_MAX 32768u
 
+/* The last buffers of a pool are marked scarce: if all were kept for packets ahead of their turn, the
+ * ones they wait for could not be received. Twice a batch, for a batch is always attached. */
+#define UDP_SCARCE (2 * UDP_RX_BATCH)
+
 /* Free buffers that are kept; others go back to the allocator. */
 #define UDP_FREE_KEEP 128u
 
@@ -107,6 +111,8 @@ void udp_rx_drain(struct udp *udp);
 /* udp_buf.c. take: NULL if the pool's bound or memory is reached. */
 struct udp_buf *udp_buf_take(struct udp_pool *pool);
 void udp_buf_give(struct udp_pool *pool, struct udp_buf *buf);
+/* Are nearly all buffers that the pool may have in use? */
+bool udp_pool_scarce(const struct udp_pool *pool);
 void udp_pool_drain(struct udp_pool *pool);
 
 /*

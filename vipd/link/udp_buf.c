@@ -42,6 +42,11 @@ void udp_buf_give(struct udp_pool *pool, struct udp_buf *buf)
     pool->free_count++;
 }
 
+bool udp_pool_scarce(const struct udp_pool *pool)
+{
+    return pool->count - pool->free_count >= pool->max - UDP_SCARCE;
+}
+
 void udp_pool_drain(struct udp_pool *pool)
 {
     while (pool->free) {

@@ -145,8 +145,11 @@ static bool next_packet(struct udp *udp, struct udp_msg *msg, struct link_rx *re
 
     if (len == 0)
         return false;
-    *ret =
-        (struct link_rx){.from = &msg->buf->from, .bytes = msg->at, .len = len, .buffer = msg->buf};
+    *ret = (struct link_rx){.from = &msg->buf->from,
+                            .bytes = msg->at,
+                            .len = len,
+                            .buffer = msg->buf,
+                            .scarce = udp_pool_scarce(msg->buf->large ? &udp->large : &udp->small)};
     msg->buf->refs++;
     msg->at += len;
     msg->left -= len;
