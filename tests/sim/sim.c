@@ -1,0 +1,748 @@
+#include "tests/sim/sim.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SIM_TOKENS 4096
+
+/* Something that happens later at a host. */
+enum sim_event_kind {
+    SIM_PACKET,
+    SIM_CLOSE, /* the peer's end of the connection, over a channel that loses nothing */
+};
+
+struct sim_event {
+    uint64_t at_ns, order;
+    enum sim_event_kind kind;
+    unsigned host;
+    uint64_t conn_id;
+    struct eng_close close;
+    uint8_t *bytes;
+    uint32_t len;
+};
+
+struct sim_region {
+    struct sim_mem mem;
+    unsigned rights;
+    bool live;
+};
+
+/* One end of a connection. */
+struct sim_conn {
+    unsigned host, peer;
+    uint16_t vi;
+    uint64_t local_id, remote_id;
+    bool live;
+};
+
+struct sim_host {
+    struct eng *eng;
+    void *vi_memory[VIP_VI_MAX];
+    struct sim_region region[SIM_REGIONS_MAX];
+    unsigned regions;
+    uint8_t *held[SIM_TOKENS]; /* bytes by token */
+    uint32_t held_len[SIM_TOKENS];
+    unsigned held_count;
+    const uint8_t *packet; /* being processed */
+    uint32_t packet_len;
+    uint64_t link_free_ns; /* when its transmitter is free again */
+    uint64_t last_arrival_ns;
+    struct sim *sim;
+    unsigned index;
+    long segs; /* segment lists handed out */
+};
+
+struct sim {
+    struct sim_config config;
+    struct sim_rand rand;
+    uint64_t now_ns, order, hash, lost;
+    struct sim_host host[SIM_HOSTS_MAX];
+    struct sim_conn conn[SIM_CONNS_MAX];
+    unsigned conns;
+    struct sim_event *event; /* binary heap */
+    unsigned events, events_room;
+    struct eng_packet packet;
+    struct vip_packet decoded;
+};
+
+/* ---- reproducible chance, transcript --------------------------------------------------- */
+
+uint32_t sim_rand(struct sim_rand *rand)
+{
+    uint64_t z = rand->state += 0x9e3779b97f4a7c15ull;
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return (uint32_t)((z ^ (z >> 31)) >> 16);
+}
+
+uint32_t sim_below(struct sim_rand *rand, uint32_t limit)
+{
+    return (uint32_t)(((uint64_t)sim_rand(rand) * limit) >> 32);
+}
+
+bool sim_chance(struct sim_rand *rand, uint32_t ppm)
+{
+    return ppm && sim_below(rand, 1000000) < ppm;
+}
+
+void sim_trace(struct sim *sim, const char *format, ...)
+{
+    char line[512];
+    int at = snprintf(line, sizeof(line), "%9.3f ", (double)sim->now_ns / 1000);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(line + at, sizeof(line) - (size_t)at, format, args);
+    va_end(args);
+    for (const char *c = line; *c; c++)
+        sim->hash = (sim->hash ^ (uint8_t)*c) * 0x100000001b3ull;
+    if (sim->config.trace)
+        fprintf(sim->config.trace, "%s\n", line);
+}
+
+void sim_fail(struct sim *sim, const char *format, ...)
+{
+    va_list args;
+
+    fprintf(stderr, "FAILED at %.3f us, seed %" PRIu64 ": ", (double)sim->now_ns / 1000,
+            sim->config.seed);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    if (sim->config.trace)
+        fflush(sim->config.trace);
+    abort();
+}
+
+uint64_t sim_now(const struct sim *sim)
+{
+    return sim->now_ns;
+}
+
+struct eng *sim_engine(struct sim *sim, unsigned host)
+{
+    return sim->host[host].eng;
+}
+
+struct sim_link *sim_link(struct sim *sim)
+{
+    return &sim->config.link;
+}
+
+uint64_t sim_hash(const struct sim *sim)
+{
+    return sim->hash;
+}
+
+uint64_t sim_lost(const struct sim *sim)
+{
+    return sim->lost;
+}
+
+/* ---- events ---------------------------------------------------------------------------- */
+
+static bool sooner(const struct sim_event *a, const struct sim_event *b)
+{
+    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
+}
+
+static void event_push(struct sim *sim, struct sim_event event)
+{
+    unsigned at = sim->events++;
+
+    if (sim->events > sim->events_room) {
+        sim->events_room = sim->events_room ? 2 * sim->events_room : 256;
+        sim->event = realloc(sim->event, sim->events_room * sizeof(*sim->event));
+    }
+    event.order = sim->order++;
+    for (; at && sooner(&event, &sim->event[(at - 1) / 2]); at = (at - 1) / 2)
+        sim->event[at] = sim->event[(at - 1) / 2];
+    sim->event[at] = event;
+}
+
+static struct sim_event event_pop(struct sim *sim)
+{
+    struct sim_event first = sim->event[0], last = sim->event[--sim->events];
+    unsigned at = 0;
+
+    for (unsigned child; (child = 2 * at + 1) < sim->events; at = child) {
+        if (child + 1 < sim->events && sooner(&sim->event[child + 1], &sim->event[child]))
+            child++;
+        if (!sooner(&sim->event[child], &last))
+            break;
+        sim->event[at] = sim->event[child];
+    }
+    if (sim->events)
+        sim->event[at] = last;
+    return first;
+}
+
+/* ---- memory ---------------------------------------------------------------------------- */
+
+struct sim_mem sim_register(struct sim *sim, unsigned host, uint32_t len, unsigned rights)
+{
+    struct sim_host *of = &sim->host[host];
+    struct sim_region *region = &of->region[of->regions];
+
+    if (of->regions == SIM_REGIONS_MAX)
+        sim_fail(sim, "too many regions");
+    region->live = true;
+    region->rights = rights;
+    region->mem.handle = 0x100 + of->regions;
+    region->mem.addr = 0x7f0000000000ull + ((uint64_t)host << 36) + ((uint64_t)of->regions << 26);
+    region->mem.len = len;
+    region->mem.bytes = calloc(1, len ? len : 1);
+    of->regions++;
+    return region->mem;
+}
+
+void sim_deregister(struct sim *sim, unsigned host, uint32_t handle)
+{
+    sim->host[host].region[handle - 0x100].live = false;
+}
+
+/* The bytes of an access, or NULL if it is not allowed. */
+static uint8_t *resolve(struct sim_host *host, const struct eng_access *access)
+{
+    unsigned index = access->handle - 0x100;
+    struct sim_region *region = &host->region[index];
+
+    if (index >= host->regions || !region->live)
+        return NULL;
+    if (access->addr < region->mem.addr || access->len > region->mem.len ||
+        access->addr - region->mem.addr > region->mem.len - access->len)
+        return NULL;
+    if (access->kind == ENG_ACCESS_REMOTE_WRITE && !(region->rights & SIM_REMOTE_WRITE))
+        return NULL;
+    if (access->kind == ENG_ACCESS_REMOTE_READ && !(region->rights & SIM_REMOTE_READ))
+        return NULL;
+    return region->mem.bytes + (access->addr - region->mem.addr);
+}
+
+/* ---- operations of the engine ---------------------------------------------------------- */
+
+static bool op_check(void *ctx, const struct eng_access *access)
+{
+    return resolve(ctx, access) != NULL;
+}
+
+static bool op_place(void *ctx, const struct eng_access *access, uint32_t payload_offset)
+{
+    struct sim_host *host = ctx;
+    uint8_t *to = resolve(host, access);
+
+    if (!host->packet || access->len > host->packet_len ||
+        payload_offset > host->packet_len - access->len)
+        sim_fail(host->sim, "place outside of the packet");
+    if (!to)
+        return false;
+    memcpy(to, host->packet + payload_offset, access->len);
+    return true;
+}
+
+static void op_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status,
+                        uint32_t length, uint64_t imm)
+{
+    struct sim_host *host = ctx;
+
+    sim_trace(host->sim, "%c vi%u %s complete status=%05x length=%u imm=%" PRIx64,
+              'A' + (int)host->index, vi, queue == VIP_Q_SEND ? "send" : "recv", status, length,
+              imm);
+    if (!(status & VIP_ST_DONE))
+        sim_fail(host->sim, "completion without DONE");
+    host->sim->config.app.complete(host->sim->config.app.ctx, host->index, vi, queue, status,
+                                   length, imm);
+}
+
+static struct sim_conn *conn_of_vi(struct sim *sim, unsigned host, uint16_t vi)
+{
+    for (unsigned i = 0; i < sim->conns; i++)
+        if (sim->conn[i].host == host && sim->conn[i].vi == vi && sim->conn[i].live)
+            return &sim->conn[i];
+    return NULL;
+}
+
+static void close_send(struct sim *sim, struct sim_conn *conn, const struct eng_close *close)
+{
+    event_push(sim, (struct sim_event){.at_ns = sim->now_ns + sim->config.link.delay_ns + 1000,
+                                       .kind = SIM_CLOSE,
+                                       .host = conn->peer,
+                                       .conn_id = conn->remote_id,
+                                       .close = *close});
+    conn->live = false;
+}
+
+static void op_event(void *ctx, const struct eng_event *event)
+{
+    struct sim_host *host = ctx;
+    struct sim *sim = host->sim;
+    struct sim_conn *conn = conn_of_vi(sim, host->index, event->vi);
+
+    switch (event->kind) {
+    case ENG_EVENT_ERROR:
+        sim_trace(sim, "%c vi%u error code=%u: %s", 'A' + (int)host->index, event->vi, event->code,
+                  event->why);
+        break;
+    case ENG_EVENT_STATE:
+        sim_trace(sim, "%c vi%u state=%u", 'A' + (int)host->index, event->vi, event->state);
+        break;
+    case ENG_EVENT_BROKEN:
+        sim_trace(sim, "%c vi%u broken reason=%u op_status=%x failed_op=%u ops_done=%u: %s",
+                  'A' + (int)host->index, event->vi, event->reason, event->op_status,
+                  event->op_status ? event->failed_op : 0, event->ops_done, event->why);
+        if (conn)
+            close_send(sim, conn,
+                       &(struct eng_close){.ops_valid = true,
+                                           .ops_done = event->ops_done,
+                                           .op_status = event->op_status,
+                                           .failed_op = event->failed_op,
+                                           .why = "the peer reported an error"});
+        break;
+    }
+    sim->config.app.event(sim->config.app.ctx, host->index, event);
+}
+
+static void op_fetch(void *ctx)
+{
+    struct sim_host *host = ctx;
+
+    if (host->sim->config.app.fetch)
+        host->sim->config.app.fetch(host->sim->config.app.ctx, host->index);
+}
+
+static struct vip_shm_seg *op_segs_alloc(void *ctx, unsigned count)
+{
+    struct sim_host *host = ctx;
+
+    host->segs++;
+    return malloc(count * sizeof(struct vip_shm_seg));
+}
+
+static void op_segs_free(void *ctx, struct vip_shm_seg *segs, unsigned count)
+{
+    struct sim_host *host = ctx;
+
+    (void)count;
+    host->segs--;
+    free(segs);
+}
+
+static const struct eng_ops OPS = {.check = op_check,
+                                   .place = op_place,
+                                   .complete = op_complete,
+                                   .event = op_event,
+                                   .fetch_posts = op_fetch,
+                                   .segs_alloc = op_segs_alloc,
+                                   .segs_free = op_segs_free};
+
+/* ---- set-up ---------------------------------------------------------------------------- */
+
+static void *zeroed(size_t bytes)
+{
+    void *memory = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+
+    memset(memory, 0, bytes);
+    return memory;
+}
+
+struct sim *sim_new(const struct sim_config *config)
+{
+    struct sim *sim = calloc(1, sizeof(*sim));
+
+    sim->config = *config;
+    sim->rand.state = config->seed;
+    sim->hash = 0xcbf29ce484222325ull;
+    sim->now_ns = 1000000;
+    for (unsigned i = 0; i < config->hosts; i++) {
+        struct sim_host *host = &sim->host[i];
+        struct eng_config engine = config->engine;
+
+        host->sim = sim;
+        host->index = i;
+        engine.seed = config->seed * 16 + i + 1;
+        host->eng = eng_init(zeroed(eng_bytes()), &engine, &OPS, host, sim->now_ns);
+    }
+    return sim;
+}
+
+static void replay(struct sim *sim, struct sim_host *host);
+
+void sim_free(struct sim *sim)
+{
+    for (unsigned i = 0; i < sim->config.hosts; i++) {
+        struct sim_host *host = &sim->host[i];
+
+        for (unsigned vi = 0; vi < VIP_VI_MAX; vi++)
+            if (host->vi_memory[vi])
+                sim_vi_destroy(sim, i, (uint16_t)vi);
+        if (host->held_count)
+            sim_fail(sim, "%u held packets were never given back", host->held_count);
+        if (host->segs)
+            sim_fail(sim, "%ld segment lists leaked", host->segs);
+        for (unsigned r = 0; r < host->regions; r++)
+            free(host->region[r].mem.bytes);
+        free(host->eng);
+    }
+    while (sim->events)
+        free(event_pop(sim).bytes);
+    free(sim->event);
+    free(sim);
+}
+
+void sim_vi(struct sim *sim, unsigned host, uint16_t vi, uint16_t level, uint32_t max_transfer)
+{
+    struct eng_vi_attrs attrs = {.level = level,
+                                 .max_transfer_bytes = max_transfer,
+                                 .enable_rdma_write = true,
+                                 .enable_rdma_read = true};
+
+    sim->host[host].vi_memory[vi] = zeroed(eng_vi_bytes());
+    eng_vi_create(sim->host[host].eng, vi, sim->host[host].vi_memory[vi], &attrs);
+}
+
+void sim_vi_destroy(struct sim *sim, unsigned host, uint16_t vi)
+{
+    struct sim_host *of = &sim->host[host];
+
+    eng_vi_destroy(of->eng, vi);
+    free(of->vi_memory[vi]);
+    of->vi_memory[vi] = NULL;
+    replay(sim, of);
+}
+
+void sim_connect(struct sim *sim, unsigned host_a, uint16_t vi_a, unsigned host_b, uint16_t vi_b,
+                 uint32_t packet_bytes, uint32_t window_bytes)
+{
+    struct eng_conn conn = {.packet_bytes = packet_bytes, .window_bytes = window_bytes};
+    struct sim_conn *a = &sim->conn[sim->conns], *b = a + 1;
+
+    if (sim->conns + 2 > SIM_CONNS_MAX)
+        sim_fail(sim, "too many connections");
+    *a = (struct sim_conn){.host = host_a,
+                           .peer = host_b,
+                           .vi = vi_a,
+                           .local_id = 1000 + sim->conns,
+                           .remote_id = 1001 + sim->conns,
+                           .live = true};
+    *b = (struct sim_conn){.host = host_b,
+                           .peer = host_a,
+                           .vi = vi_b,
+                           .local_id = a->remote_id,
+                           .remote_id = a->local_id,
+                           .live = true};
+    sim->conns += 2;
+    for (struct sim_conn *end = a; end <= b; end++) {
+        conn.local_id = end->local_id;
+        conn.remote_id = end->remote_id;
+        conn.local_epoch = 1 + end->host;
+        conn.remote_epoch = 1 + end->peer;
+        conn.path = end->peer;
+        eng_vi_connect(sim->host[end->host].eng, end->vi, &conn, sim->now_ns);
+    }
+}
+
+void sim_disconnect(struct sim *sim, unsigned host, uint16_t vi)
+{
+    struct sim_conn *conn = conn_of_vi(sim, host, vi);
+    struct eng_close close = {.ops_valid = true, .why = "the peer disconnected"};
+
+    sim_trace(sim, "%c vi%u disconnects", 'A' + (int)host, vi);
+    eng_vi_disconnect(sim->host[host].eng, vi, &close.ops_done);
+    if (conn)
+        close_send(sim, conn, &close);
+    replay(sim, &sim->host[host]);
+}
+
+/* ---- the medium ------------------------------------------------------------------------ */
+
+static void describe(struct sim *sim, const struct sim_host *host, const uint8_t *bytes,
+                     uint32_t len, const char *fate)
+{
+    const struct vip_packet *packet = &sim->decoded;
+    char text[300];
+    int at = 0;
+
+    if (vip_wire_get_data(bytes, len, &sim->decoded) != VIP_WIRE_OK)
+        sim_fail(sim, "the engine emitted a malformed packet");
+    for (unsigned i = 0; i < packet->hdr.frame_count && i < 4; i++) {
+        const struct vip_frame *frame = &packet->frames[i];
+
+        at += snprintf(text + at, sizeof(text) - (size_t)at, " %c%u[%u+%u/%u]%s",
+                       "?SWQR"[frame->type], frame -> op, frame -> offset, frame -> length,
+                       frame -> total, frame -> flags &VIP_FRMF_LAST ? "." : "");
+    }
+    text[at] = 0;
+    sim_trace(sim, "%c -> #%" PRIu64 "%s%s ack<%" PRIu64 "%s ops=%u%s%s %s", 'A' + (int)host->index,
+              packet->hdr.packet_number, packet->hdr.flags & VIP_PKTF_ELICITS ? " E" : "",
+              packet->hdr.flags & VIP_PKTF_ACK_NOW ? "N" : "", packet->hdr.ack_cumulative,
+              packet->hdr.range_count ? "+" : "", packet->hdr.ops_done, text,
+              packet->hdr.frame_count > 4 ? " .." : "", fate);
+}
+
+static void launch(struct sim *sim, unsigned to, uint64_t conn_id, const uint8_t *bytes,
+                   uint32_t len, uint64_t at_ns)
+{
+    struct sim_event event = {
+        .at_ns = at_ns, .kind = SIM_PACKET, .host = to, .conn_id = conn_id, .len = len};
+
+    event.bytes = malloc(len);
+    memcpy(event.bytes, bytes, len);
+    event_push(sim, event);
+}
+
+static void transmit(struct sim *sim, struct sim_host *host, unsigned to, uint64_t conn_id,
+                     const uint8_t *bytes, uint32_t len)
+{
+    const struct sim_link *link = &sim->config.link;
+    uint64_t at_ns = sim->now_ns;
+
+    if (link->bytes_per_s) {
+        uint64_t start = host->link_free_ns > at_ns ? host->link_free_ns : at_ns;
+
+        if (link->queue_bytes &&
+            (start - at_ns) * link->bytes_per_s / 1000000000 > link->queue_bytes) {
+            sim->lost++;
+            describe(sim, host, bytes, len, "QUEUE FULL");
+            return;
+        }
+        at_ns = start + (uint64_t)len * 1000000000 / link->bytes_per_s;
+        host->link_free_ns = at_ns;
+    }
+    if (link->dead || sim_chance(&sim->rand, link->loss)) {
+        sim->lost++;
+        describe(sim, host, bytes, len, "LOST");
+        return;
+    }
+    at_ns += link->delay_ns;
+    if (link->jitter_ns)
+        at_ns += sim_below(&sim->rand, (uint32_t)link->jitter_ns);
+    if (sim_chance(&sim->rand, link->reorder)) {
+        describe(sim, host, bytes, len, "late");
+        at_ns += link->reorder_ns;
+    } else {
+        describe(sim, host, bytes, len, "");
+        if (at_ns < host->last_arrival_ns)
+            at_ns = host->last_arrival_ns;
+        host->last_arrival_ns = at_ns;
+    }
+    launch(sim, to, conn_id, bytes, len, at_ns);
+    if (sim_chance(&sim->rand, link->dup))
+        launch(sim, to, conn_id, bytes, len, at_ns + 1 + sim_below(&sim->rand, 100000));
+}
+
+/* Put a pulled packet together; the pieces must be there and add up. */
+static void send_packet(struct sim *sim, struct sim_host *host)
+{
+    static uint8_t bytes[VIP_PACKET_BYTES_MAX];
+    const struct eng_packet *packet = &sim->packet;
+    const struct sim_conn *conn = conn_of_vi(sim, host->index, packet->vi);
+    uint32_t at = 0;
+
+    for (unsigned i = 0; i < packet->piece_count; i++) {
+        const struct eng_piece *piece = &packet->piece[i];
+        const uint8_t *from = packet->head + piece->offset;
+
+        if (piece->from_region) {
+            struct eng_access access = {.vi = packet->vi,
+                                        .kind = packet->remote_read ? ENG_ACCESS_REMOTE_READ
+                                                                    : ENG_ACCESS_SEND,
+                                        .handle = piece->handle,
+                                        .addr = piece->addr,
+                                        .len = piece->len};
+
+            from = resolve(host, &access);
+            if (!from) {
+                sim_trace(sim, "%c vi%u packet failed", 'A' + (int)host->index, packet->vi);
+                eng_tx_failed(host->eng, packet->vi, packet->op, sim->now_ns);
+                return;
+            }
+        }
+        if (!piece->len || at + piece->len > sizeof(bytes))
+            sim_fail(sim, "piece of %u bytes", piece->len);
+        memcpy(bytes + at, from, piece->len);
+        at += piece->len;
+    }
+    if (at != packet->bytes)
+        sim_fail(sim, "pieces add up to %u, not %u bytes", at, packet->bytes);
+    if (conn)
+        transmit(sim, host, packet->path, conn->remote_id, bytes, at);
+}
+
+/* ---- arrivals -------------------------------------------------------------------------- */
+
+static uint32_t token_free(struct sim *sim, const struct sim_host *host)
+{
+    for (uint32_t i = 1; i < SIM_TOKENS; i++)
+        if (!host->held[i])
+            return i;
+    sim_fail(sim, "no token left");
+}
+
+static void replay(struct sim *sim, struct sim_host *host)
+{
+    uint32_t token;
+    uint16_t vi;
+    bool feed;
+
+    while (eng_replay(host->eng, &vi, &token, &feed)) {
+        uint8_t *bytes = host->held[token];
+
+        if (!bytes)
+            sim_fail(sim, "token %u given back twice", token);
+        host->held[token] = NULL;
+        host->held_count--;
+        if (feed) {
+            host->packet = bytes;
+            host->packet_len = host->held_len[token];
+            vip_wire_get_data(bytes, host->packet_len, &sim->decoded);
+            eng_rx_replay(host->eng, vi, &sim->decoded, sim->now_ns);
+            host->packet = NULL;
+        }
+        free(bytes);
+    }
+}
+
+static struct sim_conn *conn_of_id(struct sim *sim, uint64_t id)
+{
+    for (unsigned i = 0; i < sim->conns; i++)
+        if (sim->conn[i].local_id == id && sim->conn[i].live)
+            return &sim->conn[i];
+    return NULL;
+}
+
+static void arrive_packet(struct sim *sim, struct sim_event *event, const struct sim_conn *conn)
+{
+    static const char *const names[] = {"", "held", "duplicate", "stale", "full"};
+    struct sim_host *host = &sim->host[event->host];
+    uint32_t token = token_free(sim, host);
+    enum eng_rx_verdict verdict;
+
+    if (vip_wire_get_data(event->bytes, event->len, &sim->decoded) != VIP_WIRE_OK)
+        sim_fail(sim, "malformed packet");
+    host->packet = event->bytes;
+    host->packet_len = event->len;
+    verdict = eng_rx(host->eng, conn->vi, &sim->decoded, token, sim->now_ns);
+    host->packet = NULL;
+    if (verdict != ENG_RX_DONE)
+        sim_trace(sim, "%c <- #%" PRIu64 " %s", 'A' + (int)host->index,
+                  sim->decoded.hdr.packet_number, names[verdict]);
+    if (verdict == ENG_RX_HOLD) {
+        host->held[token] = event->bytes;
+        host->held_len[token] = event->len;
+        host->held_count++;
+        event->bytes = NULL;
+    }
+    replay(sim, host);
+}
+
+static void arrive(struct sim *sim, struct sim_event *event)
+{
+    struct sim_conn *conn = conn_of_id(sim, event->conn_id);
+
+    if (conn && event->kind == SIM_PACKET) {
+        arrive_packet(sim, event, conn);
+    } else if (conn) {
+        eng_vi_closed(sim->host[event->host].eng, conn->vi, &event->close, sim->now_ns);
+        conn->live = false;
+        replay(sim, &sim->host[event->host]);
+    }
+    free(event->bytes);
+}
+
+/* ---- time ------------------------------------------------------------------------------ */
+
+/* Let everybody act at this moment until nobody wants to. */
+static void settle(struct sim *sim)
+{
+    bool again = true;
+
+    for (unsigned rounds = 0; again; rounds++) {
+        again = false;
+        if (rounds > 100000)
+            sim_fail(sim, "an engine does not come to rest");
+        for (unsigned i = 0; i < sim->config.hosts; i++) {
+            struct sim_host *host = &sim->host[i];
+
+            for (unsigned n = 0; n < 32 && eng_tx_pull(host->eng, &sim->packet, sim->now_ns); n++) {
+                send_packet(sim, host);
+                again = true;
+            }
+            if (eng_deadline(host->eng) <= sim->now_ns) {
+                eng_tick(host->eng, sim->now_ns);
+                replay(sim, host);
+                again = true;
+            }
+        }
+        if (sim->config.app.poll)
+            sim->config.app.poll(sim->config.app.ctx);
+        for (unsigned i = 0; i < sim->config.hosts; i++)
+            if (eng_tx_ready(sim->host[i].eng) || eng_deadline(sim->host[i].eng) <= sim->now_ns)
+                again = true;
+    }
+}
+
+/* When something happens next. */
+static uint64_t next_ns(const struct sim *sim)
+{
+    uint64_t at_ns = sim->events ? sim->event[0].at_ns : ENG_NEVER;
+
+    for (unsigned i = 0; i < sim->config.hosts; i++)
+        if (eng_deadline(sim->host[i].eng) < at_ns)
+            at_ns = eng_deadline(sim->host[i].eng);
+    return at_ns;
+}
+
+bool sim_run_until(struct sim *sim, uint64_t until_ns, bool (*done)(void *ctx), void *ctx)
+{
+    settle(sim);
+    while (!done || !done(ctx)) {
+        uint64_t at_ns = next_ns(sim);
+
+        if (at_ns == ENG_NEVER || at_ns > until_ns) {
+            if (at_ns != ENG_NEVER)
+                sim->now_ns = until_ns;
+            return !done && at_ns == ENG_NEVER;
+        }
+        if (at_ns > sim->now_ns)
+            sim->now_ns = at_ns;
+        while (sim->events && sim->event[0].at_ns <= sim->now_ns) {
+            struct sim_event event = event_pop(sim);
+
+            arrive(sim, &event);
+        }
+        settle(sim);
+    }
+    return true;
+}
+
+bool sim_run(struct sim *sim, uint64_t until_ns)
+{
+    return sim_run_until(sim, until_ns, NULL, NULL);
+}
+
+/* ---- posting --------------------------------------------------------------------------- */
+
+void sim_post(struct sim *sim, unsigned host, const struct eng_post *post)
+{
+    eng_post(sim->host[host].eng, post, sim->now_ns);
+}
+
+void sim_post_simple(struct sim *sim, unsigned host, uint16_t vi, enum vip_queue queue,
+                     uint16_t control, const struct vip_shm_seg *remote, const struct sim_mem *mem,
+                     uint32_t offset, uint32_t len, uint64_t imm)
+{
+    struct vip_shm_seg segs[2];
+    struct eng_post post = {
+        .vi = vi, .queue = queue, .control = control, .length = len, .imm = imm, .app_segs = segs};
+
+    if (remote)
+        segs[post.seg_count++] = *remote;
+    if (mem)
+        segs[post.seg_count++] =
+            (struct vip_shm_seg){.addr = mem->addr + offset, .handle = mem->handle, .len = len};
+    sim_post(sim, host, &post);
+}

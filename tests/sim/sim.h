@@ -1,0 +1,110 @@
+/*
+ * Simulator: hosts with real engines, plain memory and virtual time, joined by links that lose,
+ * repeat, delay and reorder packets as a seed tells them. Nothing here reads a clock, so a run is a
+ * function of its arguments and can be repeated bit by bit.
+ *
+ * Owns: time, the medium, memory regions, the checks that hold for every run (tokens, regions,
+ * order of completions). Does not own: what the applications do (app.c, scenarios.c).
+ */
+#ifndef TESTS_SIM_SIM_H
+#define TESTS_SIM_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "vipd/engine/engine.h"
+
+#define SIM_HOSTS_MAX   4
+#define SIM_REGIONS_MAX 256
+#define SIM_CONNS_MAX   64
+
+/* What a link does to packets; one setting for both directions. Shares in parts per million. */
+struct sim_link {
+    uint64_t delay_ns;    /* from end to end */
+    uint64_t jitter_ns;   /* up to so much more, keeping the order */
+    uint64_t reorder_ns;  /* extra delay of a packet that is overtaken */
+    uint64_t bytes_per_s; /* 0 = unlimited */
+    uint64_t queue_bytes; /* beyond it packets are dropped; 0 = unlimited */
+    uint32_t loss, dup, reorder;
+    bool dead; /* nothing arrives */
+};
+
+/* A small reproducible generator; each user has its own. */
+struct sim_rand {
+    uint64_t state;
+};
+uint32_t sim_rand(struct sim_rand *rand);
+uint32_t sim_below(struct sim_rand *rand, uint32_t limit); /* 0..limit-1 */
+bool sim_chance(struct sim_rand *rand, uint32_t ppm);
+
+struct sim;
+
+/* The application side. Called from within an engine: must not call it; `poll` may. */
+struct sim_app {
+    void (*complete)(void *ctx, unsigned host, uint16_t vi, enum vip_queue queue, uint32_t status,
+                     uint32_t length, uint64_t imm);
+    void (*event)(void *ctx, unsigned host, const struct eng_event *event);
+    /* fetch_posts of the engine: posts are allowed. May be NULL. */
+    void (*fetch)(void *ctx, unsigned host);
+    /* After every input to any engine. May be NULL. */
+    void (*poll)(void *ctx);
+    void *ctx;
+};
+
+struct sim_config {
+    uint64_t seed;
+    unsigned hosts;
+    struct eng_config engine;
+    struct sim_link link;
+    struct sim_app app;
+    FILE *trace; /* every line of the transcript, or NULL */
+};
+
+struct sim *sim_new(const struct sim_config *config);
+void sim_free(struct sim *sim);
+
+uint64_t sim_now(const struct sim *sim);
+struct eng *sim_engine(struct sim *sim, unsigned host);
+struct sim_link *sim_link(struct sim *sim); /* may be changed at any time */
+uint64_t sim_hash(const struct sim *sim);   /* of the transcript so far */
+/* A line of the transcript, with the time before it. */
+void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The run found a fault: print it with the transcript's last lines and abort. */
+_Noreturn void sim_fail(struct sim *sim, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Memory. Addresses are made up, so that no arithmetic slip can hit something else. */
+#define SIM_REMOTE_WRITE 1u
+#define SIM_REMOTE_READ  2u
+struct sim_mem {
+    uint32_t handle;
+    uint64_t addr;
+    uint8_t *bytes;
+    uint32_t len;
+};
+struct sim_mem sim_register(struct sim *sim, unsigned host, uint32_t len, unsigned rights);
+void sim_deregister(struct sim *sim, unsigned host, uint32_t handle);
+
+void sim_vi(struct sim *sim, unsigned host, uint16_t vi, uint16_t level, uint32_t max_transfer);
+void sim_vi_destroy(struct sim *sim, unsigned host, uint16_t vi);
+void sim_connect(struct sim *sim, unsigned host_a, uint16_t vi_a, unsigned host_b, uint16_t vi_b,
+                 uint32_t packet_bytes, uint32_t window_bytes);
+/* VipDisconnect on one host; the other learns of it after the link's delay, reliably. */
+void sim_disconnect(struct sim *sim, unsigned host, uint16_t vi);
+
+void sim_post(struct sim *sim, unsigned host, const struct eng_post *post);
+/* One segment or none; for RDMA, remote is the address segment. */
+void sim_post_simple(struct sim *sim, unsigned host, uint16_t vi, enum vip_queue queue,
+                     uint16_t control, const struct vip_shm_seg *remote, const struct sim_mem *mem,
+                     uint32_t offset, uint32_t len, uint64_t imm);
+
+/* Run until nothing happens any more or until the time is reached. Returns whether it is idle. */
+bool sim_run(struct sim *sim, uint64_t until_ns);
+/* Run until done() says so; false: it became idle or late first. */
+bool sim_run_until(struct sim *sim, uint64_t until_ns, bool (*done)(void *ctx), void *ctx);
+
+/* Packets of the medium that were lost, so far. */
+uint64_t sim_lost(const struct sim *sim);
+
+#endif
