@@ -25,13 +25,13 @@
 
 #define RIG __attribute__((unused)) static
 
-#define RIG_HOSTS    4
-#define RIG_QUEUE    4096
-#define RIG_APPS     8
-#define RIG_VIS      64
-#define RIG_MTU      1472
-#define RIG_STEP_NS  20000
-#define RIG_EVENTS   256
+#define RIG_HOSTS   4
+#define RIG_QUEUE   4096
+#define RIG_APPS    8
+#define RIG_VIS     64
+#define RIG_MTU     1472
+#define RIG_STEP_NS 20000
+#define RIG_EVENTS  256
 
 static uint64_t rig_now = 1000000000;
 
@@ -48,7 +48,7 @@ struct rig_host {
     struct link link; /* first */
     struct rig_packet *queue[RIG_QUEUE];
     unsigned head, count;
-    unsigned out;     /* buffers not released */
+    unsigned out;      /* buffers not released */
     unsigned send_max; /* packets taken per call, to play a full link; 0 = all */
     bool refuse;       /* take nothing */
     struct link_stats stats;
@@ -238,10 +238,8 @@ RIG struct nic *rig_nic_class(unsigned host, const struct link_class *class)
         .cq_max = 16,
     };
 
-    link->link = (struct link){.class = class,
-                               .self = rig_addr(host),
-                               .packet_bytes = RIG_MTU,
-                               .window_bytes = 1 << 20};
+    link->link = (struct link){
+        .class = class, .self = rig_addr(host), .packet_bytes = RIG_MTU, .window_bytes = 1 << 20};
     rig_hosts[host] = link;
     assert_int_equal(nic_open(&config, &link->link, rig_now, &rig_nics[host]), 0);
     return rig_nics[host];
@@ -360,8 +358,7 @@ RIG void *rig_map(uint64_t bytes)
 RIG struct rig_app *rig_app(struct nic *nic)
 {
     struct rig_app *app = calloc(1, sizeof(*app));
-    struct registry_limits limits = {
-        .regions_max = 1000, .bytes_max = 1ull << 32, .ptags_max = 10};
+    struct registry_limits limits = {.regions_max = 1000, .bytes_max = 1ull << 32, .ptags_max = 10};
     struct nic_session_args args;
 
     app->nic = nic;
@@ -398,7 +395,7 @@ RIG void rig_app_end(struct rig_app *app, bool died)
 
 /* Registered memory of an application; `at` is both its mapping here and its address there. */
 struct rig_mem {
-    uint8_t *at;  /* what the application sees */
+    uint8_t *at;   /* what the application sees */
     uint8_t *half; /* staged: the two halves as the library sees them (out, then in) */
     uint64_t bytes;
     uint32_t handle;
@@ -411,9 +408,10 @@ RIG struct rig_mem rig_mem(struct rig_app *app, uint64_t bytes, enum registry_ki
     struct rig_mem mem = {.bytes = bytes};
     uint8_t *map = mmap(NULL, kind == REGISTRY_STAGED ? 2 * pages : pages, PROT_READ | PROT_WRITE,
                         MAP_SHARED, fd, 0);
-    struct registry_region region = {.bytes = bytes,
-                                     .kind = kind,
-                                     .attrs = {.enable_rdma_write = true, .enable_rdma_read = true}};
+    struct registry_region region = {
+        .bytes = bytes,
+        .kind = kind,
+        .attrs = {.enable_rdma_write = true, .enable_rdma_read = true}};
     char why[128];
 
     assert_true(map != MAP_FAILED);
@@ -642,9 +640,8 @@ RIG void rig_listen(struct rig_app *app, unsigned host, const char *disc)
     uint64_t wait;
     bool found;
 
-    assert_int_equal(
-        nic_connect_wait(app->session, &addr, false, rig_now, &wait, &found),
-        VIP_RC_SUCCESS);
+    assert_int_equal(nic_connect_wait(app->session, &addr, false, rig_now, &wait, &found),
+                     VIP_RC_SUCCESS);
 }
 
 RIG void rig_connect_start(struct rig_app *client, uint16_t vi, unsigned client_host,
@@ -670,9 +667,9 @@ RIG void rig_connect(struct rig_app *client, uint16_t client_vi, unsigned client
     rig_connect_start(client, client_vi, client_host, server_host, "there");
     event = rig_wait_event(server, 'i');
     assert_int_equal(event.remote.disc_len, 2);
-    assert_int_equal(nic_accept(server->session, event.handle, server_vi, rig_now, why,
-                                sizeof(why)),
-                     VIP_RC_SUCCESS);
+    assert_int_equal(
+        nic_accept(server->session, event.handle, server_vi, rig_now, why, sizeof(why)),
+        VIP_RC_SUCCESS);
     event = rig_wait_event(client, 'r');
     assert_int_equal(event.code, VIP_RC_SUCCESS);
     event = rig_wait_event(server, 'r');

@@ -89,10 +89,10 @@ static void test_reject_keeps_receives(void **state)
 static void test_attributes_differ(void **state)
 {
     struct two t = two_new(VIP_LVL_DELIVERY);
-    struct nic_vi_args args = {.attrs = {.level = VIP_LVL_RECEPTION,
-                                         .max_transfer_bytes = VIP_TRANSFER_BYTES_MAX},
-                               .send_cq = -1,
-                               .recv_cq = -1};
+    struct nic_vi_args args = {
+        .attrs = {.level = VIP_LVL_RECEPTION, .max_transfer_bytes = VIP_TRANSFER_BYTES_MAX},
+        .send_cq = -1,
+        .recv_cq = -1};
     uint64_t handle;
 
     rig_listen(t.b, 1, "x");

@@ -1,0 +1,347 @@
+/*
+ * VIs, completion queues and sleeping in vipd/nic: numbers that are used again, backlog of a CQ that
+ * is not read, wake-ups of sleepers on both sides.
+ */
+#include "unit/nic_rig.h"
+
+static uint32_t cq_new(struct rig_app *app, uint64_t entries)
+{
+    uint32_t cq, position;
+    char why[128];
+
+    assert_int_equal(nic_cq_create(app->session, entries, &cq, &position, why, sizeof(why)),
+                     VIP_RC_SUCCESS);
+    app->cq_position[cq] = position;
+    vip_store32_release(&vip_app_cq(app->app, cq)->cons, position);
+    return cq;
+}
+
+/* `count` flushed receives of a VI: post them, then disconnect. */
+static void flush_receives(struct rig_app *app, uint16_t vi, const struct rig_mem *mem,
+                           unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        rig_post_recv(app, vi, rig_seg(mem, 0, 64));
+    assert_int_equal(nic_vi_disconnect(app->session, vi, rig_now), VIP_RC_SUCCESS);
+}
+
+static void reap(struct rig_app *app, uint16_t vi, unsigned count)
+{
+    struct vip_comp comp;
+
+    for (unsigned i = 0; i < count; i++) {
+        assert_true(rig_done(app, vi, VIP_Q_RECV, &comp));
+        assert_int_equal(comp.status, VIP_ST_DONE | VIP_ST_OP_RECEIVE | VIP_ST_DESC_FLUSHED_ERROR);
+    }
+    assert_false(rig_done(app, vi, VIP_Q_RECV, &comp));
+}
+
+/* More completions than a CQ ring has slots: none is lost, and the order is kept. */
+static void test_cq_backlog(void **state)
+{
+    struct rig_app *app = rig_app(rig_nic(0));
+    struct rig_mem mem = rig_mem(app, 4096, REGISTRY_SHARED);
+    uint32_t cq = cq_new(app, 1024);
+    uint16_t vi[20];
+    struct vip_cqe entry;
+    unsigned got = 0;
+    uint64_t turns;
+
+    for (unsigned i = 0; i < 20; i++)
+        vi[i] = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
+    for (unsigned i = 0; i < 20; i++)
+        flush_receives(app, vi[i], &mem, 1024);
+    assert_int_equal(rig_counter(rig_nics[0], "cq_backlogged"), 20 * 1024 - VIP_CQ_RING_SLOTS);
+    assert_int_equal(rig_counter(rig_nics[0], "cq_backlogs"), 1);
+    assert_true(nic_deadline(rig_nics[0]) < rig_now + 2000000);
+    /* Looking for room costs ever less while nobody reads. */
+    turns = rig_counter(rig_nics[0], "turns");
+    rig_pass(200000000);
+    assert_true(rig_counter(rig_nics[0], "turns") - turns < 60);
+
+    for (unsigned i = 0; i < 20; i++)
+        reap(app, vi[i], 1024);
+    while (got < 20 * 1024) {
+        if (!rig_cq_done(app, cq, &entry)) {
+            rig_pass(20000000);
+            assert_true(rig_cq_done(app, cq, &entry));
+        }
+        assert_int_equal(entry.vi, vi[got / 1024]);
+        assert_int_equal(entry.queue, VIP_Q_RECV);
+        assert_int_equal(entry.gen, app->vi_gen[entry.vi]);
+        got++;
+    }
+    assert_false(rig_cq_done(app, cq, &entry));
+    assert_int_equal(rig_counter(rig_nics[0], "cq_backlogs"), 0);
+    assert_int_equal(nic_cq_destroy(app->session, cq), VIP_RC_ERROR_RESOURCE);
+    rig_mem_free(&mem);
+}
+
+/* The backlog of a destroyed VI disappears, that of others stays; a CQ that is never read is told. */
+static void test_cq_backlog_destroy(void **state)
+{
+    struct rig_app *app = rig_app(rig_nic(0));
+    struct rig_mem mem = rig_mem(app, 4096, REGISTRY_SHARED);
+    uint32_t cq = cq_new(app, 1024);
+    uint16_t vi[19];
+    struct vip_cqe entry;
+    unsigned got[19] = {0};
+
+    for (unsigned i = 0; i < 19; i++)
+        vi[i] = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
+    for (unsigned i = 0; i < 19; i++)
+        flush_receives(app, vi[i], &mem, 1000);
+    assert_int_equal(nic_vi_destroy(app->session, vi[17], rig_now), VIP_RC_SUCCESS);
+    for (unsigned i = 0; i < 18 * 1000; i++) {
+        if (!rig_cq_done(app, cq, &entry)) {
+            rig_pass(20000000);
+            assert_true(rig_cq_done(app, cq, &entry));
+        }
+        for (unsigned v = 0; v < 19; v++)
+            got[v] += vi[v] == entry.vi;
+    }
+    assert_false(rig_cq_done(app, cq, &entry));
+    for (unsigned v = 0; v < 19; v++)
+        assert_int_equal(got[v], v == 17 ? 0 : 1000);
+    rig_mem_free(&mem);
+}
+
+static void test_cq_never_read(void **state)
+{
+    struct rig_app *app = rig_app(rig_nic(0));
+    struct rig_mem mem = rig_mem(app, 4096, REGISTRY_SHARED);
+    uint32_t cq = cq_new(app, 1024);
+    uint16_t vi = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
+
+    /* A hostile cons, ahead of everything that was ever written, is no room. */
+    vip_store32_release(&vip_app_cq(app->app, cq)->cons, 0x80000000u);
+    for (unsigned i = 0; i < 30; i++)
+        flush_receives(app, vi, &mem, 1000);
+    assert_int_equal(rig_wait_event(app, 'e').code, VIP_EC_VI_OVERRUN);
+    assert_int_equal(app->event_count, 0);
+    assert_int_equal(rig_counter(rig_nics[0], "cq_lost"),
+                     30000 - VIP_CQ_RING_SLOTS - 2 * VIP_DESC_PER_QUEUE_MAX);
+    rig_mem_free(&mem);
+}
+
+static void test_vi_numbers(void **state)
+{
+    struct rig_app *app = rig_app(rig_nic(0));
+    struct rig_mem mem = rig_mem(app, 4096, REGISTRY_SHARED);
+    struct nic_vi_args args = {.attrs = {.level = VIP_LVL_DELIVERY, .max_transfer_bytes = 1000},
+                               .send_cq = -1,
+                               .recv_cq = -1};
+    struct nic_session_view view;
+    struct nic_vi_created created;
+    struct vip_comp comp;
+    uint16_t vi = rig_vi(app, VIP_LVL_DELIVERY), again;
+    uint32_t old_gen = app->vi_gen[vi];
+    char why[128] = "";
+
+    flush_receives(app, vi, &mem, 5);
+    assert_int_equal(nic_vi_destroy(app->session, vi, rig_now), VIP_RC_SUCCESS);
+    assert_int_equal(nic_vi_destroy(app->session, vi, rig_now), VIP_RC_INVALID_PARAMETER);
+    again = rig_vi(app, VIP_LVL_DELIVERY);
+    assert_int_equal(again, vi);
+    assert_int_equal(app->comp_position[vi][VIP_Q_RECV], 5);
+    assert_int_not_equal(app->vi_gen[vi], old_gen);
+
+    /* A post under the old generation goes nowhere. */
+    app->vi_gen[vi]--;
+    rig_post_recv(app, vi, rig_seg(&mem, 0, 64));
+    app->vi_gen[vi]++;
+    rig_post_recv(app, 40, rig_seg(&mem, 0, 64));
+    rig_step();
+    assert_int_equal(rig_counter(rig_nics[0], "post_bad_gen"), 1);
+    assert_int_equal(rig_counter(rig_nics[0], "post_bad_vi"), 1);
+    assert_false(nic_session_broken(app->session));
+    assert_int_equal(nic_vi_destroy(app->session, vi, rig_now), VIP_RC_SUCCESS);
+    assert_false(rig_done(app, vi, VIP_Q_RECV, &comp));
+
+    for (unsigned i = 0; i < RIG_VIS; i++)
+        rig_vi(app, VIP_LVL_DELIVERY);
+    assert_int_equal(nic_vi_create(app->session, &args, &created, why, sizeof(why)),
+                     VIP_RC_ERROR_RESOURCE);
+    assert_non_null(strstr(why, "64"));
+    nic_session_view(app->session, &view);
+    assert_int_equal(view.vis, RIG_VIS);
+    rig_mem_free(&mem);
+}
+
+static void test_bad_arguments(void **state)
+{
+    struct rig_app *app = rig_app(rig_nic(0));
+    struct nic_vi_args good = {.attrs = {.level = VIP_LVL_DELIVERY, .max_transfer_bytes = 1000},
+                               .send_cq = -1,
+                               .recv_cq = -1};
+    struct nic_vi_args bad = good;
+    struct nic_vi_created created;
+    uint32_t cq, position, ptag;
+    char why[128] = "";
+
+    bad.recv_cq = 3;
+    assert_int_equal(nic_vi_create(app->session, &bad, &created, why, sizeof(why)),
+                     VIP_RC_INVALID_PARAMETER);
+    bad.recv_cq = -2;
+    assert_int_equal(nic_vi_create(app->session, &bad, &created, why, sizeof(why)),
+                     VIP_RC_INVALID_PARAMETER);
+    bad = good;
+    bad.ptag = 99;
+    assert_int_equal(nic_vi_create(app->session, &bad, &created, why, sizeof(why)),
+                     VIP_RC_INVALID_PTAG);
+    bad = good;
+    bad.attrs.level = 3;
+    assert_int_equal(nic_vi_create(app->session, &bad, &created, why, sizeof(why)),
+                     VIP_RC_INVALID_RELIABILITY_LEVEL);
+    bad = good;
+    bad.attrs.max_transfer_bytes = VIP_TRANSFER_BYTES_MAX + 1;
+    assert_int_equal(nic_vi_create(app->session, &bad, &created, why, sizeof(why)),
+                     VIP_RC_INVALID_MTU);
+    assert_true(strlen(why) > 0);
+    assert_int_equal(
+        nic_cq_create(app->session, VIP_CQ_ENTRIES_MAX + 1, &cq, &position, why, sizeof(why)),
+        VIP_RC_ERROR_RESOURCE);
+    for (unsigned i = 0; i < 16; i++)
+        assert_int_equal(cq_new(app, 1), i);
+    assert_int_equal(nic_cq_create(app->session, 1, &cq, &position, why, sizeof(why)),
+                     VIP_RC_ERROR_RESOURCE);
+    assert_int_equal(nic_cq_destroy(app->session, 7), VIP_RC_SUCCESS);
+    assert_int_equal(nic_cq_destroy(app->session, 7), VIP_RC_INVALID_PARAMETER);
+    assert_int_equal(nic_cq_resize(app->session, 7, 1), VIP_RC_INVALID_PARAMETER);
+    assert_int_equal(nic_cq_resize(app->session, 6, 100), VIP_RC_SUCCESS);
+    assert_int_equal(nic_cq_resize(app->session, 6, 1ull << 40), VIP_RC_ERROR_RESOURCE);
+    assert_int_equal(cq_new(app, 1), 7);
+
+    /* A ptag is in use as long as a VI has it. */
+    assert_int_equal(registry_ptag_create(app->registry, &ptag), VIP_RC_SUCCESS);
+    good.ptag = ptag;
+    assert_int_equal(nic_vi_create(app->session, &good, &created, why, sizeof(why)),
+                     VIP_RC_SUCCESS);
+    assert_int_equal(registry_ptag_destroy(app->registry, ptag), VIP_RC_ERROR_RESOURCE);
+    assert_int_equal(nic_vi_destroy(app->session, created.vi, rig_now), VIP_RC_SUCCESS);
+    assert_int_equal(registry_ptag_destroy(app->registry, ptag), VIP_RC_SUCCESS);
+}
+
+/* Asleep is published; a post that came before it is seen, one after it would ring the bell. */
+static void test_sleep(void **state)
+{
+    struct nic *nic = rig_nic(0);
+    struct rig_app *app = rig_app(nic);
+    struct rig_mem mem = rig_mem(app, 4096, REGISTRY_SHARED);
+    const struct vip_vipd_head *head = app->vipd;
+    uint16_t vi = rig_vi(app, VIP_LVL_DELIVERY);
+    struct rig_app *late;
+
+    rig_pass(1000000);
+    assert_true(nic_try_sleep(nic));
+    assert_int_equal(vip_load32(&head->asleep), 1);
+    late = rig_app(nic);
+    assert_int_equal(vip_load32(&((const struct vip_vipd_head *)late->vipd)->asleep), 1);
+    nic_awake(nic);
+    assert_int_equal(vip_load32(&head->asleep), 0);
+    rig_post_recv(app, vi, rig_seg(&mem, 0, 64));
+    assert_false(nic_try_sleep(nic));
+    assert_int_equal(vip_load32(&head->asleep), 0);
+    rig_step();
+    assert_int_equal(vip_load32(&head->sq_cons), 1);
+    assert_true(nic_try_sleep(nic));
+    assert_true(nic_deadline(nic) == UINT64_MAX);
+    rig_mem_free(&mem);
+}
+
+/* Half a descriptor is no work: vipd may sleep until the other half comes. */
+static void test_half_posted(void **state)
+{
+    struct nic *nic = rig_nic(0);
+    struct rig_app *app = rig_app(nic);
+    struct rig_mem mem = rig_mem(app, 4096, REGISTRY_SHARED);
+    uint16_t vi = rig_vi(app, VIP_LVL_DELIVERY);
+    struct vip_sq_slot *ring = vip_app_sq(app->app), cont;
+    const struct vip_vipd_head *head = app->vipd;
+    struct vip_shm_seg segs[8];
+    struct vip_comp comp;
+
+    for (unsigned i = 0; i < 8; i++)
+        segs[i] = rig_seg(&mem, i, 1);
+    rig_post(app, vi, VIP_Q_RECV, 0, 0, segs, 8);
+    cont = ring[2];
+    ring[2].stamp = 0;
+    rig_steps(3);
+    assert_int_equal(vip_load32(&head->sq_cons), 0);
+    assert_true(nic_try_sleep(nic));
+    nic_awake(nic);
+    ring[2] = cont;
+    assert_false(nic_try_sleep(nic));
+    rig_step();
+    assert_int_equal(vip_load32(&head->sq_cons), 3);
+    nic_vi_disconnect(app->session, vi, rig_now);
+    assert_true(rig_done(app, vi, VIP_Q_RECV, &comp));
+    rig_mem_free(&mem);
+}
+
+/* Sleepers are woken, others cost no system call; a CQ wakes both kinds of waiters. */
+static void test_wake(void **state)
+{
+    struct nic *nic = rig_nic(0);
+    struct rig_app *app = rig_app(nic);
+    struct rig_mem mem = rig_mem(app, 4096, REGISTRY_SHARED);
+    uint32_t cq = cq_new(app, 100);
+    uint16_t vi = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
+    struct vip_app_head *head = app->app;
+
+    flush_receives(app, vi, &mem, 10);
+    assert_int_equal(rig_counter(nic, "wakes"), 0);
+    *vip_app_vi_waiters(app->app, vi, VIP_Q_RECV) = 1;
+    flush_receives(app, vi, &mem, 10);
+    assert_int_equal(rig_counter(nic, "wakes"), 0);
+    head->sleepers = 1;
+    flush_receives(app, vi, &mem, 10);
+    assert_int_equal(rig_counter(nic, "wakes"), 1);
+    vip_app_cq(app->app, cq)->waiters = 1;
+    flush_receives(app, vi, &mem, 10);
+    assert_int_equal(rig_counter(nic, "wakes"), 3);
+    assert_int_equal(vip_load32(&vip_vipd_vi(app->vipd, vi)->prod[VIP_Q_RECV]), 40);
+    assert_int_equal(vip_load32(&vip_vipd_cq(app->vipd, cq)->prod), 40);
+    rig_mem_free(&mem);
+}
+
+static bool view_one(void *ctx, const struct nic_vi_view *view)
+{
+    *(struct nic_vi_view *)ctx = *view;
+    return false;
+}
+
+static void test_views(void **state)
+{
+    struct rig_app *a = rig_app(rig_nic(0)), *b = rig_app(rig_nic(1));
+    uint16_t va = rig_vi(a, VIP_LVL_DELIVERY), vb = rig_vi(b, VIP_LVL_DELIVERY);
+    struct nic_vi_view view = {.vi = 999};
+
+    rig_connect(a, va, 0, b, vb, 1);
+    nic_session_vis(a->session, va, view_one, &view);
+    assert_int_equal(view.vi, va);
+    assert_int_equal(view.state, VIP_VIST_CONNECTED);
+    assert_int_equal(view.peer.bytes[3], 2);
+    assert_int_equal(view.peer_disc_len, 5);
+    view.vi = 999;
+    nic_session_vis(a->session, va + 1u, view_one, &view);
+    assert_int_equal(view.vi, 999);
+    assert_string_equal(nic_name(rig_nics[0]), "vip0");
+    assert_ptr_equal(nic_link(rig_nics[0]), &rig_hosts[0]->link);
+    assert_int_equal(rig_counter(rig_nics[0], "conns_opened"), 1);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_teardown(name, rig_teardown)
+    const struct CMUnitTest tests[] = {
+        T(test_cq_backlog),    T(test_cq_backlog_destroy),
+        T(test_cq_never_read), T(test_vi_numbers),
+        T(test_bad_arguments), T(test_sleep),
+        T(test_half_posted),   T(test_wake),
+        T(test_views),
+    };
+
+    rig_reset();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,246 @@
+/*
+ * Staged regions: RDMA Writes wait until the library has placed their bytes, in order, each once;
+ * receives and sends work without it.
+ */
+#include "unit/nic_rig.h"
+
+struct pair {
+    struct rig_app *a, *b;
+    uint16_t va, vb;
+    struct rig_mem ma, mb, plain;
+};
+
+static struct pair pair_new(unsigned host_b, uint16_t level)
+{
+    struct pair p = {.a = rig_app(rig_nic(0))};
+
+    if (host_b)
+        rig_nic(host_b);
+    p.b = rig_app(rig_nics[host_b]);
+    p.va = rig_vi(p.a, level);
+    p.vb = rig_vi(p.b, level);
+    p.ma = rig_mem(p.a, 200000, REGISTRY_SHARED);
+    p.mb = rig_mem(p.b, 200000, REGISTRY_STAGED);
+    p.plain = rig_mem(p.b, 200000, REGISTRY_SHARED);
+    rig_fill(p.ma.at, 200000, 17);
+    rig_connect(p.a, p.va, 0, p.b, p.vb, host_b);
+    return p;
+}
+
+static void pair_free(struct pair *p)
+{
+    rig_mem_free(&p->ma);
+    rig_mem_free(&p->mb);
+    rig_mem_free(&p->plain);
+}
+
+/* Answer every place event that is there; how many. */
+static unsigned place_all(struct pair *p)
+{
+    struct rig_event event;
+    unsigned count = 0;
+
+    while (rig_event(p->b, 'p', &event)) {
+        rig_place(p->b, &p->mb, &event);
+        count++;
+    }
+    return count;
+}
+
+/* Wait for a completion of a receive at b while its library keeps placing. */
+static struct vip_comp wait_placing(struct pair *p)
+{
+    uint64_t end = rig_now + 30 * RIG_SECOND;
+    struct vip_comp comp;
+
+    while (!rig_done(p->b, p->vb, VIP_Q_RECV, &comp)) {
+        assert_true(rig_now < end);
+        rig_pass(RIG_STEP_NS);
+        place_all(p);
+    }
+    return comp;
+}
+
+static void one_write(unsigned host_b)
+{
+    struct pair p = pair_new(host_b, VIP_LVL_DELIVERY);
+    struct rig_event event;
+    struct vip_comp comp;
+
+    rig_post_recv(p.b, p.vb, rig_seg(&p.plain, 0, 0));
+    rig_post_write(p.a, p.va, rig_seg(&p.ma, 0, 1000), rig_seg(&p.mb, 50, 0), true);
+    event = rig_wait_event(p.b, 'p');
+    assert_int_equal(event.offset, 50);
+    assert_int_equal(event.bytes, 1000);
+    /* Nothing is acknowledged, and nothing placed twice, however often the peer tries. */
+    rig_pass(RIG_SECOND);
+    assert_false(rig_done(p.b, p.vb, VIP_Q_RECV, &comp));
+    assert_false(rig_done(p.a, p.va, VIP_Q_SEND, &comp));
+    assert_int_equal(p.b->event_count, 0);
+    rig_place(p.b, &p.mb, &event);
+    comp = rig_wait_done(p.b, p.vb, VIP_Q_RECV);
+    assert_int_equal(comp.status & VIP_ST_ERROR_MASK, 0);
+    assert_int_equal(comp.length, 1000);
+    assert_memory_equal(p.mb.at + 50, p.ma.at, 1000);
+    comp = rig_wait_done(p.a, p.va, VIP_Q_SEND);
+    assert_int_equal(comp.status & VIP_ST_ERROR_MASK, 0);
+    assert_int_equal(rig_counter(rig_nics[host_b], "places_late"), 0);
+    pair_free(&p);
+}
+
+static void test_one_write(void **state)
+{
+    one_write(1);
+    rig_teardown(state);
+    one_write(0);
+}
+
+/* Writes of many packets and sends behind them, with and without faults: order and contents. */
+static void stream(unsigned host_b, uint16_t level, unsigned loss_ppm)
+{
+    struct pair p = pair_new(host_b, level);
+
+    rig_loss_ppm = loss_ppm;
+    rig_dup_ppm = rig_swap_ppm = loss_ppm;
+    for (uint32_t i = 0; i < 30; i++) {
+        uint32_t len = rig_random() % 60000, at = rig_random() % 100000;
+        struct vip_comp comp;
+
+        rig_fill(p.ma.at, len, i);
+        rig_post_recv(p.b, p.vb, rig_seg(&p.plain, 0, 1000));
+        rig_post_write(p.a, p.va, rig_seg(&p.ma, 0, len), rig_seg(&p.mb, at, 0), false);
+        rig_post_write(p.a, p.va, rig_seg(&p.ma, 0, 64), rig_seg(&p.mb, 190000, 0), false);
+        rig_post_send(p.a, p.va, rig_seg(&p.ma, 0, 100));
+        comp = wait_placing(&p);
+        assert_int_equal(comp.status, VIP_ST_DONE | VIP_ST_OP_RECEIVE);
+        assert_memory_equal(p.mb.at + at, p.ma.at, len);
+        assert_memory_equal(p.mb.at + 190000, p.ma.at, 64);
+        for (unsigned s = 0; s < 3; s++)
+            comp = rig_wait_done(p.a, p.va, VIP_Q_SEND);
+    }
+    assert_true(rig_counter(rig_nics[host_b], "parked") >= 30);
+    assert_int_equal(rig_counter(rig_nics[host_b], "places_late"), 0);
+    assert_int_equal(rig_counter(rig_nics[host_b], "kept_packets"), 0);
+    pair_free(&p);
+}
+
+static void test_stream(void **state)
+{
+    stream(1, VIP_LVL_DELIVERY, 0);
+    rig_teardown(state);
+    stream(1, VIP_LVL_UNRELIABLE, 0);
+    rig_teardown(state);
+    stream(1, VIP_LVL_RECEPTION, 30000);
+    rig_teardown(state);
+    stream(0, VIP_LVL_DELIVERY, 0);
+    rig_teardown(state);
+    stream(0, VIP_LVL_UNRELIABLE, 0);
+}
+
+/* Receives into staged memory end in the "in" half, sends come from the "out" half. */
+static void test_send_recv(void **state)
+{
+    struct pair p = pair_new(1, VIP_LVL_DELIVERY);
+    uint8_t *in = p.mb.half + ((200000 + 4095) & ~4095);
+    struct vip_comp comp;
+
+    rig_post_recv(p.b, p.vb, rig_seg(&p.mb, 10, 5000));
+    rig_post_send(p.a, p.va, rig_seg(&p.ma, 0, 5000));
+    comp = rig_wait_done(p.b, p.vb, VIP_Q_RECV);
+    assert_int_equal(comp.length, 5000);
+    assert_memory_equal(in + 10, p.ma.at, 5000);
+    assert_int_equal(p.b->event_count, 0);
+
+    rig_fill(p.mb.half + 10, 5000, 99);
+    rig_post_recv(p.a, p.va, rig_seg(&p.ma, 10000, 5000));
+    rig_post_send(p.b, p.vb, rig_seg(&p.mb, 10, 5000));
+    comp = rig_wait_done(p.a, p.va, VIP_Q_RECV);
+    assert_int_equal(comp.length, 5000);
+    assert_memory_equal(p.mb.half + 10, p.ma.at + 10000, 5000);
+    pair_free(&p);
+}
+
+/* The library must answer what it was asked, once and in order. */
+static void test_lies(void **state)
+{
+    struct pair p = pair_new(1, VIP_LVL_DELIVERY);
+    struct rig_event event;
+
+    assert_false(nic_placed(p.b->session, 0, rig_now));
+    assert_false(nic_placed(p.b->session, 1, rig_now));
+    rig_post_write(p.a, p.va, rig_seg(&p.ma, 0, 1000), rig_seg(&p.mb, 0, 0), false);
+    event = rig_wait_event(p.b, 'p');
+    assert_false(nic_placed(p.b->session, event.number + 1, rig_now));
+    assert_true(nic_placed(p.b->session, event.number, rig_now));
+    assert_false(nic_placed(p.b->session, event.number, rig_now));
+    rig_wait_done(p.a, p.va, VIP_Q_SEND);
+    pair_free(&p);
+}
+
+/* While bytes are on their way to the library: the region goes, the VI goes, the session goes. */
+static void test_ends_while_parked(void **state)
+{
+    for (unsigned how = 0; how < 4; how++) {
+        struct pair p = pair_new(1, VIP_LVL_DELIVERY);
+        struct rig_event event;
+
+        rig_post_write(p.a, p.va, rig_seg(&p.ma, 0, 10000), rig_seg(&p.mb, 0, 0), false);
+        event = rig_wait_event(p.b, 'p');
+        switch (how) {
+        case 0:
+            assert_int_equal(registry_remove(p.b->registry, p.mb.handle, (uintptr_t)p.mb.at),
+                             VIP_RC_SUCCESS);
+            break;
+        case 1:
+            nic_vi_disconnect(p.b->session, p.vb, rig_now);
+            break;
+        case 2:
+            nic_vi_disconnect(p.a->session, p.va, rig_now);
+            rig_pass(RIG_SECOND / 100);
+            break;
+        case 3:
+            rig_app_end(p.b, true);
+            break;
+        }
+        if (how != 3)
+            assert_true(nic_placed(p.b->session, event.number, rig_now));
+        if (how != 2)
+            assert_int_equal(rig_wait_event(p.a, 'e').code, VIP_EC_CONN_LOST);
+        if (how != 3) {
+            rig_pass(RIG_SECOND / 100);
+            while (rig_event(p.b, 'p', &event))
+                assert_true(nic_placed(p.b->session, event.number, rig_now));
+        }
+        rig_pass(RIG_SECOND / 100);
+        assert_int_equal(rig_counter(rig_nics[1], "kept_packets"), 0);
+        pair_free(&p);
+        rig_teardown(state);
+    }
+}
+
+/* Without the right to write nothing is placed, and the library is not asked. */
+static void test_rights(void **state)
+{
+    struct pair p = pair_new(1, VIP_LVL_DELIVERY);
+    struct registry_attrs attrs = {.enable_rdma_write = false};
+
+    assert_int_equal(registry_set_attrs(p.b->registry, p.mb.handle, (uintptr_t)p.mb.at, &attrs),
+                     VIP_RC_SUCCESS);
+    rig_post_write(p.a, p.va, rig_seg(&p.ma, 0, 1000), rig_seg(&p.mb, 0, 0), false);
+    assert_int_equal(rig_wait_event(p.a, 'e').code, VIP_EC_CONN_LOST);
+    assert_int_equal(rig_wait_event(p.b, 'e').code, VIP_EC_RDMAW_PROT);
+    assert_int_equal(rig_counter(rig_nics[1], "places"), 0);
+    pair_free(&p);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_teardown(name, rig_teardown)
+    const struct CMUnitTest tests[] = {
+        T(test_one_write),         T(test_stream), T(test_send_recv), T(test_lies),
+        T(test_ends_while_parked), T(test_rights),
+    };
+
+    rig_reset();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
