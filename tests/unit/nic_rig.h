@@ -57,6 +57,7 @@ struct rig_host {
 static struct rig_host *rig_hosts[RIG_HOSTS];
 static uint64_t rig_seed = 1;
 static unsigned rig_loss_ppm, rig_dup_ppm, rig_swap_ppm;
+static bool rig_scarce; /* the links are short of buffers: none may be kept */
 
 RIG uint32_t rig_random(void)
 {
@@ -148,8 +149,11 @@ RIG unsigned rig_recv(struct link *link, struct link_rx *packets, unsigned count
 
         host->head = (host->head + 1) % RIG_QUEUE;
         host->count--;
-        packets[n++] = (struct link_rx){
-            .from = &packet->from, .bytes = packet->bytes, .len = packet->len, .buffer = packet};
+        packets[n++] = (struct link_rx){.from = &packet->from,
+                                        .bytes = packet->bytes,
+                                        .len = packet->len,
+                                        .buffer = packet,
+                                        .scarce = rig_scarce};
         host->out++;
     }
     return n;
@@ -566,9 +570,13 @@ RIG bool rig_step(void)
     bool did = false;
 
     rig_now += RIG_STEP_NS;
-    for (unsigned i = 0; i < RIG_HOSTS; i++)
-        if (rig_nics[i] && nic_turn(rig_nics[i], rig_now))
+    for (unsigned i = 0; i < RIG_HOSTS; i++) {
+        if (!rig_nics[i])
+            continue;
+        if (nic_turn(rig_nics[i], rig_now))
             did = true;
+        assert_true(!rig_scarce || !rig_hosts[i]->out);
+    }
     return did;
 }
 
@@ -707,6 +715,7 @@ RIG void rig_reset(void)
 {
     rig_seed = 4242;
     rig_loss_ppm = rig_dup_ppm = rig_swap_ppm = 0;
+    rig_scarce = false;
 }
 
 /* End everything that a test left. */

@@ -101,6 +101,7 @@ static void stream(unsigned host_b, uint16_t level, unsigned loss_ppm)
     struct pair p = pair_new(host_b, level);
 
     rig_loss_ppm = loss_ppm;
+    rig_scarce = level == VIP_LVL_RECEPTION;
     rig_dup_ppm = rig_swap_ppm = loss_ppm;
     for (uint32_t i = 0; i < 30; i++) {
         uint32_t len = rig_random() % 60000, at = rig_random() % 100000;

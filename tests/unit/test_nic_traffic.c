@@ -186,9 +186,9 @@ static void test_loopback_with_faults(void **state)
 static void test_faults(void **state)
 {
     for (unsigned l = 1; l < 3; l++) {
-        struct pair p;
+        struct pair p = pair_new(0, 1, levels[l], 200000);
 
-        p = pair_new(0, 1, levels[l], 200000);
+        rig_scarce = l == 2;
         rig_loss_ppm = 100000;
         rig_dup_ppm = 30000;
         rig_swap_ppm = 50000;

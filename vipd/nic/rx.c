@@ -18,14 +18,32 @@
 
 /* ---- kept packets ---------------------------------------------------------------------- */
 
-/* Copy of a loopback packet, whose pieces are only valid during the call. */
-static uint8_t *linearise(const struct nic_src *src)
+void nic_src_release(struct nic *nic, const struct nic_src *src)
+{
+    if (src->buffer)
+        nic->link->class->release(nic->link, src->buffer);
+    free(src->own);
+}
+
+/* Bytes that cannot be kept where they are: pieces of a loopback packet, and scarce buffers. */
+static bool must_copy(const struct nic_src *src)
+{
+    return !src->bytes || (src->buffer && src->scarce);
+}
+
+/* Make the source own a copy of its bytes. false: no memory, and nothing changed. */
+static bool make_copy(struct nic *nic, struct nic_src *src)
 {
     uint8_t *copy = malloc(src->len);
 
-    if (copy)
-        nic_src_copy(src, 0, copy, src->len);
-    return copy;
+    if (!copy)
+        return false;
+    nic_src_copy(src, 0, copy, src->len);
+    nic_src_release(nic, src);
+    src->own = copy;
+    src->bytes = copy;
+    src->buffer = NULL;
+    return true;
 }
 
 struct nic_held *nic_held_new(struct nic_conn *conn, struct nic_src *src)
@@ -36,11 +54,7 @@ struct nic_held *nic_held_new(struct nic_conn *conn, struct nic_src *src)
 
     if (!nic->held_free)
         return NULL;
-    if (!src->bytes) {
-        src->own = linearise(src);
-        src->bytes = src->own;
-    }
-    if (!src->bytes)
+    if (must_copy(src) && !make_copy(nic, src) && !src->bytes)
         return NULL;
     held = &nic->held[nic->held_free - 1];
     nic->held_free = held->next_free;
@@ -67,13 +81,6 @@ static void held_slot_free(struct nic *nic, struct nic_held *held)
     held->next_free = nic->held_free;
     nic->held_free = (uint32_t)(held - nic->held) + 1;
     nic->held_used--;
-}
-
-void nic_src_release(struct nic *nic, const struct nic_src *src)
-{
-    if (src->buffer)
-        nic->link->class->release(nic->link, src->buffer);
-    free(src->own);
 }
 
 static struct nic_src held_src(const struct nic_held *held)
@@ -105,12 +112,9 @@ static bool may_keep(struct nic_conn *conn, const struct vip_packet *packet, str
     if (ahead &&
         (session->held_count >= NIC_HELD_SESSION || nic->held_used >= NIC_HELD_MAX - HELD_RESERVE))
         return false;
-    /* Pieces of a loopback packet cannot be kept; several frames may yet end in a hold. */
-    if (!src->bytes && (ahead || packet->hdr.frame_count > 1)) {
-        src->own = linearise(src);
-        src->bytes = src->own;
-        return src->bytes != NULL;
-    }
+    /* Copy now what may have to be kept, while a lack of memory can still mean a lost packet. */
+    if (must_copy(src) && (ahead || packet->hdr.frame_count > 1))
+        return make_copy(nic, src);
     return true;
 }
 
@@ -277,12 +281,12 @@ static struct cm_host host_of(const struct link_addr *addr)
     return host;
 }
 
-/* A data packet with a good checksum and header. true: the bytes are kept. */
-static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_header *hdr)
+/* A data packet with a good checksum and header. true: src's bytes are kept. */
+static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_header *hdr,
+                    struct nic_src *src)
 {
     struct nic_counts *counts = &nic->counts;
     struct nic_conn *conn = nic_conn_find(nic, hdr->conn_id);
-    struct nic_src src = {.bytes = rx->bytes, .len = rx->len, .buffer = rx->buffer};
     enum vip_wire_verdict verdict;
 
     counts->rx_data++;
@@ -309,10 +313,11 @@ static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_
         return drop(&counts->drop_src_epoch);
     if (!link_addr_equal(rx->from, &conn->to))
         return drop(&counts->drop_source);
-    return nic_rx_feed(conn, &nic->rx_packet, &src);
+    return nic_rx_feed(conn, &nic->rx_packet, src);
 }
 
-static bool rx_packet(struct nic *nic, const struct link_rx *rx)
+/* true: src's bytes are kept. */
+static bool rx_packet(struct nic *nic, const struct link_rx *rx, struct nic_src *src)
 {
     struct nic_counts *counts = &nic->counts;
     enum vip_wire_verdict verdict;
@@ -332,7 +337,7 @@ static bool rx_packet(struct nic *nic, const struct link_rx *rx)
         cm_rx(nic->cm, &from, rx->bytes, rx->len, nic->now_ns);
         return false;
     }
-    return rx_data(nic, rx, &hdr);
+    return rx_data(nic, rx, &hdr, src);
 }
 
 /* One batch from the link into nic->rx; how many. */
@@ -343,7 +348,12 @@ unsigned nic_rx_take(struct nic *nic)
 
 void nic_rx_process(struct nic *nic, unsigned count)
 {
-    for (unsigned i = 0; i < count; i++)
-        if (!rx_packet(nic, &nic->rx[i]))
-            nic->link->class->release(nic->link, nic->rx[i].buffer);
+    for (unsigned i = 0; i < count; i++) {
+        const struct link_rx *rx = &nic->rx[i];
+        struct nic_src src = {
+            .bytes = rx->bytes, .len = rx->len, .buffer = rx->buffer, .scarce = rx->scarce};
+
+        if (!rx_packet(nic, rx, &src))
+            nic_src_release(nic, &src);
+    }
 }

@@ -121,6 +121,7 @@ struct nic_src {
     uint8_t *own;              /* malloc'ed, if `bytes` lie in it */
     const struct iovec *piece; /* loopback: pieces in packet order */
     unsigned piece_count;
+    bool scarce; /* the link wants the buffer back at once: keep a copy */
     bool placed; /* staged writes of it were placed by the library already */
 };
 
