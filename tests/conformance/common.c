@@ -1,0 +1,298 @@
+/*
+ * Helpers of the conformance programs (conf.h).
+ */
+#include "conf.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <time.h>
+
+void conf_use(char side)
+{
+    const char *dir = getenv(side == 'A' ? "VIPD_RUNTIME_DIR_A" : "VIPD_RUNTIME_DIR_B");
+
+    if (dir == NULL)
+        fail_msg("run this program with tests/lib/two_vipd.sh");
+    setenv("VIPD_RUNTIME_DIR", dir, 1);
+}
+
+static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
+{
+    struct end *end = context;
+    unsigned n = __atomic_load_n(&end->error_count, __ATOMIC_RELAXED);
+
+    if (n < CONF_ERRORS)
+        end->errors[n] = *error;
+    __atomic_store_n(&end->error_count, n + 1, __ATOMIC_RELEASE);
+}
+
+void conf_open(struct end *end, char side)
+{
+    VIP_MEM_ATTRIBUTES mem = {NULL, VIP_TRUE, VIP_FALSE};
+
+    memset(end, 0, sizeof(*end));
+    end->side = side;
+    conf_use(side);
+    CONF_OK(VipOpenNic("vip0", &end->nic));
+    CONF_OK(VipErrorCallback(end->nic, end, on_error));
+    CONF_OK(VipQueryNic(end->nic, &end->attrs));
+    CONF_OK(VipNSInit(end->nic, NULL));
+    end->memory_bytes = CONF_DESCS * CONF_DESC_BYTES + CONF_BUFFER_BYTES;
+    end->memory = mmap(NULL, end->memory_bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(end->memory, MAP_FAILED);
+    end->buffer = end->memory + CONF_DESCS * CONF_DESC_BYTES;
+    CONF_OK(VipRegisterMem(end->nic, end->memory, end->memory_bytes, &mem, &end->handle));
+}
+
+void conf_vi(struct end *end, VIP_RELIABILITY_LEVEL level)
+{
+    VIP_VI_ATTRIBUTES attrs = {level, end->attrs.MaxTransferSize, NULL, NULL, VIP_TRUE, VIP_FALSE};
+
+    CONF_OK(VipCreateVi(end->nic, &attrs, end->cq, end->cq, &end->vi));
+}
+
+void conf_ready(struct end *end, char side, VIP_RELIABILITY_LEVEL level)
+{
+    conf_open(end, side);
+    conf_vi(end, level);
+}
+
+void conf_close(struct end *end)
+{
+    CONF_OK(VipCloseNic(end->nic));
+    munmap(end->memory, end->memory_bytes);
+}
+
+void conf_address(union conf_address *ret, struct end *asker, char side, const void *disc,
+                  size_t disc_bytes)
+{
+    const char *name = getenv(side == 'A' ? "VIP_ADDRESS_A" : "VIP_ADDRESS_B");
+
+    memset(ret, 0, sizeof(*ret));
+    assert_non_null(name);
+    CONF_OK(VipNSGetHostByName(asker->nic, (VIP_CHAR *)(uintptr_t)name, &ret->net, 0));
+    ret->net.DiscriminatorLen = (VIP_UINT16)disc_bytes;
+    memcpy(ret->bytes + 4 + ret->net.HostAddressLen, disc, disc_bytes);
+}
+
+void conf_local(union conf_address *ret, const void *disc, size_t disc_bytes)
+{
+    memset(ret, 0, sizeof(*ret));
+    ret->net.HostAddressLen = 6;
+    memset(ret->bytes + 4, 0xEE, 6); /* a local host part means nothing */
+    ret->net.DiscriminatorLen = (VIP_UINT16)disc_bytes;
+    memcpy(ret->bytes + 10, disc, disc_bytes);
+}
+
+unsigned conf_disc(void)
+{
+    static unsigned next = 1000;
+
+    return __atomic_add_fetch(&next, 1, __ATOMIC_RELAXED);
+}
+
+/* The client's half of conf_connect; cmocka's macros may not be used outside the test's thread. */
+struct client {
+    struct end *end;
+    union conf_address local, remote;
+    VIP_RETURN result;
+};
+
+static void *run_client(void *arg)
+{
+    struct client *client = arg;
+    VIP_VI_ATTRIBUTES attrs;
+
+    client->result = VipConnectRequest(client->end->vi, &client->local.net, &client->remote.net,
+                                       CONF_LIMIT_MS, &attrs);
+    return NULL;
+}
+
+void conf_connect(struct end *client_end, struct end *server)
+{
+    struct client client = {.end = client_end};
+    unsigned disc = conf_disc();
+    union conf_address local, from;
+    VIP_VI_ATTRIBUTES attrs;
+    VIP_CONN_HANDLE request;
+    pthread_t thread;
+
+    conf_local(&client.local, &disc, sizeof(disc));
+    conf_address(&client.remote, client_end, server->side, &disc, sizeof(disc));
+    conf_local(&local, &disc, sizeof(disc));
+    assert_int_equal(pthread_create(&thread, NULL, run_client, &client), 0);
+    CONF_OK(VipConnectWait(server->nic, &local.net, CONF_LIMIT_MS, &from.net, &attrs, &request));
+    CONF_OK(VipConnectAccept(request, server->vi));
+    pthread_join(thread, NULL);
+    assert_int_equal(client.result, VIP_SUCCESS);
+}
+
+VIP_DESCRIPTOR *conf_empty(struct end *end, unsigned i)
+{
+    VIP_DESCRIPTOR *desc = (VIP_DESCRIPTOR *)(void *)(end->memory + i * CONF_DESC_BYTES);
+
+    assert_true(i < CONF_DESCS);
+    memset((void *)desc, 0, CONF_DESC_BYTES);
+    return desc;
+}
+
+VIP_DESCRIPTOR *conf_desc(struct end *end, unsigned i, size_t offset, size_t bytes)
+{
+    VIP_DESCRIPTOR *desc = conf_empty(end, i);
+
+    desc->CS.SegCount = 1;
+    desc->CS.Length = (VIP_UINT32)bytes;
+    desc->DS[0].Local.Data.Address = end->buffer + offset;
+    desc->DS[0].Local.Handle = end->handle;
+    desc->DS[0].Local.Length = (VIP_UINT32)bytes;
+    return desc;
+}
+
+VIP_DESCRIPTOR *conf_write(struct end *end, unsigned i, size_t offset, size_t bytes,
+                           const struct end *peer, size_t to)
+{
+    VIP_DESCRIPTOR *desc = conf_empty(end, i);
+
+    desc->CS.SegCount = 2;
+    desc->CS.Control = VIP_CONTROL_OP_RDMAWRITE;
+    desc->CS.Length = (VIP_UINT32)bytes;
+    desc->DS[0].Remote.Data.Address = peer->buffer + to;
+    desc->DS[0].Remote.Handle = peer->handle;
+    desc->DS[1].Local.Data.Address = end->buffer + offset;
+    desc->DS[1].Local.Handle = end->handle;
+    desc->DS[1].Local.Length = (VIP_UINT32)bytes;
+    return desc;
+}
+
+void conf_post_send(struct end *end, VIP_DESCRIPTOR *desc)
+{
+    CONF_OK(VipPostSend(end->vi, desc, end->handle));
+}
+
+void conf_post_recv(struct end *end, VIP_DESCRIPTOR *desc)
+{
+    CONF_OK(VipPostRecv(end->vi, desc, end->handle));
+}
+
+void conf_sent(struct end *end, VIP_DESCRIPTOR *desc)
+{
+    VIP_DESCRIPTOR *got = NULL;
+
+    CONF_OK(VipSendWait(end->vi, CONF_LIMIT_MS, &got));
+    assert_ptr_equal(got, desc);
+    assert_int_equal(desc->CS.Status & (VIP_STATUS_DONE | VIP_STATUS_ERROR_MASK), VIP_STATUS_DONE);
+}
+
+void conf_received(struct end *end, VIP_DESCRIPTOR *desc, size_t bytes)
+{
+    VIP_DESCRIPTOR *got = NULL;
+
+    CONF_OK(VipRecvWait(end->vi, CONF_LIMIT_MS, &got));
+    assert_ptr_equal(got, desc);
+    assert_int_equal(desc->CS.Status & (VIP_STATUS_DONE | VIP_STATUS_ERROR_MASK), VIP_STATUS_DONE);
+    assert_int_equal(desc->CS.Length, bytes);
+}
+
+void conf_failed(struct end *end, bool recv, VIP_DESCRIPTOR *desc, VIP_UINT32 errors)
+{
+    VIP_DESCRIPTOR *got = NULL;
+
+    if (recv)
+        CONF_RETURNS(VIP_DESCRIPTOR_ERROR, VipRecvWait(end->vi, CONF_LIMIT_MS, &got));
+    else
+        CONF_RETURNS(VIP_DESCRIPTOR_ERROR, VipSendWait(end->vi, CONF_LIMIT_MS, &got));
+    assert_ptr_equal(got, desc);
+    assert_int_equal(desc->CS.Status & (VIP_STATUS_DONE | VIP_STATUS_ERROR_MASK),
+                     VIP_STATUS_DONE | errors);
+}
+
+static unsigned char content(size_t at, unsigned seed)
+{
+    uint32_t x = (uint32_t)at * 2654435761u + seed * 40503u;
+
+    return (unsigned char)(x >> 16 ^ x >> 24);
+}
+
+void conf_fill(void *memory, size_t bytes, unsigned seed)
+{
+    for (size_t i = 0; i < bytes; i++)
+        ((unsigned char *)memory)[i] = content(i, seed);
+}
+
+void conf_same(const void *memory, size_t bytes, unsigned seed)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (((const unsigned char *)memory)[i] != content(i, seed))
+            fail_msg("byte %zu of %zu (seed %u) is 0x%02x, not 0x%02x", i, bytes, seed,
+                     ((const unsigned char *)memory)[i], content(i, seed));
+}
+
+VIP_VI_STATE conf_state(struct end *end)
+{
+    VIP_VI_STATE state;
+    VIP_VI_ATTRIBUTES attrs;
+    VIP_BOOLEAN send_empty, recv_empty;
+
+    CONF_OK(VipQueryVi(end->vi, &state, &attrs, &send_empty, &recv_empty));
+    return state;
+}
+
+uint64_t conf_now_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+bool conf_pause(uint64_t *started_ns)
+{
+    struct timespec ts = {.tv_nsec = 1000000};
+
+    if (*started_ns == 0)
+        *started_ns = conf_now_ns();
+    nanosleep(&ts, NULL);
+    return conf_now_ns() - *started_ns < CONF_LIMIT_MS * 1000000ull;
+}
+
+void conf_await_state(struct end *end, VIP_VI_STATE state)
+{
+    uint64_t started = 0;
+
+    while (conf_state(end) != state)
+        if (!conf_pause(&started))
+            fail_msg("the VI is in state %d and never came to %d", (int)conf_state(end),
+                     (int)state);
+}
+
+VIP_ERROR_DESCRIPTOR conf_await_error(struct end *end, VIP_ERROR_CODE code)
+{
+    uint64_t started = 0;
+    VIP_ERROR_DESCRIPTOR none = {0};
+    unsigned count;
+
+    do {
+        count = __atomic_load_n(&end->error_count, __ATOMIC_ACQUIRE);
+        for (unsigned i = 0; i < count && i < CONF_ERRORS; i++)
+            if (end->errors[i].ErrorCode == code)
+                return end->errors[i];
+    } while (conf_pause(&started));
+    fail_msg("asynchronous error %d never came (%u others did)", (int)code, count);
+    return none;
+}
+
+void conf_drop_vi(struct end *end)
+{
+    VIP_DESCRIPTOR *desc;
+
+    CONF_OK(VipDisconnect(end->vi));
+    do
+        VipSendDone(end->vi, &desc);
+    while (desc != NULL);
+    do
+        VipRecvDone(end->vi, &desc);
+    while (desc != NULL);
+    CONF_OK(VipDestroyVi(end->vi));
+    end->vi = NULL;
+}

@@ -1,0 +1,121 @@
+/*
+ * What the conformance programs share. They use vipl.h and vipl_ext.h only and are run by
+ * tests/lib/two_vipd.sh, so that one process plays both ends: end A on one vipd, end B on the other
+ * (or both on the same one).
+ *
+ * Owns: opening an end, connecting two ends, a registered block of memory per end with descriptors
+ * in front and buffers behind. Every failure ends the test with VipxLastError in the message.
+ */
+#ifndef TESTS_CONF_H
+#define TESTS_CONF_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <vipl.h>
+#include <vipl_ext.h>
+
+/* Longest time that anything which must happen may take. */
+#define CONF_LIMIT_MS 10000
+
+#define CONF_DESCS        64      /* descriptors of one end */
+#define CONF_DESC_BYTES   128     /* room of one: up to six segments */
+#define CONF_BUFFER_BYTES 4194304 /* buffer of one end */
+
+/* Most errors that one end remembers. */
+#define CONF_ERRORS 64
+
+/* One end of a connection: NIC handle, VI, registered memory. */
+struct end {
+    char side; /* 'A' or 'B' */
+    VIP_NIC_HANDLE nic;
+    VIP_VI_HANDLE vi;
+    VIP_CQ_HANDLE cq; /* NULL unless the test bound one */
+    VIP_MEM_HANDLE handle;
+    char *memory;       /* descriptors, then the buffer */
+    char *buffer;       /* CONF_BUFFER_BYTES */
+    size_t memory_bytes;
+    VIP_NIC_ATTRIBUTES attrs;
+    unsigned error_count; /* asynchronous errors so far; atomic */
+    VIP_ERROR_DESCRIPTOR errors[CONF_ERRORS];
+};
+
+/* Any address that this library handles. */
+union conf_address {
+    VIP_NET_ADDRESS net;
+    unsigned char bytes[4 + 24 + 128];
+};
+
+/* The call must return `expected`. */
+#define CONF_RETURNS(expected, call)                                                               \
+    do {                                                                                           \
+        VIP_RETURN conf_got = (call);                                                              \
+        if (conf_got != (expected))                                                                \
+            fail_msg("%s returned %d, not %s: %s", #call, (int)conf_got, #expected,                \
+                     VipxLastError());                                                             \
+    } while (0)
+#define CONF_OK(call) CONF_RETURNS(VIP_SUCCESS, call)
+
+/* Choose the vipd that the next VipOpenNic talks to. */
+void conf_use(char side);
+
+/* Open the NIC of a side, register its memory (RDMA Write enabled), collect its errors. */
+void conf_open(struct end *end, char side);
+/* A VI with that level; both queues bound to end->cq if it is set. */
+void conf_vi(struct end *end, VIP_RELIABILITY_LEVEL level);
+/* conf_open and conf_vi. */
+void conf_ready(struct end *end, char side, VIP_RELIABILITY_LEVEL level);
+void conf_close(struct end *end);
+
+/* Address of a side's NIC with a discriminator; and a local one, its host part empty. */
+void conf_address(union conf_address *ret, struct end *asker, char side, const void *disc,
+                  size_t disc_bytes);
+void conf_local(union conf_address *ret, const void *disc, size_t disc_bytes);
+
+/* Connect client to server on a discriminator of this call's own. */
+void conf_connect(struct end *client, struct end *server);
+
+/* A discriminator that no other test uses. */
+unsigned conf_disc(void);
+
+/* Descriptor number i, zeroed, with one data segment [offset, offset + bytes) of the buffer. */
+VIP_DESCRIPTOR *conf_desc(struct end *end, unsigned i, size_t offset, size_t bytes);
+/* Descriptor number i, zeroed, without segments. */
+VIP_DESCRIPTOR *conf_empty(struct end *end, unsigned i);
+/* An RDMA Write of [offset, offset + bytes) of the buffer to the same place + to at the peer's. */
+VIP_DESCRIPTOR *conf_write(struct end *end, unsigned i, size_t offset, size_t bytes,
+                           const struct end *peer, size_t to);
+
+void conf_post_send(struct end *end, VIP_DESCRIPTOR *desc);
+void conf_post_recv(struct end *end, VIP_DESCRIPTOR *desc);
+/* Wait for the head of a queue: it must be `desc`, good. */
+void conf_sent(struct end *end, VIP_DESCRIPTOR *desc);
+void conf_received(struct end *end, VIP_DESCRIPTOR *desc, size_t bytes);
+/* Wait for the head of a queue: it must be `desc` with exactly these error bits. */
+void conf_failed(struct end *end, bool recv, VIP_DESCRIPTOR *desc, VIP_UINT32 errors);
+
+/* Fill and compare content that depends on the position and on a seed. */
+void conf_fill(void *memory, size_t bytes, unsigned seed);
+void conf_same(const void *memory, size_t bytes, unsigned seed);
+
+/* State of the end's VI, and waiting for one (bounded). */
+VIP_VI_STATE conf_state(struct end *end);
+void conf_await_state(struct end *end, VIP_VI_STATE state);
+/* Wait until an asynchronous error with that code has come (bounded); its descriptor. */
+VIP_ERROR_DESCRIPTOR conf_await_error(struct end *end, VIP_ERROR_CODE code);
+/* Sleep a little in a loop that is bounded by CONF_LIMIT_MS; false when the time is over. */
+bool conf_pause(uint64_t *started_ns);
+uint64_t conf_now_ns(void);
+
+/* Disconnect, take every descriptor back, destroy the VI: all must succeed. */
+void conf_drop_vi(struct end *end);
+
+#endif

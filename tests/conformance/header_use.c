@@ -1,0 +1,71 @@
+/*
+ * Uses the header in the ways that programs of both descriptor spellings do. Compiled by header.sh,
+ * never run. C89 and C++98.
+ */
+#include <vipl.h>
+#include <vipl_ext.h>
+
+/* Programs would define their own values if these were not names to the preprocessor. */
+#ifndef VIP_NOT_REACHABLE
+#error VIP_NOT_REACHABLE
+#endif
+#ifndef VIP_ERROR_NOT_SUPPORTED
+#error VIP_ERROR_NOT_SUPPORTED
+#endif
+
+/* A positional initializer depends on the order of the members. */
+static VIP_VI_ATTRIBUTES attributes = {VIP_SERVICE_RELIABLE_DELIVERY, 65472, 0, 0, 0, 0};
+
+/* Names of results, indexed by them. */
+static const char *const names[] = {"success", "not done"};
+
+static void intel(VIP_DESCRIPTOR *desc, void *data, VIP_MEM_HANDLE handle)
+{
+    desc->CS.SegCount = 2;
+    desc->CS.Control = VIP_CONTROL_OP_RDMAWRITE | VIP_CONTROL_IMMEDIATE;
+    desc->DS[0].Remote.Data.Address = data;
+    desc->DS[0].Remote.Handle = handle;
+    desc->DS[1].Local.Data.AddressBits = 0;
+    desc->DS[1].Local.Length = 4;
+}
+
+static void giganet(VIP_DESCRIPTOR *desc, void *data, VIP_MEM_HANDLE handle)
+{
+    desc->Control.SegCount = 1;
+    desc->Control.Control = VIP_CONTROL_OP_SENDRECV;
+    desc->Control.Next.Descriptor = desc;
+    desc->Data[0].Data.Address = data;
+    desc->Data[0].Handle = handle;
+    desc->Data[0].Length = 4;
+}
+
+static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
+{
+    *(VIP_ERROR_CODE *)context = error->ErrorCode;
+}
+
+const char *header_use(const char *device);
+const char *header_use(const char *device)
+{
+    VIP_NIC_HANDLE nic = 0;
+    VIP_ERROR_HANDLER handler = on_error;
+    VIP_ERROR_CODE code = VIP_ERROR_POST_DESC;
+    VIP_DESCRIPTOR desc;
+    VIP_RETURN result = VipOpenNic(device, &nic);
+
+    intel(&desc, &code, 1);
+    giganet(&desc, &code, 1);
+    VipErrorCallback(nic, &code, handler);
+    switch (result) {
+    case VIP_SUCCESS:
+    case VIP_NOT_DONE:
+        return names[result];
+    case VIP_NOT_REACHABLE:
+    case VIP_ERROR_NOT_SUPPORTED:
+        return VipxLastError();
+    case VIP_DESCRIPTOR_ERROR:
+        return VIP_ERROR == VIP_DESCRIPTOR_ERROR ? "descriptor" : "";
+    default:
+        return attributes.MaxTransferSize == VIP_INFINITE ? "infinite" : "other";
+    }
+}
