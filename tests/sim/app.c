@@ -190,13 +190,11 @@ static bool send_post(struct flow *flow)
     struct vip_shm_seg segs[VIP_SEGS_PER_DESC_MAX];
     struct msg *msg = &flow->msg[flow->posted];
     struct eng_post post = {.vi = flow->vi_from, .queue = VIP_Q_SEND, .app_segs = segs};
-    uint32_t credit = flow->reliable ? flow->consuming - flow->received : 0;
 
     /* The application's own flow control: never more than the peer has receives for. */
     if (flow->reliable && !flow->starve &&
         flow->consuming >= flow->recv_posted + flow->recv_waiting)
         return false;
-    (void)credit;
     decide(flow, msg);
     post.control = control[msg->kind];
     if (msg->imm)
@@ -218,11 +216,10 @@ static bool send_post(struct flow *flow)
                                                (uint64_t)(flow->posted % SLOTS) * WINDOW,
                                        .handle = flow->landing.handle,
                                        .len = msg->len};
-    if (msg->kind != MSG_READ && msg->kind == MSG_SEND)
+    if (msg->kind == MSG_SEND)
         post.seg_count = (uint16_t)cut(flow, segs, &flow->source, msg->start, msg->len);
     else if (msg->kind != MSG_READ)
-        post.seg_count += (uint16_t)cut(flow, segs + 1, &flow->source, msg->start, msg->len) %
-                          (VIP_SEGS_PER_DESC_MAX - 1);
+        post.seg_count += (uint16_t)cut(flow, segs + 1, &flow->source, msg->start, msg->len);
     flow->posted++;
     if (consumes(msg))
         flow->consuming++;

@@ -93,9 +93,10 @@ struct eng_sent {
     struct eng_pos at; /* first byte it carried */
     uint32_t end_off;  /* where it ended: operation at.op + ops, this byte */
     uint8_t ops;
-    uint8_t stream; /* enum eng_stream */
-    bool lost;      /* to be sent again */
-    bool probe;     /* carried nothing */
+    uint8_t stream;      /* enum eng_stream */
+    bool lost;           /* to be sent again */
+    bool probe;          /* carried nothing */
+    uint16_t next, prev; /* if lost: neighbours in the order of the stream, ring indices */
 };
 _Static_assert(sizeof(struct eng_sent) == 32, "two per cache line");
 
@@ -111,17 +112,17 @@ struct eng_tx {
     uint64_t number;     /* of the next packet; the first is 1 */
     uint64_t una;        /* lowest open number, or `number` */
     uint64_t first_sent; /* no number below it is open and not lost */
-    uint64_t lost_from;  /* no number below it is open and lost */
     uint64_t largest_acked;
-    uint32_t lost;        /* open records that wait for retransmission */
-    uint32_t probes;      /* packets that may leave although the window is full */
-    uint64_t inflight;    /* bytes under way: open and not lost */
-    uint32_t burst;       /* packets since there was last nothing to send */
-    uint32_t backoff;     /* expiries in a row without progress */
-    uint64_t elicit_ns;   /* when something that must be answered left last */
-    uint64_t progress_ns; /* when the peer last made progress, or began to owe some */
-    uint64_t timer_ns;    /* retransmission timer */
-    uint64_t loss_ns;     /* time threshold of loss detection */
+    uint32_t lost;                 /* open records that wait for retransmission */
+    uint16_t lost_head, lost_tail; /* these, what the peer needs first at the head */
+    uint32_t probes;               /* packets that may leave although the window is full */
+    uint64_t inflight;             /* bytes under way: open and not lost */
+    uint32_t burst;                /* packets since there was last nothing to send */
+    uint32_t backoff;              /* expiries in a row without progress */
+    uint64_t elicit_ns;            /* when something that must be answered left last */
+    uint64_t progress_ns;          /* when the peer last made progress, or began to owe some */
+    uint64_t timer_ns;             /* retransmission timer */
+    uint64_t loss_ns;              /* time threshold of loss detection */
     uint64_t srtt_ns, rttvar_ns, latest_ns; /* srtt_ns 0 = no sample yet */
     struct eng_cc cc;
     struct eng_bits open; /* numbers with a live record */

@@ -12,6 +12,41 @@
 /* Round trips beyond this are not measurements but nonsense of the peer's. */
 #define RTT_MAX_NS 60000000000ull
 
+/* Put a lost record among the others in the order in which the peer needs their contents. */
+static void lost_link(struct eng_vi *vi, uint16_t index)
+{
+    struct eng_sent *record = &vi->sent[index];
+    uint16_t after = vi->tx.lost_tail;
+
+    /* Nearly always at the end: losses are found in the order of sending. */
+    while (after != ENG_NONE && eng_sent_before(record, &vi->sent[after]))
+        after = vi->sent[after].prev;
+    record->prev = after;
+    record->next = after == ENG_NONE ? vi->tx.lost_head : vi->sent[after].next;
+    if (after == ENG_NONE)
+        vi->tx.lost_head = index;
+    else
+        vi->sent[after].next = index;
+    if (record->next == ENG_NONE)
+        vi->tx.lost_tail = index;
+    else
+        vi->sent[record->next].prev = index;
+    vi->tx.lost++;
+}
+
+static void lost_unlink(struct eng_vi *vi, const struct eng_sent *record)
+{
+    if (record->prev == ENG_NONE)
+        vi->tx.lost_head = record->next;
+    else
+        vi->sent[record->prev].next = record->next;
+    if (record->next == ENG_NONE)
+        vi->tx.lost_tail = record->prev;
+    else
+        vi->sent[record->next].prev = record->prev;
+    vi->tx.lost--;
+}
+
 void eng_sent_close(struct eng_vi *vi, uint64_t number)
 {
     const struct eng_sent *record = &vi->sent[number % ENG_SENT_RING];
@@ -19,7 +54,7 @@ void eng_sent_close(struct eng_vi *vi, uint64_t number)
     VIP_ASSERT(eng_bits_test(&vi->tx.open, number));
     eng_bits_clear(&vi->tx.open, number);
     if (record->lost)
-        vi->tx.lost--;
+        lost_unlink(vi, record);
     else
         vi->tx.inflight -= record->bytes;
     if (number == vi->tx.una)
@@ -66,9 +101,7 @@ static void mark_lost(struct eng_vi *vi, uint64_t number)
     }
     record->lost = true;
     vi->tx.inflight -= record->bytes;
-    vi->tx.lost++;
-    if (number < vi->tx.lost_from)
-        vi->tx.lost_from = number;
+    lost_link(vi, (uint16_t)(number % ENG_SENT_RING));
 }
 
 /* Lowest number of [una, to) that is under way, or `to`. */
@@ -148,6 +181,26 @@ void eng_loss_arm(struct eng_vi *vi, uint64_t now_ns)
         vi->tx.timer_ns = end;
 }
 
+/*
+ * The packet under way that the peer needs first, by its content, not by its number: a peer that can
+ * hold no more packets takes nothing else. tx.number if nothing is under way.
+ */
+static uint64_t most_wanted(struct eng_vi *vi)
+{
+    uint64_t best = vi->tx.number;
+
+    for (uint64_t n = first_sent(vi, vi->tx.number); n < vi->tx.number;
+         n = eng_bits_next(&vi->tx.open, n + 1, vi->tx.number)) {
+        const struct eng_sent *record = &vi->sent[n % ENG_SENT_RING];
+
+        if (record->lost || record->probe)
+            continue;
+        if (best == vi->tx.number || eng_sent_before(record, &vi->sent[best % ENG_SENT_RING]))
+            best = n;
+    }
+    return best;
+}
+
 void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
 {
     struct eng_fault fault = {.reason = VIP_CLOSE_TIMEOUT,
@@ -170,7 +223,7 @@ void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
         vi->tx.timer_ns = ENG_NEVER;
         return;
     }
-    n = first_sent(vi, vi->tx.number);
+    n = most_wanted(vi);
     if (n < vi->tx.number)
         mark_lost(vi, n);
     if (vi->tx.lost)

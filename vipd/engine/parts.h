@@ -20,6 +20,12 @@ static inline bool eng_pos_before(struct eng_pos a, struct eng_pos b)
     return a.op == b.op ? a.off < b.off : eng_before(a.op, b.op);
 }
 
+/* Does the peer need the content of a before that of b? */
+static inline bool eng_sent_before(const struct eng_sent *a, const struct eng_sent *b)
+{
+    return a->stream == b->stream ? eng_pos_before(a->at, b->at) : a->stream < b->stream;
+}
+
 static inline uint32_t eng_min32(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;

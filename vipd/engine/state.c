@@ -55,7 +55,8 @@ void eng_vi_connect(struct eng *eng, uint16_t vi, const struct eng_conn *conn, u
     memset(&of->tx, 0, sizeof(of->tx));
     memset(&of->rx, 0, sizeof(of->rx));
     memset(&of->reads, 0, sizeof(of->reads));
-    of->tx.number = of->tx.una = of->tx.first_sent = of->tx.lost_from = 1;
+    of->tx.number = of->tx.una = of->tx.first_sent = 1;
+    of->tx.lost_head = of->tx.lost_tail = ENG_NONE;
     of->tx.timer_ns = of->tx.loss_ns = ENG_NEVER;
     of->tx.progress_ns = now_ns;
     of->rx.base = 1;

@@ -218,31 +218,26 @@ static struct eng_pos rebuild_answers(struct eng_build *build, struct eng_vi *vi
     return at;
 }
 
-/* Send the content of the oldest lost packet again, in a new one. False: nothing of it matters. */
+/* Send the content of the most wanted lost packet again, in a new one. False: nothing of it matters. */
 static bool emit_lost(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
 {
     while (vi->tx.lost) {
-        uint64_t low = vi->tx.lost_from > vi->tx.una ? vi->tx.lost_from : vi->tx.una;
-        uint64_t number = eng_bits_next(&vi->tx.open, low, vi->tx.number);
-        struct eng_sent *record = &vi->sent[number % ENG_SENT_RING];
+        uint16_t index = vi->tx.lost_head;
+        struct eng_sent *record = &vi->sent[index];
+        /* The ring holds each number's remainder; the number itself is the one from una on. */
+        uint64_t number = vi->tx.una + (index - vi->tx.una) % ENG_SENT_RING;
         struct eng_pos at = record->at, end = record_end(record), from, to;
         enum eng_stream stream = (enum eng_stream)record->stream;
         struct eng_build build;
 
-        VIP_ASSERT(number < vi->tx.number);
-        vi->tx.lost_from = number;
-        if (!record->lost) {
-            vi->tx.lost_from++;
-            continue;
-        }
+        VIP_ASSERT(record->lost && !record->probe && number < vi->tx.number);
         if (stream == ENG_STREAM_OPS && eng_before(at.op, vi->tx.ops_acked))
             at = (struct eng_pos){vi->tx.ops_acked, 0};
         eng_build_begin(&build, vi, ret);
         from = at;
-        to = record->probe              ? at
-             : stream == ENG_STREAM_OPS ? rebuild_ops(&build, vi, at, end)
-                                        : rebuild_answers(&build, vi, at, end);
-        if (record->probe || !eng_pos_before(to, end))
+        to = stream == ENG_STREAM_OPS ? rebuild_ops(&build, vi, at, end)
+                                      : rebuild_answers(&build, vi, at, end);
+        if (!eng_pos_before(to, end))
             eng_sent_close(vi, number);
         else
             record_trim(record, to);
