@@ -38,8 +38,8 @@ void conf_open(struct end *end, char side)
     CONF_OK(VipQueryNic(end->nic, &end->attrs));
     CONF_OK(VipNSInit(end->nic, NULL));
     end->memory_bytes = CONF_DESCS * CONF_DESC_BYTES + CONF_BUFFER_BYTES;
-    end->memory = mmap(NULL, end->memory_bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    end->memory =
+        mmap(NULL, end->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(end->memory, MAP_FAILED);
     end->buffer = end->memory + CONF_DESCS * CONF_DESC_BYTES;
     CONF_OK(VipRegisterMem(end->nic, end->memory, end->memory_bytes, &mem, &end->handle));

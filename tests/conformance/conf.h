@@ -40,8 +40,8 @@ struct end {
     VIP_VI_HANDLE vi;
     VIP_CQ_HANDLE cq; /* NULL unless the test bound one */
     VIP_MEM_HANDLE handle;
-    char *memory;       /* descriptors, then the buffer */
-    char *buffer;       /* CONF_BUFFER_BYTES */
+    char *memory; /* descriptors, then the buffer */
+    char *buffer; /* CONF_BUFFER_BYTES */
     size_t memory_bytes;
     VIP_NIC_ATTRIBUTES attrs;
     unsigned error_count; /* asynchronous errors so far; atomic */
