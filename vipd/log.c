@@ -54,13 +54,12 @@ static const char *level_word(enum vipd_log_level level)
     return "?";
 }
 
-void vipd_log(enum vipd_log_level level, const char *format, ...)
+static void write_line(enum vipd_log_level level, const char *format, va_list args)
 {
     static int journal = -1; /* -1: not looked yet */
     char line[LINE_BYTES_MAX];
     int saved_errno = errno;
     size_t used;
-    va_list args;
     int n;
 
     if (level > threshold)
@@ -72,9 +71,7 @@ void vipd_log(enum vipd_log_level level, const char *format, ...)
     else
         n = snprintf(line, sizeof(line), "vipd: %s: ", level_word(level));
     used = (size_t)n;
-    va_start(args, format);
     n = vsnprintf(line + used, sizeof(line) - used, format, args);
-    va_end(args);
     if (n > 0)
         used = used + (size_t)n < sizeof(line) ? used + (size_t)n : sizeof(line) - 1;
     line[used < sizeof(line) - 1 ? used++ : used] = '\n';
@@ -83,6 +80,15 @@ void vipd_log(enum vipd_log_level level, const char *format, ...)
     if (write(STDERR_FILENO, line, used) < 0) {
     }
     errno = saved_errno;
+}
+
+void vipd_log(enum vipd_log_level level, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    write_line(level, format, args);
+    va_end(args);
 }
 
 bool vipd_log_allow(struct vipd_log_limit *limit, uint64_t now_ns, uint64_t *ret_suppressed)
@@ -101,6 +107,22 @@ bool vipd_log_allow(struct vipd_log_limit *limit, uint64_t now_ns, uint64_t *ret
     *ret_suppressed = limit->suppressed;
     limit->suppressed = 0;
     return true;
+}
+
+void vipd_log_limited(struct vipd_log_limit *limit, uint64_t now_ns, enum vipd_log_level level,
+                      const char *format, ...)
+{
+    uint64_t suppressed;
+    va_list args;
+
+    if (level > threshold || !vipd_log_allow(limit, now_ns, &suppressed))
+        return;
+    if (suppressed > 0)
+        vipd_log(VIPD_LOG_WARNING, "%llu lines about clients left out",
+                 (unsigned long long)suppressed);
+    va_start(args, format);
+    write_line(level, format, args);
+    va_end(args);
 }
 
 void vipd_log_clean(char *text)

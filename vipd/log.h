@@ -48,6 +48,12 @@ struct vipd_log_limit {
  */
 bool vipd_log_allow(struct vipd_log_limit *limit, uint64_t now_ns, uint64_t *ret_suppressed);
 
+/*
+ * One line within a limit; a first line says how many were dropped before it.
+ */
+void vipd_log_limited(struct vipd_log_limit *limit, uint64_t now_ns, enum vipd_log_level level,
+                      const char *format, ...) __attribute__((format(printf, 4, 5)));
+
 /* Replace what could confuse a terminal or a log reader: everything outside printable ASCII. */
 void vipd_log_clean(char *text);
 

@@ -107,7 +107,8 @@ static int open_nic(struct vipd *vipd, const struct vipd_nic_config *config, cha
     int r = open_link(config, &link, reason, sizeof(reason));
 
     if (r < 0) {
-        snprintf(err, err_bytes, "[nic:%s] cannot be opened: %s", config->name, reason);
+        snprintf(err, err_bytes, "[nic:%s] cannot be opened: %s%s", config->name, reason,
+                 r == -EADDRINUSE ? "; each vipd needs an address or port of its own" : "");
         return r;
     }
     link_addr_format(&link->self, address, sizeof(address));

@@ -25,6 +25,7 @@
 
 #include "proto/control.h"
 #include "proto/control.pb-c.h"
+#include "proto/ring.h"
 #include "proto/shm.h"
 #include "proto/status.h"
 #include "vipd/client/client.h"
@@ -187,6 +188,7 @@ static void assert_closed(int sock)
 /* What an application has after open. */
 struct app {
     int sock, events, doorbell, segment;
+    uint8_t address[6]; /* of the NIC */
 };
 
 static int make_memfd(uint64_t bytes, int seals)
@@ -251,14 +253,13 @@ static void try_open(uint32_t abi, const char *device, int app_fd, int arena_fd,
     close(sock);
 }
 
-static struct app open_app(const char *device)
+static struct app open_app_with(const char *device, int app_fd)
 {
     struct app app = {.sock = connect_daemon()};
     struct vip_fds fds;
     Vip__Reply *reply;
 
-    send_open(app.sock, VIP_SHM_ABI, device,
-              make_app_segment(VIP_APP_BYTES, APP_SEALS, VIP_SHM_APP_MAGIC), make_arena());
+    send_open(app.sock, VIP_SHM_ABI, device, app_fd, make_arena());
     reply = receive(app.sock, &fds);
     if (reply->code != VIP_RC_SUCCESS)
         fail_msg("open: %s", reply->reason);
@@ -267,6 +268,7 @@ static struct app open_app(const char *device)
     assert_int_equal(reply->open->abi, VIP_SHM_ABI);
     assert_string_equal(reply->open->nic->name, "vip0");
     assert_int_equal(reply->open->nic->local_address.len, 6);
+    memcpy(app.address, reply->open->nic->local_address.data, 6);
     assert_int_equal(reply->open->nic->max_vi, VIP_VI_MAX);
     assert_true(reply->open->cpus >= 1);
     vip__reply__free_unpacked(reply, NULL);
@@ -274,6 +276,11 @@ static struct app open_app(const char *device)
     app.doorbell = fds.fd[1];
     app.events = fds.fd[2];
     return app;
+}
+
+static struct app open_app(const char *device)
+{
+    return open_app_with(device, make_app_segment(VIP_APP_BYTES, APP_SEALS, VIP_SHM_APP_MAGIC));
 }
 
 static void close_app(struct app *app)
@@ -602,6 +609,27 @@ static void test_doorbell(void **state)
     close(kept);
 }
 
+/* A continuation without a descriptor before it: no library writes that. */
+static void test_broken_ring(void **state)
+{
+    int fd = make_app_segment(VIP_APP_BYTES, 0, VIP_SHM_APP_MAGIC);
+    void *base = mmap(NULL, VIP_APP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    struct app other = open_app("vip0"), app;
+    struct vip_sq_slot slot = {.kind = VIP_SQ_CONT};
+    uint64_t one = 1;
+
+    (void)state;
+    assert_ptr_not_equal(base, MAP_FAILED);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, APP_SEALS), 0);
+    app = open_app_with("vip0", fd);
+    vip_sq_write(vip_app_sq(base), 0, &slot);
+    assert_int_equal(write(app.doorbell, &one, sizeof(one)), sizeof(one));
+    assert_ended(&app);
+    munmap(base, VIP_APP_BYTES);
+    assert_alive(&other);
+    close_app(&other);
+}
+
 /* A program that is killed while its child keeps the socket open: the pidfd tells. */
 static void test_death_with_inherited_socket(void **state)
 {
@@ -763,6 +791,49 @@ static void test_connect_addresses(void **state)
     close_app(&app);
 }
 
+/*
+ * Connection attempts that nobody answers each end in an event; a program that reads none of them is
+ * ended when the socket and the queue behind it are full.
+ */
+static void test_events_unread(void **state)
+{
+    struct app app = open_app("vip0"), other = open_app("vip0");
+    Vip__ConnectRequest connect_request = VIP__CONNECT_REQUEST__INIT;
+    Vip__NetAddress remote = VIP__NET_ADDRESS__INIT;
+    Vip__CreateViRequest create;
+    Vip__ViAttributes attributes;
+    Vip__Request create_vi = vi_request(&create, &attributes), request = VIP__REQUEST__INIT;
+    ProtobufCMessage *message;
+    struct vip_fds fds;
+    int r = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 1000; i++)
+        ask_code(app.sock, &create_vi, VIP_RC_SUCCESS, NULL);
+    request.body_case = VIP__REQUEST__BODY_CONNECT;
+    request.connect = &connect_request;
+    connect_request.has_vi = connect_request.has_timeout_ms = true;
+    connect_request.timeout_ms = 50; /* by then each has its NO_MATCH, or this as its result */
+    connect_request.remote = &remote;
+    remote.has_host = remote.has_discriminator = true;
+    remote.host.data = app.address;
+    remote.host.len = sizeof(app.address);
+    remote.discriminator.data = (uint8_t *)"nobody";
+    remote.discriminator.len = 6;
+    for (unsigned i = 0; i < 1000 && r == 0; i++) {
+        connect_request.vi = i;
+        r = vip_control_send(app.sock, &request.base, NULL, 0, 0);
+        if (r == 0)
+            r = vip_control_recv(app.sock, &vip__reply__descriptor, 0, &message, &fds);
+        if (r == 0)
+            protobuf_c_message_free_unpacked(message, NULL);
+    }
+    assert_true(r == 0 || r == -EPIPE);
+    assert_ended(&app);
+    assert_alive(&other);
+    close_app(&other);
+}
+
 /* ---- views ------------------------------------------------------------------------------- */
 
 /* All pages of a view; returns the rows and, in *ret_pages, how many pages they took. */
@@ -868,6 +939,53 @@ static void test_show_summary(void **state)
     close(sock);
 }
 
+/* Every way to be ended that the tests above used has been counted under its name. */
+static void test_ends_are_counted(void **state)
+{
+    static const char *const names[] = {
+        "ended_closed",
+        "ended_died",
+        "ended_malformed_message",
+        "ended_second_open",
+        "ended_wrong_descriptors",
+        "ended_replies_unread",
+        "ended_events_unread",
+        "ended_broken_ring",
+        "ended_false_place_done",
+        "open_refused",
+        "events_delayed",
+    };
+    Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    int sock = connect_daemon();
+    unsigned found = 0;
+    Vip__Reply *reply;
+
+    (void)state;
+    request.body_case = VIP__REQUEST__BODY_SHOW;
+    request.show = &show;
+    show.has_what = true;
+    show.what = VIP__SHOW_REQUEST__WHAT__STATS;
+    reply = ask(sock, &request, NULL, 0);
+    for (size_t i = 0; i < reply->show->n_counters; i++) {
+        const Vip__Counter *counter = reply->show->counters[i];
+
+        for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
+            if (strcmp(counter->scope, "vipd") != 0 || strcmp(counter->name, names[k]) != 0)
+                continue;
+            if (counter->value == 0)
+                fail_msg("%s is 0", counter->name);
+            found++;
+        }
+        /* Nothing of this was vipd's own fault. */
+        if (strcmp(counter->name, "ended_no_resources") == 0)
+            assert_int_equal(counter->value, 0);
+    }
+    assert_int_equal(found, sizeof(names) / sizeof(names[0]));
+    vip__reply__free_unpacked(reply, NULL);
+    close(sock);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -886,11 +1004,14 @@ int main(void)
         cmocka_unit_test(test_event_socket),
         cmocka_unit_test(test_doorbell),
         cmocka_unit_test(test_death_with_inherited_socket),
+        cmocka_unit_test(test_broken_ring),
+        cmocka_unit_test(test_events_unread),
         cmocka_unit_test(test_vi_attributes),
         cmocka_unit_test(test_memory_quota),
         cmocka_unit_test(test_connect_addresses),
         cmocka_unit_test(test_show),
         cmocka_unit_test(test_show_summary),
+        cmocka_unit_test(test_ends_are_counted),
     };
 
     return cmocka_run_group_tests_name("vipd_control", tests, start_daemon, stop_daemon);

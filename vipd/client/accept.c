@@ -35,14 +35,13 @@ static void on_resume(void *ctx)
 static void pause_accepting(struct client_listener *listener, int error)
 {
     struct vipd *vipd = listener->vipd;
-    uint64_t suppressed;
     int sock;
 
     vipd->counters.accept_paused++;
-    if (vipd_log_allow(&vipd->client_log, vipd_loop_now(vipd->loop), &suppressed))
-        vipd_error("no client can be accepted for a moment: %s; raise LimitNOFILE= of the service "
-                   "or 'ulimit -n'",
-                   strerror(error));
+    vipd_log_limited(&vipd->client_log, vipd_loop_now(vipd->loop), VIPD_LOG_ERROR,
+                     "no client can be accepted for a moment: %s; raise LimitNOFILE= of the "
+                     "service or 'ulimit -n'",
+                     strerror(error));
     if (listener->reserve >= 0) {
         close(listener->reserve);
         sock = accept4(listener->sock, NULL, NULL, SOCK_CLOEXEC);

@@ -58,17 +58,14 @@ static void log_end(struct client *client, const char *detail)
 {
     struct vipd *vipd = client->vipd;
     enum vipd_log_level level = is_ordinary(client->end) ? VIPD_LOG_INFO : VIPD_LOG_WARNING;
-    uint64_t suppressed, id = client->session ? client->session->id : 0;
+    uint64_t id = client->session ? client->session->id : 0;
 
     if (!client->session && is_ordinary(client->end))
         level = VIPD_LOG_DEBUG; /* tools come and go */
-    if (!vipd_log_allow(&vipd->client_log, vipd_loop_now(vipd->loop), &suppressed))
-        return;
-    if (suppressed > 0)
-        vipd_warning("%llu lines about clients left out", (unsigned long long)suppressed);
-    vipd_log(level, "session %llu (%s, pid %ld, uid %lu) ended: %s%s%s", (unsigned long long)id,
-             client->program, (long)client->pid, (unsigned long)client->uid, ends[client->end].help,
-             detail ? ": " : "", detail ? detail : "");
+    vipd_log_limited(&vipd->client_log, vipd_loop_now(vipd->loop), level,
+                     "session %llu (%s, pid %ld, uid %lu) ended: %s%s%s", (unsigned long long)id,
+                     client->program, (long)client->pid, (unsigned long)client->uid,
+                     ends[client->end].help, detail ? ": " : "", detail ? detail : "");
 }
 
 void client_end(struct client *client, enum client_end end, const char *detail)
@@ -190,7 +187,6 @@ static void free_client(struct client *client)
 int client_new(struct vipd *vipd, int sock)
 {
     struct client *client = calloc(1, sizeof(*client));
-    uint64_t suppressed;
     int r;
 
     if (!client) {
@@ -205,8 +201,8 @@ int client_new(struct vipd *vipd, int sock)
         goto fail;
     if (connections_of(vipd, client->uid) >= vipd->config->connections_per_uid) {
         vipd->counters.refused_limit++;
-        if (vipd_log_allow(&vipd->client_log, vipd_loop_now(vipd->loop), &suppressed))
-            vipd_warning("connection of %s (pid %ld) refused: uid %lu has %llu already; "
+        vipd_log_limited(&vipd->client_log, vipd_loop_now(vipd->loop), VIPD_LOG_WARNING,
+                         "connection of %s (pid %ld) refused: uid %lu has %llu already; "
                          "[limits] connections_per_uid",
                          client->program, (long)client->pid, (unsigned long)client->uid,
                          (unsigned long long)vipd->config->connections_per_uid);

@@ -365,12 +365,11 @@ static int open_checks(struct client *client, const Vip__OpenRequest *open, stru
 static void log_open(const struct client *client)
 {
     struct vipd *vipd = client->vipd;
-    uint64_t suppressed;
 
-    if (vipd_log_allow(&vipd->client_log, vipd_loop_now(vipd->loop), &suppressed))
-        vipd_info("session %llu (%s, pid %ld, uid %lu) opened %s",
-                  (unsigned long long)client->session->id, client->program, (long)client->pid,
-                  (unsigned long)client->uid, vipd->nics[client->session->nic].config->name);
+    vipd_log_limited(&vipd->client_log, vipd_loop_now(vipd->loop), VIPD_LOG_INFO,
+                     "session %llu (%s, pid %ld, uid %lu) opened %s",
+                     (unsigned long long)client->session->id, client->program, (long)client->pid,
+                     (unsigned long)client->uid, vipd->nics[client->session->nic].config->name);
 }
 
 void request_open(struct client *client, const Vip__Request *request, struct vip_fds *fds,

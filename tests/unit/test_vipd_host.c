@@ -1,0 +1,186 @@
+/* The loop without NICs: watches, timers, the three ways of waiting, stopping. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "vipd/host.h"
+
+/* What the callbacks of one test see and do. */
+struct probe {
+    struct vipd_loop *loop;
+    struct vipd_watch *watch;
+    struct vipd_timer *timer;
+    int fd;
+    unsigned watched, timed, between, idle_turns;
+    uint64_t timed_ns;
+    unsigned stop_after_idle; /* turns; 0 = never */
+};
+
+static bool on_between(void *ctx, bool worked)
+{
+    struct probe *probe = ctx;
+
+    assert_false(worked); /* nobody does anything here */
+    probe->between++;
+    if (++probe->idle_turns == probe->stop_after_idle)
+        vipd_host_stop(probe->loop);
+    return false;
+}
+
+static void on_watch(void *ctx, unsigned events)
+{
+    struct probe *probe = ctx;
+    uint64_t value;
+
+    assert_int_equal(events, VIPD_READ);
+    assert_int_equal(read(probe->fd, &value, sizeof(value)), sizeof(value));
+    probe->watched++;
+    /* Its own end is allowed from within. */
+    vipd_watch_free(probe->watch);
+    probe->watch = NULL;
+}
+
+static void on_timer(void *ctx)
+{
+    struct probe *probe = ctx;
+
+    probe->timed++;
+    probe->timed_ns = vipd_loop_now(probe->loop);
+    vipd_host_stop(probe->loop);
+}
+
+static void begin(struct probe *probe, enum vipd_wait wait, uint64_t spin_ns)
+{
+    struct vipd_host_config config = {
+        .wait = wait, .spin_ns = spin_ns, .cpus = 2, .between = on_between, .ctx = probe};
+
+    *probe = (struct probe){0};
+    assert_int_equal(vipd_host_new(&config, &probe->loop), 0);
+    probe->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    probe->watch = vipd_watch_new(probe->loop, probe->fd, VIPD_READ, on_watch, probe);
+    probe->timer = vipd_timer_new(probe->loop, on_timer, probe);
+    assert_non_null(probe->watch);
+    assert_non_null(probe->timer);
+}
+
+static void end(struct probe *probe, struct vipd_loop_stats *ret)
+{
+    vipd_loop_stats(probe->loop, ret);
+    vipd_watch_free(probe->watch);
+    vipd_timer_free(probe->timer);
+    close(probe->fd);
+    vipd_host_free(probe->loop);
+}
+
+static void test_every_way_of_waiting(void **state)
+{
+    static const enum vipd_wait waits[] = {VIPD_WAIT_ADAPTIVE, VIPD_WAIT_SPIN, VIPD_WAIT_BLOCK};
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        struct vipd_loop_stats stats;
+        struct probe probe;
+        uint64_t one = 1, started;
+
+        begin(&probe, waits[i], 50000);
+        assert_int_equal(write(probe.fd, &one, sizeof(one)), sizeof(one));
+        started = vipd_loop_now(probe.loop);
+        vipd_timer_start(probe.timer, 20000000);
+        vipd_host_run(probe.loop);
+        assert_int_equal(probe.watched, 1);
+        assert_int_equal(probe.timed, 1);
+        assert_true(probe.timed_ns - started >= 19000000);
+        end(&probe, &stats);
+        assert_int_equal(stats.turns, probe.between);
+        assert_int_equal(stats.busy, 0);
+        if (waits[i] == VIPD_WAIT_SPIN)
+            assert_int_equal(stats.sleeps, 0);
+        else
+            assert_true(stats.sleeps >= 1);
+        if (waits[i] == VIPD_WAIT_BLOCK)
+            assert_int_equal(stats.spins, 0);
+    }
+}
+
+/* Idle and blocked, a handful of turns is all: one per thing that happened, none by the clock. */
+static void test_no_turn_without_reason(void **state)
+{
+    struct vipd_loop_stats stats;
+    struct probe probe;
+
+    (void)state;
+    begin(&probe, VIPD_WAIT_BLOCK, 0);
+    vipd_timer_start(probe.timer, 100000000);
+    vipd_host_run(probe.loop);
+    end(&probe, &stats);
+    assert_true(stats.turns <= 8);
+}
+
+static void test_paused_watch(void **state)
+{
+    struct vipd_loop_stats stats;
+    struct probe probe;
+    uint64_t one = 1;
+
+    (void)state;
+    begin(&probe, VIPD_WAIT_BLOCK, 0);
+    vipd_watch_set(probe.watch, 0);
+    assert_int_equal(write(probe.fd, &one, sizeof(one)), sizeof(one));
+    vipd_timer_start(probe.timer, 5000000);
+    vipd_host_run(probe.loop);
+    assert_int_equal(probe.watched, 0);
+    end(&probe, &stats);
+
+    begin(&probe, VIPD_WAIT_BLOCK, 0);
+    vipd_watch_set(probe.watch, 0);
+    vipd_watch_set(probe.watch, VIPD_READ);
+    vipd_watch_set(probe.watch, VIPD_READ);
+    assert_int_equal(write(probe.fd, &one, sizeof(one)), sizeof(one));
+    vipd_timer_start(probe.timer, 5000000);
+    vipd_host_run(probe.loop);
+    assert_int_equal(probe.watched, 1);
+    end(&probe, &stats);
+}
+
+static void test_stop(void **state)
+{
+    static const int signals[] = {SIGTERM, SIGINT};
+    struct vipd_loop_stats stats;
+    struct probe probe;
+
+    (void)state;
+    begin(&probe, VIPD_WAIT_SPIN, 0);
+    probe.stop_after_idle = 1000;
+    vipd_host_run(probe.loop);
+    end(&probe, &stats);
+    assert_int_equal(stats.turns, 1000);
+
+    for (unsigned i = 0; i < 2; i++) {
+        begin(&probe, VIPD_WAIT_BLOCK, 0);
+        assert_int_equal(raise(signals[i]), 0);
+        vipd_host_run(probe.loop);
+        assert_int_equal(probe.timed, 0);
+        end(&probe, &stats);
+    }
+    vipd_host_free(NULL);
+    vipd_watch_free(NULL);
+    vipd_timer_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_way_of_waiting),
+        cmocka_unit_test(test_no_turn_without_reason),
+        cmocka_unit_test(test_paused_watch),
+        cmocka_unit_test(test_stop),
+    };
+
+    return cmocka_run_group_tests_name("vipd_host", tests, NULL, NULL);
+}
