@@ -20,7 +20,7 @@ struct vipd_timer;
 typedef void vipd_watch_fn(void *ctx, unsigned events);
 typedef void vipd_timer_fn(void *ctx);
 
-/* Watch fd for events (0 = none for now). fd stays the caller's, who frees the watch before he
+/* Watch fd for events (0 = paused). fd stays the caller's, who frees the watch before he
  * closes it. NULL: out of memory. */
 struct vipd_watch *vipd_watch_new(struct vipd_loop *loop, int fd, unsigned events,
                                   vipd_watch_fn *fn, void *ctx);
