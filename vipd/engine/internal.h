@@ -18,8 +18,12 @@
 
 /* Records of packets under way; a packet number is settled before its record is used again. */
 #define ENG_SENT_RING ENG_BITS
-/* Packets with frames stop here, so that acknowledgements still find a record. */
-#define ENG_SENT_DATA_MAX (ENG_SENT_RING - 256)
+/*
+ * Numbers between the oldest open one and the next. New fragments stop first, then plain
+ * acknowledgements; what is left is for repeating the oldest one, which makes room again.
+ */
+#define ENG_SENT_FRESH_MAX (ENG_SENT_RING - 256)
+#define ENG_SENT_ACK_MAX   (ENG_SENT_RING - 64)
 /* Packets held per VI at most, whatever the configuration says; slots are 16 bytes. */
 #define ENG_HELD_MAX 512
 /* RDMA Reads under way per direction; the target keeps a slot for each. */

@@ -226,6 +226,10 @@ void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
     n = most_wanted(vi);
     if (n < vi->tx.number)
         mark_lost(vi, n);
+    /* A ring that is full of numbers is freed from its old end only. */
+    if (vi->tx.number - vi->tx.una >= ENG_SENT_FRESH_MAX &&
+        !vi->sent[vi->tx.una % ENG_SENT_RING].lost)
+        mark_lost(vi, vi->tx.una);
     if (vi->tx.lost)
         vi->tx.probes = vi->tx.backoff > 1 ? 2 : 1;
     else

@@ -14,9 +14,9 @@ bool eng_tx_window_open(const struct eng_vi *vi)
     return !vi->tx.inflight || vi->tx.inflight + vi->conn.packet_bytes <= limit;
 }
 
-static bool records_left(const struct eng_vi *vi)
+static bool numbers_left(const struct eng_vi *vi, uint32_t limit)
 {
-    return vi->tx.number - vi->tx.una < ENG_SENT_DATA_MAX;
+    return vi->tx.number - vi->tx.una < limit;
 }
 
 static bool answers_ready(const struct eng_vi *vi)
@@ -47,18 +47,23 @@ static bool ops_ready(struct eng_vi *vi)
 /* Something new to send, or a fault to report, that may go now. */
 static bool fresh_ready(struct eng_vi *vi)
 {
-    return eng_tx_window_open(vi) && records_left(vi) && (ops_ready(vi) || answers_ready(vi));
+    return eng_tx_window_open(vi) && numbers_left(vi, ENG_SENT_FRESH_MAX) &&
+           (ops_ready(vi) || answers_ready(vi));
+}
+
+static bool lost_ready(const struct eng_vi *vi)
+{
+    return vi->tx.lost && numbers_left(vi, ENG_SENT_RING) &&
+           (vi->tx.probes || eng_tx_window_open(vi));
 }
 
 bool eng_tx_wants(struct eng_vi *vi)
 {
     if (vi->state != VIP_VIST_CONNECTED)
         return false;
-    if (vi->rx.ack_now || vi->tx.ping)
-        return vi->tx.number - vi->tx.una < ENG_SENT_RING;
-    if (vi->tx.lost && (vi->tx.probes || eng_tx_window_open(vi)))
-        return records_left(vi);
-    return fresh_ready(vi);
+    if (vi->rx.ack_now && numbers_left(vi, ENG_SENT_ACK_MAX))
+        return true;
+    return vi->tx.ping || lost_ready(vi) || fresh_ready(vi);
 }
 
 /* The header, and the account of what left. `record` describes the contents of a packet that must
@@ -110,8 +115,8 @@ static bool emit_ack(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
     struct eng_build build;
     unsigned count = eng_ack_ranges(vi, ranges);
 
-    /* Only without any record left; the timer ends that soon. */
-    if (vi->tx.number - vi->tx.una >= ENG_SENT_RING)
+    /* The timer ends that soon. */
+    if (!numbers_left(vi, ENG_SENT_ACK_MAX))
         return false;
     eng_build_begin(&build, vi, ret);
     for (unsigned i = 0; i < count; i++)
@@ -130,7 +135,7 @@ static bool emit_ping(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns
     struct eng_build build;
 
     vi->tx.ping = false;
-    if (!records_left(vi))
+    if (!numbers_left(vi, ENG_SENT_RING))
         return false;
     eng_build_begin(&build, vi, ret);
     record.bytes = ret->bytes;
@@ -218,11 +223,21 @@ static struct eng_pos rebuild_answers(struct eng_build *build, struct eng_vi *vi
     return at;
 }
 
+/* The lost record to repeat next: what the peer needs first, or what keeps the ring full. */
+static uint16_t lost_first(const struct eng_vi *vi)
+{
+    uint16_t oldest = (uint16_t)(vi->tx.una % ENG_SENT_RING);
+
+    if (!numbers_left(vi, ENG_SENT_FRESH_MAX) && vi->sent[oldest].lost)
+        return oldest;
+    return vi->tx.lost_head;
+}
+
 /* Send the content of the most wanted lost packet again, in a new one. False: nothing of it matters. */
 static bool emit_lost(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
 {
     while (vi->tx.lost) {
-        uint16_t index = vi->tx.lost_head;
+        uint16_t index = lost_first(vi);
         struct eng_sent *record = &vi->sent[index];
         /* The ring holds each number's remainder; the number itself is the one from una on. */
         uint64_t number = vi->tx.una + (index - vi->tx.una) % ENG_SENT_RING;
@@ -358,8 +373,7 @@ static bool emit(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
 {
     if (vi->rx.ack_now && eng_ack_has_ranges(vi) && emit_ack(vi, ret, now_ns))
         return true;
-    if (vi->tx.lost && records_left(vi) && (vi->tx.probes || eng_tx_window_open(vi)) &&
-        emit_lost(vi, ret, now_ns))
+    if (lost_ready(vi) && emit_lost(vi, ret, now_ns))
         return true;
     /* A probe was wanted, and nothing lost was left to make one of. */
     if (vi->tx.probes && !vi->tx.lost) {
