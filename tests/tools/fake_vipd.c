@@ -19,8 +19,8 @@ static void fill_vi(Vip__ViRow *row, uint64_t cursor)
     row->nic = (char *)"vip0";
     row->has_vi = true;
     row->vi = cursor == 0 ? 0 : 17;
-    row->state = (char *)(cursor == 0 ? "Connected" : "Error");
-    row->level = (char *)"RD";
+    row->state = (char *)(cursor == 0 ? "VIP_STATE_CONNECTED" : "VIP_STATE_ERROR");
+    row->level = (char *)"VIP_SERVICE_RELIABLE_DELIVERY";
     row->peer = cursor == 0 ? (char *)"127.0.0.2:4000" : NULL;
     row->has_tx_bytes = true;
     row->tx_bytes = cursor == 0 ? 1536 : 0;

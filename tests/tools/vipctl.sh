@@ -11,7 +11,8 @@ vipperf=$build/tools/vipperf
 fake=$build/tests/tools/fake_vipd
 port=$((20000 + RANDOM % 20000))
 bad=0
-daemons_begin "$build"
+VIPD=$build/vipd/vipd
+daemons_begin
 trap daemons_end EXIT
 trap 'exit 130' INT TERM
 
@@ -97,9 +98,10 @@ fi
 # A real one, with a server and a client at work on it.
 daemon_start A 127.0.0.1 $port || exit 1
 daemon_start B 127.0.0.2 $port || exit 1
-in_host B "$vipperf" serve >"$WORK/serve.log" 2>&1 </dev/null &
+VIPD_RUNTIME_DIR=$WORK/B "$vipperf" serve >"$WORK/serve.log" 2>&1 </dev/null &
 track $!
-in_host A "$vipperf" bw 127.0.0.2 --size 4096 --duration 20 >"$WORK/client.log" 2>&1 </dev/null &
+VIPD_RUNTIME_DIR=$WORK/A "$vipperf" bw 127.0.0.2 --size 4096 --duration 20 >"$WORK/client.log" 2>&1 \
+    </dev/null &
 client=$!
 track $client
 export VIPD_RUNTIME_DIR=$WORK/A

@@ -9,7 +9,8 @@ build=$(realpath "${1:?build directory}")
 vipperf=$build/tools/vipperf
 port=$((20000 + RANDOM % 20000))
 bad=0
-daemons_begin "$build"
+VIPD=$build/vipd/vipd
+daemons_begin
 trap daemons_end EXIT
 trap 'exit 130' INT TERM
 
@@ -72,7 +73,7 @@ expect 1 "no-such-host.invalid" lat no-such-host.invalid
 expect 1 "nosuchnic" lat 127.0.0.2 --nic nosuchnic
 
 serve() {
-    in_host B "$vipperf" serve "$@" >"$WORK/serve.log" 2>&1 </dev/null &
+    VIPD_RUNTIME_DIR=$WORK/B "$vipperf" serve "$@" >"$WORK/serve.log" 2>&1 </dev/null &
     server=$!
     track $server
 }

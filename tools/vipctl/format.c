@@ -87,7 +87,9 @@ void view_format(const struct column *column, const void *row, char *buf, size_t
         return;
     }
     if (column->kind == FIELD_TEXT) {
-        snprintf(buf, buf_bytes, "%s", field_text(column, row));
+        const char *text = field_text(column, row);
+
+        snprintf(buf, buf_bytes, "%s", column->brief ? column->brief(text) : text);
         return;
     }
     number = field_number(column, row);

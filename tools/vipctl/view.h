@@ -30,6 +30,7 @@ struct column {
     enum field_kind kind;
     size_t has_off; /* of protobuf-c's has_ flag; unused for FIELD_TEXT */
     size_t value_off;
+    const char *(*brief)(const char *text); /* of a specification's name, in tables; NULL = none */
     bool cut; /* text that may be cut short where the terminal is narrow */
     const char *(*colour)(const char *text); /* of the cell by its text; NULL = never */
 };

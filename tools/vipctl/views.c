@@ -5,12 +5,32 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(*(array)))
 
+/* The specification's names are long; tables show what differs. */
+static const char *brief_name(const char *text)
+{
+    static const struct {
+        const char *name, *brief;
+    } names[] = {
+        {"VIP_STATE_IDLE", "idle"},
+        {"VIP_STATE_CONNECTED", "connected"},
+        {"VIP_STATE_CONNECT_PENDING", "pending"},
+        {"VIP_STATE_ERROR", "error"},
+        {"VIP_SERVICE_UNRELIABLE", "UD"},
+        {"VIP_SERVICE_RELIABLE_DELIVERY", "RD"},
+        {"VIP_SERVICE_RELIABLE_RECEPTION", "RR"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (strcmp(names[i].name, text) == 0)
+            return names[i].brief;
+    return text;
+}
+
 static const char *state_colour(const char *text)
 {
-    if (strstr(text, "ERROR") || strcasecmp(text, "down") == 0 || strcasecmp(text, "error") == 0)
+    if (strcmp(text, "down") == 0 || strcmp(text, "error") == 0)
         return "red";
-    if (strcasecmp(text, "up") == 0 || strcasecmp(text, "connected") == 0 ||
-        strcmp(text, "VIP_STATE_CONNECTED") == 0)
+    if (strcmp(text, "up") == 0 || strcmp(text, "connected") == 0)
         return "green";
     return NULL;
 }
@@ -58,8 +78,13 @@ static const struct column vi_columns[] = {
      .json_key = "state",
      .kind = FIELD_TEXT,
      .value_off = offsetof(Vip__ViRow, state),
+     .brief = brief_name,
      .colour = state_colour},
-    VI_TEXT("LEVEL", "level", level),
+    {.heading = "LEVEL",
+     .json_key = "level",
+     .kind = FIELD_TEXT,
+     .value_off = offsetof(Vip__ViRow, level),
+     .brief = brief_name},
     VI_TEXT("PEER", "peer", peer),
     VI(NUMBER, "SENDQ", "send_depth", send_depth),
     VI(NUMBER, "RECVQ", "recv_depth", recv_depth),
