@@ -6,7 +6,7 @@
  * about a connection's end at most once (both asserted in cm_world.h), nothing leaks, and when things
  * have settled either both sides are connected or neither is.
  */
-#include "tests/unit/cm_world.h"
+#include "tests/unit/cm_world_run.h"
 
 struct program {
     unsigned hosts, loss, dup, steps;

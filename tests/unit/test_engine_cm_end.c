@@ -1,0 +1,435 @@
+/*
+ * Connection manager, one rule at a time: how connections end, limits, bad input, lack of memory.
+ */
+#include "tests/unit/cm_world_run.h"
+
+#include <errno.h>
+
+/* ---- close, keepalive, reset ---- */
+
+static void test_close(void **state)
+{
+    struct world *w = world_new(2, 21);
+    struct conn *c, *s;
+
+    connect_pair(w, &c, &s);
+    host_close(w, CLIENT, c);
+    world_run(w, 1 * MS);
+    assert_int_equal(s->closed, 1);
+    assert_int_equal(s->close.reason, VIP_CLOSE_DISCONNECT);
+    assert_int_equal(s->close.ops_valid, 1);
+    assert_int_equal(s->close.ops_done, 42);
+    world_run(w, 10 * S);
+    assert_int_equal(s->closed, 1);
+    assert_int_equal(w->sent_of_type[VIP_CM_CLOSE], 1);
+    assert_int_equal(w->sent_of_type[VIP_CM_PING], 0);
+    assert_int_equal(stats_of(w, CLIENT).peers + stats_of(w, SERVER).peers, 0);
+    assert_true(world_next_ns(w) == UINT64_MAX);
+    assert_int_equal(w->hosts[CLIENT].allocs + w->hosts[SERVER].allocs, 0);
+    world_free(w);
+}
+
+static void test_close_lost(void **state)
+{
+    struct world *w = world_new(2, 22);
+    struct conn *c, *s;
+
+    connect_pair(w, &c, &s);
+    lose(w, VIP_CM_CLOSE, 3);
+    host_close(w, CLIENT, c);
+    world_run(w, 1 * S);
+    assert_int_equal(s->closed, 1);
+
+    connect_pair(w, &c, &s);
+    lose(w, VIP_CM_CLOSE_ACK, 2);
+    host_close(w, SERVER, s);
+    world_run(w, 1 * S);
+    assert_int_equal(c->closed, 1);
+
+    /* Nobody answers: forgotten after the time limit. */
+    connect_pair(w, &c, &s);
+    w->filter = drop_all;
+    host_close(w, SERVER, s);
+    world_run(w, 60 * S);
+    assert_int_equal(w->hosts[SERVER].allocs, 0);
+    assert_in_range(w->sent_of_type[VIP_CM_CLOSE], 15, 35);
+    world_free(w);
+}
+
+static void test_both_close(void **state)
+{
+    struct world *w = world_new(2, 23);
+    struct conn *c, *s;
+
+    connect_pair(w, &c, &s);
+    host_close(w, CLIENT, c);
+    host_close(w, SERVER, s);
+    world_run(w, 10 * S);
+    assert_int_equal(c->closed + s->closed, 0);
+    assert_int_equal(w->hosts[CLIENT].allocs + w->hosts[SERVER].allocs, 0);
+    world_free(w);
+}
+
+static void test_keepalive(void **state)
+{
+    struct world *w = world_new(2, 24);
+    struct conn *c[8], *s[8];
+
+    for (unsigned i = 0; i < 8; i++)
+        connect_pair(w, &c[i], &s[i]);
+    world_run(w, 100 * S);
+    assert_true(c[0]->alive && s[0]->alive);
+    world_run(w, 10 * MS);
+    /* Per peer, not per connection: one of the two asks about once a second. */
+    assert_in_range(w->sent_of_type[VIP_CM_PING], 90, 210);
+    assert_int_equal(w->sent_of_type[VIP_CM_PONG], w->sent_of_type[VIP_CM_PING]);
+
+    /* Data packets are as good. */
+    w->sent_of_type[VIP_CM_PING] = 0;
+    for (unsigned i = 0; i < 100; i++) {
+        cm_heard(w->hosts[CLIENT].cm, c[0]->peer, w->now_ns);
+        cm_heard(w->hosts[SERVER].cm, s[0]->peer, w->now_ns);
+        world_run(w, 500 * MS);
+    }
+    assert_int_equal(w->sent_of_type[VIP_CM_PING], 0);
+    cm_heard(w->hosts[CLIENT].cm, 0x12345, w->now_ns); /* nobody */
+    assert_null(cm_peer_host(w->hosts[CLIENT].cm, 0x12345));
+    world_free(w);
+}
+
+static void test_peer_dead(void **state)
+{
+    struct world *w = world_new(2, 25);
+    struct conn *c, *s;
+    uint64_t start_ns;
+
+    connect_pair(w, &c, &s);
+    start_ns = w->now_ns;
+    w->filter = drop_all;
+    while (c->alive && w->now_ns < start_ns + 20 * S)
+        world_run(w, 10 * MS);
+    assert_int_equal(c->lost, 1);
+    assert_in_range(w->now_ns - start_ns, 3900 * MS, 4100 * MS);
+    world_run(w, 20 * S);
+    assert_int_equal(s->lost, 1);
+    assert_int_equal(stats_of(w, CLIENT).peers_lost, 1);
+    assert_int_equal(stats_of(w, CLIENT).peers, 0);
+    assert_true(world_next_ns(w) == UINT64_MAX);
+
+    /* Afterwards a new connection works. */
+    w->filter = NULL;
+    connect_pair(w, &c, &s);
+    world_free(w);
+}
+
+static void test_one_sided_silence(void **state)
+{
+    struct world *w = world_new(2, 26);
+    struct conn *c, *s;
+
+    /* The client hears nothing and gives up; the server, which hears, must not stay connected. */
+    connect_pair(w, &c, &s);
+    w->filter = drop_from_server;
+    world_run(w, 6 * S);
+    assert_int_equal(c->lost, 1);
+    assert_false(s->alive);
+    assert_int_equal(s->closed, 1);
+    assert_int_equal(s->close.reason, VIP_CLOSE_TIMEOUT);
+    world_free(w);
+}
+
+static void test_peer_restart(void **state)
+{
+    struct world *w = world_new(2, 27);
+    struct conn *c, *s;
+
+    /* Found by the keepalive. */
+    connect_pair(w, &c, &s);
+    host_kill(w, SERVER);
+    host_start(w, SERVER);
+    world_run(w, 1100 * MS);
+    assert_int_equal(c->lost, 1);
+
+    /* Found by a packet of the old connection: at once. */
+    connect_pair(w, &c, &s);
+    host_kill(w, SERVER);
+    host_start(w, SERVER);
+    cm_unknown_conn(w->hosts[SERVER].cm, &w->hosts[CLIENT].addr,
+                    &(struct vip_header){.kind = VIP_PKT_DATA,
+                                         .conn_id = c->remote_id,
+                                         .src_epoch = w->hosts[CLIENT].epoch,
+                                         .dst_epoch = 1},
+                    w->now_ns);
+    world_run(w, 1 * MS);
+    assert_int_equal(c->lost, 1);
+
+    /* Found by a request from the new life: at once. */
+    connect_pair(w, &c, &s);
+    host_kill(w, SERVER);
+    host_start(w, SERVER);
+    host_request(w, SERVER, CLIENT, "svc", FOR_EVER);
+    world_run(w, 1 * MS);
+    assert_int_equal(c->lost, 1);
+    connect_pair(w, &c, &s);
+    world_free(w);
+}
+
+static void test_forged_epoch_is_only_a_rumour(void **state)
+{
+    struct world *w = world_new(2, 28);
+    struct vip_cm ping = {.type = VIP_CM_PING, .request_id = 5};
+    struct vip_cm pong = {.type = VIP_CM_PONG, .request_id = 5};
+    struct conn *c, *s;
+
+    connect_pair(w, &c, &s);
+    world_run(w, 1500 * MS);
+    for (unsigned i = 0; i < 1000; i++) {
+        inject(w, SERVER, CLIENT, 1000 + i, 0, &ping);
+        inject(w, SERVER, CLIENT, 1000 + i, w->hosts[CLIENT].epoch, &pong);
+        world_run(w, 1 * MS);
+    }
+    world_run(w, 10 * S);
+    assert_true(c->alive && s->alive);
+    /* A stream of rumours makes no stream of questions. */
+    assert_true(stats_of(w, CLIENT).pings_sent < 30);
+    world_free(w);
+}
+
+static void test_reset(void **state)
+{
+    struct world *w = world_new(2, 29);
+    struct host *client = &w->hosts[CLIENT], *server = &w->hosts[SERVER];
+    struct vip_header hdr = {.kind = VIP_PKT_DATA, .src_epoch = client->epoch};
+    struct conn *c, *s;
+
+    connect_pair(w, &c, &s);
+    hdr.conn_id = s->local_id;
+    hdr.dst_epoch = server->epoch;
+    /* The server's host has forgotten it without a word. */
+    s->alive = false;
+    cm_conn_gone(server->cm, s->local_id, s->peer);
+    cm_unknown_conn(server->cm, &client->addr, &hdr, w->now_ns);
+    cm_unknown_conn(server->cm, &client->addr, &hdr, w->now_ns);
+    world_run(w, 1 * MS);
+    assert_int_equal(c->reset, 1);
+    assert_int_equal(stats_of(w, CLIENT).unexpected, 1); /* the second */
+
+    /* Not more than the bucket holds. */
+    w->sent_of_type[VIP_CM_RESET] = 0;
+    for (unsigned i = 0; i < 5000; i++)
+        cm_unknown_conn(server->cm, &client->addr, &hdr, w->now_ns);
+    assert_in_range(w->sent_of_type[VIP_CM_RESET], 1, 64);
+    world_run(w, 1 * S);
+    w->sent_of_type[VIP_CM_RESET] = 0;
+    for (unsigned i = 0; i < 1000; i++) {
+        cm_unknown_conn(server->cm, &client->addr, &hdr, w->now_ns);
+        world_run(w, 10 * MS);
+    }
+    assert_int_equal(w->sent_of_type[VIP_CM_RESET], 1000);
+    assert_true(stats_of(w, SERVER).resets_suppressed > 4000);
+    world_free(w);
+}
+
+static void test_confirm_for_nothing(void **state)
+{
+    struct world *w = world_new(2, 30);
+    struct vip_cm confirm = {
+        .type = VIP_CM_CONFIRM, .request_id = 5, .conn_id = 77, .peer_conn_id = 88};
+
+    inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch, w->hosts[SERVER].epoch, &confirm);
+    assert_int_equal(w->sent_of_type[VIP_CM_RESET], 1);
+    assert_int_equal(stats_of(w, SERVER).unexpected, 1);
+    world_free(w);
+}
+
+/* ---- limits, bad input, memory ---- */
+
+static void test_backlog(void **state)
+{
+    struct world *w = world_new(2, 31);
+    struct host *client = &w->hosts[CLIENT], *server = &w->hosts[SERVER];
+    unsigned no_match = 0;
+
+    for (unsigned i = 0; i < 130; i++)
+        host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    world_run(w, 1 * MS);
+    for (unsigned i = 0; i < 130; i++)
+        no_match += client->requests[i].rc == VIP_RC_NO_MATCH;
+    assert_int_equal(no_match, 2);
+    assert_int_equal(stats_of(w, SERVER).backlog_full, 2);
+
+    /* A server that comes for them one by one, 100 ms apart, gets all. */
+    for (unsigned i = 0; i < 128; i++) {
+        host_listen(w, SERVER, i, "svc");
+        assert_int_equal(server->incoming_count, i + 1);
+        assert_int_equal(host_accept(w, SERVER, i), 0);
+        world_run(w, 100 * MS);
+        assert_int_equal(server->accepts[i].rc, VIP_RC_SUCCESS);
+    }
+    assert_int_equal(server->conn_count, 128);
+
+    /* The NIC as a whole has a bound too. */
+    for (unsigned i = 0; i < 14; i++) {
+        char disc[16];
+
+        snprintf(disc, sizeof(disc), "other%u", i);
+        for (unsigned j = 0; j < 60; j++)
+            host_request(w, CLIENT, SERVER, disc, 5 * MS);
+    }
+    world_run(w, 2 * MS);
+    assert_int_equal(stats_of(w, SERVER).pending, 840);
+    world_run(w, 1 * S);
+    assert_int_equal(stats_of(w, SERVER).pending, 0);
+    world_free(w);
+}
+
+static void test_bad_input(void **state)
+{
+    struct world *w = world_new(2, 32);
+    struct host *server = &w->hosts[SERVER];
+    struct cm_request_args args = {.remote.host_len = 25};
+    struct vip_cm msg = {.request_id = 9,
+                         .conn_id = 8,
+                         .peer_conn_id = 7,
+                         .packet_bytes = 1000,
+                         .window_bytes = 1000,
+                         .code = 5,
+                         .attrs = world_attrs};
+    uint8_t junk[600];
+    struct conn *c, *s;
+
+    connect_pair(w, &c, &s);
+    memset(junk, 0x11, sizeof(junk));
+    for (size_t len = 0; len < sizeof(junk); len++)
+        cm_rx(server->cm, &w->hosts[CLIENT].addr, junk, len, w->now_ns);
+    assert_int_equal(stats_of(w, SERVER).malformed, 600);
+
+    /* Every type, from a stranger, with our epoch wrong and right: nothing happens to anybody. */
+    for (unsigned type = VIP_CM_REQUEST; type < VIP_CM_TYPES; type++) {
+        msg.type = (uint8_t)type;
+        inject(w, CLIENT, SERVER, 4711, 4712, &msg);
+        inject(w, CLIENT, SERVER, 4711, server->epoch, &msg);
+        inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch, 4712, &msg);
+        inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch, server->epoch, &msg);
+    }
+    assert_int_equal(stats_of(w, SERVER).wrong_epoch, 2 * 9);
+    world_run(w, 5 * S);
+    assert_true(c->alive && s->alive);
+
+    assert_int_equal(cm_request(server->cm, &args, w->now_ns), -EINVAL);
+    args.remote.host_len = 0;
+    assert_int_equal(cm_request(server->cm, &args, w->now_ns), -EINVAL);
+    args.remote.host_len = 6;
+    args.local.disc_len = 129;
+    assert_int_equal(cm_request(server->cm, &args, w->now_ns), -EINVAL);
+    assert_int_equal(cm_listen(server->cm, 1, junk, 129, w->now_ns), -EINVAL);
+    world_free(w);
+}
+
+static void test_peer_request_is_not_supported(void **state)
+{
+    struct world *w = world_new(2, 33);
+    struct vip_cm msg = {.type = VIP_CM_REQUEST,
+                         .peer_to_peer = 1,
+                         .request_id = 9,
+                         .conn_id = 8,
+                         .packet_bytes = 1000,
+                         .window_bytes = 1000,
+                         .attrs = world_attrs};
+
+    host_listen(w, SERVER, 1, "");
+    inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch, 0, &msg);
+    assert_int_equal(w->hosts[SERVER].incoming_count, 0);
+    assert_int_equal(w->sent_of_type[VIP_CM_REJECT], 1);
+    world_free(w);
+}
+
+/* No answer is longer than what it answers. */
+static void test_no_amplification(void **state)
+{
+    struct world *w = world_new(2, 34);
+    struct vip_cm msg = {.request_id = 9,
+                         .conn_id = 8,
+                         .peer_conn_id = 7,
+                         .packet_bytes = 1000,
+                         .window_bytes = 1000,
+                         .code = 5,
+                         .attrs = world_attrs};
+
+    host_listen(w, SERVER, 1, "");
+    w->filter = drop_all;
+    for (unsigned type = VIP_CM_REQUEST; type < VIP_CM_TYPES; type++) {
+        uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
+        size_t len_bytes;
+
+        msg.type = (uint8_t)type;
+        len_bytes = vip_wire_put_cm(packet, 5, w->hosts[SERVER].epoch, &msg);
+        w->bytes_sent[SERVER] = 0;
+        cm_rx(w->hosts[SERVER].cm, &w->hosts[CLIENT].addr, packet, len_bytes, w->now_ns);
+        assert_true(w->bytes_sent[SERVER] <= len_bytes);
+    }
+    world_free(w);
+}
+
+/* Each allocation fails once, on either side: every attempt still ends, nothing leaks. */
+static void test_no_memory(void **state)
+{
+    for (unsigned side = CLIENT; side <= SERVER; side++) {
+        for (long n = 0; n < 12; n++) {
+            struct world *w = world_new(2, 35 + (uint64_t)n);
+            struct host *client = &w->hosts[CLIENT], *server = &w->hosts[SERVER];
+            struct cm_request_args args = {.user = 0,
+                                           .local_id = 77,
+                                           .timeout_ns = 2 * S,
+                                           .local = world_addr(client, "c"),
+                                           .remote = world_addr(server, "svc"),
+                                           .attrs = world_attrs};
+            int listened, asked;
+
+            w->hosts[side].fail_after = n;
+            listened = cm_listen(server->cm, 1, (const uint8_t *)"svc", 3, w->now_ns);
+            client->requests[0] = (struct attempt){.used = true, .local_id = 77};
+            client->request_count = 1;
+            asked = cm_request(client->cm, &args, w->now_ns);
+            assert_true(listened == 0 || listened == -ENOMEM);
+            assert_true(asked == 0 || asked == -ENOMEM);
+            world_run(w, 1 * MS);
+            if (server->incoming_count)
+                assert_int_equal(host_accept(w, SERVER, 0), 0);
+            world_run(w, 10 * S);
+            assert_int_equal(client->requests[0].done, asked == 0);
+            if (server->accept_count)
+                assert_int_equal(server->accepts[0].done, 1);
+            assert_int_equal(client->conn_count && client->conns[0].alive,
+                             server->conn_count && server->conns[0].alive);
+            if (client->conn_count)
+                host_close(w, CLIENT, &client->conns[0]);
+            world_run(w, 10 * S);
+            w->hosts[side].fail_after = -1;
+            world_free(w);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_close),
+        cmocka_unit_test(test_close_lost),
+        cmocka_unit_test(test_both_close),
+        cmocka_unit_test(test_keepalive),
+        cmocka_unit_test(test_peer_dead),
+        cmocka_unit_test(test_one_sided_silence),
+        cmocka_unit_test(test_peer_restart),
+        cmocka_unit_test(test_forged_epoch_is_only_a_rumour),
+        cmocka_unit_test(test_reset),
+        cmocka_unit_test(test_confirm_for_nothing),
+        cmocka_unit_test(test_backlog),
+        cmocka_unit_test(test_bad_input),
+        cmocka_unit_test(test_peer_request_is_not_supported),
+        cmocka_unit_test(test_no_amplification),
+        cmocka_unit_test(test_no_memory),
+    };
+
+    return cmocka_run_group_tests_name("engine_cm_end", tests, NULL, NULL);
+}
