@@ -242,7 +242,7 @@ static void sweep(struct mem_state *st, uintptr_t start, uintptr_t end)
 
     if (!vipl__mem_arena_alive(st))
         return;
-    while ((i = vipl__mem_runs_find(st, start)) < st->runs.n) {
+    while (start < end && (i = vipl__mem_runs_find(st, start)) < st->runs.n) {
         struct mem_run run = *vipl__mem_run(st, i);
         if (run.start >= end)
             return;

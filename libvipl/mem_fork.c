@@ -101,8 +101,9 @@ static int copy_piece(const struct mem_piece *piece, int fd)
 }
 
 /*
- * Copies of everything shared. Where there is no memory for one, the page is mapped copy-on-write:
- * the child sees what its parent changes, but can never change anything of its parent.
+ * Copies of everything shared. Where there is no memory for one, the pages are mapped copy-on-write:
+ * the child sees what its parent changes, but can never change anything of its parent. If not even
+ * that can be had they become read-only, for a child that dies is better than a parent that does.
  */
 static void copy_all(struct mem_state *st)
 {
@@ -110,11 +111,15 @@ static void copy_all(struct mem_state *st)
     uintptr_t at = 0;
 
     while (vipl__mem_query(st, at, &piece) == 0) {
+        void *start = (void *)piece.start;
+        size_t bytes = piece.end - piece.start;
         int fd = fd_of(st, &piece);
+
         at = piece.end;
-        if (fd >= 0 && copy_piece(&piece, fd) != 0)
-            mmap((void *)piece.start, piece.end - piece.start, piece.prot, MAP_PRIVATE | MAP_FIXED,
-                 fd, (off_t)piece.offset);
+        if (fd >= 0 && copy_piece(&piece, fd) != 0 &&
+            mmap(start, bytes, piece.prot, MAP_PRIVATE | MAP_FIXED, fd, (off_t)piece.offset) ==
+                MAP_FAILED)
+            mprotect(start, bytes, piece.prot & ~PROT_WRITE);
     }
 }
 

@@ -19,6 +19,18 @@
 
 #include "libvipl/mem_internal.h"
 
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
 /* A small generator of our own, so that every run does the same. */
 static inline uint32_t next_random(uint64_t *seed)
 {
@@ -59,6 +71,13 @@ static inline size_t count_mappings(void)
             lines += buf[i] == '\n';
     close(fd);
     return lines;
+}
+
+/* At most that many mappings now. Sanitizers map memory of their own meanwhile: nothing to say. */
+static inline void expect_mappings(size_t most)
+{
+    if (!SANITIZED)
+        assert_in_range(count_mappings(), 1, most);
 }
 
 /* Begin again with these limits; nothing may be registered. */

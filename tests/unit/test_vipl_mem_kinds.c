@@ -90,15 +90,15 @@ static void test_mappings_are_as_before(void **state)
     uint8_t *map = map_pages(2000);
     size_t before;
 
-    memset(map, 9, 2000 * PAGE);
-    round_trip(map, 1, VIPL__MEM_ADOPTED);
+    /* The first trip also touches what a sanitizer maps beside. */
+    round_trip(map, 2000 * PAGE, VIPL__MEM_ADOPTED);
     before = count_mappings();
     round_trip(map + 10, 100, VIPL__MEM_ADOPTED);
-    assert_int_equal(count_mappings(), before);
+    expect_mappings(before);
     round_trip(map + 777, 1500 * PAGE, VIPL__MEM_ADOPTED);
-    assert_int_equal(count_mappings(), before);
+    expect_mappings(before);
     round_trip(map, 2000 * PAGE, VIPL__MEM_ADOPTED);
-    assert_int_equal(count_mappings(), before);
+    expect_mappings(before);
     munmap(map, 2000 * PAGE);
 }
 
@@ -116,7 +116,7 @@ static void test_untouched_pages(void **state)
     vipl__mem_release(&mem);
     assert_int_equal(map[650 * PAGE], 1);
     assert_int_equal(map[651 * PAGE], 0);
-    assert_int_equal(count_mappings(), before);
+    expect_mappings(before);
     munmap(map, 700 * PAGE);
 }
 
@@ -393,6 +393,12 @@ static int in_a_container(void **state)
     return 0;
 }
 
+/* A sanitizer's own threads make every process one with several threads. */
+static bool has_other_threads(void)
+{
+    return vipl__mem_guard(vipl__mem_state()) == MEM_GUARD_IMPOSSIBLE;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -413,8 +419,14 @@ int main(void)
         cmocka_unit_test(test_descriptor_taken_away),
     };
 
-    return cmocka_run_group_tests_name("as it is", tests, as_it_is, NULL) +
-           cmocka_run_group_tests_name("ordinary user", tests, as_ordinary_user, NULL) +
-           cmocka_run_group_tests_name("Linux 6.1", tests, on_linux_6_1, NULL) +
-           cmocka_run_group_tests_name("no userfaultfd", tests, in_a_container, NULL);
+    int failed = cmocka_run_group_tests_name("as it is", tests, as_it_is, NULL) +
+                 cmocka_run_group_tests_name("ordinary user", tests, as_ordinary_user, NULL) +
+                 cmocka_run_group_tests_name("Linux 6.1", tests, on_linux_6_1, NULL);
+
+    in_a_container(NULL);
+    if (has_other_threads())
+        printf("skipped without userfaultfd: this process has threads that are not its own\n");
+    else
+        failed += cmocka_run_group_tests_name("no userfaultfd", tests, in_a_container, NULL);
+    return failed;
 }
