@@ -1,0 +1,355 @@
+/*
+ * The nics and applications of nic_rig.h: applications drive the shared rings by hand as libvipl
+ * would, and remember what their session was told.
+ */
+#ifndef TESTS_UNIT_NIC_APP_H
+#define TESTS_UNIT_NIC_APP_H
+
+#include "unit/nic_net.h"
+
+static struct nic *rig_nics[RIG_HOSTS];
+
+RIG struct nic *rig_nic_class(unsigned host, const struct link_class *class)
+{
+    struct rig_host *link = calloc(1, sizeof(*link));
+    struct nic_config config = {
+        .name = "vip0",
+        .engine = ENG_CONFIG_DEFAULT,
+        .cm = {.grace_ns = 20000000,
+               .grace_busy_ns = 200000000,
+               .backlog_max = 128,
+               .retry_ns = 10000000,
+               .retry_max_ns = 500000000,
+               .accept_timeout_ns = 5000000000,
+               .close_timeout_ns = 5000000000,
+               .keepalive_ns = 1000000000,
+               .peer_dead_ns = 4000000000},
+        .epoch = 0x1234567800000000 + host + 1,
+        .seed = 77 + host,
+        .vi_max = RIG_VIS,
+        .cq_max = 16,
+    };
+
+    link->link = (struct link){
+        .class = class, .self = rig_addr(host), .packet_bytes = RIG_MTU, .window_bytes = 1 << 20};
+    rig_hosts[host] = link;
+    assert_int_equal(nic_open(&config, &link->link, rig_now, &rig_nics[host]), 0);
+    return rig_nics[host];
+}
+
+RIG struct nic *rig_nic(unsigned host)
+{
+    return rig_nic_class(host, &rig_class);
+}
+
+/* ---- applications ---------------------------------------------------------------------- */
+
+struct rig_event {
+    char kind; /* 'i'ncoming, 'r'esult, 'e'rror, 'p'lace */
+    uint64_t number, handle, offset, bytes;
+    uint16_t vi;
+    uint32_t code;
+    struct vip_addr remote;
+    struct vip_cm_attrs attrs;
+};
+
+struct rig_app {
+    struct nic *nic;
+    struct nic_session *session;
+    struct registry *registry;
+    void *app, *vipd;
+    uint32_t sq_position;
+    struct rig_event event[RIG_EVENTS];
+    unsigned event_head, event_count;
+    uint32_t comp_position[RIG_VIS][2];
+    uint32_t vi_gen[RIG_VIS];
+    uint32_t cq_position[16];
+    bool auto_place; /* answer place events at once, from rig_step */
+};
+
+static struct rig_app *rig_apps[RIG_APPS];
+
+RIG struct rig_event *rig_push(struct rig_app *app, char kind)
+{
+    struct rig_event *event = &app->event[(app->event_head + app->event_count++) % RIG_EVENTS];
+
+    assert_true(app->event_count <= RIG_EVENTS);
+    *event = (struct rig_event){.kind = kind};
+    return event;
+}
+
+RIG void rig_on_incoming(void *ctx, uint64_t wait_id, uint64_t conn_handle,
+                         const struct vip_addr *remote, const struct vip_cm_attrs *attrs)
+{
+    struct rig_event *event = rig_push(ctx, 'i');
+
+    event->number = wait_id;
+    event->handle = conn_handle;
+    event->remote = *remote;
+    event->attrs = *attrs;
+}
+
+RIG void rig_on_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
+                       const struct vip_cm_attrs *attrs, const char *why)
+{
+    struct rig_event *event = rig_push(ctx, 'r');
+
+    assert_int_equal(generation, ((struct rig_app *)ctx)->vi_gen[vi]);
+    event->vi = vi;
+    event->code = rc;
+    assert_int_equal(attrs != NULL, rc == VIP_RC_SUCCESS);
+}
+
+RIG void rig_on_error(void *ctx, enum vip_resource resource, enum vip_error_code code, uint16_t vi,
+                      uint32_t generation, uint32_t opcode, const char *why)
+{
+    struct rig_event *event = rig_push(ctx, 'e');
+
+    assert_non_null(why);
+    event->vi = vi;
+    event->code = code;
+    event->number = resource;
+}
+
+RIG void rig_on_place(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes)
+{
+    struct rig_event *event = rig_push(ctx, 'p');
+
+    event->number = number;
+    event->handle = handle;
+    event->offset = offset;
+    event->bytes = bytes;
+}
+
+static const struct nic_sink rig_sink = {
+    .incoming = rig_on_incoming,
+    .result = rig_on_result,
+    .error = rig_on_error,
+    .place = rig_on_place,
+};
+
+RIG int rig_memfd(uint64_t bytes)
+{
+    int fd = memfd_create("rig", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    return fd;
+}
+
+RIG void *rig_map(uint64_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    assert_true(at != MAP_FAILED);
+    return at;
+}
+
+RIG struct rig_app *rig_app(struct nic *nic)
+{
+    struct rig_app *app = calloc(1, sizeof(*app));
+    struct registry_limits limits = {.regions_max = 1000, .bytes_max = 1ull << 32, .ptags_max = 10};
+    struct nic_session_args args;
+
+    app->nic = nic;
+    app->app = rig_map(VIP_APP_BYTES);
+    app->vipd = rig_map(VIP_VIPD_BYTES);
+    assert_int_equal(registry_new(&limits, rig_memfd(VIP_ARENA_BYTES), &app->registry), 0);
+    args = (struct nic_session_args){.id = 1,
+                                     .app_base = app->app,
+                                     .vipd_base = app->vipd,
+                                     .registry = app->registry,
+                                     .sink = &rig_sink,
+                                     .ctx = app};
+    assert_int_equal(nic_session_new(nic, &args, rig_now, &app->session), 0);
+    for (unsigned i = 0; i < RIG_APPS; i++)
+        if (!rig_apps[i]) {
+            rig_apps[i] = app;
+            return app;
+        }
+    fail();
+    return NULL;
+}
+
+RIG void rig_app_end(struct rig_app *app, bool died)
+{
+    nic_session_free(app->session, died, rig_now);
+    registry_free(app->registry);
+    munmap(app->app, VIP_APP_BYTES);
+    munmap(app->vipd, VIP_VIPD_BYTES);
+    for (unsigned i = 0; i < RIG_APPS; i++)
+        if (rig_apps[i] == app)
+            rig_apps[i] = NULL;
+    free(app);
+}
+
+/* Registered memory of an application; `at` is both its mapping here and its address there. */
+struct rig_mem {
+    uint8_t *at;   /* what the application sees */
+    uint8_t *half; /* staged: the two halves as the library sees them (out, then in) */
+    uint64_t bytes;
+    uint32_t handle;
+};
+
+RIG struct rig_mem rig_mem(struct rig_app *app, uint64_t bytes, enum registry_kind kind)
+{
+    uint64_t pages = (bytes + 4095) & ~4095ull;
+    int fd = rig_memfd(kind == REGISTRY_STAGED ? 2 * pages : pages);
+    struct rig_mem mem = {.bytes = bytes};
+    uint8_t *map = mmap(NULL, kind == REGISTRY_STAGED ? 2 * pages : pages, PROT_READ | PROT_WRITE,
+                        MAP_SHARED, fd, 0);
+    struct registry_region region = {
+        .bytes = bytes,
+        .kind = kind,
+        .attrs = {.enable_rdma_write = true, .enable_rdma_read = true}};
+    char why[128];
+
+    assert_true(map != MAP_FAILED);
+    mem.at = kind == REGISTRY_STAGED ? calloc(1, pages) : map;
+    mem.half = kind == REGISTRY_STAGED ? map : NULL;
+    region.addr = (uintptr_t)mem.at;
+    assert_int_equal(registry_add(app->registry, &region, fd, &mem.handle, why, sizeof(why)),
+                     VIP_RC_SUCCESS);
+    return mem;
+}
+
+RIG void rig_mem_free(struct rig_mem *mem)
+{
+    uint64_t pages = (mem->bytes + 4095) & ~4095ull;
+
+    if (mem->half) {
+        munmap(mem->half, 2 * pages);
+        free(mem->at);
+    } else {
+        munmap(mem->at, pages);
+    }
+}
+
+RIG struct vip_shm_seg rig_seg(const struct rig_mem *mem, uint64_t offset, uint32_t len)
+{
+    return (struct vip_shm_seg){
+        .addr = (uintptr_t)mem->at + offset, .handle = mem->handle, .len = len};
+}
+
+RIG uint16_t rig_vi_cq(struct rig_app *app, uint16_t level, int32_t send_cq, int32_t recv_cq)
+{
+    struct nic_vi_args args = {.attrs = {.level = level,
+                                         .max_transfer_bytes = VIP_TRANSFER_BYTES_MAX,
+                                         .enable_rdma_write = true},
+                               .send_cq = send_cq,
+                               .recv_cq = recv_cq};
+    struct nic_vi_created created;
+    char why[128];
+
+    assert_int_equal(nic_vi_create(app->session, &args, &created, why, sizeof(why)),
+                     VIP_RC_SUCCESS);
+    app->comp_position[created.vi][VIP_Q_SEND] = created.send_position;
+    app->comp_position[created.vi][VIP_Q_RECV] = created.recv_position;
+    app->vi_gen[created.vi] = created.generation;
+    return created.vi;
+}
+
+RIG uint16_t rig_vi(struct rig_app *app, uint16_t level)
+{
+    return rig_vi_cq(app, level, -1, -1);
+}
+
+/* Post a descriptor, continuations first so that the ring never shows half of one. */
+RIG void rig_post(struct rig_app *app, uint16_t vi, enum vip_queue queue, uint16_t control,
+                  uint64_t imm, const struct vip_shm_seg *segs, uint16_t count)
+{
+    struct vip_sq_slot slot = {.vi = vi,
+                               .kind = queue == VIP_Q_SEND ? VIP_SQ_SEND : VIP_SQ_RECV,
+                               .control = control,
+                               .seg_count = count,
+                               .imm = imm,
+                               .vi_gen = app->vi_gen[vi]};
+    unsigned first = (control & VIP_CTL_OP_MASK) != VIP_CTL_OP_SENDRECV;
+    const struct vip_vipd_head *head = app->vipd;
+    uint32_t slots = VIP_SQ_SLOTS_FOR(count);
+
+    assert_true(app->sq_position + slots - vip_load32(&head->sq_cons) <= VIP_SQ_SLOTS);
+    for (unsigned i = first; i < count; i++)
+        slot.length += segs[i].len;
+    memcpy(slot.seg, segs, (count < 2 ? count : 2u) * sizeof(*segs));
+    for (unsigned done = 2, at = 1; done < count; done += 3, at++) {
+        struct vip_sq_cont cont = {.vi = vi, .kind = VIP_SQ_CONT};
+        struct vip_sq_slot as_slot;
+
+        memcpy(cont.seg, segs + done, (count - done < 3 ? count - done : 3u) * sizeof(*segs));
+        memcpy(&as_slot, &cont, sizeof(cont));
+        vip_sq_write(vip_app_sq(app->app), app->sq_position + at, &as_slot);
+    }
+    vip_sq_write(vip_app_sq(app->app), app->sq_position, &slot);
+    app->sq_position += slots;
+}
+
+RIG void rig_post_send(struct rig_app *app, uint16_t vi, struct vip_shm_seg seg)
+{
+    rig_post(app, vi, VIP_Q_SEND, VIP_CTL_OP_SENDRECV, 0, &seg, 1);
+}
+
+RIG void rig_post_recv(struct rig_app *app, uint16_t vi, struct vip_shm_seg seg)
+{
+    rig_post(app, vi, VIP_Q_RECV, VIP_CTL_OP_SENDRECV, 0, &seg, 1);
+}
+
+RIG void rig_post_write(struct rig_app *app, uint16_t vi, struct vip_shm_seg from,
+                        struct vip_shm_seg to, bool imm)
+{
+    struct vip_shm_seg segs[2] = {to, from};
+
+    segs[0].len = 0;
+    rig_post(app, vi, VIP_Q_SEND, VIP_CTL_OP_RDMAWRITE | (imm ? VIP_CTL_IMMEDIATE : 0), 4711, segs,
+             2);
+}
+
+RIG bool rig_done(struct rig_app *app, uint16_t vi, enum vip_queue queue, struct vip_comp *ret)
+{
+    if (!vip_comp_read(vip_vipd_vi_ring(app->vipd, vi, queue), app->comp_position[vi][queue], ret))
+        return false;
+    app->comp_position[vi][queue]++;
+    return true;
+}
+
+RIG bool rig_cq_done(struct rig_app *app, uint32_t cq, struct vip_cqe *ret)
+{
+    if (!vip_cq_read(vip_vipd_cq_ring(app->vipd, cq), app->cq_position[cq], ret))
+        return false;
+    app->cq_position[cq]++;
+    vip_store32_release(&vip_app_cq(app->app, cq)->cons, app->cq_position[cq]);
+    return true;
+}
+
+RIG bool rig_event(struct rig_app *app, char kind, struct rig_event *ret)
+{
+    for (unsigned i = 0; i < app->event_count; i++) {
+        struct rig_event *event = &app->event[(app->event_head + i) % RIG_EVENTS];
+
+        if (event->kind != kind)
+            continue;
+        *ret = *event;
+        for (; i > 0; i--)
+            app->event[(app->event_head + i) % RIG_EVENTS] =
+                app->event[(app->event_head + i - 1) % RIG_EVENTS];
+        app->event_head++;
+        app->event_count--;
+        return true;
+    }
+    return false;
+}
+
+/* What libvipl's helper thread does with a Place event. */
+RIG void rig_place(struct rig_app *app, struct rig_mem *mem, const struct rig_event *event)
+{
+    uint64_t pages = (mem->bytes + 4095) & ~4095ull;
+
+    assert_int_equal(event->handle, mem->handle);
+    assert_true(event->offset + event->bytes <= mem->bytes);
+    memcpy(mem->at + event->offset, mem->half + pages + event->offset, event->bytes);
+    assert_true(nic_placed(app->session, event->number, rig_now));
+}
+
+#endif
