@@ -241,8 +241,12 @@ static int take_arrival(struct run *run, struct receiver *receiver,
     if (plan->op == PLAN_WRITE)
         return take_mark(run, receiver, arrival->imm);
     if (run_has_numbers(plan)) {
-        if (!arrival->has_imm || !run_number(arrival->imm, number, &number) ||
-            (plan->level != PLAN_UD && number != receiver->expected))
+        bool known = arrival->has_imm && run_number(arrival->imm, number, &number);
+
+        /* Unreliable Delivery promises no order: one that comes late counts as lost. */
+        if (!known && plan->level == PLAN_UD)
+            return 0;
+        if (!known || (plan->level != PLAN_UD && number != receiver->expected))
             return wrong_order(run, arrival->imm, receiver->expected);
     }
     return take_message(run, receiver, number, arrival->len_bytes,
