@@ -269,6 +269,78 @@ static void test_self(void **state)
     run_seeds(&(struct program){.hosts = 1, .steps = 120}, 6000, 20);
 }
 
+/* ---- a peer that knows every id and lies ---- */
+
+#define SEEN_MAX 64
+static uint64_t seen_ids[SEEN_MAX];
+static unsigned seen_count;
+
+/* A filter that loses nothing and remembers the ids that pass. */
+static bool listen_in(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg)
+{
+    seen_ids[seen_count++ % SEEN_MAX] = msg->request_id;
+    seen_ids[seen_count++ % SEEN_MAX] = msg->conn_id;
+    seen_ids[seen_count++ % SEEN_MAX] = msg->peer_conn_id;
+    return true;
+}
+
+static uint64_t some_id(struct world *w)
+{
+    uint64_t id = seen_ids[world_random(w) % SEEN_MAX];
+
+    return id ? id : world_random(w) | 1;
+}
+
+static void lie(struct world *w)
+{
+    unsigned from = (unsigned)(world_random(w) % w->host_count);
+    unsigned to = (unsigned)(world_random(w) % w->host_count);
+    uint64_t epochs[] = {w->hosts[0].epoch, w->hosts[1].epoch, 4711};
+    struct vip_cm msg = {.type = (uint8_t)(1 + world_random(w) % (VIP_CM_TYPES - 1)),
+                         .request_id = some_id(w),
+                         .conn_id = some_id(w),
+                         .peer_conn_id = some_id(w),
+                         .packet_bytes = 512 + (uint32_t)(world_random(w) % 60000),
+                         .window_bytes = 512,
+                         .code = 1 + (uint32_t)(world_random(w) % 16),
+                         .reason = (uint8_t)(world_random(w) % 5),
+                         .attrs = world_attrs};
+    uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
+    size_t len_bytes;
+
+    if (world_percent(w, 50))
+        msg.remote = world_addr(&w->hosts[to], "a");
+    len_bytes =
+        vip_wire_put_cm(packet, epochs[world_random(w) % 3], epochs[world_random(w) % 3], &msg);
+    cm_rx(w->hosts[to].cm, &w->hosts[from].addr, packet, len_bytes, w->now_ns);
+    host_settle(&w->hosts[to]);
+}
+
+/* No invariant of ours is in the hands of a peer: nothing aborts, nothing leaks, time goes on. */
+static void test_lying_peer(void **state)
+{
+    static const struct program program = {.hosts = 2, .steps = 60};
+
+    for (uint64_t seed = 9000; seed < 9060; seed++) {
+        struct world *w = world_new(program.hosts, seed);
+
+        w->filter = listen_in;
+        for (unsigned i = 0; i < program.steps; i++) {
+            for (unsigned j = 0; j < w->host_count; j++)
+                w->hosts[j].eager = seed % 2;
+            step(w, &program);
+            for (unsigned j = world_random(w) % 60; j > 0; j--)
+                lie(w);
+        }
+        world_run(w, 60 * S);
+        for (unsigned i = 0; i < w->host_count; i++)
+            for (unsigned j = 0; j < w->hosts[i].accept_count; j++)
+                assert_true(!w->hosts[i].accepts[j].used || w->hosts[i].accepts[j].done ||
+                            w->hosts[i].accepts[j].given_up);
+        world_free(w);
+    }
+}
+
 /* The same seed gives the same run, packet by packet. */
 static void test_replay(void **state)
 {
@@ -301,6 +373,7 @@ int main(void)
         cmocka_unit_test(test_eager_hosts),
         cmocka_unit_test(test_pending_overtaken_by_accept),
         cmocka_unit_test(test_replay),
+        cmocka_unit_test(test_lying_peer),
     };
 
     return cmocka_run_group_tests_name("engine_cm_sim", tests, NULL, NULL);
