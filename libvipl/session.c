@@ -169,6 +169,36 @@ static void take_nic_attributes(struct vipl__session *session, const Vip__OpenRe
     session->yield = open->cpus < YIELD_BELOW_CPUS;
 }
 
+/* No such device: say which there are. vipd's refusal is the reason kept so far. */
+static VIP_RETURN unknown_device(struct vipl__session *session, const char *device)
+{
+    Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    char names[VIPL__REASON_BYTES / 2] = "";
+    Vip__Reply *reply = NULL;
+    size_t used = 0;
+
+    show.has_what = 1;
+    show.what = VIP__SHOW_REQUEST__WHAT__NIC;
+    request.body_case = VIP__REQUEST__BODY_SHOW;
+    request.show = &show;
+    if (vipl__call(session, "VipOpenNic", &request, NULL, 0, &reply) == VIP_SUCCESS &&
+        reply->show != NULL)
+        for (size_t i = 0; i < reply->show->n_nics && used < sizeof(names); i++) {
+            const Vip__NicRow *nic = reply->show->nics[i];
+
+            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i > 0 ? ", " : "",
+                                     nic->name == NULL ? "?" : nic->name);
+        }
+    vipl__reply_free(reply);
+    return vipl__fail(
+        VIP_INVALID_PARAMETER,
+        "VipOpenNic: vipd (%s) has no NIC called \"%.64s\"; it has: %s; \"vipctl show "
+        "nic\" lists them with their other names, \"aliases\" in the configuration "
+        "adds one",
+        session->socket_path, device, names);
+}
+
 /* OpenRequest and what its reply brings. */
 static VIP_RETURN ask_open(struct vipl__session *session, const char *device, const int fds[2])
 {
@@ -187,6 +217,8 @@ static VIP_RETURN ask_open(struct vipl__session *session, const char *device, co
     request.body_case = VIP__REQUEST__BODY_OPEN;
     request.open = &open;
     rc = vipl__call_open(session, &request, fds, 2, &reply, &got);
+    if (rc == VIP_INVALID_PARAMETER)
+        return unknown_device(session, device);
     if (rc != VIP_SUCCESS)
         return rc;
 
