@@ -31,7 +31,7 @@ static unsigned log_send(struct link *link, const struct link_tx *packets, unsig
 
     log->calls++;
     for (i = 0; i < count && log->room > 0 && log->count < LOG_MAX; i++) {
-        uint8_t bytes[64];
+        uint8_t bytes[64] = {0};
         uint32_t at = 0, flipped = 0;
 
         assert_true(packets[i].bytes <= sizeof(bytes));
