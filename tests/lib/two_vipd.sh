@@ -15,7 +15,7 @@ shift 2
 
 trap daemons_end EXIT
 trap 'exit 130' INT TERM
-port=$((20000 + RANDOM % 20000))
+port=$((20000 + RANDOM % 12000))
 daemons_begin "$build/vipd"
 names=("[names]" "node-a = 127.0.0.1:$port" "node-b.example.org = 127.0.0.2:$port")
 
