@@ -35,7 +35,7 @@ in_host() {
 }
 
 daemon_start() {
-    local name=$1 address=$2 port=$3 line
+    local name=$1 address=$2 port=$3 line ready
     shift 3
     mkdir -p "$WORK/$name"
     {
@@ -44,12 +44,14 @@ daemon_start() {
             printf '%s\n' "$line"
         done
     } >"$WORK/$name.conf"
+    # A killed vipd leaves its socket behind: only the log tells when the new one listens.
+    ready=$(grep -c ' ready on ' "$WORK/$name.log" 2>/dev/null)
     # shellcheck disable=SC2046
     $(host_prefix "$name") "$VIPD" --config "$WORK/$name.conf" --runtime-dir "$WORK/$name" \
         >>"$WORK/$name.log" 2>&1 </dev/null &
     DAEMON_PID[$name]=$!
     for _ in $(seq 200); do
-        [ -S "$WORK/$name/vipd.sock" ] && return 0
+        [ "$(grep -c ' ready on ' "$WORK/$name.log" 2>/dev/null)" -gt "${ready:-0}" ] && return 0
         kill -0 "${DAEMON_PID[$name]}" 2>/dev/null || break
         sleep 0.05
     done
