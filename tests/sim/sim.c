@@ -61,6 +61,10 @@ struct sim {
     struct sim_host host[SIM_HOSTS_MAX];
     struct sim_conn conn[SIM_CONNS_MAX];
     unsigned conns;
+    struct {
+        unsigned host;
+        uint64_t number; /* 0 = unused */
+    } drop[SIM_DROPS_MAX];
     struct sim_event *event; /* binary heap */
     unsigned events, events_room;
     struct eng_packet packet;
@@ -494,6 +498,34 @@ static void launch(struct sim *sim, unsigned to, uint64_t conn_id, const uint8_t
     event_push(sim, event);
 }
 
+void sim_drop(struct sim *sim, unsigned host, uint64_t packet_number)
+{
+    for (unsigned i = 0; i < SIM_DROPS_MAX; i++) {
+        if (sim->drop[i].number)
+            continue;
+        sim->drop[i].host = host;
+        sim->drop[i].number = packet_number;
+        return;
+    }
+    sim_fail(sim, "too many packets to drop");
+}
+
+static bool drop_asked(struct sim *sim, const struct sim_host *host, const uint8_t *bytes,
+                       uint32_t len)
+{
+    struct vip_header hdr;
+
+    if (vip_wire_get_header(bytes, len, &hdr) != VIP_WIRE_OK)
+        sim_fail(sim, "the engine emitted a malformed packet");
+    for (unsigned i = 0; i < SIM_DROPS_MAX; i++) {
+        if (sim->drop[i].host != host->index || sim->drop[i].number != hdr.packet_number)
+            continue;
+        sim->drop[i].number = 0;
+        return true;
+    }
+    return false;
+}
+
 static void transmit(struct sim *sim, struct sim_host *host, unsigned to, uint64_t conn_id,
                      const uint8_t *bytes, uint32_t len)
 {
@@ -512,7 +544,7 @@ static void transmit(struct sim *sim, struct sim_host *host, unsigned to, uint64
         at_ns = start + (uint64_t)len * 1000000000 / link->bytes_per_s;
         host->link_free_ns = at_ns;
     }
-    if (link->dead || sim_chance(&sim->rand, link->loss)) {
+    if (link->dead || sim_chance(&sim->rand, link->loss) || drop_asked(sim, host, bytes, len)) {
         sim->lost++;
         describe(sim, host, bytes, len, "LOST");
         return;

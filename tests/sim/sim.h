@@ -18,6 +18,7 @@
 #define SIM_HOSTS_MAX   4
 #define SIM_REGIONS_MAX 256
 #define SIM_CONNS_MAX   64
+#define SIM_DROPS_MAX   16
 
 /* What a link does to packets; one setting for both directions. Shares in parts per million. */
 struct sim_link {
@@ -103,6 +104,9 @@ void sim_post_simple(struct sim *sim, unsigned host, uint16_t vi, enum vip_queue
 bool sim_run(struct sim *sim, uint64_t until_ns);
 /* Run until done() says so; false: it became idle or late first. */
 bool sim_run_until(struct sim *sim, uint64_t until_ns, bool (*done)(void *ctx), void *ctx);
+
+/* Lose exactly this packet of a host's, once. */
+void sim_drop(struct sim *sim, unsigned host, uint64_t packet_number);
 
 /* Packets of the medium that were lost, so far. */
 uint64_t sim_lost(const struct sim *sim);

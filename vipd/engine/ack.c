@@ -77,13 +77,14 @@ void eng_ack_fill(const struct eng_vi *vi, struct vip_header *hdr, uint64_t now_
     hdr->ack_delay = (uint32_t)(now_ns >> VIP_WIRE_TICK_SHIFT) - vi->rx.ts_arrival;
 }
 
-/* The newest ranges, if there are too many: the sender has dealt with the oldest gaps. */
-unsigned eng_ack_ranges(const struct eng_vi *vi, struct vip_range out[VIP_WIRE_RANGES_MAX])
+/* The newest ranges, if there are more than max: the sender has dealt with the oldest gaps. */
+unsigned eng_ack_ranges(const struct eng_vi *vi, struct vip_range out[VIP_WIRE_RANGES_MAX],
+                        unsigned max)
 {
     const struct eng_rx_state *rx = &vi->rx;
     unsigned count = 0;
 
-    for (uint64_t n = rx->largest; n > rx->base && count < VIP_WIRE_RANGES_MAX;) {
+    for (uint64_t n = rx->largest; n > rx->base && count < max;) {
         uint64_t gap = eng_bits_prev(&rx->bits, n, rx->base, false);
         struct vip_range *range = &out[VIP_WIRE_RANGES_MAX - 1 - count++];
 

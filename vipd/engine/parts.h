@@ -138,9 +138,11 @@ static inline bool eng_ack_has_ranges(const struct eng_vi *vi)
 {
     return vi->rx.largest > vi->rx.base;
 }
-/* Fill the acknowledgement fields of a header; ranges go to out. Returns the range count. */
+/* Fill the acknowledgement fields of a header. */
 void eng_ack_fill(const struct eng_vi *vi, struct vip_header *hdr, uint64_t now_ns);
-unsigned eng_ack_ranges(const struct eng_vi *vi, struct vip_range out[VIP_WIRE_RANGES_MAX]);
+/* At most max ranges, the newest ones, ascending. Returns how many. */
+unsigned eng_ack_ranges(const struct eng_vi *vi, struct vip_range out[VIP_WIRE_RANGES_MAX],
+                        unsigned max);
 /* Acknowledgements from the peer: believable at all? Then take it. */
 bool eng_ack_possible(const struct eng_vi *vi, const struct vip_packet *packet);
 void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t now_ns);

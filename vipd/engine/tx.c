@@ -1,7 +1,7 @@
 /*
- * Packets out. eng_tx_pull serves the ready VIs in turn; for one VI the order is: an
- * acknowledgement that needs ranges, lost fragments, new fragments (our own operations and answers
- * to the peer's reads in turn), a probe, a plain acknowledgement.
+ * Packets out. eng_tx_pull serves the ready VIs in turn; for one VI the order is: lost fragments (an
+ * acknowledgement with ranges before them), new fragments (our own operations and answers to the
+ * peer's reads in turn), a probe, a plain acknowledgement.
  */
 #include "vipd/engine/internal.h"
 
@@ -109,20 +109,44 @@ static void finish(struct eng_build *build, struct eng_vi *vi, const struct eng_
     eng_loss_arm(vi, now_ns);
 }
 
-static bool emit_ack(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
+/* Append up to `max` ranges of packet numbers that arrived; returns how many. */
+static unsigned put_ranges(struct eng_build *build, struct eng_vi *vi, unsigned max)
 {
     struct vip_range ranges[VIP_WIRE_RANGES_MAX];
+    unsigned count = eng_ack_ranges(vi, ranges, max);
+
+    for (unsigned i = 0; i < count; i++)
+        vip_wire_put_range(build->packet->head + build->head_bytes + i * VIP_WIRE_RANGE_BYTES,
+                           &ranges[i]);
+    if (count)
+        eng_build_head(build, count * VIP_WIRE_RANGE_BYTES);
+    return count;
+}
+
+/*
+ * Begin a packet of new fragments. If an acknowledgement is due and has ranges, they ride along in
+ * up to an eighth of the packet; it is filled to the same size as without.
+ */
+static unsigned begin_fresh(struct eng_build *build, struct eng_vi *vi, struct eng_packet *ret)
+{
+    unsigned max = vi->conn.packet_bytes / 8 / VIP_WIRE_RANGE_BYTES;
+
+    eng_build_begin(build, vi, ret);
+    if (!vi->rx.unacked || !eng_ack_has_ranges(vi))
+        return 0;
+    return put_ranges(build, vi, max < VIP_WIRE_RANGES_MAX ? max : VIP_WIRE_RANGES_MAX);
+}
+
+static bool emit_ack(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
+{
     struct eng_build build;
-    unsigned count = eng_ack_ranges(vi, ranges);
+    unsigned count;
 
     /* The timer ends that soon. */
     if (!numbers_left(vi, ENG_SENT_ACK_MAX))
         return false;
     eng_build_begin(&build, vi, ret);
-    for (unsigned i = 0; i < count; i++)
-        vip_wire_put_range(ret->head + build.head_bytes + i * VIP_WIRE_RANGE_BYTES, &ranges[i]);
-    if (count)
-        eng_build_head(&build, count * VIP_WIRE_RANGE_BYTES);
+    count = put_ranges(&build, vi, VIP_WIRE_RANGES_MAX);
     finish(&build, vi, NULL, 0, count, now_ns);
     vi->stats.acks_sent++;
     return true;
@@ -143,9 +167,9 @@ static bool emit_ping(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns
     return true;
 }
 
-/* Close a data packet that carries [from, to) of a stream. */
+/* Close a data packet that carries [from, to) of a stream, behind so many ranges. */
 static void finish_data(struct eng_build *build, struct eng_vi *vi, struct eng_pos from,
-                        struct eng_pos to, enum eng_stream stream, uint64_t now_ns)
+                        struct eng_pos to, enum eng_stream stream, unsigned ranges, uint64_t now_ns)
 {
     struct eng_sent record = {.sent_ns = now_ns,
                               .bytes = build->packet->bytes,
@@ -172,7 +196,7 @@ static void finish_data(struct eng_build *build, struct eng_vi *vi, struct eng_p
         vi->tx.burst = 0;
     if (probe)
         vi->tx.probes--;
-    finish(build, vi, &record, flags, 0, now_ns);
+    finish(build, vi, &record, flags, ranges, now_ns);
 }
 
 /* End of the content of a record. */
@@ -258,7 +282,7 @@ static bool emit_lost(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns
             record_trim(record, to);
         if (!build.frames)
             continue;
-        finish_data(&build, vi, from, to, stream, now_ns);
+        finish_data(&build, vi, from, to, stream, 0, now_ns);
         return true;
     }
     return false;
@@ -268,8 +292,8 @@ static bool emit_answers(struct eng_vi *vi, struct eng_packet *ret, uint64_t now
 {
     struct eng_pos from = vi->reads.at;
     struct eng_build build;
+    unsigned ranges = begin_fresh(&build, vi, ret);
 
-    eng_build_begin(&build, vi, ret);
     while (answers_ready(vi)) {
         const struct eng_read *read = &vi->reads.slot[vi->reads.at.op % ENG_READS_MAX];
 
@@ -280,7 +304,7 @@ static bool emit_answers(struct eng_vi *vi, struct eng_packet *ret, uint64_t now
     if (!build.frames)
         return false;
     vi->stats.tx_bytes += ret->bytes - build.head_bytes;
-    finish_data(&build, vi, from, vi->reads.at, ENG_STREAM_READS, now_ns);
+    finish_data(&build, vi, from, vi->reads.at, ENG_STREAM_READS, ranges, now_ns);
     return true;
 }
 
@@ -319,8 +343,8 @@ static bool emit_ops(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
 {
     struct eng_pos from = vi->tx.at;
     struct eng_build build;
+    unsigned ranges = begin_fresh(&build, vi, ret);
 
-    eng_build_begin(&build, vi, ret);
     while (ops_ready(vi)) {
         struct eng_desc *desc = eng_desc_at(vi, VIP_Q_SEND, vi->sq.next);
         enum eng_access_kind kind = (desc->control & VIP_CTL_OP_MASK) == VIP_CTL_OP_RDMAREAD
@@ -351,7 +375,7 @@ static bool emit_ops(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
     if (!build.frames)
         return false;
     vi->stats.tx_bytes += ret->bytes - build.head_bytes;
-    finish_data(&build, vi, from, vi->tx.at, ENG_STREAM_OPS, now_ns);
+    finish_data(&build, vi, from, vi->tx.at, ENG_STREAM_OPS, ranges, now_ns);
     return true;
 }
 
@@ -371,7 +395,8 @@ static bool emit_fresh(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_n
 
 static bool emit(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
 {
-    if (vi->rx.ack_now && eng_ack_has_ranges(vi) && emit_ack(vi, ret, now_ns))
+    /* Repeated fragments keep their size, so ranges do not fit beside them. */
+    if (vi->rx.ack_now && vi->tx.lost && eng_ack_has_ranges(vi) && emit_ack(vi, ret, now_ns))
         return true;
     if (lost_ready(vi) && emit_lost(vi, ret, now_ns))
         return true;
