@@ -5,7 +5,7 @@
 #ifndef TESTS_UNIT_NIC_RIG_H
 #define TESTS_UNIT_NIC_RIG_H
 
-#include "unit/nic_app.h"
+#include "unit/nic_post.h"
 
 /* One step of everything: some virtual time, one turn of every nic. */
 RIG bool rig_step(void)

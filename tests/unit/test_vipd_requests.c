@@ -5,22 +5,6 @@
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-static Vip__Request vi_request(Vip__CreateViRequest *create, Vip__ViAttributes *attributes)
-{
-    Vip__Request request = VIP__REQUEST__INIT;
-
-    vip__create_vi_request__init(create);
-    vip__vi_attributes__init(attributes);
-    attributes->has_reliability_level = true;
-    attributes->reliability_level = VIP_LVL_DELIVERY;
-    attributes->has_max_transfer_size = true;
-    attributes->max_transfer_size = 65536;
-    create->attributes = attributes;
-    request.body_case = VIP__REQUEST__BODY_CREATE_VI;
-    request.create_vi = create;
-    return request;
-}
-
 static void test_vi_attributes(void **state)
 {
     struct app app = open_app("vip0");
