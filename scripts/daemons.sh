@@ -45,13 +45,14 @@ daemon_start() {
         done
     } >"$WORK/$name.conf"
     # A killed vipd leaves its socket behind: only the log tells when the new one listens.
-    ready=$(grep -c ' ready on ' "$WORK/$name.log" 2>/dev/null)
+    touch "$WORK/$name.log"
+    ready=$(grep -c ' ready on ' "$WORK/$name.log")
     # shellcheck disable=SC2046
     $(host_prefix "$name") "$VIPD" --config "$WORK/$name.conf" --runtime-dir "$WORK/$name" \
         >>"$WORK/$name.log" 2>&1 </dev/null &
     DAEMON_PID[$name]=$!
     for _ in $(seq 200); do
-        [ "$(grep -c ' ready on ' "$WORK/$name.log" 2>/dev/null)" -gt "${ready:-0}" ] && return 0
+        [ "$(grep -c ' ready on ' "$WORK/$name.log")" -gt "$ready" ] && return 0
         kill -0 "${DAEMON_PID[$name]}" 2>/dev/null || break
         sleep 0.05
     done
