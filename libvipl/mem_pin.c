@@ -28,8 +28,14 @@
 /* glibc puts the heads of its thread arenas at multiples of this. */
 #define MALLOC_HEAP_BYTES (64ul << 20)
 
-/* A thread's control block is at most this long (glibc 2.36: 2304 bytes). */
-#define THREAD_BLOCK_BYTES 4096ul
+/*
+ * How far into a thread's control block the word of pthread_join lies at most (glibc: 720). Not the
+ * size of the block: where that ends, somebody else's mapping may begin, and often a large buffer's.
+ */
+#define THREAD_BLOCK_BYTES 1024ul
+
+/* The restartable-sequence area; its place is known apart (32 bytes up to Linux 6.2). */
+#define RSEQ_BYTES 32ul
 
 /* glibc's word about the restartable-sequence area: the same distance in every thread. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
@@ -46,16 +52,19 @@ static bool on_own_stack(uintptr_t start, uintptr_t end)
     void *stack = NULL;
     size_t bytes = 0;
 
-    if (overlap(start, end, here - STACK_BELOW_BYTES, here + STACK_ABOVE_BYTES) ||
-        overlap(start, end, mem_page_down((uintptr_t)&errno), (uintptr_t)(&errno + 1)))
+    if (overlap(start, end, mem_page_down((uintptr_t)&errno), (uintptr_t)(&errno + 1)))
         return true;
     /* The main thread's stack is known by its mapping, and asking for it reads all of maps. */
-    if (getpid() == (pid_t)syscall(SYS_gettid) || pthread_getattr_np(pthread_self(), &attr) != 0)
-        return false;
-    if (pthread_attr_getstack(&attr, &stack, &bytes) != 0)
-        bytes = 0;
-    pthread_attr_destroy(&attr);
-    return overlap(start, end, (uintptr_t)stack, (uintptr_t)stack + bytes);
+    if (getpid() != (pid_t)syscall(SYS_gettid) && pthread_getattr_np(pthread_self(), &attr) == 0) {
+        if (pthread_attr_getstack(&attr, &stack, &bytes) != 0)
+            bytes = 0;
+        pthread_attr_destroy(&attr);
+    }
+    if (overlap(start, end, (uintptr_t)stack, (uintptr_t)stack + bytes))
+        return true;
+    /* A coroutine's stack is any memory; of a proper stack the bounds are known and were asked. */
+    return here - (uintptr_t)stack >= bytes &&
+           overlap(start, end, here - STACK_BELOW_BYTES, here + STACK_ABOVE_BYTES);
 }
 
 /* A word that other threads may be writing: one load. A macro, so that nothing instruments it. */
@@ -70,7 +79,7 @@ static bool on_own_stack(uintptr_t start, uintptr_t end)
 MEM_RAW static bool near_thread_block(const struct mem_piece *piece, uintptr_t start, uintptr_t end)
 {
     ptrdiff_t rseq = &__rseq_offset != NULL ? __rseq_offset : 0;
-    uintptr_t below = THREAD_BLOCK_BYTES;
+    uintptr_t below = MEM_PAGE_BYTES;
     uintptr_t above = rseq < 0 ? mem_page_up((uintptr_t)-rseq) : 0;
     uintptr_t from = start - piece->start > below ? start - below : piece->start;
     uintptr_t to = piece->end - end > above ? end + above : piece->end;
@@ -78,7 +87,8 @@ MEM_RAW static bool near_thread_block(const struct mem_piece *piece, uintptr_t s
     for (uintptr_t p = from; p < to; p += 64)
         if (LOAD(p) == p && LOAD(p + 16) == p &&
             (overlap(start, end, p, p + THREAD_BLOCK_BYTES) ||
-             (rseq != 0 && overlap(start, end, p + (uintptr_t)rseq, p + (uintptr_t)rseq + 64))))
+             (rseq != 0 &&
+              overlap(start, end, p + (uintptr_t)rseq, p + (uintptr_t)rseq + RSEQ_BYTES))))
             return true;
     return false;
 }

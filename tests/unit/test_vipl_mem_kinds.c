@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <ucontext.h>
 
 #include "proto/limits.h"
 
@@ -165,6 +166,83 @@ static void test_thread_stack_is_staged(void **state)
 
     assert_int_equal(pthread_create(&thread, NULL, thread_with_buffer, NULL), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void *thread_beside(void *arg)
+{
+    round_trip(arg, 3000, VIPL__MEM_ADOPTED);
+    return NULL;
+}
+
+/* A thread's stack is often mapped right below a large buffer, as one mapping with it. */
+static void test_buffer_above_a_stack(void **state)
+{
+    size_t stack_bytes = 512 * PAGE;
+    uint8_t *map;
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    if (vipl__mem_switches.no_userfaultfd)
+        skip(); /* with two threads and no userfaultfd everything is staged */
+    map = map_pages(512 + 4);
+
+    assert_int_equal(pthread_attr_init(&attr), 0);
+    assert_int_equal(pthread_attr_setstack(&attr, map, stack_bytes), 0);
+    assert_int_equal(pthread_create(&thread, &attr, thread_beside, map + stack_bytes), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    pthread_attr_destroy(&attr);
+    munmap(map, 516 * PAGE);
+}
+
+static void *thread_with_heap(void *arg)
+{
+    uint8_t *head = malloc(24);
+    uint8_t *large = malloc(50000);
+
+    /* Only glibc's own allocator puts the first block of a thread beside the arena's head. */
+    if ((uintptr_t)head % (64ul << 20) < PAGE)
+        staged_trip(head, 24);
+    round_trip(large + 5000, 40000, VIPL__MEM_ADOPTED);
+    free(large);
+    free(head);
+    return NULL;
+}
+
+static void test_heap_of_a_thread(void **state)
+{
+    pthread_t thread;
+
+    if (vipl__mem_switches.no_userfaultfd)
+        skip(); /* with two threads and no userfaultfd everything is staged */
+    assert_int_equal(pthread_create(&thread, NULL, thread_with_heap, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static ucontext_t caller;
+static ucontext_t coroutine;
+
+static void in_coroutine(void)
+{
+    uint8_t local[100];
+
+    staged_trip(local, sizeof(local));
+}
+
+/* The stack a coroutine runs on is a piece of the heap like any other, except that we stand on it. */
+static void test_stack_of_a_coroutine(void **state)
+{
+    uint8_t *stack;
+
+    if (SANITIZED)
+        skip(); /* sanitizers want to be told about switched stacks */
+    stack = map_pages(64);
+    assert_int_equal(getcontext(&coroutine), 0);
+    coroutine.uc_stack.ss_sp = stack;
+    coroutine.uc_stack.ss_size = 64 * PAGE;
+    coroutine.uc_link = &caller;
+    makecontext(&coroutine, in_coroutine, 0);
+    assert_int_equal(swapcontext(&caller, &coroutine), 0);
+    munmap(stack, 64 * PAGE);
 }
 
 struct waiter {
@@ -409,6 +487,9 @@ int main(void)
         cmocka_unit_test(test_static_data),
         cmocka_unit_test(test_stack_is_staged),
         cmocka_unit_test(test_thread_stack_is_staged),
+        cmocka_unit_test(test_buffer_above_a_stack),
+        cmocka_unit_test(test_heap_of_a_thread),
+        cmocka_unit_test(test_stack_of_a_coroutine),
         cmocka_unit_test(test_control_block_of_another_thread),
         cmocka_unit_test(test_read_only_memory),
         cmocka_unit_test(test_files_are_staged),
