@@ -17,7 +17,7 @@
 #define DEFAULT_SIZE_BW    (1024 * 1024)
 
 /* Default window: so many bytes under way, but neither few nor many messages. */
-#define WINDOW_BYTES    (16 * 1024 * 1024)
+#define WINDOW_BYTES    (8 * 1024 * 1024)
 #define WINDOW_MIN      4
 #define WINDOW_MAX_BW   64
 #define WINDOW_MAX_RATE 256
