@@ -1,0 +1,255 @@
+/*
+ * A vipd for unit tests of libvipl: a thread that answers control messages, and a vipd-writes segment
+ * that the test writes itself. So every step of the other side is the test's to decide.
+ *
+ * Owns: the socket in a temporary directory (VIPD_RUNTIME_DIR is set), one session at a time.
+ * Include it in one test program only.
+ */
+#ifndef TESTS_FAKE_VIPD_H
+#define TESTS_FAKE_VIPD_H
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "proto/control.h"
+#include "proto/control.pb-c.h"
+#include "proto/ring.h"
+#include "proto/status.h"
+
+/* What the fake does wrong in its OpenReply. */
+enum fake_fault {
+    FAKE_GOOD = 0,
+    FAKE_NO_SEALS,
+    FAKE_SMALL,
+    FAKE_MAGIC,
+    FAKE_ABI,
+    FAKE_FEW_FDS,
+    FAKE_REFUSES,
+    FAKE_HANGS_UP,
+};
+
+struct fake {
+    char dir[64];
+    struct sockaddr_un address;
+    int listener, control, event, doorbell;
+    pthread_t thread;
+    void *app;  /* the application's segment, read-only */
+    void *vipd; /* ours */
+    enum fake_fault fault;
+    /* Answers to come. */
+    uint32_t vi, generation, send_position, recv_position, cq, cq_position, number;
+    enum vip_rc code; /* of everything but OpenRequest */
+    bool found;       /* of a ConnectWaitRequest or its cancel */
+    uint64_t wait_id;
+    Vip__Event *after_reply; /* sent as soon as a connect, accept or wait was answered */
+    unsigned requests[32];   /* counted by body case; atomic */
+};
+
+static int fake_segment(struct fake *fake)
+{
+    size_t bytes = fake->fault == FAKE_SMALL ? VIP_VIPD_BYTES - 4096 : VIP_VIPD_BYTES;
+    int fd = memfd_create("fake-vipd", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    struct vip_vipd_head *head;
+
+    assert_true(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
+    fake->vipd = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(fake->vipd, MAP_FAILED);
+    head = fake->vipd;
+    head->magic = fake->fault == FAKE_MAGIC ? 1 : VIP_SHM_VIPD_MAGIC;
+    head->abi = VIP_SHM_ABI;
+    head->bytes = VIP_VIPD_BYTES;
+    if (fake->fault != FAKE_NO_SEALS)
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+    return fd;
+}
+
+static void fake_open(struct fake *fake, struct vip_fds *fds)
+{
+    Vip__Reply reply = VIP__REPLY__INIT;
+    Vip__OpenReply open = VIP__OPEN_REPLY__INIT;
+    Vip__NicAttributes nic = VIP__NIC_ATTRIBUTES__INIT;
+    uint8_t address[6] = {127, 0, 0, 9, 0x12, 0x34};
+    int pair[2], out[3];
+
+    fake->app = mmap(NULL, VIP_APP_BYTES, PROT_READ, MAP_SHARED, fds->fd[0], 0);
+    if (fake->fault == FAKE_REFUSES) {
+        reply.has_code = 1;
+        reply.code = VIP_RC_ERROR_RESOURCE;
+        reply.reason = (char *)"the fake refuses";
+        vip_control_send(fake->control, &reply.base, NULL, 0, 0);
+        return;
+    }
+    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair);
+    out[0] = fake_segment(fake);
+    out[1] = fake->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    out[2] = pair[1];
+    fake->event = pair[0];
+    nic.name = (char *)"fake0";
+    nic.has_local_address = 1;
+    nic.local_address.data = address;
+    nic.local_address.len = sizeof(address);
+    nic.has_max_register_block_bytes = nic.has_max_transfer_size = nic.has_max_cq_entries = 1;
+    nic.has_reliability_level_support = nic.has_max_discriminator_len = 1;
+    nic.max_register_block_bytes = 1u << 30;
+    nic.max_transfer_size = 1u << 20;
+    nic.max_cq_entries = 1000;
+    nic.max_discriminator_len = 128;
+    nic.reliability_level_support = 7;
+    open.has_abi = 1;
+    open.abi = fake->fault == FAKE_ABI ? 99 : VIP_SHM_ABI;
+    open.nic = &nic;
+    open.has_cpus = open.has_spin_ns = 1;
+    open.cpus = 1;
+    open.spin_ns = 1000;
+    reply.open = &open;
+    vip_control_send(fake->control, &reply.base, out, fake->fault == FAKE_FEW_FDS ? 1 : 3, 0);
+    close(out[0]);
+    close(pair[1]);
+}
+
+static void fake_answer(struct fake *fake, const Vip__Request *request)
+{
+    Vip__Reply reply = VIP__REPLY__INIT;
+    Vip__CreateViReply vi = VIP__CREATE_VI_REPLY__INIT;
+    Vip__CreateCqReply cq = VIP__CREATE_CQ_REPLY__INIT;
+    Vip__ConnectWaitReply wait = VIP__CONNECT_WAIT_REPLY__INIT;
+    bool event = request->body_case == VIP__REQUEST__BODY_CONNECT ||
+                 request->body_case == VIP__REQUEST__BODY_ACCEPT;
+
+    reply.has_code = 1;
+    reply.code = fake->code;
+    reply.has_number = 1;
+    reply.number = fake->number;
+    vi.has_vi = vi.has_generation = vi.has_send_position = vi.has_recv_position = 1;
+    vi.vi = fake->vi;
+    vi.generation = fake->generation;
+    vi.send_position = fake->send_position;
+    vi.recv_position = fake->recv_position;
+    cq.has_cq = cq.has_position = 1;
+    cq.cq = fake->cq;
+    cq.position = fake->cq_position;
+    wait.has_wait_id = wait.has_found = 1;
+    wait.wait_id = fake->wait_id;
+    wait.found = fake->found;
+    if (request->body_case == VIP__REQUEST__BODY_CREATE_VI)
+        reply.create_vi = &vi;
+    if (request->body_case == VIP__REQUEST__BODY_CREATE_CQ)
+        reply.create_cq = &cq;
+    if (request->body_case == VIP__REQUEST__BODY_CONNECT_WAIT ||
+        request->body_case == VIP__REQUEST__BODY_CONNECT_WAIT_CANCEL) {
+        reply.connect_wait = &wait;
+        event = fake->found;
+    }
+    __atomic_add_fetch(&fake->requests[request->body_case], 1, __ATOMIC_SEQ_CST);
+    vip_control_send(fake->control, &reply.base, NULL, 0, 0);
+    if (event && fake->after_reply != NULL)
+        vip_control_send(fake->event, &fake->after_reply->base, NULL, 0, 0);
+}
+
+static void *fake_run(void *arg)
+{
+    struct fake *fake = arg;
+
+    for (;;) {
+        struct vip_fds fds = VIP_FDS_NONE;
+        ProtobufCMessage *message = NULL;
+        const Vip__Request *request;
+
+        if (vip_control_recv(fake->control, &vip__request__descriptor, 0, &message, &fds) < 0)
+            break;
+        request = (const Vip__Request *)message;
+        if (request->body_case == VIP__REQUEST__BODY_OPEN && fake->fault == FAKE_HANGS_UP)
+            shutdown(fake->control, SHUT_RDWR);
+        else if (request->body_case == VIP__REQUEST__BODY_OPEN)
+            fake_open(fake, &fds);
+        else
+            fake_answer(fake, request);
+        vip_fds_close(&fds);
+        protobuf_c_message_free_unpacked(message, NULL);
+    }
+    return NULL;
+}
+
+static void *fake_accept(void *arg)
+{
+    struct fake *fake = arg;
+
+    fake->control = accept4(fake->listener, NULL, NULL, SOCK_CLOEXEC);
+    return fake_run(fake);
+}
+
+/* Listen; the next VipOpenNic finds this fake. */
+static void fake_start(struct fake *fake)
+{
+    fake->control = fake->event = fake->doorbell = -1;
+    snprintf(fake->dir, sizeof(fake->dir), "/tmp/fake-vipd-XXXXXX");
+    assert_non_null(mkdtemp(fake->dir));
+    setenv("VIPD_RUNTIME_DIR", fake->dir, 1);
+    fake->address.sun_family = AF_UNIX;
+    snprintf(fake->address.sun_path, sizeof(fake->address.sun_path), "%s/vipd.sock", fake->dir);
+    fake->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fake->listener, (struct sockaddr *)&fake->address, sizeof(fake->address)),
+                     0);
+    assert_int_equal(listen(fake->listener, 1), 0);
+    assert_int_equal(pthread_create(&fake->thread, NULL, fake_accept, fake), 0);
+}
+
+/* Die: both sockets end, as when the process is gone. */
+static void fake_die(struct fake *fake)
+{
+    shutdown(fake->control, SHUT_RDWR);
+    if (fake->event >= 0)
+        shutdown(fake->event, SHUT_RDWR);
+}
+
+static void fake_stop(struct fake *fake)
+{
+    fake_die(fake);
+    pthread_join(fake->thread, NULL);
+    close(fake->control);
+    close(fake->listener);
+    if (fake->event >= 0)
+        close(fake->event);
+    if (fake->doorbell >= 0)
+        close(fake->doorbell);
+    if (fake->vipd != NULL)
+        munmap(fake->vipd, VIP_VIPD_BYTES);
+    if (fake->app != NULL)
+        munmap(fake->app, VIP_APP_BYTES);
+    unlink(fake->address.sun_path);
+    rmdir(fake->dir);
+}
+
+/* Write a completion, as the daemon does: entry, count, barrier, wake. */
+static void fake_complete(struct fake *fake, uint16_t vi, enum vip_queue queue, uint32_t position,
+                          const struct vip_comp *comp)
+{
+    struct vip_vipd_vi *block = vip_vipd_vi(fake->vipd, vi);
+    const struct vip_app_head *head = fake->app;
+    uint32_t count = vip_comp_write(vip_vipd_vi_ring(fake->vipd, vi, queue), position, comp);
+
+    __atomic_store_n(&block->prod[queue], count, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&head->sleepers, __ATOMIC_SEQ_CST) != 0)
+        syscall(SYS_futex, &block->prod[queue], FUTEX_WAKE, 1 << 30, NULL, NULL, 0);
+}
+
+/* Has the doorbell been rung since the last look? */
+static bool fake_rung(struct fake *fake)
+{
+    uint64_t count;
+
+    return read(fake->doorbell, &count, sizeof(count)) == sizeof(count);
+}
+
+#endif
