@@ -49,12 +49,15 @@ int vipl__mem_arena_fd(void);
 int vipl__mem_prepare(void *addr, size_t bytes, struct vipl__mem *ret, const char **why);
 
 /*
- * Undo one prepare. At the last one for a page it becomes private anonymous memory again, contents
- * kept, no concurrent write lost.
+ * Undo one prepare, after vipd has forgotten the region. At the last one for a page it becomes
+ * private anonymous memory again, contents kept, no concurrent write lost.
  */
 void vipl__mem_release(struct vipl__mem *mem);
 
-/* STAGED only, bounds were checked by the caller: copy out before a post, copy in after arrival. */
+/*
+ * STAGED only, bounds were checked by the caller: copy out before a post, copy in after arrival.
+ * What comes in for memory that was read-only at registration and still is, is dropped and counted.
+ */
 void vipl__mem_stage_out(const struct vipl__mem *mem, uintptr_t addr, size_t bytes);
 void vipl__mem_stage_in(const struct vipl__mem *mem, uintptr_t addr, size_t bytes);
 
@@ -66,9 +69,10 @@ void *vipl__mem_alloc(size_t bytes);
 int vipl__mem_free(void *addr);
 
 /*
- * Called from libvipl's single pthread_atfork child handler: turns adopted and shared pages of the
- * child into private copies, and closes the arena. prepare/parent take and release this module's
- * lock around the fork.
+ * For libvipl's single set of pthread_atfork handlers. child turns adopted and shared pages into
+ * private copies and closes the arena; it must be the first thing the child's handler does, for
+ * until then a write to any heap object may be a write to the parent's. prepare and parent take and
+ * release this module's lock around the fork; parent waits until the child has its copies.
  */
 void vipl__mem_fork_prepare(void);
 void vipl__mem_fork_parent(void);
