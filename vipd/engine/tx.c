@@ -179,7 +179,7 @@ static void finish_data(struct eng_build *build, struct eng_vi *vi, struct eng_p
                               .stream = (uint8_t)stream};
     uint16_t flags = VIP_PKTF_ELICITS;
     bool probe = vi->tx.probes > 0;
-    bool more, open;
+    bool more, open, few;
 
     vi->tx.inflight += record.bytes;
     open = eng_tx_window_open(vi);
@@ -187,10 +187,12 @@ static void finish_data(struct eng_build *build, struct eng_vi *vi, struct eng_p
     vi->tx.inflight -= record.bytes;
     vi->tx.burst++;
     /*
-     * Ask for an acknowledgement at once where we would wait for it: the window is full, or a burst
-     * has ended. A lone message does not ask; its acknowledgement rides on the reply.
+     * Ask for an acknowledgement at once where we would wait for it: a window is full that has fewer
+     * packets than the peer acknowledges unasked, or a burst has ended. A lone message does not ask;
+     * its acknowledgement rides on the reply.
      */
-    if (probe || (more && !open) || (!more && vi->tx.burst > 1))
+    few = vi->tx.inflight < (uint64_t)vi->eng->config.ack_every_packets * vi->conn.packet_bytes;
+    if (probe || (more && !open && few) || (!more && vi->tx.burst > 1))
         flags |= VIP_PKTF_ACK_NOW;
     if (!more)
         vi->tx.burst = 0;
