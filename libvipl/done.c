@@ -56,10 +56,16 @@ static void flushed(const VIP_DESCRIPTOR *desc, enum vip_queue which, struct vip
     *ret = (struct vip_comp){.status = VIP_ST_DONE | VIP_ST_DESC_FLUSHED_ERROR | op};
 }
 
-/* Received bytes that lie in staged regions are copied to where they belong. */
-static void stage_in(struct vipl__session *session, const VIP_DESCRIPTOR *desc, uint32_t length)
+/*
+ * Received bytes that lie in staged regions are copied to where they belong. Those of an RDMA Write
+ * were copied by the provider thread before vipd completed the descriptor; taking its lock once
+ * makes them visible here.
+ */
+static void stage_in(struct vipl__session *session, const VIP_DESCRIPTOR *desc,
+                     const struct vip_comp *comp)
 {
     const VIP_DATA_SEGMENT *segs = &desc->DS[0].Local;
+    uint32_t length = (comp->status & VIP_ST_OP_MASK) == VIP_ST_OP_RECEIVE ? comp->length : 0;
     unsigned count = desc->CS.SegCount <= VIP_SEGS_PER_DESC_MAX + 1 ? desc->CS.SegCount : 0;
 
     pthread_mutex_lock(&session->region_lock);
@@ -84,11 +90,8 @@ static void fill(struct vipl__session *session, VIP_DESCRIPTOR *desc, enum vip_q
                  const struct vip_comp *comp)
 {
     if (which == VIP_Q_RECV) {
-        uint32_t op = comp->status & VIP_ST_OP_MASK;
-
-        if (op == VIP_ST_OP_RECEIVE && comp->length > 0 &&
-            __builtin_expect(__atomic_load_n(&session->staged, __ATOMIC_ACQUIRE) != 0, 0))
-            stage_in(session, desc, comp->length);
+        if (__builtin_expect(__atomic_load_n(&session->staged, __ATOMIC_ACQUIRE) != 0, 0))
+            stage_in(session, desc, comp);
         desc->CS.Length = comp->length;
         if ((comp->status & VIP_ST_IMMEDIATE) != 0)
             desc->CS.ImmediateData = (VIP_UINT32)comp->imm;

@@ -266,6 +266,16 @@ void conf_await_state(struct end *end, VIP_VI_STATE state)
                      (int)state);
 }
 
+unsigned conf_error_count(const struct end *end)
+{
+    return __atomic_load_n(&end->error_count, __ATOMIC_ACQUIRE);
+}
+
+void conf_forget_errors(struct end *end)
+{
+    __atomic_store_n(&end->error_count, 0, __ATOMIC_RELEASE);
+}
+
 VIP_ERROR_DESCRIPTOR conf_await_error(struct end *end, VIP_ERROR_CODE code)
 {
     uint64_t started = 0;
@@ -273,7 +283,7 @@ VIP_ERROR_DESCRIPTOR conf_await_error(struct end *end, VIP_ERROR_CODE code)
     unsigned count;
 
     do {
-        count = __atomic_load_n(&end->error_count, __ATOMIC_ACQUIRE);
+        count = conf_error_count(end);
         for (unsigned i = 0; i < count && i < CONF_ERRORS; i++)
             if (end->errors[i].ErrorCode == code)
                 return end->errors[i];

@@ -111,6 +111,9 @@ VIP_VI_STATE conf_state(struct end *end);
 void conf_await_state(struct end *end, VIP_VI_STATE state);
 /* Wait until an asynchronous error with that code has come (bounded); its descriptor. */
 VIP_ERROR_DESCRIPTOR conf_await_error(struct end *end, VIP_ERROR_CODE code);
+/* Asynchronous errors so far; and start counting again. */
+unsigned conf_error_count(const struct end *end);
+void conf_forget_errors(struct end *end);
 /* Sleep a little in a loop that is bounded by CONF_LIMIT_MS; false when the time is over. */
 bool conf_pause(uint64_t *started_ns);
 uint64_t conf_now_ns(void);

@@ -123,7 +123,7 @@ static void connect_and_disconnect_states(void **state)
     conf_ready(&a, 'A', VIP_SERVICE_RELIABLE_DELIVERY);
     conf_ready(&b, 'B', VIP_SERVICE_RELIABLE_DELIVERY);
     for (unsigned round = 0; round < 3; round++) {
-        b.error_count = 0;
+        conf_forget_errors(&b);
         conf_connect(&a, &b);
         assert_int_equal(conf_state(&a), VIP_STATE_CONNECTED);
         assert_int_equal(conf_state(&b), VIP_STATE_CONNECTED);
@@ -142,7 +142,7 @@ static void connect_and_disconnect_states(void **state)
         CONF_OK(VipDisconnect(b.vi)); /* checklist 13: twice */
         assert_int_equal(conf_state(&b), VIP_STATE_IDLE);
     }
-    assert_int_equal(a.error_count, 0);
+    assert_int_equal(conf_error_count(&a), 0);
     CONF_OK(VipDestroyVi(a.vi));
     CONF_OK(VipDestroyVi(b.vi));
     conf_close(&a);

@@ -102,12 +102,12 @@ static void misplaced_descriptors_are_told_asynchronously(void **state)
     assert_ptr_equal(error.DescriptorPtr, desc);
     assert_int_equal(error.ResourceCode, VIP_RESOURCE_DESCRIPTOR);
 
-    end.error_count = 0;
+    conf_forget_errors(&end);
     desc = conf_desc(&end, 0, 0, 64);
     CONF_OK(VipPostRecv(vi, desc, end.handle + 12345)); /* no such region */
     conf_await_error(&end, VIP_ERROR_POST_DESC);
 
-    end.error_count = 0;
+    conf_forget_errors(&end);
     desc = (VIP_DESCRIPTOR *)(((uintptr_t)outside + 63) & ~(uintptr_t)63); /* not in it */
     CONF_OK(VipPostRecv(vi, desc, end.handle));
     conf_await_error(&end, VIP_ERROR_POST_DESC);
@@ -135,11 +135,11 @@ static void a_descriptor_must_have_the_vis_protection_tag(void **state)
     CONF_OK(VipRegisterMem(end.nic, end.memory, 4096, &mem, &other));
     CONF_OK(VipPostRecv(end.vi, conf_empty(&end, 0), other));
     conf_await_error(&end, VIP_ERROR_POST_DESC);
-    end.error_count = 0;
+    conf_forget_errors(&end);
     /* A region without a tag matches every VI (3.5, checklist 8). */
     conf_post_recv(&end, conf_empty(&end, 1));
     conf_drop_vi(&end);
-    assert_int_equal(end.error_count, 0);
+    assert_int_equal(conf_error_count(&end), 0);
     conf_close(&end);
 }
 
@@ -155,7 +155,7 @@ static void too_many_descriptors_overrun(void **state)
     max = end.attrs.MaxDescriptorsPerQueue;
     for (VIP_ULONG i = 0; i < max; i++)
         CONF_OK(VipPostRecv(end.vi, (VIP_DESCRIPTOR *)(void *)(end.buffer + i * 64), end.handle));
-    assert_int_equal(end.error_count, 0);
+    assert_int_equal(conf_error_count(&end), 0);
     CONF_OK(VipPostRecv(end.vi, (VIP_DESCRIPTOR *)(void *)(end.buffer + max * 64), end.handle));
     error = conf_await_error(&end, VIP_ERROR_VI_OVERRUN);
     assert_int_equal(error.ResourceCode, VIP_RESOURCE_VI);
@@ -435,9 +435,9 @@ static void a_handler_may_call_anything(void **state)
     pair(&a, &b, VIP_SERVICE_RELIABLE_DELIVERY);
     CONF_OK(VipErrorCallback(b.nic, &b, reconnect_in_handler));
     CONF_OK(VipDisconnect(a.vi));
-    while (__atomic_load_n(&b.error_count, __ATOMIC_ACQUIRE) == 0)
+    while (conf_error_count(&b) == 0)
         assert_true(conf_pause(&started));
-    assert_int_equal(b.error_count, 1000);
+    assert_int_equal(conf_error_count(&b), 1000);
     assert_int_equal(conf_state(&b), VIP_STATE_IDLE);
     close_both(&a, &b);
 }
@@ -485,8 +485,12 @@ static int child_looks(struct end *end)
         VipCloseNic(end->nic) != VIP_INVALID_PARAMETER)
         return 1;
     memset(end->memory, 0x77, end->memory_bytes); /* its own copy */
+#ifndef __SANITIZE_THREAD__                       /* which allows no threads in a child */
     if (VipOpenNic("vip0", &nic) != VIP_SUCCESS || VipCloseNic(nic) != VIP_SUCCESS)
         return 2;
+#else
+    (void)nic;
+#endif
     return 0;
 }
 
