@@ -56,6 +56,25 @@ static void kill_vipd(char side)
     assert_int_equal(kill((pid_t)atol(pid), SIGKILL), 0);
 }
 
+/* After the death: what is posted is flushed at once, calls that need vipd say what happened. */
+static void nothing_works_but_closing(struct end *end, VIP_VI_HANDLE bound, VIP_CQ_HANDLE cq)
+{
+    VIP_VI_HANDLE vi;
+    VIP_BOOLEAN recv;
+    VIP_MEM_HANDLE handle;
+
+    conf_post_send(end, conf_desc(end, 0, 0, 64));
+    conf_failed(end, false, (VIP_DESCRIPTOR *)(void *)end->memory, VIP_STATUS_DESC_FLUSHED_ERROR);
+    CONF_OK(VipPostRecv(bound, conf_desc(end, 9, 0, 64), end->handle));
+    CONF_OK(VipCQWait(cq, CONF_LIMIT_MS, &vi, &recv));
+    assert_ptr_equal(vi, bound);
+
+    CONF_RETURNS(VIP_ERROR_RESOURCE, VipCreateCQ(end->nic, 16, &cq));
+    assert_non_null(strstr(VipxLastError(), "vipd"));
+    CONF_RETURNS(VIP_ERROR_RESOURCE, VipRegisterMem(end->nic, end->buffer, 10, NULL, &handle));
+    CONF_RETURNS(VIP_ERROR_RESOURCE, VipDisconnect(end->vi));
+}
+
 /*
  * End B's vipd dies: everything B has posted completes as flushed, its blocked threads return, its
  * callback hears of the VI and of the NIC, later calls say what happened, and nothing hangs.
@@ -68,7 +87,6 @@ static void everything_ends_when_vipd_dies(void **state)
     VIP_VI_ATTRIBUTES attrs = {VIP_SERVICE_UNRELIABLE, 4096, NULL, NULL, VIP_FALSE, VIP_FALSE};
     VIP_BOOLEAN recv;
     VIP_NIC_HANDLE nic;
-    VIP_MEM_HANDLE handle;
     VIP_DESCRIPTOR *desc;
     unsigned disc = conf_disc();
     uint64_t started = 0;
@@ -110,17 +128,7 @@ static void everything_ends_when_vipd_dies(void **state)
     assert_int_equal(conf_await_error(&b, VIP_ERROR_CATASTROPHIC).ResourceCode, VIP_RESOURCE_NIC);
     assert_int_equal(conf_state(&b), VIP_STATE_ERROR);
 
-    /* What is posted now is flushed too. */
-    conf_post_send(&b, conf_desc(&b, 0, 0, 64));
-    conf_failed(&b, false, (VIP_DESCRIPTOR *)(void *)b.memory, VIP_STATUS_DESC_FLUSHED_ERROR);
-    CONF_OK(VipPostRecv(bound, conf_desc(&b, 9, 0, 64), b.handle));
-    CONF_OK(VipCQWait(blocked.cq, CONF_LIMIT_MS, &vi, &recv));
-    assert_ptr_equal(vi, bound);
-
-    CONF_RETURNS(VIP_ERROR_RESOURCE, VipCreateCQ(b.nic, 16, &blocked.cq));
-    assert_non_null(strstr(VipxLastError(), "vipd"));
-    CONF_RETURNS(VIP_ERROR_RESOURCE, VipRegisterMem(b.nic, b.buffer, 10, NULL, &handle));
-    CONF_RETURNS(VIP_ERROR_RESOURCE, VipDisconnect(b.vi));
+    nothing_works_but_closing(&b, bound, blocked.cq);
     conf_close(&b);
     conf_use('B');
     CONF_RETURNS(VIP_ERROR_RESOURCE, VipOpenNic("vip0", &nic));
