@@ -100,6 +100,10 @@ measured '.results[0] | .half_rtt_ns.p50 > 0 and .half_rtt_ns.max >= .half_rtt_n
 measured '.parameters.wait == "block" and .parameters.op == "write" and .tool == "vipperf" and
     .results[0].bytes_per_s > 0 and .results[0].half_rtt_ns == null' \
     bw 127.0.0.2 --op write --wait block --duration 300ms
+if command -v jq >/dev/null; then # standard output is then the document and nothing else
+    "$vipperf" lat 127.0.0.2 --iters 100 --json - 2>/dev/null </dev/null | jq -e .results >/dev/null ||
+        wrong "--json - is not one document"
+fi
 expect 1 "MaxTransferSize" lat 127.0.0.2 --size 1G --iters 1
 expect 1 "window" bw 127.0.0.2 --window 100000 --iters 1
 

@@ -25,6 +25,7 @@ struct client {
     const struct client_options *options;
     struct end_nic nic;
     struct end control;
+    FILE *table; /* for people: stderr when the JSON goes to standard output */
     char server_build[64];
     uint64_t *sample_ns;
     uint64_t lost; /* messages that never came (Unreliable Delivery), all sizes */
@@ -229,14 +230,14 @@ static int measure_all(struct client *client)
 {
     const struct client_options *options = client->options;
 
-    perf_print_heading(stdout, options->plan.test == PLAN_LAT);
+    perf_print_heading(client->table, options->plan.test == PLAN_LAT);
     for (uint64_t size = options->size_first;;) {
         size_t before = client->result_count;
         int r = measure(client, size);
 
         if (client->result_count > before)
-            perf_print_row(stdout, &client->results[before]);
-        fflush(stdout);
+            perf_print_row(client->table, &client->results[before]);
+        fflush(client->table);
         if (r < 0)
             return -1;
         if (size == options->size_last || size * 2 > options->size_last)
@@ -301,6 +302,7 @@ int client_main(const struct client_options *options)
         return 1;
     }
     client->options = options;
+    client->table = options->json && strcmp(options->json, "-") == 0 ? stderr : stdout;
     if (end_nic_open(&client->nic, options->nic, client->why, sizeof(client->why)) < 0)
         goto out;
     if (meet_make_control(&client->control, &client->nic) < 0 ||
@@ -309,8 +311,9 @@ int client_main(const struct client_options *options)
     } else {
         r = measure_all(client);
         if (client->lost > 0)
-            printf("%" PRIu64 " of %" PRIu64 " messages were lost (Unreliable Delivery)\n",
-                   client->lost, client->sent);
+            fprintf(client->table,
+                    "%" PRIu64 " of %" PRIu64 " messages were lost (Unreliable Delivery)\n",
+                    client->lost, client->sent);
         /* Also after a failure: what was measured before it is still worth having. */
         if (options->json && client->result_count > 0 && write_json(client) < 0)
             r = -1;
