@@ -205,6 +205,21 @@ static bool may_stage(const struct nic_conn *conn, const struct vip_packet *pack
     return false;
 }
 
+/*
+ * May one more packet wait for this library? One that does not answer must not use up what others
+ * need to keep packets; a session of which nothing is kept has a claim to the reserve, but the last
+ * slot is always free, for packets in their turn pass only while there is one.
+ */
+static bool may_park(const struct nic_conn *conn, const struct vip_packet *packet)
+{
+    const struct nic_session *session = conn->session;
+    uint32_t max = session->held_count ? NIC_HELD_MAX - NIC_HELD_RESERVE : NIC_HELD_MAX - 1;
+
+    return conn->parked < NIC_PARKED_MAX && session->held_count < NIC_HELD_SESSION &&
+           session->nic->held_used < max &&
+           session->place_issued - session->place_done + packet->hdr.frame_count <= NIC_PLACES_MAX;
+}
+
 enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
                          struct nic_src *src, struct nic_held *replay)
 {
@@ -225,7 +240,7 @@ enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
         }
         if (!look.in_turn)
             return NIC_STAGE_NO; /* ahead: the engine holds it */
-        if (conn->parked >= NIC_PARKED_MAX || !(held = nic_held_new(conn, src))) {
+        if (!may_park(conn, packet) || !(held = nic_held_new(conn, src))) {
             counts->drop_park_full++;
             return NIC_STAGE_DROP;
         }

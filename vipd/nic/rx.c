@@ -13,9 +13,6 @@
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
 
-/* A share of the kept packets that only packets in their turn may use, so that work goes on. */
-#define HELD_RESERVE (2 * NIC_RX_BATCH)
-
 /* ---- kept packets ---------------------------------------------------------------------- */
 
 void nic_src_release(struct nic *nic, const struct nic_src *src)
@@ -99,18 +96,35 @@ void nic_held_free(struct nic *nic, struct nic_held *held)
 
 /* ---- to the engine --------------------------------------------------------------------- */
 
+/*
+ * Does every frame follow the one before it? Then the engine takes all of them if it takes the
+ * first. Answers to reads are numbered by our own queue: of several the engine may keep the packet.
+ */
+static bool frames_follow(const struct vip_packet *packet)
+{
+    for (unsigned i = 1; i < packet->hdr.frame_count; i++) {
+        const struct vip_frame *before = &packet->frames[i - 1], *frame = &packet->frames[i];
+
+        if (frame->type == VIP_FRM_READ_RESP || before->type == VIP_FRM_READ_RESP ||
+            !(before->flags & VIP_FRMF_LAST) || frame->offset || frame->op != before->op + 1)
+            return false;
+    }
+    return true;
+}
+
 /* Can the engine keep this packet if it wants to? Ahead of its turn only up to the limits. */
 static bool may_keep(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src)
 {
     struct nic_session *session = conn->session;
     struct nic *nic = session->nic;
     bool ahead =
-        packet->hdr.frame_count && !eng_rx_expects(session->eng, conn->vi, &packet->frames[0]);
+        packet->hdr.frame_count &&
+        (!eng_rx_expects(session->eng, conn->vi, &packet->frames[0]) || !frames_follow(packet));
 
     if (!nic->held_free)
         return false;
-    if (ahead &&
-        (session->held_count >= NIC_HELD_SESSION || nic->held_used >= NIC_HELD_MAX - HELD_RESERVE))
+    if (ahead && (session->held_count >= NIC_HELD_SESSION ||
+                  nic->held_used >= NIC_HELD_MAX - NIC_HELD_RESERVE))
         return false;
     /* Copy now what may have to be kept, while a lack of memory can still mean a lost packet. */
     if (must_copy(src) && (ahead || packet->hdr.frame_count > 1))

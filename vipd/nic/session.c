@@ -219,10 +219,14 @@ unsigned nic_session_drain(struct nic_session *session, unsigned budget)
     if (session->draining || session->broken || !nic_session_has_posts(session))
         return 0;
     session->draining = true;
-    while (taken < budget && !session->broken &&
-           vip_sq_read(session->sq, session->sq_position, &slot)) {
+    while (taken < budget && !session->broken) {
         unsigned slots = 1;
 
+        /* What was there may have been taken back: then that is what vipd waits for again. */
+        if (!vip_sq_read(session->sq, session->sq_position, &slot)) {
+            session->sq_watch = session->sq_position;
+            break;
+        }
         if (slot.kind == VIP_SQ_SEND || slot.kind == VIP_SQ_RECV)
             slots = take_post(session, &slot);
         else

@@ -23,7 +23,9 @@
 #define NIC_WAKES_MAX           256  /* queues and CQs remembered before sleepers are woken */
 #define NIC_HELD_MAX            8192 /* packets kept for later, all sessions together */
 #define NIC_HELD_SESSION        4096 /* of these for one session, so that others keep a share */
+#define NIC_HELD_RESERVE        (2 * NIC_RX_BATCH) /* of these only for what is in its turn */
 #define NIC_PARKED_MAX          64   /* staged packets of one VI that wait for the library */
+#define NIC_PLACES_MAX          4096 /* ranges that a library was asked to place and has not */
 #define NIC_SEGS_BYTES          (32u << 20) /* segment lists of long descriptors of one session */
 #define NIC_WAITS_MAX           4096        /* waits and unanswered requests of one session */
 #define NIC_CONN_BITS           20          /* low bits of a connection id: index into the table */

@@ -1,0 +1,226 @@
+/*
+ * What one session or one peer may take of a nic that it shares with others: kept packets, and the
+ * time that vipd is awake.
+ */
+#include "unit/nic_rig.h"
+
+/* Two honest applications on hosts 0 and 1. */
+struct world {
+    struct rig_app *a, *b;
+    uint16_t va, vb;
+    struct rig_mem ma, mb;
+};
+
+static struct world world_new(void)
+{
+    struct world w = {.a = rig_app(rig_nic(0)), .b = rig_app(rig_nic(1))};
+
+    w.va = rig_vi(w.a, VIP_LVL_DELIVERY);
+    w.vb = rig_vi(w.b, VIP_LVL_DELIVERY);
+    w.ma = rig_mem(w.a, 65536, REGISTRY_SHARED);
+    w.mb = rig_mem(w.b, 65536, REGISTRY_SHARED);
+    rig_connect(w.a, w.va, 0, w.b, w.vb, 1);
+    return w;
+}
+
+static void world_free(struct world *w)
+{
+    rig_mem_free(&w->ma);
+    rig_mem_free(&w->mb);
+}
+
+/* A message of many packets from a to b, and one back. */
+static void honest(struct world *w)
+{
+    struct vip_comp comp;
+
+    rig_post_recv(w->b, w->vb, rig_seg(&w->mb, 0, 65536));
+    rig_post_recv(w->a, w->va, rig_seg(&w->ma, 0, 65536));
+    rig_post_send(w->a, w->va, rig_seg(&w->ma, 0, 60000));
+    comp = rig_wait_done(w->b, w->vb, VIP_Q_RECV);
+    assert_int_equal(comp.status, VIP_ST_DONE | VIP_ST_OP_RECEIVE);
+    assert_int_equal(comp.length, 60000);
+    rig_post_send(w->b, w->vb, rig_seg(&w->mb, 0, 100));
+    comp = rig_wait_done(w->a, w->va, VIP_Q_RECV);
+    assert_int_equal(comp.status, VIP_ST_DONE | VIP_ST_OP_RECEIVE);
+    assert_int_equal(rig_wait_done(w->a, w->va, VIP_Q_SEND).status, VIP_ST_DONE);
+    assert_int_equal(rig_wait_done(w->b, w->vb, VIP_Q_SEND).status, VIP_ST_DONE);
+}
+
+/* An application whose library never says that staged bytes are placed, and one that writes. */
+struct parker {
+    struct rig_app *from, *to;
+    uint16_t vf[RIG_VIS], vt[RIG_VIS];
+    struct rig_mem mf, mt;
+};
+
+static struct parker parker_new(void)
+{
+    struct parker p = {.from = rig_app(rig_nics[0]), .to = rig_app(rig_nics[0])};
+
+    p.mf = rig_mem(p.from, 4096, REGISTRY_SHARED);
+    p.mt = rig_mem(p.to, 4096, REGISTRY_STAGED);
+    for (unsigned i = 0; i < RIG_VIS; i++) {
+        p.vf[i] = rig_vi(p.from, VIP_LVL_DELIVERY);
+        p.vt[i] = rig_vi(p.to, VIP_LVL_DELIVERY);
+        rig_connect(p.from, p.vf[i], 0, p.to, p.vt[i], 0);
+    }
+    return p;
+}
+
+/* Writes of one byte on every VI; what the library is asked is forgotten. */
+static void parker_write(struct parker *p)
+{
+    struct rig_event event;
+
+    for (unsigned i = 0; i < RIG_VIS; i++)
+        rig_post_write(p->from, p->vf[i], rig_seg(&p->mf, 0, 1), rig_seg(&p->mt, 0, 0), false);
+    rig_step();
+    while (rig_event(p->to, 'p', &event))
+        continue;
+}
+
+static void test_parked_leave_room(void **state)
+{
+    struct world w = world_new();
+    struct parker one = parker_new(), two = parker_new();
+
+    for (unsigned i = 0; i < 70; i++) {
+        parker_write(&one);
+        parker_write(&two);
+    }
+    assert_true(rig_counter(rig_nics[0], "parked") > 1000);
+    honest(&w);
+    rig_mem_free(&one.mf);
+    rig_mem_free(&one.mt);
+    rig_mem_free(&two.mf);
+    rig_mem_free(&two.mt);
+    world_free(&w);
+}
+
+/* ---- a peer that makes us keep packets ------------------------------------------------- */
+
+/* The id that a packet on its way to host 1 carries; the packet is taken off the network. */
+static uint64_t taken_conn_id(void)
+{
+    struct rig_host *host = rig_hosts[1];
+    struct vip_header hdr = {0};
+
+    while (host->count) {
+        struct rig_packet *packet = host->queue[host->head];
+
+        assert_int_equal(vip_wire_get_header(packet->bytes, packet->len, &hdr), VIP_WIRE_OK);
+        host->head = (host->head + 1) % RIG_QUEUE;
+        host->count--;
+        free(packet);
+        if (hdr.kind == VIP_PKT_DATA)
+            return hdr.conn_id;
+    }
+    fail();
+    return 0;
+}
+
+/* One write in its turn, and behind it one that is far ahead, in one packet. */
+static void inject_gap(uint64_t conn_id, uint32_t op, const struct rig_mem *to)
+{
+    struct vip_header hdr = {.kind = VIP_PKT_DATA,
+                             .flags = VIP_PKTF_ELICITS,
+                             .conn_id = conn_id,
+                             .src_epoch = 0x1234567800000001,
+                             .dst_epoch = 0x1234567800000002,
+                             .packet_number = op + 1,
+                             .frame_count = 2};
+    struct vip_frame frame = {.type = VIP_FRM_WRITE,
+                              .flags = VIP_FRMF_LAST,
+                              .op = op,
+                              .length = 1,
+                              .total = 1,
+                              .handle = to->handle,
+                              .remote_addr = (uintptr_t)to->at};
+    struct link_addr from = rig_addr(0);
+    uint8_t packet[256] = {0};
+    struct iovec iov = {.iov_base = packet, .iov_len = VIP_WIRE_HEADER_BYTES};
+
+    vip_wire_put_header(packet, &hdr);
+    for (unsigned i = 0; i < 2; i++) {
+        iov.iov_len += vip_wire_put_frame(packet + iov.iov_len, &frame) + 1;
+        frame.op += 1000;
+    }
+    vip_wire_seal(&iov, 1);
+    rig_inject(&from, 1, packet, (uint32_t)iov.iov_len);
+}
+
+static void test_gaps_leave_room(void **state)
+{
+    struct world w = world_new();
+    struct rig_app *evil = rig_app(rig_nics[0]), *victim = rig_app(rig_nics[1]);
+    struct rig_mem from = rig_mem(evil, 4096, REGISTRY_SHARED);
+    struct rig_mem to = rig_mem(victim, 4096, REGISTRY_SHARED);
+
+    for (unsigned n = 0; n < 17; n++) {
+        uint16_t vf = rig_vi(evil, VIP_LVL_DELIVERY), vt = rig_vi(victim, VIP_LVL_DELIVERY);
+        uint64_t conn_id;
+
+        rig_connect(evil, vf, 0, victim, vt, 1);
+        rig_pass(RIG_SECOND / 100);
+        rig_post_write(evil, vf, rig_seg(&from, 0, 1), rig_seg(&to, 0, 0), false);
+        nic_turn(rig_nics[0], rig_now);
+        conn_id = taken_conn_id();
+        for (uint32_t op = 0; op < 600; op++) {
+            inject_gap(conn_id, op, &to);
+            if (op % 32 == 31)
+                nic_turn(rig_nics[1], rig_now);
+        }
+        nic_turn(rig_nics[1], rig_now);
+    }
+    assert_in_range(rig_counter(rig_nics[1], "kept_packets"), 1000, 4096);
+    honest(&w);
+    rig_mem_free(&from);
+    rig_mem_free(&to);
+    world_free(&w);
+}
+
+/* ---- time ------------------------------------------------------------------------------ */
+
+/* A slot that vipd waits for comes, and the one before it is taken back: that is no work. */
+static void test_taken_back(void **state)
+{
+    struct nic *nic = rig_nic(0);
+    struct rig_app *app = rig_app(nic);
+    struct rig_mem mem = rig_mem(app, 4096, REGISTRY_SHARED);
+    uint16_t vi = rig_vi(app, VIP_LVL_DELIVERY);
+    struct vip_sq_slot *ring = vip_app_sq(app->app);
+    struct vip_shm_seg segs[5];
+    uint32_t stamp;
+
+    for (unsigned i = 0; i < 5; i++)
+        segs[i] = rig_seg(&mem, i, 1);
+    rig_post(app, vi, VIP_Q_RECV, 0, 0, segs, 5);
+    stamp = ring[1].stamp;
+    ring[1].stamp = 0;
+    rig_step();
+    ring[1].stamp = stamp;
+    stamp = ring[0].stamp;
+    ring[0].stamp = 0;
+    rig_step();
+    assert_true(nic_try_sleep(nic));
+    nic_awake(nic);
+    /* It is not lost: when it is there again it is taken. */
+    ring[0].stamp = stamp;
+    rig_step();
+    assert_int_equal(vip_load32(&((const struct vip_vipd_head *)app->vipd)->sq_cons), 2);
+    rig_mem_free(&mem);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_teardown(name, rig_teardown)
+    const struct CMUnitTest tests[] = {
+        T(test_parked_leave_room),
+        T(test_gaps_leave_room),
+        T(test_taken_back),
+    };
+
+    rig_reset();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
