@@ -122,6 +122,58 @@ static void test_peer_dead(void **state)
     world_free(w);
 }
 
+/* Silent while an accept waits for its CONFIRM, then data: a peer once dead stays dead. */
+static void test_data_after_death(void **state)
+{
+    struct world *w = world_new(2, 27);
+    struct host *server = &w->hosts[SERVER];
+    struct conn *c, *s;
+    uint64_t local_id;
+
+    connect_pair(w, &c, &s);
+    world_run(w, 900 * MS);
+    host_listen(w, SERVER, 1, "svc");
+    host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    world_run(w, 10 * MS);
+    w->filter = drop_all;
+    assert_int_equal(host_accept(w, SERVER, 1), 0);
+    local_id = server->accepts[1].local_id;
+    while (s->alive)
+        world_run(w, 10 * MS);
+    assert_int_equal(s->lost, 1);
+    assert_int_equal(server->accepts[1].done, 0);
+    cm_implied_confirm(server->cm, local_id, w->now_ns);
+    world_run(w, 20 * S);
+    assert_int_equal(server->accepts[1].done, 1);
+    assert_int_equal(server->accepts[1].rc, VIP_RC_TIMEOUT);
+    assert_int_equal(stats_of(w, SERVER).peers, 0);
+    world_free(w);
+}
+
+/* Data that is still on its way when we close is answered by that CLOSE, which says more than RESET. */
+static void test_close_before_reset(void **state)
+{
+    struct world *w = world_new(2, 28);
+    struct vip_header late = {.kind = VIP_PKT_DATA};
+    struct conn *c, *s;
+
+    connect_pair(w, &c, &s);
+    late.conn_id = s->local_id;
+    late.src_epoch = w->hosts[CLIENT].epoch;
+    lose(w, VIP_CM_CLOSE, 1);
+    host_close(w, SERVER, s);
+    cm_unknown_conn(w->hosts[SERVER].cm, &w->hosts[CLIENT].addr, &late, w->now_ns);
+    world_run(w, 1 * S);
+    assert_int_equal(c->reset, 0);
+    assert_int_equal(c->closed, 1);
+    assert_int_equal(c->close.ops_done, 42);
+    /* Once it is acknowledged nobody else can tell. */
+    cm_unknown_conn(w->hosts[SERVER].cm, &w->hosts[CLIENT].addr, &late, w->now_ns);
+    world_run(w, 1 * S);
+    assert_int_equal(w->sent_of_type[VIP_CM_RESET], 1);
+    world_free(w);
+}
+
 static void test_one_sided_silence(void **state)
 {
     struct world *w = world_new(2, 26);
@@ -419,6 +471,8 @@ int main(void)
         cmocka_unit_test(test_both_close),
         cmocka_unit_test(test_keepalive),
         cmocka_unit_test(test_peer_dead),
+        cmocka_unit_test(test_data_after_death),
+        cmocka_unit_test(test_close_before_reset),
         cmocka_unit_test(test_one_sided_silence),
         cmocka_unit_test(test_peer_restart),
         cmocka_unit_test(test_forged_epoch_is_only_a_rumour),

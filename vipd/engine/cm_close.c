@@ -161,6 +161,11 @@ void cm_reset_send(struct cm *cm, const struct cm_host *to, uint64_t dst_epoch, 
 void cm_unknown_conn(struct cm *cm, const struct cm_host *from, const struct vip_header *hdr,
                      uint64_t now_ns)
 {
+    const struct cm_closing *closing = closing_find(cm, hdr->conn_id);
+
+    /* Its CLOSE is being repeated, and says more: which operation failed, and how. */
+    if (closing && cm_host_equal(&closing->host, from))
+        return;
     /* The codec lets no zero through; a host that skipped it must not reach our assertions. */
     if (hdr->conn_id && hdr->src_epoch)
         cm_reset_send(cm, from, hdr->src_epoch, hdr->conn_id, now_ns);

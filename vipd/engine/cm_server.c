@@ -558,7 +558,8 @@ void cm_implied_confirm(struct cm *cm, uint64_t local_id, uint64_t now_ns)
 {
     struct cm_assoc *assoc = cm_assoc_find(cm, local_id);
 
-    if (assoc && assoc->state == CM_ASSOC_OPENING)
+    /* Of a peer that was declared dead meanwhile nothing may open again; the accept times out. */
+    if (assoc && assoc->state == CM_ASSOC_OPENING && !assoc->peer->dead)
         cm_confirmed(cm, assoc, now_ns);
 }
 
