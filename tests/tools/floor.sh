@@ -60,8 +60,8 @@ for kind in udp tcp relay; do
     done
     measured '[.results[].size] == [1, 2, 4]' $kind lat --iters 10 --sizes 1:4
     measured "$lat" $kind lat --iters 300 --size 100K
-    measured '.results[0] | .bytes_per_s > 0 and .elapsed_s > 0.19' $kind bw --duration 0.2
-    measured '.results[0].messages_per_s > 0' $kind rate --duration 0.2
+    measured '.results[0] | .bytes_per_s > 0 and .elapsed_s > 0.19' $kind bw --duration 200ms
+    measured '.results[0].messages_per_s > 0' $kind rate --duration 200ms
 done
 # What has flow control loses nothing; plain UDP may.
 measured "$stream" tcp bw --iters 3000 --size 10000

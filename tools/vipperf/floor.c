@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "tools/vipperf/floor_inside.h"
+#include "tools/vipperf/units.h"
 
 static const char *const kind_names[] = {
     [FLOOR_UDP] = "udp", [FLOOR_TCP] = "tcp", [FLOOR_RELAY] = "relay"};
@@ -41,7 +42,7 @@ static void usage(void)
         "  --size N         bytes of a message (64; bw: 1M); N may end in K or M\n"
         "  --sizes A:B      all sizes from A to B, doubled each time\n"
         "  --iters N        messages to measure (lat: 10000)\n"
-        "  --duration S     seconds to measure (bw, rate: 1)\n"
+        "  --duration T     time to measure, e.g. 5s or 500ms (bw, rate: 1s)\n"
         "  --wait MODE      block: sleep in the kernel (default); poll or yield: look again and\n"
         "                   yield the processor in between\n"
         "  --address A,B    own addresses of the two sides (127.0.0.1,127.0.0.1)\n"
@@ -60,69 +61,6 @@ static int wrong(const char *option, const char *value, const char *expected)
 {
     fprintf(stderr, "vipperf: floor: %s %s: expected %s\n", option, value, expected);
     return 2;
-}
-
-/* "64", "4K", "1M". Returns false if it is something else or too large. */
-static bool parse_size(const char *text, uint64_t *ret)
-{
-    char *end;
-    unsigned long long value;
-
-    if (*text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    value = strtoull(text, &end, 10);
-    if (errno != 0 || value > FLOOR_SIZE_MAX)
-        return false;
-    if (*end == 'K' || *end == 'k') {
-        value <<= 10;
-        end++;
-    } else if (*end == 'M' || *end == 'm') {
-        value <<= 20;
-        end++;
-    }
-    if (*end || value > FLOOR_SIZE_MAX)
-        return false;
-    *ret = value;
-    return true;
-}
-
-static bool parse_sizes(const char *text, struct floor_opts *opts)
-{
-    char copy[64], *colon;
-
-    if (strlen(text) >= sizeof(copy))
-        return false;
-    strcpy(copy, text);
-    colon = strchr(copy, ':');
-    if (!colon)
-        return false;
-    *colon = 0;
-    return parse_size(copy, &opts->size_min) && parse_size(colon + 1, &opts->size_max) &&
-           opts->size_min > 0 && opts->size_min <= opts->size_max;
-}
-
-static bool parse_count(const char *text, uint64_t *ret)
-{
-    char *end;
-
-    if (*text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    *ret = strtoull(text, &end, 10);
-    return errno == 0 && *end == 0 && *ret > 0;
-}
-
-static bool parse_seconds(const char *text, double *ret)
-{
-    char *end;
-
-    if (*text < '0' || *text > '9')
-        return false;
-    *ret = strtod(text, &end);
-    if (*end == 's')
-        end++;
-    return *end == 0 && *ret > 0 && *ret <= 3600;
 }
 
 /* Split "A,B" in place. */
@@ -165,18 +103,27 @@ static int parse_netns(char *text, struct floor_opts *opts)
 
 static int parse_option(int option, char *value, struct floor_opts *opts)
 {
+    uint64_t duration_ms;
+
     switch (option) {
     case 's':
-        if (!parse_size(value, &opts->size_min))
+        if (!units_number(value, FLOOR_SIZE_MAX, &opts->size_min))
             return wrong("--size", value, "bytes, at most 16M");
         opts->size_max = opts->size_min;
         return 0;
     case 'S':
-        return parse_sizes(value, opts) ? 0 : wrong("--sizes", value, "A:B, at most 16M");
+        return units_sizes(value, FLOOR_SIZE_MAX, &opts->size_min, &opts->size_max)
+                   ? 0
+                   : wrong("--sizes", value, "A:B, at most 16M");
     case 'i':
-        return parse_count(value, &opts->iters) ? 0 : wrong("--iters", value, "a number > 0");
+        return units_number(value, UINT64_MAX, &opts->iters) && opts->iters > 0
+                   ? 0
+                   : wrong("--iters", value, "a number > 0");
     case 'd':
-        return parse_seconds(value, &opts->duration_s) ? 0 : wrong("--duration", value, "seconds");
+        if (!units_duration(value, &duration_ms))
+            return wrong("--duration", value, "a time like 5s or 500ms");
+        opts->duration_s = (double)duration_ms / 1000;
+        return 0;
     case 'w':
         opts->poll = strcmp(value, "poll") == 0 || strcmp(value, "yield") == 0;
         return opts->poll || strcmp(value, "block") == 0

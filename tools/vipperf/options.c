@@ -1,5 +1,6 @@
 /* Command line; see options.h. */
 #include "tools/vipperf/options.h"
+#include "tools/vipperf/units.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -84,76 +85,6 @@ static bool wrong(const char *option, const char *value, const char *wanted)
     return false;
 }
 
-/* A number with an optional K, M, G. */
-static bool parse_number(const char *text, uint64_t max, uint64_t *ret)
-{
-    unsigned shift = 0;
-    uint64_t value;
-    char *end;
-
-    if (*text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    value = strtoull(text, &end, 10);
-    if (errno != 0)
-        return false;
-    switch (*end) {
-    case 'G':
-    case 'g':
-        shift += 10; /* fall through */
-        __attribute__((fallthrough));
-    case 'M':
-    case 'm':
-        shift += 10;
-        __attribute__((fallthrough));
-    case 'K':
-    case 'k':
-        shift += 10;
-        end++;
-        break;
-    default:
-        break;
-    }
-    if (*end != '\0' || value > max >> shift)
-        return false;
-    *ret = value << shift;
-    return true;
-}
-
-/* "5s", "500ms", "5". */
-static bool parse_duration(const char *text, uint64_t *ret_ms)
-{
-    uint64_t value;
-    char *end;
-
-    if (*text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    value = strtoull(text, &end, 10);
-    if (errno != 0 || value == 0 || value > 1000000000)
-        return false;
-    if (strcmp(end, "ms") == 0)
-        *ret_ms = value;
-    else if (*end == '\0' || strcmp(end, "s") == 0)
-        *ret_ms = value * 1000;
-    else
-        return false;
-    return true;
-}
-
-static bool parse_sizes(const char *text, uint64_t *ret_first, uint64_t *ret_last)
-{
-    const char *colon = strchr(text, ':');
-    char first[32];
-
-    if (!colon || (size_t)(colon - text) >= sizeof(first))
-        return false;
-    snprintf(first, sizeof(first), "%.*s", (int)(colon - text), text);
-    return parse_number(first, SIZE_MAX_BYTES, ret_first) &&
-           parse_number(colon + 1, SIZE_MAX_BYTES, ret_last) && *ret_first > 0 &&
-           *ret_first <= *ret_last;
-}
-
 static bool parse_choice(const char *text, const char *const *names, unsigned *ret)
 {
     for (unsigned i = 0; names[i]; i++) {
@@ -194,33 +125,33 @@ static bool set_number(int option, const char *value, struct client_options *opt
 {
     switch (option) {
     case OPT_SIZE:
-        if (!parse_number(value, SIZE_MAX_BYTES, &options->size_first))
+        if (!units_number(value, SIZE_MAX_BYTES, &options->size_first))
             return wrong("--size", value, "is not a number of bytes");
         options->size_last = options->size_first;
         return true;
     case OPT_SIZES:
-        if (!parse_sizes(value, &options->size_first, &options->size_last))
+        if (!units_sizes(value, SIZE_MAX_BYTES, &options->size_first, &options->size_last))
             return wrong("--sizes", value, "is not FIRST:LAST with 0 < FIRST <= LAST");
         return true;
     case OPT_ITERS:
-        if (!parse_number(value, UINT64_MAX - 1, &options->plan.iters) || options->plan.iters == 0)
+        if (!units_number(value, UINT64_MAX - 1, &options->plan.iters) || options->plan.iters == 0)
             return wrong("--iters", value, "is not a number of messages");
         return true;
     case OPT_DURATION:
-        if (!parse_duration(value, &options->plan.duration_ms))
+        if (!units_duration(value, &options->plan.duration_ms))
             return wrong("--duration", value, "is not a time like 5s or 500ms");
         return true;
     case OPT_BYTES:
-        if (!parse_number(value, UINT64_MAX - 1, &options->plan.total_bytes) ||
+        if (!units_number(value, UINT64_MAX - 1, &options->plan.total_bytes) ||
             options->plan.total_bytes == 0)
             return wrong("--bytes", value, "is not a number of bytes");
         return true;
     case OPT_SEED:
-        if (!parse_number(value, UINT64_MAX - 1, &options->plan.seed))
+        if (!units_number(value, UINT64_MAX - 1, &options->plan.seed))
             return wrong("--seed", value, "is not a number");
         return true;
     default:
-        if (!parse_number(value, UINT32_MAX, &options->window) || options->window == 0)
+        if (!units_number(value, UINT32_MAX, &options->window) || options->window == 0)
             return wrong("--window", value, "is not a number of messages");
         return true;
     }

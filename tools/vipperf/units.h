@@ -1,0 +1,20 @@
+/*
+ * Numbers and times as people write them on the command line of vipperf. Every function returns
+ * false, with *ret untouched or undefined, if the text is something else or beyond the maximum.
+ */
+#ifndef TOOLS_VIPPERF_UNITS_H
+#define TOOLS_VIPPERF_UNITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* "64", "4K", "1M", "2G": a number <= max with an optional binary unit. */
+bool units_number(const char *text, uint64_t max, uint64_t *ret);
+
+/* "5s", "500ms", or "5" for seconds; greater than 0. */
+bool units_duration(const char *text, uint64_t *ret_ms);
+
+/* "A:B": two numbers with 0 < A <= B <= max. */
+bool units_sizes(const char *text, uint64_t max, uint64_t *ret_first, uint64_t *ret_last);
+
+#endif
