@@ -44,6 +44,7 @@ struct vipd_counters {
     uint64_t requests_failed; /* answered with another code than success */
     uint64_t events;          /* sent or queued */
     uint64_t events_delayed;  /* queued because the socket was full */
+    uint64_t errors_dropped;  /* asynchronous errors nobody was told, too many waited */
     uint64_t ended[CLIENT_ENDS];
 };
 

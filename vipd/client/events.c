@@ -191,13 +191,29 @@ static void on_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc r
     send_event(ctx, &event);
 }
 
+/*
+ * A peer on Unreliable Delivery can cause most errors as often as it likes. A program that is slow, or
+ * stopped for a while, then misses some of them; it must not lose its session over them. What comes
+ * once per connection or session always has room.
+ */
+static bool error_may_drop(const struct client *client, enum vip_error_code code)
+{
+    return code != VIP_EC_CONN_LOST && code != VIP_EC_CATASTROPHIC &&
+           client->session->events_queued >= client->vipd->config->events_queued / 2;
+}
+
 static void on_error(void *ctx, enum vip_resource resource, enum vip_error_code code, uint16_t vi,
                      uint32_t generation, uint32_t opcode, const char *why)
 {
     Vip__AsyncError error = VIP__ASYNC_ERROR__INIT;
     Vip__Event event = VIP__EVENT__INIT;
+    struct client *client = ctx;
     char reason[REASON_BYTES];
 
+    if (error_may_drop(client, code)) {
+        client->vipd->counters.errors_dropped++;
+        return;
+    }
     error.has_resource = true;
     error.resource = resource;
     error.has_error = true;
@@ -211,7 +227,7 @@ static void on_error(void *ctx, enum vip_resource resource, enum vip_error_code 
     error.reason = event_reason(why, reason, sizeof(reason));
     event.body_case = VIP__EVENT__BODY_ERROR;
     event.error = &error;
-    send_event(ctx, &event);
+    send_event(client, &event);
 }
 
 static void on_place(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes)

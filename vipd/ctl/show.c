@@ -345,6 +345,8 @@ static void add_vipd_counters(struct counter_walk *walk, const struct vipd *vipd
     add_counter(walk, "events", "messages", "events sent to programs", c->events);
     add_counter(walk, "events_delayed", "messages", "because their socket was full",
                 c->events_delayed);
+    add_counter(walk, "errors_dropped", "messages", "asynchronous errors; too many were waiting",
+                c->errors_dropped);
     for (unsigned end = CLIENT_END_NONE + 1; end < CLIENT_ENDS; end++) {
         snprintf(name, sizeof(name), "ended_%s", client_end_name(end));
         add_counter(walk, name, "connections", client_end_help(end), c->ended[end]);

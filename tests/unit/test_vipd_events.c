@@ -1,0 +1,85 @@
+/*
+ * Events towards a program that does not read them: what a peer can repeat without end is left out,
+ * what comes once is kept.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "vipd/client/internal.h"
+#include "vipd/host.h"
+
+#define QUEUED_MAX 64
+
+static bool nothing_between(void *ctx, bool worked)
+{
+    return ctx && worked;
+}
+
+static void error(struct client *client, enum vip_error_code code)
+{
+    client_sink.error(client, VIP_RES_VI, code, 3, 1, 0, "why");
+}
+
+/* Read what is there, letting more come; the code of the last error. */
+static uint32_t read_all(struct client *client, int sock)
+{
+    uint32_t last = UINT32_MAX;
+    ProtobufCMessage *message;
+    struct vip_fds fds;
+
+    while (vip_control_recv(sock, &vip__event__descriptor, MSG_DONTWAIT, &message, &fds) == 0) {
+        last = ((const Vip__Event *)message)->error->error;
+        protobuf_c_message_free_unpacked(message, NULL);
+        events_flush(client);
+    }
+    return last;
+}
+
+static void test_repeated_errors(void **state)
+{
+    const struct vipd_host_config host = {.between = nothing_between, .cpus = 1};
+    struct vipd_config config = {.events_queued = QUEUED_MAX};
+    struct vipd vipd = {.config = &config};
+    struct session session = {.events_tail = &session.events};
+    struct client client = {.vipd = &vipd, .session = &session};
+    int pair[2];
+
+    (void)state;
+    assert_int_equal(vipd_host_new(&host, &vipd.loop), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    session.event_sock = pair[0];
+    session.event_watch = vipd_watch_new(vipd.loop, pair[0], 0, NULL, NULL);
+    assert_non_null(session.event_watch);
+
+    for (unsigned i = 0; i < 100000; i++)
+        error(&client, VIP_EC_RECVQ_EMPTY);
+    assert_int_equal(client.end, CLIENT_END_NONE);
+    assert_true(vipd.counters.errors_dropped > 50000);
+    assert_in_range(session.events_queued, 1, QUEUED_MAX / 2);
+    for (unsigned i = 0; i < QUEUED_MAX / 4; i++)
+        error(&client, VIP_EC_CONN_LOST);
+    error(&client, VIP_EC_RDMAW_PROT);
+    assert_int_equal(read_all(&client, pair[1]), VIP_EC_CONN_LOST);
+    /* With room again they are told again. */
+    error(&client, VIP_EC_RECVQ_EMPTY);
+    assert_int_equal(read_all(&client, pair[1]), VIP_EC_RECVQ_EMPTY);
+    assert_int_equal(client.end, CLIENT_END_NONE);
+
+    vipd_watch_free(session.event_watch);
+    vipd_host_free(vipd.loop);
+    close(pair[0]);
+    close(pair[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_repeated_errors)};
+
+    return cmocka_run_group_tests_name("vipd_events", tests, NULL, NULL);
+}
