@@ -67,7 +67,7 @@ int vipd_device_find(const struct vipd_config *config, const char *device)
 static unsigned add_word(char *buf, unsigned used, unsigned buf_bytes, const char *word)
 {
     int n = snprintf(buf + used, buf_bytes - used, "%s%s", used > 0 ? " " : "",
-                     word[0] != '\0' ? word : "\"\"");
+                     word[0] != '\0' ? word : "(empty)");
 
     return used + (unsigned)n < buf_bytes ? used + (unsigned)n : buf_bytes - 1;
 }
