@@ -70,7 +70,7 @@ static void test_configured_aliases(void **state)
     assert_string_equal(text, "VINIC0 vip0");
     vipd_device_aliases(config, 0, text, sizeof(text));
     assert_string_equal(text, "/dev/via_eth0 /dev/clanvi0 nic0 VINIC0 \\\\.\\VI1 /dev/via_lo "
-                              "/etc/via_lo VINIC \"\"");
+                              "/etc/via_lo VINIC (empty)");
     vipd_device_aliases(config, 0, text, 10);
     assert_string_equal(text, "/dev/via_");
     vipd_config_free(config);
