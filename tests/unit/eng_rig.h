@@ -1,0 +1,334 @@
+/*
+ * One engine between recorded outputs and packets made by hand: what a hostile or odd peer sends
+ * can be written down frame by frame. For tests of vipd/engine/ (not of the connection manager).
+ */
+#ifndef TESTS_UNIT_ENG_RIG_H
+#define TESTS_UNIT_ENG_RIG_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "vipd/engine/engine.h"
+
+#define RIG_MEM    65536u
+#define RIG_HANDLE 0x77u
+#define RIG_RECORD 4096u
+#define RIG_VI     3u
+
+/* One completion as it came. */
+struct rig_done {
+    enum vip_queue queue;
+    uint32_t status, length;
+    uint64_t imm;
+};
+
+struct rig {
+    struct eng *eng;
+    void *memory, *vi_memory;
+    uint64_t now_ns;
+    uint8_t mem[RIG_MEM];    /* the application's only region, address 0 */
+    uint8_t packet[RIG_MEM]; /* payload bytes of the packet being fed */
+    struct rig_done done[RIG_RECORD];
+    unsigned dones;
+    struct eng_event event[RIG_RECORD];
+    unsigned events;
+    unsigned fetches;
+    bool deny;       /* no memory is accessible */
+    uint64_t number; /* of the next packet fed */
+    struct eng_packet out;
+    struct vip_packet decoded; /* of the packet pulled last */
+};
+
+static bool rig_check(void *ctx, const struct eng_access *access)
+{
+    struct rig *rig = ctx;
+
+    return !rig->deny && access->handle == RIG_HANDLE && access->addr <= RIG_MEM &&
+           access->len <= RIG_MEM - access->addr;
+}
+
+static bool rig_place(void *ctx, const struct eng_access *access, uint32_t payload_offset)
+{
+    struct rig *rig = ctx;
+
+    if (!rig_check(ctx, access))
+        return false;
+    assert_true(payload_offset <= RIG_MEM && access->len <= RIG_MEM - payload_offset);
+    memcpy(rig->mem + access->addr, rig->packet + payload_offset, access->len);
+    return true;
+}
+
+static void rig_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status,
+                         uint32_t length, uint64_t imm)
+{
+    struct rig *rig = ctx;
+
+    assert_int_equal(vi, RIG_VI);
+    assert_true(status & VIP_ST_DONE);
+    rig->done[rig->dones++ % RIG_RECORD] = (struct rig_done){queue, status, length, imm};
+}
+
+static void rig_event(void *ctx, const struct eng_event *event)
+{
+    struct rig *rig = ctx;
+
+    rig->event[rig->events++ % RIG_RECORD] = *event;
+}
+
+static void rig_fetch(void *ctx)
+{
+    ((struct rig *)ctx)->fetches++;
+}
+
+static struct vip_shm_seg *rig_segs_alloc(void *ctx, unsigned count)
+{
+    return malloc(count * sizeof(struct vip_shm_seg));
+}
+
+static void rig_segs_free(void *ctx, struct vip_shm_seg *segs, unsigned count)
+{
+    free(segs);
+}
+
+static void *rig_zeroed(size_t bytes)
+{
+    void *memory = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+
+    assert_non_null(memory);
+    memset(memory, 0, bytes);
+    return memory;
+}
+
+static inline void rig_connect(struct rig *rig, uint32_t packet_bytes, uint32_t window_bytes)
+{
+    struct eng_conn conn = {.local_id = 11,
+                            .remote_id = 22,
+                            .local_epoch = 33,
+                            .remote_epoch = 44,
+                            .packet_bytes = packet_bytes,
+                            .window_bytes = window_bytes,
+                            .path = 5};
+
+    rig->number = 1;
+    eng_vi_connect(rig->eng, RIG_VI, &conn, rig->now_ns);
+}
+
+static inline struct rig *rig_new_with(uint16_t level, const struct eng_config *config)
+{
+    static const struct eng_ops ops = {.check = rig_check,
+                                       .place = rig_place,
+                                       .complete = rig_complete,
+                                       .event = rig_event,
+                                       .fetch_posts = rig_fetch,
+                                       .segs_alloc = rig_segs_alloc,
+                                       .segs_free = rig_segs_free};
+    struct eng_vi_attrs attrs = {.level = level,
+                                 .max_transfer_bytes = VIP_TRANSFER_BYTES_MAX,
+                                 .enable_rdma_write = true,
+                                 .enable_rdma_read = true};
+    struct rig *rig = calloc(1, sizeof(*rig));
+
+    assert_non_null(rig);
+    rig->now_ns = 1000000000;
+    rig->memory = rig_zeroed(eng_bytes());
+    rig->vi_memory = rig_zeroed(eng_vi_bytes());
+    rig->eng = eng_init(rig->memory, config, &ops, rig, rig->now_ns);
+    eng_vi_create(rig->eng, RIG_VI, rig->vi_memory, &attrs);
+    return rig;
+}
+
+static inline struct rig *rig_new(uint16_t level)
+{
+    struct rig *rig = rig_new_with(level, &ENG_CONFIG_DEFAULT);
+
+    rig_connect(rig, 1472, 1 << 20);
+    return rig;
+}
+
+static inline void rig_free(struct rig *rig)
+{
+    uint32_t token;
+    uint16_t vi;
+    bool feed;
+
+    if (rig->vi_memory)
+        eng_vi_destroy(rig->eng, RIG_VI);
+    while (eng_replay(rig->eng, &vi, &token, &feed))
+        assert_false(feed);
+    free(rig->vi_memory);
+    free(rig->memory);
+    free(rig);
+}
+
+/* ---- the application ------------------------------------------------------------------- */
+
+static inline void rig_post(struct rig *rig, enum vip_queue queue, uint16_t control, uint64_t addr,
+                            uint32_t len)
+{
+    struct vip_shm_seg segs[2] = {{.addr = 0x5000, .handle = 0x99},
+                                  {.addr = addr, .handle = RIG_HANDLE, .len = len}};
+    bool rdma = (control & VIP_CTL_OP_MASK) != VIP_CTL_OP_SENDRECV;
+    struct eng_post post = {.vi = RIG_VI,
+                            .queue = queue,
+                            .control = control,
+                            .seg_count = rdma ? 2 : 1,
+                            .length = len,
+                            .imm = 7,
+                            .app_segs = rdma ? segs : segs + 1};
+
+    eng_post(rig->eng, &post, rig->now_ns);
+}
+
+static inline void rig_recv(struct rig *rig, uint64_t addr, uint32_t len)
+{
+    rig_post(rig, VIP_Q_RECV, 0, addr, len);
+}
+
+static inline void rig_send(struct rig *rig, uint64_t addr, uint32_t len)
+{
+    rig_post(rig, VIP_Q_SEND, 0, addr, len);
+}
+
+/* ---- the peer -------------------------------------------------------------------------- */
+
+/* Fragment [offset, offset + length) of operation op; its payload lies at `offset` in the packet,
+ * so that a byte's place in the message can be seen from its value (rig_paint). */
+static inline struct vip_frame rig_frame(uint8_t type, uint32_t op, uint32_t offset,
+                                         uint32_t length, uint32_t total)
+{
+    return (struct vip_frame){
+        .type = type,
+        .flags = offset + length == total ? VIP_FRMF_LAST : 0,
+        .op = op,
+        .offset = offset,
+        .length = length,
+        .total = total,
+        .handle = type == VIP_FRM_WRITE || type == VIP_FRM_READ_REQ ? RIG_HANDLE : 0,
+        .payload = offset};
+}
+
+static inline void rig_paint(struct rig *rig)
+{
+    for (uint32_t i = 0; i < RIG_MEM; i++)
+        rig->packet[i] = (uint8_t)(i * 7 + 1);
+}
+
+static inline struct vip_packet rig_packet(struct rig *rig, unsigned count,
+                                           const struct vip_frame *frames)
+{
+    struct vip_packet packet = {.hdr = {.kind = VIP_PKT_DATA,
+                                        .flags = count ? VIP_PKTF_ELICITS : 0,
+                                        .conn_id = 11,
+                                        .src_epoch = 44,
+                                        .dst_epoch = 33,
+                                        .packet_number = rig->number++,
+                                        .frame_count = (uint16_t)count}};
+
+    for (unsigned i = 0; i < count; i++)
+        packet.frames[i] = frames[i];
+    return packet;
+}
+
+static inline enum eng_rx_verdict rig_feed_as(struct rig *rig, uint32_t token,
+                                              const struct vip_packet *packet)
+{
+    return eng_rx(rig->eng, RIG_VI, packet, token, rig->now_ns);
+}
+
+static inline enum eng_rx_verdict rig_feed(struct rig *rig, uint32_t token, struct vip_frame frame)
+{
+    struct vip_packet packet = rig_packet(rig, 1, &frame);
+
+    return rig_feed_as(rig, token, &packet);
+}
+
+/* A packet without frames: arrived are all numbers below `cumulative`, done are `ops`. */
+static inline struct vip_packet rig_ack(struct rig *rig, uint64_t cumulative, uint32_t ops)
+{
+    struct vip_packet packet = rig_packet(rig, 0, NULL);
+
+    packet.hdr.flags = VIP_PKTF_ACK;
+    packet.hdr.ack_cumulative = cumulative;
+    packet.hdr.ops_done = ops;
+    packet.hdr.ts_echo = (uint32_t)((rig->now_ns - 20000) >> VIP_WIRE_TICK_SHIFT);
+    return packet;
+}
+
+static inline enum eng_rx_verdict rig_feed_ack(struct rig *rig, uint64_t cumulative, uint32_t ops)
+{
+    struct vip_packet packet = rig_ack(rig, cumulative, ops);
+
+    return rig_feed_as(rig, 1, &packet);
+}
+
+/* Pull one packet and decode it through the real codec; false if there is none. */
+static inline bool rig_pull(struct rig *rig)
+{
+    static uint8_t bytes[VIP_PACKET_BYTES_MAX];
+    uint32_t at = 0;
+
+    if (!eng_tx_pull(rig->eng, &rig->out, rig->now_ns))
+        return false;
+    for (unsigned i = 0; i < rig->out.piece_count; i++) {
+        const struct eng_piece *piece = &rig->out.piece[i];
+
+        assert_true(piece->len > 0 && at + piece->len <= sizeof(bytes));
+        memcpy(bytes + at,
+               piece->from_region ? rig->mem + piece->addr : rig->out.head + piece->offset,
+               piece->len);
+        at += piece->len;
+    }
+    assert_int_equal(at, rig->out.bytes);
+    assert_int_equal(vip_wire_get_data(bytes, at, &rig->decoded), VIP_WIRE_OK);
+    return true;
+}
+
+/* Pull until there is nothing; how many packets that were. */
+static inline unsigned rig_drain(struct rig *rig)
+{
+    unsigned count = 0;
+
+    while (rig_pull(rig))
+        count++;
+    return count;
+}
+
+/* Move the time on, serving timers and pulling as a host does. */
+static inline unsigned rig_wait(struct rig *rig, uint64_t ns)
+{
+    uint64_t until_ns = rig->now_ns + ns;
+    unsigned packets = 0;
+
+    while (eng_deadline(rig->eng) <= until_ns) {
+        if (eng_deadline(rig->eng) > rig->now_ns)
+            rig->now_ns = eng_deadline(rig->eng);
+        eng_tick(rig->eng, rig->now_ns);
+        packets += rig_drain(rig);
+    }
+    rig->now_ns = until_ns;
+    return packets;
+}
+
+static inline const struct rig_done *rig_last(const struct rig *rig)
+{
+    assert_true(rig->dones > 0);
+    return &rig->done[rig->dones - 1];
+}
+
+/* The newest event of this kind; fails if there is none. */
+static inline const struct eng_event *rig_find(const struct rig *rig, enum eng_event_kind kind)
+{
+    for (unsigned i = rig->events; i-- > 0;)
+        if (rig->event[i].kind == kind)
+            return &rig->event[i];
+    fail_msg("no event of kind %d", (int)kind);
+    return NULL;
+}
+
+#endif

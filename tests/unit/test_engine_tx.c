@@ -1,0 +1,467 @@
+/* Packets out: how operations are cut, who has its turn, what is repeated and when. */
+#include "eng_rig.h"
+
+#define UD VIP_LVL_UNRELIABLE
+#define RD VIP_LVL_DELIVERY
+
+static void one_small(void **state)
+{
+    struct rig *rig = rig_new(RD);
+    const struct vip_header *hdr = &rig->decoded.hdr;
+
+    assert_false(eng_tx_ready(rig->eng));
+    rig_send(rig, 64, 100);
+    assert_true(eng_tx_ready(rig->eng));
+    assert_true(rig_pull(rig));
+    assert_int_equal(rig->out.vi, RIG_VI);
+    assert_int_equal(rig->out.path, 5);
+    assert_int_equal(rig->out.piece_count, 2);
+    assert_int_equal(rig->out.piece[1].handle, RIG_HANDLE);
+    assert_int_equal(rig->out.piece[1].addr, 64);
+    assert_int_equal(hdr->conn_id, 22);
+    assert_int_equal(hdr->src_epoch, 33);
+    assert_int_equal(hdr->dst_epoch, 44);
+    assert_int_equal(hdr->packet_number, 1);
+    /* A lone message leaves the acknowledgement to the reply. */
+    assert_int_equal(hdr->flags, VIP_PKTF_ELICITS);
+    assert_false(rig_pull(rig));
+    assert_false(eng_tx_ready(rig->eng));
+    assert_int_equal(rig->dones, 0);
+    rig_feed_ack(rig, 2, 1);
+    assert_int_equal(rig->dones, 1);
+    assert_true(eng_deadline(rig->eng) == ENG_NEVER);
+    rig_free(rig);
+}
+
+/* All packets of a bulk transfer but the last have the same size, across messages, too. */
+static void equal_sizes(void **state)
+{
+    struct rig *rig = rig_new(RD);
+    uint32_t next = 0, op = 0, bytes = 0;
+    unsigned packets = 0;
+
+    rig_send(rig, 0, 10000);
+    rig_send(rig, 7, 10000);
+    rig_send(rig, 3, 5000);
+    while (rig_pull(rig)) {
+        assert_true(!bytes || bytes == 1472);
+        bytes = rig->out.bytes;
+        packets++;
+        for (unsigned i = 0; i < rig->decoded.hdr.frame_count; i++) {
+            const struct vip_frame *frame = &rig->decoded.frames[i];
+
+            assert_int_equal(frame->op, op);
+            assert_int_equal(frame->offset, next);
+            next = frame->flags & VIP_FRMF_LAST ? 0 : next + frame->length;
+            op += (frame->flags & VIP_FRMF_LAST) != 0;
+        }
+    }
+    assert_int_equal(op, 3);
+    assert_int_equal(packets, 19);
+    assert_true(rig->decoded.hdr.flags & VIP_PKTF_ACK_NOW);
+    rig_free(rig);
+}
+
+static void frames_limit(void **state)
+{
+    struct rig *rig = rig_new_with(RD, &ENG_CONFIG_DEFAULT);
+
+    rig_connect(rig, 9000, 65536);
+    for (unsigned i = 0; i < VIP_WIRE_FRAMES_MAX + 3; i++)
+        rig_send(rig, 0, i & 1);
+    assert_true(rig_pull(rig));
+    assert_int_equal(rig->decoded.hdr.frame_count, VIP_WIRE_FRAMES_MAX);
+    assert_true(rig_pull(rig));
+    assert_int_equal(rig->decoded.hdr.frame_count, 3);
+    rig_free(rig);
+}
+
+/* 252 segments of one byte do not fit the pieces of a packet: two fragments. */
+static void pieces_limit(void **state)
+{
+    struct rig *rig = rig_new(RD);
+    struct vip_shm_seg segs[VIP_SEGS_PER_DESC_MAX];
+    struct eng_post post = {.vi = RIG_VI,
+                            .queue = VIP_Q_SEND,
+                            .seg_count = VIP_SEGS_PER_DESC_MAX,
+                            .length = VIP_SEGS_PER_DESC_MAX,
+                            .app_segs = segs};
+
+    for (unsigned i = 0; i < VIP_SEGS_PER_DESC_MAX; i++) {
+        segs[i] = (struct vip_shm_seg){.addr = 1000 - 3 * i, .handle = RIG_HANDLE, .len = 1};
+        rig->mem[1000 - 3 * i] = (uint8_t)i;
+    }
+    eng_post(rig->eng, &post, rig->now_ns);
+    memset(segs, 0xff, sizeof(segs)); /* the engine has its own copy */
+    assert_true(rig_pull(rig));
+    assert_true(rig->out.piece_count <= ENG_PIECES_MAX);
+    assert_int_equal(rig->decoded.frames[0].length, ENG_PIECES_MAX - 2);
+    assert_int_equal(rig->out.piece[5].addr, 1000 - 3 * 4);
+    assert_int_equal(rig_drain(rig), 1);
+    assert_true(rig->decoded.frames[0].flags & VIP_FRMF_LAST);
+    rig_feed_ack(rig, 3, 1);
+    assert_int_equal(rig->dones, 1);
+    rig_free(rig);
+}
+
+/* The window of the peer holds new packets back, and asks to be told when it opens. */
+static void window(void **state)
+{
+    struct rig *rig = rig_new_with(RD, &ENG_CONFIG_DEFAULT);
+    struct eng_vi_stats stats;
+
+    rig_connect(rig, 1472, 4 * 1472);
+    rig_send(rig, 0, 60000);
+    assert_int_equal(rig_drain(rig), 4);
+    assert_true(rig->decoded.hdr.flags & VIP_PKTF_ACK_NOW);
+    assert_false(eng_tx_ready(rig->eng));
+    eng_vi_stats(rig->eng, RIG_VI, &stats);
+    assert_int_equal(stats.inflight_bytes, 4 * 1472);
+    rig->now_ns += 30000;
+    rig_feed_ack(rig, 3, 0);
+    assert_int_equal(rig_drain(rig), 2);
+    rig_free(rig);
+}
+
+static void acknowledge_piggyback(void **state)
+{
+    struct rig *rig = rig_new(RD);
+
+    rig_recv(rig, 0, 100);
+    rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 0, 0, 10, 10));
+    assert_false(eng_tx_ready(rig->eng));
+    rig->now_ns += 10000;
+    rig_send(rig, 0, 10);
+    assert_int_equal(rig_drain(rig), 1);
+    assert_true(rig->decoded.hdr.flags & VIP_PKTF_ACK);
+    assert_int_equal(rig->decoded.hdr.ack_cumulative, 2);
+    assert_int_equal(rig->decoded.hdr.ops_done, 1);
+    assert_true(rig->decoded.hdr.ack_delay >= 10000 >> VIP_WIRE_TICK_SHIFT);
+    /* It went with the message: nothing is left for the acknowledgement timer. */
+    rig_feed_ack(rig, 2, 1);
+    assert_true(eng_deadline(rig->eng) == ENG_NEVER);
+    rig_free(rig);
+}
+
+static void acknowledge_when(void **state)
+{
+    struct rig *rig = rig_new(RD);
+    struct vip_frame frame = rig_frame(VIP_FRM_SEND, 0, 0, 1, 1);
+    struct vip_packet packet;
+
+    for (unsigned i = 0; i < 20; i++)
+        rig_recv(rig, 0, 100);
+    /* Late, on its own. */
+    rig_feed(rig, 1, frame);
+    assert_true(eng_deadline(rig->eng) == rig->now_ns + ENG_CONFIG_DEFAULT.ack_delay_ns);
+    assert_int_equal(rig_wait(rig, 100000), 1);
+    /* At once, if asked. */
+    frame.op++;
+    packet = rig_packet(rig, 1, &frame);
+    packet.hdr.flags |= VIP_PKTF_ACK_NOW;
+    rig_feed_as(rig, 1, &packet);
+    assert_int_equal(rig_drain(rig), 1);
+    assert_int_equal(rig->decoded.hdr.flags, VIP_PKTF_ACK);
+    /* At once, after so many packets. */
+    for (unsigned i = 0; i < ENG_CONFIG_DEFAULT.ack_every_packets; i++) {
+        assert_false(eng_tx_ready(rig->eng));
+        frame.op++;
+        rig_feed(rig, 1, frame);
+    }
+    assert_int_equal(rig_drain(rig), 1);
+    /* An acknowledgement is not acknowledged. */
+    assert_int_equal(rig_feed_ack(rig, 2, 0), ENG_RX_DONE);
+    assert_true(eng_deadline(rig->eng) == ENG_NEVER);
+    rig_free(rig);
+}
+
+/* Three later packets arrived: the missing one travels again, in a new packet. */
+static void fast_retransmit(void **state)
+{
+    struct rig *rig = rig_new(RD);
+    struct vip_packet ack;
+    struct eng_vi_stats stats;
+
+    rig_send(rig, 0, 8000);
+    assert_int_equal(rig_drain(rig), 6);
+    rig->now_ns += 20000;
+    ack = rig_ack(rig, 2, 0);
+    ack.hdr.range_count = 1;
+    ack.ranges[0] = (struct vip_range){.start = 1, .end = 3};
+    rig_feed_as(rig, 1, &ack);
+    assert_int_equal(rig_drain(rig), 0);
+    ack = rig_ack(rig, 2, 0);
+    ack.hdr.range_count = 1;
+    ack.ranges[0] = (struct vip_range){.start = 1, .end = 4};
+    rig_feed_as(rig, 1, &ack);
+    assert_int_equal(rig_drain(rig), 1);
+    assert_int_equal(rig->decoded.hdr.packet_number, 7);
+    assert_int_equal(rig->decoded.frames[0].offset, 1368);
+    assert_int_equal(rig->decoded.frames[0].length, 1368);
+    /* The original was only late: nothing is sent a third time. */
+    rig_feed_ack(rig, 7, 1);
+    assert_int_equal(rig->dones, 1);
+    rig_feed_ack(rig, 8, 1);
+    assert_true(eng_deadline(rig->eng) == ENG_NEVER);
+    eng_vi_stats(rig->eng, RIG_VI, &stats);
+    assert_int_equal(stats.retransmits, 1);
+    assert_int_equal(stats.inflight_bytes, 0);
+    rig_free(rig);
+}
+
+/* The peer has all packets but says nothing about the operations: it is asked. */
+static void probe_for_operations(void **state)
+{
+    struct rig *rig = rig_new(RD);
+
+    rig_send(rig, 0, 100);
+    assert_int_equal(rig_drain(rig), 1);
+    rig->now_ns += 20000;
+    rig_feed_ack(rig, 2, 0);
+    assert_int_equal(rig->dones, 0);
+    assert_true(rig_wait(rig, 5000000) > 0);
+    assert_int_equal(rig->decoded.hdr.frame_count, 0);
+    assert_int_equal(rig->decoded.hdr.flags, VIP_PKTF_ACK | VIP_PKTF_ELICITS | VIP_PKTF_ACK_NOW);
+    rig_feed_ack(rig, rig->decoded.hdr.packet_number + 1, 1);
+    assert_int_equal(rig->dones, 1);
+    assert_true(eng_deadline(rig->eng) == ENG_NEVER);
+    rig_free(rig);
+}
+
+static void times_out(void **state)
+{
+    struct rig *rig = rig_new(RD);
+    unsigned packets;
+
+    rig_send(rig, 0, 100);
+    rig_send(rig, 0, 200);
+    rig_drain(rig);
+    packets = rig_wait(rig, ENG_CONFIG_DEFAULT.conn_timeout_ns - 1000);
+    assert_int_equal(rig->dones, 0);
+    assert_in_range(packets, 10, 60);
+    rig_wait(rig, 2000);
+    assert_int_equal(rig->dones, 2);
+    assert_int_equal(rig->done[0].status, VIP_ST_DONE | VIP_ST_TRANSPORT_ERROR);
+    assert_int_equal(rig->done[1].status, VIP_ST_DONE | VIP_ST_DESC_FLUSHED_ERROR);
+    assert_int_equal(rig_find(rig, ENG_EVENT_BROKEN)->reason, VIP_CLOSE_TIMEOUT);
+    assert_true(eng_deadline(rig->eng) == ENG_NEVER);
+    rig_free(rig);
+}
+
+/* An idle connection does not time out, and its patience begins when it sends. */
+static void idle_is_patient(void **state)
+{
+    struct rig *rig = rig_new(RD);
+
+    rig->now_ns += 100 * ENG_CONFIG_DEFAULT.conn_timeout_ns;
+    rig_send(rig, 0, 100);
+    rig_drain(rig);
+    rig_wait(rig, ENG_CONFIG_DEFAULT.conn_timeout_ns / 2);
+    assert_int_equal(rig->dones, 0);
+    assert_int_equal(rig_feed_ack(rig, 2, 1), ENG_RX_DONE);
+    assert_int_equal(rig->dones, 1);
+    rig_free(rig);
+}
+
+/* Unreliable Delivery: complete at the tick after pulling; lost packets free the window. */
+static void unreliable(void **state)
+{
+    struct rig *rig = rig_new(UD);
+    struct eng_vi_stats stats;
+
+    rig_send(rig, 0, 100);
+    rig_send(rig, 0, 3000);
+    assert_true(rig_drain(rig) > 0);
+    assert_int_equal(rig->dones, 0);
+    assert_true(eng_deadline(rig->eng) == 0);
+    eng_tick(rig->eng, rig->now_ns);
+    assert_int_equal(rig->dones, 2);
+    rig_wait(rig, 1000000000);
+    eng_vi_stats(rig->eng, RIG_VI, &stats);
+    assert_int_equal(stats.inflight_bytes, 0);
+    assert_int_equal(stats.retransmits, 0);
+    assert_int_equal(eng_vi_state(rig->eng, RIG_VI), VIP_VIST_CONNECTED);
+    assert_true(eng_deadline(rig->eng) == ENG_NEVER);
+    rig_free(rig);
+}
+
+/* What left before the end of the connection has left: no flush. */
+static void unreliable_then_gone(void **state)
+{
+    struct rig *rig = rig_new(UD);
+    uint32_t ops_done;
+
+    rig_send(rig, 0, 100);
+    rig_drain(rig);
+    rig_send(rig, 0, 100);
+    eng_vi_disconnect(rig->eng, RIG_VI, &ops_done);
+    assert_int_equal(rig->dones, 2);
+    assert_int_equal(rig->done[0].status, VIP_ST_DONE);
+    assert_int_equal(rig->done[1].status, VIP_ST_DONE | VIP_ST_DESC_FLUSHED_ERROR);
+    rig_free(rig);
+}
+
+/* The peer's last word (CLOSE): what it had processed was good, one failed, the rest is flushed. */
+static void closed_with_news(void **state)
+{
+    struct rig *rig = rig_new(VIP_LVL_RECEPTION);
+    struct eng_close close = {
+        .ops_valid = true, .ops_done = 2, .op_status = VIP_ST_REMOTE_DESC_ERROR, .failed_op = 2};
+
+    for (unsigned i = 0; i < 4; i++)
+        rig_send(rig, 0, 10);
+    rig_recv(rig, 0, 10);
+    rig_drain(rig);
+    rig_send(rig, 0, 10);
+    eng_vi_closed(rig->eng, RIG_VI, &close, rig->now_ns);
+    assert_int_equal(rig->dones, 6);
+    assert_int_equal(rig->done[1].status, VIP_ST_DONE);
+    assert_int_equal(rig->done[2].status, VIP_ST_DONE | VIP_ST_REMOTE_DESC_ERROR);
+    assert_int_equal(rig->done[3].status, VIP_ST_DONE | VIP_ST_DESC_FLUSHED_ERROR);
+    assert_int_equal(rig->done[5].queue, VIP_Q_RECV);
+    assert_int_equal(rig_find(rig, ENG_EVENT_ERROR)->code, VIP_EC_CONN_LOST);
+    rig_free(rig);
+
+    /* It claims more than was sent: not believed. */
+    rig = rig_new(RD);
+    rig_send(rig, 0, 10);
+    rig_drain(rig);
+    close = (struct eng_close){.ops_valid = true, .ops_done = 77};
+    eng_vi_closed(rig->eng, RIG_VI, &close, rig->now_ns);
+    assert_int_equal(rig->done[0].status, VIP_ST_DONE | VIP_ST_DESC_FLUSHED_ERROR);
+    rig_free(rig);
+}
+
+/* Plain acknowledgements use up packet numbers while an old packet is open: it must not jam. */
+static void numbers_run_out(void **state)
+{
+    struct rig *rig = rig_new(RD);
+    struct eng_vi_stats stats;
+    uint64_t last = 0;
+
+    rig_send(rig, 0, 100);
+    rig_drain(rig);
+    for (unsigned i = 0; i < 3000; i++) {
+        struct vip_frame frame = rig_frame(VIP_FRM_SEND, i, 0, 1, 1);
+        struct vip_packet packet = rig_packet(rig, 1, &frame);
+
+        packet.hdr.flags |= VIP_PKTF_ACK_NOW;
+        rig_recv(rig, 0, 10);
+        rig_feed_as(rig, 1, &packet);
+        rig_drain(rig);
+    }
+    eng_vi_stats(rig->eng, RIG_VI, &stats);
+    assert_in_range(stats.acks_sent, 1000, 2048);
+    rig_wait(rig, ENG_CONFIG_DEFAULT.rto_initial_ns + 1000000);
+    last = rig->decoded.hdr.packet_number;
+    eng_vi_stats(rig->eng, RIG_VI, &stats);
+    assert_int_equal(stats.retransmits, 1);
+    assert_int_equal(rig_feed_ack(rig, last + 1, 1), ENG_RX_DONE);
+    assert_int_equal(rig_last(rig)->queue, VIP_Q_SEND);
+    rig_free(rig);
+}
+
+/* A second VI is served after one turn of the first, however much that has to send. */
+static void turns(void **state)
+{
+    struct eng_config config = ENG_CONFIG_DEFAULT;
+    struct rig *rig;
+    struct eng_vi_attrs attrs = {.level = RD, .max_transfer_bytes = 65536};
+    struct eng_conn conn = {.local_id = 1,
+                            .remote_id = 2,
+                            .local_epoch = 3,
+                            .remote_epoch = 4,
+                            .packet_bytes = 1472,
+                            .window_bytes = 1 << 20};
+    struct vip_shm_seg seg = {.addr = 0, .handle = RIG_HANDLE, .len = 60000};
+    struct eng_post post = {.queue = VIP_Q_SEND, .seg_count = 1, .length = 60000, .app_segs = &seg};
+    void *memory = rig_zeroed(eng_vi_bytes());
+    unsigned first = 0;
+
+    config.turn_packets = 5;
+    rig = rig_new_with(RD, &config);
+    rig_connect(rig, 1472, 1 << 20);
+    eng_vi_create(rig->eng, 9, memory, &attrs);
+    eng_vi_connect(rig->eng, 9, &conn, rig->now_ns);
+    rig_send(rig, 0, 60000);
+    post.vi = 9;
+    eng_post(rig->eng, &post, rig->now_ns);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_true(rig_pull(rig));
+        assert_int_equal(rig->out.vi, i / 5 % 2 ? 9 : RIG_VI);
+        first += rig->out.vi == RIG_VI;
+    }
+    assert_int_equal(first, 10);
+    eng_vi_destroy(rig->eng, 9);
+    free(memory);
+    rig_free(rig);
+}
+
+static void read_completes(void **state)
+{
+    struct rig *rig = rig_new(RD);
+
+    rig_paint(rig);
+    rig_post(rig, VIP_Q_SEND, VIP_CTL_OP_RDMAREAD, 1000, 300);
+    rig_send(rig, 0, 10);
+    rig_drain(rig);
+    assert_int_equal(rig->decoded.frames[0].type, VIP_FRM_READ_REQ);
+    assert_int_equal(rig->decoded.frames[0].remote_addr, 0x5000);
+    assert_int_equal(rig->decoded.frames[0].total, 300);
+    /* Both operations are processed there, but completion keeps the order of the queue. */
+    rig_feed_ack(rig, 2, 2);
+    assert_int_equal(rig->dones, 0);
+    assert_int_equal(rig_feed(rig, 7, rig_frame(VIP_FRM_READ_RESP, 0, 200, 100, 300)), ENG_RX_HOLD);
+    rig_feed(rig, 1, rig_frame(VIP_FRM_READ_RESP, 0, 0, 250, 300));
+    assert_int_equal(rig->dones, 0);
+    rig_feed(rig, 1, rig_frame(VIP_FRM_READ_RESP, 0, 250, 50, 300));
+    assert_int_equal(rig->dones, 2);
+    assert_int_equal(rig->done[0].status, VIP_ST_DONE | VIP_ST_OP_RDMA_READ);
+    assert_memory_equal(rig->mem + 1000, rig->packet, 300);
+    assert_int_equal(rig->mem[1300], 0);
+    rig_free(rig);
+}
+
+/* Sixteen reads at most are open; further operations wait behind the seventeenth. */
+static void reads_limit(void **state)
+{
+    struct rig *rig = rig_new(RD);
+
+    for (unsigned i = 0; i < 17; i++)
+        rig_post(rig, VIP_Q_SEND, VIP_CTL_OP_RDMAREAD, i, 1);
+    rig_drain(rig);
+    assert_int_equal(rig->decoded.hdr.frame_count, 16);
+    rig_feed_ack(rig, 2, 16);
+    for (unsigned i = 0; i < 16; i++)
+        rig_feed(rig, 1, rig_frame(VIP_FRM_READ_RESP, i, 0, 1, 1));
+    assert_int_equal(rig->dones, 16);
+    rig_drain(rig);
+    assert_int_equal(rig->decoded.frames[0].op, 16);
+    rig_free(rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_small),
+        cmocka_unit_test(equal_sizes),
+        cmocka_unit_test(frames_limit),
+        cmocka_unit_test(pieces_limit),
+        cmocka_unit_test(window),
+        cmocka_unit_test(acknowledge_piggyback),
+        cmocka_unit_test(acknowledge_when),
+        cmocka_unit_test(fast_retransmit),
+        cmocka_unit_test(probe_for_operations),
+        cmocka_unit_test(times_out),
+        cmocka_unit_test(idle_is_patient),
+        cmocka_unit_test(unreliable),
+        cmocka_unit_test(unreliable_then_gone),
+        cmocka_unit_test(closed_with_news),
+        cmocka_unit_test(numbers_run_out),
+        cmocka_unit_test(turns),
+        cmocka_unit_test(read_completes),
+        cmocka_unit_test(reads_limit),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
