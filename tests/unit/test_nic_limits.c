@@ -180,6 +180,44 @@ static void test_gaps_leave_room(void **state)
     world_free(&w);
 }
 
+/* ---- a full link ----------------------------------------------------------------------- */
+
+/* While a send waits for the link its buffer is not the application's, whatever others do. */
+static void test_wait_for_link(void **state)
+{
+    struct world w = world_new();
+    struct rig_app *other = rig_app(rig_nics[0]);
+    uint16_t va = rig_vi(w.a, VIP_LVL_UNRELIABLE), vb = rig_vi(w.b, VIP_LVL_UNRELIABLE);
+    uint16_t vo = rig_vi(other, VIP_LVL_UNRELIABLE), more = rig_vi(w.a, VIP_LVL_UNRELIABLE);
+    struct vip_comp comp;
+
+    rig_connect(w.a, va, 0, w.b, vb, 1);
+    rig_post_recv(w.b, vb, rig_seg(&w.mb, 0, 1000));
+    rig_hosts[0]->refuse = true;
+    rig_fill(w.ma.at, 1000, 1);
+    rig_post_send(w.a, va, rig_seg(&w.ma, 0, 1000));
+    rig_pass(RIG_SECOND / 1000);
+    nic_vi_disconnect(other->session, vo, rig_now);
+    assert_int_equal(nic_vi_destroy(other->session, vo, rig_now), VIP_RC_SUCCESS);
+    assert_int_equal(nic_vi_destroy(w.a->session, more, rig_now), VIP_RC_SUCCESS);
+    rig_app_end(other, true);
+    assert_false(rig_done(w.a, va, VIP_Q_SEND, &comp));
+    rig_hosts[0]->refuse = false;
+    assert_int_equal(rig_wait_done(w.a, va, VIP_Q_SEND).status, VIP_ST_DONE);
+    assert_int_equal(rig_wait_done(w.b, vb, VIP_Q_RECV).length, 1000);
+    assert_memory_equal(w.ma.at, w.mb.at, 1000);
+
+    /* Its own end does not wait. */
+    rig_hosts[0]->refuse = true;
+    rig_post_send(w.a, va, rig_seg(&w.ma, 0, 1000));
+    rig_pass(RIG_SECOND / 1000);
+    nic_vi_disconnect(w.a->session, va, rig_now);
+    assert_true(rig_done(w.a, va, VIP_Q_SEND, &comp));
+    rig_hosts[0]->refuse = false;
+    rig_pass(RIG_SECOND / 1000);
+    world_free(&w);
+}
+
 /* ---- time ------------------------------------------------------------------------------ */
 
 /* A slot that vipd waits for comes, and the one before it is taken back: that is no work. */
@@ -218,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_parked_leave_room),
         T(test_gaps_leave_room),
+        T(test_wait_for_link),
         T(test_taken_back),
     };
 

@@ -264,6 +264,26 @@ void nic_deferred_publish(struct nic *nic)
         complete_now(&nic->deferred[i]);
 }
 
+/*
+ * The end of a VI, or (vi < 0) of a whole session: publish what it completed, in order. Completions
+ * of others go on waiting for their packets.
+ */
+void nic_deferred_publish_of(struct nic_session *session, int32_t vi)
+{
+    struct nic *nic = session->nic;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < nic->deferred_count; i++) {
+        const struct nic_deferred done = nic->deferred[i];
+
+        if (done.session == session && (vi < 0 || done.vi == vi))
+            complete_now(&done);
+        else
+            nic->deferred[kept++] = done;
+    }
+    nic->deferred_count = kept;
+}
+
 static bool deferred_grow(struct nic *nic)
 {
     uint32_t cap = nic->deferred_cap ? nic->deferred_cap * 2 : 256;

@@ -438,7 +438,7 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t number, uint
                         "the attempt was cancelled by VipDisconnect");
     }
     nic_rx_replay(session);
-    nic_deferred_publish(nic);
+    nic_deferred_publish_of(session, (int32_t)number);
     nic_wake_flush(nic);
     return VIP_RC_SUCCESS;
 }

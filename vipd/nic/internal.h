@@ -56,6 +56,7 @@ void nic_stats_add(struct eng_vi_stats *sum, const struct eng_vi_stats *one);
 void nic_op_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status, uint32_t length,
                      uint64_t imm);
 void nic_deferred_publish(struct nic *nic);
+void nic_deferred_publish_of(struct nic_session *session, int32_t vi);
 /* Full barrier, then wake whoever sleeps on what was completed since the last time. */
 void nic_wake_flush(struct nic *nic);
 /* Move what fits from backlogs into CQ rings; whether anything moved. */

@@ -383,7 +383,7 @@ void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns)
 
     nic->now_ns = now_ns;
     /* What was completed until now was promised; after this nobody is told anything. */
-    nic_deferred_publish(nic);
+    nic_deferred_publish_of(session, -1);
     nic_wake_flush(nic);
     session->closing = true;
     session->broken = true;

@@ -152,7 +152,7 @@ void nic_vi_drop(struct nic_session *session, uint16_t number)
     struct nic_vi *vi = &session->vis[number];
 
     VIP_ASSERT(vi->used && !vi->conn);
-    nic_deferred_publish(session->nic);
+    nic_deferred_publish_of(session, number);
     stats_retire(session, number);
     eng_vi_destroy(session->eng, number);
     nic_rx_replay(session);
