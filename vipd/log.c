@@ -2,6 +2,7 @@
 #include "vipd/log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,7 @@ static const char *level_word(enum vipd_log_level level)
 static void write_line(enum vipd_log_level level, const char *format, va_list args)
 {
     static int journal = -1; /* -1: not looked yet */
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
     char line[LINE_BYTES_MAX];
     int saved_errno = errno;
     size_t used;
@@ -76,8 +78,9 @@ static void write_line(enum vipd_log_level level, const char *format, va_list ar
         used = used + (size_t)n < sizeof(line) ? used + (size_t)n : sizeof(line) - 1;
     line[used < sizeof(line) - 1 ? used++ : used] = '\n';
     /* One write per line, so that lines of several processes on one terminal do not mix. A log
-     * that cannot be written is no reason to stop. */
-    if (write(STDERR_FILENO, line, used) < 0) {
+     * that cannot be written is no reason to stop, and one that nobody reads none to wait: a pipe
+     * that is ready takes a whole line. */
+    if (poll(&out, 1, 0) == 1 && (out.revents & POLLOUT) && write(STDERR_FILENO, line, used) < 0) {
     }
     errno = saved_errno;
 }

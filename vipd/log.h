@@ -24,7 +24,8 @@ void vipd_log_set_level(enum vipd_log_level level);
 /* "error", "warning", "info", "debug" -> level; false if the word is none of them. */
 bool vipd_log_level_parse(const char *word, enum vipd_log_level *ret);
 
-/* Write one line; longer than 1 KiB is cut. errno is kept. */
+/* Write one line; longer than 1 KiB is cut. errno is kept. Never waits: a line that stderr does not
+ * take at once is lost. */
 void vipd_log(enum vipd_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

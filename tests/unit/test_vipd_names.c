@@ -1,5 +1,6 @@
 /* Names of devices and hosts; the runtime directory; cleaning and limiting of log lines. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -220,6 +222,39 @@ static void test_log_clean(void **state)
     assert_string_equal(text, "a?[31m???z");
 }
 
+/* A reader that has stopped must not stop vipd. */
+static void test_log_unread(void **state)
+{
+    int saved = dup(STDERR_FILENO), ends[2];
+    char byte, text[8] = "";
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+    while (write(ends[1], "x", 1) == 1)
+        continue;
+    assert_int_equal(fcntl(ends[1], F_SETFL, 0), 0);
+    assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+    alarm(60); /* ends the program if the next line waits */
+    vipd_error("%s", "nobody reads this");
+    alarm(0);
+    while (read(ends[0], &byte, 1) == 1 && byte == 'x') {
+        int left = 0;
+
+        assert_int_equal(ioctl(ends[0], FIONREAD, &left), 0);
+        if (left == 0)
+            break;
+    }
+    /* With room again lines come again. */
+    vipd_error("%s", "again");
+    assert_true(read(ends[0], text, sizeof(text) - 1) > 0);
+    assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+    assert_int_not_equal(text[0], 'x');
+    close(saved);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +266,7 @@ int main(void)
         cmocka_unit_test(test_bad_dirs),
         cmocka_unit_test(test_log_limit),
         cmocka_unit_test(test_log_clean),
+        cmocka_unit_test(test_log_unread),
     };
 
     return cmocka_run_group_tests_name("vipd_names", tests, NULL, NULL);
