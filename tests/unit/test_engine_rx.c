@@ -403,6 +403,56 @@ static void write_wraps(void **state)
     rig_free(rig);
 }
 
+/* Memory goes away while an RDMA Write comes in: it fails at its end, as a whole. */
+static void write_memory_gone(void **state)
+{
+    struct rig *rig = rig_new(VIP_LVL_RECEPTION);
+
+    rig_feed(rig, 1, rig_frame(VIP_FRM_WRITE, 0, 0, 100, 300));
+    rig->deny = true;
+    rig_feed(rig, 1, rig_frame(VIP_FRM_WRITE, 0, 100, 100, 300));
+    assert_int_equal(eng_vi_state(rig->eng, RIG_VI), VIP_VIST_CONNECTED);
+    rig->deny = false;
+    rig_feed(rig, 1, rig_frame(VIP_FRM_WRITE, 0, 200, 100, 300));
+    assert_int_equal(rig_find(rig, ENG_EVENT_ERROR)->code, VIP_EC_RDMAW_PROT);
+    assert_int_equal(rig_find(rig, ENG_EVENT_BROKEN)->op_status, VIP_ST_RDMA_PROT_ERROR);
+    rig_free(rig);
+}
+
+/* The destination of a read goes away before the answer comes. */
+static void read_memory_gone(void **state)
+{
+    struct rig *rig = rig_new(RD);
+    struct vip_frame frame = rig_frame(VIP_FRM_READ_RESP, 0, 0, 10, 10);
+
+    rig_post(rig, VIP_Q_SEND, VIP_CTL_OP_RDMAREAD, 0, 10);
+    rig_drain(rig);
+    rig_feed_ack(rig, 2, 1);
+    assert_true(eng_rx_expects(rig->eng, RIG_VI, &frame));
+    rig->deny = true;
+    assert_int_equal(rig_feed(rig, 1, frame), ENG_RX_DONE);
+    assert_int_equal(rig_last(rig)->status,
+                     VIP_ST_DONE | VIP_ST_OP_RDMA_READ | VIP_ST_PROTECTION_ERROR);
+    assert_int_equal(eng_vi_state(rig->eng, RIG_VI), VIP_VIST_ERROR);
+    assert_false(eng_rx_expects(rig->eng, RIG_VI, &frame));
+    rig_free(rig);
+}
+
+/* A faulty receive tells of no immediate data that it does not have. */
+static void write_finds_faulty_recv(void **state)
+{
+    struct rig *rig = rig_new(UD);
+    struct vip_frame frame = rig_frame(VIP_FRM_WRITE, 0, 0, 10, 10);
+
+    frame.flags |= VIP_FRMF_IMMEDIATE;
+    frame.imm = 42;
+    rig_post(rig, VIP_Q_RECV, VIP_CTL_OP_RDMAWRITE, 0, 10);
+    assert_int_equal(rig_feed(rig, 1, frame), ENG_RX_DONE);
+    assert_int_equal(rig_last(rig)->status,
+                     VIP_ST_DONE | VIP_ST_OP_REMOTE_RDMA_WRITE | VIP_ST_FORMAT_ERROR);
+    rig_free(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -414,7 +464,8 @@ int main(void)
         cmocka_unit_test(held_nonsense),    cmocka_unit_test(expects),
         cmocka_unit_test(unreliable_order), cmocka_unit_test(read_flood),
         cmocka_unit_test(ranges),           cmocka_unit_test(recv_memory_gone),
-        cmocka_unit_test(write_wraps),
+        cmocka_unit_test(write_wraps),      cmocka_unit_test(write_memory_gone),
+        cmocka_unit_test(read_memory_gone), cmocka_unit_test(write_finds_faulty_recv),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -180,6 +180,37 @@ static void test_gaps_leave_room(void **state)
     world_free(&w);
 }
 
+/* ---- long descriptors ------------------------------------------------------------------ */
+
+/* More segments than a session may have: every descriptor still completes, once and in order. */
+static void test_segments(void **state)
+{
+    struct rig_app *app = rig_app(rig_nic(0));
+    struct vip_shm_seg segs[VIP_SEGS_PER_DESC_MAX] = {{.len = 0}};
+    struct rig_event event;
+    uint16_t vis[9];
+
+    for (unsigned v = 0; v < 9; v++) {
+        vis[v] = rig_vi(app, VIP_LVL_DELIVERY);
+        for (unsigned i = 0; i < VIP_DESC_PER_QUEUE_MAX; i++) {
+            rig_post(app, vis[v], VIP_Q_RECV, 0, 0, segs, VIP_SEGS_PER_DESC_MAX);
+            rig_step();
+            while (rig_event(app, 'e', &event))
+                assert_int_equal(event.code, VIP_EC_VI_OVERRUN);
+        }
+    }
+    assert_true(rig_counter(rig_nics[0], "segs_refused") > 0);
+    for (unsigned v = 0; v < 9; v++) {
+        unsigned count = 0;
+        struct vip_comp comp;
+
+        nic_vi_disconnect(app->session, vis[v], rig_now);
+        while (rig_done(app, vis[v], VIP_Q_RECV, &comp))
+            count++;
+        assert_int_equal(count, VIP_DESC_PER_QUEUE_MAX);
+    }
+}
+
 /* ---- a full link ----------------------------------------------------------------------- */
 
 /* While a send waits for the link its buffer is not the application's, whatever others do. */
@@ -254,10 +285,8 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_teardown(name, rig_teardown)
     const struct CMUnitTest tests[] = {
-        T(test_parked_leave_room),
-        T(test_gaps_leave_room),
-        T(test_wait_for_link),
-        T(test_taken_back),
+        T(test_parked_leave_room), T(test_gaps_leave_room), T(test_segments),
+        T(test_wait_for_link),     T(test_taken_back),
     };
 
     rig_reset();

@@ -183,7 +183,8 @@ static enum eng_step write_end(struct eng_vi *vi, const struct vip_frame *frame,
         return fail(vi, frame, VIP_ST_RDMA_PROT_ERROR, why);
     }
     if (desc->fault)
-        return fail_recv(vi, frame, status | desc->fault, "a posted receive was faulty");
+        return fail_recv(vi, frame, VIP_ST_OP_REMOTE_RDMA_WRITE | desc->fault,
+                         "a posted receive was faulty");
     vi->stats.rx_messages++;
     eng_rx_op_done(vi);
     eng_recv_complete(vi, status, frame->total, imm);

@@ -48,13 +48,13 @@ static bool keep_segs(struct eng_vi *vi, const struct eng_post *post, struct eng
 {
     struct vip_shm_seg *segs = desc->seg;
 
-    desc->seg_count = post->seg_count;
     if (post->seg_count > VIP_SQ_INLINE_SEGS) {
         segs = vi->eng->ops.segs_alloc(vi->eng->ctx, post->seg_count);
         if (!segs)
             return false;
         desc->more = segs;
     }
+    desc->seg_count = post->seg_count;
     memcpy(segs, post->app_segs, post->seg_count * sizeof(*segs));
     return true;
 }
@@ -79,10 +79,11 @@ static void append(struct eng_vi *vi, const struct eng_post *post)
     desc->fault = format_fault(vi, post);
     if (!desc->fault) {
         desc->fault = length_fault(vi, post, desc);
+        /* It keeps its place: the application counts on one completion for each descriptor. */
         if (!desc->fault && !keep_segs(vi, post, desc)) {
+            desc->fault = VIP_ST_FORMAT_ERROR;
             eng_event_error(vi, VIP_EC_VI_OVERRUN, post->control & VIP_CTL_OP_MASK,
                             "no memory left for the segments of long descriptors");
-            return;
         }
     }
     queue->tail++;
