@@ -440,6 +440,84 @@ static void reads_limit(void **state)
     rig_free(rig);
 }
 
+/* A packet could not be put together, but an earlier one with the same content had arrived. */
+static void failed_but_arrived(void **state)
+{
+    struct rig *rig = rig_new(RD);
+
+    rig_send(rig, 0, 10);
+    rig_send(rig, 100, 20);
+    rig_drain(rig);
+    rig_wait(rig, ENG_CONFIG_DEFAULT.rto_initial_ns + 1000000);
+    assert_int_equal(rig->decoded.hdr.packet_number, 2);
+    rig->deny = true;
+    rig->now_ns++;
+    rig_send(rig, 0, 5);
+    eng_tx_failed(rig->eng, RIG_VI, rig->out.op, rig->now_ns);
+    /* The oldest operation itself lost its memory: there is nothing to wait for. */
+    assert_int_equal(rig->dones, 3);
+    assert_int_equal(rig->done[0].status, VIP_ST_DONE | VIP_ST_PROTECTION_ERROR);
+    assert_int_equal(rig_find(rig, ENG_EVENT_BROKEN)->reason, VIP_CLOSE_ERROR);
+    rig_free(rig);
+
+    rig = rig_new(RD);
+    rig_send(rig, 0, 10);
+    rig_drain(rig);
+    rig_send(rig, 0, 3000);
+    rig_drain(rig);
+    /* The second one fails while the first is under way, and then both turn out to have arrived. */
+    rig->deny = true;
+    eng_tx_failed(rig->eng, RIG_VI, 1, rig->now_ns);
+    assert_int_equal(rig->dones, 0);
+    rig->deny = false;
+    rig->now_ns += 20000;
+    rig_feed_ack(rig, 5, 2);
+    assert_int_equal(rig->dones, 2);
+    assert_int_equal(rig->done[1].status, VIP_ST_DONE);
+    rig_send(rig, 0, 10);
+    assert_int_equal(rig_drain(rig), 1);
+    rig_free(rig);
+}
+
+static struct vip_shm_seg *no_segs(void *ctx, unsigned count)
+{
+    return NULL;
+}
+
+/* The session may not have more memory for long descriptors: it fails in its turn (spec 3.3). */
+static void segments_refused(void **state)
+{
+    struct rig *rig = rig_new(RD);
+    struct eng_ops ops = {.check = rig_check,
+                          .place = rig_place,
+                          .complete = rig_complete,
+                          .event = rig_event,
+                          .fetch_posts = rig_fetch,
+                          .segs_alloc = no_segs,
+                          .segs_free = rig_segs_free};
+    struct eng_vi_attrs attrs = {.level = RD, .max_transfer_bytes = 1000};
+    struct vip_shm_seg segs[3] = {{.handle = RIG_HANDLE, .len = 1}};
+    struct eng_post post = {
+        .vi = RIG_VI, .queue = VIP_Q_RECV, .seg_count = 3, .length = 1, .app_segs = segs};
+    void *memory = rig_zeroed(eng_vi_bytes());
+    struct eng *eng =
+        eng_init(rig_zeroed(eng_bytes()), &ENG_CONFIG_DEFAULT, &ops, rig, rig->now_ns);
+    struct eng_vi_stats stats;
+
+    eng_vi_create(eng, RIG_VI, memory, &attrs);
+    eng_post(eng, &post, rig->now_ns);
+    assert_int_equal(rig_find(rig, ENG_EVENT_ERROR)->code, VIP_EC_VI_OVERRUN);
+    post.seg_count = 2;
+    eng_post(eng, &post, rig->now_ns);
+    eng_vi_stats(eng, RIG_VI, &stats);
+    /* Without memory it keeps its place, for one completion each is what applications count on. */
+    assert_int_equal(stats.recv_depth, 2);
+    eng_vi_destroy(eng, RIG_VI);
+    free(memory);
+    free(eng);
+    rig_free(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -461,6 +539,8 @@ int main(void)
         cmocka_unit_test(turns),
         cmocka_unit_test(read_completes),
         cmocka_unit_test(reads_limit),
+        cmocka_unit_test(failed_but_arrived),
+        cmocka_unit_test(segments_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

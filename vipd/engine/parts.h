@@ -73,7 +73,6 @@ void eng_event_error(struct eng_vi *vi, enum vip_error_code code, uint32_t opcod
 void eng_timer_set(struct eng_vi *vi, uint64_t at_ns);
 
 /* queue.c */
-uint32_t eng_desc_status(const struct eng_desc *desc, enum vip_queue queue);
 /* Complete the head of a queue: `bits` are added to DONE and, for sends, the operation. */
 void eng_send_complete(struct eng_vi *vi, uint32_t bits);
 void eng_recv_complete(struct eng_vi *vi, uint32_t bits, uint32_t length, uint64_t imm);

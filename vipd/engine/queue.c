@@ -11,11 +11,9 @@ void eng_desc_release(struct eng_vi *vi, struct eng_desc *desc)
     desc->seg_count = 0;
 }
 
-/* Operation field of a completion. */
-uint32_t eng_desc_status(const struct eng_desc *desc, enum vip_queue queue)
+/* Operation field in the completion of a send. */
+static uint32_t send_operation(const struct eng_desc *desc)
 {
-    if (queue == VIP_Q_RECV)
-        return VIP_ST_OP_RECEIVE;
     switch (desc->control & VIP_CTL_OP_MASK) {
     case VIP_CTL_OP_RDMAWRITE:
         return VIP_ST_OP_RDMA_WRITE;
@@ -28,7 +26,7 @@ uint32_t eng_desc_status(const struct eng_desc *desc, enum vip_queue queue)
 void eng_send_complete(struct eng_vi *vi, uint32_t bits)
 {
     struct eng_desc *desc = eng_desc_at(vi, VIP_Q_SEND, vi->sq.head);
-    uint32_t status = VIP_ST_DONE | eng_desc_status(desc, VIP_Q_SEND) | bits;
+    uint32_t status = VIP_ST_DONE | send_operation(desc) | bits;
 
     VIP_ASSERT(vi->sq.head != vi->sq.tail);
     eng_desc_release(vi, desc);
