@@ -56,7 +56,8 @@ struct vip_header {
     uint32_t ts;            /* sender's clock in ticks when the packet left */
     uint32_t ts_echo;       /* ts of the packet that this acknowledgement answers */
     uint32_t ack_delay;     /* ticks between that packet's arrival and this packet's departure */
-    uint64_t ack_cumulative; /* every packet number below this one has arrived */
+    uint64_t ack_cumulative; /* every packet number below has arrived, or is 2048 or more behind the
+                                newest that has: its sender has given such a number up */
     uint32_t ops_done;       /* operations processed in order, modulo 2^32: completes descriptors */
     uint16_t range_count;    /* ack ranges that follow, <= VIP_WIRE_RANGES_MAX */
     uint16_t frame_count;    /* frames that follow, <= VIP_WIRE_FRAMES_MAX */

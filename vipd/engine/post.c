@@ -55,7 +55,8 @@ static bool keep_segs(struct eng_vi *vi, const struct eng_post *post, struct eng
         desc->more = segs;
     }
     desc->seg_count = post->seg_count;
-    memcpy(segs, post->app_segs, post->seg_count * sizeof(*segs));
+    if (post->seg_count)
+        memcpy(segs, post->app_segs, post->seg_count * sizeof(*segs));
     return true;
 }
 
