@@ -23,7 +23,7 @@ daemons_begin() {
 host_prefix() {
     local var="NETNS_$1"
     if [ -n "${!var-}" ]; then
-        printf 'ip netns exec %s' "${!var}"
+        printf "nsenter --net=/run/netns/%s" "${!var}"
     fi
 }
 

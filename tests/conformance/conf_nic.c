@@ -1,6 +1,8 @@
 /*
  * Specification 2.1, 2.3, 2.9: NIC handles, protection tags, registered memory, names.
  */
+#include <netdb.h>
+
 #include "conf.h"
 
 #include <sys/mman.h>
@@ -309,6 +311,7 @@ static void names_resolve_short_full_and_numeric(void **state)
     struct end end;
     union conf_address one, two;
     static const char *const same[] = {"node-b", "node-b.example.org", "NODE-B"};
+    struct addrinfo hints = {.ai_family = AF_INET}, *found;
 
     (void)state;
     conf_open(&end, 'A');
@@ -323,8 +326,16 @@ static void names_resolve_short_full_and_numeric(void **state)
     }
     CONF_OK(VipNSGetHostByName(end.nic, (VIP_CHAR *)(uintptr_t) "127.0.0.1", &two.net, 0));
     assert_memory_equal(two.bytes + 4, end.attrs.LocalNicAddress, 6);
-    CONF_OK(VipNSGetHostByName(end.nic, (VIP_CHAR *)(uintptr_t) "localhost", &two.net, 0));
-    assert_memory_equal(two.bytes + 4, end.attrs.LocalNicAddress, 6);
+    /* The system's resolver is asked last; a machine without /etc/hosts need not know this name. */
+    if (getaddrinfo("localhost", NULL, &hints, &found) == 0) {
+        freeaddrinfo(found);
+        CONF_OK(VipNSGetHostByName(end.nic, (VIP_CHAR *)(uintptr_t) "localhost", &two.net, 0));
+        assert_memory_equal(two.bytes + 4, end.attrs.LocalNicAddress, 6);
+    } else {
+        assert_int_equal(
+            VipNSGetHostByName(end.nic, (VIP_CHAR *)(uintptr_t) "localhost", &two.net, 0),
+            VIP_ERROR_NAMESERVICE);
+    }
     conf_close(&end);
 }
 

@@ -1,27 +1,37 @@
 # Two network namespaces joined by a veth pair, for tests that need root. Sourced by bash.
-#   namespaces_begin    makes $NS_A (10.77.0.1) and $NS_B (10.77.0.2); 77 = skip, says why
-#   namespaces_end      removes both (and with them the veth pair)
+#   namespaces_begin         makes $NS_A (10.77.0.1, device va$$) and $NS_B (10.77.0.2, device vb$$);
+#                            returns 77 after saying why if they cannot be had
+#   in_namespace NS COMMAND  run a command inside one
+#   namespaces_end           removes both (and with them the veth pair)
+#
+# Commands enter by nsenter and not by `ip netns exec`, which also remounts /sys and therefore fails
+# where / is not a mount point of its own, such as in a chroot.
 
 NS_A=vip-a-$$
 NS_B=vip-b-$$
 
+in_namespace() {
+    local name=$1
+    shift
+    nsenter --net="/run/netns/$name" "$@"
+}
+
 namespaces_begin() {
+    local refused
     if [ "$(id -u)" -ne 0 ]; then
         echo "skipped: network namespaces need root"
         return 77
     fi
-    if ! ip netns add "$NS_A" 2>/tmp/vip-ns.$$; then
-        echo "skipped: this machine refuses network namespaces: $(cat /tmp/vip-ns.$$)"
-        rm -f /tmp/vip-ns.$$
+    if ! refused=$(ip netns add "$NS_A" 2>&1); then
+        echo "skipped: this machine refuses network namespaces: $refused"
         return 77
     fi
-    rm -f /tmp/vip-ns.$$
     ip netns add "$NS_B" &&
         ip link add "va$$" netns "$NS_A" type veth peer name "vb$$" netns "$NS_B" &&
-        ip -n "$NS_A" addr add 10.77.0.1/24 dev "va$$" &&
-        ip -n "$NS_B" addr add 10.77.0.2/24 dev "vb$$" &&
-        ip -n "$NS_A" link set lo up && ip -n "$NS_B" link set lo up &&
-        ip -n "$NS_A" link set "va$$" up && ip -n "$NS_B" link set "vb$$" up
+        in_namespace "$NS_A" ip addr add 10.77.0.1/24 dev "va$$" &&
+        in_namespace "$NS_B" ip addr add 10.77.0.2/24 dev "vb$$" &&
+        in_namespace "$NS_A" ip link set lo up && in_namespace "$NS_B" ip link set lo up &&
+        in_namespace "$NS_A" ip link set "va$$" up && in_namespace "$NS_B" ip link set "vb$$" up
 }
 
 namespaces_end() {

@@ -69,7 +69,7 @@ library="$build/vipd/libvip_engine.a"
 defined=$(nm --defined-only "$library" | awk 'NF==3 {print $3}')
 nm --undefined-only "$library" | awk 'NF==2 {print $2}' | sort -u | while read -r symbol; do
     case $symbol in
-    memcpy | memmove | memset | memcmp | vip_* | __asan_* | __ubsan_* | __tsan_* | __stack_chk_fail | \
+    memcpy | memmove | memset | memcmp | bcmp | vip_* | __asan_* | __ubsan_* | __tsan_* | __stack_chk_fail | \
         _GLOBAL_OFFSET_TABLE_) ;;
     *) grep -qx "$symbol" <<<"$defined" || { echo "the engine needs $symbol"; exit 1; } ;;
     esac

@@ -47,6 +47,6 @@ find_package(vipl REQUIRED)
 add_executable(hello $PWD/examples/hello.c)
 target_link_libraries(hello vipl::vipl_shared)
 C
-cmake -S "$prefix/cm" -B "$prefix/cm/b" -DCMAKE_PREFIX_PATH="$P" >"$prefix/log" &&
+cmake -G Ninja -S "$prefix/cm" -B "$prefix/cm/b" -DCMAKE_PREFIX_PATH="$P" >"$prefix/log" &&
     cmake --build "$prefix/cm/b" >>"$prefix/log" || { cat "$prefix/log"; exit 1; }
 echo "install: files, tools, pkg-config, CMake package and vipl.so are good"

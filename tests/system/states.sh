@@ -169,13 +169,13 @@ case $? in
     rm -rf "$WORK/A" "$WORK/B"
     daemon_start A $host_a $port "${settings[@]}" && daemon_start B $host_b $port "${settings[@]}" || exit 1
     connect_pair rd 4 0 || exit 1
-    ip -n "$NS_A" link set "va$$" down
+    in_namespace "$NS_A" ip link set "va$$" down
     ends "$name" $watch
     ends "$name" $serve
     both_end_clean "$name" watch serve
     expect "$name" "$WORK/watch.log" '^callback resource 1 error 1 vi 1'
     expect "$name" "$WORK/serve.log" '^callback resource 1 error 1 vi 1'
-    ip -n "$NS_A" link set "va$$" up
+    in_namespace "$NS_A" ip link set "va$$" up
     afterwards "$name"
     ;;
 77) echo "(the case with a vanished link was left out; the stopped vipd above stands for it)" ;;
