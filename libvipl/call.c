@@ -11,11 +11,12 @@
 
 /*
  * The control socket is of no use any more: end the event socket too, so that the provider thread
- * sees the same and completes what is posted (events.c).
+ * sees the same and completes what is posted (events.c). Only our direction of the control socket
+ * ends: VipCloseNic still has to see vipd end its one (session.c).
  */
 static VIP_RETURN lost(struct vipl__session *session, const char *call, int error)
 {
-    shutdown(session->control_fd, SHUT_RDWR);
+    shutdown(session->control_fd, SHUT_WR);
     if (session->event_fd >= 0)
         shutdown(session->event_fd, SHUT_RDWR);
     return vipl__fail(VIP_ERROR_RESOURCE,

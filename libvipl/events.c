@@ -165,7 +165,8 @@ static void on_death(struct vipl__session *session)
     struct vip_app_head *head = session->app_base;
     struct timespec pause = {.tv_nsec = 1000000};
 
-    shutdown(session->control_fd, SHUT_RDWR);
+    /* Callers that wait for a reply see the end of the socket when vipd, too, has ended it. */
+    shutdown(session->control_fd, SHUT_WR);
     pthread_mutex_lock(&session->lock);
     __atomic_store_n(&session->dead, 1, __ATOMIC_SEQ_CST);
     pthread_cond_broadcast(&session->changed);

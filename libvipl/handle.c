@@ -138,6 +138,8 @@ static void fork_parent(void)
  */
 static void fork_child(void)
 {
+    /* First of all: until then a session object may lie in a page that is still the parent's. */
+    vipl__mem_fork_child();
     for (unsigned slot = 0; slot < VIPL__SESSIONS_MAX; slot++) {
         struct vipl__session *session = vipl__sessions[slot];
 
@@ -160,7 +162,6 @@ static void fork_child(void)
         }
         session->burned = true;
     }
-    vipl__mem_fork_child();
     pthread_mutex_unlock(&table);
 }
 

@@ -350,6 +350,25 @@ static void invalidate(struct vipl__session *session)
     vipl__spin_unlock(&session->post_lock);
 }
 
+/*
+ * vipd did not confirm the end of the session, because the connection broke. It may still live and
+ * place incoming bytes, and the pages of our regions must not become private again before it has
+ * stopped: it closes its end of the socket after it has freed the session, and the kernel does if
+ * it is gone.
+ */
+static void await_end(struct vipl__session *session)
+{
+    char stray[256];
+    ssize_t n;
+
+    pthread_mutex_lock(&session->call_lock);
+    shutdown(session->control_fd, SHUT_WR);
+    do
+        n = recv(session->control_fd, stray, sizeof(stray), 0);
+    while (n > 0 || (n < 0 && errno == EINTR));
+    pthread_mutex_unlock(&session->call_lock);
+}
+
 void vipl__session_close(struct vipl__session *session)
 {
     struct timespec pause = {.tv_nsec = 200000};
@@ -366,7 +385,8 @@ void vipl__session_close(struct vipl__session *session)
     /* In good order: the peers hear of a disconnect, not of a death. */
     request.body_case = VIP__REQUEST__BODY_CLOSE;
     request.close = &close_request;
-    vipl__call(session, "VipCloseNic", &request, NULL, 0, NULL);
+    if (vipl__call(session, "VipCloseNic", &request, NULL, 0, NULL) != VIP_SUCCESS)
+        await_end(session);
     shutdown(session->control_fd, SHUT_RDWR);
     shutdown(session->event_fd, SHUT_RDWR);
     vipl__events_join(session);

@@ -195,8 +195,8 @@ FAKE_ORDERED static void *fake_accept(void *arg)
     return fake_run(fake);
 }
 
-/* Listen; the next VipOpenNic finds this fake. */
-static void fake_start(struct fake *fake)
+/* Listen in a directory of its own, to which VIPD_RUNTIME_DIR points from now on. */
+static void fake_listen(struct fake *fake)
 {
     fake->control = fake->event = fake->doorbell = -1;
     snprintf(fake->dir, sizeof(fake->dir), "/tmp/fake-vipd-XXXXXX");
@@ -208,6 +208,19 @@ static void fake_start(struct fake *fake)
     assert_int_equal(bind(fake->listener, (struct sockaddr *)&fake->address, sizeof(fake->address)),
                      0);
     assert_int_equal(listen(fake->listener, 1), 0);
+}
+
+static void fake_unlisten(struct fake *fake)
+{
+    close(fake->listener);
+    unlink(fake->address.sun_path);
+    rmdir(fake->dir);
+}
+
+/* The next VipOpenNic finds this fake. */
+static void fake_start(struct fake *fake)
+{
+    fake_listen(fake);
     assert_int_equal(pthread_create(&fake->thread, NULL, fake_accept, fake), 0);
 }
 
@@ -224,7 +237,6 @@ static void fake_stop(struct fake *fake)
     fake_die(fake);
     pthread_join(fake->thread, NULL);
     close(fake->control);
-    close(fake->listener);
     if (fake->event >= 0)
         close(fake->event);
     if (fake->doorbell >= 0)
@@ -233,13 +245,13 @@ static void fake_stop(struct fake *fake)
         munmap(fake->vipd, VIP_VIPD_BYTES);
     if (fake->app != NULL)
         munmap(fake->app, VIP_APP_BYTES);
-    unlink(fake->address.sun_path);
-    rmdir(fake->dir);
+    fake_unlisten(fake);
 }
 
 /* Write a completion, as the daemon does: entry, count, barrier, wake. */
-static void fake_complete(struct fake *fake, uint16_t vi, enum vip_queue queue, uint32_t position,
-                          const struct vip_comp *comp)
+static __attribute__((unused)) void fake_complete(struct fake *fake, uint16_t vi,
+                                                  enum vip_queue queue, uint32_t position,
+                                                  const struct vip_comp *comp)
 {
     struct vip_vipd_vi *block = vip_vipd_vi(fake->vipd, vi);
     const struct vip_app_head *head = fake->app;
@@ -251,7 +263,7 @@ static void fake_complete(struct fake *fake, uint16_t vi, enum vip_queue queue, 
 }
 
 /* Has the doorbell been rung since the last look? */
-static bool fake_rung(struct fake *fake)
+static __attribute__((unused)) bool fake_rung(struct fake *fake)
 {
     uint64_t count;
 

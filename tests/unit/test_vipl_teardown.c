@@ -1,0 +1,156 @@
+/*
+ * Ends of a session that libvipl must survive in the right order: a child that goes away, and a
+ * vipd that places bytes until it has noticed that the connection is broken.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sys/wait.h>
+
+#include "libvipl/session.h"
+#include "libvipl/vipl.h"
+#include "tests/unit/fake_vipd.h"
+
+#define OK(call) assert_int_equal((call), VIP_SUCCESS)
+
+/*
+ * The program registers memory that shares pages with the library's own objects, as any block next
+ * to them on the heap does. The child's handler invalidates the handles of its parent: in its own
+ * copy.
+ */
+static void a_childs_exit_leaves_the_parents_objects_alone(void **state)
+{
+    VIP_VI_ATTRIBUTES attrs = {VIP_SERVICE_UNRELIABLE, 4096, NULL, NULL, VIP_FALSE, VIP_FALSE};
+    struct fake fake = {.generation = 1, .number = 0x10001};
+    VIP_NIC_ATTRIBUTES nic_attrs;
+    VIP_MEM_HANDLE handle;
+    VIP_NIC_HANDLE nic;
+    VIP_VI_HANDLE vi;
+    struct vipl__session *session;
+    int status;
+    pid_t pid;
+
+    (void)state;
+    fake_start(&fake);
+    OK(VipOpenNic("fake0", &nic));
+    OK(VipCreateVi(nic, &attrs, NULL, NULL, &vi));
+    session = vipl__handle_session((uint64_t)(uintptr_t)nic, VIPL__KIND_NIC);
+    OK(VipRegisterMem(nic, session, sizeof(*session), NULL, &handle));
+    fake.number = 0x10002;
+    OK(VipRegisterMem(nic, session->vi[0], sizeof(struct vipl__vi), NULL, &handle));
+
+    pid = fork();
+    if (pid == 0)
+        _exit(VipQueryNic(nic, &nic_attrs) == VIP_INVALID_PARAMETER ? 0 : 1);
+    assert_true(pid > 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+
+    OK(VipQueryNic(nic, &nic_attrs));
+    VipSetUserData(vi, &fake);
+    assert_ptr_equal(VipGetUserData(vi), &fake);
+    OK(VipCloseNic(nic));
+    fake_stop(&fake);
+}
+
+/* A vipd whose reply makes no sense, and which places bytes until it sees the connection end. */
+struct placer {
+    int listener, control;
+    int arena; /* the program's */
+    uint64_t offset, bytes;
+    int event;
+};
+
+static void placer_answer(struct placer *placer, const Vip__Request *request)
+{
+    Vip__Reply reply = VIP__REPLY__INIT;
+
+    placer->offset = request->register_mem->offset;
+    placer->bytes = request->register_mem->bytes;
+    reply.has_number = 1;
+    reply.number = 0x10001;
+    vip_control_send(placer->control, &reply.base, NULL, 0, 0);
+}
+
+static void *placer_run(void *arg)
+{
+    struct placer *placer = arg;
+    struct fake fake = {.control = -1, .event = -1, .doorbell = -1};
+    bool garbage = false;
+
+    placer->control = fake.control = accept4(placer->listener, NULL, NULL, SOCK_CLOEXEC);
+    for (;;) {
+        struct vip_fds fds = VIP_FDS_NONE;
+        ProtobufCMessage *message = NULL;
+        const Vip__Request *request;
+
+        if (vip_control_recv(placer->control, &vip__request__descriptor, 0, &message, &fds) < 0)
+            break;
+        request = (const Vip__Request *)message;
+        if (request->body_case == VIP__REQUEST__BODY_OPEN) {
+            placer->arena = fds.fd[1];
+            fds.fd[1] = -1;
+            fake_open(&fake, &fds);
+        } else if (request->body_case == VIP__REQUEST__BODY_REGISTER_MEM) {
+            placer_answer(placer, request);
+        } else if (!garbage) {
+            garbage = send(placer->control, "\xFF\xFF\xFF", 3, MSG_NOSIGNAL) == 3;
+        }
+        vip_fds_close(&fds);
+        protobuf_c_message_free_unpacked(message, NULL);
+    }
+    /* The program has given up on us. Only now do we stop placing, and say so by closing. */
+    for (uint64_t i = 0; i < placer->bytes; i++)
+        if (pwrite(placer->arena, "\xA5", 1, (off_t)(placer->offset + i)) != 1)
+            break;
+    close(placer->control);
+    close(fake.event);
+    close(fake.doorbell);
+    munmap(fake.vipd, VIP_VIPD_BYTES);
+    munmap(fake.app, VIP_APP_BYTES);
+    return NULL;
+}
+
+/* What vipd placed before it let go is in the program's memory after VipCloseNic. */
+static void closing_waits_for_a_vipd_that_still_places(void **state)
+{
+    struct fake fake = {0};
+    struct placer placer = {.arena = -1};
+    VIP_PROTECTION_HANDLE ptag;
+    VIP_MEM_HANDLE handle;
+    VIP_NIC_HANDLE nic;
+    pthread_t thread;
+    unsigned char *memory;
+
+    (void)state;
+    fake_listen(&fake);
+    placer.listener = fake.listener;
+    assert_int_equal(pthread_create(&thread, NULL, placer_run, &placer), 0);
+    memory = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    OK(VipOpenNic("fake0", &nic));
+    OK(VipRegisterMem(nic, memory, 8192, NULL, &handle));
+    assert_int_equal(VipCreatePtag(nic, &ptag), VIP_ERROR_RESOURCE); /* the garbage */
+    OK(VipCloseNic(nic));
+    for (unsigned i = 0; i < 8192; i++)
+        if (memory[i] != 0xA5)
+            fail_msg("byte %u was placed after the pages had been given back", i);
+    pthread_join(thread, NULL);
+    munmap(memory, 8192);
+    close(placer.arena);
+    fake_unlisten(&fake);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_childs_exit_leaves_the_parents_objects_alone),
+        cmocka_unit_test(closing_waits_for_a_vipd_that_still_places),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
