@@ -70,6 +70,10 @@ struct vipd {
     bool rings_unchecked;      /* a turn has worked since all rings were looked at */
     uint64_t rings_checked_ns; /* when that was */
     uint64_t next_session_id;  /* numbers for people, from 1 */
+    uint64_t pass_ns;          /* look at the descriptors that is going on, by its time */
+    unsigned pass_cost;        /* of the requests served in it */
+    struct client *pass_first; /* who was the first to find the one before used up, or NULL */
+    struct client *pass_next;  /* the same of this one */
     struct vipd_counters counters;
     struct vipd_log_limit client_log; /* what clients make us say */
 };

@@ -22,7 +22,8 @@
 #include "vipd/nic/nic.h"
 
 /* Descriptors are looked at so often while there is work: short for a control message, rare enough
- * for the system call not to be felt. */
+ * for the system call not to be felt. If what they bring takes longer, the NICs then get as much time
+ * before the next look. */
 #define POLL_EVERY_NS 50000ull
 
 /* With fewer processors than an application, vipd and their peers need, a spinner that does not
@@ -54,8 +55,9 @@ struct vipd_loop {
     int timer_fd;      /* precise, unlike libev's own timers over epoll */
     uint64_t timer_ns; /* what it is set to, NEVER if it is not */
     uint64_t now_ns;
-    uint64_t polled_ns; /* when descriptors were looked at last */
-    uint64_t idle_ns;   /* since when there has been nothing to do */
+    uint64_t polled_ns; /* when descriptors were looked at last, and that was done */
+    uint64_t poll_took_ns;
+    uint64_t idle_ns; /* since when there has been nothing to do */
     bool stop;
     bool activity; /* a descriptor had something since the last turn */
     unsigned nic_count;
@@ -305,9 +307,20 @@ static bool turn(struct vipd_loop *loop)
 /* Look at the descriptors without sleeping. */
 static void poll_descriptors(struct vipd_loop *loop)
 {
-    loop->polled_ns = loop->now_ns;
+    uint64_t start_ns = loop->now_ns;
+
     loop->stats.polls++;
     ev_run(loop->ev, EVRUN_NOWAIT);
+    loop->now_ns = clock_now();
+    loop->polled_ns = loop->now_ns;
+    loop->poll_took_ns = loop->now_ns - start_ns;
+}
+
+static bool poll_is_due(const struct vipd_loop *loop)
+{
+    uint64_t ago_ns = loop->now_ns - loop->polled_ns;
+
+    return ago_ns >= POLL_EVERY_NS && ago_ns >= loop->poll_took_ns;
 }
 
 static uint64_t earliest_deadline(const struct vipd_loop *loop)
@@ -396,8 +409,8 @@ void vipd_host_run(struct vipd_loop *loop)
         if (worked || loop->activity)
             loop->idle_ns = loop->now_ns;
         loop->activity = false;
-        if (loop->now_ns - loop->polled_ns >= POLL_EVERY_NS) {
-            poll_descriptors(loop); /* its check watcher reads the clock */
+        if (poll_is_due(loop)) {
+            poll_descriptors(loop); /* reads the clock */
             continue;
         }
         if (!worked && loop->now_ns - loop->idle_ns >= budget_ns) {

@@ -20,6 +20,11 @@
 
 #define REQUESTS_PER_CALL 32 /* of one client, before others get their turn */
 
+/* What requests of all clients together may cost in one look at the descriptors, before the NICs have
+ * their turn: cheap ones count 1 (some microseconds), a view of many rows may take milliseconds. */
+#define PASS_COST_MAX 64u
+#define SHOW_COST     PASS_COST_MAX
+
 #define RINGS_CHECK_NS 5000000ull /* how often busy sessions are asked whether they are broken */
 
 static const struct {
@@ -85,13 +90,39 @@ static void client_hung_up(struct client *client)
     client_end(client, client->session ? CLIENT_END_DIED : CLIENT_END_CLOSED, NULL);
 }
 
+/*
+ * May this client have a request served in this look at the descriptors? What is not served stays
+ * readable. Clients are looked at in about the same order each time, so the first one that comes too
+ * late is the first to be served next time; or those in front would keep all others waiting.
+ */
+static bool has_turn(struct client *client, bool served)
+{
+    struct vipd *vipd = client->vipd;
+    uint64_t now_ns = vipd_loop_now(vipd->loop);
+
+    if (vipd->pass_ns != now_ns) {
+        vipd->pass_ns = now_ns;
+        vipd->pass_cost = 0;
+        vipd->pass_first = vipd->pass_next;
+        vipd->pass_next = NULL;
+    }
+    if (vipd->pass_first && vipd->pass_first != client)
+        return false;
+    vipd->pass_first = NULL;
+    if (vipd->pass_cost < PASS_COST_MAX)
+        return true;
+    if (!vipd->pass_next && !served)
+        vipd->pass_next = client;
+    return false;
+}
+
 static void on_sock(void *ctx, unsigned events)
 {
     struct client *client = ctx;
 
     (void)events;
     for (unsigned i = 0; i < REQUESTS_PER_CALL; i++) {
-        if (!client_serve(client))
+        if (!has_turn(client, i > 0) || !client_serve(client))
             return;
     }
 }
@@ -107,6 +138,7 @@ static void on_pid(void *ctx, unsigned events)
 
 bool client_serve(struct client *client)
 {
+    const Vip__Request *request;
     ProtobufCMessage *message;
     struct vip_fds fds;
     int r;
@@ -128,7 +160,9 @@ bool client_serve(struct client *client)
         client_end(client, CLIENT_END_INTERNAL, strerror(-r));
         return false;
     }
-    request_dispatch(client, (const Vip__Request *)message, &fds);
+    request = (const Vip__Request *)message;
+    client->vipd->pass_cost += request->body_case == VIP__REQUEST__BODY_SHOW ? SHOW_COST : 1;
+    request_dispatch(client, request, &fds);
     vip_fds_close(&fds);
     protobuf_c_message_free_unpacked(message, NULL);
     return client->end == CLIENT_END_NONE;
@@ -238,6 +272,10 @@ static void remove_client(struct client *client)
 {
     struct vipd *vipd = client->vipd;
 
+    if (vipd->pass_first == client)
+        vipd->pass_first = NULL;
+    if (vipd->pass_next == client)
+        vipd->pass_next = NULL;
     if (client->prev)
         client->prev->next = client->next;
     else
