@@ -42,6 +42,7 @@ void conf_open(struct end *end, char side)
         mmap(NULL, end->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(end->memory, MAP_FAILED);
     end->buffer = end->memory + CONF_DESCS * CONF_DESC_BYTES;
+    mem.EnableRdmaRead = end->attrs.RDMAReadSupport != 0;
     CONF_OK(VipRegisterMem(end->nic, end->memory, end->memory_bytes, &mem, &end->handle));
 }
 
@@ -49,6 +50,8 @@ void conf_vi(struct end *end, VIP_RELIABILITY_LEVEL level)
 {
     VIP_VI_ATTRIBUTES attrs = {level, end->attrs.MaxTransferSize, NULL, NULL, VIP_TRUE, VIP_FALSE};
 
+    attrs.EnableRdmaRead = (end->attrs.RDMAReadSupport & level) != 0;
+    end->level = level;
     CONF_OK(VipCreateVi(end->nic, &attrs, end->cq, end->cq, &end->vi));
 }
 
@@ -292,17 +295,174 @@ VIP_ERROR_DESCRIPTOR conf_await_error(struct end *end, VIP_ERROR_CODE code)
     return none;
 }
 
-void conf_drop_vi(struct end *end)
+void conf_drain(struct end *end)
 {
     VIP_DESCRIPTOR *desc;
 
-    CONF_OK(VipDisconnect(end->vi));
     do
         VipSendDone(end->vi, &desc);
     while (desc != NULL);
     do
         VipRecvDone(end->vi, &desc);
     while (desc != NULL);
+}
+
+void conf_disconnect_idle(struct end *a, struct end *b)
+{
+    CONF_OK(VipDisconnect(a->vi));
+    CONF_OK(VipDisconnect(b->vi));
+    conf_drain(a);
+    conf_drain(b);
+}
+
+void conf_drop_vi(struct end *end)
+{
+    CONF_OK(VipDisconnect(end->vi));
+    conf_drain(end);
     CONF_OK(VipDestroyVi(end->vi));
     end->vi = NULL;
+}
+
+/* ---- both ends --------------------------------------------------------------------------- */
+
+bool conf_lossy(void)
+{
+    return getenv("VIP_LOSS") != NULL;
+}
+
+void conf_pair(struct end *a, struct end *b, VIP_RELIABILITY_LEVEL level)
+{
+    conf_ready(a, 'A', level);
+    conf_ready(b, 'B', level);
+    conf_connect(a, b);
+}
+
+void conf_pair_with(struct end *a, struct end *b, const VIP_VI_ATTRIBUTES *attrs)
+{
+    VIP_VI_ATTRIBUTES copy = *attrs;
+
+    conf_open(a, 'A');
+    conf_open(b, 'B');
+    a->level = b->level = copy.ReliabilityLevel;
+    CONF_OK(VipCreateVi(a->nic, &copy, NULL, NULL, &a->vi));
+    CONF_OK(VipCreateVi(b->nic, &copy, NULL, NULL, &b->vi));
+    conf_connect(a, b);
+}
+
+void conf_close_pair(struct end *a, struct end *b)
+{
+    conf_close(a);
+    conf_close(b);
+}
+
+VIP_DESCRIPTOR *conf_at(const struct end *end, unsigned i)
+{
+    assert_true(i < CONF_DESCS);
+    return (VIP_DESCRIPTOR *)(void *)(end->memory + i * CONF_DESC_BYTES);
+}
+
+VIP_DESCRIPTOR *conf_read(struct end *end, unsigned i, size_t offset, size_t bytes,
+                          const struct end *peer, size_t to)
+{
+    VIP_DESCRIPTOR *desc = conf_write(end, i, offset, bytes, peer, to);
+
+    desc->CS.Control = VIP_CONTROL_OP_RDMAREAD;
+    return desc;
+}
+
+/* How long an unreliable message may take before it counts as lost; and how often it is repeated. */
+#define CONF_LOST_MS 100
+#define CONF_REPEATS 60
+
+static bool may_be_lost(const struct end *end)
+{
+    return conf_lossy() && end->level == VIP_SERVICE_UNRELIABLE;
+}
+
+VIP_RETURN conf_carry(struct end *a, VIP_DESCRIPTOR *send, struct end *b, VIP_DESCRIPTOR *recv,
+                      VIP_RETURN *ret_send)
+{
+    VIP_DESCRIPTOR *got = NULL;
+    VIP_RETURN rc, sent;
+
+    for (unsigned n = 0; n < CONF_REPEATS; n++) {
+        conf_post_send(a, send);
+        rc = VipRecvWait(b->vi, may_be_lost(a) ? CONF_LOST_MS : CONF_LIMIT_MS, &got);
+        if (rc == VIP_SUCCESS || rc == VIP_DESCRIPTOR_ERROR)
+            assert_ptr_equal(got, recv);
+        sent = VipSendWait(a->vi, CONF_LIMIT_MS, &got);
+        assert_ptr_equal(got, send);
+        if (ret_send != NULL)
+            *ret_send = sent;
+        if (rc != VIP_TIMEOUT)
+            return rc;
+        if (!may_be_lost(a))
+            break;
+    }
+    fail_msg("the message never came");
+    return VIP_TIMEOUT;
+}
+
+void conf_alive(struct end *a, struct end *b)
+{
+    VIP_DESCRIPTOR *send, *recv;
+    VIP_RETURN sent;
+
+    assert_int_equal(conf_state(a), VIP_STATE_CONNECTED);
+    assert_int_equal(conf_state(b), VIP_STATE_CONNECTED);
+    send = conf_desc(a, 62, CONF_BUFFER_BYTES - 1000, 77);
+    recv = conf_desc(b, 63, CONF_BUFFER_BYTES - 2000, 100);
+    conf_fill(a->buffer + CONF_BUFFER_BYTES - 1000, 77, 62);
+    conf_post_recv(b, recv);
+    CONF_OK(conf_carry(a, send, b, recv, &sent));
+    assert_int_equal(sent, VIP_SUCCESS);
+    assert_int_equal(recv->CS.Length, 77);
+    conf_same(b->buffer + CONF_BUFFER_BYTES - 2000, 77, 62);
+}
+
+void conf_broken(struct end *end)
+{
+    VIP_ERROR_DESCRIPTOR error;
+
+    conf_await_state(end, VIP_STATE_ERROR);
+    error = conf_await_error(end, VIP_ERROR_CONN_LOST);
+    assert_int_equal(error.ResourceCode, VIP_RESOURCE_VI);
+    assert_ptr_equal(error.ViHandle, end->vi);
+    assert_ptr_equal(error.NicHandle, end->nic);
+}
+
+VIP_ERROR_DESCRIPTOR conf_provoke(struct end *a, VIP_DESCRIPTOR *send, struct end *b,
+                                  VIP_ERROR_CODE code, bool reap)
+{
+    uint64_t started;
+    VIP_DESCRIPTOR *got;
+
+    for (unsigned n = 0; may_be_lost(a) && n < CONF_REPEATS; n++) {
+        conf_post_send(a, send);
+        CONF_OK(VipSendWait(a->vi, CONF_LIMIT_MS, &got));
+        started = conf_now_ns();
+        while (conf_now_ns() - started < CONF_LOST_MS * 1000000ull)
+            for (unsigned i = 0; i < conf_error_count(b) && i < CONF_ERRORS; i++)
+                if (b->errors[i].ErrorCode == code)
+                    return b->errors[i];
+    }
+    conf_post_send(a, send);
+    if (reap) {
+        VipSendWait(a->vi, CONF_LIMIT_MS, &got);
+        assert_ptr_equal(got, send);
+    }
+    return conf_await_error(b, code);
+}
+
+VIP_UINT32 conf_take(struct end *end, bool recv, VIP_DESCRIPTOR *desc)
+{
+    VIP_DESCRIPTOR *got = NULL;
+    VIP_RETURN rc = recv ? VipRecvWait(end->vi, CONF_LIMIT_MS, &got)
+                         : VipSendWait(end->vi, CONF_LIMIT_MS, &got);
+
+    assert_ptr_equal(got, desc);
+    assert_int_equal(desc->CS.Status & VIP_STATUS_DONE, VIP_STATUS_DONE);
+    assert_int_equal(rc, (desc->CS.Status & VIP_STATUS_ERROR_MASK) != 0 ? VIP_DESCRIPTOR_ERROR
+                                                                        : VIP_SUCCESS);
+    return desc->CS.Status & VIP_STATUS_ERROR_MASK;
 }

@@ -38,7 +38,8 @@ struct end {
     char side; /* 'A' or 'B' */
     VIP_NIC_HANDLE nic;
     VIP_VI_HANDLE vi;
-    VIP_CQ_HANDLE cq; /* NULL unless the test bound one */
+    VIP_RELIABILITY_LEVEL level; /* of vi */
+    VIP_CQ_HANDLE cq;            /* NULL unless the test bound one */
     VIP_MEM_HANDLE handle;
     char *memory; /* descriptors, then the buffer */
     char *buffer; /* CONF_BUFFER_BYTES */
@@ -67,7 +68,7 @@ union conf_address {
 /* Choose the vipd that the next VipOpenNic talks to. */
 void conf_use(char side);
 
-/* Open the NIC of a side, register its memory (RDMA Write enabled), collect its errors. */
+/* Open the NIC of a side, register its memory (RDMA enabled), collect its errors. */
 void conf_open(struct end *end, char side);
 /* A VI with that level; both queues bound to end->cq if it is set. */
 void conf_vi(struct end *end, VIP_RELIABILITY_LEVEL level);
@@ -117,6 +118,46 @@ void conf_forget_errors(struct end *end);
 /* Sleep a little in a loop that is bounded by CONF_LIMIT_MS; false when the time is over. */
 bool conf_pause(uint64_t *started_ns);
 uint64_t conf_now_ns(void);
+
+/* Is the network between the ends one that loses packets? Then an unreliable message may be lost. */
+bool conf_lossy(void);
+
+/* Both ends ready and connected; and the end of both. */
+void conf_pair(struct end *a, struct end *b, VIP_RELIABILITY_LEVEL level);
+void conf_close_pair(struct end *a, struct end *b);
+/* The same with VIs of that attributes; Ptag NULL. */
+void conf_pair_with(struct end *a, struct end *b, const VIP_VI_ATTRIBUTES *attrs);
+
+/* Descriptor number i as it is. */
+VIP_DESCRIPTOR *conf_at(const struct end *end, unsigned i);
+/* An RDMA Read of the peer's [to, to + bytes) into the same place of the buffer + offset. */
+VIP_DESCRIPTOR *conf_read(struct end *end, unsigned i, size_t offset, size_t bytes,
+                          const struct end *peer, size_t to);
+
+/*
+ * Post `send` at a, and take from b's receive queue what comes of it, which must be `recv`; then
+ * take the send. An unreliable message that a lossy network swallows is sent again. Returns what
+ * VipRecvWait returned; *ret_send (may be NULL) what VipSendWait did.
+ */
+VIP_RETURN conf_carry(struct end *a, VIP_DESCRIPTOR *send, struct end *b, VIP_DESCRIPTOR *recv,
+                      VIP_RETURN *ret_send);
+/* A small message goes from a to b, byte for byte: the connection stands. Descriptors 62, 63. */
+void conf_alive(struct end *a, struct end *b);
+/* The VI came to the Error state and the callback heard VIP_ERROR_CONN_LOST of it. */
+void conf_broken(struct end *end);
+/*
+ * Post sends or RDMA Writes like `send` until the peer's callback heard `code`: once, unless an
+ * unreliable message may be lost. The sends are taken back if `reap`.
+ */
+VIP_ERROR_DESCRIPTOR conf_provoke(struct end *a, VIP_DESCRIPTOR *send, struct end *b,
+                                  VIP_ERROR_CODE code, bool reap);
+/* The head of a queue, whatever its result: it must be `desc`. Returns the status. */
+VIP_UINT32 conf_take(struct end *end, bool recv, VIP_DESCRIPTOR *desc);
+
+/* Take every completed descriptor of both queues back, whatever it says. */
+void conf_drain(struct end *end);
+/* Both ends disconnect, their queues drained: Idle again, ready for another connection. */
+void conf_disconnect_idle(struct end *a, struct end *b);
 
 /* Disconnect, take every descriptor back, destroy the VI: all must succeed. */
 void conf_drop_vi(struct end *end);

@@ -1,14 +1,22 @@
 #!/usr/bin/env bash
 # Run a program against running vipd: "udp": two of them, on 127.0.0.1 and 127.0.0.2; "loop": one, in
-# which both ends meet. The program finds VIPD_RUNTIME_DIR_A, VIPD_RUNTIME_DIR_B, VIP_ADDRESS_A,
-# VIP_ADDRESS_B (host:port for VipNSGetHostByName), VIP_PID_A, VIP_PID_B and VIP_LINK. Everything is
+# which both ends meet; "lossy": udp with 5 % of the packets lost and 1 % corrupted, each way (then
+# VIP_LOSS is set, VIP_LINK is udp). The program finds VIPD_RUNTIME_DIR_A, VIPD_RUNTIME_DIR_B,
+# VIP_ADDRESS_A, VIP_ADDRESS_B (host:port for VipNSGetHostByName), VIP_PID_A, VIP_PID_B, VIP_LINK. Everything is
 # stopped afterwards, the daemons' logs are shown if the program fails, and a daemon that has died
 # meanwhile is a failure too (unless the program was told to kill it: VIP_MAY_DIE=1).
-# usage: two_vipd.sh BUILD_DIR udp|loop PROGRAM [ARGUMENTS]
+# usage: two_vipd.sh BUILD_DIR udp|loop|lossy PROGRAM [ARGUMENTS]
 set -u
 here=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(realpath "${1:?build directory}")
-link=${2:?udp or loop}
+link=${2:?udp, loop or lossy}
+lines=()
+if [ "$link" = lossy ]; then
+    link=udp
+    lines+=("faults = loss=5%,corrupt=1%,seed=${VIP_LOSS_SEED:-42}")
+    export VIP_LOSS=1
+fi
+[ -z "${VIP_NIC_LINES-}" ] || lines+=("$VIP_NIC_LINES")
 shift 2
 # shellcheck source=/dev/null
 . "$here/scripts/daemons.sh"
@@ -21,9 +29,8 @@ start_pair() {
     local names
     port=$((20000 + RANDOM % 12000))
     names=("[names]" "node-a = 127.0.0.1:$port" "node-b.example.org = 127.0.0.2:$port")
-    daemon_start A 127.0.0.1 "$port" ${VIP_NIC_LINES:+"$VIP_NIC_LINES"} "${names[@]}" || return
-    [ "$link" = loop ] ||
-        daemon_start B 127.0.0.2 "$port" ${VIP_NIC_LINES:+"$VIP_NIC_LINES"} "${names[@]}"
+    daemon_start A 127.0.0.1 "$port" ${lines+"${lines[@]}"} "${names[@]}" || return
+    [ "$link" = loop ] || daemon_start B 127.0.0.2 "$port" ${lines+"${lines[@]}"} "${names[@]}"
 }
 
 # Another test may have the port: then another one is tried.
