@@ -108,7 +108,7 @@ static bool ask_resolver(struct vipl__session *session, const char *name, uint32
     char *colon, *end;
     bool found = false;
 
-    if (session->nic.NicAddressLen != UDP4_BYTES)
+    if (!session->resolver || session->nic.NicAddressLen != UDP4_BYTES)
         return false;
     snprintf(host, sizeof(host), "%s", name);
     colon = strchr(host, ':');
@@ -217,7 +217,7 @@ static VIP_RETURN by_address(struct vipl__session *session, struct vip_addr *hos
     rc = ask_vipd_name(session, host, name, name_bytes);
     if (rc != VIP_ERROR_NAMESERVICE)
         return rc;
-    if (host->host_len == UDP4_BYTES) {
+    if (session->resolver && host->host_len == UDP4_BYTES) {
         memcpy(&in.sin_addr, host->host, IPV4_BYTES);
         if (getnameinfo((const struct sockaddr *)&in, sizeof(in), name, (socklen_t)name_bytes, NULL,
                         0, NI_NAMEREQD | NI_DGRAM) == 0)

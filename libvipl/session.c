@@ -162,6 +162,7 @@ static void take_nic_attributes(struct vipl__session *session, const Vip__OpenRe
     nic->ReliabilityLevelSupport = (VIP_RELIABILITY_LEVEL)from->reliability_level_support;
     nic->RDMAReadSupport = (VIP_RELIABILITY_LEVEL)from->rdma_read_support;
 
+    session->resolver = from->link == NULL || strcmp(from->link, "udp") == 0;
     session->desc_max = VIP_DESC_PER_QUEUE_MAX;
     if (nic->MaxDescriptorsPerQueue > 0 && nic->MaxDescriptorsPerQueue < session->desc_max)
         session->desc_max = (uint32_t)nic->MaxDescriptorsPerQueue;

@@ -127,7 +127,8 @@ struct vipl__session {
     uint32_t desc_max;                        /* descriptors per queue */
     uint32_t spin_ns;                         /* longest poll before sleeping */
     bool yield;                               /* too few processors: a poll must yield */
-    char socket_path[128];                    /* for texts */
+    bool resolver;         /* addresses are those of UDP: the system's resolver knows them too */
+    char socket_path[128]; /* for texts */
 
     pthread_mutex_t call_lock;
 

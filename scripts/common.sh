@@ -3,7 +3,7 @@
 
 # What a build needs, what the demonstration adds, and what the tests add (Debian 12 names).
 PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config binutils protobuf-c-compiler
-    libprotobuf-c-dev libev-dev libeconf-dev libisal-dev libsystemd-dev libsmartcols-dev"
+    libprotobuf-c-dev libev-dev libeconf-dev libisal-dev libpcap-dev libsystemd-dev libsmartcols-dev"
 PACKAGES_DEMO="gnuplot-nox jq"
 PACKAGES_CHECK="g++ clang clang-format libcmocka-dev iproute2 git"
 

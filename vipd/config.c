@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #include "proto/assert.h"
+#include "vipd/config_nic.h"
 #include "vipd/config_scan.h"
 #include "vipd/units.h"
 
@@ -24,11 +25,13 @@ enum key_type {
     KEY_BOOL,
     KEY_WAIT,
     KEY_LEVEL,
-    KEY_LINK,    /* only "udp" exists */
+    KEY_LINK,
     KEY_ADDRESS, /* of a NIC */
     KEY_MTU,     /* uint64_t, "auto" = 0 */
     KEY_ALIASES,
     KEY_FAULTS,
+    KEY_INTERFACE,
+    KEY_ETHERTYPE, /* uint64_t */
 };
 
 /* One key: where its value goes and which values are sensible. */
@@ -85,6 +88,9 @@ static const struct key keys[] = {
     {"nic", "gro", KEY_BOOL, NIC(gro), 0, 0},
     {"nic", "aliases", KEY_ALIASES, 0, 0, 0},
     {"nic", "faults", KEY_FAULTS, 0, 0, 0},
+    {"nic", "interface", KEY_INTERFACE, 0, 0, 0},
+    {"nic", "ethertype", KEY_ETHERTYPE, NIC(ethertype), 0x0600, 0xffff},
+    {"nic", "vlan", KEY_COUNT, NIC(vlan), 1, 4094},
 };
 
 #define KEY_COUNT_ALL (sizeof(keys) / sizeof(keys[0]))
@@ -105,6 +111,7 @@ static void nic_default(struct vipd_nic_config *nic, const char *name)
     nic->buffer_bytes = 8u << 20; /* a few full windows; what the kernel refuses is logged */
     nic->gso = true;
     nic->gro = true;
+    nic->ethertype = VIPD_ETHERTYPE_DEFAULT;
 }
 
 struct vipd_config *vipd_config_default(void)
@@ -343,8 +350,17 @@ static void set_key(const struct value *value, const struct key *key, void *base
             bad_value(value, "want error, warning, info or debug");
         break;
     case KEY_LINK:
-        if (strcmp(value->text, "udp") != 0)
-            bad_value(value, "this vipd has the link 'udp' only");
+        if (config_link_parse(value->text, &nic->link) < 0)
+            bad_value(value, "want udp, ether or loop");
+        break;
+    case KEY_INTERFACE:
+        if (config_interface_parse(value->text, nic) < 0)
+            bad_value(value, "want the name of an interface, such as eth1");
+        break;
+    case KEY_ETHERTYPE:
+        if (config_ethertype_parse(value->text, to) < 0)
+            bad_value(value, "want four hexadecimal digits, such as 0x88b5, from 0x0600 on and "
+                             "not of a protocol that every host speaks");
         break;
     case KEY_ADDRESS:
         set_address(value, to, sizeof(nic->address));
@@ -408,9 +424,11 @@ static struct vipd_nic_config *nic_find(struct vipd_config *config, const char *
     return NULL;
 }
 
-/* host = address[:port][, address[:port] ...] */
+/* host = address[:port] or MAC address, and more of them behind commas. */
 static void add_name(struct vipd_config *config, const struct value *value)
 {
+    static const char want[] =
+        "want address[:port], such as 192.0.2.7 or 127.0.0.2:4794, or the MAC address of a card";
     struct vipd_name *name = &config->names[config->name_count];
     char *copy = strdup(value->text), *rest = copy, *word;
 
@@ -425,16 +443,13 @@ static void add_name(struct vipd_config *config, const struct value *value)
             bad_value(value, "at most 8 addresses");
             goto refuse;
         }
-        /* A site that moved its NICs to another port means that port in its names too. */
-        if (link_addr_parse(word, (uint16_t)config->nics[0].port, &name->addr[name->addr_count]) <
-            0) {
-            bad_value(value, "want address[:port], such as 192.0.2.7 or 127.0.0.2:4794");
+        if (config_address_parse(config, word, name) < 0) {
+            bad_value(value, want);
             goto refuse;
         }
-        name->addr_count++;
     }
     if (name->addr_count == 0) {
-        bad_value(value, "want address[:port], such as 192.0.2.7 or 127.0.0.2:4794");
+        bad_value(value, want);
         goto refuse;
     }
     config->name_count++;
@@ -532,29 +547,6 @@ static void check_order(const struct config_scan *scan, struct config_errors *er
                  "%s (%s) must not be larger than %s (%s)", small, a, large, b);
 }
 
-static void check_nics(const struct vipd_config *config, struct config_errors *errors)
-{
-    for (unsigned i = 0; i < config->nic_count; i++) {
-        const struct vipd_nic_config *a = &config->nics[i];
-
-        for (unsigned j = 0; j < i; j++) {
-            const struct vipd_nic_config *b = &config->nics[j];
-
-            if (a->port == b->port && strcmp(a->address, b->address) == 0)
-                config_error(errors, a->line,
-                             "[nic:%s] and [nic:%s] have the same address and port", b->name,
-                             a->name);
-            for (unsigned k = 0; k < a->alias_count * b->alias_count; k++) {
-                const char *alias = a->aliases[k % a->alias_count];
-
-                if (strcmp(alias, b->aliases[k / a->alias_count]) == 0)
-                    config_error(errors, a->line, "alias '%s' belongs to [nic:%s] and [nic:%s]",
-                                 alias, b->name, a->name);
-            }
-        }
-    }
-}
-
 static void check_together(const struct vipd_config *config, const struct config_scan *scan,
                            struct config_errors *errors)
 {
@@ -565,7 +557,7 @@ static void check_together(const struct vipd_config *config, const struct config
     check_order(scan, errors, "rto_initial", e->rto_initial_ns, "rto_max", e->rto_max_ns);
     check_order(scan, errors, "ack_delay", e->ack_delay_ns, "rto_min", e->rto_min_ns);
     check_order(scan, errors, "keepalive", config->keepalive_ns, "peer_dead", config->peer_dead_ns);
-    check_nics(config, errors);
+    config_nics_check(config, scan, errors);
 }
 
 /* ---- the file ---------------------------------------------------------------------------- */
@@ -581,7 +573,7 @@ static void apply_values(struct vipd_config *config, const struct config_scan *s
         config_error(errors, 0, "libeconf cannot read it: %s", econf_errString(err));
         return;
     }
-    /* Twice: [names] in the second round, because it needs the port of the first NIC. */
+    /* Twice: [names] in the second round, because it needs the port of a NIC. */
     for (size_t i = 0; i < 2 * scan->count; i++) {
         const struct config_entry *entry = &scan->entries[i % scan->count];
         bool names = strcmp(entry->section, "names") == 0;

@@ -23,7 +23,10 @@
 #define VIPD_NAMES_MAX     4096 /* entries of [names] */
 #define VIPD_NAME_ADDR_MAX 8    /* addresses of one name */
 #define VIPD_ALIASES_MAX   32   /* configured aliases of one NIC */
-#define VIPD_PORT_DEFAULT  4794 /* UDP port of a NIC; a name without port has the first NIC's */
+#define VIPD_PORT_DEFAULT  4794 /* UDP port of a NIC; a name without port has the first udp NIC's */
+
+/* EtherType of our frames: the IEEE's first one for experiments of everybody. */
+#define VIPD_ETHERTYPE_DEFAULT 0x88b5
 
 /* How vipd waits when there is nothing to do. */
 enum vipd_wait {
@@ -35,11 +38,15 @@ enum vipd_wait {
 /* One [nic:NAME]. */
 struct vipd_nic_config {
     char name[VIP_NIC_NAME_BYTES];
-    char address[48];      /* IPv4 in dotted form; empty = that of the default route */
-    uint64_t port;         /* 1..65535 */
+    enum link_kind link;
+    char address[48];      /* udp: IPv4 in dotted form; empty = that of the default route */
+    uint64_t port;         /* udp: 1..65535 */
     uint64_t mtu;          /* of the interface, 0 = ask it */
     uint64_t buffer_bytes; /* wanted socket buffers */
-    bool gso, gro;
+    bool gso, gro;         /* udp */
+    char interface[16];    /* ether: its name */
+    uint64_t ethertype;    /* ether: of our frames */
+    uint64_t vlan;         /* ether: 1..4094, 0 = none */
     char faults_text[256]; /* as written; empty = none */
     struct link_faults faults;
     bool aliases_given; /* else the historical names of the n-th NIC */
@@ -53,6 +60,7 @@ struct vipd_name {
     char *name;
     unsigned addr_count;
     struct link_addr addr[VIPD_NAME_ADDR_MAX];
+    enum link_kind kind[VIPD_NAME_ADDR_MAX]; /* the medium of each address */
 };
 
 struct vipd_config {

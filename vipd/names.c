@@ -1,9 +1,13 @@
 /* Names of devices and hosts. */
 #include "vipd/names.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
+
+#define VIPD_LOOP_ADDRESS "00:00:00:00:00:01" /* as link_loop_open has it */
 
 /*
  * What other providers called their n-th device: M-VIA, Giganet on Linux and on Windows, VI-GM, and
@@ -16,22 +20,57 @@ static const struct {
     {"/dev/via_eth%u", 0}, {"/dev/clanvi%u", 0}, {"nic%u", 0}, {"VINIC%u", 0}, {"\\\\.\\VI%u", 1},
 };
 
-/* Names without a number; they mean the first NIC. "/etc/via_lo" is a program's slip that stuck. */
+/* Names without a number. The first ones mean loopback: the first NIC with link = loop, or the first
+ * NIC of all if there is none ("/etc/via_lo" is a program's slip that stuck). The others mean the
+ * first NIC. */
 static const char *const unnumbered[] = {"/dev/via_lo", "/etc/via_lo", "VINIC", ""};
+#define LOOP_NAMES 2
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static bool historical_match(unsigned nic, const char *device)
+/*
+ * NICs with link = loop have no number among the others. The n-th other NIC has number n; of the
+ * loop NICs the first has the loopback names. Does the unnumbered name i mean this NIC?
+ */
+static bool unnumbered_mean(const struct vipd_config *config, unsigned nic, size_t i)
 {
+    int first = -1, first_loop = -1;
+
+    for (unsigned n = config->nic_count; n-- > 0;) {
+        if (config->nics[n].link == LINK_LOOP)
+            first_loop = (int)n;
+        else
+            first = (int)n;
+    }
+    if (first < 0 || (i < LOOP_NAMES && first_loop >= 0))
+        first = first_loop;
+    return (int)nic == first;
+}
+
+/* The NIC's number in the names above; -1 for loop. */
+static int historical_number(const struct vipd_config *config, unsigned nic)
+{
+    int number = 0;
+
+    if (config->nics[nic].link == LINK_LOOP)
+        return -1;
+    for (unsigned n = 0; n < nic; n++)
+        number += config->nics[n].link != LINK_LOOP;
+    return number;
+}
+
+static bool historical_match(const struct vipd_config *config, unsigned nic, const char *device)
+{
+    int number = historical_number(config, nic);
     char name[VIP_NIC_NAME_BYTES];
 
-    for (size_t i = 0; i < COUNT(numbered); i++) {
-        snprintf(name, sizeof(name), numbered[i].format, nic + numbered[i].base);
+    for (size_t i = 0; number >= 0 && i < COUNT(numbered); i++) {
+        snprintf(name, sizeof(name), numbered[i].format, (unsigned)number + numbered[i].base);
         if (strcmp(name, device) == 0)
             return true;
     }
-    for (size_t i = 0; nic == 0 && i < COUNT(unnumbered); i++) {
-        if (strcmp(unnumbered[i], device) == 0)
+    for (size_t i = 0; i < COUNT(unnumbered); i++) {
+        if (strcmp(unnumbered[i], device) == 0 && unnumbered_mean(config, nic, i))
             return true;
     }
     return false;
@@ -57,7 +96,7 @@ int vipd_device_find(const struct vipd_config *config, const char *device)
             return (int)i;
     }
     for (unsigned i = 0; i < config->nic_count; i++) {
-        if (!config->nics[i].aliases_given && historical_match(i, device))
+        if (!config->nics[i].aliases_given && historical_match(config, i, device))
             return (int)i;
     }
     return -1;
@@ -76,6 +115,7 @@ void vipd_device_aliases(const struct vipd_config *config, unsigned nic, char *b
                          unsigned buf_bytes)
 {
     const struct vipd_nic_config *n = &config->nics[nic];
+    int number = historical_number(config, nic);
     char name[VIP_NIC_NAME_BYTES];
     unsigned used = 0;
 
@@ -84,12 +124,14 @@ void vipd_device_aliases(const struct vipd_config *config, unsigned nic, char *b
         used = add_word(buf, used, buf_bytes, n->aliases[i]);
     if (n->aliases_given)
         return;
-    for (size_t i = 0; i < COUNT(numbered); i++) {
-        snprintf(name, sizeof(name), numbered[i].format, nic + numbered[i].base);
+    for (size_t i = 0; number >= 0 && i < COUNT(numbered); i++) {
+        snprintf(name, sizeof(name), numbered[i].format, (unsigned)number + numbered[i].base);
         used = add_word(buf, used, buf_bytes, name);
     }
-    for (size_t i = 0; nic == 0 && i < COUNT(unnumbered); i++)
-        used = add_word(buf, used, buf_bytes, unnumbered[i]);
+    for (size_t i = 0; i < COUNT(unnumbered); i++) {
+        if (unnumbered_mean(config, nic, i))
+            used = add_word(buf, used, buf_bytes, unnumbered[i]);
+    }
 }
 
 /* Equal, or one is the other without its domain. */
@@ -109,11 +151,39 @@ static bool host_match(const char *a, const char *b)
            longer[strspn(longer, "0123456789.")] != '\0';
 }
 
-const struct link_addr *vipd_host_find(const struct vipd_config *config, const char *name,
-                                       unsigned index)
+/* Address number `index` of one medium among those of a name. */
+static bool pick(const struct vipd_name *name, enum link_kind kind, unsigned index,
+                 struct link_addr *ret)
+{
+    for (unsigned i = 0; i < name->addr_count; i++) {
+        if (name->kind[i] == kind && index-- == 0) {
+            *ret = name->addr[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "localhost" and the like: the only host on a loop NIC. */
+static bool is_this_host(const char *name)
+{
+    char own[HOST_NAME_MAX + 1] = "";
+
+    if (strcasecmp(name, "localhost") == 0 || strcasecmp(name, "loop") == 0)
+        return true;
+    if (gethostname(own, sizeof(own)) < 0)
+        return false;
+    own[sizeof(own) - 1] = '\0';
+    return host_match(own, name);
+}
+
+bool vipd_host_find(const struct vipd_config *config, enum link_kind kind, const char *name,
+                    unsigned index, struct link_addr *ret)
 {
     const struct vipd_name *found = NULL;
 
+    if (kind == LINK_LOOP && is_this_host(name))
+        return index == 0 && link_addr_parse_as(kind, VIPD_LOOP_ADDRESS, 0, ret) == 0;
     for (unsigned i = 0; i < config->name_count; i++) {
         if (strcasecmp(config->names[i].name, name) == 0) {
             found = &config->names[i];
@@ -122,16 +192,21 @@ const struct link_addr *vipd_host_find(const struct vipd_config *config, const c
         if (!found && host_match(config->names[i].name, name))
             found = &config->names[i];
     }
-    if (!found || index >= found->addr_count)
-        return NULL;
-    return &found->addr[index];
+    if (found)
+        return pick(found, kind, index, ret);
+    /* The system's resolver, which is asked next, knows numbers of IP only. */
+    return kind != LINK_UDP && index == 0 && link_addr_parse_as(kind, name, 0, ret) == 0;
 }
 
-const char *vipd_host_name(const struct vipd_config *config, const struct link_addr *addr)
+const char *vipd_host_name(const struct vipd_config *config, enum link_kind kind,
+                           const struct link_addr *addr)
 {
+    if (kind == LINK_LOOP)
+        return "localhost";
     for (unsigned i = 0; i < config->name_count; i++) {
         for (unsigned k = 0; k < config->names[i].addr_count; k++) {
-            if (link_addr_equal(&config->names[i].addr[k], addr))
+            if (config->names[i].kind[k] == kind &&
+                link_addr_equal(&config->names[i].addr[k], addr))
                 return config->names[i].name;
         }
     }

@@ -21,13 +21,16 @@ void vipd_device_aliases(const struct vipd_config *config, unsigned nic, char *b
                          unsigned buf_bytes);
 
 /*
- * Address number `index` of a host. Upper and lower case are the same; "node1" and "node1.site.org"
- * match each other, because old programs know short names only. NULL: not in the table.
+ * Address number `index` of a host on one medium. Upper and lower case are the same; "node1" and
+ * "node1.site.org" match each other, because old programs know short names only. ether knows MAC
+ * addresses as names too; loop has one address, which "localhost", "loop" and the own host's name
+ * mean. false: not in the table.
  */
-const struct link_addr *vipd_host_find(const struct vipd_config *config, const char *name,
-                                       unsigned index);
+bool vipd_host_find(const struct vipd_config *config, enum link_kind kind, const char *name,
+                    unsigned index, struct link_addr *ret);
 
-/* The name of an address, or NULL. */
-const char *vipd_host_name(const struct vipd_config *config, const struct link_addr *addr);
+/* The name of an address of one medium, or NULL. */
+const char *vipd_host_name(const struct vipd_config *config, enum link_kind kind,
+                           const struct link_addr *addr);
 
 #endif

@@ -35,9 +35,8 @@ static unsigned count_cpus(void)
     return (unsigned)CPU_COUNT(&set);
 }
 
-/* The link of one NIC, faults included. */
-static int open_link(const struct vipd_nic_config *config, struct link **ret, char *err,
-                     size_t err_bytes)
+static int open_udp(const struct vipd_nic_config *config, struct link **ret, char *err,
+                    size_t err_bytes)
 {
     struct link_udp_config udp = {
         .address = config->address[0] != '\0' ? config->address : NULL,
@@ -47,15 +46,53 @@ static int open_link(const struct vipd_nic_config *config, struct link **ret, ch
         .gso = config->gso,
         .gro = config->gro,
     };
-    struct link *link;
-    int r = link_udp_open(&udp, &link, err, err_bytes);
+    int r = link_udp_open(&udp, ret, err, err_bytes);
 
     if (r == -ENETUNREACH && !udp.address) {
         vipd_warning("%s: %s; using " FALLBACK_ADDRESS ", which only this host reaches",
                      config->name, err);
         udp.address = FALLBACK_ADDRESS;
-        r = link_udp_open(&udp, &link, err, err_bytes);
+        r = link_udp_open(&udp, ret, err, err_bytes);
     }
+    return r;
+}
+
+static int open_ether(const struct vipd_nic_config *config, struct link **ret, char *err,
+                      size_t err_bytes)
+{
+    struct link_ether_config ether = {
+        .interface = config->interface,
+        .ethertype = (uint16_t)config->ethertype,
+        .vlan = (uint16_t)config->vlan,
+        .mtu = (uint32_t)config->mtu,
+        .buffer_bytes = (uint32_t)config->buffer_bytes,
+    };
+
+    return link_ether_open(&ether, ret, err, err_bytes);
+}
+
+static int open_medium(const struct vipd_nic_config *config, struct link **ret, char *err,
+                       size_t err_bytes)
+{
+    switch (config->link) {
+    case LINK_UDP:
+        return open_udp(config, ret, err, err_bytes);
+    case LINK_ETHER:
+        return open_ether(config, ret, err, err_bytes);
+    case LINK_LOOP:
+        snprintf(err, err_bytes, "out of memory");
+        return link_loop_open(ret);
+    }
+    return -EINVAL;
+}
+
+/* The link of one NIC, faults included. */
+static int open_link(const struct vipd_nic_config *config, struct link **ret, char *err,
+                     size_t err_bytes)
+{
+    struct link *link;
+    int r = open_medium(config, &link, err, err_bytes);
+
     if (r < 0)
         return r;
     if (config->faults_text[0] != '\0') {
@@ -111,7 +148,7 @@ static int open_nic(struct vipd *vipd, const struct vipd_nic_config *config, cha
                  r == -EADDRINUSE ? "; each vipd needs an address or port of its own" : "");
         return r;
     }
-    link_addr_format(&link->self, address, sizeof(address));
+    link_addr_format_as(link->kind, &link->self, address, sizeof(address));
     fill_nic_config(vipd, config, &nic_config);
     r = entropy(&nic_config.seed) ? 0 : -EIO;
     if (r == 0)
@@ -128,8 +165,12 @@ static int open_nic(struct vipd *vipd, const struct vipd_nic_config *config, cha
         snprintf(err, err_bytes, "[nic:%s]: %s", config->name, strerror(-r));
         return r;
     }
-    vipd_info("NIC %s: udp on %s, packets of at most %u bytes", config->name, address,
-              link->packet_bytes);
+    if (link->down)
+        vipd_warning("NIC %s: %s is down (%s)", config->name, link_kind_name(link->kind),
+                     link->why_down);
+    else
+        vipd_info("NIC %s: %s on %s, packets of at most %u bytes", config->name,
+                  link_kind_name(link->kind), address, link->packet_bytes);
     return 0;
 }
 

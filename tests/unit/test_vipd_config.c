@@ -156,6 +156,74 @@ static void test_values(void **state)
     vipd_config_free(config);
 }
 
+/* NICs of the three links beside each other, and names of two. */
+static void test_links(void **state)
+{
+    struct vipd_config *config = good("[nic:a]\n"
+                                      "link = ether\n"
+                                      "interface = eth1\n"
+                                      "[nic:b]\n"
+                                      "link = ether\n"
+                                      "interface = eth1\n"
+                                      "vlan = 7\n"
+                                      "ethertype = 0x88B6\n"
+                                      "mtu = 9000\n"
+                                      "[nic:c]\n"
+                                      "link = loop\n"
+                                      "[nic:d]\n"
+                                      "port = 20001\n"
+                                      "[names]\n"
+                                      "x = 02:00:00:00:00:0a, 127.0.0.2, 02:00:00:00:00:0B\n");
+    const struct vipd_name *x = &config->names[0];
+
+    (void)state;
+    assert_int_equal(config->nics[0].link, LINK_ETHER);
+    assert_string_equal(config->nics[0].interface, "eth1");
+    assert_int_equal(config->nics[0].ethertype, 0x88b5);
+    assert_int_equal(config->nics[0].vlan, 0);
+    assert_int_equal(config->nics[1].ethertype, 0x88b6);
+    assert_int_equal(config->nics[1].vlan, 7);
+    assert_int_equal(config->nics[1].mtu, 9000);
+    assert_int_equal(config->nics[2].link, LINK_LOOP);
+    assert_int_equal(config->nics[3].link, LINK_UDP);
+    assert_int_equal(x->addr_count, 3);
+    assert_int_equal(x->kind[0], LINK_ETHER);
+    assert_int_equal(x->kind[1], LINK_UDP);
+    /* Without a port: that of the first NIC that has one. */
+    assert_memory_equal(x->addr[1].bytes, "\177\0\0\002\116\041", 6);
+    assert_memory_equal(x->addr[2].bytes, "\2\0\0\0\0\013", 6);
+    vipd_config_free(config);
+}
+
+static void test_faults_of_links(void **state)
+{
+    static const char type[] = ": want four hexadecimal digits, such as 0x88b5, from 0x0600 on and "
+                               "not of a protocol that every host speaks\n";
+    static const char *const types[] = {"0x0800", "0x86dd", "0x8100", "0x05ff", "88b5",
+                                        "0x88b",  "0x88bg", "34997",  ""};
+    char text[128], want[256];
+
+    (void)state;
+    bad("[nic:a]\nlink = ether\n", "1: [nic:a] has link = ether and needs interface = NAME\n");
+    bad("[nic:a]\nlink = ether\ninterface = eth1\nport = 5\ngso = no\n",
+        "4: port means nothing with link = ether\n5: gso means nothing with link = ether\n");
+    bad("[nic:a]\nlink = loop\nmtu = 1500\n", "3: mtu means nothing with link = loop\n");
+    bad("[nic:a]\ninterface = eth1\n", "2: interface means nothing with link = udp\n");
+    bad("[nic:a]\nlink = ether\ninterface = a/b\n",
+        "3: interface = a/b: want the name of an interface, such as eth1\n"
+        "1: [nic:a] has link = ether and needs interface = NAME\n");
+    bad("[nic:a]\nlink = ether\ninterface = eth1\nvlan = 4095\n",
+        "4: vlan = 4095: must be from 1 to 4094\n");
+    bad("[nic:a]\nlink = ether\ninterface = e\n[nic:b]\nlink = ether\ninterface = e\n",
+        "4: [nic:a] and [nic:b] have the same interface, EtherType and VLAN\n");
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        snprintf(text, sizeof(text), "[nic:a]\nlink = ether\ninterface = e\nethertype = %s\n",
+                 types[i]);
+        snprintf(want, sizeof(want), "4: ethertype = %s%s", types[i], type);
+        bad(text, want);
+    }
+}
+
 static void test_faults_of_lines(void **state)
 {
     (void)state;
@@ -216,7 +284,7 @@ static void test_faults_of_values(void **state)
     bad("[limits]\nvis = 4097\n", "2: vis = 4097: must be from 1 to 4096\n");
     bad("[limits]\nvis = 99999999999999999999\n",
         "2: vis = 99999999999999999999: must be from 1 to 4096\n");
-    bad("[nic:a]\nlink = ether\n", "2: link = ether: this vipd has the link 'udp' only\n");
+    bad("[nic:a]\nlink = token-ring\n", "2: link = token-ring: want udp, ether or loop\n");
     bad("[nic:a]\naddress = ::1\n", "2: address = ::1: want an IPv4 address of this host, such as "
                                     "127.0.0.1, or 'auto'\n");
     bad("[nic:a]\naddress = 0.0.0.0\n", "2: address = 0.0.0.0: want an IPv4 address of this host, "
@@ -226,8 +294,10 @@ static void test_faults_of_values(void **state)
     bad("[nic:a]\nmtu = big\n", "2: mtu = big: want a number of bytes or 'auto'\n");
     bad("[nic:a]\ngso = maybe\n", "2: gso = maybe: want yes or no\n");
     bad("[names]\nb = nowhere\n",
-        "2: b = nowhere: want address[:port], such as 192.0.2.7 or 127.0.0.2:4794\n");
-    bad("[names]\nb =\n", "2: b = : want address[:port], such as 192.0.2.7 or 127.0.0.2:4794\n");
+        "2: b = nowhere: want address[:port], such as 192.0.2.7 or 127.0.0.2:4794, or the MAC "
+        "address of a card\n");
+    bad("[names]\nb =\n", "2: b = : want address[:port], such as 192.0.2.7 or 127.0.0.2:4794, or "
+                          "the MAC address of a card\n");
 }
 
 static void test_bad_fault_word(void **state)
@@ -323,10 +393,13 @@ static void test_documented_values_are_the_defaults(void **state)
 {
     char *text = read_documented(), *on = calloc(1, 65536), *rest = text, *line;
     struct vipd_config *defaults = vipd_config_default(), *config;
+    bool example = false; /* a section that is an example as a whole stays off */
 
     (void)state;
     while ((line = strsep(&rest, "\n")) != NULL) {
-        if (line[0] == '#' && line[1] >= 'a' && line[1] <= 'z' && strstr(line, " = "))
+        if (line[0] == '[' || strncmp(line, "#[", 2) == 0)
+            example = line[0] == '#';
+        if (!example && line[0] == '#' && line[1] >= 'a' && line[1] <= 'z' && strstr(line, " = "))
             line++;
         strcat(strcat(on, line), "\n");
     }
@@ -411,6 +484,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_values),
+        cmocka_unit_test(test_links),
+        cmocka_unit_test(test_faults_of_links),
         cmocka_unit_test(test_faults_of_lines),
         cmocka_unit_test(test_faults_of_keys),
         cmocka_unit_test(test_faults_of_values),

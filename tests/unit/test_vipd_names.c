@@ -78,42 +78,109 @@ static void test_configured_aliases(void **state)
     vipd_config_free(config);
 }
 
+static void put(struct vipd_name *name, enum link_kind kind, const char *text)
+{
+    assert_int_equal(link_addr_parse_as(kind, text, 1, &name->addr[name->addr_count]), 0);
+    name->kind[name->addr_count++] = kind;
+}
+
+/* The name must have this address on this medium; want NULL: none. */
+static void host(const struct vipd_config *config, enum link_kind kind, const char *name,
+                 unsigned index, const char *want)
+{
+    struct link_addr addr;
+    char text[64];
+
+    if (!vipd_host_find(config, kind, name, index, &addr)) {
+        if (want)
+            fail_msg("%s number %u is unknown", name, index);
+        return;
+    }
+    link_addr_format_as(kind, &addr, text, sizeof(text));
+    assert_non_null(want);
+    assert_string_equal(text, want);
+}
+
 static void test_hosts(void **state)
 {
     static struct vipd_name names[] = {
-        {.name = "node1.site.org", .addr_count = 1},
-        {.name = "node1", .addr_count = 2},
-        {.name = "node2.site.org", .addr_count = 1},
-        {.name = "10.0.0.1", .addr_count = 1},
+        {.name = "node1.site.org"},
+        {.name = "node1"},
+        {.name = "node2.site.org"},
+        {.name = "10.0.0.1"},
     };
     struct vipd_config *config = vipd_config_default();
-    const struct link_addr *addr;
+    struct link_addr addr;
 
     (void)state;
-    assert_int_equal(link_addr_parse("10.0.0.7", 1, &names[0].addr[0]), 0);
-    assert_int_equal(link_addr_parse("10.0.0.1:7", 1, &names[1].addr[0]), 0);
-    assert_int_equal(link_addr_parse("10.0.0.2:7", 1, &names[1].addr[1]), 0);
-    assert_int_equal(link_addr_parse("10.0.0.3", 1, &names[2].addr[0]), 0);
-    assert_int_equal(link_addr_parse("10.0.0.4", 1, &names[3].addr[0]), 0);
+    put(&names[0], LINK_UDP, "10.0.0.7");
+    put(&names[1], LINK_ETHER, "02:00:00:00:00:aa");
+    put(&names[1], LINK_UDP, "10.0.0.1:7");
+    put(&names[1], LINK_UDP, "10.0.0.2:7");
+    put(&names[2], LINK_UDP, "10.0.0.3");
+    put(&names[3], LINK_UDP, "10.0.0.4");
     config->names = names;
     config->name_count = 4;
 
-    assert_ptr_equal(vipd_host_find(config, "NODE1", 0), &names[1].addr[0]);
-    assert_ptr_equal(vipd_host_find(config, "node1", 1), &names[1].addr[1]);
-    assert_null(vipd_host_find(config, "node1", 2));
-    assert_ptr_equal(vipd_host_find(config, "node1.site.org", 0), &names[0].addr[0]);
-    assert_ptr_equal(vipd_host_find(config, "node2", 0), &names[2].addr[0]);
-    assert_ptr_equal(vipd_host_find(config, "Node2.Site.org", 0), &names[2].addr[0]);
-    assert_null(vipd_host_find(config, "node2.other.org", 0));
-    assert_null(vipd_host_find(config, "node", 0));
-    assert_null(vipd_host_find(config, "", 0));
-    assert_null(vipd_host_find(config, "10", 0));
-    addr = vipd_host_find(config, "10.0.0.1", 0);
-    assert_ptr_equal(addr, &names[3].addr[0]);
-    assert_string_equal(vipd_host_name(config, &names[1].addr[1]), "node1");
-    assert_null(vipd_host_name(config, &(struct link_addr){.len = 6}));
+    host(config, LINK_UDP, "NODE1", 0, "10.0.0.1:7");
+    host(config, LINK_UDP, "node1", 1, "10.0.0.2:7");
+    host(config, LINK_UDP, "node1", 2, NULL);
+    host(config, LINK_UDP, "node1.site.org", 0, "10.0.0.7:1");
+    host(config, LINK_UDP, "node2", 0, "10.0.0.3:1");
+    host(config, LINK_UDP, "Node2.Site.org", 0, "10.0.0.3:1");
+    host(config, LINK_UDP, "node2.other.org", 0, NULL);
+    host(config, LINK_UDP, "node", 0, NULL);
+    host(config, LINK_UDP, "", 0, NULL);
+    host(config, LINK_UDP, "10", 0, NULL);
+    host(config, LINK_UDP, "10.0.0.1", 0, "10.0.0.4:1");
+    host(config, LINK_UDP, "02:00:00:00:00:bb", 0, NULL);
+
+    /* Each medium has its own addresses of a name; MAC addresses are names of their own. */
+    host(config, LINK_ETHER, "node1", 0, "02:00:00:00:00:aa");
+    host(config, LINK_ETHER, "node1", 1, NULL);
+    host(config, LINK_ETHER, "node2", 0, NULL);
+    host(config, LINK_ETHER, "02:00:00:00:00:BB", 0, "02:00:00:00:00:bb");
+    host(config, LINK_ETHER, "02:00:00:00:00:bb", 1, NULL);
+    host(config, LINK_LOOP, "LocalHost", 0, "00:00:00:00:00:01");
+    host(config, LINK_LOOP, "localhost", 1, NULL);
+    host(config, LINK_LOOP, "node1", 0, NULL);
+
+    assert_string_equal(vipd_host_name(config, LINK_UDP, &names[1].addr[2]), "node1");
+    assert_string_equal(vipd_host_name(config, LINK_ETHER, &names[1].addr[0]), "node1");
+    assert_null(vipd_host_name(config, LINK_UDP, &names[1].addr[0]));
+    addr = (struct link_addr){.len = 6};
+    assert_null(vipd_host_name(config, LINK_UDP, &addr));
+    assert_string_equal(vipd_host_name(config, LINK_LOOP, &addr), "localhost");
     config->names = NULL;
     config->name_count = 0;
+    vipd_config_free(config);
+}
+
+/* A NIC with link = loop has the loopback names and no number. */
+static void test_loop_device_names(void **state)
+{
+    struct vipd_config *config = two_nics();
+    char text[512];
+
+    (void)state;
+    config->nics[2] = config->nics[1];
+    snprintf(config->nics[2].name, sizeof(config->nics[2].name), "vip2");
+    config->nic_count = 3;
+    config->nics[1].link = LINK_LOOP;
+    assert_int_equal(vipd_device_find(config, "/dev/via_lo"), 1);
+    assert_int_equal(vipd_device_find(config, "/etc/via_lo"), 1);
+    assert_int_equal(vipd_device_find(config, "VINIC"), 0);
+    assert_int_equal(vipd_device_find(config, ""), 0);
+    assert_int_equal(vipd_device_find(config, "nic1"), 2);
+    assert_int_equal(vipd_device_find(config, "nic2"), -1);
+    vipd_device_aliases(config, 1, text, sizeof(text));
+    assert_string_equal(text, "/dev/via_lo /etc/via_lo");
+    config->nics[0].link = LINK_LOOP;
+    assert_int_equal(vipd_device_find(config, "/dev/via_lo"), 0);
+    assert_int_equal(vipd_device_find(config, "VINIC"), 2);
+    /* With loop NICs only, old programs still find one. */
+    config->nic_count = 2;
+    assert_int_equal(vipd_device_find(config, "VINIC"), 0);
     vipd_config_free(config);
 }
 
@@ -261,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_historical_device_names),
         cmocka_unit_test(test_configured_aliases),
         cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_loop_device_names),
         cmocka_unit_test(test_default_dir),
         cmocka_unit_test(test_lock_and_socket),
         cmocka_unit_test(test_bad_dirs),

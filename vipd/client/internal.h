@@ -29,6 +29,7 @@ struct answer {
     Vip__CreateCqReply create_cq;
     Vip__ConnectWaitReply connect_wait;
     Vip__ResolveReply resolve;
+    struct link_addr resolved; /* what it points to */
     Vip__MemAttributes mem_attributes;
     struct show_page *page; /* answer to a show request; freed after sending */
     struct vip_fds fds;

@@ -302,6 +302,7 @@ static void fill_nic_attributes(const struct client *client, struct answer *answ
     nic->reliability_level_support = NIC_LEVELS;
     nic->has_rdma_read_support = true;
     nic->rdma_read_support = NIC_RDMA_READ_LEVELS;
+    nic->link = (char *)link_kind_name(link->kind);
     answer->open.nic = nic;
 }
 
@@ -336,6 +337,7 @@ static int open_checks(struct client *client, const Vip__OpenRequest *open, stru
 {
     struct vipd *vipd = client->vipd;
     const char *device = open->device ? open->device : "";
+    const struct link *link;
     int nic;
 
     if (open->abi != VIP_SHM_ABI) {
@@ -351,6 +353,12 @@ static int open_checks(struct client *client, const Vip__OpenRequest *open, stru
                    "no NIC is called '%.64s': vipctl show nic lists names and aliases; "
                    "[nic:NAME] aliases adds one",
                    device);
+        return -1;
+    }
+    link = nic_link(vipd->nics[nic].nic);
+    if (link->self.len == 0) {
+        answer_set(answer, VIP_RC_ERROR_RESOURCE, "%s is down (%s) and has no address yet",
+                   vipd->nics[nic].config->name, link->why_down);
         return -1;
     }
     if (sessions_of(vipd, client->uid) >= vipd->config->sessions_per_uid) {

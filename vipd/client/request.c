@@ -169,6 +169,12 @@ static void resolve_address(struct client *client, const ProtobufCBinaryData *ho
     struct link_addr addr = {0};
     const char *name;
 
+/* The medium whose names are meant: that of the NIC that is open, or of the first one. */
+static enum link_kind names_kind(const struct client *client)
+{
+    return client->vipd->config->nics[client->session ? client->session->nic : 0].link;
+}
+
     if (host->len == 0 || host->len > sizeof(addr.bytes)) {
         answer_set(answer, VIP_RC_INVALID_PARAMETER, "an address has 1 to %zu bytes, not %zu",
                    sizeof(addr.bytes), host->len);
@@ -176,7 +182,7 @@ static void resolve_address(struct client *client, const ProtobufCBinaryData *ho
     }
     addr.len = (uint8_t)host->len;
     memcpy(addr.bytes, host->data, host->len);
-    name = vipd_host_name(client->vipd->config, &addr);
+    name = vipd_host_name(client->vipd->config, names_kind(client), &addr);
     if (!name) {
         answer_set(answer, VIP_RC_ERROR_NAMESERVICE, "no host of [names] has this address");
         return;
@@ -187,17 +193,16 @@ static void resolve_address(struct client *client, const ProtobufCBinaryData *ho
 static void resolve_name(struct client *client, const Vip__ResolveRequest *resolve,
                          struct answer *answer)
 {
-    const struct link_addr *addr = NULL;
+    struct link_addr *addr = &answer->resolved;
 
-    if (resolve->name)
-        addr = vipd_host_find(client->vipd->config, resolve->name, resolve->index);
-    if (!addr) {
+    if (!resolve->name || !vipd_host_find(client->vipd->config, names_kind(client), resolve->name,
+                                          resolve->index, addr)) {
         answer_set(answer, VIP_RC_ERROR_NAMESERVICE, "no such host (or address number) in [names]");
         return;
     }
     answer->resolve.has_host = true;
     answer->resolve.host.len = addr->len;
-    answer->resolve.host.data = (uint8_t *)addr->bytes;
+    answer->resolve.host.data = addr->bytes;
 }
 
 void request_resolve(struct client *client, const Vip__Request *request, struct vip_fds *fds,

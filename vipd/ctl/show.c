@@ -90,17 +90,18 @@ static bool add_nic(struct show_page *page, const struct vipd *vipd, unsigned ni
     Vip__NicRow row = VIP__NIC_ROW__INIT;
     struct link_stats stats = {0};
     struct nic_sums sums;
-    char address[64], aliases[512];
+    char address[64], aliases[512], state[LINK_WHY_BYTES + 16];
 
     sum_nic(vipd, nic, &sums);
     link->class->stats(link, &stats);
-    link_addr_format(&link->self, address, sizeof(address));
+    link_addr_format_as(link->kind, &link->self, address, sizeof(address));
+    snprintf(state, sizeof(state), link->down ? "down (%s)" : "up%s", link->why_down);
     vipd_device_aliases(vipd->config, nic, aliases, sizeof(aliases));
     row.name = (char *)config->name;
-    row.link = (char *)"udp";
+    row.link = (char *)link_kind_name(link->kind);
     row.address = address;
     SET(&row, mtu, link->packet_bytes);
-    row.state = (char *)"up";
+    row.state = state;
     SET(&row, vis, sums.vis);
     SET(&row, clients, sums.clients);
     SET(&row, regions, sums.regions);
@@ -149,7 +150,8 @@ static bool add_vi(void *ctx, const struct nic_vi_view *view)
 
     if (view->peer.len > 0) {
         memcpy(peer.bytes, view->peer.bytes, view->peer.len);
-        link_addr_format(&peer, peer_text, sizeof(peer_text));
+        link_addr_format_as(nic_link(walk->vipd->nics[c->session->nic].nic)->kind, &peer, peer_text,
+                            sizeof(peer_text));
     }
     row.nic = (char *)nic_name_of(walk->vipd, c);
     SET(&row, vi, view->vi);

@@ -48,6 +48,15 @@ void cm_deinit(struct cm *cm)
     VIP_ASSERT(cm->stats.peers == 0 && !cm->timers);
 }
 
+void cm_set_medium(struct cm *cm, const struct cm_host *self, uint32_t packet_bytes,
+                   uint32_t window_bytes)
+{
+    VIP_ASSERT(self->len <= VIP_HOST_ADDR_BYTES_MAX);
+    cm->config.self = *self;
+    cm->config.packet_bytes = packet_bytes;
+    cm->config.window_bytes = window_bytes;
+}
+
 void *cm_alloc(struct cm *cm, size_t bytes)
 {
     void *memory = cm->ops.alloc(cm->ctx, bytes);

@@ -95,6 +95,9 @@ struct cm *cm_init(void *memory, const struct cm_config *config, const struct cm
                    void *ctx, uint64_t now_ns);
 /* Free everything; sends nothing. */
 void cm_deinit(struct cm *cm);
+/* The medium has another own address or other sizes now; what is connected stays as it is. */
+void cm_set_medium(struct cm *cm, const struct cm_host *self, uint32_t packet_bytes,
+                   uint32_t window_bytes);
 
 /* ---- server side ---- */
 

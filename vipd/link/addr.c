@@ -1,7 +1,7 @@
 /*
  * Host addresses as text and as bytes (vipd/link/link.h).
  *
- * Owns: the spelling "127.0.0.1:4794". Called when configuration is read and when rows are shown.
+ * Owns: the spellings "127.0.0.1:4794" and "aa:bb:cc:dd:ee:ff". Called when configuration is read and when rows are shown.
  */
 #include "vipd/link/link.h"
 
@@ -12,6 +12,21 @@
 
 /* An IPv4 address (4 bytes) and a port (2 bytes), both in network order. */
 #define UDP4_ADDR_BYTES 6
+
+#define MAC_BYTES 6
+
+const char *link_kind_name(enum link_kind kind)
+{
+    switch (kind) {
+    case LINK_UDP:
+        return "udp";
+    case LINK_ETHER:
+        return "ether";
+    case LINK_LOOP:
+        return "loop";
+    }
+    return "?";
+}
 
 /* A port in decimal, 1..65535. Returns 0 or -EINVAL. */
 static int parse_port(const char *text, uint16_t *ret)
@@ -78,4 +93,57 @@ bool link_addr_equal(const struct link_addr *a, const struct link_addr *b)
 {
     return a->len == b->len && a->len <= sizeof(a->bytes) &&
            memcmp(a->bytes, b->bytes, a->len) == 0;
+}
+
+/* ---- MAC addresses ---------------------------------------------------------------------- */
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+static int parse_mac(const char *text, struct link_addr *ret)
+{
+    struct link_addr addr = {.len = MAC_BYTES};
+    bool zero = true;
+
+    if (strlen(text) != 3 * MAC_BYTES - 1)
+        return -EINVAL;
+    for (unsigned i = 0; i < MAC_BYTES; i++) {
+        int high = hex_digit(text[3 * i]), low = hex_digit(text[3 * i + 1]);
+
+        if (high < 0 || low < 0 || (i + 1 < MAC_BYTES && text[3 * i + 2] != ':'))
+            return -EINVAL;
+        addr.bytes[i] = (uint8_t)(high << 4 | low);
+        zero = zero && addr.bytes[i] == 0;
+    }
+    /* The lowest bit of the first byte marks groups, broadcast among them. */
+    if (zero || addr.bytes[0] & 1)
+        return -EINVAL;
+    *ret = addr;
+    return 0;
+}
+
+int link_addr_parse_as(enum link_kind kind, const char *text, uint16_t default_port,
+                       struct link_addr *ret)
+{
+    return kind == LINK_UDP ? link_addr_parse(text, default_port, ret) : parse_mac(text, ret);
+}
+
+void link_addr_format_as(enum link_kind kind, const struct link_addr *addr, char *buf,
+                         size_t buf_bytes)
+{
+    const uint8_t *b = addr->bytes;
+
+    if (kind == LINK_UDP || addr->len != MAC_BYTES)
+        link_addr_format(addr, buf, buf_bytes);
+    else
+        snprintf(buf, buf_bytes, "%02x:%02x:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3], b[4],
+                 b[5]);
 }

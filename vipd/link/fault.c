@@ -48,6 +48,8 @@ struct fault {
     struct link_stats stats; /* fault counters only */
 };
 
+static const struct link_class fault_class;
+
 /* ---- decisions ------------------------------------------------------------------------- */
 
 /* The 64-bit mixing generator known as splitmix64: one addition, three xor-shifts. */
@@ -211,6 +213,15 @@ static void flush(struct fault *fault, uint64_t now_ns)
 
 /* ---- class ----------------------------------------------------------------------------- */
 
+/* The inner link went up or down, or has another address: this one has too. */
+static void follow(struct fault *fault)
+{
+    if (fault->link.changes == fault->inner->changes)
+        return;
+    fault->link = *fault->inner;
+    fault->link.class = &fault_class;
+}
+
 /* Carry out the fate of a packet that does not simply pass. */
 static void suffer(struct fault *fault, const struct link_tx *packet, const struct fate *fate,
                    uint64_t now_ns)
@@ -256,6 +267,7 @@ static unsigned fault_send(struct link *link, const struct link_tx *packets, uns
     unsigned i, passing = 0; /* packets before i that pass and are not sent yet */
     uint64_t reserved = 0;   /* their bytes, should all have to wait */
 
+    follow(fault);
     flush(fault, now_ns);
     for (i = 0; i < count; i++) {
         uint32_t bytes = packets[i].bytes;
@@ -285,9 +297,12 @@ static unsigned fault_recv(struct link *link, struct link_rx *packets, unsigned 
                            uint64_t now_ns)
 {
     struct fault *fault = (struct fault *)link;
+    unsigned n;
 
     flush(fault, now_ns);
-    return fault->inner->class->recv(fault->inner, packets, count, now_ns);
+    n = fault->inner->class->recv(fault->inner, packets, count, now_ns);
+    follow(fault);
+    return n;
 }
 
 static void fault_release(struct link *link, void *buffer)

@@ -1,5 +1,5 @@
 /*
- * Links: how packets leave and reach this host. One small interface with udp, (later ether) and the
+ * Links: how packets leave and reach this host. One small interface with udp, ether, loop and the
  * fault decorator behind it. A link moves opaque packets; it does not look into them.
  *
  * Owns: sockets, batching, segmentation offload, buffers of received packets.
@@ -17,7 +17,19 @@
 
 #include "proto/limits.h"
 
-/* Host part of a VIPL address: for udp over IPv4 4 bytes address and 2 bytes port, network order. */
+/* The media. Addresses of different media do not mix, even where they are equally long. */
+enum link_kind {
+    LINK_UDP = 0,
+    LINK_ETHER,
+    LINK_LOOP,
+};
+/* "udp", "ether", "loop"; static. */
+const char *link_kind_name(enum link_kind kind);
+
+/*
+ * Host part of a VIPL address. udp over IPv4: 4 bytes address and 2 bytes port, network order.
+ * ether: the 6 bytes of the MAC address. loop: always 00:00:00:00:00:01.
+ */
 struct link_addr {
     uint8_t len;
     uint8_t bytes[VIP_HOST_ADDR_BYTES_MAX];
@@ -43,6 +55,11 @@ struct link_rx {
 struct link_stats {
     uint64_t tx_packets, tx_bytes, tx_syscalls, tx_again, tx_errors;
     uint64_t rx_packets, rx_bytes, rx_syscalls, rx_truncated, rx_errors;
+    uint64_t tx_down; /* packets lost because the link was down */
+    /* ether: frames that were not ours after all, by reason, and those that found the ring full */
+    uint64_t drop_frame_short, drop_frame_mac, drop_frame_vlan, drop_frame_ethertype;
+    uint64_t drop_frame_header, drop_frame_length, drop_ring_full;
+    uint64_t state_changes; /* ether: up, down, another address or MTU */
     /* fault decorator */
     uint64_t fault_lost, fault_duplicated, fault_reordered, fault_delayed, fault_corrupted;
 };
@@ -51,7 +68,7 @@ struct link;
 
 /* Implementation table; `struct link` is the first member of each implementation. */
 struct link_class {
-    const char *name; /* "udp", "fault" */
+    const char *name; /* "udp", "ether", "loop", "fault" */
     /*
      * Send count packets, in order. Returns how many were taken (sent, or dropped by the medium:
      * loss is allowed, and counted); fewer than count means the medium is full: try again later.
@@ -72,11 +89,19 @@ struct link_class {
     void (*close)(struct link *link);
 };
 
+/* Longest reason why a link is down, with its terminating zero. */
+#define LINK_WHY_BYTES 96
+
+/* What everybody may read. recv and send may change it; they count that in `changes`. */
 struct link {
     const struct link_class *class;
-    struct link_addr self; /* own address */
-    uint32_t packet_bytes; /* largest packet to be sent or received */
-    uint32_t window_bytes; /* what one peer may have under way towards us without overrun */
+    enum link_kind kind;
+    struct link_addr self;         /* own address; len 0 as long as it is not known */
+    uint32_t packet_bytes;         /* largest packet to be sent or received */
+    uint32_t window_bytes;         /* what one peer may have under way towards us without overrun */
+    bool down;                     /* what is sent now is lost */
+    char why_down[LINK_WHY_BYTES]; /* "no such interface"; empty if not down */
+    uint32_t changes;              /* of any field above since the link was opened */
 };
 
 /* What to open. Strings come from the configuration. */
@@ -94,6 +119,28 @@ struct link_udp_config {
 int link_udp_open(const struct link_udp_config *config, struct link **ret, char *err,
                   size_t err_bytes);
 
+struct link_ether_config {
+    const char *interface; /* "eth1" */
+    uint16_t ethertype;    /* of our frames */
+    uint16_t vlan;         /* 802.1Q VLAN to be in, 1..4094; 0 = untagged frames */
+    uint32_t mtu;          /* use no more than this of the interface's MTU; 0 = all of it */
+    uint32_t buffer_bytes; /* wanted size of the receive ring and of the send buffer */
+};
+
+/*
+ * Open a link of raw Ethernet frames. What may be repaired from outside is no failure: without the
+ * interface, or without CAP_NET_RAW, the link is open and down. Outcomes: 0 and *ret; negative errno
+ * with a sentence for people in err.
+ */
+int link_ether_open(const struct link_ether_config *config, struct link **ret, char *err,
+                    size_t err_bytes);
+
+/*
+ * Open a link that reaches nobody but itself: for programs of one host without any network.
+ * Outcomes: 0 and *ret; -ENOMEM.
+ */
+int link_loop_open(struct link **ret);
+
 /* Faults as written in the configuration: "loss=1%,dup=0.1%,reorder=0.5%,delay=50us,seed=42". */
 struct link_faults {
     double loss, dup, reorder, corrupt; /* probabilities 0..1 per packet sent */
@@ -108,9 +155,18 @@ int link_faults_parse(const char *text, struct link_faults *ret, char *err, size
 /* Put the fault decorator in front of `inner` (which it then owns). 0 or -ENOMEM. */
 int link_fault_wrap(struct link *inner, const struct link_faults *faults, struct link **ret);
 
-/* "127.0.0.1:4794" <-> bytes. Parse: 0 or -EINVAL; default_port is used where none is written. */
+/* udp: "127.0.0.1:4794" <-> bytes. Parse: 0 or -EINVAL; default_port is used where none is written. */
 int link_addr_parse(const char *text, uint16_t default_port, struct link_addr *ret);
 void link_addr_format(const struct link_addr *addr, char *buf, size_t buf_bytes);
 bool link_addr_equal(const struct link_addr *a, const struct link_addr *b);
+
+/*
+ * The same for an address of any medium: "aa:bb:cc:dd:ee:ff" for ether (of one card: not broadcast,
+ * not multicast) and loop (its only address). Parse: 0 or -EINVAL.
+ */
+int link_addr_parse_as(enum link_kind kind, const char *text, uint16_t default_port,
+                       struct link_addr *ret);
+void link_addr_format_as(enum link_kind kind, const struct link_addr *addr, char *buf,
+                         size_t buf_bytes);
 
 #endif

@@ -61,6 +61,16 @@ static int cm_open(struct nic *nic, uint64_t now_ns)
     return 0;
 }
 
+/* What the link says of itself now. */
+static void link_look(struct nic *nic)
+{
+    nic->link_changes = nic->link->changes;
+    nic->self.len = nic->link->self.len;
+    memcpy(nic->self.bytes, nic->link->self.bytes, sizeof(nic->self.bytes));
+    if (nic->cm)
+        cm_set_medium(nic->cm, &nic->self, nic->link->packet_bytes, nic->link->window_bytes);
+}
+
 /* Legal on a half-built nic; leaves the link alone. */
 static void nic_free(struct nic *nic)
 {
@@ -107,9 +117,9 @@ int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns
     nic->now_ns = now_ns;
     for (unsigned i = 0; i < 4; i++)
         nic->rng[i] = splitmix(&seed);
-    nic->self.len = link->self.len;
-    memcpy(nic->self.bytes, link->self.bytes, sizeof(nic->self.bytes));
-    nic->loop_by_link = strcmp(link->class->name, "fault") == 0;
+    link_look(nic);
+    /* A frame to one's own card does not come back. */
+    nic->loop_by_link = strcmp(link->class->name, "fault") == 0 && link->kind != LINK_ETHER;
     nic_list_init(&nic->sessions);
     for (unsigned i = 0; i < NIC_PEER_BUCKETS; i++)
         nic_list_init(&nic->peers[i]);
@@ -177,6 +187,8 @@ bool nic_turn(struct nic *nic, uint64_t now_ns)
     nic->now_ns = now_ns;
     nic->counts.turns++;
     packets = nic_rx_take(nic);
+    if (nic->link_changes != nic->link->changes)
+        link_look(nic);
     did = packets > 0;
     did = sessions_drain(nic) || did;
     did = nic_cm_loop_run(nic) || did;

@@ -1,0 +1,150 @@
+/* [nic:NAME] by link, and the addresses of [names]. */
+#include "vipd/config_nic.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define KIND(kind) (1u << (kind))
+
+/* Keys that not every link knows. */
+static const struct {
+    const char *key;
+    unsigned kinds;
+} limited[] = {
+    {"address", KIND(LINK_UDP)},
+    {"port", KIND(LINK_UDP)},
+    {"gso", KIND(LINK_UDP)},
+    {"gro", KIND(LINK_UDP)},
+    {"mtu", KIND(LINK_UDP) | KIND(LINK_ETHER)},
+    {"buffer", KIND(LINK_UDP) | KIND(LINK_ETHER)},
+    {"interface", KIND(LINK_ETHER)},
+    {"ethertype", KIND(LINK_ETHER)},
+    {"vlan", KIND(LINK_ETHER)},
+};
+
+int config_link_parse(const char *text, enum link_kind *ret)
+{
+    static const enum link_kind kinds[] = {LINK_UDP, LINK_ETHER, LINK_LOOP};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strcmp(text, link_kind_name(kinds[i])) == 0) {
+            *ret = kinds[i];
+            return 0;
+        }
+    }
+    return -EINVAL;
+}
+
+/* The kernel's own rules for names of interfaces. */
+int config_interface_parse(const char *text, struct vipd_nic_config *nic)
+{
+    size_t len = strlen(text);
+
+    if (len == 0 || len >= sizeof(nic->interface) || strcmp(text, ".") == 0 ||
+        strcmp(text, "..") == 0 || strpbrk(text, "/: \t"))
+        return -EINVAL;
+    snprintf(nic->interface, sizeof(nic->interface), "%s", text);
+    return 0;
+}
+
+int config_ethertype_parse(const char *text, uint64_t *ret)
+{
+    /* IPv4, ARP, IPv6 and VLAN tags: each peer's network stack would take our frames for its own. */
+    static const uint16_t taken[] = {0x0800, 0x0806, 0x86dd, 0x8100, 0x88a8};
+    unsigned value = 0;
+
+    if (strlen(text) != 6 || text[0] != '0' || (text[1] != 'x' && text[1] != 'X'))
+        return -EINVAL;
+    for (unsigned i = 2; i < 6; i++) {
+        char c = (char)tolower((unsigned char)text[i]);
+
+        if (!isxdigit((unsigned char)c))
+            return -EINVAL;
+        value = value << 4 | (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
+        if (value == taken[i])
+            return -EINVAL;
+    }
+    if (value < 0x0600) /* below, the field is the length of an older kind of frame */
+        return -EINVAL;
+    *ret = value;
+    return 0;
+}
+
+/* A site that moved its NICs to another port means that port in its names too. */
+static uint16_t default_port(const struct vipd_config *config)
+{
+    for (unsigned i = 0; i < config->nic_count; i++) {
+        if (config->nics[i].link == LINK_UDP)
+            return (uint16_t)config->nics[i].port;
+    }
+    return VIPD_PORT_DEFAULT;
+}
+
+int config_address_parse(const struct vipd_config *config, const char *word, struct vipd_name *name)
+{
+    struct link_addr *addr = &name->addr[name->addr_count];
+    enum link_kind kind = LINK_UDP;
+
+    if (link_addr_parse_as(LINK_ETHER, word, 0, addr) == 0)
+        kind = LINK_ETHER;
+    else if (link_addr_parse_as(LINK_UDP, word, default_port(config), addr) < 0)
+        return -EINVAL;
+    name->kind[name->addr_count++] = kind;
+    return 0;
+}
+
+/* ---- what belongs together --------------------------------------------------------------- */
+
+static void check_keys(const struct vipd_nic_config *nic, const struct config_scan *scan,
+                       struct config_errors *errors)
+{
+    for (size_t i = 0; i < scan->count; i++) {
+        const struct config_entry *entry = &scan->entries[i];
+
+        if (strncmp(entry->section, "nic:", 4) != 0 || strcmp(entry->section + 4, nic->name) != 0)
+            continue;
+        for (size_t k = 0; k < sizeof(limited) / sizeof(limited[0]); k++) {
+            if (strcmp(entry->key, limited[k].key) == 0 && !(limited[k].kinds & KIND(nic->link)))
+                config_error(errors, entry->line, "%s means nothing with link = %s", entry->key,
+                             link_kind_name(nic->link));
+        }
+    }
+    if (nic->link == LINK_ETHER && nic->interface[0] == '\0')
+        config_error(errors, nic->line, "[nic:%s] has link = ether and needs interface = NAME",
+                     nic->name);
+}
+
+static void check_pair(const struct vipd_nic_config *a, const struct vipd_nic_config *b,
+                       struct config_errors *errors)
+{
+    if (a->link == LINK_UDP && b->link == LINK_UDP && a->port == b->port &&
+        strcmp(a->address, b->address) == 0)
+        config_error(errors, a->line, "[nic:%s] and [nic:%s] have the same address and port",
+                     b->name, a->name);
+    if (a->link == LINK_ETHER && b->link == LINK_ETHER && a->ethertype == b->ethertype &&
+        a->vlan == b->vlan && strcmp(a->interface, b->interface) == 0)
+        config_error(errors, a->line,
+                     "[nic:%s] and [nic:%s] have the same interface, EtherType and VLAN", b->name,
+                     a->name);
+    for (unsigned k = 0; k < a->alias_count * b->alias_count; k++) {
+        const char *alias = a->aliases[k % a->alias_count];
+
+        if (strcmp(alias, b->aliases[k / a->alias_count]) == 0)
+            config_error(errors, a->line, "alias '%s' belongs to [nic:%s] and [nic:%s]", alias,
+                         b->name, a->name);
+    }
+}
+
+void config_nics_check(const struct vipd_config *config, const struct config_scan *scan,
+                       struct config_errors *errors)
+{
+    for (unsigned i = 0; i < config->nic_count; i++) {
+        check_keys(&config->nics[i], scan, errors);
+        for (unsigned j = 0; j < i; j++)
+            check_pair(&config->nics[i], &config->nics[j], errors);
+    }
+}

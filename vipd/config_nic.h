@@ -1,0 +1,26 @@
+/*
+ * The part of the configuration that differs between links: words of [nic:NAME] and of [names], and
+ * what must not be said together.
+ *
+ * Owns: these rules. Does not own: reading the file (vipd/config.c, which alone calls this).
+ */
+#ifndef VIPD_CONFIG_NIC_H
+#define VIPD_CONFIG_NIC_H
+
+#include "vipd/config.h"
+#include "vipd/config_scan.h"
+
+/* Each: 0 and the result; -EINVAL. */
+int config_link_parse(const char *text, enum link_kind *ret);
+int config_interface_parse(const char *text, struct vipd_nic_config *nic);
+int config_ethertype_parse(const char *text, uint64_t *ret);
+
+/* One word of a line in [names]: appended to `name`, which has room. 0 or -EINVAL. */
+int config_address_parse(const struct vipd_config *config, const char *word,
+                         struct vipd_name *name);
+
+/* Keys that the link of their NIC does not know, keys that it needs, NICs that exclude each other. */
+void config_nics_check(const struct vipd_config *config, const struct config_scan *scan,
+                       struct config_errors *errors);
+
+#endif

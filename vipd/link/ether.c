@@ -1,0 +1,343 @@
+/*
+ * The Ethernet link: opening, following its interface, closing (vipd/link/link.h; inside:
+ * vipd/link/ether.h).
+ *
+ * Owns: the packet socket, the state of the link, what is logged of it. The socket is opened once,
+ * with CAP_NET_RAW; all that comes later needs no privilege, so vipd may drop it.
+ */
+#include "vipd/link/ether.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/if_ether.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+/* Ring and send buffer if the configuration says nothing. */
+#define DEFAULT_BUFFER_BYTES (4u << 20)
+
+/* An interface that flaps may say so that often at once, and once more after each interval. */
+#define LOG_BURST       10
+#define LOG_INTERVAL_NS 10000000000ull
+
+/* ---- class ------------------------------------------------------------------------------- */
+
+static int ether_fd(const struct link *link)
+{
+    return ((const struct ether *)link)->epoll;
+}
+
+static uint64_t ether_deadline(const struct link *link)
+{
+    const struct ether *ether = (const struct ether *)link;
+
+    /* An error of sending says that the interface is worth a look. */
+    return ether->look ? ether->next_ns : UINT64_MAX;
+}
+
+static void ether_stats(const struct link *link, struct link_stats *ret)
+{
+    const struct ether *ether = (const struct ether *)link;
+
+    *ret = ether->stats;
+}
+
+static void ether_close(struct link *link)
+{
+    struct ether *ether = (struct ether *)link;
+
+    if (ether->sock >= 0)
+        ether_ring_close(ether);
+    if (ether->epoll >= 0)
+        close(ether->epoll);
+    if (ether->watch >= 0)
+        close(ether->watch);
+    if (ether->sock >= 0)
+        close(ether->sock);
+    free(ether);
+}
+
+static const struct link_class ether_class = {
+    .name = "ether",
+    .send = ether_send,
+    .recv = ether_recv,
+    .release = ether_release,
+    .fd = ether_fd,
+    .deadline = ether_deadline,
+    .stats = ether_stats,
+    .close = ether_close,
+};
+
+/* ---- state ------------------------------------------------------------------------------- */
+
+static bool may_log(struct ether *ether, uint64_t now_ns)
+{
+    if (now_ns - ether->log_ns >= LOG_INTERVAL_NS) {
+        ether->log_ns = now_ns;
+        if (ether->log_tokens < LOG_BURST)
+            ether->log_tokens++;
+    }
+    if (ether->log_tokens == 0)
+        return false;
+    ether->log_tokens--;
+    return true;
+}
+
+/* One look's result becomes the link's state; an empty reason means up. */
+static void set_state(struct ether *ether, uint64_t now_ns, const char *why)
+{
+    struct link *link = &ether->link;
+    bool down = why[0] != '\0';
+    char self[64];
+
+    link->changes++;
+    ether->stats.state_changes++;
+    link->down = down;
+    snprintf(link->why_down, sizeof(link->why_down), "%s", why);
+    if (!may_log(ether, now_ns))
+        return;
+    link_addr_format_as(link->kind, &link->self, self, sizeof(self));
+    if (down)
+        fprintf(stderr, "vipd: ether %s: down (%s)\n", ether->interface, link->why_down);
+    else
+        fprintf(stderr, "vipd: ether %s: up, address %s, packets of at most %u bytes\n",
+                ether->interface, self, (unsigned)link->packet_bytes);
+}
+
+__attribute__((format(printf, 2, 3))) static bool reason(char why[LINK_WHY_BYTES],
+                                                         const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(why, LINK_WHY_BYTES, format, args);
+    va_end(args);
+    return false;
+}
+
+/* Stay with an interface that goes by this name no more? No: nothing is taken from it. */
+static void leave(struct ether *ether, char why[LINK_WHY_BYTES])
+{
+    char name[IF_NAMESIZE], ignored[LINK_WHY_BYTES];
+
+    if (ether->bound && ether_if_name(ether->sock, ether->bound, name))
+        reason(why, "no such interface: %s is called %s now", ether->interface, name);
+    else
+        reason(why, "no such interface");
+    ether_filter(ether->sock, NULL, ignored, sizeof(ignored));
+    ether->bound = 0;
+}
+
+/* Bind to the interface as it is now. */
+static bool enter(struct ether *ether, const struct ether_if *now, char why[LINK_WHY_BYTES])
+{
+    struct sockaddr_ll addr = {
+        .sll_family = AF_PACKET,
+        /* Frames of one EtherType cost the other traffic nothing. The kernel shows them without
+         * their VLAN, so who wants to know it must look at all frames; the filter does. */
+        .sll_protocol = htons(ether->want.vlan ? ETH_P_ALL : ether->want.ethertype),
+        .sll_ifindex = now->index};
+    struct ether_want want = ether->want;
+
+    memcpy(want.mac, now->mac, sizeof(want.mac));
+    if (ether_filter(ether->sock, &want, why, LINK_WHY_BYTES) < 0)
+        return false;
+    if (bind(ether->sock, (const struct sockaddr *)&addr, sizeof(addr)) < 0)
+        return reason(why, "cannot be bound: %s", strerror(errno));
+    ether->want = want;
+    ether->bound = now->index;
+    ether->link.self.len = ETHER_MAC_BYTES;
+    memcpy(ether->link.self.bytes, now->mac, ETHER_MAC_BYTES);
+    return true;
+}
+
+/* Sizes that follow from the MTU. */
+static bool size(struct ether *ether, uint32_t mtu, char why[LINK_WHY_BYTES])
+{
+    uint32_t packet_bytes;
+    int r;
+
+    if (ether->mtu_max && mtu > ether->mtu_max)
+        mtu = ether->mtu_max;
+    if (mtu < VIP_PACKET_BYTES_MIN + ETHER_HEAD_BYTES)
+        return reason(why, "an MTU of %u is too small; at least %u is needed", (unsigned)mtu,
+                      (unsigned)(VIP_PACKET_BYTES_MIN + ETHER_HEAD_BYTES));
+    packet_bytes = mtu - ETHER_HEAD_BYTES;
+    if (packet_bytes > VIP_PACKET_BYTES_MAX)
+        packet_bytes = VIP_PACKET_BYTES_MAX;
+    if (!ether_ring_fits(ether, mtu)) {
+        /* Packets in the old ring are being looked at: a moment later. */
+        if (ether->ring.out > 0) {
+            ether->look = true;
+            return true;
+        }
+        r = ether_ring_open(ether, mtu);
+        if (r < 0)
+            return reason(why, "no receive ring: %s", strerror(-r));
+    }
+    ether->link.packet_bytes = packet_bytes;
+    ether->link.window_bytes = ether_ring_window(ether, packet_bytes);
+    return true;
+}
+
+/* What is the interface like? Whether the link can be up; else why not. */
+static bool look(struct ether *ether, char why[LINK_WHY_BYTES])
+{
+    struct ether_if now;
+
+    ether_if_look(ether->sock, ether->interface, &now);
+    if (now.index == 0) {
+        leave(ether, why);
+        return false;
+    }
+    if (!now.ethernet)
+        return reason(why, "not an Ethernet device");
+    if (!size(ether, now.mtu, why))
+        return false;
+    if ((now.index != ether->bound || memcmp(now.mac, ether->want.mac, ETHER_MAC_BYTES) != 0) &&
+        !enter(ether, &now, why))
+        return false;
+    if (!now.up)
+        return reason(why, "the interface is down");
+    if (!now.running)
+        return reason(why, "no carrier");
+    return true;
+}
+
+/* Look, and tell if anything is different. */
+static void update(struct ether *ether, uint64_t now_ns)
+{
+    struct link before = ether->link;
+    char why[LINK_WHY_BYTES] = "";
+
+    look(ether, why);
+    if (strcmp(why, before.why_down) != 0 || before.packet_bytes != ether->link.packet_bytes ||
+        !link_addr_equal(&before.self, &ether->link.self))
+        set_state(ether, now_ns, why);
+}
+
+/* Frames that the kernel had no room for; it counts them until asked. */
+static void count_losses(struct ether *ether)
+{
+    struct tpacket_stats losses;
+    socklen_t len = sizeof(losses);
+
+    if (getsockopt(ether->sock, SOL_PACKET, PACKET_STATISTICS, &losses, &len) == 0)
+        ether->stats.drop_ring_full += losses.tp_drops;
+}
+
+void ether_check(struct ether *ether, uint64_t now_ns)
+{
+    socklen_t len = sizeof(int);
+    int err = 0;
+
+    if (ether->sock < 0 || now_ns < ether->next_ns)
+        return;
+    ether->next_ns = now_ns + ETHER_CHECK_NS;
+    count_losses(ether);
+    /* A pending error would keep the descriptor readable. */
+    if (getsockopt(ether->sock, SOL_SOCKET, SO_ERROR, &err, &len) == 0 && err)
+        ether->look = true;
+    if (!ether_if_changed(ether->watch) && !ether->look)
+        return;
+    ether->look = false;
+    update(ether, now_ns);
+}
+
+/* ---- opening ------------------------------------------------------------------------------ */
+
+__attribute__((format(printf, 4, 5))) static int failed(int rc, char *err, size_t err_bytes,
+                                                        const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    if (err && err_bytes > 0)
+        vsnprintf(err, err_bytes, format, args);
+    va_end(args);
+    return rc;
+}
+
+static int watch_both(struct ether *ether)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+
+    ether->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (ether->epoll < 0 || epoll_ctl(ether->epoll, EPOLL_CTL_ADD, ether->sock, &event) < 0 ||
+        epoll_ctl(ether->epoll, EPOLL_CTL_ADD, ether->watch, &event) < 0)
+        return -errno;
+    return 0;
+}
+
+static void set_options(struct ether *ether)
+{
+    int version = TPACKET_V2, one = 1;
+    int bytes = ether->buffer_bytes < 1u << 30 ? (int)ether->buffer_bytes : 1 << 30;
+
+    setsockopt(ether->sock, SOL_PACKET, PACKET_VERSION, &version, sizeof(version));
+    /* With a VLAN the socket is on all frames; those that this host sends it need not see. */
+    setsockopt(ether->sock, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof(one));
+    if (setsockopt(ether->sock, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)) < 0)
+        setsockopt(ether->sock, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+}
+
+/* The packet socket. Outcomes: 0, sock is -1 if the capability is missing; negative errno. */
+static int open_socket(struct ether *ether, char *err, size_t err_bytes)
+{
+    ether->sock = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (ether->sock < 0 && errno != EPERM && errno != EACCES)
+        return failed(-errno, err, err_bytes, "cannot make a packet socket: %s", strerror(errno));
+    if (ether->sock < 0) {
+        ether->link.down = true;
+        snprintf(ether->link.why_down, sizeof(ether->link.why_down), "CAP_NET_RAW is missing");
+        ether_if_explain(ether->interface);
+        return 0;
+    }
+    set_options(ether);
+    ether->watch = ether_if_watch();
+    if (ether->watch < 0)
+        return failed(ether->watch, err, err_bytes, "cannot watch interfaces: %s",
+                      strerror(-ether->watch));
+    if (watch_both(ether) < 0)
+        return failed(-errno, err, err_bytes, "cannot watch sockets: %s", strerror(errno));
+    return 0;
+}
+
+int link_ether_open(const struct link_ether_config *config, struct link **ret, char *err,
+                    size_t err_bytes)
+{
+    struct ether *ether;
+    int rc;
+
+    if (config->vlan > 4094 || config->ethertype < 0x0600)
+        return failed(-EINVAL, err, err_bytes,
+                      "an EtherType begins at 0x0600, a VLAN is 1 to 4094");
+    if (config->interface[0] == '\0' || strlen(config->interface) >= IF_NAMESIZE)
+        return failed(-EINVAL, err, err_bytes, "\"%s\" is not the name of an interface",
+                      config->interface);
+    ether = calloc(1, sizeof(*ether));
+    if (!ether)
+        return failed(-ENOMEM, err, err_bytes, "out of memory");
+    ether->link.class = &ether_class;
+    ether->link.kind = LINK_ETHER;
+    snprintf(ether->interface, sizeof(ether->interface), "%s", config->interface);
+    ether->want.ethertype = config->ethertype;
+    ether->want.vlan = config->vlan;
+    ether->mtu_max = config->mtu;
+    ether->buffer_bytes = config->buffer_bytes ? config->buffer_bytes : DEFAULT_BUFFER_BYTES;
+    ether->sock = ether->watch = ether->epoll = -1;
+    rc = open_socket(ether, err, err_bytes);
+    if (rc < 0) {
+        ether_close(&ether->link);
+        return rc;
+    }
+    if (ether->sock >= 0)
+        update(ether, 0); /* the caller says how it begins; changes are said here */
+    ether->log_tokens = LOG_BURST;
+    *ret = &ether->link;
+    return 0;
+}

@@ -1,0 +1,156 @@
+/*
+ * Inside of the Ethernet link: what ether.c (open, state, close), ether_if.c, ether_filter.c,
+ * ether_frame.c, ether_rx.c and ether_tx.c share. Nobody else includes this but its tests.
+ *
+ * One packet socket, opened once. Binding it to an interface needs no privilege, so the link follows
+ * its interface (by name) through down and up, removal and return, after CAP_NET_RAW was dropped.
+ * Frames arrive in a ring shared with the kernel, without a system call; they leave with sendmmsg.
+ */
+#ifndef VIPD_LINK_ETHER_H
+#define VIPD_LINK_ETHER_H
+
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <sys/socket.h>
+
+#include "vipd/link/link.h"
+
+#define ETHER_MAC_BYTES 6
+
+/* ---- frames (ether_frame.c): doc/wire.md, section "On Ethernet" --------------------------- */
+
+#define ETHER_HEAD_BYTES 4  /* ours: magic, version and kind, length */
+#define ETHER_HEADS_MAX  22 /* Ethernet header with a VLAN tag, and ours */
+#define ETHER_MAGIC      0x56
+#define ETHER_KIND       0x11 /* version 1, kind 1: a packet; other kinds are for peer discovery */
+
+/* What the link takes for its own. */
+struct ether_want {
+    uint8_t mac[ETHER_MAC_BYTES];
+    uint16_t ethertype;
+    uint16_t vlan; /* 0 = untagged */
+};
+
+/* A frame as received. A tag that the kernel has taken out of the bytes is in `tag`. */
+struct ether_frame {
+    const uint8_t *bytes;
+    uint32_t len;
+    bool tagged;
+    uint16_t tag; /* its 16 bits, the VLAN in the lower 12 */
+};
+
+/* Why a frame was dropped; each is a counter of struct link_stats. */
+enum ether_verdict {
+    ETHER_OK = 0,
+    ETHER_SHORT,
+    ETHER_MAC,
+    ETHER_VLAN,
+    ETHER_ETHERTYPE,
+    ETHER_HEADER,
+    ETHER_LENGTH,
+};
+
+/* Headers of a frame to `to`, into out. Returns their length. */
+unsigned ether_frame_put(uint8_t out[ETHER_HEADS_MAX], const struct ether_want *own,
+                         const uint8_t to[ETHER_MAC_BYTES], uint32_t packet_bytes);
+
+/* Outcomes: ETHER_OK, *ret_packet and *ret_len are the packet in the frame; else the fault. */
+enum ether_verdict ether_frame_get(const struct ether_want *want, const struct ether_frame *frame,
+                                   const uint8_t **ret_packet, uint32_t *ret_len);
+
+void ether_frame_count(struct link_stats *stats, enum ether_verdict verdict);
+
+/* ---- filter (ether_filter.c) -------------------------------------------------------------- */
+
+/*
+ * Let the kernel drop what is not ours; `want` NULL: everything. Outcomes: 0; negative errno with a
+ * sentence in why.
+ */
+int ether_filter(int sock, const struct ether_want *want, char *why, size_t why_bytes);
+
+/* ---- the interface (ether_if.c) ----------------------------------------------------------- */
+
+struct ether_if {
+    int index; /* 0: there is no such interface */
+    bool ethernet, up, running;
+    uint8_t mac[ETHER_MAC_BYTES];
+    uint32_t mtu;
+};
+
+/* What the kernel says of the interface, asked through any socket. */
+void ether_if_look(int sock, const char *name, struct ether_if *ret);
+/* The name that an interface has now; false if it is gone. */
+bool ether_if_name(int sock, int index, char ret[IF_NAMESIZE]);
+/* A socket that becomes readable when any interface changes; negative errno. */
+int ether_if_watch(void);
+/* Empty it. Whether it said something. */
+bool ether_if_changed(int watch);
+/* Say which capability is missing and how vipd gets it. */
+void ether_if_explain(const char *name);
+
+/* ---- the link ----------------------------------------------------------------------------- */
+
+/* Frames of one sendmmsg call. */
+#define ETHER_TX_BATCH 64
+
+/* Gather entries of one batch, headers included. */
+#define ETHER_TX_IOVS 2048
+
+/* The interface is looked at that often while there is work; what the watch says waits so long. */
+#define ETHER_CHECK_NS 1000000u
+
+/* A device that has refused frames for so long loses them instead: it may have no other end. */
+#define ETHER_FULL_NS 10000000u
+
+/* The receive ring; see ether_rx.c. */
+struct ether_ring {
+    uint8_t *map; /* NULL: none */
+    size_t map_bytes;
+    uint32_t block_bytes, frame_bytes, frames_per_block, frames;
+    uint32_t next;          /* frame that the kernel fills next */
+    uint32_t out;           /* frames handed out and not released */
+    bool *held;             /* of each frame: is it handed out? */
+    struct link_addr *from; /* of each frame: its sender */
+};
+
+struct ether {
+    struct link link;
+    char interface[IF_NAMESIZE];
+    uint32_t mtu_max;      /* configured; 0 = none */
+    uint32_t buffer_bytes; /* wanted for the ring */
+    struct ether_want want;
+    int sock;         /* packet socket; -1: the capability is missing */
+    int watch;        /* of interfaces */
+    int epoll;        /* both of them, for the host's loop */
+    int bound;        /* index of the interface that sock is bound to; 0 = none */
+    uint64_t next_ns; /* next look at watch and errors */
+    bool look;        /* look at the interface whatever the watch says */
+    uint64_t full_ns; /* since when the device has refused everything; 0 = it has not */
+    uint64_t log_ns;  /* when log_tokens was counted last */
+    unsigned log_tokens;
+    bool oversize_logged;
+    struct link_stats stats;
+
+    struct ether_ring ring;
+    struct mmsghdr tx_msgs[ETHER_TX_BATCH];
+    uint8_t tx_heads[ETHER_TX_BATCH][ETHER_HEADS_MAX];
+    struct iovec tx_iovs[ETHER_TX_IOVS];
+};
+
+/* ether_rx.c. Make a ring for frames of this MTU (another one goes first). 0 or negative errno. */
+int ether_ring_open(struct ether *ether, uint32_t mtu);
+void ether_ring_close(struct ether *ether);
+bool ether_ring_fits(const struct ether *ether, uint32_t mtu);
+/* What one peer may have under way towards the ring, in packets of this size. */
+uint32_t ether_ring_window(const struct ether *ether, uint32_t packet_bytes);
+unsigned ether_recv(struct link *link, struct link_rx *packets, unsigned count, uint64_t now_ns);
+void ether_release(struct link *link, void *buffer);
+
+/* ether_tx.c */
+unsigned ether_send(struct link *link, const struct link_tx *packets, unsigned count,
+                    uint64_t now_ns);
+
+/* ether.c: look at the interface if it is time. */
+void ether_check(struct ether *ether, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,92 @@
+/*
+ * The kernel's filter: frames that are not ours never leave the kernel.
+ *
+ * Owns: the program. libpcap compiles what can be said of the frame's bytes. The VLAN tag is not
+ * among them, because the kernel has taken it out before a packet socket's filter runs, and whether a
+ * frame is for this host at all is not either: these two questions come first, in our own words.
+ */
+#include "vipd/link/ether.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <pcap/pcap.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Our instructions in front of libpcap's. */
+#define FRONT_MAX 7
+
+/* More than libpcap makes of the expression below. */
+#define CODE_MAX 128
+
+static unsigned front(struct sock_filter *code, uint16_t vlan)
+{
+    unsigned n = 0;
+
+    /* Only frames to this card: not what it sends, not what another VLAN's frame has become. */
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                                             (unsigned)(SKF_AD_OFF + SKF_AD_PKTTYPE));
+    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_HOST, 1, 0);
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
+    /* The number of the VLAN, 0 without a tag. */
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                                             (unsigned)(SKF_AD_OFF + SKF_AD_VLAN_TAG));
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0x0fff);
+    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, vlan, 1, 0);
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
+    return n;
+}
+
+/* The bytes of the frame, by libpcap. Returns how many instructions, or negative errno. */
+static int compile(const struct ether_want *want, struct sock_filter *code, unsigned room,
+                   char *why, size_t why_bytes)
+{
+    const uint8_t *mac = want->mac;
+    struct bpf_program program;
+    char text[96];
+    pcap_t *pcap = pcap_open_dead(DLT_EN10MB, 65535);
+    int n = -EINVAL;
+
+    if (!pcap) {
+        snprintf(why, why_bytes, "no memory for libpcap");
+        return -ENOMEM;
+    }
+    snprintf(text, sizeof(text), "ether proto 0x%04x and ether dst %02x:%02x:%02x:%02x:%02x:%02x",
+             want->ethertype, mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+    if (pcap_compile(pcap, &program, text, 1, PCAP_NETMASK_UNKNOWN) < 0) {
+        snprintf(why, why_bytes, "libpcap: %s", pcap_geterr(pcap));
+        pcap_close(pcap);
+        return -EINVAL;
+    }
+    if (program.bf_len <= room) {
+        n = (int)program.bf_len;
+        for (int i = 0; i < n; i++)
+            code[i] = (struct sock_filter){program.bf_insns[i].code, program.bf_insns[i].jt,
+                                           program.bf_insns[i].jf, program.bf_insns[i].k};
+    } else {
+        snprintf(why, why_bytes, "the filter is too long");
+    }
+    pcap_freecode(&program);
+    pcap_close(pcap);
+    return n;
+}
+
+int ether_filter(int sock, const struct ether_want *want, char *why, size_t why_bytes)
+{
+    struct sock_filter code[FRONT_MAX + CODE_MAX] = {BPF_STMT(BPF_RET | BPF_K, 0)};
+    struct sock_fprog program = {.len = 1, .filter = code};
+
+    if (want) {
+        unsigned n = front(code, want->vlan);
+        int more = compile(want, code + n, CODE_MAX, why, why_bytes);
+
+        if (more < 0)
+            return more;
+        program.len = (unsigned short)(n + (unsigned)more);
+    }
+    if (setsockopt(sock, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) < 0) {
+        snprintf(why, why_bytes, "the filter is refused: %s", strerror(errno));
+        return -errno;
+    }
+    return 0;
+}

@@ -1,0 +1,133 @@
+/*
+ * Sending: frames gathered from our headers and the registered pages, one sendmmsg call for a batch.
+ *
+ * Owns: what an error of the socket means. A frame that the medium refuses for good counts as lost:
+ * recovering from loss is the engine's business. Called from the engine's thread.
+ */
+#include "vipd/link/ether.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/assert.h"
+
+/* Can this packet travel here at all? */
+static bool sendable(const struct ether *ether, const struct link_tx *packet)
+{
+    return packet->to->len == ETHER_MAC_BYTES && packet->bytes > 0 &&
+           packet->bytes <= ether->link.packet_bytes;
+}
+
+/* Build messages for packets[0..count-1] as far as they fit; returns how many. */
+static unsigned build(struct ether *ether, const struct link_tx *packets, unsigned count)
+{
+    unsigned iovs = 0, m;
+
+    for (m = 0; m < count && m < ETHER_TX_BATCH; m++) {
+        const struct link_tx *packet = &packets[m];
+        struct iovec *iov = &ether->tx_iovs[iovs];
+
+        if (!sendable(ether, packet) || iovs + packet->iov_count + 1 > ETHER_TX_IOVS)
+            break;
+        iov[0].iov_base = ether->tx_heads[m];
+        iov[0].iov_len =
+            ether_frame_put(ether->tx_heads[m], &ether->want, packet->to->bytes, packet->bytes);
+        memcpy(iov + 1, packet->iov, packet->iov_count * sizeof(*iov));
+        ether->tx_msgs[m].msg_hdr =
+            (struct msghdr){.msg_iov = iov, .msg_iovlen = packet->iov_count + 1};
+        iovs += packet->iov_count + 1;
+    }
+    return m;
+}
+
+/* A packet that cannot travel: it is lost where it stands. */
+static void refuse(struct ether *ether, const struct link_tx *packet)
+{
+    ether->stats.tx_errors++;
+    if (packet->bytes <= ether->link.packet_bytes || ether->oversize_logged)
+        return;
+    ether->oversize_logged = true;
+    fprintf(stderr,
+            "vipd: ether %s: a packet of %u bytes is larger than the interface takes now; its MTU "
+            "was lowered while connections were open (said once)\n",
+            ether->interface, (unsigned)packet->bytes);
+}
+
+/* The device is full. Whether to wait for it; false: it has been for so long that the frame is lost. */
+static bool full(struct ether *ether, uint64_t now_ns)
+{
+    ether->stats.tx_again++;
+    if (ether->full_ns == 0)
+        ether->full_ns = now_ns;
+    return now_ns - ether->full_ns < ETHER_FULL_NS;
+}
+
+/* The first frame was refused with errno `err`. Whether it is done with (lost); false: try later. */
+static bool refused(struct ether *ether, int err, uint64_t now_ns)
+{
+    switch (err) {
+    case EAGAIN:
+    case ENOBUFS: /* dropped by a queue of the device; nothing has left */
+    case ENOMEM:
+        if (full(ether, now_ns))
+            return false;
+        break;
+    case ENETDOWN:
+    case ENXIO:
+    case ENODEV:
+        ether->look = true;
+        ether->next_ns = 0;
+        ether->stats.tx_down++;
+        return true;
+    default:
+        break;
+    }
+    ether->stats.tx_errors++;
+    return true;
+}
+
+/* Send messages 0..count-1. Returns how many packets are done with. */
+static unsigned transmit(struct ether *ether, unsigned count, const struct link_tx *packets,
+                         uint64_t now_ns)
+{
+    int n;
+
+    do
+        n = sendmmsg(ether->sock, ether->tx_msgs, count, MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    ether->stats.tx_syscalls++;
+    if (n <= 0)
+        return refused(ether, n < 0 ? errno : EAGAIN, now_ns) ? 1 : 0;
+    ether->full_ns = 0;
+    ether->stats.tx_packets += (unsigned)n;
+    for (unsigned i = 0; i < (unsigned)n; i++)
+        ether->stats.tx_bytes += packets[i].bytes;
+    return (unsigned)n;
+}
+
+unsigned ether_send(struct link *link, const struct link_tx *packets, unsigned count,
+                    uint64_t now_ns)
+{
+    struct ether *ether = (struct ether *)link;
+    unsigned done = 0;
+
+    if (link->down) {
+        ether->stats.tx_down += count;
+        return count;
+    }
+    while (done < count) {
+        unsigned m = build(ether, &packets[done], count - done), sent;
+
+        if (m == 0) {
+            refuse(ether, &packets[done]);
+            done++;
+            continue;
+        }
+        sent = transmit(ether, m, &packets[done], now_ns);
+        if (sent == 0)
+            break;
+        done += sent;
+    }
+    return done;
+}
