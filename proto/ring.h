@@ -139,6 +139,12 @@ static inline struct vip_app_cq *vip_app_cq(void *base, uint32_t cq)
     return (struct vip_app_cq *)(void *)((char *)base + VIP_APP_CQ_OFF) + cq;
 }
 
+/* VipxCQGetFd: differs from what vipd last signaled while the application waits for a signal. */
+static inline uint32_t *vip_app_cq_arm(void *base, uint32_t cq)
+{
+    return (uint32_t *)(void *)((char *)base + VIP_APP_CQ_ARM_OFF) + cq;
+}
+
 static inline struct vip_vipd_cq *vip_vipd_cq(void *base, uint32_t cq)
 {
     return (struct vip_vipd_cq *)(void *)((char *)base + VIP_VIPD_CQ_OFF +

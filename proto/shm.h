@@ -5,7 +5,7 @@
  * Two segments, each a memfd with exactly one writer, sealed SHRINK|GROW|FUTURE_WRITE|SEAL and
  * mapped read-only by the other side:
  *
- *   app-writes:  struct vip_app_head | waiter words | submission ring
+ *   app-writes:  struct vip_app_head | waiter words | arm words | submission ring
  *   vipd-writes: struct vip_vipd_head | CQ blocks | VI blocks
  *
  * Both are sparse: pages exist where they were touched. Rules: fixed-width fields, no pointers,
@@ -27,7 +27,7 @@
 
 #define VIP_SHM_APP_MAGIC  0x41504956u /* "VIPA" */
 #define VIP_SHM_VIPD_MAGIC 0x44504956u /* "VIPD" */
-#define VIP_SHM_ABI        1
+#define VIP_SHM_ABI        2
 
 /* One segment of a descriptor: data segment or (first of an RDMA descriptor) address segment. */
 struct vip_shm_seg {
@@ -122,11 +122,18 @@ struct vip_app_cq {
 };
 _Static_assert(sizeof(struct vip_app_cq) == 8, "ABI");
 
+/*
+ * Bit of a waiter word (work queue or CQ): a Notify registration waits here, wake the session's
+ * `notify` word as well. The bits below count the threads asleep on the queue's own word.
+ */
+#define VIP_APP_WAITERS_NOTIFY 0x80000000u
+
 #define VIP_APP_VI_WAITERS_OFF 0x1000u /* uint32_t [VIP_VI_MAX][2], indexed [vi][queue] */
 #define VIP_APP_CQ_OFF         (VIP_APP_VI_WAITERS_OFF + VIP_VI_MAX * 8u) /* struct vip_app_cq [] */
+#define VIP_APP_CQ_ARM_OFF     (VIP_APP_CQ_OFF + VIP_CQ_MAX * 8u) /* uint32_t [], by CQ number */
 #define VIP_APP_SQ_OFF         0x10000u
 #define VIP_APP_BYTES          (VIP_APP_SQ_OFF + VIP_SQ_SLOTS * 64u)
-_Static_assert(VIP_APP_CQ_OFF + VIP_CQ_MAX * 8u <= VIP_APP_SQ_OFF, "ABI");
+_Static_assert(VIP_APP_CQ_ARM_OFF + VIP_CQ_MAX * 4u <= VIP_APP_SQ_OFF, "ABI");
 
 /* First cache lines of the vipd-writes segment. */
 struct vip_vipd_head {
@@ -139,15 +146,19 @@ struct vip_vipd_head {
     uint8_t pad1[60];
     uint32_t sq_cons; /* position up to which vipd has taken the submission ring */
     uint8_t pad2[60];
+    uint32_t notify; /* counted up to wake the thread that serves Notify registrations */
+    uint8_t pad3[60];
 };
 _Static_assert(offsetof(struct vip_vipd_head, asleep) == 64, "ABI");
 _Static_assert(offsetof(struct vip_vipd_head, sq_cons) == 128, "ABI");
-_Static_assert(sizeof(struct vip_vipd_head) == 192, "ABI");
+_Static_assert(offsetof(struct vip_vipd_head, notify) == 192, "ABI");
+_Static_assert(sizeof(struct vip_vipd_head) == 256, "ABI");
 
 /* Head of one CQ block; the entries follow. */
 struct vip_vipd_cq {
-    uint32_t prod; /* entries ever written, modulo 2^32: the futex word of VipCQWait */
-    uint8_t pad[60];
+    uint32_t prod;     /* entries ever written, modulo 2^32: the futex word of VipCQWait */
+    uint32_t signaled; /* arm word for which the CQ's socket was last made readable */
+    uint8_t pad[56];
 };
 _Static_assert(sizeof(struct vip_vipd_cq) == 64, "ABI");
 

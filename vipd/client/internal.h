@@ -31,6 +31,7 @@ struct answer {
     Vip__ResolveReply resolve;
     struct link_addr resolved; /* what it points to */
     Vip__MemAttributes mem_attributes;
+    Vip__DiscoverReply discover; /* its array is freed after sending */
     struct show_page *page; /* answer to a show request; freed after sending */
     struct vip_fds fds;
 };
@@ -49,10 +50,10 @@ request_fn request_close;
 request_fn request_create_ptag, request_destroy_ptag;
 request_fn request_register_mem, request_deregister_mem, request_set_mem_attributes;
 request_fn request_create_vi, request_destroy_vi, request_set_vi_attributes, request_disconnect;
-request_fn request_create_cq, request_destroy_cq, request_resize_cq;
+request_fn request_create_cq, request_destroy_cq, request_resize_cq, request_cq_fd;
 request_fn request_connect_wait, request_connect_wait_cancel;
 request_fn request_accept, request_reject, request_connect, request_connect_cancel;
-request_fn request_resolve, request_show;
+request_fn request_resolve, request_show, request_discover;
 
 /* What every NIC of this vipd offers. */
 #define NIC_LEVELS           (VIP_LVL_UNRELIABLE | VIP_LVL_DELIVERY | VIP_LVL_RECEPTION)

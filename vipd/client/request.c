@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -46,6 +47,8 @@ static const struct request_kind kinds[] = {
     [VIP__REQUEST__BODY_RESOLVE] = {"resolve", request_resolve, false, 0, 0},
     [VIP__REQUEST__BODY_SHOW] = {"show", request_show, false, 0, 0},
     [VIP__REQUEST__BODY_CLOSE] = {"close", request_close, true, 0, 0},
+    [VIP__REQUEST__BODY_CQ_FD] = {"cq_fd", request_cq_fd, true, 0, 0},
+    [VIP__REQUEST__BODY_DISCOVER] = {"discover", request_discover, true, 0, 0},
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -70,6 +73,7 @@ static void answer_init(struct answer *answer)
     vip__reply__init(&answer->reply);
     answer->reply.has_code = true;
     answer->page = NULL;
+    answer->discover.host = NULL;
     answer->fds = VIP_FDS_NONE;
     answer_set(answer, VIP_RC_SUCCESS, "%s", "");
 }
@@ -81,6 +85,7 @@ static void answer_send(struct client *client, struct answer *answer)
 
     vip_fds_close(&answer->fds);
     show_page_free(answer->page);
+    free(answer->discover.host);
     if (r == 0)
         return;
     if (r == -EPIPE)
@@ -135,6 +140,7 @@ void request_dispatch(struct client *client, const Vip__Request *request, struct
     if (client->end != CLIENT_END_NONE && client->end != CLIENT_END_CLOSED) {
         vip_fds_close(&answer.fds);
         show_page_free(answer.page);
+        free(answer.discover.host);
         return;
     }
     answer_send(client, &answer);

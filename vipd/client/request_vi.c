@@ -1,5 +1,9 @@
 /* Requests about VIs and completion queues. */
+#include <errno.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "vipd/client/internal.h"
 
@@ -171,6 +175,38 @@ void request_destroy_cq(struct client *client, const Vip__Request *request, stru
                rc == VIP_RC_ERROR_RESOURCE ? "a VI is bound to completion queue %u"
                                            : "there is no completion queue %u",
                cq);
+}
+
+/*
+ * A socket and not an eventfd: the two ends of an eventfd are one file, so the application could
+ * fill its counter, switch O_NONBLOCK off, and leave vipd hanging in its next write.
+ */
+void request_cq_fd(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                   struct answer *answer)
+{
+    uint32_t cq = request->cq_fd->cq;
+    int pair[2], small = 1; /* the kernel's minimum is enough for one-byte messages */
+    enum vip_rc rc;
+
+    (void)fds;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0) {
+        answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd has no descriptor left: %s",
+                   strerror(errno));
+        return;
+    }
+    setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+    shutdown(pair[0], SHUT_RD);
+    answer->fds.fd[answer->fds.count++] = pair[1];
+    rc = nic_cq_set_socket(client->session->nic_session, cq, pair[0]);
+    if (rc != VIP_RC_SUCCESS)
+        vip_fds_close(&answer->fds);
+    answer_set(
+        answer, rc,
+        rc == VIP_RC_ERROR_RESOURCE
+            ? "completion queue %u has a descriptor already, or %d others of this NIC handle "
+              "have one, which is the most"
+            : "there is no completion queue %u (%d)",
+        cq, NIC_CQ_SOCKS_MAX);
 }
 
 void request_resize_cq(struct client *client, const Vip__Request *request, struct vip_fds *fds,

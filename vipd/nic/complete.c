@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,23 +31,80 @@ static void wake_add(struct nic_session *session, bool *flag, uint16_t number, u
         (struct nic_wake){.session = session, .vi = number, .queue = queue};
 }
 
+/* Shared, not private: the sleeper is another process. All of them, they look again. */
+static void futex_wake(struct nic *nic, const uint32_t *word)
+{
+    nic->counts.wakes++;
+    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* The thread that serves Notify registrations: one word for all of them, once per batch. */
+static void wake_notify(struct nic_session *session)
+{
+    struct nic *nic = session->nic;
+
+    if (session->notified == nic->wake_batch)
+        return;
+    session->notified = nic->wake_batch;
+    vip_store32_release(&session->head->notify, ++session->notify);
+    futex_wake(nic, &session->head->notify);
+}
+
 static void wake_one(struct nic *nic, const struct nic_wake *wake)
 {
     struct nic_session *session = wake->session;
-    uint32_t *waiters, *word;
+    uint32_t *word, waiters;
 
     if (wake->queue == 2) {
-        waiters = &vip_app_cq(session->app_base, wake->vi)->waiters;
+        waiters = vip_load32(&vip_app_cq(session->app_base, wake->vi)->waiters);
         word = &vip_vipd_cq(session->vipd_base, wake->vi)->prod;
     } else {
-        waiters = vip_app_vi_waiters(session->app_base, wake->vi, wake->queue);
+        waiters = vip_load32(vip_app_vi_waiters(session->app_base, wake->vi, wake->queue));
         word = &vip_vipd_vi(session->vipd_base, wake->vi)->prod[wake->queue];
     }
-    if (!vip_load32(waiters))
+    if (waiters & ~VIP_APP_WAITERS_NOTIFY)
+        futex_wake(nic, word);
+    if (waiters & VIP_APP_WAITERS_NOTIFY)
+        wake_notify(session);
+}
+
+/*
+ * Make the socket of VipxCQGetFd readable if the application has armed it since the last time. The
+ * message first, then the word that says so: the application empties the socket when it has seen
+ * the word, and a message that came later would stay. A full socket is readable already, and one
+ * whose other end is closed interests nobody.
+ */
+static void cq_signal(struct nic_session *session, uint16_t number)
+{
+    struct nic_cq *cq = &session->cqs[number];
+    uint32_t arm = vip_load32(vip_app_cq_arm(session->app_base, number));
+
+    if (arm == cq->signaled)
         return;
-    /* Shared, not private: the sleeper is another process. All of them, they look again. */
-    nic->counts.wakes++;
-    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    cq->signaled = arm;
+    session->nic->counts.cq_signals++;
+    (void)send(cq->sock, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    vip_store32_release(&vip_vipd_cq(session->vipd_base, number)->signaled, arm);
+}
+
+enum vip_rc nic_cq_set_socket(struct nic_session *session, uint32_t number, int sock)
+{
+    struct nic_cq *cq = number < session->cq_high ? &session->cqs[number] : NULL;
+    uint32_t arm;
+
+    if (!cq || !cq->used || cq->sock >= 0 || session->cq_socks == NIC_CQ_SOCKS_MAX) {
+        close(sock);
+        return !cq || !cq->used ? VIP_RC_INVALID_PARAMETER : VIP_RC_ERROR_RESOURCE;
+    }
+    session->cq_socks++;
+    cq->sock = sock;
+    /* The request is a barrier: what the application had read and armed before it is seen here. */
+    arm = vip_load32(vip_app_cq_arm(session->app_base, number));
+    cq->signaled = arm - 1;
+    vip_store32_release(&vip_vipd_cq(session->vipd_base, number)->signaled, arm - 1);
+    if (cq->position != vip_load32(&vip_app_cq(session->app_base, number)->cons))
+        cq_signal(session, (uint16_t)number);
+    return VIP_RC_SUCCESS;
 }
 
 /*
@@ -57,6 +115,7 @@ void nic_wake_flush(struct nic *nic)
 {
     if (!nic->wake_count)
         return;
+    nic->wake_batch++;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     for (unsigned i = 0; i < nic->wake_count; i++) {
         const struct nic_wake *wake = &nic->wakes[i];
@@ -69,6 +128,8 @@ void nic_wake_flush(struct nic *nic)
             session->vis[wake->vi].wake[wake->queue] = false;
         if (vip_load32(&head->sleepers))
             wake_one(nic, wake);
+        if (wake->queue == 2 && session->cqs[wake->vi].sock >= 0)
+            cq_signal(session, wake->vi);
     }
     nic->wake_count = 0;
 }
@@ -228,6 +289,10 @@ void nic_cq_deinit(struct nic_session *session, struct nic_cq *cq)
 {
     if (cq->fifo_count)
         fifo_done(session, cq);
+    if (cq->used && cq->sock >= 0) {
+        close(cq->sock);
+        session->cq_socks--;
+    }
     cq->used = false;
 }
 

@@ -109,6 +109,22 @@ struct nic_conn *nic_conn_of_peer(const struct nic *nic, uint32_t peer)
     return NULL;
 }
 
+#define PEERS_PER_CALL 65536 /* entries looked at; a whole table takes too long for one request */
+
+uint32_t nic_peers(const struct nic *nic, uint32_t from,
+                   bool (*visit)(void *ctx, const struct link_addr *peer), void *ctx)
+{
+    uint32_t index = from;
+
+    for (; index < nic->conns_used && index - from < PEERS_PER_CALL; index++) {
+        const struct nic_conn *conn = nic->conns[index];
+
+        if (conn->state == NIC_CONN_ESTABLISHED && !visit(ctx, &conn->to))
+            break;
+    }
+    return index < nic->conns_used ? index : UINT32_MAX;
+}
+
 void nic_conns_deinit(struct nic *nic)
 {
     for (uint32_t i = 0; i < nic->conns_used; i++)

@@ -125,6 +125,14 @@ enum vip_rc nic_cq_create(struct nic_session *session, uint64_t entries, uint32_
 /* SUCCESS; INVALID_PARAMETER; ERROR_RESOURCE while a VI is bound. */
 enum vip_rc nic_cq_destroy(struct nic_session *session, uint32_t cq);
 enum vip_rc nic_cq_resize(struct nic_session *session, uint32_t cq, uint64_t entries);
+/* CQs of one session that may have a socket: each takes one of vipd's descriptors. */
+#define NIC_CQ_SOCKS_MAX 64
+/*
+ * VipxCQGetFd: one end of a SEQPACKET pair, taken over in any case; from now on it gets a message
+ * whenever the CQ has entries and the application has armed it. SUCCESS; INVALID_PARAMETER;
+ * ERROR_RESOURCE (it has one already, or too many CQs of the session have).
+ */
+enum vip_rc nic_cq_set_socket(struct nic_session *session, uint32_t cq, int sock);
 
 /* VipConnectWait: *ret_wait numbers it. immediate: withdrawn at once if nothing is kept;
  * *ret_found says whether sink.incoming was called. */
@@ -152,6 +160,11 @@ enum vip_rc nic_connect_cancel(struct nic_session *session, uint32_t vi, uint64_
 bool nic_placed(struct nic_session *session, uint64_t number, uint64_t now_ns);
 
 /* ---- looking inside -------------------------------------------------------------------- */
+
+/* Calls back for the peer of every established connection from table index `from` on, over the link
+ * or in this NIC; peers come several times. The index to go on with; UINT32_MAX: that was all. */
+uint32_t nic_peers(const struct nic *nic, uint32_t from,
+                   bool (*visit)(void *ctx, const struct link_addr *peer), void *ctx);
 
 const char *nic_name(const struct nic *nic);
 const struct link *nic_link(const struct nic *nic);

@@ -142,6 +142,8 @@ struct nic_cq {
     uint32_t bound;     /* work queues bound to it */
     uint32_t cons_seen; /* the application's cons when last looked at */
     bool wake, overrun_told;
+    int sock;             /* VipxCQGetFd: our end, -1 = none */
+    uint32_t signaled;    /* arm word for which it was last made readable */
     struct nic_cqe *fifo; /* backlog: a ring of `fifo_cap` entries, a power of two, or NULL */
     uint32_t fifo_cap, fifo_head, fifo_count;
     struct nic_list backlog; /* session->backlogs, while fifo_count > 0 */
@@ -189,6 +191,9 @@ struct nic_session {
     struct nic_cq *cqs; /* [nic->config.cq_max] */
     uint16_t *vi_free;  /* stack of indexes used before */
     uint32_t vi_free_count, vi_high, vi_count, cq_high, cq_count;
+    uint32_t cq_socks;                 /* CQs that have a socket */
+    uint32_t notify;                   /* head->notify... */
+    uint64_t notified;                 /* ...and the wake_batch in which it was counted up */
     struct nic_list backlogs;          /* CQs with a backlog */
     struct nic_list held, parked;      /* struct nic_held; parked in the order of their numbers */
     uint32_t held_count;               /* both lists */
@@ -213,7 +218,7 @@ struct nic_counts {
     uint64_t loop_packets, loop_bytes, loop_cm, loop_cm_lost, loop_lost;
     uint64_t posts, post_bad_kind, post_bad_vi, post_bad_gen, post_bad_segs, post_stray;
     uint64_t sessions_broken, segs_refused;
-    uint64_t completions, cq_entries, cq_backlogged, cq_lost, wakes;
+    uint64_t completions, cq_entries, cq_backlogged, cq_lost, wakes, cq_signals;
     uint64_t places, places_late, parked;
     uint64_t conns_opened, conns_lost, conns_broken;
 };
@@ -292,6 +297,7 @@ struct nic {
 
     struct nic_wake wakes[NIC_WAKES_MAX];
     unsigned wake_count;
+    uint64_t wake_batch;                       /* flushes so far */
     uint32_t backlog_cqs;                      /* CQs with a backlog */
     uint64_t backlog_next_ns, backlog_wait_ns; /* when to look at full CQ rings again */
 };

@@ -242,6 +242,7 @@ enum vip_rc nic_cq_create(struct nic_session *session, uint64_t entries, uint32_
         session->cq_high++;
     cq = &session->cqs[number];
     cq->used = true;
+    cq->sock = -1;
     cq->bound = 0;
     cq->overrun_told = false;
     cq->cons_seen = cq->position;

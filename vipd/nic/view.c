@@ -130,6 +130,7 @@ static const struct counter_row nic_rows[] = {
         "that waited here because a CQ ring was full"),
     ROW(nic_counts, cq_lost, "cq_lost", "entries", "lost because a CQ was never read"),
     ROW(nic_counts, wakes, "wakes", "calls", "that woke a sleeping application"),
+    ROW(nic_counts, cq_signals, "cq_signals", "messages", "that made a CQ's descriptor readable"),
     ROW(nic_counts, places, "places", "ranges", "placed by a library into staged memory"),
     ROW(nic_counts, places_late, "places_late", "ranges", "of these, after the acknowledgement"),
     ROW(nic_counts, parked, "parked", "packets", "that waited for a library to place them"),

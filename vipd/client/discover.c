@@ -1,0 +1,81 @@
+/*
+ * VipQuerySystemManagementInfo: which NICs can this one reach? Those that the table [names] of the
+ * configuration knows, those that it is connected to now, and itself. Nothing is asked over the
+ * network, so a host of [names] may be switched off.
+ *
+ * The cursor of a page is a place in the table [names], place 0 standing for the own address, or,
+ * with the bit CURSOR_PEERS, an index into the NIC's table of connections.
+ */
+#include <stdlib.h>
+
+#include "vipd/client/internal.h"
+
+/* Addresses in one reply: at most 32 bytes each in the message, so it stays far below its limit. */
+#define HOSTS_PER_REPLY 1024
+
+#define CURSOR_PEERS (1ull << 32)
+
+/* One page under construction. */
+struct page {
+    ProtobufCBinaryData *host; /* HOSTS_PER_REPLY; they point to addresses that outlive the reply */
+    size_t count;
+    uint8_t len; /* of an address of this NIC's kind */
+};
+
+/* false: the page is full. */
+static bool add(void *ctx, const struct link_addr *addr)
+{
+    struct page *page = ctx;
+
+    if (page->count == HOSTS_PER_REPLY)
+        return false;
+    if (addr->len == page->len)
+        page->host[page->count++] =
+            (ProtobufCBinaryData){.len = addr->len, .data = (uint8_t *)addr->bytes};
+    return true;
+}
+
+/* From place `cursor` on. The place to go on with; 0: that was all. */
+static uint64_t add_names(const struct vipd_config *config, const struct link_addr *self,
+                          uint64_t cursor, struct page *page)
+{
+    uint64_t place = 0;
+
+    if (place++ >= cursor)
+        add(page, self);
+    for (unsigned i = 0; i < config->name_count; i++)
+        for (unsigned k = 0; k < config->names[i].addr_count; k++, place++)
+            if (place >= cursor && !add(page, &config->names[i].addr[k]))
+                return place;
+    return 0;
+}
+
+void request_discover(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                      struct answer *answer)
+{
+    const struct nic *nic = session_nic(client);
+    const struct link *link = nic_link(nic);
+    struct page page = {.len = link->self.len};
+    uint64_t cursor = request->discover->cursor, next = 0;
+    uint32_t index;
+
+    (void)fds;
+    page.host = malloc(HOSTS_PER_REPLY * sizeof(*page.host));
+    if (!page.host) {
+        answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd has no memory for the list");
+        return;
+    }
+    if ((cursor & CURSOR_PEERS) == 0)
+        next = add_names(client->vipd->config, &link->self, cursor, &page);
+    if (next == 0) {
+        index = (cursor & CURSOR_PEERS) != 0 ? (uint32_t)cursor : 0;
+        index = nic_peers(nic, index, add, &page);
+        next = index == UINT32_MAX ? 0 : CURSOR_PEERS | index;
+    }
+    vip__discover_reply__init(&answer->discover);
+    answer->discover.host = page.host;
+    answer->discover.n_host = page.count;
+    answer->discover.has_next_cursor = next != 0;
+    answer->discover.next_cursor = next;
+    answer->reply.discover = &answer->discover;
+}
