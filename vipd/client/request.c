@@ -169,17 +169,17 @@ void request_close(struct client *client, const Vip__Request *request, struct vi
     session_free(client, false);
 }
 
-static void resolve_address(struct client *client, const ProtobufCBinaryData *host,
-                            struct answer *answer)
-{
-    struct link_addr addr = {0};
-    const char *name;
-
 /* The medium whose names are meant: that of the NIC that is open, or of the first one. */
 static enum link_kind names_kind(const struct client *client)
 {
     return client->vipd->config->nics[client->session ? client->session->nic : 0].link;
 }
+
+static void resolve_address(struct client *client, const ProtobufCBinaryData *host,
+                            struct answer *answer)
+{
+    struct link_addr addr = {0};
+    const char *name;
 
     if (host->len == 0 || host->len > sizeof(addr.bytes)) {
         answer_set(answer, VIP_RC_INVALID_PARAMETER, "an address has 1 to %zu bytes, not %zu",
