@@ -249,6 +249,50 @@ static void test_wait_for_link(void **state)
     world_free(&w);
 }
 
+static uint16_t vi_for_reads(struct rig_app *app)
+{
+    struct nic_vi_args args = {
+        .attrs = {.level = VIP_LVL_DELIVERY, .max_transfer_bytes = 65536, .enable_rdma_read = true},
+        .send_cq = -1,
+        .recv_cq = -1};
+    struct nic_vi_created created;
+    char why[128];
+
+    assert_int_equal(nic_vi_create(app->session, &args, &created, why, sizeof(why)),
+                     VIP_RC_SUCCESS);
+    app->vi_gen[created.vi] = created.generation;
+    return created.vi;
+}
+
+/* Two answers wait in one packet; the memory of the second goes: its initiator is told so. */
+static void test_read_memory_gone(void **state)
+{
+    struct world w = world_new();
+    uint16_t va = vi_for_reads(w.a), vb = vi_for_reads(w.b);
+    struct rig_mem gone = rig_mem(w.b, 4096, REGISTRY_SHARED);
+    uint64_t start = rig_now;
+
+    rig_connect(w.a, va, 0, w.b, vb, 1);
+    rig_hosts[1]->refuse = true;
+    for (unsigned i = 0; i < 2; i++) {
+        struct vip_shm_seg segs[2] = {i ? rig_seg(&gone, 0, 0) : rig_seg(&w.mb, 0, 0),
+                                      rig_seg(&w.ma, i * 100, 100)};
+
+        rig_post(w.a, va, VIP_Q_SEND, VIP_CTL_OP_RDMAREAD, 0, segs, 2);
+    }
+    rig_pass(RIG_SECOND / 1000);
+    assert_int_equal(registry_remove(w.b->registry, gone.handle, (uintptr_t)gone.at),
+                     VIP_RC_SUCCESS);
+    rig_hosts[1]->refuse = false;
+    assert_int_equal(rig_wait_event(w.b, 'e').code, VIP_EC_RDMAR_PROT);
+    assert_int_equal(rig_wait_done(w.a, va, VIP_Q_SEND).status & VIP_ST_DONE, VIP_ST_DONE);
+    assert_int_equal(rig_wait_done(w.a, va, VIP_Q_SEND).status,
+                     VIP_ST_DONE | VIP_ST_OP_RDMA_READ | VIP_ST_RDMA_PROT_ERROR);
+    assert_true(rig_now - start < RIG_SECOND);
+    rig_mem_free(&gone);
+    world_free(&w);
+}
+
 /* ---- time ------------------------------------------------------------------------------ */
 
 /* A slot that vipd waits for comes, and the one before it is taken back: that is no work. */
@@ -285,8 +329,8 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_teardown(name, rig_teardown)
     const struct CMUnitTest tests[] = {
-        T(test_parked_leave_room), T(test_gaps_leave_room), T(test_segments),
-        T(test_wait_for_link),     T(test_taken_back),
+        T(test_parked_leave_room), T(test_gaps_leave_room),  T(test_segments),
+        T(test_wait_for_link),     T(test_read_memory_gone), T(test_taken_back),
     };
 
     rig_reset();

@@ -476,6 +476,20 @@ static bool fail_record(struct eng_vi *vi, const struct eng_sent *record)
     return false;
 }
 
+/* The answer of a record whose memory is gone, or NULL. */
+static const struct eng_read *denied_read(struct eng_vi *vi, const struct eng_sent *record)
+{
+    struct eng_pos end = record_end(record);
+
+    for (uint32_t seq = record->at.op; seq != end.op + (end.off > 0); seq++) {
+        const struct eng_read *read = &vi->reads.slot[seq % ENG_READS_MAX];
+
+        if (read->seq == seq && !eng_read_readable(vi, read))
+            return read;
+    }
+    return NULL;
+}
+
 static void fail_unreliable(struct eng_vi *vi, uint32_t op)
 {
     for (uint32_t i = vi->sq.head; i != vi->sq.tail; i++) {
@@ -530,10 +544,10 @@ void eng_tx_failed(struct eng *eng, uint16_t vi, uint32_t op, uint64_t now_ns)
         if (!eng_bits_test(&of->tx.open, number) || record->probe)
             continue;
         if (record->stream == ENG_STREAM_READS) {
-            const struct eng_read *read = &of->reads.slot[record->at.op % ENG_READS_MAX];
+            const struct eng_read *read = denied_read(of, record);
 
-            if (read->seq == record->at.op && read->op == op && !eng_read_readable(of, read)) {
-                eng_read_denied(of, op);
+            if (read) {
+                eng_read_denied(of, read->op);
                 return;
             }
         } else if (record->at.op == op && fail_record(of, record)) {
