@@ -14,6 +14,7 @@
 #include "vipd/config.h"
 #include "vipd/host.h"
 #include "vipd/log.h"
+#include "vipd/privilege.h"
 #include "vipd/runtime.h"
 #include "vipd/start.h"
 
@@ -132,6 +133,18 @@ static void raise_descriptor_limit(void)
         vipd_warning("the limit of open files stays low: %s", strerror(errno));
 }
 
+/* Links are open, the socket listens: an attacker who gets this far finds nothing to use. */
+static void drop_privileges(void)
+{
+    bool had;
+    int r = vipd_privilege_drop(&had);
+
+    if (r < 0)
+        vipd_warning("capabilities cannot be dropped: %s", strerror(-r));
+    else if (had)
+        vipd_debug("capabilities dropped");
+}
+
 /* Listen, run, stop listening. */
 static int serve(struct vipd *vipd, struct runtime *runtime, char *err, size_t err_bytes)
 {
@@ -145,6 +158,7 @@ static int serve(struct vipd *vipd, struct runtime *runtime, char *err, size_t e
         snprintf(err, err_bytes, "clients cannot be accepted: %s", strerror(-r));
         return r;
     }
+    drop_privileges();
     vipd_info("vipd " VIP_VERSION " ready on %s", runtime->socket_path);
     sd_notify(0, "READY=1");
     vipd_host_run(vipd->loop);

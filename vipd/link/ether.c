@@ -21,8 +21,8 @@
 #define DEFAULT_BUFFER_BYTES (4u << 20)
 
 /* An interface that flaps may say so that often at once, and once more after each interval. */
-#define LOG_BURST       10
-#define LOG_INTERVAL_NS 10000000000ull
+#define LOG_BURST       30
+#define LOG_INTERVAL_NS 2000000000ull
 
 /* ---- class ------------------------------------------------------------------------------- */
 
