@@ -72,6 +72,7 @@ static const struct key keys[] = {
 
     {"limits", "sessions_per_uid", KEY_COUNT, AT(sessions_per_uid), 1, 65536},
     {"limits", "connections_per_uid", KEY_COUNT, AT(connections_per_uid), 1, 65536},
+    {"limits", "vis_per_uid", KEY_COUNT, AT(vis_per_uid), 1, 1048576},
     {"limits", "register_bytes", KEY_BYTES, AT(register_bytes), 4096, VIP_ARENA_BYTES},
     {"limits", "register_regions", KEY_COUNT, AT(register_regions), 1, VIP_REGION_MAX},
     {"limits", "ptags", KEY_COUNT, AT(ptags), 1, VIP_PTAG_MAX},
@@ -130,6 +131,7 @@ struct vipd_config *vipd_config_default(void)
     config->engine = ENG_CONFIG_DEFAULT;
     config->sessions_per_uid = 64;
     config->connections_per_uid = 256;
+    config->vis_per_uid = 16384;
     config->register_bytes = 64 * GIB;
     config->register_regions = VIP_REGION_MAX;
     config->ptags = VIP_PTAG_MAX;

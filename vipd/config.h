@@ -83,6 +83,7 @@ struct vipd_config {
     /* [limits] */
     uint64_t sessions_per_uid;
     uint64_t connections_per_uid;
+    uint64_t vis_per_uid;
     uint64_t register_bytes;   /* of one session */
     uint64_t register_regions; /* of one session */
     uint64_t ptags;            /* of one session */

@@ -38,6 +38,24 @@ static void test_vi_attributes(void **state)
     close_app(&app);
 }
 
+/* The VIs of all handles of a user count together, and count no more when a handle is closed. */
+static void test_vi_quota(void **state)
+{
+    struct app one = open_app("vip0"), two = open_app("vip0");
+    Vip__CreateViRequest create;
+    Vip__ViAttributes attributes;
+    Vip__Request request = vi_request(&create, &attributes);
+
+    (void)state;
+    for (unsigned i = 0; i < VIS_MAX; i++)
+        ask_code(i % 2 ? one.sock : two.sock, &request, VIP_RC_SUCCESS, NULL);
+    ask_code(one.sock, &request, VIP_RC_ERROR_RESOURCE, "vis_per_uid");
+    ask_code(two.sock, &request, VIP_RC_ERROR_RESOURCE, "vis_per_uid");
+    close_app(&one);
+    ask_code(two.sock, &request, VIP_RC_SUCCESS, NULL);
+    close_app(&two);
+}
+
 static void test_memory_quota(void **state)
 {
     Vip__RegisterMemRequest mem = VIP__REGISTER_MEM_REQUEST__INIT;
@@ -210,9 +228,9 @@ static void test_show_summary(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vi_attributes),     cmocka_unit_test(test_memory_quota),
-        cmocka_unit_test(test_connect_addresses), cmocka_unit_test(test_show),
-        cmocka_unit_test(test_show_summary),
+        cmocka_unit_test(test_vi_attributes), cmocka_unit_test(test_memory_quota),
+        cmocka_unit_test(test_vi_quota),      cmocka_unit_test(test_connect_addresses),
+        cmocka_unit_test(test_show),          cmocka_unit_test(test_show_summary),
     };
 
     return cmocka_run_group_tests_name("vipd_requests", tests, start_daemon, stop_daemon);

@@ -41,6 +41,7 @@
 #define APP_SEALS    (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
 #define SESSIONS_MAX 3 /* sessions_per_uid of the daemon under test */
 #define EVENTS_MAX   16
+#define VIS_MAX      4200
 
 static char dir[] = "/tmp/vip-control-XXXXXX";
 static char socket_path[64];
@@ -74,6 +75,7 @@ static inline int run_daemon(uint16_t port)
     config->sessions_per_uid = SESSIONS_MAX;
     config->events_queued = EVENTS_MAX;
     config->register_bytes = 1 << 20;
+    config->vis_per_uid = VIS_MAX;
     vipd_log_set_level(VIPD_LOG_ERROR);
     if (runtime_open(dir, &runtime, err, sizeof(err)) < 0 ||
         vipd_start(config, dir, &vipd, err, sizeof(err)) < 0 ||
