@@ -3,6 +3,7 @@
  * queue back if it has completed. vipd never touches a descriptor; this file writes its status.
  */
 #include "libvipl/error.h"
+#include "libvipl/events.h"
 #include "libvipl/session.h"
 #include "libvipl/wait.h"
 
@@ -99,6 +100,24 @@ static void fill(struct vipl__session *session, VIP_DESCRIPTOR *desc, enum vip_q
     __atomic_store_n(&desc->CS.Status, comp->status, __ATOMIC_RELEASE);
 }
 
+/*
+ * Spec 3.4: Next and NextHandle belong to the library from the post on, which has set them to 0. The
+ * operation itself is not harmed: vipd has its own copy.
+ */
+static void check_next(uint64_t vi_handle, VIP_DESCRIPTOR *desc)
+{
+    struct vipl__vi *vi;
+
+    if (__builtin_expect(desc->CS.Next.AddressBits == 0 && desc->CS.NextHandle == 0, 1))
+        return;
+    vi = vipl__vi_enter((VIP_VI_HANDLE)(uintptr_t)vi_handle, "VipPostSend or VipPostRecv");
+    if (vi == NULL)
+        return;
+    vipl__async_error(vi->session, VIP_RESOURCE_DESCRIPTOR, VIP_ERROR_POST_DESC, vi, desc, 0,
+                      "Next or NextHandle of a descriptor was changed while it was posted");
+    vipl__leave(vi->session);
+}
+
 /* One look at the head of a queue. *ret_desc is NULL unless a descriptor was taken. */
 static VIP_RETURN reap(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
                        VIP_DESCRIPTOR **ret_desc)
@@ -134,6 +153,7 @@ static VIP_RETURN reap(struct vipl__vi *vi, uint64_t handle, enum vip_queue whic
         return vipl__outcome(VIP_DESCRIPTOR_ERROR, "no descriptor is posted on this queue");
     if (desc == NULL)
         return VIP_NOT_DONE;
+    check_next(handle, desc);
     fill(vi->session, desc, which, &comp);
     *ret_desc = desc;
     if ((comp.status & VIP_ST_ERROR_MASK) != 0)
