@@ -1,0 +1,239 @@
+/*
+ * The three shared rings with both ends at work at once, as two threads (the thread sanitizer watches
+ * the order of stores), and the rule for sleeping: publish, full barrier, look again.
+ *
+ * Every test hands over a fixed number of entries and ends when all have arrived: no time limit and
+ * no sleep decides anything.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "proto/ring.h"
+
+#define HANDOVERS 200000u
+
+/* Positions start just before their wrap, so that every test passes it. */
+#define FIRST (0u - 1000u)
+
+/* What both threads share besides the ring. */
+struct bench {
+    void *memory;      /* app-writes or vipd-writes segment */
+    uint32_t consumed; /* position up to which the reader is done (what sq_cons is) */
+    uint32_t asleep;   /* the reader has published that it sleeps */
+    uint32_t doorbell; /* wake-ups rung */
+    unsigned wrong;    /* entries that were not as written */
+};
+
+static uint64_t mix(uint32_t n)
+{
+    uint64_t x = n * 0x9E3779B97F4A7C15ull;
+
+    return x ^ (x >> 29);
+}
+
+/* Wait until the writer may use the slot at `position` again. */
+static void await_room(struct bench *bench, uint32_t position, uint32_t slots)
+{
+    while (position - __atomic_load_n(&bench->consumed, __ATOMIC_ACQUIRE) >= slots)
+        sched_yield();
+}
+
+static void run(struct bench *bench, void *(*writer)(void *), void (*reader)(struct bench *),
+                size_t bytes)
+{
+    pthread_t thread;
+
+    *bench = (struct bench){.memory = calloc(1, bytes), .consumed = FIRST};
+    assert_non_null(bench->memory);
+    assert_int_equal(pthread_create(&thread, NULL, writer, bench), 0);
+    reader(bench);
+    pthread_join(thread, NULL);
+    free(bench->memory);
+    assert_int_equal(bench->wrong, 0);
+}
+
+/* ---- submission ring ------------------------------------------------------------------- */
+
+static void *post_all(void *arg)
+{
+    struct bench *bench = arg;
+    struct vip_sq_slot *ring = vip_app_sq(bench->memory);
+
+    for (uint32_t i = 0; i < HANDOVERS; i++) {
+        struct vip_sq_slot slot = {.vi = (uint16_t)i, .kind = VIP_SQ_SEND, .imm = mix(i)};
+
+        slot.seg[0].addr = ~mix(i);
+        slot.seg[1].len = i;
+        await_room(bench, FIRST + i, VIP_SQ_SLOTS);
+        vip_sq_write(ring, FIRST + i, &slot);
+        /* The poster's half of the sleeping rule. */
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&bench->asleep, __ATOMIC_RELAXED))
+            __atomic_store_n(&bench->doorbell, 1, __ATOMIC_RELEASE);
+    }
+    return NULL;
+}
+
+static void check_slot(struct bench *bench, uint32_t i, const struct vip_sq_slot *slot)
+{
+    if (slot->stamp != FIRST + i + 1 || slot->vi != (uint16_t)i || slot->imm != mix(i) ||
+        slot->seg[0].addr != ~mix(i) || slot->seg[1].len != i)
+        bench->wrong++;
+}
+
+static void take_all(struct bench *bench)
+{
+    const struct vip_sq_slot *ring = vip_app_sq(bench->memory);
+    struct vip_sq_slot slot;
+
+    for (uint32_t i = 0; i < HANDOVERS; i++) {
+        while (!vip_sq_read(ring, FIRST + i, &slot))
+            sched_yield();
+        check_slot(bench, i, &slot);
+        __atomic_store_n(&bench->consumed, FIRST + i + 1, __ATOMIC_RELEASE);
+    }
+}
+
+static void test_submissions_arrive_whole_and_in_order(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    run(&bench, post_all, take_all, VIP_APP_BYTES);
+}
+
+/* The reader sleeps at every opportunity, and only a doorbell wakes it: a lost one hangs the test. */
+static void take_all_asleep(struct bench *bench)
+{
+    const struct vip_sq_slot *ring = vip_app_sq(bench->memory);
+    struct vip_sq_slot slot;
+
+    for (uint32_t i = 0; i < HANDOVERS; i++) {
+        while (!vip_sq_read(ring, FIRST + i, &slot)) {
+            __atomic_store_n(&bench->asleep, 1, __ATOMIC_RELAXED);
+            __atomic_thread_fence(__ATOMIC_SEQ_CST);
+            if (!vip_sq_read(ring, FIRST + i, &slot))
+                while (!__atomic_exchange_n(&bench->doorbell, 0, __ATOMIC_ACQUIRE))
+                    sched_yield();
+            __atomic_store_n(&bench->asleep, 0, __ATOMIC_RELAXED);
+        }
+        check_slot(bench, i, &slot);
+        __atomic_store_n(&bench->consumed, FIRST + i + 1, __ATOMIC_RELEASE);
+    }
+}
+
+static void test_no_wake_up_is_lost(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    run(&bench, post_all, take_all_asleep, VIP_APP_BYTES);
+}
+
+/* ---- completion ring ------------------------------------------------------------------- */
+
+static void *complete_all(void *arg)
+{
+    struct bench *bench = arg;
+    struct vip_comp *ring = bench->memory;
+
+    for (uint32_t i = 0; i < HANDOVERS; i++) {
+        struct vip_comp comp = {.status = i, .length = ~i, .imm = mix(i)};
+
+        await_room(bench, FIRST + i, VIP_DESC_PER_QUEUE_MAX);
+        vip_comp_write(ring, FIRST + i, &comp);
+    }
+    return NULL;
+}
+
+static void reap_all(struct bench *bench)
+{
+    const struct vip_comp *ring = bench->memory;
+    struct vip_comp comp;
+
+    for (uint32_t i = 0; i < HANDOVERS; i++) {
+        while (!vip_comp_read(ring, FIRST + i, &comp))
+            sched_yield();
+        if (comp.status != i || comp.length != ~i || comp.imm != mix(i))
+            bench->wrong++;
+        __atomic_store_n(&bench->consumed, FIRST + i + 1, __ATOMIC_RELEASE);
+    }
+}
+
+static void test_completions_arrive_whole_and_in_order(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    run(&bench, complete_all, reap_all, VIP_COMP_RING_BYTES);
+}
+
+/* ---- completion queue ------------------------------------------------------------------ */
+
+static void *enqueue_all(void *arg)
+{
+    struct bench *bench = arg;
+
+    for (uint32_t i = 0; i < HANDOVERS; i++) {
+        await_room(bench, FIRST + i, VIP_CQ_RING_SLOTS);
+        vip_cq_write(bench->memory, FIRST + i, (uint16_t)mix(i), i & 1, (uint8_t)i);
+    }
+    return NULL;
+}
+
+static void dequeue_all(struct bench *bench)
+{
+    struct vip_cqe entry;
+
+    for (uint32_t i = 0; i < HANDOVERS; i++) {
+        while (!vip_cq_read(bench->memory, FIRST + i, &entry))
+            sched_yield();
+        if (entry.vi != (uint16_t)mix(i) || entry.queue != (i & 1) || entry.gen != (uint8_t)i)
+            bench->wrong++;
+        __atomic_store_n(&bench->consumed, FIRST + i + 1, __ATOMIC_RELEASE);
+    }
+}
+
+static void test_cq_entries_arrive_whole_and_in_order(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    run(&bench, enqueue_all, dequeue_all, VIP_CQ_RING_SLOTS * 8u);
+}
+
+/* ---- what a reader must not take ------------------------------------------------------- */
+
+static void test_slots_of_other_laps_are_not_taken(void **state)
+{
+    static struct vip_sq_slot ring[VIP_SQ_SLOTS];
+    struct vip_sq_slot slot = {.vi = 7}, got;
+
+    (void)state;
+    assert_false(vip_sq_read(ring, 0, &got)); /* fresh memory is empty */
+    vip_sq_write(ring, 5, &slot);
+    assert_true(vip_sq_read(ring, 5, &got));
+    assert_int_equal(got.vi, 7);
+    assert_false(vip_sq_read(ring, 5 + VIP_SQ_SLOTS, &got)); /* the next lap */
+    assert_false(vip_sq_read(ring, 5 - VIP_SQ_SLOTS, &got)); /* the one before */
+    assert_false(vip_sq_read(ring, 6, &got));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_submissions_arrive_whole_and_in_order),
+        cmocka_unit_test(test_no_wake_up_is_lost),
+        cmocka_unit_test(test_completions_arrive_whole_and_in_order),
+        cmocka_unit_test(test_cq_entries_arrive_whole_and_in_order),
+        cmocka_unit_test(test_slots_of_other_laps_are_not_taken),
+    };
+
+    return cmocka_run_group_tests_name("proto_ring", tests, NULL, NULL);
+}
