@@ -12,6 +12,7 @@
 #include "proto/limits.h"
 #include "proto/ring.h"
 #include "proto/shm.h"
+#include "vipd/nic/list.h"
 #include "vipd/nic/nic.h"
 
 #define NIC_RX_BATCH            64   /* packets taken from the link in one turn */
@@ -36,39 +37,6 @@
 #define NIC_TX_RETRY_NS         50000      /* the link was full: try again after so long */
 #define NIC_BACKLOG_POLL_MIN_NS 200000   /* a CQ ring was full: look for room again, doubling... */
 #define NIC_BACKLOG_POLL_MAX_NS 10000000 /* ...up to this, because reading a CQ rings no bell */
-
-/* Doubly linked list with a head; a head points to itself when empty. */
-struct nic_list {
-    struct nic_list *next, *prev;
-};
-
-static inline void nic_list_init(struct nic_list *head)
-{
-    head->next = head->prev = head;
-}
-
-static inline bool nic_list_empty(const struct nic_list *head)
-{
-    return head->next == head;
-}
-
-static inline void nic_list_add_tail(struct nic_list *head, struct nic_list *item)
-{
-    item->next = head;
-    item->prev = head->prev;
-    head->prev->next = item;
-    head->prev = item;
-}
-
-/* Take an item out; it may be taken out again. */
-static inline void nic_list_del(struct nic_list *item)
-{
-    item->prev->next = item->next;
-    item->next->prev = item->prev;
-    nic_list_init(item);
-}
-
-#define NIC_ITEM(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 /* ---- connections ----------------------------------------------------------------------- */
 

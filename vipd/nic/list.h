@@ -1,0 +1,43 @@
+/*
+ * The lists of vipd/nic: links inside the objects, so that adding and removing cannot fail.
+ */
+#ifndef VIPD_NIC_LIST_H
+#define VIPD_NIC_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Doubly linked list with a head; a head points to itself when empty. */
+struct nic_list {
+    struct nic_list *next, *prev;
+};
+
+static inline void nic_list_init(struct nic_list *head)
+{
+    head->next = head->prev = head;
+}
+
+static inline bool nic_list_empty(const struct nic_list *head)
+{
+    return head->next == head;
+}
+
+static inline void nic_list_add_tail(struct nic_list *head, struct nic_list *item)
+{
+    item->next = head;
+    item->prev = head->prev;
+    head->prev->next = item;
+    head->prev = item;
+}
+
+/* Take an item out; it may be taken out again. */
+static inline void nic_list_del(struct nic_list *item)
+{
+    item->prev->next = item->next;
+    item->next->prev = item->prev;
+    nic_list_init(item);
+}
+
+#define NIC_ITEM(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+#endif
