@@ -32,7 +32,7 @@ struct answer {
     struct link_addr resolved; /* what it points to */
     Vip__MemAttributes mem_attributes;
     Vip__DiscoverReply discover; /* its array is freed after sending */
-    struct show_page *page; /* answer to a show request; freed after sending */
+    struct show_page *page;      /* answer to a show request; freed after sending */
     struct vip_fds fds;
 };
 
