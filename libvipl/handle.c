@@ -37,13 +37,25 @@ struct vipl__cq *vipl__cq_find(VIP_CQ_HANDLE cq_handle)
     return cq;
 }
 
+/*
+ * Spec 3.5: programs that give no tag, or no attributes, work (the default domain). The strict mode,
+ * for tests of a program's own care: no tag is an invalid tag.
+ */
+static bool strict_ptags(void)
+{
+    const char *text = getenv("VIPL_STRICT_PTAGS");
+
+    return text != NULL && strcmp(text, "1") == 0;
+}
+
 bool vipl__ptag_number(const struct vipl__session *session, VIP_PROTECTION_HANDLE ptag,
                        uint32_t *ret_number)
 {
     uint64_t handle = (uint64_t)(uintptr_t)ptag;
     uint32_t number = (uint32_t)handle;
 
-    if (ptag != NULL && handle != vipl__handle_make(VIPL__KIND_PTAG, session, number))
+    if (ptag == NULL ? strict_ptags()
+                     : handle != vipl__handle_make(VIPL__KIND_PTAG, session, number))
         return false;
     *ret_number = number;
     return true;

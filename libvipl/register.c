@@ -15,12 +15,14 @@
 static VIP_RETURN check_attrs(const struct vipl__session *session, const char *call,
                               const VIP_MEM_ATTRIBUTES *attrs, Vip__MemAttributes *out)
 {
+    VIP_PROTECTION_HANDLE ptag = attrs == NULL ? NULL : attrs->Ptag;
+
     out->has_ptag = out->has_enable_rdma_write = out->has_enable_rdma_read = 1;
+    if (!vipl__ptag_number(session, ptag, &out->ptag))
+        return vipl__fail(VIP_INVALID_PTAG, "%s: %p is not a protection tag of this NIC handle",
+                          call, ptag);
     if (attrs == NULL)
         return VIP_SUCCESS;
-    if (!vipl__ptag_number(session, attrs->Ptag, &out->ptag))
-        return vipl__fail(VIP_INVALID_PTAG, "%s: %p is not a protection tag of this NIC handle",
-                          call, attrs->Ptag);
     if (attrs->EnableRdmaRead && session->nic.RDMAReadSupport == 0)
         return vipl__fail(VIP_INVALID_RDMAREAD,
                           "%s: EnableRdmaRead is set, and this NIC has no RDMA Read "

@@ -1,0 +1,363 @@
+/*
+ * Specification 3.5: protection tags, rights, and bounds, for local and remote references.
+ */
+#include "suite.h"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What refers to memory: each is checked against the VI whose tag counts. */
+enum use {
+    USE_SEND,
+    USE_RECV,
+    USE_WRITE_SOURCE,
+    USE_WRITE_TARGET,
+    USE_READ_SOURCE,
+    USE_READ_TARGET
+};
+
+/* Two connected VIs with tag `ptag_a`, `ptag_b`; everything enabled. Memory of `end` is without tag. */
+static void tagged_pair(struct end *a, struct end *b, bool tag_a, bool tag_b,
+                        VIP_PROTECTION_HANDLE *ret_a, VIP_PROTECTION_HANDLE *ret_b)
+{
+    VIP_VI_ATTRIBUTES attrs = {
+        VIP_SERVICE_RELIABLE_DELIVERY, 100000, NULL, NULL, VIP_TRUE, VIP_TRUE};
+
+    conf_open(a, 'A');
+    conf_open(b, 'B');
+    a->level = b->level = VIP_SERVICE_RELIABLE_DELIVERY;
+    CONF_OK(VipCreatePtag(a->nic, ret_a));
+    CONF_OK(VipCreatePtag(b->nic, ret_b));
+    attrs.Ptag = tag_a ? *ret_a : NULL;
+    CONF_OK(VipCreateVi(a->nic, &attrs, NULL, NULL, &a->vi));
+    attrs.Ptag = tag_b ? *ret_b : NULL;
+    CONF_OK(VipCreateVi(b->nic, &attrs, NULL, NULL, &b->vi));
+    conf_connect(a, b);
+}
+
+static bool local_at_a(enum use use)
+{
+    return use == USE_SEND || use == USE_WRITE_SOURCE || use == USE_READ_TARGET;
+}
+
+/* Use `address`, `handle` in that way once, 64 bytes; whether it worked. The pair is worn out else. */
+static bool try_use(struct end *a, struct end *b, enum use use, char *address,
+                    VIP_MEM_HANDLE handle)
+{
+    VIP_DESCRIPTOR *send, *recv = NULL;
+    VIP_UINT32 status;
+
+    switch (use) {
+    case USE_SEND:
+    case USE_RECV:
+        send = conf_desc(a, 0, 0, 64);
+        recv = conf_desc(b, 0, 0, 64);
+        break;
+    case USE_WRITE_SOURCE:
+    case USE_WRITE_TARGET:
+        send = conf_write(a, 0, 0, 64, b, 0);
+        break;
+    default:
+        send = conf_read(a, 0, 0, 64, b, 0);
+        break;
+    }
+    if (use == USE_RECV) {
+        recv->DS[0].Local.Data.Address = address;
+        recv->DS[0].Local.Handle = handle;
+    } else if (use == USE_WRITE_TARGET || use == USE_READ_SOURCE) {
+        send->DS[0].Remote.Data.Address = address;
+        send->DS[0].Remote.Handle = handle;
+    } else if (use == USE_SEND) {
+        send->DS[0].Local.Data.Address = address;
+        send->DS[0].Local.Handle = handle;
+    } else {
+        send->DS[1].Local.Data.Address = address;
+        send->DS[1].Local.Handle = handle;
+    }
+    if (recv != NULL)
+        conf_post_recv(b, recv);
+    conf_post_send(a, send);
+    status = conf_take(a, false, send);
+    if (recv != NULL)
+        status |= conf_take(b, true, recv);
+    if (use == USE_WRITE_TARGET && conf_state(a) != VIP_STATE_CONNECTED)
+        status |= VIP_STATUS_RDMA_PROT_ERROR;
+    return status == 0;
+}
+
+/* A region of that end with these attributes. */
+static VIP_MEM_HANDLE region_of(struct end *end, char *address, VIP_ULONG bytes,
+                                VIP_PROTECTION_HANDLE ptag, VIP_BOOLEAN write, VIP_BOOLEAN read)
+{
+    VIP_MEM_ATTRIBUTES mem = {ptag, write, read};
+    VIP_MEM_HANDLE handle;
+
+    CONF_OK(VipRegisterMem(end->nic, address, bytes, &mem, &handle));
+    return handle;
+}
+
+/* The six uses, one after the other; each with a fresh pair, since a refusal breaks it. */
+static void equal_tags(void **state)
+{
+    enum use use = (enum use)conf_arg(state);
+    struct end a, b, *of;
+    VIP_PROTECTION_HANDLE tag_a, tag_b;
+
+    tagged_pair(&a, &b, true, true, &tag_a, &tag_b);
+    of = local_at_a(use) ? &a : &b;
+    assert_true(try_use(&a, &b, use, of->buffer,
+                        region_of(of, of->buffer, 64, of == &a ? tag_a : tag_b, 1, 1)));
+    conf_close_pair(&a, &b);
+}
+
+static void different_tags(void **state)
+{
+    enum use use = (enum use)conf_arg(state);
+    struct end a, b, *of;
+    VIP_PROTECTION_HANDLE tag_a, tag_b, other;
+
+    tagged_pair(&a, &b, true, true, &tag_a, &tag_b);
+    of = local_at_a(use) ? &a : &b;
+    CONF_OK(VipCreatePtag(of->nic, &other));
+    assert_false(try_use(&a, &b, use, of->buffer, region_of(of, of->buffer, 64, other, 1, 1)));
+    conf_close_pair(&a, &b);
+}
+
+static void no_tag_at_the_vi(void **state)
+{
+    enum use use = (enum use)conf_arg(state);
+    struct end a, b, *of;
+    VIP_PROTECTION_HANDLE tag_a, tag_b;
+
+    tagged_pair(&a, &b, false, false, &tag_a, &tag_b);
+    of = local_at_a(use) ? &a : &b;
+    assert_true(try_use(&a, &b, use, of->buffer,
+                        region_of(of, of->buffer, 64, of == &a ? tag_a : tag_b, 1, 1)));
+    conf_close_pair(&a, &b);
+}
+
+static void no_tag_at_the_region(void **state)
+{
+    enum use use = (enum use)conf_arg(state);
+    struct end a, b, *of;
+    VIP_PROTECTION_HANDLE tag_a, tag_b;
+
+    tagged_pair(&a, &b, true, true, &tag_a, &tag_b);
+    of = local_at_a(use) ? &a : &b;
+    assert_true(try_use(&a, &b, use, of->buffer, region_of(of, of->buffer, 64, NULL, 1, 1)));
+    conf_close_pair(&a, &b);
+}
+
+/* Bounds: every way to be a byte outside is refused, the whole region is not. */
+static void bounds(void **state)
+{
+    enum use use = (enum use)conf_arg(state);
+
+    for (unsigned n = 0; n < 5; n++) {
+        struct end a, b, *of;
+        VIP_PROTECTION_HANDLE tag_a, tag_b;
+        VIP_MEM_HANDLE handle;
+        char *at;
+
+        tagged_pair(&a, &b, true, true, &tag_a, &tag_b);
+        of = local_at_a(use) ? &a : &b;
+        at = of->buffer + 5000;
+        handle = region_of(of, at, n == 0 ? 64 : 63, of == &a ? tag_a : tag_b, 1, 1);
+        if (n == 2)
+            at--;
+        else if (n == 3)
+            at += 4096;
+        else if (n == 4)
+            CONF_OK(VipDeregisterMem(of->nic, at, handle));
+        assert_int_equal(try_use(&a, &b, use, at, handle), n == 0);
+        conf_close_pair(&a, &b);
+    }
+}
+
+/* Handles of somebody else: the other end's, and another NIC handle's. */
+static void foreign_handles(void **state)
+{
+    enum use use = (enum use)conf_arg(state);
+
+    for (unsigned n = 0; n < 2; n++) {
+        struct end a, b, c, *of;
+        VIP_PROTECTION_HANDLE tag_a, tag_b;
+        VIP_MEM_HANDLE handle = 0;
+
+        tagged_pair(&a, &b, false, false, &tag_a, &tag_b);
+        of = local_at_a(use) ? &a : &b;
+        conf_open(&c, of->side);
+        /* Many of them, so that the number is none that the VI's own session has. */
+        for (unsigned i = 0; i < 20; i++)
+            handle = region_of(n == 0 ? &c : of == &a ? &b : &a, of->buffer, 4096, NULL, 1, 1);
+        assert_false(try_use(&a, &b, use, of->buffer, handle));
+        conf_close(&c);
+        conf_close_pair(&a, &b);
+    }
+}
+
+/* Rights at the target: on its VI and on its region, for each operation. */
+static void remote_rights(void **state)
+{
+    bool read = conf_arg(state) != 0;
+
+    for (unsigned n = 0; n < 4; n++) {
+        struct end a, b;
+        VIP_VI_ATTRIBUTES attrs = {
+            VIP_SERVICE_RELIABLE_DELIVERY, 100000, NULL, NULL, VIP_FALSE, VIP_FALSE};
+        bool vi_right = (n & 1) != 0, region_right = (n & 2) != 0;
+        VIP_MEM_HANDLE handle;
+
+        conf_open(&a, 'A');
+        conf_open(&b, 'B');
+        a.level = b.level = VIP_SERVICE_RELIABLE_DELIVERY;
+        CONF_OK(VipCreateVi(a.nic, &attrs, NULL, NULL, &a.vi)); /* the initiator needs none */
+        attrs.EnableRdmaWrite = read ? !vi_right : vi_right;
+        attrs.EnableRdmaRead = read ? vi_right : !vi_right;
+        CONF_OK(VipCreateVi(b.nic, &attrs, NULL, NULL, &b.vi));
+        conf_connect(&a, &b);
+        handle = region_of(&b, b.buffer, 4096, NULL, read ? !region_right : region_right,
+                           read ? region_right : !region_right);
+        CONF_OK(VipDeregisterMem(a.nic, a.memory, a.handle));
+        a.handle = region_of(&a, a.memory, a.memory_bytes, NULL, VIP_FALSE, VIP_FALSE);
+        assert_int_equal(
+            try_use(&a, &b, read ? USE_READ_SOURCE : USE_WRITE_TARGET, b.buffer, handle),
+            vi_right && region_right);
+        if (!(vi_right && region_right))
+            conf_await_error(&b, read ? VIP_ERROR_RDMAR_PROT : VIP_ERROR_RDMAW_PROT);
+        conf_close_pair(&a, &b);
+    }
+}
+
+static void set_mem_attributes_takes_effect(void **state)
+{
+    struct end a, b;
+    VIP_PROTECTION_HANDLE tag_a, tag_b;
+    VIP_MEM_ATTRIBUTES closed = {NULL, VIP_FALSE, VIP_FALSE};
+    VIP_MEM_HANDLE handle;
+
+    (void)state;
+    tagged_pair(&a, &b, true, true, &tag_a, &tag_b);
+    handle = region_of(&b, b.buffer, 4096, tag_b, 1, 1);
+    assert_true(try_use(&a, &b, USE_WRITE_TARGET, b.buffer, handle));
+    CONF_OK(VipSetMemAttributes(b.nic, b.buffer, handle, &closed));
+    assert_false(try_use(&a, &b, USE_WRITE_TARGET, b.buffer, handle));
+    conf_close_pair(&a, &b);
+}
+
+static void zero_bytes_refer_to_no_memory(void **state)
+{
+    struct end a, b;
+    VIP_DESCRIPTOR *desc;
+
+    conf_pair(&a, &b, conf_level(state));
+    desc = conf_desc(&a, 0, 0, 0);
+    desc->DS[0].Local.Handle = 0;
+    desc->DS[0].Local.Data.Address = NULL;
+    conf_post_recv(&b, conf_empty(&b, 0));
+    CONF_OK(conf_carry(&a, desc, &b, conf_at(&b, 0), NULL));
+    conf_close_pair(&a, &b);
+}
+
+static void any_address_inside_the_region_is_valid(void **state)
+{
+    struct end a, b;
+    static const size_t offsets[] = {0, 1, 63, 4095, 4097, 100001};
+
+    conf_pair(&a, &b, conf_level(state));
+    for (unsigned i = 0; i < 6; i++) {
+        conf_fill(a.buffer + offsets[i], 500, i);
+        conf_post_recv(&b, conf_desc(&b, 0, offsets[5 - i], 500));
+        CONF_OK(conf_carry(&a, conf_desc(&a, 0, offsets[i], 500), &b, conf_at(&b, 0), NULL));
+        conf_same(b.buffer + offsets[5 - i], 500, i);
+    }
+    conf_close_pair(&a, &b);
+}
+
+/* Tags of another NIC handle and made-up ones are invalid wherever a tag is given. */
+static void foreign_tags_are_invalid(void **state)
+{
+    struct end a, c;
+    VIP_VI_ATTRIBUTES attrs = {VIP_SERVICE_UNRELIABLE, 4096, NULL, NULL, VIP_FALSE, VIP_FALSE};
+    VIP_MEM_ATTRIBUTES mem = {NULL, VIP_FALSE, VIP_FALSE};
+    VIP_PROTECTION_HANDLE gone;
+    VIP_MEM_HANDLE handle;
+    VIP_VI_HANDLE vi;
+
+    (void)state;
+    conf_ready(&a, 'A', VIP_SERVICE_UNRELIABLE);
+    conf_open(&c, 'A');
+    CONF_OK(VipCreatePtag(a.nic, &gone));
+    CONF_OK(VipDestroyPtag(a.nic, gone));
+    for (unsigned n = 0; n < 3; n++) {
+        VIP_PROTECTION_HANDLE bad = n == 0 ? (VIP_PROTECTION_HANDLE)&a : gone;
+
+        if (n == 1)
+            CONF_OK(VipCreatePtag(c.nic, &bad));
+        attrs.Ptag = mem.Ptag = bad;
+        CONF_RETURNS(VIP_INVALID_PTAG, VipCreateVi(a.nic, &attrs, NULL, NULL, &vi));
+        CONF_RETURNS(VIP_INVALID_PTAG, VipSetViAttributes(a.vi, &attrs));
+        CONF_RETURNS(VIP_INVALID_PTAG, VipRegisterMem(a.nic, a.buffer, 10, &mem, &handle));
+        CONF_RETURNS(VIP_INVALID_PTAG, VipSetMemAttributes(a.nic, a.memory, a.handle, &mem));
+    }
+    conf_close(&c);
+    conf_close(&a);
+}
+
+static void strict_mode_wants_tags(void **state)
+{
+    struct end a;
+    VIP_VI_ATTRIBUTES attrs = {VIP_SERVICE_UNRELIABLE, 4096, NULL, NULL, VIP_FALSE, VIP_FALSE};
+    VIP_MEM_ATTRIBUTES mem = {NULL, VIP_FALSE, VIP_FALSE};
+    VIP_MEM_HANDLE handle;
+    VIP_VI_HANDLE vi;
+
+    (void)state;
+    conf_open(&a, 'A');
+    setenv("VIPL_STRICT_PTAGS", "1", 1);
+    CONF_RETURNS(VIP_INVALID_PTAG, VipCreateVi(a.nic, &attrs, NULL, NULL, &vi));
+    CONF_RETURNS(VIP_INVALID_PTAG, VipRegisterMem(a.nic, a.buffer, 10, &mem, &handle));
+    CONF_RETURNS(VIP_INVALID_PTAG, VipRegisterMem(a.nic, a.buffer, 10, NULL, &handle));
+    unsetenv("VIPL_STRICT_PTAGS");
+    CONF_OK(VipCreateVi(a.nic, &attrs, NULL, NULL, &vi));
+    CONF_OK(VipRegisterMem(a.nic, a.buffer, 10, NULL, &handle));
+    conf_close(&a);
+}
+
+#define USES(group, fn, sentence)                                                                  \
+    CONF_N("3.5", group, fn, "send", USE_SEND, sentence " (source of a send)"),                    \
+        CONF_N("3.5", group, fn, "recv", USE_RECV, sentence " (buffer of a receive)"),             \
+        CONF_N("3.5", group, fn, "write_source", USE_WRITE_SOURCE,                                 \
+               sentence " (source of an RDMA Write)"),                                             \
+        CONF_DN("3.5", group, fn, "write_target", USE_WRITE_TARGET,                                \
+                sentence " (target of an RDMA Write)"),                                            \
+        CONF_DN("3.5", group, fn, "read_source", USE_READ_SOURCE,                                  \
+                sentence " (source of an RDMA Read)"),                                             \
+        CONF_DN("3.5", group, fn, "read_target", USE_READ_TARGET,                                  \
+                sentence " (destination of an RDMA Read)")
+
+static const struct conf_test tests[] = {
+    USES(CONF_FUNCTIONAL, equal_tags, "equal tags of VI and region: allowed"),
+    USES(CONF_FUNCTIONAL, different_tags, "different tags of VI and region: refused"),
+    USES(CONF_FUNCTIONAL, no_tag_at_the_vi, "a NULL tag of the VI matches any"),
+    USES(CONF_FUNCTIONAL, no_tag_at_the_region, "a NULL tag of the region matches any"),
+    USES(CONF_FUNCTIONAL, bounds, "the whole range must lie in the region of the handle"),
+    USES(CONF_FUNCTIONAL, foreign_handles, "another's handles are never valid"),
+    CONF_DN("3.5", CONF_FUNCTIONAL, remote_rights, "write", 0,
+            "RDMA Write needs the right on the target's VI and region; the initiator needs none"),
+    CONF_DN("3.5", CONF_FULL, remote_rights, "read", 1,
+            "RDMA Read needs the right on the target's VI and region; the initiator needs none"),
+    CONF_T("2.3", CONF_FUNCTIONAL, set_mem_attributes_takes_effect,
+           "VipSetMemAttributes replaces the region's attributes"),
+    CONF_EACH("3.3", CONF_EARLY, zero_bytes_refer_to_no_memory,
+              "one segment of length 0 is valid, whatever it points at"),
+    CONF_EACH("2.3", CONF_EARLY, any_address_inside_the_region_is_valid,
+              "any address inside a region is valid, not only its start"),
+    CONF_T("3.5", CONF_FUNCTIONAL, foreign_tags_are_invalid,
+           "a tag belongs to the process (NIC handle) that made it; destroyed ones are invalid"),
+    CONF_T("3.5", CONF_FUNCTIONAL, strict_mode_wants_tags,
+           "strict mode: a NULL tag gives VIP_INVALID_PTAG"),
+};
+
+CONF_MAIN(tests)
