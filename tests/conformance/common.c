@@ -131,6 +131,26 @@ void conf_connect(struct end *client_end, struct end *server)
     assert_int_equal(client.result, VIP_SUCCESS);
 }
 
+void conf_conflict(struct end *a, struct end *b, VIP_RETURN code)
+{
+    struct client client = {.end = a};
+    unsigned disc = conf_disc();
+    union conf_address local, from;
+    VIP_VI_ATTRIBUTES attrs;
+    VIP_CONN_HANDLE request;
+    pthread_t thread;
+
+    conf_local(&client.local, &disc, sizeof(disc));
+    conf_address(&client.remote, a, b->side, &disc, sizeof(disc));
+    conf_local(&local, &disc, sizeof(disc));
+    assert_int_equal(pthread_create(&thread, NULL, run_client, &client), 0);
+    CONF_OK(VipConnectWait(b->nic, &local.net, CONF_LIMIT_MS, &from.net, &attrs, &request));
+    CONF_RETURNS(code, VipConnectAccept(request, b->vi));
+    CONF_OK(VipConnectReject(request));
+    pthread_join(thread, NULL);
+    assert_int_equal(client.result, VIP_REJECT);
+}
+
 VIP_DESCRIPTOR *conf_empty(struct end *end, unsigned i)
 {
     VIP_DESCRIPTOR *desc = (VIP_DESCRIPTOR *)(void *)(end->memory + i * CONF_DESC_BYTES);

@@ -84,6 +84,9 @@ void conf_local(union conf_address *ret, const void *disc, size_t disc_bytes);
 /* Connect client to server on a discriminator of this call's own. */
 void conf_connect(struct end *client, struct end *server);
 
+/* a asks, b accepts, and the accept must return `code`; then b rejects. Both are Idle again. */
+void conf_conflict(struct end *a, struct end *b, VIP_RETURN code);
+
 /* A discriminator that no other test uses. */
 unsigned conf_disc(void);
 
