@@ -159,7 +159,7 @@ enum vip_wire_verdict vip_wire_get_data(const uint8_t *packet, size_t len_bytes,
 /* Connection-management messages (the exchange is vipd/engine/cm.c's; rules in doc/wire.md). */
 enum vip_cm_type {
     VIP_CM_REQUEST = 1,   /* client: please connect */
-    VIP_CM_PENDING = 2,   /* server: a waiter has it, or it is kept beyond the grace */
+    VIP_CM_PENDING = 2,   /* server: a waiter has it, or it has to wait for one or for a peer */
     VIP_CM_ACCEPT = 3,    /* server: accepted, here is my connection id */
     VIP_CM_CONFIRM = 4,   /* client: accept arrived, the connection stands */
     VIP_CM_REJECT = 5,    /* server: the application rejected; `code` */
@@ -198,6 +198,14 @@ struct vip_addr {
     uint8_t disc[VIP_DISCRIMINATOR_BYTES_MAX];
 };
 
+/* Bytes that the applications exchange while they connect; longer than this fits no CM packet. */
+#define VIP_PRIVATE_BYTES_MAX 64
+
+struct vip_private {
+    uint8_t len;
+    uint8_t bytes[VIP_PRIVATE_BYTES_MAX]; /* the unused tail is zero */
+};
+
 /* One CM message, decoded. Fields not used by a type are zero on the wire and ignored. */
 struct vip_cm {
     uint8_t type;              /* enum vip_cm_type */
@@ -217,6 +225,7 @@ struct vip_cm {
     struct vip_cm_attrs attrs; /* REQUEST, ACCEPT */
     struct vip_addr local;     /* REQUEST: the client's address as it wants to be known */
     struct vip_addr remote;    /* REQUEST: address asked for */
+    struct vip_private data;   /* REQUEST, ACCEPT, REJECT: for the other application */
 };
 
 /* Largest encoded CM packet, header included. */

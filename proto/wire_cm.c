@@ -2,8 +2,9 @@
  * Connection-management messages on the wire (doc/wire.md, "Connection management").
  *
  * Owns: the bytes behind the header of a VIP_PKT_CM packet. All types share one fixed part of 80
- * bytes, only REQUEST has the two addresses behind it: no answer is longer than the question, so
- * that a forged source address gains nothing. Called by vipd/engine/cm*.c.
+ * bytes; REQUEST has the two addresses behind it, and REQUEST, ACCEPT and REJECT end with what one
+ * application tells the other. Without that no answer is longer than the question, so that a forged
+ * source address gains nothing; with it an application had to decide. Called by vipd/engine/cm*.c.
  */
 #include "proto/wire.h"
 
@@ -37,12 +38,14 @@ enum {
     CM_LOCAL_DISC_LEN = 137,
     CM_REMOTE_HOST_LEN = 138,
     CM_REMOTE_DISC_LEN = 139,
-    CM_RESERVED_B = 140,
-    CM_FIXED_END = 144, /* addresses of a REQUEST start here */
+    CM_DATA_LEN = 140,
+    CM_RESERVED_B = 141, /* and the two bytes behind it */
+    CM_FIXED_END = 144,  /* addresses of a REQUEST start here, then private data */
 };
 
 #define ADDR_BYTES_MAX (VIP_HOST_ADDR_BYTES_MAX + VIP_DISCRIMINATOR_BYTES_MAX)
-_Static_assert(CM_FIXED_END + 2 * ADDR_BYTES_MAX <= VIP_WIRE_CM_BYTES_MAX, "CM packet fits");
+_Static_assert(CM_FIXED_END + 2 * ADDR_BYTES_MAX + VIP_PRIVATE_BYTES_MAX <= VIP_WIRE_CM_BYTES_MAX,
+               "CM packet fits");
 _Static_assert(VIP_WIRE_CM_BYTES_MAX <= VIP_PACKET_BYTES_MIN, "a CM packet fits every link");
 
 /* Groups of fields, and which of them each type uses. */
@@ -55,14 +58,15 @@ enum {
     F_ADDRS = 1 << 5, /* local, remote, peer_to_peer */
     F_CODE = 1 << 6,
     F_CLOSE = 1 << 7, /* reason, ops_valid, ops_done, op_status, failed_op */
+    F_DATA = 1 << 8,
 };
 
-static const uint8_t fields_of[VIP_CM_TYPES] = {
-    [VIP_CM_REQUEST] = F_REQUEST_ID | F_CONN_ID | F_SIZES | F_ATTRS | F_ADDRS,
+static const uint16_t fields_of[VIP_CM_TYPES] = {
+    [VIP_CM_REQUEST] = F_REQUEST_ID | F_CONN_ID | F_SIZES | F_ATTRS | F_ADDRS | F_DATA,
     [VIP_CM_PENDING] = F_REQUEST_ID | F_PEER_CONN_ID,
-    [VIP_CM_ACCEPT] = F_REQUEST_ID | F_CONN_ID | F_PEER_CONN_ID | F_SIZES | F_ATTRS,
+    [VIP_CM_ACCEPT] = F_REQUEST_ID | F_CONN_ID | F_PEER_CONN_ID | F_SIZES | F_ATTRS | F_DATA,
     [VIP_CM_CONFIRM] = F_REQUEST_ID | F_CONN_ID | F_PEER_CONN_ID,
-    [VIP_CM_REJECT] = F_REQUEST_ID | F_CODE,
+    [VIP_CM_REJECT] = F_REQUEST_ID | F_CODE | F_DATA,
     [VIP_CM_NO_MATCH] = F_REQUEST_ID,
     [VIP_CM_CANCEL] = F_REQUEST_ID,
     [VIP_CM_CLOSE] = F_CONN_ID | F_PEER_CONN_ID | F_CLOSE,
@@ -136,6 +140,8 @@ static bool cm_is_sound(const struct vip_cm *cm, unsigned fields)
         return false;
     if ((fields & F_CODE) && (cm->code == VIP_RC_SUCCESS || cm->code > VIP_RC_ERROR_NOT_SUPPORTED))
         return false;
+    if ((fields & F_DATA) && cm->data.len > VIP_PRIVATE_BYTES_MAX)
+        return false;
     if ((fields & F_CLOSE) && (cm->reason > VIP_CLOSE_SHUTDOWN || cm->ops_valid > 1))
         return false;
     return true;
@@ -177,6 +183,10 @@ size_t vip_wire_put_cm(uint8_t out[VIP_WIRE_CM_BYTES_MAX], uint64_t src_epoch, u
         put_close(out, cm);
     if (fields & F_ADDRS)
         iov.iov_len = put_addrs(out, cm);
+    if (fields & F_DATA) {
+        out[CM_DATA_LEN] = cm->data.len;
+        iov.iov_len = put_bytes(out, iov.iov_len, cm->data.bytes, cm->data.len);
+    }
     vip_wire_seal(&iov, 1);
     return iov.iov_len;
 }
@@ -206,6 +216,7 @@ static void get_fixed(const uint8_t *in, struct vip_cm *ret)
     ret->local.disc_len = in[CM_LOCAL_DISC_LEN];
     ret->remote.host_len = in[CM_REMOTE_HOST_LEN];
     ret->remote.disc_len = in[CM_REMOTE_DISC_LEN];
+    ret->data.len = in[CM_DATA_LEN];
 }
 
 /* Is a field set that the type does not use? There is one way to write each message. */
@@ -226,6 +237,8 @@ static bool has_foreign_fields(const struct vip_cm *cm, unsigned fields)
                                 cm->remote.host_len | cm->remote.disc_len))
         return true;
     if (!(fields & F_CODE) && cm->code)
+        return true;
+    if (!(fields & F_DATA) && cm->data.len)
         return true;
     if (!(fields & F_CLOSE) && (cm->reason | cm->ops_valid))
         return true;
@@ -260,18 +273,20 @@ enum vip_wire_verdict vip_wire_get_cm(const uint8_t *packet, size_t len_bytes, s
     get_fixed(packet, ret);
     if (ret->type < VIP_CM_REQUEST || ret->type >= VIP_CM_TYPES)
         return VIP_WIRE_CM_BAD;
-    if (packet[CM_RDMA] >> 2 || packet[CM_RESERVED_A] || get32(packet + CM_RESERVED_B))
+    if (packet[CM_RDMA] >> 2 || packet[CM_RESERVED_A] || packet[CM_RESERVED_B] ||
+        get16(packet + CM_RESERVED_B + 1))
         return VIP_WIRE_RESERVED;
     fields = fields_of[ret->type];
     if (has_foreign_fields(ret, fields) || !cm_is_sound(ret, fields))
         return VIP_WIRE_CM_BAD;
     want_bytes += (size_t)ret->local.host_len + ret->local.disc_len + ret->remote.host_len +
-                  ret->remote.disc_len;
+                  ret->remote.disc_len + ret->data.len;
     if (len_bytes != want_bytes)
         return len_bytes < want_bytes ? VIP_WIRE_SHORT : VIP_WIRE_TRAILING;
     at = get_bytes(at, ret->local.host, ret->local.host_len);
     at = get_bytes(at, ret->local.disc, ret->local.disc_len);
     at = get_bytes(at, ret->remote.host, ret->remote.host_len);
-    get_bytes(at, ret->remote.disc, ret->remote.disc_len);
+    at = get_bytes(at, ret->remote.disc, ret->remote.disc_len);
+    get_bytes(at, ret->data.bytes, ret->data.len);
     return VIP_WIRE_OK;
 }

@@ -221,6 +221,22 @@ static const struct cm_vector cm_vectors[] = {
     {"cm_reject",
      EPOCH_B,
      {.type = VIP_CM_REJECT, .request_id = REQUEST_ID, .code = VIP_RC_REJECT}},
+    {"cm_reject_data",
+     EPOCH_B,
+     {.type = VIP_CM_REJECT,
+      .request_id = REQUEST_ID,
+      .code = VIP_RC_REJECT,
+      .data = {.len = 5, .bytes = "hello"}}},
+    {"cm_accept_data",
+     EPOCH_B,
+     {.type = VIP_CM_ACCEPT,
+      .request_id = REQUEST_ID,
+      .conn_id = SERVER_ID,
+      .peer_conn_id = CLIENT_ID,
+      .packet_bytes = 512,
+      .window_bytes = 512,
+      .attrs = {.level = VIP_LVL_UNRELIABLE, .rdma_read = 1, .max_transfer_bytes = 1},
+      .data = {.len = 5, .bytes = "hello"}}},
     {"cm_no_match", EPOCH_B, {.type = VIP_CM_NO_MATCH, .request_id = REQUEST_ID}},
     {"cm_cancel", 0, {.type = VIP_CM_CANCEL, .request_id = REQUEST_ID}},
     {"cm_close",
@@ -288,6 +304,9 @@ static void test_cm_vectors(void **state)
         local->disc[i] = (uint8_t)i;
         remote->disc[i] = (uint8_t)(128 + i);
     }
+    longest.cm.data.len = VIP_PRIVATE_BYTES_MAX;
+    for (unsigned i = 0; i < VIP_PRIVATE_BYTES_MAX; i++)
+        longest.cm.data.bytes[i] = (uint8_t)(0xc0 + i);
     check_cm_vector(&longest);
 }
 
@@ -318,7 +337,7 @@ static void test_unused_fields_are_not_sent(void **state)
         struct vip_cm cm;
         size_t len;
 
-        if (type == VIP_CM_ACCEPT)
+        if (type == VIP_CM_ACCEPT || type == VIP_CM_REJECT)
             continue;
         full.type = (uint8_t)type;
         len = vip_wire_put_cm(out, 1, 2, &full);

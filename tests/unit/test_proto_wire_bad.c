@@ -104,7 +104,15 @@ static const struct bad_case bad_cases[] = {
     {"cm_request", 116, 2, 3, VIP_WIRE_CM_BAD},
     {"cm_request", 118, 1, 4, VIP_WIRE_RESERVED},
     {"cm_request", 119, 1, 1, VIP_WIRE_RESERVED},
-    {"cm_request", 140, 4, 1, VIP_WIRE_RESERVED},
+    {"cm_request", 141, 1, 1, VIP_WIRE_RESERVED},
+    {"cm_request", 142, 2, 1, VIP_WIRE_RESERVED},
+    {"cm_request", 140, 1, 1, VIP_WIRE_SHORT}, /* private data */
+    {"cm_request_longest", 140, 1, 65, VIP_WIRE_CM_BAD},
+    {"cm_request_longest", 140, 1, 63, VIP_WIRE_TRAILING},
+    {"cm_accept_data", 140, 1, 4, VIP_WIRE_TRAILING},
+    {"cm_accept_data", 140, 1, 6, VIP_WIRE_SHORT},
+    {"cm_reject_data", 140, 1, 65, VIP_WIRE_CM_BAD},
+    {"cm_pending", 140, 1, 1, VIP_WIRE_CM_BAD}, /* private data in a message without */
     {"cm_request", 136, 1, 25, VIP_WIRE_CM_BAD},
     {"cm_request", 137, 1, 129, VIP_WIRE_CM_BAD},
     {"cm_request", 138, 1, 25, VIP_WIRE_CM_BAD},
@@ -337,6 +345,9 @@ static void test_random_cm(void **state)
         cm.remote.disc_len = (uint8_t)pick(&random, VIP_DISCRIMINATOR_BYTES_MAX + 1);
         for (unsigned i = 0; i < cm.local.disc_len; i++)
             cm.local.disc[i] = (uint8_t)vector_random(&random);
+        cm.data.len = (uint8_t)pick(&random, VIP_PRIVATE_BYTES_MAX + 1);
+        for (unsigned i = 0; i < cm.data.len; i++)
+            cm.data.bytes[i] = (uint8_t)vector_random(&random);
         len = vip_wire_put_cm(bytes, 5, 6, &cm);
         assert_true(vip_wire_check_seal(bytes, len));
         assert_int_equal(vip_wire_get_cm(bytes, len, &got), VIP_WIRE_OK);
@@ -344,6 +355,8 @@ static void test_random_cm(void **state)
         assert_int_equal(judge(bytes, len), VIP_WIRE_OK);
         if (cm.type == VIP_CM_REQUEST)
             assert_memory_equal(&got.local, &cm.local, sizeof(cm.local));
+        if (cm.type == VIP_CM_REQUEST || cm.type == VIP_CM_ACCEPT || cm.type == VIP_CM_REJECT)
+            assert_memory_equal(&got.data, &cm.data, sizeof(cm.data));
     }
 }
 
