@@ -41,6 +41,7 @@ struct attempt {
     bool given_up; /* we cancelled it, or closed the accept */
     enum vip_rc rc;
     uint64_t done_ns, local_id;
+    struct vip_private data; /* what the other application said at the end of a request */
 };
 
 struct conn {
@@ -57,6 +58,7 @@ struct incoming {
     uint64_t wait, handle;
     struct vip_addr remote;
     struct vip_cm_attrs attrs;
+    struct vip_private data;
     bool answered;
 };
 
@@ -71,6 +73,7 @@ struct host {
     bool eager;              /* acts from within operations */
     long allocs, fail_after; /* fail_after >= 0: allocations that still succeed */
     uint64_t id_counter;
+    unsigned renewed; /* peer requests that were on their own again */
     struct attempt requests[THINGS_MAX], accepts[THINGS_MAX];
     struct conn conns[THINGS_MAX];
     struct incoming incoming[THINGS_MAX];
@@ -147,13 +150,15 @@ static inline void op_send(void *ctx, const struct cm_host *to, const uint8_t *p
 }
 
 static inline void op_incoming(void *ctx, uint64_t wait, uint64_t handle,
-                               const struct vip_addr *remote, const struct vip_cm_attrs *attrs)
+                               const struct vip_addr *remote, const struct vip_cm_attrs *attrs,
+                               const struct vip_private *data)
 {
     struct host *host = ctx;
     struct incoming *in = &host->incoming[host->incoming_count++];
 
     assert_true(host->incoming_count < THINGS_MAX);
-    *in = (struct incoming){.wait = wait, .handle = handle, .remote = *remote, .attrs = *attrs};
+    *in = (struct incoming){
+        .wait = wait, .handle = handle, .remote = *remote, .attrs = *attrs, .data = *data};
 }
 
 static inline struct conn *host_conn(struct host *host, uint64_t local_id)
@@ -217,11 +222,13 @@ static inline void attempt_done(struct host *host, struct attempt *attempt, enum
 }
 
 static inline void op_request_done(void *ctx, uint64_t user, enum vip_rc rc,
-                                   const struct cm_conn *conn, const char *why)
+                                   const struct cm_conn *conn, const struct vip_private *data,
+                                   const char *why)
 {
     struct host *host = ctx;
 
     assert_true(user < host->request_count);
+    host->requests[user].data = *data;
     attempt_done(host, &host->requests[user], rc, conn, why);
 }
 
@@ -266,27 +273,6 @@ static inline void op_reset(void *ctx, uint64_t local_conn_id, uint32_t peer)
     assert_true(conn && conn->alive && conn->peer == peer);
     conn->reset++;
     conn_over(ctx, conn);
-}
-
-static inline void *op_alloc(void *ctx, size_t bytes)
-{
-    struct host *host = ctx;
-
-    if (host->fail_after == 0)
-        return NULL;
-    if (host->fail_after > 0)
-        host->fail_after--;
-    host->allocs++;
-    return calloc(1, bytes);
-}
-
-static inline void op_free(void *ctx, void *memory, size_t bytes)
-{
-    struct host *host = ctx;
-
-    host->allocs--;
-    memset(memory, 0x5a, bytes); /* proves the size, and that nobody looks afterwards */
-    free(memory);
 }
 
 #endif

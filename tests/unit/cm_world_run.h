@@ -1,6 +1,6 @@
 /*
- * The world of connection managers (cm_world.h), second part: lives of hosts, virtual time, and what
- * applications do.
+ * The world of connection managers (cm_world.h), second part: lives of hosts and virtual time. What
+ * applications do is in cm_world_app.h.
  */
 #ifndef TESTS_UNIT_CM_WORLD_RUN_H
 #define TESTS_UNIT_CM_WORLD_RUN_H
@@ -21,12 +21,45 @@ static const struct cm_config world_config UNUSED = {
     .peer_dead_ns = 4 * S,
 };
 
+/* The attempt keeps its number and gets another connection id. */
+static inline void op_renew(void *ctx, uint64_t *user, uint64_t *local_id)
+{
+    struct host *host = ctx;
+
+    assert_true(*user < host->request_count && !host->requests[*user].done);
+    assert_true(host->requests[*user].local_id == *local_id);
+    *local_id = (uint64_t)(host->index + 1) << 32 | ++host->id_counter;
+    host->requests[*user].local_id = *local_id;
+    host->renewed++;
+}
+
+static inline void *op_alloc(void *ctx, size_t bytes)
+{
+    struct host *host = ctx;
+
+    if (host->fail_after == 0)
+        return NULL;
+    if (host->fail_after > 0)
+        host->fail_after--;
+    host->allocs++;
+    return calloc(1, bytes);
+}
+
+static inline void op_free(void *ctx, void *memory, size_t bytes)
+{
+    struct host *host = ctx;
+
+    host->allocs--;
+    memset(memory, 0x5a, bytes); /* proves the size, and that nobody looks afterwards */
+    free(memory);
+}
+
 /* Start a host, or start it again in a new life. */
 static inline void host_start(struct world *w, unsigned index)
 {
-    static const struct cm_ops ops = {op_send,        op_incoming, op_request_done,
-                                      op_accept_done, op_closed,   op_peer_lost,
-                                      op_reset,       op_alloc,    op_free};
+    static const struct cm_ops ops = {op_send,   op_incoming,  op_request_done, op_accept_done,
+                                      op_closed, op_peer_lost, op_reset,        op_renew,
+                                      op_alloc,  op_free};
     struct host *host = &w->hosts[index];
     struct cm_config config = world_config;
     uint64_t id_counter = host->id_counter;
@@ -147,139 +180,6 @@ static inline void world_run(struct world *w, uint64_t for_ns)
     w->now_ns = end_ns;
 }
 
-/* ---- what applications do ---------------------------------------------------------------- */
-
-static const struct vip_cm_attrs world_attrs UNUSED = {
-    .level = VIP_LVL_DELIVERY, .rdma_write = 1, .max_transfer_bytes = 65536, .qos = 7};
-
-static inline struct vip_addr world_addr(const struct host *host, const char *disc)
-{
-    struct vip_addr addr = {.host_len = host->addr.len, .disc_len = (uint8_t)strlen(disc)};
-
-    memcpy(addr.host, host->addr.bytes, host->addr.len);
-    memcpy(addr.disc, disc, addr.disc_len);
-    return addr;
-}
-
-/* Start a request; returns its index. */
-static inline unsigned host_request(struct world *w, unsigned from, unsigned to, const char *disc,
-                                    uint64_t timeout_ns)
-{
-    struct host *host = &w->hosts[from];
-    unsigned index = host->request_count++;
-    struct cm_request_args args = {
-        .user = index,
-        .local_id = (uint64_t)(from + 1) << 32 | ++host->id_counter,
-        .timeout_ns = timeout_ns,
-        .local = world_addr(host, "client"),
-        .remote = world_addr(&w->hosts[to], disc),
-        .attrs = world_attrs,
-    };
-
-    assert_true(index < THINGS_MAX);
-    host->requests[index] = (struct attempt){.used = true, .local_id = args.local_id};
-    assert_int_equal(cm_request(host->cm, &args, w->now_ns), 0);
-    return index;
-}
-
-static inline void host_listen(struct world *w, unsigned index, uint64_t wait, const char *disc)
-{
-    assert_int_equal(cm_listen(w->hosts[index].cm, wait, (const uint8_t *)disc,
-                               (uint8_t)strlen(disc), w->now_ns),
-                     0);
-}
-
-/* Accept incoming[i]; returns what cm_accept says. */
-static inline int host_accept(struct world *w, unsigned index, unsigned i)
-{
-    struct host *host = &w->hosts[index];
-    unsigned user = host->accept_count++;
-    uint64_t local_id = (uint64_t)(index + 1) << 32 | ++host->id_counter;
-    int rc;
-
-    assert_true(user < THINGS_MAX && !host->incoming[i].answered);
-    host->incoming[i].answered = true;
-    host->accepts[user] = (struct attempt){.used = true, .local_id = local_id};
-    rc = cm_accept(host->cm, host->incoming[i].handle, local_id, &world_attrs, user, w->now_ns);
-    if (rc)
-        host->accepts[user].used = false;
-    return rc;
-}
-
-enum { CLIENT = 0, SERVER = 1, OTHER = 2 };
-
-#define FOR_EVER UINT64_MAX
-
-/* ---- filters: which messages get lost ---- */
-
-static inline bool drop_all(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg)
-{
-    return false;
-}
-
-static unsigned dropped_type UNUSED, dropped_left UNUSED;
-
-/* Lose the next dropped_left messages of dropped_type. */
-static inline bool drop_type(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg)
-{
-    if (msg->type != dropped_type || !dropped_left)
-        return true;
-    dropped_left--;
-    return false;
-}
-
-static inline void lose(struct world *w, unsigned type, unsigned count)
-{
-    dropped_type = type;
-    dropped_left = count;
-    w->filter = drop_type;
-}
-
-static inline bool drop_from_server(struct world *w, unsigned from, unsigned to,
-                                    const struct vip_cm *msg)
-{
-    return from != SERVER;
-}
-
-/* ---- helpers ---- */
-
-static inline struct cm_stats stats_of(struct world *w, unsigned host)
-{
-    struct cm_stats stats;
-
-    cm_stats(w->hosts[host].cm, &stats);
-    return stats;
-}
-
-/* One connection from CLIENT to SERVER through discriminator "svc". */
-static inline void connect_pair(struct world *w, struct conn **ret_client, struct conn **ret_server)
-{
-    struct host *client = &w->hosts[CLIENT], *server = &w->hosts[SERVER];
-    unsigned request, offered = server->incoming_count;
-
-    host_listen(w, SERVER, 900 + offered, "svc");
-    request = host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
-    world_run(w, 5 * MS);
-    assert_int_equal(server->incoming_count, offered + 1);
-    assert_int_equal(host_accept(w, SERVER, offered), 0);
-    world_run(w, 5 * MS);
-    assert_int_equal(client->requests[request].rc, VIP_RC_SUCCESS);
-    assert_int_equal(client->requests[request].done, 1);
-    assert_int_equal(server->accepts[server->accept_count - 1].done, 1);
-    *ret_client = &client->conns[client->conn_count - 1];
-    *ret_server = &server->conns[server->conn_count - 1];
-    assert_true((*ret_client)->alive && (*ret_server)->alive);
-}
-
-/* A hand-made message. */
-static inline void inject(struct world *w, unsigned from, unsigned to, uint64_t src_epoch,
-                          uint64_t dst_epoch, const struct vip_cm *msg)
-{
-    uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
-    size_t len_bytes = vip_wire_put_cm(packet, src_epoch, dst_epoch, msg);
-
-    cm_rx(w->hosts[to].cm, &w->hosts[from].addr, packet, len_bytes, w->now_ns);
-    host_settle(&w->hosts[to]);
-}
+#include "tests/unit/cm_world_app.h"
 
 #endif

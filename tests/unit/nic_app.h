@@ -51,6 +51,7 @@ struct rig_event {
     uint32_t code;
     struct vip_addr remote;
     struct vip_cm_attrs attrs;
+    struct vip_private data;
 };
 
 struct rig_app {
@@ -79,7 +80,8 @@ RIG struct rig_event *rig_push(struct rig_app *app, char kind)
 }
 
 RIG void rig_on_incoming(void *ctx, uint64_t wait_id, uint64_t conn_handle,
-                         const struct vip_addr *remote, const struct vip_cm_attrs *attrs)
+                         const struct vip_addr *remote, const struct vip_cm_attrs *attrs,
+                         const struct vip_private *data)
 {
     struct rig_event *event = rig_push(ctx, 'i');
 
@@ -87,16 +89,20 @@ RIG void rig_on_incoming(void *ctx, uint64_t wait_id, uint64_t conn_handle,
     event->handle = conn_handle;
     event->remote = *remote;
     event->attrs = *attrs;
+    event->data = *data;
 }
 
 RIG void rig_on_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
-                       const struct vip_cm_attrs *attrs, const char *why)
+                       const struct vip_cm_attrs *attrs, const struct vip_private *data,
+                       const char *why)
 {
     struct rig_event *event = rig_push(ctx, 'r');
 
     assert_int_equal(generation, ((struct rig_app *)ctx)->vi_gen[vi]);
     event->vi = vi;
     event->code = rc;
+    if (data)
+        event->data = *data;
     assert_int_equal(attrs != NULL, rc == VIP_RC_SUCCESS);
 }
 

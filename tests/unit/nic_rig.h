@@ -98,12 +98,12 @@ RIG void rig_listen(struct rig_app *app, unsigned host, const char *disc)
 RIG void rig_connect_start(struct rig_app *client, uint16_t vi, unsigned client_host,
                            unsigned server_host, const char *disc)
 {
-    struct vip_addr local = rig_vip_addr(client_host, "me");
-    struct vip_addr remote = rig_vip_addr(server_host, disc);
+    struct nic_connect_args args = {.local = rig_vip_addr(client_host, "me"),
+                                    .remote = rig_vip_addr(server_host, disc),
+                                    .timeout_ns = 10 * RIG_SECOND};
     char why[128] = "";
 
-    assert_int_equal(nic_connect(client->session, vi, &local, &remote, 10 * RIG_SECOND, rig_now,
-                                 why, sizeof(why)),
+    assert_int_equal(nic_connect(client->session, vi, &args, rig_now, why, sizeof(why)),
                      VIP_RC_SUCCESS);
 }
 
@@ -119,7 +119,7 @@ RIG void rig_connect(struct rig_app *client, uint16_t client_vi, unsigned client
     event = rig_wait_event(server, 'i');
     assert_int_equal(event.remote.disc_len, 2);
     assert_int_equal(
-        nic_accept(server->session, event.handle, server_vi, rig_now, why, sizeof(why)),
+        nic_accept(server->session, event.handle, server_vi, NULL, rig_now, why, sizeof(why)),
         VIP_RC_SUCCESS);
     event = rig_wait_event(client, 'r');
     assert_int_equal(event.code, VIP_RC_SUCCESS);

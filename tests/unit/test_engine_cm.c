@@ -157,15 +157,16 @@ static void test_reject(void **state)
         world_run(w, 5 * MS);
         assert_non_null(cm_pending_attrs(server->cm, server->incoming[i].handle));
         assert_int_equal(
-            cm_reject(server->cm, server->incoming[i].handle, cases[i].sent, w->now_ns), 0);
+            cm_reject(server->cm, server->incoming[i].handle, cases[i].sent, NULL, w->now_ns), 0);
         assert_null(cm_pending_attrs(server->cm, server->incoming[i].handle));
         assert_int_equal(
-            cm_reject(server->cm, server->incoming[i].handle, cases[i].sent, w->now_ns), -ENOENT);
+            cm_reject(server->cm, server->incoming[i].handle, cases[i].sent, NULL, w->now_ns),
+            -ENOENT);
         world_run(w, 5 * MS);
         assert_int_equal(client->requests[i].done, 1);
         assert_int_equal(client->requests[i].rc, cases[i].seen);
     }
-    assert_int_equal(cm_accept(server->cm, 12345, 1, &world_attrs, 0, w->now_ns), -ENOENT);
+    assert_int_equal(cm_accept(server->cm, 12345, 1, &world_attrs, NULL, 0, w->now_ns), -ENOENT);
     world_free(w);
 }
 
@@ -190,7 +191,7 @@ static void test_answers_are_given_again(void **state)
     host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
     world_run(w, 1 * MS);
     assert_int_equal(cm_reject(w->hosts[SERVER].cm, w->hosts[SERVER].incoming[0].handle,
-                               VIP_RC_REJECT, w->now_ns),
+                               VIP_RC_REJECT, NULL, w->now_ns),
                      0);
     world_run(w, 2 * S);
     assert_int_equal(client->requests[1].rc, VIP_RC_REJECT);
@@ -227,7 +228,7 @@ static void test_time_limit(void **state)
     assert_true(r[3].done_ns - start_ns == 2 * S);
     assert_int_equal(host_accept(w, SERVER, 0), -ETIMEDOUT);
     assert_int_equal(cm_reject(w->hosts[SERVER].cm, w->hosts[SERVER].incoming[0].handle,
-                               VIP_RC_REJECT, w->now_ns),
+                               VIP_RC_REJECT, NULL, w->now_ns),
                      -ENOENT);
     world_free(w);
 }

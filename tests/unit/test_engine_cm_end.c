@@ -378,24 +378,6 @@ static void test_bad_input(void **state)
     world_free(w);
 }
 
-static void test_peer_request_is_not_supported(void **state)
-{
-    struct world *w = world_new(2, 33);
-    struct vip_cm msg = {.type = VIP_CM_REQUEST,
-                         .peer_to_peer = 1,
-                         .request_id = 9,
-                         .conn_id = 8,
-                         .packet_bytes = 1000,
-                         .window_bytes = 1000,
-                         .attrs = world_attrs};
-
-    host_listen(w, SERVER, 1, "");
-    inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch, 0, &msg);
-    assert_int_equal(w->hosts[SERVER].incoming_count, 0);
-    assert_int_equal(w->sent_of_type[VIP_CM_REJECT], 1);
-    world_free(w);
-}
-
 /* No answer is longer than what it answers. */
 static void test_no_amplification(void **state)
 {
@@ -480,7 +462,6 @@ int main(void)
         cmocka_unit_test(test_confirm_for_nothing),
         cmocka_unit_test(test_backlog),
         cmocka_unit_test(test_bad_input),
-        cmocka_unit_test(test_peer_request_is_not_supported),
         cmocka_unit_test(test_no_amplification),
         cmocka_unit_test(test_no_memory),
     };

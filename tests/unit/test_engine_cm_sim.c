@@ -11,6 +11,7 @@
 struct program {
     unsigned hosts, loss, dup, steps;
     bool restarts, eager;
+    unsigned peers; /* percent of the requests that are peer-to-peer */
 };
 
 static uint64_t wait_numbers;
@@ -28,8 +29,8 @@ static void answer_some(struct world *w, unsigned index)
             continue;
         }
         host->incoming[i].answered = true;
-        assert_int_equal(cm_reject(host->cm, host->incoming[i].handle, VIP_RC_REJECT, w->now_ns),
-                         0);
+        assert_int_equal(
+            cm_reject(host->cm, host->incoming[i].handle, VIP_RC_REJECT, NULL, w->now_ns), 0);
     }
 }
 
@@ -107,7 +108,10 @@ static void step(struct world *w, const struct program *program)
     unsigned to = (unsigned)(world_random(w) % w->host_count);
     unsigned action = (unsigned)(world_random(w) % 100);
 
-    if (action < 35)
+    if (action < 35 && world_percent(w, program->peers))
+        host_peer(w, index, to, discs[world_random(w) % 4], discs[world_random(w) % 4],
+                  limits[1 + world_random(w) % 3]);
+    else if (action < 35)
         host_request(w, index, to, discs[world_random(w) % 4], limits[world_random(w) % 4]);
     else if (action < 60)
         host_listen(w, index, ++wait_numbers, discs[world_random(w) % 4]);
@@ -269,6 +273,34 @@ static void test_self(void **state)
     run_seeds(&(struct program){.hosts = 1, .steps = 120}, 6000, 20);
 }
 
+/* Requests that meet each other, most of them of both sides; also those of one host. */
+static void test_peers(void **state)
+{
+    struct program program = {.hosts = 2, .steps = 120, .peers = 100};
+
+    run_seeds(&program, 10000, 40);
+    program.hosts = 1;
+    run_seeds(&program, 10100, 40);
+    program.peers = 50;
+    program.hosts = 3;
+    run_seeds(&program, 10200, 40);
+}
+
+static void test_peers_in_a_bad_network(void **state)
+{
+    struct program program = {.hosts = 2, .loss = 10, .dup = 10, .steps = 150, .peers = 100};
+
+    run_seeds(&program, 11000, 60);
+    program.loss = 50;
+    run_seeds(&program, 11100, 60);
+    program.hosts = 1;
+    run_seeds(&program, 11200, 60);
+    program.hosts = 3;
+    program.loss = 5;
+    program.restarts = program.eager = true;
+    run_seeds(&program, 11300, 60);
+}
+
 /* ---- a peer that knows every id and lies ---- */
 
 #define SEEN_MAX 64
@@ -310,6 +342,10 @@ static void lie(struct world *w)
 
     if (world_percent(w, 50))
         msg.remote = world_addr(&w->hosts[to], "a");
+    if (world_percent(w, 50)) {
+        msg.peer_to_peer = 1;
+        msg.local = world_addr(&w->hosts[world_random(w) % 2], "a");
+    }
     len_bytes =
         vip_wire_put_cm(packet, epochs[world_random(w) % 3], epochs[world_random(w) % 3], &msg);
     cm_rx(w->hosts[to].cm, &w->hosts[from].addr, packet, len_bytes, w->now_ns);
@@ -319,7 +355,7 @@ static void lie(struct world *w)
 /* No invariant of ours is in the hands of a peer: nothing aborts, nothing leaks, time goes on. */
 static void test_lying_peer(void **state)
 {
-    static const struct program program = {.hosts = 2, .steps = 60};
+    static const struct program program = {.hosts = 2, .steps = 60, .peers = 30};
 
     for (uint64_t seed = 9000; seed < 9060; seed++) {
         struct world *w = world_new(program.hosts, seed);
@@ -373,6 +409,8 @@ int main(void)
         cmocka_unit_test(test_eager_hosts),
         cmocka_unit_test(test_pending_overtaken_by_accept),
         cmocka_unit_test(test_replay),
+        cmocka_unit_test(test_peers),
+        cmocka_unit_test(test_peers_in_a_bad_network),
         cmocka_unit_test(test_lying_peer),
     };
 

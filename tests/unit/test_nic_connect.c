@@ -27,7 +27,7 @@ static enum vip_rc accept_rc(struct rig_app *app, uint64_t handle, uint32_t vi)
 {
     char why[128] = "";
 
-    return nic_accept(app->session, handle, vi, rig_now, why, sizeof(why));
+    return nic_accept(app->session, handle, vi, NULL, rig_now, why, sizeof(why));
 }
 
 static void test_states(void **state)
@@ -74,7 +74,7 @@ static void test_reject_keeps_receives(void **state)
     rig_post_recv(t.a, t.va, rig_seg(&mem, 0, 4096));
     rig_listen(t.b, 1, "x");
     rig_connect_start(t.a, t.va, 0, 1, "x");
-    assert_int_equal(nic_reject(t.b->session, rig_wait_event(t.b, 'i').handle, rig_now),
+    assert_int_equal(nic_reject(t.b->session, rig_wait_event(t.b, 'i').handle, NULL, rig_now),
                      VIP_RC_SUCCESS);
     assert_int_equal(rig_wait_event(t.a, 'r').code, VIP_RC_REJECT);
     assert_false(rig_done(t.a, t.va, VIP_Q_RECV, &comp));
@@ -129,7 +129,7 @@ static void test_foreign_handle(void **state)
     rig_connect_start(t.a, t.va, 0, 1, "x");
     handle = rig_wait_event(t.b, 'i').handle;
     assert_int_equal(accept_rc(thief, handle, vi), VIP_RC_INVALID_PARAMETER);
-    assert_int_equal(nic_reject(thief->session, handle, rig_now), VIP_RC_INVALID_PARAMETER);
+    assert_int_equal(nic_reject(thief->session, handle, NULL, rig_now), VIP_RC_INVALID_PARAMETER);
     assert_int_equal(accept_rc(t.b, handle, t.vb), VIP_RC_SUCCESS);
     assert_int_equal(rig_wait_event(t.a, 'r').code, VIP_RC_SUCCESS);
 }

@@ -142,7 +142,8 @@ static void fill_attributes(Vip__ViAttributes *to, const struct vip_cm_attrs *fr
 }
 
 static void on_incoming(void *ctx, uint64_t wait_id, uint64_t conn_handle,
-                        const struct vip_addr *remote, const struct vip_cm_attrs *attrs)
+                        const struct vip_addr *remote, const struct vip_cm_attrs *attrs,
+                        const struct vip_private *data)
 {
     Vip__ConnIncoming incoming = VIP__CONN_INCOMING__INIT;
     Vip__NetAddress address = VIP__NET_ADDRESS__INIT;
@@ -162,13 +163,17 @@ static void on_incoming(void *ctx, uint64_t wait_id, uint64_t conn_handle,
     incoming.conn_handle = conn_handle;
     incoming.remote = &address;
     incoming.attributes = &attributes;
+    incoming.has_private_data = data->len > 0;
+    incoming.private_data.len = data->len;
+    incoming.private_data.data = (uint8_t *)data->bytes;
     event.body_case = VIP__EVENT__BODY_INCOMING;
     event.incoming = &incoming;
     send_event(ctx, &event);
 }
 
 static void on_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
-                      const struct vip_cm_attrs *attrs, const char *why)
+                      const struct vip_cm_attrs *attrs, const struct vip_private *data,
+                      const char *why)
 {
     Vip__ConnResult result = VIP__CONN_RESULT__INIT;
     Vip__ViAttributes attributes;
@@ -185,6 +190,11 @@ static void on_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc r
     if (attrs) {
         fill_attributes(&attributes, attrs);
         result.attributes = &attributes;
+    }
+    if (data && data->len > 0) {
+        result.has_private_data = true;
+        result.private_data.len = data->len;
+        result.private_data.data = (uint8_t *)data->bytes;
     }
     event.body_case = VIP__EVENT__BODY_RESULT;
     event.result = &result;

@@ -53,6 +53,7 @@ request_fn request_create_vi, request_destroy_vi, request_set_vi_attributes, req
 request_fn request_create_cq, request_destroy_cq, request_resize_cq, request_cq_fd;
 request_fn request_connect_wait, request_connect_wait_cancel;
 request_fn request_accept, request_reject, request_connect, request_connect_cancel;
+request_fn request_new_discriminator;
 request_fn request_resolve, request_show, request_discover;
 
 /* What every NIC of this vipd offers. */

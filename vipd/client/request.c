@@ -46,6 +46,8 @@ static const struct request_kind kinds[] = {
     [VIP__REQUEST__BODY_CONNECT_CANCEL] = {"connect_cancel", request_connect_cancel, true, 0, 0},
     [VIP__REQUEST__BODY_RESOLVE] = {"resolve", request_resolve, false, 0, 0},
     [VIP__REQUEST__BODY_SHOW] = {"show", request_show, false, 0, 0},
+    [VIP__REQUEST__BODY_NEW_DISCRIMINATOR] = {"new_discriminator", request_new_discriminator, true,
+                                              0, 0},
     [VIP__REQUEST__BODY_CLOSE] = {"close", request_close, true, 0, 0},
     [VIP__REQUEST__BODY_CQ_FD] = {"cq_fd", request_cq_fd, true, 0, 0},
     [VIP__REQUEST__BODY_DISCOVER] = {"discover", request_discover, true, 0, 0},

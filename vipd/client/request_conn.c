@@ -29,6 +29,23 @@ static bool read_address(const Vip__NetAddress *address, struct vip_addr *ret,
     return true;
 }
 
+/* The same for private data. */
+static bool read_private(protobuf_c_boolean given, const ProtobufCBinaryData *data,
+                         struct vip_private *ret, struct answer *answer)
+{
+    memset(ret, 0, sizeof(*ret));
+    if (!given || data->len == 0)
+        return true;
+    if (data->len > VIP_PRIVATE_BYTES_MAX) {
+        answer_set(answer, VIP_RC_INVALID_PARAMETER, "private data of %zu bytes: at most %d",
+                   data->len, VIP_PRIVATE_BYTES_MAX);
+        return false;
+    }
+    ret->len = (uint8_t)data->len;
+    memcpy(ret->bytes, data->data, data->len);
+    return true;
+}
+
 static uint64_t now_of(const struct client *client)
 {
     return vipd_loop_now(client->vipd->loop);
@@ -56,9 +73,13 @@ void request_connect_wait(struct client *client, const Vip__Request *request, st
     (void)fds;
     if (!read_address(r->local, &local, answer))
         return;
-    rc = nic_connect_wait(client->session->nic_session, &local, r->immediate, now_of(client),
-                          &wait_id, &found);
-    answer_set(answer, rc, "VipConnectWait was refused (%s)", vip_rc_name(rc));
+    if (r->backlog > 0)
+        rc = nic_listen(client->session->nic_session, &local, r->backlog, now_of(client), &wait_id);
+    else
+        rc = nic_connect_wait(client->session->nic_session, &local, r->immediate, now_of(client),
+                              &wait_id, &found);
+    answer_set(answer, rc, "too many waits, listeners and unanswered requests (%s)",
+               vip_rc_name(rc));
     if (rc == VIP_RC_SUCCESS)
         answer_wait(answer, wait_id, found);
 }
@@ -66,15 +87,20 @@ void request_connect_wait(struct client *client, const Vip__Request *request, st
 void request_connect_wait_cancel(struct client *client, const Vip__Request *request,
                                  struct vip_fds *fds, struct answer *answer)
 {
-    uint64_t wait_id = request->connect_wait_cancel->wait_id;
+    struct nic_session *session = client->session->nic_session;
+    uint64_t wait_id = request->connect_wait_cancel->wait_id, delivered = 0;
     bool found = false;
-    enum vip_rc rc =
-        nic_connect_wait_cancel(client->session->nic_session, wait_id, now_of(client), &found);
+    enum vip_rc rc = nic_listen_close(session, wait_id, now_of(client), &delivered);
 
     (void)fds;
-    answer_set(answer, rc, "there is no VipConnectWait number %llu", (unsigned long long)wait_id);
-    if (rc == VIP_RC_SUCCESS)
-        answer_wait(answer, wait_id, found);
+    if (rc == VIP_RC_INVALID_PARAMETER)
+        rc = nic_connect_wait_cancel(session, wait_id, now_of(client), &found);
+    answer_set(answer, rc, "there is no wait or listener number %llu", (unsigned long long)wait_id);
+    if (rc != VIP_RC_SUCCESS)
+        return;
+    answer_wait(answer, wait_id, found);
+    answer->connect_wait.has_delivered = true;
+    answer->connect_wait.delivered = delivered;
 }
 
 static void answer_why(struct answer *answer, enum vip_rc rc)
@@ -88,38 +114,46 @@ void request_accept(struct client *client, const Vip__Request *request, struct v
                     struct answer *answer)
 {
     const Vip__AcceptRequest *r = request->accept;
+    struct vip_private data;
 
     (void)fds;
+    if (!read_private(r->has_private_data, &r->private_data, &data, answer))
+        return;
     answer->reason[0] = '\0';
-    answer_why(answer, nic_accept(client->session->nic_session, r->conn_handle, r->vi,
+    answer_why(answer, nic_accept(client->session->nic_session, r->conn_handle, r->vi, &data,
                                   now_of(client), answer->reason, sizeof(answer->reason)));
 }
 
 void request_reject(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                     struct answer *answer)
 {
+    const Vip__RejectRequest *r = request->reject;
+    struct vip_private data;
+
     (void)fds;
-    answer_set(
-        answer,
-        nic_reject(client->session->nic_session, request->reject->conn_handle, now_of(client)),
-        "this connection handle is not pending (any more)");
+    if (!read_private(r->has_private_data, &r->private_data, &data, answer))
+        return;
+    answer_set(answer,
+               nic_reject(client->session->nic_session, r->conn_handle, &data, now_of(client)),
+               "this connection handle is not pending (any more)");
 }
 
 void request_connect(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                      struct answer *answer)
 {
     const Vip__ConnectRequest *r = request->connect;
-    struct vip_addr local, remote;
-    uint64_t timeout_ns = UINT64_MAX;
+    struct nic_connect_args args = {.timeout_ns = UINT64_MAX, .peer_to_peer = r->peer_to_peer};
 
     (void)fds;
-    if (!read_address(r->local, &local, answer) || !read_address(r->remote, &remote, answer))
+    if (!read_address(r->local, &args.local, answer) ||
+        !read_address(r->remote, &args.remote, answer) ||
+        !read_private(r->has_private_data, &r->private_data, &args.data, answer))
         return;
-    if (r->has_timeout_ms && __builtin_mul_overflow(r->timeout_ms, 1000000u, &timeout_ns))
-        timeout_ns = UINT64_MAX;
+    if (r->has_timeout_ms && __builtin_mul_overflow(r->timeout_ms, 1000000u, &args.timeout_ns))
+        args.timeout_ns = UINT64_MAX;
     answer->reason[0] = '\0';
-    answer_why(answer, nic_connect(client->session->nic_session, r->vi, &local, &remote, timeout_ns,
-                                   now_of(client), answer->reason, sizeof(answer->reason)));
+    answer_why(answer, nic_connect(client->session->nic_session, r->vi, &args, now_of(client),
+                                   answer->reason, sizeof(answer->reason)));
 }
 
 void request_connect_cancel(struct client *client, const Vip__Request *request, struct vip_fds *fds,
@@ -130,4 +164,13 @@ void request_connect_cancel(struct client *client, const Vip__Request *request, 
     (void)fds;
     answer_set(answer, nic_connect_cancel(client->session->nic_session, vi, now_of(client)),
                "VI %u has no connection attempt under way", vi);
+}
+
+void request_new_discriminator(struct client *client, const Vip__Request *request,
+                               struct vip_fds *fds, struct answer *answer)
+{
+    (void)request;
+    (void)fds;
+    answer->reply.has_number64 = true;
+    answer->reply.number64 = nic_new_discriminator(session_nic(client));
 }

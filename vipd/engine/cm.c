@@ -41,7 +41,8 @@ void cm_deinit(struct cm *cm)
     unsigned bucket = 0;
 
     cm_server_deinit(cm);
-    cm_client_deinit(cm);
+    cm_answered_deinit(cm);
+    cm_client_deinit(cm); /* the meeting places go with their last attempt */
     cm_close_deinit(cm);
     while ((node = cm_table_any(&cm->assocs_local, &bucket)))
         cm_assoc_free(cm, CM_OF(struct cm_assoc, by_local, node));

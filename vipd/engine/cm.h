@@ -3,9 +3,10 @@
  * no clock, no payload; randomness is a seeded object; memory comes from the host's allocator
  * operation because the number of pending requests is bounded but not known.
  *
- * Owns: waiting servers (VipConnectWait), the reliable request/accept/confirm/close exchange, quick
- * VIP_NO_MATCH with a short grace for servers that loop, duplicate suppression, peers and whether
- * they are alive (keepalive per peer host, not per VI).
+ * Owns: waiting servers (VipConnectWait) and listeners with a back-log, the reliable
+ * request/accept/confirm/close exchange, quick VIP_NO_MATCH with a short grace for servers that loop,
+ * peer-to-peer requests that meet each other, duplicate suppression, peers and whether they are
+ * alive (keepalive per peer host, not per VI).
  * Does not own: data packets and VI state (engine.h), sockets, sessions. One struct cm per NIC.
  *
  * Exchange (doc/wire.md):
@@ -15,6 +16,7 @@
  *                                      <- ACCEPT (repeated until CONFIRM/CANCEL), or REJECT
  *   CONFIRM, or CANCEL if it gave up   ->
  *   CLOSE (repeated until CLOSE_ACK) from either side, bounded tries.
+ * Of two peer-to-peer requests that meet, one side's manager plays the server (cm_match.c).
  */
 #ifndef VIPD_ENGINE_CM_H
 #define VIPD_ENGINE_CM_H
@@ -55,18 +57,20 @@ struct cm_config {
 
 /*
  * What the host must do. Every operation but send, alloc and free is the last step of handling an
- * event: the host may call the manager from within it. From within send, alloc, free it must not.
+ * event: the host may call the manager from within it. From within send, renew, alloc, free it must
+ * not.
  */
 struct cm_ops {
     /* Send one CM packet (already encoded and sealed). Loss is allowed. */
     void (*send)(void *ctx, const struct cm_host *to, const uint8_t *packet, size_t len_bytes);
-    /* A request was matched to `wait`; answer with cm_accept or cm_reject of `handle`. The waiter
-     * is used up. */
+    /* A request was matched to `wait`; answer with cm_accept or cm_reject of `handle`. A waiter is
+     * used up, a listener is not. data: what the client's application says, never NULL. */
     void (*incoming)(void *ctx, uint64_t wait, uint64_t handle, const struct vip_addr *remote,
-                     const struct vip_cm_attrs *attrs);
-    /* cm_request ended: rc SUCCESS with *conn, or the reason. `user` is cm_request's. */
+                     const struct vip_cm_attrs *attrs, const struct vip_private *data);
+    /* cm_request ended: rc SUCCESS with *conn, or the reason. `user` is cm_request's. data: what
+     * the other application says with its accept or reject (or peer request), never NULL. */
     void (*request_done)(void *ctx, uint64_t user, enum vip_rc rc, const struct cm_conn *conn,
-                         const char *why);
+                         const struct vip_private *data, const char *why);
     /* cm_accept ended likewise (CONFIRM came, the client gave up, or time ran out). */
     void (*accept_done)(void *ctx, uint64_t user, enum vip_rc rc, const struct cm_conn *conn,
                         const char *why);
@@ -76,6 +80,10 @@ struct cm_ops {
     void (*peer_lost)(void *ctx, uint32_t peer, const char *why);
     /* The peer does not know this connection id of ours (RESET): treat as lost. */
     void (*reset)(void *ctx, uint64_t local_conn_id, uint32_t peer);
+    /* A peer-to-peer request that had been matched is on its own again: give it another connection
+     * id, and if you like another `user`, because the old id may still be on its way somewhere.
+     * Must not call the manager. */
+    void (*renew)(void *ctx, uint64_t *user, uint64_t *local_id);
     void *(*alloc)(void *ctx, size_t bytes); /* zeroed; NULL = refused, counted */
     void (*free)(void *ctx, void *memory, size_t bytes);
 };
@@ -107,20 +115,34 @@ void cm_set_medium(struct cm *cm, const struct cm_host *self, uint32_t packet_by
  * once, from within. Outcomes: 0; -ENOMEM; -EINVAL (len).
  */
 int cm_listen(struct cm *cm, uint64_t wait, const uint8_t *disc, uint8_t len, uint64_t now_ns);
-/* Withdraw it; false if it is used up already (its `incoming` was called). */
+/*
+ * A listener: like a waiter that is not used up. At most `backlog` (> 0) requests are offered to it
+ * and not yet answered; what comes beyond waits, its client is told that it is pending. Outcomes as
+ * cm_listen; kept requests are offered from within.
+ */
+int cm_listen_open(struct cm *cm, uint64_t wait, const uint8_t *disc, uint8_t len, uint32_t backlog,
+                   uint64_t now_ns);
+/* Withdraw either; false if it is used up already (its `incoming` was called). The handles that a
+ * listener was offered stay valid. */
 bool cm_listen_cancel(struct cm *cm, uint64_t wait, uint64_t now_ns);
 
+/* Does anybody here wait on that discriminator, or has a peer-to-peer request it as its own? */
+bool cm_disc_in_use(struct cm *cm, const uint8_t *disc, uint8_t len);
+
 /*
- * Accept pending request `handle` under connection id local_id. accept_done follows later.
+ * Accept pending request `handle` under connection id local_id. accept_done follows later. data goes
+ * to the client's application; NULL = none.
  * Outcomes: 0 under way; -ENOENT no such handle; -ETIMEDOUT the client has given up meanwhile
  * (the handle is gone). The host has compared attributes before.
  */
 int cm_accept(struct cm *cm, uint64_t handle, uint64_t local_id, const struct vip_cm_attrs *attrs,
-              uint64_t user, uint64_t now_ns);
+              const struct vip_private *data, uint64_t user, uint64_t now_ns);
 /* Attributes of a pending request, for the comparison; NULL if the handle is unknown. */
 const struct vip_cm_attrs *cm_pending_attrs(const struct cm *cm, uint64_t handle);
-/* Reject; code goes to the client. Also for the requests of a session that died. 0 or -ENOENT. */
-int cm_reject(struct cm *cm, uint64_t handle, enum vip_rc code, uint64_t now_ns);
+/* Reject; code and data (NULL = none) go to the client. Also for the requests of a session that
+ * died. 0 or -ENOENT. */
+int cm_reject(struct cm *cm, uint64_t handle, enum vip_rc code, const struct vip_private *data,
+              uint64_t now_ns);
 
 /*
  * A data packet for local_id arrived while its accept was unconfirmed: as good as CONFIRM. The host
@@ -134,8 +156,15 @@ struct cm_request_args {
     uint64_t user;       /* comes back in request_done */
     uint64_t local_id;   /* the connection id chosen by the host for this VI */
     uint64_t timeout_ns; /* from now; UINT64_MAX = for ever */
-    struct vip_addr local, remote;
+    /*
+     * VipConnectPeerRequest: pending until a request of the other side has `local` as its remote and
+     * `remote` as its local address. Level, MaxTransferSize and QoS are compared here; if they
+     * differ, both sides end with INVALID_RELIABILITY_LEVEL, INVALID_MTU or INVALID_QOS.
+     */
+    bool peer_to_peer;
+    struct vip_addr local, remote; /* local.host: the address of this NIC as others see it */
     struct vip_cm_attrs attrs;
+    struct vip_private data; /* for the other application */
 };
 /* Start an attempt. 0; -ENOMEM; -EINVAL (address length). request_done always follows after 0. */
 int cm_request(struct cm *cm, const struct cm_request_args *args, uint64_t now_ns);

@@ -1,9 +1,10 @@
 /*
- * Client side of connection set-up: VipConnectRequest.
+ * Client side of connection set-up: VipConnectRequest, and VipConnectPeerRequest as far as it is one.
  *
  * Owns: attempts under way. An attempt repeats its REQUEST until the server answers; PENDING slows
  * the repetition down to a probe of whether the server still has it. It ends exactly once: with an
- * answer, its time limit, or cm_request_cancel. Rules: spec 2.4.
+ * answer, its time limit, or cm_request_cancel. Rules: spec 2.4, 2.5. While a peer-to-peer attempt
+ * accepts the peer's request (cm_match.c), it is silent and without a timer of its own.
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -21,8 +22,9 @@ static struct cm_attempt *attempt_find(struct cm *cm, const struct cm_in *in)
     return attempt && cm_host_equal(&attempt->host, in->from) ? attempt : NULL;
 }
 
-static void attempt_free(struct cm *cm, struct cm_attempt *attempt)
+void cm_attempt_free(struct cm *cm, struct cm_attempt *attempt)
 {
+    cm_match_leave(cm, attempt);
     cm_timer_clear(cm, &attempt->timer);
     cm_node_del(&attempt->by_request);
     cm_node_del(&attempt->by_user);
@@ -40,13 +42,14 @@ static void send_cancel(struct cm *cm, const struct cm_host *to, uint64_t dst_ep
     cm_send(cm, to, dst_epoch, &msg);
 }
 
-/* The attempt failed: forget it, then tell the host. */
-static void attempt_fail(struct cm *cm, struct cm_attempt *attempt, enum vip_rc rc, const char *why)
+void cm_attempt_fail(struct cm *cm, struct cm_attempt *attempt, enum vip_rc rc,
+                     const struct vip_private *data, const char *why)
 {
+    static const struct vip_private nothing;
     uint64_t user = attempt->user;
 
-    attempt_free(cm, attempt);
-    cm->ops.request_done(cm->ctx, user, rc, NULL, why);
+    cm_attempt_free(cm, attempt);
+    cm->ops.request_done(cm->ctx, user, rc, NULL, data ? data : &nothing, why);
 }
 
 static void attempt_send(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns)
@@ -75,6 +78,14 @@ static void attempt_arm(struct cm *cm, struct cm_attempt *attempt)
     cm_timer_set(cm, &attempt->timer, at_ns);
 }
 
+static const char *timeout_why(const struct cm_attempt *attempt)
+{
+    if (!attempt->heard)
+        return "no answer from the remote vipd within the time limit";
+    return attempt->meet ? "no matching request of the peer came within the time limit"
+                         : "the server did not accept within the time limit";
+}
+
 static void fire_attempt(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
     struct cm_attempt *attempt = CM_OF(struct cm_attempt, timer, timer);
@@ -84,11 +95,10 @@ static void fire_attempt(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
         cm->stats.timeouts++;
         send_cancel(cm, &attempt->host, attempt->server_epoch, attempt->request.request_id);
         if (unreachable)
-            attempt_fail(cm, attempt, VIP_RC_NOT_REACHABLE, "no answer from the remote vipd");
+            cm_attempt_fail(cm, attempt, VIP_RC_NOT_REACHABLE, NULL,
+                            "no answer from the remote vipd");
         else
-            attempt_fail(cm, attempt, VIP_RC_TIMEOUT,
-                         attempt->heard ? "the server did not accept within the time limit"
-                                        : "no answer from the remote vipd within the time limit");
+            cm_attempt_fail(cm, attempt, VIP_RC_TIMEOUT, NULL, timeout_why(attempt));
         return;
     }
     if (now_ns >= attempt->repeat_ns) {
@@ -96,6 +106,22 @@ static void fire_attempt(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
         attempt_send(cm, attempt, now_ns);
     }
     attempt_arm(cm, attempt);
+}
+
+void cm_attempt_again(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns)
+{
+    attempt_send(cm, attempt, now_ns);
+    attempt_arm(cm, attempt);
+}
+
+void cm_attempt_renew(struct cm *cm, struct cm_attempt *attempt)
+{
+    cm_node_del(&attempt->by_request);
+    cm_node_del(&attempt->by_user);
+    attempt->request.request_id = cm_random_id(cm);
+    cm->ops.renew(cm->ctx, &attempt->user, &attempt->request.conn_id);
+    cm_table_add(cm, &cm->attempts, &attempt->by_request, attempt->request.request_id);
+    cm_table_add(cm, &cm->attempts_user, &attempt->by_user, attempt->user);
 }
 
 static bool addr_is_sound(const struct vip_addr *addr)
@@ -108,7 +134,8 @@ int cm_request(struct cm *cm, const struct cm_request_args *args, uint64_t now_n
 {
     struct cm_attempt *attempt;
 
-    if (!addr_is_sound(&args->local) || !addr_is_sound(&args->remote) || !args->remote.host_len)
+    if (!addr_is_sound(&args->local) || !addr_is_sound(&args->remote) || !args->remote.host_len ||
+        args->data.len > VIP_PRIVATE_BYTES_MAX)
         return -EINVAL;
     if (cm->attempt_count >= CM_ATTEMPTS_MAX) {
         cm->stats.refused_memory++;
@@ -130,6 +157,7 @@ int cm_request(struct cm *cm, const struct cm_request_args *args, uint64_t now_n
     attempt->timer.fire = fire_attempt;
     attempt->request = (struct vip_cm){
         .type = VIP_CM_REQUEST,
+        .peer_to_peer = args->peer_to_peer,
         .request_id = cm_random_id(cm),
         .conn_id = args->local_id,
         .packet_bytes = cm->config.packet_bytes,
@@ -137,7 +165,13 @@ int cm_request(struct cm *cm, const struct cm_request_args *args, uint64_t now_n
         .attrs = args->attrs,
         .local = args->local,
         .remote = args->remote,
+        .data = args->data,
     };
+    if (args->peer_to_peer && !cm_match_enter(cm, attempt)) {
+        cm_free(cm, attempt->assoc, sizeof(*attempt->assoc));
+        cm_free(cm, attempt, sizeof(*attempt));
+        return -ENOMEM;
+    }
     cm->attempt_count++;
     cm_table_add(cm, &cm->attempts, &attempt->by_request, attempt->request.request_id);
     cm_table_add(cm, &cm->attempts_user, &attempt->by_user, args->user);
@@ -154,9 +188,13 @@ bool cm_request_cancel(struct cm *cm, uint64_t user, uint64_t now_ns)
     if (!node)
         return false;
     attempt = CM_OF(struct cm_attempt, by_user, node);
+    if (attempt->pending) { /* and the attempt goes with it */
+        cm_accept_abandon(cm, attempt->pending->assoc, VIP_CLOSE_DISCONNECT, now_ns);
+        return true;
+    }
     /* Once: if it is lost, the server's next message about the request is answered by CANCEL. */
     send_cancel(cm, &attempt->host, attempt->server_epoch, attempt->request.request_id);
-    attempt_free(cm, attempt);
+    cm_attempt_free(cm, attempt);
     return true;
 }
 
@@ -181,6 +219,10 @@ void cm_rx_pending(struct cm *cm, const struct cm_in *in)
         send_cancel(cm, in->from, in->src_epoch, in->msg->request_id);
         return;
     }
+    if (attempt->pending) {
+        cm->stats.duplicates++; /* of what was asked before the peer's request came */
+        return;
+    }
     note_answer(attempt, in);
     attempt->repeat.interval_ns = cm->config.retry_max_ns;
     attempt->repeat_ns = cm_repeat_next(cm, &attempt->repeat, in->now_ns);
@@ -203,16 +245,16 @@ static void establish(struct cm *cm, struct cm_attempt *attempt, const struct cm
 
     if (!peer) {
         send_cancel(cm, in->from, in->src_epoch, in->msg->request_id);
-        attempt_fail(cm, attempt, VIP_RC_ERROR_RESOURCE, "no memory for another peer");
+        cm_attempt_fail(cm, attempt, VIP_RC_ERROR_RESOURCE, NULL, "no memory for another peer");
         return;
     }
     attempt->assoc = NULL;
-    attempt_free(cm, attempt);
+    cm_attempt_free(cm, attempt);
     cm_assoc_add(cm, assoc, peer, confirm.conn_id, confirm.peer_conn_id, CM_ASSOC_OPEN, in->now_ns);
     cm_peer_put(cm, peer); /* the association holds it now */
     cm_conn_fill(cm, &conn, assoc, in->msg);
     cm_answer(cm, in, &confirm);
-    cm->ops.request_done(cm->ctx, user, VIP_RC_SUCCESS, &conn, "");
+    cm->ops.request_done(cm->ctx, user, VIP_RC_SUCCESS, &conn, &in->msg->data, "");
 }
 
 void cm_rx_accept(struct cm *cm, const struct cm_in *in)
@@ -226,7 +268,8 @@ void cm_rx_accept(struct cm *cm, const struct cm_in *in)
         .peer_conn_id = in->msg->conn_id,
     };
 
-    if (attempt && attempt->request.conn_id == in->msg->peer_conn_id) {
+    /* One that accepts somebody else meanwhile is not to be had: CANCEL. */
+    if (attempt && !attempt->pending && attempt->request.conn_id == in->msg->peer_conn_id) {
         note_answer(attempt, in);
         establish(cm, attempt, in);
         return;
@@ -271,18 +314,33 @@ static enum vip_rc refusal_rc(uint32_t code)
     return VIP_RC_REJECT;
 }
 
+static const char *refusal_why(const struct cm_attempt *attempt, uint32_t code)
+{
+    switch ((enum vip_rc)code) {
+    case VIP_RC_INVALID_RELIABILITY_LEVEL:
+        return "the reliability levels of the two VIs differ";
+    case VIP_RC_INVALID_MTU:
+        return "the MaxTransferSizes of the two VIs differ";
+    case VIP_RC_INVALID_QOS:
+        return "the QoS of the two VIs differ";
+    default:
+        return attempt->meet ? "the peer withdrew its request" : "the server rejected the request";
+    }
+}
+
 void cm_rx_refusal(struct cm *cm, const struct cm_in *in)
 {
     struct cm_attempt *attempt = attempt_find(cm, in);
 
-    if (!attempt) {
+    if (!attempt || attempt->pending) {
         cm->stats.unexpected++;
         return;
     }
     if (in->msg->type == VIP_CM_NO_MATCH)
-        attempt_fail(cm, attempt, VIP_RC_NO_MATCH, "nobody waits on that discriminator");
+        cm_attempt_fail(cm, attempt, VIP_RC_NO_MATCH, NULL, "nobody waits on that discriminator");
     else
-        attempt_fail(cm, attempt, refusal_rc(in->msg->code), "the server rejected the request");
+        cm_attempt_fail(cm, attempt, refusal_rc(in->msg->code), &in->msg->data,
+                        refusal_why(attempt, in->msg->code));
 }
 
 void cm_client_deinit(struct cm *cm)
@@ -291,5 +349,5 @@ void cm_client_deinit(struct cm *cm)
     unsigned bucket = 0;
 
     while ((node = cm_table_any(&cm->attempts, &bucket)))
-        attempt_free(cm, CM_OF(struct cm_attempt, by_request, node));
+        cm_attempt_free(cm, CM_OF(struct cm_attempt, by_request, node));
 }

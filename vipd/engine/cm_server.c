@@ -1,13 +1,14 @@
 /*
- * Server side of connection set-up: VipConnectWait, VipConnectAccept, VipConnectReject.
+ * Server side of connection set-up: VipConnectWait, VipConnectAccept, VipConnectReject, listeners.
  *
- * Owns: waiters and discriminators, requests kept for the grace time, pending handles, the
- * repetition of ACCEPT until it is confirmed, and the memory of answers already given. Rules: spec
+ * Owns: waiters, listeners and discriminators, requests kept for the grace time, pending handles, and
+ * the repetition of ACCEPT until it is confirmed. Answers already given: cm_answered.c. Rules: spec
  * 2.4 and 3.11 (a request matches a waiter by discriminator only; one request per waiter, in order
  * of arrival; nobody waiting = NO_MATCH, soon).
  *
  * A request is identified by (source host, source epoch, request id), so a repeated or late REQUEST
- * never becomes a second one: it gets the answer of the first again.
+ * never becomes a second one: it gets the answer of the first again. That holds for a peer-to-peer
+ * request too, which is pending here from the moment at which one of ours accepts it (cm_match.c).
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -15,11 +16,6 @@
 #include <string.h>
 
 #include "proto/assert.h"
-
-static uint64_t request_key(struct cm *cm, const struct cm_host *host, uint64_t epoch, uint64_t id)
-{
-    return cm_hash(cm, host->bytes, host->len, epoch ^ (id << 1 | id >> 63));
-}
 
 /* ---- discriminators ---------------------------------------------------------------------- */
 
@@ -46,9 +42,36 @@ static void disc_free(struct cm *cm, struct cm_disc *disc)
     cm_free(cm, disc, sizeof(*disc));
 }
 
+static uint64_t linger_end_ns(const struct cm_disc *disc)
+{
+    return cm_add_ns(disc->last_waiter_ns, CM_DISC_LINGER_NS);
+}
+
 static void fire_linger(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
-    disc_free(cm, CM_OF(struct cm_disc, timer, timer));
+    struct cm_disc *disc = CM_OF(struct cm_disc, timer, timer);
+
+    if (now_ns < linger_end_ns(disc))
+        cm_timer_set(cm, timer, linger_end_ns(disc));
+    else
+        disc_free(cm, disc);
+}
+
+bool cm_disc_waited(struct cm *cm, const uint8_t *bytes, uint8_t len)
+{
+    const struct cm_disc *disc = disc_find(cm, bytes, len);
+
+    return disc && !TAILQ_EMPTY(&disc->waiters);
+}
+
+/* The server of a request has answered it, or is connected: it is at work and will wait again. */
+static void disc_touch(struct cm *cm, const struct cm_pending *pending, uint64_t now_ns)
+{
+    const struct vip_addr *addr = &pending->request.remote;
+    struct cm_disc *disc = disc_find(cm, addr->disc, addr->disc_len);
+
+    if (disc && disc->waited)
+        disc->last_waiter_ns = now_ns;
 }
 
 static struct cm_disc *disc_get(struct cm *cm, const uint8_t *bytes, uint8_t len)
@@ -85,79 +108,7 @@ static void disc_put(struct cm *cm, struct cm_disc *disc)
     }
     cm->lingering++;
     disc->lingering = true;
-    cm_timer_set(cm, &disc->timer, cm_add_ns(disc->last_waiter_ns, CM_DISC_LINGER_NS));
-}
-
-/* ---- answers already given --------------------------------------------------------------- */
-
-static void answered_free(struct cm *cm, struct cm_answered *answered)
-{
-    TAILQ_REMOVE(&cm->answered_order, answered, order);
-    cm_node_del(&answered->by_key);
-    cm->answered_count--;
-    cm_free(cm, answered, sizeof(*answered));
-}
-
-static void fire_answered(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
-{
-    struct cm_answered *oldest;
-
-    /* All live equally long, so the oldest is always the next. */
-    while ((oldest = TAILQ_FIRST(&cm->answered_order)) && oldest->until_ns <= now_ns)
-        answered_free(cm, oldest);
-    if (oldest)
-        cm_timer_set(cm, timer, oldest->until_ns);
-}
-
-static struct cm_answered *answered_find(struct cm *cm, const struct cm_in *in)
-{
-    struct cm_node *node = cm_table_find(
-        cm, &cm->answered, request_key(cm, in->from, in->src_epoch, in->msg->request_id));
-
-    for (; node; node = cm_table_again(node)) {
-        struct cm_answered *answered = CM_OF(struct cm_answered, by_key, node);
-
-        if (answered->epoch == in->src_epoch && answered->request_id == in->msg->request_id &&
-            cm_host_equal(&answered->host, in->from))
-            return answered;
-    }
-    return NULL;
-}
-
-static void answer_send(struct cm *cm, const struct cm_host *to, uint64_t epoch,
-                        uint64_t request_id, enum cm_answer answer, uint32_t code)
-{
-    struct vip_cm msg = {.request_id = request_id, .code = code};
-
-    if (answer == CM_ANSWER_NONE)
-        return;
-    msg.type = answer == CM_ANSWER_REJECT ? VIP_CM_REJECT : VIP_CM_NO_MATCH;
-    cm_send(cm, to, epoch, &msg);
-}
-
-/* Remember the answer to a request. Without memory a repetition would be taken for a new one. */
-static void answered_add(struct cm *cm, const struct cm_pending *pending, enum cm_answer answer,
-                         uint32_t code, uint64_t now_ns)
-{
-    struct cm_answered *answered;
-
-    if (cm->answered_count >= CM_ANSWERED_MAX)
-        answered_free(cm, TAILQ_FIRST(&cm->answered_order));
-    answered = cm_alloc(cm, sizeof(*answered));
-    if (!answered)
-        return;
-    answered->host = pending->peer->host;
-    answered->epoch = pending->peer->epoch;
-    answered->request_id = pending->request.request_id;
-    answered->answer = answer;
-    answered->code = code;
-    answered->until_ns = cm_add_ns(now_ns, CM_ANSWERED_NS);
-    cm->answered_count++;
-    TAILQ_INSERT_TAIL(&cm->answered_order, answered, order);
-    cm_table_add(cm, &cm->answered, &answered->by_key, pending->by_key.key);
-    cm->answered_timer.fire = fire_answered;
-    if (!cm->answered_timer.armed)
-        cm_timer_set(cm, &cm->answered_timer, answered->until_ns);
+    cm_timer_set(cm, &disc->timer, linger_end_ns(disc));
 }
 
 /* ---- pending requests -------------------------------------------------------------------- */
@@ -165,7 +116,7 @@ static void answered_add(struct cm *cm, const struct cm_pending *pending, enum c
 static struct cm_pending *pending_find(struct cm *cm, const struct cm_in *in)
 {
     struct cm_node *node = cm_table_find(
-        cm, &cm->pendings, request_key(cm, in->from, in->src_epoch, in->msg->request_id));
+        cm, &cm->pendings, cm_request_key(cm, in->from, in->src_epoch, in->msg->request_id));
 
     for (; node; node = cm_table_again(node)) {
         struct cm_pending *pending = CM_OF(struct cm_pending, by_key, node);
@@ -196,9 +147,25 @@ static void kept_remove(struct cm *cm, struct cm_pending *pending)
     disc_put(cm, disc);
 }
 
+/* A handle that a listener was offered is answered: there is room for a kept request. */
+static void unoffer(struct cm *cm, struct cm_pending *pending, uint64_t now_ns)
+{
+    struct cm_waiter *waiter = pending->waiter;
+
+    if (!waiter)
+        return;
+    pending->waiter = NULL;
+    TAILQ_REMOVE(&waiter->offered, pending, of_waiter);
+    waiter->offered_count--;
+    /* Not from within: the host is busy with the answer. */
+    if (!TAILQ_EMPTY(&waiter->disc->kept))
+        cm_timer_set(cm, &TAILQ_FIRST(&waiter->disc->kept)->timer, now_ns);
+}
+
 /* Forget a request; the association goes with it unless it has been handed on. */
 static void pending_free(struct cm *cm, struct cm_pending *pending)
 {
+    unoffer(cm, pending, 0);
     cm_timer_clear(cm, &pending->timer);
     if (pending->disc)
         kept_remove(cm, pending);
@@ -213,11 +180,11 @@ static void pending_free(struct cm *cm, struct cm_pending *pending)
 
 /* The end of a request: say and remember the answer, forget the rest. */
 static void pending_answer(struct cm *cm, struct cm_pending *pending, enum cm_answer answer,
-                           uint32_t code, uint64_t now_ns)
+                           uint32_t code, const struct vip_private *data, uint64_t now_ns)
 {
-    answer_send(cm, &pending->peer->host, pending->peer->epoch, pending->request.request_id, answer,
-                code);
-    answered_add(cm, pending, answer, code, now_ns);
+    cm_answer_send(cm, &pending->peer->host, pending->peer->epoch, pending->request.request_id,
+                   answer, code, data);
+    cm_answered_add(cm, pending, answer, code, data, now_ns);
     pending_free(cm, pending);
 }
 
@@ -232,7 +199,57 @@ static void send_pending(struct cm *cm, const struct cm_pending *pending)
     cm_send(cm, &pending->peer->host, pending->peer->epoch, &msg);
 }
 
-/* Give a request to the waiter, which is used up. */
+void cm_answer_pending(struct cm *cm, const struct cm_in *in)
+{
+    struct vip_cm msg = {
+        .type = VIP_CM_PENDING,
+        .request_id = in->msg->request_id,
+        .peer_conn_id = in->msg->conn_id,
+    };
+
+    cm_answer(cm, in, &msg);
+}
+
+/* Who takes the next request to a discriminator: the first in the queue that has room. */
+static struct cm_waiter *waiter_with_room(const struct cm_disc *disc)
+{
+    struct cm_waiter *waiter;
+
+    TAILQ_FOREACH(waiter, &disc->waiters, of_disc)
+    if (!waiter->backlog || waiter->offered_count < waiter->backlog)
+        return waiter;
+    return NULL;
+}
+
+static void waiter_free(struct cm *cm, struct cm_waiter *waiter)
+{
+    struct cm_pending *pending;
+
+    TAILQ_FOREACH(pending, &waiter->offered, of_waiter)
+    pending->waiter = NULL;
+    if (waiter->backlog)
+        waiter->disc->listeners--;
+    TAILQ_REMOVE(&waiter->disc->waiters, waiter, of_disc);
+    cm_node_del(&waiter->by_wait);
+    cm_free(cm, waiter, sizeof(*waiter));
+    cm->stats.waiters--;
+}
+
+/* The waiter has its request: it is used up. A listener goes to the end of the queue. */
+static void waiter_served(struct cm *cm, struct cm_waiter *waiter, struct cm_pending *pending)
+{
+    if (!waiter->backlog) {
+        waiter_free(cm, waiter);
+        return;
+    }
+    TAILQ_REMOVE(&waiter->disc->waiters, waiter, of_disc);
+    TAILQ_INSERT_TAIL(&waiter->disc->waiters, waiter, of_disc);
+    TAILQ_INSERT_TAIL(&waiter->offered, pending, of_waiter);
+    waiter->offered_count++;
+    pending->waiter = waiter;
+}
+
+/* Give a request to the waiter or listener. */
 static void offer(struct cm *cm, struct cm_pending *pending, struct cm_waiter *waiter,
                   uint64_t now_ns)
 {
@@ -240,10 +257,7 @@ static void offer(struct cm *cm, struct cm_pending *pending, struct cm_waiter *w
     uint64_t wait = waiter->wait;
 
     cm_timer_clear(cm, &pending->timer);
-    TAILQ_REMOVE(&disc->waiters, waiter, of_disc);
-    cm_node_del(&waiter->by_wait);
-    cm_free(cm, waiter, sizeof(*waiter));
-    cm->stats.waiters--;
+    waiter_served(cm, waiter, pending);
     disc->waited = true;
     disc->last_waiter_ns = now_ns;
     if (pending->disc)
@@ -255,7 +269,7 @@ static void offer(struct cm *cm, struct cm_pending *pending, struct cm_waiter *w
     cm_table_add(cm, &cm->handles, &pending->by_handle, pending->handle);
     send_pending(cm, pending);
     cm->ops.incoming(cm->ctx, wait, pending->handle, &pending->request.local,
-                     &pending->request.attrs);
+                     &pending->request.attrs, &pending->request.data);
 }
 
 /* When a kept request gives up waiting: later while somebody keeps serving the discriminator. */
@@ -268,8 +282,7 @@ static uint64_t grace_end_ns(const struct cm *cm, const struct cm_disc *disc, ui
 
 static void fire_pending(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
 
-/* Make a pending request of a REQUEST, or NULL if there is no room or memory (counted). */
-static struct cm_pending *pending_new(struct cm *cm, const struct cm_in *in)
+struct cm_pending *cm_pending_new(struct cm *cm, const struct cm_in *in)
 {
     struct cm_pending *pending;
 
@@ -290,7 +303,7 @@ static struct cm_pending *pending_new(struct cm *cm, const struct cm_in *in)
     pending->arrived_ns = in->now_ns;
     pending->timer.fire = fire_pending;
     cm_table_add(cm, &cm->pendings, &pending->by_key,
-                 request_key(cm, in->from, in->src_epoch, in->msg->request_id));
+                 cm_request_key(cm, in->from, in->src_epoch, in->msg->request_id));
     cm->stats.pending++;
     return pending;
 
@@ -313,7 +326,7 @@ static bool keep(struct cm *cm, const struct cm_in *in)
         cm->stats.backlog_full++;
         return false;
     }
-    pending = pending_new(cm, in);
+    pending = cm_pending_new(cm, in);
     if (!pending)
         return false;
     disc = disc_get(cm, remote->disc, remote->disc_len);
@@ -353,18 +366,19 @@ static bool answer_again(struct cm *cm, const struct cm_in *in)
             cm_answer(cm, in, &pending->accept);
         return true;
     }
-    answered = answered_find(cm, in);
+    answered = cm_answered_find(cm, in);
     if (!answered)
         return false;
     cm->stats.duplicates++;
-    answer_send(cm, in->from, in->src_epoch, answered->request_id, answered->answer,
-                answered->code);
+    cm_answer_send(cm, in->from, in->src_epoch, answered->request_id, answered->answer,
+                   answered->code, &answered->data);
     return true;
 }
 
 void cm_rx_request(struct cm *cm, const struct cm_in *in)
 {
     const struct vip_addr *remote = &in->msg->remote;
+    struct cm_waiter *waiter;
     struct cm_disc *disc;
     struct cm_pending *pending;
 
@@ -372,29 +386,32 @@ void cm_rx_request(struct cm *cm, const struct cm_in *in)
     if (answer_again(cm, in))
         return;
     if (in->msg->peer_to_peer) {
-        /* VipConnectPeerRequest meets another one, never a waiter; this vipd has none. */
-        cm->stats.rejects++;
-        answer_send(cm, in->from, in->src_epoch, in->msg->request_id, CM_ANSWER_REJECT,
-                    VIP_RC_ERROR_NOT_SUPPORTED);
+        cm_match_request(cm, in); /* meets another one, never a waiter */
         return;
     }
     disc = disc_find(cm, remote->disc, remote->disc_len);
-    if (disc && !TAILQ_EMPTY(&disc->waiters)) {
-        pending = pending_new(cm, in);
+    waiter = disc ? waiter_with_room(disc) : NULL;
+    if (waiter) {
+        pending = cm_pending_new(cm, in);
         if (pending) {
-            offer(cm, pending, TAILQ_FIRST(&disc->waiters), in->now_ns);
+            offer(cm, pending, waiter, in->now_ns);
             return;
         }
     } else if (keep(cm, in)) {
         return;
     }
+    if (disc && disc->listeners) {
+        cm_answer_pending(cm, in); /* somebody does listen, the client comes again */
+        return;
+    }
     cm->stats.no_match++;
-    answer_send(cm, in->from, in->src_epoch, in->msg->request_id, CM_ANSWER_NO_MATCH, 0);
+    cm_answer_send(cm, in->from, in->src_epoch, in->msg->request_id, CM_ANSWER_NO_MATCH, 0, NULL);
 }
 
 /* ---- waiters ----------------------------------------------------------------------------- */
 
-int cm_listen(struct cm *cm, uint64_t wait, const uint8_t *disc_bytes, uint8_t len, uint64_t now_ns)
+static int waiter_new(struct cm *cm, uint64_t wait, const uint8_t *disc_bytes, uint8_t len,
+                      uint32_t backlog, struct cm_waiter **ret_waiter)
 {
     struct cm_waiter *waiter;
     struct cm_disc *disc;
@@ -415,12 +432,49 @@ int cm_listen(struct cm *cm, uint64_t wait, const uint8_t *disc_bytes, uint8_t l
     }
     waiter->wait = wait;
     waiter->disc = disc;
+    waiter->backlog = backlog;
+    TAILQ_INIT(&waiter->offered);
+    if (backlog)
+        disc->listeners++;
     TAILQ_INSERT_TAIL(&disc->waiters, waiter, of_disc);
     cm_table_add(cm, &cm->waiters, &waiter->by_wait, wait);
     cm->stats.waiters++;
-    if (!TAILQ_EMPTY(&disc->kept))
-        offer(cm, TAILQ_FIRST(&disc->kept), TAILQ_FIRST(&disc->waiters), now_ns);
+    *ret_waiter = waiter;
     return 0;
+}
+
+int cm_listen(struct cm *cm, uint64_t wait, const uint8_t *disc, uint8_t len, uint64_t now_ns)
+{
+    struct cm_waiter *waiter;
+    int rc = waiter_new(cm, wait, disc, len, 0, &waiter);
+
+    if (rc)
+        return rc;
+    if (!TAILQ_EMPTY(&waiter->disc->kept))
+        offer(cm, TAILQ_FIRST(&waiter->disc->kept), waiter_with_room(waiter->disc), now_ns);
+    return 0;
+}
+
+int cm_listen_open(struct cm *cm, uint64_t wait, const uint8_t *disc, uint8_t len, uint32_t backlog,
+                   uint64_t now_ns)
+{
+    struct cm_waiter *waiter;
+    int rc = waiter_new(cm, wait, disc, len, backlog, &waiter);
+
+    VIP_ASSERT(backlog > 0);
+    if (rc)
+        return rc;
+    waiter->disc->waited = true;
+    waiter->disc->last_waiter_ns = now_ns;
+    /* The first starts the rest: each kept request that is offered looks for the next. */
+    if (!TAILQ_EMPTY(&waiter->disc->kept))
+        cm_timer_set(cm, &TAILQ_FIRST(&waiter->disc->kept)->timer, now_ns);
+    return 0;
+}
+
+bool cm_disc_in_use(struct cm *cm, const uint8_t *disc, uint8_t len)
+{
+    return cm_disc_waited(cm, disc, len) || cm_match_disc(cm, disc, len);
 }
 
 bool cm_listen_cancel(struct cm *cm, uint64_t wait, uint64_t now_ns)
@@ -435,32 +489,18 @@ bool cm_listen_cancel(struct cm *cm, uint64_t wait, uint64_t now_ns)
     disc = waiter->disc;
     disc->waited = true;
     disc->last_waiter_ns = now_ns;
-    TAILQ_REMOVE(&disc->waiters, waiter, of_disc);
-    cm_node_del(&waiter->by_wait);
-    cm_free(cm, waiter, sizeof(*waiter));
-    cm->stats.waiters--;
+    waiter_free(cm, waiter);
     disc_put(cm, disc);
     return true;
 }
 
 /* ---- accept and reject ------------------------------------------------------------------- */
 
-int cm_accept(struct cm *cm, uint64_t handle, uint64_t local_id, const struct vip_cm_attrs *attrs,
-              uint64_t user, uint64_t now_ns)
+void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local_id,
+                       const struct vip_cm_attrs *attrs, const struct vip_private *data,
+                       uint64_t give_up_ns, uint64_t now_ns)
 {
-    struct cm_pending *pending = pending_by_handle(cm, handle);
-
-    if (!pending)
-        return -ENOENT;
-    if (pending->state == CM_PENDING_CANCELLED) {
-        pending_answer(cm, pending, CM_ANSWER_NONE, 0, now_ns);
-        return -ETIMEDOUT;
-    }
-    VIP_ASSERT(pending->state == CM_PENDING_OFFERED);
-    /* The handle is used up; the request itself lives on until the client confirms. */
-    cm_node_del(&pending->by_handle);
     pending->state = CM_PENDING_ACCEPTED;
-    pending->user = user;
     pending->accept = (struct vip_cm){
         .type = VIP_CM_ACCEPT,
         .request_id = pending->request.request_id,
@@ -470,13 +510,36 @@ int cm_accept(struct cm *cm, uint64_t handle, uint64_t local_id, const struct vi
         .window_bytes = cm->config.window_bytes,
         .attrs = *attrs,
     };
+    if (data)
+        pending->accept.data = *data;
     cm_assoc_add(cm, pending->assoc, pending->peer, local_id, pending->request.conn_id,
                  CM_ASSOC_OPENING, now_ns);
     pending->assoc->pending = pending;
-    pending->give_up_ns = cm_add_ns(now_ns, cm->config.accept_timeout_ns);
+    pending->give_up_ns = give_up_ns;
     cm->stats.accepts++;
     cm_send(cm, &pending->peer->host, pending->peer->epoch, &pending->accept);
     cm_timer_set(cm, &pending->timer, cm_repeat_next(cm, &pending->repeat, now_ns));
+}
+
+int cm_accept(struct cm *cm, uint64_t handle, uint64_t local_id, const struct vip_cm_attrs *attrs,
+              const struct vip_private *data, uint64_t user, uint64_t now_ns)
+{
+    struct cm_pending *pending = pending_by_handle(cm, handle);
+
+    if (!pending)
+        return -ENOENT;
+    disc_touch(cm, pending, now_ns);
+    if (pending->state == CM_PENDING_CANCELLED) {
+        pending_answer(cm, pending, CM_ANSWER_NONE, 0, NULL, now_ns);
+        return -ETIMEDOUT;
+    }
+    VIP_ASSERT(pending->state == CM_PENDING_OFFERED);
+    /* The handle is used up; the request itself lives on until the client confirms. */
+    cm_node_del(&pending->by_handle);
+    unoffer(cm, pending, now_ns);
+    pending->user = user;
+    cm_pending_accept(cm, pending, local_id, attrs, data,
+                      cm_add_ns(now_ns, cm->config.accept_timeout_ns), now_ns);
     return 0;
 }
 
@@ -487,31 +550,37 @@ const struct vip_cm_attrs *cm_pending_attrs(const struct cm *cm, uint64_t handle
     return pending ? &pending->request.attrs : NULL;
 }
 
-int cm_reject(struct cm *cm, uint64_t handle, enum vip_rc code, uint64_t now_ns)
+int cm_reject(struct cm *cm, uint64_t handle, enum vip_rc code, const struct vip_private *data,
+              uint64_t now_ns)
 {
     struct cm_pending *pending = pending_by_handle(cm, handle);
 
     if (!pending)
         return -ENOENT;
     cm->stats.rejects++;
+    disc_touch(cm, pending, now_ns);
     if (pending->state == CM_PENDING_CANCELLED)
-        pending_answer(cm, pending, CM_ANSWER_NONE, 0, now_ns);
+        pending_answer(cm, pending, CM_ANSWER_NONE, 0, NULL, now_ns);
     else if (code == VIP_RC_NO_MATCH)
-        pending_answer(cm, pending, CM_ANSWER_NO_MATCH, 0, now_ns);
+        pending_answer(cm, pending, CM_ANSWER_NO_MATCH, 0, NULL, now_ns);
     else
-        pending_answer(cm, pending, CM_ANSWER_REJECT, code ? code : VIP_RC_REJECT, now_ns);
+        pending_answer(cm, pending, CM_ANSWER_REJECT, code ? code : VIP_RC_REJECT, data, now_ns);
     return 0;
 }
 
-/* An accept that does not become a connection; the host hears about it unless it asked for it. */
-static void accept_fail(struct cm *cm, struct cm_pending *pending, bool tell_host, const char *why,
-                        uint64_t now_ns)
+/* An accept does not become a connection: the host hears about it. */
+static void accept_fail(struct cm *cm, struct cm_pending *pending, const char *why, uint64_t now_ns)
 {
+    struct cm_attempt *attempt = pending->attempt;
     uint64_t user = pending->user;
 
     pending_free(cm, pending);
-    if (tell_host)
+    if (!attempt)
         cm->ops.accept_done(cm->ctx, user, VIP_RC_TIMEOUT, NULL, why);
+    else if (now_ns >= attempt->give_up_ns)
+        cm_attempt_fail(cm, attempt, VIP_RC_TIMEOUT, NULL, why);
+    else
+        cm_attempt_fail(cm, attempt, VIP_RC_NOT_REACHABLE, NULL, why);
 }
 
 /*
@@ -524,7 +593,7 @@ static void accept_withdraw(struct cm *cm, struct cm_pending *pending, enum vip_
     const struct cm_close_args args = {.reason = reason};
 
     cm_closing_start(cm, pending->assoc, &args, now_ns);
-    answered_add(cm, pending, CM_ANSWER_REJECT, VIP_RC_REJECT, now_ns);
+    cm_answered_add(cm, pending, CM_ANSWER_REJECT, VIP_RC_REJECT, NULL, now_ns);
 }
 
 void cm_accept_abandon(struct cm *cm, struct cm_assoc *assoc, enum vip_close_reason reason,
@@ -534,24 +603,34 @@ void cm_accept_abandon(struct cm *cm, struct cm_assoc *assoc, enum vip_close_rea
 
     VIP_ASSERT(assoc->state == CM_ASSOC_OPENING && pending);
     accept_withdraw(cm, pending, reason, now_ns);
-    accept_fail(cm, pending, false, NULL, now_ns);
+    if (pending->attempt)
+        cm_attempt_free(cm, pending->attempt);
+    pending_free(cm, pending);
 }
 
 void cm_confirmed(struct cm *cm, struct cm_assoc *assoc, uint64_t now_ns)
 {
     struct cm_pending *pending = assoc->pending;
+    struct cm_attempt *attempt = pending->attempt;
+    struct vip_private data = pending->request.data;
     struct cm_conn conn;
-    uint64_t user;
+    uint64_t user = attempt ? attempt->user : pending->user;
 
-    VIP_ASSERT(assoc->state == CM_ASSOC_OPENING && pending && pending->assoc == assoc);
+    VIP_ASSERT(assoc->state == CM_ASSOC_OPENING && pending->assoc == assoc);
     cm_assoc_set_state(cm, assoc, CM_ASSOC_OPEN, now_ns);
     assoc->pending = NULL;
     pending->assoc = NULL;
     cm_conn_fill(cm, &conn, assoc, &pending->request);
-    user = pending->user;
-    answered_add(cm, pending, CM_ANSWER_NONE, 0, now_ns);
+    cm_answered_add(cm, pending, CM_ANSWER_NONE, 0, NULL, now_ns);
+    if (!attempt)
+        disc_touch(cm, pending, now_ns);
     pending_free(cm, pending);
-    cm->ops.accept_done(cm->ctx, user, VIP_RC_SUCCESS, &conn, "");
+    if (!attempt) {
+        cm->ops.accept_done(cm->ctx, user, VIP_RC_SUCCESS, &conn, "");
+        return;
+    }
+    cm_attempt_free(cm, attempt);
+    cm->ops.request_done(cm->ctx, user, VIP_RC_SUCCESS, &conn, &data, "");
 }
 
 void cm_implied_confirm(struct cm *cm, uint64_t local_id, uint64_t now_ns)
@@ -591,7 +670,7 @@ void cm_rx_cancel(struct cm *cm, const struct cm_in *in)
     }
     switch (pending->state) {
     case CM_PENDING_KEPT:
-        pending_answer(cm, pending, CM_ANSWER_NONE, 0, in->now_ns);
+        pending_answer(cm, pending, CM_ANSWER_NONE, 0, NULL, in->now_ns);
         return;
     case CM_PENDING_OFFERED:
         /* The handle stays the host's; its accept will say VIP_TIMEOUT (spec 3.11). */
@@ -601,9 +680,40 @@ void cm_rx_cancel(struct cm *cm, const struct cm_in *in)
         cm->stats.duplicates++;
         return;
     case CM_PENDING_ACCEPTED:
-        answered_add(cm, pending, CM_ANSWER_NONE, 0, in->now_ns);
-        accept_fail(cm, pending, true, "the client gave up", in->now_ns);
+        cm_answered_add(cm, pending, CM_ANSWER_NONE, 0, NULL, in->now_ns);
+        if (!pending->attempt) {
+            accept_fail(cm, pending, "the client gave up", in->now_ns);
+            return;
+        }
+        struct cm_attempt *attempt = pending->attempt;
+
+        pending_free(cm, pending);
+        cm_match_alone(cm, attempt, in->now_ns);
         return;
+    }
+}
+
+/* A kept request's time is over, or there may be room for it. */
+static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns)
+{
+    struct cm_disc *disc = pending->disc;
+    struct cm_waiter *waiter = waiter_with_room(disc);
+    struct cm_pending *next = TAILQ_NEXT(pending, of_disc);
+    /* Somebody took another request meanwhile: the server is at work, it will come back. */
+    uint64_t served_ns =
+        disc->waited ? cm_add_ns(disc->last_waiter_ns, cm->config.grace_busy_ns) : 0;
+
+    if (disc->listeners)
+        served_ns = cm_add_ns(now_ns, cm->config.grace_busy_ns);
+    if (waiter) {
+        if (next)
+            cm_timer_set(cm, &next->timer, now_ns);
+        offer(cm, pending, waiter, now_ns);
+    } else if (served_ns > now_ns) {
+        cm_timer_set(cm, &pending->timer, served_ns);
+    } else {
+        cm->stats.no_match++;
+        pending_answer(cm, pending, CM_ANSWER_NO_MATCH, 0, NULL, now_ns);
     }
 }
 
@@ -611,26 +721,16 @@ void cm_rx_cancel(struct cm *cm, const struct cm_in *in)
 static void fire_pending(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
     struct cm_pending *pending = CM_OF(struct cm_pending, timer, timer);
-    struct cm_disc *disc = pending->disc;
 
     if (pending->state == CM_PENDING_KEPT) {
-        /* Somebody took another request meanwhile: the server is at work, it will come back. */
-        uint64_t served_ns =
-            disc->waited ? cm_add_ns(disc->last_waiter_ns, cm->config.grace_busy_ns) : 0;
-
-        if (served_ns > now_ns) {
-            cm_timer_set(cm, timer, served_ns);
-            return;
-        }
-        cm->stats.no_match++;
-        pending_answer(cm, pending, CM_ANSWER_NO_MATCH, 0, now_ns);
+        fire_kept(cm, pending, now_ns);
         return;
     }
     VIP_ASSERT(pending->state == CM_PENDING_ACCEPTED);
     if (now_ns >= pending->give_up_ns) {
         cm->stats.timeouts++;
         accept_withdraw(cm, pending, VIP_CLOSE_TIMEOUT, now_ns);
-        accept_fail(cm, pending, true, "the client did not confirm in time", now_ns);
+        accept_fail(cm, pending, "the client did not confirm in time", now_ns);
         return;
     }
     cm->stats.retransmits++;
@@ -645,17 +745,9 @@ void cm_server_deinit(struct cm *cm)
 
     while ((node = cm_table_any(&cm->pendings, &bucket)))
         pending_free(cm, CM_OF(struct cm_pending, by_key, node));
-    while (!TAILQ_EMPTY(&cm->answered_order))
-        answered_free(cm, TAILQ_FIRST(&cm->answered_order));
-    cm_timer_clear(cm, &cm->answered_timer);
     bucket = 0;
     while ((node = cm_table_any(&cm->waiters, &bucket))) {
-        struct cm_waiter *waiter = CM_OF(struct cm_waiter, by_wait, node);
-
-        TAILQ_REMOVE(&waiter->disc->waiters, waiter, of_disc);
-        cm_node_del(node);
-        cm_free(cm, waiter, sizeof(*waiter));
-        cm->stats.waiters--;
+        waiter_free(cm, CM_OF(struct cm_waiter, by_wait, node));
     }
     bucket = 0;
     while ((node = cm_table_any(&cm->discs, &bucket)))

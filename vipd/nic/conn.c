@@ -36,6 +36,13 @@ static struct nic_conn *conn_grow(struct nic *nic)
     return conn;
 }
 
+void nic_conn_renew(struct nic_conn *conn)
+{
+    do
+        conn->local_id = (nic_random(conn->session->nic) << NIC_CONN_BITS) | conn->index;
+    while (conn->local_id >> NIC_CONN_BITS == 0);
+}
+
 /* A new connection end of a VI, with a fresh id. NULL: no memory, or too many. */
 struct nic_conn *nic_conn_new(struct nic_session *session, uint16_t vi, enum nic_conn_state state)
 {
@@ -55,9 +62,7 @@ struct nic_conn *nic_conn_new(struct nic_session *session, uint16_t vi, enum nic
     index = conn->index;
     *conn = (struct nic_conn){.index = index, .state = state, .session = session, .vi = vi};
     nic_list_init(&conn->by_peer);
-    do
-        conn->local_id = (nic_random(nic) << NIC_CONN_BITS) | index;
-    while (conn->local_id >> NIC_CONN_BITS == 0);
+    nic_conn_renew(conn);
     session->vis[vi].conn = conn;
     return conn;
 }

@@ -2,7 +2,7 @@
  * Connections: the glue between sessions, the connection manager and the engine. The rule that
  * holds everywhere: a connection is NIC_CONN_ESTABLISHED exactly while the engine's VI is Connected.
  *
- * Owns: waits and unanswered requests of sessions, the beginning and end of connections.
+ * Owns: the beginning and end of connections. Requests that come in: wait.c.
  * Does not own: the exchange between daemons (vipd/engine/cm.c), connection ids (conn.c).
  */
 #include <errno.h>
@@ -12,108 +12,6 @@
 
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
-
-/* ---- waits ----------------------------------------------------------------------------- */
-
-static struct nic_wait *wait_find(const struct nic_session *session, uint64_t id)
-{
-    for (uint32_t i = 0; i < session->wait_count; i++)
-        if (session->waits[i].id == id)
-            return &session->waits[i];
-    return NULL;
-}
-
-static struct nic_wait *pending_find(const struct nic_session *session, uint64_t handle)
-{
-    for (uint32_t i = 0; i < session->wait_count; i++)
-        if (session->waits[i].handle_valid && session->waits[i].handle == handle)
-            return &session->waits[i];
-    return NULL;
-}
-
-static void wait_remove(struct nic_session *session, struct nic_wait *wait)
-{
-    *wait = session->waits[--session->wait_count];
-}
-
-/* A new wait with a number whose low bits find the session again; NULL if there are too many. */
-static struct nic_wait *wait_new(struct nic_session *session)
-{
-    struct nic *nic = session->nic;
-    struct nic_wait *wait;
-
-    if (session->wait_count == session->wait_cap) {
-        uint32_t cap = session->wait_cap ? session->wait_cap * 2 : 8;
-        struct nic_wait *waits;
-
-        if (cap > NIC_WAITS_MAX)
-            return NULL;
-        waits = realloc(session->waits, cap * sizeof(*waits));
-        if (!waits)
-            return NULL;
-        session->waits = waits;
-        session->wait_cap = cap;
-    }
-    wait = &session->waits[session->wait_count++];
-    *wait = (struct nic_wait){.id = ++nic->next_wait * NIC_SESSIONS_MAX + session->slot};
-    return wait;
-}
-
-void nic_waits_deinit(struct nic_session *session)
-{
-    struct nic *nic = session->nic;
-
-    for (uint32_t i = 0; i < session->wait_count; i++) {
-        const struct nic_wait *wait = &session->waits[i];
-
-        if (wait->handle_valid)
-            (void)cm_reject(nic->cm, wait->handle, VIP_RC_REJECT, nic->now_ns);
-        else
-            (void)cm_listen_cancel(nic->cm, wait->id, nic->now_ns);
-    }
-    session->wait_count = 0;
-}
-
-enum vip_rc nic_connect_wait(struct nic_session *session, const struct vip_addr *local,
-                             bool immediate, uint64_t now_ns, uint64_t *ret_wait, bool *ret_found)
-{
-    struct nic *nic = session->nic;
-    struct nic_wait *wait = wait_new(session);
-    uint64_t id;
-
-    nic->now_ns = now_ns;
-    if (!wait)
-        return VIP_RC_ERROR_RESOURCE;
-    id = wait->id;
-    if (cm_listen(nic->cm, id, local->disc, local->disc_len, now_ns) < 0) {
-        wait_remove(session, wait_find(session, id));
-        return VIP_RC_ERROR_RESOURCE;
-    }
-    wait = wait_find(session, id);
-    *ret_wait = id;
-    *ret_found = wait->handle_valid;
-    if (immediate && !wait->handle_valid) {
-        (void)cm_listen_cancel(nic->cm, id, now_ns);
-        wait_remove(session, wait);
-    }
-    return VIP_RC_SUCCESS;
-}
-
-enum vip_rc nic_connect_wait_cancel(struct nic_session *session, uint64_t wait_id, uint64_t now_ns,
-                                    bool *ret_found)
-{
-    struct nic_wait *wait = wait_find(session, wait_id);
-
-    session->nic->now_ns = now_ns;
-    if (!wait)
-        return VIP_RC_INVALID_PARAMETER;
-    *ret_found = wait->handle_valid;
-    if (!wait->handle_valid) {
-        (void)cm_listen_cancel(session->nic->cm, wait_id, now_ns);
-        wait_remove(session, wait);
-    }
-    return VIP_RC_SUCCESS;
-}
 
 /* ---- ends ------------------------------------------------------------------------------ */
 
@@ -149,7 +47,9 @@ void nic_conn_close(struct nic_conn *conn, enum vip_close_reason reason, bool op
     case NIC_CONN_REQUESTED:
         (void)cm_request_cancel(nic->cm, args.local_id, nic->now_ns);
         break;
-    case NIC_CONN_ACCEPTING: /* accept_done finds nothing and closes what came to be */
+    case NIC_CONN_ACCEPTING: /* no accept_done follows; the client hears at once that it is over */
+        cm_close(nic->cm, &args, nic->now_ns);
+        break;
     case NIC_CONN_FREE:
         break;
     }
@@ -237,16 +137,18 @@ static void conn_establish(struct nic_conn *conn, const struct cm_conn *result)
 }
 
 static void result_tell(struct nic_session *session, uint16_t vi, enum vip_rc rc,
-                        const struct vip_cm_attrs *attrs, const char *why)
+                        const struct vip_cm_attrs *attrs, const struct vip_private *data,
+                        const char *why)
 {
     if (!session->closing)
         session->sink->result(session->ctx, vi, session->vis[vi].generation, rc,
-                              rc == VIP_RC_SUCCESS ? attrs : NULL, why ? why : "");
+                              rc == VIP_RC_SUCCESS ? attrs : NULL, data, why ? why : "");
 }
 
 /* The end of cm_request or cm_accept, under whose user number the connection is known. */
 static void conn_done(struct nic *nic, uint64_t local_id, enum nic_conn_state expected,
-                      enum vip_rc rc, const struct cm_conn *result, const char *why)
+                      enum vip_rc rc, const struct cm_conn *result, const struct vip_private *data,
+                      const char *why)
 {
     struct nic_conn *conn = nic_conn_find(nic, local_id);
     struct nic_session *session;
@@ -273,7 +175,7 @@ static void conn_done(struct nic *nic, uint64_t local_id, enum nic_conn_state ex
         if (expected == NIC_CONN_REQUESTED)
             eng_vi_set_idle(session->eng, vi);
     }
-    result_tell(session, vi, rc, rc == VIP_RC_SUCCESS ? &result->attrs : NULL, why);
+    result_tell(session, vi, rc, rc == VIP_RC_SUCCESS ? &result->attrs : NULL, data, why);
 }
 
 static enum vip_rc refuse(char *why, size_t why_bytes, enum vip_rc rc, const char *text)
@@ -306,10 +208,10 @@ static enum vip_rc compare(const struct nic_vi *vi, const struct vip_cm_attrs *t
 }
 
 enum vip_rc nic_accept(struct nic_session *session, uint64_t conn_handle, uint32_t number,
-                       uint64_t now_ns, char *why, size_t why_bytes)
+                       const struct vip_private *data, uint64_t now_ns, char *why, size_t why_bytes)
 {
     struct nic *nic = session->nic;
-    struct nic_wait *wait = pending_find(session, conn_handle);
+    struct nic_wait *wait = nic_wait_of_handle(session, conn_handle);
     struct nic_vi *vi = nic_vi_get(session, number);
     const struct vip_cm_attrs *theirs;
     struct vip_cm_attrs ours;
@@ -336,8 +238,8 @@ enum vip_rc nic_accept(struct nic_session *session, uint64_t conn_handle, uint32
         return refuse(why, why_bytes, VIP_RC_ERROR_RESOURCE, "no memory for a connection");
     conn->remote_disc_len = wait->remote_disc_len;
     ours = attrs_of(vi);
-    wait_remove(session, wait);
-    rc_cm = cm_accept(nic->cm, conn_handle, conn->local_id, &ours, conn->local_id, now_ns);
+    nic_wait_remove(session, wait);
+    rc_cm = cm_accept(nic->cm, conn_handle, conn->local_id, &ours, data, conn->local_id, now_ns);
     if (rc_cm < 0) {
         nic_conn_free(conn);
         return refuse(why, why_bytes, VIP_RC_TIMEOUT, "the client has given up meanwhile");
@@ -345,25 +247,30 @@ enum vip_rc nic_accept(struct nic_session *session, uint64_t conn_handle, uint32
     return VIP_RC_SUCCESS;
 }
 
-enum vip_rc nic_reject(struct nic_session *session, uint64_t conn_handle, uint64_t now_ns)
+enum vip_rc nic_reject(struct nic_session *session, uint64_t conn_handle,
+                       const struct vip_private *data, uint64_t now_ns)
 {
-    struct nic_wait *wait = pending_find(session, conn_handle);
+    struct nic_wait *wait = nic_wait_of_handle(session, conn_handle);
 
     session->nic->now_ns = now_ns;
     if (!wait)
         return VIP_RC_INVALID_PARAMETER;
-    wait_remove(session, wait);
-    (void)cm_reject(session->nic->cm, conn_handle, VIP_RC_REJECT, now_ns);
+    nic_wait_remove(session, wait);
+    (void)cm_reject(session->nic->cm, conn_handle, VIP_RC_REJECT, data, now_ns);
     return VIP_RC_SUCCESS;
 }
 
-enum vip_rc nic_connect(struct nic_session *session, uint32_t number, const struct vip_addr *local,
-                        const struct vip_addr *remote, uint64_t timeout_ns, uint64_t now_ns,
-                        char *why, size_t why_bytes)
+enum vip_rc nic_connect(struct nic_session *session, uint32_t number,
+                        const struct nic_connect_args *wanted, uint64_t now_ns, char *why,
+                        size_t why_bytes)
 {
     struct nic *nic = session->nic;
     struct nic_vi *vi = nic_vi_get(session, number);
-    struct cm_request_args args = {.timeout_ns = timeout_ns, .local = *local, .remote = *remote};
+    struct cm_request_args args = {.timeout_ns = wanted->timeout_ns,
+                                   .peer_to_peer = wanted->peer_to_peer,
+                                   .local = wanted->local,
+                                   .remote = wanted->remote,
+                                   .data = wanted->data};
     struct nic_conn *conn;
     uint64_t local_id;
     int rc;
@@ -371,7 +278,7 @@ enum vip_rc nic_connect(struct nic_session *session, uint32_t number, const stru
     nic->now_ns = now_ns;
     if (!vi)
         return refuse(why, why_bytes, VIP_RC_INVALID_PARAMETER, "no such VI");
-    if (remote->host_len != nic->self.len)
+    if (args.remote.host_len != nic->self.len)
         return refuse(why, why_bytes, VIP_RC_INVALID_PARAMETER,
                       "the host part of the remote address has not the length of this NIC's");
     nic_session_drain(session, VIP_SQ_SLOTS);
@@ -386,7 +293,7 @@ enum vip_rc nic_connect(struct nic_session *session, uint32_t number, const stru
     memcpy(args.local.host, nic->self.bytes, sizeof(args.local.host));
     args.attrs = attrs_of(vi);
     args.user = args.local_id = local_id = conn->local_id;
-    conn->remote_disc_len = remote->disc_len;
+    conn->remote_disc_len = args.remote.disc_len;
     eng_vi_set_pending(session->eng, (uint16_t)number);
     rc = cm_request(nic->cm, &args, now_ns);
     if (rc < 0) {
@@ -434,7 +341,7 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t number, uint
         nic_conn_close(vi->conn, VIP_CLOSE_DISCONNECT, connected, ops_done);
         /* Another thread may wait for the end of the attempt. */
         if (!connected)
-            result_tell(session, (uint16_t)number, VIP_RC_INVALID_STATE, NULL,
+            result_tell(session, (uint16_t)number, VIP_RC_INVALID_STATE, NULL, NULL,
                         "the attempt was cancelled by VipDisconnect");
     }
     nic_rx_replay(session);
@@ -489,32 +396,25 @@ bool nic_cm_loop_run(struct nic *nic)
     return count > 0;
 }
 
-static void op_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct vip_addr *remote,
-                        const struct vip_cm_attrs *attrs)
-{
-    struct nic *nic = ctx;
-    uint32_t slot = (uint32_t)(wait_id % NIC_SESSIONS_MAX);
-    struct nic_session *session = nic->session_slots[slot];
-    struct nic_wait *wait = wait_find(session, wait_id);
-
-    VIP_ASSERT(wait && !wait->handle_valid);
-    wait->handle = handle;
-    wait->handle_valid = true;
-    wait->remote_disc_len = remote->disc_len;
-    if (!session->closing)
-        session->sink->incoming(session->ctx, wait_id, handle, remote, attrs);
-}
-
 static void op_request_done(void *ctx, uint64_t user, enum vip_rc rc, const struct cm_conn *conn,
-                            const char *why)
+                            const struct vip_private *data, const char *why)
 {
-    conn_done(ctx, user, NIC_CONN_REQUESTED, rc, conn, why);
+    conn_done(ctx, user, NIC_CONN_REQUESTED, rc, conn, data, why);
 }
 
 static void op_accept_done(void *ctx, uint64_t user, enum vip_rc rc, const struct cm_conn *conn,
                            const char *why)
 {
-    conn_done(ctx, user, NIC_CONN_ACCEPTING, rc, conn, why);
+    conn_done(ctx, user, NIC_CONN_ACCEPTING, rc, conn, NULL, why);
+}
+
+static void op_renew(void *ctx, uint64_t *user, uint64_t *local_id)
+{
+    struct nic_conn *conn = nic_conn_find(ctx, *local_id);
+
+    VIP_ASSERT(conn && conn->state == NIC_CONN_REQUESTED && *user == *local_id);
+    nic_conn_renew(conn);
+    *user = *local_id = conn->local_id;
 }
 
 static void op_closed(void *ctx, uint64_t local_conn_id, const struct vip_cm *msg)
@@ -577,12 +477,13 @@ static void op_free(void *ctx, void *memory, size_t bytes)
 
 const struct cm_ops nic_cm_ops = {
     .send = op_send,
-    .incoming = op_incoming,
+    .incoming = nic_op_incoming,
     .request_done = op_request_done,
     .accept_done = op_accept_done,
     .closed = op_closed,
     .peer_lost = op_peer_lost,
     .reset = op_reset,
+    .renew = op_renew,
     .alloc = op_alloc,
     .free = op_free,
 };

@@ -3,7 +3,7 @@
  *
  * Life of the parts: nic.c opens, closes and runs the turn; session.c has sessions and their
  * submission ring; vi.c VIs and CQs; conn.c the table of connection ids; connect.c the glue to the
- * connection manager; tx.c and loop.c packets that leave; rx.c packets that come; place.c payload
+ * connection manager; wait.c waits and listeners; tx.c and loop.c packets that leave; rx.c packets that come; place.c payload
  * into memory; complete.c completions and wake-ups; view.c looking inside.
  */
 #ifndef VIPD_NIC_INTERNAL_H
@@ -17,6 +17,8 @@ uint64_t nic_random(struct nic *nic);
 /* conn.c: the table of connection ids. */
 struct nic_conn *nic_conn_new(struct nic_session *session, uint16_t vi, enum nic_conn_state state);
 void nic_conn_free(struct nic_conn *conn);
+/* Another id for it; the old one finds nothing from now on. */
+void nic_conn_renew(struct nic_conn *conn);
 struct nic_conn *nic_conn_find(const struct nic *nic, uint64_t local_id);
 /* Remember the peer of an established connection. */
 void nic_conn_set_peer(struct nic_conn *conn, uint32_t peer);
@@ -33,8 +35,16 @@ void nic_conn_close(struct nic_conn *conn, enum vip_close_reason reason, bool op
                     uint32_t ops_done);
 /* The engine broke it (ENG_EVENT_BROKEN). */
 void nic_conn_broken(struct nic_conn *conn, const struct eng_event *event);
+
+/* wait.c */
+/* The unanswered request with that handle, or NULL. */
+struct nic_wait *nic_wait_of_handle(const struct nic_session *session, uint64_t handle);
+void nic_wait_remove(struct nic_session *session, struct nic_wait *wait);
 /* All waits and requests of a session that ends. */
 void nic_waits_deinit(struct nic_session *session);
+/* cm_ops.incoming */
+void nic_op_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct vip_addr *remote,
+                     const struct vip_cm_attrs *attrs, const struct vip_private *data);
 
 /* session.c: take at most `budget` slots; how many were taken. */
 unsigned nic_session_drain(struct nic_session *session, unsigned budget);

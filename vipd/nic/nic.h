@@ -63,11 +63,15 @@ int nic_fd(const struct nic *nic);
 
 /* What a session must be told; called from within any nic function. None may call back. */
 struct nic_sink {
+    /* data: private data of the client, never NULL. */
     void (*incoming)(void *ctx, uint64_t wait_id, uint64_t conn_handle,
-                     const struct vip_addr *remote, const struct vip_cm_attrs *attrs);
-    /* The end of nic_accept or nic_connect; attrs of the remote VI with SUCCESS, else NULL. */
+                     const struct vip_addr *remote, const struct vip_cm_attrs *attrs,
+                     const struct vip_private *data);
+    /* The end of nic_accept or nic_connect; attrs of the remote VI with SUCCESS, else NULL. data:
+     * what the other side said when it accepted or rejected a nic_connect, else NULL. */
     void (*result)(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
-                   const struct vip_cm_attrs *attrs, const char *why);
+                   const struct vip_cm_attrs *attrs, const struct vip_private *data,
+                   const char *why);
     void (*error)(void *ctx, enum vip_resource resource, enum vip_error_code code, uint16_t vi,
                   uint32_t generation, uint32_t opcode, const char *why);
     /* Bytes for a staged region arrived in its "in" half; nic_placed answers, in order. */
@@ -142,17 +146,39 @@ enum vip_rc nic_connect_wait(struct nic_session *session, const struct vip_addr 
 enum vip_rc nic_connect_wait_cancel(struct nic_session *session, uint64_t wait_id, uint64_t now_ns,
                                     bool *ret_found);
 /*
+ * A listener: sink.incoming for every request to the discriminator, at most `backlog` unanswered at
+ * a time (1..NIC_BACKLOG_MAX is made of it); further ones wait. SUCCESS; ERROR_RESOURCE.
+ */
+#define NIC_BACKLOG_MAX 1024
+enum vip_rc nic_listen(struct nic_session *session, const struct vip_addr *local, uint32_t backlog,
+                       uint64_t now_ns, uint64_t *ret_wait);
+/* End it; *ret_delivered: how often its sink.incoming was called. The handles stay valid. SUCCESS;
+ * INVALID_PARAMETER. */
+enum vip_rc nic_listen_close(struct nic_session *session, uint64_t wait_id, uint64_t now_ns,
+                             uint64_t *ret_delivered);
+/* A number whose 8 bytes (little-endian) nobody uses as a discriminator on this NIC; another one
+ * with each call. */
+uint64_t nic_new_discriminator(struct nic *nic);
+/*
  * Accept: SUCCESS = under way, sink.result follows; INVALID_PARAMETER (handle, VI); INVALID_STATE;
  * INVALID_RELIABILITY_LEVEL, INVALID_MTU, INVALID_QOS (attributes differ; the handle stays valid);
- * TIMEOUT (the client gave up; the handle is gone).
+ * TIMEOUT (the client gave up; the handle is gone). data: for the client, may be NULL.
  */
 enum vip_rc nic_accept(struct nic_session *session, uint64_t conn_handle, uint32_t vi,
-                       uint64_t now_ns, char *why, size_t why_bytes);
-enum vip_rc nic_reject(struct nic_session *session, uint64_t conn_handle, uint64_t now_ns);
+                       const struct vip_private *data, uint64_t now_ns, char *why,
+                       size_t why_bytes);
+enum vip_rc nic_reject(struct nic_session *session, uint64_t conn_handle,
+                       const struct vip_private *data, uint64_t now_ns);
+struct nic_connect_args {
+    struct vip_addr local, remote; /* the host part of local is not looked at */
+    uint64_t timeout_ns;           /* UINT64_MAX = for ever */
+    bool peer_to_peer;             /* VipConnectPeerRequest */
+    struct vip_private data;       /* for the other side */
+};
 /* SUCCESS = under way, VI is Connect Pending, sink.result follows. */
-enum vip_rc nic_connect(struct nic_session *session, uint32_t vi, const struct vip_addr *local,
-                        const struct vip_addr *remote, uint64_t timeout_ns, uint64_t now_ns,
-                        char *why, size_t why_bytes);
+enum vip_rc nic_connect(struct nic_session *session, uint32_t vi,
+                        const struct nic_connect_args *args, uint64_t now_ns, char *why,
+                        size_t why_bytes);
 /* Give up a nic_connect: no result follows. INVALID_STATE if it has ended already. */
 enum vip_rc nic_connect_cancel(struct nic_session *session, uint32_t vi, uint64_t now_ns);
 

@@ -316,8 +316,9 @@ static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_
     if (verdict != VIP_WIRE_OK)
         return drop(&counts->rx_verdict[verdict]);
 
-    /* Our ACCEPT arrived, or the client could not send data; only its CONFIRM is missing. */
-    if (conn->state == NIC_CONN_ACCEPTING) {
+    /* Our ACCEPT (also that of a peer request) arrived, or the other side could not send data; only
+     * its CONFIRM is missing. */
+    if (conn->state == NIC_CONN_ACCEPTING || conn->state == NIC_CONN_REQUESTED) {
         cm_implied_confirm(nic->cm, hdr->conn_id, nic->now_ns);
         conn = nic_conn_find(nic, hdr->conn_id);
     }

@@ -131,10 +131,12 @@ struct nic_vi {
     void *memory; /* eng_vi_bytes(), mapped */
 };
 
-/* A VipConnectWait, then (handle_valid) the request that it was given. */
+/* A VipConnectWait, then (handle_valid) the request that it was given; or a listener; or a request
+ * that a listener was given (id 0). */
 struct nic_wait {
     uint64_t id, handle;
-    bool handle_valid;
+    bool handle_valid, listener;
+    uint64_t delivered;      /* listener: requests given to it */
     uint8_t remote_disc_len; /* of the request, for views */
 };
 
@@ -234,7 +236,7 @@ struct nic {
     struct nic_session **session_slots;
     uint32_t session_slots_cap;
     struct nic_list *tx_next; /* session whose turn to send it is */
-    uint64_t next_wait;
+    uint64_t next_wait, next_disc;
 
     struct nic_conn **conns;
     uint32_t conns_cap, conns_used;

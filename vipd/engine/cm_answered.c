@@ -1,0 +1,118 @@
+/*
+ * The memory of answers already given, so that a repetition that was under way when a request was
+ * answered is no new request. Bounded in number and time; called by the server side (cm_server.c)
+ * and for peers (cm_match.c).
+ */
+#include "vipd/engine/cm_internal.h"
+
+uint64_t cm_request_key(struct cm *cm, const struct cm_host *host, uint64_t epoch, uint64_t id)
+{
+    return cm_hash(cm, host->bytes, host->len, epoch ^ (id << 1 | id >> 63));
+}
+
+static void answered_free(struct cm *cm, struct cm_answered *answered)
+{
+    TAILQ_REMOVE(&cm->answered_order, answered, order);
+    cm_node_del(&answered->by_key);
+    cm->answered_count--;
+    cm_free(cm, answered, sizeof(*answered));
+}
+
+static void fire_answered(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
+{
+    struct cm_answered *oldest;
+
+    /* All live equally long, so the oldest is always the next. */
+    while ((oldest = TAILQ_FIRST(&cm->answered_order)) && oldest->until_ns <= now_ns)
+        answered_free(cm, oldest);
+    if (oldest)
+        cm_timer_set(cm, timer, oldest->until_ns);
+}
+
+struct cm_answered *cm_answered_find(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_node *node = cm_table_find(
+        cm, &cm->answered, cm_request_key(cm, in->from, in->src_epoch, in->msg->request_id));
+
+    for (; node; node = cm_table_again(node)) {
+        struct cm_answered *answered = CM_OF(struct cm_answered, by_key, node);
+
+        if (answered->epoch == in->src_epoch && answered->request_id == in->msg->request_id &&
+            cm_host_equal(&answered->host, in->from))
+            return answered;
+    }
+    return NULL;
+}
+
+void cm_answer_send(struct cm *cm, const struct cm_host *to, uint64_t epoch, uint64_t request_id,
+                    enum cm_answer answer, uint32_t code, const struct vip_private *data)
+{
+    struct vip_cm msg = {.request_id = request_id, .code = code};
+
+    if (answer == CM_ANSWER_NONE)
+        return;
+    if (data)
+        msg.data = *data;
+    msg.type = answer == CM_ANSWER_REJECT ? VIP_CM_REJECT : VIP_CM_NO_MATCH;
+    cm_send(cm, to, epoch, &msg);
+}
+
+/*
+ * Remember the answer to a request. Without memory (NULL) a repetition would be taken for a new one.
+ */
+static struct cm_answered *answered_new(struct cm *cm, const struct cm_host *host, uint64_t epoch,
+                                        uint64_t request_id, uint64_t now_ns)
+{
+    struct cm_answered *answered;
+
+    if (cm->answered_count >= CM_ANSWERED_MAX)
+        answered_free(cm, TAILQ_FIRST(&cm->answered_order));
+    answered = cm_alloc(cm, sizeof(*answered));
+    if (!answered)
+        return NULL;
+    answered->host = *host;
+    answered->epoch = epoch;
+    answered->request_id = request_id;
+    answered->until_ns = cm_add_ns(now_ns, CM_ANSWERED_NS);
+    cm->answered_count++;
+    TAILQ_INSERT_TAIL(&cm->answered_order, answered, order);
+    cm_table_add(cm, &cm->answered, &answered->by_key, cm_request_key(cm, host, epoch, request_id));
+    cm->answered_timer.fire = fire_answered;
+    if (!cm->answered_timer.armed)
+        cm_timer_set(cm, &cm->answered_timer, answered->until_ns);
+    return answered;
+}
+
+void cm_answered_add(struct cm *cm, const struct cm_pending *pending, enum cm_answer answer,
+                     uint32_t code, const struct vip_private *data, uint64_t now_ns)
+{
+    struct cm_answered *answered = answered_new(cm, &pending->peer->host, pending->peer->epoch,
+                                                pending->request.request_id, now_ns);
+
+    if (!answered)
+        return;
+    answered->answer = answer;
+    answered->code = code;
+    if (data)
+        answered->data = *data;
+}
+
+void cm_refuse(struct cm *cm, const struct cm_in *in, enum vip_rc code)
+{
+    struct cm_answered *answered =
+        answered_new(cm, in->from, in->src_epoch, in->msg->request_id, in->now_ns);
+
+    cm->stats.rejects++;
+    if (answered) {
+        answered->answer = CM_ANSWER_REJECT;
+        answered->code = code;
+    }
+    cm_answer_send(cm, in->from, in->src_epoch, in->msg->request_id, CM_ANSWER_REJECT, code, NULL);
+}
+
+void cm_answered_deinit(struct cm *cm)
+{
+    while (!TAILQ_EMPTY(&cm->answered_order))
+        answered_free(cm, TAILQ_FIRST(&cm->answered_order));
+    cm_timer_clear(cm, &cm->answered_timer);
+}

@@ -1,0 +1,209 @@
+/*
+ * Peer-to-peer connections: VipConnectPeerRequest (spec 2.5). Two requests meet when the remote
+ * address of each is the local address of the other, in host and discriminator.
+ *
+ * Both sides repeat their REQUEST. One of the two is the accepter: it answers the other's REQUEST
+ * with ACCEPT as a server does (cm_server.c), and falls silent itself. Who that is both can tell
+ * from the two REQUESTs alone: the side with the greater host address, or, on one NIC, the request
+ * with the greater request_id. The other side never answers with ACCEPT; a REQUEST of the accepter
+ * only makes it repeat its own at once. A REQUEST that meets nobody gets PENDING, and nothing is
+ * remembered of it: there is no NO_MATCH for peers.
+ *
+ * If the requester withdraws between ACCEPT and CONFIRM, the accepter waits again, under new ids.
+ *
+ * Owns: meeting places (struct cm_meet). Does not own: the life of an attempt (cm_client.c).
+ */
+#include "vipd/engine/cm_internal.h"
+
+#include <string.h>
+
+#include "proto/assert.h"
+
+static uint64_t meet_key(struct cm *cm, const struct cm_host *remote, const struct vip_addr *ours,
+                         const struct vip_addr *theirs)
+{
+    uint64_t key = cm_hash(cm, remote->bytes, remote->len, 2);
+
+    key = cm_hash(cm, ours->disc, ours->disc_len, key);
+    return cm_hash(cm, theirs->disc, theirs->disc_len, key);
+}
+
+static bool disc_equal(const struct vip_addr *a, const struct vip_addr *b)
+{
+    return a->disc_len == b->disc_len && !memcmp(a->disc, b->disc, a->disc_len);
+}
+
+/* Where our requests to `remote` with these discriminators are. NULL: there are none. */
+static struct cm_meet *meet_find(struct cm *cm, const struct cm_host *remote,
+                                 const struct vip_addr *ours, const struct vip_addr *theirs)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->meets, meet_key(cm, remote, ours, theirs));
+
+    for (; node; node = cm_table_again(node)) {
+        struct cm_meet *meet = CM_OF(struct cm_meet, by_addrs, node);
+
+        if (meet->remote.host_len == remote->len &&
+            !memcmp(meet->remote.host, remote->bytes, remote->len) &&
+            disc_equal(&meet->local, ours) && disc_equal(&meet->remote, theirs))
+            return meet;
+    }
+    return NULL;
+}
+
+bool cm_match_enter(struct cm *cm, struct cm_attempt *attempt)
+{
+    const struct vip_addr *local = &attempt->request.local, *remote = &attempt->request.remote;
+    struct cm_meet *meet = meet_find(cm, &attempt->host, local, remote);
+
+    if (!meet) {
+        meet = cm_alloc(cm, sizeof(*meet));
+        if (!meet)
+            return false;
+        TAILQ_INIT(&meet->waiting);
+        meet->local = *local;
+        meet->remote = *remote;
+        cm_table_add(cm, &cm->meets, &meet->by_addrs, meet_key(cm, &attempt->host, local, remote));
+        cm_table_add(cm, &cm->meets_local, &meet->by_local,
+                     cm_hash(cm, local->disc, local->disc_len, 3));
+    }
+    meet->attempts++;
+    attempt->meet = meet;
+    TAILQ_INSERT_TAIL(&meet->waiting, attempt, of_meet);
+    return true;
+}
+
+void cm_match_leave(struct cm *cm, struct cm_attempt *attempt)
+{
+    struct cm_meet *meet = attempt->meet;
+
+    if (!meet)
+        return;
+    if (!attempt->pending)
+        TAILQ_REMOVE(&meet->waiting, attempt, of_meet);
+    attempt->meet = NULL;
+    VIP_ASSERT(meet->attempts > 0);
+    if (--meet->attempts)
+        return;
+    cm_node_del(&meet->by_addrs);
+    cm_node_del(&meet->by_local);
+    cm_free(cm, meet, sizeof(*meet));
+}
+
+bool cm_match_disc(struct cm *cm, const uint8_t *bytes, uint8_t len)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->meets_local, cm_hash(cm, bytes, len, 3));
+
+    for (; node; node = cm_table_again(node)) {
+        struct cm_meet *meet = CM_OF(struct cm_meet, by_local, node);
+
+        if (meet->local.disc_len == len && !memcmp(meet->local.disc, bytes, len))
+            return true;
+    }
+    return false;
+}
+
+/* What both VIs must agree in (spec 3.11). */
+static enum vip_rc compare(const struct vip_cm_attrs *ours, const struct vip_cm_attrs *theirs)
+{
+    if (ours->level != theirs->level)
+        return VIP_RC_INVALID_RELIABILITY_LEVEL;
+    if (ours->max_transfer_bytes != theirs->max_transfer_bytes)
+        return VIP_RC_INVALID_MTU;
+    return ours->qos == theirs->qos ? VIP_RC_SUCCESS : VIP_RC_INVALID_QOS;
+}
+
+/* Of the two requests, is it ours that accepts? The sides compare the same two messages. */
+static bool we_accept(const struct cm_attempt *attempt, const struct vip_cm *theirs)
+{
+    const struct vip_addr *a = &attempt->request.local, *b = &theirs->local;
+    int order;
+
+    if (a->host_len != b->host_len)
+        return a->host_len > b->host_len;
+    order = memcmp(a->host, b->host, a->host_len);
+    return order ? order > 0 : attempt->request.request_id > theirs->request_id;
+}
+
+/* The oldest request of ours that accepts this one, or NULL. */
+static struct cm_attempt *find_accepter(const struct cm_meet *meet, const struct vip_cm *theirs)
+{
+    struct cm_attempt *attempt;
+
+    TAILQ_FOREACH(attempt, &meet->waiting, of_meet)
+    if (we_accept(attempt, theirs))
+        return attempt;
+    return NULL;
+}
+
+/*
+ * The accepter has asked: it may not have seen our requests, so one of them asks again now. One
+ * message for one message, and a smaller request never makes a greater one ask: this ends. false:
+ * there is none.
+ */
+static bool ask_again(struct cm *cm, struct cm_meet *meet, const struct cm_in *in)
+{
+    struct cm_attempt *attempt = TAILQ_FIRST(&meet->waiting);
+
+    /* On one NIC a request comes back to where it is from. */
+    if (attempt && attempt->request.request_id == in->msg->request_id)
+        attempt = TAILQ_NEXT(attempt, of_meet);
+    if (!attempt)
+        return false;
+    /* Each in its turn, when many have the same addresses. */
+    TAILQ_REMOVE(&meet->waiting, attempt, of_meet);
+    TAILQ_INSERT_TAIL(&meet->waiting, attempt, of_meet);
+    attempt->heard = true;
+    attempt->heard_ns = in->now_ns;
+    cm_attempt_again(cm, attempt, in->now_ns);
+    return true;
+}
+
+static void match(struct cm *cm, struct cm_attempt *attempt, const struct cm_in *in)
+{
+    enum vip_rc rc = compare(&attempt->request.attrs, &in->msg->attrs);
+    struct cm_pending *pending;
+    uint64_t give_up_ns;
+
+    if (rc != VIP_RC_SUCCESS) {
+        cm_refuse(cm, in, rc);
+        cm_attempt_fail(cm, attempt, rc, &in->msg->data,
+                        "the peer's VI differs in reliability level, MaxTransferSize or QoS");
+        return;
+    }
+    pending = cm_pending_new(cm, in);
+    if (!pending) {
+        cm_answer_pending(cm, in); /* it asks again */
+        return;
+    }
+    TAILQ_REMOVE(&attempt->meet->waiting, attempt, of_meet);
+    cm_timer_clear(cm, &attempt->timer);
+    attempt->pending = pending;
+    attempt->heard = true;
+    pending->attempt = attempt;
+    give_up_ns = cm_add_ns(in->now_ns, cm->config.accept_timeout_ns);
+    if (attempt->give_up_ns < give_up_ns)
+        give_up_ns = attempt->give_up_ns;
+    cm_pending_accept(cm, pending, attempt->request.conn_id, &attempt->request.attrs,
+                      &attempt->request.data, give_up_ns, in->now_ns);
+}
+
+void cm_match_request(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_meet *meet = meet_find(cm, in->from, &in->msg->remote, &in->msg->local);
+    struct cm_attempt *attempt = meet ? find_accepter(meet, in->msg) : NULL;
+
+    if (attempt)
+        match(cm, attempt, in);
+    else if (!meet || !ask_again(cm, meet, in))
+        cm_answer_pending(cm, in);
+}
+
+void cm_match_alone(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns)
+{
+    VIP_ASSERT(attempt->pending && attempt->meet);
+    attempt->pending = NULL;
+    TAILQ_INSERT_HEAD(&attempt->meet->waiting, attempt, of_meet);
+    attempt->heard_ns = now_ns;
+    cm_attempt_renew(cm, attempt);
+    cm_attempt_again(cm, attempt, now_ns);
+}

@@ -1,0 +1,236 @@
+/*
+ * What the connection manager remembers: its limits and its objects. Only cm_internal.h includes it.
+ *
+ * Every object is reached through a table or a timer, never by walking all of a kind; every kind
+ * has a bound.
+ */
+#ifndef VIPD_ENGINE_CM_OBJECTS_H
+#define VIPD_ENGINE_CM_OBJECTS_H
+
+#include <stddef.h>
+#include <sys/queue.h>
+
+#include "vipd/engine/cm.h"
+#include "vipd/engine/cm_table.h"
+
+/* Lives of peer hosts known at once; also the index part of a peer number. */
+#define CM_PEERS_MAX 4096
+
+/* Requests at any stage of the server side; beyond, a request is answered with NO_MATCH. */
+#define CM_PENDING_MAX 4096
+
+/* A NIC keeps so many times backlog_max requests that found no waiter. */
+#define CM_BACKLOG_NIC_FACTOR 8
+
+/* Waiters at once; an application that exceeds it gets no memory. */
+#define CM_WAITERS_MAX 65536
+
+/* Own requests under way at once: every VI of sixteen full sessions. */
+#define CM_ATTEMPTS_MAX (16 * VIP_VI_MAX)
+
+/* Answered requests that are remembered, and for how long: repetitions of a REQUEST that were under
+ * way when it was answered are no new requests. Longer than the slowest repetition takes. */
+#define CM_ANSWERED_MAX 2048
+#define CM_ANSWERED_NS  3000000000ull
+
+/* CLOSE messages repeated in the background; what exceeds it is sent once, and data packets of the
+ * peer find out by RESET. */
+#define CM_CLOSINGS_MAX 16384
+
+/* A discriminator counts as served for so long after its last waiter; so many without any waiter
+ * or request are remembered for that. */
+#define CM_DISC_LINGER_NS  1000000000ull
+#define CM_DISC_LINGER_MAX 1024
+
+/* A request without time limit ends as NOT_REACHABLE when no answer of any kind came for so long. */
+#define CM_UNREACHABLE_NS 10000000000ull
+
+/* RESET answers per second, and how many may come in a burst. */
+#define CM_RESETS_PER_S 200
+#define CM_RESETS_BURST 64
+
+/* Timers fired by one cm_tick; the rest are due at once in the next. */
+#define CM_TICK_BUDGET 1024
+
+static inline bool cm_host_equal(const struct cm_host *a, const struct cm_host *b)
+{
+    return a->len == b->len && !__builtin_memcmp(a->bytes, b->bytes, a->len);
+}
+
+/* ---- objects ----------------------------------------------------------------------------- */
+
+/* One life of one peer host; exists while an association or a pending request refers to it. */
+struct cm_peer {
+    struct cm_node by_host; /* key: hash of the host only, to find its other lives */
+    struct cm_timer timer;  /* keepalive, while assocs_open > 0 */
+    TAILQ_HEAD(, cm_assoc) assocs;
+    struct cm_host host;
+    uint64_t epoch;
+    uint32_t number;      /* index | generation, for the host */
+    uint32_t refs;        /* associations and pending requests */
+    uint32_t assocs_open; /* associations in CM_ASSOC_OPEN */
+    bool dead;            /* peer_lost was called; waits for the host to forget its connections */
+    uint64_t heard_ns;    /* last sign of this life */
+    uint64_t pinged_ns;   /* last PING */
+    uint64_t nonce;       /* of that PING: only its PONG may announce another life */
+};
+
+/* A connection as the manager remembers it. */
+enum cm_assoc_state {
+    CM_ASSOC_NEW = 0, /* memory only, in no table */
+    CM_ASSOC_OPENING, /* server: ACCEPT sent, CONFIRM not seen */
+    CM_ASSOC_OPEN,
+    CM_ASSOC_CLOSED, /* by either side; stays until cm_conn_gone */
+};
+struct cm_assoc {
+    struct cm_node by_local;  /* key: local_id */
+    struct cm_node by_remote; /* key: remote_id; the peer is compared */
+    TAILQ_ENTRY(cm_assoc) of_peer;
+    struct cm_peer *peer;
+    struct cm_pending *pending; /* while OPENING */
+    uint64_t local_id, remote_id;
+    enum cm_assoc_state state;
+};
+
+/* A discriminator that somebody waits on, waited on lately, or asked for. */
+struct cm_disc {
+    struct cm_node by_bytes;
+    struct cm_timer timer; /* end of lingering */
+    TAILQ_HEAD(, cm_waiter) waiters;
+    TAILQ_HEAD(cm_kept, cm_pending) kept;
+    uint32_t kept_count;
+    uint32_t listeners; /* of the waiters */
+    bool waited;        /* a waiter was here: last_waiter_ns is meant */
+    bool lingering;     /* counted in cm.lingering */
+    uint64_t last_waiter_ns;
+    uint8_t len;
+    uint8_t bytes[VIP_DISCRIMINATOR_BYTES_MAX];
+};
+
+/* One VipConnectWait, or a listener. */
+struct cm_waiter {
+    struct cm_node by_wait; /* key: wait */
+    TAILQ_ENTRY(cm_waiter) of_disc;
+    TAILQ_HEAD(, cm_pending) offered; /* listener: handles that the host has not answered */
+    struct cm_disc *disc;
+    uint64_t wait;
+    uint32_t backlog, offered_count; /* backlog 0: for one request */
+};
+
+/* A request of a peer, until it is answered for good. */
+enum cm_pending_state {
+    CM_PENDING_KEPT = 0,  /* no waiter yet: grace */
+    CM_PENDING_OFFERED,   /* the host has the handle */
+    CM_PENDING_CANCELLED, /* the client gave up; the host still has the handle */
+    CM_PENDING_ACCEPTED,  /* ACCEPT is being repeated; assoc is OPENING */
+};
+struct cm_pending {
+    struct cm_node by_key;           /* key: hash of host, epoch, request_id */
+    struct cm_node by_handle;        /* key: handle */
+    struct cm_timer timer;           /* KEPT: grace; ACCEPTED: repetition and time limit */
+    TAILQ_ENTRY(cm_pending) of_disc; /* while KEPT */
+    struct cm_disc *disc;            /* while KEPT */
+    TAILQ_ENTRY(cm_pending) of_waiter;
+    struct cm_waiter *waiter; /* the listener it was offered to, while it is there */
+    struct cm_peer *peer;
+    struct cm_attempt *attempt; /* peer-to-peer: our request that accepts it; ACCEPTED */
+    struct cm_assoc *assoc;     /* allocated with the request, so that accepting cannot fail */
+    enum cm_pending_state state;
+    uint64_t handle;
+    uint64_t arrived_ns;
+    uint64_t user;       /* of cm_accept */
+    uint64_t give_up_ns; /* ACCEPTED */
+    struct cm_repeat repeat;
+    struct vip_cm request; /* as received */
+    struct vip_cm accept;  /* ACCEPTED: as sent */
+};
+
+/* How a request was answered; repetitions get the same answer. */
+enum cm_answer {
+    CM_ANSWER_NONE = 0, /* confirmed or cancelled: the client knows, say nothing */
+    CM_ANSWER_NO_MATCH,
+    CM_ANSWER_REJECT,
+};
+struct cm_answered {
+    struct cm_node by_key; /* as cm_pending.by_key */
+    TAILQ_ENTRY(cm_answered) order;
+    uint64_t until_ns;
+    struct cm_host host;
+    uint64_t epoch, request_id;
+    enum cm_answer answer;
+    uint32_t code;
+    struct vip_private data;
+};
+
+/* Our peer-to-peer requests with the same two addresses, while there are any. */
+struct cm_meet {
+    struct cm_node by_addrs;          /* key: hash of the remote host and both discriminators */
+    struct cm_node by_local;          /* key: hash of the local discriminator */
+    TAILQ_HEAD(, cm_attempt) waiting; /* not matched, oldest first */
+    uint32_t attempts;                /* all of them, matched ones too */
+    struct vip_addr local, remote;    /* local.host is not compared */
+};
+
+/* One request of ours. */
+struct cm_attempt {
+    struct cm_node by_request; /* key: request_id */
+    struct cm_node by_user;    /* key: user */
+    struct cm_timer timer;     /* next repetition or time limit, whichever is first */
+    struct cm_host host;       /* where it goes */
+    struct cm_assoc *assoc;    /* allocated with the attempt */
+    uint64_t user;
+    uint64_t server_epoch;           /* as last heard; 0 = not yet */
+    uint64_t give_up_ns;             /* UINT64_MAX = for ever */
+    uint64_t heard_ns;               /* last answer, or the start */
+    uint64_t repeat_ns;              /* when to send again */
+    bool heard;                      /* an answer came: the server is alive */
+    struct cm_meet *meet;            /* peer-to-peer: where it meets its match; else NULL */
+    TAILQ_ENTRY(cm_attempt) of_meet; /* while pending is NULL */
+    struct cm_pending *pending;      /* peer-to-peer: the peer's request that we accept */
+    struct cm_repeat repeat;
+    struct vip_cm request;
+};
+
+/* A CLOSE that waits for its CLOSE_ACK; outlives the connection. */
+struct cm_closing {
+    struct cm_node by_local; /* key: our connection id */
+    struct cm_timer timer;
+    struct cm_host host;
+    uint64_t epoch;
+    uint64_t give_up_ns;
+    struct cm_repeat repeat;
+    struct vip_cm close;
+};
+
+struct cm {
+    struct cm_config config;
+    struct cm_ops ops;
+    void *ctx;
+    uint64_t random; /* state of cm_random */
+    uint64_t salt;   /* of the hash tables: peers choose ids */
+    uint64_t last_handle;
+    uint32_t peer_generation;
+    uint32_t peer_cursor; /* where the search for a free peer number goes on */
+    uint32_t kept_count, lingering, answered_count, attempt_count, closing_count;
+    uint64_t reset_credit_ns; /* token bucket of RESET answers, in ns of allowance */
+    uint64_t reset_last_ns;
+    struct cm_timer *timers; /* root of the heap */
+    struct cm_timer answered_timer;
+    TAILQ_HEAD(, cm_answered) answered_order;
+    struct cm_peer *peer_of[CM_PEERS_MAX];
+    struct cm_table peers, assocs_local, assocs_remote, discs, waiters, pendings, handles, answered,
+        attempts, attempts_user, meets, meets_local, closings;
+    struct cm_stats stats;
+};
+
+/* One received message with its surroundings. */
+struct cm_in {
+    const struct cm_host *from;
+    uint64_t src_epoch;
+    bool knows_us;        /* the sender named our epoch */
+    struct cm_peer *peer; /* the sender's life, if known and not dead */
+    const struct vip_cm *msg;
+    uint64_t now_ns;
+};
+
+#endif

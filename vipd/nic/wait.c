@@ -1,0 +1,203 @@
+/*
+ * Waits for connection requests: VipConnectWait, listeners, and the requests that they were given
+ * and that the application has not answered.
+ *
+ * Owns: the list of these per session. Does not own: accept and reject (connect.c), who matches whom
+ * (vipd/engine/cm_server.c).
+ */
+#include <stdlib.h>
+
+#include "proto/assert.h"
+#include "vipd/nic/internal.h"
+
+static struct nic_wait *wait_find(const struct nic_session *session, uint64_t id)
+{
+    for (uint32_t i = 0; i < session->wait_count; i++)
+        if (session->waits[i].id == id)
+            return &session->waits[i];
+    return NULL;
+}
+
+struct nic_wait *nic_wait_of_handle(const struct nic_session *session, uint64_t handle)
+{
+    for (uint32_t i = 0; i < session->wait_count; i++)
+        if (session->waits[i].handle_valid && session->waits[i].handle == handle)
+            return &session->waits[i];
+    return NULL;
+}
+
+void nic_wait_remove(struct nic_session *session, struct nic_wait *wait)
+{
+    *wait = session->waits[--session->wait_count];
+}
+
+/* A new wait with a number whose low bits find the session again; NULL if there are too many. */
+static struct nic_wait *wait_new(struct nic_session *session)
+{
+    struct nic *nic = session->nic;
+    struct nic_wait *wait;
+
+    if (session->wait_count == session->wait_cap) {
+        uint32_t cap = session->wait_cap ? session->wait_cap * 2 : 8;
+        struct nic_wait *waits;
+
+        if (cap > NIC_WAITS_MAX)
+            return NULL;
+        waits = realloc(session->waits, cap * sizeof(*waits));
+        if (!waits)
+            return NULL;
+        session->waits = waits;
+        session->wait_cap = cap;
+    }
+    wait = &session->waits[session->wait_count++];
+    *wait = (struct nic_wait){.id = ++nic->next_wait * NIC_SESSIONS_MAX + session->slot};
+    return wait;
+}
+
+void nic_waits_deinit(struct nic_session *session)
+{
+    struct nic *nic = session->nic;
+
+    for (uint32_t i = 0; i < session->wait_count; i++) {
+        const struct nic_wait *wait = &session->waits[i];
+
+        if (wait->handle_valid)
+            (void)cm_reject(nic->cm, wait->handle, VIP_RC_REJECT, NULL, nic->now_ns);
+        else
+            (void)cm_listen_cancel(nic->cm, wait->id, nic->now_ns);
+    }
+    session->wait_count = 0;
+}
+
+enum vip_rc nic_connect_wait(struct nic_session *session, const struct vip_addr *local,
+                             bool immediate, uint64_t now_ns, uint64_t *ret_wait, bool *ret_found)
+{
+    struct nic *nic = session->nic;
+    struct nic_wait *wait = wait_new(session);
+    uint64_t id;
+
+    nic->now_ns = now_ns;
+    if (!wait)
+        return VIP_RC_ERROR_RESOURCE;
+    id = wait->id;
+    if (cm_listen(nic->cm, id, local->disc, local->disc_len, now_ns) < 0) {
+        nic_wait_remove(session, wait_find(session, id));
+        return VIP_RC_ERROR_RESOURCE;
+    }
+    wait = wait_find(session, id);
+    *ret_wait = id;
+    *ret_found = wait->handle_valid;
+    if (immediate && !wait->handle_valid) {
+        (void)cm_listen_cancel(nic->cm, id, now_ns);
+        nic_wait_remove(session, wait);
+    }
+    return VIP_RC_SUCCESS;
+}
+
+enum vip_rc nic_connect_wait_cancel(struct nic_session *session, uint64_t wait_id, uint64_t now_ns,
+                                    bool *ret_found)
+{
+    struct nic_wait *wait = wait_find(session, wait_id);
+
+    session->nic->now_ns = now_ns;
+    if (!wait || wait->listener)
+        return VIP_RC_INVALID_PARAMETER;
+    *ret_found = wait->handle_valid;
+    if (!wait->handle_valid) {
+        (void)cm_listen_cancel(session->nic->cm, wait_id, now_ns);
+        nic_wait_remove(session, wait);
+    }
+    return VIP_RC_SUCCESS;
+}
+
+/* ---- listeners ------------------------------------------------------------------------- */
+
+enum vip_rc nic_listen(struct nic_session *session, const struct vip_addr *local, uint32_t backlog,
+                       uint64_t now_ns, uint64_t *ret_wait)
+{
+    struct nic *nic = session->nic;
+    struct nic_wait *wait = wait_new(session);
+    uint64_t id;
+
+    nic->now_ns = now_ns;
+    if (!wait)
+        return VIP_RC_ERROR_RESOURCE;
+    if (backlog == 0)
+        backlog = 1;
+    if (backlog > NIC_BACKLOG_MAX)
+        backlog = NIC_BACKLOG_MAX;
+    wait->listener = true;
+    id = wait->id;
+    if (cm_listen_open(nic->cm, id, local->disc, local->disc_len, backlog, now_ns) < 0) {
+        nic_wait_remove(session, wait_find(session, id));
+        return VIP_RC_ERROR_RESOURCE;
+    }
+    *ret_wait = id;
+    return VIP_RC_SUCCESS;
+}
+
+enum vip_rc nic_listen_close(struct nic_session *session, uint64_t wait_id, uint64_t now_ns,
+                             uint64_t *ret_delivered)
+{
+    struct nic_wait *wait = wait_find(session, wait_id);
+
+    session->nic->now_ns = now_ns;
+    if (!wait || !wait->listener)
+        return VIP_RC_INVALID_PARAMETER;
+    *ret_delivered = wait->delivered;
+    (void)cm_listen_cancel(session->nic->cm, wait_id, now_ns);
+    nic_wait_remove(session, wait);
+    return VIP_RC_SUCCESS;
+}
+
+uint64_t nic_new_discriminator(struct nic *nic)
+{
+    uint8_t bytes[8];
+    uint64_t number;
+
+    /* The upper half belongs to this life of vipd: a program that remembers a number of an earlier
+     * one does not reach somebody else. */
+    do {
+        number = nic->config.epoch << 32 | (++nic->next_disc & UINT32_MAX);
+        for (unsigned i = 0; i < sizeof(bytes); i++)
+            bytes[i] = (uint8_t)(number >> 8 * i);
+    } while (cm_disc_in_use(nic->cm, bytes, sizeof(bytes)));
+    return number;
+}
+
+/* ---- requests that come in -------------------------------------------------------------- */
+
+/* Who gets the request: the wait itself, or a new entry for a listener. NULL: no room. */
+static struct nic_wait *take_request(struct nic_session *session, uint64_t wait_id)
+{
+    struct nic_wait *wait = wait_find(session, wait_id), *entry;
+
+    VIP_ASSERT(wait && !wait->handle_valid);
+    if (!wait->listener)
+        return wait;
+    entry = wait_new(session);
+    if (!entry)
+        return NULL;
+    entry->id = 0;
+    wait_find(session, wait_id)->delivered++;
+    return entry;
+}
+
+void nic_op_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct vip_addr *remote,
+                     const struct vip_cm_attrs *attrs, const struct vip_private *data)
+{
+    struct nic *nic = ctx;
+    uint32_t slot = (uint32_t)(wait_id % NIC_SESSIONS_MAX);
+    struct nic_session *session = nic->session_slots[slot];
+    struct nic_wait *wait = take_request(session, wait_id);
+
+    if (!wait) {
+        (void)cm_reject(nic->cm, handle, VIP_RC_ERROR_RESOURCE, NULL, nic->now_ns);
+        return;
+    }
+    wait->handle = handle;
+    wait->handle_valid = true;
+    wait->remote_disc_len = remote->disc_len;
+    if (!session->closing)
+        session->sink->incoming(session->ctx, wait_id, handle, remote, attrs, data);
+}
