@@ -369,7 +369,8 @@ static void test_confirm_lost(void **state)
 static void test_implied_confirm(void **state)
 {
     struct world *w = world_new(2, 17);
-    struct host *server = &w->hosts[SERVER];
+    struct host *server = &w->hosts[SERVER], *client = &w->hosts[CLIENT];
+    uint64_t local_id;
 
     lose(w, VIP_CM_CONFIRM, 1);
     host_listen(w, SERVER, 1, "svc");
@@ -377,10 +378,16 @@ static void test_implied_confirm(void **state)
     world_run(w, 1 * MS);
     assert_int_equal(host_accept(w, SERVER, 0), 0);
     world_run(w, 1 * MS);
-    cm_implied_confirm(server->cm, server->accepts[0].local_id, w->now_ns);
+    local_id = server->accepts[0].local_id;
+    /* Not from another life, nor from another host. */
+    cm_implied_confirm(server->cm, local_id, &client->addr, client->epoch + 1, w->now_ns);
+    cm_implied_confirm(server->cm, local_id, &server->addr, client->epoch, w->now_ns);
+    assert_int_equal(server->accepts[0].done, 0);
+    cm_implied_confirm(server->cm, local_id, &client->addr, client->epoch, w->now_ns);
     assert_int_equal(server->accepts[0].rc, VIP_RC_SUCCESS);
-    cm_implied_confirm(server->cm, server->accepts[0].local_id, w->now_ns); /* no-op */
-    cm_implied_confirm(server->cm, 99, w->now_ns);
+    /* Again changes nothing, nor does an id that does not exist. */
+    cm_implied_confirm(server->cm, local_id, &client->addr, client->epoch, w->now_ns);
+    cm_implied_confirm(server->cm, 99, &client->addr, client->epoch, w->now_ns);
     world_run(w, 3 * S);
     assert_int_equal(w->sent_of_type[VIP_CM_ACCEPT], 1);
     world_free(w);

@@ -142,7 +142,8 @@ static void test_data_after_death(void **state)
         world_run(w, 10 * MS);
     assert_int_equal(s->lost, 1);
     assert_int_equal(server->accepts[1].done, 0);
-    cm_implied_confirm(server->cm, local_id, w->now_ns);
+    cm_implied_confirm(server->cm, local_id, &w->hosts[CLIENT].addr, w->hosts[CLIENT].epoch,
+                       w->now_ns);
     world_run(w, 20 * S);
     assert_int_equal(server->accepts[1].done, 1);
     assert_int_equal(server->accepts[1].rc, VIP_RC_TIMEOUT);

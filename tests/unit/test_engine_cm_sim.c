@@ -93,7 +93,7 @@ static void exchange_data(struct world *w, unsigned index)
         else if (other && other->alive)
             cm_heard(peer->cm, other->peer, w->now_ns);
         else
-            cm_implied_confirm(peer->cm, conn->remote_id, w->now_ns);
+            cm_implied_confirm(peer->cm, conn->remote_id, &host->addr, host->epoch, w->now_ns);
         if (hdr.dst_epoch == peer->epoch && !host_conn(peer, conn->remote_id))
             cm_unknown_conn(peer->cm, &host->addr, &hdr, w->now_ns);
         host_settle(peer);

@@ -236,6 +236,30 @@ static void test_session_ends(void **state)
     session_ends(true);
 }
 
+/* Peers of a vipd that stops in good order are told the reason. */
+static void test_shutdown(void **state)
+{
+    struct two t = two_new(VIP_LVL_DELIVERY);
+    struct rig_host *host = rig_hosts[0];
+    unsigned closes = 0;
+
+    rig_connect(t.a, t.va, 0, t.b, t.vb, 1);
+    nic_stopping(rig_nics[1]);
+    rig_app_end(t.b, false);
+    for (unsigned i = 0; i < host->count; i++) {
+        const struct rig_packet *packet = host->queue[(host->head + i) % RIG_QUEUE];
+        struct vip_cm cm;
+
+        if (vip_wire_get_cm(packet->bytes, packet->len, &cm) != VIP_WIRE_OK ||
+            cm.type != VIP_CM_CLOSE)
+            continue;
+        assert_int_equal(cm.reason, VIP_CLOSE_SHUTDOWN);
+        closes++;
+    }
+    assert_int_equal(closes, 1);
+    assert_int_equal(rig_wait_event(t.a, 'e').code, VIP_EC_CONN_LOST);
+}
+
 /* A nic that disappears: its peers notice in time, and only its connections are lost. */
 static void test_peer_lost(void **state)
 {
@@ -379,6 +403,7 @@ int main(void)
         T(test_disconnect_attempts),
         T(test_wait_cancel),
         T(test_session_ends),
+        T(test_shutdown),
         T(test_peer_lost),
         T(test_foreign_packets),
         T(test_connect_under_loss),

@@ -234,12 +234,24 @@ static void test_rights(void **state)
     pair_free(&p);
 }
 
+/* A write that runs out of the region is denied before its first fragment is placed anywhere. */
+static void test_whole_range(void **state)
+{
+    struct pair p = pair_new(1, VIP_LVL_DELIVERY);
+
+    rig_post_write(p.a, p.va, rig_seg(&p.ma, 0, 100000), rig_seg(&p.mb, 150000, 0), false);
+    assert_int_equal(rig_wait_event(p.a, 'e').code, VIP_EC_CONN_LOST);
+    assert_int_equal(rig_wait_event(p.b, 'e').code, VIP_EC_RDMAW_PROT);
+    assert_int_equal(rig_counter(rig_nics[1], "places"), 0);
+    pair_free(&p);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_teardown(name, rig_teardown)
     const struct CMUnitTest tests[] = {
-        T(test_one_write),         T(test_stream), T(test_send_recv), T(test_lies),
-        T(test_ends_while_parked), T(test_rights),
+        T(test_one_write),         T(test_stream), T(test_send_recv),   T(test_lies),
+        T(test_ends_while_parked), T(test_rights), T(test_whole_range),
     };
 
     rig_reset();

@@ -322,6 +322,8 @@ bool clients_reap(struct vipd *vipd, bool worked)
 
 void clients_shutdown(struct vipd *vipd)
 {
+    for (unsigned i = 0; i < vipd->nic_count; i++)
+        nic_stopping(vipd->nics[i].nic);
     for (struct client *c = vipd->clients; c; c = c->next)
         client_end(c, CLIENT_END_SHUTDOWN, NULL);
     clients_reap(vipd, false);

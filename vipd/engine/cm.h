@@ -145,10 +145,12 @@ int cm_reject(struct cm *cm, uint64_t handle, enum vip_rc code, const struct vip
               uint64_t now_ns);
 
 /*
- * A data packet for local_id arrived while its accept was unconfirmed: as good as CONFIRM. The host
- * calls this for connection ids in that state. accept_done is called from within.
+ * A data packet for local_id arrived from that very host and life while its accept was unconfirmed:
+ * as good as CONFIRM. The host calls this for connection ids in that state. accept_done is called
+ * from within, unless another host or life than the client's was named: then nothing happens.
  */
-void cm_implied_confirm(struct cm *cm, uint64_t local_id, uint64_t now_ns);
+void cm_implied_confirm(struct cm *cm, uint64_t local_id, const struct cm_host *from,
+                        uint64_t src_epoch, uint64_t now_ns);
 
 /* ---- client side ---- */
 

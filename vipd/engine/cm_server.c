@@ -633,13 +633,17 @@ void cm_confirmed(struct cm *cm, struct cm_assoc *assoc, uint64_t now_ns)
     cm->ops.request_done(cm->ctx, user, VIP_RC_SUCCESS, &conn, &data, "");
 }
 
-void cm_implied_confirm(struct cm *cm, uint64_t local_id, uint64_t now_ns)
+void cm_implied_confirm(struct cm *cm, uint64_t local_id, const struct cm_host *from,
+                        uint64_t src_epoch, uint64_t now_ns)
 {
     struct cm_assoc *assoc = cm_assoc_find(cm, local_id);
 
     /* Of a peer that was declared dead meanwhile nothing may open again; the accept times out. */
-    if (assoc && assoc->state == CM_ASSOC_OPENING && !assoc->peer->dead)
-        cm_confirmed(cm, assoc, now_ns);
+    if (!assoc || assoc->state != CM_ASSOC_OPENING || assoc->peer->dead)
+        return;
+    if (assoc->peer->epoch != src_epoch || !cm_host_equal(&assoc->peer->host, from))
+        return;
+    cm_confirmed(cm, assoc, now_ns);
 }
 
 void cm_rx_confirm(struct cm *cm, const struct cm_in *in)

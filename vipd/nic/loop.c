@@ -51,7 +51,7 @@ void nic_loop_deliver(struct nic *nic, struct nic_conn *from, struct nic_tx *tx)
     nic->counts.loop_bytes += tx->packet.bytes;
     to = nic_conn_find(nic, remote_id);
     if (to && (to->state == NIC_CONN_ACCEPTING || to->state == NIC_CONN_REQUESTED)) {
-        cm_implied_confirm(nic->cm, remote_id, nic->now_ns);
+        cm_implied_confirm(nic->cm, remote_id, &nic->self, nic->config.epoch, nic->now_ns);
         to = nic_conn_find(nic, remote_id);
     }
     if (!to)

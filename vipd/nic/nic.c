@@ -131,6 +131,11 @@ int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns
     return 0;
 }
 
+void nic_stopping(struct nic *nic)
+{
+    nic->stopping = true;
+}
+
 void nic_close(struct nic *nic, uint64_t now_ns)
 {
     struct link *link = nic->link;

@@ -34,6 +34,8 @@ struct nic_config {
 
 /* Take over an open link (closed by nic_close). 0 or -ENOMEM. */
 int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns, struct nic **ret);
+/* vipd stops: peers of the sessions that end from now on are told so (VIP_CLOSE_SHUTDOWN). */
+void nic_stopping(struct nic *nic);
 /* Sessions must be gone. Sends CLOSE for what is left once, then frees everything. */
 void nic_close(struct nic *nic, uint64_t now_ns);
 

@@ -115,7 +115,7 @@ static bool write_access(const struct nic_conn *conn, const struct vip_frame *fr
                          struct eng_access *ret)
 {
     if (frame->type != VIP_FRM_WRITE || !frame->length ||
-        frame->remote_addr > UINT64_MAX - frame->offset)
+        frame->remote_addr > UINT64_MAX - frame->total)
         return false;
     *ret = (struct eng_access){.vi = conn->vi,
                                .kind = ENG_ACCESS_REMOTE_WRITE,
@@ -125,13 +125,19 @@ static bool write_access(const struct nic_conn *conn, const struct vip_frame *fr
     return true;
 }
 
+/* To be placed by the library? Only if all of the operation is allowed, not just this fragment: the
+ * whole range is judged before the first byte (spec 3.5), as the engine does. */
 static bool frame_staged(const struct nic_conn *conn, const struct vip_frame *frame)
 {
     struct eng_access access;
     bool staged;
 
-    return write_access(conn, frame, &access) && access_bytes(conn->session, &access, &staged) &&
-           staged;
+    if (!write_access(conn, frame, &access) || !access_bytes(conn->session, &access, &staged) ||
+        !staged)
+        return false;
+    access.addr = frame->remote_addr;
+    access.len = frame->total;
+    return access_bytes(conn->session, &access, &staged) != NULL;
 }
 
 /* Is frame in front of (operation, offset)? */

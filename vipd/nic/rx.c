@@ -319,7 +319,9 @@ static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_
     /* Our ACCEPT (also that of a peer request) arrived, or the other side could not send data; only
      * its CONFIRM is missing. */
     if (conn->state == NIC_CONN_ACCEPTING || conn->state == NIC_CONN_REQUESTED) {
-        cm_implied_confirm(nic->cm, hdr->conn_id, nic->now_ns);
+        struct cm_host from = host_of(rx->from);
+
+        cm_implied_confirm(nic->cm, hdr->conn_id, &from, hdr->src_epoch, nic->now_ns);
         conn = nic_conn_find(nic, hdr->conn_id);
     }
     if (!conn || conn->state != NIC_CONN_ESTABLISHED)

@@ -381,6 +381,8 @@ void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns)
     struct nic *nic = session->nic;
     enum vip_close_reason reason = died ? VIP_CLOSE_DEATH : VIP_CLOSE_DISCONNECT;
 
+    if (nic->stopping)
+        reason = VIP_CLOSE_SHUTDOWN;
     nic->now_ns = now_ns;
     /* What was completed until now was promised; after this nobody is told anything. */
     nic_deferred_publish_of(session, -1);

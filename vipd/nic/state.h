@@ -226,6 +226,7 @@ struct nic {
     uint64_t now_ns; /* of the call that is running */
     uint64_t rng[4];
     bool asleep;
+    bool stopping;       /* nic_stopping */
     bool loop_by_link;   /* loopback passes the link too: its faults are wanted there as well */
     struct cm_host self; /* the link's address when link->changes was link_changes */
     uint32_t link_changes;
