@@ -1,0 +1,122 @@
+/*
+ * What only a network that has fallen silent shows (3.6, 3.9, 2.4): data that cannot be delivered, a
+ * server that does not answer. The vipd of end B is stopped for a while; it needs short time limits,
+ * which the test's environment sets. Over loop both ends are one vipd: nothing lies between them.
+ */
+#include "suite.h"
+
+#include <signal.h>
+#include <sys/types.h>
+
+static void only_between_two(void)
+{
+    if (strcmp(getenv("VIP_LINK"), "loop") == 0)
+        CONF_NOT_HERE("over loop no network lies between the ends");
+}
+
+static void vipd_b(int signal_number)
+{
+    assert_int_equal(kill((pid_t)atol(getenv("VIP_PID_B")), signal_number), 0);
+}
+
+/* `what` is 0 for a send, 1 for an RDMA Write, 2 for an RDMA Read. */
+static void undeliverable(VIP_RELIABILITY_LEVEL level, unsigned what)
+{
+    struct end a, b;
+    VIP_DESCRIPTOR *desc;
+    VIP_UINT32 first, second;
+
+    only_between_two();
+    conf_pair(&a, &b, level);
+    desc = what == 0 ? conf_desc(&a, 0, 0, 64) : conf_write(&a, 0, 0, 64, &b, 0);
+    if (what == 2)
+        desc->CS.Control = VIP_CONTROL_OP_RDMAREAD;
+    vipd_b(SIGSTOP);
+    conf_post_send(&a, desc);
+    conf_post_send(&a, conf_desc(&a, 1, 0, 64));
+    first = conf_take(&a, false, desc);
+    second = conf_take(&a, false, conf_at(&a, 1));
+    if (level == VIP_SERVICE_UNRELIABLE) {
+        vipd_b(SIGCONT);
+        assert_int_equal(first, 0);
+        assert_int_equal(second, 0);
+    } else {
+        conf_broken(&a);
+        vipd_b(SIGCONT);
+        assert_int_equal(first, VIP_STATUS_TRANSPORT_ERROR);
+        assert_int_equal(second, VIP_STATUS_DESC_FLUSHED_ERROR);
+        conf_broken(&b);
+    }
+    conf_close_pair(&a, &b);
+}
+
+static void send_that_cannot_be_delivered(void **state)
+{
+    undeliverable(conf_level(state), 0);
+}
+
+static void write_that_cannot_be_delivered(void **state)
+{
+    undeliverable(conf_level(state), 1);
+}
+
+static void read_that_cannot_be_delivered(void **state)
+{
+    undeliverable(conf_level(state), 2);
+}
+
+static void idle_connection_to_a_dead_peer(void **state)
+{
+    struct end a, b;
+
+    only_between_two();
+    conf_pair(&a, &b, conf_level(state));
+    conf_post_recv(&a, conf_desc(&a, 0, 0, 64));
+    vipd_b(SIGSTOP);
+    conf_broken(&a);
+    vipd_b(SIGCONT);
+    conf_failed(&a, true, conf_at(&a, 0), VIP_STATUS_DESC_FLUSHED_ERROR);
+    conf_close_pair(&a, &b);
+}
+
+/* The calls that give codes because nobody answers. */
+static void request_to_a_silent_server(void **state)
+{
+    VIP_RETURN expected = (VIP_RETURN)conf_arg(state), got;
+    struct end a, b;
+    union conf_address local, remote;
+    VIP_VI_ATTRIBUTES attrs;
+    unsigned disc = conf_disc();
+
+    only_between_two();
+    conf_ready(&a, 'A', VIP_SERVICE_UNRELIABLE);
+    conf_ready(&b, 'B', VIP_SERVICE_UNRELIABLE);
+    conf_local(&local, &disc, sizeof(disc));
+    conf_address(&remote, &a, 'B', &disc, sizeof(disc));
+    vipd_b(SIGSTOP);
+    got = VipConnectRequest(a.vi, &local.net, &remote.net,
+                            expected == VIP_TIMEOUT ? 100 : VIP_INFINITE, &attrs);
+    vipd_b(SIGCONT);
+    assert_int_equal(got, expected);
+    assert_int_equal(conf_state(&a), VIP_STATE_IDLE);
+    conf_close_pair(&a, &b);
+}
+
+static const struct conf_test tests[] = {
+    CONF_DEACH(
+        "3.6", CONF_FUNCTIONAL, send_that_cannot_be_delivered,
+        "data cannot be delivered: unreliable: not noticed, success; else TRANSPORT_ERROR at "
+        "the sender, breaks, CONN_LOST"),
+    CONF_DEACH("3.6", CONF_FUNCTIONAL, write_that_cannot_be_delivered,
+               "RDMA Write that cannot be delivered: as a send"),
+    CONF_DRELIABLE("3.6", CONF_FULL, read_that_cannot_be_delivered,
+                   "RDMA Read that cannot be delivered: TRANSPORT_ERROR, breaks"),
+    CONF_DEACH("3.6", CONF_FUNCTIONAL, idle_connection_to_a_dead_peer,
+               "loss of the peer is detected without traffic: Error, CONN_LOST, flush"),
+    CONF_N("2.4", CONF_EARLY, request_to_a_silent_server, "timeout", VIP_TIMEOUT,
+           "VipConnectRequest gives VIP_TIMEOUT when no answer comes in time"),
+    CONF_N("2.4", CONF_EARLY, request_to_a_silent_server, "not_reachable", VIP_NOT_REACHABLE,
+           "VipConnectRequest without limit gives VIP_NOT_REACHABLE when no answer comes at all"),
+};
+
+CONF_MAIN(tests)
