@@ -120,6 +120,34 @@ static uint64_t taken_conn_id(void)
     return 0;
 }
 
+/* A long fragment far ahead of its turn. */
+static void inject_ahead(uint64_t conn_id, uint32_t op, uint32_t len, const struct rig_mem *to)
+{
+    struct vip_header hdr = {.kind = VIP_PKT_DATA,
+                             .flags = VIP_PKTF_ELICITS,
+                             .conn_id = conn_id,
+                             .src_epoch = 0x1234567800000001,
+                             .dst_epoch = 0x1234567800000002,
+                             .packet_number = op + 1,
+                             .frame_count = 1};
+    struct vip_frame frame = {.type = VIP_FRM_WRITE,
+                              .flags = VIP_FRMF_LAST,
+                              .op = op + 100,
+                              .length = len,
+                              .total = len,
+                              .handle = to->handle,
+                              .remote_addr = (uintptr_t)to->at};
+    struct link_addr from = rig_addr(0);
+    static uint8_t packet[VIP_PACKET_BYTES_MAX];
+    struct iovec iov = {.iov_base = packet,
+                        .iov_len = VIP_WIRE_HEADER_BYTES + VIP_WIRE_FRAME_BYTES + len};
+
+    vip_wire_put_header(packet, &hdr);
+    vip_wire_put_frame(packet + VIP_WIRE_HEADER_BYTES, &frame);
+    vip_wire_seal(&iov, 1);
+    rig_inject(&from, 1, packet, (uint32_t)iov.iov_len);
+}
+
 /* One write in its turn, and behind it one that is far ahead, in one packet. */
 static void inject_gap(uint64_t conn_id, uint32_t op, const struct rig_mem *to)
 {
@@ -175,6 +203,41 @@ static void test_gaps_leave_room(void **state)
     }
     assert_in_range(rig_counter(rig_nics[1], "kept_packets"), 1000, 4096);
     honest(&w);
+    rig_mem_free(&from);
+    rig_mem_free(&to);
+    world_free(&w);
+}
+
+/* Not only their number, their bytes are limited as well, and given back with the connection. */
+static void test_bytes_leave_room(void **state)
+{
+    struct world w = world_new();
+    struct rig_app *evil = rig_app(rig_nics[0]), *victim = rig_app(rig_nics[1]);
+    struct rig_mem from = rig_mem(evil, 4096, REGISTRY_SHARED);
+    struct rig_mem to = rig_mem(victim, 65536, REGISTRY_SHARED);
+
+    for (unsigned n = 0; n < 3; n++) {
+        uint16_t vf = rig_vi(evil, VIP_LVL_DELIVERY), vt = rig_vi(victim, VIP_LVL_DELIVERY);
+        uint64_t conn_id;
+
+        rig_connect(evil, vf, 0, victim, vt, 1);
+        rig_pass(RIG_SECOND / 100);
+        rig_post_write(evil, vf, rig_seg(&from, 0, 1), rig_seg(&to, 0, 0), false);
+        nic_turn(rig_nics[0], rig_now);
+        conn_id = taken_conn_id();
+        for (uint32_t op = 0; op < 500; op++) {
+            inject_ahead(conn_id, op, 65000, &to);
+            if (op % 32 == 31)
+                nic_turn(rig_nics[1], rig_now);
+        }
+        nic_turn(rig_nics[1], rig_now);
+    }
+    assert_in_range(rig_counter(rig_nics[1], "kept_bytes"), 30u << 20, 32u << 20);
+    assert_true(rig_counter(rig_nics[1], "drop_held_full") > 0);
+    honest(&w);
+    rig_app_end(victim, true);
+    assert_int_equal(rig_counter(rig_nics[1], "kept_bytes"), 0);
+    assert_int_equal(rig_counter(rig_nics[1], "kept_packets"), 0);
     rig_mem_free(&from);
     rig_mem_free(&to);
     world_free(&w);
@@ -329,8 +392,9 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_teardown(name, rig_teardown)
     const struct CMUnitTest tests[] = {
-        T(test_parked_leave_room), T(test_gaps_leave_room),  T(test_segments),
-        T(test_wait_for_link),     T(test_read_memory_gone), T(test_taken_back),
+        T(test_parked_leave_room), T(test_gaps_leave_room), T(test_bytes_leave_room),
+        T(test_segments),          T(test_wait_for_link),   T(test_read_memory_gone),
+        T(test_taken_back),
     };
 
     rig_reset();

@@ -228,7 +228,7 @@ void request_resolve(struct client *client, const Vip__Request *request, struct 
 void request_show(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                   struct answer *answer)
 {
-    int r = show_page_new(client->vipd, request->show, &answer->page);
+    int r = show_page_new(client->vipd, request->show, client->uid, &answer->page);
 
     (void)fds;
     if (r == -EINVAL)

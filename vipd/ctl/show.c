@@ -134,6 +134,7 @@ struct walk {
     struct show_page *page;
     const struct vipd *vipd;
     const struct client *client;
+    uid_t viewer;  /* who asks */
     uint64_t from; /* first row of this session that is wanted */
     uint64_t row;  /* row to come */
     bool full;     /* the page has no room for `row` */
@@ -207,11 +208,13 @@ static void add_region(void *ctx, uint32_t handle, const struct registry_region 
     if (walk->row++ < walk->from)
         return;
     row.nic = (char *)nic_name_of(walk->vipd, c);
-    SET(&row, handle, handle);
-    SET(&row, address, region->addr);
+    if (walk->viewer == 0 || walk->viewer == c->uid) {
+        SET(&row, handle, handle);
+        SET(&row, address, region->addr);
+        SET(&row, ptag, region->attrs.ptag);
+    }
     SET(&row, bytes, region->bytes);
     row.kind = (char *)kind_name(region->kind);
-    SET(&row, ptag, region->attrs.ptag);
     row.rdma = (char *)rdma[region->attrs.enable_rdma_write + 2 * region->attrs.enable_rdma_read];
     SET(&row, session, c->session->id);
     SET(&row, pid, (uint64_t)c->pid);
@@ -269,10 +272,10 @@ static const struct client *next_session(const struct vipd *vipd, uint64_t from_
     return next;
 }
 
-static void show_sessions(struct show_page *page, const struct vipd *vipd, uint64_t cursor,
-                          void (*walk_one)(struct walk *walk))
+static void show_sessions(struct show_page *page, const struct vipd *vipd, uid_t viewer,
+                          uint64_t cursor, void (*walk_one)(struct walk *walk))
 {
-    struct walk walk = {.page = page, .vipd = vipd};
+    struct walk walk = {.page = page, .vipd = vipd, .viewer = viewer};
     uint64_t id = cursor >> CURSOR_ROW_BITS;
     const struct client *client;
 
@@ -388,7 +391,8 @@ static void show_summary(struct show_page *page, const struct vipd *vipd)
     page_summary(page, &row);
 }
 
-int show_page_new(const struct vipd *vipd, const Vip__ShowRequest *request, struct show_page **ret)
+int show_page_new(const struct vipd *vipd, const Vip__ShowRequest *request, uid_t viewer,
+                  struct show_page **ret)
 {
     struct show_page *page = page_new();
     uint64_t cursor = request->cursor;
@@ -400,13 +404,13 @@ int show_page_new(const struct vipd *vipd, const Vip__ShowRequest *request, stru
         show_nics(page, vipd, cursor);
         break;
     case VIP__SHOW_REQUEST__WHAT__VI:
-        show_sessions(page, vipd, cursor, walk_vis);
+        show_sessions(page, vipd, viewer, cursor, walk_vis);
         break;
     case VIP__SHOW_REQUEST__WHAT__MEM:
-        show_sessions(page, vipd, cursor, walk_regions);
+        show_sessions(page, vipd, viewer, cursor, walk_regions);
         break;
     case VIP__SHOW_REQUEST__WHAT__CLIENT:
-        show_sessions(page, vipd, cursor, walk_client);
+        show_sessions(page, vipd, viewer, cursor, walk_client);
         break;
     case VIP__SHOW_REQUEST__WHAT__STATS:
         show_counters(page, vipd, cursor);

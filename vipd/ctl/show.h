@@ -9,6 +9,7 @@
 #define VIPD_CTL_SHOW_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "proto/control.pb-c.h"
 #include "vipd/daemon.h"
@@ -16,10 +17,12 @@
 struct show_page;
 
 /*
- * Build the page that starts at request->cursor. Outcomes: 0 and *ret; -EINVAL unknown view;
- * -ENOMEM. Free it with show_free.
+ * Build the page that starts at request->cursor, for the eyes of user `viewer`: what would help to
+ * attack another user's memory (addresses, handles, tags) only that user and root see. Outcomes: 0
+ * and *ret; -EINVAL unknown view; -ENOMEM. Free it with show_free.
  */
-int show_page_new(const struct vipd *vipd, const Vip__ShowRequest *request, struct show_page **ret);
+int show_page_new(const struct vipd *vipd, const Vip__ShowRequest *request, uid_t viewer,
+                  struct show_page **ret);
 /* The message of a page; belongs to it. */
 Vip__ShowReply *show_page_reply(struct show_page *page);
 /* Harmless on NULL. */

@@ -216,13 +216,15 @@ static bool may_stage(const struct nic_conn *conn, const struct vip_packet *pack
  * need to keep packets; a session of which nothing is kept has a claim to the reserve, but the last
  * slot is always free, for packets in their turn pass only while there is one.
  */
-static bool may_park(const struct nic_conn *conn, const struct vip_packet *packet)
+static bool may_park(const struct nic_conn *conn, const struct vip_packet *packet, uint32_t len)
 {
     const struct nic_session *session = conn->session;
     uint32_t max = session->held_count ? NIC_HELD_MAX - NIC_HELD_RESERVE : NIC_HELD_MAX - 1;
+    uint64_t bytes_max = NIC_HELD_BYTES - (session->held_count ? NIC_HELD_BYTES_RESERVE : 0);
 
     return conn->parked < NIC_PARKED_MAX && session->held_count < NIC_HELD_SESSION &&
-           session->nic->held_used < max &&
+           session->nic->held_used < max && session->nic->held_bytes + len <= bytes_max &&
+           session->held_bytes + len <= NIC_HELD_BYTES_SESSION &&
            session->place_issued - session->place_done + packet->hdr.frame_count <= NIC_PLACES_MAX;
 }
 
@@ -246,7 +248,7 @@ enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
         }
         if (!look.in_turn)
             return NIC_STAGE_NO; /* ahead: the engine holds it */
-        if (!may_park(conn, packet) || !(held = nic_held_new(conn, src))) {
+        if (!may_park(conn, packet, src->len) || !(held = nic_held_new(conn, src))) {
             counts->drop_park_full++;
             return NIC_STAGE_DROP;
         }

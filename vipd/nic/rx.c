@@ -65,6 +65,8 @@ struct nic_held *nic_held_new(struct nic_conn *conn, struct nic_src *src)
                               .session = session};
     nic_list_add_tail(&session->held, &held->link);
     session->held_count++;
+    session->held_bytes += held->len;
+    nic->held_bytes += held->len;
     return held;
 }
 
@@ -74,6 +76,8 @@ static void held_slot_free(struct nic *nic, struct nic_held *held)
     VIP_ASSERT(held->used);
     nic_list_del(&held->link);
     held->session->held_count--;
+    held->session->held_bytes -= held->len;
+    nic->held_bytes -= held->len;
     held->used = false;
     held->next_free = nic->held_free;
     nic->held_free = (uint32_t)(held - nic->held) + 1;
@@ -124,7 +128,9 @@ static bool may_keep(struct nic_conn *conn, const struct vip_packet *packet, str
     if (!nic->held_free)
         return false;
     if (ahead && (session->held_count >= NIC_HELD_SESSION ||
-                  nic->held_used >= NIC_HELD_MAX - NIC_HELD_RESERVE))
+                  nic->held_used >= NIC_HELD_MAX - NIC_HELD_RESERVE ||
+                  session->held_bytes + src->len > NIC_HELD_BYTES_SESSION ||
+                  nic->held_bytes + src->len > NIC_HELD_BYTES - NIC_HELD_BYTES_RESERVE))
         return false;
     /* Copy now what may have to be kept, while a lack of memory can still mean a lost packet. */
     if (must_copy(src) && (ahead || packet->hdr.frame_count > 1))

@@ -25,6 +25,9 @@
 #define NIC_HELD_MAX            8192 /* packets kept for later, all sessions together */
 #define NIC_HELD_SESSION        4096 /* of these for one session, so that others keep a share */
 #define NIC_HELD_RESERVE        (2 * NIC_RX_BATCH) /* of these only for what is in its turn */
+#define NIC_HELD_BYTES          (96u << 20) /* the same in bytes: slots are not equally long, */
+#define NIC_HELD_BYTES_SESSION  (32u << 20) /* of one session, */
+#define NIC_HELD_BYTES_RESERVE  (NIC_RX_BATCH << 16) /* and for what is in its turn */
 #define NIC_PARKED_MAX          64   /* staged packets of one VI that wait for the library */
 #define NIC_PLACES_MAX          4096 /* ranges that a library was asked to place and has not */
 #define NIC_SEGS_BYTES          (32u << 20) /* segment lists of long descriptors of one session */
@@ -167,6 +170,7 @@ struct nic_session {
     struct nic_list backlogs;          /* CQs with a backlog */
     struct nic_list held, parked;      /* struct nic_held; parked in the order of their numbers */
     uint32_t held_count;               /* both lists */
+    uint64_t held_bytes;               /* of the packets in them */
     uint64_t place_issued, place_done; /* numbers of sink.place and nic_placed */
     struct nic_src *cur;               /* packet that the engine is looking at */
     uint64_t segs_bytes;
@@ -249,6 +253,7 @@ struct nic {
     struct nic_held *held; /* [NIC_HELD_MAX] */
     uint32_t held_free;    /* index + 1 of the first free one, 0 = none */
     uint32_t held_used;
+    uint64_t held_bytes; /* of the packets in them */
 
     struct nic_tx *tx_pool;          /* [NIC_TX_BATCH] */
     struct nic_tx *tx[NIC_TX_BATCH]; /* into tx_pool; the first tx_count are filled, in order */

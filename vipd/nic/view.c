@@ -219,6 +219,7 @@ static void gauges_visit(const struct nic *nic, const struct cm_stats *cm, count
         {"cm_pending", "requests", "waiting for an answer (now)", cm->pending},
         {"cm_peers", "hosts", "known (now)", cm->peers},
         {"kept_packets", "packets", "held or parked (now)", nic->held_used},
+        {"kept_bytes", "bytes", "in held or parked packets (now)", nic->held_bytes},
         {"cq_backlogs", "CQs", "with entries waiting here (now)", nic->backlog_cqs},
     };
 
