@@ -1,7 +1,7 @@
 /*
  * Specification 2.2, 2.4, 3.1, 3.11: VIs, their states, and client-server connections.
  */
-#include "conf.h"
+#include "suite.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -561,29 +561,42 @@ static void user_data_belongs_to_the_vi(void **state)
     conf_close(&end);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_new_vi_is_idle_and_empty),
-        cmocka_unit_test(create_vi_refuses_bad_attributes),
-        cmocka_unit_test(set_attributes_only_in_idle),
-        cmocka_unit_test(destroy_wants_empty_queues),
-        cmocka_unit_test(connect_and_disconnect_states),
-        cmocka_unit_test(closing_the_nic_is_noticed_by_the_peer),
-        cmocka_unit_test(accept_shows_and_returns_addresses_and_attributes),
-        cmocka_unit_test(reject_reaches_the_client),
-        cmocka_unit_test(no_match_is_quick_and_leaves_the_vi_usable),
-        cmocka_unit_test(request_times_out_while_the_server_thinks),
-        cmocka_unit_test(wait_times_out_and_looks_once_with_zero),
-        cmocka_unit_test(accept_refuses_differing_attributes),
-        cmocka_unit_test(discriminators_match_in_length_and_bytes),
-        cmocka_unit_test(request_refuses_bad_arguments),
-        cmocka_unit_test(several_requests_queue_up),
-        cmocka_unit_test(disconnect_cancels_an_attempt_of_another_thread),
-        cmocka_unit_test(closing_the_nic_ends_a_wait_of_another_thread),
-        cmocka_unit_test(two_ends_in_one_nic_handle),
-        cmocka_unit_test(user_data_belongs_to_the_vi),
-    };
+static const struct conf_test tests[] = {
+    CONF_T("2.2", CONF_EARLY, a_new_vi_is_idle_and_empty,
+           "a new VI is Idle, its queues are empty, its attributes as asked"),
+    CONF_T("2.2", CONF_EARLY, create_vi_refuses_bad_attributes,
+           "VipCreateVi judges each attribute"),
+    CONF_T("2.2", CONF_FUNCTIONAL, set_attributes_only_in_idle, "VipSetViAttributes only in Idle"),
+    CONF_T("2.2", CONF_EARLY, destroy_wants_empty_queues,
+           "VipDestroyVi wants all descriptors dequeued"),
+    CONF_T("3.1", CONF_EARLY, connect_and_disconnect_states,
+           "connect, disconnect and connect again"),
+    CONF_T("3.9", CONF_FUNCTIONAL, closing_the_nic_is_noticed_by_the_peer,
+           "VipCloseNic of one side: the other hears CONN_LOST"),
+    CONF_T("2.4", CONF_EARLY, accept_shows_and_returns_addresses_and_attributes,
+           "server and client see address, discriminator and attributes of each other"),
+    CONF_T("2.4", CONF_EARLY, reject_reaches_the_client,
+           "VipConnectReject: the client gets VIP_REJECT"),
+    CONF_T("2.4", CONF_EARLY, no_match_is_quick_and_leaves_the_vi_usable,
+           "VIP_NO_MATCH comes soon and leaves the VI usable"),
+    CONF_T("2.4", CONF_EARLY, request_times_out_while_the_server_thinks,
+           "the client waits until its own limit; then accept gives VIP_TIMEOUT"),
+    CONF_T("2.4", CONF_EARLY, wait_times_out_and_looks_once_with_zero,
+           "VipConnectWait keeps its time limit; 0 looks once"),
+    CONF_T("3.11", CONF_EARLY, accept_refuses_differing_attributes,
+           "level, MaxTransferSize and QoS must match; the handle stays valid"),
+    CONF_T("3.11", CONF_EARLY, discriminators_match_in_length_and_bytes,
+           "discriminators match in length and bytes"),
+    CONF_T("2.4", CONF_EARLY, request_refuses_bad_arguments, "impossible addresses are refused"),
+    CONF_T("3.11", CONF_EARLY, several_requests_queue_up,
+           "several requests queue up, one per VipConnectWait"),
+    CONF_T("2.4", CONF_EARLY, disconnect_cancels_an_attempt_of_another_thread,
+           "VipDisconnect ends an attempt of another thread"),
+    CONF_T("2.4", CONF_EARLY, closing_the_nic_ends_a_wait_of_another_thread,
+           "VipCloseNic ends a VipConnectWait of another thread"),
+    CONF_T("3.11", CONF_EARLY, two_ends_in_one_nic_handle,
+           "both ends may be in one process, on one NIC handle"),
+    CONF_T("2.10", CONF_FUNCTIONAL, user_data_belongs_to_the_vi, "VipGetUserData, VipSetUserData"),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+CONF_MAIN(tests)

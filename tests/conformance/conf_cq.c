@@ -1,7 +1,7 @@
 /*
  * Specification 2.7, 3.8: completion queues.
  */
-#include "conf.h"
+#include "suite.h"
 
 #include <pthread.h>
 
@@ -297,20 +297,24 @@ static void closing_the_nic_ends_a_sleep(void **state)
     assert_int_equal(sleeper.result, VIP_INVALID_PARAMETER);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(create_resize_destroy),
-        cmocka_unit_test(a_cq_of_another_nic_handle_is_refused),
-        cmocka_unit_test(a_bound_cq_is_not_destroyed),
-        cmocka_unit_test(every_completion_is_reported_once),
-        cmocka_unit_test(both_queues_share_a_cq),
-        cmocka_unit_test(flushed_descriptors_are_reported),
-        cmocka_unit_test(entries_of_a_destroyed_vi_are_gone),
-        cmocka_unit_test(a_large_backlog_loses_no_entry),
-        cmocka_unit_test(a_sleeping_thread_is_woken_by_every_message),
-        cmocka_unit_test(closing_the_nic_ends_a_sleep),
-    };
+static const struct conf_test tests[] = {
+    CONF_T("2.7", CONF_EARLY, create_resize_destroy, "create, resize, destroy and their codes"),
+    CONF_T("3.8", CONF_EARLY, a_cq_of_another_nic_handle_is_refused,
+           "a CQ belongs to one NIC handle"),
+    CONF_T("2.7", CONF_EARLY, a_bound_cq_is_not_destroyed,
+           "VipDestroyCQ with a VI bound to it: VIP_ERROR_RESOURCE"),
+    CONF_T("3.8", CONF_EARLY, every_completion_is_reported_once,
+           "one entry per completed descriptor, which is there at once; none is lost"),
+    CONF_T("3.8", CONF_EARLY, both_queues_share_a_cq, "both queues of a VI may share a CQ"),
+    CONF_T("3.8", CONF_EARLY, flushed_descriptors_are_reported,
+           "flushed descriptors have entries, too"),
+    CONF_T("3.8", CONF_EARLY, entries_of_a_destroyed_vi_are_gone,
+           "destroying a VI removes its entries"),
+    CONF_T("3.8", CONF_EARLY, a_large_backlog_loses_no_entry,
+           "a CQ never loses an entry, however small it was asked for"),
+    CONF_T("3.12", CONF_FUNCTIONAL, a_sleeping_thread_is_woken_by_every_message,
+           "a thread in VipCQWait while another posts, creates VIs and resizes the CQ"),
+    CONF_T("2.7", CONF_EARLY, closing_the_nic_ends_a_sleep, "VipCloseNic ends a VipCQWait"),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+CONF_MAIN(tests)

@@ -2,7 +2,7 @@
  * What a program sees when a vipd dies: its own, or its peer's (specification 3.1, 3.9). Kills the
  * daemon that two_vipd.sh started as B, so every test of this program runs with it or after it.
  */
-#include "conf.h"
+#include "suite.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -142,11 +142,9 @@ static void everything_ends_when_vipd_dies(void **state)
     conf_close(&a);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything_ends_when_vipd_dies),
-    };
+static const struct conf_test tests[] = {
+    CONF_T("3.9", CONF_FUNCTIONAL, everything_ends_when_vipd_dies,
+           "the end of vipd: flush, CONN_LOST, CATASTROPHIC, every blocked call returns"),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+CONF_MAIN(tests)

@@ -2,7 +2,7 @@
  * Specification 3.2, 3.4, 3.5, 3.6, 3.9: faults of descriptors, states and protection, and what the
  * error callback hears.
  */
-#include "conf.h"
+#include "suite.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -205,9 +205,7 @@ static void bad_formats_are_format_errors(void **state)
         conf_failed(&a, false, desc, VIP_STATUS_FORMAT_ERROR);
     }
     /* The connection stands. */
-    conf_post_recv(&b, conf_desc(&b, 0, 0, 64));
-    conf_post_send(&a, conf_desc(&a, 0, 0, 64));
-    conf_received(&b, (VIP_DESCRIPTOR *)(void *)b.memory, 64);
+    conf_alive(&a, &b);
     close_both(&a, &b);
 }
 
@@ -255,8 +253,8 @@ static void wrong_lengths_are_length_errors(void **state)
     desc = conf_desc(&b, 0, 0, 64);
     desc->CS.Length = 0;
     conf_post_recv(&b, desc);
-    conf_post_send(&a, conf_desc(&a, 1, 0, 64));
-    conf_received(&b, desc, 64);
+    CONF_OK(conf_carry(&a, conf_desc(&a, 1, 0, 64), &b, desc, NULL));
+    assert_int_equal(desc->CS.Length, 64);
     close_both(&a, &b);
 }
 
@@ -303,15 +301,9 @@ static void a_message_without_receive_unreliable(void **state)
     struct end a, b;
 
     (void)state;
-    pair(&a, &b, VIP_SERVICE_UNRELIABLE);
-    conf_post_send(&a, conf_desc(&a, 0, 0, 64));
-    conf_sent(&a, (VIP_DESCRIPTOR *)(void *)a.memory);
-    conf_await_error(&b, VIP_ERROR_RECVQ_EMPTY);
-    assert_int_equal(conf_state(&b), VIP_STATE_CONNECTED);
-    /* Dropped; the next one arrives. */
-    conf_post_recv(&b, conf_desc(&b, 0, 0, 64));
-    conf_post_send(&a, conf_desc(&a, 0, 0, 33));
-    conf_received(&b, (VIP_DESCRIPTOR *)(void *)b.memory, 33);
+    conf_pair(&a, &b, VIP_SERVICE_UNRELIABLE);
+    conf_provoke(&a, conf_desc(&a, 0, 0, 64), &b, VIP_ERROR_RECVQ_EMPTY, true);
+    conf_alive(&a, &b); /* dropped; the next one arrives */
     close_both(&a, &b);
 }
 
@@ -327,46 +319,12 @@ static void a_receive_that_is_too_small(void **state)
         memset(a.buffer, 0xAA, 200);
         recv = conf_desc(&b, 0, 0, 63);
         conf_post_recv(&b, recv);
-        conf_post_send(&a, conf_desc(&a, 0, 0, 64));
-        conf_failed(&b, true, recv, VIP_STATUS_LENGTH_ERROR);
+        CONF_RETURNS(VIP_DESCRIPTOR_ERROR, conf_carry(&a, conf_desc(&a, 0, 0, 64), &b, recv, NULL));
+        assert_int_equal(recv->CS.Status & VIP_STATUS_ERROR_MASK, VIP_STATUS_LENGTH_ERROR);
         assert_int_equal(b.buffer[63], 0);
         conf_await_state(&b, reliable ? VIP_STATE_ERROR : VIP_STATE_CONNECTED);
         if (reliable)
             conf_await_state(&a, VIP_STATE_ERROR);
-        close_both(&a, &b);
-    }
-}
-
-static void rdma_write_to_memory_not_allowed(void **state)
-{
-    struct end a, b;
-    VIP_MEM_HANDLE closed;
-    VIP_DESCRIPTOR *write;
-
-    (void)state;
-    for (unsigned fault = 0; fault < 3; fault++) {
-        pair(&a, &b, VIP_SERVICE_UNRELIABLE);
-        memset(a.buffer, 0xAA, 100);
-        memset(b.buffer, 0, 100);
-        CONF_OK(VipRegisterMem(b.nic, b.buffer, 100, NULL, &closed)); /* not enabled */
-        write = conf_write(&a, 0, 0, 64, &b, 0);
-        if (fault == 0)
-            write->DS[0].Remote.Handle = closed;
-        else if (fault == 1)
-            write->DS[0].Remote.Handle = 0;
-        else
-            write->DS[0].Remote.Data.Address = b.buffer + CONF_BUFFER_BYTES - 63;
-        conf_post_send(&a, write);
-        conf_sent(&a, write);
-        conf_await_error(&b, VIP_ERROR_RDMAW_PROT);
-        for (unsigned i = 0; i < 100; i++)
-            assert_int_equal(b.buffer[i], 0);
-        /* With immediate data the consumed receive tells it (3.6). */
-        write->CS.Control |= VIP_CONTROL_IMMEDIATE;
-        conf_post_recv(&b, conf_empty(&b, 0));
-        conf_post_send(&a, write);
-        conf_failed(&b, true, (VIP_DESCRIPTOR *)(void *)b.memory, VIP_STATUS_RDMA_PROT_ERROR);
-        assert_int_equal(conf_state(&b), VIP_STATE_CONNECTED);
         close_both(&a, &b);
     }
 }
@@ -519,29 +477,37 @@ static void a_child_does_not_touch_its_parents_session(void **state)
     close_both(&a, &b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(posting_in_idle),
-        cmocka_unit_test(posting_in_error_state_is_flushed),
-        cmocka_unit_test(disconnect_flushes_both_queues_in_order),
-        cmocka_unit_test(misplaced_descriptors_are_told_asynchronously),
-        cmocka_unit_test(a_descriptor_must_have_the_vis_protection_tag),
-        cmocka_unit_test(too_many_descriptors_overrun),
-        cmocka_unit_test(bad_formats_are_format_errors),
-        cmocka_unit_test(bad_segments_are_protection_errors),
-        cmocka_unit_test(wrong_lengths_are_length_errors),
-        cmocka_unit_test(a_faulty_send_breaks_a_reliable_connection),
-        cmocka_unit_test(a_message_without_receive_reliable),
-        cmocka_unit_test(a_message_without_receive_unreliable),
-        cmocka_unit_test(a_receive_that_is_too_small),
-        cmocka_unit_test(rdma_write_to_memory_not_allowed),
-        cmocka_unit_test(rdma_write_needs_the_vis_permission),
-        cmocka_unit_test(deregistered_memory_is_not_reached),
-        cmocka_unit_test(a_handler_may_call_anything),
-        cmocka_unit_test(a_handler_may_close_its_nic),
-        cmocka_unit_test(a_child_does_not_touch_its_parents_session),
-    };
+static const struct conf_test tests[] = {
+    CONF_T("3.2", CONF_EARLY, posting_in_idle, "posting in idle"),
+    CONF_T("3.2", CONF_EARLY, posting_in_error_state_is_flushed,
+           "posting in error state is flushed"),
+    CONF_T("3.6", CONF_EARLY, disconnect_flushes_both_queues_in_order,
+           "disconnect flushes both queues in order"),
+    CONF_T("3.4", CONF_FUNCTIONAL, misplaced_descriptors_are_told_asynchronously,
+           "misplaced descriptors are told asynchronously"),
+    CONF_T("3.5", CONF_FUNCTIONAL, a_descriptor_must_have_the_vis_protection_tag,
+           "a descriptor must have the vis protection tag"),
+    CONF_T("3.4", CONF_FUNCTIONAL, too_many_descriptors_overrun, "too many descriptors overrun"),
+    CONF_T("3.4", CONF_FUNCTIONAL, bad_formats_are_format_errors, "bad formats are format errors"),
+    CONF_T("3.4", CONF_FUNCTIONAL, bad_segments_are_protection_errors,
+           "bad segments are protection errors"),
+    CONF_T("3.4", CONF_FUNCTIONAL, wrong_lengths_are_length_errors,
+           "wrong lengths are length errors"),
+    CONF_T("3.6", CONF_FUNCTIONAL, a_faulty_send_breaks_a_reliable_connection,
+           "a faulty send breaks a reliable connection"),
+    CONF_T("3.6", CONF_FUNCTIONAL, a_message_without_receive_reliable,
+           "a message without receive reliable"),
+    CONF_T("3.6", CONF_FUNCTIONAL, a_message_without_receive_unreliable,
+           "a message without receive unreliable"),
+    CONF_T("3.6", CONF_FUNCTIONAL, a_receive_that_is_too_small, "a receive that is too small"),
+    CONF_T("3.5", CONF_FUNCTIONAL, rdma_write_needs_the_vis_permission,
+           "rdma write needs the vis permission"),
+    CONF_T("2.3", CONF_EARLY, deregistered_memory_is_not_reached,
+           "deregistered memory is not reached"),
+    CONF_T("3.9", CONF_FUNCTIONAL, a_handler_may_call_anything, "a handler may call anything"),
+    CONF_T("3.9", CONF_FUNCTIONAL, a_handler_may_close_its_nic, "a handler may close its nic"),
+    CONF_T("3.9", CONF_FUNCTIONAL, a_child_does_not_touch_its_parents_session,
+           "a child does not touch its parents session"),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+CONF_MAIN(tests)

@@ -3,7 +3,7 @@
  */
 #include <netdb.h>
 
-#include "conf.h"
+#include "suite.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -407,29 +407,36 @@ static void unsupported_calls_say_so(void **state)
     conf_close(&end);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(open_gives_working_attributes),
-        cmocka_unit_test(every_historical_device_name_opens),
-        cmocka_unit_test(unknown_device_is_refused_with_the_list),
-        cmocka_unit_test(open_without_vipd_says_what_to_do),
-        cmocka_unit_test(two_handles_of_one_nic_differ),
-        cmocka_unit_test(stale_and_garbage_handles_are_refused),
-        cmocka_unit_test(close_releases_what_is_left),
-        cmocka_unit_test(ptags_are_created_and_destroyed),
-        cmocka_unit_test(ptag_in_use_is_not_destroyed),
-        cmocka_unit_test(register_takes_any_range),
-        cmocka_unit_test(register_refuses_what_is_wrong),
-        cmocka_unit_test(deregister_wants_the_address_and_the_handle),
-        cmocka_unit_test(mem_attributes_are_set_and_queried),
-        cmocka_unit_test(extension_memory_can_be_registered),
-        cmocka_unit_test(names_resolve_short_full_and_numeric),
-        cmocka_unit_test(unknown_names_are_refused),
-        cmocka_unit_test(name_service_is_initialised_and_shut_down),
-        cmocka_unit_test(addresses_resolve_to_names),
-        cmocka_unit_test(unsupported_calls_say_so),
-    };
+static const struct conf_test tests[] = {
+    CONF_T("2.1", CONF_EARLY, open_gives_working_attributes, "open gives working attributes"),
+    CONF_T("2.1", CONF_EARLY, every_historical_device_name_opens,
+           "every historical device name opens"),
+    CONF_T("2.1", CONF_EARLY, unknown_device_is_refused_with_the_list,
+           "unknown device is refused with the list"),
+    CONF_T("2.1", CONF_EARLY, open_without_vipd_says_what_to_do,
+           "open without vipd says what to do"),
+    CONF_T("2.1", CONF_EARLY, two_handles_of_one_nic_differ, "two handles of one nic differ"),
+    CONF_T("2.1", CONF_EARLY, stale_and_garbage_handles_are_refused,
+           "stale and garbage handles are refused"),
+    CONF_T("2.1", CONF_EARLY, close_releases_what_is_left, "close releases what is left"),
+    CONF_T("2.3", CONF_FUNCTIONAL, ptags_are_created_and_destroyed,
+           "ptags are created and destroyed"),
+    CONF_T("2.3", CONF_FUNCTIONAL, ptag_in_use_is_not_destroyed, "ptag in use is not destroyed"),
+    CONF_T("2.3", CONF_EARLY, register_takes_any_range, "register takes any range"),
+    CONF_T("2.3", CONF_EARLY, register_refuses_what_is_wrong, "register refuses what is wrong"),
+    CONF_T("2.3", CONF_EARLY, deregister_wants_the_address_and_the_handle,
+           "deregister wants the address and the handle"),
+    CONF_T("2.3", CONF_FUNCTIONAL, mem_attributes_are_set_and_queried,
+           "mem attributes are set and queried"),
+    CONF_T("2.3", CONF_EARLY, extension_memory_can_be_registered,
+           "extension memory can be registered"),
+    CONF_T("2.9", CONF_EARLY, names_resolve_short_full_and_numeric,
+           "names resolve short full and numeric"),
+    CONF_T("2.9", CONF_EARLY, unknown_names_are_refused, "unknown names are refused"),
+    CONF_T("2.9", CONF_EARLY, name_service_is_initialised_and_shut_down,
+           "name service is initialised and shut down"),
+    CONF_T("2.9", CONF_FUNCTIONAL, addresses_resolve_to_names, "addresses resolve to names"),
+    CONF_T("2.8", CONF_FUNCTIONAL, unsupported_calls_say_so, "unsupported calls say so"),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+CONF_MAIN(tests)
