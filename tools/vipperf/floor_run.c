@@ -225,8 +225,8 @@ void floor_finish(struct floor_run *run)
 
 /* State of the client's stream; one client per process. */
 static struct {
-    uint64_t start_ns, warm_ns, end_ns; /* begin, begin of measuring, end */
-    uint64_t warm_bytes;                /* received when measuring began */
+    uint64_t warm_ns, end_ns; /* begin and end of measuring */
+    uint64_t warm_bytes;      /* received when measuring began */
 } stream;
 
 bool floor_send_more(struct floor_run *run, uint64_t sent)
@@ -235,8 +235,7 @@ bool floor_send_more(struct floor_run *run, uint64_t sent)
     uint64_t now, total_ns = (uint64_t)(opts->duration_s * 1e9);
 
     if (sent == 0) {
-        stream.start_ns = floor_now_ns();
-        stream.warm_ns = stream.start_ns + (opts->iters ? 0 : total_ns / WARM_UP_PART);
+        stream.warm_ns = floor_now_ns() + (opts->iters ? 0 : total_ns / WARM_UP_PART);
     }
     if (opts->iters && sent >= opts->iters)
         return false;
@@ -251,7 +250,8 @@ bool floor_send_more(struct floor_run *run, uint64_t sent)
         floor_set_phase(run, FLOOR_MEASURE);
         floor_goes_on(run);
     }
-    if (opts->iters || now - stream.start_ns < total_ns + total_ns / WARM_UP_PART)
+    /* From when measuring really began, however late the processor was given to us. */
+    if (opts->iters || floor_phase(run) == FLOOR_WARM_UP || now - stream.warm_ns < total_ns)
         return true;
     stream.end_ns = now;
     return false;
