@@ -73,6 +73,13 @@ static const struct key keys[] = {
     {"limits", "sessions_per_uid", KEY_COUNT, AT(sessions_per_uid), 1, 65536},
     {"limits", "connections_per_uid", KEY_COUNT, AT(connections_per_uid), 1, 65536},
     {"limits", "vis_per_uid", KEY_COUNT, AT(vis_per_uid), 1, 1048576},
+    {"limits", "cqs_per_uid", KEY_COUNT, AT(cqs_per_uid), 1, 1048576},
+    {"limits", "regions_per_uid", KEY_COUNT, AT(regions_per_uid), 1, 16777216},
+    {"limits", "register_bytes_per_uid", KEY_BYTES, AT(register_bytes_per_uid), 4096, 65536 * GIB},
+    {"limits", "mapped_bytes_per_uid", KEY_BYTES, AT(mapped_bytes_per_uid), 4096, 65536 * GIB},
+    {"limits", "mapped_files_per_uid", KEY_COUNT, AT(mapped_files_per_uid), 1, 65536},
+    {"limits", "waits_per_uid", KEY_COUNT, AT(waits_per_uid), 1, 1048576},
+    {"limits", "connects_per_uid", KEY_COUNT, AT(connects_per_uid), 1, 1048576},
     {"limits", "register_bytes", KEY_BYTES, AT(register_bytes), 4096, VIP_ARENA_BYTES},
     {"limits", "register_regions", KEY_COUNT, AT(register_regions), 1, VIP_REGION_MAX},
     {"limits", "ptags", KEY_COUNT, AT(ptags), 1, VIP_PTAG_MAX},
@@ -132,6 +139,13 @@ struct vipd_config *vipd_config_default(void)
     config->sessions_per_uid = 64;
     config->connections_per_uid = 256;
     config->vis_per_uid = 16384;
+    config->cqs_per_uid = 4096;
+    config->regions_per_uid = 262144;
+    config->register_bytes_per_uid = 256 * GIB;
+    config->mapped_bytes_per_uid = 4096 * GIB;
+    config->mapped_files_per_uid = 16384;
+    config->waits_per_uid = 4096;
+    config->connects_per_uid = 8192;
     config->register_bytes = 64 * GIB;
     config->register_regions = VIP_REGION_MAX;
     config->ptags = VIP_PTAG_MAX;

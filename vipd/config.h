@@ -84,6 +84,13 @@ struct vipd_config {
     uint64_t sessions_per_uid;
     uint64_t connections_per_uid;
     uint64_t vis_per_uid;
+    uint64_t cqs_per_uid;
+    uint64_t regions_per_uid;
+    uint64_t register_bytes_per_uid;
+    uint64_t mapped_bytes_per_uid;
+    uint64_t mapped_files_per_uid;
+    uint64_t waits_per_uid;
+    uint64_t connects_per_uid;
     uint64_t register_bytes;   /* of one session */
     uint64_t register_regions; /* of one session */
     uint64_t ptags;            /* of one session */

@@ -1,7 +1,8 @@
 /*
  * A daemon in a child process, and raw control messages to it, for the tests of vipd's control
  * socket. It runs everything but main.c's command line, with one NIC on 127.0.0.1, and must end with
- * exit code 0 after SIGTERM, under the sanitizers too.
+ * exit code 0 after SIGTERM, under the sanitizers too. A test that wants other settings defines
+ * DAEMON_CONFIG(config) before.
  */
 #ifndef TESTS_UNIT_VIPD_DAEMON_H
 #define TESTS_UNIT_VIPD_DAEMON_H
@@ -76,6 +77,9 @@ static inline int run_daemon(uint16_t port)
     config->events_queued = EVENTS_MAX;
     config->register_bytes = 1 << 20;
     config->vis_per_uid = VIS_MAX;
+#ifdef DAEMON_CONFIG
+    DAEMON_CONFIG(config);
+#endif
     vipd_log_set_level(VIPD_LOG_ERROR);
     if (runtime_open(dir, &runtime, err, sizeof(err)) < 0 ||
         vipd_start(config, dir, &vipd, err, sizeof(err)) < 0 ||

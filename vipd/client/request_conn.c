@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "vipd/client/internal.h"
+#include "vipd/client/quota.h"
 
 /* Copy an address out of a message; what is too long is the caller's mistake. */
 static bool read_address(const Vip__NetAddress *address, struct vip_addr *ret,
@@ -71,7 +72,7 @@ void request_connect_wait(struct client *client, const Vip__Request *request, st
     enum vip_rc rc;
 
     (void)fds;
-    if (!read_address(r->local, &local, answer))
+    if (!read_address(r->local, &local, answer) || !quota_room(client, QUOTA_WAITS, 1, answer))
         return;
     if (r->backlog > 0)
         rc = nic_listen(client->session->nic_session, &local, r->backlog, now_of(client), &wait_id);
@@ -117,7 +118,8 @@ void request_accept(struct client *client, const Vip__Request *request, struct v
     struct vip_private data;
 
     (void)fds;
-    if (!read_private(r->has_private_data, &r->private_data, &data, answer))
+    if (!read_private(r->has_private_data, &r->private_data, &data, answer) ||
+        !quota_room(client, QUOTA_CONNECTS, 1, answer))
         return;
     answer->reason[0] = '\0';
     answer_why(answer, nic_accept(client->session->nic_session, r->conn_handle, r->vi, &data,
@@ -147,7 +149,8 @@ void request_connect(struct client *client, const Vip__Request *request, struct 
     (void)fds;
     if (!read_address(r->local, &args.local, answer) ||
         !read_address(r->remote, &args.remote, answer) ||
-        !read_private(r->has_private_data, &r->private_data, &args.data, answer))
+        !read_private(r->has_private_data, &r->private_data, &args.data, answer) ||
+        !quota_room(client, QUOTA_CONNECTS, 1, answer))
         return;
     if (r->has_timeout_ms && __builtin_mul_overflow(r->timeout_ms, 1000000u, &args.timeout_ns))
         args.timeout_ns = UINT64_MAX;

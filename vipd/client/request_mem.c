@@ -1,5 +1,6 @@
 /* Requests about registered memory and protection tags. */
 #include "vipd/client/internal.h"
+#include "vipd/client/quota.h"
 #include "vipd/registry/registry.h"
 
 static struct registry_attrs read_attrs(const Vip__MemAttributes *attributes)
@@ -69,6 +70,12 @@ static bool within_quota(struct client *client, uint64_t bytes, struct answer *a
                    (unsigned long long)config->register_bytes);
         return false;
     }
+    if (!quota_room(client, QUOTA_REGIONS, 1, answer) ||
+        !quota_room(client, QUOTA_REGISTER_BYTES, bytes, answer))
+        return false;
+    /* Whether the file is mapped already only the registry knows. */
+    registry_set_mapping_room(client->session->registry, quota_left(client, QUOTA_MAPPED_BYTES),
+                              quota_left(client, QUOTA_MAPPED_FILES));
     return true;
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "vipd/client/internal.h"
+#include "vipd/client/quota.h"
 
 /*
  * Attributes of a VI in the order in which the specification names their codes (2.2). Returns
@@ -53,27 +54,6 @@ static void answer_why(struct answer *answer, enum vip_rc rc)
         answer->reply.reason = answer->reason;
 }
 
-/* Each VI costs memory of vipd, so one user may not have any number of them, in however many handles. */
-static bool within_quota(const struct client *client, struct answer *answer)
-{
-    const struct vipd *vipd = client->vipd;
-    struct nic_session_view view;
-    uint64_t count = 0;
-
-    for (const struct client *c = vipd->clients; c; c = c->next) {
-        if (c->uid != client->uid || !c->session)
-            continue;
-        nic_session_view(c->session->nic_session, &view);
-        count += view.vis;
-    }
-    if (count < vipd->config->vis_per_uid)
-        return true;
-    answer_set(answer, VIP_RC_ERROR_RESOURCE,
-               "uid %lu has %llu VIs: the limit is [limits] vis_per_uid",
-               (unsigned long)client->uid, (unsigned long long)count);
-    return false;
-}
-
 void request_create_vi(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                        struct answer *answer)
 {
@@ -83,7 +63,7 @@ void request_create_vi(struct client *client, const Vip__Request *request, struc
     enum vip_rc rc;
 
     (void)fds;
-    if (!read_attrs(r->attributes, &args, answer) || !within_quota(client, answer))
+    if (!read_attrs(r->attributes, &args, answer) || !quota_room(client, QUOTA_VIS, 1, answer))
         return;
     if ((r->has_send_cq && r->send_cq > INT32_MAX) || (r->has_recv_cq && r->recv_cq > INT32_MAX)) {
         answer_set(answer, VIP_RC_INVALID_PARAMETER, "there is no such completion queue");
@@ -171,6 +151,8 @@ void request_create_cq(struct client *client, const Vip__Request *request, struc
     enum vip_rc rc;
 
     (void)fds;
+    if (!quota_room(client, QUOTA_CQS, 1, answer))
+        return;
     answer->reason[0] = '\0';
     rc = nic_cq_create(client->session->nic_session, request->create_cq->entries, &cq, &position,
                        answer->reason, sizeof(answer->reason));

@@ -64,6 +64,7 @@ struct nic_conn *nic_conn_new(struct nic_session *session, uint16_t vi, enum nic
     nic_list_init(&conn->by_peer);
     nic_conn_renew(conn);
     session->vis[vi].conn = conn;
+    session->connects++;
     return conn;
 }
 
@@ -75,6 +76,8 @@ void nic_conn_free(struct nic_conn *conn)
     VIP_ASSERT(conn->state != NIC_CONN_FREE);
     VIP_ASSERT(conn->session->vis[conn->vi].conn == conn);
     nic_list_del(&conn->by_peer);
+    if (conn->state != NIC_CONN_ESTABLISHED)
+        conn->session->connects--;
     conn->session->vis[conn->vi].conn = NULL;
     conn->state = NIC_CONN_FREE;
     conn->local_id = 0;

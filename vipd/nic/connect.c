@@ -121,6 +121,7 @@ static void conn_establish(struct nic_conn *conn, const struct cm_conn *result)
     };
 
     conn->state = NIC_CONN_ESTABLISHED;
+    session->connects--;
     conn->remote_id = result->remote_id;
     conn->remote_epoch = result->remote_epoch;
     conn->to.len = host->len;

@@ -221,6 +221,8 @@ void nic_session_vis(const struct nic_session *session, uint32_t from,
 
 struct nic_session_view {
     uint32_t vis, cqs;
+    uint32_t waits;    /* waits, listeners, and requests without answer */
+    uint32_t connects; /* connections asked for or accepted that do not stand yet */
 };
 void nic_session_view(const struct nic_session *session, struct nic_session_view *ret);
 

@@ -176,6 +176,7 @@ struct nic_session {
     uint64_t segs_bytes;
     struct nic_wait *waits;
     uint32_t wait_count, wait_cap;
+    uint32_t connects;           /* its connections that are not established (yet) */
     size_t eng_bytes, vis_bytes; /* of the mappings */
 };
 

@@ -279,5 +279,8 @@ void nic_session_vis(const struct nic_session *session, uint32_t from,
 
 void nic_session_view(const struct nic_session *session, struct nic_session_view *ret)
 {
-    *ret = (struct nic_session_view){.vis = session->vi_count, .cqs = session->cq_count};
+    *ret = (struct nic_session_view){.vis = session->vi_count,
+                                     .cqs = session->cq_count,
+                                     .waits = session->wait_count,
+                                     .connects = session->connects};
 }

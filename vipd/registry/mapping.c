@@ -77,6 +77,18 @@ static struct mapping *map_new(struct mappings *all, int fd, uint64_t offset,
         errno = ENOMEM;
         return NULL;
     }
+    if (all->limited && all->count >= all->count_max) {
+        *why = "too many memory files of this user are mapped ([limits] mapped_files_per_uid)";
+        errno = EMFILE;
+        return NULL;
+    }
+    if (all->limited &&
+        (all->bytes > all->bytes_max || like->bytes > all->bytes_max - all->bytes)) {
+        *why = "the memory files of this user take too much address space ([limits] "
+               "mapped_bytes_per_uid)";
+        errno = ENOMEM;
+        return NULL;
+    }
     mapping = malloc(sizeof(*mapping));
     if (!mapping) {
         *why = "vipd is out of memory";

@@ -11,6 +11,7 @@
 #ifndef VIPD_REGISTRY_MAPPING_H
 #define VIPD_REGISTRY_MAPPING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -37,6 +38,9 @@ struct mappings {
     struct mapping *bucket[MAPPING_BUCKETS];
     uint32_t count;
     uint64_t bytes;
+    /* A limit of the user's, if `limited`: how much may be reached by the next mapping. */
+    bool limited;
+    uint64_t count_max, bytes_max;
 };
 
 /*

@@ -532,7 +532,18 @@ void registry_each(const struct registry *registry, registry_visit *visit, void 
             visit(ctx, registry->slots[i].handle, &registry->slots[i].region);
 }
 
+void registry_set_mapping_room(struct registry *registry, uint64_t bytes, uint64_t files)
+{
+    struct mappings *all = &registry->mappings;
+
+    all->limited = true;
+    all->bytes_max = all->bytes + bytes;
+    all->count_max = all->count + files;
+}
+
 void registry_usage(const struct registry *registry, struct registry_usage *ret)
 {
     *ret = registry->usage;
+    ret->mapped_bytes = registry->mappings.bytes;
+    ret->mapped_files = registry->mappings.count;
 }

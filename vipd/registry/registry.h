@@ -43,6 +43,9 @@ struct registry_limits {
     uint32_t ptags_max;
 };
 
+/* What may be mapped for regions from now on, beside what is; the constants of mapping.h hold too. */
+void registry_set_mapping_room(struct registry *registry, uint64_t bytes, uint64_t files);
+
 /*
  * arena_fd: the session's arena (seals SHRINK|GROW, size VIP_ARENA_BYTES); taken over in any case.
  * Outcomes: 0; -EBADMSG wrong seals, size or file type; -ENOMEM.
@@ -91,6 +94,8 @@ void registry_each(const struct registry *registry, registry_visit *visit, void 
 struct registry_usage {
     uint32_t regions, ptags;
     uint64_t bytes;
+    uint64_t mapped_bytes; /* of files that regions lie in; the arena as a whole is not counted */
+    uint32_t mapped_files;
 };
 void registry_usage(const struct registry *registry, struct registry_usage *ret);
 

@@ -1,0 +1,266 @@
+/*
+ * What one user may have in all NIC handles together: at every limit, one beyond it, and again after
+ * something was given back; and what a user is shown of others.
+ */
+#define DAEMON_CONFIG(config)                                                                      \
+    do {                                                                                           \
+        (config)->cqs_per_uid = 5;                                                                 \
+        (config)->regions_per_uid = 6;                                                             \
+        (config)->register_bytes_per_uid = 1000000;                                                \
+        (config)->mapped_bytes_per_uid = 65536;                                                    \
+        (config)->mapped_files_per_uid = 3;                                                        \
+        (config)->waits_per_uid = 7;                                                               \
+        (config)->connects_per_uid = 4;                                                            \
+        (config)->vis_per_uid = 12;                                                                \
+    } while (0)
+
+#include "unit/vipd_app.h"
+
+#include <sys/stat.h>
+
+static Vip__Request cq_request(Vip__CqRequest *cq)
+{
+    Vip__Request request = VIP__REQUEST__INIT;
+
+    vip__cq_request__init(cq);
+    cq->has_entries = true;
+    cq->entries = 10;
+    request.body_case = VIP__REQUEST__BODY_CREATE_CQ;
+    request.create_cq = cq;
+    return request;
+}
+
+static void test_cqs(void **state)
+{
+    struct app one = open_app("vip0"), two = open_app("vip0");
+    Vip__CqRequest cq;
+    Vip__Request request = cq_request(&cq), destroy = VIP__REQUEST__INIT;
+
+    (void)state;
+    for (unsigned i = 0; i < 5; i++)
+        ask_code(i % 2 ? one.sock : two.sock, &request, VIP_RC_SUCCESS, NULL);
+    ask_code(one.sock, &request, VIP_RC_ERROR_RESOURCE, "cqs_per_uid = 5");
+    ask_code(two.sock, &request, VIP_RC_ERROR_RESOURCE, "cqs_per_uid = 5");
+    cq.has_cq = true;
+    cq.cq = 0;
+    destroy.body_case = VIP__REQUEST__BODY_DESTROY_CQ;
+    destroy.destroy_cq = &cq;
+    ask_code(one.sock, &destroy, VIP_RC_SUCCESS, NULL);
+    ask_code(two.sock, &request, VIP_RC_SUCCESS, NULL);
+    ask_code(two.sock, &request, VIP_RC_ERROR_RESOURCE, "cqs_per_uid");
+    close_app(&one);
+    ask_code(two.sock, &request, VIP_RC_SUCCESS, NULL);
+    close_app(&two);
+}
+
+static Vip__Request mem_request(Vip__RegisterMemRequest *mem, uint64_t bytes)
+{
+    Vip__Request request = VIP__REQUEST__INIT;
+
+    vip__register_mem_request__init(mem);
+    mem->has_address = mem->has_bytes = mem->has_kind = mem->has_offset = true;
+    mem->kind = VIP__MEM_KIND__MEM_ADOPTED;
+    mem->address = 0x7000000;
+    mem->bytes = bytes;
+    request.body_case = VIP__REQUEST__BODY_REGISTER_MEM;
+    request.register_mem = mem;
+    return request;
+}
+
+static void test_regions(void **state)
+{
+    struct app one = open_app("vip0"), two = open_app("vip0");
+    Vip__RegisterMemRequest mem;
+    Vip__Request request = mem_request(&mem, 100);
+
+    (void)state;
+    for (unsigned i = 0; i < 6; i++)
+        ask_code(i % 2 ? one.sock : two.sock, &request, VIP_RC_SUCCESS, NULL);
+    ask_code(one.sock, &request, VIP_RC_ERROR_RESOURCE, "regions_per_uid = 6");
+    close_app(&one);
+    ask_code(two.sock, &request, VIP_RC_SUCCESS, NULL);
+    close_app(&two);
+}
+
+static void test_bytes(void **state)
+{
+    struct app one = open_app("vip0"), two = open_app("vip0");
+    Vip__RegisterMemRequest mem;
+    Vip__Request request = mem_request(&mem, 600000);
+
+    (void)state;
+    ask_code(one.sock, &request, VIP_RC_SUCCESS, NULL);
+    ask_code(two.sock, &request, VIP_RC_ERROR_RESOURCE, "register_bytes_per_uid = 1000000");
+    mem.bytes = 400001;
+    ask_code(two.sock, &request, VIP_RC_ERROR_RESOURCE, "register_bytes_per_uid");
+    mem.bytes = 400000;
+    ask_code(two.sock, &request, VIP_RC_SUCCESS, NULL);
+    mem.bytes = 1;
+    ask_code(one.sock, &request, VIP_RC_ERROR_RESOURCE, "register_bytes_per_uid");
+    close_app(&two);
+    ask_code(one.sock, &request, VIP_RC_SUCCESS, NULL);
+    close_app(&one);
+}
+
+/* Register one byte in a file of its own. */
+static void map_file(struct app *app, uint64_t file_bytes, enum vip_rc code, const char *word)
+{
+    int fd = make_memfd(file_bytes, F_SEAL_SHRINK | F_SEAL_GROW);
+    Vip__RegisterMemRequest mem;
+    Vip__Request request = mem_request(&mem, 1);
+    Vip__Reply *reply;
+
+    mem.kind = VIP__MEM_KIND__MEM_SHARED;
+    reply = ask(app->sock, &request, &fd, 1);
+    if (reply->code != code || (word && !strstr(reply->reason, word)))
+        fail_msg("code %u: %s", reply->code, reply->reason);
+    vip__reply__free_unpacked(reply, NULL);
+    close(fd);
+}
+
+static void test_files(void **state)
+{
+    struct app one = open_app("vip0"), two = open_app("vip0");
+
+    (void)state;
+    map_file(&one, 61440, VIP_RC_SUCCESS, NULL);
+    map_file(&two, 8192, VIP_RC_ERROR_RESOURCE, "mapped_bytes_per_uid");
+    map_file(&two, 4096, VIP_RC_SUCCESS, NULL);
+    map_file(&one, 4096, VIP_RC_ERROR_RESOURCE, "mapped_bytes_per_uid");
+    close_app(&one);
+    map_file(&two, 4096, VIP_RC_SUCCESS, NULL);
+    map_file(&two, 4096, VIP_RC_SUCCESS, NULL);
+    map_file(&two, 4096, VIP_RC_ERROR_RESOURCE, "mapped_files_per_uid");
+    close_app(&two);
+}
+
+static void test_waits(void **state)
+{
+    struct app one = open_app("vip0"), two = open_app("vip0");
+    Vip__ConnectWaitRequest wait = VIP__CONNECT_WAIT_REQUEST__INIT;
+    Vip__NetAddress address = VIP__NET_ADDRESS__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    uint8_t disc = 0;
+
+    (void)state;
+    address.has_discriminator = true;
+    address.discriminator.data = &disc;
+    address.discriminator.len = 1;
+    wait.local = &address;
+    request.body_case = VIP__REQUEST__BODY_CONNECT_WAIT;
+    request.connect_wait = &wait;
+    for (disc = 0; disc < 7; disc++) {
+        wait.has_backlog = disc % 3 == 0; /* a listener */
+        wait.backlog = wait.has_backlog;
+        ask_code(disc % 2 ? one.sock : two.sock, &request, VIP_RC_SUCCESS, NULL);
+    }
+    ask_code(one.sock, &request, VIP_RC_ERROR_RESOURCE, "waits_per_uid = 7");
+    close_app(&two);
+    ask_code(one.sock, &request, VIP_RC_SUCCESS, NULL);
+    close_app(&one);
+}
+
+static void test_connects(void **state)
+{
+    struct app one = open_app("vip0"), two = open_app("vip0");
+    Vip__CreateViRequest create;
+    Vip__ViAttributes attributes;
+    Vip__Request make = vi_request(&create, &attributes), request = VIP__REQUEST__INIT;
+    Vip__ConnectRequest connect = VIP__CONNECT_REQUEST__INIT;
+    Vip__NetAddress local = VIP__NET_ADDRESS__INIT, remote = VIP__NET_ADDRESS__INIT;
+    Vip__ViRequest vi = VIP__VI_REQUEST__INIT;
+    uint8_t nobody[6] = {127, 0, 0, 99, 0, 9};
+
+    (void)state;
+    for (unsigned i = 0; i < 6; i++)
+        ask_code(i % 2 ? one.sock : two.sock, &make, VIP_RC_SUCCESS, NULL);
+    remote.has_host = true;
+    remote.host.data = nobody;
+    remote.host.len = sizeof(nobody);
+    connect.local = &local;
+    connect.remote = &remote;
+    connect.has_vi = true;
+    request.body_case = VIP__REQUEST__BODY_CONNECT;
+    request.connect = &connect;
+    for (unsigned i = 0; i < 4; i++) {
+        connect.vi = i / 2;
+        ask_code(i % 2 ? one.sock : two.sock, &request, VIP_RC_SUCCESS, NULL);
+    }
+    connect.vi = 2;
+    ask_code(one.sock, &request, VIP_RC_ERROR_RESOURCE, "connects_per_uid = 4");
+    vi.has_vi = true;
+    request.body_case = VIP__REQUEST__BODY_CONNECT_CANCEL;
+    request.connect_cancel = &vi;
+    ask_code(two.sock, &request, VIP_RC_SUCCESS, NULL);
+    request.body_case = VIP__REQUEST__BODY_CONNECT;
+    request.connect = &connect;
+    ask_code(one.sock, &request, VIP_RC_SUCCESS, NULL);
+    ask_code(two.sock, &request, VIP_RC_ERROR_RESOURCE, "connects_per_uid");
+    close_app(&one);
+    ask_code(two.sock, &request, VIP_RC_SUCCESS, NULL);
+    close_app(&two);
+}
+
+/* The one region there is, as another connection sees it. */
+static void look(int sock, bool all)
+{
+    Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    const Vip__MemRow *row;
+    Vip__Reply *reply;
+
+    show.has_what = true;
+    show.what = VIP__SHOW_REQUEST__WHAT__MEM;
+    request.body_case = VIP__REQUEST__BODY_SHOW;
+    request.show = &show;
+    reply = ask(sock, &request, NULL, 0);
+    assert_int_equal(reply->code, VIP_RC_SUCCESS);
+    assert_int_equal(reply->show->n_mems, 1);
+    row = reply->show->mems[0];
+    assert_true(row->has_bytes && row->bytes == 100);
+    assert_int_equal(row->has_handle, all);
+    assert_int_equal(row->has_address, all);
+    assert_int_equal(row->has_ptag, all);
+    vip__reply__free_unpacked(reply, NULL);
+    close(sock);
+}
+
+/* Addresses and handles are for their user and for root. */
+static void test_show_others(void **state)
+{
+    struct app app;
+    Vip__RegisterMemRequest mem;
+    Vip__Request request = mem_request(&mem, 100);
+    int sock;
+
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("only root can be several users\n");
+        skip();
+    }
+    assert_int_equal(chmod(dir, 0711), 0);
+    assert_int_equal(chmod(socket_path, 0666), 0);
+    assert_int_equal(seteuid(4001), 0);
+    app = open_app("vip0");
+    ask_code(app.sock, &request, VIP_RC_SUCCESS, NULL);
+    look(connect_daemon(), true);
+    assert_int_equal(seteuid(0), 0);
+    look(connect_daemon(), true);
+    assert_int_equal(seteuid(4002), 0);
+    sock = connect_daemon();
+    assert_int_equal(seteuid(0), 0);
+    look(sock, false);
+    close_app(&app);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cqs),         cmocka_unit_test(test_regions),
+        cmocka_unit_test(test_bytes),       cmocka_unit_test(test_files),
+        cmocka_unit_test(test_waits),       cmocka_unit_test(test_connects),
+        cmocka_unit_test(test_show_others),
+    };
+
+    return cmocka_run_group_tests_name("vipd_quota", tests, start_daemon, stop_daemon);
+}

@@ -1,0 +1,98 @@
+/* Sums over all sessions of one user (vipd/client/quota.h). */
+#include "vipd/client/quota.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "vipd/client/internal.h"
+#include "vipd/registry/registry.h"
+
+static const struct {
+    const char *key, *noun;
+    size_t limit_off; /* into struct vipd_config */
+} quotas[QUOTAS] = {
+    [QUOTA_VIS] = {"vis_per_uid", "VIs", offsetof(struct vipd_config, vis_per_uid)},
+    [QUOTA_CQS] = {"cqs_per_uid", "completion queues", offsetof(struct vipd_config, cqs_per_uid)},
+    [QUOTA_REGIONS] = {"regions_per_uid", "registered regions",
+                       offsetof(struct vipd_config, regions_per_uid)},
+    [QUOTA_REGISTER_BYTES] = {"register_bytes_per_uid", "bytes registered",
+                              offsetof(struct vipd_config, register_bytes_per_uid)},
+    [QUOTA_MAPPED_BYTES] = {"mapped_bytes_per_uid", "bytes of memory files mapped",
+                            offsetof(struct vipd_config, mapped_bytes_per_uid)},
+    [QUOTA_MAPPED_FILES] = {"mapped_files_per_uid", "memory files mapped",
+                            offsetof(struct vipd_config, mapped_files_per_uid)},
+    [QUOTA_WAITS] = {"waits_per_uid", "waits, listeners and unanswered requests",
+                     offsetof(struct vipd_config, waits_per_uid)},
+    [QUOTA_CONNECTS] = {"connects_per_uid", "connections being made",
+                        offsetof(struct vipd_config, connects_per_uid)},
+};
+
+static uint64_t used_by(const struct session *session, enum quota quota)
+{
+    struct nic_session_view view;
+    struct registry_usage usage;
+
+    switch (quota) {
+    case QUOTA_VIS:
+    case QUOTA_CQS:
+    case QUOTA_WAITS:
+    case QUOTA_CONNECTS:
+        nic_session_view(session->nic_session, &view);
+        if (quota == QUOTA_VIS)
+            return view.vis;
+        if (quota == QUOTA_CQS)
+            return view.cqs;
+        return quota == QUOTA_WAITS ? view.waits : view.connects;
+    case QUOTA_REGIONS:
+    case QUOTA_REGISTER_BYTES:
+    case QUOTA_MAPPED_BYTES:
+    case QUOTA_MAPPED_FILES:
+    case QUOTAS:
+        break;
+    }
+    registry_usage(session->registry, &usage);
+    if (quota == QUOTA_REGIONS)
+        return usage.regions;
+    if (quota == QUOTA_REGISTER_BYTES)
+        return usage.bytes;
+    return quota == QUOTA_MAPPED_BYTES ? usage.mapped_bytes : usage.mapped_files;
+}
+
+static uint64_t used(const struct client *client, enum quota quota)
+{
+    uint64_t sum = 0;
+
+    /* A session that is being opened has none of its parts yet. */
+    for (const struct client *c = client->vipd->clients; c; c = c->next)
+        if (c->uid == client->uid && c->session && c->session->nic_session)
+            sum += used_by(c->session, quota);
+    return sum;
+}
+
+static uint64_t limit_of(const struct client *client, enum quota quota)
+{
+    uint64_t limit;
+
+    memcpy(&limit, (const char *)client->vipd->config + quotas[quota].limit_off, sizeof(limit));
+    return limit;
+}
+
+uint64_t quota_left(const struct client *client, enum quota quota)
+{
+    uint64_t limit = limit_of(client, quota), have = used(client, quota);
+
+    return have < limit ? limit - have : 0;
+}
+
+bool quota_room(const struct client *client, enum quota quota, uint64_t more, struct answer *answer)
+{
+    uint64_t limit = limit_of(client, quota), have = used(client, quota);
+
+    if (have <= limit && more <= limit - have)
+        return true;
+    answer_set(answer, VIP_RC_ERROR_RESOURCE,
+               "uid %lu has %llu %s: the limit is [limits] %s = %llu", (unsigned long)client->uid,
+               (unsigned long long)have, quotas[quota].noun, quotas[quota].key,
+               (unsigned long long)limit);
+    return false;
+}

@@ -1,0 +1,39 @@
+/*
+ * What one user may have, in all NIC handles together ([limits] ..._per_uid).
+ *
+ * Owns: the sums over a user's sessions, and the sentence that names the key of a limit that was
+ * reached. Does not own: limits of one session (vipd/nic/, vipd/registry/). Called by vipd/client/
+ * before something is made. A user is the uid that the kernel told when the program connected.
+ */
+#ifndef VIPD_CLIENT_QUOTA_H
+#define VIPD_CLIENT_QUOTA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct answer;
+struct client;
+
+enum quota {
+    QUOTA_VIS = 0,
+    QUOTA_CQS,
+    QUOTA_REGIONS,
+    QUOTA_REGISTER_BYTES,
+    QUOTA_MAPPED_BYTES, /* address space of vipd for the memory files of all */
+    QUOTA_MAPPED_FILES, /* mappings of them: a process has 65530 in all */
+    QUOTA_WAITS,        /* VipConnectWait, listeners, and requests not answered */
+    QUOTA_CONNECTS,     /* connections being made, from either side */
+    QUOTAS,
+};
+
+/*
+ * May the client's user have `more` of it? Outcomes: true; false, with ERROR_RESOURCE and the reason
+ * in answer.
+ */
+bool quota_room(const struct client *client, enum quota quota, uint64_t more,
+                struct answer *answer);
+
+/* How many more the user may have. */
+uint64_t quota_left(const struct client *client, enum quota quota);
+
+#endif
