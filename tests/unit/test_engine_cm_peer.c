@@ -371,7 +371,8 @@ static void test_implied_confirm(void **state)
     host_peer(w, LOW, HIGH, "x", "x", 60 * S);
     world_run(w, 1 * MS);
     assert_int_equal(req(w, HIGH, 0)->done, 0);
-    cm_implied_confirm(w->hosts[HIGH].cm, req(w, HIGH, 0)->local_id, w->now_ns);
+    cm_implied_confirm(w->hosts[HIGH].cm, req(w, HIGH, 0)->local_id, &w->hosts[LOW].addr,
+                       w->hosts[LOW].epoch, w->now_ns);
     check_pair(w, 0, 0);
     world_free(w);
 }
