@@ -46,6 +46,7 @@ struct fake {
     pthread_t thread;
     void *app;  /* the application's segment, read-only */
     void *vipd; /* ours */
+    size_t vipd_bytes;
     enum fake_fault fault;
     /* Answers to come. */
     uint32_t vi, generation, send_position, recv_position, cq, cq_position, number;
@@ -63,6 +64,7 @@ static int fake_segment(struct fake *fake)
     struct vip_vipd_head *head;
 
     assert_true(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
+    fake->vipd_bytes = bytes;
     fake->vipd = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     assert_ptr_not_equal(fake->vipd, MAP_FAILED);
     head = fake->vipd;
@@ -242,7 +244,7 @@ static void fake_stop(struct fake *fake)
     if (fake->doorbell >= 0)
         close(fake->doorbell);
     if (fake->vipd != NULL)
-        munmap(fake->vipd, VIP_VIPD_BYTES);
+        munmap(fake->vipd, fake->vipd_bytes);
     if (fake->app != NULL)
         munmap(fake->app, VIP_APP_BYTES);
     fake_unlisten(fake);

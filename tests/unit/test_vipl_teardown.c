@@ -110,7 +110,7 @@ static void *placer_run(void *arg)
     close(placer->control);
     close(fake.event);
     close(fake.doorbell);
-    munmap(fake.vipd, VIP_VIPD_BYTES);
+    munmap(fake.vipd, fake.vipd_bytes);
     munmap(fake.app, VIP_APP_BYTES);
     return NULL;
 }
