@@ -15,21 +15,25 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "proto/fetch.h"
 #include "proto/shm.h"
 
 /* Load a word that the other process may change at any time: exactly once, never torn. */
 static inline uint32_t vip_load32(const uint32_t *foreign)
 {
+    vip_fetch_note(foreign, sizeof(*foreign));
     return __atomic_load_n(foreign, __ATOMIC_RELAXED);
 }
 
 static inline uint32_t vip_load32_acquire(const uint32_t *foreign)
 {
+    vip_fetch_note(foreign, sizeof(*foreign));
     return __atomic_load_n(foreign, __ATOMIC_ACQUIRE);
 }
 
 static inline uint64_t vip_load64(const uint64_t *foreign)
 {
+    vip_fetch_note(foreign, sizeof(*foreign));
     return __atomic_load_n(foreign, __ATOMIC_RELAXED);
 }
 
@@ -62,13 +66,19 @@ static inline bool vip_sq_read(const struct vip_sq_slot *ring, uint32_t position
 {
     const struct vip_sq_slot *from = &ring[position & (VIP_SQ_SLOTS - 1)];
     const uint64_t *words = (const uint64_t *)(const void *)from;
-    uint64_t copy[8];
+    struct {
+        uint32_t stamp, second;
+        uint64_t rest[7];
+    } copy;
 
-    if (vip_load32_acquire(&from->stamp) != position + 1)
+    _Static_assert(sizeof(copy) == sizeof(*ret), "the whole slot");
+    copy.stamp = vip_load32_acquire(&from->stamp);
+    if (copy.stamp != position + 1)
         return false;
-    for (unsigned i = 0; i < 8; i++)
-        copy[i] = vip_load64(&words[i]);
-    memcpy(ret, copy, sizeof(*ret));
+    copy.second = vip_load32(&from->stamp + 1);
+    for (unsigned i = 0; i < 7; i++)
+        copy.rest[i] = vip_load64(&words[i + 1]);
+    memcpy(ret, &copy, sizeof(*ret));
     return true;
 }
 

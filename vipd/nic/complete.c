@@ -77,8 +77,11 @@ static void wake_one(struct nic *nic, const struct nic_wake *wake)
 static void cq_signal(struct nic_session *session, uint16_t number)
 {
     struct nic_cq *cq = &session->cqs[number];
-    uint32_t arm = vip_load32(vip_app_cq_arm(session->app_base, number));
+    uint32_t arm;
 
+    vip_fetch_begin();
+    arm = vip_load32(vip_app_cq_arm(session->app_base, number));
+    vip_fetch_end();
     if (arm == cq->signaled)
         return;
     cq->signaled = arm;
@@ -90,7 +93,7 @@ static void cq_signal(struct nic_session *session, uint16_t number)
 enum vip_rc nic_cq_set_socket(struct nic_session *session, uint32_t number, int sock)
 {
     struct nic_cq *cq = number < session->cq_high ? &session->cqs[number] : NULL;
-    uint32_t arm;
+    uint32_t arm, cons;
 
     if (!cq || !cq->used || cq->sock >= 0 || session->cq_socks == NIC_CQ_SOCKS_MAX) {
         close(sock);
@@ -99,10 +102,13 @@ enum vip_rc nic_cq_set_socket(struct nic_session *session, uint32_t number, int 
     session->cq_socks++;
     cq->sock = sock;
     /* The request is a barrier: what the application had read and armed before it is seen here. */
+    vip_fetch_begin();
     arm = vip_load32(vip_app_cq_arm(session->app_base, number));
+    cons = vip_load32(&vip_app_cq(session->app_base, number)->cons);
+    vip_fetch_end();
     cq->signaled = arm - 1;
     vip_store32_release(&vip_vipd_cq(session->vipd_base, number)->signaled, arm - 1);
-    if (cq->position != vip_load32(&vip_app_cq(session->app_base, number)->cons))
+    if (cq->position != cons)
         cq_signal(session, (uint16_t)number);
     return VIP_RC_SUCCESS;
 }
@@ -126,8 +132,10 @@ void nic_wake_flush(struct nic *nic)
             session->cqs[wake->vi].wake = false;
         else
             session->vis[wake->vi].wake[wake->queue] = false;
+        vip_fetch_begin();
         if (vip_load32(&head->sleepers))
             wake_one(nic, wake);
+        vip_fetch_end();
         if (wake->queue == 2 && session->cqs[wake->vi].sock >= 0)
             cq_signal(session, wake->vi);
     }
@@ -143,7 +151,9 @@ static bool cq_room(struct nic_session *session, uint32_t number)
 
     if (cq->position - cq->cons_seen < VIP_CQ_RING_SLOTS)
         return true;
+    vip_fetch_begin();
     cq->cons_seen = vip_load32(&vip_app_cq(session->app_base, number)->cons);
+    vip_fetch_end();
     return cq->position - cq->cons_seen < VIP_CQ_RING_SLOTS;
 }
 

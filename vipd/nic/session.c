@@ -222,15 +222,17 @@ unsigned nic_session_drain(struct nic_session *session, unsigned budget)
     while (taken < budget && !session->broken) {
         unsigned slots = 1;
 
+        vip_fetch_begin();
         /* What was there may have been taken back: then that is what vipd waits for again. */
         if (!vip_sq_read(session->sq, session->sq_position, &slot)) {
             session->sq_watch = session->sq_position;
-            break;
-        }
-        if (slot.kind == VIP_SQ_SEND || slot.kind == VIP_SQ_RECV)
+            slots = 0;
+        } else if (slot.kind == VIP_SQ_SEND || slot.kind == VIP_SQ_RECV) {
             slots = take_post(session, &slot);
-        else
+        } else {
             take_stray(session, &slot);
+        }
+        vip_fetch_end();
         if (!slots)
             break;
         session->sq_position += slots;
@@ -247,8 +249,12 @@ unsigned nic_session_drain(struct nic_session *session, unsigned budget)
 bool nic_session_has_posts(const struct nic_session *session)
 {
     const struct vip_sq_slot *slot = &session->sq[session->sq_watch & (VIP_SQ_SLOTS - 1)];
+    uint32_t stamp;
 
-    return !session->broken && vip_load32_acquire(&slot->stamp) == session->sq_watch + 1;
+    vip_fetch_begin();
+    stamp = vip_load32_acquire(&slot->stamp);
+    vip_fetch_end();
+    return !session->broken && stamp == session->sq_watch + 1;
 }
 
 bool nic_session_broken(const struct nic_session *session)
