@@ -249,14 +249,19 @@ static struct eng_pos rebuild_answers(struct eng_build *build, struct eng_vi *vi
     return at;
 }
 
-/* The lost record to repeat next: what the peer needs first, or what keeps the ring full. */
+/*
+ * The lost record to repeat next: what the peer needs first, or what keeps the ring full. After a
+ * vain wait both are tried: a peer that can hold no more packets takes nothing but what it needs, and
+ * that may have a young number because it was repeated in vain before.
+ */
 static uint16_t lost_first(const struct eng_vi *vi)
 {
     uint16_t oldest = (uint16_t)(vi->tx.una % ENG_SENT_RING);
+    bool needed_first = vi->tx.probes && (vi->tx.backoff <= 1 || vi->tx.probes == 2);
 
-    if (!numbers_left(vi, ENG_SENT_FRESH_MAX) && vi->sent[oldest].lost)
-        return oldest;
-    return vi->tx.lost_head;
+    if (numbers_left(vi, ENG_SENT_FRESH_MAX) || !vi->sent[oldest].lost)
+        return vi->tx.lost_head;
+    return needed_first && numbers_left(vi, ENG_SENT_ACK_MAX) ? vi->tx.lost_head : oldest;
 }
 
 /* Send the content of the most wanted lost packet again, in a new one. False: nothing of it matters. */
