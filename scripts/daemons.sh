@@ -7,7 +7,8 @@
 #   track PID                      stop this process at the end too
 #   daemons_end                    stop everything that was started, by process id; remove $WORK
 #
-# Set NETNS_<NAME> to run a host inside a network namespace.
+# Set NETNS_<NAME> to run a host inside a network namespace, DAEMON_NIC to other lines of the NIC than
+# those for UDP (ADDRESS and PORT mean nothing then), DAEMON_AS to a command in front of vipd.
 
 WORK=""
 declare -A DAEMON_PID=()
@@ -39,7 +40,11 @@ daemon_start() {
     shift 3
     mkdir -p "$WORK/$name"
     {
-        printf '[nic:vip0]\nlink = udp\naddress = %s\nport = %s\n' "$address" "$port"
+        if [ -n "${DAEMON_NIC-}" ]; then
+            printf '[nic:vip0]\n%s\n' "$DAEMON_NIC"
+        else
+            printf '[nic:vip0]\nlink = udp\naddress = %s\nport = %s\n' "$address" "$port"
+        fi
         for line in "$@"; do
             printf '%s\n' "$line"
         done
@@ -48,7 +53,7 @@ daemon_start() {
     touch "$WORK/$name.log"
     ready=$(grep -c ' ready on ' "$WORK/$name.log")
     # shellcheck disable=SC2046
-    $(host_prefix "$name") "$VIPD" --config "$WORK/$name.conf" --runtime-dir "$WORK/$name" \
+    $(host_prefix "$name") ${DAEMON_AS-} "$VIPD" --config "$WORK/$name.conf" --runtime-dir "$WORK/$name" \
         >>"$WORK/$name.log" 2>&1 </dev/null &
     DAEMON_PID[$name]=$!
     for _ in $(seq 200); do

@@ -52,6 +52,48 @@ static void test_bad_addresses(void **state)
     assert_int_equal(addr.len, 99);
 }
 
+static void test_mac_addresses(void **state)
+{
+    static const uint8_t expected[] = {0x0a, 0xbc, 0xde, 0xf0, 0x12, 0x34};
+    static const char *const bad[] = {
+        "",
+        "0a:bc:de:f0:12",
+        "0a:bc:de:f0:12:3",
+        "0a:bc:de:f0:12:345",
+        "0a-bc-de-f0-12-34",
+        "0a:bc:de:f0:12:3g",
+        "a:bc:de:f0:12:345",
+        " a:bc:de:f0:12:34",
+        "00:00:00:00:00:00",
+        "ff:ff:ff:ff:ff:ff",
+        "01:00:5e:00:00:01", /* a group */
+        "127.0.0.1:4794",
+    };
+    struct link_addr mac, udp = {.len = 99};
+    char text[64], tiny[6];
+
+    assert_int_equal(link_addr_parse_as(LINK_ETHER, "0a:Bc:DE:f0:12:34", 1, &mac), 0);
+    assert_int_equal(mac.len, 6);
+    assert_memory_equal(mac.bytes, expected, 6);
+    link_addr_format_as(LINK_ETHER, &mac, text, sizeof(text));
+    assert_string_equal(text, "0a:bc:de:f0:12:34");
+    link_addr_format_as(LINK_ETHER, &mac, tiny, sizeof(tiny));
+    assert_string_equal(tiny, "0a:bc");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(link_addr_parse_as(LINK_ETHER, bad[i], 1, &udp), -EINVAL);
+    assert_int_equal(udp.len, 99);
+    assert_int_equal(link_addr_parse_as(LINK_UDP, "0a:bc:de:f0:12:34", 1, &udp), -EINVAL);
+    assert_int_equal(link_addr_parse_as(LINK_UDP, "127.0.0.1", 4794, &udp), 0);
+    link_addr_format_as(LINK_UDP, &udp, text, sizeof(text));
+    assert_string_equal(text, "127.0.0.1:4794");
+    /* Not known yet. */
+    mac.len = 0;
+    link_addr_format_as(LINK_ETHER, &mac, text, sizeof(text));
+    assert_string_equal(text, "");
+    assert_string_equal(link_kind_name(LINK_UDP), "udp");
+    assert_string_equal(link_kind_name(LINK_LOOP), "loop");
+}
+
 static void test_format_survives_any_bytes(void **state)
 {
     struct link_addr addr = {.len = 255, .bytes = {1, 2, 3}};
@@ -128,6 +170,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_address_round_trip),
         cmocka_unit_test(test_bad_addresses),
+        cmocka_unit_test(test_mac_addresses),
         cmocka_unit_test(test_format_survives_any_bytes),
         cmocka_unit_test(test_faults_as_documented),
         cmocka_unit_test(test_bad_faults_name_the_word),

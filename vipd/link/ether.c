@@ -146,10 +146,19 @@ static bool enter(struct ether *ether, const struct ether_if *now, char why[LINK
     memcpy(want.mac, now->mac, sizeof(want.mac));
     if (ether_filter(ether->sock, &want, why, LINK_WHY_BYTES) < 0)
         return false;
+    /* While the kernel changed the ring it did not notice an interface that came up, and binding to
+     * what the socket is bound to already does nothing. */
+    if (ether->rebind && ether->bound == now->index) {
+        struct sockaddr_ll other = addr;
+
+        other.sll_protocol = htons(ETH_P_LOOPBACK);
+        bind(ether->sock, (const struct sockaddr *)&other, sizeof(other));
+    }
     if (bind(ether->sock, (const struct sockaddr *)&addr, sizeof(addr)) < 0)
         return reason(why, "cannot be bound: %s", strerror(errno));
     ether->want = want;
     ether->bound = now->index;
+    ether->rebind = false;
     ether->link.self.len = ETHER_MAC_BYTES;
     memcpy(ether->link.self.bytes, now->mac, ETHER_MAC_BYTES);
     return true;
@@ -176,6 +185,7 @@ static bool size(struct ether *ether, uint32_t mtu, char why[LINK_WHY_BYTES])
             return true;
         }
         r = ether_ring_open(ether, mtu);
+        ether->rebind = true;
         if (r < 0)
             return reason(why, "no receive ring: %s", strerror(-r));
     }
@@ -198,7 +208,8 @@ static bool look(struct ether *ether, char why[LINK_WHY_BYTES])
         return reason(why, "not an Ethernet device");
     if (!size(ether, now.mtu, why))
         return false;
-    if ((now.index != ether->bound || memcmp(now.mac, ether->want.mac, ETHER_MAC_BYTES) != 0) &&
+    if ((now.index != ether->bound || ether->rebind ||
+         memcmp(now.mac, ether->want.mac, ETHER_MAC_BYTES) != 0) &&
         !enter(ether, &now, why))
         return false;
     if (!now.up)

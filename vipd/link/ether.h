@@ -123,6 +123,7 @@ struct ether {
     int watch;        /* of interfaces */
     int epoll;        /* both of them, for the host's loop */
     int bound;        /* index of the interface that sock is bound to; 0 = none */
+    bool rebind;      /* the ring was changed: bind again */
     uint64_t next_ns; /* next look at watch and errors */
     bool look;        /* look at the interface whatever the watch says */
     uint64_t full_ns; /* since when the device has refused everything; 0 = it has not */

@@ -1,0 +1,237 @@
+#!/usr/bin/env bash
+# The Ethernet link over veth between two namespaces: verified transfers with small and jumbo frames,
+# with and without loss, in a VLAN; what a listener on the interface sees beside it; frames that must be
+# dropped; an interface that goes down, disappears and returns; vipd without and with CAP_NET_RAW only.
+# usage: ether.sh BUILD_DIR
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=$(realpath "${1:?build directory}")
+. scripts/daemons.sh
+. tests/lib/namespaces.sh
+
+vipperf=$build/tools/vipperf
+vipctl=$build/tools/vipctl
+frames=$build/tests/system/frames
+if_a=va$$
+if_b=vb$$
+mac_a=02:00:00:00:0a:01
+mac_b=02:00:00:00:0b:01
+bad=0
+trap 'daemons_end; namespaces_end' EXIT
+trap 'exit 130' INT TERM
+
+namespaces_begin
+case $? in
+0) ;;
+77) exit 77 ;;
+*) exit 1 ;;
+esac
+NETNS_A=$NS_A
+NETNS_B=$NS_B
+
+failed() {
+    echo "FAILED $*"
+    for log in "$WORK"/*.log; do
+        echo "--- $log"
+        tail -n 15 "$log"
+    done
+    bad=1
+}
+
+# Frames of IPv6 that nobody asked for would be seen by the listener.
+cables() { # cables MTU
+    ip -n "$NS_A" link set "$if_a" down address $mac_a mtu "$1" addrgenmode none
+    ip -n "$NS_B" link set "$if_b" down address $mac_b mtu "$1" addrgenmode none
+    ip -n "$NS_A" link set "$if_a" up
+    ip -n "$NS_B" link set "$if_b" up
+}
+
+start() { # start [CONFIG LINES...]: both vipd, and a server on B
+    daemons_begin "$build/vipd"
+    VIPD=$build/vipd/vipd
+    DAEMON_NIC="link = ether
+interface = $if_a"
+    daemon_start A - - "$@" "[names]" "node-b = $mac_b" || exit 1
+    DAEMON_NIC="link = ether
+interface = $if_b"
+    daemon_start B - - "$@" || exit 1
+    VIPD_RUNTIME_DIR=$WORK/B $(host_prefix B) "$vipperf" serve >"$WORK/serve.log" 2>&1 &
+    track $!
+}
+
+perf() { timeout 120 env VIPD_RUNTIME_DIR="$WORK/A" $(host_prefix A) "$vipperf" "$@" --verify; }
+
+run() { # run WHAT ARGUMENTS...
+    local what=$1
+    shift
+    if perf "$@" --json "$WORK/result.json" >"$WORK/run.log" 2>&1 &&
+        grep -q '"verified": true' "$WORK/result.json"; then
+        echo "$what: verified"
+    else
+        failed "$what"
+    fi
+}
+
+state_is() { # state_is HOST TEXT: what vipctl says of the NIC within two seconds
+    for _ in $(seq 40); do
+        in_host "$1" "$vipctl" show nic >"$WORK/show.txt"
+        grep -q "^vip0 *$2 *ether" "$WORK/show.txt" && return 0
+        sleep 0.05
+    done
+    failed "the NIC of $1 is not '$2':"
+    cat "$WORK/show.txt"
+}
+
+counter() { in_host "$1" "$vipctl" show stats | awk -v name="$2" '$0 ~ name {print $3; exit}'; }
+
+at_least() { # at_least HOST COUNTER N
+    local value
+    value=$(counter "$1" "$2")
+    [ "${value:-0}" -ge "$3" ] || failed "$2 of $1 is '$value', not $3 or more"
+}
+
+# ---- transfers ----------------------------------------------------------------------------
+
+for mtu in 1500 9000; do
+    cables $mtu
+    for loss in 0 1; do
+        faults=()
+        [ $loss -eq 0 ] || faults=("faults = loss=$loss%,seed=42")
+        start ${faults+"${faults[@]}"}
+        what="MTU $mtu, loss $loss%"
+        run "$what, small messages" lat node-b --iters 2000
+        run "$what, 64 MiB by send" bw $mac_b --op send --size 1048576 --bytes 64M
+        run "$what, 64 MiB by write" bw $mac_b --op write --wait block --size 1048576 --bytes 64M
+        run "$what, random sizes" bw $mac_b --size 65536 --random-sizes --iters 2000
+        [ "$mtu$loss" != 15000 ] || state_is A up
+        daemons_end
+    done
+done
+cables 1500
+start "vlan = 7" "ethertype = 0x88b6"
+run "VLAN 7, EtherType 0x88b6" bw $mac_b --size 65536 --random-sizes --iters 2000
+daemons_end
+
+# ---- what others see ----------------------------------------------------------------------
+
+start
+ip netns exec "$NS_B" "$frames" watch "$if_b" >"$WORK/watch.txt" &
+watcher=$!
+for _ in $(seq 100); do
+    grep -q watching "$WORK/watch.txt" && break
+    sleep 0.05
+done
+run "a transfer that is watched" bw $mac_b --op send --size 1048576 --bytes 32M
+kill $watcher
+wait $watcher
+if [ "$(sed 1d "$WORK/watch.txt" | cut -d' ' -f1)" = 88b5 ]; then
+    echo "a listener saw: $(sed 1d "$WORK/watch.txt") (EtherType, frames) and nothing else"
+else
+    failed "a listener saw other frames than ours: $(cat "$WORK/watch.txt")"
+fi
+
+ip netns exec "$NS_B" "$frames" take 10.77.0.2 5001 >"$WORK/take.txt" 2>&1 &
+taker=$!
+track $taker
+for _ in $(seq 100); do
+    grep -q listening "$WORK/take.txt" && break
+    sleep 0.05
+done
+ip netns exec "$NS_A" "$frames" give 10.77.0.2 5001 100000000 >"$WORK/give.txt" 2>&1 &
+giver=$!
+run "a transfer with TCP beside it" bw $mac_b --op send --size 1048576 --bytes 64M
+wait $giver || failed "TCP beside: $(cat "$WORK/give.txt")"
+wait $taker || failed "TCP beside: $(cat "$WORK/take.txt")"
+# Both compete for one wire, so TCP may have to repeat a segment; nothing may be wrong or missing.
+if grep -qx '100000000 bytes' "$WORK/take.txt"; then
+    echo "TCP beside it: 100000000 bytes intact, segments $(cat "$WORK/give.txt")"
+else
+    failed "TCP beside: $(cat "$WORK/take.txt" "$WORK/give.txt")"
+fi
+
+# ---- bad frames -----------------------------------------------------------------------------
+
+ip netns exec "$NS_A" "$frames" bad "$if_a" $mac_b || failed "sending bad frames"
+run "after bad frames" lat node-b --iters 500
+at_least B drop_frame_short 1
+at_least B drop_frame_header 2
+at_least B drop_frame_length 2
+at_least B drop_frame_mac 1
+at_least B drop_short 1
+at_least B drop_crc 1
+[ "$(counter B drop_frame_vlan)" = 0 ] || failed "a foreign VLAN passed the kernel's filter"
+
+# ---- the interface goes and returns -----------------------------------------------------------
+
+perf bw $mac_b --op send --size 1048576 --duration 2500ms --json "$WORK/result.json" \
+    >"$WORK/run.log" 2>&1 &
+transfer=$!
+sleep 0.7
+ip -n "$NS_A" link set "$if_a" down
+state_is A "down (the interface is down)"
+state_is B "down (no carrier)"
+sleep 0.3
+ip -n "$NS_A" link set "$if_a" up
+state_is A up
+state_is B up
+if wait $transfer && grep -q '"verified": true' "$WORK/result.json"; then
+    echo "down for a while during a transfer: verified"
+else
+    failed "the transfer during which the interface was down: $(tail -n 2 "$WORK/run.log")"
+fi
+at_least A tx_down 1
+
+ip -n "$NS_A" link set "$if_a" down
+ip -n "$NS_A" link set "$if_a" name other0
+state_is A "down (no such interface: $if_a is called other0 now)"
+ip -n "$NS_A" link set other0 name "$if_a"
+ip -n "$NS_A" link set "$if_a" up
+state_is A up
+ip -n "$NS_A" link del "$if_a"
+state_is A "down (no such interface)"
+state_is B "down (no such interface)"
+ip link add "$if_a" netns "$NS_A" type veth peer name "$if_b" netns "$NS_B"
+cables 9000
+state_is A up
+state_is B up
+run "removed and made again with jumbo frames" bw $mac_b --size 65536 --random-sizes --iters 2000
+
+# ---- capabilities -----------------------------------------------------------------------------
+
+grep -q '^CapEff:[[:space:]]*0*$' "/proc/${DAEMON_PID[A]}/status" ||
+    failed "vipd has kept capabilities: $(grep Cap "/proc/${DAEMON_PID[A]}/status")"
+daemons_end
+
+# Beside a NIC over UDP, which must come up all the same.
+daemons_begin "$build/vipd"
+VIPD=$build/vipd/vipd
+udp="[nic:vip1]
+link = udp
+address = 10.77.0.1"
+ip -n "$NS_A" addr replace 10.77.0.1/24 dev "$if_a"
+DAEMON_NIC="link = ether
+interface = $if_a"
+DAEMON_AS="setpriv --bounding-set=-net_raw --inh-caps=-all" daemon_start A - - "$udp" || exit 1
+state_is A "down (CAP_NET_RAW is missing)"
+grep -q 'lacks the capability CAP_NET_RAW.*setcap cap_net_raw+ep /.*vipd"' "$WORK/A.log" ||
+    failed "vipd does not say what is missing"
+grep -q '^vip1 *up *udp' "$WORK/show.txt" || failed "the other NIC is not up"
+daemon_stop A
+
+# An ordinary user with this one capability. The program may lie where only root may look.
+cp "$VIPD" "$WORK/vipd"
+chmod 755 "$WORK" "$WORK/vipd"
+rm -rf "$WORK/A" # the lock in it is root's
+mkdir "$WORK/A"
+chown 65534:65534 "$WORK/A"
+VIPD=$WORK/vipd
+DAEMON_AS="setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all,+net_raw
+    --ambient-caps=+net_raw" daemon_start A - - "$udp" || exit 1
+state_is A up
+grep -q '^CapEff:[[:space:]]*0*$' "/proc/${DAEMON_PID[A]}/status" ||
+    failed "vipd has kept its capability"
+[ $bad -ne 0 ] || echo "without CAP_NET_RAW: said; with it alone: up, and dropped afterwards"
+daemons_end
+
+[ $bad -eq 0 ] && echo "ether: everything arrived, nothing else was touched"
+exit $bad

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# A NIC without a medium: two programs of one host find each other through /dev/via_lo with no network
+# configured, with and without faults; a vipd with three NICs of different links serves them side by
+# side.
+# usage: loop.sh BUILD_DIR
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=$(realpath "${1:?build directory}")
+. scripts/daemons.sh
+vipperf=$build/tools/vipperf
+bad=0
+trap daemons_end EXIT
+trap 'exit 130' INT TERM
+
+run() { # run NIC HOST ARGUMENTS...
+    local nic=$1 host=$2 command=$3
+    shift 3
+    if in_host A timeout 60 "$vipperf" "$command" "$host" --nic "$nic" "$@" --verify \
+        --json "$WORK/result.json" >"$WORK/run.log" 2>&1 &&
+        grep -q '"verified": true' "$WORK/result.json"; then
+        echo "$nic, $command $*: verified"
+    else
+        echo "FAILED $nic, $command $*:"
+        tail -n 20 "$WORK"/*.log
+        bad=1
+    fi
+}
+
+serve() { # serve NIC
+    in_host A "$vipperf" serve --nic "$1" >"$WORK/serve.log" 2>&1 &
+    track $!
+}
+
+for faults in none loss=1%,dup=1%,reorder=1%,corrupt=1%,seed=42; do
+    daemons_begin "$build/vipd"
+    VIPD=$build/vipd/vipd
+    DAEMON_NIC="link = loop" daemon_start A - - "faults = $faults" || exit 1
+    serve /dev/via_lo
+    run /dev/via_lo localhost lat --iters 2000
+    run vip0 "$(uname -n)" bw --size 65536 --random-sizes --iters 2000
+    daemons_end
+done
+
+daemons_begin "$build/vipd"
+VIPD=$build/vipd/vipd
+DAEMON_NIC="link = loop" daemon_start A - - "[nic:vip1]" "address = 127.0.0.1" \
+    "port = $((20000 + RANDOM % 12000))" "[nic:vip2]" "link = ether" "interface = vipnone0" || exit 1
+serve /dev/via_lo
+serve VINIC
+run vip0 localhost lat --iters 500
+run vip1 127.0.0.1 lat --iters 500
+in_host A "$build/tools/vipctl" show nic >"$WORK/show.txt"
+grep -qE '^vip2 +down \((no such interface|CAP_NET_RAW is missing)\) +ether' "$WORK/show.txt" || {
+    echo "FAILED: vip2 should be down"
+    cat "$WORK/show.txt"
+    bad=1
+}
+if in_host A "$vipperf" lat localhost --nic vip2 >"$WORK/run.log" 2>&1 ||
+    ! grep -q 'vip2 is down' "$WORK/run.log"; then
+    echo "FAILED: a program should be told that vip2 is down: $(cat "$WORK/run.log")"
+    bad=1
+fi
+[ $bad -eq 0 ] && echo "loop: programs of one host need no network"
+exit $bad
