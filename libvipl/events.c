@@ -11,8 +11,9 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "libvipl/call.h"
 #include "libvipl/callback.h"
+#include "libvipl/connect.h"
+#include "libvipl/listen.h"
 #include "libvipl/wait.h"
 
 void vipl__async_error(struct vipl__session *session, VIP_RESOURCE_CODE resource,
@@ -66,11 +67,14 @@ static void on_incoming(struct vipl__session *session, const Vip__ConnIncoming *
             memcpy(incoming->remote.disc, remote->discriminator.data, remote->discriminator.len);
     }
     vipl__vi_attrs_get(&incoming->attrs, event->attributes);
+    vipl__get_private(&incoming->data, &event->private_data);
 
     pthread_mutex_lock(&session->lock);
-    for (end = &session->incoming; *end != NULL; end = &(*end)->next)
-        continue;
-    *end = incoming;
+    if (!vipl__listener_put(session, incoming)) {
+        for (end = &session->incoming; *end != NULL; end = &(*end)->next)
+            continue;
+        *end = incoming;
+    }
     pthread_cond_broadcast(&session->changed);
     pthread_mutex_unlock(&session->lock);
 }
@@ -81,16 +85,8 @@ static void on_result(struct vipl__session *session, const Vip__ConnResult *even
 
     pthread_mutex_lock(&session->lock);
     vi = event_vi(session, event->vi, event->generation);
-    if (vi != NULL &&
-        (vi->attempt == VIPL__ATTEMPT_CONNECT || vi->attempt == VIPL__ATTEMPT_ACCEPT)) {
-        vi->attempt_rc = event->code <= VIP_RC_ERROR_NOT_SUPPORTED ? (enum vip_rc)event->code
-                                                                   : VIP_RC_ERROR_RESOURCE;
-        snprintf(vi->attempt_why, sizeof(vi->attempt_why), "%s",
-                 event->reason == NULL ? "" : event->reason);
-        vipl__vi_attrs_get(&vi->attempt_attrs, event->attributes);
-        vi->attempt = VIPL__ATTEMPT_DONE;
-        pthread_cond_broadcast(&session->changed);
-    }
+    if (vi != NULL)
+        vipl__attempt_done(vi, event);
     pthread_mutex_unlock(&session->lock);
 }
 
@@ -177,7 +173,10 @@ static void on_death(struct vipl__session *session)
             vip_load32(&vip_vipd_vi((void *)session->vipd, (uint16_t)i)->state) ==
                 VIP_VIST_CONNECTED)
             vipl__async_error(session, VIP_RESOURCE_VI, VIP_ERROR_CONN_LOST, vi, NULL, 0, why);
+        if (vi != NULL)
+            vipl__attempt_death(vi);
     }
+    vipl__listeners_raise(session);
     pthread_mutex_unlock(&session->lock);
     vipl__async_error(session, VIP_RESOURCE_NIC, VIP_ERROR_CATASTROPHIC, NULL, NULL, 0, why);
 

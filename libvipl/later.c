@@ -1,5 +1,5 @@
 /*
- * Functions of VIPL 1.0 that this version does not offer: peer-to-peer connections (spec 2.5), the
+ * Functions of VIPL 1.0 that this version does not offer: the
  * Notify calls (2.6, 2.7) and system management (2.8). Arguments are checked as always; the answer
  * is VIP_ERROR_NOT_SUPPORTED, and nothing is done.
  */
@@ -12,13 +12,6 @@ static VIP_RETURN not_supported(const char *call, const char *instead)
                       call, instead);
 }
 
-static VIP_RETURN peer(const char *call, VIP_VI_HANDLE vi_handle)
-{
-    if (vipl__vi_find(vi_handle) == NULL)
-        return vipl__bad_vi(call, vi_handle);
-    return not_supported(call, "use VipConnectWait and VipConnectRequest");
-}
-
 static VIP_RETURN notify(const char *call, VIP_VI_HANDLE vi_handle, bool handler_given,
                          const char *instead)
 {
@@ -27,24 +20,6 @@ static VIP_RETURN notify(const char *call, VIP_VI_HANDLE vi_handle, bool handler
     if (!handler_given)
         return vipl__fail(VIP_INVALID_PARAMETER, "%s: Handler is NULL", call);
     return not_supported(call, instead);
-}
-
-VIP_RETURN VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
-                                 VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout)
-{
-    if (LocalAddr == NULL || RemoteAddr == NULL)
-        return vipl__fail(VIP_INVALID_PARAMETER, "VipConnectPeerRequest: an address is NULL");
-    return peer("VipConnectPeerRequest", ViHandle);
-}
-
-VIP_RETURN VipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
-{
-    return peer("VipConnectPeerDone", ViHandle);
-}
-
-VIP_RETURN VipConnectPeerWait(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
-{
-    return peer("VipConnectPeerWait", ViHandle);
 }
 
 VIP_RETURN VipSendNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context,

@@ -15,9 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "libvipl/call.h"
+#include "libvipl/connect.h"
 #include "libvipl/callback.h"
 #include "libvipl/error.h"
+#include "libvipl/listen.h"
 #include "libvipl/events.h"
 #include "libvipl/wait.h"
 
@@ -278,6 +279,10 @@ static void release(struct vipl__session *session)
         session->incoming = incoming->next;
         free(incoming);
     }
+    for (unsigned i = 0; i < VIP_VI_MAX; i++)
+        if (session->vi[i] != NULL)
+            vipl__attempt_close_fd(session->vi[i]);
+    vipl__listeners_release(session);
     free(session->conns);
     session->conns = NULL;
     session->conn_slots = 0;
@@ -380,6 +385,7 @@ void vipl__session_close(struct vipl__session *session)
     pthread_mutex_lock(&session->lock);
     __atomic_store_n(&session->closing, 1, __ATOMIC_SEQ_CST);
     invalidate(session);
+    vipl__listeners_invalidate(session);
     pthread_cond_broadcast(&session->changed);
     pthread_mutex_unlock(&session->lock);
 

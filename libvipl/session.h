@@ -31,6 +31,7 @@
 
 struct vipl__session;
 struct vipl__callbacks;
+struct vipl__listener;
 
 /* Opened NIC handles of one process; the slot has 12 bits in a handle. */
 #define VIPL__SESSIONS_MAX 4096
@@ -87,6 +88,11 @@ struct vipl__vi {
     enum vip_rc attempt_rc;          /* its result */
     char attempt_why[160];           /* reason, for people */
     VIP_VI_ATTRIBUTES attempt_attrs; /* of the remote VI, with VIP_RC_SUCCESS */
+    struct vip_private attempt_data; /* of the other side's application */
+    bool attempt_async;              /* the result waits for another call (attempt.c) */
+    bool attempt_cancelled;          /* VipDisconnect came: the result does not matter */
+    unsigned attempt_waiters;        /* threads in a call that fetches it */
+    int attempt_fd;                  /* eventfd, -1 = nobody has asked for it */
     struct vipl__queue queue[2];     /* indexed by enum vip_queue */
 };
 
@@ -97,7 +103,11 @@ struct vipl__incoming {
     uint64_t conn_handle; /* vipd's */
     struct vip_addr remote;
     VIP_VI_ATTRIBUTES attrs; /* of the remote VI */
+    struct vip_private data;
 };
+
+/* Listeners of one NIC handle. */
+#define VIPL__LISTENERS_MAX 256
 
 /* A connection request handed out to the application. */
 struct vipl__conn {
@@ -137,7 +147,8 @@ struct vipl__session {
     struct vipl__incoming *incoming; /* requests whose VipConnectWait has not seen them yet */
     struct vipl__conn *conns;        /* handed out; array of conn_slots */
     uint32_t conn_slots;
-    bool names_ready; /* VipNSInit was called */
+    struct vipl__listener *listener[VIPL__LISTENERS_MAX]; /* listen.h */
+    bool names_ready;                                     /* VipNSInit was called */
 
     pthread_mutex_t region_lock;
     uint32_t staged; /* atomic; staged regions, 0 = posts need not look */
@@ -188,6 +199,7 @@ enum vipl__kind {
     VIPL__KIND_CQ = 3,
     VIPL__KIND_PTAG = 4,
     VIPL__KIND_CONN = 5,
+    VIPL__KIND_LISTENER = 6,
 };
 
 _Static_assert(sizeof(void *) == 8, "handles take 64 bits");

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libvipl/call.h"
+#include "libvipl/connect.h"
 #include "libvipl/error.h"
 #include "libvipl/session.h"
 
@@ -80,11 +80,13 @@ static struct vipl__vi *install(struct vipl__session *session, const struct crea
         memset(vi, 0, sizeof(*vi));
         vi->session = session;
         vi->index = (uint16_t)reply->vi;
+        vi->attempt_fd = -1;
     }
     vi->uses++;
     __atomic_store_n(&vi->generation, reply->generation, __ATOMIC_RELAXED);
     vi->attrs = create->attrs;
     vi->attempt = VIPL__ATTEMPT_NONE;
+    vi->attempt_async = false;
     __atomic_store_n(&vi->user_data, NULL, __ATOMIC_RELAXED);
     for (unsigned q = 0; q < 2; q++) {
         struct vipl__queue *queue = &vi->queue[q];
@@ -229,10 +231,13 @@ static VIP_RETURN destroy_vi(struct vipl__vi *vi, uint64_t handle)
     rc = ask_destroy(session, vi->index);
     if (rc != VIP_SUCCESS)
         return rc;
+    pthread_mutex_lock(&session->lock);
     vipl__spin_lock(&session->post_lock);
-    __atomic_compare_exchange_n(&vi->handle, &expected, 0, false, __ATOMIC_SEQ_CST,
-                                __ATOMIC_SEQ_CST);
+    if (__atomic_compare_exchange_n(&vi->handle, &expected, 0, false, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_SEQ_CST))
+        vipl__attempt_close_fd(vi);
     vipl__spin_unlock(&session->post_lock);
+    pthread_mutex_unlock(&session->lock);
     return VIP_SUCCESS;
 }
 

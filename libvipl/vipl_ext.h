@@ -27,6 +27,108 @@ const char *VipxLastError(void);
 VIP_RETURN VipxAllocMem(IN VIP_ULONG Length, OUT VIP_PVOID *Address);
 VIP_RETURN VipxFreeMem(IN VIP_PVOID Address);
 
+/* ---- connections --------------------------------------------------------------------------- */
+
+/* Bytes that the two programs tell each other while they connect. */
+#define VIPX_PRIVATE_DATA_MAX 64
+typedef struct {
+    VIP_ULONG Length; /* 0 to VIPX_PRIVATE_DATA_MAX */
+    unsigned char Data[VIPX_PRIVATE_DATA_MAX];
+} VIPX_PRIVATE_DATA;
+
+/*
+ * A listener takes connection requests for one discriminator from VipxListen to VipxListenClose,
+ * whether or not a thread waits: no request comes between two waits and finds nobody. Up to Backlog
+ * requests lie with the listener until the program takes and answers them (0 means
+ * VIPX_BACKLOG_DEFAULT, more than VIPX_BACKLOG_MAX means that many); what comes beyond waits at its
+ * client, within the client's time limit, and is never turned away with VIP_NO_MATCH. Several
+ * listeners and VipConnectWaits on one discriminator share the requests, each goes to one.
+ */
+typedef VIP_PVOID VIPX_LISTENER;
+#define VIPX_BACKLOG_DEFAULT 128
+#define VIPX_BACKLOG_MAX     1024
+
+/*
+ * Open a listener. Of LocalAddr only the discriminator counts. Outcomes: VIP_SUCCESS;
+ * VIP_INVALID_PARAMETER (handle, NULL, lengths of the address); VIP_ERROR_RESOURCE (256 listeners
+ * per NIC handle, 4096 waits and unanswered requests per NIC handle, memory, file descriptors, vipd
+ * has ended). Any thread.
+ */
+VIP_RETURN VipxListen(IN VIP_NIC_HANDLE NicHandle, IN VIP_NET_ADDRESS *LocalAddr,
+                      IN VIP_ULONG Backlog, OUT VIPX_LISTENER *Listener);
+
+/*
+ * A descriptor for poll, epoll or libev that is readable while a request waits in the listener, and
+ * when vipd has ended. Only for waiting: do not read, write or close it; it is valid until
+ * VipxListenClose. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER. Any thread.
+ */
+VIP_RETURN VipxListenGetFd(IN VIPX_LISTENER Listener, OUT int *Fd);
+
+/*
+ * Take the oldest request, as VipConnectWait does; Timeout 0 does not wait. RemoteAddr,
+ * RemoteViAttribs and Data (what the client said) may be NULL. ConnHandle is for VipConnectAccept,
+ * VipConnectReject or their Vipx forms. Outcomes: VIP_SUCCESS; VIP_TIMEOUT; VIP_INVALID_PARAMETER
+ * (NULL, not an open listener, closed while waiting); VIP_ERROR_RESOURCE (memory, vipd has ended,
+ * the NIC handle is being closed). Any number of threads at once.
+ */
+VIP_RETURN VipxListenWait(IN VIPX_LISTENER Listener, IN VIP_ULONG Timeout,
+                          OUT VIP_NET_ADDRESS *RemoteAddr, OUT VIP_VI_ATTRIBUTES *RemoteViAttribs,
+                          OUT VIPX_PRIVATE_DATA *Data, OUT VIP_CONN_HANDLE *ConnHandle);
+
+/*
+ * End a listener. Requests that nobody has taken are rejected (VIP_REJECT at the client);
+ * connection handles that were taken stay valid; threads in VipxListenWait return. VipCloseNic does
+ * the same. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER. Any thread.
+ */
+VIP_RETURN VipxListenClose(IN VIPX_LISTENER Listener);
+
+/*
+ * VipConnectAccept and VipConnectReject with private data for the client, NULL for none. Outcomes as
+ * theirs, and VIP_INVALID_PARAMETER if Data->Length is too large (the handle stays valid then).
+ */
+VIP_RETURN VipxConnectAccept(IN VIP_CONN_HANDLE ConnHandle, IN VIP_VI_HANDLE ViHandle,
+                             IN const VIPX_PRIVATE_DATA *Data);
+VIP_RETURN VipxConnectReject(IN VIP_CONN_HANDLE ConnHandle, IN const VIPX_PRIVATE_DATA *Data);
+
+/*
+ * Start VipConnectRequest, or with VIPX_CONNECT_PEER VipConnectPeerRequest, with private data for the
+ * other program (NULL for none), and return at once: the VI is Connect Pending. Timeout counts from
+ * now; VIP_INFINITE is possible, 0 is not. VipDisconnect cancels. A result of an earlier attempt
+ * that was not fetched is forgotten. Outcomes: VIP_SUCCESS (under way); VIP_INVALID_PARAMETER
+ * (handle, addresses, Timeout 0, Flags, Data->Length); VIP_INVALID_STATE (the VI is not Idle, or
+ * another thread connects it); VIP_ERROR_RESOURCE. Any thread.
+ */
+#define VIPX_CONNECT_PEER 0x1
+VIP_RETURN VipxConnectStart(IN VIP_VI_HANDLE ViHandle, IN VIP_NET_ADDRESS *LocalAddr,
+                            IN VIP_NET_ADDRESS *RemoteAddr, IN VIP_ULONG Timeout,
+                            IN VIP_ULONG Flags, IN const VIPX_PRIVATE_DATA *Data);
+
+/*
+ * Fetch the result of VipxConnectStart or VipConnectPeerRequest, once, without waiting.
+ * RemoteViAttribs is written with VIP_SUCCESS; Data, what the other program said with its accept,
+ * reject or peer request, whenever there is a result; both may be NULL. Outcomes: VIP_NOT_DONE (still
+ * under way); what VipConnectRequest or VipConnectPeerWait returns; VIP_INVALID_STATE (no attempt is
+ * under way: never started, fetched already, or cancelled by VipDisconnect); VIP_INVALID_PARAMETER;
+ * VIP_ERROR_RESOURCE (vipd has ended). Any thread.
+ */
+VIP_RETURN VipxConnectFinish(IN VIP_VI_HANDLE ViHandle, OUT VIP_VI_ATTRIBUTES *RemoteViAttribs,
+                             OUT VIPX_PRIVATE_DATA *Data);
+
+/*
+ * A descriptor for poll, epoll or libev that is readable from the end of an attempt of
+ * VipxConnectStart or VipConnectPeerRequest until its result is fetched, and when vipd ends
+ * meanwhile. Only for waiting; the same one for all attempts of the VI, valid until VipDestroyVi.
+ * Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER; VIP_ERROR_RESOURCE (no file descriptor). Any thread.
+ */
+VIP_RETURN VipxConnectGetFd(IN VIP_VI_HANDLE ViHandle, OUT int *Fd);
+
+/*
+ * A number whose 8 bytes in memory (as this little-endian machine stores it) nobody waits on as a
+ * discriminator on this NIC, and that this call does not return again while vipd runs. Outcomes:
+ * VIP_SUCCESS; VIP_INVALID_PARAMETER; VIP_ERROR_RESOURCE (vipd has ended). Any thread.
+ */
+VIP_RETURN VipxNewDiscriminator(IN VIP_NIC_HANDLE NicHandle, OUT VIP_UINT64 *Number);
+
 #ifdef __cplusplus
 }
 #endif

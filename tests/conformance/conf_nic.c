@@ -402,7 +402,6 @@ static void unsupported_calls_say_so(void **state)
     CONF_RETURNS(VIP_ERROR_NOT_SUPPORTED,
                  VipQuerySystemManagementInfo(end.nic, VIP_SMI_AUTODISCOVERY, &list));
     CONF_RETURNS(VIP_INVALID_PARAMETER, VipQuerySystemManagementInfo(end.nic, 2, &list));
-    CONF_RETURNS(VIP_ERROR_NOT_SUPPORTED, VipConnectPeerDone(end.vi, NULL));
     CONF_RETURNS(VIP_INVALID_PARAMETER, VipSendNotify(end.vi, NULL, NULL));
     conf_close(&end);
 }

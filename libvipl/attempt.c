@@ -1,0 +1,228 @@
+/*
+ * The one connection attempt that a VI can have: who started it, its result, its descriptor.
+ *
+ * A synchronous call claims the attempt, waits, and ends it. An asynchronous one (VipConnectPeerRequest,
+ * VipxConnectStart) leaves it; its result waits for the call that fetches it, once. A new attempt, or
+ * VipDisconnect, replaces a result that nobody has fetched.
+ *
+ * Owned by session->lock: all attempt_* members of struct vipl__vi.
+ */
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "libvipl/connect.h"
+#include "libvipl/error.h"
+
+/* How long a new attempt waits for another thread's cancelled one on the same VI to be over. */
+#define ATTEMPT_OVER_NS 1000000000ull
+
+/* ---- the descriptor: readable while a result waits ----------------------------------------- */
+
+static void fd_raise(const struct vipl__vi *vi)
+{
+    uint64_t one = 1;
+
+    if (vi->attempt_fd >= 0 && write(vi->attempt_fd, &one, sizeof(one)) < 0)
+        return; /* it is raised already */
+}
+
+static void fd_lower(const struct vipl__vi *vi)
+{
+    uint64_t count;
+
+    if (vi->attempt_fd >= 0 && read(vi->attempt_fd, &count, sizeof(count)) < 0)
+        return; /* it was not raised */
+}
+
+void vipl__attempt_close_fd(struct vipl__vi *vi)
+{
+    if (vi->attempt_fd >= 0)
+        close(vi->attempt_fd);
+    vi->attempt_fd = -1;
+}
+
+static VIP_RETURN get_fd(struct vipl__vi *vi, uint64_t handle, int *ret_fd)
+{
+    VIP_RETURN rc = VIP_SUCCESS;
+
+    pthread_mutex_lock(&vi->session->lock);
+    if (!vipl__vi_is(vi, handle)) {
+        rc = vipl__bad_vi("VipxConnectGetFd", (VIP_VI_HANDLE)(uintptr_t)handle);
+    } else if (vi->attempt_fd < 0) {
+        vi->attempt_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (vi->attempt_fd < 0)
+            rc = vipl__fail(VIP_ERROR_RESOURCE,
+                            "VipxConnectGetFd: no file descriptor (RLIMIT_NOFILE)");
+        else if (vi->attempt_async && vi->attempt == VIPL__ATTEMPT_DONE)
+            fd_raise(vi);
+    }
+    *ret_fd = vi->attempt_fd;
+    pthread_mutex_unlock(&vi->session->lock);
+    return rc;
+}
+
+VIP_RETURN VipxConnectGetFd(VIP_VI_HANDLE ViHandle, int *Fd)
+{
+    struct vipl__vi *vi;
+    VIP_RETURN rc;
+
+    if (Fd == NULL)
+        return vipl__fail(VIP_INVALID_PARAMETER, "VipxConnectGetFd: Fd is NULL");
+    vi = vipl__vi_enter(ViHandle, "VipxConnectGetFd");
+    if (vi == NULL)
+        return VIP_INVALID_PARAMETER;
+    rc = get_fd(vi, (uint64_t)(uintptr_t)ViHandle, Fd);
+    vipl__leave(vi->session);
+    return rc;
+}
+
+/* ---- begin and end -------------------------------------------------------------------------- */
+
+/* No attempt, or one whose result nobody has fetched and nobody is waiting for. */
+static bool replaceable(const struct vipl__vi *vi)
+{
+    return vi->attempt == VIPL__ATTEMPT_NONE ||
+           (vi->attempt == VIPL__ATTEMPT_DONE && vi->attempt_async && vi->attempt_waiters == 0);
+}
+
+VIP_RETURN vipl__attempt_begin(struct vipl__vi *vi, enum vipl__attempt kind, const char *call)
+{
+    struct vipl__session *session = vi->session;
+    uint64_t deadline_ns = vipl__now_ns() + ATTEMPT_OVER_NS;
+    bool in_time = true, mine;
+
+    pthread_mutex_lock(&session->lock);
+    while (!replaceable(vi) && in_time && !vipl__closing(session) && !vipl__is_dead(session) &&
+           vipl__vi_state(vi) == VIP_VIST_IDLE)
+        in_time = vipl__await_change(session, deadline_ns);
+    mine = replaceable(vi);
+    if (mine) {
+        if (vi->attempt == VIPL__ATTEMPT_DONE)
+            fd_lower(vi);
+        vi->attempt = kind;
+        vi->attempt_async = vi->attempt_cancelled = false;
+    }
+    pthread_mutex_unlock(&session->lock);
+    if (mine)
+        return VIP_SUCCESS;
+    return vipl__fail(VIP_INVALID_STATE, "%s: a connection attempt of this VI is under way", call);
+}
+
+void vipl__attempt_end(struct vipl__vi *vi)
+{
+    pthread_mutex_lock(&vi->session->lock);
+    vi->attempt = VIPL__ATTEMPT_NONE;
+    pthread_cond_broadcast(&vi->session->changed);
+    pthread_mutex_unlock(&vi->session->lock);
+}
+
+/* Give the result to the caller and end the attempt. Under session->lock. */
+static VIP_RETURN take(struct vipl__vi *vi, const char *call, VIP_VI_ATTRIBUTES *attrs,
+                       VIPX_PRIVATE_DATA *data)
+{
+    VIP_RETURN rc = VIP_SUCCESS;
+
+    if (vi->attempt_rc != VIP_RC_SUCCESS)
+        rc = vipl__fail((VIP_RETURN)vi->attempt_rc, "%s: %s", call,
+                        vi->attempt_why[0] != '\0' ? vi->attempt_why : vip_rc_name(vi->attempt_rc));
+    else if (attrs != NULL)
+        *attrs = vi->attempt_attrs;
+    if (data != NULL)
+        vipl__write_private(data, &vi->attempt_data);
+    if (vi->attempt_async)
+        fd_lower(vi);
+    vi->attempt = VIPL__ATTEMPT_NONE;
+    pthread_cond_broadcast(&vi->session->changed);
+    return rc;
+}
+
+VIP_RETURN vipl__attempt_result(struct vipl__vi *vi, const char *call, VIP_VI_ATTRIBUTES *attrs,
+                                VIPX_PRIVATE_DATA *data)
+{
+    struct vipl__session *session = vi->session;
+    VIP_RETURN rc = VIP_SUCCESS;
+    bool done;
+
+    pthread_mutex_lock(&session->lock);
+    while (vi->attempt != VIPL__ATTEMPT_DONE && !vipl__is_dead(session) && !vipl__closing(session))
+        vipl__await_change(session, VIPL__NEVER);
+    done = vi->attempt == VIPL__ATTEMPT_DONE;
+    if (done)
+        rc = take(vi, call, attrs, data);
+    vi->attempt = VIPL__ATTEMPT_NONE;
+    pthread_cond_broadcast(&session->changed);
+    pthread_mutex_unlock(&session->lock);
+    return done ? rc : vipl__gone(session, call);
+}
+
+VIP_RETURN vipl__attempt_collect(struct vipl__vi *vi, const char *call, bool wait,
+                                 VIP_VI_ATTRIBUTES *attrs, VIPX_PRIVATE_DATA *data)
+{
+    struct vipl__session *session = vi->session;
+    VIP_RETURN rc;
+
+    pthread_mutex_lock(&session->lock);
+    vi->attempt_waiters++;
+    while (wait && vi->attempt_async && vi->attempt == VIPL__ATTEMPT_CONNECT &&
+           !vipl__is_dead(session) && !vipl__closing(session))
+        vipl__await_change(session, VIPL__NEVER);
+    vi->attempt_waiters--;
+    if (vi->attempt == VIPL__ATTEMPT_NONE || !vi->attempt_async) {
+        rc = vipl__fail(VIP_INVALID_STATE,
+                        "%s: no attempt of this VI is under way (its result was fetched already, "
+                        "or VipDisconnect has cancelled it)",
+                        call);
+    } else if (vi->attempt == VIPL__ATTEMPT_DONE) {
+        rc = take(vi, call, attrs, data);
+    } else if (vipl__is_dead(session) || vipl__closing(session)) {
+        vi->attempt = VIPL__ATTEMPT_NONE;
+        rc = vipl__gone(session, call);
+    } else {
+        rc = VIP_NOT_DONE;
+    }
+    pthread_mutex_unlock(&session->lock);
+    return rc;
+}
+
+void vipl__attempt_cancelled(struct vipl__vi *vi)
+{
+    pthread_mutex_lock(&vi->session->lock);
+    if (vi->attempt_async && vi->attempt != VIPL__ATTEMPT_NONE) {
+        vi->attempt_cancelled = true;
+        if (vi->attempt == VIPL__ATTEMPT_DONE && vi->attempt_waiters == 0) {
+            fd_lower(vi);
+            vi->attempt = VIPL__ATTEMPT_NONE;
+        }
+    }
+    pthread_mutex_unlock(&vi->session->lock);
+}
+
+/* ---- from the provider thread --------------------------------------------------------------- */
+
+void vipl__attempt_done(struct vipl__vi *vi, const Vip__ConnResult *event)
+{
+    if (vi->attempt != VIPL__ATTEMPT_CONNECT && vi->attempt != VIPL__ATTEMPT_ACCEPT)
+        return;
+    vi->attempt_rc = event->code <= VIP_RC_ERROR_NOT_SUPPORTED ? (enum vip_rc)event->code
+                                                               : VIP_RC_ERROR_RESOURCE;
+    snprintf(vi->attempt_why, sizeof(vi->attempt_why), "%s",
+             event->reason == NULL ? "" : event->reason);
+    vipl__vi_attrs_get(&vi->attempt_attrs, event->attributes);
+    vipl__get_private(&vi->attempt_data, &event->private_data);
+    vi->attempt = VIPL__ATTEMPT_DONE;
+    if (vi->attempt_cancelled) {
+        vi->attempt_rc = VIP_RC_INVALID_STATE;
+        if (vi->attempt_waiters == 0)
+            vi->attempt = VIPL__ATTEMPT_NONE;
+    } else if (vi->attempt_async) {
+        fd_raise(vi);
+    }
+    pthread_cond_broadcast(&vi->session->changed);
+}
+
+void vipl__attempt_death(struct vipl__vi *vi)
+{
+    if (vi->attempt_async && vi->attempt == VIPL__ATTEMPT_CONNECT)
+        fd_raise(vi);
+}

@@ -1,0 +1,78 @@
+/*
+ * Between the files about connections: connect.c (client and server), attempt.c (the one attempt of a
+ * VI), connect_start.c (peer-to-peer, asynchronous), listen.c, connect_util.c, and events.c, which
+ * brings the results.
+ */
+#ifndef LIBVIPL_CONNECT_H
+#define LIBVIPL_CONNECT_H
+
+#include "libvipl/call.h"
+#include "libvipl/session.h"
+#include "libvipl/vipl_ext.h"
+
+/* ---- connect_util.c ---- */
+
+bool vipl__closing(const struct vipl__session *session);
+/* Wait for a change until the deadline, under session->lock. false: the time is over. */
+bool vipl__await_change(struct vipl__session *session, uint64_t deadline_ns);
+/* VIP_ERROR_RESOURCE: vipd has ended, or the NIC handle was closed. */
+VIP_RETURN vipl__gone(const struct vipl__session *session, const char *call);
+
+VIP_RETURN vipl__read_address(const struct vipl__session *session, const char *call,
+                              const char *which, const VIP_NET_ADDRESS *address,
+                              struct vip_addr *ret);
+VIP_RETURN vipl__read_local(const struct vipl__session *session, const char *call,
+                            const VIP_NET_ADDRESS *address, struct vip_addr *ret);
+void vipl__put_address(Vip__NetAddress *out, struct vip_addr *address);
+void vipl__write_address(VIP_NET_ADDRESS *out, const struct vip_addr *address);
+
+/* Private data of a caller (NULL: none), for a caller, and out of a message. */
+VIP_RETURN vipl__read_private(const char *call, const VIPX_PRIVATE_DATA *given,
+                              struct vip_private *ret);
+void vipl__write_private(VIPX_PRIVATE_DATA *out, const struct vip_private *data);
+void vipl__get_private(struct vip_private *out, const ProtobufCBinaryData *data);
+
+/* ---- connect.c ---- */
+
+/* Hand a request out: a connection handle for it. Frees `incoming` in any case. */
+VIP_RETURN vipl__incoming_take(struct vipl__session *session, const char *call,
+                               struct vipl__incoming *incoming, VIP_NET_ADDRESS *ret_remote,
+                               VIP_VI_ATTRIBUTES *ret_attrs, VIPX_PRIVATE_DATA *ret_data,
+                               VIP_CONN_HANDLE *ret_handle);
+void vipl__reject_quietly(struct vipl__session *session, const char *call, uint64_t conn_handle);
+
+/* ---- attempt.c ---- */
+
+/* Claim the VI's one attempt. Another thread's cancelled attempt may still be on its way out. */
+VIP_RETURN vipl__attempt_begin(struct vipl__vi *vi, enum vipl__attempt kind, const char *call);
+void vipl__attempt_end(struct vipl__vi *vi);
+/* Wait for the result of the attempt and end it. attrs and data may be NULL. */
+VIP_RETURN vipl__attempt_result(struct vipl__vi *vi, const char *call, VIP_VI_ATTRIBUTES *attrs,
+                                VIPX_PRIVATE_DATA *data);
+/* The same for an attempt that another call started; at once, or (wait) when it is there. */
+VIP_RETURN vipl__attempt_collect(struct vipl__vi *vi, const char *call, bool wait,
+                                 VIP_VI_ATTRIBUTES *attrs, VIPX_PRIVATE_DATA *data);
+/* VipDisconnect: what the attempt comes to does not matter any more. */
+void vipl__attempt_cancelled(struct vipl__vi *vi);
+/* The result came. Under session->lock. */
+void vipl__attempt_done(struct vipl__vi *vi, const Vip__ConnResult *event);
+/* vipd has died: descriptors become readable. Under session->lock. */
+void vipl__attempt_death(struct vipl__vi *vi);
+/* The VI goes: close its descriptor. Under session->lock, or when nobody is left. */
+void vipl__attempt_close_fd(struct vipl__vi *vi);
+
+/* What a connection request says. */
+struct vipl__connect {
+    struct vip_addr local, remote;
+    VIP_ULONG timeout_ms;
+    bool peer_to_peer;
+    struct vip_private data;
+};
+/* Check and take the addresses, check the time limit. */
+VIP_RETURN vipl__connect_read(struct vipl__vi *vi, const char *call, VIP_NET_ADDRESS *local,
+                              VIP_NET_ADDRESS *remote, struct vipl__connect *ret);
+/* Send it to vipd. `async`: the result is fetched by vipl__attempt_collect. */
+VIP_RETURN vipl__connect_start(struct vipl__vi *vi, const char *call, struct vipl__connect *connect,
+                               bool async);
+
+#endif

@@ -1,0 +1,118 @@
+/*
+ * Connection requests: peer-to-peer (spec 2.5), and the asynchronous ones of vipl_ext.h. All of them,
+ * VipConnectRequest included, are one message to vipd and one result that comes as an event.
+ */
+#include "libvipl/connect.h"
+#include "libvipl/error.h"
+
+VIP_RETURN vipl__connect_read(struct vipl__vi *vi, const char *call, VIP_NET_ADDRESS *local,
+                              VIP_NET_ADDRESS *remote, struct vipl__connect *ret)
+{
+    VIP_RETURN rc;
+
+    if (ret->timeout_ms == 0)
+        return vipl__fail(VIP_INVALID_PARAMETER, "%s: Timeout is 0", call);
+    rc = vipl__read_local(vi->session, call, local, &ret->local);
+    if (rc != VIP_SUCCESS)
+        return rc;
+    return vipl__read_address(vi->session, call, "RemoteAddr", remote, &ret->remote);
+}
+
+VIP_RETURN vipl__connect_start(struct vipl__vi *vi, const char *call, struct vipl__connect *connect,
+                               bool async)
+{
+    Vip__ConnectRequest body = VIP__CONNECT_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    Vip__NetAddress from, to;
+    VIP_RETURN rc = vipl__attempt_begin(vi, VIPL__ATTEMPT_CONNECT, call);
+
+    if (rc != VIP_SUCCESS)
+        return rc;
+    vipl__put_address(&from, &connect->local);
+    vipl__put_address(&to, &connect->remote);
+    body.has_vi = 1;
+    body.vi = vi->index;
+    body.local = &from;
+    body.remote = &to;
+    body.has_timeout_ms = vipl__deadline(connect->timeout_ms) != VIPL__NEVER;
+    body.timeout_ms = connect->timeout_ms;
+    body.has_peer_to_peer = connect->peer_to_peer;
+    body.peer_to_peer = connect->peer_to_peer;
+    body.has_private_data = connect->data.len > 0;
+    body.private_data.data = connect->data.bytes;
+    body.private_data.len = connect->data.len;
+    request.body_case = VIP__REQUEST__BODY_CONNECT;
+    request.connect = &body;
+    /* Before vipd hears of it: the result may be there before its reply is looked at. */
+    pthread_mutex_lock(&vi->session->lock);
+    vi->attempt_async = async;
+    pthread_mutex_unlock(&vi->session->lock);
+    rc = vipl__call(vi->session, call, &request, NULL, 0, NULL);
+    if (rc != VIP_SUCCESS)
+        vipl__attempt_end(vi);
+    return rc;
+}
+
+static VIP_RETURN start(const char *call, VIP_VI_HANDLE vi_handle, VIP_NET_ADDRESS *local,
+                        VIP_NET_ADDRESS *remote, VIP_ULONG timeout_ms, bool peer_to_peer,
+                        const VIPX_PRIVATE_DATA *data)
+{
+    struct vipl__connect connect = {.timeout_ms = timeout_ms, .peer_to_peer = peer_to_peer};
+    struct vipl__vi *vi = vipl__vi_enter(vi_handle, call);
+    VIP_RETURN rc;
+
+    if (vi == NULL)
+        return VIP_INVALID_PARAMETER;
+    rc = vipl__read_private(call, data, &connect.data);
+    if (rc == VIP_SUCCESS)
+        rc = vipl__connect_read(vi, call, local, remote, &connect);
+    if (rc == VIP_SUCCESS)
+        rc = vipl__connect_start(vi, call, &connect, true);
+    vipl__leave(vi->session);
+    return rc;
+}
+
+static VIP_RETURN collect(const char *call, VIP_VI_HANDLE vi_handle, bool wait,
+                          VIP_VI_ATTRIBUTES *attrs, VIPX_PRIVATE_DATA *data)
+{
+    struct vipl__vi *vi = vipl__vi_enter(vi_handle, call);
+    VIP_RETURN rc;
+
+    if (vi == NULL)
+        return VIP_INVALID_PARAMETER;
+    rc = vipl__attempt_collect(vi, call, wait, attrs, data);
+    vipl__leave(vi->session);
+    return rc;
+}
+
+VIP_RETURN VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
+                                 VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout)
+{
+    return start("VipConnectPeerRequest", ViHandle, LocalAddr, RemoteAddr, Timeout, true, NULL);
+}
+
+VIP_RETURN VipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
+{
+    return collect("VipConnectPeerDone", ViHandle, false, RemoteViAttribs, NULL);
+}
+
+VIP_RETURN VipConnectPeerWait(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
+{
+    return collect("VipConnectPeerWait", ViHandle, true, RemoteViAttribs, NULL);
+}
+
+VIP_RETURN VipxConnectStart(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
+                            VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout, VIP_ULONG Flags,
+                            const VIPX_PRIVATE_DATA *Data)
+{
+    if ((Flags & ~(VIP_ULONG)VIPX_CONNECT_PEER) != 0)
+        return vipl__fail(VIP_INVALID_PARAMETER,
+                          "VipxConnectStart: Flags 0x%lx: only VIPX_CONNECT_PEER is known", Flags);
+    return start("VipxConnectStart", ViHandle, LocalAddr, RemoteAddr, Timeout, Flags != 0, Data);
+}
+
+VIP_RETURN VipxConnectFinish(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs,
+                             VIPX_PRIVATE_DATA *Data)
+{
+    return collect("VipxConnectFinish", ViHandle, false, RemoteViAttribs, Data);
+}

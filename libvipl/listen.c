@@ -1,0 +1,402 @@
+/*
+ * VipxListen and what belongs to it, and VipxNewDiscriminator.
+ *
+ * vipd offers a listener one request after the other, up to its back-log; the provider thread puts
+ * them into the listener's queue, VipxListenWait takes them out. Closing asks vipd how many it has
+ * sent, waits until all of these have come, and rejects what nobody has taken.
+ */
+#include "libvipl/listen.h"
+
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "libvipl/connect.h"
+#include "libvipl/error.h"
+
+/* How long closing waits for requests that vipd has sent already. */
+#define LISTEN_DRAIN_NS 1000000000ull
+
+/* The index in a listener's handle has 16 bits. */
+_Static_assert(VIPL__LISTENERS_MAX <= 65536, "an index fits a handle");
+
+/* ---- queue and descriptor, under session->lock ---------------------------------------------- */
+
+static void fd_raise(const struct vipl__listener *listener)
+{
+    uint64_t one = 1;
+
+    if (listener->fd >= 0 && write(listener->fd, &one, sizeof(one)) < 0)
+        return; /* it is raised already */
+}
+
+static void append(struct vipl__listener *listener, struct vipl__incoming *incoming)
+{
+    if (listener->first == NULL)
+        fd_raise(listener);
+    incoming->next = NULL;
+    *listener->end = incoming;
+    listener->end = &incoming->next;
+}
+
+static struct vipl__incoming *take_first(struct vipl__listener *listener)
+{
+    struct vipl__incoming *incoming = listener->first;
+    uint64_t count;
+
+    if (incoming == NULL)
+        return NULL;
+    listener->first = incoming->next;
+    if (listener->first == NULL) {
+        listener->end = &listener->first;
+        if (read(listener->fd, &count, sizeof(count)) < 0)
+            return incoming; /* it was not raised */
+    }
+    return incoming;
+}
+
+bool vipl__listener_put(struct vipl__session *session, struct vipl__incoming *incoming)
+{
+    for (unsigned i = 0; i < VIPL__LISTENERS_MAX; i++) {
+        struct vipl__listener *listener = session->listener[i];
+
+        if (listener == NULL || !listener->in_use || listener->wait_id != incoming->wait_id)
+            continue;
+        listener->received++;
+        append(listener, incoming);
+        return true;
+    }
+    return false;
+}
+
+void vipl__listeners_raise(struct vipl__session *session)
+{
+    for (unsigned i = 0; i < VIPL__LISTENERS_MAX; i++)
+        if (session->listener[i] != NULL && session->listener[i]->in_use)
+            fd_raise(session->listener[i]);
+}
+
+void vipl__listeners_invalidate(struct vipl__session *session)
+{
+    for (unsigned i = 0; i < VIPL__LISTENERS_MAX; i++)
+        if (session->listener[i] != NULL)
+            session->listener[i]->handle = 0;
+}
+
+/* The object is free again. */
+static void give_back(struct vipl__listener *listener)
+{
+    struct vipl__incoming *incoming;
+
+    while ((incoming = listener->first) != NULL) {
+        listener->first = incoming->next;
+        free(incoming);
+    }
+    if (listener->fd >= 0)
+        close(listener->fd);
+    listener->fd = -1;
+    listener->handle = 0;
+    listener->in_use = false;
+}
+
+void vipl__listeners_release(struct vipl__session *session)
+{
+    for (unsigned i = 0; i < VIPL__LISTENERS_MAX; i++)
+        if (session->listener[i] != NULL && session->listener[i]->in_use)
+            give_back(session->listener[i]);
+}
+
+/* ---- open ------------------------------------------------------------------------------------ */
+
+/* An object that nobody uses, or NULL. Under session->lock. */
+static struct vipl__listener *object(struct vipl__session *session, unsigned *ret_index)
+{
+    for (unsigned i = 0; i < VIPL__LISTENERS_MAX; i++) {
+        if (session->listener[i] == NULL)
+            session->listener[i] = calloc(1, sizeof(*session->listener[i]));
+        if (session->listener[i] != NULL && !session->listener[i]->in_use) {
+            *ret_index = i;
+            return session->listener[i];
+        }
+    }
+    return NULL;
+}
+
+/* Make vipd's listener wait_id known here; requests may have come already. NULL: none left. */
+static struct vipl__listener *install(struct vipl__session *session, uint64_t wait_id, int fd,
+                                      VIPX_LISTENER *ret)
+{
+    struct vipl__incoming **at = &session->incoming, *incoming;
+    struct vipl__listener *listener = NULL;
+    unsigned index = 0;
+
+    pthread_mutex_lock(&session->lock);
+    if (!vipl__closing(session))
+        listener = object(session, &index);
+    if (listener != NULL) {
+        *listener = (struct vipl__listener){
+            .in_use = true, .uses = (uint16_t)(listener->uses + 1), .wait_id = wait_id, .fd = fd};
+        listener->end = &listener->first;
+        listener->handle =
+            vipl__handle_make(VIPL__KIND_LISTENER, session, (uint32_t)listener->uses << 16 | index);
+        *ret = (VIPX_LISTENER)(uintptr_t)listener->handle;
+        while ((incoming = *at) != NULL) {
+            if (incoming->wait_id != wait_id) {
+                at = &incoming->next;
+                continue;
+            }
+            *at = incoming->next;
+            listener->received++;
+            append(listener, incoming);
+        }
+    }
+    pthread_mutex_unlock(&session->lock);
+    return listener;
+}
+
+static VIP_RETURN ask_end(struct vipl__session *session, const char *call, uint64_t wait_id,
+                          uint64_t *ret_delivered)
+{
+    Vip__ConnectWaitCancel cancel = VIP__CONNECT_WAIT_CANCEL__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    Vip__Reply *reply = NULL;
+    VIP_RETURN rc;
+
+    cancel.has_wait_id = 1;
+    cancel.wait_id = wait_id;
+    request.body_case = VIP__REQUEST__BODY_CONNECT_WAIT_CANCEL;
+    request.connect_wait_cancel = &cancel;
+    rc = vipl__call(session, call, &request, NULL, 0, &reply);
+    if (rc != VIP_SUCCESS)
+        return rc;
+    *ret_delivered = reply->connect_wait == NULL ? 0 : reply->connect_wait->delivered;
+    vipl__reply_free(reply);
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN open_listener(struct vipl__session *session, struct vip_addr *local,
+                                VIP_ULONG backlog, VIPX_LISTENER *ret)
+{
+    static const char call[] = "VipxListen";
+    Vip__ConnectWaitRequest wait = VIP__CONNECT_WAIT_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    Vip__NetAddress address;
+    Vip__Reply *reply = NULL;
+    uint64_t delivered;
+    VIP_RETURN rc;
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+    if (fd < 0)
+        return vipl__fail(VIP_ERROR_RESOURCE, "%s: no file descriptor (RLIMIT_NOFILE)", call);
+    vipl__put_address(&address, local);
+    wait.local = &address;
+    wait.has_backlog = 1;
+    wait.backlog = backlog < VIPX_BACKLOG_MAX ? (uint32_t)backlog : VIPX_BACKLOG_MAX;
+    if (backlog == 0)
+        wait.backlog = VIPX_BACKLOG_DEFAULT;
+    request.body_case = VIP__REQUEST__BODY_CONNECT_WAIT;
+    request.connect_wait = &wait;
+    rc = vipl__call(session, call, &request, NULL, 0, &reply);
+    if (rc != VIP_SUCCESS) {
+        close(fd);
+        return rc;
+    }
+    if (reply->connect_wait == NULL ||
+        install(session, reply->connect_wait->wait_id, fd, ret) == NULL) {
+        rc = vipl__fail(VIP_ERROR_RESOURCE,
+                        "%s: %d listeners are open on this NIC handle, there is no memory, or the "
+                        "NIC is being closed",
+                        call, VIPL__LISTENERS_MAX);
+        if (reply->connect_wait != NULL)
+            ask_end(session, call, reply->connect_wait->wait_id, &delivered);
+        close(fd);
+    }
+    vipl__reply_free(reply);
+    return rc;
+}
+
+VIP_RETURN VipxListen(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, VIP_ULONG Backlog,
+                      VIPX_LISTENER *Listener)
+{
+    struct vipl__session *session;
+    struct vip_addr local;
+    VIP_RETURN rc;
+
+    if (Listener == NULL)
+        return vipl__fail(VIP_INVALID_PARAMETER, "VipxListen: Listener is NULL");
+    session = vipl__nic_enter(NicHandle, "VipxListen");
+    if (session == NULL)
+        return VIP_INVALID_PARAMETER;
+    rc = vipl__read_local(session, "VipxListen", LocalAddr, &local);
+    if (rc == VIP_SUCCESS)
+        rc = open_listener(session, &local, Backlog, Listener);
+    vipl__leave(session);
+    return rc;
+}
+
+/* ---- use --------------------------------------------------------------------------------------- */
+
+/* The listener of a handle. Under session->lock. NULL: it is closed. */
+static struct vipl__listener *find(struct vipl__session *session, uint64_t handle)
+{
+    unsigned index = handle & 0xFFFF;
+
+    if (index >= VIPL__LISTENERS_MAX || session->listener[index] == NULL ||
+        session->listener[index]->handle != handle)
+        return NULL;
+    return session->listener[index];
+}
+
+static VIP_RETURN bad_listener(const char *call, VIPX_LISTENER handle)
+{
+    return vipl__fail(VIP_INVALID_PARAMETER,
+                      "%s: %p is not an open listener of this process (never was, is closed, or "
+                      "its NIC is)",
+                      call, handle);
+}
+
+/* Enter the session of a listener and take its lock. NULL with the reason set if it is closed. */
+static struct vipl__session *enter_locked(VIPX_LISTENER handle, const char *call,
+                                          struct vipl__listener **ret)
+{
+    uint64_t number = (uint64_t)(uintptr_t)handle;
+    struct vipl__session *session = vipl__handle_session(number, VIPL__KIND_LISTENER);
+
+    if (session != NULL) {
+        __atomic_add_fetch(&session->users, 1, __ATOMIC_SEQ_CST);
+        pthread_mutex_lock(&session->lock);
+        *ret =
+            __atomic_load_n(&session->handle, __ATOMIC_SEQ_CST) != 0 ? find(session, number) : NULL;
+        if (*ret != NULL)
+            return session;
+        pthread_mutex_unlock(&session->lock);
+        vipl__leave(session);
+    }
+    bad_listener(call, handle);
+    return NULL;
+}
+
+/* Under session->lock: SUCCESS with *ret, or why there is none. */
+static VIP_RETURN await_request(struct vipl__session *session, VIPX_LISTENER handle,
+                                VIP_ULONG timeout_ms, struct vipl__incoming **ret)
+{
+    static const char call[] = "VipxListenWait";
+    uint64_t deadline_ns = vipl__deadline(timeout_ms);
+    bool in_time = timeout_ms != 0;
+
+    for (;;) {
+        struct vipl__listener *listener = find(session, (uint64_t)(uintptr_t)handle);
+
+        if (vipl__is_dead(session) || vipl__closing(session))
+            return vipl__gone(session, call);
+        if (listener == NULL)
+            return bad_listener(call, handle);
+        *ret = take_first(listener);
+        if (*ret != NULL)
+            return VIP_SUCCESS;
+        if (!in_time)
+            return vipl__fail(VIP_TIMEOUT, "%s: no connection request came within the time limit",
+                              call);
+        in_time = vipl__await_change(session, deadline_ns);
+    }
+}
+
+VIP_RETURN VipxListenWait(VIPX_LISTENER Listener, VIP_ULONG Timeout, VIP_NET_ADDRESS *RemoteAddr,
+                          VIP_VI_ATTRIBUTES *RemoteViAttribs, VIPX_PRIVATE_DATA *Data,
+                          VIP_CONN_HANDLE *ConnHandle)
+{
+    static const char call[] = "VipxListenWait";
+    struct vipl__incoming *incoming = NULL;
+    struct vipl__listener *listener;
+    struct vipl__session *session;
+    VIP_RETURN rc;
+
+    if (ConnHandle == NULL)
+        return vipl__fail(VIP_INVALID_PARAMETER, "%s: ConnHandle is NULL", call);
+    session = enter_locked(Listener, call, &listener);
+    if (session == NULL)
+        return VIP_INVALID_PARAMETER;
+    rc = await_request(session, Listener, Timeout, &incoming);
+    pthread_mutex_unlock(&session->lock);
+    if (rc == VIP_SUCCESS)
+        rc = vipl__incoming_take(session, call, incoming, RemoteAddr, RemoteViAttribs, Data,
+                                 ConnHandle);
+    vipl__leave(session);
+    return rc;
+}
+
+VIP_RETURN VipxListenGetFd(VIPX_LISTENER Listener, int *Fd)
+{
+    struct vipl__listener *listener;
+    struct vipl__session *session;
+
+    if (Fd == NULL)
+        return vipl__fail(VIP_INVALID_PARAMETER, "VipxListenGetFd: Fd is NULL");
+    session = enter_locked(Listener, "VipxListenGetFd", &listener);
+    if (session == NULL)
+        return VIP_INVALID_PARAMETER;
+    *Fd = listener->fd;
+    pthread_mutex_unlock(&session->lock);
+    vipl__leave(session);
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN VipxListenClose(VIPX_LISTENER Listener)
+{
+    static const char call[] = "VipxListenClose";
+    uint64_t delivered = 0, deadline_ns = vipl__now_ns() + LISTEN_DRAIN_NS;
+    struct vipl__incoming *left, *incoming;
+    struct vipl__listener *listener;
+    struct vipl__session *session = enter_locked(Listener, call, &listener);
+    bool in_time = true;
+
+    if (session == NULL)
+        return VIP_INVALID_PARAMETER;
+    /* From now on nobody else finds it; the object stays ours until it is given back. */
+    listener->handle = 0;
+    pthread_cond_broadcast(&session->changed);
+    pthread_mutex_unlock(&session->lock);
+
+    (void)ask_end(session, call, listener->wait_id, &delivered); /* or vipd is gone: as good */
+    pthread_mutex_lock(&session->lock);
+    while (listener->received < delivered && in_time && !vipl__is_dead(session) &&
+           !vipl__closing(session))
+        in_time = vipl__await_change(session, deadline_ns);
+    left = listener->first;
+    listener->first = NULL;
+    give_back(listener);
+    pthread_mutex_unlock(&session->lock);
+
+    while ((incoming = left) != NULL) {
+        left = incoming->next;
+        vipl__reject_quietly(session, call, incoming->conn_handle);
+        free(incoming);
+    }
+    vipl__leave(session);
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN VipxNewDiscriminator(VIP_NIC_HANDLE NicHandle, VIP_UINT64 *Number)
+{
+    static const char call[] = "VipxNewDiscriminator";
+    Vip__NewDiscriminatorRequest body = VIP__NEW_DISCRIMINATOR_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    Vip__Reply *reply = NULL;
+    struct vipl__session *session;
+    VIP_RETURN rc;
+
+    if (Number == NULL)
+        return vipl__fail(VIP_INVALID_PARAMETER, "%s: Number is NULL", call);
+    session = vipl__nic_enter(NicHandle, call);
+    if (session == NULL)
+        return VIP_INVALID_PARAMETER;
+    request.body_case = VIP__REQUEST__BODY_NEW_DISCRIMINATOR;
+    request.new_discriminator = &body;
+    rc = vipl__call(session, call, &request, NULL, 0, &reply);
+    if (rc == VIP_SUCCESS) {
+        *Number = reply->number64;
+        vipl__reply_free(reply);
+    }
+    vipl__leave(session);
+    return rc;
+}
