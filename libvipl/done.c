@@ -58,7 +58,7 @@ static void flushed(const VIP_DESCRIPTOR *desc, enum vip_queue which, struct vip
 }
 
 /*
- * Received bytes that lie in staged regions are copied to where they belong. Those of an RDMA Write
+ * Received bytes, or those of an RDMA Read, that lie in staged regions are copied to where they belong. Those of an RDMA Write
  * were copied by the provider thread before vipd completed the descriptor; taking its lock once
  * makes them visible here.
  */
@@ -66,11 +66,13 @@ static void stage_in(struct vipl__session *session, const VIP_DESCRIPTOR *desc,
                      const struct vip_comp *comp)
 {
     const VIP_DATA_SEGMENT *segs = &desc->DS[0].Local;
-    uint32_t length = (comp->status & VIP_ST_OP_MASK) == VIP_ST_OP_RECEIVE ? comp->length : 0;
+    uint32_t op = comp->status & VIP_ST_OP_MASK;
+    bool read = op == VIP_ST_OP_RDMA_READ && (comp->status & VIP_ST_ERROR_MASK) == 0;
+    uint32_t length = op == VIP_ST_OP_RECEIVE || read ? comp->length : 0;
     unsigned count = desc->CS.SegCount <= VIP_SEGS_PER_DESC_MAX + 1 ? desc->CS.SegCount : 0;
 
     pthread_mutex_lock(&session->region_lock);
-    for (unsigned i = 0; i < count && length > 0; i++) {
+    for (unsigned i = read ? 1 : 0; i < count && length > 0; i++) {
         const struct vipl__region *region;
         uintptr_t addr = (uintptr_t)segs[i].Data.AddressBits;
         uint32_t bytes = segs[i].Length < length ? segs[i].Length : length;
@@ -90,9 +92,9 @@ static void stage_in(struct vipl__session *session, const VIP_DESCRIPTOR *desc,
 static void fill(struct vipl__session *session, VIP_DESCRIPTOR *desc, enum vip_queue which,
                  const struct vip_comp *comp)
 {
+    if (__builtin_expect(__atomic_load_n(&session->staged, __ATOMIC_ACQUIRE) != 0, 0))
+        stage_in(session, desc, comp);
     if (which == VIP_Q_RECV) {
-        if (__builtin_expect(__atomic_load_n(&session->staged, __ATOMIC_ACQUIRE) != 0, 0))
-            stage_in(session, desc, comp);
         desc->CS.Length = comp->length;
         if ((comp->status & VIP_ST_IMMEDIATE) != 0)
             desc->CS.ImmediateData = (VIP_UINT32)comp->imm;

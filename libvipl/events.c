@@ -109,7 +109,8 @@ static void on_error(struct vipl__session *session, const Vip__AsyncError *event
 
 /*
  * Bytes of an incoming RDMA Write lie in the staging area: put them where they belong before vipd
- * acknowledges them. A region that is gone by now gets nothing; the answer is due in any case.
+ * acknowledges them; or an incoming RDMA Read wants what is there now. A region that is gone by now
+ * gets nothing; the answer is due in any case.
  */
 static void on_place(struct vipl__session *session, const Vip__Place *event)
 {
@@ -122,7 +123,8 @@ static void on_place(struct vipl__session *session, const Vip__Place *event)
     vipl__spin_unlock(&session->post_lock);
     if (region != NULL && region->mem.kind == VIPL__MEM_STAGED && event->bytes <= region->bytes &&
         event->offset <= region->bytes - event->bytes)
-        vipl__mem_stage_in(&region->mem, region->addr + event->offset, event->bytes);
+        (event->out ? vipl__mem_stage_out
+                    : vipl__mem_stage_in)(&region->mem, region->addr + event->offset, event->bytes);
     pthread_mutex_unlock(&session->region_lock);
 
     done.has_number = 1;

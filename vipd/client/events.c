@@ -240,7 +240,8 @@ static void on_error(void *ctx, enum vip_resource resource, enum vip_error_code 
     send_event(client, &event);
 }
 
-static void on_place(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes)
+static void tell_place(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes,
+                       bool out)
 {
     Vip__Place place = VIP__PLACE__INIT;
     Vip__Event event = VIP__EVENT__INIT;
@@ -253,9 +254,21 @@ static void on_place(void *ctx, uint64_t number, uint32_t handle, uint64_t offse
     place.offset = offset;
     place.has_bytes = true;
     place.bytes = bytes;
+    place.has_out = out;
+    place.out = out;
     event.body_case = VIP__EVENT__BODY_PLACE;
     event.place = &place;
     send_event(ctx, &event);
+}
+
+static void on_place(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes)
+{
+    tell_place(ctx, number, handle, offset, bytes, false);
+}
+
+static void on_fetch(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes)
+{
+    tell_place(ctx, number, handle, offset, bytes, true);
 }
 
 const struct nic_sink client_sink = {
@@ -263,6 +276,7 @@ const struct nic_sink client_sink = {
     .result = on_result,
     .error = on_error,
     .place = on_place,
+    .fetch = on_fetch,
 };
 
 /* ---- the other direction ----------------------------------------------------------------- */

@@ -78,6 +78,8 @@ struct nic_sink {
                   uint32_t generation, uint32_t opcode, const char *why);
     /* Bytes for a staged region arrived in its "in" half; nic_placed answers, in order. */
     void (*place)(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes);
+    /* Bytes of a staged region are wanted in its "out" half; answered like place, in one order. */
+    void (*fetch)(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes);
 };
 
 struct nic_session_args {

@@ -7,6 +7,9 @@
  * it answers (nic_placed); then the engine sees the packet. Packets that continue a parked one are
  * parked behind it, so that a long write is not one round trip per packet.
  *
+ * RDMA Reads of a staged region go the same way: before the engine sees the request, the library has
+ * copied what the application's memory holds now to where vipd reads it (sink.fetch).
+ *
  * Owns: what is parked and its order. Does not own: rights (registry), the turn of frames (engine).
  */
 #include <string.h>
@@ -64,17 +67,23 @@ void nic_src_copy(const struct nic_src *src, uint32_t offset, void *to, uint32_t
     }
 }
 
-/* Tell the library about bytes in the "in" half; the number that it answers is place_issued. */
+/*
+ * Tell the library about bytes in the "in" half, or what is wanted in the "out" half; the number that
+ * it answers is place_issued.
+ */
 static void place_ask(struct nic_session *session, const struct eng_access *access)
 {
+    bool out = access->kind == ENG_ACCESS_REMOTE_READ;
+
     const struct registry_region *region = registry_get(session->registry, access->handle);
 
     VIP_ASSERT(region && access->addr >= region->addr);
     session->nic->counts.places++;
     session->place_issued++;
     if (!session->closing)
-        session->sink->place(session->ctx, session->place_issued, access->handle,
-                             access->addr - region->addr, access->len);
+        (out ? session->sink->fetch
+             : session->sink->place)(session->ctx, session->place_issued, access->handle,
+                                     access->addr - region->addr, access->len);
 }
 
 bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_offset)
@@ -111,9 +120,18 @@ struct stage {
     uint32_t op, offset; /* what would follow the last frame that is in turn */
 };
 
-static bool write_access(const struct nic_conn *conn, const struct vip_frame *frame,
-                         struct eng_access *ret)
+/* What the frame wants of our memory: an RDMA Write's fragment, or all that an RDMA Read asks for. */
+static bool remote_access(const struct nic_conn *conn, const struct vip_frame *frame,
+                          struct eng_access *ret)
 {
+    if (frame->type == VIP_FRM_READ_REQ && frame->total) {
+        *ret = (struct eng_access){.vi = conn->vi,
+                                   .kind = ENG_ACCESS_REMOTE_READ,
+                                   .handle = frame->handle,
+                                   .addr = frame->remote_addr,
+                                   .len = frame->total};
+        return true;
+    }
     if (frame->type != VIP_FRM_WRITE || !frame->length ||
         frame->remote_addr > UINT64_MAX - frame->total)
         return false;
@@ -132,7 +150,7 @@ static bool frame_staged(const struct nic_conn *conn, const struct vip_frame *fr
     struct eng_access access;
     bool staged;
 
-    if (!write_access(conn, frame, &access) || !access_bytes(conn->session, &access, &staged) ||
+    if (!remote_access(conn, frame, &access) || !access_bytes(conn->session, &access, &staged) ||
         !staged)
         return false;
     access.addr = frame->remote_addr;
@@ -191,11 +209,12 @@ static void stage_place(struct nic_conn *conn, const struct vip_packet *packet,
         bool staged;
         void *to;
 
-        if (!(mask & (1u << i)) || !write_access(conn, &packet->frames[i], &access))
+        if (!(mask & (1u << i)) || !remote_access(conn, &packet->frames[i], &access))
             continue;
         to = access_bytes(session, &access, &staged);
         VIP_ASSERT(to && staged); /* stage_look has just seen the same */
-        nic_src_copy(src, packet->frames[i].payload, to, access.len);
+        if (access.kind == ENG_ACCESS_REMOTE_WRITE)
+            nic_src_copy(src, packet->frames[i].payload, to, access.len);
         place_ask(session, &access);
     }
 }
