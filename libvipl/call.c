@@ -81,6 +81,16 @@ VIP_RETURN vipl__call(struct vipl__session *session, const char *call, const Vip
     return rc;
 }
 
+VIP_RETURN vipl__call_fds(struct vipl__session *session, const char *call,
+                          const Vip__Request *request, struct vip_fds *ret_fds)
+{
+    VIP_RETURN rc = exchange(session, call, request, NULL, 0, NULL, ret_fds);
+
+    if (rc != VIP_SUCCESS)
+        vip_fds_close(ret_fds);
+    return rc;
+}
+
 VIP_RETURN vipl__call_open(struct vipl__session *session, const Vip__Request *request,
                            const int *fds, unsigned fd_count, Vip__Reply **ret_reply,
                            struct vip_fds *ret_fds)

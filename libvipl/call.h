@@ -17,6 +17,10 @@
 VIP_RETURN vipl__call(struct vipl__session *session, const char *call, const Vip__Request *request,
                       const int *fds, unsigned fd_count, Vip__Reply **ret_reply);
 
+/* The same for a request whose reply brings nothing but file descriptors. */
+VIP_RETURN vipl__call_fds(struct vipl__session *session, const char *call,
+                          const Vip__Request *request, struct vip_fds *ret_fds);
+
 void vipl__reply_free(Vip__Reply *reply);
 
 /* The same for the first request of a session, whose reply brings file descriptors. */

@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "libvipl/call.h"
+#include "libvipl/cq_fd.h"
 #include "libvipl/error.h"
-#include "libvipl/session.h"
+#include "libvipl/take.h"
 #include "libvipl/wait.h"
 
 /*
@@ -54,6 +55,7 @@ static struct vipl__cq *install(struct vipl__session *session, const Vip__Create
         if (cq == NULL)
             return NULL;
         cq->session = session;
+        cq->fd[0] = cq->fd[1] = -1;
         cq->index = (uint16_t)reply->cq;
         cq->ring = vip_vipd_cq_ring((void *)session->vipd, reply->cq);
         cq->prod = &vip_vipd_cq((void *)session->vipd, reply->cq)->prod;
@@ -135,6 +137,8 @@ VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
                                     __ATOMIC_SEQ_CST);
         vipl__spin_unlock(&cq->done_lock);
         vipl__wake_all(cq->session); /* who waits on it finds it gone */
+        vipl__notify_cancel_cq(cq, (uint64_t)(uintptr_t)CQHandle);
+        vipl__cq_fd_close(cq);
     }
     vipl__leave(cq->session);
     return rc;
@@ -204,30 +208,57 @@ static struct vipl__vi *flushed_vi(struct vipl__cq *cq, unsigned *ret_queue, uin
     return NULL;
 }
 
-static VIP_RETURN take(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE *ret_vi,
-                       VIP_BOOLEAN *ret_recv)
+/* The VI of the next entry that means one, or NULL. Under done_lock; *ret_tell: tell vipd. */
+static struct vipl__vi *next_entry(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle,
+                                   bool *ret_tell)
+{
+    /* Looked at before the ring: what vipd wrote before it died comes first. */
+    bool dead = vipl__is_dead(cq->session);
+    struct vipl__vi *vi = NULL;
+    struct vip_cqe entry;
+
+    while (vi == NULL && vip_cq_read(cq->ring, cq->position, &entry)) {
+        cq->position++;
+        *ret_tell |= (cq->position & (TELL_EVERY - 1)) == 0;
+        vip_store32_release(&cq->app->cons, cq->position);
+        vi = entry_vi(cq, &entry, ret_handle);
+        *ret_queue = entry.queue;
+    }
+    if (vi == NULL && dead)
+        vi = flushed_vi(cq, ret_queue, ret_handle);
+    if (vi != NULL)
+        vi->queue[*ret_queue].reported++;
+    return vi;
+}
+
+/* The CQ with a descriptor is empty: arm it, look again, and keep it readable for a second entry. */
+static struct vipl__vi *arm_and_look(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle,
+                                     bool *ret_tell)
 {
     struct vipl__vi *vi = NULL;
     struct vip_cqe entry;
+
+    if (vipl__cq_fd_arm(cq))
+        vi = next_entry(cq, ret_queue, ret_handle, ret_tell);
+    if (vi != NULL && (vip_cq_read(cq->ring, cq->position, &entry) || vipl__is_dead(cq->session)))
+        vipl__cq_fd_signal(cq);
+    return vi;
+}
+
+VIP_RETURN vipl__take_entry(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE *ret_vi,
+                            VIP_BOOLEAN *ret_recv)
+{
+    struct vipl__vi *vi = NULL;
     uint64_t vi_handle = 0;
     unsigned which = 0;
-    bool dead, valid, tell = false;
+    bool valid, tell = false;
 
     vipl__spin_lock(&cq->done_lock);
     valid = __atomic_load_n(&cq->handle, __ATOMIC_ACQUIRE) == handle;
-    /* Looked at before the ring: what vipd wrote before it died comes first. */
-    dead = vipl__is_dead(cq->session);
-    while (valid && vi == NULL && vip_cq_read(cq->ring, cq->position, &entry)) {
-        cq->position++;
-        tell |= (cq->position & (TELL_EVERY - 1)) == 0;
-        vip_store32_release(&cq->app->cons, cq->position);
-        vi = entry_vi(cq, &entry, &vi_handle);
-        which = entry.queue;
-    }
-    if (valid && vi == NULL && dead)
-        vi = flushed_vi(cq, &which, &vi_handle);
-    if (vi != NULL)
-        vi->queue[which].reported++;
+    if (valid)
+        vi = next_entry(cq, &which, &vi_handle, &tell);
+    if (valid && vi == NULL && cq->fd[0] >= 0)
+        vi = arm_and_look(cq, &which, &vi_handle, &tell);
     if (tell)
         vipl__spin_unlock_full(&cq->done_lock);
     else
@@ -246,7 +277,7 @@ static VIP_RETURN take(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE *ret_
 
 static VIP_RETURN attempt(struct vipl__wait *wait)
 {
-    return take(wait->object, wait->handle, wait->ret[0], wait->ret[1]);
+    return vipl__take_entry(wait->object, wait->handle, wait->ret[0], wait->ret[1]);
 }
 
 VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
@@ -258,7 +289,7 @@ VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEA
         return vipl__bad_cq("VipCQDone", CQHandle);
     if (ViHandle == NULL || RecvQueue == NULL)
         return vipl__fail(VIP_INVALID_PARAMETER, "VipCQDone: an output pointer is NULL");
-    rc = take(cq, (uint64_t)(uintptr_t)CQHandle, ViHandle, RecvQueue);
+    rc = vipl__take_entry(cq, (uint64_t)(uintptr_t)CQHandle, ViHandle, RecvQueue);
     return rc == VIP_INVALID_PARAMETER ? vipl__bad_cq("VipCQDone", CQHandle) : rc;
 }
 

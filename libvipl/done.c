@@ -4,7 +4,7 @@
  */
 #include "libvipl/error.h"
 #include "libvipl/events.h"
-#include "libvipl/session.h"
+#include "libvipl/take.h"
 #include "libvipl/wait.h"
 
 /* VipxLastError for a descriptor that completed badly; the first bit that is set speaks. */
@@ -120,9 +120,9 @@ static void check_next(uint64_t vi_handle, VIP_DESCRIPTOR *desc)
     vipl__leave(vi->session);
 }
 
-/* One look at the head of a queue. *ret_desc is NULL unless a descriptor was taken. */
-static VIP_RETURN reap(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
-                       VIP_DESCRIPTOR **ret_desc)
+/* One look at the head of a queue. */
+VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
+                           VIP_DESCRIPTOR **ret_desc)
 {
     struct vipl__queue *queue = &vi->queue[which];
     VIP_DESCRIPTOR *desc = NULL;
@@ -175,18 +175,18 @@ static VIP_RETURN done(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR **ret_desc, enum 
         *ret_desc = NULL;
         return vipl__bad_vi(call, vi_handle);
     }
-    rc = reap(vi, (uint64_t)(uintptr_t)vi_handle, which, ret_desc);
+    rc = vipl__take_desc(vi, (uint64_t)(uintptr_t)vi_handle, which, ret_desc);
     return rc == VIP_INVALID_PARAMETER ? vipl__bad_vi(call, vi_handle) : rc;
 }
 
 static VIP_RETURN attempt_send(struct vipl__wait *wait)
 {
-    return reap(wait->object, wait->handle, VIP_Q_SEND, wait->ret[0]);
+    return vipl__take_desc(wait->object, wait->handle, VIP_Q_SEND, wait->ret[0]);
 }
 
 static VIP_RETURN attempt_recv(struct vipl__wait *wait)
 {
-    return reap(wait->object, wait->handle, VIP_Q_RECV, wait->ret[0]);
+    return vipl__take_desc(wait->object, wait->handle, VIP_Q_RECV, wait->ret[0]);
 }
 
 static VIP_RETURN done_wait(VIP_VI_HANDLE vi_handle, VIP_ULONG timeout_ms,

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "libvipl/callback.h"
+#include "libvipl/cq_fd.h"
 #include "libvipl/connect.h"
 #include "libvipl/listen.h"
 #include "libvipl/wait.h"
@@ -181,6 +182,10 @@ static void on_death(struct vipl__session *session)
     vipl__listeners_raise(session);
     pthread_mutex_unlock(&session->lock);
     vipl__async_error(session, VIP_RESOURCE_NIC, VIP_ERROR_CATASTROPHIC, NULL, NULL, 0, why);
+    vipl__notify_poke(session);
+    for (unsigned i = 0; i < VIP_CQ_MAX; i++)
+        if (session->cq[i] != NULL)
+            vipl__cq_fd_flushed(session->cq[i]);
 
     /* A thread may be on its way to sleep with a look behind it: wake until nobody sleeps. */
     while (__atomic_load_n(&head->sleepers, __ATOMIC_SEQ_CST) != 0 &&

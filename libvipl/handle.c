@@ -162,8 +162,14 @@ static void fork_child(void)
             if (session->vi[i] != NULL)
                 session->vi[i]->handle = 0;
         for (unsigned i = 0; i < VIP_CQ_MAX; i++)
-            if (session->cq[i] != NULL)
+            if (session->cq[i] != NULL) {
                 session->cq[i]->handle = 0;
+                for (unsigned n = 0; n < 2; n++) {
+                    if (session->cq[i]->fd[n] >= 0)
+                        close(session->cq[i]->fd[n]);
+                    session->cq[i]->fd[n] = -1;
+                }
+            }
         if (session->in_use && !session->burned) {
             if (session->control_fd >= 0)
                 close(session->control_fd);

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "libvipl/cq_fd.h"
 #include "libvipl/error.h"
 #include "libvipl/events.h"
 #include "libvipl/session.h"
@@ -185,6 +186,21 @@ static VIP_RETURN ring_full(const char *call)
         call, VIP_SQ_SLOTS);
 }
 
+/* Nobody but us can say that something posted after vipd's death is flushed already. */
+static void posted_to_the_dead(VIP_VI_HANDLE handle, enum vip_queue which, const char *call)
+{
+    struct vipl__vi *vi = vipl__vi_enter(handle, call);
+    struct vipl__cq *cq;
+
+    if (vi == NULL)
+        return;
+    cq = __atomic_load_n(&vi->queue[which].cq, __ATOMIC_RELAXED);
+    if (cq != NULL)
+        vipl__cq_fd_flushed(cq);
+    vipl__notify_poke(vi->session);
+    vipl__leave(vi->session);
+}
+
 static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region,
                        enum vip_queue which, const char *call)
 {
@@ -235,6 +251,9 @@ static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HA
                      "more descriptors posted on a queue than "
                      "VIP_NIC_ATTRIBUTES.MaxDescriptorsPerQueue; this one was dropped");
     case POSTED:
+        if (__builtin_expect(vipl__is_dead(vi->session), 0))
+            posted_to_the_dead(vi_handle, which, call);
+        break;
     case RING_FULL:
         break;
     }

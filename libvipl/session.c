@@ -17,6 +17,8 @@
 
 #include "libvipl/connect.h"
 #include "libvipl/callback.h"
+#include "libvipl/cq_fd.h"
+#include "libvipl/discover.h"
 #include "libvipl/error.h"
 #include "libvipl/listen.h"
 #include "libvipl/events.h"
@@ -260,6 +262,13 @@ static void release(struct vipl__session *session)
     if (session->callbacks != NULL)
         vipl__callbacks_stop(session->callbacks);
     session->callbacks = NULL;
+    if (session->notify != NULL)
+        vipl__notify_stop(session->notify);
+    session->notify = NULL;
+    for (unsigned i = 0; i < VIP_CQ_MAX; i++)
+        if (session->cq[i] != NULL)
+            vipl__cq_fd_close(session->cq[i]);
+    vipl__discovered_free(session);
     close_fd(&session->control_fd);
     close_fd(&session->event_fd);
     close_fd(&session->doorbell_fd);
@@ -328,7 +337,9 @@ VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret)
         goto failed;
 
     session->callbacks = vipl__callbacks_new();
-    error = session->callbacks == NULL ? ENOMEM : vipl__events_start(session);
+    session->notify = vipl__notify_new(session);
+    error = session->callbacks == NULL || session->notify == NULL ? ENOMEM
+                                                                  : vipl__events_start(session);
     if (error != 0) {
         rc = vipl__fail(VIP_ERROR_RESOURCE, "VipOpenNic: no provider thread: %s", strerror(error));
         goto failed;

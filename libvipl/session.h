@@ -9,6 +9,7 @@
  * Locks, in the order in which they may be taken:
  *   table (handle.c)  which session objects are in use
  *   call_lock         one request and its reply on the control socket
+ *   notify's lock     registrations of the Notify calls (notify.c)
  *   lock              connection attempts, attributes, creation of VI and CQ objects
  *   region_lock       staged copies against VipDeregisterMem
  *   post_lock         submission ring, region table, `posted` of every queue (spin lock)
@@ -21,7 +22,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "libvipl/notify.h"
 #include "libvipl/region.h"
+#include "libvipl/spin.h"
 #include "libvipl/vipl.h"
 #include "proto/limits.h"
 #include "proto/ring.h"
@@ -31,6 +34,7 @@
 
 struct vipl__session;
 struct vipl__callbacks;
+struct vipl__discovered;
 struct vipl__listener;
 
 /* Opened NIC handles of one process; the slot has 12 bits in a handle. */
@@ -49,6 +53,11 @@ struct vipl__cq {
     uint32_t position;          /* next entry to read */
     uint32_t spin_ns;           /* atomic; how long the next wait polls */
     uint32_t flush_next;        /* after vipd's death: VI to look at next */
+    struct vipl__target target; /* VipCQNotify */
+    int fd[2];            /* VipxCQGetFd: what the application got, its sending end; -1 = none */
+    uint32_t fd_lock;     /* one thread asks vipd for them */
+    uint32_t fd_arm;      /* as published; this and the next under done_lock */
+    uint32_t fd_messages; /* messages that are, or soon will be, in it and that nobody needs */
 };
 
 /* One work queue of a VI. */
@@ -63,6 +72,7 @@ struct vipl__queue {
     const uint32_t *prod;        /* futex word, vipd writes it */
     uint32_t *waiters;           /* threads asleep on it, published to vipd */
     struct vipl__cq *cq;         /* NULL = none */
+    struct vipl__target target;  /* VipSendNotify, VipRecvNotify */
     VIP_DESCRIPTOR *fifo[VIP_DESC_PER_QUEUE_MAX]; /* posted and not returned, oldest first */
 };
 
@@ -160,32 +170,12 @@ struct vipl__session {
 
     pthread_t provider; /* reads the event socket */
     struct vipl__callbacks *callbacks;
+    struct vipl__notify *notify;
+    struct vipl__discovered *discovered; /* lists handed out (discover.c); under lock */
 
     struct vipl__vi *vi[VIP_VI_MAX]; /* atomic pointers, by vipd's number */
     struct vipl__cq *cq[VIP_CQ_MAX];
 };
-
-/* ---- spin locks -------------------------------------------------------------------------- */
-
-/* The lock is held by somebody: poll it, yielding. */
-void vipl__spin_contended(uint32_t *lock);
-
-static inline void vipl__spin_lock(uint32_t *lock)
-{
-    while (__builtin_expect(__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) != 0, 0))
-        vipl__spin_contended(lock);
-}
-
-static inline void vipl__spin_unlock(uint32_t *lock)
-{
-    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
-}
-
-/* Unlock with a full barrier: stores before it are visible before loads behind it are made. */
-static inline void vipl__spin_unlock_full(uint32_t *lock)
-{
-    __atomic_exchange_n(lock, 0, __ATOMIC_SEQ_CST);
-}
 
 /* ---- handles (handle.c) ------------------------------------------------------------------ */
 

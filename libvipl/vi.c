@@ -238,6 +238,7 @@ static VIP_RETURN destroy_vi(struct vipl__vi *vi, uint64_t handle)
         vipl__attempt_close_fd(vi);
     vipl__spin_unlock(&session->post_lock);
     pthread_mutex_unlock(&session->lock);
+    vipl__notify_cancel_vi(vi, handle);
     return VIP_SUCCESS;
 }
 

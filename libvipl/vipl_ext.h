@@ -27,6 +27,28 @@ const char *VipxLastError(void);
 VIP_RETURN VipxAllocMem(IN VIP_ULONG Length, OUT VIP_PVOID *Address);
 VIP_RETURN VipxFreeMem(IN VIP_PVOID Address);
 
+/*
+ * A descriptor for epoll, poll or libev that tells when a completion queue has entries. It becomes
+ * readable when there is one and stays so (level-triggered) until VipCQDone or VipCQWait finds the
+ * queue empty. So:
+ *
+ *     for (;;) {
+ *         epoll_wait(...);
+ *         while (VipCQDone(cq, &vi, &recv) == VIP_SUCCESS)
+ *             ...
+ *     }
+ *
+ * never misses an entry. Now and then it may be readable with nothing there. Edge-triggered use
+ * works as well if every wake-up takes entries until VIP_NOT_DONE. A queue without a descriptor
+ * pays nothing for it, one with a descriptor a system call in vipd when it becomes non-empty and one
+ * here when it becomes empty.
+ *
+ * Only wait for it: do not read it, and do not close it; it ends with its queue or NIC handle.
+ * Every call for one queue gives the same. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER (handle,
+ * NULL); VIP_ERROR_RESOURCE (64 queues of this NIC handle have one, or vipd has none left).
+ */
+VIP_RETURN VipxCQGetFd(IN VIP_CQ_HANDLE CQHandle, OUT int *Fd);
+
 /* ---- connections --------------------------------------------------------------------------- */
 
 /* Bytes that the two programs tell each other while they connect. */

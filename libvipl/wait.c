@@ -145,6 +145,12 @@ static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__wait *
     return rc;
 }
 
+/* Threads, not Notify registrations, which have a word of their own. */
+static bool sleepers_on(const uint32_t *waiters)
+{
+    return (__atomic_load_n(waiters, __ATOMIC_SEQ_CST) & ~VIP_APP_WAITERS_NOTIFY) != 0;
+}
+
 VIP_RETURN vipl__wait(struct vipl__session *session, struct vipl__wait *wait, VIP_ULONG timeout_ms)
 {
     VIP_RETURN rc = wait->attempt(wait);
@@ -158,7 +164,7 @@ VIP_RETURN vipl__wait(struct vipl__session *session, struct vipl__wait *wait, VI
     rc = spin(session, wait, deadline_ns);
     if (rc == VIP_NOT_DONE)
         rc = sleep_until(session, wait, deadline_ns);
-    if (rc != VIP_TIMEOUT && __atomic_load_n(wait->waiters, __ATOMIC_SEQ_CST) != 0)
+    if (rc != VIP_TIMEOUT && sleepers_on(wait->waiters))
         futex_wake(wait->prod, INT_MAX);
     return rc;
 }
@@ -169,13 +175,13 @@ void vipl__wake_all(struct vipl__session *session)
         struct vipl__vi *vi = __atomic_load_n(&session->vi[i], __ATOMIC_ACQUIRE);
 
         for (unsigned q = 0; vi != NULL && q < 2; q++)
-            if (__atomic_load_n(vi->queue[q].waiters, __ATOMIC_SEQ_CST) != 0)
+            if (sleepers_on(vi->queue[q].waiters))
                 futex_wake(vi->queue[q].prod, INT_MAX);
     }
     for (unsigned i = 0; i < VIP_CQ_MAX; i++) {
         struct vipl__cq *cq = __atomic_load_n(&session->cq[i], __ATOMIC_ACQUIRE);
 
-        if (cq != NULL && __atomic_load_n(&cq->app->waiters, __ATOMIC_SEQ_CST) != 0)
+        if (cq != NULL && sleepers_on(&cq->app->waiters))
             futex_wake(cq->prod, INT_MAX);
     }
 }

@@ -392,20 +392,6 @@ static void addresses_resolve_to_names(void **state)
     conf_close(&end);
 }
 
-static void unsupported_calls_say_so(void **state)
-{
-    struct end end;
-    VIP_AUTODISCOVERY_LIST list;
-
-    (void)state;
-    conf_ready(&end, 'A', VIP_SERVICE_UNRELIABLE);
-    CONF_RETURNS(VIP_ERROR_NOT_SUPPORTED,
-                 VipQuerySystemManagementInfo(end.nic, VIP_SMI_AUTODISCOVERY, &list));
-    CONF_RETURNS(VIP_INVALID_PARAMETER, VipQuerySystemManagementInfo(end.nic, 2, &list));
-    CONF_RETURNS(VIP_INVALID_PARAMETER, VipSendNotify(end.vi, NULL, NULL));
-    conf_close(&end);
-}
-
 static const struct conf_test tests[] = {
     CONF_T("2.1", CONF_EARLY, open_gives_working_attributes, "open gives working attributes"),
     CONF_T("2.1", CONF_EARLY, every_historical_device_name_opens,
@@ -435,7 +421,6 @@ static const struct conf_test tests[] = {
     CONF_T("2.9", CONF_EARLY, name_service_is_initialised_and_shut_down,
            "name service is initialised and shut down"),
     CONF_T("2.9", CONF_FUNCTIONAL, addresses_resolve_to_names, "addresses resolve to names"),
-    CONF_T("2.8", CONF_FUNCTIONAL, unsupported_calls_say_so, "unsupported calls say so"),
 };
 
 CONF_MAIN(tests)

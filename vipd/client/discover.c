@@ -19,7 +19,8 @@
 struct page {
     ProtobufCBinaryData *host; /* HOSTS_PER_REPLY; they point to addresses that outlive the reply */
     size_t count;
-    uint8_t len; /* of an address of this NIC's kind */
+    uint8_t len;         /* of an address of this NIC's medium */
+    enum link_kind kind; /* that medium */
 };
 
 /* false: the page is full. */
@@ -45,7 +46,8 @@ static uint64_t add_names(const struct vipd_config *config, const struct link_ad
         add(page, self);
     for (unsigned i = 0; i < config->name_count; i++)
         for (unsigned k = 0; k < config->names[i].addr_count; k++, place++)
-            if (place >= cursor && !add(page, &config->names[i].addr[k]))
+            if (place >= cursor && config->names[i].kind[k] == page->kind &&
+                !add(page, &config->names[i].addr[k]))
                 return place;
     return 0;
 }
@@ -55,7 +57,7 @@ void request_discover(struct client *client, const Vip__Request *request, struct
 {
     const struct nic *nic = session_nic(client);
     const struct link *link = nic_link(nic);
-    struct page page = {.len = link->self.len};
+    struct page page = {.len = link->self.len, .kind = link->kind};
     uint64_t cursor = request->discover->cursor, next = 0;
     uint32_t index;
 

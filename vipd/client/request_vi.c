@@ -1,5 +1,6 @@
 /* Requests about VIs and completion queues. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -188,7 +189,7 @@ void request_cq_fd(struct client *client, const Vip__Request *request, struct vi
                    struct answer *answer)
 {
     uint32_t cq = request->cq_fd->cq;
-    int pair[2], small = 1; /* the kernel's minimum is enough for one-byte messages */
+    int sender, pair[2], small = 1; /* the kernel's minimum is enough for one-byte messages */
     enum vip_rc rc;
 
     (void)fds;
@@ -199,7 +200,17 @@ void request_cq_fd(struct client *client, const Vip__Request *request, struct vi
     }
     setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
     shutdown(pair[0], SHUT_RD);
+    /* The library gets our end, too: it may have to make the other one readable by itself. */
+    sender = fcntl(pair[0], F_DUPFD_CLOEXEC, 0);
     answer->fds.fd[answer->fds.count++] = pair[1];
+    if (sender < 0) {
+        answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd has no descriptor left: %s",
+                   strerror(errno));
+        vip_fds_close(&answer->fds);
+        close(pair[0]);
+        return;
+    }
+    answer->fds.fd[answer->fds.count++] = sender;
     rc = nic_cq_set_socket(client->session->nic_session, cq, pair[0]);
     if (rc != VIP_RC_SUCCESS)
         vip_fds_close(&answer->fds);

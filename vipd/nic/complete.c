@@ -70,9 +70,9 @@ static void wake_one(struct nic *nic, const struct nic_wake *wake)
 
 /*
  * Make the socket of VipxCQGetFd readable if the application has armed it since the last time. The
- * message first, then the word that says so: the application empties the socket when it has seen
- * the word, and a message that came later would stay. A full socket is readable already, and one
- * whose other end is closed interests nobody.
+ * word that says so comes before the message: whoever is woken by the message must find the word, so
+ * that it arms again. A full socket is readable already, and one whose other end is closed interests
+ * nobody.
  */
 static void cq_signal(struct nic_session *session, uint16_t number)
 {
@@ -86,8 +86,8 @@ static void cq_signal(struct nic_session *session, uint16_t number)
         return;
     cq->signaled = arm;
     session->nic->counts.cq_signals++;
-    (void)send(cq->sock, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     vip_store32_release(&vip_vipd_cq(session->vipd_base, number)->signaled, arm);
+    (void)send(cq->sock, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 enum vip_rc nic_cq_set_socket(struct nic_session *session, uint32_t number, int sock)

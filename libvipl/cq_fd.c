@@ -1,0 +1,135 @@
+/*
+ * VipxCQGetFd: a completion queue as a descriptor for epoll, poll or libev.
+ *
+ * The descriptor is one end of a socket pair; a message in it makes it readable. vipd sends one when
+ * it has written an entry and the CQ's arm word has another value than at its last message, and
+ * publishes that value before (doc/shm-abi.md, CQ descriptors). So it sends one message per value,
+ * and the two words tell this side whether that has been sent or is about to be.
+ *
+ * Level-triggered: it stays readable until somebody finds the CQ empty. That call takes the message
+ * out, arms, and looks once more, since an entry may have come before vipd could see the new word.
+ * If more than the one entry it takes then is there, this side sends a message of its own. Messages
+ * are taken out by number (`fd_messages`): one that has not come yet is taken out by a later call,
+ * and one that vipd sends for the new value is never swallowed.
+ *
+ * A CQ without a descriptor pays one comparison in an empty VipCQDone.
+ */
+#include "libvipl/cq_fd.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "libvipl/call.h"
+#include "libvipl/error.h"
+#include "libvipl/vipl_ext.h"
+
+static const uint32_t *signaled_word(const struct vipl__cq *cq)
+{
+    return &vip_vipd_cq((void *)cq->session->vipd, cq->index)->signaled;
+}
+
+static void arm(struct vipl__cq *cq)
+{
+    cq->fd_arm++;
+    __atomic_store_n(vip_app_cq_arm(cq->session->app_base, cq->index), cq->fd_arm,
+                     __ATOMIC_SEQ_CST);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+bool vipl__cq_fd_arm(struct vipl__cq *cq)
+{
+    bool signaled = vip_load32_acquire(signaled_word(cq)) == cq->fd_arm;
+    char message;
+
+    cq->fd_messages += signaled;
+    while (cq->fd_messages > 0 && recv(cq->fd[0], &message, sizeof(message), MSG_DONTWAIT) > 0)
+        cq->fd_messages--;
+    if (signaled)
+        arm(cq);
+    return signaled;
+}
+
+void vipl__cq_fd_signal(struct vipl__cq *cq)
+{
+    if (send(cq->fd[1], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+        cq->fd_messages++;
+}
+
+void vipl__cq_fd_flushed(struct vipl__cq *cq)
+{
+    vipl__spin_lock(&cq->done_lock);
+    if (cq->fd[0] >= 0 && cq->fd_messages == 0)
+        vipl__cq_fd_signal(cq);
+    vipl__spin_unlock(&cq->done_lock);
+}
+
+void vipl__cq_fd_close(struct vipl__cq *cq)
+{
+    vipl__spin_lock(&cq->done_lock);
+    for (unsigned i = 0; i < 2; i++) {
+        if (cq->fd[i] >= 0)
+            close(cq->fd[i]);
+        cq->fd[i] = -1;
+    }
+    vipl__spin_unlock(&cq->done_lock);
+}
+
+/* Under fd_lock. The CQ's word is armed before vipd is asked, so that no entry falls between. */
+static VIP_RETURN make(struct vipl__cq *cq, uint64_t handle)
+{
+    Vip__CqRequest cq_fd = VIP__CQ_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    struct vip_fds fds = VIP_FDS_NONE;
+    VIP_RETURN rc;
+
+    cq_fd.has_cq = 1;
+    cq_fd.cq = cq->index;
+    request.body_case = VIP__REQUEST__BODY_CQ_FD;
+    request.cq_fd = &cq_fd;
+    vipl__spin_lock(&cq->done_lock);
+    arm(cq);
+    cq->fd_messages = 0;
+    vipl__spin_unlock(&cq->done_lock);
+    rc = vipl__call_fds(cq->session, "VipxCQGetFd", &request, &fds);
+    if (rc == VIP_SUCCESS && fds.count != 2)
+        rc = vipl__fail(VIP_ERROR_RESOURCE, "VipxCQGetFd: vipd's reply makes no sense");
+    if (rc == VIP_SUCCESS) {
+        vipl__spin_lock(&cq->done_lock);
+        if (__atomic_load_n(&cq->handle, __ATOMIC_ACQUIRE) == handle) {
+            cq->fd[0] = fds.fd[0];
+            cq->fd[1] = fds.fd[1];
+            fds.fd[0] = fds.fd[1] = -1;
+        } else {
+            rc = VIP_INVALID_PARAMETER;
+        }
+        vipl__spin_unlock(&cq->done_lock);
+        /* vipd may have died before there was a descriptor to signal. */
+        if (vipl__is_dead(cq->session))
+            vipl__cq_fd_flushed(cq);
+    }
+    vip_fds_close(&fds);
+    return rc;
+}
+
+VIP_RETURN VipxCQGetFd(VIP_CQ_HANDLE CQHandle, int *Fd)
+{
+    struct vipl__cq *cq = vipl__cq_enter(CQHandle, "VipxCQGetFd");
+    VIP_RETURN rc = VIP_SUCCESS;
+
+    if (cq == NULL)
+        return VIP_INVALID_PARAMETER;
+    if (Fd == NULL) {
+        rc = vipl__fail(VIP_INVALID_PARAMETER, "VipxCQGetFd: Fd is NULL");
+    } else {
+        vipl__spin_lock(&cq->fd_lock);
+        if (cq->fd[0] < 0)
+            rc = make(cq, (uint64_t)(uintptr_t)CQHandle);
+        if (rc == VIP_SUCCESS)
+            *Fd = cq->fd[0];
+        vipl__spin_unlock(&cq->fd_lock);
+        if (rc == VIP_INVALID_PARAMETER)
+            vipl__bad_cq("VipxCQGetFd", CQHandle);
+    }
+    vipl__leave(cq->session);
+    return rc;
+}

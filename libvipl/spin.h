@@ -1,0 +1,30 @@
+/*
+ * Spin locks for what is held for some ten instructions. They yield when contended, because their
+ * holder may have lost its processor.
+ */
+#ifndef LIBVIPL_SPIN_H
+#define LIBVIPL_SPIN_H
+
+#include <stdint.h>
+
+/* The lock is held by somebody: poll it, yielding (wait.c). */
+void vipl__spin_contended(uint32_t *lock);
+
+static inline void vipl__spin_lock(uint32_t *lock)
+{
+    while (__builtin_expect(__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) != 0, 0))
+        vipl__spin_contended(lock);
+}
+
+static inline void vipl__spin_unlock(uint32_t *lock)
+{
+    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
+
+/* Unlock with a full barrier: stores before it are visible before loads behind it are made. */
+static inline void vipl__spin_unlock_full(uint32_t *lock)
+{
+    __atomic_exchange_n(lock, 0, __ATOMIC_SEQ_CST);
+}
+
+#endif
