@@ -1,0 +1,254 @@
+/*
+ * Peer-to-peer connections, listeners and private data through two nics, and on one.
+ */
+#include "unit/nic_rig.h"
+
+static uint32_t shown_state(const struct rig_app *app, uint16_t vi)
+{
+    return vip_load32(&vip_vipd_vi(app->vipd, vi)->state);
+}
+
+/* Start a peer request: of a VI on nic `own` to nic `other`, both with that discriminator. */
+static void ask(struct rig_app *app, uint16_t vi, unsigned own, unsigned other, const char *disc,
+                const char *data)
+{
+    struct nic_connect_args args = {.local = rig_vip_addr(own, disc),
+                                    .remote = rig_vip_addr(other, disc),
+                                    .timeout_ns = 10 * RIG_SECOND,
+                                    .peer_to_peer = true,
+                                    .data = {.len = (uint8_t)strlen(data)}};
+    char why[128] = "";
+
+    memcpy(args.data.bytes, data, strlen(data));
+    memset(args.local.host, 0xEE, sizeof(args.local.host)); /* means nothing */
+    assert_int_equal(nic_connect(app->session, vi, &args, rig_now, why, sizeof(why)),
+                     VIP_RC_SUCCESS);
+    assert_int_equal(shown_state(app, vi), VIP_VIST_CONNECT_PENDING);
+}
+
+static void expect(struct rig_app *app, enum vip_rc rc, const char *data)
+{
+    struct rig_event event = rig_wait_event(app, 'r');
+
+    assert_int_equal(event.code, rc);
+    assert_int_equal(event.data.len, strlen(data));
+    assert_memory_equal(event.data.bytes, data, strlen(data));
+}
+
+/* A message from one VI to the other. */
+static void talk(struct rig_app *from, uint16_t from_vi, struct rig_app *to, uint16_t to_vi)
+{
+    struct rig_mem out = rig_mem(from, 4096, REGISTRY_SHARED);
+    struct rig_mem in = rig_mem(to, 4096, REGISTRY_SHARED);
+
+    rig_post_recv(to, to_vi, rig_seg(&in, 0, 4096));
+    rig_post_send(from, from_vi, rig_seg(&out, 0, 1000));
+    assert_int_equal(rig_wait_done(to, to_vi, VIP_Q_RECV).length, 1000);
+    rig_wait_done(from, from_vi, VIP_Q_SEND);
+    rig_mem_free(&out);
+    rig_mem_free(&in);
+}
+
+/* Any order, with and without losses; in both directions data flows. */
+static void test_two_nics(void **state)
+{
+    struct rig_app *a = rig_app(rig_nic(0)), *b = rig_app(rig_nic(1));
+
+    for (unsigned i = 0; i < 40; i++) {
+        uint16_t va = rig_vi(a, VIP_LVL_DELIVERY), vb = rig_vi(b, VIP_LVL_DELIVERY);
+
+        rig_loss_ppm = i < 4 ? 0 : 200000;
+        if (i % 2)
+            ask(a, va, 0, 1, "p", "from a");
+        else
+            ask(b, vb, 1, 0, "p", "from b");
+        rig_pass(i % 4 * RIG_SECOND / 4);
+        if (i % 2)
+            ask(b, vb, 1, 0, "p", "from b");
+        else
+            ask(a, va, 0, 1, "p", "from a");
+        expect(a, VIP_RC_SUCCESS, "from b");
+        expect(b, VIP_RC_SUCCESS, "from a");
+        talk(a, va, b, vb);
+        talk(b, vb, a, va);
+        assert_int_equal(nic_vi_disconnect(a->session, va, rig_now), VIP_RC_SUCCESS);
+        assert_int_equal(rig_wait_event(b, 'e').code, VIP_EC_CONN_LOST);
+        assert_int_equal(nic_vi_disconnect(b->session, vb, rig_now), VIP_RC_SUCCESS);
+        assert_int_equal(nic_vi_destroy(a->session, va, rig_now), VIP_RC_SUCCESS);
+        assert_int_equal(nic_vi_destroy(b->session, vb, rig_now), VIP_RC_SUCCESS);
+    }
+}
+
+/* Of one session, and of two sessions of one nic. */
+static void test_one_nic(void **state)
+{
+    struct rig_app *a = rig_app(rig_nic(0)), *b = rig_app(rig_nics[0]);
+    uint16_t va = rig_vi(a, VIP_LVL_DELIVERY), vc = rig_vi(a, VIP_LVL_DELIVERY);
+    uint16_t vb = rig_vi(b, VIP_LVL_DELIVERY);
+
+    ask(a, va, 0, 0, "p", "1");
+    rig_pass(RIG_SECOND);
+    assert_int_equal(a->event_count, 0);
+    ask(a, vc, 0, 0, "p", "1");
+    expect(a, VIP_RC_SUCCESS, "1");
+    expect(a, VIP_RC_SUCCESS, "1");
+    talk(a, va, a, vc);
+    assert_int_equal(nic_vi_disconnect(a->session, va, rig_now), VIP_RC_SUCCESS);
+    assert_int_equal(rig_wait_event(a, 'e').code, VIP_EC_CONN_LOST);
+    ask(a, va, 0, 0, "q", "");
+    ask(b, vb, 0, 0, "q", "");
+    expect(a, VIP_RC_SUCCESS, "");
+    expect(b, VIP_RC_SUCCESS, "");
+    talk(b, vb, a, va);
+}
+
+static void test_attributes(void **state)
+{
+    struct rig_app *a = rig_app(rig_nic(0)), *b = rig_app(rig_nic(1));
+    uint16_t va = rig_vi(a, VIP_LVL_DELIVERY), vb = rig_vi(b, VIP_LVL_RECEPTION);
+
+    ask(a, va, 0, 1, "p", "");
+    ask(b, vb, 1, 0, "p", "");
+    assert_int_equal(rig_wait_event(a, 'r').code, VIP_RC_INVALID_RELIABILITY_LEVEL);
+    assert_int_equal(rig_wait_event(b, 'r').code, VIP_RC_INVALID_RELIABILITY_LEVEL);
+    assert_int_equal(shown_state(a, va), VIP_VIST_IDLE);
+    assert_int_equal(shown_state(b, vb), VIP_VIST_IDLE);
+}
+
+/* VipDisconnect at any moment of the exchange, on either side; then the VIs connect again. */
+static void test_disconnect_at_any_moment(void **state)
+{
+    struct rig_app *a = rig_app(rig_nic(0)), *b = rig_app(rig_nic(1));
+    uint16_t va = rig_vi(a, VIP_LVL_DELIVERY), vb = rig_vi(b, VIP_LVL_DELIVERY);
+
+    for (unsigned side = 0; side < 2; side++)
+        for (unsigned steps = 0; steps < 12; steps++) {
+            struct rig_event event;
+
+            rig_loss_ppm = steps % 3 * 300000;
+            ask(a, va, 0, 1, "p", "");
+            ask(b, vb, 1, 0, "p", "");
+            rig_steps(steps);
+            assert_int_equal(side ? nic_vi_disconnect(b->session, vb, rig_now)
+                                  : nic_vi_disconnect(a->session, va, rig_now),
+                             VIP_RC_SUCCESS);
+            rig_loss_ppm = 0;
+            rig_pass(11 * RIG_SECOND); /* the other one is over too, by its limit at the latest */
+            assert_int_equal(nic_vi_disconnect(a->session, va, rig_now), VIP_RC_SUCCESS);
+            assert_int_equal(nic_vi_disconnect(b->session, vb, rig_now), VIP_RC_SUCCESS);
+            rig_pass(RIG_SECOND);
+            assert_true(rig_event(a, 'r', &event));
+            assert_true(rig_event(b, 'r', &event));
+            while (rig_event(a, 'e', &event) || rig_event(b, 'e', &event))
+                assert_int_equal(event.code, VIP_EC_CONN_LOST);
+            assert_int_equal(a->event_count + b->event_count, 0);
+            assert_int_equal(shown_state(a, va), VIP_VIST_IDLE);
+            assert_int_equal(shown_state(b, vb), VIP_VIST_IDLE);
+            ask(b, vb, 1, 0, "p", "");
+            ask(a, va, 0, 1, "p", "");
+            expect(a, VIP_RC_SUCCESS, "");
+            expect(b, VIP_RC_SUCCESS, "");
+            talk(a, va, b, vb);
+            assert_int_equal(nic_vi_disconnect(a->session, va, rig_now), VIP_RC_SUCCESS);
+            assert_int_equal(rig_wait_event(b, 'e').code, VIP_EC_CONN_LOST);
+            assert_int_equal(nic_vi_disconnect(b->session, vb, rig_now), VIP_RC_SUCCESS);
+        }
+}
+
+/* The end of a session whose peer request is pending, or just being accepted. */
+static void test_session_ends(void **state)
+{
+    struct rig_app *a = rig_app(rig_nic(0));
+    uint16_t va = rig_vi(a, VIP_LVL_DELIVERY);
+
+    rig_nic(1);
+    for (unsigned steps = 0; steps < 8; steps++) {
+        struct rig_app *b = rig_app(rig_nics[1]);
+        struct rig_event event;
+
+        ask(a, va, 0, 1, "p", "");
+        ask(b, rig_vi(b, VIP_LVL_DELIVERY), 1, 0, "p", "");
+        rig_steps(steps);
+        rig_app_end(b, steps % 2);
+        event = rig_wait_event(a, 'r');
+        if (event.code == VIP_RC_SUCCESS)
+            assert_int_equal(rig_wait_event(a, 'e').code, VIP_EC_CONN_LOST);
+        else
+            assert_true(event.code == VIP_RC_REJECT || event.code == VIP_RC_TIMEOUT);
+        assert_int_equal(nic_vi_disconnect(a->session, va, rig_now), VIP_RC_SUCCESS);
+    }
+}
+
+static void test_listener(void **state)
+{
+    struct rig_app *a = rig_app(rig_nic(0)), *b = rig_app(rig_nic(1));
+    struct vip_private yes = {.len = 3, .bytes = "yes"}, no = {.len = 2, .bytes = "no"};
+    struct vip_addr addr = rig_vip_addr(1, "svc");
+    uint64_t listener, delivered = 99;
+    uint16_t va[6], vb = rig_vi(b, VIP_LVL_DELIVERY);
+    struct rig_event event;
+    char why[128] = "";
+    bool found;
+
+    assert_int_equal(nic_listen(b->session, &addr, 4, rig_now, &listener), VIP_RC_SUCCESS);
+    for (unsigned i = 0; i < 6; i++) {
+        va[i] = rig_vi(a, VIP_LVL_DELIVERY);
+        rig_connect_start(a, va[i], 0, 1, "svc");
+    }
+    rig_pass(RIG_SECOND);
+    assert_int_equal(b->event_count, 4);
+    event = rig_wait_event(b, 'i');
+    assert_int_equal(event.number, listener);
+    assert_int_equal(nic_accept(b->session, event.handle, vb, &yes, rig_now, why, sizeof(why)),
+                     VIP_RC_SUCCESS);
+    expect(a, VIP_RC_SUCCESS, "yes");
+    assert_int_equal(nic_reject(b->session, rig_wait_event(b, 'i').handle, &no, rig_now),
+                     VIP_RC_SUCCESS);
+    expect(a, VIP_RC_REJECT, "no");
+    rig_pass(RIG_SECOND);
+    assert_int_equal(nic_listen_close(b->session, listener, rig_now, &delivered), VIP_RC_SUCCESS);
+    assert_int_equal(delivered, 6);
+    assert_int_equal(nic_listen_close(b->session, listener, rig_now, &delivered),
+                     VIP_RC_INVALID_PARAMETER);
+    assert_int_equal(nic_connect_wait_cancel(b->session, listener, rig_now, &found),
+                     VIP_RC_INVALID_PARAMETER);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(nic_reject(b->session, rig_wait_event(b, 'i').handle, NULL, rig_now),
+                         VIP_RC_SUCCESS);
+    for (unsigned i = 0; i < 4; i++)
+        expect(a, VIP_RC_REJECT, "");
+    /* One that is left when its session ends takes its requests along. */
+    assert_int_equal(nic_listen(b->session, &addr, 4, rig_now, &listener), VIP_RC_SUCCESS);
+    rig_connect_start(a, va[5], 0, 1, "svc");
+    rig_wait_event(b, 'i');
+    rig_app_end(b, true);
+    assert_int_equal(rig_wait_event(a, 'e').code, VIP_EC_CONN_LOST); /* the accepted one */
+    expect(a, VIP_RC_REJECT, "");
+}
+
+static void test_new_discriminators(void **state)
+{
+    struct rig_app *a = rig_app(rig_nic(0));
+    uint64_t first = nic_new_discriminator(rig_nics[0]), next = first + 1;
+    struct vip_addr addr = {.disc_len = 8};
+    uint64_t wait;
+
+    memcpy(addr.disc, &next, 8);
+    assert_int_equal(nic_listen(a->session, &addr, 4, rig_now, &wait), VIP_RC_SUCCESS);
+    assert_true(nic_new_discriminator(rig_nics[0]) == first + 2); /* the next one is taken */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_two_nics, rig_teardown),
+        cmocka_unit_test_teardown(test_one_nic, rig_teardown),
+        cmocka_unit_test_teardown(test_attributes, rig_teardown),
+        cmocka_unit_test_teardown(test_disconnect_at_any_moment, rig_teardown),
+        cmocka_unit_test_teardown(test_session_ends, rig_teardown),
+        cmocka_unit_test_teardown(test_listener, rig_teardown),
+        cmocka_unit_test_teardown(test_new_discriminators, rig_teardown),
+    };
+
+    return cmocka_run_group_tests_name("nic_peer", tests, NULL, NULL);
+}
