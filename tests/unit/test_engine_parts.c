@@ -1,8 +1,7 @@
-/* The small parts of the engine: number windows, congestion control, the timer heap. */
+/* The small parts of the engine: number windows, the timer heap. */
 #include "eng_rig.h"
 
 #include "vipd/engine/bits.h"
-#include "vipd/engine/cc.h"
 
 static void bits_search(void **state)
 {
@@ -26,48 +25,6 @@ static void bits_search(void **state)
     eng_bits_clear(&bits, 64);
     assert_int_equal(eng_bits_next(&bits, 64, 2053), 65);
     assert_int_equal(eng_bits_prev(&bits, 3, 1, true), 0);
-}
-
-static void cc_grows_and_yields(void **state)
-{
-    struct eng_cc cc;
-    uint64_t before;
-
-    eng_cc_init(&cc, 1000, 1000000);
-    before = cc.window_bytes;
-    /* A window that was not used does not grow. */
-    eng_cc_acked(&cc, 5000, false);
-    assert_int_equal(cc.window_bytes, before);
-    eng_cc_acked(&cc, 5000, true);
-    assert_int_equal(cc.window_bytes, before + 5000);
-    /* One decrease per window of packets. */
-    eng_cc_lost(&cc, 10, 50);
-    before = cc.window_bytes;
-    eng_cc_lost(&cc, 49, 60);
-    assert_int_equal(cc.window_bytes, before);
-    /* From now on a packet per window. */
-    for (uint64_t acked = 0; acked < before; acked += 1000)
-        eng_cc_acked(&cc, 1000, true);
-    assert_int_equal(cc.window_bytes, before + 1000);
-    for (unsigned i = 0; i < 100; i++)
-        eng_cc_lost(&cc, 1000 + i, 1001 + i);
-    assert_int_equal(cc.window_bytes, 4000);
-    eng_cc_silence(&cc, 2000);
-    assert_int_equal(cc.window_bytes, 4000);
-    for (unsigned i = 0; i < 100000; i++)
-        eng_cc_acked(&cc, 10000, true);
-    assert_int_equal(cc.window_bytes, 1000000);
-}
-
-/* The floor never exceeds what the peer allows. */
-static void cc_small_limit(void **state)
-{
-    struct eng_cc cc;
-
-    eng_cc_init(&cc, 65507, 100000);
-    assert_int_equal(cc.window_bytes, 100000);
-    eng_cc_silence(&cc, 1);
-    assert_int_equal(cc.window_bytes, 100000);
 }
 
 static void nop_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status,
@@ -148,8 +105,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_search),
-        cmocka_unit_test(cc_grows_and_yields),
-        cmocka_unit_test(cc_small_limit),
         cmocka_unit_test(timers_many),
     };
 

@@ -113,38 +113,85 @@ bool eng_ack_possible(const struct eng_vi *vi, const struct vip_packet *packet)
     return !eng_before(vi->tx.at.op, hdr->ops_done);
 }
 
-/* Numbers [from, to) have arrived. Returns the bytes that this was news of. */
-static uint64_t take_range(struct eng_vi *vi, uint64_t from, uint64_t to, bool *news)
-{
-    uint64_t bytes = 0;
+/* What an acknowledgement told that was not known. */
+struct news {
+    uint64_t bytes;   /* that arrived */
+    uint64_t newest;  /* largest number that arrived, 0 = none */
+    uint64_t largest; /* tx.largest_acked before */
+};
 
+/* Did packets arrive in [from, to) that had been declared lost? */
+static void take_declared(struct eng_vi *vi, uint64_t from, uint64_t to)
+{
+    uint64_t known = vi->tx.number > ENG_BITS ? vi->tx.number - ENG_BITS : 0;
+
+    /* Bits behind belong to numbers a whole ring away. */
+    if (from < known)
+        from = known;
+    for (uint64_t n; (n = eng_bits_next(&vi->tx.declared, from, to)) < to; from = n + 1) {
+        eng_declared_forget(vi, n);
+        eng_mtu_arrived(vi, n, vi->sent[n % ENG_SENT_RING].bytes);
+        eng_loss_reordered(vi, n, true);
+    }
+}
+
+/* Numbers [from, to) have arrived. */
+static void take_range(struct eng_vi *vi, uint64_t from, uint64_t to, struct news *news)
+{
+    if (vi->tx.declared_count)
+        take_declared(vi, from, to);
     if (from < vi->tx.una)
         from = vi->tx.una;
     for (uint64_t n; (n = eng_bits_next(&vi->tx.open, from, to)) < to; from = n + 1) {
-        bytes += vi->sent[n % ENG_SENT_RING].bytes;
+        const struct eng_sent *record = &vi->sent[n % ENG_SENT_RING];
+
+        news->bytes += record->bytes;
+        if (n > news->newest)
+            news->newest = n;
+        if (n < news->largest && !record->lost)
+            eng_loss_reordered(vi, n, false);
+        eng_mtu_arrived(vi, n, record->bytes);
         eng_sent_close(vi, n);
         if (n > vi->tx.largest_acked)
             vi->tx.largest_acked = n;
-        *news = true;
     }
-    return bytes;
+}
+
+/* Round trip time, window and pace after news of packets. */
+static void take_news(struct eng_vi *vi, const struct vip_header *hdr, const struct news *news,
+                      bool limited, uint64_t now_ns)
+{
+    struct eng_cc_ack ack = {.now_ns = now_ns,
+                             .bytes = news->bytes,
+                             .newest = news->newest,
+                             .next = vi->tx.number,
+                             .limited = limited};
+
+    if (news->newest > news->largest)
+        vi->tx.rack_ns = now_ns - vi->sent[news->newest % ENG_SENT_RING].sent_ns;
+    eng_loss_sample(vi, hdr, now_ns);
+    ack.rtt_ns = vi->tx.latest_ns;
+    ack.base_ns = eng_loss_base(vi);
+    eng_cc_acked(&vi->tx.cc, &ack);
+    eng_pace_set(vi);
+    eng_pace_refresh(vi, now_ns);
 }
 
 void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t now_ns)
 {
     const struct vip_header *hdr = &packet->hdr;
     uint64_t cumulative = hdr->ack_cumulative;
-    bool limited = vi->tx.inflight + 2 * (uint64_t)vi->conn.packet_bytes > vi->tx.cc.window_bytes;
-    bool news = false, ops = false;
-    uint64_t bytes = take_range(vi, 0, cumulative, &news);
+    bool limited = (vi->tx.paced && eng_tx_held_back(vi)) ||
+                   vi->tx.inflight + 2 * (uint64_t)vi->tx.packet_bytes > vi->tx.cc.now.window_bytes;
+    struct news news = {.largest = vi->tx.largest_acked};
+    bool ops = false;
 
+    take_range(vi, 0, cumulative, &news);
     for (unsigned i = 0; i < hdr->range_count; i++)
-        bytes += take_range(vi, cumulative + packet->ranges[i].start,
-                            cumulative + packet->ranges[i].end, &news);
-    if (news) {
-        eng_loss_sample(vi, hdr, now_ns);
-        eng_cc_acked(&vi->tx.cc, bytes, limited);
-    }
+        take_range(vi, cumulative + packet->ranges[i].start, cumulative + packet->ranges[i].end,
+                   &news);
+    if (news.newest)
+        take_news(vi, hdr, &news, limited, now_ns);
     /* An acknowledgement that was overtaken tells an older, smaller number. */
     if (eng_before(vi->tx.ops_acked, hdr->ops_done)) {
         vi->tx.ops_acked = hdr->ops_done;
@@ -152,12 +199,12 @@ void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t n
         if (vi->reliable)
             eng_send_advance(vi);
     }
-    if (!news && !ops)
+    if (!news.newest && !ops)
         return;
     vi->tx.progress_ns = now_ns;
     vi->tx.backoff = 0;
     vi->tx.owed = eng_tx_owes(vi);
-    if (news)
+    if (news.newest)
         eng_loss_detect(vi, now_ns);
     eng_loss_arm(vi, now_ns);
     eng_fail_head(vi);

@@ -1,74 +1,153 @@
 #include "vipd/engine/cc.h"
 
-/* Packets of the first window, and of the smallest: fast retransmission needs three behind a loss. */
+#include <stddef.h>
+
+/* Packets of the first window, and of the smallest. */
 #define CC_FIRST_PACKETS 10
 #define CC_FLOOR_PACKETS 4
 /* With small packets the first window is at least this, which every receive buffer holds. */
 #define CC_FIRST_BYTES 32768
 
-static uint64_t cc_floor(const struct eng_cc *cc)
+static void fixed_start(struct eng_cc *cc)
+{
+    cc->now.window_bytes = cc->limit_bytes;
+}
+
+static void fixed_acked(struct eng_cc *cc, const struct eng_cc_ack *ack)
+{
+    (void)cc;
+    (void)ack;
+}
+
+static void fixed_lost(struct eng_cc *cc, const struct eng_cc_loss *loss, bool first)
+{
+    (void)cc;
+    (void)loss;
+    (void)first;
+}
+
+static void fixed_silence(struct eng_cc *cc)
+{
+    (void)cc;
+}
+
+static bool fixed_searching(const struct eng_cc *cc)
+{
+    (void)cc;
+    return false;
+}
+
+/* No control: always the peer's window. For paths that cannot be congested, and to compare with. */
+static const struct eng_cc_class eng_cc_fixed = {.name = "fixed",
+                                                 .start = fixed_start,
+                                                 .acked = fixed_acked,
+                                                 .lost = fixed_lost,
+                                                 .silence = fixed_silence,
+                                                 .paced = false,
+                                                 .searching = fixed_searching};
+
+static const struct eng_cc_class *class_of(const struct eng_cc *cc)
+{
+    switch ((enum eng_congestion)cc->kind) {
+    case ENG_CONGESTION_DELAY:
+        return &eng_cc_delay;
+    case ENG_CONGESTION_CUBIC:
+        return &eng_cc_cubic;
+    case ENG_CONGESTION_FIXED:
+        break;
+    }
+    return &eng_cc_fixed;
+}
+
+uint64_t eng_cc_floor(const struct eng_cc *cc)
 {
     uint64_t floor = CC_FLOOR_PACKETS * (uint64_t)cc->packet_bytes;
 
     return floor < cc->limit_bytes ? floor : cc->limit_bytes;
 }
 
-static void cc_set(struct eng_cc *cc, uint64_t window)
+void eng_cc_set(struct eng_cc *cc, uint64_t window_bytes)
 {
-    uint64_t floor = cc_floor(cc);
+    uint64_t floor = eng_cc_floor(cc);
 
-    if (window < floor)
-        window = floor;
-    if (window > cc->limit_bytes)
-        window = cc->limit_bytes;
-    cc->window_bytes = window;
+    if (window_bytes < floor)
+        window_bytes = floor;
+    if (window_bytes > cc->limit_bytes)
+        window_bytes = cc->limit_bytes;
+    cc->now.window_bytes = window_bytes;
 }
 
-void eng_cc_init(struct eng_cc *cc, uint32_t packet_bytes, uint32_t limit_bytes)
+void eng_cc_init(struct eng_cc *cc, enum eng_congestion kind, uint32_t packet_bytes,
+                 uint32_t limit_bytes)
 {
     uint64_t first = CC_FIRST_PACKETS * (uint64_t)packet_bytes;
 
-    cc->limit_bytes = limit_bytes;
-    cc->packet_bytes = packet_bytes;
-    cc->threshold_bytes = UINT64_MAX;
-    cc->credit_bytes = 0;
-    cc->recovery_end = 0;
-    cc_set(cc, first > CC_FIRST_BYTES ? first : CC_FIRST_BYTES);
+    *cc = (struct eng_cc){
+        .limit_bytes = limit_bytes, .packet_bytes = packet_bytes, .kind = (uint8_t)kind};
+    eng_cc_set(cc, first > CC_FIRST_BYTES ? first : CC_FIRST_BYTES);
+    class_of(cc)->start(cc);
+    cc->before = cc->now;
 }
 
-void eng_cc_acked(struct eng_cc *cc, uint64_t bytes, bool limited)
+static void take_back(struct eng_cc *cc)
 {
-    /* A window that was not used proves nothing about the path. */
-    if (!limited || cc->window_bytes >= cc->limit_bytes)
-        return;
-    if (cc->window_bytes < cc->threshold_bytes) {
-        cc_set(cc, cc->window_bytes + bytes);
-        return;
-    }
-    cc->credit_bytes += bytes;
-    if (cc->credit_bytes >= cc->window_bytes) {
-        cc->credit_bytes = 0;
-        cc_set(cc, cc->window_bytes + cc->packet_bytes);
-    }
+    uint64_t window = cc->now.window_bytes;
+
+    cc->now = cc->before;
+    if (window > cc->now.window_bytes)
+        cc->now.window_bytes = window;
 }
 
-void eng_cc_lost(struct eng_cc *cc, uint64_t number, uint64_t next_number)
+void eng_cc_acked(struct eng_cc *cc, const struct eng_cc_ack *ack)
 {
+    if (cc->silence_end) {
+        /* News of old packets only: they were late, not lost, and the silence was a pause. */
+        if (ack->newest < cc->silence_end)
+            take_back(cc);
+        cc->silence_end = 0;
+    }
+    class_of(cc)->acked(cc, ack);
+}
+
+void eng_cc_lost(struct eng_cc *cc, const struct eng_cc_loss *loss)
+{
+    bool first = loss->number >= cc->recovery_end;
+
     /* One answer per window of packets, however many of them were lost. */
-    if (number < cc->recovery_end)
+    if (first) {
+        cc->before = cc->now;
+        cc->unproven = 0;
+        cc->recovery_begin = loss->number;
+        cc->recovery_end = loss->next;
+    }
+    cc->unproven++;
+    class_of(cc)->lost(cc, loss, first);
+}
+
+void eng_cc_spurious(struct eng_cc *cc, uint64_t number)
+{
+    if (!cc->unproven || number < cc->recovery_begin || number >= cc->recovery_end)
         return;
-    cc->recovery_end = next_number;
-    cc->credit_bytes = 0;
-    cc_set(cc, cc->window_bytes - cc->window_bytes * 3 / 10);
-    cc->threshold_bytes = cc->window_bytes;
+    if (--cc->unproven == 0)
+        take_back(cc);
 }
 
 void eng_cc_silence(struct eng_cc *cc, uint64_t next_number)
 {
-    uint64_t half = cc->window_bytes / 2;
+    if (!cc->silence_end) {
+        cc->before = cc->now;
+        cc->silence_end = next_number;
+    }
+    cc->unproven = 0;
+    cc->recovery_begin = cc->recovery_end = next_number;
+    class_of(cc)->silence(cc);
+}
 
-    cc->threshold_bytes = half > cc_floor(cc) ? half : cc_floor(cc);
-    cc->recovery_end = next_number;
-    cc->credit_bytes = 0;
-    cc_set(cc, 0);
+unsigned eng_cc_pace(const struct eng_cc *cc)
+{
+    const struct eng_cc_class *class = class_of(cc);
+
+    if (!class->paced)
+        return 0;
+    return class->searching(cc) ? 16 : 10;
 }

@@ -1,9 +1,10 @@
 /*
  * Congestion control, the replaceable part: how many bytes a connection may have under way.
  *
- * Owns: the window. Does not own: what is under way, when something is lost (loss.c), the peer's
- * own limit (the caller takes the smaller one). This one: slow start, then additive increase and
- * multiplicative decrease, never below a few packets.
+ * Owns: the window, when losses shrink it, and taking that back. Does not own: what is under way,
+ * when something is lost (loss.c), the pace within a window (pace.c), the peer's own limit (the
+ * caller takes the smaller one). The algorithms are cc_delay.c, cc_cubic.c and, in cc.c, none. All
+ * state is plain data, without pointers.
  */
 #ifndef VIPD_ENGINE_CC_H
 #define VIPD_ENGINE_CC_H
@@ -11,21 +12,97 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct eng_cc {
-    uint64_t window_bytes;    /* what may be under way */
-    uint64_t threshold_bytes; /* slow start ends here */
-    uint64_t limit_bytes;     /* more than this is never useful */
-    uint64_t credit_bytes;    /* acknowledged since the last additive step */
-    uint64_t recovery_end;    /* losses of packets below this number have been answered */
-    uint32_t packet_bytes;
+#include "vipd/engine/engine.h"
+
+/* Delay-based: what cc_delay.c remembers. */
+struct eng_cc_delay {
+    bool starting;         /* doubling the window per round trip */
+    bool limited;          /* the window was used up in this round */
+    uint8_t drain;         /* rounds until the window comes back from a drain, 0 = none */
+    uint64_t share_bytes;  /* what we want to have in the queue of the path */
+    uint64_t round_end;    /* the round ends when this number is acknowledged */
+    uint64_t round_rtt_ns; /* smallest round trip of the round, 0 = none yet */
+    uint64_t round_samples;
+    uint64_t round_acked, round_lost; /* bytes */
+    uint64_t drain_ns;                /* when to empty the queue next, 0 = not decided */
+    uint64_t drain_window;            /* window to come back to */
 };
 
-void eng_cc_init(struct eng_cc *cc, uint32_t packet_bytes, uint32_t limit_bytes);
-/* `bytes` were acknowledged; `limited` says whether the window was what held the sender back. */
-void eng_cc_acked(struct eng_cc *cc, uint64_t bytes, bool limited);
-/* Packet `number` was lost; `next_number` is the first not sent yet. */
-void eng_cc_lost(struct eng_cc *cc, uint64_t number, uint64_t next_number);
-/* Nothing was heard for several timer periods. */
+/* CUBIC: what cc_cubic.c remembers. */
+struct eng_cc_cubic {
+    uint64_t threshold_bytes; /* slow start ends here */
+    uint64_t top_bytes;       /* window before the last loss */
+    uint64_t begin_ns;        /* start of the curve, 0 = with the next acknowledgement */
+    uint64_t reach_ms;        /* when the curve is back at top_bytes, after begin_ns */
+    uint64_t reno_bytes;      /* what additive increase would have reached */
+};
+
+/* What a wrong judgement changes, and so what is kept to take it back. */
+struct eng_cc_state {
+    uint64_t window_bytes; /* what may be under way */
+    union {
+        struct eng_cc_delay delay;
+        struct eng_cc_cubic cubic;
+    };
+};
+
+struct eng_cc {
+    struct eng_cc_state now;
+    struct eng_cc_state before;            /* the last reduction */
+    uint64_t limit_bytes;                  /* more than this is never useful */
+    uint32_t packet_bytes;                 /* largest packet */
+    uint32_t unproven;                     /* losses of the episode that nothing contradicts */
+    uint64_t recovery_begin, recovery_end; /* numbers of packets whose loss is one episode */
+    uint64_t silence_end;                  /* packets below had left when silence was noticed */
+    uint8_t kind;                          /* enum eng_congestion */
+};
+
+/* News about packets that arrived. */
+struct eng_cc_ack {
+    uint64_t now_ns;
+    uint64_t bytes;   /* acknowledged for the first time */
+    uint64_t rtt_ns;  /* the latest sample */
+    uint64_t base_ns; /* smallest sample in seconds */
+    uint64_t newest;  /* largest number among the news */
+    uint64_t next;    /* number of the next packet to be sent */
+    bool limited;     /* the window, or the pace, was what held the sender back */
+};
+
+/* One packet was lost. */
+struct eng_cc_loss {
+    uint64_t now_ns;
+    uint64_t number, next; /* its number; the next to be sent */
+    uint32_t bytes;
+};
+
+/* An algorithm. Windows are set through eng_cc_set, which keeps the bounds. */
+struct eng_cc_class {
+    const char *name; /* as in the configuration */
+    void (*start)(struct eng_cc *cc);
+    void (*acked)(struct eng_cc *cc, const struct eng_cc_ack *ack);
+    /* `first`: of its episode, a window of packets. */
+    void (*lost)(struct eng_cc *cc, const struct eng_cc_loss *loss, bool first);
+    /* Nothing was heard for several timer periods. */
+    void (*silence)(struct eng_cc *cc);
+    bool paced; /* spread the window over the round trip */
+    /* Is the window searching for its size, so that the pace must not hold it back? */
+    bool (*searching)(const struct eng_cc *cc);
+};
+extern const struct eng_cc_class eng_cc_delay, eng_cc_cubic;
+
+/* Smallest window: fast retransmission needs three packets behind a loss. */
+uint64_t eng_cc_floor(const struct eng_cc *cc);
+void eng_cc_set(struct eng_cc *cc, uint64_t window_bytes);
+
+/* For loss.c, ack.c, tx.c. */
+void eng_cc_init(struct eng_cc *cc, enum eng_congestion kind, uint32_t packet_bytes,
+                 uint32_t limit_bytes);
+void eng_cc_acked(struct eng_cc *cc, const struct eng_cc_ack *ack);
+void eng_cc_lost(struct eng_cc *cc, const struct eng_cc_loss *loss);
 void eng_cc_silence(struct eng_cc *cc, uint64_t next_number);
+/* A packet that was declared lost had arrived. If that goes for the whole episode, the window returns. */
+void eng_cc_spurious(struct eng_cc *cc, uint64_t number);
+/* Bytes that may leave per window and round trip, in eighths of the window; 0 = unpaced. */
+unsigned eng_cc_pace(const struct eng_cc *cc);
 
 #endif

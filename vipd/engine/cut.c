@@ -9,6 +9,7 @@ void eng_build_begin(struct eng_build *build, struct eng_vi *vi, struct eng_pack
     build->packet = packet;
     build->head_bytes = 0;
     build->frames = 0;
+    build->limit_bytes = vi->tx.packet_bytes;
     packet->vi = vi->index;
     packet->path = vi->conn.path;
     packet->bytes = 0;
@@ -56,13 +57,13 @@ static void build_region(struct eng_build *build, uint32_t handle, uint64_t addr
 }
 
 /* Payload bytes that a further frame may have: 0 with *ret_room false = not even an empty one. */
-static uint32_t payload_room(const struct eng_build *build, const struct eng_vi *vi, bool *ret_room)
+static uint32_t payload_room(const struct eng_build *build, bool *ret_room)
 {
     uint32_t used = build->packet->bytes + VIP_WIRE_FRAME_BYTES;
 
-    *ret_room = build->frames < VIP_WIRE_FRAMES_MAX && used <= vi->conn.packet_bytes &&
+    *ret_room = build->frames < VIP_WIRE_FRAMES_MAX && used <= build->limit_bytes &&
                 build->packet->piece_count + 1 < ENG_PIECES_MAX;
-    return *ret_room ? vi->conn.packet_bytes - used : 0;
+    return *ret_room ? build->limit_bytes - used : 0;
 }
 
 /* How much of [offset, offset + want) fits in so many pieces? */
@@ -146,7 +147,7 @@ bool eng_build_op(struct eng_build *build, struct eng_vi *vi, const struct eng_d
     uint32_t want = read ? 0 : end - at->off;
     struct vip_frame frame = {.type = VIP_FRM_SEND, .op = at->op, .total = desc->sum};
     bool room;
-    uint32_t bytes = payload_room(build, vi, &room);
+    uint32_t bytes = payload_room(build, &room);
 
     if (!room || (want && !bytes))
         return false;
@@ -175,7 +176,7 @@ bool eng_build_answer(struct eng_build *build, struct eng_vi *vi, const struct e
                       struct eng_pos *at, uint32_t end)
 {
     bool room;
-    uint32_t bytes = payload_room(build, vi, &room);
+    uint32_t bytes = payload_room(build, &room);
     struct vip_frame frame = {.type = VIP_FRM_READ_RESP,
                               .op = read->op,
                               .offset = at->off,

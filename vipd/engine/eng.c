@@ -150,6 +150,8 @@ void eng_vi_update(struct eng_vi *vi)
         if (eng_tx_wants(vi))
             eng_list_add(vi, ENG_LIST_READY);
         at_ns = earlier(vi->tx.timer_ns, vi->tx.loss_ns);
+        if (vi->tx.paced && eng_tx_held_back(vi))
+            at_ns = earlier(at_ns, vi->tx.paced_until_ns);
         if (!vi->rx.ack_now)
             at_ns = earlier(at_ns, vi->rx.ack_ns);
     }
@@ -171,7 +173,8 @@ void eng_vi_stats(const struct eng *eng, uint16_t vi, struct eng_vi_stats *ret)
     *ret = of->stats;
     ret->srtt_ns = of->tx.srtt_ns;
     ret->rto_ns = of->state == VIP_VIST_CONNECTED ? eng_loss_rto(of) : 0;
-    ret->cwnd_bytes = of->tx.cc.window_bytes;
+    ret->cwnd_bytes = of->tx.cc.now.window_bytes;
+    ret->packet_bytes = of->tx.packet_bytes;
     ret->inflight_bytes = of->tx.inflight;
     ret->send_depth = of->sq.tail - of->sq.head;
     ret->recv_depth = of->rq.tail - of->rq.head;

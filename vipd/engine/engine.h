@@ -119,6 +119,13 @@ struct eng_ops {
     void (*segs_free)(void *ctx, struct vip_shm_seg *segs, unsigned count);
 };
 
+/* How many bytes a connection may have under way (vipd/engine/cc.h). */
+enum eng_congestion {
+    ENG_CONGESTION_DELAY = 0, /* small queues, whatever the losses: the default */
+    ENG_CONGESTION_CUBIC,     /* as most traffic of the Internet */
+    ENG_CONGESTION_FIXED,     /* the peer's window, always: for paths that cannot be congested */
+};
+
 /* Times in ns, configured per NIC; every field must be set. ENG_CONFIG_DEFAULT is a good start. */
 struct eng_config {
     uint64_t rto_min_ns;        /* floor of the retransmission timer */
@@ -127,6 +134,7 @@ struct eng_config {
     uint64_t ack_delay_ns;      /* longest wait for something to piggyback an acknowledgement on */
     uint64_t conn_timeout_ns;   /* unanswered for so long: CONN_LOST */
     uint32_t ack_every_packets; /* acknowledge at once after so many unacknowledged packets */
+    uint32_t congestion;        /* enum eng_congestion */
     uint32_t turn_packets;      /* packets one VI may emit before the next VI has its turn */
     uint32_t turn_bytes;        /* bytes, likewise */
     uint32_t held_packets_max;  /* packets held ahead of their turn per VI */
@@ -140,6 +148,7 @@ struct eng_config {
                          .ack_delay_ns = 25000,                                                    \
                          .conn_timeout_ns = 4000000000ull,                                         \
                          .ack_every_packets = 8,                                                   \
+                         .congestion = ENG_CONGESTION_DELAY,                                       \
                          .turn_packets = 64,                                                       \
                          .turn_bytes = 262144,                                                     \
                          .held_packets_max = 512,                                                  \
@@ -183,6 +192,7 @@ struct eng_conn {
     uint32_t packet_bytes; /* path MTU: largest packet, >= VIP_PACKET_BYTES_MIN */
     uint32_t window_bytes; /* bytes the peer lets us have under way */
     uint32_t path;         /* opaque to the engine; comes back in eng_packet.path */
+    bool local;            /* within this host: no congestion control, no pace */
 };
 
 /* Idle or Connect Pending -> Connected. Numbers start afresh. */
@@ -293,8 +303,12 @@ struct eng_vi_stats {
     uint64_t held;                     /* packets that came ahead of their turn */
     uint64_t acks_sent;                /* packets that carried nothing but an acknowledgement */
     uint64_t recvq_empty;              /* messages that found no receive descriptor */
+    uint64_t lost;                     /* packets declared lost */
+    uint64_t spurious;                 /* of these, arrived after all */
+    uint64_t mtu_cuts;                 /* times that packets were made smaller */
     uint64_t srtt_ns, rto_ns;
     uint64_t cwnd_bytes, inflight_bytes;
+    uint32_t packet_bytes;           /* largest packet at present */
     uint32_t send_depth, recv_depth; /* descriptors posted and not completed */
     const char *error;               /* why the VI is in Error state, or NULL */
 };

@@ -4,9 +4,9 @@
  * Owns: the layout of an engine and of a VI, and the list of what each file offers to the others.
  * One file per event: eng.c (create, lists, statistics), timer.c (heap), post.c (posting), queue.c
  * (completion order, flush), state.c (transitions, break, close), tx.c (packets out), cut.c (one
- * fragment), ack.c (numbers received, acknowledgements in and out), loss.c (RTT, loss, timer), cc.c
- * (congestion), rx.c (packets in), place.c (receive, RDMA Write), read.c (RDMA Read), reorder.c
- * (held packets).
+ * fragment), ack.c (numbers received, acknowledgements in and out), loss.c (RTT, loss, timer), cc*.c
+ * (congestion), pace.c (bursts), mtu.c (size of packets), rx.c (packets in), place.c (receive, RDMA
+ * Write), read.c (RDMA Read), reorder.c (held packets).
  */
 #ifndef VIPD_ENGINE_INTERNAL_H
 #define VIPD_ENGINE_INTERNAL_H
@@ -128,8 +128,27 @@ struct eng_tx {
     uint64_t timer_ns;             /* retransmission timer */
     uint64_t loss_ns;              /* time threshold of loss detection */
     uint64_t srtt_ns, rttvar_ns, latest_ns; /* srtt_ns 0 = no sample yet */
+    uint64_t base_ns[2];                    /* smallest sample of this and of the previous period */
+    uint64_t base_turn_ns;                  /* end of the period */
+    uint64_t rack_ns; /* from sending to acknowledgement of the newest packet that arrived */
+    bool reordered;   /* the path was seen to change the order: only time tells a loss */
+    uint32_t reorder_quarters; /* tolerated, in quarters of the round trip */
+    uint32_t reorder_quiet;    /* episodes of loss since it was seen last */
+    uint64_t reorder_fence;    /* one step per round trip: numbers below are of the last one */
+    bool paced;                /* the pace holds packets back until paced_until_ns */
+    uint64_t paced_until_ns, pace_ns;
+    uint64_t pace_ps;      /* per byte, in 1/1000 ns; 0 = unpaced */
+    uint32_t packet_bytes; /* largest packet; conn.packet_bytes or less */
+    uint32_t mtu_lost;     /* large packets that vanished, and none arrived since */
+    uint32_t mtu_rounds;   /* round trips in which they did */
+    uint64_t mtu_fence;    /* losses of packets below are counted in it */
+    uint64_t mtu_test;     /* number of the packet that tests a larger size, 0 = none */
+    uint64_t mtu_test_ns;  /* when to send one */
+    uint64_t mtu_wait_ns;  /* after a failure */
     struct eng_cc cc;
-    struct eng_bits open; /* numbers with a live record */
+    struct eng_bits open;     /* numbers with a live record */
+    uint32_t declared_count;  /* bits in: */
+    struct eng_bits declared; /* numbers declared lost and not known to have arrived */
 };
 
 /* What is happening to the operation in rx.at. */

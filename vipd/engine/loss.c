@@ -1,14 +1,28 @@
 /*
- * When is a packet lost? Round-trip times, the packet and time thresholds that follow an
- * acknowledgement, and the retransmission timer for when none comes.
+ * When is a packet lost? Round-trip times, what follows from an acknowledgement, and the
+ * retransmission timer for when none comes.
+ *
+ * As in RACK (RFC 8985), time decides: a packet is lost when one that left so much later has arrived.
+ * "So much" begins at a quarter of the round trip and grows with every packet that arrives after it
+ * was declared lost. As long as the path keeps the order, three later packets are proof as well.
  *
  * The first expiry of the timer is a tail-loss probe: early, one packet, no judgement on the path.
  * Later ones back off exponentially, with jitter so that many connections do not try in step.
  */
 #include "vipd/engine/internal.h"
 
-/* So many later packets arrived: this one is not just late. */
+/* So many later packets arrived: this one is not just late, if the path keeps the order. */
 #define LOSS_PACKETS 3
+/* Reordering is tolerated for so many quarters of the round trip at most (and then a round trip). */
+#define REORDER_QUARTERS_MAX 64u
+/* After so many episodes of loss without any, reordering is forgotten. */
+#define REORDER_QUIET 16u
+/* Less than this is not noticed between threads of a host. */
+#define REORDER_NS_MIN 20000u
+/* Two periods of this are the memory for the smallest round trip. */
+#define BASE_PERIOD_NS 10000000000ull
+/* A tail-loss probe waits for at least this part of the timer's floor: a wrong one costs a packet. */
+#define PROBE_PART 8
 /* Round trips beyond this are not measurements but nonsense of the peer's. */
 #define RTT_MAX_NS 60000000000ull
 
@@ -67,6 +81,46 @@ bool eng_tx_owes(const struct eng_vi *vi)
     return vi->tx.una != vi->tx.number || (vi->reliable && vi->tx.ops_acked != vi->tx.at.op);
 }
 
+uint64_t eng_loss_base(const struct eng_vi *vi)
+{
+    const uint64_t *base = vi->tx.base_ns;
+
+    if (!base[0] || !base[1])
+        return base[0] ? base[0] : base[1];
+    return base[0] < base[1] ? base[0] : base[1];
+}
+
+static void base_sample(struct eng_vi *vi, uint64_t sample_ns, uint64_t now_ns)
+{
+    uint64_t *base = vi->tx.base_ns;
+
+    if (now_ns >= vi->tx.base_turn_ns) {
+        base[1] = base[0];
+        base[0] = 0;
+        vi->tx.base_turn_ns = now_ns + BASE_PERIOD_NS;
+    }
+    if (!base[0] || sample_ns < base[0])
+        base[0] = sample_ns;
+}
+
+void eng_loss_reordered(struct eng_vi *vi, uint64_t number, bool declared)
+{
+    vi->tx.reorder_quiet = 0;
+    if (!vi->tx.reordered) {
+        vi->tx.reordered = true;
+        vi->tx.reorder_quarters = 1;
+    }
+    if (!declared)
+        return;
+    vi->stats.spurious++;
+    eng_cc_spurious(&vi->tx.cc, number);
+    if (number < vi->tx.reorder_fence)
+        return;
+    vi->tx.reorder_fence = vi->tx.number;
+    if (vi->tx.reorder_quarters < REORDER_QUARTERS_MAX)
+        vi->tx.reorder_quarters++;
+}
+
 void eng_loss_sample(struct eng_vi *vi, const struct vip_header *hdr, uint64_t now_ns)
 {
     uint32_t ticks = (uint32_t)(now_ns >> VIP_WIRE_TICK_SHIFT) - hdr->ts_echo - hdr->ack_delay;
@@ -76,6 +130,7 @@ void eng_loss_sample(struct eng_vi *vi, const struct vip_header *hdr, uint64_t n
     if (sample > RTT_MAX_NS)
         return;
     vi->tx.latest_ns = sample;
+    base_sample(vi, sample, now_ns);
     if (!vi->tx.srtt_ns) {
         vi->tx.srtt_ns = sample;
         vi->tx.rttvar_ns = sample / 2;
@@ -90,18 +145,38 @@ void eng_loss_sample(struct eng_vi *vi, const struct vip_header *hdr, uint64_t n
         vi->tx.srtt_ns = 1;
 }
 
-static void mark_lost(struct eng_vi *vi, uint64_t number)
+/* Returns whether the loss may say something about congestion. */
+static bool mark_lost(struct eng_vi *vi, uint64_t number, uint64_t now_ns)
 {
     struct eng_sent *record = &vi->sent[number % ENG_SENT_RING];
+    bool test = eng_mtu_lost(vi, number, record->bytes, now_ns);
 
     /* Unreliable Delivery repeats nothing, and a probe has nothing to repeat. */
     if (!vi->reliable || record->probe) {
         eng_sent_close(vi, number);
-        return;
+        return !test;
     }
     record->lost = true;
     vi->tx.inflight -= record->bytes;
     lost_link(vi, (uint16_t)(number % ENG_SENT_RING));
+    return !test;
+}
+
+/* A packet was found lost by those behind it. */
+static void declare(struct eng_vi *vi, uint64_t number, uint64_t now_ns)
+{
+    struct eng_cc_loss loss = {.now_ns = now_ns,
+                               .number = number,
+                               .next = vi->tx.number,
+                               .bytes = vi->sent[number % ENG_SENT_RING].bytes};
+
+    vi->stats.lost++;
+    eng_bits_set(&vi->tx.declared, number);
+    vi->tx.declared_count++;
+    if (number >= vi->tx.cc.recovery_end && ++vi->tx.reorder_quiet > REORDER_QUIET)
+        vi->tx.reordered = false;
+    if (mark_lost(vi, number, now_ns))
+        eng_cc_lost(&vi->tx.cc, &loss);
 }
 
 /* Lowest number of [una, to) that is under way, or `to`. */
@@ -115,25 +190,32 @@ static uint64_t first_sent(struct eng_vi *vi, uint64_t to)
     return n;
 }
 
+/* How much later than another may a packet arrive that left before it? */
+static uint64_t reorder_ns(const struct eng_vi *vi)
+{
+    uint64_t quarters = vi->tx.reordered ? vi->tx.reorder_quarters : 1;
+    uint64_t ns = eng_loss_base(vi) / 4 * quarters;
+
+    if (ns > vi->tx.srtt_ns)
+        ns = vi->tx.srtt_ns;
+    return ns > REORDER_NS_MIN ? ns : REORDER_NS_MIN;
+}
+
 void eng_loss_detect(struct eng_vi *vi, uint64_t now_ns)
 {
-    uint64_t rtt = vi->tx.srtt_ns > vi->tx.latest_ns ? vi->tx.srtt_ns : vi->tx.latest_ns;
-    uint64_t wait_ns = rtt + rtt / 8, n;
+    uint64_t wait_ns = vi->tx.rack_ns + reorder_ns(vi), n;
 
-    if (wait_ns < vi->eng->config.rto_min_ns / 8)
-        wait_ns = vi->eng->config.rto_min_ns / 8;
     vi->tx.loss_ns = ENG_NEVER;
     if (vi->tx.first_sent >= vi->tx.largest_acked)
         return;
     while ((n = first_sent(vi, vi->tx.largest_acked)) < vi->tx.largest_acked) {
         uint64_t due_ns = vi->sent[n % ENG_SENT_RING].sent_ns + wait_ns;
 
-        if (vi->tx.largest_acked - n < LOSS_PACKETS && due_ns > now_ns) {
+        if ((vi->tx.reordered || vi->tx.largest_acked - n < LOSS_PACKETS) && due_ns > now_ns) {
             vi->tx.loss_ns = due_ns;
             return;
         }
-        eng_cc_lost(&vi->tx.cc, n, vi->tx.number);
-        mark_lost(vi, n);
+        declare(vi, n, now_ns);
     }
 }
 
@@ -156,9 +238,12 @@ static uint64_t interval(struct eng_vi *vi)
     uint64_t rto = eng_loss_rto(vi), wait_ns;
 
     if (!vi->tx.backoff) {
-        wait_ns = 2 * vi->tx.srtt_ns + config->ack_delay_ns;
-        if (wait_ns < config->rto_min_ns / 2)
-            wait_ns = config->rto_min_ns / 2;
+        wait_ns = vi->tx.srtt_ns + 4 * vi->tx.rttvar_ns;
+        if (wait_ns < 2 * vi->tx.srtt_ns)
+            wait_ns = 2 * vi->tx.srtt_ns;
+        wait_ns += config->ack_delay_ns;
+        if (wait_ns < config->rto_min_ns / PROBE_PART)
+            wait_ns = config->rto_min_ns / PROBE_PART;
         return vi->tx.srtt_ns && wait_ns < rto ? wait_ns : rto;
     }
     wait_ns = vi->tx.backoff > 16 ? config->rto_max_ns : rto << (vi->tx.backoff - 1);
@@ -214,22 +299,26 @@ void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
     }
     vi->stats.timeouts++;
     vi->tx.backoff++;
-    if (vi->tx.backoff > 1)
+    if (vi->tx.backoff > 1) {
         eng_cc_silence(&vi->tx.cc, vi->tx.number);
+        eng_pace_set(vi);
+    }
     if (!vi->reliable) {
         /* What was not acknowledged by now has left the network one way or the other. */
         while ((n = first_sent(vi, vi->tx.number)) < vi->tx.number)
-            mark_lost(vi, n);
+            (void)mark_lost(vi, n, now_ns);
         vi->tx.timer_ns = ENG_NEVER;
         return;
     }
     n = most_wanted(vi);
     if (n < vi->tx.number)
-        mark_lost(vi, n);
+        (void)mark_lost(vi, n, now_ns);
+    if (vi->tx.lost)
+        eng_mtu_silence(vi, vi->sent[vi->tx.lost_head].bytes, now_ns);
     /* A ring that is full of numbers is freed from its old end only. */
     if (vi->tx.number - vi->tx.una >= ENG_SENT_FRESH_MAX &&
         !vi->sent[vi->tx.una % ENG_SENT_RING].lost)
-        mark_lost(vi, vi->tx.una);
+        (void)mark_lost(vi, vi->tx.una, now_ns);
     if (vi->tx.lost)
         vi->tx.probes = vi->tx.backoff > 1 ? 2 : 1;
     else

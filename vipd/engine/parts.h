@@ -59,6 +59,15 @@ static inline unsigned eng_desc_data(const struct eng_desc *desc, const struct v
     return desc->seg_count - skip;
 }
 
+/* Number n is not, or no longer, one that was declared lost. */
+static inline void eng_declared_forget(struct eng_vi *vi, uint64_t n)
+{
+    if (!vi->tx.declared_count || !eng_bits_test(&vi->tx.declared, n))
+        return;
+    eng_bits_clear(&vi->tx.declared, n);
+    vi->tx.declared_count--;
+}
+
 /* eng.c: the VI must exist (the host's numbers are our own). */
 struct eng_vi *eng_vi_get(const struct eng *eng, uint16_t vi);
 void eng_list_add(struct eng_vi *vi, enum eng_list_id id);
@@ -105,6 +114,8 @@ void eng_break(struct eng_vi *vi, const struct eng_fault *fault);
 
 /* tx.c */
 bool eng_tx_wants(struct eng_vi *vi);
+/* Does anything wait for the pace? */
+bool eng_tx_held_back(struct eng_vi *vi);
 bool eng_tx_window_open(const struct eng_vi *vi);
 /* Break the connection if the operation that lost its memory is the oldest one now. */
 void eng_fail_head(struct eng_vi *vi);
@@ -114,6 +125,7 @@ struct eng_build {
     struct eng_packet *packet;
     uint32_t head_bytes;
     unsigned frames;
+    uint32_t limit_bytes; /* of the packet */
 };
 void eng_build_begin(struct eng_build *build, struct eng_vi *vi, struct eng_packet *packet);
 void eng_build_head(struct eng_build *build, uint32_t bytes);
@@ -148,6 +160,10 @@ void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t n
 
 /* loss.c */
 void eng_loss_sample(struct eng_vi *vi, const struct vip_header *hdr, uint64_t now_ns);
+/* Smallest round trip of the last seconds; 0 = no sample yet. */
+uint64_t eng_loss_base(const struct eng_vi *vi);
+/* A packet arrived behind later ones; `declared`: after it had been declared lost. */
+void eng_loss_reordered(struct eng_vi *vi, uint64_t number, bool declared);
 void eng_loss_detect(struct eng_vi *vi, uint64_t now_ns);
 /* Start, move or stop the retransmission timer after something was sent or acknowledged. */
 void eng_loss_arm(struct eng_vi *vi, uint64_t now_ns);
@@ -156,6 +172,24 @@ uint64_t eng_loss_rto(const struct eng_vi *vi);
 /* The record of an open number is over: acknowledged, replaced, or not worth repeating. */
 void eng_sent_close(struct eng_vi *vi, uint64_t number);
 bool eng_tx_owes(const struct eng_vi *vi);
+
+/* pace.c */
+/* After a change of the window or of the round trip time. */
+void eng_pace_set(struct eng_vi *vi);
+void eng_pace_sent(struct eng_vi *vi, uint32_t bytes, uint64_t now_ns);
+void eng_pace_refresh(struct eng_vi *vi, uint64_t now_ns);
+
+/* mtu.c */
+void eng_mtu_init(struct eng_vi *vi);
+/* Largest size of the next packet of fresh data. */
+uint32_t eng_mtu_limit(const struct eng_vi *vi, uint64_t now_ns);
+/* A data packet leaves, with number tx.number. */
+void eng_mtu_sent(struct eng_vi *vi, uint32_t bytes);
+/* A packet was lost. True: it was a test, and says nothing about congestion. */
+bool eng_mtu_lost(struct eng_vi *vi, uint64_t number, uint32_t bytes, uint64_t now_ns);
+void eng_mtu_arrived(struct eng_vi *vi, uint64_t number, uint32_t bytes);
+/* The timer expired; `bytes`: size of the packet that the peer needs first. */
+void eng_mtu_silence(struct eng_vi *vi, uint32_t bytes, uint64_t now_ns);
 
 /* rx.c */
 enum eng_step {

@@ -62,7 +62,10 @@ void eng_vi_connect(struct eng *eng, uint16_t vi, const struct eng_conn *conn, u
     of->rx.base = 1;
     of->rx.ack_ns = ENG_NEVER;
     of->stats.error = NULL;
-    eng_cc_init(&of->tx.cc, conn->packet_bytes, conn->window_bytes);
+    eng_mtu_init(of);
+    eng_cc_init(&of->tx.cc,
+                conn->local ? ENG_CONGESTION_FIXED : (enum eng_congestion)eng->config.congestion,
+                conn->packet_bytes, conn->window_bytes);
     state_set(of, VIP_VIST_CONNECTED);
 }
 

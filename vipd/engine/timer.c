@@ -96,6 +96,7 @@ static void vi_tick(struct eng_vi *vi, uint64_t now_ns)
         vi->rx.ack_now = true;
         vi->rx.ack_ns = ENG_NEVER;
     }
+    eng_pace_refresh(vi, now_ns);
     if (vi->tx.loss_ns <= now_ns) {
         eng_loss_detect(vi, now_ns);
         eng_loss_arm(vi, now_ns);

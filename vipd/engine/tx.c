@@ -7,11 +7,11 @@
 
 bool eng_tx_window_open(const struct eng_vi *vi)
 {
-    uint64_t limit = vi->tx.cc.window_bytes;
+    uint64_t limit = vi->tx.cc.now.window_bytes;
 
     if (limit > vi->conn.window_bytes)
         limit = vi->conn.window_bytes;
-    return !vi->tx.inflight || vi->tx.inflight + vi->conn.packet_bytes <= limit;
+    return !vi->tx.inflight || vi->tx.inflight + vi->tx.packet_bytes <= limit;
 }
 
 static bool numbers_left(const struct eng_vi *vi, uint32_t limit)
@@ -47,14 +47,25 @@ static bool ops_ready(struct eng_vi *vi)
 /* Something new to send, or a fault to report, that may go now. */
 static bool fresh_ready(struct eng_vi *vi)
 {
-    return eng_tx_window_open(vi) && numbers_left(vi, ENG_SENT_FRESH_MAX) &&
+    return !vi->tx.paced && eng_tx_window_open(vi) && numbers_left(vi, ENG_SENT_FRESH_MAX) &&
            (ops_ready(vi) || answers_ready(vi));
+}
+
+/* Is the oldest open number that of a lost packet? */
+static bool oldest_lost(const struct eng_vi *vi)
+{
+    return vi->tx.una != vi->tx.number && vi->sent[vi->tx.una % ENG_SENT_RING].lost;
 }
 
 static bool lost_ready(const struct eng_vi *vi)
 {
-    return vi->tx.lost && numbers_left(vi, ENG_SENT_RING) &&
-           (vi->tx.probes || eng_tx_window_open(vi));
+    return vi->tx.lost && (numbers_left(vi, ENG_SENT_RING) || oldest_lost(vi)) &&
+           (vi->tx.probes || (!vi->tx.paced && eng_tx_window_open(vi)));
+}
+
+bool eng_tx_held_back(struct eng_vi *vi)
+{
+    return vi->tx.lost || ops_ready(vi) || answers_ready(vi);
 }
 
 bool eng_tx_wants(struct eng_vi *vi)
@@ -85,6 +96,7 @@ static void finish(struct eng_build *build, struct eng_vi *vi, const struct eng_
     vip_wire_put_header(build->packet->head, &hdr);
     VIP_ASSERT(build->packet->bytes <= vi->conn.packet_bytes);
     vi->stats.tx_packets++;
+    eng_declared_forget(vi, vi->tx.number);
     /* Without its ranges an acknowledgement is only half of what the peer waits for. */
     if (ranges || !eng_ack_has_ranges(vi)) {
         vi->rx.ack_now = false;
@@ -127,11 +139,13 @@ static unsigned put_ranges(struct eng_build *build, struct eng_vi *vi, unsigned 
  * Begin a packet of new fragments. If an acknowledgement is due and has ranges, they ride along in
  * up to an eighth of the packet; it is filled to the same size as without.
  */
-static unsigned begin_fresh(struct eng_build *build, struct eng_vi *vi, struct eng_packet *ret)
+static unsigned begin_fresh(struct eng_build *build, struct eng_vi *vi, struct eng_packet *ret,
+                            uint64_t now_ns)
 {
-    unsigned max = vi->conn.packet_bytes / 8 / VIP_WIRE_RANGE_BYTES;
+    unsigned max = vi->tx.packet_bytes / 8 / VIP_WIRE_RANGE_BYTES;
 
     eng_build_begin(build, vi, ret);
+    build->limit_bytes = eng_mtu_limit(vi, now_ns);
     if (!vi->rx.unacked || !eng_ack_has_ranges(vi))
         return 0;
     return put_ranges(build, vi, max < VIP_WIRE_RANGES_MAX ? max : VIP_WIRE_RANGES_MAX);
@@ -183,7 +197,7 @@ static void finish_data(struct eng_build *build, struct eng_vi *vi, struct eng_p
 
     vi->tx.inflight += record.bytes;
     open = eng_tx_window_open(vi);
-    more = vi->tx.lost || ops_ready(vi) || answers_ready(vi);
+    more = eng_tx_held_back(vi);
     vi->tx.inflight -= record.bytes;
     vi->tx.burst++;
     /*
@@ -191,13 +205,15 @@ static void finish_data(struct eng_build *build, struct eng_vi *vi, struct eng_p
      * packets than the peer acknowledges unasked, or a burst has ended. A lone message does not ask;
      * its acknowledgement rides on the reply.
      */
-    few = vi->tx.inflight < (uint64_t)vi->eng->config.ack_every_packets * vi->conn.packet_bytes;
+    few = vi->tx.inflight < (uint64_t)vi->eng->config.ack_every_packets * vi->tx.packet_bytes;
     if (probe || (more && !open && few) || (!more && vi->tx.burst > 1))
         flags |= VIP_PKTF_ACK_NOW;
     if (!more)
         vi->tx.burst = 0;
     if (probe)
         vi->tx.probes--;
+    eng_mtu_sent(vi, record.bytes);
+    eng_pace_sent(vi, record.bytes, now_ns);
     finish(build, vi, &record, flags, ranges, now_ns);
 }
 
@@ -249,26 +265,59 @@ static struct eng_pos rebuild_answers(struct eng_build *build, struct eng_vi *vi
     return at;
 }
 
-/*
- * The lost record to repeat next: what the peer needs first, or what keeps the ring full. After a
- * vain wait both are tried: a peer that can hold no more packets takes nothing but what it needs, and
- * that may have a young number because it was repeated in vain before.
- */
-static uint16_t lost_first(const struct eng_vi *vi)
+/* Add the content of the oldest record, which is lost, to the lost one that follows it in its stream. */
+static bool merge_oldest(struct eng_vi *vi)
 {
-    uint16_t oldest = (uint16_t)(vi->tx.una % ENG_SENT_RING);
-    bool needed_first = vi->tx.probes && (vi->tx.backoff <= 1 || vi->tx.probes == 2);
+    const struct eng_sent *oldest = &vi->sent[vi->tx.una % ENG_SENT_RING];
+    struct eng_sent *next;
+    struct eng_pos end = record_end(oldest);
 
-    if (numbers_left(vi, ENG_SENT_FRESH_MAX) || !vi->sent[oldest].lost)
-        return vi->tx.lost_head;
-    return needed_first && numbers_left(vi, ENG_SENT_ACK_MAX) ? vi->tx.lost_head : oldest;
+    if (oldest->next == ENG_NONE)
+        return false;
+    next = &vi->sent[oldest->next];
+    if (next->stream != oldest->stream || next->at.op != end.op || next->at.off != end.off ||
+        oldest->ops + next->ops > UINT8_MAX)
+        return false;
+    next->ops = (uint8_t)(oldest->ops + next->ops);
+    next->at = oldest->at;
+    eng_sent_close(vi, vi->tx.una);
+    return true;
+}
+
+/*
+ * Packets that were made smaller are more than those they replace, so their numbers can use up the
+ * ring while the oldest record still waits. Then records are joined; one that cannot be takes a new
+ * number, without a packet, which in a full ring has the same place. False: even so no room.
+ */
+static bool make_room(struct eng_vi *vi)
+{
+    for (unsigned i = 0; i < ENG_SENT_RING && !numbers_left(vi, ENG_SENT_RING); i++) {
+        if (!oldest_lost(vi))
+            return false;
+        if (merge_oldest(vi))
+            continue;
+        eng_declared_forget(vi, vi->tx.una);
+        vi->tx.number++;
+        vi->tx.una = eng_bits_next(&vi->tx.open, vi->tx.una + 1, vi->tx.number);
+    }
+    return numbers_left(vi, ENG_SENT_RING);
 }
 
 /* Send the content of the most wanted lost packet again, in a new one. False: nothing of it matters. */
 static bool emit_lost(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
 {
+    struct eng_fault fault = {.reason = VIP_CLOSE_ERROR,
+                              .first_status = VIP_ST_TRANSPORT_ERROR,
+                              .why = "more packets are lost than can be remembered"};
+
+    if (!make_room(vi)) {
+        /* Otherwise it waits for news of a packet under way. */
+        if (oldest_lost(vi))
+            eng_break(vi, &fault);
+        return false;
+    }
     while (vi->tx.lost) {
-        uint16_t index = lost_first(vi);
+        uint16_t index = vi->tx.lost_head;
         struct eng_sent *record = &vi->sent[index];
         /* The ring holds each number's remainder; the number itself is the one from una on. */
         uint64_t number = vi->tx.una + (index - vi->tx.una) % ENG_SENT_RING;
@@ -299,7 +348,7 @@ static bool emit_answers(struct eng_vi *vi, struct eng_packet *ret, uint64_t now
 {
     struct eng_pos from = vi->reads.at;
     struct eng_build build;
-    unsigned ranges = begin_fresh(&build, vi, ret);
+    unsigned ranges = begin_fresh(&build, vi, ret, now_ns);
 
     while (answers_ready(vi)) {
         const struct eng_read *read = &vi->reads.slot[vi->reads.at.op % ENG_READS_MAX];
@@ -350,7 +399,7 @@ static bool emit_ops(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
 {
     struct eng_pos from = vi->tx.at;
     struct eng_build build;
-    unsigned ranges = begin_fresh(&build, vi, ret);
+    unsigned ranges = begin_fresh(&build, vi, ret, now_ns);
 
     while (ops_ready(vi)) {
         struct eng_desc *desc = eng_desc_at(vi, VIP_Q_SEND, vi->sq.next);

@@ -130,6 +130,7 @@ static void conn_establish(struct nic_conn *conn, const struct cm_conn *result)
     if (conn->loop) {
         args.packet_bytes = VIP_PACKET_BYTES_MAX;
         args.window_bytes = NIC_LOOP_WINDOW;
+        args.local = true;
     }
     nic_conn_set_peer(conn, result->peer);
     session->vis[conn->vi].lost_told = false;

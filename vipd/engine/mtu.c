@@ -1,0 +1,119 @@
+/*
+ * The size of packets: as large as the path takes. The host says what its interface takes; a path
+ * with less drops the large ones without a word. Recognized by large packets that keep vanishing
+ * while small ones pass, or by a silence; packets are then cut to a size that every path takes, and from
+ * time to time one is sent a step larger. If that one arrives, all are.
+ *
+ * A test packet carries data like any other; its loss is repaired as usual and says nothing about
+ * congestion.
+ */
+#include "vipd/engine/internal.h"
+
+/* So often, each time a round trip later, large packets vanished, and none arrived in between. */
+#define MTU_ROUNDS_MAX 3u
+/* ... and so many packets. */
+#define MTU_LOST_MAX 10u
+/* Vain waits in a row before a silence is blamed on the size. */
+#define MTU_SILENCES 3u
+/* First and longest time between tests of a larger size; each failure doubles it. */
+#define MTU_TEST_NS     100000000ull
+#define MTU_TEST_MAX_NS 60000000000ull
+
+/* Sizes worth a test. Every IPv6 path takes 1280 bytes with its headers. */
+static const uint32_t steps[] = {
+    VIP_PACKET_BYTES_MIN, 1200, 1400, 1472, 4096, 8192, 16384, 32768, 65536};
+#define STEPS      (sizeof(steps) / sizeof(steps[0]))
+#define STEP_SMALL 1200u
+
+/* The step below a size. */
+static uint32_t step_below(uint32_t bytes)
+{
+    uint32_t below = VIP_PACKET_BYTES_MIN;
+
+    for (unsigned i = 0; i < STEPS && steps[i] < bytes; i++)
+        below = steps[i];
+    return below;
+}
+
+/* The step above the present size, at most what the interface takes. */
+static uint32_t step_above(const struct eng_vi *vi)
+{
+    for (unsigned i = 0; i < STEPS; i++)
+        if (steps[i] > vi->tx.packet_bytes)
+            return eng_min32(steps[i], vi->conn.packet_bytes);
+    return vi->conn.packet_bytes;
+}
+
+void eng_mtu_init(struct eng_vi *vi)
+{
+    vi->tx.packet_bytes = vi->conn.packet_bytes;
+    vi->tx.mtu_wait_ns = MTU_TEST_NS;
+}
+
+static void shrink(struct eng_vi *vi, uint64_t now_ns)
+{
+    vi->tx.mtu_lost = vi->tx.mtu_rounds = 0;
+    if (vi->tx.packet_bytes <= VIP_PACKET_BYTES_MIN)
+        return;
+    vi->tx.packet_bytes = vi->tx.packet_bytes > STEP_SMALL ? STEP_SMALL : VIP_PACKET_BYTES_MIN;
+    vi->tx.mtu_test_ns = now_ns + vi->tx.mtu_wait_ns;
+    vi->tx.mtu_test = 0;
+    vi->stats.mtu_cuts++;
+}
+
+uint32_t eng_mtu_limit(const struct eng_vi *vi, uint64_t now_ns)
+{
+    if (vi->tx.packet_bytes == vi->conn.packet_bytes || vi->tx.mtu_test ||
+        now_ns < vi->tx.mtu_test_ns)
+        return vi->tx.packet_bytes;
+    return step_above(vi);
+}
+
+void eng_mtu_sent(struct eng_vi *vi, uint32_t bytes)
+{
+    /* One test at a time. */
+    if (bytes > vi->tx.packet_bytes)
+        vi->tx.mtu_test = vi->tx.number;
+}
+
+bool eng_mtu_lost(struct eng_vi *vi, uint64_t number, uint32_t bytes, uint64_t now_ns)
+{
+    if (number == vi->tx.mtu_test) {
+        vi->tx.mtu_test = 0;
+        vi->tx.mtu_test_ns = now_ns + vi->tx.mtu_wait_ns;
+        if (vi->tx.mtu_wait_ns < MTU_TEST_MAX_NS)
+            vi->tx.mtu_wait_ns *= 2;
+        return true;
+    }
+    if (bytes <= step_below(vi->tx.packet_bytes))
+        return false;
+    vi->tx.mtu_lost++;
+    if (number >= vi->tx.mtu_fence) {
+        vi->tx.mtu_fence = vi->tx.number;
+        vi->tx.mtu_rounds++;
+    }
+    if (vi->tx.mtu_rounds >= MTU_ROUNDS_MAX && vi->tx.mtu_lost >= MTU_LOST_MAX)
+        shrink(vi, now_ns);
+    return false;
+}
+
+void eng_mtu_arrived(struct eng_vi *vi, uint64_t number, uint32_t bytes)
+{
+    if (vi->tx.mtu_lost && bytes > step_below(vi->tx.packet_bytes))
+        vi->tx.mtu_lost = vi->tx.mtu_rounds = 0;
+    if (bytes <= vi->tx.packet_bytes)
+        return;
+    /* The test arrived, or a packet of before, which was only late. The next step at once. */
+    vi->tx.packet_bytes = bytes;
+    if (number == vi->tx.mtu_test) {
+        vi->tx.mtu_test = 0;
+        vi->tx.mtu_wait_ns = MTU_TEST_NS;
+    }
+    vi->tx.mtu_test_ns = 0;
+}
+
+void eng_mtu_silence(struct eng_vi *vi, uint32_t bytes, uint64_t now_ns)
+{
+    if (vi->tx.backoff >= MTU_SILENCES && bytes > STEP_SMALL)
+        shrink(vi, now_ns);
+}
