@@ -24,6 +24,7 @@ enum key_type {
     KEY_MODE,     /* uint64_t */
     KEY_BOOL,
     KEY_WAIT,
+    KEY_CONGESTION, /* uint32_t */
     KEY_LEVEL,
     KEY_LINK,
     KEY_ADDRESS, /* of a NIC */
@@ -69,6 +70,7 @@ static const struct key keys[] = {
     {"reliability", "rto_initial", KEY_DURATION, AT(engine.rto_initial_ns), 10 * US, 60 * SEC},
     {"reliability", "ack_delay", KEY_DURATION, AT(engine.ack_delay_ns), 0, SEC},
     {"reliability", "ack_every", KEY_COUNT32, AT(engine.ack_every_packets), 1, 1024},
+    {"reliability", "congestion", KEY_CONGESTION, AT(engine.congestion), 0, 0},
 
     {"limits", "sessions_per_uid", KEY_COUNT, AT(sessions_per_uid), 1, 65536},
     {"limits", "connections_per_uid", KEY_COUNT, AT(connections_per_uid), 1, 65536},
@@ -251,6 +253,18 @@ static bool set_number(const struct value *value, const struct key *key, uint64_
     return true;
 }
 
+static void set_congestion(const struct value *value, uint32_t *ret)
+{
+    if (strcmp(value->text, "delay") == 0)
+        *ret = ENG_CONGESTION_DELAY;
+    else if (strcmp(value->text, "cubic") == 0)
+        *ret = ENG_CONGESTION_CUBIC;
+    else if (strcmp(value->text, "fixed") == 0)
+        *ret = ENG_CONGESTION_FIXED;
+    else
+        bad_value(value, "want delay, cubic or fixed");
+}
+
 static void set_wait(const struct value *value, enum vipd_wait *ret)
 {
     if (strcmp(value->text, "adaptive") == 0)
@@ -360,6 +374,9 @@ static void set_key(const struct value *value, const struct key *key, void *base
         break;
     case KEY_WAIT:
         set_wait(value, to);
+        break;
+    case KEY_CONGESTION:
+        set_congestion(value, to);
         break;
     case KEY_LEVEL:
         if (!vipd_log_level_parse(value->text, to))

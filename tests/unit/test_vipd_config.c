@@ -95,6 +95,7 @@ static void test_values(void **state)
                                       "conn_timeout = 2s\n"
                                       "rto_min = 3ms\n"
                                       "ack_delay = 0\n"
+                                      "congestion = cubic\n"
                                       "[limits]\n"
                                       "sessions_per_uid = 2\n"
                                       "register_bytes = 2G\n"
@@ -124,6 +125,7 @@ static void test_values(void **state)
     assert_int_equal(config->engine.conn_timeout_ns, 2000000000);
     assert_int_equal(config->engine.rto_min_ns, 3000000);
     assert_int_equal(config->engine.ack_delay_ns, 0);
+    assert_int_equal(config->engine.congestion, ENG_CONGESTION_CUBIC);
     assert_int_equal(config->sessions_per_uid, 2);
     assert_int_equal(config->register_bytes, 2ull << 30);
 
@@ -273,6 +275,7 @@ static void test_faults_of_values(void **state)
     bad("[daemon]\nlog_level = loud\n",
         "2: log_level = loud: want error, warning, info or debug\n");
     bad("[engine]\nwait = never\n", "2: wait = never: want adaptive, spin or block\n");
+    bad("[reliability]\ncongestion = reno\n", "2: congestion = reno: want delay, cubic or fixed\n");
     bad("[engine]\nspin = 50\n",
         "2: spin = 50: want a time with unit, such as 50us, 1.5ms or 4s\n");
     bad("[engine]\nspin =\n", "2: spin = : want a time with unit, such as 50us, 1.5ms or 4s\n");
