@@ -344,8 +344,8 @@ static void a_host_without_vipd_is_not_reachable(void **state)
     CONF_OK(VipConnectPeerRequest(a.vi, &local.net, &remote.net, 200));
     CONF_RETURNS(VIP_TIMEOUT, VipConnectPeerWait(a.vi, NULL));
     if (strcmp(getenv("VIP_LINK"), "udp") == 0) { /* ten seconds, once */
-    CONF_OK(VipConnectPeerRequest(a.vi, &local.net, &remote.net, VIP_INFINITE));
-    CONF_RETURNS(VIP_NOT_REACHABLE, VipConnectPeerWait(a.vi, NULL));
+        CONF_OK(VipConnectPeerRequest(a.vi, &local.net, &remote.net, VIP_INFINITE));
+        CONF_RETURNS(VIP_NOT_REACHABLE, VipConnectPeerWait(a.vi, NULL));
     }
     assert_int_equal(conf_state(&a), VIP_STATE_IDLE);
     conf_close(&a);
