@@ -290,6 +290,7 @@ VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEA
     if (ViHandle == NULL || RecvQueue == NULL)
         return vipl__fail(VIP_INVALID_PARAMETER, "VipCQDone: an output pointer is NULL");
     rc = vipl__take_entry(cq, (uint64_t)(uintptr_t)CQHandle, ViHandle, RecvQueue);
+    vipl__polled(cq->session, rc);
     return rc == VIP_INVALID_PARAMETER ? vipl__bad_cq("VipCQDone", CQHandle) : rc;
 }
 

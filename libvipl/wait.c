@@ -61,6 +61,12 @@ void vipl__spin_contended(uint32_t *lock)
     sched_yield();
 }
 
+void vipl__polls_yield(struct vipl__session *session)
+{
+    __atomic_store_n(&session->empty_polls, 0, __ATOMIC_RELAXED);
+    sched_yield();
+}
+
 static void futex_wake(const uint32_t *word, int count)
 {
     syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);

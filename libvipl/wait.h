@@ -28,6 +28,28 @@ struct vipl__wait {
  */
 VIP_RETURN vipl__wait(struct vipl__session *session, struct vipl__wait *wait, VIP_ULONG timeout_ms);
 
+/*
+ * A Done call is over: `rc` is what it found. On a machine with few processors every so many in a
+ * row that found nothing give the processor away, because vipd may be waiting for it.
+ */
+#define VIPL__POLLS_PER_YIELD 128
+
+void vipl__polls_yield(struct vipl__session *session);
+
+static inline void vipl__polled(struct vipl__session *session, VIP_RETURN rc)
+{
+    uint32_t polls = 0;
+
+    if (!session->yield)
+        return;
+    if (rc == VIP_NOT_DONE)
+        polls = __atomic_load_n(&session->empty_polls, __ATOMIC_RELAXED) + 1;
+    /* Two threads may lose a count to each other; one comes there soon all the same. */
+    __atomic_store_n(&session->empty_polls, polls, __ATOMIC_RELAXED);
+    if (__builtin_expect(polls >= VIPL__POLLS_PER_YIELD, 0))
+        vipl__polls_yield(session);
+}
+
 /* Wake everybody who sleeps on anything of this session. */
 void vipl__wake_all(struct vipl__session *session);
 

@@ -1,0 +1,176 @@
+/*
+ * libvipl's side of what vipd tells it, against a fake vipd: the word for Notify registrations, the
+ * descriptor of a CQ, and the processor that empty polls give away.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "libvipl/session.h"
+#include "libvipl/vipl.h"
+#include "libvipl/wait.h"
+#include "tests/unit/fake_vipd.h"
+
+#define OK(call) assert_int_equal((call), VIP_SUCCESS)
+
+/* One opened NIC with one VI, number 7, and one CQ, number 3, to which its receives are bound. */
+struct setup {
+    struct fake fake;
+    VIP_NIC_HANDLE nic;
+    VIP_VI_HANDLE vi;
+    VIP_CQ_HANDLE cq;
+    VIP_MEM_HANDLE handle;
+    VIP_DESCRIPTOR *desc; /* 64 of them */
+    unsigned calls;       /* atomic; of handlers */
+    VIP_DESCRIPTOR *last;
+};
+
+static int set_up(void **state)
+{
+    VIP_VI_ATTRIBUTES attrs = {VIP_SERVICE_UNRELIABLE, 4096, NULL, NULL, VIP_FALSE, VIP_FALSE};
+    struct setup *s = calloc(1, sizeof(*s));
+
+    fake_start(&s->fake);
+    OK(VipOpenNic("fake0", &s->nic));
+    s->desc = aligned_alloc(4096, 4096);
+    memset(s->desc, 0, 4096);
+    s->fake.number = 0x00020001;
+    OK(VipRegisterMem(s->nic, s->desc, 4096, NULL, &s->handle));
+    s->fake.vi = 7;
+    s->fake.generation = 1;
+    s->fake.cq = 3;
+    OK(VipCreateCQ(s->nic, 10, &s->cq));
+    OK(VipCreateVi(s->nic, &attrs, NULL, s->cq, &s->vi));
+    *state = s;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct setup *s = *state;
+
+    OK(VipCloseNic(s->nic));
+    fake_stop(&s->fake);
+    free(s->desc);
+    free(s);
+    return 0;
+}
+
+static uint32_t waiter_word(struct setup *s)
+{
+    return __atomic_load_n(vip_app_vi_waiters(s->fake.app, 7, VIP_Q_RECV), __ATOMIC_SEQ_CST);
+}
+
+static uint32_t sleepers(struct setup *s)
+{
+    return __atomic_load_n(&((struct vip_app_head *)s->fake.app)->sleepers, __ATOMIC_SEQ_CST);
+}
+
+static void on_desc(VIP_PVOID context, VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi, VIP_DESCRIPTOR *desc)
+{
+    struct setup *s = context;
+
+    (void)nic;
+    (void)vi;
+    s->last = desc;
+    __atomic_add_fetch(&s->calls, 1, __ATOMIC_SEQ_CST);
+}
+
+static void await_calls(struct setup *s, unsigned count)
+{
+    while (__atomic_load_n(&s->calls, __ATOMIC_SEQ_CST) < count)
+        sched_yield();
+}
+
+/* As the daemon does: the entry first, and the notify word only if somebody sleeps and the bit asks. */
+static bool complete(struct setup *s, uint32_t position)
+{
+    struct vip_vipd_head *head = s->fake.vipd;
+    struct vip_comp comp = {.status = VIP_ST_DONE | VIP_ST_OP_RECEIVE};
+
+    vip_comp_write(vip_vipd_vi_ring(s->fake.vipd, 7, VIP_Q_RECV), position, &comp);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (sleepers(s) == 0 || (waiter_word(s) & VIP_APP_WAITERS_NOTIFY) == 0)
+        return false;
+    __atomic_add_fetch(&head->notify, 1, __ATOMIC_SEQ_CST);
+    syscall(SYS_futex, &head->notify, FUTEX_WAKE, 1 << 30, NULL, NULL, 0);
+    return true;
+}
+
+static void one_word_wakes_for_registrations(void **state)
+{
+    struct setup *s = *state;
+
+    for (unsigned i = 0; i < 32; i++)
+        OK(VipPostRecv(s->vi, &s->desc[i], s->handle));
+    assert_int_equal(waiter_word(s), 0);
+    for (unsigned i = 0; i < 32; i++) {
+        OK(VipRecvNotify(s->vi, s, on_desc));
+        assert_int_equal(waiter_word(s), VIP_APP_WAITERS_NOTIFY);
+        /* Every other time the thread is certainly about to sleep, else somewhere on its way. */
+        while (i % 2 == 0 && sleepers(s) == 0)
+            sched_yield();
+        complete(s, i);
+        await_calls(s, i + 1);
+        assert_ptr_equal(s->last, &s->desc[i]);
+        assert_int_equal(waiter_word(s), 0);
+    }
+}
+
+/* A registration that finds its completion needs no word of vipd's. */
+static void what_is_there_needs_no_wake_up(void **state)
+{
+    struct setup *s = *state;
+
+    OK(VipPostRecv(s->vi, &s->desc[0], s->handle));
+    assert_false(complete(s, 0));
+    OK(VipRecvNotify(s->vi, s, on_desc));
+    assert_int_equal(waiter_word(s), 0);
+    await_calls(s, 1);
+    assert_int_equal(
+        __atomic_load_n(&((struct vip_vipd_head *)s->fake.vipd)->notify, __ATOMIC_SEQ_CST), 0);
+}
+
+/* Every 128th empty Done call in a row yields: seen by the count that starts again. */
+static void empty_polls_are_counted(void **state)
+{
+    struct setup *s = *state;
+    struct vipl__session *session =
+        vipl__handle_session((uint64_t)(uintptr_t)s->nic, VIPL__KIND_NIC);
+    VIP_DESCRIPTOR *got;
+    VIP_VI_HANDLE vi;
+    VIP_BOOLEAN recv;
+
+    assert_true(session->yield); /* the fake has one processor */
+    OK(VipPostRecv(s->vi, &s->desc[0], s->handle));
+    for (unsigned round = 0; round < 3; round++) {
+        for (unsigned i = 1; i < VIPL__POLLS_PER_YIELD; i++) {
+            if (i % 2 == 0)
+                assert_int_equal(VipRecvDone(s->vi, &got), VIP_NOT_DONE);
+            else
+                assert_int_equal(VipCQDone(s->cq, &vi, &recv), VIP_NOT_DONE);
+            assert_int_equal(session->empty_polls, i);
+        }
+        assert_int_equal(VipRecvDone(s->vi, &got), VIP_NOT_DONE);
+        assert_int_equal(session->empty_polls, 0);
+    }
+    assert_int_equal(VipRecvDone(s->vi, &got), VIP_NOT_DONE);
+    complete(s, 0);
+    OK(VipRecvDone(s->vi, &got));
+    assert_int_equal(session->empty_polls, 0);
+}
+
+int main(void)
+{
+#define WITH_VIPD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        WITH_VIPD(one_word_wakes_for_registrations),
+        WITH_VIPD(what_is_there_needs_no_wake_up),
+        WITH_VIPD(empty_polls_are_counted),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
