@@ -95,6 +95,20 @@ unsigned conf_disc(void)
     return __atomic_add_fetch(&next, 1, __ATOMIC_RELAXED);
 }
 
+VIP_RETURN conf_ask(VIP_VI_HANDLE vi, const union conf_address *local,
+                    const union conf_address *remote, VIP_ULONG timeout_ms)
+{
+    union conf_address from = *local, to = *remote;
+    VIP_VI_ATTRIBUTES attrs;
+    uint64_t started = 0;
+    VIP_RETURN rc;
+
+    do
+        rc = VipConnectRequest(vi, &from.net, &to.net, timeout_ms, &attrs);
+    while (rc == VIP_NO_MATCH && conf_pause(&started));
+    return rc;
+}
+
 /* The client's half of conf_connect; cmocka's macros may not be used outside the test's thread. */
 struct client {
     struct end *end;
@@ -105,10 +119,8 @@ struct client {
 static void *run_client(void *arg)
 {
     struct client *client = arg;
-    VIP_VI_ATTRIBUTES attrs;
 
-    client->result = VipConnectRequest(client->end->vi, &client->local.net, &client->remote.net,
-                                       CONF_LIMIT_MS, &attrs);
+    client->result = conf_ask(client->end->vi, &client->local, &client->remote, CONF_LIMIT_MS);
     return NULL;
 }
 

@@ -81,6 +81,13 @@ void conf_address(union conf_address *ret, struct end *asker, char side, const v
                   size_t disc_bytes);
 void conf_local(union conf_address *ret, const void *disc, size_t disc_bytes);
 
+/*
+ * VipConnectRequest, again while nobody waits there yet, as clients do: on a busy machine a server's
+ * thread may come late to its VipConnectWait.
+ */
+VIP_RETURN conf_ask(VIP_VI_HANDLE vi, const union conf_address *local,
+                    const union conf_address *remote, VIP_ULONG timeout_ms);
+
 /* Connect client to server on a discriminator of this call's own. */
 void conf_connect(struct end *client, struct end *server);
 

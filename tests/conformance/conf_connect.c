@@ -178,8 +178,13 @@ static void *run_attempt(void *arg)
 {
     struct attempt *attempt = arg;
 
-    attempt->result = VipConnectRequest(attempt->end->vi, &attempt->local.net, &attempt->remote.net,
-                                        attempt->timeout_ms, &attempt->attrs);
+    uint64_t started = 0;
+
+    do /* on a busy machine the server may come late to its VipConnectWait */
+        attempt->result =
+            VipConnectRequest(attempt->end->vi, &attempt->local.net, &attempt->remote.net,
+                              attempt->timeout_ms, &attempt->attrs);
+    while (attempt->result == VIP_NO_MATCH && conf_pause(&started));
     return NULL;
 }
 

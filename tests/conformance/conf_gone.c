@@ -24,10 +24,8 @@ static struct asker askers[2];
 static void *run_asker(void *arg)
 {
     struct asker *asker = arg;
-    VIP_VI_ATTRIBUTES attrs;
 
-    asker->result =
-        VipConnectRequest(asker->end.vi, &asker->local.net, &asker->remote.net, 3000, &attrs);
+    asker->result = conf_ask(asker->end.vi, &asker->local, &asker->remote, 3000);
     return NULL;
 }
 

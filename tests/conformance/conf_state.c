@@ -17,10 +17,8 @@ struct asker {
 static void *run_asker(void *arg)
 {
     struct asker *asker = arg;
-    VIP_VI_ATTRIBUTES attrs;
 
-    asker->result = VipConnectRequest(asker->end->vi, &asker->local.net, &asker->remote.net,
-                                      asker->timeout_ms, &attrs);
+    asker->result = conf_ask(asker->end->vi, &asker->local, &asker->remote, asker->timeout_ms);
     return NULL;
 }
 

@@ -33,12 +33,11 @@ run() { # run PROGRAM LINK: its results as "program name link result reason", ta
         /^\[  FAILED  \]/ && $NF == running { print program, $NF, link, "FAIL", ""; running = "" }
         /^\[  SKIPPED \]/ && $NF == running { print program, $NF, link, "n/a", reason; running = "" }
         END { if (running != "") print program, running, link, "FAIL", "" }' \
-        "$work/$program.$link.log" >"$work/one"
-    if [ $status -ne 0 ] && ! grep -q FAIL "$work/one"; then
-        printf '%s\t(the program, or a vipd)\t%s\tFAIL\t\n' "$program" "$link" >>"$work/one"
+        "$work/$program.$link.log" >"$work/one.$link"
+    if [ $status -ne 0 ] && ! grep -q FAIL "$work/one.$link"; then
+        printf '%s\t(the program, or a vipd)\t%s\tFAIL\t\n' "$program" "$link" >>"$work/one.$link"
     fi
-    cat "$work/one" >>"$work/results"
-    if grep -q FAIL "$work/one"; then
+    if grep -q FAIL "$work/one.$link"; then
         sed "s/^/$program $link: /" "$work/$program.$link.log" | grep -aE 'ERROR|LINE|FAILED' >&2
     fi
 }
@@ -49,8 +48,13 @@ for source in "$here"/conf_*.c; do
     program=$(basename "$source" .c)
     [ -x "$bin/$program" ] || { echo "$bin/$program is not built" >&2; exit 1; }
     ! grep -q 'CONF_MAIN' "$source" || "$bin/$program" --list >>"$work/rules"
+    # At the same time: much of a run is waiting, and the runs have vipd of their own.
     for link in $links; do
-        run "$program" "$link"
+        run "$program" "$link" &
+    done
+    wait
+    for link in $links; do
+        cat "$work/one.$link" >>"$work/results"
     done
 done
 seconds=$((SECONDS - started))
