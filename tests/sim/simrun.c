@@ -1,64 +1,99 @@
 /*
- * simrun: random runs of the engine in virtual time, judged by app.c's oracle.
+ * simrun: random runs in virtual time; everything follows from the seed.
  *
- *   simrun --seed N [--count C] [--loss PERCENT] [--messages M] [--trace] [--twice]
+ *   simrun [--seed N] [--count C] [--hours H] [--seconds S] [--trace] [--twice] [--quiet]
+ *       whole hosts with random faults (play.c). Without --seed the base seed is VIP_SIM_SEED, or
+ *       comes from the clock; it is printed. --hours: virtual hours of faults in each run. --seconds:
+ *       no new run after so much real time.
+ *   simrun --pair --seed N [--count C] [--loss PERCENT] [--messages M] ...
+ *       two engines without connection management (app.c).
  *
  * One line per seed with the hash of its transcript; --trace prints the transcript; --twice runs
- * every seed two times and insists on the same hash. Exit status 0, or abort with the reason.
+ * every seed two times and insists on the same hash. Exit status 0, or 1 with seed and reason.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "tests/sim/actor.h"
 #include "tests/sim/app.h"
+
+struct options {
+    uint64_t seed, count, chaos_ns, seconds;
+    bool pair, twice, quiet, seeded;
+    FILE *trace;
+    uint32_t loss_ppm, messages;
+};
 
 static int usage(void)
 {
-    fputs("usage: simrun --seed N [--count C] [--loss PERCENT] [--messages M] [--trace] "
-          "[--twice] [--quiet]\n",
+    fputs("usage: simrun [--seed N] [--count C] [--hours H] [--seconds S] [--trace] [--twice] "
+          "[--quiet]\n       simrun --pair --seed N [--count C] [--loss PERCENT] [--messages M] "
+          "[--trace] [--twice] [--quiet]\n",
           stderr);
     return 2;
 }
 
-int main(int argc, char **argv)
+static bool parse_value(struct options *options, const char *name, const char *value)
 {
-    struct app_args args = {.seed = 1, .loss_ppm = UINT32_MAX, .messages = UINT32_MAX};
-    uint64_t count = 1, messages = 0, lost = 0, retransmits = 0;
-    bool twice = false, quiet = false;
-
-    for (int i = 1; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-
-        if (!strcmp(argv[i], "--trace"))
-            args.trace = stdout;
-        else if (!strcmp(argv[i], "--twice"))
-            twice = true;
-        else if (!strcmp(argv[i], "--quiet"))
-            quiet = true;
-        else if (!value)
-            return usage();
-        else if (!strcmp(argv[i], "--seed"))
-            args.seed = strtoull(argv[++i], NULL, 0);
-        else if (!strcmp(argv[i], "--count"))
-            count = strtoull(argv[++i], NULL, 0);
-        else if (!strcmp(argv[i], "--loss"))
-            args.loss_ppm = (uint32_t)(strtod(argv[++i], NULL) * 10000);
-        else if (!strcmp(argv[i], "--messages"))
-            args.messages = (uint32_t)strtoul(argv[++i], NULL, 0);
-        else
-            return usage();
+    if (!strcmp(name, "--seed")) {
+        options->seed = strtoull(value, NULL, 0);
+        options->seeded = true;
+    } else if (!strcmp(name, "--count")) {
+        options->count = strtoull(value, NULL, 0);
+    } else if (!strcmp(name, "--hours")) {
+        options->chaos_ns = (uint64_t)(strtod(value, NULL) * 3600e9);
+    } else if (!strcmp(name, "--seconds")) {
+        options->seconds = strtoull(value, NULL, 0);
+    } else if (!strcmp(name, "--loss")) {
+        options->loss_ppm = (uint32_t)(strtod(value, NULL) * 10000);
+    } else if (!strcmp(name, "--messages")) {
+        options->messages = (uint32_t)strtoul(value, NULL, 0);
+    } else {
+        return false;
     }
-    for (; count; count--, args.seed++) {
+    return true;
+}
+
+static bool parse(struct options *options, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--trace"))
+            options->trace = stdout;
+        else if (!strcmp(argv[i], "--twice"))
+            options->twice = true;
+        else if (!strcmp(argv[i], "--quiet"))
+            options->quiet = true;
+        else if (!strcmp(argv[i], "--pair"))
+            options->pair = true;
+        else if (i + 1 == argc || !parse_value(options, argv[i], argv[i + 1]))
+            return false;
+        else
+            i++;
+    }
+    return true;
+}
+
+static int run_pairs(const struct options *options)
+{
+    struct app_args args = {.seed = options->seed,
+                            .loss_ppm = options->loss_ppm,
+                            .messages = options->messages,
+                            .trace = options->trace};
+    uint64_t messages = 0, lost = 0, retransmits = 0;
+
+    for (uint64_t i = 0; i < options->count; i++, args.seed++) {
         struct app_result result = app_run(&args);
 
-        if (twice && app_run(&args).hash != result.hash) {
+        if (options->twice && app_run(&args).hash != result.hash) {
             fprintf(stderr, "seed %" PRIu64 ": two runs differ\n", args.seed);
             return 1;
         }
         messages += result.messages;
         lost += result.lost;
         retransmits += result.retransmits;
-        if (!quiet)
+        if (!options->quiet)
             printf("seed %" PRIu64 " %016" PRIx64 " %s: %" PRIu64 " messages, %" PRIu64
                    " packets lost, %" PRIu64 " fragments again, %.3f ms\n",
                    args.seed, result.hash, result.kind, result.messages, result.lost,
@@ -68,4 +103,73 @@ int main(int argc, char **argv)
            " fragments sent again\n",
            messages, lost, retransmits);
     return 0;
+}
+
+static double real_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void add(struct play_result *sum, const struct play_result *one)
+{
+    sum->virtual_ns += one->virtual_ns;
+    sum->messages += one->messages;
+    sum->connections += one->connections;
+    sum->losses += one->losses;
+    sum->restarts += one->restarts;
+    sum->deaths += one->deaths;
+    sum->packets += one->packets;
+    sum->steps += one->steps;
+}
+
+static int run_hosts(const struct options *options)
+{
+    struct play_result sum = {0}, one;
+    double start_s = real_s(), spent_s;
+    uint64_t seed = options->seed, runs = 0;
+
+    printf("base seed %" PRIu64 "\n", seed);
+    fflush(stdout);
+    for (; runs < options->count; runs++, seed++) {
+        if (options->seconds && real_s() - start_s > (double)options->seconds)
+            break;
+        one = play_seed(seed, options->chaos_ns, options->trace);
+        if (options->twice && play_seed(seed, options->chaos_ns, NULL).hash != one.hash) {
+            fprintf(stderr, "seed %" PRIu64 ": two runs differ\n", seed);
+            return 1;
+        }
+        add(&sum, &one);
+        if (!options->quiet)
+            printf("seed %" PRIu64 " %016" PRIx64 ": %.1f s, %" PRIu64 " messages, %" PRIu64
+                   " connections, %" PRIu64 " ends, %" PRIu64 " packets\n",
+                   seed, one.hash, (double)one.virtual_ns / 1e9, one.messages, one.connections,
+                   one.losses, one.packets);
+    }
+    spent_s = real_s() - start_s;
+    printf("%" PRIu64 " seeds from %" PRIu64 ": %" PRIu64 " messages verified, %" PRIu64
+           " connections, %" PRIu64 " ends told, %" PRIu64 " restarts, %" PRIu64 " deaths, %" PRIu64
+           " packets, %" PRIu64 " steps\n",
+           runs, options->seed, sum.messages, sum.connections, sum.losses, sum.restarts, sum.deaths,
+           sum.packets, sum.steps);
+    printf("%.0f virtual seconds in %.1f real ones: %.0f to 1\n", (double)sum.virtual_ns / 1e9,
+           spent_s, (double)sum.virtual_ns / 1e9 / (spent_s > 0 ? spent_s : 1));
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {
+        .seed = 1, .count = 1, .loss_ppm = UINT32_MAX, .messages = UINT32_MAX};
+    const char *env = getenv("VIP_SIM_SEED");
+
+    if (!parse(&options, argc, argv))
+        return usage();
+    if (options.pair)
+        return run_pairs(&options);
+    if (!options.seeded)
+        options.seed = env ? strtoull(env, NULL, 0) : (uint64_t)time(NULL) * 1000003u;
+    return run_hosts(&options);
 }

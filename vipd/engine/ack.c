@@ -62,7 +62,7 @@ void eng_ack_schedule(struct eng_vi *vi, bool at_once, uint64_t now_ns)
     rx->unacked++;
     if (at_once || rx->unacked >= vi->eng->config.ack_every_packets)
         rx->ack_now = true;
-    else if (rx->ack_ns == ENG_NEVER)
+    else if (rx->ack_ns == ENG_NEVER && !VIP_MUTANT(ACK_TIMER))
         rx->ack_ns = now_ns + vi->eng->config.ack_delay_ns;
 }
 
@@ -73,6 +73,10 @@ void eng_ack_fill(const struct eng_vi *vi, struct vip_header *hdr, uint64_t now_
     hdr->flags |= VIP_PKTF_ACK;
     hdr->ack_cumulative = vi->rx.base;
     hdr->ops_done = vi->rx.at.op;
+    if (VIP_MUTANT(ACK_CUMULATIVE) && vi->rx.largest > vi->rx.base)
+        hdr->ack_cumulative++;
+    if (VIP_MUTANT(ACK_BEFORE_PLACEMENT) && vi->rx.at.off)
+        hdr->ops_done++;
     hdr->ts_echo = vi->rx.ts;
     hdr->ack_delay = (uint32_t)(now_ns >> VIP_WIRE_TICK_SHIFT) - vi->rx.ts_arrival;
 }
@@ -89,6 +93,8 @@ unsigned eng_ack_ranges(const struct eng_vi *vi, struct vip_range out[VIP_WIRE_R
         struct vip_range *range = &out[VIP_WIRE_RANGES_MAX - 1 - count++];
 
         range->start = (uint32_t)(gap + 1 - rx->base);
+        if (VIP_MUTANT(ACK_RANGE) && gap > rx->base)
+            range->start--;
         range->end = (uint32_t)(n + 1 - rx->base);
         n = eng_bits_prev(&rx->bits, gap, rx->base, true);
     }

@@ -78,7 +78,7 @@ static struct cm_answered *answered_new(struct cm *cm, const struct cm_host *hos
     TAILQ_INSERT_TAIL(&cm->answered_order, answered, order);
     cm_table_add(cm, &cm->answered, &answered->by_key, cm_request_key(cm, host, epoch, request_id));
     cm->answered_timer.fire = fire_answered;
-    if (!cm->answered_timer.armed)
+    if (!cm->answered_timer.armed && !VIP_MUTANT(ANSWERED_LEAK))
         cm_timer_set(cm, &cm->answered_timer, answered->until_ns);
     return answered;
 }

@@ -278,7 +278,8 @@ void cm_rx_accept(struct cm *cm, const struct cm_in *in)
     if (assoc && assoc->state == CM_ASSOC_OPEN) {
         /* Our CONFIRM was lost. */
         cm->stats.duplicates++;
-        cm_answer(cm, in, &confirm);
+        if (!VIP_MUTANT(CONFIRM_ONCE))
+            cm_answer(cm, in, &confirm);
         return;
     }
     cm->stats.unexpected++;

@@ -70,7 +70,9 @@ void cm_closing_start(struct cm *cm, const struct cm_assoc *assoc, const struct 
     closing->close = close;
     closing->timer.fire = fire_closing;
     cm_table_add(cm, &cm->closings, &closing->by_local, assoc->local_id);
-    cm_timer_set(cm, &closing->timer, cm_repeat_next(cm, &closing->repeat, now_ns));
+    cm_timer_set(cm, &closing->timer,
+                 VIP_MUTANT(CLOSE_ONCE) ? closing->give_up_ns
+                                        : cm_repeat_next(cm, &closing->repeat, now_ns));
 }
 
 void cm_close(struct cm *cm, const struct cm_close_args *args, uint64_t now_ns)

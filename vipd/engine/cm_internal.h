@@ -14,6 +14,7 @@
 #define VIPD_ENGINE_CM_INTERNAL_H
 
 #include "vipd/engine/cm_objects.h"
+#include "vipd/engine/mutant.h"
 
 /* ---- cm.c -------------------------------------------------------------------------------- */
 

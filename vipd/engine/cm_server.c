@@ -173,7 +173,8 @@ static void pending_free(struct cm *cm, struct cm_pending *pending)
     cm_node_del(&pending->by_handle);
     if (pending->assoc)
         cm_assoc_free(cm, pending->assoc);
-    cm_peer_put(cm, pending->peer);
+    if (!VIP_MUTANT(PEER_LEAK))
+        cm_peer_put(cm, pending->peer);
     cm->stats.pending--;
     cm_free(cm, pending, sizeof(*pending));
 }
@@ -366,7 +367,7 @@ static bool answer_again(struct cm *cm, const struct cm_in *in)
             cm_answer(cm, in, &pending->accept);
         return true;
     }
-    answered = cm_answered_find(cm, in);
+    answered = VIP_MUTANT(REQUEST_AGAIN) ? NULL : cm_answered_find(cm, in);
     if (!answered)
         return false;
     cm->stats.duplicates++;

@@ -139,6 +139,10 @@ struct eng_config {
     uint32_t turn_bytes;        /* bytes, likewise */
     uint32_t held_packets_max;  /* packets held ahead of their turn per VI */
     uint64_t seed;              /* for jitter */
+    /* For tests of wrapping: where numbers of operations and packets of every connection begin; both
+     * ends must agree. 0 in production. */
+    uint32_t start_op;
+    uint64_t start_number;
 };
 
 #define ENG_CONFIG_DEFAULT                                                                         \

@@ -15,6 +15,7 @@
 #include "vipd/engine/bits.h"
 #include "vipd/engine/cc.h"
 #include "vipd/engine/engine.h"
+#include "vipd/engine/mutant.h"
 
 /* Records of packets under way; a packet number is settled before its record is used again. */
 #define ENG_SENT_RING ENG_BITS

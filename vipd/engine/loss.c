@@ -157,7 +157,8 @@ static bool mark_lost(struct eng_vi *vi, uint64_t number, uint64_t now_ns)
         return !test;
     }
     record->lost = true;
-    vi->tx.inflight -= record->bytes;
+    if (!VIP_MUTANT(LOSS_INFLIGHT))
+        vi->tx.inflight -= record->bytes;
     lost_link(vi, (uint16_t)(number % ENG_SENT_RING));
     return !test;
 }
@@ -260,6 +261,8 @@ void eng_loss_arm(struct eng_vi *vi, uint64_t now_ns)
     (void)now_ns;
     vi->tx.timer_ns = ENG_NEVER;
     if (!vi->tx.inflight && !(vi->reliable && vi->tx.owed))
+        return;
+    if (VIP_MUTANT(LOSS_TIMER) && vi->tx.backoff)
         return;
     vi->tx.timer_ns = from + interval(vi);
     if (vi->reliable && vi->tx.timer_ns > end)

@@ -12,6 +12,8 @@
 /* a < b for numbers that wrap. */
 static inline bool eng_before(uint32_t a, uint32_t b)
 {
+    if (VIP_MUTANT(WRAP))
+        return a < b;
     return (int32_t)(a - b) < 0;
 }
 

@@ -148,7 +148,7 @@ static bool write_allowed(struct eng_vi *vi, const struct vip_frame *frame)
                                 .kind = ENG_ACCESS_REMOTE_WRITE,
                                 .handle = frame->handle,
                                 .addr = frame->remote_addr,
-                                .len = frame->total};
+                                .len = VIP_MUTANT(WRITE_RANGE) ? frame->length : frame->total};
 
     if (!vi->attrs.enable_rdma_write || frame->remote_addr + frame->total < frame->remote_addr)
         return false;
@@ -167,7 +167,7 @@ static enum eng_step write_end(struct eng_vi *vi, const struct vip_frame *frame,
     uint64_t imm = frame_imm(frame, &status);
 
     if (!(frame->flags & VIP_FRMF_IMMEDIATE)) {
-        if (denied) {
+        if (denied && !VIP_MUTANT(WRITE_DENIED)) {
             eng_event_error(vi, VIP_EC_RDMAW_PROT, VIP_CTL_OP_RDMAWRITE, why);
             return fail(vi, frame, VIP_ST_RDMA_PROT_ERROR, why);
         }

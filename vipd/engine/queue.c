@@ -62,11 +62,11 @@ void eng_send_advance(struct eng_vi *vi)
         const struct eng_desc *desc = eng_desc_at(vi, VIP_Q_SEND, vi->sq.head);
         uint32_t op = vi->tx.at.op - (vi->sq.next - vi->sq.head);
 
-        if (!eng_before(op, vi->tx.ops_acked))
+        if (!eng_before(op - VIP_MUTANT(SEND_EARLY), vi->tx.ops_acked))
             return;
         /* A read is over when its bytes are here, whatever the peer has processed. */
         if ((desc->control & VIP_CTL_OP_MASK) == VIP_CTL_OP_RDMAREAD &&
-            desc->state != ENG_DESC_READ_DONE)
+            desc->state != ENG_DESC_READ_DONE && !VIP_MUTANT(READ_EARLY))
             return;
         eng_send_complete(vi, 0);
     }
@@ -88,7 +88,8 @@ void eng_send_flush(struct eng_vi *vi, const struct eng_flush *flush)
     uint32_t op = vi->tx.at.op - (vi->sq.next - vi->sq.head);
     uint32_t first = flush->first_status;
 
-    for (; vi->sq.head != vi->sq.tail; op++) {
+    for (; vi->sq.head + VIP_MUTANT(FLUSH_SHORT) != vi->sq.tail && vi->sq.head != vi->sq.tail;
+         op++) {
         const struct eng_desc *desc = eng_desc_at(vi, VIP_Q_SEND, vi->sq.head);
         uint32_t status = VIP_ST_DESC_FLUSHED_ERROR;
 

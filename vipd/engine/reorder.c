@@ -47,7 +47,7 @@ bool eng_held_add(struct eng_vi *vi, enum eng_stream stream, struct eng_pos at, 
     vi->slot[slot].token = token;
     vi->slot[slot].at = at;
     /* Nearly always at the end: packets behind a gap come in their order. */
-    while (after != ENG_NONE && eng_pos_before(at, vi->slot[after].at))
+    while (after != ENG_NONE && eng_pos_before(at, vi->slot[after].at) && !VIP_MUTANT(HELD_ORDER))
         after = vi->slot[after].prev;
     link_after(vi, list, slot, after);
     vi->stats.held++;
@@ -81,7 +81,7 @@ void eng_held_drop(struct eng_vi *vi)
     for (unsigned i = 0; i < ENG_STREAMS; i++) {
         struct eng_held_list *list = &vi->held[i];
 
-        if (list->head == ENG_NONE)
+        if (list->head == ENG_NONE || VIP_MUTANT(HELD_LEAK))
             continue;
         if (vi->dropped.tail == ENG_NONE)
             vi->dropped.head = list->head;

@@ -49,6 +49,8 @@ static enum eng_step ordered_reliable(struct eng_vi *vi, const struct vip_frame 
 {
     struct eng_pos at = {frame->op, frame->offset};
 
+    if (VIP_MUTANT(OLD_OPERATION) && frame->op + 1 == vi->rx.at.op && !frame->offset)
+        vi->rx.at = at;
     if (eng_before(frame->op, vi->rx.at.op))
         return ENG_STEP_DONE;
     if (frame->op - vi->rx.at.op > ENG_OPS_AHEAD_MAX)
@@ -60,7 +62,7 @@ static enum eng_step ordered_reliable(struct eng_vi *vi, const struct vip_frame 
     if (vi->rx.at.off && frame->offset + frame->length <= vi->rx.at.off)
         return ENG_STEP_DONE;
     begin(vi, frame);
-    return process(vi, frame, vi->rx.at.off - frame->offset);
+    return process(vi, frame, VIP_MUTANT(OVERLAP) ? 0 : vi->rx.at.off - frame->offset);
 }
 
 /*
@@ -79,7 +81,9 @@ static enum eng_step ordered_unreliable(struct eng_vi *vi, const struct vip_fram
         vi->rx.phase = ENG_PHASE_START;
     }
     if (vi->rx.phase != ENG_PHASE_SKIP) {
-        if (vi->rx.at.off == frame->offset && consistent(vi, frame)) {
+        if ((vi->rx.at.off == frame->offset ||
+             (VIP_MUTANT(UNRELIABLE_HOLE) && vi->rx.at.off < frame->offset)) &&
+            consistent(vi, frame)) {
             begin(vi, frame);
             return process(vi, frame, 0);
         }
@@ -139,6 +143,8 @@ static enum eng_rx_verdict receive(struct eng_vi *vi, const struct vip_packet *p
         if (!hold(vi, packet, at, token)) {
             /* Not acknowledged: it will come again. The others are. */
             vi->rx.ack_now = vi->rx.largest > 0;
+            if (VIP_MUTANT(ACK_DROPPED))
+                eng_number_record(vi, &packet->hdr, now_ns);
             return ENG_RX_FULL;
         }
         verdict = ENG_RX_HOLD;
@@ -177,7 +183,7 @@ enum eng_rx_verdict eng_rx(struct eng *eng, uint16_t vi, const struct vip_packet
     }
     of->stats.rx_packets++;
     verdict = receive(of, packet, token, now_ns);
-    if (eng_held_any(of))
+    if (eng_held_any(of) && !VIP_MUTANT(HELD_WAKE))
         eng_held_check(of);
     eng_vi_update(of);
     return verdict;

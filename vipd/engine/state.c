@@ -53,13 +53,18 @@ void eng_vi_connect(struct eng *eng, uint16_t vi, const struct eng_conn *conn, u
     VIP_ASSERT(of->sq.head == of->sq.tail);
     of->conn = *conn;
     memset(&of->tx, 0, sizeof(of->tx));
-    memset(&of->rx, 0, sizeof(of->rx));
+    if (!VIP_MUTANT(RECONNECT))
+        memset(&of->rx, 0, sizeof(of->rx));
     memset(&of->reads, 0, sizeof(of->reads));
-    of->tx.number = of->tx.una = of->tx.first_sent = 1;
+    of->tx.number = of->tx.una = of->tx.first_sent = 1 + eng->config.start_number;
+    of->tx.largest_acked = eng->config.start_number;
+    of->tx.at.op = of->tx.ops_acked = of->rx.at.op = eng->config.start_op;
+    of->reads.asked = of->reads.at.op = eng->config.start_op;
     of->tx.lost_head = of->tx.lost_tail = ENG_NONE;
     of->tx.timer_ns = of->tx.loss_ns = ENG_NEVER;
     of->tx.progress_ns = now_ns;
-    of->rx.base = 1;
+    of->rx.base = 1 + eng->config.start_number;
+    of->rx.largest = eng->config.start_number;
     of->rx.ack_ns = ENG_NEVER;
     of->stats.error = NULL;
     eng_mtu_init(of);
@@ -75,7 +80,8 @@ static void conn_over(struct eng_vi *vi)
     eng_held_drop(vi);
     eng_list_del(vi, ENG_LIST_READY);
     eng_list_del(vi, ENG_LIST_SENT);
-    eng_timer_set(vi, ENG_NEVER);
+    if (!VIP_MUTANT(TIMER_LEFT))
+        eng_timer_set(vi, ENG_NEVER);
     vi->tx.timer_ns = vi->tx.loss_ns = vi->rx.ack_ns = ENG_NEVER;
     vi->tx.inflight = 0;
 }
@@ -138,7 +144,8 @@ void eng_vi_closed(struct eng *eng, uint16_t vi, const struct eng_close *close, 
     conn_over(of);
     eng_place_abandon(of);
     eng_send_flush(of, &flush);
-    eng_recv_flush(of);
+    if (!VIP_MUTANT(FLUSH_RECV))
+        eng_recv_flush(of);
     of->stats.error = why;
     state_set(of, VIP_VIST_ERROR);
     eng_event_error(of, VIP_EC_CONN_LOST, VIP_CTL_OP_SENDRECV, why);

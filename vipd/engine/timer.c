@@ -54,7 +54,8 @@ static void timer_stop(struct eng_vi *vi)
     if (at == eng->timer_count)
         return;
     timer_put(eng, at, eng->timer[eng->timer_count]);
-    timer_up(eng, at);
+    if (!VIP_MUTANT(HEAP_ORDER))
+        timer_up(eng, at);
     timer_down(eng, at);
 }
 

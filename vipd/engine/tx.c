@@ -11,6 +11,8 @@ bool eng_tx_window_open(const struct eng_vi *vi)
 
     if (limit > vi->conn.window_bytes)
         limit = vi->conn.window_bytes;
+    if (VIP_MUTANT(WINDOW))
+        return vi->tx.inflight <= limit;
     return !vi->tx.inflight || vi->tx.inflight + vi->tx.packet_bytes <= limit;
 }
 
@@ -38,10 +40,10 @@ static bool ops_ready(struct eng_vi *vi)
     if (desc->fault)
         return !vi->reliable || vi->sq.next == vi->sq.head;
     /* Spec 3.7: a fenced descriptor waits for the reads before it. */
-    if (vi->reads.open && (desc->control & VIP_CTL_QFENCE))
+    if (vi->reads.open && (desc->control & VIP_CTL_QFENCE) && !VIP_MUTANT(FENCE))
         return false;
     return (desc->control & VIP_CTL_OP_MASK) != VIP_CTL_OP_RDMAREAD ||
-           vi->reads.open < ENG_READS_MAX;
+           vi->reads.open < ENG_READS_MAX + VIP_MUTANT(READ_SLOTS);
 }
 
 /* Something new to send, or a fault to report, that may go now. */
@@ -104,6 +106,8 @@ static void finish(struct eng_build *build, struct eng_vi *vi, const struct eng_
         vi->rx.ack_ns = ENG_NEVER;
     }
     if (!record) {
+        if (VIP_MUTANT(NUMBER_REUSED))
+            return;
         if (vi->tx.una == vi->tx.number)
             vi->tx.una++;
         vi->tx.number++;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "proto/assert.h"
+#include "vipd/engine/mutant.h"
 #include "vipd/registry/mapping.h"
 
 /*
@@ -496,10 +497,12 @@ void *registry_access(struct registry *registry, const struct registry_vi *vi,
         return NULL;
     /* An address below the region wraps to an offset beyond it. */
     offset = access->addr - slot->region.addr;
-    if (offset >= slot->region.bytes || access->len > slot->region.bytes - offset)
+    if (offset >= slot->region.bytes ||
+        access->len > slot->region.bytes - offset + VIP_MUTANT(BOUNDS))
         return NULL;
     /* Spec 3.5: equal tags; no tag on either side is the default domain, which matches all. */
-    if (vi->ptag != slot->region.attrs.ptag && vi->ptag != 0 && slot->region.attrs.ptag != 0)
+    if (vi->ptag != slot->region.attrs.ptag && vi->ptag != 0 && slot->region.attrs.ptag != 0 &&
+        !VIP_MUTANT(PTAG))
         return NULL;
     base = slot->out;
     switch (access->kind) {
@@ -509,7 +512,8 @@ void *registry_access(struct registry *registry, const struct registry_vi *vi,
         base = slot->in;
         break;
     case ENG_ACCESS_REMOTE_WRITE:
-        if (!vi->enable_rdma_write || !slot->region.attrs.enable_rdma_write)
+        if (!vi->enable_rdma_write ||
+            (!slot->region.attrs.enable_rdma_write && !VIP_MUTANT(RIGHTS)))
             return NULL;
         base = slot->in;
         break;

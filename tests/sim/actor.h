@@ -1,0 +1,340 @@
+/*
+ * Applications on the hosts of world.h, and what is known about every message they exchange. An
+ * application drives the shared rings as libvipl would; since the simulator sees both sides of
+ * everything, the judge can tell for every completion whether it is true.
+ *
+ *   actor.c  sessions, VIs, registered memory, the rings
+ *   talk.c   what is sent: messages of a flow, and the posting of them
+ *   judge.c  what completes: contents, order, canaries, promises of the levels
+ *   pair.c   connections: request, accept, disconnect, and what both ends are told
+ *   play.c   the random program of a seed, its faults and its end
+ *   peek.c   invariants inside engines and connection managers
+ */
+#ifndef TESTS_SIM_ACTOR_H
+#define TESTS_SIM_ACTOR_H
+
+#include "tests/sim/world.h"
+
+#define SESSIONS_MAX 3  /* per host */
+#define PAIRS_MAX    12 /* of VIs that talk to each other */
+#define ENDS_MAX     (2 * PAIRS_MAX)
+#define SLOTS        32u /* buffers of each kind per VI; flows are at most one less deep */
+#define CANARY       64u
+#define FIFO         256u /* descriptors of one queue that the judge remembers */
+#define MSGS_MAX     96   /* per flow */
+#define EVENTS_MAX   256
+
+#define PATTERN 16381u /* prime, so that a slip by a round number shows */
+
+#define BYTE_CANARY 0xeeu /* in buffers where nothing has been received */
+#define BYTE_USED   0xdbu /* in source buffers whose send is done */
+#define BYTE_GONE   0x5au /* in memory that is not registered any more */
+
+struct play;
+struct end;
+
+/* Registered memory in the arena of a session. */
+struct mem {
+    uint32_t handle;
+    uint64_t addr, offset; /* offset in the arena */
+    uint8_t *bytes;
+    uint32_t len, ptag;
+    bool writable, readable; /* remotely */
+    bool live;
+};
+
+/* ---- messages -------------------------------------------------------------------------- */
+
+enum msg_kind {
+    MSG_SEND = 0,
+    MSG_WRITE,
+    MSG_WRITE_IMM,
+    MSG_READ,
+    MSG_FORWARD, /* sends the bytes of the read before it, behind a fence */
+    MSG_KINDS,
+};
+
+/* Mistakes of the sender; none may end with success at a reliable level. */
+enum msg_bad {
+    BAD_NOT = 0,
+    BAD_LOCAL_PTAG,
+    BAD_LOCAL_BOUNDS,
+    BAD_LOCAL_LENGTH, /* Length is not the sum of the segments */
+    BAD_REMOTE_PTAG,
+    BAD_REMOTE_BOUNDS,
+    BAD_REMOTE_RIGHTS,
+    BAD_READ_RIGHTS,
+    BAD_READ_BOUNDS,
+    BAD_KINDS,
+};
+
+struct msg {
+    uint8_t kind, bad;
+    bool imm, fence, forwarded, placed;
+    uint32_t len, start; /* where in the pattern its bytes begin */
+    uint32_t slot;
+};
+
+/* One direction of a connection. */
+struct flow {
+    struct attempt *attempt;
+    struct end *from, *to;
+    bool reliable;
+    uint32_t id; /* part of what makes its bytes its own */
+    uint32_t total, depth, size_max;
+    uint32_t posted, completed;
+    uint32_t good;      /* completed with success; at reliable levels the first ones */
+    uint32_t consuming; /* posted messages that take a receive */
+    uint32_t received;  /* index behind the last message received */
+    uint32_t in_place;  /* writes below it have been seen in place */
+    uint32_t recv_base; /* receives of the other end that were done before this connection */
+    uint32_t burst;     /* messages until the next pause */
+    uint64_t pause_ns;
+    bool starve;               /* posts without looking for receives */
+    bool send_over, recv_over; /* an error came: only errors follow */
+    bool frozen;               /* the receiver's memory is not what it was: placed is final */
+    struct msg msg[MSGS_MAX];
+};
+
+/* One attempt to connect, and the connection if it comes to be. */
+struct attempt {
+    struct attempt *next;
+    uint64_t id;
+    struct pair *pair;
+    bool attached[2]; /* end[side]->attempt is this one */
+    bool up[2];       /* the session was told SUCCESS */
+    bool over[2];     /* and that it is lost, or ended it itself */
+    bool after_heal;  /* begun when the network was good again */
+    bool may_end;     /* something happened that may end it */
+    uint64_t offered_ns;
+    uint32_t offered_life; /* of the server's host, when the request was offered to it */
+    uint64_t over_ns;      /* when the first side was over */
+    struct flow flow[2];   /* by sender: 0 client, 1 server */
+};
+
+enum end_state {
+    END_IDLE = 0,
+    END_WAITING, /* server: a wait is posted */
+    END_OFFERED, /* server: a request lies with the application */
+    END_CONNECTING,
+    END_ACCEPTING,
+    END_UP,
+    END_LOST, /* told that it is lost, not yet disconnected */
+};
+
+/* One posted descriptor, as the judge expects it to complete. */
+struct posted {
+    struct flow *flow; /* sends: NULL = posted in a state that flushes it */
+    uint32_t index;    /* message, or receive */
+    uint32_t length;
+    uint64_t imm;
+};
+
+/* One VI of a pair. */
+struct end {
+    struct sess *sess;
+    struct pair *pair;
+    unsigned side; /* 0 client, 1 server */
+    bool exists;
+    uint16_t vi;
+    uint32_t generation;
+    enum end_state state;
+    struct attempt *attempt;
+    uint64_t at_ns; /* next own action */
+    uint64_t wait_id, handle, remote_attempt;
+    struct posted fifo[2][FIFO];
+    uint32_t posted[2], done[2]; /* descriptors, over the life of the VI */
+    uint32_t position[2];        /* in the completion rings */
+    int32_t cq[2];
+    uint32_t cq_seen[2];
+    struct mem recv, window, landing, source;
+    uint8_t *shadow;  /* what the window must look like */
+    unsigned losses;  /* CONN_LOST told for this connection */
+    uint64_t hold_ns; /* the connection stays for so long after its last message */
+};
+
+/* A client and a server VI that connect again and again. */
+struct pair {
+    struct play *play;
+    unsigned number;
+    uint16_t level;
+    struct end end[2];
+    uint8_t disc[VIP_DISCRIMINATOR_BYTES_MAX];
+    uint8_t disc_len;
+    uint32_t cycles;     /* connections that ended well, or badly */
+    uint32_t after_heal; /* whole ones since the faults ended */
+};
+
+/* ---- sessions -------------------------------------------------------------------------- */
+
+enum event_kind {
+    EVENT_INCOMING,
+    EVENT_RESULT,
+    EVENT_ERROR,
+};
+
+struct event {
+    enum event_kind kind;
+    uint64_t wait, handle, attempt;
+    uint16_t vi;
+    uint32_t generation, code, opcode;
+    struct vip_cm_attrs attrs;
+};
+
+struct sess {
+    struct play *play;
+    unsigned host, index;
+    bool alive;
+    uint32_t life;
+    struct nic_session *nic;
+    struct registry *registry;
+    void *app, *vipd;
+    uint8_t *arena;
+    uint64_t arena_used;
+    uint32_t sq_position;
+    uint32_t ptag, ptag_other;
+    struct mem pattern; /* readable from afar */
+    struct mem other;   /* another protection tag, all rights */
+    struct mem closed;  /* the right tag, no remote rights */
+    int32_t cq;         /* or -1 */
+    uint32_t cq_position;
+    uint64_t stalled_until_ns, born_ns;
+    struct event event[EVENTS_MAX];
+    unsigned event_count;
+};
+
+/* What a seed has chosen, the network apart. */
+struct plan {
+    unsigned sessions; /* per host */
+    unsigned pairs;
+    uint32_t size_max, total_max, depth_max;
+    uint64_t chaos_ns;      /* how long faults last */
+    uint64_t pause_ns;      /* between bursts of messages, at most */
+    bool clean;             /* no faults: nothing may be repeated or lost */
+    bool lossy;             /* so much loss that connections may time out */
+    uint32_t chaos_ppm[16]; /* weight of each action of play.c, 0 = off */
+    uint64_t chaos_gap_ns;
+    uint32_t starve_ppm, bad_ppm, reject_ppm, cancel_ppm, early_ppm;
+    bool loopback, cq, reads, writes;
+    bool many_reads; /* nearly nothing else: more than may be open at once */
+};
+
+struct play {
+    struct world world;
+    struct plan plan;
+    struct chance chance;
+    struct sess sess[WORLD_HOSTS_MAX][SESSIONS_MAX];
+    struct pair pair[PAIRS_MAX];
+    struct attempt *attempts;
+    uint64_t next_attempt;
+    bool healed;
+    uint64_t heal_ns, chaos_next_ns;
+    /* Until then a connection between two hosts may break because of what was before. */
+    uint64_t trouble_until_ns[WORLD_HOSTS_MAX][WORLD_HOSTS_MAX];
+    uint64_t stalled_ns[WORLD_HOSTS_MAX];               /* end of the last stall */
+    uint64_t down_until_ns[WORLD_HOSTS_MAX];            /* crashed, comes back then; 0 = up */
+    uint64_t born_at_ns[WORLD_HOSTS_MAX][SESSIONS_MAX]; /* died, opens again then */
+    /* What was done, for the summary. */
+    uint64_t messages, connections, losses, restarts, deaths;
+};
+
+#define play_fail(play, ...) world_fail(&(play)->world, __VA_ARGS__)
+
+static inline uint64_t play_now(const struct play *play)
+{
+    return play->world.now_ns;
+}
+
+/* ---- actor.c --------------------------------------------------------------------------- */
+
+const uint8_t *pattern_bytes(void); /* 2 * PATTERN bytes: any start below PATTERN, then PATTERN */
+bool pattern_is(const uint8_t *bytes, uint32_t start, uint32_t len);
+void pattern_copy(uint8_t *to, uint32_t start, uint32_t len);
+bool bytes_are(const uint8_t *bytes, uint8_t value, uint32_t len);
+
+void sess_open(struct play *play, unsigned host, unsigned index);
+void sess_close(struct sess *sess, bool died);
+uint64_t sess_now(const struct sess *sess);
+void mem_register(struct sess *sess, struct mem *mem);
+void mem_deregister(struct sess *sess, struct mem *mem);
+void end_create(struct end *end, uint16_t level);
+struct vip_shm_seg mem_seg(const struct mem *mem, uint32_t offset, uint32_t len);
+/* Is there room in the submission ring for any descriptor? */
+bool end_can_post(const struct end *end);
+/* False: no room. */
+bool end_post(struct end *end, enum vip_queue queue, uint16_t control, uint64_t imm,
+              uint32_t length, const struct vip_shm_seg *segs, unsigned count);
+enum vip_vi_state end_vi_state(const struct end *end);
+/* Completions that vipd has written, whether the application looked or not. */
+uint32_t end_written(const struct end *end, enum vip_queue queue);
+
+/* ---- talk.c ---------------------------------------------------------------------------- */
+
+void flow_init(struct flow *flow, struct attempt *attempt, unsigned side);
+/* Post receives up to the usual number; whether any was posted. */
+bool recv_post_all(struct end *end);
+/* Post what may go now; whether anything was posted. */
+bool flow_post(struct flow *flow);
+/* When the flow wants to post again without other input. */
+uint64_t flow_wants_ns(const struct flow *flow);
+bool flow_done(const struct flow *flow);
+static inline bool msg_consumes(const struct msg *msg)
+{
+    return msg->kind == MSG_SEND || msg->kind == MSG_FORWARD || msg->kind == MSG_WRITE_IMM;
+}
+static inline uint32_t slot_bytes(const struct flow *flow)
+{
+    return flow->size_max + 2 * CANARY;
+}
+
+/* ---- judge.c --------------------------------------------------------------------------- */
+
+/* Judge every completion that is written. */
+void end_judge(struct end *end);
+/* The receiver's memory is about to change: note which writes are in place. */
+void flow_freeze(struct flow *flow);
+/* The connection of this end is over: nothing but what was sent may be in its window. */
+void window_settle(struct end *end);
+void sess_judge_cq(struct sess *sess);
+/* Nothing was written where nobody may write. */
+void sess_judge_memory(struct sess *sess);
+
+/* ---- pair.c ---------------------------------------------------------------------------- */
+
+void sink_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct vip_addr *remote,
+                   const struct vip_cm_attrs *attrs, const struct vip_private *data);
+void sink_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
+                 const struct vip_cm_attrs *attrs, const struct vip_private *data, const char *why);
+void sink_error(void *ctx, enum vip_resource resource, enum vip_error_code code, uint16_t vi,
+                uint32_t generation, uint32_t opcode, const char *why);
+/* The application of a session acts; whether it gave its daemon work. */
+bool sess_act(struct sess *sess);
+uint64_t sess_wants_ns(const struct sess *sess);
+/* The end leaves its attempt: it was closed, or its session is gone. */
+void end_detach(struct end *end);
+/* VipDisconnect. */
+void end_disconnect(struct end *end);
+void attempts_check(struct play *play);
+void attempts_free(struct play *play);
+
+/* ---- peek.c ---------------------------------------------------------------------------- */
+
+/* Invariants of engines and queues, after any step. */
+void peek_check(struct play *play);
+/* Nothing is left of any connection. */
+void peek_quiet(struct play *play);
+/* In a run without faults. */
+void peek_clean(struct play *play);
+
+/* ---- play.c ---------------------------------------------------------------------------- */
+
+/* Choose everything from the seed. */
+void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns);
+struct play_result {
+    uint64_t hash, virtual_ns, messages, connections, losses, restarts, deaths, packets, steps;
+};
+/* Run it to its end; prints and exits if something is wrong. chaos_ns: 0 = the seed's choice. */
+struct play_result play_seed(uint64_t seed, uint64_t chaos_ns, FILE *trace);
+struct play_result play_run(struct play *play, FILE *trace);
+
+#endif

@@ -1,0 +1,625 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/ring.h"
+#include "tests/sim/actor.h"
+
+/* When both sides must know that a connection is over, after the network is good again. */
+#define BOTH_KNOW_NS (12 * WORLD_S)
+
+/* A vipd knows for so long that it has answered a request, its clock's drift included. */
+#define ANSWERED_NS (2800 * WORLD_MS)
+
+/* ---- attempts -------------------------------------------------------------------------- */
+
+static struct attempt *attempt_find(struct play *play, uint64_t id)
+{
+    struct attempt *attempt = play->attempts;
+
+    while (attempt && attempt->id != id)
+        attempt = attempt->next;
+    return attempt;
+}
+
+static struct attempt *attempt_new(struct pair *pair)
+{
+    struct play *play = pair->play;
+    unsigned a = pair->end[0].sess->host, b = pair->end[1].sess->host;
+    struct attempt *attempt = calloc(1, sizeof(*attempt));
+
+    attempt->id = ++play->next_attempt;
+    attempt->pair = pair;
+    attempt->next = play->attempts;
+    play->attempts = attempt;
+    attempt->may_end = (play->plan.lossy && !play->healed) ||
+                       play->trouble_until_ns[a][b] > play_now(play) ||
+                       play->trouble_until_ns[b][a] > play_now(play);
+    attempt->after_heal = play->healed && !attempt->may_end;
+    flow_init(&attempt->flow[0], attempt, 0);
+    flow_init(&attempt->flow[1], attempt, 1);
+    return attempt;
+}
+
+static void attempt_free(struct attempt *attempt)
+{
+    struct attempt **at = &attempt->pair->play->attempts;
+
+    while (*at != attempt)
+        at = &(*at)->next;
+    *at = attempt->next;
+    free(attempt);
+}
+
+void attempts_free(struct play *play)
+{
+    while (play->attempts)
+        attempt_free(play->attempts);
+}
+
+static void attempt_over(struct attempt *attempt, unsigned side)
+{
+    if (!attempt->over[0] && !attempt->over[1])
+        attempt->over_ns = play_now(attempt->pair->play);
+    attempt->over[side] = true;
+    attempt->may_end = true;
+}
+
+static void attach(struct end *end, struct attempt *attempt)
+{
+    end->attempt = attempt;
+    end->losses = 0;
+    if (!attempt)
+        return;
+    attempt->attached[end->side] = true;
+    attempt->flow[!end->side].recv_base = end->done[VIP_Q_RECV];
+}
+
+void end_detach(struct end *end)
+{
+    struct attempt *attempt = end->attempt;
+
+    if (!attempt)
+        return;
+    window_settle(end);
+    attempt_over(attempt, end->side);
+    attempt->flow[end->side].send_over = true;
+    attempt->attached[end->side] = false;
+    end->attempt = NULL;
+    if (!attempt->attached[0] && !attempt->attached[1])
+        attempt_free(attempt);
+}
+
+/* When one side has learned that a connection is over, the other must, too. */
+void attempts_check(struct play *play)
+{
+    uint64_t since = play->heal_ns + play->world.net.dup_delay_ns;
+
+    if (!play->healed)
+        return;
+    for (const struct attempt *attempt = play->attempts; attempt; attempt = attempt->next) {
+        uint64_t at_ns = attempt->over_ns > since ? attempt->over_ns : since;
+
+        for (unsigned side = 0; side < 2; side++)
+            if (attempt->over[!side] && attempt->up[side] && !attempt->over[side] &&
+                play_now(play) > at_ns + BOTH_KNOW_NS)
+                play_fail(play, "pair %u: side %u believes in a connection that is over",
+                          attempt->pair->number, side);
+    }
+}
+
+/* ---- what a session is told ------------------------------------------------------------ */
+
+static struct event *event_new(struct sess *sess, enum event_kind kind)
+{
+    struct event *event = &sess->event[sess->event_count++];
+
+    if (sess->event_count > EVENTS_MAX)
+        play_fail(sess->play, "host %u session %u is told too much", sess->host, sess->index);
+    *event = (struct event){.kind = kind};
+    return event;
+}
+
+static struct end *end_find(struct sess *sess, uint16_t vi, uint32_t generation)
+{
+    struct play *play = sess->play;
+
+    for (unsigned i = 0; i < play->plan.pairs; i++)
+        for (unsigned side = 0; side < 2; side++) {
+            struct end *end = &play->pair[i].end[side];
+
+            if (end->exists && end->sess == sess && end->vi == vi && end->generation == generation)
+                return end;
+        }
+    play_fail(play, "an event of a VI that is not there");
+}
+
+void sink_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct vip_addr *remote,
+                   const struct vip_cm_attrs *attrs, const struct vip_private *data)
+{
+    struct event *event = event_new(ctx, EVENT_INCOMING);
+
+    event->wait = wait_id;
+    event->handle = handle;
+    event->attrs = *attrs;
+    if (remote->disc_len != sizeof(event->attempt))
+        play_fail(((struct sess *)ctx)->play, "the client's discriminator has changed");
+    memcpy(&event->attempt, remote->disc, sizeof(event->attempt));
+    if (data->len != sizeof(event->attempt) ||
+        memcmp(data->bytes, remote->disc, sizeof(event->attempt)) != 0)
+        play_fail(((struct sess *)ctx)->play, "the client's private data has changed");
+}
+
+void sink_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
+                 const struct vip_cm_attrs *attrs, const struct vip_private *data, const char *why)
+{
+    struct sess *sess = ctx;
+    struct event *event = event_new(sess, EVENT_RESULT);
+    struct end *end = end_find(sess, vi, generation);
+    struct attempt *attempt = end->attempt;
+    struct play *play = sess->play;
+
+    (void)why;
+    event->vi = vi;
+    event->generation = generation;
+    event->code = rc;
+    world_line(&play->world, LINE_RESULT, end->pair->number, attempt ? attempt->id : 0, end->side,
+               rc, 0);
+    if (rc != VIP_RC_SUCCESS)
+        return;
+    if (!attempt)
+        play_fail(play, "pair %u: connected to a client that gave up", end->pair->number);
+    if (!attempt->attached[1] && !attempt->over[1])
+        play_fail(play, "pair %u: the client is connected, nobody accepted", end->pair->number);
+    if (end->side == 1 && !attempt->up[0])
+        play_fail(play, "pair %u: the server is connected before the client", end->pair->number);
+    if (attrs->level != end->pair->level || attrs->max_transfer_bytes != play->plan.size_max)
+        play_fail(play, "pair %u: attributes of the other end", end->pair->number);
+    if (end->side == 0 && (!data || data->len != 1 || data->bytes[0] != (uint8_t)attempt->id))
+        play_fail(play, "pair %u: private data of the server", end->pair->number);
+    attempt->up[end->side] = true;
+    if (end->side == 1)
+        play->connections++;
+}
+
+static void lost(struct end *end, const char *why)
+{
+    struct attempt *attempt = end->attempt;
+    struct play *play = end->pair->play;
+
+    if (!attempt || !attempt->up[end->side] || end->losses++)
+        play_fail(play, "pair %u: told of a lost connection twice, or without one",
+                  end->pair->number);
+    world_line(&play->world, LINE_LOSS_OF, end->pair->number, attempt->id, end->side, 0, 0);
+    if (!attempt->may_end)
+        play_fail(play, "pair %u: side %u lost its connection without a cause: %s",
+                  end->pair->number, end->side, why);
+    if (end_vi_state(end) != VIP_VIST_ERROR)
+        play_fail(play, "pair %u: connection lost, and the VI in state %u", end->pair->number,
+                  end_vi_state(end));
+    play->losses++;
+    attempt_over(attempt, end->side);
+}
+
+void sink_error(void *ctx, enum vip_resource resource, enum vip_error_code code, uint16_t vi,
+                uint32_t generation, uint32_t opcode, const char *why)
+{
+    struct sess *sess = ctx;
+    struct event *event = event_new(sess, EVENT_ERROR);
+    struct end *end = end_find(sess, vi, generation);
+    struct attempt *attempt = end->attempt;
+    struct play *play = sess->play;
+    bool reliable = end->pair->level != VIP_LVL_UNRELIABLE;
+
+    *event = (struct event){
+        .kind = EVENT_ERROR, .vi = vi, .generation = generation, .code = code, .opcode = opcode};
+    world_line(&play->world, LINE_ERROR, end->pair->number, end->side, code, 0, 0);
+    if (resource != VIP_RES_VI || !attempt)
+        play_fail(play, "pair %u: error %u out of nowhere: %s", end->pair->number, code, why);
+    switch (code) {
+    case VIP_EC_CONN_LOST:
+        lost(end, why);
+        return;
+    case VIP_EC_RECVQ_EMPTY:
+        if (!reliable)
+            return;
+        if (!attempt->flow[!end->side].starve)
+            play_fail(play, "pair %u: a receive was posted and not found", end->pair->number);
+        attempt->may_end = true;
+        return;
+    case VIP_EC_RDMAW_ABORT:
+    case VIP_EC_RDMAW_PROT:
+    case VIP_EC_RDMAR_PROT:
+        if (reliable && !attempt->may_end)
+            play_fail(play, "pair %u: error %u without a cause: %s", end->pair->number, code, why);
+        return;
+    default:
+        play_fail(play, "pair %u: error %u: %s", end->pair->number, code, why);
+    }
+}
+
+/* ---- actions of an application --------------------------------------------------------- */
+
+static struct vip_addr address(unsigned host, const void *disc, uint8_t len)
+{
+    struct link_addr addr = world_addr(host);
+    struct vip_addr ret = {.host_len = addr.len, .disc_len = len};
+
+    memcpy(ret.host, addr.bytes, addr.len);
+    memcpy(ret.disc, disc, len);
+    return ret;
+}
+
+/* Nothing may be left on the queues of a VI that is in Error or was disconnected. */
+static void flushed_check(struct end *end, const char *when)
+{
+    end_judge(end);
+    for (unsigned queue = 0; queue < 2; queue++)
+        if (end->done[queue] != end->posted[queue])
+            play_fail(end->pair->play, "pair %u: %u descriptors of queue %u not flushed %s",
+                      end->pair->number, end->posted[queue] - end->done[queue], queue, when);
+}
+
+void end_disconnect(struct end *end)
+{
+    struct play *play = end->pair->play;
+
+    world_line(&play->world, LINE_CLOSE, end->pair->number, end->attempt ? end->attempt->id : 0,
+               end->side, 0, 0);
+    end_judge(end);
+    if (end->attempt)
+        end->attempt->may_end = true;
+    if (nic_vi_disconnect(end->sess->nic, end->vi, sess_now(end->sess)) != VIP_RC_SUCCESS)
+        play_fail(play, "nic_vi_disconnect");
+    flushed_check(end, "by VipDisconnect");
+    end_detach(end);
+    if (end_vi_state(end) != VIP_VIST_IDLE)
+        play_fail(play, "pair %u: not Idle after VipDisconnect", end->pair->number);
+    end->state = END_IDLE;
+    end->at_ns = play_now(play) + chance_below(&play->chance, 50 * WORLD_MS);
+    play->world.host[end->sess->host].due = true;
+}
+
+/* Memory that was taken away during the last connection comes back, with another handle. */
+static void mem_renew(struct end *end, struct mem *mem)
+{
+    if (mem->live)
+        return;
+    sess_judge_memory(end->sess);
+    mem_register(end->sess, mem);
+    memset(mem->bytes, BYTE_CANARY, mem->len);
+    if (mem == &end->window)
+        memset(end->shadow, BYTE_CANARY, mem->len);
+}
+
+static void end_renew(struct end *end)
+{
+    mem_renew(end, &end->recv);
+    mem_renew(end, &end->window);
+    mem_renew(end, &end->landing);
+    mem_renew(end, &end->source);
+    (void)recv_post_all(end);
+}
+
+static bool pair_wanted(const struct pair *pair)
+{
+    return !pair->play->healed || pair->after_heal == 0;
+}
+
+static bool request(struct end *end)
+{
+    struct pair *pair = end->pair;
+    struct play *play = pair->play;
+    struct attempt *attempt = attempt_new(pair);
+    struct nic_connect_args args = {
+        .local = address(end->sess->host, &attempt->id, sizeof(attempt->id)),
+        .remote = address(pair->end[1].sess->host, pair->disc, pair->disc_len),
+        .timeout_ns = chance_between(&play->chance, 200 * WORLD_MS, 8 * WORLD_S),
+        .data = {.len = sizeof(attempt->id)},
+    };
+    char why[128] = "";
+
+    memcpy(args.data.bytes, &attempt->id, sizeof(attempt->id));
+    if (chance_ppm(&play->chance, 200000))
+        args.timeout_ns = UINT64_MAX;
+    world_line(&play->world, LINE_REQUEST, pair->number, attempt->id, 0, 0, 0);
+    attach(end, attempt);
+    end->state = END_CONNECTING;
+    end->at_ns = WORLD_NEVER;
+    if (chance_ppm(&play->chance, play->plan.cancel_ppm))
+        end->at_ns = play_now(play) + chance_below(&play->chance, 100 * WORLD_MS);
+    if (nic_connect(end->sess->nic, end->vi, &args, sess_now(end->sess), why, sizeof(why)) !=
+        VIP_RC_SUCCESS)
+        play_fail(play, "nic_connect: %s", why);
+    play->world.host[end->sess->host].due = true;
+    return true;
+}
+
+static bool listen(struct end *end)
+{
+    struct pair *pair = end->pair;
+    struct vip_addr local = address(end->sess->host, pair->disc, pair->disc_len);
+    bool found;
+
+    end->state = END_WAITING;
+    end->at_ns = WORLD_NEVER;
+    if (nic_connect_wait(end->sess->nic, &local, false, sess_now(end->sess), &end->wait_id,
+                         &found) != VIP_RC_SUCCESS)
+        play_fail(pair->play, "nic_connect_wait");
+    pair->play->world.host[end->sess->host].due = true;
+    return true;
+}
+
+/*
+ * The attempt that an offered request belongs to. A request is offered once: a repetition is known as
+ * such for ANSWERED_NS, a copy that is later, or comes to a vipd in a new life, finds nobody who waits
+ * for its answer (NULL), unless the client is still asking.
+ */
+static struct attempt *offered_attempt(struct end *end)
+{
+    struct play *play = end->pair->play;
+    struct attempt *attempt = attempt_find(play, end->remote_attempt);
+    uint32_t life = play->world.host[end->sess->host].life, base;
+
+    if (!attempt)
+        return NULL;
+    if (attempt->pair != end->pair ||
+        (attempt->offered_life == life && play_now(play) < attempt->offered_ns + ANSWERED_NS))
+        play_fail(play, "pair %u: one request was offered twice", end->pair->number);
+    if (attempt->up[0] || attempt->attached[1])
+        return NULL;
+    if (attempt->offered_life) {
+        base = attempt->flow[1].recv_base;
+        attempt->over[1] = false;
+        memset(attempt->flow, 0, sizeof(attempt->flow));
+        flow_init(&attempt->flow[0], attempt, 0);
+        flow_init(&attempt->flow[1], attempt, 1);
+        attempt->flow[1].recv_base = base;
+    }
+    attempt->offered_life = life;
+    attempt->offered_ns = play_now(play);
+    return attempt;
+}
+
+/* Answer the request that was offered. */
+static bool answer(struct end *end)
+{
+    struct play *play = end->pair->play;
+    struct attempt *attempt = offered_attempt(end);
+    struct vip_private data = {.len = 1, .bytes = {(uint8_t)end->remote_attempt}};
+    uint64_t now_ns = sess_now(end->sess);
+    char why[128] = "";
+    enum vip_rc rc;
+
+    play->world.host[end->sess->host].due = true;
+    end->state = END_IDLE;
+    end->at_ns = play_now(play);
+    if (chance_ppm(&play->chance, play->plan.reject_ppm)) {
+        if (nic_reject(end->sess->nic, end->handle, NULL, now_ns) != VIP_RC_SUCCESS)
+            play_fail(play, "nic_reject");
+        return true;
+    }
+    /* Attached before the call, because loopback may tell the result from within. */
+    attach(end, attempt);
+    rc = nic_accept(end->sess->nic, end->handle, end->vi, &data, now_ns, why, sizeof(why));
+    world_line(&play->world, LINE_ACCEPT, end->pair->number, end->remote_attempt, rc, 0, 0);
+    if (rc == VIP_RC_SUCCESS) {
+        end->state = END_ACCEPTING;
+        end->at_ns = WORLD_NEVER;
+    } else if (rc == VIP_RC_TIMEOUT) {
+        end_detach(end);
+    } else {
+        play_fail(play, "nic_accept: %u %s", rc, why);
+    }
+    return true;
+}
+
+/* ---- events ---------------------------------------------------------------------------- */
+
+static void on_incoming(struct sess *sess, const struct event *event)
+{
+    struct play *play = sess->play;
+
+    for (unsigned i = 0; i < play->plan.pairs; i++) {
+        struct end *end = &play->pair[i].end[1];
+
+        if (!end->exists || end->sess != sess || end->state != END_WAITING ||
+            end->wait_id != event->wait)
+            continue;
+        end->handle = event->handle;
+        end->remote_attempt = event->attempt;
+        end->state = END_OFFERED;
+        end->at_ns = play_now(play);
+        if (chance_ppm(&play->chance, 200000))
+            end->at_ns += chance_below(&play->chance, 300 * WORLD_MS);
+        return;
+    }
+    play_fail(play, "a request was offered to nobody who waits");
+}
+
+static void on_result(struct sess *sess, const struct event *event)
+{
+    struct end *end = end_find(sess, event->vi, event->generation);
+    struct play *play = sess->play;
+
+    if (end->state != END_CONNECTING && end->state != END_ACCEPTING) {
+        /* Only that we ended it ourselves may have overtaken. */
+        if (event->code != VIP_RC_INVALID_STATE)
+            play_fail(play, "pair %u: result %u of nothing", end->pair->number, event->code);
+        return;
+    }
+    if (event->code == VIP_RC_SUCCESS) {
+        end->state = END_UP;
+        end->hold_ns = 0;
+        if (chance_ppm(&play->chance, 300000))
+            end->hold_ns = chance_below(&play->chance, 3 * WORLD_S);
+        end->at_ns = WORLD_NEVER;
+        if (chance_ppm(&play->chance, play->plan.early_ppm))
+            end->at_ns = play_now(play) + chance_below(&play->chance, 500 * WORLD_MS);
+        return;
+    }
+    end_judge(end);
+    end_detach(end);
+    if (end_vi_state(end) != VIP_VIST_IDLE)
+        play_fail(play, "pair %u: not Idle after a failed attempt", end->pair->number);
+    end->state = END_IDLE;
+    end->at_ns = play_now(play) + chance_below(&play->chance, 200 * WORLD_MS);
+}
+
+static void on_error(struct sess *sess, const struct event *event)
+{
+    struct end *end = end_find(sess, event->vi, event->generation);
+
+    if (event->code != VIP_EC_CONN_LOST || end->state != END_UP)
+        return;
+    end->state = END_LOST;
+    end->at_ns = play_now(sess->play) + chance_below(&sess->play->chance, 50 * WORLD_MS);
+}
+
+/* ---- the turn of an application -------------------------------------------------------- */
+
+static bool act_up(struct end *end)
+{
+    struct pair *pair = end->pair;
+    struct play *play = pair->play;
+    struct attempt *attempt = end->attempt;
+    bool any, done = flow_done(&attempt->flow[0]) && flow_done(&attempt->flow[1]);
+
+    any = recv_post_all(end);
+    any = flow_post(&attempt->flow[end->side]) || any;
+    if (end->at_ns <= play_now(play) || (end->side == 0 && done && !end->hold_ns)) {
+        if (done && end->side == 0) {
+            pair->cycles++;
+            pair->after_heal += attempt->after_heal;
+        }
+        end_disconnect(end);
+        return true;
+    }
+    if (end->side == 0 && done && end->at_ns == WORLD_NEVER)
+        end->at_ns = play_now(play) + end->hold_ns;
+    return any;
+}
+
+static bool act_timed(struct end *end)
+{
+    switch (end->state) {
+    case END_IDLE:
+        /* Receives that name memory which is gone. */
+        if (!end->recv.live)
+            end_disconnect(end);
+        end_renew(end);
+        if (!pair_wanted(end->pair)) {
+            end->at_ns = WORLD_NEVER;
+            return true;
+        }
+        return end->side == 0 ? request(end) : listen(end);
+    case END_OFFERED:
+        return answer(end);
+    case END_CONNECTING:
+        if (chance_below(&end->pair->play->chance, 2) ||
+            nic_connect_cancel(end->sess->nic, end->vi, sess_now(end->sess)) != VIP_RC_SUCCESS) {
+            end_disconnect(end);
+            return true;
+        }
+        end_detach(end);
+        end->state = END_IDLE;
+        end->at_ns = play_now(end->pair->play) + 10 * WORLD_MS;
+        return true;
+    case END_LOST:
+        if (vip_load32(&((struct vip_vipd_head *)end->sess->vipd)->sq_cons) ==
+            end->sess->sq_position)
+            flushed_check(end, "in Error");
+        end->pair->cycles++;
+        end_disconnect(end);
+        return true;
+    case END_WAITING:
+    case END_ACCEPTING:
+    case END_UP:
+        break;
+    }
+    return false;
+}
+
+/* A server that nobody wants any more takes its wait back. */
+static bool wait_cancel(struct end *end)
+{
+    bool found;
+
+    if (nic_connect_wait_cancel(end->sess->nic, end->wait_id, sess_now(end->sess), &found) !=
+        VIP_RC_SUCCESS)
+        play_fail(end->pair->play, "nic_connect_wait_cancel");
+    if (found)
+        return false;
+    end->state = END_IDLE;
+    end->at_ns = WORLD_NEVER;
+    return true;
+}
+
+static bool end_act(struct end *end)
+{
+    end_judge(end);
+    if (end->state == END_UP)
+        return act_up(end);
+    if (end->state == END_WAITING && !pair_wanted(end->pair))
+        return wait_cancel(end);
+    return end->at_ns <= play_now(end->pair->play) && act_timed(end);
+}
+
+bool sess_act(struct sess *sess)
+{
+    struct play *play = sess->play;
+    bool any = false;
+
+    if (!sess->alive || sess->stalled_until_ns > play_now(play))
+        return false;
+    for (unsigned i = 0; i < sess->event_count; i++) {
+        const struct event *event = &sess->event[i];
+
+        switch (event->kind) {
+        case EVENT_INCOMING:
+            on_incoming(sess, event);
+            break;
+        case EVENT_RESULT:
+            on_result(sess, event);
+            break;
+        case EVENT_ERROR:
+            on_error(sess, event);
+            break;
+        }
+    }
+    any = sess->event_count > 0;
+    sess->event_count = 0;
+    for (unsigned i = 0; i < play->plan.pairs; i++)
+        for (unsigned side = 0; side < 2; side++) {
+            struct end *end = &play->pair[i].end[side];
+
+            if (end->sess == sess && end->exists)
+                any = end_act(end) || any;
+        }
+    sess_judge_cq(sess);
+    return any;
+}
+
+uint64_t sess_wants_ns(const struct sess *sess)
+{
+    struct play *play = sess->play;
+    uint64_t at_ns = WORLD_NEVER, now_ns = play_now(play);
+
+    if (!sess->alive)
+        return WORLD_NEVER;
+    for (unsigned i = 0; i < play->plan.pairs; i++)
+        for (unsigned side = 0; side < 2; side++) {
+            const struct end *end = &play->pair[i].end[side];
+            uint64_t end_ns = end->at_ns;
+
+            if (end->sess != sess || !end->exists)
+                continue;
+            if (end->state == END_UP && flow_wants_ns(&end->attempt->flow[side]) < end_ns)
+                end_ns = flow_wants_ns(&end->attempt->flow[side]);
+            at_ns = end_ns < at_ns ? end_ns : at_ns;
+        }
+    /* An application that stands still has something to look at when it goes on. */
+    if (sess->stalled_until_ns > now_ns)
+        return sess->stalled_until_ns;
+    return at_ns;
+}

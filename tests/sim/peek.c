@@ -1,0 +1,114 @@
+/*
+ * Looks inside: what must hold in engines and connection managers after any step, and what must be
+ * left of all connections in the end: nothing.
+ */
+#include <inttypes.h>
+
+#include "tests/sim/actor.h"
+#include "vipd/engine/cm_internal.h"
+#include "vipd/engine/internal.h"
+#include "vipd/nic/state.h"
+
+static void vi_check(struct play *play, const struct eng_vi *vi)
+{
+    const struct eng_tx *tx = &vi->tx;
+    uint64_t inflight = 0, open = 0, lost = 0;
+    uint32_t window = vi->conn.window_bytes;
+
+    if (vi->sq.tail - vi->sq.head > VIP_DESC_PER_QUEUE_MAX ||
+        vi->rq.tail - vi->rq.head > VIP_DESC_PER_QUEUE_MAX ||
+        vi->sq.next - vi->sq.head > vi->sq.tail - vi->sq.head)
+        play_fail(play, "positions of a work queue");
+    if (vi->held_count > vi->eng->config.held_packets_max)
+        play_fail(play, "%u packets held", vi->held_count);
+    if (vi->state != VIP_VIST_CONNECTED)
+        return;
+    if (tx->number - tx->una > ENG_SENT_RING || tx->largest_acked >= tx->number)
+        play_fail(play, "numbers of sent packets");
+    for (uint64_t n = tx->una; n < tx->number; n++) {
+        if (!eng_bits_test(&tx->open, n))
+            continue;
+        open++;
+        lost += vi->sent[n % ENG_SENT_RING].lost;
+        if (!vi->sent[n % ENG_SENT_RING].lost)
+            inflight += vi->sent[n % ENG_SENT_RING].bytes;
+    }
+    if (inflight != tx->inflight || lost != tx->lost)
+        play_fail(play,
+                  "%" PRIu64 " bytes and %" PRIu64 " lost packets are counted as %" PRIu64
+                  " and %u",
+                  inflight, lost, tx->inflight, tx->lost);
+    /* What the peer granted; one packet may always be under way, and after a timeout probes. */
+    if (vi->stats.timeouts)
+        window += 3 * vi->conn.packet_bytes;
+    if (open > 1 && inflight > window)
+        play_fail(play, "%" PRIu64 " bytes under way, the peer granted %u", inflight, window);
+    /* Whoever waits for an answer has a timer, or something to send at once. */
+    if (vi->reliable && open && !vi->heap_at && !vi->listed[ENG_LIST_READY])
+        play_fail(play, "packets are under way and no timer runs");
+}
+
+void peek_check(struct play *play)
+{
+    for (unsigned host = 0; host < play->world.hosts; host++)
+        for (unsigned i = 0; i < play->plan.sessions; i++) {
+            const struct sess *sess = &play->sess[host][i];
+
+            if (!sess->alive)
+                continue;
+            for (uint32_t vi = 0; vi < sess->nic->vi_high; vi++)
+                if (sess->nic->vis[vi].used)
+                    vi_check(play, sess->nic->eng->vi[vi]);
+        }
+}
+
+void peek_quiet(struct play *play)
+{
+    for (unsigned host = 0; host < play->world.hosts; host++) {
+        const struct nic *nic = play->world.host[host].nic;
+        const struct cm *cm = nic->cm;
+
+        if (cm->stats.peers || cm->stats.pending || cm->stats.waiters || cm->attempt_count ||
+            cm->closing_count || cm->answered_count || cm->kept_count || cm->lingering)
+            play_fail(play,
+                      "host %u remembers %u peers, %u requests, %u waiters, %u attempts, %u "
+                      "closings, %u answers, %u kept, %u discriminators",
+                      host, cm->stats.peers, cm->stats.pending, cm->stats.waiters,
+                      cm->attempt_count, cm->closing_count, cm->answered_count, cm->kept_count,
+                      cm->lingering);
+        if (cm->stats.malformed)
+            play_fail(play, "host %u got malformed CM messages", host);
+        if (nic->held_used || play->world.host[host].out)
+            play_fail(play, "host %u keeps %u packets", host, nic->held_used);
+        for (unsigned i = 0; i < play->plan.sessions; i++)
+            if (eng_deadline(play->sess[host][i].nic->eng) != ENG_NEVER)
+                play_fail(play, "host %u: a timer runs without a connection", host);
+    }
+}
+
+/* Without faults nothing is sent twice, nothing is lost, and nobody waits for a timer. */
+void peek_clean(struct play *play)
+{
+    for (unsigned host = 0; host < play->world.hosts; host++) {
+        const struct nic *nic = play->world.host[host].nic;
+
+        if (nic->counts.rx_duplicate || nic->counts.rx_stale || nic->counts.rx_engine_full)
+            play_fail(play, "host %u got packets twice in a good network", host);
+        for (unsigned i = 0; i < play->plan.sessions; i++) {
+            const struct sess *sess = &play->sess[host][i];
+
+            for (uint32_t vi = 0; vi < sess->nic->vi_high; vi++) {
+                struct eng_vi_stats stats;
+
+                if (!sess->nic->vis[vi].used)
+                    continue;
+                eng_vi_stats(sess->nic->eng, (uint16_t)vi, &stats);
+                if (stats.retransmits || stats.timeouts || stats.duplicates)
+                    play_fail(play,
+                              "host %u VI %u: %" PRIu64 " fragments again, %" PRIu64
+                              " timeouts, in a good network",
+                              host, vi, stats.retransmits, stats.timeouts);
+            }
+        }
+    }
+}

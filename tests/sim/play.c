@@ -1,0 +1,556 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/actor.h"
+
+/* After the faults every pair must have one whole good connection within this time. */
+#define LIVENESS_NS (90 * WORLD_S)
+/* Until then a connection may still break of what was before. */
+#define RECOVER_NS (8 * WORLD_S)
+/* When the last pair is done, everything that remembers something has forgotten it after this. */
+#define QUIET_NS (20 * WORLD_S)
+
+/* What happens in the middle of a run; the weights are drawn per seed. */
+enum chaos {
+    CHAOS_CUT = 0,     /* nothing passes between two hosts */
+    CHAOS_CUT_ONE_WAY, /* likewise, in one direction */
+    CHAOS_MTU,
+    CHAOS_RESTART, /* a host crashes; its vipd comes back in a new life */
+    CHAOS_DEATH,   /* an application dies, or closes its NIC in good order */
+    CHAOS_STALL_APP,
+    CHAOS_STALL_HOST,
+    CHAOS_DEREGISTER,
+    CHAOS_DISCONNECT,
+    CHAOS_KINDS,
+};
+
+/* ---- drawing --------------------------------------------------------------------------- */
+
+static uint32_t sometimes(struct chance *chance, uint32_t share_ppm, uint32_t max)
+{
+    return chance_ppm(chance, share_ppm) ? (uint32_t)chance_between(chance, 1, max) : 0;
+}
+
+/* Something between low and high, all magnitudes alike. */
+static uint64_t magnitude(struct chance *chance, uint64_t low, uint64_t high)
+{
+    uint64_t limit = low;
+
+    while (limit < high && chance_below(chance, 4))
+        limit *= 2;
+    limit = limit < high ? limit : high;
+    return chance_between(chance, low, limit);
+}
+
+static void draw_net(struct play *play)
+{
+    static const uint32_t packets[] = {512, 576, 1472, 1472, 1472, 4096, 8972, 65507};
+    struct chance *chance = &play->chance;
+    struct world_net *net = &play->world.net;
+
+    net->latency_ns = magnitude(chance, WORLD_US, 5 * WORLD_MS);
+    net->packet_bytes = packets[chance_below(chance, 8)];
+    net->window_bytes = (uint32_t)magnitude(chance, 4ull * net->packet_bytes, 1u << 20);
+    if (play->plan.clean)
+        return;
+    net->jitter_ns = chance_ppm(chance, 500000) ? magnitude(chance, WORLD_US, 10 * WORLD_MS) : 0;
+    if (chance_ppm(chance, 100000))
+        net->latency_ns = chance_between(chance, 5 * WORLD_MS, 100 * WORLD_MS);
+    if (chance_ppm(chance, 250000)) {
+        net->bytes_per_s = magnitude(chance, 10000000, 1250000000);
+        net->queue_bytes = magnitude(chance, 32768, 1u << 20);
+    }
+    net->loss_ppm = sometimes(chance, 600000, chance_below(chance, 2) ? 20000 : 150000);
+    net->loss_only = chance_ppm(chance, 300000)
+                         ? (enum world_only)chance_between(chance, 1, WORLD_ONLY_DATA)
+                         : WORLD_ONLY_ANY;
+    net->burst_begin_ppm = sometimes(chance, 300000, 5000);
+    net->burst_len = (uint32_t)chance_between(chance, 1, 8);
+    net->every_nth = chance_ppm(chance, 150000) ? (uint32_t)chance_between(chance, 4, 50) : 0;
+    net->dup_ppm = sometimes(chance, 400000, 200000);
+    net->dup_delay_ns = magnitude(chance, WORLD_US, 20 * WORLD_S);
+    net->reorder_ppm = sometimes(chance, 400000, 200000);
+    net->reorder_ns = magnitude(chance, 10 * WORLD_US, 100 * WORLD_MS);
+    net->corrupt_ppm = sometimes(chance, 400000, 50000);
+    if (chance_ppm(chance, 120000)) {
+        play->plan.lossy = true;
+        net->loss_ppm = (uint32_t)chance_between(chance, 150000, 500000);
+        net->loss_only = WORLD_ONLY_ANY;
+        net->burst_len = (uint32_t)chance_between(chance, 1, 64);
+    }
+}
+
+static void draw_engine(struct play *play)
+{
+    struct chance *chance = &play->chance;
+    struct eng_config *engine = &play->world.engine;
+
+    *engine = ENG_CONFIG_DEFAULT;
+    if (chance_ppm(chance, 300000))
+        engine->ack_every_packets = (uint32_t)chance_between(chance, 1, 16);
+    if (chance_ppm(chance, 300000))
+        engine->held_packets_max = (uint32_t)magnitude(chance, 1, 512);
+    /* In half of the runs every number wraps soon. */
+    if (chance_below(chance, 2)) {
+        engine->start_op = (uint32_t)-chance_below(chance, 40);
+        engine->start_number = (uint32_t)-chance_below(chance, 60);
+    }
+    if (chance_ppm(chance, 300000))
+        engine->turn_packets = (uint32_t)magnitude(chance, 1, 64);
+}
+
+static void draw_plan(struct play *play, uint64_t chaos_ns)
+{
+    struct chance *chance = &play->chance;
+    struct plan *plan = &play->plan;
+
+    plan->clean = chance_ppm(chance, 125000);
+    play->world.hosts = (unsigned)magnitude(chance, 2, WORLD_HOSTS_MAX);
+    plan->sessions = (unsigned)magnitude(chance, 1, SESSIONS_MAX);
+    plan->pairs = (unsigned)magnitude(chance, 1, PAIRS_MAX);
+    plan->size_max = (uint32_t)magnitude(chance, 64, chance_below(chance, 10) ? 8192 : 65536);
+    plan->total_max = (uint32_t)magnitude(chance, 16, MSGS_MAX);
+    plan->depth_max = (uint32_t)chance_between(chance, 1, SLOTS - 1);
+    plan->chaos_ns = chaos_ns ? chaos_ns : magnitude(chance, WORLD_S, 20 * WORLD_S);
+    plan->pause_ns = magnitude(chance, WORLD_MS, WORLD_S);
+    plan->chaos_gap_ns = magnitude(chance, 10 * WORLD_MS, 2 * WORLD_S);
+    plan->cq = chance_below(chance, 2);
+    plan->reads = chance_below(chance, 3);
+    plan->many_reads = plan->reads && !chance_below(chance, 8);
+    plan->writes = chance_below(chance, 4);
+    plan->loopback = chance_ppm(chance, 200000);
+    plan->bad_ppm = sometimes(chance, 400000, 500000);
+    plan->early_ppm = sometimes(chance, 400000, 400000);
+    plan->reject_ppm = sometimes(chance, 300000, 300000);
+    plan->cancel_ppm = sometimes(chance, 300000, 300000);
+    plan->starve_ppm = plan->clean ? 0 : sometimes(chance, 200000, 300000);
+    for (unsigned i = 0; i < CHAOS_KINDS && !plan->clean; i++)
+        plan->chaos_ppm[i] = sometimes(chance, 300000, 1000);
+}
+
+static void draw_clocks(struct play *play)
+{
+    struct chance *chance = &play->chance;
+    bool drift = chance_ppm(chance, 300000) && !play->plan.clean;
+
+    for (unsigned i = 0; i < play->world.hosts; i++) {
+        struct world_host *host = &play->world.host[i];
+
+        host->clock_base_ns = chance_below(chance, 1000000 * WORLD_S);
+        if (drift)
+            host->drift_ppm = (int32_t)chance_below(chance, 100001) - 50000;
+    }
+}
+
+static void draw_pairs(struct play *play)
+{
+    static const uint16_t levels[] = {VIP_LVL_UNRELIABLE, VIP_LVL_DELIVERY, VIP_LVL_RECEPTION,
+                                      VIP_LVL_DELIVERY};
+    struct chance *chance = &play->chance;
+
+    for (unsigned i = 0; i < play->plan.pairs; i++) {
+        struct pair *pair = &play->pair[i];
+        unsigned a = (unsigned)chance_below(chance, play->world.hosts);
+        unsigned b = (unsigned)chance_below(chance, play->world.hosts);
+
+        if (a == b && !play->plan.loopback)
+            b = (a + 1) % play->world.hosts;
+        pair->play = play;
+        pair->number = i;
+        pair->level = levels[chance_below(chance, 4)];
+        /* One has the empty discriminator, one the longest. */
+        pair->disc_len = i == 0 ? 0 : i == 1 ? VIP_DISCRIMINATOR_BYTES_MAX : 2;
+        pair->disc[0] = (uint8_t)i;
+        for (unsigned side = 0; side < 2; side++)
+            pair->end[side] = (struct end){
+                .sess = &play->sess[side ? b : a][chance_below(chance, play->plan.sessions)],
+                .pair = pair,
+                .side = side};
+    }
+}
+
+void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns)
+{
+    memset(play, 0, sizeof(*play));
+    (void)pattern_bytes();
+    world_init(&play->world, seed);
+    play->chance.state = seed ^ 0x5deece66d1234567ull;
+    draw_plan(play, chaos_ns);
+    draw_net(play);
+    draw_engine(play);
+    draw_clocks(play);
+    draw_pairs(play);
+    play->world.faults = !play->plan.clean;
+}
+
+/* ---- hosts and sessions that come and go ----------------------------------------------- */
+
+static void trouble(struct play *play, unsigned a, unsigned b, uint64_t ns)
+{
+    uint64_t until_ns = play_now(play) + ns + RECOVER_NS;
+
+    if (play->trouble_until_ns[a][b] < until_ns)
+        play->trouble_until_ns[a][b] = play->trouble_until_ns[b][a] = until_ns;
+    for (struct attempt *attempt = play->attempts; attempt; attempt = attempt->next) {
+        unsigned client = attempt->pair->end[0].sess->host;
+        unsigned server = attempt->pair->end[1].sess->host;
+
+        if ((client == a && server == b) || (client == b && server == a))
+            attempt->may_end = true;
+    }
+}
+
+static void trouble_of(struct play *play, unsigned host, uint64_t ns)
+{
+    for (unsigned i = 0; i < play->world.hosts; i++)
+        trouble(play, host, i, ns);
+}
+
+/* A session with the VIs of its pairs. */
+static void sess_begin(struct play *play, unsigned host, unsigned index)
+{
+    struct sess *sess = &play->sess[host][index];
+
+    play->born_at_ns[host][index] = 0;
+    sess_open(play, host, index);
+    for (unsigned i = 0; i < play->plan.pairs; i++)
+        for (unsigned side = 0; side < 2; side++) {
+            struct end *end = &play->pair[i].end[side];
+
+            if (end->sess != sess)
+                continue;
+            end_create(end, play->pair[i].level);
+            end->at_ns = play_now(play) + chance_below(&play->chance, 100 * WORLD_MS);
+        }
+}
+
+static void host_begin(struct play *play, unsigned host)
+{
+    play->down_until_ns[host] = 0;
+    world_host_up(&play->world, host);
+    for (unsigned i = 0; i < play->plan.sessions; i++)
+        sess_begin(play, host, i);
+}
+
+static void host_end(struct play *play, unsigned host)
+{
+    for (unsigned i = 0; i < play->plan.sessions; i++)
+        if (play->sess[host][i].alive)
+            sess_close(&play->sess[host][i], true);
+    world_host_down(&play->world, host);
+}
+
+/* ---- chaos ----------------------------------------------------------------------------- */
+
+static void restart(struct play *play, unsigned host)
+{
+    if (play->down_until_ns[host])
+        return;
+    play->restarts++;
+    play->world.host[host].mute = true;
+    host_end(play, host);
+    play->down_until_ns[host] = play_now(play) + magnitude(&play->chance, WORLD_MS, 6 * WORLD_S);
+    for (struct attempt *attempt = play->attempts; attempt; attempt = attempt->next)
+        if (attempt->pair->end[0].sess->host == host || attempt->pair->end[1].sess->host == host)
+            attempt->may_end = true;
+}
+
+static void death(struct play *play, unsigned host)
+{
+    unsigned index = (unsigned)chance_below(&play->chance, play->plan.sessions);
+    struct sess *sess = &play->sess[host][index];
+
+    if (!sess->alive)
+        return;
+    play->deaths++;
+    sess_close(sess, chance_below(&play->chance, 2));
+    play->born_at_ns[host][index] =
+        play_now(play) + magnitude(&play->chance, WORLD_MS, 3 * WORLD_S);
+}
+
+static void deregister(struct end *end, uint64_t dice)
+{
+    struct mem *mem[] = {&end->recv, &end->window, &end->landing, &end->source};
+
+    if (!end->attempt || !mem[dice]->live)
+        return;
+    /* What completed before is judged before. */
+    end_judge(end);
+    if (end->pair->end[!end->side].exists)
+        end_judge(&end->pair->end[!end->side]);
+    end->attempt->may_end = true;
+    if (mem[dice] == &end->window)
+        window_settle(end);
+    mem_deregister(end->sess, mem[dice]);
+}
+
+static void stall_host(struct play *play, unsigned host)
+{
+    uint64_t ns = chance_between(&play->chance, WORLD_MS, 1500 * WORLD_MS);
+
+    /* Two in a row would look like death to the others. */
+    if (play->stalled_ns[host] && play_now(play) < play->stalled_ns[host] + 5 * WORLD_S)
+        return;
+    play->stalled_ns[host] = play->world.host[host].stalled_until_ns = play_now(play) + ns;
+}
+
+static void set_mtu(struct play *play, unsigned host)
+{
+    static const uint32_t sizes[] = {512, 576, 1400, 1472, 4096, 9000};
+    uint32_t bytes = sizes[chance_below(&play->chance, 6)];
+
+    if (bytes > play->world.net.packet_bytes)
+        bytes = play->world.net.packet_bytes;
+    world_set_mtu(&play->world, host, bytes);
+    trouble_of(play, host, 0);
+}
+
+static void chaos_do(struct play *play, enum chaos kind)
+{
+    struct chance *chance = &play->chance;
+    unsigned host = (unsigned)chance_below(chance, play->world.hosts);
+    unsigned other = (unsigned)chance_below(chance, play->world.hosts);
+    struct end *end = &play->pair[chance_below(chance, play->plan.pairs)].end[host % 2];
+    uint64_t ns = magnitude(chance, WORLD_MS, 12 * WORLD_S);
+
+    world_line(&play->world, LINE_FAULT, kind, host, other, 0, 0);
+    switch (kind) {
+    case CHAOS_CUT:
+    case CHAOS_CUT_ONE_WAY:
+        world_cut(&play->world, host, other, kind == CHAOS_CUT, ns);
+        trouble(play, host, other, ns);
+        break;
+    case CHAOS_MTU:
+        if (!play->down_until_ns[host])
+            set_mtu(play, host);
+        break;
+    case CHAOS_RESTART:
+        restart(play, host);
+        break;
+    case CHAOS_DEATH:
+        death(play, host);
+        break;
+    case CHAOS_STALL_APP:
+        play->sess[host][0].stalled_until_ns = play_now(play) + ns / 4;
+        break;
+    case CHAOS_STALL_HOST:
+        stall_host(play, host);
+        break;
+    case CHAOS_DEREGISTER:
+        if (end->exists)
+            deregister(end, chance_below(chance, 4));
+        break;
+    case CHAOS_DISCONNECT:
+        if (end->exists && end->state == END_UP)
+            end_disconnect(end);
+        break;
+    case CHAOS_KINDS:
+        break;
+    }
+}
+
+/* One action, chosen by weight. */
+static void chaos(struct play *play)
+{
+    uint64_t sum = 0, dice;
+
+    play->chaos_next_ns =
+        play_now(play) + chance_between(&play->chance, WORLD_MS, 2 * play->plan.chaos_gap_ns);
+    for (unsigned i = 0; i < CHAOS_KINDS; i++)
+        sum += play->plan.chaos_ppm[i];
+    if (!sum)
+        return;
+    dice = chance_below(&play->chance, sum);
+    for (unsigned i = 0; i < CHAOS_KINDS; i++) {
+        if (dice < play->plan.chaos_ppm[i]) {
+            chaos_do(play, (enum chaos)i);
+            return;
+        }
+        dice -= play->plan.chaos_ppm[i];
+    }
+}
+
+/* Hosts and applications whose time has come rise again. */
+static void revive(struct play *play, bool all)
+{
+    for (unsigned host = 0; host < play->world.hosts; host++) {
+        if (play->down_until_ns[host]) {
+            if (all || play->down_until_ns[host] <= play_now(play))
+                host_begin(play, host);
+            continue;
+        }
+        for (unsigned i = 0; i < play->plan.sessions; i++)
+            if (play->born_at_ns[host][i] && (all || play->born_at_ns[host][i] <= play_now(play)))
+                sess_begin(play, host, i);
+    }
+}
+
+/* When something of the above is due. */
+static uint64_t play_wants_ns(const struct play *play, uint64_t limit_ns)
+{
+    uint64_t at_ns = play->healed ? limit_ns : play->chaos_next_ns;
+
+    for (unsigned host = 0; host < play->world.hosts; host++) {
+        if (play->down_until_ns[host] && play->down_until_ns[host] < at_ns)
+            at_ns = play->down_until_ns[host];
+        for (unsigned i = 0; i < play->plan.sessions; i++)
+            if (!play->down_until_ns[host] && play->born_at_ns[host][i] &&
+                play->born_at_ns[host][i] < at_ns)
+                at_ns = play->born_at_ns[host][i];
+    }
+    return at_ns < limit_ns ? at_ns : limit_ns;
+}
+
+/* The faults end; from here on everything must come right. */
+static void heal(struct play *play)
+{
+    struct plan *plan = &play->plan;
+
+    world_line(&play->world, LINE_HEAL, 0, 0, 0, 0, 0);
+    play->healed = true;
+    play->heal_ns = play_now(play);
+    play->world.faults = false;
+    play->world.net.bytes_per_s = 0;
+    plan->bad_ppm = plan->early_ppm = plan->reject_ppm = plan->cancel_ppm = plan->starve_ppm = 0;
+    revive(play, true);
+    for (unsigned a = 0; a < play->world.hosts; a++) {
+        play->world.host[a].stalled_until_ns = 0;
+        play->world.host[a].due = true;
+        for (unsigned i = 0; i < SESSIONS_MAX; i++)
+            play->sess[a][i].stalled_until_ns = 0;
+        if (!plan->clean)
+            trouble_of(play, a, 0);
+        if (!plan->clean)
+            world_set_mtu(&play->world, a, play->world.net.packet_bytes);
+        for (unsigned b = 0; b < play->world.hosts; b++)
+            play->world.path[a][b].cut_until_ns = play->world.path[a][b].hole_bytes = 0;
+    }
+}
+
+/* ---- a run ----------------------------------------------------------------------------- */
+
+static bool hook_act(void *ctx, unsigned host)
+{
+    struct play *play = ctx;
+    bool any = false;
+
+    for (unsigned i = 0; i < play->plan.sessions && !play->down_until_ns[host]; i++)
+        any = sess_act(&play->sess[host][i]) || any;
+    return any;
+}
+
+static uint64_t hook_wants_ns(void *ctx, unsigned host)
+{
+    const struct play *play = ctx;
+    uint64_t at_ns = WORLD_NEVER;
+
+    for (unsigned i = 0; i < play->plan.sessions && !play->down_until_ns[host]; i++) {
+        uint64_t sess_ns = sess_wants_ns(&play->sess[host][i]);
+
+        at_ns = sess_ns < at_ns ? sess_ns : at_ns;
+    }
+    return at_ns;
+}
+
+static void hook_check(void *ctx)
+{
+    struct play *play = ctx;
+
+    if (play->world.steps % 16 == 0) {
+        peek_check(play);
+        attempts_check(play);
+    }
+}
+
+static bool all_done(void *ctx)
+{
+    const struct play *play = ctx;
+
+    for (unsigned i = 0; i < play->plan.pairs; i++)
+        if (!play->pair[i].after_heal || play->pair[i].end[0].state != END_IDLE ||
+            play->pair[i].end[1].state != END_IDLE)
+            return false;
+    return true;
+}
+
+static void begin(struct play *play, FILE *trace)
+{
+    play->world.trace = trace;
+    play->world.hooks = (struct world_hooks){
+        .act = hook_act, .wants_ns = hook_wants_ns, .check = hook_check, .ctx = play};
+    for (unsigned host = 0; host < play->world.hosts; host++)
+        host_begin(play, host);
+    play->chaos_next_ns = chance_below(&play->chance, play->plan.chaos_gap_ns);
+}
+
+/* Which pair is not done, for the message. */
+static const struct pair *pair_late(const struct play *play)
+{
+    for (unsigned i = 0; i < play->plan.pairs; i++)
+        if (!play->pair[i].after_heal || play->pair[i].end[0].state != END_IDLE ||
+            play->pair[i].end[1].state != END_IDLE)
+            return &play->pair[i];
+    return NULL;
+}
+
+static void finish(struct play *play)
+{
+    const struct pair *late;
+
+    heal(play);
+    if (!world_run(&play->world, play_now(play) + play->world.net.dup_delay_ns + LIVENESS_NS,
+                   all_done)) {
+        late = pair_late(play);
+        play_fail(play, "pair %u does not get on: states %u and %u, %u good connections",
+                  late->number, late->end[0].state, late->end[1].state, late->after_heal);
+    }
+    if (play->plan.clean)
+        peek_clean(play);
+    (void)world_run(&play->world, play_now(play) + play->world.net.dup_delay_ns + QUIET_NS, NULL);
+    peek_check(play);
+    peek_quiet(play);
+    for (unsigned host = 0; host < play->world.hosts; host++) {
+        for (unsigned i = 0; i < play->plan.sessions; i++)
+            sess_close(&play->sess[host][i], false);
+        world_host_down(&play->world, host);
+    }
+    if (play->attempts)
+        play_fail(play, "an attempt is left");
+}
+
+struct play_result play_run(struct play *play, FILE *trace)
+{
+    struct play_result result;
+
+    begin(play, trace);
+    while (play_now(play) < play->plan.chaos_ns) {
+        (void)world_run(&play->world, play_wants_ns(play, play->plan.chaos_ns), NULL);
+        revive(play, false);
+        if (play->chaos_next_ns <= play_now(play))
+            chaos(play);
+    }
+    finish(play);
+    result = (struct play_result){.hash = play->world.hash,
+                                  .virtual_ns = play_now(play),
+                                  .messages = play->messages,
+                                  .connections = play->connections,
+                                  .losses = play->losses,
+                                  .restarts = play->restarts,
+                                  .deaths = play->deaths,
+                                  .packets = play->world.packets,
+                                  .steps = play->world.steps};
+    world_deinit(&play->world);
+    return result;
+}
+
+struct play_result play_seed(uint64_t seed, uint64_t chaos_ns, FILE *trace)
+{
+    struct play *play = malloc(sizeof(*play));
+    struct play_result result;
+
+    play_draw(play, seed, chaos_ns);
+    result = play_run(play, trace);
+    free(play);
+    return result;
+}

@@ -1,0 +1,213 @@
+/*
+ * A simulated network of whole hosts: each one runs the real vipd/nic (sessions, engines, connection
+ * manager, registry) on a link in memory, in virtual time. Everything follows from one seed, so a
+ * run can be repeated bit by bit; the transcript's hash proves it.
+ *
+ * Owns: time, clocks of hosts, links and their faults, the transcript. Does not own: applications
+ * (actor.c), the random program of a run (play.c), what must hold (judge.c, peek.c).
+ */
+#ifndef TESTS_SIM_WORLD_H
+#define TESTS_SIM_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "vipd/nic/nic.h"
+
+#define WORLD_HOSTS_MAX 8
+#define WORLD_NEVER     UINT64_MAX
+#define WORLD_US        1000ull
+#define WORLD_MS        1000000ull
+#define WORLD_S         1000000000ull
+
+/* ---- chance ---------------------------------------------------------------------------- */
+
+/* A small reproducible generator (splitmix64); each user has its own. */
+struct chance {
+    uint64_t state;
+};
+
+static inline uint64_t chance_next(struct chance *chance)
+{
+    uint64_t z = chance->state += 0x9e3779b97f4a7c15ull;
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+/* 0..limit-1; 0 if limit is 0. */
+static inline uint64_t chance_below(struct chance *chance, uint64_t limit)
+{
+    return (uint64_t)(((unsigned __int128)chance_next(chance) * limit) >> 64);
+}
+
+static inline uint64_t chance_between(struct chance *chance, uint64_t low, uint64_t high)
+{
+    return low + chance_below(chance, high - low + 1);
+}
+
+/* True so many times in a million. */
+static inline bool chance_ppm(struct chance *chance, uint32_t ppm)
+{
+    return ppm && chance_below(chance, 1000000) < ppm;
+}
+
+/* ---- faults ---------------------------------------------------------------------------- */
+
+/* Which packets a loss by type takes. */
+enum world_only {
+    WORLD_ONLY_ANY = 0,
+    WORLD_ONLY_CM,
+    WORLD_ONLY_ACKS, /* data packets without frames */
+    WORLD_ONLY_DATA, /* data packets with frames */
+};
+
+/* What links do. Shares in parts per million; 0 switches a fault off. */
+struct world_net {
+    uint64_t latency_ns, jitter_ns;
+    uint64_t bytes_per_s; /* of each host's transmitter; 0 = unlimited */
+    uint64_t queue_bytes; /* in front of it */
+    uint32_t packet_bytes, window_bytes;
+    uint32_t loss_ppm;
+    enum world_only loss_only;
+    uint32_t burst_begin_ppm, burst_len; /* Gilbert: a burst begins; mean packets lost in it */
+    uint32_t every_nth;                  /* exactly every n-th packet of a path is lost */
+    uint32_t dup_ppm;
+    uint64_t dup_delay_ns; /* copies come so much later at most */
+    uint32_t reorder_ppm;
+    uint64_t reorder_ns; /* a packet that is overtaken is so much later at most */
+    uint32_t corrupt_ppm;
+};
+
+/* From one host to another. */
+struct world_path {
+    uint32_t burst_left, count;
+    uint64_t cut_until_ns; /* nothing arrives */
+    uint32_t hole_bytes;   /* packets longer than this vanish; 0 = none do */
+    uint64_t last_arrival_ns;
+};
+
+/* ---- the transcript -------------------------------------------------------------------- */
+
+enum world_line {
+    LINE_SEND = 0, /* from, to, packet number, bytes, kind and frames */
+    LINE_LOST,     /* from, to, why */
+    LINE_ARRIVE,
+    LINE_CM,      /* from, to, type, connection id */
+    LINE_HOST_UP, /* host, life */
+    LINE_HOST_DOWN,
+    LINE_SESSION, /* host, session, life */
+    LINE_DEATH,
+    LINE_REQUEST, /* pair, attempt */
+    LINE_ACCEPT,
+    LINE_RESULT,  /* pair, attempt, side, rc */
+    LINE_LOSS_OF, /* pair, attempt, side: CONN_LOST was told */
+    LINE_CLOSE,   /* pair, attempt, side: VipDisconnect */
+    LINE_POST,    /* pair, attempt, side, message, kind << 32 | length */
+    LINE_DONE,    /* pair, side, queue, status, length */
+    LINE_ERROR,   /* pair, side, code */
+    LINE_FAULT,   /* number, two arguments */
+    LINE_HEAL,
+    LINE_NOTE,
+    WORLD_LINES,
+};
+
+#define WORLD_TAIL 200 /* lines that a failure prints */
+
+struct world_record {
+    uint64_t at_ns;
+    enum world_line line;
+    uint64_t arg[5];
+};
+
+/* ---- hosts ----------------------------------------------------------------------------- */
+
+struct world;
+
+/* A packet under way, then waiting at a host, then with the nic until released. */
+struct world_packet {
+    uint64_t at_ns, order;
+    struct world_packet *next; /* waiting at the host, or free */
+    struct link_addr from;
+    uint8_t to;
+    bool corrupt;
+    uint32_t len, room;
+    uint8_t bytes[];
+};
+
+struct world_host {
+    struct link link; /* first: the nic's link is the host */
+    struct world *world;
+    unsigned index;
+    struct nic *nic; /* NULL: down */
+    uint32_t life;
+    struct world_packet *head, *tail; /* arrived */
+    unsigned out;                     /* packets with the nic */
+    uint64_t busy_until_ns;           /* transmitter */
+    bool mute;                        /* what it sends disappears: it is dying */
+    bool due;                         /* has something to do now */
+    uint64_t stalled_until_ns;        /* the daemon does not get the processor */
+    uint64_t clock_base_ns;
+    int32_t drift_ppm;
+    uint64_t corrupt_arrived; /* in this life */
+    uint64_t sent;            /* packets of all lives */
+};
+
+/* What the applications add to the world. */
+struct world_hooks {
+    /* After a host had its turns: its applications act. Returns whether they gave it work. */
+    bool (*act)(void *ctx, unsigned host);
+    /* When the applications of this host want to act without other input. */
+    uint64_t (*wants_ns)(void *ctx, unsigned host);
+    /* After every step of the whole world. */
+    void (*check)(void *ctx);
+    void *ctx;
+};
+
+struct world {
+    uint64_t seed, now_ns, order, hash, lines, steps, packets;
+    struct chance chance;
+    unsigned hosts;
+    struct world_net net;
+    bool faults; /* net's loss, dup, reorder, corrupt are on */
+    struct eng_config engine;
+    struct world_host host[WORLD_HOSTS_MAX];
+    struct world_path path[WORLD_HOSTS_MAX][WORLD_HOSTS_MAX];
+    struct world_packet **heap;
+    unsigned heap_count, heap_room;
+    struct world_packet *free;
+    struct world_hooks hooks;
+    FILE *trace;
+    struct world_record tail[WORLD_TAIL];
+};
+
+void world_init(struct world *world, uint64_t seed);
+void world_deinit(struct world *world);
+
+/* A record of the transcript; unused arguments are 0. */
+void world_line(struct world *world, enum world_line line, uint64_t a, uint64_t b, uint64_t c,
+                uint64_t d, uint64_t e);
+/* The run found a fault: print seed, reason and the transcript's last lines, and exit with 1. */
+_Noreturn void world_fail(struct world *world, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* A new life of a host, with a new epoch. world_host_down: without a word to anybody (the caller
+ * has ended its sessions, with `mute` set if it crashes). */
+void world_host_up(struct world *world, unsigned host);
+void world_host_down(struct world *world, unsigned host);
+struct link_addr world_addr(unsigned host);
+/* A host's own clock, and the world's time at which it shows host_ns. */
+uint64_t world_host_now(const struct world_host *host);
+uint64_t world_host_when(const struct world_host *host, uint64_t host_ns);
+
+/* Nothing passes between two hosts, in one direction or both, for a while. */
+void world_cut(struct world *world, unsigned from, unsigned to, bool both, uint64_t ns);
+/* Sizes of a host's link change: larger packets vanish, new connections are told. */
+void world_set_mtu(struct world *world, unsigned host, uint32_t packet_bytes);
+
+/* Run until the time is reached, or done() says so (then true). */
+bool world_run(struct world *world, uint64_t until_ns, bool (*done)(void *ctx));
+
+#endif

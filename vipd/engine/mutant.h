@@ -1,0 +1,74 @@
+/*
+ * Planted bugs, to test the tests: each name below is one small mistake in the engine, the connection
+ * manager, the nic or the registry. The simulator must find every one of them (tests/sim/mutants.c);
+ * one that it does not find is a hole in its workload or in its judgement.
+ *
+ * In every ordinary build VIP_MUTANT(name) is the constant false and leaves no trace. With the
+ * compile definition VIP_MUTANT_ONE=n bug number n is built in; with VIP_MUTANTS the variable
+ * vip_mutant selects one at run time.
+ *
+ * Owns: the list. A new bug is a new line here and one use of VIP_MUTANT in the code.
+ */
+#ifndef VIPD_ENGINE_MUTANT_H
+#define VIPD_ENGINE_MUTANT_H
+
+#include <stdbool.h>
+
+/* X(name, what is wrong) */
+#define VIP_MUTANT_LIST(X)                                                                         \
+    X(ACK_RANGE, "an acknowledgement range begins one number too early")                           \
+    X(ACK_CUMULATIVE, "the cumulative acknowledgement includes the first missing packet")          \
+    X(ACK_BEFORE_PLACEMENT, "an operation counts as done before all of it is placed")              \
+    X(ACK_TIMER, "the delayed acknowledgement is not armed")                                       \
+    X(ACK_DROPPED, "a packet that could not be held is acknowledged")                              \
+    X(LOSS_TIMER, "no retransmission timer after the first expiry")                                \
+    X(LOSS_INFLIGHT, "a lost packet stays counted as under way")                                   \
+    X(WINDOW, "the window is one packet too large")                                                \
+    X(FENCE, "a fenced send does not wait for the reads before it")                                \
+    X(NUMBER_REUSED, "a plain acknowledgement uses up no packet number")                           \
+    X(HEAP_ORDER, "a timer that takes a stopped one's place may sit above earlier ones")           \
+    X(HELD_ORDER, "held packets are kept in the order of arrival")                                 \
+    X(HELD_WAKE, "nobody looks whether a held packet is due")                                      \
+    X(HELD_LEAK, "held packets of a connection that ended are forgotten")                          \
+    X(OLD_OPERATION, "the operation just finished is taken again")                                 \
+    X(OVERLAP, "bytes of a fragment that came before are placed once more")                        \
+    X(UNRELIABLE_HOLE, "an unreliable message with a hole is delivered")                           \
+    X(SEND_EARLY, "a send completes one operation too early")                                      \
+    X(READ_EARLY, "a read completes before its bytes are here")                                    \
+    X(READ_SLOTS, "one read more is open than the target has slots for")                           \
+    X(FLUSH_SHORT, "the flush leaves the last send on the queue")                                  \
+    X(FLUSH_RECV, "receives are not flushed when the peer closes")                                 \
+    X(WRAP, "numbers are compared as if they never wrapped")                                       \
+    X(RECONNECT, "receiving goes on where the last connection ended")                              \
+    X(TIMER_LEFT, "the timer of a connection that ended goes on")                                  \
+    X(WRITE_RANGE, "only the first fragment of an RDMA Write is checked, not its range")           \
+    X(WRITE_DENIED, "an RDMA Write that is not allowed counts as done")                            \
+    X(PTAG, "the protection tag is not compared")                                                  \
+    X(BOUNDS, "an access may reach one byte behind the region")                                    \
+    X(RIGHTS, "the region's right to be written remotely is not looked at")                        \
+    X(EPOCH, "a peer is recognised although its life is another")                                  \
+    X(CONFIRM_ONCE, "a repeated ACCEPT is not confirmed again")                                    \
+    X(CLOSE_ONCE, "CLOSE is not repeated")                                                         \
+    X(REQUEST_AGAIN, "an answered REQUEST that comes again counts as a new one")                   \
+    X(ANSWERED_LEAK, "answered requests are remembered for ever")                                  \
+    X(PEER_LEAK, "a finished request keeps its peer")                                              \
+    X(CHECKSUM, "the checksum of a packet is not looked at")
+
+enum vip_mutant_number {
+    VIP_MUTANT_NONE = 0,
+#define X(name, what) VIP_MUTANT_##name,
+    VIP_MUTANT_LIST(X)
+#undef X
+        VIP_MUTANT_COUNT,
+};
+
+#if defined(VIP_MUTANTS)
+extern unsigned vip_mutant;
+#define VIP_MUTANT(name) __builtin_expect(vip_mutant == VIP_MUTANT_##name, 0)
+#elif defined(VIP_MUTANT_ONE)
+#define VIP_MUTANT(name) (VIP_MUTANT_ONE == VIP_MUTANT_##name)
+#else
+#define VIP_MUTANT(name) false
+#endif
+
+#endif
