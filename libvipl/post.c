@@ -79,8 +79,13 @@ static void write_continuation(struct vipl__session *session, const struct vipl_
     }
 }
 
-static void write_slots(struct vipl__session *session, const struct vipl__vi *vi,
-                        const VIP_DESCRIPTOR *desc, enum vip_queue which, unsigned seg_count)
+/*
+ * The first slot of a descriptor; its continuation is written. After this the descriptor is not
+ * looked at any more: as soon as vipd sees the slot, another thread may get it back and use it again.
+ */
+static struct vip_sq_slot first_slot(struct vipl__session *session, const struct vipl__vi *vi,
+                                     const VIP_DESCRIPTOR *desc, enum vip_queue which,
+                                     unsigned seg_count)
 {
     unsigned n = seg_count < VIP_SQ_INLINE_SEGS ? seg_count : VIP_SQ_INLINE_SEGS;
     struct vip_sq_slot slot = {
@@ -100,8 +105,7 @@ static void write_slots(struct vipl__session *session, const struct vipl__vi *vi
         memcpy(slot.seg, desc->DS, sizeof(slot.seg));
     else if (n == 1)
         memcpy(slot.seg, desc->DS, sizeof(slot.seg[0]));
-    vip_sq_write(vip_app_sq(session->app_base), session->sq_position, &slot);
-    session->sq_position += VIP_SQ_SLOTS_FOR(seg_count);
+    return slot;
 }
 
 static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTOR *desc,
@@ -109,6 +113,7 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
 {
     struct vipl__session *session = vi->session;
     struct vipl__queue *queue = &vi->queue[which];
+    struct vip_sq_slot slot;
     uint32_t posted;
     unsigned seg_count;
     bool dead;
@@ -129,10 +134,15 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
     desc->CS.Status = 0;
     desc->CS.Next.AddressBits = 0;
     desc->CS.NextHandle = 0;
-    queue->fifo[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] = desc;
-    __atomic_store_n(&queue->posted, posted + 1, __ATOMIC_RELEASE);
     if (!dead)
-        write_slots(session, vi, desc, which, seg_count);
+        slot = first_slot(session, vi, desc, which, seg_count);
+    queue->fifo[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] = desc;
+    /* Before vipd can see it: whoever is told of its completion must find it on the queue. */
+    __atomic_store_n(&queue->posted, posted + 1, __ATOMIC_RELEASE);
+    if (!dead) {
+        vip_sq_write(vip_app_sq(session->app_base), session->sq_position, &slot);
+        session->sq_position += VIP_SQ_SLOTS_FOR(seg_count);
+    }
     return POSTED;
 }
 
