@@ -3,14 +3,17 @@
  *
  *   frames watch INTERFACE        until SIGTERM; then one line "ETHERTYPE FRAMES" for each one seen
  *   frames bad INTERFACE MAC      send one frame of each kind that vipd must drop, with type 88b5
+ *   frames gro INTERFACE on|off   let the kernel merge received frames of protocols that it knows
  *   frames take ADDRESS PORT      receive one TCP connection's bytes, check them, say how many
  *   frames give ADDRESS PORT N    send N bytes over TCP, say how many segments were retransmitted
  *
- * watch and bad need CAP_NET_RAW. Exit code 0 if all went well.
+ * watch and bad need CAP_NET_RAW, gro CAP_NET_ADMIN. Exit code 0 if all went well.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/ethtool.h>
 #include <linux/if_packet.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -20,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -136,6 +140,18 @@ static int bad(const char *interface, const char *mac_text)
     return 0;
 }
 
+/* ---- gro ------------------------------------------------------------------------------------- */
+
+static int gro(const char *interface, const char *on)
+{
+    struct ethtool_value value = {.cmd = ETHTOOL_SGRO, .data = strcmp(on, "on") == 0};
+    struct ifreq request = {.ifr_data = (void *)&value};
+    int sock = socket(AF_INET, SOCK_DGRAM, 0);
+
+    snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", interface);
+    return ioctl(sock, SIOCETHTOOL, &request) < 0 ? fail("SIOCETHTOOL") : 0;
+}
+
 /* ---- TCP beside ------------------------------------------------------------------------------ */
 
 static uint8_t pattern(uint64_t at)
@@ -213,10 +229,12 @@ int main(int argc, char **argv)
         return watch(argv[2]);
     if (strcmp(what, "bad") == 0 && argc == 4)
         return bad(argv[2], argv[3]);
+    if (strcmp(what, "gro") == 0 && argc == 4)
+        return gro(argv[2], argv[3]);
     if (strcmp(what, "take") == 0 && argc == 4)
         return take(argv[2], argv[3]);
     if (strcmp(what, "give") == 0 && argc == 5)
         return give(argv[2], argv[3], argv[4]);
-    fprintf(stderr, "usage: frames watch|bad|take|give ...; see tests/lib/frames.c\n");
+    fprintf(stderr, "usage: frames watch|bad|gro|take|give ...; see tests/lib/frames.c\n");
     return 2;
 }

@@ -39,9 +39,11 @@ failed() {
 }
 
 # Frames of IPv6 that nobody asked for would be seen by the listener.
-cables() { # cables MTU
+cables() { # cables MTU on|off: merging of frames (GRO), which must leave ours alone
     ip -n "$NS_A" link set "$if_a" down address $mac_a mtu "$1" addrgenmode none
     ip -n "$NS_B" link set "$if_b" down address $mac_b mtu "$1" addrgenmode none
+    ip netns exec "$NS_A" "$frames" gro "$if_a" "$2" || exit 1
+    ip netns exec "$NS_B" "$frames" gro "$if_b" "$2" || exit 1
     ip -n "$NS_A" link set "$if_a" up
     ip -n "$NS_B" link set "$if_b" up
 }
@@ -93,8 +95,8 @@ at_least() { # at_least HOST COUNTER N
 # ---- transfers ----------------------------------------------------------------------------
 
 for mtu in 1500 9000; do
-    cables $mtu
     for loss in 0 1; do
+        cables $mtu $([ $loss = 0 ] && echo on || echo off)
         faults=()
         [ $loss -eq 0 ] || faults=("faults = loss=$loss%,seed=42")
         start ${faults+"${faults[@]}"}
@@ -107,7 +109,7 @@ for mtu in 1500 9000; do
         daemons_end
     done
 done
-cables 1500
+cables 1500 on
 start "vlan = 7" "ethertype = 0x88b6"
 run "VLAN 7, EtherType 0x88b6" bw $mac_b --size 65536 --random-sizes --iters 2000
 daemons_end
@@ -191,7 +193,7 @@ ip -n "$NS_A" link del "$if_a"
 state_is A "down (no such interface)"
 state_is B "down (no such interface)"
 ip link add "$if_a" netns "$NS_A" type veth peer name "$if_b" netns "$NS_B"
-cables 9000
+cables 9000 off
 state_is A up
 state_is B up
 run "removed and made again with jumbo frames" bw $mac_b --size 65536 --random-sizes --iters 2000
