@@ -19,12 +19,14 @@
 
 #include "vipd/engine/cm.h"
 
-#define MS         1000000ull
-#define S          1000000000ull
-#define HOSTS_MAX  3
+#define MS        1000000ull
+#define S         1000000000ull
+#define HOSTS_MAX 3
+#ifndef FLIGHT_MAX /* the fuzz target makes a smaller world, thousands of times a second */
 #define FLIGHT_MAX 8192
 #define THINGS_MAX 1024
-#define UNUSED     __attribute__((unused))
+#endif
+#define UNUSED __attribute__((unused))
 
 struct flight {
     uint64_t at_ns;

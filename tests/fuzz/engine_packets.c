@@ -1,0 +1,9 @@
+/* Fuzz: two connected engines while somebody tampers with their packets. */
+#include "fuzz/pair.h"
+
+void fuzz_one(const uint8_t *bytes, size_t len)
+{
+    struct fuzz_in in = {bytes, bytes + len};
+
+    pair_run(&in, true);
+}

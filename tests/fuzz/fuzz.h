@@ -1,0 +1,112 @@
+/*
+ * What the fuzz targets share: taking numbers out of an input, and a check that names itself.
+ *
+ * A target is one file with fuzz_one(): it runs under libFuzzer (tests/fuzz/run) and, with any
+ * compiler, under replay.c, which feeds it the corpus. The same input gives the same run, always: no
+ * clock, no entropy, nothing left over from the input before.
+ */
+#ifndef TESTS_FUZZ_FUZZ_H
+#define TESTS_FUZZ_FUZZ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One input. The bytes are in a block of exactly this size, so that a sanitizer sees every overrun. */
+void fuzz_one(const uint8_t *bytes, size_t len);
+
+/* A target that needs something made once before the first input has its own; else there is none. */
+void fuzz_begin(void) __attribute__((weak));
+
+#define FUZZ_CHECK(cond)                                                                           \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #cond);              \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+/* A place in the input. Behind its end there are zeros; fuzz_more says when to stop. */
+struct fuzz_in {
+    const uint8_t *at, *end;
+};
+
+static inline bool fuzz_more(const struct fuzz_in *in)
+{
+    return in->at < in->end;
+}
+
+static inline uint8_t fuzz_8(struct fuzz_in *in)
+{
+    return in->at < in->end ? *in->at++ : 0;
+}
+
+static inline uint16_t fuzz_16(struct fuzz_in *in)
+{
+    uint16_t low = fuzz_8(in);
+
+    return (uint16_t)(low | fuzz_8(in) << 8);
+}
+
+static inline uint32_t fuzz_32(struct fuzz_in *in)
+{
+    uint32_t low = fuzz_16(in);
+
+    return low | (uint32_t)fuzz_16(in) << 16;
+}
+
+static inline uint64_t fuzz_64(struct fuzz_in *in)
+{
+    uint64_t low = fuzz_32(in);
+
+    return low | (uint64_t)fuzz_32(in) << 32;
+}
+
+/* A number below limit, from one or two bytes. */
+static inline uint32_t fuzz_below(struct fuzz_in *in, uint32_t limit)
+{
+    return (limit <= 256 ? fuzz_8(in) : fuzz_16(in)) % limit;
+}
+
+/* Fill `len` bytes, with zeros behind the end of the input. */
+static inline void fuzz_bytes(struct fuzz_in *in, void *to, size_t len)
+{
+    size_t left = (size_t)(in->end - in->at);
+    size_t have = len < left ? len : left;
+
+    if (have)
+        memcpy(to, in->at, have);
+    memset((char *)to + have, 0, len - have);
+    in->at += have;
+}
+
+/* Numbers at which something changes its mind, and any other; for fields of 64 bits. */
+static inline uint64_t fuzz_number(struct fuzz_in *in)
+{
+    uint8_t kind = fuzz_8(in);
+
+    switch (kind >> 4) {
+    case 0:
+        return UINT64_MAX - (kind & 15);
+    case 1:
+        return 1ull << 4 * (kind & 15);
+    case 2:
+        return (1ull << 4 * (kind & 15)) - 1;
+    case 3:
+        return (1ull << 32) - 8 + (kind & 15);
+    case 4:
+        return fuzz_64(in);
+    case 5:
+        return fuzz_32(in);
+    case 6:
+    case 7:
+        return fuzz_16(in);
+    default:
+        return kind & 127;
+    }
+}
+
+#endif
