@@ -1,0 +1,410 @@
+/*
+ * A hostile program: random and targeted values, at full rate, into every byte that an application
+ * can write, while it keeps its session alive as long as vipd lets it. "busy" is its legal twin for
+ * comparison: the same session, VIs and appetite for processor time, but only correct descriptors.
+ *
+ * usage: mutator evil|busy|spin SECONDS SEED    (spin: processor time only, without vipd)
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "hostile/raw.h"
+#include "proto/status.h"
+
+#define REGION_BYTES 65536
+#define LOOK_EVERY   256 /* steps between two looks at the socket and the clock */
+
+struct tally {
+    uint64_t sessions, steps, posts, pokes, refused, asked;
+};
+
+static uint64_t seed;
+static struct tally tally;
+
+static uint64_t any(void)
+{
+    return raw_random(&seed);
+}
+
+static double now_s(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+/* Pairs at each level, regions of each kind. -1: vipd refused (quota), or there is none. */
+static int set_up(struct raw *raw)
+{
+    static const unsigned levels[] = {VIP_LVL_UNRELIABLE, VIP_LVL_DELIVERY, VIP_LVL_RECEPTION};
+    static const Vip__MemKind kinds[RAW_REGIONS] = {
+        VIP__MEM_KIND__MEM_SHARED, VIP__MEM_KIND__MEM_ADOPTED, VIP__MEM_KIND__MEM_STAGED};
+    int cq;
+
+    if (raw_open(raw) < 0)
+        return -1;
+    cq = raw_cq(raw);
+    for (unsigned i = 0; i < RAW_REGIONS; i++)
+        if (raw_region(raw, i, kinds[i], REGION_BYTES) < 0)
+            goto fail;
+    for (unsigned i = 0; i < 3; i++) {
+        int a = raw_vi(raw, levels[i], i ? -1 : cq), b = raw_vi(raw, levels[i], i ? -1 : cq);
+
+        if (a < 0 || b < 0 || raw_connect(raw, a, raw, b) < 0)
+            goto fail;
+    }
+    return 0;
+fail:
+    raw_close(raw);
+    return -1;
+}
+
+/* ---- the legal twin ---------------------------------------------------------------------- */
+
+#define BUSY_DEPTH 64
+
+static void busy(struct raw *raw, double until)
+{
+    struct vip_shm_seg seg = {
+        .addr = raw->region[0].addr, .handle = raw->region[0].handle, .len = 64};
+    struct vip_comp comp;
+
+    for (unsigned i = 0; i < BUSY_DEPTH; i++) {
+        raw_post(raw, 3, VIP_SQ_RECV, VIP_CTL_OP_SENDRECV, &seg, 1);
+        raw_post(raw, 2, VIP_SQ_SEND, VIP_CTL_OP_SENDRECV, &seg, 1);
+    }
+    raw_ring(raw);
+    while (now_s() < until) {
+        bool did = false;
+
+        for (unsigned i = 0; i < LOOK_EVERY; i++) {
+            /* One receive and one send more for each that is done: receives stay ahead. */
+            while (raw_room(raw, 1) && raw_reap(raw, 3, VIP_Q_RECV, &comp)) {
+                raw_post(raw, 3, VIP_SQ_RECV, VIP_CTL_OP_SENDRECV, &seg, 1);
+                did = true;
+            }
+            while (raw_room(raw, 1) && raw_reap(raw, 2, VIP_Q_SEND, &comp)) {
+                raw_post(raw, 2, VIP_SQ_SEND, VIP_CTL_OP_SENDRECV, &seg, 1);
+                tally.posts++;
+                did = true;
+            }
+            raw_ring(raw);
+            tally.steps++;
+        }
+        if (!did && raw_ended(raw)) {
+            fprintf(stderr, "mutator: the legal session was ended\n");
+            exit(1);
+        }
+    }
+}
+
+/* ---- evil -------------------------------------------------------------------------------- */
+
+static void poke32(struct raw *raw, uint32_t offset, uint32_t value)
+{
+    __atomic_store_n((uint32_t *)(void *)(raw->app + (offset & ~3u)), value, __ATOMIC_RELAXED);
+    tally.pokes++;
+}
+
+static struct vip_shm_seg evil_seg(const struct raw *raw)
+{
+    const struct raw_region *region = &raw->region[any() % RAW_REGIONS];
+    struct vip_shm_seg seg = {.addr = region->addr + any() % REGION_BYTES,
+                              .handle = region->handle,
+                              .len = (uint32_t)(any() % 4096)};
+
+    switch (any() % 16) {
+    case 0:
+        seg.addr = raw_odd_number(&seed);
+        break;
+    case 1:
+        seg.handle = (uint32_t)raw_odd_number(&seed);
+        break;
+    case 2:
+        seg.len = (uint32_t)raw_odd_number(&seed);
+        break;
+    case 3:
+        seg.handle ^= 1u << any() % 32;
+        break;
+    case 4:
+        seg.addr = ~0ull - any() % 8192;
+        break;
+    default:
+        break;
+    }
+    return seg;
+}
+
+/* A descriptor with about one fault, where the next one belongs. */
+static void evil_post(struct raw *raw)
+{
+    struct vip_shm_seg segs[2] = {evil_seg(raw), evil_seg(raw)};
+    struct vip_sq_slot slot = {.kind = any() % 2 ? VIP_SQ_SEND : VIP_SQ_RECV, .seg_count = 1};
+    unsigned at = (unsigned)(any() % raw->vi_count);
+
+    /* When vipd waits for a stamp that was taken back, go on from where it waits. */
+    if (!raw_room(raw, 1)) {
+        const struct vip_vipd_head *head = (const void *)raw->vipd;
+
+        if (any() % 64)
+            return;
+        raw->position = vip_load32(&head->sq_cons);
+    }
+    slot.vi = raw->vi[at].vi;
+    slot.vi_gen = raw->vi[at].gen;
+    if (slot.kind == VIP_SQ_SEND && any() % 2) {
+        slot.control = VIP_CTL_OP_RDMAWRITE;
+        slot.seg_count = 2;
+        segs[0].len = 0;
+    }
+    slot.length = segs[slot.seg_count - 1].len;
+    memcpy(slot.seg, segs, sizeof(segs));
+    switch (any() % 24) {
+    case 0:
+        slot.vi = (uint16_t)raw_odd_number(&seed);
+        break;
+    case 1:
+        slot.vi_gen = (uint32_t)raw_odd_number(&seed);
+        break;
+    case 2:
+        slot.seg_count = (uint16_t)raw_odd_number(&seed);
+        break;
+    case 3:
+        slot.length = (uint32_t)raw_odd_number(&seed);
+        break;
+    case 4:
+        slot.control = (uint16_t)raw_odd_number(&seed);
+        break;
+    case 5:
+        slot.kind = (uint8_t)raw_odd_number(&seed);
+        break;
+    case 6:
+        slot.reserved1 = (uint32_t)raw_odd_number(&seed);
+        slot.reserved0 = (uint8_t)any();
+        break;
+    default:
+        break;
+    }
+    vip_sq_write(vip_app_sq(raw->app), raw->position++, &slot);
+    tally.posts++;
+}
+
+/* Change what vipd may be reading at this moment: slots that are posted and not taken. */
+static void evil_race(struct raw *raw)
+{
+    const struct vip_vipd_head *head = (const void *)raw->vipd;
+    uint32_t at = (vip_load32(&head->sq_cons) + (uint32_t)(any() % 4)) & (VIP_SQ_SLOTS - 1);
+
+    for (unsigned i = 0; i < 8; i++)
+        poke32(raw, VIP_APP_SQ_OFF + at * 64 + 4 + (uint32_t)(any() % 60),
+               (uint32_t)raw_odd_number(&seed));
+}
+
+/* Stamps: of the lap before and after, of the neighbours, taken back, and at the wrap. */
+static void evil_stamp(struct raw *raw)
+{
+    const struct vip_vipd_head *head = (const void *)raw->vipd;
+    uint32_t at = vip_load32(&head->sq_cons) + (uint32_t)(any() % 64);
+    uint32_t stamps[] = {
+        at, at + 1,     at + 2,         at + 1 + VIP_SQ_SLOTS, at + 1 - VIP_SQ_SLOTS,
+        0,  UINT32_MAX, (uint32_t)any()};
+
+    poke32(raw, VIP_APP_SQ_OFF + (at & (VIP_SQ_SLOTS - 1)) * 64, stamps[any() % 8]);
+}
+
+/* Words about sleeping, and how far CQs are read. */
+static void evil_words(struct raw *raw)
+{
+    uint32_t value = (uint32_t)raw_odd_number(&seed);
+
+    switch (any() % 4) {
+    case 0:
+        poke32(raw, 64, value);
+        break;
+    case 1:
+        poke32(raw, VIP_APP_VI_WAITERS_OFF + (uint32_t)(any() % (VIP_VI_MAX * 8u)), value);
+        break;
+    case 2:
+        poke32(raw, VIP_APP_CQ_OFF + (uint32_t)(any() % 64), value);
+        break;
+    default:
+        poke32(raw, VIP_APP_CQ_ARM_OFF + (uint32_t)(any() % 64), value);
+        break;
+    }
+}
+
+/* The memory that vipd copies from and to: contents and holes. */
+static void evil_memory(struct raw *raw)
+{
+    const struct raw_region *region = &raw->region[any() % RAW_REGIONS];
+
+    if (any() % 64 == 0)
+        (void)fallocate(region->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, REGION_BYTES);
+    else
+        region->at[any() % REGION_BYTES] = (uint8_t)any();
+    (void)ftruncate(region->fd, (off_t)(any() % 8192)); /* sealed: refused */
+}
+
+/* A control request about a number that is right, nearly right, or not. */
+static void evil_ask(struct raw *raw)
+{
+    Vip__ViRequest vi = VIP__VI_REQUEST__INIT;
+    Vip__MemRequest mem = VIP__MEM_REQUEST__INIT;
+    Vip__CqRequest cq = VIP__CQ_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+
+    vi.has_vi = mem.has_handle = mem.has_address = cq.has_cq = cq.has_entries = true;
+    vi.vi = any() % 2 ? (uint32_t)(any() % 8) : (uint32_t)raw_odd_number(&seed);
+    mem.handle = any() % 8 ? (uint32_t)raw_odd_number(&seed) : raw->region[2].handle;
+    mem.address = raw->region[2].addr;
+    cq.cq = any() % 2 ? 0 : (uint32_t)raw_odd_number(&seed);
+    cq.entries = raw_odd_number(&seed);
+    switch (any() % 6) {
+    case 0:
+        request.body_case = VIP__REQUEST__BODY_DISCONNECT;
+        request.disconnect = &vi;
+        break;
+    case 1:
+        request.body_case = VIP__REQUEST__BODY_DESTROY_VI;
+        request.destroy_vi = &vi;
+        break;
+    case 2:
+        request.body_case = VIP__REQUEST__BODY_DEREGISTER_MEM;
+        request.deregister_mem = &mem;
+        break;
+    case 3:
+        request.body_case = VIP__REQUEST__BODY_RESIZE_CQ;
+        request.resize_cq = &cq;
+        break;
+    case 4:
+        request.body_case = VIP__REQUEST__BODY_DESTROY_CQ;
+        request.destroy_cq = &cq;
+        break;
+    default:
+        request.body_case = VIP__REQUEST__BODY_CONNECT_CANCEL;
+        request.connect_cancel = &vi;
+        break;
+    }
+    (void)raw_code(raw->sock, &request, NULL, 0, NULL);
+    tally.asked++;
+}
+
+/* Answer places as a library would, or lie. */
+static void evil_events(struct raw *raw, bool lie)
+{
+    Vip__PlaceDone done = VIP__PLACE_DONE__INIT;
+    uint8_t bytes[4096];
+    ssize_t len;
+
+    while ((len = recv(raw->events, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0) {
+        Vip__Event *event = vip__event__unpack(NULL, (size_t)len, bytes);
+
+        if (event && event->body_case == VIP__EVENT__BODY_PLACE) {
+            done.has_number = true;
+            done.number = lie && any() % 64 == 0 ? any() : event->place->number;
+            (void)vip_control_send(raw->events, &done.base, NULL, 0, MSG_DONTWAIT);
+        }
+        if (event)
+            vip__event__free_unpacked(event, NULL);
+    }
+}
+
+/* wild: bytes anywhere, which soon breaks the ring; else faults that cost single descriptors. */
+static void evil_step(struct raw *raw, bool wild)
+{
+    uint64_t choice = any() % 100;
+    uint64_t one = 1;
+
+    if (choice < 50)
+        evil_post(raw);
+    else if (choice < 65)
+        evil_words(raw);
+    else if (choice < 75)
+        evil_memory(raw);
+    else if (choice < 85)
+        raw_ring(raw);
+    else if (choice < 88)
+        (void)!write(raw->doorbell, &one, sizeof(one)); /* asleep or not */
+    else if (wild && choice < 93)
+        evil_race(raw);
+    else if (wild && choice < 97)
+        evil_stamp(raw);
+    else if (wild)
+        poke32(raw, (uint32_t)(any() % VIP_APP_BYTES), (uint32_t)any());
+}
+
+static void evil(struct raw *raw, double until, bool wild)
+{
+    (void)fcntl(raw->doorbell, F_SETFL, O_RDWR | O_NONBLOCK);
+    while (now_s() < until && !raw_ended(raw)) {
+        for (unsigned i = 0; i < LOOK_EVERY; i++)
+            evil_step(raw, wild);
+        tally.steps += LOOK_EVERY;
+        if (any() % 8)
+            evil_events(raw, wild);
+        if (any() % 64 == 0)
+            evil_ask(raw);
+    }
+}
+
+/* ---- main -------------------------------------------------------------------------------- */
+
+static void spin(double until)
+{
+    volatile uint64_t sink = 0;
+
+    while (now_s() < until)
+        for (unsigned i = 0; i < 100000; i++)
+            sink += i;
+}
+
+int main(int argc, char **argv)
+{
+    double until;
+    bool legal;
+
+    if (argc != 4) {
+        fprintf(stderr, "usage: mutator evil|busy|spin SECONDS SEED\n");
+        return 2;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    until = now_s() + atof(argv[2]);
+    seed = strtoull(argv[3], NULL, 0);
+    legal = strcmp(argv[1], "busy") == 0;
+    if (strcmp(argv[1], "spin") == 0)
+        spin(until);
+    else
+        while (now_s() < until) {
+            struct raw raw;
+
+            if (set_up(&raw) < 0) {
+                tally.refused++;
+                if (legal)
+                    return 1;
+                sched_yield();
+                continue;
+            }
+            tally.sessions++;
+            if (legal)
+                busy(&raw, until);
+            else
+                evil(&raw, until, any() % 4 == 0);
+            raw_close(&raw);
+        }
+    printf("mutator %s: %llu sessions, %llu steps, %llu posts, %llu pokes, %llu requests, "
+           "%llu refused\n",
+           argv[1], (unsigned long long)tally.sessions, (unsigned long long)tally.steps,
+           (unsigned long long)tally.posts, (unsigned long long)tally.pokes,
+           (unsigned long long)tally.asked, (unsigned long long)tally.refused);
+    return strcmp(argv[1], "evil") == 0 && !tally.sessions;
+}

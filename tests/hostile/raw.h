@@ -1,0 +1,74 @@
+/*
+ * A session with vipd opened by hand, without libvipl, for programs that break its rules.
+ *
+ * Owns: what an application gets from vipd, and the messages to get it. Nothing is checked beyond
+ * what these programs need; a session that vipd has ended gives NULL or -1.
+ */
+#ifndef TESTS_HOSTILE_RAW_H
+#define TESTS_HOSTILE_RAW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/control.h"
+#include "proto/control.pb-c.h"
+#include "proto/ring.h"
+
+#define RAW_VIS     8
+#define RAW_REGIONS 3
+
+struct raw_region {
+    uint64_t addr, bytes;
+    uint32_t handle;
+    int fd; /* the memfd it lies in, or the arena */
+    uint8_t *at;
+};
+
+struct raw {
+    int sock, events, doorbell, arena;
+    uint8_t *app;        /* writable */
+    uint8_t *vipd;       /* read-only */
+    uint8_t address[24]; /* of the NIC */
+    size_t address_len;
+    uint32_t position; /* next submission slot */
+    struct {
+        uint16_t vi;
+        uint32_t gen;
+        uint32_t taken[2]; /* completions read */
+    } vi[RAW_VIS];
+    unsigned vi_count;
+    struct raw_region region[RAW_REGIONS];
+};
+
+uint64_t raw_random(uint64_t *state);
+/* One of the numbers at which arithmetic goes wrong, or any. */
+uint64_t raw_odd_number(uint64_t *state);
+
+int raw_memfd(uint64_t bytes, bool seal);
+/* Outcomes: 0; -1 refused or no vipd. device may be NULL: vip0. */
+int raw_open(struct raw *raw);
+void raw_close(struct raw *raw); /* hang up, without a close request */
+bool raw_ended(const struct raw *raw);
+/* NULL if the session has ended. */
+Vip__Reply *raw_ask(int sock, const Vip__Request *request, const int *fds, unsigned count);
+/* The code of the reply, or -1; *ret_number may be NULL. */
+int raw_code(int sock, const Vip__Request *request, const int *fds, unsigned count,
+             uint32_t *ret_number);
+
+/* Outcomes: the index in raw->vi, or -1. */
+int raw_vi(struct raw *raw, unsigned level, int cq);
+int raw_cq(struct raw *raw);
+/* Register raw->region[at]. 0 or -1. */
+int raw_region(struct raw *raw, unsigned at, Vip__MemKind kind, uint64_t bytes);
+/* Connect two of its VIs to each other through vipd. 0 or -1. */
+int raw_connect(struct raw *client, int a, struct raw *server, int b);
+
+bool raw_room(const struct raw *raw, uint32_t slots);
+/* Post one segment as it is; the caller has asked for room. */
+void raw_post(struct raw *raw, int at, enum vip_sq_kind kind, uint16_t control,
+              const struct vip_shm_seg *segs, uint16_t count);
+void raw_ring(const struct raw *raw);
+/* Take one completion; false: none. */
+bool raw_reap(struct raw *raw, int at, unsigned queue, struct vip_comp *ret);
+
+#endif
