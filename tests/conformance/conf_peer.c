@@ -340,7 +340,7 @@ static void a_host_without_vipd_is_not_reachable(void **state)
     conf_ready(&a, 'A', VIP_SERVICE_RELIABLE_DELIVERY);
     conf_local(&local, &disc, sizeof(disc));
     conf_address(&remote, &a, 'A', &disc, sizeof(disc));
-    remote.net.HostAddress[2] = 3; /* 127.0.3.1 */
+    remote.bytes[4 + 2] = 3; /* 127.0.3.1 */
     CONF_OK(VipConnectPeerRequest(a.vi, &local.net, &remote.net, 200));
     CONF_RETURNS(VIP_TIMEOUT, VipConnectPeerWait(a.vi, NULL));
     if (strcmp(getenv("VIP_LINK"), "udp") == 0) { /* ten seconds, once */
