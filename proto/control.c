@@ -105,6 +105,23 @@ static bool take_fds(struct msghdr *msg, struct vip_fds *ret)
     return fits;
 }
 
+/* protobuf-c does not say why it could not unpack; its allocator does. *allocator_data: whether there
+ * was no memory. */
+static void *unpack_alloc(void *allocator_data, size_t bytes)
+{
+    void *memory = malloc(bytes);
+
+    if (!memory)
+        *(bool *)allocator_data = true;
+    return memory;
+}
+
+static void unpack_free(void *allocator_data, void *memory)
+{
+    (void)allocator_data;
+    free(memory);
+}
+
 int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags,
                      ProtobufCMessage **ret_message, struct vip_fds *ret_fds)
 {
@@ -120,7 +137,10 @@ int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags
                          .msg_controllen = sizeof(ancillary.bytes)};
     struct vip_fds fds = VIP_FDS_NONE;
     ProtobufCMessage *message = NULL;
-    bool fits;
+    bool fits, no_memory = false;
+    /* What it allocates is malloc's, as protobuf_c_message_free_unpacked(m, NULL) expects. */
+    ProtobufCAllocator allocator = {
+        .alloc = unpack_alloc, .free = unpack_free, .allocator_data = &no_memory};
     ssize_t n;
 
     *ret_message = NULL;
@@ -134,10 +154,10 @@ int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags
     if (n == 0 && fds.count == 0 && fits)
         return -EPIPE;
     if (n > 0 && fits && !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
-        message = protobuf_c_message_unpack(type, NULL, (size_t)n, bytes);
+        message = protobuf_c_message_unpack(type, &allocator, (size_t)n, bytes);
     if (!message) {
         vip_fds_close(&fds);
-        return -EBADMSG;
+        return no_memory ? -ENOMEM : -EBADMSG;
     }
     *ret_message = message;
     *ret_fds = fds;

@@ -41,8 +41,8 @@ int vip_control_send(int sock, const ProtobufCMessage *message, const int *fds, 
  * Receive one message of the given type. flags: MSG_DONTWAIT or 0. All fds arrive close-on-exec.
  * Outcomes: 0 with *ret_message (free it with protobuf_c_message_free_unpacked(m, NULL)) and
  * *ret_fds; -EAGAIN nothing there (MSG_DONTWAIT) ; -EPIPE the other side has closed;
- * -EBADMSG malformed, truncated, oversized, or truncated descriptors (all fds closed); other
- * negative errno. On failure *ret_message is NULL and *ret_fds is VIP_FDS_NONE. Any thread.
+ * -EBADMSG malformed, truncated, oversized, or truncated descriptors (all fds closed); -ENOMEM no
+ * memory to unpack it (the message is lost); other negative errno. On failure *ret_message is NULL and *ret_fds is VIP_FDS_NONE. Any thread.
  */
 int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags,
                      ProtobufCMessage **ret_message, struct vip_fds *ret_fds);

@@ -298,6 +298,10 @@ static bool receive_one(struct client *client)
         client_end(client, CLIENT_END_MALFORMED, "on the event socket");
         return false;
     }
+    if (r < 0 && r != -EPIPE) {
+        client_end(client, CLIENT_END_INTERNAL, strerror(-r));
+        return false;
+    }
     if (r < 0) {
         client_end(client, CLIENT_END_DIED, "the event socket is closed");
         return false;
