@@ -185,7 +185,7 @@ void sess_close(struct sess *sess, bool died)
 
             if (end->sess != sess || !end->exists)
                 continue;
-            end_judge(end);
+            (void)end_judge(end);
             if (end->attempt)
                 end->attempt->may_end = true;
             end_detach(end);

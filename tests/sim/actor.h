@@ -104,6 +104,7 @@ struct attempt {
     bool attached[2]; /* end[side]->attempt is this one */
     bool up[2];       /* the session was told SUCCESS */
     bool over[2];     /* and that it is lost, or ended it itself */
+    bool accepted;    /* nic_accept was called for it */
     bool after_heal;  /* begun when the network was good again */
     bool may_end;     /* something happened that may end it */
     uint64_t offered_ns;
@@ -289,8 +290,8 @@ static inline uint32_t slot_bytes(const struct flow *flow)
 
 /* ---- judge.c --------------------------------------------------------------------------- */
 
-/* Judge every completion that is written. */
-void end_judge(struct end *end);
+/* Judge every completion that is written; whether there was any. */
+bool end_judge(struct end *end);
 /* The receiver's memory is about to change: note which writes are in place. */
 void flow_freeze(struct flow *flow);
 /* The connection of this end is over: nothing but what was sent may be in its window. */

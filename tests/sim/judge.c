@@ -351,6 +351,9 @@ static void send_complete(struct end *end, const struct vip_comp *comp)
         memset(slot_at(&end->source, flow, msg->slot) + CANARY, BYTE_USED, msg->len);
     flow->completed++;
     flow->good += good;
+    /* The client waits for the end of both directions, wherever it is. */
+    if (flow->completed == flow->total)
+        play->world.host[end->pair->end[0].sess->host].due = true;
 }
 
 /* ---- all ------------------------------------------------------------------------------- */
@@ -376,13 +379,15 @@ static void judge_receives(struct end *end)
         recv_complete(end, &comp);
 }
 
-void end_judge(struct end *end)
+bool end_judge(struct end *end)
 {
+    uint32_t before = end->done[VIP_Q_SEND] + end->done[VIP_Q_RECV];
     struct vip_comp comp;
 
     judge_receives(end);
     while (next_completion(end, VIP_Q_SEND, &comp))
         send_complete(end, &comp);
+    return end->done[VIP_Q_SEND] + end->done[VIP_Q_RECV] != before;
 }
 
 static struct end *end_of(struct sess *sess, uint16_t vi, uint8_t generation)

@@ -169,7 +169,7 @@ void sink_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
         return;
     if (!attempt)
         play_fail(play, "pair %u: connected to a client that gave up", end->pair->number);
-    if (!attempt->attached[1] && !attempt->over[1])
+    if (!attempt->accepted)
         play_fail(play, "pair %u: the client is connected, nobody accepted", end->pair->number);
     if (end->side == 1 && !attempt->up[0])
         play_fail(play, "pair %u: the server is connected before the client", end->pair->number);
@@ -253,7 +253,7 @@ static struct vip_addr address(unsigned host, const void *disc, uint8_t len)
 /* Nothing may be left on the queues of a VI that is in Error or was disconnected. */
 static void flushed_check(struct end *end, const char *when)
 {
-    end_judge(end);
+    (void)end_judge(end);
     for (unsigned queue = 0; queue < 2; queue++)
         if (end->done[queue] != end->posted[queue])
             play_fail(end->pair->play, "pair %u: %u descriptors of queue %u not flushed %s",
@@ -266,7 +266,7 @@ void end_disconnect(struct end *end)
 
     world_line(&play->world, LINE_CLOSE, end->pair->number, end->attempt ? end->attempt->id : 0,
                end->side, 0, 0);
-    end_judge(end);
+    (void)end_judge(end);
     if (end->attempt)
         end->attempt->may_end = true;
     if (nic_vi_disconnect(end->sess->nic, end->vi, sess_now(end->sess)) != VIP_RC_SUCCESS)
@@ -401,6 +401,8 @@ static bool answer(struct end *end)
     }
     /* Attached before the call, because loopback may tell the result from within. */
     attach(end, attempt);
+    if (attempt)
+        attempt->accepted = true;
     rc = nic_accept(end->sess->nic, end->handle, end->vi, &data, now_ns, why, sizeof(why));
     world_line(&play->world, LINE_ACCEPT, end->pair->number, end->remote_attempt, rc, 0, 0);
     if (rc == VIP_RC_SUCCESS) {
@@ -458,7 +460,7 @@ static void on_result(struct sess *sess, const struct event *event)
             end->at_ns = play_now(play) + chance_below(&play->chance, 500 * WORLD_MS);
         return;
     }
-    end_judge(end);
+    (void)end_judge(end);
     end_detach(end);
     if (end_vi_state(end) != VIP_VIST_IDLE)
         play_fail(play, "pair %u: not Idle after a failed attempt", end->pair->number);
@@ -557,12 +559,15 @@ static bool wait_cancel(struct end *end)
 
 static bool end_act(struct end *end)
 {
-    end_judge(end);
+    bool any = end_judge(end);
+
     if (end->state == END_UP)
-        return act_up(end);
-    if (end->state == END_WAITING && !pair_wanted(end->pair))
-        return wait_cancel(end);
-    return end->at_ns <= play_now(end->pair->play) && act_timed(end);
+        any = act_up(end) || any;
+    else if (end->state == END_WAITING && !pair_wanted(end->pair))
+        any = wait_cancel(end) || any;
+    else if (end->at_ns <= play_now(end->pair->play))
+        any = act_timed(end) || any;
+    return any;
 }
 
 bool sess_act(struct sess *sess)

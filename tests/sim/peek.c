@@ -21,6 +21,8 @@ static void vi_check(struct play *play, const struct eng_vi *vi)
         play_fail(play, "positions of a work queue");
     if (vi->held_count > vi->eng->config.held_packets_max)
         play_fail(play, "%u packets held", vi->held_count);
+    if (vi->state != VIP_VIST_CONNECTED && (vi->heap_at || eng_held_any(vi)))
+        play_fail(play, "a VI without a connection has a timer, or packets held");
     if (vi->state != VIP_VIST_CONNECTED)
         return;
     if (tx->number - tx->una > ENG_SENT_RING || tx->largest_acked >= tx->number)
@@ -48,6 +50,13 @@ static void vi_check(struct play *play, const struct eng_vi *vi)
         play_fail(play, "packets are under way and no timer runs");
 }
 
+static void timers_check(struct play *play, const struct eng *eng)
+{
+    for (uint32_t i = 1; i < eng->timer_count; i++)
+        if (eng->timer[(i - 1) / 2].at_ns > eng->timer[i].at_ns)
+            play_fail(play, "the timers are out of order");
+}
+
 void peek_check(struct play *play)
 {
     for (unsigned host = 0; host < play->world.hosts; host++)
@@ -56,6 +65,7 @@ void peek_check(struct play *play)
 
             if (!sess->alive)
                 continue;
+            timers_check(play, sess->nic->eng);
             for (uint32_t vi = 0; vi < sess->nic->vi_high; vi++)
                 if (sess->nic->vis[vi].used)
                     vi_check(play, sess->nic->eng->vi[vi]);

@@ -52,6 +52,8 @@ static void draw_net(struct play *play)
     net->latency_ns = magnitude(chance, WORLD_US, 5 * WORLD_MS);
     net->packet_bytes = packets[chance_below(chance, 8)];
     net->window_bytes = (uint32_t)magnitude(chance, 4ull * net->packet_bytes, 1u << 20);
+    if (play->plan.many_reads)
+        net->window_bytes = 4 * net->packet_bytes;
     if (play->plan.clean)
         return;
     net->jitter_ns = chance_ppm(chance, 500000) ? magnitude(chance, WORLD_US, 10 * WORLD_MS) : 0;
@@ -81,6 +83,27 @@ static void draw_net(struct play *play)
     }
 }
 
+/*
+ * The size of packets changes all the time, and packets overtake each other: what is sent again is cut
+ * in other places than before.
+ */
+static void draw_resizing(struct play *play)
+{
+    struct plan *plan = &play->plan;
+    struct world_net *net = &play->world.net;
+
+    if (plan->clean || !chance_ppm(&play->chance, 60000))
+        return;
+    memset(plan->chaos_ppm, 0, sizeof(plan->chaos_ppm));
+    plan->chaos_ppm[CHAOS_MTU] = 1000;
+    plan->chaos_gap_ns = 50 * WORLD_MS;
+    plan->size_max = 65536;
+    net->packet_bytes = 8972;
+    net->reorder_ppm = 200000;
+    net->reorder_ns = 20 * WORLD_MS;
+    net->dup_ppm = 100000;
+}
+
 static void draw_engine(struct play *play)
 {
     struct chance *chance = &play->chance;
@@ -90,7 +113,8 @@ static void draw_engine(struct play *play)
     if (chance_ppm(chance, 300000))
         engine->ack_every_packets = (uint32_t)chance_between(chance, 1, 16);
     if (chance_ppm(chance, 300000))
-        engine->held_packets_max = (uint32_t)magnitude(chance, 1, 512);
+        engine->held_packets_max =
+            (uint32_t)magnitude(chance, 1, chance_below(chance, 2) ? 8 : 512);
     /* In half of the runs every number wraps soon. */
     if (chance_below(chance, 2)) {
         engine->start_op = (uint32_t)-chance_below(chance, 40);
@@ -127,6 +151,10 @@ static void draw_plan(struct play *play, uint64_t chaos_ns)
     plan->starve_ppm = plan->clean ? 0 : sometimes(chance, 200000, 300000);
     for (unsigned i = 0; i < CHAOS_KINDS && !plan->clean; i++)
         plan->chaos_ppm[i] = sometimes(chance, 300000, 1000);
+    if (plan->many_reads) {
+        plan->size_max = 8192;
+        plan->depth_max = SLOTS - 1;
+    }
 }
 
 static void draw_clocks(struct play *play)
@@ -178,6 +206,7 @@ void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns)
     play->chance.state = seed ^ 0x5deece66d1234567ull;
     draw_plan(play, chaos_ns);
     draw_net(play);
+    draw_resizing(play);
     draw_engine(play);
     draw_clocks(play);
     draw_pairs(play);
@@ -276,9 +305,9 @@ static void deregister(struct end *end, uint64_t dice)
     if (!end->attempt || !mem[dice]->live)
         return;
     /* What completed before is judged before. */
-    end_judge(end);
+    (void)end_judge(end);
     if (end->pair->end[!end->side].exists)
-        end_judge(&end->pair->end[!end->side]);
+        (void)end_judge(&end->pair->end[!end->side]);
     end->attempt->may_end = true;
     if (mem[dice] == &end->window)
         window_settle(end);

@@ -21,6 +21,11 @@ void flow_init(struct flow *flow, struct attempt *attempt, unsigned side)
     flow->reliable = attempt->pair->level != VIP_LVL_UNRELIABLE;
     flow->id = (uint32_t)(attempt->id * 2 + side);
     flow->total = (uint32_t)chance_below(&play->chance, plan->total_max + 1);
+    /* Some only listen, and some are slow to begin. */
+    if (chance_ppm(&play->chance, 100000))
+        flow->total = 0;
+    if (chance_ppm(&play->chance, 30000))
+        flow->pause_ns = play_now(play) + chance_below(&play->chance, 7 * WORLD_S);
     flow->depth = (uint32_t)chance_between(&play->chance, 1, plan->depth_max);
     flow->size_max = plan->size_max;
     flow->starve = flow->reliable && chance_ppm(&play->chance, plan->starve_ppm);
@@ -84,6 +89,8 @@ static uint32_t random_size(struct flow *flow)
     struct chance *chance = chance_of(flow);
     uint32_t max = flow->size_max, size;
 
+    if (flow->attempt->pair->play->plan.many_reads && flow->reliable)
+        return (uint32_t)chance_below(chance, max + 1);
     switch (chance_below(chance, 8)) {
     case 0:
         return 0;

@@ -94,13 +94,17 @@ void eng_post(struct eng *eng, const struct eng_post *post, uint64_t now_ns)
 {
     struct eng_vi *vi = eng_vi_get(eng, post->vi);
 
-    (void)now_ns;
     append(vi, post);
     switch ((enum vip_vi_state)vi->state) {
     case VIP_VIST_CONNECTED:
-        /* The hot path: no timer moves because of a post. */
-        if (post->queue == VIP_Q_SEND && !vi->listed[ENG_LIST_READY] && eng_tx_wants(vi))
+        if (post->queue != VIP_Q_SEND || vi->listed[ENG_LIST_READY])
+            return;
+        /* The hot path: no timer moves because of a post, unless the pace holds it back. */
+        eng_pace_refresh(vi, now_ns);
+        if (eng_tx_wants(vi))
             eng_list_add(vi, ENG_LIST_READY);
+        else if (vi->tx.paced)
+            eng_vi_update(vi);
         return;
     case VIP_VIST_IDLE:
     case VIP_VIST_CONNECT_PENDING:
