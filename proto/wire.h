@@ -170,6 +170,7 @@ enum vip_cm_type {
     VIP_CM_PING = 10,     /* is this vipd alive, and in the same life? */
     VIP_CM_PONG = 11,     /* yes; src_epoch of the header says which life */
     VIP_CM_RESET = 12,    /* a data packet named a connection id (conn_id) unknown to me */
+    VIP_CM_COOKIE = 13,   /* server: repeat the REQUEST with this cookie, I remember nothing */
     VIP_CM_TYPES,
 };
 
@@ -222,6 +223,7 @@ struct vip_cm {
     uint32_t failed_op;        /* CLOSE: number of the peer's operation that failed */
     uint32_t ops_done;         /* CLOSE: peer's operations processed before the end */
     uint8_t ops_valid;         /* CLOSE: 1 = ops_done (and failed_op if op_status) are meant */
+    uint64_t cookie;           /* COOKIE: not 0; REQUEST: as the server said, 0 = nothing yet */
     struct vip_cm_attrs attrs; /* REQUEST, ACCEPT */
     struct vip_addr local;     /* REQUEST: the client's address as it wants to be known */
     struct vip_addr remote;    /* REQUEST: address asked for */

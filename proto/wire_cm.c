@@ -27,6 +27,7 @@ enum {
     CM_PACKET_BYTES = 96,
     CM_WINDOW_BYTES = 100,
     CM_OP_STATUS = 104,
+    CM_COOKIE = 104, /* 8 bytes; no type has both */
     CM_FAILED_OP = 108,
     CM_OPS_DONE = 112,
     CM_LEVEL = 116,
@@ -59,10 +60,11 @@ enum {
     F_CODE = 1 << 6,
     F_CLOSE = 1 << 7, /* reason, ops_valid, ops_done, op_status, failed_op */
     F_DATA = 1 << 8,
+    F_COOKIE = 1 << 9,
 };
 
 static const uint16_t fields_of[VIP_CM_TYPES] = {
-    [VIP_CM_REQUEST] = F_REQUEST_ID | F_CONN_ID | F_SIZES | F_ATTRS | F_ADDRS | F_DATA,
+    [VIP_CM_REQUEST] = F_REQUEST_ID | F_CONN_ID | F_SIZES | F_ATTRS | F_ADDRS | F_DATA | F_COOKIE,
     [VIP_CM_PENDING] = F_REQUEST_ID | F_PEER_CONN_ID,
     [VIP_CM_ACCEPT] = F_REQUEST_ID | F_CONN_ID | F_PEER_CONN_ID | F_SIZES | F_ATTRS | F_DATA,
     [VIP_CM_CONFIRM] = F_REQUEST_ID | F_CONN_ID | F_PEER_CONN_ID,
@@ -74,6 +76,7 @@ static const uint16_t fields_of[VIP_CM_TYPES] = {
     [VIP_CM_PING] = F_REQUEST_ID,
     [VIP_CM_PONG] = F_REQUEST_ID,
     [VIP_CM_RESET] = F_CONN_ID,
+    [VIP_CM_COOKIE] = F_REQUEST_ID | F_COOKIE,
 };
 
 static size_t put_bytes(uint8_t *out, size_t at, const uint8_t *bytes, uint8_t len)
@@ -124,6 +127,8 @@ static bool cm_is_sound(const struct vip_cm *cm, unsigned fields)
     if ((fields & F_CONN_ID) && !cm->conn_id)
         return false;
     if ((fields & F_PEER_CONN_ID) && !cm->peer_conn_id)
+        return false;
+    if (cm->type == VIP_CM_COOKIE && !cm->cookie)
         return false;
     /* The engine builds on the smallest packet; a window below it would never open. */
     if ((fields & F_SIZES) &&
@@ -177,6 +182,8 @@ size_t vip_wire_put_cm(uint8_t out[VIP_WIRE_CM_BYTES_MAX], uint64_t src_epoch, u
         put64(out + CM_MAX_TRANSFER, cm->attrs.max_transfer_bytes);
         put64(out + CM_QOS, cm->attrs.qos);
     }
+    if (fields & F_COOKIE)
+        put64(out + CM_COOKIE, cm->cookie);
     if (fields & F_CODE)
         put32(out + CM_CODE, cm->code);
     if (fields & F_CLOSE)
@@ -277,6 +284,11 @@ enum vip_wire_verdict vip_wire_get_cm(const uint8_t *packet, size_t len_bytes, s
         get16(packet + CM_RESERVED_B + 1))
         return VIP_WIRE_RESERVED;
     fields = fields_of[ret->type];
+    ret->cookie = 0;
+    if (fields & F_COOKIE) {
+        ret->cookie = get64(packet + CM_COOKIE);
+        ret->op_status = ret->failed_op = 0;
+    }
     if (has_foreign_fields(ret, fields) || !cm_is_sound(ret, fields))
         return VIP_WIRE_CM_BAD;
     want_bytes += (size_t)ret->local.host_len + ret->local.disc_len + ret->remote.host_len +

@@ -132,6 +132,7 @@ static void fill_nic_config(const struct vipd *vipd, const struct vipd_nic_confi
     ret->cm.close_timeout_ns = CLOSE_LIMIT_NS;
     ret->cm.keepalive_ns = config->keepalive_ns;
     ret->cm.peer_dead_ns = config->peer_dead_ns;
+    ret->cm.verify_all = true;
 }
 
 static int open_nic(struct vipd *vipd, const struct vipd_nic_config *config, char *err,

@@ -336,6 +336,7 @@ static void lie(struct world *w)
                          .window_bytes = 512,
                          .code = 1 + (uint32_t)(world_random(w) % 16),
                          .reason = (uint8_t)(world_random(w) % 5),
+                         .cookie = some_id(w),
                          .attrs = world_attrs};
     uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
     size_t len_bytes;

@@ -255,6 +255,7 @@ static uint32_t random_packet(uint8_t packet[RIG_MTU])
                         .packet_bytes = 1000 + rig_random() % 10000,
                         .window_bytes = 512 + rig_random() / 2,
                         .code = VIP_RC_REJECT,
+                        .cookie = 1 + rig_random() % 5,
                         .attrs = {.level = VIP_LVL_DELIVERY, .max_transfer_bytes = 1000},
                         .local = {.host_len = 6},
                         .remote = {.host_len = 6}};

@@ -331,6 +331,7 @@ static void test_random_cm(void **state)
         cm.packet_bytes = VIP_PACKET_BYTES_MIN + pick(&random, 60000);
         cm.window_bytes = VIP_PACKET_BYTES_MIN + pick(&random, 1u << 31);
         cm.code = 1 + pick(&random, 16);
+        cm.cookie = vector_random(&random) | 1;
         cm.reason = (uint8_t)pick(&random, 5);
         cm.ops_valid = (uint8_t)pick(&random, 2);
         cm.ops_done = (uint32_t)vector_random(&random);

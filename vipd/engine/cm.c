@@ -27,7 +27,7 @@ struct cm *cm_init(void *memory, const struct cm_config *config, const struct cm
     cm->config = *config;
     cm->ops = *ops;
     cm->ctx = ctx;
-    cm->random = config->seed;
+    cm->random_key = (struct siphash_key){config->seed, ~config->epoch};
     cm->salt = cm_random(cm);
     cm->reset_last_ns = now_ns;
     cm->reset_credit_ns = CM_RESETS_BURST * (1000000000ull / CM_RESETS_PER_S);
@@ -194,6 +194,7 @@ static bool epoch_is_right(const struct cm *cm, const struct vip_header *hdr,
     case VIP_CM_CLOSE_ACK:
     case VIP_CM_PONG:
     case VIP_CM_RESET:
+    case VIP_CM_COOKIE:
     case VIP_CM_TYPES:
         break;
     }
@@ -236,6 +237,9 @@ static void dispatch(struct cm *cm, const struct cm_in *in)
         return;
     case VIP_CM_RESET:
         cm_rx_reset(cm, in);
+        return;
+    case VIP_CM_COOKIE:
+        cm_rx_cookie(cm, in);
         return;
     case VIP_CM_TYPES:
         return; /* vip_wire_get_cm lets no other type through */

@@ -53,6 +53,7 @@ struct cm_config {
     uint64_t close_timeout_ns;  /* CLOSE without CLOSE_ACK: forget it (5 s) */
     uint64_t keepalive_ns;      /* silence after which a peer with connections is pinged (1 s) */
     uint64_t peer_dead_ns;      /* silence after which it is dead (4 s) */
+    bool verify_all; /* every new client must show its address first, not only in a flood */
 };
 
 /*
@@ -214,6 +215,7 @@ struct cm_stats {
     uint64_t closes_sent, closes_received, resets_sent, resets_received, resets_suppressed;
     uint64_t retransmits, duplicates, malformed, wrong_epoch, unexpected, refused_memory;
     uint64_t backlog_full, peers_lost, pings_sent;
+    uint64_t cookies_sent, cookies_suppressed, cookies_received, source_limited;
     uint32_t waiters, pending, peers; /* gauges */
 };
 void cm_stats(const struct cm *cm, struct cm_stats *ret);

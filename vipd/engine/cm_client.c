@@ -205,6 +205,23 @@ static void note_answer(struct cm_attempt *attempt, const struct cm_in *in)
     attempt->server_epoch = in->src_epoch;
 }
 
+/* The server wants to know that we receive at our address: ask again, with what it said. */
+void cm_rx_cookie(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_attempt *attempt = attempt_find(cm, in);
+
+    cm->stats.cookies_received++;
+    if (!attempt || attempt->pending || attempt->request.cookie == in->msg->cookie) {
+        cm->stats.unexpected++;
+        return;
+    }
+    note_answer(attempt, in);
+    attempt->request.cookie = in->msg->cookie;
+    attempt->repeat.interval_ns = 0;
+    attempt_send(cm, attempt, in->now_ns);
+    attempt_arm(cm, attempt);
+}
+
 void cm_rx_pending(struct cm *cm, const struct cm_in *in)
 {
     struct cm_attempt *attempt = attempt_find(cm, in);

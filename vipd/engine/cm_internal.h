@@ -6,6 +6,7 @@
  *   cm_peer.c    peers: keepalive, death, new lives
  *   cm_server.c  waiters, kept and pending requests, accept and reject
  *   cm_answered.c  requests that are over
+ *   cm_cookie.c  whose new requests are looked at
  *   cm_client.c  our own requests
  *   cm_match.c   peer-to-peer requests that meet
  *   cm_close.c   CLOSE and RESET
@@ -84,6 +85,10 @@ void cm_answer_send(struct cm *cm, const struct cm_host *to, uint64_t epoch, uin
 void cm_refuse(struct cm *cm, const struct cm_in *in, enum vip_rc code);
 void cm_answered_deinit(struct cm *cm);
 
+/* May this new request cost anything? If not it is answered or dropped, and counted. */
+bool cm_cookie_pass(struct cm *cm, const struct cm_in *in);
+
+void cm_rx_cookie(struct cm *cm, const struct cm_in *in);
 void cm_rx_pending(struct cm *cm, const struct cm_in *in);
 void cm_rx_accept(struct cm *cm, const struct cm_in *in);
 void cm_rx_refusal(struct cm *cm, const struct cm_in *in); /* REJECT, NO_MATCH */

@@ -12,6 +12,7 @@
 
 #include "vipd/engine/cm.h"
 #include "vipd/engine/cm_table.h"
+#include "vipd/engine/siphash.h"
 
 /* Lives of peer hosts known at once; also the index part of a peer number. */
 #define CM_PEERS_MAX 4096
@@ -202,11 +203,28 @@ struct cm_closing {
     struct vip_cm close;
 };
 
+/* Tokens that come back with time: so many per second, so many at once. */
+struct cm_tokens {
+    uint64_t credit_ns, last_ns;
+    bool used;
+};
+
+/* What cm_cookie.c remembers; nothing of it grows with the number of requests. */
+#define CM_SOURCES 1024
+struct cm_cookies {
+    struct siphash_key secret[2]; /* this one's and the one before */
+    uint64_t secret_until_ns;     /* 0 = none yet */
+    uint64_t distrust_until_ns;   /* so long every new request needs a cookie */
+    struct cm_tokens trust, answers;
+    struct cm_tokens sources[CM_SOURCES]; /* by a keyed hash of the address */
+};
+
 struct cm {
     struct cm_config config;
     struct cm_ops ops;
     void *ctx;
-    uint64_t random; /* state of cm_random */
+    struct siphash_key random_key;
+    uint64_t random; /* numbers given out by cm_random */
     uint64_t salt;   /* of the hash tables: peers choose ids */
     uint64_t last_handle;
     uint32_t peer_generation;
@@ -220,6 +238,7 @@ struct cm {
     struct cm_peer *peer_of[CM_PEERS_MAX];
     struct cm_table peers, assocs_local, assocs_remote, discs, waiters, pendings, handles, answered,
         attempts, attempts_user, meets, meets_local, closings;
+    struct cm_cookies cookies;
     struct cm_stats stats;
 };
 

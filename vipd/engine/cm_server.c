@@ -384,7 +384,7 @@ void cm_rx_request(struct cm *cm, const struct cm_in *in)
     struct cm_pending *pending;
 
     cm->stats.requests_received++;
-    if (answer_again(cm, in))
+    if (answer_again(cm, in) || !cm_cookie_pass(cm, in))
         return;
     if (in->msg->peer_to_peer) {
         cm_match_request(cm, in); /* meets another one, never a waiter */

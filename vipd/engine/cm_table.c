@@ -16,10 +16,11 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
+/* Others see some of these numbers and must not know the next ones: a keyed hash of a count. */
 uint64_t cm_random(struct cm *cm)
 {
-    cm->random += 0x9e3779b97f4a7c15ull;
-    return mix(cm->random);
+    cm->random++;
+    return siphash(&cm->random_key, &cm->random, sizeof(cm->random));
 }
 
 uint64_t cm_random_id(struct cm *cm)

@@ -12,34 +12,11 @@
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
 
-/* ---- random numbers: xoshiro256**, seeded through splitmix64 --------------------------- */
-
-static uint64_t splitmix(uint64_t *state)
-{
-    uint64_t z = *state += 0x9E3779B97F4A7C15u;
-
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
-
-static uint64_t rotl(uint64_t x, int k)
-{
-    return (x << k) | (x >> (64 - k));
-}
-
+/* Connection ids are made of these: others see some of them and must not know the next. */
 uint64_t nic_random(struct nic *nic)
 {
-    uint64_t *s = nic->rng;
-    uint64_t result = rotl(s[1] * 5, 7) * 9, t = s[1] << 17;
-
-    s[2] ^= s[0];
-    s[3] ^= s[1];
-    s[1] ^= s[2];
-    s[0] ^= s[3];
-    s[2] ^= t;
-    s[3] = rotl(s[3], 45);
-    return result;
+    nic->random++;
+    return siphash(&nic->random_key, &nic->random, sizeof(nic->random));
 }
 
 /* ---- life ------------------------------------------------------------------------------ */
@@ -105,7 +82,6 @@ static int nic_memory(struct nic *nic)
 int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns, struct nic **ret)
 {
     struct nic *nic = calloc(1, sizeof(*nic));
-    uint64_t seed = config->seed;
 
     if (!nic)
         return -ENOMEM;
@@ -115,8 +91,7 @@ int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns
     nic->config.name = nic->name;
     nic->link = link;
     nic->now_ns = now_ns;
-    for (unsigned i = 0; i < 4; i++)
-        nic->rng[i] = splitmix(&seed);
+    nic->random_key = (struct siphash_key){config->seed, ~config->epoch};
     link_look(nic);
     /* A frame to one's own card does not come back. */
     nic->loop_by_link = strcmp(link->class->name, "fault") == 0 && link->kind != LINK_ETHER;

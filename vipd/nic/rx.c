@@ -357,6 +357,10 @@ static bool rx_packet(struct nic *nic, const struct link_rx *rx, struct nic_src 
     if (hdr.kind == VIP_PKT_CM) {
         struct cm_host from = host_of(rx->from);
 
+        /* A flood of them; what matters is repeated by its sender. */
+        if (!nic->cm_budget)
+            return drop(&counts->drop_cm_budget);
+        nic->cm_budget--;
         counts->rx_cm++;
         cm_rx(nic->cm, &from, rx->bytes, rx->len, nic->now_ns);
         return false;
@@ -372,6 +376,7 @@ unsigned nic_rx_take(struct nic *nic)
 
 void nic_rx_process(struct nic *nic, unsigned count)
 {
+    nic->cm_budget = NIC_CM_TURN;
     for (unsigned i = 0; i < count; i++) {
         const struct link_rx *rx = &nic->rx[i];
         struct nic_src src = {

@@ -12,10 +12,12 @@
 #include "proto/limits.h"
 #include "proto/ring.h"
 #include "proto/shm.h"
+#include "vipd/engine/siphash.h"
 #include "vipd/nic/list.h"
 #include "vipd/nic/nic.h"
 
 #define NIC_RX_BATCH            64   /* packets taken from the link in one turn */
+#define NIC_CM_TURN             48   /* of these, CM messages; data has the rest of the turn */
 #define NIC_TX_BATCH            64   /* packets given to the link in one call */
 #define NIC_TX_TURN             256  /* packets pulled from all engines in one turn */
 #define NIC_TX_SESSION          64   /* packets of one session before the next one has its turn */
@@ -187,6 +189,7 @@ struct nic_counts {
     uint64_t turns;
     uint64_t rx_data, rx_cm, rx_verdict[VIP_WIRE_VERDICTS];
     uint64_t drop_unknown_conn, drop_src_epoch, drop_dst_epoch, drop_source, drop_early;
+    uint64_t drop_cm_budget;
     uint64_t drop_held_full, drop_parked_again, drop_park_full;
     uint64_t rx_duplicate, rx_stale, rx_engine_full, rx_held, rx_replayed;
     uint64_t tx_data, tx_cm, tx_cm_lost, tx_full, tx_gone, tx_unresolved;
@@ -228,8 +231,9 @@ struct nic {
     char name[VIP_NIC_NAME_BYTES];
     struct link *link;
     struct cm *cm;
-    uint64_t now_ns; /* of the call that is running */
-    uint64_t rng[4];
+    uint64_t now_ns;               /* of the call that is running */
+    struct siphash_key random_key; /* of nic_random */
+    uint64_t random;               /* numbers that it gave out */
     bool asleep;
     bool stopping;       /* nic_stopping */
     bool loop_by_link;   /* loopback passes the link too: its faults are wanted there as well */
@@ -249,6 +253,7 @@ struct nic {
     struct nic_conn *conn_free;
     struct nic_list peers[NIC_PEER_BUCKETS];
 
+    unsigned cm_budget; /* CM messages that this turn may still look at */
     struct link_rx rx[NIC_RX_BATCH];
     struct vip_packet rx_packet, replay_packet;
     struct nic_held *held; /* [NIC_HELD_MAX] */

@@ -89,6 +89,8 @@ static const struct counter_row nic_rows[] = {
         "from another address than the connection's"),
     ROW(nic_counts, drop_early, "drop_early", "packets",
         "for a connection that is not established yet"),
+    ROW(nic_counts, drop_cm_budget, "drop_cm_budget", "packets",
+        "connection management, too many in one turn"),
     ROW(nic_counts, drop_held_full, "drop_held_full", "packets",
         "ahead of their turn when too many were kept"),
     ROW(nic_counts, drop_parked_again, "drop_parked_again", "packets",
@@ -173,6 +175,13 @@ static const struct counter_row cm_rows[] = {
     ROW(cm_stats, refused_memory, "cm_refused_memory", "requests", "refused for lack of memory"),
     ROW(cm_stats, backlog_full, "cm_backlog_full", "requests", "refused, too many were waiting"),
     ROW(cm_stats, peers_lost, "cm_peers_lost", "peers", "dead or restarted"),
+    ROW(cm_stats, cookies_sent, "cm_cookies_sent", "packets",
+        "asked a client to show that it receives at its address"),
+    ROW(cm_stats, cookies_suppressed, "cm_cookies_suppressed", "requests",
+        "dropped, too many unknown clients"),
+    ROW(cm_stats, cookies_received, "cm_cookies_received", "packets", "from servers that ask us"),
+    ROW(cm_stats, source_limited, "cm_source_limited", "requests",
+        "dropped, too many from one address"),
     ROW(cm_stats, pings_sent, "cm_pings_sent", "packets", "to silent peers"),
 };
 

@@ -1,0 +1,154 @@
+/*
+ * Cookies: clients must show that they receive at their address before a request costs anything, in a
+ * flood or always; secrets change; no source takes more than its share.
+ */
+#include "tests/unit/cm_world_run.h"
+
+#include "vipd/engine/siphash.h"
+
+/* The first published test vectors of SipHash-2-4: key 00..0f, input 00, 00 01, ... */
+static void test_siphash(void **state)
+{
+    static const uint64_t want[] = {0x726fdb47dd0e0e31ull, 0x74f839c593dc67fdull,
+                                    0x0d6c8009d9a94f5aull, 0x85676696d7fb7e2dull};
+    const struct siphash_key key = {0x0706050403020100ull, 0x0f0e0d0c0b0a0908ull};
+    uint8_t bytes[16];
+
+    (void)state;
+    for (unsigned i = 0; i < 16; i++)
+        bytes[i] = (uint8_t)i;
+    for (unsigned i = 0; i < 4; i++)
+        assert_true(siphash(&key, bytes, i) == want[i]);
+    assert_true(siphash(&key, bytes, 15) == 0xa129ca6149be45e5ull);
+}
+
+/* A REQUEST as a stranger makes it. */
+static struct vip_cm forged(struct world *w, const char *disc, uint64_t id, uint64_t cookie)
+{
+    return (struct vip_cm){.type = VIP_CM_REQUEST,
+                           .request_id = id,
+                           .conn_id = id + 1,
+                           .packet_bytes = 1000,
+                           .window_bytes = 1000,
+                           .cookie = cookie,
+                           .attrs = world_attrs,
+                           .local = world_addr(&w->hosts[CLIENT], "x"),
+                           .remote = world_addr(&w->hosts[SERVER], disc)};
+}
+
+static void flood(struct world *w, unsigned count, uint64_t first_id, const char *disc)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct vip_cm msg = forged(w, disc, first_id + i, 0);
+
+        inject(w, CLIENT, SERVER, 666, 0, &msg);
+    }
+}
+
+/* More requests than are believed: no state, no waiter used; an honest client connects meanwhile. */
+static void test_flood(void **state)
+{
+    struct world *w = world_new(2, 71);
+    uint64_t sent;
+    long allocs;
+
+    (void)state;
+    w->filter = NULL;
+    flood(w, 200, 1000, "nobody");
+    allocs = w->hosts[SERVER].allocs;
+    host_listen(w, SERVER, 1, "svc");
+    sent = stats_of(w, SERVER).cookies_sent;
+    assert_true(sent > 100);
+    for (unsigned i = 0; i < 100; i++)
+        flood(w, 10, 5000 + 10 * i, "svc");
+    assert_int_equal(stats_of(w, SERVER).waiters, 1);
+    assert_true(stats_of(w, SERVER).cookies_sent >= sent + 900);
+    assert_in_range(w->hosts[SERVER].allocs, allocs, allocs + 4);
+    host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    world_run(w, 5 * MS);
+    assert_int_equal(host_accept(w, SERVER, 0), 0);
+    world_run(w, 5 * MS);
+    assert_int_equal(w->hosts[CLIENT].requests[0].rc, VIP_RC_SUCCESS);
+    assert_int_equal(w->hosts[CLIENT].requests[0].done, 1);
+    assert_true(stats_of(w, CLIENT).cookies_received > 0);
+    world_free(w);
+}
+
+/* Nobody can use a cookie of another request, another address, another life, or an old one. */
+static uint64_t last_cookie;
+
+static bool watch(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg)
+{
+    (void)w;
+    (void)from;
+    (void)to;
+    if (msg->type == VIP_CM_COOKIE)
+        last_cookie = msg->cookie;
+    return false;
+}
+
+static uint64_t ask_cookie(struct world *w, uint64_t id)
+{
+    struct vip_cm msg = forged(w, "svc", id, 0);
+
+    last_cookie = 0;
+    inject(w, CLIENT, SERVER, 666, 0, &msg);
+    return last_cookie;
+}
+
+static unsigned waiters_after(struct world *w, unsigned from, uint64_t epoch, uint64_t id,
+                              uint64_t cookie)
+{
+    struct vip_cm msg = forged(w, "svc", id, cookie);
+
+    inject(w, from, SERVER, epoch, 0, &msg);
+    return stats_of(w, SERVER).waiters;
+}
+
+static void test_binding(void **state)
+{
+    struct world *w = world_new(3, 72);
+    uint64_t cookie, old;
+
+    (void)state;
+    w->filter = watch;
+    flood(w, 200, 1000, "nobody");
+    host_listen(w, SERVER, 1, "svc");
+    cookie = ask_cookie(w, 4);
+    assert_true(cookie != 0);
+    assert_true(ask_cookie(w, 4) == cookie);
+    assert_int_equal(waiters_after(w, CLIENT, 666, 5, cookie), 1);
+    assert_int_equal(waiters_after(w, CLIENT, 667, 4, cookie), 1);
+    assert_int_equal(waiters_after(w, 2, 666, 4, cookie), 1);
+    assert_int_equal(waiters_after(w, CLIENT, 666, 4, cookie ^ 1), 1);
+    assert_int_equal(waiters_after(w, CLIENT, 666, 4, cookie), 0);
+
+    /* The secret of before is still good once, the one before that is not. */
+    host_listen(w, SERVER, 2, "svc");
+    host_listen(w, SERVER, 3, "svc");
+    old = ask_cookie(w, 40);
+    if (!old) {
+        flood(w, 200, 3000, "nobody");
+        old = ask_cookie(w, 40);
+    }
+    w->now_ns += 121 * S;
+    flood(w, 200, 6000, "nobody");
+    assert_true(ask_cookie(w, 41) != 0);
+    assert_int_equal(waiters_after(w, CLIENT, 666, 40, old), 1);
+    old = ask_cookie(w, 42);
+    w->now_ns += 242 * S;
+    flood(w, 200, 9000, "nobody");
+    assert_int_equal(waiters_after(w, CLIENT, 666, 42, old), 1);
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_siphash),
+        cmocka_unit_test(test_flood),
+        cmocka_unit_test(test_binding),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
