@@ -78,7 +78,10 @@ void eng_sent_close(struct eng_vi *vi, uint64_t number)
 /* Does the peer owe us anything? */
 bool eng_tx_owes(const struct eng_vi *vi)
 {
-    return vi->tx.una != vi->tx.number || (vi->reliable && vi->tx.ops_acked != vi->tx.at.op);
+    /* The request of a read may be acknowledged long before the answer comes: without asking on, a
+     * peer that has forgotten the connection would never be missed. */
+    return vi->tx.una != vi->tx.number ||
+           (vi->reliable && (vi->tx.ops_acked != vi->tx.at.op || vi->reads.open));
 }
 
 uint64_t eng_loss_base(const struct eng_vi *vi)

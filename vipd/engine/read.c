@@ -64,8 +64,11 @@ void eng_read_started(struct eng_vi *vi, uint32_t op)
 static void read_finished(struct eng_vi *vi)
 {
     vi->reads.want.off = 0;
-    if (!--vi->reads.open)
+    if (!--vi->reads.open) {
+        vi->tx.owed = eng_tx_owes(vi);
+        eng_loss_arm(vi, vi->tx.progress_ns);
         return;
+    }
     do {
         const struct eng_desc *desc;
 
