@@ -16,7 +16,7 @@ seed=${4:-$RANDOM}
 trap daemons_end EXIT
 trap 'exit 130' INT TERM
 daemons_begin "$build/vipd"
-port=$((20000 + RANDOM % 12000))
+port=$((20000 + $$ % 12000))
 daemon_start A 127.0.0.1 $port || exit 1
 in_host A "$build/tools/vipperf" serve >"$WORK/serve.log" 2>&1 &
 track $!

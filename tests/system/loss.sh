@@ -12,7 +12,7 @@ messages=${3:-10000}
 
 VIPD=$build/vipd/vipd
 vipperf=$build/tools/vipperf
-port=$((20000 + RANDOM % 12000))
+port=$((20000 + $$ % 12000))
 bad=0
 trap 'daemons_end; namespaces_end' EXIT
 trap 'exit 130' INT TERM

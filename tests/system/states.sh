@@ -11,7 +11,7 @@ build=$(realpath "${1:?build directory}")
 
 VIPD=$build/vipd/vipd
 vipstate=$build/tests/system/vipstate
-port=$((20000 + RANDOM % 12000))
+port=$((20000 + $$ % 12000))
 bad=0
 trap 'daemons_end; namespaces_end' EXIT
 trap 'exit 130' INT TERM
