@@ -27,7 +27,7 @@ daemons_begin "$build/vipd"
 
 start_pair() {
     local names
-    port=$((20000 + $$ % 12000))
+    port=$((20000 + ($$ + 997 * try) % 12000))
     names=("[names]" "node-a = 127.0.0.1:$port" "node-b.example.org = 127.0.0.2:$port")
     daemon_start A 127.0.0.1 "$port" ${lines+"${lines[@]}"} "${names[@]}" || return
     [ "$link" = loop ] || daemon_start B 127.0.0.2 "$port" ${lines+"${lines[@]}"} "${names[@]}"
