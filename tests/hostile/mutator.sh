@@ -36,7 +36,7 @@ beside() { # beside KIND SEED: prints the victim's rate
 
 # Once for what a first use leaves (caches of the allocator), then the state to come back to.
 beside evil "$seed" >/dev/null
-victim A "127.0.0.1:$port" 0.2 >/dev/null
+victim A "127.0.0.1:$port" 1 >/dev/null
 sleep 0.5
 inventory A >"$WORK/before"
 memory=$(memory_kb A)
