@@ -165,8 +165,12 @@ void sink_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
     event->code = rc;
     world_line(&play->world, LINE_RESULT, end->pair->number, attempt ? attempt->id : 0, end->side,
                rc, 0);
-    if (rc != VIP_RC_SUCCESS)
+    if (rc != VIP_RC_SUCCESS) {
+        if (end->side == 1 && attempt && attempt->up[0] && !attempt->may_end)
+            play_fail(play, "pair %u: the accept failed (%u), and the client is connected",
+                      end->pair->number, rc);
         return;
+    }
     if (!attempt)
         play_fail(play, "pair %u: connected to a client that gave up", end->pair->number);
     if (!attempt->accepted)
