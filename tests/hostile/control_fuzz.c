@@ -1,0 +1,293 @@
+/*
+ * Hostile use of the control socket and of what a session is given: garbage, strange descriptors, half-
+ * open sessions, guessed handles, doorbell storms, never reaping, addresses that wrap.
+ *
+ * vipd may end such a session; it must not end itself, nor let a guess succeed. What it has to be like
+ * afterwards, control_fuzz.sh checks. usage: control_fuzz ROUNDS GUESSES SEED
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "hostile/raw.h"
+#include "proto/status.h"
+
+#define HALF_OPEN    400
+#define STORM        200000
+#define REGION_BYTES 65536
+
+static uint64_t seed, guesses;
+static char path[108];
+
+static uint64_t any(void)
+{
+    return raw_random(&seed);
+}
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "control_fuzz: %s\n", what);
+    exit(1);
+}
+
+/* ---- messages and descriptors ------------------------------------------------------------ */
+
+/* Some descriptor that is not what vipd wants; sock is the connection itself. */
+static int strange_fd(int sock)
+{
+    int pair[2];
+
+    switch (any() % 9) {
+    case 0:
+        return dup(sock);
+    case 1:
+        return open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+    case 2:
+        return open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    case 3:
+        return open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    case 4:
+        if (pipe(pair) < 0)
+            return -1;
+        close(pair[1]);
+        return pair[0];
+    case 5:
+        return raw_memfd(VIP_APP_BYTES, false); /* not sealed */
+    case 6:
+        return raw_memfd(any() % 8192, true);
+    case 7:
+        return epoll_create1(EPOLL_CLOEXEC);
+    default:
+        return open("/dev/zero", O_RDWR | O_CLOEXEC);
+    }
+}
+
+static void send_raw(int sock, const uint8_t *bytes, size_t len, const int *fds, unsigned count)
+{
+    union {
+        char bytes[CMSG_SPACE(253 * sizeof(int))];
+        struct cmsghdr align;
+    } control = {.bytes = {0}};
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = len};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+    if (count) {
+        struct cmsghdr *head;
+
+        msg.msg_control = &control;
+        msg.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        head = CMSG_FIRSTHDR(&msg);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(head), fds, count * sizeof(int));
+    }
+    (void)sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* A message of any type, well packed; some bits of it may be flipped by the caller. */
+static size_t some_message(uint8_t *out)
+{
+    Vip__OpenRequest open = VIP__OPEN_REQUEST__INIT;
+    Vip__RegisterMemRequest mem = VIP__REGISTER_MEM_REQUEST__INIT;
+    Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+
+    open.has_abi = mem.has_address = mem.has_bytes = mem.has_kind = mem.has_offset = true;
+    open.abi = VIP_SHM_ABI;
+    open.device = (char *)"vip0";
+    mem.address = raw_odd_number(&seed);
+    mem.bytes = raw_odd_number(&seed);
+    mem.offset = raw_odd_number(&seed);
+    mem.kind = (Vip__MemKind)(1 + any() % 4);
+    show.has_what = show.has_cursor = true;
+    show.what = (Vip__ShowRequest__What)(1 + any() % 8);
+    show.cursor = raw_odd_number(&seed);
+    switch (any() % 3) {
+    case 0:
+        request.body_case = VIP__REQUEST__BODY_OPEN;
+        request.open = &open;
+        break;
+    case 1:
+        request.body_case = VIP__REQUEST__BODY_REGISTER_MEM;
+        request.register_mem = &mem;
+        break;
+    default:
+        request.body_case = VIP__REQUEST__BODY_SHOW;
+        request.show = &show;
+        break;
+    }
+    return vip__request__pack(&request, out);
+}
+
+static void one_connection(void)
+{
+    static uint8_t bytes[70000];
+    int sock = vip_control_connect(path), fds[253];
+
+    if (sock < 0)
+        return;
+    for (unsigned n = 0; n < 4; n++) {
+        size_t len = any() % 4 ? some_message(bytes) : any() % (any() % 8 ? 200 : sizeof(bytes));
+        unsigned count = any() % 3 ? (unsigned)(any() % 4) : (unsigned)(any() % 254), got = 0;
+
+        for (unsigned i = any() % 3; len && i; i--)
+            bytes[any() % len] ^= (uint8_t)(1u << any() % 8);
+        while (got < count && (fds[got] = strange_fd(sock)) >= 0)
+            got++;
+        send_raw(sock, bytes, len, fds, got);
+        while (got)
+            close(fds[--got]);
+    }
+    close(sock);
+}
+
+static void half_open(void)
+{
+    static int socks[HALF_OPEN];
+
+    for (unsigned i = 0; i < HALF_OPEN; i++)
+        socks[i] = vip_control_connect(path);
+    for (unsigned i = 0; i < HALF_OPEN; i++)
+        if (socks[i] >= 0)
+            close(socks[i]);
+    usleep(100000);
+}
+
+/* ---- sessions ---------------------------------------------------------------------------- */
+
+struct two {
+    struct raw a, b;
+    int va, vb;
+};
+
+static void two_open(struct two *t, unsigned level)
+{
+    for (unsigned try = 0; raw_open(&t->a) < 0; try++) {
+        if (try == 50)
+            fail("no session: vipd does not answer any more");
+        usleep(20000);
+    }
+    if (raw_open(&t->b) < 0)
+        fail("no second session");
+    t->va = raw_vi(&t->a, level, -1);
+    t->vb = raw_vi(&t->b, level, -1);
+    if (t->va < 0 || t->vb < 0 || raw_connect(&t->a, t->va, &t->b, t->vb) < 0 ||
+        raw_region(&t->a, 0, VIP__MEM_KIND__MEM_SHARED, REGION_BYTES) < 0 ||
+        raw_region(&t->b, 0, VIP__MEM_KIND__MEM_SHARED, REGION_BYTES) < 0 ||
+        raw_region(&t->b, 1, VIP__MEM_KIND__MEM_STAGED, REGION_BYTES) < 0)
+        fail("a session cannot be set up");
+}
+
+static void two_close(struct two *t)
+{
+    raw_close(&t->a);
+    raw_close(&t->b);
+}
+
+/* Writes to handles that are none, or to what wraps: the peer's memory stays as it was. */
+static void guess_handles(void)
+{
+    struct vip_comp comp;
+    struct two t;
+    uint64_t done = 0, posted = 0;
+
+    two_open(&t, VIP_LVL_UNRELIABLE);
+    memset(t.b.region[0].at, 0x5a, REGION_BYTES);
+    memset(t.a.region[0].at, 0xee, REGION_BYTES);
+    while (done < guesses) {
+        struct vip_shm_seg segs[2] = {
+            {.addr = t.b.region[0].addr + any() % REGION_BYTES, .handle = (uint32_t)any()},
+            {.addr = t.a.region[0].addr, .handle = t.a.region[0].handle, .len = 64}};
+
+        if (segs[0].handle == t.b.region[0].handle || segs[0].handle == t.b.region[1].handle)
+            continue;
+        if (any() % 4 == 0) { /* the right handle, but outside of it */
+            segs[0].handle = t.b.region[0].handle;
+            segs[0].addr =
+                any() % 2 ? t.b.region[0].addr + REGION_BYTES - any() % 64 : ~0ull - any() % 128;
+            if (segs[0].addr <= t.b.region[0].addr + REGION_BYTES - 64)
+                segs[0].addr += 63;
+        }
+        if (posted - done < 512 && raw_room(&t.a, 1)) {
+            raw_post(&t.a, t.va, VIP_SQ_SEND, VIP_CTL_OP_RDMAWRITE, segs, 2);
+            posted++;
+        }
+        raw_ring(&t.a);
+        while (raw_reap(&t.a, t.va, VIP_Q_SEND, &comp))
+            done++;
+        if (posted - done >= 512 && raw_ended(&t.a))
+            fail("the session that guesses was ended");
+    }
+    usleep(50000);
+    for (unsigned i = 0; i < REGION_BYTES; i++)
+        if (t.b.region[0].at[i] != 0x5a)
+            fail("a guessed handle wrote to memory");
+    two_close(&t);
+}
+
+/* Never reap, never read events; posts to a queue that is full; holes under everything. */
+static void never_reap(void)
+{
+    struct two t;
+
+    two_open(&t, VIP_LVL_DELIVERY);
+    for (unsigned i = 0; i < 20000; i++) {
+        struct vip_shm_seg seg = {
+            .addr = t.b.region[0].addr, .handle = t.b.region[0].handle, .len = 8};
+
+        if (!raw_room(&t.b, 1) || raw_ended(&t.b))
+            break;
+        raw_post(&t.b, t.vb, VIP_SQ_RECV, VIP_CTL_OP_SENDRECV, &seg, 1);
+        raw_ring(&t.b);
+        if (i % 1000 == 0)
+            (void)fallocate(t.b.region[any() % 2].fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                            REGION_BYTES);
+    }
+    (void)fallocate(t.b.arena, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                    (off_t)VIP_ARENA_BYTES);
+    two_close(&t);
+}
+
+static void storm(void)
+{
+    uint64_t one = 1;
+    struct two t;
+
+    two_open(&t, VIP_LVL_DELIVERY);
+    for (unsigned i = 0; i < STORM; i++)
+        (void)!write(t.a.doorbell, &one, sizeof(one));
+    one = ~0ull - 1;
+    (void)fcntl(t.a.doorbell, F_SETFL, O_RDWR | O_NONBLOCK);
+    (void)!write(t.a.doorbell, &one, sizeof(one));
+    two_close(&t);
+}
+
+int main(int argc, char **argv)
+{
+    unsigned rounds;
+
+    if (argc != 4 || vip_control_socket_path(path, sizeof(path)) < 0) {
+        fprintf(stderr, "usage: control_fuzz ROUNDS GUESSES SEED\n");
+        return 2;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    rounds = (unsigned)strtoul(argv[1], NULL, 0);
+    guesses = strtoull(argv[2], NULL, 0);
+    seed = strtoull(argv[3], NULL, 0);
+    for (unsigned i = 0; i < rounds; i++)
+        one_connection();
+    half_open();
+    storm();
+    never_reap();
+    guess_handles();
+    printf("control_fuzz: %u connections of garbage, %u half open, %llu guesses\n", rounds,
+           HALF_OPEN, (unsigned long long)guesses);
+    return 0;
+}
