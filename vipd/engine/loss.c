@@ -76,6 +76,13 @@ void eng_sent_close(struct eng_vi *vi, uint64_t number)
 }
 
 /* Does the peer owe us anything? */
+/* Everything sent has arrived and was taken; what is missing is the answer to a read. */
+static bool only_reads_open(const struct eng_vi *vi)
+{
+    return vi->reliable && vi->reads.open && vi->tx.una == vi->tx.number &&
+           vi->tx.ops_acked == vi->tx.at.op;
+}
+
 bool eng_tx_owes(const struct eng_vi *vi)
 {
     /* The request of a read may be acknowledged long before the answer comes: without asking on, a
@@ -268,6 +275,9 @@ void eng_loss_arm(struct eng_vi *vi, uint64_t now_ns)
     if (VIP_MUTANT(LOSS_TIMER) && vi->tx.backoff)
         return;
     vi->tx.timer_ns = from + interval(vi);
+    /* An answer takes the time it takes; now and then the peer is asked whether it still knows us. */
+    if (only_reads_open(vi))
+        vi->tx.timer_ns = from + vi->eng->config.conn_timeout_ns / 4;
     if (vi->reliable && vi->tx.timer_ns > end)
         vi->tx.timer_ns = end;
 }
@@ -301,6 +311,13 @@ void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
 
     if (vi->reliable && now_ns >= vi->tx.progress_ns + vi->eng->config.conn_timeout_ns) {
         eng_break(vi, &fault);
+        return;
+    }
+    if (only_reads_open(vi)) {
+        /* Nothing was lost as far as we know. */
+        vi->tx.ping = true;
+        vi->tx.elicit_ns = now_ns;
+        eng_loss_arm(vi, now_ns);
         return;
     }
     vi->stats.timeouts++;
