@@ -59,7 +59,7 @@ static const struct key keys[] = {
     {"engine", "spin", KEY_DURATION, AT(spin_ns), 0, SEC},
     {"engine", "turn_packets", KEY_COUNT32, AT(engine.turn_packets), 1, 4096},
     {"engine", "turn_bytes", KEY_BYTES32, AT(engine.turn_bytes), 65536, GIB},
-    {"engine", "held_packets", KEY_COUNT32, AT(engine.held_packets_max), 0, 4096},
+    {"engine", "held_packets", KEY_COUNT32, AT(engine.held_packets_max), 0, 2048},
 
     {"reliability", "peer_dead", KEY_DURATION, AT(peer_dead_ns), 10 * MS, 3600 * SEC},
     {"reliability", "keepalive", KEY_DURATION, AT(keepalive_ns), MS, 3600 * SEC},

@@ -122,6 +122,99 @@ static void pair(uint32_t packet_bytes, uint32_t loss_ppm)
     gp_free(gp);
 }
 
+/* Some packets arrive 100 us late, behind eighty others. */
+static void reordered(uint32_t packet_bytes, uint32_t late_ppm, unsigned least)
+{
+    struct gp *gp = world(packet_bytes, 0, 1);
+    char what[64];
+    uint64_t before;
+    unsigned goodput;
+
+    gp_link(gp)->late_ppm = late_ppm;
+    gp_link(gp)->late_ns = 100000;
+    gp_bulk(gp, 0, MESSAGE, DEPTH);
+    gp_run(gp, args.run_ns / 10);
+    before = gp_received(gp, 0);
+    (void)gp_queue_max(gp);
+    gp_run(gp, args.run_ns);
+    goodput = share(gp_received(gp, 0) - before, args.run_ns);
+    snprintf(what, sizeof(what), "bulk, MTU %u, late %u.%u %%", packet_bytes, late_ppm / 10000,
+             late_ppm / 1000 % 10);
+    report(gp, what, goodput, judge(goodput >= least));
+    gp_free(gp);
+}
+
+/* 20 ms to and fro at 1 Gb/s; in percent of that. */
+static void far(uint32_t loss_ppm, unsigned least)
+{
+    struct gp *gp = world(1472, loss_ppm, 1);
+    char what[64];
+    uint64_t before;
+    unsigned goodput;
+
+    gp_link(gp)->bits_per_s = LINK_BITS / 10;
+    gp_link(gp)->delay_ns = 10 * MS;
+    gp_link(gp)->queue_bytes = 1u << 20;
+    gp_bulk(gp, 0, MESSAGE, DEPTH);
+    gp_run(gp, 5 * args.run_ns);
+    before = gp_received(gp, 0);
+    (void)gp_queue_max(gp);
+    gp_run(gp, 5 * args.run_ns);
+    goodput = 10 * share(gp_received(gp, 0) - before, 5 * args.run_ns);
+    snprintf(what, sizeof(what), "far (20 ms, 1 Gb/s), loss %u.%u %%", loss_ppm / 10000,
+             loss_ppm / 1000 % 10);
+    report(gp, what, goodput, judge(goodput >= least));
+    gp_free(gp);
+}
+
+/* The path takes only 1472 bytes for a while, and says nothing. Then it takes 9000 again. */
+static void black_hole(void)
+{
+    struct gp *gp = world(9000, 0, 1);
+    struct eng_vi_stats stats;
+    uint64_t before;
+    unsigned goodput;
+
+    gp_bulk(gp, 0, MESSAGE, DEPTH);
+    gp_run(gp, 50 * MS);
+    gp_link(gp)->mtu_bytes = 1472;
+    gp_run(gp, 50 * MS);
+    before = gp_received(gp, 0);
+    gp_run(gp, 500 * MS);
+    goodput = share(gp_received(gp, 0) - before, 500 * MS);
+    gp_stats(gp, 0, &stats);
+    report(gp, "black hole above 1472 of 9000", goodput,
+           judge(goodput >= 8500 && stats.packet_bytes <= 1472));
+    gp_link(gp)->mtu_bytes = 0;
+    gp_run(gp, 2000 * MS);
+    before = gp_received(gp, 0);
+    gp_run(gp, 100 * MS);
+    goodput = share(gp_received(gp, 0) - before, 100 * MS);
+    gp_stats(gp, 0, &stats);
+    report(gp, "  and after it", goodput, judge(goodput >= 9500 && stats.packet_bytes == 9000));
+    gp_free(gp);
+}
+
+/* Nothing arrives for 300 ms. */
+static void blackout(void)
+{
+    struct gp *gp = world(1472, 0, 1);
+    uint64_t before;
+    unsigned goodput;
+
+    gp_bulk(gp, 0, MESSAGE, DEPTH);
+    gp_run(gp, 100 * MS);
+    gp_link(gp)->cut = true;
+    gp_run(gp, 300 * MS);
+    gp_link(gp)->cut = false;
+    gp_run(gp, 400 * MS);
+    before = gp_received(gp, 0);
+    gp_run(gp, 100 * MS);
+    goodput = share(gp_received(gp, 0) - before, 100 * MS);
+    report(gp, "400 ms after a cut of 300 ms", goodput, judge(goodput >= 8500));
+    gp_free(gp);
+}
+
 static void ping(uint32_t packet_bytes, bool beside)
 {
     struct gp *gp = world(packet_bytes, 0, 2);
@@ -172,6 +265,12 @@ int main(int argc, char **argv)
         pair(packet_bytes, 10000);
         ping(packet_bytes, false);
         ping(packet_bytes, true);
+        reordered(packet_bytes, 10000, 8500);
     }
+    far(0, 8000);
+    far(1000, 7000);
+    far(10000, 5000);
+    black_hole();
+    blackout();
     return args.bad;
 }

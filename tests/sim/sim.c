@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SIM_TOKENS 4096
+#define SIM_TOKENS 8192
 
 /* Something that happens later at a host. */
 enum sim_event_kind {

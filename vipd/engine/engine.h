@@ -155,7 +155,7 @@ struct eng_config {
                          .congestion = ENG_CONGESTION_DELAY,                                       \
                          .turn_packets = 64,                                                       \
                          .turn_bytes = 262144,                                                     \
-                         .held_packets_max = 512,                                                  \
+                         .held_packets_max = 2048,                                                 \
                          .seed = 1})
 
 /* Bytes the host must provide, zeroed and 64-byte aligned, for an engine and for one VI. */

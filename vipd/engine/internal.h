@@ -25,8 +25,11 @@
  */
 #define ENG_SENT_FRESH_MAX (ENG_SENT_RING - 256)
 #define ENG_SENT_ACK_MAX   (ENG_SENT_RING - 64)
-/* Packets held per VI at most, whatever the configuration says; slots are 16 bytes. */
-#define ENG_HELD_MAX 512
+/*
+ * Packets held per VI at most, whatever the configuration says; slots are 16 bytes. As many as a peer
+ * can have under way: what does not fit behind a lost packet must all come again.
+ */
+#define ENG_HELD_MAX 2048
 /* RDMA Reads under way per direction; the target keeps a slot for each. */
 #define ENG_READS_MAX 16
 /* A number so far ahead of everything seen is not the work of a peer of ours. */

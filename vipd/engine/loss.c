@@ -75,7 +75,6 @@ void eng_sent_close(struct eng_vi *vi, uint64_t number)
         vi->tx.una = eng_bits_next(&vi->tx.open, number + 1, vi->tx.number);
 }
 
-/* Does the peer owe us anything? */
 /* Everything sent has arrived and was taken; what is missing is the answer to a read. */
 static bool only_reads_open(const struct eng_vi *vi)
 {
@@ -83,6 +82,7 @@ static bool only_reads_open(const struct eng_vi *vi)
            vi->tx.ops_acked == vi->tx.at.op;
 }
 
+/* Does the peer owe us anything? */
 bool eng_tx_owes(const struct eng_vi *vi)
 {
     /* The request of a read may be acknowledged long before the answer comes: without asking on, a
