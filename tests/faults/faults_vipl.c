@@ -1,0 +1,283 @@
+/*
+ * libvipl while a program opens a NIC, creates VIs and CQs, registers memory, connects and accepts:
+ * each allocation and each system call of the calling thread fails once. The call says so with a code
+ * and a reason in VipxLastError, or gets along. After VipCloseNic nothing is left, and everything
+ * works in a NIC that is opened again. Run by tests/lib/two_vipd.sh against a vipd.
+ */
+#include "faults/faults.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libvipl/vipl.h"
+#include "libvipl/vipl_ext.h"
+
+#define MEMORY_BYTES 65536u
+
+static const char *hit;  /* what has failed */
+static const char *last; /* in the call that is over */
+
+/* A call while its n-th allocation or system call fails; with n = 0 it must succeed. */
+#define CALL_WITH(n, call)                                                                         \
+    ({                                                                                             \
+        VIP_RETURN call_rc;                                                                        \
+        fault_arm(n);                                                                              \
+        call_rc = (call);                                                                          \
+        last = fault_disarm();                                                                     \
+        if (last)                                                                                  \
+            hit = last;                                                                            \
+        if (call_rc != VIP_SUCCESS && !last)                                                       \
+            fprintf(stderr, "%s: %d: %s\n", #call, (int)call_rc, VipxLastError());                 \
+        FAULT_CHECK(call_rc == VIP_SUCCESS || last);                                               \
+        FAULT_CHECK(call_rc == VIP_SUCCESS || strlen(VipxLastError()) > 5);                        \
+        call_rc;                                                                                   \
+    })
+#define MUST(call) FAULT_CHECK(CALL_WITH(0, call) == VIP_SUCCESS)
+
+enum what {
+    WHAT_OPEN,
+    WHAT_VI,
+    WHAT_CQ,
+    WHAT_PTAG,
+    WHAT_REGISTER,
+    WHAT_ALLOC,
+    WHAT_CONNECT,
+    WHAT_ACCEPT
+};
+
+/* ---- what programs do ------------------------------------------------------------------------ */
+
+static VIP_VI_ATTRIBUTES vi_attributes(void)
+{
+    return (VIP_VI_ATTRIBUTES){.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY,
+                               .MaxTransferSize = 4096};
+}
+
+static VIP_VI_HANDLE create_vi(VIP_NIC_HANDLE nic, unsigned n)
+{
+    VIP_VI_ATTRIBUTES attributes = vi_attributes();
+    VIP_VI_HANDLE vi = NULL;
+
+    return CALL_WITH(n, VipCreateVi(nic, &attributes, NULL, NULL, &vi)) == VIP_SUCCESS ? vi : NULL;
+}
+
+static void use_cq(VIP_NIC_HANDLE nic, unsigned n)
+{
+    VIP_CQ_HANDLE cq = NULL;
+
+    if (CALL_WITH(n, VipCreateCQ(nic, 64, &cq)) == VIP_SUCCESS)
+        MUST(VipDestroyCQ(cq));
+}
+
+static void use_ptag(VIP_NIC_HANDLE nic, unsigned n)
+{
+    VIP_PROTECTION_HANDLE ptag = NULL;
+
+    if (CALL_WITH(n, VipCreatePtag(nic, &ptag)) == VIP_SUCCESS)
+        MUST(VipDestroyPtag(nic, ptag));
+}
+
+/* Memory of any kind; what it holds must not change, whatever fails. */
+static void use_memory(VIP_NIC_HANDLE nic, unsigned n)
+{
+    VIP_MEM_ATTRIBUTES attributes = {.EnableRdmaWrite = VIP_TRUE};
+    char *memory = malloc(MEMORY_BYTES);
+    VIP_MEM_HANDLE handle = 0;
+    VIP_RETURN rc;
+
+    FAULT_CHECK(memory);
+    for (unsigned i = 0; i < MEMORY_BYTES; i++)
+        memory[i] = (char)(i * 7 + i / 4096);
+    rc = CALL_WITH(n, VipRegisterMem(nic, memory, MEMORY_BYTES, &attributes, &handle));
+    for (unsigned i = 0; i < MEMORY_BYTES; i++)
+        FAULT_CHECK(memory[i] == (char)(i * 7 + i / 4096));
+    if (rc == VIP_SUCCESS)
+        MUST(VipDeregisterMem(nic, memory, handle));
+    for (unsigned i = 0; i < MEMORY_BYTES; i++)
+        FAULT_CHECK(memory[i] == (char)(i * 7 + i / 4096));
+    free(memory);
+}
+
+/* ---- connecting -------------------------------------------------------------------------------- */
+
+union address {
+    VIP_NET_ADDRESS net;
+    unsigned char bytes[4 + 24 + 16];
+};
+
+static void fill_address(union address *ret, const VIP_NIC_ATTRIBUTES *nic)
+{
+    memset(ret, 0, sizeof(*ret));
+    ret->net.HostAddressLen = nic->NicAddressLen;
+    ret->net.DiscriminatorLen = 4;
+    memcpy(ret->net.HostAddress, nic->LocalNicAddress, nic->NicAddressLen);
+    memcpy(ret->net.HostAddress + nic->NicAddressLen, "flt1", 4);
+}
+
+struct server {
+    VIP_NIC_HANDLE nic;
+    VIP_VI_HANDLE vi;
+    union address address;
+    unsigned n; /* of the accept */
+    VIP_ULONG wait_ms;
+    VIP_RETURN rc;
+    const char *hit;
+};
+
+static void *serve(void *arg)
+{
+    struct server *server = arg;
+    VIP_VI_ATTRIBUTES remote_attributes;
+    VIP_CONN_HANDLE conn = NULL;
+    union address remote;
+
+    memset(&remote, 0, sizeof(remote));
+    server->rc = VipConnectWait(server->nic, &server->address.net, server->wait_ms, &remote.net,
+                                &remote_attributes, &conn);
+    if (server->rc != VIP_SUCCESS)
+        return NULL;
+    fault_arm(server->n);
+    server->rc = VipConnectAccept(conn, server->vi);
+    server->hit = fault_disarm();
+    if (server->rc != VIP_SUCCESS)
+        FAULT_CHECK(strlen(VipxLastError()) > 5);
+    return NULL;
+}
+
+/* Two VIs of the NIC connect. If nothing fails, both calls must succeed. */
+static void use_connection(VIP_NIC_HANDLE nic, unsigned request_n, unsigned accept_n)
+{
+    const char *failed = NULL;
+    VIP_VI_HANDLE client = create_vi(nic, 0);
+    struct server server = {.nic = nic, .vi = create_vi(nic, 0), .n = accept_n};
+    VIP_VI_ATTRIBUTES remote_attributes;
+    VIP_NIC_ATTRIBUTES attributes;
+    pthread_t thread;
+    VIP_RETURN rc;
+
+    MUST(VipQueryNic(nic, &attributes));
+    fill_address(&server.address, &attributes);
+    server.wait_ms = request_n ? 3000 : 10000;
+    FAULT_CHECK(pthread_create(&thread, NULL, serve, &server) == 0);
+    do {
+        fault_arm(request_n);
+        rc = VipConnectRequest(client, &server.address.net, &server.address.net, 3000,
+                               &remote_attributes);
+        failed = fault_disarm();
+    } while (rc == VIP_NO_MATCH && !failed); /* the server's thread has not come so far */
+    if (rc != VIP_SUCCESS)
+        FAULT_CHECK(strlen(VipxLastError()) > 5);
+    FAULT_CHECK(pthread_join(thread, NULL) == 0);
+    if (server.hit)
+        failed = server.hit;
+    if (failed) {
+        hit = failed;
+        return;
+    }
+    FAULT_CHECK(rc == VIP_SUCCESS && server.rc == VIP_SUCCESS);
+    MUST(VipDisconnect(client));
+    MUST(VipDisconnect(server.vi));
+    MUST(VipDestroyVi(client));
+    MUST(VipDestroyVi(server.vi));
+}
+
+/* ---- attempts ------------------------------------------------------------------------------------ */
+
+static void work(VIP_NIC_HANDLE nic, enum what what, unsigned n)
+{
+    VIP_VI_HANDLE vi;
+    VIP_PVOID memory = NULL;
+
+    switch (what) {
+    case WHAT_OPEN:
+        MUST(VipDestroyVi(create_vi(nic, 0)));
+        break;
+    case WHAT_VI:
+        vi = create_vi(nic, n);
+        if (vi)
+            MUST(VipDestroyVi(vi));
+        break;
+    case WHAT_CQ:
+        use_cq(nic, n);
+        break;
+    case WHAT_PTAG:
+        use_ptag(nic, n);
+        break;
+    case WHAT_REGISTER:
+        use_memory(nic, n);
+        break;
+    case WHAT_ALLOC:
+        if (CALL_WITH(n, VipxAllocMem(MEMORY_BYTES, &memory)) == VIP_SUCCESS)
+            MUST(VipxFreeMem(memory));
+        break;
+    case WHAT_CONNECT:
+        use_connection(nic, n, 0);
+        break;
+    case WHAT_ACCEPT:
+        use_connection(nic, 0, n);
+        break;
+    }
+}
+
+static VIP_NIC_HANDLE open_nic(void)
+{
+    VIP_NIC_HANDLE nic = NULL;
+
+    MUST(VipOpenNic("vip0", &nic));
+    return nic;
+}
+
+/* Before the attempt everything is used once: what the library keeps for ever is there then. */
+static const char *attempt(enum what what, unsigned n)
+{
+    VIP_NIC_HANDLE nic = open_nic();
+    unsigned fds;
+
+    work(nic, what, 0);
+    MUST(VipCloseNic(nic));
+    fds = fault_fds();
+    nic = NULL;
+    if (what == WHAT_OPEN) {
+        if (CALL_WITH(n, VipOpenNic("vip0", &nic)) != VIP_SUCCESS)
+            nic = open_nic();
+        work(nic, what, 0);
+    } else {
+        nic = open_nic();
+        work(nic, what, n);
+    }
+    VipCloseNic(nic); /* says so if vipd had to be given up */
+    FAULT_CHECK(fault_fds() == fds);
+    nic = open_nic();
+    work(nic, what, 0);
+    MUST(VipCloseNic(nic));
+    FAULT_CHECK(fault_fds() == fds);
+    return hit;
+}
+
+#define CASE(name, what)                                                                           \
+    static const char *name(unsigned n)                                                            \
+    {                                                                                              \
+        return attempt(what, n);                                                                   \
+    }
+
+CASE(attempt_open, WHAT_OPEN)
+CASE(attempt_vi, WHAT_VI)
+CASE(attempt_cq, WHAT_CQ)
+CASE(attempt_ptag, WHAT_PTAG)
+CASE(attempt_register, WHAT_REGISTER)
+CASE(attempt_alloc, WHAT_ALLOC)
+CASE(attempt_connect, WHAT_CONNECT)
+CASE(attempt_accept, WHAT_ACCEPT)
+
+int main(int argc, char **argv)
+{
+    static const struct fault_case cases[] = {
+        {"open", attempt_open},        {"create_vi", attempt_vi},      {"create_cq", attempt_cq},
+        {"create_ptag", attempt_ptag}, {"register", attempt_register}, {"alloc", attempt_alloc},
+        {"connect", attempt_connect},  {"accept", attempt_accept},
+    };
+
+    return fault_run(cases, sizeof(cases) / sizeof(cases[0]), argc > 1 ? argv[1] : NULL);
+}
