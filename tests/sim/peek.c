@@ -113,9 +113,8 @@ void peek_clean(struct play *play)
                 if (!sess->nic->vis[vi].used)
                     continue;
                 eng_vi_stats(sess->nic->eng, (uint16_t)vi, &stats);
-                /* Whoever reads much asks for answers that wait for the window of the other side. */
-                if (stats.retransmits || stats.duplicates ||
-                    (stats.timeouts && !play->plan.many_reads))
+                /* Whoever reads asks again for an answer that waits for the window of the other side. */
+                if (stats.retransmits || stats.duplicates || (stats.timeouts && !play->plan.reads))
                     play_fail(play,
                               "host %u VI %u: %" PRIu64 " fragments again, %" PRIu64
                               " timeouts, in a good network",

@@ -170,6 +170,6 @@ int main(int argc, char **argv)
     if (options.pair)
         return run_pairs(&options);
     if (!options.seeded)
-        options.seed = env ? strtoull(env, NULL, 0) : (uint64_t)time(NULL) * 1000003u;
+        options.seed = env && *env ? strtoull(env, NULL, 0) : (uint64_t)time(NULL) * 1000003u;
     return run_hosts(&options);
 }
