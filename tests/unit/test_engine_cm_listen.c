@@ -157,6 +157,33 @@ static void test_looping_server(void **state)
     world_free(w);
 }
 
+/* A client that confirms late keeps the server in its accept; the others are not to suffer for it. */
+static void test_looping_server_with_a_slow_client(void **state)
+{
+    struct world *w = world_new(2, 307);
+    struct host *server = &w->hosts[SERVER];
+    unsigned connected_ms = 0;
+
+    host_listen(w, SERVER, 1, "svc");
+    host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    world_run(w, 5 * MS);
+    lose(w, VIP_CM_CONFIRM, 8);
+    assert_int_equal(host_accept(w, SERVER, 0), 0);
+    for (; dropped_left && connected_ms < 4000; connected_ms += 10)
+        world_run(w, 10 * MS);
+    assert_in_range(connected_ms, 1000, 4000);
+    world_run(w, 50 * MS);
+    host_listen(w, SERVER, 2, "svc");
+    assert_int_equal(server->incoming_count, 2);
+    assert_int_equal(host_accept(w, SERVER, 1), 0);
+    world_run(w, 1 * S);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(w->hosts[CLIENT].requests[i].rc, VIP_RC_SUCCESS);
+    assert_int_equal(stats_of(w, SERVER).no_match, 0);
+    world_free(w);
+}
+
 static void test_private_data(void **state)
 {
     struct world *w = world_new(2, 306);
@@ -209,6 +236,7 @@ int main(void)
         cmocka_unit_test(test_sharing),
         cmocka_unit_test(test_given_up_in_the_backlog),
         cmocka_unit_test(test_looping_server),
+        cmocka_unit_test(test_looping_server_with_a_slow_client),
         cmocka_unit_test(test_private_data),
     };
 

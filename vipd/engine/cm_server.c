@@ -64,7 +64,11 @@ bool cm_disc_waited(struct cm *cm, const uint8_t *bytes, uint8_t len)
     return disc && !TAILQ_EMPTY(&disc->waiters);
 }
 
-/* The server of a request has answered it, or is connected: it is at work and will wait again. */
+/*
+ * The server of a request has answered it, or is connected: it is at work and will wait again. While
+ * it waits for the client's CONFIRM it cannot, and that may take longer than the grace: then `now_ns`
+ * is the time of the next repetition, and one slow client does not cost the others their match.
+ */
 static void disc_touch(struct cm *cm, const struct cm_pending *pending, uint64_t now_ns)
 {
     const struct vip_addr *addr = &pending->request.remote;
@@ -501,6 +505,8 @@ void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local
                        const struct vip_cm_attrs *attrs, const struct vip_private *data,
                        uint64_t give_up_ns, uint64_t now_ns)
 {
+    uint64_t repeat_ns;
+
     pending->state = CM_PENDING_ACCEPTED;
     pending->accept = (struct vip_cm){
         .type = VIP_CM_ACCEPT,
@@ -519,7 +525,9 @@ void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local
     pending->give_up_ns = give_up_ns;
     cm->stats.accepts++;
     cm_send(cm, &pending->peer->host, pending->peer->epoch, &pending->accept);
-    cm_timer_set(cm, &pending->timer, cm_repeat_next(cm, &pending->repeat, now_ns));
+    repeat_ns = cm_repeat_next(cm, &pending->repeat, now_ns);
+    cm_timer_set(cm, &pending->timer, repeat_ns);
+    disc_touch(cm, pending, repeat_ns);
 }
 
 int cm_accept(struct cm *cm, uint64_t handle, uint64_t local_id, const struct vip_cm_attrs *attrs,
@@ -575,6 +583,7 @@ static void accept_fail(struct cm *cm, struct cm_pending *pending, const char *w
     struct cm_attempt *attempt = pending->attempt;
     uint64_t user = pending->user;
 
+    disc_touch(cm, pending, now_ns);
     pending_free(cm, pending);
     if (!attempt)
         cm->ops.accept_done(cm->ctx, user, VIP_RC_TIMEOUT, NULL, why);
@@ -726,6 +735,7 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
 static void fire_pending(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
     struct cm_pending *pending = CM_OF(struct cm_pending, timer, timer);
+    uint64_t repeat_ns;
 
     if (pending->state == CM_PENDING_KEPT) {
         fire_kept(cm, pending, now_ns);
@@ -740,7 +750,9 @@ static void fire_pending(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
     }
     cm->stats.retransmits++;
     cm_send(cm, &pending->peer->host, pending->peer->epoch, &pending->accept);
-    cm_timer_set(cm, timer, cm_repeat_next(cm, &pending->repeat, now_ns));
+    repeat_ns = cm_repeat_next(cm, &pending->repeat, now_ns);
+    cm_timer_set(cm, timer, repeat_ns);
+    disc_touch(cm, pending, repeat_ns);
 }
 
 void cm_server_deinit(struct cm *cm)
