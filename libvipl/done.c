@@ -5,6 +5,7 @@
 #include "libvipl/error.h"
 #include "libvipl/events.h"
 #include "libvipl/take.h"
+#include "libvipl/vipl_ext.h"
 #include "libvipl/wait.h"
 
 /* VipxLastError for a descriptor that completed badly; the first bit that is set speaks. */
@@ -58,9 +59,9 @@ static void flushed(const VIP_DESCRIPTOR *desc, enum vip_queue which, struct vip
 }
 
 /*
- * Received bytes, or those of an RDMA Read, that lie in staged regions are copied to where they belong. Those of an RDMA Write
- * were copied by the provider thread before vipd completed the descriptor; taking its lock once
- * makes them visible here.
+ * Received bytes (also the message of an RDMA Write), or those of an RDMA Read, that lie in staged
+ * regions are copied to where they belong. Those of an RDMA Write were copied by the provider thread
+ * before vipd completed the descriptor; taking its lock once makes them visible here.
  */
 static void stage_in(struct vipl__session *session, const VIP_DESCRIPTOR *desc,
                      const struct vip_comp *comp)
@@ -68,7 +69,8 @@ static void stage_in(struct vipl__session *session, const VIP_DESCRIPTOR *desc,
     const VIP_DATA_SEGMENT *segs = &desc->DS[0].Local;
     uint32_t op = comp->status & VIP_ST_OP_MASK;
     bool read = op == VIP_ST_OP_RDMA_READ && (comp->status & VIP_ST_ERROR_MASK) == 0;
-    uint32_t length = op == VIP_ST_OP_RECEIVE || read ? comp->length : 0;
+    bool message = (comp->status & VIP_ST_MESSAGE) != 0;
+    uint32_t length = op == VIP_ST_OP_RECEIVE || read || message ? comp->length : 0;
     unsigned count = desc->CS.SegCount <= VIP_SEGS_PER_DESC_MAX + 1 ? desc->CS.SegCount : 0;
 
     pthread_mutex_lock(&session->region_lock);
@@ -96,10 +98,14 @@ static void fill(struct vipl__session *session, VIP_DESCRIPTOR *desc, enum vip_q
         stage_in(session, desc, comp);
     if (which == VIP_Q_RECV) {
         desc->CS.Length = comp->length;
-        if ((comp->status & VIP_ST_IMMEDIATE) != 0)
+        if ((comp->status & VIP_ST_IMMEDIATE) != 0) {
             desc->CS.ImmediateData = (VIP_UINT32)comp->imm;
+            /* Next is ours, and 0 since the post: the upper half for VipxGetImmediate64. */
+            if (__builtin_expect(comp->imm >> 32 != 0, 0))
+                desc->CS.Next.AddressBits = comp->imm >> 32;
+        }
     }
-    __atomic_store_n(&desc->CS.Status, comp->status, __ATOMIC_RELEASE);
+    __atomic_store_n(&desc->CS.Status, comp->status & ~VIP_ST_MESSAGE, __ATOMIC_RELEASE);
 }
 
 /*
@@ -234,4 +240,20 @@ VIP_RETURN VipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR
 VIP_RETURN VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
 {
     return done_wait(ViHandle, Timeout, DescriptorPtr, VIP_Q_RECV, "VipRecvWait");
+}
+
+VIP_RETURN VipxGetImmediate64(const VIP_DESCRIPTOR *Descriptor, VIP_UINT64 *Immediate)
+{
+    VIP_UINT32 status;
+
+    if (Descriptor == NULL || Immediate == NULL)
+        return vipl__fail(VIP_INVALID_PARAMETER,
+                          "VipxGetImmediate64: Descriptor or Immediate is NULL");
+    status = Descriptor->CS.Status;
+    if ((status & VIP_STATUS_DONE) == 0 || (status & VIP_STATUS_IMMEDIATE) == 0)
+        return vipl__fail(
+            VIP_DESCRIPTOR_ERROR,
+            "VipxGetImmediate64: the descriptor was not completed with immediate data");
+    *Immediate = Descriptor->CS.Next.AddressBits << 32 | Descriptor->CS.ImmediateData;
+    return VIP_SUCCESS;
 }

@@ -1,5 +1,5 @@
 /*
- * VipPostSend, VipPostRecv (spec 2.6, 3.3, 3.4): copy the descriptor into the submission ring.
+ * VipPostSend, VipPostRecv (spec 2.6, 3.3, 3.4), VipxPostSendImm64, VipxPostWriteMessage: copy the descriptor into the submission ring.
  *
  * Judged here: what concerns the descriptor as an object (alignment, its own region, how many are
  * outstanding). Everything in the descriptor is vipd's to judge, when its turn comes, and comes
@@ -12,6 +12,8 @@
 #include "libvipl/error.h"
 #include "libvipl/events.h"
 #include "libvipl/session.h"
+#include "libvipl/vipl_ext.h"
+#include "proto/wire.h"
 
 /* How long a post waits for a full submission ring; vipd empties it in microseconds. */
 #define RING_FULL_NS 1000000000ull
@@ -24,6 +26,16 @@ enum outcome {
     OVERRUN,    /* too many descriptors outstanding */
     RING_FULL,  /* vipd must take some first */
 };
+
+/* What a post says beyond its descriptor. */
+struct extra {
+    uint8_t flags;          /* VIP_SQF_* */
+    uint64_t imm;           /* VIP_SQF_IMM64: instead of ImmediateData */
+    const void *message;    /* VIP_SQF_MSG */
+    uint32_t message_bytes; /* 1..VIP_MESSAGE_BYTES_MAX; 0 = no message */
+};
+
+static const struct extra no_extra;
 
 /* Segments as they go over: an impossible count goes over without segments (FORMAT_ERROR). */
 static unsigned segments_of(const VIP_DESCRIPTOR *desc)
@@ -79,28 +91,51 @@ static void write_continuation(struct vipl__session *session, const struct vipl_
     }
 }
 
+/* The message, in the slots from `position` on; before the first slot, too. */
+static void write_message(struct vipl__session *session, const struct vipl__vi *vi,
+                          const struct extra *extra, uint32_t position)
+{
+    struct vip_sq_slot *ring = vip_app_sq(session->app_base);
+    const char *from = extra->message;
+
+    for (uint32_t at = 0; at < extra->message_bytes; at += VIP_SQ_MSG_BYTES, position++) {
+        uint32_t n = extra->message_bytes - at;
+        struct vip_sq_msg part = {
+            .vi = vi->index, .kind = VIP_SQ_MSG, .len = (uint16_t)extra->message_bytes};
+        struct vip_sq_slot slot;
+
+        memcpy(part.bytes, from + at, n < VIP_SQ_MSG_BYTES ? n : VIP_SQ_MSG_BYTES);
+        memcpy(&slot, &part, sizeof(slot));
+        vip_sq_write(ring, position, &slot);
+    }
+}
+
 /*
  * The first slot of a descriptor; its continuation is written. After this the descriptor is not
  * looked at any more: as soon as vipd sees the slot, another thread may get it back and use it again.
  */
 static struct vip_sq_slot first_slot(struct vipl__session *session, const struct vipl__vi *vi,
                                      const VIP_DESCRIPTOR *desc, enum vip_queue which,
-                                     unsigned seg_count)
+                                     unsigned seg_count, const struct extra *extra)
 {
+    bool imm64 = (extra->flags & VIP_SQF_IMM64) != 0;
     unsigned n = seg_count < VIP_SQ_INLINE_SEGS ? seg_count : VIP_SQ_INLINE_SEGS;
     struct vip_sq_slot slot = {
         .vi = vi->index,
         .kind = which == VIP_Q_SEND ? VIP_SQ_SEND : VIP_SQ_RECV,
-        .control = desc->CS.Control,
+        .flags = extra->flags,
+        .control = (uint16_t)(desc->CS.Control | (imm64 ? VIP_CONTROL_IMMEDIATE : 0)),
         .seg_count = desc->CS.SegCount,
         .length = desc->CS.Length,
-        .imm = desc->CS.ImmediateData,
+        .imm = imm64 ? extra->imm : desc->CS.ImmediateData,
         .vi_gen = vi->generation,
         .reserved1 = desc->CS.Reserved,
     };
 
     if (seg_count > VIP_SQ_INLINE_SEGS)
         write_continuation(session, vi, desc, seg_count);
+    if (extra->message_bytes > 0)
+        write_message(session, vi, extra, session->sq_position + VIP_SQ_SLOTS_FOR(seg_count));
     if (n == VIP_SQ_INLINE_SEGS)
         memcpy(slot.seg, desc->DS, sizeof(slot.seg));
     else if (n == 1)
@@ -109,12 +144,12 @@ static struct vip_sq_slot first_slot(struct vipl__session *session, const struct
 }
 
 static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTOR *desc,
-                             VIP_MEM_HANDLE region, enum vip_queue which)
+                             VIP_MEM_HANDLE region, enum vip_queue which, const struct extra *extra)
 {
     struct vipl__session *session = vi->session;
     struct vipl__queue *queue = &vi->queue[which];
     struct vip_sq_slot slot;
-    uint32_t posted;
+    uint32_t posted, slots;
     unsigned seg_count;
     bool dead;
 
@@ -127,7 +162,8 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
         return OVERRUN;
     dead = vipl__is_dead(session);
     seg_count = segments_of(desc);
-    if (!dead && !ring_has_room(session, VIP_SQ_SLOTS_FOR(seg_count)))
+    slots = VIP_SQ_SLOTS_FOR(seg_count) + VIP_SQ_SLOTS_FOR_MSG(extra->message_bytes);
+    if (!dead && !ring_has_room(session, slots))
         return RING_FULL;
 
     /* Spec 3.3: a post clears Status, and Next and NextHandle are the library's. */
@@ -135,13 +171,13 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
     desc->CS.Next.AddressBits = 0;
     desc->CS.NextHandle = 0;
     if (!dead)
-        slot = first_slot(session, vi, desc, which, seg_count);
+        slot = first_slot(session, vi, desc, which, seg_count, extra);
     queue->fifo[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] = desc;
     /* Before vipd can see it: whoever is told of its completion must find it on the queue. */
     __atomic_store_n(&queue->posted, posted + 1, __ATOMIC_RELEASE);
     if (!dead) {
         vip_sq_write(vip_app_sq(session->app_base), session->sq_position, &slot);
-        session->sq_position += VIP_SQ_SLOTS_FOR(seg_count);
+        session->sq_position += slots;
     }
     return POSTED;
 }
@@ -211,8 +247,20 @@ static void posted_to_the_dead(VIP_VI_HANDLE handle, enum vip_queue which, const
     vipl__leave(vi->session);
 }
 
+/*
+ * Can this connection carry what goes beyond VIPL 1.0? Without a connection the descriptor is
+ * flushed in any case.
+ */
+static bool peer_lacks(const struct vipl__vi *vi)
+{
+    const struct vip_vipd_vi *block = vip_vipd_vi((void *)vi->session->vipd, vi->index);
+
+    return vip_load32_acquire(&block->state) == VIP_VIST_CONNECTED &&
+           (vip_load32(&block->features) & VIP_FEATURE_IMM64_MSG) == 0;
+}
+
 static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region,
-                       enum vip_queue which, const char *call)
+                       enum vip_queue which, const struct extra *extra, const char *call)
 {
     struct vipl__vi *vi = vipl__vi_find(vi_handle);
     uint64_t deadline_ns = 0;
@@ -222,6 +270,11 @@ static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HA
         return vipl__bad_vi(call, vi_handle);
     if (desc == NULL)
         return vipl__fail(VIP_INVALID_PARAMETER, "%s: DescriptorPtr is NULL", call);
+    if (__builtin_expect(extra->flags != 0, 0) && peer_lacks(vi))
+        return vipl__fail(VIP_ERROR_NOT_SUPPORTED,
+                          "%s: the vipd at the other end of the connection does not know it; it "
+                          "would have to be as new as this one",
+                          call);
     if (((uintptr_t)desc & (VIP_DESCRIPTOR_ALIGNMENT - 1)) != 0)
         return fault(vi_handle, call, desc, VIP_ERROR_POST_DESC, 0,
                      "a posted descriptor does not start on a 64-byte boundary");
@@ -236,7 +289,7 @@ static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HA
     }
     for (;;) {
         vipl__spin_lock(&vi->session->post_lock);
-        outcome = try_post(vi, (uint64_t)(uintptr_t)vi_handle, desc, region, which);
+        outcome = try_post(vi, (uint64_t)(uintptr_t)vi_handle, desc, region, which, extra);
         vipl__spin_unlock_full(&vi->session->post_lock);
         if (outcome == POSTED || outcome == RING_FULL)
             vipl__kick(vi->session);
@@ -273,11 +326,32 @@ static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HA
 VIP_RETURN VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
                        VIP_MEM_HANDLE MemoryHandle)
 {
-    return post(ViHandle, DescriptorPtr, MemoryHandle, VIP_Q_SEND, "VipPostSend");
+    return post(ViHandle, DescriptorPtr, MemoryHandle, VIP_Q_SEND, &no_extra, "VipPostSend");
 }
 
 VIP_RETURN VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
                        VIP_MEM_HANDLE MemoryHandle)
 {
-    return post(ViHandle, DescriptorPtr, MemoryHandle, VIP_Q_RECV, "VipPostRecv");
+    return post(ViHandle, DescriptorPtr, MemoryHandle, VIP_Q_RECV, &no_extra, "VipPostRecv");
+}
+
+VIP_RETURN VipxPostSendImm64(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
+                             VIP_MEM_HANDLE MemoryHandle, VIP_UINT64 Immediate)
+{
+    struct extra extra = {.flags = VIP_SQF_IMM64, .imm = Immediate};
+
+    return post(ViHandle, DescriptorPtr, MemoryHandle, VIP_Q_SEND, &extra, "VipxPostSendImm64");
+}
+
+VIP_RETURN VipxPostWriteMessage(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
+                                VIP_MEM_HANDLE MemoryHandle, VIP_PVOID Message, VIP_ULONG Bytes)
+{
+    struct extra extra = {.flags = VIP_SQF_MSG, .message = Message};
+
+    if (Message == NULL || Bytes == 0 || Bytes > VIPX_MESSAGE_MAX)
+        return vipl__fail(VIP_INVALID_PARAMETER,
+                          "VipxPostWriteMessage: Message is NULL, or Bytes is %lu, not 1 to %d",
+                          (unsigned long)Bytes, VIPX_MESSAGE_MAX);
+    extra.message_bytes = (uint32_t)Bytes;
+    return post(ViHandle, DescriptorPtr, MemoryHandle, VIP_Q_SEND, &extra, "VipxPostWriteMessage");
 }

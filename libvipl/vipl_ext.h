@@ -49,6 +49,51 @@ VIP_RETURN VipxFreeMem(IN VIP_PVOID Address);
  */
 VIP_RETURN VipxCQGetFd(IN VIP_CQ_HANDLE CQHandle, OUT int *Fd);
 
+/* ---- data ---------------------------------------------------------------------------------- */
+
+/*
+ * The calls below go beyond what another VIPL would put on a connection: they need a vipd at both
+ * ends that knows them, which the two find out while they connect. If the other end does not, the
+ * post returns VIP_ERROR_NOT_SUPPORTED and nothing is posted.
+ */
+
+/*
+ * VipPostSend of a send or an RDMA Write with 64 bits of immediate data: Immediate goes instead of
+ * ImmediateData, and VIP_CONTROL_IMMEDIATE need not be set; both are left as they are. The receiver
+ * sees VIP_STATUS_IMMEDIATE and the lower 32 bits in ImmediateData as ever, and all 64 with
+ * VipxGetImmediate64. Outcomes: those of VipPostSend; VIP_ERROR_NOT_SUPPORTED. Any thread.
+ */
+VIP_RETURN VipxPostSendImm64(IN VIP_VI_HANDLE ViHandle, IN VIP_DESCRIPTOR *DescriptorPtr,
+                             IN VIP_MEM_HANDLE MemoryHandle, IN VIP_UINT64 Immediate);
+
+/*
+ * The immediate data of a receive that VipRecvDone or VipRecvWait has returned; the upper half is 0
+ * if it was sent with VipPostSend. The descriptor's own Next holds the upper half, so ask before you
+ * use Next or post the descriptor again. Outcomes: VIP_SUCCESS; VIP_DESCRIPTOR_ERROR (not completed,
+ * or without immediate data); VIP_INVALID_PARAMETER (NULL). Any thread.
+ */
+VIP_RETURN VipxGetImmediate64(IN const VIP_DESCRIPTOR *Descriptor, OUT VIP_UINT64 *Immediate);
+
+/*
+ * RDMA Write with message: VipPostSend of an RDMA Write (with data or without) that also consumes a
+ * receive at the target and puts the Bytes (1 to VIPX_MESSAGE_MAX) at Message into it, after all data
+ * of the write is in place. Message is copied at once; it need not be registered.
+ *
+ * At the target the receive completes with VIP_STATUS_OP_REMOTE_RDMA_WRITE and Length = Bytes, the
+ * message in its segments; immediate data can go along (VIP_CONTROL_IMMEDIATE). What can be wrong
+ * with it is the same as for a send: no receive posted, one that is too short
+ * (VIP_STATUS_LENGTH_ERROR) or not accessible. A write that is denied consumes the receive with
+ * VIP_STATUS_RDMA_PROT_ERROR and delivers no message. At the sender Length, MaxTransferSize and the
+ * completion are those of the write; the message does not count.
+ *
+ * Outcomes: those of VipPostSend; VIP_ERROR_NOT_SUPPORTED; VIP_INVALID_PARAMETER (Message, Bytes).
+ * A descriptor that is no RDMA Write completes with VIP_STATUS_FORMAT_ERROR. Any thread.
+ */
+#define VIPX_MESSAGE_MAX 256
+VIP_RETURN VipxPostWriteMessage(IN VIP_VI_HANDLE ViHandle, IN VIP_DESCRIPTOR *DescriptorPtr,
+                                IN VIP_MEM_HANDLE MemoryHandle, IN VIP_PVOID Message,
+                                IN VIP_ULONG Bytes);
+
 /* ---- connections --------------------------------------------------------------------------- */
 
 /* Bytes that the two programs tell each other while they connect. */

@@ -31,6 +31,9 @@
 /* Bytes of one message, RDMA Write or RDMA Read (MaxTransferSize). */
 #define VIP_TRANSFER_BYTES_MAX (4u * 1024 * 1024)
 
+/* Bytes of the message of an RDMA Write with message: with its frame head it fits every packet. */
+#define VIP_MESSAGE_BYTES_MAX 256
+
 /* Bytes of a discriminator (MaxDiscriminatorLen); libfabric puts connection data into it. */
 #define VIP_DISCRIMINATOR_BYTES_MAX 128
 

@@ -51,18 +51,24 @@ enum vip_sq_kind {
     VIP_SQ_SEND = 1, /* VipPostSend */
     VIP_SQ_RECV = 2, /* VipPostRecv */
     VIP_SQ_CONT = 3, /* further segments of the descriptor before it */
+    VIP_SQ_MSG = 4,  /* bytes of its message, behind its segments */
 };
+
+/* Flags of the first slot of a send: what goes beyond VIPL 1.0, if the peer knows it, too. */
+#define VIP_SQF_IMM64 0x01u /* all 64 bits of imm are meant; without it the upper half is ignored */
+#define VIP_SQF_MSG   0x02u /* RDMA Write with message: VIP_SQ_MSG slots follow the segments */
+#define VIP_SQF_KNOWN (VIP_SQF_IMM64 | VIP_SQF_MSG)
 
 /* One slot of the submission ring: a posted descriptor, copied. */
 struct vip_sq_slot {
     uint32_t stamp;
-    uint16_t vi;  /* VI index */
-    uint8_t kind; /* enum vip_sq_kind */
-    uint8_t reserved0;
+    uint16_t vi;      /* VI index */
+    uint8_t kind;     /* enum vip_sq_kind */
+    uint8_t flags;    /* VIP_SQF_* */
     uint16_t control; /* Control of the descriptor, as given */
     uint16_t seg_count;
     uint32_t length;    /* Length of the descriptor, as given */
-    uint64_t imm;       /* ImmediateData (upper half 0 unless 64-bit immediate was negotiated) */
+    uint64_t imm;       /* ImmediateData; 64 bits with VIP_SQF_IMM64 */
     uint32_t vi_gen;    /* generation of the VI index, as CreateVi answered */
     uint32_t reserved1; /* Reserved of the descriptor, as given (must be 0) */
     struct vip_shm_seg seg[VIP_SQ_INLINE_SEGS];
@@ -83,10 +89,28 @@ struct vip_sq_cont {
 _Static_assert(sizeof(struct vip_sq_cont) == 64, "ABI");
 _Static_assert(offsetof(struct vip_sq_cont, seg) == 16, "ABI");
 
+#define VIP_SQ_MSG_BYTES 54 /* bytes of a message in one slot */
+
+/* Slots that a message of n bytes takes. */
+#define VIP_SQ_SLOTS_FOR_MSG(n) (((n) + VIP_SQ_MSG_BYTES - 1u) / VIP_SQ_MSG_BYTES)
+
+/* Slot with bytes of a message; overlays struct vip_sq_slot. */
+struct vip_sq_msg {
+    uint32_t stamp;
+    uint16_t vi;
+    uint8_t kind; /* VIP_SQ_MSG */
+    uint8_t reserved0;
+    uint16_t len; /* bytes of the whole message, 1..VIP_MESSAGE_BYTES_MAX, in each of its slots */
+    uint8_t bytes[VIP_SQ_MSG_BYTES];
+};
+_Static_assert(sizeof(struct vip_sq_msg) == 64, "ABI");
+_Static_assert(offsetof(struct vip_sq_msg, bytes) == 10, "ABI");
+
 /* One completion of a work queue. */
 struct vip_comp {
     uint32_t stamp;
-    uint32_t status; /* Status field of the descriptor: DONE, operation, errors, IMMEDIATE */
+    uint32_t status; /* Status field of the descriptor: DONE, operation, errors, IMMEDIATE;
+                        and VIP_ST_MESSAGE, which libvipl takes off */
     uint32_t length; /* receive: bytes received; send: unchanged Length */
     uint32_t reserved0;
     uint64_t imm; /* valid with VIP_ST_IMMEDIATE on a receive */
@@ -164,10 +188,12 @@ _Static_assert(sizeof(struct vip_vipd_cq) == 64, "ABI");
 
 /* Head of one VI block; the completion rings of the send and the receive queue follow. */
 struct vip_vipd_vi {
-    uint32_t prod[2]; /* completions ever written per queue: futex words of Send/RecvWait */
-    uint32_t state;   /* enum vip_vi_state, for VipQueryVi */
-    uint8_t pad[52];
+    uint32_t prod[2];  /* completions ever written per queue: futex words of Send/RecvWait */
+    uint32_t state;    /* enum vip_vi_state, for VipQueryVi */
+    uint32_t features; /* VIP_FEATURE_* of the connection; written before `state` says Connected */
+    uint8_t pad[48];
 };
+_Static_assert(offsetof(struct vip_vipd_vi, features) == 12, "ABI");
 _Static_assert(sizeof(struct vip_vipd_vi) == 64, "ABI");
 
 #define VIP_VIPD_CQ_OFF     0x1000u

@@ -94,6 +94,9 @@ enum vip_error_code {
 #define VIP_ST_OP_RDMA_READ         0x00040000u
 #define VIP_ST_OP_MASK              0x00070000u
 #define VIP_ST_IMMEDIATE            0x00080000u
+/* Not of VIPL, and never seen by an application: the bytes of a receive that an RDMA Write consumed
+ * are a message in its own segments (vip_comp.status). */
+#define VIP_ST_MESSAGE 0x80000000u
 
 /* The two work queues of a VI. */
 enum vip_queue {

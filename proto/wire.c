@@ -16,7 +16,7 @@
 enum {
     FRM_TYPE = 0,
     FRM_FLAGS = 1,
-    FRM_RESERVED = 2,
+    FRM_MESSAGE = 2,
     FRM_OP = 4,
     FRM_OFFSET = 8,
     FRM_LENGTH = 12,
@@ -152,7 +152,23 @@ size_t vip_wire_put_range(uint8_t out[VIP_WIRE_RANGE_BYTES], const struct vip_ra
 /* Does this frame type name remote memory? The others keep those fields zero. */
 static bool frame_is_remote(uint8_t type)
 {
-    return type == VIP_FRM_WRITE || type == VIP_FRM_READ_REQ;
+    return type == VIP_FRM_WRITE || type == VIP_FRM_READ_REQ || type == VIP_FRM_WRITE_MSG;
+}
+
+/*
+ * A message is short, and whole in the last fragment: so it is delivered in one step, and its
+ * packet need not wait for another. Called for fragments within the operation.
+ */
+static bool message_is_sound(const struct vip_frame *frame)
+{
+    uint32_t bulk = vip_frame_bulk(frame);
+
+    if (frame->type != VIP_FRM_WRITE_MSG)
+        return !frame->message;
+    if (!frame->message || frame->message > VIP_MESSAGE_BYTES_MAX)
+        return false;
+    return frame->flags & VIP_FRMF_LAST ? frame->offset <= bulk
+                                        : frame->offset + frame->length <= bulk;
 }
 
 /*
@@ -164,14 +180,14 @@ static bool frame_is_sound(const struct vip_frame *frame)
 {
     bool last = frame->flags & VIP_FRMF_LAST;
 
-    if (frame->type < VIP_FRM_SEND || frame->type > VIP_FRM_READ_RESP ||
-        frame->total > VIP_TRANSFER_BYTES_MAX)
+    if (frame->type < VIP_FRM_SEND || frame->type > VIP_FRM_WRITE_MSG ||
+        frame->message > frame->total || vip_frame_bulk(frame) > VIP_TRANSFER_BYTES_MAX)
         return false;
     if (frame->type == VIP_FRM_READ_REQ)
-        return frame->flags == VIP_FRMF_LAST && !frame->length && !frame->offset;
+        return frame->flags == VIP_FRMF_LAST && !frame->length && !frame->offset && !frame->message;
     if (frame->offset > frame->total || frame->length > frame->total - frame->offset)
         return false;
-    if (last != (frame->offset + frame->length == frame->total))
+    if (last != (frame->offset + frame->length == frame->total) || !message_is_sound(frame))
         return false;
     /* A fragment makes progress, unless the whole operation is empty. */
     if (!frame->length && frame->total)
@@ -193,7 +209,7 @@ size_t vip_wire_put_frame(uint8_t out[VIP_WIRE_FRAME_BYTES], const struct vip_fr
         imm &= 0xffffffffu;
     out[FRM_TYPE] = frame->type;
     out[FRM_FLAGS] = frame->flags;
-    put16(out + FRM_RESERVED, 0);
+    put16(out + FRM_MESSAGE, frame->message);
     put32(out + FRM_OP, frame->op);
     put32(out + FRM_OFFSET, frame->offset);
     put32(out + FRM_LENGTH, frame->length);
@@ -208,6 +224,7 @@ static enum vip_wire_verdict get_frame(const uint8_t *in, struct vip_frame *ret)
 {
     ret->type = in[FRM_TYPE];
     ret->flags = in[FRM_FLAGS];
+    ret->message = get16(in + FRM_MESSAGE);
     ret->op = get32(in + FRM_OP);
     ret->offset = get32(in + FRM_OFFSET);
     ret->length = get32(in + FRM_LENGTH);
@@ -215,7 +232,7 @@ static enum vip_wire_verdict get_frame(const uint8_t *in, struct vip_frame *ret)
     ret->handle = get32(in + FRM_HANDLE);
     ret->remote_addr = get64(in + FRM_REMOTE_ADDR);
     ret->imm = get64(in + FRM_IMM);
-    if ((ret->flags & ~FRMF_KNOWN) || get16(in + FRM_RESERVED))
+    if ((ret->flags & ~FRMF_KNOWN) || (ret->message && ret->type != VIP_FRM_WRITE_MSG))
         return VIP_WIRE_RESERVED;
     if (!frame_is_sound(ret))
         return VIP_WIRE_FRAME_BAD;

@@ -74,6 +74,9 @@ enum vip_frame_type {
     VIP_FRM_WRITE = 2,     /* fragment of an RDMA Write */
     VIP_FRM_READ_REQ = 3,  /* RDMA Read request; no payload; total = bytes asked for */
     VIP_FRM_READ_RESP = 4, /* fragment of the answer to the peer's read number `op` */
+    VIP_FRM_WRITE_MSG =
+        5, /* fragment of an RDMA Write with message: the last `message` bytes of the
+                              operation go to the receive descriptor of its turn */
 };
 
 /* Frame flags. */
@@ -85,15 +88,23 @@ enum vip_frame_type {
 struct vip_frame {
     uint8_t type;         /* enum vip_frame_type */
     uint8_t flags;        /* VIP_FRMF_* */
+    uint16_t message;     /* bytes of the message (WRITE_MSG: 1..VIP_MESSAGE_BYTES_MAX, else 0) */
     uint32_t op;          /* operation number of the sender's send queue, modulo 2^32 */
     uint32_t offset;      /* first byte of this fragment within the operation */
     uint32_t length;      /* payload bytes that follow */
-    uint32_t total;       /* bytes of the whole operation, <= VIP_TRANSFER_BYTES_MAX */
-    uint32_t handle;      /* remote memory handle (WRITE, READ_REQ) */
-    uint64_t remote_addr; /* address of byte 0 of the operation at the target (WRITE, READ_REQ) */
+    uint32_t total;       /* bytes of the whole operation, message included; without it it is
+                             <= VIP_TRANSFER_BYTES_MAX */
+    uint32_t handle;      /* remote memory handle (WRITE, WRITE_MSG, READ_REQ) */
+    uint64_t remote_addr; /* address of byte 0 of the operation at the target (same types) */
     uint64_t imm;         /* immediate data, if VIP_FRMF_IMMEDIATE */
     uint32_t payload;     /* decode only: offset of the payload within the packet */
 };
+
+/* Bytes of the operation without the message. */
+static inline uint32_t vip_frame_bulk(const struct vip_frame *frame)
+{
+    return frame->total - frame->message;
+}
 
 /* A decoded data packet. */
 struct vip_packet {
@@ -147,9 +158,10 @@ bool vip_wire_check_seal(const uint8_t *packet, size_t len_bytes);
  * Validate everything that can be judged without connection state, then decode. Header only:
  * vip_wire_get_header. Whole data packet: vip_wire_get_data. They do not look at the checksum.
  * Outcomes: VIP_WIRE_OK with *ret filled, or the reason with *ret in an unspecified state.
- * For a data packet every frame satisfies offset + length <= total <= VIP_TRANSFER_BYTES_MAX, LAST
- * is set exactly when offset + length == total (READ_REQ: always, with length 0), a fragment
- * without LAST has length > 0, and frames[i].payload + frames[i].length <= len_bytes.
+ * For a data packet every frame satisfies offset + length <= total, message <= total,
+ * total - message <= VIP_TRANSFER_BYTES_MAX, LAST is set exactly when offset + length == total
+ * (READ_REQ: always, with length 0), a fragment without LAST has length > 0, a message lies whole in
+ * the fragment with LAST, and frames[i].payload + frames[i].length <= len_bytes.
  */
 enum vip_wire_verdict vip_wire_get_header(const uint8_t *packet, size_t len_bytes,
                                           struct vip_header *ret);
@@ -183,10 +195,16 @@ enum vip_close_reason {
     VIP_CLOSE_SHUTDOWN = 4,   /* vipd stops in good order */
 };
 
+/* What a vipd can do beyond the first version of this protocol; a connection has what both can.
+ * Unknown bits are ignored. */
+#define VIP_FEATURE_IMM64_MSG 0x01u /* VIP_FRMF_IMM64 and VIP_FRM_WRITE_MSG are understood */
+#define VIP_FEATURES          VIP_FEATURE_IMM64_MSG
+
 /* What must match, and what the other side may do (spec 1.6); goes over the wire. */
 struct vip_cm_attrs {
     uint16_t level;                /* VIP_LVL_*, exactly one bit */
     uint8_t rdma_write, rdma_read; /* 0 or 1: the VI may be the target of it */
+    uint8_t features;              /* VIP_FEATURE_* of the sender's vipd */
     uint64_t max_transfer_bytes;
     uint64_t qos;
 };

@@ -32,7 +32,7 @@ enum {
     CM_OPS_DONE = 112,
     CM_LEVEL = 116,
     CM_RDMA = 118, /* bit 0: rdma_write, bit 1: rdma_read */
-    CM_RESERVED_A = 119,
+    CM_FEATURES = 119,
     CM_MAX_TRANSFER = 120,
     CM_QOS = 128,
     CM_LOCAL_HOST_LEN = 136,
@@ -179,6 +179,7 @@ size_t vip_wire_put_cm(uint8_t out[VIP_WIRE_CM_BYTES_MAX], uint64_t src_epoch, u
     if (fields & F_ATTRS) {
         put16(out + CM_LEVEL, cm->attrs.level);
         out[CM_RDMA] = (uint8_t)(cm->attrs.rdma_write | cm->attrs.rdma_read << 1);
+        out[CM_FEATURES] = cm->attrs.features;
         put64(out + CM_MAX_TRANSFER, cm->attrs.max_transfer_bytes);
         put64(out + CM_QOS, cm->attrs.qos);
     }
@@ -217,6 +218,7 @@ static void get_fixed(const uint8_t *in, struct vip_cm *ret)
     ret->attrs.level = get16(in + CM_LEVEL);
     ret->attrs.rdma_write = in[CM_RDMA] & 1;
     ret->attrs.rdma_read = in[CM_RDMA] >> 1 & 1;
+    ret->attrs.features = in[CM_FEATURES];
     ret->attrs.max_transfer_bytes = get64(in + CM_MAX_TRANSFER);
     ret->attrs.qos = get64(in + CM_QOS);
     ret->local.host_len = in[CM_LOCAL_HOST_LEN];
@@ -238,7 +240,7 @@ static bool has_foreign_fields(const struct vip_cm *cm, unsigned fields)
     if (!(fields & F_SIZES) && (cm->packet_bytes | cm->window_bytes))
         return true;
     if (!(fields & F_ATTRS) && (cm->attrs.level | cm->attrs.rdma_write | cm->attrs.rdma_read |
-                                cm->attrs.max_transfer_bytes | cm->attrs.qos))
+                                cm->attrs.features | cm->attrs.max_transfer_bytes | cm->attrs.qos))
         return true;
     if (!(fields & F_ADDRS) && (cm->peer_to_peer | cm->local.host_len | cm->local.disc_len |
                                 cm->remote.host_len | cm->remote.disc_len))
@@ -280,8 +282,7 @@ enum vip_wire_verdict vip_wire_get_cm(const uint8_t *packet, size_t len_bytes, s
     get_fixed(packet, ret);
     if (ret->type < VIP_CM_REQUEST || ret->type >= VIP_CM_TYPES)
         return VIP_WIRE_CM_BAD;
-    if (packet[CM_RDMA] >> 2 || packet[CM_RESERVED_A] || packet[CM_RESERVED_B] ||
-        get16(packet + CM_RESERVED_B + 1))
+    if (packet[CM_RDMA] >> 2 || packet[CM_RESERVED_B] || get16(packet + CM_RESERVED_B + 1))
         return VIP_WIRE_RESERVED;
     fields = fields_of[ret->type];
     ret->cookie = 0;

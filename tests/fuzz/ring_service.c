@@ -209,6 +209,8 @@ static void write_slot(struct fuzz_in *in)
         slot.length = (uint32_t)fuzz_number(in);
     if (how & 32)
         slot.reserved1 = fuzz_8(in);
+    if (how & 128)
+        slot.flags = how >> 1 & 3;
     if (how & 64)
         at += fuzz_8(in);
     vip_sq_write(vip_app_sq(h.app), at, &slot);
@@ -216,7 +218,7 @@ static void write_slot(struct fuzz_in *in)
         h.position++;
 }
 
-/* Continuations for what was written last. */
+/* Continuations for what was written last, or slots of its message. */
 static void write_conts(struct fuzz_in *in)
 {
     unsigned count = fuzz_8(in) % 90;
@@ -229,6 +231,12 @@ static void write_conts(struct fuzz_in *in)
         for (unsigned i = 0; i < VIP_SQ_CONT_SEGS; i++)
             cont.seg[i] = (struct vip_shm_seg){(uintptr_t)h.mem.at, h.mem.handle, how >> 4};
         memcpy(&slot, &cont, sizeof(slot));
+        if (how >= 0xE0) {
+            struct vip_sq_msg part = {
+                .vi = cont.vi, .kind = VIP_SQ_MSG, .len = (uint16_t)(how == 0xFF ? 257 : how)};
+
+            memcpy(&slot, &part, sizeof(slot));
+        }
         vip_sq_write(vip_app_sq(h.app), h.position++, &slot);
     }
 }

@@ -145,6 +145,22 @@ static struct vip_shm_seg evil_seg(const struct raw *raw)
     return seg;
 }
 
+#define MESSAGE_SLOTS 2
+
+/* Slots of a message behind the next slot, nearly right. */
+static void evil_message(struct raw *raw, uint16_t vi)
+{
+    uint16_t len = any() % 4 ? 100 : (uint16_t)raw_odd_number(&seed);
+
+    for (uint32_t i = 0; i < MESSAGE_SLOTS; i++) {
+        struct vip_sq_msg part = {.vi = vi, .kind = VIP_SQ_MSG, .len = len};
+        struct vip_sq_slot slot;
+
+        memcpy(&slot, &part, sizeof(slot));
+        vip_sq_write(vip_app_sq(raw->app), raw->position + 1 + i, &slot);
+    }
+}
+
 /* A descriptor with about one fault, where the next one belongs. */
 static void evil_post(struct raw *raw)
 {
@@ -190,12 +206,18 @@ static void evil_post(struct raw *raw)
         break;
     case 6:
         slot.reserved1 = (uint32_t)raw_odd_number(&seed);
-        slot.reserved0 = (uint8_t)any();
+        slot.flags = (uint8_t)any();
+        break;
+    case 7:
+    case 8:
+        slot.flags = VIP_SQF_MSG;
+        evil_message(raw, slot.vi);
         break;
     default:
         break;
     }
-    vip_sq_write(vip_app_sq(raw->app), raw->position++, &slot);
+    vip_sq_write(vip_app_sq(raw->app), raw->position, &slot);
+    raw->position += slot.flags == VIP_SQF_MSG && slot.seg_count <= 2 ? 1 + MESSAGE_SLOTS : 1;
     tally.posts++;
 }
 

@@ -8,11 +8,11 @@ build=${1:?build directory}
 bad=0
 want=$(sort -u libvipl/exports.txt)
 
-if grep -vE '^Vip[A-Z][A-Za-z]+$|^Vipx[A-Z][A-Za-z]+$' libvipl/exports.txt; then
+if grep -vE '^Vip[A-Z][A-Za-z]+$|^Vipx[A-Z][A-Za-z0-9]+$' libvipl/exports.txt; then
     echo "exports.txt: the names above are neither of the specification nor Vipx..."
     bad=1
 fi
-prototypes=$(grep -oE '\bVip(x)?[A-Z][A-Za-z]+ *\(' libvipl/vipl.h libvipl/vipl_ext.h |
+prototypes=$(grep -oE '\bVip(x)?[A-Z][A-Za-z0-9]+ *\(' libvipl/vipl.h libvipl/vipl_ext.h |
     sed 's/.*://; s/ *(//' | sort -u)
 if ! diff <(echo "$want") <(echo "$prototypes"); then
     echo "exports.txt (<) and the headers' prototypes (>) differ"

@@ -149,6 +149,37 @@ static const struct data_vector data_vectors[] =
                 },
             .payload = {"wxyz", NULL, "abc"},
         },
+        {
+            .name = "data_write_msg",
+            .packet =
+                {
+                    .hdr = HEADER(.flags = VIP_PKTF_ELICITS, .packet_number = 9, .ts = 5,
+                                  .frame_count = 2),
+                    .frames =
+                        {
+                            {.type = VIP_FRM_WRITE_MSG,
+                             .message = 3,
+                             .op = 7,
+                             .length = 4,
+                             .total = 9,
+                             .handle = 0x00010002,
+                             .remote_addr = 0x7fff00001000ull,
+                             .payload = 104},
+                            {.type = VIP_FRM_WRITE_MSG,
+                             .flags = VIP_FRMF_LAST | VIP_FRMF_IMMEDIATE | VIP_FRMF_IMM64,
+                             .message = 3,
+                             .op = 7,
+                             .offset = 4,
+                             .length = 5,
+                             .total = 9,
+                             .handle = 0x00010002,
+                             .remote_addr = 0x7fff00001000ull,
+                             .imm = 0x1122334455667788ull,
+                             .payload = 148},
+                        },
+                },
+            .payload = {"abcd", "efmsg"},
+        },
 };
 
 static void test_data_vectors(void **state)
@@ -197,6 +228,21 @@ static const struct cm_vector cm_vectors[] = {
       .packet_bytes = 8192,
       .window_bytes = 65536,
       .attrs = {.level = VIP_LVL_DELIVERY, .rdma_write = 1, .max_transfer_bytes = 65536, .qos = 7},
+      .local = {.host_len = 6, .disc_len = 6, .host = {127, 0, 0, 1, 0x12, 0xba}, .disc = "client"},
+      .remote =
+          {.host_len = 6, .disc_len = 7, .host = {127, 0, 0, 2, 0x12, 0xba}, .disc = "service"}}},
+    {"cm_request_features",
+     0,
+     {.type = VIP_CM_REQUEST,
+      .request_id = REQUEST_ID,
+      .conn_id = CLIENT_ID,
+      .packet_bytes = 8192,
+      .window_bytes = 65536,
+      .attrs = {.level = VIP_LVL_DELIVERY,
+                .rdma_write = 1,
+                .features = VIP_FEATURE_IMM64_MSG,
+                .max_transfer_bytes = 65536,
+                .qos = 7},
       .local = {.host_len = 6, .disc_len = 6, .host = {127, 0, 0, 1, 0x12, 0xba}, .disc = "client"},
       .remote =
           {.host_len = 6, .disc_len = 7, .host = {127, 0, 0, 2, 0x12, 0xba}, .disc = "service"}}},

@@ -73,13 +73,24 @@ static const struct bad_case bad_cases[] = {
     {"data_send", 84, 4, 4, VIP_WIRE_FRAME_BAD},          /* LAST before the end */
     {"data_send", 84, 4, 0xffffffff, VIP_WIRE_FRAME_BAD},
     {"data_send", 88, 4, VIP_TRANSFER_BYTES_MAX + 1, VIP_WIRE_FRAME_BAD},
-    {"data_send", 92, 4, 1, VIP_WIRE_RESERVED},      /* handle in a send */
-    {"data_send", 96, 8, 1, VIP_WIRE_RESERVED},      /* remote address in a send */
-    {"data_send", 108, 4, 1, VIP_WIRE_RESERVED},     /* upper half without IMM64 */
-    {"data_mixed", 109, 1, 0, VIP_WIRE_FRAME_BAD},   /* read request without LAST */
-    {"data_mixed", 116, 4, 1, VIP_WIRE_FRAME_BAD},   /* with an offset */
-    {"data_mixed", 120, 4, 1, VIP_WIRE_FRAME_BAD},   /* with a length */
-    {"data_mixed", 160, 4, 0, VIP_WIRE_FRAME_BAD},   /* fragment without progress */
+    {"data_send", 92, 4, 1, VIP_WIRE_RESERVED},    /* handle in a send */
+    {"data_send", 96, 8, 1, VIP_WIRE_RESERVED},    /* remote address in a send */
+    {"data_send", 108, 4, 1, VIP_WIRE_RESERVED},   /* upper half without IMM64 */
+    {"data_mixed", 109, 1, 0, VIP_WIRE_FRAME_BAD}, /* read request without LAST */
+    {"data_mixed", 116, 4, 1, VIP_WIRE_FRAME_BAD}, /* with an offset */
+    {"data_mixed", 120, 4, 1, VIP_WIRE_FRAME_BAD}, /* with a length */
+    {"data_mixed", 160, 4, 0, VIP_WIRE_FRAME_BAD}, /* fragment without progress */
+    {"data_write_msg", 64, 1, 6, VIP_WIRE_RESERVED},
+    {"data_send", 72, 1, 6, VIP_WIRE_FRAME_BAD},
+    {"data_write_msg", 64, 1, VIP_FRM_WRITE, VIP_WIRE_RESERVED}, /* a message without the type */
+    {"data_write_msg", 66, 2, 0, VIP_WIRE_FRAME_BAD},            /* the type without a message */
+    {"data_write_msg", 66, 2, 5, VIP_WIRE_OK},                   /* each frame for itself */
+    {"data_write_msg", 66, 2, 6, VIP_WIRE_FRAME_BAD},            /* divided */
+    {"data_write_msg", 66, 2, 10, VIP_WIRE_FRAME_BAD},           /* longer than all of it */
+    {"data_write_msg", 66, 2, 257, VIP_WIRE_FRAME_BAD},          /* too long */
+    {"data_write_msg", 110, 2, 6, VIP_WIRE_FRAME_BAD},           /* it began before this frame */
+    {"data_write_msg", 80, 4, VIP_TRANSFER_BYTES_MAX + 3, VIP_WIRE_OK},
+    {"data_write_msg", 80, 4, VIP_TRANSFER_BYTES_MAX + 4, VIP_WIRE_FRAME_BAD},
     {"data_mixed", 132, 8, UINT64_MAX, VIP_WIRE_OK}, /* an address is the receiver's to judge */
 
     {"cm_request", 1, 1, 1, VIP_WIRE_RESERVED},
@@ -103,7 +114,8 @@ static const struct bad_case bad_cases[] = {
     {"cm_request", 116, 2, 0, VIP_WIRE_CM_BAD},   /* level */
     {"cm_request", 116, 2, 3, VIP_WIRE_CM_BAD},
     {"cm_request", 118, 1, 4, VIP_WIRE_RESERVED},
-    {"cm_request", 119, 1, 1, VIP_WIRE_RESERVED},
+    {"cm_request", 119, 1, 0xfe, VIP_WIRE_OK}, /* features of the future */
+    {"cm_close", 119, 1, 1, VIP_WIRE_CM_BAD},
     {"cm_request", 141, 1, 1, VIP_WIRE_RESERVED},
     {"cm_request", 142, 2, 1, VIP_WIRE_RESERVED},
     {"cm_request", 140, 1, 1, VIP_WIRE_SHORT}, /* private data */
@@ -231,7 +243,7 @@ static void random_frame(uint64_t *random, struct vip_frame *frame, uint32_t roo
     static const uint32_t totals[] = {0, 1, 2, 100, 65536, VIP_TRANSFER_BYTES_MAX};
 
     memset(frame, 0, sizeof(*frame));
-    frame->type = (uint8_t)(VIP_FRM_SEND + pick(random, 4));
+    frame->type = (uint8_t)(VIP_FRM_SEND + pick(random, 5));
     frame->op = (uint32_t)vector_random(random);
     frame->total = totals[pick(random, 6)];
     if (frame->type == VIP_FRM_READ_REQ) {
@@ -240,6 +252,15 @@ static void random_frame(uint64_t *random, struct vip_frame *frame, uint32_t roo
         frame->length = 1 + pick(random, room < frame->total ? room : frame->total);
         frame->offset = pick(random, 2) ? frame->total - frame->length
                                         : pick(random, frame->total - frame->length + 1);
+    }
+    if (frame->type == VIP_FRM_WRITE_MSG) {
+        frame->message = (uint16_t)(1 + pick(random, VIP_MESSAGE_BYTES_MAX));
+        frame->total += frame->message;
+        /* What would end the data, or stand alone, has the message with it. */
+        if (frame->offset + frame->length + frame->message == frame->total && pick(random, 2))
+            frame->length += frame->message;
+        else if (!frame->length)
+            frame->length = frame->message;
     }
     if (frame->type != VIP_FRM_READ_REQ && frame->offset + frame->length == frame->total) {
         frame->flags = VIP_FRMF_LAST;
@@ -252,7 +273,8 @@ static void random_frame(uint64_t *random, struct vip_frame *frame, uint32_t roo
                 frame->imm &= UINT32_MAX;
         }
     }
-    if (frame->type == VIP_FRM_WRITE || frame->type == VIP_FRM_READ_REQ) {
+    if (frame->type == VIP_FRM_WRITE || frame->type == VIP_FRM_READ_REQ ||
+        frame->type == VIP_FRM_WRITE_MSG) {
         frame->handle = (uint32_t)vector_random(random);
         frame->remote_addr = vector_random(random);
     }

@@ -171,6 +171,54 @@ static void long_descriptors_continue(void **state)
     }
 }
 
+/* Without the agreement of the other end nothing is posted; with it the slots say what goes. */
+static void extensions_need_both_ends(void **state)
+{
+    struct setup *s = *state;
+    struct vip_vipd_vi *block = vip_vipd_vi(s->fake.vipd, 7);
+    VIP_DESCRIPTOR *desc = desc_at(s, 0);
+    char message[VIPX_MESSAGE_MAX + 1];
+    struct vip_sq_slot slot;
+
+    memset(message, 7, sizeof(message));
+    desc->CS.Control = VIP_CONTROL_OP_RDMAWRITE;
+    desc->CS.SegCount = 3;
+    vip_store32_release(&block->state, VIP_VIST_CONNECTED);
+    assert_int_equal(VipxPostSendImm64(s->vi, desc, s->handle, 1), VIP_ERROR_NOT_SUPPORTED);
+    assert_int_equal(VipxPostWriteMessage(s->vi, desc, s->handle, message, 5),
+                     VIP_ERROR_NOT_SUPPORTED);
+    assert_false(vip_sq_read(vip_app_sq(s->fake.app), 0, &slot));
+    block->features = VIP_FEATURES;
+    assert_int_equal(VipxPostWriteMessage(s->vi, desc, s->handle, message, 257),
+                     VIP_INVALID_PARAMETER);
+    assert_int_equal(VipxPostWriteMessage(s->vi, desc, s->handle, message, 0),
+                     VIP_INVALID_PARAMETER);
+    assert_int_equal(VipxPostWriteMessage(s->vi, desc, s->handle, NULL, 5), VIP_INVALID_PARAMETER);
+
+    OK(VipxPostWriteMessage(s->vi, desc, s->handle, message, 256));
+    slot = slot_at(s, 0);
+    assert_int_equal(slot.flags, VIP_SQF_MSG);
+    assert_int_equal(slot_at(s, 1).kind, VIP_SQ_CONT);
+    for (unsigned i = 0; i < 5; i++) {
+        struct vip_sq_msg part;
+
+        slot = slot_at(s, 2 + i);
+        memcpy(&part, &slot, sizeof(part));
+        assert_int_equal(part.kind, VIP_SQ_MSG);
+        assert_int_equal(part.vi, 7);
+        assert_int_equal(part.len, 256);
+        assert_memory_equal(part.bytes, message, i < 4 ? 54 : 256 - 4 * 54);
+    }
+    OK(VipxPostSendImm64(s->vi, desc_at(s, 4), s->handle, 0x123456789ABCDEF0ull));
+    slot = slot_at(s, 7);
+    assert_int_equal(slot.flags, VIP_SQF_IMM64);
+    assert_int_equal(slot.control, VIP_CTL_IMMEDIATE);
+    assert_int_equal(slot.imm, 0x123456789ABCDEF0ull);
+    assert_int_equal(desc_at(s, 4)->CS.Control, 0);
+    OK(VipPostRecv(s->vi, desc_at(s, 5), s->handle));
+    assert_int_equal(slot_at(s, 8).flags, 0);
+}
+
 static void an_impossible_segment_count_reads_no_segments(void **state)
 {
     struct setup *s = *state;
@@ -517,6 +565,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_VIPD(a_post_is_one_slot_with_the_descriptors_words),
         WITH_VIPD(long_descriptors_continue),
+        WITH_VIPD(extensions_need_both_ends),
         WITH_VIPD(an_impossible_segment_count_reads_no_segments),
         WITH_VIPD(completions_are_taken_in_order_across_the_wrap),
         WITH_VIPD(a_completion_that_nobody_posted_is_ignored),

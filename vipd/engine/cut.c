@@ -4,10 +4,13 @@
  */
 #include "vipd/engine/internal.h"
 
+#include <string.h>
+
 void eng_build_begin(struct eng_build *build, struct eng_vi *vi, struct eng_packet *packet)
 {
     build->packet = packet;
     build->head_bytes = 0;
+    build->message_bytes = 0;
     build->frames = 0;
     build->limit_bytes = vi->tx.packet_bytes;
     packet->vi = vi->index;
@@ -121,7 +124,8 @@ static void describe(struct vip_frame *frame, const struct eng_desc *desc)
 
     switch (desc->control & VIP_CTL_OP_MASK) {
     case VIP_CTL_OP_RDMAWRITE:
-        frame->type = VIP_FRM_WRITE;
+        frame->type = desc->message_bytes ? VIP_FRM_WRITE_MSG : VIP_FRM_WRITE;
+        frame->message = desc->message_bytes;
         frame->handle = remote->handle;
         frame->remote_addr = remote->addr;
         break;
@@ -140,30 +144,63 @@ static void describe(struct vip_frame *frame, const struct eng_desc *desc)
         frame->flags |= VIP_FRMF_IMM64;
 }
 
+/* The message goes by value: the application has its buffer back since the post. */
+static void add_message(struct eng_build *build, const struct eng_desc *desc)
+{
+    uint8_t *out = build->packet->head + build->head_bytes;
+
+    eng_build_head(build, desc->message_bytes);
+    memcpy(out, eng_desc_message(desc), desc->message_bytes);
+    build->message_bytes += desc->message_bytes;
+}
+
+/*
+ * Bytes of the next fragment: as much of [offset, end) as `room` bytes and the pieces left allow. A
+ * message is not divided: it is there to its end or not at all.
+ */
+static uint32_t fragment(const struct eng_build *build, const struct eng_desc *desc,
+                         uint32_t offset, uint32_t end, uint32_t room)
+{
+    unsigned pieces = ENG_PIECES_MAX - 1 - build->packet->piece_count;
+    bool message = desc->message_bytes && end == eng_desc_bytes(desc);
+    uint32_t want = eng_min32(end, desc->sum) - offset, got = 0;
+
+    if (want)
+        got = fit_pieces(desc, offset, eng_min32(want, room), message ? pieces - 1 : pieces);
+    if (message && got == want && room - got >= desc->message_bytes &&
+        build->message_bytes + desc->message_bytes <= ENG_MESSAGES_BYTES)
+        got += desc->message_bytes;
+    return got;
+}
+
 bool eng_build_op(struct eng_build *build, struct eng_vi *vi, const struct eng_desc *desc,
                   struct eng_pos *at, uint32_t end)
 {
     bool read = (desc->control & VIP_CTL_OP_MASK) == VIP_CTL_OP_RDMAREAD;
     uint32_t want = read ? 0 : end - at->off;
-    struct vip_frame frame = {.type = VIP_FRM_SEND, .op = at->op, .total = desc->sum};
+    struct vip_frame frame = {.type = VIP_FRM_SEND, .op = at->op, .total = eng_desc_bytes(desc)};
     bool room;
     uint32_t bytes = payload_room(build, &room);
 
     if (!room || (want && !bytes))
         return false;
     if (want) {
-        frame.length = fit_pieces(desc, at->off, eng_min32(want, bytes),
-                                  ENG_PIECES_MAX - 1 - build->packet->piece_count);
-        VIP_ASSERT(frame.length);
+        frame.length = fragment(build, desc, at->off, end, bytes);
+        /* Only a message has to wait for a packet of its own. */
+        VIP_ASSERT(frame.length || (desc->message_bytes && build->frames));
+        if (!frame.length)
+            return false;
     }
     frame.offset = at->off;
-    if (at->off + frame.length == desc->sum)
+    if (at->off + frame.length == frame.total)
         frame.flags = VIP_FRMF_LAST;
     describe(&frame, desc);
     if (!build->frames)
         build->packet->op = at->op;
     add_frame(build, &frame);
-    add_payload(build, desc, at->off, frame.length);
+    add_payload(build, desc, at->off, eng_min32(at->off + frame.length, desc->sum) - at->off);
+    if (desc->message_bytes && (frame.flags & VIP_FRMF_LAST))
+        add_message(build, desc);
     at->off += frame.length;
     if (frame.flags & VIP_FRMF_LAST) {
         at->op++;

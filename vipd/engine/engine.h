@@ -31,11 +31,12 @@
 
 struct eng;
 
-/* Pieces of one outgoing packet: header bytes alternating with payload references. */
-#define ENG_PIECES_MAX 128
+/* Pieces of one outgoing packet: header bytes (and messages) alternating with payload references. */
+#define ENG_PIECES_MAX     128
+#define ENG_MESSAGES_BYTES (4 * VIP_MESSAGE_BYTES_MAX) /* messages of RDMA Writes in one packet */
 #define ENG_HEAD_BYTES                                                                             \
     (VIP_WIRE_HEADER_BYTES + VIP_WIRE_RANGES_MAX * VIP_WIRE_RANGE_BYTES +                          \
-     VIP_WIRE_FRAMES_MAX * VIP_WIRE_FRAME_BYTES)
+     VIP_WIRE_FRAMES_MAX * VIP_WIRE_FRAME_BYTES + ENG_MESSAGES_BYTES)
 
 /* Bytes of one packet, in order: from the packet's own head buffer, or from a registered region. */
 struct eng_piece {
@@ -196,6 +197,7 @@ struct eng_conn {
     uint32_t packet_bytes; /* path MTU: largest packet, >= VIP_PACKET_BYTES_MIN */
     uint32_t window_bytes; /* bytes the peer lets us have under way */
     uint32_t path;         /* opaque to the engine; comes back in eng_packet.path */
+    uint32_t features;     /* VIP_FEATURE_* that both sides know */
     bool local;            /* within this host: no congestion control, no pace */
 };
 
@@ -229,9 +231,12 @@ struct eng_post {
     enum vip_queue queue;
     uint16_t control;
     uint16_t seg_count; /* segments in app_segs; <= VIP_SEGS_PER_DESC_MAX + 1 */
+    uint8_t flags;      /* VIP_SQF_*; VIP_SQF_MSG: app_message and message_bytes are valid */
     uint32_t length;
     uint32_t reserved;
-    uint64_t imm;
+    uint64_t imm;               /* the host has cleared the upper half without VIP_SQF_IMM64 */
+    uint32_t message_bytes;     /* 1..VIP_MESSAGE_BYTES_MAX */
+    const uint8_t *app_message; /* private copy; valid during the call */
     const struct vip_shm_seg *app_segs; /* private copy; valid during the call */
 };
 

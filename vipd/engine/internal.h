@@ -79,9 +79,10 @@ struct eng_desc {
     uint16_t control;   /* VIP_CTL_* */
     uint16_t seg_count; /* segments kept here; address segment included */
     uint8_t state;      /* enum eng_desc_state */
-    uint8_t pad[3];
+    uint8_t pad;
+    uint16_t message_bytes; /* of the message, kept behind the segments; 0 = it has none */
     union {
-        struct vip_shm_seg seg[VIP_SQ_INLINE_SEGS]; /* seg_count <= VIP_SQ_INLINE_SEGS */
+        struct vip_shm_seg seg[VIP_SQ_INLINE_SEGS]; /* eng_desc_kept is 0 */
         struct vip_shm_seg *more;                   /* otherwise: from ops.segs_alloc */
     };
 };
@@ -169,6 +170,7 @@ struct eng_rx_state {
     struct eng_pos at; /* next byte expected */
     uint8_t phase;     /* enum eng_rx_phase */
     uint8_t type;      /* of the operation under way; phase not START */
+    uint16_t message;
     uint32_t total;
     uint32_t handle;
     uint64_t remote_addr;

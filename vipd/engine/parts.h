@@ -47,10 +47,31 @@ static inline uint32_t eng_op_position(const struct eng_vi *vi, uint32_t op)
     return vi->sq.next + (op - vi->tx.at.op);
 }
 
+/* What a descriptor has from ops.segs_alloc, counted in segments: its segments, and its message. */
+static inline unsigned eng_desc_kept(const struct eng_desc *desc)
+{
+    unsigned each = sizeof(struct vip_shm_seg);
+
+    if (desc->seg_count <= VIP_SQ_INLINE_SEGS && !desc->message_bytes)
+        return 0;
+    return desc->seg_count + (desc->message_bytes + each - 1) / each;
+}
+
 /* Data segments of a descriptor; an RDMA descriptor has the address segment before them. */
 static inline const struct vip_shm_seg *eng_desc_segs(const struct eng_desc *desc)
 {
-    return desc->seg_count > VIP_SQ_INLINE_SEGS ? desc->more : desc->seg;
+    return eng_desc_kept(desc) ? desc->more : desc->seg;
+}
+
+static inline const uint8_t *eng_desc_message(const struct eng_desc *desc)
+{
+    return (const uint8_t *)(eng_desc_segs(desc) + desc->seg_count);
+}
+
+/* Bytes of the operation on the wire. */
+static inline uint32_t eng_desc_bytes(const struct eng_desc *desc)
+{
+    return desc->sum + desc->message_bytes;
 }
 
 static inline unsigned eng_desc_data(const struct eng_desc *desc, const struct vip_shm_seg **ret)
@@ -126,6 +147,7 @@ void eng_fail_head(struct eng_vi *vi);
 struct eng_build {
     struct eng_packet *packet;
     uint32_t head_bytes;
+    uint32_t message_bytes; /* of the head bytes: payload, nevertheless */
     unsigned frames;
     uint32_t limit_bytes; /* of the packet */
 };

@@ -77,7 +77,7 @@ static const struct eng_desc *recv_head(struct eng_vi *vi)
 
 static enum eng_step recvq_empty(struct eng_vi *vi, const struct vip_frame *frame)
 {
-    uint32_t opcode = frame->type == VIP_FRM_WRITE ? VIP_CTL_OP_RDMAWRITE : VIP_CTL_OP_SENDRECV;
+    uint32_t opcode = frame->type == VIP_FRM_SEND ? VIP_CTL_OP_SENDRECV : VIP_CTL_OP_RDMAWRITE;
     const char *why = "a message arrived and no receive was posted";
 
     vi->stats.recvq_empty++;
@@ -141,23 +141,44 @@ enum eng_step eng_place_send(struct eng_vi *vi, const struct vip_frame *frame, u
     return ENG_STEP_DONE;
 }
 
-/* May the peer write there at all? The whole range is judged before the first byte (spec 3.5). */
+/*
+ * May the peer write there at all? The whole range is judged before the first byte (spec 3.5); a
+ * message is not part of it.
+ */
 static bool write_allowed(struct eng_vi *vi, const struct vip_frame *frame)
 {
+    uint32_t bytes = vip_frame_bulk(frame);
     struct eng_access access = {.vi = vi->index,
                                 .kind = ENG_ACCESS_REMOTE_WRITE,
                                 .handle = frame->handle,
                                 .addr = frame->remote_addr,
-                                .len = VIP_MUTANT(WRITE_RANGE) ? frame->length : frame->total};
+                                .len = VIP_MUTANT(WRITE_RANGE) ? frame->length : bytes};
 
-    if (!vi->attrs.enable_rdma_write || frame->remote_addr + frame->total < frame->remote_addr)
+    if (!vi->attrs.enable_rdma_write || frame->remote_addr + bytes < frame->remote_addr)
         return false;
-    return !frame->total || vi->eng->ops.check(vi->eng->ctx, &access);
+    return !bytes || vi->eng->ops.check(vi->eng->ctx, &access);
 }
 
 /*
- * The last fragment of a write. Whether a receive is consumed is known only now; it then carries
- * the error, too, and without one the callback does (spec 3.6, 3.9).
+ * The message of an RDMA Write, whose data is in place: like a send it must fit the receive, and an
+ * access is judged before it is made.
+ */
+static uint32_t message_fault(struct eng_vi *vi, const struct eng_desc *desc,
+                              const struct vip_frame *frame)
+{
+    uint32_t payload = frame->payload + frame->length - frame->message;
+
+    if (frame->message > desc->sum)
+        return VIP_ST_LENGTH_ERROR;
+    if (!eng_desc_check(vi, desc, ENG_ACCESS_RECV) ||
+        !eng_scatter(vi, desc, 0, frame->message, payload))
+        return VIP_ST_PROTECTION_ERROR;
+    return 0;
+}
+
+/*
+ * The last fragment of a write. Whether a receive is consumed (immediate data, a message) is known
+ * only now; it then carries the error, too, and without one the callback does (spec 3.6, 3.9).
  */
 static enum eng_step write_end(struct eng_vi *vi, const struct vip_frame *frame, bool denied)
 {
@@ -165,8 +186,9 @@ static enum eng_step write_end(struct eng_vi *vi, const struct vip_frame *frame,
     uint32_t status = VIP_ST_OP_REMOTE_RDMA_WRITE;
     const struct eng_desc *desc;
     uint64_t imm = frame_imm(frame, &status);
+    uint32_t fault;
 
-    if (!(frame->flags & VIP_FRMF_IMMEDIATE)) {
+    if (!(frame->flags & VIP_FRMF_IMMEDIATE) && !frame->message) {
         if (denied && !VIP_MUTANT(WRITE_DENIED)) {
             eng_event_error(vi, VIP_EC_RDMAW_PROT, VIP_CTL_OP_RDMAWRITE, why);
             return fail(vi, frame, VIP_ST_RDMA_PROT_ERROR, why);
@@ -185,24 +207,35 @@ static enum eng_step write_end(struct eng_vi *vi, const struct vip_frame *frame,
     if (desc->fault)
         return fail_recv(vi, frame, VIP_ST_OP_REMOTE_RDMA_WRITE | desc->fault,
                          "a posted receive was faulty");
+    fault = frame->message ? message_fault(vi, desc, frame) : 0;
+    if (fault)
+        return fail_recv(vi, frame, VIP_ST_OP_REMOTE_RDMA_WRITE | fault,
+                         "the receive posted for the message of an RDMA Write cannot take it");
     vi->stats.rx_messages++;
     eng_rx_op_done(vi);
-    eng_recv_complete(vi, status, frame->total, imm);
+    if (frame->message)
+        status |= VIP_ST_MESSAGE;
+    eng_recv_complete(vi, status, frame->message ? frame->message : frame->total, imm);
     return ENG_STEP_DONE;
 }
 
 enum eng_step eng_place_write(struct eng_vi *vi, const struct vip_frame *frame, uint32_t skip)
 {
     uint32_t len = frame->length - skip;
+    /* The bytes for the remote memory; a message comes last, and never without the LAST flag. */
+    uint32_t message = frame->flags & VIP_FRMF_LAST ? frame->message : 0;
+    uint32_t bulk = len - message;
     struct eng_access access = {.vi = vi->index,
                                 .kind = ENG_ACCESS_REMOTE_WRITE,
                                 .handle = frame->handle,
                                 .addr = frame->remote_addr + vi->rx.at.off,
-                                .len = len};
+                                .len = bulk};
+
+    VIP_ASSERT(len >= message);
 
     if (vi->rx.phase == ENG_PHASE_START)
         vi->rx.phase = write_allowed(vi, frame) ? ENG_PHASE_WRITE : ENG_PHASE_DENIED;
-    if (len && vi->rx.phase == ENG_PHASE_WRITE &&
+    if (bulk && vi->rx.phase == ENG_PHASE_WRITE &&
         !vi->eng->ops.place(vi->eng->ctx, &access, frame->payload + skip))
         vi->rx.phase = ENG_PHASE_DENIED;
     vi->rx.at.off += len;

@@ -6,13 +6,26 @@
 
 #include <string.h>
 
+/* Is what goes beyond VIPL 1.0 wanted where it is not possible, or by no library of ours? */
+static bool extension_fault(const struct eng_vi *vi, const struct eng_post *post)
+{
+    if (!post->flags)
+        return false;
+    if ((post->flags & ~VIP_SQF_KNOWN) || post->queue == VIP_Q_RECV ||
+        !(vi->conn.features & VIP_FEATURE_IMM64_MSG))
+        return true;
+    return (post->flags & VIP_SQF_MSG) &&
+           ((post->control & VIP_CTL_OP_MASK) != VIP_CTL_OP_RDMAWRITE || !post->message_bytes ||
+            post->message_bytes > VIP_MESSAGE_BYTES_MAX);
+}
+
 /* Faults of the descriptor itself, spec 3.4. */
 static uint32_t format_fault(const struct eng_vi *vi, const struct eng_post *post)
 {
     uint32_t op = post->control & VIP_CTL_OP_MASK;
     unsigned extra = op != VIP_CTL_OP_SENDRECV;
 
-    if ((post->control & VIP_CTL_RESERVED) || post->reserved)
+    if ((post->control & VIP_CTL_RESERVED) || post->reserved || extension_fault(vi, post))
         return VIP_ST_FORMAT_ERROR;
     if (post->queue == VIP_Q_RECV)
         /* The immediate flag of a receive is ignored (spec 3.3). */
@@ -43,20 +56,30 @@ static uint32_t length_fault(const struct eng_vi *vi, const struct eng_post *pos
     return 0;
 }
 
-/* Copy the segments. False: the session may not have more memory for them. */
+/* Copy segments and message. False: the session may not have more memory for them. */
 static bool keep_segs(struct eng_vi *vi, const struct eng_post *post, struct eng_desc *desc)
 {
     struct vip_shm_seg *segs = desc->seg;
 
-    if (post->seg_count > VIP_SQ_INLINE_SEGS) {
-        segs = vi->eng->ops.segs_alloc(vi->eng->ctx, post->seg_count);
-        if (!segs)
+    unsigned kept;
+
+    desc->seg_count = post->seg_count;
+    if (post->flags & VIP_SQF_MSG)
+        desc->message_bytes = (uint16_t)post->message_bytes;
+    kept = eng_desc_kept(desc);
+    if (kept) {
+        segs = vi->eng->ops.segs_alloc(vi->eng->ctx, kept);
+        if (!segs) {
+            desc->seg_count = 0;
+            desc->message_bytes = 0;
             return false;
+        }
         desc->more = segs;
     }
-    desc->seg_count = post->seg_count;
     if (post->seg_count)
         memcpy(segs, post->app_segs, post->seg_count * sizeof(*segs));
+    if (desc->message_bytes)
+        memcpy(segs + post->seg_count, post->app_message, desc->message_bytes);
     return true;
 }
 
@@ -76,6 +99,7 @@ static void append(struct eng_vi *vi, const struct eng_post *post)
     desc->op = 0;
     desc->control = post->control;
     desc->seg_count = 0;
+    desc->message_bytes = 0;
     desc->state = ENG_DESC_POSTED;
     desc->fault = format_fault(vi, post);
     if (!desc->fault) {

@@ -6,9 +6,12 @@
 
 void eng_desc_release(struct eng_vi *vi, struct eng_desc *desc)
 {
-    if (desc->seg_count > VIP_SQ_INLINE_SEGS)
-        vi->eng->ops.segs_free(vi->eng->ctx, desc->more, desc->seg_count);
+    unsigned kept = eng_desc_kept(desc);
+
+    if (kept)
+        vi->eng->ops.segs_free(vi->eng->ctx, desc->more, kept);
     desc->seg_count = 0;
+    desc->message_bytes = 0;
 }
 
 /* Operation field in the completion of a send. */

@@ -10,6 +10,7 @@ static enum eng_step process(struct eng_vi *vi, const struct vip_frame *frame, u
     case VIP_FRM_SEND:
         return eng_place_send(vi, frame, skip);
     case VIP_FRM_WRITE:
+    case VIP_FRM_WRITE_MSG:
         return eng_place_write(vi, frame, skip);
     case VIP_FRM_READ_REQ:
         return eng_read_request(vi, frame);
@@ -33,13 +34,15 @@ static bool consistent(const struct eng_vi *vi, const struct vip_frame *frame)
     if (vi->rx.phase == ENG_PHASE_START)
         return true;
     return frame->type == vi->rx.type && frame->total == vi->rx.total &&
-           (frame->type != VIP_FRM_WRITE ||
-            (frame->handle == vi->rx.handle && frame->remote_addr == vi->rx.remote_addr));
+           (frame->type == VIP_FRM_SEND ||
+            (frame->message == vi->rx.message && frame->handle == vi->rx.handle &&
+             frame->remote_addr == vi->rx.remote_addr));
 }
 
 static void begin(struct eng_vi *vi, const struct vip_frame *frame)
 {
     vi->rx.type = frame->type;
+    vi->rx.message = frame->message;
     vi->rx.total = frame->total;
     vi->rx.handle = frame->handle;
     vi->rx.remote_addr = frame->remote_addr;

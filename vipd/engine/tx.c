@@ -244,7 +244,7 @@ static struct eng_pos rebuild_ops(struct eng_build *build, struct eng_vi *vi, st
         if (vi->tx.fail_valid && !eng_before(at.op, vi->tx.fail_op))
             return end;
         desc = eng_desc_at(vi, VIP_Q_SEND, eng_op_position(vi, at.op));
-        if (!eng_build_op(build, vi, desc, &at, at.op == end.op ? end.off : desc->sum))
+        if (!eng_build_op(build, vi, desc, &at, at.op == end.op ? end.off : eng_desc_bytes(desc)))
             return at;
         vi->stats.retransmits++;
     }
@@ -427,14 +427,14 @@ static bool emit_ops(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
                 return false;
             continue;
         }
-        if (!eng_build_op(&build, vi, desc, &vi->tx.at, desc->sum))
+        if (!eng_build_op(&build, vi, desc, &vi->tx.at, eng_desc_bytes(desc)))
             break;
         if (vi->tx.at.op != op)
             cut_through(vi, desc, op);
     }
     if (!build.frames)
         return false;
-    vi->stats.tx_bytes += ret->bytes - build.head_bytes;
+    vi->stats.tx_bytes += ret->bytes - build.head_bytes + build.message_bytes;
     finish_data(&build, vi, from, vi->tx.at, ENG_STREAM_OPS, ranges, now_ns);
     return true;
 }

@@ -95,6 +95,7 @@ static struct vip_cm_attrs attrs_of(const struct nic_vi *vi)
     return (struct vip_cm_attrs){.level = vi->attrs.level,
                                  .rdma_write = vi->attrs.enable_rdma_write,
                                  .rdma_read = vi->attrs.enable_rdma_read,
+                                 .features = VIP_FEATURES,
                                  .max_transfer_bytes = vi->attrs.max_transfer_bytes,
                                  .qos = vi->qos};
 }
@@ -118,6 +119,7 @@ static void conn_establish(struct nic_conn *conn, const struct cm_conn *result)
         .packet_bytes = result->packet_bytes,
         .window_bytes = result->window_bytes,
         .path = conn->index,
+        .features = VIP_FEATURES & result->attrs.features,
     };
 
     conn->state = NIC_CONN_ESTABLISHED;
@@ -135,6 +137,7 @@ static void conn_establish(struct nic_conn *conn, const struct cm_conn *result)
     nic_conn_set_peer(conn, result->peer);
     session->vis[conn->vi].lost_told = false;
     nic->counts.conns_opened++;
+    vip_vipd_vi(session->vipd_base, conn->vi)->features = args.features;
     eng_vi_connect(session->eng, conn->vi, &args, nic->now_ns);
 }
 

@@ -124,6 +124,9 @@ struct stage {
 static bool remote_access(const struct nic_conn *conn, const struct vip_frame *frame,
                           struct eng_access *ret)
 {
+    uint32_t bulk = vip_frame_bulk(frame);
+    uint32_t len = frame->flags & VIP_FRMF_LAST ? frame->length - frame->message : frame->length;
+
     if (frame->type == VIP_FRM_READ_REQ && frame->total) {
         *ret = (struct eng_access){.vi = conn->vi,
                                    .kind = ENG_ACCESS_REMOTE_READ,
@@ -132,14 +135,14 @@ static bool remote_access(const struct nic_conn *conn, const struct vip_frame *f
                                    .len = frame->total};
         return true;
     }
-    if (frame->type != VIP_FRM_WRITE || !frame->length ||
-        frame->remote_addr > UINT64_MAX - frame->total)
+    if ((frame->type != VIP_FRM_WRITE && frame->type != VIP_FRM_WRITE_MSG) || !len ||
+        frame->remote_addr > UINT64_MAX - bulk)
         return false;
     *ret = (struct eng_access){.vi = conn->vi,
                                .kind = ENG_ACCESS_REMOTE_WRITE,
                                .handle = frame->handle,
                                .addr = frame->remote_addr + frame->offset,
-                               .len = frame->length};
+                               .len = len};
     return true;
 }
 
@@ -154,7 +157,7 @@ static bool frame_staged(const struct nic_conn *conn, const struct vip_frame *fr
         !staged)
         return false;
     access.addr = frame->remote_addr;
-    access.len = frame->total;
+    access.len = vip_frame_bulk(frame);
     return access_bytes(conn->session, &access, &staged) != NULL;
 }
 

@@ -128,6 +128,37 @@ static int take_segs(struct nic_session *session, const struct vip_sq_slot *slot
     return 1;
 }
 
+/*
+ * Copy the message of the descriptor in `slot`, which lies behind its segments. Outcomes as
+ * take_segs; bytes of the message instead of 1.
+ */
+static int take_message(struct nic_session *session, const struct vip_sq_slot *slot,
+                        uint8_t message[VIP_MESSAGE_BYTES_MAX])
+{
+    uint32_t at = session->sq_position + VIP_SQ_SLOTS_FOR(slot->seg_count);
+    unsigned got = 0, want = 1;
+
+    for (; got < want; at++) {
+        struct vip_sq_slot copy;
+        struct vip_sq_msg part;
+        unsigned count;
+
+        if (!vip_sq_read(session->sq, at, &copy)) {
+            session->sq_watch = at;
+            return 0;
+        }
+        memcpy(&part, &copy, sizeof(part));
+        if (part.kind != VIP_SQ_MSG || part.vi != slot->vi || part.len == 0 ||
+            part.len > VIP_MESSAGE_BYTES_MAX || (got && part.len != want))
+            return -1;
+        want = part.len;
+        count = want - got < VIP_SQ_MSG_BYTES ? want - got : VIP_SQ_MSG_BYTES;
+        memcpy(message + got, part.bytes, count);
+        got += count;
+    }
+    return (int)got;
+}
+
 /* Is it for a VI that exists? A post to a destroyed VI is a race of the application: ignored. */
 static bool post_vi_valid(struct nic_session *session, const struct vip_sq_slot *slot)
 {
@@ -144,18 +175,29 @@ static bool post_vi_valid(struct nic_session *session, const struct vip_sq_slot 
     return true;
 }
 
+/* The parts of a posted descriptor behind its first slot, copied. */
+struct post_parts {
+    struct vip_shm_seg segs[SEGS_MAX];
+    uint16_t seg_count;
+    uint32_t message_bytes;
+    uint8_t message[VIP_MESSAGE_BYTES_MAX];
+};
+
 static void post(struct nic_session *session, const struct vip_sq_slot *slot,
-                 const struct vip_shm_seg *segs, uint16_t seg_count, uint16_t control)
+                 const struct post_parts *parts, uint16_t control)
 {
     struct eng_post args = {
         .vi = slot->vi,
         .queue = slot->kind == VIP_SQ_SEND ? VIP_Q_SEND : VIP_Q_RECV,
         .control = control,
-        .seg_count = seg_count,
+        .seg_count = parts->seg_count,
+        .flags = slot->flags,
         .length = slot->length,
         .reserved = slot->reserved1,
-        .imm = slot->imm,
-        .app_segs = segs,
+        .imm = slot->flags & VIP_SQF_IMM64 ? slot->imm : slot->imm & 0xffffffffu,
+        .message_bytes = parts->message_bytes,
+        .app_message = parts->message,
+        .app_segs = parts->segs,
     };
 
     session->nic->counts.posts++;
@@ -169,8 +211,11 @@ static void post(struct nic_session *session, const struct vip_sq_slot *slot,
 static unsigned take_post(struct nic_session *session, const struct vip_sq_slot *slot)
 {
     struct nic_counts *counts = &session->nic->counts;
-    struct vip_shm_seg segs[SEGS_MAX];
+    struct post_parts parts;
+    int taken, message = 0;
 
+    parts.seg_count = 0;
+    parts.message_bytes = 0;
     session->sq_skip_conts = false;
     if (slot->seg_count > SEGS_MAX) {
         /* More than any descriptor may have: it fails in its turn like every malformed one. How
@@ -178,22 +223,24 @@ static unsigned take_post(struct nic_session *session, const struct vip_sq_slot 
         counts->post_bad_segs++;
         session->sq_skip_conts = true;
         if (post_vi_valid(session, slot))
-            post(session, slot, segs, 0, slot->control | VIP_CTL_RESERVED);
+            post(session, slot, &parts, slot->control | VIP_CTL_RESERVED);
         return 1;
     }
-    switch (take_segs(session, slot, segs)) {
-    case 0:
+    taken = take_segs(session, slot, parts.segs);
+    if (taken > 0 && (slot->flags & VIP_SQF_MSG))
+        taken = message = take_message(session, slot, parts.message);
+    if (taken == 0)
         return 0;
-    case 1:
-        break;
-    default:
+    if (taken < 0) {
         counts->post_stray++;
         ring_broken(session);
         return 1;
     }
+    parts.seg_count = slot->seg_count;
+    parts.message_bytes = (uint32_t)message;
     if (post_vi_valid(session, slot))
-        post(session, slot, segs, slot->seg_count, slot->control);
-    return VIP_SQ_SLOTS_FOR(slot->seg_count);
+        post(session, slot, &parts, slot->control);
+    return VIP_SQ_SLOTS_FOR(slot->seg_count) + VIP_SQ_SLOTS_FOR_MSG(parts.message_bytes);
 }
 
 /* A slot that begins no descriptor. */
@@ -201,7 +248,7 @@ static void take_stray(struct nic_session *session, const struct vip_sq_slot *sl
 {
     struct nic_counts *counts = &session->nic->counts;
 
-    if (slot->kind != VIP_SQ_CONT) {
+    if (slot->kind != VIP_SQ_CONT && slot->kind != VIP_SQ_MSG) {
         counts->post_bad_kind++;
         session->sq_skip_conts = true;
     } else if (!session->sq_skip_conts) {
