@@ -9,6 +9,8 @@
 /* What may leave at once after a pause: one batch of the host's segmentation offload. */
 #define PACE_BURST_BYTES   65536u
 #define PACE_BURST_PACKETS 4u
+/* ... or what the path takes in such a time: on fast paths a batch is larger. */
+#define PACE_BURST_NS 200000u
 /* Wait for this part of a burst before going on. */
 #define PACE_QUANTUM 4u
 /* A pace of more than so much is none: 1 ps per byte is 1 TB/s. */
@@ -20,7 +22,8 @@ static uint64_t burst_ns(const struct eng_vi *vi)
 
     if (bytes < PACE_BURST_BYTES)
         bytes = PACE_BURST_BYTES;
-    return bytes * vi->tx.pace_ps / 1000;
+    bytes = bytes * vi->tx.pace_ps / 1000;
+    return bytes > PACE_BURST_NS ? bytes : PACE_BURST_NS;
 }
 
 void eng_pace_set(struct eng_vi *vi)
