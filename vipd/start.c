@@ -19,7 +19,7 @@
 #define BACKLOG_MAX    128
 #define CM_RETRY_NS    10000000ull
 #define CM_RETRY_MAX   500000000ull
-#define CLOSE_LIMIT_NS 5000000000ull
+#define CLOSE_LIMIT_NS 20000000000ull
 
 static bool entropy(uint64_t *ret)
 {

@@ -437,7 +437,7 @@ void world_host_up(struct world *world, unsigned index)
                .retry_ns = 10 * WORLD_MS,
                .retry_max_ns = 500 * WORLD_MS,
                .accept_timeout_ns = 5 * WORLD_S,
-               .close_timeout_ns = 5 * WORLD_S,
+               .close_timeout_ns = 20 * WORLD_S,
                .keepalive_ns = WORLD_S,
                .peer_dead_ns = 4 * WORLD_S},
         .seed = chance_next(&world->chance),

@@ -50,7 +50,9 @@ struct cm_config {
     uint64_t retry_ns; /* first repetition of REQUEST, ACCEPT, CLOSE; doubles, + jitter (10 ms) */
     uint64_t retry_max_ns;      /* ceiling of the doubling (500 ms) */
     uint64_t accept_timeout_ns; /* ACCEPT without CONFIRM: VIP_TIMEOUT for the accepter (5 s) */
-    uint64_t close_timeout_ns;  /* CLOSE without CLOSE_ACK: forget it (5 s) */
+    uint64_t close_timeout_ns;  /* CLOSE without CLOSE_ACK: forget it (20 s). A vipd that
+                                    stood still for longer than this and comes back does not
+                                    learn that the connection is over before it sends */
     uint64_t keepalive_ns;      /* silence after which a peer with connections is pinged (1 s) */
     uint64_t peer_dead_ns;      /* silence after which it is dead (4 s) */
     bool verify_all; /* every new client must show its address first, not only in a flood */
