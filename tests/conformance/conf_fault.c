@@ -323,8 +323,9 @@ static void corrupt_data_is_not_delivered(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* What an RDMA operation to a wrong place is: number of a case. */
-static const char *const places[] = {"no right", "no handle", "too far", "below", "no VI right"};
+/* Wrong places for an RDMA operation: 0 no right on the region, 1 no such handle, 2 too far, 3 below
+ * the region, 4 no right on the VI. */
+#define PLACES 5u
 
 /* A pair whose b may (not) be written to; `write` aims at a place that case `n` forbids. */
 static void forbidden_pair(struct end *a, struct end *b, VIP_RELIABILITY_LEVEL level, unsigned n)
@@ -367,7 +368,7 @@ static void rdma_write_to_memory_not_allowed(void **state)
     VIP_DESCRIPTOR *write;
     VIP_ERROR_DESCRIPTOR error;
 
-    for (unsigned n = 0; n < sizeof(places) / sizeof(places[0]); n++) {
+    for (unsigned n = 0; n < PLACES; n++) {
         forbidden_pair(&a, &b, conf_level(state), n);
         write = conf_write(&a, 0, 0, 64, &b, 0);
         forbid(&b, write, n);
@@ -391,7 +392,7 @@ static void rdma_write_not_allowed_with_immediate(void **state)
     struct end a, b;
     VIP_DESCRIPTOR *write, *recv;
 
-    for (unsigned n = 0; n < sizeof(places) / sizeof(places[0]); n++) {
+    for (unsigned n = 0; n < PLACES; n++) {
         forbidden_pair(&a, &b, conf_level(state), n);
         write = conf_write(&a, 0, 0, 64, &b, 0);
         write->CS.Control |= VIP_CONTROL_IMMEDIATE;
@@ -452,7 +453,7 @@ static void rdma_read_of_memory_not_allowed(void **state)
     VIP_DESCRIPTOR *read;
     VIP_ERROR_DESCRIPTOR error;
 
-    for (unsigned n = 0; n < sizeof(places) / sizeof(places[0]); n++) {
+    for (unsigned n = 0; n < PLACES; n++) {
         forbidden_pair(&a, &b, conf_level(state), n);
         read = conf_read(&a, 0, 0, 64, &b, 0);
         forbid(&b, read, n);

@@ -1,13 +1,14 @@
 # For the scripts of tests/hostile: one vipd or two, a checked victim, and what must be as before.
 # Sourced by bash after scripts/daemons.sh; $build is the build tree.
 
-# The victim: verified bulk data from here to the server at ADDRESS, for SECONDS; prints MB/s, or
+# The victim: verified bulk data from here to the server at ADDRESS, for SECONDS; prints bytes per second, or
 # nothing if a byte was wrong or it failed.
 victim() { # victim HOST ADDRESS SECONDS
     in_host "$1" timeout 60 "$build/tools/vipperf" bw "$2" --verify --size 16K --duration "$3s" \
         --json "$WORK/victim.json" >"$WORK/victim.log" 2>&1 || return
     grep -q '"verified": true' "$WORK/victim.json" || return
-    sed -n 's/.*"bytes_per_s": *\([0-9]*\).*/\1/p' "$WORK/victim.json" | head -n 1
+    # As a whole number: the file may say 1.2e+09.
+    jq '.results[0].bytes_per_s | floor' "$WORK/victim.json"
 }
 
 # The median of three or more numbers.
@@ -15,7 +16,7 @@ median() { printf '%s\n' "$@" | sort -n | sed -n "$((($# + 1) / 2))p"; }
 
 stat_of() { # stat_of HOST COUNTER: of all scopes
     in_host "$1" "$build/tools/vipctl" show stats --json | tr -d ' \n' |
-        grep -o "\"name\":\"$2\",\"value\":[0-9]*" | sed 's/.*://' | paste -sd+ | bc
+        grep -o "\"name\":\"$2\",\"value\":[0-9]*" | awk -F: '{sum += $NF} END {print sum + 0}'
 }
 
 # Descriptors, sessions, and gauges of a vipd, one per line. What a session leaves behind would show.

@@ -40,12 +40,12 @@ failed() {
 
 # Frames of IPv6 that nobody asked for would be seen by the listener.
 cables() { # cables MTU on|off: merging of frames (GRO), which must leave ours alone
-    ip -n "$NS_A" link set "$if_a" down address $mac_a mtu "$1" addrgenmode none
-    ip -n "$NS_B" link set "$if_b" down address $mac_b mtu "$1" addrgenmode none
-    ip netns exec "$NS_A" "$frames" gro "$if_a" "$2" || exit 1
-    ip netns exec "$NS_B" "$frames" gro "$if_b" "$2" || exit 1
-    ip -n "$NS_A" link set "$if_a" up
-    ip -n "$NS_B" link set "$if_b" up
+    in_namespace "$NS_A" ip link set "$if_a" down address $mac_a mtu "$1" addrgenmode none
+    in_namespace "$NS_B" ip link set "$if_b" down address $mac_b mtu "$1" addrgenmode none
+    in_namespace "$NS_A" "$frames" gro "$if_a" "$2" || exit 1
+    in_namespace "$NS_B" "$frames" gro "$if_b" "$2" || exit 1
+    in_namespace "$NS_A" ip link set "$if_a" up
+    in_namespace "$NS_B" ip link set "$if_b" up
 }
 
 start() { # start [CONFIG LINES...]: both vipd, and a server on B
@@ -117,7 +117,7 @@ daemons_end
 # ---- what others see ----------------------------------------------------------------------
 
 start
-ip netns exec "$NS_B" "$frames" watch "$if_b" >"$WORK/watch.txt" &
+in_namespace "$NS_B" "$frames" watch "$if_b" >"$WORK/watch.txt" &
 watcher=$!
 for _ in $(seq 100); do
     grep -q watching "$WORK/watch.txt" && break
@@ -132,14 +132,14 @@ else
     failed "a listener saw other frames than ours: $(cat "$WORK/watch.txt")"
 fi
 
-ip netns exec "$NS_B" "$frames" take 10.77.0.2 5001 >"$WORK/take.txt" 2>&1 &
+in_namespace "$NS_B" "$frames" take 10.77.0.2 5001 >"$WORK/take.txt" 2>&1 &
 taker=$!
 track $taker
 for _ in $(seq 100); do
     grep -q listening "$WORK/take.txt" && break
     sleep 0.05
 done
-ip netns exec "$NS_A" "$frames" give 10.77.0.2 5001 100000000 >"$WORK/give.txt" 2>&1 &
+in_namespace "$NS_A" "$frames" give 10.77.0.2 5001 100000000 >"$WORK/give.txt" 2>&1 &
 giver=$!
 run "a transfer with TCP beside it" bw $mac_b --op send --size 1048576 --bytes 64M
 wait $giver || failed "TCP beside: $(cat "$WORK/give.txt")"
@@ -153,7 +153,7 @@ fi
 
 # ---- bad frames -----------------------------------------------------------------------------
 
-ip netns exec "$NS_A" "$frames" bad "$if_a" $mac_b || failed "sending bad frames"
+in_namespace "$NS_A" "$frames" bad "$if_a" $mac_b || failed "sending bad frames"
 run "after bad frames" lat node-b --iters 500
 at_least B drop_frame_short 1
 at_least B drop_frame_header 2
@@ -169,11 +169,11 @@ perf bw $mac_b --op send --size 1048576 --duration 2500ms --json "$WORK/result.j
     >"$WORK/run.log" 2>&1 &
 transfer=$!
 sleep 0.7
-ip -n "$NS_A" link set "$if_a" down
+in_namespace "$NS_A" ip link set "$if_a" down
 state_is A "down (the interface is down)"
 state_is B "down (no carrier)"
 sleep 0.3
-ip -n "$NS_A" link set "$if_a" up
+in_namespace "$NS_A" ip link set "$if_a" up
 state_is A up
 state_is B up
 if wait $transfer && grep -q '"verified": true' "$WORK/result.json"; then
@@ -183,13 +183,13 @@ else
 fi
 at_least A tx_down 1
 
-ip -n "$NS_A" link set "$if_a" down
-ip -n "$NS_A" link set "$if_a" name other0
+in_namespace "$NS_A" ip link set "$if_a" down
+in_namespace "$NS_A" ip link set "$if_a" name other0
 state_is A "down (no such interface: $if_a is called other0 now)"
-ip -n "$NS_A" link set other0 name "$if_a"
-ip -n "$NS_A" link set "$if_a" up
+in_namespace "$NS_A" ip link set other0 name "$if_a"
+in_namespace "$NS_A" ip link set "$if_a" up
 state_is A up
-ip -n "$NS_A" link del "$if_a"
+in_namespace "$NS_A" ip link del "$if_a"
 state_is A "down (no such interface)"
 state_is B "down (no such interface)"
 ip link add "$if_a" netns "$NS_A" type veth peer name "$if_b" netns "$NS_B"
@@ -210,7 +210,7 @@ VIPD=$build/vipd/vipd
 udp="[nic:vip1]
 link = udp
 address = 10.77.0.1"
-ip -n "$NS_A" addr replace 10.77.0.1/24 dev "$if_a"
+in_namespace "$NS_A" ip addr replace 10.77.0.1/24 dev "$if_a"
 DAEMON_NIC="link = ether
 interface = $if_a"
 DAEMON_AS="setpriv --bounding-set=-net_raw --inh-caps=-all" daemon_start A - - "$udp" || exit 1
