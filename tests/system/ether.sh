@@ -117,7 +117,7 @@ daemons_end
 # ---- what others see ----------------------------------------------------------------------
 
 start
-in_namespace "$NS_B" "$frames" watch "$if_b" >"$WORK/watch.txt" &
+nsenter --net="/run/netns/$NS_B" "$frames" watch "$if_b" >"$WORK/watch.txt" &
 watcher=$!
 for _ in $(seq 100); do
     grep -q watching "$WORK/watch.txt" && break
@@ -132,14 +132,14 @@ else
     failed "a listener saw other frames than ours: $(cat "$WORK/watch.txt")"
 fi
 
-in_namespace "$NS_B" "$frames" take 10.77.0.2 5001 >"$WORK/take.txt" 2>&1 &
+nsenter --net="/run/netns/$NS_B" "$frames" take 10.77.0.2 5001 >"$WORK/take.txt" 2>&1 &
 taker=$!
 track $taker
 for _ in $(seq 100); do
     grep -q listening "$WORK/take.txt" && break
     sleep 0.05
 done
-in_namespace "$NS_A" "$frames" give 10.77.0.2 5001 100000000 >"$WORK/give.txt" 2>&1 &
+nsenter --net="/run/netns/$NS_A" "$frames" give 10.77.0.2 5001 100000000 >"$WORK/give.txt" 2>&1 &
 giver=$!
 run "a transfer with TCP beside it" bw $mac_b --op send --size 1048576 --bytes 64M
 wait $giver || failed "TCP beside: $(cat "$WORK/give.txt")"
