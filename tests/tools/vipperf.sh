@@ -59,6 +59,8 @@ expect 2 "--op" lat 127.0.0.2 --op dance
 expect 2 "--wait" lat 127.0.0.2 --wait never
 expect 2 "--reliability" bw 127.0.0.2 --reliability maybe
 expect 2 "polled" lat 127.0.0.2 --op write --wait block
+expect 2 "--vis" lat 127.0.0.2 --vis 0
+expect 2 "reliable" lat 127.0.0.2 --op read --reliability ud
 expect 2 "reliable" bw 127.0.0.2 --op write --reliability ud --verify
 expect 2 "serve takes no" serve 127.0.0.2
 
@@ -90,6 +92,14 @@ for op in send write write-imm; do
     measured "$verified" bw 127.0.0.2 --op $op --random-sizes --size 300000 --iters 200 --verify
     measured ".results[0].messages == 5000" rate 127.0.0.2 --op $op --iters 5000
 done
+for wait in adaptive poll block; do
+    measured "$verified" lat 127.0.0.2 --op read --wait $wait --iters 300 --verify --sizes 1:4096
+    measured "$verified" bw 127.0.0.2 --op read --wait $wait --bytes 8M --size 100000 --verify
+done
+measured "$verified" bw 127.0.0.2 --op read --cq --bytes 4M --size 65536 --verify
+measured ".results[0].messages == 5000" rate 127.0.0.2 --op read --iters 5000
+measured "($verified) and .parameters.vis == 60" lat 127.0.0.2 --vis 60 --iters 300 --verify
+measured "$verified" bw 127.0.0.2 --vis 3 --sizes 4096:16384 --bytes 1M --verify
 measured "$verified" lat 127.0.0.2 --size 0 --iters 200 --verify
 measured "$verified" bw 127.0.0.2 --size 0 --iters 1000 --window 1 --verify
 measured "$verified" bw 127.0.0.2 --size 1000 --iters 3000 --window 7 --verify --cq --wait block
@@ -105,6 +115,7 @@ if command -v jq >/dev/null; then # standard output is then the document and not
         wrong "--json - is not one document"
 fi
 expect 1 "MaxTransferSize" lat 127.0.0.2 --size 1G --iters 1
+expect 1 "VIs" lat 127.0.0.2 --vis 65000 --iters 1
 expect 1 "window" bw 127.0.0.2 --window 100000 --iters 1
 
 # Two clients at once.

@@ -129,6 +129,9 @@ static int conclude(struct client *client, struct run *run, int outcome, double 
         snprintf(client->why, sizeof(client->why), "the server failed: %.400s", why);
         return -1;
     }
+    /* Of RDMA Reads the server's program knows nothing. */
+    if (run->plan->op == PLAN_READ)
+        received = run->received;
     if (run->plan->level != PLAN_UD && received != run->sent) {
         snprintf(client->why, sizeof(client->why),
                  "%" PRIu64 " messages were sent but %" PRIu64 " arrived", run->sent, received);
@@ -160,7 +163,8 @@ static void fill_result(struct run *run, double cpu_s, int outcome, struct perf_
                                        : PERF_NOT_VERIFIED;
 }
 
-static int run_data(struct client *client, struct run *run, struct perf_result *ret)
+static int run_data(struct client *client, struct run *run, struct meet_idle *idle,
+                    struct perf_result *ret)
 {
     char disc[MEET_DISC_BYTES];
     double cpu_s, server_cpu_s = 0;
@@ -168,13 +172,13 @@ static int run_data(struct client *client, struct run *run, struct perf_result *
 
     if (agree(client, run, disc, sizeof(disc)) < 0)
         return -1;
+    if (meet_idle_connect(idle, &client->nic, run->plan->idle_vis, client->options->host, disc,
+                          client->why, sizeof(client->why)) < 0)
+        return -1;
     if (meet_connect(run->end, client->options->host, disc) < 0)
         return say(client, run->end->why);
     cpu_s = cpu_seconds();
-    if (run->plan->test == PLAN_LAT)
-        r = run_pingpong_client(run);
-    else
-        r = run_stream_client(run);
+    r = run_client(run);
     cpu_s = cpu_seconds() - cpu_s;
     if (r < 0)
         run->stop_ns = end_now_ns(); /* up to here it was measured */
@@ -195,6 +199,7 @@ static int measure(struct client *client, uint64_t size_bytes)
                       .plan = &plan,
                       .sample_ns = client->sample_ns,
                       .sample_max = SAMPLES_MAX};
+    struct meet_idle idle = {0};
     struct perf_result result;
     int r;
 
@@ -218,11 +223,12 @@ static int measure(struct client *client, uint64_t size_bytes)
     if (r < 0) {
         (void)say(client, data.why);
     } else {
-        r = run_data(client, &run, &result);
+        r = run_data(client, &run, &idle, &result);
         if (r == 0 || run.corrupt)
             client->results[client->result_count++] = result;
     }
     end_free(&data);
+    meet_idle_free(&idle);
     return r;
 }
 
@@ -275,6 +281,7 @@ static int write_json(struct client *client)
     if (plan->test != PLAN_LAT)
         perf_param_number(&params[count++], "window",
                           (double)options_plan(options, options->size_first).window);
+    perf_param_number(&params[count++], "vis", (double)plan->idle_vis + 1);
     perf_param_number(&params[count++], "lost_messages", (double)client->lost);
     perf_param_text(&params[count++], "client_version", VIP_VERSION);
     perf_param_text(&params[count++], "server_version", client->server_build);

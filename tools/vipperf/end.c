@@ -121,7 +121,8 @@ static int make_memory(struct end *end)
     const struct end_args *args = &end->args;
     size_t descs = (args->sends + args->recvs) * sizeof(VIP_DESCRIPTOR);
     size_t slots_off = align_up(descs, 4096);
-    VIP_MEM_ATTRIBUTES attrs = {.EnableRdmaWrite = VIP_TRUE};
+    VIP_MEM_ATTRIBUTES attrs = {.EnableRdmaWrite = VIP_TRUE,
+                                .EnableRdmaRead = args->read ? VIP_TRUE : VIP_FALSE};
     VIP_RETURN rc;
 
     end->args.slot_bytes = align_up(args->slot_bytes, SLOT_ALIGN);
@@ -152,7 +153,8 @@ int end_make(struct end *end, const struct end_nic *nic, const struct end_args *
 {
     VIP_VI_ATTRIBUTES attrs = {.ReliabilityLevel = levels[args->level],
                                .MaxTransferSize = args->mtu_bytes,
-                               .EnableRdmaWrite = VIP_TRUE};
+                               .EnableRdmaWrite = VIP_TRUE,
+                               .EnableRdmaRead = args->read ? VIP_TRUE : VIP_FALSE};
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     VIP_RETURN rc;
 
@@ -221,8 +223,8 @@ int end_post_send(struct end *end, const struct end_message *message)
     VIP_RETURN rc;
 
     memset(desc, 0, sizeof(*desc));
-    if (message->write) {
-        desc->CS.Control = VIP_CONTROL_OP_RDMAWRITE;
+    if (message->write || message->read) {
+        desc->CS.Control = message->write ? VIP_CONTROL_OP_RDMAWRITE : VIP_CONTROL_OP_RDMAREAD;
         desc->DS[seg].Remote.Data.AddressBits = message->remote_addr;
         desc->DS[seg].Remote.Handle = message->remote_handle;
         seg++;

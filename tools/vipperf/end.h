@@ -40,6 +40,7 @@ struct end_args {
     enum plan_level level;
     enum plan_wait wait;
     bool cq;            /* completions through a CQ */
+    bool read;          /* slots may be read by RDMA Read */
     size_t mtu_bytes;   /* MaxTransferSize of the VI; the same at both ends */
     unsigned sends;     /* descriptors of the send queue */
     unsigned recvs;     /* descriptors of the receive queue */
@@ -79,6 +80,7 @@ struct end_message {
     bool has_imm;
     uint32_t imm;
     bool write; /* RDMA Write to remote_addr */
+    bool read;  /* RDMA Read from remote_addr into bytes */
     uint64_t remote_addr;
     uint32_t remote_handle;
 };

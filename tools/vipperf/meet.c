@@ -2,6 +2,7 @@
 #include "tools/vipperf/meet.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -109,6 +110,84 @@ int meet_wait(const struct end_nic *nic, const char *disc, VIP_ULONG timeout_ms,
         return 0;
     snprintf(why, why_bytes, "VipConnectWait: %s: %s", end_rc_name(rc), VipxLastError());
     return -1;
+}
+
+/* Another idle end, not connected yet. NULL with why if it cannot be had. */
+static struct end *make_idle(struct meet_idle *idle, const struct end_nic *nic, uint64_t count,
+                             char *why, size_t why_bytes)
+{
+    static const struct end_args args = {.level = PLAN_RD,
+                                         .wait = PLAN_BLOCK,
+                                         .mtu_bytes = 64,
+                                         .sends = 1,
+                                         .recvs = 1,
+                                         .slot_bytes = 64,
+                                         .out_slots = 1,
+                                         .in_slots = 1};
+    struct end *end;
+
+    if (!idle->ends)
+        idle->ends = calloc(count, sizeof(*idle->ends));
+    if (!idle->ends) {
+        snprintf(why, why_bytes, "no memory for %llu idle VIs", (unsigned long long)count);
+        return NULL;
+    }
+    end = &idle->ends[idle->count++];
+    if (end_make(end, nic, &args) == 0 && end_post_recv(end, 0, true) == 0)
+        return end;
+    snprintf(why, why_bytes, "idle VI %llu: %.400s", (unsigned long long)idle->count, end->why);
+    return NULL;
+}
+
+int meet_idle_connect(struct meet_idle *idle, const struct end_nic *nic, uint64_t count,
+                      const char *host, const char *disc, char *why, size_t why_bytes)
+{
+    while (idle->count < count) {
+        struct end *end = make_idle(idle, nic, count, why, why_bytes);
+
+        if (!end)
+            return -1;
+        if (meet_connect(end, host, disc) < 0) {
+            snprintf(why, why_bytes, "%.500s", end->why);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int meet_idle_accept(struct meet_idle *idle, const struct end_nic *nic, uint64_t count,
+                     const char *disc, char *why, size_t why_bytes)
+{
+    while (idle->count < count) {
+        struct end *end = make_idle(idle, nic, count, why, why_bytes);
+        VIP_CONN_HANDLE request = NULL;
+        VIP_RETURN rc;
+        int r;
+
+        if (!end)
+            return -1;
+        r = meet_wait(nic, disc, MEET_PATIENCE_MS, &request, why, why_bytes);
+        if (r == 0)
+            snprintf(why, why_bytes, "the client did not connect its idle VIs");
+        if (r <= 0)
+            return -1;
+        rc = VipConnectAccept(request, end->vi);
+        if (rc != VIP_SUCCESS) {
+            (void)VipConnectReject(request);
+            (void)end_failed(end, "VipConnectAccept", rc);
+            snprintf(why, why_bytes, "%.500s", end->why);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+void meet_idle_free(struct meet_idle *idle)
+{
+    for (uint64_t i = 0; i < idle->count; i++)
+        end_free(&idle->ends[i]);
+    free(idle->ends);
+    *idle = (struct meet_idle){0};
 }
 
 int meet_make_control(struct end *end, const struct end_nic *nic)

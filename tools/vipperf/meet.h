@@ -32,6 +32,22 @@ int meet_wait(const struct end_nic *nic, const char *disc, VIP_ULONG timeout_ms,
               VIP_CONN_HANDLE *ret, char *why, size_t why_bytes);
 
 /* Build an end that carries notes, receives posted. Outcomes: 0; -1 with end->why. */
+/*
+ * Connected VIs beside the measured one, without traffic: what each of them costs the measured one is
+ * the question. Both sides make the same number; the client connects one after the other.
+ */
+struct meet_idle {
+    struct end *ends; /* NULL if there are none */
+    uint64_t count;   /* made so far; meet_idle_free is legal after a failure */
+};
+
+/* Outcomes: 0; -1 with why. The server waits for each on disc, the client connects to it there. */
+int meet_idle_connect(struct meet_idle *idle, const struct end_nic *nic, uint64_t count,
+                      const char *host, const char *disc, char *why, size_t why_bytes);
+int meet_idle_accept(struct meet_idle *idle, const struct end_nic *nic, uint64_t count,
+                     const char *disc, char *why, size_t why_bytes);
+void meet_idle_free(struct meet_idle *idle);
+
 int meet_make_control(struct end *end, const struct end_nic *nic);
 
 /* Outcomes: 0; -1 with end->why. */

@@ -41,6 +41,7 @@ enum {
     OPT_RANDOM,
     OPT_SEED,
     OPT_WINDOW,
+    OPT_VIS,
     OPT_JSON,
     OPT_ONCE,
 };
@@ -65,11 +66,13 @@ void options_help(void)
         "  --iters N           stop after N messages (lat: 10000)\n"
         "  --duration T        stop after T, e.g. 5s or 500ms (bw, rate: 2s)\n"
         "  --bytes N           stop after N bytes\n"
-        "  --op OP             send, write (RDMA Write) or write-imm (with immediate data)\n"
+        "  --op OP             send, write (RDMA Write), write-imm (with immediate data) or read\n"
+        "                      (RDMA Read; a read is a round trip by itself, lat shows its half)\n"
         "  --reliability L     rd (Reliable Delivery), rr (Reliable Reception) or ud (Unreliable)\n"
         "  --wait HOW          adaptive (poll, then sleep), poll or block\n"
         "  --cq                completions through a completion queue\n"
         "  --window N          messages under way (bw, rate)\n"
+        "  --vis N             connected VIs, all but one of them idle (1)\n"
         "  --verify            check every byte, every length and the order\n"
         "  --seed N            of contents and random sizes (1)\n"
         "  --json FILE         write the results; - is standard output\n"
@@ -104,7 +107,7 @@ static bool set_choice(int option, const char *value, struct plan *plan)
     switch (option) {
     case OPT_OP:
         if (!parse_choice(value, plan_op_names, &choice))
-            return wrong("--op", value, "is none of send, write, write-imm");
+            return wrong("--op", value, "is none of send, write, write-imm, read");
         plan->op = (enum plan_op)choice;
         return true;
     case OPT_RELIABILITY:
@@ -150,6 +153,12 @@ static bool set_number(int option, const char *value, struct client_options *opt
         if (!units_number(value, UINT64_MAX - 1, &options->plan.seed))
             return wrong("--seed", value, "is not a number");
         return true;
+    case OPT_VIS:
+        if (!units_number(value, UINT16_MAX, &options->plan.idle_vis) ||
+            options->plan.idle_vis == 0)
+            return wrong("--vis", value, "is not a number of VIs");
+        options->plan.idle_vis--;
+        return true;
     default:
         if (!units_number(value, UINT32_MAX, &options->window) || options->window == 0)
             return wrong("--window", value, "is not a number of messages");
@@ -173,6 +182,10 @@ static bool check(const struct client_options *options)
     if (plan->verify && plan->op != PLAN_SEND && plan->level == PLAN_UD)
         return wrong("--verify --op", plan_op_names[plan->op],
                      "needs a reliable level: a lost write leaves the bytes of an older one");
+    if (plan->op == PLAN_READ && plan->level == PLAN_UD)
+        return wrong("--op", "read", "needs a reliable level");
+    if (plan->op == PLAN_READ && plan->random_sizes)
+        return wrong("--op", "read", "reads messages of one size only");
     if (plan->random_sizes && options->size_first != options->size_last)
         return wrong("--random-sizes", "", "goes with --size, not with --sizes");
     if (plan->iters == UINT64_MAX && plan->duration_ms == UINT64_MAX && options->size_first == 0 &&
@@ -209,6 +222,7 @@ static const struct option client_table[] = {
     {"random-sizes", no_argument, NULL, OPT_RANDOM},
     {"seed", required_argument, NULL, OPT_SEED},
     {"window", required_argument, NULL, OPT_WINDOW},
+    {"vis", required_argument, NULL, OPT_VIS},
     {"json", required_argument, NULL, OPT_JSON},
     {0},
 };
@@ -242,6 +256,7 @@ static bool set_client_option(int option, struct client_options *options)
     case OPT_BYTES:
     case OPT_SEED:
     case OPT_WINDOW:
+    case OPT_VIS:
         return set_number(option, optarg, options);
     default:
         fprintf(stderr, "See vipperf help\n");

@@ -14,9 +14,6 @@
 
 #include "tools/vipperf/pattern.h"
 
-/* Round trips before the measured ones: page faults, RTT estimate, caches. */
-#define WARM_UP 200
-
 /* Polls of memory between two looks at the receive queue, where the end or an error would be. */
 #define POLLS_PER_LOOK 64
 
@@ -214,41 +211,27 @@ static int round_trip(struct run *run, uint64_t number, uint64_t *ret_ns)
     return finish_message(run, &answer, plan->seed + 1) < 0 ? -1 : 1;
 }
 
-/* Keep the sample; when there are too many, a random one gives way, so that all parts count. */
-static void keep_sample(struct run *run, uint64_t ns)
-{
-    uint64_t place;
-
-    if (run->sample_count < run->sample_max) {
-        run->sample_ns[run->sample_count++] = ns;
-        return;
-    }
-    place = pattern_size(run->plan->seed, run->measured, run->measured);
-    if (place < run->sample_max)
-        run->sample_ns[place] = ns;
-}
-
 int run_pingpong_client(struct run *run)
 {
     uint64_t number = 0;
 
     run->start_ns = end_now_ns();
-    for (; number < WARM_UP || !run_enough(run, run->measured, run->measured_bytes); number++) {
+    for (; number < RUN_WARM_UP || !run_enough(run, run->measured, run->measured_bytes); number++) {
         uint64_t round_ns = 0;
         int r;
 
-        if (number == WARM_UP)
+        if (number == RUN_WARM_UP)
             run->start_ns = end_now_ns();
         r = round_trip(run, number, &round_ns);
         if (r < 0)
             return -1;
         run->sent++;
         run->received += (uint64_t)r;
-        if (number >= WARM_UP) {
+        if (number >= RUN_WARM_UP) {
             run->measured++;
             run->measured_bytes += plan_size(run->plan, number);
             if (r > 0)
-                keep_sample(run, round_ns / 2);
+                run_keep_sample(run, round_ns / 2);
         }
         if (reap(run) < 0)
             return -1;

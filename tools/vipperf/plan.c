@@ -10,7 +10,7 @@
 #include "tools/vipperf/pattern.h"
 
 const char *const plan_test_names[] = {"lat", "bw", "rate", NULL};
-const char *const plan_op_names[] = {"send", "write", "write-imm", NULL};
+const char *const plan_op_names[] = {"send", "write", "write-imm", "read", NULL};
 const char *const plan_level_names[] = {"ud", "rd", "rr", NULL};
 const char *const plan_wait_names[] = {"adaptive", "poll", "block", NULL};
 
@@ -89,6 +89,7 @@ void plan_put(struct note *note, const struct plan *plan)
     note_put(note, "wait", plan_wait_names[plan->wait]);
     note_put_number(note, "size_bytes", plan->size_bytes);
     note_put_number(note, "window", plan->window);
+    note_put_number(note, "idle_vis", plan->idle_vis);
     note_put_number(note, "seed", plan->seed);
     note_put_number(note, "cq", plan->cq);
     note_put_number(note, "verify", plan->verify);
@@ -119,17 +120,10 @@ bool plan_get(const struct note *note, struct plan *ret, char *why, size_t why_b
         const char *key;
         const char *const *names; /* NULL: a number */
     } wanted[] = {
-        {"test", plan_test_names},
-        {"op", plan_op_names},
-        {"reliability", plan_level_names},
-        {"wait", plan_wait_names},
-        {"size_bytes", NULL},
-        {"window", NULL},
-        {"seed", NULL},
-        {"cq", NULL},
-        {"verify", NULL},
-        {"random_sizes", NULL},
-        {"remote_addr", NULL},
+        {"test", plan_test_names}, {"op", plan_op_names},  {"reliability", plan_level_names},
+        {"wait", plan_wait_names}, {"size_bytes", NULL},   {"window", NULL},
+        {"idle_vis", NULL},        {"seed", NULL},         {"cq", NULL},
+        {"verify", NULL},          {"random_sizes", NULL}, {"remote_addr", NULL},
         {"remote_handle", NULL},
     };
     enum { COUNT = sizeof(wanted) / sizeof(*wanted) };
@@ -153,14 +147,15 @@ bool plan_get(const struct note *note, struct plan *ret, char *why, size_t why_b
                          .wait = (enum plan_wait)value[3],
                          .size_bytes = value[4],
                          .window = value[5],
+                         .idle_vis = value[6],
                          .iters = UINT64_MAX,
                          .duration_ms = UINT64_MAX,
                          .total_bytes = UINT64_MAX,
-                         .seed = value[6],
-                         .cq = value[7] != 0,
-                         .verify = value[8] != 0,
-                         .random_sizes = value[9] != 0,
-                         .remote_addr = value[10],
-                         .remote_handle = (uint32_t)value[11]};
+                         .seed = value[7],
+                         .cq = value[8] != 0,
+                         .verify = value[9] != 0,
+                         .random_sizes = value[10] != 0,
+                         .remote_addr = value[11],
+                         .remote_handle = (uint32_t)value[12]};
     return true;
 }

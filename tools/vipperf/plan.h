@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 /* Version of the conversation between two vipperf; both must be equal. */
-#define PLAN_PROTOCOL 1
+#define PLAN_PROTOCOL 2
 
 enum plan_test {
     PLAN_LAT = 0, /* ping-pong */
@@ -25,6 +25,7 @@ enum plan_op {
     PLAN_SEND = 0,  /* send into posted receives */
     PLAN_WRITE,     /* RDMA Write, nobody is told */
     PLAN_WRITE_IMM, /* RDMA Write with immediate data, consumes a receive */
+    PLAN_READ,      /* RDMA Read by the client; the server's program does nothing */
 };
 
 enum plan_level {
@@ -52,6 +53,7 @@ struct plan {
     enum plan_wait wait;
     uint64_t size_bytes;    /* of a message; the largest one with random_sizes */
     uint64_t window;        /* messages under way at most */
+    uint64_t idle_vis;      /* connected VIs beside the measured one, without traffic */
     uint64_t iters;         /* stop after so many messages; UINT64_MAX = no such limit */
     uint64_t duration_ms;   /* stop after so long; UINT64_MAX = no such limit */
     uint64_t total_bytes;   /* stop after so many bytes; UINT64_MAX = no such limit */

@@ -29,9 +29,14 @@ void run_end_args(const struct plan *plan, bool client, struct end_args *ret)
     *ret = (struct end_args){.level = plan->level,
                              .wait = plan->wait,
                              .cq = plan->cq,
+                             .read = plan->op == PLAN_READ,
                              .mtu_bytes = size > 8 ? size : 8,
                              .slot_bytes = size > 64 ? size : 64};
-    if (plan->test == PLAN_LAT) {
+    if (plan->op == PLAN_READ) {
+        ret->recvs = RUN_IDLE_RECVS;
+        ret->sends = client ? window + 1 : 1;
+        ret->in_slots = window; /* the server's are read, into the client's */
+    } else if (plan->test == PLAN_LAT) {
         /* Behind the message lies a word that a second RDMA Write sets: see pingpong.c. */
         ret->slot_bytes = (size + 63) / 64 * 64 + 64;
         ret->sends = 3 * RUN_PINGPONG_SLOTS;
@@ -52,6 +57,8 @@ int run_post_receives(struct run *run, bool client)
 {
     bool with_buffer = run->plan->op == PLAN_SEND && (run->plan->test == PLAN_LAT || !client);
 
+    if (run->plan->op == PLAN_READ && !client)
+        run_read_fill(run);
     for (unsigned i = 0; i < run->end->args.recvs; i++)
         if (end_post_recv(run->end, i, with_buffer) < 0)
             return -1;
@@ -126,6 +133,19 @@ int run_silence(struct run *run)
     return -1;
 }
 
+void run_keep_sample(struct run *run, uint64_t ns)
+{
+    uint64_t place;
+
+    if (run->sample_count < run->sample_max) {
+        run->sample_ns[run->sample_count++] = ns;
+        return;
+    }
+    place = pattern_size(run->plan->seed, run->measured, run->measured);
+    if (place < run->sample_max)
+        run->sample_ns[place] = ns;
+}
+
 int run_post_end(struct run *run)
 {
     const struct end_message mark = {.has_imm = true, .imm = RUN_END};
@@ -136,4 +156,18 @@ int run_post_end(struct run *run)
 bool run_is_end(const struct end_arrival *arrival)
 {
     return arrival->has_imm && !arrival->by_write && arrival->imm == RUN_END;
+}
+
+int run_client(struct run *run)
+{
+    if (run->plan->op == PLAN_READ)
+        return run_read_client(run);
+    return run->plan->test == PLAN_LAT ? run_pingpong_client(run) : run_stream_client(run);
+}
+
+int run_server(struct run *run)
+{
+    if (run->plan->op == PLAN_READ)
+        return run_read_server(run);
+    return run->plan->test == PLAN_LAT ? run_pingpong_server(run) : run_stream_server(run);
 }

@@ -3,6 +3,8 @@
  * side. They run over a connected data end; the control end is looked at only to notice that the
  * other side has given up.
  *
+ * RDMA Read is the third (lat, bw and rate): the client alone acts, the server waits for the end.
+ *
  * On the data connection: messages of the plan; "end" = a send of no bytes with immediate data
  * RUN_END; from the server of a stream, credits = sends of no bytes whose immediate data counts the
  * messages that have arrived. VIA has no flow control: the client never has more messages under way
@@ -26,6 +28,12 @@
 
 /* Slots and descriptors of a ping-pong; more than two so that acknowledgements may lag behind. */
 #define RUN_PINGPONG_SLOTS 8
+
+/* Ends that only wait for the other side's end mark have so many descriptors. */
+#define RUN_IDLE_RECVS 8
+
+/* Messages before the measured ones of lat: page faults, RTT estimate, caches. */
+#define RUN_WARM_UP 200
 
 /* Both sides' share of one measurement. */
 struct run {
@@ -56,6 +64,13 @@ int run_pingpong_client(struct run *run);
 int run_pingpong_server(struct run *run);
 int run_stream_client(struct run *run);
 int run_stream_server(struct run *run);
+void run_read_fill(const struct run *run); /* the server, before it is read */
+int run_read_client(struct run *run);
+int run_read_server(struct run *run);
+
+/* The one of these that the plan wants. */
+int run_client(struct run *run);
+int run_server(struct run *run);
 
 /* ---- shared by both (run.c) ---- */
 
@@ -80,6 +95,9 @@ int run_client_done(struct run *run);
 
 /* Complain that nothing came for so long. Returns -1. */
 int run_silence(struct run *run);
+
+/* Keep the sample of lat; of too many a random choice, so that all parts of the run count. */
+void run_keep_sample(struct run *run, uint64_t ns);
 
 /* Post the end mark. Outcomes: 0; -1. */
 int run_post_end(struct run *run);

@@ -69,6 +69,11 @@ static bool acceptable(const struct visit *visit, const struct plan *plan, char 
                  plan->window, attrs->MaxDescriptorsPerQueue - DESCRIPTORS_BESIDE);
         return false;
     }
+    if (plan->idle_vis >= visit->nic->attrs.MaxVI) {
+        snprintf(why, why_bytes, "%" PRIu64 " VIs are more than the server's NIC has: %lu",
+                 plan->idle_vis + 1, visit->nic->attrs.MaxVI);
+        return false;
+    }
     if ((plan->size_bytes + 128) * slots > MEMORY_MAX_BYTES) {
         snprintf(why, why_bytes,
                  "a window of %" PRIu64 " messages of %" PRIu64
@@ -91,7 +96,7 @@ static int refuse(struct visit *visit, const char *why)
 }
 
 /* Tell the client where to connect, then let it. Outcomes: 0; -1 with run->end->why. */
-static int connect_data(struct visit *visit, struct run *run)
+static int connect_data(struct visit *visit, struct run *run, struct meet_idle *idle)
 {
     VIP_CONN_HANDLE request = NULL;
     char disc[MEET_DISC_BYTES];
@@ -109,6 +114,9 @@ static int connect_data(struct visit *visit, struct run *run)
         snprintf(run->end->why, sizeof(run->end->why), "%.500s", visit->control.why);
         return -1;
     }
+    if (meet_idle_accept(idle, visit->nic, run->plan->idle_vis, disc, run->end->why,
+                         sizeof(run->end->why)) < 0)
+        return -1;
     r = meet_wait(visit->nic, disc, MEET_PATIENCE_MS, &request, run->end->why,
                   sizeof(run->end->why));
     if (r == 0)
@@ -152,6 +160,7 @@ static int measure(struct visit *visit, const struct plan *plan)
                       .plan = plan,
                       .remote_addr = plan->remote_addr,
                       .remote_handle = plan->remote_handle};
+    struct meet_idle idle = {0};
     uint64_t cpu_ns;
     int r;
 
@@ -162,9 +171,9 @@ static int measure(struct visit *visit, const struct plan *plan)
         return r;
     }
     cpu_ns = thread_cpu_ns();
-    r = connect_data(visit, &run);
+    r = connect_data(visit, &run, &idle);
     if (r == 0)
-        r = plan->test == PLAN_LAT ? run_pingpong_server(&run) : run_stream_server(&run);
+        r = run_server(&run);
     cpu_ns = thread_cpu_ns() - cpu_ns;
     if (r < 0) {
         visit->failed = true;
@@ -172,6 +181,7 @@ static int measure(struct visit *visit, const struct plan *plan)
     }
     r = report(visit, &run, r, cpu_ns);
     end_free(&data);
+    meet_idle_free(&idle);
     return r;
 }
 

@@ -1,0 +1,133 @@
+/*
+ * RDMA Read: the client reads slot n % window of the server for message n; the server fills its slots
+ * once and then only waits for the end. lat has one read under way, bw and rate have a window.
+ *
+ * What is read are the contents of message n % window, so that every byte can be checked although the
+ * server takes no part.
+ */
+#include "tools/vipperf/run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "tools/vipperf/pattern.h"
+
+static int post_read(struct run *run, uint64_t number)
+{
+    const struct plan *plan = run->plan;
+    const struct end_message message = {
+        .bytes = end_in(run->end, number),
+        .len_bytes = (uint32_t)plan->size_bytes,
+        .read = true,
+        .remote_addr = run->remote_addr + number % plan->window * run->end->args.slot_bytes,
+        .remote_handle = run->remote_handle,
+    };
+
+    if (end_post_send(run->end, &message) < 0)
+        return -1;
+    run->sent++;
+    return 0;
+}
+
+void run_read_fill(const struct run *run)
+{
+    const struct plan *plan = run->plan;
+
+    for (uint64_t slot = 0; slot < plan->window; slot++)
+        pattern_fill(end_in(run->end, slot), plan->size_bytes, plan->seed, slot);
+}
+
+/* Wait until at most `left` reads are under way. Outcomes: 0; -1. */
+static int await_reads(struct run *run, uint64_t left)
+{
+    int r = end_drain(run->end, left, END_PATIENCE_MS);
+
+    if (r == 0)
+        snprintf(run->end->why, sizeof(run->end->why),
+                 "no RDMA Read completed for %d s after %" PRIu64, END_PATIENCE_MS / 1000,
+                 run->end->sends_done);
+    return r == 1 ? 0 : -1;
+}
+
+/* Count and check those that are done. Outcomes: 0; -1. */
+static int take_reads(struct run *run)
+{
+    const struct plan *plan = run->plan;
+
+    for (; run->received < run->end->sends_done; run->received++) {
+        uint64_t slot = run->received % plan->window;
+
+        run->bytes += plan->size_bytes;
+        if (plan->verify &&
+            run_verify(run, end_in(run->end, slot), plan->size_bytes, plan->seed, slot) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* One read after the other, each a sample. */
+static int read_singly(struct run *run)
+{
+    for (uint64_t number = 0;
+         number < RUN_WARM_UP || !run_enough(run, run->measured, run->measured_bytes); number++) {
+        uint64_t start_ns = end_now_ns(), took_ns;
+
+        if (number == RUN_WARM_UP)
+            run->start_ns = start_ns;
+        if (post_read(run, number) < 0 || await_reads(run, 0) < 0)
+            return -1;
+        took_ns = end_now_ns() - start_ns;
+        if (take_reads(run) < 0)
+            return -1;
+        if (number >= RUN_WARM_UP) {
+            run->measured++;
+            run->measured_bytes += run->plan->size_bytes;
+            run_keep_sample(run, took_ns / 2);
+        }
+    }
+    return 0;
+}
+
+static int read_windows(struct run *run)
+{
+    const struct plan *plan = run->plan;
+
+    while (!run_enough(run, run->sent, run->bytes)) {
+        if (run->sent - run->received == plan->window &&
+            (await_reads(run, plan->window - 1) < 0 || take_reads(run) < 0))
+            return -1;
+        if (post_read(run, run->sent) < 0)
+            return -1;
+    }
+    if (await_reads(run, 0) < 0 || take_reads(run) < 0)
+        return -1;
+    run->measured = run->received;
+    run->measured_bytes = run->bytes;
+    return 0;
+}
+
+int run_read_client(struct run *run)
+{
+    int r;
+
+    run->start_ns = end_now_ns();
+    r = run->plan->test == PLAN_LAT ? read_singly(run) : read_windows(run);
+    run->stop_ns = end_now_ns();
+    return r < 0 ? -1 : run_post_end(run);
+}
+
+int run_read_server(struct run *run)
+{
+    for (;;) {
+        struct end_arrival arrival;
+        int r = end_recv(run->end, END_PATIENCE_MS, &arrival);
+
+        if (r < 0)
+            return -1;
+        if (r > 0 && run_is_end(&arrival))
+            return 0;
+        r = run_client_done(run);
+        if (r != 0)
+            return r < 0 ? -1 : 0;
+    }
+}
