@@ -67,6 +67,13 @@ for kind in udp tcp relay; do
     measured '.results[0] | .bytes_per_s > 0 and .elapsed_s > 0.19' $kind bw --duration 200ms
     measured '.results[0].messages_per_s > 0' $kind rate --duration 200ms
 done
+measured "$lat" memory lat --iters 300
+measured "$stream" memory bw --iters 3000 --size 10000
+measured "$stream" memory rate --iters 3000
+measured '.results[0] | .bytes_per_s > 0 and .elapsed_s > 0.19' gso bw --duration 200ms
+measured '.results[0].messages_per_s > 0' gso rate --duration 200ms --size 8
+measured '.results[0].messages > 0' gso bw --iters 10 --size 1000
+refused 2 "latency of one" gso lat
 # What has flow control loses nothing; plain UDP may.
 measured "$stream" tcp bw --iters 3000 --size 10000
 measured "$stream" relay bw --iters 3000 --size 10000

@@ -63,6 +63,8 @@ expect 2 "--vis" lat 127.0.0.2 --vis 0
 expect 2 "reliable" lat 127.0.0.2 --op read --reliability ud
 expect 2 "reliable" bw 127.0.0.2 --op write --reliability ud --verify
 expect 2 "serve takes no" serve 127.0.0.2
+expect 2 "cost takes no" cost 127.0.0.2
+expect 2 "--iters" cost --iters 0
 
 export VIPD_RUNTIME_DIR=$WORK/nobody
 expect 1 "$WORK/nobody/vipd.sock" lat 127.0.0.2
@@ -98,7 +100,7 @@ for wait in adaptive poll block; do
 done
 measured "$verified" bw 127.0.0.2 --op read --cq --bytes 4M --size 65536 --verify
 measured ".results[0].messages == 5000" rate 127.0.0.2 --op read --iters 5000
-measured "($verified) and .parameters.vis == 60" lat 127.0.0.2 --vis 60 --iters 300 --verify
+measured "($verified) and .parameters.vis == 60 and .parameters.connect_ns > 0" lat 127.0.0.2 --vis 60 --iters 300 --verify
 measured "$verified" bw 127.0.0.2 --vis 3 --sizes 4096:16384 --bytes 1M --verify
 measured "$verified" lat 127.0.0.2 --size 0 --iters 200 --verify
 measured "$verified" bw 127.0.0.2 --size 0 --iters 1000 --window 1 --verify
@@ -114,6 +116,7 @@ if command -v jq >/dev/null; then # standard output is then the document and not
     "$vipperf" lat 127.0.0.2 --iters 100 --json - 2>/dev/null </dev/null | jq -e .results >/dev/null ||
         wrong "--json - is not one document"
 fi
+measured '[.results[].ns.p50 > 0] | length == 18 and all' cost --iters 20
 expect 1 "MaxTransferSize" lat 127.0.0.2 --size 1G --iters 1
 expect 1 "VIs" lat 127.0.0.2 --vis 65000 --iters 1
 expect 1 "window" bw 127.0.0.2 --window 100000 --iters 1

@@ -28,7 +28,8 @@ struct client {
     FILE *table; /* for people: stderr when the JSON goes to standard output */
     char server_build[64];
     uint64_t *sample_ns;
-    uint64_t lost; /* messages that never came (Unreliable Delivery), all sizes */
+    uint64_t connect_ns; /* to connect one idle VI, on average; the last size's */
+    uint64_t lost;       /* messages that never came (Unreliable Delivery), all sizes */
     uint64_t sent;
     struct perf_result results[RESULTS_MAX];
     size_t result_count;
@@ -168,13 +169,17 @@ static int run_data(struct client *client, struct run *run, struct meet_idle *id
 {
     char disc[MEET_DISC_BYTES];
     double cpu_s, server_cpu_s = 0;
+    uint64_t start_ns;
     int r;
 
     if (agree(client, run, disc, sizeof(disc)) < 0)
         return -1;
+    start_ns = end_now_ns();
     if (meet_idle_connect(idle, &client->nic, run->plan->idle_vis, client->options->host, disc,
                           client->why, sizeof(client->why)) < 0)
         return -1;
+    if (idle->count)
+        client->connect_ns = (end_now_ns() - start_ns) / idle->count;
     if (meet_connect(run->end, client->options->host, disc) < 0)
         return say(client, run->end->why);
     cpu_s = cpu_seconds();
@@ -282,6 +287,8 @@ static int write_json(struct client *client)
         perf_param_number(&params[count++], "window",
                           (double)options_plan(options, options->size_first).window);
     perf_param_number(&params[count++], "vis", (double)plan->idle_vis + 1);
+    if (plan->idle_vis)
+        perf_param_number(&params[count++], "connect_ns", (double)client->connect_ns);
     perf_param_number(&params[count++], "lost_messages", (double)client->lost);
     perf_param_text(&params[count++], "client_version", VIP_VERSION);
     perf_param_text(&params[count++], "server_version", client->server_build);

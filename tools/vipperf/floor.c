@@ -19,8 +19,12 @@
 #include "tools/vipperf/floor_inside.h"
 #include "tools/vipperf/units.h"
 
-static const char *const kind_names[] = {
-    [FLOOR_UDP] = "udp", [FLOOR_TCP] = "tcp", [FLOOR_RELAY] = "relay"};
+static const char *const kind_names[] = {[FLOOR_UDP] = "udp",
+                                         [FLOOR_GSO] = "gso",
+                                         [FLOOR_TCP] = "tcp",
+                                         [FLOOR_RELAY] = "relay",
+                                         [FLOOR_MEMORY] = "memory"};
+#define KINDS_TEXT "udp, gso, tcp, relay or memory"
 static const char *const what_names[] = {
     [FLOOR_LAT] = "lat", [FLOOR_BW] = "bw", [FLOOR_RATE] = "rate"};
 
@@ -35,20 +39,21 @@ static const char *const what_names[] = {
 
 static void usage(void)
 {
-    fputs(
-        "usage: vipperf floor udp|tcp|relay lat|bw|rate [options]\n"
-        "What plain kernel sockets achieve here; relay: two applications, each with a forwarding\n"
-        "process between it and UDP, without any protocol.\n"
-        "  --size N         bytes of a message (64; bw: 1M); N may end in K or M\n"
-        "  --sizes A:B      all sizes from A to B, doubled each time\n"
-        "  --iters N        messages to measure (lat: 10000)\n"
-        "  --duration T     time to measure, e.g. 5s or 500ms (bw, rate: 1s)\n"
-        "  --wait MODE      block: sleep in the kernel (default); poll or yield: look again and\n"
-        "                   yield the processor in between\n"
-        "  --address A,B    own addresses of the two sides (127.0.0.1,127.0.0.1)\n"
-        "  --netns A,B      network namespaces of the two sides; needs root and --address\n"
-        "  --json FILE      write the results as JSON, - for standard output\n",
-        stdout);
+    fputs("usage: vipperf floor udp|gso|tcp|relay|memory lat|bw|rate [options]\n"
+          "What is the least that it costs here. udp, tcp: plain kernel sockets; gso: UDP with\n"
+          "segmentation offload (bw and rate); relay: two applications, each with a forwarding\n"
+          "process between it and UDP, without any protocol; memory: no kernel, a word that two\n"
+          "processes hand to each other (lat), one memcpy (bw, rate).\n"
+          "  --size N         bytes of a message (64; bw: 1M); N may end in K or M\n"
+          "  --sizes A:B      all sizes from A to B, doubled each time\n"
+          "  --iters N        messages to measure (lat: 10000)\n"
+          "  --duration T     time to measure, e.g. 5s or 500ms (bw, rate: 1s)\n"
+          "  --wait MODE      block: sleep in the kernel (default); poll or yield: look again and\n"
+          "                   yield the processor in between\n"
+          "  --address A,B    own addresses of the two sides (127.0.0.1,127.0.0.1)\n"
+          "  --netns A,B      network namespaces of the two sides; needs root and --address\n"
+          "  --json FILE      write the results as JSON, - for standard output\n",
+          stdout);
 }
 
 static int misused(const char *sentence)
@@ -174,11 +179,13 @@ static int parse(int argc, char **argv, struct floor_opts *opts)
             return rc;
     }
     if (argc - optind != 2)
-        return misused("expected udp, tcp or relay, and lat, bw or rate");
-    kind = index_of(argv[optind], kind_names, 3);
+        return misused("expected " KINDS_TEXT ", and lat, bw or rate");
+    kind = index_of(argv[optind], kind_names, FLOOR_KINDS);
     what = index_of(argv[optind + 1], what_names, 3);
     if (kind < 0 || what < 0)
-        return misused("expected udp, tcp or relay, and lat, bw or rate");
+        return misused("expected " KINDS_TEXT ", and lat, bw or rate");
+    if (kind == FLOOR_GSO && what == FLOOR_LAT)
+        return misused("gso joins many datagrams; the latency of one is that of udp");
     opts->kind = (enum floor_kind)kind;
     opts->what = (enum floor_what)what;
     if (!sized)
@@ -233,11 +240,17 @@ static int run_size(const struct floor_opts *opts, uint64_t size, struct perf_re
     case FLOOR_UDP:
         rc = floor_udp(&run);
         break;
+    case FLOOR_GSO:
+        rc = floor_gso(&run);
+        break;
     case FLOOR_TCP:
         rc = floor_tcp(&run);
         break;
     case FLOOR_RELAY:
         rc = floor_relay(&run);
+        break;
+    case FLOOR_MEMORY:
+        rc = floor_memory(&run);
         break;
     }
     if (rc == 0 && run.shared->messages == 0)

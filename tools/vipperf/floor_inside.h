@@ -30,7 +30,8 @@
 /* A blocked process looks this often whether the run has ended. */
 #define FLOOR_CHECK_MS 100
 
-enum floor_kind { FLOOR_UDP, FLOOR_TCP, FLOOR_RELAY };
+enum floor_kind { FLOOR_UDP, FLOOR_GSO, FLOOR_TCP, FLOOR_RELAY, FLOOR_MEMORY };
+#define FLOOR_KINDS 5
 enum floor_what { FLOOR_LAT, FLOOR_BW, FLOOR_RATE };
 
 struct floor_opts {
@@ -72,7 +73,7 @@ struct floor_run {
     const struct floor_opts *opts;
     uint64_t size;
     struct floor_shared *shared;
-    void *relay;       /* floor_relay.c's own shared memory, or NULL */
+    void *relay;       /* shared memory of floor_relay.c or floor_memory.c, or NULL */
     uint64_t cpu_from; /* processor time of this process when measuring began */
     bool cpu_started;
 };
@@ -90,8 +91,10 @@ int floor_execute(struct floor_run *run, const struct floor_member *members, uns
 
 /* Run one size and fill the result. 0 or 1, as above. */
 int floor_udp(struct floor_run *run);
+int floor_gso(struct floor_run *run); /* bw and rate only */
 int floor_tcp(struct floor_run *run);
 int floor_relay(struct floor_run *run);
+int floor_memory(struct floor_run *run);
 
 /* ---- for the processes ---- */
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tools/vipperf/client.h"
+#include "tools/vipperf/cost.h"
 #include "tools/vipperf/floor.h"
 #include "tools/vipperf/options.h"
 #include "tools/vipperf/serve.h"
@@ -32,6 +33,8 @@ int main(int argc, char **argv)
         return run_serve(argc - 1, argv + 1);
     if (strcmp(command, "floor") == 0)
         return floor_main(argc - 1, argv + 1);
+    if (strcmp(command, "cost") == 0)
+        return cost_main(argc - 1, argv + 1);
     if (strcmp(command, "help") == 0 || strcmp(command, "--help") == 0 ||
         strcmp(command, "-h") == 0) {
         options_help();
