@@ -5,7 +5,8 @@
 PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config binutils protobuf-c-compiler
     libprotobuf-c-dev libev-dev libeconf-dev libisal-dev libpcap-dev libsystemd-dev libsmartcols-dev"
 PACKAGES_DEMO="gnuplot-nox jq"
-PACKAGES_CHECK="g++ clang clang-format libcmocka-dev iproute2 git"
+PACKAGES_BENCH="python3-minimal gnuplot-nox iproute2"
+PACKAGES_CHECK="python3-minimal jq g++ clang clang-format libcmocka-dev iproute2 git"
 
 say() { printf '%s\n' "$*"; }
 step() { printf '\n== %s\n' "$*"; }

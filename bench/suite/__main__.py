@@ -1,0 +1,76 @@
+"""bench/run's own program: measures in interleaved rounds, then writes results.json, CSV, plots and a
+report. `bench/run` installs and builds; this only measures."""
+
+import argparse
+import json
+import os
+import sys
+import time
+
+import machine
+import plan
+import report
+from networks import Networks
+from runner import Runner
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def parse():
+    parser = argparse.ArgumentParser(prog="bench/run", description="Measure VIA and its peers.")
+    parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds, under 2 minutes")
+    parser.add_argument("--only", metavar="GROUPS", help="these groups only, with commas")
+    parser.add_argument("--rounds", type=int, help="rounds of everything (5; --quick: 3)")
+    parser.add_argument("--out", default=os.path.join(TOP, "build", "bench"), help="where results go")
+    parser.add_argument("--build", default=os.path.join(TOP, "build", "release"), help="what to measure")
+    parser.add_argument("--list", action="store_true", help="name the groups and stop")
+    return parser.parse_args()
+
+
+def main():
+    args = parse()
+    if args.list:
+        for name, text in plan.GROUPS.items():
+            print(f"{name:12} {text}")
+        return 0
+    only = args.only.split(",") if args.only else list(plan.GROUPS)
+    unknown = [name for name in only if name not in plan.GROUPS]
+    if unknown:
+        print(f"bench/run: there is no group {unknown[0]}; --list names them", file=sys.stderr)
+        return 2
+    rounds = args.rounds or (3 if args.quick else 5)
+    os.makedirs(args.out, exist_ok=True)
+    before = machine.describe()
+    started = time.time()
+    with Networks(TOP, os.path.abspath(args.build)) as networks:
+        measurements, absent = plan.make(networks, TOP, only, args.quick)
+        print(f"{len(measurements)} measurements, {rounds} rounds. {machine.sentence(before)}")
+        runner = Runner(networks)
+        for number in range(1, rounds + 1):
+            for measurement in measurements:
+                runner.measure(measurement)
+            print(f"round {number} of {rounds} done, {time.time() - started:.0f} s", flush=True)
+    results = {
+        "tool": "bench/run",
+        "command": " ".join(sys.argv[1:]),
+        "rounds": rounds,
+        "quick": args.quick,
+        "elapsed_s": round(time.time() - started, 1),
+        "commit": machine.commit(TOP),
+        "machine": before,
+        "load_after": os.getloadavg()[0],
+        "absent": absent,
+        "failures": runner.failures,
+        "measurements": [m.as_dict() for m in measurements],
+    }
+    with open(os.path.join(args.out, "results.json"), "w", encoding="utf-8") as out:
+        json.dump(results, out, indent=1)
+        out.write("\n")
+    report.write(results, args.out)
+    print(f"\nWritten: {args.out}/report.md, results.json, results.csv and the plots.")
+    if runner.failures:
+        print(f"bench/run: {len(runner.failures)} measurements failed; the report names them")
+    return 1 if runner.failures else 0
+
+
+sys.exit(main())

@@ -1,0 +1,171 @@
+"""What is measured: every measurement of every group. Nothing is measured that is not listed here, and
+everything has the same time."""
+
+import os
+
+import peers
+from runner import Measurement
+
+GROUPS = {
+    "lat": "half round trip over size; operations, waiting, levels, CQ",
+    "bw": "bandwidth over size, one way and both ways",
+    "rate": "messages of 8 bytes per second",
+    "vis": "1 active of 1 to 1,000 connected VIs; time to connect",
+    "cost": "calls beside the data path (VIBe): registration, VIs, CQs",
+    "peers": "libfabric, UCX, MPI, sockperf, ZeroMQ",
+}
+
+DURATION = {False: "200ms", True: "150ms"}
+LAT_SIZES = {
+    False: [0, 8, 64, 512, 4096, 32768, 262144, 1048576, 4194304],
+    True: [8, 64, 1024, 16384, 262144],
+}
+BW_SIZES = {
+    False: [64, 512, 4096, 8192, 32768, 262144, 1048576, 4194304],
+    True: [1024, 8192, 65536, 1048576],
+}
+VIS = {False: [1, 10, 100, 1000], True: [1, 1000]}
+NETWORKS = ["loop", "udp", "veth"]
+
+
+def _half_us(document):
+    return document["results"][0]["half_rtt_ns"]["p50"] / 1000
+
+
+def _mb_s(document):
+    return document["results"][0]["bytes_per_s"] / 1e6
+
+
+def _rate(document):
+    return document["results"][0]["messages_per_s"]
+
+
+class Maker:
+    """Collects measurements; `quick` decides about sizes and durations."""
+
+    def __init__(self, networks, quick):
+        self.networks, self.quick = networks, quick
+        self.vipperf = os.path.join(networks.build, "tools", "vipperf")
+        self.list = []
+
+    def _add(self, group, network, series, x, unit, argv, pick):
+        ident = f"{group}/{network.name}/{series}/{x}"
+        self.list.append(Measurement(ident, group, network, series, x, unit, argv, pick))
+
+    def via(self, group, network, test, series, size, *options, x=None, unit=None, pick=None):
+        units = {"lat": ("us", _half_us), "bw": ("MB/s", _mb_s), "rate": ("1/s", _rate)}
+        argv = [self.vipperf, test, network.host, "--size", str(size), "--duration", DURATION[self.quick]]
+        self._add(group, network, series, size if x is None else x, unit or units[test][0],
+                  argv + list(options), pick or units[test][1])
+
+    def floor(self, group, network, kind, what, size, wait="block"):
+        units = {"lat": ("us", _half_us), "bw": ("MB/s", _mb_s), "rate": ("1/s", _rate)}
+        argv = [self.vipperf, "floor", kind, what, "--size", str(size), "--wait", wait,
+                "--duration", DURATION[self.quick]]
+        if kind != "memory":
+            argv += ["--address", f"{network.address_a},{network.address_b}"]
+            if network.namespaces:
+                argv += ["--netns", ",".join(network.namespaces)]
+        self._add(group, network, f"{kind} {wait}" if kind != "memory" else kind, size,
+                  units[what][0], argv, units[what][1])
+
+
+def _latency(make, network):
+    sizes = LAT_SIZES[make.quick]
+    for size in sizes:
+        make.via("lat", network, "lat", "send poll", size, "--wait", "poll")
+        make.via("lat", network, "lat", "send block", size, "--wait", "block")
+    for options, series in [
+        (["--wait", "adaptive"], "send adaptive"),
+        (["--op", "write", "--wait", "poll"], "write poll"),
+        (["--op", "write-imm", "--wait", "poll"], "write-imm poll"),
+        (["--op", "read", "--wait", "poll"], "read poll"),
+        (["--cq", "--wait", "poll"], "send CQ poll"),
+        (["--cq", "--wait", "block"], "send CQ block"),
+        (["--reliability", "ud", "--wait", "poll"], "send UD poll"),
+        (["--reliability", "rr", "--wait", "poll"], "send RR poll"),
+    ]:
+        make.via("lat", network, "lat", series, 64, *options)
+    if network.name == "loop":
+        make.floor("lat", network, "memory", "lat", 64)
+        return
+    for size in sizes:
+        if 1 <= size <= 1048576:
+            make.floor("lat", network, "udp", "lat", size)
+            make.floor("lat", network, "tcp", "lat", size)
+    for kind, wait in [("udp", "poll"), ("tcp", "poll"), ("relay", "poll"), ("relay", "block")]:
+        make.floor("lat", network, kind, "lat", 64, wait)
+
+
+def _bandwidth(make, network):
+    for size in BW_SIZES[make.quick]:
+        for op in ["send", "write"]:
+            make.via("bw", network, "bw", op, size, "--op", op)
+        if network.name == "loop":
+            make.floor("bw", network, "memory", "bw", size)
+        else:
+            make.floor("bw", network, "tcp", "bw", size)
+            make.floor("bw", network, "gso", "bw", size)
+    for op in ["write-imm", "read"]:
+        make.via("bw", network, "bw", op, 1048576, "--op", op)
+    for level in ["ud", "rr"]:
+        make.via("bw", network, "bw", f"send {level.upper()}", 1048576, "--reliability", level)
+
+
+def _rates(make, network):
+    for series, options in [
+        ("send", []), ("write", ["--op", "write"]), ("send CQ", ["--cq"]),
+        ("send UD", ["--reliability", "ud"]), ("send RR", ["--reliability", "rr"]),
+    ]:
+        make.via("rate", network, "rate", series, 8, *options)
+    if network.name == "loop":
+        return
+    for kind in ["udp", "tcp", "gso"]:
+        make.floor("rate", network, kind, "rate", 8)
+
+
+def _connect_us(document):
+    return document["parameters"]["connect_ns"] / 1000
+
+
+def _vis(make, network):
+    for count in VIS[make.quick]:
+        make.via("vis", network, "lat", "half round trip", 64, "--wait", "poll", "--vis", str(count),
+                 x=count)
+        make.via("vis", network, "rate", "messages", 8, "--vis", str(count), x=count)
+    make.via("vis", network, "lat", "connect one VI", 64, "--vis", "100", x=100, unit="us",
+             pick=_connect_us)
+
+
+def _calls(make, network):
+    """One run of vipperf cost has all calls: one measurement each would repeat it."""
+    argv = [make.vipperf, "cost", "--iters", "50" if make.quick else "200"]
+
+    def all_calls(document):
+        return {line["call"]: line["ns"]["p50"] / 1000 for line in document["results"]}
+
+    make._add("cost", network, "calls", "", "us", argv, all_calls)
+
+
+def make(networks, top, only, quick):
+    """Returns the measurements and the list of what cannot be measured here, with reasons."""
+    maker = Maker(networks, quick)
+    absent = [{"what": f"network {name}", "why": why} for name, why in networks.absent.items()]
+    groups = {"lat": _latency, "bw": _bandwidth, "rate": _rates, "vis": _vis}
+    for name in NETWORKS:
+        network = networks.by_name.get(name)
+        if not network:
+            continue
+        for group, add in groups.items():
+            if group in only and not (quick and name == "udp"):
+                add(maker, network)
+    block = networks.by_name.get("veth_block")
+    if block and "lat" in only:
+        maker.via("lat", block, "lat", "send block", 64, "--wait", "block")
+    if "cost" in only and "udp" in networks.by_name:
+        _calls(maker, networks.by_name["udp"])
+    if "peers" in only:
+        found, missing = peers.make(networks, top, quick)
+        maker.list += found
+        absent += missing
+    return maker.list, absent

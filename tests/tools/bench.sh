@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# bench/run's suite: one short round of the message rates gives results.json, report.md, CSV and every
+# measurement its value; goals that were not measured say so; wrong usage is refused.
+# usage: bench.sh BUILD_DIR
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=$(realpath "${1:?build directory}")
+work=$(mktemp -d)
+bad=0
+trap 'rm -rf "$work"' EXIT
+
+wrong() {
+    echo "FAILED: $*"
+    bad=1
+}
+
+suite() { python3 -B bench/suite --build "$build" --out "$work/out" "$@" >"$work/log" 2>&1 </dev/null; }
+
+suite --list || wrong "--list"
+grep -q '^rate ' "$work/log" || wrong "--list does not name the groups: $(cat "$work/log")"
+suite --only dance && wrong "an unknown group is accepted"
+grep -q 'no group dance' "$work/log" || wrong "an unknown group: $(cat "$work/log")"
+
+suite --quick --rounds 1 --only rate,cost || wrong "a round: $(cat "$work/log")"
+[ "$(jq '[.measurements[].values[]] | length > 10 and all(. != null)' "$work/out/results.json")" = true ] ||
+    wrong "not every measurement has a value: $(cat "$work/log")"
+[ "$(jq '.failures == [] and .machine.processors > 0 and .rounds == 1' "$work/out/results.json")" = true ] ||
+    wrong "the frame of results.json"
+grep -q '| 8 B messages per second | kernel UDP' "$work/out/report.md" || wrong "no goals in the report"
+grep -q 'not measured' "$work/out/report.md" || wrong "goals that were not measured are not told"
+grep -q 'register 4 KiB, fresh' "$work/out/report.md" || wrong "no calls in the report"
+[ "$(grep -c '^rate,' "$work/out/results.csv")" -ge 10 ] || wrong "results.csv: $(cat "$work/out/results.csv")"
+for exe in /proc/[0-9]*/exe; do
+    [ "$(readlink "$exe")" = "$build/vipd/vipd" ] && wrong "a vipd is left behind"
+done
+
+[ $bad -eq 0 ] && echo "bench: one round, report, JSON and CSV"
+exit $bad
