@@ -6,7 +6,7 @@ PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config binutils protobuf-c-c
     libprotobuf-c-dev libev-dev libeconf-dev libisal-dev libpcap-dev libsystemd-dev libsmartcols-dev"
 PACKAGES_DEMO="gnuplot-nox jq"
 PACKAGES_BENCH="python3-minimal gnuplot-nox iproute2"
-PACKAGES_CHECK="python3-minimal jq g++ clang clang-format libcmocka-dev iproute2 git"
+PACKAGES_CHECK="python3-minimal jq valgrind g++ clang clang-format libcmocka-dev iproute2 git"
 
 say() { printf '%s\n' "$*"; }
 step() { printf '\n== %s\n' "$*"; }

@@ -101,13 +101,14 @@ int main(int argc, char **argv)
         rc = zmq_bind(sock, argv[2]) < 0 ? 1 : serve(sock);
     } else if (argc == 5 && size > 0) {
         bytes = calloc(1, size);
-        rc = !bytes || zmq_connect(sock, argv[2]) < 0                 ? 1
-             : strcmp(argv[1], "lat") == 0 ? ping(sock, bytes, size, seconds)
-                                           : stream(sock, bytes, size, seconds);
+        rc = !bytes || zmq_connect(sock, argv[2]) < 0 ? 1
+             : strcmp(argv[1], "lat") == 0            ? ping(sock, bytes, size, seconds)
+                                                      : stream(sock, bytes, size, seconds);
         zmq_send(sock, &stop, 1, 0);
         free(bytes);
     } else {
-        fprintf(stderr, "usage: zmq serve ENDPOINT | zmq lat|bw ENDPOINT SIZE_BYTES MILLISECONDS\n");
+        fprintf(stderr,
+                "usage: zmq serve ENDPOINT | zmq lat|bw ENDPOINT SIZE_BYTES MILLISECONDS\n");
     }
     zmq_close(sock);
     zmq_ctx_term(context);
