@@ -1,6 +1,7 @@
 /*
- * The name service (spec 2.9): vipd's table of [names] first, then the system's resolver, asked in
- * this process, so that a slow server never holds up vipd.
+ * The name service (spec 2.9): vipd's table of [names] first, then the hosts on the medium where vipd
+ * can ask them (Ethernet), then the system's resolver, asked in this process, so that a slow server
+ * never holds up vipd.
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -8,17 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "libvipl/call.h"
 #include "libvipl/error.h"
 #include "libvipl/session.h"
 
-/* Host address of a NIC on UDP over IPv4: address and port in network order. */
-#define UDP4_BYTES 6
+/* Host address of a NIC on UDP: IP address and port in network order. */
 #define IPV4_BYTES 4
+#define IPV6_BYTES 16
+#define PORT_BYTES 2
 
 /* Longest name that is looked up (NI_MAXHOST without the zero). */
 #define NAME_BYTES_MAX 1024
+
+/* While vipd asks the hosts on a medium: the pause between two questions to vipd, and all of them. */
+#define AGAIN_MS_MAX 100
+#define WAIT_MS_MAX  3000
 
 VIP_RETURN VipNSInit(VIP_NIC_HANDLE NicHandle, VIP_PVOID NSInitInfo)
 {
@@ -67,15 +74,19 @@ static VIP_RETURN check_ready(struct vipl__session *session, const char *call)
 
 /* ---- name to address ---------------------------------------------------------------------- */
 
-/* vipd's table. SUCCESS; ERROR_NAMESERVICE unknown there; other codes if vipd cannot answer. */
-static VIP_RETURN ask_vipd(struct vipl__session *session, const char *name, uint32_t index,
-                           struct vip_addr *ret)
+/*
+ * Ask vipd once. SUCCESS; ERROR_NAMESERVICE unknown there; other codes if vipd cannot answer. SUCCESS
+ * and *ret_again_ms not 0: it is asking others, and wants to be asked again after so long.
+ */
+static VIP_RETURN ask_vipd_once(struct vipl__session *session, const char *name, uint32_t index,
+                                struct vip_addr *ret, uint32_t *ret_again_ms)
 {
     Vip__ResolveRequest resolve = VIP__RESOLVE_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
     Vip__Reply *reply = NULL;
     VIP_RETURN rc;
 
+    *ret_again_ms = 0;
     resolve.name = (char *)name;
     resolve.has_index = 1;
     resolve.index = index;
@@ -84,6 +95,13 @@ static VIP_RETURN ask_vipd(struct vipl__session *session, const char *name, uint
     rc = vipl__call(session, "VipNSGetHostByName", &request, NULL, 0, &reply);
     if (rc != VIP_SUCCESS)
         return rc;
+    *ret_again_ms = reply->resolve != NULL ? reply->resolve->again_ms : 0;
+    if (*ret_again_ms > AGAIN_MS_MAX)
+        *ret_again_ms = AGAIN_MS_MAX;
+    if (*ret_again_ms > 0) {
+        vipl__reply_free(reply);
+        return VIP_SUCCESS;
+    }
     if (reply->resolve != NULL && reply->resolve->host.len > 0 &&
         reply->resolve->host.len <= VIP_HOST_ADDR_BYTES_MAX) {
         ret->host_len = (uint8_t)reply->resolve->host.len;
@@ -95,45 +113,87 @@ static VIP_RETURN ask_vipd(struct vipl__session *session, const char *name, uint
     return rc;
 }
 
+/* vipd's table, and the hosts on the medium where vipd can ask them. Outcomes as above. */
+static VIP_RETURN ask_vipd(struct vipl__session *session, const char *name, uint32_t index,
+                           struct vip_addr *ret)
+{
+    uint32_t waited_ms = 0, again_ms;
+
+    for (;;) {
+        VIP_RETURN rc = ask_vipd_once(session, name, index, ret, &again_ms);
+        struct timespec pause = {.tv_nsec = (long)again_ms * 1000000};
+
+        if (rc != VIP_SUCCESS || again_ms == 0)
+            return rc;
+        if (waited_ms >= WAIT_MS_MAX)
+            return vipl__outcome(VIP_ERROR_NAMESERVICE, "vipd still asks for it");
+        waited_ms += again_ms;
+        nanosleep(&pause, NULL);
+    }
+}
+
+/* "host:port" becomes "host" and the port, which is left alone if there is none. false: bad port. */
+static bool cut_port(char *host, uint8_t port[PORT_BYTES])
+{
+    char *colon = strchr(host, ':'), *end;
+    unsigned long number;
+
+    if (colon == NULL)
+        return true;
+    number = strtoul(colon + 1, &end, 10);
+    if (end == colon + 1 || *end != '\0' || number == 0 || number > 65535)
+        return false;
+    *colon = '\0';
+    port[0] = (uint8_t)(number >> 8);
+    port[1] = (uint8_t)number;
+    return true;
+}
+
+/* The bytes of an IP address of this family; NULL if it is of another one. */
+static const void *ip_bytes(const struct addrinfo *at, int family)
+{
+    if (at->ai_family != family)
+        return NULL;
+    if (family == AF_INET && at->ai_addrlen >= sizeof(struct sockaddr_in))
+        return &((const struct sockaddr_in *)(const void *)at->ai_addr)->sin_addr;
+    if (family == AF_INET6 && at->ai_addrlen >= sizeof(struct sockaddr_in6))
+        return &((const struct sockaddr_in6 *)(const void *)at->ai_addr)->sin6_addr;
+    return NULL;
+}
+
 /*
- * The system's resolver: the index-th IPv4 address of `name`, with the port of our own NIC, which is
- * what other vipd use unless their configuration says otherwise. "host:port" names another port.
+ * The system's resolver: the index-th address of `name` in the NIC's family, with the port of our own
+ * NIC, which is what other vipd use unless their configuration says otherwise. "host:port" names
+ * another port. (vipd itself knows IPv6 addresses in numbers, which have colons of their own.)
  */
 static bool ask_resolver(struct vipl__session *session, const char *name, uint32_t index,
                          struct vip_addr *ret)
 {
-    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM}, *list, *at;
+    bool six = session->nic.NicAddressLen == IPV6_BYTES + PORT_BYTES;
+    struct addrinfo hints = {.ai_family = six ? AF_INET6 : AF_INET, .ai_socktype = SOCK_DGRAM};
+    size_t ip_len = six ? IPV6_BYTES : IPV4_BYTES;
     char host[NAME_BYTES_MAX + 1];
-    uint8_t port[2] = {session->address[4], session->address[5]};
-    char *colon, *end;
-    bool found = false;
+    uint8_t port[PORT_BYTES];
+    const void *ip = NULL;
+    struct addrinfo *list, *at;
 
-    if (!session->resolver || session->nic.NicAddressLen != UDP4_BYTES)
+    if (!session->resolver || session->nic.NicAddressLen != ip_len + PORT_BYTES)
         return false;
+    memcpy(port, session->address + ip_len, PORT_BYTES);
     snprintf(host, sizeof(host), "%s", name);
-    colon = strchr(host, ':');
-    if (colon != NULL) {
-        unsigned long number = strtoul(colon + 1, &end, 10);
-
-        if (end == colon + 1 || *end != '\0' || number == 0 || number > 65535)
-            return false;
-        *colon = '\0';
-        port[0] = (uint8_t)(number >> 8);
-        port[1] = (uint8_t)number;
-    }
-    if (getaddrinfo(host, NULL, &hints, &list) != 0)
+    if (!cut_port(host, port) || getaddrinfo(host, NULL, &hints, &list) != 0)
         return false;
     for (at = list; at != NULL && index > 0; at = at->ai_next)
         index--;
-    if (at != NULL && at->ai_family == AF_INET && at->ai_addrlen >= sizeof(struct sockaddr_in)) {
-        memcpy(ret->host, &((const struct sockaddr_in *)(const void *)at->ai_addr)->sin_addr,
-               IPV4_BYTES);
-        memcpy(ret->host + IPV4_BYTES, port, sizeof(port));
-        ret->host_len = UDP4_BYTES;
-        found = true;
+    if (at != NULL)
+        ip = ip_bytes(at, hints.ai_family);
+    if (ip != NULL) {
+        memcpy(ret->host, ip, ip_len);
+        memcpy(ret->host + ip_len, port, PORT_BYTES);
+        ret->host_len = (uint8_t)(ip_len + PORT_BYTES);
     }
     freeaddrinfo(list);
-    return found;
+    return ip != NULL;
 }
 
 static VIP_RETURN by_name(struct vipl__session *session, const char *name, VIP_ULONG index,
@@ -153,8 +213,9 @@ static VIP_RETURN by_name(struct vipl__session *session, const char *name, VIP_U
     }
     return vipl__fail(VIP_ERROR_NAMESERVICE,
                       "VipNSGetHostByName: no address number %lu of \"%.64s\": neither in [names] "
-                      "of vipd's configuration nor known to the system's resolver",
-                      index, name);
+                      "of vipd's configuration nor known to %s",
+                      index, name,
+                      session->resolver ? "the system's resolver" : "a host on this medium");
 }
 
 VIP_RETURN VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_ADDRESS *Address,
@@ -206,10 +267,30 @@ static VIP_RETURN ask_vipd_name(struct vipl__session *session, struct vip_addr *
     return rc;
 }
 
+/* The system's resolver, the other way. */
+static bool ask_resolver_name(const struct vip_addr *host, char *name, size_t name_bytes)
+{
+    struct sockaddr_in in4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+    const struct sockaddr *addr = (const struct sockaddr *)&in4;
+    socklen_t len = sizeof(in4);
+
+    if (host->host_len == IPV4_BYTES + PORT_BYTES) {
+        memcpy(&in4.sin_addr, host->host, IPV4_BYTES);
+    } else if (host->host_len == IPV6_BYTES + PORT_BYTES) {
+        memcpy(&in6.sin6_addr, host->host, IPV6_BYTES);
+        addr = (const struct sockaddr *)&in6;
+        len = sizeof(in6);
+    } else {
+        return false;
+    }
+    return getnameinfo(addr, len, name, (socklen_t)name_bytes, NULL, 0, NI_NAMEREQD | NI_DGRAM) ==
+           0;
+}
+
 static VIP_RETURN by_address(struct vipl__session *session, struct vip_addr *host, char *name,
                              size_t name_bytes)
 {
-    struct sockaddr_in in = {.sin_family = AF_INET};
     VIP_RETURN rc = check_ready(session, "VipNSGetHostByAddr");
 
     if (rc != VIP_SUCCESS)
@@ -217,12 +298,8 @@ static VIP_RETURN by_address(struct vipl__session *session, struct vip_addr *hos
     rc = ask_vipd_name(session, host, name, name_bytes);
     if (rc != VIP_ERROR_NAMESERVICE)
         return rc;
-    if (session->resolver && host->host_len == UDP4_BYTES) {
-        memcpy(&in.sin_addr, host->host, IPV4_BYTES);
-        if (getnameinfo((const struct sockaddr *)&in, sizeof(in), name, (socklen_t)name_bytes, NULL,
-                        0, NI_NAMEREQD | NI_DGRAM) == 0)
-            return VIP_SUCCESS;
-    }
+    if (session->resolver && ask_resolver_name(host, name, name_bytes))
+        return VIP_SUCCESS;
     return vipl__fail(VIP_ERROR_NAMESERVICE,
                       "VipNSGetHostByAddr: this address is neither in [names] of vipd's "
                       "configuration nor known to the system's resolver");

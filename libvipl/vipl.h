@@ -70,6 +70,14 @@ typedef VIP_UINT32 VIP_MEM_HANDLE;       /* one registered region; never 0 or 0x
 /*
  * HostAddressLen bytes of host address follow offset 4, and DiscriminatorLen bytes of discriminator
  * follow them at once. Allocate sizeof(VIP_NET_ADDRESS) plus both lengths.
+ *
+ * The host address depends on the medium of the NIC (doc/architecture.md, "Links"); its length is
+ * VIP_NIC_ATTRIBUTES.NicAddressLen:
+ *   6   UDP over IPv4: 4 bytes address, 2 bytes port, in network order
+ *   18  UDP over IPv6: 16 bytes address, 2 bytes port, in network order; no scope
+ *   6   raw Ethernet: the MAC address of the card
+ *   6   loop: 00:00:00:00:00:01
+ * A program that takes the length from there, or addresses from VipNSGetHostByName, need not know.
  */
 typedef struct _VIP_NET_ADDRESS {
     VIP_UINT16 HostAddressLen;   /* bytes */
@@ -94,7 +102,7 @@ typedef struct _VIP_NIC_ATTRIBUTES {
     VIP_CHAR Name[64];
     VIP_ULONG HardwareVersion;
     VIP_ULONG ProviderVersion;
-    VIP_UINT16 NicAddressLen;         /* bytes of the host part of an address */
+    VIP_UINT16 NicAddressLen;         /* bytes of the host part of an address: 6, or 18 over IPv6 */
     const VIP_UINT8 *LocalNicAddress; /* that address; valid while the NIC handle is open */
     VIP_BOOLEAN ThreadSafe;
     VIP_UINT16 MaxDiscriminatorLen;

@@ -1,7 +1,6 @@
 /* The configuration: keys, defaults, ranges. */
 #include "vipd/config.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <libeconf.h>
 #include <stddef.h>
@@ -33,6 +32,7 @@ enum key_type {
     KEY_FAULTS,
     KEY_INTERFACE,
     KEY_ETHERTYPE, /* uint64_t */
+    KEY_ANNOUNCE,
 };
 
 /* One key: where its value goes and which values are sensible. */
@@ -100,6 +100,7 @@ static const struct key keys[] = {
     {"nic", "faults", KEY_FAULTS, 0, 0, 0},
     {"nic", "interface", KEY_INTERFACE, 0, 0, 0},
     {"nic", "ethertype", KEY_ETHERTYPE, NIC(ethertype), 0x0600, 0xffff},
+    {"nic", "announce", KEY_ANNOUNCE, 0, 0, 0},
     {"nic", "vlan", KEY_COUNT, NIC(vlan), 1, 4094},
 };
 
@@ -277,22 +278,6 @@ static void set_wait(const struct value *value, enum vipd_wait *ret)
         bad_value(value, "want adaptive, spin or block");
 }
 
-static void set_address(const struct value *value, char *ret, size_t ret_bytes)
-{
-    struct in_addr addr;
-
-    if (strcmp(value->text, "auto") == 0) {
-        ret[0] = '\0';
-        return;
-    }
-    if (inet_pton(AF_INET, value->text, &addr) != 1 || addr.s_addr == htonl(INADDR_ANY) ||
-        strlen(value->text) >= ret_bytes) {
-        bad_value(value, "want an IPv4 address of this host, such as 127.0.0.1, or 'auto'");
-        return;
-    }
-    snprintf(ret, ret_bytes, "%s", value->text);
-}
-
 /* A list with commas; the next word starts at *text. Empty parts are skipped, "" is the empty
  * word. Returns the word, or NULL at the end. */
 static char *next_word(char **text)
@@ -395,8 +380,15 @@ static void set_key(const struct value *value, const struct key *key, void *base
             bad_value(value, "want four hexadecimal digits, such as 0x88b5, from 0x0600 on and "
                              "not of a protocol that every host speaks");
         break;
+    case KEY_ANNOUNCE:
+        if (config_announce_parse(value->text, nic) < 0)
+            bad_value(value, "want a name of 1 to 63 letters, digits, '.', '-' or '_', 'auto' or "
+                             "'none'");
+        break;
     case KEY_ADDRESS:
-        set_address(value, to, sizeof(nic->address));
+        if (config_own_address_parse(value->text, nic) < 0)
+            bad_value(value, "want an IP address of this host, such as 127.0.0.1, 2001:db8::1 or "
+                             "fe80::1%eth0, or 'auto'");
         break;
     case KEY_ALIASES:
         set_aliases(value, nic);
@@ -457,11 +449,12 @@ static struct vipd_nic_config *nic_find(struct vipd_config *config, const char *
     return NULL;
 }
 
-/* host = address[:port] or MAC address, and more of them behind commas. */
+/* host = address, and more of them behind commas. */
 static void add_name(struct vipd_config *config, const struct value *value)
 {
-    static const char want[] =
-        "want address[:port], such as 192.0.2.7 or 127.0.0.2:4794, or the MAC address of a card";
+    static const char want[] = "want an address, such as 192.0.2.7, 127.0.0.2:4794, 2001:db8::7, "
+                               "[fe80::7]:4794 or the MAC "
+                               "address of a card";
     struct vipd_name *name = &config->names[config->name_count];
     char *copy = strdup(value->text), *rest = copy, *word;
 
@@ -644,6 +637,7 @@ struct vipd_config *vipd_config_load(const char *path, char *errors_text, size_t
         goto no_memory;
     apply_sections(config, &scan, &errors);
     apply_values(config, &scan, &errors);
+    config_nics_settle(config);
     check_together(config, &scan, &errors);
     if (errors.count > 0)
         goto refuse;

@@ -38,15 +38,17 @@ enum vipd_wait {
 /* One [nic:NAME]. */
 struct vipd_nic_config {
     char name[VIP_NIC_NAME_BYTES];
-    enum link_kind link;
-    char address[48];      /* udp: IPv4 in dotted form; empty = that of the default route */
-    uint64_t port;         /* udp: 1..65535 */
-    uint64_t mtu;          /* of the interface, 0 = ask it */
+    enum link_kind link; /* LINK_UDP6: link = udp and an IPv6 address */
+    char address
+        [64];      /* udp: IPv4 or IPv6, link-local with %interface; empty = the default route's */
+    uint64_t port; /* udp: 1..65535 */
+    uint64_t mtu;  /* of the interface, 0 = ask it */
     uint64_t buffer_bytes; /* wanted socket buffers */
     bool gso, gro;         /* udp */
     char interface[16];    /* ether: its name */
     uint64_t ethertype;    /* ether: of our frames */
     uint64_t vlan;         /* ether: 1..4094, 0 = none */
+    char announce[64];     /* ether: the name told to peers; empty = this host's, "none" */
     char faults_text[256]; /* as written; empty = none */
     struct link_faults faults;
     bool aliases_given; /* else the historical names of the n-th NIC */
@@ -61,6 +63,8 @@ struct vipd_name {
     unsigned addr_count;
     struct link_addr addr[VIPD_NAME_ADDR_MAX];
     enum link_kind kind[VIPD_NAME_ADDR_MAX]; /* the medium of each address */
+    /* The interface where a link-local address is meant; empty = any. */
+    char scope[VIPD_NAME_ADDR_MAX][LINK_SCOPE_BYTES];
 };
 
 struct vipd_config {

@@ -6,22 +6,26 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "vipd/link/ether_peer.h"
+
 #define KIND(kind) (1u << (kind))
+#define KIND_UDP   (KIND(LINK_UDP) | KIND(LINK_UDP6))
 
 /* Keys that not every link knows. */
 static const struct {
     const char *key;
     unsigned kinds;
 } limited[] = {
-    {"address", KIND(LINK_UDP)},
-    {"port", KIND(LINK_UDP)},
-    {"gso", KIND(LINK_UDP)},
-    {"gro", KIND(LINK_UDP)},
-    {"mtu", KIND(LINK_UDP) | KIND(LINK_ETHER)},
-    {"buffer", KIND(LINK_UDP) | KIND(LINK_ETHER)},
+    {"address", KIND_UDP},
+    {"port", KIND_UDP},
+    {"gso", KIND_UDP},
+    {"gro", KIND_UDP},
+    {"mtu", KIND_UDP | KIND(LINK_ETHER)},
+    {"buffer", KIND_UDP | KIND(LINK_ETHER)},
     {"interface", KIND(LINK_ETHER)},
     {"ethertype", KIND(LINK_ETHER)},
     {"vlan", KIND(LINK_ETHER)},
+    {"announce", KIND(LINK_ETHER)},
 };
 
 int config_link_parse(const char *text, enum link_kind *ret)
@@ -74,11 +78,50 @@ int config_ethertype_parse(const char *text, uint64_t *ret)
     return 0;
 }
 
+int config_announce_parse(const char *text, struct vipd_nic_config *nic)
+{
+    if (strcmp(text, "auto") == 0) {
+        nic->announce[0] = '\0';
+        return 0;
+    }
+    if (!ether_peer_name_is_good(text))
+        return -EINVAL;
+    snprintf(nic->announce, sizeof(nic->announce), "%s", text);
+    return 0;
+}
+
+int config_own_address_parse(const char *text, struct vipd_nic_config *nic)
+{
+    char scope[LINK_SCOPE_BYTES];
+    struct link_addr addr;
+    enum link_kind kind;
+
+    if (strcmp(text, "auto") == 0) {
+        nic->address[0] = '\0';
+        return 0;
+    }
+    if (strlen(text) >= sizeof(nic->address) ||
+        link_addr_parse_own(text, VIPD_PORT_DEFAULT, &kind, &addr, scope) < 0)
+        return -EINVAL;
+    snprintf(nic->address, sizeof(nic->address), "%s", text);
+    return 0;
+}
+
+void config_nics_settle(struct vipd_config *config)
+{
+    for (unsigned i = 0; i < config->nic_count; i++) {
+        struct vipd_nic_config *nic = &config->nics[i];
+
+        if (nic->link == LINK_UDP && strchr(nic->address, ':'))
+            nic->link = LINK_UDP6;
+    }
+}
+
 /* A site that moved its NICs to another port means that port in its names too. */
 static uint16_t default_port(const struct vipd_config *config)
 {
     for (unsigned i = 0; i < config->nic_count; i++) {
-        if (config->nics[i].link == LINK_UDP)
+        if (KIND(config->nics[i].link) & KIND_UDP)
             return (uint16_t)config->nics[i].port;
     }
     return VIPD_PORT_DEFAULT;
@@ -87,11 +130,18 @@ static uint16_t default_port(const struct vipd_config *config)
 int config_address_parse(const struct vipd_config *config, const char *word, struct vipd_name *name)
 {
     struct link_addr *addr = &name->addr[name->addr_count];
+    char host[LINK_TEXT_BYTES], *scope = name->scope[name->addr_count];
     enum link_kind kind = LINK_UDP;
 
-    if (link_addr_parse_as(LINK_ETHER, word, 0, addr) == 0)
+    if (link_addr_scope(word, host, scope) < 0)
+        return -EINVAL;
+    if (link_addr_parse_as(LINK_ETHER, host, 0, addr) == 0)
         kind = LINK_ETHER;
-    else if (link_addr_parse_as(LINK_UDP, word, default_port(config), addr) < 0)
+    else if (link_addr_parse_as(LINK_UDP6, host, default_port(config), addr) == 0)
+        kind = LINK_UDP6;
+    else if (link_addr_parse(host, default_port(config), addr) < 0)
+        return -EINVAL;
+    if (scope[0] != '\0' && !link_addr_is_local(addr))
         return -EINVAL;
     name->kind[name->addr_count++] = kind;
     return 0;
@@ -121,7 +171,7 @@ static void check_keys(const struct vipd_nic_config *nic, const struct config_sc
 static void check_pair(const struct vipd_nic_config *a, const struct vipd_nic_config *b,
                        struct config_errors *errors)
 {
-    if (a->link == LINK_UDP && b->link == LINK_UDP && a->port == b->port &&
+    if (KIND(a->link) & KIND_UDP && a->link == b->link && a->port == b->port &&
         strcmp(a->address, b->address) == 0)
         config_error(errors, a->line, "[nic:%s] and [nic:%s] have the same address and port",
                      b->name, a->name);

@@ -14,10 +14,16 @@
 int config_link_parse(const char *text, enum link_kind *ret);
 int config_interface_parse(const char *text, struct vipd_nic_config *nic);
 int config_ethertype_parse(const char *text, uint64_t *ret);
+int config_announce_parse(const char *text, struct vipd_nic_config *nic);
+/* The address of a NIC over UDP; "auto" makes it empty. */
+int config_own_address_parse(const char *text, struct vipd_nic_config *nic);
 
 /* One word of a line in [names]: appended to `name`, which has room. 0 or -EINVAL. */
 int config_address_parse(const struct vipd_config *config, const char *word,
                          struct vipd_name *name);
+
+/* When all keys of the NICs have been read: which medium is meant by link = udp. */
+void config_nics_settle(struct vipd_config *config);
 
 /* Keys that the link of their NIC does not know, keys that it needs, NICs that exclude each other. */
 void config_nics_check(const struct vipd_config *config, const struct config_scan *scan,

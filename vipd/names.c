@@ -134,34 +134,38 @@ void vipd_device_aliases(const struct vipd_config *config, unsigned nic, char *b
     }
 }
 
-/* Equal, or one is the other without its domain. */
-static bool host_match(const char *a, const char *b)
+/* May an address that was written with this interface (empty: any) be used on the NIC? */
+static bool scope_fits(const struct vipd_nic_config *nic, const char *scope)
 {
-    size_t a_len = strlen(a), b_len = strlen(b);
-    size_t len = a_len < b_len ? a_len : b_len;
-    const char *longer = a_len > b_len ? a : b;
+    char text[LINK_TEXT_BYTES], own[LINK_SCOPE_BYTES];
 
-    if (len == 0 || strncasecmp(a, b, len) != 0)
-        return false;
-    if (a_len == b_len)
-        return true;
-    /* The shorter one must be a short name itself, and the longer one no address: "10" is not the
-     * short form of "10.0.0.1". */
-    return longer[len] == '.' && !memchr(longer, '.', len) &&
-           longer[strspn(longer, "0123456789.")] != '\0';
+    return scope[0] == '\0' ||
+           (link_addr_scope(nic->address, text, own) == 0 && strcmp(own, scope) == 0);
 }
 
-/* Address number `index` of one medium among those of a name. */
-static bool pick(const struct vipd_name *name, enum link_kind kind, unsigned index,
+/* Address number `index` that a NIC can use among those of a name. */
+static bool pick(const struct vipd_name *name, const struct vipd_nic_config *nic, unsigned index,
                  struct link_addr *ret)
 {
     for (unsigned i = 0; i < name->addr_count; i++) {
-        if (name->kind[i] == kind && index-- == 0) {
+        if (name->kind[i] == nic->link && scope_fits(nic, name->scope[i]) && index-- == 0) {
             *ret = name->addr[i];
             return true;
         }
     }
     return false;
+}
+
+/* A name that is an address itself. */
+static bool literal(const struct vipd_nic_config *nic, const char *name, struct link_addr *ret)
+{
+    char text[LINK_TEXT_BYTES], scope[LINK_SCOPE_BYTES];
+
+    /* The system's resolver, which is asked next, knows numbers of IPv4. */
+    if (nic->link == LINK_UDP)
+        return false;
+    return link_addr_scope(name, text, scope) == 0 && scope_fits(nic, scope) &&
+           link_addr_parse_as(nic->link, text, (uint16_t)nic->port, ret) == 0;
 }
 
 /* "localhost" and the like: the only host on a loop NIC. */
@@ -174,28 +178,34 @@ static bool is_this_host(const char *name)
     if (gethostname(own, sizeof(own)) < 0)
         return false;
     own[sizeof(own) - 1] = '\0';
-    return host_match(own, name);
+    return link_host_match(own, name);
 }
 
-bool vipd_host_find(const struct vipd_config *config, enum link_kind kind, const char *name,
-                    unsigned index, struct link_addr *ret)
+/* The entry of a host: the one that is written just so, or the first one that matches; NULL. */
+static const struct vipd_name *entry_of(const struct vipd_config *config, const char *name)
 {
     const struct vipd_name *found = NULL;
 
-    if (kind == LINK_LOOP && is_this_host(name))
-        return index == 0 && link_addr_parse_as(kind, VIPD_LOOP_ADDRESS, 0, ret) == 0;
     for (unsigned i = 0; i < config->name_count; i++) {
-        if (strcasecmp(config->names[i].name, name) == 0) {
-            found = &config->names[i];
-            break;
-        }
-        if (!found && host_match(config->names[i].name, name))
+        if (strcasecmp(config->names[i].name, name) == 0)
+            return &config->names[i];
+        if (!found && link_host_match(config->names[i].name, name))
             found = &config->names[i];
     }
+    return found;
+}
+
+bool vipd_host_find(const struct vipd_config *config, const struct vipd_nic_config *nic,
+                    const char *name, unsigned index, struct link_addr *ret)
+{
+    const struct vipd_name *found;
+
+    if (nic->link == LINK_LOOP && is_this_host(name))
+        return index == 0 && link_addr_parse_as(LINK_LOOP, VIPD_LOOP_ADDRESS, 0, ret) == 0;
+    found = entry_of(config, name);
     if (found)
-        return pick(found, kind, index, ret);
-    /* The system's resolver, which is asked next, knows numbers of IP only. */
-    return kind != LINK_UDP && index == 0 && link_addr_parse_as(kind, name, 0, ret) == 0;
+        return pick(found, nic, index, ret);
+    return index == 0 && literal(nic, name, ret);
 }
 
 const char *vipd_host_name(const struct vipd_config *config, enum link_kind kind,

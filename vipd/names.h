@@ -21,13 +21,14 @@ void vipd_device_aliases(const struct vipd_config *config, unsigned nic, char *b
                          unsigned buf_bytes);
 
 /*
- * Address number `index` of a host on one medium. Upper and lower case are the same; "node1" and
+ * Address number `index` of a host as a NIC reaches it: of its medium, and link-local ones only on the
+ * interface that they were written with. Upper and lower case are the same; "node1" and
  * "node1.site.org" match each other, because old programs know short names only. ether knows MAC
- * addresses as names too; loop has one address, which "localhost", "loop" and the own host's name
- * mean. false: not in the table.
+ * addresses as names too, udp over IPv6 its addresses with scope and port; loop has one address, which
+ * "localhost", "loop" and the own host's name mean. false: not in the table.
  */
-bool vipd_host_find(const struct vipd_config *config, enum link_kind kind, const char *name,
-                    unsigned index, struct link_addr *ret);
+bool vipd_host_find(const struct vipd_config *config, const struct vipd_nic_config *nic,
+                    const char *name, unsigned index, struct link_addr *ret);
 
 /* The name of an address of one medium, or NULL. */
 const char *vipd_host_name(const struct vipd_config *config, enum link_kind kind,

@@ -2,10 +2,12 @@
 #include "vipd/start.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "vipd/client/client.h"
 #include "vipd/host.h"
@@ -57,17 +59,37 @@ static int open_udp(const struct vipd_nic_config *config, struct link **ret, cha
     return r;
 }
 
+/* The name that peers may ask for; NULL if they shall not. */
+static const char *announced(const struct vipd_nic_config *config, char own[HOST_NAME_MAX + 1])
+{
+    if (strcmp(config->announce, "none") == 0)
+        return NULL;
+    if (config->announce[0] != '\0')
+        return config->announce;
+    own[0] = '\0';
+    if (gethostname(own, HOST_NAME_MAX) < 0)
+        vipd_warning("%s: this host's name is unknown: %s", config->name, strerror(errno));
+    own[HOST_NAME_MAX] = '\0';
+    return own;
+}
+
 static int open_ether(const struct vipd_nic_config *config, struct link **ret, char *err,
                       size_t err_bytes)
 {
+    char own[HOST_NAME_MAX + 1];
     struct link_ether_config ether = {
         .interface = config->interface,
         .ethertype = (uint16_t)config->ethertype,
         .vlan = (uint16_t)config->vlan,
         .mtu = (uint32_t)config->mtu,
         .buffer_bytes = (uint32_t)config->buffer_bytes,
+        .host_name = announced(config, own),
     };
 
+    if (!entropy(&ether.seed)) {
+        snprintf(err, err_bytes, "the kernel gives no random numbers");
+        return -EIO;
+    }
     return link_ether_open(&ether, ret, err, err_bytes);
 }
 
@@ -76,6 +98,7 @@ static int open_medium(const struct vipd_nic_config *config, struct link **ret, 
 {
     switch (config->link) {
     case LINK_UDP:
+    case LINK_UDP6:
         return open_udp(config, ret, err, err_bytes);
     case LINK_ETHER:
         return open_ether(config, ret, err, err_bytes);

@@ -357,6 +357,13 @@ void conf_drop_vi(struct end *end)
 
 /* ---- both ends --------------------------------------------------------------------------- */
 
+bool conf_medium(const char *medium)
+{
+    const char *is = getenv("VIP_MEDIUM");
+
+    return is != NULL && strcmp(is, medium) == 0;
+}
+
 bool conf_lossy(void)
 {
     return getenv("VIP_LOSS") != NULL;

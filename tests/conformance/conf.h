@@ -129,6 +129,11 @@ void conf_forget_errors(struct end *end);
 bool conf_pause(uint64_t *started_ns);
 uint64_t conf_now_ns(void);
 
+/* Is this the medium of the NICs: "udp", "udp6", "ether", "lo"? */
+bool conf_medium(const char *medium);
+/* Bytes of a host address on it. */
+#define CONF_HOST_BYTES (conf_medium("udp6") ? 18 : 6)
+
 /* Is the network between the ends one that loses packets? Then an unreliable message may be lost. */
 bool conf_lossy(void);
 

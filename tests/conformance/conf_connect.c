@@ -213,6 +213,7 @@ static void accept_shows_and_returns_addresses_and_attributes(void **state)
     VIP_VI_ATTRIBUTES attrs;
     VIP_CONN_HANDLE request;
     char disc[] = "a longer discriminator";
+    size_t len = CONF_HOST_BYTES;
 
     (void)state;
     conf_ready(&a, 'A', VIP_SERVICE_RELIABLE_DELIVERY);
@@ -221,11 +222,11 @@ static void accept_shows_and_returns_addresses_and_attributes(void **state)
     start(&attempt, &a, 'B', disc, sizeof(disc), VIP_INFINITE);
     memset(&from, 0x55, sizeof(from));
     CONF_OK(VipConnectWait(b.nic, &local.net, 0xFFFFFFFFul, &from.net, &attrs, &request));
-    assert_int_equal(from.net.HostAddressLen, 6);
-    assert_memory_equal(from.bytes + 4, a.attrs.LocalNicAddress, 6);
+    assert_int_equal(from.net.HostAddressLen, len);
+    assert_memory_equal(from.bytes + 4, a.attrs.LocalNicAddress, len);
     assert_int_equal(from.net.DiscriminatorLen, 6);
-    assert_memory_equal(from.bytes + 10, "client", 6);
-    assert_int_equal(from.bytes[16], 0x55); /* not a byte more than the lengths say */
+    assert_memory_equal(from.bytes + 4 + len, "client", 6);
+    assert_int_equal(from.bytes[4 + len + 6], 0x55); /* not a byte more than the lengths say */
     assert_int_equal(attrs.ReliabilityLevel, VIP_SERVICE_RELIABLE_DELIVERY);
     assert_int_equal(attrs.MaxTransferSize, a.attrs.MaxTransferSize);
     assert_int_equal(attrs.EnableRdmaWrite, VIP_TRUE);

@@ -79,7 +79,7 @@ static void registrations_are_served_after_vipds_death(void **state)
     CONF_OK(VipCQNotify(cq, NULL, on_entry));
 
     CONF_RETURNS(VIP_ERROR_RESOURCE, VipNSGetHostByName(end.nic, node, &address.net, 0));
-    address.net.HostAddressLen = 6;
+    address.net.HostAddressLen = CONF_HOST_BYTES;
     CONF_RETURNS(VIP_ERROR_RESOURCE, VipNSGetHostByAddr(end.nic, &address.net, name, &len));
     CONF_RETURNS(VIP_ERROR_RESOURCE,
                  VipQuerySystemManagementInfo(end.nic, VIP_SMI_AUTODISCOVERY, &list));

@@ -375,8 +375,8 @@ static void reconnect_in_handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
     VIP_RETURN rc;
 
     (void)error;
-    address.net.HostAddressLen = 6;
-    memcpy(address.bytes + 4, end->attrs.LocalNicAddress, 6);
+    address.net.HostAddressLen = end->attrs.NicAddressLen;
+    memcpy(address.bytes + 4, end->attrs.LocalNicAddress, end->attrs.NicAddressLen);
     VipDisconnect(end->vi);
     rc = VipCreateVi(end->nic, &attrs, NULL, NULL, &vi);
     if (rc == VIP_SUCCESS)

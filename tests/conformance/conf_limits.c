@@ -36,7 +36,7 @@ static void attributes_of_the_address_and_services(void **state)
 
     (void)state;
     conf_open(&a, 'A');
-    assert_int_equal(a.attrs.NicAddressLen, 6);
+    assert_int_equal(a.attrs.NicAddressLen, CONF_HOST_BYTES);
     assert_int_equal(a.attrs.ReliabilityLevelSupport, 7);
     assert_int_equal(a.attrs.RDMAReadSupport,
                      VIP_SERVICE_RELIABLE_DELIVERY | VIP_SERVICE_RELIABLE_RECEPTION);
@@ -312,9 +312,9 @@ static const struct conf_test tests[] = {
     LIMIT(MaxRegisterBlockBytes, "32768"),
     LIMIT(MaxRegisterBytes, "MaxRegisterBlockBytes"),
     LIMIT(NativeMTU, "that of the smallest packet"),
-    CONF_T(
-        "1.5", CONF_EARLY, attributes_of_the_address_and_services,
-        "NicAddressLen 6, all three levels, RDMA Read at the reliable ones, thread-safe, constant"),
+    CONF_T("1.5", CONF_EARLY, attributes_of_the_address_and_services,
+           "NicAddressLen 6 (18 over IPv6), all three levels, RDMA Read at the reliable ones, "
+           "thread-safe, constant"),
     CONF_T("3.13", CONF_FULL, as_many_vis_as_promised, "MaxVI VIs, then VIP_ERROR_RESOURCE"),
     CONF_T("3.13", CONF_FULL, as_many_cqs_as_promised, "MaxCQ CQs, then VIP_ERROR_RESOURCE"),
     CONF_T("3.13", CONF_FULL, as_many_ptags_as_promised, "MaxPtags tags, then VIP_ERROR_RESOURCE"),

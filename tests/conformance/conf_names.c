@@ -81,7 +81,7 @@ static void wrong_arguments_of_the_name_service(void **state)
     address.net.HostAddressLen = 5; /* not of this NIC's kind, so nobody else is asked */
     CONF_RETURNS(VIP_ERROR_NAMESERVICE, VipNSGetHostByAddr(end.nic, &address.net, name, &len));
     assert_int_equal(len, sizeof(name));
-    address.net.HostAddressLen = 6;
+    address.net.HostAddressLen = CONF_HOST_BYTES;
     CONF_OK(VipNSShutdown(end.nic));
     CONF_RETURNS(VIP_ERROR_NAMESERVICE, VipNSGetHostByAddr(end.nic, &address.net, name, &len));
     closed = end.nic;
@@ -95,18 +95,23 @@ static void wrong_arguments_of_the_name_service(void **state)
 /* Not in [names], because of its port: the system's resolver knows the host or does not. */
 static void the_systems_resolver_is_asked_last(void **state)
 {
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct sockaddr_in in4 = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    bool six = conf_medium("udp6");
+    const struct sockaddr *in = six ? (struct sockaddr *)&in6 : (struct sockaddr *)&in4;
     union conf_address address;
     struct end end;
     VIP_CHAR name[64], expected[64];
     VIP_ULONG len = sizeof(name);
 
     (void)state;
+    if (conf_medium("ether"))
+        CONF_NOT_HERE("no resolver knows the addresses of cards");
     conf_open(&end, 'A');
     address_of_b(&end, &address);
-    memcpy(address.bytes + 4, &in.sin_addr, 4);
-    address.bytes[9] ^= 1;
-    if (getnameinfo((struct sockaddr *)&in, sizeof(in), expected, sizeof(expected), NULL, 0,
+    memcpy(address.bytes + 4, six ? (void *)&in6.sin6_addr : (void *)&in4.sin_addr, six ? 16 : 4);
+    address.bytes[4 + CONF_HOST_BYTES - 1] ^= 2;
+    if (getnameinfo(in, six ? sizeof(in6) : sizeof(in4), expected, sizeof(expected), NULL, 0,
                     NI_NAMEREQD) == 0) {
         CONF_OK(VipNSGetHostByAddr(end.nic, &address.net, name, &len));
         assert_string_equal(name, expected);

@@ -3,6 +3,7 @@
  *
  *   frames watch INTERFACE        until SIGTERM; then one line "ETHERTYPE FRAMES" for each one seen
  *   frames bad INTERFACE MAC      send one frame of each kind that vipd must drop, with type 88b5
+ *   frames ask INTERFACE NAME N   ask N times who is called so, and in ways that vipd must drop
  *   frames gro INTERFACE on|off   let the kernel merge received frames of protocols that it knows
  *   frames take ADDRESS PORT      receive one TCP connection's bytes, check them, say how many
  *   frames give ADDRESS PORT N    send N bytes over TCP, say how many segments were retransmitted
@@ -140,6 +141,57 @@ static int bad(const char *interface, const char *mac_text)
     return 0;
 }
 
+/* ---- ask ----------------------------------------------------------------------------------- */
+
+/* CRC32C, bit by bit: the other end has its own. */
+static uint32_t crc32c(const uint8_t *bytes, size_t len)
+{
+    uint32_t crc = 0xffffffff;
+
+    for (size_t i = 0; i < len; i++) {
+        crc ^= bytes[i];
+        for (unsigned bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
+    }
+    return ~crc;
+}
+
+/* One message about a name (doc/wire.md, "Finding peers on Ethernet"), with this much added to its CRC. */
+static int tell(int sock, uint8_t kind, const char *name, uint32_t wrong)
+{
+    uint8_t frame[128] = {0}, *head = frame + FRAME_HEAD, *body = head + 4;
+    size_t len = 16 + strlen(name);
+    uint32_t crc;
+
+    memset(frame, 0xff, 6);
+    memcpy(frame + 6, "\2\0\0\0\0\x9\x88\xb5", 8);
+    head[0] = 0x56;
+    head[1] = kind;
+    head[2] = (uint8_t)len;
+    body[5] = (uint8_t)strlen(name);
+    memcpy(body + 8, "question", 8);
+    memcpy(body + 16, name, strlen(name));
+    crc = crc32c(body, len) + wrong;
+    for (unsigned i = 0; i < 4; i++)
+        body[i] = (uint8_t)(crc >> 8 * i);
+    return send(sock, frame, 60, 0) < 0 ? fail("send") : 0;
+}
+
+static int ask(const char *interface, const char *name, const char *count)
+{
+    int sock = open_packet(interface, TYPE_OURS), r = 0;
+
+    if (sock < 0)
+        return fail(interface);
+    for (int i = 0; r == 0 && i < atoi(count); i++)
+        r = tell(sock, 0x13, name, 0);
+    if (r == 0)
+        r = tell(sock, 0x13, name, 1);
+    if (r == 0)
+        r = tell(sock, 0x13, "", 0);
+    return r;
+}
+
 /* ---- gro ------------------------------------------------------------------------------------- */
 
 static int gro(const char *interface, const char *on)
@@ -229,12 +281,14 @@ int main(int argc, char **argv)
         return watch(argv[2]);
     if (strcmp(what, "bad") == 0 && argc == 4)
         return bad(argv[2], argv[3]);
+    if (strcmp(what, "ask") == 0 && argc == 5)
+        return ask(argv[2], argv[3], argv[4]);
     if (strcmp(what, "gro") == 0 && argc == 4)
         return gro(argv[2], argv[3]);
     if (strcmp(what, "take") == 0 && argc == 4)
         return take(argv[2], argv[3]);
     if (strcmp(what, "give") == 0 && argc == 5)
         return give(argv[2], argv[3], argv[4]);
-    fprintf(stderr, "usage: frames watch|bad|gro|take|give ...; see tests/lib/frames.c\n");
+    fprintf(stderr, "usage: frames watch|bad|ask|gro|take|give ...; see tests/lib/frames.c\n");
     return 2;
 }

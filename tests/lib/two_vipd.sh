@@ -1,36 +1,113 @@
 #!/usr/bin/env bash
-# Run a program against running vipd: "udp": two of them, on 127.0.0.1 and 127.0.0.2; "loop": one, in
-# which both ends meet; "lossy": udp with 5 % of the packets lost and 1 % corrupted, each way (then
-# VIP_LOSS is set, VIP_LINK is udp). The program finds VIPD_RUNTIME_DIR_A, VIPD_RUNTIME_DIR_B,
-# VIP_ADDRESS_A, VIP_ADDRESS_B (host:port for VipNSGetHostByName), VIP_PID_A, VIP_PID_B, VIP_LINK. Everything is
-# stopped afterwards, the daemons' logs are shown if the program fails, and a daemon that has died
-# meanwhile is a failure too (unless the program was told to kill it: VIP_MAY_DIE=1).
-# usage: two_vipd.sh BUILD_DIR udp|loop|lossy PROGRAM [ARGUMENTS]
+# Run a program against running vipd. LINK is one of
+#   udp     two of them, on 127.0.0.1 and 127.0.0.2
+#   udp6    two of them, on ports of ::1
+#   lossy   udp with 5 % of the packets lost and 1 % corrupted, each way (then VIP_LOSS is set)
+#   loop    one, in which both ends meet
+#   lo      the same with link = loop
+#   ether   two of them in two namespaces joined by veth, on raw Ethernet frames, MTU 1500; needs root
+#   jumbo   the same with MTU 9000
+# The program finds VIPD_RUNTIME_DIR_A, VIPD_RUNTIME_DIR_B, VIP_ADDRESS_A, VIP_ADDRESS_B (for
+# VipNSGetHostByName), VIP_PID_A, VIP_PID_B, VIP_LINK ("loop": both ends on one vipd, else "udp") and VIP_MEDIUM
+# (udp, udp6, lo, ether). Everything is stopped afterwards, the daemons' logs are shown if the program
+# fails, and a daemon that has died meanwhile is a failure too (unless the program was told to kill it:
+# VIP_MAY_DIE=1). Exit status 77, with a reason: this link cannot be had here.
+# usage: two_vipd.sh BUILD_DIR LINK PROGRAM [ARGUMENTS]
 set -u
 here=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(realpath "${1:?build directory}")
-link=${2:?udp, loop or lossy}
+link=${2:?udp, udp6, lossy, loop, lo, ether or jumbo}
+medium=udp
+mtu=1500
+names=no
 lines=()
 if [ "$link" = lossy ]; then
     link=udp
     lines+=("faults = loss=5%,corrupt=1%,seed=${VIP_LOSS_SEED:-42}")
     export VIP_LOSS=1
 fi
+case $link in
+udp | loop) ;;
+udp6)
+    link=udp
+    medium=udp6
+    [ -e /proc/net/if_inet6 ] || {
+        echo "skipped: this kernel has no IPv6"
+        exit 77
+    }
+    ;;
+lo)
+    link=loop
+    medium=lo
+    ;;
+jumbo | ether)
+    [ "$link" = ether ] || mtu=9000
+    link=udp
+    medium=ether
+    ;;
+*)
+    echo "two_vipd.sh: no such link: $link" >&2
+    exit 2
+    ;;
+esac
 [ -z "${VIP_NIC_LINES-}" ] || lines+=("$VIP_NIC_LINES")
 shift 2
 # shellcheck source=/dev/null
 . "$here/scripts/daemons.sh"
 
-trap daemons_end EXIT
+# shellcheck source=/dev/null
+. "$here/tests/lib/namespaces.sh"
+
+trap 'daemons_end; [ $names = no ] || namespaces_end' EXIT
 trap 'exit 130' INT TERM
 daemons_begin "$build/vipd"
 
+wire() { # wire NAMESPACE DEVICE MAC
+    in_namespace "$1" ip link set "$2" down address "$3" mtu $mtu && in_namespace "$1" ip link set "$2" up
+}
+
+if [ $medium = ether ]; then
+    namespaces_begin
+    case $? in
+    0) ;;
+    77) exit 77 ;;
+    *) exit 1 ;;
+    esac
+    names=yes
+    wire "$NS_A" va$$ 02:00:00:00:0a:01 && wire "$NS_B" vb$$ 02:00:00:00:0b:01 || exit 1
+fi
+
+# What vipd and the table of names call the two hosts.
+describe() {
+    case $medium in
+    udp) at=(127.0.0.1 127.0.0.2) ports=("$port" "$port") called=("127.0.0.1:$port" "127.0.0.2:$port") ;;
+    udp6) at=(::1 ::1) ports=("$port" "$((port + 1))") called=("[::1]:$port" "[::1]:$((port + 1))") ;;
+    lo) at=(- -) ports=(- -) called=(localhost localhost) ;;
+    ether) at=(- -) ports=(- -) called=(02:00:00:00:0a:01 02:00:00:00:0b:01) ;;
+    esac
+}
+
+start_one() { # start_one HOST NUMBER
+    local DAEMON_NIC="" NETNS_A="" NETNS_B="" table=()
+    case $medium in
+    lo) DAEMON_NIC="link = loop" ;;
+    ether)
+        NETNS_A=$NS_A
+        NETNS_B=$NS_B
+        DAEMON_NIC="link = ether
+interface = v${1,,}$$"
+        ;;
+    esac
+    [ $medium = lo ] ||
+        table=("[names]" "node-a = ${called[0]}" "node-b.example.org = ${called[1]}")
+    daemon_start "$1" "${at[$2]}" "${ports[$2]}" ${lines+"${lines[@]}"} ${table+"${table[@]}"}
+}
+
 start_pair() {
-    local names
     port=$((20000 + ($$ + 997 * try) % 12000))
-    names=("[names]" "node-a = 127.0.0.1:$port" "node-b.example.org = 127.0.0.2:$port")
-    daemon_start A 127.0.0.1 "$port" ${lines+"${lines[@]}"} "${names[@]}" || return
-    [ "$link" = loop ] || daemon_start B 127.0.0.2 "$port" ${lines+"${lines[@]}"} "${names[@]}"
+    describe
+    start_one A 0 || return
+    [ "$link" = loop ] || start_one B 1
 }
 
 # Another test may have the port: then another one is tried.
@@ -40,13 +117,13 @@ for try in 1 2 3 4 5; do
     daemon_stop A
     daemon_stop B
 done
-export VIPD_RUNTIME_DIR_A=$WORK/A VIP_ADDRESS_A=127.0.0.1:$port VIP_PID_A=${DAEMON_PID[A]}
+export VIPD_RUNTIME_DIR_A=$WORK/A VIP_ADDRESS_A=${called[0]} VIP_PID_A=${DAEMON_PID[A]}
 if [ "$link" = udp ]; then
-    export VIPD_RUNTIME_DIR_B=$WORK/B VIP_ADDRESS_B=127.0.0.2:$port VIP_PID_B=${DAEMON_PID[B]}
+    export VIPD_RUNTIME_DIR_B=$WORK/B VIP_ADDRESS_B=${called[1]} VIP_PID_B=${DAEMON_PID[B]}
 else
     export VIPD_RUNTIME_DIR_B=$WORK/A VIP_ADDRESS_B=$VIP_ADDRESS_A VIP_PID_B=$VIP_PID_A
 fi
-export VIP_LINK=$link VIPD_RUNTIME_DIR=$WORK/A VIP_WORK=$WORK
+export VIP_LINK=$link VIP_MEDIUM=$medium VIPD_RUNTIME_DIR=$WORK/A VIP_WORK=$WORK
 
 "$@"
 result=$?

@@ -48,15 +48,29 @@ cables() { # cables MTU on|off: merging of frames (GRO), which must leave ours a
     in_namespace "$NS_B" ip link set "$if_b" up
 }
 
+state_is() { # state_is HOST TEXT: what vipctl says of the NIC within ten seconds
+    for _ in $(seq 200); do
+        in_host "$1" "$vipctl" show nic >"$WORK/show.txt"
+        grep -q "^vip0 *$2 *ether" "$WORK/show.txt" && return 0
+        sleep 0.05
+    done
+    failed "the NIC of $1 is not '$2':"
+    cat "$WORK/show.txt"
+}
+
 start() { # start [CONFIG LINES...]: both vipd, and a server on B
     daemons_begin "$build/vipd"
     VIPD=$build/vipd/vipd
     DAEMON_NIC="link = ether
 interface = $if_a"
-    daemon_start A - - "$@" "[names]" "node-b = $mac_b" || exit 1
+    daemon_start A - - "announce = node-a" "$@" "[names]" "node-b = $mac_b" || exit 1
     DAEMON_NIC="link = ether
-interface = $if_b"
+interface = $if_b
+announce = found-b.example.org"
     daemon_start B - - "$@" || exit 1
+    # The kernel may take a second to say that a cable is in.
+    state_is A up
+    state_is B up
     VIPD_RUNTIME_DIR=$WORK/B $(host_prefix B) "$vipperf" serve >"$WORK/serve.log" 2>&1 &
     track $!
 }
@@ -72,16 +86,6 @@ run() { # run WHAT ARGUMENTS...
     else
         failed "$what"
     fi
-}
-
-state_is() { # state_is HOST TEXT: what vipctl says of the NIC within two seconds
-    for _ in $(seq 40); do
-        in_host "$1" "$vipctl" show nic >"$WORK/show.txt"
-        grep -q "^vip0 *$2 *ether" "$WORK/show.txt" && return 0
-        sleep 0.05
-    done
-    failed "the NIC of $1 is not '$2':"
-    cat "$WORK/show.txt"
 }
 
 counter() { in_host "$1" "$vipctl" show stats | awk -v name="$2" '$0 ~ name {print $3; exit}'; }
@@ -111,7 +115,7 @@ for mtu in 1500 9000; do
 done
 cables 1500 on
 start "vlan = 7" "ethertype = 0x88b6"
-run "VLAN 7, EtherType 0x88b6" bw $mac_b --size 65536 --random-sizes --iters 2000
+run "VLAN 7, EtherType 0x88b6, a host found by its name" bw found-b --size 65536 --random-sizes --iters 2000
 daemons_end
 
 # ---- what others see ----------------------------------------------------------------------
@@ -150,6 +154,24 @@ if grep -qx '100000000 bytes' "$WORK/take.txt"; then
 else
     failed "TCP beside: $(cat "$WORK/take.txt" "$WORK/give.txt")"
 fi
+
+# ---- finding peers --------------------------------------------------------------------------
+
+run "a host that no table knows" lat found-b --iters 500
+run "the same by its whole name, on its own" lat FOUND-B.example.org --iters 500
+at_least B rx_solicits 1
+at_least B tx_announces 1
+at_least A rx_announces 1
+perf lat nobody-here --iters 1 >"$WORK/run.log" 2>&1 && failed "nobody was found"
+grep -q 'nor known to a host on this medium' "$WORK/run.log" || failed "who nobody is: $(cat "$WORK/run.log")"
+# Who asks a thousand times is answered a few times; the rest and what is wrong is counted.
+before=$(counter B tx_announces)
+in_namespace "$NS_A" "$frames" ask "$if_a" found-b 1000 || failed "asking"
+run "after a flood of questions" lat found-b --iters 500
+at_least B drop_peer_rate 900
+at_least B drop_peer_crc 1
+at_least B drop_peer_field 1
+[ $(($(counter B tx_announces) - before)) -le 50 ] || failed "B answers a flood"
 
 # ---- bad frames -----------------------------------------------------------------------------
 

@@ -94,6 +94,70 @@ static void test_mac_addresses(void **state)
     assert_string_equal(link_kind_name(LINK_LOOP), "loop");
 }
 
+static void test_ipv6_addresses(void **state)
+{
+    static const uint8_t expected[] = {0x20, 1, 0x0d, 0xb8, 0, 0, 0,    0,    0,
+                                       0,    0, 0,    0,    0, 0, 0x07, 0x12, 0xba};
+    static const char *const bad[] = {
+        "",          "::",
+        "[::1",      "::1]",
+        "[::1]4",    "[::1]:",
+        "[::1]:0",   "[::1]:65536",
+        "[::1]:4a",  "ff02::1",
+        "fe80::1%0", "::ffff:1.2.3.4",
+        "1.2.3.4",   "02:00:5e:10:00:02",
+        "[]",        "1111:1111:1111:1111:1111:1111:1111:1111:1111:1111",
+    };
+    struct link_addr a, b, kept = {.len = 99};
+    char text[64];
+
+    assert_int_equal(link_addr_parse_as(LINK_UDP6, "2001:db8::7", 4794, &a), 0);
+    assert_int_equal(a.len, 18);
+    assert_memory_equal(a.bytes, expected, 18);
+    link_addr_format_as(LINK_UDP6, &a, text, sizeof(text));
+    assert_string_equal(text, "[2001:db8::7]:4794");
+    assert_int_equal(link_addr_parse_as(LINK_UDP6, text, 1, &b), 0);
+    assert_true(link_addr_equal(&a, &b));
+    assert_false(link_addr_is_local(&a));
+    assert_int_equal(link_addr_parse_as(LINK_UDP6, "[febf::1]", 1, &b), 0);
+    assert_true(link_addr_is_local(&b));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(link_addr_parse_as(LINK_UDP6, bad[i], 1, &kept), -EINVAL);
+    assert_int_equal(kept.len, 99);
+    assert_string_equal(link_kind_name(LINK_UDP6), "udp");
+}
+
+static void test_scopes(void **state)
+{
+    char text[LINK_TEXT_BYTES], scope[LINK_SCOPE_BYTES], longest[LINK_TEXT_BYTES + 1];
+    enum link_kind kind;
+    struct link_addr a;
+
+    assert_int_equal(link_addr_scope("[fe80::1%eth0]:4794", text, scope), 0);
+    assert_string_equal(text, "[fe80::1]:4794");
+    assert_string_equal(scope, "eth0");
+    assert_int_equal(link_addr_scope("fe80::1%fifteen-letters", text, scope), 0);
+    assert_string_equal(text, "fe80::1");
+    assert_string_equal(scope, "fifteen-letters");
+    assert_int_equal(link_addr_scope("10.0.0.1", text, scope), 0);
+    assert_string_equal(text, "10.0.0.1");
+    assert_string_equal(scope, "");
+    assert_int_equal(link_addr_scope("fe80::1%", text, scope), -EINVAL);
+    assert_int_equal(link_addr_scope("fe80::1%sixteen-letters-", text, scope), -EINVAL);
+    memset(longest, '1', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    assert_int_equal(link_addr_scope(longest, text, scope), -EINVAL);
+
+    assert_int_equal(link_addr_parse_own("fe80::1%eth0", 7, &kind, &a, scope), 0);
+    assert_int_equal(kind, LINK_UDP6);
+    assert_string_equal(scope, "eth0");
+    assert_int_equal(link_addr_parse_own("10.0.0.1", 7, &kind, &a, scope), 0);
+    assert_int_equal(kind, LINK_UDP);
+    assert_int_equal(link_addr_parse_own("fe80::1", 7, &kind, &a, scope), -EINVAL);
+    assert_int_equal(link_addr_parse_own("10.0.0.1:8", 7, &kind, &a, scope), -EINVAL);
+    assert_int_equal(link_addr_parse_own("255.255.255.255", 7, &kind, &a, scope), -EINVAL);
+}
+
 static void test_format_survives_any_bytes(void **state)
 {
     struct link_addr addr = {.len = 255, .bytes = {1, 2, 3}};
@@ -171,6 +235,8 @@ int main(void)
         cmocka_unit_test(test_address_round_trip),
         cmocka_unit_test(test_bad_addresses),
         cmocka_unit_test(test_mac_addresses),
+        cmocka_unit_test(test_ipv6_addresses),
+        cmocka_unit_test(test_scopes),
         cmocka_unit_test(test_format_survives_any_bytes),
         cmocka_unit_test(test_faults_as_documented),
         cmocka_unit_test(test_bad_faults_name_the_word),

@@ -26,14 +26,15 @@ static enum ether_verdict judge(const struct ether_want *want, const uint8_t *by
 {
     uint8_t *exact = malloc(len ? len : 1);
     struct ether_frame frame = {.bytes = exact, .len = len};
-    const uint8_t *at = NULL;
+    struct ether_content content;
     enum ether_verdict verdict;
 
     memcpy(exact, bytes, len);
-    verdict = ether_frame_get(want, &frame, &at, packet_len);
-    if (verdict == ETHER_OK) {
-        assert_true(at >= exact && at + *packet_len <= exact + len);
-        *packet = bytes + (at - exact);
+    verdict = ether_frame_get(want, &frame, &content);
+    if (verdict == ETHER_OK || verdict == ETHER_PEER) {
+        assert_true(content.bytes >= exact && content.bytes + content.len <= exact + len);
+        *packet = bytes + (content.bytes - exact);
+        *packet_len = content.len;
     }
     free(exact);
     return verdict;
@@ -42,7 +43,7 @@ static enum ether_verdict judge(const struct ether_want *want, const uint8_t *by
 /* A whole frame from `from` to plain's card with the packet "abcdefgh"; returns its length. */
 static uint32_t make(uint8_t out[128], const struct ether_want *from)
 {
-    unsigned head = ether_frame_put(out, from, plain.mac, 8);
+    unsigned head = ether_frame_put(out, from, plain.mac, ETHER_KIND, 8);
 
     memcpy(out + head, "abcdefgh", 8);
     return head + 8;
@@ -145,17 +146,17 @@ static void test_foreign(void **state)
 static void test_vlans(void **state)
 {
     uint8_t bytes[128];
-    uint32_t len = make(bytes, &sender), packet_len;
+    uint32_t len = make(bytes, &sender);
     struct ether_frame frame = {.bytes = bytes, .len = len, .tagged = true, .tag = 0xe007};
-    const uint8_t *packet;
+    struct ether_content content;
 
     (void)state;
     bad(&tagged, bytes, len, ETHER_VLAN);
     /* The kernel has taken the tag out of the bytes; its upper bits are a priority. */
-    assert_int_equal(ether_frame_get(&tagged, &frame, &packet, &packet_len), ETHER_OK);
-    assert_int_equal(ether_frame_get(&plain, &frame, &packet, &packet_len), ETHER_VLAN);
+    assert_int_equal(ether_frame_get(&tagged, &frame, &content), ETHER_OK);
+    assert_int_equal(ether_frame_get(&plain, &frame, &content), ETHER_VLAN);
     frame.tag = 0xe000;
-    assert_int_equal(ether_frame_get(&plain, &frame, &packet, &packet_len), ETHER_OK);
+    assert_int_equal(ether_frame_get(&plain, &frame, &content), ETHER_OK);
     len = make(bytes, &sender7);
     bad(&plain, bytes, len, ETHER_VLAN);
     bytes[15] = 8;
@@ -168,6 +169,36 @@ static void test_vlans(void **state)
     bytes[16] = 0x81;
     bytes[17] = 0;
     bad(&tagged, bytes, len, ETHER_ETHERTYPE);
+}
+
+/* Messages among hosts: a question goes to everybody, an answer to one; only who wants them takes them. */
+static void test_messages_of_peers(void **state)
+{
+    struct ether_want want = plain;
+    uint8_t frame[128] = {0};
+    uint32_t len = make(frame, &sender), packet_len;
+    const uint8_t *packet;
+
+    (void)state;
+    want.peers = true;
+    good(&want, frame, len);
+    frame[15] = 0x10 | ETHER_PEER_ANNOUNCE;
+    bad(&plain, frame, len, ETHER_HEADER);
+    assert_int_equal(judge(&want, frame, len, &packet, &packet_len), ETHER_PEER);
+    assert_int_equal(packet_len, 8);
+    frame[15] = 0x10 | ETHER_PEER_SOLICIT;
+    bad(&want, frame, len, ETHER_MAC);
+    memset(frame, 0xff, 6);
+    assert_int_equal(judge(&want, frame, len, &packet, &packet_len), ETHER_PEER);
+    for (uint32_t cut = 0; cut < len; cut++)
+        bad(&want, frame, cut, cut < 18 ? ETHER_SHORT : ETHER_LENGTH);
+    bad(&plain, frame, len, ETHER_MAC);
+    frame[15] = 0x10 | ETHER_PEER_ANNOUNCE;
+    bad(&want, frame, len, ETHER_MAC);
+    frame[15] = 0x10 | ETHER_KIND; /* a packet to everybody */
+    bad(&want, frame, len, ETHER_MAC);
+    frame[15] = 0x14;
+    bad(&want, frame, len, ETHER_HEADER);
 }
 
 static void test_counters(void **state)
@@ -198,6 +229,7 @@ static void test_filter(void **state)
 {
     uint8_t frame[128];
     uint32_t len = make(frame, &sender);
+    struct ether_want want = plain;
     int pair[2];
     char why[128];
 
@@ -216,6 +248,17 @@ static void test_filter(void **state)
     frame[13] ^= 1;
     assert_true(passes(pair, frame, len));
     assert_false(passes(pair, frame, 13));
+    /* To everybody: questions, if they are wanted. */
+    memset(frame, 0xff, 6);
+    frame[15] = 0x10 | ETHER_PEER_SOLICIT;
+    assert_false(passes(pair, frame, len));
+    want.peers = true;
+    assert_int_equal(ether_filter(pair[1], &want, why, sizeof(why)), 0);
+    assert_true(passes(pair, frame, len));
+    frame[15] = 0x10 | ETHER_KIND;
+    assert_false(passes(pair, frame, len));
+    memcpy(frame, plain.mac, 6);
+    assert_true(passes(pair, frame, len));
     /* The tag is asked of the kernel, which has none for this socket. */
     assert_int_equal(ether_filter(pair[1], &tagged, why, sizeof(why)), 0);
     assert_false(passes(pair, frame, len));
@@ -285,10 +328,15 @@ static void test_bad_config(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layout),     cmocka_unit_test(test_padding),
-        cmocka_unit_test(test_short),      cmocka_unit_test(test_foreign),
-        cmocka_unit_test(test_vlans),      cmocka_unit_test(test_counters),
-        cmocka_unit_test(test_filter),     cmocka_unit_test(test_cannot_come_up),
+        cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_short),
+        cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_vlans),
+        cmocka_unit_test(test_counters),
+        cmocka_unit_test(test_messages_of_peers),
+        cmocka_unit_test(test_filter),
+        cmocka_unit_test(test_cannot_come_up),
         cmocka_unit_test(test_bad_config),
     };
 

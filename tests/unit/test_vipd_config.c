@@ -174,9 +174,13 @@ static void test_links(void **state)
                                       "link = loop\n"
                                       "[nic:d]\n"
                                       "port = 20001\n"
+                                      "[nic:e]\n"
+                                      "address = fe80::1%eth1\n"
+                                      "mtu = 1500\n"
                                       "[names]\n"
-                                      "x = 02:00:00:00:00:0a, 127.0.0.2, 02:00:00:00:00:0B\n");
-    const struct vipd_name *x = &config->names[0];
+                                      "x = 02:00:00:00:00:0a, 127.0.0.2, 02:00:00:00:00:0B\n"
+                                      "y = 2001:db8::7, [fe80::7%eth1]:99\n");
+    const struct vipd_name *x = &config->names[0], *y = &config->names[1];
 
     (void)state;
     assert_int_equal(config->nics[0].link, LINK_ETHER);
@@ -194,6 +198,16 @@ static void test_links(void **state)
     /* Without a port: that of the first NIC that has one. */
     assert_memory_equal(x->addr[1].bytes, "\177\0\0\002\116\041", 6);
     assert_memory_equal(x->addr[2].bytes, "\2\0\0\0\0\013", 6);
+    /* IPv6 is a medium of its own. */
+    assert_int_equal(config->nics[4].link, LINK_UDP6);
+    assert_string_equal(config->nics[4].address, "fe80::1%eth1");
+    assert_int_equal(y->addr_count, 2);
+    assert_int_equal(y->kind[0], LINK_UDP6);
+    assert_int_equal(y->addr[0].len, 18);
+    assert_memory_equal(y->addr[0].bytes, "\x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\7\x4e\x21", 18);
+    assert_string_equal(y->scope[0], "");
+    assert_memory_equal(y->addr[1].bytes, "\xfe\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\7\0\x63", 18);
+    assert_string_equal(y->scope[1], "eth1");
     vipd_config_free(config);
 }
 
@@ -268,6 +282,26 @@ static void test_faults_of_keys(void **state)
 
 static void test_faults_of_values(void **state)
 {
+    /* A link-local address needs its interface, other ones have none; the port has a key of its own. */
+    static const char *const addresses[] = {
+        "fe80::1",
+        "2001:db8::1%eth0",
+        "127.0.0.1%eth0",
+        "[::1]",
+        "::",
+        "::ffff:10.0.0.1",
+        "ff02::1",
+        "0.0.0.0",
+        "224.0.0.1",
+        "fe80::1%",
+        "fe80::1%sixteen-letters-x",
+    };
+    static const char *const hosts[] = {
+        "nowhere",  "",        "[::1]:0",       "[::1]x",          "[::1",
+        "::1%eth0", "ff02::1", "10.0.0.1%eth0", "::ffff:10.0.0.1",
+    };
+    char text[128], want[256];
+
     (void)state;
     bad("[daemon]\nsocket_mode = 0888\n",
         "2: socket_mode = 0888: want a file mode in octal, such as 0660\n");
@@ -288,19 +322,26 @@ static void test_faults_of_values(void **state)
     bad("[limits]\nvis = 99999999999999999999\n",
         "2: vis = 99999999999999999999: must be from 1 to 4096\n");
     bad("[nic:a]\nlink = token-ring\n", "2: link = token-ring: want udp, ether or loop\n");
-    bad("[nic:a]\naddress = ::1\n", "2: address = ::1: want an IPv4 address of this host, such as "
-                                    "127.0.0.1, or 'auto'\n");
-    bad("[nic:a]\naddress = 0.0.0.0\n", "2: address = 0.0.0.0: want an IPv4 address of this host, "
-                                        "such as 127.0.0.1, or 'auto'\n");
+    for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
+        snprintf(text, sizeof(text), "[nic:a]\naddress = %s\n", addresses[i]);
+        snprintf(want, sizeof(want),
+                 "2: address = %s: want an IP address of this host, such as 127.0.0.1, 2001:db8::1 "
+                 "or fe80::1%%eth0, or 'auto'\n",
+                 addresses[i]);
+        bad(text, want);
+    }
     bad("[nic:a]\nport = 0\n", "2: port = 0: must be from 1 to 65535\n");
     bad("[nic:a]\nmtu = 100\n", "2: mtu = 100: must be from 540 to 65536\n");
     bad("[nic:a]\nmtu = big\n", "2: mtu = big: want a number of bytes or 'auto'\n");
     bad("[nic:a]\ngso = maybe\n", "2: gso = maybe: want yes or no\n");
-    bad("[names]\nb = nowhere\n",
-        "2: b = nowhere: want address[:port], such as 192.0.2.7 or 127.0.0.2:4794, or the MAC "
-        "address of a card\n");
-    bad("[names]\nb =\n", "2: b = : want address[:port], such as 192.0.2.7 or 127.0.0.2:4794, or "
-                          "the MAC address of a card\n");
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
+        snprintf(text, sizeof(text), "[names]\nb = %s\n", hosts[i]);
+        snprintf(want, sizeof(want),
+                 "2: b = %s: want an address, such as 192.0.2.7, 127.0.0.2:4794, 2001:db8::7, "
+                 "[fe80::7]:4794 or the MAC address of a card\n",
+                 hosts[i]);
+        bad(text, want);
+    }
 }
 
 static void test_bad_fault_word(void **state)

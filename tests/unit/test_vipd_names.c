@@ -88,10 +88,14 @@ static void put(struct vipd_name *name, enum link_kind kind, const char *text)
 static void host(const struct vipd_config *config, enum link_kind kind, const char *name,
                  unsigned index, const char *want)
 {
+    struct vipd_nic_config nic = {.link = kind, .port = 4794};
     struct link_addr addr;
     char text[64];
 
-    if (!vipd_host_find(config, kind, name, index, &addr)) {
+    /* The only NIC of this medium: on eth1 if its address is bound to an interface at all. */
+    if (kind == LINK_UDP6)
+        snprintf(nic.address, sizeof(nic.address), "fe80::1%%eth1");
+    if (!vipd_host_find(config, &nic, name, index, &addr)) {
         if (want)
             fail_msg("%s number %u is unknown", name, index);
         return;
@@ -108,6 +112,7 @@ static void test_hosts(void **state)
         {.name = "node1"},
         {.name = "node2.site.org"},
         {.name = "10.0.0.1"},
+        {.name = "node6", .scope = {"", "eth2", "eth1"}},
     };
     struct vipd_config *config = vipd_config_default();
     struct link_addr addr;
@@ -119,8 +124,12 @@ static void test_hosts(void **state)
     put(&names[1], LINK_UDP, "10.0.0.2:7");
     put(&names[2], LINK_UDP, "10.0.0.3");
     put(&names[3], LINK_UDP, "10.0.0.4");
+    put(&names[4], LINK_UDP6, "2001:db8::7");
+    put(&names[4], LINK_UDP6, "[fe80::2]:7");
+    put(&names[4], LINK_UDP6, "[fe80::3]:7");
+    put(&names[4], LINK_UDP, "10.0.0.6");
     config->names = names;
-    config->name_count = 4;
+    config->name_count = 5;
 
     host(config, LINK_UDP, "NODE1", 0, "10.0.0.1:7");
     host(config, LINK_UDP, "node1", 1, "10.0.0.2:7");
@@ -144,6 +153,21 @@ static void test_hosts(void **state)
     host(config, LINK_LOOP, "LocalHost", 0, "00:00:00:00:00:01");
     host(config, LINK_LOOP, "localhost", 1, NULL);
     host(config, LINK_LOOP, "node1", 0, NULL);
+
+    /* Over IPv6 too; an address of another interface's link is none, in the table or in numbers. */
+    host(config, LINK_UDP6, "node6", 0, "[2001:db8::7]:1");
+    host(config, LINK_UDP6, "node6", 1, "[fe80::3]:7");
+    host(config, LINK_UDP6, "node6", 2, NULL);
+    host(config, LINK_UDP, "node6", 0, "10.0.0.6:1");
+    host(config, LINK_UDP6, "node1", 0, NULL);
+    host(config, LINK_UDP6, "2001:db8::9", 0, "[2001:db8::9]:4794");
+    host(config, LINK_UDP6, "[2001:db8::9]:5", 0, "[2001:db8::9]:5");
+    host(config, LINK_UDP6, "fe80::9", 0, "[fe80::9]:4794");
+    host(config, LINK_UDP6, "fe80::9%eth1", 0, "[fe80::9]:4794");
+    host(config, LINK_UDP6, "[fe80::9%eth1]:5", 0, "[fe80::9]:5");
+    host(config, LINK_UDP6, "fe80::9%eth2", 0, NULL);
+    host(config, LINK_UDP6, "10.0.0.1", 0, NULL);
+    assert_string_equal(vipd_host_name(config, LINK_UDP6, &names[4].addr[0]), "node6");
 
     assert_string_equal(vipd_host_name(config, LINK_UDP, &names[1].addr[2]), "node1");
     assert_string_equal(vipd_host_name(config, LINK_ETHER, &names[1].addr[0]), "node1");

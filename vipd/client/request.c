@@ -53,6 +53,9 @@ static const struct request_kind kinds[] = {
     [VIP__REQUEST__BODY_DISCOVER] = {"discover", request_discover, true, 0, 0},
 };
 
+/* A program asks again so often while hosts on the medium are asked for a name. */
+#define ASK_AGAIN_MS 10
+
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 void answer_set(struct answer *answer, enum vip_rc rc, const char *format, ...)
@@ -171,10 +174,10 @@ void request_close(struct client *client, const Vip__Request *request, struct vi
     session_free(client, false);
 }
 
-/* The medium whose names are meant: that of the NIC that is open, or of the first one. */
-static enum link_kind names_kind(const struct client *client)
+/* The NIC whose names are meant: the one that is open, or the first one. */
+static const struct vipd_nic_config *names_nic(const struct client *client)
 {
-    return client->vipd->config->nics[client->session ? client->session->nic : 0].link;
+    return &client->vipd->config->nics[client->session ? client->session->nic : 0];
 }
 
 static void resolve_address(struct client *client, const ProtobufCBinaryData *host,
@@ -190,7 +193,7 @@ static void resolve_address(struct client *client, const ProtobufCBinaryData *ho
     }
     addr.len = (uint8_t)host->len;
     memcpy(addr.bytes, host->data, host->len);
-    name = vipd_host_name(client->vipd->config, names_kind(client), &addr);
+    name = vipd_host_name(client->vipd->config, names_nic(client)->link, &addr);
     if (!name) {
         answer_set(answer, VIP_RC_ERROR_NAMESERVICE, "no host of [names] has this address");
         return;
@@ -198,19 +201,53 @@ static void resolve_address(struct client *client, const ProtobufCBinaryData *ho
     answer->resolve.name = (char *)name;
 }
 
+/* What [names] does not have, the hosts on the medium may know, if they can be asked there. */
+static int find_host(struct client *client, const Vip__ResolveRequest *resolve,
+                     struct link_addr *ret)
+{
+    struct vipd *vipd = client->vipd;
+
+    if (!resolve->name)
+        return -EINVAL;
+    if (vipd_host_find(vipd->config, names_nic(client), resolve->name, resolve->index, ret))
+        return 0;
+    if (!client->session || resolve->index > 0)
+        return -EOPNOTSUPP;
+    return nic_find(session_nic(client), resolve->name, vipd_loop_now(vipd->loop), ret);
+}
+
 static void resolve_name(struct client *client, const Vip__ResolveRequest *resolve,
                          struct answer *answer)
 {
     struct link_addr *addr = &answer->resolved;
+    int r = find_host(client, resolve, addr);
 
-    if (!resolve->name || !vipd_host_find(client->vipd->config, names_kind(client), resolve->name,
-                                          resolve->index, addr)) {
+    switch (r) {
+    case 0:
+        answer->resolve.has_host = true;
+        answer->resolve.host.len = addr->len;
+        answer->resolve.host.data = addr->bytes;
+        break;
+    case -EAGAIN:
+        answer->resolve.has_again_ms = true;
+        answer->resolve.again_ms = ASK_AGAIN_MS;
+        break;
+    case -ENOENT:
+        answer_set(answer, VIP_RC_ERROR_NAMESERVICE,
+                   "not in [names], and no host on the segment answers to this name");
+        break;
+    case -ENETDOWN:
+        answer_set(answer, VIP_RC_ERROR_NAMESERVICE,
+                   "not in [names], and nobody can be asked while the NIC is down");
+        break;
+    case -EBUSY:
+        answer_set(answer, VIP_RC_ERROR_NAMESERVICE,
+                   "not in [names], and too many other names are being asked for");
+        break;
+    default:
         answer_set(answer, VIP_RC_ERROR_NAMESERVICE, "no such host (or address number) in [names]");
-        return;
+        break;
     }
-    answer->resolve.has_host = true;
-    answer->resolve.host.len = addr->len;
-    answer->resolve.host.data = addr->bytes;
 }
 
 void request_resolve(struct client *client, const Vip__Request *request, struct vip_fds *fds,

@@ -1,7 +1,8 @@
 /*
- * Host addresses as text and as bytes (vipd/link/link.h).
+ * Host addresses as text and as bytes, and when two names are of one host (vipd/link/link.h).
  *
- * Owns: the spellings "127.0.0.1:4794" and "aa:bb:cc:dd:ee:ff". Called when configuration is read and when rows are shown.
+ * Owns: the spellings "127.0.0.1:4794", "[2001:db8::1]:4794" and "aa:bb:cc:dd:ee:ff". Called when
+ * configuration is read, names are looked up and rows are shown.
  */
 #include "vipd/link/link.h"
 
@@ -9,9 +10,14 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 /* An IPv4 address (4 bytes) and a port (2 bytes), both in network order. */
 #define UDP4_ADDR_BYTES 6
+
+/* The same with the 16 bytes of an IPv6 address. */
+#define UDP6_ADDR_BYTES 18
+#define IPV6_BYTES      16
 
 #define MAC_BYTES 6
 
@@ -19,6 +25,7 @@ const char *link_kind_name(enum link_kind kind)
 {
     switch (kind) {
     case LINK_UDP:
+    case LINK_UDP6:
         return "udp";
     case LINK_ETHER:
         return "ether";
@@ -71,6 +78,15 @@ int link_addr_parse(const char *text, uint16_t default_port, struct link_addr *r
     return 0;
 }
 
+static void format_udp6(const uint8_t *bytes, char *buf, size_t buf_bytes)
+{
+    char host[INET6_ADDRSTRLEN];
+
+    inet_ntop(AF_INET6, bytes, host, sizeof(host));
+    snprintf(buf, buf_bytes, "[%s]:%u", host,
+             (unsigned)bytes[IPV6_BYTES] << 8 | bytes[IPV6_BYTES + 1]);
+}
+
 void link_addr_format(const struct link_addr *addr, char *buf, size_t buf_bytes)
 {
     size_t len = addr->len < sizeof(addr->bytes) ? addr->len : sizeof(addr->bytes);
@@ -83,6 +99,10 @@ void link_addr_format(const struct link_addr *addr, char *buf, size_t buf_bytes)
                  (unsigned)b[4] << 8 | b[5]);
         return;
     }
+    if (len == UDP6_ADDR_BYTES) {
+        format_udp6(b, buf, buf_bytes);
+        return;
+    }
     /* Not an address of ours: show the bytes. */
     buf[0] = 0;
     for (size_t i = 0; i < len && 2 * i + 3 <= buf_bytes; i++)
@@ -93,6 +113,88 @@ bool link_addr_equal(const struct link_addr *a, const struct link_addr *b)
 {
     return a->len == b->len && a->len <= sizeof(a->bytes) &&
            memcmp(a->bytes, b->bytes, a->len) == 0;
+}
+
+/* ---- IPv6 addresses --------------------------------------------------------------------- */
+
+int link_addr_scope(const char *text, char ret_text[LINK_TEXT_BYTES],
+                    char ret_scope[LINK_SCOPE_BYTES])
+{
+    const char *sign = strchr(text, '%');
+    size_t head = sign ? (size_t)(sign - text) : strlen(text);
+    size_t scope = sign ? strcspn(sign + 1, "]") : 0;
+
+    if (strlen(text) >= LINK_TEXT_BYTES || scope >= LINK_SCOPE_BYTES || (sign && scope == 0))
+        return -EINVAL;
+    memcpy(ret_text, text, head);
+    ret_text[head] = '\0';
+    ret_scope[0] = '\0';
+    if (!sign)
+        return 0;
+    snprintf(ret_scope, LINK_SCOPE_BYTES, "%.*s", (int)scope, sign + 1);
+    snprintf(ret_text + head, LINK_TEXT_BYTES - head, "%s", sign + 1 + scope);
+    return 0;
+}
+
+bool link_addr_is_local(const struct link_addr *addr)
+{
+    return addr->len == UDP6_ADDR_BYTES && addr->bytes[0] == 0xfe &&
+           (addr->bytes[1] & 0xc0) == 0x80;
+}
+
+/* An address alone, or one in brackets with a port behind them. */
+static int parse_udp6(const char *text, uint16_t default_port, struct link_addr *ret)
+{
+    char host[INET6_ADDRSTRLEN];
+    const char *end = text + strlen(text);
+    uint16_t port = default_port;
+    struct in6_addr in;
+
+    if (*text == '[') {
+        text++;
+        end = strchr(text, ']');
+        if (!end || (end[1] != '\0' && (end[1] != ':' || parse_port(end + 2, &port) < 0)))
+            return -EINVAL;
+    }
+    if ((size_t)(end - text) >= sizeof(host))
+        return -EINVAL;
+    memcpy(host, text, (size_t)(end - text));
+    host[end - text] = '\0';
+    if (inet_pton(AF_INET6, host, &in) != 1 || IN6_IS_ADDR_UNSPECIFIED(&in) ||
+        IN6_IS_ADDR_MULTICAST(&in) || IN6_IS_ADDR_V4MAPPED(&in))
+        return -EINVAL;
+    *ret = (struct link_addr){.len = UDP6_ADDR_BYTES};
+    memcpy(ret->bytes, &in, IPV6_BYTES);
+    ret->bytes[IPV6_BYTES] = (uint8_t)(port >> 8);
+    ret->bytes[IPV6_BYTES + 1] = (uint8_t)port;
+    return 0;
+}
+
+/* Peers answer to the own address, so it must be one. */
+static bool one_host(const struct link_addr *addr)
+{
+    struct in_addr in;
+
+    memcpy(&in, addr->bytes, sizeof(in));
+    return in.s_addr != htonl(INADDR_ANY) && in.s_addr != htonl(INADDR_BROADCAST) &&
+           !IN_MULTICAST(ntohl(in.s_addr));
+}
+
+int link_addr_parse_own(const char *text, uint16_t port, enum link_kind *ret_kind,
+                        struct link_addr *ret, char ret_scope[LINK_SCOPE_BYTES])
+{
+    enum link_kind kind = strchr(text, ':') ? LINK_UDP6 : LINK_UDP;
+    char host[LINK_TEXT_BYTES];
+    struct link_addr addr;
+
+    if (link_addr_scope(text, host, ret_scope) < 0 || strchr(host, '[') ||
+        link_addr_parse_as(kind, host, port, &addr) < 0 ||
+        link_addr_is_local(&addr) != (ret_scope[0] != '\0') ||
+        (kind == LINK_UDP && !one_host(&addr)))
+        return -EINVAL;
+    *ret_kind = kind;
+    *ret = addr;
+    return 0;
 }
 
 /* ---- MAC addresses ---------------------------------------------------------------------- */
@@ -133,7 +235,16 @@ static int parse_mac(const char *text, struct link_addr *ret)
 int link_addr_parse_as(enum link_kind kind, const char *text, uint16_t default_port,
                        struct link_addr *ret)
 {
-    return kind == LINK_UDP ? link_addr_parse(text, default_port, ret) : parse_mac(text, ret);
+    switch (kind) {
+    case LINK_UDP:
+        return link_addr_parse(text, default_port, ret);
+    case LINK_UDP6:
+        return parse_udp6(text, default_port, ret);
+    case LINK_ETHER:
+    case LINK_LOOP:
+        break;
+    }
+    return parse_mac(text, ret);
 }
 
 void link_addr_format_as(enum link_kind kind, const struct link_addr *addr, char *buf,
@@ -141,9 +252,27 @@ void link_addr_format_as(enum link_kind kind, const struct link_addr *addr, char
 {
     const uint8_t *b = addr->bytes;
 
-    if (kind == LINK_UDP || addr->len != MAC_BYTES)
+    if (kind == LINK_UDP || kind == LINK_UDP6 || addr->len != MAC_BYTES)
         link_addr_format(addr, buf, buf_bytes);
     else
         snprintf(buf, buf_bytes, "%02x:%02x:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3], b[4],
                  b[5]);
+}
+
+/* ---- names of hosts --------------------------------------------------------------------- */
+
+bool link_host_match(const char *a, const char *b)
+{
+    size_t a_len = strlen(a), b_len = strlen(b);
+    size_t len = a_len < b_len ? a_len : b_len;
+    const char *longer = a_len > b_len ? a : b;
+
+    if (len == 0 || strncasecmp(a, b, len) != 0)
+        return false;
+    if (a_len == b_len)
+        return true;
+    /* The shorter one must be a short name itself, and the longer one no address: "10" is not the
+     * short form of "10.0.0.1". */
+    return longer[len] == '.' && !memchr(longer, '.', len) &&
+           longer[strspn(longer, "0123456789.")] != '\0';
 }

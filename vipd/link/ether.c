@@ -17,6 +17,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "vipd/link/news.h"
+
 /* Ring and send buffer if the configuration says nothing. */
 #define DEFAULT_BUFFER_BYTES (4u << 20)
 
@@ -35,8 +37,10 @@ static uint64_t ether_deadline(const struct link *link)
 {
     const struct ether *ether = (const struct ether *)link;
 
+    uint64_t peers_ns = ether->peers ? ether_peers_deadline(ether->peers) : UINT64_MAX;
+
     /* An error of sending says that the interface is worth a look. */
-    return ether->look ? ether->next_ns : UINT64_MAX;
+    return ether->look && ether->next_ns < peers_ns ? ether->next_ns : peers_ns;
 }
 
 static void ether_stats(const struct link *link, struct link_stats *ret)
@@ -58,6 +62,7 @@ static void ether_close(struct link *link)
         close(ether->watch);
     if (ether->sock >= 0)
         close(ether->sock);
+    free(ether->peers);
     free(ether);
 }
 
@@ -69,6 +74,7 @@ static const struct link_class ether_class = {
     .fd = ether_fd,
     .deadline = ether_deadline,
     .stats = ether_stats,
+    .find = ether_find,
     .close = ether_close,
 };
 
@@ -253,7 +259,7 @@ void ether_check(struct ether *ether, uint64_t now_ns)
     /* A pending error would keep the descriptor readable. */
     if (getsockopt(ether->sock, SOL_SOCKET, SO_ERROR, &err, &len) == 0 && err)
         ether->look = true;
-    if (!ether_if_changed(ether->watch) && !ether->look)
+    if (!link_news_read(ether->watch) && !ether->look)
         return;
     ether->look = false;
     update(ether, now_ns);
@@ -296,6 +302,19 @@ static void set_options(struct ether *ether)
         setsockopt(ether->sock, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
+/* Peers are asked for and answered. 0 or -ENOMEM. */
+static int use_peers(struct ether *ether, const struct link_ether_config *config)
+{
+    if (!config->host_name)
+        return 0;
+    ether->peers = malloc(sizeof(*ether->peers));
+    if (!ether->peers)
+        return -ENOMEM;
+    ether_peers_init(ether->peers, config->host_name, NULL, &ether->stats, config->seed);
+    ether->want.peers = true;
+    return 0;
+}
+
 /* The packet socket. Outcomes: 0, sock is -1 if the capability is missing; negative errno. */
 static int open_socket(struct ether *ether, char *err, size_t err_bytes)
 {
@@ -309,7 +328,7 @@ static int open_socket(struct ether *ether, char *err, size_t err_bytes)
         return 0;
     }
     set_options(ether);
-    ether->watch = ether_if_watch();
+    ether->watch = link_news_open(false);
     if (ether->watch < 0)
         return failed(ether->watch, err, err_bytes, "cannot watch interfaces: %s",
                       strerror(-ether->watch));
@@ -341,7 +360,11 @@ int link_ether_open(const struct link_ether_config *config, struct link **ret, c
     ether->mtu_max = config->mtu;
     ether->buffer_bytes = config->buffer_bytes ? config->buffer_bytes : DEFAULT_BUFFER_BYTES;
     ether->sock = ether->watch = ether->epoll = -1;
-    rc = open_socket(ether, err, err_bytes);
+    rc = use_peers(ether, config);
+    if (rc < 0)
+        failed(rc, err, err_bytes, "out of memory");
+    else
+        rc = open_socket(ether, err, err_bytes);
     if (rc < 0) {
         ether_close(&ether->link);
         return rc;

@@ -1,6 +1,6 @@
 /*
  * Inside of the Ethernet link: what ether.c (open, state, close), ether_if.c, ether_filter.c,
- * ether_frame.c, ether_rx.c and ether_tx.c share. Nobody else includes this but its tests.
+ * ether_frame.c, ether_rx.c, ether_tx.c and ether_find.c share. Nobody else includes this but its tests.
  *
  * One packet socket, opened once. Binding it to an interface needs no privilege, so the link follows
  * its interface (by name) through down and up, removal and return, after CAP_NET_RAW was dropped.
@@ -13,6 +13,7 @@
 #include <net/if.h>
 #include <sys/socket.h>
 
+#include "vipd/link/ether_peer.h"
 #include "vipd/link/link.h"
 
 #define ETHER_MAC_BYTES 6
@@ -22,13 +23,15 @@
 #define ETHER_HEAD_BYTES 4  /* ours: magic, version and kind, length */
 #define ETHER_HEADS_MAX  22 /* Ethernet header with a VLAN tag, and ours */
 #define ETHER_MAGIC      0x56
-#define ETHER_KIND       0x11 /* version 1, kind 1: a packet; other kinds are for peer discovery */
+#define ETHER_VERSION    0x10 /* in the upper four bits of the second byte, the kind in the lower */
+#define ETHER_KIND       1    /* a packet; for other kinds see enum ether_peer_kind */
 
 /* What the link takes for its own. */
 struct ether_want {
     uint8_t mac[ETHER_MAC_BYTES];
     uint16_t ethertype;
     uint16_t vlan; /* 0 = untagged */
+    bool peers;    /* also questions to everybody and answers to them */
 };
 
 /* A frame as received. A tag that the kernel has taken out of the bytes is in `tag`. */
@@ -42,6 +45,7 @@ struct ether_frame {
 /* Why a frame was dropped; each is a counter of struct link_stats. */
 enum ether_verdict {
     ETHER_OK = 0,
+    ETHER_PEER, /* no fault either: a message of enum ether_peer_kind */
     ETHER_SHORT,
     ETHER_MAC,
     ETHER_VLAN,
@@ -50,13 +54,20 @@ enum ether_verdict {
     ETHER_LENGTH,
 };
 
-/* Headers of a frame to `to`, into out. Returns their length. */
+/* Headers of a frame of this kind to `to`, into out. Returns their length. */
 unsigned ether_frame_put(uint8_t out[ETHER_HEADS_MAX], const struct ether_want *own,
-                         const uint8_t to[ETHER_MAC_BYTES], uint32_t packet_bytes);
+                         const uint8_t to[ETHER_MAC_BYTES], uint8_t kind, uint32_t bytes);
 
-/* Outcomes: ETHER_OK, *ret_packet and *ret_len are the packet in the frame; else the fault. */
+/* What a frame contains: within its bytes. */
+struct ether_content {
+    const uint8_t *bytes;
+    uint32_t len;
+    uint8_t kind;
+};
+
+/* Outcomes: ETHER_OK, *ret is a packet; ETHER_PEER, *ret is another message; else the fault. */
 enum ether_verdict ether_frame_get(const struct ether_want *want, const struct ether_frame *frame,
-                                   const uint8_t **ret_packet, uint32_t *ret_len);
+                                   struct ether_content *ret);
 
 void ether_frame_count(struct link_stats *stats, enum ether_verdict verdict);
 
@@ -81,10 +92,6 @@ struct ether_if {
 void ether_if_look(int sock, const char *name, struct ether_if *ret);
 /* The name that an interface has now; false if it is gone. */
 bool ether_if_name(int sock, int index, char ret[IF_NAMESIZE]);
-/* A socket that becomes readable when any interface changes; negative errno. */
-int ether_if_watch(void);
-/* Empty it. Whether it said something. */
-bool ether_if_changed(int watch);
 /* Say which capability is missing and how vipd gets it. */
 void ether_if_explain(const char *name);
 
@@ -131,6 +138,7 @@ struct ether {
     unsigned log_tokens;
     bool oversize_logged;
     struct link_stats stats;
+    struct ether_peers *peers; /* NULL: neither asks nor answers */
 
     struct ether_ring ring;
     struct mmsghdr tx_msgs[ETHER_TX_BATCH];
@@ -150,6 +158,12 @@ void ether_release(struct link *link, void *buffer);
 /* ether_tx.c */
 unsigned ether_send(struct link *link, const struct link_tx *packets, unsigned count,
                     uint64_t now_ns);
+
+/* ether_find.c: a message from a peer; send what is due; the link's deadline for it. */
+void ether_find_rx(struct ether *ether, const uint8_t *frame, const struct ether_content *content,
+                   uint64_t now_ns);
+void ether_find_run(struct ether *ether, uint64_t now_ns);
+int ether_find(struct link *link, const char *name, uint64_t now_ns, struct link_addr *ret);
 
 /* ether.c: look at the interface if it is time. */
 void ether_check(struct ether *ether, uint64_t now_ns);

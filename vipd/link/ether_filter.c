@@ -14,19 +14,22 @@
 #include <string.h>
 
 /* Our instructions in front of libpcap's. */
-#define FRONT_MAX 7
+#define FRONT_MAX 8
 
 /* More than libpcap makes of the expression below. */
 #define CODE_MAX 128
 
-static unsigned front(struct sock_filter *code, uint16_t vlan)
+static unsigned front(struct sock_filter *code, const struct ether_want *want)
 {
-    unsigned n = 0;
+    /* With peers, of those to everybody too; which ones, libpcap's part looks at. */
+    unsigned other = want->peers ? PACKET_BROADCAST : PACKET_HOST, n = 0;
+    uint16_t vlan = want->vlan;
 
     /* Only frames to this card: not what it sends, not what another VLAN's frame has become. */
     code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
                                              (unsigned)(SKF_AD_OFF + SKF_AD_PKTTYPE));
-    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_HOST, 1, 0);
+    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_HOST, 2, 0);
+    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, other, 1, 0);
     code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
     /* The number of the VLAN, 0 without a tag. */
     code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
@@ -43,7 +46,8 @@ static int compile(const struct ether_want *want, struct sock_filter *code, unsi
 {
     const uint8_t *mac = want->mac;
     struct bpf_program program;
-    char text[96];
+    char text[160];
+    int len;
     pcap_t *pcap = pcap_open_dead(DLT_EN10MB, 65535);
     int n = -EINVAL;
 
@@ -51,8 +55,12 @@ static int compile(const struct ether_want *want, struct sock_filter *code, unsi
         snprintf(why, why_bytes, "no memory for libpcap");
         return -ENOMEM;
     }
-    snprintf(text, sizeof(text), "ether proto 0x%04x and ether dst %02x:%02x:%02x:%02x:%02x:%02x",
-             want->ethertype, mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+    len = snprintf(text, sizeof(text),
+                   "ether proto 0x%04x and (ether dst %02x:%02x:%02x:%02x:%02x:%02x",
+                   want->ethertype, mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+    snprintf(text + len, sizeof(text) - (size_t)len,
+             want->peers ? " or (%s and ether[15] = 0x%02x))" : ")", "ether dst ff:ff:ff:ff:ff:ff",
+             ETHER_VERSION | ETHER_PEER_SOLICIT);
     if (pcap_compile(pcap, &program, text, 1, PCAP_NETMASK_UNKNOWN) < 0) {
         snprintf(why, why_bytes, "libpcap: %s", pcap_geterr(pcap));
         pcap_close(pcap);
@@ -77,7 +85,7 @@ int ether_filter(int sock, const struct ether_want *want, char *why, size_t why_
     struct sock_fprog program = {.len = 1, .filter = code};
 
     if (want) {
-        unsigned n = front(code, want->vlan);
+        unsigned n = front(code, want);
         int more = compile(want, code + n, CODE_MAX, why, why_bytes);
 
         if (more < 0)

@@ -28,7 +28,7 @@ static uint8_t *put_be16(uint8_t *out, uint16_t value)
 }
 
 unsigned ether_frame_put(uint8_t out[ETHER_HEADS_MAX], const struct ether_want *own,
-                         const uint8_t to[ETHER_MAC_BYTES], uint32_t packet_bytes)
+                         const uint8_t to[ETHER_MAC_BYTES], uint8_t kind, uint32_t packet_bytes)
 {
     uint8_t *at = out;
 
@@ -43,7 +43,7 @@ unsigned ether_frame_put(uint8_t out[ETHER_HEADS_MAX], const struct ether_want *
     at = put_be16(at, own->ethertype);
     /* From here on everything is ours, and little-endian. */
     *at++ = ETHER_MAGIC;
-    *at++ = ETHER_KIND;
+    *at++ = ETHER_VERSION | kind;
     *at++ = (uint8_t)packet_bytes;
     *at++ = (uint8_t)(packet_bytes >> 8);
     return (unsigned)(at - out);
@@ -57,16 +57,50 @@ static bool mac_of_card(const uint8_t mac[ETHER_MAC_BYTES])
     return !(mac[0] & 1) && memcmp(mac, zero, sizeof(zero)) != 0;
 }
 
+static bool mac_of_all(const uint8_t mac[ETHER_MAC_BYTES])
+{
+    static const uint8_t all[ETHER_MAC_BYTES] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+
+    return memcmp(mac, all, sizeof(all)) == 0;
+}
+
+/* Our four bytes and what is behind them. */
+static enum ether_verdict get_content(const struct ether_want *want, const uint8_t *bytes,
+                                      uint32_t len, bool to_all, struct ether_content *ret)
+{
+    bool peer;
+
+    if (len < ETHER_HEAD_BYTES)
+        return ETHER_SHORT;
+    ret->kind = bytes[1] & 0x0f;
+    peer = want->peers && (ret->kind == ETHER_PEER_ANNOUNCE || ret->kind == ETHER_PEER_SOLICIT);
+    if (bytes[0] != ETHER_MAGIC || (bytes[1] & 0xf0) != ETHER_VERSION ||
+        (ret->kind != ETHER_KIND && !peer))
+        return ETHER_HEADER;
+    /* Questions go to everybody, and nothing else does. */
+    if (to_all != (ret->kind == ETHER_PEER_SOLICIT))
+        return ETHER_MAC;
+    ret->len = (uint32_t)bytes[2] | (uint32_t)bytes[3] << 8;
+    ret->bytes = bytes + ETHER_HEAD_BYTES;
+    /* What follows the packet is padding of a short frame, or a trailer of the card. */
+    if (ret->len == 0 || ret->len > len - ETHER_HEAD_BYTES || ret->len > VIP_PACKET_BYTES_MAX)
+        return ETHER_LENGTH;
+    return peer ? ETHER_PEER : ETHER_OK;
+}
+
 enum ether_verdict ether_frame_get(const struct ether_want *want, const struct ether_frame *frame,
-                                   const uint8_t **ret_packet, uint32_t *ret_len)
+                                   struct ether_content *ret)
 {
     const uint8_t *bytes = frame->bytes;
-    uint32_t at = MACS_BYTES, len = frame->len, packet_bytes;
+    uint32_t at = MACS_BYTES, len = frame->len;
     uint16_t tag = frame->tagged ? frame->tag : 0, type;
+    bool to_all;
 
     if (len < MACS_BYTES + TYPE_BYTES)
         return ETHER_SHORT;
-    if (memcmp(bytes, want->mac, ETHER_MAC_BYTES) != 0 || !mac_of_card(bytes + ETHER_MAC_BYTES))
+    to_all = want->peers && mac_of_all(bytes);
+    if ((!to_all && memcmp(bytes, want->mac, ETHER_MAC_BYTES) != 0) ||
+        !mac_of_card(bytes + ETHER_MAC_BYTES))
         return ETHER_MAC;
     type = get_be16(bytes + at);
     if (type == TAG_TYPE && !frame->tagged) {
@@ -82,24 +116,14 @@ enum ether_verdict ether_frame_get(const struct ether_want *want, const struct e
         return ETHER_VLAN;
     if (type != want->ethertype)
         return ETHER_ETHERTYPE;
-    if (len - at < ETHER_HEAD_BYTES)
-        return ETHER_SHORT;
-    if (bytes[at] != ETHER_MAGIC || bytes[at + 1] != ETHER_KIND)
-        return ETHER_HEADER;
-    packet_bytes = (uint32_t)bytes[at + 2] | (uint32_t)bytes[at + 3] << 8;
-    at += ETHER_HEAD_BYTES;
-    /* What follows the packet is padding of a short frame, or a trailer of the card. */
-    if (packet_bytes == 0 || packet_bytes > len - at || packet_bytes > VIP_PACKET_BYTES_MAX)
-        return ETHER_LENGTH;
-    *ret_packet = bytes + at;
-    *ret_len = packet_bytes;
-    return ETHER_OK;
+    return get_content(want, bytes + at, len - at, to_all, ret);
 }
 
 void ether_frame_count(struct link_stats *stats, enum ether_verdict verdict)
 {
     switch (verdict) {
     case ETHER_OK:
+    case ETHER_PEER:
         break;
     case ETHER_SHORT:
         stats->drop_frame_short++;

@@ -1,23 +1,17 @@
 /*
- * Questions to the kernel about the interface, and news of it (vipd/link/ether.h).
+ * Questions to the kernel about the interface (vipd/link/ether.h).
  *
- * Owns: ioctls, the netlink socket that tells of changes, and what to say when vipd may not. All of it
- * works without privilege.
+ * Owns: ioctls, and what to say when vipd may not. All of it works without privilege.
  */
 #include "vipd/link/ether.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
 #include <net/if_arp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-
-/* Messages taken at once; more stay for the next look. */
-#define NEWS_MAX 64
 
 static bool ask(int sock, unsigned long what, const char *name, struct ifreq *ret)
 {
@@ -54,36 +48,6 @@ bool ether_if_name(int sock, int index, char ret[IF_NAMESIZE])
         return false;
     snprintf(ret, IF_NAMESIZE, "%s", request.ifr_name);
     return true;
-}
-
-int ether_if_watch(void)
-{
-    struct sockaddr_nl addr = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
-    int sock = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
-
-    if (sock < 0)
-        return -errno;
-    if (bind(sock, (const struct sockaddr *)&addr, sizeof(addr)) < 0) {
-        int r = -errno;
-
-        close(sock);
-        return r;
-    }
-    return sock;
-}
-
-bool ether_if_changed(int watch)
-{
-    bool changed = false;
-    char byte;
-
-    /* What it says does not matter: the interface itself is asked. Neither do lost messages. */
-    for (unsigned i = 0; i < NEWS_MAX; i++) {
-        if (recv(watch, &byte, sizeof(byte), MSG_DONTWAIT | MSG_TRUNC) < 0 && errno != ENOBUFS)
-            break;
-        changed = true;
-    }
-    return changed;
 }
 
 void ether_if_explain(const char *name)

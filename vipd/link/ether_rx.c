@@ -134,22 +134,24 @@ uint32_t ether_ring_window(const struct ether *ether, uint32_t packet_bytes)
 
 /* Look into one filled frame. Whether it holds a packet; if not, it has been counted. */
 static bool frame_take(struct ether *ether, struct tpacket2_hdr *hdr, uint32_t status,
-                       struct link_rx *ret)
+                       uint64_t now_ns, struct link_rx *ret)
 {
     struct ether_ring *ring = &ether->ring;
-    uint32_t i = frame_index(ring, hdr), len = 0;
+    uint32_t i = frame_index(ring, hdr);
     struct ether_frame frame = {.bytes = (const uint8_t *)hdr + hdr->tp_mac,
                                 .len = hdr->tp_snaplen,
                                 .tagged = status & TP_STATUS_VLAN_VALID,
                                 .tag = hdr->tp_vlan_tci};
-    const uint8_t *packet = NULL;
+    struct ether_content content;
     enum ether_verdict verdict;
 
     if (hdr->tp_snaplen < hdr->tp_len) {
         ether->stats.rx_truncated++;
         return false;
     }
-    verdict = ether_frame_get(&ether->want, &frame, &packet, &len);
+    verdict = ether_frame_get(&ether->want, &frame, &content);
+    if (verdict == ETHER_PEER)
+        ether_find_rx(ether, frame.bytes, &content, now_ns);
     if (verdict != ETHER_OK) {
         ether_frame_count(&ether->stats, verdict);
         return false;
@@ -158,10 +160,13 @@ static bool frame_take(struct ether *ether, struct tpacket2_hdr *hdr, uint32_t s
     memcpy(ring->from[i].bytes, frame.bytes + ETHER_MAC_BYTES, ETHER_MAC_BYTES);
     ring->held[i] = true;
     ring->out++;
-    *ret = (struct link_rx){
-        .from = &ring->from[i], .bytes = packet, .len = len, .buffer = hdr, .scarce = true};
+    *ret = (struct link_rx){.from = &ring->from[i],
+                            .bytes = content.bytes,
+                            .len = content.len,
+                            .buffer = hdr,
+                            .scarce = true};
     ether->stats.rx_packets++;
-    ether->stats.rx_bytes += len;
+    ether->stats.rx_bytes += content.len;
     return true;
 }
 
@@ -172,6 +177,7 @@ unsigned ether_recv(struct link *link, struct link_rx *packets, unsigned count, 
     unsigned n = 0, bad = 0;
 
     ether_check(ether, now_ns);
+    ether_find_run(ether, now_ns);
     if (!ring->map)
         return 0;
     while (n < count && bad < BAD_PER_PACKET * count) {
@@ -182,7 +188,7 @@ unsigned ether_recv(struct link *link, struct link_rx *packets, unsigned count, 
         if (!(status & TP_STATUS_USER) || ring->held[ring->next])
             break;
         ring->next = ring->next + 1 < ring->frames ? ring->next + 1 : 0;
-        if (frame_take(ether, hdr, status, &packets[n])) {
+        if (frame_take(ether, hdr, status, now_ns, &packets[n])) {
             n++;
         } else {
             give_back(hdr);

@@ -31,8 +31,8 @@ static unsigned build(struct ether *ether, const struct link_tx *packets, unsign
         if (!sendable(ether, packet) || iovs + packet->iov_count + 1 > ETHER_TX_IOVS)
             break;
         iov[0].iov_base = ether->tx_heads[m];
-        iov[0].iov_len =
-            ether_frame_put(ether->tx_heads[m], &ether->want, packet->to->bytes, packet->bytes);
+        iov[0].iov_len = ether_frame_put(ether->tx_heads[m], &ether->want, packet->to->bytes,
+                                         ETHER_KIND, packet->bytes);
         memcpy(iov + 1, packet->iov, packet->iov_count * sizeof(*iov));
         ether->tx_msgs[m].msg_hdr =
             (struct msghdr){.msg_iov = iov, .msg_iovlen = packet->iov_count + 1};

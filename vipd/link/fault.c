@@ -342,6 +342,15 @@ static void fault_stats(const struct link *link, struct link_stats *ret)
     ret->fault_corrupted += fault->stats.fault_corrupted;
 }
 
+/* Questions and answers among hosts are not the packets that are to suffer. */
+static int fault_find(struct link *link, const char *name, uint64_t now_ns, struct link_addr *ret)
+{
+    struct fault *fault = (struct fault *)link;
+
+    return fault->inner->class->find ? fault->inner->class->find(fault->inner, name, now_ns, ret)
+                                     : -EOPNOTSUPP;
+}
+
 static void fault_close(struct link *link)
 {
     struct fault *fault = (struct fault *)link;
@@ -361,6 +370,7 @@ static const struct link_class fault_class = {
     .fd = fault_fd,
     .deadline = fault_deadline,
     .stats = fault_stats,
+    .find = fault_find,
     .close = fault_close,
 };
 

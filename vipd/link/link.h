@@ -19,15 +19,18 @@
 
 /* The media. Addresses of different media do not mix, even where they are equally long. */
 enum link_kind {
-    LINK_UDP = 0,
+    LINK_UDP = 0, /* over IPv4 */
     LINK_ETHER,
     LINK_LOOP,
+    LINK_UDP6, /* over IPv6 */
 };
-/* "udp", "ether", "loop"; static. */
+/* "udp" (of either kind), "ether", "loop"; static. */
 const char *link_kind_name(enum link_kind kind);
 
 /*
- * Host part of a VIPL address. udp over IPv4: 4 bytes address and 2 bytes port, network order.
+ * Host part of a VIPL address. udp over IPv4: 4 bytes address and 2 bytes port, network order; over
+ * IPv6: 16 and 2. The scope of a link-local address (fe80::1%eth0) is no part of it: it has another
+ * number on each host, and for one NIC it is always the interface that has the NIC's own address.
  * ether: the 6 bytes of the MAC address. loop: always 00:00:00:00:00:01.
  */
 struct link_addr {
@@ -59,6 +62,10 @@ struct link_stats {
     /* ether: frames that were not ours after all, by reason, and those that found the ring full */
     uint64_t drop_frame_short, drop_frame_mac, drop_frame_vlan, drop_frame_ethertype;
     uint64_t drop_frame_header, drop_frame_length, drop_ring_full;
+    /* ether: finding peers; messages, and those that were dropped, by reason */
+    uint64_t tx_solicits, tx_announces, rx_solicits, rx_announces;
+    uint64_t drop_peer_length, drop_peer_crc, drop_peer_proof, drop_peer_field;
+    uint64_t drop_peer_unasked, drop_peer_rate, drop_peer_dispute;
     uint64_t state_changes; /* ether: up, down, another address or MTU */
     /* fault decorator */
     uint64_t fault_lost, fault_duplicated, fault_reordered, fault_delayed, fault_corrupted;
@@ -86,6 +93,13 @@ struct link_class {
     /* When recv or send should be called although fd is silent (delayed packets); UINT64_MAX never */
     uint64_t (*deadline)(const struct link *link);
     void (*stats)(const struct link *link, struct link_stats *ret);
+    /*
+     * The address of a host by name, asked of the hosts on the medium; NULL: this link cannot ask.
+     * Outcomes: 0 and *ret; -EAGAIN it is being asked for, come again soon; -ENOENT nobody has
+     * answered; -EINVAL not a name; -EBUSY too many are being asked for; -ENETDOWN the link is down;
+     * -EOPNOTSUPP it was told not to ask.
+     */
+    int (*find)(struct link *link, const char *name, uint64_t now_ns, struct link_addr *ret);
     void (*close)(struct link *link);
 };
 
@@ -106,15 +120,19 @@ struct link {
 
 /* What to open. Strings come from the configuration. */
 struct link_udp_config {
-    const char *address; /* IPv4 in dotted form; NULL = address of the default route's interface */
-    uint16_t port;       /* UDP port, 1..65535 */
-    uint32_t mtu;        /* interface MTU to assume, 0 = ask the interface of the address */
+    const char
+        *address;  /* "192.0.2.1", "2001:db8::1", "fe80::1%eth0" (a link-local address needs its
+                            interface); NULL = IPv4 address of the default route's interface */
+    uint16_t port; /* UDP port, 1..65535 */
+    uint32_t mtu;  /* interface MTU to assume, 0 = ask the interface of the address */
     uint32_t buffer_bytes; /* wanted SO_RCVBUF/SO_SNDBUF; less is logged */
     bool gso, gro;         /* use UDP_SEGMENT / UDP_GRO where the kernel has them */
 };
 
 /*
- * Open a UDP link. Outcomes: 0 and *ret; negative errno with a sentence for people in err.
+ * Open a UDP link. What may be repaired from outside is no failure: while no interface has the
+ * address, the link is open and down. Outcomes: 0 and *ret; negative errno with a sentence for people
+ * in err (-ENETUNREACH: address NULL and no default route; -EADDRINUSE: the port is taken).
  */
 int link_udp_open(const struct link_udp_config *config, struct link **ret, char *err,
                   size_t err_bytes);
@@ -125,6 +143,8 @@ struct link_ether_config {
     uint16_t vlan;         /* 802.1Q VLAN to be in, 1..4094; 0 = untagged frames */
     uint32_t mtu;          /* use no more than this of the interface's MTU; 0 = all of it */
     uint32_t buffer_bytes; /* wanted size of the receive ring and of the send buffer */
+    const char *host_name; /* that it answers to when peers ask; NULL = neither asks nor answers */
+    uint64_t seed;         /* random, for its questions */
 };
 
 /*
@@ -155,14 +175,46 @@ int link_faults_parse(const char *text, struct link_faults *ret, char *err, size
 /* Put the fault decorator in front of `inner` (which it then owns). 0 or -ENOMEM. */
 int link_fault_wrap(struct link *inner, const struct link_faults *faults, struct link **ret);
 
-/* udp: "127.0.0.1:4794" <-> bytes. Parse: 0 or -EINVAL; default_port is used where none is written. */
+/*
+ * udp: "127.0.0.1:4794" <-> bytes; of IPv6 addresses "[::1]:4794" is written, and parsed by
+ * link_addr_parse_as alone. Parse: 0 or -EINVAL; default_port is used where none is written.
+ */
 int link_addr_parse(const char *text, uint16_t default_port, struct link_addr *ret);
 void link_addr_format(const struct link_addr *addr, char *buf, size_t buf_bytes);
 bool link_addr_equal(const struct link_addr *a, const struct link_addr *b);
 
+/* Are these names of one host: equal but for upper and lower case, or one without its domain? */
+bool link_host_match(const char *a, const char *b);
+
+/* Bytes of an interface's name with its terminating zero; the kernel's IF_NAMESIZE. */
+#define LINK_SCOPE_BYTES 16
+
+/* Room for an IPv6 address with brackets, port and scope, as text with its terminating zero. */
+#define LINK_TEXT_BYTES 80
+
 /*
- * The same for an address of any medium: "aa:bb:cc:dd:ee:ff" for ether (of one card: not broadcast,
- * not multicast) and loop (its only address). Parse: 0 or -EINVAL.
+ * Divide "fe80::1%eth0" or "[fe80::1%eth0]:4794" into the address and the interface behind the
+ * percent sign; without one ret_scope is empty. Outcomes: 0; -EINVAL too long, or nothing behind the
+ * sign.
+ */
+int link_addr_scope(const char *text, char ret_text[LINK_TEXT_BYTES],
+                    char ret_scope[LINK_SCOPE_BYTES]);
+
+/*
+ * The own address of a udp link as configured, without port: "192.0.2.1", "2001:db8::1",
+ * "fe80::1%eth0". It must be one host's; a link-local one, and no other, has its interface. Outcomes: 0;
+ * -EINVAL.
+ */
+int link_addr_parse_own(const char *text, uint16_t port, enum link_kind *ret_kind,
+                        struct link_addr *ret, char ret_scope[LINK_SCOPE_BYTES]);
+
+/* Is it an IPv6 address that has a meaning on one interface only (fe80::/10)? */
+bool link_addr_is_local(const struct link_addr *addr);
+
+/*
+ * The same for an address of any medium: "2001:db8::1" or "[2001:db8::1]:4794" for udp over IPv6 (of
+ * one host: not ::, not a group, no IPv4 address in disguise; without scope), "aa:bb:cc:dd:ee:ff" for
+ * ether (of one card: not broadcast, not multicast) and loop (its only address). Parse: 0 or -EINVAL.
  */
 int link_addr_parse_as(enum link_kind kind, const char *text, uint16_t default_port,
                        struct link_addr *ret);

@@ -1,33 +1,36 @@
 /*
- * The UDP link over IPv4: opening, sizes, closing (vipd/link/link.h; inside: vipd/link/udp.h).
+ * The UDP link over IPv4 and IPv6: opening, following the interface that has its address, closing
+ * (vipd/link/link.h; inside: vipd/link/udp.h).
  *
- * Owns: the socket and its options, the largest packet and the window that follow from the interface
- * and from the kernel's receive buffer. Needs no privilege; with it, buffers may exceed the system's
- * default bounds.
+ * Owns: the state of the link. An interface that is down or has no carrier is only shown: the kernel
+ * may know another way, so packets are still given to it.
  */
 #include "vipd/link/udp.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/udp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
+
+#include "vipd/link/news.h"
 
 /* Socket buffers if the configuration says nothing. */
 #define DEFAULT_BUFFER_BYTES (4u << 20)
 
 static int udp_fd(const struct link *link)
 {
-    return ((const struct udp *)link)->sock;
+    return ((const struct udp *)link)->epoll;
 }
 
 static uint64_t udp_deadline(const struct link *link)
 {
+    const struct udp *udp = (const struct udp *)link;
+
     /* What is already in memory does not make the descriptor readable. */
-    return udp_rx_pending((const struct udp *)link) ? 0 : UINT64_MAX;
+    return udp_rx_pending(udp) ? 0 : udp->look_ns;
 }
 
 static void udp_stats(const struct link *link, struct link_stats *ret)
@@ -40,8 +43,11 @@ static void udp_close(struct link *link)
     struct udp *udp = (struct udp *)link;
 
     udp_rx_drain(udp);
-    if (udp->sock >= 0)
-        close(udp->sock);
+    udp_sock_close(udp);
+    if (udp->epoll >= 0)
+        close(udp->epoll);
+    if (udp->news >= 0)
+        close(udp->news);
     free(udp);
 }
 
@@ -56,6 +62,125 @@ static const struct link_class udp_class = {
     .close = udp_close,
 };
 
+/* ---- state ------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 3))) static void reason(char why[LINK_WHY_BYTES],
+                                                         const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(why, LINK_WHY_BYTES, format, args);
+    va_end(args);
+}
+
+static void say_missing(const struct udp *udp, char why[LINK_WHY_BYTES])
+{
+    char own[LINK_TEXT_BYTES];
+
+    link_addr_format(&udp->own, own, sizeof(own));
+    if (udp->scope[0] == '\0')
+        reason(why, "no interface has the address of %s", own);
+    else if (if_nametoindex(udp->scope) == 0)
+        reason(why, "no such interface: %s", udp->scope);
+    else
+        reason(why, "%s does not have the address of %s", udp->scope, own);
+}
+
+/* A socket that fits the interface. Outcomes: 0; negative errno with the reason in why. */
+static int enter(struct udp *udp, const struct udp_if *now, char why[LINK_WHY_BYTES])
+{
+    bool local = link_addr_is_local(&udp->own);
+    int r = 0;
+
+    udp->if_index = now->index;
+    /* The socket of a link-local address belongs to one interface, and dies with it. */
+    if (udp->sock < 0 || (local && udp->sock_index != now->index))
+        r = udp_sock_open(udp);
+    if (r == -EADDRNOTAVAIL)
+        reason(why, "the address on %s cannot be used yet", now->name);
+    else if (r < 0)
+        reason(why, "cannot be bound: %s", strerror(-r));
+    if (r < 0)
+        return r;
+    if (!udp_sock_size(udp, udp->mtu ? udp->mtu : now->mtu)) {
+        reason(why, "an MTU of %u is too small; at least %u is needed", (unsigned)now->mtu,
+               (unsigned)(VIP_PACKET_BYTES_MIN + udp_headers_bytes(udp)));
+        return -EINVAL;
+    }
+    udp->link.self = udp->own;
+    return 0;
+}
+
+/* What is the interface like? why: empty if the link can be up. Outcomes as those of enter. */
+static int look(struct udp *udp, char why[LINK_WHY_BYTES])
+{
+    struct udp_if now;
+    int r = udp_if_find(udp, &now);
+
+    if (r < 0) {
+        reason(why, "interfaces cannot be looked at: %s", strerror(-r));
+        return r;
+    }
+    if (now.index == 0) {
+        say_missing(udp, why);
+        return 0;
+    }
+    r = enter(udp, &now, why);
+    if (r < 0)
+        return r;
+    if (!now.up)
+        reason(why, "the interface %s is down", now.name);
+    else if (!now.running)
+        reason(why, "no carrier on %s", now.name);
+    return 0;
+}
+
+/* Look, and tell if anything is different. Outcomes as those of look. */
+static int update(struct udp *udp, bool opening)
+{
+    struct link *link = &udp->link, before = udp->link;
+    char why[LINK_WHY_BYTES] = "", own[LINK_TEXT_BYTES];
+    int r = look(udp, why);
+
+    if (strcmp(why, before.why_down) == 0 && before.packet_bytes == link->packet_bytes &&
+        before.self.len == link->self.len)
+        return r;
+    link->changes++;
+    udp->stats.state_changes++;
+    link->down = why[0] != '\0';
+    snprintf(link->why_down, sizeof(link->why_down), "%s", why);
+    if (opening)
+        return r; /* the caller says how it begins; changes are said here */
+    link_addr_format(&udp->own, own, sizeof(own));
+    if (link->down)
+        fprintf(stderr, "vipd: udp %s: down (%s)\n", own, why);
+    else
+        fprintf(stderr, "vipd: udp %s: up, packets of at most %u bytes\n", own,
+                (unsigned)link->packet_bytes);
+    return r;
+}
+
+/* May this outcome of a look last? News will come when it changes. */
+static bool lasting(int r)
+{
+    return r == 0 || r == -EADDRNOTAVAIL || r == -EINVAL;
+}
+
+void udp_check(struct udp *udp, uint64_t now_ns)
+{
+    if (now_ns >= udp->next_ns) {
+        udp->next_ns = now_ns + UDP_CHECK_NS;
+        if (link_news_read(udp->news) && udp->look_ns == UINT64_MAX)
+            udp->look_ns = now_ns + UDP_LOOK_NS;
+    }
+    if (now_ns < udp->look_ns)
+        return;
+    udp->look_ns = lasting(update(udp, false)) ? UINT64_MAX : now_ns + UDP_AGAIN_NS;
+}
+
+/* ---- opening ------------------------------------------------------------------------------ */
+
 /* Say why opening failed; returns rc. */
 __attribute__((format(printf, 4, 5))) static int failed(int rc, char *err, size_t err_bytes,
                                                         const char *format, ...)
@@ -69,160 +194,100 @@ __attribute__((format(printf, 4, 5))) static int failed(int rc, char *err, size_
     return rc;
 }
 
-/* Own address from the configuration or from the default route. */
-static int choose_address(const struct link_udp_config *config, struct sockaddr_in *ret, char *err,
-                          size_t err_bytes)
+/* Without an address in the configuration: that of the default route. */
+static int choose_default(struct udp *udp, uint16_t port, char *err, size_t err_bytes)
 {
-    *ret = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(config->port)};
-    if (config->port == 0)
-        return failed(-EINVAL, err, err_bytes, "the UDP port is missing");
-    if (!config->address) {
-        if (udp_if_default_address(&ret->sin_addr) < 0)
-            return failed(-ENETUNREACH, err, err_bytes,
-                          "there is no default route to take the address of; set one with "
-                          "\"address = ...\"");
-        return 0;
-    }
-    if (inet_pton(AF_INET, config->address, &ret->sin_addr) != 1)
-        return failed(-EINVAL, err, err_bytes, "\"%s\" is not an IPv4 address", config->address);
-    /* Peers answer to the own address, so it must be one. */
-    if (ret->sin_addr.s_addr == htonl(INADDR_ANY) || IN_MULTICAST(ntohl(ret->sin_addr.s_addr)) ||
-        ret->sin_addr.s_addr == htonl(INADDR_BROADCAST))
-        return failed(-EINVAL, err, err_bytes, "%s is not the address of one host",
-                      config->address);
+    struct in_addr in;
+
+    if (udp_if_default_address(&in) < 0)
+        return failed(-ENETUNREACH, err, err_bytes,
+                      "there is no default route to take the address of; set one with "
+                      "\"address = ...\"");
+    udp->own.len = sizeof(in) + sizeof(port);
+    memcpy(udp->own.bytes, &in, sizeof(in));
+    udp->own.bytes[4] = (uint8_t)(port >> 8);
+    udp->own.bytes[5] = (uint8_t)port;
     return 0;
 }
 
-/* Ask for a buffer, beyond the system's bound where allowed. */
-static void set_buffer(int sock, int force_option, int option, uint32_t bytes)
+/* Own address from the configuration or from the default route. */
+static int choose_address(struct udp *udp, const struct link_udp_config *config, char *err,
+                          size_t err_bytes)
 {
-    /* The kernel doubles the number for its own bookkeeping; the argument is an int. */
-    int value = bytes < (1u << 30) ? (int)bytes : 1 << 30;
-
-    if (setsockopt(sock, SOL_SOCKET, force_option, &value, sizeof(value)) < 0)
-        setsockopt(sock, SOL_SOCKET, option, &value, sizeof(value));
+    if (config->port == 0)
+        return failed(-EINVAL, err, err_bytes, "the UDP port is missing");
+    if (!config->address)
+        return choose_default(udp, config->port, err, err_bytes);
+    if (link_addr_parse_own(config->address, config->port, &udp->link.kind, &udp->own, udp->scope) <
+        0)
+        return failed(
+            -EINVAL, err, err_bytes,
+            "\"%s\" is not the IP address of one host (a link-local one is written with its "
+            "interface, such as fe80::1%%eth0, and no other is)",
+            config->address);
+    return 0;
 }
 
-static uint32_t get_buffer(int sock, int option)
+static struct udp *udp_new(const struct link_udp_config *config)
 {
-    int value = 0;
-    socklen_t len = sizeof(value);
+    struct udp *udp = calloc(1, sizeof(*udp));
 
-    if (getsockopt(sock, SOL_SOCKET, option, &value, &len) < 0 || value < 0)
-        return 0;
-    return (uint32_t)value;
+    if (!udp)
+        return NULL;
+    udp->link.class = &udp_class;
+    udp->rx_used = UDP_RX_BATCH;
+    udp->small = (struct udp_pool){.max = UDP_SMALL_MAX};
+    udp->large = (struct udp_pool){.max = UDP_LARGE_MAX, .large = true};
+    udp->mtu = config->mtu;
+    udp->buffer_bytes = config->buffer_bytes ? config->buffer_bytes : DEFAULT_BUFFER_BYTES;
+    udp->want_gso = config->gso;
+    udp->want_gro = config->gro;
+    udp->look_ns = UINT64_MAX;
+    udp->sock = udp->news = udp->epoll = -1;
+    return udp;
 }
 
-static void set_options(struct udp *udp, const struct link_udp_config *config)
+static int watch(struct udp *udp)
 {
-    uint32_t wanted = config->buffer_bytes ? config->buffer_bytes : DEFAULT_BUFFER_BYTES;
-    int discover = IP_PMTUDISC_DO, one = 1, zero = 0;
-    char self[64];
+    struct epoll_event event = {.events = EPOLLIN};
 
-    /* Never fragment: a lost fragment would cost the whole packet. */
-    setsockopt(udp->sock, IPPROTO_IP, IP_MTU_DISCOVER, &discover, sizeof(discover));
-    set_buffer(udp->sock, SO_RCVBUFFORCE, SO_RCVBUF, wanted);
-    set_buffer(udp->sock, SO_SNDBUFFORCE, SO_SNDBUF, wanted);
-    /* getsockopt answers twice the number that was set. */
-    if (get_buffer(udp->sock, SO_RCVBUF) / 2 < wanted) {
-        link_addr_format(&udp->link.self, self, sizeof(self));
-        fprintf(stderr,
-                "vipd: udp %s: receive buffer is %u of %u bytes; raise net.core.rmem_max or start "
-                "vipd with CAP_NET_ADMIN\n",
-                self, (unsigned)get_buffer(udp->sock, SO_RCVBUF) / 2, (unsigned)wanted);
-    }
-    udp->gro = config->gro && setsockopt(udp->sock, SOL_UDP, UDP_GRO, &one, sizeof(one)) == 0;
-    udp->gso = config->gso && setsockopt(udp->sock, SOL_UDP, UDP_SEGMENT, &zero, sizeof(zero)) == 0;
-}
-
-/*
- * What one packet of the largest size costs of the receive buffer: the kernel charges the memory
- * that holds it. Small packets lie in a power of two, on real devices often in a page of their own;
- * large ones in pages.
- */
-static uint32_t packet_truesize(uint32_t packet_bytes)
-{
-    const uint32_t head = 256, tail = 576, page = 4096;
-    uint32_t bytes = page;
-
-    if (packet_bytes > 16384)
-        return packet_bytes + 2 * page;
-    while (bytes < packet_bytes + tail)
-        bytes *= 2;
-    return bytes + head;
-}
-
-static void set_window(struct udp *udp)
-{
-    uint64_t buffer = get_buffer(udp->sock, SO_RCVBUF);
-    uint64_t packet = udp->link.packet_bytes;
-    uint64_t packets;
-
-    /* The kernel gives back up to a quarter of the buffer late. */
-    packets = buffer * 3 / 4 / packet_truesize(udp->link.packet_bytes);
-    /* Less than two packets would stall every sender; a buffer so small loses packets instead. */
-    if (packets < 2)
-        packets = 2;
-    udp->link.window_bytes =
-        (uint32_t)(packets * packet < UINT32_MAX ? packets * packet : UINT32_MAX);
-}
-
-/* Largest packet: what an interface frame holds besides the headers. */
-static int set_packet_bytes(struct udp *udp, const struct link_udp_config *config,
-                            struct in_addr address, char *err, size_t err_bytes)
-{
-    uint32_t mtu = config->mtu;
-    int rc;
-
-    if (mtu == 0) {
-        rc = udp_if_mtu(address, &mtu);
-        if (rc < 0)
-            return failed(rc, err, err_bytes, "no interface of this host has the address %s",
-                          inet_ntoa(address));
-    }
-    if (mtu < VIP_PACKET_BYTES_MIN + UDP_HEADERS_BYTES)
-        return failed(-EINVAL, err, err_bytes, "an MTU of %u is too small; at least %u is needed",
-                      (unsigned)mtu, VIP_PACKET_BYTES_MIN + UDP_HEADERS_BYTES);
-    udp->link.packet_bytes = mtu - UDP_HEADERS_BYTES < VIP_PACKET_BYTES_MAX
-                                 ? mtu - UDP_HEADERS_BYTES
-                                 : VIP_PACKET_BYTES_MAX;
+    udp->news = link_news_open(true);
+    if (udp->news < 0)
+        return udp->news;
+    udp->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (udp->epoll < 0 || epoll_ctl(udp->epoll, EPOLL_CTL_ADD, udp->news, &event) < 0)
+        return -errno;
     return 0;
 }
 
 int link_udp_open(const struct link_udp_config *config, struct link **ret, char *err,
                   size_t err_bytes)
 {
-    struct sockaddr_in address;
-    struct udp *udp;
-    int rc = choose_address(config, &address, err, err_bytes);
+    struct udp *udp = udp_new(config);
+    char own[LINK_TEXT_BYTES];
+    int rc;
 
-    if (rc < 0)
-        return rc;
-    udp = calloc(1, sizeof(*udp));
     if (!udp)
         return failed(-ENOMEM, err, err_bytes, "out of memory");
-    udp->link.class = &udp_class;
-    udp->rx_used = UDP_RX_BATCH;
-    udp->small = (struct udp_pool){.max = UDP_SMALL_MAX};
-    udp->large = (struct udp_pool){.max = UDP_LARGE_MAX, .large = true};
-    udp->link.self.len = 6;
-    memcpy(udp->link.self.bytes, &address.sin_addr, 4);
-    memcpy(udp->link.self.bytes + 4, &address.sin_port, 2);
-    udp->sock = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (udp->sock < 0) {
-        rc = failed(-errno, err, err_bytes, "cannot make a UDP socket: %s", strerror(errno));
-        goto fail;
-    }
-    rc = set_packet_bytes(udp, config, address.sin_addr, err, err_bytes);
+    rc = choose_address(udp, config, err, err_bytes);
     if (rc < 0)
         goto fail;
-    if (bind(udp->sock, (const struct sockaddr *)&address, sizeof(address)) < 0) {
-        rc = failed(-errno, err, err_bytes, "cannot bind %s:%u: %s", inet_ntoa(address.sin_addr),
-                    (unsigned)config->port, strerror(errno));
+    if (udp->mtu && udp->mtu < VIP_PACKET_BYTES_MIN + udp_headers_bytes(udp)) {
+        rc = failed(-EINVAL, err, err_bytes, "an MTU of %u is too small; at least %u is needed",
+                    (unsigned)udp->mtu, (unsigned)(VIP_PACKET_BYTES_MIN + udp_headers_bytes(udp)));
         goto fail;
     }
-    set_options(udp, config);
-    set_window(udp);
+    rc = watch(udp);
+    if (rc < 0) {
+        failed(rc, err, err_bytes, "cannot watch interfaces: %s", strerror(-rc));
+        goto fail;
+    }
+    rc = update(udp, true);
+    if (!lasting(rc)) {
+        link_addr_format(&udp->own, own, sizeof(own));
+        failed(rc, err, err_bytes, "%s %s", own, udp->link.why_down);
+        goto fail;
+    }
     *ret = &udp->link;
     return 0;
 fail:

@@ -1,6 +1,9 @@
 /*
- * Inside of the UDP link: what udp.c (open, close), udp_tx.c, udp_rx.c, udp_buf.c and udp_if.c share.
- * Nobody else includes this.
+ * Inside of the UDP link: what udp.c (open, state, close), udp_sock.c, udp_name.c, udp_if.c, udp_tx.c,
+ * udp_rx.c and udp_buf.c share. Nobody else includes this.
+ *
+ * The link has one address, of IPv4 or of IPv6, and follows the interface that has it: without one there
+ * is no socket, and the link is down until one comes.
  *
  * Receiving: each message of a recvmmsg batch lands in a small buffer followed by a large one. A
  * lone packet that fits the small buffer stays there, so that holding it pins 2 KiB; anything longer
@@ -9,6 +12,7 @@
 #ifndef VIPD_LINK_UDP_H
 #define VIPD_LINK_UDP_H
 
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -46,8 +50,27 @@
 /* Free buffers that are kept; others go back to the allocator. */
 #define UDP_FREE_KEEP 128u
 
-/* IPv4 and UDP headers in front of a packet. */
-#define UDP_HEADERS_BYTES 28u
+/* IP and UDP headers in front of a packet. */
+#define UDP4_HEADERS_BYTES 28u
+#define UDP6_HEADERS_BYTES 48u
+
+/* News of interfaces are looked for that often while packets are being received. */
+#define UDP_CHECK_NS 1000000u
+
+/* News come in flocks: all of one flock are worth one look at the interfaces. */
+#define UDP_LOOK_NS 10000000u
+
+/* A look that failed for want of memory or descriptors is repeated after so long. */
+#define UDP_AGAIN_NS 1000000000u
+
+_Static_assert(LINK_SCOPE_BYTES == IF_NAMESIZE, "names of interfaces");
+
+/* An address as the socket calls want it. */
+union udp_name {
+    struct sockaddr any;
+    struct sockaddr_in in4;
+    struct sockaddr_in6 in6;
+};
 
 /* A received message's bytes. Reference-counted: coalesced packets share one. */
 struct udp_buf {
@@ -72,11 +95,30 @@ struct udp_msg {
     uint32_t segment; /* bytes of each packet but the last */
 };
 
+/* The interface that has the link's address. */
+struct udp_if {
+    char name[IF_NAMESIZE];
+    unsigned index; /* 0: there is none */
+    bool up, running;
+    uint32_t mtu;
+};
+
 struct udp {
     struct link link;
-    int sock;
-    bool gso, gro;
-    bool oversize_logged;
+    struct link_addr own;         /* what link.self becomes when an interface has it */
+    char scope[LINK_SCOPE_BYTES]; /* the interface of a link-local address; empty for others */
+    uint32_t mtu;                 /* configured; 0 = that of the interface */
+    uint32_t buffer_bytes;        /* wanted */
+    bool want_gso, want_gro;      /* configured */
+    unsigned if_index;            /* where link-local addresses are; of the last look */
+    int sock;                     /* -1: no interface has the address (yet) */
+    unsigned sock_index;          /* that it was bound with */
+    int news;                     /* of interfaces and addresses (vipd/link/news.h) */
+    int epoll;                    /* both of them, for the host's loop */
+    uint64_t next_ns;             /* next look for news */
+    uint64_t look_ns;             /* next look at the interfaces; UINT64_MAX = none is due */
+    bool gso, gro;                /* in use */
+    bool oversize_logged, buffer_logged;
     struct link_stats stats;
 
     struct udp_pool small, large;
@@ -85,14 +127,14 @@ struct udp {
     unsigned rx_used; /* messages 0..rx_used-1 must get buffers before the next batch */
     struct mmsghdr rx_msgs[UDP_RX_BATCH];
     struct iovec rx_iovs[UDP_RX_BATCH][2];
-    struct sockaddr_in rx_names[UDP_RX_BATCH];
+    union udp_name rx_names[UDP_RX_BATCH];
     char rx_control[UDP_RX_BATCH][CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
     struct udp_msg ready[UDP_RX_BATCH]; /* received, not yet handed out */
     unsigned ready_at, ready_count;
 
     struct mmsghdr tx_msgs[UDP_TX_BATCH];
     unsigned tx_packets[UDP_TX_BATCH]; /* packets in each message */
-    struct sockaddr_in tx_names[UDP_TX_BATCH];
+    union udp_name tx_names[UDP_TX_BATCH];
     struct iovec tx_iovs[UDP_TX_IOVS];
     char tx_control[UDP_TX_BATCH][CMSG_SPACE(sizeof(uint16_t))] __attribute__((aligned(8)));
 };
@@ -115,11 +157,33 @@ void udp_buf_give(struct udp_pool *pool, struct udp_buf *buf);
 bool udp_pool_scarce(const struct udp_pool *pool);
 void udp_pool_drain(struct udp_pool *pool);
 
+/* udp.c: look for news if it is time. */
+void udp_check(struct udp *udp, uint64_t now_ns);
+
+/*
+ * udp_sock.c. A socket bound to the own address, into udp->sock (an older one is closed). Outcomes: 0;
+ * negative errno of the call that failed; udp->sock is -1 then.
+ */
+int udp_sock_open(struct udp *udp);
+void udp_sock_close(struct udp *udp);
+/* Largest packet and window for this MTU. false: it is too small, and nothing has changed. */
+bool udp_sock_size(struct udp *udp, uint32_t mtu);
+uint32_t udp_headers_bytes(const struct udp *udp);
+
+/*
+ * udp_name.c. An address for the socket calls; link-local ones are on the link's own interface.
+ * Outcomes: its length; 0 the address is not of this link's kind.
+ */
+socklen_t udp_name_put(const struct udp *udp, const struct link_addr *addr, union udp_name *ret);
+/* The address of a sender. false: it is not of this link's kind. */
+bool udp_name_get(const struct udp *udp, const union udp_name *name, socklen_t len,
+                  struct link_addr *ret);
+
 /*
  * udp_if.c. Address of the interface of the default route. Outcomes: 0; -ENETUNREACH none.
  */
 int udp_if_default_address(struct in_addr *ret);
-/* MTU of the interface that has the address. Outcomes: 0; -EADDRNOTAVAIL no interface has it. */
-int udp_if_mtu(struct in_addr address, uint32_t *ret_mtu);
+/* The interface that has the own address; index 0 if none has. 0, or negative errno: not known now. */
+int udp_if_find(const struct udp *udp, struct udp_if *ret);
 
 #endif

@@ -1,7 +1,9 @@
 /*
- * Questions to the kernel about interfaces: default route, address, MTU (vipd/link/udp.h).
+ * Questions to the kernel about interfaces: default route, who has an address, state, MTU
+ * (vipd/link/udp.h).
  *
- * Owns: reading /proc/net/route and getifaddrs. Called once when a link is opened.
+ * Owns: reading /proc/net/route and getifaddrs. Called when a link is opened and after news of
+ * interfaces.
  */
 #include "vipd/link/udp.h"
 
@@ -66,26 +68,43 @@ int udp_if_default_address(struct in_addr *ret)
     return rc;
 }
 
-/* Does the interface answer for the address? The loopback interface does for its whole subnet. */
-static bool interface_has(const struct ifaddrs *i, struct in_addr address)
+/* Does the interface answer for the address? The loopback interface does for its whole IPv4 subnet. */
+static bool has4(const struct ifaddrs *i, const struct udp *udp)
 {
-    struct in_addr own, mask;
+    struct in_addr own, mask, wanted;
 
-    if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET)
-        return false;
+    memcpy(&wanted, udp->own.bytes, sizeof(wanted));
     own = ((const struct sockaddr_in *)(const void *)i->ifa_addr)->sin_addr;
-    if (own.s_addr == address.s_addr)
+    if (own.s_addr == wanted.s_addr)
         return true;
     if (!(i->ifa_flags & IFF_LOOPBACK) || !i->ifa_netmask)
         return false;
     mask = ((const struct sockaddr_in *)(const void *)i->ifa_netmask)->sin_addr;
-    return (own.s_addr & mask.s_addr) == (address.s_addr & mask.s_addr);
+    return (own.s_addr & mask.s_addr) == (wanted.s_addr & mask.s_addr);
 }
 
+static bool has6(const struct ifaddrs *i, const struct udp *udp)
+{
+    const struct sockaddr_in6 *own = (const struct sockaddr_in6 *)(const void *)i->ifa_addr;
+
+    return memcmp(&own->sin6_addr, udp->own.bytes, sizeof(own->sin6_addr)) == 0 &&
+           (udp->scope[0] == '\0' || strcmp(udp->scope, i->ifa_name) == 0);
+}
+
+static bool interface_has(const struct ifaddrs *i, const struct udp *udp)
+{
+    if (!i->ifa_addr)
+        return false;
+    if (udp->link.kind == LINK_UDP6)
+        return i->ifa_addr->sa_family == AF_INET6 && has6(i, udp);
+    return i->ifa_addr->sa_family == AF_INET && has4(i, udp);
+}
+
+/* Outcomes: 0 and *ret; negative errno. */
 static int interface_mtu(const char *name, uint32_t *ret)
 {
     struct ifreq request = {0};
-    int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     int rc;
 
     if (sock < 0)
@@ -93,22 +112,32 @@ static int interface_mtu(const char *name, uint32_t *ret)
     snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
     rc = ioctl(sock, SIOCGIFMTU, &request) < 0 ? -errno : 0;
     close(sock);
-    if (rc == 0)
-        *ret = request.ifr_mtu > 0 ? (uint32_t)request.ifr_mtu : 0;
+    *ret = rc == 0 && request.ifr_mtu > 0 ? (uint32_t)request.ifr_mtu : 0;
     return rc;
 }
 
-int udp_if_mtu(struct in_addr address, uint32_t *ret_mtu)
+/* Outcomes: 0; negative errno, also if it has gone meanwhile. */
+static int describe(const struct ifaddrs *i, struct udp_if *ret)
+{
+    ret->up = i->ifa_flags & IFF_UP;
+    ret->running = i->ifa_flags & IFF_RUNNING;
+    snprintf(ret->name, sizeof(ret->name), "%s", i->ifa_name);
+    ret->index = if_nametoindex(i->ifa_name);
+    return ret->index ? interface_mtu(i->ifa_name, &ret->mtu) : -errno;
+}
+
+int udp_if_find(const struct udp *udp, struct udp_if *ret)
 {
     struct ifaddrs *all;
-    int rc = -EADDRNOTAVAIL;
+    int rc = 0;
 
+    *ret = (struct udp_if){0};
     if (getifaddrs(&all) < 0)
         return -errno;
     for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
-        if (!interface_has(i, address))
+        if (!interface_has(i, udp))
             continue;
-        rc = interface_mtu(i->ifa_name, ret_mtu);
+        rc = describe(i, ret);
         break;
     }
     freeifaddrs(all);

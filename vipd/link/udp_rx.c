@@ -66,7 +66,7 @@ static uint32_t segment_bytes(const struct msghdr *msg)
 static void take_message(struct udp *udp, unsigned i)
 {
     const struct mmsghdr *mmsg = &udp->rx_msgs[i];
-    const struct sockaddr_in *name = &udp->rx_names[i];
+    struct link_addr from;
     uint32_t len = mmsg->msg_len, segment = segment_bytes(&mmsg->msg_hdr);
     struct udp_buf *buf;
     struct udp_msg *ready;
@@ -77,7 +77,7 @@ static void take_message(struct udp *udp, unsigned i)
         udp->stats.rx_truncated++;
         return;
     }
-    if (len == 0 || mmsg->msg_hdr.msg_namelen < sizeof(*name) || name->sin_family != AF_INET) {
+    if (len == 0 || !udp_name_get(udp, &udp->rx_names[i], mmsg->msg_hdr.msg_namelen, &from)) {
         udp->stats.rx_errors++;
         return;
     }
@@ -89,9 +89,7 @@ static void take_message(struct udp *udp, unsigned i)
         udp->rx_large[i] = NULL;
         memcpy(buf->bytes, udp->rx_small[i]->bytes, UDP_SMALL_BYTES);
     }
-    buf->from.len = 6;
-    memcpy(buf->from.bytes, &name->sin_addr, 4);
-    memcpy(buf->from.bytes + 4, &name->sin_port, 2);
+    buf->from = from;
     buf->refs = 1; /* of the ready message itself */
     ready = &udp->ready[udp->ready_count++];
     *ready = (struct udp_msg){.buf = buf, .at = buf->bytes, .left = len, .segment = segment};
@@ -164,7 +162,7 @@ unsigned udp_recv(struct link *link, struct link_rx *packets, unsigned count, ui
     bool asked = false;
     unsigned n = 0;
 
-    (void)now_ns;
+    udp_check(udp, now_ns);
     while (n < count) {
         if (udp->ready_at < udp->ready_count) {
             struct udp_msg *msg = &udp->ready[udp->ready_at];
@@ -178,7 +176,7 @@ unsigned udp_recv(struct link *link, struct link_rx *packets, unsigned count, ui
             continue;
         }
         /* One system call per turn: what comes later belongs to the next one. */
-        if (asked)
+        if (asked || udp->sock < 0)
             break;
         receive_batch(udp, count - n);
         asked = true;

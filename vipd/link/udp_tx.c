@@ -61,12 +61,9 @@ static unsigned build_message(struct udp *udp, unsigned m, const struct link_tx 
 {
     unsigned iovs, n = coalesce(udp, packets, count, UDP_TX_IOVS - *iovs_used, &iovs);
     struct msghdr *msg = &udp->tx_msgs[m].msg_hdr;
-    struct sockaddr_in *name = &udp->tx_names[m];
+    union udp_name *name = &udp->tx_names[m];
 
-    *name = (struct sockaddr_in){.sin_family = AF_INET};
-    memcpy(&name->sin_addr, packets[0].to->bytes, 4);
-    memcpy(&name->sin_port, packets[0].to->bytes + 4, 2);
-    *msg = (struct msghdr){.msg_name = name, .msg_namelen = sizeof(*name)};
+    *msg = (struct msghdr){.msg_name = name, .msg_namelen = udp_name_put(udp, packets[0].to, name)};
     if (n == 1) {
         /* sendmsg does not write through its gather list. */
         msg->msg_iov = (struct iovec *)(uintptr_t)packets[0].iov;
@@ -125,7 +122,10 @@ static int refused(struct udp *udp, int err, const struct link_tx *packets)
     }
     if (err == EMSGSIZE)
         log_oversize(udp, packets[0].bytes);
-    udp->stats.tx_errors += udp->tx_packets[0];
+    if (udp->link.down)
+        udp->stats.tx_down += udp->tx_packets[0];
+    else
+        udp->stats.tx_errors += udp->tx_packets[0];
     return (int)udp->tx_packets[0];
 }
 
@@ -159,12 +159,16 @@ unsigned udp_send(struct link *link, const struct link_tx *packets, unsigned cou
     bool full = false;
 
     (void)now_ns;
+    if (udp->sock < 0) {
+        udp->stats.tx_down += count;
+        return count;
+    }
     while (done < count && !full) {
         unsigned m = 0, planned = done, iovs_used = 0;
 
         while (m < UDP_TX_BATCH && planned < count) {
             /* Another link's address cannot be sent to; it is dropped where it stands. */
-            if (packets[planned].to->len != 6)
+            if (packets[planned].to->len != udp->own.len)
                 break;
             planned += build_message(udp, m, &packets[planned], count - planned, &iovs_used);
             m++;

@@ -196,6 +196,9 @@ bool nic_placed(struct nic_session *session, uint64_t number, uint64_t now_ns);
 uint32_t nic_peers(const struct nic *nic, uint32_t from,
                    bool (*visit)(void *ctx, const struct link_addr *peer), void *ctx);
 
+/* The address of a host by name, asked of the hosts on the medium: outcomes as link_class.find. */
+int nic_find(struct nic *nic, const char *name, uint64_t now_ns, struct link_addr *ret);
+
 const char *nic_name(const struct nic *nic);
 const struct link *nic_link(const struct nic *nic);
 

@@ -1,6 +1,7 @@
 /*
  * Looking inside: counters with their explanations, and views of VIs and sessions for vipctl.
  */
+#include <errno.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -14,6 +15,13 @@ const char *nic_name(const struct nic *nic)
 const struct link *nic_link(const struct nic *nic)
 {
     return nic->link;
+}
+
+int nic_find(struct nic *nic, const char *name, uint64_t now_ns, struct link_addr *ret)
+{
+    if (!nic->link->class->find)
+        return -EOPNOTSUPP;
+    return nic->link->class->find(nic->link, name, now_ns, ret);
 }
 
 void nic_stats_add(struct eng_vi_stats *sum, const struct eng_vi_stats *one)
@@ -67,6 +75,23 @@ static const struct counter_row link_rows[] = {
         "that announce more bytes than they have, or none"),
     ROW(link_stats, drop_ring_full, "drop_ring_full", "frames",
         "that came while the receive ring was full"),
+    ROW(link_stats, tx_solicits, "tx_solicits", "messages", "that asked who has a name"),
+    ROW(link_stats, tx_announces, "tx_announces", "messages", "that told our name to who asked"),
+    ROW(link_stats, rx_solicits, "rx_solicits", "messages", "in which others asked for a name"),
+    ROW(link_stats, rx_announces, "rx_announces", "messages", "in which others told their name"),
+    ROW(link_stats, drop_peer_length, "drop_peer_length", "messages",
+        "of peers, shorter or longer than they say"),
+    ROW(link_stats, drop_peer_crc, "drop_peer_crc", "messages", "of peers with a bad checksum"),
+    ROW(link_stats, drop_peer_proof, "drop_peer_proof", "messages",
+        "of peers with another scheme of authentication, or a false proof"),
+    ROW(link_stats, drop_peer_field, "drop_peer_field", "messages",
+        "of peers with something that is no name"),
+    ROW(link_stats, drop_peer_unasked, "drop_peer_unasked", "messages",
+        "that told a name nobody here had asked for"),
+    ROW(link_stats, drop_peer_rate, "drop_peer_rate", "messages",
+        "that asked for our name too often"),
+    ROW(link_stats, drop_peer_dispute, "drop_peer_dispute", "messages",
+        "of a second card that claimed a name"),
     ROW(link_stats, state_changes, "state_changes", "times",
         "the interface went up or down, or changed its address or MTU"),
     ROW(link_stats, fault_lost, "fault_lost", "packets", "lost on purpose (faults)"),

@@ -1,0 +1,410 @@
+/*
+ * Finding peers on Ethernet without a medium: hosts whose messages are handed over by hand. Questions,
+ * answers, their limits, and what a hostile segment can say.
+ */
+#include "vipd/link/ether_peer.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MS 1000000ull
+
+static const uint8_t mac_a[6] = {2, 0, 0, 0, 0, 0xa}, mac_b[6] = {2, 0, 0, 0, 0, 0xb},
+                     mac_c[6] = {2, 0, 0, 0, 0, 0xc};
+
+struct host {
+    struct ether_peers peers;
+    struct link_stats stats;
+};
+
+static struct host *host_new(const char *name, const struct ether_peer_auth *auth)
+{
+    struct host *host = calloc(1, sizeof(*host));
+
+    assert_non_null(host);
+    ether_peers_init(&host->peers, name, auth, &host->stats, 7);
+    return host;
+}
+
+/* Hand a message over as if it came from this card, in memory that ends where it ends. */
+static void give(struct host *host, const struct ether_peer_frame *frame, const uint8_t from[6],
+                 uint64_t now_ns)
+{
+    uint8_t *exact = malloc(frame->len ? frame->len : 1);
+
+    memcpy(exact, frame->body, frame->len);
+    ether_peers_rx(&host->peers, frame->kind, from, exact, frame->len, now_ns);
+    free(exact);
+}
+
+static int find(struct host *host, const char *name, uint64_t now_ns)
+{
+    struct link_addr addr = {.len = 99};
+    int r = ether_peers_find(&host->peers, name, now_ns, &addr);
+
+    if (r == 0) {
+        assert_int_equal(addr.len, 6);
+        return addr.bytes[5];
+    }
+    assert_int_equal(addr.len, 99);
+    return r;
+}
+
+static struct ether_peer_frame next(struct host *host, uint64_t now_ns)
+{
+    struct ether_peer_frame frame;
+
+    assert_true(ether_peers_deadline(&host->peers) <= now_ns);
+    assert_true(ether_peers_next(&host->peers, now_ns, &frame));
+    return frame;
+}
+
+static void silent(struct host *host, uint64_t now_ns)
+{
+    struct ether_peer_frame frame;
+
+    assert_false(ether_peers_next(&host->peers, now_ns, &frame));
+}
+
+/* All drops of messages from peers. */
+static uint64_t drops(const struct host *host)
+{
+    const struct link_stats *s = &host->stats;
+
+    return s->drop_peer_length + s->drop_peer_crc + s->drop_peer_proof + s->drop_peer_field +
+           s->drop_peer_unasked + s->drop_peer_rate + s->drop_peer_dispute;
+}
+
+static void test_question_and_answer(void **state)
+{
+    static const uint8_t everybody[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    struct host *a = host_new("node-a", NULL), *b = host_new("Node-B.example.org", NULL);
+    struct ether_peer_frame question, answer;
+
+    assert_true(ether_peers_deadline(&a->peers) == UINT64_MAX);
+    assert_int_equal(find(a, "node-b", 5 * MS), -EAGAIN);
+    assert_int_equal(find(a, "node-b", 5 * MS), -EAGAIN); /* once is enough */
+    question = next(a, 5 * MS);
+    silent(a, 5 * MS);
+    assert_int_equal(question.kind, ETHER_PEER_SOLICIT);
+    assert_memory_equal(question.to, everybody, 6);
+    assert_int_equal(question.len, 16 + 6);
+    assert_memory_equal(question.body + 16, "node-b", 6);
+    give(b, &question, mac_a, 6 * MS);
+    answer = next(b, 6 * MS);
+    silent(b, 6 * MS);
+    assert_int_equal(answer.kind, ETHER_PEER_ANNOUNCE);
+    assert_memory_equal(answer.to, mac_a, 6);
+    give(a, &answer, mac_b, 7 * MS);
+    assert_int_equal(find(a, "NODE-B", 8 * MS), 0xb);
+    assert_true(ether_peers_deadline(&a->peers) == UINT64_MAX);
+    /* It holds for a minute, then the question is put again, with another nonce. */
+    assert_int_equal(find(a, "node-b", 60006 * MS), 0xb);
+    assert_int_equal(find(a, "node-b", 60008 * MS), -EAGAIN);
+    answer = next(a, 60008 * MS);
+    assert_memory_not_equal(answer.body + 8, question.body + 8, 8);
+    assert_int_equal(drops(a) + drops(b), 0);
+    assert_int_equal(a->stats.tx_solicits, 2);
+    assert_int_equal(b->stats.rx_solicits, 1);
+    assert_int_equal(b->stats.tx_announces, 1);
+    assert_int_equal(a->stats.rx_announces, 1);
+    free(a);
+    free(b);
+}
+
+/* The bytes of doc/wire.md, written by hand. */
+static void test_layout(void **state)
+{
+    static const uint8_t want[] = {0x0a, 0x51, 0x61, 0xbf, 0, 1, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 'n'};
+    struct host *n = host_new("n", NULL);
+    struct ether_peer_frame frame = {.kind = ETHER_PEER_SOLICIT, .len = sizeof(want)};
+
+    memcpy(frame.body, want, sizeof(want));
+    give(n, &frame, mac_a, MS);
+    assert_int_equal(drops(n), 0);
+    frame = next(n, MS);
+    assert_int_equal(frame.len, sizeof(want));
+    assert_memory_equal(frame.body, want, sizeof(want));
+    free(n);
+}
+
+/* 50, 100, 200, 400 ms; then nobody is there for a second. */
+static void test_nobody_answers(void **state)
+{
+    static const uint64_t at_ms[] = {100, 150, 250, 450};
+    struct host *a = host_new(NULL, NULL), *b = host_new("somebody", NULL);
+    struct ether_peer_frame question;
+
+    assert_int_equal(find(a, "nobody", 100 * MS), -EAGAIN);
+    for (unsigned i = 0; i < 4; i++) {
+        silent(a, at_ms[i] * MS - 1);
+        question = next(a, at_ms[i] * MS);
+        give(b, &question, mac_a, at_ms[i] * MS);
+        silent(b, at_ms[i] * MS);
+        assert_int_equal(find(a, "nobody", at_ms[i] * MS), -EAGAIN);
+    }
+    silent(a, 850 * MS - 1);
+    assert_int_equal(find(a, "nobody", 850 * MS - 1), -EAGAIN);
+    silent(a, 850 * MS);
+    assert_int_equal(find(a, "nobody", 850 * MS), -ENOENT);
+    assert_int_equal(find(a, "nobody", 1849 * MS), -ENOENT);
+    assert_true(ether_peers_deadline(&a->peers) == UINT64_MAX);
+    assert_int_equal(find(a, "nobody", 1850 * MS), -EAGAIN);
+    /* Not to be answered is no fault of anybody. */
+    assert_int_equal(drops(b), 0);
+    assert_int_equal(b->stats.rx_solicits, 4);
+    free(a);
+    free(b);
+}
+
+static void test_names(void **state)
+{
+    static const char *const bad[] = {
+        "",     "a b",      "a/b",
+        "a\nb", "\xc3\xa4", "1234567890123456789012345678901234567890123456789012345678901234"};
+    struct host *a = host_new("bad name", NULL);
+
+    for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(find(a, bad[i], MS), -EINVAL);
+    assert_int_equal(find(a, "123456789012345678901234567890123456789012345678901234567890123", MS),
+                     -EAGAIN);
+    assert_string_equal(a->peers.own, "");
+    free(a);
+}
+
+/* Nothing is learnt that was not asked for, or from the wrong question; the first answer counts. */
+static void test_answers_that_nobody_wants(void **state)
+{
+    struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);
+    struct ether_peer_frame question, answer;
+
+    assert_int_equal(find(a, "node-b", MS), -EAGAIN);
+    question = next(a, MS);
+    give(b, &question, mac_a, MS);
+    answer = next(b, MS);
+    /* To a host that did not ask. */
+    give(b, &answer, mac_c, MS);
+    assert_int_equal(b->stats.drop_peer_unasked, 1);
+    /* With another nonce. */
+    question.body[8] ^= 1;
+    assert_int_equal(question.kind, ETHER_PEER_SOLICIT);
+    give(b, &question, mac_a, MS);
+    assert_int_equal(b->stats.drop_peer_crc, 1);
+    give(a, &answer, mac_b, MS);
+    assert_int_equal(find(a, "node-b", MS), 0xb);
+    give(a, &answer, mac_b, MS); /* to a repetition */
+    assert_int_equal(drops(a), 0);
+    give(a, &answer, mac_c, MS);
+    assert_int_equal(a->stats.drop_peer_dispute, 1);
+    assert_int_equal(find(a, "node-b", MS), 0xb);
+    /* After the end of the question it is too late. */
+    assert_int_equal(find(a, "node-b", 70000 * MS), -EAGAIN);
+    next(a, 70000 * MS);
+    give(a, &answer, mac_c, 70000 * MS);
+    assert_int_equal(a->stats.drop_peer_unasked, 1);
+    assert_int_equal(find(a, "node-b", 70000 * MS), -EAGAIN);
+    free(a);
+    free(b);
+}
+
+/* Every cut, every flipped bit, every length, and noise: dropped and counted, nothing is learnt. */
+static void test_damage(void **state)
+{
+    struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);
+    struct ether_peer_frame question, frame;
+    uint64_t given = 0, random = 99;
+
+    assert_int_equal(find(a, "node-b", MS), -EAGAIN);
+    question = next(a, MS);
+    for (frame = question; frame.len-- > 0; given++)
+        give(b, &frame, mac_a, MS);
+    for (unsigned bit = 0; bit < question.len * 8; bit++, given++) {
+        frame = question;
+        frame.body[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        give(b, &frame, mac_a, MS);
+    }
+    for (unsigned i = 0; i < 100000; i++, given++) {
+        frame.kind = i & 1 ? ETHER_PEER_SOLICIT : ETHER_PEER_ANNOUNCE;
+        for (unsigned k = 0; k < sizeof(frame.body); k++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            frame.body[k] = (uint8_t)(random >> 56);
+        }
+        frame.len = (uint32_t)(random >> 32) % (sizeof(frame.body) + 1);
+        give(b, &frame, mac_a, MS);
+    }
+    assert_int_equal(drops(b), given);
+    silent(b, MS);
+    for (unsigned i = 0; i < ETHER_PEERS_MAX; i++)
+        assert_int_equal(b->peers.entries[i].state, ETHER_PEER_FREE);
+    free(a);
+    free(b);
+}
+
+/* A good checksum does not make a good message. */
+static void test_fields(void **state)
+{
+    struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);
+    struct ether_peer_frame frame;
+
+    /* The sender's own code makes them: only it must not check first. */
+    snprintf(a->peers.entries[0].name, sizeof(a->peers.entries[0].name), "node b");
+    a->peers.entries[0].state = ETHER_PEER_ASKING;
+    a->peers.asking = 1;
+    frame = next(a, MS);
+    give(b, &frame, mac_a, MS);
+    assert_int_equal(b->stats.drop_peer_field, 1);
+    a->peers.entries[0] = (struct ether_peer_entry){.state = ETHER_PEER_ASKING};
+    frame = next(a, MS); /* the empty name */
+    give(b, &frame, mac_a, MS);
+    assert_int_equal(b->stats.drop_peer_field, 2);
+    silent(b, MS);
+    free(a);
+    free(b);
+}
+
+/* Who asks all the time gets few answers, and others still get theirs; a flood gets a bounded number. */
+static void test_answers_are_limited(void **state)
+{
+    struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);
+    struct ether_peer_frame question, frame;
+    unsigned answers = 0;
+
+    assert_int_equal(find(a, "node-b", MS), -EAGAIN);
+    question = next(a, MS);
+    for (unsigned i = 0; i < 1000; i++) {
+        give(b, &question, mac_c, MS + i);
+        while (ether_peers_next(&b->peers, MS + i, &frame))
+            answers++;
+    }
+    assert_int_equal(answers, ETHER_PEER_CARD_BURST);
+    assert_int_equal(b->stats.drop_peer_rate, 1000 - answers);
+    give(b, &question, mac_a, MS);
+    frame = next(b, MS);
+    assert_memory_equal(frame.to, mac_a, 6);
+    /* From a million addresses in ten seconds. */
+    answers = 0;
+    for (unsigned i = 0; i < 1000000; i++) {
+        uint8_t mac[6] = {2, (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i, 0, 1};
+        uint64_t now_ns = 20 * MS + i * 10000ull;
+
+        give(b, &question, mac, now_ns);
+        while (ether_peers_next(&b->peers, now_ns, &frame))
+            answers++;
+    }
+    assert_in_range(answers, 4000, ETHER_PEER_ANSWER_BURST + 10 * ETHER_PEER_ANSWER_RATE);
+    /* Answers that cannot leave are not piled up. */
+    for (unsigned i = 0; i < 100; i++) {
+        uint8_t mac[6] = {2, 1, 1, 1, (uint8_t)i, 1};
+
+        give(b, &question, mac, 100000 * MS);
+    }
+    for (answers = 0; ether_peers_next(&b->peers, 100000 * MS, &frame);)
+        answers++;
+    assert_int_equal(answers, ETHER_PEER_ANSWERS_MAX);
+    free(a);
+    free(b);
+}
+
+/* A program that asks for ever new names: bounded messages, a bounded table, and known hosts stay. */
+static void test_questions_are_limited(void **state)
+{
+    struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);
+    struct ether_peer_frame frame, answer;
+    uint64_t now_ns = MS;
+    unsigned questions = 0, busy = 0;
+    char name[32];
+
+    assert_int_equal(find(a, "node-b", now_ns), -EAGAIN);
+    frame = next(a, now_ns);
+    give(b, &frame, mac_a, now_ns);
+    answer = next(b, now_ns);
+    give(a, &answer, mac_b, now_ns);
+    for (unsigned i = 0; i < 20000; i++, now_ns += MS / 2) { /* ten seconds */
+        int r;
+
+        snprintf(name, sizeof(name), "n%u", i);
+        r = find(a, name, now_ns);
+        assert_true(r == -EAGAIN || r == -EBUSY);
+        busy += r == -EBUSY;
+        if (i % 100 == 0)
+            assert_int_equal(find(a, "node-b", now_ns), 0xb);
+        while (ether_peers_next(&a->peers, now_ns, &frame))
+            questions++;
+    }
+    assert_in_range(questions, 900, ETHER_PEER_ASK_BURST + 10 * ETHER_PEER_ASK_RATE);
+    assert_true(busy > 10000);
+    free(a);
+    free(b);
+}
+
+/* ---- the seam for authentication ----------------------------------------------------------- */
+
+static uint8_t prove(void *ctx, const uint8_t *body, uint32_t len, uint8_t *out)
+{
+    uint8_t sum = *(const uint8_t *)ctx;
+
+    for (uint32_t i = 0; i < len; i++)
+        sum = (uint8_t)(sum * 31 + body[i]);
+    out[0] = sum;
+    out[1] = 0x77;
+    return 2;
+}
+
+static bool check(void *ctx, const uint8_t *body, uint32_t len, const uint8_t *proof,
+                  uint8_t proof_len)
+{
+    uint8_t want[2];
+
+    prove(ctx, body, len, want);
+    return proof_len == 2 && memcmp(proof, want, 2) == 0;
+}
+
+static void test_proof(void **state)
+{
+    uint8_t key = 5, other = 6;
+    struct ether_peer_auth auth = {1, &key, prove, check}, foreign = {1, &other, prove, check},
+                           scheme = {2, &key, prove, check};
+    struct host *a = host_new("a", &auth), *b = host_new("b", &auth);
+    struct host *wrong[] = {host_new("b", &foreign), host_new("b", &scheme), host_new("b", NULL)};
+    struct ether_peer_frame question, answer;
+
+    assert_int_equal(find(a, "b", MS), -EAGAIN);
+    question = next(a, MS);
+    assert_int_equal(question.len, 16 + 1 + 2);
+    for (unsigned i = 0; i < 3; i++) {
+        give(wrong[i], &question, mac_a, MS);
+        assert_int_equal(wrong[i]->stats.drop_peer_proof, 1);
+        silent(wrong[i], MS);
+        free(wrong[i]);
+    }
+    give(b, &question, mac_a, MS);
+    answer = next(b, MS);
+    give(a, &answer, mac_b, MS);
+    assert_int_equal(find(a, "b", MS), 0xb);
+    free(a);
+    free(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_question_and_answer),
+        cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_nobody_answers),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_answers_that_nobody_wants),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_fields),
+        cmocka_unit_test(test_answers_are_limited),
+        cmocka_unit_test(test_questions_are_limited),
+        cmocka_unit_test(test_proof),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,149 @@
+/*
+ * The socket of the UDP link: making and binding it, its options, and the sizes that follow from the
+ * kernel's receive buffer (vipd/link/udp.h).
+ *
+ * Owns: every option. Needs no privilege; with it, buffers may exceed the system's default bounds.
+ * Called from the engine's thread.
+ */
+#include "vipd/link/udp.h"
+
+#include <errno.h>
+#include <netinet/udp.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+uint32_t udp_headers_bytes(const struct udp *udp)
+{
+    return udp->link.kind == LINK_UDP6 ? UDP6_HEADERS_BYTES : UDP4_HEADERS_BYTES;
+}
+
+/* Ask for a buffer, beyond the system's bound where allowed. */
+static void set_buffer(int sock, int force_option, int option, uint32_t bytes)
+{
+    /* The kernel doubles the number for its own bookkeeping; the argument is an int. */
+    int value = bytes < (1u << 30) ? (int)bytes : 1 << 30;
+
+    if (setsockopt(sock, SOL_SOCKET, force_option, &value, sizeof(value)) < 0)
+        setsockopt(sock, SOL_SOCKET, option, &value, sizeof(value));
+}
+
+static uint32_t get_buffer(int sock, int option)
+{
+    int value = 0;
+    socklen_t len = sizeof(value);
+
+    if (getsockopt(sock, SOL_SOCKET, option, &value, &len) < 0 || value < 0)
+        return 0;
+    return (uint32_t)value;
+}
+
+/* Never fragment: a lost fragment would cost the whole packet. */
+static void set_no_fragments(const struct udp *udp)
+{
+    int discover4 = IP_PMTUDISC_DO, discover6 = IPV6_PMTUDISC_DO, one = 1;
+
+    if (udp->link.kind == LINK_UDP) {
+        setsockopt(udp->sock, IPPROTO_IP, IP_MTU_DISCOVER, &discover4, sizeof(discover4));
+        return;
+    }
+    setsockopt(udp->sock, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &discover6, sizeof(discover6));
+    setsockopt(udp->sock, IPPROTO_IPV6, IPV6_DONTFRAG, &one, sizeof(one));
+    setsockopt(udp->sock, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+}
+
+static void set_options(struct udp *udp)
+{
+    uint32_t wanted = udp->buffer_bytes;
+    int one = 1, zero = 0;
+    char self[LINK_TEXT_BYTES];
+
+    set_no_fragments(udp);
+    set_buffer(udp->sock, SO_RCVBUFFORCE, SO_RCVBUF, wanted);
+    set_buffer(udp->sock, SO_SNDBUFFORCE, SO_SNDBUF, wanted);
+    /* getsockopt answers twice the number that was set. */
+    if (get_buffer(udp->sock, SO_RCVBUF) / 2 < wanted && !udp->buffer_logged) {
+        udp->buffer_logged = true;
+        link_addr_format(&udp->own, self, sizeof(self));
+        fprintf(stderr,
+                "vipd: udp %s: receive buffer is %u of %u bytes; raise net.core.rmem_max or start "
+                "vipd with CAP_NET_ADMIN\n",
+                self, (unsigned)get_buffer(udp->sock, SO_RCVBUF) / 2, (unsigned)wanted);
+    }
+    udp->gro = udp->want_gro && setsockopt(udp->sock, SOL_UDP, UDP_GRO, &one, sizeof(one)) == 0;
+    udp->gso =
+        udp->want_gso && setsockopt(udp->sock, SOL_UDP, UDP_SEGMENT, &zero, sizeof(zero)) == 0;
+}
+
+int udp_sock_open(struct udp *udp)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    union udp_name name;
+    socklen_t len = udp_name_put(udp, &udp->own, &name);
+    int r;
+
+    udp_sock_close(udp);
+    udp->sock = socket(name.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (udp->sock < 0)
+        return -errno;
+    set_options(udp);
+    if (bind(udp->sock, &name.any, len) < 0 ||
+        epoll_ctl(udp->epoll, EPOLL_CTL_ADD, udp->sock, &event) < 0) {
+        r = -errno;
+        udp_sock_close(udp);
+        return r;
+    }
+    udp->sock_index = udp->if_index;
+    return 0;
+}
+
+void udp_sock_close(struct udp *udp)
+{
+    if (udp->sock >= 0)
+        close(udp->sock);
+    udp->sock = -1;
+}
+
+/*
+ * What one packet of the largest size costs of the receive buffer: the kernel charges the memory
+ * that holds it. Small packets lie in a power of two, on real devices often in a page of their own;
+ * large ones in pages.
+ */
+static uint32_t packet_truesize(uint32_t packet_bytes)
+{
+    const uint32_t head = 256, tail = 576, page = 4096;
+    uint32_t bytes = page;
+
+    if (packet_bytes > 16384)
+        return packet_bytes + 2 * page;
+    while (bytes < packet_bytes + tail)
+        bytes *= 2;
+    return bytes + head;
+}
+
+static void set_window(struct udp *udp)
+{
+    uint64_t buffer = get_buffer(udp->sock, SO_RCVBUF);
+    uint64_t packet = udp->link.packet_bytes;
+    uint64_t packets;
+
+    /* The kernel gives back up to a quarter of the buffer late. */
+    packets = buffer * 3 / 4 / packet_truesize(udp->link.packet_bytes);
+    /* Less than two packets would stall every sender; a buffer so small loses packets instead. */
+    if (packets < 2)
+        packets = 2;
+    udp->link.window_bytes =
+        (uint32_t)(packets * packet < UINT32_MAX ? packets * packet : UINT32_MAX);
+}
+
+bool udp_sock_size(struct udp *udp, uint32_t mtu)
+{
+    uint32_t headers = udp_headers_bytes(udp);
+
+    if (mtu < VIP_PACKET_BYTES_MIN + headers)
+        return false;
+    udp->link.packet_bytes =
+        mtu - headers < VIP_PACKET_BYTES_MAX ? mtu - headers : VIP_PACKET_BYTES_MAX;
+    set_window(udp);
+    return true;
+}
