@@ -1,0 +1,213 @@
+/*
+ * The command line: gcc's, of which splitcc must know which options take a word of their own, and
+ * which stage each belongs to. What it does not know is gcc's affair and goes to every stage.
+ */
+#include "splitc/driver/driver.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *need(void *memory)
+{
+    if (!memory) {
+        fprintf(stderr, "splitcc: out of memory\n");
+        exit(1);
+    }
+    return memory;
+}
+
+void words_add(struct words *w, const char *word)
+{
+    if (w->count + 1 >= w->cap) {
+        w->cap = w->cap ? w->cap * 2 : 16;
+        w->items = need(realloc(w->items, sizeof(*w->items) * (size_t)w->cap));
+    }
+    w->items[w->count++] = need(strdup(word));
+    w->items[w->count] = NULL;
+}
+
+void words_add_all(struct words *w, const struct words *more)
+{
+    for (int i = 0; i < more->count; i++)
+        words_add(w, more->items[i]);
+}
+
+char *words_format(const char *format, ...)
+{
+    va_list args;
+    char *string;
+
+    va_start(args, format);
+    if (vasprintf(&string, format, args) < 0)
+        string = need(NULL);
+    va_end(args);
+    return string;
+}
+
+static void add_input(struct options *o, const char *name, bool is_file, const char *language)
+{
+    const char *dot = strrchr(name, '.');
+    struct input *input;
+
+    if (o->input_count == o->input_cap) {
+        o->input_cap = o->input_cap ? o->input_cap * 2 : 16;
+        o->inputs = need(realloc(o->inputs, sizeof(*o->inputs) * (size_t)o->input_cap));
+    }
+    input = &o->inputs[o->input_count++];
+    memset(input, 0, sizeof(*input));
+    input->name = need(strdup(name));
+    input->is_file = is_file;
+    if (language && strcmp(language, "split-c") == 0)
+        input->is_split_c = is_file;
+    else if (language)
+        input->language = language;
+    else
+        input->is_split_c = is_file && dot && strcmp(dot, ".sc") == 0;
+}
+
+static bool begins(const char *word, const char *with)
+{
+    return strncmp(word, with, strlen(with)) == 0;
+}
+
+static bool is_one_of(const char *word, const char *const *list)
+{
+    for (; *list; list++)
+        if (strcmp(word, *list) == 0)
+            return true;
+    return false;
+}
+
+/* Options of the preprocessor, which may hold their word themselves (-Idir) or not (-I dir). */
+static bool preprocess_option(struct options *o, char **argv, int *i)
+{
+    static const char *const joined[] = {"-I", "-D", "-U", NULL};
+    static const char *const apart[] = {"-include",       "-imacros", "-isystem",     "-iquote",
+                                        "-idirafter",     "-iprefix", "-iwithprefix", "-isysroot",
+                                        "-Xpreprocessor", NULL};
+    const char *word = argv[*i];
+
+    if (is_one_of(word, apart) || is_one_of(word, joined)) {
+        words_add(&o->preprocess, word);
+        if (argv[*i + 1])
+            words_add(&o->preprocess, argv[++*i]);
+        return true;
+    }
+    if (begins(word, "-I") || begins(word, "-D") || begins(word, "-U") || begins(word, "-Wp,") ||
+        strcmp(word, "-nostdinc") == 0 || strcmp(word, "-C") == 0 || strcmp(word, "-P") == 0 ||
+        strcmp(word, "-undef") == 0 || strcmp(word, "-trigraphs") == 0) {
+        words_add(&o->preprocess, word);
+        return true;
+    }
+    return false;
+}
+
+static bool depend_option(struct options *o, char **argv, int *i)
+{
+    const char *word = argv[*i];
+
+    if (!begins(word, "-M"))
+        return false;
+    words_add(&o->depend, word);
+    if (strcmp(word, "-M") == 0 || strcmp(word, "-MM") == 0)
+        o->depend_only = true;
+    if (begins(word, "-MF"))
+        o->depend_file = true;
+    if (begins(word, "-MT") || begins(word, "-MQ"))
+        o->depend_target = true;
+    if ((strcmp(word, "-MF") == 0 || strcmp(word, "-MT") == 0 || strcmp(word, "-MQ") == 0) &&
+        argv[*i + 1])
+        words_add(&o->depend, argv[++*i]);
+    return true;
+}
+
+/* Options for linking, which keep their place among the files. */
+static bool link_option(struct options *o, char **argv, int *i)
+{
+    static const char *const apart[] = {"-L", "-l", "-Xlinker", "-T", "-u", "-z", "-e", NULL};
+    const char *word = argv[*i];
+
+    if (is_one_of(word, apart)) {
+        add_input(o, word, false, NULL);
+        if (argv[*i + 1])
+            add_input(o, argv[++*i], false, NULL);
+        return true;
+    }
+    if (begins(word, "-l") || begins(word, "-L") || begins(word, "-Wl,") ||
+        begins(word, "-rdynamic") || strcmp(word, "-s") == 0) {
+        add_input(o, word, false, NULL);
+        return true;
+    }
+    return false;
+}
+
+static bool stage_option(struct options *o, char **argv, int *i)
+{
+    const char *word = argv[*i];
+
+    if (strcmp(word, "-c") == 0) {
+        o->stage = STAGE_OBJECT;
+    } else if (strcmp(word, "-S") == 0) {
+        o->stage = STAGE_ASSEMBLER;
+    } else if (strcmp(word, "-E") == 0) {
+        o->stage = STAGE_PREPROCESS;
+    } else if (strcmp(word, "--translate") == 0) {
+        o->stage = STAGE_TRANSLATE;
+    } else if (begins(word, "-o") && !begins(word, "-ob")) {
+        o->output = word[2] ? word + 2 : argv[*i + 1] ? argv[++*i] : NULL;
+    } else if (strcmp(word, "-v") == 0) {
+        o->verbose = true;
+    } else if (strcmp(word, "-###") == 0) {
+        o->verbose = o->dry = true;
+    } else if (strcmp(word, "--version") == 0) {
+        o->show_version = true;
+    } else if (begins(word, "-save-temps") || begins(word, "--save-temps")) {
+        o->save_temps = true;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+int options_parse(struct options *o, int argc, char **argv)
+{
+    static const char *const apart[] = {"-Xassembler", "-aux-info", "--param",
+                                        "-wrapper",    "-B",        NULL};
+    static const char *const bare[] = {"-nostdlib", "-nodefaultlibs", "-r", "-shared", NULL};
+    const char *language = NULL;
+
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+
+        if (word[0] != '-' || word[1] == '\0') {
+            add_input(o, word, true, language);
+        } else if (begins(word, "-x")) {
+            language = word[2] ? word + 2 : argv[i + 1] ? argv[++i] : "none";
+            if (strcmp(language, "none") == 0)
+                language = NULL;
+        } else if (stage_option(o, argv, &i) || preprocess_option(o, argv, &i) ||
+                   depend_option(o, argv, &i) || link_option(o, argv, &i)) {
+            continue;
+        } else {
+            words_add(&o->common, word);
+            o->no_warnings |= strcmp(word, "-w") == 0;
+            o->no_library |= is_one_of(word, bare);
+            if (is_one_of(word, apart) && argv[i + 1])
+                words_add(&o->common, argv[++i]);
+        }
+    }
+    if (o->output && o->stage != STAGE_LINK) {
+        int files = 0;
+
+        for (int i = 0; i < o->input_count; i++)
+            files += o->inputs[i].is_file;
+        if (files > 1) {
+            fprintf(stderr, "splitcc: -o with -c, -S, -E or --translate takes one file, not %d\n",
+                    files);
+            return -1;
+        }
+    }
+    return 0;
+}

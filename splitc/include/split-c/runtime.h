@@ -1,0 +1,244 @@
+/*
+ * What the translator's output calls: splitcc puts this header in front of every program. Programs
+ * include <split-c/split-c.h> instead.
+ *
+ * A global or spread pointer is a process number and an address. An access asks first whether the
+ * object is in this process; then it is one predictable branch and an ordinary load or store.
+ *
+ * This header includes nothing, so that a program's feature macros still work.
+ */
+#ifndef SPLIT_C_RUNTIME_H
+#define SPLIT_C_RUNTIME_H
+
+#pragma GCC system_header
+
+typedef struct {
+    int proc;   /* 0 to PROCS - 1 */
+    void *addr; /* in that process */
+} sc_ptr;
+
+/* Set before splitc_main begins; the program must not change them. */
+extern int sc_myproc, sc_procs, sc_procs_log;
+
+#define MYPROC   (sc_myproc)
+#define PROCS    (sc_procs)
+#define PROCSLOG (sc_procs_log)
+
+/* ---- pointers: no communication ---------------------------------------------------------- */
+
+static __inline__ sc_ptr sc_global(int proc, void *addr)
+{
+    sc_ptr p;
+
+    p.proc = proc;
+    p.addr = addr;
+    return p;
+}
+
+/* A local address as a global pointer. */
+static __inline__ sc_ptr sc_here(const volatile void *addr)
+{
+    return sc_global(sc_myproc, (void *)addr);
+}
+
+/* The spread pointer to the first element of a spread array at this address in every process. */
+static __inline__ sc_ptr sc_base(const volatile void *addr)
+{
+    return sc_global(0, (void *)addr);
+}
+
+static __inline__ void *sc_local(sc_ptr p)
+{
+    return p.addr;
+}
+
+static __inline__ int sc_proc(sc_ptr p)
+{
+    return p.proc;
+}
+
+/* Not NULL. A null address is NULL in every process. */
+static __inline__ int sc_true(sc_ptr p)
+{
+    return p.addr != (void *)0;
+}
+
+static __inline__ int sc_eq(sc_ptr a, sc_ptr b)
+{
+    return a.addr == b.addr && (a.proc == b.proc || a.addr == (void *)0);
+}
+
+/* The order of spread pointers into one array; of global pointers within one process. */
+static __inline__ int sc_cmp(sc_ptr a, sc_ptr b)
+{
+    if (a.addr != b.addr)
+        return (char *)a.addr < (char *)b.addr ? -1 : 1;
+    return a.proc < b.proc ? -1 : a.proc > b.proc;
+}
+
+/* Global pointers stay in their process. */
+static __inline__ sc_ptr sc_gadd(sc_ptr p, long bytes)
+{
+    p.addr = (char *)p.addr + bytes;
+    return p;
+}
+
+static __inline__ sc_ptr sc_gindex(sc_ptr p, long n, __SIZE_TYPE__ size)
+{
+    p.addr = (char *)p.addr + n * (long)size;
+    return p;
+}
+
+static __inline__ sc_ptr sc_gindex_to(long n, sc_ptr p, __SIZE_TYPE__ size)
+{
+    return sc_gindex(p, n, size);
+}
+
+static __inline__ long sc_gdiff(sc_ptr a, sc_ptr b, __SIZE_TYPE__ size)
+{
+    return ((char *)a.addr - (char *)b.addr) / (long)size;
+}
+
+/* Spread pointers go round the processes, and one block on after each round. */
+static __inline__ sc_ptr sc_sadd(sc_ptr p, long n, __SIZE_TYPE__ size)
+{
+    long k = p.proc + n, round, proc;
+
+    if (__builtin_expect((unsigned long)k < (unsigned long)sc_procs, 1)) {
+        p.proc = (int)k;
+        return p;
+    }
+    if (sc_procs_log >= 0) {
+        round = k >> sc_procs_log; /* gcc's shift keeps the sign: towards minus infinity */
+    } else {
+        round = k / sc_procs;
+        if (round * sc_procs > k)
+            round--;
+    }
+    proc = k - round * sc_procs;
+    p.proc = (int)proc;
+    p.addr = (char *)p.addr + round * (long)size;
+    return p;
+}
+
+static __inline__ sc_ptr sc_sadd_to(long n, sc_ptr p, __SIZE_TYPE__ size)
+{
+    return sc_sadd(p, n, size);
+}
+
+static __inline__ long sc_sdiff(sc_ptr a, sc_ptr b, __SIZE_TYPE__ size)
+{
+    return (((char *)a.addr - (char *)b.addr) / (long)size) * sc_procs + (a.proc - b.proc);
+}
+
+/* ---- accesses ----------------------------------------------------------------------------- */
+
+/* The slow halves, in libsplitc: the object is in another process. `size` in bytes. */
+void sc_remote_read(void *to, sc_ptr from, __SIZE_TYPE__ size);
+void sc_remote_write(sc_ptr to, const void *from, __SIZE_TYPE__ size);
+void sc_remote_get(void *to, sc_ptr from, __SIZE_TYPE__ size);
+void sc_remote_put(sc_ptr to, const void *from, __SIZE_TYPE__ size);
+/* Stores are counted by their receiver, in this process as in another. */
+void sc_any_store(sc_ptr to, const void *from, __SIZE_TYPE__ size);
+
+#define SC_MINE(p) __builtin_expect((p).proc == sc_myproc, 1)
+
+/* read, write, get, put, store of one size; the types may alias every other, as bytes may. */
+#define SC_ACCESS(suffix, type, alias)                                                             \
+    typedef type __attribute__((may_alias)) alias;                                                 \
+    static __inline__ type sc_read_##suffix(sc_ptr p)                                              \
+    {                                                                                              \
+        type v;                                                                                    \
+        if (SC_MINE(p))                                                                            \
+            return *(volatile alias *)p.addr;                                                      \
+        sc_remote_read(&v, p, sizeof(v));                                                          \
+        return v;                                                                                  \
+    }                                                                                              \
+    static __inline__ type sc_write_##suffix(sc_ptr p, type v)                                     \
+    {                                                                                              \
+        if (SC_MINE(p))                                                                            \
+            *(volatile alias *)p.addr = v;                                                         \
+        else                                                                                       \
+            sc_remote_write(p, &v, sizeof(v));                                                     \
+        return v;                                                                                  \
+    }                                                                                              \
+    static __inline__ void sc_get_##suffix(void *to, sc_ptr p)                                     \
+    {                                                                                              \
+        if (SC_MINE(p))                                                                            \
+            *(alias *)to = *(volatile alias *)p.addr;                                              \
+        else                                                                                       \
+            sc_remote_get(to, p, sizeof(type));                                                    \
+    }                                                                                              \
+    static __inline__ void sc_put_##suffix(sc_ptr p, type v)                                       \
+    {                                                                                              \
+        if (SC_MINE(p))                                                                            \
+            *(volatile alias *)p.addr = v;                                                         \
+        else                                                                                       \
+            sc_remote_put(p, &v, sizeof(v));                                                       \
+    }                                                                                              \
+    static __inline__ void sc_store_##suffix(sc_ptr p, type v)                                     \
+    {                                                                                              \
+        sc_any_store(p, &v, sizeof(v));                                                            \
+    }
+
+SC_ACCESS(1, signed char, sc_alias_1)
+SC_ACCESS(2, short, sc_alias_2)
+SC_ACCESS(4, int, sc_alias_4)
+SC_ACCESS(8, long, sc_alias_8)
+SC_ACCESS(f, float, sc_alias_f)
+SC_ACCESS(d, double, sc_alias_d)
+
+#undef SC_ACCESS
+
+/* Objects of any size. */
+static __inline__ void sc_read(void *to, sc_ptr from, __SIZE_TYPE__ size)
+{
+    if (SC_MINE(from))
+        __builtin_memmove(to, from.addr, size);
+    else
+        sc_remote_read(to, from, size);
+}
+
+static __inline__ void sc_write(sc_ptr to, const void *from, __SIZE_TYPE__ size)
+{
+    if (SC_MINE(to))
+        __builtin_memmove(to.addr, from, size);
+    else
+        sc_remote_write(to, from, size);
+}
+
+static __inline__ void sc_get(void *to, sc_ptr from, __SIZE_TYPE__ size)
+{
+    if (SC_MINE(from))
+        __builtin_memmove(to, from.addr, size);
+    else
+        sc_remote_get(to, from, size);
+}
+
+static __inline__ void sc_put(sc_ptr to, const void *from, __SIZE_TYPE__ size)
+{
+    if (SC_MINE(to))
+        __builtin_memmove(to.addr, from, size);
+    else
+        sc_remote_put(to, from, size);
+}
+
+static __inline__ void sc_store(sc_ptr to, const void *from, __SIZE_TYPE__ size)
+{
+    sc_any_store(to, from, size);
+}
+
+#undef SC_MINE
+
+/* ---- memory of spread arrays ---------------------------------------------------------------- */
+
+/*
+ * An automatic spread array of `blocks` blocks comes from a stack that is at the same address in
+ * every process; its scope's end gives it back. Its contents are undefined.
+ */
+sc_ptr sc_spread_enter(long blocks, __SIZE_TYPE__ block_bytes);
+void sc_spread_leave(sc_ptr *array);
+/* A static one whose bounds depend on PROCS, at start-up; a second call for a variable does nothing. */
+void sc_spread_static(sc_ptr *array, long blocks, __SIZE_TYPE__ block_bytes);
+
+#endif

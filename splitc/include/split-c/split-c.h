@@ -1,0 +1,91 @@
+/*
+ * The library of Split-C. doc/split-c.md describes each function; the other headers of this folder
+ * have what old programs may have functions of their own for.
+ */
+#ifndef SPLIT_C_SPLIT_C_H
+#define SPLIT_C_SPLIT_C_H
+
+#ifndef __SPLIT_C__
+#error "this header is for Split-C programs: compile them with splitcc"
+#endif
+
+#include <split-c/control.h>
+
+/* ---- synchronisation ---- */
+
+/* All processes arrive. Completes no puts, gets or stores. */
+void barrier(void);
+/* The gets and puts of this process are complete, bulk ones included. */
+void sync(void);
+/* Without waiting: are they? */
+int is_sync(void);
+/* Collective: every store that any process has issued before it has been delivered. */
+void all_store_sync(void);
+/* Wait until stores of that many bytes have arrived here. */
+void store_sync(int bytes);
+/* Forget the bytes that have arrived so far. */
+void reset_store_sync(void);
+
+/* ---- bulk transfers: destination first, size in bytes ---- */
+
+void bulk_read(void *to, void *global from, int bytes);
+void bulk_get(void *to, void *global from, int bytes);
+void bulk_write(void *global to, void *from, int bytes);
+void bulk_put(void *global to, void *from, int bytes);
+void bulk_store(void *global to, void *from, int bytes);
+
+/* ---- memory ---- */
+
+/* Collective: blocks of that many bytes, block i in process i mod PROCS. NULL if there is no room. */
+void *spread all_spread_malloc(int blocks, int block_bytes);
+void all_spread_free(void *spread array);
+/* The same, called by one process alone. */
+void *spread spread_malloc(int blocks, int block_bytes);
+void spread_free(void *spread array);
+
+/* ---- collective operations: every process calls them in the same order ---- */
+
+int all_bcast(int value);
+int all_bcast_i(int value);
+long all_bcast_l(long value);
+float all_bcast_f(float value);
+double all_bcast_d(double value);
+
+#define SPLIT_C_REDUCTIONS(name, type)                                                             \
+    type all_reduce_to_all_##name(type value);                                                     \
+    type all_reduce_to_one_##name(type value);                                                     \
+    type all_scan_##name(type value);
+
+SPLIT_C_REDUCTIONS(add, int)
+SPLIT_C_REDUCTIONS(mult, int)
+SPLIT_C_REDUCTIONS(min, int)
+SPLIT_C_REDUCTIONS(max, int)
+SPLIT_C_REDUCTIONS(and, int)
+SPLIT_C_REDUCTIONS(or, int)
+SPLIT_C_REDUCTIONS(xor, int)
+SPLIT_C_REDUCTIONS(ladd, long)
+SPLIT_C_REDUCTIONS(lmult, long)
+SPLIT_C_REDUCTIONS(lmin, long)
+SPLIT_C_REDUCTIONS(lmax, long)
+SPLIT_C_REDUCTIONS(land, long)
+SPLIT_C_REDUCTIONS(lor, long)
+SPLIT_C_REDUCTIONS(lxor, long)
+SPLIT_C_REDUCTIONS(fadd, float)
+SPLIT_C_REDUCTIONS(fmult, float)
+SPLIT_C_REDUCTIONS(fmin, float)
+SPLIT_C_REDUCTIONS(fmax, float)
+SPLIT_C_REDUCTIONS(dadd, double)
+SPLIT_C_REDUCTIONS(dmult, double)
+SPLIT_C_REDUCTIONS(dmin, double)
+SPLIT_C_REDUCTIONS(dmax, double)
+
+#undef SPLIT_C_REDUCTIONS
+
+/* ---- time and progress ---- */
+
+/* Wall clock, seconds. */
+double get_seconds(void);
+/* Serve what other processes want from this one; for long computations. */
+void splitc_poll(void);
+
+#endif

@@ -1,0 +1,331 @@
+/*
+ * Declarations: lists of declarators with initialisers, function definitions, and the base type of
+ * each declarator in the output. Where a declaration mixes ordinary declarators with global
+ * pointers, its comma becomes a semicolon and a base of its own follows.
+ */
+#include "splitc/sc1/parse.h"
+
+#include <string.h>
+
+/* Storage classes and attributes, for a declaration that is cut off from its specifiers. */
+static const char *storage_text(struct unit *u, const struct specs *specs)
+{
+    struct text t = {.arena = &u->arena};
+
+    for (int i = 0; i < specs->parts.count; i++) {
+        const struct spec_part *part = &specs->parts.items[i];
+
+        for (int k = part->first; part->kind == SPEC_STORAGE && k <= part->last; k++) {
+            text_add(&t, u->tokens.items[k].text, u->tokens.items[k].len);
+            text_puts(&t, " ");
+        }
+    }
+    return t.data ? t.data : "";
+}
+
+/* The specifiers become those of an sc_ptr. */
+static void replace_specs(struct unit *u, const struct specs *specs, const struct declarator *d)
+{
+    bool placed = false;
+
+    for (int i = 0; i < specs->parts.count; i++) {
+        const struct spec_part *part = &specs->parts.items[i];
+
+        if (part->kind == SPEC_STORAGE)
+            continue;
+        edit_delete(u, part->first, part->last);
+        if (part->kind == SPEC_TYPE && !placed) {
+            edit_replace(u, part->first, "sc_ptr");
+            placed = true;
+        }
+    }
+    if (!placed)
+        edit_before(u, d->first, "sc_ptr ");
+    if (d->companions && specs->last >= specs->first)
+        edit_before(u, specs->first, d->companions);
+}
+
+/* A struct is defined in the specifiers: it stays as a declaration of its own. */
+static void split_body(struct unit *u, const struct base_state *state, const struct specs *specs,
+                       const struct declarator *d)
+{
+    const char *storage = storage_text(u, specs);
+
+    if (state->place == PLACE_PARAM || state->place == PLACE_TYPE_NAME ||
+        state->place == PLACE_FOR) {
+        diag_error(u, specs->first,
+                   "define this type in a declaration of its own, before its global pointers");
+        return;
+    }
+    for (int i = 0; i < specs->parts.count; i++)
+        if (specs->parts.items[i].kind != SPEC_TYPE)
+            edit_delete(u, specs->parts.items[i].first, specs->parts.items[i].last);
+    edit_before(
+        u, d->first,
+        text_format(&u->arena, "; %s%ssc_ptr ", d->companions ? d->companions : "", storage));
+}
+
+void decl_base(struct unit *u, struct base_state *state, const struct specs *specs,
+               const struct declarator *d)
+{
+    bool wide = d->wide >= 0;
+
+    if (!state->started) {
+        if (wide && specs->has_body)
+            split_body(u, state, specs, d);
+        else if (wide)
+            replace_specs(u, specs, d);
+    } else if (wide != state->wide || d->companions) {
+        if (state->place == PLACE_FOR) {
+            diag_error(u, d->first,
+                       "this declaration mixes global pointers with other types, which "
+                       "is not possible in the head of a 'for'");
+            return;
+        }
+        edit_replace(u, state->comma, ";");
+        edit_before(u, d->first,
+                    text_format(&u->arena, " %s%s%s ", d->companions ? d->companions : "",
+                                storage_text(u, specs),
+                                wide ? "sc_ptr" : type_text(u, specs->base)));
+    }
+    state->started = true;
+    state->wide = wide;
+    if (d->spread)
+        edit_after(u, d->last, d->spread);
+}
+
+/* An older declaration of a function may know more about its parameters. */
+static struct type *merged(const struct symbol *old, struct type *type)
+{
+    if (old && old->kind == SYM_OBJECT && type->kind == TYPE_FUNCTION && !type->prototyped &&
+        old->type->kind == TYPE_FUNCTION && old->type->prototyped)
+        return old->type;
+    return type;
+}
+
+static struct symbol *declare(struct unit *u, const struct specs *specs, struct declarator *d)
+{
+    struct symbol *symbol;
+
+    if (!d->name)
+        return NULL;
+    symbol = scope_declare(u, d->name, specs->is_typedef ? SYM_TYPEDEF : SYM_OBJECT,
+                           merged(d->name->symbol, d->type));
+    symbol->is_register = specs->is_register;
+    if (d->type->kind == TYPE_SPREAD) {
+        symbol->form = d->wide == 0 ? FORM_POINTER : FORM_ARRAY;
+        if (d->spread) {
+            struct spread_mark *mark = arena_alloc(&u->arena, sizeof(*mark));
+
+            mark->outer = u->mark;
+            mark->token = d->name_token;
+            u->mark = mark;
+        }
+    }
+    return symbol;
+}
+
+static void initialise(struct unit *u, const struct specs *specs, struct declarator *d,
+                       struct symbol *symbol, enum place place)
+{
+    bool constant = place == PLACE_FILE || specs->is_static || specs->is_extern;
+    struct type *type;
+
+    if (d->type->kind == TYPE_SPREAD) {
+        diag_error(u, d->name_token, "a spread array cannot have an initialiser");
+        d->type = type_new(u, TYPE_UNKNOWN, NULL);
+    }
+    type = init_parse(u, d->type, constant);
+    if (symbol && specs->is_auto_type && type)
+        symbol->type = type;
+}
+
+/* A static spread array with run-time bounds inside a function lives in front of the function. */
+static void hoist(struct unit *u, struct declarator *d, struct symbol *symbol)
+{
+    const char *variable = text_format(&u->arena, "__sc_static_var_%d", ++u->made_up);
+
+    symbol->stands_for = variable;
+    edit_before(u, u->function->first_token,
+                text_format(&u->arena, "%s ", spread_static_text(u, variable, d->type, true)));
+    edit_after(u, d->last, " __attribute__((unused))");
+}
+
+/* The declarators of one declaration up to its end, which is left. */
+static const char *parse_list(struct unit *u, const struct specs *specs, struct declarator *d,
+                              struct base_state *state)
+{
+    struct text at_end = {.arena = &u->arena};
+
+    for (;;) {
+        struct symbol *symbol = declare(u, specs, d);
+
+        if (d->is_static_spread && symbol) {
+            if (u->function)
+                hoist(u, d, symbol);
+            else
+                text_puts(&at_end, spread_static_text(u, d->name->text, d->type, false));
+        }
+        if (unit_skip_if(u, '='))
+            initialise(u, specs, d, symbol, state->place);
+        if (!unit_is(u, ','))
+            return at_end.data;
+        state->comma = unit_next(u);
+        declarator_parse(u, d, state->place);
+        declarator_finish(u, d, specs, state->place);
+        decl_base(u, state, specs, d);
+    }
+}
+
+static void end_declaration(struct unit *u, const char *at_end)
+{
+    int semicolon;
+
+    /* An asm label or attribute behind an initialiser has been stepped over already. */
+    semicolon = unit_expect(u, ';');
+    if (at_end)
+        edit_after(u, semicolon, at_end);
+}
+
+/* The declarations between an old-style parameter list and the body. */
+static void parse_old_params(struct unit *u, struct derivation *f)
+{
+    while (!unit_is(u, '{')) {
+        struct base_state state = {.place = PLACE_PARAM, .comma = -1};
+        struct specs specs;
+
+        specs_parse(u, &specs);
+        if (specs.last < specs.first)
+            diag_syntax(u, "declaration or '{'");
+        while (!unit_is(u, ';')) {
+            struct declarator d;
+
+            declarator_parse(u, &d, PLACE_PARAM);
+            declarator_finish(u, &d, &specs, PLACE_PARAM);
+            decl_base(u, &state, &specs, &d);
+            for (int i = 0; i < f->params.count; i++) {
+                struct param *p = &f->params.items[i];
+
+                if (p->name != d.name)
+                    continue;
+                p->type = d.type->kind == TYPE_ARRAY || d.type->kind == TYPE_FUNCTION
+                              ? type_decayed(u, d.type)
+                              : d.type;
+                p->is_register = specs.is_register;
+            }
+            if (d.name)
+                scope_declare(u, d.name, SYM_OBJECT, d.type);
+            if (!unit_is(u, ','))
+                break;
+            state.comma = unit_next(u);
+        }
+        unit_expect(u, ';');
+    }
+}
+
+static bool is_definition(struct unit *u, const struct declarator *d)
+{
+    if (d->list.count == 0 || d->list.items[0].kind != DERIVE_FUNCTION)
+        return false;
+    if (unit_is(u, '{'))
+        return true;
+    return !d->list.items[0].prototyped && d->list.items[0].params.count && !unit_is(u, ',') &&
+           !unit_is(u, ';') && !unit_is(u, '=') && specs_start(u);
+}
+
+static void parse_definition(struct unit *u, const struct specs *specs, struct declarator *d)
+{
+    struct derivation *f = &d->list.items[0];
+    struct text outer = u->companions;
+
+    memset(&u->companions, 0, sizeof(u->companions));
+    u->companions.arena = &u->arena;
+    declare(u, specs, d);
+    scope_enter(u);
+    parse_old_params(u, f);
+    scope_leave(u);
+    if (u->companions.data)
+        f->companions =
+            text_format(&u->arena, "%s%s", f->companions ? f->companions : "", u->companions.data);
+    u->companions = outer;
+    stmt_function_body(u, d, specs->last >= specs->first ? specs->first : d->first);
+}
+
+void decl_static_assert(struct unit *u)
+{
+    unit_expect(u, K_STATIC_ASSERT);
+    unit_expect(u, '(');
+    lower_value(u, expr_parse_conditional(u), USE_VALUE);
+    if (unit_skip_if(u, ','))
+        while (unit_is(u, T_STRING))
+            unit_next(u);
+    unit_expect(u, ')');
+}
+
+static void parse_declaration(struct unit *u, enum place place)
+{
+    struct base_state state = {.place = place, .comma = -1};
+    struct declarator d;
+    struct specs specs;
+
+    if (unit_is(u, K_STATIC_ASSERT)) {
+        decl_static_assert(u);
+        unit_expect(u, ';');
+        return;
+    }
+    specs_parse(u, &specs);
+    if (unit_is(u, ';')) {
+        unit_next(u);
+        return;
+    }
+    declarator_parse(u, &d, place);
+    declarator_finish(u, &d, &specs, place);
+    decl_base(u, &state, &specs, &d);
+    if (place != PLACE_FOR && is_definition(u, &d))
+        parse_definition(u, &specs, &d);
+    else
+        end_declaration(u, parse_list(u, &specs, &d, &state));
+}
+
+void decl_block(struct unit *u, enum place place)
+{
+    parse_declaration(u, place);
+}
+
+void decl_external(struct unit *u)
+{
+    if (unit_skip_if(u, ';'))
+        return;
+    if (unit_is(u, K_ASM)) {
+        unit_next(u);
+        while (unit_is(u, K_VOLATILE))
+            unit_next(u);
+        if (!unit_is(u, '('))
+            diag_syntax(u, "'('");
+        unit_skip_group(u);
+        unit_expect(u, ';');
+        return;
+    }
+    parse_declaration(u, PLACE_FILE);
+}
+
+void decl_recover(struct unit *u, int from)
+{
+    int depth = 0;
+
+    for (int i = from; i < u->at; i++) {
+        depth += u->tokens.items[i].id == '{';
+        depth -= u->tokens.items[i].id == '}';
+    }
+    /* Behind the ";" or "}" that ends the declaration; a "}" in the first column does so too. */
+    while (!unit_is(u, T_EOF)) {
+        int id = unit_token(u)->id;
+        bool first_column = unit_token(u)->col == 1;
+
+        unit_next(u);
+        depth += id == '{';
+        depth -= id == '}';
+        if ((id == '}' && (depth <= 0 || first_column)) || (id == ';' && depth <= 0))
+            return;
+    }
+}

@@ -1,0 +1,101 @@
+/*
+ * Expressions. A full expression is parsed into a tree whose nodes know their type and their range of
+ * tokens; then one of the lower functions walks the tree and puts the edits on the tokens. A tree
+ * without anything of Split-C gets no edits.
+ */
+#ifndef SPLITC_SC1_EXPR_H
+#define SPLITC_SC1_EXPR_H
+
+#include "splitc/sc1/unit.h"
+
+enum expr_op {
+    EX_IDENT,
+    EX_CONSTANT,
+    EX_STRING,
+    EX_PAREN,
+    EX_INDEX,     /* kid[0] [ kid[1] ] */
+    EX_CALL,      /* kid[0] ( args ) */
+    EX_WIDE_CALL, /* tolocal, toglobal, toproc: args only */
+    EX_MEMBER,    /* kid[0] . member */
+    EX_ARROW,     /* kid[0] -> member */
+    EX_PREFIX,    /* ++ -- */
+    EX_POSTFIX,
+    EX_ADDRESS,
+    EX_DEREF,
+    EX_UNARY,   /* + - ~ ! and GNU's real, imag, extension */
+    EX_SIZEOF,  /* of kid[0], or of a type if it is NULL; alignof too */
+    EX_CAST,    /* (type) kid[0] */
+    EX_LITERAL, /* compound literal */
+    EX_BINARY,
+    EX_CONDITION, /* kid[0] ? kid[1] : kid[2], kid[1] may be NULL (GNU) */
+    EX_ASSIGN,    /* = and op= */
+    EX_SPLIT,     /* := and :- */
+    EX_COMMA,
+    EX_BLOCK, /* statement expression: its edits are made already */
+    EX_OPAQUE /* built-ins with types as arguments, _Generic: args hold what is to be walked */
+};
+
+struct expr {
+    enum expr_op op;
+    struct type *type; /* as an object, not decayed */
+    bool global;       /* an object that may be in another process */
+    int op_id;         /* of operators: the token's number */
+    int op_token;      /* its index; of EX_INDEX the "[", of EX_CALL the "(" */
+    int first, last;   /* tokens */
+    struct expr *kid[3];
+    struct expr **args; /* EX_CALL, EX_WIDE_CALL, EX_OPAQUE */
+    int arg_count;
+    int height;            /* of the tree */
+    struct member *member; /* EX_MEMBER, EX_ARROW; NULL if sc1 does not know it */
+    struct symbol *symbol; /* EX_IDENT, NULL if undeclared */
+    bool zero;             /* EX_CONSTANT: an integer 0 */
+};
+
+/* Parse an expression (with commas), an assignment expression, a conditional expression. */
+struct expr *expr_parse(struct unit *u);
+struct expr *expr_parse_assignment(struct unit *u);
+struct expr *expr_parse_conditional(struct unit *u);
+
+/* Does its value depend on the run of the program? Decides which bounds make run-time types. */
+bool expr_is_run_time(const struct expr *e);
+/* A null pointer constant. */
+bool expr_is_null(const struct expr *e);
+
+/* ---- exprtype.c ---- */
+
+/* Set e->type and e->global from its kids; diagnoses what Split-C forbids. */
+void expr_check(struct unit *u, struct expr *e);
+/* The type of its value: arrays decay, in global space to a global pointer. */
+struct type *expr_value_type(struct unit *u, const struct expr *e);
+
+/* ---- lower*.c ---- */
+
+/* The value is used, or not. */
+enum lower_use { USE_VALUE, USE_NOTHING };
+
+void lower_value(struct unit *u, struct expr *e, enum lower_use use);
+/* The truth of it is used. */
+void lower_condition(struct unit *u, struct expr *e);
+/* The value is converted as by an assignment to an object of this type. */
+void lower_convert(struct unit *u, struct expr *e, struct type *target);
+/* The same where gcc wants a constant. */
+void lower_constant(struct unit *u, struct expr *e, struct type *target);
+/* An object in global space becomes its address, of type sc_ptr. */
+void lower_address(struct unit *u, struct expr *e);
+
+/* Of lower_assign.c, for lower.c. */
+void lower_assign(struct unit *u, struct expr *e, enum lower_use use);
+void lower_step(struct unit *u, struct expr *e, enum lower_use use);
+void lower_split(struct unit *u, struct expr *e);
+/* Of lower_wide.c, for lower.c: operators and conversions on global pointers themselves. */
+void lower_binary(struct unit *u, struct expr *e);
+void lower_cast(struct unit *u, struct expr *e);
+void lower_wide_call(struct unit *u, struct expr *e);
+void lower_index(struct unit *u, struct expr *e);
+
+/* Put text around a range. */
+void lower_wrap(struct unit *u, const struct expr *e, const char *before, const char *after);
+/* "sizeof(T)" for arithmetic on a pointer to T. */
+const char *lower_size(struct unit *u, struct type *type);
+
+#endif

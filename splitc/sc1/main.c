@@ -1,0 +1,92 @@
+/*
+ * sc1: preprocessed Split-C in, C out. Run by splitcc.
+ *
+ *   sc1 [-w] [-o OUTPUT] [INPUT]
+ *
+ * INPUT is what "gcc -E" wrote (default: standard input). Exit status 0: translated; 1: errors in the
+ * program, which are on standard error; 2: wrong arguments, or files that cannot be read or written.
+ */
+#include "splitc/sc1/unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The whole of a file, or NULL with errno. */
+static char *read_all(FILE *f, size_t *ret_len)
+{
+    size_t cap = 1 << 16, len = 0, got;
+    char *data = malloc(cap);
+
+    while (data && (got = fread(data + len, 1, cap - len, f)) > 0) {
+        len += got;
+        if (len == cap) {
+            char *more = realloc(data, cap * 2);
+
+            if (!more)
+                free(data);
+            data = more;
+            cap *= 2;
+        }
+    }
+    if (data && ferror(f)) {
+        free(data);
+        data = NULL;
+    }
+    *ret_len = len;
+    return data;
+}
+
+int main(int argc, char **argv)
+{
+    const char *output = NULL, *input = NULL;
+    bool no_warnings = false;
+    FILE *in = stdin, *out = stdout;
+    char *data;
+    size_t len;
+    int option, result;
+
+    while ((option = getopt(argc, argv, "wo:")) != -1) {
+        if (option == 'w')
+            no_warnings = true;
+        else if (option == 'o')
+            output = optarg;
+        else
+            return 2;
+    }
+    if (optind < argc - 1) {
+        fprintf(stderr, "usage: sc1 [-w] [-o OUTPUT] [INPUT]\n");
+        return 2;
+    }
+    if (optind < argc)
+        input = argv[optind];
+    if (input && !(in = fopen(input, "r"))) {
+        fprintf(stderr, "sc1: cannot read %s: %s\n", input, strerror(errno));
+        return 2;
+    }
+    data = read_all(in, &len);
+    if (!data) {
+        fprintf(stderr, "sc1: cannot read %s: %s\n", input ? input : "input", strerror(errno));
+        return 2;
+    }
+    if (output && !(out = fopen(output, "w"))) {
+        fprintf(stderr, "sc1: cannot write %s: %s\n", output, strerror(errno));
+        free(data);
+        return 2;
+    }
+    result = sc1_translate(data, len, out, stderr, no_warnings);
+    if (fflush(out) || ferror(out)) {
+        fprintf(stderr, "sc1: cannot write %s: %s\n", output ? output : "output", strerror(errno));
+        result = 2;
+    }
+    if (output) {
+        fclose(out);
+        if (result)
+            unlink(output);
+    }
+    if (input)
+        fclose(in);
+    free(data);
+    return result;
+}

@@ -1,0 +1,41 @@
+/*
+ * The front end of Split-C: any bytes are either translated or refused with a message, and the same bytes
+ * give the same text again (nothing is left over from the translation before).
+ */
+#include "fuzz/fuzz.h"
+#include "splitc/sc1/unit.h"
+
+/* Translate, with messages thrown away. The text is malloc'ed; NULL if it was refused. */
+static char *translate(const char *input, size_t len, size_t *ret_len)
+{
+    FILE *messages = fopen("/dev/null", "w"), *out;
+    char *text = NULL;
+    int result;
+
+    FUZZ_CHECK(messages);
+    out = open_memstream(&text, ret_len);
+    FUZZ_CHECK(out);
+    result = sc1_translate(input, len, out, messages, false);
+    fclose(out);
+    fclose(messages);
+    FUZZ_CHECK(result == 0 || result == 1);
+    if (result) {
+        FUZZ_CHECK(*ret_len == 0);
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+void fuzz_one(const uint8_t *bytes, size_t len)
+{
+    size_t first_len = 0, again_len = 0;
+    char *first = translate((const char *)bytes, len, &first_len), *again;
+
+    if (!first)
+        return;
+    again = translate((const char *)bytes, len, &again_len);
+    FUZZ_CHECK(again && again_len == first_len && memcmp(first, again, first_len) == 0);
+    free(first);
+    free(again);
+}

@@ -1,0 +1,6 @@
+int f(int *global g)
+{   for (int *global p = g; p; p = 0) ;
+    for (int *global p = g, i = 0; p; i++) ;
+    return 0;
+}
+/* want: 3:29: error: this declaration mixes global pointers with other types, which is not possible in the head of a 'for' */
