@@ -1,8 +1,8 @@
-# What `cmake --install` puts where: P/sbin/vipd, P/bin/{vipctl,vipperf}, P/lib, P/include.
+# What `cmake --install` puts where: P/sbin/vipd, P/bin/{vipctl,vipperf,amrun}, P/lib, P/include.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS vipd RUNTIME DESTINATION sbin)
-install(TARGETS vipctl vipperf RUNTIME DESTINATION bin)
+install(TARGETS vipctl vipperf amrun RUNTIME DESTINATION bin)
 set_target_properties(vipperf PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
 
 install(TARGETS vipl_shared vipl_static EXPORT vipl

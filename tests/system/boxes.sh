@@ -19,6 +19,8 @@ allowed() {
     libvipl) echo "proto libvipl" ;;
     tools/vipctl) echo "proto tools" ;;
     tools/vipperf) echo "tools" ;;
+    job) echo "" ;;
+    tools/amrun) echo "tools job" ;;
     splitc/sc1 | splitc/driver) echo "" ;;
     splitc/lib) echo "job splitc/include" ;;
     examples) echo "" ;;
@@ -53,7 +55,7 @@ check_box() {
 }
 
 for box in proto vipd/engine vipd/registry vipd/link vipd/nic vipd/client vipd/ctl vipd libvipl \
-    tools/vipctl tools/vipperf splitc/sc1 splitc/driver splitc/lib examples; do
+    tools/vipctl tools/vipperf tools/amrun job splitc/sc1 splitc/driver splitc/lib examples; do
     check_box "$box"
 done
 

@@ -11,13 +11,14 @@ trap 'rm -rf "$prefix"' EXIT
 P=$prefix/P
 
 cmake --install "$build" --prefix "$P" >"$prefix/log" || { cat "$prefix/log"; exit 1; }
-for file in sbin/vipd bin/vipctl bin/vipperf include/vipl.h include/vipl_ext.h lib/libvipl.so \
+for file in sbin/vipd bin/vipctl bin/vipperf bin/amrun include/vipl.h include/vipl_ext.h lib/libvipl.so \
     lib/libvipl.a lib/vipl.so lib/pkgconfig/vipl.pc lib/cmake/vipl/viplConfig.cmake; do
     [ -e "$P/$file" ] || { echo "missing after installation: $file"; exit 1; }
 done
 "$P/sbin/vipd" --version
 "$P/bin/vipctl" --version
 "$P/bin/vipperf" --version
+"$P/bin/amrun" --version
 
 cat >"$prefix/load.c" <<'C'
 #include <dlfcn.h>

@@ -1,0 +1,72 @@
+/*
+ * Inside job/: what a way in (pmi.c, pmix.c) offers to job.c, and the words of the PMI-1 wire, which
+ * amrun serves too.
+ */
+#ifndef JOB_INTERNAL_H
+#define JOB_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A line of the wire with its newline and zero: a value of 1024 and the words around it. */
+#define PMI_LINE_BYTES 2048
+
+/* Limits that amrun states in answer to get_maxes, the ones of MPICH's own process manager. */
+#define PMI_NAME_MAX  256
+#define PMI_KEY_MAX   64
+#define PMI_VALUE_MAX 1024
+
+/* One way in. All functions but end return 0 or a negative errno; data is text without blanks. */
+struct job_way {
+    const char *name;
+    int (*put)(void *at, const char *key, const char *value);
+    /* Make what was put visible, and wait for all: begin, then test as in job.h. */
+    int (*fence_begin)(void *at);
+    int (*fence_test)(void *at, int timeout_ms);
+    /* What rank put under key; value has room for room bytes. */
+    int (*get)(void *at, int rank, const char *key, char *value, size_t room);
+    void (*abort)(void *at, int code, const char *why);
+    void (*finish)(void *at); /* frees at */
+};
+
+/* What joining tells. */
+struct job_place {
+    int rank, size;
+    char name[PMI_NAME_MAX]; /* the job's name, the same everywhere */
+    size_t value_max;        /* characters of one value */
+    const struct job_way *way;
+    void *at;
+};
+
+/* Join by one way. 0; negative errno. */
+int job_pmi_join(int fd, struct job_place *ret);
+int job_pmix_join(struct job_place *ret);
+
+/* Set the text of job_error and return code. */
+int job_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- lines of the PMI-1 wire: "cmd=put kvsname=a key=b value=c\n" ---------------------------- */
+
+/* Received bytes until a line is whole. */
+struct pmi_input {
+    char bytes[PMI_LINE_BYTES];
+    size_t used;
+};
+
+/*
+ * The next whole line in the input, without its newline, copied to line (PMI_LINE_BYTES). 1: there is
+ * one; 0: not yet; -EPROTO: too long.
+ */
+int pmi_next_line(struct pmi_input *input, char *line);
+
+/* Read what is there into the input. 1: something came; 0: nothing yet; -ECONNRESET: the end. */
+int pmi_receive(struct pmi_input *input, int fd);
+
+/* The value of key in a line; false if absent or longer than room. "value" goes to the line's end. */
+bool pmi_word(const char *line, const char *key, char *ret, size_t room);
+
+/* Send a formatted line. 0; -ECONNRESET; -EMSGSIZE (longer than a line). */
+int pmi_send(int fd, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

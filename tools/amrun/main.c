@@ -1,0 +1,291 @@
+/*
+ * amrun: start a job of N processes on this machine, for where there is no launcher such as mpiexec,
+ * mpirun or srun. Each process finds PMI_RANK, PMI_SIZE and, on the descriptor PMI_FD, a wire on which
+ * amrun answers PMI-1.
+ *
+ * The job ends when all processes have ended. It is ended early, with a message, when one is killed by
+ * a signal, exits with another status than 0, asks for it, or leaves while others wait for it.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <fcntl.h>
+
+#include "tools/amrun/amrun.h"
+
+/* How long processes that were asked to end (SIGTERM) have before they are killed. */
+#define GRACE_MS 2000
+
+static int usage(FILE *to)
+{
+    fputs("usage: amrun -n N [--] PROGRAM [ARGUMENT...]\n"
+          "Starts N processes of PROGRAM on this machine as one job (PMI_RANK 0 to N-1).\n"
+          "Exit status: 0 if all ended with 0; otherwise that of the first process that did not,\n"
+          "128 + the signal if one killed it, 2 for a wrong call, 127 if PROGRAM cannot be run.\n",
+          to);
+    return to == stdout ? 0 : 2;
+}
+
+static long now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void run_end(struct run *run, int code, const char *format, ...)
+{
+    char text[300];
+    va_list args;
+
+    if (run->ending)
+        return;
+    run->ending = true;
+    run->code = code;
+    if (format == NULL)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    fprintf(stderr, "amrun: %s; ending the job\n", text);
+}
+
+/* In the child. Does not return. */
+static void become(const struct run *run, int rank, int fd, char **argv)
+{
+    char text[32];
+    sigset_t none;
+    int input;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* A group of its own, so that what it starts ends with it; the terminal stays with process 0. */
+    if (rank != 0 || !isatty(STDIN_FILENO))
+        setpgid(0, 0);
+    if (rank != 0 && (input = open("/dev/null", O_RDONLY)) >= 0) {
+        dup2(input, STDIN_FILENO);
+        close(input);
+    }
+    fcntl(fd, F_SETFD, 0);
+    snprintf(text, sizeof(text), "%d", fd);
+    setenv("PMI_FD", text, 1);
+    snprintf(text, sizeof(text), "%d", rank);
+    setenv("PMI_RANK", text, 1);
+    snprintf(text, sizeof(text), "%d", run->count);
+    setenv("PMI_SIZE", text, 1);
+    execvp(argv[0], argv);
+    fprintf(stderr, "amrun: %s: %s\n", argv[0], strerror(errno));
+    _exit(127);
+}
+
+static int start(struct run *run, char **argv)
+{
+    for (int i = 0; i < run->count; i++) {
+        struct process *process = &run->process[i];
+        int pair[2];
+
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+            run_end(run, 1, "no wire for process %d: %s", i, strerror(errno));
+            return -1;
+        }
+        process->pid = fork();
+        if (process->pid == 0)
+            become(run, i, pair[1], argv);
+        close(pair[1]);
+        process->fd = pair[0];
+        fcntl(pair[0], F_SETFL, O_NONBLOCK);
+        if (process->pid < 0) {
+            process->pid = 0;
+            process->ended = true;
+            run_end(run, 1, "process %d cannot be started: %s", i, strerror(errno));
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* What the end of process i means for the job. */
+static void judge(struct run *run, int i, pid_t pid)
+{
+    struct process *process = &run->process[i];
+
+    if (WIFSIGNALED(process->status)) {
+        int sig = WTERMSIG(process->status);
+
+        run_end(run, 128 + sig, "process %d (pid %d) was killed by signal %d (%s)", i, (int)pid,
+                sig, strsignal(sig));
+    } else if (WEXITSTATUS(process->status) != 0) {
+        run_end(run, WEXITSTATUS(process->status), "process %d (pid %d) exited with status %d", i,
+                (int)pid, WEXITSTATUS(process->status));
+    }
+}
+
+static void reap(struct run *run)
+{
+    pid_t pid;
+    int status;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        for (int i = 0; i < run->count; i++) {
+            if (run->process[i].pid != pid)
+                continue;
+            run->process[i].pid = 0;
+            run->process[i].ended = true;
+            run->process[i].status = status;
+            /* What it said last counts before how it ended. */
+            if (run->process[i].fd >= 0)
+                serve(run, i);
+            judge(run, i, pid);
+        }
+    }
+}
+
+/* Somebody waits in a barrier for a process that has ended: it would wait for ever. */
+static void look_for_deadlock(struct run *run)
+{
+    int gone = -1, waiting = -1;
+
+    for (int i = 0; i < run->count; i++) {
+        if (run->process[i].ended)
+            gone = i;
+        else if (run->process[i].waits)
+            waiting = i;
+    }
+    if (gone >= 0 && waiting >= 0)
+        run_end(run, 1, "process %d has ended while process %d waits for all in a barrier", gone,
+                waiting);
+}
+
+static int running(const struct run *run)
+{
+    int n = 0;
+
+    for (int i = 0; i < run->count; i++)
+        n += run->process[i].pid > 0;
+    return n;
+}
+
+static void signal_all(const struct run *run, int sig)
+{
+    for (int i = 0; i < run->count; i++) {
+        pid_t pid = run->process[i].pid;
+
+        /* The group, or the process itself if it has not made its group yet or has none. */
+        if (pid > 0 && kill(-pid, sig) != 0)
+            kill(pid, sig);
+    }
+}
+
+static void take_signals(struct run *run, int fd)
+{
+    struct signalfd_siginfo info;
+
+    while (read(fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (info.ssi_signo == SIGCHLD)
+            reap(run);
+        else
+            run_end(run, 128 + (int)info.ssi_signo, "signal %d (%s)", (int)info.ssi_signo,
+                    strsignal((int)info.ssi_signo));
+    }
+}
+
+/* One turn: wait, serve, reap. */
+static void turn(struct run *run, int signals, int timeout_ms)
+{
+    struct pollfd wait[AMRUN_PROCESSES_MAX + 1];
+    int who[AMRUN_PROCESSES_MAX + 1];
+    nfds_t n = 0;
+
+    wait[n++] = (struct pollfd){.fd = signals, .events = POLLIN};
+    for (int i = 0; i < run->count; i++) {
+        if (run->process[i].fd < 0)
+            continue;
+        who[n] = i;
+        wait[n++] = (struct pollfd){.fd = run->process[i].fd, .events = POLLIN};
+    }
+    if (poll(wait, n, timeout_ms) <= 0)
+        return;
+    for (nfds_t k = 1; k < n; k++)
+        if (wait[k].revents != 0 && run->process[who[k]].fd >= 0)
+            serve(run, who[k]);
+    take_signals(run, signals);
+    look_for_deadlock(run);
+}
+
+/* The job is to end: ask, then kill. */
+static void finish(struct run *run, int signals)
+{
+    long until = now_ms() + GRACE_MS;
+
+    signal_all(run, SIGTERM);
+    while (running(run) > 0 && now_ms() < until)
+        turn(run, signals, (int)(until - now_ms()));
+    signal_all(run, SIGKILL);
+    while (running(run) > 0)
+        turn(run, signals, 1000);
+}
+
+/* SIGCHLD, SIGINT and their like as a descriptor. */
+static int open_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+int main(int argc, char **argv)
+{
+    static struct run run;
+    int opt, signals;
+
+    while ((opt = getopt(argc, argv, "+n:h-:")) != -1) {
+        switch (opt) {
+        case 'n':
+            run.count = atoi(optarg);
+            break;
+        case '-':
+            if (strcmp(optarg, "version") == 0) {
+                puts("amrun " VIP_VERSION);
+                return 0;
+            }
+            return usage(strcmp(optarg, "help") == 0 ? stdout : stderr);
+        default:
+            return usage(opt == 'h' ? stdout : stderr);
+        }
+    }
+    if (optind >= argc || run.count < 1)
+        return usage(stderr);
+    if (run.count > AMRUN_PROCESSES_MAX) {
+        fprintf(stderr, "amrun: -n %d: at most %d processes; use a launcher for clusters\n",
+                run.count, AMRUN_PROCESSES_MAX);
+        return 2;
+    }
+    signals = open_signals();
+    for (int i = 0; i < run.count; i++)
+        run.process[i].fd = -1;
+    snprintf(run.name, sizeof(run.name), "amrun-%d-%ld", (int)getpid(), (long)time(NULL));
+    if (start(&run, argv + optind) == 0)
+        while (running(&run) > 0 && !run.ending)
+            turn(&run, signals, -1);
+    finish(&run, signals);
+    serve_free(&run);
+    return run.code;
+}
