@@ -1,0 +1,145 @@
+/*
+ * The size of packets on a path that takes less than the interface says: found by large packets that
+ * keep vanishing, by a silence, and searched upwards again without harm.
+ */
+#include "eng_path.h"
+
+#define LARGE 8972u
+#define SMALL 1200u /* what packets are cut to */
+#define HOLE  1450u /* the path takes tests of 1400, not of 1472 */
+
+static struct path *path_of(uint32_t hole_bytes)
+{
+    struct eng_config config = ENG_CONFIG_DEFAULT;
+    struct path *path;
+
+    config.congestion = ENG_CONGESTION_FIXED;
+    path = path_new(&config, LARGE);
+    path->hole_bytes = hole_bytes;
+    return path;
+}
+
+/* A message alone is a small packet, which passes; then comes a large one, then a small one again. */
+static void post_mixed(struct path *path)
+{
+    rig_send(path->rig, 0, 10);
+    (void)path_take(path);
+    rig_send(path->rig, 0, 30000);
+    (void)path_take(path);
+    rig_send(path->rig, 0, 10);
+    (void)path_take(path);
+}
+
+/* Small packets pass and large ones do not: after some round trips, not at the first loss. */
+static void large_vanish(void **state)
+{
+    struct path *path = path_of(HOLE);
+    unsigned rounds = 0;
+
+    for (; !path_stats(path).mtu_cuts && rounds < 50; rounds++) {
+        post_mixed(path);
+        path_round(path);
+    }
+    assert_in_range(rounds, 3, 20);
+    assert_int_equal(path_stats(path).packet_bytes, SMALL);
+    assert_int_equal(path_stats(path).timeouts, 0);
+    for (rounds = 0; path->ops_done < 9 && rounds < 100; rounds++)
+        path_round(path);
+    assert_true(path->ops_done >= 9);
+    path_free(path);
+}
+
+/* Nothing passes at all: no acknowledgement tells of a loss, the silence does. */
+static void silence(void **state)
+{
+    struct path *path = path_of(HOLE);
+    unsigned rounds = 0;
+
+    rig_send(path->rig, 0, 60000);
+    for (; path->ops_done < 1 && rounds < 1000; rounds++)
+        path_round(path);
+    assert_int_equal(path->ops_done, 1);
+    assert_int_equal(path_stats(path).mtu_cuts, 1);
+    assert_true(path_stats(path).timeouts >= 3);
+    path_free(path);
+}
+
+static void send_for(struct path *path, unsigned rounds, uint32_t *ops)
+{
+    while (rounds--) {
+        if (*ops < PATH_OPS - 1 && *ops - path->ops_done < 2) {
+            rig_send(path->rig, 0, 5000);
+            ++*ops;
+        }
+        path_round(path);
+    }
+}
+
+/*
+ * A step larger is tried after a while, further at once if it arrived; one that vanished is tried
+ * again only after twice the time, and costs neither window nor connection.
+ */
+static void search_upwards(void **state)
+{
+    struct path *path = path_of(HOLE);
+    uint32_t ops = 1;
+    uint64_t lost;
+
+    rig_send(path->rig, 0, 60000);
+    while (path->ops_done < 1)
+        path_round(path);
+    assert_int_equal(path_stats(path).packet_bytes, SMALL);
+    path->bytes_max = 0;
+    send_for(path, 50, &ops);
+    assert_true(path->bytes_max <= SMALL);
+    send_for(path, 80, &ops);
+    assert_int_equal(path_stats(path).packet_bytes, 1400);
+    assert_int_equal(path->bytes_max, 1472);
+    /* The test of 1472 was lost. The next one comes after 100 ms, then after 200. */
+    lost = path->lost;
+    send_for(path, 115, &ops);
+    assert_int_equal(path->lost, lost + 1);
+    send_for(path, 150, &ops);
+    assert_int_equal(path->lost, lost + 1);
+    send_for(path, 80, &ops);
+    assert_int_equal(path->lost, lost + 2);
+    assert_int_equal(path_stats(path).mtu_cuts, 1);
+    assert_int_equal(path_stats(path).packet_bytes, 1400);
+    /* The path takes everything again: one success leads to the next. */
+    path->hole_bytes = 0;
+    send_for(path, 900, &ops);
+    assert_true(path_stats(path).packet_bytes >= 4096);
+    path_free(path);
+}
+
+/* They were only late: one of them that arrives after all proves that the path takes its size. */
+static void only_late(void **state)
+{
+    struct path *path = path_of(HOLE);
+    uint64_t number = 1;
+
+    while (!path_stats(path).mtu_cuts) {
+        post_mixed(path);
+        path_round(path);
+    }
+    assert_int_equal(path_stats(path).packet_bytes, SMALL);
+    while (path->arrived[number])
+        number++;
+    path->hole_bytes = 0;
+    path->arrived[number] = true;
+    path_answer(path);
+    assert_int_equal(path_stats(path).packet_bytes, LARGE);
+    path_free(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(large_vanish),
+        cmocka_unit_test(silence),
+        cmocka_unit_test(search_upwards),
+        cmocka_unit_test(only_late),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

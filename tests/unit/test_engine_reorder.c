@@ -1,0 +1,150 @@
+/*
+ * A path that changes the order: what arrives after it was declared lost teaches patience, and
+ * patience is forgotten when the path keeps the order again.
+ */
+#include "eng_path.h"
+
+#define PACKET 1000u
+
+/* Send so many full packets; the first one does not arrive yet. */
+static uint64_t burst_without_first(struct path *path, unsigned packets)
+{
+    uint64_t first = path->sent + 1;
+
+    path->drop_from = first;
+    path->drop_to = first + 1;
+    for (unsigned i = 0; i < packets; i++) {
+        rig_send(path->rig, 0, PACKET - 100);
+        (void)path_take(path);
+    }
+    path->rig->now_ns += PATH_RTT_NS;
+    return first;
+}
+
+/* Let time pass; how many packets were sent. */
+static unsigned pass(struct path *path, uint64_t ns)
+{
+    uint64_t before = path->sent, until_ns = path->rig->now_ns + ns;
+
+    while (eng_deadline(path->rig->eng) <= until_ns) {
+        if (eng_deadline(path->rig->eng) > path->rig->now_ns)
+            path->rig->now_ns = eng_deadline(path->rig->eng);
+        eng_tick(path->rig->eng, path->rig->now_ns);
+        (void)path_take(path);
+    }
+    path->rig->now_ns = until_ns;
+    return (unsigned)(path->sent - before);
+}
+
+/* The missing packet comes after all. */
+static void late(struct path *path, uint64_t number, uint32_t op)
+{
+    path->arrived[number] = true;
+    if (!path->got[op])
+        path->got[op] = calloc(1, PATH_MESSAGE);
+    path->known[op] = true;
+    path->total[op] = path->have[op] = PACKET - 100;
+    memset(path->got[op], 1, PACKET - 100);
+    (void)path_take(path);
+    path_answer(path);
+}
+
+static struct path *path_fixed(void)
+{
+    struct eng_config config = ENG_CONFIG_DEFAULT;
+
+    config.congestion = ENG_CONGESTION_FIXED;
+    config.rto_min_ns = 100 * PATH_RTT_NS; /* no probe comes between */
+    return path_new(&config, PACKET);
+}
+
+/* In order so far: three later packets are proof, at once. */
+static void proof_at_first(struct path *path)
+{
+    (void)burst_without_first(path, 5);
+    path_answer(path);
+    assert_int_equal(path_take(path), 1);
+    assert_int_equal(path_stats(path).lost, 1);
+}
+
+static void learns_patience(void **state)
+{
+    struct path *path = path_fixed();
+    uint64_t number;
+
+    proof_at_first(path);
+    late(path, 1, 0); /* it was not lost */
+    assert_int_equal(path_stats(path).spurious, 1);
+    path_answer(path);
+    /* The same again: now only time tells, and half a round trip is not enough. */
+    number = burst_without_first(path, 5);
+    path_answer(path);
+    assert_int_equal(path_take(path), 0);
+    assert_int_equal(pass(path, PATH_RTT_NS / 4), 0);
+    late(path, number, 5);
+    assert_int_equal(path_stats(path).lost, 1);
+    assert_int_equal(path_stats(path).spurious, 1);
+    /* And what is really lost goes again, later than before, but long before the timer. */
+    number = burst_without_first(path, 5);
+    path_answer(path);
+    assert_int_equal(path_take(path), 0);
+    assert_int_equal(pass(path, PATH_RTT_NS), 1);
+    assert_int_equal(path_stats(path).lost, 2);
+    assert_int_equal(path_stats(path).timeouts, 0);
+    path_free(path);
+}
+
+/* The wait grows with every packet that comes later still, up to a round trip. */
+static void patience_grows(void **state)
+{
+    struct path *path = path_fixed();
+    uint64_t waited[6];
+
+    proof_at_first(path);
+    late(path, 1, 0);
+    for (unsigned i = 0; i < 6; i++) {
+        uint64_t number = burst_without_first(path, 5);
+
+        path_answer(path);
+        for (waited[i] = 0; !pass(path, PATH_RTT_NS / 16); waited[i]++)
+            assert_true(waited[i] < 32);
+        late(path, number, 5 * (i + 1));
+        path_answer(path);
+    }
+    assert_true(waited[1] > waited[0] && waited[0] >= 6);
+    assert_true(waited[5] >= waited[2] && waited[5] <= 18);
+    assert_int_equal(path_stats(path).spurious, 7);
+    path_free(path);
+}
+
+/* Many losses, and nothing out of order: three later packets are proof again. */
+static void forgets(void **state)
+{
+    struct path *path = path_fixed();
+    unsigned waits = 0;
+
+    proof_at_first(path);
+    late(path, 1, 0);
+    for (unsigned i = 0; i < 30; i++) {
+        (void)burst_without_first(path, 5);
+        path_answer(path);
+        if (!path_take(path))
+            waits++;
+        (void)pass(path, 2 * PATH_RTT_NS);
+        path_answer(path);
+    }
+    assert_in_range(waits, 10, 25);
+    assert_int_equal(path_stats(path).timeouts, 0);
+    path_free(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(learns_patience),
+        cmocka_unit_test(patience_grows),
+        cmocka_unit_test(forgets),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

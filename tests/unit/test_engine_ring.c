@@ -1,0 +1,82 @@
+/*
+ * The ring of packet numbers when lost packets are sent again in smaller ones: these are more than
+ * those that they replace, and the ring is full before the oldest record has gone. Records are then
+ * joined, and everything arrives.
+ */
+#include "eng_path.h"
+
+#define LARGE    8972u
+#define HOLE     1300u
+#define MESSAGES 300u
+#define FRESH    1700u /* packets under way leave hardly any number */
+
+static void smaller_and_more(void **state)
+{
+    struct eng_config config = ENG_CONFIG_DEFAULT;
+    struct path *path;
+    unsigned rounds = 0;
+
+    config.congestion = ENG_CONGESTION_FIXED;
+    config.turn_packets = 4096;
+    config.turn_bytes = 1u << 30;
+    config.conn_timeout_ns = 60000000000;
+    path = path_new(&config, LARGE);
+    for (unsigned i = 0; i < MESSAGES; i++)
+        rig_send(path->rig, 0, PATH_MESSAGE);
+    /* All of them vanish, and so do the repetitions, until packets are small enough. */
+    path->hole_bytes = HOLE;
+    assert_true(path_take(path) >= FRESH);
+    for (; path->ops_done < MESSAGES && rounds < 20000; rounds++)
+        path_round(path);
+    assert_int_equal(path->ops_done, MESSAGES);
+    for (unsigned i = 0; i < 10; i++)
+        path_round(path);
+    assert_int_equal(path->rig->dones, MESSAGES);
+    for (unsigned i = 0; i < MESSAGES; i++)
+        assert_int_equal(path->rig->done[i].status, VIP_ST_DONE);
+    assert_int_equal(path_stats(path).inflight_bytes, 0);
+    assert_int_equal(eng_vi_state(path->rig->eng, RIG_VI), VIP_VIST_CONNECTED);
+    path_free(path);
+}
+
+/* The same while the answers stay away for a while: the ring is full of what is under way. */
+static void full_and_deaf(void **state)
+{
+    struct eng_config config = ENG_CONFIG_DEFAULT;
+    struct path *path;
+    unsigned rounds = 0;
+
+    config.congestion = ENG_CONGESTION_FIXED;
+    config.turn_packets = 4096;
+    config.turn_bytes = 1u << 30;
+    config.conn_timeout_ns = 60000000000;
+    path = path_new(&config, LARGE);
+    for (unsigned i = 0; i < MESSAGES; i++)
+        rig_send(path->rig, 0, PATH_MESSAGE);
+    path->hole_bytes = HOLE;
+    assert_true(path_take(path) >= FRESH);
+    while (!path->largest)
+        path_round(path);
+    /* Everything is lost and goes again, small; of that, nearly nothing arrives for a while. */
+    path->drop_from = 1;
+    for (unsigned i = 0; i < 40; i++) {
+        path->drop_to = path->sent + 200;
+        path_round(path);
+    }
+    path->drop_to = 0;
+    for (; path->ops_done < MESSAGES && rounds < 20000; rounds++)
+        path_round(path);
+    assert_int_equal(path->ops_done, MESSAGES);
+    assert_int_equal(eng_vi_state(path->rig->eng, RIG_VI), VIP_VIST_CONNECTED);
+    path_free(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(smaller_and_more),
+        cmocka_unit_test(full_and_deaf),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
