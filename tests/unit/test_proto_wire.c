@@ -11,6 +11,7 @@
 #define REQUEST_ID 0x5555666677778888ull
 #define CLIENT_ID  0xc0c0c0c0c0c0c0c0ull
 #define SERVER_ID  0x5050505050505050ull
+#define COOKIE     0x99aabbccddeeff01ull
 #define EPOCH_A    0x1111111111111111ull
 #define EPOCH_B    0x2222222222222222ull
 
@@ -301,6 +302,19 @@ static const struct cm_vector cm_vectors[] = {
     {"cm_ping", EPOCH_B, {.type = VIP_CM_PING, .request_id = 1}},
     {"cm_pong", EPOCH_B, {.type = VIP_CM_PONG, .request_id = 1}},
     {"cm_reset", EPOCH_B, {.type = VIP_CM_RESET, .conn_id = SERVER_ID}},
+    {"cm_cookie", EPOCH_B, {.type = VIP_CM_COOKIE, .request_id = REQUEST_ID, .cookie = COOKIE}},
+    {"cm_request_cookie",
+     EPOCH_B,
+     {.type = VIP_CM_REQUEST,
+      .request_id = REQUEST_ID,
+      .conn_id = CLIENT_ID,
+      .packet_bytes = 8192,
+      .window_bytes = 65536,
+      .cookie = COOKIE,
+      .attrs = {.level = VIP_LVL_DELIVERY, .rdma_write = 1, .max_transfer_bytes = 65536, .qos = 7},
+      .local = {.host_len = 6, .disc_len = 6, .host = {127, 0, 0, 1, 0x12, 0xba}, .disc = "client"},
+      .remote =
+          {.host_len = 6, .disc_len = 7, .host = {127, 0, 0, 2, 0x12, 0xba}, .disc = "service"}}},
 };
 
 static void check_cm_vector(const struct cm_vector *want)
