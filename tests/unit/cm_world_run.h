@@ -7,6 +7,13 @@
 
 #include "tests/unit/cm_world.h"
 
+/* Memory of a host (by its number) and of the world (HOSTS_MAX). The fuzz target has its own, which it
+ * uses again and again. */
+#ifndef WORLD_MEMORY
+#define WORLD_MEMORY(slot, bytes) aligned_alloc(64, ((bytes) + 63) / 64 * 64)
+#define WORLD_MEMORY_FREE(memory) free(memory)
+#endif
+
 static const struct cm_config world_config UNUSED = {
     .packet_bytes = 8192,
     .window_bytes = 65536,
@@ -77,7 +84,7 @@ static inline void host_start(struct world *w, unsigned index)
     config.seed = world_random(w);
     config.packet_bytes += 100 * index;
     config.window_bytes += 1000 * index;
-    host->memory = aligned_alloc(64, (cm_bytes() + 63) / 64 * 64);
+    host->memory = WORLD_MEMORY(index, cm_bytes());
     memset(host->memory, 0, cm_bytes());
     host->cm = cm_init(host->memory, &config, &ops, host, w->now_ns);
 }
@@ -89,15 +96,16 @@ static inline void host_kill(struct world *w, unsigned index)
 
     cm_deinit(host->cm);
     assert_int_equal(host->allocs, 0);
-    free(host->memory);
+    WORLD_MEMORY_FREE(host->memory);
     host->cm = NULL;
     host->down = true;
 }
 
 static inline struct world *world_new(unsigned hosts, uint64_t seed)
 {
-    struct world *w = calloc(1, sizeof(*w));
+    struct world *w = WORLD_MEMORY(HOSTS_MAX, sizeof(*w));
 
+    memset(w, 0, sizeof(*w));
     w->random = seed * 0x9e3779b97f4a7c15ull + 1;
     w->host_count = hosts;
     w->now_ns = 1000 * S;
@@ -112,7 +120,7 @@ static inline void world_free(struct world *w)
     for (unsigned i = 0; i < w->host_count; i++)
         if (w->hosts[i].cm)
             host_kill(w, i);
-    free(w);
+    WORLD_MEMORY_FREE(w);
 }
 
 /* What a host does between two events: forget what is over. */
