@@ -61,6 +61,7 @@ void mem_register(struct sess *sess, struct mem *mem)
                                                .enable_rdma_write = mem->writable,
                                                .enable_rdma_read = mem->readable}};
     char why[128] = "";
+    int fd = -1;
 
     if (!mem->bytes) {
         mem->offset = sess->arena_used;
@@ -74,7 +75,12 @@ void mem_register(struct sess *sess, struct mem *mem)
     }
     region.addr = mem->addr;
     region.offset = mem->offset;
-    if (registry_add(sess->registry, &region, -1, &mem->handle, why, sizeof(why)) != VIP_RC_SUCCESS)
+    if (mem->staged) {
+        region.kind = REGISTRY_STAGED;
+        region.offset = 0;
+        fd = staged_open(sess, mem);
+    }
+    if (registry_add(sess->registry, &region, fd, &mem->handle, why, sizeof(why)) != VIP_RC_SUCCESS)
         play_fail(sess->play, "registry_add: %s", why);
     mem->live = true;
 }
@@ -84,6 +90,7 @@ void mem_deregister(struct sess *sess, struct mem *mem)
     if (registry_remove(sess->registry, mem->handle, mem->addr) != VIP_RC_SUCCESS)
         play_fail(sess->play, "registry_remove");
     mem->live = false;
+    staged_close(mem);
     memset(mem->bytes, BYTE_GONE, mem->len);
 }
 
@@ -98,6 +105,8 @@ static const struct nic_sink sink = {
     .incoming = sink_incoming,
     .result = sink_result,
     .error = sink_error,
+    .place = sink_place,
+    .fetch = sink_fetch,
 };
 
 static void *map_zeroes(struct play *play, uint64_t bytes)
@@ -126,8 +135,10 @@ static void arena_open(struct sess *sess)
 
 static void sess_regions(struct sess *sess)
 {
-    sess->pattern =
-        (struct mem){.len = 2 * PATTERN, .ptag = sess->ptag, .readable = sess->play->plan.reads};
+    const struct plan *plan = &sess->play->plan;
+
+    sess->pattern = (struct mem){
+        .len = 2 * PATTERN, .ptag = sess->ptag, .readable = plan->reads, .staged = plan->staged};
     sess->other =
         (struct mem){.len = 4096, .ptag = sess->ptag_other, .readable = true, .writable = true};
     sess->closed = (struct mem){.len = 4096, .ptag = sess->ptag};
@@ -193,8 +204,13 @@ void sess_close(struct sess *sess, bool died)
             end->state = END_IDLE;
             free(end->shadow);
             end->shadow = NULL;
+            staged_close(&end->window);
         }
     sess_judge_memory(sess);
+    staged_close(&sess->pattern);
+    free(sess->placing);
+    sess->placing = NULL;
+    sess->placing_first = sess->placing_end = 0;
     nic_session_free(sess->nic, died, sess_now(sess));
     registry_free(sess->registry);
     munmap(sess->arena, ARENA_BYTES);
@@ -212,7 +228,8 @@ static void end_regions(struct end *end)
     uint32_t bytes = SLOTS * (sess->play->plan.size_max + 2 * CANARY);
 
     end->recv = end->source = end->landing = (struct mem){.len = bytes, .ptag = sess->ptag};
-    end->window = (struct mem){.len = bytes, .ptag = sess->ptag, .writable = true};
+    end->window = (struct mem){
+        .len = bytes, .ptag = sess->ptag, .writable = true, .staged = sess->play->plan.staged};
     mem_register(sess, &end->recv);
     mem_register(sess, &end->source);
     mem_register(sess, &end->landing);
@@ -278,37 +295,56 @@ bool end_can_post(const struct end *end)
 {
     const struct vip_vipd_head *head = end->sess->vipd;
 
-    return end->sess->sq_position + VIP_SQ_SLOTS_FOR(VIP_SEGS_PER_DESC_MAX) -
-               vip_load32(&head->sq_cons) <=
+    return end->sess->sq_position + VIP_SQ_SLOTS_FOR(VIP_SEGS_PER_DESC_MAX) +
+               VIP_SQ_SLOTS_FOR_MSG(VIP_MESSAGE_BYTES_MAX) - vip_load32(&head->sq_cons) <=
            VIP_SQ_SLOTS;
 }
 
-bool end_post(struct end *end, enum vip_queue queue, uint16_t control, uint64_t imm,
-              uint32_t length, const struct vip_shm_seg *segs, unsigned count)
+/* The slots behind the first one: segments, then the message. */
+static void post_rest(const struct end *end, const struct post *post)
+{
+    struct sess *sess = end->sess;
+    uint32_t at = sess->sq_position + 1;
+    struct vip_sq_slot as_slot;
+
+    for (unsigned done = 2; done < post->count; done += 3, at++) {
+        struct vip_sq_cont cont = {.vi = end->vi, .kind = VIP_SQ_CONT};
+
+        memcpy(cont.seg, post->segs + done,
+               (post->count - done < 3 ? post->count - done : 3u) * sizeof(*post->segs));
+        memcpy(&as_slot, &cont, sizeof(cont));
+        vip_sq_write(vip_app_sq(sess->app), at, &as_slot);
+    }
+    for (uint32_t done = 0; done < post->message_bytes; done += VIP_SQ_MSG_BYTES, at++) {
+        struct vip_sq_msg part = {
+            .vi = end->vi, .kind = VIP_SQ_MSG, .len = (uint16_t)post->message_bytes};
+        uint32_t left = post->message_bytes - done;
+
+        memcpy(part.bytes, post->message + done, left < VIP_SQ_MSG_BYTES ? left : VIP_SQ_MSG_BYTES);
+        memcpy(&as_slot, &part, sizeof(part));
+        vip_sq_write(vip_app_sq(sess->app), at, &as_slot);
+    }
+}
+
+bool end_post(struct end *end, const struct post *post)
 {
     struct sess *sess = end->sess;
     const struct vip_vipd_head *head = sess->vipd;
     struct vip_sq_slot slot = {.vi = end->vi,
-                               .kind = queue == VIP_Q_SEND ? VIP_SQ_SEND : VIP_SQ_RECV,
-                               .control = control,
-                               .seg_count = (uint16_t)count,
-                               .length = length,
-                               .imm = imm,
+                               .kind = post->queue == VIP_Q_SEND ? VIP_SQ_SEND : VIP_SQ_RECV,
+                               .flags = post->flags,
+                               .control = post->control,
+                               .seg_count = (uint16_t)post->count,
+                               .length = post->length,
+                               .imm = post->imm,
                                .vi_gen = end->generation};
-    uint32_t slots = VIP_SQ_SLOTS_FOR(count);
+    uint32_t slots = VIP_SQ_SLOTS_FOR(post->count) + VIP_SQ_SLOTS_FOR_MSG(post->message_bytes);
 
     if (sess->sq_position + slots - vip_load32(&head->sq_cons) > VIP_SQ_SLOTS)
         return false;
-    if (count)
-        memcpy(slot.seg, segs, (count < 2 ? count : 2u) * sizeof(*segs));
-    for (unsigned done = 2, at = 1; done < count; done += 3, at++) {
-        struct vip_sq_cont cont = {.vi = end->vi, .kind = VIP_SQ_CONT};
-        struct vip_sq_slot as_slot;
-
-        memcpy(cont.seg, segs + done, (count - done < 3 ? count - done : 3u) * sizeof(*segs));
-        memcpy(&as_slot, &cont, sizeof(cont));
-        vip_sq_write(vip_app_sq(sess->app), sess->sq_position + at, &as_slot);
-    }
+    if (post->count)
+        memcpy(slot.seg, post->segs, (post->count < 2 ? post->count : 2u) * sizeof(*post->segs));
+    post_rest(end, post);
     vip_sq_write(vip_app_sq(sess->app), sess->sq_position, &slot);
     sess->sq_position += slots;
     /* The doorbell is rung only for a daemon that says it sleeps. */

@@ -6,6 +6,9 @@
  *   actor.c  sessions, VIs, registered memory, the rings
  *   talk.c   what is sent: messages of a flow, and the posting of them
  *   judge.c  what completes: contents, order, canaries, promises of the levels
+ *   staged.c what the library does for memory that vipd cannot reach
+ *   listen.c listeners that several pairs share
+ *   meet.c   peer-to-peer requests
  *   pair.c   connections: request, accept, disconnect, and what both ends are told
  *   play.c   the random program of a seed, its faults and its end
  *   peek.c   invariants inside engines and connection managers
@@ -28,7 +31,16 @@ struct event {
     uint64_t wait, handle, attempt;
     uint16_t vi;
     uint32_t generation, code, opcode;
+    bool listener; /* INCOMING: through a listener */
     struct vip_cm_attrs attrs;
+};
+
+/* The listener of a session. */
+struct listener {
+    bool open, opening;
+    uint64_t wait;
+    uint32_t backlog, offered; /* requests that it was given and that are not answered */
+    uint64_t delivered;        /* requests that it was given */
 };
 
 struct sess {
@@ -51,6 +63,10 @@ struct sess {
     uint64_t stalled_until_ns, born_ns;
     struct event event[EVENTS_MAX];
     unsigned event_count;
+    struct listener listener;
+    /* What vipd asked the library to copy, in order; answered from the first one on. */
+    struct placing *placing;
+    uint32_t placing_first, placing_end;
 };
 
 /* What a seed has chosen, the network apart. */
@@ -67,12 +83,16 @@ struct plan {
     uint32_t starve_ppm, bad_ppm, reject_ppm, cancel_ppm, early_ppm;
     bool loopback, cq, reads, writes;
     bool many_reads; /* nearly nothing else: more than may be open at once */
+    /* What came later; drawn by itself, so that a seed without it (play_plain) stays what it was. */
+    bool wide;   /* immediate data of 64 bits, RDMA Writes with message */
+    bool staged; /* what is written and read remotely is staged memory */
+    bool storm;  /* packets come in hardly any order at all */
 };
 
 struct play {
     struct world world;
     struct plan plan;
-    struct chance chance;
+    struct chance chance, extra; /* extra: for what came later (struct plan) */
     struct sess sess[WORLD_HOSTS_MAX][SESSIONS_MAX];
     struct pair pair[PAIRS_MAX];
     struct attempt *attempts;
@@ -82,6 +102,7 @@ struct play {
     /* Until then a connection between two hosts may break because of what was before. */
     uint64_t trouble_until_ns[WORLD_HOSTS_MAX][WORLD_HOSTS_MAX];
     uint64_t stalled_ns[WORLD_HOSTS_MAX];               /* end of the last stall */
+    uint64_t leapt_ns[WORLD_HOSTS_MAX];                 /* by which its clock has leapt */
     uint64_t down_until_ns[WORLD_HOSTS_MAX];            /* crashed, comes back then; 0 = up */
     uint64_t born_at_ns[WORLD_HOSTS_MAX][SESSIONS_MAX]; /* died, opens again then */
     /* What was done, for the summary. */
@@ -111,9 +132,20 @@ void end_create(struct end *end, uint16_t level);
 struct vip_shm_seg mem_seg(const struct mem *mem, uint32_t offset, uint32_t len);
 /* Is there room in the submission ring for any descriptor? */
 bool end_can_post(const struct end *end);
+/* A descriptor to be posted. */
+struct post {
+    enum vip_queue queue;
+    uint16_t control;
+    uint8_t flags; /* VIP_SQF_* */
+    uint64_t imm;
+    uint32_t length;
+    const struct vip_shm_seg *segs;
+    unsigned count;
+    const uint8_t *message; /* VIP_SQF_MSG */
+    uint32_t message_bytes;
+};
 /* False: no room. */
-bool end_post(struct end *end, enum vip_queue queue, uint16_t control, uint64_t imm,
-              uint32_t length, const struct vip_shm_seg *segs, unsigned count);
+bool end_post(struct end *end, const struct post *post);
 enum vip_vi_state end_vi_state(const struct end *end);
 /* Completions that vipd has written, whether the application looked or not. */
 uint32_t end_written(const struct end *end, enum vip_queue queue);
@@ -130,7 +162,8 @@ uint64_t flow_wants_ns(const struct flow *flow);
 bool flow_done(const struct flow *flow);
 static inline bool msg_consumes(const struct msg *msg)
 {
-    return msg->kind == MSG_SEND || msg->kind == MSG_FORWARD || msg->kind == MSG_WRITE_IMM;
+    return msg->kind == MSG_SEND || msg->kind == MSG_FORWARD || msg->kind == MSG_WRITE_IMM ||
+           msg->kind == MSG_WRITE_MSG;
 }
 static inline uint32_t slot_bytes(const struct flow *flow)
 {
@@ -149,6 +182,41 @@ void sess_judge_cq(struct sess *sess);
 /* Nothing was written where nobody may write. */
 void sess_judge_memory(struct sess *sess);
 
+/* ---- staged.c -------------------------------------------------------------------------- */
+
+/* The memfd of a staged region, for the registry; the library's mapping of it is mem->copy. */
+int staged_open(struct sess *sess, struct mem *mem);
+void staged_close(struct mem *mem);
+void sink_place(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes);
+void sink_fetch(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes);
+/* Do what is due, or all of it, and tell vipd; whether there was any. */
+bool sess_place(struct sess *sess, bool all);
+/* When the next is due. */
+uint64_t sess_place_ns(const struct sess *sess);
+
+/* ---- listen.c -------------------------------------------------------------------------- */
+
+/* A server of a pair that listens is ready for its next request. */
+void listener_ready(struct end *end);
+/* It is not any more; the last one closes the listener. */
+void listener_leave(struct end *end);
+/* From sink_incoming: is this request the listener's? */
+bool listener_takes(struct sess *sess, uint64_t wait);
+/* The server that the request is for, ready and waiting; NULL: it was turned down. */
+struct end *listener_end(struct sess *sess, const struct event *event);
+/* A request that came through the listener `wait` was answered. */
+void listener_answered(struct sess *sess, uint64_t wait);
+
+/* ---- meet.c ---------------------------------------------------------------------------- */
+
+void meet_request(struct end *end);
+/* A peer-to-peer request succeeded; data: what the other one said. */
+void meet_connected(struct end *end, const struct vip_private *data);
+/* The request of this end, if there is one, has come to nothing. */
+void meet_abandon(struct end *end);
+/* May an end that does not know yet still be told of this connection? */
+bool meet_expects(const struct attempt *attempt);
+
 /* ---- pair.c ---------------------------------------------------------------------------- */
 
 void sink_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct vip_addr *remote,
@@ -160,6 +228,16 @@ void sink_error(void *ctx, enum vip_resource resource, enum vip_error_code code,
 /* The application of a session acts; whether it gave its daemon work. */
 bool sess_act(struct sess *sess);
 uint64_t sess_wants_ns(const struct sess *sess);
+struct attempt *attempt_find(struct play *play, uint64_t id);
+struct attempt *attempt_new(struct pair *pair);
+/* Forget it, if nobody has anything to do with it any more. */
+void attempt_drop(struct attempt *attempt);
+/* This side knows that it is over. */
+void attempt_over(struct attempt *attempt, unsigned side);
+/* The end belongs to the attempt (or NULL) from now on. */
+void end_attach(struct end *end, struct attempt *attempt);
+struct vip_addr end_address(unsigned host, const void *disc, uint8_t len);
+bool pair_wanted(const struct pair *pair);
 /* The end leaves its attempt: it was closed, or its session is gone. */
 void end_detach(struct end *end);
 /* VipDisconnect. */
@@ -177,6 +255,9 @@ void peek_quiet(struct play *play);
 void peek_clean(struct play *play);
 
 /* ---- play.c ---------------------------------------------------------------------------- */
+
+/* Only what the first version of these programs had: for seeds that found something then. */
+extern bool play_plain;
 
 /* Choose everything from the seed. */
 void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns);

@@ -33,6 +33,8 @@ struct mem {
     uint32_t len, ptag;
     bool writable, readable; /* remotely */
     bool live;
+    bool staged;   /* vipd reaches a copy only, which the library keeps (staged.c) */
+    uint8_t *copy; /* staged: "out" half, then "in" half, as the library maps them */
 };
 
 /* ---- messages -------------------------------------------------------------------------- */
@@ -42,7 +44,8 @@ enum msg_kind {
     MSG_WRITE,
     MSG_WRITE_IMM,
     MSG_READ,
-    MSG_FORWARD, /* sends the bytes of the read before it, behind a fence */
+    MSG_FORWARD,   /* sends the bytes of the read before it, behind a fence */
+    MSG_WRITE_MSG, /* RDMA Write with message: consumes a receive, too */
     MSG_KINDS,
 };
 
@@ -65,6 +68,10 @@ struct msg {
     bool imm, fence, forwarded, placed;
     uint32_t len, start; /* where in the pattern its bytes begin */
     uint32_t slot;
+    uint64_t imm_data;      /* what the receiver must see, if imm; the lower half is its number */
+    bool imm64;             /* all of imm_data was asked for */
+    uint32_t message_bytes; /* MSG_WRITE_MSG: of the message, which begins at message_start */
+    uint32_t message_start;
 };
 
 /* One direction of a connection. */
@@ -93,12 +100,13 @@ struct attempt {
     struct attempt *next;
     uint64_t id;
     struct pair *pair;
-    bool attached[2]; /* end[side]->attempt is this one */
-    bool up[2];       /* the session was told SUCCESS */
-    bool over[2];     /* and that it is lost, or ended it itself */
-    bool accepted;    /* nic_accept was called for it */
-    bool after_heal;  /* begun when the network was good again */
-    bool may_end;     /* something happened that may end it */
+    uint64_t claim[2]; /* peer-to-peer: the two requests that met */
+    bool attached[2];  /* end[side]->attempt is this one */
+    bool up[2];        /* the session was told SUCCESS */
+    bool over[2];      /* and that it is lost, or ended it itself */
+    bool accepted;     /* nic_accept was called for it */
+    bool after_heal;   /* begun when the network was good again */
+    bool may_end;      /* something happened that may end it */
     uint64_t offered_ns;
     uint32_t offered_life; /* of the server's host, when the request was offered to it */
     uint64_t over_ns;      /* when the first side was over */
@@ -135,6 +143,7 @@ struct end {
     struct attempt *attempt;
     uint64_t at_ns; /* next own action */
     uint64_t wait_id, handle, remote_attempt;
+    uint64_t claim; /* peer-to-peer: the request that has not ended, or whose connection it is */
     struct posted fifo[2][FIFO];
     uint32_t posted[2], done[2]; /* descriptors, over the life of the VI */
     uint32_t position[2];        /* in the completion rings */
@@ -154,6 +163,8 @@ struct pair {
     struct end end[2];
     uint8_t disc[VIP_DISCRIMINATOR_BYTES_MAX];
     uint8_t disc_len;
+    bool listens;        /* the server has a listener, which it shares with others of its session */
+    bool meets;          /* peer-to-peer: both ask */
     uint32_t cycles;     /* connections that ended well, or badly */
     uint32_t after_heal; /* whole ones since the faults ended */
 };

@@ -24,7 +24,8 @@ static uint32_t pattern_prefix(const uint8_t *bytes, uint32_t start, uint32_t le
 
 static bool is_write(const struct msg *msg)
 {
-    return (msg->kind == MSG_WRITE || msg->kind == MSG_WRITE_IMM) && !msg->bad && msg->len;
+    return (msg->kind == MSG_WRITE || msg->kind == MSG_WRITE_IMM || msg->kind == MSG_WRITE_MSG) &&
+           !msg->bad && msg->len;
 }
 
 /* Is the receiver's end still in this connection, and its window registered? */
@@ -144,15 +145,16 @@ void window_settle(struct end *end)
 /* ---- receives -------------------------------------------------------------------------- */
 
 /* The message that this receive belongs to. */
-static struct msg *message_next(struct flow *flow, uint64_t imm)
+static struct msg *message_next(struct flow *flow, uint64_t imm64)
 {
     struct play *play = flow->attempt->pair->play;
+    uint32_t imm = (uint32_t)imm64;
 
     if (!flow->reliable) {
         if (imm < flow->received || imm >= flow->posted || !msg_consumes(&flow->msg[imm]))
             play_fail(play, "pair %u: message %" PRIu64 " twice, out of order or invented",
-                      flow->attempt->pair->number, imm);
-        flow->received = (uint32_t)imm + 1;
+                      flow->attempt->pair->number, imm64);
+        flow->received = imm + 1;
         return &flow->msg[imm];
     }
     for (uint32_t i = flow->received; i < flow->posted; i++) {
@@ -169,30 +171,48 @@ static struct msg *message_next(struct flow *flow, uint64_t imm)
     play_fail(play, "pair %u: a message that nobody sent", flow->attempt->pair->number);
 }
 
+/* The status of a receive that this message completes, and what bytes are in it. */
+static uint32_t recv_expects(const struct msg *msg, uint32_t *ret_used, uint32_t *ret_start)
+{
+    uint32_t status = VIP_ST_DONE | (msg->imm ? VIP_ST_IMMEDIATE : 0);
+
+    *ret_used = msg->len;
+    *ret_start = msg->start;
+    if (msg->kind == MSG_WRITE_MSG) {
+        *ret_used = msg->message_bytes;
+        *ret_start = msg->message_start;
+        return status | VIP_ST_OP_REMOTE_RDMA_WRITE | VIP_ST_MESSAGE;
+    }
+    if (msg->kind != MSG_WRITE_IMM)
+        return status | VIP_ST_OP_RECEIVE;
+    *ret_used = 0;
+    return status | VIP_ST_OP_REMOTE_RDMA_WRITE;
+}
+
 static void recv_good(struct end *end, struct flow *flow, uint32_t index,
                       const struct vip_comp *comp)
 {
     struct play *play = end->pair->play;
     const struct msg *msg = message_next(flow, comp->imm);
-    uint32_t number = (uint32_t)(msg - flow->msg);
-    uint32_t op = msg->kind == MSG_WRITE_IMM ? VIP_ST_OP_REMOTE_RDMA_WRITE : VIP_ST_OP_RECEIVE;
-    uint32_t used = msg->kind == MSG_WRITE_IMM ? 0 : msg->len;
+    uint32_t number = (uint32_t)(msg - flow->msg), used, start, status;
     uint8_t *slot = slot_at(&end->recv, flow, index % SLOTS);
+
+    status = recv_expects(msg, &used, &start);
 
     if (msg->bad && (flow->reliable || msg->bad <= BAD_LOCAL_LENGTH))
         play_fail(play, "pair %u: faulty message %u was received", end->pair->number, number);
-    if (comp->status != (VIP_ST_DONE | op | (msg->imm ? VIP_ST_IMMEDIATE : 0)) ||
-        comp->length != msg->len)
+    if (comp->status != status ||
+        comp->length != (msg->kind == MSG_WRITE_MSG ? msg->message_bytes : msg->len))
         play_fail(play, "pair %u: message %u came with status %x, %u bytes", end->pair->number,
                   number, comp->status, comp->length);
-    if (msg->imm && comp->imm != number)
+    if (msg->imm && comp->imm != msg->imm_data)
         play_fail(play, "pair %u: immediate data of message %u", end->pair->number, number);
     play->messages++;
     if (!end->recv.live && used)
         play_fail(play, "received into memory that is not registered");
     if (!end->recv.live)
         return;
-    if (!pattern_is(slot + CANARY, msg->start, used))
+    if (!pattern_is(slot + CANARY, start, used))
         play_fail(play, "pair %u: the bytes of message %u differ", end->pair->number, number);
     if (!bytes_are(slot, BYTE_CANARY, CANARY) ||
         !bytes_are(slot + CANARY + used, BYTE_CANARY, slot_bytes(flow) - CANARY - used))
@@ -219,7 +239,7 @@ static void recv_bad(struct end *end, struct flow *flow, uint32_t index,
         if (msg_consumes(&flow->msg[i])) {
             const struct msg *msg = &flow->msg[i];
 
-            if (msg->kind != MSG_WRITE_IMM && !flow->recv_over)
+            if (msg->kind != MSG_WRITE_IMM && msg->kind != MSG_WRITE_MSG && !flow->recv_over)
                 n = pattern_prefix(slot + CANARY, msg->start, msg->len);
             break;
         }
@@ -318,6 +338,7 @@ static void send_complete(struct end *end, const struct vip_comp *comp)
         [MSG_WRITE_IMM] = VIP_ST_OP_RDMA_WRITE,
         [MSG_READ] = VIP_ST_OP_RDMA_READ,
         [MSG_FORWARD] = VIP_ST_OP_SEND,
+        [MSG_WRITE_MSG] = VIP_ST_OP_RDMA_WRITE,
     };
     const struct posted posted = end->fifo[VIP_Q_SEND][end->done[VIP_Q_SEND] % FIFO];
     struct flow *flow = posted.flow;

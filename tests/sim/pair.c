@@ -13,7 +13,7 @@
 
 /* ---- attempts -------------------------------------------------------------------------- */
 
-static struct attempt *attempt_find(struct play *play, uint64_t id)
+struct attempt *attempt_find(struct play *play, uint64_t id)
 {
     struct attempt *attempt = play->attempts;
 
@@ -22,7 +22,7 @@ static struct attempt *attempt_find(struct play *play, uint64_t id)
     return attempt;
 }
 
-static struct attempt *attempt_new(struct pair *pair)
+struct attempt *attempt_new(struct pair *pair)
 {
     struct play *play = pair->play;
     unsigned a = pair->end[0].sess->host, b = pair->end[1].sess->host;
@@ -51,13 +51,19 @@ static void attempt_free(struct attempt *attempt)
     free(attempt);
 }
 
+void attempt_drop(struct attempt *attempt)
+{
+    if (!attempt->attached[0] && !attempt->attached[1] && !meet_expects(attempt))
+        attempt_free(attempt);
+}
+
 void attempts_free(struct play *play)
 {
     while (play->attempts)
         attempt_free(play->attempts);
 }
 
-static void attempt_over(struct attempt *attempt, unsigned side)
+void attempt_over(struct attempt *attempt, unsigned side)
 {
     if (!attempt->over[0] && !attempt->over[1])
         attempt->over_ns = play_now(attempt->pair->play);
@@ -65,7 +71,7 @@ static void attempt_over(struct attempt *attempt, unsigned side)
     attempt->may_end = true;
 }
 
-static void attach(struct end *end, struct attempt *attempt)
+void end_attach(struct end *end, struct attempt *attempt)
 {
     end->attempt = attempt;
     end->losses = 0;
@@ -79,6 +85,7 @@ void end_detach(struct end *end)
 {
     struct attempt *attempt = end->attempt;
 
+    meet_abandon(end);
     if (!attempt)
         return;
     window_settle(end);
@@ -86,8 +93,7 @@ void end_detach(struct end *end)
     attempt->flow[end->side].send_over = true;
     attempt->attached[end->side] = false;
     end->attempt = NULL;
-    if (!attempt->attached[0] && !attempt->attached[1])
-        attempt_free(attempt);
+    attempt_drop(attempt);
 }
 
 /* When one side has learned that a connection is over, the other must, too. */
@@ -140,6 +146,7 @@ void sink_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct vi
     struct event *event = event_new(ctx, EVENT_INCOMING);
 
     event->wait = wait_id;
+    event->listener = listener_takes(ctx, wait_id);
     event->handle = handle;
     event->attrs = *attrs;
     if (remote->disc_len != sizeof(event->attempt))
@@ -165,6 +172,13 @@ void sink_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
     event->code = rc;
     world_line(&play->world, LINE_RESULT, end->pair->number, attempt ? attempt->id : 0, end->side,
                rc, 0);
+    if (end->pair->meets) {
+        if (rc == VIP_RC_SUCCESS)
+            meet_connected(end, data);
+        else
+            meet_abandon(end);
+        return;
+    }
     if (rc != VIP_RC_SUCCESS) {
         if (end->side == 1 && attempt && attempt->up[0] && !attempt->may_end)
             play_fail(play, "pair %u: the accept failed (%u), and the client is connected",
@@ -244,7 +258,7 @@ void sink_error(void *ctx, enum vip_resource resource, enum vip_error_code code,
 
 /* ---- actions of an application --------------------------------------------------------- */
 
-static struct vip_addr address(unsigned host, const void *disc, uint8_t len)
+struct vip_addr end_address(unsigned host, const void *disc, uint8_t len)
 {
     struct link_addr addr = world_addr(host);
     struct vip_addr ret = {.host_len = addr.len, .disc_len = len};
@@ -276,6 +290,8 @@ void end_disconnect(struct end *end)
     if (nic_vi_disconnect(end->sess->nic, end->vi, sess_now(end->sess)) != VIP_RC_SUCCESS)
         play_fail(play, "nic_vi_disconnect");
     flushed_check(end, "by VipDisconnect");
+    /* What vipd asked for before it answered comes before its answer. */
+    (void)sess_place(end->sess, true);
     end_detach(end);
     if (end_vi_state(end) != VIP_VIST_IDLE)
         play_fail(play, "pair %u: not Idle after VipDisconnect", end->pair->number);
@@ -305,7 +321,7 @@ static void end_renew(struct end *end)
     (void)recv_post_all(end);
 }
 
-static bool pair_wanted(const struct pair *pair)
+bool pair_wanted(const struct pair *pair)
 {
     return !pair->play->healed || pair->after_heal == 0;
 }
@@ -316,8 +332,8 @@ static bool request(struct end *end)
     struct play *play = pair->play;
     struct attempt *attempt = attempt_new(pair);
     struct nic_connect_args args = {
-        .local = address(end->sess->host, &attempt->id, sizeof(attempt->id)),
-        .remote = address(pair->end[1].sess->host, pair->disc, pair->disc_len),
+        .local = end_address(end->sess->host, &attempt->id, sizeof(attempt->id)),
+        .remote = end_address(pair->end[1].sess->host, pair->disc, pair->disc_len),
         .timeout_ns = chance_between(&play->chance, 200 * WORLD_MS, 8 * WORLD_S),
         .data = {.len = sizeof(attempt->id)},
     };
@@ -327,7 +343,7 @@ static bool request(struct end *end)
     if (chance_ppm(&play->chance, 200000))
         args.timeout_ns = UINT64_MAX;
     world_line(&play->world, LINE_REQUEST, pair->number, attempt->id, 0, 0, 0);
-    attach(end, attempt);
+    end_attach(end, attempt);
     end->state = END_CONNECTING;
     end->at_ns = WORLD_NEVER;
     if (chance_ppm(&play->chance, play->plan.cancel_ppm))
@@ -342,11 +358,15 @@ static bool request(struct end *end)
 static bool listen(struct end *end)
 {
     struct pair *pair = end->pair;
-    struct vip_addr local = address(end->sess->host, pair->disc, pair->disc_len);
+    struct vip_addr local = end_address(end->sess->host, pair->disc, pair->disc_len);
     bool found;
 
     end->state = END_WAITING;
     end->at_ns = WORLD_NEVER;
+    if (pair->listens) {
+        listener_ready(end);
+        return true;
+    }
     if (nic_connect_wait(end->sess->nic, &local, false, sess_now(end->sess), &end->wait_id,
                          &found) != VIP_RC_SUCCESS)
         play_fail(pair->play, "nic_connect_wait");
@@ -398,13 +418,15 @@ static bool answer(struct end *end)
     play->world.host[end->sess->host].due = true;
     end->state = END_IDLE;
     end->at_ns = play_now(play);
+    if (end->pair->listens)
+        listener_answered(end->sess, end->wait_id);
     if (chance_ppm(&play->chance, play->plan.reject_ppm)) {
         if (nic_reject(end->sess->nic, end->handle, NULL, now_ns) != VIP_RC_SUCCESS)
             play_fail(play, "nic_reject");
         return true;
     }
     /* Attached before the call, because loopback may tell the result from within. */
-    attach(end, attempt);
+    end_attach(end, attempt);
     if (attempt)
         attempt->accepted = true;
     rc = nic_accept(end->sess->nic, end->handle, end->vi, &data, now_ns, why, sizeof(why));
@@ -422,22 +444,36 @@ static bool answer(struct end *end)
 
 /* ---- events ---------------------------------------------------------------------------- */
 
+static void offered(struct end *end, const struct event *event)
+{
+    struct play *play = end->pair->play;
+
+    end->handle = event->handle;
+    end->wait_id = event->wait;
+    end->remote_attempt = event->attempt;
+    end->state = END_OFFERED;
+    end->at_ns = play_now(play);
+    if (chance_ppm(&play->chance, 200000))
+        end->at_ns += chance_below(&play->chance, 300 * WORLD_MS);
+}
+
 static void on_incoming(struct sess *sess, const struct event *event)
 {
     struct play *play = sess->play;
+    struct end *end;
 
+    if (event->listener) {
+        end = listener_end(sess, event);
+        if (end)
+            offered(end, event);
+        return;
+    }
     for (unsigned i = 0; i < play->plan.pairs; i++) {
-        struct end *end = &play->pair[i].end[1];
-
-        if (!end->exists || end->sess != sess || end->state != END_WAITING ||
+        end = &play->pair[i].end[1];
+        if (!end->exists || end->sess != sess || end->state != END_WAITING || end->pair->listens ||
             end->wait_id != event->wait)
             continue;
-        end->handle = event->handle;
-        end->remote_attempt = event->attempt;
-        end->state = END_OFFERED;
-        end->at_ns = play_now(play);
-        if (chance_ppm(&play->chance, 200000))
-            end->at_ns += chance_below(&play->chance, 300 * WORLD_MS);
+        offered(end, event);
         return;
     }
     play_fail(play, "a request was offered to nobody who waits");
@@ -491,6 +527,8 @@ static bool act_up(struct end *end)
     struct attempt *attempt = end->attempt;
     bool any, done = flow_done(&attempt->flow[0]) && flow_done(&attempt->flow[1]);
 
+    /* Of two that meet, one is connected first. */
+    done = done && (!pair->meets || (attempt->up[0] && attempt->up[1]));
     any = recv_post_all(end);
     any = flow_post(&attempt->flow[end->side]) || any;
     if (end->at_ns <= play_now(play) || (end->side == 0 && done && !end->hold_ns)) {
@@ -516,6 +554,12 @@ static bool act_timed(struct end *end)
         end_renew(end);
         if (!pair_wanted(end->pair)) {
             end->at_ns = WORLD_NEVER;
+            if (end->pair->listens && end->side == 1)
+                listener_leave(end);
+            return true;
+        }
+        if (end->pair->meets) {
+            meet_request(end);
             return true;
         }
         return end->side == 0 ? request(end) : listen(end);
@@ -551,6 +595,12 @@ static bool wait_cancel(struct end *end)
 {
     bool found;
 
+    if (end->pair->listens) {
+        end->state = END_IDLE;
+        end->at_ns = WORLD_NEVER;
+        listener_leave(end);
+        return true;
+    }
     if (nic_connect_wait_cancel(end->sess->nic, end->wait_id, sess_now(end->sess), &found) !=
         VIP_RC_SUCCESS)
         play_fail(end->pair->play, "nic_connect_wait_cancel");
@@ -569,6 +619,8 @@ static bool end_act(struct end *end)
         any = act_up(end) || any;
     else if (end->state == END_WAITING && !pair_wanted(end->pair))
         any = wait_cancel(end) || any;
+    else if (end->state == END_CONNECTING && end->pair->meets && !pair_wanted(end->pair))
+        any = act_timed(end) || any; /* nobody is left to meet */
     else if (end->at_ns <= play_now(end->pair->play))
         any = act_timed(end) || any;
     return any;
@@ -579,8 +631,12 @@ bool sess_act(struct sess *sess)
     struct play *play = sess->play;
     bool any = false;
 
-    if (!sess->alive || sess->stalled_until_ns > play_now(play))
+    if (!sess->alive)
         return false;
+    /* The library has a thread of its own for this. */
+    any = sess_place(sess, false);
+    if (sess->stalled_until_ns > play_now(play))
+        return any;
     for (unsigned i = 0; i < sess->event_count; i++) {
         const struct event *event = &sess->event[i];
 
@@ -596,7 +652,7 @@ bool sess_act(struct sess *sess)
             break;
         }
     }
-    any = sess->event_count > 0;
+    any = any || sess->event_count > 0;
     sess->event_count = 0;
     for (unsigned i = 0; i < play->plan.pairs; i++)
         for (unsigned side = 0; side < 2; side++) {
@@ -612,10 +668,11 @@ bool sess_act(struct sess *sess)
 uint64_t sess_wants_ns(const struct sess *sess)
 {
     struct play *play = sess->play;
-    uint64_t at_ns = WORLD_NEVER, now_ns = play_now(play);
+    uint64_t at_ns, now_ns = play_now(play);
 
     if (!sess->alive)
         return WORLD_NEVER;
+    at_ns = sess_place_ns(sess);
     for (unsigned i = 0; i < play->plan.pairs; i++)
         for (unsigned side = 0; side < 2; side++) {
             const struct end *end = &play->pair[i].end[side];
@@ -629,6 +686,7 @@ uint64_t sess_wants_ns(const struct sess *sess)
         }
     /* An application that stands still has something to look at when it goes on. */
     if (sess->stalled_until_ns > now_ns)
-        return sess->stalled_until_ns;
+        return sess_place_ns(sess) < sess->stalled_until_ns ? sess_place_ns(sess)
+                                                            : sess->stalled_until_ns;
     return at_ns;
 }

@@ -10,6 +10,10 @@
 #define RECOVER_NS (8 * WORLD_S)
 /* When the last pair is done, everything that remembers something has forgotten it after this. */
 #define QUIET_NS (20 * WORLD_S)
+/* A host's clock leaps by so much in all: less than the time for which a CLOSE is repeated. */
+#define LEAP_MAX_NS (10 * WORLD_S)
+/* No connection may end of a leap that is shorter. */
+#define LEAP_BEARABLE_NS (1500 * WORLD_MS)
 
 /* What happens in the middle of a run; the weights are drawn per seed. */
 enum chaos {
@@ -22,8 +26,12 @@ enum chaos {
     CHAOS_STALL_HOST,
     CHAOS_DEREGISTER,
     CHAOS_DISCONNECT,
+    CHAOS_FIRST,               /* so many were in the first version */
+    CHAOS_CLOCK = CHAOS_FIRST, /* a host's clock leaps: its machine was suspended */
     CHAOS_KINDS,
 };
+
+bool play_plain;
 
 /* ---- drawing --------------------------------------------------------------------------- */
 
@@ -149,7 +157,7 @@ static void draw_plan(struct play *play, uint64_t chaos_ns)
     plan->reject_ppm = sometimes(chance, 300000, 300000);
     plan->cancel_ppm = sometimes(chance, 300000, 300000);
     plan->starve_ppm = plan->clean ? 0 : sometimes(chance, 200000, 300000);
-    for (unsigned i = 0; i < CHAOS_KINDS && !plan->clean; i++)
+    for (unsigned i = 0; i < CHAOS_FIRST && !plan->clean; i++)
         plan->chaos_ppm[i] = sometimes(chance, 300000, 1000);
     if (plan->many_reads) {
         plan->size_max = 8192;
@@ -198,6 +206,60 @@ static void draw_pairs(struct play *play)
     }
 }
 
+/* Servers that listen, and peers that meet. */
+static void draw_ways(struct play *play)
+{
+    struct chance *chance = &play->extra;
+    bool listens = !chance_below(chance, 3), meets = !chance_below(chance, 3);
+
+    for (unsigned i = 0; i < play->plan.pairs; i++) {
+        struct pair *pair = &play->pair[i];
+
+        pair->meets = meets && chance_below(chance, 2);
+        pair->listens = listens && !pair->meets && chance_below(chance, 4);
+        if (!pair->listens)
+            continue;
+        pair->disc_len = 2;
+        pair->disc[0] = 0xfd;
+        /* Not opened yet: it does not know its number. */
+        pair->disc[1] = (uint8_t)((pair->end[1].sess - &play->sess[0][0]) % SESSIONS_MAX);
+    }
+}
+
+/* What came later than the first version of this program, from a chance of its own. */
+static void draw_extras(struct play *play)
+{
+    struct chance *chance = &play->extra;
+    struct plan *plan = &play->plan;
+    struct world_net *net = &play->world.net;
+
+    if (play_plain) {
+        play->world.options = " --plain";
+        return;
+    }
+    plan->wide = chance_below(chance, 2);
+    plan->staged = !chance_below(chance, 3);
+    draw_ways(play);
+    if (plan->clean)
+        return;
+    plan->chaos_ppm[CHAOS_CLOCK] = sometimes(chance, 200000, 1000);
+    plan->storm = chance_ppm(chance, 60000);
+    if (plan->storm) {
+        net->reorder_ppm = (uint32_t)chance_between(chance, 500000, 1000000);
+        net->reorder_ns = magnitude(chance, WORLD_MS, 200 * WORLD_MS);
+    }
+    /*
+     * Many do not learn what arrived behind a gap, and little of that is kept. Not more of them: the
+     * number of a lost packet never arrives, so from the first loss on every acknowledgement has ranges.
+     */
+    if (chance_ppm(chance, 80000)) {
+        net->loss_only = WORLD_ONLY_RANGES;
+        net->loss_ppm = (uint32_t)chance_between(chance, 100000, 400000);
+        net->burst_begin_ppm = (uint32_t)chance_between(chance, 1000, 20000);
+        play->world.engine.held_packets_max = (uint32_t)magnitude(chance, 1, 16);
+    }
+}
+
 void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns)
 {
     memset(play, 0, sizeof(*play));
@@ -210,6 +272,8 @@ void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns)
     draw_engine(play);
     draw_clocks(play);
     draw_pairs(play);
+    play->extra.state = seed ^ 0x7a3d70a3d70a3d71ull;
+    draw_extras(play);
     play->world.faults = !play->plan.clean;
 }
 
@@ -305,6 +369,7 @@ static void deregister(struct end *end, uint64_t dice)
     if (!end->attempt || !mem[dice]->live)
         return;
     /* What completed before is judged before. */
+    (void)sess_place(end->sess, true);
     (void)end_judge(end);
     if (end->pair->end[!end->side].exists)
         (void)end_judge(&end->pair->end[!end->side]);
@@ -318,7 +383,7 @@ static void stall_host(struct play *play, unsigned host)
 {
     uint64_t ns = chance_between(&play->chance, WORLD_MS, 1500 * WORLD_MS);
 
-    /* Two in a row would look like death to the others. */
+    /* Two in a row, or one and a leap of the clock, would look like death to the others. */
     if (play->stalled_ns[host] && play_now(play) < play->stalled_ns[host] + 5 * WORLD_S)
         return;
     play->stalled_ns[host] = play->world.host[host].stalled_until_ns = play_now(play) + ns;
@@ -333,6 +398,29 @@ static void set_mtu(struct play *play, unsigned host)
         bytes = play->world.net.packet_bytes;
     world_set_mtu(&play->world, host, bytes);
     trouble_of(play, host, 0);
+}
+
+/*
+ * The clock of a host shows a later time from now on, as after a suspended machine. Connections bear
+ * a little of that; after more the host may believe that nobody answers.
+ */
+static void leap(struct play *play, unsigned host)
+{
+    uint64_t ns = magnitude(&play->extra, WORLD_MS, LEAP_MAX_NS);
+
+    if (play->leapt_ns[host] + ns > LEAP_MAX_NS ||
+        (play->stalled_ns[host] && play_now(play) < play->stalled_ns[host] + 5 * WORLD_S))
+        return;
+    play->leapt_ns[host] += ns;
+    play->stalled_ns[host] = play_now(play);
+    play->world.host[host].clock_base_ns += ns;
+    play->world.host[host].due = true;
+    if (ns > LEAP_BEARABLE_NS)
+        trouble_of(play, host, 0);
+    /* It forgets earlier which requests it has answered. */
+    for (struct attempt *attempt = play->attempts; attempt; attempt = attempt->next)
+        if (attempt->pair->end[1].sess->host == host)
+            attempt->offered_ns = attempt->offered_ns > ns ? attempt->offered_ns - ns : 0;
 }
 
 static void chaos_do(struct play *play, enum chaos kind)
@@ -373,6 +461,9 @@ static void chaos_do(struct play *play, enum chaos kind)
     case CHAOS_DISCONNECT:
         if (end->exists && end->state == END_UP)
             end_disconnect(end);
+        break;
+    case CHAOS_CLOCK:
+        leap(play, host);
         break;
     case CHAOS_KINDS:
         break;

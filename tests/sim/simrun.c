@@ -1,10 +1,11 @@
 /*
  * simrun: random runs in virtual time; everything follows from the seed.
  *
- *   simrun [--seed N] [--count C] [--hours H] [--seconds S] [--trace] [--twice] [--quiet]
+ *   simrun [--seed N] [--count C] [--hours H] [--seconds S] [--plain] [--trace] [--twice] [--quiet]
  *       whole hosts with random faults (play.c). Without --seed the base seed is VIP_SIM_SEED, or
  *       comes from the clock; it is printed. --hours: virtual hours of faults in each run. --seconds:
- *       no new run after so much real time.
+ *       no new run after so much real time. --plain: only what the first version of play.c drew,
+ *       for seeds that found something then.
  *   simrun --pair --seed N [--count C] [--loss PERCENT] [--messages M] ...
  *       two engines without connection management (app.c).
  *
@@ -28,8 +29,9 @@ struct options {
 
 static int usage(void)
 {
-    fputs("usage: simrun [--seed N] [--count C] [--hours H] [--seconds S] [--trace] [--twice] "
-          "[--quiet]\n       simrun --pair --seed N [--count C] [--loss PERCENT] [--messages M] "
+    fputs("usage: simrun [--seed N] [--count C] [--hours H] [--seconds S] [--plain] [--trace] "
+          "[--twice] [--quiet]\n       simrun --pair --seed N [--count C] [--loss PERCENT] "
+          "[--messages M] "
           "[--trace] [--twice] [--quiet]\n",
           stderr);
     return 2;
@@ -63,6 +65,8 @@ static bool parse(struct options *options, int argc, char **argv)
             options->trace = stdout;
         else if (!strcmp(argv[i], "--twice"))
             options->twice = true;
+        else if (!strcmp(argv[i], "--plain"))
+            play_plain = true;
         else if (!strcmp(argv[i], "--quiet"))
             options->quiet = true;
         else if (!strcmp(argv[i], "--pair"))

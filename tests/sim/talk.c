@@ -73,7 +73,11 @@ bool recv_post_all(struct end *end)
 
         if (end->recv.live && !bytes_are(end->recv.bytes + offset, BYTE_CANARY, bytes))
             play_fail(play, "a receive buffer was written that was not posted");
-        if (!end_post(end, VIP_Q_RECV, VIP_CTL_IMMEDIATE, 0, play->plan.size_max, segs, count))
+        if (!end_post(end, &(struct post){.queue = VIP_Q_RECV,
+                                          .control = VIP_CTL_IMMEDIATE,
+                                          .length = play->plan.size_max,
+                                          .segs = segs,
+                                          .count = count}))
             break;
         end->fifo[VIP_Q_RECV][number % FIFO] = (struct posted){.index = number};
         end->posted[VIP_Q_RECV]++;
@@ -133,6 +137,28 @@ static void choose_bad(struct flow *flow, struct msg *msg)
     msg->len = 1 + (uint32_t)chance_below(chance, flow->size_max < 2000 ? flow->size_max : 2000);
 }
 
+/* Beyond VIPL 1.0. The lower half of immediate data is the number of the message, always. */
+static void choose_wide(struct flow *flow, struct msg *msg)
+{
+    struct play *play = flow->attempt->pair->play;
+    struct chance *chance = &play->extra;
+
+    msg->imm_data = flow->posted;
+    if (!play->plan.wide)
+        return;
+    if (msg->kind == MSG_WRITE_IMM && chance_ppm(chance, 500000)) {
+        msg->kind = MSG_WRITE_MSG;
+        msg->imm = !flow->reliable || chance_ppm(chance, 300000);
+        msg->message_bytes = (uint32_t)chance_between(
+            chance, 1,
+            flow->size_max < VIP_MESSAGE_BYTES_MAX ? flow->size_max : VIP_MESSAGE_BYTES_MAX);
+        msg->message_start = (uint32_t)chance_below(chance, PATTERN);
+    }
+    msg->imm64 = msg->imm && chance_ppm(chance, 500000);
+    if (msg->imm64)
+        msg->imm_data |= chance_next(chance) << 32;
+}
+
 static void choose(struct flow *flow, struct msg *msg)
 {
     struct chance *chance = chance_of(flow);
@@ -167,6 +193,7 @@ static void choose(struct flow *flow, struct msg *msg)
                             .start = before->start};
         flow->msg[flow->posted - 1].forwarded = true;
     }
+    choose_wide(flow, msg);
 }
 
 /* Where the message goes, if it is an RDMA operation. */
@@ -218,7 +245,7 @@ static unsigned data_segs(struct flow *flow, const struct msg *msg, struct vip_s
     if (msg->kind == MSG_FORWARD)
         return cut(chance_of(flow), segs, &from->landing,
                    (msg->slot + SLOTS - 1) % SLOTS * slot_bytes(flow) + CANARY, msg->len);
-    if (msg->len <= PATTERN && msg->start % 4 == 0)
+    if (msg->len <= PATTERN && msg->start % 4 == 0 && !from->sess->pattern.staged)
         return cut(chance_of(flow), segs, &from->sess->pattern, msg->start, msg->len);
     if (from->source.live)
         pattern_copy(from->source.bytes + offset, msg->start, msg->len);
@@ -246,14 +273,15 @@ static bool post_one(struct flow *flow)
     static const uint16_t control[MSG_KINDS] = {
         [MSG_SEND] = VIP_CTL_OP_SENDRECV,       [MSG_WRITE] = VIP_CTL_OP_RDMAWRITE,
         [MSG_WRITE_IMM] = VIP_CTL_OP_RDMAWRITE, [MSG_READ] = VIP_CTL_OP_RDMAREAD,
-        [MSG_FORWARD] = VIP_CTL_OP_SENDRECV,
+        [MSG_FORWARD] = VIP_CTL_OP_SENDRECV,    [MSG_WRITE_MSG] = VIP_CTL_OP_RDMAWRITE,
     };
     struct vip_shm_seg segs[VIP_SEGS_PER_DESC_MAX];
+    struct post post = {.queue = VIP_Q_SEND, .segs = segs};
     struct msg *msg = &flow->msg[flow->posted];
     struct end *from = flow->from;
     struct play *play = from->pair->play;
-    uint32_t number = from->posted[VIP_Q_SEND], length;
-    unsigned count = 0;
+    uint32_t number = from->posted[VIP_Q_SEND];
+    uint8_t message[VIP_MESSAGE_BYTES_MAX];
 
     /* A message that was chosen must go: the one before it may have been told. */
     if (!end_can_post(from))
@@ -262,18 +290,28 @@ static bool post_one(struct flow *flow)
     if (msg->kind == MSG_READ && !landing_clean(flow, msg))
         play_fail(play, "the landing buffer of a read was written after its end");
     if (control[msg->kind] != VIP_CTL_OP_SENDRECV)
-        segs[count++] = remote_seg(flow, msg);
-    count += data_segs(flow, msg, segs + count);
-    length = msg->len + (msg->bad == BAD_LOCAL_LENGTH);
-    if (!end_post(from, VIP_Q_SEND,
-                  (uint16_t)(control[msg->kind] | (msg->imm ? VIP_CTL_IMMEDIATE : 0) |
-                             (msg->fence ? VIP_CTL_QFENCE : 0)),
-                  flow->posted, length, segs, count))
+        segs[post.count++] = remote_seg(flow, msg);
+    post.count += data_segs(flow, msg, segs + post.count);
+    post.control = (uint16_t)(control[msg->kind] | (msg->imm ? VIP_CTL_IMMEDIATE : 0) |
+                              (msg->fence ? VIP_CTL_QFENCE : 0));
+    post.length = msg->len + (msg->bad == BAD_LOCAL_LENGTH);
+    post.imm = msg->imm_data;
+    if (msg->imm64)
+        post.flags = VIP_SQF_IMM64;
+    else if (play->plan.wide)
+        post.imm |= 0x5a5a5a5aull << 32; /* nobody may look at it */
+    if (msg->kind == MSG_WRITE_MSG) {
+        post.flags |= VIP_SQF_MSG;
+        post.message = message;
+        post.message_bytes = msg->message_bytes;
+        pattern_copy(message, msg->message_start, msg->message_bytes);
+    }
+    if (!end_post(from, &post))
         return false;
     if (msg->bad)
         flow->attempt->may_end = true;
-    from->fifo[VIP_Q_SEND][number % FIFO] =
-        (struct posted){.flow = flow, .index = flow->posted, .length = length, .imm = flow->posted};
+    from->fifo[VIP_Q_SEND][number % FIFO] = (struct posted){
+        .flow = flow, .index = flow->posted, .length = post.length, .imm = msg->imm_data};
     from->posted[VIP_Q_SEND]++;
     world_line(&play->world, LINE_POST, from->pair->number, flow->attempt->id, from->side,
                flow->posted, (uint64_t)msg->kind << 32 | msg->len);

@@ -82,7 +82,10 @@ void world_fail(struct world *world, const char *format, ...)
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
-    fprintf(stderr, "\nrepeat with: simrun --seed %" PRIu64 " --trace\n", world->seed);
+    fprintf(stderr,
+            "\nrepeat with: simrun --seed %" PRIu64 "%s --trace (of the same commit; it takes the "
+            "same course in every build)\n",
+            world->seed, world->options ? world->options : "");
     fflush(stderr);
     _Exit(1);
 }
@@ -196,6 +199,8 @@ static bool type_matches(enum world_only only, const struct vip_header *hdr)
         return hdr->kind == VIP_PKT_DATA && !hdr->frame_count;
     case WORLD_ONLY_DATA:
         return hdr->kind == VIP_PKT_DATA && hdr->frame_count;
+    case WORLD_ONLY_RANGES:
+        return hdr->kind == VIP_PKT_DATA && hdr->range_count;
     }
     return false;
 }

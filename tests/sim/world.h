@@ -60,8 +60,9 @@ static inline bool chance_ppm(struct chance *chance, uint32_t ppm)
 enum world_only {
     WORLD_ONLY_ANY = 0,
     WORLD_ONLY_CM,
-    WORLD_ONLY_ACKS, /* data packets without frames */
-    WORLD_ONLY_DATA, /* data packets with frames */
+    WORLD_ONLY_ACKS,   /* data packets without frames */
+    WORLD_ONLY_DATA,   /* data packets with frames */
+    WORLD_ONLY_RANGES, /* those that say what arrived behind a gap */
 };
 
 /* What links do. Shares in parts per million; 0 switches a fault off. */
@@ -180,6 +181,7 @@ struct world {
     struct world_packet *free;
     struct world_hooks hooks;
     FILE *trace;
+    const char *options; /* of simrun, beside the seed, that repeat this run; NULL: none */
     struct world_record tail[WORLD_TAIL];
 };
 

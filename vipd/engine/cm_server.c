@@ -160,7 +160,8 @@ static void unoffer(struct cm *cm, struct cm_pending *pending, uint64_t now_ns)
         return;
     pending->waiter = NULL;
     TAILQ_REMOVE(&waiter->offered, pending, of_waiter);
-    waiter->offered_count--;
+    if (!VIP_MUTANT(LISTEN_STUCK))
+        waiter->offered_count--;
     /* Not from within: the host is busy with the answer. */
     if (!TAILQ_EMPTY(&waiter->disc->kept))
         cm_timer_set(cm, &TAILQ_FIRST(&waiter->disc->kept)->timer, now_ns);
@@ -221,7 +222,7 @@ static struct cm_waiter *waiter_with_room(const struct cm_disc *disc)
     struct cm_waiter *waiter;
 
     TAILQ_FOREACH(waiter, &disc->waiters, of_disc)
-    if (!waiter->backlog || waiter->offered_count < waiter->backlog)
+    if (!waiter->backlog || waiter->offered_count < waiter->backlog + VIP_MUTANT(LISTEN_ROOM))
         return waiter;
     return NULL;
 }

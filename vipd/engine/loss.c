@@ -137,7 +137,7 @@ void eng_loss_sample(struct eng_vi *vi, const struct vip_header *hdr, uint64_t n
     uint64_t sample = (uint64_t)(ticks ? ticks : 1) << VIP_WIRE_TICK_SHIFT;
     uint64_t apart;
 
-    if (sample > RTT_MAX_NS)
+    if (sample > RTT_MAX_NS && !VIP_MUTANT(RTT_NONSENSE))
         return;
     vi->tx.latest_ns = sample;
     base_sample(vi, sample, now_ns);
@@ -296,7 +296,8 @@ static uint64_t most_wanted(struct eng_vi *vi)
 
         if (record->lost || record->probe)
             continue;
-        if (best == vi->tx.number || eng_sent_before(record, &vi->sent[best % ENG_SENT_RING]))
+        if (best == vi->tx.number || VIP_MUTANT(PROBE_NEWEST) ||
+            eng_sent_before(record, &vi->sent[best % ENG_SENT_RING]))
             best = n;
     }
     return best;

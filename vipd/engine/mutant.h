@@ -52,7 +52,17 @@
     X(REQUEST_AGAIN, "an answered REQUEST that comes again counts as a new one")                   \
     X(ANSWERED_LEAK, "answered requests are remembered for ever")                                  \
     X(PEER_LEAK, "a finished request keeps its peer")                                              \
-    X(CHECKSUM, "the checksum of a packet is not looked at")
+    X(CHECKSUM, "the checksum of a packet is not looked at")                                       \
+    X(IMM64_HALF, "the upper half of immediate data goes along although nobody asked for it")      \
+    X(MESSAGE_PLACE, "the message of an RDMA Write is looked for at the wrong end of its packet")  \
+    X(STAGE_EARLY, "an RDMA Write to staged memory is not waited for")                             \
+    X(STAGE_FETCH, "an RDMA Read of staged memory does not ask the library for the bytes")         \
+    X(STAGE_ORDER, "one answer of the library counts for all that it was asked")                   \
+    X(LISTEN_ROOM, "a listener is given one request more than its back-log")                       \
+    X(LISTEN_STUCK, "an answered request still takes a place of the back-log")                     \
+    X(MEET_BOTH, "both of two peer-to-peer requests are the one that accepts")                     \
+    X(PROBE_NEWEST, "after a silence the newest packet is repeated, not what the peer needs")      \
+    X(RTT_NONSENSE, "a round trip is believed that no path can have")
 
 enum vip_mutant_number {
     VIP_MUTANT_NONE = 0,

@@ -168,6 +168,8 @@ static uint32_t message_fault(struct eng_vi *vi, const struct eng_desc *desc,
 {
     uint32_t payload = frame->payload + frame->length - frame->message;
 
+    if (VIP_MUTANT(MESSAGE_PLACE))
+        payload = frame->payload;
     if (frame->message > desc->sum)
         return VIP_ST_LENGTH_ERROR;
     if (!eng_desc_check(vi, desc, ENG_ACCESS_RECV) ||

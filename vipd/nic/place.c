@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "proto/assert.h"
+#include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
 
 struct registry_vi nic_registry_vi(const struct nic_vi *vi)
@@ -127,7 +128,7 @@ static bool remote_access(const struct nic_conn *conn, const struct vip_frame *f
     uint32_t bulk = vip_frame_bulk(frame);
     uint32_t len = frame->flags & VIP_FRMF_LAST ? frame->length - frame->message : frame->length;
 
-    if (frame->type == VIP_FRM_READ_REQ && frame->total) {
+    if (frame->type == VIP_FRM_READ_REQ && frame->total && !VIP_MUTANT(STAGE_FETCH)) {
         *ret = (struct eng_access){.vi = conn->vi,
                                    .kind = ENG_ACCESS_REMOTE_READ,
                                    .handle = frame->handle,
@@ -258,7 +259,7 @@ enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
     struct nic_held *held = replay;
     struct stage look;
 
-    if (!may_stage(conn, packet))
+    if (!may_stage(conn, packet) || VIP_MUTANT(STAGE_EARLY))
         return NIC_STAGE_NO;
     stage_look(conn, packet, &look);
     if (!conn->parked && !look.mask)
@@ -299,7 +300,7 @@ bool nic_placed(struct nic_session *session, uint64_t number, uint64_t now_ns)
     while (!nic_list_empty(&session->parked)) {
         struct nic_held *held = NIC_ITEM(session->parked.next, struct nic_held, link);
 
-        if (held->number > session->place_done)
+        if (held->number > session->place_done && !VIP_MUTANT(STAGE_ORDER))
             break;
         nic_rx_resume(held);
     }

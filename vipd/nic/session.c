@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "proto/assert.h"
+#include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
 
 #define SEGS_MAX (VIP_SEGS_PER_DESC_MAX + 1) /* data segments and one address segment */
@@ -194,7 +195,8 @@ static void post(struct nic_session *session, const struct vip_sq_slot *slot,
         .flags = slot->flags,
         .length = slot->length,
         .reserved = slot->reserved1,
-        .imm = slot->flags & VIP_SQF_IMM64 ? slot->imm : slot->imm & 0xffffffffu,
+        .imm = (slot->flags & VIP_SQF_IMM64) || VIP_MUTANT(IMM64_HALF) ? slot->imm
+                                                                       : slot->imm & 0xffffffffu,
         .message_bytes = parts->message_bytes,
         .app_message = parts->message,
         .app_segs = parts->segs,
