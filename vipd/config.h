@@ -1,8 +1,8 @@
 /*
  * What the administrator decides: the configuration file, its defaults and its errors.
  *
- * Owns: the syntax and every key of vipd.conf (conf/vipd.conf documents them), ranges, and that a
- * bad file starts nothing. Does not own: what a value does.
+ * Owns: the files, sections and rules between keys, and that a bad file starts nothing. The keys are
+ * in vipd/config_keys.h, of which conf/vipd.conf is printed. Does not own: what a value does.
  *
  * Values are read with libeconf. It silently folds a section or key that comes twice and takes
  * indented lines for continuations, so vipd/config_scan.c looks at the lines first and refuses that.
@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "proto/limits.h"
+#include "vipd/config_keys.h"
 #include "vipd/engine/engine.h"
 #include "vipd/link/link.h"
 #include "vipd/log.h"
@@ -27,6 +28,19 @@
 
 /* EtherType of our frames: the IEEE's first one for experiments of everybody. */
 #define VIPD_ETHERTYPE_DEFAULT 0x88b5
+
+#define VIPD_GROUP_BYTES                                                                           \
+    33                    /* name of a group of users with its terminating zero, as Linux has it */
+#define VIPD_FILES_MAX 64 /* files that one configuration is read from */
+
+/* For vipd_origin.file: the files say something else now, but that needs a restart of vipd. */
+#define VIPD_FILE_BEFORE (VIPD_FILES_MAX + 1)
+
+/* Where a value comes from. */
+struct vipd_origin {
+    unsigned file; /* 1 + index into vipd_config.files; 0: it is the default; VIPD_FILE_BEFORE */
+    unsigned line;
+};
 
 /* How vipd waits when there is nothing to do. */
 enum vipd_wait {
@@ -55,11 +69,14 @@ struct vipd_nic_config {
     unsigned alias_count;
     char aliases[VIPD_ALIASES_MAX][VIP_NIC_NAME_BYTES];
     unsigned line; /* of its section, for messages; 0 = not from a file */
+    unsigned file; /* as in vipd_origin */
+    struct vipd_origin origin[CONFIG_KEYS_MAX]; /* by number of the key (vipd/config_keys.h) */
 };
 
 /* One line of [names]. */
 struct vipd_name {
     char *name;
+    struct vipd_origin at;
     unsigned addr_count;
     struct link_addr addr[VIPD_NAME_ADDR_MAX];
     enum link_kind kind[VIPD_NAME_ADDR_MAX]; /* the medium of each address */
@@ -68,10 +85,16 @@ struct vipd_name {
 };
 
 struct vipd_config {
-    char *path; /* NULL = no file was given */
+    char *path; /* the files for people: the first one, and how many others; NULL = there is none */
+    unsigned file_count;
+    char *files[VIPD_FILES_MAX];                /* a later one wins */
+    struct vipd_origin origin[CONFIG_KEYS_MAX]; /* of the keys outside [nic:NAME], by number */
 
     /* [daemon] */
     uint64_t socket_mode;
+    char open_group[VIPD_GROUP_BYTES];
+    char admin_group[VIPD_GROUP_BYTES];
+    uint64_t idle_exit_ns; /* 0 = never */
     enum vipd_log_level log_level;
 
     /* [engine]; the rest of it is in `engine` */
@@ -112,17 +135,27 @@ struct vipd_config {
 /* Defaults: one udp NIC "vip0" on the address of the default route. Free with vipd_config_free. */
 struct vipd_config *vipd_config_default(void);
 
+/* Which files to read. */
+struct vipd_config_source {
+    const char
+        *file; /* this one and FILE.d/ with *.conf; NULL: the system's (vipd/config_files.h) */
+    const char *root; /* folder in front of the system's files, NULL = none; for tests and images */
+};
+
 /*
- * Read a file. Outcomes: a configuration; NULL, and errors has one line "file:line: reason" for
+ * Read all files. Outcomes: a configuration; NULL, and errors has one line "file:line: reason" for
  * each fault found (cut after errors_bytes).
  */
+struct vipd_config *vipd_config_read(const struct vipd_config_source *source, char *errors,
+                                     size_t errors_bytes);
+
+/* The same for one file (and its drop-ins). */
 struct vipd_config *vipd_config_load(const char *path, char *errors, size_t errors_bytes);
+
+/* The name of a file by the number in vipd_origin. */
+const char *vipd_config_file(const struct vipd_config *config, unsigned number);
 
 /* Harmless on NULL. */
 void vipd_config_free(struct vipd_config *config);
-
-/* Every key there is, for the test that conf/vipd.conf documents each: section without "nic:". */
-void vipd_config_each_key(void (*visit)(void *ctx, const char *section, const char *key),
-                          void *ctx);
 
 #endif

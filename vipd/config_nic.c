@@ -11,23 +11,6 @@
 #define KIND(kind) (1u << (kind))
 #define KIND_UDP   (KIND(LINK_UDP) | KIND(LINK_UDP6))
 
-/* Keys that not every link knows. */
-static const struct {
-    const char *key;
-    unsigned kinds;
-} limited[] = {
-    {"address", KIND_UDP},
-    {"port", KIND_UDP},
-    {"gso", KIND_UDP},
-    {"gro", KIND_UDP},
-    {"mtu", KIND_UDP | KIND(LINK_ETHER)},
-    {"buffer", KIND_UDP | KIND(LINK_ETHER)},
-    {"interface", KIND(LINK_ETHER)},
-    {"ethertype", KIND(LINK_ETHER)},
-    {"vlan", KIND(LINK_ETHER)},
-    {"announce", KIND(LINK_ETHER)},
-};
-
 int config_link_parse(const char *text, enum link_kind *ret)
 {
     static const enum link_kind kinds[] = {LINK_UDP, LINK_ETHER, LINK_LOOP};
@@ -149,20 +132,19 @@ int config_address_parse(const struct vipd_config *config, const char *word, str
 
 /* ---- what belongs together --------------------------------------------------------------- */
 
-static void check_keys(const struct vipd_nic_config *nic, const struct config_scan *scan,
+static void check_keys(const struct vipd_config *config, const struct vipd_nic_config *nic,
                        struct config_errors *errors)
 {
-    for (size_t i = 0; i < scan->count; i++) {
-        const struct config_entry *entry = &scan->entries[i];
+    for (unsigned k = 0; k < config_key_count; k++) {
+        const struct config_key *key = &config_keys[k];
 
-        if (strncmp(entry->section, "nic:", 4) != 0 || strcmp(entry->section + 4, nic->name) != 0)
+        if (nic->origin[k].line == 0 || key->links == 0 || (key->links & (1u << nic->link)))
             continue;
-        for (size_t k = 0; k < sizeof(limited) / sizeof(limited[0]); k++) {
-            if (strcmp(entry->key, limited[k].key) == 0 && !(limited[k].kinds & KIND(nic->link)))
-                config_error(errors, entry->line, "%s means nothing with link = %s", entry->key,
-                             link_kind_name(nic->link));
-        }
+        errors->file = vipd_config_file(config, nic->origin[k].file);
+        config_error(errors, nic->origin[k].line, "%s means nothing with link = %s", key->name,
+                     link_kind_name(nic->link));
     }
+    errors->file = vipd_config_file(config, nic->file);
     if (nic->link == LINK_ETHER && nic->interface[0] == '\0')
         config_error(errors, nic->line, "[nic:%s] has link = ether and needs interface = NAME",
                      nic->name);
@@ -189,11 +171,10 @@ static void check_pair(const struct vipd_nic_config *a, const struct vipd_nic_co
     }
 }
 
-void config_nics_check(const struct vipd_config *config, const struct config_scan *scan,
-                       struct config_errors *errors)
+void config_nics_check(const struct vipd_config *config, struct config_errors *errors)
 {
     for (unsigned i = 0; i < config->nic_count; i++) {
-        check_keys(&config->nics[i], scan, errors);
+        check_keys(config, &config->nics[i], errors);
         for (unsigned j = 0; j < i; j++)
             check_pair(&config->nics[i], &config->nics[j], errors);
     }

@@ -26,7 +26,6 @@ int config_address_parse(const struct vipd_config *config, const char *word,
 void config_nics_settle(struct vipd_config *config);
 
 /* Keys that the link of their NIC does not know, keys that it needs, NICs that exclude each other. */
-void config_nics_check(const struct vipd_config *config, const struct config_scan *scan,
-                       struct config_errors *errors);
+void config_nics_check(const struct vipd_config *config, struct config_errors *errors);
 
 #endif

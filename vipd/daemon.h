@@ -15,6 +15,8 @@
 
 struct nic;
 struct client;
+struct vipd_pending;
+struct history;
 
 /* Why a connection of an application ended; each is counted and shown. */
 enum client_end {
@@ -33,6 +35,8 @@ enum client_end {
     CLIENT_ENDS,
 };
 
+#define VIPD_NO_GID UINT32_MAX
+
 /* Counters of vipd itself, scope "vipd" of vipctl show stats. */
 struct vipd_counters {
     uint64_t accepted;        /* connections */
@@ -45,6 +49,9 @@ struct vipd_counters {
     uint64_t events;          /* sent or queued */
     uint64_t events_delayed;  /* queued because the socket was full */
     uint64_t errors_dropped;  /* asynchronous errors nobody was told, too many waited */
+    uint64_t reloads;         /* of the configuration */
+    uint64_t reloads_refused; /* because of a fault in a file */
+    uint64_t admin_denied;    /* administrative requests of users who may not */
     uint64_t ended[CLIENT_ENDS];
 };
 
@@ -55,7 +62,15 @@ struct vipd_nic {
 };
 
 struct vipd {
-    const struct vipd_config *config;
+    const struct vipd_config *config; /* in force; the caller's, or `reloaded` */
+    struct vipd_config_source source; /* what a reload reads */
+    struct vipd_config *reloaded;  /* of the last reload (vipd/reload.c), NULL before the first */
+    struct vipd_pending *pending;  /* what it found and waits for a restart */
+    bool log_level_fixed;          /* the command line decided */
+    uint32_t admin_gid, open_gid;  /* of the groups, VIPD_NO_GID if there is none */
+    bool draining;                 /* no new sessions and connections (vipctl drain) */
+    struct vipd_timer *idle_timer; /* of [daemon] idle_exit, or NULL */
+    uint64_t used_ns;              /* when a session opened or ended last */
     struct vipd_loop *loop;
     const char *runtime_dir;
     uint64_t epoch;      /* this life of vipd, random */
@@ -76,6 +91,7 @@ struct vipd {
     struct client *pass_next;  /* the same of this one */
     struct vipd_counters counters;
     struct vipd_log_limit client_log; /* what clients make us say */
+    struct history *history;          /* what happened; NULL: nothing is noted */
 };
 
 #endif

@@ -50,7 +50,7 @@ struct vipd_loop {
     struct ev_loop *ev;
     struct vipd_host_config config;
     ev_check check; /* first thing after a sleep: read the clock */
-    ev_signal term, intr;
+    ev_signal term, intr, hup;
     ev_io timer_io;    /* timerfd below */
     int timer_fd;      /* precise, unlike libev's own timers over epoll */
     uint64_t timer_ns; /* what it is set to, NEVER if it is not */
@@ -167,6 +167,14 @@ void vipd_timer_free(struct vipd_timer *timer)
     free(timer);
 }
 
+uint64_t vipd_wall_now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
 uint64_t vipd_loop_now(const struct vipd_loop *loop)
 {
     return loop->now_ns;
@@ -195,6 +203,17 @@ static void on_signal(struct ev_loop *ev, ev_signal *signal_watcher, int revents
     (void)ev;
     (void)revents;
     loop->stop = true;
+}
+
+static void on_hup(struct ev_loop *ev, ev_signal *signal_watcher, int revents)
+{
+    struct vipd_loop *loop = signal_watcher->data;
+
+    (void)ev;
+    (void)revents;
+    loop->activity = true;
+    if (loop->config.on_hup)
+        loop->config.on_hup(loop->config.ctx);
 }
 
 static void on_timer_fd(struct ev_loop *ev, ev_io *io, int revents)
@@ -244,7 +263,9 @@ int vipd_host_new(const struct vipd_host_config *config, struct vipd_loop **ret)
     ev_check_start(loop->ev, &loop->check);
     ev_signal_init(&loop->term, on_signal, SIGTERM);
     ev_signal_init(&loop->intr, on_signal, SIGINT);
-    loop->term.data = loop->intr.data = loop;
+    ev_signal_init(&loop->hup, on_hup, SIGHUP);
+    loop->term.data = loop->intr.data = loop->hup.data = loop;
+    ev_signal_start(loop->ev, &loop->hup);
     ev_signal_start(loop->ev, &loop->term);
     ev_signal_start(loop->ev, &loop->intr);
     ev_io_init(&loop->timer_io, on_timer_fd, loop->timer_fd, EV_READ);
@@ -260,6 +281,7 @@ void vipd_host_free(struct vipd_loop *loop)
         return;
     vipd_host_drop_nics(loop);
     ev_check_stop(loop->ev, &loop->check);
+    ev_signal_stop(loop->ev, &loop->hup);
     ev_signal_stop(loop->ev, &loop->term);
     ev_signal_stop(loop->ev, &loop->intr);
     ev_io_stop(loop->ev, &loop->timer_io);
@@ -394,12 +416,28 @@ static void relax(const struct vipd_loop *loop)
 #endif
 }
 
+/* How long to go on without work before sleeping; a reload may change it. */
+static uint64_t spin_budget_ns(const struct vipd_loop *loop)
+{
+    switch (loop->config.wait) {
+    case VIPD_WAIT_BLOCK:
+        return 0;
+    case VIPD_WAIT_SPIN:
+        return NEVER;
+    case VIPD_WAIT_ADAPTIVE:
+        break;
+    }
+    return loop->config.spin_ns;
+}
+
+void vipd_host_set_wait(struct vipd_loop *loop, enum vipd_wait wait, uint64_t spin_ns)
+{
+    loop->config.wait = wait;
+    loop->config.spin_ns = spin_ns;
+}
+
 void vipd_host_run(struct vipd_loop *loop)
 {
-    uint64_t budget_ns = loop->config.wait == VIPD_WAIT_BLOCK ? 0 : loop->config.spin_ns;
-
-    if (loop->config.wait == VIPD_WAIT_SPIN)
-        budget_ns = NEVER;
     loop->now_ns = clock_now();
     loop->idle_ns = loop->now_ns;
     while (!loop->stop) {
@@ -413,7 +451,7 @@ void vipd_host_run(struct vipd_loop *loop)
             poll_descriptors(loop); /* reads the clock */
             continue;
         }
-        if (!worked && loop->now_ns - loop->idle_ns >= budget_ns) {
+        if (!worked && loop->now_ns - loop->idle_ns >= spin_budget_ns(loop)) {
             if (sleep_until_needed(loop))
                 continue;
         } else if (!worked) {

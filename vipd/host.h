@@ -23,6 +23,7 @@ struct vipd_host_config {
      * the turn did something. Returns whether it did anything itself (then no sleep follows before
      * the next turn). */
     bool (*between)(void *ctx, bool worked);
+    void (*on_hup)(void *ctx); /* SIGHUP came; NULL: it is ignored */
     void *ctx;
 };
 
@@ -35,6 +36,9 @@ void vipd_host_free(struct vipd_loop *loop);
 int vipd_host_add_nic(struct vipd_loop *loop, struct nic *nic);
 /* Stop serving NICs (they are about to be closed). */
 void vipd_host_drop_nics(struct vipd_loop *loop);
+
+/* Another way of waiting, from the next turn on. */
+void vipd_host_set_wait(struct vipd_loop *loop, enum vipd_wait wait, uint64_t spin_ns);
 
 /* Run until SIGTERM, SIGINT or vipd_host_stop. */
 void vipd_host_run(struct vipd_loop *loop);

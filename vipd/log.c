@@ -40,7 +40,7 @@ bool vipd_log_level_parse(const char *word, enum vipd_log_level *ret)
     return false;
 }
 
-static const char *level_word(enum vipd_log_level level)
+const char *vipd_log_level_name(enum vipd_log_level level)
 {
     switch (level) {
     case VIPD_LOG_ERROR:
@@ -71,7 +71,7 @@ static void write_line(enum vipd_log_level level, const char *format, va_list ar
     if (journal)
         n = snprintf(line, sizeof(line), "<%d>", (int)level);
     else
-        n = snprintf(line, sizeof(line), "vipd: %s: ", level_word(level));
+        n = snprintf(line, sizeof(line), "vipd: %s: ", vipd_log_level_name(level));
     used = (size_t)n;
     n = vsnprintf(line + used, sizeof(line) - used, format, args);
     if (n > 0)

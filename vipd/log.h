@@ -24,6 +24,9 @@ void vipd_log_set_level(enum vipd_log_level level);
 /* "error", "warning", "info", "debug" -> level; false if the word is none of them. */
 bool vipd_log_level_parse(const char *word, enum vipd_log_level *ret);
 
+/* And back. */
+const char *vipd_log_level_name(enum vipd_log_level level);
+
 /* Write one line; longer than 1 KiB is cut. errno is kept. Never waits: a line that stderr does not
  * take at once is lost. */
 void vipd_log(enum vipd_log_level level, const char *format, ...)

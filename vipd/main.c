@@ -12,6 +12,8 @@
 
 #include "vipd/client/client.h"
 #include "vipd/config.h"
+#include "vipd/config_files.h"
+#include "vipd/config_print.h"
 #include "vipd/host.h"
 #include "vipd/log.h"
 #include "vipd/privilege.h"
@@ -22,7 +24,7 @@
 #define ERRORS_BYTES 8192
 
 struct options {
-    const char *config;
+    struct vipd_config_source source;
     const char *runtime_dir;
     bool check_only;
     bool log_level_given; /* then it wins over the file */
@@ -31,44 +33,79 @@ struct options {
 
 static void print_help(void)
 {
-    puts("vipd - a software NIC of the Virtual Interface Architecture\n"
-         "\n"
-         "  vipd [--config FILE] [--runtime-dir DIR] [--log-level LEVEL]\n"
-         "  vipd --check-config --config FILE\n"
-         "\n"
-         "  -c, --config FILE      configuration (see conf/vipd.conf); without: one NIC 'vip0' "
-         "over\n"
-         "                         UDP on the address of the default route\n"
-         "  -r, --runtime-dir DIR  where programs find vipd.sock; default: $RUNTIME_DIRECTORY, "
-         "else\n"
-         "                         /run/vipd for root, $XDG_RUNTIME_DIR/vipd for others. Programs\n"
-         "                         find another one through VIPD_RUNTIME_DIR=DIR\n"
-         "  -l, --log-level LEVEL  error, warning, info (default) or debug\n"
-         "  -k, --check-config     look at the configuration and exit: 0 good, 1 bad\n"
-         "  -f, --foreground       stay in the foreground; vipd always does\n"
-         "  -h, --help             this text\n"
-         "  -V, --version          the version\n"
-         "\n"
-         "SIGTERM or SIGINT stop it in good order. Several vipd on one host need an address (or\n"
-         "port) and a runtime directory of their own each.");
+    puts(
+        "vipd - a software NIC of the Virtual Interface Architecture\n"
+        "\n"
+        "  vipd [--config FILE] [--runtime-dir DIR] [--log-level LEVEL]\n"
+        "  vipd --check-config [--config FILE]\n"
+        "  vipd --print-config[=man]\n"
+        "\n"
+        "  -c, --config FILE      this configuration and FILE.d/*.conf instead of the system's:\n"
+        "                         vipd.conf and vipd.conf.d in " VIPD_VENDOR_DIR ",\n"
+        "                         /run/vipd and /etc/vipd. Without any file there is one NIC\n"
+        "                         'vip0' over UDP on the address of the default route\n"
+        "      --root DIR         look for the system's files under DIR\n"
+        "  -r, --runtime-dir DIR  where programs find vipd.sock; default: $RUNTIME_DIRECTORY, "
+        "else\n"
+        "                         /run/vipd for root, $XDG_RUNTIME_DIR/vipd for others. Programs\n"
+        "                         find another one through VIPD_RUNTIME_DIR=DIR\n"
+        "  -l, --log-level LEVEL  error, warning, info (default) or debug\n"
+        "  -k, --check-config     look at the configuration and exit: 0 good, 1 bad\n"
+        "      --print-config     print a commented file with every key and its default and exit;\n"
+        "                         --print-config=man: the source of vipd.conf(5)\n"
+        "  -f, --foreground       stay in the foreground; vipd always does\n"
+        "  -h, --help             this text\n"
+        "  -V, --version          the version\n"
+        "\n"
+        "SIGTERM or SIGINT stop it in good order; SIGHUP reads the configuration again. Several "
+        "vipd on one host need an address (or\n"
+        "port) and a runtime directory of their own each.");
+}
+
+static int print_config(const char *form)
+{
+    if (!form) {
+        vipd_config_print_reference(stdout);
+    } else if (strcmp(form, "man") == 0) {
+        vipd_config_print_manual(stdout);
+    } else {
+        fprintf(stderr, "vipd: --print-config=%s: there is only =man, or nothing\n", form);
+        return EXIT_USAGE;
+    }
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        perror("vipd: writing the configuration");
+        return EXIT_FAILURE;
+    }
+    return 0;
 }
 
 /* Outcomes: -1 go on; else the exit code. */
 static int parse_options(int argc, char **argv, struct options *options)
 {
     static const struct option long_options[] = {
-        {"config", required_argument, NULL, 'c'},    {"runtime-dir", required_argument, NULL, 'r'},
-        {"log-level", required_argument, NULL, 'l'}, {"check-config", no_argument, NULL, 'k'},
-        {"foreground", no_argument, NULL, 'f'},      {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},         {0},
+        {"config", required_argument, NULL, 'c'},
+        {"runtime-dir", required_argument, NULL, 'r'},
+        {"log-level", required_argument, NULL, 'l'},
+        {"check-config", no_argument, NULL, 'k'},
+        {"foreground", no_argument, NULL, 'f'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
+        {"root", required_argument, NULL, 'R'},
+        {"print-config", optional_argument, NULL, 'p'},
+        {0},
     };
     int c;
 
     while ((c = getopt_long(argc, argv, "c:r:l:kfhV", long_options, NULL)) != -1) {
         switch (c) {
         case 'c':
-            options->config = optarg;
+            options->source.file = optarg;
             break;
+        case 'R':
+            options->source.root = optarg;
+            break;
+        case 'p':
+            return print_config(optarg);
         case 'r':
             options->runtime_dir = optarg;
             break;
@@ -109,9 +146,7 @@ static struct vipd_config *load_config(const struct options *options)
     struct vipd_config *config;
     char *rest = errors, *line;
 
-    if (!options->config)
-        return vipd_config_default();
-    config = vipd_config_load(options->config, errors, sizeof(errors));
+    config = vipd_config_read(&options->source, errors, sizeof(errors));
     if (config)
         return config;
     while ((line = strsep(&rest, "\n")) != NULL) {
@@ -159,6 +194,7 @@ static int serve(struct vipd *vipd, struct runtime *runtime, char *err, size_t e
         return r;
     }
     drop_privileges();
+    vipd_settle(vipd); /* the log level too, now that it is known who decides it */
     vipd_info("vipd " VIP_VERSION " ready on %s", runtime->socket_path);
     sd_notify(0, "READY=1");
     vipd_host_run(vipd->loop);
@@ -187,6 +223,8 @@ static int run(const struct options *options, const struct vipd_config *config)
     if (r == 0)
         r = vipd_start(config, runtime.dir, &vipd, err, sizeof(err));
     if (r == 0) {
+        vipd.source = options->source;
+        vipd.log_level_fixed = options->log_level_given;
         r = serve(&vipd, &runtime, err, sizeof(err));
         vipd_stop(&vipd);
     }
@@ -212,7 +250,7 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     vipd_log_set_level(options.log_level_given ? options.log_level : config->log_level);
     if (options.check_only) {
-        printf("%s: good, %u NIC%s, %u name%s\n", options.config ? options.config : "(defaults)",
+        printf("%s: good, %u NIC%s, %u name%s\n", config->path ? config->path : "(defaults)",
                config->nic_count, config->nic_count == 1 ? "" : "s", config->name_count,
                config->name_count == 1 ? "" : "s");
         r = EXIT_SUCCESS;

@@ -2,6 +2,7 @@
 #include "vipd/start.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
@@ -10,8 +11,10 @@
 #include <unistd.h>
 
 #include "vipd/client/client.h"
+#include "vipd/history.h"
 #include "vipd/host.h"
 #include "vipd/nic/nic.h"
+#include "vipd/reload.h"
 
 #define FALLBACK_ADDRESS "127.0.0.1" /* of a host without a network */
 
@@ -203,6 +206,72 @@ static bool between(void *ctx, bool worked)
     return clients_reap(ctx, worked);
 }
 
+static void on_hup(void *ctx)
+{
+    vipd_reload_logged(ctx);
+}
+
+/* ---- what a reload can change ------------------------------------------------------------ */
+
+static uint32_t group_number(const char *name, const char *key)
+{
+    const struct group *group = name[0] != '\0' ? getgrnam(name) : NULL;
+
+    if (group)
+        return group->gr_gid;
+    if (name[0] != '\0')
+        vipd_debug("[daemon] %s = %s: there is no such group", key, name);
+    return VIPD_NO_GID;
+}
+
+static bool has_sessions(const struct vipd *vipd)
+{
+    for (const struct client *c = vipd->clients; c; c = c->next)
+        if (c->session)
+            return true;
+    return false;
+}
+
+/* Nobody may have used vipd for idle_exit: end it, or look again when that may be. */
+static void on_idle_timer(void *ctx)
+{
+    struct vipd *vipd = ctx;
+    uint64_t idle_ns = vipd_loop_now(vipd->loop) - vipd->used_ns;
+    uint64_t limit_ns = vipd->config->idle_exit_ns;
+
+    if (limit_ns == 0)
+        return;
+    if (has_sessions(vipd)) {
+        vipd_timer_start(vipd->idle_timer, limit_ns);
+    } else if (idle_ns >= limit_ns) {
+        vipd_info("no program has had a NIC open for [daemon] idle_exit: ending");
+        vipd_host_stop(vipd->loop);
+    } else {
+        vipd_timer_start(vipd->idle_timer, limit_ns - idle_ns);
+    }
+}
+
+void vipd_settle(struct vipd *vipd)
+{
+    const struct vipd_config *config = vipd->config;
+
+    if (!vipd->log_level_fixed)
+        vipd_log_set_level(config->log_level);
+    vipd_host_set_wait(vipd->loop, config->wait, config->spin_ns);
+    for (unsigned i = 0; i < vipd->nic_count; i++) {
+        struct nic_config nic_config;
+
+        fill_nic_config(vipd, vipd->nics[i].config, &nic_config);
+        nic_set_config(vipd->nics[i].nic, &nic_config);
+    }
+    vipd->admin_gid = group_number(config->admin_group, "admin_group");
+    vipd->open_gid = group_number(config->open_group, "open_group");
+    if (!vipd->idle_timer && config->idle_exit_ns > 0)
+        vipd->idle_timer = vipd_timer_new(vipd->loop, on_idle_timer, vipd);
+    if (vipd->idle_timer && config->idle_exit_ns > 0)
+        vipd_timer_start(vipd->idle_timer, config->idle_exit_ns);
+}
+
 int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct vipd *ret,
                char *err, size_t err_bytes)
 {
@@ -211,12 +280,14 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
         .spin_ns = config->spin_ns,
         .cpus = count_cpus(),
         .between = between,
+        .on_hup = on_hup,
         .ctx = ret,
     };
     int r;
 
     memset(ret, 0, sizeof(*ret));
     ret->config = config;
+    ret->log_level_fixed = true; /* until the caller says otherwise */
     ret->runtime_dir = runtime_dir;
     ret->cpus = host.cpus;
     do {
@@ -238,6 +309,9 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
             return r;
         }
     }
+    ret->used_ns = vipd_loop_now(ret->loop);
+    ret->history = history_new(); /* without it there is just less to tell */
+    vipd_settle(ret);
     return 0;
 }
 
@@ -248,6 +322,11 @@ void vipd_stop(struct vipd *vipd)
     for (unsigned i = 0; i < vipd->nic_count; i++)
         nic_close(vipd->nics[i].nic, vipd_loop_now(vipd->loop));
     vipd->nic_count = 0;
+    vipd_timer_free(vipd->idle_timer);
+    vipd->idle_timer = NULL;
     vipd_host_free(vipd->loop);
     vipd->loop = NULL;
+    vipd_reload_deinit(vipd);
+    history_free(vipd->history);
+    vipd->history = NULL;
 }

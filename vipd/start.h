@@ -16,6 +16,12 @@
 int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct vipd *ret,
                char *err, size_t err_bytes);
 
+/*
+ * Make the running parts have what vipd->config says, as far as that is possible without a restart:
+ * log level, waiting, times of the connection managers, what new sessions get, groups, idle_exit.
+ */
+void vipd_settle(struct vipd *vipd);
+
 /* End every client, tell the peers, close NICs and loop. */
 void vipd_stop(struct vipd *vipd);
 

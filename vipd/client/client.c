@@ -73,6 +73,37 @@ static void log_end(struct client *client, const char *detail)
                      ends[client->end].help, detail ? ": " : "", detail ? detail : "");
 }
 
+void client_note(const struct client *client, enum history_kind kind, bool is_error, uint32_t vi,
+                 const char *key, const char *text)
+{
+    const struct vipd *vipd = client->vipd;
+    struct history_who who = {
+        .session = client->session ? client->session->id : 0,
+        .vi = vi,
+        .pid = client->pid,
+        .uid = client->uid,
+        .program = client->program,
+        .nic = client->session ? vipd->nics[client->session->nic].config->name : NULL,
+    };
+
+    if (vipd->history)
+        history_note(vipd->history, vipd_wall_now(), kind, is_error, &who, key, text);
+}
+
+/* Tools come and go without anybody wanting to know. */
+static void note_end(const struct client *client, const char *detail)
+{
+    char text[HISTORY_TEXT_BYTES];
+    bool ordinary = is_ordinary(client->end);
+
+    if (!client->session && ordinary)
+        return;
+    snprintf(text, sizeof(text), "%s%s%s", ends[client->end].help, detail ? ": " : "",
+             detail ? detail : "");
+    client_note(client, ordinary && client->end != CLIENT_END_DIED ? HISTORY_CLOSE : HISTORY_DIED,
+                !ordinary, HISTORY_NO_VI, ends[client->end].name, text);
+}
+
 void client_end(struct client *client, enum client_end end, const char *detail)
 {
     VIP_ASSERT(end != CLIENT_END_NONE);
@@ -82,6 +113,7 @@ void client_end(struct client *client, enum client_end end, const char *detail)
     client->vipd->ending++;
     client->vipd->counters.ended[end]++;
     log_end(client, detail);
+    note_end(client, detail);
 }
 
 /* A hang-up. Only a close request before it tells VipCloseNic from a death. */
@@ -182,6 +214,7 @@ static int read_identity(struct client *client)
         return -errno;
     client->pid = cred.pid;
     client->uid = cred.uid;
+    client->gid = cred.gid;
     len = sizeof(client->pidfd);
     if (getsockopt(client->sock, SOL_SOCKET, SO_PEERPIDFD, &client->pidfd, &len) < 0) {
         /* Before Linux 6.5: a window between connect and here remains, so the socket decides. */
@@ -197,6 +230,23 @@ static int read_identity(struct client *client)
     }
     vipd_log_clean(client->program);
     return 0;
+}
+
+bool client_in_group(const struct client *client, uint32_t gid)
+{
+    gid_t groups[1024]; /* more than a user has; the kernel tells if it is not */
+    socklen_t len = sizeof(groups);
+
+    if (gid == VIPD_NO_GID)
+        return false;
+    if (client->gid == gid)
+        return true;
+    if (getsockopt(client->sock, SOL_SOCKET, SO_PEERGROUPS, groups, &len) < 0)
+        return false;
+    for (size_t i = 0; i < len / sizeof(groups[0]); i++)
+        if (groups[i] == gid)
+            return true;
+    return false;
 }
 
 static uint64_t connections_of(const struct vipd *vipd, uid_t uid)

@@ -18,6 +18,7 @@
 #include <sys/types.h>
 
 #include "vipd/daemon.h"
+#include "vipd/history.h"
 
 struct nic_session;
 struct registry;
@@ -56,6 +57,7 @@ struct client {
     struct vipd_watch *sock_watch, *pid_watch;
     pid_t pid;
     uid_t uid;
+    gid_t gid;
     char program[CLIENT_PROGRAM_BYTES];
     struct session *session; /* NULL before open */
     bool answering;          /* a request is being worked on: events wait for its reply */
@@ -80,6 +82,13 @@ int client_new(struct vipd *vipd, int sock);
  * From anywhere.
  */
 void client_end(struct client *client, enum client_end end, const char *detail);
+
+/* Note something about this client; vi may be HISTORY_NO_VI (vipd/history.h). */
+void client_note(const struct client *client, enum history_kind kind, bool is_error, uint32_t vi,
+                 const char *key, const char *text);
+
+/* Has the client's user this number among his groups, as the kernel knew them at connect time? */
+bool client_in_group(const struct client *client, uint32_t gid);
 
 /*
  * Free every client that has ended. Called after every turn of the NICs; worked: that turn did

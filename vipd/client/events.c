@@ -180,6 +180,8 @@ static void on_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc r
     Vip__Event event = VIP__EVENT__INIT;
     char reason[REASON_BYTES];
 
+    client_note(ctx, rc == VIP_RC_SUCCESS ? HISTORY_CONNECTED : HISTORY_CONN_ERROR,
+                rc != VIP_RC_SUCCESS, vi, vip_rc_name(rc), rc == VIP_RC_SUCCESS ? NULL : why);
     result.has_vi = true;
     result.vi = vi;
     result.has_generation = true;
@@ -220,6 +222,7 @@ static void on_error(void *ctx, enum vip_resource resource, enum vip_error_code 
     struct client *client = ctx;
     char reason[REASON_BYTES];
 
+    client_note(client, HISTORY_ASYNC, true, vi, vip_error_code_name(code), why);
     if (error_may_drop(client, code)) {
         client->vipd->counters.errors_dropped++;
         return;

@@ -31,14 +31,23 @@ struct answer {
     Vip__ResolveReply resolve;
     struct link_addr resolved; /* what it points to */
     Vip__MemAttributes mem_attributes;
+    Vip__AdminReply admin;
+    Vip__PingReply ping;
     Vip__DiscoverReply discover; /* its array is freed after sending */
     struct show_page *page;      /* answer to a show request; freed after sending */
+    Vip__ReloadReply *reload;    /* freed after sending */
     struct vip_fds fds;
 };
 
 /* Set code and, unless it is success, the reason. */
 void answer_set(struct answer *answer, enum vip_rc rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* May the client's user administer this vipd? If not the answer says so and what would help. */
+bool answer_admin(struct client *client, const char *verb, struct answer *answer);
+
+/* Free what a reply points to and nobody else has. */
+void answer_free(struct answer *answer);
 
 /* A request's function: fills the answer, takes what it needs of fds. client->session is not NULL
  * for those that need one. */
@@ -55,6 +64,7 @@ request_fn request_connect_wait, request_connect_wait_cancel;
 request_fn request_accept, request_reject, request_connect, request_connect_cancel;
 request_fn request_new_discriminator;
 request_fn request_resolve, request_show, request_discover;
+request_fn request_reload, request_admin, request_ping;
 
 /* What every NIC of this vipd offers. */
 #define NIC_LEVELS           (VIP_LVL_UNRELIABLE | VIP_LVL_DELIVERY | VIP_LVL_RECEPTION)

@@ -170,6 +170,7 @@ void session_free(struct client *client, bool died)
 
     if (!session)
         return;
+    client->vipd->used_ns = now_ns;
     if (session->nic_session)
         nic_session_free(session->nic_session, died, now_ns);
     /* Only now: freeing the session may still have said something to its sink. */
@@ -332,6 +333,27 @@ static void keep_text(char *to, const char *from)
     vipd_log_clean(to);
 }
 
+/* [daemon] open_group, and vipctl drain. */
+static bool may_open(const struct client *client, struct answer *answer)
+{
+    const struct vipd *vipd = client->vipd;
+    const char *group = vipd->config->open_group;
+
+    if (vipd->draining) {
+        answer_set(answer, VIP_RC_ERROR_RESOURCE,
+                   "vipd is being drained for its end: no NIC is opened until vipctl resume");
+        return false;
+    }
+    if (group[0] == '\0' || client->uid == 0 || client->uid == geteuid() ||
+        client_in_group(client, vipd->open_gid))
+        return true;
+    answer_set(answer, VIP_RC_ERROR_RESOURCE,
+               "uid %lu may not open NICs: [daemon] open_group = %s allows that group only; "
+               "usermod -aG %s USER, then log in again",
+               (unsigned long)client->uid, group, group);
+    return false;
+}
+
 /* What can be refused before anything is made. The NIC's index, or -1. */
 static int open_checks(struct client *client, const Vip__OpenRequest *open, struct answer *answer)
 {
@@ -361,6 +383,8 @@ static int open_checks(struct client *client, const Vip__OpenRequest *open, stru
                    vipd->nics[nic].config->name, link->why_down);
         return -1;
     }
+    if (!may_open(client, answer))
+        return -1;
     if (sessions_of(vipd, client->uid) >= vipd->config->sessions_per_uid) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE,
                    "uid %lu has %llu NIC handles open: the limit is [limits] sessions_per_uid",
@@ -373,6 +397,9 @@ static int open_checks(struct client *client, const Vip__OpenRequest *open, stru
 static void log_open(const struct client *client)
 {
     struct vipd *vipd = client->vipd;
+
+    client_note(client, HISTORY_OPEN, false, HISTORY_NO_VI, "VipOpenNic",
+                client->session->library_version);
 
     vipd_log_limited(&vipd->client_log, vipd_loop_now(vipd->loop), VIPD_LOG_INFO,
                      "session %llu (%s, pid %ld, uid %lu) opened %s",
@@ -408,6 +435,7 @@ void request_open(struct client *client, const Vip__Request *request, struct vip
     session->event_sock = -1;
     session->events_tail = &session->events;
     session->opened_ns = vipd_loop_now(vipd->loop);
+    vipd->used_ns = session->opened_ns;
     keep_text(session->library_version, request->open->library_version);
     client->session = session;
     if (!session_fill(client, fds, answer)) {

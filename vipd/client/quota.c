@@ -58,35 +58,35 @@ static uint64_t used_by(const struct session *session, enum quota quota)
     return quota == QUOTA_MAPPED_BYTES ? usage.mapped_bytes : usage.mapped_files;
 }
 
-static uint64_t used(const struct client *client, enum quota quota)
+static uint64_t used(const struct vipd *vipd, uid_t uid, enum quota quota)
 {
     uint64_t sum = 0;
 
     /* A session that is being opened has none of its parts yet. */
-    for (const struct client *c = client->vipd->clients; c; c = c->next)
-        if (c->uid == client->uid && c->session && c->session->nic_session)
+    for (const struct client *c = vipd->clients; c; c = c->next)
+        if (c->uid == uid && c->session && c->session->nic_session)
             sum += used_by(c->session, quota);
     return sum;
 }
 
-static uint64_t limit_of(const struct client *client, enum quota quota)
+static uint64_t limit_of(const struct vipd *vipd, enum quota quota)
 {
     uint64_t limit;
 
-    memcpy(&limit, (const char *)client->vipd->config + quotas[quota].limit_off, sizeof(limit));
+    memcpy(&limit, (const char *)vipd->config + quotas[quota].limit_off, sizeof(limit));
     return limit;
 }
 
 uint64_t quota_left(const struct client *client, enum quota quota)
 {
-    uint64_t limit = limit_of(client, quota), have = used(client, quota);
+    uint64_t limit = limit_of(client->vipd, quota), have = used(client->vipd, client->uid, quota);
 
     return have < limit ? limit - have : 0;
 }
 
 bool quota_room(const struct client *client, enum quota quota, uint64_t more, struct answer *answer)
 {
-    uint64_t limit = limit_of(client, quota), have = used(client, quota);
+    uint64_t limit = limit_of(client->vipd, quota), have = used(client->vipd, client->uid, quota);
 
     if (have <= limit && more <= limit - have)
         return true;
@@ -95,4 +95,24 @@ bool quota_room(const struct client *client, enum quota quota, uint64_t more, st
                (unsigned long long)have, quotas[quota].noun, quotas[quota].key,
                (unsigned long long)limit);
     return false;
+}
+
+void quota_each(const struct vipd *vipd, uid_t uid,
+                void (*visit)(void *ctx, const struct quota_view *view), void *ctx)
+{
+    uint64_t sessions = 0, connections = 0;
+
+    for (const struct client *c = vipd->clients; c; c = c->next) {
+        if (c->uid != uid)
+            continue;
+        connections++;
+        sessions += c->session != NULL;
+    }
+    visit(ctx, &(struct quota_view){"sessions_per_uid", "NIC handles", sessions,
+                                    vipd->config->sessions_per_uid});
+    visit(ctx, &(struct quota_view){"connections_per_uid", "connections to vipd.sock", connections,
+                                    vipd->config->connections_per_uid});
+    for (enum quota quota = QUOTA_VIS; quota < QUOTAS; quota++)
+        visit(ctx, &(struct quota_view){quotas[quota].key, quotas[quota].noun,
+                                        used(vipd, uid, quota), limit_of(vipd, quota)});
 }

@@ -10,9 +10,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct answer;
 struct client;
+struct vipd;
 
 enum quota {
     QUOTA_VIS = 0,
@@ -35,5 +37,13 @@ bool quota_room(const struct client *client, enum quota quota, uint64_t more,
 
 /* How many more the user may have. */
 uint64_t quota_left(const struct client *client, enum quota quota);
+
+/* For views: what a user has of each limit per user. visit is called once per key of [limits]. */
+struct quota_view {
+    const char *key, *noun;
+    uint64_t used, max;
+};
+void quota_each(const struct vipd *vipd, uid_t uid,
+                void (*visit)(void *ctx, const struct quota_view *view), void *ctx);
 
 #endif

@@ -51,6 +51,9 @@ static const struct request_kind kinds[] = {
     [VIP__REQUEST__BODY_CLOSE] = {"close", request_close, true, 0, 0},
     [VIP__REQUEST__BODY_CQ_FD] = {"cq_fd", request_cq_fd, true, 0, 0},
     [VIP__REQUEST__BODY_DISCOVER] = {"discover", request_discover, true, 0, 0},
+    [VIP__REQUEST__BODY_ADMIN] = {"admin", request_admin, false, 0, 0},
+    [VIP__REQUEST__BODY_PING] = {"ping", request_ping, false, 0, 0},
+    [VIP__REQUEST__BODY_RELOAD] = {"reload", request_reload, false, 0, 0},
 };
 
 /* A program asks again so often while hosts on the medium are asked for a name. */
@@ -78,9 +81,19 @@ static void answer_init(struct answer *answer)
     vip__reply__init(&answer->reply);
     answer->reply.has_code = true;
     answer->page = NULL;
+    answer->reload = NULL;
     answer->discover.host = NULL;
     answer->fds = VIP_FDS_NONE;
     answer_set(answer, VIP_RC_SUCCESS, "%s", "");
+}
+
+void answer_free(struct answer *answer)
+{
+    vip_fds_close(&answer->fds);
+    show_page_free(answer->page);
+    free(answer->discover.host);
+    if (answer->reload)
+        vip__reload_reply__free_unpacked(answer->reload, NULL);
 }
 
 static void answer_send(struct client *client, struct answer *answer)
@@ -88,9 +101,7 @@ static void answer_send(struct client *client, struct answer *answer)
     int r = vip_control_send(client->sock, &answer->reply.base, answer->fds.fd, answer->fds.count,
                              MSG_DONTWAIT);
 
-    vip_fds_close(&answer->fds);
-    show_page_free(answer->page);
-    free(answer->discover.host);
+    answer_free(answer);
     if (r == 0)
         return;
     if (r == -EPIPE)
@@ -130,6 +141,27 @@ static bool acceptable(struct client *client, const Vip__Request *request,
     return true;
 }
 
+/* A failed look-up of a name is no fault: libvipl asks the system's resolver next. */
+static void note_refusal(const struct client *client, const Vip__Request *request,
+                         const struct answer *answer)
+{
+    char key[HISTORY_KEY_BYTES];
+    uint32_t vi = HISTORY_NO_VI;
+
+    if (request->body_case == VIP__REQUEST__BODY_RESOLVE)
+        return;
+    if (request->body_case == VIP__REQUEST__BODY_CONNECT)
+        vi = request->connect->vi;
+    else if (request->body_case == VIP__REQUEST__BODY_ACCEPT)
+        vi = request->accept->vi;
+    snprintf(key, sizeof(key), "%s %s",
+             (size_t)request->body_case < KINDS && kinds[request->body_case].name
+                 ? kinds[request->body_case].name
+                 : "unknown",
+             vip_rc_name((enum vip_rc)answer->reply.code));
+    client_note(client, HISTORY_REFUSED, true, vi, key, answer->reply.reason);
+}
+
 void request_dispatch(struct client *client, const Vip__Request *request, struct vip_fds *fds)
 {
     struct vipd *vipd = client->vipd;
@@ -141,11 +173,12 @@ void request_dispatch(struct client *client, const Vip__Request *request, struct
     if (acceptable(client, request, fds, &answer))
         kinds[request->body_case].fn(client, request, fds, &answer);
     client->answering = false;
-    vipd->counters.requests_failed += answer.reply.code != VIP_RC_SUCCESS;
+    if (answer.reply.code != VIP_RC_SUCCESS) {
+        vipd->counters.requests_failed++;
+        note_refusal(client, request, &answer);
+    }
     if (client->end != CLIENT_END_NONE && client->end != CLIENT_END_CLOSED) {
-        vip_fds_close(&answer.fds);
-        show_page_free(answer.page);
-        free(answer.discover.host);
+        answer_free(&answer);
         return;
     }
     answer_send(client, &answer);

@@ -62,6 +62,15 @@ static void answer_wait(struct answer *answer, uint64_t wait_id, bool found)
     answer->reply.connect_wait = &answer->connect_wait;
 }
 
+/* vipctl drain: what stands goes on, nothing new begins. */
+static bool not_draining(const struct client *client, struct answer *answer)
+{
+    if (client->vipd->draining)
+        answer_set(answer, VIP_RC_ERROR_RESOURCE,
+                   "vipd is being drained for its end: no connection is made until vipctl resume");
+    return !client->vipd->draining;
+}
+
 void request_connect_wait(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                           struct answer *answer)
 {
@@ -72,7 +81,8 @@ void request_connect_wait(struct client *client, const Vip__Request *request, st
     enum vip_rc rc;
 
     (void)fds;
-    if (!read_address(r->local, &local, answer) || !quota_room(client, QUOTA_WAITS, 1, answer))
+    if (!read_address(r->local, &local, answer) || !not_draining(client, answer) ||
+        !quota_room(client, QUOTA_WAITS, 1, answer))
         return;
     if (r->backlog > 0)
         rc = nic_listen(client->session->nic_session, &local, r->backlog, now_of(client), &wait_id);
@@ -147,7 +157,7 @@ void request_connect(struct client *client, const Vip__Request *request, struct 
     struct nic_connect_args args = {.timeout_ns = UINT64_MAX, .peer_to_peer = r->peer_to_peer};
 
     (void)fds;
-    if (!read_address(r->local, &args.local, answer) ||
+    if (!not_draining(client, answer) || !read_address(r->local, &args.local, answer) ||
         !read_address(r->remote, &args.remote, answer) ||
         !read_private(r->has_private_data, &r->private_data, &args.data, answer) ||
         !quota_room(client, QUOTA_CONNECTS, 1, answer))

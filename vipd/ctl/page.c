@@ -109,6 +109,42 @@ Vip__ShowReply *show_page_reply(struct show_page *page)
         reply->n_counters = page->count;
         reply->counters = (Vip__Counter **)page->rows;
         break;
+    case PAGE_CONFIGS:
+        reply->n_configs = page->count;
+        reply->configs = (Vip__ConfigRow **)page->rows;
+        break;
+    case PAGE_CQS:
+        reply->n_cqs = page->count;
+        reply->cqs = (Vip__CqRow **)page->rows;
+        break;
+    case PAGE_PTAGS:
+        reply->n_ptags = page->count;
+        reply->ptags = (Vip__PtagRow **)page->rows;
+        break;
+    case PAGE_CONNS:
+        reply->n_conns = page->count;
+        reply->conns = (Vip__ConnRow **)page->rows;
+        break;
+    case PAGE_LISTENS:
+        reply->n_listens = page->count;
+        reply->listens = (Vip__ListenRow **)page->rows;
+        break;
+    case PAGE_PEERS:
+        reply->n_peers = page->count;
+        reply->peers = (Vip__PeerRow **)page->rows;
+        break;
+    case PAGE_ERRORS:
+        reply->n_errors = page->count;
+        reply->errors = (Vip__ErrorRow **)page->rows;
+        break;
+    case PAGE_LIMITS:
+        reply->n_limits = page->count;
+        reply->limits = (Vip__LimitRow **)page->rows;
+        break;
+    case PAGE_EVENTS:
+        reply->n_events = page->count;
+        reply->events = (Vip__EventRow **)page->rows;
+        break;
     }
     return reply;
 }

@@ -17,6 +17,15 @@ enum page_list {
     PAGE_MEMS,
     PAGE_CLIENTS,
     PAGE_COUNTERS,
+    PAGE_CONFIGS,
+    PAGE_CQS,
+    PAGE_PTAGS,
+    PAGE_CONNS,
+    PAGE_LISTENS,
+    PAGE_PEERS,
+    PAGE_ERRORS,
+    PAGE_LIMITS,
+    PAGE_EVENTS,
 };
 
 /* NULL: out of memory. */

@@ -16,9 +16,12 @@
 #include "proto/status.h"
 #include "vipd/client/client.h"
 #include "vipd/ctl/page.h"
+#include "vipd/ctl/parts.h"
 #include "vipd/names.h"
+#include "vipd/config_print.h"
 #include "vipd/nic/nic.h"
 #include "vipd/registry/registry.h"
+#include "vipd/reload.h"
 
 #define CURSOR_ROW_BITS 24 /* more rows than regions or VIs of one session */
 
@@ -30,7 +33,7 @@ static uint64_t cursor_of(uint64_t session, uint64_t row)
     return session << CURSOR_ROW_BITS | row;
 }
 
-static const char *nic_name_of(const struct vipd *vipd, const struct client *client)
+const char *show_nic_name(const struct vipd *vipd, const struct client *client)
 {
     return vipd->nics[client->session->nic].config->name;
 }
@@ -39,13 +42,6 @@ static uint64_t now_ms_since(const struct vipd *vipd, uint64_t then_ns)
 {
     return (vipd_loop_now(vipd->loop) - then_ns) / 1000000;
 }
-
-/* Set an optional field of a row. */
-#define SET(row, field, val)                                                                       \
-    do {                                                                                           \
-        (row)->has_##field = true;                                                                 \
-        (row)->field = (val);                                                                      \
-    } while (0)
 
 /* ---- nic --------------------------------------------------------------------------------- */
 
@@ -129,17 +125,6 @@ static void show_nics(struct show_page *page, const struct vipd *vipd, uint64_t 
 
 /* ---- rows of sessions -------------------------------------------------------------------- */
 
-/* A walk over the rows of all sessions, from the cursor on. */
-struct walk {
-    struct show_page *page;
-    const struct vipd *vipd;
-    const struct client *client;
-    uid_t viewer;  /* who asks */
-    uint64_t from; /* first row of this session that is wanted */
-    uint64_t row;  /* row to come */
-    bool full;     /* the page has no room for `row` */
-};
-
 /* Row `vi` of a session is its VI index, so that VIs that come and go do not shift the others. */
 static bool add_vi(void *ctx, const struct nic_vi_view *view)
 {
@@ -154,7 +139,7 @@ static bool add_vi(void *ctx, const struct nic_vi_view *view)
         link_addr_format_as(nic_link(walk->vipd->nics[c->session->nic].nic)->kind, &peer, peer_text,
                             sizeof(peer_text));
     }
-    row.nic = (char *)nic_name_of(walk->vipd, c);
+    row.nic = (char *)show_nic_name(walk->vipd, c);
     SET(&row, vi, view->vi);
     row.state = (char *)vip_vi_state_name(view->state);
     row.level = (char *)vip_level_name(view->level);
@@ -207,8 +192,8 @@ static void add_region(void *ctx, uint32_t handle, const struct registry_region 
         return;
     if (walk->row++ < walk->from)
         return;
-    row.nic = (char *)nic_name_of(walk->vipd, c);
-    if (walk->viewer == 0 || walk->viewer == c->uid) {
+    row.nic = (char *)show_nic_name(walk->vipd, c);
+    if (show_may_see(walk->viewer, c->uid)) {
         SET(&row, handle, handle);
         SET(&row, address, region->addr);
         SET(&row, ptag, region->attrs.ptag);
@@ -244,7 +229,7 @@ static void walk_client(struct walk *walk)
     nic_session_view(c->session->nic_session, &view);
     registry_usage(c->session->registry, &usage);
     SET(&row, session, c->session->id);
-    row.nic = (char *)nic_name_of(walk->vipd, c);
+    row.nic = (char *)show_nic_name(walk->vipd, c);
     SET(&row, pid, (uint64_t)c->pid);
     SET(&row, uid, c->uid);
     row.program = (char *)c->program;
@@ -272,8 +257,8 @@ static const struct client *next_session(const struct vipd *vipd, uint64_t from_
     return next;
 }
 
-static void show_sessions(struct show_page *page, const struct vipd *vipd, uid_t viewer,
-                          uint64_t cursor, void (*walk_one)(struct walk *walk))
+void show_sessions(struct show_page *page, const struct vipd *vipd, uid_t viewer, uint64_t cursor,
+                   void (*walk_one)(struct walk *walk))
 {
     struct walk walk = {.page = page, .vipd = vipd, .viewer = viewer};
     uint64_t id = cursor >> CURSOR_ROW_BITS;
@@ -294,84 +279,83 @@ static void show_sessions(struct show_page *page, const struct vipd *vipd, uid_t
     }
 }
 
-/* ---- counters ---------------------------------------------------------------------------- */
+/* ---- configuration ----------------------------------------------------------------------- */
 
-struct counter_walk {
+struct config_walk {
     struct show_page *page;
-    char scope[VIP_NIC_NAME_BYTES + 8];
-    uint64_t from, row;
-    bool full;
+    const struct vipd *vipd;
+    uint64_t row;
+    const char *section, *key; /* whose pending value is looked for */
+    const char *pending;
 };
 
-static void add_counter(struct counter_walk *walk, const char *name, const char *unit,
-                        const char *help, uint64_t value)
+static void look_pending(void *ctx, const struct vipd_change *change)
 {
-    Vip__Counter row = VIP__COUNTER__INIT;
+    struct config_walk *walk = ctx;
 
-    if (walk->full || walk->row++ < walk->from)
-        return;
-    row.scope = walk->scope;
-    row.name = (char *)name;
-    SET(&row, value, value);
-    row.unit = (char *)unit;
-    row.help = (char *)help;
-    if (!page_add(walk->page, &row.base, PAGE_COUNTERS)) {
-        walk->full = true;
-        walk->row--;
-    }
+    if (strcmp(change->section, walk->section) == 0 && strcmp(change->key, walk->key) == 0)
+        walk->pending = change->to;
 }
 
-static void add_nic_counter(void *ctx, const struct nic_counter *c)
+static bool add_config(void *ctx, const struct vipd_config_value *value)
 {
-    add_counter(ctx, c->name, c->unit, c->help, c->value);
+    struct config_walk *walk = ctx;
+    Vip__ConfigRow row = VIP__CONFIG_ROW__INIT;
+
+    walk->section = value->section;
+    walk->key = value->key;
+    walk->pending = NULL;
+    vipd_reload_pending(walk->vipd, look_pending, walk);
+    row.section = (char *)value->section;
+    row.key = (char *)value->key;
+    row.value = (char *)value->value;
+    row.default_ = (char *)value->standard;
+    row.reload = (char *)value->reload;
+    row.pending = (char *)walk->pending;
+    if (value->line > 0) {
+        row.file = (char *)value->file;
+        SET(&row, line, value->line);
+    }
+    if (!page_add(walk->page, &row.base, PAGE_CONFIGS)) {
+        page_more(walk->page, walk->row);
+        return false;
+    }
+    walk->row++;
+    return true;
 }
 
-static void add_vipd_counters(struct counter_walk *walk, const struct vipd *vipd)
+static void show_config(struct show_page *page, const struct vipd *vipd, uint64_t cursor)
 {
-    const struct vipd_counters *c = &vipd->counters;
-    struct vipd_loop_stats loop;
-    char name[64];
+    struct config_walk walk = {.page = page, .vipd = vipd, .row = cursor};
 
-    vipd_loop_stats(vipd->loop, &loop);
-    add_counter(walk, "turns", "turns", "turns of the loop", loop.turns);
-    add_counter(walk, "turns_busy", "turns", "turns that did something", loop.busy);
-    add_counter(walk, "spins", "turns", "idle turns within the spin budget", loop.spins);
-    add_counter(walk, "sleeps", "sleeps", "times the loop slept", loop.sleeps);
-    add_counter(walk, "recalls", "times", "work arrived while going to sleep", loop.recalls);
-    add_counter(walk, "polls", "calls", "looks at descriptors while awake", loop.polls);
-    add_counter(walk, "accepted", "connections", "programs and tools that connected", c->accepted);
-    add_counter(walk, "refused_limit", "connections", "over connections_per_uid", c->refused_limit);
-    add_counter(walk, "accept_paused", "times", "no file descriptor was left", c->accept_paused);
-    add_counter(walk, "opened", "sessions", "NICs opened by programs", c->opened);
-    add_counter(walk, "open_refused", "requests", "NICs not opened", c->open_refused);
-    add_counter(walk, "requests", "messages", "control requests answered", c->requests);
-    add_counter(walk, "requests_failed", "messages", "with another code than success",
-                c->requests_failed);
-    add_counter(walk, "events", "messages", "events sent to programs", c->events);
-    add_counter(walk, "events_delayed", "messages", "because their socket was full",
-                c->events_delayed);
-    add_counter(walk, "errors_dropped", "messages", "asynchronous errors; too many were waiting",
-                c->errors_dropped);
-    for (unsigned end = CLIENT_END_NONE + 1; end < CLIENT_ENDS; end++) {
-        snprintf(name, sizeof(name), "ended_%s", client_end_name(end));
-        add_counter(walk, name, "connections", client_end_help(end), c->ended[end]);
-    }
-}
-
-static void show_counters(struct show_page *page, const struct vipd *vipd, uint64_t cursor)
-{
-    struct counter_walk walk = {.page = page, .scope = "vipd", .from = cursor};
-
-    add_vipd_counters(&walk, vipd);
-    for (unsigned i = 0; i < vipd->nic_count; i++) {
-        snprintf(walk.scope, sizeof(walk.scope), "nic:%s", vipd->nics[i].config->name);
-        nic_counters(vipd->nics[i].nic, add_nic_counter, &walk);
-    }
-    if (walk.full)
-        page_more(page, walk.row);
+    vipd_config_each(vipd->config, cursor > UINT32_MAX ? UINT32_MAX : (unsigned)cursor, add_config,
+                     &walk);
 }
 
 /* ---- summary ----------------------------------------------------------------------------- */
+
+static void count_change(void *ctx, const struct vipd_change *change)
+{
+    (void)change;
+    ++*(uint64_t *)ctx;
+}
+
+static uint64_t count_pending(const struct vipd *vipd)
+{
+    uint64_t count = 0;
+
+    vipd_reload_pending(vipd, count_change, &count);
+    return count;
+}
+
+static uint64_t count_sessions(const struct vipd *vipd)
+{
+    uint64_t count = 0;
+
+    for (const struct client *c = vipd->clients; c; c = c->next)
+        count += c->session != NULL;
+    return count;
+}
 
 static void show_summary(struct show_page *page, const struct vipd *vipd)
 {
@@ -388,37 +372,78 @@ static void show_summary(struct show_page *page, const struct vipd *vipd)
     SET(&row, spin_ns, vipd->config->wait == VIPD_WAIT_BLOCK ? 0 : vipd->config->spin_ns);
     SET(&row, turns, loop.turns);
     SET(&row, sleeps, loop.sleeps);
+    SET(&row, draining, vipd->draining);
+    SET(&row, errors, vipd->history ? vipd->history->error_count : 0);
+    SET(&row, pending, count_pending(vipd));
+    SET(&row, sessions, count_sessions(vipd));
     page_summary(page, &row);
+}
+
+/* false: there is no such view. */
+static bool fill_page(struct show_page *page, const struct vipd *vipd,
+                      const Vip__ShowRequest *request, uid_t viewer)
+{
+    uint64_t cursor = request->cursor;
+
+    switch (request->has_what ? (int)request->what : -1) {
+    case VIP__SHOW_REQUEST__WHAT__NIC:
+        show_nics(page, vipd, cursor);
+        return true;
+    case VIP__SHOW_REQUEST__WHAT__VI:
+        show_sessions(page, vipd, viewer, cursor, walk_vis);
+        return true;
+    case VIP__SHOW_REQUEST__WHAT__MEM:
+        show_sessions(page, vipd, viewer, cursor, walk_regions);
+        return true;
+    case VIP__SHOW_REQUEST__WHAT__CLIENT:
+        show_sessions(page, vipd, viewer, cursor, walk_client);
+        return true;
+    case VIP__SHOW_REQUEST__WHAT__STATS:
+        show_stats(page, vipd, cursor);
+        return true;
+    case VIP__SHOW_REQUEST__WHAT__CONFIG:
+        show_config(page, vipd, cursor);
+        return true;
+    case VIP__SHOW_REQUEST__WHAT__SUMMARY:
+        show_summary(page, vipd);
+        return true;
+    case VIP__SHOW_REQUEST__WHAT__CQ:
+        show_sessions(page, vipd, viewer, cursor, show_walk_cqs);
+        return true;
+    case VIP__SHOW_REQUEST__WHAT__PTAG:
+        show_sessions(page, vipd, viewer, cursor, show_walk_ptags);
+        return true;
+    case VIP__SHOW_REQUEST__WHAT__CONN:
+        show_sessions(page, vipd, viewer, cursor, show_walk_conns);
+        return true;
+    case VIP__SHOW_REQUEST__WHAT__LISTEN:
+        show_sessions(page, vipd, viewer, cursor, show_walk_waits);
+        return true;
+    case VIP__SHOW_REQUEST__WHAT__PEER:
+        show_peers(page, vipd, cursor);
+        return true;
+    case VIP__SHOW_REQUEST__WHAT__ERROR:
+        show_errors(page, vipd, viewer, cursor);
+        return true;
+    case VIP__SHOW_REQUEST__WHAT__LIMIT:
+        show_limits(page, vipd, cursor);
+        return true;
+    case VIP__SHOW_REQUEST__WHAT__EVENT:
+        show_events(page, vipd, viewer, cursor);
+        return true;
+    default:
+        return false;
+    }
 }
 
 int show_page_new(const struct vipd *vipd, const Vip__ShowRequest *request, uid_t viewer,
                   struct show_page **ret)
 {
     struct show_page *page = page_new();
-    uint64_t cursor = request->cursor;
 
     if (!page)
         return -ENOMEM;
-    switch (request->has_what ? (int)request->what : -1) {
-    case VIP__SHOW_REQUEST__WHAT__NIC:
-        show_nics(page, vipd, cursor);
-        break;
-    case VIP__SHOW_REQUEST__WHAT__VI:
-        show_sessions(page, vipd, viewer, cursor, walk_vis);
-        break;
-    case VIP__SHOW_REQUEST__WHAT__MEM:
-        show_sessions(page, vipd, viewer, cursor, walk_regions);
-        break;
-    case VIP__SHOW_REQUEST__WHAT__CLIENT:
-        show_sessions(page, vipd, viewer, cursor, walk_client);
-        break;
-    case VIP__SHOW_REQUEST__WHAT__STATS:
-        show_counters(page, vipd, cursor);
-        break;
-    case VIP__SHOW_REQUEST__WHAT__SUMMARY:
-        show_summary(page, vipd);
-        break;
-    default:
+    if (!fill_page(page, vipd, request, viewer)) {
         show_page_free(page);
         return -EINVAL;
     }

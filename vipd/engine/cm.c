@@ -58,6 +58,14 @@ void cm_set_medium(struct cm *cm, const struct cm_host *self, uint32_t packet_by
     cm->config.window_bytes = window_bytes;
 }
 
+void cm_set_times(struct cm *cm, const struct cm_config *config)
+{
+    VIP_ASSERT(config->keepalive_ns && config->peer_dead_ns > config->keepalive_ns);
+    cm->config.keepalive_ns = config->keepalive_ns;
+    cm->config.peer_dead_ns = config->peer_dead_ns;
+    cm->config.accept_timeout_ns = config->accept_timeout_ns;
+}
+
 void *cm_alloc(struct cm *cm, size_t bytes)
 {
     void *memory = cm->ops.alloc(cm->ctx, bytes);

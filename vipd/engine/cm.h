@@ -110,6 +110,10 @@ void cm_deinit(struct cm *cm);
 void cm_set_medium(struct cm *cm, const struct cm_host *self, uint32_t packet_bytes,
                    uint32_t window_bytes);
 
+/* Other times: keepalive_ns, peer_dead_ns and accept_timeout_ns of config, the rest is not looked at.
+ * They hold from each timer's next start on. */
+void cm_set_times(struct cm *cm, const struct cm_config *config);
+
 /* ---- server side ---- */
 
 /*
@@ -205,6 +209,28 @@ void cm_heard(struct cm *cm, uint32_t peer, uint64_t now_ns);
 /* A data packet from `from` named an unknown conn_id: answer RESET, rate-limited. */
 void cm_unknown_conn(struct cm *cm, const struct cm_host *from, const struct vip_header *hdr,
                      uint64_t now_ns);
+
+/*
+ * Ask any host whether its vipd answers, whether it is a peer or not. The number of the question; the
+ * oldest of CM_PROBES_MAX questions is forgotten for it.
+ */
+#define CM_PROBES_MAX 64
+uint64_t cm_probe(struct cm *cm, const struct cm_host *host, uint64_t now_ns);
+/* 1: answered, *ret_rtt_ns and *ret_epoch are set; 0: not yet; -ENOENT: forgotten. */
+int cm_probe_result(const struct cm *cm, uint64_t number, uint64_t *ret_rtt_ns,
+                    uint64_t *ret_epoch);
+
+/* What is known of the peer with index 0..CM_PEER_INDEXES-1; false: there is none. */
+#define CM_PEER_INDEXES 4096
+struct cm_peer_view {
+    struct cm_host host;
+    uint64_t epoch;
+    uint32_t number;      /* as in cm_conn.peer */
+    uint32_t connections; /* that stand */
+    uint64_t heard_ns;    /* time of its last sign of life */
+    bool dead;
+};
+bool cm_peer_view(const struct cm *cm, uint32_t index, struct cm_peer_view *ret);
 
 /* Where a peer lives; valid while it has connections. */
 const struct cm_host *cm_peer_host(const struct cm *cm, uint32_t peer);

@@ -76,6 +76,14 @@ struct cm_peer {
     uint64_t nonce;       /* of that PING: only its PONG may announce another life */
 };
 
+/* A question that cm_probe has asked. */
+struct cm_probe {
+    uint64_t nonce; /* 0: none */
+    struct cm_host host;
+    uint64_t sent_ns;
+    uint64_t rtt_ns, epoch; /* once answered: epoch is not 0 */
+};
+
 /* A connection as the manager remembers it. */
 enum cm_assoc_state {
     CM_ASSOC_NEW = 0, /* memory only, in no table */
@@ -235,6 +243,8 @@ struct cm {
     struct cm_timer *timers; /* root of the heap */
     struct cm_timer answered_timer;
     TAILQ_HEAD(, cm_answered) answered_order;
+    struct cm_probe probes[CM_PROBES_MAX];
+    uint32_t probe_next; /* the one to be forgotten */
     struct cm_peer *peer_of[CM_PEERS_MAX];
     struct cm_table peers, assocs_local, assocs_remote, discs, waiters, pendings, handles, answered,
         attempts, attempts_user, meets, meets_local, closings;

@@ -8,6 +8,8 @@
  */
 #include "vipd/engine/cm_internal.h"
 
+#include <errno.h>
+
 #include "proto/assert.h"
 
 /* Pings while a peer is silent, per keepalive interval: at heavy loss some must get through. */
@@ -216,8 +218,65 @@ void cm_rx_pong(struct cm *cm, const struct cm_in *in)
             lose(cm, peer, true, in->now_ns);
         return;
     }
+    for (unsigned i = 0; i < CM_PROBES_MAX; i++) {
+        struct cm_probe *probe = &cm->probes[i];
+
+        if (probe->nonce != in->msg->request_id || probe->nonce == 0 || probe->epoch != 0 ||
+            !cm_host_equal(&probe->host, in->from))
+            continue;
+        probe->epoch = in->src_epoch;
+        probe->rtt_ns = in->now_ns - probe->sent_ns;
+        return;
+    }
     /* Late, or an answer to a question that a newer connection has made void. */
     cm->stats.unexpected++;
+}
+
+uint64_t cm_probe(struct cm *cm, const struct cm_host *host, uint64_t now_ns)
+{
+    struct cm_probe *probe = &cm->probes[cm->probe_next++ % CM_PROBES_MAX];
+    struct vip_cm msg = {.type = VIP_CM_PING};
+    uint64_t number;
+
+    *probe = (struct cm_probe){.host = *host, .nonce = cm_random_id(cm), .sent_ns = now_ns};
+    number = probe->nonce; /* the answer of our own host may come from within */
+    msg.request_id = number;
+    cm->stats.pings_sent++;
+    cm_send(cm, host, 0, &msg);
+    return number;
+}
+
+int cm_probe_result(const struct cm *cm, uint64_t number, uint64_t *ret_rtt_ns, uint64_t *ret_epoch)
+{
+    for (unsigned i = 0; i < CM_PROBES_MAX; i++) {
+        const struct cm_probe *probe = &cm->probes[i];
+
+        if (probe->nonce != number || number == 0)
+            continue;
+        if (probe->epoch == 0)
+            return 0;
+        *ret_rtt_ns = probe->rtt_ns;
+        *ret_epoch = probe->epoch;
+        return 1;
+    }
+    return -ENOENT;
+}
+
+_Static_assert(CM_PEER_INDEXES == CM_PEERS_MAX, "every peer can be looked at");
+
+bool cm_peer_view(const struct cm *cm, uint32_t index, struct cm_peer_view *ret)
+{
+    const struct cm_peer *peer = index < CM_PEERS_MAX ? cm->peer_of[index] : NULL;
+
+    if (!peer)
+        return false;
+    *ret = (struct cm_peer_view){.host = peer->host,
+                                 .epoch = peer->epoch,
+                                 .number = peer->number,
+                                 .connections = peer->assocs_open,
+                                 .heard_ns = peer->heard_ns,
+                                 .dead = peer->dead};
+    return true;
 }
 
 void cm_heard(struct cm *cm, uint32_t peer_number, uint64_t now_ns)

@@ -12,6 +12,7 @@
 
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
+#include "vipd/nic/objects.h"
 
 /* ---- ends ------------------------------------------------------------------------------ */
 
@@ -68,6 +69,32 @@ void nic_conn_broken(struct nic_conn *conn, const struct eng_event *event)
     nic->counts.conns_broken++;
     nic_conn_free(conn);
     close_send(nic, &args);
+}
+
+enum vip_rc nic_vi_sever(struct nic_session *session, uint32_t number, const char *why,
+                         uint64_t now_ns)
+{
+    struct nic_vi *vi = nic_vi_get(session, number);
+    struct eng_close close = {.why = why};
+    struct cm_close_args args;
+
+    session->nic->now_ns = now_ns;
+    if (!vi)
+        return VIP_RC_INVALID_PARAMETER;
+    if (!vi->conn || vi->conn->state != NIC_CONN_ESTABLISHED)
+        return VIP_RC_INVALID_STATE;
+    nic_session_drain(session, VIP_SQ_SLOTS);
+    if (!vi->conn || vi->conn->state != NIC_CONN_ESTABLISHED)
+        return VIP_RC_INVALID_STATE; /* what was posted broke it */
+    args = close_args(vi->conn, VIP_CLOSE_ERROR);
+    nic_conn_free(vi->conn);
+    close_send(session->nic, &args);
+    eng_vi_closed(session->eng, (uint16_t)number, &close, now_ns);
+    nic_rx_replay(session);
+    nic_vi_lost(session, (uint16_t)number, why);
+    nic_deferred_publish_of(session, (int32_t)number);
+    nic_wake_flush(session->nic);
+    return VIP_RC_SUCCESS;
 }
 
 /* The other side is gone: the VI goes to Error, the application is told. */

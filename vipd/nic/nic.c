@@ -106,6 +106,15 @@ int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns
     return 0;
 }
 
+void nic_set_config(struct nic *nic, const struct nic_config *config)
+{
+    VIP_ASSERT(config->vi_max && config->vi_max <= VIP_VI_MAX && config->cq_max <= VIP_CQ_MAX);
+    nic->config.engine = config->engine;
+    nic->config.vi_max = config->vi_max;
+    nic->config.cq_max = config->cq_max;
+    cm_set_times(nic->cm, &config->cm);
+}
+
 void nic_stopping(struct nic *nic)
 {
     nic->stopping = true;

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/stats.h"
 #include "vipd/engine/cm.h"
 #include "vipd/engine/engine.h"
 #include "vipd/link/link.h"
@@ -34,6 +35,9 @@ struct nic_config {
 
 /* Take over an open link (closed by nic_close). 0 or -ENOMEM. */
 int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns, struct nic **ret);
+/* What a reload of the configuration can change: times of the connection manager at once, engine and
+ * limits for sessions opened from now on. name, epoch and seed are not looked at. */
+void nic_set_config(struct nic *nic, const struct nic_config *config);
 /* vipd stops: peers of the sessions that end from now on are told so (VIP_CLOSE_SHUTDOWN). */
 void nic_stopping(struct nic *nic);
 /* Sessions must be gone. Sends CLOSE for what is left once, then frees everything. */
@@ -203,7 +207,8 @@ const char *nic_name(const struct nic *nic);
 const struct link *nic_link(const struct nic *nic);
 
 struct nic_counter {
-    const char *name, *unit, *help; /* static */
+    enum vip_stat id; /* its meaning is in proto/stats.def */
+    const char *name; /* static */
     uint64_t value;
 };
 /* Calls back for every counter of the NIC: packets, drops by reason, CM, link, faults, loopback. */

@@ -382,6 +382,8 @@ static int session_memory(struct nic_session *session)
 {
     const struct nic_config *config = &session->nic->config;
 
+    session->vi_max = config->vi_max;
+    session->cq_max = config->cq_max;
     session->eng_bytes = eng_bytes();
     session->vis_bytes = config->vi_max * sizeof(*session->vis);
     session->eng = nic_map(session->eng_bytes);

@@ -143,6 +143,8 @@ struct nic_wait {
     bool handle_valid, listener;
     uint64_t delivered;      /* listener: requests given to it */
     uint8_t remote_disc_len; /* of the request, for views */
+    uint8_t local_disc_len;  /* what is waited on, for views */
+    uint8_t local_disc[VIP_DISCRIMINATOR_BYTES_MAX];
 };
 
 struct nic_session {
@@ -162,9 +164,10 @@ struct nic_session {
     uint32_t sq_watch;    /* slot whose stamp tells that there is something to take */
     bool sq_skip_conts;   /* a bad descriptor was skipped: its continuations are noise */
     bool draining, broken, closing;
-    struct nic_vi *vis; /* [nic->config.vi_max] */
-    struct nic_cq *cqs; /* [nic->config.cq_max] */
-    uint16_t *vi_free;  /* stack of indexes used before */
+    uint32_t vi_max, cq_max; /* the NIC's limits when the session was made */
+    struct nic_vi *vis;      /* [vi_max] */
+    struct nic_cq *cqs;      /* [cq_max] */
+    uint16_t *vi_free;       /* stack of indexes used before */
     uint32_t vi_free_count, vi_high, vi_count, cq_high, cq_count;
     uint32_t cq_socks;                 /* CQs that have a socket */
     uint32_t notify;                   /* head->notify... */

@@ -77,7 +77,7 @@ static int32_t number_take(struct nic_session *session)
 {
     if (session->vi_free_count)
         return session->vi_free[--session->vi_free_count];
-    if (session->vi_high < session->nic->config.vi_max)
+    if (session->vi_high < session->vi_max)
         return (int32_t)session->vi_high++;
     return -1;
 }
@@ -233,7 +233,7 @@ enum vip_rc nic_cq_create(struct nic_session *session, uint64_t entries, uint32_
         return VIP_RC_ERROR_RESOURCE;
     while (number < session->cq_high && session->cqs[number].used)
         number++;
-    if (number == session->nic->config.cq_max) {
+    if (number == session->cq_max) {
         snprintf(why, why_bytes, "this NIC handle has %u CQs, the most that it may have",
                  session->cq_count);
         return VIP_RC_ERROR_RESOURCE;

@@ -6,6 +6,7 @@
  * (vipd/engine/cm_server.c).
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
@@ -54,6 +55,15 @@ static struct nic_wait *wait_new(struct nic_session *session)
     return wait;
 }
 
+/* Too long ones are refused afterwards by the connection manager. */
+static void wait_local(struct nic_wait *wait, const struct vip_addr *local)
+{
+    if (local->disc_len > sizeof(wait->local_disc))
+        return;
+    wait->local_disc_len = local->disc_len;
+    memcpy(wait->local_disc, local->disc, local->disc_len);
+}
+
 void nic_waits_deinit(struct nic_session *session)
 {
     struct nic *nic = session->nic;
@@ -79,6 +89,7 @@ enum vip_rc nic_connect_wait(struct nic_session *session, const struct vip_addr 
     nic->now_ns = now_ns;
     if (!wait)
         return VIP_RC_ERROR_RESOURCE;
+    wait_local(wait, local);
     id = wait->id;
     if (cm_listen(nic->cm, id, local->disc, local->disc_len, now_ns) < 0) {
         nic_wait_remove(session, wait_find(session, id));
@@ -127,6 +138,7 @@ enum vip_rc nic_listen(struct nic_session *session, const struct vip_addr *local
     if (backlog > NIC_BACKLOG_MAX)
         backlog = NIC_BACKLOG_MAX;
     wait->listener = true;
+    wait_local(wait, local);
     id = wait->id;
     if (cm_listen_open(nic->cm, id, local->disc, local->disc_len, backlog, now_ns) < 0) {
         nic_wait_remove(session, wait_find(session, id));
@@ -179,6 +191,9 @@ static struct nic_wait *take_request(struct nic_session *session, uint64_t wait_
     if (!entry)
         return NULL;
     entry->id = 0;
+    wait = wait_find(session, wait_id);
+    entry->local_disc_len = wait->local_disc_len;
+    memcpy(entry->local_disc, wait->local_disc, sizeof(entry->local_disc));
     wait_find(session, wait_id)->delivered++;
     return entry;
 }

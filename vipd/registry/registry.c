@@ -461,6 +461,14 @@ enum vip_rc registry_ptag_destroy(struct registry *registry, uint32_t number)
     return VIP_RC_SUCCESS;
 }
 
+void registry_ptags_each(const struct registry *registry,
+                         void (*visit)(void *ctx, uint32_t ptag, uint32_t users), void *ctx)
+{
+    for (uint32_t i = 0; i < registry->limits.ptags_max; i++)
+        if (registry->ptags[i].number != 0)
+            visit(ctx, registry->ptags[i].number, registry->ptags[i].users);
+}
+
 bool registry_ptag_valid(const struct registry *registry, uint32_t ptag)
 {
     return ptag == 0 || ptag_find(registry, ptag);

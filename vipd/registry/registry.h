@@ -91,6 +91,10 @@ void *registry_access(struct registry *registry, const struct registry_vi *vi,
 typedef void registry_visit(void *ctx, uint32_t handle, const struct registry_region *region);
 void registry_each(const struct registry *registry, registry_visit *visit, void *ctx);
 
+/* For views: every protection tag with the number of regions and VIs that carry it. */
+void registry_ptags_each(const struct registry *registry,
+                         void (*visit)(void *ctx, uint32_t ptag, uint32_t users), void *ctx);
+
 struct registry_usage {
     uint32_t regions, ptags;
     uint64_t bytes;

@@ -1,0 +1,401 @@
+/* The table of keys; see config_keys.h. Explanations end up in conf/vipd.conf and in the manual. */
+#include "vipd/config_keys.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "vipd/config.h"
+#include "vipd/units.h"
+
+#define US          1000ull
+#define MS          1000000ull
+#define SEC         1000000000ull
+#define GIB         (1ull << 30)
+#define AT(member)  offsetof(struct vipd_config, member)
+#define NIC(member) offsetof(struct vipd_nic_config, member)
+#define UDP         (1u << LINK_UDP | 1u << LINK_UDP6)
+#define ETHER       (1u << LINK_ETHER)
+
+#define LIVE    CONFIG_LIVE
+#define NEW     CONFIG_NEW
+#define RESTART CONFIG_RESTART
+
+const struct config_key config_keys[] = {
+    {"daemon", "socket_mode", CONFIG_MODE, RESTART, 0, AT(socket_mode), 0, 0777, "0666",
+     "Who may connect to vipd.sock: file mode, octal. 0666 = every user of this host. It counts "
+     "only "
+     "where vipd makes the socket itself; under systemd vipd.socket says SocketMode=."},
+    {"daemon", "open_group", CONFIG_GROUP, LIVE, 0, AT(open_group), 0, 0, "",
+     "The group of users whose programs may open NICs; root and the user that vipd runs as always "
+     "may. "
+     "Empty: every user who can connect to the socket."},
+    {"daemon", "admin_group", CONFIG_GROUP, LIVE, 0, AT(admin_group), 0, 0, "via-admin",
+     "The group of users who may change what runs: vipctl reload, disconnect, drain, resume. root "
+     "and "
+     "the user that vipd runs as always may. Empty, or a group that does not exist: nobody else."},
+    {"daemon", "idle_exit", CONFIG_DURATION, LIVE, 0, AT(idle_exit_ns), 0, 86400 * SEC, "0ns",
+     "End vipd when no program has had a NIC open for so long; 0: never. A vipd that libvipl has "
+     "started for one user (VIPD_AUTOSTART=1) has 30s."},
+    {"daemon", "log_level", CONFIG_LEVEL, LIVE, 0, AT(log_level), 0, 0, "info",
+     "What is logged: error, warning, info or debug. --log-level wins over it."},
+
+    {"engine", "wait", CONFIG_WAIT, LIVE, 0, AT(wait), 0, 0, "adaptive",
+     "How vipd waits when there is nothing to do: adaptive (look around for `spin`, then sleep), "
+     "spin "
+     "(never sleep: lowest latency, one processor busy for ever), block (sleep at once)."},
+    {"engine", "spin", CONFIG_DURATION, LIVE, 0, AT(spin_ns), 0, SEC, "50us",
+     "How long to look around before sleeping; programs with adaptive waiting do the same (they "
+     "learn "
+     "it when they open a NIC)."},
+    {"engine", "turn_packets", CONFIG_COUNT32, NEW, 0, AT(engine.turn_packets), 1, 4096, "64",
+     "What one VI may send before the next one has its turn, in packets."},
+    {"engine", "turn_bytes", CONFIG_BYTES32, NEW, 0, AT(engine.turn_bytes), 65536, GIB, "256K",
+     "The same in bytes."},
+    {"engine", "held_packets", CONFIG_COUNT32, NEW, 0, AT(engine.held_packets_max), 0, 2048, "2048",
+     "Packets kept per VI that came ahead of their turn. Behind a lost packet, with a large round "
+     "trip time, there are many."},
+
+    {"reliability", "peer_dead", CONFIG_DURATION, LIVE, 0, AT(peer_dead_ns), 10 * MS, 3600 * SEC,
+     "4s",
+     "A peer host from which nothing was heard for so long is dead; its connections are lost "
+     "(VIP_ERROR_CONN_LOST)."},
+    {"reliability", "keepalive", CONFIG_DURATION, LIVE, 0, AT(keepalive_ns), MS, 3600 * SEC, "1s",
+     "Silence of a peer with connections after which it is asked whether it lives; less than "
+     "peer_dead."},
+    {"reliability", "conn_timeout", CONFIG_DURATION, NEW, 0, AT(engine.conn_timeout_ns), 10 * MS,
+     3600 * SEC, "4s",
+     "Data not acknowledged for so long, in spite of retransmissions: the connection is lost."},
+    {"reliability", "accept_timeout", CONFIG_DURATION, LIVE, 0, AT(accept_timeout_ns), 10 * MS,
+     3600 * SEC, "5s", "VipConnectAccept waits so long for the client's confirmation."},
+    {"reliability", "rto_min", CONFIG_DURATION, NEW, 0, AT(engine.rto_min_ns), 10 * US, 10 * SEC,
+     "2ms", "Floor of the retransmission timer. rto_min <= rto_initial <= rto_max."},
+    {"reliability", "rto_max", CONFIG_DURATION, NEW, 0, AT(engine.rto_max_ns), 10 * US, 60 * SEC,
+     "200ms", "Its ceiling after back-off."},
+    {"reliability", "rto_initial", CONFIG_DURATION, NEW, 0, AT(engine.rto_initial_ns), 10 * US,
+     60 * SEC, "20ms", "Its value before the round trip time of a connection is known."},
+    {"reliability", "ack_delay", CONFIG_DURATION, NEW, 0, AT(engine.ack_delay_ns), 0, SEC, "25us",
+     "How long an acknowledgement may wait for data to travel with; at most rto_min."},
+    {"reliability", "ack_every", CONFIG_COUNT32, NEW, 0, AT(engine.ack_every_packets), 1, 1024, "8",
+     "After so many packets an acknowledgement waits no longer."},
+    {"reliability", "congestion", CONFIG_CONGESTION, NEW, 0, AT(engine.congestion), 0, 0, "delay",
+     "How much a connection to another host may have under way: delay (small queues on the path, "
+     "full "
+     "rate also where packets are lost at random), cubic (as TCP mostly does: every loss means "
+     "congestion), or fixed (always what the peer takes; only for networks without other traffic "
+     "and "
+     "without bottleneck)."},
+
+    {"limits", "sessions_per_uid", CONFIG_COUNT, LIVE, 0, AT(sessions_per_uid), 1, 65536, "64",
+     "NIC handles (VipOpenNic) that one user may have open."},
+    {"limits", "connections_per_uid", CONFIG_COUNT, LIVE, 0, AT(connections_per_uid), 1, 65536,
+     "256", "Connections of one user to vipd.sock of any kind, vipctl's included."},
+    {"limits", "vis_per_uid", CONFIG_COUNT, LIVE, 0, AT(vis_per_uid), 1, 1048576, "16384",
+     "VIs of all NIC handles of one user together; each costs vipd up to some 110 KiB when its "
+     "queues "
+     "are full."},
+    {"limits", "cqs_per_uid", CONFIG_COUNT, LIVE, 0, AT(cqs_per_uid), 1, 1048576, "4096",
+     "The same for completion queues."},
+    {"limits", "regions_per_uid", CONFIG_COUNT, LIVE, 0, AT(regions_per_uid), 1, 16777216, "262144",
+     "The same for registered regions."},
+    {"limits", "register_bytes_per_uid", CONFIG_BYTES, LIVE, 0, AT(register_bytes_per_uid), 4096,
+     65536 * GIB, "256G", "The same for registered bytes."},
+    {"limits", "mapped_bytes_per_uid", CONFIG_BYTES, LIVE, 0, AT(mapped_bytes_per_uid), 4096,
+     65536 * GIB, "4096G",
+     "Memory files (of VipxAllocMem and of staged regions) that vipd maps for one user: address "
+     "space; "
+     "a process has 128 TiB."},
+    {"limits", "mapped_files_per_uid", CONFIG_COUNT, LIVE, 0, AT(mapped_files_per_uid), 1, 65536,
+     "16384", "Number of these; the kernel's vm.max_map_count is for all users."},
+    {"limits", "waits_per_uid", CONFIG_COUNT, LIVE, 0, AT(waits_per_uid), 1, 1048576, "4096",
+     "VipConnectWait, listeners and requests without answer of one user."},
+    {"limits", "connects_per_uid", CONFIG_COUNT, LIVE, 0, AT(connects_per_uid), 1, 1048576, "8192",
+     "Connections being made, asked for or accepted and not yet confirmed, of one user."},
+    {"limits", "register_bytes", CONFIG_BYTES, NEW, 0, AT(register_bytes), 4096, VIP_ARENA_BYTES,
+     "64G", "Bytes registered with one NIC handle."},
+    {"limits", "register_regions", CONFIG_COUNT, NEW, 0, AT(register_regions), 1, VIP_REGION_MAX,
+     "65536", "Regions registered with one NIC handle."},
+    {"limits", "ptags", CONFIG_COUNT, NEW, 0, AT(ptags), 1, VIP_PTAG_MAX, "4096",
+     "Protection tags of one NIC handle."},
+    {"limits", "vis", CONFIG_COUNT, NEW, 0, AT(vis), 1, VIP_VI_MAX, "4096",
+     "VIs of one NIC handle."},
+    {"limits", "cqs", CONFIG_COUNT, NEW, 0, AT(cqs), 1, VIP_CQ_MAX, "1024",
+     "Completion queues of one NIC handle."},
+    {"limits", "events_queued", CONFIG_COUNT, LIVE, 0, AT(events_queued), 16, 1048576, "8192",
+     "Events (connection results, errors) kept for a program that does not read them; with one "
+     "more "
+     "its session ends. Errors that a peer can repeat are left out when half of them wait."},
+
+    {"nic", "link", CONFIG_LINK, RESTART, 0, NIC(link), 0, 0, "udp",
+     "The medium: udp, which needs no privilege; ether, frames of our own on one Ethernet "
+     "interface, "
+     "without IP, which needs the capability CAP_NET_RAW when vipd starts; loop, for programs of "
+     "this "
+     "host only. Programs on different links do not reach each other."},
+    {"nic", "address", CONFIG_ADDRESS, RESTART, UDP, NIC(address), 0, 0, "auto",
+     "Address of this host to use: IPv4 (192.0.2.1), IPv6 (2001:db8::1), IPv6 of one link with its "
+     "interface (fe80::1%eth0), or auto: the IPv4 address of the interface with the default route "
+     "(127.0.0.1 if there is none). Peers must see packets come from exactly this address. While "
+     "no "
+     "interface has it, the NIC is down. IPv4 and IPv6 hosts do not reach each other; a NIC for "
+     "each "
+     "does it."},
+    {"nic", "port", CONFIG_COUNT, RESTART, UDP, NIC(port), 1, 65535, "4794",
+     "UDP port; peers usually have the same."},
+    {"nic", "mtu", CONFIG_MTU, RESTART, UDP | ETHER, NIC(mtu), VIP_PACKET_BYTES_MIN + 28, 65536,
+     "auto",
+     "MTU of the network in bytes, or auto: ask the interface. Packets are never fragmented by IP, "
+     "so "
+     "this must hold on the whole path. ether never uses more than the interface has."},
+    {"nic", "buffer", CONFIG_BYTES, RESTART, UDP | ETHER, NIC(buffer_bytes), 65536, GIB, "8M",
+     "Wanted size of the socket buffers (ether: of the receive ring). For udp the kernel allows "
+     "unprivileged vipd no more than net.core.rmem_max and wmem_max; getting less is logged."},
+    {"nic", "gso", CONFIG_BOOL, RESTART, UDP, NIC(gso), 0, 0, "yes",
+     "Segmentation of datagrams by the kernel, where it has it: fewer system calls."},
+    {"nic", "gro", CONFIG_BOOL, RESTART, UDP, NIC(gro), 0, 0, "yes",
+     "Collection of datagrams by the kernel, where it has it: fewer system calls."},
+    {"nic", "aliases", CONFIG_ALIASES, LIVE, 0, 0, 0, 0, "",
+     "Other device names that VipOpenNic takes for this NIC, separated by commas; \"\" is the "
+     "empty "
+     "name. If the key is absent, the names that older providers used for their n-th device "
+     "(counting "
+     "from 0): /dev/via_eth<n>, /dev/clanvi<n>, nic<n>, VINIC<n>, \\\\.\\VI<n+1>, and for the "
+     "first "
+     "NIC also /dev/via_lo, /etc/via_lo, VINIC and the empty name. A NIC with link = loop is not "
+     "counted; the first of these has /dev/via_lo and /etc/via_lo instead. A NIC's own name always "
+     "works."},
+    {"nic", "faults", CONFIG_FAULTS, RESTART, 0, 0, 0, 0, "none",
+     "For tests: damage to packets sent. loss, dup, reorder, corrupt in percent; delay and jitter "
+     "as "
+     "times; blackhole; seed makes it repeatable. Or none."},
+    {"nic", "interface", CONFIG_INTERFACE, RESTART, ETHER, NIC(interface), 0, 0, "",
+     "The interface, which ether needs. One that is down or not there yet does not stop vipd: the "
+     "NIC "
+     "is down until it comes (vipctl show nic)."},
+    {"nic", "ethertype", CONFIG_ETHERTYPE, RESTART, ETHER, NIC(ethertype), 0x0600, 0xffff, "0x88b5",
+     "EtherType of our frames, the same on all hosts; 0x88b5 and 0x88b6 are meant for "
+     "experiments."},
+    {"nic", "announce", CONFIG_ANNOUNCE, RESTART, ETHER, 0, 0, 0, "auto",
+     "The name by which other hosts on the segment find this NIC without a table "
+     "(VipNSGetHostByName): "
+     "auto is the name of this host, none: neither answer nor ask others. Nobody proves who he is "
+     "in "
+     "this version, so whom the segment is not trusted with has none and a table."},
+    {"nic", "vlan", CONFIG_VLAN, RESTART, ETHER, NIC(vlan), 1, 4094, "none",
+     "The 802.1Q VLAN to be in, or none: frames have no tag. (An interface such as eth1.7, whose "
+     "tags "
+     "the kernel puts on, needs none.)"},
+};
+
+const unsigned config_key_count = sizeof(config_keys) / sizeof(config_keys[0]);
+_Static_assert(sizeof(config_keys) / sizeof(config_keys[0]) <= CONFIG_KEYS_MAX, "origins fit");
+
+const struct config_section config_sections[] = {
+    {"daemon", "The process: who may use it, and its log."},
+    {"engine", "How vipd waits, and how it divides its turns between VIs."},
+    {"reliability", "Lost packets, silent peers, and how fast to send."},
+    {"limits",
+     "What one user may have in all his programs together (..._per_uid), and what one NIC "
+     "handle of a program may have, as VipQueryNic reports it."},
+    {"nic:NAME", "One section per NIC, at most 16. NAME: letters, digits, '.', '_', '-'. The first "
+                 "one written is number 0 in the historical device names below. Without any such "
+                 "section there is one NIC, vip0, over udp."},
+    {"names",
+     "Host names for VipNSGetHostByName: address[:port] for udp ([address]:port for IPv6), the MAC "
+     "address of the card for ether, several separated by commas; each NIC sees those of its own "
+     "link: "
+     "IPv4, IPv6 or Ethernet, and what is written with %interface only if its own address is on "
+     "that. "
+     "Without a port: that of the first udp NIC. udp asks the system's resolver next; ether takes "
+     "MAC "
+     "addresses for names, and asks the hosts on its segment next; loop knows localhost and the "
+     "name of "
+     "this host. Changes are live."},
+};
+
+const unsigned config_section_count = sizeof(config_sections) / sizeof(config_sections[0]);
+
+const struct config_key *config_key_find(const char *section, const char *name)
+{
+    for (unsigned i = 0; i < config_key_count; i++) {
+        if (strcmp(config_keys[i].section, section) == 0 && strcmp(config_keys[i].name, name) == 0)
+            return &config_keys[i];
+    }
+    return NULL;
+}
+
+bool config_section_known(const char *section)
+{
+    for (unsigned i = 0; i < config_section_count; i++) {
+        if (strcmp(config_sections[i].name, section) == 0 && !strchr(section, ':'))
+            return true;
+    }
+    return false;
+}
+
+const char *config_class_name(enum config_class class)
+{
+    switch (class) {
+    case CONFIG_LIVE:
+        return "live";
+    case CONFIG_NEW:
+        return "new";
+    case CONFIG_RESTART:
+        return "restart";
+    }
+    return "?";
+}
+
+/* ---- values for people ------------------------------------------------------------------- */
+
+static void format_number(const struct config_key *key, uint64_t number, char *buf, size_t bytes)
+{
+    switch (key->type) {
+    case CONFIG_DURATION:
+        vipd_format_duration(number, buf, (unsigned)bytes);
+        break;
+    case CONFIG_BYTES:
+    case CONFIG_BYTES32:
+        vipd_format_bytes(number, buf, (unsigned)bytes);
+        break;
+    case CONFIG_MODE:
+        snprintf(buf, bytes, "0%llo", (unsigned long long)number);
+        break;
+    case CONFIG_ETHERTYPE:
+        snprintf(buf, bytes, "0x%04llx", (unsigned long long)number);
+        break;
+    default:
+        snprintf(buf, bytes, "%llu", (unsigned long long)number);
+        break;
+    }
+}
+
+static const char *unit_word(enum config_type type)
+{
+    switch (type) {
+    case CONFIG_DURATION:
+        return "time";
+    case CONFIG_BYTES:
+    case CONFIG_BYTES32:
+        return "bytes";
+    case CONFIG_COUNT:
+    case CONFIG_COUNT32:
+        return "number";
+    case CONFIG_MODE:
+        return "file mode";
+    case CONFIG_BOOL:
+        return "yes or no";
+    case CONFIG_WAIT:
+        return "adaptive, spin or block";
+    case CONFIG_CONGESTION:
+        return "delay, cubic or fixed";
+    case CONFIG_LEVEL:
+        return "error, warning, info or debug";
+    case CONFIG_GROUP:
+        return "name of a group";
+    case CONFIG_LINK:
+        return "udp, ether or loop";
+    case CONFIG_ADDRESS:
+        return "IP address or auto";
+    case CONFIG_MTU:
+        return "bytes or auto";
+    case CONFIG_ALIASES:
+        return "list of names";
+    case CONFIG_FAULTS:
+        return "list of faults or none";
+    case CONFIG_INTERFACE:
+        return "name of an interface";
+    case CONFIG_ETHERTYPE:
+        return "four hexadecimal digits";
+    case CONFIG_VLAN:
+        return "number or none";
+    case CONFIG_ANNOUNCE:
+        return "name, auto or none";
+    }
+    return "?";
+}
+
+void config_key_unit(const struct config_key *key, char *buf, size_t buf_bytes)
+{
+    char min[32], max[32];
+
+    if (key->max == 0) {
+        snprintf(buf, buf_bytes, "%s", unit_word(key->type));
+        return;
+    }
+    format_number(key, key->min, min, sizeof(min));
+    format_number(key, key->max, max, sizeof(max));
+    snprintf(buf, buf_bytes, "%s, %s to %s", unit_word(key->type), min, max);
+}
+
+static void format_aliases(const struct vipd_nic_config *nic, char *buf, size_t buf_bytes)
+{
+    size_t used = 0;
+
+    buf[0] = '\0';
+    for (unsigned i = 0; i < nic->alias_count && used < buf_bytes; i++)
+        used += (size_t)snprintf(buf + used, buf_bytes - used, "%s%s", i ? ", " : "",
+                                 nic->aliases[i][0] ? nic->aliases[i] : "\"\"");
+}
+
+static const char *wait_word(enum vipd_wait wait)
+{
+    return wait == VIPD_WAIT_SPIN ? "spin" : wait == VIPD_WAIT_BLOCK ? "block" : "adaptive";
+}
+
+static const char *congestion_word(uint32_t congestion)
+{
+    return congestion == ENG_CONGESTION_CUBIC   ? "cubic"
+           : congestion == ENG_CONGESTION_FIXED ? "fixed"
+                                                : "delay";
+}
+
+/* Keys whose value is a word or a text. */
+static const char *word_of(const struct config_key *key, const void *base)
+{
+    const void *at = (const char *)base + key->offset;
+    const struct vipd_nic_config *nic = base;
+
+    switch (key->type) {
+    case CONFIG_BOOL:
+        return *(const bool *)at ? "yes" : "no";
+    case CONFIG_WAIT:
+        return wait_word(*(const enum vipd_wait *)at);
+    case CONFIG_CONGESTION:
+        return congestion_word(*(const uint32_t *)at);
+    case CONFIG_LEVEL:
+        return vipd_log_level_name(*(const enum vipd_log_level *)at);
+    case CONFIG_LINK:
+        return link_kind_name(nic->link);
+    case CONFIG_ADDRESS:
+        return nic->address[0] ? nic->address : "auto";
+    case CONFIG_ANNOUNCE:
+        return nic->announce[0] ? nic->announce : "auto";
+    case CONFIG_FAULTS:
+        return nic->faults_text[0] ? nic->faults_text : "none";
+    case CONFIG_GROUP:
+    case CONFIG_INTERFACE:
+        return at;
+    default:
+        return NULL;
+    }
+}
+
+void config_key_format(const struct config_key *key, const void *base, char *buf, size_t buf_bytes)
+{
+    const void *at = (const char *)base + key->offset;
+    const char *word = word_of(key, base);
+
+    if (word) {
+        snprintf(buf, buf_bytes, "%s", word);
+    } else if (key->type == CONFIG_ALIASES) {
+        format_aliases(base, buf, buf_bytes);
+    } else if (key->type == CONFIG_BYTES32 || key->type == CONFIG_COUNT32) {
+        format_number(key, *(const uint32_t *)at, buf, buf_bytes);
+    } else if (*(const uint64_t *)at == 0 && key->type == CONFIG_MTU) {
+        snprintf(buf, buf_bytes, "auto");
+    } else if (*(const uint64_t *)at == 0 && key->type == CONFIG_VLAN) {
+        snprintf(buf, buf_bytes, "none");
+    } else {
+        format_number(key, *(const uint64_t *)at, buf, buf_bytes);
+    }
+}

@@ -1,0 +1,86 @@
+/*
+ * The one table of what vipd.conf may say. Parsing, defaults, the printed reference
+ * (`vipd --print-config`), the manual page, reload and `vipctl show config` all read it.
+ *
+ * Owns: names, defaults, ranges, reload classes and explanations of the keys, and how a value is
+ * written. Does not own: reading a value (vipd/config_value.c), files (vipd/config.c).
+ */
+#ifndef VIPD_CONFIG_KEYS_H
+#define VIPD_CONFIG_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum config_type {
+    CONFIG_DURATION, /* uint64_t, ns */
+    CONFIG_BYTES,    /* uint64_t */
+    CONFIG_BYTES32,  /* uint32_t */
+    CONFIG_COUNT,    /* uint64_t */
+    CONFIG_COUNT32,  /* uint32_t */
+    CONFIG_MODE,     /* uint64_t */
+    CONFIG_BOOL,
+    CONFIG_WAIT,
+    CONFIG_CONGESTION, /* uint32_t */
+    CONFIG_LEVEL,
+    CONFIG_GROUP, /* char[], name of a group of users or "" */
+    CONFIG_LINK,
+    CONFIG_ADDRESS, /* of a NIC */
+    CONFIG_MTU,     /* uint64_t, "auto" = 0 */
+    CONFIG_ALIASES,
+    CONFIG_FAULTS,
+    CONFIG_INTERFACE,
+    CONFIG_ETHERTYPE, /* uint64_t */
+    CONFIG_VLAN,      /* uint64_t, 0 = none */
+    CONFIG_ANNOUNCE,
+};
+
+/* When a changed value takes effect. */
+enum config_class {
+    CONFIG_LIVE,    /* at the reload */
+    CONFIG_NEW,     /* for NIC handles opened after the reload */
+    CONFIG_RESTART, /* only when vipd is started again */
+};
+
+/* One key: where its value goes and which values are sensible. */
+struct config_key {
+    const char *section; /* "nic" stands for every [nic:NAME] */
+    const char *name;
+    enum config_type type;
+    enum config_class class;
+    unsigned links;       /* of a NIC: 1 << enum link_kind for those that know it; 0 = all */
+    size_t offset;        /* into struct vipd_config, or vipd_nic_config for "nic" */
+    uint64_t min, max;    /* both included; numbers only */
+    const char *standard; /* the default as it is written in the file */
+    const char *help;     /* what it is for, in full sentences */
+};
+
+/* One section, in the order of the reference. */
+struct config_section {
+    const char *name; /* "nic:NAME" for the NICs */
+    const char *help;
+};
+
+#define CONFIG_KEYS_MAX 64 /* of the table: values remember where they come from by key number */
+
+extern const struct config_key config_keys[];
+extern const unsigned config_key_count;
+extern const struct config_section config_sections[];
+extern const unsigned config_section_count;
+
+/* NULL: there is none. section is "nic" for a NIC. */
+const struct config_key *config_key_find(const char *section, const char *name);
+
+/* Does the table have keys of that section (or is it [names])? "nic" alone is none. */
+bool config_section_known(const char *section);
+
+/* "live", "new", "restart". */
+const char *config_class_name(enum config_class class);
+
+/* The kind of value with its range for people: "time, 0ns to 1s". */
+void config_key_unit(const struct config_key *key, char *buf, size_t buf_bytes);
+
+/* The value as it would be written in the file. base: the struct that key->offset is into. */
+void config_key_format(const struct config_key *key, const void *base, char *buf, size_t buf_bytes);
+
+#endif

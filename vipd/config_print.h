@@ -1,0 +1,39 @@
+/*
+ * Texts made of the table of keys: the commented reference (conf/vipd.conf), the manual page
+ * vipd.conf(5), and what is in force with where it comes from.
+ *
+ * Owns: their layout. Does not own: the table (vipd/config_keys.h). Called by main.c and vipd/ctl/.
+ */
+#ifndef VIPD_CONFIG_PRINT_H
+#define VIPD_CONFIG_PRINT_H
+
+#include <stdio.h>
+
+#include "vipd/config.h"
+
+/* vipd.conf with every key, its explanation, unit, range, reload class and default, all commented. */
+void vipd_config_print_reference(FILE *out);
+
+/* The manual page vipd.conf(5) as scdoc's source. */
+void vipd_config_print_manual(FILE *out);
+
+/* The addresses of a name as they would be written; NULL: none. */
+void vipd_config_name_text(const struct vipd_name *name, char *buf, size_t buf_bytes);
+
+/* One value that is in force. */
+struct vipd_config_value {
+    const char *section; /* "daemon", "nic:vip0" */
+    const char *key;
+    const char *value;
+    const char *standard;
+    const char *reload; /* class: live, new, restart */
+    const char *file;   /* "(defaults)", or where it was set */
+    unsigned line;
+};
+
+/* Calls back for every value, NICs and names included, from number `from` on, until visit returns
+ * false. The texts live until visit returns. */
+void vipd_config_each(const struct vipd_config *config, unsigned from,
+                      bool (*visit)(void *ctx, const struct vipd_config_value *value), void *ctx);
+
+#endif

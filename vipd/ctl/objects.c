@@ -1,0 +1,274 @@
+/* Views of completion queues, protection tags, connections, waits, peers and limits. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "vipd/client/quota.h"
+#include "vipd/ctl/page.h"
+#include "vipd/ctl/parts.h"
+#include "vipd/names.h"
+#include "vipd/nic/objects.h"
+#include "vipd/registry/registry.h"
+
+#define SILENT_AFTER 2 /* keepalive intervals without a sign of life */
+
+bool show_may_see(uid_t viewer, uid_t owner)
+{
+    return viewer == 0 || viewer == owner || viewer == geteuid();
+}
+
+/* Whose object it is. */
+#define SET_OWNER(row, client)                                                                     \
+    do {                                                                                           \
+        SET(row, session, (client)->session->id);                                                  \
+        SET(row, pid, (uint64_t)(client)->pid);                                                    \
+        SET(row, uid, (client)->uid);                                                              \
+        (row)->program = (char *)(client)->program;                                                \
+    } while (0)
+
+static void format_host(const struct vipd *vipd, unsigned nic, const struct cm_host *host,
+                        char *buf, size_t buf_bytes)
+{
+    struct link_addr addr = {.len = host->len};
+
+    buf[0] = '\0';
+    if (host->len == 0 || host->len > sizeof(addr.bytes))
+        return;
+    memcpy(addr.bytes, host->bytes, host->len);
+    link_addr_format_as(nic_link(vipd->nics[nic].nic)->kind, &addr, buf, buf_bytes);
+}
+
+/* ---- rows of a session ------------------------------------------------------------------- */
+
+static bool add_cq(void *ctx, const struct nic_cq_view *view)
+{
+    struct walk *walk = ctx;
+    Vip__CqRow row = VIP__CQ_ROW__INIT;
+
+    row.nic = (char *)show_nic_name(walk->vipd, walk->client);
+    SET(&row, cq, view->cq);
+    SET(&row, written, view->written);
+    SET(&row, waiting, view->waiting);
+    SET(&row, bound, view->bound);
+    SET(&row, has_fd, view->has_fd);
+    SET_OWNER(&row, walk->client);
+    walk->row = view->cq;
+    walk->full = !page_add(walk->page, &row.base, PAGE_CQS);
+    return !walk->full;
+}
+
+void show_walk_cqs(struct walk *walk)
+{
+    nic_session_cqs(walk->client->session->nic_session, (uint32_t)walk->from, add_cq, walk);
+}
+
+static void add_ptag(void *ctx, uint32_t ptag, uint32_t users)
+{
+    struct walk *walk = ctx;
+    Vip__PtagRow row = VIP__PTAG_ROW__INIT;
+
+    if (walk->full || walk->row++ < walk->from)
+        return;
+    row.nic = (char *)show_nic_name(walk->vipd, walk->client);
+    if (show_may_see(walk->viewer, walk->client->uid))
+        SET(&row, ptag, ptag);
+    SET(&row, users, users);
+    SET_OWNER(&row, walk->client);
+    if (!page_add(walk->page, &row.base, PAGE_PTAGS)) {
+        walk->full = true;
+        walk->row--;
+    }
+}
+
+void show_walk_ptags(struct walk *walk)
+{
+    walk->row = 0;
+    registry_ptags_each(walk->client->session->registry, add_ptag, walk);
+}
+
+static bool add_conn(void *ctx, const struct nic_conn_view *view)
+{
+    struct walk *walk = ctx;
+    Vip__ConnRow row = VIP__CONN_ROW__INIT;
+    char peer[64];
+
+    format_host(walk->vipd, walk->client->session->nic, &view->peer, peer, sizeof(peer));
+    row.nic = (char *)show_nic_name(walk->vipd, walk->client);
+    SET(&row, vi, view->vi);
+    row.state = (char *)view->state;
+    row.peer = peer;
+    row.path = view->loop ? "local" : "link";
+    SET_OWNER(&row, walk->client);
+    walk->row = view->vi;
+    walk->full = !page_add(walk->page, &row.base, PAGE_CONNS);
+    return !walk->full;
+}
+
+void show_walk_conns(struct walk *walk)
+{
+    nic_session_conns(walk->client->session->nic_session, (uint32_t)walk->from, add_conn, walk);
+}
+
+/* Discriminators are mostly text; a NUL at the end is usual, too. */
+static void format_disc(const uint8_t *disc, uint8_t len, char *buf, size_t buf_bytes)
+{
+    uint8_t text_len = len > 0 && disc[len - 1] == '\0' ? len - 1 : len;
+    bool text = text_len > 0;
+    size_t used = 0;
+
+    for (uint8_t i = 0; i < text_len; i++)
+        text = text && isgraph(disc[i]) && disc[i] < 0x7f;
+    if (text) {
+        snprintf(buf, buf_bytes, "%.*s", (int)text_len, (const char *)disc);
+        return;
+    }
+    used = (size_t)snprintf(buf, buf_bytes, "%s", len ? "0x" : "(empty)");
+    for (uint8_t i = 0; i < len && used + 3 < buf_bytes; i++)
+        used += (size_t)snprintf(buf + used, buf_bytes - used, "%02x", disc[i]);
+}
+
+static bool add_wait(void *ctx, const struct nic_wait_view *view)
+{
+    struct walk *walk = ctx;
+    Vip__ListenRow row = VIP__LISTEN_ROW__INIT;
+    char disc[2 * VIP_DISCRIMINATOR_BYTES_MAX + 8];
+
+    format_disc(view->disc, view->disc_len, disc, sizeof(disc));
+    row.nic = (char *)show_nic_name(walk->vipd, walk->client);
+    row.kind = (char *)view->kind;
+    row.discriminator = disc;
+    if (strcmp(view->kind, "listener") == 0)
+        SET(&row, delivered, view->delivered);
+    SET_OWNER(&row, walk->client);
+    walk->full = !page_add(walk->page, &row.base, PAGE_LISTENS);
+    walk->row += !walk->full;
+    return !walk->full;
+}
+
+void show_walk_waits(struct walk *walk)
+{
+    walk->row = walk->from;
+    nic_session_waits(walk->client->session->nic_session, (uint32_t)walk->from, add_wait, walk);
+}
+
+/* ---- peers ------------------------------------------------------------------------------- */
+
+/* The cursor: NIC in the upper half, index of the peer in the lower. */
+struct peer_walk {
+    struct show_page *page;
+    const struct vipd *vipd;
+    unsigned nic;
+    bool full;
+};
+
+static const char *peer_state(const struct vipd *vipd, const struct nic_peer_view *view)
+{
+    if (view->self)
+        return "self";
+    if (view->cm.dead)
+        return "lost";
+    return view->cm.connections > 0 &&
+                   view->heard_ago_ns > SILENT_AFTER * vipd->config->keepalive_ns
+               ? "silent"
+               : "up";
+}
+
+static bool add_peer(void *ctx, const struct nic_peer_view *view)
+{
+    struct peer_walk *walk = ctx;
+    const struct vipd *vipd = walk->vipd;
+    const struct link *link = nic_link(vipd->nics[walk->nic].nic);
+    struct link_addr addr = {.len = view->cm.host.len};
+    Vip__PeerRow row = VIP__PEER_ROW__INIT;
+    char peer[64];
+
+    format_host(vipd, walk->nic, &view->cm.host, peer, sizeof(peer));
+    memcpy(addr.bytes, view->cm.host.bytes, view->cm.host.len);
+    row.nic = (char *)vipd->nics[walk->nic].config->name;
+    row.peer = peer;
+    row.name = (char *)vipd_host_name(vipd->config, link->kind, &addr);
+    row.state = (char *)peer_state(vipd, view);
+    SET(&row, connections, view->cm.connections);
+    SET(&row, heard_ago_ns, view->heard_ago_ns);
+    SET(&row, tx_messages, view->stats.tx_messages);
+    SET(&row, rx_messages, view->stats.rx_messages);
+    SET(&row, tx_bytes, view->stats.tx_bytes);
+    SET(&row, rx_bytes, view->stats.rx_bytes);
+    SET(&row, retransmits, view->stats.retransmits);
+    SET(&row, timeouts, view->stats.timeouts);
+    SET(&row, srtt_ns, view->stats.srtt_ns);
+    SET(&row, srtt_max_ns, view->srtt_max_ns);
+    SET(&row, window_bytes, view->stats.cwnd_bytes);
+    SET(&row, inflight_bytes, view->stats.inflight_bytes);
+    SET(&row, lost, view->stats.lost);
+    SET(&row, epoch, view->cm.epoch);
+    walk->full = !page_add(walk->page, &row.base, PAGE_PEERS);
+    return !walk->full;
+}
+
+void show_peers(struct show_page *page, const struct vipd *vipd, uint64_t cursor)
+{
+    struct peer_walk walk = {.page = page, .vipd = vipd};
+    uint32_t from = (uint32_t)cursor;
+
+    for (uint64_t n = cursor >> 32; n < vipd->nic_count; n++) {
+        walk.nic = (unsigned)n;
+        from = nic_peer_views(vipd->nics[n].nic, from, vipd_loop_now(vipd->loop), add_peer, &walk);
+        if (walk.full) {
+            page_more(page, n << 32 | from);
+            return;
+        }
+        from = 0;
+    }
+}
+
+/* ---- limits ------------------------------------------------------------------------------ */
+
+struct limit_walk {
+    struct show_page *page;
+    uid_t uid;
+    uint64_t from, row;
+    bool full;
+};
+
+static void add_limit(void *ctx, const struct quota_view *view)
+{
+    struct limit_walk *walk = ctx;
+    Vip__LimitRow row = VIP__LIMIT_ROW__INIT;
+
+    if (walk->full || walk->row++ < walk->from)
+        return;
+    SET(&row, uid, walk->uid);
+    row.limit = (char *)view->key;
+    SET(&row, used, view->used);
+    SET(&row, max, view->max);
+    row.noun = (char *)view->noun;
+    if (!page_add(walk->page, &row.base, PAGE_LIMITS)) {
+        walk->full = true;
+        walk->row--;
+    }
+}
+
+/* Is this the first connection of its user? */
+static bool first_of_user(const struct vipd *vipd, const struct client *client)
+{
+    for (const struct client *c = vipd->clients; c != client; c = c->next)
+        if (c->uid == client->uid)
+            return false;
+    return true;
+}
+
+void show_limits(struct show_page *page, const struct vipd *vipd, uint64_t cursor)
+{
+    struct limit_walk walk = {.page = page, .from = cursor};
+
+    for (const struct client *c = vipd->clients; c; c = c->next) {
+        if (!first_of_user(vipd, c))
+            continue;
+        walk.uid = c->uid;
+        quota_each(vipd, c->uid, add_limit, &walk);
+    }
+    if (walk.full)
+        page_more(page, walk.row);
+}

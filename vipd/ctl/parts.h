@@ -1,0 +1,51 @@
+/*
+ * The views that have a file of their own. Inside vipd/ctl/ only; show.c calls them.
+ */
+#ifndef VIPD_CTL_PARTS_H
+#define VIPD_CTL_PARTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vipd/client/client.h"
+#include "vipd/ctl/show.h"
+
+/* Set an optional field of a row. */
+#define SET(row, field, val)                                                                       \
+    do {                                                                                           \
+        (row)->has_##field = true;                                                                 \
+        (row)->field = (val);                                                                      \
+    } while (0)
+
+/* A walk over the rows of all sessions, from the cursor on. */
+struct walk {
+    struct show_page *page;
+    const struct vipd *vipd;
+    const struct client *client;
+    uid_t viewer;  /* who asks */
+    uint64_t from; /* first row of this session that is wanted */
+    uint64_t row;  /* row to come */
+    bool full;     /* the page has no room for `row` */
+};
+
+/* Calls walk_one for each session from the cursor on, until the page is full. */
+void show_sessions(struct show_page *page, const struct vipd *vipd, uid_t viewer, uint64_t cursor,
+                   void (*walk_one)(struct walk *walk));
+/* What show_sessions calls: rows of one session (objects.c). */
+void show_walk_cqs(struct walk *walk);
+void show_walk_ptags(struct walk *walk);
+void show_walk_conns(struct walk *walk);
+void show_walk_waits(struct walk *walk);
+
+const char *show_nic_name(const struct vipd *vipd, const struct client *client);
+/* May this user see what concerns the other one's memory and faults in detail? */
+bool show_may_see(uid_t viewer, uid_t owner);
+
+/* Each adds rows to the page, from the cursor on, until it is full. */
+void show_peers(struct show_page *page, const struct vipd *vipd, uint64_t cursor);
+void show_limits(struct show_page *page, const struct vipd *vipd, uint64_t cursor);
+void show_errors(struct show_page *page, const struct vipd *vipd, uid_t viewer, uint64_t cursor);
+void show_events(struct show_page *page, const struct vipd *vipd, uid_t viewer, uint64_t cursor);
+void show_stats(struct show_page *page, const struct vipd *vipd, uint64_t cursor);
+
+#endif

@@ -1,0 +1,88 @@
+/* The view of all counters; what they mean is in proto/stats.def. */
+#include <stdio.h>
+
+#include "proto/stats.h"
+#include "vipd/client/client.h"
+#include "vipd/ctl/page.h"
+#include "vipd/ctl/parts.h"
+#include "vipd/nic/nic.h"
+
+struct stat_walk {
+    struct show_page *page;
+    char scope[VIP_NIC_NAME_BYTES + 8];
+    uint64_t from, row;
+    bool full;
+};
+
+static void give(struct stat_walk *walk, enum vip_stat id, uint64_t value)
+{
+    const struct vip_stat_info *info = &vip_stats[id];
+    Vip__Counter row = VIP__COUNTER__INIT;
+
+    if (walk->full || walk->row++ < walk->from)
+        return;
+    row.scope = walk->scope;
+    row.name = (char *)info->name;
+    row.has_value = true;
+    row.value = value;
+    row.unit = (char *)info->unit;
+    row.help = (char *)info->help;
+    row.kind = (char *)vip_stat_kind_name(info->kind);
+    if (!page_add(walk->page, &row.base, PAGE_COUNTERS)) {
+        walk->full = true;
+        walk->row--;
+    }
+}
+
+static void give_nic(void *ctx, const struct nic_counter *c)
+{
+    give(ctx, c->id, c->value);
+}
+
+static void give_vipd(struct stat_walk *walk, const struct vipd *vipd)
+{
+    const struct vipd_counters *c = &vipd->counters;
+    struct vipd_loop_stats loop;
+
+    vipd_loop_stats(vipd->loop, &loop);
+    give(walk, VIP_STAT_VIPD_turns, loop.turns);
+    give(walk, VIP_STAT_VIPD_turns_busy, loop.busy);
+    give(walk, VIP_STAT_VIPD_spins, loop.spins);
+    give(walk, VIP_STAT_VIPD_sleeps, loop.sleeps);
+    give(walk, VIP_STAT_VIPD_recalls, loop.recalls);
+    give(walk, VIP_STAT_VIPD_polls, loop.polls);
+    give(walk, VIP_STAT_VIPD_accepted, c->accepted);
+    give(walk, VIP_STAT_VIPD_refused_limit, c->refused_limit);
+    give(walk, VIP_STAT_VIPD_accept_paused, c->accept_paused);
+    give(walk, VIP_STAT_VIPD_opened, c->opened);
+    give(walk, VIP_STAT_VIPD_open_refused, c->open_refused);
+    give(walk, VIP_STAT_VIPD_requests, c->requests);
+    give(walk, VIP_STAT_VIPD_requests_failed, c->requests_failed);
+    give(walk, VIP_STAT_VIPD_events, c->events);
+    give(walk, VIP_STAT_VIPD_events_delayed, c->events_delayed);
+    give(walk, VIP_STAT_VIPD_errors_dropped, c->errors_dropped);
+    give(walk, VIP_STAT_VIPD_reloads, c->reloads);
+    give(walk, VIP_STAT_VIPD_reloads_refused, c->reloads_refused);
+    give(walk, VIP_STAT_VIPD_admin_denied, c->admin_denied);
+    for (unsigned end = CLIENT_END_NONE + 1; end < CLIENT_ENDS; end++)
+        give(walk, VIP_STAT_VIPD_ended_closed + (end - CLIENT_END_CLOSED), c->ended[end]);
+}
+
+_Static_assert(VIP_STAT_VIPD_ended_shutdown - VIP_STAT_VIPD_ended_closed ==
+                       CLIENT_END_SHUTDOWN - CLIENT_END_CLOSED &&
+                   CLIENT_END_CLOSED == CLIENT_END_NONE + 1 &&
+                   CLIENT_END_SHUTDOWN + 1 == CLIENT_ENDS,
+               "reasons and their counters go in step");
+
+void show_stats(struct show_page *page, const struct vipd *vipd, uint64_t cursor)
+{
+    struct stat_walk walk = {.page = page, .scope = "vipd", .from = cursor};
+
+    give_vipd(&walk, vipd);
+    for (unsigned i = 0; i < vipd->nic_count; i++) {
+        snprintf(walk.scope, sizeof(walk.scope), "nic:%s", vipd->nics[i].config->name);
+        nic_counters(vipd->nics[i].nic, give_nic, &walk);
+    }
+    if (walk.full)
+        page_more(page, walk.row);
+}

@@ -1,0 +1,73 @@
+/*
+ * Looking at connections, completion queues, waits and peers of a NIC, and ending a connection from
+ * outside: what vipctl needs beyond vipd/nic/nic.h. Called by vipd/client/ and vipd/ctl/ from the
+ * NIC's thread.
+ */
+#ifndef VIPD_NIC_OBJECTS_H
+#define VIPD_NIC_OBJECTS_H
+
+#include "vipd/nic/nic.h"
+
+/* A connection of a session: one that stands, or is being made. */
+struct nic_conn_view {
+    uint16_t vi;
+    const char *state; /* "requested", "accepting", "established" */
+    bool loop;         /* the other end is a program of this NIC */
+    struct cm_host peer;
+    uint64_t local_id, remote_id, remote_epoch;
+};
+void nic_session_conns(const struct nic_session *session, uint32_t from,
+                       bool (*visit)(void *ctx, const struct nic_conn_view *view), void *ctx);
+
+/* The same one by one: the next one from VI *from on, which then stands behind it; false: none. */
+bool nic_session_next_conn(const struct nic_session *session, uint32_t *from,
+                           struct nic_conn_view *ret);
+bool nic_session_has_vi(const struct nic_session *session, uint32_t vi);
+
+struct nic_cq_view {
+    uint32_t cq;
+    uint32_t written; /* entries ever written, modulo 2^32 */
+    uint32_t waiting; /* entries that do not fit into its shared ring */
+    uint32_t bound;   /* work queues bound to it */
+    bool has_fd;      /* VipxCQGetFd was called */
+};
+void nic_session_cqs(const struct nic_session *session, uint32_t from,
+                     bool (*visit)(void *ctx, const struct nic_cq_view *view), void *ctx);
+
+/* A server that waits, or a request that waits for its answer. */
+struct nic_wait_view {
+    const char *kind;   /* "wait", "listener", "request" */
+    uint64_t number;    /* of the wait, or the handle of the request */
+    uint64_t delivered; /* listener: requests given to the program */
+    uint8_t disc_len;
+    uint8_t disc[VIP_DISCRIMINATOR_BYTES_MAX];
+};
+void nic_session_waits(const struct nic_session *session, uint32_t from,
+                       bool (*visit)(void *ctx, const struct nic_wait_view *view), void *ctx);
+
+/* A peer host, and the sums over its connections that stand now. */
+struct nic_peer_view {
+    struct cm_peer_view cm;
+    bool self;             /* programs of this NIC among themselves */
+    uint64_t heard_ago_ns; /* since its last sign of life */
+    struct eng_vi_stats stats;
+    uint64_t srtt_max_ns; /* the longest of its connections; stats.srtt_ns is the shortest */
+};
+/* Peers from index `from` on, until visit returns false. Returns the index to go on with, UINT32_MAX
+ * when that was all. */
+uint32_t nic_peer_views(const struct nic *nic, uint32_t from, uint64_t now_ns,
+                        bool (*visit)(void *ctx, const struct nic_peer_view *view), void *ctx);
+
+/* Does the vipd of a host answer? As cm_probe and cm_probe_result. */
+uint64_t nic_probe(struct nic *nic, const struct cm_host *host, uint64_t now_ns);
+int nic_probe_result(const struct nic *nic, uint64_t number, uint64_t *ret_rtt_ns,
+                     uint64_t *ret_epoch);
+
+/*
+ * An administrator ends a connection: both applications learn that it is lost. SUCCESS;
+ * INVALID_PARAMETER (no such VI); INVALID_STATE (not connected).
+ */
+enum vip_rc nic_vi_sever(struct nic_session *session, uint32_t vi, const char *why,
+                         uint64_t now_ns);
+
+#endif
