@@ -9,6 +9,16 @@ install(TARGETS vipl_shared vipl_static EXPORT vipl
     LIBRARY DESTINATION lib ARCHIVE DESTINATION lib)
 install(FILES libvipl/vipl.h libvipl/vipl_ext.h DESTINATION include)
 
+# Active Messages: am.h and what it needs in include/, the names that programs of the AMX family
+# include in include/vipam/.
+install(TARGETS vipam EXPORT vipl LIBRARY DESTINATION lib)
+set_target_properties(vipam PROPERTIES INSTALL_RPATH "$ORIGIN")
+install(FILES am/am.h am/am_macros.h am/am_stats.h am/am_amx.h am/am_old.h DESTINATION include)
+install(FILES am/compat/ammpi.h am/compat/ammpi_spmd.h am/compat/amudp.h am/compat/amudp_spmd.h
+    DESTINATION include/vipam)
+configure_file(cmake/vipam.pc.in ${CMAKE_BINARY_DIR}/vipam.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/vipam.pc DESTINATION lib/pkgconfig)
+
 # Old programs load `vipl.so` at run time.
 install(CODE "file(CREATE_LINK libvipl.so
     \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/lib/vipl.so\" SYMBOLIC)")

@@ -12,6 +12,8 @@ trap 'rm -f "$log"' EXIT
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # One host: no ssh is needed, which may not be there.
 export OMPI_MCA_plm=isolated
+# libpmix does not free all it has; a sanitizer is to look at our memory only.
+export LSAN_OPTIONS=suppressions=$(cd "$(dirname "$0")" && pwd)/pmix.supp:print_suppressions=0
 
 fail() {
     echo "FAILED: $*"

@@ -20,6 +20,8 @@ allowed() {
     tools/vipctl) echo "proto tools" ;;
     tools/vipperf) echo "tools" ;;
     job) echo "" ;;
+    am) echo "job" ;;
+    am/compat) echo "" ;;
     tools/amrun) echo "tools job" ;;
     splitc/sc1 | splitc/driver) echo "" ;;
     splitc/lib) echo "job splitc/include" ;;
@@ -55,7 +57,7 @@ check_box() {
 }
 
 for box in proto vipd/engine vipd/registry vipd/link vipd/nic vipd/client vipd/ctl vipd libvipl \
-    tools/vipctl tools/vipperf tools/amrun job splitc/sc1 splitc/driver splitc/lib examples; do
+    tools/vipctl tools/vipperf tools/amrun job am am/compat splitc/sc1 splitc/driver splitc/lib examples; do
     check_box "$box"
 done
 

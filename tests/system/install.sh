@@ -12,7 +12,8 @@ P=$prefix/P
 
 cmake --install "$build" --prefix "$P" >"$prefix/log" || { cat "$prefix/log"; exit 1; }
 for file in sbin/vipd bin/vipctl bin/vipperf bin/amrun include/vipl.h include/vipl_ext.h lib/libvipl.so \
-    lib/libvipl.a lib/vipl.so lib/pkgconfig/vipl.pc lib/cmake/vipl/viplConfig.cmake; do
+    lib/libvipl.a lib/vipl.so lib/pkgconfig/vipl.pc include/am.h \
+    include/am_amx.h include/vipam/ammpi.h lib/libvipam.so lib/pkgconfig/vipam.pc lib/cmake/vipl/viplConfig.cmake; do
     [ -e "$P/$file" ] || { echo "missing after installation: $file"; exit 1; }
 done
 "$P/sbin/vipd" --version
@@ -40,6 +41,17 @@ export PKG_CONFIG_PATH=$P/lib/pkgconfig
 # shellcheck disable=SC2046
 gcc -Wall -Werror -o "$prefix/hello" examples/hello.c $(pkg-config --cflags --libs vipl)
 gcc -Wall -Werror -o "$prefix/hello-static" examples/hello.c -I"$P/include" "$P/lib/libvipl.a" -lpthread
+cat >"$prefix/am.c" <<'C'
+#include <ammpi_spmd.h>
+#include <am_old.h>
+int main(void)
+{
+    return AM_MaxLong() < 8192 || AMX_SPMDMyProc() != -1;
+}
+C
+# shellcheck disable=SC2046
+gcc -Wall -Werror -DAMMPI -o "$prefix/am" "$prefix/am.c" $(pkg-config --cflags --libs vipam)
+LD_LIBRARY_PATH=$P/lib "$prefix/am"
 mkdir "$prefix/cm"
 cat >"$prefix/cm/CMakeLists.txt" <<C
 cmake_minimum_required(VERSION 3.20)

@@ -35,5 +35,18 @@ if [ -n "$needed" ]; then
     echo "libvipl.so links more than libc: $needed"
     bad=1
 fi
+# libvipam shows its interface, and links libvipl and libc.
+got=$(nm -D --defined-only "$build/am/libvipam.so" | awk '{print $3}' | sed 's/@.*//' |
+    grep -vE '^(AM|AMVIA|AMX|amvia)_[A-Za-z0-9_]+$|^VIPAM_1$')
+if [ -n "$got" ]; then
+    echo "libvipam.so exports more than am.h and am_amx.h: $got"
+    bad=1
+fi
+needed=$(readelf -d "$build/am/libvipam.so" | sed -n 's/.*NEEDED.*\[\(.*\)\].*/\1/p' |
+    grep -vE '^(libvipl\.so\.1|libc\.so\.6|ld-linux.*|lib(a|ub|t)san\.so.*)$')
+if [ -n "$needed" ]; then
+    echo "libvipam.so links more than libvipl and libc: $needed"
+    bad=1
+fi
 [ $bad -eq 0 ] && echo "symbols: $(wc -l <<<"$want") names, nothing else; links libc only"
 exit $bad

@@ -5,7 +5,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
-files=$(find proto vipd libvipl job splitc tools tests examples -name '*.c' -o -name '*.h' | sort)
+files=$(find proto vipd libvipl job am splitc tools tests examples -name '*.c' -o -name '*.h' | sort)
 
 for file in $files; do
     lines=$(wc -l <"$file")
@@ -27,7 +27,7 @@ if grep -nE '\b(TODO|FIXME|XXX|HACK)\b' $files; then
     echo "the lines above look unfinished"
     bad=1
 fi
-if find proto vipd libvipl job splitc tools tests examples -name '*.pb-c.[ch]' | grep .; then
+if find proto vipd libvipl job am splitc tools tests examples -name '*.pb-c.[ch]' | grep .; then
     echo "generated files lie in the source tree"
     bad=1
 fi

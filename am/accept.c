@@ -1,0 +1,436 @@
+/*
+ * The service thread: takes connection requests of other processes, whether or not the program polls,
+ * so that a process that computes for long holds up nobody who wants to connect. It finds the
+ * endpoint, makes the connection, and hands it to the endpoint's bundle.
+ */
+#include "am/internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* Listeners of known endpoints beside the process's own. */
+#define KNOWN_MAX 200
+
+static struct {
+    pthread_t thread;
+    bool running;
+    int wake_fd;
+    bool stop;                         /* am_net.lock, as the rest */
+    struct am_caller *waiting, **last; /* for room, or for an older connection to go */
+    VIPX_LISTENER known[KNOWN_MAX];
+    unsigned known_count;
+    bool wanting; /* am_net.wanted counts us */
+} service = {.wake_fd = -1};
+
+void am_service_kick(void)
+{
+    uint64_t one = 1;
+
+    if (service.wake_fd >= 0 && write(service.wake_fd, &one, sizeof(one)) < 0)
+        return; /* it is awake already */
+}
+
+void am_service_again(struct am_caller *caller)
+{
+    caller->next = NULL;
+    *service.last = caller;
+    service.last = &caller->next;
+    am_service_kick();
+}
+
+int am_service_listen(VIPX_LISTENER listener)
+{
+    int rc = AM_ERR_RESOURCE;
+
+    pthread_mutex_lock(&am_net.lock);
+    if (service.known_count < KNOWN_MAX) {
+        service.known[service.known_count++] = listener;
+        rc = AM_OK;
+    }
+    pthread_mutex_unlock(&am_net.lock);
+    am_service_kick();
+    return rc;
+}
+
+void am_service_unlisten(VIPX_LISTENER listener)
+{
+    pthread_mutex_lock(&am_net.lock);
+    for (unsigned i = 0; i < service.known_count; i++)
+        if (service.known[i] == listener)
+            service.known[i] = service.known[--service.known_count];
+    pthread_mutex_unlock(&am_net.lock);
+    (void)VipxListenClose(listener);
+    am_service_kick();
+}
+
+/* ---- one request ---------------------------------------------------------------------------------------- */
+
+static void answer_with(VIPX_PRIVATE_DATA *data, uint16_t status, uint16_t depth,
+                        const struct am_conn *conn)
+{
+    struct am_answer answer = {.magic = AM_WIRE_MAGIC, .status = status, .depth = depth};
+
+    if (conn != NULL) {
+        answer.landing = (uintptr_t)conn->block + conn->landing_at;
+        answer.landing_mem = conn->landing_mem;
+    }
+    data->Length = sizeof(answer);
+    memcpy(data->Data, &answer, sizeof(answer));
+}
+
+static void reject(struct am_caller *caller, uint16_t status, uint16_t depth)
+{
+    VIPX_PRIVATE_DATA data;
+
+    answer_with(&data, status, depth, NULL);
+    (void)VipxConnectReject(caller->handle, &data);
+    free(caller);
+}
+
+/* What to do with a request. */
+enum verdict {
+    ACCEPT_FIRST, /* make a connection */
+    ACCEPT_LANE,  /* a further lane of one that is being made */
+    PARKED,       /* kept until later */
+    REFUSE        /* with status and depth */
+};
+
+struct decision {
+    enum verdict verdict;
+    uint16_t status, depth;
+    struct am_ep *ep;
+    struct am_map *map;
+    struct am_conn *conn;
+};
+
+/* An older connection is there: wait until it is gone. At most one request of a pair waits. */
+static void park(struct am_map *map, struct am_caller *caller)
+{
+    struct am_caller *older = map->again;
+
+    map->again = caller;
+    if (older != NULL)
+        reject(older, AM_ANSWER_CROSS, 0);
+    am_attend(map->ep->bundle);
+}
+
+static void wait_for_room(struct am_caller *caller)
+{
+    caller->next = NULL;
+    *service.last = caller;
+    service.last = &caller->next;
+    if (!service.wanting)
+        am_net.wanted++;
+    service.wanting = true;
+    am_attend_all();
+}
+
+/* The pair's phase decides. Under the net's lock. */
+static void decide_pair(struct am_caller *caller, const en_t *from, struct decision *d)
+{
+    struct am_map *map = d->map;
+
+    if (map->passive != NULL && map->passive->serial == caller->call.serial &&
+        caller->call.lane < map->passive->lanes &&
+        !(map->passive->lanes_seen & 1u << caller->call.lane)) {
+        d->verdict = ACCEPT_LANE;
+        d->conn = map->passive;
+        return;
+    }
+    switch (map->phase) {
+    case AM_PHASE_CALLING:
+        /* Both call at once: the lower name's call wins. */
+        if (memcmp(&d->ep->name, from, sizeof(*from)) < 0) {
+            d->status = AM_ANSWER_CROSS;
+            return;
+        }
+        am_room_fill();
+        d->verdict = ACCEPT_FIRST;
+        return;
+    case AM_PHASE_ACCEPTING:
+    case AM_PHASE_UP:
+        d->verdict = PARKED;
+        park(map, caller);
+        return;
+    case AM_PHASE_NONE:
+        break;
+    }
+    if (!am_room_take()) {
+        d->verdict = PARKED;
+        wait_for_room(caller);
+        return;
+    }
+    d->verdict = ACCEPT_FIRST;
+}
+
+/* Under the net's lock. */
+static struct decision decide(struct am_caller *caller)
+{
+    struct decision d = {.verdict = REFUSE, .status = EBADENDPOINT};
+    const struct am_call *call = &caller->call;
+    en_t from;
+
+    if (call->magic != AM_WIRE_MAGIC || call->version != AM_WIRE_VERSION ||
+        call->lanes != am_net.lanes || call->lane >= call->lanes || call->depth == 0 ||
+        call->depth > AM_DEPTH_MAX) {
+        d.status = EBADARGS;
+        return d;
+    }
+    d.ep = am_ep_find(call->number);
+    if (d.ep == NULL || d.ep->closing)
+        return d;
+    if (d.ep->moving) {
+        d.status = AM_ANSWER_CROSS;
+        return d;
+    }
+    d.depth = (uint16_t)am_ep_depth(d.ep);
+    if (call->answer_depth < d.depth) {
+        d.status = AM_ANSWER_DEPTH;
+        return d;
+    }
+    memcpy(&from, call->name, sizeof(from));
+    d.status = ECONGESTION;
+    d.map = am_map_get(d.ep, &from);
+    if (d.map != NULL)
+        decide_pair(caller, &from, &d);
+    return d;
+}
+
+/* Accept one lane; the net's lock is not held, the endpoint is pinned. */
+static void accept_lane(struct am_caller *caller, struct am_conn *conn)
+{
+    VIPX_PRIVATE_DATA data;
+    struct am_ep *ep = conn->map->ep;
+    VIP_RETURN rc;
+
+    answer_with(&data, 0, (uint16_t)conn->k, conn);
+    rc = VipxConnectAccept(caller->handle, conn->lane[caller->call.lane].vi, &data);
+    if (rc != VIP_SUCCESS && rc != VIP_TIMEOUT)
+        (void)VipConnectReject(caller->handle);
+    pthread_mutex_lock(&am_net.lock);
+    conn->accepting--;
+    if (rc == VIP_SUCCESS && caller->call.lane == 0)
+        am_net.counts.connects++;
+    if (rc != VIP_SUCCESS && !conn->accept_failed) {
+        conn->accept_failed = true;
+        conn->next_failed = ep->bundle->failed;
+        ep->bundle->failed = conn;
+    }
+    am_attend(ep->bundle);
+    ep->pins--;
+    pthread_cond_broadcast(&am_net.changed);
+    pthread_mutex_unlock(&am_net.lock);
+    free(caller);
+}
+
+/* No connection can be made: undo what was reserved. */
+static void give_up(struct am_caller *caller, const struct decision *d)
+{
+    pthread_mutex_lock(&am_net.lock);
+    d->map->phase = AM_PHASE_NONE;
+    am_net.live--;
+    d->ep->pins--;
+    am_map_drop(d->map);
+    pthread_cond_broadcast(&am_net.changed);
+    pthread_mutex_unlock(&am_net.lock);
+    reject(caller, ECONGESTION, 0);
+}
+
+static void accept_first(struct am_caller *caller, const struct decision *d)
+{
+    struct am_conn *conn = am_conn_new(d->map, am_ep_depth(d->ep), caller->call.depth);
+    struct am_bundle *bundle = d->ep->bundle;
+
+    if (conn == NULL) {
+        give_up(caller, d);
+        return;
+    }
+    conn->state = AM_CONN_ACCEPTED;
+    conn->serial = caller->call.serial;
+    conn->peer_landing = caller->call.landing;
+    conn->peer_landing_mem = caller->call.landing_mem;
+    conn->lanes_seen = 1u << caller->call.lane;
+    conn->accepting = 1;
+    pthread_mutex_lock(&am_net.lock);
+    /* Handed over before it is accepted: its first message may be there at once. */
+    d->map->conns++;
+    d->map->passive = conn;
+    am_net.counts.live++;
+    conn->next = bundle->incoming;
+    bundle->incoming = conn;
+    pthread_mutex_unlock(&am_net.lock);
+    accept_lane(caller, conn);
+}
+
+static void serve(struct am_caller *caller)
+{
+    struct decision d;
+
+    pthread_mutex_lock(&am_net.lock);
+    d = decide(caller);
+    if (d.verdict == ACCEPT_FIRST || d.verdict == ACCEPT_LANE)
+        d.ep->pins++;
+    if (d.verdict == ACCEPT_FIRST)
+        d.map->phase = AM_PHASE_ACCEPTING;
+    if (d.verdict == ACCEPT_LANE) {
+        d.conn->accepting++;
+        d.conn->lanes_seen |= 1u << caller->call.lane;
+    }
+    if (d.verdict == REFUSE && d.map != NULL)
+        am_map_drop(d.map);
+    pthread_mutex_unlock(&am_net.lock);
+    switch (d.verdict) {
+    case ACCEPT_FIRST:
+        accept_first(caller, &d);
+        break;
+    case ACCEPT_LANE:
+        accept_lane(caller, d.conn);
+        break;
+    case REFUSE:
+        reject(caller, d.status, d.depth);
+        break;
+    case PARKED:
+        break;
+    }
+}
+
+/* ---- the thread ------------------------------------------------------------------------------------------ */
+
+/* Requests that waited for room have their turn again, in order. */
+static void serve_waiting(void)
+{
+    struct am_caller *caller, *list;
+
+    pthread_mutex_lock(&am_net.lock);
+    list = service.waiting;
+    service.waiting = NULL;
+    service.last = &service.waiting;
+    if (service.wanting)
+        am_net.wanted--;
+    service.wanting = false;
+    pthread_mutex_unlock(&am_net.lock);
+    while ((caller = list) != NULL) {
+        list = caller->next;
+        serve(caller);
+    }
+}
+
+/* false: vipd has ended, nothing comes any more. */
+static bool take_requests(VIPX_LISTENER listener)
+{
+    for (;;) {
+        VIPX_PRIVATE_DATA data = {.Length = 0};
+        struct am_caller *caller = calloc(1, sizeof(*caller));
+        VIP_RETURN rc;
+
+        if (caller == NULL)
+            return true;
+        rc = VipxListenWait(listener, 0, NULL, NULL, &data, &caller->handle);
+        if (rc != VIP_SUCCESS) {
+            free(caller);
+            return rc != VIP_ERROR_RESOURCE;
+        }
+        if (data.Length == sizeof(caller->call))
+            memcpy(&caller->call, data.Data, sizeof(caller->call));
+        serve(caller);
+    }
+}
+
+static nfds_t what_to_wait_for(struct pollfd *wait, VIPX_LISTENER *listener)
+{
+    nfds_t n = 1;
+
+    wait[0] = (struct pollfd){.fd = service.wake_fd, .events = POLLIN};
+    pthread_mutex_lock(&am_net.lock);
+    for (unsigned i = 0; i <= service.known_count; i++) {
+        int fd;
+
+        listener[n] = i == service.known_count ? am_net.listener : service.known[i];
+        if (VipxListenGetFd(listener[n], &fd) == VIP_SUCCESS)
+            wait[n++] = (struct pollfd){.fd = fd, .events = POLLIN};
+    }
+    pthread_mutex_unlock(&am_net.lock);
+    return n;
+}
+
+static bool stopping(void)
+{
+    bool stop;
+
+    pthread_mutex_lock(&am_net.lock);
+    stop = service.stop;
+    pthread_mutex_unlock(&am_net.lock);
+    return stop;
+}
+
+static void *run(void *arg)
+{
+    struct pollfd wait[KNOWN_MAX + 2];
+    VIPX_LISTENER listener[KNOWN_MAX + 2];
+    uint64_t count;
+
+    (void)arg;
+    while (!stopping()) {
+        nfds_t n = what_to_wait_for(wait, listener);
+
+        if (poll(wait, n, -1) < 0)
+            continue;
+        if (wait[0].revents != 0 && read(service.wake_fd, &count, sizeof(count)) > 0)
+            serve_waiting();
+        for (nfds_t i = 1; i < n; i++) {
+            if (wait[i].revents != 0 && !take_requests(listener[i]))
+                return NULL;
+        }
+    }
+    return NULL;
+}
+
+int am_service_start(void)
+{
+    sigset_t all, before;
+    int rc;
+
+    service.stop = false;
+    service.waiting = NULL;
+    service.last = &service.waiting;
+    service.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (service.wake_fd < 0)
+        return am_fail(AM_ERR_RESOURCE, "no eventfd: %s", strerror(errno));
+    /* The program's signals are for the program's threads. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&service.thread, NULL, run, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc != 0) {
+        close(service.wake_fd);
+        service.wake_fd = -1;
+        return am_fail(AM_ERR_RESOURCE, "no thread: %s", strerror(rc));
+    }
+    service.running = true;
+    return AM_OK;
+}
+
+void am_service_stop(void)
+{
+    struct am_caller *caller;
+
+    if (!service.running)
+        return;
+    pthread_mutex_lock(&am_net.lock);
+    service.stop = true;
+    pthread_mutex_unlock(&am_net.lock);
+    am_service_kick();
+    pthread_join(service.thread, NULL);
+    service.running = false;
+    close(service.wake_fd);
+    service.wake_fd = -1;
+    while ((caller = service.waiting) != NULL) {
+        service.waiting = caller->next;
+        reject(caller, EBADENDPOINT, 0);
+    }
+}

@@ -1,0 +1,268 @@
+/*
+ * Active Messages II over the Virtual Interface Architecture (libvipam).
+ *
+ *     cc prog.c -lvipam -lvipl        amrun -n 4 ./a.out
+ *
+ * An endpoint sends requests to endpoints in its translation table. A request runs a handler at its
+ * destination; that handler may send one reply, which runs a handler at the requester. Handlers run
+ * inside AM_Poll, AM_WaitSema and the request calls only. doc/active-messages.md has the rules; here
+ * is what each call takes and returns. All functions return one of AM_OK and AM_ERR_... unless said
+ * otherwise, and any may return AM_ERR_NOT_INIT (before AM_Init) and AM_ERR_BAD_ARG (NULL, out of
+ * range).
+ *
+ * Threads: with an AM_SEQ bundle, its calls come from one thread at a time. An AM_PAR bundle and its
+ * endpoints may be used by any threads at once, except that objects must not be used while another
+ * thread frees or moves them.
+ *
+ * am_amx.h has the extensions of the AMX family (SPMD start, statistics), am_old.h older spellings.
+ */
+#ifndef VIPAM_AM_H
+#define VIPAM_AM_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- types ------------------------------------------------------------------------------ */
+
+typedef struct am_ep *ep_t; /* endpoint */
+typedef ep_t ea_t;
+typedef struct am_bundle *eb_t; /* bundle of endpoints */
+typedef uint64_t tag_t;
+typedef uint8_t handler_t; /* index into the handler table */
+typedef int op_t;          /* AM_REQUEST_M ...: what kind of message came back */
+
+/* Name of an endpoint: opaque, copyable as bytes, equal names have equal bytes. */
+typedef struct {
+    uint64_t process;
+    uint32_t number;
+    uint16_t host_bytes;
+    uint8_t host[18];
+} en_t;
+
+/*
+ * Any handler, before it is cast to what it is. The second form is for compilers to which () means
+ * that there are no parameters.
+ */
+#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ > 201710L)
+typedef void (*amvia_handler_fn_t)(void);
+#else
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wstrict-prototypes"
+typedef void (*amvia_handler_fn_t)();
+#pragma GCC diagnostic pop
+#endif
+
+/* ---- constants -------------------------------------------------------------------------- */
+
+#define AM_OK           0
+#define AM_ERR_NOT_INIT 1 /* AM_Init was not called */
+#define AM_ERR_BAD_ARG  2 /* a parameter is wrong */
+#define AM_ERR_RESOURCE 3 /* missing, exhausted, or in the wrong state */
+#define AM_ERR_NOT_SENT 4 /* defined for old programs; no call returns it */
+#define AM_ERR_IN_USE   5 /* an asynchronous request would have to wait */
+
+#define AM_NONE ((tag_t)0) /* tag of an endpoint that accepts nothing; a new one has it */
+#define AM_ALL  ((tag_t)1) /* tag of an endpoint that accepts every message */
+
+#define AM_SEQ 0 /* bundle modes: one thread at a time, any threads at once */
+#define AM_PAR 1
+
+#define AM_NOEVENTS 0 /* event masks */
+#define AM_NOTEMPTY 1 /* a message waits to be handled, or one arrives */
+
+/* Why a message came back (status of handler 0). */
+#define EBADARGS       1  /* the message makes no sense */
+#define EBADENTRY      2  /* unmapped translation index (reported by return codes here) */
+#define EBADTAG        3  /* its tag is not the endpoint's */
+#define EBADHANDLER    4  /* no such handler there */
+#define EBADSEGOFF     5  /* no segment, or the offset is outside */
+#define EBADLENGTH     6  /* beyond the end of the segment, or over a limit */
+#define EBADENDPOINT   7  /* no such endpoint (any more) in that process */
+#define ECONGESTION    8  /* the other process has no resources for a connection */
+#define EUNREACHABLE   9  /* the other process or its host is gone */
+#define EREPLYREJECTED 10 /* the requester refused our reply; amvia_ReturnedReason says why */
+
+/* What came back (opcode of handler 0). */
+#define AM_REQUEST_M      1
+#define AM_REQUEST_IM     2
+#define AM_REQUEST_XFER_M 3
+#define AM_REPLY_M        4
+#define AM_REPLY_IM       5
+#define AM_REPLY_XFER_M   6
+#define AM_GET_XFER_M     7 /* of this library: a get */
+
+/* ---- start, stop, limits ---------------------------------------------------------------- */
+
+/* Counted. AM_ERR_RESOURCE: no memory, no vipd (amvia_LastError says more). */
+int AM_Init(void);
+/* The last one frees everything. AM_ERR_RESOURCE: something could not be freed. */
+int AM_Terminate(void);
+
+int AM_MaxShort(void);       /* arguments: 16 */
+int AM_MaxMedium(void);      /* bytes: 65,000 */
+int AM_MaxLong(void);        /* bytes: 1,048,576 */
+int AM_MaxNumHandlers(void); /* 256 */
+int AM_GetNumHandlers(ep_t ep, int *n);
+int AM_SetNumHandlers(ep_t ep, int n); /* AM_ERR_RESOURCE: another number than 256 */
+int AM_MaxNumTranslations(int *n);
+int AM_GetNumTranslations(ep_t ep, int *n);
+/* Less than 256 means 256. AM_ERR_RESOURCE: above the maximum, or an entry in use would go. */
+int AM_SetNumTranslations(ep_t ep, int n);
+int AM_MaxSegLength(uintptr_t *nbytes);
+
+/* ---- bundles and endpoints --------------------------------------------------------------- */
+
+/* type: AM_SEQ or AM_PAR. AM_ERR_RESOURCE: no memory, or vipd has no more completion queues. */
+int AM_AllocateBundle(int type, eb_t *endb);
+/* A new endpoint: tag AM_NONE, no segment, no translations, handler 0 prints and aborts. */
+int AM_AllocateEndpoint(eb_t bundle, ep_t *endp, en_t *name);
+/* The same with a name that amvia_KnownName makes elsewhere from the port (1 to 2^31 - 1).
+ * AM_ERR_IN_USE: an endpoint of this process has it. name may be NULL. */
+int AM_AllocateKnownEndpoint(eb_t bundle, ep_t *endp, en_t **name, int port);
+/* Outstanding messages are dropped. AM_ERR_RESOURCE: called by a handler of it. */
+int AM_FreeEndpoint(ep_t ea);
+int AM_FreeBundle(eb_t bundle);
+/* AM_ERR_RESOURCE: ea is not in from. Waits until its outstanding requests are answered. */
+int AM_MoveEndpoint(ep_t ea, eb_t from, eb_t to);
+/* Requests outstanding to one endpoint: 1 to 1024 (more than 128 count as 128); 8 without this
+ * call. AM_ERR_RESOURCE: called before. n_endpoints is a hint. */
+int AM_SetExpectedResources(ep_t ea, int n_endpoints, int n_outstanding_requests);
+
+/* ---- tag and segment -------------------------------------------------------------------- */
+
+int AM_SetTag(ep_t ea, tag_t tag);
+int AM_GetTag(ep_t ea, tag_t *tag);
+/*
+ * The memory that others may write to by transfers. May wait (and run handlers) until processes that
+ * wrote to the previous segment know. (NULL, all ones) is the whole address space. Not in handlers.
+ */
+int AM_SetSeg(ep_t ea, void *addr, uintptr_t nbytes);
+int AM_GetSeg(ep_t ea, void **addr, uintptr_t *nbytes);
+
+/* ---- translation table ------------------------------------------------------------------ */
+
+/* AM_ERR_RESOURCE: the index is in use, or there is no memory. */
+int AM_Map(ep_t ea, int index, en_t name, tag_t tag);
+int AM_MapAny(ep_t ea, int *index, en_t name, tag_t tag);
+/* Waits for the answers to requests under way to it. AM_ERR_RESOURCE: not mapped. */
+int AM_UnMap(ep_t ea, int index);
+int AM_Unmap(ep_t ea, int index);
+/* AM_OK if the index is mapped. */
+int AM_GetTranslationInuse(ep_t ea, int index);
+int AM_GetTranslationTag(ep_t ea, int index, tag_t *tag);
+int AM_GetTranslationName(ep_t ea, int index, en_t *name);
+
+/* ---- handlers ---------------------------------------------------------------------------- */
+
+/*
+ * Short: void h(void *token, int a0, ...); medium and long: void h(void *token, void *buf, size_t
+ * nbytes, int a0, ...), where an int nbytes works as well; handler 0: void h(int status, op_t opcode,
+ * void *token). AM_SetHandlerAny takes the first free one from 1; AM_ERR_RESOURCE: none is free.
+ */
+#define AM_SetHandler(ea, handler, function)                                                       \
+    AMVIA_SetHandler((ea), (handler), (amvia_handler_fn_t)(function))
+#define AM_SetHandlerAny(ea, handler, function)                                                    \
+    AMVIA_SetHandlerAny((ea), (handler), (amvia_handler_fn_t)(function))
+int AMVIA_SetHandler(ep_t ea, handler_t handler, amvia_handler_fn_t function);
+int AMVIA_SetHandlerAny(ep_t ea, handler_t *handler, amvia_handler_fn_t function);
+
+/* ---- progress, events, the message at hand ------------------------------------------------ */
+
+int AM_Poll(eb_t bundle);
+int AM_SetEventMask(eb_t bundle, int mask);
+int AM_GetEventMask(eb_t bundle, int *mask);
+/* Sleeps until a message waits or arrives, and handles it. AM_ERR_RESOURCE: mask AM_NOEVENTS. */
+int AM_WaitSema(eb_t bundle);
+
+/* For the token of a running handler. AM_ERR_RESOURCE: its handler has returned. */
+int AM_GetSourceEndpoint(void *token, en_t *name);
+int AM_GetDestEndpoint(void *token, ep_t *ea);
+int AM_GetMsgTag(void *token, tag_t *tag);
+
+/* ---- requests, replies, gets --------------------------------------------------------------- */
+
+/*
+ * The functions under the AM_...M macros, and their va_list twins. Requests: AM_ERR_BAD_ARG also for
+ * an index that is not mapped and too many bytes; AM_ERR_RESOURCE in a handler; AM_ERR_IN_USE if an
+ * asynchronous one would wait. Replies: AM_ERR_RESOURCE if the token is not that of a running request
+ * handler, or has been replied to. Memory at source may be changed on return, except with async:
+ * then when the reply's handler starts.
+ */
+int AMVIA_Request(ep_t ea, int dest, handler_t handler, int numargs, ...);
+int AMVIA_RequestI(ep_t ea, int dest, handler_t handler, void *source, size_t nbytes, int numargs,
+                   ...);
+int AMVIA_RequestXfer(ep_t ea, int dest, uintptr_t dest_offset, handler_t handler, void *source,
+                      size_t nbytes, int async, int numargs, ...);
+int AMVIA_Reply(void *token, handler_t handler, int numargs, ...);
+int AMVIA_ReplyI(void *token, handler_t handler, void *source, size_t nbytes, int numargs, ...);
+int AMVIA_ReplyXfer(void *token, uintptr_t dest_offset, handler_t handler, void *source,
+                    size_t nbytes, int numargs, ...);
+/* The far endpoint's segment at source_offset is copied to ours at dest_offset; then handler runs
+ * here as for a long reply. Nothing runs there. */
+int AMVIA_GetXfer(ep_t ea, int dest, uintptr_t source_offset, handler_t handler,
+                  uintptr_t dest_offset, size_t nbytes, int async, int numargs, ...);
+
+int AMVIA_RequestVA(ep_t ea, int dest, handler_t handler, int numargs, va_list args);
+int AMVIA_RequestIVA(ep_t ea, int dest, handler_t handler, void *source, size_t nbytes, int numargs,
+                     va_list args);
+int AMVIA_RequestXferVA(ep_t ea, int dest, uintptr_t dest_offset, handler_t handler, void *source,
+                        size_t nbytes, int async, int numargs, va_list args);
+int AMVIA_ReplyVA(void *token, handler_t handler, int numargs, va_list args);
+int AMVIA_ReplyIVA(void *token, handler_t handler, void *source, size_t nbytes, int numargs,
+                   va_list args);
+int AMVIA_ReplyXferVA(void *token, uintptr_t dest_offset, handler_t handler, void *source,
+                      size_t nbytes, int numargs, va_list args);
+int AMVIA_GetXferVA(ep_t ea, int dest, uintptr_t source_offset, handler_t handler,
+                    uintptr_t dest_offset, size_t nbytes, int async, int numargs, va_list args);
+
+#include "am_macros.h"
+
+/* ---- beyond AM-II --------------------------------------------------------------------------- */
+
+/* Why the last call of this thread that did not return AM_OK failed; never NULL. */
+const char *amvia_LastError(void);
+
+/* The name of the endpoint that AM_AllocateKnownEndpoint made with this port on a host, given as
+ * VipNSGetHostByName takes it; NULL is this host. AM_ERR_RESOURCE: unknown host. */
+int amvia_KnownName(const char *host, int port, en_t *name);
+
+/*
+ * What came back, for the token that handler 0 has. The interrogation calls work on it too: the
+ * source is the endpoint that refused, the destination our own.
+ */
+typedef struct {
+    int reason;        /* E...: for EREPLYREJECTED the requester's, otherwise the status */
+    int dest;          /* translation index of a request, -1 for a reply */
+    handler_t handler; /* what it should have run */
+    int numargs;       /* 0 to 16 */
+    int32_t arg[16];
+    size_t nbytes;    /* payload */
+    void *source;     /* payload's address of a long request, otherwise NULL */
+    uintptr_t offset; /* in the destination segment */
+} amvia_returned_t;
+int amvia_GetReturned(void *token, amvia_returned_t *returned);
+
+/* What the library is doing, for tests and experiments; the numbers count from AM_Init. */
+typedef struct {
+    uint64_t connects;      /* connections made, by either side */
+    uint64_t reclaimed;     /* connections closed to make room for others */
+    uint64_t live;          /* connections now */
+    uint64_t live_max;      /* most of them at once */
+    uint64_t longs_direct;  /* long messages written straight into the destination's segment */
+    uint64_t longs_copied;  /* long messages that the destination copied */
+    uint64_t regions_found; /* long sources whose memory the cache had */
+    uint64_t regions_new;   /* and had not */
+    uint64_t dropped;       /* messages of a peer that made no sense */
+} amvia_counts_t;
+int amvia_GetCounts(amvia_counts_t *counts);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * Counters of an endpoint, the struct that AMX programs see (am_amx.h): indexed by size class.
+ */
+#ifndef VIPAM_AM_STATS_H
+#define VIPAM_AM_STATS_H
+
+#include <stdint.h>
+
+typedef struct {
+    uint32_t RequestsSent[3];
+    uint32_t RequestsRetransmitted[3]; /* 0 here: VIA repeats what is lost */
+    uint32_t RequestsReceived[3];
+    uint32_t RepliesSent[3];
+    uint32_t RepliesRetransmitted[3]; /* 0 here */
+    uint32_t RepliesReceived[3];
+    uint32_t ReturnedMessages;
+    uint64_t RequestMinLatency;       /* not measured: all ones */
+    uint64_t RequestMaxLatency;       /* not measured: 0 */
+    uint64_t RequestSumLatency;       /* not measured: 0 */
+    uint64_t RequestDataBytesSent[3]; /* arguments and payload */
+    uint64_t ReplyDataBytesSent[3];
+    uint64_t RequestTotalBytesSent[3]; /* with this library's heads */
+    uint64_t ReplyTotalBytesSent[3];
+    uint64_t TotalBytesSent;
+} amx_stats_t;
+
+#endif

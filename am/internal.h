@@ -1,0 +1,191 @@
+/*
+ * Inside libvipam: what its files do for each other. The objects are in objects.h.
+ */
+#ifndef AM_INTERNAL_H
+#define AM_INTERNAL_H
+
+#include "am/objects.h"
+
+/* The token of a handler. On the stack of who calls it. */
+struct am_token {
+    uint32_t magic;
+    bool request; /* a request's: may be replied to */
+    bool replied;
+    bool returned; /* handler 0 */
+    struct am_ep *ep;
+    struct am_map *map;
+    struct am_conn *conn; /* NULL: to ourselves */
+    const struct am_message *msg;
+    tag_t tag;
+    uint64_t reply_tag;
+    int reason;                      /* returned: why */
+    const struct am_request *origin; /* returned request; NULL: a reply */
+};
+
+#define AM_TOKEN_MAGIC 0xA2704B17u
+
+extern struct am_net am_net;
+
+/* Handlers running in this thread: 0 none, otherwise calls that would run others are refused. */
+extern __thread int am_in_handler;
+
+/* ---- world.c ---------------------------------------------------------------------------------- */
+
+/* Remember why (printed too if am_verbose), and return code. */
+int am_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+extern int am_verbose;
+int64_t am_now_ns(void);
+
+static inline void am_lock(struct am_bundle *bundle)
+{
+    if (bundle->par)
+        pthread_mutex_lock(&bundle->lock);
+}
+
+static inline void am_unlock(struct am_bundle *bundle)
+{
+    if (bundle->par)
+        pthread_mutex_unlock(&bundle->lock);
+}
+
+/* Have the bundle's poller look at other things than messages. Any thread. */
+void am_attend(struct am_bundle *bundle);
+/* All bundles'; under am_net.lock. */
+void am_attend_all(void);
+/* Room for one more connection, if there is any. Under am_net.lock. */
+bool am_room_take(void);
+void am_room_fill(void); /* whether there is or not */
+int am_listen(uint64_t discriminator, VIPX_LISTENER *ret);
+
+/* ---- endpoint.c ------------------------------------------------------------------------------- */
+
+bool am_name_equal(const en_t *a, const en_t *b);
+void am_name_text(const en_t *name, char text[AM_NAME_TEXT]);
+struct am_ep *am_ep_find(uint32_t number); /* under am_net.lock */
+unsigned am_ep_depth(const struct am_ep *ep);
+int am_set_translation_tag(struct am_ep *ep, int index, tag_t tag);
+
+/* ---- map.c ------------------------------------------------------------------------------------ */
+
+/* Under am_net.lock. The map of a pair, made if there is none (NULL: no memory). */
+struct am_map *am_map_get(struct am_ep *ep, const en_t *name);
+struct am_map *am_map_find(struct am_ep *ep, const en_t *name);
+/* Free it if nothing refers to it. Under am_net.lock. */
+void am_map_drop(struct am_map *map);
+/*
+ * Have a connection (not necessarily open yet), calling if need be. Under the bundle's lock, which is
+ * given up while handlers run. 0; > 0: an E... status why there cannot be one.
+ */
+int am_map_connect(struct am_map *map);
+/* Take over what the service thread has accepted. */
+void am_bundle_adopt(struct am_bundle *bundle);
+/* That, and close what others need the room of, and send control messages. */
+void am_bundle_attend(struct am_bundle *bundle);
+/* It carries nothing any more: out of its map, onto the bundle's list of dead ones. */
+void am_conn_broken(struct am_conn *conn);
+/* Nothing refers to a dead one any more: free it. */
+void am_map_bury(struct am_conn *conn);
+/* Wait a little without sending or receiving, the longer the more turns there were already. */
+void am_pause(struct am_bundle *bundle, unsigned turns);
+
+/* ---- conn.c ----------------------------------------------------------------------------------- */
+
+/* A connection with VIs and receives posted, not connected. NULL with am_fail's text. */
+struct am_conn *am_conn_new(struct am_map *map, unsigned k, unsigned peer_k);
+/* Disconnect and free; NULL is fine. */
+void am_conn_free(struct am_conn *conn);
+/* Take completed sends off the bundle's queue. */
+void am_reap(struct am_bundle *bundle);
+/* Send buffer n of a lane, once it is free. */
+struct am_message *am_slot_get(struct am_lane *lane, unsigned n);
+/* Post what the buffer holds. If the connection has broken, that is seen elsewhere. */
+void am_slot_post(struct am_lane *lane, unsigned n, size_t bytes);
+/* An RDMA Write, and then the buffer's message. */
+void am_slot_post_write(struct am_lane *lane, unsigned n, size_t msg_bytes,
+                        const struct am_transfer *transfer);
+/* Everything that was posted has left. */
+bool am_conn_sent(struct am_conn *conn);
+/* Post receive buffer n again. */
+void am_recv_post(struct am_lane *lane, unsigned n);
+/* It is the one used last; it is none of the bundle's any more. */
+void am_conn_touch(struct am_conn *conn);
+void am_conn_unlist(struct am_conn *conn);
+
+/* ---- control.c -------------------------------------------------------------------------------- */
+
+void am_control_set(struct am_conn *conn, bool work);
+void am_control_send(struct am_conn *conn, uint8_t kind, bool answer);
+void am_control_arrived(struct am_conn *conn, uint8_t kind, const struct am_wire_grant *grant);
+/* Send what is due. */
+void am_control_work(struct am_conn *conn);
+/* Have it closed by agreement. */
+void am_conn_close(struct am_conn *conn);
+/* Take back the permission to write into the segment; wait: until nobody does any more. */
+void am_segment_revoke(struct am_ep *ep, bool wait);
+bool am_segment_granted(struct am_ep *ep);
+void am_segment_drop(struct am_ep *ep);
+/* A long message was copied: may the next one be written straight? */
+void am_grant_consider(struct am_conn *conn, const struct am_message *msg);
+
+/* ---- poll.c ----------------------------------------------------------------------------------- */
+
+/* One turn: receive, run handlers. Under the bundle's lock. Returns the handlers run. */
+int am_poll(struct am_bundle *bundle);
+/* Take arrivals from the completion queue, without running handlers. */
+int am_gather(struct am_bundle *bundle);
+/* May the endpoint have this message (spec 4.11)? 0, or an E... status. */
+int am_judge(const struct am_ep *ep, const struct am_message *msg);
+/* Give the credit back and forget the request. */
+void am_request_over(struct am_conn *conn, uint16_t id);
+
+/* ---- send.c, loop.c --------------------------------------------------------------------------- */
+
+/* Answer request id. What the head has no place for, this fills. */
+int am_send_reply(struct am_conn *conn, uint16_t id, const struct am_message *head,
+                  const int32_t *arg, const void *source);
+/* The key that a reply to the other end carries; told: what the request said. */
+tag_t am_reply_tag(const struct am_map *map, tag_t told);
+int am_loop_request(struct am_ep *ep, int dest, const struct am_message *head, const int32_t *arg,
+                    const void *source);
+int am_loop_reply(struct am_token *token, const struct am_message *head, const int32_t *arg,
+                  const void *source);
+
+/* ---- run.c ------------------------------------------------------------------------------------ */
+
+enum am_class am_class_of(uint8_t kind);
+op_t am_opcode(uint8_t kind);
+/* Run a message's handler, after all checks. Gives up the bundle's lock meanwhile. */
+void am_run(struct am_token *token, const struct am_message *msg, void *buf);
+/* Run handler 0 for a message that came back; as above. */
+void am_run_returned(struct am_token *token, const struct am_message *msg, int status);
+void am_default_returned(int status, op_t opcode, void *argblock);
+
+/* ---- wait.c, token.c, amx.c -------------------------------------------------------------------- */
+
+void am_wake_sleepers(struct am_bundle *bundle);
+/* Wait until no handler of ep runs (in another thread). */
+void am_wait_turn(struct am_ep *ep);
+int am_token_info(void *token, handler_t *handler, int *category, int *is_request, int *rank);
+void am_stats_sent(struct am_ep *ep, const struct am_message *msg, bool request);
+void am_stats_received(struct am_ep *ep, const struct am_message *msg);
+
+/* ---- region.c --------------------------------------------------------------------------------- */
+
+/* User memory registered for sending, through the cache; NULL: not possible. Give it back after. */
+struct am_region *am_region_get(const void *from, size_t len, VIP_MEM_HANDLE *ret);
+void am_region_put(struct am_region *region);
+void am_region_flush(void);
+
+/* ---- accept.c --------------------------------------------------------------------------------- */
+
+int am_service_start(void);
+void am_service_stop(void);
+/* Something that it waits for may have come. Any thread. */
+void am_service_kick(void);
+/* A request that waited has its turn again. Under am_net.lock. */
+void am_service_again(struct am_caller *caller);
+/* Take requests of this listener too; end it. */
+int am_service_listen(VIPX_LISTENER listener);
+void am_service_unlisten(VIPX_LISTENER listener);
+
+#endif

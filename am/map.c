@@ -1,0 +1,418 @@
+/*
+ * Maps: pairs of endpoints, and how they come to a connection: made when the first request needs it,
+ * adopted when the other side was first, given up when others need the room or it breaks.
+ */
+#include "am/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sched.h>
+#include <time.h>
+
+/* A call that gave way waits so long for the other side's before it tries again. */
+#define CROSS_WAIT_NS 50000000
+
+/* ---- the table ------------------------------------------------------------------------------------------- */
+
+static struct am_map **bucket(struct am_ep *ep, const en_t *name)
+{
+    uint64_t hash = (name->process ^ name->number) * 0x9E3779B97F4A7C15u;
+
+    return &ep->map_bucket[hash >> 56];
+}
+
+struct am_map *am_map_find(struct am_ep *ep, const en_t *name)
+{
+    struct am_map *map = *bucket(ep, name);
+
+    while (map != NULL && !am_name_equal(&map->name, name))
+        map = map->next;
+    return map;
+}
+
+struct am_map *am_map_get(struct am_ep *ep, const en_t *name)
+{
+    struct am_map *map = am_map_find(ep, name);
+
+    if (map != NULL)
+        return map;
+    map = calloc(1, sizeof(*map));
+    if (map == NULL)
+        return NULL;
+    map->ep = ep;
+    map->name = *name;
+    map->entry = -1;
+    map->next = *bucket(ep, name);
+    *bucket(ep, name) = map;
+    return map;
+}
+
+void am_map_drop(struct am_map *map)
+{
+    struct am_map **at = bucket(map->ep, &map->name);
+
+    if (map == &map->ep->self || map->entries > 0 || map->waiters > 0 || map->conns > 0 ||
+        map->again != NULL || map->phase != AM_PHASE_NONE)
+        return;
+    while (*at != map)
+        at = &(*at)->next;
+    *at = map->next;
+    free(map);
+}
+
+/* ---- a connection's end ----------------------------------------------------------------------------------- */
+
+void am_conn_broken(struct am_conn *conn)
+{
+    struct am_map *map = conn->map;
+
+    if (conn->state == AM_CONN_DEAD)
+        return;
+    conn->state = AM_CONN_DEAD;
+    am_conn_unlist(conn);
+    if (conn->counted_closing)
+        conn->bundle->closing--;
+    am_control_set(conn, false);
+    if (map->conn == conn)
+        map->conn = NULL;
+    conn->next = conn->bundle->dead;
+    conn->bundle->dead = conn;
+    pthread_mutex_lock(&am_net.lock);
+    if (map->passive == conn)
+        map->passive = NULL;
+    map->phase = AM_PHASE_NONE;
+    if (map->again != NULL) {
+        am_service_again(map->again);
+        map->again = NULL;
+    }
+    pthread_mutex_unlock(&am_net.lock);
+}
+
+void am_map_bury(struct am_conn *conn)
+{
+    struct am_map *map = conn->map;
+
+    am_conn_free(conn);
+    pthread_mutex_lock(&am_net.lock);
+    map->conns--;
+    am_net.live--;
+    am_net.counts.live--;
+    am_map_drop(map);
+    pthread_mutex_unlock(&am_net.lock);
+    am_service_kick();
+}
+
+/* ---- adopting, making room ----------------------------------------------------------------------------------- */
+
+void am_bundle_adopt(struct am_bundle *bundle)
+{
+    struct am_conn *conn, *list;
+
+    pthread_mutex_lock(&am_net.lock);
+    list = bundle->incoming;
+    bundle->incoming = NULL;
+    for (conn = list; conn != NULL; conn = conn->next)
+        conn->map->phase = AM_PHASE_UP;
+    pthread_mutex_unlock(&am_net.lock);
+    while ((conn = list) != NULL) {
+        list = conn->next;
+        conn->next = NULL;
+        conn->adopted = true;
+        conn->opened_ns = am_now_ns();
+        conn->map->conn = conn;
+        am_conn_touch(conn);
+    }
+}
+
+/* Accepts that came to nothing. */
+static void take_failed(struct am_bundle *bundle)
+{
+    struct am_conn *conn, *list;
+
+    pthread_mutex_lock(&am_net.lock);
+    list = bundle->failed;
+    bundle->failed = NULL;
+    pthread_mutex_unlock(&am_net.lock);
+    while ((conn = list) != NULL) {
+        list = conn->next_failed;
+        am_conn_broken(conn);
+    }
+}
+
+/* Close connections that were used least recently, as many as are wanted and not closing yet. */
+static void reclaim(struct am_bundle *bundle, unsigned wanted)
+{
+    struct am_conn *conn = bundle->oldest, *newer;
+    int64_t now = am_now_ns();
+    unsigned closing = bundle->closing;
+
+    for (; conn != NULL && closing < wanted; conn = newer) {
+        newer = conn->newer;
+        if (conn->state != AM_CONN_OPEN || now - conn->opened_ns < am_net.residence_ns)
+            continue;
+        am_conn_close(conn);
+        am_net.counts.reclaimed++;
+        closing++;
+    }
+}
+
+void am_bundle_attend(struct am_bundle *bundle)
+{
+    struct am_conn *conn, *older;
+    unsigned wanted;
+
+    __atomic_store_n(&bundle->attention, 0, __ATOMIC_SEQ_CST);
+    am_bundle_adopt(bundle);
+    take_failed(bundle);
+    wanted = __atomic_load_n(&am_net.wanted, __ATOMIC_RELAXED);
+    if (wanted > 0)
+        reclaim(bundle, wanted);
+    for (conn = bundle->newest; conn != NULL && bundle->control_conns > 0; conn = older) {
+        older = conn->older;
+        if (conn->control_work)
+            am_control_work(conn);
+    }
+    if (bundle->control_conns > 0 || wanted > 0)
+        __atomic_store_n(&bundle->attention, 1, __ATOMIC_SEQ_CST);
+}
+
+/* ---- calling -------------------------------------------------------------------------------------------------- */
+
+static VIP_NET_ADDRESS *address(char *room, const en_t *name)
+{
+    VIP_NET_ADDRESS *addr = (VIP_NET_ADDRESS *)room;
+
+    addr->HostAddressLen = name->host_bytes;
+    addr->DiscriminatorLen = sizeof(name->process);
+    memcpy(addr->HostAddress, name->host, name->host_bytes);
+    memcpy(addr->HostAddress + name->host_bytes, &name->process, sizeof(name->process));
+    return addr;
+}
+
+static bool start_lane(struct am_conn *conn, unsigned lane)
+{
+    const struct am_map *map = conn->map;
+    char local[AM_ADDRESS_BYTES], remote[AM_ADDRESS_BYTES];
+    struct am_call call = {.magic = AM_WIRE_MAGIC,
+                           .version = AM_WIRE_VERSION,
+                           .lane = (uint8_t)lane,
+                           .lanes = (uint8_t)conn->lanes,
+                           .serial = conn->serial,
+                           .number = map->name.number,
+                           .depth = (uint16_t)conn->k,
+                           .answer_depth = (uint16_t)conn->peer_k,
+                           .landing_mem = conn->landing_mem,
+                           .landing = (uintptr_t)conn->block + conn->landing_at};
+    VIPX_PRIVATE_DATA data = {.Length = sizeof(call)};
+
+    memcpy(call.name, &map->ep->name, sizeof(call.name));
+    memcpy(data.Data, &call, sizeof(call));
+    return VipxConnectStart(conn->lane[lane].vi, address(local, &map->ep->name),
+                            address(remote, &map->name), VIP_INFINITE, 0, &data) == VIP_SUCCESS;
+}
+
+/* What became of an attempt: 0 good, > 0 a status, AGAIN. */
+#define AGAIN   (-1)
+#define PENDING (-2)
+
+static int refused(struct am_conn *conn, VIP_RETURN rc, const VIPX_PRIVATE_DATA *data)
+{
+    struct am_answer answer;
+
+    if (rc != VIP_REJECT || data->Length < sizeof(answer))
+        return EUNREACHABLE;
+    memcpy(&answer, data->Data, sizeof(answer));
+    if (answer.magic != AM_WIRE_MAGIC)
+        return EUNREACHABLE;
+    if (answer.status == AM_ANSWER_DEPTH && answer.depth > conn->peer_k &&
+        answer.depth <= AM_DEPTH_MAX) {
+        conn->map->peer_depth = answer.depth;
+        return AGAIN;
+    }
+    if (answer.status == AM_ANSWER_CROSS) {
+        conn->map->crossed_ns = am_now_ns();
+        return AGAIN;
+    }
+    return answer.status >= EBADARGS && answer.status <= EREPLYREJECTED ? answer.status
+                                                                        : EUNREACHABLE;
+}
+
+static int finish_lane(struct am_conn *conn, struct am_lane *lane)
+{
+    VIPX_PRIVATE_DATA data = {.Length = 0};
+    struct am_answer answer;
+    VIP_RETURN rc;
+
+    if (lane->connected)
+        return 0;
+    rc = VipxConnectFinish(lane->vi, NULL, &data);
+    if (rc == VIP_NOT_DONE)
+        return PENDING;
+    if (rc != VIP_SUCCESS)
+        return refused(conn, rc, &data);
+    if (data.Length < sizeof(answer))
+        return EUNREACHABLE;
+    memcpy(&answer, data.Data, sizeof(answer));
+    conn->peer_landing = answer.landing;
+    conn->peer_landing_mem = answer.landing_mem;
+    lane->connected = true;
+    return 0;
+}
+
+/* Wait for all lanes, handling what arrives meanwhile. 0, status, AGAIN. */
+static int await_lanes(struct am_conn *conn)
+{
+    struct am_bundle *bundle = conn->bundle;
+    unsigned empty = 0;
+
+    for (;;) {
+        int rc = 0;
+
+        for (unsigned i = 0; i < conn->lanes && (rc == 0 || rc == PENDING); i++) {
+            int one = finish_lane(conn, &conn->lane[i]);
+
+            rc = one != 0 && (one != PENDING || rc == 0) ? one : rc;
+        }
+        if (rc != PENDING)
+            return rc;
+        /* The service thread has let the other side's call win. */
+        if (__atomic_load_n(&conn->map->phase, __ATOMIC_ACQUIRE) != AM_PHASE_CALLING)
+            return AGAIN;
+        if (am_poll(bundle) == 0)
+            am_pause(bundle, empty++);
+    }
+}
+
+/* The outcome of a call under the net's lock: is it still ours to decide? */
+static bool settle(struct am_map *map, struct am_conn *conn, int rc)
+{
+    bool ours;
+
+    pthread_mutex_lock(&am_net.lock);
+    ours = map->phase == AM_PHASE_CALLING;
+    if (ours && rc == 0) {
+        map->phase = AM_PHASE_UP;
+        map->conns++;
+        am_room_fill();
+        am_net.counts.connects++;
+        am_net.counts.live++;
+    } else if (ours) {
+        map->phase = AM_PHASE_NONE;
+        if (map->again != NULL) {
+            am_service_again(map->again);
+            map->again = NULL;
+        }
+    }
+    pthread_mutex_unlock(&am_net.lock);
+    if (!ours || rc != 0) {
+        am_conn_free(conn);
+        am_service_kick(); /* there is room again */
+    }
+    return ours;
+}
+
+static int call(struct am_map *map)
+{
+    unsigned k = am_ep_depth(map->ep);
+    struct am_conn *conn = am_conn_new(map, k, map->peer_depth > k ? map->peer_depth : k);
+    int rc = 0;
+
+    if (conn == NULL) {
+        settle(map, NULL, ECONGESTION);
+        return ECONGESTION;
+    }
+    conn->serial = __atomic_add_fetch(&am_net.next_serial, 1, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < conn->lanes && rc == 0; i++)
+        if (!start_lane(conn, i))
+            rc = EUNREACHABLE;
+    if (rc == 0)
+        rc = await_lanes(conn);
+    if (!settle(map, conn, rc))
+        return AGAIN;
+    if (rc != 0)
+        return rc;
+    conn->state = AM_CONN_OPEN;
+    conn->adopted = true;
+    conn->opened_ns = am_now_ns();
+    map->conn = conn;
+    am_conn_touch(conn);
+    am_control_send(conn, AM_KIND_READY, false);
+    return 0;
+}
+
+/*
+ * May we call now? If there is no room for another connection, that is known from now on. A call holds
+ * no room while it is under way: processes that call each other in a circle would wait for ever.
+ */
+static bool begin(struct am_map *map, bool *wanting)
+{
+    bool may = false, want = false;
+
+    if (map->crossed_ns != 0 && am_now_ns() - map->crossed_ns < CROSS_WAIT_NS)
+        return false;
+    pthread_mutex_lock(&am_net.lock);
+    if (map->phase == AM_PHASE_NONE) {
+        may = am_net.live < am_net.live_max;
+        want = !may;
+    }
+    if (may) {
+        map->phase = AM_PHASE_CALLING;
+        map->crossed_ns = 0;
+    }
+    if (want != *wanting) {
+        am_net.wanted += want ? 1u : -1u;
+        *wanting = want;
+    }
+    if (want)
+        am_attend_all();
+    pthread_mutex_unlock(&am_net.lock);
+    return may;
+}
+
+/* The wish for room is over. */
+static void end_wanting(bool wanting)
+{
+    if (!wanting)
+        return;
+    pthread_mutex_lock(&am_net.lock);
+    am_net.wanted--;
+    pthread_mutex_unlock(&am_net.lock);
+}
+
+int am_map_connect(struct am_map *map)
+{
+    struct am_bundle *bundle = map->ep->bundle;
+    bool wanting = false;
+    unsigned empty = 0;
+    int rc = 0;
+
+    while (map->conn == NULL) {
+        if (begin(map, &wanting)) {
+            rc = call(map);
+            if (rc > 0)
+                break;
+        } else if (am_poll(bundle) == 0) {
+            am_pause(bundle, empty++);
+        }
+    }
+    end_wanting(wanting);
+    return rc > 0 ? rc : 0;
+}
+
+/*
+ * Spin, then let others run, then sleep a little: what is waited for needs other processes, which may
+ * want this processor.
+ */
+void am_pause(struct am_bundle *bundle, unsigned turns)
+{
+    struct timespec nap = {.tv_nsec = turns < 2000 ? 20000 : 500000};
+
+    if (turns < 200)
+        return;
+    am_unlock(bundle);
+    if (turns < 1000)
+        sched_yield();
+    else
+        nanosleep(&nap, NULL);
+    am_lock(bundle);
+}

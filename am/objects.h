@@ -1,0 +1,296 @@
+/*
+ * Inside libvipam: the objects and who owns them (internal.h has what is done with them). doc/active-messages.md has the design.
+ *
+ *   bundle ── endpoint ── map (one per pair of endpoints) ── conn (its connection, while there is one)
+ *
+ * Locks. bundle->lock (AM_PAR only) guards a bundle, its endpoints, maps and conns: everything that
+ * the message path touches. am_net.lock guards what the service thread (accept.c) touches too: the
+ * table of endpoints, the tables of maps, the phase of each map, the number of connections. Who has
+ * both takes the bundle's first. The service thread never takes a bundle's.
+ */
+#ifndef AM_OBJECTS_H
+#define AM_OBJECTS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <vipl_ext.h>
+
+#include "am/am.h"
+#include "am/am_stats.h"
+#include "am/wire.h"
+
+/* Translations of an endpoint: at first and at least, and at most. */
+#define AM_TRANSLATIONS_MIN 256
+#define AM_TRANSLATIONS_MAX (1 << 20)
+
+/* A VIPL address of ours: head, host, discriminator of 8 bytes. */
+#define AM_ADDRESS_BYTES 64
+
+/* The text of an endpoint's name. */
+#define AM_NAME_TEXT 80
+
+/* Numbers of endpoints with a port have this bit. */
+#define AM_KNOWN_BIT 0x80000000u
+
+#define AM_EP_BUCKETS 1024
+
+/* How long the freeing of an endpoint waits until what it has sent has left. */
+#define AM_FLUSH_NS 2000000000LL
+
+/* Long payloads up to here go inside the message: an RDMA Write of its own costs more. */
+#define AM_DIRECT_MIN 1024u
+
+/* Size classes of messages; also indices of lanes in the variant with one VI per class. */
+enum am_class { AM_SHORT, AM_MEDIUM, AM_LONG, AM_CLASSES };
+
+struct am_conn;
+struct am_map;
+
+/* A buffer to send from with its descriptors, in registered memory. */
+struct am_slot {
+    VIP_DESCRIPTOR desc;  /* of the message */
+    VIP_DESCRIPTOR write; /* of an RDMA Write before it */
+};
+
+/* Bytes of a segment. */
+struct am_range {
+    uint64_t off, len;
+};
+
+/* One RDMA Write: from where to where. */
+struct am_transfer {
+    const void *from;
+    VIP_MEM_HANDLE from_mem;
+    size_t bytes;
+    uint64_t to;
+    VIP_MEM_HANDLE to_mem;
+};
+
+/* A message with room for its arguments, outside a buffer. */
+struct am_message_room {
+    struct am_message msg;
+    int32_t arg[AM_ARGS_MAX];
+};
+
+struct am_region;
+
+/* One VI of a connection with its buffers. */
+struct am_lane {
+    struct am_conn *conn;
+    unsigned index; /* in conn->lane */
+    VIP_VI_HANDLE vi;
+    size_t room;               /* bytes of one buffer */
+    struct am_slot *send;      /* conn->sends */
+    VIP_DESCRIPTOR *recv;      /* conn->recvs */
+    char *send_bytes;          /* conn->sends x room */
+    char *recv_bytes;          /* conn->recvs x room */
+    uint8_t *in_flight;        /* conn->sends: descriptors posted and not seen completed */
+    struct am_region **region; /* conn->sends: memory that the posted descriptors read from */
+    bool connected;            /* its attempt has succeeded */
+};
+
+/* A request under way. Its message stays in the send buffer of the same number until it is over. */
+struct am_request {
+    bool used;
+    uint8_t lane;          /* where its message is */
+    int dest;              /* translation index */
+    void *source;          /* payload of a long one, as the caller gave it */
+    struct am_range range; /* what a long one covers in the segment; length 0: nothing */
+};
+
+/* The last answer to a request of the other side. */
+struct am_reply {
+    uint8_t lane;
+    struct am_range range; /* what a long one covers; until the next request of that number */
+};
+
+/* A message that was received and waits to be handled; lives beside its receive buffer. */
+struct am_arrival {
+    struct am_arrival *next;
+    struct am_lane *lane;
+    unsigned recv; /* which buffer */
+};
+
+struct am_queue {
+    struct am_arrival *first, *last;
+};
+
+enum am_conn_state {
+    AM_CONN_CALLING,  /* our attempt is under way */
+    AM_CONN_ACCEPTED, /* accepted; the caller's READY has not come, so we do not send */
+    AM_CONN_OPEN,
+    AM_CONN_CLOSING, /* we want it closed and have said so, or are about to */
+    AM_CONN_CLOSED,  /* the other side has our consent; it disconnects */
+    AM_CONN_DEAD     /* broken, or disconnected by us */
+};
+
+/* What one side has told the other about its segment for direct writes. */
+struct am_grant {
+    bool valid;
+    uint64_t base, len;
+    VIP_MEM_HANDLE handle;
+    tag_t tag;            /* what messages have to carry; AM_ALL: anything */
+    uint8_t handlers[32]; /* bit per handler that is registered */
+};
+
+struct am_conn {
+    struct am_map *map;
+    struct am_bundle *bundle;
+    struct am_conn *next;          /* in bundle->incoming, then in bundle->dead */
+    struct am_conn *next_failed;   /* in bundle->failed */
+    struct am_conn *newer, *older; /* in the bundle's list by last use */
+    enum am_conn_state state;
+    bool listed;                  /* in the bundle's list */
+    bool adopted;                 /* the bundle has it */
+    uint32_t serial;              /* of the caller, tells its connections apart */
+    unsigned k, peer_k;           /* requests that we, and that the other may have under way */
+    unsigned lanes, sends, recvs; /* sends and recvs: buffers of each lane */
+    struct am_lane lane[AM_CLASSES];
+    void *block; /* VipxAllocMem: descriptors, buffers, landing */
+    size_t block_bytes;
+    size_t landing_at; /* where the landing is: k places for replies, peer_k for requests */
+    VIP_MEM_HANDLE mem, landing_mem;
+    bool mem_known, landing_known; /* registered */
+    uint64_t peer_landing;         /* address of the other side's landing */
+    VIP_MEM_HANDLE peer_landing_mem;
+    bool no_write_message;      /* the other end's vipd does not know RDMA Write with message */
+    struct am_request *request; /* k */
+    uint16_t *free_id;          /* k, a stack */
+    unsigned free_ids;
+    uint8_t *peer_busy;         /* peer_k: that request has arrived and is not answered */
+    unsigned serving;           /* how many of them */
+    struct am_reply *reply;     /* peer_k */
+    struct am_arrival *arrival; /* lanes x recvs */
+    unsigned running;           /* arrivals that are not done with */
+    struct am_grant peer_grant, my_grant;
+    uint8_t asked; /* the control message of ours that waits for its answer, or 0 */
+    bool want_revoke, want_grant, want_close; /* control messages to send */
+    bool must_agree;                          /* the other side asks to close */
+    bool close_agreed;                        /* it has agreed to our asking */
+    bool control_work;                        /* counted in bundle->control_conns */
+    bool counted_closing;                     /* counted in bundle->closing */
+    unsigned accepting;  /* am_net.lock: lanes that the service thread accepts */
+    unsigned lanes_seen; /* am_net.lock: bit per lane whose request has come */
+    bool accept_failed;  /* am_net.lock */
+    int64_t opened_ns;
+};
+
+/* How far the connection of a map is; am_net.lock. */
+enum am_phase {
+    AM_PHASE_NONE,
+    AM_PHASE_CALLING,   /* a thread of the bundle calls the other side */
+    AM_PHASE_ACCEPTING, /* the service thread makes a connection or has handed it over */
+    AM_PHASE_UP         /* the bundle has it, until it is destroyed */
+};
+
+/* A connection request that waits in the service thread. */
+struct am_caller {
+    struct am_caller *next;
+    VIP_CONN_HANDLE handle;
+    struct am_call call; /* what the caller said */
+};
+
+/* A pair of endpoints. */
+struct am_map {
+    struct am_map *next; /* in ep->map_bucket */
+    struct am_ep *ep;
+    en_t name;            /* the other one */
+    unsigned entries;     /* translation entries that refer to it */
+    int entry;            /* the lowest of them, or -1 */
+    unsigned waiters;     /* threads in a request that waits for its connection */
+    struct am_conn *conn; /* bundle->lock */
+    unsigned peer_depth;  /* credits that the other side has told of, or 0 */
+    int64_t crossed_ns;   /* when a call of ours gave way, or 0 */
+    /* am_net.lock: */
+    enum am_phase phase;
+    unsigned conns;          /* connections that exist, broken ones included */
+    struct am_conn *passive; /* the one the service thread has made */
+    struct am_caller *again; /* came while an older connection was there */
+};
+
+struct am_translation {
+    struct am_map *map; /* NULL: not in use; ep->self for our own name */
+    tag_t tag;
+};
+
+struct am_segment {
+    char *base;
+    uintptr_t len;
+    bool registered, refused; /* refused: registering failed, or it is too large */
+    VIP_MEM_HANDLE handle;
+};
+
+#define AM_MAP_BUCKETS 256
+
+/* The callbacks of am_amx.h, with the category as a number. */
+typedef void (*am_pre_handler_t)(int category, int is_request, int handler, void *token, void *buf,
+                                 size_t nbytes, int numargs, uint32_t *args);
+typedef void (*am_post_handler_t)(int category, int is_request);
+
+struct am_ep {
+    struct am_bundle *bundle;
+    struct am_ep *next, *prev; /* in the bundle */
+    struct am_ep *next_known;  /* in am_net's table */
+    en_t name;
+    tag_t tag;
+    struct am_segment seg;
+    struct am_translation *trans;
+    int trans_count;
+    amvia_handler_fn_t handler[256];
+    unsigned depth;       /* credits; 0 until AM_SetExpectedResources */
+    unsigned pins;        /* the service thread builds a connection for it; am_net.lock */
+    bool closing, moving; /* being freed, being moved; am_net.lock */
+    struct am_map *map_bucket[AM_MAP_BUCKETS]; /* am_net.lock for changes and foreign reads */
+    struct am_map self;                        /* stands for our own name */
+    bool busy;                                 /* one of its handlers runs */
+    char *loop_medium[2];   /* buffers for messages to ourselves: request, reply */
+    VIPX_LISTENER listener; /* of a known endpoint */
+    amx_stats_t stats;
+    am_pre_handler_t before_handler; /* callbacks of am_amx.h */
+    am_post_handler_t after_handler;
+};
+
+struct am_bundle {
+    struct am_bundle *next, *prev; /* in am_net */
+    bool par;
+    pthread_mutex_t lock;
+    struct am_ep *eps;
+    VIP_CQ_HANDLE send_cq, recv_cq;
+    int cq_fd;                         /* made by the first sleep */
+    int wake_fd;                       /* eventfd: something for the poller that is no message */
+    unsigned attention;                /* atomic: incoming, room wanted, calls again */
+    struct am_conn *incoming;          /* am_net.lock: accepted, to be adopted */
+    struct am_conn *failed;            /* am_net.lock: handed over, and then not accepted */
+    struct am_queue replies, requests; /* arrived, not handled */
+    struct am_conn *newest, *oldest;   /* by last use */
+    struct am_conn *dead;              /* to be destroyed when nothing refers to them */
+    int mask;
+    uint64_t handled; /* handlers run, to notice arrivals that others handled */
+    unsigned sleepers;
+    unsigned control_conns; /* connections with control messages to send */
+    unsigned closing;       /* connections that we close */
+};
+
+/* Process-wide. */
+struct am_net {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* pins */
+    int inits;
+    VIP_NIC_HANDLE nic;
+    VIP_PROTECTION_HANDLE ptag;
+    VIP_NIC_ATTRIBUTES attrs;
+    uint64_t process; /* our listener's discriminator */
+    VIPX_LISTENER listener;
+    uint32_t next_number, next_serial;
+    struct am_ep *known[AM_EP_BUCKETS]; /* all endpoints, by number */
+    struct am_bundle *bundles;
+    unsigned live, live_max; /* connections now, and allowed */
+    unsigned wanted;         /* connections that wait for room */
+    unsigned lanes;          /* 1, or 3 in the older variant */
+    unsigned depth;          /* default credits */
+    int64_t residence_ns;    /* a connection is not reclaimed before it is so old */
+    amvia_counts_t counts;
+};
+
+#endif

@@ -1,0 +1,214 @@
+/*
+ * The cache of registered source memory of long messages. Registering costs more than sending some
+ * tens of kilobytes, and programs send from the same places again and again.
+ *
+ * A program may give memory back to the system and get other memory at the same address while the
+ * cache still has it registered; then the registration means the old pages. So before each use the
+ * kernel is asked what is mapped there (PROCMAP_QUERY, Linux 6.11, a microsecond). Where the kernel
+ * cannot be asked, nothing is kept.
+ */
+#include "am/internal.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* Ranges kept. */
+#define REGIONS 32
+
+/* Bytes kept: pages in the cache are in memory. */
+#define REGION_BYTES_MAX ((size_t)64 << 20)
+
+#define PAGE 4096u
+
+/* The kernel's struct procmap_query; the system's headers may be older than the kernel. */
+struct map_query {
+    uint64_t size, flags, addr;
+    uint64_t start, end, vma_flags, page_size, offset;
+    uint64_t inode;
+    uint32_t dev_major, dev_minor;
+    uint32_t name_size, build_id_size;
+    uint64_t name_addr, build_id_addr;
+};
+#define MAP_QUERY _IOWR('f', 17, struct map_query)
+
+/* What is mapped at a range, as one number; ranges of several mappings add up. */
+struct identity {
+    uint64_t hash;
+};
+
+struct am_region {
+    uintptr_t at;
+    size_t len; /* 0: free */
+    VIP_MEM_HANDLE mem;
+    struct identity identity;
+    unsigned pins;
+    uint64_t used; /* stamp */
+    bool stale;    /* to be given back with the last pin */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct am_region region[REGIONS];
+    uint64_t stamp;
+    int maps_fd; /* -1: not opened yet, -2: the kernel cannot be asked */
+    pid_t pid;   /* whose maps they are */
+} cache = {.lock = PTHREAD_MUTEX_INITIALIZER, .maps_fd = -1};
+
+static bool ask_kernel(uintptr_t at, struct map_query *query)
+{
+    memset(query, 0, sizeof(*query));
+    query->size = sizeof(*query);
+    query->addr = at;
+    return ioctl(cache.maps_fd, MAP_QUERY, query) == 0;
+}
+
+/* false: the kernel cannot be asked, or something is not mapped. */
+static bool identify(uintptr_t at, size_t len, struct identity *ret)
+{
+    uintptr_t end = at + len;
+    struct map_query query;
+    uint64_t hash = 14695981039346656037u;
+
+    if (cache.maps_fd == -1 || (cache.maps_fd >= 0 && cache.pid != getpid())) {
+        cache.maps_fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+        cache.pid = getpid();
+        if (cache.maps_fd < 0 || !ask_kernel(at, &query))
+            cache.maps_fd = -2;
+    }
+    if (cache.maps_fd < 0)
+        return false;
+    while (at < end) {
+        if (!ask_kernel(at, &query))
+            return false;
+        /* What lies where: file, its offset at this address, and how far. */
+        hash = (hash ^ query.inode) * 1099511628211u;
+        hash = (hash ^ ((uint64_t)query.dev_major << 32 | query.dev_minor)) * 1099511628211u;
+        if (query.inode != 0)
+            hash = (hash ^ (query.offset + (at - query.start))) * 1099511628211u;
+        at = query.end;
+    }
+    ret->hash = hash;
+    return true;
+}
+
+/* Under the lock. */
+static void give_back(struct am_region *region)
+{
+    (void)VipDeregisterMem(am_net.nic, (void *)region->at, region->mem);
+    region->len = 0;
+}
+
+static void drop(struct am_region *region)
+{
+    region->stale = true;
+    if (region->pins == 0)
+        give_back(region);
+}
+
+static struct am_region *find(uintptr_t at, size_t len)
+{
+    for (unsigned i = 0; i < REGIONS; i++) {
+        struct am_region *region = &cache.region[i];
+        struct identity now;
+
+        if (region->len == 0 || region->stale || at < region->at ||
+            at + len > region->at + region->len)
+            continue;
+        if (identify(region->at, region->len, &now) && now.hash == region->identity.hash)
+            return region;
+        drop(region);
+    }
+    return NULL;
+}
+
+/* A free place; the ones used least recently go until the new one fits. NULL: all are pinned. */
+static struct am_region *make_room(size_t len)
+{
+    for (;;) {
+        struct am_region *oldest = NULL, *empty = NULL;
+        size_t bytes = len;
+
+        for (unsigned i = 0; i < REGIONS; i++) {
+            struct am_region *region = &cache.region[i];
+
+            bytes += region->len;
+            if (region->len == 0)
+                empty = region;
+            else if (region->pins == 0 && (oldest == NULL || region->used < oldest->used))
+                oldest = region;
+        }
+        if (empty != NULL && (bytes <= REGION_BYTES_MAX || oldest == NULL))
+            return empty;
+        if (oldest == NULL)
+            return NULL;
+        give_back(oldest);
+    }
+}
+
+static struct am_region *add(uintptr_t at, size_t len)
+{
+    VIP_MEM_ATTRIBUTES attrs = {.Ptag = am_net.ptag};
+    uintptr_t from = at / PAGE * PAGE, to = (at + len + PAGE - 1) / PAGE * PAGE;
+    struct am_region *region = make_room(to - from);
+
+    if (region == NULL)
+        return NULL;
+    *region = (struct am_region){.at = from, .len = to - from};
+    /* Whole pages, so that neighbours find it; if their rest may not be had, just the bytes. */
+    if (VipRegisterMem(am_net.nic, (void *)from, region->len, &attrs, &region->mem) !=
+        VIP_SUCCESS) {
+        region->at = at;
+        region->len = len;
+        if (VipRegisterMem(am_net.nic, (void *)at, len, &attrs, &region->mem) != VIP_SUCCESS) {
+            region->len = 0;
+            return NULL;
+        }
+    }
+    region->stale = !identify(region->at, region->len, &region->identity);
+    return region;
+}
+
+struct am_region *am_region_get(const void *from, size_t len, VIP_MEM_HANDLE *ret)
+{
+    uintptr_t at = (uintptr_t)from;
+    struct am_region *region;
+
+    pthread_mutex_lock(&cache.lock);
+    region = find(at, len);
+    if (region != NULL)
+        am_net.counts.regions_found++;
+    else if ((region = add(at, len)) != NULL)
+        am_net.counts.regions_new++;
+    if (region != NULL) {
+        region->pins++;
+        region->used = ++cache.stamp;
+        *ret = region->mem;
+    }
+    pthread_mutex_unlock(&cache.lock);
+    return region;
+}
+
+void am_region_put(struct am_region *region)
+{
+    if (region == NULL)
+        return;
+    pthread_mutex_lock(&cache.lock);
+    if (--region->pins == 0 && region->stale)
+        give_back(region);
+    pthread_mutex_unlock(&cache.lock);
+}
+
+void am_region_flush(void)
+{
+    pthread_mutex_lock(&cache.lock);
+    for (unsigned i = 0; i < REGIONS; i++)
+        if (cache.region[i].len != 0)
+            drop(&cache.region[i]);
+    if (cache.maps_fd >= 0)
+        close(cache.maps_fd);
+    cache.maps_fd = -1;
+    pthread_mutex_unlock(&cache.lock);
+}

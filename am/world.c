@@ -1,0 +1,257 @@
+/*
+ * The library as a whole: start and stop, limits, options from the environment, reasons of failures,
+ * and the room for connections.
+ *
+ * Options (doc/active-messages.md): VIPAM_DEVICE, VIPAM_CREDITS, VIPAM_CONNECTIONS, VIPAM_VARIANT,
+ * VIPAM_RESIDENCE_MS.
+ */
+#include "am/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Connections of one process at once, if nobody says otherwise. */
+#define CONNECTIONS_DEFAULT 512
+
+/* Credits per connection, the paper's number. */
+#define CREDITS_DEFAULT 8
+
+/* A connection is not given up for another before it is so old: making one costs about a
+ * millisecond, and it should pay. */
+#define RESIDENCE_DEFAULT_MS 10
+
+struct am_net am_net = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+int am_verbose;
+
+static __thread char error_text[500];
+
+int am_fail(int code, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(error_text, sizeof(error_text), format, args);
+    va_end(args);
+    if (am_verbose)
+        fprintf(stderr, "libvipam: %s\n", error_text);
+    return code;
+}
+
+const char *amvia_LastError(void)
+{
+    return error_text;
+}
+
+int64_t am_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+/* ---- room for connections; under the net's lock -------------------------------------------------------- */
+
+void am_room_fill(void)
+{
+    am_net.live++;
+    if (am_net.live > am_net.counts.live_max)
+        am_net.counts.live_max = am_net.live;
+}
+
+bool am_room_take(void)
+{
+    if (am_net.live >= am_net.live_max)
+        return false;
+    am_room_fill();
+    return true;
+}
+
+void am_attend_all(void)
+{
+    for (struct am_bundle *bundle = am_net.bundles; bundle != NULL; bundle = bundle->next)
+        am_attend(bundle);
+}
+
+void am_attend(struct am_bundle *bundle)
+{
+    uint64_t one = 1;
+
+    __atomic_store_n(&bundle->attention, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&bundle->sleepers, __ATOMIC_SEQ_CST) > 0 &&
+        write(bundle->wake_fd, &one, sizeof(one)) < 0)
+        return; /* it is raised already */
+}
+
+/* ---- start and stop -------------------------------------------------------------------------------------- */
+
+static unsigned option(const char *name, unsigned otherwise, unsigned min, unsigned max)
+{
+    const char *text = getenv(name);
+    char *end;
+    unsigned long value;
+
+    if (text == NULL || *text == '\0')
+        return otherwise;
+    value = strtoul(text, &end, 10);
+    if (*end == '\0' && value >= min && value <= max)
+        return (unsigned)value;
+    fprintf(stderr, "libvipam: %s=%s: a number from %u to %u is needed; using %u\n", name, text,
+            min, max, otherwise);
+    return otherwise;
+}
+
+static void read_options(void)
+{
+    am_net.depth = option("VIPAM_CREDITS", CREDITS_DEFAULT, 1, AM_DEPTH_MAX);
+    am_net.live_max = option("VIPAM_CONNECTIONS", CONNECTIONS_DEFAULT, 1, 4096);
+    am_net.lanes = option("VIPAM_VARIANT", 3, 1, 3) == 1 ? AM_CLASSES : 1;
+    am_net.residence_ns =
+        (int64_t)option("VIPAM_RESIDENCE_MS", RESIDENCE_DEFAULT_MS, 0, 10000) * 1000000;
+}
+
+/* The asynchronous errors that matter here are seen as flushed descriptors too. */
+static void ignore_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
+{
+    (void)context;
+    (void)error;
+}
+
+static int open_nic(void)
+{
+    const char *device = getenv("VIPAM_DEVICE");
+    VIP_UINT64 process;
+
+    if (VipOpenNic(device != NULL ? device : "", &am_net.nic) != VIP_SUCCESS) {
+        am_net.nic = NULL;
+        return am_fail(AM_ERR_RESOURCE, "AM_Init: %s", VipxLastError());
+    }
+    if (VipErrorCallback(am_net.nic, NULL, ignore_error) != VIP_SUCCESS ||
+        VipQueryNic(am_net.nic, &am_net.attrs) != VIP_SUCCESS ||
+        VipNSInit(am_net.nic, NULL) != VIP_SUCCESS ||
+        VipCreatePtag(am_net.nic, &am_net.ptag) != VIP_SUCCESS ||
+        VipxNewDiscriminator(am_net.nic, &process) != VIP_SUCCESS)
+        return am_fail(AM_ERR_RESOURCE, "AM_Init: %s", VipxLastError());
+    am_net.process = process;
+    return am_listen(am_net.process, &am_net.listener);
+}
+
+int am_listen(uint64_t discriminator, VIPX_LISTENER *ret)
+{
+    char room[AM_ADDRESS_BYTES];
+    VIP_NET_ADDRESS *addr = (VIP_NET_ADDRESS *)room;
+
+    addr->HostAddressLen = am_net.attrs.NicAddressLen;
+    addr->DiscriminatorLen = sizeof(discriminator);
+    memcpy(addr->HostAddress, am_net.attrs.LocalNicAddress, addr->HostAddressLen);
+    memcpy(addr->HostAddress + addr->HostAddressLen, &discriminator, sizeof(discriminator));
+    if (VipxListen(am_net.nic, addr, VIPX_BACKLOG_MAX, ret) != VIP_SUCCESS)
+        return am_fail(AM_ERR_RESOURCE, "no listener: %s", VipxLastError());
+    return AM_OK;
+}
+
+static void close_nic(void)
+{
+    if (am_net.nic == NULL)
+        return;
+    am_service_stop();
+    am_region_flush();
+    (void)VipCloseNic(am_net.nic);
+    am_net.nic = NULL;
+    am_net.listener = NULL;
+}
+
+int AM_Init(void)
+{
+    int rc;
+
+    if (am_net.inits > 0) {
+        am_net.inits++;
+        return AM_OK;
+    }
+    read_options();
+    memset(&am_net.counts, 0, sizeof(am_net.counts));
+    am_net.live = am_net.wanted = 0;
+    rc = open_nic();
+    if (rc == AM_OK && am_net.attrs.NicAddressLen > sizeof(((en_t *)NULL)->host))
+        rc = am_fail(AM_ERR_RESOURCE, "AM_Init: host addresses of %u bytes are too long",
+                     am_net.attrs.NicAddressLen);
+    if (rc == AM_OK)
+        rc = am_service_start();
+    if (rc != AM_OK) {
+        close_nic();
+        return rc;
+    }
+    am_net.inits = 1;
+    return AM_OK;
+}
+
+int AM_Terminate(void)
+{
+    int rc = AM_OK;
+
+    if (am_net.inits == 0)
+        return am_fail(AM_ERR_NOT_INIT, "AM_Terminate: AM_Init was not called");
+    if (am_net.inits > 1) {
+        am_net.inits--;
+        return AM_OK;
+    }
+    if (am_in_handler > 0)
+        return am_fail(AM_ERR_RESOURCE, "AM_Terminate: called by a handler");
+    while (am_net.bundles != NULL && rc == AM_OK)
+        rc = AM_FreeBundle(am_net.bundles);
+    close_nic();
+    am_net.inits = 0;
+    return rc;
+}
+
+int amvia_GetCounts(amvia_counts_t *counts)
+{
+    if (counts == NULL)
+        return am_fail(AM_ERR_BAD_ARG, "amvia_GetCounts: NULL");
+    pthread_mutex_lock(&am_net.lock);
+    *counts = am_net.counts;
+    pthread_mutex_unlock(&am_net.lock);
+    return AM_OK;
+}
+
+/* ---- limits ------------------------------------------------------------------------------------------------ */
+
+int AM_MaxShort(void)
+{
+    return AM_ARGS_MAX;
+}
+
+int AM_MaxMedium(void)
+{
+    return AM_MEDIUM_MAX;
+}
+
+int AM_MaxLong(void)
+{
+    return AM_LONG_MAX;
+}
+
+int AM_MaxNumHandlers(void)
+{
+    return 256;
+}
+
+int AM_MaxNumTranslations(int *n)
+{
+    if (n == NULL)
+        return am_fail(AM_ERR_BAD_ARG, "AM_MaxNumTranslations: NULL");
+    *n = AM_TRANSLATIONS_MAX;
+    return AM_OK;
+}
+
+int AM_MaxSegLength(uintptr_t *nbytes)
+{
+    if (nbytes == NULL)
+        return am_fail(AM_ERR_BAD_ARG, "AM_MaxSegLength: NULL");
+    *nbytes = UINTPTR_MAX;
+    return AM_OK;
+}

@@ -1,0 +1,65 @@
+/*
+ * What the AM programs of the tests share: checks that end the job, waiting by polling or sleeping,
+ * bytes that can be recognised.
+ */
+#ifndef TESTS_AM_AMTEST_H
+#define TESTS_AM_AMTEST_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <am_amx.h>
+
+/* A condition that must hold; otherwise the job ends with a message. */
+#define CHECK(cond)                                                                                \
+    do {                                                                                           \
+        if (!(cond))                                                                               \
+            AMX_FatalErr("%s:%d: %s does not hold (last failure: %s)", __FILE__, __LINE__, #cond,  \
+                         amvia_LastError());                                                       \
+    } while (0)
+
+#define OK(call) CHECK((call) == AM_OK)
+
+/* Sleep instead of polling. */
+extern bool am_test_blocking;
+
+/* Wait until cond holds, running handlers; a generous time limit turns a hang into a failure. */
+#define WAIT_FOR(bundle, cond)                                                                     \
+    do {                                                                                           \
+        time_t wait_until = time(NULL) + 60;                                                       \
+        while (!(cond)) {                                                                          \
+            if (am_test_blocking) {                                                                \
+                OK(AM_SetEventMask(bundle, AM_NOTEMPTY));                                          \
+                OK(AM_WaitSema(bundle));                                                           \
+            } else {                                                                               \
+                OK(AM_Poll(bundle));                                                               \
+            }                                                                                      \
+            if (time(NULL) > wait_until)                                                           \
+                AMX_FatalErr("%s:%d: %s did not come true within a minute", __FILE__, __LINE__,    \
+                             #cond);                                                               \
+        }                                                                                          \
+    } while (0)
+
+static inline unsigned char pattern_byte(unsigned seed, size_t i)
+{
+    return (unsigned char)(seed * 131 + i * 7 + (i >> 8) * 3 + (i >> 16));
+}
+
+static inline void pattern_fill(void *at, size_t n, unsigned seed)
+{
+    for (size_t i = 0; i < n; i++)
+        ((unsigned char *)at)[i] = pattern_byte(seed, i);
+}
+
+static inline bool pattern_good(const void *at, size_t n, unsigned seed)
+{
+    for (size_t i = 0; i < n; i++)
+        if (((const unsigned char *)at)[i] != pattern_byte(seed, i))
+            return false;
+    return true;
+}
+
+#endif
