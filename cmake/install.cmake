@@ -36,3 +36,11 @@ install(EXPORT vipl NAMESPACE vipl:: DESTINATION lib/cmake/vipl FILE viplTargets
 
 install(FILES conf/vipd.conf DESTINATION share/doc/vipd RENAME vipd.conf.example)
 install(FILES LICENSE README.md DESTINATION share/doc/vipd)
+
+# What vipctl prints about itself, and the form of its JSON documents.
+install(FILES ${CMAKE_BINARY_DIR}/tools/vipctl.bash
+    DESTINATION share/bash-completion/completions RENAME vipctl)
+install(FILES ${CMAKE_BINARY_DIR}/tools/vipctl.zsh
+    DESTINATION share/zsh/vendor-completions RENAME _vipctl)
+install(FILES ${CMAKE_BINARY_DIR}/tools/vipctl.fish DESTINATION share/fish/vendor_completions.d)
+install(DIRECTORY schema/ DESTINATION share/vipd/schema)

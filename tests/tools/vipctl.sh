@@ -44,10 +44,9 @@ json() {
 
 # Usage; nothing of it needs a vipd.
 export VIPD_RUNTIME_DIR=$WORK/nobody
-expect 0 "vipctl show VIEW" "$vipctl" --help
+expect 0 "show        [VIEW" "$vipctl" --help
 expect 0 "vipctl " "$vipctl" --version
-expect 2 "show VIEW" "$vipctl" show
-expect 2 "show VIEW" "$vipctl" show vi nic
+expect 2 "is no filter" "$vipctl" show vi nic
 expect 2 'no view "walls"' "$vipctl" show walls
 expect 2 'no command "dance"' "$vipctl" dance
 expect 2 "--help" "$vipctl" --colour
@@ -81,7 +80,7 @@ expect 1 "makes no sense" "$vipctl" show nic
 fake_start gone
 expect 1 "closed the connection" "$vipctl" show nic
 fake_start hang
-expect 1 "did not answer" "$vipctl" show stats
+expect 6 "did not answer" "$vipctl" show stats
 fake_start pages
 expect 0 "the peer did not answer" "$vipctl" show vi
 expect 0 "127.0.0.2:4000" "$vipctl" show vi

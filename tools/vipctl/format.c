@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "tools/vipctl/field.h"
 
@@ -31,6 +32,8 @@ uint64_t field_number(const struct column *column, const void *row)
 
     if (column->kind == FIELD_NUMBER)
         return *(const uint32_t *)at;
+    if (column->kind == FIELD_BOOL)
+        return *(const protobuf_c_boolean *)at != 0;
     return *(const uint64_t *)at;
 }
 
@@ -78,6 +81,37 @@ static void format_ms(uint64_t ms, char *buf, size_t buf_bytes)
         snprintf(buf, buf_bytes, "%" PRIu64 " d %02" PRIu64 " h", s / 86400, s / 3600 % 24);
 }
 
+/* Today the time is enough; before, the day matters more than the second. */
+static void format_time(uint64_t ns, char *buf, size_t buf_bytes)
+{
+    time_t then = (time_t)(ns / 1000000000), now = time(NULL);
+    struct tm tm, today;
+
+    localtime_r(&then, &tm);
+    localtime_r(&now, &today);
+    if (tm.tm_yday == today.tm_yday && tm.tm_year == today.tm_year) {
+        size_t used = strftime(buf, buf_bytes, "%H:%M:%S", &tm);
+
+        snprintf(buf + used, buf_bytes - used, ".%03u", (unsigned)(ns / 1000000 % 1000));
+    } else {
+        strftime(buf, buf_bytes, "%Y-%m-%d %H:%M", &tm);
+    }
+}
+
+void view_format_raw(const struct column *column, const void *row, char *buf, size_t buf_bytes)
+{
+    if (!field_present(column, row))
+        buf[0] = '\0';
+    else if (column->kind == FIELD_TEXT)
+        snprintf(buf, buf_bytes, "%s", field_text(column, row));
+    else if (column->kind == FIELD_ID)
+        snprintf(buf, buf_bytes, "0x%" PRIx64, field_number(column, row));
+    else if (column->kind == FIELD_BOOL)
+        snprintf(buf, buf_bytes, "%s", field_number(column, row) ? "yes" : "no");
+    else
+        snprintf(buf, buf_bytes, "%" PRIu64, field_number(column, row));
+}
+
 void view_format(const struct column *column, const void *row, char *buf, size_t buf_bytes)
 {
     uint64_t number;
@@ -107,6 +141,12 @@ void view_format(const struct column *column, const void *row, char *buf, size_t
         break;
     case FIELD_MS:
         format_ms(number, buf, buf_bytes);
+        break;
+    case FIELD_BOOL:
+        snprintf(buf, buf_bytes, "%s", number ? "yes" : "no");
+        break;
+    case FIELD_TIME:
+        format_time(number, buf, buf_bytes);
         break;
     case FIELD_HEX:
     case FIELD_ID:

@@ -57,33 +57,42 @@ void view_json_string(FILE *out, const char *text)
     fputc('"', out);
 }
 
-void view_json_members(FILE *out, const struct view *view, const void *row, const char *between)
+static void print_member(FILE *out, const struct column *column, const void *row)
 {
-    for (size_t i = 0; i < view->column_count; i++) {
-        const struct column *column = &view->columns[i];
+    view_json_string(out, column->json_key);
+    fputs(": ", out);
+    if (!field_present(column, row))
+        fputs("null", out);
+    else if (column->kind == FIELD_TEXT)
+        view_json_string(out, field_text(column, row));
+    else if (column->kind == FIELD_ID)
+        fprintf(out, "\"0x%" PRIx64 "\"", field_number(column, row));
+    else if (column->kind == FIELD_BOOL)
+        fputs(field_number(column, row) ? "true" : "false", out);
+    else
+        fprintf(out, "%" PRIu64, field_number(column, row));
+}
 
+void view_json_members(FILE *out, const struct view *view, const struct layout *layout,
+                       const void *row, const char *between)
+{
+    size_t count = layout ? layout->count : view->column_count;
+
+    for (size_t i = 0; i < count; i++) {
         if (i > 0)
             fputs(between, out);
-        view_json_string(out, column->json_key);
-        fputs(": ", out);
-        if (!field_present(column, row))
-            fputs("null", out);
-        else if (column->kind == FIELD_TEXT)
-            view_json_string(out, field_text(column, row));
-        else if (column->kind == FIELD_ID)
-            fprintf(out, "\"0x%" PRIx64 "\"", field_number(column, row));
-        else
-            fprintf(out, "%" PRIu64, field_number(column, row));
+        print_member(out, layout ? layout->column[i] : &view->columns[i], row);
     }
 }
 
-void view_json(FILE *out, const struct view *view, const void *const *rows, size_t row_count)
+void view_json(FILE *out, const struct view *view, const struct layout *layout,
+               const void *const *rows, size_t row_count)
 {
     view_json_string(out, view->json_list);
     fputs(": [", out);
     for (size_t i = 0; i < row_count; i++) {
         fputs(i > 0 ? ",\n    {" : "\n    {", out);
-        view_json_members(out, view, rows[i], ", ");
+        view_json_members(out, view, layout, rows[i], ", ");
         fputc('}', out);
     }
     fputs(row_count > 0 ? "\n  ]" : "]", out);

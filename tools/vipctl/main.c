@@ -1,8 +1,7 @@
 /*
- * vipctl: looks into a running vipd. Speaks control messages only, changes nothing.
+ * vipctl: looks into a running vipd and steers it, with control messages only.
  *
- * Owns: the command line. The table of verbs below is the only list of them: parsing and --help
- * both read it.
+ * Owns: the command line. What there is stands in the table of commands.c.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -10,94 +9,188 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/vipctl/show.h"
-#include "tools/vipctl/views.h"
+#include "tools/vipctl/commands.h"
 
-struct verb {
-    const char *name;
-    const char *arguments; /* for --help */
-    const char *help;
-    int argument_count; /* exactly so many words follow the verb */
-    enum exit_code (*run)(char **arguments, const struct show_options *options);
-};
+#define LONG_ONLY 256 /* numbers of options without a letter begin here */
 
-static enum exit_code run_show(char **arguments, const struct show_options *options)
+/* Options given, by row, to be compared with what the command takes. */
+static bool given[32];
+
+static bool number(const char *text, double min, double max, double *ret)
 {
-    return show_view(arguments[0], options);
+    char *end;
+    double value = strtod(text, &end);
+
+    if (end == text || *end != '\0' || !(value >= min && value <= max))
+        return false;
+    *ret = value;
+    return true;
 }
 
-static const struct verb verbs[] = {
-    {"show", "VIEW", "print one of the views below", 1, run_show},
-};
-#define VERB_COUNT (sizeof(verbs) / sizeof(*verbs))
-
-static void print_help(void)
+static bool set_color(const char *when, struct options *options)
 {
-    puts("vipctl - look into a running vipd\n\n"
-         "  vipctl [--json]                  a summary of vipd and its NICs");
-    for (size_t i = 0; i < VERB_COUNT; i++)
-        printf("  vipctl %s %s [--json]%*s%s\n", verbs[i].name, verbs[i].arguments,
-               (int)(16 - strlen(verbs[i].name) - strlen(verbs[i].arguments)), "", verbs[i].help);
-    puts("\nViews:");
-    for (size_t i = 0; i < show_view_count; i++)
-        printf("  %-9s %s\n", show_views[i].name, show_views[i].help);
-    puts("\nOptions:\n"
-         "  -j, --json     one JSON document instead of a table: raw numbers, units in the keys\n"
-         "  -h, --help     this text\n"
-         "  -V, --version  the version\n"
-         "\n"
-         "VIPD_RUNTIME_DIR chooses the vipd (default: /run/vipd, or $XDG_RUNTIME_DIR/vipd).\n"
-         "NO_COLOR turns colours off; they are used on a terminal only.\n"
-         "Exit code: 0 ok, 1 failed, 2 wrong usage, 3 no vipd, 4 no permission.");
+    if (strcmp(when, "always") == 0)
+        options->colours = true;
+    else if (strcmp(when, "never") == 0)
+        options->colours = false;
+    else if (strcmp(when, "auto") != 0)
+        return false;
+    return true;
 }
 
-static enum exit_code run_verb(int count, char **words, const struct show_options *options)
+/* false: the argument makes no sense. */
+static bool set_option(const char *name, const char *argument, struct options *options)
 {
-    for (size_t i = 0; i < VERB_COUNT; i++) {
-        if (strcmp(verbs[i].name, words[0]) != 0)
+    const struct {
+        const char *name;
+        bool *flag;
+    } flags[] = {
+        {"json", &options->json},
+        {"raw", &options->raw},
+        {"no-header", &options->no_header},
+        {"nagios", &options->nagios},
+        {"app", &options->app},
+        {"once", &options->once},
+        {"wait", &options->wait},
+        {"dry-run", &options->dry_run},
+        {"defaults", &options->defaults},
+    };
+    double value;
+
+    for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
+        if (strcmp(flags[i].name, name) == 0) {
+            *flags[i].flag = true;
+            return true;
+        }
+    }
+    if (strcmp(name, "output") == 0)
+        options->output = argument;
+    else if (strcmp(name, "peer") == 0)
+        options->peer = argument;
+    else if (strcmp(name, "nic") == 0)
+        options->nic = argument;
+    else if (strcmp(name, "color") == 0)
+        return set_color(argument, options);
+    else if (strcmp(name, "interval") == 0)
+        return number(argument, 0.01, 3600, &options->interval_s);
+    else if (strcmp(name, "timeout") == 0)
+        return number(argument, 0.01, 86400, &options->timeout_s);
+    else if (!number(argument, 1, 1e9, &value) || value != (double)(uint64_t)value)
+        return false;
+    else
+        options->count = (uint64_t)value;
+    return true;
+}
+
+static void make_long_options(struct option *ret, char *letters)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < option_row_count; i++) {
+        const struct option_row *row = &option_rows[i];
+
+        ret[i] = (struct option){row->name, row->argument ? required_argument : no_argument, NULL,
+                                 LONG_ONLY + (int)i};
+        if (!row->letter)
             continue;
-        if (count - 1 != verbs[i].argument_count) {
-            fprintf(stderr, "vipctl: usage: vipctl %s %s; see vipctl --help\n", verbs[i].name,
-                    verbs[i].arguments);
+        letters[n++] = row->letter;
+        if (row->argument)
+            letters[n++] = ':';
+    }
+    ret[option_row_count] = (struct option){"help", no_argument, NULL, 'h'};
+    ret[option_row_count + 1] = (struct option){"version", no_argument, NULL, 'V'};
+    ret[option_row_count + 2] = (struct option){0};
+    strcpy(letters + n, "hV");
+}
+
+static int row_of_letter(int letter)
+{
+    for (size_t i = 0; i < option_row_count; i++)
+        if (option_rows[i].letter == letter)
+            return (int)i;
+    return -1;
+}
+
+/* Outcomes: -1 go on; else the exit code. */
+static int parse(int argc, char **argv, struct options *options, bool *ret_help)
+{
+    struct option long_options[40];
+    char letters[80];
+    int c;
+
+    make_long_options(long_options, letters);
+    while ((c = getopt_long(argc, argv, letters, long_options, NULL)) != -1) {
+        int row = c >= LONG_ONLY ? c - LONG_ONLY : row_of_letter(c);
+
+        if (c == 'V') {
+            puts("vipctl " VIP_VERSION);
+            return EXIT_OK;
+        }
+        if (c == 'h') {
+            *ret_help = true;
+            continue;
+        }
+        if (row < 0) {
+            fprintf(stderr, "See vipctl --help\n");
             return EXIT_USAGE;
         }
-        return verbs[i].run(words + 1, options);
+        given[row] = true;
+        if (!set_option(option_rows[row].name, optarg, options)) {
+            fprintf(stderr, "vipctl: --%s %s makes no sense; --%s %s: %s\n", option_rows[row].name,
+                    optarg, option_rows[row].name, option_rows[row].argument,
+                    option_rows[row].help);
+            return EXIT_USAGE;
+        }
     }
-    fprintf(stderr, "vipctl: there is no command \"%s\"; see vipctl --help\n", words[0]);
-    return EXIT_USAGE;
+    return -1;
+}
+
+static enum exit_code run(const struct command *command, char **words, int count,
+                          const struct options *options)
+{
+    if (count < command->words_min || (command->words_max >= 0 && count > command->words_max)) {
+        fprintf(stderr, "vipctl: usage: vipctl %s %s; see vipctl help %s\n", command->name,
+                command->arguments, command->name);
+        return EXIT_USAGE;
+    }
+    for (size_t i = 0; i < option_row_count; i++) {
+        if (!given[i] || command_takes(command, option_rows[i].name))
+            continue;
+        fprintf(stderr, "vipctl: %s takes no --%s; see vipctl help %s\n", command->name,
+                option_rows[i].name, command->name);
+        return EXIT_USAGE;
+    }
+    return command->run(words, count, options);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option long_options[] = {
-        {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},
-        {0},
-    };
     const char *no_color = getenv("NO_COLOR");
-    struct show_options options = {
-        .colours = isatty(STDOUT_FILENO) && !(no_color && *no_color),
-    };
-    int c;
+    struct options options = {.colours = isatty(STDOUT_FILENO) && !(no_color && *no_color)};
+    static char show[] = "show";
+    char *summary[] = {show, NULL};
+    const struct command *command;
+    bool help = false;
+    char **words;
+    int r, count;
 
-    while ((c = getopt_long(argc, argv, "jhV", long_options, NULL)) != -1) {
-        switch (c) {
-        case 'j':
-            options.json = true;
-            break;
-        case 'h':
-            print_help();
-            return EXIT_OK;
-        case 'V':
-            puts("vipctl " VIP_VERSION);
-            return EXIT_OK;
-        default:
-            fprintf(stderr, "See vipctl --help\n");
-            return EXIT_USAGE;
-        }
+    /* What follows `bench` belongs to vipperf, options too. */
+    if (argc > 1 && strcmp(argv[1], "bench") == 0)
+        return run_bench(argv + 2, argc - 2, &options);
+    r = parse(argc, argv, &options, &help);
+    if (r >= 0)
+        return r;
+    query_set_timeout(options.timeout_s > 0 ? options.timeout_s : QUERY_TIMEOUT_S);
+    words = optind < argc ? argv + optind : summary;
+    count = optind < argc ? argc - optind : 1;
+    command = command_find(words[0]);
+    if (!command) {
+        fprintf(stderr, "vipctl: there is no command \"%s\"; see vipctl --help\n", words[0]);
+        return EXIT_USAGE;
     }
-    if (optind == argc)
-        return show_summary(&options);
-    return run_verb(argc - optind, argv + optind, &options);
+    if (help) {
+        command_help(optind < argc ? command : NULL);
+        return EXIT_OK;
+    }
+    return run(command, words + 1, count - 1, &options);
 }

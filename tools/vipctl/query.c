@@ -15,6 +15,13 @@
 /* A view of this many pages is a vipd that does not stop; ten times what the limits allow. */
 #define PAGES_MAX 100000
 
+static double timeout_s = QUERY_TIMEOUT_S;
+
+void query_set_timeout(double new_timeout_s)
+{
+    timeout_s = new_timeout_s;
+}
+
 static enum exit_code say_unreachable(const char *path, int error)
 {
     switch (error) {
@@ -40,9 +47,10 @@ static enum exit_code say_unreachable(const char *path, int error)
 enum exit_code query_connect(int *ret_sock)
 {
     char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
-    struct timeval limit = {.tv_sec = QUERY_TIMEOUT_S};
+    struct timeval limit = {.tv_sec = (time_t)timeout_s};
     int sock;
 
+    limit.tv_usec = (suseconds_t)((timeout_s - (double)limit.tv_sec) * 1e6);
     if (vip_control_socket_path(path, sizeof(path)) < 0) {
         fprintf(stderr, "vipctl: the path in VIPD_RUNTIME_DIR is too long for a socket\n");
         return EXIT_USAGE;
@@ -59,9 +67,11 @@ enum exit_code query_connect(int *ret_sock)
 
 static enum exit_code say_failed(int error)
 {
-    if (error == EAGAIN)
-        fprintf(stderr, "vipctl: vipd did not answer within %d s\n", QUERY_TIMEOUT_S);
-    else if (error == EPIPE || error == ECONNRESET)
+    if (error == EAGAIN) {
+        fprintf(stderr, "vipctl: vipd did not answer within %g s\n", timeout_s);
+        return EXIT_TIMEOUT;
+    }
+    if (error == EPIPE || error == ECONNRESET)
         fprintf(stderr, "vipctl: vipd closed the connection\n");
     else if (error == EBADMSG)
         fprintf(stderr, "vipctl: vipd's answer makes no sense; is it of another version?\n");
@@ -70,15 +80,44 @@ static enum exit_code say_failed(int error)
     return EXIT_FAILED;
 }
 
-static enum exit_code ask_page(int sock, Vip__ShowRequest__What what, uint64_t cursor,
-                               Vip__Reply **ret_reply)
+static enum exit_code say_refused(const Vip__Reply *reply)
+{
+    fprintf(stderr, "vipctl: vipd refuses: %s\n",
+            reply->reason ? reply->reason : vip_rc_name((enum vip_rc)reply->code));
+    switch (reply->has_refusal ? (int)reply->refusal : VIP__REFUSAL__REFUSAL_OTHER) {
+    case VIP__REFUSAL__REFUSAL_DENIED:
+        return EXIT_PERMISSION;
+    case VIP__REFUSAL__REFUSAL_NO_SUCH:
+        return EXIT_NO_OBJECT;
+    default:
+        return EXIT_FAILED;
+    }
+}
+
+enum exit_code query_ask(int sock, const Vip__Request *request, Vip__Reply **ret_reply)
+{
+    struct vip_fds fds = VIP_FDS_NONE;
+    ProtobufCMessage *message;
+    int r;
+
+    *ret_reply = NULL;
+    r = vip_control_send(sock, &request->base, NULL, 0, 0);
+    if (r < 0)
+        return say_failed(-r);
+    r = vip_control_recv(sock, &vip__reply__descriptor, 0, &message, &fds);
+    if (r < 0)
+        return say_failed(-r);
+    vip_fds_close(&fds);
+    *ret_reply = (Vip__Reply *)message;
+    return (*ret_reply)->code == VIP_RC_SUCCESS ? EXIT_OK : say_refused(*ret_reply);
+}
+
+enum exit_code query_page(int sock, Vip__ShowRequest__What what, uint64_t cursor,
+                          Vip__Reply **ret_reply)
 {
     Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
-    ProtobufCMessage *message;
-    struct vip_fds fds = VIP_FDS_NONE;
-    Vip__Reply *reply;
-    int r;
+    enum exit_code code;
 
     show.has_what = true;
     show.what = what;
@@ -86,28 +125,14 @@ static enum exit_code ask_page(int sock, Vip__ShowRequest__What what, uint64_t c
     show.cursor = cursor;
     request.body_case = VIP__REQUEST__BODY_SHOW;
     request.show = &show;
-
-    r = vip_control_send(sock, &request.base, NULL, 0, 0);
-    if (r < 0)
-        return say_failed(-r);
-    r = vip_control_recv(sock, &vip__reply__descriptor, 0, &message, &fds);
-    if (r < 0)
-        return say_failed(-r);
-    vip_fds_close(&fds);
-
-    reply = (Vip__Reply *)message;
-    if (reply->code != VIP_RC_SUCCESS) {
-        fprintf(stderr, "vipctl: vipd refuses: %s\n",
-                reply->reason ? reply->reason : vip_rc_name((enum vip_rc)reply->code));
-        protobuf_c_message_free_unpacked(message, NULL);
-        return EXIT_FAILED;
+    code = query_ask(sock, &request, ret_reply);
+    if (code == EXIT_OK && !(*ret_reply)->show)
+        code = say_failed(EBADMSG);
+    if (code != EXIT_OK && *ret_reply) {
+        vip__reply__free_unpacked(*ret_reply, NULL);
+        *ret_reply = NULL;
     }
-    if (!reply->show) {
-        protobuf_c_message_free_unpacked(message, NULL);
-        return say_failed(EBADMSG);
-    }
-    *ret_reply = reply;
-    return EXIT_OK;
+    return code;
 }
 
 enum exit_code query_show(int sock, Vip__ShowRequest__What what, struct query_pages *ret)
@@ -125,11 +150,11 @@ enum exit_code query_show(int sock, Vip__ShowRequest__What what, struct query_pa
             break;
         }
         pages.reply = grown;
-        code = ask_page(sock, what, cursor, &pages.reply[pages.page_count]);
+        code = query_page(sock, what, cursor, &pages.reply[pages.page_count]);
         if (code != EXIT_OK)
             break;
         show = pages.reply[pages.page_count++]->show;
-        if (!show->has_next_cursor) {
+        if (!show->has_next_cursor || what == VIP__SHOW_REQUEST__WHAT__EVENT) {
             *ret = pages;
             return EXIT_OK;
         }

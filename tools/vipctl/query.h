@@ -1,26 +1,35 @@
 /*
- * Asking a running vipd: one connection, as many Show requests as there are pages.
+ * Asking a running vipd: one connection, as many requests as are needed.
  *
- * Owns: the socket, paging, the wording of "could not ask". Does not own: what is shown (views.c).
+ * Owns: the socket, paging, the wording of "could not ask", and which exit code a refusal is. Does
+ * not own: what is shown (views.c).
  */
 #ifndef VIPCTL_QUERY_H
 #define VIPCTL_QUERY_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "proto/control.pb-c.h"
 
 /* Exit codes of vipctl; scripts rely on them. */
 enum exit_code {
     EXIT_OK = 0,
-    EXIT_FAILED = 1,     /* vipd answered nonsense, an error, or not in time */
+    EXIT_FAILED = 1,     /* it was tried and failed, or vipd answered nonsense */
     EXIT_USAGE = 2,      /* the command line was wrong */
     EXIT_NO_VIPD = 3,    /* nobody listens on the socket */
-    EXIT_PERMISSION = 4, /* somebody may listen, but not to us */
+    EXIT_PERMISSION = 4, /* this user may not */
+    EXIT_NO_OBJECT = 5,  /* no such VI, peer, NIC, view row */
+    EXIT_TIMEOUT = 6,    /* no answer in time */
+    EXIT_WARNINGS = 7,   /* check: at least one warning, no failure */
+    EXIT_FAILURES = 8,   /* check: at least one failure */
 };
 
 /* How long a busy vipd may take for one page before it counts as hung. */
 #define QUERY_TIMEOUT_S 5
+
+/* Another time than that, in seconds, for all that follows. */
+void query_set_timeout(double timeout_s);
 
 /* Everything vipd said to one kind of Show request, over all pages. */
 struct query_pages {
@@ -35,10 +44,21 @@ struct query_pages {
 enum exit_code query_connect(int *ret_sock);
 
 /*
- * Ask for one view, all pages. Outcomes: EXIT_OK and *ret (free with query_free); otherwise a
- * message has been printed and the exit code is returned.
+ * One request. Outcomes: EXIT_OK and *ret_reply, whose code is SUCCESS (free it with
+ * vip__reply__free_unpacked); otherwise a message has been printed and the exit code is returned.
+ * *ret_reply is also set when vipd refused with more to say (else NULL).
+ */
+enum exit_code query_ask(int sock, const Vip__Request *request, Vip__Reply **ret_reply);
+
+/*
+ * Ask for one view, all pages (of EVENT one page). Outcomes: EXIT_OK and *ret (free with query_free);
+ * otherwise a message has been printed and the exit code is returned.
  */
 enum exit_code query_show(int sock, Vip__ShowRequest__What what, struct query_pages *ret);
 void query_free(struct query_pages *pages);
+
+/* One page from a cursor on. */
+enum exit_code query_page(int sock, Vip__ShowRequest__What what, uint64_t cursor,
+                          Vip__Reply **ret_reply);
 
 #endif

@@ -1,4 +1,4 @@
-/* The verbs of vipctl: fetch, then print; see show.h. */
+/* `vipctl show`: fetch, filter, print; see show.h. */
 #include "tools/vipctl/show.h"
 
 #include <stdint.h>
@@ -7,45 +7,57 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/vipctl/views.h"
+#include "tools/vipctl/commands.h"
+#include "tools/vipctl/filter.h"
 
-#define SUMMARY_SCHEMA "vipd.summary/1"
+#define FILTERS_MAX 16
 
-/* Row pointers of one view over all pages; the rows stay inside the pages. */
-struct rows {
-    const void **row;
-    size_t count;
-};
+/* ---- rows -------------------------------------------------------------------------------- */
 
-static enum exit_code gather(const struct show_view *view, const struct query_pages *pages,
-                             struct rows *ret)
+static enum exit_code gather(const struct show_view *view, struct show_rows *rows)
 {
-    struct rows rows = {0};
+    const struct query_pages *pages = &rows->pages;
+    size_t count = 0;
 
     for (size_t p = 0; p < pages->page_count; p++)
-        rows.count +=
+        count +=
             *(const size_t *)(const void *)((const char *)pages->reply[p]->show + view->count_off);
-    rows.row = calloc(rows.count + 1, sizeof(*rows.row));
-    if (!rows.row) {
+    rows->row = calloc(count + 1, sizeof(*rows->row));
+    if (!rows->row) {
         fprintf(stderr, "vipctl: out of memory\n");
         return EXIT_FAILED;
     }
-    rows.count = 0;
     for (size_t p = 0; p < pages->page_count; p++) {
         const char *show = (const char *)pages->reply[p]->show;
-        size_t count = *(const size_t *)(const void *)(show + view->count_off);
+        size_t n = *(const size_t *)(const void *)(show + view->count_off);
         const void *const *list =
             *(const void *const *const *)(const void *)(show + view->rows_off);
 
-        for (size_t i = 0; i < count; i++)
-            rows.row[rows.count++] = list[i];
+        for (size_t i = 0; i < n; i++)
+            rows->row[rows->count++] = list[i];
     }
-    *ret = rows;
     return EXIT_OK;
 }
 
-/* A full disk or a closed pipe must not look like success. */
-static enum exit_code flushed(void)
+enum exit_code show_fetch(int sock, const struct show_view *view, struct show_rows *ret)
+{
+    enum exit_code code;
+
+    *ret = (struct show_rows){0};
+    code = query_show(sock, view->what, &ret->pages);
+    return code == EXIT_OK ? gather(view, ret) : code;
+}
+
+void show_rows_free(struct show_rows *rows)
+{
+    free(rows->row);
+    query_free(&rows->pages);
+    *rows = (struct show_rows){0};
+}
+
+/* ---- printing ---------------------------------------------------------------------------- */
+
+enum exit_code show_flushed(void)
 {
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("vipctl: writing the output");
@@ -54,53 +66,56 @@ static enum exit_code flushed(void)
     return EXIT_OK;
 }
 
-static enum exit_code print_table(const struct show_view *view, const struct rows *rows,
-                                  const struct show_options *options)
+void show_json_begin(const char *schema)
 {
-    if (view_table(&view->view, rows->row, rows->count, options->colours) < 0) {
+    fputs("{\n  \"schema\": ", stdout);
+    view_json_string(stdout, schema);
+}
+
+void show_json_end(void)
+{
+    fputs("\n}\n", stdout);
+}
+
+static bool choose_layout(const struct view *view, const struct options *options,
+                          struct layout *ret)
+{
+    const char *bad;
+
+    *ret = view_layout(view);
+    ret->raw = options->raw;
+    ret->no_header = options->no_header;
+    ret->colours = options->colours;
+    if (!options->output || view_layout_choose(view, options->output, ret, &bad))
+        return true;
+    fprintf(stderr, "vipctl: there is no column \"%.*s\"; this view has:", (int)strcspn(bad, ","),
+            bad);
+    for (size_t i = 0; i < view->column_count; i++)
+        fprintf(stderr, " %s", view->columns[i].json_key);
+    fputc('\n', stderr);
+    return false;
+}
+
+enum exit_code show_print(const struct view *view, const char *schema, const void *const *rows,
+                          size_t count, const struct options *options)
+{
+    struct layout layout;
+
+    if (!choose_layout(view, options, &layout))
+        return EXIT_USAGE;
+    if (options->json) {
+        show_json_begin(schema);
+        fputs(",\n  ", stdout);
+        view_json(stdout, view, options->output ? &layout : NULL, rows, count);
+        show_json_end();
+    } else if (view_table(view, &layout, rows, count) < 0) {
         fprintf(stderr, "vipctl: out of memory\n");
         return EXIT_FAILED;
     }
-    return EXIT_OK;
+    return show_flushed();
 }
 
-enum exit_code show_view(const char *name, const struct show_options *options)
-{
-    const struct show_view *view = NULL;
-    struct query_pages pages = {0};
-    struct rows rows = {0};
-    enum exit_code code;
-    int sock;
-
-    for (size_t i = 0; i < show_view_count; i++)
-        if (strcmp(show_views[i].name, name) == 0)
-            view = &show_views[i];
-    if (!view) {
-        fprintf(stderr, "vipctl: there is no view \"%s\"; see vipctl --help\n", name);
-        return EXIT_USAGE;
-    }
-    code = query_connect(&sock);
-    if (code != EXIT_OK)
-        return code;
-    code = query_show(sock, view->what, &pages);
-    if (code == EXIT_OK)
-        code = gather(view, &pages, &rows);
-    if (code == EXIT_OK && options->json) {
-        fputs("{\n  \"schema\": ", stdout);
-        view_json_string(stdout, view->schema);
-        fputs(",\n  ", stdout);
-        view_json(stdout, &view->view, rows.row, rows.count);
-        fputs("\n}\n", stdout);
-    } else if (code == EXIT_OK) {
-        code = print_table(view, &rows, options);
-    }
-    if (code == EXIT_OK)
-        code = flushed();
-    free(rows.row);
-    query_free(&pages);
-    (void)close(sock);
-    return code;
-}
+/* ---- summary and version ----------------------------------------------------------------- */
 
 static void print_summary(const Vip__Summary *summary)
 {
@@ -125,45 +140,166 @@ static void print_summary(const Vip__Summary *summary)
     putchar('\n');
 }
 
-enum exit_code show_summary(const struct show_options *options)
+static void print_hints(const Vip__Summary *summary)
 {
-    const struct show_view *nics = &show_views[0];
-    struct query_pages summary_pages = {0}, nic_pages = {0};
-    const Vip__Summary *summary = NULL;
-    struct rows rows = {0};
+    if (summary->draining)
+        puts("\nvipd is being drained: no new NIC handles and connections until vipctl resume.");
+    if (summary->errors > 0)
+        printf("\n%llu distinct error%s since the start: vipctl show errors\n",
+               (unsigned long long)summary->errors, summary->errors == 1 ? "" : "s");
+    if (summary->pending > 0)
+        printf("\n%llu change%s of the configuration wait%s for a restart: vipctl config diff\n",
+               (unsigned long long)summary->pending, summary->pending == 1 ? "" : "s",
+               summary->pending == 1 ? "s" : "");
+}
+
+static enum exit_code summary_of(int sock, Vip__Reply **ret_reply)
+{
+    enum exit_code code = query_page(sock, VIP__SHOW_REQUEST__WHAT__SUMMARY, 0, ret_reply);
+
+    if (code == EXIT_OK && !(*ret_reply)->show->summary) {
+        fprintf(stderr, "vipctl: vipd's answer has no summary; is it of another version?\n");
+        vip__reply__free_unpacked(*ret_reply, NULL);
+        return EXIT_FAILED;
+    }
+    return code;
+}
+
+static enum exit_code show_summary(int sock, const struct options *options)
+{
+    const struct show_view *nics = show_view_find("nic");
+    const Vip__Summary *summary;
+    struct show_rows rows = {0};
+    Vip__Reply *reply;
+    enum exit_code code = summary_of(sock, &reply);
+
+    if (code != EXIT_OK)
+        return code;
+    summary = reply->show->summary;
+    code = show_fetch(sock, nics, &rows);
+    if (code == EXIT_OK && options->json) {
+        show_json_begin("vipd.summary/1");
+        fputs(",\n  ", stdout);
+        view_json_members(stdout, &summary_view, NULL, summary, ",\n  ");
+        fputs(",\n  ", stdout);
+        view_json(stdout, &nics->view, NULL, rows.row, rows.count);
+        show_json_end();
+        code = show_flushed();
+    } else if (code == EXIT_OK) {
+        print_summary(summary);
+        code = show_print(&nics->view, nics->schema, rows.row, rows.count, options);
+        print_hints(summary);
+    }
+    show_rows_free(&rows);
+    vip__reply__free_unpacked(reply, NULL);
+    return code;
+}
+
+static enum exit_code show_version(int sock, const struct options *options)
+{
+    Vip__Reply *reply;
+    enum exit_code code = summary_of(sock, &reply);
+    const char *vipd;
+
+    if (code != EXIT_OK)
+        return code;
+    vipd = reply->show->summary->version ? reply->show->summary->version : "?";
+    if (options->json) {
+        show_json_begin("vipd.version/1");
+        fputs(",\n  \"vipd\": ", stdout);
+        view_json_string(stdout, vipd);
+        fputs(",\n  \"vipctl\": ", stdout);
+        view_json_string(stdout, VIP_VERSION);
+        printf(",\n  \"same\": %s", strcmp(vipd, VIP_VERSION) == 0 ? "true" : "false");
+        show_json_end();
+    } else {
+        printf("vipd    %s\nvipctl  " VIP_VERSION "\n", vipd);
+        if (strcmp(vipd, VIP_VERSION) != 0)
+            puts("They differ: restart vipd after an upgrade (systemctl restart vipd).");
+    }
+    vip__reply__free_unpacked(reply, NULL);
+    return show_flushed();
+}
+
+/* ---- the verb ---------------------------------------------------------------------------- */
+
+/* Rows that pass all filters move to the front. */
+static size_t apply_filters(const struct filter *filters, int filter_count, const void **rows,
+                            size_t count)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        bool pass = true;
+
+        for (int f = 0; f < filter_count; f++)
+            pass = pass && filter_match(&filters[f], rows[i]);
+        if (pass)
+            rows[kept++] = rows[i];
+    }
+    return kept;
+}
+
+static int by_last_time(const void *a, const void *b)
+{
+    const Vip__ErrorRow *first = *(const void *const *)a, *second = *(const void *const *)b;
+
+    return first->last_ns < second->last_ns ? 1 : first->last_ns > second->last_ns ? -1 : 0;
+}
+
+static enum exit_code show_rows(int sock, const struct show_view *view,
+                                const struct filter *filters, int filter_count,
+                                const struct options *options)
+{
+    struct show_rows rows;
+    enum exit_code code = show_fetch(sock, view, &rows);
+    size_t all = rows.count;
+
+    if (code == EXIT_OK) {
+        rows.count = apply_filters(filters, filter_count, rows.row, rows.count);
+        if (view->what == VIP__SHOW_REQUEST__WHAT__ERROR)
+            qsort(rows.row, rows.count, sizeof(*rows.row), by_last_time);
+        if (rows.count == 0 && all > 0 && !options->json && !options->raw)
+            printf("None of %zu rows passes the filter.\n", all);
+        else
+            code = show_print(&view->view, view->schema, rows.row, rows.count, options);
+    }
+    show_rows_free(&rows);
+    return code;
+}
+
+enum exit_code run_show(char **words, int count, const struct options *options)
+{
+    const struct show_view *view = show_view_find(count > 0 ? words[0] : "summary");
+    struct filter filters[FILTERS_MAX];
+    struct layout layout;
     enum exit_code code;
     int sock;
 
+    if (!view) {
+        fprintf(stderr, "vipctl: there is no view \"%s\"; see vipctl --help\n", words[0]);
+        return EXIT_USAGE;
+    }
+    if (count - 1 > FILTERS_MAX || (count > 1 && !view->view.columns)) {
+        fprintf(stderr, "vipctl: show %s takes %s\n", view->name,
+                view->view.columns ? "at most 16 filters" : "no filters");
+        return EXIT_USAGE;
+    }
+    /* What is wrong with the command line shows without a vipd. */
+    for (int i = 1; i < count; i++)
+        if (!filter_parse(&view->view, words[i], &filters[i - 1]))
+            return EXIT_USAGE;
+    if (view->view.columns && !choose_layout(&view->view, options, &layout))
+        return EXIT_USAGE;
     code = query_connect(&sock);
     if (code != EXIT_OK)
         return code;
-    code = query_show(sock, VIP__SHOW_REQUEST__WHAT__SUMMARY, &summary_pages);
-    if (code == EXIT_OK)
-        code = query_show(sock, nics->what, &nic_pages);
-    if (code == EXIT_OK)
-        code = gather(nics, &nic_pages, &rows);
-    if (code == EXIT_OK) {
-        summary = summary_pages.reply[0]->show->summary;
-        if (!summary) {
-            fprintf(stderr, "vipctl: vipd's answer has no summary; is it of another version?\n");
-            code = EXIT_FAILED;
-        }
-    }
-    if (code == EXIT_OK && options->json) {
-        fputs("{\n  \"schema\": \"" SUMMARY_SCHEMA "\",\n  ", stdout);
-        view_json_members(stdout, &summary_view, summary, ",\n  ");
-        fputs(",\n  ", stdout);
-        view_json(stdout, &nics->view, rows.row, rows.count);
-        fputs("\n}\n", stdout);
-    } else if (code == EXIT_OK) {
-        print_summary(summary);
-        code = print_table(nics, &rows, options);
-    }
-    if (code == EXIT_OK)
-        code = flushed();
-    free(rows.row);
-    query_free(&nic_pages);
-    query_free(&summary_pages);
+    if (strcmp(view->name, "summary") == 0)
+        code = show_summary(sock, options);
+    else if (strcmp(view->name, "version") == 0)
+        code = show_version(sock, options);
+    else
+        code = show_rows(sock, view, filters, count > 1 ? count - 1 : 0, options);
     (void)close(sock);
     return code;
 }

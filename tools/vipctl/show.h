@@ -1,20 +1,31 @@
-/* The verbs of vipctl. Each prints one table or one JSON document and returns the exit code. */
+/* The views: fetching rows, and printing them as a table, raw, or as a JSON document. */
 #ifndef VIPCTL_SHOW_H
 #define VIPCTL_SHOW_H
 
-#include <stdbool.h>
-
+#include "tools/vipctl/options.h"
 #include "tools/vipctl/query.h"
+#include "tools/vipctl/views.h"
 
-struct show_options {
-    bool json;    /* one JSON document instead of tables */
-    bool colours; /* stdout is a terminal and NO_COLOR is not set */
+/* Rows of one view, over all pages. */
+struct show_rows {
+    struct query_pages pages;
+    const void **row;
+    size_t count;
 };
 
-/* `vipctl`: what runs, since when, and its NICs. */
-enum exit_code show_summary(const struct show_options *options);
+/* Fetch all rows of a view. Outcomes as query_show; free with show_rows_free in any case. */
+enum exit_code show_fetch(int sock, const struct show_view *view, struct show_rows *ret);
+void show_rows_free(struct show_rows *rows);
 
-/* `vipctl show VIEW`. An unknown view is EXIT_USAGE with a message. */
-enum exit_code show_view(const char *name, const struct show_options *options);
+/* The document's beginning: {"schema": "...", and its end. */
+void show_json_begin(const char *schema);
+void show_json_end(void);
+
+/* Print rows as the options say: a whole document with --json. */
+enum exit_code show_print(const struct view *view, const char *schema, const void *const *rows,
+                          size_t count, const struct options *options);
+
+/* A full disk or a closed pipe must not look like success. */
+enum exit_code show_flushed(void);
 
 #endif

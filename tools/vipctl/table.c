@@ -1,57 +1,86 @@
-/* Tables for people, drawn by libsmartcols: it knows the terminal's width and escapes foreign bytes. */
+/* Tables for people, by libsmartcols, which knows terminal width and escapes foreign bytes. */
 #include "tools/vipctl/view.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <libsmartcols.h>
 
 #include "tools/vipctl/field.h"
 
 /* Longest cell; host names and program names are shorter, longer ones are cut. */
-#define CELL_BYTES 256
+#define CELL_BYTES 512
 
-static int add_columns(struct libscols_table *table, const struct view *view)
+/* A column that was asked for by its JSON key has that as its heading. */
+static const char *heading_of(const struct column *column)
 {
-    for (size_t i = 0; i < view->column_count; i++) {
-        const struct column *column = &view->columns[i];
+    return column->heading ? column->heading : column->json_key;
+}
+
+static int add_columns(struct libscols_table *table, const struct layout *layout)
+{
+    for (size_t i = 0; i < layout->count; i++) {
+        const struct column *column = layout->column[i];
         int flags =
             (column->kind == FIELD_TEXT ? 0 : SCOLS_FL_RIGHT) | (column->cut ? SCOLS_FL_TRUNC : 0);
 
-        if (column->heading && !scols_table_new_column(table, column->heading, 0, flags))
+        if (!scols_table_new_column(table, heading_of(column), 0, flags))
             return -ENOMEM;
     }
     return 0;
 }
 
-static int add_row(struct libscols_table *table, const struct view *view, const void *row)
+static int add_row(struct libscols_table *table, const struct layout *layout, const void *row)
 {
     struct libscols_line *line = scols_table_new_line(table, NULL);
-    size_t cell_index = 0;
 
     if (!line)
         return -ENOMEM;
-    for (size_t i = 0; i < view->column_count; i++) {
-        const struct column *column = &view->columns[i];
+    for (size_t i = 0; i < layout->count; i++) {
+        const struct column *column = layout->column[i];
         const char *colour;
         char text[CELL_BYTES];
 
-        if (!column->heading)
-            continue;
         view_format(column, row, text, sizeof(text));
-        if (scols_line_set_data(line, cell_index, text) < 0)
+        if (scols_line_set_data(line, i, text) < 0)
             return -ENOMEM;
         colour = column->colour ? column->colour(text) : NULL;
         if (colour)
-            scols_cell_set_color(scols_line_get_cell(line, cell_index), colour);
-        cell_index++;
+            scols_cell_set_color(scols_line_get_cell(line, i), colour);
     }
     return 0;
 }
 
-int view_table(const struct view *view, const void *const *rows, size_t row_count, bool colours)
+/* Cells as they are, with a tab between two; what would look like another cell is replaced. */
+static void print_raw(const struct layout *layout, const void *const *rows, size_t row_count)
+{
+    char text[CELL_BYTES];
+
+    for (size_t i = 0; i < layout->count && !layout->no_header; i++)
+        printf("%s%s", i ? "\t" : "", layout->column[i]->json_key);
+    if (!layout->no_header)
+        putchar('\n');
+    for (size_t r = 0; r < row_count; r++) {
+        for (size_t i = 0; i < layout->count; i++) {
+            view_format_raw(layout->column[i], rows[r], text, sizeof(text));
+            for (char *at = text; *at; at++)
+                if (iscntrl((unsigned char)*at))
+                    *at = '?';
+            printf("%s%s", i ? "\t" : "", text);
+        }
+        putchar('\n');
+    }
+}
+
+int view_table(const struct view *view, const struct layout *layout, const void *const *rows,
+               size_t row_count)
 {
     struct libscols_table *table;
     int r;
 
+    if (layout->raw) {
+        print_raw(layout, rows, row_count);
+        return 0;
+    }
     if (row_count == 0) {
         puts(view->empty);
         return 0;
@@ -59,11 +88,12 @@ int view_table(const struct view *view, const void *const *rows, size_t row_coun
     table = scols_new_table();
     if (!table)
         return -ENOMEM;
-    scols_table_enable_colors(table, colours);
+    scols_table_enable_colors(table, layout->colours);
+    scols_table_enable_noheadings(table, layout->no_header);
     scols_table_set_column_separator(table, "  ");
-    r = add_columns(table, view);
+    r = add_columns(table, layout);
     for (size_t i = 0; r == 0 && i < row_count; i++)
-        r = add_row(table, view, rows[i]);
+        r = add_row(table, layout, rows[i]);
     if (r == 0 && scols_print_table(table) < 0)
         r = -ENOMEM;
     scols_unref_table(table);

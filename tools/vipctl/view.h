@@ -20,6 +20,8 @@ enum field_kind {
     FIELD_NS,     /* uint64_t, shown as 12.3 us */
     FIELD_MS,     /* uint64_t, shown as 2 h 03 min */
     FIELD_HEX,    /* uint64_t address, shown as 0x7f..; a number in JSON */
+    FIELD_BOOL,   /* protobuf_c_boolean, shown as yes or no; true and false in JSON */
+    FIELD_TIME,   /* uint64_t, ns since 1970, shown as local time; a number in JSON */
     FIELD_ID, /* uint64_t without a numeric meaning: text 0x.. also in JSON, all 64 bits matter */
 };
 
@@ -59,19 +61,45 @@ struct view {
     size_t column_count;
 };
 
-/* Print a table of the rows (each points to a protobuf-c message). 0, or -ENOMEM. */
-int view_table(const struct view *view, const void *const *rows, size_t row_count, bool colours);
+/* Which columns of a view, in which order; and how they are written. */
+struct layout {
+    const struct column *column[40];
+    size_t count;
+    bool raw, no_header, colours;
+};
 
-/* Print  "list": [ {..}, ... ]  without a newline at the end. */
-void view_json(FILE *out, const struct view *view, const void *const *rows, size_t row_count);
+/* The usual layout of a view: every column that has a heading. */
+struct layout view_layout(const struct view *view);
+
+/*
+ * The columns that a list with commas names, by JSON key or heading in any case. Outcomes: true;
+ * false, and *ret_bad is the first unknown one (inside list, up to the next comma).
+ */
+bool view_layout_choose(const struct view *view, const char *list, struct layout *ret,
+                        const char **ret_bad);
+
+/* The column of that JSON key or heading, len characters long, or NULL. */
+const struct column *view_column(const struct view *view, const char *name, size_t len);
+
+/* Print a table of the rows (each points to a protobuf-c message). 0, or -ENOMEM. */
+int view_table(const struct view *view, const struct layout *layout, const void *const *rows,
+               size_t row_count);
+
+/* Print  "list": [ {..}, ... ]  without a newline at the end. layout NULL: all columns. */
+void view_json(FILE *out, const struct view *view, const struct layout *layout,
+               const void *const *rows, size_t row_count);
 
 /* Print one row as  "key": value, ...  with the given text between two members. */
-void view_json_members(FILE *out, const struct view *view, const void *row, const char *between);
+void view_json_members(FILE *out, const struct view *view, const struct layout *layout,
+                       const void *row, const char *between);
 
 /* Print a JSON string with its quotes; foreign bytes are made harmless. */
 void view_json_string(FILE *out, const char *text);
 
 /* Write a field of a row for people into buf; "-" if it is absent. */
 void view_format(const struct column *column, const void *row, char *buf, size_t buf_bytes);
+
+/* The same without units and abbreviations, for programs: numbers as they are, "" if absent. */
+void view_format_raw(const struct column *column, const void *row, char *buf, size_t buf_bytes);
 
 #endif

@@ -28,9 +28,12 @@ static const char *brief_name(const char *text)
 
 static const char *state_colour(const char *text)
 {
-    if (strcmp(text, "down") == 0 || strcmp(text, "error") == 0)
+    if (strncmp(text, "down", 4) == 0 || strcmp(text, "error") == 0 || strcmp(text, "lost") == 0)
         return "red";
-    if (strcmp(text, "up") == 0 || strcmp(text, "connected") == 0)
+    if (strcmp(text, "silent") == 0)
+        return "brown";
+    if (strcmp(text, "up") == 0 || strcmp(text, "connected") == 0 ||
+        strcmp(text, "established") == 0)
         return "green";
     return NULL;
 }
@@ -145,7 +148,141 @@ static const struct column stats_columns[] = {
     COLUMN_TEXT(Vip__Counter, "COUNTER", "name", name),
     COLUMN(FIELD_COUNT, Vip__Counter, "VALUE", "value", value),
     COLUMN_TEXT(Vip__Counter, "UNIT", "unit", unit),
+    COLUMN_TEXT(Vip__Counter, NULL, "kind", kind),
     COLUMN_CUT(Vip__Counter, "WHAT IT COUNTS", "help", help),
+};
+
+#define OWNER(Row)                                                                                 \
+    COLUMN(FIELD_COUNT, Row, "PID", "pid", pid), COLUMN(FIELD_NUMBER, Row, "UID", "uid", uid),     \
+        COLUMN_CUT(Row, "PROGRAM", "program", program)
+
+static const struct column cq_columns[] = {
+    COLUMN_TEXT(Vip__CqRow, "NIC", "nic", nic),
+    COLUMN(FIELD_COUNT, Vip__CqRow, "CLIENT", "client", session),
+    COLUMN(FIELD_NUMBER, Vip__CqRow, "CQ", "cq", cq),
+    COLUMN(FIELD_COUNT, Vip__CqRow, "ENTRIES", "entries_total", written),
+    COLUMN(FIELD_COUNT, Vip__CqRow, "WAITING", "waiting", waiting),
+    COLUMN(FIELD_COUNT, Vip__CqRow, "QUEUES", "bound_queues", bound),
+    COLUMN(FIELD_BOOL, Vip__CqRow, "FD", "has_fd", has_fd),
+    OWNER(Vip__CqRow),
+};
+
+static const struct column ptag_columns[] = {
+    COLUMN_TEXT(Vip__PtagRow, "NIC", "nic", nic),
+    COLUMN(FIELD_COUNT, Vip__PtagRow, "CLIENT", "client", session),
+    COLUMN(FIELD_NUMBER, Vip__PtagRow, "PTAG", "ptag", ptag),
+    COLUMN(FIELD_COUNT, Vip__PtagRow, "USERS", "users", users),
+    OWNER(Vip__PtagRow),
+};
+
+static const struct column conn_columns[] = {
+    COLUMN_TEXT(Vip__ConnRow, "NIC", "nic", nic),
+    COLUMN(FIELD_COUNT, Vip__ConnRow, "CLIENT", "client", session),
+    COLUMN(FIELD_NUMBER, Vip__ConnRow, "VI", "vi", vi),
+    {.heading = "STATE",
+     .json_key = "state",
+     .kind = FIELD_TEXT,
+     .value_off = offsetof(Vip__ConnRow, state),
+     .colour = state_colour},
+    COLUMN_TEXT(Vip__ConnRow, "PEER", "peer", peer),
+    COLUMN_TEXT(Vip__ConnRow, "PATH", "path", path),
+    OWNER(Vip__ConnRow),
+};
+
+static const struct column listen_columns[] = {
+    COLUMN_TEXT(Vip__ListenRow, "NIC", "nic", nic),
+    COLUMN(FIELD_COUNT, Vip__ListenRow, "CLIENT", "client", session),
+    COLUMN_TEXT(Vip__ListenRow, "KIND", "kind", kind),
+    COLUMN_CUT(Vip__ListenRow, "DISCRIMINATOR", "discriminator", discriminator),
+    COLUMN(FIELD_COUNT, Vip__ListenRow, "GIVEN", "delivered", delivered),
+    OWNER(Vip__ListenRow),
+};
+
+#define PEER(kind, head, key, field) COLUMN(FIELD_##kind, Vip__PeerRow, head, key, field)
+
+static const struct column peer_columns[] = {
+    COLUMN_TEXT(Vip__PeerRow, "NIC", "nic", nic),
+    COLUMN_TEXT(Vip__PeerRow, "PEER", "peer", peer),
+    COLUMN_TEXT(Vip__PeerRow, "NAME", "name", name),
+    {.heading = "STATE",
+     .json_key = "state",
+     .kind = FIELD_TEXT,
+     .value_off = offsetof(Vip__PeerRow, state),
+     .colour = state_colour},
+    PEER(COUNT, "CONNS", "connections", connections),
+    PEER(NS, "HEARD", "heard_ago_ns", heard_ago_ns),
+    PEER(COUNT, "TX MSGS", "tx_messages", tx_messages),
+    PEER(COUNT, "RX MSGS", "rx_messages", rx_messages),
+    PEER(BYTES, "SENT", "tx_bytes", tx_bytes),
+    PEER(BYTES, "RECEIVED", "rx_bytes", rx_bytes),
+    PEER(COUNT, "RESENT", "retransmits", retransmits),
+    PEER(COUNT, NULL, "lost_packets", lost),
+    PEER(COUNT, NULL, "timeouts", timeouts),
+    PEER(NS, "RTT", "srtt_ns", srtt_ns),
+    PEER(NS, NULL, "srtt_max_ns", srtt_max_ns),
+    PEER(BYTES, "WINDOW", "window_bytes", window_bytes),
+    PEER(BYTES, NULL, "inflight_bytes", inflight_bytes),
+    PEER(ID, NULL, "epoch", epoch),
+};
+
+#define ERROR(kind, head, key, field) COLUMN(FIELD_##kind, Vip__ErrorRow, head, key, field)
+
+static const struct column error_columns[] = {
+    ERROR(COUNT, "COUNT", "count", count),
+    ERROR(TIME, "FIRST", "first_ns", first_ns),
+    ERROR(TIME, "LAST", "last_ns", last_ns),
+    COLUMN_TEXT(Vip__ErrorRow, "KIND", "kind", kind),
+    COLUMN_TEXT(Vip__ErrorRow, "WHAT", "key", key),
+    COLUMN_TEXT(Vip__ErrorRow, NULL, "nic", nic),
+    ERROR(COUNT, "CLIENT", "client", session),
+    ERROR(NUMBER, "VI", "vi", vi),
+    ERROR(COUNT, NULL, "pid", pid),
+    ERROR(NUMBER, NULL, "uid", uid),
+    COLUMN_CUT(Vip__ErrorRow, "PROGRAM", "program", program),
+    COLUMN_CUT(Vip__ErrorRow, "LATEST REASON", "text", text),
+};
+
+#define EVENT(kind, head, key, field) COLUMN(FIELD_##kind, Vip__EventRow, head, key, field)
+
+static const struct column event_columns[] = {
+    EVENT(COUNT, NULL, "number", number),
+    EVENT(TIME, "TIME", "time_ns", time_ns),
+    COLUMN_TEXT(Vip__EventRow, "KIND", "kind", kind),
+    COLUMN_TEXT(Vip__EventRow, "WHAT", "key", key),
+    COLUMN_TEXT(Vip__EventRow, "NIC", "nic", nic),
+    EVENT(COUNT, "CLIENT", "client", session),
+    EVENT(NUMBER, "VI", "vi", vi),
+    EVENT(COUNT, "PID", "pid", pid),
+    EVENT(NUMBER, NULL, "uid", uid),
+    COLUMN_TEXT(Vip__EventRow, "PROGRAM", "program", program),
+    COLUMN_CUT(Vip__EventRow, "REASON", "text", text),
+};
+
+static const struct column limit_columns[] = {
+    COLUMN(FIELD_NUMBER, Vip__LimitRow, "UID", "uid", uid),
+    COLUMN_TEXT(Vip__LimitRow, "LIMIT", "limit", limit),
+    COLUMN(FIELD_COUNT, Vip__LimitRow, "USED", "used", used),
+    COLUMN(FIELD_COUNT, Vip__LimitRow, "MAX", "max", max),
+    COLUMN_TEXT(Vip__LimitRow, "OF", "noun", noun),
+};
+
+static const struct column config_columns[] = {
+    COLUMN_TEXT(Vip__ConfigRow, "SECTION", "section", section),
+    COLUMN_TEXT(Vip__ConfigRow, "KEY", "key", key),
+    COLUMN_CUT(Vip__ConfigRow, "VALUE", "value", value),
+    COLUMN_CUT(Vip__ConfigRow, "DEFAULT", "default", default_),
+    COLUMN_TEXT(Vip__ConfigRow, "RELOAD", "reload", reload),
+    COLUMN_CUT(Vip__ConfigRow, "AFTER RESTART", "pending", pending),
+    COLUMN_CUT(Vip__ConfigRow, "FILE", "file", file),
+    COLUMN(FIELD_COUNT, Vip__ConfigRow, "LINE", "line", line),
+};
+
+static const struct column change_columns[] = {
+    COLUMN_TEXT(Vip__ConfigRow, "SECTION", "section", section),
+    COLUMN_TEXT(Vip__ConfigRow, "KEY", "key", key),
+    COLUMN_CUT(Vip__ConfigRow, "WAS", "from", value),
+    COLUMN_CUT(Vip__ConfigRow, "IS", "to", pending),
+    COLUMN_TEXT(Vip__ConfigRow, "TAKES EFFECT", "reload", reload),
 };
 
 #define SUMMARY(kind, head, key, field) COLUMN(FIELD_##kind, Vip__Summary, head, key, field)
@@ -160,6 +297,10 @@ static const struct column summary_columns[] = {
     SUMMARY(NS, "polls for", "spin_ns", spin_ns),
     SUMMARY(COUNT, "turns", "turns", turns),
     SUMMARY(COUNT, "sleeps", "sleeps", sleeps),
+    SUMMARY(COUNT, "NIC handles", "sessions", sessions),
+    SUMMARY(BOOL, "draining", "draining", draining),
+    SUMMARY(COUNT, "distinct errors", "errors", errors),
+    SUMMARY(COUNT, "restart pending", "pending_keys", pending),
 };
 
 const struct view summary_view = {
@@ -172,6 +313,11 @@ const struct view summary_view = {
              .empty = (sentence),                                                                  \
              .columns = (array),                                                                   \
              .column_count = COUNT_OF(array)}
+
+const struct view change_view = {.json_list = "changes",
+                                 .empty = "Nothing differs.",
+                                 .columns = change_columns,
+                                 .column_count = COUNT_OF(change_columns)};
 
 const struct show_view show_views[] = {
     {.name = "nic",
@@ -204,5 +350,72 @@ const struct show_view show_views[] = {
      .what = VIP__SHOW_REQUEST__WHAT__STATS,
      SHOW_ROWS(counters),
      SHOW_VIEW("counters", "vipd has no counters.", stats_columns)},
+    {.name = "cq",
+     .schema = "vipd.cq/1",
+     .help = "completion queues: entries, what waits, who is bound",
+     .what = VIP__SHOW_REQUEST__WHAT__CQ,
+     SHOW_ROWS(cqs),
+     SHOW_VIEW("cqs", "No completion queue exists.", cq_columns)},
+    {.name = "ptag",
+     .schema = "vipd.ptag/1",
+     .help = "protection tags and how many use them",
+     .what = VIP__SHOW_REQUEST__WHAT__PTAG,
+     SHOW_ROWS(ptags),
+     SHOW_VIEW("ptags", "No protection tag exists.", ptag_columns)},
+    {.name = "conn",
+     .schema = "vipd.conn/1",
+     .help = "connections, those that are being made too",
+     .what = VIP__SHOW_REQUEST__WHAT__CONN,
+     SHOW_ROWS(conns),
+     SHOW_VIEW("connections", "No connection exists.", conn_columns)},
+    {.name = "listen",
+     .schema = "vipd.listen/1",
+     .help = "servers that wait, and requests without an answer",
+     .what = VIP__SHOW_REQUEST__WHAT__LISTEN,
+     SHOW_ROWS(listens),
+     SHOW_VIEW("waits", "Nobody waits for a connection.", listen_columns)},
+    {.name = "peers",
+     .schema = "vipd.peers/1",
+     .help = "hosts that we have connections with: state, traffic, losses, RTT",
+     .what = VIP__SHOW_REQUEST__WHAT__PEER,
+     SHOW_ROWS(peers),
+     SHOW_VIEW("peers", "There is no peer.", peer_columns)},
+    {.name = "errors",
+     .schema = "vipd.errors/1",
+     .help = "each distinct error: how often, when, the latest reason",
+     .what = VIP__SHOW_REQUEST__WHAT__ERROR,
+     SHOW_ROWS(errors),
+     SHOW_VIEW("errors", "No error has happened.", error_columns)},
+    {.name = "limits",
+     .schema = "vipd.limits/1",
+     .help = "what each user has of what is allowed per user",
+     .what = VIP__SHOW_REQUEST__WHAT__LIMIT,
+     SHOW_ROWS(limits),
+     SHOW_VIEW("limits", "Nobody is connected.", limit_columns)},
+    {.name = "config",
+     .schema = "vipd.config/1",
+     .help = "every key in force, its default, and the line that set it",
+     .what = VIP__SHOW_REQUEST__WHAT__CONFIG,
+     SHOW_ROWS(configs),
+     SHOW_VIEW("keys", "vipd told no configuration.", config_columns)},
+    {.name = "events",
+     .schema = "vipd.events/1",
+     .help = "what happened last, in order",
+     .what = VIP__SHOW_REQUEST__WHAT__EVENT,
+     SHOW_ROWS(events),
+     SHOW_VIEW("events", "Nothing has happened.", event_columns)},
+    /* Without rows of their own: show.c prints them. */
+    {.name = "summary", .schema = "vipd.summary/1", .help = "vipd itself and its NICs"},
+    {.name = "version",
+     .schema = "vipd.version/1",
+     .help = "versions of vipd, vipctl and libraries"},
 };
 const size_t show_view_count = COUNT_OF(show_views);
+
+const struct show_view *show_view_find(const char *name)
+{
+    for (size_t i = 0; i < show_view_count; i++)
+        if (strcmp(show_views[i].name, name) == 0)
+            return &show_views[i];
+    return NULL;
+}

@@ -20,6 +20,12 @@ struct show_view {
 extern const struct show_view show_views[];
 extern const size_t show_view_count;
 
+/* NULL: there is none. */
+const struct show_view *show_view_find(const char *name);
+
+/* What a reload changed or would change. */
+extern const struct view change_view;
+
 /* The one row of a summary. */
 extern const struct view summary_view;
 

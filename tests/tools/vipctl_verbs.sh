@@ -1,0 +1,268 @@
+#!/usr/bin/env bash
+# vipctl's verbs against two vipd with traffic: tables, raw output, filters, JSON validated against
+# schema/, exit codes, completions of three shells; reload with good and broken files and disconnect
+# while messages flow; drain; what an ordinary user may not.
+# usage: vipctl_verbs.sh BUILD_DIR
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=$(realpath "${1:?build directory}")
+. scripts/daemons.sh
+vipctl=$build/tools/vipctl
+vipperf=$build/tools/vipperf
+bad=0
+VIPD=$build/vipd/vipd
+daemons_begin
+trap daemons_end EXIT
+trap 'exit 130' INT TERM
+mkdir "$WORK/json"
+
+wrong() {
+    echo "FAILED: $*"
+    bad=1
+}
+
+# expect CODE TEXT COMMAND...: exit code, and TEXT somewhere in what it says
+expect() {
+    local code=$1 text=$2 got
+    shift 2
+    "$@" >"$WORK/out" 2>"$WORK/err" </dev/null
+    got=$?
+    [ $got -eq "$code" ] || wrong "$* ended with $got instead of $code: $(cat "$WORK/out" "$WORK/err")"
+    cat "$WORK/out" "$WORK/err" | grep -qF -- "$text" ||
+        wrong "$* does not say \"$text\": $(cat "$WORK/out" "$WORK/err")"
+}
+
+# document CODE NAME COMMAND...: its JSON output is kept for the schema NAME
+document() {
+    local code=$1 name=$2 got
+    shift 2
+    "$vipctl" --json "$@" >"$WORK/json/$name.json" 2>"$WORK/err" </dev/null
+    got=$?
+    [ $got -eq "$code" ] || wrong "--json $* ended with $got instead of $code: $(cat "$WORK/err")"
+}
+
+# until_true COMMAND...: at most 20 s
+until_true() {
+    for _ in $(seq 200); do
+        "$@" >/dev/null 2>&1 && return 0
+        sleep 0.1
+    done
+    wrong "in vain: $*"
+}
+
+# count VIEW FILTER...: rows that pass
+count() { "$vipctl" -rn show "$@" | grep -c .; }
+some() { [ "$(count "$@")" -ge 1 ]; }
+none() { [ "$(count "$@")" -eq 0 ]; }
+
+# ---- two daemons and traffic -----------------------------------------------------------------
+
+for try in 1 2 3; do
+    port=$((20000 + ($$ + 997 * try) % 12000))
+    daemon_start A 127.0.0.1 $port "[engine]" "spin = 50us" "[names]" "bee = 127.0.0.2:$port" &&
+        daemon_start B 127.0.0.2 $port && break
+    [ "$try" -lt 3 ] || exit 1
+    daemon_stop A
+done
+export VIPD_RUNTIME_DIR=$WORK/A
+
+# A machine as it should be, for the doctor.
+sys=$WORK/sys
+mkdir -p "$sys/proc/sys/net/core" "$sys/proc/sys/vm" "$sys/sys/devices/system/clocksource/clocksource0"
+echo 16777216 >"$sys/proc/sys/net/core/rmem_max"
+echo 16777216 >"$sys/proc/sys/net/core/wmem_max"
+echo 65530 >"$sys/proc/sys/vm/max_map_count"
+echo 1 >"$sys/proc/sys/vm/unprivileged_userfaultfd"
+echo "0.10 0.10 0.10 1/100 1" >"$sys/proc/loadavg"
+echo tsc >"$sys/sys/devices/system/clocksource/clocksource0/current_clocksource"
+export VIPCTL_SYSROOT=$sys
+expect 0 "0 warnings, 0 failures" "$vipctl" check
+expect 0 "VIPD OK" "$vipctl" check --nagios
+expect 0 "bee answers" "$vipctl" check --peer bee
+echo 212992 >"$sys/proc/sys/net/core/rmem_max"
+expect 7 "sysctl -w net.core.rmem_max=8388608" "$vipctl" check
+expect 1 "VIPD WARNING - rmem_max" "$vipctl" check --nagios
+expect 8 "does not answer" "$vipctl" check --peer 127.0.0.9:$port
+document 8 check check --peer 127.0.0.9:$port
+expect 2 "VIPD CRITICAL" "$vipctl" check --nagios --peer 127.0.0.9:$port
+expect 2 "VIPD CRITICAL" env VIPD_RUNTIME_DIR="$WORK/nobody" "$vipctl" check --nagios
+
+VIPD_RUNTIME_DIR=$WORK/B "$vipperf" serve >"$WORK/serve.log" 2>&1 </dev/null &
+track $!
+"$vipperf" bw 127.0.0.2:$port --size 4096 --duration 600 >"$WORK/client.log" 2>&1 </dev/null &
+client=$!
+track $client
+until_true some vi state=connected
+until_true some vi 'tx_messages>100'
+
+# ---- views -----------------------------------------------------------------------------------
+
+for schema in schema/show-*.json; do
+    view=${schema#schema/show-}
+    view=${view%.json}
+    document 0 "show-$view" show "$view"
+    expect 0 "" "$vipctl" show "$view"
+done
+some conn state=established peer=127.0.0.2:$port || wrong "show conn: $("$vipctl" show conn)"
+some peers name=bee state=up 'connections>0' || wrong "show peers: $("$vipctl" show peers)"
+some limits limit=vis_per_uid 'used>0' || wrong "show limits: $("$vipctl" show limits)"
+some config section=engine key=spin value=50us file="$WORK/A.conf" || wrong "show config"
+some events kind=open program=vipperf || wrong "show events: $("$vipctl" show events)"
+[ "$(VIPD_RUNTIME_DIR=$WORK/B "$vipctl" -rn -o kind show listen | head -n 1)" ] || wrong "show listen"
+none vi state=connected pid=1 || wrong "a filter lets pass what it should not"
+some vi "pid=$client" 'STATE!=idle' 'program~perf' || wrong "filters by heading, != and ~"
+expect 0 "None of" "$vipctl" show vi pid=1
+expect 2 'no column "colour"' "$vipctl" show vi colour=red
+expect 2 "is no filter" "$vipctl" show vi connected
+expect 2 "compare numbers" "$vipctl" show vi 'program>3'
+expect 2 'no column "x"' "$vipctl" -o pid,x show vi
+expect 2 "takes no filters" "$vipctl" show version a=b
+expect 2 "takes no --nagios" "$vipctl" --nagios show vi
+expect 2 "makes no sense" "$vipctl" ping bee --count 0
+[ "$("$vipctl" -r -o pid,uid show clients | head -n 1)" = "pid	uid" ] || wrong "raw headings"
+[ "$("$vipctl" -rn -o uid,pid show clients)" = "$(id -u)	$client" ] || wrong "raw cells in the wished order"
+"$vipctl" --color always show nic | grep -q "$(printf '\033')" || wrong "no colours with --color always"
+"$vipctl" show nic | grep -q "$(printf '\033')" && wrong "colours in a pipe"
+
+# ---- explain ---------------------------------------------------------------------------------
+
+vi=$("$vipctl" -rn -o client,vi show vi state=connected | head -n 1 | tr '\t' :)
+expect 0 "connected with 127.0.0.2:$port" "$vipctl" explain vi "$vi"
+expect 0 "the window is" "$vipctl" explain peer bee
+expect 0 "up, link udp" "$vipctl" explain nic vip0
+expect 0 "post receives before" "$vipctl" explain error recvq_empty
+expect 0 "VIP_NO_MATCH" "$vipctl" explain error 14
+document 0 explain@vi explain vi "$vi"
+document 0 explain@peer explain peer 127.0.0.2
+document 0 explain@nic explain nic vip0
+document 0 explain@error explain error VIP_ERROR_CONN_LOST
+expect 5 "no VI 9:4000" "$vipctl" explain vi 9:4000
+expect 5 "no connection with" "$vipctl" explain peer 192.0.2.1
+expect 5 "no NIC" "$vipctl" explain nic vip7
+expect 5 "no code" "$vipctl" explain error VIP_NONSENSE
+expect 2 "explain knows" "$vipctl" explain weather today
+
+# ---- ping, top, monitor, metrics ---------------------------------------------------------------
+
+expect 0 "2 answered" "$vipctl" ping bee -c 2 -i 0.01
+document 0 ping ping 127.0.0.2:$port -c 1
+expect 6 "0 answered" "$vipctl" ping 127.0.0.9:$port -c 1 -t 0.2
+document 6 ping@silent ping 127.0.0.9:$port -c 1 -t 0.2
+expect 5 "neither an address" "$vipctl" ping nowhere.invalid -c 1
+expect 5 "no NIC" "$vipctl" ping bee --nic vip7
+document 0 top@vi top -1 -i 0.2
+document 0 top@peer top peer -c 2 -i 0.1
+expect 0 "vipperf[" "$vipctl" top program --once -i 0.1
+grep -q '"tx_bytes_per_s": [1-9]' "$WORK/json/top@vi.json" || wrong "top sees no traffic"
+expect 2 "top shows vi" "$vipctl" top weather
+if command -v script >/dev/null; then
+    # The full screen, on a terminal of its own: it draws, and q ends it.
+    (sleep 1; printf q; sleep 1) | TERM=xterm timeout 20 script -qec "'$vipctl' top -i 0.3" /dev/null >"$WORK/screen"
+    grep -q "vipctl top" "$WORK/screen" || wrong "no screen of top"
+fi
+document 0 monitor monitor -c 2
+expect 0 "open" "$vipctl" monitor -c 1
+"$vipctl" metrics >"$WORK/metrics" || wrong "metrics"
+[ "$(tail -n 1 "$WORK/metrics")" = "# EOF" ] || wrong "metrics do not end with # EOF"
+grep -vE '^(# (TYPE|HELP) [a-z_]+ .+|# EOF|[a-z0-9_]+(\{nic="[^"]+"\})? [0-9]+)$' "$WORK/metrics" &&
+    wrong "metrics have other lines than OpenMetrics"
+[ "$(grep -c '^# TYPE' "$WORK/metrics")" -eq "$(grep -c '^VIP_STAT(' proto/stats.def)" ] ||
+    wrong "metrics have not every statistic"
+
+# ---- reload: good, broken, good again; the connection goes on ---------------------------------------
+
+before=$("$vipctl" -rn -o client,vi,peer show vi state=connected)
+cp "$WORK/A.conf" "$WORK/good.conf"
+sed -i 's/spin = 50us/spin = 60us/; s/^port = .*/port = 4711/' "$WORK/A.conf"
+expect 0 "Nothing has been changed" "$vipctl" reload --dry-run
+some config key=spin value=50us || wrong "a dry run has changed something"
+document 0 reload@dry reload --dry-run
+expect 0 "live: in force now" "$vipctl" reload
+grep -q "restart: when vipd is started again" "$WORK/out" || wrong "reload does not say what waits"
+some config key=spin value=60us || wrong "spin is not live"
+some config key=port value=$port pending=4711 || wrong "port is not pending: $("$vipctl" config show)"
+expect 0 "wait" "$vipctl" show summary
+document 0 reload@diff config diff
+echo "spun = 1us" >>"$WORK/A.conf"
+expect 1 "$WORK/A.conf:" "$vipctl" reload
+document 1 reload@broken reload
+some config key=spin value=60us || wrong "a broken file has changed something"
+cp "$WORK/good.conf" "$WORK/A.conf"
+kill -HUP "${DAEMON_PID[A]}"
+until_true some config key=spin value=50us
+some config pending=4711 && wrong "what is as it was still waits for a restart"
+[ "$("$vipctl" -rn -o client,vi,peer show vi state=connected)" = "$before" ] ||
+    wrong "a reload changed the connections"
+sent=$("$vipctl" -rn -o tx_messages show peers name=bee)
+until_true some peers name=bee "tx_messages>$sent"
+expect 0 "$WORK/A.conf" "$vipctl" config show
+expect 0 "turn_packets" "$vipctl" config show --defaults
+expect 0 "good, 1 NIC" "$vipctl" config check "$WORK/A.conf"
+printf '[engine]\nspin = 1\n' >"$WORK/broken.conf"
+expect 1 "$WORK/broken.conf:2:" "$vipctl" config check "$WORK/broken.conf"
+expect 2 "usage" "$vipctl" config dance
+
+# ---- who may ------------------------------------------------------------------------------------
+
+if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
+    chmod 755 "$WORK" "$WORK/A"
+    cp "$vipctl" "$WORK/vipctl" && chmod 755 "$WORK/vipctl"
+    as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups "$WORK/vipctl" "$@"; }
+    expect 4 "may not reload" as_nobody reload
+    expect 4 "admin_group" as_nobody drain
+    expect 4 "may not disconnect" as_nobody disconnect bee
+    expect 0 "bee" as_nobody show peers
+fi
+
+# ---- drain, disconnect ---------------------------------------------------------------------------
+
+expect 6 "still open" "$vipctl" drain --wait -t 0.3
+document 0 admin@drain drain
+expect 1 "drained" "$vipperf" lat 127.0.0.2:$port --size 64
+expect 0 "can be opened again" "$vipctl" resume
+expect 5 "no VI" "$vipctl" disconnect 4000
+expect 5 "no connection with" "$vipctl" disconnect 192.0.2.1
+expect 5 "neither an address" "$vipctl" disconnect nowhere.invalid
+document 0 admin@peer disconnect bee
+grep -q '"connections_ended": [1-9]' "$WORK/json/admin@peer.json" || wrong "disconnect ended nothing"
+until_true some errors key=VIP_ERROR_CONN_LOST 'text~administrator'
+document 0 show-errors@some show errors
+wait $client && wrong "vipperf did not notice that its connection was ended"
+
+# ---- completions, support, schemas ------------------------------------------------------------------
+
+for shell in bash zsh fish; do
+    expect 0 "vipctl" "$vipctl" completion $shell
+    cp "$WORK/out" "$WORK/completion.$shell"
+    for verb in $("$vipctl" --help | sed -n '/^Commands/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+        grep -qw "$verb" "$WORK/completion.$shell" || wrong "$shell completes no $verb"
+    done
+    if command -v $shell >/dev/null; then
+        $shell -n "$WORK/completion.$shell" || wrong "$shell does not understand its completion"
+    fi
+done
+expect 2 "not for" "$vipctl" completion csh
+complete_bash() { # complete_bash WORD...: what bash offers for the last one
+    # shellcheck disable=SC2034
+    (PATH=$build/tools:$PATH && . "$WORK/completion.bash" && COMP_WORDS=(vipctl "$@") && COMP_CWORD=$# &&
+        _vipctl && printf '%s\n' "${COMPREPLY[@]}")
+}
+[ "$(complete_bash dis)" = disconnect ] || wrong "bash: a verb"
+[ "$(complete_bash show cl)" = clients ] || wrong "bash: a view"
+[ "$(complete_bash explain nic v)" = vip0 ] || wrong "bash: a NIC, asked of vipd"
+complete_bash check --n | grep -qx -- --nagios || wrong "bash: an option"
+[ "$(complete_bash check --j -x --dry)" = "" ] || wrong "bash: an option that check does not have"
+
+expect 0 "$WORK/report.tgz" "$vipctl" support "$WORK/report.tgz"
+tar -xzf "$WORK/report.tgz" -C "$WORK"
+for part in system.txt check.txt metrics.txt config.json show-vi.json show-errors.json; do
+    [ -s "$WORK/vipd-support/$part" ] || wrong "support has no $part"
+done
+grep -qE '"(address|handle)":' "$WORK/vipd-support/show-mem.json" && wrong "support tells addresses of memory"
+expect 3 "no vipd on" env VIPD_RUNTIME_DIR="$WORK/nobody" "$vipctl" support "$WORK/without.tgz"
+[ -s "$WORK/without.tgz" ] || wrong "support writes nothing without a vipd"
+
+python3 tests/tools/schema.py schema "$WORK/json" || wrong "documents and schemas"
+
+[ $bad -eq 0 ] && echo "vipctl: verbs, filters, schemas, exit codes, completions"
+exit $bad

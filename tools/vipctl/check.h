@@ -1,0 +1,49 @@
+/*
+ * `vipctl check`, the doctor: one finding per line, PASS, WARN or FAIL, with the command that mends it.
+ *
+ * Owns: collecting and printing findings. check_vipd.c looks at vipd and peers, check_host.c at the
+ * machine.
+ */
+#ifndef VIPCTL_CHECK_H
+#define VIPCTL_CHECK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tools/vipctl/options.h"
+#include "tools/vipctl/query.h"
+
+enum verdict {
+    VERDICT_PASS,
+    VERDICT_WARN,
+    VERDICT_FAIL,
+};
+
+struct finding {
+    enum verdict verdict;
+    const char *subject; /* "udp buffers" */
+    char text[320];
+    char fix[320]; /* "" if there is nothing to do */
+};
+
+#define FINDINGS_MAX 64
+
+struct findings {
+    struct finding finding[FINDINGS_MAX];
+    size_t count;
+    unsigned warnings, failures;
+};
+
+/* fix may be NULL. */
+void check_add(struct findings *to, enum verdict verdict, const char *subject, const char *fix,
+               const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* Everything about the machine; wanted_buffer_bytes and mtu_bytes are of the NICs over UDP, 0 = none. */
+void check_host(struct findings *to, uint64_t wanted_buffer_bytes);
+
+/* Everything about vipd and, if not NULL, a peer. Outcomes: EXIT_OK; another exit code and a message
+ * has been printed: vipd could not be asked. */
+enum exit_code check_vipd(int sock, struct findings *to, const char *peer,
+                          uint64_t *ret_buffer_bytes);
+
+#endif

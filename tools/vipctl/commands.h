@@ -1,0 +1,82 @@
+/*
+ * The one table of what vipctl can do. Parsing, --help, the completions of three shells and the
+ * manual page read it.
+ *
+ * Owns: verbs, their words and options. Does not own: what they do (a function each).
+ */
+#ifndef VIPCTL_COMMANDS_H
+#define VIPCTL_COMMANDS_H
+
+#include <stddef.h>
+
+#include "tools/vipctl/options.h"
+#include "tools/vipctl/query.h"
+
+/* What follows the verb, for completions. */
+enum word_kind {
+    WORDS_NONE,
+    WORDS_VIEW,    /* a view, then filters */
+    WORDS_EXPLAIN, /* vi|peer|error|nic, then which */
+    WORDS_SHELL,   /* bash, zsh or fish */
+    WORDS_PEER,    /* an address or a name */
+    WORDS_TARGET,  /* a VI or a peer */
+    WORDS_CONFIG,  /* check, show, diff */
+    WORDS_TOP,     /* vi, peer, program */
+    WORDS_FILE,
+    WORDS_REST, /* everything that follows belongs to another program */
+    WORDS_VERB,
+};
+
+struct command {
+    const char *name;
+    const char *arguments; /* for --help */
+    const char *help;      /* one line */
+    enum word_kind words;
+    int words_min, words_max; /* that follow the verb; max -1: any number */
+    const char *options;      /* long options that it takes, separated by blanks */
+    enum exit_code (*run)(char **words, int count, const struct options *options);
+};
+
+extern const struct command commands[];
+extern const size_t command_count;
+
+/* An option that some commands take. */
+struct option_row {
+    const char *name;     /* without the dashes */
+    char letter;          /* 0: none */
+    const char *argument; /* what follows, NULL: nothing */
+    const char *help;
+};
+
+extern const struct option_row option_rows[];
+extern const size_t option_row_count;
+
+/* NULL: there is none. */
+const struct command *command_find(const char *name);
+
+/* Does the command take this long option? */
+bool command_takes(const struct command *command, const char *option);
+
+/* The table for people, all of it or one command. */
+void command_help(const struct command *only);
+
+/* ---- what the commands do, one function each; words are those behind the verb ---- */
+
+enum exit_code run_show(char **words, int count, const struct options *options);
+enum exit_code run_explain(char **words, int count, const struct options *options);
+enum exit_code run_check(char **words, int count, const struct options *options);
+enum exit_code run_ping(char **words, int count, const struct options *options);
+enum exit_code run_top(char **words, int count, const struct options *options);
+enum exit_code run_monitor(char **words, int count, const struct options *options);
+enum exit_code run_config(char **words, int count, const struct options *options);
+enum exit_code run_reload(char **words, int count, const struct options *options);
+enum exit_code run_disconnect(char **words, int count, const struct options *options);
+enum exit_code run_drain(char **words, int count, const struct options *options);
+enum exit_code run_resume(char **words, int count, const struct options *options);
+enum exit_code run_metrics(char **words, int count, const struct options *options);
+enum exit_code run_bench(char **words, int count, const struct options *options);
+enum exit_code run_support(char **words, int count, const struct options *options);
+enum exit_code run_completion(char **words, int count, const struct options *options);
+enum exit_code run_help(char **words, int count, const struct options *options);
+
+#endif

@@ -1,0 +1,59 @@
+/* `vipctl config`: the files, what is in force, and the difference. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/vipctl/commands.h"
+#include "tools/vipctl/program.h"
+#include "tools/vipctl/show.h"
+
+/* What is set by a file, or waits for a restart: mostly a handful of lines. */
+static enum exit_code show_config(const struct options *options)
+{
+    const struct show_view *view = show_view_find("config");
+    struct show_rows rows;
+    enum exit_code code;
+    size_t kept = 0;
+    int sock;
+
+    code = query_connect(&sock);
+    if (code != EXIT_OK)
+        return code;
+    code = show_fetch(sock, view, &rows);
+    for (size_t i = 0; code == EXIT_OK && i < rows.count; i++) {
+        const Vip__ConfigRow *row = rows.row[i];
+
+        if (options->defaults || row->file || row->pending)
+            rows.row[kept++] = row;
+    }
+    if (code == EXIT_OK && kept == 0 && !options->json && !options->raw)
+        puts("Every key has its default; vipctl config show --defaults lists them.");
+    else if (code == EXIT_OK)
+        code = show_print(&view->view, view->schema, rows.row, kept, options);
+    show_rows_free(&rows);
+    (void)close(sock);
+    return code;
+}
+
+enum exit_code run_config(char **words, int count, const struct options *options)
+{
+    struct options look = *options;
+
+    if (strcmp(words[0], "show") == 0 && count == 1)
+        return show_config(options);
+    if (strcmp(words[0], "diff") == 0 && count == 1) {
+        look.dry_run = true;
+        return run_reload(words, 0, &look);
+    }
+    if (strcmp(words[0], "check") == 0) {
+        char *const arguments[] = {(char *)"vipd", (char *)"--check-config",
+                                   count > 1 ? (char *)"--config" : NULL,
+                                   count > 1 ? words[1] : NULL, NULL};
+
+        return program_run("vipd", arguments);
+    }
+    fprintf(stderr, "vipctl: usage: vipctl config check [FILE] | show | diff\n");
+    return EXIT_USAGE;
+}

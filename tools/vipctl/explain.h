@@ -1,0 +1,44 @@
+/*
+ * `vipctl explain`: an explanation is made of short sentences, each of a kind.
+ *
+ * Owns: collecting and printing them. Does not own: what is true (explain.c) and what the codes of
+ * VIPL mean (codes.c).
+ */
+#ifndef VIPCTL_EXPLAIN_H
+#define VIPCTL_EXPLAIN_H
+
+#include <stddef.h>
+
+enum line_kind {
+    LINE_IS,      /* how it is */
+    LINE_WHEN,    /* what happened, with its time */
+    LINE_BECAUSE, /* the cause */
+    LINE_DO,      /* what to do or to type */
+};
+
+struct explanation {
+    struct {
+        enum line_kind kind;
+        char text[512];
+    } line[40];
+    size_t count;
+};
+
+void explain_add(struct explanation *to, enum line_kind kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* What a code of VIPL means, by its name ("VIP_ERROR_CONN_LOST"; the prefix VIP_ may be missing, any
+ * case) or its number. */
+struct vip_code {
+    const char *name;
+    int number;
+    const char *kind; /* "return code", "asynchronous error", "descriptor status" */
+    const char *meaning, *action;
+};
+/* The first match at or after *at (start with 0), which moves behind it; NULL: no more. */
+const struct vip_code *code_find(const char *text, size_t *at);
+
+/* Add what helps against a reason that vipd gave, if it is a known one. */
+void explain_reason(struct explanation *to, const char *reason);
+
+#endif

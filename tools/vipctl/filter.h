@@ -1,0 +1,29 @@
+/*
+ * Filters of `vipctl show VIEW FILTER...`: COLUMN=VALUE, !=, ~ (contains), > and < (numbers).
+ *
+ * Owns: their syntax and comparing. Does not own: the columns.
+ */
+#ifndef VIPCTL_FILTER_H
+#define VIPCTL_FILTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tools/vipctl/view.h"
+
+struct filter {
+    const struct column *column;
+    char op; /* '=', '!', '~', '<', '>' */
+    const char *value;
+};
+
+/* Outcomes: true; false, and a sentence has been printed to stderr. */
+bool filter_parse(const struct view *view, const char *text, struct filter *ret);
+
+/*
+ * Does the row pass? Texts are compared with what the table and the JSON document show, in any case;
+ * absent fields equal only the empty value.
+ */
+bool filter_match(const struct filter *filter, const void *row);
+
+#endif

@@ -1,0 +1,22 @@
+/* Asking whether the vipd of another host answers: shared by ping and check. */
+#ifndef VIPCTL_PING_H
+#define VIPCTL_PING_H
+
+#include <stdint.h>
+
+#include "tools/vipctl/query.h"
+
+struct ping_result {
+    uint64_t sent, received;
+    uint64_t min_ns, max_ns, sum_ns; /* of the answers */
+    uint64_t last_ns;                /* of the last question; 0: no answer */
+};
+
+/*
+ * One question over a NIC (NULL: the first one), added to *result. Outcomes: EXIT_OK, answered or not;
+ * otherwise a message has been printed.
+ */
+enum exit_code ping_once(int sock, const char *nic, const char *peer, double timeout_s,
+                         struct ping_result *result);
+
+#endif

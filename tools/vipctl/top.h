@@ -1,0 +1,52 @@
+/*
+ * `vipctl top`: two samples of a view and the rates between them.
+ *
+ * Owns: sampling, rates, sorting. Does not own: the screen (top.c).
+ */
+#ifndef VIPCTL_TOP_H
+#define VIPCTL_TOP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tools/vipctl/query.h"
+
+enum top_by {
+    TOP_BY_VI,
+    TOP_BY_PEER,
+    TOP_BY_PROGRAM,
+};
+
+/* One thing that has traffic: a VI, a peer or a program. Sums since it began. */
+struct top_item {
+    char key[96];   /* identity */
+    char label[96]; /* for people */
+    uint64_t tx_bytes, rx_bytes, tx_messages, rx_messages, retransmits;
+    uint64_t srtt_ns;
+};
+
+/* The same as rates per second between two samples. */
+struct top_rate {
+    const struct top_item *item;
+    double tx_bytes, rx_bytes, messages, retransmits;
+};
+
+struct top_sample {
+    struct top_item *item; /* sorted by key */
+    size_t count;
+    double time_s; /* CLOCK_MONOTONIC */
+};
+
+/* Outcomes: EXIT_OK; otherwise a message has been printed. Free with top_sample_free. */
+enum exit_code top_sample_take(int sock, enum top_by by, struct top_sample *ret);
+void top_sample_free(struct top_sample *sample);
+
+/*
+ * Rates of everything that is in `now`, the busiest first; what is new counts from its beginning. The
+ * array has now->count entries and is the caller's; NULL: out of memory.
+ */
+struct top_rate *top_rates(const struct top_sample *before, const struct top_sample *now);
+
+const char *top_by_name(enum top_by by);
+
+#endif
