@@ -60,7 +60,7 @@ int am_loop_request(struct am_ep *ep, int dest, const struct am_message *head, c
                     const void *source)
 {
     struct am_request origin = {.dest = dest, .source = (void *)(uintptr_t)source};
-    struct am_message_room room;
+    union am_message_room room;
     struct am_message *msg = &room.msg;
     int rc = AM_OK;
 
@@ -89,7 +89,7 @@ int am_loop_request(struct am_ep *ep, int dest, const struct am_message *head, c
 int am_loop_reply(struct am_token *token, const struct am_message *head, const int32_t *arg,
                   const void *source)
 {
-    struct am_message_room room;
+    union am_message_room room;
 
     room.msg = *head;
     memcpy(room.msg.arg, arg, head->numargs * sizeof(*arg));

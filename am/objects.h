@@ -68,9 +68,9 @@ struct am_transfer {
 };
 
 /* A message with room for its arguments, outside a buffer. */
-struct am_message_room {
+union am_message_room {
     struct am_message msg;
-    int32_t arg[AM_ARGS_MAX];
+    char room[sizeof(struct am_message) + 4 * AM_ARGS_MAX];
 };
 
 struct am_region;

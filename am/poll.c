@@ -201,7 +201,7 @@ static void *bring_payload(struct am_conn *conn, struct am_message *msg)
 }
 
 /* Head and arguments, out of a buffer that is about to be used again. */
-static void copy_head(struct am_message_room *to, const struct am_message *from)
+static void copy_head(union am_message_room *to, const struct am_message *from)
 {
     to->msg = *from;
     memcpy(to->msg.arg, from->arg, from->numargs * sizeof(from->arg[0]));
@@ -285,7 +285,7 @@ static void refuse_reply(struct am_conn *conn, uint16_t id, int status)
 static void handle_refused(struct am_conn *conn, uint16_t id, int status)
 {
     struct am_request origin = conn->request[id];
-    struct am_message_room copy;
+    union am_message_room copy;
     struct am_token token = {
         .ep = conn->map->ep, .map = conn->map, .conn = conn, .origin = &origin, .reason = status};
 
@@ -298,7 +298,7 @@ static void handle_refused(struct am_conn *conn, uint16_t id, int status)
 static void handle_reply_refused(struct am_conn *conn, uint16_t id, int status)
 {
     struct am_message head = {.kind = AM_KIND_NONE};
-    struct am_message_room copy;
+    union am_message_room copy;
     struct am_token token = {.ep = conn->map->ep, .map = conn->map, .conn = conn, .reason = status};
 
     copy_head(&copy, am_slot_get(&conn->lane[conn->reply[id].lane], conn->k + id));

@@ -168,7 +168,7 @@ struct ask {
 /* It cannot be sent at all: it comes back at once. */
 static void return_unsent(struct ask *ask, struct am_map *map, int status)
 {
-    struct am_message_room copy;
+    union am_message_room copy;
     struct am_request origin = {.dest = ask->dest, .source = ask->source};
     struct am_token token = {.ep = ask->ep, .map = map, .origin = &origin, .reason = status};
 
