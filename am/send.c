@@ -159,10 +159,10 @@ int am_send_reply(struct am_conn *conn, uint16_t id, const struct am_message *he
 struct ask {
     struct am_ep *ep;
     int dest;
-    struct am_message head;
     void *source;
     bool async;
     int32_t arg[AM_ARGS_MAX];
+    union am_message_room room; /* its head; last, as what has no fixed size must be */
 };
 
 /* It cannot be sent at all: it comes back at once. */
@@ -172,8 +172,8 @@ static void return_unsent(struct ask *ask, struct am_map *map, int status)
     struct am_request origin = {.dest = ask->dest, .source = ask->source};
     struct am_token token = {.ep = ask->ep, .map = map, .origin = &origin, .reason = status};
 
-    copy.msg = ask->head;
-    memcpy(copy.msg.arg, ask->arg, ask->head.numargs * sizeof(ask->arg[0]));
+    copy.msg = ask->room.msg;
+    memcpy(copy.msg.arg, ask->arg, ask->room.msg.numargs * sizeof(ask->arg[0]));
     am_wait_turn(ask->ep);
     ask->ep->busy = true;
     am_run_returned(&token, &copy.msg, status);
@@ -220,8 +220,8 @@ static int send_request(struct ask *ask, struct am_map *map, struct am_conn *con
     int rc;
 
     *request = (struct am_request){.dest = ask->dest, .source = ask->source};
-    ask->head.id = id;
-    rc = send_message(conn, &ask->head, ask->arg, ask->source, &way);
+    ask->room.msg.id = id;
+    rc = send_message(conn, &ask->room.msg, ask->arg, ask->source, &way);
     request->lane = (uint8_t)way.lane->index;
     request->used = true;
     am_conn_touch(conn);
@@ -243,18 +243,18 @@ static int request_locked(struct ask *ask)
     if (ask->dest >= ep->trans_count || ep->trans[ask->dest].map == NULL)
         return am_fail(AM_ERR_BAD_ARG, "request: translation %d is not in use", ask->dest);
     map = ep->trans[ask->dest].map;
-    ask->head.tag = ep->trans[ask->dest].tag;
-    ask->head.reply_tag = ep->tag;
+    ask->room.msg.tag = ep->trans[ask->dest].tag;
+    ask->room.msg.reply_tag = ep->tag;
     if (map == &ep->self) {
-        ep->stats.RequestsSent[am_class_of(ask->head.kind)]++;
-        return am_loop_request(ep, ask->dest, &ask->head, ask->arg, ask->source);
+        ep->stats.RequestsSent[am_class_of(ask->room.msg.kind)]++;
+        return am_loop_request(ep, ask->dest, &ask->room.msg, ask->arg, ask->source);
     }
     map->waiters++;
     rc = get_credit(map, ask->async, &conn);
     map->waiters--;
     if (rc == AM_ERR_IN_USE)
         return am_fail(AM_ERR_IN_USE, "asynchronous request: all %u credits are out", map->conn->k);
-    am_stats_sent(ep, &ask->head, true);
+    am_stats_sent(ep, &ask->room.msg, true);
     if (rc < 0) {
         return_unsent(ask, map, -rc);
         return AM_OK;
@@ -306,9 +306,9 @@ int AMVIA_RequestVA(ep_t ea, int dest, handler_t handler, int numargs, va_list a
 
     if (rc != AM_OK)
         return rc;
-    ask.head.kind = AM_KIND_SHORT;
-    ask.head.handler = handler;
-    ask.head.numargs = (uint8_t)numargs;
+    ask.room.msg.kind = AM_KIND_SHORT;
+    ask.room.msg.handler = handler;
+    ask.room.msg.numargs = (uint8_t)numargs;
     read_args(ask.arg, numargs, args);
     return request(&ask);
 }
@@ -321,10 +321,10 @@ int AMVIA_RequestIVA(ep_t ea, int dest, handler_t handler, void *source, size_t 
 
     if (rc != AM_OK)
         return rc;
-    ask.head.kind = AM_KIND_MEDIUM;
-    ask.head.handler = handler;
-    ask.head.numargs = (uint8_t)numargs;
-    ask.head.nbytes = (uint32_t)nbytes;
+    ask.room.msg.kind = AM_KIND_MEDIUM;
+    ask.room.msg.handler = handler;
+    ask.room.msg.numargs = (uint8_t)numargs;
+    ask.room.msg.nbytes = (uint32_t)nbytes;
     read_args(ask.arg, numargs, args);
     return request(&ask);
 }
@@ -337,11 +337,11 @@ int AMVIA_RequestXferVA(ep_t ea, int dest, uintptr_t dest_offset, handler_t hand
 
     if (rc != AM_OK)
         return rc;
-    ask.head.kind = AM_KIND_LONG;
-    ask.head.handler = handler;
-    ask.head.numargs = (uint8_t)numargs;
-    ask.head.nbytes = (uint32_t)nbytes;
-    ask.head.offset = dest_offset;
+    ask.room.msg.kind = AM_KIND_LONG;
+    ask.room.msg.handler = handler;
+    ask.room.msg.numargs = (uint8_t)numargs;
+    ask.room.msg.nbytes = (uint32_t)nbytes;
+    ask.room.msg.offset = dest_offset;
     read_args(ask.arg, numargs, args);
     return request(&ask);
 }
@@ -354,12 +354,12 @@ int AMVIA_GetXferVA(ep_t ea, int dest, uintptr_t source_offset, handler_t handle
 
     if (rc != AM_OK)
         return rc;
-    ask.head.kind = AM_KIND_GET;
-    ask.head.handler = handler;
-    ask.head.numargs = (uint8_t)numargs;
-    ask.head.nbytes = (uint32_t)nbytes;
-    ask.head.offset = dest_offset;
-    ask.head.source = source_offset;
+    ask.room.msg.kind = AM_KIND_GET;
+    ask.room.msg.handler = handler;
+    ask.room.msg.numargs = (uint8_t)numargs;
+    ask.room.msg.nbytes = (uint32_t)nbytes;
+    ask.room.msg.offset = dest_offset;
+    ask.room.msg.source = source_offset;
     read_args(ask.arg, numargs, args);
     return request(&ask);
 }
