@@ -137,7 +137,7 @@ int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags
                          .msg_controllen = sizeof(ancillary.bytes)};
     struct vip_fds fds = VIP_FDS_NONE;
     ProtobufCMessage *message = NULL;
-    bool fits, no_memory = false;
+    bool fits, no_memory = false, reset = false;
     /* What it allocates is malloc's, as protobuf_c_message_free_unpacked(m, NULL) expects. */
     ProtobufCAllocator allocator = {
         .alloc = unpack_alloc, .free = unpack_free, .allocator_data = &no_memory};
@@ -145,15 +145,24 @@ int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags
 
     *ret_message = NULL;
     *ret_fds = VIP_FDS_NONE;
-    do
+    /* That the peer did not read all of ours is told once; what it said before is read after that. */
+    do {
         n = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
+        if (n >= 0 || (errno != EINTR && (errno != ECONNRESET || reset)))
+            break;
+        reset = reset || errno == ECONNRESET;
+    } while (true);
     if (n < 0)
         return -closed_errno(errno);
     fits = take_fds(&msg, &fds);
     if (n == 0 && fds.count == 0 && fits)
         return -EPIPE;
-    if (n > 0 && fits && !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+    /* There was room for every descriptor in the buffer, but not in this process. */
+    if (msg.msg_flags & MSG_CTRUNC) {
+        vip_fds_close(&fds);
+        return -EMFILE;
+    }
+    if (n > 0 && fits && !(msg.msg_flags & MSG_TRUNC))
         message = protobuf_c_message_unpack(type, &allocator, (size_t)n, bytes);
     if (!message) {
         vip_fds_close(&fds);
@@ -162,6 +171,20 @@ int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags
     *ret_message = message;
     *ret_fds = fds;
     return 0;
+}
+
+int vip_control_ask(int sock, const ProtobufCMessage *request, const int *fds, unsigned fd_count,
+                    const ProtobufCMessageDescriptor *type, ProtobufCMessage **ret_reply,
+                    struct vip_fds *ret_fds)
+{
+    int r = vip_control_send(sock, request, fds, fd_count, 0);
+
+    *ret_reply = NULL;
+    *ret_fds = VIP_FDS_NONE;
+    /* Who hangs up before the request may have said why. */
+    if (r < 0 && r != -EPIPE)
+        return r;
+    return vip_control_recv(sock, type, 0, ret_reply, ret_fds);
 }
 
 int vip_control_socket_path(char *buf, size_t buf_bytes)

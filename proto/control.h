@@ -41,11 +41,21 @@ int vip_control_send(int sock, const ProtobufCMessage *message, const int *fds, 
  * Receive one message of the given type. flags: MSG_DONTWAIT or 0. All fds arrive close-on-exec.
  * Outcomes: 0 with *ret_message (free it with protobuf_c_message_free_unpacked(m, NULL)) and
  * *ret_fds; -EAGAIN nothing there (MSG_DONTWAIT) ; -EPIPE the other side has closed;
- * -EBADMSG malformed, truncated, oversized, or truncated descriptors (all fds closed); -ENOMEM no
- * memory to unpack it (the message is lost); other negative errno. On failure *ret_message is NULL and *ret_fds is VIP_FDS_NONE. Any thread.
+ * -EBADMSG malformed, oversized, or too many descriptors; -EMFILE this process has no room for its
+ * descriptors; -ENOMEM no memory to unpack it (in all three the message is lost and its descriptors are
+ * closed); other negative errno. On failure *ret_message is NULL and *ret_fds is VIP_FDS_NONE. Any
+ * thread.
  */
 int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags,
                      ProtobufCMessage **ret_message, struct vip_fds *ret_fds);
+
+/*
+ * Send a request and wait for its reply, as the two above. A reply that was there before the request (the
+ * other side refuses the connection, says why and hangs up) is the reply. Outcomes: those of both.
+ */
+int vip_control_ask(int sock, const ProtobufCMessage *request, const int *fds, unsigned fd_count,
+                    const ProtobufCMessageDescriptor *type, ProtobufCMessage **ret_reply,
+                    struct vip_fds *ret_fds);
 
 /*
  * Path of vipd's application socket: $VIPD_RUNTIME_DIR/vipd.sock, else /run/vipd/vipd.sock for root

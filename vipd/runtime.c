@@ -76,9 +76,10 @@ static int take_lock(struct runtime *runtime, char *err, size_t err_bytes)
         return r;
     }
     n = snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
+    errno = ENOSPC; /* of a write that takes less than it was given */
     if (ftruncate(fd, 0) < 0 || pwrite(fd, pid, (size_t)n, 0) != n) {
-        r = -EIO;
-        snprintf(err, err_bytes, "%.200s cannot be written", path);
+        r = -errno;
+        snprintf(err, err_bytes, "%.200s cannot be written: %s", path, strerror(errno));
         close(fd);
         return r;
     }

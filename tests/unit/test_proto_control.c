@@ -239,6 +239,41 @@ static void test_closed_and_full(void **state)
     assert_int_equal(recv_request(pair->a, &request, &fds), -EPIPE);
 }
 
+/* Who refuses a connection says why and hangs up, with the request unread or before it was sent. */
+static void test_ask_hears_who_hangs_up(void **state)
+{
+    for (unsigned late = 0; late < 2; late++) {
+        struct pair pair;
+        Vip__Reply reply = VIP__REPLY__INIT;
+        Vip__Request request = VIP__REQUEST__INIT;
+        Vip__CloseRequest close_request = VIP__CLOSE_REQUEST__INIT;
+        ProtobufCMessage *message;
+        struct vip_fds fds;
+        int both[2];
+
+        (void)state;
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, both), 0);
+        pair = (struct pair){both[0], both[1]};
+        request.body_case = VIP__REQUEST__BODY_CLOSE;
+        request.close = &close_request;
+        reply.reason = (char *)"too many";
+        if (late)
+            assert_int_equal(vip_control_send(pair.a, &request.base, NULL, 0, 0), 0);
+        assert_int_equal(vip_control_send(pair.b, &reply.base, NULL, 0, 0), 0);
+        close(pair.b);
+        assert_int_equal(vip_control_ask(pair.a, &request.base, NULL, 0, &vip__reply__descriptor,
+                                         &message, &fds),
+                         0);
+        assert_string_equal(((const Vip__Reply *)message)->reason, "too many");
+        protobuf_c_message_free_unpacked(message, NULL);
+        assert_int_equal(vip_control_ask(pair.a, &request.base, NULL, 0, &vip__reply__descriptor,
+                                         &message, &fds),
+                         -EPIPE);
+        assert_null(message);
+        close(pair.a);
+    }
+}
+
 static void test_socket_path(void **state)
 {
     char path[256], longdir[300];
@@ -292,6 +327,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_oversized_and_empty_are_not_sent, setup, teardown),
         cmocka_unit_test_setup_teardown(test_closed_and_full, setup, teardown),
+        cmocka_unit_test(test_ask_hears_who_hangs_up),
         cmocka_unit_test(test_socket_path),
         cmocka_unit_test(test_connect),
     };

@@ -12,11 +12,76 @@
         (config)->waits_per_uid = 7;                                                               \
         (config)->connects_per_uid = 4;                                                            \
         (config)->vis_per_uid = 12;                                                                \
+        (config)->connections_per_uid = 20;                                                        \
     } while (0)
 
 #include "unit/vipd_app.h"
 
 #include <sys/stat.h>
+
+/* Any request; what vipd says to it, or said already because it does not take the connection. */
+static void say_something(int sock, enum vip_rc code, const char *word)
+{
+    Vip__Request request = VIP__REQUEST__INIT;
+    Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
+    ProtobufCMessage *message;
+    const Vip__Reply *reply;
+    struct vip_fds fds;
+
+    show.has_what = true;
+    show.what = VIP__SHOW_REQUEST__WHAT__SUMMARY;
+    request.body_case = VIP__REQUEST__BODY_SHOW;
+    request.show = &show;
+    assert_int_equal(
+        vip_control_ask(sock, &request.base, NULL, 0, &vip__reply__descriptor, &message, &fds), 0);
+    reply = (const Vip__Reply *)message;
+    assert_int_equal(reply->code, code);
+    if (word && !strstr(reply->reason, word))
+        fail_msg("no '%s' in: %s", word, reply->reason);
+    protobuf_c_message_free_unpacked(message, NULL);
+}
+
+/* A connection that vipd takes, or 0. */
+static int try_connection(void)
+{
+    Vip__Request request = VIP__REQUEST__INIT;
+    Vip__ResolveRequest resolve = VIP__RESOLVE_REQUEST__INIT;
+    int sock = connect_daemon();
+    ProtobufCMessage *message;
+    struct vip_fds fds;
+    bool taken;
+
+    resolve.name = (char *)"nobody";
+    request.body_case = VIP__REQUEST__BODY_RESOLVE;
+    request.resolve = &resolve;
+    assert_int_equal(
+        vip_control_ask(sock, &request.base, NULL, 0, &vip__reply__descriptor, &message, &fds), 0);
+    taken = !strstr(((const Vip__Reply *)message)->reason, "connections_per_uid");
+    protobuf_c_message_free_unpacked(message, NULL);
+    if (!taken)
+        close(sock);
+    return taken ? sock : 0;
+}
+
+static void test_connections(void **state)
+{
+    int socks[20], one_more;
+
+    (void)state;
+    for (unsigned i = 0; i < 20; i++) {
+        socks[i] = connect_daemon();
+        say_something(socks[i], VIP_RC_SUCCESS, NULL);
+    }
+    one_more = connect_daemon();
+    say_something(one_more, VIP_RC_ERROR_RESOURCE, "connections_per_uid = 20");
+    assert_closed(one_more);
+    close(socks[0]);
+    /* vipd sees the end of that one before it accepts the next, or not. */
+    for (unsigned tries = 0; !(socks[0] = try_connection()); tries++)
+        assert_true(tries < 10000);
+    for (unsigned i = 0; i < 20; i++)
+        close(socks[i]);
+}
 
 static Vip__Request cq_request(Vip__CqRequest *cq)
 {
@@ -256,10 +321,10 @@ static void test_show_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cqs),         cmocka_unit_test(test_regions),
-        cmocka_unit_test(test_bytes),       cmocka_unit_test(test_files),
-        cmocka_unit_test(test_waits),       cmocka_unit_test(test_connects),
-        cmocka_unit_test(test_show_others),
+        cmocka_unit_test(test_connections), cmocka_unit_test(test_cqs),
+        cmocka_unit_test(test_regions),     cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_files),       cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_connects),    cmocka_unit_test(test_show_others),
     };
 
     return cmocka_run_group_tests_name("vipd_quota", tests, start_daemon, stop_daemon);

@@ -101,10 +101,7 @@ enum exit_code query_ask(int sock, const Vip__Request *request, Vip__Reply **ret
     int r;
 
     *ret_reply = NULL;
-    r = vip_control_send(sock, &request->base, NULL, 0, 0);
-    if (r < 0)
-        return say_failed(-r);
-    r = vip_control_recv(sock, &vip__reply__descriptor, 0, &message, &fds);
+    r = vip_control_ask(sock, &request->base, NULL, 0, &vip__reply__descriptor, &message, &fds);
     if (r < 0)
         return say_failed(-r);
     vip_fds_close(&fds);

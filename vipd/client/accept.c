@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "vipd/client/internal.h"
+
 #define ACCEPTS_PER_CALL 16         /* connections taken before the NICs have their turn again */
 #define PAUSE_NS         100000000u /* without accepting, after descriptors ran out */
 
@@ -45,8 +47,13 @@ static void pause_accepting(struct client_listener *listener, int error)
     if (listener->reserve >= 0) {
         close(listener->reserve);
         sock = accept4(listener->sock, NULL, NULL, SOCK_CLOEXEC);
-        if (sock >= 0)
-            close(sock); /* the program sees a hang-up at once instead of waiting for ever */
+        if (sock >= 0) { /* the program is told at once instead of waiting for ever */
+            client_refuse(sock,
+                          "vipd has no file descriptor left (%s): raise LimitNOFILE= of the "
+                          "service or 'ulimit -n'",
+                          strerror(error));
+            close(sock);
+        }
         listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
     }
     vipd_watch_set(listener->watch, 0);

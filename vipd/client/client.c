@@ -189,6 +189,9 @@ bool client_serve(struct client *client)
         return false;
     }
     if (r < 0) {
+        client_refuse(client->sock, "vipd cannot take this request: %s%s", strerror(-r),
+                      r == -EMFILE ? " in vipd; raise LimitNOFILE= of the service or 'ulimit -n'"
+                                   : "");
         client_end(client, CLIENT_END_INTERNAL, strerror(-r));
         return false;
     }
@@ -274,6 +277,7 @@ int client_new(struct vipd *vipd, int sock)
     int r;
 
     if (!client) {
+        client_refuse(sock, "vipd has no memory for one more connection");
         close(sock);
         return -ENOMEM;
     }
@@ -290,6 +294,12 @@ int client_new(struct vipd *vipd, int sock)
                          "[limits] connections_per_uid",
                          client->program, (long)client->pid, (unsigned long)client->uid,
                          (unsigned long long)vipd->config->connections_per_uid);
+        client_refuse(sock,
+                      "uid %lu has %llu connections to vipd: the limit is [limits] "
+                      "connections_per_uid = %llu",
+                      (unsigned long)client->uid,
+                      (unsigned long long)connections_of(vipd, client->uid),
+                      (unsigned long long)vipd->config->connections_per_uid);
         r = -EDQUOT;
         goto fail;
     }
@@ -312,6 +322,8 @@ int client_new(struct vipd *vipd, int sock)
     return 0;
 
 fail:
+    if (r != -EDQUOT)
+        client_refuse(sock, "vipd cannot take one more connection: %s", strerror(-r));
     free_client(client);
     return r;
 }

@@ -82,6 +82,12 @@ bool client_serve(struct client *client);
 /* Work on one message and send the one reply to it. The caller closes what is left of fds. */
 void request_dispatch(struct client *client, const Vip__Request *request, struct vip_fds *fds);
 
+/*
+ * Say to a program whose connection is not taken why, before the socket is closed; to be heard it needs no
+ * request. From wherever there is a connected socket.
+ */
+void client_refuse(int sock, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* Free a session and everything that belongs to it; died as in nic_session_free. NULL is fine. */
 void session_free(struct client *client, bool died);
 

@@ -96,6 +96,22 @@ void answer_free(struct answer *answer)
         vip__reload_reply__free_unpacked(answer->reload, NULL);
 }
 
+void client_refuse(int sock, const char *format, ...)
+{
+    Vip__Reply reply = VIP__REPLY__INIT;
+    char reason[REASON_BYTES];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(reason, sizeof(reason), format, args);
+    va_end(args);
+    reply.has_code = true;
+    reply.code = VIP_RC_ERROR_RESOURCE;
+    reply.reason = reason;
+    /* A fresh socket has room for it, and if not nothing is lost but the reason. */
+    (void)vip_control_send(sock, &reply.base, NULL, 0, MSG_DONTWAIT);
+}
+
 static void answer_send(struct client *client, struct answer *answer)
 {
     int r = vip_control_send(client->sock, &answer->reply.base, answer->fds.fd, answer->fds.count,
