@@ -170,6 +170,28 @@ static void test_joined_packets_take_few_system_calls(void **state)
     b->class->close(b);
 }
 
+/* Packets that the kernel refuses in any form (no such port, our address was taken away) are lost; later
+ * ones are joined as before. */
+static void test_refused_packets_do_not_end_joining(void **state)
+{
+    struct link_udp_config config = {.address = "127.0.0.1", .gso = true, .gro = true};
+    static const uint32_t lens[] = {1000};
+    struct link *a = open_link(config), *b = open_link(config);
+    struct link nobody = {.self = b->self};
+    struct link_stats before, after;
+
+    memset(nobody.self.bytes + 4, 0, 2);
+    send_packets(a, &nobody, 0, 8, lens, 1);
+    a->class->stats(a, &before);
+    assert_int_equal(before.tx_errors, 8);
+    assert_int_equal(before.tx_packets, 0);
+    transfer(a, b, lens, 1, 192);
+    a->class->stats(a, &after);
+    assert_true(after.tx_syscalls - before.tx_syscalls <= 2);
+    a->class->close(a);
+    b->class->close(b);
+}
+
 /* Buffers may be kept while much more is received, and given back in any order. */
 static void test_held_buffers_keep_their_bytes(void **state)
 {
@@ -393,6 +415,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes_and_coalescing),
         cmocka_unit_test(test_joined_packets_take_few_system_calls),
+        cmocka_unit_test(test_refused_packets_do_not_end_joining),
         cmocka_unit_test(test_held_buffers_keep_their_bytes),
         cmocka_unit_test(test_pool_exhaustion),
         cmocka_unit_test(test_loss_is_not_failure),

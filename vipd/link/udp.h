@@ -118,6 +118,7 @@ struct udp {
     uint64_t next_ns;             /* next look for news */
     uint64_t look_ns;             /* next look at the interfaces; UINT64_MAX = none is due */
     bool gso, gro;                /* in use */
+    int gso_doubt; /* errno with which joined packets were refused just now; 0 = none */
     bool oversize_logged, buffer_logged;
     struct link_stats stats;
 

@@ -115,11 +115,17 @@ static int refused(struct udp *udp, int err, const struct link_tx *packets)
         udp->stats.tx_again++;
         return -EAGAIN;
     }
-    /* The device or the path does not take joined packets: never again, one by one instead. */
+    /* The device or the path does not take joined packets: one by one instead. */
     if (joined && (err == EIO || err == EINVAL || err == EOPNOTSUPP || err == EMSGSIZE)) {
         udp->gso = false;
+        udp->gso_doubt = err;
         return 0;
     }
+    /* One alone is refused in the same way (our address was taken away, ...): joining was not at
+     * fault, and will be right again when the cause has gone. */
+    if (udp->gso_doubt == err)
+        udp->gso = true;
+    udp->gso_doubt = 0;
     if (err == EMSGSIZE)
         log_oversize(udp, packets[0].bytes);
     if (udp->link.down)
@@ -141,6 +147,7 @@ static unsigned send_messages(struct udp *udp, unsigned count, const struct link
     while (n < 0 && errno == EINTR);
     udp->stats.tx_syscalls++;
     if (n > 0) {
+        udp->gso_doubt = 0;
         for (unsigned m = 0; m < (unsigned)n; m++)
             done += udp->tx_packets[m];
         count_sent(udp, packets, done);
