@@ -26,6 +26,7 @@ static unsigned char *memory;
 static VIP_MEM_HANDLE memory_handle;
 static VIP_NIC_HANDLE nic;
 static VIP_VI_HANDLE vi;
+static int vi_errors; /* atomic: callbacks about the VI */
 
 static void must(VIP_RETURN code, const char *what)
 {
@@ -40,6 +41,8 @@ static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
     (void)context;
     printf("callback resource %d error %d vi %d\n", (int)error->ResourceCode, (int)error->ErrorCode,
            error->ViHandle == vi && vi != NULL);
+    if (error->ResourceCode == VIP_RESOURCE_VI)
+        __atomic_add_fetch(&vi_errors, 1, __ATOMIC_RELEASE);
 }
 
 static VIP_DESCRIPTOR *descriptor(int index)
@@ -195,7 +198,10 @@ int main(int argc, char **argv)
         must(VipQueryVi(vi, &state, &attributes, &send_empty, &recv_empty), "VipQueryVi");
     }
     printf("state %d\n", (int)state);
-    usleep(100000); /* the callback runs in another thread */
+    /* The callback runs in another thread; what else it has to say comes right behind. */
+    for (int i = 0; i < 5000 && !__atomic_load_n(&vi_errors, __ATOMIC_ACQUIRE); i++)
+        usleep(1000);
+    usleep(100000);
     drain("send", VipSendDone);
     drain("recv", VipRecvDone);
     must(VipDisconnect(vi), "VipDisconnect");

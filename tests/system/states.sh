@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# How connections end: a receive posted nowhere, a killed program, a killed vipd, a vanished network.
+# How connections end: a receive posted nowhere, a killed program, a killed or
+# terminated vipd, a vanished network.
 # Each must end in the states and codes of the specification within the configured time, and a new
 # connection must work afterwards. The network vanishes with a veth when root, with a stopped vipd else.
 # usage: states.sh BUILD_DIR
@@ -129,19 +130,21 @@ expect "$name" "$WORK/watch.log" '^callback resource 1 error 1 vi 1'
 expect "$name" "$WORK/watch.log" '^recv good 0 flushed 4 '
 afterwards "$name"
 
-name="killed vipd"
-connect_pair rd 4 0 || exit 1
-daemon_stop B KILL
-ends "$name, other host" $watch
-ends "$name, its program" $serve
-both_end_clean "$name" watch
-expect "$name" "$WORK/watch.log" '^callback resource 1 error 1 vi 1'
-expect "$name" "$WORK/serve.log" '^callback resource 0 error 10 ' # CATASTROPHIC
-expect "$name" "$WORK/serve.log" '^callback resource 1 error 1 vi 1'
-expect "$name" "$WORK/serve.log" '^state 3'
-expect "$name" "$WORK/serve.log" '^recv good 0 flushed 4 '
-daemon_start B $host_b $port "${settings[@]}" || exit 1
-afterwards "$name"
+for signal in KILL TERM; do
+    name="vipd ended by $signal"
+    connect_pair rd 4 0 || exit 1
+    daemon_stop B $signal
+    ends "$name, other host" $watch
+    ends "$name, its program" $serve
+    both_end_clean "$name" watch
+    expect "$name" "$WORK/watch.log" '^callback resource 1 error 1 vi 1'
+    expect "$name" "$WORK/serve.log" '^callback resource 0 error 10 ' # CATASTROPHIC
+    expect "$name" "$WORK/serve.log" '^callback resource 1 error 1 vi 1'
+    expect "$name" "$WORK/serve.log" '^state 3'
+    expect "$name" "$WORK/serve.log" '^recv good 0 flushed 4 '
+    daemon_start B $host_b $port "${settings[@]}" || exit 1
+    afterwards "$name"
+done
 
 name="stopped vipd"
 for sends in 0 2; do

@@ -28,6 +28,10 @@ static void op_event(void *ctx, const struct eng_event *event)
 
     switch (event->kind) {
     case ENG_EVENT_STATE:
+        /* Of a session that is being freed because vipd stops, the library must still see which VIs
+         * were connected: it is the one to say that they are lost. */
+        if (session->closing)
+            break;
         vip_store32_release(&vip_vipd_vi(session->vipd_base, event->vi)->state, event->state);
         break;
     case ENG_EVENT_ERROR:
