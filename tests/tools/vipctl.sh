@@ -126,6 +126,13 @@ json "[.clients[] | select(.pid == $client and .uid == $(id -u))] | length == 1"
     "$vipctl" show clients --json
 json '(.counters | length) > 10 and ([.counters[].value | type] | all(. == "number"))' \
     "$vipctl" show stats --json
+# What is held now, by this vipd and by the sessions of its NIC.
+json '[.counters[] | select(.kind == "gauge") | {(.scope + " " + .name): .value}] | add |
+    .["vipd sessions"] == 1 and .["vipd fds_open"] > 5 and .["vipd memory_resident"] > 100000 and
+    .["vipd memory_mapped"] > .["vipd memory_resident"] and .["vipd memory_heap"] > 100000 and
+    .["nic:vip0 vis"] == 2 and .["nic:vip0 conns"] == 2 and .["nic:vip0 connects"] == 0 and
+    .["nic:vip0 regions"] >= 2 and .["nic:vip0 region_bytes"] > 4096 and .["nic:vip0 cqs"] == 0 and
+    .["nic:vip0 discriminators"] == 0 and .["nic:vip0 cm_bytes"] > 0' "$vipctl" show stats --json
 json '[.clients[].program] == ["vipperf"]' env VIPD_RUNTIME_DIR="$WORK/B" "$vipctl" show clients -j
 kill $client 2>/dev/null
 wait $client 2>/dev/null

@@ -3,6 +3,7 @@
 
 #include "proto/stats.h"
 #include "vipd/client/client.h"
+#include "vipd/ctl/gauges.h"
 #include "vipd/ctl/page.h"
 #include "vipd/ctl/parts.h"
 #include "vipd/nic/nic.h"
@@ -39,6 +40,11 @@ static void give_nic(void *ctx, const struct nic_counter *c)
     give(ctx, c->id, c->value);
 }
 
+static void give_gauge(void *ctx, enum vip_stat id, uint64_t value)
+{
+    give(ctx, id, value);
+}
+
 static void give_vipd(struct stat_walk *walk, const struct vipd *vipd)
 {
     const struct vipd_counters *c = &vipd->counters;
@@ -64,6 +70,7 @@ static void give_vipd(struct stat_walk *walk, const struct vipd *vipd)
     give(walk, VIP_STAT_VIPD_reloads, c->reloads);
     give(walk, VIP_STAT_VIPD_reloads_refused, c->reloads_refused);
     give(walk, VIP_STAT_VIPD_admin_denied, c->admin_denied);
+    vipd_gauges(vipd, give_gauge, walk);
     for (unsigned end = CLIENT_END_NONE + 1; end < CLIENT_ENDS; end++)
         give(walk, VIP_STAT_VIPD_ended_closed + (end - CLIENT_END_CLOSED), c->ended[end]);
 }

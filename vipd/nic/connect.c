@@ -499,11 +499,20 @@ static void op_reset(void *ctx, uint64_t local_conn_id, uint32_t peer)
 
 static void *op_alloc(void *ctx, size_t bytes)
 {
-    return calloc(1, bytes);
+    struct nic *nic = ctx;
+    void *memory = calloc(1, bytes);
+
+    if (memory)
+        nic->cm_bytes += bytes;
+    return memory;
 }
 
 static void op_free(void *ctx, void *memory, size_t bytes)
 {
+    struct nic *nic = ctx;
+
+    VIP_ASSERT(nic->cm_bytes >= bytes);
+    nic->cm_bytes -= bytes;
     free(memory);
 }
 

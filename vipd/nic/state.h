@@ -234,6 +234,7 @@ struct nic {
     char name[VIP_NIC_NAME_BYTES];
     struct link *link;
     struct cm *cm;
+    uint64_t cm_bytes;             /* that cm has allocated */
     uint64_t now_ns;               /* of the call that is running */
     struct siphash_key random_key; /* of nic_random */
     uint64_t random;               /* numbers that it gave out */

@@ -228,16 +228,69 @@ static struct eng_vi_stats vi_sum(const struct nic *nic)
     return sum;
 }
 
+/* What the sessions of a NIC have together. */
+struct held {
+    uint64_t sessions, vis, cqs, waits, connects;
+    uint64_t regions, region_bytes, mapped_bytes, mapped_files, ptags, segs_bytes;
+};
+
+static struct held sessions_sum(const struct nic *nic)
+{
+    struct held sum = {0};
+
+    for (const struct nic_list *item = nic->sessions.next; item != &nic->sessions;
+         item = item->next) {
+        const struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
+        struct registry_usage usage;
+
+        registry_usage(session->registry, &usage);
+        sum.sessions++;
+        sum.vis += session->vi_count;
+        sum.cqs += session->cq_count;
+        sum.waits += session->wait_count;
+        sum.connects += session->connects;
+        sum.regions += usage.regions;
+        sum.region_bytes += usage.bytes;
+        sum.mapped_bytes += usage.mapped_bytes;
+        sum.mapped_files += usage.mapped_files;
+        sum.ptags += usage.ptags;
+        sum.segs_bytes += session->segs_bytes;
+    }
+    return sum;
+}
+
 static void gauges_visit(const struct nic *nic, const struct cm_stats *cm, counter_visit *visit,
                          void *ctx)
 {
+    const struct held sum = sessions_sum(nic);
+    uint64_t conns = 0;
+
+    for (uint32_t i = 0; i < nic->conns_used; i++)
+        conns += nic->conns[i]->state != NIC_CONN_FREE;
+
     const struct {
         enum vip_stat id;
         uint64_t value;
     } gauges[] = {
-        {VIP_STAT_NIC_cm_waiters, cm->waiters},     {VIP_STAT_NIC_cm_pending, cm->pending},
-        {VIP_STAT_NIC_cm_peers, cm->peers},         {VIP_STAT_NIC_kept_packets, nic->held_used},
-        {VIP_STAT_NIC_kept_bytes, nic->held_bytes}, {VIP_STAT_NIC_cq_backlogs, nic->backlog_cqs},
+        {VIP_STAT_NIC_sessions, sum.sessions},
+        {VIP_STAT_NIC_vis, sum.vis},
+        {VIP_STAT_NIC_cqs, sum.cqs},
+        {VIP_STAT_NIC_ptags, sum.ptags},
+        {VIP_STAT_NIC_regions, sum.regions},
+        {VIP_STAT_NIC_region_bytes, sum.region_bytes},
+        {VIP_STAT_NIC_mapped_files, sum.mapped_files},
+        {VIP_STAT_NIC_mapped_bytes, sum.mapped_bytes},
+        {VIP_STAT_NIC_segs_bytes, sum.segs_bytes},
+        {VIP_STAT_NIC_conns, conns},
+        {VIP_STAT_NIC_connects, sum.connects},
+        {VIP_STAT_NIC_discriminators, sum.waits},
+        {VIP_STAT_NIC_cm_bytes, nic->cm_bytes},
+        {VIP_STAT_NIC_cm_waiters, cm->waiters},
+        {VIP_STAT_NIC_cm_pending, cm->pending},
+        {VIP_STAT_NIC_cm_peers, cm->peers},
+        {VIP_STAT_NIC_kept_packets, nic->held_used},
+        {VIP_STAT_NIC_kept_bytes, nic->held_bytes},
+        {VIP_STAT_NIC_cq_backlogs, nic->backlog_cqs},
     };
 
     for (size_t i = 0; i < sizeof(gauges) / sizeof(gauges[0]); i++)
