@@ -4,6 +4,7 @@
 #   daemon_start NAME ADDRESS PORT [CONFIG LINES...]   vipd with runtime dir $WORK/NAME; waits for it
 #   daemon_stop NAME [SIGNAL]      stop it and wait for its end
 #   in_host NAME COMMAND...        run a command as a program of that host (VIPD_RUNTIME_DIR, namespace)
+#   start_in NAME LOG COMMAND...   the same in the background, tracked; its own pid is in $STARTED
 #   track PID                      stop this process at the end too
 #   daemons_end                    stop everything that was started, by process id; remove $WORK
 #
@@ -33,6 +34,17 @@ in_host() {
     shift
     # shellcheck disable=SC2046
     VIPD_RUNTIME_DIR=$WORK/$name $(host_prefix "$name") "$@"
+}
+
+# Not `in_host ... &`: the pid of that is a shell's, which passes no signals on.
+start_in() {
+    local name=$1 log=$2
+    shift 2
+    : >"$log" # an older one of that name must not be read meanwhile
+    # shellcheck disable=SC2046
+    VIPD_RUNTIME_DIR=$WORK/$name $(host_prefix "$name") "$@" >"$log" 2>&1 </dev/null &
+    STARTED=$!
+    track $STARTED
 }
 
 daemon_start() {
@@ -78,6 +90,8 @@ track() { TRACKED+=("$1"); }
 
 daemons_end() {
     local pid name
+    # A child that is not a program yet may run the traps of its parent.
+    [ "$BASHPID" = $$ ] || return
     for pid in ${TRACKED+"${TRACKED[@]}"}; do
         kill "$pid" 2>/dev/null
     done

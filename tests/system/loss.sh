@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Bulk data and many messages over a network that loses packets, every byte compared. Two namespaces
-# joined by veth when root, two loopback addresses else; loss by the `fault` link on both sides.
+# Bulk data and many messages over networks that lose, double and reorder packets, every byte compared.
+# Two namespaces joined by veth when root, two loopback addresses else; the damage is done by the `fault`
+# link on both sides.
 # usage: loss.sh BUILD_DIR [VOLUME [MESSAGES]]    (defaults suit ./check; 1G and 100000 are the long form)
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
-volume=${2:-256M}
+volume=${2:-128M}
 messages=${3:-10000}
 . scripts/daemons.sh
 . tests/lib/namespaces.sh
@@ -48,32 +49,50 @@ run() { # run WHAT ARGUMENTS...
     fi
 }
 
-for loss in 0 1 10; do
+# The damage was there: every kind of it was counted on the way, on the host that sends most.
+damaged() { # damaged COUNTER...
+    local counter value
+    for counter in "$@"; do
+        value=$(in_host A "$build/tools/vipctl" show stats --json |
+            jq "[.counters[] | select(.name == \"$counter\") | .value] | add")
+        echo "    $counter: $value"
+        if ! [ "$value" -gt 0 ]; then
+            echo "FAILED: the link has counted nothing as $counter"
+            bad=1
+        fi
+    done
+}
+
+# network FAULTS VOLUME MESSAGES "OPS" "WAITS" [COUNTER...]: bulk data and messages over one network
+network() {
+    local faults=$1 amount=$2 count=$3 ops=$4 waits=$5 op wait
+    shift 5
     rm -rf "$WORK"
     daemons_begin
-    faults=()
-    [ $loss -eq 0 ] || faults=("faults = loss=$loss%,seed=42")
-    daemon_start A $host_a $port ${faults+"${faults[@]}"} || exit 1
-    daemon_start B $host_b $port ${faults+"${faults[@]}"} || exit 1
+    daemon_start A $host_a $port "faults = $faults,seed=42" || exit 1
+    daemon_start B $host_b $port "faults = $faults,seed=42" || exit 1
     VIPD_RUNTIME_DIR=$WORK/B $(host_prefix B) "$vipperf" serve >"$WORK/serve.log" 2>&1 &
     track $!
     sleep 0.3
-    amount=$volume
-    count=$messages
-    if [ $loss -eq 10 ]; then # much slower: a small part is enough
-        amount=16M
-        count=$((messages / 20))
-    fi
-    for op in send write; do
-        for wait in poll block; do
-            run "$where, loss $loss%, $amount by $op, $wait" bw $host_b --op $op --wait $wait \
+    for op in $ops; do
+        for wait in $waits; do
+            run "$where, $faults, $amount by $op, $wait" bw $host_b --op $op --wait $wait \
                 --size 1048576 --bytes $amount
         done
     done
-    run "$where, loss $loss%, $count messages of random sizes" bw $host_b --op send \
+    run "$where, $faults, $count messages of random sizes" bw $host_b --op send \
         --size 1048576 --random-sizes --iters "$count"
+    damaged "$@"
     daemons_end
-done
+}
+
+network loss=0% "$volume" "$messages" "send write" "poll block"
+network loss=1% "$volume" "$messages" "send write" "poll block" fault_lost retransmits
+network loss=5% "$volume" $((messages / 5)) "send write" "block" fault_lost retransmits
+network dup=10%,reorder=5% "$volume" $((messages / 5)) "send write" "block" \
+    fault_duplicated fault_reordered
+# Much slower: a small part is enough.
+network loss=10% 16M $((messages / 20)) "send write" "poll block" fault_lost retransmits
 
 [ $bad -eq 0 ] && echo "loss: everything arrived, in order and intact"
 exit $bad

@@ -1,0 +1,275 @@
+#!/usr/bin/env bash
+# Faults of the real world under checked programs (tests/lib/churn.c): programs and daemons killed at
+# random points, stopped and continued, vipd restarted, the link taken down, its address removed, limits
+# of descriptors and memory reached in vipd and in programs, no room for logs or in the runtime directory.
+#
+# In every case the programs themselves check bytes, codes, states and that nothing stands still; this
+# script checks that work goes on within LIMIT_S afterwards, and that once the programs have ended every
+# gauge that vipctl shows is what it was before: sessions, VIs, CQs, regions, registered bytes, waits,
+# connections, kept packets, descriptors, memory.
+# usage: faults.sh BUILD_DIR [ROUNDS [SEED [CASE...]]]      long form: faults.sh build/dev 50
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=$(realpath "${1:?build directory}")
+rounds=${2:-1}
+seed=${3:-$RANDOM}
+. scripts/daemons.sh
+. tests/lib/namespaces.sh
+. tests/system/faults_lib.sh
+
+trap 'faults_end; namespaces_end' EXIT
+trap 'exit 130' INT TERM
+echo "seed $seed"
+RANDOM=$seed
+
+# Silence is noticed after 2 s at the latest, so an outage of 0.6 s must cut nothing.
+settings=("[reliability]" "peer_dead = 2s" "keepalive = 500ms" "conn_timeout = 2s"
+    "accept_timeout = 1500ms" "[daemon]" "log_level = debug")
+short_s=0.6
+long_s=2.8
+
+faults_begin
+
+# ---- programs ---------------------------------------------------------------------------------
+
+programs_killed() {
+    local i which
+    for ((i = 0; i < 8; i++)); do
+        which=$((RANDOM % 4))
+        sleep ".$((RANDOM % 3))$((RANDOM % 10))"
+        kill -KILL "${PROGRAM_PID[$which]}"
+        wait "${PROGRAM_PID[$which]}" 2>/dev/null
+        program_start $which
+    done
+    goes_on
+}
+
+programs_stopped() {
+    local which
+    cuts_begin
+    for which in 0 3; do
+        kill -STOP "${PROGRAM_PID[$which]}"
+        sleep $short_s
+        kill -CONT "${PROGRAM_PID[$which]}"
+        goes_on
+    done
+    no_cuts
+    # Longer than anything waits: memory that the stopped program would have to place may cost it its
+    # connection, nothing else.
+    kill -STOP "${PROGRAM_PID[1]}"
+    sleep $long_s
+    kill -CONT "${PROGRAM_PID[1]}"
+    goes_on
+}
+
+# ---- daemons ----------------------------------------------------------------------------------
+
+vipd_stopped() {
+    cuts_begin
+    kill -STOP "${DAEMON_PID[B]}"
+    sleep $short_s
+    kill -CONT "${DAEMON_PID[B]}"
+    goes_on
+    no_cuts
+    kill -STOP "${DAEMON_PID[B]}"
+    sleep $long_s
+    told 2 # calls of programs on B itself only took longer
+    kill -CONT "${DAEMON_PID[B]}"
+    goes_on
+}
+
+vipd_killed() { # at a random point; its successor has another epoch
+    local host
+    for host in B A; do
+        cuts_begin
+        sleep ".$((RANDOM % 3))$((RANDOM % 10))"
+        daemon_stop $host KILL
+        told 2 3
+        faults_daemon $host
+        goes_on
+    done
+}
+
+vipd_terminated() {
+    cuts_begin
+    daemon_stop B TERM
+    told 2 3
+    faults_daemon B
+    goes_on
+}
+
+everything_killed() {
+    local i
+    for ((i = 0; i < PROGRAMS; i++)); do
+        kill -KILL "${PROGRAM_PID[$i]}"
+        [ $i -ne $((RANDOM % PROGRAMS)) ] || daemon_stop A KILL
+    done
+    daemon_stop B KILL
+    daemon_stop A KILL
+    for ((i = 0; i < PROGRAMS; i++)); do
+        wait "${PROGRAM_PID[$i]}" 2>/dev/null
+    done
+    faults_daemon A
+    faults_daemon B
+    for ((i = 0; i < PROGRAMS; i++)); do
+        program_start $i
+    done
+    goes_on
+}
+
+# ---- network ----------------------------------------------------------------------------------
+
+link_down() {
+    cuts_begin
+    in_namespace "$NS_A" ip link set "va$$" down
+    sleep $short_s
+    in_namespace "$NS_A" ip link set "va$$" up
+    goes_on
+    no_cuts
+    in_namespace "$NS_A" ip link set "va$$" down
+    sleep $long_s
+    told 2 3
+    in_namespace "$NS_A" ip link set "va$$" up
+    goes_on
+}
+
+address_removed() {
+    cuts_begin
+    in_namespace "$NS_A" ip addr del 10.77.0.1/24 dev "va$$"
+    sleep $short_s
+    in_namespace "$NS_A" ip addr add 10.77.0.1/24 dev "va$$"
+    goes_on
+    no_cuts
+    in_namespace "$NS_A" ip addr del 10.77.0.1/24 dev "va$$"
+    sleep $long_s
+    told 2 3
+    in_namespace "$NS_A" ip addr add 10.77.0.1/24 dev "va$$"
+    goes_on
+}
+
+# ---- limits -----------------------------------------------------------------------------------
+
+# vipd gets no further descriptor: connections that are stay, programs that come are told why.
+vipd_descriptors() {
+    local have used
+    pair_hold
+    have=$(find "/proc/${DAEMON_PID[B]}/fd" -mindepth 1 | wc -l)
+    prlimit --pid "${DAEMON_PID[B]}" --nofile="$have:"
+    used=$(processor_ms "${DAEMON_PID[B]}")
+    opens_refused B 'descriptor|open files|closed the connection'
+    sleep 0.5
+    used=$(($(processor_ms "${DAEMON_PID[B]}") - used))
+    [ $used -lt 400 ] || failed "vipd used $used ms of processor time without descriptors"
+    pair_holds
+    prlimit --pid "${DAEMON_PID[B]}" --nofile="$(ulimit -Hn):"
+    pair_leaves
+    # And while programs come, go and work.
+    have=$(find "/proc/${DAEMON_PID[B]}/fd" -mindepth 1 | wc -l)
+    prlimit --pid "${DAEMON_PID[B]}" --nofile="$have:"
+    sleep 1
+    prlimit --pid "${DAEMON_PID[B]}" --nofile="$(ulimit -Hn):"
+    goes_on
+}
+
+program_descriptors() {
+    local n
+    for n in 3 4 5 6 8 10 12 16; do
+        opens_or_says_why "with $n descriptors" prlimit --nofile=$n
+    done
+}
+
+# Nothing of ours is locked in memory: with a limit of 0 everything works.
+memory_locked() {
+    local was
+    was=$(prlimit --pid "${DAEMON_PID[B]}" --memlock --output SOFT --noheadings)
+    prlimit --pid "${DAEMON_PID[B]}" --memlock=0:
+    program_stop 0
+    PROGRAM_PREFIX="prlimit --memlock=0:0" program_start 0
+    goes_on
+    prlimit --pid "${DAEMON_PID[B]}" --memlock="$was:"
+}
+
+# vipd gets no further memory, first with a connection that is, then under programs at work.
+vipd_memory() {
+    local have
+    pair_hold
+    have=$(memory_of B memory_mapped)
+    prlimit --pid "${DAEMON_PID[B]}" --as="$have:"
+    opens_refused B 'cannot|memory'
+    pair_holds
+    prlimit --pid "${DAEMON_PID[B]}" --as=unlimited:
+    pair_leaves
+    goes_on
+    prlimit --pid "${DAEMON_PID[B]}" --as="$(memory_of B memory_mapped):"
+    sleep 1
+    prlimit --pid "${DAEMON_PID[B]}" --as=unlimited:
+    goes_on
+}
+
+program_memory() {
+    local mib
+    for mib in 16 64 300 5000; do
+        opens_or_says_why "with $mib MiB of address space" prlimit --as=$((mib << 20))
+    done
+}
+
+# ---- disks ------------------------------------------------------------------------------------
+
+log_full() {
+    head -c 10M /dev/zero >"$WORK/small/fill" 2>/dev/null
+    goes_on
+    program_stop 1
+    program_start 1
+    goes_on
+    rm "$WORK/small/fill"
+    program_stop 1
+    program_start 1
+    goes_on
+    await_line "$WORK/small/B.log" ' opened vip0'
+}
+
+# vipd starts where there is no room: it says so and ends; with room it starts.
+runtime_full() {
+    local dir=$WORK/small/run config=$WORK/small.conf what
+    printf '[nic:vip0]\nlink = loop\n' >"$config"
+    for what in bytes inodes; do
+        if [ $what = bytes ]; then
+            mkdir -p "$dir"
+            head -c 10M /dev/zero >"$WORK/small/fill" 2>/dev/null
+        else
+            rm -rf "$dir"
+            seq -f "$WORK/small/inode-%g" 1000 | xargs touch 2>/dev/null
+        fi
+        timeout 5 "$VIPD" --config "$config" --runtime-dir "$dir" >"$WORK/run.log" 2>&1
+        [ $? -eq 1 ] && grep -q "$dir.*No space left" "$WORK/run.log" ||
+            failed "vipd without room for $what in its runtime directory: $(cat "$WORK/run.log")"
+        rm -f "$WORK/small/fill" "$WORK"/small/inode-*
+    done
+    "$VIPD" --config "$config" --runtime-dir "$dir" >"$WORK/run.log" 2>&1 &
+    what=$!
+    track $what
+    await_line "$WORK/run.log" ' ready on '
+    kill $what
+    wait $what || failed "vipd ended with status $?"
+    rm -rf "$dir"
+}
+
+# A killed vipd is told for 20 s that its connections are over: these cases come first, so that at the end
+# nothing of that is left.
+cases=(vipd_killed everything_killed vipd_terminated programs_killed programs_stopped vipd_stopped
+    link_down address_removed vipd_descriptors program_descriptors memory_locked vipd_memory
+    program_memory log_full runtime_full)
+[ $# -le 3 ] || cases=("${@:4}")
+for ((round = 1; round <= rounds; round++)); do
+    for name in "${cases[@]}"; do
+        case $name in
+        link_down | address_removed) [ -n "${NETNS_A-}" ] || continue ;;
+        vipd_memory | program_memory) [ -z "$sanitized" ] || continue ;;
+        log_full | runtime_full) [ -n "$small" ] || continue ;;
+        esac
+        fault "$name"
+    done
+done
+everything_forgotten
+[ $bad -eq 0 ] && echo "faults: every case came back to where it began"
+exit $bad
