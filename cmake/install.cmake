@@ -44,3 +44,20 @@ install(FILES ${CMAKE_BINARY_DIR}/tools/vipctl.zsh
     DESTINATION share/zsh/vendor-completions RENAME _vipctl)
 install(FILES ${CMAKE_BINARY_DIR}/tools/vipctl.fish DESTINATION share/fish/vendor_completions.d)
 install(DIRECTORY schema/ DESTINATION share/vipd/schema)
+
+# The service: units, users, folders, limits of the kernel. Units go below the prefix; a package in /usr
+# has them where systemd looks.
+set(VIPD_SBIN ${CMAKE_INSTALL_FULL_SBINDIR})
+set(VIPD_BIN ${CMAKE_INSTALL_FULL_BINDIR})
+foreach(unit vipd.service vipd@.service)
+    configure_file(systemd/${unit}.in ${CMAKE_BINARY_DIR}/systemd/${unit} @ONLY)
+    install(FILES ${CMAKE_BINARY_DIR}/systemd/${unit} DESTINATION lib/systemd/system)
+endforeach()
+configure_file(systemd/user/vipd.service.in ${CMAKE_BINARY_DIR}/systemd/user/vipd.service @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/systemd/user/vipd.service DESTINATION lib/systemd/user)
+install(FILES systemd/vipd.socket DESTINATION lib/systemd/system)
+install(FILES systemd/sysusers.conf DESTINATION lib/sysusers.d RENAME vipd.conf)
+install(FILES systemd/tmpfiles.conf DESTINATION lib/tmpfiles.d RENAME vipd.conf)
+install(FILES systemd/sysctl.conf DESTINATION lib/sysctl.d RENAME 60-vipd.conf)
+install(FILES systemd/drop-ins/raw-ethernet.conf systemd/drop-ins/realtime.conf
+    DESTINATION share/doc/vipd/drop-ins)

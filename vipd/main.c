@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <systemd/sd-daemon.h>
 
 #include "vipd/client/client.h"
 #include "vipd/config.h"
@@ -16,6 +15,7 @@
 #include "vipd/config_print.h"
 #include "vipd/host.h"
 #include "vipd/log.h"
+#include "vipd/notify.h"
 #include "vipd/privilege.h"
 #include "vipd/runtime.h"
 #include "vipd/start.h"
@@ -180,11 +180,25 @@ static void drop_privileges(void)
         vipd_debug("capabilities dropped");
 }
 
+/* On the socket that the service manager has opened, else on our own. */
+static int listen_somewhere(const struct vipd *vipd, struct runtime *runtime, char *err,
+                            size_t err_bytes)
+{
+    int sock = notify_socket(err, err_bytes);
+
+    if (sock == -1)
+        return runtime_listen(runtime, (mode_t)vipd->config->socket_mode, err, err_bytes);
+    if (sock >= 0)
+        runtime->sock = sock;
+    return sock < 0 ? sock : 0;
+}
+
 /* Listen, run, stop listening. */
 static int serve(struct vipd *vipd, struct runtime *runtime, char *err, size_t err_bytes)
 {
     struct client_listener *listener = NULL;
-    int r = runtime_listen(runtime, (mode_t)vipd->config->socket_mode, err, err_bytes);
+    struct notify *notify;
+    int r = listen_somewhere(vipd, runtime, err, err_bytes);
 
     if (r < 0)
         return r;
@@ -195,10 +209,11 @@ static int serve(struct vipd *vipd, struct runtime *runtime, char *err, size_t e
     }
     drop_privileges();
     vipd_settle(vipd); /* the log level too, now that it is known who decides it */
-    vipd_info("vipd " VIP_VERSION " ready on %s", runtime->socket_path);
-    sd_notify(0, "READY=1");
+    vipd_info("vipd " VIP_VERSION " ready on %s",
+              runtime->socket_path[0] ? runtime->socket_path : "the service manager's socket");
+    notify = notify_ready(vipd);
     vipd_host_run(vipd->loop);
-    sd_notify(0, "STOPPING=1");
+    notify_stopping(notify);
     vipd_info("stopping");
     client_listener_free(listener);
     return 0;

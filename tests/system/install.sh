@@ -12,6 +12,8 @@ P=$prefix/P
 
 cmake --install "$build" --prefix "$P" >"$prefix/log" || { cat "$prefix/log"; exit 1; }
 for file in sbin/vipd bin/vipctl bin/vipperf bin/amrun include/vipl.h include/vipl_ext.h lib/libvipl.so \
+    share/vipd/schema/show-vi.json share/bash-completion/completions/vipctl \
+    lib/systemd/system/vipd.service lib/systemd/system/vipd.socket lib/sysusers.d/vipd.conf \
     lib/libvipl.a lib/vipl.so lib/pkgconfig/vipl.pc include/am.h \
     include/am_amx.h include/vipam/ammpi.h lib/libvipam.so lib/pkgconfig/vipam.pc lib/cmake/vipl/viplConfig.cmake; do
     [ -e "$P/$file" ] || { echo "missing after installation: $file"; exit 1; }

@@ -1,0 +1,106 @@
+/* What vipd tells systemd; see notify.h. */
+#include "vipd/notify.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <systemd/sd-daemon.h>
+
+#include "vipd/client/client.h"
+#include "vipd/nic/nic.h"
+
+struct notify {
+    struct vipd *vipd;
+    struct vipd_timer *timer;
+    uint64_t interval_ns;
+    uint64_t turns; /* of the loop when it last told */
+};
+
+/* "vip0 up; 3 programs; draining" */
+static void status_text(const struct vipd *vipd, char *buf, size_t buf_bytes)
+{
+    uint64_t sessions = 0;
+    size_t used = 0;
+
+    for (const struct client *c = vipd->clients; c; c = c->next)
+        sessions += c->session != NULL;
+    for (unsigned i = 0; i < vipd->nic_count && used < buf_bytes; i++)
+        used +=
+            (size_t)snprintf(buf + used, buf_bytes - used, "%s %s; ", vipd->nics[i].config->name,
+                             nic_link(vipd->nics[i].nic)->down ? "down" : "up");
+    if (used < buf_bytes)
+        snprintf(buf + used, buf_bytes - used, "%llu NIC handle%s open%s",
+                 (unsigned long long)sessions, sessions == 1 ? "" : "s",
+                 vipd->draining ? "; draining" : "");
+}
+
+static void tell(const struct vipd *vipd, const char *state)
+{
+    char status[1024];
+
+    status_text(vipd, status, sizeof(status));
+    (void)sd_notifyf(0, "%s\nSTATUS=%s", state, status);
+}
+
+/* A loop that calls this but takes no turns of its NICs is as good as dead. */
+static void on_timer(void *ctx)
+{
+    struct notify *notify = ctx;
+    struct vipd_loop_stats loop;
+
+    vipd_loop_stats(notify->vipd->loop, &loop);
+    if (loop.turns != notify->turns)
+        tell(notify->vipd, "WATCHDOG=1");
+    notify->turns = loop.turns;
+    vipd_timer_start(notify->timer, notify->interval_ns);
+}
+
+struct notify *notify_ready(struct vipd *vipd)
+{
+    struct notify *notify;
+    uint64_t limit_us;
+
+    tell(vipd, "READY=1");
+    if (sd_watchdog_enabled(0, &limit_us) <= 0)
+        return NULL;
+    notify = calloc(1, sizeof(*notify));
+    if (!notify)
+        return NULL;
+    notify->vipd = vipd;
+    notify->interval_ns = limit_us * 1000 / 3;
+    notify->timer = vipd_timer_new(vipd->loop, on_timer, notify);
+    if (notify->timer)
+        vipd_timer_start(notify->timer, notify->interval_ns);
+    return notify;
+}
+
+void notify_stopping(struct notify *notify)
+{
+    (void)sd_notify(0, "STOPPING=1");
+    if (!notify)
+        return;
+    vipd_timer_free(notify->timer);
+    free(notify);
+}
+
+int notify_socket(char *err, size_t err_bytes)
+{
+    int count = sd_listen_fds(1), fd = SD_LISTEN_FDS_START, flags;
+
+    if (count == 0)
+        return -1;
+    if (count != 1 || sd_is_socket_unix(fd, SOCK_SEQPACKET, 1, NULL, 0) <= 0) {
+        snprintf(err, err_bytes,
+                 "the service manager must give one listening SEQPACKET socket: "
+                 "ListenSequentialPacket= in the .socket unit");
+        return -EINVAL;
+    }
+    flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
+        snprintf(err, err_bytes, "the socket of the service manager cannot be used");
+        return -EINVAL;
+    }
+    return fd;
+}

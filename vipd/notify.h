@@ -1,0 +1,30 @@
+/*
+ * What vipd tells systemd: that it is ready, how it is, that it lives, that it stops. Without systemd
+ * (no $NOTIFY_SOCKET) nothing happens.
+ *
+ * Owns: the messages and the watchdog's timer. Called by main.c.
+ */
+#ifndef VIPD_NOTIFY_H
+#define VIPD_NOTIFY_H
+
+#include <stddef.h>
+
+#include "vipd/daemon.h"
+
+struct notify;
+
+/*
+ * Ready. If the service has a watchdog it hears three times per interval from the loop's own turns, with
+ * a line of status. Outcomes: NULL if there is nothing to do regularly (or no memory).
+ */
+struct notify *notify_ready(struct vipd *vipd);
+/* Stopping; harmless on NULL. The loop must still exist. */
+void notify_stopping(struct notify *notify);
+
+/*
+ * The listening socket that the service manager has opened for us. Outcomes: the descriptor, now
+ * non-blocking and ours; -1 none was given; -EINVAL with a sentence in err: not one SEQPACKET socket.
+ */
+int notify_socket(char *err, size_t err_bytes);
+
+#endif
