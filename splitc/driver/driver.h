@@ -18,6 +18,9 @@ void words_add_all(struct words *w, const struct words *more);
 /* A formatted string; ends the program if there is no memory. */
 char *words_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* An array of so many NULLs. */
+char **words_array(int count);
+
 /* How far to go with each file. */
 enum stage { STAGE_LINK, STAGE_PREPROCESS, STAGE_TRANSLATE, STAGE_ASSEMBLER, STAGE_OBJECT };
 

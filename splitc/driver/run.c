@@ -9,7 +9,6 @@
 #include <limits.h>
 #include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,7 +47,6 @@ static char *pick(const char *here, const char *beside, const char *installed)
 
     if (access(path, R_OK) == 0)
         return path;
-    free(path);
     return words_format("%s/%s", here, installed);
 }
 

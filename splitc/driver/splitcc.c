@@ -226,6 +226,7 @@ static int link_all(const struct options *o, const struct paths *p, char **objec
         words_add(&w, p->vipl);
         words_add(&w, "-lpthread");
         words_add(&w, "-lm");
+        words_add(&w, "-ldl");
     }
     return run(o, &w);
 }
@@ -244,9 +245,7 @@ int main(int argc, char **argv)
         printf("splitcc (vipd) %s\n", VIP_VERSION);
         return 0;
     }
-    objects = calloc((size_t)o.input_count + 1, sizeof(*objects));
-    if (!objects)
-        return 1;
+    objects = words_array(o.input_count + 1);
     for (int i = 0; i < o.input_count; i++) {
         files += o.inputs[i].is_file;
         if (o.inputs[i].is_split_c && do_file(&o, &p, o.inputs[i].name, &objects[i]))

@@ -18,6 +18,9 @@ for file in sbin/vipd bin/vipctl bin/vipperf bin/amrun include/vipl.h include/vi
     include/am_amx.h include/vipam/ammpi.h lib/libvipam.so lib/pkgconfig/vipam.pc lib/cmake/vipl/viplConfig.cmake; do
     [ -e "$P/$file" ] || { echo "missing after installation: $file"; exit 1; }
 done
+# A Split-C program, from sources to its output, with what is installed and nothing else.
+"$P/bin/splitcc" -O2 -std=gnu89 -w -o "$prefix/heat" examples/splitc/heat.sc -lm
+"$prefix/heat"
 "$P/sbin/vipd" --version
 "$P/bin/vipctl" --version
 "$P/bin/vipperf" --version

@@ -1,0 +1,43 @@
+/*
+ * Bulk transfers: messages of up to RT_DATA_MAX bytes; in this process, memmove.
+ */
+#include "splitc/lib/library.h"
+
+#include <string.h>
+
+static void check(int bytes)
+{
+    if (bytes < 0)
+        rt_fatal("a bulk transfer of %d bytes", bytes);
+}
+
+void bulk_read(void *to, sc_ptr from, int bytes)
+{
+    check(bytes);
+    sc_read(to, from, (size_t)bytes);
+}
+
+void bulk_get(void *to, sc_ptr from, int bytes)
+{
+    check(bytes);
+    sc_get(to, from, (size_t)bytes);
+}
+
+void bulk_write(sc_ptr to, void *from, int bytes)
+{
+    check(bytes);
+    sc_write(to, from, (size_t)bytes);
+}
+
+/* The data are copied into messages before this returns, so `from` may be used again at once. */
+void bulk_put(sc_ptr to, void *from, int bytes)
+{
+    check(bytes);
+    sc_put(to, from, (size_t)bytes);
+}
+
+void bulk_store(sc_ptr to, void *from, int bytes)
+{
+    check(bytes);
+    sc_store(to, from, (size_t)bytes);
+}

@@ -1,0 +1,185 @@
+/*
+ * Memory of spread arrays: one mapping at the same address in every process, made before anything
+ * else, with a heap for all_spread_malloc, one heap per process for spread_malloc, and the stack of
+ * automatic spread arrays. The heaps keep their books outside of it and decide by the order of calls
+ * alone, so that all processes, calling in the same order, get the same addresses without talking.
+ */
+#include "splitc/lib/library.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Far from where Linux puts programs, libraries and stacks, and from the sanitizers' shadows. */
+#define REGION_ADDRESS 0x200000000000ull
+/* Address space only; pages come when they are touched. */
+#define HEAP_BYTES     (64ull << 30)
+#define STACK_BYTES    (16ull << 30)
+#define OWN_HEAP_BYTES (4ull << 30)
+#define ALIGN_BYTES    64
+
+/* A block of a heap, in use or free; in the order of addresses. */
+struct block {
+    struct block *next;
+    char *start;
+    size_t bytes;
+    bool used;
+};
+
+static struct block *common_heap, *own_heap;
+static char *stack_start, *stack_top, *stack_end;
+
+static struct block *new_block(char *start, size_t bytes, struct block *next)
+{
+    struct block *b = malloc(sizeof(*b));
+
+    if (!b)
+        rt_fatal("out of memory");
+    b->start = start;
+    b->bytes = bytes;
+    b->used = false;
+    b->next = next;
+    return b;
+}
+
+void rt_heap_start(void)
+{
+    size_t total = HEAP_BYTES + STACK_BYTES + (size_t)sc_procs * OWN_HEAP_BYTES;
+    char *region = mmap((void *)REGION_ADDRESS, total, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+
+    if (region != (char *)REGION_ADDRESS)
+        rt_fatal("cannot map %zu GB of address space for spread arrays: %s", total >> 30,
+                 strerror(errno));
+    common_heap = new_block(region, HEAP_BYTES, NULL);
+    stack_start = stack_top = region + HEAP_BYTES;
+    stack_end = stack_start + STACK_BYTES;
+    own_heap = new_block(stack_end + (size_t)sc_myproc * OWN_HEAP_BYTES, OWN_HEAP_BYTES, NULL);
+}
+
+/* First fit. NULL if there is no room. */
+static char *take(struct block *heap, size_t bytes)
+{
+    for (struct block *b = heap; b; b = b->next) {
+        if (b->used || b->bytes < bytes)
+            continue;
+        if (b->bytes > bytes) {
+            b->next = new_block(b->start + bytes, b->bytes - bytes, b->next);
+            b->bytes = bytes;
+        }
+        b->used = true;
+        return b->start;
+    }
+    return NULL;
+}
+
+static void give_back(struct block *heap, const char *start)
+{
+    struct block *b;
+
+    for (b = heap; b && !(b->used && b->start == start); b = b->next)
+        ;
+    if (!b)
+        rt_fatal("spread memory is freed that is not allocated");
+    b->used = false;
+    for (b = heap; b; b = b->next)
+        while (!b->used && b->next && !b->next->used) {
+            struct block *next = b->next;
+
+            b->bytes += next->bytes;
+            b->next = next->next;
+            free(next);
+        }
+}
+
+/* Bytes in each process, rounded up; SIZE_MAX if they cannot be had. */
+static size_t share(long blocks, size_t block_bytes)
+{
+    size_t per_process = ((size_t)blocks + (size_t)sc_procs - 1) / (size_t)sc_procs, bytes;
+
+    if (blocks < 0 || __builtin_mul_overflow(per_process, block_bytes, &bytes) ||
+        bytes > HEAP_BYTES)
+        return SIZE_MAX;
+    return bytes ? (bytes + ALIGN_BYTES - 1) & ~(size_t)(ALIGN_BYTES - 1) : ALIGN_BYTES;
+}
+
+static sc_ptr allocate(struct block *heap, int blocks, int block_bytes)
+{
+    size_t bytes = block_bytes < 0 ? SIZE_MAX : share(blocks, (size_t)block_bytes);
+    sc_ptr none = {0, NULL};
+    char *start;
+
+    rt_enter();
+    rt_poll();
+    start = bytes == SIZE_MAX ? NULL : take(heap, bytes);
+    rt_leave();
+    return start ? sc_base(start) : none;
+}
+
+sc_ptr all_spread_malloc(int blocks, int block_bytes)
+{
+    return allocate(common_heap, blocks, block_bytes);
+}
+
+void all_spread_free(sc_ptr array)
+{
+    if (array.addr)
+        give_back(common_heap, array.addr);
+}
+
+sc_ptr spread_malloc(int blocks, int block_bytes)
+{
+    return allocate(own_heap, blocks, block_bytes);
+}
+
+void spread_free(sc_ptr array)
+{
+    if (array.addr)
+        give_back(own_heap, array.addr);
+}
+
+sc_ptr sc_spread_enter(long blocks, size_t block_bytes)
+{
+    size_t bytes = share(blocks, block_bytes);
+    char *start = stack_top;
+
+    if (bytes > (size_t)(stack_end - stack_top))
+        rt_fatal("no room for a spread array of %ld blocks of %zu bytes", blocks, block_bytes);
+    stack_top += bytes;
+    return sc_base(start);
+}
+
+void sc_spread_leave(sc_ptr *array)
+{
+    stack_top = array->addr;
+}
+
+uint64_t rt_stack_used(void)
+{
+    return (uint64_t)(stack_top - stack_start);
+}
+
+void sc_spread_static(sc_ptr *array, long blocks, size_t block_bytes)
+{
+    size_t bytes = share(blocks, block_bytes);
+    char *start;
+
+    if (array->addr)
+        return;
+    start = bytes == SIZE_MAX ? NULL : take(common_heap, bytes);
+    if (!start)
+        rt_fatal("no room for a static spread array of %ld blocks of %zu bytes", blocks,
+                 block_bytes);
+    *array = sc_base(start);
+}
+
+/* The translator's output registers each such array in this section; absent if there is none. */
+extern void (*const __start_sc_statics[])(void) __attribute__((weak));
+extern void (*const __stop_sc_statics[])(void) __attribute__((weak));
+
+void rt_heap_statics(void)
+{
+    for (void (*const *entry)(void) = __start_sc_statics; entry < __stop_sc_statics; entry++)
+        (*entry)();
+}

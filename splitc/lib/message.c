@@ -1,0 +1,162 @@
+/*
+ * Messages and their credits.
+ *
+ * A request takes a credit, which is a receive that the other process has posted for it. The credit
+ * comes back with any message of the other process, at the latest with one of its own when
+ * RT_CREDITS_AT_ONCE are owed. Replies take none: for each request under way there is a receive here
+ * that nothing else uses. So serving a request never waits for the other process, and two processes
+ * that both wait for credits serve each other.
+ */
+#include "splitc/lib/rt.h"
+
+#include <string.h>
+
+/* How often the listener is asked while messages keep coming, in polls. */
+#define POLLS_PER_ACCEPT 64
+/* How long to sleep at once while connections may come, and when they cannot, milliseconds. */
+#define SLEEP_CONNECTING_MS 1
+#define SLEEP_MS            100
+/* The NIC has a send within this time, or the connection is broken, milliseconds. */
+#define SEND_MS 120000
+
+static void lost(const struct rt_peer *peer)
+{
+    if (rt.leaving || rt.ended)
+        return;
+    rt_fatal("the connection to process %d is lost", peer->rank);
+}
+
+void rt_post_receive(struct rt_peer *peer, struct rt_buffer *buffer)
+{
+    VIP_DESCRIPTOR *desc = &buffer->desc;
+
+    memset(desc, 0, sizeof(*desc));
+    desc->CS.SegCount = 1;
+    desc->CS.Length = RT_MESSAGE_BYTES;
+    desc->DS[0].Local.Data.Address = &buffer->header;
+    desc->DS[0].Local.Handle = peer->receive_memory;
+    desc->DS[0].Local.Length = RT_MESSAGE_BYTES;
+    if (VipPostRecv(peer->vi, desc, peer->receive_memory) != VIP_SUCCESS)
+        lost(peer);
+}
+
+/* Reap one send, waiting if asked. */
+static bool reap(struct rt_peer *peer, bool wait)
+{
+    VIP_DESCRIPTOR *desc = NULL;
+    VIP_RETURN code = wait ? VipSendWait(peer->vi, SEND_MS, &desc) : VipSendDone(peer->vi, &desc);
+
+    if (code == VIP_NOT_DONE)
+        return false;
+    if (code != VIP_SUCCESS)
+        lost(peer);
+    peer->sends_posted--;
+    return true;
+}
+
+struct rt_buffer *rt_send_buffer(struct rt_peer *peer)
+{
+    struct rt_buffer *buffer;
+
+    while (peer->sends_posted && (peer->sends_posted > RT_SENDS / 2) && reap(peer, false))
+        ;
+    while (peer->sends_posted >= RT_SENDS - 1)
+        reap(peer, true);
+    buffer = &peer->sends[peer->send_next];
+    peer->send_next = (peer->send_next + 1) % RT_SENDS;
+    memset(&buffer->header, 0, sizeof(buffer->header));
+    return buffer;
+}
+
+void rt_send(struct rt_peer *peer, struct rt_buffer *buffer, size_t bytes)
+{
+    VIP_DESCRIPTOR *desc = &buffer->desc;
+
+    buffer->header.credits = (uint16_t)peer->owed;
+    peer->owed = 0;
+    memset(desc, 0, sizeof(*desc));
+    desc->CS.SegCount = 1;
+    desc->CS.Length = (VIP_UINT32)(sizeof(buffer->header) + bytes);
+    desc->DS[0].Local.Data.Address = &buffer->header;
+    desc->DS[0].Local.Handle = peer->memory;
+    desc->DS[0].Local.Length = desc->CS.Length;
+    if (VipPostSend(peer->vi, desc, peer->memory) != VIP_SUCCESS)
+        lost(peer);
+    peer->sends_posted++;
+}
+
+void rt_drain(struct rt_peer *peer)
+{
+    while (peer->state == RT_CONNECTED && peer->sends_posted)
+        reap(peer, true);
+}
+
+void rt_take_credit(struct rt_peer *peer)
+{
+    while (peer->credits == 0)
+        rt_wait();
+    peer->credits--;
+}
+
+/* One entry of the queue. Returns false if there was none. */
+static bool take(VIP_VI_HANDLE vi)
+{
+    struct rt_peer *peer = VipGetUserData(vi);
+    VIP_DESCRIPTOR *desc = NULL;
+    VIP_RETURN code = VipRecvDone(vi, &desc);
+
+    if (code == VIP_NOT_DONE)
+        return false;
+    if (code != VIP_SUCCESS) {
+        /* The receives of an attempt that was given up come back like this too. */
+        if (peer->state == RT_CONNECTED && peer->vi == vi)
+            lost(peer);
+        return true;
+    }
+    rt_serve(peer, (struct rt_buffer *)desc);
+    if (peer->owed >= RT_CREDITS_AT_ONCE) {
+        struct rt_buffer *buffer = rt_send_buffer(peer);
+
+        buffer->header.type = RT_CREDIT;
+        rt_send(peer, buffer, 0);
+    }
+    return true;
+}
+
+static void now_and_then(void)
+{
+    if (++rt.entries % POLLS_PER_ACCEPT == 0)
+        rt_accept();
+}
+
+void rt_poll(void)
+{
+    VIP_VI_HANDLE vi;
+    VIP_BOOLEAN is_receive;
+
+    if (sc_procs == 1)
+        return;
+    now_and_then();
+    /* A bound, so that a busy peer cannot keep the program here for ever. */
+    for (int i = 0; i < RT_RECEIVES; i++)
+        if (VipCQDone(rt.cq, &vi, &is_receive) != VIP_SUCCESS || !take(vi))
+            return;
+}
+
+void rt_wait(void)
+{
+    VIP_VI_HANDLE vi;
+    VIP_BOOLEAN is_receive;
+    VIP_ULONG sleep_ms = rt.connected < sc_procs - 1 || rt.leaving ? SLEEP_CONNECTING_MS : SLEEP_MS;
+
+    if (rt.threaded) {
+        rt_yield();
+        sleep_ms = 1; /* the lock is held meanwhile */
+    }
+    if (VipCQWait(rt.cq, sleep_ms, &vi, &is_receive) == VIP_SUCCESS) {
+        take(vi);
+        now_and_then();
+    } else {
+        rt_accept();
+    }
+}

@@ -1,0 +1,196 @@
+/*
+ * Inside libsplitc. The runtime of Split-C over VIPL: one VI per pair of processes, made when the pair
+ * first talks; requests with credits, replies without.
+ *
+ *   start.c    main, joining and leaving the job      conn.c     VIs between pairs
+ *   message.c  sending, receiving, credits            serve.c    what a message does at its target
+ *   access.c   read, write, get, put, store           bulk.c     bulk transfers
+ *   collect.c  barrier, reductions, scans, syncs      heap.c     spread memory
+ *   atomic.c   operations at the owner of a word
+ *
+ * Every entry that a program calls takes rt_enter and rt_leave around it; they are a lock only if
+ * the progress thread runs. All processes run the same program and trust each other: addresses in
+ * messages are used as they come, as the language has it.
+ */
+#ifndef SPLITC_LIB_RT_H
+#define SPLITC_LIB_RT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vipl.h"
+#include "vipl_ext.h"
+
+#include "splitc/include/split-c/runtime.h"
+
+/* Requests under way between one process and another, each way. */
+#define RT_CREDITS 32
+/* Credits that are given back with a message of their own, if nothing else goes that way. */
+#define RT_CREDITS_AT_ONCE (RT_CREDITS / 4)
+/* Requests, the replies to our own requests, and messages with credits only. */
+#define RT_RECEIVES (2 * RT_CREDITS + RT_CREDITS / RT_CREDITS_AT_ONCE)
+#define RT_SENDS    (RT_CREDITS + 16)
+/* Bytes of data in one message, as in the paper's runtime. */
+#define RT_DATA_MAX 4096
+/* How long a peer may take to answer a connection request, milliseconds. */
+#define RT_CONNECT_MS 60000
+
+enum rt_type {
+    RT_READ,    /* -> RT_DATA */
+    RT_DATA,    /* the reply to a read */
+    RT_WRITE,   /* -> RT_DONE; puts too */
+    RT_DONE,    /* the reply to a write */
+    RT_STORE,   /* no reply */
+    RT_ATOMIC,  /* -> RT_VALUE */
+    RT_VALUE,   /* the reply to an atomic operation */
+    RT_COLLECT, /* a step of a collective operation; no reply */
+    RT_CREDIT   /* credits only; takes none */
+};
+
+/* In front of every message's data. Little-endian, as both hosts are. */
+struct rt_header {
+    uint8_t type;     /* enum rt_type */
+    uint8_t kind;     /* of a store: epoch; of an atomic operation: which */
+    uint16_t credits; /* that the receiver may use again */
+    uint32_t bytes;   /* read, written or carried */
+    uint64_t addr;    /* at the target of a request */
+    uint64_t op;      /* struct rt_op of the requester, echoed */
+    uint64_t to;      /* where the requester wants the data, echoed */
+    uint64_t value;   /* operands and results of atomic operations */
+};
+
+#define RT_MESSAGE_BYTES (sizeof(struct rt_header) + RT_DATA_MAX)
+
+/* A descriptor with its message right behind it; a multiple of 64 bytes. */
+struct rt_buffer {
+    VIP_DESCRIPTOR desc;
+    struct rt_header header;
+    unsigned char data[RT_DATA_MAX];
+    unsigned char pad[64 - RT_MESSAGE_BYTES % 64];
+};
+
+/* Requests that somebody waits for. */
+struct rt_op {
+    long pending;   /* replies that have not come */
+    uint64_t value; /* of an atomic operation */
+};
+
+enum rt_peer_state { RT_UNKNOWN, RT_CONNECTING, RT_CONNECTED };
+
+/* One message of a collective operation that has come and was not asked for yet. */
+struct rt_mail {
+    bool full;
+    uint32_t bytes;
+    unsigned char data[RT_DATA_MAX];
+};
+
+struct rt_peer {
+    int rank;
+    enum rt_peer_state state;
+    VIP_VI_HANDLE vi;
+    VIP_VI_HANDLE attempt;         /* the VI of our own connection request under way, or NULL */
+    VIP_MEM_HANDLE receive_memory; /* of the receives of `vi` */
+    struct rt_buffer *sends;       /* RT_SENDS, used in turn */
+    VIP_MEM_HANDLE memory;         /* of them */
+    int send_next;                 /* buffer to use next */
+    int sends_posted;              /* not reaped yet */
+    int credits;                   /* requests that we may still send */
+    int owed;                      /* credits to give back */
+    struct rt_mail mail;
+};
+
+struct job;
+
+struct rt {
+    struct job *job;
+    VIP_NIC_HANDLE nic;
+    VIP_NIC_ATTRIBUTES nic_attrs;
+    VIP_CQ_HANDLE cq; /* of all receives */
+    VIPX_LISTENER listener;
+    VIP_NET_ADDRESS **addresses; /* where each process listens */
+    struct rt_peer **peers;      /* by rank; NULL until it was needed */
+    int connected;               /* peers with a VI */
+    unsigned entries;            /* calls of rt_poll, for what is done now and then */
+    bool leaving;                /* the program is over: lost connections are no news */
+    bool ended;                  /* the job has been left */
+    bool threaded;               /* the progress thread runs */
+    bool check;                  /* SPLITC_DEBUG: barriers compare the spread stacks */
+    struct rt_op split;          /* gets and puts that sync() waits for */
+    uint64_t stored, arrived;    /* bytes of stores ever, by us and to us */
+    long store_count[2];         /* bytes for store_sync, by epoch */
+    int epoch;                   /* of stores that we issue */
+};
+
+extern struct rt rt;
+
+/* ---- start.c ---- */
+
+/* End the job with a message: no return. */
+void rt_fatal(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+void rt_enter(void);
+void rt_leave(void);
+/* Let the progress thread have the lock for a moment. */
+void rt_yield(void);
+
+/* ---- conn.c ---- */
+
+void rt_listen(void);
+/* The peer with its VI; waits until they are connected. */
+struct rt_peer *rt_peer(int rank);
+/* Answer connection requests that have come. */
+void rt_accept(void);
+void rt_disconnect_all(void);
+
+/* ---- message.c ---- */
+
+/* Post a receive again. */
+void rt_post_receive(struct rt_peer *peer, struct rt_buffer *buffer);
+/* A buffer to send with: fill header and data, then rt_send it. Waits for the NIC only. */
+struct rt_buffer *rt_send_buffer(struct rt_peer *peer);
+/* `bytes` of data behind the header. */
+void rt_send(struct rt_peer *peer, struct rt_buffer *buffer, size_t bytes);
+/* Wait for a credit, serving others meanwhile, and take it: what comes next is a request. */
+void rt_take_credit(struct rt_peer *peer);
+/* Serve what has come. */
+void rt_poll(void);
+/* The same, and sleep a little if nothing has come. */
+void rt_wait(void);
+/* Wait until the peer's NIC has everything that we sent. */
+void rt_drain(struct rt_peer *peer);
+
+/* ---- serve.c ---- */
+
+/* One message that has come. The buffer is posted again inside. */
+void rt_serve(struct rt_peer *peer, struct rt_buffer *buffer);
+/* Write bytes to local memory so that aligned words of up to 8 bytes are not torn. */
+void rt_copy(void *to, const void *from, size_t bytes);
+
+/* ---- access.c ---- */
+
+/* Start requests for `bytes`, in messages of RT_DATA_MAX; op->pending counts them. */
+void rt_start_read(struct rt_op *op, void *to, sc_ptr from, size_t bytes);
+void rt_start_write(struct rt_op *op, sc_ptr to, const void *from, size_t bytes);
+void rt_start_store(sc_ptr to, const void *from, size_t bytes);
+void rt_finish(struct rt_op *op);
+
+/* ---- collect.c ---- */
+
+/* all = all + one; applied in a fixed order. */
+typedef void rt_combine(void *all, const void *one, size_t bytes);
+/* Every process hands in `bytes` (at most RT_DATA_MAX) and has the combination of all afterwards. */
+void rt_reduce(void *value, size_t bytes, rt_combine *combine);
+
+/* ---- atomic.c ---- */
+
+uint64_t rt_atomic_here(int kind, uint64_t addr, uint64_t arg, uint64_t value);
+
+/* ---- heap.c ---- */
+
+void rt_heap_start(void);
+/* How much of the spread stack is in use, for the comparison in barriers. */
+uint64_t rt_stack_used(void);
+/* Make the spread arrays that have registered themselves. */
+void rt_heap_statics(void);
+
+#endif

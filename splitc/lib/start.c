@@ -1,0 +1,210 @@
+/*
+ * The beginning and the end of a Split-C process: main joins the job, sets up memory and the NIC,
+ * and calls splitc_main; leaving waits for everybody.
+ */
+#include "splitc/lib/rt.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "job/job.h"
+
+/* A process that calls exit(0) gives the others this long to finish too, seconds. */
+#define EXIT_GRACE_S 10
+
+struct rt rt;
+int sc_myproc, sc_procs = 1, sc_procs_log;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_t progress_thread;
+
+/* Programs declare it as they like; its value does not count. */
+extern int splitc_main(int argc, char **argv);
+
+void rt_fatal(const char *format, ...)
+{
+    char text[400];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    fflush(stdout);
+    fprintf(stderr, "splitc: process %d: %s\n", sc_myproc, text);
+    rt.ended = true;
+    if (rt.job)
+        job_abort(rt.job, 1, text);
+    _exit(1);
+}
+
+void rt_enter(void)
+{
+    if (rt.threaded)
+        pthread_mutex_lock(&lock);
+}
+
+void rt_leave(void)
+{
+    if (rt.threaded)
+        pthread_mutex_unlock(&lock);
+}
+
+void rt_yield(void)
+{
+    rt_leave();
+    rt_enter();
+}
+
+/* Serves other processes while the program computes. */
+static void *progress(void *unused)
+{
+    struct timespec pause = {0, 200000};
+
+    (void)unused;
+    for (;;) {
+        rt_enter();
+        if (rt.ended) {
+            rt_leave();
+            return NULL;
+        }
+        rt_poll();
+        rt_accept();
+        rt_leave();
+        nanosleep(&pause, NULL);
+    }
+}
+
+static bool wanted(const char *variable)
+{
+    const char *value = getenv(variable);
+
+    return value && *value && strcmp(value, "0") != 0;
+}
+
+static void start_thread(void)
+{
+    if (!wanted("SPLITC_PROGRESS_THREAD") || sc_procs == 1)
+        return;
+    rt.threaded = true;
+    if (pthread_create(&progress_thread, NULL, progress, NULL))
+        rt_fatal("cannot start the progress thread: %s", strerror(errno));
+}
+
+/* Everybody serves everybody until all have come here. */
+static void wait_for_all(int seconds_max)
+{
+    time_t end = time(NULL) + seconds_max;
+
+    if (job_barrier_begin(rt.job))
+        return;
+    while (job_barrier_test(rt.job, 0) == 0) {
+        rt_wait();
+        if (seconds_max && time(NULL) > end)
+            return;
+    }
+}
+
+static void leave(void)
+{
+    rt_enter();
+    /* Who has passed the launcher's barrier may disconnect before we hear that we have. */
+    rt.leaving = true;
+    if (sc_procs > 1) {
+        for (int i = 0; i < sc_procs; i++)
+            if (rt.peers[i])
+                rt_drain(rt.peers[i]);
+        wait_for_all(0);
+    }
+    rt.ended = true;
+    rt_leave();
+    if (rt.threaded)
+        pthread_join(progress_thread, NULL);
+    rt.threaded = false;
+    rt_disconnect_all();
+    job_finish(rt.job);
+    rt.job = NULL;
+}
+
+/* The program has called exit() somewhere: that ends the whole job. */
+static void at_exit(int code, void *unused)
+{
+    (void)unused;
+    if (rt.ended || !rt.job)
+        return;
+    fflush(stdout);
+    rt.leaving = true;
+    if (code == 0 && sc_procs > 1) {
+        /* When all end in this way, none should cut another's output off. */
+        wait_for_all(EXIT_GRACE_S);
+    }
+    rt.ended = true;
+    if (sc_procs > 1 && code != 0) {
+        char text[60];
+
+        snprintf(text, sizeof(text), "process %d has called exit(%d)", sc_myproc, code);
+        job_abort(rt.job, code, text);
+    } else {
+        job_finish(rt.job);
+    }
+}
+
+static void ignore_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
+{
+    /* The receives of a broken connection complete with an error, which is where it is seen. */
+    (void)context;
+    (void)error;
+}
+
+static void open_nic(void)
+{
+    const char *device = getenv("SPLITC_DEVICE");
+
+    if (VipOpenNic(device ? device : "", &rt.nic) != VIP_SUCCESS)
+        rt_fatal("cannot open the NIC: %s", VipxLastError());
+    if (VipErrorCallback(rt.nic, NULL, ignore_error) != VIP_SUCCESS ||
+        VipQueryNic(rt.nic, &rt.nic_attrs) != VIP_SUCCESS ||
+        VipCreateCQ(rt.nic, 2 * (VIP_ULONG)(sc_procs - 1) * RT_RECEIVES, &rt.cq) != VIP_SUCCESS)
+        rt_fatal("cannot set up the NIC: %s", VipxLastError());
+}
+
+static void join(void)
+{
+    if (job_start(&rt.job))
+        rt_fatal("cannot join the job: %s", job_error());
+    sc_myproc = job_rank(rt.job);
+    sc_procs = job_size(rt.job);
+    for (sc_procs_log = 0; 1 << sc_procs_log < sc_procs; sc_procs_log++)
+        ;
+    if (1 << sc_procs_log != sc_procs)
+        sc_procs_log = -1;
+    rt.check = wanted("SPLITC_DEBUG");
+    rt.peers = calloc((size_t)sc_procs, sizeof(struct rt_peer *));
+    rt.addresses = calloc((size_t)sc_procs, sizeof(VIP_NET_ADDRESS *));
+    if (!rt.peers || !rt.addresses)
+        rt_fatal("out of memory");
+    rt_heap_start();
+    if (sc_procs > 1) {
+        open_nic();
+        rt_listen();
+    }
+    start_thread();
+    if (on_exit(at_exit, NULL))
+        rt_fatal("out of memory");
+}
+
+int main(int argc, char **argv)
+{
+    join();
+    rt_heap_statics();
+    splitc_main(argc, argv);
+    fflush(stdout);
+    leave();
+    return 0;
+}
