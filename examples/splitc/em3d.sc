@@ -304,6 +304,8 @@ static double *alone(int *ret_all)
                 for (e = 0; e < n.degree; e++)
                     value[w * all + i] -= value[!w * all + n.to[e]] * n.weight[e];
             }
+    free(n.to);
+    free(n.weight);
     *ret_all = all;
     return value;
 }
@@ -349,6 +351,7 @@ int splitc_main(int argc, char **argv)
                 version[v].half(w);
         bad += check(version[v].name, right, all, get_seconds() - start);
     }
+    free(right);
     if (bad)
         exit(1);
     return 0;

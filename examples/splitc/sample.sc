@@ -68,6 +68,8 @@ int splitc_main(int argc, char **argv)
     start = get_seconds() - start;
     for (i = 0; i < total; i++)
         sum -= mine[i] * 2654435761u;
+    free(keys);
+    free(sample);
     used[MYPROC] = total;
     ends[MYPROC][0] = total ? mine[0] : 0;
     ends[MYPROC][1] = total ? mine[total - 1] : 0;
@@ -78,6 +80,7 @@ int splitc_main(int argc, char **argv)
         bad++;
     bad += all_reduce_to_all_add((int)sum) != 0;
     bad += all_reduce_to_all_add(total) != n * PROCS;
+    free(mine);
     bad = all_reduce_to_all_add(bad);
     on_one printf("sample: %d keys per process, %.2f us per key%s\n", n, start * 1e6 / n,
                   bad ? "  WRONG" : "");
