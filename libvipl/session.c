@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libvipl/autostart.h"
 #include "libvipl/connect.h"
 #include "libvipl/callback.h"
 #include "libvipl/cq_fd.h"
@@ -122,13 +123,19 @@ static VIP_RETURN connect_vipd(struct vipl__session *session)
                           "set VIPD_RUNTIME_DIR to a shorter directory (now: %s)",
                           dir == NULL ? "not set" : dir);
     fd = vip_control_connect(session->socket_path);
+    if (fd == -ENOENT || fd == -ENOTDIR || fd == -ECONNREFUSED) {
+        int started = vipl__autostart(session->socket_path);
+
+        fd = started >= 0 ? started : fd;
+    }
     if (fd < 0)
-        return vipl__fail(VIP_ERROR_RESOURCE,
-                          "VipOpenNic: no vipd answers on %s: %s (VIPD_RUNTIME_DIR is %s%s); start "
-                          "one with \"systemctl start vipd\" or \"vipd --runtime-dir DIR\" and set "
-                          "VIPD_RUNTIME_DIR to the same DIR",
-                          session->socket_path, strerror(-fd), dir == NULL ? "not set" : "",
-                          dir == NULL ? "" : dir);
+        return vipl__fail(
+            VIP_ERROR_RESOURCE,
+            "VipOpenNic: no vipd answers on %s: %s (VIPD_RUNTIME_DIR is %s%s); start "
+            "one with \"systemctl start vipd\" or \"vipd --runtime-dir DIR\" and set "
+            "VIPD_RUNTIME_DIR to the same DIR; VIPD_AUTOSTART=1 starts one of your own",
+            session->socket_path, strerror(-fd), dir == NULL ? "not set" : "",
+            dir == NULL ? "" : dir);
     session->control_fd = fd;
     return VIP_SUCCESS;
 }

@@ -70,6 +70,7 @@ struct vipd {
     uint32_t admin_gid, open_gid;  /* of the groups, VIPD_NO_GID if there is none */
     bool draining;                 /* no new sessions and connections (vipctl drain) */
     struct vipd_timer *idle_timer; /* of [daemon] idle_exit, or NULL */
+    uint64_t idle_exit_ns;         /* the command line\'s, if the file says nothing; 0 = never */
     uint64_t used_ns;              /* when a session opened or ended last */
     struct vipd_loop *loop;
     const char *runtime_dir;

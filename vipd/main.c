@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "vipd/background.h"
 #include "vipd/client/client.h"
 #include "vipd/config.h"
 #include "vipd/config_files.h"
@@ -19,6 +20,7 @@
 #include "vipd/privilege.h"
 #include "vipd/runtime.h"
 #include "vipd/start.h"
+#include "vipd/units.h"
 
 #define EXIT_USAGE   2 /* wrong command line */
 #define ERRORS_BYTES 8192
@@ -27,7 +29,9 @@ struct options {
     struct vipd_config_source source;
     const char *runtime_dir;
     bool check_only;
-    bool log_level_given; /* then it wins over the file */
+    bool background;
+    uint64_t idle_exit_ns; /* unless the file says something */
+    bool log_level_given;  /* then it wins over the file */
     enum vipd_log_level log_level;
 };
 
@@ -53,6 +57,10 @@ static void print_help(void)
         "  -k, --check-config     look at the configuration and exit: 0 good, 1 bad\n"
         "      --print-config     print a commented file with every key and its default and exit;\n"
         "                         --print-config=man: the source of vipd.conf(5)\n"
+        "      --background       leave the terminal when ready (exit code 0); log in "
+        "DIR/vipd.log\n"
+        "      --idle-exit TIME   end when no program has had a NIC open for so long, unless the\n"
+        "                         configuration says [daemon] idle_exit\n"
         "  -f, --foreground       stay in the foreground; vipd always does\n"
         "  -h, --help             this text\n"
         "  -V, --version          the version\n"
@@ -92,6 +100,8 @@ static int parse_options(int argc, char **argv, struct options *options)
         {"version", no_argument, NULL, 'V'},
         {"root", required_argument, NULL, 'R'},
         {"print-config", optional_argument, NULL, 'p'},
+        {"background", no_argument, NULL, 'b'},
+        {"idle-exit", required_argument, NULL, 'i'},
         {0},
     };
     int c;
@@ -121,6 +131,16 @@ static int parse_options(int argc, char **argv, struct options *options)
             options->check_only = true;
             break;
         case 'f':
+            break;
+        case 'b':
+            options->background = true;
+            break;
+        case 'i':
+            if (vipd_parse_duration(optarg, &options->idle_exit_ns) < 0) {
+                fprintf(stderr, "vipd: --idle-exit %s: want a time with unit, such as 30s\n",
+                        optarg);
+                return EXIT_USAGE;
+            }
             break;
         case 'h':
             print_help();
@@ -211,6 +231,7 @@ static int serve(struct vipd *vipd, struct runtime *runtime, char *err, size_t e
     vipd_settle(vipd); /* the log level too, now that it is known who decides it */
     vipd_info("vipd " VIP_VERSION " ready on %s",
               runtime->socket_path[0] ? runtime->socket_path : "the service manager's socket");
+    background_ready(runtime->dir);
     notify = notify_ready(vipd);
     vipd_host_run(vipd->loop);
     notify_stopping(notify);
@@ -238,6 +259,7 @@ static int run(const struct options *options, const struct vipd_config *config)
     if (r == 0)
         r = vipd_start(config, runtime.dir, &vipd, err, sizeof(err));
     if (r == 0) {
+        vipd.idle_exit_ns = options->idle_exit_ns;
         vipd.source = options->source;
         vipd.log_level_fixed = options->log_level_given;
         r = serve(&vipd, &runtime, err, sizeof(err));
@@ -271,6 +293,10 @@ int main(int argc, char **argv)
         r = EXIT_SUCCESS;
     } else {
         raise_descriptor_limit();
+        if (options.background && background_begin() < 0) {
+            vipd_error("cannot leave the terminal: %s", strerror(errno));
+            return EXIT_FAILURE;
+        }
         r = run(&options, config);
     }
     vipd_config_free(config);

@@ -232,12 +232,17 @@ static bool has_sessions(const struct vipd *vipd)
     return false;
 }
 
+static uint64_t idle_limit_ns(const struct vipd *vipd)
+{
+    return vipd->config->idle_exit_ns ? vipd->config->idle_exit_ns : vipd->idle_exit_ns;
+}
+
 /* Nobody may have used vipd for idle_exit: end it, or look again when that may be. */
 static void on_idle_timer(void *ctx)
 {
     struct vipd *vipd = ctx;
     uint64_t idle_ns = vipd_loop_now(vipd->loop) - vipd->used_ns;
-    uint64_t limit_ns = vipd->config->idle_exit_ns;
+    uint64_t limit_ns = idle_limit_ns(vipd);
 
     if (limit_ns == 0)
         return;
@@ -266,10 +271,10 @@ void vipd_settle(struct vipd *vipd)
     }
     vipd->admin_gid = group_number(config->admin_group, "admin_group");
     vipd->open_gid = group_number(config->open_group, "open_group");
-    if (!vipd->idle_timer && config->idle_exit_ns > 0)
+    if (!vipd->idle_timer && idle_limit_ns(vipd) > 0)
         vipd->idle_timer = vipd_timer_new(vipd->loop, on_idle_timer, vipd);
-    if (vipd->idle_timer && config->idle_exit_ns > 0)
-        vipd_timer_start(vipd->idle_timer, config->idle_exit_ns);
+    if (vipd->idle_timer && idle_limit_ns(vipd) > 0)
+        vipd_timer_start(vipd->idle_timer, idle_limit_ns(vipd));
 }
 
 int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct vipd *ret,

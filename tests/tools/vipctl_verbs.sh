@@ -148,6 +148,7 @@ expect 0 "2 answered" "$vipctl" ping bee -c 2 -i 0.01
 document 0 ping ping 127.0.0.2:$port -c 1
 expect 6 "0 answered" "$vipctl" ping 127.0.0.9:$port -c 1 -t 0.2
 document 6 ping@silent ping 127.0.0.9:$port -c 1 -t 0.2
+expect 0 "p50 us" "$vipctl" ping 127.0.0.2:$port --app -c 100
 expect 5 "neither an address" "$vipctl" ping nowhere.invalid -c 1
 expect 5 "no NIC" "$vipctl" ping bee --nic vip7
 document 0 top@vi top -1 -i 0.2

@@ -11,6 +11,7 @@
 #include "tools/vipctl/show.h"
 
 #define COUNT_DEFAULT      4
+#define APP_COUNT_DEFAULT  1000 /* messages there and back between programs */
 #define INTERVAL_DEFAULT_S 0.2
 #define TIMEOUT_DEFAULT_S  1.0
 #define LOOK_FIRST_US      100  /* between two looks for the answer, doubling... */
@@ -133,14 +134,20 @@ static void print_result(const char *peer, const struct ping_result *pings,
 
 static enum exit_code run_app(const char *peer, const struct options *options)
 {
+    char count[32];
     char *const arguments[] = {(char *)"vipperf",
                                (char *)"lat",
                                (char *)peer,
                                (char *)"--size",
                                (char *)"64",
+                               (char *)"--iters",
+                               count,
                                options->json ? (char *)"--json" : NULL,
+                               (char *)"-",
                                NULL};
 
+    snprintf(count, sizeof(count), "%llu",
+             (unsigned long long)(options->count ? options->count : APP_COUNT_DEFAULT));
     return program_run("vipperf", arguments);
 }
 
