@@ -60,6 +60,7 @@ struct vipd_nic_config {
     uint64_t buffer_bytes; /* wanted socket buffers */
     bool gso, gro;         /* udp */
     char interface[16];    /* ether: its name */
+    bool xdp;              /* link = xdp: ether, past the network stack where it can be */
     uint64_t ethertype;    /* ether: of our frames */
     uint64_t vlan;         /* ether: 1..4094, 0 = none */
     char announce[64];     /* ether: the name told to peers; empty = this host's, "none" */

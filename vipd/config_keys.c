@@ -128,9 +128,13 @@ const struct config_key config_keys[] = {
     {"nic", "link", CONFIG_LINK, RESTART, 0, NIC(link), 0, 0, "udp",
      "The medium: udp, which needs no privilege; ether, frames of our own on one Ethernet "
      "interface, "
-     "without IP, which needs the capability CAP_NET_RAW when vipd starts; loop, for programs of "
-     "this "
-     "host only. Programs on different links do not reach each other."},
+     "without IP, which needs the capability CAP_NET_RAW when vipd starts; xdp, the same frames "
+     "past "
+     "the network stack, for small messages, which needs CAP_NET_ADMIN and CAP_BPF too, and is "
+     "ether "
+     "where that cannot be had; loop, for programs of this host only. Programs on different links "
+     "do "
+     "not reach each other, but those on xdp and ether do."},
     {"nic", "address", CONFIG_ADDRESS, RESTART, UDP, NIC(address), 0, 0, "auto",
      "Address of this host to use: IPv4 (192.0.2.1), IPv6 (2001:db8::1), IPv6 of one link with its "
      "interface (fe80::1%eth0), or auto: the IPv4 address of the interface with the default route "
@@ -293,7 +297,7 @@ static const char *unit_word(enum config_type type)
     case CONFIG_GROUP:
         return "name of a group";
     case CONFIG_LINK:
-        return "udp, ether or loop";
+        return "udp, ether, xdp or loop";
     case CONFIG_ADDRESS:
         return "IP address or auto";
     case CONFIG_MTU:
@@ -365,7 +369,7 @@ static const char *word_of(const struct config_key *key, const void *base)
     case CONFIG_LEVEL:
         return vipd_log_level_name(*(const enum vipd_log_level *)at);
     case CONFIG_LINK:
-        return link_kind_name(nic->link);
+        return nic->xdp ? "xdp" : link_kind_name(nic->link);
     case CONFIG_ADDRESS:
         return nic->address[0] ? nic->address : "auto";
     case CONFIG_ANNOUNCE:

@@ -11,13 +11,19 @@
 #define KIND(kind) (1u << (kind))
 #define KIND_UDP   (KIND(LINK_UDP) | KIND(LINK_UDP6))
 
-int config_link_parse(const char *text, enum link_kind *ret)
+int config_link_parse(const char *text, struct vipd_nic_config *nic)
 {
     static const enum link_kind kinds[] = {LINK_UDP, LINK_ETHER, LINK_LOOP};
 
+    /* The same medium: hosts with one and with the other reach each other. */
+    nic->xdp = strcmp(text, "xdp") == 0;
+    if (nic->xdp) {
+        nic->link = LINK_ETHER;
+        return 0;
+    }
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         if (strcmp(text, link_kind_name(kinds[i])) == 0) {
-            *ret = kinds[i];
+            nic->link = kinds[i];
             return 0;
         }
     }

@@ -11,7 +11,7 @@
 #include "vipd/config_scan.h"
 
 /* Each: 0 and the result; -EINVAL. */
-int config_link_parse(const char *text, enum link_kind *ret);
+int config_link_parse(const char *text, struct vipd_nic_config *nic);
 int config_interface_parse(const char *text, struct vipd_nic_config *nic);
 int config_ethertype_parse(const char *text, uint64_t *ret);
 int config_announce_parse(const char *text, struct vipd_nic_config *nic);

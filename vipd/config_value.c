@@ -202,8 +202,8 @@ void config_value_set(const struct config_value *value, const struct config_key 
         set_group(value, to);
         break;
     case CONFIG_LINK:
-        if (config_link_parse(value->text, &nic->link) < 0)
-            config_value_bad(value, "want udp, ether or loop");
+        if (config_link_parse(value->text, nic) < 0)
+            config_value_bad(value, "want udp, ether, xdp or loop");
         break;
     case CONFIG_INTERFACE:
         if (config_interface_parse(value->text, nic) < 0)

@@ -86,6 +86,7 @@ static int open_ether(const struct vipd_nic_config *config, struct link **ret, c
         .vlan = (uint16_t)config->vlan,
         .mtu = (uint32_t)config->mtu,
         .buffer_bytes = (uint32_t)config->buffer_bytes,
+        .xdp = config->xdp,
         .host_name = announced(config, own),
     };
 

@@ -184,6 +184,10 @@ static void test_links(void **state)
                                       "[nic:e]\n"
                                       "address = fe80::1%eth1\n"
                                       "mtu = 1500\n"
+                                      "[nic:f]\n"
+                                      "link = xdp\n"
+                                      "interface = eth2\n"
+                                      "announce = node-f\n"
                                       "[names]\n"
                                       "x = 02:00:00:00:00:0a, 127.0.0.2, 02:00:00:00:00:0B\n"
                                       "y = 2001:db8::7, [fe80::7%eth1]:99\n");
@@ -205,6 +209,11 @@ static void test_links(void **state)
     /* Without a port: that of the first NIC that has one. */
     assert_memory_equal(x->addr[1].bytes, "\177\0\0\002\116\041", 6);
     assert_memory_equal(x->addr[2].bytes, "\2\0\0\0\0\013", 6);
+    assert_false(config->nics[0].xdp);
+    assert_string_equal(config->nics[0].announce, "");
+    assert_int_equal(config->nics[5].link, LINK_ETHER);
+    assert_true(config->nics[5].xdp);
+    assert_string_equal(config->nics[5].announce, "node-f");
     /* IPv6 is a medium of its own. */
     assert_int_equal(config->nics[4].link, LINK_UDP6);
     assert_string_equal(config->nics[4].address, "fe80::1%eth1");
@@ -331,7 +340,7 @@ static void test_faults_of_values(void **state)
     bad("[limits]\nvis = 4097\n", "2: vis = 4097: must be from 1 to 4096\n");
     bad("[limits]\nvis = 99999999999999999999\n",
         "2: vis = 99999999999999999999: must be from 1 to 4096\n");
-    bad("[nic:a]\nlink = token-ring\n", "2: link = token-ring: want udp, ether or loop\n");
+    bad("[nic:a]\nlink = token-ring\n", "2: link = token-ring: want udp, ether, xdp or loop\n");
     for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
         snprintf(text, sizeof(text), "[nic:a]\naddress = %s\n", addresses[i]);
         snprintf(want, sizeof(want),
@@ -340,6 +349,9 @@ static void test_faults_of_values(void **state)
                  addresses[i]);
         bad(text, want);
     }
+    bad("[nic:a]\nlink = ether\ninterface = e\nannounce = a b\n",
+        "4: announce = a b: want a name of 1 to 63 letters, digits, '.', '-' or '_', 'auto' or "
+        "'none'\n");
     bad("[nic:a]\nport = 0\n", "2: port = 0: must be from 1 to 65535\n");
     bad("[nic:a]\nmtu = 100\n", "2: mtu = 100: must be from 540 to 65536\n");
     bad("[nic:a]\nmtu = big\n", "2: mtu = big: want a number of bytes or 'auto'\n");

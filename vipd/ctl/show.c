@@ -94,7 +94,7 @@ static bool add_nic(struct show_page *page, const struct vipd *vipd, unsigned ni
     snprintf(state, sizeof(state), link->down ? "down (%s)" : "up%s", link->why_down);
     vipd_device_aliases(vipd->config, nic, aliases, sizeof(aliases));
     row.name = (char *)config->name;
-    row.link = (char *)link_kind_name(link->kind);
+    row.link = (char *)(link->how ? link->how : link_kind_name(link->kind));
     row.address = address;
     SET(&row, mtu, link->packet_bytes);
     row.state = state;

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "vipd/link/news.h"
+#include "vipd/link/xdp.h"
 
 /* Ring and send buffer if the configuration says nothing. */
 #define DEFAULT_BUFFER_BYTES (4u << 20)
@@ -37,10 +38,12 @@ static uint64_t ether_deadline(const struct link *link)
 {
     const struct ether *ether = (const struct ether *)link;
 
-    uint64_t peers_ns = ether->peers ? ether_peers_deadline(ether->peers) : UINT64_MAX;
+    uint64_t due_ns = ether->peers ? ether_peers_deadline(ether->peers) : UINT64_MAX;
 
+    if (ether->xdp_kick_ns < due_ns)
+        due_ns = ether->xdp_kick_ns;
     /* An error of sending says that the interface is worth a look. */
-    return ether->look && ether->next_ns < peers_ns ? ether->next_ns : peers_ns;
+    return ether->look && ether->next_ns < due_ns ? ether->next_ns : due_ns;
 }
 
 static void ether_stats(const struct link *link, struct link_stats *ret)
@@ -54,6 +57,7 @@ static void ether_close(struct link *link)
 {
     struct ether *ether = (struct ether *)link;
 
+    ether_xdp_stop(ether);
     if (ether->sock >= 0)
         ether_ring_close(ether);
     if (ether->epoll >= 0)
@@ -135,6 +139,8 @@ static void leave(struct ether *ether, char why[LINK_WHY_BYTES])
     else
         reason(why, "no such interface");
     ether_filter(ether->sock, NULL, ignored, sizeof(ignored));
+    if (!ether_xdp_stop(ether))
+        ether->look = true;
     ether->bound = 0;
 }
 
@@ -218,6 +224,10 @@ static bool look(struct ether *ether, char why[LINK_WHY_BYTES])
          memcmp(now.mac, ether->want.mac, ETHER_MAC_BYTES) != 0) &&
         !enter(ether, &now, why))
         return false;
+    if (!ether_xdp_follow(ether, &now))
+        ether->look = true;
+    if (ether->xdp && ether->link.window_bytes > XDP_WINDOW_PACKETS * ether->link.packet_bytes)
+        ether->link.window_bytes = XDP_WINDOW_PACKETS * ether->link.packet_bytes;
     if (!now.up)
         return reason(why, "the interface is down");
     if (!now.running)
@@ -232,7 +242,8 @@ static void update(struct ether *ether, uint64_t now_ns)
     char why[LINK_WHY_BYTES] = "";
 
     look(ether, why);
-    if (strcmp(why, before.why_down) != 0 || before.packet_bytes != ether->link.packet_bytes ||
+    if (strcmp(why, before.why_down) != 0 || before.how != ether->link.how ||
+        before.packet_bytes != ether->link.packet_bytes ||
         !link_addr_equal(&before.self, &ether->link.self))
         set_state(ether, now_ns, why);
 }
@@ -359,6 +370,8 @@ int link_ether_open(const struct link_ether_config *config, struct link **ret, c
     ether->want.vlan = config->vlan;
     ether->mtu_max = config->mtu;
     ether->buffer_bytes = config->buffer_bytes ? config->buffer_bytes : DEFAULT_BUFFER_BYTES;
+    ether->want_xdp = config->xdp;
+    ether->xdp_kick_ns = UINT64_MAX;
     ether->sock = ether->watch = ether->epoll = -1;
     rc = use_peers(ether, config);
     if (rc < 0)

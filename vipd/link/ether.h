@@ -1,6 +1,6 @@
 /*
  * Inside of the Ethernet link: what ether.c (open, state, close), ether_if.c, ether_filter.c,
- * ether_frame.c, ether_rx.c, ether_tx.c and ether_find.c share. Nobody else includes this but its tests.
+ * ether_frame.c, ether_rx.c, ether_tx.c, ether_find.c and ether_xdp.c share. Nobody else includes this but its tests.
  *
  * One packet socket, opened once. Binding it to an interface needs no privilege, so the link follows
  * its interface (by name) through down and up, removal and return, after CAP_NET_RAW was dropped.
@@ -109,6 +109,8 @@ void ether_if_explain(const char *name);
 /* A device that has refused frames for so long loses them instead: it may have no other end. */
 #define ETHER_FULL_NS 10000000u
 
+struct xdp; /* vipd/link/xdp.h */
+
 /* The receive ring; see ether_rx.c. */
 struct ether_ring {
     uint8_t *map; /* NULL: none */
@@ -139,6 +141,10 @@ struct ether {
     bool oversize_logged;
     struct link_stats stats;
     struct ether_peers *peers; /* NULL: neither asks nor answers */
+    bool want_xdp;
+    struct xdp *xdp;        /* NULL: not in use */
+    struct ether_if xdp_on; /* the interface that it was opened, or refused, for */
+    uint64_t xdp_kick_ns;   /* frames wait in it: when to kick it; UINT64_MAX = none do */
 
     struct ether_ring ring;
     struct mmsghdr tx_msgs[ETHER_TX_BATCH];
@@ -164,6 +170,22 @@ void ether_find_rx(struct ether *ether, const uint8_t *frame, const struct ether
                    uint64_t now_ns);
 void ether_find_run(struct ether *ether, uint64_t now_ns);
 int ether_find(struct link *link, const char *name, uint64_t now_ns, struct link_addr *ret);
+
+/*
+ * ether_xdp.c. Open, or open again, for the interface as it is; a refusal is logged. false: buffers are
+ * out, so look again soon.
+ */
+bool ether_xdp_follow(struct ether *ether, const struct ether_if *now);
+/* Buffers may be out: look again soon if false. */
+bool ether_xdp_stop(struct ether *ether);
+/* Send the first packets of a short batch by XDP; how many. */
+unsigned ether_xdp_send(struct ether *ether, const struct link_tx *packets, unsigned count,
+                        uint64_t now_ns);
+/* Send what still waits, if it is time. */
+void ether_xdp_run(struct ether *ether, uint64_t now_ns);
+
+/* ether_tx.c: can this packet travel here at all? */
+bool ether_sendable(const struct ether *ether, const struct link_tx *packet);
 
 /* ether.c: look at the interface if it is time. */
 void ether_check(struct ether *ether, uint64_t now_ns);

@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 
 #include "proto/assert.h"
+#include "vipd/link/xdp.h"
 
 /* The kernel's part in front of the frame's bytes: its header, the sender's address, alignment. */
 #define FRONT_BYTES                                                                                \
@@ -178,8 +179,11 @@ unsigned ether_recv(struct link *link, struct link_rx *packets, unsigned count, 
 
     ether_check(ether, now_ns);
     ether_find_run(ether, now_ns);
+    ether_xdp_run(ether, now_ns);
+    if (ether->xdp)
+        n = xdp_recv(ether->xdp, ether, packets, count);
     if (!ring->map)
-        return 0;
+        return n;
     while (n < count && bad < BAD_PER_PACKET * count) {
         struct tpacket2_hdr *hdr = frame_at(ring, ring->next);
         uint32_t status = __atomic_load_n(&hdr->tp_status, __ATOMIC_ACQUIRE);
@@ -202,8 +206,13 @@ void ether_release(struct link *link, void *buffer)
 {
     struct ether *ether = (struct ether *)link;
     struct ether_ring *ring = &ether->ring;
-    uint32_t i = frame_index(ring, buffer);
+    uint32_t i;
 
+    if (ether->xdp && xdp_owns(ether->xdp, buffer)) {
+        xdp_release(ether->xdp, buffer);
+        return;
+    }
+    i = frame_index(ring, buffer);
     VIP_ASSERT(i < ring->frames && ring->held[i] && ring->out > 0);
     ring->held[i] = false;
     ring->out--;

@@ -12,8 +12,7 @@
 
 #include "proto/assert.h"
 
-/* Can this packet travel here at all? */
-static bool sendable(const struct ether *ether, const struct link_tx *packet)
+bool ether_sendable(const struct ether *ether, const struct link_tx *packet)
 {
     return packet->to->len == ETHER_MAC_BYTES && packet->bytes > 0 &&
            packet->bytes <= ether->link.packet_bytes;
@@ -28,7 +27,7 @@ static unsigned build(struct ether *ether, const struct link_tx *packets, unsign
         const struct link_tx *packet = &packets[m];
         struct iovec *iov = &ether->tx_iovs[iovs];
 
-        if (!sendable(ether, packet) || iovs + packet->iov_count + 1 > ETHER_TX_IOVS)
+        if (!ether_sendable(ether, packet) || iovs + packet->iov_count + 1 > ETHER_TX_IOVS)
             break;
         iov[0].iov_base = ether->tx_heads[m];
         iov[0].iov_len = ether_frame_put(ether->tx_heads[m], &ether->want, packet->to->bytes,
@@ -116,6 +115,7 @@ unsigned ether_send(struct link *link, const struct link_tx *packets, unsigned c
         ether->stats.tx_down += count;
         return count;
     }
+    done = ether_xdp_send(ether, packets, count, now_ns);
     while (done < count) {
         unsigned m = build(ether, &packets[done], count - done), sent;
 

@@ -66,7 +66,8 @@ struct link_stats {
     uint64_t tx_solicits, tx_announces, rx_solicits, rx_announces;
     uint64_t drop_peer_length, drop_peer_crc, drop_peer_proof, drop_peer_field;
     uint64_t drop_peer_unasked, drop_peer_rate, drop_peer_dispute;
-    uint64_t state_changes; /* ether: up, down, another address or MTU */
+    uint64_t xdp_tx, xdp_rx; /* ether: packets that passed by XDP, part of those above */
+    uint64_t state_changes;  /* ether: up, down, another address or MTU */
     /* fault decorator */
     uint64_t fault_lost, fault_duplicated, fault_reordered, fault_delayed, fault_corrupted;
 };
@@ -115,6 +116,7 @@ struct link {
     uint32_t window_bytes;         /* what one peer may have under way towards us without overrun */
     bool down;                     /* what is sent now is lost */
     char why_down[LINK_WHY_BYTES]; /* "no such interface"; empty if not down */
+    const char *how;               /* "xdp"; static; NULL: as its kind says */
     uint32_t changes;              /* of any field above since the link was opened */
 };
 
@@ -143,12 +145,14 @@ struct link_ether_config {
     uint16_t vlan;         /* 802.1Q VLAN to be in, 1..4094; 0 = untagged frames */
     uint32_t mtu;          /* use no more than this of the interface's MTU; 0 = all of it */
     uint32_t buffer_bytes; /* wanted size of the receive ring and of the send buffer */
+    bool xdp;              /* past the network stack where the kernel lets us */
     const char *host_name; /* that it answers to when peers ask; NULL = neither asks nor answers */
     uint64_t seed;         /* random, for its questions */
 };
 
 /*
- * Open a link of raw Ethernet frames. What may be repaired from outside is no failure: without the
+ * Open a link of raw Ethernet frames. Without XDP, if it was wanted, the link is the same but slower, and
+ * the reason is logged. What may be repaired from outside is no failure: without the
  * interface, or without CAP_NET_RAW, the link is open and down. Outcomes: 0 and *ret; negative errno
  * with a sentence for people in err.
  */

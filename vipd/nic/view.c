@@ -85,6 +85,8 @@ static const struct counter_row link_rows[] = {
     ROW(link_stats, drop_peer_unasked, drop_peer_unasked),
     ROW(link_stats, drop_peer_rate, drop_peer_rate),
     ROW(link_stats, drop_peer_dispute, drop_peer_dispute),
+    ROW(link_stats, xdp_tx, xdp_tx),
+    ROW(link_stats, xdp_rx, xdp_rx),
     ROW(link_stats, state_changes, state_changes),
     ROW(link_stats, fault_lost, fault_lost),
     ROW(link_stats, fault_duplicated, fault_duplicated),

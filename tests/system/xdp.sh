@@ -1,0 +1,183 @@
+#!/usr/bin/env bash
+# link = xdp over veth between two namespaces: verified transfers whose packets pass by XDP, beside a
+# host with link = ether and beside TCP, which it must leave alone; fall-back to ether, with the reason,
+# with frames that are too large and without the privilege.
+# usage: xdp.sh BUILD_DIR
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=$(realpath "${1:?build directory}")
+. scripts/daemons.sh
+. tests/lib/namespaces.sh
+
+vipperf=$build/tools/vipperf
+vipctl=$build/tools/vipctl
+frames=$build/tests/system/frames
+if_a=va$$
+if_b=vb$$
+mac_b=02:00:00:00:0b:01
+bad=0
+trap 'daemons_end; namespaces_end' EXIT
+trap 'exit 130' INT TERM
+
+namespaces_begin
+case $? in
+0) ;;
+77) exit 77 ;;
+*) exit 1 ;;
+esac
+NETNS_A=$NS_A
+NETNS_B=$NS_B
+
+failed() {
+    echo "FAILED $*"
+    for log in "$WORK"/*.log; do
+        echo "--- $log"
+        tail -n 15 "$log"
+    done
+    bad=1
+}
+
+cables() { # cables MTU
+    in_namespace "$NS_A" ip link set "$if_a" down address 02:00:00:00:0a:01 mtu "$1"
+    in_namespace "$NS_B" ip link set "$if_b" down address $mac_b mtu "$1"
+    in_namespace "$NS_A" ip link set "$if_a" up
+    in_namespace "$NS_B" ip link set "$if_b" up
+}
+
+up_as() { # up_as HOST LINK: within ten seconds
+    for _ in $(seq 200); do
+        in_host "$1" "$vipctl" show nic >"$WORK/show.txt"
+        grep -q "^vip0 *up *$2" "$WORK/show.txt" && return 0
+        sleep 0.05
+    done
+    failed "the NIC of $1 is not up as $2: $(cat "$WORK/show.txt")"
+    return 1
+}
+
+start() { # start LINK_B: vipd A with xdp, B with this one, and a server on B
+    daemons_begin "$build/vipd"
+    VIPD=$build/vipd/vipd
+    DAEMON_NIC="link = xdp
+interface = $if_a" daemon_start A - - || exit 1
+    DAEMON_NIC="link = $1
+interface = $if_b" daemon_start B - - || exit 1
+}
+
+serve() {
+    : >"$WORK/serve.log"
+    VIPD_RUNTIME_DIR=$WORK/B $(host_prefix B) "$vipperf" serve >"$WORK/serve.log" 2>&1 &
+    track $!
+    for _ in $(seq 200); do
+        grep -q ready "$WORK/serve.log" && return
+        sleep 0.05
+    done
+    failed "no server"
+}
+
+run() { # run WHAT ARGUMENTS...
+    local what=$1
+    shift
+    if timeout 120 env VIPD_RUNTIME_DIR="$WORK/A" $(host_prefix A) "$vipperf" "$@" --verify \
+        --json "$WORK/result.json" >"$WORK/run.log" 2>&1 &&
+        grep -q '"verified": true' "$WORK/result.json"; then
+        echo "$what: verified"
+    else
+        failed "$what"
+    fi
+}
+
+counter() { in_host "$1" "$vipctl" show stats | awk -v name="$2" '$2 == name {print $3; exit}'; }
+
+at_least() { # at_least HOST COUNTER N
+    local value
+    value=$(counter "$1" "$2")
+    [ "${value:-0}" -ge "$3" ] || failed "$2 of $1 is '$value', not $3 or more"
+}
+
+transfers() { # transfers WHAT
+    run "$1, small messages" lat $mac_b --iters 2000
+    run "$1, 64 MiB by send" bw $mac_b --op send --size 1048576 --bytes 64M
+    run "$1, random sizes by write" bw $mac_b --op write --size 65536 --random-sizes --iters 2000
+}
+
+cables 1500
+start xdp
+if grep -q 'without xdp (this vipd was built without libbpf)' "$WORK/A.log"; then
+    echo "skipped: this vipd was built without libbpf"
+    exit 77
+fi
+up_as A xdp && up_as B xdp || {
+    echo "this kernel refuses XDP on veth: $(grep 'without xdp' "$WORK/A.log")"
+    exit 1
+}
+serve
+transfers "xdp and xdp"
+for host in A B; do
+    at_least $host xdp_rx 2000
+    at_least $host xdp_tx 1000
+    grep -q '^CapEff:[[:space:]]*0*$' "/proc/${DAEMON_PID[$host]}/status" ||
+        failed "vipd $host has kept capabilities"
+done
+
+# Everything else goes to the kernel as before.
+nsenter --net="/run/netns/$NS_B" "$frames" take 10.77.0.2 5001 >"$WORK/take.txt" 2>&1 &
+taker=$!
+track $taker
+for _ in $(seq 100); do
+    grep -q listening "$WORK/take.txt" && break
+    sleep 0.05
+done
+nsenter --net="/run/netns/$NS_A" "$frames" give 10.77.0.2 5001 50000000 >"$WORK/give.txt" 2>&1 &
+giver=$!
+run "xdp with TCP beside it" bw $mac_b --op send --size 1048576 --bytes 64M
+wait $giver && wait $taker && grep -qx '50000000 bytes' "$WORK/take.txt" ||
+    failed "TCP beside: $(cat "$WORK/take.txt" "$WORK/give.txt")"
+
+# Bad frames come by XDP if they look like packets; they are dropped and counted as ever.
+in_namespace "$NS_A" "$frames" bad "$if_a" $mac_b || failed "sending bad frames"
+run "after bad frames" lat $mac_b --iters 500
+at_least B drop_frame_length 2
+at_least B drop_frame_mac 1
+at_least B drop_short 1
+at_least B drop_crc 1
+
+# The interface goes down and comes back.
+in_namespace "$NS_A" ip link set "$if_a" down
+for _ in $(seq 200); do
+    in_host A "$vipctl" show nic | grep -q "down (the interface is down)" && break
+    sleep 0.05
+done
+in_namespace "$NS_A" ip link set "$if_a" up
+up_as A xdp
+up_as B xdp
+run "after the interface was down" lat $mac_b --iters 500
+daemons_end
+
+start ether
+up_as A xdp
+up_as B ether
+serve
+transfers "xdp and ether"
+at_least A xdp_rx 1000
+daemons_end
+
+# ---- fall-back ------------------------------------------------------------------------------
+
+cables 9000
+start xdp
+up_as A ether
+up_as B ether
+grep -q 'without xdp (an MTU of 9000 is too large' "$WORK/A.log" || failed "no reason for ether"
+serve
+run "MTU 9000, as ether" bw $mac_b --op send --size 1048576 --bytes 64M
+daemons_end
+
+cables 1500
+daemons_begin "$build/vipd"
+DAEMON_NIC="link = xdp
+interface = $if_a" DAEMON_AS="setpriv --bounding-set=-all,+net_raw --inh-caps=-all" \
+    daemon_start A - - || exit 1
+up_as A ether
+grep -q 'without xdp (.*CAP_NET_ADMIN and CAP_BPF' "$WORK/A.log" || failed "no reason for ether"
+[ $bad -eq 0 ] && echo "xdp: the same frames past the network stack, and nothing else"
+exit $bad

@@ -1,0 +1,81 @@
+/*
+ * XDP beside the packet socket of an Ethernet link: when it is used, and for what (vipd/link/xdp.h does
+ * the work). Called from the engine's thread.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "vipd/link/xdp.h"
+
+/* Frames that the kernel did not take at once are offered again after so long. */
+#define KICK_NS 20000u
+
+/* Would XDP have to be opened anew for this interface? */
+static bool another(const struct ether_if *a, const struct ether_if *b)
+{
+    return a->index != b->index || a->mtu != b->mtu || memcmp(a->mac, b->mac, sizeof(a->mac)) != 0;
+}
+
+bool ether_xdp_stop(struct ether *ether)
+{
+    if (!ether->xdp)
+        return true;
+    if (xdp_out(ether->xdp) > 0)
+        return false;
+    epoll_ctl(ether->epoll, EPOLL_CTL_DEL, xdp_fd(ether->xdp), NULL);
+    xdp_close(ether->xdp);
+    ether->xdp = NULL;
+    ether->xdp_kick_ns = UINT64_MAX;
+    ether->xdp_on = (struct ether_if){0};
+    ether->link.how = NULL;
+    return true;
+}
+
+bool ether_xdp_follow(struct ether *ether, const struct ether_if *now)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    char why[LINK_WHY_BYTES] = "";
+    int r;
+
+    if (!ether->want_xdp || !another(&ether->xdp_on, now))
+        return true;
+    if (!ether_xdp_stop(ether))
+        return false;
+    ether->xdp_on = *now;
+    r = xdp_open(ether, now, &ether->xdp, why);
+    if (r == 0 && epoll_ctl(ether->epoll, EPOLL_CTL_ADD, xdp_fd(ether->xdp), &event) < 0) {
+        snprintf(why, sizeof(why), "%s", strerror(errno));
+        xdp_close(ether->xdp);
+        ether->xdp = NULL;
+    }
+    if (!ether->xdp) {
+        fprintf(stderr, "vipd: ether %s: without xdp (%s)\n", ether->interface, why);
+        return true;
+    }
+    ether->link.how = "xdp";
+    fprintf(stderr, "vipd: ether %s: with xdp, %s\n", ether->interface, xdp_mode(ether->xdp));
+    return true;
+}
+
+unsigned ether_xdp_send(struct ether *ether, const struct link_tx *packets, unsigned count,
+                        uint64_t now_ns)
+{
+    unsigned n = 0;
+
+    if (!ether->xdp || count > XDP_TX_BATCH)
+        return 0;
+    while (n < count && ether_sendable(ether, &packets[n]) &&
+           xdp_send(ether->xdp, ether, &packets[n]))
+        n++;
+    if (n > 0)
+        ether->xdp_kick_ns = xdp_kick(ether->xdp, ether) ? now_ns + KICK_NS : UINT64_MAX;
+    return n;
+}
+
+void ether_xdp_run(struct ether *ether, uint64_t now_ns)
+{
+    if (ether->xdp && ether->xdp_kick_ns <= now_ns)
+        ether->xdp_kick_ns = xdp_kick(ether->xdp, ether) ? now_ns + KICK_NS : UINT64_MAX;
+}

@@ -1,0 +1,33 @@
+/*
+ * The program at the interface (vipd/link/xdp.h): which frames are ours, in the kernel's instructions.
+ *
+ * Owns: its instructions and the map of sockets. Called when an xdp link is opened.
+ */
+#ifndef VIPD_LINK_XDP_PROG_H
+#define VIPD_LINK_XDP_PROG_H
+
+#include "vipd/link/ether.h"
+
+/* Descriptors; each -1 if there is none. */
+struct xdp_prog {
+    int map;     /* from queue to socket */
+    int program; /* loaded */
+    int link;    /* attached; closing it detaches */
+    bool native; /* within the driver */
+};
+
+#define XDP_PROG_NONE                                                                              \
+    (struct xdp_prog)                                                                              \
+    {                                                                                              \
+        .map = -1, .program = -1, .link = -1                                                       \
+    }
+
+/* Load the program for frames of these. Outcomes: 0; negative errno with the reason in why. */
+int xdp_prog_load(struct xdp_prog *prog, const struct ether_want *want, char why[LINK_WHY_BYTES]);
+/* Send our frames of a queue to this socket. Outcomes as above. */
+int xdp_prog_add(struct xdp_prog *prog, unsigned queue, int sock, char why[LINK_WHY_BYTES]);
+/* Begin: within the driver if it can, else in front of the stack. Outcomes as above. */
+int xdp_prog_attach(struct xdp_prog *prog, unsigned interface, char why[LINK_WHY_BYTES]);
+void xdp_prog_close(struct xdp_prog *prog);
+
+#endif
