@@ -95,7 +95,7 @@ if [ -w /dev/full ]; then
 fi
 
 # A real one, with a server and a client at work on it.
-daemon_start A 127.0.0.1 $port || exit 1
+daemon_start A 127.0.0.1 $port "[names]" "node-a = 127.0.0.1:$port" || exit 1
 daemon_start B 127.0.0.2 $port || exit 1
 VIPD_RUNTIME_DIR=$WORK/B "$vipperf" serve >"$WORK/serve.log" 2>&1 </dev/null &
 track $!
@@ -134,6 +134,14 @@ json '[.counters[] | select(.kind == "gauge") | {(.scope + " " + .name): .value}
     .["nic:vip0 regions"] >= 2 and .["nic:vip0 region_bytes"] > 4096 and .["nic:vip0 cqs"] == 0 and
     .["nic:vip0 discriminators"] == 0 and .["nic:vip0 cm_bytes"] > 0' "$vipctl" show stats --json
 json '[.clients[].program] == ["vipperf"]' env VIPD_RUNTIME_DIR="$WORK/B" "$vipctl" show clients -j
+# Which NIC reaches a host, and why not.
+expect 0 "reached by NIC vip0 (udp) at 127.0.0.2:$port" "$vipctl" explain peer 127.0.0.2
+expect 0 "it is this host; from [names]" "$vipctl" explain peer node-a
+expect 0 "no connection with it now" "$vipctl" explain peer 192.0.2.1
+expect 5 "no NIC reaches" "$vipctl" explain peer no-such-host.invalid
+expect 5 "not by vip0 (udp): no address of this medium in [names]; the system's resolver: " \
+    "$vipctl" explain peer no-such-host.invalid
+expect 1 "1 to 255 bytes" "$vipctl" explain peer ""
 kill $client 2>/dev/null
 wait $client 2>/dev/null
 for _ in $(seq 50); do

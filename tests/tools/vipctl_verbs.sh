@@ -137,7 +137,7 @@ document 0 explain@peer explain peer 127.0.0.2
 document 0 explain@nic explain nic vip0
 document 0 explain@error explain error VIP_ERROR_CONN_LOST
 expect 5 "no VI 9:4000" "$vipctl" explain vi 9:4000
-expect 5 "no connection with" "$vipctl" explain peer 192.0.2.1
+expect 5 "no connection with" "$vipctl" explain peer no-such-host.invalid
 expect 5 "no NIC" "$vipctl" explain nic vip7
 expect 5 "no code" "$vipctl" explain error VIP_NONSENSE
 expect 2 "explain knows" "$vipctl" explain weather today

@@ -230,8 +230,11 @@ static enum exit_code explain_peer(int sock, const char *which, struct explanati
     struct show_rows rows;
     char a[64], b[64], c[64], d[64];
     unsigned count = 0;
-    enum exit_code code = show_fetch(sock, view, &rows);
+    enum exit_code way = explain_way(sock, which, to), code;
 
+    if (way != EXIT_OK && way != EXIT_NO_OBJECT)
+        return way;
+    code = show_fetch(sock, view, &rows);
     for (size_t i = 0; code == EXIT_OK && i < rows.count; i++) {
         const Vip__PeerRow *row = rows.row[i];
         size_t len = strlen(which);
@@ -252,13 +255,17 @@ static enum exit_code explain_peer(int sock, const char *which, struct explanati
                     cell(view, row, "window_bytes", d, sizeof(d)));
         judge_peer(to, row);
     }
-    if (code == EXIT_OK && count == 0) {
-        fprintf(
-            stderr,
-            "vipctl: we have no connection with \"%s\" (vipctl show peers); vipctl ping %s asks "
-            "whether it is there\n",
-            which, which);
-        code = EXIT_NO_OBJECT;
+    if (code == EXIT_OK && count == 0 && way == EXIT_OK) {
+        explain_add(to, LINE_IS, "we have no connection with it now (vipctl show peers)");
+        explain_add(to, LINE_DO, "vipctl ping %s asks whether it is there", which);
+    } else if (code == EXIT_OK && count == 0) {
+        fprintf(stderr,
+                "vipctl: no NIC reaches \"%s\", and we have no connection with it (vipctl show "
+                "peers)\n",
+                which);
+        for (size_t i = 0; i < to->count; i++)
+            fprintf(stderr, "  %s\n", to->line[i].text);
+        code = way;
     }
     show_rows_free(&rows);
     return code;

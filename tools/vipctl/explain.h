@@ -9,6 +9,8 @@
 
 #include <stddef.h>
 
+#include "tools/vipctl/query.h"
+
 enum line_kind {
     LINE_IS,      /* how it is */
     LINE_WHEN,    /* what happened, with its time */
@@ -26,6 +28,12 @@ struct explanation {
 
 void explain_add(struct explanation *to, enum line_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/*
+ * Add which NIC reaches a host, at which address, and for each other NIC why not. Outcomes: EXIT_OK one
+ * does; EXIT_NO_OBJECT none does, the reasons are added; otherwise a message has been printed.
+ */
+enum exit_code explain_way(int sock, const char *peer, struct explanation *to);
 
 /* What a code of VIPL means, by its name ("VIP_ERROR_CONN_LOST"; the prefix VIP_ may be missing, any
  * case) or its number. */

@@ -11,6 +11,7 @@
 #include "proto/control.pb-c.h"
 #include "proto/status.h"
 #include "vipd/client/client.h"
+#include "vipd/ctl/explain.h"
 #include "vipd/ctl/show.h"
 #include "vipd/nic/nic.h"
 
@@ -36,6 +37,7 @@ struct answer {
     Vip__DiscoverReply discover; /* its array is freed after sending */
     struct show_page *page;      /* answer to a show request; freed after sending */
     Vip__ReloadReply *reload;    /* freed after sending */
+    struct explain *explain;     /* likewise */
     struct vip_fds fds;
 };
 
@@ -63,7 +65,7 @@ request_fn request_create_cq, request_destroy_cq, request_resize_cq, request_cq_
 request_fn request_connect_wait, request_connect_wait_cancel;
 request_fn request_accept, request_reject, request_connect, request_connect_cancel;
 request_fn request_new_discriminator;
-request_fn request_resolve, request_show, request_discover;
+request_fn request_resolve, request_show, request_discover, request_explain;
 request_fn request_reload, request_admin, request_ping;
 
 /* What every NIC of this vipd offers. */

@@ -54,6 +54,7 @@ static const struct request_kind kinds[] = {
     [VIP__REQUEST__BODY_ADMIN] = {"admin", request_admin, false, 0, 0},
     [VIP__REQUEST__BODY_PING] = {"ping", request_ping, false, 0, 0},
     [VIP__REQUEST__BODY_RELOAD] = {"reload", request_reload, false, 0, 0},
+    [VIP__REQUEST__BODY_EXPLAIN] = {"explain", request_explain, false, 0, 0},
 };
 
 /* A program asks again so often while hosts on the medium are asked for a name. */
@@ -82,6 +83,7 @@ static void answer_init(struct answer *answer)
     answer->reply.has_code = true;
     answer->page = NULL;
     answer->reload = NULL;
+    answer->explain = NULL;
     answer->discover.host = NULL;
     answer->fds = VIP_FDS_NONE;
     answer_set(answer, VIP_RC_SUCCESS, "%s", "");
@@ -91,6 +93,7 @@ void answer_free(struct answer *answer)
 {
     vip_fds_close(&answer->fds);
     show_page_free(answer->page);
+    explain_free(answer->explain);
     free(answer->discover.host);
     if (answer->reload)
         vip__reload_reply__free_unpacked(answer->reload, NULL);
@@ -323,4 +326,18 @@ void request_show(struct client *client, const Vip__Request *request, struct vip
         answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd has no memory for this view");
     else
         answer->reply.show = show_page_reply(answer->page);
+}
+
+void request_explain(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                     struct answer *answer)
+{
+    int r = explain_new(client->vipd, request->explain->peer, &answer->explain);
+
+    (void)fds;
+    if (r == -EINVAL)
+        answer_set(answer, VIP_RC_INVALID_PARAMETER, "the name of a host has 1 to 255 bytes");
+    else if (r < 0)
+        answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd has no memory for this answer");
+    else
+        answer->reply.explain = explain_reply(answer->explain);
 }

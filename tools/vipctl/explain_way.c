@@ -1,0 +1,157 @@
+/*
+ * `vipctl explain peer`: which NIC reaches a host, and why not the others (explain.h). vipd says what
+ * each NIC knows; the system's resolver is asked here, as a program's libvipl would, and here the
+ * choice is made.
+ *
+ * The choice: a loop NIC if the host is this one, else the first NIC of the configuration that is up
+ * and has an address of the host. Programs may open another one by its name.
+ */
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "tools/vipctl/explain.h"
+
+/* vipd is asked again while it asks others; it gives up long before. */
+#define TRIES 100
+
+/* "[address]:port" of IPv6 with its terminating zero. */
+#define ADDRESS_BYTES 80
+
+#define WHY_BYTES 200
+
+/* One NIC's way. */
+struct way {
+    const Vip__ExplainRow *row;
+    char address[ADDRESS_BYTES]; /* empty: none is known */
+    char why[WHY_BYTES];
+};
+
+static enum exit_code ask(int sock, const char *peer, Vip__Reply **ret)
+{
+    for (unsigned i = 1;; i++) {
+        Vip__ExplainRequest explain = VIP__EXPLAIN_REQUEST__INIT;
+        Vip__Request request = VIP__REQUEST__INIT;
+        struct timespec pause = {0};
+        enum exit_code code;
+
+        explain.peer = (char *)(uintptr_t)peer;
+        request.body_case = VIP__REQUEST__BODY_EXPLAIN;
+        request.explain = &explain;
+        code = query_ask(sock, &request, ret);
+        if (code == EXIT_OK && !(*ret)->explain) {
+            fprintf(stderr, "vipctl: vipd's answer makes no sense; is it of another version?\n");
+            code = EXIT_FAILED;
+        }
+        if (code != EXIT_OK || (*ret)->explain->again_ms == 0 || i == TRIES)
+            return code;
+        pause.tv_nsec = (long)((*ret)->explain->again_ms % 1000) * 1000000;
+        vip__reply__free_unpacked(*ret, NULL);
+        nanosleep(&pause, NULL);
+    }
+}
+
+/* What libvipl would hear of the system's resolver. */
+static void resolve(const char *peer, struct way *way)
+{
+    struct addrinfo hints = {.ai_family = way->row->ip_version == 6 ? AF_INET6 : AF_INET,
+                             .ai_socktype = SOCK_DGRAM},
+                    *list;
+    char host[NI_MAXHOST], port[16];
+    int r;
+
+    snprintf(port, sizeof(port), "%u", (unsigned)way->row->port);
+    r = getaddrinfo(peer, port, &hints, &list);
+    if (r != 0) {
+        snprintf(way->why, sizeof(way->why), "%s; the system's resolver: %s",
+                 way->row->why ? way->row->why : "", gai_strerror(r));
+        return;
+    }
+    if (getnameinfo(list->ai_addr, list->ai_addrlen, host, sizeof(host), NULL, 0, NI_NUMERICHOST) ==
+        0) {
+        /* The scope belongs to the NIC. */
+        host[strcspn(host, "%")] = '\0';
+        snprintf(way->address, sizeof(way->address),
+                 hints.ai_family == AF_INET6 ? "[%.50s]:%s" : "%.50s:%s", host, port);
+        snprintf(way->why, sizeof(way->why), "from the system's resolver");
+    }
+    freeaddrinfo(list);
+}
+
+static void fill(const Vip__ExplainRow *row, const char *peer, struct way *way)
+{
+    way->row = row;
+    snprintf(way->address, sizeof(way->address), "%s", row->address ? row->address : "");
+    snprintf(way->why, sizeof(way->why), "%s", row->why ? row->why : "");
+    if (!row->address && row->has_ip_version)
+        resolve(peer, way);
+}
+
+/* The chosen one, or NULL. */
+static const struct way *choose(const struct way *ways, size_t count)
+{
+    const struct way *first = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!ways[i].row->up || ways[i].address[0] == '\0')
+            continue;
+        if (ways[i].row->link && strcmp(ways[i].row->link, "loop") == 0)
+            return &ways[i];
+        if (!first)
+            first = &ways[i];
+    }
+    return first;
+}
+
+static void add_other(struct explanation *to, const struct way *way)
+{
+    const Vip__ExplainRow *row = way->row;
+
+    if (!row->up)
+        explain_add(to, LINE_BECAUSE, "not by %s (%s): it is %s", row->nic, row->link, row->state);
+    else if (way->address[0] == '\0')
+        explain_add(to, LINE_BECAUSE, "not by %s (%s): %s", row->nic, row->link, way->why);
+    else
+        explain_add(to, LINE_IS, "also by NIC %s (%s) at %s, for programs that open that one",
+                    row->nic, row->link, way->address);
+}
+
+enum exit_code explain_way(int sock, const char *peer, struct explanation *to)
+{
+    Vip__Reply *reply = NULL;
+    const struct way *chosen = NULL;
+    struct way *ways = NULL;
+    size_t count = 0;
+    enum exit_code code = ask(sock, peer, &reply);
+
+    if (code == EXIT_OK) {
+        count = reply->explain->n_nics;
+        ways = calloc(count + 1, sizeof(*ways));
+        if (!ways) {
+            fprintf(stderr, "vipctl: out of memory\n");
+            code = EXIT_FAILED;
+        }
+    }
+    for (size_t i = 0; ways && i < count; i++)
+        fill(reply->explain->nics[i], peer, &ways[i]);
+    if (ways) {
+        chosen = choose(ways, count);
+        code = chosen ? EXIT_OK : EXIT_NO_OBJECT;
+    }
+    if (chosen)
+        explain_add(to, LINE_IS, "reached by NIC %s (%s) at %s, packets of at most %u bytes; %s%s",
+                    chosen->row->nic, chosen->row->link, chosen->address,
+                    (unsigned)chosen->row->mtu, chosen->row->this_host ? "it is this host; " : "",
+                    chosen->why);
+    for (size_t i = 0; ways && i < count; i++)
+        if (&ways[i] != chosen)
+            add_other(to, &ways[i]);
+    free(ways);
+    if (reply)
+        vip__reply__free_unpacked(reply, NULL);
+    return code;
+}

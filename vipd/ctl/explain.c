@@ -1,0 +1,114 @@
+/* How each NIC would reach a host (vipd/ctl/explain.h). */
+#include "vipd/ctl/explain.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vipd/names.h"
+#include "vipd/nic/nic.h"
+
+/* Longest name or address that is looked up. */
+#define PEER_BYTES_MAX 255
+
+/* While hosts are being asked the caller comes again after so long. */
+#define AGAIN_MS 20
+
+struct explain {
+    Vip__ExplainReply reply;
+    Vip__ExplainRow rows[VIPD_NICS_MAX], *row[VIPD_NICS_MAX];
+    char address[VIPD_NICS_MAX][LINK_TEXT_BYTES];
+    char state[VIPD_NICS_MAX][LINK_WHY_BYTES + 16];
+};
+
+/* Why a host that was asked for by nic_find has no address. */
+static const char *why_not(int r)
+{
+    switch (r) {
+    case -EAGAIN:
+        return "the hosts on the segment are being asked";
+    case -ENOENT:
+        return "not in [names], and no host on the segment answers to this name";
+    case -ENETDOWN:
+        return "not in [names], and nobody can be asked while the NIC is down";
+    case -EBUSY:
+        return "not in [names], and too many other names are being asked for";
+    default:
+        return "no address of this medium in [names]";
+    }
+}
+
+/* The host's address on one NIC. Whether the caller should come again. */
+static bool look(const struct vipd *vipd, const struct vipd_nic *nic, const char *peer,
+                 char address[LINK_TEXT_BYTES], Vip__ExplainRow *row)
+{
+    const struct link *link = nic_link(nic->nic);
+    struct link_addr addr;
+    int r = 0;
+
+    row->why = (char *)"from [names], or an address itself";
+    if (!vipd_host_find(vipd->config, nic->config, peer, 0, &addr)) {
+        r = nic_find(nic->nic, peer, vipd_loop_now(vipd->loop), &addr);
+        row->why = (char *)(r == 0 ? "answered on the segment" : why_not(r));
+    }
+    if (r == 0) {
+        link_addr_format_as(link->kind, &addr, address, LINK_TEXT_BYTES);
+        row->address = address;
+        row->has_this_host = true;
+        row->this_host = link_addr_equal(&addr, &link->self);
+    } else if (link->kind == LINK_UDP || link->kind == LINK_UDP6) {
+        row->has_ip_version = true;
+        row->ip_version = link->kind == LINK_UDP ? 4 : 6;
+        row->has_port = true;
+        row->port = (uint32_t)nic->config->port;
+    } else if (link->kind == LINK_LOOP) {
+        row->why = (char *)"loop reaches programs of this host only";
+    }
+    return r == -EAGAIN;
+}
+
+int explain_new(const struct vipd *vipd, const char *peer, struct explain **ret)
+{
+    struct explain *explain;
+
+    if (!peer || peer[0] == '\0' || strnlen(peer, PEER_BYTES_MAX + 1) > PEER_BYTES_MAX)
+        return -EINVAL;
+    explain = calloc(1, sizeof(*explain));
+    if (!explain)
+        return -ENOMEM;
+    vip__explain_reply__init(&explain->reply);
+    explain->reply.nics = explain->row;
+    for (unsigned i = 0; i < vipd->nic_count; i++) {
+        const struct link *link = nic_link(vipd->nics[i].nic);
+        Vip__ExplainRow *row = explain->row[i] = &explain->rows[i];
+
+        vip__explain_row__init(row);
+        row->nic = (char *)vipd->nics[i].config->name;
+        row->link = (char *)(link->how ? link->how : link_kind_name(link->kind));
+        row->has_up = true;
+        row->up = !link->down;
+        snprintf(explain->state[i], sizeof(explain->state[i]), link->down ? "down (%s)" : "up%s",
+                 link->why_down);
+        row->state = explain->state[i];
+        row->has_mtu = true;
+        row->mtu = link->packet_bytes;
+        if (look(vipd, &vipd->nics[i], peer, explain->address[i], row)) {
+            explain->reply.has_again_ms = true;
+            explain->reply.again_ms = AGAIN_MS;
+        }
+    }
+    explain->reply.n_nics = vipd->nic_count;
+    *ret = explain;
+    return 0;
+}
+
+Vip__ExplainReply *explain_reply(struct explain *explain)
+{
+    return &explain->reply;
+}
+
+void explain_free(struct explain *explain)
+{
+    free(explain);
+}
