@@ -2,12 +2,14 @@
 # Bulk data and many messages over networks that lose, double and reorder packets, every byte compared.
 # Two namespaces joined by veth when root, two loopback addresses else; the damage is done by the `fault`
 # link on both sides.
-# usage: loss.sh BUILD_DIR [VOLUME [MESSAGES]]    (defaults suit ./check; 1G and 100000 are the long form)
+# LINK is udp, udp6, ether (MTU 1500), jumbo (raw Ethernet, MTU 9000) or lo (one vipd, both ends in it).
+# usage: loss.sh BUILD_DIR [VOLUME [MESSAGES [LINK]]]    (defaults suit ./check; 1G and 100000 are the long form)
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
 volume=${2:-128M}
 messages=${3:-10000}
+link=${4:-udp}
 . scripts/daemons.sh
 . tests/lib/namespaces.sh
 
@@ -35,6 +37,67 @@ case $? in
 *) exit 1 ;;
 esac
 
+cable() { # cable NAMESPACE DEVICE MAC MTU
+    in_namespace "$1" ip link set "$2" down address "$3" mtu "$4"
+    in_namespace "$1" ip link set "$2" up
+}
+
+ether() { # ether MTU
+    [ -n "${NETNS_A-}" ] || exit 77
+    cable "$NS_A" va$$ 02:00:00:00:0a:01 "$1"
+    cable "$NS_B" vb$$ 02:00:00:00:0b:01 "$1"
+    host_b=02:00:00:00:0b:01
+    nic_a="link = ether
+interface = va$$"
+    nic_b="link = ether
+interface = vb$$"
+    where="raw Ethernet, MTU $1"
+}
+
+nic_a=""
+nic_b=""
+case $link in
+udp) ;;
+udp6)
+    [ -n "${NETNS_A-}" ] || exit 77
+    in_namespace "$NS_A" ip addr add fd77::1/64 dev va$$ nodad || exit 77
+    in_namespace "$NS_B" ip addr add fd77::2/64 dev vb$$ nodad
+    host_a=fd77::1
+    host_b=fd77::2
+    where="IPv6"
+    ;;
+ether) ether 1500 ;;
+jumbo) ether 9000 ;;
+lo)
+    NETNS_B=${NETNS_A-}
+    host_b=localhost
+    nic_a="link = loop"
+    where="link = loop"
+    ;;
+*)
+    echo "loss.sh: no such link: $link" >&2
+    exit 2
+    ;;
+esac
+
+start() { # start LINES...: the daemons, and a server on the second host
+    local server=B
+    DAEMON_NIC=$nic_a daemon_start A $host_a $port "$@" || exit 1
+    if [ $link = lo ]; then
+        server=A
+    else
+        DAEMON_NIC=$nic_b daemon_start B $host_b $port "$@" || exit 1
+    fi
+    VIPD_RUNTIME_DIR=$WORK/$server $(host_prefix $server) "$vipperf" serve >"$WORK/serve.log" 2>&1 &
+    track $!
+    for _ in $(seq 200); do
+        grep -q ready "$WORK/serve.log" && return
+        sleep 0.05
+    done
+    cat "$WORK/serve.log"
+    exit 1
+}
+
 run() { # run WHAT ARGUMENTS...
     local what=$1 started=$SECONDS
     shift
@@ -44,7 +107,7 @@ run() { # run WHAT ARGUMENTS...
         echo "$what: verified, $((SECONDS - started)) s: $(tail -n 1 "$WORK/run.log")"
     else
         echo "FAILED $what:"
-        tail -n 20 "$WORK/run.log" "$WORK/A.log" "$WORK/B.log" "$WORK/serve.log"
+        tail -n 20 "$WORK"/*.log
         bad=1
     fi
 }
@@ -69,11 +132,7 @@ network() {
     shift 5
     rm -rf "$WORK"
     daemons_begin
-    daemon_start A $host_a $port "faults = $faults,seed=42" || exit 1
-    daemon_start B $host_b $port "faults = $faults,seed=42" || exit 1
-    VIPD_RUNTIME_DIR=$WORK/B $(host_prefix B) "$vipperf" serve >"$WORK/serve.log" 2>&1 &
-    track $!
-    sleep 0.3
+    start "faults = $faults,seed=42"
     for op in $ops; do
         for wait in $waits; do
             run "$where, $faults, $amount by $op, $wait" bw $host_b --op $op --wait $wait \

@@ -119,6 +119,13 @@ if in_host A "$vipperf" lat stranger --nic vip2 >"$WORK/run.log" 2>&1; then
     failed "an address of another interface's link must not be reachable"
 fi
 
+in_host A "$vipctl" explain peer node-b >"$WORK/explain.txt"
+for line in "reached by NIC vip0 (ether) at 02:00:00:00:00:42, packets of at most 1496 bytes" \
+    "also by NIC vip1 (udp) at 10.78.1.2:$port" "also by NIC vip2 (udp) at \[fe80::ff:fe00:242\]:$port" \
+    "not by bad0 (ether): it is down (no such interface)"; do
+    grep -q "$line" "$WORK/explain.txt" || failed "explain does not say: $line: $(cat "$WORK/explain.txt")"
+done
+
 # ---- three clients at once ------------------------------------------------------------------
 
 start_clients() { # start_clients ARGUMENTS: one on each NIC, all under the same name
