@@ -429,6 +429,48 @@ static bool prepare_shared(struct mem_state *st, uintptr_t addr, size_t bytes,
     return true;
 }
 
+/* Whether each page of [start, end) is where adoption put it. */
+static bool still_adopted(struct mem_state *st, uintptr_t start, uintptr_t end)
+{
+    struct mem_piece piece;
+
+    while (start < end) {
+        if (vipl__mem_query(st, start, &piece) != 0 || piece.start > start ||
+            !is_adopted(st, &piece, start))
+            return false;
+        start = piece.end;
+    }
+    return true;
+}
+
+bool vipl__mem_intact(const struct vipl__mem *mem)
+{
+    struct mem_state *st = vipl__mem_state_peek();
+    uintptr_t start = mem_page_down(mem->addr), end = mem_page_up(mem->addr + mem->bytes);
+    struct vipl__mem now;
+    struct look look;
+    const char *why;
+    bool intact = false;
+
+    if (st == NULL)
+        return false;
+    pthread_mutex_lock(&st->lock);
+    switch (mem->kind) {
+    case VIPL__MEM_SHARED:
+        intact = prepare_shared(st, mem->addr, mem->bytes, &now) && now.offset == mem->offset;
+        break;
+    case VIPL__MEM_ADOPTED:
+        intact = still_adopted(st, start, end);
+        break;
+    case VIPL__MEM_STAGED:
+        /* Copied by address each time: whatever can be read there will do. */
+        intact = look_at(st, start, end, &look, &why) == 0;
+        break;
+    }
+    pthread_mutex_unlock(&st->lock);
+    return intact;
+}
+
 /* The whole decision, lock held. Outcomes as vipl__mem_prepare. */
 static int prepare_locked(struct mem_state *st, uintptr_t addr, size_t bytes, struct vipl__mem *ret,
                           const char **why)

@@ -55,6 +55,12 @@ int vipl__mem_prepare(void *addr, size_t bytes, struct vipl__mem *ret, const cha
 void vipl__mem_release(struct vipl__mem *mem);
 
 /*
+ * Whether what is mapped at the addresses of a prepared range now still is what was prepared: the
+ * program may have unmapped it, or mapped something else there, since.
+ */
+bool vipl__mem_intact(const struct vipl__mem *mem);
+
+/*
  * STAGED only, bounds were checked by the caller: copy out before a post, copy in after arrival.
  * What comes in for memory that was read-only at registration and still is, is dropped and counted.
  */

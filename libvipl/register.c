@@ -265,6 +265,41 @@ VIP_RETURN VipQueryMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HAND
     return rc;
 }
 
+static VIP_RETURN check_mem(struct vipl__session *session, VIP_PVOID address, VIP_MEM_HANDLE handle)
+{
+    struct vipl__region *region;
+    struct vipl__mem mem;
+    VIP_RETURN rc = check_region(session, "VipxCheckMem", address, handle, NULL);
+
+    if (rc != VIP_SUCCESS)
+        return rc;
+    vipl__spin_lock(&session->post_lock);
+    region = vipl__region_find(&session->regions, handle);
+    if (region != NULL)
+        mem = region->mem;
+    vipl__spin_unlock(&session->post_lock);
+    if (region == NULL)
+        return vipl__fail(VIP_INVALID_PARAMETER, "VipxCheckMem: the region was deregistered");
+    if (!vipl__mem_intact(&mem))
+        return vipl__outcome(VIP_INVALID_STATE,
+                             "memory of the region was unmapped or mapped anew after it was "
+                             "registered; deregister it");
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN VipxCheckMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
+                        VIP_MEM_HANDLE MemoryHandle)
+{
+    struct vipl__session *session = vipl__nic_enter(NicHandle, "VipxCheckMem");
+    VIP_RETURN rc;
+
+    if (session == NULL)
+        return VIP_INVALID_PARAMETER;
+    rc = check_mem(session, VirtualAddress, MemoryHandle);
+    vipl__leave(session);
+    return rc;
+}
+
 VIP_RETURN VipxAllocMem(VIP_ULONG Length, VIP_PVOID *Address)
 {
     void *memory;

@@ -28,6 +28,17 @@ VIP_RETURN VipxAllocMem(IN VIP_ULONG Length, OUT VIP_PVOID *Address);
 VIP_RETURN VipxFreeMem(IN VIP_PVOID Address);
 
 /*
+ * Does a registered region still stand for the memory at its addresses? A layer that keeps
+ * registrations for later (an MPI library does) asks before it uses one again, for the program may
+ * have unmapped the memory meanwhile, and the C library may have mapped other pages there: data
+ * would go to and come from pages that nobody sees. Costs about a microsecond (Linux 6.11 or newer;
+ * more before). Outcomes: VIP_SUCCESS (it does); VIP_INVALID_STATE (it does not, deregister it);
+ * VIP_INVALID_PARAMETER (not a region of this NIC handle that starts there). Any thread.
+ */
+VIP_RETURN VipxCheckMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID VirtualAddress,
+                        IN VIP_MEM_HANDLE MemoryHandle);
+
+/*
  * A descriptor for epoll, poll or libev that tells when a completion queue has entries. It becomes
  * readable when there is one and stays so (level-triggered) until VipCQDone or VipCQWait finds the
  * queue empty. So:

@@ -26,6 +26,7 @@ allowed() {
     splitc/sc1 | splitc/driver) echo "" ;;
     splitc/lib) echo "job splitc/include" ;;
     examples) echo "" ;;
+    ofi) echo "" ;;
     esac
 }
 
@@ -57,7 +58,8 @@ check_box() {
 }
 
 for box in proto vipd/engine vipd/registry vipd/link vipd/nic vipd/client vipd/ctl vipd libvipl \
-    tools/vipctl tools/vipperf tools/amrun job am am/compat splitc/sc1 splitc/driver splitc/lib examples; do
+    tools/vipctl tools/vipperf tools/amrun job am am/compat splitc/sc1 splitc/driver splitc/lib examples \
+    ofi; do
     check_box "$box"
 done
 
@@ -80,6 +82,22 @@ nm --undefined-only "$library" | awk 'NF==2 {print $2}' | sort -u | while read -
     *) grep -qx "$symbol" <<<"$defined" || { echo "the engine needs $symbol"; exit 1; } ;;
     esac
 done || bad=1
+
+# The MPI provider sits on the public headers alone, and what it exports is its entry point.
+provider="$build/ofi/libvipl-fi.so"
+if [ -e "$provider" ]; then
+    exported=$(nm -D --defined-only "$provider" | awk '{print $3}' |
+        grep -vE '^(_init|_fini|__bss_start|_edata|_end|__(a|t|ub)san.*|__odr_asan.*)$')
+    if [ "$exported" != fi_prov_ini ]; then
+        echo "libvipl-fi.so exports more than fi_prov_ini: $exported"
+        bad=1
+    fi
+    foreign=$(nm -D --undefined-only "$provider" | awk 'NF==2 && $2 ~ /^vipl?_/ {print $2}')
+    if [ -n "$foreign" ]; then
+        echo "libvipl-fi.so needs what is not of vipl.h: $foreign"
+        bad=1
+    fi
+fi
 
 [ $bad -eq 0 ] && echo "boxes: every include and the engine's symbols are as the map says"
 exit $bad

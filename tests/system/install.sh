@@ -21,6 +21,13 @@ done
 # A Split-C program, from sources to its output, with what is installed and nothing else.
 "$P/bin/splitcc" -O2 -std=gnu89 -w -o "$prefix/heat" examples/splitc/heat.sc -lm
 "$prefix/heat"
+# The MPI provider is there if the build found libfabric, and libfabric loads it from there.
+if [ -e "$build/ofi/libvipl-fi.so" ]; then
+    FI_PROVIDER_PATH=$P/lib/libfabric fi_info -l | grep -qx 'via:' || {
+        echo "libfabric does not load $P/lib/libfabric/libvipl-fi.so"
+        exit 1
+    }
+fi
 "$P/sbin/vipd" --version
 "$P/bin/vipctl" --version
 "$P/bin/vipperf" --version

@@ -5,7 +5,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
-files=$(find proto vipd libvipl job am splitc tools tests examples -name '*.c' -o -name '*.h' | sort)
+files=$(find ofi proto vipd libvipl job am splitc tools tests examples -name '*.c' -o -name '*.h' | sort)
 
 for file in $files; do
     lines=$(wc -l <"$file")

@@ -1,0 +1,151 @@
+/*
+ * The functions that the provider's files call in each other; via.h has the objects.
+ */
+#ifndef OFI_CALLS_H
+#define OFI_CALLS_H
+
+#include "ofi/via.h"
+
+#define VIA_WARN(subsys, ...) FI_WARN(&via_provider, subsys, __VA_ARGS__)
+#define VIA_INFO(subsys, ...) FI_INFO(&via_provider, subsys, __VA_ARGS__)
+
+/* ---- provider.c ---- */
+
+/* A negative libfabric error for a VIPL code. */
+int via_errno(VIP_RETURN code);
+uint64_t via_now_ns(void);
+
+/* ---- info.c ---- */
+
+int via_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+                const struct fi_info *hints, struct fi_info **ret);
+void via_info_cleanup(void);
+/* Between VIPL's host address (6 bytes) and a socket address; the port of `own` is vipd's. */
+void via_addr_from_host(const uint8_t *host, struct sockaddr_in *ret);
+void via_addr_to_host(const struct sockaddr_in *addr, const VIP_NIC_ATTRIBUTES *own, uint8_t *host);
+/* Room for a VIP_NET_ADDRESS with our discriminator. */
+union via_net_address {
+    VIP_NET_ADDRESS net;
+    char room[256]; /* a foreign discriminator may have 128 bytes */
+};
+void via_net_address(const struct sockaddr_in *addr, const VIP_NIC_ATTRIBUTES *own,
+                     union via_net_address *ret);
+/* The other way; port 0 if the discriminator is none of ours. */
+void via_net_address_read(const VIP_NET_ADDRESS *net, struct sockaddr_in *ret);
+
+/* ---- fabric.c, domain.c, mr.c, eq.c, cq.c, pep.c, ep.c: opened by libfabric ---- */
+
+int via_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **ret, void *context);
+int via_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **ret,
+                    void *context);
+int via_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq **ret,
+                void *context);
+int via_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **ret,
+                void *context);
+int via_pep_open(struct fid_fabric *fid, struct fi_info *info, struct fid_pep **ret, void *context);
+int via_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ret, void *context);
+extern struct fi_ops_mr via_mr_ops;
+void via_mr_cache_drop(struct via_domain *domain);
+
+/* ---- eq.c ---- */
+
+/* Queue an event; info is taken over, data copied. */
+void via_eq_put(struct via_eq *eq, uint32_t event, fid_t fid, struct fi_info *info,
+                const void *data, size_t bytes);
+/* Queue an error of an endpoint. */
+void via_eq_put_error(struct via_eq *eq, fid_t fid, int err, int prov_errno, const void *data,
+                      size_t bytes);
+/* Forget what was said of an object that is being closed. */
+void via_eq_forget(struct via_eq *eq, fid_t fid);
+int via_eq_trywait(struct via_eq *eq);
+
+/* ---- cq.c ---- */
+
+/* Under cq->lock. */
+void via_cq_put(struct via_cq *cq, const struct via_comp *comp);
+/* An endpoint with so many operations is bound. Outcomes: 0; negative error. */
+int via_cq_bind(struct via_cq *cq, size_t operations);
+int via_cq_trywait(struct via_cq *cq);
+
+/* ---- reap.c ---- */
+
+/* Take one entry from VIPL's queue; whether there was one. Under cq->lock. */
+bool via_reap_cq(struct via_cq *cq);
+/* Take one finished descriptor from the endpoint itself; whether there was one. Under both locks. */
+bool via_reap_ep(struct via_ep *ep, bool receive);
+/* Take what has completed from the queue of the endpoint's sends. Without locks. */
+void via_reap_sends(struct via_ep *ep);
+/* What was never posted, or never came back, is reported as cancelled. Under both locks. */
+void via_reap_cancel(struct via_ep *ep);
+void via_cqs_lock(struct via_ep *ep);
+void via_cqs_unlock(struct via_ep *ep);
+
+/* ---- cm.c ---- */
+
+int via_cm_start(struct via_fabric *fabric);
+void via_cm_stop(struct via_fabric *fabric);
+int via_cm_listen(struct via_pep *pep);
+void via_cm_unlisten(struct via_pep *pep);
+/* Begin; the outcome comes as an event. ep->cm_data is filled. */
+int via_cm_connect(struct via_ep *ep);
+int via_cm_accept(struct via_ep *ep);
+/* No connection is being made any more when it returns. */
+void via_cm_cancel(struct via_ep *ep);
+
+/* ---- ep_cm.c ---- */
+
+extern struct fi_ops_cm via_ep_cm_ops;
+/* The connection stands, its peer said this: events and state. Any thread. */
+bool via_ep_connected(struct via_ep *ep, const struct via_hello *hello, const void *data);
+/* It ended without our doing. */
+void via_ep_lost(struct via_ep *ep, const char *why);
+void via_error_handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error);
+/* What we say of ourselves, and the program's data, for the other side. */
+void via_hello_write(struct via_ep *ep, const void *param, size_t bytes, VIPX_PRIVATE_DATA *ret);
+/* Whether private data is that of such a provider. */
+bool via_hello_read(const VIPX_PRIVATE_DATA *data, struct via_hello *ret);
+
+/* ---- pep.c ---- */
+
+/* A request that nobody will answer: reject it and free what fi_info.handle names (NULL: nothing). */
+void via_request_drop(fid_t handle);
+
+/* ---- ep.c ---- */
+
+int via_ep_enable(struct via_ep *ep);
+/* Wait until what was sent has arrived, at most FI_VIA_LINGER, and end the connection. */
+void via_ep_disconnect(struct via_ep *ep);
+
+/* ---- post.c: under ep->lock, but for what says otherwise ---- */
+
+/* May something be accepted now? 0 or a negative error. */
+ssize_t via_post_may_send(struct via_ep *ep);
+/* The next descriptor of a queue, cleared, and what belongs to it. */
+VIP_DESCRIPTOR *via_post_tx(struct via_ep *ep, struct via_op **ret_op);
+VIP_DESCRIPTOR *via_post_rx(struct via_ep *ep, struct via_op **ret_op);
+/* Local memory into a descriptor from segment `at` on. 0; -FI_EINVAL without registered memory. */
+int via_post_segments(VIP_DESCRIPTOR *desc, unsigned at, const struct iovec *iov, void **mr,
+                      size_t count);
+/* The address segment of an RDMA descriptor, and a copy of the data in the inject slot. */
+void via_post_remote(VIP_DESCRIPTOR *desc, uint16_t control, uint64_t addr, uint32_t handle);
+void via_post_inject(struct via_ep *ep, VIP_DESCRIPTOR *desc, unsigned at, const void *buf,
+                     size_t bytes);
+/* Accept the descriptor made last, and hand over what can be; some may have to wait for credits. */
+void via_post_send(struct via_ep *ep, bool consumes);
+ssize_t via_post_recv(struct via_ep *ep, VIP_DESCRIPTOR *desc);
+/* Hand over what can be. */
+void via_post_push(struct via_ep *ep);
+/* The three without ep->lock: list an endpoint that waits, look after all, forget one. */
+void via_post_wait(struct via_ep *ep);
+void via_post_push_all(struct via_domain *domain);
+void via_post_wait_no_more(struct via_ep *ep);
+void via_post_credits(struct via_ep *ep);
+void via_post_bye(struct via_ep *ep);
+size_t via_iov_bytes(const struct iovec *iov, size_t count);
+/* Post what fits of ep->transfer. */
+void via_transfer_go_on(struct via_ep *ep);
+
+extern struct fi_ops_msg via_msg_ops;
+extern struct fi_ops_rma via_rma_ops;
+
+#endif

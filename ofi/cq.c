@@ -1,0 +1,430 @@
+/*
+ * Completion queues: one of VIPL's each, and a list of what was taken from that and not yet read.
+ *
+ * The list exists because closing an endpoint gives back all it had posted at once, and because a
+ * completion in error must wait until fi_cq_readerr asks for it. Everything passes through it.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "ofi/calls.h"
+#include "ofi/nosys.h"
+
+#define ENTRIES_FIRST 1024 /* of VIPL's queue before anything is bound; it grows */
+#define FIFO_FIRST    64   /* a power of two, as all sizes of the list */
+
+/* How long a blocking read sleeps at most while a send waits for credits, whose coming wakes nobody. */
+#define WAITING_MS 1
+
+/* ---- the list ------------------------------------------------------------------------------------ */
+
+/* Keep the eventfd readable exactly while there is something in the list. Under cq->lock. */
+static void soft_signal(struct via_cq *cq)
+{
+    bool raise = cq->fifo_in != cq->fifo_out || __atomic_load_n(&cq->signaled, __ATOMIC_RELAXED);
+    uint64_t count = 1;
+    ssize_t rc = 0;
+
+    if (cq->soft_fd < 0 || raise == cq->soft_raised)
+        return;
+    cq->soft_raised = raise;
+    rc = raise ? write(cq->soft_fd, &count, sizeof(count))
+               : read(cq->soft_fd, &count, sizeof(count));
+    if (rc < 0)
+        VIA_WARN(FI_LOG_CQ, "eventfd: errno %d\n", errno);
+}
+
+static bool fifo_grow(struct via_cq *cq)
+{
+    uint32_t size = 2 * cq->fifo_size;
+    struct via_comp *fifo = malloc(size * sizeof(*fifo));
+
+    if (fifo == NULL)
+        return false;
+    for (uint32_t i = cq->fifo_out; i != cq->fifo_in; i++)
+        fifo[i & (size - 1)] = cq->fifo[i & (cq->fifo_size - 1)];
+    free(cq->fifo);
+    cq->fifo = fifo;
+    cq->fifo_size = size;
+    return true;
+}
+
+void via_cq_put(struct via_cq *cq, const struct via_comp *comp)
+{
+    if (cq->fifo_in - cq->fifo_out == cq->fifo_size && !fifo_grow(cq)) {
+        VIA_WARN(FI_LOG_CQ, "out of memory: a completion is lost\n");
+        return;
+    }
+    cq->fifo[cq->fifo_in++ & (cq->fifo_size - 1)] = *comp;
+}
+
+/* ---- reading -------------------------------------------------------------------------------------- */
+
+static const size_t entry_bytes[] = {
+    [FI_CQ_FORMAT_CONTEXT] = sizeof(struct fi_cq_entry),
+    [FI_CQ_FORMAT_MSG] = sizeof(struct fi_cq_msg_entry),
+    [FI_CQ_FORMAT_DATA] = sizeof(struct fi_cq_data_entry),
+    [FI_CQ_FORMAT_TAGGED] = sizeof(struct fi_cq_tagged_entry),
+};
+
+/* Each format is the beginning of the next. */
+static void deliver(const struct via_cq *cq, const struct via_comp *comp, void *buf, size_t index)
+{
+    struct fi_cq_tagged_entry entry = {
+        .op_context = comp->context,
+        .flags = comp->flags,
+        .len = comp->len,
+        .buf = comp->buf,
+        .data = comp->data,
+    };
+
+    memcpy((char *)buf + index * entry_bytes[cq->format], &entry, entry_bytes[cq->format]);
+}
+
+/* After a loss that the settings call fatal, or without vipd, nothing will complete any more. */
+static bool is_lost(const struct via_cq *cq)
+{
+    return __atomic_load_n(&cq->domain->fabric->lost, __ATOMIC_RELAXED) != 0;
+}
+
+/* Is there an endpoint whose sends wait for credits? */
+static bool waiting(const struct via_cq *cq)
+{
+    return __atomic_load_n(&cq->domain->waiting_count, __ATOMIC_ACQUIRE) != 0;
+}
+
+static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+{
+    struct via_cq *cq = via_container(fid, struct via_cq, fid);
+    ssize_t done = 0, rc = -FI_EAGAIN;
+
+    pthread_mutex_lock(&cq->lock);
+    if (waiting(cq))
+        via_post_push_all(cq->domain);
+    while ((size_t)done < count) {
+        const struct via_comp *comp;
+
+        while (cq->fifo_in == cq->fifo_out && via_reap_cq(cq))
+            continue;
+        if (cq->fifo_in == cq->fifo_out)
+            break;
+        comp = &cq->fifo[cq->fifo_out & (cq->fifo_size - 1)];
+        if (comp->err != 0) {
+            rc = -FI_EAVAIL;
+            break;
+        }
+        deliver(cq, comp, buf, (size_t)done++);
+        cq->fifo_out++;
+    }
+    /* Asked for nothing: is there something? */
+    if (count == 0 && cq->fifo_in != cq->fifo_out)
+        rc = 0;
+    if (cq->soft_fd >= 0)
+        soft_signal(cq);
+    pthread_mutex_unlock(&cq->lock);
+    if (done > 0)
+        return done;
+    return rc == -FI_EAGAIN && is_lost(cq) ? -FI_EIO : rc;
+}
+
+static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
+{
+    ssize_t rc = cq_read(fid, buf, count);
+
+    for (ssize_t i = 0; src != NULL && i < rc; i++)
+        src[i] = FI_ADDR_NOTAVAIL;
+    return rc;
+}
+
+static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint64_t flags)
+{
+    struct via_cq *cq = via_container(fid, struct via_cq, fid);
+    ssize_t rc = -FI_EAGAIN;
+
+    pthread_mutex_lock(&cq->lock);
+    if (cq->fifo_in != cq->fifo_out) {
+        const struct via_comp *comp = &cq->fifo[cq->fifo_out & (cq->fifo_size - 1)];
+
+        if (comp->err != 0) {
+            buf->op_context = comp->context;
+            buf->flags = comp->flags;
+            buf->len = comp->len;
+            buf->buf = comp->buf;
+            buf->data = comp->data;
+            buf->tag = 0;
+            buf->olen = 0;
+            buf->err = comp->err;
+            buf->prov_errno = comp->prov_errno;
+            buf->err_data_size = 0;
+            if ((flags & FI_PEEK) == 0)
+                cq->fifo_out++;
+            rc = 1;
+        }
+    }
+    if (cq->soft_fd >= 0)
+        soft_signal(cq);
+    pthread_mutex_unlock(&cq->lock);
+    return rc;
+}
+
+static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *err_data, char *buf,
+                               size_t len)
+{
+    static const struct {
+        int bit;
+        const char *text;
+    } texts[] = {
+        {VIP_STATUS_FORMAT_ERROR, "bad descriptor"},
+        {VIP_STATUS_PROTECTION_ERROR, "local memory is not registered for this"},
+        {VIP_STATUS_LENGTH_ERROR, "the message is longer than the receive, or than possible"},
+        {VIP_STATUS_PARTIAL_ERROR, "the message broke off"},
+        {VIP_STATUS_RDMA_PROT_ERROR, "remote memory may not be accessed like this"},
+        {VIP_STATUS_REMOTE_DESC_ERROR, "receive missing or faulty at the other side"},
+        {VIP_STATUS_TRANSPORT_ERROR, "not delivered"},
+        {VIP_STATUS_DESC_FLUSHED_ERROR, "the connection ended before"},
+    };
+    const char *text = "unknown error";
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        if ((prov_errno & texts[i].bit) != 0) {
+            text = texts[i].text;
+            break;
+        }
+    }
+    if (buf != NULL && len > 0) {
+        strncpy(buf, text, len - 1);
+        buf[len - 1] = '\0';
+    }
+    return text;
+}
+
+/* ---- waiting --------------------------------------------------------------------------------------- */
+
+/* The descriptor of FI_GETWAIT: both of ours, in one. Outcomes: 0; negative error. */
+static int open_fd(struct via_cq *cq)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    int vipl_fd, rc = 0;
+
+    pthread_mutex_lock(&cq->lock);
+    if (cq->epoll_fd < 0) {
+        int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        int soft_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+        if (epoll_fd < 0 || soft_fd < 0 || VipxCQGetFd(cq->cq, &vipl_fd) != VIP_SUCCESS ||
+            epoll_ctl(epoll_fd, EPOLL_CTL_ADD, vipl_fd, &event) < 0 ||
+            epoll_ctl(epoll_fd, EPOLL_CTL_ADD, soft_fd, &event) < 0) {
+            VIA_WARN(FI_LOG_CQ, "no descriptor for a completion queue: errno %d, %s\n", errno,
+                     VipxLastError());
+            close(epoll_fd);
+            close(soft_fd);
+            rc = -FI_ENOMEM;
+        } else {
+            cq->epoll_fd = epoll_fd;
+            cq->soft_fd = soft_fd;
+            soft_signal(cq);
+        }
+    }
+    pthread_mutex_unlock(&cq->lock);
+    return rc;
+}
+
+int via_cq_trywait(struct via_cq *cq)
+{
+    int rc = 0;
+
+    if (waiting(cq) || is_lost(cq))
+        return -FI_EAGAIN;
+    pthread_mutex_lock(&cq->lock);
+    while (cq->fifo_in == cq->fifo_out && via_reap_cq(cq))
+        continue;
+    if (cq->fifo_in != cq->fifo_out)
+        rc = -FI_EAGAIN;
+    if (cq->soft_fd >= 0)
+        soft_signal(cq);
+    pthread_mutex_unlock(&cq->lock);
+    return rc;
+}
+
+static bool take_signal(struct via_cq *cq)
+{
+    bool was;
+
+    if (__atomic_load_n(&cq->signaled, __ATOMIC_ACQUIRE) == 0)
+        return false;
+    pthread_mutex_lock(&cq->lock);
+    was = __atomic_exchange_n(&cq->signaled, 0, __ATOMIC_ACQ_REL) != 0;
+    soft_signal(cq);
+    pthread_mutex_unlock(&cq->lock);
+    return was;
+}
+
+static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src,
+                            const void *cond, int timeout)
+{
+    struct via_cq *cq = via_container(fid, struct via_cq, fid);
+    uint64_t start_ns = via_now_ns(), now_ns = start_ns;
+    uint64_t spin_ns = start_ns + (uint64_t)via_settings.spin_us * 1000;
+    uint64_t end_ns = start_ns + (uint64_t)(timeout < 0 ? 0 : timeout) * 1000000;
+    int rc = open_fd(cq);
+    ssize_t done;
+
+    if (rc != 0)
+        return rc;
+    while ((done = cq_readfrom(fid, buf, count, src)) == -FI_EAGAIN) {
+        struct pollfd look = {.fd = cq->epoll_fd, .events = POLLIN};
+        int wait_ms = -1;
+
+        if (take_signal(cq))
+            return -FI_EAGAIN;
+        now_ns = via_now_ns();
+        if (timeout >= 0 && now_ns >= end_ns)
+            return -FI_EAGAIN;
+        if (now_ns < spin_ns) {
+            sched_yield();
+            continue;
+        }
+        if (timeout >= 0)
+            wait_ms = (int)((end_ns - now_ns) / 1000000 + 1);
+        if (waiting(cq))
+            wait_ms = WAITING_MS;
+        if (poll(&look, 1, wait_ms) < 0)
+            return -errno;
+    }
+    return done;
+}
+
+static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
+{
+    return cq_sreadfrom(fid, buf, count, NULL, cond, timeout);
+}
+
+static int cq_signal(struct fid_cq *fid)
+{
+    struct via_cq *cq = via_container(fid, struct via_cq, fid);
+
+    pthread_mutex_lock(&cq->lock);
+    __atomic_store_n(&cq->signaled, 1, __ATOMIC_RELEASE);
+    soft_signal(cq);
+    pthread_mutex_unlock(&cq->lock);
+    return 0;
+}
+
+/* ---- life --------------------------------------------------------------------------------------------- */
+
+int via_cq_bind(struct via_cq *cq, size_t operations)
+{
+    VIP_ULONG most = cq->domain->fabric->attrs.MaxCQEntries;
+    VIP_ULONG have, want;
+    VIP_RETURN code = VIP_SUCCESS;
+
+    pthread_mutex_lock(&cq->lock);
+    have = cq->entries < most ? cq->entries : most;
+    cq->entries += operations;
+    want = cq->entries < most ? cq->entries : most;
+    /* Above the limit nothing is lost either: what finds no room waits in vipd. */
+    if (want > have && want > ENTRIES_FIRST)
+        code = VipResizeCQ(cq->cq, want);
+    pthread_mutex_unlock(&cq->lock);
+    if (code != VIP_SUCCESS)
+        VIA_WARN(FI_LOG_CQ, "VipResizeCQ: %s\n", VipxLastError());
+    return via_errno(code);
+}
+
+static int cq_close(struct fid *fid)
+{
+    struct via_cq *cq = via_container(fid, struct via_cq, fid.fid);
+
+    if (__atomic_load_n(&cq->users, __ATOMIC_ACQUIRE) != 0)
+        return -FI_EBUSY;
+    if (cq->epoll_fd >= 0) {
+        close(cq->epoll_fd);
+        close(cq->soft_fd);
+    }
+    VipDestroyCQ(cq->cq);
+    pthread_mutex_destroy(&cq->lock);
+    __atomic_sub_fetch(&cq->domain->users, 1, __ATOMIC_RELEASE);
+    free(cq->fifo);
+    free(cq);
+    return 0;
+}
+
+static int cq_control(struct fid *fid, int command, void *arg)
+{
+    struct via_cq *cq = via_container(fid, struct via_cq, fid.fid);
+    int rc;
+
+    if (command != FI_GETWAIT)
+        return -FI_ENOSYS;
+    rc = open_fd(cq);
+    if (rc == 0)
+        *(int *)arg = cq->epoll_fd;
+    return rc;
+}
+
+static struct fi_ops cq_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = cq_close,
+    .bind = via_no_bind,
+    .control = cq_control,
+    .ops_open = via_no_ops_open,
+    .tostr = via_no_tostr,
+    .ops_set = via_no_ops_set,
+};
+
+static struct fi_ops_cq cq_ops = {
+    .size = sizeof(struct fi_ops_cq),
+    .read = cq_read,
+    .readfrom = cq_readfrom,
+    .readerr = cq_readerr,
+    .sread = cq_sread,
+    .sreadfrom = cq_sreadfrom,
+    .signal = cq_signal,
+    .strerror = cq_strerror,
+};
+
+int via_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **ret, void *context)
+{
+    struct via_domain *domain = via_container(fid, struct via_domain, fid);
+    struct via_cq *cq;
+    VIP_RETURN code;
+
+    if (attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC &&
+        attr->wait_obj != FI_WAIT_FD)
+        return -FI_ENOSYS;
+    if (attr->format > FI_CQ_FORMAT_TAGGED || attr->wait_cond != FI_CQ_COND_NONE)
+        return -FI_ENOSYS;
+    cq = calloc(1, sizeof(*cq));
+    if (cq != NULL)
+        cq->fifo = calloc(FIFO_FIRST, sizeof(*cq->fifo));
+    if (cq == NULL || cq->fifo == NULL) {
+        free(cq);
+        return -FI_ENOMEM;
+    }
+    /* attr->size is a guess of the worst case (rxm: 262,144); the queue grows with what is bound. */
+    code = VipCreateCQ(domain->fabric->nic, ENTRIES_FIRST, &cq->cq);
+    if (code != VIP_SUCCESS) {
+        VIA_WARN(FI_LOG_CQ, "VipCreateCQ: %s\n", VipxLastError());
+        free(cq->fifo);
+        free(cq);
+        return via_errno(code);
+    }
+    cq->domain = domain;
+    cq->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format;
+    cq->fifo_size = FIFO_FIRST;
+    cq->epoll_fd = cq->soft_fd = -1;
+    pthread_mutex_init(&cq->lock, NULL);
+    __atomic_add_fetch(&domain->users, 1, __ATOMIC_RELAXED);
+    cq->fid.fid.fclass = FI_CLASS_CQ;
+    cq->fid.fid.context = context;
+    cq->fid.fid.ops = &cq_fid_ops;
+    cq->fid.ops = &cq_ops;
+    *ret = &cq->fid;
+    return 0;
+}

@@ -1,0 +1,383 @@
+/*
+ * Endpoints: one VI each, made by fi_enable because VIA binds queues to completion queues for life,
+ * with Reliable Reception, so that a send is complete when its data is in place over there.
+ *
+ * Owns: the slab of an endpoint, and the order in which it comes to life and goes. At its end what was sent
+ * is given time to arrive, the peer is told that this is no accident, and every operation that was
+ * posted is accounted for: done, or cancelled (FI_ECANCELED), in its completion queue before fi_close
+ * returns.
+ */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ofi/calls.h"
+#include "ofi/nosys.h"
+
+#define CONTROL_BYTES 4096 /* a page of its own, since the peer may write to it */
+
+/* How long vipd may take to give back what was posted before it is given up. */
+#define DRAIN_NS 5000000000ull
+
+/* Looks without sleeping when something is awaited that takes microseconds. */
+#define QUICK_LOOKS 200
+
+/* ---- enable ---------------------------------------------------------------------------------------- */
+
+static void slab_free(struct via_ep *ep)
+{
+    VIP_NIC_HANDLE nic = ep->domain->fabric->nic;
+
+    if (ep->slab_handle != 0)
+        VipDeregisterMem(nic, ep->slab + CONTROL_BYTES, ep->slab_handle);
+    if (ep->control_handle != 0)
+        VipDeregisterMem(nic, ep->slab, ep->control_handle);
+    ep->slab_handle = ep->control_handle = 0;
+    if (ep->slab != NULL)
+        VipxFreeMem(ep->slab);
+    ep->slab = NULL;
+    free(ep->tx_op);
+    free(ep->rx_op);
+    ep->tx_op = ep->rx_op = NULL;
+}
+
+static int slab_make(struct via_ep *ep)
+{
+    struct via_domain *domain = ep->domain;
+    VIP_MEM_ATTRIBUTES own = {.Ptag = domain->ptag};
+    VIP_MEM_ATTRIBUTES open = {.Ptag = domain->ptag, .EnableRdmaWrite = VIP_TRUE};
+    /* Behind the sends: credits told, and the farewell. */
+    size_t tx_bytes = (ep->tx_size + 2) * VIA_DESC_BYTES, rx_bytes = ep->rx_size * VIA_DESC_BYTES;
+    VIP_PVOID memory;
+
+    ep->slab_bytes = CONTROL_BYTES + tx_bytes + rx_bytes + ep->tx_size * ep->inject_bytes;
+    ep->tx_op = calloc(ep->tx_size, sizeof(*ep->tx_op));
+    ep->rx_op = calloc(ep->rx_size, sizeof(*ep->rx_op));
+    if (ep->tx_op == NULL || ep->rx_op == NULL ||
+        VipxAllocMem(ep->slab_bytes, &memory) != VIP_SUCCESS)
+        return -FI_ENOMEM;
+    ep->slab = memory;
+    if (VipRegisterMem(domain->fabric->nic, ep->slab, CONTROL_BYTES, &open, &ep->control_handle) !=
+            VIP_SUCCESS ||
+        VipRegisterMem(domain->fabric->nic, ep->slab + CONTROL_BYTES,
+                       ep->slab_bytes - CONTROL_BYTES, &own, &ep->slab_handle) != VIP_SUCCESS) {
+        VIA_WARN(FI_LOG_EP_CTRL, "VipRegisterMem: %s\n", VipxLastError());
+        return -FI_ENOMEM;
+    }
+    ep->control = (struct via_control *)(void *)ep->slab;
+    ep->tx_desc = ep->slab + CONTROL_BYTES;
+    ep->rx_desc = ep->tx_desc + tx_bytes;
+    ep->inject = ep->rx_desc + rx_bytes;
+    return 0;
+}
+
+static int make_vi(struct via_ep *ep)
+{
+    const struct via_fabric *fabric = ep->domain->fabric;
+    VIP_VI_ATTRIBUTES attrs = {
+        .ReliabilityLevel = VIP_SERVICE_RELIABLE_RECEPTION,
+        .MaxTransferSize = fabric->attrs.MaxTransferSize,
+        .Ptag = ep->domain->ptag,
+        .EnableRdmaWrite = VIP_TRUE,
+        .EnableRdmaRead = VIP_TRUE,
+    };
+    VIP_RETURN code = VipCreateVi(fabric->nic, &attrs, ep->tx_cq->cq, ep->rx_cq->cq, &ep->vi);
+
+    if (code != VIP_SUCCESS) {
+        VIA_WARN(FI_LOG_EP_CTRL, "VipCreateVi: %s\n", VipxLastError());
+        return via_errno(code);
+    }
+    VipSetUserData(ep->vi, ep);
+    return 0;
+}
+
+int via_ep_enable(struct via_ep *ep)
+{
+    struct via_fabric *fabric = ep->domain->fabric;
+    int rc;
+
+    if (ep->state != VIA_EP_NEW)
+        return 0;
+    if (ep->eq == NULL)
+        return -FI_ENOEQ;
+    if (ep->tx_cq == NULL || ep->rx_cq == NULL)
+        return -FI_ENOCQ;
+    if (__atomic_load_n(&fabric->lost, __ATOMIC_RELAXED) != 0)
+        return -FI_ENODEV;
+    rc = via_cq_bind(ep->tx_cq, ep->tx_size + 2);
+    if (rc == 0)
+        rc = via_cq_bind(ep->rx_cq, ep->rx_size);
+    if (rc == 0)
+        rc = slab_make(ep);
+    if (rc == 0)
+        rc = make_vi(ep);
+    if (rc != 0) {
+        slab_free(ep);
+        return rc;
+    }
+    pthread_mutex_lock(&fabric->lock);
+    ep->next = fabric->eps;
+    fabric->eps = ep;
+    pthread_mutex_unlock(&fabric->lock);
+    __atomic_store_n(&ep->state, VIA_EP_ENABLED, __ATOMIC_RELEASE);
+    return 0;
+}
+
+/* ---- disconnect and close -------------------------------------------------------------------------- */
+
+static void pause_at(unsigned look)
+{
+    if (look < QUICK_LOOKS)
+        sched_yield();
+    else
+        usleep(100);
+}
+
+/* Take what has completed. Whether sends (and with `all` receives) are still out. */
+static bool reap_and_look(struct via_ep *ep, bool all)
+{
+    bool out;
+
+    via_cqs_lock(ep);
+    pthread_mutex_lock(&ep->lock);
+    while (via_reap_ep(ep, false))
+        continue;
+    while (via_reap_ep(ep, true))
+        continue;
+    via_post_push(ep);
+    out = ep->tx_in != ep->tx_out || ep->publishing || ep->saying_bye ||
+          (all && ep->rx_in != ep->rx_out);
+    pthread_mutex_unlock(&ep->lock);
+    via_cqs_unlock(ep);
+    return out;
+}
+
+void via_ep_disconnect(struct via_ep *ep)
+{
+    uint64_t end_ns = via_now_ns() + (uint64_t)via_settings.linger_ms * 1000000;
+    bool was_connected;
+
+    pthread_mutex_lock(&ep->lock);
+    was_connected = ep->state == VIA_EP_CONNECTED;
+    via_post_bye(ep);
+    pthread_mutex_unlock(&ep->lock);
+    for (unsigned look = 0; was_connected && reap_and_look(ep, false); look++) {
+        if (__atomic_load_n(&ep->state, __ATOMIC_ACQUIRE) != VIA_EP_CONNECTED ||
+            via_now_ns() >= end_ns)
+            break;
+        pause_at(look);
+    }
+    pthread_mutex_lock(&ep->lock);
+    __atomic_store_n(&ep->state, VIA_EP_DOWN, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&ep->lock);
+    VipDisconnect(ep->vi);
+}
+
+/* Everything that is posted comes back flushed; what does not, is said to. */
+static void drain(struct via_ep *ep)
+{
+    uint64_t end_ns = via_now_ns() + DRAIN_NS;
+
+    for (unsigned look = 0; reap_and_look(ep, true) && via_now_ns() < end_ns; look++)
+        pause_at(look);
+}
+
+static void unlist(struct via_ep *ep)
+{
+    struct via_fabric *fabric = ep->domain->fabric;
+    struct via_ep **link;
+
+    pthread_mutex_lock(&fabric->lock);
+    for (link = &fabric->eps; *link != NULL && *link != ep; link = &(*link)->next)
+        continue;
+    if (*link == ep)
+        *link = ep->next;
+    pthread_mutex_unlock(&fabric->lock);
+}
+
+/* The end of an endpoint that was enabled. */
+static void dismantle(struct via_ep *ep)
+{
+    bool gone;
+
+    via_ep_disconnect(ep);
+    unlist(ep);
+    via_post_wait_no_more(ep);
+    drain(ep);
+    via_cqs_lock(ep);
+    pthread_mutex_lock(&ep->lock);
+    via_reap_cancel(ep);
+    VipSetUserData(ep->vi, NULL);
+    gone = VipDestroyVi(ep->vi) == VIP_SUCCESS;
+    pthread_mutex_unlock(&ep->lock);
+    via_cqs_unlock(ep);
+    /* A vipd that stands still may yet write there. */
+    if (gone || __atomic_load_n(&ep->domain->fabric->lost, __ATOMIC_RELAXED) != 0)
+        slab_free(ep);
+    else
+        VIA_WARN(FI_LOG_EP_CTRL, "VipDestroyVi: %s; its memory is not freed\n", VipxLastError());
+}
+
+static int ep_close(struct fid *fid)
+{
+    struct via_ep *ep = via_container(fid, struct via_ep, fid.fid);
+
+    via_cm_cancel(ep);
+    if (ep->state != VIA_EP_NEW)
+        dismantle(ep);
+    if (ep->eq != NULL)
+        via_eq_forget(ep->eq, fid);
+    if (ep->tx_cq != NULL)
+        __atomic_sub_fetch(&ep->tx_cq->users, 1, __ATOMIC_RELEASE);
+    if (ep->rx_cq != NULL)
+        __atomic_sub_fetch(&ep->rx_cq->users, 1, __ATOMIC_RELEASE);
+    __atomic_sub_fetch(&ep->domain->users, 1, __ATOMIC_RELEASE);
+    pthread_mutex_destroy(&ep->lock);
+    free(ep);
+    return 0;
+}
+
+/* ---- the rest ------------------------------------------------------------------------------------------ */
+
+static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+    struct via_ep *ep = via_container(fid, struct via_ep, fid.fid);
+    struct via_cq *cq;
+
+    if (ep->state != VIA_EP_NEW)
+        return -FI_EOPBADSTATE;
+    switch (other->fclass) {
+    case FI_CLASS_EQ:
+        ep->eq = via_container(other, struct via_eq, fid.fid);
+        return 0;
+    case FI_CLASS_CQ:
+        cq = via_container(other, struct via_cq, fid.fid);
+        if (cq->domain != ep->domain || (flags & (FI_TRANSMIT | FI_RECV)) == 0 ||
+            ((flags & FI_TRANSMIT) != 0 && ep->tx_cq != NULL) ||
+            ((flags & FI_RECV) != 0 && ep->rx_cq != NULL))
+            return -FI_EINVAL;
+        if ((flags & FI_TRANSMIT) != 0) {
+            ep->tx_cq = cq;
+            ep->tx_selective = (flags & FI_SELECTIVE_COMPLETION) != 0;
+            __atomic_add_fetch(&cq->users, 1, __ATOMIC_RELAXED);
+        }
+        if ((flags & FI_RECV) != 0) {
+            ep->rx_cq = cq;
+            ep->rx_selective = (flags & FI_SELECTIVE_COMPLETION) != 0;
+            __atomic_add_fetch(&cq->users, 1, __ATOMIC_RELAXED);
+        }
+        return 0;
+    default:
+        return -FI_ENOSYS;
+    }
+}
+
+static int ep_control(struct fid *fid, int command, void *arg)
+{
+    if (command != FI_ENABLE)
+        return -FI_ENOSYS;
+    return via_ep_enable(via_container(fid, struct via_ep, fid.fid));
+}
+
+static ssize_t ep_cancel(fid_t fid, void *context)
+{
+    /* VIA has no way to take back what was posted. */
+    return -FI_ENOENT;
+}
+
+static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *bytes)
+{
+    size_t answer = VIA_CM_DATA_MAX;
+
+    if (level != FI_OPT_ENDPOINT || name != FI_OPT_CM_DATA_SIZE)
+        return -FI_ENOPROTOOPT;
+    if (*bytes < sizeof(answer)) {
+        *bytes = sizeof(answer);
+        return -FI_ETOOSMALL;
+    }
+    memcpy(value, &answer, sizeof(answer));
+    *bytes = sizeof(answer);
+    return 0;
+}
+
+static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t bytes)
+{
+    return -FI_ENOPROTOOPT;
+}
+
+static struct fi_ops ep_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = ep_close,
+    .bind = ep_bind,
+    .control = ep_control,
+    .ops_open = via_no_ops_open,
+    .tostr = via_no_tostr,
+    .ops_set = via_no_ops_set,
+};
+
+static struct fi_ops_ep ep_ops = {
+    .size = sizeof(struct fi_ops_ep),
+    .cancel = ep_cancel,
+    .getopt = ep_getopt,
+    .setopt = ep_setopt,
+    .tx_ctx = via_no_tx_ctx,
+    .rx_ctx = via_no_rx_ctx,
+    .rx_size_left = via_no_size_left,
+    .tx_size_left = via_no_size_left,
+};
+
+/* What the program asked of the queues; it may have changed what fi_getinfo answered. */
+static int take_sizes(struct via_ep *ep, const struct fi_info *info)
+{
+    ep->tx_size = ep->rx_size = VIA_QUEUE;
+    ep->inject_bytes = ((size_t)via_settings.inject_bytes + 63) & ~(size_t)63;
+    if (info->tx_attr != NULL) {
+        ep->tx_op_flags = info->tx_attr->op_flags;
+        if (info->tx_attr->size > 0)
+            ep->tx_size = info->tx_attr->size;
+    }
+    if (info->rx_attr != NULL) {
+        ep->rx_op_flags = info->rx_attr->op_flags;
+        if (info->rx_attr->size > 0)
+            ep->rx_size = info->rx_attr->size;
+    }
+    return ep->tx_size <= VIA_QUEUE_MAX && ep->rx_size <= VIA_QUEUE_MAX ? 0 : -FI_EINVAL;
+}
+
+int via_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ret, void *context)
+{
+    struct via_domain *domain = via_container(fid, struct via_domain, fid);
+    struct via_ep *ep;
+
+    if (info == NULL || info->ep_attr == NULL || info->ep_attr->type != FI_EP_MSG ||
+        (info->handle != NULL && info->handle->fclass != FI_CLASS_CONNREQ))
+        return -FI_EINVAL;
+    ep = calloc(1, sizeof(*ep));
+    if (ep == NULL)
+        return -FI_ENOMEM;
+    if (take_sizes(ep, info) != 0) {
+        free(ep);
+        return -FI_EINVAL;
+    }
+    pthread_mutex_init(&ep->lock, NULL);
+    ep->domain = domain;
+    ep->own = domain->fabric->addr;
+    ep->cm_fd = -1;
+    if (info->handle != NULL) {
+        ep->cm_request = via_container(info->handle, struct via_request, fid);
+        ep->peer = ep->cm_request->from;
+    } else if (info->dest_addr != NULL && info->dest_addrlen >= sizeof(ep->peer)) {
+        memcpy(&ep->peer, info->dest_addr, sizeof(ep->peer));
+    }
+    __atomic_add_fetch(&domain->users, 1, __ATOMIC_RELAXED);
+    ep->fid.fid.fclass = FI_CLASS_EP;
+    ep->fid.fid.context = context;
+    ep->fid.fid.ops = &ep_fid_ops;
+    ep->fid.ops = &ep_ops;
+    ep->fid.cm = &via_ep_cm_ops;
+    ep->fid.msg = &via_msg_ops;
+    ep->fid.rma = &via_rma_ops;
+    *ret = &ep->fid;
+    return 0;
+}

@@ -1,0 +1,441 @@
+/*
+ * What the provider says of itself: fi_getinfo, and addresses.
+ *
+ * One entry per NIC of FI_VIA_NIC. Addresses are those of IP sockets, because ofi_rxm and both MPI
+ * know these: the IPv4 address of the host's NIC, and a port that is our discriminator. vipd's own
+ * UDP port is not in it; all hosts use the same. A NIC without a medium (loop) is 127.0.0.1.
+ */
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "ofi/calls.h"
+
+#define CAPS_DATA                                                                                  \
+    (FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define CAPS_DOMAIN (FI_LOCAL_COMM | FI_REMOTE_COMM)
+/* VIA keeps the order of what changes memory or uses receives; reads may be overtaken. */
+#define ORDER (FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAS | FI_ORDER_WAW)
+#define OP_FLAGS                                                                                   \
+    (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
+#define MR_MODE  (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
+#define NICS_MAX 16
+
+/* Messages: RDMA is cut into what VIPL can carry, so that a region's size is the limit. */
+#define MESSAGE_MAX ((size_t)1 << 36)
+
+/* What VipQueryNic said; asked once, since fi_getinfo is called ten times by each MPI process. */
+static struct {
+    pthread_mutex_t lock;
+    unsigned count;
+    VIP_NIC_ATTRIBUTES attrs[NICS_MAX];
+    uint8_t host[NICS_MAX][8];
+} known = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* The host address of a NIC with link = loop. */
+static const uint8_t loop_host[6] = {0, 0, 0, 0, 0, 1};
+
+void via_addr_from_host(const uint8_t *host, struct sockaddr_in *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    ret->sin_family = AF_INET;
+    if (memcmp(host, loop_host, sizeof(loop_host)) == 0)
+        ret->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    else
+        memcpy(&ret->sin_addr, host, sizeof(ret->sin_addr));
+}
+
+void via_addr_to_host(const struct sockaddr_in *addr, const VIP_NIC_ATTRIBUTES *own, uint8_t *host)
+{
+    memcpy(host, own->LocalNicAddress, 6);
+    if (memcmp(host, loop_host, sizeof(loop_host)) != 0)
+        memcpy(host, &addr->sin_addr, sizeof(addr->sin_addr));
+}
+
+/* Our discriminators: four letters and the port. */
+static const uint8_t disc_mark[4] = {'o', 'f', 'i', 0};
+
+void via_net_address(const struct sockaddr_in *addr, const VIP_NIC_ATTRIBUTES *own,
+                     union via_net_address *ret)
+{
+    uint8_t *at = ret->net.HostAddress;
+
+    memset(ret, 0, sizeof(*ret));
+    ret->net.HostAddressLen = own->NicAddressLen;
+    ret->net.DiscriminatorLen = sizeof(disc_mark) + sizeof(addr->sin_port);
+    via_addr_to_host(addr, own, at);
+    memcpy(at + own->NicAddressLen, disc_mark, sizeof(disc_mark));
+    memcpy(at + own->NicAddressLen + sizeof(disc_mark), &addr->sin_port, sizeof(addr->sin_port));
+}
+
+void via_net_address_read(const VIP_NET_ADDRESS *net, struct sockaddr_in *ret)
+{
+    const uint8_t *disc = net->HostAddress + net->HostAddressLen;
+
+    via_addr_from_host(net->HostAddress, ret);
+    if (net->DiscriminatorLen == sizeof(disc_mark) + sizeof(ret->sin_port) &&
+        memcmp(disc, disc_mark, sizeof(disc_mark)) == 0)
+        memcpy(&ret->sin_port, disc + sizeof(disc_mark), sizeof(ret->sin_port));
+}
+
+/* ---- the NICs ---------------------------------------------------------------------------------- */
+
+static void query(const char *name)
+{
+    VIP_NIC_ATTRIBUTES *attrs = &known.attrs[known.count];
+    VIP_NIC_HANDLE nic;
+    VIP_RETURN rc = VipOpenNic(name, &nic);
+
+    if (rc != VIP_SUCCESS) {
+        VIA_INFO(FI_LOG_CORE, "NIC \"%s\": %s\n", name, VipxLastError());
+        return;
+    }
+    rc = VipQueryNic(nic, attrs);
+    if (rc == VIP_SUCCESS && attrs->NicAddressLen == 6 &&
+        (attrs->ReliabilityLevelSupport & VIP_SERVICE_RELIABLE_RECEPTION) != 0 &&
+        (attrs->RDMAReadSupport & VIP_SERVICE_RELIABLE_RECEPTION) != 0) {
+        memcpy(known.host[known.count], attrs->LocalNicAddress, 6);
+        attrs->LocalNicAddress = known.host[known.count];
+        known.count++;
+    } else {
+        VIA_WARN(FI_LOG_CORE, "NIC \"%s\" lacks reliable reception, RDMA Read, or IPv4 addresses\n",
+                 name);
+    }
+    VipCloseNic(nic);
+}
+
+/* Under known.lock. A vipd that is started later is found then. */
+static void query_all(void)
+{
+    char *names, *name, *rest;
+
+    if (known.count > 0)
+        return;
+    if (via_settings.nic == NULL) {
+        query("");
+        return;
+    }
+    names = strdup(via_settings.nic);
+    for (name = names == NULL ? NULL : strtok_r(names, ",", &rest);
+         name != NULL && known.count < NICS_MAX; name = strtok_r(NULL, ",", &rest))
+        query(name);
+    free(names);
+}
+
+void via_info_cleanup(void)
+{
+    pthread_mutex_lock(&known.lock);
+    known.count = 0;
+    pthread_mutex_unlock(&known.lock);
+}
+
+/* ---- does it fit the hints? ------------------------------------------------------------------- */
+
+static bool tx_fits(const struct fi_tx_attr *tx)
+{
+    return tx == NULL ||
+           ((tx->caps & ~(CAPS_DATA | CAPS_DOMAIN)) == 0 && (tx->op_flags & ~OP_FLAGS) == 0 &&
+            (tx->msg_order & ~(uint64_t)ORDER) == 0 &&
+            (tx->comp_order & ~(FI_ORDER_STRICT | FI_ORDER_DATA)) == 0 &&
+            tx->inject_size <= (size_t)via_settings.inject_bytes && tx->size <= VIA_QUEUE_MAX &&
+            tx->iov_limit <= VIA_IOV_MAX && tx->rma_iov_limit <= 1);
+}
+
+static bool rx_fits(const struct fi_rx_attr *rx)
+{
+    return rx == NULL ||
+           ((rx->caps & ~(CAPS_DATA | CAPS_DOMAIN)) == 0 && (rx->op_flags & ~FI_COMPLETION) == 0 &&
+            (rx->msg_order & ~(uint64_t)ORDER) == 0 &&
+            (rx->comp_order & ~(FI_ORDER_STRICT | FI_ORDER_DATA)) == 0 &&
+            rx->total_buffered_recv == 0 && rx->size <= VIA_QUEUE_MAX &&
+            rx->iov_limit <= VIA_IOV_MAX);
+}
+
+static bool ep_fits(const struct fi_ep_attr *ep)
+{
+    return ep == NULL || ((ep->type == FI_EP_UNSPEC || ep->type == FI_EP_MSG) &&
+                          ep->protocol == FI_PROTO_UNSPEC && ep->max_msg_size <= MESSAGE_MAX &&
+                          ep->msg_prefix_size == 0 && ep->max_order_raw_size == 0 &&
+                          ep->max_order_war_size == 0 && ep->max_order_waw_size <= MESSAGE_MAX &&
+                          ep->tx_ctx_cnt <= 1 && ep->rx_ctx_cnt <= 1 && ep->auth_key_size == 0);
+}
+
+/* What the program must be ready for: sends from registered memory, and for RDMA our keys. */
+static bool mr_fits(const struct fi_info *hints)
+{
+    int mode = hints->domain_attr->mr_mode;
+    int needed = FI_MR_LOCAL;
+
+    if (hints->caps == 0 || (hints->caps & FI_RMA) != 0)
+        needed = MR_MODE;
+    if (mode == FI_MR_UNSPEC || mode == FI_MR_BASIC)
+        return (hints->mode & FI_LOCAL_MR) != 0;
+    return (mode & needed) == needed;
+}
+
+static bool domain_fits(const struct fi_info *hints, const VIP_NIC_ATTRIBUTES *nic)
+{
+    const struct fi_domain_attr *domain = hints->domain_attr;
+
+    return domain == NULL ||
+           ((domain->name == NULL || strcmp(domain->name, nic->Name) == 0) && mr_fits(hints) &&
+            domain->mr_key_size <= sizeof(VIP_MEM_HANDLE) && domain->cq_data_size <= 4 &&
+            (domain->cq_data_size == 0 || (hints->mode & FI_RX_CQ_DATA) != 0) &&
+            domain->mr_iov_limit <= 1 && domain->max_ep_stx_ctx == 0 &&
+            domain->max_ep_srx_ctx == 0 && (domain->caps & ~CAPS_DOMAIN) == 0 &&
+            domain->auth_key_size == 0);
+}
+
+static void fabric_name(const VIP_NIC_ATTRIBUTES *nic, char *ret, size_t bytes)
+{
+    snprintf(ret, bytes, "via:%s", nic->Name);
+}
+
+static bool fits(const struct fi_info *hints, const VIP_NIC_ATTRIBUTES *nic)
+{
+    char name[sizeof(nic->Name) + 8];
+
+    if (hints == NULL)
+        return true;
+    fabric_name(nic, name, sizeof(name));
+    return (hints->caps & ~(CAPS_DATA | CAPS_DOMAIN)) == 0 &&
+           (hints->addr_format == FI_FORMAT_UNSPEC || hints->addr_format == FI_SOCKADDR ||
+            hints->addr_format == FI_SOCKADDR_IN) &&
+           tx_fits(hints->tx_attr) && rx_fits(hints->rx_attr) && ep_fits(hints->ep_attr) &&
+           domain_fits(hints, nic) &&
+           (hints->fabric_attr == NULL || hints->fabric_attr->name == NULL ||
+            strcmp(hints->fabric_attr->name, name) == 0);
+}
+
+/* ---- the answer --------------------------------------------------------------------------------- */
+
+/* What was asked for, with what is part of it. */
+static uint64_t answer_caps(uint64_t asked)
+{
+    uint64_t caps = asked & CAPS_DATA;
+
+    if (caps == 0)
+        return CAPS_DATA | CAPS_DOMAIN;
+    if ((caps & FI_MSG) != 0 && (caps & (FI_SEND | FI_RECV)) == 0)
+        caps |= FI_SEND | FI_RECV;
+    if ((caps & FI_RMA) != 0 &&
+        (caps & (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)) == 0)
+        caps |= FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+    return caps | CAPS_DOMAIN;
+}
+
+static void fill_queues(struct fi_info *info, const struct fi_info *hints)
+{
+    *info->tx_attr = (struct fi_tx_attr){
+        .caps = info->caps & (FI_MSG | FI_RMA | FI_SEND | FI_READ | FI_WRITE),
+        .mode = info->mode,
+        .msg_order = ORDER,
+        .comp_order = FI_ORDER_STRICT,
+        .inject_size = (size_t)via_settings.inject_bytes,
+        .size = VIA_QUEUE,
+        .iov_limit = VIA_IOV_MAX,
+        .rma_iov_limit = 1,
+    };
+    *info->rx_attr = (struct fi_rx_attr){
+        .caps = info->caps & (FI_MSG | FI_RMA | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE),
+        .mode = info->mode,
+        .msg_order = ORDER,
+        .comp_order = FI_ORDER_STRICT,
+        .size = VIA_QUEUE,
+        .iov_limit = VIA_IOV_MAX,
+    };
+    if (hints != NULL && hints->tx_attr != NULL) {
+        info->tx_attr->op_flags = hints->tx_attr->op_flags;
+        if (hints->tx_attr->size > 0)
+            info->tx_attr->size = hints->tx_attr->size;
+    }
+    if (hints != NULL && hints->rx_attr != NULL) {
+        info->rx_attr->op_flags = hints->rx_attr->op_flags;
+        if (hints->rx_attr->size > 0)
+            info->rx_attr->size = hints->rx_attr->size;
+    }
+    *info->ep_attr = (struct fi_ep_attr){
+        .type = FI_EP_MSG,
+        .protocol = FI_PROTO_UNSPEC,
+        .protocol_version = VIA_HELLO_VERSION,
+        .max_msg_size = MESSAGE_MAX,
+        .max_order_waw_size = MESSAGE_MAX,
+        .tx_ctx_cnt = 1,
+        .rx_ctx_cnt = 1,
+    };
+}
+
+static void fill_domain(struct fi_info *info, const struct fi_info *hints,
+                        const VIP_NIC_ATTRIBUTES *nic)
+{
+    const struct fi_domain_attr *asked = hints == NULL ? NULL : hints->domain_attr;
+    bool old = asked != NULL && (asked->mr_mode == FI_MR_UNSPEC || asked->mr_mode == FI_MR_BASIC);
+
+    *info->domain_attr = (struct fi_domain_attr){
+        .name = strdup(nic->Name),
+        .threading = FI_THREAD_SAFE,
+        .control_progress = FI_PROGRESS_AUTO,
+        .data_progress = FI_PROGRESS_AUTO,
+        .resource_mgmt = FI_RM_ENABLED,
+        .av_type = FI_AV_UNSPEC,
+        .mr_mode = MR_MODE,
+        .mr_key_size = sizeof(VIP_MEM_HANDLE),
+        .cq_data_size = (info->mode & FI_RX_CQ_DATA) != 0 ? 4 : 0,
+        .cq_cnt = nic->MaxCQ,
+        .ep_cnt = nic->MaxVI,
+        .tx_ctx_cnt = nic->MaxVI,
+        .rx_ctx_cnt = nic->MaxVI,
+        .max_ep_tx_ctx = 1,
+        .max_ep_rx_ctx = 1,
+        .mr_iov_limit = 1,
+        .caps = CAPS_DOMAIN,
+        .max_err_data = VIA_CM_DATA_MAX,
+        .mr_cnt = nic->MaxRegisterRegions,
+    };
+    if (old) {
+        info->domain_attr->mr_mode = FI_MR_BASIC;
+        info->mode |= FI_LOCAL_MR;
+    } else if (asked != NULL) {
+        info->domain_attr->mr_mode = asked->mr_mode & MR_MODE;
+    }
+    if (asked == NULL)
+        return;
+    /* Everything here may be called from any thread and goes on by itself; less is granted too. */
+    if (asked->threading != FI_THREAD_UNSPEC)
+        info->domain_attr->threading = asked->threading;
+    if (asked->control_progress != FI_PROGRESS_UNSPEC)
+        info->domain_attr->control_progress = asked->control_progress;
+    if (asked->data_progress != FI_PROGRESS_UNSPEC)
+        info->domain_attr->data_progress = asked->data_progress;
+    if (asked->resource_mgmt != FI_RM_UNSPEC)
+        info->domain_attr->resource_mgmt = asked->resource_mgmt;
+}
+
+static void *copy_address(const struct sockaddr_in *addr, size_t *ret_bytes)
+{
+    struct sockaddr_in *copy = malloc(sizeof(*copy));
+
+    if (copy != NULL) {
+        *copy = *addr;
+        *ret_bytes = sizeof(*copy);
+    }
+    return copy;
+}
+
+/* src and dest: family 0 = none. NULL: no memory. */
+static struct fi_info *describe(const VIP_NIC_ATTRIBUTES *nic, const struct fi_info *hints,
+                                const struct sockaddr_in *src, const struct sockaddr_in *dest)
+{
+    struct fi_info *info = fi_allocinfo();
+    char name[sizeof(nic->Name) + 8];
+
+    if (info == NULL)
+        return NULL;
+    fabric_name(nic, name, sizeof(name));
+    info->caps = answer_caps(hints == NULL ? 0 : hints->caps);
+    /* An RDMA Write with immediate data uses up a receive. */
+    info->mode = hints == NULL || (hints->mode & FI_RX_CQ_DATA) != 0 ? FI_RX_CQ_DATA : 0;
+    info->addr_format = FI_SOCKADDR_IN;
+    fill_domain(info, hints, nic);
+    fill_queues(info, hints);
+    info->fabric_attr->name = strdup(name);
+    info->fabric_attr->prov_version = via_provider.version;
+    info->fabric_attr->api_version = via_provider.fi_version;
+    info->src_addr = copy_address(src, &info->src_addrlen);
+    if (dest->sin_family == AF_INET)
+        info->dest_addr = copy_address(dest, &info->dest_addrlen);
+    if (info->domain_attr->name == NULL || info->fabric_attr->name == NULL ||
+        info->src_addr == NULL || (dest->sin_family == AF_INET && info->dest_addr == NULL)) {
+        fi_freeinfo(info);
+        return NULL;
+    }
+    return info;
+}
+
+/* ---- addresses of the call ----------------------------------------------------------------------- */
+
+static int resolve(const char *node, const char *service, uint64_t flags, struct sockaddr_in *ret)
+{
+    struct addrinfo ask = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *list;
+
+    if ((flags & FI_NUMERICHOST) != 0)
+        ask.ai_flags |= AI_NUMERICHOST;
+    if ((flags & FI_SOURCE) != 0)
+        ask.ai_flags |= AI_PASSIVE;
+    if (getaddrinfo(node, service, &ask, &list) != 0)
+        return -FI_ENODATA;
+    memcpy(ret, list->ai_addr, sizeof(*ret));
+    freeaddrinfo(list);
+    return 0;
+}
+
+static int take_address(const void *addr, size_t bytes, struct sockaddr_in *ret)
+{
+    if (addr == NULL || bytes == 0)
+        return 0;
+    if (bytes < sizeof(*ret))
+        return -FI_EINVAL;
+    memcpy(ret, addr, sizeof(*ret));
+    return ret->sin_family == AF_INET ? 0 : -FI_ENODATA;
+}
+
+/* Source and destination that were asked for; family 0 = not said. */
+static int addresses(const char *node, const char *service, uint64_t flags,
+                     const struct fi_info *hints, struct sockaddr_in *src, struct sockaddr_in *dest)
+{
+    int rc = 0;
+
+    memset(src, 0, sizeof(*src));
+    memset(dest, 0, sizeof(*dest));
+    if (hints != NULL)
+        rc = take_address(hints->src_addr, hints->src_addrlen, src);
+    if (rc == 0 && hints != NULL)
+        rc = take_address(hints->dest_addr, hints->dest_addrlen, dest);
+    if (rc == 0 && (node != NULL || service != NULL)) {
+        bool source = (flags & FI_SOURCE) != 0;
+
+        /* A service without a node is ours only if the call says so, as with other providers. */
+        if (source || node != NULL)
+            rc = resolve(node, service, flags, source ? src : dest);
+    }
+    return rc;
+}
+
+int via_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+                const struct fi_info *hints, struct fi_info **ret)
+{
+    struct sockaddr_in src, dest, own;
+    struct fi_info *first = NULL, **end = &first;
+    int rc = addresses(node, service, flags, hints, &src, &dest);
+
+    if (rc != 0)
+        return rc;
+    pthread_mutex_lock(&known.lock);
+    query_all();
+    for (unsigned i = 0; i < known.count; i++) {
+        if (!fits(hints, &known.attrs[i]))
+            continue;
+        via_addr_from_host(known.host[i], &own);
+        if (src.sin_family == AF_INET && src.sin_addr.s_addr != htonl(INADDR_ANY) &&
+            src.sin_addr.s_addr != own.sin_addr.s_addr)
+            continue;
+        own.sin_port = src.sin_port;
+        *end = describe(&known.attrs[i], hints, &own, &dest);
+        if (*end == NULL) {
+            rc = -FI_ENOMEM;
+            break;
+        }
+        end = &(*end)->next;
+    }
+    pthread_mutex_unlock(&known.lock);
+    if (rc == 0 && first == NULL)
+        rc = -FI_ENODATA;
+    if (rc != 0)
+        fi_freeinfo(first);
+    else
+        *ret = first;
+    return rc;
+}

@@ -1,0 +1,106 @@
+/* See nosys.h. */
+#include "ofi/nosys.h"
+
+int via_no_close(struct fid *fid)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_control(struct fid *fid, int command, void *arg)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_tostr(const struct fid *fid, char *buf, size_t len)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **ret)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_av(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **ret,
+              void *context)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_sep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ret, void *context)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_cntr(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **ret,
+                void *context)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_poll(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **ret)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_stx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **ret,
+               void *context)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **ret,
+               void *context)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
+                        struct fi_atomic_attr *attr, uint64_t flags)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_query_collective(struct fid_domain *domain, enum fi_collective_op coll,
+                            struct fi_collective_attr *attr, uint64_t flags)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_tx_ctx(struct fid_ep *ep, int index, struct fi_tx_attr *attr, struct fid_ep **ret,
+                  void *context)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_rx_ctx(struct fid_ep *ep, int index, struct fi_rx_attr *attr, struct fid_ep **ret,
+                  void *context)
+{
+    return -FI_ENOSYS;
+}
+
+ssize_t via_no_size_left(struct fid_ep *ep)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **ret,
+                void *context)
+{
+    return -FI_ENOSYS;
+}

@@ -1,0 +1,299 @@
+/*
+ * What the files of the libfabric provider `via` share: its objects and who owns what in them.
+ *
+ *   provider.c  entry point, settings            info.c    what fi_getinfo answers
+ *   fabric.c    fabric = one opened NIC          domain.c  domain = one protection tag
+ *   mr.c        memory regions and their cache   eq.c      event queues
+ *   cq.c        completion queues                reap.c    from VIPL's completions to libfabric's
+ *   pep.c       passive endpoints                cm.c      connections being made
+ *   ep.c        endpoints: life and death        ep_cm.c   connect, accept, shutdown
+ *   post.c      descriptors, credits             msg.c, rma.c  the calls that move data
+ *   nosys.c     calls that VIA has nothing for
+ *
+ * Only vipl.h and vipl_ext.h are known of the rest of the project. Locks, in the order in which they
+ * may be taken: cm.lock, fabric.lock, cq.lock (two: the lower address first), domain.wait_lock,
+ * ep.lock, eq.lock.
+ */
+#ifndef OFI_VIA_H
+#define OFI_VIA_H
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+
+#include <vipl.h>
+#include <vipl_ext.h>
+
+#define VIA_IOV_MAX   4    /* local pieces of one operation; rxm needs 4 */
+#define VIA_QUEUE_MAX 1000 /* operations of one direction; VIPL's queues hold 1024 with ours */
+#define VIA_QUEUE     256  /* the same unless the program asks for another number */
+
+/* A descriptor with its segments: one for remote memory, VIA_IOV_MAX for local. */
+#define VIA_DESC_BYTES 128
+_Static_assert(sizeof(VIP_CONTROL_SEGMENT) + (1 + VIA_IOV_MAX) * sizeof(VIP_DATA_SEGMENT) <=
+                   VIA_DESC_BYTES,
+               "a descriptor has room for all segments");
+
+/* Bytes that a program can tell its peer while they connect; 16 of VIPL's 64 are ours. */
+#define VIA_CM_DATA_MAX 48
+
+#define via_container(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+
+extern struct fi_provider via_provider;
+
+/* FI_VIA_*, read once; provider.c says what each is for. */
+struct via_settings {
+    char *nic;
+    int credit_batch;
+    int inject_bytes;
+    int connect_timeout_ms;
+    int linger_ms;
+    int cm_threads;
+    int spin_us;
+    int mr_cache;
+    int refuse_every;
+    int loss_fatal;
+};
+extern struct via_settings via_settings;
+
+/* ---- connections being made (cm.c) ------------------------------------------------------------ */
+
+struct via_ep;
+struct via_pep;
+
+struct via_cm {
+    pthread_mutex_t lock;  /* guards everything here, and the cm_ members of endpoints */
+    pthread_cond_t work;   /* there is an accept to make, or the end */
+    pthread_cond_t change; /* an accept is over */
+    bool stop;
+    int epoll_fd;              /* descriptors of listeners and attempts, and wake_fd */
+    int wake_fd;               /* the lists below have changed */
+    pthread_t thread;          /* waits for them */
+    struct via_pep *listening; /* passive endpoints with a listener */
+    struct via_ep *connecting; /* endpoints that fi_connect was called for */
+    struct via_ep *accepting;  /* endpoints that fi_accept was called for, and no thread yet has */
+    unsigned workers, idle;    /* threads for accepts: all, those with nothing to do */
+    pthread_t *worker;         /* via_settings.cm_threads of them */
+};
+
+/* ---- fabric, domain, memory ------------------------------------------------------------------- */
+
+struct via_fabric {
+    struct fid_fabric fid;
+    uint32_t users; /* atomic; objects opened from it */
+    VIP_NIC_HANDLE nic;
+    VIP_NIC_ATTRIBUTES attrs;
+    struct sockaddr_in addr; /* of this host, port 0 */
+    uint32_t lost;           /* atomic; 1 = vipd has ended */
+    pthread_mutex_t lock;    /* guards the list */
+    struct via_ep *eps;      /* enabled ones, for the error handler */
+    struct via_cm cm;
+};
+
+/* A registered range. Several memory regions of the program may use one. */
+struct via_region {
+    struct via_region *next; /* of its domain, the one used last first */
+    uintptr_t addr;
+    size_t bytes;
+    uint64_t rights; /* of FI_REMOTE_READ and FI_REMOTE_WRITE */
+    VIP_MEM_HANDLE handle;
+    unsigned users; /* memory regions that the program has open */
+};
+
+struct via_domain {
+    struct fid_domain fid;
+    struct via_fabric *fabric;
+    uint32_t users; /* atomic */
+    VIP_PROTECTION_HANDLE ptag;
+    pthread_mutex_t lock; /* guards the regions */
+    struct via_region *regions;
+    unsigned region_count, swept; /* swept: looks at kept regions so far */
+    size_t region_bytes;
+    pthread_mutex_t wait_lock; /* guards the list */
+    struct via_ep *waiting;    /* endpoints with sends that wait for credits */
+    uint32_t waiting_count;    /* atomic */
+};
+
+struct via_mr {
+    struct fid_mr fid;
+    struct via_domain *domain;
+    struct via_region *region;
+};
+
+/* ---- queues ----------------------------------------------------------------------------------- */
+
+struct via_event;
+
+struct via_eq {
+    struct fid_eq fid;
+    struct via_fabric *fabric;
+    pthread_mutex_t lock;
+    struct via_event *first, **end;
+    uint32_t waiting;                  /* atomic; events in the list */
+    int fd;                            /* readable while there are events */
+    uint8_t err_data[VIA_CM_DATA_MAX]; /* of the error read last */
+};
+
+/* A completion as the program will see it. err != 0: through fi_cq_readerr. */
+struct via_comp {
+    void *context;
+    uint64_t flags;
+    size_t len;
+    void *buf;
+    uint64_t data;
+    int err, prov_errno;
+};
+
+struct via_cq {
+    struct fid_cq fid;
+    struct via_domain *domain;
+    uint32_t users; /* atomic; endpoints bound to it */
+    enum fi_cq_format format;
+    VIP_CQ_HANDLE cq;
+    pthread_mutex_t lock;
+    VIP_ULONG entries;                     /* that VIPL's queue has; grown as endpoints are bound */
+    struct via_comp *fifo;                 /* taken from VIPL and not yet read */
+    uint32_t fifo_size, fifo_in, fifo_out; /* size: a power of two; the others only count up */
+    uint32_t signaled;                     /* atomic; fi_cq_signal was called */
+    int epoll_fd; /* what FI_GETWAIT gives, -1 = nobody has asked; both of these in it: */
+    int soft_fd;  /* an eventfd: the list above is not empty */
+    bool soft_raised;
+};
+
+/* ---- endpoints -------------------------------------------------------------------------------- */
+
+/* The page that a peer writes into by RDMA, and what we write to it from. */
+struct via_control {
+    uint64_t peer_posted; /* receives that the peer has posted in all: our credits */
+    uint64_t peer_bye;    /* not 0: the peer has closed in order */
+    uint64_t unused[6];
+    uint64_t own_posted; /* what is written to the peer's peer_posted */
+    uint64_t own_bye;    /* and peer_bye */
+};
+
+/* What two providers tell each other in the private data of request and accept; then the user's. */
+struct via_hello {
+    uint8_t version;    /* VIA_HELLO_VERSION */
+    uint8_t user_bytes; /* 0 to VIA_CM_DATA_MAX */
+    uint16_t posted;    /* receives posted so far */
+    uint32_t handle;    /* memory handle and address of the control page */
+    uint64_t control;
+};
+_Static_assert(sizeof(struct via_hello) + VIA_CM_DATA_MAX == VIPX_PRIVATE_DATA_MAX, "they fit");
+#define VIA_HELLO_VERSION 1
+
+/* One posted operation; it belongs to the descriptor with the same index. */
+struct via_op {
+    void *context;
+    void *buf;
+    size_t len;
+    uint64_t flags; /* of the completion; 0 = none is wanted */
+    bool is_piece;  /* of a transfer, not its last: never a completion of its own */
+    bool consumes;  /* a receive of the peer */
+};
+
+/* A connection request that the program has been told of: fi_info.handle. */
+struct via_request {
+    struct fid fid;
+    VIP_CONN_HANDLE conn;
+    struct sockaddr_in from;
+    struct via_hello hello;
+};
+
+/* RDMA that is longer than one descriptor may be: what is left to post. */
+struct via_transfer {
+    bool active;
+    uint16_t control; /* VIP_CONTROL_OP_* */
+    struct iovec iov[VIA_IOV_MAX];
+    VIP_MEM_HANDLE handle[VIA_IOV_MAX];
+    unsigned iov_count, iov_at;
+    uint64_t remote;
+    uint32_t remote_handle;
+    size_t left;
+    bool imm_valid; /* with the last piece */
+    uint32_t imm;
+    struct via_op op; /* what the last piece reports */
+};
+
+enum via_ep_state {
+    VIA_EP_NEW,     /* fi_endpoint */
+    VIA_EP_ENABLED, /* there is a VI */
+    VIA_EP_PENDING, /* connect or accept is under way */
+    VIA_EP_CONNECTED,
+    VIA_EP_DOWN, /* FI_SHUTDOWN was said, or fi_shutdown called */
+};
+
+struct via_ep {
+    struct fid_ep fid;
+    struct via_domain *domain;
+    struct via_eq *eq;
+    struct via_cq *tx_cq, *rx_cq;
+    bool tx_selective, rx_selective; /* completions only with FI_COMPLETION */
+    uint64_t tx_op_flags, rx_op_flags;
+    size_t tx_size, rx_size, inject_bytes;
+    struct sockaddr_in own, peer;
+
+    pthread_mutex_t lock; /* guards all that follows but the cm_ members */
+    uint32_t state;       /* enum via_ep_state; atomic, written under lock */
+    VIP_VI_HANDLE vi;
+    struct via_ep *next; /* of fabric->eps, under fabric->lock */
+
+    /* One piece of memory: control page, descriptors of sends, of receives, inject slots. */
+    char *slab;
+    size_t slab_bytes;
+    VIP_MEM_HANDLE control_handle, slab_handle;
+    struct via_control *control;
+    char *tx_desc, *rx_desc, *inject;
+    struct via_op *tx_op, *rx_op;
+
+    /* Sends ever accepted, handed to VIPL and completed: those between the first two wait. */
+    uint64_t tx_in, tx_posted, tx_out;
+    uint64_t rx_in, rx_out; /* receives ever posted and completed */
+    uint64_t consumed;      /* receives of the peer that we have used up */
+    uint64_t peer_posted;   /* receives that the peer had posted when it connected */
+    uint64_t published;     /* rx_in as the peer was told last */
+    bool publishing;        /* that write is under way */
+    bool saying_bye;        /* the other write is */
+    uint32_t refuse_count;  /* for via_settings.refuse_every */
+    struct via_transfer transfer;
+    uint64_t peer_control;
+    uint32_t peer_handle;
+
+    /* Under domain->wait_lock. */
+    struct via_ep *wait_next;
+    bool wait_listed;
+
+    /* Under fabric->cm.lock. */
+    struct via_ep *cm_next;
+    struct via_request *cm_request;       /* that made the endpoint, until it is accepted */
+    bool cm_connecting, cm_accepting;     /* in one of the lists */
+    bool cm_busy;                         /* a thread is in VipxConnectAccept */
+    int cm_fd;                            /* of VipxConnectGetFd, in the epoll set; -1 = none */
+    uint64_t cm_deadline_ns, cm_retry_ns; /* the latter 0: an attempt is under way */
+    VIPX_PRIVATE_DATA cm_data;
+};
+
+struct via_pep {
+    struct fid_pep fid;
+    struct via_fabric *fabric;
+    struct via_eq *eq;
+    struct fi_info *info;
+    struct sockaddr_in own;
+    int port_fd; /* a bound socket that keeps the port ours, -1 = none */
+    VIPX_LISTENER listener;
+    struct via_pep *cm_next; /* of cm.listening */
+};
+
+#endif

@@ -1,0 +1,29 @@
+# Running MPI programs on the provider. Sourced by bash.
+#   ompi RANKS PROGRAM...   Open MPI by viampirun; ranks are dealt out to the vipd of VIPD_RUNTIME_DIR_A and _B in turn
+#   run WHAT COMMAND...     print one line: passed, or FAILED with the output; sets `bad`
+# The caller has set FI_PROVIDER_PATH to the build tree's ofi/.
+
+# The machine has as many ranks as the test says, whoever runs it, and a job that hangs is a failure.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+MPI_TIMEOUT=${MPI_TIMEOUT:-120}
+bad=0
+
+ompi() {
+    local ranks=$1
+    shift
+    timeout -k 5 "$MPI_TIMEOUT" "$FI_PROVIDER_PATH/viampirun" --oversubscribe -n "$ranks" "$MPI_DIR/rank.sh" "$@"
+}
+
+run() {
+    local what=$1 log started=$SECONDS
+    shift
+    log=$(mktemp)
+    if "$@" >"$log" 2>&1 </dev/null; then
+        echo "   passed: $what ($((SECONDS - started)) s)"
+    else
+        echo "   FAILED ($?): $what"
+        tail -n 40 "$log"
+        bad=1
+    fi
+    rm -f "$log"
+}

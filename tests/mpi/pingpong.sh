@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# libfabric's own fi_pingpong between two hosts, with the data checked: on the provider's endpoints
+# (msg) and on those that ofi_rxm makes of them (rdm), also without kept registrations.
+# usage: two_vipd.sh BUILD udp pingpong.sh BUILD_DIR
+set -u
+export FI_PROVIDER_PATH=$1/ofi
+export ASAN_OPTIONS=detect_leaks=0 # of fi_pingpong and libfabric, which keep what they have to the end
+bad=0
+preload=""
+sanitizer=$(readelf -d "$FI_PROVIDER_PATH/libvipl-fi.so" | sed -n 's/.*NEEDED.*\[\(lib[at]san.*\)\]/\1/p')
+[ -z "$sanitizer" ] || preload=$(gcc -print-file-name="${sanitizer%%.so*}.so")
+# fi_pingpong meets its like on a TCP port.
+port=$((15000 + $$ % 5000))
+
+on() { # on HOST COMMAND...
+    local dir="VIPD_RUNTIME_DIR_$1"
+    shift
+    env VIPD_RUNTIME_DIR="${!dir}" ${preload:+LD_PRELOAD="$preload"} timeout 100 "$@"
+}
+
+pingpong() { # pingpong WHAT ENDPOINT PROVIDER
+    local server rc
+    port=$((port + 2))
+    on A fi_pingpong -e "$2" -p "$3" -I 100 -c -B "$port" >"$VIP_WORK/server.log" 2>&1 </dev/null &
+    server=$!
+    # The client ends at once if nobody listens there.
+    for _ in $(seq 100); do
+        ss -ltn "sport = :$port" | grep -q LISTEN && break
+        sleep 0.1
+    done
+    on B fi_pingpong -e "$2" -p "$3" -I 100 -c -P "$port" 127.0.0.1 >"$VIP_WORK/client.log" 2>&1
+    rc=$?
+    if wait "$server" && [ $rc -eq 0 ] && [ "$(grep -c '100 ' "$VIP_WORK/client.log")" -ge 6 ]; then
+        echo "   passed: $1"
+    else
+        echo "   FAILED ($rc): $1"
+        tail -n 20 "$VIP_WORK/server.log" "$VIP_WORK/client.log"
+        bad=1
+    fi
+}
+
+on A fi_info -e | grep -aq FI_VIA_REFUSE_EVERY || {
+    echo "FAILED: fi_info -e does not show the settings FI_VIA_..."
+    bad=1
+}
+pingpong "fi_pingpong, msg endpoints" msg via
+pingpong "fi_pingpong, rdm endpoints by ofi_rxm" rdm "via;ofi_rxm"
+FI_VIA_MR_CACHE=0 pingpong "fi_pingpong, rdm endpoints, no registration kept" rdm "via;ofi_rxm"
+exit $bad
