@@ -120,7 +120,8 @@ static int send_message(struct am_conn *conn, const struct am_message *head, con
     choose(conn, &place, way);
     msg = am_slot_get(way->lane, way->slot);
     *msg = place;
-    memcpy(msg->arg, arg, head->numargs * sizeof(*arg));
+    if (head->numargs > 0)
+        memcpy(msg->arg, arg, head->numargs * sizeof(*arg));
     if (am_class_of(msg->kind) == AM_LONG && msg->place != AM_PLACE_INLINE)
         return post_write(conn, msg, way, source);
     if (msg->nbytes > 0 && msg->kind != AM_KIND_GET) {

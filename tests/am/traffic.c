@@ -3,8 +3,11 @@
  * everybody; then bulk data at exactly AM_MaxLong, in one and in both directions.
  *
  * usage: traffic poll|block [ROUNDS]
+ *        traffic exit CODE | die     the last process ends the job so, the others wait for ever
  */
 #include "tests/am/amtest.h"
+
+#include <signal.h>
 
 #define BIG    ((size_t)AM_MaxLong())
 #define MEDIUM 3000
@@ -287,6 +290,20 @@ static void bulk(void)
     OK(AMX_SPMDBarrier());
 }
 
+/* For launch.sh. */
+static void end_badly(int argc, char **argv)
+{
+    if (argc < 2 || (strcmp(argv[1], "exit") != 0 && strcmp(argv[1], "die") != 0))
+        return;
+    OK(AMX_SPMDBarrier());
+    if (me == procs - 1 && argc > 2)
+        AMX_SPMDExit(atoi(argv[2]));
+    if (me == procs - 1)
+        raise(SIGKILL);
+    for (;;)
+        OK(AM_Poll(bundle));
+}
+
 int main(int argc, char **argv)
 {
     int rounds = argc > 2 ? atoi(argv[2]) : 1;
@@ -297,6 +314,7 @@ int main(int argc, char **argv)
     OK(AMX_SPMDStartup(&argc, &argv, 0, &job, &bundle, &ep));
     me = AMX_SPMDMyProc();
     procs = AMX_SPMDNumProcs();
+    end_badly(argc, argv);
     EACH(REGISTER)
     segment = malloc(SEGMENT_BYTES);
     source = malloc(BIG);

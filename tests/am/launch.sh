@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# An AM program under every launcher: amrun, MPICH's mpiexec, Open MPI's mpirun; exit codes of
+# AMX_SPMDExit reach the shell; a process that is killed ends the job. Run by two_vipd.sh.
+# usage: launch.sh BUILD_DIR PROGRAM
+set -u
+build=$1
+program=$2
+here=$(cd "$(dirname "$0")" && pwd)
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm=isolated
+export LSAN_OPTIONS=suppressions=$here/pmix.supp:print_suppressions=0
+bad=0
+
+fail() {
+    echo "FAILED: $*"
+    bad=1
+}
+
+launcher=()
+for by in "$build/tools/amrun" "mpiexec.hydra -launcher fork" "mpirun.openmpi --oversubscribe"; do
+    read -ra launcher <<<"$by"
+    timeout 60 "${launcher[@]}" -n 4 "$here/host.sh" "$program" poll </dev/null || fail "$by -n 4: $program"
+done
+# job.sh has the ends of jobs under the other launchers.
+timeout 60 "$build/tools/amrun" -n 3 "$here/host.sh" "$program" exit 7 </dev/null >/dev/null 2>&1
+got=$?
+[ $got -eq 7 ] || fail "AMX_SPMDExit(7) of one process gave $got"
+timeout 60 "$build/tools/amrun" -n 3 "$here/host.sh" "$program" die </dev/null >/dev/null 2>&1
+got=$?
+[ $got -eq 137 ] || fail "a killed process gave $got instead of 137"
+exit $bad
