@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The programs of tests/splitc/programs and examples/splitc, each compiled once and run as jobs of
+# The programs of tests/splitc/programs, tests/splitc/old and examples/splitc, each compiled once and run as jobs of
 # several sizes. A program checks itself; it fails by its exit status.
 # usage: programs.sh BUILD_DIR loop|udp|lossy "SIZES" [NAME...]
 #   loop: all processes on one vipd; udp: odd ones on a second; lossy: the same with 2 % of the packets lost
@@ -28,6 +28,16 @@ for file in "$here"/programs/*.sc "$root"/examples/splitc/*.sc; do
     fi
     programs+=("$name")
 done
+# A program of several files in the manner of its time, with the options such programs need.
+if [ $# -eq 0 ] || [[ " $* " == *" old "* ]]; then
+    if ! "$build/splitc/splitcc" -w -std=gnu89 -fgnu89-inline -fcommon "${flags[@]}" -O2 -o "$work/old" \
+        "$here"/old/*.sc -lm 2>"$work/err"; then
+        echo "old does not compile:"
+        head -n 20 "$work/err"
+        exit 1
+    fi
+    programs+=(old)
+fi
 [ ${#programs[@]} -gt 0 ] || { echo "no programs"; exit 1; }
 
 # Run inside two_vipd.sh: the even processes use vipd A, the odd ones B.

@@ -12,6 +12,14 @@
 
 #pragma GCC system_header
 
+/*
+ * Inline here, with a copy in libsplitc for where gcc does not; not static, so that the program's own
+ * "extern inline" functions may use them.
+ */
+#ifndef SC_INLINE
+#define SC_INLINE extern __inline__ __attribute__((__gnu_inline__))
+#endif
+
 typedef struct {
     int proc;   /* 0 to PROCS - 1 */
     void *addr; /* in that process */
@@ -26,7 +34,7 @@ extern int sc_myproc, sc_procs, sc_procs_log;
 
 /* ---- pointers: no communication ---------------------------------------------------------- */
 
-static __inline__ sc_ptr sc_global(int proc, void *addr)
+SC_INLINE sc_ptr sc_global(int proc, void *addr)
 {
     sc_ptr p;
 
@@ -36,40 +44,40 @@ static __inline__ sc_ptr sc_global(int proc, void *addr)
 }
 
 /* A local address as a global pointer. */
-static __inline__ sc_ptr sc_here(const volatile void *addr)
+SC_INLINE sc_ptr sc_here(const volatile void *addr)
 {
     return sc_global(sc_myproc, (void *)addr);
 }
 
 /* The spread pointer to the first element of a spread array at this address in every process. */
-static __inline__ sc_ptr sc_base(const volatile void *addr)
+SC_INLINE sc_ptr sc_base(const volatile void *addr)
 {
     return sc_global(0, (void *)addr);
 }
 
-static __inline__ void *sc_local(sc_ptr p)
+SC_INLINE void *sc_local(sc_ptr p)
 {
     return p.addr;
 }
 
-static __inline__ int sc_proc(sc_ptr p)
+SC_INLINE int sc_proc(sc_ptr p)
 {
     return p.proc;
 }
 
 /* Not NULL. A null address is NULL in every process. */
-static __inline__ int sc_true(sc_ptr p)
+SC_INLINE int sc_true(sc_ptr p)
 {
     return p.addr != (void *)0;
 }
 
-static __inline__ int sc_eq(sc_ptr a, sc_ptr b)
+SC_INLINE int sc_eq(sc_ptr a, sc_ptr b)
 {
     return a.addr == b.addr && (a.proc == b.proc || a.addr == (void *)0);
 }
 
 /* The order of spread pointers into one array; of global pointers within one process. */
-static __inline__ int sc_cmp(sc_ptr a, sc_ptr b)
+SC_INLINE int sc_cmp(sc_ptr a, sc_ptr b)
 {
     if (a.addr != b.addr)
         return (char *)a.addr < (char *)b.addr ? -1 : 1;
@@ -77,30 +85,30 @@ static __inline__ int sc_cmp(sc_ptr a, sc_ptr b)
 }
 
 /* Global pointers stay in their process. */
-static __inline__ sc_ptr sc_gadd(sc_ptr p, long bytes)
+SC_INLINE sc_ptr sc_gadd(sc_ptr p, long bytes)
 {
     p.addr = (char *)p.addr + bytes;
     return p;
 }
 
-static __inline__ sc_ptr sc_gindex(sc_ptr p, long n, __SIZE_TYPE__ size)
+SC_INLINE sc_ptr sc_gindex(sc_ptr p, long n, __SIZE_TYPE__ size)
 {
     p.addr = (char *)p.addr + n * (long)size;
     return p;
 }
 
-static __inline__ sc_ptr sc_gindex_to(long n, sc_ptr p, __SIZE_TYPE__ size)
+SC_INLINE sc_ptr sc_gindex_to(long n, sc_ptr p, __SIZE_TYPE__ size)
 {
     return sc_gindex(p, n, size);
 }
 
-static __inline__ long sc_gdiff(sc_ptr a, sc_ptr b, __SIZE_TYPE__ size)
+SC_INLINE long sc_gdiff(sc_ptr a, sc_ptr b, __SIZE_TYPE__ size)
 {
     return ((char *)a.addr - (char *)b.addr) / (long)size;
 }
 
 /* Spread pointers go round the processes, and one block on after each round. */
-static __inline__ sc_ptr sc_sadd(sc_ptr p, long n, __SIZE_TYPE__ size)
+SC_INLINE sc_ptr sc_sadd(sc_ptr p, long n, __SIZE_TYPE__ size)
 {
     long k = p.proc + n, round, proc;
 
@@ -121,12 +129,12 @@ static __inline__ sc_ptr sc_sadd(sc_ptr p, long n, __SIZE_TYPE__ size)
     return p;
 }
 
-static __inline__ sc_ptr sc_sadd_to(long n, sc_ptr p, __SIZE_TYPE__ size)
+SC_INLINE sc_ptr sc_sadd_to(long n, sc_ptr p, __SIZE_TYPE__ size)
 {
     return sc_sadd(p, n, size);
 }
 
-static __inline__ long sc_sdiff(sc_ptr a, sc_ptr b, __SIZE_TYPE__ size)
+SC_INLINE long sc_sdiff(sc_ptr a, sc_ptr b, __SIZE_TYPE__ size)
 {
     return (((char *)a.addr - (char *)b.addr) / (long)size) * sc_procs + (a.proc - b.proc);
 }
@@ -146,7 +154,7 @@ void sc_any_store(sc_ptr to, const void *from, __SIZE_TYPE__ size);
 /* read, write, get, put, store of one size; the types may alias every other, as bytes may. */
 #define SC_ACCESS(suffix, type, alias)                                                             \
     typedef type __attribute__((may_alias)) alias;                                                 \
-    static __inline__ type sc_read_##suffix(sc_ptr p)                                              \
+    SC_INLINE type sc_read_##suffix(sc_ptr p)                                                      \
     {                                                                                              \
         type v;                                                                                    \
         if (SC_MINE(p))                                                                            \
@@ -154,7 +162,7 @@ void sc_any_store(sc_ptr to, const void *from, __SIZE_TYPE__ size);
         sc_remote_read(&v, p, sizeof(v));                                                          \
         return v;                                                                                  \
     }                                                                                              \
-    static __inline__ type sc_write_##suffix(sc_ptr p, type v)                                     \
+    SC_INLINE type sc_write_##suffix(sc_ptr p, type v)                                             \
     {                                                                                              \
         if (SC_MINE(p))                                                                            \
             *(volatile alias *)p.addr = v;                                                         \
@@ -162,21 +170,21 @@ void sc_any_store(sc_ptr to, const void *from, __SIZE_TYPE__ size);
             sc_remote_write(p, &v, sizeof(v));                                                     \
         return v;                                                                                  \
     }                                                                                              \
-    static __inline__ void sc_get_##suffix(void *to, sc_ptr p)                                     \
+    SC_INLINE void sc_get_##suffix(void *to, sc_ptr p)                                             \
     {                                                                                              \
         if (SC_MINE(p))                                                                            \
             *(alias *)to = *(volatile alias *)p.addr;                                              \
         else                                                                                       \
             sc_remote_get(to, p, sizeof(type));                                                    \
     }                                                                                              \
-    static __inline__ void sc_put_##suffix(sc_ptr p, type v)                                       \
+    SC_INLINE void sc_put_##suffix(sc_ptr p, type v)                                               \
     {                                                                                              \
         if (SC_MINE(p))                                                                            \
             *(volatile alias *)p.addr = v;                                                         \
         else                                                                                       \
             sc_remote_put(p, &v, sizeof(v));                                                       \
     }                                                                                              \
-    static __inline__ void sc_store_##suffix(sc_ptr p, type v)                                     \
+    SC_INLINE void sc_store_##suffix(sc_ptr p, type v)                                             \
     {                                                                                              \
         sc_any_store(p, &v, sizeof(v));                                                            \
     }
@@ -191,7 +199,7 @@ SC_ACCESS(d, double, sc_alias_d)
 #undef SC_ACCESS
 
 /* Objects of any size. */
-static __inline__ void sc_read(void *to, sc_ptr from, __SIZE_TYPE__ size)
+SC_INLINE void sc_read(void *to, sc_ptr from, __SIZE_TYPE__ size)
 {
     if (SC_MINE(from))
         __builtin_memmove(to, from.addr, size);
@@ -199,7 +207,7 @@ static __inline__ void sc_read(void *to, sc_ptr from, __SIZE_TYPE__ size)
         sc_remote_read(to, from, size);
 }
 
-static __inline__ void sc_write(sc_ptr to, const void *from, __SIZE_TYPE__ size)
+SC_INLINE void sc_write(sc_ptr to, const void *from, __SIZE_TYPE__ size)
 {
     if (SC_MINE(to))
         __builtin_memmove(to.addr, from, size);
@@ -207,7 +215,7 @@ static __inline__ void sc_write(sc_ptr to, const void *from, __SIZE_TYPE__ size)
         sc_remote_write(to, from, size);
 }
 
-static __inline__ void sc_get(void *to, sc_ptr from, __SIZE_TYPE__ size)
+SC_INLINE void sc_get(void *to, sc_ptr from, __SIZE_TYPE__ size)
 {
     if (SC_MINE(from))
         __builtin_memmove(to, from.addr, size);
@@ -215,7 +223,7 @@ static __inline__ void sc_get(void *to, sc_ptr from, __SIZE_TYPE__ size)
         sc_remote_get(to, from, size);
 }
 
-static __inline__ void sc_put(sc_ptr to, const void *from, __SIZE_TYPE__ size)
+SC_INLINE void sc_put(sc_ptr to, const void *from, __SIZE_TYPE__ size)
 {
     if (SC_MINE(to))
         __builtin_memmove(to.addr, from, size);
@@ -223,7 +231,7 @@ static __inline__ void sc_put(sc_ptr to, const void *from, __SIZE_TYPE__ size)
         sc_remote_put(to, from, size);
 }
 
-static __inline__ void sc_store(sc_ptr to, const void *from, __SIZE_TYPE__ size)
+SC_INLINE void sc_store(sc_ptr to, const void *from, __SIZE_TYPE__ size)
 {
     sc_any_store(to, from, size);
 }
