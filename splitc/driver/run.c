@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +36,7 @@ int run(const struct options *o, const struct words *command)
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return 1;
-    if (WIFSIGNALED(status))
+    if (WIFSIGNALED(status) && WTERMSIG(status) != SIGPIPE)
         fprintf(stderr, "splitcc: %s was ended by signal %d\n", command->items[0],
                 WTERMSIG(status));
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;

@@ -1,5 +1,5 @@
 /* Histogram of an image that is spread over a v by w grid of processes in blocks of q by r. */
-#include "common.h"
+#include "common.inc"
 
 #define BLOCK(X, i, j) ((int (*)[r])tolocal(X[i][j]))
 

@@ -1,5 +1,5 @@
 /* Written as the programs of 1995 were: one main file that calls the tests of the others. */
-#include "common.h"
+#include "common.inc"
 
 int errors = 0;
 

@@ -1,5 +1,5 @@
 /* The pointer tricks of the old programs. */
-#include "common.h"
+#include "common.inc"
 
 static int cell = 77;
 

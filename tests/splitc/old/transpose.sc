@@ -1,5 +1,5 @@
 /* Matrix transposition by blocks, in four styles. */
-#include "common.h"
+#include "common.inc"
 
 void all_transpose(int q, double *spread A, double *spread B)
 {
