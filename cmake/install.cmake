@@ -61,3 +61,10 @@ install(FILES systemd/tmpfiles.conf DESTINATION lib/tmpfiles.d RENAME vipd.conf)
 install(FILES systemd/sysctl.conf DESTINATION lib/sysctl.d RENAME 60-vipd.conf)
 install(FILES systemd/drop-ins/raw-ethernet.conf systemd/drop-ins/realtime.conf
     DESTINATION share/doc/vipd/drop-ins)
+
+if(SCDOC)
+    foreach(section 1 3 5 7 8)
+        install(DIRECTORY ${CMAKE_BINARY_DIR}/man/ DESTINATION share/man/man${section}
+            FILES_MATCHING PATTERN "*.${section}")
+    endforeach()
+endif()

@@ -20,6 +20,7 @@
 #include "vipd/privilege.h"
 #include "vipd/runtime.h"
 #include "vipd/start.h"
+#include "vipd/stats_print.h"
 #include "vipd/units.h"
 
 #define EXIT_USAGE   2 /* wrong command line */
@@ -42,7 +43,7 @@ static void print_help(void)
         "\n"
         "  vipd [--config FILE] [--runtime-dir DIR] [--log-level LEVEL]\n"
         "  vipd --check-config [--config FILE]\n"
-        "  vipd --print-config[=man]\n"
+        "  vipd --print-config[=man|=statistics]\n"
         "\n"
         "  -c, --config FILE      this configuration and FILE.d/*.conf instead of the system's:\n"
         "                         vipd.conf and vipd.conf.d in " VIPD_VENDOR_DIR ",\n"
@@ -56,7 +57,7 @@ static void print_help(void)
         "  -l, --log-level LEVEL  error, warning, info (default) or debug\n"
         "  -k, --check-config     look at the configuration and exit: 0 good, 1 bad\n"
         "      --print-config     print a commented file with every key and its default and exit;\n"
-        "                         --print-config=man: the source of vipd.conf(5)\n"
+        "                         =man, =statistics: sources of manual pages\n"
         "      --background       leave the terminal when ready (exit code 0); log in "
         "DIR/vipd.log\n"
         "      --idle-exit TIME   end when no program has had a NIC open for so long, unless the\n"
@@ -76,8 +77,11 @@ static int print_config(const char *form)
         vipd_config_print_reference(stdout);
     } else if (strcmp(form, "man") == 0) {
         vipd_config_print_manual(stdout);
+    } else if (strcmp(form, "statistics") == 0) {
+        vipd_print_statistics(stdout);
     } else {
-        fprintf(stderr, "vipd: --print-config=%s: there is only =man, or nothing\n", form);
+        fprintf(stderr, "vipd: --print-config=%s: there are =man and =statistics, or nothing\n",
+                form);
         return EXIT_USAGE;
     }
     if (fflush(stdout) != 0 || ferror(stdout)) {

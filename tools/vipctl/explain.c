@@ -310,7 +310,7 @@ static enum exit_code explain_error(const char *which, struct explanation *to)
                     code->meaning);
         explain_add(to, LINE_DO, "%s", code->action);
         /* Without a vipd its meaning is all there is to say. */
-        if (getenv("VIPCTL_NO_VIPD") == NULL && query_connect(&sock) == EXIT_OK) {
+        if (query_try_connect(&sock)) {
             (void)add_occurrences(sock, code->name, to);
             (void)close(sock);
         }

@@ -44,13 +44,36 @@ static enum exit_code say_unreachable(const char *path, int error)
     }
 }
 
+/* A vipd that hangs must not hang the person who wants to find out why. */
+static void limit_waits(int sock)
+{
+    struct timeval limit = {.tv_sec = (time_t)timeout_s};
+
+    limit.tv_usec = (suseconds_t)((timeout_s - (double)limit.tv_sec) * 1e6);
+    (void)setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    (void)setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+}
+
+bool query_try_connect(int *ret_sock)
+{
+    char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+    int sock;
+
+    if (vip_control_socket_path(path, sizeof(path)) < 0)
+        return false;
+    sock = vip_control_connect(path);
+    if (sock < 0)
+        return false;
+    limit_waits(sock);
+    *ret_sock = sock;
+    return true;
+}
+
 enum exit_code query_connect(int *ret_sock)
 {
     char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
-    struct timeval limit = {.tv_sec = (time_t)timeout_s};
     int sock;
 
-    limit.tv_usec = (suseconds_t)((timeout_s - (double)limit.tv_sec) * 1e6);
     if (vip_control_socket_path(path, sizeof(path)) < 0) {
         fprintf(stderr, "vipctl: the path in VIPD_RUNTIME_DIR is too long for a socket\n");
         return EXIT_USAGE;
@@ -58,9 +81,7 @@ enum exit_code query_connect(int *ret_sock)
     sock = vip_control_connect(path);
     if (sock < 0)
         return say_unreachable(path, -sock);
-    /* A vipd that hangs must not hang the person who wants to find out why. */
-    (void)setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    (void)setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    limit_waits(sock);
     *ret_sock = sock;
     return EXIT_OK;
 }

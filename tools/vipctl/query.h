@@ -7,6 +7,7 @@
 #ifndef VIPCTL_QUERY_H
 #define VIPCTL_QUERY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,6 +43,9 @@ struct query_pages {
  * been printed to stderr and the exit code is returned.
  */
 enum exit_code query_connect(int *ret_sock);
+
+/* The same for who can do without a vipd: nothing is printed. */
+bool query_try_connect(int *ret_sock);
 
 /*
  * One request. Outcomes: EXIT_OK and *ret_reply, whose code is SUCCESS (free it with

@@ -1,0 +1,52 @@
+/* The manual page of the statistics, made of the table (proto/stats.def). */
+#include "vipd/stats_print.h"
+
+#include <string.h>
+
+#include "proto/stats.h"
+
+/* Text with what scdoc would take for markup made harmless. */
+static void print_escaped(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        if (strchr("\\*_#|[<>.~-`", *text))
+            fputc('\\', out);
+        fputc(*text, out);
+    }
+}
+
+static void print_scope(FILE *out, enum vip_stat_scope scope, const char *title)
+{
+    fprintf(out, "# %s\n\n", title);
+    for (unsigned id = 0; id < VIP_STATS; id++) {
+        const struct vip_stat_info *info = &vip_stats[id];
+
+        if (info->scope != scope)
+            continue;
+        fputc('*', out);
+        print_escaped(out, info->name);
+        fprintf(out, "* (%s)\n\t", vip_stat_kind_name(info->kind));
+        print_escaped(out, info->unit);
+        fputs(": ", out);
+        print_escaped(out, info->help);
+        fputs("\n\n", out);
+    }
+}
+
+void vipd_print_statistics(FILE *out)
+{
+    fputs("vipd-statistics(7)\n\n"
+          "# NAME\n\n"
+          "vipd-statistics - what vipd counts\n\n"
+          "# DESCRIPTION\n\n"
+          "*vipctl show stats* shows these numbers, *vipctl metrics* gives them as OpenMetrics "
+          "text: those "
+          "of vipd as _vipd\\_NAME_, those of a NIC as _vipd\\_nic\\_NAME_ with the label _nic_, "
+          "counters "
+          "with the suffix _\\_total_. A counter only grows while vipd lives; a gauge is of this "
+          "moment.\n\n",
+          out);
+    print_scope(out, VIP_STAT_SCOPE_VIPD, "OF VIPD");
+    print_scope(out, VIP_STAT_SCOPE_NIC, "OF EACH NIC");
+    fputs("# SEE ALSO\n\n*vipctl*(1), *vipd*(8)\n", out);
+}
