@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# How jobs end: exit with a code in one process, exit(0) in all, a process that is killed; what
+# SPLITC_DEBUG finds; that the progress thread serves the others.
+# usage: ends.sh BUILD_DIR
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+build=$(realpath "${1:?build directory}")
+if [ -z "${ENDS_INSIDE-}" ]; then
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    flags=()
+    sanitize=$(sed -n 's/^VIP_SANITIZE:STRING=//p' "$build/CMakeCache.txt")
+    [ -z "$sanitize" ] || flags=("-fsanitize=$sanitize")
+    "$build/splitc/splitcc" -w -O1 "${flags[@]}" -o "$work/ends" "$here/ends.sc" || exit 1
+    ENDS_INSIDE=$work "$here/../lib/two_vipd.sh" "$build" loop "$here/ends.sh" "$build"
+    exit
+fi
+bad=0
+# expect STATUS TEXT ARGUMENTS: three processes.
+expect() {
+    local want=$1 text=$2
+    shift 2
+    "$build/tools/amrun" -n 3 "$ENDS_INSIDE/ends" "$@" >"$ENDS_INSIDE/out" 2>&1 </dev/null
+    local got=$?
+    if [ $got -ne "$want" ] || ! grep -q "$text" "$ENDS_INSIDE/out"; then
+        echo "$*: exit status $got instead of $want, or not '$text' in:"
+        cat "$ENDS_INSIDE/out"
+        bad=1
+    fi
+}
+expect 3 'process 2' exit 3
+expect 0 'process 1 is done' zero
+expect 137 'process 2 .*killed by signal 9' kill
+SPLITC_DEBUG=1 expect 1 'different spread arrays' scope
+SPLITC_PROGRESS_THREAD=1 expect 0 'served' thread
+[ $bad -eq 0 ] && echo "ends: five ways"
+exit $bad
