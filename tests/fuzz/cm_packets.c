@@ -161,7 +161,7 @@ static void step(struct world *w, struct fuzz_in *in, uint64_t *wait)
     switch (what / HOSTS_MAX % 16) {
     case 0:
     case 1:
-        if (cm_listen(host->cm, (*wait)++ & 255, (const uint8_t *)discs[how >> 1 & 3],
+        if (cm_listen(host->cm, (*wait)++ & 255, 1, (const uint8_t *)discs[how >> 1 & 3],
                       (uint8_t)strlen(discs[how >> 1 & 3]), w->now_ns) == 0)
             host_settle(host);
         break;

@@ -438,6 +438,7 @@ void world_host_up(struct world *world, unsigned index)
         .engine = world->engine,
         .cm = {.grace_ns = 20 * WORLD_MS,
                .grace_busy_ns = 200 * WORLD_MS,
+               .grace_loop_ns = 10000 * WORLD_MS,
                .backlog_max = 128,
                .retry_ns = 10 * WORLD_MS,
                .retry_max_ns = 500 * WORLD_MS,

@@ -19,6 +19,7 @@ static const struct cm_config world_config UNUSED = {
     .window_bytes = 65536,
     .grace_ns = 20 * MS,
     .grace_busy_ns = 200 * MS,
+    .grace_loop_ns = 10 * S,
     .backlog_max = 128,
     .retry_ns = 10 * MS,
     .retry_max_ns = 500 * MS,

@@ -17,6 +17,7 @@ RIG struct nic *rig_nic_class(unsigned host, const struct link_class *class)
         .engine = ENG_CONFIG_DEFAULT,
         .cm = {.grace_ns = 20000000,
                .grace_busy_ns = 200000000,
+               .grace_loop_ns = 10000000000,
                .backlog_max = 128,
                .retry_ns = 10000000,
                .retry_max_ns = 500000000,

@@ -114,6 +114,64 @@ static void test_grace_is_longer_where_a_server_loops(void **state)
     world_free(w);
 }
 
+/*
+ * A server that waits again and again may be away for seconds: (0) it comes back and finds the
+ * request; (1) it ends, which the client hears soon; (2) it is alive but has given up waiting.
+ */
+static void test_a_server_that_loops_loses_no_request(void **state)
+{
+    for (unsigned how = 0; how < 3; how++) {
+        struct world *w = world_new(2, 50 + how);
+        struct host *server = &w->hosts[SERVER], *client = &w->hosts[CLIENT];
+        uint64_t start_ns;
+
+        for (unsigned i = 0; i < 2; i++) {
+            host_listen(w, SERVER, 1 + i, "svc");
+            host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+            world_run(w, 1 * MS);
+            assert_int_equal(host_accept(w, SERVER, i), 0);
+            world_run(w, 1 * MS);
+            assert_int_equal(client->requests[i].rc, VIP_RC_SUCCESS);
+        }
+        start_ns = w->now_ns;
+        host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+        world_run(w, 8 * S);
+        assert_false(client->requests[2].done);
+        if (how == 0)
+            host_listen(w, SERVER, 3, "svc");
+        if (how == 1)
+            cm_server_gone(server->cm, 1 + SERVER, w->now_ns);
+        world_run(w, how == 2 ? 4 * S : 100 * MS);
+        assert_int_equal(server->incoming_count, how == 0 ? 3 : 2);
+        assert_int_equal(client->requests[2].done, how > 0);
+        if (how > 0)
+            assert_int_equal(client->requests[2].rc, VIP_RC_NO_MATCH);
+        if (how == 2)
+            assert_in_range(client->requests[2].done_ns - start_ns, 9900 * MS, 10100 * MS);
+        world_free(w);
+    }
+}
+
+/* A server may think about its first request for seconds; the next one waits for it meanwhile. */
+static void test_a_server_at_work_loses_no_request(void **state)
+{
+    struct world *w = world_new(2, 60);
+    struct host *server = &w->hosts[SERVER], *client = &w->hosts[CLIENT];
+
+    host_listen(w, SERVER, 1, "svc");
+    host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    world_run(w, 1 * MS);
+    host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    world_run(w, 5 * S);
+    assert_int_equal(server->incoming_count, 1);
+    assert_false(client->requests[1].done);
+    assert_int_equal(host_accept(w, SERVER, 0), 0);
+    world_run(w, 100 * MS);
+    host_listen(w, SERVER, 2, "svc");
+    assert_int_equal(server->incoming_count, 2);
+    world_free(w);
+}
+
 static void test_discriminators_match_exactly(void **state)
 {
     struct world *w = world_new(2, 6);
@@ -468,6 +526,8 @@ int main(void)
         cmocka_unit_test(test_no_match_within_grace),
         cmocka_unit_test(test_grace_finds_late_waiter),
         cmocka_unit_test(test_grace_is_longer_where_a_server_loops),
+        cmocka_unit_test(test_a_server_that_loops_loses_no_request),
+        cmocka_unit_test(test_a_server_at_work_loses_no_request),
         cmocka_unit_test(test_discriminators_match_exactly),
         cmocka_unit_test(test_reject),
         cmocka_unit_test(test_answers_are_given_again),

@@ -32,6 +32,7 @@ struct cm *cm_init(void *memory, const struct cm_config *config, const struct cm
     cm->reset_last_ns = now_ns;
     cm->reset_credit_ns = CM_RESETS_BURST * (1000000000ull / CM_RESETS_PER_S);
     TAILQ_INIT(&cm->answered_order);
+    TAILQ_INIT(&cm->looping);
     return cm;
 }
 

@@ -46,7 +46,10 @@ struct cm_config {
     uint32_t window_bytes;  /* bytes that may be under way towards one connection here */
     uint64_t grace_ns;      /* a request without a waiter is kept so long (20 ms) */
     uint64_t grace_busy_ns; /* the same where a waiter was seen within the last second (200 ms) */
-    uint32_t backlog_max;   /* requests kept per discriminator (128) and per NIC (1024) */
+    uint64_t
+        grace_loop_ns;    /* the same while a server is at work with a request, or has waited again
+                               and again, and lives (10 s); less than grace_busy_ns: as that */
+    uint32_t backlog_max; /* requests kept per discriminator (128) and per NIC (1024) */
     uint64_t retry_ns; /* first repetition of REQUEST, ACCEPT, CLOSE; doubles, + jitter (10 ms) */
     uint64_t retry_max_ns;      /* ceiling of the doubling (500 ms) */
     uint64_t accept_timeout_ns; /* ACCEPT without CONFIRM: VIP_TIMEOUT for the accepter (5 s) */
@@ -118,10 +121,13 @@ void cm_set_times(struct cm *cm, const struct cm_config *config);
 
 /*
  * VipConnectWait: wait for one request to discriminator disc[0..len-1] (an empty one matches only
- * an empty one). `wait` is the host's number. If a kept request matches, `incoming` is called at
- * once, from within. Outcomes: 0; -ENOMEM; -EINVAL (len).
+ * an empty one). `wait` is the host's number, `server` that of who waits, not 0. If a kept request
+ * matches, `incoming` is called at once, from within. Outcomes: 0; -ENOMEM; -EINVAL (len).
  */
-int cm_listen(struct cm *cm, uint64_t wait, const uint8_t *disc, uint8_t len, uint64_t now_ns);
+int cm_listen(struct cm *cm, uint64_t wait, uint64_t server, const uint8_t *disc, uint8_t len,
+              uint64_t now_ns);
+/* This server has ended: it will not wait again, so nothing is kept for that any longer. */
+void cm_server_gone(struct cm *cm, uint64_t server, uint64_t now_ns);
 /*
  * A listener: like a waiter that is not used up. At most `backlog` (> 0) requests are offered to it
  * and not yet answered; what comes beyond waits, its client is told that it is pending. Outcomes as

@@ -4,6 +4,7 @@
  *   cm.c         set-up, dispatch of received messages, associations, statistics
  *   cm_table.c   hash tables, timers, randomness
  *   cm_peer.c    peers: keepalive, death, new lives
+ *   cm_disc.c    discriminators and who serves them
  *   cm_server.c  waiters, kept and pending requests, accept and reject
  *   cm_answered.c  requests that are over
  *   cm_cookie.c  whose new requests are looked at
@@ -53,6 +54,27 @@ void cm_peer_note(struct cm *cm, const struct cm_in *in);
 void cm_rx_ping(struct cm *cm, const struct cm_in *in);
 void cm_rx_pong(struct cm *cm, const struct cm_in *in);
 
+/* ---- cm_disc.c --------------------------------------------------------------------------- */
+
+/* The discriminator, or NULL: nobody waits, has waited lately, or asks for it. */
+struct cm_disc *cm_disc_find(struct cm *cm, const uint8_t *bytes, uint8_t len);
+/* Is it waited on? */
+bool cm_disc_waited(struct cm *cm, const uint8_t *bytes, uint8_t len);
+/* Find or make, for somebody who hangs something on it; NULL = no memory. */
+struct cm_disc *cm_disc_get(struct cm *cm, const uint8_t *bytes, uint8_t len);
+/* Something was taken off: if it was the last, the discriminator goes, perhaps a while later. */
+void cm_disc_put(struct cm *cm, struct cm_disc *disc);
+/* At once. Nothing hangs on it. */
+void cm_disc_free(struct cm *cm, struct cm_disc *disc);
+/* Its server waits again and again; or not any more. */
+void cm_disc_loops(struct cm *cm, struct cm_disc *disc, bool loops);
+/* The server of this request has done something for it. */
+void cm_disc_touch(struct cm *cm, const struct cm_pending *pending, uint64_t now_ns);
+/* Until when its server counts as on its way back to VipConnectWait; 0 = there was none. */
+uint64_t cm_disc_served_ns(const struct cm *cm, const struct cm_disc *disc);
+/* Until when it is remembered that it was served. */
+uint64_t cm_disc_linger_ns(const struct cm *cm, const struct cm_disc *disc);
+
 /* ---- cm_server.c, cm_client.c, cm_close.c ------------------------------------------------ */
 
 void cm_rx_request(struct cm *cm, const struct cm_in *in);
@@ -71,8 +93,6 @@ void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local
                        uint64_t give_up_ns, uint64_t now_ns);
 /* PENDING, without remembering the request. */
 void cm_answer_pending(struct cm *cm, const struct cm_in *in);
-/* Is a discriminator waited on? */
-bool cm_disc_waited(struct cm *cm, const uint8_t *bytes, uint8_t len);
 
 uint64_t cm_request_key(struct cm *cm, const struct cm_host *host, uint64_t epoch, uint64_t id);
 struct cm_answered *cm_answered_find(struct cm *cm, const struct cm_in *in);

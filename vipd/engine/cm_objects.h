@@ -109,8 +109,12 @@ struct cm_disc {
     TAILQ_HEAD(cm_kept, cm_pending) kept;
     uint32_t kept_count;
     uint32_t listeners; /* of the waiters */
-    bool waited;        /* a waiter was here: last_waiter_ns is meant */
-    bool lingering;     /* counted in cm.lingering */
+    uint32_t at_work;   /* requests that waiters took and that are not answered, or not confirmed */
+    uint64_t server;    /* who waited last */
+    bool loops;         /* it has waited before, and lives: in cm.looping */
+    TAILQ_ENTRY(cm_disc) of_looping;
+    bool waited;    /* a waiter was here: last_waiter_ns is meant */
+    bool lingering; /* counted in cm.lingering */
     uint64_t last_waiter_ns;
     uint8_t len;
     uint8_t bytes[VIP_DISCRIMINATOR_BYTES_MAX];
@@ -139,6 +143,7 @@ struct cm_pending {
     struct cm_timer timer;           /* KEPT: grace; ACCEPTED: repetition and time limit */
     TAILQ_ENTRY(cm_pending) of_disc; /* while KEPT */
     struct cm_disc *disc;            /* while KEPT */
+    struct cm_disc *served;          /* counted in its at_work */
     TAILQ_ENTRY(cm_pending) of_waiter;
     struct cm_waiter *waiter; /* the listener it was offered to, while it is there */
     struct cm_peer *peer;
@@ -244,7 +249,8 @@ struct cm {
     struct cm_timer answered_timer;
     TAILQ_HEAD(, cm_answered) answered_order;
     struct cm_probe probes[CM_PROBES_MAX];
-    uint32_t probe_next; /* the one to be forgotten */
+    uint32_t probe_next;           /* the one to be forgotten */
+    TAILQ_HEAD(, cm_disc) looping; /* discriminators with `loops` */
     struct cm_peer *peer_of[CM_PEERS_MAX];
     struct cm_table peers, assocs_local, assocs_remote, discs, waiters, pendings, handles, answered,
         attempts, attempts_user, meets, meets_local, closings;

@@ -1,9 +1,9 @@
 /*
  * Server side of connection set-up: VipConnectWait, VipConnectAccept, VipConnectReject, listeners.
  *
- * Owns: waiters, listeners and discriminators, requests kept for the grace time, pending handles, and
- * the repetition of ACCEPT until it is confirmed. Answers already given: cm_answered.c. Rules: spec
- * 2.4 and 3.11 (a request matches a waiter by discriminator only; one request per waiter, in order
+ * Owns: waiters and listeners (their discriminators: cm_disc.c), requests kept for the grace time,
+ * pending handles, and the repetition of ACCEPT until it is confirmed. Answers already given:
+ * cm_answered.c. Rules: spec 2.4 and 3.11 (a request matches a waiter by discriminator only; one request per waiter, in order
  * of arrival; nobody waiting = NO_MATCH, soon).
  *
  * A request is identified by (source host, source epoch, request id), so a repeated or late REQUEST
@@ -16,104 +16,6 @@
 #include <string.h>
 
 #include "proto/assert.h"
-
-/* ---- discriminators ---------------------------------------------------------------------- */
-
-static struct cm_disc *disc_find(struct cm *cm, const uint8_t *bytes, uint8_t len)
-{
-    struct cm_node *node = cm_table_find(cm, &cm->discs, cm_hash(cm, bytes, len, 1));
-
-    for (; node; node = cm_table_again(node)) {
-        struct cm_disc *disc = CM_OF(struct cm_disc, by_bytes, node);
-
-        if (disc->len == len && !memcmp(disc->bytes, bytes, len))
-            return disc;
-    }
-    return NULL;
-}
-
-static void disc_free(struct cm *cm, struct cm_disc *disc)
-{
-    VIP_ASSERT(TAILQ_EMPTY(&disc->waiters) && TAILQ_EMPTY(&disc->kept));
-    if (disc->lingering)
-        cm->lingering--;
-    cm_timer_clear(cm, &disc->timer);
-    cm_node_del(&disc->by_bytes);
-    cm_free(cm, disc, sizeof(*disc));
-}
-
-static uint64_t linger_end_ns(const struct cm_disc *disc)
-{
-    return cm_add_ns(disc->last_waiter_ns, CM_DISC_LINGER_NS);
-}
-
-static void fire_linger(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
-{
-    struct cm_disc *disc = CM_OF(struct cm_disc, timer, timer);
-
-    if (now_ns < linger_end_ns(disc))
-        cm_timer_set(cm, timer, linger_end_ns(disc));
-    else
-        disc_free(cm, disc);
-}
-
-bool cm_disc_waited(struct cm *cm, const uint8_t *bytes, uint8_t len)
-{
-    const struct cm_disc *disc = disc_find(cm, bytes, len);
-
-    return disc && !TAILQ_EMPTY(&disc->waiters);
-}
-
-/*
- * The server of a request has answered it, or is connected: it is at work and will wait again. While
- * it waits for the client's CONFIRM it cannot, and that may take longer than the grace: then `now_ns`
- * is the time of the next repetition, and one slow client does not cost the others their match.
- */
-static void disc_touch(struct cm *cm, const struct cm_pending *pending, uint64_t now_ns)
-{
-    const struct vip_addr *addr = &pending->request.remote;
-    struct cm_disc *disc = disc_find(cm, addr->disc, addr->disc_len);
-
-    if (disc && disc->waited)
-        disc->last_waiter_ns = now_ns;
-}
-
-static struct cm_disc *disc_get(struct cm *cm, const uint8_t *bytes, uint8_t len)
-{
-    struct cm_disc *disc = disc_find(cm, bytes, len);
-
-    if (disc) {
-        if (disc->lingering)
-            cm->lingering--;
-        disc->lingering = false;
-        cm_timer_clear(cm, &disc->timer);
-        return disc;
-    }
-    disc = cm_alloc(cm, sizeof(*disc));
-    if (!disc)
-        return NULL;
-    TAILQ_INIT(&disc->waiters);
-    TAILQ_INIT(&disc->kept);
-    disc->len = len;
-    memcpy(disc->bytes, bytes, len);
-    disc->timer.fire = fire_linger;
-    cm_table_add(cm, &cm->discs, &disc->by_bytes, cm_hash(cm, bytes, len, 1));
-    return disc;
-}
-
-/* Nobody may need it any more: free it, but remember for a while that somebody served it. */
-static void disc_put(struct cm *cm, struct cm_disc *disc)
-{
-    if (!TAILQ_EMPTY(&disc->waiters) || !TAILQ_EMPTY(&disc->kept))
-        return;
-    if (!disc->waited || cm->lingering >= CM_DISC_LINGER_MAX) {
-        disc_free(cm, disc);
-        return;
-    }
-    cm->lingering++;
-    disc->lingering = true;
-    cm_timer_set(cm, &disc->timer, linger_end_ns(disc));
-}
 
 /* ---- pending requests -------------------------------------------------------------------- */
 
@@ -148,7 +50,26 @@ static void kept_remove(struct cm *cm, struct cm_pending *pending)
     disc->kept_count--;
     cm->kept_count--;
     pending->disc = NULL;
-    disc_put(cm, disc);
+    cm_disc_put(cm, disc);
+}
+
+/* A waiter took the request; and the request is over. */
+static void work_begins(struct cm_pending *pending, struct cm_disc *disc)
+{
+    disc->at_work++;
+    pending->served = disc;
+}
+
+static void work_ends(struct cm *cm, struct cm_pending *pending)
+{
+    struct cm_disc *disc = pending->served;
+
+    if (!disc)
+        return;
+    pending->served = NULL;
+    VIP_ASSERT(disc->at_work > 0);
+    disc->at_work--;
+    cm_disc_put(cm, disc);
 }
 
 /* A handle that a listener was offered is answered: there is room for a kept request. */
@@ -171,6 +92,7 @@ static void unoffer(struct cm *cm, struct cm_pending *pending, uint64_t now_ns)
 static void pending_free(struct cm *cm, struct cm_pending *pending)
 {
     unoffer(cm, pending, 0);
+    work_ends(cm, pending);
     cm_timer_clear(cm, &pending->timer);
     if (pending->disc)
         kept_remove(cm, pending);
@@ -263,13 +185,15 @@ static void offer(struct cm *cm, struct cm_pending *pending, struct cm_waiter *w
     uint64_t wait = waiter->wait;
 
     cm_timer_clear(cm, &pending->timer);
+    if (!waiter->backlog)
+        work_begins(pending, disc);
     waiter_served(cm, waiter, pending);
     disc->waited = true;
     disc->last_waiter_ns = now_ns;
     if (pending->disc)
         kept_remove(cm, pending);
     else
-        disc_put(cm, disc);
+        cm_disc_put(cm, disc);
     pending->state = CM_PENDING_OFFERED;
     pending->handle = ++cm->last_handle;
     cm_table_add(cm, &cm->handles, &pending->by_handle, pending->handle);
@@ -281,7 +205,7 @@ static void offer(struct cm *cm, struct cm_pending *pending, struct cm_waiter *w
 /* When a kept request gives up waiting: later while somebody keeps serving the discriminator. */
 static uint64_t grace_end_ns(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
 {
-    if (!disc->waited || now_ns > cm_add_ns(disc->last_waiter_ns, CM_DISC_LINGER_NS))
+    if (!disc->waited || now_ns > cm_disc_linger_ns(cm, disc))
         return cm_add_ns(now_ns, cm->config.grace_ns);
     return cm_add_ns(now_ns, cm->config.grace_busy_ns);
 }
@@ -324,7 +248,7 @@ no_assoc:
 static bool keep(struct cm *cm, const struct cm_in *in)
 {
     const struct vip_addr *remote = &in->msg->remote;
-    struct cm_disc *disc = disc_find(cm, remote->disc, remote->disc_len);
+    struct cm_disc *disc = cm_disc_find(cm, remote->disc, remote->disc_len);
     struct cm_pending *pending;
 
     if ((disc && disc->kept_count >= cm->config.backlog_max) ||
@@ -335,7 +259,7 @@ static bool keep(struct cm *cm, const struct cm_in *in)
     pending = cm_pending_new(cm, in);
     if (!pending)
         return false;
-    disc = disc_get(cm, remote->disc, remote->disc_len);
+    disc = cm_disc_get(cm, remote->disc, remote->disc_len);
     if (!disc) {
         pending_free(cm, pending);
         return false;
@@ -395,7 +319,7 @@ void cm_rx_request(struct cm *cm, const struct cm_in *in)
         cm_match_request(cm, in); /* meets another one, never a waiter */
         return;
     }
-    disc = disc_find(cm, remote->disc, remote->disc_len);
+    disc = cm_disc_find(cm, remote->disc, remote->disc_len);
     waiter = disc ? waiter_with_room(disc) : NULL;
     if (waiter) {
         pending = cm_pending_new(cm, in);
@@ -431,7 +355,7 @@ static int waiter_new(struct cm *cm, uint64_t wait, const uint8_t *disc_bytes, u
     waiter = cm_alloc(cm, sizeof(*waiter));
     if (!waiter)
         return -ENOMEM;
-    disc = disc_get(cm, disc_bytes, len);
+    disc = cm_disc_get(cm, disc_bytes, len);
     if (!disc) {
         cm_free(cm, waiter, sizeof(*waiter));
         return -ENOMEM;
@@ -449,16 +373,36 @@ static int waiter_new(struct cm *cm, uint64_t wait, const uint8_t *disc_bytes, u
     return 0;
 }
 
-int cm_listen(struct cm *cm, uint64_t wait, const uint8_t *disc, uint8_t len, uint64_t now_ns)
+int cm_listen(struct cm *cm, uint64_t wait, uint64_t server, const uint8_t *disc, uint8_t len,
+              uint64_t now_ns)
 {
     struct cm_waiter *waiter;
     int rc = waiter_new(cm, wait, disc, len, 0, &waiter);
 
     if (rc)
         return rc;
+    cm_disc_loops(cm, waiter->disc, waiter->disc->server == server);
+    waiter->disc->server = server;
     if (!TAILQ_EMPTY(&waiter->disc->kept))
         offer(cm, TAILQ_FIRST(&waiter->disc->kept), waiter_with_room(waiter->disc), now_ns);
     return 0;
+}
+
+void cm_server_gone(struct cm *cm, uint64_t server, uint64_t now_ns)
+{
+    struct cm_disc *disc, *next;
+    struct cm_pending *pending;
+
+    for (disc = TAILQ_FIRST(&cm->looping); disc; disc = next) {
+        next = TAILQ_NEXT(disc, of_looping);
+        if (disc->server != server)
+            continue;
+        cm_disc_loops(cm, disc, false);
+        disc->server = 0;
+        /* Their time is looked at again. */
+        TAILQ_FOREACH(pending, &disc->kept, of_disc)
+        cm_timer_set(cm, &pending->timer, cm_add_ns(now_ns, cm->config.grace_ns));
+    }
 }
 
 int cm_listen_open(struct cm *cm, uint64_t wait, const uint8_t *disc, uint8_t len, uint32_t backlog,
@@ -496,7 +440,7 @@ bool cm_listen_cancel(struct cm *cm, uint64_t wait, uint64_t now_ns)
     disc->waited = true;
     disc->last_waiter_ns = now_ns;
     waiter_free(cm, waiter);
-    disc_put(cm, disc);
+    cm_disc_put(cm, disc);
     return true;
 }
 
@@ -528,7 +472,7 @@ void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local
     cm_send(cm, &pending->peer->host, pending->peer->epoch, &pending->accept);
     repeat_ns = cm_repeat_next(cm, &pending->repeat, now_ns);
     cm_timer_set(cm, &pending->timer, repeat_ns);
-    disc_touch(cm, pending, repeat_ns);
+    cm_disc_touch(cm, pending, repeat_ns);
 }
 
 int cm_accept(struct cm *cm, uint64_t handle, uint64_t local_id, const struct vip_cm_attrs *attrs,
@@ -538,7 +482,7 @@ int cm_accept(struct cm *cm, uint64_t handle, uint64_t local_id, const struct vi
 
     if (!pending)
         return -ENOENT;
-    disc_touch(cm, pending, now_ns);
+    cm_disc_touch(cm, pending, now_ns);
     if (pending->state == CM_PENDING_CANCELLED) {
         pending_answer(cm, pending, CM_ANSWER_NONE, 0, NULL, now_ns);
         return -ETIMEDOUT;
@@ -568,7 +512,7 @@ int cm_reject(struct cm *cm, uint64_t handle, enum vip_rc code, const struct vip
     if (!pending)
         return -ENOENT;
     cm->stats.rejects++;
-    disc_touch(cm, pending, now_ns);
+    cm_disc_touch(cm, pending, now_ns);
     if (pending->state == CM_PENDING_CANCELLED)
         pending_answer(cm, pending, CM_ANSWER_NONE, 0, NULL, now_ns);
     else if (code == VIP_RC_NO_MATCH)
@@ -584,7 +528,7 @@ static void accept_fail(struct cm *cm, struct cm_pending *pending, const char *w
     struct cm_attempt *attempt = pending->attempt;
     uint64_t user = pending->user;
 
-    disc_touch(cm, pending, now_ns);
+    cm_disc_touch(cm, pending, now_ns);
     pending_free(cm, pending);
     if (!attempt)
         cm->ops.accept_done(cm->ctx, user, VIP_RC_TIMEOUT, NULL, why);
@@ -634,7 +578,7 @@ void cm_confirmed(struct cm *cm, struct cm_assoc *assoc, uint64_t now_ns)
     cm_conn_fill(cm, &conn, assoc, &pending->request);
     cm_answered_add(cm, pending, CM_ANSWER_NONE, 0, NULL, now_ns);
     if (!attempt)
-        disc_touch(cm, pending, now_ns);
+        cm_disc_touch(cm, pending, now_ns);
     pending_free(cm, pending);
     if (!attempt) {
         cm->ops.accept_done(cm->ctx, user, VIP_RC_SUCCESS, &conn, "");
@@ -715,8 +659,7 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
     struct cm_waiter *waiter = waiter_with_room(disc);
     struct cm_pending *next = TAILQ_NEXT(pending, of_disc);
     /* Somebody took another request meanwhile: the server is at work, it will come back. */
-    uint64_t served_ns =
-        disc->waited ? cm_add_ns(disc->last_waiter_ns, cm->config.grace_busy_ns) : 0;
+    uint64_t served_ns = cm_disc_served_ns(cm, disc);
 
     if (disc->listeners)
         served_ns = cm_add_ns(now_ns, cm->config.grace_busy_ns);
@@ -753,7 +696,7 @@ static void fire_pending(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
     cm_send(cm, &pending->peer->host, pending->peer->epoch, &pending->accept);
     repeat_ns = cm_repeat_next(cm, &pending->repeat, now_ns);
     cm_timer_set(cm, timer, repeat_ns);
-    disc_touch(cm, pending, repeat_ns);
+    cm_disc_touch(cm, pending, repeat_ns);
 }
 
 void cm_server_deinit(struct cm *cm)
@@ -769,5 +712,5 @@ void cm_server_deinit(struct cm *cm)
     }
     bucket = 0;
     while ((node = cm_table_any(&cm->discs, &bucket)))
-        disc_free(cm, CM_OF(struct cm_disc, by_bytes, node));
+        cm_disc_free(cm, CM_OF(struct cm_disc, by_bytes, node));
 }

@@ -77,6 +77,7 @@ void nic_waits_deinit(struct nic_session *session)
             (void)cm_listen_cancel(nic->cm, wait->id, nic->now_ns);
     }
     session->wait_count = 0;
+    cm_server_gone(nic->cm, session->id, nic->now_ns);
 }
 
 enum vip_rc nic_connect_wait(struct nic_session *session, const struct vip_addr *local,
@@ -91,7 +92,7 @@ enum vip_rc nic_connect_wait(struct nic_session *session, const struct vip_addr 
         return VIP_RC_ERROR_RESOURCE;
     wait_local(wait, local);
     id = wait->id;
-    if (cm_listen(nic->cm, id, local->disc, local->disc_len, now_ns) < 0) {
+    if (cm_listen(nic->cm, id, session->id, local->disc, local->disc_len, now_ns) < 0) {
         nic_wait_remove(session, wait_find(session, id));
         return VIP_RC_ERROR_RESOURCE;
     }
