@@ -9,7 +9,7 @@
 #include "libvipl/wait.h"
 
 /* VipxLastError for a descriptor that completed badly; the first bit that is set speaks. */
-static VIP_RETURN status_text(uint32_t status)
+static __attribute__((cold, noinline)) VIP_RETURN status_text(uint32_t status)
 {
     static const struct {
         uint32_t bit;
@@ -38,7 +38,8 @@ static VIP_RETURN status_text(uint32_t status)
 }
 
 /* Without vipd: the descriptor is flushed, its operation field as it would have been. */
-static void flushed(const VIP_DESCRIPTOR *desc, enum vip_queue which, struct vip_comp *ret)
+static __attribute__((cold, noinline)) void flushed(const VIP_DESCRIPTOR *desc,
+                                                    enum vip_queue which, struct vip_comp *ret)
 {
     uint32_t op = VIP_ST_OP_RECEIVE;
 
@@ -61,10 +62,11 @@ static void flushed(const VIP_DESCRIPTOR *desc, enum vip_queue which, struct vip
 /*
  * Received bytes (also the message of an RDMA Write), or those of an RDMA Read, that lie in staged
  * regions are copied to where they belong. Those of an RDMA Write were copied by the provider thread
- * before vipd completed the descriptor; taking its lock once makes them visible here.
+ * before vipd completed the descriptor; taking its lock once makes them visible here. false: memory
+ * of the program did not take all of them.
  */
-static void stage_in(struct vipl__session *session, const VIP_DESCRIPTOR *desc,
-                     const struct vip_comp *comp)
+static __attribute__((cold, noinline)) bool
+stage_in(struct vipl__session *session, const VIP_DESCRIPTOR *desc, const struct vip_comp *comp)
 {
     const VIP_DATA_SEGMENT *segs = &desc->DS[0].Local;
     uint32_t op = comp->status & VIP_ST_OP_MASK;
@@ -72,6 +74,7 @@ static void stage_in(struct vipl__session *session, const VIP_DESCRIPTOR *desc,
     bool message = (comp->status & VIP_ST_MESSAGE) != 0;
     uint32_t length = op == VIP_ST_OP_RECEIVE || read || message ? comp->length : 0;
     unsigned count = desc->CS.SegCount <= VIP_SEGS_PER_DESC_MAX + 1 ? desc->CS.SegCount : 0;
+    bool good = true;
 
     pthread_mutex_lock(&session->region_lock);
     for (unsigned i = read ? 1 : 0; i < count && length > 0; i++) {
@@ -83,19 +86,22 @@ static void stage_in(struct vipl__session *session, const VIP_DESCRIPTOR *desc,
         region = vipl__region_find(&session->regions, segs[i].Handle);
         vipl__spin_unlock(&session->post_lock);
         if (region != NULL && region->mem.kind == VIPL__MEM_STAGED && bytes > 0 &&
-            vipl__region_holds(region, addr, bytes))
-            vipl__mem_stage_in(&region->mem, addr, bytes);
+            vipl__region_holds(region, addr, bytes) &&
+            !vipl__mem_stage_in(&region->mem, addr, bytes))
+            good = false;
         length -= bytes;
     }
     pthread_mutex_unlock(&session->region_lock);
+    return good;
 }
 
 /* Fill in what the application sees; Status last, for programs that watch it in memory. */
 static void fill(struct vipl__session *session, VIP_DESCRIPTOR *desc, enum vip_queue which,
-                 const struct vip_comp *comp)
+                 struct vip_comp *comp)
 {
-    if (__builtin_expect(__atomic_load_n(&session->staged, __ATOMIC_ACQUIRE) != 0, 0))
-        stage_in(session, desc, comp);
+    if (__builtin_expect(__atomic_load_n(&session->staged, __ATOMIC_ACQUIRE) != 0, 0) &&
+        !stage_in(session, desc, comp))
+        comp->status |= VIP_ST_PROTECTION_ERROR;
     if (which == VIP_Q_RECV) {
         desc->CS.Length = comp->length;
         if ((comp->status & VIP_ST_IMMEDIATE) != 0) {
@@ -126,15 +132,52 @@ static void check_next(uint64_t vi_handle, VIP_DESCRIPTOR *desc)
     vipl__leave(vi->session);
 }
 
+/*
+ * Spec 3.5: the provider refers to a descriptor only while it lies in a region with the VI's tag. Some
+ * region has changed since it was posted: if it was this one, the memory may be somebody else's by now.
+ */
+static __attribute__((cold, noinline)) bool
+may_complete(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE handle)
+{
+    struct vipl__session *session = vi->session;
+    const struct vipl__region *region;
+    bool may;
+
+    vipl__spin_lock(&session->post_lock);
+    region = vipl__region_find(&session->regions, handle);
+    may = region != NULL && (region->ptag == vi->ptag || region->ptag == 0 || vi->ptag == 0) &&
+          vipl__region_holds(region, (uintptr_t)desc, sizeof(VIP_CONTROL_SEGMENT));
+    vipl__spin_unlock(&session->post_lock);
+    return may;
+}
+
+/* The descriptor is handed back as it is, and the callback hears why. */
+static __attribute__((cold, noinline)) VIP_RETURN
+completion_denied(uint64_t vi_handle, enum vip_queue which, VIP_DESCRIPTOR *desc)
+{
+    static const char why[] =
+        "a descriptor completed whose region was deregistered, or has another protection tag, "
+        "since "
+        "it was posted; its status could not be written (VIP_ERROR_COMP_PROT)";
+    struct vipl__vi *vi = vipl__vi_enter((VIP_VI_HANDLE)(uintptr_t)vi_handle, "a Done call");
+
+    if (vi != NULL) {
+        vipl__async_completion(vi, &vi->queue[which], desc, why);
+        vipl__leave(vi->session);
+    }
+    return vipl__outcome(VIP_DESCRIPTOR_ERROR, why);
+}
+
 /* One look at the head of a queue. */
 VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
                            VIP_DESCRIPTOR **ret_desc)
 {
     struct vipl__queue *queue = &vi->queue[which];
     VIP_DESCRIPTOR *desc = NULL;
+    struct vipl__origin origin = {0};
     struct vip_comp comp;
     uint32_t reaped;
-    bool dead, empty, valid;
+    bool dead, empty, valid, completed = false;
 
     *ret_desc = NULL;
     vipl__spin_lock(&queue->done_lock);
@@ -144,11 +187,10 @@ VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue 
     if (valid && !empty) {
         /* The order matters: what vipd wrote before it died comes before what we flush. */
         dead = vipl__is_dead(vi->session);
-        if (vip_comp_read(queue->ring, queue->position, &comp) || dead)
+        completed = vip_comp_read(queue->ring, queue->position, &comp);
+        if (completed || dead) {
             desc = queue->fifo[reaped & (VIP_DESC_PER_QUEUE_MAX - 1)];
-        if (desc != NULL) {
-            if (dead && !vip_comp_read(queue->ring, queue->position, &comp))
-                flushed(desc, which, &comp);
+            origin = queue->origin[reaped & (VIP_DESC_PER_QUEUE_MAX - 1)];
             queue->position++;
             __atomic_store_n(&queue->reaped, reaped + 1, __ATOMIC_RELEASE);
         }
@@ -161,9 +203,16 @@ VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue 
         return vipl__outcome(VIP_DESCRIPTOR_ERROR, "no descriptor is posted on this queue");
     if (desc == NULL)
         return VIP_NOT_DONE;
+    *ret_desc = desc;
+    if (__builtin_expect(origin.region_epoch !=
+                             __atomic_load_n(&vi->session->region_epoch, __ATOMIC_ACQUIRE),
+                         0) &&
+        !may_complete(vi, desc, origin.region))
+        return completion_denied(handle, which, desc);
+    if (!completed)
+        flushed(desc, which, &comp);
     check_next(handle, desc);
     fill(vi->session, desc, which, &comp);
-    *ret_desc = desc;
     if ((comp.status & VIP_ST_ERROR_MASK) != 0)
         return status_text(comp.status);
     return VIP_SUCCESS;

@@ -34,6 +34,23 @@ void vipl__async_error(struct vipl__session *session, VIP_RESOURCE_CODE resource
     vipl__callbacks_put(session->callbacks, &error, why, resource == VIP_RESOURCE_DESCRIPTOR);
 }
 
+void vipl__async_completion(const struct vipl__vi *vi, const struct vipl__queue *queue,
+                            VIP_DESCRIPTOR *desc, const char *why)
+{
+    const struct vipl__cq *cq = __atomic_load_n(&queue->cq, __ATOMIC_ACQUIRE);
+    VIP_ERROR_DESCRIPTOR error = {
+        .NicHandle = (VIP_NIC_HANDLE)__atomic_load_n(&vi->session->handle, __ATOMIC_RELAXED),
+        .ViHandle = (VIP_VI_HANDLE)__atomic_load_n(&vi->handle, __ATOMIC_RELAXED),
+        .DescriptorPtr = desc,
+        .ResourceCode = cq != NULL ? VIP_RESOURCE_CQ : VIP_RESOURCE_VI,
+        .ErrorCode = VIP_ERROR_COMP_PROT,
+    };
+
+    if (cq != NULL)
+        error.CQHandle = (VIP_CQ_HANDLE)__atomic_load_n(&cq->handle, __ATOMIC_RELAXED);
+    vipl__callbacks_put(vi->session->callbacks, &error, why, 1);
+}
+
 /* The live VI that an event names, NULL if it was destroyed meanwhile. */
 static struct vipl__vi *event_vi(struct vipl__session *session, uint32_t index, uint32_t generation)
 {
@@ -110,26 +127,28 @@ static void on_error(struct vipl__session *session, const Vip__AsyncError *event
 
 /*
  * Bytes of an incoming RDMA Write lie in the staging area: put them where they belong before vipd
- * acknowledges them; or an incoming RDMA Read wants what is there now. A region that is gone by now
- * gets nothing; the answer is due in any case.
+ * acknowledges them; or an incoming RDMA Read wants what is there now. The answer is due in any case,
+ * and says so if the region is gone by now or its memory does not allow it.
  */
 static void on_place(struct vipl__session *session, const Vip__Place *event)
 {
     Vip__PlaceDone done = VIP__PLACE_DONE__INIT;
     struct vipl__region *region;
+    bool good = false;
 
     pthread_mutex_lock(&session->region_lock);
     vipl__spin_lock(&session->post_lock);
     region = vipl__region_find(&session->regions, event->handle);
     vipl__spin_unlock(&session->post_lock);
     if (region != NULL && region->mem.kind == VIPL__MEM_STAGED && event->bytes <= region->bytes &&
-        event->offset <= region->bytes - event->bytes)
-        (event->out ? vipl__mem_stage_out
-                    : vipl__mem_stage_in)(&region->mem, region->addr + event->offset, event->bytes);
+        event->offset <= region->bytes - event->bytes && event->bytes > 0)
+        good = (event->out ? vipl__mem_stage_out : vipl__mem_stage_in)(
+            &region->mem, region->addr + event->offset, event->bytes);
     pthread_mutex_unlock(&session->region_lock);
 
-    done.has_number = 1;
+    done.has_number = done.has_failed = 1;
     done.number = event->number;
+    done.failed = !good;
     vip_control_send(session->event_fd, &done.base, NULL, 0, 0);
 }
 

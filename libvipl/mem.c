@@ -297,8 +297,8 @@ static int move_in_all(struct mem_state *st, uintptr_t start, uintptr_t end, int
 
 /* What a look at the mappings of a range found. */
 struct look {
-    bool movable;           /* each page is adopted or can be */
-    enum mem_access access; /* to all of it */
+    bool movable; /* each page is adopted or can be */
+    bool known;   /* all of it is mapped and readable; else nobody tells: /proc is not there */
 };
 
 static bool is_movable(const struct mem_piece *piece, uintptr_t start, uintptr_t end)
@@ -315,7 +315,7 @@ static bool is_movable(const struct mem_piece *piece, uintptr_t start, uintptr_t
 static int look_at(struct mem_state *st, uintptr_t start, uintptr_t end, struct look *ret,
                    const char **why)
 {
-    struct look look = {.movable = true, .access = MEM_ACCESS_WRITABLE};
+    struct look look = {.movable = true, .known = true};
 
     st->pieces.n = 0;
     while (start < end) {
@@ -335,8 +335,6 @@ static int look_at(struct mem_state *st, uintptr_t start, uintptr_t end, struct 
         if (vipl__mem_vec_reserve(&st->pieces, st->pieces.n + 1, sizeof(piece)) != 0)
             return -ENOMEM;
         uintptr_t stop = piece.end < end ? piece.end : end;
-        if ((piece.prot & PROT_WRITE) == 0)
-            look.access = MEM_ACCESS_READABLE;
         look.movable =
             look.movable && (is_adopted(st, &piece, start) || is_movable(&piece, start, stop));
         piece.end = stop;
@@ -477,7 +475,7 @@ static int prepare_locked(struct mem_state *st, uintptr_t addr, size_t bytes, st
 {
     uintptr_t start = mem_page_down(addr);
     uintptr_t end = mem_page_up(addr + bytes);
-    struct look look = {.movable = false, .access = MEM_ACCESS_UNKNOWN};
+    struct look look = {.movable = false, .known = false};
     bool adopted;
     int rc;
 
@@ -498,7 +496,7 @@ static int prepare_locked(struct mem_state *st, uintptr_t addr, size_t bytes, st
                   vipl__mem_zone_reserve(st, start, end) == 0 && adopt(st, start, end) == 0;
     }
     if (!adopted)
-        return vipl__mem_stage_prepare(addr, bytes, look.access, ret, why);
+        return vipl__mem_stage_prepare(addr, bytes, look.known, ret, why);
     *ret = (struct vipl__mem){.addr = addr,
                               .bytes = bytes,
                               .kind = VIPL__MEM_ADOPTED,

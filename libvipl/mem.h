@@ -31,7 +31,6 @@ struct vipl__mem {
     int fd;             /* memfd to pass to vipd (SHARED, STAGED); -1 otherwise; owned here */
     uint8_t *stage_out; /* STAGED: what goes out: stage_out[i] stands for byte addr + i */
     uint8_t *stage_in;  /* STAGED: what comes in, likewise */
-    void *backing;      /* this module's own */
 };
 
 /*
@@ -61,11 +60,14 @@ void vipl__mem_release(struct vipl__mem *mem);
 bool vipl__mem_intact(const struct vipl__mem *mem);
 
 /*
- * STAGED only, bounds were checked by the caller: copy out before a post, copy in after arrival.
- * What comes in for memory that was read-only at registration and still is, is dropped and counted.
+ * STAGED only, bounds were checked by the caller, bytes > 0: copy out before a post, copy in after
+ * arrival. Outcomes: true; false: the program's memory does not allow it in some pages (read-only,
+ * unmapped, a file that was cut short), which were left out and counted; the rest was copied.
  */
-void vipl__mem_stage_out(const struct vipl__mem *mem, uintptr_t addr, size_t bytes);
-void vipl__mem_stage_in(const struct vipl__mem *mem, uintptr_t addr, size_t bytes);
+bool vipl__mem_stage_out(const struct vipl__mem *mem, uintptr_t addr, size_t bytes);
+bool vipl__mem_stage_in(const struct vipl__mem *mem, uintptr_t addr, size_t bytes);
+/* Would stage_in succeed at present? For receives, before anything is sent to them. */
+bool vipl__mem_stage_takes(uintptr_t addr, size_t bytes);
 
 /*
  * Memory that is shared from birth (VipxAllocMem). bytes > 0, rounded up to pages. NULL on failure

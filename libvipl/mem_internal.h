@@ -104,7 +104,7 @@ struct mem_state {
     int fork_pipe[2];                 /* the child tells the parent that it has its copies */
     uint64_t pages_moved_in;          /* ever */
     uint64_t pages_moved_out;         /* ever */
-    uint64_t stage_in_skipped_bytes;  /* bytes that came in for read-only memory */
+    uint64_t stage_skipped_bytes;     /* bytes that could not be copied from or to memory */
 };
 
 /* Set by tests only: what this kernel or container is pretended to refuse. Before first use. */
@@ -199,15 +199,9 @@ int vipl__mem_move_out(struct mem_state *st, enum mem_guard guard, uintptr_t add
 
 /* ---- mem_stage.c */
 
-/* What is known about a range that is to be staged. */
-enum mem_access {
-    MEM_ACCESS_UNKNOWN = 1, /* not even whether it is mapped: /proc is not there */
-    MEM_ACCESS_READABLE,
-    MEM_ACCESS_WRITABLE,
-};
-
-int vipl__mem_stage_prepare(uintptr_t addr, size_t bytes, enum mem_access access,
-                            struct vipl__mem *ret, const char **why);
+/* known: the range is mapped and readable; otherwise it is tried. Outcomes: as vipl__mem_prepare. */
+int vipl__mem_stage_prepare(uintptr_t addr, size_t bytes, bool known, struct vipl__mem *ret,
+                            const char **why);
 void vipl__mem_stage_release(struct vipl__mem *mem);
 /* A memfd of that size, sealed SHRINK and GROW, mapped. Outcomes: 0, negative errno. */
 int vipl__mem_fd_make(const char *name, size_t bytes, int *ret_fd, void **ret_map);

@@ -3,10 +3,12 @@
  * what goes out and its second for what comes in. Two halves, so that bytes on their way out and
  * bytes coming in for the same addresses never overwrite each other.
  *
- * Read-only memory can be sent from. What comes in for it is dropped and counted, for a fault in
- * this library would be blamed on it, and a NIC would not write there either. A range that was not
- * writable as a whole when it was registered is asked about again each time: the program may have
- * changed its protection since.
+ * The memory itself belongs to the program, which may have registered it read-only, and may protect,
+ * unmap or truncate it later. A load or store that faults would be blamed on this library, so the
+ * kernel is asked first: MADV_POPULATE_READ and _WRITE do what the copy is about to do and return
+ * errors instead of signals. What cannot be copied is left out and reported. The copy itself is
+ * memcpy, because programs poll words that an RDMA Write brings, and the kernel's copies may write
+ * a word byte by byte.
  */
 #include "libvipl/mem_internal.h"
 
@@ -17,8 +19,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* vipl__mem.backing of a range in which stage_in has to look before it writes. */
-static char look_first;
+/* Names that system headers older than the kernel lack. */
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 int vipl__mem_fd_make(const char *name, size_t bytes, int *ret_fd, void **ret_map)
 {
@@ -55,8 +62,8 @@ static int probe(int fd, uintptr_t addr, size_t bytes)
     return 0;
 }
 
-int vipl__mem_stage_prepare(uintptr_t addr, size_t bytes, enum mem_access access,
-                            struct vipl__mem *ret, const char **why)
+int vipl__mem_stage_prepare(uintptr_t addr, size_t bytes, bool known, struct vipl__mem *ret,
+                            const char **why)
 {
     size_t offset = addr % MEM_PAGE_BYTES;
     size_t half_bytes = mem_page_up(offset + bytes);
@@ -68,7 +75,7 @@ int vipl__mem_stage_prepare(uintptr_t addr, size_t bytes, enum mem_access access
         *why = "the memfd of a staging area could not be made";
         return rc;
     }
-    if (access == MEM_ACCESS_UNKNOWN && probe(fd, addr, bytes) != 0) {
+    if (!known && probe(fd, addr, bytes) != 0) {
         *why = "part of the range is not mapped or not readable";
         munmap(map, 2 * half_bytes);
         close(fd);
@@ -82,7 +89,6 @@ int vipl__mem_stage_prepare(uintptr_t addr, size_t bytes, enum mem_access access
         .fd = fd,
         .stage_out = (uint8_t *)map + offset,
         .stage_in = (uint8_t *)map + half_bytes + offset,
-        .backing = access == MEM_ACCESS_WRITABLE ? NULL : &look_first,
     };
     return 0;
 }
@@ -93,52 +99,96 @@ void vipl__mem_stage_release(struct vipl__mem *mem)
     close(mem->fd);
 }
 
-void vipl__mem_stage_out(const struct vipl__mem *mem, uintptr_t addr, size_t bytes)
+/* Can the whole range be read, or written, without a fault? */
+static bool accessible(uintptr_t addr, size_t bytes, int advice)
 {
-    memcpy(mem->stage_out + (addr - mem->addr), (const void *)addr, bytes);
+    uintptr_t start = mem_page_down(addr);
+
+    return madvise((void *)start, mem_page_up(addr + bytes) - start, advice) == 0;
 }
 
-/* Copy in what lands in writable memory; returns the bytes that did not. Lock held. */
-static size_t stage_in_looking(struct mem_state *st, const struct vipl__mem *mem, uintptr_t addr,
-                               size_t bytes)
+/*
+ * Copy page by page what can be copied; returns the bytes that cannot. Where madvise has no answer
+ * (device memory, an old kernel) the kernel copies. Lock held: an adoption under way elsewhere makes
+ * pages look inaccessible for a moment.
+ */
+static size_t copy_pages(const struct vipl__mem *mem, uintptr_t addr, size_t bytes, bool in)
 {
-    uintptr_t end = addr + bytes;
+    uintptr_t end = addr + bytes, stop;
     size_t skipped_bytes = 0;
 
-    while (addr < end) {
-        struct mem_piece piece;
-        const uint8_t *from = mem->stage_in + (addr - mem->addr);
-        uintptr_t stop = end;
-        int rc = vipl__mem_query(st, addr, &piece);
+    for (; addr < end; addr = stop) {
+        uint8_t *stage = (in ? mem->stage_in : mem->stage_out) + (addr - mem->addr);
+        off_t at = stage - (mem->stage_out - mem->offset);
+        ssize_t done;
 
-        if (rc == 0) {
-            uintptr_t bound = piece.start > addr ? piece.start : piece.end;
-            stop = bound < end ? bound : end;
+        stop =
+            mem_page_down(addr) + MEM_PAGE_BYTES < end ? mem_page_down(addr) + MEM_PAGE_BYTES : end;
+        if (accessible(addr, stop - addr, in ? MADV_POPULATE_WRITE : MADV_POPULATE_READ)) {
+            memcpy(in ? (void *)addr : stage, in ? stage : (void *)addr, stop - addr);
+            continue;
         }
-        if (rc == 0 && piece.start <= addr && (piece.prot & PROT_WRITE) != 0) {
-            memcpy((void *)addr, from, stop - addr);
-        } else if (rc == 0 || rc == -ENOENT) {
-            skipped_bytes += stop - addr;
-        } else {
-            /* Nobody tells what is mapped: let the kernel write, as far as it can. */
-            off_t at = (off_t)(from - (mem->stage_out - mem->offset));
-            ssize_t done = pread(mem->fd, (void *)addr, stop - addr, at);
-            skipped_bytes += stop - addr - (done > 0 ? (size_t)done : 0);
-        }
-        addr = stop;
+        done = in ? pread(mem->fd, (void *)addr, stop - addr, at)
+                  : pwrite(mem->fd, (void *)addr, stop - addr, at);
+        skipped_bytes += stop - addr - (done > 0 ? (size_t)done : 0);
     }
     return skipped_bytes;
 }
 
-void vipl__mem_stage_in(const struct vipl__mem *mem, uintptr_t addr, size_t bytes)
+static bool copy(const struct vipl__mem *mem, uintptr_t addr, size_t bytes, bool in)
 {
     struct mem_state *st = vipl__mem_state_peek();
+    size_t skipped_bytes;
 
-    if (mem->backing == NULL || st == NULL) {
-        memcpy((void *)addr, mem->stage_in + (addr - mem->addr), bytes);
-        return;
-    }
+    if (st == NULL)
+        return copy_pages(mem, addr, bytes, in) == 0;
     pthread_mutex_lock(&st->lock);
-    st->stage_in_skipped_bytes += stage_in_looking(st, mem, addr, bytes);
+    skipped_bytes = copy_pages(mem, addr, bytes, in);
+    st->stage_skipped_bytes += skipped_bytes;
     pthread_mutex_unlock(&st->lock);
+    return skipped_bytes == 0;
+}
+
+/* Would one page take a store? */
+static bool page_takes(struct mem_state *st, uintptr_t page)
+{
+    struct mem_piece piece;
+
+    if (accessible(page, MEM_PAGE_BYTES, MADV_POPULATE_WRITE))
+        return true;
+    /* EINVAL: read-only memory, but also device memory and an old kernel: nobody knows better. */
+    if (errno != EINVAL)
+        return false;
+    return vipl__mem_query(st, page, &piece) != 0 || piece.start > page ||
+           (piece.prot & PROT_WRITE) != 0;
+}
+
+bool vipl__mem_stage_takes(uintptr_t addr, size_t bytes)
+{
+    struct mem_state *st = vipl__mem_state_peek();
+    bool takes = true;
+
+    if (accessible(addr, bytes, MADV_POPULATE_WRITE) || st == NULL)
+        return true;
+    pthread_mutex_lock(&st->lock);
+    for (uintptr_t at = mem_page_down(addr); takes && at < addr + bytes; at += MEM_PAGE_BYTES)
+        takes = page_takes(st, at);
+    pthread_mutex_unlock(&st->lock);
+    return takes;
+}
+
+bool vipl__mem_stage_out(const struct vipl__mem *mem, uintptr_t addr, size_t bytes)
+{
+    if (!accessible(addr, bytes, MADV_POPULATE_READ))
+        return copy(mem, addr, bytes, false);
+    memcpy(mem->stage_out + (addr - mem->addr), (const void *)addr, bytes);
+    return true;
+}
+
+bool vipl__mem_stage_in(const struct vipl__mem *mem, uintptr_t addr, size_t bytes)
+{
+    if (!accessible(addr, bytes, MADV_POPULATE_WRITE))
+        return copy(mem, addr, bytes, true);
+    memcpy((void *)addr, mem->stage_in + (addr - mem->addr), bytes);
+    return true;
 }

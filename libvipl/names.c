@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "libvipl/call.h"
+#include "libvipl/connect.h"
 #include "libvipl/error.h"
 #include "libvipl/session.h"
 
@@ -30,6 +31,7 @@
 VIP_RETURN VipNSInit(VIP_NIC_HANDLE NicHandle, VIP_PVOID NSInitInfo)
 {
     struct vipl__session *session = vipl__nic_enter(NicHandle, "VipNSInit");
+    VIP_RETURN rc = VIP_SUCCESS;
 
     (void)NSInitInfo; /* every program passes NULL */
     if (session == NULL)
@@ -37,8 +39,10 @@ VIP_RETURN VipNSInit(VIP_NIC_HANDLE NicHandle, VIP_PVOID NSInitInfo)
     pthread_mutex_lock(&session->lock);
     session->names_ready = true;
     pthread_mutex_unlock(&session->lock);
+    if (vipl__is_dead(session))
+        rc = vipl__gone(session, "VipNSInit");
     vipl__leave(session);
-    return VIP_SUCCESS;
+    return rc;
 }
 
 VIP_RETURN VipNSShutdown(VIP_NIC_HANDLE NicHandle)

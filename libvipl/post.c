@@ -29,13 +29,14 @@ enum outcome {
 
 /* What a post says beyond its descriptor. */
 struct extra {
+    int bad_seg;            /* its memory is not accessible; -1 = none, or nobody has looked */
     uint8_t flags;          /* VIP_SQF_* */
     uint64_t imm;           /* VIP_SQF_IMM64: instead of ImmediateData */
     const void *message;    /* VIP_SQF_MSG */
     uint32_t message_bytes; /* 1..VIP_MESSAGE_BYTES_MAX; 0 = no message */
 };
 
-static const struct extra no_extra;
+static const struct extra no_extra = {.bad_seg = -1};
 
 /* Segments as they go over: an impossible count goes over without segments (FORMAT_ERROR). */
 static unsigned segments_of(const VIP_DESCRIPTOR *desc)
@@ -74,7 +75,8 @@ static bool ring_has_room(struct vipl__session *session, uint32_t slots)
 
 /* Segments beyond those of the first slot. Written before it, so that vipd finds all or nothing. */
 static void write_continuation(struct vipl__session *session, const struct vipl__vi *vi,
-                               const VIP_DESCRIPTOR *desc, unsigned seg_count)
+                               const VIP_DESCRIPTOR *desc, unsigned seg_count,
+                               const struct extra *extra)
 {
     struct vip_sq_slot *ring = vip_app_sq(session->app_base);
     const char *segs = (const char *)desc + sizeof(VIP_CONTROL_SEGMENT);
@@ -86,6 +88,8 @@ static void write_continuation(struct vipl__session *session, const struct vipl_
         struct vip_sq_slot slot;
 
         memcpy(cont.seg, segs + at * sizeof(struct vip_shm_seg), n * sizeof(struct vip_shm_seg));
+        if (extra->bad_seg >= (int)at && extra->bad_seg < (int)(at + n))
+            cont.seg[extra->bad_seg - (int)at].handle = 0;
         memcpy(&slot, &cont, sizeof(slot));
         vip_sq_write(ring, position, &slot);
     }
@@ -133,13 +137,16 @@ static struct vip_sq_slot first_slot(struct vipl__session *session, const struct
     };
 
     if (seg_count > VIP_SQ_INLINE_SEGS)
-        write_continuation(session, vi, desc, seg_count);
+        write_continuation(session, vi, desc, seg_count, extra);
     if (extra->message_bytes > 0)
         write_message(session, vi, extra, session->sq_position + VIP_SQ_SLOTS_FOR(seg_count));
     if (n == VIP_SQ_INLINE_SEGS)
         memcpy(slot.seg, desc->DS, sizeof(slot.seg));
     else if (n == 1)
         memcpy(slot.seg, desc->DS, sizeof(slot.seg[0]));
+    /* No region has handle 0: the descriptor completes with a protection error when its turn comes. */
+    if (__builtin_expect((unsigned)extra->bad_seg < n, 0))
+        slot.seg[extra->bad_seg].handle = 0;
     return slot;
 }
 
@@ -173,6 +180,9 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
     if (!dead)
         slot = first_slot(session, vi, desc, which, seg_count, extra);
     queue->fifo[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] = desc;
+    queue->origin[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] = (struct vipl__origin){
+        .region_epoch = __atomic_load_n(&session->region_epoch, __ATOMIC_RELAXED),
+        .region = region};
     /* Before vipd can see it: whoever is told of its completion must find it on the queue. */
     __atomic_store_n(&queue->posted, posted + 1, __ATOMIC_RELEASE);
     if (!dead) {
@@ -182,29 +192,53 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
     return POSTED;
 }
 
+/* Can this segment's bytes be read, and copied out for vipd; or can they be written, if `in`? */
+static bool stage_segment(struct vipl__session *session, const VIP_DATA_SEGMENT *seg, bool in)
+{
+    const struct vipl__region *region;
+    uintptr_t addr = (uintptr_t)seg->Data.AddressBits;
+
+    vipl__spin_lock(&session->post_lock);
+    region = vipl__region_find(&session->regions, seg->Handle);
+    vipl__spin_unlock(&session->post_lock);
+    if (region == NULL || region->mem.kind != VIPL__MEM_STAGED || seg->Length == 0 ||
+        !vipl__region_holds(region, addr, seg->Length))
+        return true;
+    return in ? vipl__mem_stage_takes(addr, seg->Length)
+              : vipl__mem_stage_out(&region->mem, addr, seg->Length);
+}
+
 /*
  * Data that lies in staged regions is copied out before vipd may look. What is wrong with the
- * segments is not judged: vipd finds the same fault.
+ * segments is not judged: vipd finds the same fault. Returns the number of a segment whose memory
+ * the program has made inaccessible since, which vipd would not find; -1 = there is none.
  */
-static void stage_out(struct vipl__session *session, const VIP_DESCRIPTOR *desc)
+static int stage(struct vipl__session *session, const VIP_DESCRIPTOR *desc, enum vip_queue which)
 {
     const VIP_DATA_SEGMENT *segs = &desc->DS[0].Local;
+    unsigned op = desc->CS.Control & VIP_CONTROL_OP_MASK;
     unsigned count = segments_of(desc);
-    unsigned first = (desc->CS.Control & VIP_CONTROL_OP_MASK) == VIP_CONTROL_OP_SENDRECV ? 0 : 1;
+    bool in = which == VIP_Q_RECV || op == VIP_CONTROL_OP_RDMAREAD;
+    int bad_seg = -1;
 
     pthread_mutex_lock(&session->region_lock);
-    for (unsigned i = first; i < count; i++) {
-        const struct vipl__region *region;
-        uintptr_t addr = (uintptr_t)segs[i].Data.AddressBits;
-
-        vipl__spin_lock(&session->post_lock);
-        region = vipl__region_find(&session->regions, segs[i].Handle);
-        vipl__spin_unlock(&session->post_lock);
-        if (region != NULL && region->mem.kind == VIPL__MEM_STAGED && segs[i].Length > 0 &&
-            vipl__region_holds(region, addr, segs[i].Length))
-            vipl__mem_stage_out(&region->mem, addr, segs[i].Length);
-    }
+    for (unsigned i = op == VIP_CONTROL_OP_SENDRECV ? 0 : 1; i < count; i++)
+        if (!stage_segment(session, &segs[i], in))
+            bad_seg = (int)i;
     pthread_mutex_unlock(&session->region_lock);
+    return bad_seg;
+}
+
+/* stage, if the descriptor can be read. */
+static int stage_if_readable(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region,
+                             enum vip_queue which)
+{
+    bool readable;
+
+    vipl__spin_lock(&vi->session->post_lock);
+    readable = in_region(vi->session, vi, desc, region);
+    vipl__spin_unlock(&vi->session->post_lock);
+    return readable ? stage(vi->session, desc, which) : -1;
 }
 
 /* A fault that has no descriptor to show it in: VIP_ERROR_POST_DESC or VI_OVERRUN, asynchronously. */
@@ -263,6 +297,7 @@ static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HA
                        enum vip_queue which, const struct extra *extra, const char *call)
 {
     struct vipl__vi *vi = vipl__vi_find(vi_handle);
+    struct extra staged;
     uint64_t deadline_ns = 0;
     enum outcome outcome;
 
@@ -279,13 +314,9 @@ static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HA
         return fault(vi_handle, call, desc, VIP_ERROR_POST_DESC, 0,
                      "a posted descriptor does not start on a 64-byte boundary");
     if (__builtin_expect(__atomic_load_n(&vi->session->staged, __ATOMIC_ACQUIRE) != 0, 0)) {
-        bool readable;
-
-        vipl__spin_lock(&vi->session->post_lock);
-        readable = which == VIP_Q_SEND && in_region(vi->session, vi, desc, region);
-        vipl__spin_unlock(&vi->session->post_lock);
-        if (readable)
-            stage_out(vi->session, desc);
+        staged = *extra;
+        staged.bad_seg = stage_if_readable(vi, desc, region, which);
+        extra = &staged;
     }
     for (;;) {
         vipl__spin_lock(&vi->session->post_lock);
@@ -338,7 +369,7 @@ VIP_RETURN VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
 VIP_RETURN VipxPostSendImm64(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
                              VIP_MEM_HANDLE MemoryHandle, VIP_UINT64 Immediate)
 {
-    struct extra extra = {.flags = VIP_SQF_IMM64, .imm = Immediate};
+    struct extra extra = {.bad_seg = -1, .flags = VIP_SQF_IMM64, .imm = Immediate};
 
     return post(ViHandle, DescriptorPtr, MemoryHandle, VIP_Q_SEND, &extra, "VipxPostSendImm64");
 }
@@ -346,7 +377,7 @@ VIP_RETURN VipxPostSendImm64(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorP
 VIP_RETURN VipxPostWriteMessage(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
                                 VIP_MEM_HANDLE MemoryHandle, VIP_PVOID Message, VIP_ULONG Bytes)
 {
-    struct extra extra = {.flags = VIP_SQF_MSG, .message = Message};
+    struct extra extra = {.bad_seg = -1, .flags = VIP_SQF_MSG, .message = Message};
 
     if (Message == NULL || Bytes == 0 || Bytes > VIPX_MESSAGE_MAX)
         return vipl__fail(VIP_INVALID_PARAMETER,

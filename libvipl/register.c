@@ -187,6 +187,7 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
         pthread_mutex_lock(&session->region_lock);
         vipl__spin_lock(&session->post_lock);
         region = vipl__region_take(&session->regions, MemoryHandle);
+        __atomic_add_fetch(&session->region_epoch, 1, __ATOMIC_RELEASE);
         vipl__spin_unlock(&session->post_lock);
         pthread_mutex_unlock(&session->region_lock);
     }
@@ -228,6 +229,7 @@ static VIP_RETURN set_attrs(struct vipl__session *session, VIP_PVOID address, VI
     if (region != NULL) {
         region->attrs = *attrs;
         region->ptag = attributes.ptag;
+        __atomic_add_fetch(&session->region_epoch, 1, __ATOMIC_RELEASE);
     }
     vipl__spin_unlock(&session->post_lock);
     return VIP_SUCCESS;

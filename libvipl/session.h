@@ -74,6 +74,10 @@ struct vipl__queue {
     struct vipl__cq *cq;         /* NULL = none */
     struct vipl__target target;  /* VipSendNotify, VipRecvNotify */
     VIP_DESCRIPTOR *fifo[VIP_DESC_PER_QUEUE_MAX]; /* posted and not returned, oldest first */
+    struct vipl__origin {                         /* of each of them */
+        uint32_t region_epoch; /* if this is still the session's, it still lies... */
+        VIP_MEM_HANDLE region; /* ...in the region in which it was posted */
+    } origin[VIP_DESC_PER_QUEUE_MAX];
 };
 
 /* Where the one connection attempt that a VI can have stands. */
@@ -161,7 +165,8 @@ struct vipl__session {
     bool names_ready;                                     /* VipNSInit was called */
 
     pthread_mutex_t region_lock;
-    uint32_t staged; /* atomic; staged regions, 0 = posts need not look */
+    uint32_t staged;       /* atomic; staged regions, 0 = posts need not look */
+    uint32_t region_epoch; /* atomic, written under post_lock; regions ended, or tags changed */
 
     uint32_t post_lock __attribute__((aligned(64)));
     uint32_t sq_position; /* next submission slot; under post_lock */

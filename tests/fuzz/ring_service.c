@@ -288,7 +288,7 @@ static void control(struct fuzz_in *in)
         nic_cq_create(h.session, 1 + arg, &cq, &position, why, sizeof(why));
         break;
     case 6:
-        if (!nic_placed(h.session, fuzz_number(in), rig_now))
+        if (!nic_placed(h.session, fuzz_number(in), true, rig_now))
             hostile_end(true);
         break;
     case 7:

@@ -127,7 +127,7 @@ bool sess_place(struct sess *sess, bool all)
             break;
         sess->placing_first++;
         move(sess, &placing);
-        if (!nic_placed(sess->nic, placing.number, sess_now(sess)))
+        if (!nic_placed(sess->nic, placing.number, true, sess_now(sess)))
             play_fail(play, "host %u session %u: vipd does not know what it asked for", sess->host,
                       sess->index);
         any = true;

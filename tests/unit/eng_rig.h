@@ -40,6 +40,7 @@ struct rig {
     unsigned events;
     unsigned fetches;
     bool deny;       /* no memory is accessible */
+    bool spoil;      /* it is, but takes no bytes */
     uint64_t number; /* of the next packet fed */
     struct eng_packet out;
     struct vip_packet decoded; /* of the packet pulled last */
@@ -57,7 +58,7 @@ static bool rig_place(void *ctx, const struct eng_access *access, uint32_t paylo
 {
     struct rig *rig = ctx;
 
-    if (!rig_check(ctx, access))
+    if (!rig_check(ctx, access) || rig->spoil)
         return false;
     assert_true(payload_offset <= RIG_MEM && access->len <= RIG_MEM - payload_offset);
     memcpy(rig->mem + access->addr, rig->packet + payload_offset, access->len);

@@ -170,7 +170,7 @@ RIG void rig_place(struct rig_app *app, struct rig_mem *mem, const struct rig_ev
     assert_int_equal(event->handle, mem->handle);
     assert_true(event->offset + event->bytes <= mem->bytes);
     memcpy(mem->at + event->offset, mem->half + pages + event->offset, event->bytes);
-    assert_true(nic_placed(app->session, event->number, rig_now));
+    assert_true(nic_placed(app->session, event->number, true, rig_now));
 }
 
 #endif

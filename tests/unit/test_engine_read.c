@@ -51,11 +51,67 @@ static void late(void **state)
     rig_free(rig);
 }
 
+static struct vip_frame asked_by_peer(uint32_t len)
+{
+    struct vip_frame frame = rig_frame(VIP_FRM_READ_REQ, 0, 0, 0, len);
+
+    frame.remote_addr = 100;
+    return frame;
+}
+
+/* The peer's read was answered, and the answer is never acknowledged: the callback hears of it. */
+static void answer_not_delivered(void **state)
+{
+    struct rig *rig = rig_new(VIP_LVL_DELIVERY);
+
+    assert_int_equal(rig_feed(rig, 1, asked_by_peer(1000)), ENG_RX_DONE);
+    assert_true(rig_pull(rig));
+    assert_int_equal(rig->decoded.frames[0].type, VIP_FRM_READ_RESP);
+    (void)rig_wait(rig, ENG_CONFIG_DEFAULT.conn_timeout_ns + 1000 * MS);
+    assert_int_equal(eng_vi_state(rig->eng, RIG_VI), VIP_VIST_ERROR);
+    assert_int_equal(rig_find(rig, ENG_EVENT_ERROR)->code, VIP_EC_RDMA_TRANSPORT);
+    assert_int_equal(rig_find(rig, ENG_EVENT_ERROR)->opcode, VIP_CTL_OP_RDMAREAD);
+    rig_free(rig);
+}
+
+/*
+ * The connection ends while the answer is (0) not cut, (1) cut, (2) acknowledged; because the host is
+ * gone, or (3) because the peer's program wants it, while it is not cut.
+ */
+static void answer_and_the_end(void **state)
+{
+    for (unsigned how = 0; how < 4; how++) {
+        struct rig *rig = rig_new(VIP_LVL_DELIVERY);
+        struct eng_close close = {.transport = how != 3, .why = "a test"};
+        const struct eng_event *event;
+        bool told = false;
+
+        assert_int_equal(rig_feed(rig, 1, asked_by_peer(1000)), ENG_RX_DONE);
+        if (how == 1 || how == 2)
+            assert_true(rig_pull(rig));
+        if (how == 2) {
+            struct vip_packet ack = rig_ack(rig, rig->decoded.hdr.packet_number + 1, 0);
+
+            assert_int_equal(rig_feed_as(rig, 2, &ack), ENG_RX_DONE);
+        }
+        eng_vi_closed(rig->eng, RIG_VI, &close, rig->now_ns);
+        event = rig_find(rig, ENG_EVENT_ERROR);
+        assert_non_null(event); /* CONN_LOST at least */
+        for (unsigned i = 0; i < rig->events; i++)
+            told = told || (rig->event[i].kind == ENG_EVENT_ERROR &&
+                            rig->event[i].code == VIP_EC_RDMA_TRANSPORT);
+        assert_int_equal(told, how < 2);
+        rig_free(rig);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unanswered),
         cmocka_unit_test(late),
+        cmocka_unit_test(answer_not_delivered),
+        cmocka_unit_test(answer_and_the_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

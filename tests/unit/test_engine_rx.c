@@ -419,6 +419,50 @@ static void write_memory_gone(void **state)
     rig_free(rig);
 }
 
+/* Memory that may be written does not take the bytes: the callback hears, or the receive says it. */
+static void write_memory_spoiled(void **state)
+{
+    for (unsigned imm = 0; imm < 2; imm++) {
+        struct rig *rig = rig_new(VIP_LVL_RECEPTION);
+        struct vip_frame end = rig_frame(VIP_FRM_WRITE, 0, 100, 100, 200);
+
+        rig_recv(rig, 0, 0);
+        rig->spoil = true;
+        rig_feed(rig, 1, rig_frame(VIP_FRM_WRITE, 0, 0, 100, 200));
+        assert_int_equal(eng_vi_state(rig->eng, RIG_VI), VIP_VIST_CONNECTED);
+        rig->spoil = false;
+        if (imm)
+            end.flags |= VIP_FRMF_IMMEDIATE;
+        rig_feed(rig, 1, end);
+        assert_int_equal(rig_find(rig, ENG_EVENT_BROKEN)->op_status, VIP_ST_TRANSPORT_ERROR);
+        assert_int_equal(rig->dones, 1); /* the receive, in the second case by the write */
+        if (imm) {
+            for (unsigned i = 0; i < rig->events; i++)
+                assert_int_not_equal(rig->event[i].kind, ENG_EVENT_ERROR);
+            assert_int_equal(rig_last(rig)->status, VIP_ST_DONE | VIP_ST_OP_REMOTE_RDMA_WRITE |
+                                                        VIP_ST_IMMEDIATE | VIP_ST_TRANSPORT_ERROR);
+        } else {
+            assert_int_equal(rig_find(rig, ENG_EVENT_ERROR)->code, VIP_EC_RDMAW_DATA);
+            assert_true(rig_last(rig)->status & VIP_ST_DESC_FLUSHED_ERROR);
+        }
+        rig_free(rig);
+    }
+}
+
+/* Unreliable Delivery: the write that was not taken breaks off, which must not hide what it lost. */
+static void write_memory_spoiled_breaks_off(void **state)
+{
+    struct rig *rig = rig_new(UD);
+
+    rig->spoil = true;
+    rig_feed(rig, 1, rig_frame(VIP_FRM_WRITE, 0, 0, 100, 200));
+    rig->spoil = false;
+    rig_feed(rig, 1, rig_frame(VIP_FRM_WRITE, 1, 0, 100, 100));
+    assert_int_equal(rig_find(rig, ENG_EVENT_ERROR)->code, VIP_EC_RDMAW_DATA);
+    assert_int_equal(eng_vi_state(rig->eng, RIG_VI), VIP_VIST_CONNECTED);
+    rig_free(rig);
+}
+
 /* The destination of a read goes away before the answer comes. */
 static void read_memory_gone(void **state)
 {
@@ -456,16 +500,28 @@ static void write_finds_faulty_recv(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_order),         cmocka_unit_test(impossible),
-        cmocka_unit_test(not_connected),    cmocka_unit_test(duplicate_number),
-        cmocka_unit_test(overlap),          cmocka_unit_test(contradiction),
-        cmocka_unit_test(held_order),       cmocka_unit_test(held_rest),
-        cmocka_unit_test(held_full),        cmocka_unit_test(held_dropped),
-        cmocka_unit_test(held_nonsense),    cmocka_unit_test(expects),
-        cmocka_unit_test(unreliable_order), cmocka_unit_test(read_flood),
-        cmocka_unit_test(ranges),           cmocka_unit_test(recv_memory_gone),
-        cmocka_unit_test(write_wraps),      cmocka_unit_test(write_memory_gone),
-        cmocka_unit_test(read_memory_gone), cmocka_unit_test(write_finds_faulty_recv),
+        cmocka_unit_test(in_order),
+        cmocka_unit_test(impossible),
+        cmocka_unit_test(not_connected),
+        cmocka_unit_test(duplicate_number),
+        cmocka_unit_test(overlap),
+        cmocka_unit_test(contradiction),
+        cmocka_unit_test(held_order),
+        cmocka_unit_test(held_rest),
+        cmocka_unit_test(held_full),
+        cmocka_unit_test(held_dropped),
+        cmocka_unit_test(held_nonsense),
+        cmocka_unit_test(expects),
+        cmocka_unit_test(unreliable_order),
+        cmocka_unit_test(read_flood),
+        cmocka_unit_test(ranges),
+        cmocka_unit_test(recv_memory_gone),
+        cmocka_unit_test(write_wraps),
+        cmocka_unit_test(write_memory_gone),
+        cmocka_unit_test(write_memory_spoiled),
+        cmocka_unit_test(write_memory_spoiled_breaks_off),
+        cmocka_unit_test(read_memory_gone),
+        cmocka_unit_test(write_finds_faulty_recv),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -364,7 +364,7 @@ static void test_hostile_peer(void **state)
             nic_turn(rig_nics[1], rig_now);
             rig_step();
             while (rig_event(victim, 'p', &event))
-                assert_true(nic_placed(victim->session, event.number, rig_now));
+                assert_true(nic_placed(victim->session, event.number, true, rig_now));
         }
         honest(&w, round);
         w.evil->event_count = 0;

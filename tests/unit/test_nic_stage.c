@@ -167,13 +167,13 @@ static void test_lies(void **state)
     struct pair p = pair_new(1, VIP_LVL_DELIVERY);
     struct rig_event event;
 
-    assert_false(nic_placed(p.b->session, 0, rig_now));
-    assert_false(nic_placed(p.b->session, 1, rig_now));
+    assert_false(nic_placed(p.b->session, 0, true, rig_now));
+    assert_false(nic_placed(p.b->session, 1, true, rig_now));
     rig_post_write(p.a, p.va, rig_seg(&p.ma, 0, 1000), rig_seg(&p.mb, 0, 0), false);
     event = rig_wait_event(p.b, 'p');
-    assert_false(nic_placed(p.b->session, event.number + 1, rig_now));
-    assert_true(nic_placed(p.b->session, event.number, rig_now));
-    assert_false(nic_placed(p.b->session, event.number, rig_now));
+    assert_false(nic_placed(p.b->session, event.number + 1, true, rig_now));
+    assert_true(nic_placed(p.b->session, event.number, true, rig_now));
+    assert_false(nic_placed(p.b->session, event.number, true, rig_now));
     rig_wait_done(p.a, p.va, VIP_Q_SEND);
     pair_free(&p);
 }
@@ -204,13 +204,13 @@ static void test_ends_while_parked(void **state)
             break;
         }
         if (how != 3)
-            assert_true(nic_placed(p.b->session, event.number, rig_now));
+            assert_true(nic_placed(p.b->session, event.number, true, rig_now));
         if (how != 2)
             assert_int_equal(rig_wait_event(p.a, 'e').code, VIP_EC_CONN_LOST);
         if (how != 3) {
             rig_pass(RIG_SECOND / 100);
             while (rig_event(p.b, 'p', &event))
-                assert_true(nic_placed(p.b->session, event.number, rig_now));
+                assert_true(nic_placed(p.b->session, event.number, true, rig_now));
         }
         rig_pass(RIG_SECOND / 100);
         assert_int_equal(rig_counter(rig_nics[1], "kept_packets"), 0);
@@ -246,12 +246,83 @@ static void test_whole_range(void **state)
     pair_free(&p);
 }
 
+/*
+ * The library says that memory did not take the bytes: with a receive for immediate data (1) it says
+ * so, else the callback; then the connection is broken. Over the link and within the NIC.
+ */
+static void spoiled(unsigned host_b, bool imm)
+{
+    struct pair p = pair_new(host_b, VIP_LVL_DELIVERY);
+    struct rig_event event;
+    struct vip_comp comp;
+
+    rig_post_recv(p.b, p.vb, rig_seg(&p.plain, 0, 0));
+    rig_post_write(p.a, p.va, rig_seg(&p.ma, 0, 1000), rig_seg(&p.mb, 50, 0), imm);
+    event = rig_wait_event(p.b, 'p');
+    assert_true(nic_placed(p.b->session, event.number, false, rig_now));
+    comp = rig_wait_done(p.b, p.vb, VIP_Q_RECV);
+    if (imm)
+        assert_int_equal(comp.status & VIP_ST_ERROR_MASK, VIP_ST_TRANSPORT_ERROR);
+    else
+        assert_int_equal(rig_wait_event(p.b, 'e').code, VIP_EC_RDMAW_DATA);
+    assert_int_equal(rig_wait_event(p.b, 'e').code, VIP_EC_CONN_LOST);
+    assert_int_equal(rig_wait_event(p.a, 'e').code, VIP_EC_CONN_LOST);
+    assert_int_equal(rig_counter(rig_nics[host_b], "places_spoiled"), 1);
+    pair_free(&p);
+}
+
+static void test_spoiled(void **state)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        spoiled(i / 2, i % 2);
+        rig_teardown(state);
+    }
+}
+
+/* Several small writes in one packet, of which one, then another one, is not taken. */
+static void test_spoiled_beside_good_ones(void **state)
+{
+    enum { WRITES = 6 };
+
+    for (unsigned bad = 0; bad < WRITES; bad++) {
+        struct pair p = pair_new(1, VIP_LVL_UNRELIABLE);
+        struct rig_event event;
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < WRITES; i++)
+            rig_post_write(p.a, p.va, rig_seg(&p.ma, i * 100, 100), rig_seg(&p.mb, i * 100, 0),
+                           true);
+        for (unsigned i = 0; i < WRITES; i++)
+            rig_post_recv(p.b, p.vb, rig_seg(&p.plain, 0, 0));
+        while (n < WRITES) {
+            event = rig_wait_event(p.b, 'p');
+            assert_true(nic_placed(p.b->session, event.number, event.offset != bad * 100, rig_now));
+            n++;
+        }
+        for (unsigned i = 0; i < WRITES; i++) {
+            struct vip_comp comp = rig_wait_done(p.b, p.vb, VIP_Q_RECV);
+
+            assert_int_equal(comp.status & VIP_ST_ERROR_MASK,
+                             i == bad ? VIP_ST_TRANSPORT_ERROR : 0);
+        }
+        pair_free(&p);
+        rig_teardown(state);
+    }
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_teardown(name, rig_teardown)
     const struct CMUnitTest tests[] = {
-        T(test_one_write),         T(test_stream), T(test_send_recv),   T(test_lies),
-        T(test_ends_while_parked), T(test_rights), T(test_whole_range),
+        T(test_one_write),
+        T(test_stream),
+        T(test_send_recv),
+        T(test_lies),
+        T(test_ends_while_parked),
+        T(test_rights),
+        T(test_whole_range),
+        T(test_spoiled),
+        T(test_spoiled_beside_good_ones),
     };
 
     rig_reset();

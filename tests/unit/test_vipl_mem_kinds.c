@@ -293,7 +293,7 @@ static void test_read_only_memory(void **state)
 {
     uint8_t *map = map_pages(3);
     struct mem_state *st = vipl__mem_state();
-    uint64_t skipped = st->stage_in_skipped_bytes;
+    uint64_t skipped = st->stage_skipped_bytes;
     struct vipl__mem mem;
 
     fill(map, 3 * PAGE, 1);
@@ -312,12 +312,12 @@ static void test_read_only_memory(void **state)
     assert_int_equal(map[2 * PAGE], 0xee);
     assert_int_equal(map[2 * PAGE + 99], 0xee);
     assert_int_not_equal(map[2 * PAGE + 100], 0xee);
-    assert_int_equal(st->stage_in_skipped_bytes - skipped, PAGE);
+    assert_int_equal(st->stage_skipped_bytes - skipped, PAGE);
 
     assert_int_equal(mprotect(map + PAGE, PAGE, PROT_READ | PROT_WRITE), 0);
     vipl__mem_stage_in(&mem, (uintptr_t)map + 100, 2 * PAGE);
     assert_int_equal(map[PAGE], 0xee);
-    assert_int_equal(st->stage_in_skipped_bytes - skipped, PAGE);
+    assert_int_equal(st->stage_skipped_bytes - skipped, PAGE);
     vipl__mem_release(&mem);
     munmap(map, 3 * PAGE);
 }

@@ -318,7 +318,8 @@ static bool receive_one(struct client *client)
         client_end(client, CLIENT_END_MALFORMED, "on the event socket");
         good = false;
     } else {
-        good = nic_placed(session->nic_session, done->number, vipd_loop_now(client->vipd->loop));
+        good = nic_placed(session->nic_session, done->number, !done->failed,
+                          vipd_loop_now(client->vipd->loop));
         if (!good)
             client_end(client, CLIENT_END_PLACED, NULL);
     }

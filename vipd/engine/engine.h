@@ -102,8 +102,9 @@ struct eng_ops {
     bool (*check)(void *ctx, const struct eng_access *access);
     /*
      * Copy access->len payload bytes, starting payload_offset bytes into the packet being
-     * processed (struct eng_rx.packet), to the range. Outcomes: true placed; false not allowed,
-     * nothing written.
+     * processed (struct eng_rx.packet), to the range. Outcomes: true placed; false not allowed, as
+     * check says too; or (RDMA Writes) check allows it, but the application's memory did not take
+     * the bytes.
      */
     bool (*place)(void *ctx, const struct eng_access *access, uint32_t payload_offset);
     /* A descriptor completed: status has DONE and the operation field. Strictly FIFO per queue. */
@@ -219,6 +220,7 @@ struct eng_close {
     uint32_t ops_done;
     uint32_t op_status;
     uint32_t failed_op;
+    bool transport;  /* no word of the peer's program: the way to it, or its host, is gone */
     const char *why; /* static sentence */
 };
 void eng_vi_closed(struct eng *eng, uint16_t vi, const struct eng_close *close, uint64_t now_ns);

@@ -162,6 +162,7 @@ enum eng_rx_phase {
     ENG_PHASE_FILL,      /* the head of the receive queue is being filled */
     ENG_PHASE_WRITE,     /* RDMA Write is being placed */
     ENG_PHASE_DENIED,    /* RDMA Write not allowed; its last fragment tells who must know */
+    ENG_PHASE_SPOILED,   /* allowed, but memory did not take all bytes; idem */
     ENG_PHASE_SKIP,      /* Unreliable Delivery: the rest is ignored */
 };
 

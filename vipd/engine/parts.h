@@ -239,6 +239,8 @@ enum eng_step eng_read_request(struct eng_vi *vi, const struct vip_frame *frame)
 enum eng_step eng_read_answer(struct eng_vi *vi, const struct vip_frame *frame);
 /* A started read joins / leaves the open ones. */
 void eng_read_started(struct eng_vi *vi, uint32_t op);
+/* The transport failed: the callback hears of the peer's reads that were not answered. */
+void eng_reads_transport(struct eng_vi *vi);
 void eng_read_denied(struct eng_vi *vi, uint32_t op);
 bool eng_read_readable(struct eng_vi *vi, const struct eng_read *read);
 

@@ -178,22 +178,43 @@ static uint32_t message_fault(struct eng_vi *vi, const struct eng_desc *desc,
     return 0;
 }
 
+/* What is wrong with an RDMA Write as such, whoever has to be told. */
+struct write_fault {
+    enum vip_error_code code; /* without a receive that could carry it */
+    uint32_t recv_status;     /* in the receive that is consumed */
+    uint32_t op_status;       /* of the initiator's operation (Reliable Reception) */
+    const char *why;          /* NULL: nothing is wrong */
+};
+
+static struct write_fault write_fault(const struct eng_vi *vi)
+{
+    if (vi->rx.phase == ENG_PHASE_DENIED && !VIP_MUTANT(WRITE_DENIED))
+        return (struct write_fault){VIP_EC_RDMAW_PROT, VIP_ST_RDMA_PROT_ERROR,
+                                    VIP_ST_RDMA_PROT_ERROR,
+                                    "the peer wrote to memory it may not write to"};
+    if (vi->rx.phase == ENG_PHASE_SPOILED)
+        return (struct write_fault){VIP_EC_RDMAW_DATA, VIP_ST_TRANSPORT_ERROR,
+                                    VIP_ST_TRANSPORT_ERROR,
+                                    "memory that the peer may write to did not take the bytes"};
+    return (struct write_fault){0};
+}
+
 /*
  * The last fragment of a write. Whether a receive is consumed (immediate data, a message) is known
  * only now; it then carries the error, too, and without one the callback does (spec 3.6, 3.9).
  */
-static enum eng_step write_end(struct eng_vi *vi, const struct vip_frame *frame, bool denied)
+static enum eng_step write_end(struct eng_vi *vi, const struct vip_frame *frame)
 {
-    const char *why = "the peer wrote to memory it may not write to";
+    struct write_fault wrong = write_fault(vi);
     uint32_t status = VIP_ST_OP_REMOTE_RDMA_WRITE;
     const struct eng_desc *desc;
     uint64_t imm = frame_imm(frame, &status);
     uint32_t fault;
 
     if (!(frame->flags & VIP_FRMF_IMMEDIATE) && !frame->message) {
-        if (denied && !VIP_MUTANT(WRITE_DENIED)) {
-            eng_event_error(vi, VIP_EC_RDMAW_PROT, VIP_CTL_OP_RDMAWRITE, why);
-            return fail(vi, frame, VIP_ST_RDMA_PROT_ERROR, why);
+        if (wrong.why) {
+            eng_event_error(vi, wrong.code, VIP_CTL_OP_RDMAWRITE, wrong.why);
+            return fail(vi, frame, wrong.op_status, wrong.why);
         }
         vi->stats.rx_messages++;
         eng_rx_op_done(vi);
@@ -202,9 +223,9 @@ static enum eng_step write_end(struct eng_vi *vi, const struct vip_frame *frame,
     desc = recv_head(vi);
     if (!desc)
         return recvq_empty(vi, frame);
-    if (denied) {
-        eng_recv_complete(vi, status | VIP_ST_RDMA_PROT_ERROR, 0, imm);
-        return fail(vi, frame, VIP_ST_RDMA_PROT_ERROR, why);
+    if (wrong.why) {
+        eng_recv_complete(vi, status | wrong.recv_status, 0, imm);
+        return fail(vi, frame, wrong.op_status, wrong.why);
     }
     if (desc->fault)
         return fail_recv(vi, frame, VIP_ST_OP_REMOTE_RDMA_WRITE | desc->fault,
@@ -239,12 +260,13 @@ enum eng_step eng_place_write(struct eng_vi *vi, const struct vip_frame *frame, 
         vi->rx.phase = write_allowed(vi, frame) ? ENG_PHASE_WRITE : ENG_PHASE_DENIED;
     if (bulk && vi->rx.phase == ENG_PHASE_WRITE &&
         !vi->eng->ops.place(vi->eng->ctx, &access, frame->payload + skip))
-        vi->rx.phase = ENG_PHASE_DENIED;
+        vi->rx.phase =
+            vi->eng->ops.check(vi->eng->ctx, &access) ? ENG_PHASE_SPOILED : ENG_PHASE_DENIED;
     vi->rx.at.off += len;
     vi->stats.rx_bytes += len;
     if (!(frame->flags & VIP_FRMF_LAST))
         return ENG_STEP_DONE;
-    return write_end(vi, frame, vi->rx.phase == ENG_PHASE_DENIED);
+    return write_end(vi, frame);
 }
 
 void eng_place_abandon(struct eng_vi *vi)
@@ -257,4 +279,7 @@ void eng_place_abandon(struct eng_vi *vi)
     else if (phase == ENG_PHASE_WRITE)
         eng_event_error(vi, VIP_EC_RDMAW_ABORT, VIP_CTL_OP_RDMAWRITE,
                         "an incoming RDMA Write broke off");
+    else if (phase == ENG_PHASE_SPOILED)
+        eng_event_error(vi, VIP_EC_RDMAW_DATA, VIP_CTL_OP_RDMAWRITE,
+                        "memory that the peer may write to did not take the bytes");
 }

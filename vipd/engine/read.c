@@ -54,6 +54,30 @@ enum eng_step eng_read_request(struct eng_vi *vi, const struct vip_frame *frame)
     return ENG_STEP_DONE;
 }
 
+/* Is an answer to a read of the peer not cut, or not acknowledged? */
+static bool unanswered(const struct eng_vi *vi)
+{
+    if (vi->reads.at.op != vi->reads.asked)
+        return true;
+    for (uint64_t n = eng_bits_next(&vi->tx.open, vi->tx.una, vi->tx.number); n < vi->tx.number;
+         n = eng_bits_next(&vi->tx.open, n + 1, vi->tx.number))
+        if (vi->sent[n % ENG_SENT_RING].stream == ENG_STREAM_READS)
+            return true;
+    return false;
+}
+
+/*
+ * The transport failed. What the peer's writes suffer from it has codes of its own and our own reads
+ * have their descriptors; nothing but the callback can tell that the peer's reads were not answered
+ * (spec 1.9, 3.9).
+ */
+void eng_reads_transport(struct eng_vi *vi)
+{
+    if (unanswered(vi))
+        eng_event_error(vi, VIP_EC_RDMA_TRANSPORT, VIP_CTL_OP_RDMAREAD,
+                        "the answer to an RDMA Read of the peer could not be delivered");
+}
+
 void eng_read_started(struct eng_vi *vi, uint32_t op)
 {
     if (!vi->reads.open++)

@@ -98,6 +98,8 @@ void eng_break(struct eng_vi *vi, const struct eng_fault *fault)
                               .why = fault->why};
 
     VIP_ASSERT(vi->state == VIP_VIST_CONNECTED && vi->reliable);
+    if (fault->reason == VIP_CLOSE_TIMEOUT)
+        eng_reads_transport(vi);
     conn_over(vi);
     eng_place_abandon(vi);
     eng_send_flush(vi, &(struct eng_flush){.first_status = fault->first_status});
@@ -141,6 +143,8 @@ void eng_vi_closed(struct eng *eng, uint16_t vi, const struct eng_close *close, 
         flush.failed = flush.failed_status != 0;
         flush.failed_op = close->failed_op;
     }
+    if (close->transport)
+        eng_reads_transport(of);
     conn_over(of);
     eng_place_abandon(of);
     eng_send_flush(of, &flush);

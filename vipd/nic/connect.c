@@ -469,6 +469,7 @@ static void op_closed(void *ctx, uint64_t local_conn_id, const struct vip_cm *ms
         break;
     case VIP_CLOSE_TIMEOUT:
         close.why = "the peer got no answer from here for too long";
+        close.transport = true;
         break;
     case VIP_CLOSE_SHUTDOWN:
         close.why = "vipd at the other end stops";
@@ -481,7 +482,7 @@ static void op_closed(void *ctx, uint64_t local_conn_id, const struct vip_cm *ms
 static void op_peer_lost(void *ctx, uint32_t peer, const char *why)
 {
     struct nic *nic = ctx;
-    struct eng_close close = {.why = why};
+    struct eng_close close = {.why = why, .transport = true};
     struct nic_conn *conn;
 
     while ((conn = nic_conn_of_peer(nic, peer)))

@@ -190,8 +190,11 @@ enum vip_rc nic_connect(struct nic_session *session, uint32_t vi,
 /* Give up a nic_connect: no result follows. INVALID_STATE if it has ended already. */
 enum vip_rc nic_connect_cancel(struct nic_session *session, uint32_t vi, uint64_t now_ns);
 
-/* The library has copied staged bytes `number` (all up to it). false: it lied; end the session. */
-bool nic_placed(struct nic_session *session, uint64_t number, uint64_t now_ns);
+/*
+ * The library has copied staged bytes `number` (all up to it); good is false if the program's memory
+ * did not take, or give, all of number's. false: it lied; end the session.
+ */
+bool nic_placed(struct nic_session *session, uint64_t number, bool good, uint64_t now_ns);
 
 /* ---- looking inside -------------------------------------------------------------------- */
 

@@ -34,11 +34,15 @@ static void *access_bytes(struct nic_session *session, const struct eng_access *
     return registry_access(session->registry, &vi, access, ret_staged);
 }
 
+static bool spoiled(const struct nic_session *session, const struct eng_access *access);
+
+/* Memory that the library could not read cannot be the source of a peer's RDMA Read. */
 bool nic_op_check(void *ctx, const struct eng_access *access)
 {
     bool staged;
 
-    return access_bytes(ctx, access, &staged) != NULL;
+    return access_bytes(ctx, access, &staged) != NULL &&
+           (access->kind != ENG_ACCESS_REMOTE_READ || !spoiled(ctx, access));
 }
 
 void nic_src_copy(const struct nic_src *src, uint32_t offset, void *to, uint32_t len)
@@ -101,12 +105,16 @@ bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_o
         return true;
     staged = staged && access->kind == ENG_ACCESS_REMOTE_WRITE;
     if (staged && src->placed)
-        return true; /* the library has put it in its place already */
+        return !spoiled(session, access); /* the library has put it in its place, if it could */
     nic_src_copy(src, payload_offset, to, access->len);
     if (staged) {
         /* A frame whose turn could not be foreseen: placed a moment after its acknowledgement. */
         session->nic->counts.places_late++;
         place_ask(session, access);
+        session->late[session->place_issued % NIC_LATE_MAX] =
+            (struct nic_late){.number = session->place_issued,
+                              .vi = access->vi,
+                              .generation = session->vis[access->vi].generation};
     }
     return true;
 }
@@ -145,6 +153,30 @@ static bool remote_access(const struct nic_conn *conn, const struct vip_frame *f
                                .addr = frame->remote_addr + frame->offset,
                                .len = len};
     return true;
+}
+
+/*
+ * Did the library fail to place, or to read, what the engine is about to access? The engine may skip
+ * the beginning of a frame and knows no frame numbers, so the ranges are compared.
+ */
+static bool spoiled(const struct nic_session *session, const struct eng_access *access)
+{
+    const struct nic_src *src = session->cur;
+    const struct vip_packet *packet = &session->nic->replay_packet;
+
+    if (!src || !src->spoiled)
+        return false;
+    for (unsigned i = 0; i < packet->hdr.frame_count; i++) {
+        const struct vip_frame *frame = &packet->frames[i];
+        uint64_t start = frame->remote_addr + frame->offset;
+        uint32_t len = frame->type == VIP_FRM_READ_REQ ? frame->total : frame->length;
+
+        if ((src->spoiled & (1u << i)) && frame->handle == access->handle &&
+            (frame->type == VIP_FRM_READ_REQ) == (access->kind == ENG_ACCESS_REMOTE_READ) &&
+            access->addr - start < len)
+            return true;
+    }
+    return false;
 }
 
 /* To be placed by the library? Only if all of the operation is allowed, not just this fragment: the
@@ -282,6 +314,8 @@ enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
     nic_list_add_tail(&session->parked, &held->link);
     held->replay = replay != NULL;
     held->number = session->place_issued;
+    held->staged = look.mask;
+    held->spoiled = 0;
     conn->parked++;
     conn->parked_op = look.op;
     conn->parked_offset = look.offset;
@@ -289,7 +323,35 @@ enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
     return NIC_STAGE_PARKED;
 }
 
-bool nic_placed(struct nic_session *session, uint64_t number, uint64_t now_ns)
+/* Range `number` could not be placed: mark its frame, or tell the program if it is too late. */
+static void place_failed(struct nic_session *session, uint64_t number)
+{
+    const struct nic_late *late = &session->late[number % NIC_LATE_MAX];
+
+    session->nic->counts.places_spoiled++;
+    for (struct nic_list *item = session->parked.next; item != &session->parked;
+         item = item->next) {
+        struct nic_held *held = NIC_ITEM(item, struct nic_held, link);
+        uint32_t left = held->staged;
+
+        if (held->number < number)
+            continue;
+        /* Its ranges have the last numbers up to held->number, in the order of the frames. */
+        for (uint64_t back = held->number - number; back && left; back--)
+            left &= ~(1u << (31 - __builtin_clz(left)));
+        if (left)
+            held->spoiled |= 1u << (31 - __builtin_clz(left));
+        if (left)
+            return;
+        break;
+    }
+    if (late->number == number && !session->closing)
+        session->sink->error(session->ctx, VIP_RES_VI, VIP_EC_RDMAW_DATA, late->vi,
+                             late->generation, VIP_CTL_OP_RDMAWRITE,
+                             "memory that the peer may write to did not take the bytes");
+}
+
+bool nic_placed(struct nic_session *session, uint64_t number, bool good, uint64_t now_ns)
 {
     struct nic *nic = session->nic;
 
@@ -297,6 +359,8 @@ bool nic_placed(struct nic_session *session, uint64_t number, uint64_t now_ns)
     if (number <= session->place_done || number > session->place_issued)
         return false;
     session->place_done = number;
+    if (!good)
+        place_failed(session, number);
     while (!nic_list_empty(&session->parked)) {
         struct nic_held *held = NIC_ITEM(session->parked.next, struct nic_held, link);
 

@@ -268,6 +268,7 @@ void nic_rx_resume(struct nic_held *held)
     struct nic_conn *conn = held_conn(nic, held);
     struct nic_src src = held_src(held);
     bool replay = held->replay, kept = false;
+    uint32_t spoiled = held->spoiled;
 
     if (conn)
         decode_again(nic, held);
@@ -276,6 +277,7 @@ void nic_rx_resume(struct nic_held *held)
         VIP_ASSERT(conn->parked);
         conn->parked--;
         src.placed = true;
+        src.spoiled = spoiled;
         if (replay)
             engine_replay(conn, &src);
         else

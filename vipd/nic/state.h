@@ -32,6 +32,7 @@
 #define NIC_HELD_BYTES_RESERVE  (NIC_RX_BATCH << 16) /* and for what is in its turn */
 #define NIC_PARKED_MAX          64   /* staged packets of one VI that wait for the library */
 #define NIC_PLACES_MAX          4096 /* ranges that a library was asked to place and has not */
+#define NIC_LATE_MAX            64   /* of these, late ones whose VI is remembered */
 #define NIC_SEGS_BYTES          (32u << 20) /* segment lists of long descriptors of one session */
 #define NIC_WAITS_MAX           4096        /* waits and unanswered requests of one session */
 #define NIC_CONN_BITS           20          /* low bits of a connection id: index into the table */
@@ -81,6 +82,8 @@ struct nic_held {
     const uint8_t *bytes; /* the packet, in one of the two */
     uint32_t len;
     bool used, replay; /* replay: parked out of eng_replay, fed with eng_rx_replay */
+    uint32_t staged;   /* parked: its frames that the library was asked to place, a bit each, */
+    uint32_t spoiled;  /* and those of them that it could not */
     uint64_t conn_id;  /* local id; the connection may be gone meanwhile */
     uint64_t number;   /* parked: every placement up to this one must be done */
     struct nic_session *session;
@@ -96,8 +99,9 @@ struct nic_src {
     uint8_t *own;              /* malloc'ed, if `bytes` lie in it */
     const struct iovec *piece; /* loopback: pieces in packet order */
     unsigned piece_count;
-    bool scarce; /* the link wants the buffer back at once: keep a copy */
-    bool placed; /* staged writes of it were placed by the library already */
+    bool scarce;      /* the link wants the buffer back at once: keep a copy */
+    bool placed;      /* staged writes of it were placed by the library already, */
+    uint32_t spoiled; /* but not these of the frames in nic->replay_packet, a bit each */
 };
 
 /* ---- sessions -------------------------------------------------------------------------- */
@@ -177,7 +181,12 @@ struct nic_session {
     uint32_t held_count;               /* both lists */
     uint64_t held_bytes;               /* of the packets in them */
     uint64_t place_issued, place_done; /* numbers of sink.place and nic_placed */
-    struct nic_src *cur;               /* packet that the engine is looking at */
+    struct nic_late { /* ranges of sink.place whose packet was acknowledged before; the newest */
+        uint64_t number;
+        uint16_t vi;
+        uint32_t generation;
+    } late[NIC_LATE_MAX]; /* by number */
+    struct nic_src *cur;  /* packet that the engine is looking at */
     uint64_t segs_bytes;
     struct nic_wait *waits;
     uint32_t wait_count, wait_cap;
@@ -200,7 +209,7 @@ struct nic_counts {
     uint64_t posts, post_bad_kind, post_bad_vi, post_bad_gen, post_bad_segs, post_stray;
     uint64_t sessions_broken, segs_refused;
     uint64_t completions, cq_entries, cq_backlogged, cq_lost, wakes, cq_signals;
-    uint64_t places, places_late, parked;
+    uint64_t places, places_late, places_spoiled, parked;
     uint64_t conns_opened, conns_lost, conns_broken;
 };
 

@@ -139,6 +139,7 @@ static const struct counter_row nic_rows[] = {
     ROW(nic_counts, wakes, wakes),
     ROW(nic_counts, cq_signals, cq_signals),
     ROW(nic_counts, places, places),
+    ROW(nic_counts, places_spoiled, places_spoiled),
     ROW(nic_counts, places_late, places_late),
     ROW(nic_counts, parked, parked),
     ROW(nic_counts, conns_opened, conns_opened),
