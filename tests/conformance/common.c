@@ -240,6 +240,7 @@ void conf_failed(struct end *end, bool recv, VIP_DESCRIPTOR *desc, VIP_UINT32 er
     assert_ptr_equal(got, desc);
     assert_int_equal(desc->CS.Status & (VIP_STATUS_DONE | VIP_STATUS_ERROR_MASK),
                      VIP_STATUS_DONE | errors);
+    conf_expected_status(recv, errors);
 }
 
 static unsigned char content(size_t at, unsigned seed)
@@ -320,8 +321,10 @@ VIP_ERROR_DESCRIPTOR conf_await_error(struct end *end, VIP_ERROR_CODE code)
     do {
         count = conf_error_count(end);
         for (unsigned i = 0; i < count && i < CONF_ERRORS; i++)
-            if (end->errors[i].ErrorCode == code)
+            if (end->errors[i].ErrorCode == code) {
+                conf_expected_error(code, end->errors[i].ResourceCode);
                 return end->errors[i];
+            }
     } while (conf_pause(&started));
     fail_msg("asynchronous error %d never came (%u others did)", (int)code, count);
     return none;
@@ -431,8 +434,12 @@ VIP_RETURN conf_carry(struct end *a, VIP_DESCRIPTOR *send, struct end *b, VIP_DE
             assert_ptr_equal(got, recv);
         sent = VipSendWait(a->vi, CONF_LIMIT_MS, &got);
         assert_ptr_equal(got, send);
+        conf_expected_status(0, send->CS.Status);
+        if (rc != VIP_TIMEOUT)
+            conf_expected_status(1, recv->CS.Status);
         if (ret_send != NULL)
             *ret_send = sent;
+        conf_expect_nothing(); /* what is returned is not what the last call returned */
         if (rc != VIP_TIMEOUT)
             return rc;
         if (!may_be_lost(a))
@@ -483,7 +490,7 @@ VIP_ERROR_DESCRIPTOR conf_provoke(struct end *a, VIP_DESCRIPTOR *send, struct en
         while (conf_now_ns() - started < CONF_LOST_MS * 1000000ull)
             for (unsigned i = 0; i < conf_error_count(b) && i < CONF_ERRORS; i++)
                 if (b->errors[i].ErrorCode == code)
-                    return b->errors[i];
+                    return conf_await_error(b, code);
     }
     conf_post_send(a, send);
     if (reap) {
@@ -503,5 +510,6 @@ VIP_UINT32 conf_take(struct end *end, bool recv, VIP_DESCRIPTOR *desc)
     assert_int_equal(desc->CS.Status & VIP_STATUS_DONE, VIP_STATUS_DONE);
     assert_int_equal(rc, (desc->CS.Status & VIP_STATUS_ERROR_MASK) != 0 ? VIP_DESCRIPTOR_ERROR
                                                                         : VIP_SUCCESS);
+    conf_expected_status(recv, desc->CS.Status);
     return desc->CS.Status & VIP_STATUS_ERROR_MASK;
 }

@@ -23,6 +23,8 @@
 #include <vipl.h>
 #include <vipl_ext.h>
 
+#include "record.h"
+
 /* Longest time that anything which must happen may take. */
 #define CONF_LIMIT_MS 10000
 
@@ -55,13 +57,14 @@ union conf_address {
     unsigned char bytes[4 + 24 + 128];
 };
 
-/* The call must return `expected`. */
+/* The call must return `expected`; it may also be the result of the VIPL call that this thread made last. */
 #define CONF_RETURNS(expected, call)                                                               \
     do {                                                                                           \
         VIP_RETURN conf_got = (call);                                                              \
         if (conf_got != (expected))                                                                \
             fail_msg("%s returned %d, not %s: %s", #call, (int)conf_got, #expected,                \
                      VipxLastError());                                                             \
+        conf_expected(conf_got);                                                                   \
     } while (0)
 #define CONF_OK(call) CONF_RETURNS(VIP_SUCCESS, call)
 

@@ -503,6 +503,49 @@ static void done_does_not_block_behind_wait(void **state)
     close_pair(&a, &b);
 }
 
+/* A thread with a NIC handle of its own: messages to itself, of a VI pair on that handle. */
+static void *run_own_handle(void *arg)
+{
+    struct end *end = arg;
+    VIP_VI_HANDLE other = end[1].vi;
+
+    for (unsigned i = 0; i < 300; i++) {
+        VIP_DESCRIPTOR *recv = conf_desc(end, 1, 10000, 3000), *got = NULL;
+
+        conf_fill(end->buffer, 3000, i);
+        if (VipPostRecv(other, recv, end->handle) != VIP_SUCCESS ||
+            VipPostSend(end->vi, conf_desc(end, 0, 0, 3000), end->handle) != VIP_SUCCESS ||
+            VipRecvWait(other, CONF_LIMIT_MS, &got) != VIP_SUCCESS || got != recv ||
+            VipSendWait(end->vi, CONF_LIMIT_MS, &got) != VIP_SUCCESS ||
+            memcmp(end->buffer, end->buffer + 10000, 3000) != 0)
+            return end;
+    }
+    return NULL;
+}
+
+static void two_handles_in_two_threads(void **state)
+{
+    struct end ends[2][2];
+    pthread_t thread[2];
+    void *result;
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        conf_ready(&ends[i][0], 'A', VIP_SERVICE_RELIABLE_DELIVERY);
+        ends[i][1] = ends[i][0];
+        conf_vi(&ends[i][1], VIP_SERVICE_RELIABLE_DELIVERY);
+        conf_connect(&ends[i][0], &ends[i][1]);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, run_own_handle, ends[i]), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        pthread_join(thread[i], &result);
+        assert_null(result);
+    }
+    conf_close(&ends[0][0]);
+    conf_close(&ends[1][0]);
+}
+
 static const struct conf_test tests[] = {
     CONF_T("3.3", CONF_EARLY, sizes_arrive_whole_at_every_level,
            "messages of any size arrive whole"),
@@ -526,6 +569,8 @@ static const struct conf_test tests[] = {
     CONF_T("2.3", CONF_EARLY, every_kind_of_memory_carries_data,
            "mapped files and extension memory carry data"),
     CONF_T("3.12", CONF_EARLY, threads_share_a_vi, "several threads may use one VI"),
+    CONF_T("3.12", CONF_EARLY, two_handles_in_two_threads,
+           "two NIC handles in one process, used by two threads at once"),
     CONF_T("2.6", CONF_EARLY, done_does_not_block_behind_wait,
            "Done never blocks behind a thread in Wait"),
 };

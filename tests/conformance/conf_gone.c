@@ -12,6 +12,8 @@ static struct end b;              /* its vipd is dead once `die` has run */
 static VIP_CONN_HANDLE accept_me; /* a request that waited for an answer then */
 static VIP_CONN_HANDLE reject_me;
 static VIP_PROTECTION_HANDLE ptag;
+static VIP_VI_HANDLE peers[2]; /* their peer requests were under way then */
+static VIP_VI_HANDLE idle;     /* a VI that was Idle */
 
 struct asker {
     struct end end;
@@ -44,6 +46,22 @@ static VIP_CONN_HANDLE ask(struct asker *asker)
     return request;
 }
 
+/* A VI of b that waits for a peer which never asks. */
+static VIP_VI_HANDLE ask_peer(void)
+{
+    VIP_VI_HANDLE before = b.vi, vi;
+    union conf_address local, remote;
+    unsigned disc = conf_disc();
+
+    conf_vi(&b, VIP_SERVICE_UNRELIABLE);
+    vi = b.vi;
+    b.vi = before;
+    conf_local(&local, &disc, sizeof(disc));
+    conf_address(&remote, &b, 'B', &disc, sizeof(disc));
+    CONF_OK(VipConnectPeerRequest(vi, &local.net, &remote.net, VIP_INFINITE));
+    return vi;
+}
+
 /* The first test of the table; the others look at what is left. */
 static void die(void **state)
 {
@@ -53,6 +71,10 @@ static void die(void **state)
     conf_open(&b, 'B');
     CONF_OK(VipCreateCQ(b.nic, 16, &b.cq));
     conf_vi(&b, VIP_SERVICE_UNRELIABLE);
+    idle = b.vi;
+    conf_vi(&b, VIP_SERVICE_UNRELIABLE);
+    peers[0] = ask_peer();
+    peers[1] = ask_peer();
     CONF_OK(VipCreatePtag(b.nic, &ptag));
     conf_post_recv(&b, conf_desc(&b, 0, 0, 64));
     accept_me = ask(&askers[0]);
@@ -132,10 +154,22 @@ static void call(void **state)
     case 15:
         rc = VipDestroyCQ(b.cq);
         break;
+    case 16:
+        rc = VipConnectPeerRequest(idle, &address.net, &address.net, 1000);
+        break;
+    case 17:
+        rc = VipConnectPeerDone(peers[0], NULL);
+        break;
+    case 18:
+        rc = VipConnectPeerWait(peers[1], NULL);
+        break;
+    case 19:
+        rc = VipNSInit(b.nic, NULL);
+        break;
     default:
         break;
     }
-    assert_int_equal(rc, VIP_ERROR_RESOURCE);
+    CONF_RETURNS(VIP_ERROR_RESOURCE, rc);
     assert_string_not_equal(VipxLastError(), "");
 }
 
@@ -184,6 +218,10 @@ static const struct conf_test tests[] = {
     CALL(VipCreateCQ, 13),
     CALL(VipResizeCQ, 14),
     CALL(VipDestroyCQ, 15),
+    CALL(VipConnectPeerRequest, 16),
+    CALL(VipConnectPeerDone, 17),
+    CALL(VipConnectPeerWait, 18),
+    CALL(VipNSInit, 19),
     CONF_T(
         "3.9", CONF_FUNCTIONAL, local_calls_go_on,
         "after the end of vipd: queries work, posted descriptors are flushed, the NIC is closed"),

@@ -194,20 +194,25 @@ static void wrong_arguments_are_refused(void **state)
 static void registrations_have_a_limit(void **state)
 {
     struct end end;
+    VIP_VI_HANDLE sender;
     VIP_RETURN rc = VIP_SUCCESS;
     unsigned count = 0;
 
     (void)state;
     reset();
     conf_open(&end, 'A');
+    conf_vi(&end, VIP_SERVICE_UNRELIABLE);
+    sender = end.vi;
+    conf_post_send(&end, conf_desc(&end, 1, 0, 64));
     CONF_OK(VipCreateCQ(end.nic, 8, &end.cq));
     conf_vi(&end, VIP_SERVICE_UNRELIABLE);
     conf_post_recv(&end, conf_desc(&end, 0, 0, 64));
     while (count < 1000000 && (rc = VipCQNotify(end.cq, NULL, on_entry)) == VIP_SUCCESS)
         count++;
-    assert_int_equal(rc, VIP_ERROR_RESOURCE);
+    CONF_RETURNS(VIP_ERROR_RESOURCE, rc);
     assert_true(count >= 1024);
     CONF_RETURNS(VIP_ERROR_RESOURCE, VipRecvNotify(end.vi, NULL, on_desc));
+    CONF_RETURNS(VIP_ERROR_RESOURCE, VipSendNotify(sender, NULL, on_desc));
     assert_int_equal(called(), 0);
     conf_close(&end);
 }

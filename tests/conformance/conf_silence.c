@@ -14,6 +14,11 @@ static void only_between_two(void)
         CONF_NOT_HERE("over loop no network lies between the ends");
 }
 
+static void vipd_a(int signal_number)
+{
+    assert_int_equal(kill((pid_t)atol(getenv("VIP_PID_A")), signal_number), 0);
+}
+
 static void vipd_b(int signal_number)
 {
     assert_int_equal(kill((pid_t)atol(getenv("VIP_PID_B")), signal_number), 0);
@@ -65,6 +70,54 @@ static void read_that_cannot_be_delivered(void **state)
     undeliverable(conf_level(state), 2);
 }
 
+/* Has the callback heard this code? Then what came with it is recorded. */
+static bool heard(struct end *end, VIP_ERROR_CODE code, VIP_ERROR_DESCRIPTOR *ret)
+{
+    for (unsigned i = 0; i < conf_error_count(end) && i < CONF_ERRORS; i++)
+        if (end->errors[i].ErrorCode == code) {
+            *ret = conf_await_error(end, code);
+            return true;
+        }
+    return false;
+}
+
+/*
+ * a's RDMA Read has left (a later message of the same vipd has) when a's vipd stops; b's vipd, which
+ * was stopped until then, finds it in its socket and cannot deliver the answer. A lossy network may
+ * have lost the request: then again.
+ */
+static void answer_that_cannot_be_delivered(void **state)
+{
+    struct end a, b, c, d;
+    VIP_ERROR_DESCRIPTOR error = {0};
+    bool seen = false;
+
+    only_between_two();
+    for (unsigned n = 0; n < 20 && !seen; n++) {
+        conf_pair(&a, &b, conf_level(state));
+        conf_pair(&c, &d, VIP_SERVICE_UNRELIABLE);
+        vipd_b(SIGSTOP);
+        conf_post_send(&a, conf_read(&a, 0, 0, 64, &b, 0));
+        conf_post_send(&c, conf_desc(&c, 0, 0, 64));
+        conf_sent(&c, conf_at(&c, 0));
+        vipd_a(SIGSTOP);
+        vipd_b(SIGCONT);
+        conf_broken(&b);
+        vipd_a(SIGCONT);
+        seen = heard(&b, VIP_ERROR_RDMA_TRANSPORT, &error);
+        assert_true(seen || conf_lossy());
+        if (seen) {
+            assert_int_equal(error.ResourceCode, VIP_RESOURCE_VI);
+            assert_ptr_equal(error.ViHandle, b.vi);
+            assert_ptr_equal(error.NicHandle, b.nic);
+            assert_int_equal(error.OpCode, VIP_CONTROL_OP_RDMAREAD);
+        }
+        conf_close_pair(&a, &b);
+        conf_close_pair(&c, &d);
+    }
+    assert_true(seen);
+}
+
 static void idle_connection_to_a_dead_peer(void **state)
 {
     struct end a, b;
@@ -97,7 +150,7 @@ static void request_to_a_silent_server(void **state)
     got = VipConnectRequest(a.vi, &local.net, &remote.net,
                             expected == VIP_TIMEOUT ? 100 : VIP_INFINITE, &attrs);
     vipd_b(SIGCONT);
-    assert_int_equal(got, expected);
+    CONF_RETURNS(expected, got);
     assert_int_equal(conf_state(&a), VIP_STATE_IDLE);
     conf_close_pair(&a, &b);
 }
@@ -111,6 +164,10 @@ static const struct conf_test tests[] = {
                "RDMA Write that cannot be delivered: as a send"),
     CONF_DRELIABLE("3.6", CONF_FULL, read_that_cannot_be_delivered,
                    "RDMA Read that cannot be delivered: TRANSPORT_ERROR, breaks"),
+    CONF_DRELIABLE(
+        "3.9", CONF_FULL, answer_that_cannot_be_delivered,
+        "the answer to an RDMA Read cannot be delivered: VIP_ERROR_RDMA_TRANSPORT to the "
+        "target's callback, with VI and operation"),
     CONF_DEACH("3.6", CONF_FUNCTIONAL, idle_connection_to_a_dead_peer,
                "loss of the peer is detected without traffic: Error, CONN_LOST, flush"),
     CONF_N("2.4", CONF_EARLY, request_to_a_silent_server, "timeout", VIP_TIMEOUT,

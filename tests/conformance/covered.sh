@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Compare codes.txt, what must come of the calls, with what passing tests asked for and got, and see
+# that the tests of each row in rows.txt have passed: files DIR/*.codes, written by the conformance
+# programs with VIP_CONF_CODES (record.c). Prints both tables as Markdown; on standard error what is
+# missing, and what came although codes.txt does not know it. Exit status 1 if there is such a thing.
+# usage: covered.sh DIR
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+dir=${1:?directory with .codes files}
+files=("$dir"/*.codes)
+[ -e "${files[0]}" ] || { echo "covered.sh: no .codes file in $dir" >&2; exit 1; }
+awk -v rules="$here/codes.txt" -v rows="$here/rows.txt" '
+    BEGIN {
+        FS = "\t"
+        while ((getline line < rules) > 0) {
+            n = split(line, word, " ")
+            if (line ~ /^#/ || !n)
+                continue
+            if (word[1] == "never" || word[1] == "also") {
+                pair = word[2] SUBSEP "VIP_" word[3]
+                text = line
+                sub(/^[^ ]+ [^ ]+ [^ ]+ /, "", text)
+                if (word[1] == "never") never[pair] = text
+                else { also[pair] = text; more[word[2]] = more[word[2]] " VIP_" word[3] }
+                continue
+            }
+            order[++count] = word[1]
+            section[word[1]] = word[2]
+            for (i = 3; i <= n; i++)
+                codes[word[1]] = codes[word[1]] " VIP_" word[i]
+        }
+    }
+    $1 == "passed" { passed[$3] = 1; next }
+    { # the first test of a pair, one of those made for return codes before others
+        pair = $1 SUBSEP $2
+        if (!(pair in test) || ($3 ~ /^conf_codes:/ && test[pair] !~ /^conf_codes:/))
+            test[pair] = $3
+    }
+    function wrong(text) { print "covered.sh: " text > "/dev/stderr"; bad = 1 }
+    END {
+        print "| call | section | code | test |\n| --- | --- | --- | --- |"
+        for (i = 1; i <= count; i++) {
+            n = split(codes[order[i]] more[order[i]], word, " ")
+            for (k = 1; k <= n; k++) {
+                pair = order[i] SUBSEP word[k]
+                listed[pair] = 1
+                if (pair in never) {
+                    if (pair in test)
+                        wrong(order[i] " gave " word[k] " in " test[pair] ", which codes.txt says never comes")
+                    cell = "never: " never[pair]
+                } else if (pair in test)
+                    cell = "`" test[pair] "`" (pair in also ? " (" also[pair] ")" : "")
+                else {
+                    wrong("no passing test asks " order[i] " for " word[k])
+                    cell = "**none**"
+                }
+                printf "| %s | %s | %s | %s |\n", order[i], section[order[i]], word[k], cell
+            }
+        }
+        for (pair in test)
+            if (!(pair in listed)) {
+                split(pair, word, SUBSEP)
+                wrong(word[1] " gave " word[2] " in " test[pair] ", which codes.txt does not know")
+            }
+        row_table()
+        exit bad
+    }
+    # The tests that one word of rows.txt stands for, into names; how many.
+    function expand(word, names) {
+        if (word ~ /@2$/) {
+            sub(/@2$/, "", word)
+            return split(word "_rd " word "_rr", names, " ")
+        }
+        if (word ~ /@$/) {
+            sub(/@$/, "", word)
+            return split(word "_ud " word "_rd " word "_rr", names, " ")
+        }
+        names[1] = word
+        return 1
+    }
+    function row_table(    line, part, word, names, n, m, i, k, cell) {
+        print "\n| section | row | tests |\n| --- | --- | --- |"
+        while ((getline line < rows) > 0) {
+            if (line ~ /^#/ || split(line, part, / \| /) != 3)
+                continue
+            cell = ""
+            n = split(part[3], word, " ")
+            for (i = 1; i <= n; i++) {
+                m = expand(word[i], names)
+                for (k = 1; k <= m; k++)
+                    if (!(names[k] in passed))
+                        wrong(names[k] " of row \"" part[2] "\" (" part[1] ") has not passed")
+                cell = cell (i > 1 ? ", " : "") "`" word[i] "`"
+            }
+            printf "| %s | %s | %s |\n", part[1], part[2], cell
+        }
+    }' "${files[@]}"
