@@ -30,7 +30,7 @@ void rt_start_read(struct rt_op *op, void *to, sc_ptr from, size_t bytes)
 {
     struct rt_peer *peer = rt_peer(from.proc);
 
-    for (size_t at = 0; at < bytes; at += piece(bytes - at)) {
+    for (size_t at = rt_rdma_read(op, to, from, bytes); at < bytes; at += piece(bytes - at)) {
         struct rt_buffer *buffer =
             request(peer, RT_READ, (uintptr_t)from.addr + at, piece(bytes - at), op);
 
@@ -44,7 +44,7 @@ void rt_start_write(struct rt_op *op, sc_ptr to, const void *from, size_t bytes)
 {
     struct rt_peer *peer = rt_peer(to.proc);
 
-    for (size_t at = 0; at < bytes; at += piece(bytes - at)) {
+    for (size_t at = rt_rdma_write(op, to, from, bytes); at < bytes; at += piece(bytes - at)) {
         size_t n = piece(bytes - at);
         struct rt_buffer *buffer = request(peer, RT_WRITE, (uintptr_t)to.addr + at, n, op);
 
@@ -54,11 +54,25 @@ void rt_start_write(struct rt_op *op, sc_ptr to, const void *from, size_t bytes)
     }
 }
 
+/* A message behind RDMA Writes of the same VI is seen after their data. */
+static void tell_stored(struct rt_peer *peer, size_t bytes)
+{
+    struct rt_buffer *buffer = request(peer, RT_STORED, 0, 0, NULL);
+
+    buffer->header.kind = (uint8_t)rt.epoch;
+    buffer->header.value = bytes;
+    rt.stored += bytes;
+    rt_send(peer, buffer, 0);
+}
+
 void rt_start_store(sc_ptr to, const void *from, size_t bytes)
 {
     struct rt_peer *peer = rt_peer(to.proc);
+    size_t written = rt_rdma_write(NULL, to, from, bytes);
 
-    for (size_t at = 0; at < bytes; at += piece(bytes - at)) {
+    if (written)
+        tell_stored(peer, written);
+    for (size_t at = written; at < bytes; at += piece(bytes - at)) {
         size_t n = piece(bytes - at);
         struct rt_buffer *buffer = request(peer, RT_STORE, (uintptr_t)to.addr + at, n, NULL);
 

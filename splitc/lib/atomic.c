@@ -26,37 +26,44 @@ uint64_t rt_atomic_here(int kind, uint64_t addr, uint64_t arg, uint64_t value)
         /* The same file runs everywhere, so a function has the same address everywhere. */
         function = (int (*)(void *, int))(uintptr_t)addr;
         return (uint32_t)function((void *)(uintptr_t)arg, operand);
+    case RT_KIND_REGION:
+        return rt_region_here(addr);
     default:
         rt_fatal("an atomic operation that does not exist");
     }
 }
 
+uint64_t rt_ask(sc_ptr word, int kind, uint64_t arg, int value)
+{
+    struct rt_peer *peer = rt_peer(word.proc);
+    struct rt_op op = {.pending = 1};
+    struct rt_buffer *buffer;
+
+    rt_take_credit(peer);
+    buffer = rt_send_buffer(peer);
+    buffer->header.type = RT_ATOMIC;
+    buffer->header.kind = (uint8_t)kind;
+    buffer->header.addr = (uintptr_t)word.addr;
+    buffer->header.to = arg;
+    buffer->header.value = (uint32_t)value;
+    buffer->header.op = (uintptr_t)&op;
+    rt_send(peer, buffer, 0);
+    rt_finish(&op);
+    return op.value;
+}
+
 static int perform(sc_ptr word, int kind, uint64_t arg, int value)
 {
-    struct rt_op op = {0};
-    struct rt_peer *peer;
-    struct rt_buffer *buffer;
+    uint64_t result;
 
     rt_enter();
     rt_poll();
-    if (word.proc == sc_myproc) {
-        op.value = rt_atomic_here(kind, (uintptr_t)word.addr, arg, (uint32_t)value);
-    } else {
-        peer = rt_peer(word.proc);
-        rt_take_credit(peer);
-        buffer = rt_send_buffer(peer);
-        buffer->header.type = RT_ATOMIC;
-        buffer->header.kind = (uint8_t)kind;
-        buffer->header.addr = (uintptr_t)word.addr;
-        buffer->header.to = arg;
-        buffer->header.value = (uint32_t)value;
-        buffer->header.op = (uintptr_t)&op;
-        op.pending = 1;
-        rt_send(peer, buffer, 0);
-        rt_finish(&op);
-    }
+    if (word.proc == sc_myproc)
+        result = rt_atomic_here(kind, (uintptr_t)word.addr, arg, (uint32_t)value);
+    else
+        result = rt_ask(word, kind, arg, value);
     rt_leave();
-    return (int)(uint32_t)op.value;
+    return (int)(uint32_t)result;
 }
 
 int fetch_and_add(sc_ptr word, int value)

@@ -99,8 +99,10 @@ static VIP_VI_HANDLE new_vi(struct rt_peer *peer)
     VIP_VI_ATTRIBUTES attrs = {0};
     VIP_VI_HANDLE vi;
 
-    attrs.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
-    attrs.MaxTransferSize = RT_MESSAGE_BYTES;
+    attrs.ReliabilityLevel =
+        rt.rdma ? VIP_SERVICE_RELIABLE_RECEPTION : VIP_SERVICE_RELIABLE_DELIVERY;
+    attrs.MaxTransferSize = rt.rdma ? RT_SLICE_BYTES : RT_MESSAGE_BYTES;
+    attrs.EnableRdmaWrite = attrs.EnableRdmaRead = rt.rdma ? VIP_TRUE : VIP_FALSE;
     if (VipCreateVi(rt.nic, &attrs, NULL, rt.cq, &vi) != VIP_SUCCESS)
         rt_fatal("no VI for process %d: %s", peer->rank, VipxLastError());
     VipSetUserData(vi, peer);

@@ -58,6 +58,19 @@ void rt_heap_start(void)
     own_heap = new_block(stack_end + (size_t)sc_myproc * OWN_HEAP_BYTES, OWN_HEAP_BYTES, NULL);
 }
 
+long rt_heap_chunk(uint64_t addr, char **ret_start)
+{
+    if (addr < REGION_ADDRESS || addr >= REGION_ADDRESS + HEAP_BYTES)
+        return -1;
+    *ret_start = (char *)(uintptr_t)(addr - addr % RT_CHUNK_BYTES);
+    return (long)((addr - REGION_ADDRESS) / RT_CHUNK_BYTES);
+}
+
+long rt_heap_chunks(void)
+{
+    return (long)(HEAP_BYTES / RT_CHUNK_BYTES);
+}
+
 /* First fit. NULL if there is no room. */
 static char *take(struct block *heap, size_t bytes)
 {

@@ -9,6 +9,7 @@
  */
 #include "splitc/lib/rt.h"
 
+#include <sched.h>
 #include <string.h>
 
 /* How often the listener is asked while messages keep coming, in polls. */
@@ -50,8 +51,18 @@ static bool reap(struct rt_peer *peer, bool wait)
         return false;
     if (code != VIP_SUCCESS)
         lost(peer);
-    peer->sends_posted--;
+    if (!rt_rdma_done(peer, desc))
+        peer->sends_posted--;
     return true;
+}
+
+bool rt_reap(struct rt_peer *peer)
+{
+    bool any = false;
+
+    while ((peer->sends_posted || peer->slices_busy) && reap(peer, false))
+        any = true;
+    return any;
 }
 
 struct rt_buffer *rt_send_buffer(struct rt_peer *peer)
@@ -87,7 +98,7 @@ void rt_send(struct rt_peer *peer, struct rt_buffer *buffer, size_t bytes)
 
 void rt_drain(struct rt_peer *peer)
 {
-    while (peer->state == RT_CONNECTED && peer->sends_posted)
+    while (peer->state == RT_CONNECTED && (peer->sends_posted || peer->slices_busy))
         reap(peer, true);
 }
 
@@ -143,6 +154,19 @@ void rt_poll(void)
             return;
 }
 
+/* RDMA operations complete on the queues of their VIs, which cannot be waited for together. */
+static void wait_for_rdma(void)
+{
+    bool any = false;
+
+    for (int i = 0; i < sc_procs; i++)
+        if (rt.peers[i] && rt.peers[i]->slices_busy)
+            any |= rt_reap(rt.peers[i]);
+    rt_poll();
+    if (!any)
+        sched_yield();
+}
+
 void rt_wait(void)
 {
     VIP_VI_HANDLE vi;
@@ -152,6 +176,10 @@ void rt_wait(void)
     if (rt.threaded) {
         rt_yield();
         sleep_ms = 1; /* the lock is held meanwhile */
+    }
+    if (rt.slices_busy) {
+        wait_for_rdma();
+        return;
     }
     if (VipCQWait(rt.cq, sleep_ms, &vi, &is_receive) == VIP_SUCCESS) {
         take(vi);

@@ -7,6 +7,7 @@
  *   access.c   read, write, get, put, store           bulk.c     bulk transfers
  *   collect.c  barrier, reductions, scans, syncs      heap.c     spread memory
  *   atomic.c   operations at the owner of a word
+ *   rdma.c     large transfers by RDMA Write and Read
  *
  * Every entry that a program calls takes rt_enter and rt_leave around it; they are a lock only if
  * the progress thread runs. All processes run the same program and trust each other: addresses in
@@ -33,6 +34,13 @@
 #define RT_SENDS    (RT_CREDITS + 16)
 /* Bytes of data in one message, as in the paper's runtime. */
 #define RT_DATA_MAX 4096
+/* From this size on a transfer into or out of the spread heap goes by RDMA, where it is possible. */
+#define RT_RDMA_MIN 16384
+/* An RDMA operation moves at most so many bytes, and so many are under way per pair. */
+#define RT_SLICE_BYTES 65536
+#define RT_SLICES      4
+/* The spread heap is registered in pieces of this size, when somebody first wants one. */
+#define RT_CHUNK_BYTES (4ul << 20)
 /* How long a peer may take to answer a connection request, milliseconds. */
 #define RT_CONNECT_MS 60000
 
@@ -44,6 +52,7 @@ enum rt_type {
     RT_STORE,   /* no reply */
     RT_ATOMIC,  /* -> RT_VALUE */
     RT_VALUE,   /* the reply to an atomic operation */
+    RT_STORED,  /* bytes stored by RDMA Writes before it; no reply */
     RT_COLLECT, /* a step of a collective operation; no reply */
     RT_CREDIT   /* credits only; takes none */
 };
@@ -76,6 +85,19 @@ struct rt_op {
     uint64_t value; /* of an atomic operation */
 };
 
+/* An RDMA operation with its registered copy of the data. Descriptors must lie at multiples of 64. */
+struct rt_slice {
+    VIP_DESCRIPTOR desc;
+    struct rt_op *op; /* counts it; NULL: nobody waits for it */
+    void *to;         /* of a read: where the data go; NULL for a write */
+    size_t bytes;
+    bool busy;
+    char pad[39];
+    unsigned char data[RT_SLICE_BYTES];
+};
+
+_Static_assert(sizeof(struct rt_slice) % 64 == 0, "descriptors are aligned");
+
 enum rt_peer_state { RT_UNKNOWN, RT_CONNECTING, RT_CONNECTED };
 
 /* One message of a collective operation that has come and was not asked for yet. */
@@ -98,6 +120,10 @@ struct rt_peer {
     int credits;                   /* requests that we may still send */
     int owed;                      /* credits to give back */
     struct rt_mail mail;
+    struct rt_slice *slices; /* RT_SLICES, NULL until the first RDMA */
+    VIP_MEM_HANDLE slice_memory;
+    int slices_busy;         /* operations under way */
+    VIP_MEM_HANDLE *regions; /* its chunks of the spread heap, 0: not asked for yet */
 };
 
 struct job;
@@ -115,6 +141,8 @@ struct rt {
     bool leaving;                /* the program is over: lost connections are no news */
     bool ended;                  /* the job has been left */
     bool threaded;               /* the progress thread runs */
+    bool rdma;                   /* large transfers go by RDMA */
+    int slices_busy;             /* RDMA operations under way, to all peers */
     bool check;                  /* SPLITC_DEBUG: barriers compare the spread stacks */
     struct rt_op split;          /* gets and puts that sync() waits for */
     uint64_t stored, arrived;    /* bytes of stores ever, by us and to us */
@@ -132,6 +160,21 @@ void rt_enter(void);
 void rt_leave(void);
 /* Let the progress thread have the lock for a moment. */
 void rt_yield(void);
+
+/* ---- rdma.c ---- */
+
+/* Does this level and NIC have what is needed? Then VIs are made for it. */
+bool rt_rdma_possible(void);
+/*
+ * Start to move data between here and the spread heap of a peer. Returns how many of the bytes, from the
+ * first on, were taken; the rest goes in messages.
+ */
+size_t rt_rdma_write(struct rt_op *op, sc_ptr to, const void *from, size_t bytes);
+size_t rt_rdma_read(struct rt_op *op, void *to, sc_ptr from, size_t bytes);
+/* The handle of this process's chunk with that address, 0 if it cannot be had. */
+uint64_t rt_region_here(uint64_t addr);
+/* A descriptor that has completed: was it one of ours? Then it is done with. */
+bool rt_rdma_done(struct rt_peer *peer, VIP_DESCRIPTOR *desc);
 
 /* ---- conn.c ---- */
 
@@ -156,6 +199,8 @@ void rt_take_credit(struct rt_peer *peer);
 void rt_poll(void);
 /* The same, and sleep a little if nothing has come. */
 void rt_wait(void);
+/* Reap sends and RDMA operations that have completed. Returns true if there were any. */
+bool rt_reap(struct rt_peer *peer);
 /* Wait until the peer's NIC has everything that we sent. */
 void rt_drain(struct rt_peer *peer);
 
@@ -183,11 +228,19 @@ void rt_reduce(void *value, size_t bytes, rt_combine *combine);
 
 /* ---- atomic.c ---- */
 
+/* The handle of a chunk of the spread heap, asked for like an atomic operation. */
+#define RT_KIND_REGION 100
+/* Ask the owner; waits. */
+uint64_t rt_ask(sc_ptr word, int kind, uint64_t arg, int value);
+
 uint64_t rt_atomic_here(int kind, uint64_t addr, uint64_t arg, uint64_t value);
 
 /* ---- heap.c ---- */
 
 void rt_heap_start(void);
+/* The number of the chunk with this address, or -1 if it is not in the spread heap. */
+long rt_heap_chunk(uint64_t addr, char **ret_start);
+long rt_heap_chunks(void);
 /* How much of the spread stack is in use, for the comparison in barriers. */
 uint64_t rt_stack_used(void);
 /* Make the spread arrays that have registered themselves. */

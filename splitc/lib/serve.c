@@ -107,6 +107,11 @@ void rt_serve(struct rt_peer *peer, struct rt_buffer *buffer)
         rt.arrived += h.bytes;
         rt.store_count[h.kind & 1] += h.bytes;
         break;
+    case RT_STORED:
+        peer->owed++;
+        rt.arrived += h.value;
+        rt.store_count[h.kind & 1] += (long)h.value;
+        break;
     case RT_COLLECT:
         peer->owed++;
         break;

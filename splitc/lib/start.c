@@ -172,6 +172,7 @@ static void open_nic(void)
         VipQueryNic(rt.nic, &rt.nic_attrs) != VIP_SUCCESS ||
         VipCreateCQ(rt.nic, 2 * (VIP_ULONG)(sc_procs - 1) * RT_RECEIVES, &rt.cq) != VIP_SUCCESS)
         rt_fatal("cannot set up the NIC: %s", VipxLastError());
+    rt.rdma = rt_rdma_possible();
 }
 
 static void join(void)
