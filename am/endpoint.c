@@ -316,8 +316,7 @@ static void purge(struct am_queue *queue, const struct am_ep *ep)
     }
 }
 
-/* Wait, not for ever, until what this endpoint has sent has left. */
-static void flush(struct am_ep *ep)
+void am_ep_flush(struct am_ep *ep)
 {
     int64_t until = am_now_ns() + AM_FLUSH_NS;
     unsigned turns = 0;
@@ -382,7 +381,7 @@ int AM_FreeEndpoint(ep_t ep)
         return am_fail(AM_ERR_RESOURCE, "AM_FreeEndpoint: a handler of this endpoint runs");
     }
     ep_shut(ep, false);
-    flush(ep);
+    am_ep_flush(ep);
     purge(&bundle->requests, ep);
     purge(&bundle->replies, ep);
     break_all(ep);

@@ -63,6 +63,8 @@ bool am_name_equal(const en_t *a, const en_t *b);
 void am_name_text(const en_t *name, char text[AM_NAME_TEXT]);
 struct am_ep *am_ep_find(uint32_t number); /* under am_net.lock */
 unsigned am_ep_depth(const struct am_ep *ep);
+/* Wait, not for ever, until what it has sent has left. */
+void am_ep_flush(struct am_ep *ep);
 int am_set_translation_tag(struct am_ep *ep, int index, tag_t tag);
 
 /* ---- map.c ------------------------------------------------------------------------------------ */

@@ -277,6 +277,7 @@ struct am_net {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* pins */
     int inits;
+    pid_t pid; /* whose AM_Init it was */
     VIP_NIC_HANDLE nic;
     VIP_PROTECTION_HANDLE ptag;
     VIP_NIC_ATTRIBUTES attrs;

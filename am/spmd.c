@@ -13,8 +13,9 @@
 /* How long an exit with code 0 waits for the others to come to theirs. */
 #define EXIT_GRACE_NS 2000000000LL
 
-/* How long the process waits for the launcher between two looks at the messages. */
-#define BARRIER_LOOK_MS 1
+/* Once no message has come for so long, the process sleeps this long at a time in a barrier. */
+#define BARRIER_AWAKE_NS 5000000
+#define BARRIER_SLEEP_MS 1
 
 static struct {
     struct job *job;
@@ -163,16 +164,26 @@ int AMX_SPMDStartup(int *argc, char ***argv, int networkdepth, uint64_t *network
 
 /* ---- together ----------------------------------------------------------------------------------------------- */
 
-/* Wait for the launcher to let all go, handling messages. Negative: the launcher has gone. */
+/*
+ * Wait for the launcher to let all go, handling messages; 0: until_ns (if not 0) has come before.
+ * While messages come the launcher is only glanced at, so that others are answered at full speed.
+ */
 static int await_all(int64_t until_ns)
 {
     int rc = job_barrier_begin(spmd.job);
+    int64_t active_ns = am_now_ns(), now_ns = active_ns;
 
     while (rc == 0) {
-        rc = job_barrier_test(spmd.job, spmd.bundle->handled & 1 ? 0 : BARRIER_LOOK_MS);
-        if (rc == 0 && spmd.bundle != NULL)
+        uint64_t handled = spmd.bundle->handled;
+
+        for (unsigned looks = 0; looks < 32; looks++)
             (void)AM_Poll(spmd.bundle);
-        if (rc == 0 && until_ns != 0 && am_now_ns() > until_ns)
+        now_ns = am_now_ns();
+        if (spmd.bundle->handled != handled)
+            active_ns = now_ns;
+        rc = job_barrier_test(spmd.job,
+                              now_ns - active_ns < BARRIER_AWAKE_NS ? 0 : BARRIER_SLEEP_MS);
+        if (rc == 0 && until_ns != 0 && now_ns > until_ns)
             return 0;
     }
     return rc;

@@ -164,8 +164,26 @@ static void close_nic(void)
     am_net.listener = NULL;
 }
 
+/*
+ * The program exits without AM_Terminate: what it has sent, replies above all, is to leave first. The
+ * others would take them for lost.
+ */
+static void at_exit(void)
+{
+    if (am_net.inits == 0 || am_net.pid != getpid() || am_in_handler > 0)
+        return;
+    for (struct am_bundle *bundle = am_net.bundles; bundle != NULL; bundle = bundle->next) {
+        if (bundle->par && pthread_mutex_trylock(&bundle->lock) != 0)
+            continue;
+        for (struct am_ep *ep = bundle->eps; ep != NULL; ep = ep->next)
+            am_ep_flush(ep);
+        am_unlock(bundle);
+    }
+}
+
 int AM_Init(void)
 {
+    static bool registered;
     int rc;
 
     if (am_net.inits > 0) {
@@ -186,6 +204,9 @@ int AM_Init(void)
         return rc;
     }
     am_net.inits = 1;
+    am_net.pid = getpid();
+    if (!registered && atexit(at_exit) == 0)
+        registered = true;
     return AM_OK;
 }
 
