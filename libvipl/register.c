@@ -142,7 +142,8 @@ VIP_RETURN VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VI
              (uintptr_t)VirtualAddress > UINTPTR_MAX - Length)
         rc = vipl__fail(VIP_INVALID_PARAMETER,
                         "VipRegisterMem: %lu bytes at %p: a region has at most %lu bytes "
-                        "(VIP_NIC_ATTRIBUTES.MaxRegisterBlockBytes) and does not wrap around",
+                        "(MaxRegisterBlockBytes; [limits] register_bytes of vipd.conf) and does "
+                        "not wrap around",
                         Length, VirtualAddress, session->nic.MaxRegisterBlockBytes);
     else
         rc = do_register(session, VirtualAddress, Length, MemAttribs, MemoryHandle);

@@ -91,9 +91,9 @@ bool quota_room(const struct client *client, enum quota quota, uint64_t more, st
     if (have <= limit && more <= limit - have)
         return true;
     answer_set(answer, VIP_RC_ERROR_RESOURCE,
-               "uid %lu has %llu %s: the limit is [limits] %s = %llu", (unsigned long)client->uid,
-               (unsigned long long)have, quotas[quota].noun, quotas[quota].key,
-               (unsigned long long)limit);
+               "uid %lu has %llu %s and asks for %llu more: the limit is [limits] %s = %llu",
+               (unsigned long)client->uid, (unsigned long long)have, quotas[quota].noun,
+               (unsigned long long)more, quotas[quota].key, (unsigned long long)limit);
     return false;
 }
 
