@@ -93,6 +93,15 @@ def goals(found):
         ("half round trip with 1,000 VIs", ratio(via("vis", "half round trip", 1000),
          via("vis", "half round trip", 1)), "<=", 1.1, "with 1 VI"),
     ]
+    link = lambda network, series, x: found.get("links", network, series, x)
+    rows += [
+        ("ether, 64 B half round trip, polling", ratio(link("ether", "lat poll", 64), link("veth", "lat poll", 64)),
+         "<=", 1.0, "our udp, same kind of cable"),
+        ("xdp, 64 B half round trip, polling", ratio(link("xdp", "lat poll", 64), link("veth", "lat poll", 64)),
+         "<=", 0.85, "our udp, same kind of cable"),
+        ("ether, MTU 9000, bandwidth, 1 MiB", ratio(link("ether9000", "bw send", 1048576),
+         link("udp9000", "bw send", 1048576)), ">=", 0.5, "our udp with segmentation offload, same cable"),
+    ]
     mine, theirs = cpu_per_gib(via("bw", "write", 1048576)), cpu_per_gib(tcp(1048576))
     rows.append(("processor time per GiB, 1 MiB, RDMA Write", mine / theirs if mine and theirs else None,
                  "<=", 1.2, "kernel TCP"))
@@ -124,6 +133,7 @@ TITLES = {
     "lat": "Half round trip",
     "bw": "Bandwidth, one direction",
     "rate": "Messages of 8 bytes per second",
+    "links": "Our links beside each other",
     "vis": "One active of many connected VIs",
     "peers": "Peers (64 B half round trip; 1 MiB bandwidth)",
 }
@@ -137,6 +147,10 @@ def reference(found, row):
     if row["group"] == "peers": # ours in the same discipline, as a ratio of the peer to us
         kind = "lat" if row["unit"] == "us" else "bw"
         return found.get(kind, row["network"], "send poll" if kind == "lat" else "send", row["x"]), "ours"
+    if row["group"] == "links":
+        same = "udp9000" if row["network"].endswith("9000") else "veth"
+        other = found.get("links", same, row["series"], row["x"])
+        return (None, "") if other is row else (other, "our udp")
     if row["group"] == "vis":
         return found.get("vis", row["network"], row["series"], 1), "1 VI"
     return None, ""

@@ -46,7 +46,7 @@ for unit in vipd.service vipd@one.service; do
         wrong "$unit is exposed more than 2.0: $(tail -n 2 "$WORK/security")"
     tail -n 1 "$WORK/security"
 done
-for drop_in in raw-ethernet realtime; do
+for drop_in in raw-ethernet xdp realtime; do
     mkdir -p "$units/$drop_in/vipd.service.d"
     cp "$units/vipd.service" "$units/vipd.socket" "$units/$drop_in/"
     cp systemd/drop-ins/$drop_in.conf "$units/$drop_in/vipd.service.d/"

@@ -179,5 +179,20 @@ interface = $if_a" DAEMON_AS="setpriv --bounding-set=-all,+net_raw --inh-caps=-a
     daemon_start A - - || exit 1
 up_as A ether
 grep -q 'without xdp (.*CAP_NET_ADMIN and CAP_BPF' "$WORK/A.log" || failed "no reason for ether"
+daemons_end
+
+# An ordinary user with the three capabilities.
+daemons_begin "$build/vipd"
+cp "$VIPD" "$WORK/vipd"
+chmod 755 "$WORK" "$WORK/vipd"
+mkdir "$WORK/A"
+chown 65534:65534 "$WORK/A"
+VIPD=$WORK/vipd
+caps=+net_raw,+net_admin,+bpf
+DAEMON_NIC="link = xdp
+interface = $if_a" DAEMON_AS="setpriv --reuid=65534 --regid=65534 --clear-groups
+    --inh-caps=-all,$caps --ambient-caps=$caps" daemon_start A - - || exit 1
+up_as A xdp
+grep -q '^CapEff:[[:space:]]*0*$' "/proc/${DAEMON_PID[A]}/status" || failed "vipd has kept capabilities"
 [ $bad -eq 0 ] && echo "xdp: the same frames past the network stack, and nothing else"
 exit $bad

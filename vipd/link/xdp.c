@@ -18,16 +18,22 @@
 /* Room in front of a frame for the kernel (XDP_PACKET_HEADROOM), and behind it for its own records. */
 #define CHUNK_SPARE 640u
 
-/* Buffers for one direction, and entries of each ring. */
-#define CHUNKS 2048u
+/* Buffers for receiving and for sending. Together 8 MiB, which is what users may lock by default. */
+#define RX_CHUNKS 1536u
+#define TX_CHUNKS 512u
+#define CHUNKS    (RX_CHUNKS + TX_CHUNKS)
+
+/* Entries of each ring: a power of two with room for every buffer. */
+#define ENTRIES 2048u
 
 /* Of the receiving buffers, how many may be kept before each is said to be scarce. */
-#define KEPT_MAX (CHUNKS / 2)
+#define KEPT_MAX (RX_CHUNKS / 2)
 
 /* Frames that are not ours after all, of one call. */
 #define BAD_MAX 64u
 
-_Static_assert(XDP_WINDOW_PACKETS <= CHUNKS * 3 / 4, "window");
+_Static_assert(XDP_WINDOW_PACKETS <= RX_CHUNKS * 3 / 4, "window");
+_Static_assert(RX_CHUNKS <= ENTRIES && TX_CHUNKS <= ENTRIES, "rings");
 
 /* A ring as the kernel lays it out. Indices run on and are masked when used. */
 struct ring {
@@ -41,13 +47,13 @@ struct ring {
 struct xdp {
     int sock;
     struct xdp_prog prog;
-    uint8_t *area; /* 2 * CHUNKS buffers: receiving, then sending */
+    uint8_t *area; /* CHUNKS buffers: receiving, then sending */
     struct ring fill, completion, rx, tx;
-    uint32_t tx_free[CHUNKS]; /* numbers of sending buffers */
+    uint32_t tx_free[TX_CHUNKS]; /* numbers of sending buffers */
     uint32_t tx_free_count;
-    uint32_t out;      /* receiving buffers given to the NIC */
-    bool held[CHUNKS]; /* which */
-    struct link_addr from[CHUNKS];
+    uint32_t out;         /* receiving buffers given to the NIC */
+    bool held[RX_CHUNKS]; /* which */
+    struct link_addr from[RX_CHUNKS];
 };
 
 static uint32_t load(const uint32_t *at)
@@ -75,7 +81,7 @@ static int map_ring(int sock, struct ring *ring, const struct xdp_ring_offset *a
 {
     uint8_t *base;
 
-    ring->map_bytes = at->desc + CHUNKS * entry;
+    ring->map_bytes = at->desc + ENTRIES * entry;
     base =
         mmap(NULL, ring->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, sock, where);
     if (base == MAP_FAILED)
@@ -92,7 +98,7 @@ static int set_rings(int sock)
 {
     static const int names[] = {XDP_UMEM_FILL_RING, XDP_UMEM_COMPLETION_RING, XDP_RX_RING,
                                 XDP_TX_RING};
-    int entries = CHUNKS;
+    int entries = ENTRIES;
 
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (setsockopt(sock, SOL_XDP, names[i], &entries, sizeof(entries)) < 0)
@@ -120,7 +126,7 @@ static int map_rings(struct xdp *xdp)
 /* Socket, buffers, rings, and what is in them at first. Outcomes: 0; negative errno with the reason. */
 static int make_buffers(struct xdp *xdp, char why[LINK_WHY_BYTES])
 {
-    struct xdp_umem_reg reg = {.len = 2ull * CHUNKS * CHUNK_BYTES, .chunk_size = CHUNK_BYTES};
+    struct xdp_umem_reg reg = {.len = (uint64_t)CHUNKS * CHUNK_BYTES, .chunk_size = CHUNK_BYTES};
 
     xdp->sock = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
     if (xdp->sock < 0)
@@ -132,16 +138,16 @@ static int make_buffers(struct xdp *xdp, char why[LINK_WHY_BYTES])
     }
     reg.addr = (uintptr_t)xdp->area;
     if (setsockopt(xdp->sock, SOL_XDP, XDP_UMEM_REG, &reg, sizeof(reg)) < 0)
-        return say(why, "its buffers, 16 MiB of locked memory, are refused");
+        return say(why, "its buffers, 8 MiB of locked memory, are refused");
     if (set_rings(xdp->sock) < 0 || map_rings(xdp) < 0)
         return say(why, "no rings");
-    for (uint32_t i = 0; i < CHUNKS; i++) {
+    for (uint32_t i = 0; i < RX_CHUNKS; i++)
         ((uint64_t *)xdp->fill.entries)[i] = (uint64_t)i * CHUNK_BYTES;
-        xdp->tx_free[i] = 2 * CHUNKS - 1 - i;
-    }
-    xdp->fill.own = CHUNKS;
-    publish(xdp->fill.producer, CHUNKS);
-    xdp->tx_free_count = CHUNKS;
+    for (uint32_t i = 0; i < TX_CHUNKS; i++)
+        xdp->tx_free[i] = CHUNKS - 1 - i;
+    xdp->fill.own = RX_CHUNKS;
+    publish(xdp->fill.producer, RX_CHUNKS);
+    xdp->tx_free_count = TX_CHUNKS;
     return 0;
 }
 
@@ -215,7 +221,7 @@ void xdp_close(struct xdp *xdp)
     if (xdp->sock >= 0)
         close(xdp->sock);
     if (xdp->area)
-        munmap(xdp->area, 2ul * CHUNKS * CHUNK_BYTES);
+        munmap(xdp->area, (size_t)CHUNKS * CHUNK_BYTES);
     free(xdp);
 }
 
@@ -234,7 +240,7 @@ const char *xdp_mode(const struct xdp *xdp)
 /* Back to the kernel. The ring has an entry for each buffer, so there is always room. */
 static void give_back(struct xdp *xdp, uint32_t chunk)
 {
-    ((uint64_t *)xdp->fill.entries)[xdp->fill.own % CHUNKS] = (uint64_t)chunk * CHUNK_BYTES;
+    ((uint64_t *)xdp->fill.entries)[xdp->fill.own % ENTRIES] = (uint64_t)chunk * CHUNK_BYTES;
     publish(xdp->fill.producer, ++xdp->fill.own);
 }
 
@@ -247,7 +253,7 @@ static bool take(struct xdp *xdp, struct ether *ether, const struct xdp_desc *de
     struct ether_content content;
     enum ether_verdict verdict = ether_frame_get(&ether->want, &frame, &content);
 
-    VIP_ASSERT(chunk < CHUNKS && !xdp->held[chunk]);
+    VIP_ASSERT(chunk < RX_CHUNKS && !xdp->held[chunk]);
     if (verdict != ETHER_OK) {
         /* Messages among hosts come by the packet socket. */
         ether_frame_count(&ether->stats, verdict == ETHER_PEER ? ETHER_HEADER : verdict);
@@ -276,7 +282,7 @@ unsigned xdp_recv(struct xdp *xdp, struct ether *ether, struct link_rx *packets,
     unsigned n = 0, bad = 0;
 
     while (n < count && bad < BAD_MAX && xdp->rx.own != filled) {
-        struct xdp_desc desc = entries[xdp->rx.own % CHUNKS];
+        struct xdp_desc desc = entries[xdp->rx.own % ENTRIES];
 
         xdp->rx.own++;
         if (take(xdp, ether, &desc, &packets[n]))
@@ -295,14 +301,14 @@ bool xdp_owns(const struct xdp *xdp, const void *buffer)
 {
     const uint8_t *at = buffer;
 
-    return at >= xdp->area && at < xdp->area + (size_t)CHUNKS * CHUNK_BYTES;
+    return at >= xdp->area && at < xdp->area + (size_t)RX_CHUNKS * CHUNK_BYTES;
 }
 
 void xdp_release(struct xdp *xdp, void *buffer)
 {
     uint32_t chunk = (uint32_t)((size_t)((uint8_t *)buffer - xdp->area) / CHUNK_BYTES);
 
-    VIP_ASSERT(chunk < CHUNKS && xdp->held[chunk] && xdp->out > 0);
+    VIP_ASSERT(chunk < RX_CHUNKS && xdp->held[chunk] && xdp->out > 0);
     xdp->held[chunk] = false;
     xdp->out--;
     give_back(xdp, chunk);
@@ -324,9 +330,9 @@ static void reclaim(struct xdp *xdp)
     if (xdp->completion.own == filled)
         return;
     while (xdp->completion.own != filled) {
-        uint64_t addr = entries[xdp->completion.own++ % CHUNKS];
+        uint64_t addr = entries[xdp->completion.own++ % ENTRIES];
 
-        VIP_ASSERT(xdp->tx_free_count < CHUNKS && addr / CHUNK_BYTES >= CHUNKS);
+        VIP_ASSERT(xdp->tx_free_count < TX_CHUNKS && addr / CHUNK_BYTES >= RX_CHUNKS);
         xdp->tx_free[xdp->tx_free_count++] = (uint32_t)(addr / CHUNK_BYTES);
     }
     publish(xdp->completion.consumer, xdp->completion.own);
@@ -351,7 +357,7 @@ bool xdp_send(struct xdp *xdp, struct ether *ether, const struct link_tx *packet
             memcpy(frame + len, packet->iov[i].iov_base, packet->iov[i].iov_len);
         len += (uint32_t)packet->iov[i].iov_len;
     }
-    entries[xdp->tx.own % CHUNKS] =
+    entries[xdp->tx.own % ENTRIES] =
         (struct xdp_desc){.addr = (uint64_t)chunk * CHUNK_BYTES, .len = len};
     publish(xdp->tx.producer, ++xdp->tx.own);
     ether->stats.tx_packets++;

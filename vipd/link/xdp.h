@@ -17,7 +17,7 @@
 struct xdp;
 
 /* What peers may have under way towards its buffers, in packets; the others are for acknowledgements. */
-#define XDP_WINDOW_PACKETS 1536u
+#define XDP_WINDOW_PACKETS 1152u
 
 /* Batches of at most so many packets leave through XDP; it sends one frame at a time, sendmmsg joins
  * the work for longer ones. By measurement (doc/performance.md). */
