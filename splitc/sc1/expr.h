@@ -78,8 +78,8 @@ void lower_value(struct unit *u, struct expr *e, enum lower_use use);
 void lower_condition(struct unit *u, struct expr *e);
 /* The value is converted as by an assignment to an object of this type. */
 void lower_convert(struct unit *u, struct expr *e, struct type *target);
-/* The same where gcc wants a constant. */
-void lower_constant(struct unit *u, struct expr *e, struct type *target);
+/* The same where gcc wants a constant; without braces if those around it were left out too. */
+void lower_constant(struct unit *u, struct expr *e, struct type *target, bool elided);
 /* An object in global space becomes its address, of type sc_ptr. */
 void lower_address(struct unit *u, struct expr *e);
 

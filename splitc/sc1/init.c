@@ -10,10 +10,11 @@ static bool is_aggregate(const struct type *type)
     return type->kind == TYPE_ARRAY || (type->kind == TYPE_RECORD && type->tag->complete);
 }
 
-static void convert(struct unit *u, struct expr *e, struct type *type, bool constant)
+/* `elided`: the braces around the object have been left out, so that ours must be too. */
+static void convert(struct unit *u, struct expr *e, struct type *type, bool constant, bool elided)
 {
     if (constant)
-        lower_constant(u, e, type);
+        lower_constant(u, e, type, elided);
     else
         lower_convert(u, e, type);
 }
@@ -68,14 +69,15 @@ static bool another(struct unit *u)
  * Fill an object whose braces were left out, beginning with `pending`, already parsed. Returns true
  * if a further value follows, which belongs to what surrounds the object.
  */
-static bool fill(struct unit *u, struct type *type, struct expr *pending, bool constant)
+static bool fill(struct unit *u, struct type *type, struct expr *pending, bool constant,
+                 bool elided)
 {
     struct member *member = type->kind == TYPE_RECORD ? type->tag->members : NULL;
     bool is_union = type->kind == TYPE_RECORD && type->tag->keyword == K_UNION;
     bool more = true;
 
     if (!is_aggregate(type) || pending->op == EX_STRING || type_same(pending->type, type)) {
-        convert(u, pending, type, constant);
+        convert(u, pending, type, constant, elided);
         return another(u);
     }
     for (;;) {
@@ -83,17 +85,17 @@ static bool fill(struct unit *u, struct type *type, struct expr *pending, bool c
 
         if (!part) {
             if (pending)
-                convert(u, pending, type_new(u, TYPE_UNKNOWN, NULL), constant);
+                convert(u, pending, type_new(u, TYPE_UNKNOWN, NULL), constant, true);
             return pending ? another(u) : more;
         }
         if (pending) {
-            more = fill(u, part, pending, constant);
+            more = fill(u, part, pending, constant, true);
             pending = NULL;
         } else if (unit_is(u, '{')) {
             braced(u, part, constant);
             more = another(u);
         } else {
-            more = fill(u, part, expr_parse_assignment(u), constant);
+            more = fill(u, part, expr_parse_assignment(u), constant, true);
         }
         if (member)
             member = is_union ? NULL : member->next;
@@ -129,7 +131,7 @@ static struct type *braced(struct unit *u, struct type *type, bool constant)
             braced(u, part, constant);
             more = another(u);
         } else {
-            more = fill(u, part, expr_parse_assignment(u), constant);
+            more = fill(u, part, expr_parse_assignment(u), constant, false);
         }
         member = member ? member->next : NULL;
         if (!more)
@@ -153,6 +155,6 @@ struct type *init_parse(struct unit *u, struct type *type, bool is_constant)
         return NULL;
     }
     e = expr_parse_assignment(u);
-    convert(u, e, type, is_constant);
+    convert(u, e, type, is_constant, false);
     return expr_value_type(u, e);
 }

@@ -339,7 +339,7 @@ void lower_convert(struct unit *u, struct expr *e, struct type *target)
     lower_value(u, e, USE_VALUE);
 }
 
-void lower_constant(struct unit *u, struct expr *e, struct type *target)
+void lower_constant(struct unit *u, struct expr *e, struct type *target, bool elided)
 {
     struct expr *plain = e;
 
@@ -350,12 +350,14 @@ void lower_constant(struct unit *u, struct expr *e, struct type *target)
     while (plain->op == EX_PAREN || (plain->op == EX_CAST && type_is_wide(plain->type)))
         plain = plain->kid[0];
     if (expr_is_null(e)) {
-        replace_null(u, e, "{0, 0}");
+        replace_null(u, e, elided ? "0, 0" : "{0, 0}");
     } else if (plain->op == EX_IDENT && plain->symbol && plain->type->kind == TYPE_SPREAD &&
                plain->symbol->form == FORM_ARRAY) {
         const struct token *name = &u->tokens.items[plain->first];
 
-        replace_null(u, e, text_format(&u->arena, "{0, (void *)%.*s}", (int)name->len, name->text));
+        replace_null(u, e,
+                     text_format(&u->arena, elided ? "0, (void *)%.*s" : "{0, (void *)%.*s}",
+                                 (int)name->len, name->text));
     } else {
         diag_error(u, e->first,
                    "a global pointer of static storage can only be initialised with NULL or a "

@@ -97,6 +97,7 @@ int splitc_main()
     seconds = get_seconds();
     one((char *global)(heap + right) + 12345, mine + 12345, buffer + 1, big, 7);
     seconds = get_seconds() - seconds;
+    free(buffer);
     on_one printf("bulk: %d transfers checked; 5 MiB six ways with checks in %.3f s\n", checks,
                   seconds);
     return 0;
