@@ -49,7 +49,8 @@ static void write_part(const char *dir, const char *name,
     pid_t pid;
     int fd;
 
-    snprintf(path, sizeof(path), "%s/" FOLDER "/%s", dir, name);
+    if (snprintf(path, sizeof(path), "%s/" FOLDER "/%s", dir, name) >= (int)sizeof(path))
+        return;
     (void)fflush(stdout);
     pid = fork();
     if (pid < 0)
