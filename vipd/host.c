@@ -22,9 +22,13 @@
 #include "vipd/nic/nic.h"
 
 /* Descriptors are looked at so often while there is work: short for a control message, rare enough
- * for the system call not to be felt. If what they bring takes longer, the NICs then get as much time
- * before the next look. */
-#define POLL_EVERY_NS 50000ull
+ * for the system call not to be felt. If what they bring takes longer, the NICs then get so many times
+ * as long before the next look, if they have had something to do lately: programs that ask without pause
+ * cost those that transfer at most a fifth. A look that took very long was interrupted itself. */
+#define POLL_EVERY_NS    50000ull
+#define POLL_GAP         4u
+#define POLL_GAP_NS_MAX  20000000ull
+#define POLL_BUSY_FOR_NS 1000000ull /* after a turn that did something */
 
 /* With fewer processors than an application, vipd and their peers need, a spinner that does not
  * yield stands in the way of whom it waits for. */
@@ -57,7 +61,8 @@ struct vipd_loop {
     uint64_t now_ns;
     uint64_t polled_ns; /* when descriptors were looked at last, and that was done */
     uint64_t poll_took_ns;
-    uint64_t idle_ns; /* since when there has been nothing to do */
+    uint64_t idle_ns;   /* since when there has been nothing to do */
+    uint64_t worked_ns; /* last turn of a NIC that did something */
     bool stop;
     bool activity; /* a descriptor had something since the last turn */
     unsigned nic_count;
@@ -323,6 +328,8 @@ static bool turn(struct vipd_loop *loop)
         worked = nic_turn(loop->nics[i], loop->now_ns) || worked;
     loop->stats.turns++;
     loop->stats.busy += worked;
+    if (worked)
+        loop->worked_ns = loop->now_ns;
     return worked;
 }
 
@@ -342,7 +349,11 @@ static bool poll_is_due(const struct vipd_loop *loop)
 {
     uint64_t ago_ns = loop->now_ns - loop->polled_ns;
 
-    return ago_ns >= POLL_EVERY_NS && ago_ns >= loop->poll_took_ns;
+    bool busy = loop->now_ns - loop->worked_ns < POLL_BUSY_FOR_NS;
+    uint64_t gap_ns = loop->poll_took_ns * (busy ? POLL_GAP : 1);
+
+    return ago_ns >= POLL_EVERY_NS &&
+           ago_ns >= (gap_ns < POLL_GAP_NS_MAX ? gap_ns : POLL_GAP_NS_MAX);
 }
 
 static uint64_t earliest_deadline(const struct vipd_loop *loop)

@@ -238,6 +238,44 @@ static void test_budget(void **state)
     world_free(&w);
 }
 
+/* Several such rings: a turn takes no more for that, and each of them gets the same. */
+static void test_budget_is_shared(void **state)
+{
+    enum { EVIL = 6, TURNS = 60, TURN_MAX = 1100 };
+    struct world w = world_new();
+    struct vip_sq_slot slot = {.vi = 9999, .kind = VIP_SQ_SEND};
+    struct rig_app *evil[EVIL] = {w.evil};
+    uint32_t written[EVIL] = {0}, taken[EVIL] = {0}, least = UINT32_MAX, most = 0;
+
+    for (unsigned k = 1; k < EVIL; k++)
+        evil[k] = rig_app(rig_nics[0]);
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        uint32_t sum = 0;
+
+        for (unsigned k = 0; k < EVIL; k++)
+            while (written[k] - taken[k] < VIP_SQ_SLOTS)
+                vip_sq_write(vip_app_sq(evil[k]->app), written[k]++, &slot);
+        assert_true(nic_turn(rig_nics[0], rig_now));
+        for (unsigned k = 0; k < EVIL; k++) {
+            const struct vip_vipd_head *head = evil[k]->vipd;
+            uint32_t now = vip_load32(&head->sq_cons);
+
+            sum += now - taken[k];
+            taken[k] = now;
+        }
+        assert_in_range(sum, 1, TURN_MAX);
+    }
+    for (unsigned k = 0; k < EVIL; k++) {
+        least = taken[k] < least ? taken[k] : least;
+        most = taken[k] > most ? taken[k] : most;
+    }
+    assert_in_range(most - least, 0, TURN_MAX);
+    for (unsigned k = 1; k < EVIL; k++)
+        rig_app_end(evil[k], true);
+    honest(&w, 3);
+    world_free(&w);
+}
+
 /* A packet with a right checksum and random contents behind a header that is nearly right. */
 static uint32_t random_packet(uint8_t packet[RIG_MTU])
 {
@@ -379,9 +417,15 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_teardown(name, rig_teardown)
     const struct CMUnitTest tests[] = {
-        T(test_garbage), T(test_hostile_posts_link), T(test_hostile_posts_loop),
-        T(test_broken),  T(test_too_many_segments),  T(test_budget),
-        T(test_packets), T(test_hostile_peer),
+        T(test_garbage),
+        T(test_hostile_posts_link),
+        T(test_hostile_posts_loop),
+        T(test_broken),
+        T(test_too_many_segments),
+        T(test_budget),
+        T(test_budget_is_shared),
+        T(test_packets),
+        T(test_hostile_peer),
     };
 
     rig_reset();

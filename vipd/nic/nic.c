@@ -134,14 +134,33 @@ void nic_close(struct nic *nic, uint64_t now_ns)
 
 /* ---- the turn -------------------------------------------------------------------------- */
 
+/*
+ * Postings of every session, beginning where the last turn's budget was used up: however many
+ * sessions refill their rings without end, a turn stays short and each of them has its share.
+ */
 static bool sessions_drain(struct nic *nic)
 {
-    bool did = false;
+    struct nic_list *item = nic->post_next ? nic->post_next : nic->sessions.next;
+    struct nic_list *first = NULL;
+    unsigned budget = NIC_POSTS_TURN;
 
-    for (struct nic_list *item = nic->sessions.next; item != &nic->sessions; item = item->next)
-        if (nic_session_drain(NIC_ITEM(item, struct nic_session, link), NIC_POSTS_TURN))
-            did = true;
-    return did;
+    while (budget) {
+        if (item == &nic->sessions)
+            item = item->next;
+        if (item == &nic->sessions || item == first)
+            break;
+        if (!first)
+            first = item;
+
+        unsigned taken = nic_session_drain(NIC_ITEM(item, struct nic_session, link),
+                                           budget < NIC_POSTS_SESSION ? budget : NIC_POSTS_SESSION);
+
+        /* The last descriptor may take some slots more than were left. */
+        budget -= taken < budget ? taken : budget;
+        item = item->next;
+    }
+    nic->post_next = item;
+    return budget < NIC_POSTS_TURN;
 }
 
 static bool timers_run(struct nic *nic)

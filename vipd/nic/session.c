@@ -472,6 +472,8 @@ void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns)
     nic->session_slots[session->slot] = NULL;
     if (nic->tx_next == &session->link)
         nic->tx_next = session->link.next;
+    if (nic->post_next == &session->link)
+        nic->post_next = session->link.next;
     nic_list_del(&session->link);
     session_memory_free(session);
 }

@@ -21,7 +21,8 @@
 #define NIC_TX_BATCH            64   /* packets given to the link in one call */
 #define NIC_TX_TURN             256  /* packets pulled from all engines in one turn */
 #define NIC_TX_SESSION          64   /* packets of one session before the next one has its turn */
-#define NIC_POSTS_TURN          1024 /* submission slots taken from one session in one turn */
+#define NIC_POSTS_TURN          1024 /* submission slots taken from all sessions in one turn */
+#define NIC_POSTS_SESSION       256  /* of one session before the next one has its turn */
 #define NIC_CM_LOOP_MAX         256  /* CM packets to ourselves that wait for the next turn */
 #define NIC_WAKES_MAX           256  /* queues and CQs remembered before sleepers are woken */
 #define NIC_HELD_MAX            8192 /* packets kept for later, all sessions together */
@@ -258,7 +259,8 @@ struct nic {
     struct nic_list sessions;
     struct nic_session **session_slots;
     uint32_t session_slots_cap;
-    struct nic_list *tx_next; /* session whose turn to send it is */
+    struct nic_list *tx_next;   /* session whose turn to send it is */
+    struct nic_list *post_next; /* session whose ring is looked at first in the next turn */
     uint64_t next_wait, next_disc;
 
     struct nic_conn **conns;
