@@ -3,16 +3,91 @@
 
 # The victim: verified bulk data from here to the server at ADDRESS, for SECONDS; prints bytes per second, or
 # nothing if a byte was wrong or it failed.
-victim() { # victim HOST ADDRESS SECONDS
-    in_host "$1" timeout 60 "$build/tools/vipperf" bw "$2" --verify --size 16K --duration "$3s" \
-        --json "$WORK/victim.json" >"$WORK/victim.log" 2>&1 || return
+victim() { # victim HOST ADDRESS SECONDS; its pid is in $WORK/victim.pid meanwhile
+    local status
+    start_in "$1" "$WORK/victim.log" "$build/tools/vipperf" bw "$2" --verify --size 16K \
+        --duration "$3s" --json "$WORK/victim.json"
+    echo $STARTED >"$WORK/victim.pid"
+    wait $STARTED
+    status=$?
+    rm "$WORK/victim.pid"
+    [ $status -eq 0 ] || return
     grep -q '"verified": true' "$WORK/victim.json" || return
     # As a whole number: the file may say 1.2e+09.
     jq '.results[0].bytes_per_s | floor' "$WORK/victim.json"
 }
 
-# The median of three or more numbers.
-median() { printf '%s\n' "$@" | sort -n | sed -n "$((($# + 1) / 2))p"; }
+# In the middle of the numbers on stdin.
+median() { sort -n | awk '{v[NR] = $1} END {print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2}'; }
+
+# A process may be stopped when the end comes.
+STOPPED=()
+hostile_end() {
+    local pid
+    [ "$BASHPID" = $$ ] || return
+    for pid in ${STOPPED+"${STOPPED[@]}"}; do
+        kill -CONT "$pid" 2>/dev/null
+    done
+    daemons_end
+}
+
+# End an attacker that may be stopped; its status.
+attack_ends() {
+    kill -TERM "$1"
+    kill -CONT "$1"
+    wait "$1"
+}
+
+# Do others use this machine? Processes that run or want to, over half a second in which ours do not; the
+# one that looks is one of them.
+others_run() {
+    for _ in $(seq 20); do
+        awk '/^procs_running/ {print $2 - 1}' /proc/stat
+        sleep 0.025
+    done | awk '{sum += $1} END {exit !(sum / NR > 0.5)}'
+}
+
+# The victim keeps PERCENT of its rate beside CONTROL_PID (0: beside nothing) while ATTACK_PID works; HOST is
+# the one whose vipd is asked for the victim's progress, the others are victim's arguments. Takes $pairs
+# pairs of slots of $slot_ms, each after $settle_ms, and up to twice as many again if the first ones say no.
+# Whoever has to share the processors with others too is judged by $busy_percent, and it is said.
+keeps_share() { # keeps_share WHAT PERCENT HOST CONTROL_PID ATTACK_PID VICTIM_HOST VICTIM_ADDRESS
+    local what=$1 percent=$2 host=$3 control=$4 attack=$5 try ratio transfer seconds
+    STOPPED+=("$control" "$attack")
+    kill -STOP "$control" "$attack"
+    : >"$WORK/slots"
+    for try in 1 2 3; do
+        if [ "$percent" -ne "$busy_percent" ] && others_run; then
+            echo "(others use this machine: $busy_percent % instead of $percent % is enough)"
+            percent=$busy_percent
+        fi
+        # Longer than the slots take.
+        seconds=$((pairs * 2 * (slot_ms + settle_ms + 120) / 1000 + 2))
+        victim "$6" "$7" $seconds >"$WORK/rate" &
+        transfer=$!
+        for _ in $(seq 200); do
+            [ -s "$WORK/victim.pid" ] && break
+            sleep 0.01
+        done
+        in_host "$host" "$build/tests/hostile/share" "$(cat "$WORK/victim.pid")" "$control" "$attack" \
+            "$pairs" "$slot_ms" "$settle_ms" >>"$WORK/slots" || { echo "FAILED: nothing to measure"; return 1; }
+        wait $transfer
+        if ! [ "$(cat "$WORK/rate")" -gt 0 ] 2>/dev/null; then
+            echo "FAILED: the victim beside $what:"
+            tail -n 20 "$WORK/victim.log" "$WORK/$host.log"
+            return 1
+        fi
+        ratio=$(awk '$1 > 0 {print 100 * $2 / $1}' "$WORK/slots" | median)
+        printf '%s: the victim keeps %.0f %% (%s pairs; %.0f of %.0f messages/s of 16 KiB)\n' "$what" \
+            "$ratio" "$(wc -l <"$WORK/slots")" "$(awk '{print $2}' "$WORK/slots" | median)" \
+            "$(awk '{print $1}' "$WORK/slots" | median)"
+        awk -v r="$ratio" -v p="$percent" 'BEGIN {exit !(r >= p)}' && return 0
+        # With sanitizers everything but the attacker is many times slower: seen, but not judged.
+        grep -q '^VIP_SANITIZE:STRING=.' "$build/CMakeCache.txt" && return 0
+    done
+    echo "FAILED: less than $percent %"
+    return 1
+}
 
 stat_of() { # stat_of HOST COUNTER: of all scopes
     in_host "$1" "$build/tools/vipctl" show stats --json | tr -d ' \n' |

@@ -1,9 +1,12 @@
 /*
  * A hostile program: random and targeted values, at full rate, into every byte that an application
- * can write, while it keeps its session alive as long as vipd lets it. "busy" is its legal twin for
- * comparison: the same session, VIs and appetite for processor time, but only correct descriptors.
+ * can write, while it keeps its session alive as long as vipd lets it. "storm" breaks no rule, but
+ * rings the doorbell without pause, whether vipd sleeps or not, and posts as much as the ring takes.
+ * "ask" has no session but asks for the dearest view over several connections as fast as it is answered.
+ * For comparison: "busy" posts as fast as its descriptors complete, and "spin" takes processor time only,
+ * without vipd.
  *
- * usage: mutator evil|busy|spin SECONDS SEED    (spin: processor time only, without vipd)
+ * usage: mutator evil|storm|ask|busy|spin SECONDS SEED    (SIGTERM ends it earlier)
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +32,13 @@ struct tally {
 
 static uint64_t seed;
 static struct tally tally;
+static volatile sig_atomic_t stopping;
+
+static void on_term(int number)
+{
+    (void)number;
+    stopping = 1;
+}
 
 static uint64_t any(void)
 {
@@ -41,6 +51,11 @@ static double now_s(void)
 
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+static bool over(double until)
+{
+    return stopping || now_s() >= until;
 }
 
 /* Pairs at each level, regions of each kind. -1: vipd refused (quota), or there is none. */
@@ -84,7 +99,7 @@ static void busy(struct raw *raw, double until)
         raw_post(raw, 2, VIP_SQ_SEND, VIP_CTL_OP_SENDRECV, &seg, 1);
     }
     raw_ring(raw);
-    while (now_s() < until) {
+    while (!over(until)) {
         bool did = false;
 
         for (unsigned i = 0; i < LOOK_EVERY; i++) {
@@ -368,7 +383,7 @@ static void evil_step(struct raw *raw, bool wild)
 static void evil(struct raw *raw, double until, bool wild)
 {
     (void)fcntl(raw->doorbell, F_SETFL, O_RDWR | O_NONBLOCK);
-    while (now_s() < until && !raw_ended(raw)) {
+    while (!over(until) && !raw_ended(raw)) {
         for (unsigned i = 0; i < LOOK_EVERY; i++)
             evil_step(raw, wild);
         tally.steps += LOOK_EVERY;
@@ -379,11 +394,70 @@ static void evil(struct raw *raw, double until, bool wild)
     }
 }
 
+/* ---- storm ------------------------------------------------------------------------------- */
+
+/* Receives that are never completed until the queue is full, then errors; bells all the time. */
+static void storm(struct raw *raw, double until)
+{
+    struct vip_shm_seg seg = {
+        .addr = raw->region[0].addr, .handle = raw->region[0].handle, .len = 64};
+    uint64_t one = 1;
+
+    (void)fcntl(raw->doorbell, F_SETFL, O_RDWR | O_NONBLOCK);
+    while (!over(until) && !raw_ended(raw)) {
+        for (unsigned i = 0; i < LOOK_EVERY; i++) {
+            while (raw_room(raw, 1)) {
+                raw_post(raw, (int)(tally.posts % raw->vi_count),
+                         tally.posts % 3 ? VIP_SQ_SEND : VIP_SQ_RECV, VIP_CTL_OP_SENDRECV, &seg, 1);
+                tally.posts++;
+            }
+            (void)!write(raw->doorbell, &one, sizeof(one));
+        }
+        tally.steps += LOOK_EVERY;
+    }
+}
+
+/* ---- ask --------------------------------------------------------------------------------- */
+
+#define ASKERS    8
+#define ASK_AHEAD 4 /* requests under way on each: vipd ends who does not read what it is told */
+
+static void ask(double until)
+{
+    Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    static uint8_t bytes[70000];
+    unsigned ahead[ASKERS] = {0};
+    int socks[ASKERS];
+    char path[108];
+
+    show.has_what = true;
+    show.what = VIP__SHOW_REQUEST__WHAT__STATS;
+    request.body_case = VIP__REQUEST__BODY_SHOW;
+    request.show = &show;
+    if (vip_control_socket_path(path, sizeof(path)) < 0)
+        return;
+    for (unsigned i = 0; i < ASKERS; i++)
+        socks[i] = vip_control_connect(path);
+    for (unsigned i = 0; !over(until); i = (i + 1) % ASKERS) {
+        while (recv(socks[i], bytes, sizeof(bytes), MSG_DONTWAIT) > 0) {
+            ahead[i]--;
+            tally.asked++;
+        }
+        if (ahead[i] < ASK_AHEAD && vip_control_send(socks[i], &request.base, NULL, 0, 0) == 0)
+            ahead[i]++;
+        tally.steps++;
+    }
+    for (unsigned i = 0; i < ASKERS; i++)
+        if (socks[i] >= 0)
+            close(socks[i]);
+}
+
 /* ---- main -------------------------------------------------------------------------------- */
 
 static void spin(double until)
 {
-    while (now_s() < until)
+    while (!over(until))
         for (unsigned i = 0; i < 100000; i++)
             __asm__ volatile("" ::: "memory");
 }
@@ -394,17 +468,20 @@ int main(int argc, char **argv)
     bool legal;
 
     if (argc != 4) {
-        fprintf(stderr, "usage: mutator evil|busy|spin SECONDS SEED\n");
+        fprintf(stderr, "usage: mutator evil|storm|ask|busy|spin SECONDS SEED\n");
         return 2;
     }
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGTERM, on_term);
     until = now_s() + atof(argv[2]);
     seed = strtoull(argv[3], NULL, 0);
     legal = strcmp(argv[1], "busy") == 0;
     if (strcmp(argv[1], "spin") == 0)
         spin(until);
+    else if (strcmp(argv[1], "ask") == 0)
+        ask(until);
     else
-        while (now_s() < until) {
+        while (!over(until)) {
             struct raw raw;
 
             if (set_up(&raw) < 0) {
@@ -417,6 +494,8 @@ int main(int argc, char **argv)
             tally.sessions++;
             if (legal)
                 busy(&raw, until);
+            else if (strcmp(argv[1], "storm") == 0)
+                storm(&raw, until);
             else
                 evil(&raw, until, any() % 4 == 0);
             raw_close(&raw);
@@ -426,5 +505,6 @@ int main(int argc, char **argv)
            argv[1], (unsigned long long)tally.sessions, (unsigned long long)tally.steps,
            (unsigned long long)tally.posts, (unsigned long long)tally.pokes,
            (unsigned long long)tally.asked, (unsigned long long)tally.refused);
-    return strcmp(argv[1], "evil") == 0 && !tally.sessions;
+    /* One that had nothing to do with vipd proves nothing. */
+    return strcmp(argv[1], "spin") != 0 && !tally.sessions && !tally.asked;
 }

@@ -5,9 +5,14 @@
  *            and, if it may listen on the wire (root), packets of a real connection: replayed as they
  *            were, with bits flipped, and with the source that they had
  *   connect  well-formed requests for DISCRIMINATOR from thousands of addresses 127.x.y.z
+ *   sink     nothing: receives packets at ADDRESS and throws them away, as cheaply as that can be done
  *
- * Prints what it sent and what came back; ends with 1 if more bytes came back than it sent.
- * usage: net forge|connect ADDRESS PORT SECONDS PACKETS_PER_SECOND SEED
+ * The sender must cost less than what it tests: packets go in batches, and half of those of one source and
+ * length as one datagram that the kernel divides (UDP_SEGMENT). Time that it was stopped (SIGSTOP) is
+ * not made up for. Prints what it sent and what came back; ends with 1 if more bytes came back
+ * than it sent.
+ * usage: net forge|connect ADDRESS PORT SECONDS PACKETS_PER_SECOND SEED    (SIGTERM ends it earlier)
+ *        net sink ADDRESS PORT
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,6 +23,8 @@
 #include <netinet/ip.h>
 #include <netinet/udp.h>
 #include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +36,18 @@
 #include "proto/status.h"
 #include "proto/wire.h"
 
-#define KEPT_MAX  256
-#define SEND_MAX  65507
-#define LISTEN_MS 300
+#define KEPT_MAX        256
+#define SEND_MAX        65507
+#define LISTEN_MS       300
+#define BATCH           32   /* datagrams given to the kernel at once */
+#define TRAIN_MAX       16   /* packets in a datagram that the kernel divides */
+#define TRAIN_BYTES_MAX 4000 /* of one of these */
+#define POUR_MAX        256  /* packets between two looks at the clock */
+#define CONTROL_MAX     64
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
 
 struct kept {
     uint32_t from, len;
@@ -41,9 +57,25 @@ struct kept {
 
 static struct kept kept[KEPT_MAX];
 static unsigned kept_count;
-static uint64_t seed, sent, sent_bytes, replayed, back, back_bytes, cookies;
+static uint64_t seed, queued, sent, sent_bytes, replayed, back, back_bytes, cookies;
 static struct sockaddr_in target;
-static uint8_t packet[SEND_MAX];
+static uint8_t packet[SEND_MAX]; /* under construction */
+static volatile sig_atomic_t stopping, continued;
+
+/* Datagrams that wait to be sent through one socket. */
+struct batch {
+    int sock;
+    unsigned count;
+    struct mmsghdr msg[BATCH];
+    struct iovec iov[BATCH];
+    unsigned packets[BATCH]; /* in each */
+    union {
+        char bytes[CONTROL_MAX];
+        struct cmsghdr align;
+    } control[BATCH];
+    uint8_t bytes[BATCH][SEND_MAX];
+};
+static struct batch stranger, spoofed;
 
 static uint64_t any(void)
 {
@@ -159,10 +191,10 @@ static size_t made_noise(void)
     return len;
 }
 
-/* One of the recorded ones, as it was or damaged; *ret_from: as who. */
-static size_t made_replay(const struct kept **ret_from)
+/* A recorded one, as it was or damaged; *ret_from: as who. */
+static size_t made_replay(uint64_t which, const struct kept **ret_from)
 {
-    const struct kept *k = &kept[any() % kept_count];
+    const struct kept *k = &kept[which % kept_count];
     size_t len = k->len;
 
     *ret_from = k;
@@ -181,10 +213,68 @@ static size_t made_replay(const struct kept **ret_from)
     return len;
 }
 
-/* With the source that the recorded packet had. */
-static void send_as(int raw, const struct kept *k, size_t len)
+/* ---- sending ----------------------------------------------------------------------------- */
+
+static void flush(struct batch *batch)
 {
-    uint8_t out[sizeof(struct iphdr) + sizeof(struct udphdr) + sizeof(k->bytes)];
+    unsigned done = 0;
+
+    while (done < batch->count) {
+        int n = sendmmsg(batch->sock, batch->msg + done, batch->count - done, 0);
+
+        if (n < 0) {
+            done++; /* refused, such as by a full buffer: not sent, not counted */
+            continue;
+        }
+        for (unsigned i = done; i < done + (unsigned)n; i++) {
+            sent += batch->packets[i];
+            sent_bytes += batch->iov[i].iov_len;
+        }
+        done += (unsigned)n;
+    }
+    batch->count = 0;
+}
+
+/* One more datagram in the batch: `len` bytes of `packets` packets. Room for its control message. */
+static struct msghdr *add(struct batch *batch, size_t len, unsigned packets)
+{
+    unsigned i;
+    struct msghdr *msg;
+
+    if (batch->count == BATCH)
+        flush(batch);
+    i = batch->count++;
+    queued += packets;
+    msg = &batch->msg[i].msg_hdr;
+    batch->iov[i] = (struct iovec){.iov_base = batch->bytes[i], .iov_len = len};
+    batch->packets[i] = packets;
+    *msg = (struct msghdr){.msg_name = &target,
+                           .msg_namelen = sizeof(target),
+                           .msg_iov = &batch->iov[i],
+                           .msg_iovlen = 1};
+    return msg;
+}
+
+static void add_control(struct batch *batch, struct msghdr *msg, int level, int type,
+                        const void *value, size_t bytes)
+{
+    char *room = batch->control[batch->count - 1].bytes;
+    struct cmsghdr *head = (struct cmsghdr *)(void *)room;
+
+    msg->msg_control = room;
+    msg->msg_controllen = CMSG_SPACE(bytes);
+    *head = (struct cmsghdr){.cmsg_level = level, .cmsg_type = type, .cmsg_len = CMSG_LEN(bytes)};
+    memcpy(CMSG_DATA(head), value, bytes);
+}
+
+static uint8_t *bytes_of(struct batch *batch)
+{
+    return batch->bytes[batch->count == BATCH ? 0 : batch->count];
+}
+
+/* With the source that the recorded packet had. */
+static void send_as(const struct kept *k, size_t len)
+{
     struct iphdr ip = {.version = 4,
                        .ihl = 5,
                        .ttl = 64,
@@ -193,72 +283,83 @@ static void send_as(int raw, const struct kept *k, size_t len)
                        .daddr = target.sin_addr.s_addr};
     struct udphdr udp = {
         .source = k->port, .dest = target.sin_port, .len = htons((uint16_t)(sizeof(udp) + len))};
+    uint8_t *out;
 
+    if (spoofed.count == BATCH)
+        flush(&spoofed);
+    out = bytes_of(&spoofed);
     ip.tot_len = htons((uint16_t)(sizeof(ip) + sizeof(udp) + len));
     memcpy(out, &ip, sizeof(ip));
     memcpy(out + sizeof(ip), &udp, sizeof(udp));
     memcpy(out + sizeof(ip) + sizeof(udp), packet, len);
-    (void)sendto(raw, out, sizeof(ip) + sizeof(udp) + len, 0, (struct sockaddr *)&target,
-                 sizeof(target));
+    (void)add(&spoofed, sizeof(ip) + sizeof(udp) + len, 1);
 }
 
-static void forge(int sock, int raw)
+/* One packet into `packet`, of a kind and of one of its variants; *ret_from: whose it was, or NULL. */
+static size_t made(unsigned kind, uint64_t variant, const struct kept **ret_from)
 {
-    const struct kept *from = NULL;
     size_t len;
 
-    switch (any() % 8) {
+    *ret_from = NULL;
+    switch (kind) {
     case 0:
-        len = made_noise();
-        break;
+        return made_noise();
     case 1:
-        len = made_cm((enum vip_cm_type)(1 + any() % (VIP_CM_TYPES - 1)));
-        break;
+        return made_cm((enum vip_cm_type)(1 + variant % (VIP_CM_TYPES - 1)));
     case 2:
-        len = made_data();
-        break;
+        return made_data();
     case 3:
         len = made_data();
-        len = any() % 2 ? any() % len : len + any() % 1000;
-        break;
+        return variant % 2 ? (variant >> 1) % len : len + (variant >> 1) % 1000;
     default:
-        len = kept_count ? made_replay(&from) : made_data();
-        break;
+        return kept_count ? made_replay(variant, ret_from) : made_data();
     }
-    sent++;
-    sent_bytes += len;
-    if (from && raw >= 0 && any() % 2)
-        send_as(raw, from, len);
-    else
-        (void)sendto(sock, packet, len, 0, (struct sockaddr *)&target, sizeof(target));
 }
 
-static void connect_from(int sock)
+/* Some packets of a variant: one, or several that are brought to one length and travel together. */
+static void forge(void)
 {
-    union {
-        char bytes[CMSG_SPACE(sizeof(struct in_pktinfo))];
-        struct cmsghdr align;
-    } control = {.bytes = {0}};
-    size_t len = made_cm(VIP_CM_REQUEST);
-    struct iovec iov = {.iov_base = packet, .iov_len = len};
-    struct msghdr msg = {.msg_name = &target,
-                         .msg_namelen = sizeof(target),
-                         .msg_iov = &iov,
-                         .msg_iovlen = 1,
-                         .msg_control = &control,
-                         .msg_controllen = sizeof(control)};
+    unsigned kind = (unsigned)(any() % 8),
+             count = any() % 2 ? 1 : 2 + (unsigned)(any() % (TRAIN_MAX - 1));
+    uint64_t variant = any();
+    const struct kept *from;
+    size_t len = made(kind, variant, &from), at = 0;
+    uint16_t segment = (uint16_t)len;
+    struct msghdr *msg;
+    uint8_t *out;
+
+    if (from && spoofed.sock >= 0 && any() % 2) {
+        send_as(from, len);
+        return;
+    }
+    if (stranger.count == BATCH)
+        flush(&stranger);
+    out = bytes_of(&stranger);
+    if (len == 0 || len > TRAIN_BYTES_MAX)
+        count = 1;
+    for (unsigned i = 0; i < count; i++) {
+        memcpy(out + at, packet, len);
+        at += len;
+        if (i + 1 < count)
+            (void)made(kind, variant, &from);
+    }
+    msg = add(&stranger, at, count);
+    if (count > 1)
+        add_control(&stranger, msg, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment));
+}
+
+static void connect_from(void)
+{
     struct in_pktinfo info = {.ipi_spec_dst.s_addr =
                                   htonl(0x7f010000u + 1 + (uint32_t)(any() % 0xfe0000u))};
-    struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
+    size_t len = made_cm(VIP_CM_REQUEST);
+    struct msghdr *msg;
 
-    head->cmsg_level = IPPROTO_IP;
-    head->cmsg_type = IP_PKTINFO;
-    head->cmsg_len = CMSG_LEN(sizeof(info));
-    memcpy(CMSG_DATA(head), &info, sizeof(info));
-    if (sendmsg(sock, &msg, 0) == (ssize_t)len) {
-        sent++;
-        sent_bytes += len;
-    }
+    if (stranger.count == BATCH)
+        flush(&stranger);
+    memcpy(bytes_of(&stranger), packet, len);
+    msg = add(&stranger, len, 1);
+    add_control(&stranger, msg, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
 }
 
 static void take_back(int sock)
@@ -275,23 +376,90 @@ static void take_back(int sock)
     }
 }
 
+/* At the rate, as far as the machine allows. Returns the seconds that it took, without pauses. */
+static double pour(int sock, bool connects, double seconds, double rate)
+{
+    double begin = now_s(), last = begin, paused = 0, now;
+
+    for (now = begin; !stopping && now < begin + seconds; now = now_s()) {
+        uint64_t due, limit = queued + POUR_MAX;
+
+        if (continued) {
+            continued = 0;
+            paused += now - last;
+        }
+        last = now;
+        due = (uint64_t)((now - begin - paused) * rate);
+        while (queued < due && queued < limit) {
+            if (connects)
+                connect_from();
+            else
+                forge();
+        }
+        flush(&stranger);
+        flush(&spoofed);
+        take_back(sock);
+        if (queued >= due)
+            usleep(100);
+    }
+    return now - begin - paused;
+}
+
+static void on_signal(int number)
+{
+    if (number == SIGTERM)
+        stopping = 1;
+    else
+        continued = 1;
+}
+
+/* Take packets and do nothing with them. */
+static int sink(void)
+{
+    static uint8_t room[BATCH][2048];
+    int sock = socket(AF_INET, SOCK_DGRAM, 0), buffer = 8 << 20;
+    struct mmsghdr msg[BATCH] = {0};
+    struct iovec iov[BATCH];
+    uint64_t got = 0;
+
+    for (unsigned i = 0; i < BATCH; i++) {
+        iov[i] = (struct iovec){.iov_base = room[i], .iov_len = sizeof(room[i])};
+        msg[i].msg_hdr = (struct msghdr){.msg_iov = &iov[i], .msg_iovlen = 1};
+    }
+    setsockopt(sock, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
+    if (bind(sock, (struct sockaddr *)&target, sizeof(target)) < 0) {
+        perror("net: bind");
+        return 1;
+    }
+    while (!stopping) {
+        int n = recvmmsg(sock, msg, BATCH, MSG_WAITFORONE, NULL);
+
+        got += n > 0 ? (uint64_t)n : 0;
+    }
+    printf("net sink: %llu datagrams\n", (unsigned long long)got);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct sockaddr_in self = {.sin_family = AF_INET};
-    int sock = socket(AF_INET, SOCK_DGRAM, 0), raw, buffer = 8 << 20;
+    struct sigaction action = {.sa_handler = on_signal};
+    int sock = socket(AF_INET, SOCK_DGRAM, 0), buffer = 8 << 20;
     bool connects;
-    double start, seconds, rate;
+    double took;
 
-    if (argc != 7) {
+    if (argc != 7 && (argc != 4 || strcmp(argv[1], "sink") != 0)) {
         fprintf(stderr, "usage: net forge|connect ADDRESS PORT SECONDS PER_SECOND SEED\n");
         return 2;
     }
-    connects = strcmp(argv[1], "connect") == 0;
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGCONT, &action, NULL);
     target.sin_family = AF_INET;
     target.sin_port = htons((uint16_t)atoi(argv[3]));
     inet_pton(AF_INET, argv[2], &target.sin_addr);
-    seconds = atof(argv[4]);
-    rate = atof(argv[5]);
+    if (argc == 4)
+        return sink();
+    connects = strcmp(argv[1], "connect") == 0;
     seed = strtoull(argv[6], NULL, 0);
     self.sin_addr.s_addr = htonl(connects ? INADDR_ANY : 0x7f000003u);
     setsockopt(sock, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
@@ -299,29 +467,17 @@ int main(int argc, char **argv)
         perror("net: bind");
         return 1;
     }
-    raw = connects ? -1 : socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
+    stranger.sock = sock;
+    spoofed.sock = connects ? -1 : socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
     if (!connects)
         record();
-    start = now_s();
-    while (now_s() - start < seconds) {
-        uint64_t due = (uint64_t)((now_s() - start) * rate);
-
-        for (unsigned i = 0; i < 64 && sent < due; i++) {
-            if (connects)
-                connect_from(sock);
-            else
-                forge(sock, raw);
-        }
-        take_back(sock);
-        if (sent >= due)
-            usleep(100);
-    }
+    took = pour(sock, connects, atof(argv[4]), atof(argv[5]));
     usleep(100000);
     take_back(sock);
-    printf("net %s: %llu packets, %llu bytes in %.1f s; %u recorded, %llu replayed; back %llu "
-           "packets, %llu bytes, %llu cookies\n",
-           argv[1], (unsigned long long)sent, (unsigned long long)sent_bytes, seconds, kept_count,
-           (unsigned long long)replayed, (unsigned long long)back, (unsigned long long)back_bytes,
-           (unsigned long long)cookies);
+    printf("net %s: %llu packets, %llu bytes in %.1f s, %.0f per second; %u recorded, %llu "
+           "replayed; back %llu packets, %llu bytes, %llu cookies\n",
+           argv[1], (unsigned long long)sent, (unsigned long long)sent_bytes, took,
+           (double)sent / took, kept_count, (unsigned long long)replayed, (unsigned long long)back,
+           (unsigned long long)back_bytes, (unsigned long long)cookies);
     return back_bytes > sent_bytes;
 }

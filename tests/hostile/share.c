@@ -1,0 +1,125 @@
+/*
+ * How fast a victim is beside an attacker, against how fast it is beside something that only takes as
+ * much processor time: both run all the time, but only one of them is not stopped (SIGSTOP) in each
+ * short slot, in the order control, attack, attack, control, ... What else happens on the machine
+ * changes more slowly than that, so it falls out of the ratio of two neighbouring slots.
+ *
+ * The victim's progress is what its vipd says of it (messages completed by its VIs); asking costs some
+ * hundred microseconds in both kinds of slots.
+ *
+ * usage: share VICTIM_PID CONTROL_PID ATTACK_PID PAIRS SLOT_MS SETTLE_MS
+ * Before each slot SETTLE_MS go by, so that what the one before has left behind is over. Prints a line for each pair of slots: messages per second beside the control and beside the attack.
+ * PID 0 as control: nothing at all. Exit status 1 if the victim has no connection or one has ended.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "hostile/raw.h"
+#include "proto/status.h"
+
+#define PAGES_MAX 1000
+
+static double now_s(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+/* Messages that the victim's VIs have completed. false: it has none, or vipd does not answer. */
+static bool progress(int sock, uint64_t victim, uint64_t *ret)
+{
+    Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    bool found = false, more = true;
+
+    *ret = 0;
+    show.has_what = show.has_cursor = true;
+    show.what = VIP__SHOW_REQUEST__WHAT__VI;
+    request.body_case = VIP__REQUEST__BODY_SHOW;
+    request.show = &show;
+    for (unsigned page = 0; more && page < PAGES_MAX; page++) {
+        Vip__Reply *reply = raw_ask(sock, &request, NULL, 0);
+
+        if (!reply || !reply->show)
+            return false;
+        for (size_t i = 0; i < reply->show->n_vis; i++) {
+            if (reply->show->vis[i]->pid != victim)
+                continue;
+            found = true;
+            *ret += reply->show->vis[i]->tx_messages;
+        }
+        more = reply->show->has_next_cursor;
+        show.cursor = reply->show->next_cursor;
+        vip__reply__free_unpacked(reply, NULL);
+    }
+    return found;
+}
+
+/* Messages per second of the victim while `runs` (0: nobody) may run; negative: it has ended. */
+static double slot(int sock, uint64_t victim, pid_t runs, unsigned ms, unsigned settle_ms)
+{
+    uint64_t before, after;
+    double start, took;
+
+    if (runs && kill(runs, SIGCONT) < 0)
+        return -1;
+    (void)poll(NULL, 0, (int)settle_ms);
+    if (!progress(sock, victim, &before))
+        return -1;
+    start = now_s();
+    (void)poll(NULL, 0, (int)ms);
+    if (!progress(sock, victim, &after))
+        return -1;
+    took = now_s() - start;
+    if (runs && kill(runs, SIGSTOP) < 0)
+        return -1;
+    return (double)(after - before) / took;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned pairs, ms, settle_ms;
+    pid_t control, attack;
+    uint64_t victim, messages;
+    char path[108];
+    int sock;
+
+    if (argc != 7 || vip_control_socket_path(path, sizeof(path)) < 0) {
+        fprintf(stderr, "usage: share VICTIM_PID CONTROL_PID ATTACK_PID PAIRS SLOT_MS SETTLE_MS\n");
+        return 2;
+    }
+    victim = strtoull(argv[1], NULL, 0);
+    control = (pid_t)strtol(argv[2], NULL, 0);
+    attack = (pid_t)strtol(argv[3], NULL, 0);
+    pairs = (unsigned)strtoul(argv[4], NULL, 0);
+    ms = (unsigned)strtoul(argv[5], NULL, 0);
+    settle_ms = (unsigned)strtoul(argv[6], NULL, 0);
+    sock = vip_control_connect(path);
+    if (sock < 0)
+        return 1;
+    if (control)
+        (void)kill(control, SIGSTOP);
+    (void)kill(attack, SIGSTOP);
+    for (unsigned i = 0; i < 200 && (!progress(sock, victim, &messages) || !messages); i++)
+        (void)poll(NULL, 0, 10);
+    for (unsigned i = 0; i < pairs; i++) {
+        pid_t first = i % 2 ? attack : control, second = i % 2 ? control : attack;
+        double a = slot(sock, victim, first, ms, settle_ms),
+               b = slot(sock, victim, second, ms, settle_ms);
+
+        if (a < 0 || b < 0) {
+            fprintf(stderr, "share: the victim has no connection\n");
+            return 1;
+        }
+        printf("%.0f %.0f\n", i % 2 ? b : a, i % 2 ? a : b);
+    }
+    close(sock);
+    return 0;
+}
