@@ -23,6 +23,8 @@ void via_info_cleanup(void);
 /* Between VIPL's host address (6 bytes) and a socket address; the port of `own` is vipd's. */
 void via_addr_from_host(const uint8_t *host, struct sockaddr_in *ret);
 void via_addr_to_host(const struct sockaddr_in *addr, const VIP_NIC_ATTRIBUTES *own, uint8_t *host);
+/* The answer of fi_getname and fi_getpeer: 0; -FI_ETOOSMALL, cut, and *bytes says what it takes. */
+int via_addr_copy(const struct sockaddr_in *name, void *addr, size_t *bytes);
 /* Room for a VIP_NET_ADDRESS with our discriminator. */
 union via_net_address {
     VIP_NET_ADDRESS net;

@@ -184,6 +184,9 @@ static void refused(struct via_ep *ep, VIP_RETURN code, const VIPX_PRIVATE_DATA 
     bool said = code == VIP_REJECT && via_hello_read(data, &hello);
 
     VIA_INFO(FI_LOG_EP_CTRL, "connecting failed: %s\n", VipxLastError());
+    /* A peer that rejects is there; with any other, ofi_rxm would try again for ever. */
+    if (code != VIP_REJECT && via_settings.loss_fatal)
+        __atomic_store_n(&ep->domain->fabric->lost, 1, __ATOMIC_RELEASE);
     __atomic_store_n(&ep->state, VIA_EP_ENABLED, __ATOMIC_RELEASE);
     via_eq_put_error(ep->eq, &ep->fid.fid, FI_ECONNREFUSED, (int)code,
                      said ? data->Data + sizeof(hello) : NULL, said ? hello.user_bytes : 0);

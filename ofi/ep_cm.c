@@ -160,18 +160,9 @@ static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
     return 0;
 }
 
-static int copy_name(const struct sockaddr_in *name, void *addr, size_t *bytes)
-{
-    size_t room = *bytes;
-
-    *bytes = sizeof(*name);
-    memcpy(addr, name, room < sizeof(*name) ? room : sizeof(*name));
-    return room < sizeof(*name) ? -FI_ETOOSMALL : 0;
-}
-
 static int ep_getname(fid_t fid, void *addr, size_t *bytes)
 {
-    return copy_name(&via_container(fid, struct via_ep, fid.fid)->own, addr, bytes);
+    return via_addr_copy(&via_container(fid, struct via_ep, fid.fid)->own, addr, bytes);
 }
 
 static int ep_getpeer(struct fid_ep *fid, void *addr, size_t *bytes)
@@ -180,7 +171,7 @@ static int ep_getpeer(struct fid_ep *fid, void *addr, size_t *bytes)
 
     if (__atomic_load_n(&ep->state, __ATOMIC_ACQUIRE) != VIA_EP_CONNECTED)
         return -FI_ENOTCONN;
-    return copy_name(&ep->peer, addr, bytes);
+    return via_addr_copy(&ep->peer, addr, bytes);
 }
 
 static int ep_setname(fid_t fid, void *addr, size_t bytes)

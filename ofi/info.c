@@ -55,6 +55,17 @@ void via_addr_to_host(const struct sockaddr_in *addr, const VIP_NIC_ATTRIBUTES *
         memcpy(host, &addr->sin_addr, sizeof(addr->sin_addr));
 }
 
+int via_addr_copy(const struct sockaddr_in *name, void *addr, size_t *bytes)
+{
+    size_t room = *bytes;
+
+    *bytes = sizeof(*name);
+    /* Without room the caller only wants to know how much it takes, and addr may be NULL. */
+    if (room > 0)
+        memcpy(addr, name, room < sizeof(*name) ? room : sizeof(*name));
+    return room < sizeof(*name) ? -FI_ETOOSMALL : 0;
+}
+
 /* Our discriminators: four letters and the port. */
 static const uint8_t disc_mark[4] = {'o', 'f', 'i', 0};
 

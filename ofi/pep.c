@@ -116,12 +116,7 @@ static int pep_setname(fid_t fid, void *addr, size_t bytes)
 
 static int pep_getname(fid_t fid, void *addr, size_t *bytes)
 {
-    struct via_pep *pep = via_container(fid, struct via_pep, fid.fid);
-    size_t room = *bytes;
-
-    *bytes = sizeof(pep->own);
-    memcpy(addr, &pep->own, room < sizeof(pep->own) ? room : sizeof(pep->own));
-    return room < sizeof(pep->own) ? -FI_ETOOSMALL : 0;
+    return via_addr_copy(&via_container(fid, struct via_pep, fid.fid)->own, addr, bytes);
 }
 
 static int pep_getopt(fid_t fid, int level, int name, void *value, size_t *bytes)

@@ -2,6 +2,7 @@
 #include "mpitest.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,4 +156,23 @@ void part_threads(void)
     }
     for (int i = 0; i < THREADS; i++)
         pthread_join(thread[i], NULL);
+}
+
+/* For tests that end it from outside: traffic of all sorts, and every rank waits for others again and again. */
+void part_endless(void)
+{
+    char *from = memory(300000), *to = memory(300000);
+
+    if (rank == 0) {
+        printf("endless\n");
+        fflush(stdout);
+    }
+    for (int i = 0;; i++) {
+        int n = i % 3 == 0 ? 300000 : 1000;
+
+        MPI_Sendrecv(from, n, MPI_BYTE, (rank + 1) % ranks, 1, to, n, MPI_BYTE,
+                     (rank + ranks - 1) % ranks, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (i % 10 == 0)
+            MPI_Barrier(MPI_COMM_WORLD);
+    }
 }

@@ -86,6 +86,7 @@ static const struct part {
     {"long", part_long, 1},
     {"many_collectives", part_many_collectives, 1},
     {"big_flood", part_big_flood, 1},
+    {"endless", part_endless, 2},
 };
 
 static int is_wanted(const struct part *part, int count, char **names)

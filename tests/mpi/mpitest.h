@@ -34,5 +34,6 @@ void part_many_collectives(void);
 void part_onesided(void);
 void part_splits(void);
 void part_threads(void);
+void part_endless(void);
 
 #endif

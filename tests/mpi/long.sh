@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# The long form of the MPI tests (./check --mpi): all of mpitest and Debian's packaged programs, on one
+# vipd, on two in namespaces joined by a veth pair, and on these with 1 % of the packets lost; then jobs
+# whose ranks, vipd and network are taken away. Needs root for the namespaces.
+# usage: long.sh BUILD_DIR
+set -u
+MPI_DIR=$(cd "$(dirname "$0")" && pwd)
+cd "$MPI_DIR/../.." || exit 1
+build=$(realpath "${1:?build directory}")
+mpitest=$build/tests/mpi/mpitest
+export FI_PROVIDER_PATH=$build/ofi MPI_TIMEOUT=${MPI_TIMEOUT:-400}
+. scripts/daemons.sh
+. tests/lib/namespaces.sh
+# shellcheck source=/dev/null
+. "$MPI_DIR/lib.sh"
+for needed in hpcc lmp NPopenmpi mpirun.openmpi; do
+    command -v $needed >/dev/null || {
+        echo "$needed is not installed; ./check --mpi installs what is needed"
+        exit 1
+    }
+done
+trap 'daemons_end; namespaces_end' EXIT
+trap 'exit 130' INT TERM
+
+all_programs() {
+    run "mpitest, 2 ranks, long messages and floods" ompi 2 "$mpitest" big
+    run "mpitest, 4 ranks, long messages and floods" ompi 4 "$mpitest" big
+    run "mpitest, 4 ranks, threads" ompi 4 "$mpitest" threads
+    "$MPI_DIR/packaged.sh" "$build" 2 || bad=1
+    "$MPI_DIR/packaged.sh" "$build" 4 || bad=1
+}
+
+echo "== one vipd"
+daemons_begin "$build/vipd"
+daemon_start A 127.0.0.1 24800 || exit 1
+export VIPD_RUNTIME_DIR_A=$WORK/A VIPD_RUNTIME_DIR_B=$WORK/A
+all_programs
+run "mpitest, 16 ranks" ompi 16 "$mpitest" wildcard modes flood collectives onesided splits
+daemons_end
+
+namespaces_begin || exit 1
+for faults in none loss=1%,seed=7; do
+    echo "== two vipd in two namespaces, faults = $faults"
+    daemons_begin "$build/vipd"
+    # shellcheck disable=SC2034
+    NETNS_A=$NS_A NETNS_B=$NS_B
+    daemon_start A 10.77.0.1 24801 "faults = $faults" &&
+        daemon_start B 10.77.0.2 24801 "faults = $faults" || exit 1
+    export VIPD_RUNTIME_DIR_A=$WORK/A VIPD_RUNTIME_DIR_B=$WORK/B
+    all_programs
+    daemons_end
+done
+namespaces_end
+
+echo "== ranks, vipd and networks that go away"
+"$MPI_DIR/kills.sh" "$build" "${MPI_KILLS:-30}" || bad=1
+[ $bad -eq 0 ] && echo "tests/mpi/long.sh: everything passed" || echo "tests/mpi/long.sh: FAILED"
+exit $bad
