@@ -248,8 +248,7 @@ struct nic {
     uint64_t now_ns;               /* of the call that is running */
     struct siphash_key random_key; /* of nic_random */
     uint64_t random;               /* numbers that it gave out */
-    bool asleep;
-    bool stopping;       /* nic_stopping */
+    bool asleep, stopping;         /* nic_try_sleep, nic_stopping */
     bool loop_by_link;   /* loopback passes the link too: its faults are wanted there as well */
     struct cm_host self; /* the link's address when link->changes was link_changes */
     uint32_t link_changes;
@@ -259,13 +258,12 @@ struct nic {
     struct nic_list sessions;
     struct nic_session **session_slots;
     uint32_t session_slots_cap;
-    struct nic_list *tx_next;   /* session whose turn to send it is */
-    struct nic_list *post_next; /* session whose ring is looked at first in the next turn */
+    struct nic_list *tx_next, *post_next; /* whose turn it is to send, and to have its ring read */
     uint64_t next_wait, next_disc;
 
     struct nic_conn **conns;
-    uint32_t conns_cap, conns_used;
     struct nic_conn *conn_free;
+    uint32_t conns_cap, conns_used;
     struct nic_list peers[NIC_PEER_BUCKETS];
 
     unsigned cm_budget; /* CM messages that this turn may still look at */
