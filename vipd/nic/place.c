@@ -214,6 +214,10 @@ static void stage_look(const struct nic_conn *conn, const struct vip_packet *pac
         const struct vip_frame *frame = &packet->frames[i];
         bool turn = known && frame->op == ret->op && frame->offset == ret->offset;
 
+        /* Sent again in other pieces, it may begin in what is parked and go on behind it. */
+        if (known && !gaps && frame->op == ret->op && frame->offset < ret->offset &&
+            frame->length > ret->offset - frame->offset)
+            turn = true;
         if (frame->type == VIP_FRM_READ_RESP)
             continue; /* numbered by our own send queue, and never staged here */
         if (!turn && chain) {
