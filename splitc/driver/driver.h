@@ -41,7 +41,7 @@ struct options {
     bool depend_only;        /* -M, -MM */
     bool depend_file;        /* -MF was given */
     bool depend_target;      /* -MT or -MQ was given */
-    bool save_temps, verbose, dry, no_warnings, show_version;
+    bool save_temps, verbose, dry, no_warnings, warnings_are_errors, show_version;
     bool no_library; /* -nostdlib, -r, -shared: do not add the runtime */
     struct input *inputs;
     int input_count, input_cap;

@@ -232,6 +232,7 @@ int options_parse(struct options *o, int argc, char **argv)
         } else {
             words_add(&o->common, word);
             o->no_warnings |= strcmp(word, "-w") == 0;
+            o->warnings_are_errors |= strcmp(word, "-Werror") == 0;
             o->no_library |= is_one_of(word, bare);
             if (is_one_of(word, apart) && argv[i + 1])
                 words_add(&o->common, argv[++i]);

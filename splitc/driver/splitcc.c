@@ -118,6 +118,8 @@ static int translate(const struct options *o, const struct paths *p, const char 
     words_add(&w, p->sc1);
     if (o->no_warnings)
         words_add(&w, "-w");
+    if (o->warnings_are_errors)
+        words_add(&w, "-e");
     if (output) {
         words_add(&w, "-o");
         words_add(&w, output);

@@ -104,12 +104,16 @@ void diag_warning(struct unit *u, int token, const char *format, ...)
 {
     va_list args;
 
-    if (u->no_warnings)
+    if (u->options & SC1_NO_WARNINGS)
         return;
     va_start(args, format);
-    say(u, token, "warning", format, args);
+    if (u->options & SC1_WARNINGS_ARE_ERRORS) {
+        say(u, token, "error", format, args);
+        u->errors++;
+    } else {
+        say(u, token, "warning", format, args);
+    }
     va_end(args);
-    u->warnings++;
 }
 
 void diag_note(struct unit *u, int token, const char *format, ...)

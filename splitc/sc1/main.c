@@ -1,9 +1,9 @@
 /*
  * sc1: preprocessed Split-C in, C out. Run by splitcc.
  *
- *   sc1 [-w] [-o OUTPUT] [INPUT]
+ *   sc1 [-w] [-e] [-o OUTPUT] [INPUT]
  *
- * INPUT is what "gcc -E" wrote (default: standard input). Exit status 0: translated; 1: errors in the
+ * -w: no warnings; -e: warnings are errors. INPUT is what "gcc -E" wrote (default: standard input). Exit status 0: translated; 1: errors in the
  * program, which are on standard error; 2: wrong arguments, or files that cannot be read or written.
  */
 #include "splitc/sc1/unit.h"
@@ -41,22 +41,24 @@ static char *read_all(FILE *f, size_t *ret_len)
 int main(int argc, char **argv)
 {
     const char *output = NULL, *input = NULL;
-    bool no_warnings = false;
+    unsigned options = 0;
     FILE *in = stdin, *out = stdout;
     char *data;
     size_t len;
     int option, result;
 
-    while ((option = getopt(argc, argv, "wo:")) != -1) {
+    while ((option = getopt(argc, argv, "weo:")) != -1) {
         if (option == 'w')
-            no_warnings = true;
+            options |= SC1_NO_WARNINGS;
+        else if (option == 'e')
+            options |= SC1_WARNINGS_ARE_ERRORS;
         else if (option == 'o')
             output = optarg;
         else
             return 2;
     }
     if (optind < argc - 1) {
-        fprintf(stderr, "usage: sc1 [-w] [-o OUTPUT] [INPUT]\n");
+        fprintf(stderr, "usage: sc1 [-w] [-e] [-o OUTPUT] [INPUT]\n");
         return 2;
     }
     if (optind < argc)
@@ -75,7 +77,7 @@ int main(int argc, char **argv)
         free(data);
         return 2;
     }
-    result = sc1_translate(data, len, out, stderr, no_warnings);
+    result = sc1_translate(data, len, out, stderr, options);
     if (fflush(out) || ferror(out)) {
         fprintf(stderr, "sc1: cannot write %s: %s\n", output ? output : "output", strerror(errno));
         result = 2;

@@ -39,13 +39,13 @@ static void parse(struct unit *u)
     }
 }
 
-int sc1_translate(const char *input, size_t len, FILE *out, FILE *messages, bool no_warnings)
+int sc1_translate(const char *input, size_t len, FILE *out, FILE *messages, unsigned options)
 {
     struct unit u = {.input = input, .input_len = len, .messages = messages};
     jmp_buf give_up, exhausted;
     volatile int result = 1; /* it must survive the jumps */
 
-    u.no_warnings = no_warnings;
+    u.options = options;
     u.give_up = &give_up;
     u.recover = &give_up;
     u.arena.exhausted = &exhausted;

@@ -107,8 +107,8 @@ struct unit {
     jmp_buf *recover;          /* after a syntax error */
     jmp_buf *give_up;          /* when nothing can be done */
     FILE *messages;
-    int errors, warnings;
-    bool no_warnings;          /* -w */
+    int errors;
+    unsigned options;          /* SC1_... */
     const char *said_function; /* the function that the last message was about */
     bool limit_told;           /* the message about a limit is out */
 };
@@ -191,10 +191,13 @@ void emit(struct unit *u, FILE *out);
 
 /* ---- sc1.c ---- */
 
+/* Options of a translation: gcc's -w and -Werror. */
+enum { SC1_NO_WARNINGS = 1, SC1_WARNINGS_ARE_ERRORS = 2 };
+
 /*
  * Translate `len` bytes of preprocessed Split-C. Messages go to `messages`, the C text to `out` if
  * there was no error. Returns 0, or 1 if there were errors. Keeps no state between calls.
  */
-int sc1_translate(const char *input, size_t len, FILE *out, FILE *messages, bool no_warnings);
+int sc1_translate(const char *input, size_t len, FILE *out, FILE *messages, unsigned options);
 
 #endif

@@ -15,7 +15,7 @@ static char *translate(const char *input, size_t len, size_t *ret_len)
     FUZZ_CHECK(messages);
     out = open_memstream(&text, ret_len);
     FUZZ_CHECK(out);
-    result = sc1_translate(input, len, out, messages, false);
+    result = sc1_translate(input, len, out, messages, 0);
     fclose(out);
     fclose(messages);
     FUZZ_CHECK(result == 0 || result == 1);

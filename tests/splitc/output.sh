@@ -53,6 +53,10 @@ E1
 cp a.sc a.split && "$splitcc" -w -c -x split-c a.split -o x.o && [ -s x.o ] || fail "-x split-c"
 "$splitcc" -w -save-temps -c a.sc && [ -s a.sc.i ] && [ -s a.sc.c ] || fail "-save-temps keeps nothing"
 "$splitcc" -w -std=c99 -pedantic-errors -Werror -c -o p.o -DX=1 -UY -I. a.sc || fail "-std=c99 -pedantic-errors"
+echo 'void f(int *global g, int *p) { g = p; }' >warn.sc
+"$splitcc" -c warn.sc 2>err && grep -q 'warning: a global pointer is made' err || fail "no warning"
+"$splitcc" -w -Werror -c warn.sc 2>err && [ ! -s err ] || fail "-w does not silence"
+"$splitcc" -Werror -c warn.sc 2>err && fail "-Werror lets a warning of the translator pass"
 echo 'int f( {' >bad.sc
 "$splitcc" -c bad.sc 2>err && fail "an error in the program gives exit status 0"
 [ ! -e bad.o ] || fail "an error leaves an object"
