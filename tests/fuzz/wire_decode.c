@@ -28,7 +28,8 @@ static void data(const uint8_t *bytes, size_t len)
         const struct vip_frame *frame = &packet.frames[i];
 
         FUZZ_CHECK((uint64_t)frame->offset + frame->length <= frame->total);
-        FUZZ_CHECK(frame->total <= VIP_TRANSFER_BYTES_MAX);
+        FUZZ_CHECK(frame->message <= frame->total);
+        FUZZ_CHECK(vip_frame_bulk(frame) <= VIP_TRANSFER_BYTES_MAX);
         FUZZ_CHECK((uint64_t)frame->payload + frame->length <= len);
         at += vip_wire_put_frame(copy + at, frame);
         FUZZ_CHECK(at == frame->payload);
