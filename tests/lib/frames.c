@@ -104,7 +104,7 @@ static const struct bad_frame bad_frames[] = {
 
 static int bad(const char *interface, const char *mac_text)
 {
-    uint8_t frame[1514] = {0};
+    uint8_t frame[FRAME_HEAD + 4000] = {0};
     unsigned mac[6];
     int sock = open_packet(interface, TYPE_OURS);
 
@@ -138,6 +138,10 @@ static int bad(const char *interface, const char *mac_text)
     memcpy(frame + 12, "\x88\xb6\x56\x11\4\0", 6);
     if (send(sock, frame, 60, 0) < 0)
         return fail("EtherType");
+    /* Longer than what vipd has buffers for, if the wire takes it at all. */
+    memcpy(frame + 12, "\x88\xb5\x56\x11\x9c\x0f", 6);
+    if (send(sock, frame, sizeof(frame), 0) < 0 && errno != EMSGSIZE)
+        return fail("longer than the MTU");
     return 0;
 }
 

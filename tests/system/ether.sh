@@ -220,6 +220,14 @@ state_is A up
 state_is B up
 run "removed and made again with jumbo frames" bw $mac_b --size 65536 --random-sizes --iters 2000
 
+# A host that takes smaller packets than the wire: longer frames are no packets for it.
+daemons_end
+cables 9000 off
+start "mtu = 1500"
+in_namespace "$NS_A" "$frames" bad "$if_a" $mac_b || failed "sending bad frames"
+run "with an MTU below that of the wire" lat node-b --iters 500
+at_least B rx_truncated 1
+
 # ---- capabilities -----------------------------------------------------------------------------
 
 grep -q '^CapEff:[[:space:]]*0*$' "/proc/${DAEMON_PID[A]}/status" ||

@@ -19,8 +19,8 @@ struct xdp;
 /* What peers may have under way towards its buffers, in packets; the others are for acknowledgements. */
 #define XDP_WINDOW_PACKETS 1152u
 
-/* Batches of at most so many packets leave through XDP; it sends one frame at a time, sendmmsg joins
- * the work for longer ones. By measurement (doc/performance.md). */
+/* Batches of at most so many packets leave through XDP. It is for short ones: in copy mode each frame
+ * is copied twice and sent by itself, and bulk data is slower that way. */
 #define XDP_TX_BATCH 4u
 
 /*
