@@ -34,6 +34,8 @@ extern __thread int am_in_handler;
 /* Remember why (printed too if am_verbose), and return code. */
 int am_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 extern int am_verbose;
+/* AM_ERR_IN_USE, which programs may wait for in a loop: fast, and never printed. */
+int am_busy(void);
 int64_t am_now_ns(void);
 
 static inline void am_lock(struct am_bundle *bundle)

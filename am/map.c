@@ -311,6 +311,14 @@ static bool settle(struct am_map *map, struct am_conn *conn, int rc)
     return ours;
 }
 
+/* Why there is no connection to call with: our own vipd is gone, or something is used up. */
+static int no_connection(void)
+{
+    VIP_UINT64 number;
+
+    return VipxNewDiscriminator(am_net.nic, &number) == VIP_SUCCESS ? ECONGESTION : EUNREACHABLE;
+}
+
 static int call(struct am_map *map)
 {
     unsigned k = am_ep_depth(map->ep);
@@ -319,7 +327,7 @@ static int call(struct am_map *map)
 
     if (conn == NULL) {
         settle(map, NULL, ECONGESTION);
-        return ECONGESTION;
+        return no_connection();
     }
     conn->serial = __atomic_add_fetch(&am_net.next_serial, 1, __ATOMIC_RELAXED);
     for (unsigned i = 0; i < conn->lanes && rc == 0; i++)

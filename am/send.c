@@ -254,7 +254,7 @@ static int request_locked(struct ask *ask)
     rc = get_credit(map, ask->async, &conn);
     map->waiters--;
     if (rc == AM_ERR_IN_USE)
-        return am_fail(AM_ERR_IN_USE, "asynchronous request: all %u credits are out", map->conn->k);
+        return am_busy();
     am_stats_sent(ep, &ask->room.msg, true);
     if (rc < 0) {
         return_unsent(ask, map, -rc);

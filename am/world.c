@@ -27,6 +27,7 @@ struct am_net am_net = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_CO
 int am_verbose;
 
 static __thread char error_text[500];
+static __thread const char *error_now = "";
 
 int am_fail(int code, const char *format, ...)
 {
@@ -35,14 +36,21 @@ int am_fail(int code, const char *format, ...)
     va_start(args, format);
     vsnprintf(error_text, sizeof(error_text), format, args);
     va_end(args);
+    error_now = error_text;
     if (am_verbose)
         fprintf(stderr, "libvipam: %s\n", error_text);
     return code;
 }
 
+int am_busy(void)
+{
+    error_now = "asynchronous request: all credits are out";
+    return AM_ERR_IN_USE;
+}
+
 const char *amvia_LastError(void)
 {
-    return error_text;
+    return error_now;
 }
 
 int64_t am_now_ns(void)
