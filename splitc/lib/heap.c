@@ -13,11 +13,13 @@
 
 /* Far from where Linux puts programs, libraries and stacks, and from the sanitizers' shadows. */
 #define REGION_ADDRESS 0x200000000000ull
-/* Address space only; pages come when they are touched. */
-#define HEAP_BYTES     (64ull << 30)
-#define STACK_BYTES    (16ull << 30)
-#define OWN_HEAP_BYTES (4ull << 30)
-#define ALIGN_BYTES    64
+/*
+ * Address space of the common heap in GB, unless SPLITC_HEAP says otherwise; the stack has a quarter of
+ * it, the heap of each process a sixteenth. Pages come when they are touched.
+ */
+#define HEAP_GB     64
+#define HEAP_GB_MAX 1024
+#define ALIGN_BYTES 64
 
 /* A block of a heap, in use or free; in the order of addresses. */
 struct block {
@@ -28,6 +30,7 @@ struct block {
 };
 
 static struct block *common_heap, *own_heap;
+static size_t heap_bytes, stack_bytes, own_heap_bytes;
 static char *stack_start, *stack_top, *stack_end;
 
 static struct block *new_block(char *start, size_t bytes, struct block *next)
@@ -43,24 +46,43 @@ static struct block *new_block(char *start, size_t bytes, struct block *next)
     return b;
 }
 
+/* The same in all processes, which have their environment from the same launcher. */
+static void choose_sizes(void)
+{
+    const char *wanted = getenv("SPLITC_HEAP");
+    long gb = wanted && *wanted ? strtol(wanted, NULL, 10) : HEAP_GB;
+
+    if (gb < 1 || gb > HEAP_GB_MAX)
+        rt_fatal("SPLITC_HEAP is %s; it is a number of GB from 1 to %d", wanted, HEAP_GB_MAX);
+    heap_bytes = (size_t)gb << 30;
+    stack_bytes = heap_bytes / 4;
+    own_heap_bytes = heap_bytes / 16;
+}
+
 void rt_heap_start(void)
 {
-    size_t total = HEAP_BYTES + STACK_BYTES + (size_t)sc_procs * OWN_HEAP_BYTES;
-    char *region = mmap((void *)REGION_ADDRESS, total, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    size_t total;
+    char *region;
+
+    choose_sizes();
+    total = heap_bytes + stack_bytes + (size_t)sc_procs * own_heap_bytes;
+    region = mmap((void *)REGION_ADDRESS, total, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 
     if (region != (char *)REGION_ADDRESS)
-        rt_fatal("cannot map %zu GB of address space for spread arrays: %s", total >> 30,
-                 strerror(errno));
-    common_heap = new_block(region, HEAP_BYTES, NULL);
-    stack_start = stack_top = region + HEAP_BYTES;
-    stack_end = stack_start + STACK_BYTES;
-    own_heap = new_block(stack_end + (size_t)sc_myproc * OWN_HEAP_BYTES, OWN_HEAP_BYTES, NULL);
+        rt_fatal(
+            "cannot map %zu GB of address space for spread arrays: %s; SPLITC_HEAP=4 (in GB) in "
+            "the environment of all processes asks for less",
+            total >> 30, strerror(errno));
+    common_heap = new_block(region, heap_bytes, NULL);
+    stack_start = stack_top = region + heap_bytes;
+    stack_end = stack_start + stack_bytes;
+    own_heap = new_block(stack_end + (size_t)sc_myproc * own_heap_bytes, own_heap_bytes, NULL);
 }
 
 long rt_heap_chunk(uint64_t addr, char **ret_start)
 {
-    if (addr < REGION_ADDRESS || addr >= REGION_ADDRESS + HEAP_BYTES)
+    if (addr < REGION_ADDRESS || addr >= REGION_ADDRESS + heap_bytes)
         return -1;
     *ret_start = (char *)(uintptr_t)(addr - addr % RT_CHUNK_BYTES);
     return (long)((addr - REGION_ADDRESS) / RT_CHUNK_BYTES);
@@ -68,7 +90,7 @@ long rt_heap_chunk(uint64_t addr, char **ret_start)
 
 long rt_heap_chunks(void)
 {
-    return (long)(HEAP_BYTES / RT_CHUNK_BYTES);
+    return (long)(heap_bytes / RT_CHUNK_BYTES);
 }
 
 /* First fit. NULL if there is no room. */
@@ -112,7 +134,7 @@ static size_t share(long blocks, size_t block_bytes)
     size_t per_process = ((size_t)blocks + (size_t)sc_procs - 1) / (size_t)sc_procs, bytes;
 
     if (blocks < 0 || __builtin_mul_overflow(per_process, block_bytes, &bytes) ||
-        bytes > HEAP_BYTES)
+        bytes > heap_bytes)
         return SIZE_MAX;
     return bytes ? (bytes + ALIGN_BYTES - 1) & ~(size_t)(ALIGN_BYTES - 1) : ALIGN_BYTES;
 }

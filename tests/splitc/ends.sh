@@ -33,5 +33,16 @@ expect 0 'process 1 is done' zero
 expect 137 'process 2 .*killed by signal 9' kill
 SPLITC_DEBUG=1 expect 1 'different spread arrays' scope
 SPLITC_PROGRESS_THREAD=1 expect 0 'served' thread
-[ $bad -eq 0 ] && echo "ends: five ways"
+SPLITC_HEAP=1 expect 0 'process 0 is done' zero
+SPLITC_HEAP=x expect 1 'SPLITC_HEAP is x' zero
+# Where there is less address space than that, the message says what to do. (The address sanitizer itself
+# does not start there.)
+if ! grep -q '^VIP_SANITIZE:STRING=address' "$build/CMakeCache.txt"; then
+    (
+        ulimit -v 16000000
+        expect 1 'SPLITC_HEAP=4' zero
+        exit $bad
+    ) || bad=1
+fi
+[ $bad -eq 0 ] && echo "ends: eight ways"
 exit $bad
