@@ -104,6 +104,9 @@ static int test(chPair_t *spread pairs)
   return i;
 }
 
+int rt_wait(x) { return x + rt; }
+int exchange(x, y) { return x * y; }
+
 int all_pointers(void)
 {
   int bad = 0, i, tmp, *spread s, *global g, *local, *global *gp = &g;
@@ -152,5 +155,9 @@ int all_pointers(void)
   shared_counts[right] = right;
   barrier();
   if (shared_counts[MYPROC] != MYPROC || sizeof(*s) != sizeof(int) || sizeof *g != 4) bad++;
+  rt = 2, job_size = 3;
+  if (rt_wait(1) != 3 || exchange(rt, job_size) != 6) bad++;
+  barrier();
+  if (rt != 2 || job_size != 3) bad++;
   return all_sum(bad);
 }
