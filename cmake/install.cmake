@@ -49,7 +49,8 @@ install(DIRECTORY schema/ DESTINATION share/vipd/schema)
 # has them where systemd looks.
 set(VIPD_SBIN ${CMAKE_INSTALL_FULL_SBINDIR})
 set(VIPD_BIN ${CMAKE_INSTALL_FULL_BINDIR})
-foreach(unit vipd.service vipd@.service)
+install(TARGETS vipd-exporter RUNTIME DESTINATION bin)
+foreach(unit vipd.service vipd@.service vipd-exporter.service)
     configure_file(systemd/${unit}.in ${CMAKE_BINARY_DIR}/systemd/${unit} @ONLY)
     install(FILES ${CMAKE_BINARY_DIR}/systemd/${unit} DESTINATION lib/systemd/system)
 endforeach()
@@ -68,3 +69,7 @@ if(SCDOC)
             FILES_MATCHING PATTERN "*.${section}")
     endforeach()
 endif()
+
+# Where Debian's Wireshark looks for Lua, whatever its version.
+install(FILES tools/wireshark/vipd.lua
+    DESTINATION lib/${CMAKE_LIBRARY_ARCHITECTURE}/wireshark/plugins)

@@ -409,6 +409,8 @@ static bool sleep_until_needed(struct vipd_loop *loop)
         arm_timer(loop, deadline);
         loop->stats.sleeps++;
         ev_run(loop->ev, EVRUN_ONCE);
+        /* What woke us has been served meanwhile, and may have an answer already: its age counts. */
+        loop->now_ns = clock_now();
         loop->polled_ns = loop->now_ns;
         slept = true;
     }

@@ -17,7 +17,7 @@ allowed() {
     vipd/nic) echo "proto vipd/engine vipd/registry vipd/link" ;;
     vipd/client | vipd/ctl | vipd) echo "proto vipd" ;;
     libvipl) echo "proto libvipl" ;;
-    tools/vipctl) echo "proto tools" ;;
+    tools/vipctl | tools/exporter) echo "proto tools" ;;
     tools/vipperf) echo "tools" ;;
     job) echo "" ;;
     am) echo "job" ;;
@@ -58,7 +58,7 @@ check_box() {
 }
 
 for box in proto vipd/engine vipd/registry vipd/link vipd/nic vipd/client vipd/ctl vipd libvipl \
-    tools/vipctl tools/vipperf tools/amrun job am am/compat splitc/sc1 splitc/driver splitc/lib examples \
+    tools/vipctl tools/exporter tools/vipperf tools/amrun job am am/compat splitc/sc1 splitc/driver splitc/lib examples \
     ofi; do
     check_box "$box"
 done

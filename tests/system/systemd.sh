@@ -38,9 +38,11 @@ verify() {
 }
 verify "$units/vipd.service" "$units/vipd.socket"
 verify "$units/vipd@one.service"
+sed "s#@VIPD_BIN@/vipd-exporter#$build/tools/vipd-exporter#" systemd/vipd-exporter.service.in >"$units/vipd-exporter.service"
+verify "$units/vipd-exporter.service"
 SYSTEMD_UNIT_PATH=$units/user: systemd-analyze verify --man=no --user "$units/user/vipd.service" >"$WORK/verify" 2>&1
 grep "$units" "$WORK/verify" && wrong "systemd complains about the user's unit"
-for unit in vipd.service vipd@one.service; do
+for unit in vipd.service vipd@one.service vipd-exporter.service; do
     cp "$units/vipd@.service" "$units/vipd@one.service"
     systemd-analyze security --offline=true --threshold=20 "$units/$unit" >"$WORK/security" 2>&1 ||
         wrong "$unit is exposed more than 2.0: $(tail -n 2 "$WORK/security")"

@@ -146,6 +146,7 @@ expect 2 "explain knows" "$vipctl" explain weather today
 
 expect 0 "2 answered" "$vipctl" ping bee -c 2 -i 0.01
 document 0 ping ping 127.0.0.2:$port -c 1
+grep -qE '"rtt_min_ns": [0-9]{4,}' "$WORK/json/ping.json" || wrong "a round trip takes no time: $(cat "$WORK/json/ping.json")"
 expect 6 "0 answered" "$vipctl" ping 127.0.0.9:$port -c 1 -t 0.2
 document 6 ping@silent ping 127.0.0.9:$port -c 1 -t 0.2
 expect 0 "p50 us" "$vipctl" ping 127.0.0.2:$port --app -c 100
@@ -169,6 +170,30 @@ grep -vE '^(# (TYPE|HELP) [a-z_]+ .+|# EOF|[a-z0-9_]+(\{nic="[^"]+"\})? [0-9]+)$
     wrong "metrics have other lines than OpenMetrics"
 [ "$(grep -c '^# TYPE' "$WORK/metrics")" -eq "$(grep -c '^VIP_STAT(' proto/stats.def)" ] ||
     wrong "metrics have not every statistic"
+
+# ---- the exporter ------------------------------------------------------------------------------------
+
+"$build/tools/vipd-exporter" --listen 127.0.0.1:0 >"$WORK/exporter" 2>&1 </dev/null &
+exporter=$!
+track $exporter
+until_true grep -q "listening on port" "$WORK/exporter"
+http=$(sed -n 's/listening on port //p' "$WORK/exporter")
+get() { # get METHOD PATH
+    exec 9<>"/dev/tcp/127.0.0.1/$http" || return
+    printf '%s %s HTTP/1.0\r\n\r\n' "$1" "$2" >&9
+    cat <&9
+    exec 9>&-
+}
+get GET /metrics >"$WORK/page"
+grep -q '^vipd_up 1' "$WORK/page" || wrong "the exporter: $(head -n 20 "$WORK/page")"
+grep -q '^vipd_nic_tx_packets_total{nic="vip0"} [1-9]' "$WORK/page" || wrong "the exporter tells no packets"
+[ "$(grep -c '^# TYPE' "$WORK/page")" -eq $(($(grep -c '^VIP_STAT(' proto/stats.def) + 2)) ] || wrong "the exporter: metrics"
+[ "$(tail -n 1 "$WORK/page")" = "# EOF" ] || wrong "the exporter: no # EOF"
+get GET /other | grep -q ' 404 ' || wrong "the exporter: another path"
+get POST /metrics | grep -q ' 405 ' || wrong "the exporter: POST"
+expect 2 "want ADDRESS:PORT" "$build/tools/vipd-exporter" --listen nowhere
+kill $exporter
+wait $exporter || wrong "the exporter ended with $?"
 
 # ---- reload: good, broken, good again; the connection goes on ---------------------------------------
 

@@ -2,6 +2,8 @@
  * `vipctl metrics`: every statistic as OpenMetrics text, for Prometheus' textfile collector and the
  * like. Names and meanings come from the one table (proto/stats.def), values from vipd.
  */
+#include "tools/vipctl/metrics.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,26 +13,26 @@
 #include "tools/vipctl/show.h"
 
 /* Within a label: backslash, quote and newline are escaped. */
-static void print_label(const char *text)
+static void print_label(FILE *out, const char *text)
 {
     for (; *text; text++) {
         if (*text == '\\' || *text == '"')
-            putchar('\\');
+            fputc('\\', out);
         if (*text == '\n')
-            fputs("\\n", stdout);
+            fputs("\\n", out);
         else
-            putchar(*text);
+            fputc(*text, out);
     }
 }
 
-static void print_metric(enum vip_stat id, const struct show_rows *rows)
+static void print_metric(FILE *out, enum vip_stat id, const struct show_rows *rows)
 {
     const struct vip_stat_info *info = &vip_stats[id];
     const char *prefix = info->scope == VIP_STAT_SCOPE_NIC ? "vipd_nic" : "vipd";
     const char *suffix = info->kind == VIP_STAT_KIND_COUNTER ? "_total" : "";
 
-    printf("# TYPE %s_%s %s\n# HELP %s_%s %s (%s)\n", prefix, info->name,
-           vip_stat_kind_name(info->kind), prefix, info->name, info->help, info->unit);
+    fprintf(out, "# TYPE %s_%s %s\n# HELP %s_%s %s (%s)\n", prefix, info->name,
+            vip_stat_kind_name(info->kind), prefix, info->name, info->help, info->unit);
     for (size_t i = 0; i < rows->count; i++) {
         const Vip__Counter *row = rows->row[i];
         const char *nic = row->scope && strncmp(row->scope, "nic:", 4) == 0 ? row->scope + 4 : NULL;
@@ -38,19 +40,29 @@ static void print_metric(enum vip_stat id, const struct show_rows *rows)
         if (!row->name || strcmp(row->name, info->name) != 0 ||
             (nic != NULL) != (info->scope == VIP_STAT_SCOPE_NIC))
             continue;
-        printf("%s_%s%s", prefix, info->name, suffix);
+        fprintf(out, "%s_%s%s", prefix, info->name, suffix);
         if (nic) {
-            fputs("{nic=\"", stdout);
-            print_label(nic);
-            fputs("\"}", stdout);
+            fputs("{nic=\"", out);
+            print_label(out, nic);
+            fputs("\"}", out);
         }
-        printf(" %llu\n", (unsigned long long)row->value);
+        fprintf(out, " %llu\n", (unsigned long long)row->value);
     }
+}
+
+enum exit_code metrics_write(int sock, FILE *out)
+{
+    struct show_rows rows;
+    enum exit_code code = show_fetch(sock, show_view_find("stats"), &rows);
+
+    for (enum vip_stat id = 0; code == EXIT_OK && id < VIP_STATS; id++)
+        print_metric(out, id, &rows);
+    show_rows_free(&rows);
+    return code;
 }
 
 enum exit_code run_metrics(char **words, int count, const struct options *options)
 {
-    struct show_rows rows;
     enum exit_code code;
     int sock;
 
@@ -60,14 +72,11 @@ enum exit_code run_metrics(char **words, int count, const struct options *option
     code = query_connect(&sock);
     if (code != EXIT_OK)
         return code;
-    code = show_fetch(sock, show_view_find("stats"), &rows);
+    code = metrics_write(sock, stdout);
     if (code == EXIT_OK) {
-        for (enum vip_stat id = 0; id < VIP_STATS; id++)
-            print_metric(id, &rows);
         puts("# EOF");
         code = show_flushed();
     }
-    show_rows_free(&rows);
     (void)close(sock);
     return code;
 }
