@@ -33,7 +33,7 @@ region box block 0 10 0 10 0 10
 create_box 1 box
 create_atoms 1 box
 mass 1 1.0
-velocity all create 3.0 87287
+velocity all create 3.0 87287 loop geom
 pair_style lj/cut 2.5
 pair_coeff 1 1 1.0 1.0 2.5
 neighbor 0.3 bin

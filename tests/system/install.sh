@@ -27,6 +27,10 @@ if [ -e "$build/ofi/libvipl-fi.so" ]; then
         echo "libfabric does not load $P/lib/libfabric/libvipl-fi.so"
         exit 1
     }
+    "$P/bin/viampirun" --env | grep -qx "export FI_PROVIDER_PATH='$P/lib/libfabric'" || {
+        echo "viampirun does not find the provider that is installed beside it"
+        exit 1
+    }
 fi
 "$P/sbin/vipd" --version
 "$P/bin/vipctl" --version
