@@ -88,6 +88,7 @@ start() { # start LINES...: the daemons, and a server on the second host
     else
         DAEMON_NIC=$nic_b daemon_start B $host_b $port "$@" || exit 1
     fi
+    : >"$WORK/serve.log"
     VIPD_RUNTIME_DIR=$WORK/$server $(host_prefix $server) "$vipperf" serve >"$WORK/serve.log" 2>&1 &
     track $!
     for _ in $(seq 200); do
