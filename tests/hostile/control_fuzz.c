@@ -97,6 +97,7 @@ static size_t some_message(uint8_t *out)
     Vip__OpenRequest open = VIP__OPEN_REQUEST__INIT;
     Vip__RegisterMemRequest mem = VIP__REGISTER_MEM_REQUEST__INIT;
     Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
+    Vip__PingRequest ping = VIP__PING_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
 
     open.has_abi = mem.has_address = mem.has_bytes = mem.has_kind = mem.has_offset = true;
@@ -107,9 +108,12 @@ static size_t some_message(uint8_t *out)
     mem.offset = raw_odd_number(&seed);
     mem.kind = (Vip__MemKind)(1 + any() % 4);
     show.has_what = show.has_cursor = true;
-    show.what = (Vip__ShowRequest__What)(1 + any() % 8);
+    show.what = (Vip__ShowRequest__What)(1 + any() % 16);
     show.cursor = raw_odd_number(&seed);
-    switch (any() % 3) {
+    ping.peer = (char *)"127.0.0.1";
+    ping.has_number = any() % 2;
+    ping.number = raw_odd_number(&seed);
+    switch (any() % 4) {
     case 0:
         request.body_case = VIP__REQUEST__BODY_OPEN;
         request.open = &open;
@@ -117,6 +121,10 @@ static size_t some_message(uint8_t *out)
     case 1:
         request.body_case = VIP__REQUEST__BODY_REGISTER_MEM;
         request.register_mem = &mem;
+        break;
+    case 2:
+        request.body_case = VIP__REQUEST__BODY_PING;
+        request.ping = &ping;
         break;
     default:
         request.body_case = VIP__REQUEST__BODY_SHOW;
