@@ -28,8 +28,8 @@ typedef struct session {
     VIP_MEM_HANDLE mem;
     struct session *next;
     /* The rest is the server's and under its lock. */
-    VIP_DESCRIPTOR *todo[DEPTH]; /* received and not answered, oldest first */
-    int todos, recvs, sends;     /* recvs and sends are posted */
+    VIP_DESCRIPTOR *waiting[DEPTH];  /* received and not answered, oldest first */
+    int waiting_count, recvs, sends; /* recvs and sends are posted */
     int answers;
     int registered; /* a VipRecvNotify is outstanding */
 } SESSION;
@@ -104,10 +104,10 @@ static void answer(SESSION *s)
     VIP_DESCRIPTOR *d;
     int i, r, length;
 
-    while (s->todos > 0 && s->sends < DEPTH) {
-        d = s->todo[0];
-        s->todos--;
-        memmove(s->todo, s->todo + 1, s->todos * sizeof(s->todo[0]));
+    while (s->waiting_count > 0 && s->sends < DEPTH) {
+        d = s->waiting[0];
+        s->waiting_count--;
+        memmove(s->waiting, s->waiting + 1, s->waiting_count * sizeof(s->waiting[0]));
         r = d - s->recv_desc;
         length = d->CS.Length;
         i = s->answers++ % DEPTH; /* sends complete in order, so this one is free */
@@ -159,7 +159,7 @@ static void on_recv(VIP_PVOID context, VIP_NIC_HANDLE its_nic, VIP_VI_HANDLE vi,
     s->registered = 0;
     s->recvs--;
     if (!(d->CS.Status & VIP_STATUS_ERROR_MASK)) {
-        s->todo[s->todos++] = d;
+        s->waiting[s->waiting_count++] = d;
         answer(s);
     } else if (!flushed(d)) {
         must(VIP_DESCRIPTOR_ERROR, "a receive");
