@@ -23,16 +23,23 @@
 
 /* Descriptors are looked at so often while there is work: short for a control message, rare enough
  * for the system call not to be felt. If what they bring takes longer, the NICs then get so many times
- * as long before the next look, if they have had something to do lately: programs that ask without pause
- * cost those that transfer at most a fifth. A look that took very long was interrupted itself. */
+ * as long before the next look, if they have had something to do lately; still more after a long look,
+ * which only several programs that ask without pause can make. One that took very long was interrupted
+ * itself. */
 #define POLL_EVERY_NS    50000ull
 #define POLL_GAP         4u
-#define POLL_GAP_NS_MAX  20000000ull
+#define POLL_GAP_LONG    16u
+#define POLL_LONG_NS     1000000ull
+#define POLL_GAP_NS_MAX  50000000ull
 #define POLL_BUSY_FOR_NS 1000000ull /* after a turn that did something */
 
 /* With fewer processors than an application, vipd and their peers need, a spinner that does not
  * yield stands in the way of whom it waits for. */
 #define CPUS_TO_SPIN_ALONE 4u
+
+/* There, with work that never ends, the processor is given away so often: the programs whose messages are
+ * moved may be waiting for it, behind one that only keeps vipd at work. */
+#define WORK_NS_MAX 50000ull
 
 #define NEVER UINT64_MAX
 
@@ -63,6 +70,7 @@ struct vipd_loop {
     uint64_t poll_took_ns;
     uint64_t idle_ns;   /* since when there has been nothing to do */
     uint64_t worked_ns; /* last turn of a NIC that did something */
+    uint64_t gave_ns;   /* when the processor was given away last, or slept */
     bool stop;
     bool activity; /* a descriptor had something since the last turn */
     unsigned nic_count;
@@ -350,7 +358,10 @@ static bool poll_is_due(const struct vipd_loop *loop)
     uint64_t ago_ns = loop->now_ns - loop->polled_ns;
 
     bool busy = loop->now_ns - loop->worked_ns < POLL_BUSY_FOR_NS;
-    uint64_t gap_ns = loop->poll_took_ns * (busy ? POLL_GAP : 1);
+    uint64_t gap_ns = loop->poll_took_ns;
+
+    if (busy)
+        gap_ns *= loop->poll_took_ns < POLL_LONG_NS ? POLL_GAP : POLL_GAP_LONG;
 
     return ago_ns >= POLL_EVERY_NS &&
            ago_ns >= (gap_ns < POLL_GAP_NS_MAX ? gap_ns : POLL_GAP_NS_MAX);
@@ -418,6 +429,13 @@ static bool sleep_until_needed(struct vipd_loop *loop)
     return slept;
 }
 
+/* The processor goes to whoever waits for it on the same one; at once back if nobody does. */
+static void give_away(struct vipd_loop *loop)
+{
+    sched_yield();
+    loop->gave_ns = loop->now_ns;
+}
+
 static void relax(const struct vipd_loop *loop)
 {
     if (loop->config.cpus < CPUS_TO_SPIN_ALONE || loop->config.wait == VIPD_WAIT_ADAPTIVE) {
@@ -460,6 +478,11 @@ void vipd_host_run(struct vipd_loop *loop)
         if (worked || loop->activity)
             loop->idle_ns = loop->now_ns;
         loop->activity = false;
+        if (!worked)
+            loop->gave_ns = loop->now_ns; /* it will spin or sleep: both give it away */
+        else if (loop->config.cpus < CPUS_TO_SPIN_ALONE &&
+                 loop->now_ns - loop->gave_ns >= WORK_NS_MAX)
+            give_away(loop);
         if (poll_is_due(loop)) {
             poll_descriptors(loop); /* reads the clock */
             continue;
