@@ -45,7 +45,8 @@ static void test_repeated_errors(void **state)
 {
     const struct vipd_host_config host = {.between = nothing_between, .cpus = 1};
     struct vipd_config config = {.events_queued = QUEUED_MAX};
-    struct vipd vipd = {.config = &config};
+    const struct vipd_nic_config nic = {.name = "vip0"};
+    struct vipd vipd = {.config = &config, .nics = {{.config = &nic}}};
     struct session session = {.events_tail = &session.events};
     struct client client = {.vipd = &vipd, .session = &session};
     int pair[2];
