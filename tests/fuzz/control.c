@@ -19,6 +19,7 @@ struct program {
 };
 
 static struct vipd vipd;
+static struct vipd_config *config; /* ours also after a reload has put another one in its place */
 static struct program programs[PROGRAMS];
 
 static int lowest_fd(void)
@@ -33,9 +34,9 @@ static int lowest_fd(void)
 void fuzz_begin(void)
 {
     static char runtime[] = "/nonexistent";
-    struct vipd_config *config = vipd_config_default();
     char err[256] = "";
 
+    config = vipd_config_default();
     vipd_log_set_level((enum vipd_log_level)0); /* they are meant to be refused */
     config->nics[0].link = LINK_LOOP;
     config->register_bytes = 1 << 20;
