@@ -53,4 +53,7 @@ void serve_free(struct run *run);
 void run_end(struct run *run, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Process i ends the job with this exit code. If another one was killed by a signal, that is the reason. */
+void run_abort(struct run *run, int i, int code);
+
 #endif

@@ -26,6 +26,10 @@
 /* How long processes that were asked to end (SIGTERM) have before they are killed. */
 #define GRACE_MS 2000
 
+/* A process that gives up because another one is gone may say so before the kernel tells of that one's
+ * death: so long the cause is waited for. */
+#define CAUSE_MS 300
+
 static int usage(FILE *to)
 {
     fputs("usage: amrun -n N [--] PROGRAM [ARGUMENT...]\n"
@@ -130,6 +134,33 @@ static void judge(struct run *run, int i, pid_t pid)
         run_end(run, WEXITSTATUS(process->status), "process %d (pid %d) exited with status %d", i,
                 (int)pid, WEXITSTATUS(process->status));
     }
+}
+
+/* Has a process been killed that nobody has waited for? It stays to be reaped. -1: none. */
+static int find_killed(const struct run *run)
+{
+    for (int i = 0; i < run->count; i++) {
+        siginfo_t info = {0};
+
+        if (run->process[i].pid > 0 &&
+            waitid(P_PID, (id_t)run->process[i].pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+            (info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED))
+            return i;
+    }
+    return -1;
+}
+
+void run_abort(struct run *run, int i, int code)
+{
+    const struct timespec nap = {.tv_nsec = 5000000};
+    long until = now_ms() + CAUSE_MS;
+    int killed = -1;
+
+    while (code != 0 && (killed = find_killed(run)) < 0 && now_ms() < until)
+        nanosleep(&nap, NULL);
+    if (killed >= 0) /* its end is judged when it is reaped */
+        return;
+    run_end(run, code, code == 0 ? NULL : "process %d ends the job with exit code %d", i, code);
 }
 
 static void reap(struct run *run)

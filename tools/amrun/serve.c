@@ -107,7 +107,7 @@ static int serve_line(struct run *run, int i, const char *line)
         int code = pmi_word(line, "exitcode", word, sizeof(word)) ? atoi(word) & 0xFF : 1;
 
         process->left = true;
-        run_end(run, code, code == 0 ? NULL : "process %d ends the job with exit code %d", i, code);
+        run_abort(run, i, code);
         return 0;
     }
     return -EPROTO;
