@@ -39,7 +39,7 @@
 
 /* There, with work that never ends, the processor is given away so often: the programs whose messages are
  * moved may be waiting for it, behind one that only keeps vipd at work. */
-#define WORK_NS_MAX 50000ull
+#define WORK_NS_MAX 10000ull
 
 #define NEVER UINT64_MAX
 

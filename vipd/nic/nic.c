@@ -134,6 +134,9 @@ void nic_close(struct nic *nic, uint64_t now_ns)
 
 /* ---- the turn -------------------------------------------------------------------------- */
 
+/* Postings of one session in its turn if there are other sessions: those wait meanwhile. */
+#define POSTS_SHARED 16
+
 /*
  * Postings of every session, beginning where the last turn's budget was used up: however many
  * sessions refill their rings without end, a turn stays short and each of them has its share.
@@ -143,6 +146,8 @@ static bool sessions_drain(struct nic *nic)
     struct nic_list *item = nic->post_next ? nic->post_next : nic->sessions.next;
     struct nic_list *first = NULL;
     unsigned budget = NIC_POSTS_TURN;
+    bool alone = nic->sessions.next == nic->sessions.prev;
+    unsigned most = alone ? NIC_POSTS_SESSION : POSTS_SHARED;
 
     while (budget) {
         if (item == &nic->sessions)
@@ -153,7 +158,7 @@ static bool sessions_drain(struct nic *nic)
             first = item;
 
         unsigned taken = nic_session_drain(NIC_ITEM(item, struct nic_session, link),
-                                           budget < NIC_POSTS_SESSION ? budget : NIC_POSTS_SESSION);
+                                           budget < most ? budget : most);
 
         /* The last descriptor may take some slots more than were left. */
         budget -= taken < budget ? taken : budget;
