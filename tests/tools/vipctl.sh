@@ -127,9 +127,12 @@ json "[.clients[] | select(.pid == $client and .uid == $(id -u))] | length == 1"
 json '(.counters | length) > 10 and ([.counters[].value | type] | all(. == "number"))' \
     "$vipctl" show stats --json
 # What is held now, by this vipd and by the sessions of its NIC.
+# A sanitizer has an allocator of its own, which the C library knows nothing of.
+heap_least=100000
+grep -q '^VIP_SANITIZE:STRING=.' "$build/CMakeCache.txt" && heap_least=0
 json '[.counters[] | select(.kind == "gauge") | {(.scope + " " + .name): .value}] | add |
     .["vipd sessions"] == 1 and .["vipd fds_open"] > 5 and .["vipd memory_resident"] > 100000 and
-    .["vipd memory_mapped"] > .["vipd memory_resident"] and .["vipd memory_heap"] > 100000 and
+    .["vipd memory_mapped"] > .["vipd memory_resident"] and .["vipd memory_heap"] >= '$heap_least' and
     .["nic:vip0 vis"] == 2 and .["nic:vip0 conns"] == 2 and .["nic:vip0 connects"] == 0 and
     .["nic:vip0 regions"] >= 2 and .["nic:vip0 region_bytes"] > 4096 and .["nic:vip0 cqs"] == 0 and
     .["nic:vip0 discriminators"] == 0 and .["nic:vip0 cm_bytes"] > 0' "$vipctl" show stats --json
