@@ -83,6 +83,7 @@ struct vipd {
     struct client *clients; /* connections in the order of their arrival, by client->next */
     struct client *clients_last;
     unsigned ending;           /* clients that clients_reap will free */
+    bool bells_muted;          /* of some session */
     bool rings_unchecked;      /* a turn has worked since all rings were looked at */
     uint64_t rings_checked_ns; /* when that was */
     uint64_t next_session_id;  /* numbers for people, from 1 */

@@ -1,6 +1,22 @@
 # For the scripts of tests/hostile: one vipd or two, a checked victim, and what must be as before.
 # Sourced by bash after scripts/daemons.sh; $build is the build tree.
 
+# Attackers and what they are compared with get the last processor for themselves, everything else the others:
+# who runs beside whom is then not the scheduler's choice, which would decide more than vipd does. For
+# background commands: ${ATTACK_CPU} goes in front of them.
+ATTACK_CPU=""
+take_processors() {
+    local allowed last
+    [ "${VIP_PINNED:-yes}" = yes ] && [ "$(nproc)" -ge 2 ] || { echo "(the scheduler places all processes)"; return; }
+    allowed=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)
+    last=${allowed##*[-,]}
+    ATTACK_CPU="taskset -c $last"
+    case $allowed in
+    *-"$last") taskset -cp "${allowed%"$last"}$((last - 1))" $$ >/dev/null ;;
+    *) taskset -cp "${allowed%,*}" $$ >/dev/null ;;
+    esac
+}
+
 # The victim: verified bulk data from here to the server at ADDRESS, for SECONDS; prints bytes per second, or
 # nothing if a byte was wrong or it failed.
 victim() { # victim HOST ADDRESS SECONDS; its pid is in $WORK/victim.pid meanwhile

@@ -25,6 +25,7 @@ busy_percent=50
 trap hostile_end EXIT
 trap 'exit 130' INT TERM
 daemons_begin "$build/vipd"
+take_processors
 port=$((20000 + $$ % 12000))
 daemon_start A 127.0.0.1 $port || exit 1
 start_in A "$WORK/serve.log" "$build/tools/vipperf" serve
@@ -42,10 +43,10 @@ sleep 0.5
 inventory A >"$WORK/before"
 memory=$(memory_kb A)
 
-start_in A "$WORK/spin.log" "$build/tests/hostile/mutator" spin 3600 "$seed"
+start_in A "$WORK/spin.log" $ATTACK_CPU "$build/tests/hostile/mutator" spin 3600 "$seed"
 control=$STARTED
 for kind in "${kinds[@]}"; do
-    start_in A "$WORK/$kind.log" "$build/tests/hostile/mutator" $kind 3600 $((seed + 1))
+    start_in A "$WORK/$kind.log" $ATTACK_CPU "$build/tests/hostile/mutator" $kind 3600 $((seed + 1))
     attack=$STARTED
     keeps_share $kind 80 A "$control" "$attack" "${transfer[@]}" || bad=1
     attack_ends "$attack" || bad=1

@@ -24,12 +24,13 @@ busy_percent=1
 trap hostile_end EXIT
 trap 'exit 130' INT TERM
 daemons_begin "$build/vipd"
+take_processors
 port=$((20000 + RANDOM % 12000))
 net=$build/tests/hostile/net
 daemon_start A 127.0.0.1 $port || exit 1
 daemon_start B 127.0.0.2 $port || exit 1
 start_in A "$WORK/serve.log" "$build/tools/vipperf" serve
-start_in A "$WORK/sink.log" "$net" sink 127.0.0.9 $port
+start_in A "$WORK/sink.log" $ATTACK_CPU "$net" sink 127.0.0.9 $port
 sleep 0.5
 echo "seed $seed"
 bad=0
@@ -47,13 +48,13 @@ reached() { # reached LOG
 
 compare() { # compare KIND
     local control attack early
-    start_in A "$WORK/aside.log" "$net" "$1" 127.0.0.9 $port 3600 "$rate" "$seed"
+    start_in A "$WORK/aside.log" $ATTACK_CPU "$net" "$1" 127.0.0.9 $port 3600 "$rate" "$seed"
     control=$STARTED
     # It records packets of a connection before it begins.
     victim B "127.0.0.1:$port" 1 >/dev/null &
     early=$!
     sleep 0.2
-    start_in A "$WORK/net.log" "$net" "$1" 127.0.0.1 $port 3600 "$rate" $((seed + 1))
+    start_in A "$WORK/net.log" $ATTACK_CPU "$net" "$1" 127.0.0.1 $port 3600 "$rate" $((seed + 1))
     attack=$STARTED
     wait $early
     sleep 0.5
@@ -70,7 +71,7 @@ grep -q ' 0 replayed' "$WORK/net.log" && [ "$(id -u)" -eq 0 ] &&
     { echo "FAILED: nothing was recorded to be replayed"; bad=1; }
 before=$(stat_of A conns_opened)
 [ "$before" -gt "$opened" ] || { echo "FAILED: the victim did not connect"; bad=1; }
-"$net" forge 127.0.0.1 $port 1 "$rate" "$seed" >"$WORK/net.log" || bad=1
+$ATTACK_CPU "$net" forge 127.0.0.1 $port 1 "$rate" "$seed" >"$WORK/net.log" || bad=1
 [ "$(stat_of A conns_opened)" -eq "$before" ] || { echo "FAILED: a connection was opened"; bad=1; }
 for counter in drop_crc drop_short drop_unknown_conn cm_unexpected cm_cookies_sent; do
     [ "$(stat_of A $counter)" -gt 0 ] || { echo "FAILED: nothing was counted as $counter"; bad=1; }
@@ -78,7 +79,7 @@ done
 
 compare connect
 waiting=$(stat_of A cm_waiters)
-"$net" connect 127.0.0.1 $port 3 "$rate" "$seed" >"$WORK/net.log" &
+$ATTACK_CPU "$net" connect 127.0.0.1 $port 3 "$rate" "$seed" >"$WORK/net.log" &
 pid=$!
 sleep 0.5
 started=$(date +%s%N)

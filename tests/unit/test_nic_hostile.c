@@ -3,6 +3,7 @@
  * on the same nic must stay right.
  */
 #include "unit/nic_rig.h"
+#include "vipd/nic/state.h"
 
 /* Two honest applications on hosts 0 and 1, and a hostile one on host 0. */
 struct world {
@@ -276,6 +277,62 @@ static void test_budget_is_shared(void **state)
     world_free(&w);
 }
 
+static uint32_t taken_of(const struct rig_app *app)
+{
+    const struct vip_vipd_head *head = app->vipd;
+
+    return vip_load32(&head->sq_cons);
+}
+
+/*
+ * Descriptors that only fail: some thousands of them, then a few in each while. Meanwhile they keep nobody from
+ * sleeping, others do not wait for them, and what was posted before a connection is seen when it is made.
+ */
+static void test_throttled(void **state)
+{
+    struct world w = world_new();
+    uint16_t vi = rig_vi(w.evil, VIP_LVL_DELIVERY), to = rig_vi(w.a, VIP_LVL_DELIVERY);
+    struct vip_sq_slot slot = {.vi = 9999, .kind = VIP_SQ_SEND};
+    const struct vip_vipd_head *head = w.evil->vipd;
+    uint32_t written = 0, before;
+    uint64_t start;
+
+    while (!nic_session_throttled(w.evil->session)) {
+        assert_in_range(written, 0, NIC_FAULT_BURST + VIP_SQ_SLOTS + NIC_POSTS_SESSION);
+        while (written - taken_of(w.evil) < VIP_SQ_SLOTS)
+            vip_sq_write(vip_app_sq(w.evil->app), written++, &slot);
+        assert_true(nic_turn(rig_nics[0], rig_now));
+    }
+    before = taken_of(w.evil);
+    assert_in_range(before, NIC_FAULT_BURST, NIC_FAULT_BURST + NIC_POSTS_SESSION);
+    assert_false(nic_turn(rig_nics[0], rig_now));
+    assert_true(nic_try_sleep(rig_nics[0]));
+    assert_int_equal(head->asleep, 0);
+    nic_awake(rig_nics[0]);
+    assert_true(nic_deadline(rig_nics[0]) > rig_now);
+    assert_true(nic_deadline(rig_nics[0]) <= rig_now + NIC_POSTS_SESSION * NIC_FAULT_NS);
+    assert_int_equal(rig_counter(rig_nics[0], "throttled"), 1);
+
+    start = rig_now;
+    before = taken_of(w.evil);
+    for (unsigned i = 0; i < 20; i++)
+        honest(&w, i);
+    rig_pass(RIG_SECOND / 100);
+    assert_in_range(taken_of(w.evil) - before, 1,
+                    (rig_now - start) / NIC_FAULT_NS + NIC_POSTS_SESSION);
+
+    /* 100 receives behind all that, and a message as soon as there is a connection. */
+    while (written - taken_of(w.evil) > VIP_SQ_SLOTS - 100)
+        rig_pass(RIG_STEP_NS);
+    w.evil->sq_position = written;
+    for (unsigned i = 0; i < 100; i++)
+        rig_post_recv(w.evil, vi, rig_seg(&w.me, 0, 64));
+    rig_connect(w.evil, vi, 0, w.a, to, 0);
+    rig_post_send(w.a, to, rig_seg(&w.ma, 0, 10));
+    assert_int_equal(rig_wait_done(w.evil, vi, VIP_Q_RECV).status, VIP_ST_DONE | VIP_ST_OP_RECEIVE);
+    world_free(&w);
+}
+
 /* A packet with a right checksum and random contents behind a header that is nearly right. */
 static uint32_t random_packet(uint8_t packet[RIG_MTU])
 {
@@ -417,14 +474,9 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_teardown(name, rig_teardown)
     const struct CMUnitTest tests[] = {
-        T(test_garbage),
-        T(test_hostile_posts_link),
-        T(test_hostile_posts_loop),
-        T(test_broken),
-        T(test_too_many_segments),
-        T(test_budget),
-        T(test_budget_is_shared),
-        T(test_packets),
+        T(test_garbage),          T(test_hostile_posts_link), T(test_hostile_posts_loop),
+        T(test_broken),           T(test_too_many_segments),  T(test_budget),
+        T(test_budget_is_shared), T(test_throttled),          T(test_packets),
         T(test_hostile_peer),
     };
 

@@ -360,10 +360,31 @@ static void check_rings(struct vipd *vipd)
     vipd->rings_checked_ns = vipd_loop_now(vipd->loop);
 }
 
+/* Doorbells of sessions that need not wait any more are looked at again. */
+static void unmute_bells(struct vipd *vipd)
+{
+    vipd->bells_muted = false;
+    for (struct client *c = vipd->clients; c; c = c->next) {
+        struct session *session = c->session;
+
+        if (!session || !session->bell_muted)
+            continue;
+        if (nic_session_throttled(session->nic_session)) {
+            vipd->bells_muted = true;
+        } else {
+            session->bell_muted = false;
+            vipd_watch_set(session->doorbell_watch, VIPD_READ);
+        }
+    }
+}
+
 bool clients_reap(struct vipd *vipd, bool worked)
 {
     struct client *next;
     bool any = false;
+
+    if (vipd->bells_muted)
+        unmute_bells(vipd);
 
     vipd->rings_unchecked |= worked;
     if (vipd->rings_unchecked &&

@@ -42,6 +42,7 @@ struct session {
     int doorbell;               /* eventfd; its file is shared with the application */
     int event_sock;             /* our end */
     struct vipd_watch *doorbell_watch, *event_watch;
+    bool bell_muted; /* doorbell_watch is off while the NIC lets the session wait */
     struct client_event *events, **events_tail; /* waiting to be sent */
     uint64_t events_queued;
     uint64_t opened_ns;

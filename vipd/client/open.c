@@ -117,6 +117,13 @@ static void on_doorbell(void *ctx, unsigned events)
     struct iovec iov = {.iov_base = &rings, .iov_len = sizeof(rings)};
 
     (void)events;
+    /* Whoever has to wait may ring in vain: not even reading that is for nothing. */
+    if (nic_session_throttled(client->session->nic_session)) {
+        vipd_watch_set(client->session->doorbell_watch, 0);
+        client->session->bell_muted = true;
+        client->vipd->bells_muted = true;
+        return;
+    }
     /*
      * Only to make it silent again: the next turn takes the postings. The application shares the
      * file and could switch O_NONBLOCK off and empty it between epoll's look and ours, so the flag

@@ -390,6 +390,7 @@ void nic_op_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t stat
 
     if (session->closing)
         return;
+    session->failed |= (status & VIP_ST_ERROR_MASK) != 0;
     if (queue != VIP_Q_SEND || (!nic->tx_retry_ns && !nic->deferred_count)) {
         complete_now(&done);
         return;

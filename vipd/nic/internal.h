@@ -49,6 +49,8 @@ void nic_op_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct 
 /* session.c: take at most `budget` slots; how many were taken. */
 unsigned nic_session_drain(struct nic_session *session, unsigned budget);
 bool nic_session_has_posts(const struct nic_session *session);
+/* When a throttled session may go on. */
+uint64_t nic_session_resumes_ns(const struct nic_session *session);
 /* Zeroed pages that cost nothing until touched; NULL on failure. */
 void *nic_map(size_t bytes);
 void nic_unmap(void *memory, size_t bytes);

@@ -157,9 +157,11 @@ static bool sessions_drain(struct nic *nic)
         if (!first)
             first = item;
 
-        unsigned taken = nic_session_drain(NIC_ITEM(item, struct nic_session, link),
-                                           budget < most ? budget : most);
+        struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
+        unsigned taken = 0;
 
+        if (!nic_session_throttled(session))
+            taken = nic_session_drain(session, budget < most ? budget : most);
         /* The last descriptor may take some slots more than were left. */
         budget -= taken < budget ? taken : budget;
         item = item->next;
@@ -228,8 +230,13 @@ uint64_t nic_deadline(const struct nic *nic)
     uint64_t deadline = cm_deadline(nic->cm);
 
     for (const struct nic_list *item = nic->sessions.next; item != &nic->sessions;
-         item = item->next)
-        deadline = earlier(deadline, eng_deadline(NIC_ITEM(item, struct nic_session, link)->eng));
+         item = item->next) {
+        const struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
+
+        deadline = earlier(deadline, eng_deadline(session->eng));
+        if (nic_session_throttled(session))
+            deadline = earlier(deadline, nic_session_resumes_ns(session));
+    }
     deadline = earlier(deadline, nic->link->class->deadline(nic->link));
     if (nic->tx_retry_ns)
         deadline = earlier(deadline, nic->tx_retry_ns);
@@ -243,8 +250,12 @@ uint64_t nic_deadline(const struct nic *nic)
 static void publish_asleep(struct nic *nic, bool asleep)
 {
     nic->asleep = asleep;
-    for (struct nic_list *item = nic->sessions.next; item != &nic->sessions; item = item->next)
-        vip_store32_release(&NIC_ITEM(item, struct nic_session, link)->head->asleep, asleep);
+    for (struct nic_list *item = nic->sessions.next; item != &nic->sessions; item = item->next) {
+        struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
+
+        /* One that waits anyway need not ring. */
+        vip_store32_release(&session->head->asleep, asleep && !nic_session_throttled(session));
+    }
 }
 
 static bool has_work(const struct nic *nic)
@@ -255,7 +266,7 @@ static bool has_work(const struct nic *nic)
          item = item->next) {
         const struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
 
-        if (nic_session_has_posts(session))
+        if (nic_session_has_posts(session) && !nic_session_throttled(session))
             return true;
         /* While the link is full nothing can be sent; the deadline says when to try again. */
         if (!nic->tx_retry_ns && eng_tx_ready(session->eng))

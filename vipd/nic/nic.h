@@ -108,6 +108,16 @@ void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns);
  * descriptor): nothing of it is read any more and the caller should end the session. O(1).
  */
 bool nic_session_broken(const struct nic_session *session);
+/* Postings that fail at once, as no working program makes many: what one costs its session in time, and
+ * how many may come together before the session has to wait for that time to pass. */
+#define NIC_FAULT_NS    30000u
+#define NIC_FAULT_BURST 4096u
+/*
+ * So many of its postings failed at once that the next ones wait, so that they do not take vipd's time
+ * from others. Meanwhile its doorbell means nothing and need not be looked at; nic_deadline says when
+ * it does again. O(1).
+ */
+bool nic_session_throttled(const struct nic_session *session);
 
 struct nic_vi_args {
     struct eng_vi_attrs attrs;

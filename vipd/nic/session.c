@@ -164,6 +164,18 @@ static int take_message(struct nic_session *session, const struct vip_sq_slot *s
     return (int)got;
 }
 
+/* A posting was worth nothing. */
+static void fault(struct nic_session *session)
+{
+    bool was = nic_session_throttled(session);
+
+    if (session->faults_ns < session->nic->now_ns)
+        session->faults_ns = session->nic->now_ns;
+    session->faults_ns += NIC_FAULT_NS;
+    if (!was && nic_session_throttled(session))
+        session->nic->counts.throttled++;
+}
+
 /* Is it for a VI that exists? A post to a destroyed VI is a race of the application: ignored. */
 static bool post_vi_valid(struct nic_session *session, const struct vip_sq_slot *slot)
 {
@@ -171,10 +183,12 @@ static bool post_vi_valid(struct nic_session *session, const struct vip_sq_slot 
 
     if (!vi) {
         session->nic->counts.post_bad_vi++;
+        fault(session);
         return false;
     }
     if (vi->generation != slot->vi_gen) {
         session->nic->counts.post_bad_gen++;
+        fault(session);
         return false;
     }
     return true;
@@ -207,7 +221,10 @@ static void post(struct nic_session *session, const struct vip_sq_slot *slot,
     };
 
     session->nic->counts.posts++;
+    session->failed = false;
     eng_post(session->eng, &args, session->nic->now_ns);
+    if (session->failed)
+        fault(session);
 }
 
 /*
@@ -257,6 +274,7 @@ static void take_stray(struct nic_session *session, const struct vip_sq_slot *sl
     if (slot->kind != VIP_SQ_CONT && slot->kind != VIP_SQ_MSG) {
         counts->post_bad_kind++;
         session->sq_skip_conts = true;
+        fault(session);
     } else if (!session->sq_skip_conts) {
         counts->post_stray++;
         ring_broken(session);
@@ -313,6 +331,18 @@ bool nic_session_has_posts(const struct nic_session *session)
 bool nic_session_broken(const struct nic_session *session)
 {
     return session->broken;
+}
+
+uint64_t nic_session_resumes_ns(const struct nic_session *session)
+{
+    const uint64_t burst_ns = (uint64_t)NIC_FAULT_BURST * NIC_FAULT_NS;
+
+    return session->faults_ns > burst_ns ? session->faults_ns - burst_ns : 0;
+}
+
+bool nic_session_throttled(const struct nic_session *session)
+{
+    return nic_session_resumes_ns(session) > session->nic->now_ns;
 }
 
 /* ---- life ------------------------------------------------------------------------------ */

@@ -1,7 +1,4 @@
-/*
- * The state of a nic, its sessions, VIs and connections. Only files of vipd/nic include this, through
- * internal.h.
- */
+/* The state of a nic, its sessions, VIs and connections; only for vipd/nic, through internal.h. */
 #ifndef VIPD_NIC_STATE_H
 #define VIPD_NIC_STATE_H
 
@@ -169,6 +166,8 @@ struct nic_session {
     uint32_t sq_watch;    /* slot whose stamp tells that there is something to take */
     bool sq_skip_conts;   /* a bad descriptor was skipped: its continuations are noise */
     bool draining, broken, closing;
+    bool failed;             /* the posting that is being taken */
+    uint64_t faults_ns;      /* time up to which its faults are paid for, if that is to come */
     uint32_t vi_max, cq_max; /* the NIC's limits when the session was made */
     struct nic_vi *vis;      /* [vi_max] */
     struct nic_cq *cqs;      /* [cq_max] */
@@ -208,7 +207,7 @@ struct nic_counts {
     uint64_t tx_data, tx_cm, tx_cm_lost, tx_full, tx_gone, tx_unresolved;
     uint64_t loop_packets, loop_bytes, loop_cm, loop_cm_lost, loop_lost;
     uint64_t posts, post_bad_kind, post_bad_vi, post_bad_gen, post_bad_segs, post_stray;
-    uint64_t sessions_broken, segs_refused;
+    uint64_t sessions_broken, segs_refused, throttled;
     uint64_t completions, cq_entries, cq_backlogged, cq_lost, wakes, cq_signals;
     uint64_t places, places_late, places_spoiled, parked;
     uint64_t conns_opened, conns_lost, conns_broken;

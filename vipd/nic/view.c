@@ -132,6 +132,7 @@ static const struct counter_row nic_rows[] = {
     ROW(nic_counts, post_stray, post_stray),
     ROW(nic_counts, sessions_broken, sessions_broken),
     ROW(nic_counts, segs_refused, segs_refused),
+    ROW(nic_counts, throttled, throttled),
     ROW(nic_counts, completions, completions),
     ROW(nic_counts, cq_entries, cq_entries),
     ROW(nic_counts, cq_backlogged, cq_backlogged),
