@@ -2,8 +2,8 @@
  * VIPL 1.0: the VI Provider Library, the C interface of the Virtual Interface Architecture.
  *
  * Source-compatible with programs written for Intel's and for Giganet's header: both spellings of
- * the descriptor's members (CS/DS and Control/Data) name the same 64 bytes, so VIPL095 may be
- * defined or not. Valid C89 with GNU extensions, every later C, and C++.
+ * the descriptor's members (CS/DS and Control/Data) name the same 64 bytes; VIPL095 leaves the first
+ * one only. Valid C89 with GNU extensions, every later C, and C++.
  *
  * Extensions that other VIPL libraries do not have are in vipl_ext.h.
  */
@@ -156,7 +156,8 @@ typedef struct _VIP_CONTROL_SEGMENT {
     VIP_UINT32 Reserved;       /* 0 */
     VIP_UINT32 ImmediateData;
     VIP_UINT32 Length; /* bytes of all data segments; of a completed receive: bytes received */
-    VIP_UINT32 Status; /* VIP_STATUS_*, written by the library */
+    VIP_UINT32 Status; /* VIP_STATUS_*, written by the library: when the descriptor is taken back;
+                          at once, for programs that watch it, with VIPL_STATUS_IN_MEMORY=1 */
 } VIP_CONTROL_SEGMENT;
 
 /* Remote side of an RDMA operation: the first segment of its descriptor. */
@@ -177,7 +178,17 @@ typedef union _VIP_DESCRIPTOR_SEGMENT {
     VIP_DATA_SEGMENT Local;
 } VIP_DESCRIPTOR_SEGMENT;
 
-/* Further segments follow DS[1] (= Data[1]) in memory, as many as SegCount says. */
+/*
+ * Further segments follow DS[1] (= Data[1]) in memory, as many as SegCount says. With VIPL095 only the
+ * first spelling, as in Giganet's header, so that a descriptor can be initialized by position; without
+ * it initializers have to name the members, because those of either spelling lie in a union.
+ */
+#ifdef VIPL095
+typedef struct _VIP_DESCRIPTOR {
+    VIP_CONTROL_SEGMENT CS;
+    VIP_DESCRIPTOR_SEGMENT DS[2];
+} VIP_DESCRIPTOR;
+#else
 VIPL_EXTENSION typedef struct _VIP_DESCRIPTOR {
     union {
         VIP_CONTROL_SEGMENT CS;
@@ -188,6 +199,7 @@ VIPL_EXTENSION typedef struct _VIP_DESCRIPTOR {
         VIP_DATA_SEGMENT Data[2];
     };
 } VIP_DESCRIPTOR;
+#endif
 
 #define VIP_CONTROL_OP_SENDRECV  0x0000
 #define VIP_CONTROL_OP_RDMAWRITE 0x0001

@@ -1,19 +1,25 @@
 #!/usr/bin/env bash
 # vipl.h and vipl_ext.h compile without a warning in every language they must be valid in, with and
-# without VIPL095, and both descriptor spellings, self-defining names and initializers work.
+# without VIPL095; both descriptor spellings, self-defining names and initializers work, and with VIPL095
+# a descriptor initialized by position has the values where they belong (compiled and run).
 set -u
 include=$(cd "$(dirname "$0")/../../libvipl" && pwd)
 source=$(cd "$(dirname "$0")" && pwd)/header_use.c
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 bad=0
-count=0
+c=0   # compilations as C, and as C++
+cxx=0
 
 try() { # try COMPILER LANGUAGE STANDARD
     command -v "$1" >/dev/null || { echo "skipped: no $1"; return; }
     for define in "" -DVIPL095; do
-        count=$((count + 1))
+        if [ "$2" = c ]; then c=$((c + 1)); else cxx=$((cxx + 1)); fi
         "$1" -x "$2" -std="$3" ${define:+"$define"} -Wall -Wextra -pedantic -Werror \
             -I"$include" -fsyntax-only "$source" || { echo "FAILED: $1 -std=$3 $define"; bad=1; }
     done
+    "$1" -x "$2" -std="$3" -DVIPL095 -DHEADER_POSITIONAL -I"$include" -o "$work/positional" "$source" &&
+        "$work/positional" || { echo "FAILED: $1 -std=$3: values of a positional initializer"; bad=1; }
 }
 
 for standard in c89 gnu89 c99 gnu99 c11 gnu11 c2x; do
@@ -24,5 +30,7 @@ for standard in c++98 c++11 c++20; do
     try g++ c++ $standard
     try clang++ c++ $standard
 done
-echo "$count compilations, $([ $bad = 0 ] && echo all good || echo some failed)"
+[ $c -gt 0 ] || { echo "FAILED: there is neither gcc nor clang"; bad=1; }
+[ $cxx -gt 0 ] || { echo "FAILED: there is neither g++ nor clang++"; bad=1; }
+echo "$((c + cxx)) compilations, $([ $bad = 0 ] && echo all good || echo some failed)"
 exit $bad

@@ -1,6 +1,6 @@
 /*
- * Uses the header in the ways that programs of both descriptor spellings do. Compiled by header.sh,
- * never run. C89 and C++98.
+ * Uses the header in the ways that programs of both descriptor spellings do. Compiled by header.sh;
+ * with HEADER_POSITIONAL also linked, without the library, and run. C89 and C++98.
  */
 #include <vipl.h>
 #include <vipl_ext.h>
@@ -29,6 +29,22 @@ static void intel(VIP_DESCRIPTOR *desc, void *data, VIP_MEM_HANDLE handle)
     desc->DS[1].Local.Length = 4;
 }
 
+#ifdef VIPL095
+/* By position. */
+static VIP_DESCRIPTOR positional = {
+    {{0}, 0, 2, VIP_CONTROL_OP_RDMAWRITE, 0, 7, 4, 0},
+    {{{{0}, 11, 0}}, {{{0}, 12, 4}}},
+};
+
+int header_positional(void);
+int header_positional(void)
+{
+    return positional.CS.SegCount == 2 && positional.CS.Control == VIP_CONTROL_OP_RDMAWRITE &&
+           positional.CS.ImmediateData == 7 && positional.CS.Length == 4 &&
+           positional.DS[0].Remote.Handle == 11 && positional.DS[1].Local.Handle == 12 &&
+           positional.DS[1].Remote.Reserved == 4;
+}
+#else
 static void giganet(VIP_DESCRIPTOR *desc, void *data, VIP_MEM_HANDLE handle)
 {
     desc->Control.SegCount = 1;
@@ -38,12 +54,19 @@ static void giganet(VIP_DESCRIPTOR *desc, void *data, VIP_MEM_HANDLE handle)
     desc->Data[0].Handle = handle;
     desc->Data[0].Length = 4;
 }
+#endif
 
 static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
     *(VIP_ERROR_CODE *)context = error->ErrorCode;
 }
 
+#ifdef HEADER_POSITIONAL
+int main(void)
+{
+    return header_positional() ? 0 : 1;
+}
+#else
 const char *header_use(const char *device);
 const char *header_use(const char *device)
 {
@@ -54,7 +77,9 @@ const char *header_use(const char *device)
     VIP_RETURN result = VipOpenNic(device, &nic);
 
     intel(&desc, &code, 1);
+#ifndef VIPL095
     giganet(&desc, &code, 1);
+#endif
     VipErrorCallback(nic, &code, handler);
     switch (result) {
     case VIP_SUCCESS:
@@ -69,3 +94,4 @@ const char *header_use(const char *device)
         return attributes.MaxTransferSize == VIP_INFINITE ? "infinite" : "other";
     }
 }
+#endif
