@@ -17,7 +17,8 @@
 /* Errors from bad posts kept for a slow handler; a loop that posts garbage must not eat memory. */
 #define POST_ERRORS_MAX 1024
 
-/* How long VipCloseNic waits for a running handler. */
+/* How long VipErrorCallback and VipCloseNic wait for a running handler, which may itself wait for a lock
+ * of their caller. */
 #define STOP_WAIT_S 2
 
 /* One error waiting for its handler. */
@@ -35,6 +36,7 @@ struct vipl__callbacks {
     bool started; /* the thread exists or existed */
     bool ended;   /* it has left its loop */
     bool stop;
+    bool running;     /* a handler of the application is being called */
     unsigned holders; /* owner and thread; the last one frees */
     unsigned post_errors;
     struct item *head, **tail;
@@ -119,6 +121,7 @@ static void *run(void *arg)
             callbacks->post_errors--;
         handler = callbacks->handler;
         context = callbacks->context;
+        callbacks->running = handler != NULL;
         pthread_mutex_unlock(&callbacks->lock);
 
         if (handler != NULL)
@@ -127,6 +130,8 @@ static void *run(void *arg)
             log_error(&item->error, item->why);
         free(item);
         pthread_mutex_lock(&callbacks->lock);
+        callbacks->running = false;
+        pthread_cond_broadcast(&callbacks->changed);
     }
     callbacks->ended = true;
     pthread_cond_broadcast(&callbacks->changed);
@@ -183,27 +188,43 @@ void vipl__callbacks_put(struct vipl__callbacks *callbacks, const VIP_ERROR_DESC
     pthread_mutex_unlock(&callbacks->lock);
 }
 
+/*
+ * Wait until the thread is not in a handler, or has ended if `end`; not for ever, and not if our caller is
+ * that handler. Under the lock.
+ */
+static void await_thread(struct vipl__callbacks *callbacks, bool end)
+{
+    struct timespec limit;
+
+    if (!callbacks->started || pthread_equal(callbacks->thread, pthread_self()))
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &limit);
+    limit.tv_sec += STOP_WAIT_S;
+    while ((end ? !callbacks->ended : callbacks->running) &&
+           pthread_cond_timedwait(&callbacks->changed, &callbacks->lock, &limit) != ETIMEDOUT)
+        continue;
+}
+
 void vipl__callbacks_set(struct vipl__callbacks *callbacks, VIP_ERROR_HANDLER handler,
                          VIP_PVOID context)
 {
+    bool other;
+
     pthread_mutex_lock(&callbacks->lock);
+    other = handler != callbacks->handler || context != callbacks->context;
     callbacks->handler = handler;
     callbacks->context = context;
+    /* The old one may still run with what its program takes down next. */
+    if (other)
+        await_thread(callbacks, false);
     pthread_mutex_unlock(&callbacks->lock);
 }
 
 void vipl__callbacks_stop(struct vipl__callbacks *callbacks)
 {
-    struct timespec limit;
-
-    clock_gettime(CLOCK_MONOTONIC, &limit);
-    limit.tv_sec += STOP_WAIT_S;
     pthread_mutex_lock(&callbacks->lock);
     callbacks->stop = true;
     pthread_cond_broadcast(&callbacks->changed);
-    if (callbacks->started && !pthread_equal(callbacks->thread, pthread_self()))
-        while (!callbacks->ended &&
-               pthread_cond_timedwait(&callbacks->changed, &callbacks->lock, &limit) != ETIMEDOUT)
-            continue;
+    await_thread(callbacks, true);
     release(callbacks);
 }

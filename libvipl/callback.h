@@ -18,7 +18,10 @@ struct vipl__callbacks *vipl__callbacks_new(void);
  */
 void vipl__callbacks_stop(struct vipl__callbacks *callbacks);
 
-/* Handler for errors from now on; NULL = the default one, which logs to stderr. */
+/*
+ * Handler for errors from now on; NULL = the default one, which logs to stderr. If the old one runs it
+ * is waited for as above, so that its program may take down what it uses.
+ */
 void vipl__callbacks_set(struct vipl__callbacks *callbacks, VIP_ERROR_HANDLER handler,
                          VIP_PVOID context);
 

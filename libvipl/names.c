@@ -340,6 +340,6 @@ VIP_RETURN VipNSGetHostByAddr(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Address
     } else {
         memcpy(Name, name, len + 1);
     }
-    *NameLen = (VIP_ULONG)len;
+    *NameLen = (VIP_ULONG)(rc == VIP_SUCCESS ? len : len + 1);
     return rc;
 }

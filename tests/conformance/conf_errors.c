@@ -4,8 +4,10 @@
  */
 #include "suite.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static void pair(struct end *a, struct end *b, VIP_RELIABILITY_LEVEL level)
@@ -427,6 +429,45 @@ static void a_handler_may_close_its_nic(void **state)
     conf_close(&a);
 }
 
+/* The handler's life as its program sees it: 1 it runs, 2 it has ended; and where it waits. */
+static unsigned handler_is;
+static pthread_mutex_t handler_needs = PTHREAD_MUTEX_INITIALIZER;
+
+static void slow_handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
+{
+    const struct timespec pause = {.tv_nsec = 200000000};
+
+    (void)error;
+    __atomic_store_n(&handler_is, 1, __ATOMIC_RELEASE);
+    nanosleep(&pause, NULL);
+    if (context != NULL) {
+        pthread_mutex_lock(&handler_needs);
+        pthread_mutex_unlock(&handler_needs);
+    }
+    __atomic_store_n(&handler_is, 2, __ATOMIC_RELEASE);
+}
+
+static void a_replaced_handler_has_ended(void **state)
+{
+    bool locked = conf_arg(state) != 0; /* the caller has a lock that the handler wants: a bound */
+    struct end a, b;
+    uint64_t started = 0;
+
+    pair(&a, &b, VIP_SERVICE_RELIABLE_DELIVERY);
+    __atomic_store_n(&handler_is, 0, __ATOMIC_RELEASE);
+    CONF_OK(VipErrorCallback(b.nic, locked ? &b : NULL, slow_handler));
+    if (locked)
+        pthread_mutex_lock(&handler_needs);
+    CONF_OK(VipDisconnect(a.vi));
+    while (__atomic_load_n(&handler_is, __ATOMIC_ACQUIRE) == 0)
+        assert_true(conf_pause(&started));
+    CONF_OK(VipErrorCallback(b.nic, NULL, NULL));
+    assert_int_equal(__atomic_load_n(&handler_is, __ATOMIC_ACQUIRE), locked ? 1 : 2);
+    if (locked)
+        pthread_mutex_unlock(&handler_needs);
+    close_both(&a, &b);
+}
+
 /* A child process has none of its parent's handles, can open its own, and harms nothing. */
 static int child_looks(struct end *end)
 {
@@ -506,6 +547,10 @@ static const struct conf_test tests[] = {
            "deregistered memory is not reached"),
     CONF_T("3.9", CONF_FUNCTIONAL, a_handler_may_call_anything, "a handler may call anything"),
     CONF_T("3.9", CONF_FUNCTIONAL, a_handler_may_close_its_nic, "a handler may close its nic"),
+    CONF_N("3.9", CONF_FUNCTIONAL, a_replaced_handler_has_ended, "by_itself", 0,
+           "VipErrorCallback(NULL) returns when the old handler has"),
+    CONF_N("3.9", CONF_FUNCTIONAL, a_replaced_handler_has_ended, "in_time", 1,
+           "VipErrorCallback(NULL) returns although the old handler needs a lock of its caller"),
     CONF_T("3.9", CONF_FUNCTIONAL, a_child_does_not_touch_its_parents_session,
            "a child does not touch its parents session"),
 };

@@ -417,7 +417,7 @@ static void addresses_resolve_to_names(void **state)
     assert_int_equal(len, strlen(name));
     len = 5;
     CONF_RETURNS(VIP_ERROR_RESOURCE, VipNSGetHostByAddr(end.nic, &address.net, name, &len));
-    assert_int_equal(len, strlen(name));
+    assert_int_equal(len, strlen(name) + 1);
     conf_close(&end);
 }
 
