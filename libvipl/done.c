@@ -1,6 +1,7 @@
 /*
  * VipSendDone, VipRecvDone, VipSendWait, VipRecvWait (spec 2.6): take the oldest descriptor of a
- * queue back if it has completed. vipd never touches a descriptor; this file writes its status.
+ * queue back if it has completed. vipd never touches a descriptor; this file writes its status,
+ * when the descriptor is taken or, for programs that watch it in memory, as soon as it completes.
  */
 #include "libvipl/error.h"
 #include "libvipl/events.h"
@@ -59,14 +60,28 @@ static __attribute__((cold, noinline)) void flushed(const VIP_DESCRIPTOR *desc,
     *ret = (struct vip_comp){.status = VIP_ST_DONE | VIP_ST_DESC_FLUSHED_ERROR | op};
 }
 
+/* The operation of a descriptor, VIP_CONTROL_OP_*, from the status it completed with. */
+static VIP_ULONG opcode_of(uint32_t status)
+{
+    switch (status & VIP_ST_OP_MASK) {
+    case VIP_ST_OP_RDMA_WRITE:
+        return VIP_CONTROL_OP_RDMAWRITE;
+    case VIP_ST_OP_RDMA_READ:
+        return VIP_CONTROL_OP_RDMAREAD;
+    default:
+        return VIP_CONTROL_OP_SENDRECV;
+    }
+}
+
 /*
  * Received bytes (also the message of an RDMA Write), or those of an RDMA Read, that lie in staged
  * regions are copied to where they belong. Those of an RDMA Write were copied by the provider thread
  * before vipd completed the descriptor; taking its lock once makes them visible here. false: memory
- * of the program did not take all of them.
+ * of the program did not take all of them. `locked`: the caller holds region_lock and post_lock.
  */
-static __attribute__((cold, noinline)) bool
-stage_in(struct vipl__session *session, const VIP_DESCRIPTOR *desc, const struct vip_comp *comp)
+static __attribute__((cold, noinline)) bool stage_in(struct vipl__session *session,
+                                                     const VIP_DESCRIPTOR *desc,
+                                                     const struct vip_comp *comp, bool locked)
 {
     const VIP_DATA_SEGMENT *segs = &desc->DS[0].Local;
     uint32_t op = comp->status & VIP_ST_OP_MASK;
@@ -76,31 +91,38 @@ stage_in(struct vipl__session *session, const VIP_DESCRIPTOR *desc, const struct
     unsigned count = desc->CS.SegCount <= VIP_SEGS_PER_DESC_MAX + 1 ? desc->CS.SegCount : 0;
     bool good = true;
 
-    pthread_mutex_lock(&session->region_lock);
+    if (!locked)
+        pthread_mutex_lock(&session->region_lock);
     for (unsigned i = read ? 1 : 0; i < count && length > 0; i++) {
         const struct vipl__region *region;
         uintptr_t addr = (uintptr_t)segs[i].Data.AddressBits;
         uint32_t bytes = segs[i].Length < length ? segs[i].Length : length;
 
-        vipl__spin_lock(&session->post_lock);
+        if (!locked)
+            vipl__spin_lock(&session->post_lock);
         region = vipl__region_find(&session->regions, segs[i].Handle);
-        vipl__spin_unlock(&session->post_lock);
+        if (!locked)
+            vipl__spin_unlock(&session->post_lock);
         if (region != NULL && region->mem.kind == VIPL__MEM_STAGED && bytes > 0 &&
             vipl__region_holds(region, addr, bytes) &&
             !vipl__mem_stage_in(&region->mem, addr, bytes))
             good = false;
         length -= bytes;
     }
-    pthread_mutex_unlock(&session->region_lock);
+    if (!locked)
+        pthread_mutex_unlock(&session->region_lock);
     return good;
 }
 
-/* Fill in what the application sees; Status last, for programs that watch it in memory. */
+/*
+ * Fill in what the application sees; Status last, for programs that watch it in memory. `locked` as
+ * for stage_in.
+ */
 static void fill(struct vipl__session *session, VIP_DESCRIPTOR *desc, enum vip_queue which,
-                 struct vip_comp *comp)
+                 struct vip_comp *comp, bool locked)
 {
     if (__builtin_expect(__atomic_load_n(&session->staged, __ATOMIC_ACQUIRE) != 0, 0) &&
-        !stage_in(session, desc, comp))
+        !stage_in(session, desc, comp, locked))
         comp->status |= VIP_ST_PROTECTION_ERROR;
     if (which == VIP_Q_RECV) {
         desc->CS.Length = comp->length;
@@ -111,14 +133,15 @@ static void fill(struct vipl__session *session, VIP_DESCRIPTOR *desc, enum vip_q
                 desc->CS.Next.AddressBits = comp->imm >> 32;
         }
     }
-    __atomic_store_n(&desc->CS.Status, comp->status & ~VIP_ST_MESSAGE, __ATOMIC_RELEASE);
+    comp->status &= ~VIP_ST_MESSAGE;
+    __atomic_store_n(&desc->CS.Status, comp->status, __ATOMIC_RELEASE);
 }
 
 /*
  * Spec 3.4: Next and NextHandle belong to the library from the post on, which has set them to 0. The
  * operation itself is not harmed: vipd has its own copy.
  */
-static void check_next(uint64_t vi_handle, VIP_DESCRIPTOR *desc)
+static void check_next(uint64_t vi_handle, VIP_DESCRIPTOR *desc, uint32_t status)
 {
     struct vipl__vi *vi;
 
@@ -127,7 +150,8 @@ static void check_next(uint64_t vi_handle, VIP_DESCRIPTOR *desc)
     vi = vipl__vi_enter((VIP_VI_HANDLE)(uintptr_t)vi_handle, "VipPostSend or VipPostRecv");
     if (vi == NULL)
         return;
-    vipl__async_error(vi->session, VIP_RESOURCE_DESCRIPTOR, VIP_ERROR_POST_DESC, vi, desc, 0,
+    vipl__async_error(vi->session, VIP_RESOURCE_DESCRIPTOR, VIP_ERROR_POST_DESC, vi, desc,
+                      opcode_of(status),
                       "Next or NextHandle of a descriptor was changed while it was posted");
     vipl__leave(vi->session);
 }
@@ -136,24 +160,30 @@ static void check_next(uint64_t vi_handle, VIP_DESCRIPTOR *desc)
  * Spec 3.5: the provider refers to a descriptor only while it lies in a region with the VI's tag. Some
  * region has changed since it was posted: if it was this one, the memory may be somebody else's by now.
  */
+static bool still_there(const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
+                        VIP_MEM_HANDLE handle)
+{
+    const struct vipl__region *region = vipl__region_find(&vi->session->regions, handle);
+
+    return region != NULL && (region->ptag == vi->ptag || region->ptag == 0 || vi->ptag == 0) &&
+           vipl__region_holds(region, (uintptr_t)desc, sizeof(VIP_CONTROL_SEGMENT));
+}
+
 static __attribute__((cold, noinline)) bool
 may_complete(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE handle)
 {
     struct vipl__session *session = vi->session;
-    const struct vipl__region *region;
     bool may;
 
     vipl__spin_lock(&session->post_lock);
-    region = vipl__region_find(&session->regions, handle);
-    may = region != NULL && (region->ptag == vi->ptag || region->ptag == 0 || vi->ptag == 0) &&
-          vipl__region_holds(region, (uintptr_t)desc, sizeof(VIP_CONTROL_SEGMENT));
+    may = still_there(vi, desc, handle);
     vipl__spin_unlock(&session->post_lock);
     return may;
 }
 
 /* The descriptor is handed back as it is, and the callback hears why. */
 static __attribute__((cold, noinline)) VIP_RETURN
-completion_denied(uint64_t vi_handle, enum vip_queue which, VIP_DESCRIPTOR *desc)
+completion_denied(uint64_t vi_handle, enum vip_queue which, VIP_DESCRIPTOR *desc, uint32_t status)
 {
     static const char why[] =
         "a descriptor completed whose region was deregistered, or has another protection tag, "
@@ -162,11 +192,79 @@ completion_denied(uint64_t vi_handle, enum vip_queue which, VIP_DESCRIPTOR *desc
     struct vipl__vi *vi = vipl__vi_enter((VIP_VI_HANDLE)(uintptr_t)vi_handle, "a Done call");
 
     if (vi != NULL) {
-        vipl__async_completion(vi, &vi->queue[which], desc, why);
+        vipl__async_completion(vi, &vi->queue[which], desc, opcode_of(status), why);
         vipl__leave(vi->session);
     }
     return vipl__outcome(VIP_DESCRIPTOR_ERROR, why);
 }
+
+/* ---- programs that watch CS.Status in memory (spec 3.3; VIPL_STATUS_IN_MEMORY) ---------------- */
+
+/*
+ * Fill in one descriptor, `count` as `posted` counts; under region_lock, post_lock and done_lock.
+ * Returns whether it has completed. One that may not be written to, or whose Next was changed, is
+ * left for the Done call, which tells of it.
+ */
+static bool fill_one(struct vipl__vi *vi, enum vip_queue which, uint32_t count)
+{
+    struct vipl__queue *queue = &vi->queue[which];
+    uint32_t slot = count & (VIP_DESC_PER_QUEUE_MAX - 1);
+    uint32_t position = queue->position + (count - queue->reaped);
+    VIP_DESCRIPTOR *desc = queue->fifo[slot];
+    struct vip_comp comp;
+    bool dead = vipl__is_dead(vi->session), completed;
+
+    completed = vip_comp_read(queue->ring, position, &comp);
+    if (!completed && !dead)
+        return false;
+    if (!still_there(vi, desc, queue->origin[slot].region) || desc->CS.Next.AddressBits != 0 ||
+        desc->CS.NextHandle != 0)
+        return true;
+    if (!completed)
+        flushed(desc, which, &comp);
+    fill(vi->session, desc, which, &comp, true);
+    queue->ahead->status[slot] = comp.status;
+    return true;
+}
+
+void vipl__fill_ahead(struct vipl__vi *vi)
+{
+    struct vipl__session *session = vi->session;
+
+    for (unsigned q = 0; q < 2; q++) {
+        struct vipl__queue *queue = &vi->queue[q];
+        uint32_t posted;
+
+        if (__atomic_load_n(&queue->posted, __ATOMIC_ACQUIRE) ==
+            __atomic_load_n(&queue->reaped, __ATOMIC_ACQUIRE))
+            continue;
+        pthread_mutex_lock(&session->region_lock);
+        vipl__spin_lock(&session->post_lock);
+        vipl__spin_lock(&queue->done_lock);
+        posted = __atomic_load_n(&queue->posted, __ATOMIC_RELAXED);
+        if (queue->ahead != NULL && __atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE) != 0) {
+            if ((int32_t)(queue->ahead->next - queue->reaped) < 0)
+                queue->ahead->next = queue->reaped;
+            while (queue->ahead->next != posted &&
+                   fill_one(vi, (enum vip_queue)q, queue->ahead->next))
+                queue->ahead->next++;
+        }
+        vipl__spin_unlock(&queue->done_lock);
+        vipl__spin_unlock(&session->post_lock);
+        pthread_mutex_unlock(&session->region_lock);
+    }
+}
+
+/* What fill_ahead wrote into the descriptor in that slot, which is taken now; 0 = nothing. */
+static uint32_t take_ahead(struct vipl__queue *queue, uint32_t slot)
+{
+    uint32_t status = queue->ahead->status[slot];
+
+    queue->ahead->status[slot] = 0;
+    return status;
+}
+
+/* ---- taking ---------------------------------------------------------------------------------- */
 
 /* One look at the head of a queue. */
 VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
@@ -176,7 +274,7 @@ VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue 
     VIP_DESCRIPTOR *desc = NULL;
     struct vipl__origin origin = {0};
     struct vip_comp comp;
-    uint32_t reaped;
+    uint32_t reaped, ahead = 0;
     bool dead, empty, valid, completed = false;
 
     *ret_desc = NULL;
@@ -191,6 +289,8 @@ VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue 
         if (completed || dead) {
             desc = queue->fifo[reaped & (VIP_DESC_PER_QUEUE_MAX - 1)];
             origin = queue->origin[reaped & (VIP_DESC_PER_QUEUE_MAX - 1)];
+            if (__builtin_expect(queue->ahead != NULL, 0))
+                ahead = take_ahead(queue, reaped & (VIP_DESC_PER_QUEUE_MAX - 1));
             queue->position++;
             __atomic_store_n(&queue->reaped, reaped + 1, __ATOMIC_RELEASE);
         }
@@ -204,15 +304,17 @@ VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue 
     if (desc == NULL)
         return VIP_NOT_DONE;
     *ret_desc = desc;
+    if (__builtin_expect(ahead != 0, 0))
+        return (ahead & VIP_ST_ERROR_MASK) != 0 ? status_text(ahead) : VIP_SUCCESS;
     if (__builtin_expect(origin.region_epoch !=
                              __atomic_load_n(&vi->session->region_epoch, __ATOMIC_ACQUIRE),
                          0) &&
         !may_complete(vi, desc, origin.region))
-        return completion_denied(handle, which, desc);
+        return completion_denied(handle, which, desc, completed ? comp.status : 0);
     if (!completed)
         flushed(desc, which, &comp);
-    check_next(handle, desc);
-    fill(vi->session, desc, which, &comp);
+    check_next(handle, desc, comp.status);
+    fill(vi->session, desc, which, &comp, false);
     if ((comp.status & VIP_ST_ERROR_MASK) != 0)
         return status_text(comp.status);
     return VIP_SUCCESS;

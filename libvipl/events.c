@@ -35,13 +35,14 @@ void vipl__async_error(struct vipl__session *session, VIP_RESOURCE_CODE resource
 }
 
 void vipl__async_completion(const struct vipl__vi *vi, const struct vipl__queue *queue,
-                            VIP_DESCRIPTOR *desc, const char *why)
+                            VIP_DESCRIPTOR *desc, VIP_ULONG opcode, const char *why)
 {
     const struct vipl__cq *cq = __atomic_load_n(&queue->cq, __ATOMIC_ACQUIRE);
     VIP_ERROR_DESCRIPTOR error = {
         .NicHandle = (VIP_NIC_HANDLE)__atomic_load_n(&vi->session->handle, __ATOMIC_RELAXED),
         .ViHandle = (VIP_VI_HANDLE)__atomic_load_n(&vi->handle, __ATOMIC_RELAXED),
         .DescriptorPtr = desc,
+        .OpCode = opcode,
         .ResourceCode = cq != NULL ? VIP_RESOURCE_CQ : VIP_RESOURCE_VI,
         .ErrorCode = VIP_ERROR_COMP_PROT,
     };

@@ -22,9 +22,9 @@ void vipl__async_error(struct vipl__session *session, VIP_RESOURCE_CODE resource
 
 /*
  * VIP_ERROR_COMP_PROT: the completion of a descriptor of that queue could not be written. It names
- * the CQ of the queue or, without one, the VI (spec 3.9). The caller has entered the session.
+ * the CQ of the queue or, without one, the VI (spec 3.9). opcode: of the descriptor, VIP_CONTROL_OP_*. The caller has entered the session.
  */
 void vipl__async_completion(const struct vipl__vi *vi, const struct vipl__queue *queue,
-                            VIP_DESCRIPTOR *desc, const char *why);
+                            VIP_DESCRIPTOR *desc, VIP_ULONG opcode, const char *why);
 
 #endif

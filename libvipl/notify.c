@@ -91,14 +91,16 @@ static void target_add(struct vipl__notify *notify, struct vipl__target *target,
     __atomic_or_fetch(waiters, VIP_APP_WAITERS_NOTIFY, __ATOMIC_SEQ_CST);
 }
 
-static void target_drop(struct vipl__target *target, uint32_t *waiters)
+static void target_drop(const struct vipl__notify *notify, struct vipl__target *target,
+                        uint32_t *waiters)
 {
     if (target->next == NULL || target->first != NULL)
         return;
     target->next->prev = target->prev;
     target->prev->next = target->next;
     target->next = target->prev = NULL;
-    __atomic_and_fetch(waiters, ~VIP_APP_WAITERS_NOTIFY, __ATOMIC_SEQ_CST);
+    if (!notify->session->watched)
+        __atomic_and_fetch(waiters, ~VIP_APP_WAITERS_NOTIFY, __ATOMIC_SEQ_CST);
 }
 
 static void ready_add(struct vipl__notify *notify, struct vipl__registration *reg)
@@ -137,12 +139,20 @@ static void match(struct vipl__notify *notify, struct vipl__target *target)
             target->last = NULL;
         ready_add(notify, reg);
     }
-    target_drop(target, waiters);
+    target_drop(notify, target, waiters);
 }
 
 static void match_all(struct vipl__notify *notify)
 {
+    struct vipl__session *session = notify->session;
     struct vipl__target *next;
+
+    for (unsigned i = 0; session->watched && i < VIP_VI_MAX; i++) {
+        struct vipl__vi *vi = __atomic_load_n(&session->vi[i], __ATOMIC_ACQUIRE);
+
+        if (vi != NULL)
+            vipl__fill_ahead(vi);
+    }
 
     for (struct vipl__target *at = notify->targets.next; at != &notify->targets; at = next) {
         next = at->next;
@@ -275,6 +285,17 @@ static int start(struct vipl__notify *notify)
         notify->holders--;
     notify->started = rc == 0;
     return rc;
+}
+
+int vipl__notify_watch(struct vipl__session *session)
+{
+    struct vipl__notify *notify = session->notify;
+    int error;
+
+    pthread_mutex_lock(&notify->lock);
+    error = start(notify);
+    pthread_mutex_unlock(&notify->lock);
+    return error;
 }
 
 /* ---- registering ---------------------------------------------------------------------------- */
@@ -443,7 +464,7 @@ static void cancel_target(struct vipl__notify *notify, struct vipl__target *targ
         target->last = reg;
     }
     *end = NULL;
-    target_drop(target, waiters);
+    target_drop(notify, target, waiters);
 }
 
 /*
@@ -576,7 +597,7 @@ static void drop_all(struct vipl__notify *notify)
             forget(notify, reg);
         }
         target->last = NULL;
-        target_drop(target, waiters);
+        target_drop(notify, target, waiters);
     }
     while ((reg = notify->ready) != NULL) {
         notify->ready = reg->next;

@@ -31,6 +31,12 @@ struct vipl__notify *vipl__notify_new(struct vipl__session *session);
  */
 void vipl__notify_stop(struct vipl__notify *notify);
 
+/*
+ * Start the thread now: the session is watched, and it fills in what completes (done.c). Outcomes: 0;
+ * an errno, ENOSYS before Linux 5.16.
+ */
+int vipl__notify_watch(struct vipl__session *session);
+
 /* Something may have completed that vipd has not told: it is dead. The caller has entered. */
 void vipl__notify_poke(struct vipl__session *session);
 

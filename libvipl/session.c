@@ -307,8 +307,11 @@ static void release(struct vipl__session *session)
 
 static void reset(struct vipl__session *session)
 {
+    const char *watch = getenv("VIPL_STATUS_IN_MEMORY");
+
     session->sq_position = session->sq_taken = 0;
     session->names_ready = false;
+    session->watched = watch != NULL && strcmp(watch, "1") == 0;
     __atomic_store_n(&session->dead, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&session->closing, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&session->staged, 0, __ATOMIC_RELAXED);
@@ -345,8 +348,16 @@ VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret)
 
     session->callbacks = vipl__callbacks_new();
     session->notify = vipl__notify_new(session);
-    error = session->callbacks == NULL || session->notify == NULL ? ENOMEM
-                                                                  : vipl__events_start(session);
+    error = session->callbacks == NULL || session->notify == NULL ? ENOMEM : 0;
+    if (error == 0 && session->watched)
+        error = vipl__notify_watch(session);
+    if (error == ENOSYS) {
+        rc = vipl__fail(VIP_ERROR_RESOURCE,
+                        "VipOpenNic: VIPL_STATUS_IN_MEMORY=1 needs Linux 5.16 or later");
+        goto failed;
+    }
+    if (error == 0)
+        error = vipl__events_start(session);
     if (error != 0) {
         rc = vipl__fail(VIP_ERROR_RESOURCE, "VipOpenNic: no provider thread: %s", strerror(error));
         goto failed;

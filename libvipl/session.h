@@ -73,6 +73,7 @@ struct vipl__queue {
     uint32_t *waiters;           /* threads asleep on it, published to vipd */
     struct vipl__cq *cq;         /* NULL = none */
     struct vipl__target target;  /* VipSendNotify, VipRecvNotify */
+    struct vipl__ahead *ahead;   /* take.h; NULL = never watched; under done_lock */
     VIP_DESCRIPTOR *fifo[VIP_DESC_PER_QUEUE_MAX]; /* posted and not returned, oldest first */
     struct vipl__origin {                         /* of each of them */
         uint32_t region_epoch; /* if this is still the session's, it still lies... */
@@ -151,6 +152,7 @@ struct vipl__session {
     uint32_t desc_max;                        /* descriptors per queue */
     uint32_t spin_ns;                         /* longest poll before sleeping */
     bool yield;                               /* too few processors: a poll must yield */
+    bool watched;          /* descriptors show their status at once: VIPL_STATUS_IN_MEMORY */
     bool resolver;         /* addresses are those of UDP: the system's resolver knows them too */
     char socket_path[128]; /* for texts */
 

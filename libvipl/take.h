@@ -7,6 +7,12 @@
 
 #include "libvipl/session.h"
 
+/* Descriptors of a queue that show their status although nobody has taken them (watched sessions). */
+struct vipl__ahead {
+    uint32_t next;                           /* counts as `posted`: the next to fill in */
+    uint32_t status[VIP_DESC_PER_QUEUE_MAX]; /* what was filled in, 0 = nothing; by slot of fifo */
+};
+
 /*
  * The oldest descriptor of a work queue (done.c). Outcomes: VIP_SUCCESS; VIP_DESCRIPTOR_ERROR, with a
  * descriptor that completed badly or, *ret_desc NULL, because the queue is empty; VIP_NOT_DONE;
@@ -14,6 +20,12 @@
  */
 VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
                            VIP_DESCRIPTOR **ret_desc);
+
+/*
+ * In a watched session: fill in every descriptor of the VI that has completed and that nobody has
+ * taken; it stays on its queue (done.c). The caller holds no lock but notify's.
+ */
+void vipl__fill_ahead(struct vipl__vi *vi);
 
 /* The oldest entry of a CQ (cq.c). Outcomes: VIP_SUCCESS; VIP_NOT_DONE; VIP_INVALID_PARAMETER. */
 VIP_RETURN vipl__take_entry(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE *ret_vi,

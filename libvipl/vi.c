@@ -7,6 +7,7 @@
 #include "libvipl/connect.h"
 #include "libvipl/error.h"
 #include "libvipl/session.h"
+#include "libvipl/take.h"
 
 /* Levels of the specification; the set that a NIC has is in its attributes. */
 static bool one_level(const struct vipl__session *session, VIP_RELIABILITY_LEVEL level)
@@ -54,6 +55,10 @@ static void init_queue(struct vipl__session *session, struct vipl__vi *vi, enum 
     queue->waiters = vip_app_vi_waiters(session->app_base, vi->index, which);
     queue->position = position;
     queue->reported = 0;
+    if (queue->ahead != NULL)
+        memset(queue->ahead, 0, sizeof(*queue->ahead));
+    if (session->watched)
+        __atomic_or_fetch(queue->waiters, VIP_APP_WAITERS_NOTIFY, __ATOMIC_SEQ_CST);
     __atomic_store_n(&queue->cq, cq, __ATOMIC_RELAXED);
     __atomic_store_n(&queue->posted, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&queue->reaped, 0, __ATOMIC_RELAXED);
@@ -66,6 +71,19 @@ struct create {
     uint32_t ptag;
     struct vipl__cq *cq[2]; /* indexed by enum vip_queue */
 };
+
+/* What a watched session needs for the queues of a VI; kept as long as the VI object. */
+static bool ahead_made(struct vipl__vi *vi)
+{
+    struct vipl__ahead *ahead;
+
+    if (vi->queue[0].ahead != NULL)
+        return true;
+    ahead = calloc(2, sizeof(*ahead));
+    for (unsigned q = 0; ahead != NULL && q < 2; q++)
+        vi->queue[q].ahead = &ahead[q];
+    return ahead != NULL;
+}
 
 /* Make the VI that vipd created known here. Under session->lock. NULL: no memory. */
 static struct vipl__vi *install(struct vipl__session *session, const struct create *create,
@@ -81,6 +99,11 @@ static struct vipl__vi *install(struct vipl__session *session, const struct crea
         vi->session = session;
         vi->index = (uint16_t)reply->vi;
         vi->attempt_fd = -1;
+    }
+    if (session->watched && !ahead_made(vi)) {
+        if (session->vi[reply->vi] == NULL)
+            free(vi);
+        return NULL;
     }
     vi->uses++;
     __atomic_store_n(&vi->generation, reply->generation, __ATOMIC_RELAXED);

@@ -358,6 +358,32 @@ static void changing_next_of_a_posted_descriptor(void **state)
     assert_ptr_equal(error.ViHandle, b.vi);
     assert_ptr_equal(error.DescriptorPtr, recv);
     assert_int_equal(error.ResourceCode, VIP_RESOURCE_DESCRIPTOR);
+    assert_int_equal(error.OpCode, VIP_CONTROL_OP_SENDRECV);
+    conf_close_pair(&a, &b);
+}
+
+static void errors_name_the_operation(void **state)
+{
+    struct end a, b;
+    VIP_ERROR_DESCRIPTOR error;
+    VIP_DESCRIPTOR *desc;
+
+    (void)state;
+    conf_pair(&a, &b, VIP_SERVICE_RELIABLE_DELIVERY);
+    for (unsigned i = 0; i < 3; i++) {
+        desc = i == VIP_CONTROL_OP_RDMAWRITE  ? conf_write(&a, 0, 0, 64, &b, 0)
+               : i == VIP_CONTROL_OP_RDMAREAD ? conf_read(&a, 0, 0, 64, &b, 0)
+                                              : conf_desc(&a, 0, 0, 64);
+        if (i == VIP_CONTROL_OP_SENDRECV)
+            conf_post_recv(&b, conf_desc(&b, 0, 0, 64));
+        conf_forget_errors(&a);
+        conf_post_send(&a, desc);
+        desc->CS.NextHandle = 1;
+        conf_sent(&a, desc);
+        error = conf_await_error(&a, VIP_ERROR_POST_DESC);
+        assert_ptr_equal(error.DescriptorPtr, desc);
+        assert_int_equal(error.OpCode, i);
+    }
     conf_close_pair(&a, &b);
 }
 
@@ -483,6 +509,8 @@ static const struct conf_test tests[] = {
               "a descriptor that just fits its region is good"),
     CONF_EACH("3.4", CONF_FUNCTIONAL, changing_next_of_a_posted_descriptor,
               "Next changed after posting: VIP_ERROR_POST_DESC, asynchronous"),
+    CONF_DT("1.9", CONF_FUNCTIONAL, errors_name_the_operation,
+            "OpCode of VIP_ERROR_POST_DESC is the descriptor's operation"),
     CONF_N("3.4", CONF_FUNCTIONAL, overrun, "send", 0,
            "more sends posted than MaxDescriptorsPerQueue: VIP_ERROR_VI_OVERRUN"),
     CONF_N("3.4", CONF_FUNCTIONAL, overrun, "recv", 1,

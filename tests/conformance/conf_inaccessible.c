@@ -326,6 +326,32 @@ static void completion(bool cq, unsigned how)
     conf_close(&a);
 }
 
+static void completion_errors_name_the_operation(void **state)
+{
+    struct end a;
+    VIP_ERROR_DESCRIPTOR error;
+    VIP_DESCRIPTOR *desc, *got;
+    VIP_MEM_HANDLE handle;
+
+    (void)state;
+    conf_ready(&a, 'A', VIP_SERVICE_RELIABLE_DELIVERY);
+    for (unsigned i = 0; i < 3; i++) {
+        /* Flushed at once: the VI is Idle. */
+        desc = i == VIP_CONTROL_OP_SENDRECV ? conf_desc(&a, 0, 0, 64)
+                                            : conf_write(&a, 0, 0, 64, &a, 0);
+        desc->CS.Control = (VIP_UINT16)i;
+        CONF_OK(VipRegisterMem(a.nic, a.memory, 4096, NULL, &handle));
+        conf_forget_errors(&a);
+        CONF_OK(VipPostSend(a.vi, desc, handle));
+        CONF_OK(VipDeregisterMem(a.nic, a.memory, handle));
+        CONF_RETURNS(VIP_DESCRIPTOR_ERROR, VipSendWait(a.vi, CONF_LIMIT_MS, &got));
+        error = conf_await_error(&a, VIP_ERROR_COMP_PROT);
+        assert_ptr_equal(error.DescriptorPtr, desc);
+        assert_int_equal(error.OpCode, i);
+    }
+    conf_close(&a);
+}
+
 static void completion_in_a_region_that_is_gone(void **state)
 {
     for (unsigned how = 0; how < 3; how++)
@@ -380,6 +406,8 @@ static const struct conf_test tests[] = {
             "completion of a descriptor whose region is gone: VIP_ERROR_COMP_PROT names the CQ"),
     CONF_EACH("3.9", CONF_FULL, completions_beside_it_are_written,
               "regions that come and go do not concern descriptors elsewhere"),
+    CONF_DT("1.9", CONF_FUNCTIONAL, completion_errors_name_the_operation,
+            "OpCode of VIP_ERROR_COMP_PROT is the descriptor's operation"),
 };
 
 CONF_MAIN(tests)
