@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Compare codes.txt, what must come of the calls, with what passing tests asked for and got, and see
-# that the tests of each row in rows.txt have passed: files DIR/*.codes, written by the conformance
+# that the tests of each row in rows.txt have passed; and no call may have given a code that codes.txt does
+# not list or says never comes, whether the test asked for it or not: files DIR/*.codes, written by the conformance
 # programs with VIP_CONF_CODES (record.c). Prints both tables as Markdown; on standard error what is
 # missing, and what came although codes.txt does not know it. Exit status 1 if there is such a thing.
 # usage: covered.sh DIR
@@ -24,6 +25,8 @@ awk -v rules="$here/codes.txt" -v rows="$here/rows.txt" '
                 else { also[pair] = text; more[word[2]] = more[word[2]] " VIP_" word[3] }
                 continue
             }
+            if (n < 3 || word[1] in section)
+                bad_rules = bad_rules "\n" line
             order[++count] = word[1]
             section[word[1]] = word[2]
             for (i = 3; i <= n; i++)
@@ -31,6 +34,7 @@ awk -v rules="$here/codes.txt" -v rows="$here/rows.txt" '
         }
     }
     $1 == "passed" { passed[$3] = 1; next }
+    $1 == "came" { came[$2, $4] = $3; next }
     { # the first test of a pair, one of those made for return codes before others
         pair = $1 SUBSEP $2
         if (!(pair in test) || ($3 ~ /^conf_codes:/ && test[pair] !~ /^conf_codes:/))
@@ -38,6 +42,8 @@ awk -v rules="$here/codes.txt" -v rows="$here/rows.txt" '
     }
     function wrong(text) { print "covered.sh: " text > "/dev/stderr"; bad = 1 }
     END {
+        if (bad_rules != "" || !count)
+            wrong("codes.txt: no rules, or lines that are none:" bad_rules)
         print "| call | section | code | test |\n| --- | --- | --- | --- |"
         for (i = 1; i <= count; i++) {
             n = split(codes[order[i]] more[order[i]], word, " ")
@@ -45,8 +51,8 @@ awk -v rules="$here/codes.txt" -v rows="$here/rows.txt" '
                 pair = order[i] SUBSEP word[k]
                 listed[pair] = 1
                 if (pair in never) {
-                    if (pair in test)
-                        wrong(order[i] " gave " word[k] " in " test[pair] ", which codes.txt says never comes")
+                    if (pair in came)
+                        wrong(order[i] " gave " word[k] " in " came[pair] ", which codes.txt says never comes")
                     cell = "never: " never[pair]
                 } else if (pair in test)
                     cell = "`" test[pair] "`" (pair in also ? " (" also[pair] ")" : "")
@@ -61,6 +67,11 @@ awk -v rules="$here/codes.txt" -v rows="$here/rows.txt" '
             if (!(pair in listed)) {
                 split(pair, word, SUBSEP)
                 wrong(word[1] " gave " word[2] " in " test[pair] ", which codes.txt does not know")
+            }
+        for (pair in came)
+            if (!(pair in listed) && !(pair in test)) {
+                split(pair, word, SUBSEP)
+                wrong(word[1] " gave " word[2] " in " came[pair] ", which codes.txt does not know")
             }
         row_table()
         exit bad
@@ -81,8 +92,13 @@ awk -v rules="$here/codes.txt" -v rows="$here/rows.txt" '
     function row_table(    line, part, word, names, n, m, i, k, cell) {
         print "\n| section | row | tests |\n| --- | --- | --- |"
         while ((getline line < rows) > 0) {
-            if (line ~ /^#/ || split(line, part, / \| /) != 3)
+            if (line ~ /^#/ || line == "")
                 continue
+            if (split(line, part, / \| /) != 3 || part[3] !~ /[^ ]/) {
+                wrong("rows.txt: this is no row: " line)
+                continue
+            }
+            rows_read++
             cell = ""
             n = split(part[3], word, " ")
             for (i = 1; i <= n; i++) {
@@ -94,4 +110,6 @@ awk -v rules="$here/codes.txt" -v rows="$here/rows.txt" '
             }
             printf "| %s | %s | %s |\n", part[1], part[2], cell
         }
+        if (!rows_read)
+            wrong("rows.txt has no rows, or cannot be read")
     }' "${files[@]}"

@@ -112,8 +112,9 @@ static const char *const status_names[] = {
     "VIP_STATUS_RDMA_PROT_ERROR", "VIP_STATUS_REMOTE_DESC_ERROR"};
 #define STATUS_COUNT (sizeof(status_names) / sizeof(status_names[0]))
 
-/* Of the running test; atomic, its threads write them. */
+/* Of the running test; atomic, its threads write them. What it asked for, and all that came. */
 static bool codes[FUNCTION_COUNT + 1][CODE_COUNT];
+static bool came[FUNCTION_COUNT][CODE_COUNT];
 static bool errors[ERROR_COUNT][RESOURCE_COUNT];
 static bool statuses[2][STATUS_COUNT]; /* send queue, receive queue */
 
@@ -129,6 +130,8 @@ static VIP_RETURN called(enum function function, VIP_RETURN code)
 {
     last_function = function;
     last_code = code;
+    if ((unsigned)code < CODE_COUNT)
+        mark(&came[function][code]);
     return code;
 }
 
@@ -169,6 +172,7 @@ void conf_expected_status(int recv, VIP_UINT32 status)
 void conf_record_begin(void)
 {
     memset(codes, 0, sizeof(codes));
+    memset(came, 0, sizeof(came));
     memset(errors, 0, sizeof(errors));
     memset(statuses, 0, sizeof(statuses));
 }
@@ -182,9 +186,13 @@ void conf_record_end(const char *program, const char *test)
         return;
     fprintf(file, "passed\t-\t%s:%s\n", program, test);
     for (unsigned i = 0; i < FUNCTION_COUNT; i++)
-        for (unsigned k = 0; k < CODE_COUNT; k++)
+        for (unsigned k = 0; k < CODE_COUNT; k++) {
             if (codes[i][k])
                 fprintf(file, "%s\t%s\t%s:%s\n", function_names[i], code_names[k], program, test);
+            if (came[i][k])
+                fprintf(file, "came\t%s\t%s:%s\t%s\n", function_names[i], program, test,
+                        code_names[k]);
+        }
     for (unsigned i = 0; i < ERROR_COUNT; i++)
         for (unsigned k = 0; k < RESOURCE_COUNT; k++)
             if (errors[i][k])

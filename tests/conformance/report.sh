@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Run the conformance suite over loop, udp and lossy (udp that loses packets), and write
 # doc/conformance.md: each rule of the specification, its tests, their results, and which test shows each
-# return code. Exit status 1 if any test failed or a code has no test. Programs without a table (suite.h) are run, and listed by the names of their tests.
+# return code. Exit status 1 if any test failed or was not run, or a code has no test. Programs without a table (suite.h) are run, and listed by the names of their tests.
 # usage: report.sh BUILD_DIR [OUTPUT]
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -154,6 +154,7 @@ covered=0
     "$here/covered.sh" "$work"
 } >>"$work/report" || covered=1
 cp "$work/report" "$output"
+not_run=$(grep -c '| not run' "$output")
 echo "conformance: $(grep -c . "$work/rules") rules, $(wc -l <"$work/results") runs in $seconds s," \
-    "$(cut -f4 "$work/results" | grep -c FAIL) failed; $output"
-[ "$covered" -eq 0 ] && ! cut -f4 "$work/results" | grep -q FAIL
+    "$(cut -f4 "$work/results" | grep -c FAIL) failed, $not_run not run; $output"
+[ "$covered" -eq 0 ] && [ "$not_run" -eq 0 ] && [ -s "$work/results" ] && ! cut -f4 "$work/results" | grep -q FAIL

@@ -359,7 +359,7 @@ static void client_connect(struct client *client)
         rc = VipConnectRequest(client->vi, &local.net, &remote.net, LIMIT_MS, &attrs);
         if (rc != VIP_NO_MATCH)
             break;
-        /* Right only while the server has not begun: one that loops loses no request. */
+        /* Right only while the server has not begun: one that loops loses no request (main checks). */
         if (client->counts.connections)
             client->counts.late_no_match++;
         else
@@ -539,6 +539,9 @@ int main(int argc, char **argv)
     pthread_join(working, NULL);
     for (unsigned i = 0; i < 1000 && conns_lost < sum.connections; i++)
         nanosleep(&pause, NULL);
+    if (sum.late_no_match > 0)
+        fail("%lu requests found no match although the server loops; it was away %.0f ms at most",
+             sum.late_no_match, longest_away * 1e3);
     if (served.connections != sum.connections || served.messages != sum.messages ||
         conns_lost != sum.connections)
         fail("%lu connections, %lu messages of clients; %lu, %lu at the server; %lu lost",
