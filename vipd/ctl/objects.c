@@ -91,13 +91,11 @@ static bool add_conn(void *ctx, const struct nic_conn_view *view)
 {
     struct walk *walk = ctx;
     Vip__ConnRow row = VIP__CONN_ROW__INIT;
-    char peer[64];
 
-    format_host(walk->vipd, walk->client->session->nic, &view->peer, peer, sizeof(peer));
     row.nic = (char *)show_nic_name(walk->vipd, walk->client);
     SET(&row, vi, view->vi);
     row.state = (char *)view->state;
-    row.peer = peer;
+    row.peer = (char *)show_peer_text(walk, &view->peer);
     row.path = view->loop ? "local" : "link";
     SET_OWNER(&row, walk->client);
     walk->row = view->vi;

@@ -10,66 +10,98 @@
 /* Left for the reply around the rows: code, cursor, lengths. */
 #define REPLY_BYTES 256
 
-/* Every row is preceded by its tag and length. */
-#define ROW_OVERHEAD_BYTES 8
+/* Every row is preceded by its tag and its length. */
+#define TAG_BYTES_MAX 2
+#define LEN_BYTES_MAX 3 /* of a varint below 2^21 */
 
-#define ROWS_MAX 1024 /* of one page; a row takes some 60 bytes at least */
+/* Of one page. Making that many rows takes some 0.3 ms, so that the look at the descriptors which serves it
+ * is no long one for the loop (vipd/host.c), and a list of 10,000 VIs costs no NIC more than that at a time. */
+#define ROWS_MAX 384
 
+_Static_assert(VIP_CONTROL_BYTES_MAX < 1u << 21, "a row's length takes three bytes at most");
+
+/*
+ * Rows are packed when they are added, because what they point to is the caller's, and once only. The
+ * reply carries them as protobuf-c's "unknown fields", which are packed as they are: tag, then bytes.
+ */
 struct show_page {
     Vip__ShowReply reply;
-    ProtobufCMessage *rows[ROWS_MAX];
+    ProtobufCMessageUnknownField rows[ROWS_MAX]; /* data: length and row, inside packed */
     size_t count;
-    size_t bytes; /* of the packed rows */
-    enum page_list list;
+    size_t used; /* of packed */
     bool failed;
+    uint8_t packed[VIP_CONTROL_BYTES_MAX];
 };
 
 struct show_page *page_new(void)
 {
-    struct show_page *page = calloc(1, sizeof(*page));
+    struct show_page *page = malloc(sizeof(*page));
 
-    if (page)
-        vip__show_reply__init(&page->reply);
+    if (!page)
+        return NULL;
+    vip__show_reply__init(&page->reply);
+    page->count = 0;
+    page->used = 0;
+    page->failed = false;
     return page;
 }
 
-/* A deep copy, by packing and unpacking: a view is not worth another way. */
-static ProtobufCMessage *copy_row(const ProtobufCMessage *row, size_t bytes)
+/* Number of the list's field in ShowReply. */
+static uint32_t field_of(enum page_list list)
 {
-    uint8_t *packed = malloc(bytes + 1);
-    ProtobufCMessage *copy = NULL;
+    static const char *const name[] = {
+        [PAGE_NICS] = "nics",       [PAGE_VIS] = "vis",           [PAGE_MEMS] = "mems",
+        [PAGE_CLIENTS] = "clients", [PAGE_COUNTERS] = "counters", [PAGE_CONFIGS] = "configs",
+        [PAGE_CQS] = "cqs",         [PAGE_PTAGS] = "ptags",       [PAGE_CONNS] = "conns",
+        [PAGE_LISTENS] = "listens", [PAGE_PEERS] = "peers",       [PAGE_ERRORS] = "errors",
+        [PAGE_LIMITS] = "limits",   [PAGE_EVENTS] = "events",
+    };
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field_by_name(&vip__show_reply__descriptor, name[list]);
 
-    if (packed) {
-        protobuf_c_message_pack(row, packed);
-        copy = protobuf_c_message_unpack(row->descriptor, NULL, bytes, packed);
-    }
-    free(packed);
-    return copy;
+    VIP_ASSERT(field && field->type == PROTOBUF_C_TYPE_MESSAGE);
+    return field->id;
+}
+
+static size_t put_varint(uint8_t *at, size_t value)
+{
+    size_t len = 0;
+
+    for (; value >= 0x80; value >>= 7)
+        at[len++] = (uint8_t)(value | 0x80);
+    at[len++] = (uint8_t)value;
+    return len;
 }
 
 bool page_add(struct show_page *page, const ProtobufCMessage *row, enum page_list list)
 {
     size_t bytes = protobuf_c_message_get_packed_size(row);
-    size_t with_head = bytes + ROW_OVERHEAD_BYTES;
+    ProtobufCMessageUnknownField *field = &page->rows[page->count];
+    uint32_t tag;
 
-    VIP_ASSERT(page->count == 0 || page->list == list);
-    page->list = list;
-    if (page->failed || page->count == ROWS_MAX ||
-        page->bytes + with_head > VIP_CONTROL_BYTES_MAX - REPLY_BYTES)
+    if (page->count == ROWS_MAX ||
+        page->used + (page->count + 1) * TAG_BYTES_MAX + LEN_BYTES_MAX + bytes >
+            VIP_CONTROL_BYTES_MAX - REPLY_BYTES)
         return false;
-    page->rows[page->count] = copy_row(row, bytes);
-    if (!page->rows[page->count]) {
-        page->failed = true;
-        return false;
-    }
+    tag = page->count == 0 ? field_of(list) : page->rows[0].tag;
+    VIP_ASSERT(page->count == 0 || tag == page->rows[0].tag);
+    field->tag = tag;
+    field->wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED;
+    field->data = page->packed + page->used;
+    field->len = put_varint(field->data, bytes);
+    field->len += protobuf_c_message_pack(row, field->data + field->len);
+    page->used += field->len;
     page->count++;
-    page->bytes += with_head;
     return true;
 }
 
 void page_summary(struct show_page *page, const Vip__Summary *row)
 {
-    page->reply.summary = (Vip__Summary *)copy_row(&row->base, vip__summary__get_packed_size(row));
+    size_t bytes = vip__summary__get_packed_size(row);
+
+    VIP_ASSERT(bytes <= sizeof(page->packed) && page->count == 0);
+    page->reply.summary =
+        vip__summary__unpack(NULL, vip__summary__pack(row, page->packed), page->packed);
     page->failed = !page->reply.summary;
 }
 
@@ -86,75 +118,15 @@ bool page_failed(const struct show_page *page)
 
 Vip__ShowReply *show_page_reply(struct show_page *page)
 {
-    Vip__ShowReply *reply = &page->reply;
-
-    switch (page->list) {
-    case PAGE_NICS:
-        reply->n_nics = page->count;
-        reply->nics = (Vip__NicRow **)page->rows;
-        break;
-    case PAGE_VIS:
-        reply->n_vis = page->count;
-        reply->vis = (Vip__ViRow **)page->rows;
-        break;
-    case PAGE_MEMS:
-        reply->n_mems = page->count;
-        reply->mems = (Vip__MemRow **)page->rows;
-        break;
-    case PAGE_CLIENTS:
-        reply->n_clients = page->count;
-        reply->clients = (Vip__ClientRow **)page->rows;
-        break;
-    case PAGE_COUNTERS:
-        reply->n_counters = page->count;
-        reply->counters = (Vip__Counter **)page->rows;
-        break;
-    case PAGE_CONFIGS:
-        reply->n_configs = page->count;
-        reply->configs = (Vip__ConfigRow **)page->rows;
-        break;
-    case PAGE_CQS:
-        reply->n_cqs = page->count;
-        reply->cqs = (Vip__CqRow **)page->rows;
-        break;
-    case PAGE_PTAGS:
-        reply->n_ptags = page->count;
-        reply->ptags = (Vip__PtagRow **)page->rows;
-        break;
-    case PAGE_CONNS:
-        reply->n_conns = page->count;
-        reply->conns = (Vip__ConnRow **)page->rows;
-        break;
-    case PAGE_LISTENS:
-        reply->n_listens = page->count;
-        reply->listens = (Vip__ListenRow **)page->rows;
-        break;
-    case PAGE_PEERS:
-        reply->n_peers = page->count;
-        reply->peers = (Vip__PeerRow **)page->rows;
-        break;
-    case PAGE_ERRORS:
-        reply->n_errors = page->count;
-        reply->errors = (Vip__ErrorRow **)page->rows;
-        break;
-    case PAGE_LIMITS:
-        reply->n_limits = page->count;
-        reply->limits = (Vip__LimitRow **)page->rows;
-        break;
-    case PAGE_EVENTS:
-        reply->n_events = page->count;
-        reply->events = (Vip__EventRow **)page->rows;
-        break;
-    }
-    return reply;
+    page->reply.base.n_unknown_fields = (unsigned)page->count;
+    page->reply.base.unknown_fields = page->rows;
+    return &page->reply;
 }
 
 void show_page_free(struct show_page *page)
 {
     if (!page)
         return;
-    for (size_t i = 0; i < page->count; i++)
-        protobuf_c_message_free_unpacked(page->rows[i], NULL);
     if (page->reply.summary)
         vip__summary__free_unpacked(page->reply.summary, NULL);
     free(page);

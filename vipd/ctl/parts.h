@@ -9,6 +9,8 @@
 
 #include "vipd/client/client.h"
 #include "vipd/ctl/show.h"
+#include "vipd/engine/cm.h"
+#include "vipd/link/link.h"
 
 /* Set an optional field of a row. */
 #define SET(row, field, val)                                                                       \
@@ -26,6 +28,11 @@ struct walk {
     uint64_t from; /* first row of this session that is wanted */
     uint64_t row;  /* row to come */
     bool full;     /* the page has no room for `row` */
+
+    /* The last address that was written out: most VIs have the same peer as the one before. */
+    enum link_kind peer_kind;
+    struct link_addr peer;
+    char peer_text[LINK_TEXT_BYTES];
 };
 
 /* Calls walk_one for each session from the cursor on, until the page is full. */
@@ -38,6 +45,8 @@ void show_walk_conns(struct walk *walk);
 void show_walk_waits(struct walk *walk);
 
 const char *show_nic_name(const struct vipd *vipd, const struct client *client);
+/* A host on the medium of the walk's NIC, as text that stands until the next call; "" for no host. */
+const char *show_peer_text(struct walk *walk, const struct cm_host *host);
 /* May this user see what concerns the other one's memory and faults in detail? */
 bool show_may_see(uid_t viewer, uid_t owner);
 

@@ -125,25 +125,35 @@ static void show_nics(struct show_page *page, const struct vipd *vipd, uint64_t 
 
 /* ---- rows of sessions -------------------------------------------------------------------- */
 
+const char *show_peer_text(struct walk *walk, const struct cm_host *host)
+{
+    enum link_kind kind = nic_link(walk->vipd->nics[walk->client->session->nic].nic)->kind;
+    uint8_t len = host->len;
+
+    if (len == 0 || len > sizeof(walk->peer.bytes))
+        return "";
+    if (walk->peer.len == len && walk->peer_kind == kind &&
+        memcmp(walk->peer.bytes, host->bytes, len) == 0)
+        return walk->peer_text;
+    walk->peer_kind = kind;
+    walk->peer.len = len;
+    memcpy(walk->peer.bytes, host->bytes, len);
+    link_addr_format_as(kind, &walk->peer, walk->peer_text, sizeof(walk->peer_text));
+    return walk->peer_text;
+}
+
 /* Row `vi` of a session is its VI index, so that VIs that come and go do not shift the others. */
 static bool add_vi(void *ctx, const struct nic_vi_view *view)
 {
     struct walk *walk = ctx;
     const struct client *c = walk->client;
     Vip__ViRow row = VIP__VI_ROW__INIT;
-    struct link_addr peer = {.len = view->peer.len};
-    char peer_text[64] = "";
 
-    if (view->peer.len > 0) {
-        memcpy(peer.bytes, view->peer.bytes, view->peer.len);
-        link_addr_format_as(nic_link(walk->vipd->nics[c->session->nic].nic)->kind, &peer, peer_text,
-                            sizeof(peer_text));
-    }
     row.nic = (char *)show_nic_name(walk->vipd, c);
     SET(&row, vi, view->vi);
     row.state = (char *)vip_vi_state_name(view->state);
     row.level = (char *)vip_level_name(view->level);
-    row.peer = peer_text;
+    row.peer = (char *)show_peer_text(walk, &view->peer);
     SET(&row, send_depth, view->stats.send_depth);
     SET(&row, recv_depth, view->stats.recv_depth);
     SET(&row, tx_messages, view->stats.tx_messages);
