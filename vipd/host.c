@@ -23,15 +23,19 @@
 
 /* Descriptors are looked at so often while there is work: short for a control message, rare enough
  * for the system call not to be felt. If what they bring takes longer, the NICs then get so many times
- * as long before the next look, if they have had something to do lately; still more after a long look,
- * which only several programs that ask without pause can make. One that took very long was interrupted
- * itself. */
+ * as long before the next look, if they have had something to do lately; still more if many had
+ * something to say at once, as programs that ask without pause do. One look that took very long was
+ * interrupted itself. */
 #define POLL_EVERY_NS    50000ull
 #define POLL_GAP         4u
-#define POLL_GAP_LONG    16u
-#define POLL_LONG_NS     1000000ull
+#define POLL_GAP_MANY    10u
+#define POLL_MANY        4u
 #define POLL_GAP_NS_MAX  50000000ull
-#define POLL_BUSY_FOR_NS 1000000ull /* after a turn that did something */
+#define POLL_BUSY_FOR_NS 20000000ull /* after a turn that did something */
+
+/* If there is nothing to do before the next look is due, it is not waited for with the descriptors, which
+ * would end the sleep at once, but in naps. */
+#define NAP_NS 100000ull
 
 /* With fewer processors than an application, vipd and their peers need, a spinner that does not
  * yield stands in the way of whom it waits for. */
@@ -68,9 +72,10 @@ struct vipd_loop {
     uint64_t now_ns;
     uint64_t polled_ns; /* when descriptors were looked at last, and that was done */
     uint64_t poll_took_ns;
-    uint64_t idle_ns;   /* since when there has been nothing to do */
-    uint64_t worked_ns; /* last turn of a NIC that did something */
-    uint64_t gave_ns;   /* when the processor was given away last, or slept */
+    unsigned poll_calls; /* descriptors that had something at that look */
+    uint64_t idle_ns;    /* since when there has been nothing to do */
+    uint64_t worked_ns;  /* last turn of a NIC that did something */
+    uint64_t gave_ns;    /* when the processor was given away last, or slept */
     bool stop;
     bool activity; /* a descriptor had something since the last turn */
     unsigned nic_count;
@@ -100,6 +105,7 @@ static void on_io(struct ev_loop *ev, ev_io *io, int revents)
     if (revents & (EV_WRITE | EV_ERROR))
         events |= VIPD_WRITE;
     watch->loop->activity = true;
+    watch->loop->poll_calls++;
     watch->fn(watch->ctx, events); /* may free the watch */
 }
 
@@ -347,24 +353,25 @@ static void poll_descriptors(struct vipd_loop *loop)
     uint64_t start_ns = loop->now_ns;
 
     loop->stats.polls++;
+    loop->poll_calls = 0;
     ev_run(loop->ev, EVRUN_NOWAIT);
     loop->now_ns = clock_now();
     loop->polled_ns = loop->now_ns;
     loop->poll_took_ns = loop->now_ns - start_ns;
 }
 
-static bool poll_is_due(const struct vipd_loop *loop)
+/* How long it is until the next look at the descriptors; 0 if it is due. */
+static uint64_t poll_due_in_ns(const struct vipd_loop *loop)
 {
-    uint64_t ago_ns = loop->now_ns - loop->polled_ns;
+    uint64_t ago_ns = loop->now_ns - loop->polled_ns, gap_ns = loop->poll_took_ns;
 
-    bool busy = loop->now_ns - loop->worked_ns < POLL_BUSY_FOR_NS;
-    uint64_t gap_ns = loop->poll_took_ns;
-
-    if (busy)
-        gap_ns *= loop->poll_took_ns < POLL_LONG_NS ? POLL_GAP : POLL_GAP_LONG;
-
-    return ago_ns >= POLL_EVERY_NS &&
-           ago_ns >= (gap_ns < POLL_GAP_NS_MAX ? gap_ns : POLL_GAP_NS_MAX);
+    if (loop->now_ns - loop->worked_ns < POLL_BUSY_FOR_NS)
+        gap_ns *= loop->poll_calls < POLL_MANY ? POLL_GAP : POLL_GAP_MANY;
+    if (gap_ns < POLL_EVERY_NS)
+        gap_ns = POLL_EVERY_NS;
+    if (gap_ns > POLL_GAP_NS_MAX)
+        gap_ns = POLL_GAP_NS_MAX;
+    return ago_ns < gap_ns ? gap_ns - ago_ns : 0;
 }
 
 static uint64_t earliest_deadline(const struct vipd_loop *loop)
@@ -419,10 +426,13 @@ static bool sleep_until_needed(struct vipd_loop *loop)
     if (deadline > loop->now_ns) {
         arm_timer(loop, deadline);
         loop->stats.sleeps++;
+        loop->poll_calls = 0;
         ev_run(loop->ev, EVRUN_ONCE);
         /* What woke us has been served meanwhile, and may have an answer already: its age counts. */
-        loop->now_ns = clock_now();
-        loop->polled_ns = loop->now_ns;
+        loop->polled_ns = clock_now();
+        loop->poll_took_ns =
+            loop->polled_ns - loop->now_ns; /* since the check watcher read the clock */
+        loop->now_ns = loop->polled_ns;
         slept = true;
     }
     wake_nics(loop, loop->nic_count);
@@ -467,8 +477,20 @@ void vipd_host_set_wait(struct vipd_loop *loop, enum vipd_wait wait, uint64_t sp
     loop->config.spin_ns = spin_ns;
 }
 
+/* The NICs stay awake: their programs need no bell, they are looked at after the nap. */
+static void nap(struct vipd_loop *loop, uint64_t ns)
+{
+    struct timespec ts = {.tv_nsec = (long)ns};
+
+    loop->stats.naps++;
+    (void)nanosleep(&ts, NULL);
+    loop->gave_ns = loop->now_ns;
+}
+
 void vipd_host_run(struct vipd_loop *loop)
 {
+    uint64_t due_in_ns;
+
     loop->now_ns = clock_now();
     loop->idle_ns = loop->now_ns;
     while (!loop->stop) {
@@ -483,12 +505,15 @@ void vipd_host_run(struct vipd_loop *loop)
         else if (loop->config.cpus < CPUS_TO_SPIN_ALONE &&
                  loop->now_ns - loop->gave_ns >= WORK_NS_MAX)
             give_away(loop);
-        if (poll_is_due(loop)) {
+        due_in_ns = poll_due_in_ns(loop);
+        if (!due_in_ns) {
             poll_descriptors(loop); /* reads the clock */
             continue;
         }
         if (!worked && loop->now_ns - loop->idle_ns >= spin_budget_ns(loop)) {
-            if (sleep_until_needed(loop))
+            if (due_in_ns > NAP_NS && loop->poll_took_ns > POLL_EVERY_NS)
+                nap(loop, NAP_NS);
+            else if (sleep_until_needed(loop))
                 continue;
         } else if (!worked) {
             loop->stats.spins++;

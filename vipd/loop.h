@@ -47,6 +47,7 @@ struct vipd_loop_stats {
     uint64_t spins;   /* turns that did nothing but were within the spin budget */
     uint64_t sleeps;  /* times the loop slept */
     uint64_t recalls; /* times something arrived while going to sleep */
+    uint64_t naps;    /* short sleeps in which no descriptor was waited for */
     uint64_t polls;   /* looks at descriptors without sleeping */
 };
 void vipd_loop_stats(const struct vipd_loop *loop, struct vipd_loop_stats *ret);

@@ -402,6 +402,8 @@ static double pour(int sock, bool connects, double seconds, double rate)
         if (queued >= due)
             usleep(100);
     }
+    if (continued) /* only to be ended */
+        paused += now - last;
     return now - begin - paused;
 }
 

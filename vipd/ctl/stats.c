@@ -56,6 +56,7 @@ static void give_vipd(struct stat_walk *walk, const struct vipd *vipd)
     give(walk, VIP_STAT_VIPD_spins, loop.spins);
     give(walk, VIP_STAT_VIPD_sleeps, loop.sleeps);
     give(walk, VIP_STAT_VIPD_recalls, loop.recalls);
+    give(walk, VIP_STAT_VIPD_naps, loop.naps);
     give(walk, VIP_STAT_VIPD_polls, loop.polls);
     give(walk, VIP_STAT_VIPD_accepted, c->accepted);
     give(walk, VIP_STAT_VIPD_refused_limit, c->refused_limit);
