@@ -51,6 +51,27 @@ static void late(void **state)
     rig_free(rig);
 }
 
+/* A send behind a read loses its memory, and its packet: it fails when the answer to the read is here. */
+static void failed_send_behind(void **state)
+{
+    struct rig *rig = read_asked(1000);
+    struct vip_frame answer = rig_frame(VIP_FRM_READ_RESP, 0, 0, 1000, 1000);
+
+    rig_post(rig, VIP_Q_SEND, VIP_CTL_OP_SENDRECV, 0, 10);
+    assert_true(rig_pull(rig));
+    rig->deny = true;
+    eng_tx_failed(rig->eng, RIG_VI, 1, rig->now_ns);
+    rig->deny = false;
+    assert_int_equal(eng_vi_state(rig->eng, RIG_VI), VIP_VIST_CONNECTED);
+    assert_int_equal(rig->dones, 0);
+    assert_int_equal(rig_feed(rig, 1, answer), ENG_RX_DONE);
+    assert_int_equal(rig->dones, 2);
+    assert_int_equal(rig->done[0].status & VIP_ST_ERROR_MASK, 0);
+    assert_int_equal(rig->done[1].status, VIP_ST_DONE | VIP_ST_PROTECTION_ERROR);
+    assert_int_equal(eng_vi_state(rig->eng, RIG_VI), VIP_VIST_ERROR);
+    rig_free(rig);
+}
+
 static struct vip_frame asked_by_peer(uint32_t len)
 {
     struct vip_frame frame = rig_frame(VIP_FRM_READ_REQ, 0, 0, 0, len);
@@ -110,6 +131,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unanswered),
         cmocka_unit_test(late),
+        cmocka_unit_test(failed_send_behind),
         cmocka_unit_test(answer_not_delivered),
         cmocka_unit_test(answer_and_the_end),
     };

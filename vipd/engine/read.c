@@ -150,6 +150,10 @@ enum eng_step eng_read_answer(struct eng_vi *vi, const struct vip_frame *frame)
         desc->state = ENG_DESC_READ_DONE;
         read_finished(vi);
         eng_send_advance(vi);
+        /* A send behind it may have waited for nothing else to fail. */
+        eng_fail_head(vi);
+        if (vi->state != VIP_VIST_CONNECTED)
+            return ENG_STEP_BROKE;
     }
     return ENG_STEP_DONE;
 }
