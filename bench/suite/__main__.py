@@ -40,16 +40,18 @@ def main():
         return 2
     rounds = args.rounds or (3 if args.quick else 5)
     os.makedirs(args.out, exist_ok=True)
-    before = machine.describe()
+    described = machine.describe()
     started = time.time()
     with Networks(TOP, os.path.abspath(args.build)) as networks:
         measurements, absent = plan.make(networks, TOP, only, args.quick)
-        print(f"{len(measurements)} measurements, {rounds} rounds. {machine.sentence(before)}")
+        print(f"{len(measurements)} measurements, {rounds} rounds. {machine.sentence(described)}")
         runner = Runner(networks)
         for number in range(1, rounds + 1):
             for measurement in measurements:
                 runner.measure(measurement)
             print(f"round {number} of {rounds} done, {time.time() - started:.0f} s", flush=True)
+            time.sleep(0.2)  # our own daemons fall asleep
+            described["others"].append(machine.others(0.5))
     results = {
         "tool": "bench/run",
         "command": " ".join(sys.argv[1:]),
@@ -57,8 +59,7 @@ def main():
         "quick": args.quick,
         "elapsed_s": round(time.time() - started, 1),
         "commit": machine.commit(TOP),
-        "machine": before,
-        "load_after": os.getloadavg()[0],
+        "machine": described,
         "absent": absent,
         "failures": runner.failures,
         "measurements": [m.as_dict() for m in measurements],

@@ -3,9 +3,10 @@
 import os
 import platform
 import subprocess
+import time
 
-# More runnable work than this besides ourselves, and the machine is called noisy.
-QUIET_LOAD = 0.5
+# Processors that others keep busy while we pause; with more than this the machine is called noisy.
+QUIET_PROCESSORS = 0.15
 
 
 def _first_line(path):
@@ -31,27 +32,39 @@ def _stolen():
     return fields[7] / max(1, sum(fields[:8]))
 
 
+def _busy_ticks():
+    with open("/proc/stat", encoding="utf-8") as file:
+        user, nice, system, _, _, irq, softirq, steal = (int(f) for f in file.readline().split()[1:9])
+    return user + nice + system + irq + softirq + steal
+
+
+def others(seconds):
+    """How many processors are busy (or taken by the hypervisor) during a pause of ours."""
+    before = _busy_ticks()
+    time.sleep(seconds)
+    return round((_busy_ticks() - before) / os.sysconf("SC_CLK_TCK") / seconds, 3)
+
+
 def describe():
-    load = os.getloadavg()[0]
     return {
         "processor": _processor(),
         "processors": os.cpu_count(),
         "kernel": platform.release(),
         "governor": _first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "clock": _first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        "load_before": load,
         "stolen": round(_stolen(), 4),
-        "noisy": load > QUIET_LOAD,
+        "others": [others(1)],  # one more after each round
         "pinned": "nothing",
     }
 
 
 def sentence(described):
+    most = max(described["others"])
     text = (
         f"{described['processor']}, {described['processors']} processors, Linux {described['kernel']}, "
-        f"governor {described['governor']}, clock {described['clock']}, load {described['load_before']:.2f}"
+        f"governor {described['governor']}, clock {described['clock']}; in pauses others used at most {most:.2f} processors: "
     )
-    return text + (": NOISY, other work is running." if described["noisy"] else ": quiet.")
+    return text + ("NOISY, other work is running." if most > QUIET_PROCESSORS else "quiet.")
 
 
 def commit(top):

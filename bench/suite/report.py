@@ -200,8 +200,8 @@ def write(results, folder):
     drawn, undrawn = plots.draw(results, folder)
     with open(os.path.join(folder, "report.md"), "w", encoding="utf-8") as out:
         print(f"# Benchmark report\n\n{machine.sentence(results['machine'])} Sources: {results['commit']}. "
-              f"{results['rounds']} rounds of everything in turn, {results['elapsed_s']:.0f} s; load afterwards "
-              f"{results['load_after']:.2f}. Nothing is pinned to a processor.", file=out)
+              f"{results['rounds']} rounds of everything in turn, {results['elapsed_s']:.0f} s. Nothing is "
+              f"pinned to a processor.", file=out)
         write_goals(out, found)
         for path, title in drawn:
             print(f"\n![{title}]({path})", file=out)

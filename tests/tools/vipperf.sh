@@ -112,6 +112,8 @@ measured '.results[0] | .half_rtt_ns.p50 > 0 and .half_rtt_ns.max >= .half_rtt_n
 measured '.parameters.wait == "block" and .parameters.op == "write" and .tool == "vipperf" and
     .results[0].bytes_per_s > 0 and .results[0].half_rtt_ns == null' \
     bw 127.0.0.2 --op write --wait block --duration 300ms
+# The time begins when the warm-up is over, however long that took.
+measured '.results[0].messages > 0' lat 127.0.0.2 --size 65536 --duration 1ms
 if command -v jq >/dev/null; then # standard output is then the document and nothing else
     "$vipperf" lat 127.0.0.2 --iters 100 --json - 2>/dev/null </dev/null | jq -e .results >/dev/null ||
         wrong "--json - is not one document"
