@@ -21,7 +21,8 @@
 /* cm's own rhythm; what an administrator may want to change is in [reliability]. */
 #define GRACE_NS       20000000ull
 #define GRACE_BUSY_NS  200000000ull
-#define GRACE_LOOP_NS  10000000000ull
+#define GRACE_LOOP_NS  2000000000ull
+#define GRACE_WORK_NS  10000000000ull
 #define BACKLOG_MAX    128
 #define CM_RETRY_NS    10000000ull
 #define CM_RETRY_MAX   500000000ull
@@ -154,6 +155,7 @@ static void fill_nic_config(const struct vipd *vipd, const struct vipd_nic_confi
     ret->cm.grace_ns = GRACE_NS;
     ret->cm.grace_busy_ns = GRACE_BUSY_NS;
     ret->cm.grace_loop_ns = GRACE_LOOP_NS;
+    ret->cm.grace_work_ns = GRACE_WORK_NS;
     ret->cm.backlog_max = BACKLOG_MAX;
     ret->cm.retry_ns = CM_RETRY_NS;
     ret->cm.retry_max_ns = CM_RETRY_MAX;

@@ -271,6 +271,32 @@ static void reject_reaches_the_client(void **state)
     conf_close(&b);
 }
 
+/* It has waited several times and is alive: it might come back, but not for long. */
+static void no_match_comes_after_a_server_stopped_waiting(void **state)
+{
+    struct end a, b;
+    union conf_address local, remote, from;
+    VIP_VI_ATTRIBUTES attrs;
+    VIP_CONN_HANDLE request;
+    unsigned disc = conf_disc();
+    uint64_t started_ns;
+
+    (void)state;
+    conf_ready(&a, 'A', VIP_SERVICE_RELIABLE_DELIVERY);
+    conf_open(&b, 'B');
+    conf_address(&remote, &a, 'B', &disc, sizeof(disc));
+    conf_local(&local, &disc, sizeof(disc));
+    for (unsigned i = 0; i < 3; i++)
+        CONF_RETURNS(VIP_TIMEOUT,
+                     VipConnectWait(b.nic, &local.net, 1, &from.net, &attrs, &request));
+    started_ns = conf_now_ns();
+    CONF_RETURNS(VIP_NO_MATCH,
+                 VipConnectRequest(a.vi, &local.net, &remote.net, VIP_INFINITE, &attrs));
+    assert_true(conf_now_ns() - started_ns < 5000000000ull); /* the grace is 2 s */
+    assert_int_equal(conf_state(&a), VIP_STATE_IDLE);
+    conf_close_pair(&a, &b);
+}
+
 static void no_match_is_quick_and_leaves_the_vi_usable(void **state)
 {
     struct end a, b;
@@ -583,6 +609,8 @@ static const struct conf_test tests[] = {
            "server and client see address, discriminator and attributes of each other"),
     CONF_T("2.4", CONF_EARLY, reject_reaches_the_client,
            "VipConnectReject: the client gets VIP_REJECT"),
+    CONF_T("2.4", CONF_EARLY, no_match_comes_after_a_server_stopped_waiting,
+           "VIP_NO_MATCH comes within seconds from a server that lives but has stopped waiting"),
     CONF_T("2.4", CONF_EARLY, no_match_is_quick_and_leaves_the_vi_usable,
            "VIP_NO_MATCH comes soon and leaves the VI usable"),
     CONF_T("2.4", CONF_EARLY, request_times_out_while_the_server_thinks,

@@ -46,10 +46,10 @@ struct cm_config {
     uint32_t window_bytes;  /* bytes that may be under way towards one connection here */
     uint64_t grace_ns;      /* a request without a waiter is kept so long (20 ms) */
     uint64_t grace_busy_ns; /* the same where a waiter was seen within the last second (200 ms) */
-    uint64_t
-        grace_loop_ns;    /* the same while a server is at work with a request, or has waited again
-                               and again, and lives (10 s); less than grace_busy_ns: as that */
-    uint32_t backlog_max; /* requests kept per discriminator (128) and per NIC (1024) */
+    uint64_t grace_loop_ns; /* the same where a server has waited again and again, and lives (2 s);
+                               less than grace_busy_ns: as that */
+    uint64_t grace_work_ns; /* the same while it has a request that it has not answered (10 s) */
+    uint32_t backlog_max;   /* requests kept per discriminator (128) and per NIC (1024) */
     uint64_t retry_ns; /* first repetition of REQUEST, ACCEPT, CLOSE; doubles, + jitter (10 ms) */
     uint64_t retry_max_ns;      /* ceiling of the doubling (500 ms) */
     uint64_t accept_timeout_ns; /* ACCEPT without CONFIRM: VIP_TIMEOUT for the accepter (5 s) */

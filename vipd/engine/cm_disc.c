@@ -35,15 +35,18 @@ void cm_disc_loops(struct cm *cm, struct cm_disc *disc, bool loops)
 
 /*
  * Until when whoever serves the discriminator counts as on its way back to VipConnectWait. A server
- * that loops is away for as long as its work takes, or a busy machine makes it; one that has waited
- * once may have had enough.
+ * with a request in its hands is away for as long as its answer takes. One that has waited again and
+ * again is expected back soon; but it may have had enough, and clients that come afterwards are to hear
+ * of it soon as well (spec 2.4). One that has waited once may have had enough at once.
  */
 uint64_t cm_disc_served_ns(const struct cm *cm, const struct cm_disc *disc)
 {
     uint64_t hold_ns = cm->config.grace_busy_ns;
 
-    if ((disc->loops || disc->at_work) && cm->config.grace_loop_ns > hold_ns)
+    if (disc->loops && cm->config.grace_loop_ns > hold_ns)
         hold_ns = cm->config.grace_loop_ns;
+    if (disc->at_work && cm->config.grace_work_ns > hold_ns)
+        hold_ns = cm->config.grace_work_ns;
     return disc->waited ? cm_add_ns(disc->last_waiter_ns, hold_ns) : 0;
 }
 

@@ -659,7 +659,7 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
     struct cm_waiter *waiter = waiter_with_room(disc);
     struct cm_pending *next = TAILQ_NEXT(pending, of_disc);
     /* Somebody took another request meanwhile: the server is at work, it will come back. */
-    uint64_t served_ns = cm_disc_served_ns(cm, disc);
+    uint64_t served_ns = cm_disc_served_ns(cm, disc), again_ns;
 
     if (disc->listeners)
         served_ns = cm_add_ns(now_ns, cm->config.grace_busy_ns);
@@ -668,7 +668,9 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
             cm_timer_set(cm, &next->timer, now_ns);
         offer(cm, pending, waiter, now_ns);
     } else if (served_ns > now_ns) {
-        cm_timer_set(cm, &pending->timer, served_ns);
+        /* Looked at again before: the server's work may end sooner, and its grace with it. */
+        again_ns = cm_add_ns(now_ns, cm->config.grace_busy_ns + cm->config.grace_loop_ns / 8);
+        cm_timer_set(cm, &pending->timer, served_ns < again_ns ? served_ns : again_ns);
     } else {
         cm->stats.no_match++;
         pending_answer(cm, pending, CM_ANSWER_NO_MATCH, 0, NULL, now_ns);
