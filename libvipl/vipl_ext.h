@@ -20,7 +20,8 @@ const char *VipxLastError(void);
 
 /*
  * Page-aligned, zeroed memory of at least Length bytes that vipd reaches without a copy and without
- * moving pages at VipRegisterMem. VipxFreeMem: after the last VipDeregisterMem of it, with the
+ * moving pages at VipRegisterMem; of huge pages where the system gives transparent ones to shared
+ * memory. VipxFreeMem: after the last VipDeregisterMem of it, with the
  * address as returned. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER (NULL, length 0, unknown
  * address); VIP_ERROR_RESOURCE (no memory).
  */

@@ -87,6 +87,7 @@ static void die(void **state)
     for (unsigned i = 0; i < 2; i++) {
         pthread_join(askers[i].thread, NULL);
         assert_int_equal(askers[i].result, VIP_ERROR_RESOURCE);
+        CONF_OK(VipCloseNic(askers[i].end.nic));
     }
 }
 

@@ -286,6 +286,77 @@ static void registering_100000_times(void **state)
     conf_close(&a);
 }
 
+/* ---- huge pages ------------------------------------------------------------------------------ */
+
+#define HUGE_BYTES ((size_t)8 << 20)
+
+/* Is one of these words the chosen one of the system's setting? false without such a setting. */
+static bool shmem_huge_is(const char *const *words)
+{
+    FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "r");
+    char line[128] = "";
+    bool is = false;
+
+    if (file == NULL)
+        return false;
+    if (fgets(line, sizeof(line), file) == NULL)
+        line[0] = '\0';
+    fclose(file);
+    for (; *words != NULL; words++)
+        is = is || strstr(line, *words) != NULL;
+    return is;
+}
+
+/* A number of a file of lines "NAME[:] NUMBER"; with `from`, the first one behind a line that begins so. */
+static unsigned long number_in(const char *path, const char *from, const char *name)
+{
+    FILE *file = fopen(path, "r");
+    char line[512];
+    bool there = from == NULL;
+    unsigned long number = 0;
+
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        there = there || strncmp(line, from, strlen(from)) == 0;
+        if (there && strncmp(line, name, strlen(name)) == 0) {
+            number = strtoul(line + strlen(name) + strspn(line + strlen(name), ": "), NULL, 10);
+            break;
+        }
+    }
+    fclose(file);
+    return number;
+}
+
+static void huge_pages_when_they_can_be_had(void **state)
+{
+    static const char *const on[] = {"[always]", "[advise]", "[within_size]", "[force]", NULL};
+    unsigned long fallbacks, kib;
+    char start[32];
+    VIP_PVOID memory;
+    struct end a;
+    VIP_MEM_HANDLE handle;
+
+    (void)state;
+    if (!shmem_huge_is(on))
+        CONF_NOT_HERE("this system gives shared memory no huge pages (transparent_hugepage/"
+                      "shmem_enabled)");
+    conf_open(&a, 'A');
+    fallbacks = number_in("/proc/vmstat", NULL, "thp_file_fallback ");
+    CONF_OK(VipxAllocMem(HUGE_BYTES, &memory));
+    CONF_OK(VipRegisterMem(a.nic, memory, HUGE_BYTES, NULL, &handle));
+    conf_fill(memory, HUGE_BYTES, 5);
+    snprintf(start, sizeof(start), "%lx-", (unsigned long)(uintptr_t)memory);
+    kib = number_in("/proc/self/smaps", start, "ShmemPmdMapped");
+    conf_same(memory, HUGE_BYTES, 5);
+    if (kib == 0 && number_in("/proc/vmstat", NULL, "thp_file_fallback ") != fallbacks)
+        print_message("[  REASON  ] the system has no huge page free; ordinary ones were taken\n");
+    else
+        assert_true(kib >= 2048);
+    CONF_OK(VipDeregisterMem(a.nic, memory, handle));
+    CONF_OK(VipxFreeMem(memory));
+    conf_close(&a);
+}
+
 static void opening_and_closing_leaves_nothing(void **state)
 {
     struct end a;
@@ -368,6 +439,8 @@ static const struct conf_test tests[] = {
            "the same bytes may be registered several times with different attributes; each handle "
            "differs, none is 0 or 0xFFFFFFFF"),
     CONF_T("2.3", CONF_EARLY, overlapping_regions, "regions may overlap; each ends by itself"),
+    CONF_T("ext", CONF_FULL, huge_pages_when_they_can_be_had,
+           "VipxAllocMem takes huge pages when the system gives them to shared memory"),
     CONF_N("2.3", CONF_EARLY, registering_100000_times, "heap", 0,
            "100000 registrations leave memory map and contents as they were"),
     CONF_N("2.3", CONF_EARLY, registering_100000_times, "file", 1,
