@@ -1,5 +1,6 @@
 /* Written as the programs of 1995 were: one main file that calls the tests of the others. */
-#include "common.inc"
+#define EXTERN_INLINE
+#include "collect.inc"
 
 int errors = 0;
 
@@ -7,7 +8,9 @@ static struct {
   char *name;
   int (*f)();
 } tests[] = {"image", all_image, "transposes", all_transposes, "pointers", all_pointers,
-             "lists", all_lists, NULL};
+             "lists", all_lists, "collectives", all_collectives, "sorts", all_sorts,
+             "graphs", all_graphs, "matrices", all_matrices, "stencils", all_stencils,
+             "bodies", all_bodies, "words", all_words, NULL};
 
 double elapsed() { return get_seconds(); }
 
