@@ -9,8 +9,17 @@ const struct vip_stat_info vip_stats[VIP_STATS] = {
      .unit = (unit_),                                                                              \
      .help = (help_)},
 #include "proto/stats.def"
-#undef VIP_STAT
 };
+
+const struct vip_hist_info vip_hists[VIP_HISTS] = {
+#define VIP_HIST(name_, help_)                                                                     \
+    {.name = #name_, .help = (help_), .first = VIP_STAT_NIC_##name_##_count},
+#include "proto/stats.def"
+};
+
+_Static_assert(VIP_STAT_NIC_post_to_wire_max - VIP_STAT_NIC_post_to_wire_count ==
+                   VIP_HIST_SHOWN_MAX - VIP_HIST_SHOWN_COUNT,
+               "a histogram and what is shown of it go in step");
 
 const char *vip_stat_kind_name(enum vip_stat_kind kind)
 {

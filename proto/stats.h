@@ -10,8 +10,26 @@
 enum vip_stat {
 #define VIP_STAT(scope, name, kind, unit, help) VIP_STAT_##scope##_##name,
 #include "proto/stats.def"
-#undef VIP_STAT
     VIP_STATS,
+};
+
+/* VIP_HIST_<name>: the histograms that every NIC has. */
+enum vip_hist_id {
+#define VIP_HIST(name, help) VIP_HIST_##name,
+#include "proto/stats.def"
+    VIP_HISTS,
+};
+
+/* A histogram is shown as so many statistics, which follow each other in the table. */
+enum vip_hist_shown {
+    VIP_HIST_SHOWN_COUNT,
+    VIP_HIST_SHOWN_SUM,
+    VIP_HIST_SHOWN_P50,
+    VIP_HIST_SHOWN_P90,
+    VIP_HIST_SHOWN_P99,
+    VIP_HIST_SHOWN_P999,
+    VIP_HIST_SHOWN_MAX,
+    VIP_HIST_SHOWNS,
 };
 
 enum vip_stat_scope {
@@ -33,6 +51,14 @@ struct vip_stat_info {
 };
 
 extern const struct vip_stat_info vip_stats[VIP_STATS];
+
+struct vip_hist_info {
+    const char *name;    /* of the statistics that show it, without _count and the like */
+    const char *help;    /* what is measured */
+    enum vip_stat first; /* of the statistics that show it */
+};
+
+extern const struct vip_hist_info vip_hists[VIP_HISTS];
 
 /* "counter", "gauge". */
 const char *vip_stat_kind_name(enum vip_stat_kind kind);

@@ -95,6 +95,9 @@ struct vipd_config {
     uint64_t socket_mode;
     char open_group[VIPD_GROUP_BYTES];
     char admin_group[VIPD_GROUP_BYTES];
+    bool stats_latency;
+    char stats_group[VIPD_GROUP_BYTES];
+    uint64_t stats_interval_ns;
     uint64_t idle_exit_ns; /* 0 = never */
     enum vipd_log_level log_level;
 

@@ -85,6 +85,17 @@ const struct config_key config_keys[] = {
      "and "
      "without bottleneck)."},
 
+    {"stats", "latency", CONFIG_BOOL, NEW, 0, AT(stats_latency), 0, 0, "yes",
+     "Measure how long postings, acknowledgements and completions take (vipctl show stats "
+     "name~_to_)."},
+    {"stats", "group", CONFIG_GROUP, LIVE, 0, AT(stats_group), 0, 0, "via-stat",
+     "The group of users who may read the file vipd.stats in the runtime directory, in which all "
+     "statistics stand without asking vipd (vipctl --mapped show stats). Empty, or a group that "
+     "does not exist or that vipd may not give a file to: root and the user that vipd runs as "
+     "only."},
+    {"stats", "interval", CONFIG_DURATION, LIVE, 0, AT(stats_interval_ns), 10 * MS, 3600 * SEC,
+     "100ms", "How old that file may become while vipd has something to do."},
+
     {"limits", "sessions_per_uid", CONFIG_COUNT, LIVE, 0, AT(sessions_per_uid), 1, 65536, "64",
      "NIC handles (VipOpenNic) that one user may have open."},
     {"limits", "connections_per_uid", CONFIG_COUNT, LIVE, 0, AT(connections_per_uid), 1, 65536,
@@ -197,6 +208,7 @@ const struct config_section config_sections[] = {
     {"daemon", "The process: who may use it, and its log."},
     {"engine", "How vipd waits, and how it divides its turns between VIs."},
     {"reliability", "Lost packets, silent peers, and how fast to send."},
+    {"stats", "What vipd counts and measures of itself."},
     {"limits",
      "What one user may have in all his programs together (..._per_uid), and what one NIC "
      "handle of a program may have, as VipQueryNic reports it."},

@@ -17,6 +17,7 @@ struct nic;
 struct client;
 struct vipd_pending;
 struct history;
+struct stats_file;
 
 /* Why a connection of an application ended; each is counted and shown. */
 enum client_end {
@@ -94,6 +95,7 @@ struct vipd {
     struct vipd_counters counters;
     struct vipd_log_limit client_log; /* what clients make us say */
     struct history *history;          /* what happened; NULL: nothing is noted */
+    struct stats_file *stats_file;    /* statistics for all to read, or NULL */
 };
 
 #endif

@@ -186,6 +186,11 @@ void vipd_timer_free(struct vipd_timer *timer)
     free(timer);
 }
 
+uint64_t vipd_clock_now(void)
+{
+    return clock_now();
+}
+
 uint64_t vipd_wall_now(void)
 {
     struct timespec ts;

@@ -37,6 +37,9 @@ void vipd_timer_free(struct vipd_timer *timer);
 /* CLOCK_MONOTONIC as of this turn of the loop. */
 uint64_t vipd_loop_now(const struct vipd_loop *loop);
 
+/* CLOCK_MONOTONIC at this moment. */
+uint64_t vipd_clock_now(void);
+
 /* CLOCK_REALTIME, for people; a system call or nearly so. */
 uint64_t vipd_wall_now(void);
 

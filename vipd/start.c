@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "vipd/client/client.h"
+#include "vipd/ctl/stats_file.h"
 #include "vipd/history.h"
 #include "vipd/host.h"
 #include "vipd/nic/nic.h"
@@ -152,6 +153,8 @@ static void fill_nic_config(const struct vipd *vipd, const struct vipd_nic_confi
     ret->epoch = vipd->epoch;
     ret->vi_max = (uint32_t)config->vis;
     ret->cq_max = (uint32_t)config->cqs;
+    ret->latency = config->stats_latency;
+    ret->clock = vipd_clock_now;
     ret->cm.grace_ns = GRACE_NS;
     ret->cm.grace_busy_ns = GRACE_BUSY_NS;
     ret->cm.grace_loop_ns = GRACE_LOOP_NS;
@@ -208,7 +211,11 @@ static int open_nic(struct vipd *vipd, const struct vipd_nic_config *config, cha
 
 static bool between(void *ctx, bool worked)
 {
-    return clients_reap(ctx, worked);
+    struct vipd *vipd = ctx;
+    bool reaped = clients_reap(vipd, worked);
+
+    stats_file_touch(vipd->stats_file, worked || reaped);
+    return reaped;
 }
 
 static void on_hup(void *ctx)
@@ -276,6 +283,7 @@ void vipd_settle(struct vipd *vipd)
     }
     vipd->admin_gid = group_number(config->admin_group, "admin_group");
     vipd->open_gid = group_number(config->open_group, "open_group");
+    stats_file_settle(vipd->stats_file);
     if (!vipd->idle_timer && idle_limit_ns(vipd) > 0)
         vipd->idle_timer = vipd_timer_new(vipd->loop, on_idle_timer, vipd);
     if (vipd->idle_timer && idle_limit_ns(vipd) > 0)
@@ -321,6 +329,7 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
     }
     ret->used_ns = vipd_loop_now(ret->loop);
     ret->history = history_new(); /* without it there is just less to tell */
+    ret->stats_file = stats_file_open(ret);
     vipd_settle(ret);
     return 0;
 }
@@ -328,6 +337,8 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
 void vipd_stop(struct vipd *vipd)
 {
     clients_shutdown(vipd);
+    stats_file_close(vipd->stats_file);
+    vipd->stats_file = NULL;
     vipd_host_drop_nics(vipd->loop);
     for (unsigned i = 0; i < vipd->nic_count; i++)
         nic_close(vipd->nics[i].nic, vipd_loop_now(vipd->loop));

@@ -43,7 +43,9 @@ void vipd_print_statistics(FILE *out)
           "text: those "
           "of vipd as _vipd\\_NAME_, those of a NIC as _vipd\\_nic\\_NAME_ with the label _nic_, "
           "counters "
-          "with the suffix _\\_total_. A counter only grows while vipd lives; a gauge is of this "
+          "with the suffix _\\_total_, and the percentiles of what takes how long as summaries, in "
+          "seconds. A "
+          "counter only grows while vipd lives; a gauge is of this "
           "moment.\n\n",
           out);
     print_scope(out, VIP_STAT_SCOPE_VIPD, "OF VIPD");

@@ -166,10 +166,48 @@ document 0 monitor monitor -c 2
 expect 0 "open" "$vipctl" monitor -c 1
 "$vipctl" metrics >"$WORK/metrics" || wrong "metrics"
 [ "$(tail -n 1 "$WORK/metrics")" = "# EOF" ] || wrong "metrics do not end with # EOF"
-grep -vE '^(# (TYPE|HELP) [a-z_]+ .+|# EOF|[a-z0-9_]+(\{nic="[^"]+"\})? [0-9]+)$' "$WORK/metrics" &&
+grep -vE '^(# (TYPE|HELP|UNIT) [a-z_]+ .+|# EOF|[a-z0-9_]+(\{nic="[^"]+"(,quantile="[0-9.]+")?\})? [0-9.]+)$' "$WORK/metrics" &&
     wrong "metrics have other lines than OpenMetrics"
-[ "$(grep -c '^# TYPE' "$WORK/metrics")" -eq "$(grep -c '^VIP_STAT(' proto/stats.def)" ] ||
+[ "$(grep -c '^# TYPE' "$WORK/metrics")" -eq "$(grep -cE '^VIP_(STAT|LATENCY)\(' proto/stats.def)" ] ||
     wrong "metrics have not every statistic"
+
+# ---- statistics without asking ------------------------------------------------------------------
+
+"$vipctl" -rn -o scope,name,kind,unit show stats >"$WORK/asked"
+"$vipctl" -rn -o scope,name,kind,unit --mapped show stats >"$WORK/mapped" || wrong "show stats --mapped"
+cmp "$WORK/asked" "$WORK/mapped" || wrong "the file has other statistics than vipd tells"
+"$vipctl" metrics | sed 's/ [0-9.]*$//' >"$WORK/asked"
+"$vipctl" --mapped metrics | sed 's/ [0-9.]*$//' | cmp - "$WORK/asked" || wrong "metrics --mapped"
+document 0 show-stats@mapped --mapped show stats
+until_true some stats name=post_to_complete_count 'value>100'
+for name in post_to_wire wire_to_ack post_to_complete; do
+    # Percentiles do not fall, and the largest is no less than they are.
+    mapfile -t values < <("$vipctl" --mapped -rn -o value show stats name~${name}_)
+    [ "${#values[@]}" -eq 7 ] || wrong "$name has ${#values[@]} statistics"
+    [ "${values[0]}" -gt 0 ] && [ "${values[2]}" -le "${values[3]}" ] && [ "${values[3]}" -le "${values[4]}" ] &&
+        [ "${values[4]}" -le "${values[5]}" ] && [ "${values[5]}" -le "${values[6]}" ] && [ "${values[6]}" -gt 0 ] ||
+        wrong "$name: ${values[*]}"
+done
+expect 2 "for show stats" "$vipctl" --mapped show vi
+# vipd stands still: its numbers can be read all the same, and they have grown until then.
+kill -STOP "${DAEMON_PID[A]}"
+posts=$("$vipctl" --mapped -rn -o value show stats scope=nic:vip0 name=posts)
+expect 6 "did not answer" "$vipctl" --timeout 0.2 show stats
+kill -CONT "${DAEMON_PID[A]}"
+[ "$posts" -gt 0 ] || wrong "no postings in the file of a vipd that stands still"
+more_posts() { [ "$("$vipctl" --mapped -rn -o value show stats scope=nic:vip0 name=posts)" -gt "$posts" ]; }
+until_true more_posts
+if [ "$(id -u)" = 0 ] && [ -z "$(getent group via-stat)" ]; then
+    [ "$(stat -c %a "$WORK/A/vipd.stats")" = 600 ] || wrong "vipd.stats has mode $(stat -c %a "$WORK/A/vipd.stats")"
+fi
+expect 3 "there is no" env VIPD_RUNTIME_DIR="$WORK/nobody" "$vipctl" --mapped show stats
+mkdir "$WORK/foreign"
+head -c 5000 /dev/urandom >"$WORK/foreign/vipd.stats"
+expect 1 "is no statistics file" env VIPD_RUNTIME_DIR="$WORK/foreign" "$vipctl" --mapped show stats
+# A copy of the file, as a vipd that was killed leaves it behind: the pid in it is nobody's.
+cp "$WORK/A/vipd.stats" "$WORK/foreign/vipd.stats"
+printf '\377\377\377\177\000\000\000\000' | dd of="$WORK/foreign/vipd.stats" bs=1 seek=56 conv=notrunc status=none
+expect 0 "is gone" env VIPD_RUNTIME_DIR="$WORK/foreign" "$vipctl" --mapped show stats name=posts
 
 # ---- the exporter ------------------------------------------------------------------------------------
 
@@ -187,7 +225,7 @@ get() { # get METHOD PATH
 get GET /metrics >"$WORK/page"
 grep -q '^vipd_up 1' "$WORK/page" || wrong "the exporter: $(head -n 20 "$WORK/page")"
 grep -q '^vipd_nic_tx_packets_total{nic="vip0"} [1-9]' "$WORK/page" || wrong "the exporter tells no packets"
-[ "$(grep -c '^# TYPE' "$WORK/page")" -eq $(($(grep -c '^VIP_STAT(' proto/stats.def) + 2)) ] || wrong "the exporter: metrics"
+[ "$(grep -c '^# TYPE' "$WORK/page")" -eq $(($(grep -cE '^VIP_(STAT|LATENCY)\(' proto/stats.def) + 2)) ] || wrong "the exporter: metrics"
 [ "$(tail -n 1 "$WORK/page")" = "# EOF" ] || wrong "the exporter: no # EOF"
 get GET /other | grep -q ' 404 ' || wrong "the exporter: another path"
 get POST /metrics | grep -q ' 405 ' || wrong "the exporter: POST"

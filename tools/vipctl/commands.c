@@ -10,8 +10,8 @@
 #define TABLE "json raw no-header output color timeout"
 
 const struct command commands[] = {
-    {"show", "[VIEW [FILTER...]]", "print a view; without VIEW: summary", WORDS_VIEW, 0, -1, TABLE,
-     run_show},
+    {"show", "[VIEW [FILTER...]]", "print a view; without VIEW: summary", WORDS_VIEW, 0, -1,
+     TABLE " mapped", run_show},
     {"explain", "vi N | peer P | error CODE | nic N", "why something is as it is, and what to do",
      WORDS_EXPLAIN, 2, 2, "json timeout", run_explain},
     {"check", "", "the doctor: what is wrong or slow here, and the command that mends it",
@@ -31,7 +31,8 @@ const struct command commands[] = {
     {"drain", "", "no new NIC handles and connections; what runs goes on", WORDS_NONE, 0, 0,
      "json wait timeout", run_drain},
     {"resume", "", "the end of drain", WORDS_NONE, 0, 0, "json timeout", run_resume},
-    {"metrics", "", "all statistics as OpenMetrics text", WORDS_NONE, 0, 0, "timeout", run_metrics},
+    {"metrics", "", "all statistics as OpenMetrics text", WORDS_NONE, 0, 0, "mapped timeout",
+     run_metrics},
     {"bench", "[ARGUMENTS OF vipperf...]", "measure; runs vipperf", WORDS_REST, 0, -1, "",
      run_bench},
     {"support", "[FILE.tar.gz]", "one archive for a bug report, without addresses of memory",
@@ -59,6 +60,8 @@ const struct option_row option_rows[] = {
     {"once", '1', NULL, "top: print one interval and end"},
     {"wait", 'w', NULL, "drain: until no program has a NIC open, at most --timeout"},
     {"dry-run", 0, NULL, "reload: say what would change"},
+    {"mapped", 'm', NULL,
+     "show stats, metrics: from the file vipd.stats, without asking vipd; for the group via-stat"},
     {"defaults", 0, NULL, "config show: also keys that have their default"},
 };
 const size_t option_row_count = sizeof(option_rows) / sizeof(*option_rows);

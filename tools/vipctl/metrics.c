@@ -10,6 +10,7 @@
 
 #include "proto/stats.h"
 #include "tools/vipctl/commands.h"
+#include "tools/vipctl/mapped.h"
 #include "tools/vipctl/show.h"
 
 /* Within a label: backslash, quote and newline are escaped. */
@@ -50,33 +51,120 @@ static void print_metric(FILE *out, enum vip_stat id, const struct show_rows *ro
     }
 }
 
+/* The value of a NIC's statistic. false: vipd does not tell it. */
+static bool value_of(const struct show_rows *rows, const char *scope, enum vip_stat id,
+                     uint64_t *ret)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        const Vip__Counter *row = rows->row[i];
+
+        if (row->scope && row->name && strcmp(row->scope, scope) == 0 &&
+            strcmp(row->name, vip_stats[id].name) == 0) {
+            *ret = row->value;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void print_nic_summary(FILE *out, enum vip_hist_id id, const char *scope,
+                              const struct show_rows *rows)
+{
+    static const char *const quantile[VIP_HIST_SHOWNS] = {
+        [VIP_HIST_SHOWN_P50] = "0.5",  [VIP_HIST_SHOWN_P90] = "0.9",
+        [VIP_HIST_SHOWN_P99] = "0.99", [VIP_HIST_SHOWN_P999] = "0.999",
+        [VIP_HIST_SHOWN_MAX] = "1",
+    };
+
+    for (unsigned i = 0; i < VIP_HIST_SHOWNS; i++) {
+        uint64_t value;
+
+        if (!value_of(rows, scope, vip_hists[id].first + i, &value))
+            continue;
+        fprintf(out, "vipd_nic_%s_seconds%s{nic=\"", vip_hists[id].name,
+                i == VIP_HIST_SHOWN_COUNT ? "_count"
+                : i == VIP_HIST_SHOWN_SUM ? "_sum"
+                                          : "");
+        print_label(out, scope + strlen("nic:"));
+        if (quantile[i])
+            fprintf(out, "\",quantile=\"%s", quantile[i]);
+        if (i == VIP_HIST_SHOWN_COUNT)
+            fprintf(out, "\"} %llu\n", (unsigned long long)value);
+        else
+            fprintf(out, "\"} %.9f\n", (double)value / 1e9);
+    }
+}
+
+/* A histogram is a summary to OpenMetrics, its quantiles being those since vipd started. */
+static void print_summary(FILE *out, enum vip_hist_id id, const struct show_rows *rows)
+{
+    const char *name = vip_hists[id].name;
+
+    fprintf(out,
+            "# TYPE vipd_nic_%s_seconds summary\n# UNIT vipd_nic_%s_seconds seconds\n"
+            "# HELP vipd_nic_%s_seconds %s\n",
+            name, name, name, vip_hists[id].help);
+    for (size_t i = 0; i < rows->count; i++) {
+        const Vip__Counter *row = rows->row[i];
+
+        if (row->scope && strncmp(row->scope, "nic:", 4) == 0 && row->name &&
+            strcmp(row->name, vip_stats[vip_hists[id].first].name) == 0)
+            print_nic_summary(out, id, row->scope, rows);
+    }
+}
+
+/* Is the statistic one of those that show a histogram? */
+static bool of_hist(enum vip_stat stat)
+{
+    for (enum vip_hist_id id = 0; id < VIP_HISTS; id++)
+        if (stat >= vip_hists[id].first && stat < vip_hists[id].first + VIP_HIST_SHOWNS)
+            return true;
+    return false;
+}
+
+static enum exit_code write_rows(enum exit_code code, struct show_rows *rows, FILE *out)
+{
+    for (enum vip_stat id = 0; code == EXIT_OK && id < VIP_STATS; id++)
+        if (!of_hist(id))
+            print_metric(out, id, rows);
+    for (enum vip_hist_id id = 0; code == EXIT_OK && id < VIP_HISTS; id++)
+        print_summary(out, id, rows);
+    show_rows_free(rows);
+    return code;
+}
+
 enum exit_code metrics_write(int sock, FILE *out)
 {
     struct show_rows rows;
-    enum exit_code code = show_fetch(sock, show_view_find("stats"), &rows);
 
-    for (enum vip_stat id = 0; code == EXIT_OK && id < VIP_STATS; id++)
-        print_metric(out, id, &rows);
-    show_rows_free(&rows);
-    return code;
+    return write_rows(show_fetch(sock, show_view_find("stats"), &rows), &rows, out);
+}
+
+static enum exit_code metrics_mapped(FILE *out)
+{
+    struct show_rows rows;
+
+    return write_rows(mapped_fetch(&rows), &rows, out);
 }
 
 enum exit_code run_metrics(char **words, int count, const struct options *options)
 {
     enum exit_code code;
-    int sock;
+    int sock = -1;
 
     (void)words;
     (void)count;
-    (void)options;
-    code = query_connect(&sock);
-    if (code != EXIT_OK)
-        return code;
-    code = metrics_write(sock, stdout);
+    if (!options->mapped) {
+        code = query_connect(&sock);
+        if (code != EXIT_OK)
+            return code;
+    }
+    code = options->mapped ? metrics_mapped(stdout) : metrics_write(sock, stdout);
     if (code == EXIT_OK) {
         puts("# EOF");
         code = show_flushed();
     }
-    (void)close(sock);
+    if (sock >= 0)
+        (void)close(sock);
     return code;
 }

@@ -9,6 +9,7 @@
 
 #include "tools/vipctl/commands.h"
 #include "tools/vipctl/filter.h"
+#include "tools/vipctl/mapped.h"
 
 #define FILTERS_MAX 16
 
@@ -52,6 +53,8 @@ void show_rows_free(struct show_rows *rows)
 {
     free(rows->row);
     query_free(&rows->pages);
+    free(rows->own[0]);
+    free(rows->own[1]);
     *rows = (struct show_rows){0};
 }
 
@@ -252,7 +255,7 @@ static enum exit_code show_rows(int sock, const struct show_view *view,
                                 const struct options *options)
 {
     struct show_rows rows;
-    enum exit_code code = show_fetch(sock, view, &rows);
+    enum exit_code code = options->mapped ? mapped_fetch(&rows) : show_fetch(sock, view, &rows);
     size_t all = rows.count;
 
     if (code == EXIT_OK) {
@@ -291,6 +294,12 @@ enum exit_code run_show(char **words, int count, const struct options *options)
             return EXIT_USAGE;
     if (view->view.columns && !choose_layout(&view->view, options, &layout))
         return EXIT_USAGE;
+    if (options->mapped) {
+        if (view->what == VIP__SHOW_REQUEST__WHAT__STATS)
+            return show_rows(-1, view, filters, count > 1 ? count - 1 : 0, options);
+        fprintf(stderr, "vipctl: --mapped is for show stats; vipd must be asked for the others\n");
+        return EXIT_USAGE;
+    }
     code = query_connect(&sock);
     if (code != EXIT_OK)
         return code;

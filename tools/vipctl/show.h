@@ -11,6 +11,7 @@ struct show_rows {
     struct query_pages pages;
     const void **row;
     size_t count;
+    void *own[2]; /* memory of rows that do not come in pages, or NULL */
 };
 
 /* Fetch all rows of a view. Outcomes as query_show; free with show_rows_free in any case. */

@@ -46,10 +46,25 @@ static void format_line(const struct top_rate *rate, char *buf, size_t buf_bytes
              rate->retransmits, rtt, label);
 }
 
-static void print_plain(enum top_by by, const struct top_rate *rates, size_t count)
+/* "post_to_wire 12/80 us  ...": half of all, and 99 % of them, take no longer. */
+static void format_latency(const struct top_sample *sample, char *buf, size_t buf_bytes)
 {
+    size_t used = (size_t)snprintf(buf, buf_bytes, "p50/p99 in us since the start: ");
+
+    for (unsigned h = 0; h < VIP_HISTS && used < buf_bytes; h++)
+        used += (size_t)snprintf(buf + used, buf_bytes - used, "%s%s %.1f/%.1f", h ? "  " : "",
+                                 vip_hists[h].name, (double)sample->p50_ns[h] / 1e3,
+                                 (double)sample->p99_ns[h] / 1e3);
+}
+
+static void print_plain(enum top_by by, const struct top_sample *sample,
+                        const struct top_rate *rates)
+{
+    size_t count = sample->count;
     char line[256];
 
+    format_latency(sample, line, sizeof(line));
+    puts(line);
     printf("%s%s\n", HEADING, top_by_name(by));
     for (size_t i = 0; i < count; i++) {
         format_line(&rates[i], line, sizeof(line));
@@ -57,8 +72,11 @@ static void print_plain(enum top_by by, const struct top_rate *rates, size_t cou
     }
 }
 
-static void print_json(enum top_by by, const struct top_rate *rates, size_t count, double seconds)
+static void print_json(enum top_by by, const struct top_sample *sample,
+                       const struct top_rate *rates, double seconds)
 {
+    size_t count = sample->count;
+
     printf("{\"schema\": \"vipd.top/1\", \"by\": \"%s\", \"interval_s\": %.3f, \"items\": [",
            top_by_name(by), seconds);
     for (size_t i = 0; i < count; i++) {
@@ -69,24 +87,32 @@ static void print_json(enum top_by by, const struct top_rate *rates, size_t coun
                rates[i].tx_bytes, rates[i].rx_bytes, rates[i].messages, rates[i].retransmits,
                (unsigned long long)rates[i].item->srtt_ns);
     }
-    puts("]}");
+    printf("], \"latency\": {");
+    for (unsigned h = 0; h < VIP_HISTS; h++)
+        printf("%s\"%s\": {\"p50_ns\": %llu, \"p99_ns\": %llu}", h ? ", " : "", vip_hists[h].name,
+               (unsigned long long)sample->p50_ns[h], (unsigned long long)sample->p99_ns[h]);
+    puts("}}");
 }
 
-static void draw(enum top_by by, const struct top_rate *rates, size_t count, bool colours)
+static void draw(enum top_by by, const struct top_sample *sample, const struct top_rate *rates,
+                 bool colours)
 {
+    size_t count = sample->count;
     char line[256];
 
     erase();
     mvprintw(0, 0, "vipctl top  by %s, %zu rows   keys: v VIs, p peers, g programs, q quit",
              top_by_name(by), count);
+    format_latency(sample, line, sizeof(line));
+    mvaddnstr(1, 0, line, COLS);
     if (colours)
         attron(A_REVERSE);
-    mvprintw(1, 0, "%s%-*s", HEADING, COLS > 56 ? COLS - 56 : 0, top_by_name(by));
+    mvprintw(2, 0, "%s%-*s", HEADING, COLS > 56 ? COLS - 56 : 0, top_by_name(by));
     if (colours)
         attroff(A_REVERSE);
-    for (size_t i = 0; i < count && (int)i + 2 < LINES; i++) {
+    for (size_t i = 0; i < count && (int)i + 3 < LINES; i++) {
         format_line(&rates[i], line, sizeof(line));
-        mvaddnstr((int)i + 2, 0, line, COLS);
+        mvaddnstr((int)i + 3, 0, line, COLS);
     }
     refresh();
 }
@@ -143,11 +169,11 @@ static enum exit_code run(int sock, const struct options *options, bool screen, 
             break;
         rates = top_rates(&before, &now);
         if (rates && options->json)
-            print_json(by, rates, now.count, now.time_s - before.time_s);
+            print_json(by, &now, rates, now.time_s - before.time_s);
         else if (rates && screen)
-            draw(by, rates, now.count, options->colours);
+            draw(by, &now, rates, options->colours);
         else if (rates)
-            print_plain(by, rates, now.count);
+            print_plain(by, &now, rates);
         free(rates);
         top_sample_free(&before);
         before = now;

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/stats.h"
 #include "tools/vipctl/query.h"
 
 enum top_by {
@@ -34,6 +35,8 @@ struct top_rate {
 struct top_sample {
     struct top_item *item; /* sorted by key */
     size_t count;
+    /* How long things have taken since vipd started, by kind; of the NIC where it is longest. */
+    uint64_t p50_ns[VIP_HISTS], p99_ns[VIP_HISTS];
     double time_s; /* CLOCK_MONOTONIC */
 };
 

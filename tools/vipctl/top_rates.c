@@ -82,6 +82,29 @@ static void merge(struct top_sample *sample)
     sample->count = kept;
 }
 
+static void keep_largest(const Vip__Counter *row, enum vip_stat id, uint64_t *largest)
+{
+    if (strcmp(row->name, vip_stats[id].name) == 0 && row->value > *largest)
+        *largest = row->value;
+}
+
+static enum exit_code take_latency(int sock, struct top_sample *to)
+{
+    struct show_rows rows;
+    enum exit_code code = show_fetch(sock, show_view_find("stats"), &rows);
+
+    for (size_t i = 0; code == EXIT_OK && i < rows.count; i++) {
+        const Vip__Counter *row = rows.row[i];
+
+        for (unsigned h = 0; row->name && h < VIP_HISTS; h++) {
+            keep_largest(row, vip_hists[h].first + VIP_HIST_SHOWN_P50, &to->p50_ns[h]);
+            keep_largest(row, vip_hists[h].first + VIP_HIST_SHOWN_P99, &to->p99_ns[h]);
+        }
+    }
+    show_rows_free(&rows);
+    return code;
+}
+
 enum exit_code top_sample_take(int sock, enum top_by by, struct top_sample *ret)
 {
     struct show_rows rows;
@@ -105,10 +128,11 @@ enum exit_code top_sample_take(int sock, enum top_by by, struct top_sample *ret)
         else
             add_vi(rows.row[i], by, &ret->item[ret->count++]);
     }
-    if (code == EXIT_OK)
-        merge(ret);
     show_rows_free(&rows);
-    return code;
+    if (code != EXIT_OK)
+        return code;
+    merge(ret);
+    return take_latency(sock, ret);
 }
 
 void top_sample_free(struct top_sample *sample)

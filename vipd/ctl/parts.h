@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/stats.h"
 #include "vipd/client/client.h"
 #include "vipd/ctl/show.h"
 #include "vipd/engine/cm.h"
@@ -55,6 +56,9 @@ void show_peers(struct show_page *page, const struct vipd *vipd, uint64_t cursor
 void show_limits(struct show_page *page, const struct vipd *vipd, uint64_t cursor);
 void show_errors(struct show_page *page, const struct vipd *vipd, uid_t viewer, uint64_t cursor);
 void show_events(struct show_page *page, const struct vipd *vipd, uid_t viewer, uint64_t cursor);
+/* Calls back for every statistic of scope VIPD. */
+void vipd_stats_visit(const struct vipd *vipd,
+                      void (*visit)(void *ctx, enum vip_stat id, uint64_t value), void *ctx);
 void show_stats(struct show_page *page, const struct vipd *vipd, uint64_t cursor);
 
 #endif

@@ -40,40 +40,41 @@ static void give_nic(void *ctx, const struct nic_counter *c)
     give(ctx, c->id, c->value);
 }
 
-static void give_gauge(void *ctx, enum vip_stat id, uint64_t value)
+static void give_vipd(void *ctx, enum vip_stat id, uint64_t value)
 {
     give(ctx, id, value);
 }
 
-static void give_vipd(struct stat_walk *walk, const struct vipd *vipd)
+void vipd_stats_visit(const struct vipd *vipd,
+                      void (*visit)(void *ctx, enum vip_stat id, uint64_t value), void *ctx)
 {
     const struct vipd_counters *c = &vipd->counters;
     struct vipd_loop_stats loop;
 
     vipd_loop_stats(vipd->loop, &loop);
-    give(walk, VIP_STAT_VIPD_turns, loop.turns);
-    give(walk, VIP_STAT_VIPD_turns_busy, loop.busy);
-    give(walk, VIP_STAT_VIPD_spins, loop.spins);
-    give(walk, VIP_STAT_VIPD_sleeps, loop.sleeps);
-    give(walk, VIP_STAT_VIPD_recalls, loop.recalls);
-    give(walk, VIP_STAT_VIPD_naps, loop.naps);
-    give(walk, VIP_STAT_VIPD_polls, loop.polls);
-    give(walk, VIP_STAT_VIPD_accepted, c->accepted);
-    give(walk, VIP_STAT_VIPD_refused_limit, c->refused_limit);
-    give(walk, VIP_STAT_VIPD_accept_paused, c->accept_paused);
-    give(walk, VIP_STAT_VIPD_opened, c->opened);
-    give(walk, VIP_STAT_VIPD_open_refused, c->open_refused);
-    give(walk, VIP_STAT_VIPD_requests, c->requests);
-    give(walk, VIP_STAT_VIPD_requests_failed, c->requests_failed);
-    give(walk, VIP_STAT_VIPD_events, c->events);
-    give(walk, VIP_STAT_VIPD_events_delayed, c->events_delayed);
-    give(walk, VIP_STAT_VIPD_errors_dropped, c->errors_dropped);
-    give(walk, VIP_STAT_VIPD_reloads, c->reloads);
-    give(walk, VIP_STAT_VIPD_reloads_refused, c->reloads_refused);
-    give(walk, VIP_STAT_VIPD_admin_denied, c->admin_denied);
-    vipd_gauges(vipd, give_gauge, walk);
+    visit(ctx, VIP_STAT_VIPD_turns, loop.turns);
+    visit(ctx, VIP_STAT_VIPD_turns_busy, loop.busy);
+    visit(ctx, VIP_STAT_VIPD_spins, loop.spins);
+    visit(ctx, VIP_STAT_VIPD_sleeps, loop.sleeps);
+    visit(ctx, VIP_STAT_VIPD_recalls, loop.recalls);
+    visit(ctx, VIP_STAT_VIPD_naps, loop.naps);
+    visit(ctx, VIP_STAT_VIPD_polls, loop.polls);
+    visit(ctx, VIP_STAT_VIPD_accepted, c->accepted);
+    visit(ctx, VIP_STAT_VIPD_refused_limit, c->refused_limit);
+    visit(ctx, VIP_STAT_VIPD_accept_paused, c->accept_paused);
+    visit(ctx, VIP_STAT_VIPD_opened, c->opened);
+    visit(ctx, VIP_STAT_VIPD_open_refused, c->open_refused);
+    visit(ctx, VIP_STAT_VIPD_requests, c->requests);
+    visit(ctx, VIP_STAT_VIPD_requests_failed, c->requests_failed);
+    visit(ctx, VIP_STAT_VIPD_events, c->events);
+    visit(ctx, VIP_STAT_VIPD_events_delayed, c->events_delayed);
+    visit(ctx, VIP_STAT_VIPD_errors_dropped, c->errors_dropped);
+    visit(ctx, VIP_STAT_VIPD_reloads, c->reloads);
+    visit(ctx, VIP_STAT_VIPD_reloads_refused, c->reloads_refused);
+    visit(ctx, VIP_STAT_VIPD_admin_denied, c->admin_denied);
+    vipd_gauges(vipd, visit, ctx);
     for (unsigned end = CLIENT_END_NONE + 1; end < CLIENT_ENDS; end++)
-        give(walk, VIP_STAT_VIPD_ended_closed + (end - CLIENT_END_CLOSED), c->ended[end]);
+        visit(ctx, VIP_STAT_VIPD_ended_closed + (end - CLIENT_END_CLOSED), c->ended[end]);
 }
 
 _Static_assert(VIP_STAT_VIPD_ended_shutdown - VIP_STAT_VIPD_ended_closed ==
@@ -86,7 +87,7 @@ void show_stats(struct show_page *page, const struct vipd *vipd, uint64_t cursor
 {
     struct stat_walk walk = {.page = page, .scope = "vipd", .from = cursor};
 
-    give_vipd(&walk, vipd);
+    vipd_stats_visit(vipd, give_vipd, &walk);
     for (unsigned i = 0; i < vipd->nic_count; i++) {
         snprintf(walk.scope, sizeof(walk.scope), "nic:%s", vipd->nics[i].config->name);
         nic_counters(vipd->nics[i].nic, give_nic, &walk);

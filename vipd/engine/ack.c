@@ -151,6 +151,8 @@ static void take_range(struct eng_vi *vi, uint64_t from, uint64_t to, struct new
     for (uint64_t n; (n = eng_bits_next(&vi->tx.open, from, to)) < to; from = n + 1) {
         const struct eng_sent *record = &vi->sent[n % ENG_SENT_RING];
 
+        if (vi->eng->config.latency && !record->lost)
+            vip_hist_add(&vi->eng->config.latency->wire_to_ack, vi->eng->now_ns - record->sent_ns);
         news->bytes += record->bytes;
         if (n > news->newest)
             news->newest = n;

@@ -18,6 +18,7 @@ void eng_build_begin(struct eng_build *build, struct eng_vi *vi, struct eng_pack
     packet->bytes = 0;
     packet->remote_read = false;
     packet->op = 0;
+    packet->posted_ns = 0;
     packet->piece_count = 0;
     eng_build_head(build, VIP_WIRE_HEADER_BYTES);
 }

@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/hist.h"
 #include "proto/limits.h"
 #include "proto/shm.h"
 #include "proto/status.h"
@@ -50,10 +51,11 @@ struct eng_piece {
 /* One packet to send. The host resolves the pieces, seals (vip_wire_seal) and sends. */
 struct eng_packet {
     uint16_t vi;
-    uint32_t path;    /* eng_conn.path of the connection: the host's peer reference */
-    uint32_t bytes;   /* whole packet */
-    bool remote_read; /* pieces are the source of a peer's RDMA Read, not of a local send */
-    uint32_t op;      /* operation number of the first frame, for eng_tx_failed */
+    uint32_t path;      /* eng_conn.path of the connection: the host's peer reference */
+    uint32_t bytes;     /* whole packet */
+    bool remote_read;   /* pieces are the source of a peer's RDMA Read, not of a local send */
+    uint32_t op;        /* operation number of the first frame, for eng_tx_failed */
+    uint64_t posted_ns; /* eng_post of the first operation that begins in it; 0: none begins */
     unsigned piece_count;
     struct eng_piece piece[ENG_PIECES_MAX];
     uint8_t head[ENG_HEAD_BYTES];
@@ -128,19 +130,27 @@ enum eng_congestion {
     ENG_CONGESTION_FIXED,     /* the peer's window, always: for paths that cannot be congested */
 };
 
+/* What happens to take how long, over all VIs of the engines that share it; by the host's clock. */
+struct eng_latency {
+    struct vip_hist post_to_wire;     /* eng_packet.posted_ns -> the medium has it: the host adds */
+    struct vip_hist wire_to_ack;      /* packet pulled -> its acknowledgement processed */
+    struct vip_hist post_to_complete; /* eng_post of a send -> its completion, without error */
+};
+
 /* Times in ns, configured per NIC; every field must be set. ENG_CONFIG_DEFAULT is a good start. */
 struct eng_config {
-    uint64_t rto_min_ns;        /* floor of the retransmission timer */
-    uint64_t rto_max_ns;        /* ceiling, after back-off */
-    uint64_t rto_initial_ns;    /* before the first RTT sample */
-    uint64_t ack_delay_ns;      /* longest wait for something to piggyback an acknowledgement on */
-    uint64_t conn_timeout_ns;   /* unanswered for so long: CONN_LOST */
-    uint32_t ack_every_packets; /* acknowledge at once after so many unacknowledged packets */
-    uint32_t congestion;        /* enum eng_congestion */
-    uint32_t turn_packets;      /* packets one VI may emit before the next VI has its turn */
-    uint32_t turn_bytes;        /* bytes, likewise */
-    uint32_t held_packets_max;  /* packets held ahead of their turn per VI */
-    uint64_t seed;              /* for jitter */
+    uint64_t rto_min_ns;         /* floor of the retransmission timer */
+    uint64_t rto_max_ns;         /* ceiling, after back-off */
+    uint64_t rto_initial_ns;     /* before the first RTT sample */
+    uint64_t ack_delay_ns;       /* longest wait for something to piggyback an acknowledgement on */
+    uint64_t conn_timeout_ns;    /* unanswered for so long: CONN_LOST */
+    uint32_t ack_every_packets;  /* acknowledge at once after so many unacknowledged packets */
+    uint32_t congestion;         /* enum eng_congestion */
+    uint32_t turn_packets;       /* packets one VI may emit before the next VI has its turn */
+    uint32_t turn_bytes;         /* bytes, likewise */
+    uint32_t held_packets_max;   /* packets held ahead of their turn per VI */
+    uint64_t seed;               /* for jitter */
+    struct eng_latency *latency; /* the host's, added to; NULL: nothing is measured */
     /* For tests of wrapping: where numbers of operations and packets of every connection begin; both
      * ends must agree. 0 in production. */
     uint32_t start_op;

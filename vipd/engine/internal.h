@@ -39,6 +39,10 @@
 /* End of an intrusive list. */
 #define ENG_NONE 0xffffu
 
+/* Of times kept in 32 bits: they turn round after 275 s, longer than anything that is measured so. */
+#define ENG_TICK_SHIFT 6
+#define ENG_TICK_NS    (1u << ENG_TICK_SHIFT)
+
 #define ENG_QUEUE_MASK (VIP_DESC_PER_QUEUE_MAX - 1u)
 
 /* Lists of VIs; a VI is at most once on each. */
@@ -236,6 +240,7 @@ struct eng_vi {
     struct eng_desc desc[2][VIP_DESC_PER_QUEUE_MAX] __attribute__((aligned(64)));
     struct eng_sent sent[ENG_SENT_RING];
     struct eng_held slot[ENG_HELD_MAX];
+    uint32_t posted[VIP_DESC_PER_QUEUE_MAX]; /* send queue: when, in ticks of ENG_TICK_NS */
 };
 
 struct eng_timer {
@@ -248,6 +253,7 @@ struct eng {
     struct eng_ops ops;
     void *ctx;
     uint64_t random;
+    uint64_t now_ns; /* of the input that is being processed */
     struct {
         uint16_t head, tail;
     } list[ENG_LISTS];

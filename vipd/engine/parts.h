@@ -121,6 +121,8 @@ struct eng_flush {
 void eng_send_flush(struct eng_vi *vi, const struct eng_flush *flush);
 void eng_recv_flush(struct eng_vi *vi);
 void eng_desc_release(struct eng_vi *vi, struct eng_desc *desc);
+/* Since the descriptor at this position of the send queue was posted; known to ENG_TICK_NS. */
+uint64_t eng_desc_age_ns(const struct eng_vi *vi, uint32_t position, uint64_t now_ns);
 
 /* post.c: are all data segments accessible for `kind`? */
 bool eng_desc_check(struct eng_vi *vi, const struct eng_desc *desc, enum eng_access_kind kind);

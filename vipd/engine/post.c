@@ -118,6 +118,8 @@ void eng_post(struct eng *eng, const struct eng_post *post, uint64_t now_ns)
 {
     struct eng_vi *vi = eng_vi_get(eng, post->vi);
 
+    if (post->queue == VIP_Q_SEND)
+        vi->posted[vi->sq.tail & ENG_QUEUE_MASK] = (uint32_t)(now_ns >> ENG_TICK_SHIFT);
     append(vi, post);
     switch ((enum vip_vi_state)vi->state) {
     case VIP_VIST_CONNECTED:

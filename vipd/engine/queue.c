@@ -4,6 +4,13 @@
  */
 #include "vipd/engine/internal.h"
 
+uint64_t eng_desc_age_ns(const struct eng_vi *vi, uint32_t position, uint64_t now_ns)
+{
+    uint32_t posted = vi->posted[position & ENG_QUEUE_MASK];
+
+    return (uint64_t)((uint32_t)(now_ns >> ENG_TICK_SHIFT) - posted) << ENG_TICK_SHIFT;
+}
+
 void eng_desc_release(struct eng_vi *vi, struct eng_desc *desc)
 {
     unsigned kept = eng_desc_kept(desc);
@@ -33,8 +40,12 @@ void eng_send_complete(struct eng_vi *vi, uint32_t bits)
 
     VIP_ASSERT(vi->sq.head != vi->sq.tail);
     eng_desc_release(vi, desc);
-    if (!bits)
+    if (!bits) {
         vi->stats.tx_messages++;
+        if (vi->eng->config.latency)
+            vip_hist_add(&vi->eng->config.latency->post_to_complete,
+                         eng_desc_age_ns(vi, vi->sq.head, vi->eng->now_ns));
+    }
     if (vi->sq.next == vi->sq.head)
         vi->sq.next++;
     vi->sq.head++;

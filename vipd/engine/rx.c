@@ -170,6 +170,7 @@ enum eng_rx_verdict eng_rx(struct eng *eng, uint16_t vi, const struct vip_packet
     struct eng_vi *of = eng_vi_get(eng, vi);
     enum eng_rx_verdict verdict;
 
+    eng->now_ns = now_ns;
     if (of->state != VIP_VIST_CONNECTED || !eng_ack_possible(of, packet))
         return ENG_RX_STALE;
     switch (eng_number_judge(of, packet->hdr.packet_number)) {
@@ -199,6 +200,7 @@ void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet
                               .why = "the peer sent packets that contradict each other"};
     unsigned at = 0;
 
+    eng->now_ns = now_ns;
     if (of->state != VIP_VIST_CONNECTED)
         return;
     switch (frames(of, packet, &at)) {

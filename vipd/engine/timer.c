@@ -111,6 +111,7 @@ void eng_tick(struct eng *eng, uint64_t now_ns)
 {
     struct eng_vi *vi;
 
+    eng->now_ns = now_ns;
     while ((vi = eng_list_first(eng, ENG_LIST_SENT))) {
         eng_list_del(vi, ENG_LIST_SENT);
         eng_send_advance_sent(vi);

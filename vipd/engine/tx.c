@@ -410,7 +410,8 @@ static bool emit_ops(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
         enum eng_access_kind kind = (desc->control & VIP_CTL_OP_MASK) == VIP_CTL_OP_RDMAREAD
                                         ? ENG_ACCESS_RECV
                                         : ENG_ACCESS_SEND;
-        uint32_t op = vi->tx.at.op;
+        uint32_t op = vi->tx.at.op, position = vi->sq.next;
+        bool begins = vi->tx.at.off == 0;
 
         if (!desc->fault && desc->state == ENG_DESC_POSTED) {
             if (!eng_desc_check(vi, desc, kind))
@@ -429,6 +430,8 @@ static bool emit_ops(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
         }
         if (!eng_build_op(&build, vi, desc, &vi->tx.at, eng_desc_bytes(desc)))
             break;
+        if (begins && !ret->posted_ns && vi->eng->config.latency)
+            ret->posted_ns = now_ns - eng_desc_age_ns(vi, position, now_ns);
         if (vi->tx.at.op != op)
             cut_through(vi, desc, op);
     }

@@ -112,6 +112,7 @@ void nic_set_config(struct nic *nic, const struct nic_config *config)
     nic->config.engine = config->engine;
     nic->config.vi_max = config->vi_max;
     nic->config.cq_max = config->cq_max;
+    nic->config.latency = config->latency;
     cm_set_times(nic->cm, &config->cm);
 }
 

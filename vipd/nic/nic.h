@@ -31,6 +31,9 @@ struct nic_config {
     uint64_t epoch, seed;     /* from entropy */
     uint32_t vi_max;          /* per session, <= VIP_VI_MAX */
     uint32_t cq_max;          /* per session, <= VIP_CQ_MAX */
+    bool latency;             /* measure how long things take, in sessions opened from now on */
+    /* The time at this moment, for what has just been given to the link. NULL: that of the turn. */
+    uint64_t (*clock)(void);
 };
 
 /* Take over an open link (closed by nic_close). 0 or -ENOMEM. */
@@ -215,6 +218,9 @@ uint32_t nic_peers(const struct nic *nic, uint32_t from,
 
 /* The address of a host by name, asked of the hosts on the medium: outcomes as link_class.find. */
 int nic_find(struct nic *nic, const char *name, uint64_t now_ns, struct link_addr *ret);
+
+/* How long something has taken since the NIC was opened. */
+const struct vip_hist *nic_hist(const struct nic *nic, enum vip_hist_id id);
 
 const char *nic_name(const struct nic *nic);
 const struct link *nic_link(const struct nic *nic);

@@ -252,6 +252,7 @@ struct nic {
     struct cm_host self; /* the link's address when link->changes was link_changes */
     uint32_t link_changes;
     struct nic_counts counts;
+    struct eng_latency latency;
     struct eng_vi_stats retired; /* sums of VIs that are gone */
 
     struct nic_list sessions;

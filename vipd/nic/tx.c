@@ -59,6 +59,22 @@ static void batch_remove(struct nic *nic, unsigned i)
     nic->tx[nic->tx_count] = gone;
 }
 
+/* The link has just taken these packets. A clock is read for those only in which something begins. */
+static void batch_measure(struct nic *nic, unsigned taken)
+{
+    uint64_t now_ns = 0;
+
+    for (unsigned i = 0; i < taken; i++) {
+        uint64_t posted_ns = nic->tx[i]->packet.posted_ns;
+
+        if (!posted_ns)
+            continue;
+        if (!now_ns)
+            now_ns = nic->config.clock ? nic->config.clock() : nic->now_ns;
+        vip_hist_add(&nic->latency.post_to_wire, now_ns - posted_ns);
+    }
+}
+
 /* Give the batch to the link. Whether all of it was taken; the rest moves to the front. */
 static bool batch_send(struct nic *nic)
 {
@@ -72,6 +88,7 @@ static bool batch_send(struct nic *nic)
     if (count)
         taken = nic->link->class->send(nic->link, nic->tx_link, count, nic->now_ns);
     VIP_ASSERT(taken <= count);
+    batch_measure(nic, taken);
     for (unsigned i = 0; i < count - taken; i++) {
         struct nic_tx *sent = nic->tx[i];
 

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "proto/assert.h"
 #include "proto/stats.h"
 #include "vipd/nic/internal.h"
 
@@ -302,6 +303,42 @@ static void gauges_visit(const struct nic *nic, const struct cm_stats *cm, count
               &(struct nic_counter){gauges[i].id, vip_stats[gauges[i].id].name, gauges[i].value});
 }
 
+const struct vip_hist *nic_hist(const struct nic *nic, enum vip_hist_id id)
+{
+    switch (id) {
+    case VIP_HIST_post_to_wire:
+        return &nic->latency.post_to_wire;
+    case VIP_HIST_wire_to_ack:
+        return &nic->latency.wire_to_ack;
+    case VIP_HIST_post_to_complete:
+        return &nic->latency.post_to_complete;
+    case VIP_HISTS:
+        break;
+    }
+    VIP_ASSERT(false);
+    return NULL;
+}
+
+static void hist_visit(enum vip_hist_id id, const struct vip_hist *hist, counter_visit *visit,
+                       void *ctx)
+{
+    const uint64_t value[VIP_HIST_SHOWNS] = {
+        [VIP_HIST_SHOWN_COUNT] = hist->count,
+        [VIP_HIST_SHOWN_SUM] = hist->sum_ns,
+        [VIP_HIST_SHOWN_P50] = vip_hist_quantile_ns(hist, 0.5),
+        [VIP_HIST_SHOWN_P90] = vip_hist_quantile_ns(hist, 0.9),
+        [VIP_HIST_SHOWN_P99] = vip_hist_quantile_ns(hist, 0.99),
+        [VIP_HIST_SHOWN_P999] = vip_hist_quantile_ns(hist, 0.999),
+        [VIP_HIST_SHOWN_MAX] = hist->max_ns,
+    };
+
+    for (unsigned i = 0; i < VIP_HIST_SHOWNS; i++) {
+        enum vip_stat stat = vip_hists[id].first + i;
+
+        visit(ctx, &(struct nic_counter){stat, vip_stats[stat].name, value[i]});
+    }
+}
+
 void nic_counters(const struct nic *nic, void (*visit)(void *ctx, const struct nic_counter *c),
                   void *ctx)
 {
@@ -322,6 +359,8 @@ void nic_counters(const struct nic *nic, void (*visit)(void *ctx, const struct n
     VISIT(vi_rows, &vis);
     VISIT(cm_rows, &cm);
     gauges_visit(nic, &cm, visit, ctx);
+    for (enum vip_hist_id id = 0; id < VIP_HISTS; id++)
+        hist_visit(id, nic_hist(nic, id), visit, ctx);
 }
 
 /* ---- sessions -------------------------------------------------------------------------- */
