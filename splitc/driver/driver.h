@@ -50,7 +50,12 @@ struct options {
 /* Take the command line apart. Returns 0, or -1 after a message. */
 int options_parse(struct options *o, int argc, char **argv);
 
-/* Run a program and wait; its exit status, or 1 if it could not be run or was killed. */
+/* From now on a signal that asks to end ends what runs first, so that temporary files go too. */
+void run_begin(void);
+/*
+ * Run a program and wait; its exit status, or 1 if it could not be run or was killed. No return, but an
+ * exit with 128 + the signal's number, after a signal that asks to end.
+ */
 int run(const struct options *o, const struct words *command);
 
 /* Where the pieces of this installation or build are; each NULL-free after paths_find. */

@@ -10,11 +10,52 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
+
+/* The signal that has asked splitcc to end, or 0; and the program that runs, or 0. */
+static volatile sig_atomic_t asked_to_end;
+static volatile pid_t running;
+
+static void on_signal(int number)
+{
+    asked_to_end = number;
+    if (running)
+        kill(running, SIGTERM);
+}
+
+void run_begin(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_signal}, old;
+
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(numbers[i], &action, NULL);
+}
+
+/* Wait for the program; its status. */
+static int wait_for(pid_t pid)
+{
+    int status;
+
+    running = pid;
+    /* It may have been asked before the handler knew whom to tell. */
+    if (asked_to_end)
+        kill(pid, SIGTERM);
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return 1 << 8;
+    running = 0;
+    if (asked_to_end)
+        exit(128 + asked_to_end);
+    return status;
+}
 
 int run(const struct options *o, const struct words *command)
 {
@@ -33,9 +74,7 @@ int run(const struct options *o, const struct words *command)
         fprintf(stderr, "splitcc: cannot run %s: %s\n", command->items[0], strerror(error));
         return 1;
     }
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return 1;
+    status = wait_for(pid);
     if (WIFSIGNALED(status) && WTERMSIG(status) != SIGPIPE)
         fprintf(stderr, "splitcc: %s was ended by signal %d\n", command->items[0],
                 WTERMSIG(status));

@@ -8,6 +8,7 @@
  */
 #include "splitc/driver/driver.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +46,8 @@ static char *intermediate(const struct options *o, const char *input, const char
 
         folder = words_format("%s/splitcc-XXXXXX", dir && *dir ? dir : "/tmp");
         if (!mkdtemp(folder)) {
-            fprintf(stderr, "splitcc: cannot make a folder for temporary files: %s\n", folder);
+            fprintf(stderr, "splitcc: cannot make a folder for temporary files in %s: %s\n",
+                    dir && *dir ? dir : "/tmp", strerror(errno));
             folder = NULL;
             exit(1);
         }
@@ -243,6 +245,7 @@ int main(int argc, char **argv)
     if (options_parse(&o, argc, argv))
         return 1;
     paths_find(&p);
+    run_begin();
     if (o.show_version) {
         printf("splitcc (vipd) %s\n", VIP_VERSION);
         return 0;

@@ -3,14 +3,16 @@
  *
  *   sc1 [-w] [-e] [-o OUTPUT] [INPUT]
  *
- * -w: no warnings; -e: warnings are errors. INPUT is what "gcc -E" wrote (default: standard input). Exit status 0: translated; 1: errors in the
- * program, which are on standard error; 2: wrong arguments, or files that cannot be read or written.
+ * -w: no warnings; -e: warnings are errors. INPUT is what "gcc -E" wrote (default: standard input).
+ * Exit status 0: translated; 1: errors in the program, which are on standard error; 2: wrong
+ * arguments, or files that cannot be read or written.
  */
 #include "splitc/sc1/unit.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* The whole of a file, or NULL with errno. */
@@ -36,6 +38,15 @@ static char *read_all(FILE *f, size_t *ret_len)
     }
     *ret_len = len;
     return data;
+}
+
+/* An output with half a program is removed, as gcc does it; a device or a pipe is not ours. */
+static void remove_output(const char *name)
+{
+    struct stat about;
+
+    if (lstat(name, &about) == 0 && S_ISREG(about.st_mode))
+        unlink(name);
 }
 
 int main(int argc, char **argv)
@@ -85,7 +96,7 @@ int main(int argc, char **argv)
     if (output) {
         fclose(out);
         if (result)
-            unlink(output);
+            remove_output(output);
     }
     if (input)
         fclose(in);
