@@ -76,8 +76,8 @@ typedef void (*amvia_handler_fn_t)();
 #define AM_NOTEMPTY 1 /* a message waits to be handled, or one arrives */
 
 /* Why a message came back (status of handler 0). */
-#define EBADARGS       1  /* the message makes no sense */
-#define EBADENTRY      2  /* unmapped translation index (reported by return codes here) */
+#define EBADARGS       1  /* the other process makes its connections otherwise (VIPAM_VARIANT) */
+#define EBADENTRY      2  /* unmapped translation index; never comes, AM_ERR_BAD_ARG says it */
 #define EBADTAG        3  /* its tag is not the endpoint's */
 #define EBADHANDLER    4  /* no such handler there */
 #define EBADSEGOFF     5  /* no segment, or the offset is outside */
@@ -179,7 +179,8 @@ int AM_GetEventMask(eb_t bundle, int *mask);
 /* Sleeps until a message waits or arrives, and handles it. AM_ERR_RESOURCE: mask AM_NOEVENTS. */
 int AM_WaitSema(eb_t bundle);
 
-/* For the token of a running handler. AM_ERR_RESOURCE: its handler has returned. */
+/* For the token of a running handler. AM_ERR_RESOURCE: its handler has returned, and none of that endpoint
+ * runs. Once the endpoint is freed a token must not be used at all. */
 int AM_GetSourceEndpoint(void *token, en_t *name);
 int AM_GetDestEndpoint(void *token, ep_t *ea);
 int AM_GetMsgTag(void *token, tag_t *tag);

@@ -6,24 +6,6 @@
 
 #include "am/objects.h"
 
-/* The token of a handler. On the stack of who calls it. */
-struct am_token {
-    uint32_t magic;
-    bool request; /* a request's: may be replied to */
-    bool replied;
-    bool returned; /* handler 0 */
-    struct am_ep *ep;
-    struct am_map *map;
-    struct am_conn *conn; /* NULL: to ourselves */
-    const struct am_message *msg;
-    tag_t tag;
-    uint64_t reply_tag;
-    int reason;                      /* returned: why */
-    const struct am_request *origin; /* returned request; NULL: a reply */
-};
-
-#define AM_TOKEN_MAGIC 0xA2704B17u
-
 extern struct am_net am_net;
 
 /* Handlers running in this thread: 0 none, otherwise calls that would run others are refused. */

@@ -18,6 +18,7 @@
 
 #include "am/am.h"
 #include "am/am_stats.h"
+#include "am/token.h"
 #include "am/wire.h"
 
 /* Translations of an endpoint: at first and at least, and at most. */
@@ -244,6 +245,8 @@ struct am_ep {
     struct am_map *map_bucket[AM_MAP_BUCKETS]; /* am_net.lock for changes and foreign reads */
     struct am_map self;                        /* stands for our own name */
     bool busy;                                 /* one of its handlers runs */
+    unsigned shown_count;                      /* of shown: handlers that run, nested ones too */
+    struct am_token shown[AM_NESTED_MAX];      /* their tokens */
     char *loop_medium[2];   /* buffers for messages to ourselves: request, reply */
     VIPX_LISTENER listener; /* of a known endpoint */
     amx_stats_t stats;

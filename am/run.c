@@ -114,28 +114,49 @@ static void before(const struct am_token *token, const struct am_message *msg, v
             (uint32_t *)(uintptr_t)msg->arg);
 }
 
+/*
+ * The token that the program sees: memory of the endpoint, where a token that is used after its handler
+ * has returned is recognised. Under the bundle's lock, as is its end.
+ */
+static struct am_token *token_show(const struct am_token *token)
+{
+    struct am_token *shown = &token->ep->shown[token->ep->shown_count++];
+
+    *shown = *token;
+    shown->magic = AM_TOKEN_MAGIC;
+    return shown;
+}
+
+static void token_hide(struct am_token *shown)
+{
+    shown->magic = 0;
+    shown->ep->shown_count--;
+    shown->ep->bundle->handled++;
+}
+
 void am_run(struct am_token *token, const struct am_message *msg, void *buf)
 {
     amvia_handler_fn_t handler = token->ep->handler[msg->handler];
     struct am_bundle *bundle = token->ep->bundle;
+    struct am_token *shown;
 
-    token->magic = AM_TOKEN_MAGIC;
     token->msg = msg;
     token->tag = msg->tag;
     token->reply_tag = msg->reply_tag;
+    shown = token_show(token);
     am_unlock(bundle);
     am_in_handler++;
-    before(token, msg, buf);
+    before(shown, msg, buf);
     if (am_class_of(msg->kind) == AM_SHORT)
-        call_short(handler, token, msg->numargs, msg->arg);
+        call_short(handler, shown, msg->numargs, msg->arg);
     else
-        call_bulk(handler, token, buf, msg->nbytes, msg->numargs, msg->arg);
+        call_bulk(handler, shown, buf, msg->nbytes, msg->numargs, msg->arg);
     if (token->ep->after_handler != NULL)
         token->ep->after_handler((int)am_class_of(msg->kind), msg->kind < AM_KIND_R_SHORT);
     am_in_handler--;
     am_lock(bundle);
-    token->magic = 0;
-    bundle->handled++;
+    token->replied = shown->replied;
+    token_hide(shown);
 }
 
 op_t am_opcode(uint8_t kind)
@@ -193,17 +214,17 @@ void am_run_returned(struct am_token *token, const struct am_message *msg, int s
 {
     amvia_handler_fn_t handler = token->ep->handler[0];
     struct am_bundle *bundle = token->ep->bundle;
+    struct am_token *shown;
 
-    token->magic = AM_TOKEN_MAGIC;
     token->returned = true;
     token->msg = msg;
     token->tag = msg->tag;
     token->ep->stats.ReturnedMessages++;
+    shown = token_show(token);
     am_unlock(bundle);
     am_in_handler++;
-    ((void (*)(int, op_t, void *))handler)(status, am_opcode(msg->kind), token);
+    ((void (*)(int, op_t, void *))handler)(status, am_opcode(msg->kind), shown);
     am_in_handler--;
     am_lock(bundle);
-    token->magic = 0;
-    bundle->handled++;
+    token_hide(shown);
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include <am_amx.h>
+#include "tests/am/record.h"
 
 /* A condition that must hold; otherwise the job ends with a message. */
 #define CHECK(cond)                                                                                \

@@ -2,29 +2,20 @@
  * The calls of AM-II one by one, in one process with endpoints that are connected by VIs like any
  * others: what each returns, what comes back to handler 0, tags, segments, credits, moving.
  *
- * usage: api
+ * usage: am_api
  */
-#include "tests/am/amtest.h"
-
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "tests/am/api.h"
 
 bool am_test_blocking;
 
-static eb_t bundle;
-static ep_t a, b;
-static en_t name_a, name_b;
-static char seg_b[20000];
-
-enum { REQ = 1, REP, BULK, SILENT, TO_UNSET_REPLY, HELD, LONG_ANSWER };
-#define TAG_A ((tag_t)0xA0A0)
-#define TAG_B ((tag_t)0xB0B0)
-
-static int ran, replied, returned, last_status, last_opcode, last_arg;
-static amvia_returned_t last_returned;
-static en_t returned_from;
-static tag_t returned_tag;
+eb_t bundle;
+ep_t a, b;
+en_t name_a, name_b;
+char seg_b[SEG_B_BYTES];
+int ran, replied, returned, last_status, last_opcode, last_arg;
+amvia_returned_t last_returned;
+en_t returned_from;
+tag_t returned_tag;
 
 static void on_return(int status, op_t opcode, void *token)
 {
@@ -34,6 +25,7 @@ static void on_return(int status, op_t opcode, void *token)
     last_status = status;
     last_opcode = opcode;
     OK(amvia_GetReturned(token, &last_returned));
+    am_test_returned(status, opcode, last_returned.reason);
     OK(AM_GetSourceEndpoint(token, &returned_from));
     OK(AM_GetDestEndpoint(token, &own));
     OK(AM_GetMsgTag(token, &returned_tag));
@@ -82,7 +74,7 @@ static void on_long_answer(void *token, int offset, int nbytes)
     OK(AM_ReplyXfer1(token, (uintptr_t)offset, BULK, source, (size_t)nbytes, 3));
 }
 
-static void set_up(void)
+void set_up(void)
 {
     OK(AM_Init());
     OK(AM_AllocateBundle(AM_SEQ, &bundle));
@@ -107,13 +99,12 @@ static void set_up(void)
     ran = replied = returned = 0;
 }
 
-static void tear_down(void)
+void tear_down(void)
 {
     OK(AM_Terminate());
 }
 
-/* One request from a to b whose answer has come. */
-static void exchange(void)
+void exchange(void)
 {
     int before = replied;
 
@@ -121,14 +112,6 @@ static void exchange(void)
     WAIT_FOR(bundle, replied == before + 1);
     CHECK(last_arg == 42);
 }
-
-/* It came back once, for this reason. */
-#define COMES_BACK(status, opcode)                                                                 \
-    do {                                                                                           \
-        WAIT_FOR(bundle, returned == 1);                                                           \
-        CHECK(last_status == (status) && last_opcode == (opcode));                                 \
-        returned = 0;                                                                              \
-    } while (0)
 
 /* ---- start, limits, tables ------------------------------------------------------------------------ */
 
@@ -233,189 +216,6 @@ static void bad_arguments(void)
     CHECK(AM_SetExpectedResources(a, 1, 4) == AM_ERR_RESOURCE);
     exchange(); /* 128 credits here, 8 there */
     tear_down();
-}
-
-/* ---- what comes back -------------------------------------------------------------------------------- */
-
-static void wrong_tags_come_back(void)
-{
-    set_up();
-    exchange();
-    OK(AMX_SetTranslationTag(a, 0, 4711));
-    OK(AM_Request3(a, 0, REQ, 1, 2, 3));
-    COMES_BACK(EBADTAG, AM_REQUEST_M);
-    CHECK(returned_tag == 4711 && AMX_enEqual(returned_from, name_b));
-    CHECK(last_returned.reason == EBADTAG && last_returned.dest == 0 &&
-          last_returned.handler == REQ && last_returned.numargs == 3 && last_returned.arg[2] == 3 &&
-          last_returned.nbytes == 0);
-    /* AM_ALL takes everything, AM_NONE nothing. */
-    OK(AM_SetTag(b, AM_ALL));
-    exchange();
-    OK(AM_SetTag(b, AM_NONE));
-    OK(AM_RequestI1(a, 0, BULK, "x", 1, 0));
-    COMES_BACK(EBADTAG, AM_REQUEST_IM);
-    CHECK(ran == 2);
-    OK(AM_SetTag(b, TAG_B));
-    OK(AMX_SetTranslationTag(a, 0, TAG_B));
-    exchange();
-    /* A reply carries the requester's tag; without one it is refused there. */
-    OK(AM_SetTag(a, AM_NONE));
-    OK(AM_Request1(a, 0, REQ, 1));
-    COMES_BACK(EREPLYREJECTED, AM_REPLY_M);
-    CHECK(last_returned.reason == EBADTAG && last_returned.dest == -1);
-    CHECK(AMX_enEqual(returned_from, name_a));
-    OK(AM_SetTag(a, TAG_A));
-    /* Messages that wait under an old tag go back. */
-    OK(AM_Request1(a, 0, REQ, 1));
-    OK(AM_SetTag(b, 99));
-    WAIT_FOR(bundle, returned == 1);
-    CHECK(last_status == EBADTAG);
-    returned = 0;
-    OK(AM_SetTag(b, TAG_B));
-    exchange();
-    tear_down();
-}
-
-static void missing_handlers_come_back(void)
-{
-    set_up();
-    OK(AM_Request2(a, 0, 99, 7, 8));
-    COMES_BACK(EBADHANDLER, AM_REQUEST_M);
-    OK(AM_RequestXfer2(a, 0, 0, 99, "abc", 3, 7, 8));
-    COMES_BACK(EBADHANDLER, AM_REQUEST_XFER_M);
-    CHECK(seg_b[0] == 0 && last_returned.nbytes == 3 && last_returned.source != NULL);
-    OK(AM_Request0(a, 0, TO_UNSET_REPLY));
-    COMES_BACK(EREPLYREJECTED, AM_REPLY_M);
-    CHECK(last_returned.reason == EBADHANDLER && last_returned.handler == 200 &&
-          last_returned.numargs == 2 && last_returned.arg[1] == 6);
-    exchange();
-    tear_down();
-}
-
-static void segments_are_judged_at_delivery(void)
-{
-    static char source[20000], other[6000];
-
-    set_up();
-    pattern_fill(source, sizeof(source), 5);
-    OK(AM_RequestXfer1(a, 0, sizeof(seg_b) - 100, BULK, source, 100, 5));
-    WAIT_FOR(bundle, replied == 1);
-    OK(AM_RequestXfer1(a, 0, sizeof(seg_b) - 99, BULK, source, 100, 5));
-    COMES_BACK(EBADLENGTH, AM_REQUEST_XFER_M);
-    OK(AM_RequestXfer1(a, 0, sizeof(seg_b) + 1, BULK, source, 1, 5));
-    COMES_BACK(EBADSEGOFF, AM_REQUEST_XFER_M);
-    OK(AM_RequestXfer1(a, 0, UINTPTR_MAX - 5, BULK, source, 100, 5)); /* would wrap */
-    COMES_BACK(EBADSEGOFF, AM_REQUEST_XFER_M);
-    OK(AM_RequestXfer1(a, 0, sizeof(seg_b) + 1000, BULK, source, 0, 5)); /* nothing anywhere */
-    WAIT_FOR(bundle, replied == 2);
-    /* Twice, so that the second one may be written straight. */
-    for (int i = 0; i < 4; i++) {
-        memset(seg_b, 0, sizeof(seg_b));
-        OK(AM_RequestXfer1(a, 0, 10, BULK, source, 15000, 5));
-        WAIT_FOR(bundle, replied == 3 + i);
-        CHECK(pattern_good(seg_b + 10, 15000, 5));
-    }
-    /* Another segment: what was known of the old one is not used any more. */
-    memset(seg_b, 0, sizeof(seg_b));
-    OK(AM_SetSeg(b, other, sizeof(other)));
-    OK(AM_RequestXfer1(a, 0, 10, BULK, source, 15000, 5));
-    COMES_BACK(EBADLENGTH, AM_REQUEST_XFER_M);
-    for (int i = 0; i < 3; i++) {
-        OK(AM_RequestXfer1(a, 0, 10, BULK, source, 5000, 5));
-        WAIT_FOR(bundle, replied == 7 + i);
-    }
-    CHECK(pattern_good(other + 10, 5000, 5) && seg_b[10] == 0 && seg_b[11] == 0);
-    OK(AM_SetSeg(b, NULL, 0));
-    OK(AM_RequestXfer1(a, 0, 0, BULK, source, 5000, 5));
-    COMES_BACK(EBADSEGOFF, AM_REQUEST_XFER_M);
-    /* The whole address space. */
-    OK(AM_SetSeg(b, NULL, UINTPTR_MAX));
-    memset(other, 0, sizeof(other));
-    OK(AM_RequestXfer1(a, 0, (uintptr_t)other, BULK, source, 5500, 5));
-    WAIT_FOR(bundle, replied == 10);
-    CHECK(pattern_good(other, 5500, 5));
-    /* A long reply that does not fit. */
-    OK(AM_SetSeg(a, seg_b, 1000));
-    OK(AM_Request2(a, 0, LONG_ANSWER, 0, 2000));
-    COMES_BACK(EREPLYREJECTED, AM_REPLY_XFER_M);
-    CHECK(last_returned.reason == EBADLENGTH && seg_b[0] == 0);
-    tear_down();
-}
-
-static void on_got(void *token, void *buf, size_t nbytes, int seed)
-{
-    ran++;
-    CHECK(pattern_good(buf, nbytes, (unsigned)seed));
-}
-
-static void gets(void)
-{
-    static char mine[3000];
-
-    set_up();
-    OK(AM_SetHandler(a, HELD, on_got));
-    pattern_fill(seg_b, sizeof(seg_b), 8);
-    OK(AM_SetSeg(a, mine, sizeof(mine)));
-    OK(AM_GetXfer1(a, 0, 0, HELD, 100, 2000, 8));
-    WAIT_FOR(bundle, ran == 1);
-    CHECK(pattern_good(mine + 100, 2000, 8));
-    ran = 0;
-    OK(AM_GetXfer1(a, 0, sizeof(seg_b) - 10, HELD, 0, 11, 8));
-    COMES_BACK(EBADLENGTH, AM_GET_XFER_M);
-    OK(AM_GetXfer1(a, 0, 0, HELD, 2000, 1001, 8)); /* does not fit here: the answer is refused */
-    COMES_BACK(EREPLYREJECTED, AM_REPLY_XFER_M);
-    CHECK(ran == 0);
-    tear_down();
-}
-
-static void gone_endpoints(void)
-{
-    en_t nobody;
-
-    set_up();
-    nobody = name_b;
-    nobody.number += 1000;
-    OK(AM_Map(a, 7, nobody, 5));
-    OK(AM_Request1(a, 7, REQ, 1));
-    COMES_BACK(EBADENDPOINT, AM_REQUEST_M);
-    CHECK(last_returned.dest == 7);
-    nobody.process += 12345; /* a process that never was */
-    OK(AM_Map(a, 8, nobody, 5));
-    OK(AM_RequestI1(a, 8, REQ, "x", 1, 1));
-    COMES_BACK(EUNREACHABLE, AM_REQUEST_IM);
-    exchange();
-    OK(AM_FreeEndpoint(b));
-    b = a;
-    WAIT_FOR(bundle, AM_Request1(a, 0, REQ, 1) == AM_OK && returned > 0);
-    CHECK(last_status == EUNREACHABLE || last_status == EBADENDPOINT);
-    tear_down();
-}
-
-/* Handler 0 that nobody has replaced prints and aborts. */
-static void the_default_aborts(void)
-{
-    int fd[2], status;
-    char text[600] = "";
-    pid_t child;
-
-    CHECK(pipe(fd) == 0);
-    child = fork();
-    if (child == 0) {
-        dup2(fd[1], 2);
-        OK(AM_Init());
-        OK(AM_AllocateBundle(AM_SEQ, &bundle));
-        OK(AM_AllocateEndpoint(bundle, &a, &name_a));
-        OK(AM_Map(a, 0, name_a, 5));
-        AM_Request2(a, 0, 44, 1, 0xBEEF);
-        _exit(0);
-    }
-    close(fd[1]);
-    CHECK(waitpid(child, &status, 0) == child);
-    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-    CHECK(read(fd[0], text, sizeof(text) - 1) > 0);
-    CHECK(strstr(text, "request for handler 44") && strstr(text, "EBADTAG") &&
-          strstr(text, "0xbeef"));
-    close(fd[0]);
 }
 
 /* ---- credits, discipline, events --------------------------------------------------------------------- */
@@ -655,36 +455,97 @@ static void statistics(void)
     tear_down();
 }
 
-int main(void)
+/* ---- callbacks around handlers ---------------------------------------------------------------------------- */
+
+static int before_count, after_count;
+
+static void before_handler(amx_category_t category, int is_request, int handler, void *token,
+                           void *buf, size_t nbytes, int numargs, uint32_t *args)
+{
+    CHECK(before_count == after_count && ran == before_count);
+    CHECK(category == (before_count == 0 ? amx_Short : amx_Medium) && is_request == 1);
+    CHECK(handler == (before_count == 0 ? REQ : BULK) && numargs == 1 && token != NULL);
+    CHECK(args[0] == (before_count == 0 ? 41u : 9u) && nbytes == (before_count == 0 ? 0u : 3u));
+    CHECK(category == amx_Short || pattern_good(buf, 3, 9));
+    before_count++;
+}
+
+static void after_handler(amx_category_t category, int is_request)
+{
+    after_count++;
+    CHECK(after_count == before_count && ran == after_count && is_request == 1);
+    CHECK(category == (after_count == 1 ? amx_Short : amx_Medium));
+}
+
+static void callbacks(void)
+{
+    char bytes[3];
+
+    set_up();
+    before_count = after_count = 0;
+    pattern_fill(bytes, sizeof(bytes), 9);
+    OK(AMX_SetHandlerCallbacks(b, before_handler, after_handler));
+    exchange();
+    OK(AM_RequestI1(a, 0, BULK, bytes, sizeof(bytes), 9));
+    WAIT_FOR(bundle, replied == 2);
+    CHECK(before_count == 2 && after_count == 2);
+    OK(AMX_SetHandlerCallbacks(b, NULL, NULL));
+    exchange();
+    CHECK(before_count == 2 && after_count == 2);
+    tear_down();
+}
+
+int main(int argc, char **argv)
 {
     const struct {
         const char *name;
         void (*run)(void);
     } tests[] = {
-#define TEST(f) {#f, f}
+#define TEST(f) {"api:" #f, f}
         TEST(the_default_aborts),
+        TEST(nothing_works_before_the_start),
         TEST(start_and_stop),
+        TEST(null_is_no_argument),
         TEST(tables),
+        TEST(a_full_table),
         TEST(bad_arguments),
+        TEST(without_resources),
+        TEST(a_new_endpoint),
         TEST(wrong_tags_come_back),
         TEST(missing_handlers_come_back),
         TEST(segments_are_judged_at_delivery),
         TEST(gets),
         TEST(gone_endpoints),
+        TEST(refused_replies_come_back),
+        TEST(the_credit_is_back_before_handler_0),
+        TEST(another_variant_is_refused),
+        TEST(no_resources_here_or_there),
+        TEST(a_killed_peer_returns_each_once),
         TEST(credits),
         TEST(handlers_are_kept_to_the_rules),
+        TEST(spent_tokens),
+        TEST(segments_in_handlers),
+        TEST(variadic_twins),
         TEST(tokens_and_loopback),
         TEST(events),
+        TEST(sleeping_uses_no_processor),
         TEST(moving),
+        TEST(freeing_a_bundle_of_several),
+        TEST(mapping_after_the_first_traffic),
         TEST(known_endpoints),
         TEST(many_endpoints),
         TEST(statistics),
+        TEST(callbacks),
     };
 
+    if (argc > 2 && strcmp(argv[1], "child") == 0)
+        return peer(argv[2]);
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
-        printf("api: %s\n", tests[i].name);
+        printf("%s\n", tests[i].name);
+        am_test_begin();
         tests[i].run();
+        am_test_passed(tests[i].name);
     }
     printf("api: %zu tests, all good\n", sizeof(tests) / sizeof(tests[0]));
     return 0;

@@ -1,7 +1,7 @@
 /*
  * Three processes that send each other messages of all sizes without pause; at a random moment one is
  * killed. The two others must get every request of theirs answered or returned, each once: those to
- * the dead one with EUNREACHABLE. Nobody may wait for ever.
+ * the dead one with EUNREACHABLE. Nobody may wait for ever. Of two_vipd.sh's hosts the victim is on B.
  *
  * usage: death poll|block [ROUNDS [SEED]]
  */
@@ -44,6 +44,7 @@ static void on_return(int status, op_t opcode, void *token)
     amvia_returned_t what;
 
     OK(amvia_GetReturned(token, &what));
+    am_test_returned(status, opcode, what.reason);
     CHECK(status == EUNREACHABLE);
     CHECK(what.dest == VICTIM);
     account.returned++;
@@ -168,6 +169,10 @@ static struct child start(char **argv, int rank)
     c.pid = fork();
     CHECK(c.pid >= 0);
     if (c.pid == 0) {
+        const char *other_host = getenv("VIPD_RUNTIME_DIR_B");
+
+        if (rank == VICTIM && other_host != NULL)
+            setenv("VIPD_RUNTIME_DIR", other_host, 1);
         dup2(in[0], 0);
         dup2(out[1], 1);
         execl(argv[0], argv[0], argv[1], "child", number, draw_text, (char *)NULL);
@@ -243,6 +248,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < rounds; i++)
         round_of(argv);
     OK(AM_Terminate());
+    am_test_passed("death:every_request_is_accounted_for");
     printf("death: %d processes killed, all requests accounted for (%s)\n", rounds,
            am_test_blocking ? "blocking" : "polling");
     return 0;

@@ -21,9 +21,10 @@ for by in "$build/tools/amrun" "mpiexec.hydra -launcher fork" "mpirun.openmpi --
     timeout 60 "${launcher[@]}" -n 4 "$here/host.sh" "$program" poll </dev/null || fail "$by -n 4: $program"
 done
 # job.sh has the ends of jobs under the other launchers.
-timeout 60 "$build/tools/amrun" -n 3 "$here/host.sh" "$program" exit 7 </dev/null >/dev/null 2>&1
+said=$(timeout 60 "$build/tools/amrun" -n 3 "$here/host.sh" "$program" exit 7 </dev/null 2>&1)
 got=$?
 [ $got -eq 7 ] || fail "AMX_SPMDExit(7) of one process gave $got"
+grep -q "exit callback: 7" <<<"$said" || fail "AMX_SPMDExit did not call the callback: $said"
 timeout 60 "$build/tools/amrun" -n 3 "$here/host.sh" "$program" die </dev/null >/dev/null 2>&1
 got=$?
 [ $got -eq 137 ] || fail "a killed process gave $got instead of 137"

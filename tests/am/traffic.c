@@ -8,6 +8,7 @@
 #include "tests/am/amtest.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #define BIG    ((size_t)AM_MaxLong())
 #define MEDIUM 3000
@@ -202,6 +203,14 @@ EACH(HANDLERS)
     sent++;                                                                                        \
     WAIT_FOR(bundle, replies == sent);
 
+#define SEND_GET_ASYNC(n)                                                                          \
+    while ((rc = CALL(AM_GetXferAsync##n, (ep, to, BULK_AT(0), GET_REP + n, BULK_AT(1),            \
+                                           100 + n V##n))) == AM_ERR_IN_USE)                       \
+        OK(AM_Poll(bundle));                                                                       \
+    OK(rc);                                                                                        \
+    sent++;                                                                                        \
+    WAIT_FOR(bundle, replies == sent);
+
 static void everything_to(int to)
 {
     int sent = 0, rc;
@@ -212,6 +221,7 @@ static void everything_to(int to)
     replies = 0;
     EACH(SEND_ASYNC)
     EACH(SEND_GET)
+    EACH(SEND_GET_ASYNC)
 }
 
 /* ---- bulk ------------------------------------------------------------------------------------------ */
@@ -290,14 +300,54 @@ static void bulk(void)
     OK(AMX_SPMDBarrier());
 }
 
+/* The calls of a job that carry bytes; collective. */
+static void together(char **argv)
+{
+    int *all = calloc((size_t)procs, sizeof(int)), mine = me * 3 + 1;
+    char *many = malloc(10000);
+
+    CHECK(all != NULL && many != NULL);
+    CHECK(AMX_SPMDStartup(NULL, NULL, 0, NULL, &bundle, &ep) == AM_ERR_RESOURCE); /* once only */
+    CHECK(AMX_SPMDIsWorker(argv) != 0);
+    CHECK(AMX_SPMDgetenvMaster("PATH") == getenv("PATH"));
+    OK(AMX_SPMDAllGather(&mine, all, sizeof(mine)));
+    for (int i = 0; i < procs; i++)
+        CHECK(all[i] == i * 3 + 1);
+    CHECK(AMX_SPMDAllGather(&mine, NULL, sizeof(mine)) == AM_ERR_BAD_ARG);
+    CHECK(AMX_SPMDBroadcast(many, 1, procs) == AM_ERR_BAD_ARG);
+    for (int root = 0; root < procs; root++) {
+        pattern_fill(many, 10000, (unsigned)(me == root ? root : 77));
+        OK(AMX_SPMDBroadcast(many, 10000, root));
+        CHECK(pattern_good(many, 10000, (unsigned)root));
+    }
+    free(all);
+    free(many);
+}
+
+/* AMX_SPMDExit calls the first before it ends the job, and the second to end this process. */
+static void on_exit_call(int code)
+{
+    printf("traffic: exit callback: %d\n", code);
+}
+
+static void end_process(int code)
+{
+    printf("traffic: the process's end: %d\n", code);
+    fflush(stdout);
+    _exit(code);
+}
+
 /* For launch.sh. */
 static void end_badly(int argc, char **argv)
 {
     if (argc < 2 || (strcmp(argv[1], "exit") != 0 && strcmp(argv[1], "die") != 0))
         return;
     OK(AMX_SPMDBarrier());
-    if (me == procs - 1 && argc > 2)
+    if (me == procs - 1 && argc > 2) {
+        OK(AMX_SPMDSetExitCallback(on_exit_call));
+        AMX_SPMDkillmyprocess = end_process;
         AMX_SPMDExit(atoi(argv[2]));
+    }
     if (me == procs - 1)
         raise(SIGKILL);
     for (;;)
@@ -311,6 +361,7 @@ int main(int argc, char **argv)
     uint64_t job;
 
     am_test_blocking = argc > 1 && strcmp(argv[1], "block") == 0;
+    CHECK(AMX_SPMDStartup(&argc, &argv, -1, &job, &bundle, &ep) == AM_ERR_BAD_ARG);
     OK(AMX_SPMDStartup(&argc, &argv, 0, &job, &bundle, &ep));
     me = AMX_SPMDMyProc();
     procs = AMX_SPMDNumProcs();
@@ -329,17 +380,20 @@ int main(int argc, char **argv)
     WAIT_FOR(bundle, requests == rounds * procs * 17 * 4);
     OK(AMX_SPMDBarrier());
     bulk();
+    together(argv);
     OK(amvia_GetCounts(&counts));
     /* To others, most bulk data must have gone straight into the segment. */
     CHECK(procs == 1 || me % 2 == 1 || counts.longs_direct >= 4);
     CHECK(counts.dropped == 0);
-    if (me == 0)
+    if (me == 0) {
+        am_test_passed(procs == 1 ? "traffic:alone" : "traffic:everybody_to_everybody");
         printf("traffic: %d processes, %d rounds, %s: good (%llu connections, %llu long messages "
                "written straight, %llu copied, %llu of %llu sources found registered)\n",
                procs, rounds, am_test_blocking ? "blocking" : "polling",
                (unsigned long long)counts.connects, (unsigned long long)counts.longs_direct,
                (unsigned long long)counts.longs_copied, (unsigned long long)counts.regions_found,
                (unsigned long long)(counts.regions_found + counts.regions_new));
+    }
     fflush(stdout);
     OK(AMX_SPMDBarrier());
     AMX_SPMDExit(0);

@@ -4,13 +4,16 @@
 # not list or says never comes, whether the test asked for it or not: files DIR/*.codes, written by the conformance
 # programs with VIP_CONF_CODES (record.c). Prints both tables as Markdown; on standard error what is
 # missing, and what came although codes.txt does not know it. Exit status 1 if there is such a thing.
-# usage: covered.sh DIR
+# tests/am has lists of its own, of codes with whole names.
+# usage: covered.sh DIR [LISTS [PREFIX]]     LISTS: the folder of codes.txt and rows.txt; PREFIX of their codes (VIP_)
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 dir=${1:?directory with .codes files}
+lists=${2:-$here}
+prefix=${3-VIP_}
 files=("$dir"/*.codes)
 [ -e "${files[0]}" ] || { echo "covered.sh: no .codes file in $dir" >&2; exit 1; }
-awk -v rules="$here/codes.txt" -v rows="$here/rows.txt" '
+awk -v rules="$lists/codes.txt" -v rows="$lists/rows.txt" -v prefix="$prefix" '
     BEGIN {
         FS = "\t"
         while ((getline line < rules) > 0) {
@@ -18,11 +21,11 @@ awk -v rules="$here/codes.txt" -v rows="$here/rows.txt" '
             if (line ~ /^#/ || !n)
                 continue
             if (word[1] == "never" || word[1] == "also") {
-                pair = word[2] SUBSEP "VIP_" word[3]
+                pair = word[2] SUBSEP prefix word[3]
                 text = line
                 sub(/^[^ ]+ [^ ]+ [^ ]+ /, "", text)
                 if (word[1] == "never") never[pair] = text
-                else { also[pair] = text; more[word[2]] = more[word[2]] " VIP_" word[3] }
+                else { also[pair] = text; more[word[2]] = more[word[2]] " " prefix word[3] }
                 continue
             }
             if (n < 3 || word[1] in section)
@@ -30,7 +33,7 @@ awk -v rules="$here/codes.txt" -v rows="$here/rows.txt" '
             order[++count] = word[1]
             section[word[1]] = word[2]
             for (i = 3; i <= n; i++)
-                codes[word[1]] = codes[word[1]] " VIP_" word[i]
+                codes[word[1]] = codes[word[1]] " " prefix word[i]
         }
     }
     $1 == "passed" { passed[$3] = 1; next }

@@ -1,0 +1,167 @@
+/*
+ * What comes back when the other side is a process of its own (am_api): one with the other variant, one
+ * without descriptors to connect with, and one that is killed with all credits out. The other process is
+ * am_api again: it writes its endpoint's name to standard output and ends when its input does.
+ */
+#include "tests/am/api.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct child {
+    pid_t pid;
+    int to, from;
+};
+
+/* Start one whose endpoint takes everything, and map it at 9. */
+static struct child child_start(const char *mode)
+{
+    struct child c;
+    en_t name;
+    int in[2], out[2];
+
+    CHECK(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
+    c.pid = fork();
+    CHECK(c.pid >= 0);
+    if (c.pid == 0) {
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        execl("/proc/self/exe", "am_api", "child", mode, (char *)NULL);
+        _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    c.to = in[1];
+    c.from = out[0];
+    CHECK(read(c.from, &name, sizeof(name)) == sizeof(name));
+    OK(AM_Map(a, 9, name, AM_ALL));
+    return c;
+}
+
+/* It has ended, with 0 unless it was killed. */
+static void child_end(const struct child *c, int status)
+{
+    int got;
+
+    close(c->to);
+    CHECK(waitpid(c->pid, &got, 0) == c->pid && got == status);
+    close(c->from);
+}
+
+int peer(const char *mode)
+{
+    struct pollfd parent = {.fd = 0, .events = POLLIN};
+    struct rlimit before;
+    int fd[64], fds = 0;
+
+    OK(AM_Init());
+    OK(AM_AllocateBundle(AM_SEQ, &bundle));
+    OK(AM_AllocateEndpoint(bundle, &b, &name_b));
+    OK(AM_SetTag(b, AM_ALL));
+    OK(AM_SetSeg(b, seg_b, sizeof(seg_b)));
+    OK(AM_SetHandler(b, REQ, exchange)); /* is registered, and never called */
+    OK(AM_SetHandler(b, BULK, exchange));
+    CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    if (strcmp(mode, "poor") == 0)
+        fds = use_up_descriptors(fd, 64);
+    CHECK(write(1, &name_b, sizeof(name_b)) == sizeof(name_b));
+    while (poll(&parent, 1, strcmp(mode, "deaf") == 0 ? -1 : 1) == 0)
+        OK(AM_Poll(bundle));
+    /* Sanitizers need some at the end. */
+    CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+    while (fds > 0)
+        close(fd[--fds]);
+    return 0;
+}
+
+/* A process whose connections are made otherwise cannot make sense of ours. */
+void another_variant_is_refused(void)
+{
+    const char *ours = getenv("VIPAM_VARIANT");
+    bool older = ours != NULL && strcmp(ours, "1") == 0;
+    struct child c;
+
+    set_up();
+    setenv("VIPAM_VARIANT", older ? "3" : "1", 1);
+    c = child_start("other variant");
+    OK(AM_Request1(a, 9, REQ, 1));
+    COMES_BACK(EBADARGS, AM_REQUEST_M);
+    OK(AM_RequestXfer1(a, 9, 0, BULK, "x", 1, 1));
+    COMES_BACK(EBADARGS, AM_REQUEST_XFER_M);
+    child_end(&c, 0);
+    setenv("VIPAM_VARIANT", older ? "1" : "3", 1);
+    exchange();
+    tear_down();
+}
+
+/* A connection needs memory files: without descriptors there is none, on either side. */
+void no_resources_here_or_there(void)
+{
+    struct rlimit before;
+    struct child c;
+    int fd[64], fds;
+
+    set_up();
+    c = child_start("poor");
+    OK(AM_Request1(a, 9, REQ, 1));
+    COMES_BACK(ECONGESTION, AM_REQUEST_M);
+    child_end(&c, 0);
+    CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    fds = use_up_descriptors(fd, 64);
+    OK(AM_RequestI1(a, 0, BULK, "x", 1, 1));
+    COMES_BACK(ECONGESTION, AM_REQUEST_IM);
+    while (fds > 0)
+        close(fd[--fds]);
+    CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+    exchange();
+    tear_down();
+}
+
+/* What came back from the dead: a bit per request. */
+static unsigned back;
+
+static void on_dead(int status, op_t opcode, void *token)
+{
+    amvia_returned_t what;
+
+    OK(amvia_GetReturned(token, &what));
+    am_test_returned(status, opcode, what.reason);
+    CHECK(status == EUNREACHABLE && what.dest == 9 && what.numargs == 1);
+    CHECK((back & 1u << what.arg[0]) == 0);
+    back |= 1u << what.arg[0];
+    returned++;
+}
+
+/* All credits are out when it dies; each request comes back, once, and later ones do. */
+void a_killed_peer_returns_each_once(void)
+{
+    struct child c;
+    int sent = 0, rc;
+
+    set_up();
+    OK(AM_SetHandler(a, 0, on_dead));
+    back = 0;
+    c = child_start("deaf");
+    OK(AM_Request1(a, 9, REQ, sent++));
+    OK(AM_RequestI1(a, 9, BULK, seg_b, 5000, sent++));
+    OK(AM_RequestXfer1(a, 9, 0, BULK, seg_b, sizeof(seg_b), sent++));
+    OK(AM_GetXfer1(a, 9, 0, BULK, 0, 0, sent++));
+    while ((rc = AM_RequestXferAsync1(a, 9, 0, BULK, seg_b, 10, sent)) == AM_OK)
+        sent++;
+    CHECK(rc == AM_ERR_IN_USE && sent == 8);
+    CHECK(AM_GetXferAsync1(a, 9, 0, BULK, 0, 0, sent) == AM_ERR_IN_USE);
+    kill(c.pid, SIGKILL);
+    WAIT_FOR(bundle, returned == 8);
+    CHECK(back == 0xFF);
+    for (int i = 0; i < 3; i++) {
+        OK(AM_Request1(a, 9, REQ, sent++));
+        WAIT_FOR(bundle, returned == sent);
+    }
+    child_end(&c, SIGKILL);
+    CHECK(replied == 0 && back == 0x7FF);
+    tear_down();
+}
