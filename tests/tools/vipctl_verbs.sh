@@ -124,6 +124,15 @@ expect 2 "makes no sense" "$vipctl" ping bee --count 0
 "$vipctl" --color always show nic | grep -q "$(printf '\033')" || wrong "no colours with --color always"
 "$vipctl" show nic | grep -q "$(printf '\033')" && wrong "colours in a pipe"
 
+# What belongs to what: below vip0 our client, below it its VIs.
+document 0 tree --tree show clients
+[ "$(jq -c ".nics[0].children[] | select(.pid == $client) | [.children[] | .state] | index(\"VIP_STATE_CONNECTED\") != null" \
+    "$WORK/json/tree.json")" = true ] || wrong "the tree: $(head -c 500 "$WORK/json/tree.json")"
+LC_ALL=C.UTF-8 "$vipctl" --tree show clients >"$WORK/out" || wrong "show clients --tree"
+grep -q "^vip0 .*up" "$WORK/out" && grep -q "─[0-9]* vipperf\[$client\] .*VIs" "$WORK/out" &&
+    grep -q "─VI [0-9]* .*connected .*127.0.0.2:$port" "$WORK/out" || wrong "the tree: $(cat "$WORK/out")"
+expect 2 "--tree is for show clients" "$vipctl" --tree show vi
+
 # ---- explain ---------------------------------------------------------------------------------
 
 vi=$("$vipctl" -rn -o client,vi show vi state=connected | head -n 1 | tr '\t' :)

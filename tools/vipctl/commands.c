@@ -11,7 +11,7 @@
 
 const struct command commands[] = {
     {"show", "[VIEW [FILTER...]]", "print a view; without VIEW: summary", WORDS_VIEW, 0, -1,
-     TABLE " mapped", run_show},
+     TABLE " tree mapped", run_show},
     {"explain", "vi N | peer P | error CODE | nic N", "why something is as it is, and what to do",
      WORDS_EXPLAIN, 2, 2, "json timeout", run_explain},
     {"check", "", "the doctor: what is wrong or slow here, and the command that mends it",
@@ -60,6 +60,7 @@ const struct option_row option_rows[] = {
     {"once", '1', NULL, "top: print one interval and end"},
     {"wait", 'w', NULL, "drain: until no program has a NIC open, at most --timeout"},
     {"dry-run", 0, NULL, "reload: say what would change"},
+    {"tree", 0, NULL, "show clients: below their NICs, with their VIs"},
     {"mapped", 'm', NULL,
      "show stats, metrics: from the file vipd.stats, without asking vipd; for the group via-stat"},
     {"defaults", 0, NULL, "config show: also keys that have their default"},

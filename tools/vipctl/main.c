@@ -53,6 +53,7 @@ static bool set_option(const char *name, const char *argument, struct options *o
         {"once", &options->once},
         {"wait", &options->wait},
         {"dry-run", &options->dry_run},
+        {"tree", &options->tree},
         {"mapped", &options->mapped},
         {"defaults", &options->defaults},
     };

@@ -15,6 +15,7 @@ struct options {
     bool app;           /* ping: from program to program */
     bool once;          /* top: print one screen and end */
     bool wait;          /* drain: until no program is left */
+    bool tree;          /* show clients: below their NICs, with their VIs */
     bool mapped;        /* show stats, metrics: from the file, without asking vipd */
     bool defaults;      /* config: also what has its default */
     const char *output; /* columns, separated by commas; NULL = the usual ones */

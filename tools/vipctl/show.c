@@ -10,6 +10,7 @@
 #include "tools/vipctl/commands.h"
 #include "tools/vipctl/filter.h"
 #include "tools/vipctl/mapped.h"
+#include "tools/vipctl/tree.h"
 
 #define FILTERS_MAX 16
 
@@ -300,10 +301,16 @@ enum exit_code run_show(char **words, int count, const struct options *options)
         fprintf(stderr, "vipctl: --mapped is for show stats; vipd must be asked for the others\n");
         return EXIT_USAGE;
     }
+    if (options->tree && (strcmp(view->name, "clients") != 0 || count > 1 || options->raw)) {
+        fprintf(stderr, "vipctl: --tree is for show clients, without filters and --raw\n");
+        return EXIT_USAGE;
+    }
     code = query_connect(&sock);
     if (code != EXIT_OK)
         return code;
-    if (strcmp(view->name, "summary") == 0)
+    if (options->tree)
+        code = tree_show(sock, options);
+    else if (strcmp(view->name, "summary") == 0)
         code = show_summary(sock, options);
     else if (strcmp(view->name, "version") == 0)
         code = show_version(sock, options);
