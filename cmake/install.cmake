@@ -60,6 +60,10 @@ install(FILES systemd/vipd.socket DESTINATION lib/systemd/system)
 install(FILES systemd/sysusers.conf DESTINATION lib/sysusers.d RENAME vipd.conf)
 install(FILES systemd/tmpfiles.conf DESTINATION lib/tmpfiles.d RENAME vipd.conf)
 install(FILES systemd/sysctl.conf DESTINATION lib/sysctl.d RENAME 60-vipd.conf)
+foreach(script vipd-latency.bt vipd-losses.bt)
+    configure_file(tools/bpftrace/${script}.in ${CMAKE_BINARY_DIR}/bpftrace/${script} @ONLY)
+    install(PROGRAMS ${CMAKE_BINARY_DIR}/bpftrace/${script} DESTINATION share/vipd/bpftrace)
+endforeach()
 install(FILES systemd/drop-ins/raw-ethernet.conf systemd/drop-ins/realtime.conf
     DESTINATION share/doc/vipd/drop-ins)
 

@@ -4,7 +4,7 @@
 # What a build needs, what the demonstration adds, and what the tests add (Debian 12 names).
 PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config binutils protobuf-c-compiler
     libprotobuf-c-dev libev-dev libeconf-dev libisal-dev libpcap-dev libbpf-dev libsystemd-dev
-    libsmartcols-dev libncurses-dev libmicrohttpd-dev libpmix-dev"
+    libsmartcols-dev libncurses-dev libmicrohttpd-dev libpmix-dev systemtap-sdt-dev"
 PACKAGES_DEMO="gnuplot-nox jq"
 PACKAGES_BENCH="python3-minimal gnuplot-nox iproute2"
 PACKAGES_CHECK="python3-minimal jq valgrind g++ clang clang-format libcmocka-dev iproute2 git openmpi-bin mpich python3-jsonschema"

@@ -20,6 +20,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "proto/probe.h"
 #include "proto/ring.h"
 #include "proto/shm.h"
 #include "vipd/client/internal.h"
@@ -117,6 +118,7 @@ static void on_doorbell(void *ctx, unsigned events)
     struct iovec iov = {.iov_base = &rings, .iov_len = sizeof(rings)};
 
     (void)events;
+    VIP_PROBE2(doorbell, client->session->id, client->pid);
     /* Whoever has to wait may ring in vain: not even reading that is for nothing. */
     if (nic_session_throttled(client->session->nic_session)) {
         vipd_watch_set(client->session->doorbell_watch, 0);

@@ -6,6 +6,7 @@
  * cumulative number would stand still. It follows at a distance of ENG_BITS numbers: a sender keeps
  * no record so old, and what it repeats travels under a new number.
  */
+#include "proto/probe.h"
 #include "vipd/engine/internal.h"
 
 enum eng_number eng_number_judge(const struct eng_vi *vi, uint64_t number)
@@ -151,6 +152,7 @@ static void take_range(struct eng_vi *vi, uint64_t from, uint64_t to, struct new
     for (uint64_t n; (n = eng_bits_next(&vi->tx.open, from, to)) < to; from = n + 1) {
         const struct eng_sent *record = &vi->sent[n % ENG_SENT_RING];
 
+        VIP_PROBE4(ack, vi->conn.local_id, vi->index, n, vi->eng->now_ns - record->sent_ns);
         if (vi->eng->config.latency && !record->lost)
             vip_hist_add(&vi->eng->config.latency->wire_to_ack, vi->eng->now_ns - record->sent_ns);
         news->bytes += record->bytes;

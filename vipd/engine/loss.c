@@ -9,6 +9,7 @@
  * The first expiry of the timer is a tail-loss probe: early, one packet, no judgement on the path.
  * Later ones back off exponentially, with jitter so that many connections do not try in step.
  */
+#include "proto/probe.h"
 #include "vipd/engine/internal.h"
 
 /* So many later packets arrived: this one is not just late, if the path keeps the order. */
@@ -322,6 +323,7 @@ void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
         return;
     }
     vi->stats.timeouts++;
+    VIP_PROBE3(timeout, vi->conn.local_id, vi->index, vi->tx.backoff);
     vi->tx.backoff++;
     if (vi->tx.backoff > 1) {
         eng_cc_silence(&vi->tx.cc, vi->tx.number);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "proto/assert.h"
+#include "proto/probe.h"
 #include "vipd/nic/internal.h"
 
 #define CQ_FIFO_MIN 256 /* entries of a backlog when it begins */
@@ -35,6 +36,7 @@ static void wake_add(struct nic_session *session, bool *flag, uint16_t number, u
 static void futex_wake(struct nic *nic, const uint32_t *word)
 {
     nic->counts.wakes++;
+    VIP_PROBE2(wake, nic->name, word);
     (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
@@ -321,6 +323,7 @@ static void complete_now(const struct nic_deferred *done)
                                          vi->position[queue], &comp);
     vip_store32_release(&block->prod[queue], vi->position[queue]);
     session->nic->counts.completions++;
+    VIP_PROBE5(complete, session->id, done->vi, queue, done->status, done->length);
     wake_add(session, &vi->wake[queue], done->vi, (uint8_t)queue);
     if (vi->cq[queue] >= 0) {
         struct nic_cqe entry = {

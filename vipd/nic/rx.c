@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "proto/assert.h"
+#include "proto/probe.h"
+#include "proto/stats.h"
 #include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
 
@@ -290,10 +292,20 @@ void nic_rx_resume(struct nic_held *held)
 
 /* ---- from the link --------------------------------------------------------------------- */
 
-static bool drop(uint64_t *counter)
+/* A dropped packet is counted; tracers learn the name of its counter. */
+static bool drop(struct nic *nic, uint64_t *counter, enum vip_stat reason)
 {
     (*counter)++;
+    VIP_PROBE3(drop, nic->name, vip_stats[reason].name, *counter);
     return false;
+}
+
+#define DROP(nic, what) drop(nic, &(nic)->counts.what, VIP_STAT_NIC_##what)
+
+static bool drop_verdict(struct nic *nic, enum vip_wire_verdict verdict)
+{
+    return drop(nic, &nic->counts.rx_verdict[verdict],
+                VIP_STAT_NIC_drop_short + (verdict - VIP_WIRE_SHORT));
 }
 
 static struct cm_host host_of(const struct link_addr *addr)
@@ -308,22 +320,21 @@ static struct cm_host host_of(const struct link_addr *addr)
 static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_header *hdr,
                     struct nic_src *src)
 {
-    struct nic_counts *counts = &nic->counts;
     struct nic_conn *conn = nic_conn_find(nic, hdr->conn_id);
     enum vip_wire_verdict verdict;
 
-    counts->rx_data++;
+    nic->counts.rx_data++;
     if (!conn) {
         struct cm_host from = host_of(rx->from);
 
         cm_unknown_conn(nic->cm, &from, hdr, nic->now_ns);
-        return drop(&counts->drop_unknown_conn);
+        return DROP(nic, drop_unknown_conn);
     }
     if (hdr->dst_epoch != nic->config.epoch)
-        return drop(&counts->drop_dst_epoch);
+        return DROP(nic, drop_dst_epoch);
     verdict = vip_wire_get_data(rx->bytes, rx->len, &nic->rx_packet);
     if (verdict != VIP_WIRE_OK)
-        return drop(&counts->rx_verdict[verdict]);
+        return drop_verdict(nic, verdict);
 
     /* Our ACCEPT (also that of a peer request) arrived, or the other side could not send data; only
      * its CONFIRM is missing. */
@@ -334,36 +345,36 @@ static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_
         conn = nic_conn_find(nic, hdr->conn_id);
     }
     if (!conn || conn->state != NIC_CONN_ESTABLISHED)
-        return drop(&counts->drop_early);
+        return DROP(nic, drop_early);
     if (hdr->src_epoch != conn->remote_epoch)
-        return drop(&counts->drop_src_epoch);
+        return DROP(nic, drop_src_epoch);
     if (!link_addr_equal(rx->from, &conn->to))
-        return drop(&counts->drop_source);
+        return DROP(nic, drop_source);
+    VIP_PROBE4(rx, conn->session->id, conn->vi, conn->local_id, rx->len);
     return nic_rx_feed(conn, &nic->rx_packet, src);
 }
 
 /* true: src's bytes are kept. */
 static bool rx_packet(struct nic *nic, const struct link_rx *rx, struct nic_src *src)
 {
-    struct nic_counts *counts = &nic->counts;
     enum vip_wire_verdict verdict;
     struct vip_header hdr;
 
     if (rx->len < VIP_WIRE_HEADER_BYTES)
-        return drop(&counts->rx_verdict[VIP_WIRE_SHORT]);
+        return drop_verdict(nic, VIP_WIRE_SHORT);
     if (!vip_wire_check_seal(rx->bytes, rx->len) && !VIP_MUTANT(CHECKSUM))
-        return drop(&counts->rx_verdict[VIP_WIRE_CRC_BAD]);
+        return drop_verdict(nic, VIP_WIRE_CRC_BAD);
     verdict = vip_wire_get_header(rx->bytes, rx->len, &hdr);
     if (verdict != VIP_WIRE_OK)
-        return drop(&counts->rx_verdict[verdict]);
+        return drop_verdict(nic, verdict);
     if (hdr.kind == VIP_PKT_CM) {
         struct cm_host from = host_of(rx->from);
 
         /* A flood of them; what matters is repeated by its sender. */
         if (!nic->cm_budget)
-            return drop(&counts->drop_cm_budget);
+            return DROP(nic, drop_cm_budget);
         nic->cm_budget--;
-        counts->rx_cm++;
+        nic->counts.rx_cm++;
         cm_rx(nic->cm, &from, rx->bytes, rx->len, nic->now_ns);
         return false;
     }

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "proto/assert.h"
+#include "proto/probe.h"
 #include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
 
@@ -221,6 +222,7 @@ static void post(struct nic_session *session, const struct vip_sq_slot *slot,
     };
 
     session->nic->counts.posts++;
+    VIP_PROBE4(post, session->id, args.vi, args.queue, args.length);
     session->failed = false;
     eng_post(session->eng, &args, session->nic->now_ns);
     if (session->failed)

@@ -6,6 +6,7 @@
  * Owns: the batch, turns of sessions. Does not own: what is in a packet (engine), loopback (loop.c).
  */
 #include "proto/assert.h"
+#include "proto/probe.h"
 #include "vipd/nic/internal.h"
 
 bool nic_tx_resolve(struct nic_session *session, struct nic_tx *tx)
@@ -60,12 +61,15 @@ static void batch_remove(struct nic *nic, unsigned i)
 }
 
 /* The link has just taken these packets. A clock is read for those only in which something begins. */
-static void batch_measure(struct nic *nic, unsigned taken)
+static void batch_sent(struct nic *nic, unsigned taken)
 {
     uint64_t now_ns = 0;
 
     for (unsigned i = 0; i < taken; i++) {
-        uint64_t posted_ns = nic->tx[i]->packet.posted_ns;
+        const struct nic_tx *tx = nic->tx[i];
+        uint64_t posted_ns = tx->packet.posted_ns;
+
+        VIP_PROBE4(tx, tx->session->id, tx->packet.vi, tx->conn_id, tx->packet.bytes);
 
         if (!posted_ns)
             continue;
@@ -88,7 +92,7 @@ static bool batch_send(struct nic *nic)
     if (count)
         taken = nic->link->class->send(nic->link, nic->tx_link, count, nic->now_ns);
     VIP_ASSERT(taken <= count);
-    batch_measure(nic, taken);
+    batch_sent(nic, taken);
     for (unsigned i = 0; i < count - taken; i++) {
         struct nic_tx *sent = nic->tx[i];
 
