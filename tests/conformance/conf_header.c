@@ -177,10 +177,17 @@ static void on_cq(VIP_PVOID context, VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi, VIP_B
 
 static void callback_types(void **state)
 {
+    VIP_ERROR_HANDLER error = on_error;
+    VIP_VI_CALLBACK vi = on_vi;
+    VIP_CQ_CALLBACK cq = on_cq;
+
     (void)state;
     assert_true(IS(VIP_ERROR_HANDLER, &on_error));
     assert_true(IS(VIP_VI_CALLBACK, &on_vi));
     assert_true(IS(VIP_CQ_CALLBACK, &on_cq));
+    error(NULL, NULL);
+    vi(NULL, NULL, NULL, NULL);
+    cq(NULL, NULL, NULL, VIP_FALSE);
 }
 
 static void struct_tags(void **state)
