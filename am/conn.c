@@ -193,6 +193,7 @@ void am_conn_free(struct am_conn *conn)
 void am_recv_post(struct am_lane *lane, unsigned n)
 {
     VIP_DESCRIPTOR *desc = &lane->recv[n];
+    enum am_part part = am_part(AM_PART_VI);
 
     memset(desc, 0, sizeof(*desc));
     desc->CS.SegCount = 1;
@@ -202,6 +203,7 @@ void am_recv_post(struct am_lane *lane, unsigned n)
     desc->DS[0].Local.Length = (VIP_UINT32)lane->room;
     /* On a broken connection it completes as flushed, and nobody looks any more. */
     (void)VipPostRecv(lane->vi, desc, lane->conn->mem);
+    am_part(part);
 }
 
 /* ---- sending ------------------------------------------------------------------------------------- */
@@ -211,6 +213,7 @@ void am_reap(struct am_bundle *bundle)
     VIP_DESCRIPTOR *desc;
     VIP_BOOLEAN recv;
     VIP_VI_HANDLE vi;
+    enum am_part part = am_part(AM_PART_VI);
 
     while (VipCQDone(bundle->send_cq, &vi, &recv) == VIP_SUCCESS) {
         struct am_lane *lane = VipGetUserData(vi);
@@ -220,10 +223,13 @@ void am_reap(struct am_bundle *bundle)
         if (lane != NULL && desc != NULL)
             lane->in_flight[((char *)desc - (char *)lane->send) / sizeof(struct am_slot)]--;
     }
+    am_part(part);
 }
 
 struct am_message *am_slot_get(struct am_lane *lane, unsigned n)
 {
+    enum am_part part = am_part(AM_PART_FLOW);
+
     /* What was posted completes or is flushed, and that needs nothing of the other program. */
     while (lane->in_flight[n] != 0) {
         am_reap(lane->conn->bundle);
@@ -234,12 +240,14 @@ struct am_message *am_slot_get(struct am_lane *lane, unsigned n)
         am_region_put(lane->region[n]);
         lane->region[n] = NULL;
     }
+    am_part(part);
     return (struct am_message *)(lane->send_bytes + n * lane->room);
 }
 
 void am_slot_post(struct am_lane *lane, unsigned n, size_t bytes)
 {
     VIP_DESCRIPTOR *desc = &lane->send[n].desc;
+    enum am_part part = am_part(AM_PART_VI);
 
     memset(desc, 0, sizeof(*desc));
     desc->CS.SegCount = 1;
@@ -249,6 +257,7 @@ void am_slot_post(struct am_lane *lane, unsigned n, size_t bytes)
     desc->DS[0].Local.Length = (VIP_UINT32)bytes;
     if (VipPostSend(lane->vi, desc, lane->conn->mem) == VIP_SUCCESS)
         lane->in_flight[n]++;
+    am_part(part);
 }
 
 void am_slot_post_write(struct am_lane *lane, unsigned n, size_t msg_bytes,

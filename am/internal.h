@@ -5,6 +5,7 @@
 #define AM_INTERNAL_H
 
 #include "am/objects.h"
+#include "am/parts.h"
 
 extern struct am_net am_net;
 

@@ -126,6 +126,7 @@ int am_gather(struct am_bundle *bundle)
     VIP_DESCRIPTOR *desc;
     VIP_BOOLEAN recv;
     VIP_VI_HANDLE vi;
+    enum am_part part = am_part(AM_PART_EVENTS);
     int n = 0;
 
     while (n < GATHER_MAX && VipCQDone(bundle->recv_cq, &vi, &recv) == VIP_SUCCESS) {
@@ -134,19 +135,26 @@ int am_gather(struct am_bundle *bundle)
 
         desc = NULL;
         n++;
-        if (lane == NULL || (VipRecvDone(vi, &desc), desc == NULL))
+        am_part(AM_PART_VI);
+        if (lane != NULL)
+            (void)VipRecvDone(vi, &desc);
+        am_part(AM_PART_EVENTS);
+        if (desc == NULL)
             continue;
         conn = lane->conn;
         if (conn->state == AM_CONN_ACCEPTED && !conn->adopted)
             am_bundle_adopt(bundle);
         if (conn->state == AM_CONN_DEAD)
             continue;
+        am_part(part);
         if (desc->CS.Status & VIP_STATUS_ERROR_MASK)
             am_conn_broken(conn);
         else
             arrived(&conn->arrival[lane->index * conn->recvs + (unsigned)(desc - lane->recv)],
                     desc->CS.Length);
+        am_part(AM_PART_EVENTS);
     }
+    am_part(part);
     return n;
 }
 
@@ -220,11 +228,14 @@ static void arrival_over(struct am_arrival *arrival)
 
 void am_request_over(struct am_conn *conn, uint16_t id)
 {
+    enum am_part part = am_part(AM_PART_FLOW);
+
     conn->request[id].used = false;
     conn->request[id].range.len = 0;
     conn->free_id[conn->free_ids++] = id;
     if (conn->control_work)
         am_control_work(conn);
+    am_part(part);
 }
 
 /* A get: the library answers. */
@@ -407,14 +418,18 @@ int am_poll(struct am_bundle *bundle)
 
 int AM_Poll(eb_t bundle)
 {
+    enum am_part part;
+
     if (am_net.inits == 0)
         return am_fail(AM_ERR_NOT_INIT, "AM_Poll: AM_Init was not called");
     if (bundle == NULL)
         return am_fail(AM_ERR_BAD_ARG, "AM_Poll: the bundle is NULL");
     if (am_in_handler > 0)
         return am_fail(AM_ERR_RESOURCE, "AM_Poll: a handler may not poll");
+    part = am_part(AM_PART_SEMANTICS);
     am_lock(bundle);
     am_poll(bundle);
     am_unlock(bundle);
+    am_part(part);
     return AM_OK;
 }

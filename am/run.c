@@ -139,6 +139,7 @@ void am_run(struct am_token *token, const struct am_message *msg, void *buf)
     amvia_handler_fn_t handler = token->ep->handler[msg->handler];
     struct am_bundle *bundle = token->ep->bundle;
     struct am_token *shown;
+    enum am_part part;
 
     token->msg = msg;
     token->tag = msg->tag;
@@ -146,6 +147,7 @@ void am_run(struct am_token *token, const struct am_message *msg, void *buf)
     shown = token_show(token);
     am_unlock(bundle);
     am_in_handler++;
+    part = am_part(AM_PART_OUTSIDE);
     before(shown, msg, buf);
     if (am_class_of(msg->kind) == AM_SHORT)
         call_short(handler, shown, msg->numargs, msg->arg);
@@ -153,6 +155,7 @@ void am_run(struct am_token *token, const struct am_message *msg, void *buf)
         call_bulk(handler, shown, buf, msg->nbytes, msg->numargs, msg->arg);
     if (token->ep->after_handler != NULL)
         token->ep->after_handler((int)am_class_of(msg->kind), msg->kind < AM_KIND_R_SHORT);
+    am_part(part);
     am_in_handler--;
     am_lock(bundle);
     token->replied = shown->replied;

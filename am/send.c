@@ -186,7 +186,7 @@ static void return_unsent(struct ask *ask, struct am_map *map, int status)
  * *ret; AM_ERR_IN_USE: an asynchronous one would wait for a credit; negative: -E... status, there can
  * be no connection.
  */
-static int get_credit(struct am_map *map, bool async, struct am_conn **ret)
+static int wait_for_credit(struct am_map *map, bool async, struct am_conn **ret)
 {
     unsigned empty = 0;
 
@@ -211,6 +211,15 @@ static int get_credit(struct am_map *map, bool async, struct am_conn **ret)
         else
             empty = 0;
     }
+}
+
+static int get_credit(struct am_map *map, bool async, struct am_conn **ret)
+{
+    enum am_part part = am_part(AM_PART_FLOW);
+    int rc = wait_for_credit(map, async, ret);
+
+    am_part(part);
+    return rc;
 }
 
 static int send_request(struct ask *ask, struct am_map *map, struct am_conn *conn)
@@ -292,11 +301,13 @@ static void read_args(int32_t *arg, int numargs, va_list args)
 static int request(struct ask *ask)
 {
     struct am_bundle *bundle = ask->ep->bundle;
+    enum am_part part = am_part(AM_PART_SEMANTICS);
     int rc;
 
     am_lock(bundle);
     rc = request_locked(ask);
     am_unlock(bundle);
+    am_part(part);
     return rc;
 }
 
@@ -393,6 +404,7 @@ static int reply(struct am_token *token, struct am_message *head, int numargs, v
                  const void *source)
 {
     struct am_ep *ep = token->ep;
+    enum am_part part = am_part(AM_PART_SEMANTICS);
     int32_t arg[AM_ARGS_MAX];
     int rc;
 
@@ -411,6 +423,7 @@ static int reply(struct am_token *token, struct am_message *head, int numargs, v
         token->replied = rc == AM_OK;
     }
     am_unlock(ep->bundle);
+    am_part(part);
     return rc;
 }
 

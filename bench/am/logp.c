@@ -1,6 +1,6 @@
 /*
  * The LogP characteristics of Active Messages between two processes, and bandwidth over size; one
- * "name value" line each, for bench/am/run.
+ * "name value" line each, for bench/run am.
  *
  *   amrun -n 2 am_logp [ROUNDS]
  *
@@ -8,70 +8,20 @@
  * and runs its handler; g the time per request when they are sent as fast as credits allow; L what is left
  * of half a round trip (rtt/2 - o_s - o_r). All are medians, in microseconds. Process 1 polls.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <am_amx.h>
+#include "bench/am/pair.h"
 
-enum { PING = 1, PONG, DATA, GOT, QUIT };
+#include <string.h>
+
+enum { DATA = OWN_HANDLERS };
 
 #define LONG_MAX_BYTES (1 << 20)
 #define SLOTS          8
-
-static eb_t bundle;
-static ep_t ep;
-static volatile int answers, quit;
-
-#define DO(call)                                                                                   \
-    do {                                                                                           \
-        if ((call) != AM_OK)                                                                       \
-            AMX_FatalErr("%s: %s", #call, amvia_LastError());                                      \
-    } while (0)
-
-static void on_ping(void *token)
-{
-    DO(AM_Reply0(token, PONG));
-}
-
-static void on_answer(void *token)
-{
-    (void)token;
-    answers++;
-}
 
 static void on_data(void *token, void *buf, size_t nbytes)
 {
     (void)buf;
     (void)nbytes;
     DO(AM_Reply0(token, PONG));
-}
-
-static void on_quit(void *token)
-{
-    (void)token;
-    quit = 1;
-}
-
-static double now_us(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *sample, int n)
-{
-    qsort(sample, (size_t)n, sizeof(*sample), by_value);
-    return sample[n / 2];
 }
 
 static void wait_for(int n)
@@ -170,34 +120,16 @@ static void measure(int rounds)
     printf("half_rtt %.3f\no_s %.3f\no_r %.3f\nL %.3f\n", rtt / 2, o_s, o_r, rtt / 2 - o_s - o_r);
     printf("g %.3f\n", gap(sample, rounds));
     for (size_t size = 4; size <= LONG_MAX_BYTES; size *= 4)
-        printf("bw_%zu %.1f\n", size, bandwidth(source, size));
+        printf("bw_%zu %.4g\n", size, bandwidth(source, size));
     free(sample);
     free(source);
 }
 
 int main(int argc, char **argv)
 {
-    uint64_t job;
-    int rounds;
+    int rounds = pair_join(argc, argv);
 
-    DO(AMX_SPMDStartup(&argc, &argv, 0, &job, &bundle, &ep));
-    rounds = argc > 1 ? atoi(argv[1]) : 4000;
-    if (AMX_SPMDNumProcs() != 2 || rounds < 1)
-        AMX_FatalErr("two processes are needed, and at least 1 round");
-    DO(AM_SetHandler(ep, PING, on_ping));
-    DO(AM_SetHandler(ep, PONG, on_answer));
     DO(AM_SetHandler(ep, DATA, on_data));
-    DO(AM_SetHandler(ep, QUIT, on_quit));
     DO(AM_SetSeg(ep, calloc(SLOTS, LONG_MAX_BYTES), (uintptr_t)SLOTS * LONG_MAX_BYTES));
-    DO(AMX_SPMDBarrier());
-    if (AMX_SPMDMyProc() == 0) {
-        measure(rounds);
-        DO(AM_Request0(ep, 1, QUIT));
-    } else {
-        while (!quit)
-            DO(AM_Poll(bundle));
-    }
-    fflush(stdout);
-    DO(AMX_SPMDBarrier());
-    return AMX_SPMDExit(0);
+    return pair_run(measure, rounds, AM_Poll);
 }

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 
+import am_report
 import machine
 import plan
 import report
@@ -30,11 +31,11 @@ def parse():
 def main():
     args = parse()
     if args.list:
-        for name, text in plan.GROUPS.items():
+        for name, text in {**plan.GROUPS, **plan.APART}.items():
             print(f"{name:12} {text}")
         return 0
     only = args.only.split(",") if args.only else list(plan.GROUPS)
-    unknown = [name for name in only if name not in plan.GROUPS]
+    unknown = [name for name in only if name not in plan.GROUPS and name not in plan.APART]
     if unknown:
         print(f"bench/run: there is no group {unknown[0]}; --list names them", file=sys.stderr)
         return 2
@@ -67,8 +68,14 @@ def main():
     with open(os.path.join(args.out, "results.json"), "w", encoding="utf-8") as out:
         json.dump(results, out, indent=1)
         out.write("\n")
-    report.write(results, args.out)
-    print(f"\nWritten: {args.out}/report.md, results.json, results.csv and the plots.")
+    written = ["results.json"]
+    if "am" in only:
+        am_report.write(results, args.out)
+        written.append("am.md")
+    if only != ["am"]:
+        report.write(results, args.out)
+        written += ["report.md", "results.csv"]
+    print(f"\nWritten: the plots and {', '.join(written)} in {args.out}.")
     if runner.failures:
         print(f"bench/run: {len(runner.failures)} measurements failed; the report names them")
     return 1 if runner.failures else 0

@@ -27,7 +27,7 @@ def _stop(process):
         process.wait()
 
 
-def _output(argv, environment=None):
+def output(argv, environment=None):
     done = subprocess.run(argv, env=dict(os.environ, **(environment or {})), capture_output=True, text=True,
                           stdin=subprocess.DEVNULL, timeout=PATIENCE_S, check=False)
     if done.returncode != 0:
@@ -46,7 +46,7 @@ def _pair(network, server, client, environment=None, inside=None):
         for attempt in range(TRIES):
             time.sleep(START_S)
             try:
-                return _output(inside(0, client), environment)
+                return output(inside(0, client), environment)
             except RuntimeError:
                 if attempt == TRIES - 1:
                     raise
@@ -175,7 +175,7 @@ def _mpi(make, network):
             continue
         for kind, size in [("lat", 64), ("bw", 1048576)]:
             def measure(launcher=tuple(launcher), program=program, kind=kind, size=size):
-                return float(_output([*launcher, program, kind, str(size), "200"],
+                return float(output([*launcher, program, kind, str(size), "200"],
                                      {"OMPI_MCA_mpi_yield_when_idle": "1"}).strip().splitlines()[-1])
             make.add(f"{name} {'shared memory' if local else 'tcp'}", network, kind, size, measure)
 

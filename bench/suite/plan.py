@@ -3,6 +3,7 @@ everything has the same time."""
 
 import os
 
+import am
 import peers
 from runner import Measurement
 
@@ -15,6 +16,8 @@ GROUPS = {
     "cost": "calls beside the data path (VIBe): registration, VIs, CQs",
     "peers": "libfabric, UCX, MPI, sockperf, ZeroMQ",
 }
+# Measured only when it is asked for.
+APART = {"am": "Active Messages: LogP, parts of the overhead, bandwidth, a server with 1 to 64 clients (bench/run am)"}
 
 DURATION = {False: "200ms", True: "150ms"}
 LAT_SIZES = {
@@ -178,6 +181,13 @@ def make(networks, top, only, quick):
         maker.via("lat", block, "lat", "send block", 64, "--wait", "block")
     if "cost" in only and "udp" in networks.by_name:
         _calls(maker, networks.by_name["udp"])
+    if "am" in only:
+        reason = am.missing(networks.build)
+        if reason:
+            absent.append({"what": "Active Messages", "why": reason})
+        for name in [] if reason else am.NETWORKS:
+            if name in networks.by_name:
+                am.make(maker, networks.by_name[name])
     if "peers" in only:
         found, missing = peers.make(networks, top, quick)
         maker.list += found

@@ -30,7 +30,11 @@ def cpu_points(results, network, series):
     return sorted(found)
 
 
-def plot(folder, name, title, ylabel, lines):
+def available():
+    return shutil.which("gnuplot") is not None
+
+
+def plot(folder, name, title, ylabel, lines, xlabel="message size, bytes", xformat="%.0s%cB"):
     """One plot as SVG and PNG. lines: (title, [(x, y)]). Returns whether there was anything to draw."""
     lines = [(text, data) for text, data in lines if len(data) > 1]
     if not lines:
@@ -40,8 +44,8 @@ def plot(folder, name, title, ylabel, lines):
         blocks.append(f"$d{index} << E\n" + "\n".join(f"{x} {y}" for x, y in data) + "\nE")
         curves.append(f'$d{index} with linespoints lw 2 pt 7 ps 0.5 lc rgb "{COLOURS[index % len(COLOURS)]}" '
                       f'title "{text}"')
-    common = (f'set title "{title}"\nset xlabel "message size, bytes"\nset ylabel "{ylabel}"\n'
-              'set logscale xy\nset format x "%.0s%cB"\nset grid\nset key left top\n')
+    common = (f'set title "{title}"\nset xlabel "{xlabel}"\nset ylabel "{ylabel}"\n'
+              f'set logscale xy\nset format x "{xformat}"\nset grid\nset key left top\n')
     for terminal, ending in [("svg size 800,520 background 'white' font 'sans,14'", "svg"),
                              ("pngcairo size 800,520 font 'sans,11'", "png")]:
         script = (f"set terminal {terminal}\nset output '{os.path.join(folder, name)}.{ending}'\n"
@@ -54,7 +58,7 @@ def plot(folder, name, title, ylabel, lines):
 
 def draw(results, folder):
     """Returns [(file, title)] and the reason why there are none."""
-    if not shutil.which("gnuplot"):
+    if not available():
         return [], "gnuplot is not installed"
     drawn = []
     for network in ["veth", "udp", "loop"]:

@@ -1,0 +1,136 @@
+/*
+ * Where the host's overhead of a short message goes, with the library that accounts for its time
+ * (vipam_parts): base VI, event notification, flow control, semantics; "name value" lines, nanoseconds per
+ * message (medians), for bench/run am.
+ *
+ *   amrun -n 2 am_parts [ROUNDS]
+ *
+ * One message is a request call with a credit at hand, and the poll that finds the reply and runs its handler; the
+ * time between them is not counted, and process 1 sleeps, so that two processors are enough for both and vipd. What
+ * the accounting itself takes is measured and taken off each part.
+ */
+#include "bench/am/pair.h"
+
+#include <sched.h>
+
+#include "am/parts.h"
+
+/* Requests before the first that counts. */
+#define WARM_UP 200
+
+static const char *const part_names[AM_PARTS] = {"outside", "semantics", "flow_control", "events",
+                                                 "base_vi"};
+
+/* Ticks of the accounting's clock per nanosecond. */
+static double ticks_per_ns(void)
+{
+    struct am_parts parts;
+    double begin = now_us(), end;
+
+    amvia_parts_reset();
+    while ((end = now_us()) < begin + 50000)
+        continue;
+    am_part(AM_PART_OUTSIDE);
+    amvia_parts_get(&parts);
+    return (double)parts.ticks[AM_PART_OUTSIDE] / (end - begin) / 1e3;
+}
+
+/* What one change of part takes, in ticks. */
+static double change_ticks(void)
+{
+    enum { CHANGES = 1000, TRIES = 101 };
+    double sample[TRIES];
+    struct am_parts parts;
+
+    for (int i = 0; i < TRIES; i++) {
+        amvia_parts_reset();
+        for (int k = 0; k < CHANGES; k++)
+            am_part(AM_PART_OUTSIDE);
+        amvia_parts_get(&parts);
+        sample[i] = (double)parts.ticks[AM_PART_OUTSIDE] / CHANGES;
+    }
+    return median(sample, TRIES);
+}
+
+/* Add to each part the ticks since the last reset, without those of the accounting. */
+static void take(double ticks[AM_PARTS], double change)
+{
+    struct am_parts now;
+
+    amvia_parts_get(&now);
+    for (int i = 0; i < AM_PARTS; i++)
+        ticks[i] += (double)now.ticks[i] - change * (double)now.ends[i];
+}
+
+/* One message, its ticks by part; 0: its reply was late, and the poll that found it is not one that counts. */
+static int message(double ticks[AM_PARTS], double change, double pause_us)
+{
+    double begin = now_us();
+
+    for (int i = 0; i < AM_PARTS; i++)
+        ticks[i] = 0;
+    answers = 0;
+    amvia_parts_reset();
+    DO(AM_Request0(ep, 1, PING));
+    take(ticks, change);
+    while (now_us() < begin + pause_us)
+        sched_yield();
+    amvia_parts_reset();
+    DO(AM_Poll(bundle));
+    take(ticks, change);
+    if (answers != 0)
+        return 1;
+    while (answers == 0)
+        DO(AM_Poll(bundle));
+    return 0;
+}
+
+/* The usual round trip, in microseconds. */
+static double warm_up(void)
+{
+    double sample[WARM_UP];
+
+    for (int i = 0; i < WARM_UP; i++) {
+        double begin = now_us();
+
+        answers = 0;
+        DO(AM_Request0(ep, 1, PING));
+        while (answers == 0)
+            DO(AM_Poll(bundle));
+        sample[i] = now_us() - begin;
+    }
+    return median(sample, WARM_UP);
+}
+
+static void measure(int rounds)
+{
+    double per_ns = ticks_per_ns(), change = change_ticks(), pause_us = 3 * warm_up(), all = 0;
+    double *sample = malloc((size_t)rounds * AM_PARTS * sizeof(double)), ticks[AM_PARTS];
+    int counted = 0;
+
+    for (int tries = 0; sample != NULL && counted < rounds && tries < 4 * rounds; tries++) {
+        if (!message(ticks, change, pause_us))
+            continue;
+        for (int i = 0; i < AM_PARTS; i++)
+            sample[i * rounds + counted] = ticks[i];
+        counted++;
+    }
+    if (counted == 0)
+        AMX_FatalErr("not one reply came in time");
+    for (int i = AM_PART_SEMANTICS; i < AM_PARTS; i++) {
+        double ns = median(sample + i * rounds, counted) / per_ns;
+
+        ns = ns > 0 ? ns : 0;
+        printf("%s %.1f\n", part_names[i], ns);
+        all += ns;
+    }
+    printf("overhead %.1f\naccounting %.1f\n", all, change / per_ns);
+    free(sample);
+}
+
+int main(int argc, char **argv)
+{
+    int rounds = pair_join(argc, argv);
+
+    return pair_run(measure, rounds, AM_WaitSema);
+}
