@@ -502,6 +502,7 @@ int main(int argc, char **argv)
 {
     struct timespec pause = {.tv_nsec = 10000000};
     struct counts one, sum = {0, 0, 0, 0};
+    unsigned long lost = 0; /* connections whose end the server heard of */
     pthread_t accepting, working;
     int pipe_fds[2], status;
     pid_t pids[PROCESSES];
@@ -537,15 +538,17 @@ int main(int argc, char **argv)
     stop_server();
     pthread_join(accepting, NULL);
     pthread_join(working, NULL);
-    for (unsigned i = 0; i < 1000 && conns_lost < sum.connections; i++)
+    for (unsigned i = 0; i < 1000 && lost < sum.connections; i++) {
         nanosleep(&pause, NULL);
+        lost = __atomic_load_n(&conns_lost, __ATOMIC_RELAXED);
+    }
     if (sum.late_no_match > 0)
         fail("%lu requests found no match although the server loops; it was away %.0f ms at most",
              sum.late_no_match, longest_away * 1e3);
     if (served.connections != sum.connections || served.messages != sum.messages ||
-        conns_lost != sum.connections)
+        lost != sum.connections)
         fail("%lu connections, %lu messages of clients; %lu, %lu at the server; %lu lost",
-             sum.connections, sum.messages, served.connections, served.messages, conns_lost);
+             sum.connections, sum.messages, served.connections, served.messages, lost);
     printf(
         "%d clients in %d processes, %g s: %lu connections of %u messages, %lu messages answered; "
         "%lu requests before the server began; %u VIs at the server, at most %.0f ms between two "
