@@ -34,6 +34,8 @@ expect 137 'process 2 .*killed by signal 9' kill
 SPLITC_DEBUG=1 expect 1 'different spread arrays' scope
 SPLITC_PROGRESS_THREAD=1 expect 0 'served' thread
 SPLITC_HEAP=1 expect 0 'process 0 is done' zero
+SPLITC_DEVICE=none expect 1 'cannot open the NIC' zero
+SPLITC_DEVICE=vip0 expect 0 'process 2 is done' zero
 SPLITC_HEAP=x expect 1 'SPLITC_HEAP is x' zero
 # Where there is less address space than that, the message says what to do. (The address sanitizer itself
 # does not start there.)
@@ -44,5 +46,5 @@ if ! grep -q '^VIP_SANITIZE:STRING=address' "$build/CMakeCache.txt"; then
         exit $bad
     ) || bad=1
 fi
-[ $bad -eq 0 ] && echo "ends: eight ways"
+[ $bad -eq 0 ] && echo "ends: ten ways"
 exit $bad

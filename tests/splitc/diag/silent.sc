@@ -13,3 +13,7 @@ int f(int c, int spread)
     z = c ?:-1;
     return *global * spread + z;
 }
+static int toproc(int x) { return x + 1; }
+static int tolocal(void) { return 2; }
+static int *toglobal;
+int own(void) { return toproc(3) + tolocal() + *toglobal; }

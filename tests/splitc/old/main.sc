@@ -3,6 +3,7 @@
 #include "collect.inc"
 
 int errors = 0;
+short marks[12]::[2];
 
 static struct {
   char *name;

@@ -181,7 +181,7 @@ static int check_life(int v, int w, int q, int r, char X[v][w]::[q][r], int step
 
 static test_life()
 {
-  int v = 2, w = 3, q = 5, r = 4, i, j, x, y, bad;
+  int v = 3, w = 4, q = 4, r = 3, i, j, x, y, bad;
   char X[v][w]::[q][r];
 
   for_my_2d(i, j, v, w)

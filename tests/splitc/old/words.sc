@@ -129,6 +129,9 @@ int all_words()
     bad += e == NULL || e->count != count_alone(buffer);
   }
   bad += find("dog") != NULL;
+  for_my_1d(i, 12) marks[i][1] = 100 + i;
+  barrier();
+  for (i = MYPROC % 12, n = 0; n < 12; i = (i + 1) % 12, n++) bad += marks[i][1] != 100 + i;
   n = all_reduce_to_all_add(made);
   barrier();
   i = all_free_table();

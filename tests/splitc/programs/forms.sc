@@ -118,9 +118,38 @@ static void expressions(gint g, node_t *global n)
     big[*h - 10] = *h + h[1], big[1] += h[1], big[2]++;
     CHECK(big[0] == 21 && big[1] == 22 && big[2] == 13);
     (void)*h, (void)h, (void)n->value;
+    CHECK(!toglobal(PROCS - 1, (int *)0) && toglobal(PROCS - 1, (int *)0) == NULL);
+    CHECK(toproc((int *spread)big) == MYPROC && toproc((int *global)big) == MYPROC);
     goto end;
 end:
     *h = 10;
+}
+
+/* Accesses whose sides are not what they usually are. */
+static void splits(gint g)
+{
+    double d = 0;
+    register int r;
+    int x = 3, y = 4;
+    char c;
+
+    d := *g;
+    r := g[1];
+    c := g[2];
+    sync();
+    CHECK(d == 10 && r == 11 && c == 12);
+    g[7] := *g;
+    x := y;
+    sync();
+    CHECK(g[7] == 10 && x == 4);
+    /* Lower than '?:', so that all of it is the value; a store in the middle needs parentheses. */
+    g[7] := x == 4 ? 17.9 : 1;
+    sync();
+    CHECK(g[7] == 17 && (x == 5 ? 1 :-1) == -1);
+    x == 4 ? (g[6] :- 26) : (g[5] :- 25);
+    all_store_sync();
+    CHECK(g[6] == 26 && g[5] == 15);
+    g[6] = 16;
 }
 
 static void structures(node_t *global n, gint g)
@@ -215,6 +244,7 @@ int splitc_main()
     CHECK(SIZE == 8 && !table[0] && !table[2]);
     arrays();
     expressions(g, n);
+    splits(g);
     structures(n, g);
     barrier();
     on_one printf("forms: as they should be on %d\n", PROCS);
