@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The whole matrix, of which ctest runs a part: jobs of 1, 2, 3, 4 and 8 processes, polling and blocking, over loop, udp
-# and udp with 2 % of the packets lost; every call alone; AM_PAR within a process and as jobs. About ten minutes.
+# and udp with 2 % of the packets lost; every call alone; AM_PAR within a process and as jobs. A few minutes.
 # usage: everything.sh BUILD_DIR [ROUNDS]     (of the traffic program, 3)
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
