@@ -129,10 +129,8 @@ static void answer_and_the_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unanswered),
-        cmocka_unit_test(late),
-        cmocka_unit_test(failed_send_behind),
-        cmocka_unit_test(answer_not_delivered),
+        cmocka_unit_test(unanswered),         cmocka_unit_test(late),
+        cmocka_unit_test(failed_send_behind), cmocka_unit_test(answer_not_delivered),
         cmocka_unit_test(answer_and_the_end),
     };
 

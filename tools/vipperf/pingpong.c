@@ -216,7 +216,8 @@ int run_pingpong_client(struct run *run)
     uint64_t number = 0;
 
     run->start_ns = end_now_ns();
-    for (; number <= RUN_WARM_UP || !run_enough(run, run->measured, run->measured_bytes); number++) {
+    for (; number <= RUN_WARM_UP || !run_enough(run, run->measured, run->measured_bytes);
+         number++) {
         uint64_t round_ns = 0;
         int r;
 
