@@ -11,6 +11,7 @@ import am_report
 import machine
 import plan
 import report
+import splitc
 from networks import Networks
 from runner import Runner
 
@@ -44,7 +45,7 @@ def main():
     described = machine.describe()
     started = time.time()
     with Networks(TOP, os.path.abspath(args.build)) as networks:
-        measurements, absent = plan.make(networks, TOP, only, args.quick)
+        measurements, absent = plan.make(networks, TOP, args.out, only, args.quick)
         print(f"{len(measurements)} measurements, {rounds} rounds. {machine.sentence(described)}")
         runner = Runner(networks)
         for number in range(1, rounds + 1):
@@ -72,7 +73,10 @@ def main():
     if "am" in only:
         am_report.write(results, args.out)
         written.append("am.md")
-    if only != ["am"]:
+    if "splitc" in only:
+        splitc.write(results, args.out)
+        written.append("splitc.md")
+    if set(only) - set(plan.APART):
         report.write(results, args.out)
         written += ["report.md", "results.csv"]
     print(f"\nWritten: the plots and {', '.join(written)} in {args.out}.")

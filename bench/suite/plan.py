@@ -5,6 +5,7 @@ import os
 
 import am
 import peers
+import splitc
 from runner import Measurement
 
 GROUPS = {
@@ -17,7 +18,10 @@ GROUPS = {
     "peers": "libfabric, UCX, MPI, sockperf, ZeroMQ",
 }
 # Measured only when it is asked for.
-APART = {"am": "Active Messages: LogP, parts of the overhead, bandwidth, a server with 1 to 64 clients (bench/run am)"}
+APART = {
+    "am": "Active Messages: LogP, parts of the overhead, bandwidth, a server with 1 to 64 clients (bench/run am)",
+    "splitc": "Split-C: operations, parts of a get, bulk bandwidth, speed-up of the examples (bench/run splitc)",
+}
 
 DURATION = {False: "200ms", True: "150ms"}
 LAT_SIZES = {
@@ -161,8 +165,8 @@ def _calls(make, network):
     make._add("cost", network, "calls", "", "us", argv, all_calls)
 
 
-def make(networks, top, only, quick):
-    """Returns the measurements and the list of what cannot be measured here, with reasons."""
+def make(networks, top, folder, only, quick):
+    """Returns the measurements and the list of what cannot be measured here, with reasons. `folder`: of results."""
     maker = Maker(networks, quick)
     absent = [{"what": f"network {name}", "why": why} for name, why in networks.absent.items()]
     groups = {"lat": _latency, "bw": _bandwidth, "rate": _rates, "vis": _vis}
@@ -188,6 +192,8 @@ def make(networks, top, only, quick):
         for name in [] if reason else am.NETWORKS:
             if name in networks.by_name:
                 am.make(maker, networks.by_name[name])
+    if "splitc" in only:
+        absent += splitc.make(maker, networks, top, folder)
     if "peers" in only:
         found, missing = peers.make(networks, top, quick)
         maker.list += found

@@ -319,7 +319,7 @@ static int check(const char *name, const double *right, int all, double seconds)
             if (((double *)(side[w].value + MYPROC))[i] != right[w * all + MYPROC * nodes + i])
                 bad++;
     bad = all_reduce_to_all_add(bad);
-    on_one printf("em3d %-7s %8.2f us per edge%s\n", name,
+    on_one printf("em3d %-7s %10.4f us per edge%s\n", name,
                   seconds * 1e6 / (2.0 * nodes * edges * steps), bad ? "  WRONG" : "");
     return bad;
 }

@@ -97,7 +97,7 @@ int splitc_main(int argc, char **argv)
     bad += last > keys[0];
     bad += all_reduce_to_all_add((int)(sum - check)) != 0;
     bad = all_reduce_to_all_add(bad);
-    on_one printf("radix: %d keys per process, %.2f us per key%s\n", n, start * 1e6 / n,
+    on_one printf("radix: %d keys per process, %.4f us per key%s\n", n, start * 1e6 / n,
                   bad ? "  WRONG" : "");
     if (bad)
         exit(1);

@@ -82,7 +82,7 @@ int splitc_main(int argc, char **argv)
     bad += all_reduce_to_all_add(total) != n * PROCS;
     free(mine);
     bad = all_reduce_to_all_add(bad);
-    on_one printf("sample: %d keys per process, %.2f us per key%s\n", n, start * 1e6 / n,
+    on_one printf("sample: %d keys per process, %.4f us per key%s\n", n, start * 1e6 / n,
                   bad ? "  WRONG" : "");
     if (bad)
         exit(1);

@@ -30,6 +30,14 @@ grep -q '| 8 B messages per second | kernel UDP' "$work/out/report.md" || wrong 
 grep -q 'not measured' "$work/out/report.md" || wrong "goals that were not measured are not told"
 grep -q 'register 4 KiB, fresh' "$work/out/report.md" || wrong "no calls in the report"
 [ "$(grep -c '^rate,' "$work/out/results.csv")" -ge 10 ] || wrong "results.csv: $(cat "$work/out/results.csv")"
+
+suite --only splitc --quick --rounds 1 || wrong "Split-C: $(cat "$work/log")"
+[ "$(jq '[.measurements[].values[]] | length > 20 and all(. != null)' "$work/out/results.json")" = true ] ||
+    wrong "not every measurement of Split-C has a value: $(cat "$work/log")"
+grep -q '^| loop: read of a word | raw VIPL round trip | ≤ 1.15 | [0-9.]* |' "$work/out/splitc.md" ||
+    wrong "no goals of Split-C"
+[ "$(grep -cE '^\| (char|short|int|long|float|double)( \| [0-9.,]+){6} \|$' "$work/out/splitc.md")" -ge 6 ] ||
+    wrong "no operations of Split-C: $(cat "$work/out/splitc.md")"
 for exe in /proc/[0-9]*/exe; do
     [ "$(readlink "$exe")" = "$build/vipd/vipd" ] && wrong "a vipd is left behind"
 done
