@@ -522,6 +522,37 @@ static void test_close_while_accepting(void **state)
     world_free(w);
 }
 
+/* The server's program accepts and is gone, the ACCEPT comes later than the CLOSE, and what would tell the
+ * client that its CONFIRM was for nothing is lost. */
+static void test_close_overtakes_accept(void **state)
+{
+    struct world *w = world_new(2, 21);
+    struct host *client = &w->hosts[CLIENT], *server = &w->hosts[SERVER];
+    struct cm_close_args args = {.reason = VIP_CLOSE_DEATH};
+    struct vip_cm msg;
+
+    lose(w, VIP_CM_RESET, 1000);
+    host_listen(w, SERVER, 1, "svc");
+    host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    world_run(w, 1 * MS);
+    assert_int_equal(host_accept(w, SERVER, 0), 0);
+    assert_int_equal(w->flight_count, 1);
+    assert_int_equal(vip_wire_get_cm(w->flights[0].bytes, w->flights[0].len_bytes, &msg),
+                     VIP_WIRE_OK);
+    assert_int_equal(msg.type, VIP_CM_ACCEPT);
+    w->flights[0].at_ns += 8 * MS;
+    server->accepts[0].given_up = true;
+    args.local_id = server->accepts[0].local_id;
+    cm_close(server->cm, &args, w->now_ns);
+    cm_conn_gone(server->cm, args.local_id, 0);
+    world_run(w, 5 * S);
+    assert_int_equal(client->requests[0].done, 1);
+    assert_int_equal(client->requests[0].rc, VIP_RC_SUCCESS);
+    assert_int_equal(client->conns[0].closed, 1);
+    assert_int_equal(client->conns[0].close.reason, VIP_CLOSE_DEATH);
+    world_free(w);
+}
+
 static void test_close_before_confirm(void **state)
 {
     struct world *w = world_new(2, 20);
@@ -570,6 +601,7 @@ int main(void)
         cmocka_unit_test(test_implied_confirm),
         cmocka_unit_test(test_never_confirmed),
         cmocka_unit_test(test_close_while_accepting),
+        cmocka_unit_test(test_close_overtakes_accept),
         cmocka_unit_test(test_close_before_confirm),
     };
 

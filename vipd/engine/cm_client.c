@@ -22,12 +22,20 @@ static struct cm_attempt *attempt_find(struct cm *cm, const struct cm_in *in)
     return attempt && cm_host_equal(&attempt->host, in->from) ? attempt : NULL;
 }
 
+bool cm_attempt_awaits(struct cm *cm, const struct cm_host *host, uint64_t conn_id)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->attempts_conn, conn_id);
+
+    return node && cm_host_equal(&CM_OF(struct cm_attempt, by_conn, node)->host, host);
+}
+
 void cm_attempt_free(struct cm *cm, struct cm_attempt *attempt)
 {
     cm_match_leave(cm, attempt);
     cm_timer_clear(cm, &attempt->timer);
     cm_node_del(&attempt->by_request);
     cm_node_del(&attempt->by_user);
+    cm_node_del(&attempt->by_conn);
     if (attempt->assoc)
         cm_assoc_free(cm, attempt->assoc);
     cm->attempt_count--;
@@ -118,10 +126,12 @@ void cm_attempt_renew(struct cm *cm, struct cm_attempt *attempt)
 {
     cm_node_del(&attempt->by_request);
     cm_node_del(&attempt->by_user);
+    cm_node_del(&attempt->by_conn);
     attempt->request.request_id = cm_random_id(cm);
     cm->ops.renew(cm->ctx, &attempt->user, &attempt->request.conn_id);
     cm_table_add(cm, &cm->attempts, &attempt->by_request, attempt->request.request_id);
     cm_table_add(cm, &cm->attempts_user, &attempt->by_user, attempt->user);
+    cm_table_add(cm, &cm->attempts_conn, &attempt->by_conn, attempt->request.conn_id);
 }
 
 static bool addr_is_sound(const struct vip_addr *addr)
@@ -175,6 +185,7 @@ int cm_request(struct cm *cm, const struct cm_request_args *args, uint64_t now_n
     cm->attempt_count++;
     cm_table_add(cm, &cm->attempts, &attempt->by_request, attempt->request.request_id);
     cm_table_add(cm, &cm->attempts_user, &attempt->by_user, args->user);
+    cm_table_add(cm, &cm->attempts_conn, &attempt->by_conn, args->local_id);
     attempt_send(cm, attempt, now_ns);
     attempt_arm(cm, attempt);
     return 0;

@@ -105,6 +105,10 @@ void cm_rx_close(struct cm *cm, const struct cm_in *in)
     };
 
     cm->stats.closes_received++;
+    /* It has overtaken the ACCEPT, which would make a connection that only we believe in. It comes again,
+     * and then there is something to close, or the request has ended. */
+    if (!assoc && cm_attempt_awaits(cm, in->from, in->msg->peer_conn_id))
+        return;
     /* Acknowledged in any case: "over" is true of a connection that is not known. */
     cm_answer(cm, in, &ack);
     if (!assoc) {

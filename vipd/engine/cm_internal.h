@@ -114,6 +114,8 @@ void cm_rx_accept(struct cm *cm, const struct cm_in *in);
 void cm_rx_refusal(struct cm *cm, const struct cm_in *in); /* REJECT, NO_MATCH */
 void cm_client_deinit(struct cm *cm);
 void cm_attempt_free(struct cm *cm, struct cm_attempt *attempt);
+/* Is there a request to that host which may still become our connection conn_id? */
+bool cm_attempt_awaits(struct cm *cm, const struct cm_host *host, uint64_t conn_id);
 /* The attempt failed: forget it, then tell the host. data may be NULL. */
 void cm_attempt_fail(struct cm *cm, struct cm_attempt *attempt, enum vip_rc rc,
                      const struct vip_private *data, const char *why);

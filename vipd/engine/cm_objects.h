@@ -189,6 +189,7 @@ struct cm_meet {
 struct cm_attempt {
     struct cm_node by_request; /* key: request_id */
     struct cm_node by_user;    /* key: user */
+    struct cm_node by_conn;    /* key: request.conn_id */
     struct cm_timer timer;     /* next repetition or time limit, whichever is first */
     struct cm_host host;       /* where it goes */
     struct cm_assoc *assoc;    /* allocated with the attempt */
@@ -253,7 +254,7 @@ struct cm {
     TAILQ_HEAD(, cm_disc) looping; /* discriminators with `loops` */
     struct cm_peer *peer_of[CM_PEERS_MAX];
     struct cm_table peers, assocs_local, assocs_remote, discs, waiters, pendings, handles, answered,
-        attempts, attempts_user, meets, meets_local, closings;
+        attempts, attempts_user, attempts_conn, meets, meets_local, closings;
     struct cm_cookies cookies;
     struct cm_stats stats;
 };
