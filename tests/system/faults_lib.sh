@@ -260,7 +260,7 @@ processor_ms() { awk '{print ($14 + $15) * 10}' "/proc/$1/stat"; } # ticks are 1
 gauges() { # gauges HOST
     in_host "$1" "$build/tools/vipctl" show stats --json |
         jq -r '.counters[] | select(.kind == "gauge") |
-            select(.name | test("^(memory_|cm_bytes)") | not) | "\(.scope) \(.name) \(.value)"'
+            select(.name | test("^(memory_|cm_bytes)|_(p50|p90|p99|p999|max)$") | not) | "\(.scope) \(.name) \(.value)"'
 }
 
 memory_of() { # memory_of HOST NAME

@@ -120,22 +120,6 @@ static int start(struct run *run, char **argv)
     return 0;
 }
 
-/* What the end of process i means for the job. */
-static void judge(struct run *run, int i, pid_t pid)
-{
-    struct process *process = &run->process[i];
-
-    if (WIFSIGNALED(process->status)) {
-        int sig = WTERMSIG(process->status);
-
-        run_end(run, 128 + sig, "process %d (pid %d) was killed by signal %d (%s)", i, (int)pid,
-                sig, strsignal(sig));
-    } else if (WEXITSTATUS(process->status) != 0) {
-        run_end(run, WEXITSTATUS(process->status), "process %d (pid %d) exited with status %d", i,
-                (int)pid, WEXITSTATUS(process->status));
-    }
-}
-
 /* Has a process been killed that nobody has waited for? It stays to be reaped. -1: none. */
 static int find_killed(const struct run *run)
 {
@@ -150,15 +134,42 @@ static int find_killed(const struct run *run)
     return -1;
 }
 
-void run_abort(struct run *run, int i, int code)
+/*
+ * A process complains, and another one may have been killed: then that is the cause, and is said when it is
+ * reaped. Its peers may hear of it a moment before the kernel reports it.
+ */
+static bool was_killed(const struct run *run)
 {
     const struct timespec nap = {.tv_nsec = 5000000};
     long until = now_ms() + CAUSE_MS;
-    int killed = -1;
 
-    while (code != 0 && (killed = find_killed(run)) < 0 && now_ms() < until)
+    while (find_killed(run) < 0) {
+        if (run->ending || now_ms() >= until)
+            return false;
         nanosleep(&nap, NULL);
-    if (killed >= 0) /* its end is judged when it is reaped */
+    }
+    return true;
+}
+
+/* What the end of process i means for the job. */
+static void judge(struct run *run, int i, pid_t pid)
+{
+    struct process *process = &run->process[i];
+
+    if (WIFSIGNALED(process->status)) {
+        int sig = WTERMSIG(process->status);
+
+        run_end(run, 128 + sig, "process %d (pid %d) was killed by signal %d (%s)", i, (int)pid,
+                sig, strsignal(sig));
+    } else if (WEXITSTATUS(process->status) != 0 && !was_killed(run)) {
+        run_end(run, WEXITSTATUS(process->status), "process %d (pid %d) exited with status %d", i,
+                (int)pid, WEXITSTATUS(process->status));
+    }
+}
+
+void run_abort(struct run *run, int i, int code)
+{
+    if (code != 0 && was_killed(run))
         return;
     run_end(run, code, code == 0 ? NULL : "process %d ends the job with exit code %d", i, code);
 }

@@ -118,6 +118,7 @@ void eng_post(struct eng *eng, const struct eng_post *post, uint64_t now_ns)
 {
     struct eng_vi *vi = eng_vi_get(eng, post->vi);
 
+    eng->now_ns = now_ns;
     if (post->queue == VIP_Q_SEND)
         vi->posted[vi->sq.tail & ENG_QUEUE_MASK] = (uint32_t)(now_ns >> ENG_TICK_SHIFT);
     append(vi, post);
