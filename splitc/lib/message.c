@@ -11,6 +11,7 @@
 
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 
 /* How often the listener is asked while messages keep coming, in polls. */
 #define POLLS_PER_ACCEPT 64
@@ -19,11 +20,18 @@
 #define SLEEP_MS            100
 /* The NIC has a send within this time, or the connection is broken, milliseconds. */
 #define SEND_MS 120000
+/* What the end of a process looks like to its peers waits so long behind the end itself. */
+#define CAUSE_FIRST_NS 200000000
 
 static void lost(const struct rt_peer *peer)
 {
+    const struct timespec a_while = {.tv_nsec = CAUSE_FIRST_NS};
+
     if (rt.leaving || rt.ended)
         return;
+    /* That one has ended, and how is what the user wants to read: who started the job should hear of it before
+     * hearing our complaint, which ends the job too. */
+    nanosleep(&a_while, NULL);
     rt_fatal("the connection to process %d is lost", peer->rank);
 }
 
