@@ -85,6 +85,7 @@ struct vipd {
     struct client *clients_last;
     unsigned ending;           /* clients that clients_reap will free */
     bool bells_muted;          /* of some session */
+    uint64_t bells_ns;         /* when these were looked through last */
     bool rings_unchecked;      /* a turn has worked since all rings were looked at */
     uint64_t rings_checked_ns; /* when that was */
     uint64_t next_session_id;  /* numbers for people, from 1 */

@@ -79,6 +79,7 @@ keeps_share() { # keeps_share WHAT PERCENT HOST CONTROL_PID ATTACK_PID VICTIM_HO
         fi
         # Longer than the slots take.
         seconds=$((pairs * 2 * (slot_ms + settle_ms + 120) / 1000 + 2))
+        ! grep -q '^VIP_SANITIZE:STRING=.' "$build/CMakeCache.txt" || seconds=$((seconds * 2))
         victim "$6" "$7" $seconds >"$WORK/rate" &
         transfer=$!
         for _ in $(seq 200); do

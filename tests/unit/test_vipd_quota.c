@@ -303,7 +303,7 @@ static void test_show_others(void **state)
 
     (void)state;
     if (geteuid() != 0) {
-        print_message("only root can be several users\n");
+        print_message("skipped: only root can be several users\n");
         skip();
     }
     assert_int_equal(chmod(dir, 0711), 0);

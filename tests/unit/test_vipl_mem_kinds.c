@@ -182,8 +182,10 @@ static void test_buffer_above_a_stack(void **state)
     pthread_attr_t attr;
     pthread_t thread;
 
-    if (vipl__mem_switches.no_userfaultfd)
-        skip(); /* with two threads and no userfaultfd everything is staged */
+    if (vipl__mem_switches.no_userfaultfd) {
+        print_message("skipped: with two threads and no userfaultfd everything is staged\n");
+        skip();
+    }
     map = map_pages(512 + 4);
 
     assert_int_equal(pthread_attr_init(&attr), 0);
@@ -212,8 +214,10 @@ static void test_heap_of_a_thread(void **state)
 {
     pthread_t thread;
 
-    if (vipl__mem_switches.no_userfaultfd)
-        skip(); /* with two threads and no userfaultfd everything is staged */
+    if (vipl__mem_switches.no_userfaultfd) {
+        print_message("skipped: with two threads and no userfaultfd everything is staged\n");
+        skip();
+    }
     assert_int_equal(pthread_create(&thread, NULL, thread_with_heap, NULL), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
@@ -233,8 +237,10 @@ static void test_stack_of_a_coroutine(void **state)
 {
     uint8_t *stack;
 
-    if (SANITIZED)
-        skip(); /* sanitizers want to be told about switched stacks */
+    if (SANITIZED) {
+        print_message("skipped: sanitizers want to be told about switched stacks\n");
+        skip();
+    }
     stack = map_pages(64);
     assert_int_equal(getcontext(&coroutine), 0);
     coroutine.uc_stack.ss_sp = stack;

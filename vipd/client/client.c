@@ -25,6 +25,7 @@
 #define PASS_COST_MAX 64u
 #define SHOW_COST     PASS_COST_MAX
 
+#define BELLS_CHECK_NS 1000000ull /* while NICs work: are those that had to wait allowed to ring? */
 #define RINGS_CHECK_NS 5000000ull /* how often busy sessions are asked whether they are broken */
 
 static const struct {
@@ -364,6 +365,7 @@ static void check_rings(struct vipd *vipd)
 static void unmute_bells(struct vipd *vipd)
 {
     vipd->bells_muted = false;
+    vipd->bells_ns = vipd_loop_now(vipd->loop);
     for (struct client *c = vipd->clients; c; c = c->next) {
         struct session *session = c->session;
 
@@ -383,7 +385,9 @@ bool clients_reap(struct vipd *vipd, bool worked)
     struct client *next;
     bool any = false;
 
-    if (vipd->bells_muted)
+    /* Before any sleep, and not in every turn: there may be many clients. */
+    if (vipd->bells_muted &&
+        (!worked || vipd_loop_now(vipd->loop) - vipd->bells_ns >= BELLS_CHECK_NS))
         unmute_bells(vipd);
 
     vipd->rings_unchecked |= worked;
