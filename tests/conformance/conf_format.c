@@ -15,6 +15,8 @@ enum fault {
     RESERVED_BITS,
     RESERVED_OP,
     RESERVED_FIELD,
+    WRITE_RESERVED_ADDRESS_FIELD,
+    READ_RESERVED_ADDRESS_FIELD,
     TOO_MANY_SEGMENTS,
     FAR_TOO_MANY_SEGMENTS,
     WRITE_WITHOUT_ADDRESS,
@@ -53,6 +55,14 @@ static VIP_DESCRIPTOR *make_fault(struct end *a, const struct end *b, enum fault
         break;
     case RESERVED_FIELD:
         desc->CS.Reserved = 1;
+        break;
+    case WRITE_RESERVED_ADDRESS_FIELD:
+        desc = conf_write(a, 0, 0, 64, b, 0);
+        desc->DS[0].Remote.Reserved = 1;
+        break;
+    case READ_RESERVED_ADDRESS_FIELD:
+        desc = conf_read(a, 0, 0, 64, b, 0);
+        desc->DS[0].Remote.Reserved = 1;
         break;
     case TOO_MANY_SEGMENTS: /* 253 of them, in the buffer */
         desc = (VIP_DESCRIPTOR *)(void *)a->buffer;
@@ -518,6 +528,10 @@ static const struct conf_test tests[] = {
     SEND_FAULT("reserved_bits", RESERVED_BITS, "reserved Control bits: FORMAT_ERROR"),
     SEND_FAULT("reserved_op", RESERVED_OP, "the reserved operation: FORMAT_ERROR"),
     SEND_FAULT("reserved_field", RESERVED_FIELD, "Reserved is not 0: FORMAT_ERROR"),
+    SEND_FAULT("write_reserved_address_field", WRITE_RESERVED_ADDRESS_FIELD,
+               "Reserved of the address segment of an RDMA Write is not 0: FORMAT_ERROR"),
+    SEND_FAULT("read_reserved_address_field", READ_RESERVED_ADDRESS_FIELD,
+               "Reserved of the address segment of an RDMA Read is not 0: FORMAT_ERROR"),
     SEND_FAULT("253_segments", TOO_MANY_SEGMENTS, "SegCount above the limit: FORMAT_ERROR"),
     SEND_FAULT("65535_segments", FAR_TOO_MANY_SEGMENTS, "SegCount impossible: FORMAT_ERROR"),
     SEND_FAULT("write_253_segments", RDMA_WITH_TOO_MANY_SEGMENTS,

@@ -228,15 +228,17 @@ static void memory_that_was_deregistered(void **state)
 #define WATCH(fn, sentence) CONF_EACH("3.3", CONF_FULL, fn, sentence)
 
 static const struct conf_test tests[] = {
-    WATCH(sends_and_receives, "VIP_STATUS_DONE of sends and receives can be watched in memory, the "
+    WATCH(sends_and_receives, "VIP_STATUS_DONE of sends and receives can be watched in memory "
+                              "(with VIPL_STATUS_IN_MEMORY=1), the "
                               "rest is there by then"),
-    WATCH(rdma_writes, "VIP_STATUS_DONE of RDMA Writes can be watched in memory, at both ends"),
+    WATCH(rdma_writes, "VIP_STATUS_DONE of RDMA Writes can be watched in memory (with "
+                       "VIPL_STATUS_IN_MEMORY=1), at both ends"),
     CONF_N("3.3", CONF_FULL, rdma_reads, "rd", VIP_SERVICE_RELIABLE_DELIVERY,
-           "VIP_STATUS_DONE of RDMA Reads can be watched in memory"),
+           "VIP_STATUS_DONE of RDMA Reads can be watched in memory (with VIPL_STATUS_IN_MEMORY=1)"),
     CONF_N("3.3", CONF_FULL, rdma_reads, "rr", VIP_SERVICE_RELIABLE_RECEPTION,
-           "VIP_STATUS_DONE of RDMA Reads can be watched in memory"),
-    WATCH(several_and_flushed,
-          "several can be watched in memory at once, flushed ones too; Done returns them in order"),
+           "VIP_STATUS_DONE of RDMA Reads can be watched in memory (with VIPL_STATUS_IN_MEMORY=1)"),
+    WATCH(several_and_flushed, "several can be watched in memory (with VIPL_STATUS_IN_MEMORY=1) at "
+                               "once, flushed ones too; Done returns them in order"),
     WATCH(staged_memory, "data in memory that the library copies is there when the status is"),
     CONF_T("3.3", CONF_FULL, memory_that_was_deregistered,
            "nothing is written to a descriptor whose region has gone"),

@@ -16,7 +16,7 @@ started=$SECONDS
 
 run() { # run PROGRAM LINK: its results as "program name link result reason", tab-separated
     local program=$1 link=$2
-    [ "$link" != udp ] || export VIP_CONF_CODES=$work/$program.codes
+    export VIP_CONF_CODES=$work/$program.$link.codes
     case $program in
     *death* | *gone*) export VIP_MAY_DIE=1 ;;
     *silence*)

@@ -133,6 +133,18 @@ for name in "${!DAEMON_PID[@]}"; do
         result=1
     fi
 done
+# How they end counts too: what a sanitizer finds it says with the status.
+for name in "${!DAEMON_PID[@]}"; do
+    pid=${DAEMON_PID[$name]}
+    unset "DAEMON_PID[$name]"
+    kill -TERM "$pid" 2>/dev/null
+    wait "$pid"
+    status=$?
+    if [ -z "${VIP_MAY_DIE-}" ] && [ $status -ne 0 ]; then
+        echo "vipd $name ended with status $status" >&2
+        result=1
+    fi
+done
 if [ "$result" -ne 0 ]; then
     for log in "$WORK"/*.log; do
         echo "--- $log" >&2

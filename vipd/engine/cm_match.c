@@ -9,7 +9,8 @@
  * only makes it repeat its own at once. A REQUEST that meets nobody gets PENDING, and nothing is
  * remembered of it: there is no NO_MATCH for peers.
  *
- * If the requester withdraws between ACCEPT and CONFIRM, the accepter waits again, under new ids.
+ * If the requester withdraws between ACCEPT and CONFIRM, the accepter waits again, under new ids. If the
+ * accepter withdraws, a requester that has not seen the ACCEPT waits on.
  *
  * Owns: meeting places (struct cm_meet). Does not own: the life of an attempt (cm_client.c).
  */

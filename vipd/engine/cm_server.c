@@ -548,7 +548,9 @@ static void accept_withdraw(struct cm *cm, struct cm_pending *pending, enum vip_
     const struct cm_close_args args = {.reason = reason};
 
     cm_closing_start(cm, pending->assoc, &args, now_ns);
-    cm_answered_add(cm, pending, CM_ANSWER_REJECT, VIP_RC_REJECT, NULL, now_ns);
+    /* A peer whose request meets nobody any more waits on, until its time limit (spec 2.5). */
+    if (!pending->attempt)
+        cm_answered_add(cm, pending, CM_ANSWER_REJECT, VIP_RC_REJECT, NULL, now_ns);
 }
 
 void cm_accept_abandon(struct cm *cm, struct cm_assoc *assoc, enum vip_close_reason reason,

@@ -36,6 +36,9 @@ static uint32_t format_fault(const struct eng_vi *vi, const struct eng_post *pos
         return VIP_ST_FORMAT_ERROR;
     if (post->seg_count < extra || post->seg_count > VIP_SEGS_PER_DESC_MAX)
         return VIP_ST_FORMAT_ERROR;
+    /* What is a length in a data segment is reserved in an address segment (spec 1.7, 3.4). */
+    if (extra && post->app_segs[0].len)
+        return VIP_ST_FORMAT_ERROR;
     if (op == VIP_CTL_OP_RDMAREAD && ((post->control & VIP_CTL_IMMEDIATE) || !vi->reliable))
         return VIP_ST_FORMAT_ERROR;
     return 0;
