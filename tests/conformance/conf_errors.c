@@ -402,6 +402,57 @@ static void a_handler_may_call_anything(void **state)
     close_both(&a, &b);
 }
 
+/* Standard error of this program, kept in a file while `saved` lasts. */
+struct kept_stderr {
+    int saved;
+    FILE *file;
+};
+
+static void keep_stderr(struct kept_stderr *kept)
+{
+    kept->file = tmpfile();
+    assert_non_null(kept->file);
+    kept->saved = dup(STDERR_FILENO);
+    assert_true(kept->saved >= 0);
+    assert_true(dup2(fileno(kept->file), STDERR_FILENO) >= 0);
+}
+
+/* What was written: the whole of it once it has a line, else as far as it is when time is over. */
+static void restore_stderr(struct kept_stderr *kept, char *text, size_t size)
+{
+    uint64_t started = 0;
+    ssize_t length;
+
+    do
+        length = pread(fileno(kept->file), text, size - 1, 0);
+    while (length >= 0 && memchr(text, '\n', (size_t)length) == NULL && conf_pause(&started));
+    dup2(kept->saved, STDERR_FILENO);
+    close(kept->saved);
+    fclose(kept->file);
+    assert_true(length >= 0);
+    text[length] = '\0';
+}
+
+static void without_a_handler_the_error_is_logged(void **state)
+{
+    struct end a, b;
+    struct kept_stderr kept;
+    char text[512], expected[256];
+
+    (void)state;
+    pair(&a, &b, VIP_SERVICE_RELIABLE_DELIVERY);
+    CONF_OK(VipErrorCallback(b.nic, NULL, NULL));
+    keep_stderr(&kept);
+    VipDisconnect(a.vi);
+    restore_stderr(&kept, text, sizeof(text));
+    snprintf(expected, sizeof(expected), "libvipl: VIP_ERROR_CONN_LOST on VI %p of NIC %p", b.vi,
+             b.nic);
+    if (strncmp(text, expected, strlen(expected)) != 0)
+        fail_msg("the log says \"%s\", not \"%s...\"", text, expected);
+    assert_non_null(strstr(text, "(no VipErrorCallback handler is set)\n"));
+    close_both(&a, &b);
+}
+
 static unsigned closed_in_handler;
 
 static void close_in_handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
@@ -545,6 +596,8 @@ static const struct conf_test tests[] = {
            "rdma write needs the vis permission"),
     CONF_T("2.3", CONF_EARLY, deregistered_memory_is_not_reached,
            "deregistered memory is not reached"),
+    CONF_T("3.9", CONF_FUNCTIONAL, without_a_handler_the_error_is_logged,
+           "without a handler the error is written to standard error"),
     CONF_T("3.9", CONF_FUNCTIONAL, a_handler_may_call_anything, "a handler may call anything"),
     CONF_T("3.9", CONF_FUNCTIONAL, a_handler_may_close_its_nic, "a handler may close its nic"),
     CONF_N("3.9", CONF_FUNCTIONAL, a_replaced_handler_has_ended, "by_itself", 0,

@@ -197,6 +197,11 @@ static void receive_fault(void **state)
     case 5:
         recv->CS.SegCount = 65535;
         break;
+    case 6: /* one too many, all of them in registered memory */
+        recv = (VIP_DESCRIPTOR *)(void *)b.buffer;
+        memset((void *)recv, 0, 8192);
+        recv->CS.SegCount = 253;
+        break;
     default:
         recv->DS[0].Local.Data.Address = b.buffer + CONF_BUFFER_BYTES - 63;
         errors = VIP_STATUS_PROTECTION_ERROR;
@@ -562,7 +567,8 @@ static const struct conf_test tests[] = {
     RECEIVE_FAULT("reserved_op", 3, "receive with the reserved operation: FORMAT_ERROR"),
     RECEIVE_FAULT("reserved_field", 4, "receive whose Reserved is not 0: FORMAT_ERROR"),
     RECEIVE_FAULT("65535_segments", 5, "receive whose SegCount is impossible: FORMAT_ERROR"),
-    RECEIVE_FAULT("too_far", 6, "receive with a segment a byte too far: PROTECTION_ERROR"),
+    RECEIVE_FAULT("253_segments", 6, "receive with SegCount above the limit: FORMAT_ERROR"),
+    RECEIVE_FAULT("too_far", 7, "receive with a segment a byte too far: PROTECTION_ERROR"),
     CONF_DEACH("3.4", CONF_EARLY, length_of_a_receive_is_ignored,
                "the room of a receive is that of its segments, whatever Length says"),
     CONF_EACH("3.3", CONF_EARLY, immediate_flag_of_a_receive_is_ignored,
