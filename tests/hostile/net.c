@@ -37,6 +37,8 @@
 #include "proto/wire.h"
 
 #define KEPT_MAX        256
+#define LONG_BYTES      9000 /* longer ones are kept, but few: what loads is packets, not bytes */
+#define LONG_MAX        2
 #define SEND_MAX        65507
 #define LISTEN_MS       300
 #define BATCH           32   /* datagrams given to the kernel at once */
@@ -52,11 +54,11 @@
 struct kept {
     uint32_t from, len;
     uint16_t port;
-    uint8_t bytes[9000];
+    uint8_t bytes[SEND_MAX];
 };
 
 static struct kept kept[KEPT_MAX];
-static unsigned kept_count;
+static unsigned kept_count, kept_long;
 static uint64_t seed, queued, sent, sent_bytes, replayed, back, back_bytes, cookies;
 static struct sockaddr_in target;
 static uint8_t packet[SEND_MAX]; /* under construction */
@@ -112,6 +114,8 @@ static void keep(const uint8_t *ip, size_t len)
     memcpy(&udp, ip + at, sizeof(udp));
     at += sizeof(udp);
     if (udp.dest != target.sin_port || len - at > sizeof(kept[0].bytes) || len == at)
+        return;
+    if (len - at > LONG_BYTES && kept_long++ >= LONG_MAX)
         return;
     kept[kept_count].from = head.saddr;
     kept[kept_count].port = udp.source;

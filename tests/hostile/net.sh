@@ -47,16 +47,21 @@ reached() { # reached LOG
 }
 
 compare() { # compare KIND
-    local control attack early
+    local control attack early="" before
     start_in A "$WORK/aside.log" $ATTACK_CPU "$net" "$1" 127.0.0.9 $port 3600 "$rate" "$seed"
     control=$STARTED
-    # It records packets of a connection before it begins.
-    victim B "127.0.0.1:$port" 1 >/dev/null &
-    early=$!
-    sleep 0.2
+    if [ "$1" = forge ]; then # it records packets of a connection before it begins
+        before=$(stat_of A conns_opened)
+        victim B "127.0.0.1:$port" 2 >/dev/null &
+        early=$!
+        for _ in $(seq 100); do
+            [ "$(stat_of A conns_opened)" -gt "$before" ] && break
+            sleep 0.02
+        done
+    fi
     start_in A "$WORK/net.log" $ATTACK_CPU "$net" "$1" 127.0.0.1 $port 3600 "$rate" $((seed + 1))
     attack=$STARTED
-    wait $early
+    [ -z "$early" ] || wait "$early"
     sleep 0.5
     keeps_share "$1" 70 B "$control" "$attack" B "127.0.0.1:$port" || bad=1
     attack_ends "$attack" || { echo "FAILED: more bytes came back than were sent"; bad=1; }
