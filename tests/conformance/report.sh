@@ -99,6 +99,7 @@ awk -F '\t' -v links="$links" -v seconds="$seconds" '
                 count["udp", kinds[k]], count["lossy", kinds[k]]
         printf "\n%d tests; %d with a rule: Early Adopter %d, Functional %d, Full %d.\n", total, n, \
             groups["E"], groups["F"], groups["L"]
+        printf "\nThe three links beside each other took %d s on the machine that wrote this.\n", seconds
         title["E"] = "Early Adopter"; title["F"] = "Functional"; title["L"] = "Full"
         split("E F L", levels, " ")
         for (i = 2; i <= section_count; i++)
