@@ -30,9 +30,9 @@ const struct config_key config_keys[] = {
      "may. "
      "Empty: every user who can connect to the socket."},
     {"daemon", "admin_group", CONFIG_GROUP, LIVE, 0, AT(admin_group), 0, 0, "via-admin",
-     "The group of users who may change what runs: vipctl reload, disconnect, drain, resume. root "
-     "and "
-     "the user that vipd runs as always may. Empty, or a group that does not exist: nobody else."},
+     "The group of users who may change what runs (vipctl reload, disconnect, drain, resume) and "
+     "see what passes (vipctl capture). root and the user that vipd runs as always may. Empty, or "
+     "a group that does not exist: nobody else."},
     {"daemon", "idle_exit", CONFIG_DURATION, LIVE, 0, AT(idle_exit_ns), 0, 86400 * SEC, "0ns",
      "End vipd when no program has had a NIC open for so long; 0: never. A vipd that libvipl has "
      "started for one user (VIPD_AUTOSTART=1) has 30s."},

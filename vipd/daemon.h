@@ -18,6 +18,7 @@ struct client;
 struct vipd_pending;
 struct history;
 struct stats_file;
+struct capture;
 
 /* Why a connection of an application ended; each is counted and shown. */
 enum client_end {
@@ -97,6 +98,7 @@ struct vipd {
     struct vipd_log_limit client_log; /* what clients make us say */
     struct history *history;          /* what happened; NULL: nothing is noted */
     struct stats_file *stats_file;    /* statistics for all to read, or NULL */
+    struct capture *capture;          /* vipctl capture goes on (vipd/ctl/capture.h), or NULL */
 };
 
 #endif

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "vipd/client/client.h"
+#include "vipd/ctl/capture.h"
 #include "vipd/ctl/stats_file.h"
 #include "vipd/history.h"
 #include "vipd/host.h"
@@ -337,6 +338,7 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
 void vipd_stop(struct vipd *vipd)
 {
     clients_shutdown(vipd);
+    capture_end(vipd);
     stats_file_close(vipd->stats_file);
     vipd->stats_file = NULL;
     vipd_host_drop_nics(vipd->loop);

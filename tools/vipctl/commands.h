@@ -73,6 +73,7 @@ enum exit_code run_reload(char **words, int count, const struct options *options
 enum exit_code run_disconnect(char **words, int count, const struct options *options);
 enum exit_code run_drain(char **words, int count, const struct options *options);
 enum exit_code run_resume(char **words, int count, const struct options *options);
+enum exit_code run_capture(char **words, int count, const struct options *options);
 enum exit_code run_metrics(char **words, int count, const struct options *options);
 enum exit_code run_bench(char **words, int count, const struct options *options);
 enum exit_code run_support(char **words, int count, const struct options *options);

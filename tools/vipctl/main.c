@@ -53,6 +53,7 @@ static bool set_option(const char *name, const char *argument, struct options *o
         {"once", &options->once},
         {"wait", &options->wait},
         {"dry-run", &options->dry_run},
+        {"payload", &options->payload},
         {"tree", &options->tree},
         {"mapped", &options->mapped},
         {"defaults", &options->defaults},
@@ -69,6 +70,10 @@ static bool set_option(const char *name, const char *argument, struct options *o
         options->output = argument;
     else if (strcmp(name, "peer") == 0)
         options->peer = argument;
+    else if (strcmp(name, "write") == 0)
+        options->write = argument;
+    else if (strcmp(name, "vi") == 0)
+        options->vi = argument;
     else if (strcmp(name, "nic") == 0)
         options->nic = argument;
     else if (strcmp(name, "color") == 0)

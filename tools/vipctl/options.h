@@ -15,11 +15,14 @@ struct options {
     bool app;           /* ping: from program to program */
     bool once;          /* top: print one screen and end */
     bool wait;          /* drain: until no program is left */
+    bool payload;       /* capture: also what programs send */
     bool tree;          /* show clients: below their NICs, with their VIs */
     bool mapped;        /* show stats, metrics: from the file, without asking vipd */
     bool defaults;      /* config: also what has its default */
     const char *output; /* columns, separated by commas; NULL = the usual ones */
     const char *peer;   /* check: also this peer */
+    const char *vi;     /* capture: of this VI only */
+    const char *write;  /* capture: into this file */
     const char *nic;    /* ping: over this NIC */
     uint64_t count;     /* ping, top, monitor: so many, 0 = until interrupted */
     double interval_s;  /* between two of them */

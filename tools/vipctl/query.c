@@ -115,19 +115,27 @@ static enum exit_code say_refused(const Vip__Reply *reply)
     }
 }
 
-enum exit_code query_ask(int sock, const Vip__Request *request, Vip__Reply **ret_reply)
+enum exit_code query_ask_fds(int sock, const Vip__Request *request, Vip__Reply **ret_reply,
+                             struct vip_fds *ret_fds)
 {
-    struct vip_fds fds = VIP_FDS_NONE;
     ProtobufCMessage *message;
     int r;
 
     *ret_reply = NULL;
-    r = vip_control_ask(sock, &request->base, NULL, 0, &vip__reply__descriptor, &message, &fds);
+    r = vip_control_ask(sock, &request->base, NULL, 0, &vip__reply__descriptor, &message, ret_fds);
     if (r < 0)
         return say_failed(-r);
-    vip_fds_close(&fds);
     *ret_reply = (Vip__Reply *)message;
     return (*ret_reply)->code == VIP_RC_SUCCESS ? EXIT_OK : say_refused(*ret_reply);
+}
+
+enum exit_code query_ask(int sock, const Vip__Request *request, Vip__Reply **ret_reply)
+{
+    struct vip_fds fds = VIP_FDS_NONE;
+    enum exit_code code = query_ask_fds(sock, request, ret_reply, &fds);
+
+    vip_fds_close(&fds);
+    return code;
 }
 
 enum exit_code query_page(int sock, Vip__ShowRequest__What what, uint64_t cursor,

@@ -54,6 +54,11 @@ bool query_try_connect(int *ret_sock);
  */
 enum exit_code query_ask(int sock, const Vip__Request *request, Vip__Reply **ret_reply);
 
+/* The same for a reply that comes with descriptors; they are the caller's, whatever the outcome. */
+struct vip_fds;
+enum exit_code query_ask_fds(int sock, const Vip__Request *request, Vip__Reply **ret_reply,
+                             struct vip_fds *ret_fds);
+
 /*
  * Ask for one view, all pages (of EVENT one page). Outcomes: EXIT_OK and *ret (free with query_free);
  * otherwise a message has been printed and the exit code is returned.

@@ -94,6 +94,13 @@ local short = ProtoExpert.new("vipd.short", "The packet ends before what it anno
     expert.severity.ERROR)
 local strange = ProtoExpert.new("vipd.strange", "Another version or kind", expert.group.UNDECODED, expert.severity.WARN)
 vip.experts = { short, strange }
+
+-- What is not there is the packet's fault, unless the capture has left it out.
+local function too_short(buf, tree)
+    if buf:len() >= buf:reported_len() then
+        tree:add_proto_expert_info(short)
+    end
+end
 vip.prefs.ports = Pref.range("UDP ports", "4794", "Ports of NICs with link = udp", 65535)
 
 -- One frame of a data packet at `at`; the offset behind it, or nil if the packet ends before.
@@ -141,7 +148,7 @@ local function dissect_data(buf, tree, words)
     end
     for _ = 1, buf(2, 1):uint() do
         if at + RANGE_BYTES > buf:len() then
-            tree:add_proto_expert_info(short)
+            too_short(buf, tree)
             return
         end
         tree:add(f.range, buf(at, RANGE_BYTES), string.format("%s to %s",
@@ -152,7 +159,7 @@ local function dissect_data(buf, tree, words)
     for _ = 1, buf(3, 1):uint() do
         at = dissect_frame(buf, tree, at, words)
         if not at then
-            tree:add_proto_expert_info(short)
+            too_short(buf, tree)
             return
         end
     end
@@ -160,7 +167,7 @@ end
 
 local function dissect_cm(buf, tree, words)
     if buf:len() < HEADER_BYTES + CM_BYTES then
-        tree:add_proto_expert_info(short)
+        too_short(buf, tree)
         return
     end
     local kind = buf(64, 1):uint()
@@ -197,7 +204,7 @@ local function dissect_cm(buf, tree, words)
     for _, part in ipairs(parts) do
         local length = buf(part[2], 1):uint()
         if at + length > buf:len() then
-            tree:add_proto_expert_info(short)
+            too_short(buf, tree)
             return
         end
         if length > 0 then
@@ -213,7 +220,7 @@ local function dissect_packet(buf, pinfo, root)
 
     pinfo.cols.protocol = "VIPD"
     if buf:len() < HEADER_BYTES then
-        tree:add_proto_expert_info(short)
+        too_short(buf, tree)
         return
     end
     local version, kind = buf(0, 1):bitfield(0, 4), buf(0, 1):bitfield(4, 4)
@@ -268,7 +275,7 @@ function ether.dissector(buf, pinfo, root)
     tree:add_le(f.ether_length, buf(2, 2))
     pinfo.cols.protocol = "VIPD"
     if length > buf:len() - 4 then
-        tree:add_proto_expert_info(short)
+        too_short(buf, tree)
     elseif kind == 1 then
         dissect_packet(buf(4, length):tvb(), pinfo, root)
     else
@@ -282,3 +289,40 @@ registered:add(vip.prefs.ports, vip)
 for _, ethertype in ipairs({ 0x88b5, 0x88b6 }) do
     DissectorTable.get("ethertype"):add(ethertype, ether)
 end
+
+-- Files of vipctl capture: packets without anything around them, and descriptors beside them.
+local event = Proto("vipd_desc", "Descriptor of vipd")
+local EVENTS = { [1] = "posted", [2] = "completed" }
+local e = {
+    kind = ProtoField.uint8("vipd_desc.kind", "Event", base.DEC, EVENTS),
+    queue = ProtoField.uint8("vipd_desc.queue", "Queue", base.DEC, { [0] = "send", [1] = "receive" }),
+    vi = ProtoField.uint16("vipd_desc.vi", "VI"),
+    status = ProtoField.uint32("vipd_desc.status", "Status", base.HEX),
+    bytes = ProtoField.uint32("vipd_desc.bytes", "Bytes"),
+    client = ProtoField.uint32("vipd_desc.client", "Client"),
+}
+for _, field in pairs(e) do
+    event.fields[#event.fields + 1] = field
+end
+
+function event.dissector(buf, pinfo, root)
+    if buf:len() < 16 then
+        return 0
+    end
+    local tree = root:add(event, buf())
+
+    tree:add(e.kind, buf(0, 1))
+    tree:add(e.queue, buf(1, 1))
+    tree:add_le(e.vi, buf(2, 2))
+    tree:add_le(e.status, buf(4, 4))
+    tree:add_le(e.bytes, buf(8, 4))
+    tree:add_le(e.client, buf(12, 4))
+    pinfo.cols.protocol = "VIPD"
+    pinfo.cols.info = string.format("%s %s, client %u VI %u, %u bytes, status 0x%x",
+        buf(1, 1):uint() == 0 and "send" or "receive", EVENTS[buf(0, 1):uint()] or "?", buf(12, 4):le_uint(),
+        buf(2, 2):le_uint(), buf(8, 4):le_uint(), buf(4, 4):le_uint())
+    return 16
+end
+
+DissectorTable.get("wtap_encap"):add(wtap.USER0, vip)
+DissectorTable.get("wtap_encap"):add(wtap.USER1, event)

@@ -66,7 +66,7 @@ request_fn request_connect_wait, request_connect_wait_cancel;
 request_fn request_accept, request_reject, request_connect, request_connect_cancel;
 request_fn request_new_discriminator;
 request_fn request_resolve, request_show, request_discover, request_explain;
-request_fn request_reload, request_admin, request_ping;
+request_fn request_reload, request_admin, request_ping, request_capture;
 
 /* What every NIC of this vipd offers. */
 #define NIC_LEVELS           (VIP_LVL_UNRELIABLE | VIP_LVL_DELIVERY | VIP_LVL_RECEPTION)

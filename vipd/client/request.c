@@ -54,6 +54,7 @@ static const struct request_kind kinds[] = {
     [VIP__REQUEST__BODY_ADMIN] = {"admin", request_admin, false, 0, 0},
     [VIP__REQUEST__BODY_PING] = {"ping", request_ping, false, 0, 0},
     [VIP__REQUEST__BODY_RELOAD] = {"reload", request_reload, false, 0, 0},
+    [VIP__REQUEST__BODY_CAPTURE] = {"capture", request_capture, false, 0, 0},
     [VIP__REQUEST__BODY_EXPLAIN] = {"explain", request_explain, false, 0, 0},
 };
 

@@ -9,6 +9,7 @@
 
 #include "proto/limits.h"
 #include "vipd/client/internal.h"
+#include "vipd/ctl/capture.h"
 #include "vipd/names.h"
 #include "vipd/nic/objects.h"
 #include "vipd/reload.h"
@@ -243,6 +244,46 @@ static void sever_peer(struct client *admin, const Vip__AdminRequest *r, struct 
                    r->peer ? r->peer : "");
         refuse(answer, VIP__REFUSAL__REFUSAL_NO_SUCH);
     }
+}
+
+/* The peer that is wanted, on the first medium that it can be of. */
+static bool filter_peer(const struct vipd *vipd, const char *text, struct capture_filter *filter)
+{
+    for (unsigned n = 0; n < vipd->nic_count && !filter->has_peer; n++)
+        filter->has_peer = peer_address(vipd, n, text, &filter->peer);
+    return filter->has_peer;
+}
+
+void request_capture(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                     struct answer *answer)
+{
+    const Vip__CaptureRequest *r = request->capture;
+    struct capture_filter filter = {.has_session = r->has_session,
+                                    .session = r->session,
+                                    .has_vi = r->has_vi,
+                                    .vi = r->vi,
+                                    .payload = r->payload};
+    int sock, error;
+
+    (void)fds;
+    if (!answer_admin(client, "capture", answer))
+        return;
+    if (r->peer && !filter_peer(client->vipd, r->peer, &filter)) {
+        answer_set(answer, VIP_RC_INVALID_PARAMETER,
+                   "'%.64s' is neither an address of a NIC's medium nor a name of [names]",
+                   r->peer);
+        refuse(answer, VIP__REFUSAL__REFUSAL_NO_SUCH);
+        return;
+    }
+    error = capture_begin(client->vipd, &filter, &sock);
+    if (error == 0)
+        answer->fds.fd[answer->fds.count++] = sock;
+    else if (error == -EBUSY)
+        answer_set(answer, VIP_RC_ERROR_RESOURCE,
+                   "another vipctl capture goes on; there is one at a time");
+    else
+        answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot begin a capture: %s",
+                   strerror(-error));
 }
 
 void request_admin(struct client *client, const Vip__Request *request, struct vip_fds *fds,

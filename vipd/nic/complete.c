@@ -323,6 +323,8 @@ static void complete_now(const struct nic_deferred *done)
                                          vi->position[queue], &comp);
     vip_store32_release(&block->prod[queue], vi->position[queue]);
     session->nic->counts.completions++;
+    if (session->nic->see)
+        nic_see_descriptor(session, VIP_CAPTURE_COMPLETED, done);
     VIP_PROBE5(complete, session->id, done->vi, queue, done->status, done->length);
     wake_add(session, &vi->wake[queue], done->vi, (uint8_t)queue);
     if (vi->cq[queue] >= 0) {

@@ -406,6 +406,12 @@ static void op_send(void *ctx, const struct cm_host *to, const uint8_t *packet, 
         return;
     }
     memcpy(addr.bytes, to->bytes, sizeof(addr.bytes));
+    if (nic->see)
+        nic->see(nic->see_ctx, &(struct nic_seen){.kind = VIP_CAPTURE_SENT,
+                                                  .peer = &addr,
+                                                  .iov = &iov,
+                                                  .iov_count = 1,
+                                                  .bytes = (uint32_t)len_bytes});
     if (nic->link->class->send(nic->link, &tx, 1, nic->now_ns) != 1)
         nic->counts.tx_cm_lost++;
 }

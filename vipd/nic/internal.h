@@ -9,6 +9,7 @@
 #ifndef VIPD_NIC_INTERNAL_H
 #define VIPD_NIC_INTERNAL_H
 
+#include "proto/capture.h"
 #include "vipd/nic/state.h"
 
 /* nic.c: next random number. */
@@ -114,5 +115,14 @@ bool nic_tx_resolve(struct nic_session *session, struct nic_tx *tx);
 
 /* loop.c: hand a pulled packet to a session of this nic. */
 void nic_loop_deliver(struct nic *nic, struct nic_conn *from, struct nic_tx *tx);
+
+/* ---- see.c: for who looks on; only while nic->see is set ---- */
+
+void nic_see_packet(struct nic *nic, enum vip_capture_kind kind, const struct nic_tx *tx);
+/* conn NULL: connection management. */
+void nic_see_received(struct nic *nic, const struct nic_conn *conn, const struct link_rx *rx);
+/* vi, queue, length and status of it are looked at. */
+void nic_see_descriptor(const struct nic_session *session, enum vip_capture_kind kind,
+                        const struct nic_deferred *desc);
 
 #endif

@@ -46,6 +46,8 @@ void nic_loop_deliver(struct nic *nic, struct nic_conn *from, struct nic_tx *tx)
         nic_rx_replay(tx->session);
         return;
     }
+    if (nic->see)
+        nic_see_packet(nic, VIP_CAPTURE_LOCAL, tx);
     decode(nic, tx);
     nic->counts.loop_packets++;
     nic->counts.loop_bytes += tx->packet.bytes;

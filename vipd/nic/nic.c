@@ -116,6 +116,12 @@ void nic_set_config(struct nic *nic, const struct nic_config *config)
     cm_set_times(nic->cm, &config->cm);
 }
 
+void nic_look_on(struct nic *nic, nic_see_fn *see, void *ctx)
+{
+    nic->see = see;
+    nic->see_ctx = ctx;
+}
+
 void nic_stopping(struct nic *nic)
 {
     nic->stopping = true;

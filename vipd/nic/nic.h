@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "proto/stats.h"
 #include "vipd/engine/cm.h"
@@ -208,6 +209,26 @@ enum vip_rc nic_connect_cancel(struct nic_session *session, uint32_t vi, uint64_
  * did not take, or give, all of number's. false: it lied; end the session.
  */
 bool nic_placed(struct nic_session *session, uint64_t number, bool good, uint64_t now_ns);
+
+/* ---- looking on ------------------------------------------------------------------------ */
+
+/* Something that happened, for who looks on (vipctl capture). */
+struct nic_seen {
+    uint32_t kind;                /* enum vip_capture_kind */
+    uint64_t session;             /* number for people; 0: of no session */
+    uint16_t vi;                  /* of the session */
+    const struct link_addr *peer; /* NULL: none, or this host */
+    const struct iovec *iov;      /* of a packet */
+    unsigned iov_count;
+    uint32_t bytes;         /* of the packet or descriptor */
+    uint32_t queue, status; /* of the descriptor */
+};
+
+/* Called from within nic functions, and may not call back; what it points to is valid during the call. */
+typedef void nic_see_fn(void *ctx, const struct nic_seen *seen);
+
+/* From now on; see NULL: nobody looks on. One at a time. */
+void nic_look_on(struct nic *nic, nic_see_fn *see, void *ctx);
 
 /* ---- looking inside -------------------------------------------------------------------- */
 

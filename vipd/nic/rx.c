@@ -350,6 +350,8 @@ static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_
         return DROP(nic, drop_src_epoch);
     if (!link_addr_equal(rx->from, &conn->to))
         return DROP(nic, drop_source);
+    if (nic->see)
+        nic_see_received(nic, conn, rx);
     VIP_PROBE4(rx, conn->session->id, conn->vi, conn->local_id, rx->len);
     return nic_rx_feed(conn, &nic->rx_packet, src);
 }
@@ -375,6 +377,8 @@ static bool rx_packet(struct nic *nic, const struct link_rx *rx, struct nic_src 
             return DROP(nic, drop_cm_budget);
         nic->cm_budget--;
         nic->counts.rx_cm++;
+        if (nic->see)
+            nic_see_received(nic, NULL, rx);
         cm_rx(nic->cm, &from, rx->bytes, rx->len, nic->now_ns);
         return false;
     }

@@ -222,6 +222,10 @@ static void post(struct nic_session *session, const struct vip_sq_slot *slot,
     };
 
     session->nic->counts.posts++;
+    if (session->nic->see)
+        nic_see_descriptor(
+            session, VIP_CAPTURE_POSTED,
+            &(struct nic_deferred){.vi = args.vi, .queue = args.queue, .length = args.length});
     VIP_PROBE4(post, session->id, args.vi, args.queue, args.length);
     session->failed = false;
     eng_post(session->eng, &args, session->nic->now_ns);

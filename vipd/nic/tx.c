@@ -69,6 +69,9 @@ static void batch_sent(struct nic *nic, unsigned taken)
         const struct nic_tx *tx = nic->tx[i];
         uint64_t posted_ns = tx->packet.posted_ns;
 
+        if (nic->see)
+            nic_see_packet(nic, VIP_CAPTURE_SENT, tx);
+
         VIP_PROBE4(tx, tx->session->id, tx->packet.vi, tx->conn_id, tx->packet.bytes);
 
         if (!posted_ns)

@@ -1,0 +1,33 @@
+/*
+ * What vipd tells `vipctl capture`: one message of a SEQPACKET socket for each packet, posting and completion.
+ * A head, and for packets their bytes, as far as they are wanted. Both ends are of one host and one build.
+ */
+#ifndef VIP_PROTO_CAPTURE_H
+#define VIP_PROTO_CAPTURE_H
+
+#include <stdint.h>
+
+enum vip_capture_kind {
+    VIP_CAPTURE_SENT = 1, /* a packet that the medium took */
+    VIP_CAPTURE_RECEIVED, /* a good packet from the medium */
+    VIP_CAPTURE_LOCAL,    /* a packet between two programs of this host */
+    VIP_CAPTURE_POSTED,   /* a descriptor was taken */
+    VIP_CAPTURE_COMPLETED,
+};
+
+struct vip_capture_head {
+    uint32_t kind;    /* enum vip_capture_kind */
+    uint32_t nic;     /* number of the NIC, as in the configuration */
+    uint64_t wall_ns; /* since 1970 */
+    uint64_t lost;    /* messages that the socket had no room for, since the one before */
+    uint64_t session; /* 0: connection management, of no VI */
+    uint32_t vi;
+    uint32_t queue;    /* posted, completed: 0 send, 1 receive */
+    uint32_t status;   /* completed: VIP_ST_* */
+    uint32_t bytes;    /* of the packet or descriptor */
+    uint32_t captured; /* bytes of the packet that follow */
+    char peer[60];     /* address, if known */
+};
+_Static_assert(sizeof(struct vip_capture_head) == 112, "no padding that would tell old memory");
+
+#endif

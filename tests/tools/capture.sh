@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# vipctl capture: files that tshark shows with our dissector; headers only, or payload too; of one VI and of
+# one peer; between two programs of one host; bounded; for administrators, one at a time.
+# usage: capture.sh BUILD_DIR
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+command -v tshark >/dev/null || { echo "skipped: tshark is not installed"; exit 77; }
+build=$(realpath "${1:?build directory}")
+. scripts/daemons.sh
+vipctl=$build/tools/vipctl
+vipperf=$build/tools/vipperf
+bad=0
+VIPD=$build/vipd/vipd
+daemons_begin
+trap daemons_end EXIT
+trap 'exit 130' INT TERM
+
+wrong() {
+    echo "FAILED: $*"
+    bad=1
+}
+
+# expect CODE TEXT COMMAND...
+expect() {
+    local code=$1 text=$2 got
+    shift 2
+    timeout 60 "$@" >"$WORK/out" 2>"$WORK/err" </dev/null
+    got=$?
+    [ $got -eq "$code" ] || wrong "$* ended with $got instead of $code: $(cat "$WORK/err")"
+    grep -qF -- "$text" "$WORK/err" || wrong "$* does not say \"$text\": $(cat "$WORK/err")"
+}
+
+show() { # show FILE TSHARK ARGUMENTS...
+    local file=$1
+    shift
+    tshark -X lua_script:tools/wireshark/vipd.lua -r "$file" "$@" 2>"$WORK/err" ||
+        wrong "tshark $file: $(cat "$WORK/err")"
+}
+# frames FILE FILTER: how many there are
+frames() { show "$1" -Y "$2" -T fields -e frame.number | grep -c .; }
+
+for try in 1 2 3; do
+    port=$((20000 + ($$ + 997 * try) % 12000))
+    daemon_start A 127.0.0.1 $port && daemon_start B 127.0.0.2 $port && break
+    [ "$try" -lt 3 ] || exit 1
+    daemon_stop A
+done
+export VIPD_RUNTIME_DIR=$WORK/A
+start_in B "$WORK/serve.log" "$vipperf" serve
+start_in A "$WORK/serve-a.log" "$vipperf" serve
+start_in A "$WORK/lat.log" "$vipperf" lat 127.0.0.2:$port --size 777 --iters 100000000 --verify
+remote=$STARTED
+start_in A "$WORK/local.log" "$vipperf" lat 127.0.0.1:$port --size 888 --iters 100000000
+for _ in $(seq 200); do
+    [ "$("$vipctl" -rn show vi 'tx_messages>10' | grep -c .)" -ge 3 ] && break
+    sleep 0.1
+done
+# Of its VIs that which has the traffic; the other one is for agreeing about the measurement.
+vi=$("$vipctl" -rn -o client,vi show vi state=connected pid="$remote" 'tx_messages>10' | tail -n 1 | tr '\t' ':')
+
+# ---- everything, headers only ----------------------------------------------------------------
+
+expect 0 " lost" "$vipctl" capture -w "$WORK/all.pcapng" -c 3000
+[ "$(frames "$WORK/all.pcapng" frame)" -eq 3000 ] || wrong "not 3000 frames"
+[ "$(frames "$WORK/all.pcapng" 'vipd.short or vipd.strange or _ws.malformed')" -eq 0 ] ||
+    wrong "good packets are complained about"
+for filter in 'vipd.frame.total == 777 and frame.comment contains "sent"' \
+    'vipd.frame.total == 777 and frame.comment contains "received"' \
+    'vipd.frame.total == 888 and frame.comment contains "within this host"' \
+    'vipd_desc.kind == 1 and vipd_desc.queue == 0' 'vipd_desc.kind == 2 and vipd_desc.queue == 1'; do
+    [ "$(frames "$WORK/all.pcapng" "$filter")" -gt 0 ] || wrong "no frame with $filter"
+done
+# Every packet names its length, and less of it is there; so no payload is.
+[ "$(frames "$WORK/all.pcapng" 'vipd.frame.total == 777 and frame.cap_len > 104')" -eq 0 ] || wrong "payload without --payload"
+[ "$(frames "$WORK/all.pcapng" 'vipd.frame.total == 777 and frame.len == 881')" -gt 0 ] || wrong "the packets' length is lost"
+[ "$(frames "$WORK/all.pcapng" 'vipd.frame.payload')" -eq 0 ] || wrong "payload is shown"
+
+# ---- parts of it -----------------------------------------------------------------------------
+
+expect 0 " lost" "$vipctl" capture -w "$WORK/vi.pcapng" -c 300 --vi "$vi" --payload
+[ "$(frames "$WORK/vi.pcapng" "not frame.comment contains \"client ${vi%:*} VI ${vi#*:}\"")" -eq 0 ] || wrong "other VIs"
+[ "$(frames "$WORK/vi.pcapng" 'vipd.frame.total == 888')" -eq 0 ] || wrong "another connection"
+[ "$(frames "$WORK/vi.pcapng" 'vipd.frame.total == 777 and frame.cap_len == 881')" -gt 0 ] || wrong "no payload with --payload"
+expect 0 " lost" "$vipctl" capture -w "$WORK/peer.pcapng" -c 100 --peer 127.0.0.2:$port
+[ "$(frames "$WORK/peer.pcapng" "not frame.comment contains \"peer 127.0.0.2:$port\"")" -eq 0 ] || wrong "other peers"
+# To a reader at once, as for Wireshark; and the connection management of somebody who comes meanwhile.
+"$vipctl" capture -w - -c 100000000 2>"$WORK/live.err" >"$WORK/live.pcapng" &
+live=$!
+track $live
+for _ in $(seq 100); do
+    [ -s "$WORK/live.pcapng" ] && break
+    sleep 0.1
+done
+expect 1 "one at a time" "$vipctl" capture -w "$WORK/second.pcapng" -c 1
+"$vipperf" lat 127.0.0.2:$port --iters 10 >/dev/null 2>&1 || true
+"$vipctl" ping 127.0.0.2:$port -c 1 >/dev/null || wrong "ping"
+kill -INT $live
+wait $live || wrong "capture ended with $? after SIGINT: $(cat "$WORK/live.err")"
+[ "$(frames "$WORK/live.pcapng" 'vipd.cm.type')" -gt 0 ] || wrong "no connection management"
+
+# ---- what does not work, and says so -----------------------------------------------------------
+
+expect 2 "say where to" "$vipctl" capture
+expect 2 "want a VI's number" "$vipctl" capture -w "$WORK/x" --vi 4096
+expect 5 "neither an address" "$vipctl" capture -w "$WORK/x" --peer nowhere.invalid
+expect 1 "No such file" "$vipctl" capture -w "$WORK/no/where" -c 1
+if [ "$(id -u)" = 0 ]; then
+    chmod 755 "$WORK" "$WORK/A"
+    expect 4 "may not capture" setpriv --reuid=65534 --regid=65534 --clear-groups "$vipctl" capture -w /dev/null -c 1
+fi
+# A tool that is killed leaves nothing behind: the next capture begins.
+"$vipctl" capture -w /dev/null -c 100000000 2>/dev/null &
+live=$!
+sleep 0.3
+kill -KILL $live
+wait $live 2>/dev/null
+for _ in $(seq 50); do
+    "$vipctl" capture -w /dev/null -c 10 2>/dev/null && break
+    sleep 0.1
+done
+expect 0 " lost" "$vipctl" capture -w /dev/null -c 10
+# vipd's end ends it, too.
+"$vipctl" capture -w /dev/null -c 100000000 2>"$WORK/live.err" &
+live=$!
+track $live
+for _ in $(seq 100); do
+    grep -q "capture asked for" "$WORK/A.log" && break
+    sleep 0.1
+done
+sleep 0.3
+daemon_stop A
+wait $live || wrong "capture ended with $? when vipd did"
+grep -q "vipd has ended" "$WORK/live.err" || wrong "it does not say so: $(cat "$WORK/live.err")"
+[ $bad -eq 0 ] && echo "capture: packets and descriptors, with and without payload, bounded"
+exit $bad

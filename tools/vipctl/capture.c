@@ -1,0 +1,242 @@
+/*
+ * `vipctl capture`: packets and descriptors as vipd tells them (proto/capture.h), into a pcapng file that
+ * Wireshark shows with our dissector. Also what two programs of one host exchange, which no other tool sees.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proto/capture.h"
+#include "proto/control.h"
+#include "proto/limits.h"
+#include "tools/vipctl/commands.h"
+#include "tools/vipctl/pcapng.h"
+
+/* Link types that are for private use; the dissector is registered for both. */
+#define LINKTYPE_PACKETS     147 /* USER0: packets as in doc/wire.md */
+#define LINKTYPE_DESCRIPTORS 148 /* USER1: struct event */
+
+/* Unless --count says otherwise: some 50 MB without payload. */
+#define COUNT_DEFAULT 200000
+
+/* A posting or completion in the file, little-endian as all numbers of ours. */
+struct event {
+    uint8_t kind;  /* 1 posted, 2 completed */
+    uint8_t queue; /* 0 send, 1 receive */
+    uint16_t vi;
+    uint32_t status, bytes;
+    uint32_t client;
+};
+
+/* What has been seen so far. */
+struct tally {
+    uint64_t packets, descriptors, lost;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+/* ---- asking ------------------------------------------------------------------------------ */
+
+/* "17" or "3:17". false: neither. */
+static bool read_vi(const char *text, Vip__CaptureRequest *request)
+{
+    unsigned long long first, second;
+    char rest;
+
+    if (sscanf(text, "%llu:%llu%c", &first, &second, &rest) == 2) {
+        request->has_session = true;
+        request->session = first;
+        first = second;
+    } else if (sscanf(text, "%llu%c", &first, &rest) != 1) {
+        return false;
+    }
+    if (first >= VIP_VI_MAX)
+        return false;
+    request->has_vi = true;
+    request->vi = (uint32_t)first;
+    return true;
+}
+
+static enum exit_code begin(int sock, const struct options *options, int *ret_stream)
+{
+    Vip__CaptureRequest capture = VIP__CAPTURE_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    Vip__Reply *reply = NULL;
+    struct vip_fds fds = VIP_FDS_NONE;
+    enum exit_code code;
+
+    if (options->vi && !read_vi(options->vi, &capture)) {
+        fprintf(stderr, "vipctl: --vi %s: want a VI's number below %d, or CLIENT:VI\n", options->vi,
+                VIP_VI_MAX);
+        return EXIT_USAGE;
+    }
+    capture.peer = (char *)options->peer;
+    capture.has_payload = true;
+    capture.payload = options->payload;
+    request.body_case = VIP__REQUEST__BODY_CAPTURE;
+    request.capture = &capture;
+    code = query_ask_fds(sock, &request, &reply, &fds);
+    if (code == EXIT_OK && fds.count != 1) {
+        fprintf(stderr, "vipctl: vipd's answer has no socket; is it of another version?\n");
+        code = EXIT_FAILED;
+    }
+    if (code == EXIT_OK) {
+        *ret_stream = fds.fd[0];
+        fds.count = 0;
+    }
+    vip_fds_close(&fds);
+    if (reply)
+        vip__reply__free_unpacked(reply, NULL);
+    return code;
+}
+
+/* ---- writing ----------------------------------------------------------------------------- */
+
+static const char *kind_name(uint32_t kind)
+{
+    switch (kind) {
+    case VIP_CAPTURE_SENT:
+        return "sent";
+    case VIP_CAPTURE_RECEIVED:
+        return "received";
+    case VIP_CAPTURE_LOCAL:
+        return "within this host";
+    case VIP_CAPTURE_POSTED:
+        return "posted";
+    default:
+        return "completed";
+    }
+}
+
+static void write_one(FILE *out, const struct vip_capture_head *head, const uint8_t *bytes)
+{
+    bool packet = head->kind < VIP_CAPTURE_POSTED;
+    struct event event = {.kind = head->kind == VIP_CAPTURE_POSTED ? 1 : 2,
+                          .queue = (uint8_t)head->queue,
+                          .vi = (uint16_t)head->vi,
+                          .status = head->status,
+                          .bytes = head->bytes,
+                          .client = (uint32_t)head->session};
+    char comment[200], who[64] = "connection management", lost[48] = "";
+
+    if (head->session)
+        snprintf(who, sizeof(who), "client %llu VI %u", (unsigned long long)head->session,
+                 head->vi);
+    if (head->lost)
+        snprintf(lost, sizeof(lost), "; %llu before it were lost", (unsigned long long)head->lost);
+    snprintf(comment, sizeof(comment), "%s%s, NIC %u, %s%s%.59s%s", packet ? "" : "descriptor ",
+             kind_name(head->kind), head->nic, who, head->peer[0] ? ", peer " : "", head->peer,
+             lost);
+    pcapng_packet(out, &(struct pcapng_packet){
+                           .interface = packet ? 0 : 1,
+                           .time_ns = head->wall_ns,
+                           .bytes = packet ? (const void *)bytes : &event,
+                           .captured = packet ? head->captured : (uint32_t)sizeof(event),
+                           .length = packet ? head->bytes : (uint32_t)sizeof(event),
+                           .direction = head->kind == VIP_CAPTURE_RECEIVED ? PCAPNG_INBOUND
+                                        : head->kind == VIP_CAPTURE_SENT   ? PCAPNG_OUTBOUND
+                                                                           : PCAPNG_UNKNOWN,
+                           .comment = comment});
+}
+
+/* One message of vipd. Outcomes: 1 written; 0 vipd has ended; -1 interrupted, or no message came. */
+static int take_one(int stream, FILE *out, struct tally *tally)
+{
+    static uint8_t bytes[VIP_PACKET_BYTES_MAX];
+    struct vip_capture_head head;
+    struct iovec iov[2] = {{&head, sizeof(head)}, {bytes, sizeof(bytes)}};
+    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+    struct pollfd ready = {.fd = stream, .events = POLLIN};
+    ssize_t n;
+
+    /* What has been written is seen by who reads the file meanwhile. */
+    if (poll(&ready, 1, 200) <= 0) {
+        (void)fflush(out);
+        return -1;
+    }
+    n = recvmsg(stream, &msg, 0);
+    if (n < 0 && errno == EINTR)
+        return -1;
+    if (n < (ssize_t)sizeof(head) || head.captured != (size_t)n - sizeof(head) ||
+        head.captured > head.bytes)
+        return 0;
+    head.peer[sizeof(head.peer) - 1] = '\0';
+    tally->lost += head.lost;
+    if (head.kind < VIP_CAPTURE_POSTED)
+        tally->packets++;
+    else
+        tally->descriptors++;
+    write_one(out, &head, bytes);
+    return 1;
+}
+
+static enum exit_code run(int stream, FILE *out, const struct options *options)
+{
+    uint64_t most = options->count > 0 ? options->count : COUNT_DEFAULT;
+    struct sigaction action = {.sa_handler = on_signal};
+    struct tally tally = {0};
+    int r = 1;
+
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+    pcapng_begin(out, "vipctl " VIP_VERSION);
+    pcapng_interface(out, LINKTYPE_PACKETS, "vipd", "packets of vipd's NICs");
+    pcapng_interface(out, LINKTYPE_DESCRIPTORS, "descriptors", "postings and completions");
+    (void)fflush(out);
+    while (!interrupted && r != 0 && !ferror(out) && tally.packets + tally.descriptors < most)
+        r = take_one(stream, out, &tally);
+    if (fflush(out) != 0 || ferror(out)) {
+        perror("vipctl: writing the capture");
+        return EXIT_FAILED;
+    }
+    fprintf(stderr, "vipctl: %llu packets and %llu postings and completions, %llu lost%s\n",
+            (unsigned long long)tally.packets, (unsigned long long)tally.descriptors,
+            (unsigned long long)tally.lost, r == 0 ? "; vipd has ended the capture" : "");
+    return EXIT_OK;
+}
+
+enum exit_code run_capture(char **words, int count, const struct options *options)
+{
+    FILE *out = stdout;
+    enum exit_code code;
+    int sock, stream;
+
+    (void)words;
+    (void)count;
+    if (!options->write) {
+        fprintf(stderr, "vipctl: say where to, with -w FILE.pcapng (-w - is standard output)\n");
+        return EXIT_USAGE;
+    }
+    code = query_connect(&sock);
+    if (code != EXIT_OK)
+        return code;
+    code = begin(sock, options, &stream);
+    (void)close(sock);
+    if (code != EXIT_OK)
+        return code;
+    if (strcmp(options->write, "-") != 0)
+        out = fopen(options->write, "wbe");
+    if (!out) {
+        fprintf(stderr, "vipctl: %s: %s\n", options->write, strerror(errno));
+        code = EXIT_FAILED;
+    } else {
+        code = run(stream, out, options);
+    }
+    (void)close(stream);
+    if (out && out != stdout && fclose(out) != 0 && code == EXIT_OK) {
+        perror("vipctl: writing the capture");
+        code = EXIT_FAILED;
+    }
+    return code;
+}
