@@ -2,7 +2,7 @@
 # The long form of installation: builds the Debian packages, lets lintian judge them, installs them into a
 # fresh Debian 12 root and works there with what they have brought: a vipd without privileges as its unit
 # describes it, check, ping, a transfer that survives a reload with a good and with a broken file, and
-# the orderly end. Not part of ./check: it needs root, a mirror, and a quarter of an hour.
+# the orderly end; first by hand, then once more under the systemd of that root, booted in namespaces. Not part of ./check: it needs root, a mirror, and a quarter of an hour.
 # usage: packages.sh [MIRROR]      packages end up in build/packages
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -31,6 +31,7 @@ cleanup() {
     for pid in ${pids+"${pids[@]}"}; do
         wait "$pid" 2>/dev/null
     done
+    [ -n "${booting-}" ] && kill -KILL "$booting" 2>/dev/null && wait "$booting" 2>/dev/null
     umount "$root/proc" "$root/dev" 2>/dev/null
     rm -rf --one-file-system "$work"
 }
@@ -60,19 +61,19 @@ in_root() { chroot "$root" "$@"; }
 in_root sh -c 'apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends /packages/*.deb' \
     >"$work/install.log" 2>&1 || { tail -n 20 "$work/install.log"; exit 1; }
 in_root getent passwd vipd >/dev/null || wrong "there is no user vipd"
-in_root getent group via-admin >/dev/null || wrong "there is no group via-admin"
+in_root getent group via-admin via-stat >/dev/null || wrong "there is no group via-admin or via-stat"
 
-# ---- what the units describe, by hand ------------------------------------------------------------------
+# ---- what the units describe, by hand: what a machine without systemd does ---------------------------------
 
 port=$((20000 + $$ % 12000))
 mkdir -p "$root/etc/vipd/vipd.conf.d"
 printf '[nic:vip0]\naddress = 127.0.0.1\nport = %s\n' $port >"$root/etc/vipd/vipd.conf"
-start() { # start DIR ARGUMENTS...: as User=vipd, without capabilities
+start() { # start DIR ARGUMENTS...: as User=vipd with its groups, without capabilities
     local dir=$1
     shift
     in_root install -d -o vipd -g vipd "$dir"
     # Not through in_root: the number must be that of vipd, not of a shell around it.
-    chroot "$root" setpriv --reuid=vipd --regid=vipd --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs \
+    chroot "$root" setpriv --reuid=vipd --regid=vipd --init-groups --bounding-set=-all --inh-caps=-all --no-new-privs \
         env RUNTIME_DIRECTORY="$dir" HOME=/nonexistent /usr/sbin/vipd "$@" >"$work/$(basename "$dir").log" 2>&1 </dev/null &
     pids+=($!)
     for _ in $(seq 200); do
@@ -88,6 +89,8 @@ printf '[nic:vip0]\naddress = 127.0.0.2\nport = %s\n' $port >"$root/etc/vipd/b.c
 start /run/vipd-b --config /etc/vipd/b.conf
 grep -qE '^CapEff:[[:space:]]*0+$' "/proc/$vipd/status" || wrong "vipd has capabilities"
 [ "$(stat -c %u "/proc/$vipd")" != 0 ] || wrong "vipd runs as root"
+[ "$(in_root stat -c '%U %G %a' /run/vipd/vipd.stats)" = "vipd via-stat 640" ] ||
+    wrong "vipd.stats: $(in_root stat -c '%U %G %a' /run/vipd/vipd.stats)"
 
 in_root vipctl check --peer 127.0.0.2:$port
 code=$?
@@ -113,6 +116,97 @@ in_root sh -c 'man=/usr/share/man; ls $man/man8/vipd.8.gz $man/man1/vipctl.1.gz 
 kill -TERM "$vipd"
 wait "$vipd" || wrong "vipd ended with $?: $(tail -n 5 "$work/vipd.log")"
 [ ! -e "$root/run/vipd/vipd.sock" ] || wrong "the socket stays"
+# The peer and its server too: their addresses are wanted again.
+for pid in "${pids[@]:1}"; do
+    kill "$pid" && wait "$pid"
+done
+pids=()
+
+# ---- a booted systemd ---------------------------------------------------------------------------------------
+
+# Namespaces of its own, but for the network: a system that boots like a container. What it cannot have here is
+# said, and then the part above has to do.
+boot() {
+    : >"$root/etc/machine-id"
+    unshare --pid --fork --mount --uts --ipc --cgroup --kill-child bash -c "
+        mount --make-rprivate / && mount --bind '$root' '$root' && mount -t proc proc '$root/proc' &&
+        { mount -t sysfs -o ro sysfs '$root/sys' || mount --rbind /sys '$root/sys'; } &&
+        mount -t tmpfs tmpfs '$root/run' && mount -t tmpfs tmpfs '$root/tmp' && mount --bind /dev '$root/dev' || exit 1
+        if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
+            mount -t cgroup2 cgroup2 '$root/sys/fs/cgroup' || exit 1
+        else
+            mount -t tmpfs tmpfs '$root/sys/fs/cgroup' && mkdir '$root/sys/fs/cgroup/systemd' &&
+                mount -t cgroup -o none,name=systemd cgroup '$root/sys/fs/cgroup/systemd' || exit 1
+        fi
+        exec env container=other chroot '$root' /lib/systemd/systemd --system --log-target=console --show-status=no" \
+        >"$work/boot.log" 2>&1 </dev/null &
+    booting=$!
+    for _ in $(seq 60); do
+        # The first child of unshare is number 1 inside.
+        init=$(ps -o pid= --ppid "$booting" | tr -d ' ')
+        [ -n "$init" ] && case $(inside systemctl is-system-running 2>/dev/null) in
+        running | degraded | starting) return 0 ;;
+        esac
+        kill -0 $booting 2>/dev/null || break
+        sleep 1
+    done
+    return 1
+}
+inside() { nsenter -t "$init" -m -p -u -i -r -w timeout 120 "$@"; }
+# journal UNIT TEXT: did it say so?
+journal() { inside journalctl --no-pager -q -u "$1" 2>/dev/null | grep -qF -- "$2"; }
+
+service_story() {
+    local pid code transfer
+    printf '[nic:vip0]\naddress = 127.0.0.1\nport = %s\n' $port >"$root/etc/vipd/vipd.conf"
+    rm -f "$root/etc/vipd/vipd.conf.d/10-spin.conf"
+    inside systemctl start vipd.socket vipd vipd@b || { inside systemctl --no-pager status vipd vipd@b; wrong "systemctl start"; return; }
+    pid=$(inside systemctl show -p MainPID --value vipd)
+    inside sh -c "grep -qE '^CapEff:[[:space:]]*0+\$' /proc/$pid/status" || wrong "vipd has capabilities under systemd"
+    [ "$(inside stat -c '%U %G %a' /run/vipd/vipd.stats)" = "vipd via-stat 640" ] ||
+        wrong "vipd.stats: $(inside stat -c '%U %G %a' /run/vipd/vipd.stats)"
+    inside setpriv --reuid=nobody --regid=nogroup --clear-groups vipctl --mapped show stats >/dev/null 2>&1 && wrong "nobody reads vipd.stats"
+    inside setpriv --reuid=nobody --regid=nogroup --groups "$(in_root getent group via-stat | cut -d: -f3)" \
+        vipctl --mapped show stats name=turns || wrong "a member of via-stat cannot read vipd.stats"
+    inside systemctl --no-pager status vipd | grep "Status:" || wrong "no status line"
+    inside vipctl check --peer 127.0.0.2:$port
+    code=$?
+    [ $code -eq 0 ] || [ $code -eq 7 ] || wrong "vipctl check under systemd ends with $code"
+    inside vipctl ping 127.0.0.2:$port || wrong "ping under systemd"
+    inside systemd-run -q --unit=serve -E VIPD_RUNTIME_DIR=/run/vipd-b vipperf serve || wrong "vipperf serve as a unit"
+    nsenter -t "$init" -m -p -u -i -r -w vipperf bw 127.0.0.2:$port --size 64K --duration 15s --verify >"$work/bw2.log" 2>&1 </dev/null &
+    transfer=$!
+    for _ in $(seq 100); do
+        inside vipctl -rn show vi state=connected | grep -q . && break
+        sleep 0.1
+    done
+    printf '[engine]\nspin = 70us\n' >"$root/etc/vipd/vipd.conf.d/10-spin.conf"
+    inside systemctl reload vipd || wrong "systemctl reload with a good file"
+    inside vipctl -rn show config key=spin value=70us | grep -q . || wrong "systemctl reload changed nothing"
+    echo 'spun = fast' >>"$root/etc/vipd/vipd.conf.d/10-spin.conf"
+    inside systemctl reload vipd && wrong "systemctl reload with a broken file succeeds"
+    journal vipd "10-spin.conf:3" || wrong "the journal does not say what is wrong with the file"
+    inside vipctl -rn show config key=spin value=70us | grep -q . || wrong "a broken file changed something under systemd"
+    [ "$(inside systemctl show -p MainPID --value vipd)" = "$pid" ] || wrong "vipd was restarted meanwhile"
+    wait $transfer || wrong "the transfer did not survive: $(cat "$work/bw2.log")"
+    cat "$work/bw2.log"
+    inside systemctl stop vipd.socket vipd vipd@b serve || wrong "systemctl stop"
+    [ "$(inside systemctl show -p Result --value vipd)" = success ] || wrong "vipd's end: $(inside systemctl --no-pager status vipd)"
+    inside test ! -e /run/vipd/vipd.sock || wrong "the socket stays"
+    echo "packages: the same under a booted systemd"
+}
+
+booting=
+init=
+if in_root sh -c 'DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends systemd systemd-sysv dbus' \
+    >"$work/systemd.log" 2>&1 && boot; then
+    service_story
+else
+    echo "packages: systemd does not boot here ($(tail -n 1 "$work/boot.log" 2>/dev/null)); started by hand only"
+fi
+# Number 1 of the namespaces: everything inside ends with it.
+[ -n "$booting" ] && kill -KILL "$booting" && wait "$booting" 2>/dev/null
+
 in_root sh -c 'DEBIAN_FRONTEND=noninteractive apt-get purge -y vipd vipd-tools' >"$work/purge.log" 2>&1 ||
     wrong "purge: $(tail -n 5 "$work/purge.log")"
 
