@@ -9,7 +9,8 @@
 #   daemons_end                    stop everything that was started, by process id; remove $WORK
 #
 # Set NETNS_<NAME> to run a host inside a network namespace, DAEMON_NIC to other lines of the NIC than
-# those for UDP (ADDRESS and PORT mean nothing then), DAEMON_AS to a command in front of vipd.
+# those for UDP (ADDRESS and PORT mean nothing then), DAEMON_AS to a command in front of vipd, VIP_THREADS to
+# the [engine] threads of every vipd, whatever its lines say.
 
 WORK=""
 declare -A DAEMON_PID=()
@@ -61,6 +62,10 @@ daemon_start() {
             printf '%s\n' "$line"
         done
     } >"$WORK/$name.conf"
+    if [ -n "${VIP_THREADS-}" ]; then # a drop-in, because the lines may have that section already
+        mkdir -p "$WORK/$name.conf.d"
+        printf '[engine]\nthreads = %s\n' "$VIP_THREADS" >"$WORK/$name.conf.d/threads.conf"
+    fi
     # A killed vipd leaves its socket behind: only the log tells when the new one listens.
     touch "$WORK/$name.log"
     ready=$(grep -c ' ready on ' "$WORK/$name.log")

@@ -104,6 +104,7 @@ struct vipd_config {
     /* [engine]; the rest of it is in `engine` */
     enum vipd_wait wait;
     uint64_t spin_ns;
+    uint64_t threads; /* that take turns of NICs; 1 = the one that does everything; 0 = auto */
 
     /* [reliability]; the rest of it is in `engine` */
     uint64_t keepalive_ns;

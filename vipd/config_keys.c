@@ -47,6 +47,15 @@ const struct config_key config_keys[] = {
      "How long to look around before sleeping; programs with adaptive waiting do the same (they "
      "learn "
      "it when they open a NIC)."},
+    {"engine", "threads", CONFIG_THREADS, RESTART, 0, AT(threads), 1, VIPD_NICS_MAX, "auto",
+     "Threads that drive the NICs. With 1 one thread does everything. With more each NIC has a "
+     "thread "
+     "of "
+     "its own as far as they go, and one more serves programs' requests, for which all NICs stand "
+     "still "
+     "for a moment. auto: 1 on fewer than four processors and with one NIC; else one for each NIC, "
+     "but no "
+     "more than half of the processors."},
     {"engine", "turn_packets", CONFIG_COUNT32, NEW, 0, AT(engine.turn_packets), 1, 4096, "64",
      "What one VI may send before the next one has its turn, in packets."},
     {"engine", "turn_bytes", CONFIG_BYTES32, NEW, 0, AT(engine.turn_bytes), 65536, GIB, "256K",
@@ -314,6 +323,8 @@ static const char *unit_word(enum config_type type)
         return "IP address or auto";
     case CONFIG_MTU:
         return "bytes or auto";
+    case CONFIG_THREADS:
+        return "number or auto";
     case CONFIG_ALIASES:
         return "list of names";
     case CONFIG_FAULTS:
@@ -407,7 +418,8 @@ void config_key_format(const struct config_key *key, const void *base, char *buf
         format_aliases(base, buf, buf_bytes);
     } else if (key->type == CONFIG_BYTES32 || key->type == CONFIG_COUNT32) {
         format_number(key, *(const uint32_t *)at, buf, buf_bytes);
-    } else if (*(const uint64_t *)at == 0 && key->type == CONFIG_MTU) {
+    } else if (*(const uint64_t *)at == 0 &&
+               (key->type == CONFIG_MTU || key->type == CONFIG_THREADS)) {
         snprintf(buf, buf_bytes, "auto");
     } else if (*(const uint64_t *)at == 0 && key->type == CONFIG_VLAN) {
         snprintf(buf, buf_bytes, "none");

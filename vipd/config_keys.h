@@ -27,6 +27,7 @@ enum config_type {
     CONFIG_LINK,
     CONFIG_ADDRESS, /* of a NIC */
     CONFIG_MTU,     /* uint64_t, "auto" = 0 */
+    CONFIG_THREADS, /* uint64_t, "auto" = 0 */
     CONFIG_ALIASES,
     CONFIG_FAULTS,
     CONFIG_INTERFACE,

@@ -60,6 +60,14 @@ static bool set_number(const struct config_value *value, const struct config_key
         r = vipd_parse_count(value->text, ret);
         want = "want a number of bytes or 'auto'";
         break;
+    case CONFIG_THREADS:
+        if (strcmp(value->text, "auto") == 0) {
+            *ret = 0;
+            return true;
+        }
+        r = vipd_parse_count(value->text, ret);
+        want = "want a number of threads or 'auto'";
+        break;
     default:
         r = vipd_parse_count(value->text, ret);
         break;
@@ -175,6 +183,7 @@ void config_value_set(const struct config_value *value, const struct config_key 
     case CONFIG_COUNT:
     case CONFIG_MODE:
     case CONFIG_MTU:
+    case CONFIG_THREADS:
     case CONFIG_VLAN:
         if (set_number(value, key, &number))
             *(uint64_t *)to = number;

@@ -1,11 +1,15 @@
 /*
  * The parts of vipd that its clients, its views and main.c share. One of it per process.
  *
- * Owns: nothing by itself; main.c (vipd/main.c) fills it. One thread.
+ * Owns: nothing by itself; main.c (vipd/main.c) fills it. All of it belongs to the control loop, whose
+ * callbacks run while every NIC stands still. Engine threads (vipd/host.h), from within a turn of one
+ * of their NICs, may read it, may change what is of a session on that NIC, and beyond that only what
+ * is marked "shared": with the mutex `shared` held, counters by vipd_count.
  */
 #ifndef VIPD_DAEMON_H
 #define VIPD_DAEMON_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -39,7 +43,7 @@ enum client_end {
 
 #define VIPD_NO_GID UINT32_MAX
 
-/* Counters of vipd itself, scope "vipd" of vipctl show stats. */
+/* Counters of vipd itself, scope "vipd" of vipctl show stats. Those of events and ends are shared. */
 struct vipd_counters {
     uint64_t accepted;        /* connections */
     uint64_t refused_limit;   /* connections over connections_per_uid */
@@ -61,6 +65,7 @@ struct vipd_counters {
 struct vipd_nic {
     const struct vipd_nic_config *config;
     struct nic *nic;
+    struct vipd_loop *loop; /* that serves it: vipd->loop or an engine's */
 };
 
 struct vipd {
@@ -84,21 +89,24 @@ struct vipd {
 
     struct client *clients; /* connections in the order of their arrival, by client->next */
     struct client *clients_last;
-    unsigned ending;           /* clients that clients_reap will free */
-    bool bells_muted;          /* of some session */
-    uint64_t bells_ns;         /* when these were looked through last */
-    bool rings_unchecked;      /* a turn has worked since all rings were looked at */
-    uint64_t rings_checked_ns; /* when that was */
+    unsigned ending;           /* clients that clients_reap will free; shared */
     uint64_t next_session_id;  /* numbers for people, from 1 */
     uint64_t pass_ns;          /* look at the descriptors that is going on, by its time */
     unsigned pass_cost;        /* of the requests served in it */
     struct client *pass_first; /* who was the first to find the one before used up, or NULL */
     struct client *pass_next;  /* the same of this one */
     struct vipd_counters counters;
-    struct vipd_log_limit client_log; /* what clients make us say */
-    struct history *history;          /* what happened; NULL: nothing is noted */
+    pthread_mutex_t shared;           /* held for short; nothing else is taken or waited for then */
+    struct vipd_log_limit client_log; /* what clients make us say; shared */
+    struct history *history;          /* what happened, shared; NULL: nothing is noted */
     struct stats_file *stats_file;    /* statistics for all to read, or NULL */
     struct capture *capture;          /* vipctl capture goes on (vipd/ctl/capture.h), or NULL */
 };
+
+/* Count something that engine threads count too. */
+static inline void vipd_count(uint64_t *counter)
+{
+    (void)__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
 
 #endif

@@ -2,7 +2,7 @@
  * What happened: the last events in order, and each distinct error once with how often, when first and
  * when last. Both are bounded, so that a chronic fault fills nothing.
  *
- * Owns: these records. Does not own: who may read them (vipd/ctl/). One thread. A record costs well
+ * Owns: these records. Does not own: who may read them (vipd/ctl/). One thread at a time. A record costs well
  * under a microsecond and is made for set-up and for errors, never per message.
  */
 #ifndef VIPD_HISTORY_H

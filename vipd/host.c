@@ -5,11 +5,19 @@
  * are looked at only now and then, because that is a system call. With nothing to do the loop spins
  * for a budget and then sleeps. Before a sleep every NIC publishes "asleep" to its sessions and looks
  * once more (nic_try_sleep), so a posting either is seen by that look or rings the doorbell.
+ *
+ * With engine threads there is one more loop of the same kind for each of them, an engine, with its share
+ * of the NICs. It holds its own lock all the time but while it sleeps, and lets others have it between
+ * two turns. The loop that was made by vipd_host_new then has no NICs: it is the control loop, which
+ * sleeps until a descriptor or a timer of its own has something, takes the locks of all engines, does
+ * what there is to do, and gives them back. So whatever is called from the control loop's callbacks
+ * finds all NICs standing still, and needs no locks of its own.
  */
 #include "vipd/host.h"
 
 #include <ev.h>
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,23 +27,9 @@
 #include <unistd.h>
 
 #include "proto/assert.h"
+#include "vipd/fair_lock.h"
 #include "vipd/nic/nic.h"
-
-/* Descriptors are looked at so often while there is work: short for a control message, rare enough
- * for the system call not to be felt. If what they bring takes longer, the NICs then get so many times
- * as long before the next look, if they have had something to do lately; still more if many had
- * something to say at once, as programs that ask without pause do. One look that took very long was
- * interrupted itself. */
-#define POLL_EVERY_NS    50000ull
-#define POLL_GAP         4u
-#define POLL_GAP_MANY    10u
-#define POLL_MANY        4u
-#define POLL_GAP_NS_MAX  50000000ull
-#define POLL_BUSY_FOR_NS 20000000ull /* after a turn that did something */
-
-/* If there is nothing to do before the next look is due, it is not waited for with the descriptors, which
- * would end the sleep at once, but in naps. */
-#define NAP_NS 100000ull
+#include "vipd/poll_gap.h"
 
 /* With fewer processors than an application, vipd and their peers need, a spinner that does not
  * yield stands in the way of whom it waits for. */
@@ -82,6 +76,23 @@ struct vipd_loop {
     struct nic *nics[VIPD_NICS_MAX];
     struct vipd_watch *nic_watch[VIPD_NICS_MAX];
     struct vipd_loop_stats stats;
+    uint64_t told_turns; /* stats.turns when vipd_host_alive was asked last */
+
+    /* Of the control loop; 0 engines: it does everything itself. */
+    struct vipd_loop *engines[VIPD_NICS_MAX];
+    unsigned engine_count, engines_running;
+    unsigned next_engine; /* that gets the next NIC */
+    uint64_t rest_ns;     /* how long the NICs have to themselves after the last pass */
+
+    /* Of an engine. It belongs to whoever has `lock`, but for `thread`, and `wake` once it is set up. */
+    struct vipd_loop *control; /* NULL: this is no engine */
+    struct fair_lock lock;
+    pthread_t thread;
+    bool sleeping;      /* in epoll, or on its way there or back */
+    bool told_work;     /* the control loop knows that it is at work; until a pass finds it idle */
+    uint64_t told_busy; /* stats.busy at the last pass */
+
+    ev_async wake; /* of an engine, and of a control loop that has engines: from other threads */
 };
 
 static uint64_t clock_now(void)
@@ -191,14 +202,6 @@ uint64_t vipd_clock_now(void)
     return clock_now();
 }
 
-uint64_t vipd_wall_now(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_REALTIME, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
-
 uint64_t vipd_loop_now(const struct vipd_loop *loop)
 {
     return loop->now_ns;
@@ -207,6 +210,18 @@ uint64_t vipd_loop_now(const struct vipd_loop *loop)
 void vipd_loop_stats(const struct vipd_loop *loop, struct vipd_loop_stats *ret)
 {
     *ret = loop->stats;
+    ret->engines = loop->engine_count;
+    for (unsigned i = 0; i < loop->engine_count; i++) {
+        const struct vipd_loop_stats *engine = &loop->engines[i]->stats;
+
+        ret->turns += engine->turns;
+        ret->busy += engine->busy;
+        ret->spins += engine->spins;
+        ret->sleeps += engine->sleeps;
+        ret->recalls += engine->recalls;
+        ret->naps += engine->naps;
+        ret->polls += engine->polls;
+    }
 }
 
 /* ---- set-up ------------------------------------------------------------------------------ */
@@ -259,7 +274,44 @@ static void on_nic_fd(void *ctx, unsigned events)
     (void)events;
 }
 
-int vipd_host_new(const struct vipd_host_config *config, struct vipd_loop **ret)
+/* libev calls these around its epoll_wait: an engine that sleeps keeps nobody waiting. */
+static void engine_give(struct ev_loop *ev)
+{
+    struct vipd_loop *loop = ev_userdata(ev);
+
+    fair_lock_give(&loop->lock);
+}
+
+static void engine_take(struct ev_loop *ev)
+{
+    struct vipd_loop *loop = ev_userdata(ev);
+
+    fair_lock_take(&loop->lock);
+}
+
+static void on_wake(struct ev_loop *ev, ev_async *wake, int revents)
+{
+    /* Nothing to do: a turn follows, or the end of the pass. */
+    (void)ev;
+    (void)wake;
+    (void)revents;
+}
+
+static void loop_free(struct vipd_loop *loop)
+{
+    ev_check_stop(loop->ev, &loop->check);
+    ev_io_stop(loop->ev, &loop->timer_io);
+    if (ev_is_active(&loop->wake))
+        ev_async_stop(loop->ev, &loop->wake);
+    ev_loop_destroy(loop->ev);
+    close(loop->timer_fd);
+    if (loop->control)
+        fair_lock_deinit(&loop->lock);
+    free(loop);
+}
+
+/* What all kinds of loops have. */
+static int loop_new(const struct vipd_host_config *config, struct vipd_loop **ret)
 {
     struct vipd_loop *loop = calloc(1, sizeof(*loop));
     int r;
@@ -281,10 +333,43 @@ int vipd_host_new(const struct vipd_host_config *config, struct vipd_loop **ret)
         free(loop);
         return -ENOMEM;
     }
+    ev_set_userdata(loop->ev, loop);
     ev_check_init(&loop->check, on_check);
     ev_set_priority(&loop->check, EV_MAXPRI); /* before everybody who asks for the time */
     loop->check.data = loop;
     ev_check_start(loop->ev, &loop->check);
+    ev_async_init(&loop->wake, on_wake);
+    ev_io_init(&loop->timer_io, on_timer_fd, loop->timer_fd, EV_READ);
+    loop->timer_io.data = loop;
+    ev_io_start(loop->ev, &loop->timer_io);
+    *ret = loop;
+    return 0;
+}
+
+static int engine_new(struct vipd_loop *control)
+{
+    struct vipd_loop *engine;
+    int r = loop_new(&control->config, &engine);
+
+    if (r < 0)
+        return r;
+    engine->control = control;
+    fair_lock_init(&engine->lock);
+    ev_set_loop_release_cb(engine->ev, engine_give, engine_take);
+    ev_async_start(engine->ev, &engine->wake);
+    control->engines[control->engine_count++] = engine;
+    return 0;
+}
+
+static void pass(struct ev_loop *ev);
+
+int vipd_host_new(const struct vipd_host_config *config, struct vipd_loop **ret)
+{
+    struct vipd_loop *loop;
+    int r = loop_new(config, &loop);
+
+    if (r < 0)
+        return r;
     ev_signal_init(&loop->term, on_signal, SIGTERM);
     ev_signal_init(&loop->intr, on_signal, SIGINT);
     ev_signal_init(&loop->hup, on_hup, SIGHUP);
@@ -292,9 +377,17 @@ int vipd_host_new(const struct vipd_host_config *config, struct vipd_loop **ret)
     ev_signal_start(loop->ev, &loop->hup);
     ev_signal_start(loop->ev, &loop->term);
     ev_signal_start(loop->ev, &loop->intr);
-    ev_io_init(&loop->timer_io, on_timer_fd, loop->timer_fd, EV_READ);
-    loop->timer_io.data = loop;
-    ev_io_start(loop->ev, &loop->timer_io);
+    if (config->engines > 0) {
+        ev_set_invoke_pending_cb(loop->ev, pass);
+        ev_async_start(loop->ev, &loop->wake);
+    }
+    while (loop->engine_count < config->engines && loop->engine_count < VIPD_NICS_MAX) {
+        r = engine_new(loop);
+        if (r < 0) {
+            vipd_host_free(loop);
+            return r;
+        }
+    }
     *ret = loop;
     return 0;
 }
@@ -303,19 +396,20 @@ void vipd_host_free(struct vipd_loop *loop)
 {
     if (!loop)
         return;
+    VIP_ASSERT(loop->engines_running == 0);
     vipd_host_drop_nics(loop);
-    ev_check_stop(loop->ev, &loop->check);
+    for (unsigned i = 0; i < loop->engine_count; i++)
+        loop_free(loop->engines[i]);
     ev_signal_stop(loop->ev, &loop->hup);
     ev_signal_stop(loop->ev, &loop->term);
     ev_signal_stop(loop->ev, &loop->intr);
-    ev_io_stop(loop->ev, &loop->timer_io);
-    ev_loop_destroy(loop->ev);
-    close(loop->timer_fd);
-    free(loop);
+    loop_free(loop);
 }
 
-int vipd_host_add_nic(struct vipd_loop *loop, struct nic *nic)
+int vipd_host_add_nic(struct vipd_loop *loop, struct nic *nic, struct vipd_loop **ret)
 {
+    if (loop->engine_count > 0)
+        loop = loop->engines[loop->next_engine++ % loop->engine_count];
     VIP_ASSERT(loop->nic_count < VIPD_NICS_MAX);
     if (nic_fd(nic) >= 0) {
         struct vipd_watch *watch = vipd_watch_new(loop, nic_fd(nic), VIPD_READ, on_nic_fd, loop);
@@ -325,6 +419,7 @@ int vipd_host_add_nic(struct vipd_loop *loop, struct nic *nic)
         loop->nic_watch[loop->nic_count] = watch;
     }
     loop->nics[loop->nic_count++] = nic;
+    *ret = loop;
     return 0;
 }
 
@@ -335,6 +430,8 @@ void vipd_host_drop_nics(struct vipd_loop *loop)
         loop->nic_watch[i] = NULL;
     }
     loop->nic_count = 0;
+    for (unsigned i = 0; i < loop->engine_count; i++)
+        vipd_host_drop_nics(loop->engines[i]);
 }
 
 /* ---- the loop ---------------------------------------------------------------------------- */
@@ -360,22 +457,25 @@ static void poll_descriptors(struct vipd_loop *loop)
     loop->stats.polls++;
     loop->poll_calls = 0;
     ev_run(loop->ev, EVRUN_NOWAIT);
+    if (loop->control)
+        start_ns = loop->now_ns; /* of on_check: without what the control loop did meanwhile */
     loop->now_ns = clock_now();
     loop->polled_ns = loop->now_ns;
     loop->poll_took_ns = loop->now_ns - start_ns;
 }
 
+static bool worked_lately(const struct vipd_loop *loop, uint64_t now_ns)
+{
+    return now_ns - loop->worked_ns < POLL_BUSY_FOR_NS;
+}
+
 /* How long it is until the next look at the descriptors; 0 if it is due. */
 static uint64_t poll_due_in_ns(const struct vipd_loop *loop)
 {
-    uint64_t ago_ns = loop->now_ns - loop->polled_ns, gap_ns = loop->poll_took_ns;
+    uint64_t ago_ns = loop->now_ns - loop->polled_ns;
+    uint64_t gap_ns =
+        poll_gap_ns(loop->poll_took_ns, loop->poll_calls, worked_lately(loop, loop->now_ns));
 
-    if (loop->now_ns - loop->worked_ns < POLL_BUSY_FOR_NS)
-        gap_ns *= loop->poll_calls < POLL_MANY ? POLL_GAP : POLL_GAP_MANY;
-    if (gap_ns < POLL_EVERY_NS)
-        gap_ns = POLL_EVERY_NS;
-    if (gap_ns > POLL_GAP_NS_MAX)
-        gap_ns = POLL_GAP_NS_MAX;
     return ago_ns < gap_ns ? gap_ns - ago_ns : 0;
 }
 
@@ -432,7 +532,9 @@ static bool sleep_until_needed(struct vipd_loop *loop)
         arm_timer(loop, deadline);
         loop->stats.sleeps++;
         loop->poll_calls = 0;
+        loop->sleeping = true;
         ev_run(loop->ev, EVRUN_ONCE);
+        loop->sleeping = false;
         /* What woke us has been served meanwhile, and may have an answer already: its age counts. */
         loop->polled_ns = clock_now();
         loop->poll_took_ns =
@@ -462,24 +564,23 @@ static void relax(const struct vipd_loop *loop)
 #endif
 }
 
-/* How long to go on without work before sleeping; a reload may change it. */
-static uint64_t spin_budget_ns(const struct vipd_loop *loop)
-{
-    switch (loop->config.wait) {
-    case VIPD_WAIT_BLOCK:
-        return 0;
-    case VIPD_WAIT_SPIN:
-        return NEVER;
-    case VIPD_WAIT_ADAPTIVE:
-        break;
-    }
-    return loop->config.spin_ns;
-}
-
 void vipd_host_set_wait(struct vipd_loop *loop, enum vipd_wait wait, uint64_t spin_ns)
 {
     loop->config.wait = wait;
     loop->config.spin_ns = spin_ns;
+    for (unsigned i = 0; i < loop->engine_count; i++)
+        vipd_host_set_wait(loop->engines[i], wait, spin_ns);
+}
+
+/* An engine, between two turns: the control loop may want its NICs. */
+static void make_way(struct vipd_loop *engine)
+{
+    if (!fair_lock_wanted(&engine->lock))
+        return;
+    fair_lock_give(&engine->lock);
+    fair_lock_take(&engine->lock);
+    /* What was done to the NICs meanwhile was done at a later time than we know. */
+    engine->now_ns = clock_now();
 }
 
 /* The NICs stay awake: their programs need no bell, they are looked at after the nap. */
@@ -488,20 +589,40 @@ static void nap(struct vipd_loop *loop, uint64_t ns)
     struct timespec ts = {.tv_nsec = (long)ns};
 
     loop->stats.naps++;
-    (void)nanosleep(&ts, NULL);
+    if (loop->control)
+        fair_lock_give(&loop->lock);
+    (void)nanosleep(&ts, NULL); /* a signal may end it early: no harm */
+    if (loop->control)
+        fair_lock_take(&loop->lock);
     loop->gave_ns = loop->now_ns;
 }
 
-void vipd_host_run(struct vipd_loop *loop)
+/* An engine has something to do again. */
+static void tell_work(struct vipd_loop *engine)
+{
+    engine->told_work = true;
+    ev_async_send(engine->control->ev, &engine->control->wake);
+}
+
+static void run_turns(struct vipd_loop *loop)
 {
     uint64_t due_in_ns;
 
     loop->now_ns = clock_now();
     loop->idle_ns = loop->now_ns;
-    while (!loop->stop) {
-        bool worked = turn(loop);
+    for (;;) {
+        bool worked;
 
-        worked = loop->config.between(loop->config.ctx, worked) || worked;
+        /* What was done meanwhile is looked at before any sleep: a turn follows, or the end. */
+        if (loop->control)
+            make_way(loop);
+        if (loop->stop)
+            break;
+        worked = turn(loop);
+        if (!loop->control)
+            worked = loop->config.between(loop->config.ctx, worked) || worked;
+        else if (worked && !loop->told_work)
+            tell_work(loop);
         if (worked || loop->activity)
             loop->idle_ns = loop->now_ns;
         loop->activity = false;
@@ -515,7 +636,8 @@ void vipd_host_run(struct vipd_loop *loop)
             poll_descriptors(loop); /* reads the clock */
             continue;
         }
-        if (!worked && loop->now_ns - loop->idle_ns >= spin_budget_ns(loop)) {
+        if (!worked && loop->now_ns - loop->idle_ns >=
+                           spin_budget_ns(loop->config.wait, loop->config.spin_ns)) {
             if (due_in_ns > NAP_NS && loop->poll_took_ns > POLL_EVERY_NS)
                 nap(loop, NAP_NS);
             else if (sleep_until_needed(loop))
@@ -528,7 +650,150 @@ void vipd_host_run(struct vipd_loop *loop)
     }
 }
 
+/* ---- engines and the control loop -------------------------------------------------------- */
+
+/* All NICs stand still from here on... */
+static void engines_halt(struct vipd_loop *loop)
+{
+    for (unsigned i = 0; i < loop->engine_count; i++)
+        fair_lock_take(&loop->engines[i]->lock);
+    loop->stats.halts++;
+}
+
+/* ...to here. An engine that sleeps looks what has become of its NICs and its watches. */
+static void engines_go_on(struct vipd_loop *loop)
+{
+    for (unsigned i = 0; i < loop->engine_count; i++) {
+        struct vipd_loop *engine = loop->engines[i];
+
+        if (engine->sleeping)
+            ev_async_send(engine->ev, &engine->wake);
+        fair_lock_give(&engine->lock);
+    }
+}
+
+/* What the control loop has collected: called by libev instead of serving it itself. */
+static void pass(struct ev_loop *ev)
+{
+    struct vipd_loop *loop = ev_userdata(ev);
+    uint64_t start_ns, took_ns;
+    bool busy = false, worked = false;
+
+    if (ev_pending_count(ev) == 0)
+        return;
+    engines_halt(loop);
+    start_ns = clock_now();
+    loop->poll_calls = 0;
+    /* on_check comes first, so all the others know a time after the last turns. */
+    ev_invoke_pending(ev);
+    for (unsigned i = 0; i < loop->engine_count; i++) {
+        struct vipd_loop *engine = loop->engines[i];
+
+        engine->told_work = engine->stats.busy != engine->told_busy;
+        engine->told_busy = engine->stats.busy;
+        worked = worked || engine->told_work;
+        busy = busy || worked_lately(engine, start_ns);
+    }
+    (void)loop->config.between(loop->config.ctx, worked);
+    took_ns = clock_now() - start_ns;
+    if (busy || took_ns > POLL_EVERY_NS)
+        loop->rest_ns = poll_gap_ns(took_ns, loop->poll_calls, busy);
+    engines_go_on(loop);
+}
+
+static void *engine_main(void *arg)
+{
+    struct vipd_loop *engine = arg;
+
+    fair_lock_take(&engine->lock);
+    run_turns(engine);
+    fair_lock_give(&engine->lock);
+    return NULL;
+}
+
+static void engines_stop(struct vipd_loop *loop)
+{
+    engines_halt(loop);
+    for (unsigned i = 0; i < loop->engine_count; i++)
+        loop->engines[i]->stop = true;
+    engines_go_on(loop);
+    while (loop->engines_running > 0)
+        VIP_ASSERT(pthread_join(loop->engines[--loop->engines_running]->thread, NULL) == 0);
+}
+
+/* Signals are the control loop's. Threads inherit the privileges, so those must be dropped by now. */
+static int engines_start(struct vipd_loop *loop)
+{
+    sigset_t all, before;
+    int r = 0;
+
+    sigfillset(&all);
+    VIP_ASSERT(pthread_sigmask(SIG_BLOCK, &all, &before) == 0);
+    while (loop->engines_running < loop->engine_count) {
+        struct vipd_loop *engine = loop->engines[loop->engines_running];
+
+        r = -pthread_create(&engine->thread, NULL, engine_main, engine);
+        if (r < 0)
+            break;
+        loop->engines_running++;
+        (void)pthread_setname_np(engine->thread,
+                                 "vipd-engine"); /* for those who look with top -H */
+    }
+    VIP_ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    if (r < 0)
+        engines_stop(loop);
+    return r;
+}
+
+static int run_control(struct vipd_loop *loop)
+{
+    int r = engines_start(loop);
+
+    if (r < 0)
+        return r;
+    while (!loop->stop) {
+        ev_run(loop->ev, EVRUN_ONCE); /* calls pass */
+        if (loop->rest_ns > 0 && !loop->stop)
+            nap(loop, loop->rest_ns);
+        loop->rest_ns = 0;
+    }
+    engines_stop(loop);
+    loop->now_ns = clock_now(); /* later than the last turn */
+    return 0;
+}
+
+int vipd_host_run(struct vipd_loop *loop)
+{
+    if (loop->engine_count > 0)
+        return run_control(loop);
+    run_turns(loop);
+    return 0;
+}
+
 void vipd_host_stop(struct vipd_loop *loop)
 {
     loop->stop = true;
+}
+
+void vipd_host_call(struct vipd_loop *loop)
+{
+    if (loop->engine_count > 0)
+        ev_async_send(loop->ev, &loop->wake);
+}
+
+static bool took_turns(struct vipd_loop *loop)
+{
+    bool any = loop->stats.turns != loop->told_turns;
+
+    loop->told_turns = loop->stats.turns;
+    return any;
+}
+
+bool vipd_host_alive(struct vipd_loop *loop)
+{
+    bool alive = loop->engine_count > 0 || took_turns(loop);
+
+    for (unsigned i = 0; i < loop->engine_count; i++)
+        alive = took_turns(loop->engines[i]) && alive;
+    return alive;
 }

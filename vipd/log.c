@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +58,7 @@ const char *vipd_log_level_name(enum vipd_log_level level)
 
 static void write_line(enum vipd_log_level level, const char *format, va_list args)
 {
-    static int journal = -1; /* -1: not looked yet */
+    static atomic_int journal = -1; /* -1: not looked yet */
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
     char line[LINE_BYTES_MAX];
     int saved_errno = errno;
@@ -96,7 +97,9 @@ void vipd_log(enum vipd_log_level level, const char *format, ...)
 
 bool vipd_log_allow(struct vipd_log_limit *limit, uint64_t now_ns, uint64_t *ret_suppressed)
 {
-    uint64_t earned = (now_ns - limit->refilled_ns) / LIMIT_REFILL_NS;
+    /* Engine threads look at the clock at different times: another one may be ahead of us. */
+    uint64_t since_ns = now_ns > limit->refilled_ns ? now_ns - limit->refilled_ns : 0;
+    uint64_t earned = since_ns / LIMIT_REFILL_NS;
 
     if (earned > 0) {
         limit->used = earned >= limit->used ? 0 : limit->used - (uint32_t)earned;

@@ -3,7 +3,8 @@
  * travels as the journal's "<N>" prefix instead.
  *
  * Owns: formatting, the threshold, and the cleaning of text that applications supplied.
- * Does not own: what is worth saying. One thread.
+ * Does not own: what is worth saying. Lines may be written from any thread; the level is changed, and a
+ * limit is used, by one at a time.
  */
 #ifndef VIPD_LOG_H
 #define VIPD_LOG_H

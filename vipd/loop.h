@@ -2,7 +2,9 @@
  * What the rest of vipd may know of the event loop: descriptors to watch, one-shot timers, the time.
  * vipd/host.c implements it with libev; nobody else includes <ev.h>.
  *
- * One thread. A callback may do everything here, also free its own watch.
+ * A callback may do everything here, also free its own watch. With engine threads (vipd/host.h) there are
+ * several loops: a callback of an engine's loop runs in its thread and may touch watches of that loop
+ * only; one of the control loop may touch those of all of them, because the engines stand still.
  */
 #ifndef VIPD_LOOP_H
 #define VIPD_LOOP_H
@@ -28,13 +30,14 @@ void vipd_watch_set(struct vipd_watch *watch, unsigned events);
 /* Harmless on NULL. */
 void vipd_watch_free(struct vipd_watch *watch);
 
-/* A timer for rare things; milliseconds of slack. NULL: out of memory. */
+/* A timer for rare things, of the loop that vipd_host_new made; milliseconds of slack. NULL: out of
+ * memory. */
 struct vipd_timer *vipd_timer_new(struct vipd_loop *loop, vipd_timer_fn *fn, void *ctx);
 void vipd_timer_start(struct vipd_timer *timer, uint64_t after_ns);
 /* Harmless on NULL. */
 void vipd_timer_free(struct vipd_timer *timer);
 
-/* CLOCK_MONOTONIC as of this turn of the loop. */
+/* CLOCK_MONOTONIC as of this turn of the loop. That of another loop may be an older one. */
 uint64_t vipd_loop_now(const struct vipd_loop *loop);
 
 /* CLOCK_MONOTONIC at this moment. */
@@ -43,7 +46,7 @@ uint64_t vipd_clock_now(void);
 /* CLOCK_REALTIME, for people; a system call or nearly so. */
 uint64_t vipd_wall_now(void);
 
-/* How the loop has spent its turns, for vipctl. */
+/* How the loop, with its engines, has spent its turns, for vipctl. */
 struct vipd_loop_stats {
     uint64_t turns;   /* of all NICs together */
     uint64_t busy;    /* turns that did something */
@@ -52,6 +55,8 @@ struct vipd_loop_stats {
     uint64_t recalls; /* times something arrived while going to sleep */
     uint64_t naps;    /* short sleeps in which no descriptor was waited for */
     uint64_t polls;   /* looks at descriptors without sleeping */
+    uint64_t engines; /* threads that drive the NICs; 0: the loop itself */
+    uint64_t halts;   /* times the control loop has had all of them stand still */
 };
 void vipd_loop_stats(const struct vipd_loop *loop, struct vipd_loop_stats *ret);
 

@@ -237,11 +237,14 @@ static int serve(struct vipd *vipd, struct runtime *runtime, char *err, size_t e
               runtime->socket_path[0] ? runtime->socket_path : "the service manager's socket");
     background_ready(runtime->dir);
     notify = notify_ready(vipd);
-    vipd_host_run(vipd->loop);
+    r = vipd_host_run(vipd->loop);
     notify_stopping(notify);
+    if (r < 0)
+        snprintf(err, err_bytes, "the threads of [engine] threads cannot be made: %s",
+                 strerror(-r));
     vipd_info("stopping");
     client_listener_free(listener);
-    return 0;
+    return r;
 }
 
 static int run(const struct options *options, const struct vipd_config *config)

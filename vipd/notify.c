@@ -9,13 +9,13 @@
 #include <systemd/sd-daemon.h>
 
 #include "vipd/client/client.h"
+#include "vipd/host.h"
 #include "vipd/nic/nic.h"
 
 struct notify {
     struct vipd *vipd;
     struct vipd_timer *timer;
     uint64_t interval_ns;
-    uint64_t turns; /* of the loop when it last told */
 };
 
 /* "vip0 up; 3 programs; draining" */
@@ -44,16 +44,16 @@ static void tell(const struct vipd *vipd, const char *state)
     (void)sd_notifyf(0, "%s\nSTATUS=%s", state, status);
 }
 
-/* A loop that calls this but takes no turns of its NICs is as good as dead. */
+/*
+ * A loop that calls this but takes no turns of its NICs is as good as dead. So is one of which an engine
+ * takes none: even an idle one takes a turn after each time that the control loop has had it stand still.
+ */
 static void on_timer(void *ctx)
 {
     struct notify *notify = ctx;
-    struct vipd_loop_stats loop;
 
-    vipd_loop_stats(notify->vipd->loop, &loop);
-    if (loop.turns != notify->turns)
+    if (vipd_host_alive(notify->vipd->loop))
         tell(notify->vipd, "WATCHDOG=1");
-    notify->turns = loop.turns;
     vipd_timer_start(notify->timer, notify->interval_ns);
 }
 

@@ -157,14 +157,16 @@ static int keep_restart_keys(struct vipd_config *config, const struct vipd_confi
         return -ENOMEM;
     for (unsigned k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
+        void *value = (char *)config + key->offset;
+        const void *kept = (const char *)old + key->offset;
 
         if (is_nic(key) || key->class != CONFIG_RESTART)
             continue;
-        /* The only one; another one must be added here. */
-        VIP_ASSERT(key->offset == offsetof(struct vipd_config, socket_mode));
-        if (config->socket_mode != old->socket_mode)
+        /* Both of the two there are are numbers. */
+        VIP_ASSERT(key->type == CONFIG_MODE || key->type == CONFIG_THREADS);
+        if (memcmp(value, kept, sizeof(uint64_t)) != 0)
             config->origin[k] = (struct vipd_origin){.file = VIPD_FILE_BEFORE};
-        config->socket_mode = old->socket_mode;
+        memcpy(value, kept, sizeof(uint64_t));
     }
     for (unsigned n = 0; n < old->nic_count; n++)
         keep_nic(&nics[n], &old->nics[n], nic_named(config, old->nics[n].name));

@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <grp.h>
 #include <limits.h>
+#include <malloc.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "proto/assert.h"
 #include "vipd/client/client.h"
 #include "vipd/ctl/capture.h"
 #include "vipd/ctl/stats_file.h"
@@ -19,6 +21,7 @@
 #include "vipd/reload.h"
 
 #define FALLBACK_ADDRESS "127.0.0.1" /* of a host without a network */
+#define ENGINES_CPUS_MIN 4           /* processors from which on NICs get threads of their own */
 
 /* cm's own rhythm; what an administrator may want to change is in [reliability]. */
 #define GRACE_NS       20000000ull
@@ -196,7 +199,7 @@ static int open_nic(struct vipd *vipd, const struct vipd_nic_config *config, cha
     }
     nic->config = config;
     vipd->nic_count++;
-    r = vipd_host_add_nic(vipd->loop, nic->nic);
+    r = vipd_host_add_nic(vipd->loop, nic->nic, &nic->loop);
     if (r < 0) {
         snprintf(err, err_bytes, "[nic:%s]: %s", config->name, strerror(-r));
         return r;
@@ -213,7 +216,7 @@ static int open_nic(struct vipd *vipd, const struct vipd_nic_config *config, cha
 static bool between(void *ctx, bool worked)
 {
     struct vipd *vipd = ctx;
-    bool reaped = clients_reap(vipd, worked);
+    bool reaped = clients_reap(vipd);
 
     stats_file_touch(vipd->stats_file, worked || reaped);
     return reaped;
@@ -291,13 +294,31 @@ void vipd_settle(struct vipd *vipd)
         vipd_timer_start(vipd->idle_timer, idle_limit_ns(vipd));
 }
 
+/*
+ * Threads to drive the NICs; 0: the one that serves programs does it too. By itself vipd takes them only
+ * where there is a processor for each, one for programs beside each, and more than one NIC to drive: a
+ * thread more means that control messages have to stop and wake others.
+ */
+static unsigned count_engines(const struct vipd_config *config, unsigned cpus)
+{
+    uint64_t threads = config->threads;
+
+    if (threads == 0 && config->nic_count > 1 && cpus >= ENGINES_CPUS_MIN)
+        threads = cpus / 2;
+    if (threads <= 1)
+        return 0;
+    return threads < config->nic_count ? (unsigned)threads : config->nic_count;
+}
+
 int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct vipd *ret,
                char *err, size_t err_bytes)
 {
+    unsigned cpus = count_cpus();
     struct vipd_host_config host = {
         .wait = config->wait,
         .spin_ns = config->spin_ns,
-        .cpus = count_cpus(),
+        .cpus = cpus,
+        .engines = count_engines(config, cpus),
         .between = between,
         .on_hup = on_hup,
         .ctx = ret,
@@ -305,6 +326,7 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
     int r;
 
     memset(ret, 0, sizeof(*ret));
+    VIP_ASSERT(pthread_mutex_init(&ret->shared, NULL) == 0);
     ret->config = config;
     ret->log_level_fixed = true; /* until the caller says otherwise */
     ret->runtime_dir = runtime_dir;
@@ -319,6 +341,12 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
     if (r < 0) {
         snprintf(err, err_bytes, "the event loop cannot be made: %s", strerror(-r));
         return r;
+    }
+    if (host.engines > 0) {
+        (void)mallopt(M_ARENA_MAX, 1); /* one heap, so that memory_heap is all of it */
+        vipd_info("%u NIC%s driven by %u thread%s", config->nic_count,
+                  config->nic_count == 1 ? " is" : "s are", host.engines,
+                  host.engines == 1 ? "" : "s");
     }
     ret->started_ns = vipd_loop_now(ret->loop);
     for (unsigned i = 0; i < config->nic_count; i++) {

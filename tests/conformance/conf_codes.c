@@ -5,9 +5,46 @@
  */
 #include "suite.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/types.h>
+
+/* A signal stops the threads of another process one after the other, and not before kill returns. */
+static bool stands_still(pid_t pid)
+{
+    char path[300], state = '?';
+    const struct dirent *entry;
+    bool all = true;
+    DIR *tasks;
+
+    snprintf(path, sizeof(path), "/proc/%ld/task", (long)pid);
+    tasks = opendir(path);
+    while (tasks && all && (entry = readdir(tasks)) != NULL) {
+        FILE *file = NULL;
+
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof(path), "/proc/%ld/task/%s/stat", (long)pid, entry->d_name);
+        file = fopen(path, "re");
+        all = file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1 && state == 'T';
+        if (file)
+            fclose(file);
+    }
+    if (tasks)
+        closedir(tasks);
+    return tasks && all;
+}
+
+static void stop(pid_t pid)
+{
+    uint64_t started = 0;
+
+    kill(pid, SIGSTOP);
+    while (!stands_still(pid))
+        assert_true(conf_pause(&started));
+}
 
 /* ---- NIC ---------------------------------------------------------------------------------- */
 
@@ -446,7 +483,7 @@ static void post_error_resource(void **state)
         vis[i] = a.vi;
     }
     memset(a.buffer, 0, 8 * 1024 * 64);
-    kill(vipd, SIGSTOP);
+    stop(vipd);
     while (rc == VIP_SUCCESS && posted < 8 * 1024) {
         rc = any_post(recv, vis[posted / 1024], (VIP_DESCRIPTOR *)(void *)(a.buffer + posted * 64),
                       a.handle);
@@ -531,7 +568,7 @@ static void done_not_done_and_timeout(void **state)
 
     conf_pair(&a, &b, VIP_SERVICE_RELIABLE_RECEPTION);
     if (!recv) /* a send that cannot complete: its vipd sleeps */
-        kill(vipd, SIGSTOP);
+        stop(vipd);
     CONF_OK(any_post(recv, a.vi, conf_desc(&a, 0, 0, 10), a.handle));
     VIP_RETURN done = any_done(recv, a.vi, &got);
     conf_expected(VIP_NOT_DONE); /* judged below, when vipd runs again */

@@ -76,6 +76,7 @@ static int daemon_start(char *err, size_t err_bytes)
         return r;
     snprintf(config->nics[0].address, sizeof(config->nics[0].address), "127.0.0.1");
     config->nics[0].port = port;
+    config->threads = 2; /* a loop more, whose set-up can fail too; nothing here runs it */
     err[0] = '\0';
     r = runtime_open(dir, &runtime, err, err_bytes);
     if (r == 0)
@@ -98,7 +99,7 @@ static void serve(void)
         for (struct client *c = vipd.clients; c; c = c->next)
             client_serve(c);
         nic_turn(vipd.nics[0].nic, now_ns);
-        clients_reap(&vipd, true);
+        clients_reap(&vipd);
     }
 }
 

@@ -65,7 +65,7 @@ static void serve(void)
         for (struct client *c = vipd.clients; c; c = c->next)
             if (c->session && c->end == CLIENT_END_NONE)
                 events_receive(c);
-        clients_reap(&vipd, true);
+        clients_reap(&vipd);
     }
 }
 

@@ -6,6 +6,8 @@
  *   churn serve NAME SEED          take connections, one at a time
  *   churn client NAME HOST SEED    make them
  *
+ * on the NIC that CHURN_NIC names (vip0).
+ *
  * Lines on stdout: "round" for a connection that went from its beginning to its end, "cut WHERE" for one
  * that was ended by somebody else, "refused CALL CODE REASON" for a call for which something was lacking,
  * "gone" when vipd has ended. Whatever the faults are, exit status 1 (and "WRONG ...") means that bytes
@@ -323,12 +325,14 @@ static void end_close(struct end *end)
 static bool end_open(struct end *end)
 {
     VIP_MEM_ATTRIBUTES attrs = {NULL, VIP_TRUE, VIP_TRUE};
+    const char *nic = getenv("CHURN_NIC");
     VIP_RETURN code;
 
     *end = (struct end){.kind = (unsigned)(any() % 3)};
     __atomic_store_n(&vipd_gone, false, __ATOMIC_RELEASE);
+
     step("VipOpenNic");
-    code = VipOpenNic("vip0", &end->nic);
+    code = VipOpenNic(nic ? nic : "vip0", &end->nic);
     if (code != VIP_SUCCESS) {
         end->nic = NULL;
         refused("VipOpenNic", code);

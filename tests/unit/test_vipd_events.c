@@ -46,7 +46,8 @@ static void test_repeated_errors(void **state)
     const struct vipd_host_config host = {.between = nothing_between, .cpus = 1};
     struct vipd_config config = {.events_queued = QUEUED_MAX};
     const struct vipd_nic_config nic = {.name = "vip0"};
-    struct vipd vipd = {.config = &config, .nics = {{.config = &nic}}};
+    struct vipd vipd = {
+        .config = &config, .nics = {{.config = &nic}}, .shared = PTHREAD_MUTEX_INITIALIZER};
     struct session session = {.events_tail = &session.events};
     struct client client = {.vipd = &vipd, .session = &session};
     int pair[2];
@@ -55,6 +56,7 @@ static void test_repeated_errors(void **state)
     assert_int_equal(vipd_host_new(&host, &vipd.loop), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     session.event_sock = pair[0];
+    vipd.nics[0].loop = vipd.loop;
     session.event_watch = vipd_watch_new(vipd.loop, pair[0], 0, NULL, NULL);
     assert_non_null(session.event_watch);
 

@@ -60,7 +60,9 @@ static void flood(struct world *w, const Vip__Request *request, unsigned times)
     const struct vipd_host_config host = {
         .wait = VIPD_WAIT_SPIN, .cpus = 1, .between = between, .ctx = w};
 
-    *w = (struct world){.config = {.connections_per_uid = CLIENTS}, .wanted = CLIENTS * times};
+    *w = (struct world){.config = {.connections_per_uid = CLIENTS},
+                        .vipd = {.shared = PTHREAD_MUTEX_INITIALIZER},
+                        .wanted = CLIENTS * times};
     w->vipd.config = &w->config;
     w->vipd.runtime_dir = "";
     assert_int_equal(vipd_host_new(&host, &w->vipd.loop), 0);
@@ -73,7 +75,7 @@ static void flood(struct world *w, const Vip__Request *request, unsigned times)
         for (unsigned n = 0; n < times; n++)
             assert_int_equal(vip_control_send(pair[1], &request->base, NULL, 0, 0), 0);
     }
-    vipd_host_run(w->vipd.loop);
+    assert_int_equal(vipd_host_run(w->vipd.loop), 0);
     clients_shutdown(&w->vipd);
     for (unsigned i = 0; i < CLIENTS; i++) {
         assert_int_equal(w->got[i], times);

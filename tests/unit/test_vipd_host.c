@@ -89,7 +89,7 @@ static struct vipd_loop_stats run_for(enum vipd_wait wait, uint64_t after_ns)
     assert_int_equal(write(probe.fd, &one, sizeof(one)), sizeof(one));
     started = vipd_loop_now(probe.loop);
     vipd_timer_start(probe.timer, after_ns);
-    vipd_host_run(probe.loop);
+    assert_int_equal(vipd_host_run(probe.loop), 0);
     assert_int_equal(probe.watched, 1);
     assert_int_equal(probe.timed, 1);
     assert_true(probe.timed_ns - started >= after_ns - 1000000);
@@ -127,7 +127,7 @@ static void test_no_turn_without_reason(void **state)
     (void)state;
     begin(&probe, VIPD_WAIT_BLOCK, 0);
     vipd_timer_start(probe.timer, 100000000);
-    vipd_host_run(probe.loop);
+    assert_int_equal(vipd_host_run(probe.loop), 0);
     end(&probe, &stats);
     assert_true(stats.turns <= 8);
 }
@@ -143,7 +143,7 @@ static void test_paused_watch(void **state)
     vipd_watch_set(probe.watch, 0);
     assert_int_equal(write(probe.fd, &one, sizeof(one)), sizeof(one));
     vipd_timer_start(probe.timer, 5000000);
-    vipd_host_run(probe.loop);
+    assert_int_equal(vipd_host_run(probe.loop), 0);
     assert_int_equal(probe.watched, 0);
     end(&probe, &stats);
 
@@ -153,7 +153,7 @@ static void test_paused_watch(void **state)
     vipd_watch_set(probe.watch, VIPD_READ);
     assert_int_equal(write(probe.fd, &one, sizeof(one)), sizeof(one));
     vipd_timer_start(probe.timer, 5000000);
-    vipd_host_run(probe.loop);
+    assert_int_equal(vipd_host_run(probe.loop), 0);
     assert_int_equal(probe.watched, 1);
     end(&probe, &stats);
 }
@@ -167,14 +167,14 @@ static void test_stop(void **state)
     (void)state;
     begin(&probe, VIPD_WAIT_SPIN, 0);
     probe.stop_after_idle = 1000;
-    vipd_host_run(probe.loop);
+    assert_int_equal(vipd_host_run(probe.loop), 0);
     end(&probe, &stats);
     assert_int_equal(stats.turns, 1000);
 
     for (unsigned i = 0; i < 2; i++) {
         begin(&probe, VIPD_WAIT_BLOCK, 0);
         assert_int_equal(raise(signals[i]), 0);
-        vipd_host_run(probe.loop);
+        assert_int_equal(vipd_host_run(probe.loop), 0);
         assert_int_equal(probe.timed, 0);
         end(&probe, &stats);
     }

@@ -88,7 +88,8 @@ static inline int run_daemon(uint16_t port)
         fprintf(stderr, "daemon: %s\n", err);
         return 1;
     }
-    vipd_host_run(vipd.loop);
+    if (vipd_host_run(vipd.loop) < 0)
+        return 1;
     client_listener_free(listener);
     vipd_stop(&vipd);
     runtime_close(&runtime);

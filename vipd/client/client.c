@@ -12,6 +12,7 @@
 
 #include "proto/assert.h"
 #include "vipd/client/internal.h"
+#include "vipd/host.h"
 
 /* Linux 6.5; Debian 12's headers do not know it. */
 #ifndef SO_PEERPIDFD
@@ -24,9 +25,6 @@
  * their turn: cheap ones count 1 (some microseconds), a view of many rows may take milliseconds. */
 #define PASS_COST_MAX 64u
 #define SHOW_COST     PASS_COST_MAX
-
-#define BELLS_CHECK_NS 1000000ull /* while NICs work: are those that had to wait allowed to ring? */
-#define RINGS_CHECK_NS 5000000ull /* how often busy sessions are asked whether they are broken */
 
 static const struct {
     const char *name, *help;
@@ -68,13 +66,25 @@ static void log_end(struct client *client, const char *detail)
 
     if (!client->session && is_ordinary(client->end))
         level = VIPD_LOG_DEBUG; /* tools come and go */
-    vipd_log_limited(&vipd->client_log, vipd_loop_now(vipd->loop), level,
+    vipd_log_limited(&vipd->client_log, client_now_ns(client), level,
                      "session %llu (%s, pid %ld, uid %lu) ended: %s%s%s", (unsigned long long)id,
                      client->program, (long)client->pid, (unsigned long)client->uid,
                      ends[client->end].help, detail ? ": " : "", detail ? detail : "");
 }
 
-void client_note(const struct client *client, enum history_kind kind, bool is_error, uint32_t vi,
+uint64_t client_now_ns(const struct client *client)
+{
+    const struct vipd *vipd = client->vipd;
+    uint64_t now_ns = vipd_loop_now(vipd->loop), nic_ns = 0;
+
+    /* Which of the two is running is the one that has looked at the clock last. */
+    if (client->session)
+        nic_ns = vipd_loop_now(vipd->nics[client->session->nic].loop);
+    return nic_ns > now_ns ? nic_ns : now_ns;
+}
+
+/* With vipd->shared held. */
+static void note(const struct client *client, enum history_kind kind, bool is_error, uint32_t vi,
                  const char *key, const char *text)
 {
     const struct vipd *vipd = client->vipd;
@@ -91,6 +101,14 @@ void client_note(const struct client *client, enum history_kind kind, bool is_er
         history_note(vipd->history, vipd_wall_now(), kind, is_error, &who, key, text);
 }
 
+void client_note(const struct client *client, enum history_kind kind, bool is_error, uint32_t vi,
+                 const char *key, const char *text)
+{
+    pthread_mutex_lock(&client->vipd->shared);
+    note(client, kind, is_error, vi, key, text);
+    pthread_mutex_unlock(&client->vipd->shared);
+}
+
 /* Tools come and go without anybody wanting to know. */
 static void note_end(const struct client *client, const char *detail)
 {
@@ -101,20 +119,25 @@ static void note_end(const struct client *client, const char *detail)
         return;
     snprintf(text, sizeof(text), "%s%s%s", ends[client->end].help, detail ? ": " : "",
              detail ? detail : "");
-    client_note(client, ordinary && client->end != CLIENT_END_DIED ? HISTORY_CLOSE : HISTORY_DIED,
-                !ordinary, HISTORY_NO_VI, ends[client->end].name, text);
+    note(client, ordinary && client->end != CLIENT_END_DIED ? HISTORY_CLOSE : HISTORY_DIED,
+         !ordinary, HISTORY_NO_VI, ends[client->end].name, text);
 }
 
 void client_end(struct client *client, enum client_end end, const char *detail)
 {
+    struct vipd *vipd = client->vipd;
+
     VIP_ASSERT(end != CLIENT_END_NONE);
     if (client->end != CLIENT_END_NONE)
         return;
     client->end = end;
-    client->vipd->ending++;
-    client->vipd->counters.ended[end]++;
+    pthread_mutex_lock(&vipd->shared);
+    vipd->ending++;
+    vipd->counters.ended[end]++;
     log_end(client, detail);
     note_end(client, detail);
+    pthread_mutex_unlock(&vipd->shared);
+    vipd_host_call(vipd->loop); /* clients_reap, if we are in another thread */
 }
 
 /* A hang-up. Only a close request before it tells VipCloseNic from a death. */
@@ -351,49 +374,11 @@ static void remove_client(struct client *client)
     free_client(client);
 }
 
-static void check_rings(struct vipd *vipd)
-{
-    for (struct client *c = vipd->clients; c; c = c->next) {
-        if (c->session && nic_session_broken(c->session->nic_session))
-            client_end(c, CLIENT_END_RING, NULL);
-    }
-    vipd->rings_unchecked = false;
-    vipd->rings_checked_ns = vipd_loop_now(vipd->loop);
-}
-
-/* Doorbells of sessions that need not wait any more are looked at again. */
-static void unmute_bells(struct vipd *vipd)
-{
-    vipd->bells_muted = false;
-    vipd->bells_ns = vipd_loop_now(vipd->loop);
-    for (struct client *c = vipd->clients; c; c = c->next) {
-        struct session *session = c->session;
-
-        if (!session || !session->bell_muted)
-            continue;
-        if (nic_session_throttled(session->nic_session)) {
-            vipd->bells_muted = true;
-        } else {
-            session->bell_muted = false;
-            vipd_watch_set(session->doorbell_watch, VIPD_READ);
-        }
-    }
-}
-
-bool clients_reap(struct vipd *vipd, bool worked)
+bool clients_reap(struct vipd *vipd)
 {
     struct client *next;
     bool any = false;
 
-    /* Before any sleep, and not in every turn: there may be many clients. */
-    if (vipd->bells_muted &&
-        (!worked || vipd_loop_now(vipd->loop) - vipd->bells_ns >= BELLS_CHECK_NS))
-        unmute_bells(vipd);
-
-    vipd->rings_unchecked |= worked;
-    if (vipd->rings_unchecked &&
-        (!worked || vipd_loop_now(vipd->loop) - vipd->rings_checked_ns >= RINGS_CHECK_NS))
-        check_rings(vipd);
     /* Ending one session tells its peers on this host, whose events may end another one. */
     while (vipd->ending > 0) {
         vipd->ending = 0;
@@ -413,5 +398,5 @@ void clients_shutdown(struct vipd *vipd)
         nic_stopping(vipd->nics[i].nic);
     for (struct client *c = vipd->clients; c; c = c->next)
         client_end(c, CLIENT_END_SHUTDOWN, NULL);
-    clients_reap(vipd, false);
+    clients_reap(vipd);
 }

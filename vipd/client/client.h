@@ -9,6 +9,11 @@
  * Nothing here blocks, and no client can make another one wait: sends that do not fit end the
  * session that does not read. A client is never freed from within its own callbacks or the NIC's:
  * client_end marks it, clients_reap frees it.
+ *
+ * Threads: everything runs in the control loop (vipd/daemon.h), while all NICs stand still, but for what
+ * the data plane needs: the sink of a NIC (events.c), the doorbell and the event socket. These are
+ * served by the loop of the session's NIC. They use the session, client->end, and what vipd/daemon.h
+ * calls shared.
  */
 #ifndef VIPD_CLIENT_CLIENT_H
 #define VIPD_CLIENT_CLIENT_H
@@ -42,7 +47,6 @@ struct session {
     int doorbell;               /* eventfd; its file is shared with the application */
     int event_sock;             /* our end */
     struct vipd_watch *doorbell_watch, *event_watch;
-    bool bell_muted; /* doorbell_watch is off while the NIC lets the session wait */
     struct client_event *events, **events_tail; /* waiting to be sent */
     uint64_t events_queued;
     uint64_t opened_ns;
@@ -92,12 +96,13 @@ void client_note(const struct client *client, enum history_kind kind, bool is_er
 bool client_in_group(const struct client *client, uint32_t gid);
 
 /*
- * Free every client that has ended. Called after every turn of the NICs; worked: that turn did
- * something. Not from within a NIC's function or a client's. Returns whether there was any. Sessions
- * whose ring is broken are looked for at the end of work and every few milliseconds in between;
- * otherwise O(1) if there is nothing to do.
+ * Free every client that has ended. Called as vipd_host_config.between; not from within a NIC's
+ * function or a client's. Returns whether there was any. O(1) if not.
  */
-bool clients_reap(struct vipd *vipd, bool worked);
+bool clients_reap(struct vipd *vipd);
+
+/* The time, in whichever thread we are. */
+uint64_t client_now_ns(const struct client *client);
 
 /* End and free all of them: vipd stops. */
 void clients_shutdown(struct vipd *vipd);

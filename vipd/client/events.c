@@ -96,19 +96,19 @@ static void send_event(struct client *client, const Vip__Event *event)
     /* While a session is being freed, the application is not interested any more. */
     if (client->end != CLIENT_END_NONE)
         return;
-    client->vipd->counters.events++;
+    vipd_count(&client->vipd->counters.events);
     vip__event__pack(event, bytes);
     /* An event that a request causes comes after the request's reply: the reply names the number
      * that the event refers to. */
     if (session->events || client->answering) {
         if (!client->answering)
-            client->vipd->counters.events_delayed++;
+            vipd_count(&client->vipd->counters.events_delayed);
         queue_event(client, bytes, len);
         return;
     }
     r = send_now(session, bytes, len);
     if (r == -EAGAIN) {
-        client->vipd->counters.events_delayed++;
+        vipd_count(&client->vipd->counters.events_delayed);
         queue_event(client, bytes, len);
         vipd_watch_set(session->event_watch, VIPD_READ | VIPD_WRITE);
     } else if (r < 0) {
@@ -224,7 +224,7 @@ static void on_error(void *ctx, enum vip_resource resource, enum vip_error_code 
 
     client_note(client, HISTORY_ASYNC, true, vi, vip_error_code_name(code), why);
     if (error_may_drop(client, code)) {
-        client->vipd->counters.errors_dropped++;
+        vipd_count(&client->vipd->counters.errors_dropped);
         return;
     }
     error.has_resource = true;
@@ -274,7 +274,21 @@ static void on_fetch(void *ctx, uint64_t number, uint32_t handle, uint64_t offse
     tell_place(ctx, number, handle, offset, bytes, true);
 }
 
+static void on_broken(void *ctx)
+{
+    client_end(ctx, CLIENT_END_RING, NULL);
+}
+
+static void on_resumed(void *ctx)
+{
+    struct client *client = ctx;
+
+    vipd_watch_set(client->session->doorbell_watch, VIPD_READ);
+}
+
 const struct nic_sink client_sink = {
+    .resumed = on_resumed,
+    .broken = on_broken,
     .incoming = on_incoming,
     .result = on_result,
     .error = on_error,
@@ -318,8 +332,7 @@ static bool receive_one(struct client *client)
         client_end(client, CLIENT_END_MALFORMED, "on the event socket");
         good = false;
     } else {
-        good = nic_placed(session->nic_session, done->number, !done->failed,
-                          vipd_loop_now(client->vipd->loop));
+        good = nic_placed(session->nic_session, done->number, !done->failed, client_now_ns(client));
         if (!good)
             client_end(client, CLIENT_END_PLACED, NULL);
     }

@@ -122,8 +122,7 @@ static void on_doorbell(void *ctx, unsigned events)
     /* Whoever has to wait may ring in vain: not even reading that is for nothing. */
     if (nic_session_throttled(client->session->nic_session)) {
         vipd_watch_set(client->session->doorbell_watch, 0);
-        client->session->bell_muted = true;
-        client->vipd->bells_muted = true;
+        nic_session_tell_resumed(client->session->nic_session); /* events.c looks at it again */
         return;
     }
     /*
@@ -148,7 +147,7 @@ static void on_event_sock(void *ctx, unsigned events)
 /* Both descriptors go to the reply. 0 or negative errno. */
 static int make_channels(struct client *client, struct session *session, struct answer *answer)
 {
-    struct vipd_loop *loop = client->vipd->loop;
+    struct vipd_loop *loop = client->vipd->nics[session->nic].loop;
     int fd, pair[2];
 
     fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

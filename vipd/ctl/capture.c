@@ -2,6 +2,7 @@
 #include "vipd/ctl/capture.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -30,6 +31,7 @@ struct capture {
     int sock;
     struct vipd_watch *watch; /* the tool hangs up */
     struct place place[VIPD_NICS_MAX];
+    pthread_mutex_t lock; /* of what follows: NICs may have threads of their own */
     uint64_t lost;
     struct vip_packet decoded;
     uint8_t bytes[VIP_PACKET_BYTES_MAX];
@@ -88,16 +90,13 @@ static uint32_t without_payload(struct capture *capture, uint32_t bytes)
     return end;
 }
 
-static void see(void *ctx, const struct nic_seen *seen)
+static void tell(const struct place *place, const struct nic_seen *seen)
 {
-    const struct place *place = ctx;
     struct capture *capture = place->capture;
     struct vip_capture_head head;
     struct iovec iov[2] = {{&head, sizeof(head)}, {capture->bytes, 0}};
     struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
 
-    if (!wanted(&capture->filter, seen))
-        return;
     memset(&head, 0, sizeof(head));
     head.kind = seen->kind;
     head.nic = place->nic;
@@ -124,6 +123,18 @@ static void see(void *ctx, const struct nic_seen *seen)
         capture->lost = 0;
 }
 
+static void see(void *ctx, const struct nic_seen *seen)
+{
+    const struct place *place = ctx;
+    struct capture *capture = place->capture;
+
+    if (!wanted(&capture->filter, seen))
+        return;
+    pthread_mutex_lock(&capture->lock);
+    tell(place, seen);
+    pthread_mutex_unlock(&capture->lock);
+}
+
 static void on_sock(void *ctx, unsigned events)
 {
     (void)events; /* the tool has nothing to say: it has hung up */
@@ -140,6 +151,7 @@ void capture_end(struct vipd *vipd)
         nic_look_on(vipd->nics[i].nic, NULL, NULL);
     vipd_watch_free(capture->watch);
     (void)close(capture->sock);
+    pthread_mutex_destroy(&capture->lock);
     free(capture);
     vipd->capture = NULL;
     vipd_info("the capture has ended");
@@ -172,6 +184,7 @@ int capture_begin(struct vipd *vipd, const struct capture_filter *filter, int *r
         free(capture);
         return -ENOMEM;
     }
+    pthread_mutex_init(&capture->lock, NULL);
     vipd->capture = capture;
     for (unsigned i = 0; i < vipd->nic_count; i++) {
         capture->place[i] = (struct place){capture, i};

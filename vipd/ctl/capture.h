@@ -3,7 +3,8 @@
  *
  * Owns: the one capture that may go on, its filter, which bytes of a packet are told, the socket. Does not
  * own: who may ask (vipd/client/), files (tools/). vipd never waits for the tool: what its socket has no room
- * for is counted. One thread.
+ * for is counted. Both functions are for the control loop, while the NICs stand still; what passes them is
+ * told by whichever thread drives them.
  */
 #ifndef VIPD_CTL_CAPTURE_H
 #define VIPD_CTL_CAPTURE_H

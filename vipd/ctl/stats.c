@@ -59,6 +59,8 @@ void vipd_stats_visit(const struct vipd *vipd,
     visit(ctx, VIP_STAT_VIPD_recalls, loop.recalls);
     visit(ctx, VIP_STAT_VIPD_naps, loop.naps);
     visit(ctx, VIP_STAT_VIPD_polls, loop.polls);
+    visit(ctx, VIP_STAT_VIPD_engines, loop.engines);
+    visit(ctx, VIP_STAT_VIPD_halts, loop.halts);
     visit(ctx, VIP_STAT_VIPD_accepted, c->accepted);
     visit(ctx, VIP_STAT_VIPD_refused_limit, c->refused_limit);
     visit(ctx, VIP_STAT_VIPD_accept_paused, c->accept_paused);

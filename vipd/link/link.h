@@ -3,7 +3,7 @@
  * fault decorator behind it. A link moves opaque packets; it does not look into them.
  *
  * Owns: sockets, batching, segmentation offload, buffers of received packets.
- * Does not own: what is in a packet, checksums, retries. One thread (the engine's) uses a link.
+ * Does not own: what is in a packet, checksums, retries. One thread at a time uses a link: its NIC's.
  *
  * Traffic between sessions of one vipd does not pass a link: vipd/nic loops it (link/loop.h).
  */

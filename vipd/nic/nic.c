@@ -1,7 +1,7 @@
 /*
  * A NIC: opening, closing, the turn, and falling asleep.
  *
- * Owns: struct nic, the order of a turn, deadlines. Called by the host from one thread; every step
+ * Owns: struct nic, the order of a turn, deadlines. Called by the host from one thread at a time; every step
  * of a turn is bounded, so that control messages and other NICs get their time.
  */
 #include <errno.h>
@@ -167,8 +167,13 @@ static bool sessions_drain(struct nic *nic)
         struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
         unsigned taken = 0;
 
-        if (!nic_session_throttled(session))
+        if (!nic_session_throttled(session)) {
+            if (session->tell_resumed) {
+                session->tell_resumed = false;
+                session->sink->resumed(session->ctx);
+            }
             taken = nic_session_drain(session, budget < most ? budget : most);
+        }
         /* The last descriptor may take some slots more than were left. */
         budget -= taken < budget ? taken : budget;
         item = item->next;

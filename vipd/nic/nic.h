@@ -7,7 +7,9 @@
  * Does not own: sockets of clients and control messages (vipd/client/), the event loop and sleeping
  * (vipd/host.c), protocol rules (vipd/engine/), memory rights (vipd/registry/).
  *
- * One thread per NIC; every function here is called from it. Nothing blocks.
+ * Nothing here is locked: a NIC is in the hands of one thread at a time, that of the loop which serves
+ * it, or that of the control loop while that one stands still (vipd/host.h). NICs share nothing with
+ * each other. Nothing blocks.
  */
 #ifndef VIPD_NIC_NIC_H
 #define VIPD_NIC_NIC_H
@@ -88,6 +90,10 @@ struct nic_sink {
     void (*place)(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes);
     /* Bytes of a staged region are wanted in its "out" half; answered like place, in one order. */
     void (*fetch)(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes);
+    /* The session has become broken (nic_session_broken): end it. NULL: the caller asks himself. */
+    void (*broken)(void *ctx);
+    /* Once after nic_session_tell_resumed: the session is not throttled any more. */
+    void (*resumed)(void *ctx);
 };
 
 struct nic_session_args {
@@ -122,6 +128,8 @@ bool nic_session_broken(const struct nic_session *session);
  * it does again. O(1).
  */
 bool nic_session_throttled(const struct nic_session *session);
+/* Have sink.resumed called in the first turn in which it is not. */
+void nic_session_tell_resumed(struct nic_session *session);
 
 struct nic_vi_args {
     struct eng_vi_attrs attrs;

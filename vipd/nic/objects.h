@@ -1,7 +1,7 @@
 /*
  * Looking at connections, completion queues, waits and peers of a NIC, and ending a connection from
- * outside: what vipctl needs beyond vipd/nic/nic.h. Called by vipd/client/ and vipd/ctl/ from the
- * NIC's thread.
+ * outside: what vipctl needs beyond vipd/nic/nic.h. Called by vipd/client/ and vipd/ctl/ while the NIC
+ * stands still.
  */
 #ifndef VIPD_NIC_OBJECTS_H
 #define VIPD_NIC_OBJECTS_H

@@ -96,9 +96,12 @@ static const struct eng_ops session_eng_ops = {
 
 static void ring_broken(struct nic_session *session)
 {
-    if (!session->broken)
-        session->nic->counts.sessions_broken++;
+    if (session->broken)
+        return;
     session->broken = true;
+    session->nic->counts.sessions_broken++;
+    if (session->sink->broken)
+        session->sink->broken(session->ctx);
 }
 
 /*
@@ -349,6 +352,11 @@ uint64_t nic_session_resumes_ns(const struct nic_session *session)
 bool nic_session_throttled(const struct nic_session *session)
 {
     return nic_session_resumes_ns(session) > session->nic->now_ns;
+}
+
+void nic_session_tell_resumed(struct nic_session *session)
+{
+    session->tell_resumed = true;
 }
 
 /* ---- life ------------------------------------------------------------------------------ */

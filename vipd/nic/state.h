@@ -166,12 +166,12 @@ struct nic_session {
     uint32_t sq_watch;    /* slot whose stamp tells that there is something to take */
     bool sq_skip_conts;   /* a bad descriptor was skipped: its continuations are noise */
     bool draining, broken, closing;
-    bool failed;             /* the posting that is being taken */
-    uint64_t faults_ns;      /* time up to which its faults are paid for, if that is to come */
-    uint32_t vi_max, cq_max; /* the NIC's limits when the session was made */
-    struct nic_vi *vis;      /* [vi_max] */
-    struct nic_cq *cqs;      /* [cq_max] */
-    uint16_t *vi_free;       /* stack of indexes used before */
+    bool failed, tell_resumed; /* the posting that is being taken; nic_session_tell_resumed */
+    uint64_t faults_ns;        /* time up to which its faults are paid for, if that is to come */
+    uint32_t vi_max, cq_max;   /* the NIC's limits when the session was made */
+    struct nic_vi *vis;        /* [vi_max] */
+    struct nic_cq *cqs;        /* [cq_max] */
+    uint16_t *vi_free;         /* stack of indexes used before */
     uint32_t vi_free_count, vi_high, vi_count, cq_high, cq_count;
     uint32_t cq_socks;                 /* CQs that have a socket */
     uint32_t notify;                   /* head->notify... */

@@ -1,0 +1,318 @@
+/*
+ * Engine threads (vipd/host.h) and the lock that is given in the order of asking: what runs in the control
+ * loop finds every NIC standing still, gets there however busy they are, and may touch what is
+ * theirs. Plain variables are shared here on purpose: the thread sanitizer would see a gap.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "vipd/fair_lock.h"
+#include "vipd/host.h"
+#include "vipd/link/link.h"
+#include "vipd/nic/nic.h"
+
+/* ---- the lock -------------------------------------------------------------------------- */
+
+#define TAKES 200
+
+/* One who has it all the time, and gives it away when asked to. */
+struct hog {
+    struct fair_lock lock;
+    uint64_t steps; /* with the lock */
+    bool stop;
+};
+
+static void *hog(void *arg)
+{
+    struct hog *h = arg;
+
+    fair_lock_take(&h->lock);
+    while (!h->stop) {
+        h->steps++;
+        if (fair_lock_wanted(&h->lock)) {
+            fair_lock_give(&h->lock);
+            fair_lock_take(&h->lock);
+        }
+    }
+    fair_lock_give(&h->lock);
+    return NULL;
+}
+
+/* Both get on: the one who asks gets the lock, and so does the hog before it is asked again. */
+static void test_lock_takes_turns(void **state)
+{
+    struct hog h = {.steps = 0};
+    uint64_t before = 0;
+    pthread_t thread;
+
+    (void)state;
+    fair_lock_init(&h.lock);
+    assert_int_equal(pthread_create(&thread, NULL, hog, &h), 0);
+    /* Without the hog there is nobody to take turns with. */
+    for (uint64_t seen = 0; seen == 0;) {
+        fair_lock_take(&h.lock);
+        seen = h.steps;
+        fair_lock_give(&h.lock);
+    }
+    for (unsigned i = 0; i < TAKES; i++) {
+        /* It holds the lock or waits for it, but for the moment between giving and taking again. */
+        for (bool turn = false; !turn;) {
+            fair_lock_take(&h.lock);
+            turn = h.steps > before;
+            before = h.steps;
+            if (turn && i + 1 == TAKES)
+                h.stop = true;
+            fair_lock_give(&h.lock);
+        }
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(h.steps >= TAKES);
+    fair_lock_deinit(&h.lock);
+}
+
+/* ---- engines --------------------------------------------------------------------------- */
+
+#define NICS    3
+#define ENGINES 2
+#define ROUNDS  40
+#define STOPS   50
+#define STOP_S  50 /* less than an epoll of libev that nobody ends */
+
+/* What belongs to one NIC: a doorbell that its engine answers by ringing it again. */
+struct bell {
+    struct rig *rig;
+    struct nic *nic;
+    struct vipd_loop *loop;
+    struct vipd_watch *watch;
+    int fd;
+    bool inside;   /* its callback is running */
+    uint64_t rung; /* how often it has */
+};
+
+struct rig {
+    struct vipd_loop *loop;
+    struct vipd_timer *timer;
+    struct bell bell[NICS];
+    unsigned rounds, between;
+    uint64_t seen[NICS]; /* bell.rung at the last round */
+    time_t stopped_s;    /* when the end was asked for */
+};
+
+static time_t now_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
+static void ring(const struct bell *bell)
+{
+    uint64_t one = 1;
+
+    assert_int_equal(write(bell->fd, &one, sizeof(one)), sizeof(one));
+}
+
+/* In the engine's thread. */
+static void on_bell(void *ctx, unsigned events)
+{
+    struct bell *bell = ctx;
+    uint64_t rings;
+
+    assert_int_equal(events, VIPD_READ);
+    bell->inside = true;
+    assert_int_equal(read(bell->fd, &rings, sizeof(rings)), sizeof(rings));
+    bell->rung++;
+    ring(bell);
+    if (bell->rung % 8 == 0)
+        vipd_host_call(bell->rig->loop);
+    bell->inside = false;
+}
+
+/* In the control loop: nobody is inside, and every bell may be taken away and hung up again. */
+static void on_timer(void *ctx)
+{
+    struct rig *rig = ctx;
+    bool all = true;
+
+    for (unsigned i = 0; i < NICS; i++) {
+        struct bell *bell = &rig->bell[i];
+
+        assert_false(bell->inside);
+        all = all && bell->rung > rig->seen[i];
+    }
+    if (all) {
+        /* Between two rings of a bell its engine has taken a turn. */
+        if (++rig->rounds % 4 == 0)
+            assert_true(vipd_host_alive(rig->loop));
+        for (unsigned i = 0; i < NICS; i++) {
+            struct bell *bell = &rig->bell[i];
+
+            rig->seen[i] = bell->rung;
+            vipd_watch_free(bell->watch);
+            bell->watch = vipd_watch_new(bell->loop, bell->fd, VIPD_READ, on_bell, bell);
+            assert_non_null(bell->watch);
+        }
+    }
+    if (rig->rounds >= ROUNDS) {
+        rig->stopped_s = now_s();
+        vipd_host_stop(rig->loop);
+    } else {
+        vipd_timer_start(rig->timer, 100000);
+    }
+}
+
+static bool on_between(void *ctx, bool worked)
+{
+    struct rig *rig = ctx;
+
+    for (unsigned i = 0; i < NICS; i++)
+        assert_false(rig->bell[i].inside);
+    (void)worked;
+    rig->between++;
+    return false;
+}
+
+static void rig_nic(struct rig *rig, struct bell *bell)
+{
+    struct nic_config config = {.name = "test",
+                                .epoch = 1,
+                                .seed = 1,
+                                .vi_max = 4,
+                                .cq_max = 4,
+                                .cm = {.backlog_max = 4,
+                                       .retry_ns = 1000000,
+                                       .retry_max_ns = 1000000,
+                                       .accept_timeout_ns = 1000000000,
+                                       .close_timeout_ns = 1000000000,
+                                       .keepalive_ns = 1000000000,
+                                       .peer_dead_ns = 4000000000,
+                                       .verify_all = true}};
+    struct link *link;
+
+    bell->rig = rig;
+    assert_int_equal(link_loop_open(&link), 0);
+    assert_int_equal(nic_open(&config, link, vipd_loop_now(rig->loop), &bell->nic), 0);
+    assert_int_equal(vipd_host_add_nic(rig->loop, bell->nic, &bell->loop), 0);
+    bell->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    bell->watch = vipd_watch_new(bell->loop, bell->fd, VIPD_READ, on_bell, bell);
+    assert_non_null(bell->watch);
+    ring(bell);
+}
+
+/* Until every bell has rung in ROUNDS rounds; what the loops did. */
+static struct vipd_loop_stats run(struct rig *rig, unsigned engines, enum vipd_wait wait)
+{
+    const struct vipd_host_config host = {.wait = wait,
+                                          .spin_ns = 50000,
+                                          .cpus = 2,
+                                          .engines = engines,
+                                          .between = on_between,
+                                          .ctx = rig};
+    struct vipd_loop_stats stats;
+
+    assert_int_equal(vipd_host_new(&host, &rig->loop), 0);
+    for (unsigned i = 0; i < NICS; i++)
+        rig_nic(rig, &rig->bell[i]);
+    rig->timer = vipd_timer_new(rig->loop, on_timer, rig);
+    assert_non_null(rig->timer);
+    vipd_timer_start(rig->timer, 100000);
+    assert_int_equal(vipd_host_run(rig->loop), 0);
+    assert_true(now_s() - rig->stopped_s < STOP_S);
+    vipd_loop_stats(rig->loop, &stats);
+    vipd_host_drop_nics(rig->loop);
+    for (unsigned i = 0; i < NICS; i++) {
+        vipd_watch_free(rig->bell[i].watch);
+        close(rig->bell[i].fd);
+        nic_close(rig->bell[i].nic, vipd_loop_now(rig->loop));
+    }
+    vipd_timer_free(rig->timer);
+    vipd_host_free(rig->loop);
+    return stats;
+}
+
+static void test_nics_stand_still(void **state)
+{
+    static const enum vipd_wait waits[] = {VIPD_WAIT_ADAPTIVE, VIPD_WAIT_SPIN, VIPD_WAIT_BLOCK};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+        struct rig rig = {0};
+        struct vipd_loop_stats stats = run(&rig, ENGINES, waits[i]);
+
+        assert_int_equal(stats.engines, ENGINES);
+        assert_true(stats.halts >= ROUNDS);
+        assert_true(rig.between >= ROUNDS);
+        /* NICs are dealt out in turn. */
+        assert_ptr_not_equal(rig.bell[0].loop, rig.loop);
+        assert_ptr_not_equal(rig.bell[0].loop, rig.bell[1].loop);
+        assert_ptr_equal(rig.bell[0].loop, rig.bell[2].loop);
+    }
+}
+
+static void test_without_engines(void **state)
+{
+    struct rig rig = {0};
+    struct vipd_loop_stats stats = run(&rig, 0, VIPD_WAIT_ADAPTIVE);
+
+    (void)state;
+    assert_int_equal(stats.engines, 0);
+    assert_int_equal(stats.halts, 0);
+    assert_ptr_equal(rig.bell[2].loop, rig.loop);
+}
+
+/* Whatever an engine is just about to do, it hears of the end; run() looks how long that takes. */
+static void test_stops_at_once(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < STOPS; i++) {
+        struct rig rig = {.rounds = ROUNDS - 1 - i % 3};
+
+        (void)run(&rig, ENGINES, VIPD_WAIT_BLOCK);
+    }
+}
+
+/* An idle vipd is idle in every thread: some turns for each pass, none by the clock. */
+static void on_last_timer(void *ctx)
+{
+    struct rig *rig = ctx;
+
+    vipd_host_stop(rig->loop);
+}
+
+static void test_idle_engines_sleep(void **state)
+{
+    struct rig rig = {0};
+    const struct vipd_host_config host = {
+        .wait = VIPD_WAIT_BLOCK, .cpus = 2, .engines = ENGINES, .between = on_between, .ctx = &rig};
+    struct vipd_loop_stats stats;
+
+    (void)state;
+    assert_int_equal(vipd_host_new(&host, &rig.loop), 0);
+    rig.timer = vipd_timer_new(rig.loop, on_last_timer, &rig);
+    vipd_timer_start(rig.timer, 100000000);
+    assert_int_equal(vipd_host_run(rig.loop), 0);
+    vipd_loop_stats(rig.loop, &stats);
+    assert_true(stats.turns <= 8 * ENGINES);
+    vipd_timer_free(rig.timer);
+    vipd_host_free(rig.loop);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lock_takes_turns),   cmocka_unit_test(test_nics_stand_still),
+        cmocka_unit_test(test_without_engines),    cmocka_unit_test(test_stops_at_once),
+        cmocka_unit_test(test_idle_engines_sleep),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
