@@ -579,6 +579,9 @@ static void client_one(struct end *end, const char *name, const char *host)
 
     step("VipNSGetHostByName");
     code = VipNSGetHostByName(end->nic, (VIP_CHAR *)host, &remote.net, 0);
+    /* A call may hear of vipd's end a moment before the callback does. */
+    while (code == VIP_ERROR_RESOURCE && !gone())
+        usleep(1000);
     if (code != VIP_SUCCESS) {
         if (!gone())
             wrong("VipNSGetHostByName: %d", (int)code);
