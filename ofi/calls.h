@@ -11,6 +11,23 @@
 
 /* ---- provider.c ---- */
 
+/* FI_VIA_*, read once; provider.c says what each is for. */
+struct via_settings {
+    char *nic;
+    int credit_batch;
+    int inject_bytes;
+    int connect_timeout_ms;
+    int linger_ms;
+    int cm_threads;
+    int spin_us;
+    int mr_cache;
+    int refuse_every;
+    int loss_fatal;
+    int ring_bytes;
+    int eager_bytes;
+};
+extern struct via_settings via_settings;
+
 /* A negative libfabric error for a VIPL code. */
 int via_errno(VIP_RETURN code);
 uint64_t via_now_ns(void);
@@ -46,7 +63,13 @@ int via_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq *
                 void *context);
 int via_pep_open(struct fid_fabric *fid, struct fi_info *info, struct fid_pep **ret, void *context);
 int via_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ret, void *context);
+int via_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **ret,
+                void *context);
 extern struct fi_ops_mr via_mr_ops;
+/* A registered range that holds this one, with these rights at least; give it back with put. */
+int via_region_get(struct via_domain *domain, const void *buf, size_t len, uint64_t rights,
+                   struct via_region **ret);
+void via_region_put(struct via_domain *domain, struct via_region *region);
 void via_mr_cache_drop(struct via_domain *domain);
 
 /* ---- eq.c ---- */
@@ -63,7 +86,9 @@ int via_eq_trywait(struct via_eq *eq);
 
 /* ---- cq.c ---- */
 
-/* Under cq->lock. */
+/* Queue a completion for the program. */
+void via_cq_tell(struct via_cq *cq, const struct via_comp *comp);
+/* The same under cq->lock, for what is about to read it. */
 void via_cq_put(struct via_cq *cq, const struct via_comp *comp);
 /* An endpoint with so many operations is bound. Outcomes: 0; negative error. */
 int via_cq_bind(struct via_cq *cq, size_t operations);
@@ -128,6 +153,9 @@ VIP_DESCRIPTOR *via_post_rx(struct via_ep *ep, struct via_op **ret_op);
 /* Local memory into a descriptor from segment `at` on. 0; -FI_EINVAL without registered memory. */
 int via_post_segments(VIP_DESCRIPTOR *desc, unsigned at, const struct iovec *iov, void **mr,
                       size_t count);
+/* One piece of local memory into segment `at`. */
+void via_post_segment(VIP_DESCRIPTOR *desc, unsigned at, const void *addr, size_t bytes,
+                      VIP_MEM_HANDLE handle);
 /* The address segment of an RDMA descriptor, and a copy of the data in the inject slot. */
 void via_post_remote(VIP_DESCRIPTOR *desc, uint16_t control, uint64_t addr, uint32_t handle);
 void via_post_inject(struct via_ep *ep, VIP_DESCRIPTOR *desc, unsigned at, const void *buf,
@@ -141,7 +169,10 @@ void via_post_push(struct via_ep *ep);
 void via_post_wait(struct via_ep *ep);
 void via_post_push_all(struct via_domain *domain);
 void via_post_wait_no_more(struct via_ep *ep);
+/* Tell the peer of receives, if it is time. */
 void via_post_credits(struct via_ep *ep);
+/* Receives that the peer has posted in all, as far as we were told. */
+uint64_t via_post_told(const struct via_ep *ep);
 void via_post_bye(struct via_ep *ep);
 size_t via_iov_bytes(const struct iovec *iov, size_t count);
 /* Post what fits of ep->transfer. */

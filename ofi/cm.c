@@ -14,7 +14,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "ofi/calls.h"
+#include "ofi/rdm.h"
 
 /* Between two requests to a host where nobody listens yet. */
 #define RETRY_NS 10000000ull
@@ -271,6 +271,8 @@ static void *watch_thread(void *arg)
         uint64_t count;
 
         pthread_mutex_unlock(&cm->lock);
+        /* Links are accepted while the program computes. */
+        via_rdm_events_all(fabric);
         /* Which descriptor it was does not matter: what it stood for may be gone by now. */
         epoll_wait(cm->epoll_fd, events, 8, timeout_ms);
         pthread_mutex_lock(&cm->lock);

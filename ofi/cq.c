@@ -13,13 +13,16 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "ofi/calls.h"
 #include "ofi/nosys.h"
+#include "ofi/rdm.h"
 
 #define ENTRIES_FIRST 1024 /* of VIPL's queue before anything is bound; it grows */
 #define FIFO_FIRST    64   /* a power of two, as all sizes of the list */
 
-/* How long a blocking read sleeps at most while a send waits for credits, whose coming wakes nobody. */
+/*
+ * How long a blocking read sleeps at most while a send waits for credits, whose coming wakes nobody; and
+ * always if there is an endpoint of the second kind, whose links have a queue of their own.
+ */
 #define WAITING_MS 1
 
 /* ---- the list ------------------------------------------------------------------------------------ */
@@ -64,6 +67,15 @@ void via_cq_put(struct via_cq *cq, const struct via_comp *comp)
     cq->fifo[cq->fifo_in++ & (cq->fifo_size - 1)] = *comp;
 }
 
+void via_cq_tell(struct via_cq *cq, const struct via_comp *comp)
+{
+    pthread_mutex_lock(&cq->lock);
+    via_cq_put(cq, comp);
+    if (cq->soft_fd >= 0)
+        soft_signal(cq);
+    pthread_mutex_unlock(&cq->lock);
+}
+
 /* ---- reading -------------------------------------------------------------------------------------- */
 
 static const size_t entry_bytes[] = {
@@ -82,6 +94,7 @@ static void deliver(const struct via_cq *cq, const struct via_comp *comp, void *
         .len = comp->len,
         .buf = comp->buf,
         .data = comp->data,
+        .tag = comp->tag,
     };
 
     memcpy((char *)buf + index * entry_bytes[cq->format], &entry, entry_bytes[cq->format]);
@@ -99,18 +112,30 @@ static bool waiting(const struct via_cq *cq)
     return __atomic_load_n(&cq->domain->waiting_count, __ATOMIC_ACQUIRE) != 0;
 }
 
+/* Endpoints of the second kind go on only when somebody looks here. */
+static void progress(struct via_cq *cq)
+{
+    if (__atomic_load_n(&cq->rdm, __ATOMIC_RELAXED) == NULL)
+        return;
+    pthread_mutex_lock(&cq->rdm_lock);
+    if (cq->rdm != NULL)
+        via_rdm_progress(cq->rdm);
+    pthread_mutex_unlock(&cq->rdm_lock);
+}
+
 static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 {
     struct via_cq *cq = via_container(fid, struct via_cq, fid);
     ssize_t done = 0, rc = -FI_EAGAIN;
 
+    progress(cq);
     pthread_mutex_lock(&cq->lock);
     if (waiting(cq))
         via_post_push_all(cq->domain);
     while ((size_t)done < count) {
         const struct via_comp *comp;
 
-        while (cq->fifo_in == cq->fifo_out && via_reap_cq(cq))
+        while (cq->fifo_in == cq->fifo_out && cq->entries > 0 && via_reap_cq(cq))
             continue;
         if (cq->fifo_in == cq->fifo_out)
             break;
@@ -157,8 +182,8 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
             buf->len = comp->len;
             buf->buf = comp->buf;
             buf->data = comp->data;
-            buf->tag = 0;
-            buf->olen = 0;
+            buf->tag = comp->tag;
+            buf->olen = comp->olen;
             buf->err = comp->err;
             buf->prov_errno = comp->prov_errno;
             buf->err_data_size = 0;
@@ -292,7 +317,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
         }
         if (timeout >= 0)
             wait_ms = (int)((end_ns - now_ns) / 1000000 + 1);
-        if (waiting(cq))
+        if (waiting(cq) || cq->rdm != NULL)
             wait_ms = WAITING_MS;
         if (poll(&look, 1, wait_ms) < 0)
             return -errno;
@@ -349,6 +374,7 @@ static int cq_close(struct fid *fid)
     }
     VipDestroyCQ(cq->cq);
     pthread_mutex_destroy(&cq->lock);
+    pthread_mutex_destroy(&cq->rdm_lock);
     __atomic_sub_fetch(&cq->domain->users, 1, __ATOMIC_RELEASE);
     free(cq->fifo);
     free(cq);
@@ -419,7 +445,9 @@ int via_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq *
     cq->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format;
     cq->fifo_size = FIFO_FIRST;
     cq->epoll_fd = cq->soft_fd = -1;
+    cq->has_fd = attr->wait_obj == FI_WAIT_FD;
     pthread_mutex_init(&cq->lock, NULL);
+    pthread_mutex_init(&cq->rdm_lock, NULL);
     __atomic_add_fetch(&domain->users, 1, __ATOMIC_RELAXED);
     cq->fid.fid.fclass = FI_CLASS_CQ;
     cq->fid.fid.context = context;

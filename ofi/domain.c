@@ -34,7 +34,7 @@ static struct fi_ops domain_fid_ops = {
 
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
-    .av_open = via_no_av,
+    .av_open = via_av_open,
     .cq_open = via_cq_open,
     .endpoint = via_ep_open,
     .scalable_ep = via_no_sep,

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ofi/calls.h"
 #include "ofi/nosys.h"
+#include "ofi/rdm.h"
 
 #define CONTROL_BYTES 4096 /* a page of its own, since the peer may write to it */
 
@@ -224,7 +224,7 @@ static int ep_close(struct fid *fid)
     struct via_ep *ep = via_container(fid, struct via_ep, fid.fid);
 
     via_cm_cancel(ep);
-    if (ep->state != VIA_EP_NEW)
+    if (__atomic_load_n(&ep->state, __ATOMIC_ACQUIRE) != VIA_EP_NEW)
         dismantle(ep);
     if (ep->eq != NULL)
         via_eq_forget(ep->eq, fid);
@@ -350,6 +350,8 @@ int via_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **re
     struct via_domain *domain = via_container(fid, struct via_domain, fid);
     struct via_ep *ep;
 
+    if (info != NULL && info->ep_attr != NULL && info->ep_attr->type == FI_EP_RDM)
+        return via_rdm_open(domain, info, ret, context);
     if (info == NULL || info->ep_attr == NULL || info->ep_attr->type != FI_EP_MSG ||
         (info->handle != NULL && info->handle->fclass != FI_CLASS_CONNREQ))
         return -FI_EINVAL;

@@ -48,7 +48,9 @@ bool via_ep_connected(struct via_ep *ep, const struct via_hello *hello, const vo
     bool stands;
 
     pthread_mutex_lock(&ep->lock);
-    ep->peer_posted = hello->posted;
+    /* A link's first records may have come before, and told more (rdm.h). */
+    if (ep->peer_posted < hello->posted)
+        ep->peer_posted = hello->posted;
     ep->peer_control = hello->control;
     ep->peer_handle = hello->handle;
     stands = ep->state == VIA_EP_PENDING;
@@ -174,30 +176,15 @@ static int ep_getpeer(struct fid_ep *fid, void *addr, size_t *bytes)
     return via_addr_copy(&ep->peer, addr, bytes);
 }
 
-static int ep_setname(fid_t fid, void *addr, size_t bytes)
-{
-    return -FI_ENOSYS;
-}
-
-static int ep_listen(struct fid_pep *fid)
-{
-    return -FI_ENOSYS;
-}
-
-static int ep_reject(struct fid_pep *fid, fid_t handle, const void *param, size_t bytes)
-{
-    return -FI_ENOSYS;
-}
-
 struct fi_ops_cm via_ep_cm_ops = {
     .size = sizeof(struct fi_ops_cm),
-    .setname = ep_setname,
+    .setname = via_no_setname,
     .getname = ep_getname,
     .getpeer = ep_getpeer,
     .connect = ep_connect,
-    .listen = ep_listen,
+    .listen = via_no_listen,
     .accept = ep_accept,
-    .reject = ep_reject,
+    .reject = via_no_reject,
     .shutdown = ep_shutdown,
     .join = via_no_join,
 };

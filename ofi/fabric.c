@@ -17,6 +17,7 @@ static int fabric_close(struct fid *fid)
     via_cm_stop(fabric);
     VipCloseNic(fabric->nic);
     pthread_mutex_destroy(&fabric->lock);
+    pthread_mutex_destroy(&fabric->rdm_lock);
     free(fabric);
     return 0;
 }
@@ -98,9 +99,11 @@ int via_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **ret, void *
     if (fabric == NULL)
         return -FI_ENOMEM;
     pthread_mutex_init(&fabric->lock, NULL);
+    pthread_mutex_init(&fabric->rdm_lock, NULL);
     rc = start(fabric, name + 4);
     if (rc != 0) {
         pthread_mutex_destroy(&fabric->lock);
+        pthread_mutex_destroy(&fabric->rdm_lock);
         free(fabric);
         return rc;
     }

@@ -12,10 +12,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "ofi/calls.h"
+#include "ofi/rdm.h"
 
-#define CAPS_DATA                                                                                  \
+#define CAPS_MSG                                                                                   \
     (FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define CAPS_RDM    (FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_DIRECTED_RECV)
 #define CAPS_DOMAIN (FI_LOCAL_COMM | FI_REMOTE_COMM)
 /* VIA keeps the order of what changes memory or uses receives; reads may be overtaken. */
 #define ORDER (FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAS | FI_ORDER_WAW)
@@ -23,9 +24,52 @@
     (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
 #define MR_MODE  (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 #define NICS_MAX 16
+/* All 64 bits of a tag are the program's, in fields of one bit, as libfabric writes that. */
+#define TAG_FORMAT 0xaaaaaaaaaaaaaaaaull
 
 /* Messages: RDMA is cut into what VIPL can carry, so that a region's size is the limit. */
 #define MESSAGE_MAX ((size_t)1 << 36)
+
+/* The two kinds of endpoints, in the order in which they are named. */
+struct offer {
+    enum fi_ep_type type;
+    uint64_t caps, order, op_flags;
+    size_t iov_max, rma_iov_max, cq_data_bytes;
+    int mr_mode; /* what the program must be ready for */
+};
+
+static const struct offer offers[] = {
+    {
+        .type = FI_EP_MSG,
+        .caps = CAPS_MSG,
+        .order = ORDER,
+        .op_flags = OP_FLAGS,
+        .iov_max = VIA_IOV_MAX,
+        .rma_iov_max = 1,
+        .cq_data_bytes = 4,
+        .mr_mode = MR_MODE,
+    },
+    {
+        .type = FI_EP_RDM,
+        .caps = CAPS_RDM,
+        .order = FI_ORDER_SAS,
+        .op_flags = OP_FLAGS | FI_MATCH_COMPLETE,
+        .iov_max = 1,
+        .cq_data_bytes = 8,
+    },
+};
+
+size_t via_eager_bytes(void)
+{
+    size_t most = (size_t)via_settings.ring_bytes / 4 - sizeof(struct via_head) - VIA_RECORD;
+
+    return (size_t)via_settings.eager_bytes < most ? (size_t)via_settings.eager_bytes : most;
+}
+
+static size_t inject_bytes(const struct offer *offer)
+{
+    return offer->type == FI_EP_RDM ? via_eager_bytes() : (size_t)via_settings.inject_bytes;
+}
 
 /* What VipQueryNic said; asked once, since fi_getinfo is called ten times by each MPI process. */
 static struct {
@@ -145,29 +189,29 @@ void via_info_cleanup(void)
 
 /* ---- does it fit the hints? ------------------------------------------------------------------- */
 
-static bool tx_fits(const struct fi_tx_attr *tx)
+static bool tx_fits(const struct fi_tx_attr *tx, const struct offer *offer)
 {
     return tx == NULL ||
-           ((tx->caps & ~(CAPS_DATA | CAPS_DOMAIN)) == 0 && (tx->op_flags & ~OP_FLAGS) == 0 &&
-            (tx->msg_order & ~(uint64_t)ORDER) == 0 &&
+           ((tx->caps & ~(offer->caps | CAPS_DOMAIN)) == 0 &&
+            (tx->op_flags & ~offer->op_flags) == 0 && (tx->msg_order & ~offer->order) == 0 &&
             (tx->comp_order & ~(FI_ORDER_STRICT | FI_ORDER_DATA)) == 0 &&
-            tx->inject_size <= (size_t)via_settings.inject_bytes && tx->size <= VIA_QUEUE_MAX &&
-            tx->iov_limit <= VIA_IOV_MAX && tx->rma_iov_limit <= 1);
+            tx->inject_size <= inject_bytes(offer) && tx->size <= VIA_QUEUE_MAX &&
+            tx->iov_limit <= offer->iov_max && tx->rma_iov_limit <= offer->rma_iov_max);
 }
 
-static bool rx_fits(const struct fi_rx_attr *rx)
+static bool rx_fits(const struct fi_rx_attr *rx, const struct offer *offer)
 {
     return rx == NULL ||
-           ((rx->caps & ~(CAPS_DATA | CAPS_DOMAIN)) == 0 && (rx->op_flags & ~FI_COMPLETION) == 0 &&
-            (rx->msg_order & ~(uint64_t)ORDER) == 0 &&
+           ((rx->caps & ~(offer->caps | CAPS_DOMAIN)) == 0 &&
+            (rx->op_flags & ~FI_COMPLETION) == 0 && (rx->msg_order & ~offer->order) == 0 &&
             (rx->comp_order & ~(FI_ORDER_STRICT | FI_ORDER_DATA)) == 0 &&
             rx->total_buffered_recv == 0 && rx->size <= VIA_QUEUE_MAX &&
-            rx->iov_limit <= VIA_IOV_MAX);
+            rx->iov_limit <= offer->iov_max);
 }
 
-static bool ep_fits(const struct fi_ep_attr *ep)
+static bool ep_fits(const struct fi_ep_attr *ep, const struct offer *offer)
 {
-    return ep == NULL || ((ep->type == FI_EP_UNSPEC || ep->type == FI_EP_MSG) &&
+    return ep == NULL || ((ep->type == FI_EP_UNSPEC || ep->type == offer->type) &&
                           ep->protocol == FI_PROTO_UNSPEC && ep->max_msg_size <= MESSAGE_MAX &&
                           ep->msg_prefix_size == 0 && ep->max_order_raw_size == 0 &&
                           ep->max_order_war_size == 0 && ep->max_order_waw_size <= MESSAGE_MAX &&
@@ -175,29 +219,35 @@ static bool ep_fits(const struct fi_ep_attr *ep)
 }
 
 /* What the program must be ready for: sends from registered memory, and for RDMA our keys. */
-static bool mr_fits(const struct fi_info *hints)
+static bool mr_fits(const struct fi_info *hints, const struct offer *offer)
 {
     int mode = hints->domain_attr->mr_mode;
-    int needed = FI_MR_LOCAL;
+    int needed = offer->mr_mode;
 
-    if (hints->caps == 0 || (hints->caps & FI_RMA) != 0)
-        needed = MR_MODE;
+    if (needed == 0)
+        return true;
+    if (hints->caps != 0 && (hints->caps & FI_RMA) == 0)
+        needed = FI_MR_LOCAL;
     if (mode == FI_MR_UNSPEC || mode == FI_MR_BASIC)
         return (hints->mode & FI_LOCAL_MR) != 0;
     return (mode & needed) == needed;
 }
 
-static bool domain_fits(const struct fi_info *hints, const VIP_NIC_ATTRIBUTES *nic)
+static bool domain_fits(const struct fi_info *hints, const struct offer *offer,
+                        const VIP_NIC_ATTRIBUTES *nic)
 {
     const struct fi_domain_attr *domain = hints->domain_attr;
+    bool is_msg = offer->type == FI_EP_MSG;
 
     return domain == NULL ||
-           ((domain->name == NULL || strcmp(domain->name, nic->Name) == 0) && mr_fits(hints) &&
-            domain->mr_key_size <= sizeof(VIP_MEM_HANDLE) && domain->cq_data_size <= 4 &&
-            (domain->cq_data_size == 0 || (hints->mode & FI_RX_CQ_DATA) != 0) &&
-            domain->mr_iov_limit <= 1 && domain->max_ep_stx_ctx == 0 &&
-            domain->max_ep_srx_ctx == 0 && (domain->caps & ~CAPS_DOMAIN) == 0 &&
-            domain->auth_key_size == 0);
+           ((domain->name == NULL || strcmp(domain->name, nic->Name) == 0) &&
+            mr_fits(hints, offer) && domain->mr_key_size <= sizeof(VIP_MEM_HANDLE) &&
+            domain->cq_data_size <= offer->cq_data_bytes &&
+            (!is_msg || domain->cq_data_size == 0 || (hints->mode & FI_RX_CQ_DATA) != 0) &&
+            /* Matching goes on only while the program looks. */
+            (is_msg || domain->data_progress != FI_PROGRESS_AUTO) && domain->mr_iov_limit <= 1 &&
+            domain->max_ep_stx_ctx == 0 && domain->max_ep_srx_ctx == 0 &&
+            (domain->caps & ~CAPS_DOMAIN) == 0 && domain->auth_key_size == 0);
 }
 
 static void fabric_name(const VIP_NIC_ATTRIBUTES *nic, char *ret, size_t bytes)
@@ -205,18 +255,19 @@ static void fabric_name(const VIP_NIC_ATTRIBUTES *nic, char *ret, size_t bytes)
     snprintf(ret, bytes, "via:%s", nic->Name);
 }
 
-static bool fits(const struct fi_info *hints, const VIP_NIC_ATTRIBUTES *nic)
+static bool fits(const struct fi_info *hints, const struct offer *offer,
+                 const VIP_NIC_ATTRIBUTES *nic)
 {
     char name[sizeof(nic->Name) + 8];
 
     if (hints == NULL)
         return true;
     fabric_name(nic, name, sizeof(name));
-    return (hints->caps & ~(CAPS_DATA | CAPS_DOMAIN)) == 0 &&
+    return (hints->caps & ~(offer->caps | CAPS_DOMAIN)) == 0 &&
            (hints->addr_format == FI_FORMAT_UNSPEC || hints->addr_format == FI_SOCKADDR ||
             hints->addr_format == FI_SOCKADDR_IN) &&
-           tx_fits(hints->tx_attr) && rx_fits(hints->rx_attr) && ep_fits(hints->ep_attr) &&
-           domain_fits(hints, nic) &&
+           tx_fits(hints->tx_attr, offer) && rx_fits(hints->rx_attr, offer) &&
+           ep_fits(hints->ep_attr, offer) && domain_fits(hints, offer, nic) &&
            (hints->fabric_attr == NULL || hints->fabric_attr->name == NULL ||
             strcmp(hints->fabric_attr->name, name) == 0);
 }
@@ -224,13 +275,13 @@ static bool fits(const struct fi_info *hints, const VIP_NIC_ATTRIBUTES *nic)
 /* ---- the answer --------------------------------------------------------------------------------- */
 
 /* What was asked for, with what is part of it. */
-static uint64_t answer_caps(uint64_t asked)
+static uint64_t answer_caps(uint64_t asked, const struct offer *offer)
 {
-    uint64_t caps = asked & CAPS_DATA;
+    uint64_t caps = asked & offer->caps;
 
     if (caps == 0)
-        return CAPS_DATA | CAPS_DOMAIN;
-    if ((caps & FI_MSG) != 0 && (caps & (FI_SEND | FI_RECV)) == 0)
+        return offer->caps | CAPS_DOMAIN;
+    if ((caps & (FI_MSG | FI_TAGGED)) != 0 && (caps & (FI_SEND | FI_RECV)) == 0)
         caps |= FI_SEND | FI_RECV;
     if ((caps & FI_RMA) != 0 &&
         (caps & (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)) == 0)
@@ -238,25 +289,27 @@ static uint64_t answer_caps(uint64_t asked)
     return caps | CAPS_DOMAIN;
 }
 
-static void fill_queues(struct fi_info *info, const struct fi_info *hints)
+static void fill_queues(struct fi_info *info, const struct fi_info *hints,
+                        const struct offer *offer)
 {
     *info->tx_attr = (struct fi_tx_attr){
-        .caps = info->caps & (FI_MSG | FI_RMA | FI_SEND | FI_READ | FI_WRITE),
+        .caps = info->caps & (FI_MSG | FI_TAGGED | FI_RMA | FI_SEND | FI_READ | FI_WRITE),
         .mode = info->mode,
-        .msg_order = ORDER,
-        .comp_order = FI_ORDER_STRICT,
-        .inject_size = (size_t)via_settings.inject_bytes,
+        .msg_order = offer->order,
+        .comp_order = offer->type == FI_EP_MSG ? FI_ORDER_STRICT : FI_ORDER_NONE,
+        .inject_size = inject_bytes(offer),
         .size = VIA_QUEUE,
-        .iov_limit = VIA_IOV_MAX,
-        .rma_iov_limit = 1,
+        .iov_limit = offer->iov_max,
+        .rma_iov_limit = offer->rma_iov_max,
     };
     *info->rx_attr = (struct fi_rx_attr){
-        .caps = info->caps & (FI_MSG | FI_RMA | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE),
+        .caps = info->caps & (FI_MSG | FI_TAGGED | FI_RMA | FI_RECV | FI_DIRECTED_RECV |
+                              FI_REMOTE_READ | FI_REMOTE_WRITE),
         .mode = info->mode,
-        .msg_order = ORDER,
-        .comp_order = FI_ORDER_STRICT,
+        .msg_order = offer->order,
+        .comp_order = offer->type == FI_EP_MSG ? FI_ORDER_STRICT : FI_ORDER_NONE,
         .size = VIA_QUEUE,
-        .iov_limit = VIA_IOV_MAX,
+        .iov_limit = offer->iov_max,
     };
     if (hints != NULL && hints->tx_attr != NULL) {
         info->tx_attr->op_flags = hints->tx_attr->op_flags;
@@ -269,18 +322,19 @@ static void fill_queues(struct fi_info *info, const struct fi_info *hints)
             info->rx_attr->size = hints->rx_attr->size;
     }
     *info->ep_attr = (struct fi_ep_attr){
-        .type = FI_EP_MSG,
+        .type = offer->type,
         .protocol = FI_PROTO_UNSPEC,
-        .protocol_version = VIA_HELLO_VERSION,
+        .protocol_version = offer->type == FI_EP_MSG ? VIA_HELLO_VERSION : VIA_LINK_VERSION,
         .max_msg_size = MESSAGE_MAX,
-        .max_order_waw_size = MESSAGE_MAX,
+        .max_order_waw_size = offer->type == FI_EP_MSG ? MESSAGE_MAX : 0,
+        .mem_tag_format = (info->caps & FI_TAGGED) != 0 ? TAG_FORMAT : 0,
         .tx_ctx_cnt = 1,
         .rx_ctx_cnt = 1,
     };
 }
 
 static void fill_domain(struct fi_info *info, const struct fi_info *hints,
-                        const VIP_NIC_ATTRIBUTES *nic)
+                        const struct offer *offer, const VIP_NIC_ATTRIBUTES *nic)
 {
     const struct fi_domain_attr *asked = hints == NULL ? NULL : hints->domain_attr;
     bool old = asked != NULL && (asked->mr_mode == FI_MR_UNSPEC || asked->mr_mode == FI_MR_BASIC);
@@ -289,12 +343,14 @@ static void fill_domain(struct fi_info *info, const struct fi_info *hints,
         .name = strdup(nic->Name),
         .threading = FI_THREAD_SAFE,
         .control_progress = FI_PROGRESS_AUTO,
-        .data_progress = FI_PROGRESS_AUTO,
+        .data_progress = offer->type == FI_EP_MSG ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL,
         .resource_mgmt = FI_RM_ENABLED,
         .av_type = FI_AV_UNSPEC,
-        .mr_mode = MR_MODE,
+        .mr_mode = offer->mr_mode,
         .mr_key_size = sizeof(VIP_MEM_HANDLE),
-        .cq_data_size = (info->mode & FI_RX_CQ_DATA) != 0 ? 4 : 0,
+        .cq_data_size = offer->type == FI_EP_MSG && (info->mode & FI_RX_CQ_DATA) == 0
+                            ? 0
+                            : offer->cq_data_bytes,
         .cq_cnt = nic->MaxCQ,
         .ep_cnt = nic->MaxVI,
         .tx_ctx_cnt = nic->MaxVI,
@@ -307,13 +363,18 @@ static void fill_domain(struct fi_info *info, const struct fi_info *hints,
         .mr_cnt = nic->MaxRegisterRegions,
     };
     if (old) {
-        info->domain_attr->mr_mode = FI_MR_BASIC;
-        info->mode |= FI_LOCAL_MR;
+        info->domain_attr->mr_mode = asked->mr_mode;
+        if (offer->mr_mode != 0) {
+            info->domain_attr->mr_mode = FI_MR_BASIC;
+            info->mode |= FI_LOCAL_MR;
+        }
     } else if (asked != NULL) {
-        info->domain_attr->mr_mode = asked->mr_mode & MR_MODE;
+        info->domain_attr->mr_mode = asked->mr_mode & offer->mr_mode;
     }
     if (asked == NULL)
         return;
+    if (offer->type == FI_EP_RDM)
+        info->domain_attr->av_type = asked->av_type;
     /* Everything here may be called from any thread and goes on by itself; less is granted too. */
     if (asked->threading != FI_THREAD_UNSPEC)
         info->domain_attr->threading = asked->threading;
@@ -338,7 +399,8 @@ static void *copy_address(const struct sockaddr_in *addr, size_t *ret_bytes)
 
 /* src and dest: family 0 = none. NULL: no memory. */
 static struct fi_info *describe(const VIP_NIC_ATTRIBUTES *nic, const struct fi_info *hints,
-                                const struct sockaddr_in *src, const struct sockaddr_in *dest)
+                                const struct offer *offer, const struct sockaddr_in *src,
+                                const struct sockaddr_in *dest)
 {
     struct fi_info *info = fi_allocinfo();
     char name[sizeof(nic->Name) + 8];
@@ -346,12 +408,13 @@ static struct fi_info *describe(const VIP_NIC_ATTRIBUTES *nic, const struct fi_i
     if (info == NULL)
         return NULL;
     fabric_name(nic, name, sizeof(name));
-    info->caps = answer_caps(hints == NULL ? 0 : hints->caps);
+    info->caps = answer_caps(hints == NULL ? 0 : hints->caps, offer);
     /* An RDMA Write with immediate data uses up a receive. */
-    info->mode = hints == NULL || (hints->mode & FI_RX_CQ_DATA) != 0 ? FI_RX_CQ_DATA : 0;
+    if (offer->type == FI_EP_MSG && (hints == NULL || (hints->mode & FI_RX_CQ_DATA) != 0))
+        info->mode = FI_RX_CQ_DATA;
     info->addr_format = FI_SOCKADDR_IN;
-    fill_domain(info, hints, nic);
-    fill_queues(info, hints);
+    fill_domain(info, hints, offer, nic);
+    fill_queues(info, hints, offer);
     info->fabric_attr->name = strdup(name);
     info->fabric_attr->prov_version = via_provider.version;
     info->fabric_attr->api_version = via_provider.fi_version;
@@ -415,10 +478,32 @@ static int addresses(const char *node, const char *service, uint64_t flags,
     return rc;
 }
 
+/* The answers for one NIC, behind *end. Outcomes: 0; -FI_ENOMEM. */
+static int answer(unsigned nic, const struct fi_info *hints, const struct sockaddr_in *src,
+                  const struct sockaddr_in *dest, struct fi_info ***end)
+{
+    struct sockaddr_in own;
+
+    via_addr_from_host(known.host[nic], &own);
+    if (src->sin_family == AF_INET && src->sin_addr.s_addr != htonl(INADDR_ANY) &&
+        src->sin_addr.s_addr != own.sin_addr.s_addr)
+        return 0;
+    own.sin_port = src->sin_port;
+    for (size_t i = 0; i < sizeof(offers) / sizeof(offers[0]); i++) {
+        if (!fits(hints, &offers[i], &known.attrs[nic]))
+            continue;
+        **end = describe(&known.attrs[nic], hints, &offers[i], &own, dest);
+        if (**end == NULL)
+            return -FI_ENOMEM;
+        *end = &(**end)->next;
+    }
+    return 0;
+}
+
 int via_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                 const struct fi_info *hints, struct fi_info **ret)
 {
-    struct sockaddr_in src, dest, own;
+    struct sockaddr_in src, dest;
     struct fi_info *first = NULL, **end = &first;
     int rc = addresses(node, service, flags, hints, &src, &dest);
 
@@ -426,21 +511,8 @@ int via_getinfo(uint32_t version, const char *node, const char *service, uint64_
         return rc;
     pthread_mutex_lock(&known.lock);
     query_all();
-    for (unsigned i = 0; i < known.count; i++) {
-        if (!fits(hints, &known.attrs[i]))
-            continue;
-        via_addr_from_host(known.host[i], &own);
-        if (src.sin_family == AF_INET && src.sin_addr.s_addr != htonl(INADDR_ANY) &&
-            src.sin_addr.s_addr != own.sin_addr.s_addr)
-            continue;
-        own.sin_port = src.sin_port;
-        *end = describe(&known.attrs[i], hints, &own, &dest);
-        if (*end == NULL) {
-            rc = -FI_ENOMEM;
-            break;
-        }
-        end = &(*end)->next;
-    }
+    for (unsigned i = 0; i < known.count && rc == 0; i++)
+        rc = answer(i, hints, &src, &dest, &end);
     pthread_mutex_unlock(&known.lock);
     if (rc == 0 && first == NULL)
         rc = -FI_ENODATA;

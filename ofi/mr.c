@@ -136,15 +136,38 @@ static int reg_range(struct via_domain *domain, uintptr_t addr, size_t bytes, ui
     return 0;
 }
 
+int via_region_get(struct via_domain *domain, const void *buf, size_t len, uint64_t rights,
+                   struct via_region **ret)
+{
+    struct via_region *region;
+    int rc = 0;
+
+    pthread_mutex_lock(&domain->lock);
+    region = find(domain, (uintptr_t)buf, len, rights);
+    if (region == NULL)
+        rc = reg_range(domain, (uintptr_t)buf, len, rights, &region);
+    if (rc == 0) {
+        region->users++;
+        *ret = region;
+    }
+    pthread_mutex_unlock(&domain->lock);
+    return rc;
+}
+
+void via_region_put(struct via_domain *domain, struct via_region *region)
+{
+    pthread_mutex_lock(&domain->lock);
+    region->users--;
+    sweep(domain);
+    pthread_mutex_unlock(&domain->lock);
+}
+
 static int mr_close(struct fid *fid)
 {
     struct via_mr *mr = via_container(fid, struct via_mr, fid.fid);
     struct via_domain *domain = mr->domain;
 
-    pthread_mutex_lock(&domain->lock);
-    mr->region->users--;
-    sweep(domain);
-    pthread_mutex_unlock(&domain->lock);
+    via_region_put(domain, mr->region);
     __atomic_sub_fetch(&domain->users, 1, __ATOMIC_RELEASE);
     free(mr);
     return 0;
@@ -166,20 +189,14 @@ static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access,
     struct via_domain *domain = via_container(fid, struct via_domain, fid.fid);
     uint64_t rights = access & (FI_REMOTE_READ | FI_REMOTE_WRITE);
     struct via_mr *mr;
-    int rc = 0;
+    int rc;
 
     if (fid->fclass != FI_CLASS_DOMAIN || buf == NULL || len == 0 || offset != 0)
         return -FI_EINVAL;
     mr = calloc(1, sizeof(*mr));
     if (mr == NULL)
         return -FI_ENOMEM;
-    pthread_mutex_lock(&domain->lock);
-    mr->region = find(domain, (uintptr_t)buf, len, rights);
-    if (mr->region == NULL)
-        rc = reg_range(domain, (uintptr_t)buf, len, rights, &mr->region);
-    if (rc == 0)
-        mr->region->users++;
-    pthread_mutex_unlock(&domain->lock);
+    rc = via_region_get(domain, buf, len, rights, &mr->region);
     if (rc != 0) {
         free(mr);
         return rc;

@@ -36,8 +36,8 @@ int via_no_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struc
     return -FI_ENOSYS;
 }
 
-int via_no_av(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **ret,
-              void *context)
+int via_no_av_set(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_av_set **ret,
+                  void *context)
 {
     return -FI_ENOSYS;
 }
@@ -90,6 +90,41 @@ int via_no_tx_ctx(struct fid_ep *ep, int index, struct fi_tx_attr *attr, struct 
 
 int via_no_rx_ctx(struct fid_ep *ep, int index, struct fi_rx_attr *attr, struct fid_ep **ret,
                   void *context)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_setname(fid_t fid, void *addr, size_t bytes)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_getpeer(struct fid_ep *ep, void *addr, size_t *bytes)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_connect(struct fid_ep *ep, const void *addr, const void *param, size_t bytes)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_listen(struct fid_pep *pep)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_accept(struct fid_ep *ep, const void *param, size_t bytes)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t bytes)
+{
+    return -FI_ENOSYS;
+}
+
+int via_no_shutdown(struct fid_ep *ep, uint64_t flags)
 {
     return -FI_ENOSYS;
 }

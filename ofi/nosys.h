@@ -15,8 +15,8 @@ int via_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops,
 int via_no_tostr(const struct fid *fid, char *buf, size_t len);
 
 int via_no_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **ret);
-int via_no_av(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **ret,
-              void *context);
+int via_no_av_set(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_av_set **ret,
+                  void *context);
 int via_no_sep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ret, void *context);
 int via_no_cntr(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **ret,
                 void *context);
@@ -34,6 +34,13 @@ int via_no_tx_ctx(struct fid_ep *ep, int index, struct fi_tx_attr *attr, struct 
                   void *context);
 int via_no_rx_ctx(struct fid_ep *ep, int index, struct fi_rx_attr *attr, struct fid_ep **ret,
                   void *context);
+int via_no_setname(fid_t fid, void *addr, size_t bytes);
+int via_no_getpeer(struct fid_ep *ep, void *addr, size_t *bytes);
+int via_no_connect(struct fid_ep *ep, const void *addr, const void *param, size_t bytes);
+int via_no_listen(struct fid_pep *pep);
+int via_no_accept(struct fid_ep *ep, const void *param, size_t bytes);
+int via_no_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t bytes);
+int via_no_shutdown(struct fid_ep *ep, uint64_t flags);
 ssize_t via_no_size_left(struct fid_ep *ep);
 int via_no_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **ret,
                 void *context);

@@ -177,21 +177,6 @@ static int pep_getpeer(struct fid_ep *fid, void *addr, size_t *bytes)
     return -FI_ENOTCONN;
 }
 
-static int pep_connect(struct fid_ep *fid, const void *addr, const void *param, size_t bytes)
-{
-    return -FI_ENOSYS;
-}
-
-static int pep_accept(struct fid_ep *fid, const void *param, size_t bytes)
-{
-    return -FI_ENOSYS;
-}
-
-static int pep_shutdown(struct fid_ep *fid, uint64_t flags)
-{
-    return -FI_ENOSYS;
-}
-
 static struct fi_ops pep_fid_ops = {
     .size = sizeof(struct fi_ops),
     .close = pep_close,
@@ -218,11 +203,11 @@ static struct fi_ops_cm pep_cm_ops = {
     .setname = pep_setname,
     .getname = pep_getname,
     .getpeer = pep_getpeer,
-    .connect = pep_connect,
+    .connect = via_no_connect,
     .listen = pep_listen,
-    .accept = pep_accept,
+    .accept = via_no_accept,
     .reject = pep_reject,
-    .shutdown = pep_shutdown,
+    .shutdown = via_no_shutdown,
     .join = via_no_join,
 };
 

@@ -26,11 +26,11 @@ size_t via_iov_bytes(const struct iovec *iov, size_t count)
     return bytes;
 }
 
-static bool has_credit(const struct via_ep *ep)
+uint64_t via_post_told(const struct via_ep *ep)
 {
     uint64_t told = __atomic_load_n(&ep->control->peer_posted, __ATOMIC_ACQUIRE);
 
-    return ep->consumed < told || ep->consumed < ep->peer_posted;
+    return told > ep->peer_posted ? told : ep->peer_posted;
 }
 
 ssize_t via_post_may_send(struct via_ep *ep)
@@ -69,8 +69,8 @@ VIP_DESCRIPTOR *via_post_rx(struct via_ep *ep, struct via_op **ret_op)
     return descriptor(ep->rx_desc, index);
 }
 
-static void segment(VIP_DESCRIPTOR *desc, unsigned at, const void *addr, size_t bytes,
-                    VIP_MEM_HANDLE handle)
+void via_post_segment(VIP_DESCRIPTOR *desc, unsigned at, const void *addr, size_t bytes,
+                      VIP_MEM_HANDLE handle)
 {
     /* Segments follow each other behind the control segment, beyond the two of the C type. */
     VIP_DATA_SEGMENT *seg = (VIP_DATA_SEGMENT *)(void *)((char *)desc + sizeof(desc->CS)) + at;
@@ -90,8 +90,8 @@ int via_post_segments(VIP_DESCRIPTOR *desc, unsigned at, const struct iovec *iov
             continue;
         if (mr == NULL || mr[i] == NULL)
             return -FI_EINVAL;
-        segment(desc, at++, iov[i].iov_base, iov[i].iov_len,
-                ((const struct via_mr *)mr[i])->region->handle);
+        via_post_segment(desc, at++, iov[i].iov_base, iov[i].iov_len,
+                         ((const struct via_mr *)mr[i])->region->handle);
     }
     return 0;
 }
@@ -113,7 +113,7 @@ void via_post_inject(struct via_ep *ep, VIP_DESCRIPTOR *desc, unsigned at, const
     if (bytes == 0)
         return;
     memcpy(slot, buf, bytes);
-    segment(desc, at, slot, bytes, ep->slab_handle);
+    via_post_segment(desc, at, slot, bytes, ep->slab_handle);
 }
 
 void via_post_push(struct via_ep *ep)
@@ -123,7 +123,7 @@ void via_post_push(struct via_ep *ep)
         bool consumes = ep->tx_op[index].consumes;
 
         /* Without a connection VIPL gives everything back at once. */
-        if (consumes && ep->state == VIA_EP_CONNECTED && !has_credit(ep))
+        if (consumes && ep->state == VIA_EP_CONNECTED && ep->consumed >= via_post_told(ep))
             return;
         if (VipPostSend(ep->vi, (VIP_DESCRIPTOR *)(void *)(ep->tx_desc + index * VIA_DESC_BYTES),
                         ep->slab_handle) != VIP_SUCCESS) {
@@ -220,7 +220,7 @@ static bool write_word(struct via_ep *ep, size_t index, const uint64_t *from, si
     VIP_DESCRIPTOR *desc = descriptor(ep->tx_desc, index);
 
     via_post_remote(desc, VIP_CONTROL_OP_RDMAWRITE, ep->peer_control + to, ep->peer_handle);
-    segment(desc, 1, from, sizeof(*from), ep->control_handle);
+    via_post_segment(desc, 1, from, sizeof(*from), ep->control_handle);
     return VipPostSend(ep->vi, desc, ep->slab_handle) == VIP_SUCCESS;
 }
 
@@ -234,13 +234,14 @@ void via_post_credits(struct via_ep *ep)
     if (batch > (uint64_t)via_settings.credit_batch)
         batch = (uint64_t)via_settings.credit_batch;
     /* `left` is negative while the peer was ahead of what it knew at connecting. */
-    if (untold < batch && (int64_t)left >= (int64_t)batch)
+    if (untold < batch && (int64_t)left >= (int64_t)batch && !ep->tell_now)
         return;
     ep->control->own_posted = ep->rx_in;
     if (write_word(ep, ep->tx_size, &ep->control->own_posted,
                    offsetof(struct via_control, peer_posted))) {
         __atomic_store_n(&ep->publishing, true, __ATOMIC_RELAXED);
         ep->published = ep->rx_in;
+        ep->tell_now = false;
     }
 }
 

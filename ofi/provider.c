@@ -21,6 +21,8 @@ struct via_settings via_settings = {
     .mr_cache = 256,
     .refuse_every = 0,
     .loss_fatal = 0,
+    .ring_bytes = 131072,
+    .eager_bytes = 16384,
 };
 
 static void cleanup(void)
@@ -77,6 +79,11 @@ static void read_settings(void)
         "loss_fatal", 0, 1, &via_settings.loss_fatal,
         "1: after the loss of a connection that its peer did not close, completion queues fail, "
         "so that no rank of a job waits for one that has gone");
+    setting("ring", 4096, 1 << 26, &via_settings.ring_bytes,
+            "bytes of the ring that a peer's messages lie in (rdm endpoints; the same for all)");
+    setting("eager", 64, 1 << 24, &via_settings.eager_bytes,
+            "bytes up to which a message goes through the ring, and fi_tinject takes it (rdm "
+            "endpoints); less than a quarter of the ring");
 }
 
 /* libfabric's macro is the head of a function without a prototype. */

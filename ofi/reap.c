@@ -2,7 +2,7 @@
  * From VIPL's completions to libfabric's: a descriptor that is done becomes an entry of the list of
  * its completion queue, or nothing if the program wants none or the operation was ours.
  */
-#include "ofi/calls.h"
+#include "ofi/rdm.h"
 
 #define OP_INDEX(desc, base) ((size_t)((char *)(desc) - (base)) / VIA_DESC_BYTES)
 
@@ -65,6 +65,19 @@ static void own_done(struct via_ep *ep, size_t index)
     }
 }
 
+/* The same as below for those who keep account of their sends themselves. */
+static void link_send_done(struct via_ep *ep, struct via_op *op, VIP_UINT32 bad)
+{
+    int err = bad == 0 ? 0 : status_error(bad, false);
+
+    if (op->is_piece && bad != 0 && ep->transfer.active) {
+        ep->transfer.active = false;
+        *op = ep->transfer.op;
+    }
+    if (!op->is_piece)
+        via_link_sent(ep->link, op, err, (int)bad);
+}
+
 static void send_done(struct via_ep *ep, const VIP_DESCRIPTOR *desc)
 {
     size_t index = OP_INDEX(desc, ep->tx_desc);
@@ -77,7 +90,9 @@ static void send_done(struct via_ep *ep, const VIP_DESCRIPTOR *desc)
     }
     op = ep->tx_op[index];
     ep->tx_out++;
-    if (op.is_piece && bad != 0 && ep->transfer.active) {
+    if (ep->link != NULL) {
+        link_send_done(ep, &op, bad);
+    } else if (op.is_piece && bad != 0 && ep->transfer.active) {
         /* The connection has ended, so that no further piece can be posted; say it now. */
         ep->transfer.active = false;
         op = ep->transfer.op;
@@ -113,6 +128,10 @@ static void receive_done(struct via_ep *ep, const VIP_DESCRIPTOR *desc)
     };
 
     ep->rx_out++;
+    if (ep->link != NULL) {
+        via_link_arrived(ep->link, desc);
+        return;
+    }
     /* A receive posted earlier may be worth telling of now that fewer are left. */
     via_post_credits(ep);
     if (bad != 0) {
@@ -183,15 +202,20 @@ void via_reap_cancel(struct via_ep *ep)
 {
     if (ep->transfer.active) {
         ep->transfer.active = false;
-        put_error(ep->tx_cq, &ep->transfer.op, FI_ECANCELED, VIP_STATUS_DESC_FLUSHED_ERROR);
+        if (ep->link != NULL)
+            via_link_sent(ep->link, &ep->transfer.op, FI_ECANCELED, VIP_STATUS_DESC_FLUSHED_ERROR);
+        else
+            put_error(ep->tx_cq, &ep->transfer.op, FI_ECANCELED, VIP_STATUS_DESC_FLUSHED_ERROR);
     }
     for (; ep->tx_out != ep->tx_in; ep->tx_out++) {
         const struct via_op *op = &ep->tx_op[ep->tx_out % ep->tx_size];
 
-        if (op->flags != 0)
+        if (ep->link != NULL && !op->is_piece)
+            via_link_sent(ep->link, op, FI_ECANCELED, VIP_STATUS_DESC_FLUSHED_ERROR);
+        else if (ep->link == NULL && op->flags != 0)
             put_error(ep->tx_cq, op, FI_ECANCELED, VIP_STATUS_DESC_FLUSHED_ERROR);
     }
-    for (; ep->rx_out != ep->rx_in; ep->rx_out++)
+    for (; ep->rx_out != ep->rx_in && ep->link == NULL; ep->rx_out++)
         put_error(ep->rx_cq, &ep->rx_op[ep->rx_out % ep->rx_size], FI_ECANCELED,
                   VIP_STATUS_DESC_FLUSHED_ERROR);
 }

@@ -10,6 +10,8 @@
  *   post.c      descriptors, credits             msg.c, rma.c  the calls that move data
  *   nosys.c     calls that VIA has nothing for
  *
+ * Endpoints of the second kind, which reach everybody, are built on these: rdm.h.
+ *
  * Only vipl.h and vipl_ext.h are known of the rest of the project. Locks, in the order in which they
  * may be taken: cm.lock, fabric.lock, cq.lock (two: the lower address first), domain.wait_lock,
  * ep.lock, eq.lock.
@@ -53,21 +55,6 @@ _Static_assert(sizeof(VIP_CONTROL_SEGMENT) + (1 + VIA_IOV_MAX) * sizeof(VIP_DATA
 
 extern struct fi_provider via_provider;
 
-/* FI_VIA_*, read once; provider.c says what each is for. */
-struct via_settings {
-    char *nic;
-    int credit_batch;
-    int inject_bytes;
-    int connect_timeout_ms;
-    int linger_ms;
-    int cm_threads;
-    int spin_us;
-    int mr_cache;
-    int refuse_every;
-    int loss_fatal;
-};
-extern struct via_settings via_settings;
-
 /* ---- connections being made (cm.c) ------------------------------------------------------------ */
 
 struct via_ep;
@@ -95,10 +82,12 @@ struct via_fabric {
     uint32_t users; /* atomic; objects opened from it */
     VIP_NIC_HANDLE nic;
     VIP_NIC_ATTRIBUTES attrs;
-    struct sockaddr_in addr; /* of this host, port 0 */
-    uint32_t lost;           /* atomic; 1 = vipd has ended */
-    pthread_mutex_t lock;    /* guards the list */
-    struct via_ep *eps;      /* enabled ones, for the error handler */
+    struct sockaddr_in addr;  /* of this host, port 0 */
+    uint32_t lost;            /* atomic; 1 = vipd has ended */
+    pthread_mutex_t lock;     /* guards the list */
+    struct via_ep *eps;       /* enabled ones, for the error handler */
+    pthread_mutex_t rdm_lock; /* guards the list; taken before all others */
+    struct via_rdm *rdms;
     struct via_cm cm;
 };
 
@@ -152,14 +141,18 @@ struct via_comp {
     uint64_t flags;
     size_t len;
     void *buf;
-    uint64_t data;
+    uint64_t data, tag;
+    size_t olen; /* bytes that found no room */
     int err, prov_errno;
 };
 
 struct via_cq {
     struct fid_cq fid;
     struct via_domain *domain;
-    uint32_t users; /* atomic; endpoints bound to it */
+    uint32_t users;           /* atomic; endpoints bound to it */
+    bool has_fd;              /* the program asked for a descriptor */
+    pthread_mutex_t rdm_lock; /* guards the next, and keeps it alive; taken before all others */
+    struct via_rdm *rdm;      /* bound to it, NULL = none */
     enum fi_cq_format format;
     VIP_CQ_HANDLE cq;
     pthread_mutex_t lock;
@@ -267,6 +260,8 @@ struct via_ep {
     bool publishing;        /* that write is under way */
     bool saying_bye;        /* the other write is */
     uint32_t refuse_count;  /* for via_settings.refuse_every */
+    bool tell_now;          /* credits are wanted before the next batch is full */
+    struct via_link *link;  /* NULL: an endpoint of the program's */
     struct via_transfer transfer;
     uint64_t peer_control;
     uint32_t peer_handle;

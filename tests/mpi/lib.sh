@@ -1,5 +1,6 @@
 # Running MPI programs on the provider. Sourced by bash.
 #   ompi RANKS PROGRAM...   Open MPI by viampirun; ranks are dealt out to the vipd of VIPD_RUNTIME_DIR_A and _B in turn
+#                           MPI_NATIVE=1: on the provider's own tag matching (viampirun --native)
 #   run WHAT COMMAND...     print one line: passed, or FAILED with the output; sets `bad`
 # The caller has set FI_PROVIDER_PATH to the build tree's ofi/.
 
@@ -11,7 +12,8 @@ bad=0
 ompi() {
     local ranks=$1
     shift
-    timeout -k 5 "$MPI_TIMEOUT" "$FI_PROVIDER_PATH/viampirun" --oversubscribe -n "$ranks" "$MPI_DIR/rank.sh" "$@"
+    timeout -k 5 "$MPI_TIMEOUT" "$FI_PROVIDER_PATH/viampirun" ${MPI_NATIVE:+--native} --oversubscribe -n "$ranks" \
+        "$MPI_DIR/rank.sh" "$@"
 }
 
 run() {

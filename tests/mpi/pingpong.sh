@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # libfabric's own fi_pingpong between two hosts, with the data checked: on the provider's endpoints
-# (msg) and on those that ofi_rxm makes of them (rdm), also without kept registrations.
+# (msg), on those that ofi_rxm makes of them (rdm), also without kept registrations, and on those that
+# the provider itself has (rdm as well).
 # usage: two_vipd.sh BUILD udp pingpong.sh BUILD_DIR
 set -u
 export FI_PROVIDER_PATH=$1/ofi
@@ -45,5 +46,6 @@ on A fi_info -e | grep -aq FI_VIA_REFUSE_EVERY || {
 }
 pingpong "fi_pingpong, msg endpoints" msg via
 pingpong "fi_pingpong, rdm endpoints by ofi_rxm" rdm "via;ofi_rxm"
+pingpong "fi_pingpong, rdm endpoints of our own" rdm via
 FI_VIA_MR_CACHE=0 pingpong "fi_pingpong, rdm endpoints, no registration kept" rdm "via;ofi_rxm"
 exit $bad

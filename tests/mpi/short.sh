@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Open MPI on two hosts, short form: all parts of mpitest on 2 and 4 ranks, some on 16.
+# Open MPI on two hosts, short form: all parts of mpitest on 2 and 4 ranks, some on 16; then, fewer of
+# them, on the provider's own tag matching.
 # usage: two_vipd.sh BUILD LINK short.sh BUILD_DIR MPITEST
 set -u
 MPI_DIR=$(cd "$(dirname "$0")" && pwd)
@@ -19,5 +20,11 @@ if [ -z "${VIP_LOSS-}" ]; then
     run "mpitest, 4 ranks" ompi 4 "$mpitest" small
     FI_VIA_REFUSE_EVERY=3 run "mpitest, 3 ranks, every third call refused" ompi 3 "$mpitest" small
     run "mpitest, 16 ranks" ompi 16 "$mpitest" wildcard modes collectives onesided splits
+fi
+export MPI_NATIVE=1
+run "mpitest, 2 ranks, native" ompi 2 "$mpitest" small
+if [ -z "${VIP_LOSS-}" ]; then
+    run "mpitest, 2 ranks, threads, native" ompi 2 "$mpitest" threads
+    FI_VIA_REFUSE_EVERY=3 run "mpitest, 3 ranks, every third post refused, native" ompi 3 "$mpitest" small
 fi
 exit $bad

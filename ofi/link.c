@@ -1,0 +1,321 @@
+/*
+ * Links: records in rings, RDMA Reads of what was offered, answers (rdm.h has the protocol).
+ *
+ * The sender keeps the book of the peer's ring: it counts its records, remembers where each one ended,
+ * and every receive that the peer has posted beyond the first VIA_LINK_RECVS says that one more
+ * record is out of the ring. It writes from a copy of that ring at the same place, so that what is free
+ * over there is free here too. Records do not wrap; what is left at the end stays empty.
+ *
+ * Answers and reads that find no room wait in lists, and their link in that of busy ones, after which
+ * every look at a completion queue looks. New messages are refused instead, and their callers try again.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ofi/rdm.h"
+
+static size_t record_bytes(size_t bytes)
+{
+    return (sizeof(struct via_head) + bytes + VIA_RECORD - 1) & ~(size_t)(VIA_RECORD - 1);
+}
+
+/* ---- sending ------------------------------------------------------------------------------------- */
+
+/*
+ * Where a record of so many bytes can begin, counted like link->head. false: no room in the ring, or no
+ * receive of the peer. Under ep->lock, as all here but for via_link_post.
+ */
+static bool find_place(const struct via_link *link, size_t bytes, uint64_t *ret)
+{
+    uint64_t told = via_post_told(link->ep), begin = link->head, end_of_free = link->ring_bytes;
+    size_t at = begin % link->ring_bytes;
+
+    if (told < VIA_LINK_RECVS || link->ep->consumed >= told)
+        return false;
+    if (told > VIA_LINK_RECVS)
+        end_of_free += link->ends[(told - VIA_LINK_RECVS - 1) % VIA_LINK_RECVS];
+    if (at + bytes > link->ring_bytes)
+        begin += link->ring_bytes - at;
+    if (begin + bytes > end_of_free)
+        return false;
+    *ret = begin;
+    return true;
+}
+
+static ssize_t may_send(struct via_link *link)
+{
+    struct via_ep *ep = link->ep;
+
+    if (!link->up || ep->state != VIA_EP_CONNECTED)
+        return -FI_ENOTCONN;
+    if (via_settings.refuse_every > 0 &&
+        ++link->rdm->refuse_count % (uint32_t)via_settings.refuse_every == 0)
+        return -FI_EAGAIN;
+    return ep->tx_in - ep->tx_out >= ep->tx_size ? -FI_EAGAIN : 0;
+}
+
+static ssize_t post_record(struct via_link *link, struct via_head *head, const void *data,
+                           size_t bytes, const struct via_op *what)
+{
+    struct via_ep *ep = link->ep;
+    size_t room = record_bytes(bytes), at;
+    ssize_t rc = may_send(link);
+    VIP_DESCRIPTOR *desc;
+    struct via_op *op;
+    uint64_t begin;
+
+    if (rc != 0)
+        return rc;
+    if (!find_place(link, room, &begin))
+        return -FI_EAGAIN;
+    at = begin % link->ring_bytes;
+    link->head = begin + room;
+    link->ends[ep->consumed % VIA_LINK_RECVS] = link->head;
+    /* What was taken out of our ring is told along with it. */
+    head->posted = (uint32_t)ep->rx_in;
+    ep->published = ep->rx_in;
+    ep->tell_now = false;
+    link->untold_bytes = 0;
+    memcpy(link->out + at, head, sizeof(*head));
+    if (bytes > 0)
+        memcpy(link->out + at + sizeof(*head), data, bytes);
+    desc = via_post_tx(ep, &op);
+    *op = *what;
+    via_post_remote(desc, VIP_CONTROL_OP_RDMAWRITE | VIP_CONTROL_IMMEDIATE, link->peer_ring + at,
+                    link->peer_handle);
+    via_post_segment(desc, 1, link->out + at, sizeof(*head) + bytes, link->out_handle);
+    desc->CS.ImmediateData = (VIP_UINT32)(at / VIA_RECORD);
+    via_post_send(ep, true);
+    return 0;
+}
+
+ssize_t via_link_post(struct via_link *link, struct via_head *head, const void *data, size_t bytes,
+                      const struct via_op *op)
+{
+    ssize_t rc;
+
+    pthread_mutex_lock(&link->ep->lock);
+    rc = post_record(link, head, data, bytes, op);
+    pthread_mutex_unlock(&link->ep->lock);
+    return rc;
+}
+
+/* ---- what may have to wait ----------------------------------------------------------------------- */
+
+static void mark_busy(struct via_link *link)
+{
+    if (link->is_busy)
+        return;
+    link->is_busy = true;
+    link->busy_next = link->rdm->busy;
+    link->rdm->busy = link;
+}
+
+void via_link_answer(struct via_rdm *rdm, struct via_peer *peer, uint64_t id)
+{
+    struct via_answer *answer;
+
+    if (peer->is_self) {
+        via_send_answered(rdm, peer, id, 0);
+        return;
+    }
+    /* Who has gone awaits nothing. */
+    if (peer->link == NULL)
+        return;
+    answer = malloc(sizeof(*answer));
+    if (answer == NULL) {
+        via_rdm_broken(rdm, "out of memory: an answer is lost");
+        return;
+    }
+    *answer = (struct via_answer){.id = id};
+    *peer->link->answers_end = answer;
+    peer->link->answers_end = &answer->next;
+    mark_busy(peer->link);
+}
+
+void via_link_read(struct via_link *link, struct via_want *want)
+{
+    want->next = NULL;
+    *link->reads_end = want;
+    link->reads_end = &want->next;
+    mark_busy(link);
+}
+
+static bool send_answer(struct via_link *link)
+{
+    struct via_answer *answer = link->answers;
+    struct via_head head = {.kind = VIA_KIND_ANSWER, .id = answer->id};
+    struct via_op op = {0};
+
+    if (post_record(link, &head, NULL, 0, &op) != 0)
+        return false;
+    link->answers = answer->next;
+    if (link->answers == NULL)
+        link->answers_end = &link->answers;
+    free(answer);
+    return true;
+}
+
+/* Begin to fetch; what is longer than one descriptor may be goes on by itself (rma.c). */
+static bool start_read(struct via_link *link)
+{
+    struct via_want *want = link->reads;
+    struct via_ep *ep = link->ep;
+    size_t bytes = want->head.bytes < want->len ? want->head.bytes : want->len;
+
+    if (ep->transfer.active || may_send(link) != 0)
+        return false;
+    ep->transfer = (struct via_transfer){
+        .active = true,
+        .control = VIP_CONTROL_OP_RDMAREAD,
+        .iov_count = 1,
+        .iov[0] = {.iov_base = want->buf, .iov_len = bytes},
+        .handle[0] = want->region->handle,
+        .remote = want->offer.addr,
+        .remote_handle = want->offer.handle,
+        .left = bytes,
+        .op = {.context = want, .flags = FI_READ},
+    };
+    link->reads = want->next;
+    if (link->reads == NULL)
+        link->reads_end = &link->reads;
+    via_transfer_go_on(ep);
+    return true;
+}
+
+/* Whether nothing waits any more. */
+static bool go_on(struct via_link *link)
+{
+    bool done;
+
+    if (!link->up)
+        return false;
+    pthread_mutex_lock(&link->ep->lock);
+    while (link->answers != NULL && send_answer(link))
+        continue;
+    while (link->reads != NULL && start_read(link))
+        continue;
+    done = link->answers == NULL && link->reads == NULL;
+    pthread_mutex_unlock(&link->ep->lock);
+    return done;
+}
+
+void via_link_go_on(struct via_rdm *rdm)
+{
+    struct via_link **at = &rdm->busy, *link;
+
+    while ((link = *at) != NULL) {
+        if (go_on(link)) {
+            *at = link->busy_next;
+            link->is_busy = false;
+        } else {
+            at = &link->busy_next;
+        }
+    }
+}
+
+/* ---- what comes back ----------------------------------------------------------------------------- */
+
+/* The low half of the peer's count, which is ahead of ours by less than a ring holds, or old. */
+static void learn_credit(struct via_ep *ep, uint32_t posted)
+{
+    uint32_t more = posted - (uint32_t)ep->peer_posted;
+
+    if (more < UINT32_MAX / 2)
+        ep->peer_posted += more;
+}
+
+/* A record, its head copied once. false: it makes no sense. */
+static bool take_record(struct via_link *link, size_t at)
+{
+    const char *data = link->in + at + sizeof(struct via_head);
+    struct via_rdm *rdm = link->rdm;
+    struct via_head head;
+    size_t room, bytes = 0;
+
+    if (at > link->ring_bytes - sizeof(head))
+        return false;
+    memcpy(&head, link->in + at, sizeof(head));
+    room = link->ring_bytes - sizeof(head) - at;
+    learn_credit(link->ep, head.posted);
+    head.tagged = head.tagged != 0;
+    switch (head.kind) {
+    case VIA_KIND_ANSWER:
+        via_send_answered(rdm, link->peer, head.id, 0);
+        break;
+    case VIA_KIND_EAGER:
+        bytes = head.bytes;
+        break;
+    case VIA_KIND_OFFER:
+        bytes = sizeof(struct via_offer);
+        break;
+    default:
+        return false;
+    }
+    if (bytes > room)
+        return false;
+    if (head.kind != VIA_KIND_ANSWER)
+        via_match_arrived(rdm, link->peer, &head, data, bytes);
+    link->untold_bytes += record_bytes(bytes);
+    return true;
+}
+
+void via_link_arrived(struct via_link *link, const VIP_DESCRIPTOR *desc)
+{
+    VIP_UINT32 status = desc->CS.Status;
+    struct via_ep *ep = link->ep;
+    struct via_op *op;
+
+    /* The link has ended; the fabric tells why. */
+    if ((status & VIP_STATUS_ERROR_MASK) != 0)
+        return;
+    if ((status & VIP_STATUS_IMMEDIATE) == 0 ||
+        !take_record(link, (size_t)desc->CS.ImmediateData * VIA_RECORD)) {
+        via_rdm_broken(link->rdm, "a peer sends what makes no sense");
+        return;
+    }
+    /* Long records fill the ring before there are enough of them to be told of. */
+    if (link->untold_bytes >= link->ring_bytes / 4) {
+        link->untold_bytes = 0;
+        ep->tell_now = true;
+    }
+    if (via_post_recv(ep, via_post_rx(ep, &op)) != 0 && ep->state == VIA_EP_CONNECTED)
+        via_rdm_broken(link->rdm, "no receive can be posted");
+}
+
+void via_link_sent(struct via_link *link, const struct via_op *op, int err, int prov_errno)
+{
+    struct via_comp comp = {
+        .context = op->context,
+        .flags = op->flags & ~(uint64_t)FI_COMPLETION,
+        .len = op->len,
+        .buf = op->buf,
+        .err = err,
+        .prov_errno = prov_errno,
+    };
+
+    if ((op->flags & FI_READ) != 0)
+        via_match_fetched(link->rdm, op->context, err, prov_errno);
+    else if (op->flags != 0 && (err != 0 || (op->flags & FI_COMPLETION) != 0))
+        via_cq_tell(link->rdm->tx_cq, &comp);
+}
+
+void via_link_fail(struct via_link *link)
+{
+    struct via_link **at = &link->rdm->busy;
+    struct via_answer *answer;
+    struct via_want *want;
+
+    while (*at != NULL && *at != link)
+        at = &(*at)->busy_next;
+    if (*at == link)
+        *at = link->busy_next;
+    while ((answer = link->answers) != NULL) {
+        link->answers = answer->next;
+        free(answer);
+    }
+    while ((want = link->reads) != NULL) {
+        link->reads = want->next;
+        via_match_fetched(link->rdm, want, FI_ECONNRESET, VIP_STATUS_DESC_FLUSHED_ERROR);
+    }
+}

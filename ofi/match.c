@@ -1,0 +1,293 @@
+/*
+ * What the program wants and what has come: the list of receives that wait for a message, and that of
+ * early messages, which nobody has asked for yet. Both are kept in the order in which they came to be,
+ * so that each message goes to the oldest receive that takes it, and each receive gets the oldest message.
+ * There are two of each, since tagged messages and others know nothing of each other.
+ *
+ * Early messages are copied out of the ring at once; a program may flood another one with as many as
+ * there is memory for, as MPI allows it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ofi/rdm.h"
+
+static bool takes(const struct via_want *want, const struct via_peer *from, uint64_t tag)
+{
+    return (want->peer == NULL || want->peer == from) && ((want->tag ^ tag) & ~want->ignore) == 0;
+}
+
+/* ---- telling the program -------------------------------------------------------------------------- */
+
+static struct via_comp describe(const struct via_head *head)
+{
+    struct via_comp comp = {
+        .flags = FI_RECV | (head->tagged ? FI_TAGGED : FI_MSG),
+        .len = head->bytes,
+        .data = head->data,
+        .tag = head->tag,
+    };
+
+    if (head->has_data)
+        comp.flags |= FI_REMOTE_CQ_DATA;
+    return comp;
+}
+
+/* A receive is over; frees it. */
+static void finish(struct via_rdm *rdm, struct via_want *want, const struct via_head *head, int err,
+                   int prov_errno)
+{
+    struct via_comp comp = describe(head);
+
+    comp.context = want->context;
+    comp.buf = want->buf;
+    comp.err = err;
+    comp.prov_errno = prov_errno;
+    if (err == 0 && head->bytes > want->len) {
+        comp.err = FI_ETRUNC;
+        comp.olen = head->bytes - want->len;
+        comp.len = want->len;
+    }
+    if (comp.err != 0 || !want->silent)
+        via_cq_tell(rdm->rx_cq, &comp);
+    free(want);
+}
+
+void via_match_fetched(struct via_rdm *rdm, struct via_want *want, int err, int prov_errno)
+{
+    if (want->region != NULL)
+        via_region_put(rdm->domain, want->region);
+    /* Without the data as well: the sender need not keep them any longer. */
+    via_link_answer(rdm, want->from, want->head.id);
+    finish(rdm, want, &want->head, err, prov_errno);
+}
+
+/* ---- one receive and one message --------------------------------------------------------------- */
+
+static void fetch(struct via_rdm *rdm, struct via_want *want)
+{
+    size_t bytes = want->head.bytes < want->len ? want->head.bytes : want->len;
+
+    if (want->from->is_self || bytes == 0) {
+        /* Both buffers are the program's own. */
+        if (bytes > 0)
+            memcpy(want->buf, (const void *)(uintptr_t)want->offer.addr, bytes);
+        via_match_fetched(rdm, want, 0, 0);
+        return;
+    }
+    if (want->from->link == NULL)
+        via_match_fetched(rdm, want, FI_ECONNRESET, 0);
+    else if (via_region_get(rdm->domain, want->buf, bytes, 0, &want->region) != 0)
+        via_match_fetched(rdm, want, FI_ENOMEM, 0);
+    else
+        via_link_read(want->from->link, want);
+}
+
+static void deliver(struct via_rdm *rdm, struct via_want *want, struct via_peer *peer,
+                    const struct via_head *head, const void *data)
+{
+    size_t bytes = head->bytes < want->len ? head->bytes : want->len;
+
+    switch ((enum via_kind)head->kind) {
+    case VIA_KIND_OFFER:
+        want->from = peer;
+        want->head = *head;
+        memcpy(&want->offer, data, sizeof(want->offer));
+        fetch(rdm, want);
+        break;
+    case VIA_KIND_EAGER:
+        if (bytes > 0)
+            memcpy(want->buf, data, bytes);
+        if (head->answer)
+            via_link_answer(rdm, peer, head->id);
+        finish(rdm, want, head, 0, 0);
+        break;
+    case VIA_KIND_LOST:
+    case VIA_KIND_ANSWER:
+        finish(rdm, want, head, FI_ECONNRESET, 0);
+        break;
+    }
+}
+
+static struct via_early *take_early(struct via_rdm *rdm, struct via_early **at, bool tagged)
+{
+    struct via_early *early = *at;
+
+    *at = early->next;
+    if (*at == NULL)
+        rdm->earlies_end[tagged] = at;
+    return early;
+}
+
+/* Where the oldest early message that fits hangs; it may be NULL. */
+static struct via_early **find_early(struct via_rdm *rdm, const struct via_want *want, bool tagged)
+{
+    struct via_early **at = &rdm->earlies[tagged];
+
+    while (*at != NULL && !takes(want, (*at)->peer, (*at)->head.tag))
+        at = &(*at)->next;
+    return at;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------ */
+
+void via_match_arrived(struct via_rdm *rdm, struct via_peer *peer, const struct via_head *head,
+                       const void *data, size_t data_bytes)
+{
+    struct via_early *early;
+
+    for (struct via_want **at = &rdm->wants[head->tagged]; *at != NULL; at = &(*at)->next) {
+        struct via_want *want = *at;
+
+        if (!takes(want, peer, head->tag))
+            continue;
+        *at = want->next;
+        if (*at == NULL)
+            rdm->wants_end[head->tagged] = at;
+        deliver(rdm, want, peer, head, data);
+        return;
+    }
+    early = malloc(sizeof(*early) + data_bytes);
+    if (early == NULL) {
+        via_rdm_broken(rdm, "out of memory: a message is lost");
+        return;
+    }
+    early->next = NULL;
+    early->peer = peer;
+    early->head = *head;
+    early->claimed_by = NULL;
+    if (data_bytes > 0)
+        memcpy(early->data, data, data_bytes);
+    *rdm->earlies_end[head->tagged] = early;
+    rdm->earlies_end[head->tagged] = &early->next;
+}
+
+void via_match_want(struct via_rdm *rdm, struct via_want *want, bool tagged)
+{
+    struct via_early **at = find_early(rdm, want, tagged), *early;
+
+    if (*at != NULL) {
+        early = take_early(rdm, at, tagged);
+        deliver(rdm, want, early->peer, &early->head, early->data);
+        free(early);
+        return;
+    }
+    want->next = NULL;
+    *rdm->wants_end[tagged] = want;
+    rdm->wants_end[tagged] = &want->next;
+}
+
+void via_match_peek(struct via_rdm *rdm, const struct via_want *what, bool tagged, bool claim)
+{
+    struct via_early **at = find_early(rdm, what, tagged), *early = *at;
+    struct via_comp comp = {.flags = FI_RECV | (tagged ? FI_TAGGED : FI_MSG), .err = FI_ENOMSG};
+
+    if (early != NULL)
+        comp = describe(&early->head);
+    comp.context = what->context;
+    if (early != NULL && claim) {
+        take_early(rdm, at, tagged);
+        early->claimed_by = what->context;
+        early->next = rdm->claimed;
+        rdm->claimed = early;
+    }
+    via_cq_tell(rdm->rx_cq, &comp);
+}
+
+/* Take out what was claimed with this context, NULL: nothing was. */
+static struct via_early *take_claimed(struct via_rdm *rdm, const void *context)
+{
+    for (struct via_early **at = &rdm->claimed; *at != NULL; at = &(*at)->next) {
+        struct via_early *early = *at;
+
+        if (early->claimed_by == context) {
+            *at = early->next;
+            return early;
+        }
+    }
+    return NULL;
+}
+
+ssize_t via_match_claimed(struct via_rdm *rdm, struct via_want *want)
+{
+    struct via_early *early = take_claimed(rdm, want->context);
+
+    if (early == NULL)
+        return -FI_EINVAL;
+    deliver(rdm, want, early->peer, &early->head, early->data);
+    free(early);
+    return 0;
+}
+
+ssize_t via_match_discard(struct via_rdm *rdm, void *context)
+{
+    struct via_early *early = take_claimed(rdm, context);
+    struct via_comp comp;
+
+    if (early == NULL)
+        return -FI_EINVAL;
+    comp = describe(&early->head);
+    comp.context = context;
+    if (early->head.answer && early->head.kind != VIA_KIND_LOST)
+        via_link_answer(rdm, early->peer, early->head.id);
+    free(early);
+    via_cq_tell(rdm->rx_cq, &comp);
+    return 0;
+}
+
+ssize_t via_match_cancel(struct via_rdm *rdm, void *context)
+{
+    for (int tagged = 0; tagged < 2; tagged++) {
+        for (struct via_want **at = &rdm->wants[tagged]; *at != NULL; at = &(*at)->next) {
+            struct via_want *want = *at;
+            struct via_head none = {.tagged = (uint8_t)tagged, .tag = want->tag};
+
+            if (want->context != context)
+                continue;
+            *at = want->next;
+            if (*at == NULL)
+                rdm->wants_end[tagged] = at;
+            finish(rdm, want, &none, FI_ECANCELED, 0);
+            return 0;
+        }
+    }
+    return -FI_ENOENT;
+}
+
+static void spoil(struct via_early *list, const struct via_peer *peer)
+{
+    for (struct via_early *early = list; early != NULL; early = early->next)
+        if (early->peer == peer && early->head.kind == VIA_KIND_OFFER)
+            early->head.kind = VIA_KIND_LOST;
+}
+
+void via_match_lost(struct via_rdm *rdm, const struct via_peer *peer)
+{
+    spoil(rdm->earlies[0], peer);
+    spoil(rdm->earlies[1], peer);
+    spoil(rdm->claimed, peer);
+}
+
+static void drop_earlies(struct via_early *list)
+{
+    for (struct via_early *next; list != NULL; list = next) {
+        next = list->next;
+        free(list);
+    }
+}
+
+void via_match_drop(struct via_rdm *rdm)
+{
+    for (int tagged = 0; tagged < 2; tagged++) {
+        struct via_want *want;
+
+        while ((want = rdm->wants[tagged]) != NULL) {
+            struct via_head none = {.tagged = (uint8_t)tagged, .tag = want->tag};
+
+            rdm->wants[tagged] = want->next;
+            finish(rdm, want, &none, FI_ECANCELED, 0);
+        }
+        drop_earlies(rdm->earlies[tagged]);
+    }
+    drop_earlies(rdm->claimed);
+}

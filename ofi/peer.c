@@ -1,0 +1,430 @@
+/*
+ * Peers, and the links to them: made when the first message goes out, by the calls of the first kind of
+ * endpoints on an event queue of our own.
+ *
+ * Two may begin at once. Then the request of the one with the lower address counts: it refuses the
+ * other's, and the other gives up its own when it sees that request. Events are looked after
+ * whenever the program reads a completion queue, and by the fabric's thread, so that a program that
+ * computes accepts links all the same.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ofi/rdm.h"
+
+/* Between two attempts after a refusal that will not last. */
+#define AGAIN_NS 5000000ull
+
+/* Lower addresses win. Any order will do that is the same at both sides. */
+static int compare(const struct sockaddr_in *a, const struct sockaddr_in *b)
+{
+    if (a->sin_addr.s_addr != b->sin_addr.s_addr)
+        return a->sin_addr.s_addr < b->sin_addr.s_addr ? -1 : 1;
+    if (a->sin_port != b->sin_port)
+        return a->sin_port < b->sin_port ? -1 : 1;
+    return 0;
+}
+
+/* The peer with this address, made if it is new; NULL: no memory. Under core->lock. */
+static struct via_peer *peer_at(struct via_rdm *rdm, const struct sockaddr_in *addr)
+{
+    struct via_peer *peer;
+
+    for (peer = rdm->peers; peer != NULL; peer = peer->next)
+        if (compare(&peer->addr, addr) == 0)
+            return peer;
+    peer = calloc(1, sizeof(*peer));
+    if (peer == NULL)
+        return NULL;
+    peer->addr = *addr;
+    peer->is_self = compare(addr, &rdm->own) == 0;
+    peer->sends_end = &peer->sends;
+    peer->next = rdm->peers;
+    rdm->peers = peer;
+    return peer;
+}
+
+static struct via_peer *resolve(struct via_rdm *rdm, fi_addr_t index)
+{
+    struct sockaddr_in addr = {0};
+    struct via_peer **grown, *peer;
+    size_t room;
+
+    pthread_mutex_lock(&rdm->av->lock);
+    if (index < rdm->av->count)
+        addr = rdm->av->addr[index];
+    room = rdm->av->count;
+    pthread_mutex_unlock(&rdm->av->lock);
+    if (addr.sin_family != AF_INET)
+        return NULL;
+    peer = peer_at(rdm, &addr);
+    if (peer == NULL || index < rdm->by_addr_count) {
+        if (peer != NULL)
+            rdm->by_addr[index] = peer;
+        return peer;
+    }
+    grown = realloc(rdm->by_addr, room * sizeof(struct via_peer *));
+    /* Without memory it is searched for each time. */
+    if (grown == NULL)
+        return peer;
+    memset(grown + rdm->by_addr_count, 0, (room - rdm->by_addr_count) * sizeof(struct via_peer *));
+    rdm->by_addr = grown;
+    rdm->by_addr_count = room;
+    rdm->by_addr[index] = peer;
+    return peer;
+}
+
+struct via_peer *via_peer_of(struct via_rdm *rdm, fi_addr_t addr)
+{
+    if (addr < rdm->by_addr_count && rdm->by_addr[addr] != NULL)
+        return rdm->by_addr[addr];
+    return resolve(rdm, addr);
+}
+
+/* ---- links: made and ended ------------------------------------------------------------------------- */
+
+/* Memory of both rings. */
+static int rings_make(struct via_link *link)
+{
+    struct via_domain *domain = link->rdm->domain;
+    VIP_MEM_ATTRIBUTES own = {.Ptag = domain->ptag};
+    VIP_MEM_ATTRIBUTES open = {.Ptag = domain->ptag, .EnableRdmaWrite = VIP_TRUE};
+    VIP_NIC_HANDLE nic = domain->fabric->nic;
+    VIP_PVOID memory;
+
+    link->ring_bytes = (size_t)via_settings.ring_bytes & ~(size_t)4095;
+    if (VipxAllocMem(2 * link->ring_bytes, &memory) != VIP_SUCCESS)
+        return -FI_ENOMEM;
+    link->in = memory;
+    link->out = link->in + link->ring_bytes;
+    if (VipRegisterMem(nic, link->in, link->ring_bytes, &open, &link->in_handle) != VIP_SUCCESS ||
+        VipRegisterMem(nic, link->out, link->ring_bytes, &own, &link->out_handle) != VIP_SUCCESS) {
+        VIA_WARN(FI_LOG_EP_CTRL, "VipRegisterMem: %s\n", VipxLastError());
+        return -FI_ENOMEM;
+    }
+    return 0;
+}
+
+static void rings_free(struct via_link *link)
+{
+    VIP_NIC_HANDLE nic = link->rdm->domain->fabric->nic;
+
+    if (link->in_handle != 0)
+        VipDeregisterMem(nic, link->in, link->in_handle);
+    if (link->out_handle != 0)
+        VipDeregisterMem(nic, link->out, link->out_handle);
+    if (link->in != NULL)
+        VipxFreeMem(link->in);
+}
+
+/* End a link. What it had under way has failed when this returns, and was told. */
+static void link_close(struct via_link *link, enum via_peer_state state)
+{
+    struct via_rdm *rdm = link->rdm;
+    struct via_peer *peer = link->peer;
+    struct via_link **at;
+
+    pthread_mutex_lock(&rdm->core->lock);
+    link->up = false;
+    peer->link = NULL;
+    peer->state = state;
+    pthread_mutex_unlock(&rdm->core->lock);
+    /* Takes core->lock itself: what had arrived comes out, what was posted comes back. */
+    if (link->ep != NULL)
+        fi_close(&link->ep->fid.fid);
+    pthread_mutex_lock(&rdm->core->lock);
+    via_link_fail(link);
+    if (state == VIA_PEER_NEW || state == VIA_PEER_DEAD) {
+        via_match_lost(rdm, peer);
+        via_sends_fail(rdm, peer);
+    }
+    for (at = &rdm->links; *at != NULL && *at != link; at = &(*at)->next)
+        continue;
+    if (*at == link)
+        *at = link->next;
+    pthread_mutex_unlock(&rdm->core->lock);
+    rings_free(link);
+    free(link);
+}
+
+/* An endpoint for the link, with all its receives posted. */
+static int open_ep(struct via_link *link, struct fi_info *info)
+{
+    struct via_rdm *rdm = link->rdm;
+    struct fid_ep *fid;
+    int rc = via_ep_open(&rdm->domain->fid, info, &fid, NULL);
+
+    if (rc != 0)
+        return rc;
+    /* The request is the endpoint's now. */
+    info->handle = NULL;
+    link->ep = via_container(fid, struct via_ep, fid);
+    link->ep->link = link;
+    link->ep->inject_bytes = 0;
+    link->ep->tx_size = VIA_LINK_SENDS;
+    link->ep->rx_size = VIA_LINK_RECVS;
+    rc = fi_ep_bind(fid, &rdm->eq->fid.fid, 0);
+    if (rc == 0)
+        rc = fi_ep_bind(fid, &rdm->core->fid.fid, FI_TRANSMIT | FI_RECV);
+    if (rc == 0)
+        rc = fi_enable(fid);
+    pthread_mutex_lock(&link->ep->lock);
+    for (unsigned i = 0; i < VIA_LINK_RECVS && rc == 0; i++) {
+        struct via_op *op;
+
+        rc = (int)via_post_recv(link->ep, via_post_rx(link->ep, &op));
+    }
+    pthread_mutex_unlock(&link->ep->lock);
+    return rc;
+}
+
+/* A link that is ready to be connected; NULL, and it was logged why not. info: of the request, or ours. */
+static struct via_link *link_make(struct via_rdm *rdm, struct via_peer *peer, struct fi_info *info,
+                                  enum via_peer_state state)
+{
+    struct via_link *link = calloc(1, sizeof(*link));
+    int rc;
+
+    if (link == NULL)
+        return NULL;
+    link->rdm = rdm;
+    link->peer = peer;
+    link->answers_end = &link->answers;
+    link->reads_end = &link->reads;
+    pthread_mutex_lock(&rdm->core->lock);
+    peer->link = link;
+    peer->state = state;
+    link->next = rdm->links;
+    rdm->links = link;
+    pthread_mutex_unlock(&rdm->core->lock);
+    rc = rings_make(link);
+    if (rc == 0)
+        rc = open_ep(link, info);
+    if (rc == 0)
+        return link;
+    VIA_WARN(FI_LOG_EP_CTRL, "a link cannot be made: %s\n", fi_strerror(-rc));
+    link_close(link, VIA_PEER_DEAD);
+    return NULL;
+}
+
+/* ---- what the two tell each other ------------------------------------------------------------------ */
+
+static struct via_link_hello hello_of(const struct via_link *link)
+{
+    return (struct via_link_hello){
+        .version = VIA_LINK_VERSION,
+        .recvs = VIA_LINK_RECVS,
+        .port = link->rdm->own.sin_port,
+        .ring_bytes = (uint32_t)link->ring_bytes,
+        .ring_handle = link->in_handle,
+        .ring = (uintptr_t)link->in,
+    };
+}
+
+/* A link needs the same settings at both ends: the sender keeps the book of the receiver's ring. */
+static bool hello_fits(const void *data, size_t bytes, struct via_link_hello *ret)
+{
+    if (bytes < sizeof(*ret))
+        return false;
+    memcpy(ret, data, sizeof(*ret));
+    return ret->version == VIA_LINK_VERSION && ret->recvs == VIA_LINK_RECVS &&
+           ret->ring_bytes == ((uint32_t)via_settings.ring_bytes & ~(uint32_t)4095);
+}
+
+static void take_hello(struct via_link *link, const struct via_link_hello *hello)
+{
+    link->peer_ring = hello->ring;
+    link->peer_handle = hello->ring_handle;
+}
+
+/* ---- events ------------------------------------------------------------------------------------------ */
+
+static void refuse(struct via_rdm *rdm, struct fi_info *info, enum via_refusal why)
+{
+    uint8_t reason = (uint8_t)why;
+
+    fi_reject(&rdm->pep->fid, info->handle, &reason, sizeof(reason));
+}
+
+/* What to do about a request of this peer. 0: accept it. */
+static int refusal(const struct via_rdm *rdm, const struct via_peer *peer)
+{
+    switch (peer->state) {
+    case VIA_PEER_NEW:
+        return 0;
+    case VIA_PEER_CONNECTING:
+        return compare(&rdm->own, &peer->addr) < 0 ? VIA_REFUSE_AGAIN : 0;
+    case VIA_PEER_ACCEPTING:
+    case VIA_PEER_UP:
+        return VIA_REFUSE_AGAIN;
+    case VIA_PEER_DEAD:
+        break;
+    }
+    return VIA_REFUSE_MISFIT;
+}
+
+static void requested(struct via_rdm *rdm, struct fi_info *info, const void *data, size_t bytes)
+{
+    struct sockaddr_in from = *(const struct sockaddr_in *)info->dest_addr;
+    struct via_link_hello hello, own;
+    struct via_peer *peer = NULL;
+    struct via_link *link;
+    int why = VIA_REFUSE_MISFIT;
+
+    if (hello_fits(data, bytes, &hello)) {
+        from.sin_port = hello.port;
+        pthread_mutex_lock(&rdm->core->lock);
+        peer = peer_at(rdm, &from);
+        pthread_mutex_unlock(&rdm->core->lock);
+    }
+    if (peer != NULL)
+        why = refusal(rdm, peer);
+    if (why != 0) {
+        VIA_INFO(FI_LOG_EP_CTRL, "a link is refused: reason %d\n", why);
+        refuse(rdm, info, (enum via_refusal)why);
+        return;
+    }
+    /* Ours was not the one that counts. Its sends had not begun. */
+    if (peer->link != NULL)
+        link_close(peer->link, VIA_PEER_ACCEPTING);
+    link = link_make(rdm, peer, info, VIA_PEER_ACCEPTING);
+    if (link == NULL) {
+        if (info->handle != NULL)
+            refuse(rdm, info, VIA_REFUSE_MISFIT);
+        return;
+    }
+    take_hello(link, &hello);
+    own = hello_of(link);
+    if (fi_accept(&link->ep->fid, &own, sizeof(own)) != 0)
+        link_close(link, VIA_PEER_DEAD);
+}
+
+static void connected(struct via_link *link, const void *data, size_t bytes)
+{
+    struct via_rdm *rdm = link->rdm;
+    struct via_link_hello hello;
+
+    /* The acceptor has what it needs from the request. */
+    if (link->peer->state == VIA_PEER_CONNECTING) {
+        if (!hello_fits(data, bytes, &hello)) {
+            link_close(link, VIA_PEER_DEAD);
+            return;
+        }
+        take_hello(link, &hello);
+    }
+    pthread_mutex_lock(&rdm->core->lock);
+    link->peer->state = VIA_PEER_UP;
+    link->up = true;
+    via_link_go_on(rdm);
+    pthread_mutex_unlock(&rdm->core->lock);
+}
+
+/* Our request came to nothing. */
+static void refused(struct via_link *link, const struct fi_eq_err_entry *error)
+{
+    bool again = error->err_data_size == 1 && *(uint8_t *)error->err_data == VIA_REFUSE_AGAIN;
+
+    link->peer->retry_ns = again ? via_now_ns() + AGAIN_NS : 0;
+    if (!again)
+        VIA_INFO(FI_LOG_EP_CTRL, "a peer cannot be reached\n");
+    link_close(link, again ? VIA_PEER_NEW : VIA_PEER_DEAD);
+}
+
+/* The other end has closed, in order or not; or it has given up a request that we were accepting. */
+static void ended(struct via_link *link)
+{
+    bool orderly = link->peer->state == VIA_PEER_ACCEPTING ||
+                   __atomic_load_n(&link->ep->control->peer_bye, __ATOMIC_ACQUIRE) != 0;
+
+    link_close(link, orderly ? VIA_PEER_NEW : VIA_PEER_DEAD);
+}
+
+static struct via_link *link_of(fid_t fid)
+{
+    return via_container(fid, struct via_ep, fid.fid)->link;
+}
+
+/* One event; whether there was one. */
+static bool event(struct via_rdm *rdm)
+{
+    union {
+        struct fi_eq_cm_entry entry;
+        char room[sizeof(struct fi_eq_cm_entry) + VIA_CM_DATA_MAX];
+    } got;
+    struct fi_eq_err_entry error = {0};
+    uint32_t number;
+    ssize_t bytes = fi_eq_read(&rdm->eq->fid, &number, &got, sizeof(got), 0);
+    const char *data = got.room + sizeof(got.entry);
+
+    if (bytes == -FI_EAVAIL) {
+        if (fi_eq_readerr(&rdm->eq->fid, &error, 0) > 0)
+            refused(link_of(error.fid), &error);
+        return true;
+    }
+    if (bytes < (ssize_t)sizeof(got.entry))
+        return false;
+    bytes -= (ssize_t)sizeof(got.entry);
+    switch (number) {
+    case FI_CONNREQ:
+        requested(rdm, got.entry.info, data, (size_t)bytes);
+        fi_freeinfo(got.entry.info);
+        break;
+    case FI_CONNECTED:
+        connected(link_of(got.entry.fid), data, (size_t)bytes);
+        break;
+    case FI_SHUTDOWN:
+        ended(link_of(got.entry.fid));
+        break;
+    }
+    return true;
+}
+
+void via_peer_events(struct via_rdm *rdm)
+{
+    /* Again after the lock is free: who came meanwhile has left it to us. */
+    while (via_eq_trywait(rdm->eq) != 0 && pthread_mutex_trylock(&rdm->cm_lock) == 0) {
+        while (event(rdm))
+            continue;
+        pthread_mutex_unlock(&rdm->cm_lock);
+    }
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------- */
+
+static ssize_t begin(struct via_rdm *rdm, struct via_peer *peer)
+{
+    struct via_link *link;
+    struct via_link_hello hello;
+    int rc;
+
+    if (peer->state == VIA_PEER_DEAD)
+        return -FI_EHOSTUNREACH;
+    if (peer->state != VIA_PEER_NEW || via_now_ns() < peer->retry_ns)
+        return -FI_EAGAIN;
+    link = link_make(rdm, peer, rdm->link_info, VIA_PEER_CONNECTING);
+    if (link == NULL)
+        return -FI_ENOMEM;
+    hello = hello_of(link);
+    rc = fi_connect(&link->ep->fid, &peer->addr, &hello, sizeof(hello));
+    if (rc == 0)
+        return -FI_EAGAIN;
+    link_close(link, VIA_PEER_DEAD);
+    return rc;
+}
+
+ssize_t via_peer_connect(struct via_rdm *rdm, struct via_peer *peer)
+{
+    ssize_t rc;
+
+    pthread_mutex_lock(&rdm->cm_lock);
+    rc = begin(rdm, peer);
+    pthread_mutex_unlock(&rdm->cm_lock);
+    via_peer_events(rdm);
+    return rc;
+}
+
+void via_peer_close_links(struct via_rdm *rdm)
+{
+    while (rdm->links != NULL)
+        link_close(rdm->links, VIA_PEER_DEAD);
+}

@@ -1,0 +1,363 @@
+/*
+ * Endpoints of the second kind: life, death, and progress (rdm.h says how they work).
+ *
+ * At the end of one, answers that are still owed go out first, so that no sender waits for what has
+ * long been received; then each link ends as an endpoint does (ep.c).
+ */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ofi/nosys.h"
+#include "ofi/rdm.h"
+
+void via_rdm_broken(struct via_rdm *rdm, const char *why)
+{
+    VIA_WARN(FI_LOG_EP_DATA, "%s\n", why);
+    __atomic_store_n(&rdm->domain->fabric->lost, 1, __ATOMIC_RELEASE);
+}
+
+/* ---- progress ------------------------------------------------------------------------------------------ */
+
+void via_rdm_progress(struct via_rdm *rdm)
+{
+    if (rdm->core == NULL)
+        return;
+    via_peer_events(rdm);
+    pthread_mutex_lock(&rdm->core->lock);
+    for (unsigned i = 0; i < VIA_PROGRESS_MAX && via_reap_cq(rdm->core); i++)
+        continue;
+    if (rdm->busy != NULL)
+        via_link_go_on(rdm);
+    pthread_mutex_unlock(&rdm->core->lock);
+}
+
+void via_rdm_events_all(struct via_fabric *fabric)
+{
+    pthread_mutex_lock(&fabric->rdm_lock);
+    for (struct via_rdm *rdm = fabric->rdms; rdm != NULL; rdm = rdm->next)
+        via_peer_events(rdm);
+    pthread_mutex_unlock(&fabric->rdm_lock);
+}
+
+/* ---- enable -------------------------------------------------------------------------------------------- */
+
+/* What links are opened with. */
+static struct fi_info *link_info(const struct via_rdm *rdm)
+{
+    const struct via_fabric *fabric = rdm->domain->fabric;
+    struct fi_info *hints = fi_allocinfo(), *info = NULL;
+
+    if (hints == NULL)
+        return NULL;
+    hints->caps = FI_MSG | FI_RMA;
+    hints->mode = FI_RX_CQ_DATA;
+    hints->ep_attr->type = FI_EP_MSG;
+    hints->domain_attr->name = strdup(fabric->attrs.Name);
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    if (hints->domain_attr->name != NULL &&
+        via_getinfo(via_provider.fi_version, NULL, NULL, 0, hints, &info) != 0)
+        info = NULL;
+    fi_freeinfo(hints);
+    if (info != NULL)
+        ((struct sockaddr_in *)info->src_addr)->sin_port = rdm->own.sin_port;
+    return info;
+}
+
+/* Where peers find us, and the queues of links. */
+static int open_parts(struct via_rdm *rdm)
+{
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_CONTEXT};
+    struct fi_eq_attr eq_attr = {0};
+    struct fid_pep *pep;
+    struct fid_eq *eq;
+    struct fid_cq *cq;
+    size_t bytes = sizeof(rdm->own);
+    int rc;
+
+    rdm->link_info = link_info(rdm);
+    if (rdm->link_info == NULL)
+        return -FI_ENODATA;
+    rc = via_eq_open(&rdm->domain->fabric->fid, &eq_attr, &eq, NULL);
+    if (rc != 0)
+        return rc;
+    rdm->eq = via_container(eq, struct via_eq, fid);
+    rc = via_cq_open(&rdm->domain->fid, &cq_attr, &cq, NULL);
+    if (rc != 0)
+        return rc;
+    rdm->core = via_container(cq, struct via_cq, fid);
+    rc = via_pep_open(&rdm->domain->fabric->fid, rdm->link_info, &pep, NULL);
+    if (rc != 0)
+        return rc;
+    rdm->pep = via_container(pep, struct via_pep, fid);
+    rc = fi_pep_bind(pep, &rdm->eq->fid.fid, 0);
+    if (rc == 0)
+        rc = fi_listen(pep);
+    return rc == 0 ? fi_getname(&pep->fid, &rdm->own, &bytes) : rc;
+}
+
+static void close_parts(struct via_rdm *rdm)
+{
+    if (rdm->pep != NULL)
+        fi_close(&rdm->pep->fid.fid);
+    if (rdm->core != NULL)
+        fi_close(&rdm->core->fid.fid);
+    if (rdm->eq != NULL)
+        fi_close(&rdm->eq->fid.fid);
+    fi_freeinfo(rdm->link_info);
+    rdm->pep = NULL;
+    rdm->core = NULL;
+    rdm->eq = NULL;
+    rdm->link_info = NULL;
+}
+
+static void attach(struct via_cq *cq, struct via_rdm *rdm)
+{
+    pthread_mutex_lock(&cq->rdm_lock);
+    __atomic_store_n(&cq->rdm, rdm, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&cq->rdm_lock);
+}
+
+static int enable(struct via_rdm *rdm)
+{
+    struct via_fabric *fabric = rdm->domain->fabric;
+    int rc;
+
+    if (rdm->enabled)
+        return 0;
+    if (rdm->av == NULL)
+        return -FI_ENOAV;
+    if (rdm->tx_cq == NULL || rdm->rx_cq == NULL)
+        return -FI_ENOCQ;
+    rc = open_parts(rdm);
+    if (rc != 0) {
+        close_parts(rdm);
+        return rc;
+    }
+    rdm->enabled = true;
+    pthread_mutex_lock(&fabric->rdm_lock);
+    rdm->next = fabric->rdms;
+    fabric->rdms = rdm;
+    pthread_mutex_unlock(&fabric->rdm_lock);
+    attach(rdm->tx_cq, rdm);
+    attach(rdm->rx_cq, rdm);
+    return 0;
+}
+
+/* ---- close ----------------------------------------------------------------------------------------------- */
+
+static bool owes_answers(struct via_rdm *rdm)
+{
+    bool owes = false;
+
+    pthread_mutex_lock(&rdm->core->lock);
+    for (const struct via_link *link = rdm->busy; link != NULL && !owes; link = link->busy_next)
+        owes = link->answers != NULL;
+    pthread_mutex_unlock(&rdm->core->lock);
+    return owes;
+}
+
+static void disable(struct via_rdm *rdm)
+{
+    uint64_t end_ns = via_now_ns() + (uint64_t)via_settings.linger_ms * 1000000;
+    struct via_fabric *fabric = rdm->domain->fabric;
+    struct via_rdm **at;
+
+    pthread_mutex_lock(&fabric->rdm_lock);
+    for (at = &fabric->rdms; *at != rdm; at = &(*at)->next)
+        continue;
+    *at = rdm->next;
+    pthread_mutex_unlock(&fabric->rdm_lock);
+    while (owes_answers(rdm) && via_now_ns() < end_ns &&
+           __atomic_load_n(&fabric->lost, __ATOMIC_RELAXED) == 0) {
+        via_rdm_progress(rdm);
+        sched_yield();
+    }
+    attach(rdm->tx_cq, NULL);
+    attach(rdm->rx_cq, NULL);
+    pthread_mutex_lock(&rdm->cm_lock);
+    via_peer_close_links(rdm);
+    pthread_mutex_unlock(&rdm->cm_lock);
+    via_match_drop(rdm);
+    close_parts(rdm);
+}
+
+static int rdm_close(struct fid *fid)
+{
+    struct via_rdm *rdm = via_container(fid, struct via_rdm, fid.fid);
+    struct via_peer *next;
+
+    if (rdm->enabled)
+        disable(rdm);
+    for (struct via_peer *peer = rdm->peers; peer != NULL; peer = next) {
+        next = peer->next;
+        via_sends_fail(rdm, peer);
+        free(peer);
+    }
+    free(rdm->by_addr);
+    if (rdm->tx_cq != NULL)
+        __atomic_sub_fetch(&rdm->tx_cq->users, 1, __ATOMIC_RELEASE);
+    if (rdm->rx_cq != NULL)
+        __atomic_sub_fetch(&rdm->rx_cq->users, 1, __ATOMIC_RELEASE);
+    if (rdm->av != NULL)
+        __atomic_sub_fetch(&rdm->av->users, 1, __ATOMIC_RELEASE);
+    __atomic_sub_fetch(&rdm->domain->users, 1, __ATOMIC_RELEASE);
+    pthread_mutex_destroy(&rdm->cm_lock);
+    free(rdm);
+    return 0;
+}
+
+/* ---- the rest ------------------------------------------------------------------------------------------ */
+
+static int bind_cq(struct via_rdm *rdm, struct via_cq *cq, uint64_t flags)
+{
+    bool selective = (flags & FI_SELECTIVE_COMPLETION) != 0;
+
+    if (cq->domain != rdm->domain || (flags & (FI_TRANSMIT | FI_RECV)) == 0 ||
+        ((flags & FI_TRANSMIT) != 0 && rdm->tx_cq != NULL) ||
+        ((flags & FI_RECV) != 0 && rdm->rx_cq != NULL))
+        return -FI_EINVAL;
+    /* It would not become readable: links have a queue of their own. */
+    if (cq->has_fd)
+        return -FI_ENOSYS;
+    /* One endpoint of this kind to a queue. */
+    if (__atomic_load_n(&cq->rdm, __ATOMIC_RELAXED) != NULL)
+        return -FI_EBUSY;
+    if ((flags & FI_TRANSMIT) != 0) {
+        rdm->tx_cq = cq;
+        rdm->tx_selective = selective;
+        __atomic_add_fetch(&cq->users, 1, __ATOMIC_RELAXED);
+    }
+    if ((flags & FI_RECV) != 0) {
+        rdm->rx_cq = cq;
+        rdm->rx_selective = selective;
+        __atomic_add_fetch(&cq->users, 1, __ATOMIC_RELAXED);
+    }
+    return 0;
+}
+
+static int rdm_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+    struct via_rdm *rdm = via_container(fid, struct via_rdm, fid.fid);
+
+    if (rdm->enabled)
+        return -FI_EOPBADSTATE;
+    switch (other->fclass) {
+    case FI_CLASS_CQ:
+        return bind_cq(rdm, via_container(other, struct via_cq, fid.fid), flags);
+    case FI_CLASS_AV:
+        if (rdm->av != NULL)
+            return -FI_EINVAL;
+        rdm->av = via_container(other, struct via_av, fid.fid);
+        __atomic_add_fetch(&rdm->av->users, 1, __ATOMIC_RELAXED);
+        return 0;
+    case FI_CLASS_EQ:
+        /* It has nothing to say: links are our own affair. */
+        return 0;
+    default:
+        return -FI_ENOSYS;
+    }
+}
+
+static int rdm_control(struct fid *fid, int command, void *arg)
+{
+    if (command != FI_ENABLE)
+        return -FI_ENOSYS;
+    return enable(via_container(fid, struct via_rdm, fid.fid));
+}
+
+static ssize_t rdm_cancel(fid_t fid, void *context)
+{
+    struct via_rdm *rdm = via_container(fid, struct via_rdm, fid.fid);
+    ssize_t rc;
+
+    if (rdm->core == NULL)
+        return -FI_EOPBADSTATE;
+    pthread_mutex_lock(&rdm->core->lock);
+    rc = via_match_cancel(rdm, context);
+    pthread_mutex_unlock(&rdm->core->lock);
+    return rc;
+}
+
+static int rdm_getopt(fid_t fid, int level, int name, void *value, size_t *bytes)
+{
+    return -FI_ENOPROTOOPT;
+}
+
+static int rdm_setopt(fid_t fid, int level, int name, const void *value, size_t bytes)
+{
+    return -FI_ENOPROTOOPT;
+}
+
+static int rdm_getname(fid_t fid, void *addr, size_t *bytes)
+{
+    return via_addr_copy(&via_container(fid, struct via_rdm, fid.fid)->own, addr, bytes);
+}
+
+static struct fi_ops rdm_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = rdm_close,
+    .bind = rdm_bind,
+    .control = rdm_control,
+    .ops_open = via_no_ops_open,
+    .tostr = via_no_tostr,
+    .ops_set = via_no_ops_set,
+};
+
+static struct fi_ops_ep rdm_ops = {
+    .size = sizeof(struct fi_ops_ep),
+    .cancel = rdm_cancel,
+    .getopt = rdm_getopt,
+    .setopt = rdm_setopt,
+    .tx_ctx = via_no_tx_ctx,
+    .rx_ctx = via_no_rx_ctx,
+    .rx_size_left = via_no_size_left,
+    .tx_size_left = via_no_size_left,
+};
+
+static struct fi_ops_cm rdm_cm_ops = {
+    .size = sizeof(struct fi_ops_cm),
+    .setname = via_no_setname,
+    .getname = rdm_getname,
+    .getpeer = via_no_getpeer,
+    .connect = via_no_connect,
+    .listen = via_no_listen,
+    .accept = via_no_accept,
+    .reject = via_no_reject,
+    .shutdown = via_no_shutdown,
+    .join = via_no_join,
+};
+
+int via_rdm_open(struct via_domain *domain, struct fi_info *info, struct fid_ep **ret,
+                 void *context)
+{
+    struct via_rdm *rdm = calloc(1, sizeof(*rdm));
+
+    if (rdm == NULL)
+        return -FI_ENOMEM;
+    pthread_mutex_init(&rdm->cm_lock, NULL);
+    rdm->domain = domain;
+    rdm->own = domain->fabric->addr;
+    if (info->src_addr != NULL && info->src_addrlen >= sizeof(rdm->own))
+        rdm->own.sin_port = ((const struct sockaddr_in *)info->src_addr)->sin_port;
+    rdm->eager_bytes = via_eager_bytes();
+    rdm->directed = (info->caps & FI_DIRECTED_RECV) != 0;
+    if (info->tx_attr != NULL)
+        rdm->tx_op_flags = info->tx_attr->op_flags;
+    if (info->rx_attr != NULL)
+        rdm->rx_op_flags = info->rx_attr->op_flags;
+    for (int tagged = 0; tagged < 2; tagged++) {
+        rdm->wants_end[tagged] = &rdm->wants[tagged];
+        rdm->earlies_end[tagged] = &rdm->earlies[tagged];
+    }
+    __atomic_add_fetch(&domain->users, 1, __ATOMIC_RELAXED);
+    rdm->fid.fid.fclass = FI_CLASS_EP;
+    rdm->fid.fid.context = context;
+    rdm->fid.fid.ops = &rdm_fid_ops;
+    rdm->fid.ops = &rdm_ops;
+    rdm->fid.cm = &rdm_cm_ops;
+    rdm->fid.msg = &via_rdm_msg_ops;
+    rdm->fid.tagged = &via_rdm_tagged_ops;
+    *ret = &rdm->fid;
+    return 0;
+}

@@ -1,0 +1,466 @@
+/*
+ * fi_tsend, fi_trecv, fi_send, fi_recv and their forms on endpoints of the second kind. A message up to the
+ * eager limit is copied into the peer's ring at once. Of a longer one only where it lies is sent; it
+ * is complete when the receiver has fetched it. With FI_DELIVERY_COMPLETE or FI_MATCH_COMPLETE a short
+ * one is complete, too, only when a receive has taken it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ofi/rdm.h"
+
+/* ---- sends that await an answer ------------------------------------------------------------------ */
+
+static void send_over(struct via_rdm *rdm, struct via_send *send, int err)
+{
+    struct via_comp comp = {
+        .context = send->context,
+        .flags = send->flags & ~(uint64_t)FI_COMPLETION,
+        .len = send->len,
+        .buf = send->buf,
+        .err = err,
+    };
+
+    if (send->region != NULL)
+        via_region_put(rdm->domain, send->region);
+    if (err != 0 || (send->flags & FI_COMPLETION) != 0)
+        via_cq_tell(rdm->tx_cq, &comp);
+    free(send);
+}
+
+static struct via_send *take_send(struct via_peer *peer, struct via_send **at)
+{
+    struct via_send *send = *at;
+
+    *at = send->next;
+    if (*at == NULL)
+        peer->sends_end = at;
+    return send;
+}
+
+void via_send_answered(struct via_rdm *rdm, struct via_peer *peer, uint64_t id, int err)
+{
+    for (struct via_send **at = &peer->sends; *at != NULL; at = &(*at)->next) {
+        if ((*at)->id == id) {
+            send_over(rdm, take_send(peer, at), err);
+            return;
+        }
+    }
+    VIA_WARN(FI_LOG_EP_DATA, "an answer to no message\n");
+}
+
+void via_sends_fail(struct via_rdm *rdm, struct via_peer *peer)
+{
+    while (peer->sends != NULL)
+        send_over(rdm, take_send(peer, &peer->sends), FI_ECONNRESET);
+}
+
+/* ---- sending --------------------------------------------------------------------------------------- */
+
+/* Flags of a completion of the message; without FI_COMPLETION only errors are told. */
+static uint64_t completion_flags(const struct via_rdm *rdm, const struct via_message *msg)
+{
+    uint64_t flags = FI_SEND | (msg->tagged ? FI_TAGGED : FI_MSG);
+
+    if (!rdm->tx_selective || (msg->flags & FI_COMPLETION) != 0)
+        flags |= FI_COMPLETION;
+    return flags;
+}
+
+/* Keep account of a send that is to be answered; an offered one is registered. */
+static int await_answer(struct via_rdm *rdm, struct via_peer *peer, const struct via_message *msg,
+                        struct via_head *head, struct via_offer *offer)
+{
+    struct via_send *send = calloc(1, sizeof(*send));
+    int rc = 0;
+
+    if (send == NULL)
+        return -FI_ENOMEM;
+    *send = (struct via_send){.id = rdm->next_id++,
+                              .flags = completion_flags(rdm, msg),
+                              .context = msg->context,
+                              .buf = (void *)msg->buf,
+                              .len = msg->len};
+    if (head->kind == VIA_KIND_OFFER) {
+        offer->addr = (uintptr_t)msg->buf;
+        if (!peer->is_self)
+            rc = via_region_get(rdm->domain, msg->buf, msg->len, FI_REMOTE_READ, &send->region);
+        if (rc == 0 && send->region != NULL)
+            offer->handle = send->region->handle;
+    }
+    if (rc != 0) {
+        free(send);
+        return rc;
+    }
+    head->answer = 1;
+    head->id = send->id;
+    *peer->sends_end = send;
+    peer->sends_end = &send->next;
+    return 0;
+}
+
+/* The record could not be sent: forget what was kept for its answer, the last one in the list. */
+static void await_no_more(struct via_rdm *rdm, struct via_peer *peer, uint64_t id)
+{
+    struct via_send **at = &peer->sends, *send;
+
+    while ((*at)->id != id)
+        at = &(*at)->next;
+    send = take_send(peer, at);
+    if (send->region != NULL)
+        via_region_put(rdm->domain, send->region);
+    free(send);
+}
+
+/* Under core->lock, to a peer that can be sent to. */
+static ssize_t post(struct via_rdm *rdm, struct via_peer *peer, const struct via_message *msg)
+{
+    bool eager = msg->len <= rdm->eager_bytes;
+    struct via_head head = {.kind = eager ? VIA_KIND_EAGER : VIA_KIND_OFFER,
+                            .tagged = msg->tagged,
+                            .has_data = msg->has_data,
+                            .tag = msg->tag,
+                            .data = msg->data,
+                            .bytes = msg->len};
+    const uint64_t matched = FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
+    struct via_offer offer = {0};
+    struct via_op op = {0};
+    const void *data = eager ? msg->buf : &offer;
+    size_t data_bytes = eager ? msg->len : sizeof(offer);
+    ssize_t rc = 0;
+
+    if (!eager || (!msg->silent && (msg->flags & matched) != 0)) {
+        rc = await_answer(rdm, peer, msg, &head, &offer);
+    } else if (!msg->silent) {
+        op.context = msg->context;
+        op.buf = (void *)msg->buf;
+        op.len = msg->len;
+        op.flags = completion_flags(rdm, msg);
+    }
+    if (rc != 0)
+        return rc;
+    if (!peer->is_self) {
+        rc = via_link_post(peer->link, &head, data, data_bytes, &op);
+        if (rc != 0 && head.answer)
+            await_no_more(rdm, peer, head.id);
+        return rc;
+    }
+    via_match_arrived(rdm, peer, &head, data, data_bytes);
+    if ((op.flags & FI_COMPLETION) != 0) {
+        struct via_comp comp = {.context = op.context,
+                                .flags = op.flags & ~(uint64_t)FI_COMPLETION,
+                                .len = op.len,
+                                .buf = op.buf};
+
+        via_cq_tell(rdm->tx_cq, &comp);
+    }
+    return 0;
+}
+
+static ssize_t send_message(struct fid_ep *fid, const struct via_message *msg)
+{
+    struct via_rdm *rdm = via_container(fid, struct via_rdm, fid);
+    struct via_peer *peer;
+    bool connected;
+    ssize_t rc;
+
+    if (rdm->core == NULL)
+        return -FI_EOPBADSTATE;
+    if ((msg->silent || (msg->flags & FI_INJECT) != 0) && msg->len > rdm->eager_bytes)
+        return -FI_EMSGSIZE;
+    pthread_mutex_lock(&rdm->core->lock);
+    peer = via_peer_of(rdm, msg->dest);
+    connected = peer != NULL && (peer->is_self || (peer->link != NULL && peer->link->up));
+    rc = connected ? post(rdm, peer, msg) : -FI_EINVAL;
+    pthread_mutex_unlock(&rdm->core->lock);
+    if (peer == NULL || (connected && rc != -FI_ENOTCONN))
+        return rc;
+    return via_peer_connect(rdm, peer);
+}
+
+/* ---- receiving ------------------------------------------------------------------------------------- */
+
+static ssize_t receive(struct fid_ep *fid, const struct via_want *what, fi_addr_t src, bool tagged,
+                       uint64_t flags)
+{
+    struct via_rdm *rdm = via_container(fid, struct via_rdm, fid);
+    struct via_want *want = NULL;
+    ssize_t rc = 0;
+
+    if (rdm->core == NULL)
+        return -FI_EOPBADSTATE;
+    if ((flags & (FI_PEEK | FI_DISCARD)) == (FI_PEEK | FI_DISCARD))
+        return -FI_EOPNOTSUPP;
+    if ((flags & (FI_PEEK | FI_DISCARD)) == 0) {
+        want = malloc(sizeof(*want));
+        if (want == NULL)
+            return -FI_ENOMEM;
+    }
+    pthread_mutex_lock(&rdm->core->lock);
+    if (want != NULL)
+        *want = *what;
+    if ((flags & FI_PEEK) != 0) {
+        struct via_want look = *what;
+
+        look.peer = rdm->directed && src != FI_ADDR_UNSPEC ? via_peer_of(rdm, src) : NULL;
+        via_match_peek(rdm, &look, tagged, (flags & FI_CLAIM) != 0);
+    } else if ((flags & FI_DISCARD) != 0) {
+        rc = via_match_discard(rdm, what->context);
+    } else if ((flags & FI_CLAIM) != 0) {
+        rc = via_match_claimed(rdm, want);
+    } else {
+        bool named = rdm->directed && src != FI_ADDR_UNSPEC;
+
+        want->peer = named ? via_peer_of(rdm, src) : NULL;
+        want->silent = rdm->rx_selective && (flags & FI_COMPLETION) == 0;
+        if (named && want->peer == NULL)
+            rc = -FI_EINVAL;
+        else
+            via_match_want(rdm, want, tagged);
+    }
+    if (rdm->busy != NULL)
+        via_link_go_on(rdm);
+    pthread_mutex_unlock(&rdm->core->lock);
+    if (rc != 0)
+        free(want);
+    return rc;
+}
+
+/* Messages lie in one piece (iov_limit), or in none. */
+static struct iovec one_piece(const struct iovec *iov, size_t count)
+{
+    return count > 0 ? iov[0] : (struct iovec){0};
+}
+
+static uint64_t rx_flags(struct fid_ep *fid)
+{
+    return via_container(fid, struct via_rdm, fid)->rx_op_flags;
+}
+
+static uint64_t tx_flags(struct fid_ep *fid)
+{
+    return via_container(fid, struct via_rdm, fid)->tx_op_flags;
+}
+
+/* ---- fi_ops_tagged ----------------------------------------------------------------------------------- */
+
+static ssize_t tagged_recv(struct fid_ep *fid, void *buf, size_t len, void *mr, fi_addr_t src,
+                           uint64_t tag, uint64_t ignore, void *context)
+{
+    struct via_want what = {
+        .buf = buf, .len = len, .tag = tag, .ignore = ignore, .context = context};
+
+    return receive(fid, &what, src, true, rx_flags(fid));
+}
+
+static ssize_t tagged_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
+{
+    struct iovec piece = one_piece(msg->msg_iov, msg->iov_count);
+    struct via_want what = {.buf = piece.iov_base,
+                            .len = piece.iov_len,
+                            .tag = msg->tag,
+                            .ignore = msg->ignore,
+                            .context = msg->context};
+
+    return msg->iov_count > 1 ? -FI_EINVAL : receive(fid, &what, msg->addr, true, flags);
+}
+
+static ssize_t tagged_recvv(struct fid_ep *fid, const struct iovec *iov, void **mr, size_t count,
+                            fi_addr_t src, uint64_t tag, uint64_t ignore, void *context)
+{
+    struct fi_msg_tagged msg = {.msg_iov = iov,
+                                .iov_count = count,
+                                .addr = src,
+                                .tag = tag,
+                                .ignore = ignore,
+                                .context = context};
+
+    return tagged_recvmsg(fid, &msg, rx_flags(fid));
+}
+
+static ssize_t tagged_send(struct fid_ep *fid, const void *buf, size_t len, void *mr,
+                           fi_addr_t dest, uint64_t tag, void *context)
+{
+    struct via_message what = {.buf = buf,
+                               .len = len,
+                               .dest = dest,
+                               .tag = tag,
+                               .context = context,
+                               .flags = tx_flags(fid),
+                               .tagged = true};
+
+    return send_message(fid, &what);
+}
+
+static ssize_t tagged_senddata(struct fid_ep *fid, const void *buf, size_t len, void *mr,
+                               uint64_t data, fi_addr_t dest, uint64_t tag, void *context)
+{
+    struct via_message what = {.buf = buf,
+                               .len = len,
+                               .dest = dest,
+                               .tag = tag,
+                               .data = data,
+                               .context = context,
+                               .flags = tx_flags(fid),
+                               .tagged = true,
+                               .has_data = true};
+
+    return send_message(fid, &what);
+}
+
+static ssize_t tagged_sendmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
+{
+    struct iovec piece = one_piece(msg->msg_iov, msg->iov_count);
+    struct via_message what = {.buf = piece.iov_base,
+                               .len = piece.iov_len,
+                               .dest = msg->addr,
+                               .tag = msg->tag,
+                               .data = msg->data,
+                               .context = msg->context,
+                               .flags = flags,
+                               .tagged = true,
+                               .has_data = (flags & FI_REMOTE_CQ_DATA) != 0};
+
+    return msg->iov_count > 1 ? -FI_EINVAL : send_message(fid, &what);
+}
+
+static ssize_t tagged_sendv(struct fid_ep *fid, const struct iovec *iov, void **mr, size_t count,
+                            fi_addr_t dest, uint64_t tag, void *context)
+{
+    struct fi_msg_tagged msg = {
+        .msg_iov = iov, .iov_count = count, .addr = dest, .tag = tag, .context = context};
+
+    return tagged_sendmsg(fid, &msg, tx_flags(fid));
+}
+
+static ssize_t tagged_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest,
+                             uint64_t tag)
+{
+    struct via_message what = {
+        .buf = buf, .len = len, .dest = dest, .tag = tag, .tagged = true, .silent = true};
+
+    return send_message(fid, &what);
+}
+
+static ssize_t tagged_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,
+                                 fi_addr_t dest, uint64_t tag)
+{
+    struct via_message what = {.buf = buf,
+                               .len = len,
+                               .dest = dest,
+                               .tag = tag,
+                               .data = data,
+                               .tagged = true,
+                               .has_data = true,
+                               .silent = true};
+
+    return send_message(fid, &what);
+}
+
+struct fi_ops_tagged via_rdm_tagged_ops = {
+    .size = sizeof(struct fi_ops_tagged),
+    .recv = tagged_recv,
+    .recvv = tagged_recvv,
+    .recvmsg = tagged_recvmsg,
+    .send = tagged_send,
+    .sendv = tagged_sendv,
+    .sendmsg = tagged_sendmsg,
+    .inject = tagged_inject,
+    .senddata = tagged_senddata,
+    .injectdata = tagged_injectdata,
+};
+
+/* ---- fi_ops_msg: the same without a tag ------------------------------------------------------------- */
+
+static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+{
+    struct iovec piece = one_piece(msg->msg_iov, msg->iov_count);
+    struct via_want what = {.buf = piece.iov_base, .len = piece.iov_len, .context = msg->context};
+
+    return msg->iov_count > 1 ? -FI_EINVAL : receive(fid, &what, msg->addr, false, flags);
+}
+
+static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **mr, size_t count,
+                         fi_addr_t src, void *context)
+{
+    struct fi_msg msg = {.msg_iov = iov, .iov_count = count, .addr = src, .context = context};
+
+    return msg_recvmsg(fid, &msg, rx_flags(fid));
+}
+
+static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *mr, fi_addr_t src,
+                        void *context)
+{
+    struct iovec iov = {.iov_base = buf, .iov_len = len};
+
+    return msg_recvv(fid, &iov, NULL, 1, src, context);
+}
+
+static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+{
+    struct iovec piece = one_piece(msg->msg_iov, msg->iov_count);
+    struct via_message what = {.buf = piece.iov_base,
+                               .len = piece.iov_len,
+                               .dest = msg->addr,
+                               .data = msg->data,
+                               .context = msg->context,
+                               .flags = flags,
+                               .has_data = (flags & FI_REMOTE_CQ_DATA) != 0};
+
+    return msg->iov_count > 1 ? -FI_EINVAL : send_message(fid, &what);
+}
+
+static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **mr, size_t count,
+                         fi_addr_t dest, void *context)
+{
+    struct fi_msg msg = {.msg_iov = iov, .iov_count = count, .addr = dest, .context = context};
+
+    return msg_sendmsg(fid, &msg, tx_flags(fid));
+}
+
+static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *mr, fi_addr_t dest,
+                        void *context)
+{
+    struct iovec iov = {.iov_base = (void *)buf, .iov_len = len};
+
+    return msg_sendv(fid, &iov, NULL, 1, dest, context);
+}
+
+static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len, void *mr,
+                            uint64_t data, fi_addr_t dest, void *context)
+{
+    struct iovec iov = {.iov_base = (void *)buf, .iov_len = len};
+    struct fi_msg msg = {
+        .msg_iov = &iov, .iov_count = 1, .addr = dest, .context = context, .data = data};
+
+    return msg_sendmsg(fid, &msg, tx_flags(fid) | FI_REMOTE_CQ_DATA);
+}
+
+static ssize_t msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest)
+{
+    struct via_message what = {.buf = buf, .len = len, .dest = dest, .silent = true};
+
+    return send_message(fid, &what);
+}
+
+static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,
+                              fi_addr_t dest)
+{
+    struct via_message what = {
+        .buf = buf, .len = len, .dest = dest, .data = data, .has_data = true, .silent = true};
+
+    return send_message(fid, &what);
+}
+
+struct fi_ops_msg via_rdm_msg_ops = {
+    .size = sizeof(struct fi_ops_msg),
+    .recv = msg_recv,
+    .recvv = msg_recvv,
+    .recvmsg = msg_recvmsg,
+    .send = msg_send,
+    .sendv = msg_sendv,
+    .sendmsg = msg_sendmsg,
+    .inject = msg_inject,
+    .senddata = msg_senddata,
+    .injectdata = msg_injectdata,
+};

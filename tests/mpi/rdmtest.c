@@ -1,0 +1,550 @@
+/*
+ * Endpoints that match tags, by libfabric's calls alone: what MPI programs do not reach through Open MPI
+ * (completion on matching, discarding, peers that have gone), and each rule by itself. Several
+ * endpoints of one process talk to each other and to themselves through the vipd of
+ * VIPD_RUNTIME_DIR. Prints a line per part.
+ * usage: rdmtest; FI_PROVIDER_PATH names the provider's folder
+ */
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+
+#define WAIT_S     60 /* until something that must come is given up */
+#define LONG_BYTES 3000000
+#define ALL_BITS   (~(uint64_t)0)
+
+#define CHECK(what)                                                                                \
+    do {                                                                                           \
+        if (!(what)) {                                                                             \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);                     \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+/* One endpoint with all that it needs; address number of peer i is i in all of them. */
+struct node {
+    struct fid_ep *ep;
+    struct fid_cq *cq;
+    struct fid_av *av;
+    struct sockaddr_in name;
+};
+
+static struct fi_info *info;
+static struct fid_fabric *fabric;
+static struct fid_domain *domain;
+static struct node a, b, c;
+
+static double now_s(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+/* ---- set-up ---------------------------------------------------------------------------------------- */
+
+/* The provider's own answer, without what ofi_rxm makes of its other endpoints; NULL: none. */
+static struct fi_info *ask(enum fi_progress data_progress)
+{
+    struct fi_info *hints = fi_allocinfo(), *list = NULL, *own = NULL;
+
+    CHECK(hints != NULL);
+    hints->caps = FI_TAGGED | FI_MSG | FI_DIRECTED_RECV;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->data_progress = data_progress;
+    hints->fabric_attr->prov_name = strdup("via");
+    if (fi_getinfo(FI_VERSION(1, 9), NULL, NULL, 0, hints, &list) != 0)
+        list = NULL;
+    for (struct fi_info *at = list; at != NULL && own == NULL; at = at->next)
+        if (strcmp(at->fabric_attr->prov_name, "via") == 0)
+            own = fi_dupinfo(at);
+    fi_freeinfo(hints);
+    fi_freeinfo(list);
+    return own;
+}
+
+static void node_open(struct node *node)
+{
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
+    struct fi_av_attr av_attr = {.type = FI_AV_MAP};
+    size_t bytes = sizeof(node->name);
+
+    CHECK(fi_endpoint(domain, info, &node->ep, NULL) == 0);
+    CHECK(fi_cq_open(domain, &cq_attr, &node->cq, NULL) == 0);
+    CHECK(fi_av_open(domain, &av_attr, &node->av, NULL) == 0);
+    CHECK(fi_ep_bind(node->ep, &node->cq->fid, FI_TRANSMIT | FI_RECV) == 0);
+    CHECK(fi_ep_bind(node->ep, &node->av->fid, 0) == 0);
+    CHECK(fi_enable(node->ep) == 0);
+    CHECK(fi_getname(&node->ep->fid, &node->name, &bytes) == 0);
+    CHECK(node->name.sin_port != 0);
+}
+
+static void node_close(struct node *node)
+{
+    CHECK(fi_close(&node->ep->fid) == 0);
+    CHECK(fi_close(&node->cq->fid) == 0);
+    CHECK(fi_close(&node->av->fid) == 0);
+}
+
+/* Everybody knows everybody: a is 0, b 1, c 2. */
+static void introduce(struct node *node)
+{
+    const struct node *all[] = {&a, &b, &c};
+
+    for (fi_addr_t i = 0; i < 3; i++) {
+        struct sockaddr_in back = {0};
+        size_t bytes = sizeof(back);
+        fi_addr_t number = FI_ADDR_UNSPEC;
+
+        CHECK(fi_av_insert(node->av, &all[i]->name, 1, &number, 0, NULL) == 1 && number == i);
+        CHECK(fi_av_lookup(node->av, number, &back, &bytes) == 0);
+        CHECK(memcmp(&back, &all[i]->name, sizeof(back)) == 0);
+    }
+}
+
+/* ---- small helps ----------------------------------------------------------------------------------- */
+
+/* Let all go on. */
+static void stir(void)
+{
+    CHECK(fi_cq_read(a.cq, NULL, 0) <= 0);
+    CHECK(fi_cq_read(b.cq, NULL, 0) <= 0);
+    CHECK(fi_cq_read(c.cq, NULL, 0) <= 0);
+}
+
+/* The next completion of a node: 0, or the error of the entry in *error. */
+static int next(struct node *node, struct fi_cq_tagged_entry *entry, struct fi_cq_err_entry *error)
+{
+    double end_s = now_s() + WAIT_S;
+
+    for (;;) {
+        ssize_t rc;
+
+        stir();
+        rc = fi_cq_read(node->cq, entry, 1);
+        if (rc == 1)
+            return 0;
+        if (rc == -FI_EAVAIL) {
+            memset(error, 0, sizeof(*error));
+            CHECK(fi_cq_readerr(node->cq, error, 0) == 1);
+            return error->err;
+        }
+        CHECK(rc == -FI_EAGAIN && now_s() < end_s);
+    }
+}
+
+static void expect(struct node *node, const void *context, size_t len)
+{
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error;
+
+    CHECK(next(node, &entry, &error) == 0);
+    CHECK(entry.op_context == context);
+    CHECK((entry.flags & FI_SEND) != 0 || entry.len == len);
+}
+
+static void expect_error(struct node *node, const void *context, int err)
+{
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error;
+
+    CHECK(next(node, &entry, &error) == err);
+    CHECK(error.op_context == context);
+}
+
+static void expect_nothing(struct node *node)
+{
+    struct fi_cq_tagged_entry entry;
+
+    for (int i = 0; i < 2000; i++) {
+        stir();
+        CHECK(fi_cq_read(node->cq, &entry, 1) == -FI_EAGAIN);
+    }
+}
+
+static void send_to(struct node *node, fi_addr_t dest, const void *buf, size_t len, uint64_t tag,
+                    uint64_t flags, void *context)
+{
+    struct iovec iov = {.iov_base = (void *)buf, .iov_len = len};
+    struct fi_msg_tagged msg = {
+        .msg_iov = &iov, .iov_count = 1, .addr = dest, .tag = tag, .context = context, .data = 77};
+    double end_s = now_s() + WAIT_S;
+    ssize_t rc;
+
+    while ((rc = fi_tsendmsg(node->ep, &msg, flags)) == -FI_EAGAIN) {
+        CHECK(now_s() < end_s);
+        stir();
+    }
+    CHECK(rc == 0);
+}
+
+static void want(struct node *node, fi_addr_t src, void *buf, size_t len, uint64_t tag,
+                 uint64_t ignore, void *context)
+{
+    CHECK(fi_trecv(node->ep, buf, len, NULL, src, tag, ignore, context) == 0);
+}
+
+static ssize_t search_for(struct node *node, uint64_t tag, uint64_t flags, void *context)
+{
+    struct fi_msg_tagged msg = {.addr = FI_ADDR_UNSPEC, .tag = tag, .context = context};
+
+    return fi_trecvmsg(node->ep, &msg, flags);
+}
+
+/* A message has come to this node and lies there. */
+static void await_early(struct node *node, uint64_t tag)
+{
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error;
+    double end_s = now_s() + WAIT_S;
+
+    do {
+        CHECK(now_s() < end_s);
+        CHECK(search_for(node, tag, FI_PEEK, &entry) == 0);
+    } while (next(node, &entry, &error) != 0);
+}
+
+static char *pattern(size_t bytes, unsigned seed)
+{
+    char *buf = malloc(bytes + 1);
+
+    CHECK(buf != NULL);
+    for (size_t i = 0; i < bytes; i++)
+        buf[i] = (char)(i * 7 + seed + (i >> 9));
+    return buf;
+}
+
+/* ---- parts ----------------------------------------------------------------------------------------- */
+
+/* Both begin at once, and each learns of the other's request while its own is under way. */
+static void part_cross(void)
+{
+    char x[8], y[8];
+    ssize_t rc_a = -FI_EAGAIN, rc_b = -FI_EAGAIN;
+    double end_s = now_s() + WAIT_S;
+
+    want(&a, 1, x, sizeof(x), 1, 0, x);
+    want(&b, 0, y, sizeof(y), 2, 0, y);
+    while (rc_a == -FI_EAGAIN || rc_b == -FI_EAGAIN) {
+        CHECK(now_s() < end_s);
+        if (rc_a == -FI_EAGAIN)
+            rc_a = fi_tinject(a.ep, "from a.", 8, 1, 2);
+        if (rc_b == -FI_EAGAIN)
+            rc_b = fi_tinject(b.ep, "from b.", 8, 0, 1);
+        stir();
+    }
+    CHECK(rc_a == 0 && rc_b == 0);
+    expect(&a, x, 8);
+    expect(&b, y, 8);
+    CHECK(strcmp(x, "from b.") == 0 && strcmp(y, "from a.") == 0);
+}
+
+/* Short and long, to another one and to itself, wanted before and after they come. */
+static void part_sizes(void)
+{
+    static const size_t sizes[] = {0, 1, 100, 16384, 16385, LONG_BYTES};
+    char *to = malloc(LONG_BYTES);
+
+    CHECK(to != NULL);
+    for (unsigned i = 0; i < 4 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+        size_t len = sizes[i / 4];
+        struct node *receiver = i % 2 ? &a : &b;
+        char *from = pattern(len, i);
+
+        memset(to, 0, len);
+        if (i & 2)
+            want(receiver, 0, to, LONG_BYTES, 5, 0, to);
+        send_to(&a, i % 2 ? 0 : 1, from, len, 5, FI_COMPLETION, from);
+        /* What goes to oneself is there at once. */
+        if (!(i & 2) && receiver == &b)
+            await_early(&b, 5);
+        if (!(i & 2))
+            want(receiver, 0, to, LONG_BYTES, 5, 0, to);
+        if (receiver == &a) {
+            struct fi_cq_tagged_entry one, two;
+            struct fi_cq_err_entry error;
+
+            CHECK(next(&a, &one, &error) == 0 && next(&a, &two, &error) == 0);
+            CHECK((one.op_context == from) != (two.op_context == from));
+        } else {
+            expect(&b, to, len);
+            expect(&a, from, len);
+        }
+        CHECK(memcmp(from, to, len) == 0);
+        free(from);
+    }
+    free(to);
+}
+
+/* What completes when: a matched send not before somebody has taken it. */
+static void part_matched(void)
+{
+    static const uint64_t flags[] = {FI_DELIVERY_COMPLETE, FI_MATCH_COMPLETE};
+    char to[16];
+
+    for (int i = 0; i < 4; i++) {
+        fi_addr_t dest = i / 2 ? 0 : 1;
+        struct node *receiver = i / 2 ? &a : &b;
+
+        send_to(&a, dest, "matched", 8, 6, FI_COMPLETION | flags[i % 2], &a);
+        expect_nothing(&a);
+        want(receiver, FI_ADDR_UNSPEC, to, sizeof(to), 6, 0, to);
+        if (receiver == &a) {
+            struct fi_cq_tagged_entry one, two;
+            struct fi_cq_err_entry error;
+
+            CHECK(next(&a, &one, &error) == 0 && next(&a, &two, &error) == 0);
+        } else {
+            expect(&b, to, 8);
+            expect(&a, &a, 8);
+        }
+    }
+}
+
+/* Data for the completion, tags with ignored bits, sources that are named. */
+static void part_matching(void)
+{
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error;
+    char x[8], y[8], z[8];
+
+    want(&b, 2, x, 8, 0x10, 0xf, x);
+    want(&b, FI_ADDR_UNSPEC, y, 8, 0x10, 0xf, y);
+    want(&b, FI_ADDR_UNSPEC, z, 8, 0, ALL_BITS, z);
+    send_to(&a, 1, "first", 6, 0x1a, FI_REMOTE_CQ_DATA, NULL);
+    CHECK(next(&b, &entry, &error) == 0);
+    CHECK(entry.op_context == y && entry.tag == 0x1a && entry.data == 77 && entry.len == 6);
+    CHECK(entry.flags == (FI_RECV | FI_TAGGED | FI_REMOTE_CQ_DATA));
+    send_to(&c, 1, "second", 7, 0x1b, 0, NULL);
+    CHECK(next(&b, &entry, &error) == 0);
+    CHECK(entry.op_context == x && entry.tag == 0x1b && entry.flags == (FI_RECV | FI_TAGGED));
+    send_to(&a, 1, "third", 6, 0x20, 0, NULL);
+    expect(&b, z, 6);
+    CHECK(strcmp(x, "second") == 0 && strcmp(y, "first") == 0 && strcmp(z, "third") == 0);
+    for (int i = 0; i < 3; i++)
+        expect(i == 2 ? &c : &a, NULL, 0);
+}
+
+/* Messages without a tag, and those with one, go past each other. */
+static void part_untagged(void)
+{
+    char x[8], y[8];
+
+    want(&b, FI_ADDR_UNSPEC, x, 8, 0, ALL_BITS, x);
+    while (fi_inject(a.ep, "plain", 6, 1) == -FI_EAGAIN)
+        stir();
+    expect_nothing(&b);
+    CHECK(fi_recv(b.ep, y, 8, NULL, 0, y) == 0);
+    expect(&b, y, 6);
+    send_to(&a, 1, "tagged", 7, 9, 0, NULL);
+    expect(&b, x, 7);
+    expect(&a, NULL, 0);
+    CHECK(strcmp(x, "tagged") == 0 && strcmp(y, "plain") == 0);
+}
+
+static void part_peek(void)
+{
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error;
+    struct iovec iov;
+    struct fi_msg_tagged claim = {.msg_iov = &iov, .iov_count = 1, .context = &iov};
+    char *one = pattern(50000, 1), *two = pattern(50000, 2), to[50000], third[4];
+
+    CHECK(search_for(&b, 7, FI_PEEK, &b) == 0);
+    expect_error(&b, &b, FI_ENOMSG);
+    send_to(&a, 1, one, 50000, 7, 0, one);
+    send_to(&a, 1, two, 50000, 7, 0, two);
+    send_to(&a, 1, "gone", 5, 8, FI_DELIVERY_COMPLETE, &a);
+    await_early(&b, 8);
+    /* Claimed: nobody else gets it, the one behind it comes first. */
+    CHECK(search_for(&b, 7, FI_PEEK | FI_CLAIM, &iov) == 0);
+    CHECK(next(&b, &entry, &error) == 0 && entry.op_context == &iov && entry.len == 50000);
+    want(&b, FI_ADDR_UNSPEC, to, sizeof(to), 7, 0, to);
+    expect(&b, to, 50000);
+    expect(&a, two, 0);
+    CHECK(memcmp(to, two, 50000) == 0);
+    CHECK(search_for(&b, 7, FI_PEEK, &b) == 0);
+    expect_error(&b, &b, FI_ENOMSG);
+    iov = (struct iovec){.iov_base = to, .iov_len = sizeof(to)};
+    CHECK(fi_trecvmsg(b.ep, &claim, FI_CLAIM | FI_COMPLETION) == 0);
+    expect(&b, &iov, 50000);
+    expect(&a, one, 0);
+    CHECK(memcmp(to, one, 50000) == 0);
+    CHECK(fi_trecvmsg(b.ep, &claim, FI_CLAIM) == -FI_EINVAL);
+    /* Discarded: the sender of one that is to be matched hears of it all the same. */
+    CHECK(search_for(&b, 8, FI_PEEK | FI_CLAIM, third) == 0);
+    expect(&b, third, 5);
+    expect_nothing(&a);
+    CHECK(search_for(&b, 8, FI_CLAIM | FI_DISCARD, third) == 0);
+    expect(&b, third, 5);
+    expect(&a, &a, 5);
+    free(one);
+    free(two);
+}
+
+static void part_cancel(void)
+{
+    char x[8] = "before", y[8];
+
+    want(&b, FI_ADDR_UNSPEC, x, 8, 3, 0, x);
+    want(&b, FI_ADDR_UNSPEC, y, 8, 3, 0, y);
+    CHECK(fi_cancel(&b.ep->fid, x) == 0);
+    expect_error(&b, x, FI_ECANCELED);
+    CHECK(fi_cancel(&b.ep->fid, x) == -FI_ENOENT);
+    send_to(&a, 1, "after", 6, 3, 0, NULL);
+    expect(&b, y, 6);
+    expect(&a, NULL, 0);
+    CHECK(strcmp(x, "before") == 0 && strcmp(y, "after") == 0);
+}
+
+/* What is longer than its receive: what fits arrives, nothing behind it is touched, the sender is content. */
+static void part_truncation(void)
+{
+    static const size_t sizes[] = {1000, LONG_BYTES};
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error;
+
+    for (int i = 0; i < 4; i++) {
+        size_t len = sizes[i / 2], room = i % 2 ? len / 2 : 0;
+        char *from = pattern(len, 3), *to = calloc(1, len);
+
+        CHECK(to != NULL);
+        want(&b, FI_ADDR_UNSPEC, to, room, 4, 0, to);
+        send_to(&a, 1, from, len, 4, 0, from);
+        CHECK(next(&b, &entry, &error) == FI_ETRUNC);
+        CHECK(error.op_context == to && error.len == room && error.olen == len - room);
+        expect(&a, from, 0);
+        CHECK(memcmp(from, to, room) == 0);
+        for (size_t at = room; at < len; at++)
+            CHECK(to[at] == 0);
+        free(from);
+        free(to);
+    }
+}
+
+/* More than rings and receives hold, before anybody wants them; in order, short between long. */
+static void part_flood(void)
+{
+    enum { COUNT = 3000 };
+    static uint32_t got[COUNT][8];
+    size_t medium = info->tx_attr->inject_size < 9000 ? info->tx_attr->inject_size : 9000;
+    char *big = malloc(20000);
+
+    CHECK(big != NULL);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        size_t len = i % 100 == 7 ? 20000 : i % 10 == 3 ? medium : 32;
+
+        memset(big, 0, 20000);
+        memcpy(big, &i, sizeof(i));
+        /* A long one is fetched later, from a buffer that must stand until then. */
+        if (len == 20000) {
+            char *own = malloc(len);
+
+            CHECK(own != NULL);
+            memcpy(own, big, len);
+            send_to(&a, 1, own, len, 11, 0, own);
+        } else {
+            send_to(&a, 1, big, len, 11, FI_INJECT, NULL);
+        }
+    }
+    free(big);
+    big = malloc(20000);
+    CHECK(big != NULL);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        struct fi_cq_tagged_entry entry;
+        struct fi_cq_err_entry error;
+
+        want(&b, FI_ADDR_UNSPEC, big, 20000, 11, 0, got[i]);
+        CHECK(next(&b, &entry, &error) == 0);
+        memcpy(got[i], big, sizeof(got[i]));
+        CHECK(entry.op_context == got[i] && got[i][0] == i);
+    }
+    for (uint32_t i = 0; i < COUNT; i++) {
+        struct fi_cq_tagged_entry entry;
+        struct fi_cq_err_entry error;
+
+        CHECK(next(&a, &entry, &error) == 0);
+        free(entry.op_context);
+    }
+    free(big);
+}
+
+/* Who has closed cannot be reached, and what waits for it fails instead of waiting for ever. */
+static void part_gone(void)
+{
+    char *from = pattern(100000, 1), x[8];
+    double end_s = now_s() + WAIT_S;
+    ssize_t rc;
+
+    send_to(&a, 2, from, 100000, 12, 0, from);
+    await_early(&c, 12);
+    want(&c, FI_ADDR_UNSPEC, x, 8, 13, 0, x);
+    CHECK(fi_close(&c.ep->fid) == 0);
+    expect_error(&c, x, FI_ECANCELED);
+    expect_error(&a, from, FI_ECONNRESET);
+    while ((rc = fi_tinject(a.ep, x, 1, 2, 1)) == -FI_EAGAIN) {
+        CHECK(now_s() < end_s);
+        stir();
+    }
+    CHECK(rc == -FI_EHOSTUNREACH);
+    CHECK(fi_close(&c.cq->fid) == 0 && fi_close(&c.av->fid) == 0);
+    node_open(&c);
+    free(from);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} parts[] = {
+    {"both begin at once", part_cross},
+    {"sizes", part_sizes},
+    {"completion on matching", part_matched},
+    {"matching", part_matching},
+    {"untagged", part_untagged},
+    {"peek, claim, discard", part_peek},
+    {"cancel", part_cancel},
+    {"truncation", part_truncation},
+    {"flood", part_flood},
+    {"a peer that has gone", part_gone},
+};
+
+int main(void)
+{
+    setenv("FI_VIA_CONNECT_TIMEOUT", "500", 0);
+    CHECK(ask(FI_PROGRESS_AUTO) == NULL);
+    info = ask(FI_PROGRESS_UNSPEC);
+    CHECK(info != NULL && info->ep_attr->type == FI_EP_RDM);
+    CHECK(fi_fabric(info->fabric_attr, &fabric, NULL) == 0);
+    CHECK(fi_domain(fabric, info, &domain, NULL) == 0);
+    node_open(&a);
+    node_open(&b);
+    node_open(&c);
+    introduce(&a);
+    introduce(&b);
+    introduce(&c);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        double start_s = now_s();
+
+        parts[i].run();
+        printf("   passed: %s (%.1f s)\n", parts[i].name, now_s() - start_s);
+        fflush(stdout);
+    }
+    node_close(&a);
+    node_close(&b);
+    node_close(&c);
+    CHECK(fi_close(&domain->fid) == 0);
+    CHECK(fi_close(&fabric->fid) == 0);
+    fi_freeinfo(info);
+    return 0;
+}
