@@ -317,7 +317,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
         }
         if (timeout >= 0)
             wait_ms = (int)((end_ns - now_ns) / 1000000 + 1);
-        if (waiting(cq) || cq->rdm != NULL)
+        if (waiting(cq) || __atomic_load_n(&cq->rdm, __ATOMIC_RELAXED) != NULL)
             wait_ms = WAITING_MS;
         if (poll(&look, 1, wait_ms) < 0)
             return -errno;
@@ -386,7 +386,8 @@ static int cq_control(struct fid *fid, int command, void *arg)
     struct via_cq *cq = via_container(fid, struct via_cq, fid.fid);
     int rc;
 
-    if (command != FI_GETWAIT)
+    /* Nothing would make it readable when a message comes for an endpoint of the second kind. */
+    if (command != FI_GETWAIT || __atomic_load_n(&cq->rdm, __ATOMIC_RELAXED) != NULL)
         return -FI_ENOSYS;
     rc = open_fd(cq);
     if (rc == 0)

@@ -107,13 +107,17 @@ static int rings_make(struct via_link *link)
 
 static void rings_free(struct via_link *link)
 {
-    VIP_NIC_HANDLE nic = link->rdm->domain->fabric->nic;
+    struct via_fabric *fabric = link->rdm->domain->fabric;
+    bool gone = true;
 
     if (link->in_handle != 0)
-        VipDeregisterMem(nic, link->in, link->in_handle);
+        gone = VipDeregisterMem(fabric->nic, link->in, link->in_handle) == VIP_SUCCESS;
     if (link->out_handle != 0)
-        VipDeregisterMem(nic, link->out, link->out_handle);
-    if (link->in != NULL)
+        gone = VipDeregisterMem(fabric->nic, link->out, link->out_handle) == VIP_SUCCESS && gone;
+    /* A vipd that stands still may yet write there. */
+    if (!gone && __atomic_load_n(&fabric->lost, __ATOMIC_RELAXED) == 0)
+        VIA_WARN(FI_LOG_EP_CTRL, "VipDeregisterMem: %s; a ring is not freed\n", VipxLastError());
+    else if (link->in != NULL)
         VipxFreeMem(link->in);
 }
 

@@ -81,7 +81,8 @@ static void read_settings(void)
         "so that no rank of a job waits for one that has gone");
     setting("ring", 4096, 1 << 26, &via_settings.ring_bytes,
             "bytes of the ring that a peer's messages lie in (rdm endpoints; the same for all)");
-    setting("eager", 64, 1 << 24, &via_settings.eager_bytes,
+    /* One descriptor takes it, whatever it is: less than MaxTransferSize. */
+    setting("eager", 64, 1 << 20, &via_settings.eager_bytes,
             "bytes up to which a message goes through the ring, and fi_tinject takes it (rdm "
             "endpoints); less than a quarter of the ring");
 }

@@ -111,10 +111,25 @@ static void close_parts(struct via_rdm *rdm)
     rdm->link_info = NULL;
 }
 
-static void attach(struct via_cq *cq, struct via_rdm *rdm)
+/* From now on a look at the queue lets the endpoint go on; -FI_EBUSY: it has another one. */
+static int attach(struct via_cq *cq, struct via_rdm *rdm)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&cq->rdm_lock);
+    if (cq->rdm != NULL && cq->rdm != rdm)
+        rc = -FI_EBUSY;
+    else
+        __atomic_store_n(&cq->rdm, rdm, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&cq->rdm_lock);
+    return rc;
+}
+
+static void detach(struct via_cq *cq, const struct via_rdm *rdm)
 {
     pthread_mutex_lock(&cq->rdm_lock);
-    __atomic_store_n(&cq->rdm, rdm, __ATOMIC_RELAXED);
+    if (cq->rdm == rdm)
+        __atomic_store_n(&cq->rdm, NULL, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&cq->rdm_lock);
 }
 
@@ -130,7 +145,12 @@ static int enable(struct via_rdm *rdm)
     if (rdm->tx_cq == NULL || rdm->rx_cq == NULL)
         return -FI_ENOCQ;
     rc = open_parts(rdm);
+    if (rc == 0)
+        rc = attach(rdm->tx_cq, rdm);
+    if (rc == 0)
+        rc = attach(rdm->rx_cq, rdm);
     if (rc != 0) {
+        detach(rdm->tx_cq, rdm);
         close_parts(rdm);
         return rc;
     }
@@ -139,8 +159,6 @@ static int enable(struct via_rdm *rdm)
     rdm->next = fabric->rdms;
     fabric->rdms = rdm;
     pthread_mutex_unlock(&fabric->rdm_lock);
-    attach(rdm->tx_cq, rdm);
-    attach(rdm->rx_cq, rdm);
     return 0;
 }
 
@@ -173,8 +191,8 @@ static void disable(struct via_rdm *rdm)
         via_rdm_progress(rdm);
         sched_yield();
     }
-    attach(rdm->tx_cq, NULL);
-    attach(rdm->rx_cq, NULL);
+    detach(rdm->tx_cq, rdm);
+    detach(rdm->rx_cq, rdm);
     pthread_mutex_lock(&rdm->cm_lock);
     via_peer_close_links(rdm);
     pthread_mutex_unlock(&rdm->cm_lock);
@@ -220,9 +238,6 @@ static int bind_cq(struct via_rdm *rdm, struct via_cq *cq, uint64_t flags)
     /* It would not become readable: links have a queue of their own. */
     if (cq->has_fd)
         return -FI_ENOSYS;
-    /* One endpoint of this kind to a queue. */
-    if (__atomic_load_n(&cq->rdm, __ATOMIC_RELAXED) != NULL)
-        return -FI_EBUSY;
     if ((flags & FI_TRANSMIT) != 0) {
         rdm->tx_cq = cq;
         rdm->tx_selective = selective;

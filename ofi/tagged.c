@@ -180,56 +180,50 @@ static ssize_t send_message(struct fid_ep *fid, const struct via_message *msg)
 
 /* ---- receiving ------------------------------------------------------------------------------------- */
 
+/* FI_PEEK, FI_CLAIM, FI_DISCARD. Under core->lock. Only a claimed message takes the want over. */
+static ssize_t search(struct via_rdm *rdm, struct via_want *want, bool tagged, uint64_t flags)
+{
+    if ((flags & FI_PEEK) == 0)
+        return (flags & FI_DISCARD) != 0 ? via_match_discard(rdm, want->context)
+                                         : via_match_claimed(rdm, want);
+    via_match_peek(rdm, want, tagged, (flags & FI_CLAIM) != 0);
+    return 0;
+}
+
 static ssize_t receive(struct fid_ep *fid, const struct via_want *what, fi_addr_t src, bool tagged,
                        uint64_t flags)
 {
     struct via_rdm *rdm = via_container(fid, struct via_rdm, fid);
-    struct via_want *want = NULL;
+    bool named =
+        rdm->directed && src != FI_ADDR_UNSPEC && (flags & (FI_CLAIM | FI_PEEK)) != FI_CLAIM;
+    bool search_only = (flags & (FI_PEEK | FI_DISCARD)) != 0;
+    struct via_want *want;
     ssize_t rc = 0;
 
     if (rdm->core == NULL)
         return -FI_EOPBADSTATE;
     if ((flags & (FI_PEEK | FI_DISCARD)) == (FI_PEEK | FI_DISCARD))
         return -FI_EOPNOTSUPP;
-    if ((flags & (FI_PEEK | FI_DISCARD)) == 0) {
-        want = malloc(sizeof(*want));
-        if (want == NULL)
-            return -FI_ENOMEM;
-    }
+    want = malloc(sizeof(*want));
+    if (want == NULL)
+        return -FI_ENOMEM;
+    *want = *what;
     pthread_mutex_lock(&rdm->core->lock);
-    if (want != NULL)
-        *want = *what;
-    if ((flags & FI_PEEK) != 0) {
-        struct via_want look = *what;
-
-        look.peer = rdm->directed && src != FI_ADDR_UNSPEC ? via_peer_of(rdm, src) : NULL;
-        via_match_peek(rdm, &look, tagged, (flags & FI_CLAIM) != 0);
-    } else if ((flags & FI_DISCARD) != 0) {
-        rc = via_match_discard(rdm, what->context);
-    } else if ((flags & FI_CLAIM) != 0) {
-        rc = via_match_claimed(rdm, want);
+    want->peer = named ? via_peer_of(rdm, src) : NULL;
+    if (named && want->peer == NULL) {
+        rc = -FI_EINVAL;
+    } else if (search_only || (flags & FI_CLAIM) != 0) {
+        rc = search(rdm, want, tagged, flags);
     } else {
-        bool named = rdm->directed && src != FI_ADDR_UNSPEC;
-
-        want->peer = named ? via_peer_of(rdm, src) : NULL;
         want->silent = rdm->rx_selective && (flags & FI_COMPLETION) == 0;
-        if (named && want->peer == NULL)
-            rc = -FI_EINVAL;
-        else
-            via_match_want(rdm, want, tagged);
+        via_match_want(rdm, want, tagged);
     }
     if (rdm->busy != NULL)
         via_link_go_on(rdm);
     pthread_mutex_unlock(&rdm->core->lock);
-    if (rc != 0)
+    if (rc != 0 || search_only)
         free(want);
     return rc;
-}
-
-/* Messages lie in one piece (iov_limit), or in none. */
-static struct iovec one_piece(const struct iovec *iov, size_t count)
-{
-    return count > 0 ? iov[0] : (struct iovec){0};
 }
 
 static uint64_t rx_flags(struct fid_ep *fid)
@@ -240,6 +234,12 @@ static uint64_t rx_flags(struct fid_ep *fid)
 static uint64_t tx_flags(struct fid_ep *fid)
 {
     return via_container(fid, struct via_rdm, fid)->tx_op_flags;
+}
+
+/* Messages lie in one piece (iov_limit), or in none. */
+static struct iovec one_piece(const struct iovec *iov, size_t count)
+{
+    return count > 0 ? iov[0] : (struct iovec){0};
 }
 
 /* ---- fi_ops_tagged ----------------------------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The long form of the MPI tests (./check --mpi): all of mpitest and Debian's packaged programs, on one
 # vipd, on two in namespaces joined by a veth pair, and on these with 1 % of the packets lost; then jobs
-# whose ranks, vipd and network are taken away. Needs root for the namespaces.
+# whose ranks, vipd and network are taken away. What comes after "-- native" is on the provider's own tag
+# matching instead of ofi_rxm; with MPI_NATIVE=1 everything is. Needs root for the namespaces.
 # usage: long.sh BUILD_DIR
 set -u
 MPI_DIR=$(cd "$(dirname "$0")" && pwd)
@@ -30,12 +31,24 @@ all_programs() {
     "$MPI_DIR/packaged.sh" "$build" 4 || bad=1
 }
 
+native_programs() {
+    local before=${MPI_NATIVE-}
+    echo "-- native"
+    export MPI_NATIVE=1
+    run "mpitest, 4 ranks, long messages and floods" ompi 4 "$mpitest" big
+    run "mpitest, 4 ranks, threads" ompi 4 "$mpitest" threads
+    run "mpitest, 16 ranks" ompi 16 "$mpitest" wildcard modes flood collectives onesided splits
+    "$MPI_DIR/packaged.sh" "$build" 4 || bad=1
+    export MPI_NATIVE=$before
+}
+
 echo "== one vipd"
 daemons_begin "$build/vipd"
 daemon_start A 127.0.0.1 24800 || exit 1
 export VIPD_RUNTIME_DIR_A=$WORK/A VIPD_RUNTIME_DIR_B=$WORK/A
 all_programs
 run "mpitest, 16 ranks" ompi 16 "$mpitest" wildcard modes flood collectives onesided splits
+native_programs
 daemons_end
 
 namespaces_begin || exit 1
@@ -48,11 +61,14 @@ for faults in none loss=1%,seed=7; do
         daemon_start B 10.77.0.2 24801 "faults = $faults" || exit 1
     export VIPD_RUNTIME_DIR_A=$WORK/A VIPD_RUNTIME_DIR_B=$WORK/B
     all_programs
+    native_programs
     daemons_end
 done
 namespaces_end
 
 echo "== ranks, vipd and networks that go away"
 "$MPI_DIR/kills.sh" "$build" "${MPI_KILLS:-30}" || bad=1
+echo "-- native"
+MPI_NATIVE=1 "$MPI_DIR/kills.sh" "$build" "$((${MPI_KILLS:-30} / 2))" || bad=1
 [ $bad -eq 0 ] && echo "tests/mpi/long.sh: everything passed" || echo "tests/mpi/long.sh: FAILED"
 exit $bad

@@ -363,6 +363,7 @@ static void part_peek(void)
 
     CHECK(search_for(&b, 7, FI_PEEK, &b) == 0);
     expect_error(&b, &b, FI_ENOMSG);
+    CHECK(fi_trecv(b.ep, to, sizeof(to), NULL, 99, 7, 0, to) == -FI_EINVAL);
     send_to(&a, 1, one, 50000, 7, 0, one);
     send_to(&a, 1, two, 50000, 7, 0, two);
     send_to(&a, 1, "gone", 5, 8, FI_DELIVERY_COMPLETE, &a);
@@ -406,6 +407,21 @@ static void part_cancel(void)
     expect(&b, y, 6);
     expect(&a, NULL, 0);
     CHECK(strcmp(x, "before") == 0 && strcmp(y, "after") == 0);
+}
+
+/* A second endpoint cannot have a queue that one goes on by. */
+static void part_busy(void)
+{
+    struct fid_ep *ep;
+
+    CHECK(fi_endpoint(domain, info, &ep, NULL) == 0);
+    CHECK(fi_enable(ep) == -FI_ENOAV);
+    CHECK(fi_ep_bind(ep, &a.av->fid, 0) == 0);
+    CHECK(fi_enable(ep) == -FI_ENOCQ);
+    CHECK(fi_ep_bind(ep, &a.cq->fid, FI_TRANSMIT | FI_RECV) == 0);
+    CHECK(fi_enable(ep) == -FI_EBUSY);
+    CHECK(fi_close(&a.cq->fid) == -FI_EBUSY && fi_close(&a.av->fid) == -FI_EBUSY);
+    CHECK(fi_close(&ep->fid) == 0);
 }
 
 /* What is longer than its receive: what fits arrives, nothing behind it is touched, the sender is content. */
@@ -514,6 +530,7 @@ static const struct {
     {"untagged", part_untagged},
     {"peek, claim, discard", part_peek},
     {"cancel", part_cancel},
+    {"a queue that is taken", part_busy},
     {"truncation", part_truncation},
     {"flood", part_flood},
     {"a peer that has gone", part_gone},
