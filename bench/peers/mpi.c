@@ -1,7 +1,8 @@
 /*
- * MPI as a peer of bench/run: two ranks, ping-pong or a stream of messages for a time.
- * usage: mpi lat|bw SIZE_BYTES MILLISECONDS
- * Rank 0 prints one number: the median half round trip in us, or MB/s.
+ * MPI as a peer of bench/run: between ranks 0 and 1, one-way times of ping-pongs and the bandwidth of streams,
+ * for the sizes that are asked for, in one job, because to start one takes longer than to measure.
+ * usage: mpi MILLISECONDS lat SIZE... bw SIZE...     (so many for each size)
+ * Rank 0 prints lines "lat_SIZE MICROSECONDS", the median, and "bw_SIZE MEGABYTES_PER_SECOND".
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -9,9 +10,14 @@
 #include <string.h>
 
 #define SAMPLES_MAX 1000000
-#define WINDOW      16
+#define WARM        20 /* exchanges before the clock is looked at: connections, registrations */
+#define WINDOW      16 /* messages of a stream under way */
 
 enum { TAG_DATA = 1, TAG_STOP = 2 };
+
+static char *bytes;
+static double *sample_us;
+static double seconds;
 
 static int compare(const void *a, const void *b)
 {
@@ -20,29 +26,33 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void ping(char *bytes, int size, double seconds)
+static void exchange(int size)
 {
-    double *sample_us = malloc(SAMPLES_MAX * sizeof(*sample_us));
-    double start = MPI_Wtime(), now = start;
-    int count = 0;
+    MPI_Send(bytes, size, MPI_BYTE, 1, TAG_DATA, MPI_COMM_WORLD);
+    MPI_Recv(bytes, size, MPI_BYTE, 1, TAG_DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
 
-    if (!sample_us)
-        MPI_Abort(MPI_COMM_WORLD, 1);
+static void ping(int size)
+{
+    double start, now;
+    size_t count = 0;
+
+    for (int i = 0; i < WARM; i++)
+        exchange(size);
+    start = now = MPI_Wtime();
     while (now - start < seconds && count < SAMPLES_MAX) {
         double before = now;
 
-        MPI_Send(bytes, size, MPI_BYTE, 1, TAG_DATA, MPI_COMM_WORLD);
-        MPI_Recv(bytes, size, MPI_BYTE, 1, TAG_DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        exchange(size);
         now = MPI_Wtime();
         sample_us[count++] = (now - before) / 2 * 1e6;
     }
     MPI_Send(bytes, 0, MPI_BYTE, 1, TAG_STOP, MPI_COMM_WORLD);
-    qsort(sample_us, (size_t)count, sizeof(*sample_us), compare);
-    printf("%.3f\n", sample_us[count / 2]);
-    free(sample_us);
+    qsort(sample_us, count, sizeof(*sample_us), compare);
+    printf("lat_%d %.3f\n", size, sample_us[count / 2]);
 }
 
-static void answer(char *bytes, int size)
+static void answer(int size)
 {
     MPI_Status status;
 
@@ -54,63 +64,78 @@ static void answer(char *bytes, int size)
     }
 }
 
-/* Windows of messages, each answered by one of no bytes. */
-static void stream(char *bytes, int size, double seconds)
+/* A window of messages, answered by one without bytes when all have arrived. */
+static void window(int size)
 {
-    double start = MPI_Wtime(), sent = 0;
+    MPI_Request requests[WINDOW];
 
-    while (MPI_Wtime() - start < seconds) {
-        MPI_Request requests[WINDOW];
+    for (int i = 0; i < WINDOW; i++)
+        MPI_Isend(bytes, size, MPI_BYTE, 1, TAG_DATA, MPI_COMM_WORLD, &requests[i]);
+    MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
+    MPI_Recv(bytes, 0, MPI_BYTE, 1, TAG_DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
 
-        for (int i = 0; i < WINDOW; i++)
-            MPI_Isend(bytes, size, MPI_BYTE, 1, TAG_DATA, MPI_COMM_WORLD, &requests[i]);
-        MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
-        MPI_Recv(bytes, 0, MPI_BYTE, 1, TAG_DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        sent += (double)size * WINDOW;
-    }
-    printf("%.1f\n", sent / (MPI_Wtime() - start) / 1e6);
+static void stream(int size)
+{
+    double start, sent = 0;
+
+    for (int i = 0; i < WARM / 4; i++)
+        window(size);
+    for (start = MPI_Wtime(); MPI_Wtime() - start < seconds; sent += (double)size * WINDOW)
+        window(size);
+    printf("bw_%d %.1f\n", size, sent / (MPI_Wtime() - start) / 1e6);
     MPI_Send(bytes, 0, MPI_BYTE, 1, TAG_STOP, MPI_COMM_WORLD);
 }
 
-static void swallow(char *bytes, int size)
+static void swallow(int size)
 {
-    for (;;) {
-        for (int i = 0; i < WINDOW; i++) {
-            MPI_Status status;
+    for (int in_window = 0;; in_window = (in_window + 1) % WINDOW) {
+        MPI_Status status;
 
-            MPI_Recv(bytes, size, MPI_BYTE, 0, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
-            if (status.MPI_TAG == TAG_STOP)
-                return;
-        }
-        MPI_Send(bytes, 0, MPI_BYTE, 0, TAG_DATA, MPI_COMM_WORLD);
+        MPI_Recv(bytes, size, MPI_BYTE, 0, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
+        if (status.MPI_TAG == TAG_STOP)
+            return;
+        if (in_window == WINDOW - 1)
+            MPI_Send(bytes, 0, MPI_BYTE, 0, TAG_DATA, MPI_COMM_WORLD);
     }
+}
+
+static int usage(void)
+{
+    fprintf(stderr, "usage: mpi MILLISECONDS lat SIZE... bw SIZE...\n");
+    MPI_Abort(MPI_COMM_WORLD, 2);
+    return 2;
 }
 
 int main(int argc, char **argv)
 {
-    int rank, size = argc == 4 ? atoi(argv[2]) : -1;
-    double seconds = argc == 4 ? atof(argv[3]) / 1000 : 0;
-    char *bytes;
+    int rank, most = 1, is_stream = 0;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    bytes = size >= 0 ? calloc(1, (size_t)size + 1) : NULL;
-    if (!bytes) {
-        fprintf(stderr, "usage: mpi lat|bw SIZE_BYTES MILLISECONDS\n");
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    if (strcmp(argv[1], "lat") == 0) {
-        if (rank == 0)
-            ping(bytes, size, seconds);
+    if (argc < 4 || atof(argv[1]) <= 0)
+        return usage();
+    seconds = atof(argv[1]) / 1000;
+    for (int i = 2; i < argc; i++)
+        most = atoi(argv[i]) > most ? atoi(argv[i]) : most;
+    bytes = calloc(1, (size_t)most);
+    sample_us = malloc(SAMPLES_MAX * sizeof(*sample_us));
+    if (bytes == NULL || sample_us == NULL)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    for (int i = 2; i < argc; i++) {
+        int size = atoi(argv[i]);
+
+        if (strcmp(argv[i], "lat") == 0 || strcmp(argv[i], "bw") == 0)
+            is_stream = argv[i][0] == 'b';
+        else if (size <= 0)
+            return usage();
+        else if (is_stream)
+            rank == 0 ? stream(size) : swallow(size);
         else
-            answer(bytes, size);
-    } else {
-        if (rank == 0)
-            stream(bytes, size, seconds);
-        else
-            swallow(bytes, size);
+            rank == 0 ? ping(size) : answer(size);
     }
     free(bytes);
+    free(sample_us);
     MPI_Finalize();
     return 0;
 }

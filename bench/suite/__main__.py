@@ -9,6 +9,7 @@ import time
 
 import am_report
 import machine
+import mpi
 import plan
 import report
 import splitc
@@ -73,6 +74,9 @@ def main():
     if "am" in only:
         am_report.write(results, args.out)
         written.append("am.md")
+    if "mpi" in only:
+        mpi.write(results, args.out)
+        written.append("mpi.md")
     if "splitc" in only:
         splitc.write(results, args.out)
         written.append("splitc.md")

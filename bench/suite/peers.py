@@ -175,8 +175,9 @@ def _mpi(make, network):
             continue
         for kind, size in [("lat", 64), ("bw", 1048576)]:
             def measure(launcher=tuple(launcher), program=program, kind=kind, size=size):
-                return float(output([*launcher, program, kind, str(size), "200"],
-                                     {"OMPI_MCA_mpi_yield_when_idle": "1"}).strip().splitlines()[-1])
+                # "lat_64 1.5", or bw_
+                return float(output([*launcher, program, "200", kind, str(size)],
+                                     {"OMPI_MCA_mpi_yield_when_idle": "1"}).split()[-1])
             make.add(f"{name} {'shared memory' if local else 'tcp'}", network, kind, size, measure)
 
 

@@ -4,6 +4,7 @@ everything has the same time."""
 import os
 
 import am
+import mpi
 import peers
 import splitc
 from runner import Measurement
@@ -20,6 +21,7 @@ GROUPS = {
 # Measured only when it is asked for.
 APART = {
     "am": "Active Messages: LogP, parts of the overhead, bandwidth, a server with 1 to 64 clients (bench/run am)",
+    "mpi": "Open MPI over VIA beside its TCP, libfabric's, and shared memory (bench/run mpi)",
     "splitc": "Split-C: operations, parts of a get, bulk bandwidth, speed-up of the examples (bench/run splitc)",
 }
 
@@ -192,6 +194,8 @@ def make(networks, top, folder, only, quick):
         for name in [] if reason else am.NETWORKS:
             if name in networks.by_name:
                 am.make(maker, networks.by_name[name])
+    if "mpi" in only:
+        absent += mpi.make(maker, networks, top, folder)
     if "splitc" in only:
         absent += splitc.make(maker, networks, top, folder)
     if "peers" in only:
