@@ -128,7 +128,7 @@ static void write_one(FILE *out, const struct vip_capture_head *head, const uint
                           .status = head->status,
                           .bytes = head->bytes,
                           .client = (uint32_t)head->session};
-    char comment[200], who[64] = "connection management", lost[48] = "";
+    char comment[256], who[64] = "connection management", lost[48] = "";
 
     if (head->session)
         snprintf(who, sizeof(who), "client %llu VI %u", (unsigned long long)head->session,
