@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # link = xdp over veth between two namespaces: verified transfers whose packets pass by XDP, beside a
-# host with link = ether and beside TCP, which it must leave alone; fall-back to ether, with the reason,
-# with frames that are too large and without the privilege.
+# host with link = ether and beside TCP, which it must leave alone; in a VLAN; on a card with several receive
+# queues; fall-back to ether, with the reason, with frames that are too large and without the privilege.
 # usage: xdp.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -54,13 +54,15 @@ up_as() { # up_as HOST LINK: within ten seconds
     return 1
 }
 
-start() { # start LINK_B: vipd A with xdp, B with this one, and a server on B
+start() { # start LINK_B [LINES...]: vipd A with xdp, B with this link
+    local link=$1
+    shift
     daemons_begin "$build/vipd"
     VIPD=$build/vipd/vipd
     DAEMON_NIC="link = xdp
-interface = $if_a" daemon_start A - - || exit 1
-    DAEMON_NIC="link = $1
-interface = $if_b" daemon_start B - - || exit 1
+interface = $if_a" daemon_start A - - "$@" || exit 1
+    DAEMON_NIC="link = $link
+interface = $if_b" daemon_start B - - "$@" || exit 1
 }
 
 serve() {
@@ -160,6 +162,48 @@ serve
 transfers "xdp and ether"
 at_least A xdp_rx 1000
 daemons_end
+
+# ---- a VLAN ---------------------------------------------------------------------------------
+
+start xdp "vlan = 7"
+up_as A xdp && up_as B xdp
+serve
+transfers "in a VLAN"
+at_least A xdp_rx 2000
+at_least B xdp_rx 2000
+# Frames without a tag and of another VLAN look like packets otherwise.
+in_namespace "$NS_A" "$frames" bad "$if_a" $mac_b || failed "sending bad frames"
+run "after frames of other VLANs" lat $mac_b --iters 500
+for name in drop_crc drop_short drop_frame_length drop_frame_vlan; do
+    [ "$(counter B $name)" = 0 ] || failed "B has looked at frames of other VLANs: $name"
+done
+daemons_end
+start ether "vlan = 7"
+up_as A xdp && up_as B ether
+serve
+run "in a VLAN, xdp and ether" bw $mac_b --op send --size 1048576 --bytes 16M
+run "the same, small messages" lat $mac_b --iters 500
+at_least A xdp_rx 200
+daemons_end
+
+# ---- several receive queues -----------------------------------------------------------------
+
+in_namespace "$NS_A" ip link del "$if_a"
+ip link add "$if_a" numtxqueues 4 numrxqueues 4 netns "$NS_A" type veth \
+    peer name "$if_b" numtxqueues 4 numrxqueues 4 netns "$NS_B"
+cables 1500
+start xdp
+up_as A xdp && up_as B xdp
+grep -q 'with xdp, [a-z]*, receive queues: 4' "$WORK/B.log" || failed "queues: $(grep 'with xdp' "$WORK/B.log")"
+serve
+transfers "four queues"
+# Whichever queue the kernel chooses for them, no packet comes by another way.
+all=$(counter B rx_packets)
+fast=$(counter B xdp_rx)
+[ "$all" -gt 2000 ] && [ "$fast" -eq "$all" ] || failed "of $all packets only $fast came by XDP"
+daemons_end
+in_namespace "$NS_A" ip link del "$if_a"
+ip link add "$if_a" netns "$NS_A" type veth peer name "$if_b" netns "$NS_B"
 
 # ---- fall-back ------------------------------------------------------------------------------
 

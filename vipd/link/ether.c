@@ -226,8 +226,9 @@ static bool look(struct ether *ether, char why[LINK_WHY_BYTES])
         return false;
     if (!ether_xdp_follow(ether, &now))
         ether->look = true;
-    if (ether->xdp && ether->link.window_bytes > XDP_WINDOW_PACKETS * ether->link.packet_bytes)
-        ether->link.window_bytes = XDP_WINDOW_PACKETS * ether->link.packet_bytes;
+    if (ether->xdp &&
+        ether->link.window_bytes > xdp_window_packets(ether->xdp) * ether->link.packet_bytes)
+        ether->link.window_bytes = xdp_window_packets(ether->xdp) * ether->link.packet_bytes;
     if (!now.up)
         return reason(why, "the interface is down");
     if (!now.running)

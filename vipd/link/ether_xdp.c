@@ -18,13 +18,26 @@ static bool another(const struct ether_if *a, const struct ether_if *b)
     return a->index != b->index || a->mtu != b->mtu || memcmp(a->mac, b->mac, sizeof(a->mac)) != 0;
 }
 
+/* Its sockets in the link's descriptor. 0 or negative errno. */
+static int watch(struct ether *ether, int op)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    int fds[XDP_QUEUES_MAX];
+    unsigned count = xdp_fds(ether->xdp, fds);
+
+    for (unsigned i = 0; i < count; i++)
+        if (epoll_ctl(ether->epoll, op, fds[i], &event) < 0)
+            return -errno;
+    return 0;
+}
+
 bool ether_xdp_stop(struct ether *ether)
 {
     if (!ether->xdp)
         return true;
     if (xdp_out(ether->xdp) > 0)
         return false;
-    epoll_ctl(ether->epoll, EPOLL_CTL_DEL, xdp_fd(ether->xdp), NULL);
+    watch(ether, EPOLL_CTL_DEL);
     xdp_close(ether->xdp);
     ether->xdp = NULL;
     ether->xdp_kick_ns = UINT64_MAX;
@@ -35,9 +48,8 @@ bool ether_xdp_stop(struct ether *ether)
 
 bool ether_xdp_follow(struct ether *ether, const struct ether_if *now)
 {
-    struct epoll_event event = {.events = EPOLLIN};
     char why[LINK_WHY_BYTES] = "";
-    int r;
+    int r, fds[XDP_QUEUES_MAX];
 
     if (!ether->want_xdp || !another(&ether->xdp_on, now))
         return true;
@@ -45,8 +57,8 @@ bool ether_xdp_follow(struct ether *ether, const struct ether_if *now)
         return false;
     ether->xdp_on = *now;
     r = xdp_open(ether, now, &ether->xdp, why);
-    if (r == 0 && epoll_ctl(ether->epoll, EPOLL_CTL_ADD, xdp_fd(ether->xdp), &event) < 0) {
-        snprintf(why, sizeof(why), "%s", strerror(errno));
+    if (r == 0 && (r = watch(ether, EPOLL_CTL_ADD)) < 0) {
+        snprintf(why, sizeof(why), "%s", strerror(-r));
         xdp_close(ether->xdp);
         ether->xdp = NULL;
     }
@@ -55,7 +67,8 @@ bool ether_xdp_follow(struct ether *ether, const struct ether_if *now)
         return true;
     }
     ether->link.how = "xdp";
-    fprintf(stderr, "vipd: ether %s: with xdp, %s\n", ether->interface, xdp_mode(ether->xdp));
+    fprintf(stderr, "vipd: ether %s: with xdp, %s, receive queues: %u\n", ether->interface,
+            xdp_mode(ether->xdp), xdp_fds(ether->xdp, fds));
     return true;
 }
 

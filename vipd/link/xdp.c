@@ -2,10 +2,13 @@
 #include "vipd/link/xdp.h"
 
 #include <errno.h>
+#include <linux/ethtool.h>
 #include <linux/if_xdp.h>
+#include <linux/sockios.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -26,13 +29,9 @@
 /* Entries of each ring: a power of two with room for every buffer. */
 #define ENTRIES 2048u
 
-/* Of the receiving buffers, how many may be kept before each is said to be scarce. */
-#define KEPT_MAX (RX_CHUNKS / 2)
-
 /* Frames that are not ours after all, of one call. */
 #define BAD_MAX 64u
 
-_Static_assert(XDP_WINDOW_PACKETS <= RX_CHUNKS * 3 / 4, "window");
 _Static_assert(RX_CHUNKS <= ENTRIES && TX_CHUNKS <= ENTRIES, "rings");
 
 /* A ring as the kernel lays it out. Indices run on and are masked when used. */
@@ -44,17 +43,30 @@ struct ring {
     uint32_t own; /* our end of it; the kernel only reads what is published */
 };
 
-struct xdp {
+/* One receive queue of the card. The first one's socket owns the buffers, and all packets leave by it. */
+struct queue {
     int sock;
+    struct ring fill, completion, rx, tx;
+    uint32_t out; /* of its receiving buffers, given to the NIC */
+};
+
+struct xdp {
     struct xdp_prog prog;
     uint8_t *area; /* CHUNKS buffers: receiving, then sending */
-    struct ring fill, completion, rx, tx;
+    struct queue queue[XDP_QUEUES_MAX];
+    unsigned queues;
+    unsigned first;              /* queue that is looked at first next time */
     uint32_t tx_free[TX_CHUNKS]; /* numbers of sending buffers */
     uint32_t tx_free_count;
-    uint32_t out;         /* receiving buffers given to the NIC */
-    bool held[RX_CHUNKS]; /* which */
+    bool held[RX_CHUNKS]; /* receiving buffers given to the NIC */
     struct link_addr from[RX_CHUNKS];
 };
+
+/* A receiving buffer belongs to one queue for ever. */
+static struct queue *queue_of(struct xdp *xdp, uint32_t chunk)
+{
+    return &xdp->queue[chunk % xdp->queues];
+}
 
 static uint32_t load(const uint32_t *at)
 {
@@ -106,63 +118,112 @@ static int set_rings(int sock)
     return 0;
 }
 
-static int map_rings(struct xdp *xdp)
+static int map_rings(struct queue *queue)
 {
     struct xdp_mmap_offsets at;
     socklen_t len = sizeof(at);
+    int sock = queue->sock;
 
-    if (getsockopt(xdp->sock, SOL_XDP, XDP_MMAP_OFFSETS, &at, &len) < 0 || len != sizeof(at))
+    if (getsockopt(sock, SOL_XDP, XDP_MMAP_OFFSETS, &at, &len) < 0 || len != sizeof(at))
         return -1;
-    if (map_ring(xdp->sock, &xdp->fill, &at.fr, sizeof(uint64_t), XDP_UMEM_PGOFF_FILL_RING) < 0 ||
-        map_ring(xdp->sock, &xdp->completion, &at.cr, sizeof(uint64_t),
+    if (map_ring(sock, &queue->fill, &at.fr, sizeof(uint64_t), XDP_UMEM_PGOFF_FILL_RING) < 0 ||
+        map_ring(sock, &queue->completion, &at.cr, sizeof(uint64_t),
                  (off_t)XDP_UMEM_PGOFF_COMPLETION_RING) < 0 ||
-        map_ring(xdp->sock, &xdp->rx, &at.rx, sizeof(struct xdp_desc), XDP_PGOFF_RX_RING) < 0 ||
-        map_ring(xdp->sock, &xdp->tx, &at.tx, sizeof(struct xdp_desc), (off_t)XDP_PGOFF_TX_RING) <
-            0)
+        map_ring(sock, &queue->rx, &at.rx, sizeof(struct xdp_desc), XDP_PGOFF_RX_RING) < 0 ||
+        map_ring(sock, &queue->tx, &at.tx, sizeof(struct xdp_desc), (off_t)XDP_PGOFF_TX_RING) < 0)
         return -1;
     return 0;
 }
 
-/* Socket, buffers, rings, and what is in them at first. Outcomes: 0; negative errno with the reason. */
+/* The buffers, made known to the first socket. Outcomes: 0; negative errno with the reason. */
 static int make_buffers(struct xdp *xdp, char why[LINK_WHY_BYTES])
 {
     struct xdp_umem_reg reg = {.len = (uint64_t)CHUNKS * CHUNK_BYTES, .chunk_size = CHUNK_BYTES};
 
-    xdp->sock = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
-    if (xdp->sock < 0)
-        return say(why, "no XDP socket");
     xdp->area = mmap(NULL, reg.len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (xdp->area == MAP_FAILED) {
         xdp->area = NULL;
         return say(why, "no memory for its buffers");
     }
     reg.addr = (uintptr_t)xdp->area;
-    if (setsockopt(xdp->sock, SOL_XDP, XDP_UMEM_REG, &reg, sizeof(reg)) < 0)
+    if (setsockopt(xdp->queue[0].sock, SOL_XDP, XDP_UMEM_REG, &reg, sizeof(reg)) < 0)
         return say(why, "its buffers, 8 MiB of locked memory, are refused");
-    if (set_rings(xdp->sock) < 0 || map_rings(xdp) < 0)
-        return say(why, "no rings");
-    for (uint32_t i = 0; i < RX_CHUNKS; i++)
-        ((uint64_t *)xdp->fill.entries)[i] = (uint64_t)i * CHUNK_BYTES;
     for (uint32_t i = 0; i < TX_CHUNKS; i++)
         xdp->tx_free[i] = CHUNKS - 1 - i;
-    xdp->fill.own = RX_CHUNKS;
-    publish(xdp->fill.producer, RX_CHUNKS);
     xdp->tx_free_count = TX_CHUNKS;
     return 0;
 }
 
-static int join(struct xdp *xdp, const struct ether_if *interface, char why[LINK_WHY_BYTES])
+/* Socket and rings of a queue; its buffers are the kernel's at first. Outcomes as above. */
+static int make_queue(struct xdp *xdp, unsigned n, char why[LINK_WHY_BYTES])
+{
+    struct queue *queue = &xdp->queue[n];
+    int r;
+
+    queue->sock = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
+    if (queue->sock < 0)
+        return say(why, "no XDP socket");
+    if (n == 0) {
+        r = make_buffers(xdp, why);
+        if (r < 0)
+            return r;
+    }
+    if (set_rings(queue->sock) < 0 || map_rings(queue) < 0)
+        return say(why, "no rings");
+    for (uint32_t chunk = n; chunk < RX_CHUNKS; chunk += xdp->queues)
+        ((uint64_t *)queue->fill.entries)[queue->fill.own++] = (uint64_t)chunk * CHUNK_BYTES;
+    publish(queue->fill.producer, queue->fill.own);
+    return 0;
+}
+
+static int bind_queue(struct xdp *xdp, unsigned n, const struct ether_if *interface,
+                      char why[LINK_WHY_BYTES])
 {
     struct sockaddr_xdp addr = {.sxdp_family = AF_XDP,
                                 .sxdp_ifindex = (uint32_t)interface->index,
+                                .sxdp_queue_id = n,
                                 .sxdp_flags = XDP_USE_NEED_WAKEUP};
-    int r = xdp_prog_attach(&xdp->prog, (unsigned)interface->index, why);
 
-    if (r < 0)
-        return r;
-    if (bind(xdp->sock, (const struct sockaddr *)&addr, sizeof(addr)) < 0)
+    /* The others take over how the first one was bound, and its buffers. */
+    if (n > 0) {
+        addr.sxdp_flags = XDP_SHARED_UMEM;
+        addr.sxdp_shared_umem_fd = (uint32_t)xdp->queue[0].sock;
+    }
+    if (bind(xdp->queue[n].sock, (const struct sockaddr *)&addr, sizeof(addr)) < 0)
         return say(why, "cannot be bound");
-    return xdp_prog_add(&xdp->prog, 0, xdp->sock, why);
+    return xdp_prog_add(&xdp->prog, n, xdp->queue[n].sock, why);
+}
+
+/* Receive queues of the card that get a socket; one if it does not say. */
+static unsigned count_queues(const struct ether *ether)
+{
+    struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
+    struct ifreq request = {.ifr_data = (void *)&channels};
+    uint32_t count;
+
+    snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", ether->interface);
+    if (ioctl(ether->sock, SIOCETHTOOL, &request) < 0)
+        return 1;
+    count = channels.rx_count + channels.combined_count;
+    if (count > XDP_QUEUES_MAX)
+        fprintf(stderr, "vipd: ether %s: %u receive queues; only the first %u of them with xdp\n",
+                ether->interface, (unsigned)count, XDP_QUEUES_MAX);
+    return count == 0 ? 1 : count > XDP_QUEUES_MAX ? XDP_QUEUES_MAX : count;
+}
+
+/* Everything that xdp_close takes away again. Outcomes as above. */
+static int make(struct xdp *xdp, const struct ether_want *want, const struct ether_if *interface,
+                char why[LINK_WHY_BYTES])
+{
+    int r = xdp_prog_load(&xdp->prog, want, why);
+
+    for (unsigned n = 0; r == 0 && n < xdp->queues; n++)
+        r = make_queue(xdp, n, why);
+    if (r == 0)
+        r = xdp_prog_attach(&xdp->prog, (unsigned)interface->index, why);
+    for (unsigned n = 0; r == 0 && n < xdp->queues; n++)
+        r = bind_queue(xdp, n, interface, why);
+    return r;
 }
 
 int xdp_open(const struct ether *ether, const struct ether_if *interface, struct xdp **ret,
@@ -172,10 +233,6 @@ int xdp_open(const struct ether *ether, const struct ether_if *interface, struct
     struct xdp *xdp;
     int r;
 
-    if (ether->want.vlan) {
-        snprintf(why, LINK_WHY_BYTES, "not with vlan: cards take the tag off before or after it");
-        return -EINVAL;
-    }
     if (interface->mtu > CHUNK_BYTES - CHUNK_SPARE) {
         snprintf(why, LINK_WHY_BYTES, "an MTU of %u is too large; at most %u",
                  (unsigned)interface->mtu, CHUNK_BYTES - CHUNK_SPARE);
@@ -187,13 +244,11 @@ int xdp_open(const struct ether *ether, const struct ether_if *interface, struct
         return -ENOMEM;
     }
     xdp->prog = XDP_PROG_NONE;
-    xdp->sock = -1;
+    xdp->queues = count_queues(ether);
+    for (unsigned n = 0; n < XDP_QUEUES_MAX; n++)
+        xdp->queue[n].sock = -1;
     memcpy(want.mac, interface->mac, sizeof(want.mac));
-    r = xdp_prog_load(&xdp->prog, &want, why);
-    if (r == 0)
-        r = make_buffers(xdp, why);
-    if (r == 0)
-        r = join(xdp, interface, why);
+    r = make(xdp, &want, interface, why);
     if (r < 0) {
         xdp_close(xdp);
         return r;
@@ -212,22 +267,35 @@ void xdp_close(struct xdp *xdp)
 {
     if (!xdp)
         return;
-    VIP_ASSERT(xdp->out == 0);
+    VIP_ASSERT(xdp_out(xdp) == 0);
     xdp_prog_close(&xdp->prog);
-    unmap(&xdp->fill);
-    unmap(&xdp->completion);
-    unmap(&xdp->rx);
-    unmap(&xdp->tx);
-    if (xdp->sock >= 0)
-        close(xdp->sock);
+    /* The owner of the buffers last. */
+    for (unsigned n = xdp->queues; n-- > 0;) {
+        struct queue *queue = &xdp->queue[n];
+
+        unmap(&queue->fill);
+        unmap(&queue->completion);
+        unmap(&queue->rx);
+        unmap(&queue->tx);
+        if (queue->sock >= 0)
+            close(queue->sock);
+    }
     if (xdp->area)
         munmap(xdp->area, (size_t)CHUNKS * CHUNK_BYTES);
     free(xdp);
 }
 
-int xdp_fd(const struct xdp *xdp)
+unsigned xdp_fds(const struct xdp *xdp, int ret[XDP_QUEUES_MAX])
 {
-    return xdp->sock;
+    for (unsigned n = 0; n < xdp->queues; n++)
+        ret[n] = xdp->queue[n].sock;
+    return xdp->queues;
+}
+
+/* Three quarters of a queue's buffers; the others are for acknowledgements. */
+uint32_t xdp_window_packets(const struct xdp *xdp)
+{
+    return RX_CHUNKS / xdp->queues * 3 / 4;
 }
 
 const char *xdp_mode(const struct xdp *xdp)
@@ -240,8 +308,10 @@ const char *xdp_mode(const struct xdp *xdp)
 /* Back to the kernel. The ring has an entry for each buffer, so there is always room. */
 static void give_back(struct xdp *xdp, uint32_t chunk)
 {
-    ((uint64_t *)xdp->fill.entries)[xdp->fill.own % ENTRIES] = (uint64_t)chunk * CHUNK_BYTES;
-    publish(xdp->fill.producer, ++xdp->fill.own);
+    struct ring *fill = &queue_of(xdp, chunk)->fill;
+
+    ((uint64_t *)fill->entries)[fill->own % ENTRIES] = (uint64_t)chunk * CHUNK_BYTES;
+    publish(fill->producer, ++fill->own);
 }
 
 /* One frame. Whether it holds a packet; if not, it has been counted and given back. */
@@ -250,6 +320,7 @@ static bool take(struct xdp *xdp, struct ether *ether, const struct xdp_desc *de
 {
     uint32_t chunk = (uint32_t)(desc->addr / CHUNK_BYTES);
     struct ether_frame frame = {.bytes = xdp->area + desc->addr, .len = desc->len};
+    struct queue *queue = queue_of(xdp, chunk);
     struct ether_content content;
     enum ether_verdict verdict = ether_frame_get(&ether->want, &frame, &content);
 
@@ -263,37 +334,51 @@ static bool take(struct xdp *xdp, struct ether *ether, const struct xdp_desc *de
     xdp->from[chunk].len = ETHER_MAC_BYTES;
     memcpy(xdp->from[chunk].bytes, frame.bytes + ETHER_MAC_BYTES, ETHER_MAC_BYTES);
     xdp->held[chunk] = true;
-    xdp->out++;
+    queue->out++;
     *ret = (struct link_rx){.from = &xdp->from[chunk],
                             .bytes = content.bytes,
                             .len = content.len,
                             .buffer = xdp->area + (size_t)chunk * CHUNK_BYTES,
-                            .scarce = xdp->out > KEPT_MAX};
+                            /* Half of the queue's may be kept. */
+                            .scarce = queue->out > RX_CHUNKS / xdp->queues / 2};
     ether->stats.rx_packets++;
     ether->stats.rx_bytes += content.len;
     ether->stats.xdp_rx++;
     return true;
 }
 
-unsigned xdp_recv(struct xdp *xdp, struct ether *ether, struct link_rx *packets, unsigned count)
+static unsigned recv_queue(struct xdp *xdp, struct queue *queue, struct ether *ether,
+                           struct link_rx *packets, unsigned count)
 {
-    const struct xdp_desc *entries = xdp->rx.entries;
-    uint32_t filled = load(xdp->rx.producer);
+    const struct xdp_desc *entries = queue->rx.entries;
+    uint32_t filled = load(queue->rx.producer);
     unsigned n = 0, bad = 0;
 
-    while (n < count && bad < BAD_MAX && xdp->rx.own != filled) {
-        struct xdp_desc desc = entries[xdp->rx.own % ENTRIES];
+    while (n < count && bad < BAD_MAX && queue->rx.own != filled) {
+        struct xdp_desc desc = entries[queue->rx.own % ENTRIES];
 
-        xdp->rx.own++;
+        queue->rx.own++;
         if (take(xdp, ether, &desc, &packets[n]))
             n++;
         else
             bad++;
     }
     if (n + bad > 0)
-        publish(xdp->rx.consumer, xdp->rx.own);
-    else if (load(xdp->fill.flags) & XDP_RING_NEED_WAKEUP)
-        recv(xdp->sock, NULL, 0, MSG_DONTWAIT);
+        publish(queue->rx.consumer, queue->rx.own);
+    else if (load(queue->fill.flags) & XDP_RING_NEED_WAKEUP)
+        recv(queue->sock, NULL, 0, MSG_DONTWAIT);
+    return n;
+}
+
+unsigned xdp_recv(struct xdp *xdp, struct ether *ether, struct link_rx *packets, unsigned count)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < xdp->queues && n < count; i++)
+        n += recv_queue(xdp, &xdp->queue[(xdp->first + i) % xdp->queues], ether, packets + n,
+                        count - n);
+    /* Each queue is first in its turn, so that a busy one does not keep the others waiting. */
+    xdp->first = (xdp->first + 1) % xdp->queues;
     return n;
 }
 
@@ -307,16 +392,21 @@ bool xdp_owns(const struct xdp *xdp, const void *buffer)
 void xdp_release(struct xdp *xdp, void *buffer)
 {
     uint32_t chunk = (uint32_t)((size_t)((uint8_t *)buffer - xdp->area) / CHUNK_BYTES);
+    struct queue *queue = queue_of(xdp, chunk);
 
-    VIP_ASSERT(chunk < RX_CHUNKS && xdp->held[chunk] && xdp->out > 0);
+    VIP_ASSERT(chunk < RX_CHUNKS && xdp->held[chunk] && queue->out > 0);
     xdp->held[chunk] = false;
-    xdp->out--;
+    queue->out--;
     give_back(xdp, chunk);
 }
 
 uint32_t xdp_out(const struct xdp *xdp)
 {
-    return xdp->out;
+    uint32_t out = 0;
+
+    for (unsigned n = 0; n < xdp->queues; n++)
+        out += xdp->queue[n].out;
+    return out;
 }
 
 /* ---- sending ------------------------------------------------------------------------------- */
@@ -324,23 +414,25 @@ uint32_t xdp_out(const struct xdp *xdp)
 /* Buffers whose frames have left. */
 static void reclaim(struct xdp *xdp)
 {
-    const uint64_t *entries = xdp->completion.entries;
-    uint32_t filled = load(xdp->completion.producer);
+    struct ring *completion = &xdp->queue[0].completion;
+    const uint64_t *entries = completion->entries;
+    uint32_t filled = load(completion->producer);
 
-    if (xdp->completion.own == filled)
+    if (completion->own == filled)
         return;
-    while (xdp->completion.own != filled) {
-        uint64_t addr = entries[xdp->completion.own++ % ENTRIES];
+    while (completion->own != filled) {
+        uint64_t addr = entries[completion->own++ % ENTRIES];
 
         VIP_ASSERT(xdp->tx_free_count < TX_CHUNKS && addr / CHUNK_BYTES >= RX_CHUNKS);
         xdp->tx_free[xdp->tx_free_count++] = (uint32_t)(addr / CHUNK_BYTES);
     }
-    publish(xdp->completion.consumer, xdp->completion.own);
+    publish(completion->consumer, completion->own);
 }
 
 bool xdp_send(struct xdp *xdp, struct ether *ether, const struct link_tx *packet)
 {
-    struct xdp_desc *entries = xdp->tx.entries;
+    struct ring *tx = &xdp->queue[0].tx;
+    struct xdp_desc *entries = tx->entries;
     uint32_t chunk, len;
     uint8_t *frame;
 
@@ -357,9 +449,9 @@ bool xdp_send(struct xdp *xdp, struct ether *ether, const struct link_tx *packet
             memcpy(frame + len, packet->iov[i].iov_base, packet->iov[i].iov_len);
         len += (uint32_t)packet->iov[i].iov_len;
     }
-    entries[xdp->tx.own % ENTRIES] =
+    entries[tx->own % ENTRIES] =
         (struct xdp_desc){.addr = (uint64_t)chunk * CHUNK_BYTES, .len = len};
-    publish(xdp->tx.producer, ++xdp->tx.own);
+    publish(tx->producer, ++tx->own);
     ether->stats.tx_packets++;
     ether->stats.tx_bytes += packet->bytes;
     ether->stats.xdp_tx++;
@@ -368,12 +460,14 @@ bool xdp_send(struct xdp *xdp, struct ether *ether, const struct link_tx *packet
 
 bool xdp_kick(struct xdp *xdp, struct ether *ether)
 {
-    if (load(xdp->tx.consumer) != xdp->tx.own) {
+    const struct ring *tx = &xdp->queue[0].tx;
+
+    if (load(tx->consumer) != tx->own) {
         ether->stats.tx_syscalls++;
         /* Full for the moment, or down: what has not left is kicked again. */
-        if (sendto(xdp->sock, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0)
+        if (sendto(xdp->queue[0].sock, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0)
             ether->stats.tx_again++;
     }
     reclaim(xdp);
-    return load(xdp->tx.consumer) != xdp->tx.own;
+    return load(tx->consumer) != tx->own;
 }

@@ -1,10 +1,11 @@
 /*
  * The fast way of frames past the network stack (AF_XDP), for an Ethernet link with link = xdp.
  *
- * A small program at the interface hands our frames, and no others, to a socket whose buffers are
- * shared with the kernel; everything else goes on to the kernel untouched. The packet socket of the
- * Ethernet link stays open beside it: frames that come another way (another queue of the card, messages
- * among hosts) arrive there, long batches leave there, and without XDP it does all the work.
+ * A small program at the interface hands our frames, and no others, to sockets, one for each receive queue
+ * of the card, which share buffers with the kernel and among each other; everything else goes on to the
+ * kernel untouched. The packet socket of the Ethernet link stays open beside them: frames that come another
+ * way (messages among hosts, queues beyond those, a VLAN tag that the card has taken off) arrive there, long
+ * batches leave there, and without XDP it does all the work.
  *
  * Owns: program, map, socket, shared buffers and rings. Does not own: what is in a frame
  * (ether_frame.c), states of the interface (ether.c). Called from the engine's thread.
@@ -16,15 +17,15 @@
 
 struct xdp;
 
-/* What peers may have under way towards its buffers, in packets; the others are for acknowledgements. */
-#define XDP_WINDOW_PACKETS 1152u
+/* Receive queues with a socket of their own; the buffers are divided among them. */
+#define XDP_QUEUES_MAX 8u
 
 /* Batches of at most so many packets leave through XDP. It is for short ones: in copy mode each frame
  * is copied twice and sent by itself, and bulk data is slower that way. */
 #define XDP_TX_BATCH 4u
 
 /*
- * Attach to queue 0 of the interface. Needs CAP_NET_ADMIN, CAP_BPF (or root) and CAP_NET_RAW now, and
+ * Attach to the interface, of which more than XDP_QUEUES_MAX queues are left to the packet socket. Needs CAP_NET_ADMIN, CAP_BPF (or root) and CAP_NET_RAW now, and
  * nothing later: closing its descriptors removes all. Outcomes: 0 and *ret; negative errno with the
  * reason in why (-EOPNOTSUPP: vipd was built without libbpf).
  */
@@ -33,8 +34,10 @@ int xdp_open(const struct ether *ether, const struct ether_if *interface, struct
 /* No buffer may be out. Harmless on NULL. */
 void xdp_close(struct xdp *xdp);
 
-/* Descriptor that is readable when frames wait. */
-int xdp_fd(const struct xdp *xdp);
+/* Descriptors, one of which is readable when frames wait; how many, at most XDP_QUEUES_MAX. */
+unsigned xdp_fds(const struct xdp *xdp, int ret[XDP_QUEUES_MAX]);
+/* What one peer may have under way towards its buffers, in packets: all of it comes by one queue. */
+uint32_t xdp_window_packets(const struct xdp *xdp);
 /* "native" or "generic", static. */
 const char *xdp_mode(const struct xdp *xdp);
 

@@ -1,6 +1,8 @@
 /* The program at the interface (vipd/link/xdp_prog.h). */
 #include "vipd/link/xdp_prog.h"
 
+#include "vipd/link/xdp.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,10 +15,11 @@
 #include <linux/bpf.h>
 #include <linux/if_link.h>
 
-/* Queues of one card that the map has room for; only the first is used. */
-#define QUEUES 1
+#define INSTRUCTIONS_MAX 40
 
-#define INSTRUCTIONS_MAX 32
+#define MACS_BYTES 12
+#define TAG_TYPE   0x8100
+#define VLAN_MASK  0x0fff
 
 /* Offset of a jump that is filled in when its target is known. */
 #define TO_PASS 0
@@ -34,12 +37,18 @@ static struct bpf_insn insn(uint8_t code, uint8_t dst, uint8_t src, int16_t off,
     return (struct bpf_insn){.code = code, .dst_reg = dst, .src_reg = src, .off = off, .imm = imm};
 }
 
+/* Unless r5 is `want`, pass the frame on. */
+static unsigned must_be(struct bpf_insn *code, unsigned n, int32_t want)
+{
+    code[n++] = insn(BPF_JMP32 | BPF_JNE | BPF_K, BPF_REG_5, 0, TO_PASS, want);
+    return n;
+}
+
 /* r5 = the bytes of the frame at `at`; unless they are `want`, pass the frame on. */
 static unsigned compare(struct bpf_insn *code, unsigned n, uint8_t size, int16_t at, int32_t want)
 {
     code[n++] = insn(BPF_LDX | BPF_MEM | size, BPF_REG_5, BPF_REG_2, at, 0);
-    code[n++] = insn(BPF_JMP32 | BPF_JNE | BPF_K, BPF_REG_5, 0, TO_PASS, want);
-    return n;
+    return must_be(code, n, want);
 }
 
 /* Two or four bytes as the processor loads them. */
@@ -56,15 +65,23 @@ static int32_t word(const uint8_t *bytes, unsigned count)
     return half;
 }
 
+/* The number of the VLAN, whatever priority stands beside it in its 16 bits. */
+static unsigned compare_vlan(struct bpf_insn *code, unsigned n, int16_t at, uint16_t vlan)
+{
+    code[n++] = insn(BPF_LDX | BPF_MEM | BPF_H, BPF_REG_5, BPF_REG_2, at, 0);
+    code[n++] = insn(BPF_ALU | BPF_AND | BPF_K, BPF_REG_5, 0, 0, htons(VLAN_MASK));
+    return must_be(code, n, htons(vlan));
+}
+
 /*
- * if (frame has 18 bytes && to our card && our EtherType && our magic && kind "packet")
+ * if (frame is long enough && to our card && [our VLAN's tag &&] our EtherType && our magic && kind "packet")
  *     return bpf_redirect_map(map, queue, XDP_PASS);
  * return XDP_PASS;
  */
 static unsigned assemble(struct bpf_insn *code, const struct ether_want *want, int map)
 {
-    const uint8_t type[2] = {(uint8_t)(want->ethertype >> 8), (uint8_t)want->ethertype};
     const uint8_t head[2] = {ETHER_MAGIC, ETHER_VERSION | ETHER_KIND};
+    int16_t at = MACS_BYTES;
     unsigned n = 0, pass;
 
     code[n++] = insn(BPF_ALU64 | BPF_MOV | BPF_X, BPF_REG_6, BPF_REG_1, 0, 0);
@@ -73,12 +90,18 @@ static unsigned assemble(struct bpf_insn *code, const struct ether_want *want, i
     code[n++] =
         insn(BPF_LDX | BPF_MEM | BPF_W, BPF_REG_3, BPF_REG_1, offsetof(struct xdp_md, data_end), 0);
     code[n++] = insn(BPF_ALU64 | BPF_MOV | BPF_X, BPF_REG_4, BPF_REG_2, 0, 0);
-    code[n++] = insn(BPF_ALU64 | BPF_ADD | BPF_K, BPF_REG_4, 0, 0, 18);
+    code[n++] = insn(BPF_ALU64 | BPF_ADD | BPF_K, BPF_REG_4, 0, 0,
+                     (want->vlan ? ETHER_HEADS_MAX : ETHER_HEADS_MAX - 4));
     code[n++] = insn(BPF_JMP | BPF_JGT | BPF_X, BPF_REG_4, BPF_REG_3, TO_PASS, 0);
     n = compare(code, n, BPF_W, 0, word(want->mac, 4));
     n = compare(code, n, BPF_H, 4, word(want->mac + 4, 2));
-    n = compare(code, n, BPF_H, 12, word(type, 2));
-    n = compare(code, n, BPF_H, 14, word(head, 2));
+    if (want->vlan) {
+        n = compare(code, n, BPF_H, at, htons(TAG_TYPE));
+        n = compare_vlan(code, n, at + 2, want->vlan);
+        at += 4;
+    }
+    n = compare(code, n, BPF_H, at, htons(want->ethertype));
+    n = compare(code, n, BPF_H, at + 2, word(head, 2));
     code[n++] = insn(BPF_LD | BPF_IMM | BPF_DW, BPF_REG_1, BPF_PSEUDO_MAP_FD, 0, map);
     code[n++] = insn(0, 0, 0, 0, 0); /* upper half of the number above */
     code[n++] = insn(BPF_LDX | BPF_MEM | BPF_W, BPF_REG_2, BPF_REG_6,
@@ -104,7 +127,7 @@ int xdp_prog_load(struct xdp_prog *prog, const struct ether_want *want, char why
     unsigned count;
 
     prog->map = bpf_map_create(BPF_MAP_TYPE_XSKMAP, "vip_sockets", sizeof(uint32_t),
-                               sizeof(uint32_t), QUEUES, NULL);
+                               sizeof(uint32_t), XDP_QUEUES_MAX, NULL);
     if (prog->map < 0)
         return say(why, "no map of sockets", errno);
     count = assemble(code, want, prog->map);
