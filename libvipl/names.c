@@ -1,6 +1,6 @@
 /*
- * The name service (spec 2.9): vipd's table of [names] first, then the hosts on the medium where vipd
- * can ask them (Ethernet), then the system's resolver, asked in this process, so that a slow server
+ * The name service (spec 2.9), both ways: vipd's table of [names] first, then the hosts on the medium where
+ * vipd can ask them (Ethernet), then the system's resolver, asked in this process, so that a slow server
  * never holds up vipd.
  */
 #include <arpa/inet.h>
@@ -79,33 +79,53 @@ static VIP_RETURN check_ready(struct vipl__session *session, const char *call)
 /* ---- name to address ---------------------------------------------------------------------- */
 
 /*
- * Ask vipd once. SUCCESS; ERROR_NAMESERVICE unknown there; other codes if vipd cannot answer. SUCCESS
- * and *ret_again_ms not 0: it is asking others, and wants to be asked again after so long.
+ * Ask vipd until it has an answer that does not say "again": it asks the hosts on the medium meanwhile.
+ * SUCCESS and *ret_reply, which is to be freed; ERROR_NAMESERVICE unknown there; other codes if vipd cannot
+ * answer.
  */
-static VIP_RETURN ask_vipd_once(struct vipl__session *session, const char *name, uint32_t index,
-                                struct vip_addr *ret, uint32_t *ret_again_ms)
+static VIP_RETURN ask_vipd(struct vipl__session *session, const char *call,
+                           Vip__ResolveRequest *resolve, Vip__Reply **ret_reply)
+{
+    Vip__Request request = VIP__REQUEST__INIT;
+    uint32_t waited_ms = 0, again_ms;
+
+    request.body_case = VIP__REQUEST__BODY_RESOLVE;
+    request.resolve = resolve;
+    for (;;) {
+        VIP_RETURN rc = vipl__call(session, call, &request, NULL, 0, ret_reply);
+        struct timespec pause = {0};
+
+        if (rc != VIP_SUCCESS)
+            return rc;
+        if ((*ret_reply)->resolve == NULL || (*ret_reply)->resolve->again_ms == 0)
+            return VIP_SUCCESS;
+        again_ms = (*ret_reply)->resolve->again_ms;
+        vipl__reply_free(*ret_reply);
+        *ret_reply = NULL;
+        if (waited_ms >= WAIT_MS_MAX)
+            return vipl__outcome(VIP_ERROR_NAMESERVICE, "vipd still asks for it");
+        if (again_ms > AGAIN_MS_MAX)
+            again_ms = AGAIN_MS_MAX;
+        waited_ms += again_ms;
+        pause.tv_nsec = (long)again_ms * 1000000;
+        nanosleep(&pause, NULL);
+    }
+}
+
+/* vipd's table, and the hosts on the medium where vipd can ask them. Outcomes as above. */
+static VIP_RETURN ask_vipd_host(struct vipl__session *session, const char *name, uint32_t index,
+                                struct vip_addr *ret)
 {
     Vip__ResolveRequest resolve = VIP__RESOLVE_REQUEST__INIT;
-    Vip__Request request = VIP__REQUEST__INIT;
     Vip__Reply *reply = NULL;
     VIP_RETURN rc;
 
-    *ret_again_ms = 0;
     resolve.name = (char *)name;
     resolve.has_index = 1;
     resolve.index = index;
-    request.body_case = VIP__REQUEST__BODY_RESOLVE;
-    request.resolve = &resolve;
-    rc = vipl__call(session, "VipNSGetHostByName", &request, NULL, 0, &reply);
+    rc = ask_vipd(session, "VipNSGetHostByName", &resolve, &reply);
     if (rc != VIP_SUCCESS)
         return rc;
-    *ret_again_ms = reply->resolve != NULL ? reply->resolve->again_ms : 0;
-    if (*ret_again_ms > AGAIN_MS_MAX)
-        *ret_again_ms = AGAIN_MS_MAX;
-    if (*ret_again_ms > 0) {
-        vipl__reply_free(reply);
-        return VIP_SUCCESS;
-    }
     if (reply->resolve != NULL && reply->resolve->host.len > 0 &&
         reply->resolve->host.len <= VIP_HOST_ADDR_BYTES_MAX) {
         ret->host_len = (uint8_t)reply->resolve->host.len;
@@ -115,25 +135,6 @@ static VIP_RETURN ask_vipd_once(struct vipl__session *session, const char *name,
     }
     vipl__reply_free(reply);
     return rc;
-}
-
-/* vipd's table, and the hosts on the medium where vipd can ask them. Outcomes as above. */
-static VIP_RETURN ask_vipd(struct vipl__session *session, const char *name, uint32_t index,
-                           struct vip_addr *ret)
-{
-    uint32_t waited_ms = 0, again_ms;
-
-    for (;;) {
-        VIP_RETURN rc = ask_vipd_once(session, name, index, ret, &again_ms);
-        struct timespec pause = {.tv_nsec = (long)again_ms * 1000000};
-
-        if (rc != VIP_SUCCESS || again_ms == 0)
-            return rc;
-        if (waited_ms >= WAIT_MS_MAX)
-            return vipl__outcome(VIP_ERROR_NAMESERVICE, "vipd still asks for it");
-        waited_ms += again_ms;
-        nanosleep(&pause, NULL);
-    }
 }
 
 /* "host:port" becomes "host" and the port, which is left alone if there is none. false: bad port. */
@@ -209,7 +210,7 @@ static VIP_RETURN by_name(struct vipl__session *session, const char *name, VIP_U
         return rc;
     if (name[0] != '\0' && strnlen(name, NAME_BYTES_MAX + 1) <= NAME_BYTES_MAX &&
         index <= UINT32_MAX) {
-        rc = ask_vipd(session, name, (uint32_t)index, ret);
+        rc = ask_vipd_host(session, name, (uint32_t)index, ret);
         if (rc != VIP_ERROR_NAMESERVICE)
             return rc;
         if (ask_resolver(session, name, (uint32_t)index, ret))
@@ -251,16 +252,13 @@ static VIP_RETURN ask_vipd_name(struct vipl__session *session, struct vip_addr *
                                 size_t name_bytes)
 {
     Vip__ResolveRequest resolve = VIP__RESOLVE_REQUEST__INIT;
-    Vip__Request request = VIP__REQUEST__INIT;
     Vip__Reply *reply = NULL;
     VIP_RETURN rc;
 
     resolve.has_host = 1;
     resolve.host.data = host->host;
     resolve.host.len = host->host_len;
-    request.body_case = VIP__REQUEST__BODY_RESOLVE;
-    request.resolve = &resolve;
-    rc = vipl__call(session, "VipNSGetHostByAddr", &request, NULL, 0, &reply);
+    rc = ask_vipd(session, "VipNSGetHostByAddr", &resolve, &reply);
     if (rc != VIP_SUCCESS)
         return rc;
     if (reply->resolve != NULL && reply->resolve->name != NULL)
@@ -304,9 +302,11 @@ static VIP_RETURN by_address(struct vipl__session *session, struct vip_addr *hos
         return rc;
     if (session->resolver && ask_resolver_name(host, name, name_bytes))
         return VIP_SUCCESS;
-    return vipl__fail(VIP_ERROR_NAMESERVICE,
-                      "VipNSGetHostByAddr: this address is neither in [names] of vipd's "
-                      "configuration nor known to the system's resolver");
+    return vipl__fail(
+        VIP_ERROR_NAMESERVICE,
+        "VipNSGetHostByAddr: this address is not in [names] of vipd's configuration, and "
+        "%s does not know a name for it",
+        session->resolver ? "the system's resolver" : "the host that has it");
 }
 
 VIP_RETURN VipNSGetHostByAddr(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Address, VIP_CHAR *Name,

@@ -200,8 +200,9 @@ const struct config_key config_keys[] = {
      "experiments."},
     {"nic", "announce", CONFIG_ANNOUNCE, RESTART, ETHER, 0, 0, 0, "auto",
      "The name by which other hosts on the segment find this NIC without a table "
-     "(VipNSGetHostByName): "
-     "auto is the name of this host, none: neither answer nor ask others. Nobody proves who he is "
+     "(VipNSGetHostByName), and which they hear when they ask for that of its address "
+     "(VipNSGetHostByAddr): auto is the name of this host, none: neither answer nor ask others. "
+     "Nobody proves who he is "
      "in "
      "this version, so whom the segment is not trusted with has none and a table."},
     {"nic", "vlan", CONFIG_VLAN, RESTART, ETHER, NIC(vlan), 1, 4094, "none",

@@ -159,6 +159,13 @@ fi
 
 run "a host that no table knows" lat found-b --iters 500
 run "the same by its whole name, on its own" lat FOUND-B.example.org --iters 500
+explains() { # explains HOST PEER TEXT
+    in_host "$1" "$vipctl" explain peer "$2" >"$WORK/explain.txt" 2>&1
+    grep -qF "$3" "$WORK/explain.txt" || failed "explain peer $2 does not say \"$3\": $(cat "$WORK/explain.txt")"
+}
+explains A found-b "reached by NIC vip0 (ether) at $mac_b, packets of at most 1496 bytes (MTU 1500); answered on the segment"
+explains B $mac_a "called node-a"
+explains B 02:00:00:00:0c:01 "reached by NIC vip0 (ether) at 02:00:00:00:0c:01"
 at_least B rx_solicits 1
 at_least B tx_announces 1
 at_least A rx_announces 1
@@ -191,6 +198,7 @@ perf bw $mac_b --op send --size 1048576 --duration 2500ms --json "$WORK/result.j
     >"$WORK/run.log" 2>&1 &
 transfer=$!
 sleep 0.7
+explains A found-b "$mac_b: " # a connection, by the address that was found for the name
 in_namespace "$NS_A" ip link set "$if_a" down
 state_is A "down (the interface is down)"
 state_is B "down (no carrier)"

@@ -122,6 +122,8 @@ fi
 in_host A "$vipctl" explain peer node-b >"$WORK/explain.txt"
 for line in "reached by NIC vip0 (ether) at 02:00:00:00:00:42, packets of at most 1496 bytes" \
     "also by NIC vip1 (udp) at 10.78.1.2:$port" "also by NIC vip2 (udp) at \[fe80::ff:fe00:242\]:$port" \
+    "by vip0: the first NIC of the configuration that is up and has an address of the host" \
+    "packets of at most 1472 bytes (MTU 1500), for programs that open that one: it comes later in the configuration" \
     "not by bad0 (ether): it is down (no such interface)"; do
     grep -q "$line" "$WORK/explain.txt" || failed "explain does not say: $line: $(cat "$WORK/explain.txt")"
 done

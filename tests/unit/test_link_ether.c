@@ -186,6 +186,9 @@ static void test_messages_of_peers(void **state)
     bad(&plain, frame, len, ETHER_HEADER);
     assert_int_equal(judge(&want, frame, len, &packet, &packet_len), ETHER_PEER);
     assert_int_equal(packet_len, 8);
+    frame[15] = 0x10 | ETHER_PEER_QUERY;
+    bad(&plain, frame, len, ETHER_HEADER);
+    assert_int_equal(judge(&want, frame, len, &packet, &packet_len), ETHER_PEER);
     frame[15] = 0x10 | ETHER_PEER_SOLICIT;
     bad(&want, frame, len, ETHER_MAC);
     memset(frame, 0xff, 6);
@@ -195,9 +198,11 @@ static void test_messages_of_peers(void **state)
     bad(&plain, frame, len, ETHER_MAC);
     frame[15] = 0x10 | ETHER_PEER_ANNOUNCE;
     bad(&want, frame, len, ETHER_MAC);
+    frame[15] = 0x10 | ETHER_PEER_QUERY;
+    bad(&want, frame, len, ETHER_MAC);
     frame[15] = 0x10 | ETHER_KIND; /* a packet to everybody */
     bad(&want, frame, len, ETHER_MAC);
-    frame[15] = 0x14;
+    frame[15] = 0x15;
     bad(&want, frame, len, ETHER_HEADER);
 }
 

@@ -213,6 +213,152 @@ static void test_answers_that_nobody_wants(void **state)
     free(b);
 }
 
+/* ---- the name of a card ---------------------------------------------------------------------- */
+
+static struct link_addr card(const uint8_t mac[6])
+{
+    struct link_addr addr = {.len = 6};
+
+    memcpy(addr.bytes, mac, 6);
+    return addr;
+}
+
+/* What ether_peers_name says; the name it gives must be this, NULL: it writes nothing. */
+static int name_of(struct host *host, const uint8_t mac[6], uint64_t now_ns, const char *want)
+{
+    struct link_addr addr = card(mac);
+    char name[ETHER_PEER_NAME_BYTES] = "unchanged";
+    int r = ether_peers_name(&host->peers, &addr, now_ns, name);
+
+    assert_string_equal(name, want ? want : "unchanged");
+    return r;
+}
+
+static bool count_card(void *ctx, const struct link_addr *host)
+{
+    unsigned *counts = ctx; /* by the last byte of the address */
+
+    assert_int_equal(host->len, 6);
+    counts[host->bytes[5]]++;
+    return counts[0]-- != 1; /* as many more as it says */
+}
+
+/* One card is asked what it is called; nobody else hears that, and it makes no name known to others. */
+static void test_name_of_a_card(void **state)
+{
+    struct host *a = host_new("node-a", NULL), *b = host_new("Node-B.example.org", NULL),
+                *nameless = host_new(NULL, NULL);
+    struct ether_peer_frame question, answer;
+    unsigned counts[256] = {99};
+
+    assert_int_equal(name_of(a, mac_b, MS, NULL), -EAGAIN);
+    assert_int_equal(name_of(a, mac_b, MS, NULL), -EAGAIN);
+    question = next(a, MS);
+    silent(a, MS);
+    assert_int_equal(question.kind, ETHER_PEER_QUERY);
+    assert_memory_equal(question.to, mac_b, 6);
+    assert_int_equal(question.len, 16);
+    assert_int_equal(ether_peers_known(&a->peers, 0, MS, count_card, counts), UINT32_MAX);
+    assert_int_equal(counts[0xb], 0);
+    give(nameless, &question, mac_a, MS);
+    silent(nameless, MS);
+    give(b, &question, mac_a, MS);
+    answer = next(b, MS);
+    assert_int_equal(answer.kind, ETHER_PEER_ANNOUNCE);
+    assert_memory_equal(answer.to, mac_a, 6);
+    give(a, &answer, mac_c, MS); /* another card was not asked */
+    assert_int_equal(a->stats.drop_peer_unasked, 1);
+    assert_int_equal(name_of(a, mac_b, MS, NULL), -EAGAIN);
+    give(a, &answer, mac_b, MS);
+    give(a, &answer, mac_b, MS);
+    assert_int_equal(name_of(a, mac_b, MS, "Node-B.example.org"), 0);
+    assert_int_equal(drops(a), 1);
+    assert_int_equal(drops(b) + drops(nameless), 0);
+    /* It is listed among the known ones, as long as the answer holds; who has the name is asked of all. */
+    assert_int_equal(ether_peers_known(&a->peers, 0, MS, count_card, counts), UINT32_MAX);
+    assert_int_equal(counts[0xb], 1);
+    assert_int_equal(find(a, "node-b.example.org", MS), -EAGAIN);
+    assert_int_equal(ether_peers_known(&a->peers, 0, 60001 * MS, count_card, counts), UINT32_MAX);
+    assert_int_equal(counts[0xb], 1);
+    assert_int_equal(name_of(a, mac_b, 60001 * MS, NULL), -EAGAIN);
+    free(a);
+    free(b);
+    free(nameless);
+}
+
+/* A host that does not say its name, as earlier versions: a name that it has answered to is one too. */
+static void test_name_of_a_card_that_was_found(void **state)
+{
+    static const char *const names[] = {"node-b", "node-b.example.org"};
+    struct host *a = host_new("node-a", NULL), *b = host_new("node-b.example.org", NULL);
+    struct ether_peer_frame frame;
+    unsigned counts[256] = {99};
+    uint64_t now_ns = MS;
+
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(find(a, names[i], now_ns), -EAGAIN);
+        frame = next(a, now_ns);
+        give(b, &frame, mac_a, now_ns);
+        frame = next(b, now_ns);
+        give(a, &frame, mac_b, now_ns);
+    }
+    /* One call for each answer; the caller that has enough goes on where it stopped. */
+    counts[0] = 1;
+    assert_int_equal(ether_peers_known(&a->peers, 0, now_ns, count_card, counts), 0);
+    counts[0] = 99;
+    assert_int_equal(ether_peers_known(&a->peers, 1, now_ns, count_card, counts), UINT32_MAX);
+    assert_int_equal(counts[0xb], 2);
+    assert_int_equal(name_of(a, mac_b, now_ns, NULL), -EAGAIN);
+    for (unsigned i = 0; i < ETHER_PEER_TRIES; i++, now_ns += 400 * MS)
+        assert_int_equal(next(a, now_ns).kind, ETHER_PEER_QUERY);
+    silent(a, now_ns);
+    assert_int_equal(name_of(a, mac_b, now_ns, "node-b.example.org"), 0);
+    assert_int_equal(name_of(a, mac_b, 60001 * MS, NULL), -EAGAIN);
+    free(a);
+    free(b);
+}
+
+static void test_name_of_nobody(void **state)
+{
+    static const uint8_t at[] = {1, 51, 151};
+    struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);
+    struct link_addr addr = {.len = 18}, group = card(mac_b);
+    struct ether_peer_frame frame;
+    char name[ETHER_PEER_NAME_BYTES];
+
+    group.bytes[0] |= 1;
+    assert_int_equal(ether_peers_name(&a->peers, &addr, MS, name), -EINVAL);
+    assert_int_equal(ether_peers_name(&a->peers, &group, MS, name), -EINVAL);
+    assert_int_equal(name_of(a, mac_c, MS, NULL), -EAGAIN);
+    for (unsigned i = 0; i < sizeof(at); i++)
+        assert_int_equal(next(a, at[i] * MS).kind, ETHER_PEER_QUERY);
+    next(a, 351 * MS);
+    silent(a, 750 * MS);
+    assert_int_equal(name_of(a, mac_c, 750 * MS, NULL), -EAGAIN);
+    silent(a, 751 * MS);
+    assert_int_equal(name_of(a, mac_c, 751 * MS, NULL), -ENOENT);
+    assert_int_equal(name_of(a, mac_c, 1752 * MS, NULL), -EAGAIN);
+    /* A question for a card's name that has a name in it. */
+    assert_int_equal(find(a, "node-b", 2000 * MS), -EAGAIN);
+    do
+        frame = next(a, 2000 * MS);
+    while (frame.kind != ETHER_PEER_SOLICIT);
+    frame.kind = ETHER_PEER_QUERY;
+    give(b, &frame, mac_a, 2000 * MS);
+    assert_int_equal(b->stats.drop_peer_field, 1);
+    silent(b, 2000 * MS);
+    /* Cards are asked for as sparingly as names. */
+    for (unsigned i = 0; i < 2 * ETHER_PEERS_MAX; i++) {
+        bool full = a->peers.asking == ETHER_PEERS_ASKING_MAX;
+        uint8_t mac[6] = {2, 7, 7, 7, (uint8_t)(i >> 8), (uint8_t)i};
+
+        assert_int_equal(name_of(a, mac, 2001 * MS, NULL), full ? -EBUSY : -EAGAIN);
+    }
+    assert_int_equal(a->peers.asking, ETHER_PEERS_ASKING_MAX);
+    free(a);
+    free(b);
+}
+
 /* Every cut, every flipped bit, every length, and noise: dropped and counted, nothing is learnt. */
 static void test_damage(void **state)
 {
@@ -230,7 +376,7 @@ static void test_damage(void **state)
         give(b, &frame, mac_a, MS);
     }
     for (unsigned i = 0; i < 100000; i++, given++) {
-        frame.kind = i & 1 ? ETHER_PEER_SOLICIT : ETHER_PEER_ANNOUNCE;
+        frame.kind = (enum ether_peer_kind)(ETHER_PEER_ANNOUNCE + i % 3);
         for (unsigned k = 0; k < sizeof(frame.body); k++) {
             random = random * 6364136223846793005u + 1442695040888963407u;
             frame.body[k] = (uint8_t)(random >> 56);
@@ -399,6 +545,9 @@ int main(void)
         cmocka_unit_test(test_nobody_answers),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_answers_that_nobody_wants),
+        cmocka_unit_test(test_name_of_a_card),
+        cmocka_unit_test(test_name_of_a_card_that_was_found),
+        cmocka_unit_test(test_name_of_nobody),
         cmocka_unit_test(test_damage),
         cmocka_unit_test(test_fields),
         cmocka_unit_test(test_answers_are_limited),

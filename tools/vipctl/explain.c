@@ -224,6 +224,19 @@ static void judge_peer(struct explanation *to, const Vip__PeerRow *row)
         explain_add(to, LINE_BECAUSE, "the window is not full: the programs decide the rate");
 }
 
+/* Is this the peer that was asked for: by its name or address, with or without port, or by an address that
+ * a NIC has found for the name? */
+static bool is_peer(const struct explanation *of, const Vip__PeerRow *row, const char *which)
+{
+    size_t len = strlen(which);
+
+    for (size_t i = 0; i < of->addresses; i++)
+        if (strcmp(row->peer, of->address[i]) == 0)
+            return true;
+    return strcmp(row->peer, which) == 0 || (row->name && strcmp(row->name, which) == 0) ||
+           (strncmp(row->peer, which, len) == 0 && row->peer[len] == ':');
+}
+
 static enum exit_code explain_peer(int sock, const char *which, struct explanation *to)
 {
     const struct show_view *view = show_view_find("peers");
@@ -237,10 +250,8 @@ static enum exit_code explain_peer(int sock, const char *which, struct explanati
     code = show_fetch(sock, view, &rows);
     for (size_t i = 0; code == EXIT_OK && i < rows.count; i++) {
         const Vip__PeerRow *row = rows.row[i];
-        size_t len = strlen(which);
 
-        if (strcmp(row->peer, which) != 0 && (!row->name || strcmp(row->name, which) != 0) &&
-            (strncmp(row->peer, which, len) != 0 || row->peer[len] != ':'))
+        if (!is_peer(to, row, which))
             continue;
         count++;
         explain_add(to, LINE_IS, "%s: %s, over %s, %llu connections, heard of %s ago", row->peer,

@@ -18,20 +18,28 @@ enum line_kind {
     LINE_DO,      /* what to do or to type */
 };
 
+/* Addresses of one host: one on each NIC at most. */
+#define EXPLAIN_ADDRESSES_MAX 32
+
+/* "[address]:port" of IPv6 with its terminating zero. */
+#define EXPLAIN_ADDRESS_BYTES 80
+
 struct explanation {
     struct {
         enum line_kind kind;
         char text[512];
     } line[40];
     size_t count;
+    char address[EXPLAIN_ADDRESSES_MAX][EXPLAIN_ADDRESS_BYTES]; /* of the host that is explained */
+    size_t addresses;
 };
 
 void explain_add(struct explanation *to, enum line_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /*
- * Add which NIC reaches a host, at which address, and for each other NIC why not. Outcomes: EXIT_OK one
- * does; EXIT_NO_OBJECT none does, the reasons are added; otherwise a message has been printed.
+ * Add which NIC reaches a host, at which address and with which MTU, why that one, and for each other NIC
+ * why not; the host's addresses are collected. Outcomes: EXIT_OK one does; EXIT_NO_OBJECT none does, the reasons are added; otherwise a message has been printed.
  */
 enum exit_code explain_way(int sock, const char *peer, struct explanation *to);
 

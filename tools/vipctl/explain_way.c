@@ -19,15 +19,13 @@
 /* vipd is asked again while it asks others; it gives up long before. */
 #define TRIES 100
 
-/* "[address]:port" of IPv6 with its terminating zero. */
-#define ADDRESS_BYTES 80
-
 #define WHY_BYTES 200
 
 /* One NIC's way. */
 struct way {
     const Vip__ExplainRow *row;
-    char address[ADDRESS_BYTES]; /* empty: none is known */
+    char address[EXPLAIN_ADDRESS_BYTES]; /* empty: none is known */
+    char mtu[64];                        /* "packets of at most 1472 bytes (MTU 1500)" */
     char why[WHY_BYTES];
 };
 
@@ -87,8 +85,18 @@ static void fill(const Vip__ExplainRow *row, const char *peer, struct way *way)
     way->row = row;
     snprintf(way->address, sizeof(way->address), "%s", row->address ? row->address : "");
     snprintf(way->why, sizeof(way->why), "%s", row->why ? row->why : "");
+    if (row->has_link_mtu)
+        snprintf(way->mtu, sizeof(way->mtu), "packets of at most %u bytes (MTU %u)",
+                 (unsigned)row->mtu, (unsigned)row->link_mtu);
+    else
+        snprintf(way->mtu, sizeof(way->mtu), "packets of at most %u bytes", (unsigned)row->mtu);
     if (!row->address && row->has_ip_version)
         resolve(peer, way);
+}
+
+static bool is_loop(const struct way *way)
+{
+    return way->row->link && strcmp(way->row->link, "loop") == 0;
 }
 
 /* The chosen one, or NULL. */
@@ -99,7 +107,7 @@ static const struct way *choose(const struct way *ways, size_t count)
     for (size_t i = 0; i < count; i++) {
         if (!ways[i].row->up || ways[i].address[0] == '\0')
             continue;
-        if (ways[i].row->link && strcmp(ways[i].row->link, "loop") == 0)
+        if (is_loop(&ways[i]))
             return &ways[i];
         if (!first)
             first = &ways[i];
@@ -107,7 +115,22 @@ static const struct way *choose(const struct way *ways, size_t count)
     return first;
 }
 
-static void add_other(struct explanation *to, const struct way *way)
+static void add_chosen(struct explanation *to, const struct way *chosen)
+{
+    const Vip__ExplainRow *row = chosen->row;
+
+    explain_add(to, LINE_IS, "reached by NIC %s (%s) at %s, %s; %s%s", row->nic, row->link,
+                chosen->address, chosen->mtu, row->this_host ? "it is this host; " : "",
+                chosen->why);
+    if (row->name)
+        explain_add(to, LINE_IS, "called %s", row->name);
+    explain_add(to, LINE_BECAUSE, "by %s: %s", row->nic,
+                is_loop(chosen) ? "a loop NIC needs no network for programs of this host"
+                                : "the first NIC of the configuration that is up and has an "
+                                  "address of the host");
+}
+
+static void add_other(struct explanation *to, const struct way *way, bool loop)
 {
     const Vip__ExplainRow *row = way->row;
 
@@ -116,8 +139,17 @@ static void add_other(struct explanation *to, const struct way *way)
     else if (way->address[0] == '\0')
         explain_add(to, LINE_BECAUSE, "not by %s (%s): %s", row->nic, row->link, way->why);
     else
-        explain_add(to, LINE_IS, "also by NIC %s (%s) at %s, for programs that open that one",
-                    row->nic, row->link, way->address);
+        explain_add(to, LINE_IS,
+                    "also by NIC %s (%s) at %s, %s, for programs that open that one: %s", row->nic,
+                    row->link, way->address, way->mtu,
+                    loop ? "a loop NIC comes before it" : "it comes later in the configuration");
+}
+
+/* What the host is called on the wire, for who compares it with connections. */
+static void collect(struct explanation *to, const struct way *way)
+{
+    if (way->address[0] != '\0' && to->addresses < EXPLAIN_ADDRESSES_MAX)
+        snprintf(to->address[to->addresses++], EXPLAIN_ADDRESS_BYTES, "%s", way->address);
 }
 
 enum exit_code explain_way(int sock, const char *peer, struct explanation *to)
@@ -143,13 +175,12 @@ enum exit_code explain_way(int sock, const char *peer, struct explanation *to)
         code = chosen ? EXIT_OK : EXIT_NO_OBJECT;
     }
     if (chosen)
-        explain_add(to, LINE_IS, "reached by NIC %s (%s) at %s, packets of at most %u bytes; %s%s",
-                    chosen->row->nic, chosen->row->link, chosen->address,
-                    (unsigned)chosen->row->mtu, chosen->row->this_host ? "it is this host; " : "",
-                    chosen->why);
-    for (size_t i = 0; ways && i < count; i++)
+        add_chosen(to, chosen);
+    for (size_t i = 0; ways && i < count; i++) {
+        collect(to, &ways[i]);
         if (&ways[i] != chosen)
-            add_other(to, &ways[i]);
+            add_other(to, &ways[i], chosen && is_loop(chosen));
+    }
     free(ways);
     if (reply)
         vip__reply__free_unpacked(reply, NULL);

@@ -15,6 +15,7 @@ local CM = {
 local REASONS = {
     [0] = "disconnect", [1] = "death of the application", [2] = "error", [3] = "time-out", [4] = "vipd stops",
 }
+local ETHER_KINDS = { [1] = "packet", [2] = "ANNOUNCE", [3] = "SOLICIT", [4] = "QUERY" }
 local LEVELS = { [1] = "Unreliable Delivery", [2] = "Reliable Delivery", [4] = "Reliable Reception" }
 
 local HEADER_BYTES, RANGE_BYTES, FRAME_BYTES, CM_BYTES = 64, 8, 40, 80
@@ -83,7 +84,7 @@ local f = {
     -- Ethernet
     magic = ProtoField.uint8("vipd.ether.magic", "Magic", base.HEX),
     ether_kind = ProtoField.uint8("vipd.ether.kind", "Contents", base.DEC,
-        { [1] = "packet", [2] = "SOLICIT", [3] = "ANNOUNCE" }, 0x0f),
+        ETHER_KINDS, 0x0f),
     ether_length = ProtoField.uint16("vipd.ether.length", "Bytes of the contents"),
 }
 for _, field in pairs(f) do
@@ -279,7 +280,7 @@ function ether.dissector(buf, pinfo, root)
     elseif kind == 1 then
         dissect_packet(buf(4, length):tvb(), pinfo, root)
     else
-        pinfo.cols.info = kind == 2 and "SOLICIT" or kind == 3 and "ANNOUNCE" or "kind " .. kind
+        pinfo.cols.info = ETHER_KINDS[kind] or "kind " .. kind
     end
     return buf:len()
 end

@@ -1,10 +1,12 @@
 /*
  * VipQuerySystemManagementInfo: which NICs can this one reach? Those that the table [names] of the
- * configuration knows, those that it is connected to now, and itself. Nothing is asked over the
- * network, so a host of [names] may be switched off.
+ * configuration knows, those that it is connected to now, those that have answered on the segment when
+ * somebody asked for a name (Ethernet), and itself. Nothing is asked over the network, so a host of [names]
+ * may be switched off.
  *
  * The cursor of a page is a place in the table [names], place 0 standing for the own address, or,
- * with the bit CURSOR_PEERS, an index into the NIC's table of connections.
+ * with the bit CURSOR_PEERS, an index into the NIC's table of connections, or, with CURSOR_KNOWN, a place
+ * among those that have answered.
  */
 #include <stdlib.h>
 
@@ -14,10 +16,13 @@
 #define HOSTS_PER_REPLY 1024
 
 #define CURSOR_PEERS (1ull << 32)
+#define CURSOR_KNOWN (1ull << 33)
 
 /* One page under construction. */
 struct page {
-    ProtobufCBinaryData *host; /* HOSTS_PER_REPLY; they point to addresses that outlive the reply */
+    ProtobufCBinaryData
+        *host; /* HOSTS_PER_REPLY; they point to addresses that outlive the reply, for
+                                  nothing is done with a NIC before it is sent */
     size_t count;
     uint8_t len;         /* of an address of this NIC's medium */
     enum link_kind kind; /* that medium */
@@ -52,6 +57,12 @@ static uint64_t add_names(const struct vipd_config *config, const struct link_ad
     return 0;
 }
 
+/* The cursor for an index that nic_peers or nic_known gave; 0: that was all. */
+static uint64_t place(uint64_t which, uint32_t index)
+{
+    return index == UINT32_MAX ? 0 : which | index;
+}
+
 void request_discover(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                       struct answer *answer)
 {
@@ -59,7 +70,6 @@ void request_discover(struct client *client, const Vip__Request *request, struct
     const struct link *link = nic_link(nic);
     struct page page = {.len = link->self.len, .kind = link->kind};
     uint64_t cursor = request->discover->cursor, next = 0;
-    uint32_t index;
 
     (void)fds;
     page.host = malloc(HOSTS_PER_REPLY * sizeof(*page.host));
@@ -67,13 +77,17 @@ void request_discover(struct client *client, const Vip__Request *request, struct
         answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd has no memory for the list");
         return;
     }
-    if ((cursor & CURSOR_PEERS) == 0)
+    if ((cursor & (CURSOR_PEERS | CURSOR_KNOWN)) == 0) {
         next = add_names(client->vipd->config, &link->self, cursor, &page);
-    if (next == 0) {
-        index = (cursor & CURSOR_PEERS) != 0 ? (uint32_t)cursor : 0;
-        index = nic_peers(nic, index, add, &page);
-        next = index == UINT32_MAX ? 0 : CURSOR_PEERS | index;
+        cursor = CURSOR_PEERS;
     }
+    if (next == 0 && (cursor & CURSOR_PEERS) != 0) {
+        next = place(CURSOR_PEERS, nic_peers(nic, (uint32_t)cursor, add, &page));
+        cursor = CURSOR_KNOWN;
+    }
+    if (next == 0)
+        next = place(CURSOR_KNOWN, nic_known(nic, (uint32_t)cursor,
+                                             vipd_loop_now(client->vipd->loop), add, &page));
     vip__discover_reply__init(&answer->discover);
     answer->discover.host = page.host;
     answer->discover.n_host = page.count;

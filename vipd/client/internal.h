@@ -30,7 +30,8 @@ struct answer {
     Vip__CreateCqReply create_cq;
     Vip__ConnectWaitReply connect_wait;
     Vip__ResolveReply resolve;
-    struct link_addr resolved; /* what it points to */
+    struct link_addr resolved;           /* what it points to, this */
+    char resolved_name[LINK_NAME_BYTES]; /* or this */
     Vip__MemAttributes mem_attributes;
     Vip__AdminReply admin;
     Vip__PingReply ping;

@@ -233,61 +233,49 @@ static const struct vipd_nic_config *names_nic(const struct client *client)
     return &client->vipd->config->nics[client->session ? client->session->nic : 0];
 }
 
-static void resolve_address(struct client *client, const ProtobufCBinaryData *host,
-                            struct answer *answer)
+/* What [names] does not have, the host itself may tell, if it can be asked there. */
+static int find_name(struct client *client, const struct link_addr *addr, struct answer *answer)
 {
-    struct link_addr addr = {0};
-    const char *name;
+    struct vipd *vipd = client->vipd;
+    const char *name = vipd_host_name(vipd->config, names_nic(client)->link, addr);
 
-    if (host->len == 0 || host->len > sizeof(addr.bytes)) {
-        answer_set(answer, VIP_RC_INVALID_PARAMETER, "an address has 1 to %zu bytes, not %zu",
-                   sizeof(addr.bytes), host->len);
-        return;
+    if (name) {
+        answer->resolve.name = (char *)name;
+        return 0;
     }
-    addr.len = (uint8_t)host->len;
-    memcpy(addr.bytes, host->data, host->len);
-    name = vipd_host_name(client->vipd->config, names_nic(client)->link, &addr);
-    if (!name) {
-        answer_set(answer, VIP_RC_ERROR_NAMESERVICE, "no host of [names] has this address");
-        return;
-    }
-    answer->resolve.name = (char *)name;
+    if (!client->session)
+        return -EOPNOTSUPP;
+    answer->resolve.name = answer->resolved_name;
+    return nic_host_name(session_nic(client), addr, vipd_loop_now(vipd->loop),
+                         answer->resolved_name);
 }
 
-/* What [names] does not have, the hosts on the medium may know, if they can be asked there. */
-static int find_host(struct client *client, const Vip__ResolveRequest *resolve,
-                     struct link_addr *ret)
+static int find_host(struct client *client, const char *name, uint32_t index, struct link_addr *ret)
 {
     struct vipd *vipd = client->vipd;
 
-    if (!resolve->name)
+    if (!name)
         return -EINVAL;
-    if (vipd_host_find(vipd->config, names_nic(client), resolve->name, resolve->index, ret))
+    if (vipd_host_find(vipd->config, names_nic(client), name, index, ret))
         return 0;
-    if (!client->session || resolve->index > 0)
+    if (!client->session || index > 0)
         return -EOPNOTSUPP;
-    return nic_find(session_nic(client), resolve->name, vipd_loop_now(vipd->loop), ret);
+    return nic_find(session_nic(client), name, vipd_loop_now(vipd->loop), ret);
 }
 
-static void resolve_name(struct client *client, const Vip__ResolveRequest *resolve,
-                         struct answer *answer)
+/* Nothing was found, or not yet: what to answer. */
+static void not_found(int r, bool address, struct answer *answer)
 {
-    struct link_addr *addr = &answer->resolved;
-    int r = find_host(client, resolve, addr);
-
+    answer->resolve.name = NULL;
     switch (r) {
-    case 0:
-        answer->resolve.has_host = true;
-        answer->resolve.host.len = addr->len;
-        answer->resolve.host.data = addr->bytes;
-        break;
     case -EAGAIN:
         answer->resolve.has_again_ms = true;
         answer->resolve.again_ms = ASK_AGAIN_MS;
         break;
     case -ENOENT:
         answer_set(answer, VIP_RC_ERROR_NAMESERVICE,
-                   "not in [names], and no host on the segment answers to this name");
+                   address ? "not in [names], and the host with this address does not say its name"
+                           : "not in [names], and no host on the segment answers to this name");
         break;
     case -ENETDOWN:
         answer_set(answer, VIP_RC_ERROR_NAMESERVICE,
@@ -298,9 +286,44 @@ static void resolve_name(struct client *client, const Vip__ResolveRequest *resol
                    "not in [names], and too many other names are being asked for");
         break;
     default:
-        answer_set(answer, VIP_RC_ERROR_NAMESERVICE, "no such host (or address number) in [names]");
+        answer_set(answer, VIP_RC_ERROR_NAMESERVICE,
+                   address ? "no host of [names] has this address"
+                           : "no such host (or address number) in [names]");
         break;
     }
+}
+
+static void resolve_address(struct client *client, const ProtobufCBinaryData *host,
+                            struct answer *answer)
+{
+    struct link_addr addr = {0};
+    int r;
+
+    if (host->len == 0 || host->len > sizeof(addr.bytes)) {
+        answer_set(answer, VIP_RC_INVALID_PARAMETER, "an address has 1 to %zu bytes, not %zu",
+                   sizeof(addr.bytes), host->len);
+        return;
+    }
+    addr.len = (uint8_t)host->len;
+    memcpy(addr.bytes, host->data, host->len);
+    r = find_name(client, &addr, answer);
+    if (r < 0)
+        not_found(r, true, answer);
+}
+
+static void resolve_name(struct client *client, const Vip__ResolveRequest *resolve,
+                         struct answer *answer)
+{
+    struct link_addr *addr = &answer->resolved;
+    int r = find_host(client, resolve->name, resolve->index, addr);
+
+    if (r < 0) {
+        not_found(r, false, answer);
+        return;
+    }
+    answer->resolve.has_host = true;
+    answer->resolve.host.len = addr->len;
+    answer->resolve.host.data = addr->bytes;
 }
 
 void request_resolve(struct client *client, const Vip__Request *request, struct vip_fds *fds,

@@ -19,6 +19,7 @@ struct explain {
     Vip__ExplainReply reply;
     Vip__ExplainRow rows[VIPD_NICS_MAX], *row[VIPD_NICS_MAX];
     char address[VIPD_NICS_MAX][LINK_TEXT_BYTES];
+    char name[VIPD_NICS_MAX][LINK_NAME_BYTES];
     char state[VIPD_NICS_MAX][LINK_WHY_BYTES + 16];
 };
 
@@ -39,16 +40,35 @@ static const char *why_not(int r)
     }
 }
 
+/* An address was asked for: what the host is called, if [names] or itself says so. -EAGAIN or another. */
+static int look_name(const struct vipd *vipd, const struct vipd_nic *nic,
+                     const struct link_addr *addr, char name[LINK_NAME_BYTES], Vip__ExplainRow *row)
+{
+    const char *in_table = vipd_host_name(vipd->config, nic_link(nic->nic)->kind, addr);
+    int r = 0;
+
+    if (in_table)
+        snprintf(name, LINK_NAME_BYTES, "%s", in_table);
+    else
+        r = nic_host_name(nic->nic, addr, vipd_loop_now(vipd->loop), name);
+    if (r == 0)
+        row->name = name;
+    return r;
+}
+
 /* The host's address on one NIC. Whether the caller should come again. */
 static bool look(const struct vipd *vipd, const struct vipd_nic *nic, const char *peer,
-                 char address[LINK_TEXT_BYTES], Vip__ExplainRow *row)
+                 char address[LINK_TEXT_BYTES], char name[LINK_NAME_BYTES], Vip__ExplainRow *row)
 {
     const struct link *link = nic_link(nic->nic);
     struct link_addr addr;
+    bool again = false;
     int r = 0;
 
     row->why = (char *)"from [names], or an address itself";
-    if (!vipd_host_find(vipd->config, nic->config, peer, 0, &addr)) {
+    if (vipd_host_find(vipd->config, nic->config, peer, 0, &addr)) {
+        again = look_name(vipd, nic, &addr, name, row) == -EAGAIN;
+    } else {
         r = nic_find(nic->nic, peer, vipd_loop_now(vipd->loop), &addr);
         row->why = (char *)(r == 0 ? "answered on the segment" : why_not(r));
     }
@@ -65,7 +85,17 @@ static bool look(const struct vipd *vipd, const struct vipd_nic *nic, const char
     } else if (link->kind == LINK_LOOP) {
         row->why = (char *)"loop reaches programs of this host only";
     }
-    return r == -EAGAIN;
+    return again || r == -EAGAIN;
+}
+
+static void fill_mtu(const struct link *link, Vip__ExplainRow *row)
+{
+    row->has_mtu = true;
+    row->mtu = link->packet_bytes;
+    /* Of an interface whose MTU is larger than any packet nothing is known here. */
+    row->has_link_mtu = link->kind != LINK_LOOP && link->packet_bytes > 0 &&
+                        link->packet_bytes < VIP_PACKET_BYTES_MAX;
+    row->link_mtu = link->packet_bytes + link_kind_overhead(link->kind);
 }
 
 int explain_new(const struct vipd *vipd, const char *peer, struct explain **ret)
@@ -91,9 +121,8 @@ int explain_new(const struct vipd *vipd, const char *peer, struct explain **ret)
         snprintf(explain->state[i], sizeof(explain->state[i]), link->down ? "down (%s)" : "up%s",
                  link->why_down);
         row->state = explain->state[i];
-        row->has_mtu = true;
-        row->mtu = link->packet_bytes;
-        if (look(vipd, &vipd->nics[i], peer, explain->address[i], row)) {
+        fill_mtu(link, row);
+        if (look(vipd, &vipd->nics[i], peer, explain->address[i], explain->name[i], row)) {
             explain->reply.has_again_ms = true;
             explain->reply.again_ms = AGAIN_MS;
         }

@@ -35,6 +35,21 @@ const char *link_kind_name(enum link_kind kind)
     return "?";
 }
 
+uint32_t link_kind_overhead(enum link_kind kind)
+{
+    switch (kind) {
+    case LINK_UDP:
+        return 20 + 8; /* headers of IPv4 and UDP */
+    case LINK_UDP6:
+        return 40 + 8;
+    case LINK_ETHER:
+        return 4; /* doc/wire.md, "On Ethernet"; the MTU leaves out the Ethernet header itself */
+    case LINK_LOOP:
+        return 0;
+    }
+    return 0;
+}
+
 /* A port in decimal, 1..65535. Returns 0 or -EINVAL. */
 static int parse_port(const char *text, uint16_t *ret)
 {

@@ -79,6 +79,8 @@ static const struct link_class ether_class = {
     .deadline = ether_deadline,
     .stats = ether_stats,
     .find = ether_find,
+    .name_of = ether_name_of,
+    .known = ether_known,
     .close = ether_close,
 };
 

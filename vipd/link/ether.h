@@ -20,7 +20,7 @@
 
 /* ---- frames (ether_frame.c): doc/wire.md, section "On Ethernet" --------------------------- */
 
-#define ETHER_HEAD_BYTES 4  /* ours: magic, version and kind, length */
+#define ETHER_HEAD_BYTES 4 /* ours: magic, version and kind, length; as link_kind_overhead has it */
 #define ETHER_HEADS_MAX  22 /* Ethernet header with a VLAN tag, and ours */
 #define ETHER_MAGIC      0x56
 #define ETHER_VERSION    0x10 /* in the upper four bits of the second byte, the kind in the lower */
@@ -170,6 +170,10 @@ void ether_find_rx(struct ether *ether, const uint8_t *frame, const struct ether
                    uint64_t now_ns);
 void ether_find_run(struct ether *ether, uint64_t now_ns);
 int ether_find(struct link *link, const char *name, uint64_t now_ns, struct link_addr *ret);
+int ether_name_of(struct link *link, const struct link_addr *host, uint64_t now_ns,
+                  char ret[LINK_NAME_BYTES]);
+uint32_t ether_known(const struct link *link, uint32_t from, uint64_t now_ns, link_visit_fn *visit,
+                     void *ctx);
 
 /*
  * ether_xdp.c. Open, or open again, for the interface as it is; a refusal is logged. false: buffers are

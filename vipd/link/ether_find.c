@@ -59,3 +59,27 @@ int ether_find(struct link *link, const char *name, uint64_t now_ns, struct link
     }
     return link->down ? -ENETDOWN : ether_peers_find(ether->peers, name, now_ns, ret);
 }
+
+int ether_name_of(struct link *link, const struct link_addr *host, uint64_t now_ns,
+                  char ret[LINK_NAME_BYTES])
+{
+    struct ether *ether = (struct ether *)link;
+
+    if (!ether->peers)
+        return -EOPNOTSUPP;
+    if (link->self.len > 0 && link_addr_equal(host, &link->self)) {
+        if (ether->peers->own[0] == '\0')
+            return -ENOENT;
+        memcpy(ret, ether->peers->own, LINK_NAME_BYTES);
+        return 0;
+    }
+    return link->down ? -ENETDOWN : ether_peers_name(ether->peers, host, now_ns, ret);
+}
+
+uint32_t ether_known(const struct link *link, uint32_t from, uint64_t now_ns, link_visit_fn *visit,
+                     void *ctx)
+{
+    const struct ether *ether = (const struct ether *)link;
+
+    return ether->peers ? ether_peers_known(ether->peers, from, now_ns, visit, ctx) : UINT32_MAX;
+}

@@ -73,11 +73,11 @@ static enum ether_verdict get_content(const struct ether_want *want, const uint8
     if (len < ETHER_HEAD_BYTES)
         return ETHER_SHORT;
     ret->kind = bytes[1] & 0x0f;
-    peer = want->peers && (ret->kind == ETHER_PEER_ANNOUNCE || ret->kind == ETHER_PEER_SOLICIT);
+    peer = want->peers && ret->kind >= ETHER_PEER_ANNOUNCE && ret->kind <= ETHER_PEER_QUERY;
     if (bytes[0] != ETHER_MAGIC || (bytes[1] & 0xf0) != ETHER_VERSION ||
         (ret->kind != ETHER_KIND && !peer))
         return ETHER_HEADER;
-    /* Questions go to everybody, and nothing else does. */
+    /* Who is called so is asked of everybody, and nothing else goes to all. */
     if (to_all != (ret->kind == ETHER_PEER_SOLICIT))
         return ETHER_MAC;
     ret->len = (uint32_t)bytes[2] | (uint32_t)bytes[3] << 8;

@@ -16,6 +16,7 @@
 #define OFF_RESERVED 7
 #define OFF_NONCE    8
 
+#define MAC_BYTES 6
 #define CRC_START 0xffffffffu
 #define SECOND_NS 1000000000ull
 
@@ -94,7 +95,56 @@ static struct ether_peer_entry *entry_of(struct ether_peers *peers, const char *
     for (unsigned i = 0; i < ETHER_PEERS_MAX; i++) {
         struct ether_peer_entry *entry = &peers->entries[i];
 
-        if (entry->state != ETHER_PEER_FREE && strcasecmp(entry->name, name) == 0)
+        if (entry->state != ETHER_PEER_FREE && !entry->of_card &&
+            strcasecmp(entry->name, name) == 0)
+            return entry;
+    }
+    return NULL;
+}
+
+/* Where the name of this card was asked for. */
+static struct ether_peer_entry *entry_of_card(struct ether_peers *peers,
+                                              const struct link_addr *card)
+{
+    for (unsigned i = 0; i < ETHER_PEERS_MAX; i++) {
+        struct ether_peer_entry *entry = &peers->entries[i];
+
+        if (entry->state != ETHER_PEER_FREE && entry->of_card &&
+            link_addr_equal(&entry->card, card))
+            return entry;
+    }
+    return NULL;
+}
+
+/* The longest name that this card has answered to when others asked for it, and whose answer holds; NULL. */
+static struct ether_peer_entry *entry_by_card(struct ether_peers *peers,
+                                              const struct link_addr *card, uint64_t now_ns)
+{
+    struct ether_peer_entry *found = NULL;
+
+    for (unsigned i = 0; i < ETHER_PEERS_MAX; i++) {
+        struct ether_peer_entry *entry = &peers->entries[i];
+
+        if (entry->state == ETHER_PEER_KNOWN && !entry->of_card && now_ns < entry->until_ns &&
+            link_addr_equal(&entry->card, card) &&
+            (!found || strlen(entry->name) > strlen(found->name)))
+            found = entry;
+    }
+    return found;
+}
+
+/* The question that this message from a card answers; NULL: nobody asked that. */
+static struct ether_peer_entry *entry_asked(struct ether_peers *peers, const struct link_addr *from,
+                                            const char *name, uint64_t nonce)
+{
+    for (unsigned i = 0; i < ETHER_PEERS_MAX; i++) {
+        struct ether_peer_entry *entry = &peers->entries[i];
+
+        if ((entry->state != ETHER_PEER_ASKING && entry->state != ETHER_PEER_KNOWN) ||
+            entry->tries == 0 || entry->nonce != nonce)
+            continue;
+        if (entry->of_card ? link_addr_equal(&entry->card, from)
+                           : strcasecmp(entry->name, name) == 0)
             return entry;
     }
     return NULL;
@@ -154,36 +204,97 @@ void ether_peers_init(struct ether_peers *peers, const char *own,
         snprintf(peers->own, sizeof(peers->own), "%s", own);
 }
 
-int ether_peers_find(struct ether_peers *peers, const char *name, uint64_t now_ns,
-                     struct link_addr *ret)
+/*
+ * What is known of a question, if there is such an entry, which is used now. Outcomes: 0; -EAGAIN it is
+ * being asked; -ENOENT nobody has answered; -ESTALE it is to be asked.
+ */
+static int known(struct ether_peer_entry *entry, uint64_t now_ns)
 {
-    struct ether_peer_entry *entry;
-
-    if (!ether_peer_name_is_good(name))
-        return -EINVAL;
-    entry = entry_of(peers, name);
-    if (entry && entry->state == ETHER_PEER_ASKING)
+    if (!entry)
+        return -ESTALE;
+    if (entry->state == ETHER_PEER_ASKING)
         return -EAGAIN;
-    if (entry && now_ns < entry->until_ns) {
-        entry->used_ns = now_ns;
-        if (entry->state == ETHER_PEER_UNKNOWN)
-            return -ENOENT;
-        *ret = (struct link_addr){.len = sizeof(entry->mac)};
-        memcpy(ret->bytes, entry->mac, sizeof(entry->mac));
-        return 0;
-    }
-    if (!entry)
-        entry = entry_new(peers);
-    if (!entry)
-        return -EBUSY;
+    if (now_ns >= entry->until_ns)
+        return -ESTALE;
+    entry->used_ns = now_ns;
+    return entry->state == ETHER_PEER_UNKNOWN ? -ENOENT : 0;
+}
+
+/* Begin to ask in this entry, whose subject is there already. */
+static int begin(struct ether_peers *peers, struct ether_peer_entry *entry, uint64_t now_ns)
+{
     set_state(peers, entry, ETHER_PEER_ASKING);
-    snprintf(entry->name, sizeof(entry->name), "%s", name);
     entry->nonce = next_nonce(peers);
     entry->tries = 0;
     entry->disputed = false;
     entry->next_ns = now_ns;
     entry->used_ns = now_ns;
     return -EAGAIN;
+}
+
+int ether_peers_find(struct ether_peers *peers, const char *name, uint64_t now_ns,
+                     struct link_addr *ret)
+{
+    struct ether_peer_entry *entry;
+    int r;
+
+    if (!ether_peer_name_is_good(name))
+        return -EINVAL;
+    entry = entry_of(peers, name);
+    r = known(entry, now_ns);
+    if (r == 0)
+        *ret = entry->card;
+    if (r != -ESTALE)
+        return r;
+    if (!entry)
+        entry = entry_new(peers);
+    if (!entry)
+        return -EBUSY;
+    entry->of_card = false;
+    snprintf(entry->name, sizeof(entry->name), "%s", name);
+    return begin(peers, entry, now_ns);
+}
+
+int ether_peers_name(struct ether_peers *peers, const struct link_addr *card, uint64_t now_ns,
+                     char ret[ETHER_PEER_NAME_BYTES])
+{
+    struct ether_peer_entry *entry;
+    int r;
+
+    if (card->len != MAC_BYTES || (card->bytes[0] & 1))
+        return -EINVAL;
+    entry = entry_of_card(peers, card);
+    r = known(entry, now_ns);
+    if (r == -ENOENT) {
+        /* A vipd that does not know this question, or a host that has stopped: what it said before. */
+        entry = entry_by_card(peers, card, now_ns);
+        r = entry ? 0 : -ENOENT;
+    }
+    if (r == 0)
+        memcpy(ret, entry->name, ETHER_PEER_NAME_BYTES);
+    if (r != -ESTALE)
+        return r;
+    if (!entry)
+        entry = entry_new(peers);
+    if (!entry)
+        return -EBUSY;
+    entry->of_card = true;
+    entry->card = *card;
+    entry->name[0] = '\0';
+    return begin(peers, entry, now_ns);
+}
+
+uint32_t ether_peers_known(const struct ether_peers *peers, uint32_t from, uint64_t now_ns,
+                           link_visit_fn *visit, void *ctx)
+{
+    for (uint32_t i = from; i < ETHER_PEERS_MAX; i++) {
+        const struct ether_peer_entry *entry = &peers->entries[i];
+
+        if (entry->state == ETHER_PEER_KNOWN && now_ns < entry->until_ns &&
+            !visit(ctx, &entry->card))
+            return i;
+    }
+    return UINT32_MAX;
 }
 
 /* ---- messages that come ------------------------------------------------------------------ */
@@ -211,7 +322,8 @@ static bool proven(const struct ether_peers *peers, const uint8_t *body, uint32_
 }
 
 /* The fixed checks, in this order. Whether the message is good; what is wrong is counted. */
-static bool parse(struct ether_peers *peers, const uint8_t *body, uint32_t len, struct message *ret)
+static bool parse(struct ether_peers *peers, enum ether_peer_kind kind, const uint8_t *body,
+                  uint32_t len, struct message *ret)
 {
     struct link_stats *stats = peers->stats;
     uint8_t name_len, proof_len;
@@ -238,60 +350,65 @@ static bool parse(struct ether_peers *peers, const uint8_t *body, uint32_t len, 
     memcpy(ret->name, body + ETHER_PEER_HEAD_BYTES, name_len);
     ret->name[name_len] = '\0';
     ret->nonce = get_le(body + OFF_NONCE, 8);
+    /* Who asks for a card's name has none to say. */
     if (body[OFF_RESERVED] != 0 || strlen(ret->name) != name_len ||
-        !ether_peer_name_is_good(ret->name)) {
+        (kind == ETHER_PEER_QUERY ? name_len != 0 : !ether_peer_name_is_good(ret->name))) {
         stats->drop_peer_field++;
         return false;
     }
     return true;
 }
 
-static void rx_solicit(struct ether_peers *peers, const uint8_t from[6],
-                       const struct message *message, uint64_t now_ns)
+/* Answer to this card, soon, that this host is called so; as often as the limits allow. */
+static void answer(struct ether_peers *peers, const uint8_t to[6], const char *name, uint64_t nonce,
+                   uint64_t now_ns)
 {
     struct ether_peer_answer *answer;
 
-    if (!link_host_match(peers->own, message->name))
-        return; /* somebody else is meant */
     if (peers->answer_count == ETHER_PEER_ANSWERS_MAX ||
-        !allowed(card_bucket(peers, from), ETHER_PEER_CARD_BURST, ETHER_PEER_CARD_RATE, now_ns) ||
+        !allowed(card_bucket(peers, to), ETHER_PEER_CARD_BURST, ETHER_PEER_CARD_RATE, now_ns) ||
         !allowed(&peers->answer, ETHER_PEER_ANSWER_BURST, ETHER_PEER_ANSWER_RATE, now_ns)) {
         peers->stats->drop_peer_rate++;
         return;
     }
     answer = &peers->answers[(peers->answer_first + peers->answer_count) % ETHER_PEER_ANSWERS_MAX];
     peers->answer_count++;
-    memcpy(answer->to, from, sizeof(answer->to));
-    answer->nonce = message->nonce;
-    memcpy(answer->name, message->name, sizeof(answer->name));
+    memcpy(answer->to, to, sizeof(answer->to));
+    answer->nonce = nonce;
+    snprintf(answer->name, sizeof(answer->name), "%s", name);
 }
 
 /* The first answer counts. */
-static void rx_announce(struct ether_peers *peers, const uint8_t from[6],
+static void rx_announce(struct ether_peers *peers, const uint8_t from_mac[6],
                         const struct message *message, uint64_t now_ns)
 {
-    struct ether_peer_entry *entry = entry_of(peers, message->name);
+    struct link_addr from = {.len = MAC_BYTES};
+    struct ether_peer_entry *entry;
+    char first[LINK_TEXT_BYTES], second[LINK_TEXT_BYTES];
 
-    if (!entry || entry->tries == 0 || entry->nonce != message->nonce ||
-        entry->state == ETHER_PEER_UNKNOWN) {
+    memcpy(from.bytes, from_mac, MAC_BYTES);
+    entry = entry_asked(peers, &from, message->name, message->nonce);
+    if (!entry) {
         peers->stats->drop_peer_unasked++;
         return;
     }
     if (entry->state == ETHER_PEER_ASKING) {
-        memcpy(entry->mac, from, sizeof(entry->mac));
+        entry->card = from;
+        memcpy(entry->name, message->name, sizeof(entry->name));
         entry->until_ns = now_ns + ETHER_PEER_KNOWN_NS;
         set_state(peers, entry, ETHER_PEER_KNOWN);
         return;
     }
-    if (memcmp(entry->mac, from, sizeof(entry->mac)) == 0)
+    if (link_addr_equal(&entry->card, &from))
         return; /* the answer to a repetition */
     peers->stats->drop_peer_dispute++;
+    link_addr_format_as(LINK_ETHER, &entry->card, first, sizeof(first));
+    link_addr_format_as(LINK_ETHER, &from, second, sizeof(second));
     if (!entry->disputed)
-        fprintf(stderr,
-                "vipd: two cards are called \"%s\": %02x:%02x:%02x:%02x:%02x:%02x, which answered "
-                "first and is believed, and %02x:%02x:%02x:%02x:%02x:%02x\n",
-                entry->name, entry->mac[0], entry->mac[1], entry->mac[2], entry->mac[3],
-                entry->mac[4], entry->mac[5], from[0], from[1], from[2], from[3], from[4], from[5]);
+        fprintf(
+            stderr,
+            "vipd: two cards are called \"%s\": %s, which answered first and is believed, and %s\n",
+            entry->name, first, second);
     entry->disputed = true;
 }
 
@@ -300,12 +417,18 @@ void ether_peers_rx(struct ether_peers *peers, enum ether_peer_kind kind, const 
 {
     struct message message;
 
-    if (!parse(peers, body, len, &message))
+    if (!parse(peers, kind, body, len, &message))
         return;
     switch (kind) {
     case ETHER_PEER_SOLICIT:
         peers->stats->rx_solicits++;
-        rx_solicit(peers, from, &message, now_ns);
+        if (link_host_match(peers->own, message.name)) /* else somebody else is meant */
+            answer(peers, from, message.name, message.nonce, now_ns);
+        break;
+    case ETHER_PEER_QUERY:
+        peers->stats->rx_solicits++;
+        if (peers->own[0] != '\0')
+            answer(peers, from, peers->own, message.nonce, now_ns);
         break;
     case ETHER_PEER_ANNOUNCE:
         peers->stats->rx_announces++;
@@ -355,9 +478,14 @@ static bool ask(struct ether_peers *peers, struct ether_peer_entry *entry, uint6
     }
     entry->next_ns = now_ns + (ETHER_PEER_FIRST_NS << entry->tries);
     entry->tries++;
-    ret->kind = ETHER_PEER_SOLICIT;
-    memset(ret->to, 0xff, sizeof(ret->to));
-    fill(peers, entry->name, entry->nonce, ret);
+    if (entry->of_card) {
+        ret->kind = ETHER_PEER_QUERY;
+        memcpy(ret->to, entry->card.bytes, sizeof(ret->to));
+    } else {
+        ret->kind = ETHER_PEER_SOLICIT;
+        memset(ret->to, 0xff, sizeof(ret->to));
+    }
+    fill(peers, entry->of_card ? "" : entry->name, entry->nonce, ret);
     peers->stats->tx_solicits++;
     return true;
 }

@@ -1,6 +1,6 @@
 /*
- * Finding peers on one Ethernet segment: "who is called NAME?" to everybody, "I am" to who asked
- * (doc/wire.md, "Finding peers on Ethernet").
+ * Finding peers on one Ethernet segment: "who is called NAME?" to everybody, "what are you called?" to
+ * one card, "I am" to who asked (doc/wire.md, "Finding peers on Ethernet").
  *
  * Owns: the messages, the table of names asked for, every rate limit. Pure: no socket, no clock, no
  * allocator. Does not own: frames (ether_frame.c), when and through what they leave (ether_find.c). All
@@ -15,14 +15,14 @@
 
 #include "vipd/link/link.h"
 
-/* Names that are known or being asked for; more push out the one that was not used for longest. */
+/* Names and cards that are known or being asked for; more push out the one that was not used for longest. */
 #define ETHER_PEERS_MAX 256
 
 /* Of these, being asked for; the rest is for what is known. */
 #define ETHER_PEERS_ASKING_MAX (ETHER_PEERS_MAX / 2)
 
 /* A name with its terminating zero. */
-#define ETHER_PEER_NAME_BYTES 64
+#define ETHER_PEER_NAME_BYTES LINK_NAME_BYTES
 
 /* Answers that wait to be sent. */
 #define ETHER_PEER_ANSWERS_MAX 32
@@ -57,6 +57,7 @@ _Static_assert(ETHER_PEER_HEAD_BYTES + ETHER_PEER_NAME_BYTES + ETHER_PEER_PROOF_
 enum ether_peer_kind {
     ETHER_PEER_ANNOUNCE = 2, /* "I am called NAME", to one card, with the nonce of its question */
     ETHER_PEER_SOLICIT = 3,  /* "Who is called NAME?", to everybody */
+    ETHER_PEER_QUERY = 4,    /* "What are you called?", to one card, without a name */
 };
 
 /*
@@ -76,7 +77,7 @@ struct ether_peer_auth {
 /* A message on its way out. */
 struct ether_peer_frame {
     enum ether_peer_kind kind;
-    uint8_t to[6]; /* ff:ff:ff:ff:ff:ff for a question */
+    uint8_t to[6]; /* ff:ff:ff:ff:ff:ff for a name asked for */
     uint8_t body[ETHER_PEER_BODY_BYTES];
     uint32_t len;
 };
@@ -90,8 +91,9 @@ enum ether_peer_state {
 
 struct ether_peer_entry {
     enum ether_peer_state state;
+    bool of_card; /* the card was there first, and its name is asked for */
     char name[ETHER_PEER_NAME_BYTES];
-    uint8_t mac[6];
+    struct link_addr card;
     bool disputed;    /* a second card has answered the same question */
     unsigned tries;   /* questions sent */
     uint64_t nonce;   /* of the question; an answer repeats it */
@@ -135,6 +137,21 @@ bool ether_peer_name_is_good(const char *name);
  */
 int ether_peers_find(struct ether_peers *peers, const char *name, uint64_t now_ns,
                      struct link_addr *ret);
+
+/*
+ * The name of a card: what it says that it is called, else a name that it has answered to. Outcomes: 0 and
+ * ret; -EAGAIN it is being asked, come again; -ENOENT it has not answered; -EINVAL no address of a card;
+ * -EBUSY too many are being asked for.
+ */
+int ether_peers_name(struct ether_peers *peers, const struct link_addr *card, uint64_t now_ns,
+                     char ret[ETHER_PEER_NAME_BYTES]);
+
+/*
+ * Calls back for each card that is known now, from entry `from` on, until visit says false; the address is
+ * good until the next call of ether_peers_*. The entry to go on with; UINT32_MAX: that was all.
+ */
+uint32_t ether_peers_known(const struct ether_peers *peers, uint32_t from, uint64_t now_ns,
+                           link_visit_fn *visit, void *ctx);
 
 /* Take the contents of a frame from a card. What is wrong with it is counted. */
 void ether_peers_rx(struct ether_peers *peers, enum ether_peer_kind kind, const uint8_t from[6],

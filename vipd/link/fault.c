@@ -351,6 +351,22 @@ static int fault_find(struct link *link, const char *name, uint64_t now_ns, stru
                                      : -EOPNOTSUPP;
 }
 
+static int fault_name_of(struct link *link, const struct link_addr *host, uint64_t now_ns,
+                         char ret[LINK_NAME_BYTES])
+{
+    struct link *inner = ((struct fault *)link)->inner;
+
+    return inner->class->name_of ? inner->class->name_of(inner, host, now_ns, ret) : -EOPNOTSUPP;
+}
+
+static uint32_t fault_known(const struct link *link, uint32_t from, uint64_t now_ns,
+                            link_visit_fn *visit, void *ctx)
+{
+    const struct link *inner = ((const struct fault *)link)->inner;
+
+    return inner->class->known ? inner->class->known(inner, from, now_ns, visit, ctx) : UINT32_MAX;
+}
+
 static void fault_close(struct link *link)
 {
     struct fault *fault = (struct fault *)link;
@@ -371,6 +387,8 @@ static const struct link_class fault_class = {
     .deadline = fault_deadline,
     .stats = fault_stats,
     .find = fault_find,
+    .name_of = fault_name_of,
+    .known = fault_known,
     .close = fault_close,
 };
 

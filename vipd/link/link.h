@@ -26,6 +26,8 @@ enum link_kind {
 };
 /* "udp" (of either kind), "ether", "loop"; static. */
 const char *link_kind_name(enum link_kind kind);
+/* Bytes of an interface's MTU that are no part of our packets; 0 on loop, which has no interface. */
+uint32_t link_kind_overhead(enum link_kind kind);
 
 /*
  * Host part of a VIPL address. udp over IPv4: 4 bytes address and 2 bytes port, network order; over
@@ -74,6 +76,12 @@ struct link_stats {
 
 struct link;
 
+/* Longest name of a host that a medium knows, with its terminating zero. */
+#define LINK_NAME_BYTES 64
+
+/* One host of several; false: that is enough. */
+typedef bool link_visit_fn(void *ctx, const struct link_addr *host);
+
 /* Implementation table; `struct link` is the first member of each implementation. */
 struct link_class {
     const char *name; /* "udp", "ether", "loop", "fault" */
@@ -101,6 +109,17 @@ struct link_class {
      * -EOPNOTSUPP it was told not to ask.
      */
     int (*find)(struct link *link, const char *name, uint64_t now_ns, struct link_addr *ret);
+    /* The other way round: the name of a host, asked of itself; NULL as above. Outcomes as those of find
+     * (-EINVAL: not an address of this medium), 0 and ret. */
+    int (*name_of)(struct link *link, const struct link_addr *host, uint64_t now_ns,
+                   char ret[LINK_NAME_BYTES]);
+    /*
+     * Calls back for each host that has answered a question of `find` or `name_of` lately, from place
+     * `from` on, until visit says false; the address is good until the next call of the link. The place to
+     * go on with; UINT32_MAX: that was all. NULL: this link cannot ask.
+     */
+    uint32_t (*known)(const struct link *link, uint32_t from, uint64_t now_ns, link_visit_fn *visit,
+                      void *ctx);
     void (*close)(struct link *link);
 };
 

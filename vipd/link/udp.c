@@ -105,7 +105,7 @@ static int enter(struct udp *udp, const struct udp_if *now, char why[LINK_WHY_BY
         return r;
     if (!udp_sock_size(udp, udp->mtu ? udp->mtu : now->mtu)) {
         reason(why, "an MTU of %u is too small; at least %u is needed", (unsigned)now->mtu,
-               (unsigned)(VIP_PACKET_BYTES_MIN + udp_headers_bytes(udp)));
+               (unsigned)(VIP_PACKET_BYTES_MIN + link_kind_overhead(udp->link.kind)));
         return -EINVAL;
     }
     udp->link.self = udp->own;
@@ -272,9 +272,10 @@ int link_udp_open(const struct link_udp_config *config, struct link **ret, char 
     rc = choose_address(udp, config, err, err_bytes);
     if (rc < 0)
         goto fail;
-    if (udp->mtu && udp->mtu < VIP_PACKET_BYTES_MIN + udp_headers_bytes(udp)) {
+    if (udp->mtu && udp->mtu < VIP_PACKET_BYTES_MIN + link_kind_overhead(udp->link.kind)) {
         rc = failed(-EINVAL, err, err_bytes, "an MTU of %u is too small; at least %u is needed",
-                    (unsigned)udp->mtu, (unsigned)(VIP_PACKET_BYTES_MIN + udp_headers_bytes(udp)));
+                    (unsigned)udp->mtu,
+                    (unsigned)(VIP_PACKET_BYTES_MIN + link_kind_overhead(udp->link.kind)));
         goto fail;
     }
     rc = watch(udp);

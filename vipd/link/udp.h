@@ -50,10 +50,6 @@
 /* Free buffers that are kept; others go back to the allocator. */
 #define UDP_FREE_KEEP 128u
 
-/* IP and UDP headers in front of a packet. */
-#define UDP4_HEADERS_BYTES 28u
-#define UDP6_HEADERS_BYTES 48u
-
 /* News of interfaces are looked for that often while packets are being received. */
 #define UDP_CHECK_NS 1000000u
 
@@ -169,7 +165,6 @@ int udp_sock_open(struct udp *udp);
 void udp_sock_close(struct udp *udp);
 /* Largest packet and window for this MTU. false: it is too small, and nothing has changed. */
 bool udp_sock_size(struct udp *udp, uint32_t mtu);
-uint32_t udp_headers_bytes(const struct udp *udp);
 
 /*
  * udp_name.c. An address for the socket calls; link-local ones are on the link's own interface.

@@ -13,11 +13,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-uint32_t udp_headers_bytes(const struct udp *udp)
-{
-    return udp->link.kind == LINK_UDP6 ? UDP6_HEADERS_BYTES : UDP4_HEADERS_BYTES;
-}
-
 /* Ask for a buffer, beyond the system's bound where allowed. */
 static void set_buffer(int sock, int force_option, int option, uint32_t bytes)
 {
@@ -138,7 +133,7 @@ static void set_window(struct udp *udp)
 
 bool udp_sock_size(struct udp *udp, uint32_t mtu)
 {
-    uint32_t headers = udp_headers_bytes(udp);
+    uint32_t headers = link_kind_overhead(udp->link.kind);
 
     if (mtu < VIP_PACKET_BYTES_MIN + headers)
         return false;

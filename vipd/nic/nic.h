@@ -247,6 +247,12 @@ uint32_t nic_peers(const struct nic *nic, uint32_t from,
 
 /* The address of a host by name, asked of the hosts on the medium: outcomes as link_class.find. */
 int nic_find(struct nic *nic, const char *name, uint64_t now_ns, struct link_addr *ret);
+/* The name of a host by its address, asked of itself: outcomes as link_class.name_of. */
+int nic_host_name(struct nic *nic, const struct link_addr *host, uint64_t now_ns,
+                  char ret[LINK_NAME_BYTES]);
+/* Calls back for each host that has answered on the medium lately: as link_class.known. */
+uint32_t nic_known(const struct nic *nic, uint32_t from, uint64_t now_ns, link_visit_fn *visit,
+                   void *ctx);
 
 /* How long something has taken since the NIC was opened. */
 const struct vip_hist *nic_hist(const struct nic *nic, enum vip_hist_id id);

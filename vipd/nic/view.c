@@ -26,6 +26,22 @@ int nic_find(struct nic *nic, const char *name, uint64_t now_ns, struct link_add
     return nic->link->class->find(nic->link, name, now_ns, ret);
 }
 
+int nic_host_name(struct nic *nic, const struct link_addr *host, uint64_t now_ns,
+                  char ret[LINK_NAME_BYTES])
+{
+    if (!nic->link->class->name_of)
+        return -EOPNOTSUPP;
+    return nic->link->class->name_of(nic->link, host, now_ns, ret);
+}
+
+uint32_t nic_known(const struct nic *nic, uint32_t from, uint64_t now_ns, link_visit_fn *visit,
+                   void *ctx)
+{
+    if (!nic->link->class->known)
+        return UINT32_MAX;
+    return nic->link->class->known(nic->link, from, now_ns, visit, ctx);
+}
+
 void nic_stats_add(struct eng_vi_stats *sum, const struct eng_vi_stats *one)
 {
     sum->tx_packets += one->tx_packets;
