@@ -7,6 +7,7 @@
 #   lo      the same with link = loop
 #   ether   two of them in two namespaces joined by veth, on raw Ethernet frames, MTU 1500; needs root
 #   jumbo   the same with MTU 9000
+#   segment as ether, but without a table of names: the hosts ask each other
 # The program finds VIPD_RUNTIME_DIR_A, VIPD_RUNTIME_DIR_B, VIP_ADDRESS_A, VIP_ADDRESS_B (for
 # VipNSGetHostByName), VIP_PID_A, VIP_PID_B, VIP_LINK ("loop": both ends on one vipd, else "udp") and VIP_MEDIUM
 # (udp, udp6, lo, ether). Everything is stopped afterwards, the daemons' logs are shown if the program
@@ -16,10 +17,11 @@
 set -u
 here=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(realpath "${1:?build directory}")
-link=${2:?udp, udp6, lossy, loop, lo, ether or jumbo}
+link=${2:?udp, udp6, lossy, loop, lo, ether, jumbo or segment}
 medium=udp
 mtu=1500
 names=no
+segment=no
 lines=()
 if [ "$link" = lossy ]; then
     link=udp
@@ -40,8 +42,9 @@ lo)
     link=loop
     medium=lo
     ;;
-jumbo | ether)
-    [ "$link" = ether ] || mtu=9000
+jumbo | ether | segment)
+    [ "$link" != jumbo ] || mtu=9000
+    [ "$link" != segment ] || segment=yes
     link=udp
     medium=ether
     ;;
@@ -63,7 +66,17 @@ trap 'exit 130' INT TERM
 daemons_begin "$build/vipd"
 
 wire() { # wire NAMESPACE DEVICE MAC
-    in_namespace "$1" ip link set "$2" down address "$3" mtu $mtu && in_namespace "$1" ip link set "$2" up
+    in_namespace "$1" ip link set "$2" address "$3" mtu $mtu
+}
+
+# The kernel may take a second to say that a cable is in.
+carrier() { # carrier NAMESPACE DEVICE
+    for _ in $(seq 500); do
+        in_namespace "$1" ip -o link show dev "$2" | grep -q 'state UP' && return
+        sleep 0.02
+    done
+    echo "two_vipd.sh: $2 has no carrier" >&2
+    return 1
 }
 
 if [ $medium = ether ]; then
@@ -75,6 +88,7 @@ if [ $medium = ether ]; then
     esac
     names=yes
     wire "$NS_A" va$$ 02:00:00:00:0a:01 && wire "$NS_B" vb$$ 02:00:00:00:0b:01 || exit 1
+    carrier "$NS_A" va$$ && carrier "$NS_B" vb$$ || exit 1
 fi
 
 # What vipd and the table of names call the two hosts.
@@ -87,6 +101,8 @@ describe() {
     esac
 }
 
+announced=(node-a node-b.example.org)
+
 start_one() { # start_one HOST NUMBER
     local DAEMON_NIC="" NETNS_A="" NETNS_B="" table=()
     case $medium in
@@ -96,9 +112,10 @@ start_one() { # start_one HOST NUMBER
         NETNS_B=$NS_B
         DAEMON_NIC="link = ether
 interface = v${1,,}$$"
+        [ $segment = no ] || DAEMON_NIC+=$'\n'"announce = ${announced[$2]}"
         ;;
     esac
-    [ $medium = lo ] ||
+    [ $medium = lo ] || [ $segment = yes ] ||
         table=("[names]" "node-a = ${called[0]}" "node-b.example.org = ${called[1]}")
     daemon_start "$1" "${at[$2]}" "${ports[$2]}" ${lines+"${lines[@]}"} ${table+"${table[@]}"}
 }

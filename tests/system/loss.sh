@@ -3,13 +3,16 @@
 # Two namespaces joined by veth when root, two loopback addresses else; the damage is done by the `fault`
 # link on both sides.
 # LINK is udp, udp6, ether (MTU 1500), jumbo (raw Ethernet, MTU 9000) or lo (one vipd, both ends in it).
-# usage: loss.sh BUILD_DIR [VOLUME [MESSAGES [LINK]]]    (defaults suit ./check; 1G and 100000 are the long form)
+# With `bulk` nothing but VOLUME in two ways, sends and a program that polls, RDMA Writes and one that blocks,
+# with 1 % loss: 1 GiB of it over each link in ./check.
+# usage: loss.sh BUILD_DIR [VOLUME [MESSAGES [LINK [bulk]]]]    (1G and 100000 are the long form)
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
 volume=${2:-128M}
 messages=${3:-10000}
 link=${4:-udp}
+bulk=${5-}
 . scripts/daemons.sh
 . tests/lib/namespaces.sh
 
@@ -127,17 +130,24 @@ damaged() { # damaged COUNTER...
     done
 }
 
+begin() { # begin FAULTS
+    rm -rf "$WORK"
+    daemons_begin
+    start "faults = $1,seed=42"
+}
+
+transfer() { # transfer FAULTS VOLUME OP WAIT
+    run "$where, $1, $2 by $3, $4" bw $host_b --op "$3" --wait "$4" --size 1048576 --bytes "$2"
+}
+
 # network FAULTS VOLUME MESSAGES "OPS" "WAITS" [COUNTER...]: bulk data and messages over one network
 network() {
     local faults=$1 amount=$2 count=$3 ops=$4 waits=$5 op wait
     shift 5
-    rm -rf "$WORK"
-    daemons_begin
-    start "faults = $faults,seed=42"
+    begin $faults
     for op in $ops; do
         for wait in $waits; do
-            run "$where, $faults, $amount by $op, $wait" bw $host_b --op $op --wait $wait \
-                --size 1048576 --bytes $amount
+            transfer $faults $amount $op $wait
         done
     done
     run "$where, $faults, $count messages of random sizes" bw $host_b --op send \
@@ -145,6 +155,16 @@ network() {
     damaged "$@"
     daemons_end
 }
+
+if [ "$bulk" = bulk ]; then
+    begin loss=1%
+    transfer loss=1% "$volume" send poll
+    transfer loss=1% "$volume" write block
+    damaged fault_lost retransmits
+    daemons_end
+    [ $bad -eq 0 ] && echo "loss: everything arrived, in order and intact"
+    exit $bad
+fi
 
 network loss=0% "$volume" "$messages" "send write" "poll block"
 network loss=1% "$volume" "$messages" "send write" "poll block" fault_lost retransmits
