@@ -261,7 +261,8 @@ static unsigned registrations(void)
                !conf_lossy();
 
     if (!all)
-        print_message("[  REASON  ] 2000 rounds; all of them over udp, without sanitizers\n");
+        print_message("[  REASON  ] 2000 rounds on this link or in this build; all 100000 over "
+                      "udp, without sanitizers\n");
     return all ? 100000 : 2000;
 }
 
