@@ -614,12 +614,25 @@ static const struct pair *pair_late(const struct play *play)
     return NULL;
 }
 
+/*
+ * A window takes a round trip, and a small one on a long way is all that limits a good network: the time for
+ * what a pair still has to say, in the connection that it has and in the next one.
+ */
+static uint64_t window_ns(const struct play *play)
+{
+    const struct world_net *net = &play->world.net;
+    uint64_t bytes = 4ull * play->plan.total_max * play->plan.size_max;
+
+    return bytes / net->window_bytes * 2 * (net->latency_ns + net->jitter_ns);
+}
+
 static void finish(struct play *play)
 {
     const struct pair *late;
+    uint64_t limit_ns = LIVENESS_NS + window_ns(play);
 
     heal(play);
-    if (!world_run(&play->world, play_now(play) + play->world.net.dup_delay_ns + LIVENESS_NS,
+    if (!world_run(&play->world, play_now(play) + play->world.net.dup_delay_ns + limit_ns,
                    all_done)) {
         late = pair_late(play);
         play_fail(play, "pair %u does not get on: states %u and %u, %u good connections",
