@@ -389,7 +389,7 @@ static struct attempt *offered_attempt(struct end *end)
     if (!attempt)
         return NULL;
     if (attempt->pair != end->pair ||
-        (attempt->offered_life == life && play_now(play) < attempt->offered_ns + ANSWERED_NS))
+        (attempt->offered_life == life && play_now(play) < attempt->known_until_ns))
         play_fail(play, "pair %u: one request was offered twice", end->pair->number);
     if (attempt->up[0] || attempt->attached[1])
         return NULL;
@@ -402,7 +402,7 @@ static struct attempt *offered_attempt(struct end *end)
         attempt->flow[1].recv_base = base;
     }
     attempt->offered_life = life;
-    attempt->offered_ns = play_now(play);
+    attempt->known_until_ns = play_now(play) + ANSWERED_NS;
     return attempt;
 }
 

@@ -420,7 +420,7 @@ static void leap(struct play *play, unsigned host)
     /* It forgets earlier which requests it has answered. */
     for (struct attempt *attempt = play->attempts; attempt; attempt = attempt->next)
         if (attempt->pair->end[1].sess->host == host)
-            attempt->offered_ns = attempt->offered_ns > ns ? attempt->offered_ns - ns : 0;
+            attempt->known_until_ns -= ns < attempt->known_until_ns ? ns : attempt->known_until_ns;
 }
 
 static void chaos_do(struct play *play, enum chaos kind)
