@@ -34,6 +34,7 @@
 struct offer {
     enum fi_ep_type type;
     uint64_t caps, order, op_flags;
+    uint64_t comp_order; /* may be asked for; the first kind has FI_ORDER_STRICT */
     size_t iov_max, rma_iov_max, cq_data_bytes;
     int mr_mode; /* what the program must be ready for */
 };
@@ -44,6 +45,7 @@ static const struct offer offers[] = {
         .caps = CAPS_MSG,
         .order = ORDER,
         .op_flags = OP_FLAGS,
+        .comp_order = FI_ORDER_STRICT | FI_ORDER_DATA,
         .iov_max = VIA_IOV_MAX,
         .rma_iov_max = 1,
         .cq_data_bytes = 4,
@@ -59,9 +61,14 @@ static const struct offer offers[] = {
     },
 };
 
+size_t via_ring_bytes(void)
+{
+    return (size_t)via_settings.ring_bytes & ~(size_t)4095;
+}
+
 size_t via_eager_bytes(void)
 {
-    size_t most = (size_t)via_settings.ring_bytes / 4 - sizeof(struct via_head) - VIA_RECORD;
+    size_t most = via_ring_bytes() / 4 - sizeof(struct via_head) - VIA_RECORD;
 
     return (size_t)via_settings.eager_bytes < most ? (size_t)via_settings.eager_bytes : most;
 }
@@ -194,9 +201,9 @@ static bool tx_fits(const struct fi_tx_attr *tx, const struct offer *offer)
     return tx == NULL ||
            ((tx->caps & ~(offer->caps | CAPS_DOMAIN)) == 0 &&
             (tx->op_flags & ~offer->op_flags) == 0 && (tx->msg_order & ~offer->order) == 0 &&
-            (tx->comp_order & ~(FI_ORDER_STRICT | FI_ORDER_DATA)) == 0 &&
-            tx->inject_size <= inject_bytes(offer) && tx->size <= VIA_QUEUE_MAX &&
-            tx->iov_limit <= offer->iov_max && tx->rma_iov_limit <= offer->rma_iov_max);
+            (tx->comp_order & ~offer->comp_order) == 0 && tx->inject_size <= inject_bytes(offer) &&
+            tx->size <= VIA_QUEUE_MAX && tx->iov_limit <= offer->iov_max &&
+            tx->rma_iov_limit <= offer->rma_iov_max);
 }
 
 static bool rx_fits(const struct fi_rx_attr *rx, const struct offer *offer)
@@ -204,9 +211,8 @@ static bool rx_fits(const struct fi_rx_attr *rx, const struct offer *offer)
     return rx == NULL ||
            ((rx->caps & ~(offer->caps | CAPS_DOMAIN)) == 0 &&
             (rx->op_flags & ~FI_COMPLETION) == 0 && (rx->msg_order & ~offer->order) == 0 &&
-            (rx->comp_order & ~(FI_ORDER_STRICT | FI_ORDER_DATA)) == 0 &&
-            rx->total_buffered_recv == 0 && rx->size <= VIA_QUEUE_MAX &&
-            rx->iov_limit <= offer->iov_max);
+            (rx->comp_order & ~offer->comp_order) == 0 && rx->total_buffered_recv == 0 &&
+            rx->size <= VIA_QUEUE_MAX && rx->iov_limit <= offer->iov_max);
 }
 
 static bool ep_fits(const struct fi_ep_attr *ep, const struct offer *offer)
@@ -296,7 +302,7 @@ static void fill_queues(struct fi_info *info, const struct fi_info *hints,
         .caps = info->caps & (FI_MSG | FI_TAGGED | FI_RMA | FI_SEND | FI_READ | FI_WRITE),
         .mode = info->mode,
         .msg_order = offer->order,
-        .comp_order = offer->type == FI_EP_MSG ? FI_ORDER_STRICT : FI_ORDER_NONE,
+        .comp_order = offer->comp_order & FI_ORDER_STRICT,
         .inject_size = inject_bytes(offer),
         .size = VIA_QUEUE,
         .iov_limit = offer->iov_max,
@@ -307,7 +313,7 @@ static void fill_queues(struct fi_info *info, const struct fi_info *hints,
                               FI_REMOTE_READ | FI_REMOTE_WRITE),
         .mode = info->mode,
         .msg_order = offer->order,
-        .comp_order = offer->type == FI_EP_MSG ? FI_ORDER_STRICT : FI_ORDER_NONE,
+        .comp_order = offer->comp_order & FI_ORDER_STRICT,
         .size = VIA_QUEUE,
         .iov_limit = offer->iov_max,
     };

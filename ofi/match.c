@@ -2,7 +2,8 @@
  * What the program wants and what has come: the list of receives that wait for a message, and that of
  * early messages, which nobody has asked for yet. Both are kept in the order in which they came to be,
  * so that each message goes to the oldest receive that takes it, and each receive gets the oldest message.
- * There are two of each, since tagged messages and others know nothing of each other.
+ * There are two of each, since tagged messages and others know nothing of each other; and the early
+ * messages of each peer are chained a second time.
  *
  * Early messages are copied out of the ring at once; a program may flood another one with as many as
  * there is memory for, as MPI allows it.
@@ -109,24 +110,57 @@ static void deliver(struct via_rdm *rdm, struct via_want *want, struct via_peer 
     }
 }
 
-static struct via_early *take_early(struct via_rdm *rdm, struct via_early **at, bool tagged)
-{
-    struct via_early *early = *at;
+/* ---- early messages ------------------------------------------------------------------------------------ */
 
-    *at = early->next;
-    if (*at == NULL)
-        rdm->earlies_end[tagged] = at;
-    return early;
+static void list_add(struct via_early_list *list, struct via_early *early,
+                     enum via_early_list_kind kind)
+{
+    early->next[kind] = NULL;
+    early->prev[kind] = list->last;
+    if (list->last == NULL)
+        list->first = early;
+    else
+        list->last->next[kind] = early;
+    list->last = early;
 }
 
-/* Where the oldest early message that fits hangs; it may be NULL. */
-static struct via_early **find_early(struct via_rdm *rdm, const struct via_want *want, bool tagged)
+static void list_remove(struct via_early_list *list, struct via_early *early,
+                        enum via_early_list_kind kind)
 {
-    struct via_early **at = &rdm->earlies[tagged];
+    struct via_early *next = early->next[kind], *prev = early->prev[kind];
 
-    while (*at != NULL && !takes(want, (*at)->peer, (*at)->head.tag))
-        at = &(*at)->next;
-    return at;
+    if (prev == NULL)
+        list->first = next;
+    else
+        prev->next[kind] = next;
+    if (next == NULL)
+        list->last = prev;
+    else
+        next->prev[kind] = prev;
+}
+
+static void add_early(struct via_rdm *rdm, struct via_early *early)
+{
+    list_add(&rdm->earlies[early->head.tagged], early, VIA_OF_ALL);
+    list_add(&early->peer->earlies[early->head.tagged], early, VIA_OF_PEER);
+}
+
+static void remove_early(struct via_rdm *rdm, struct via_early *early)
+{
+    list_remove(&rdm->earlies[early->head.tagged], early, VIA_OF_ALL);
+    list_remove(&early->peer->earlies[early->head.tagged], early, VIA_OF_PEER);
+}
+
+/* The oldest one that fits; NULL: there is none. */
+static struct via_early *find_early(struct via_rdm *rdm, const struct via_want *want, bool tagged)
+{
+    enum via_early_list_kind kind = want->peer == NULL ? VIA_OF_ALL : VIA_OF_PEER;
+    struct via_early *early =
+        want->peer == NULL ? rdm->earlies[tagged].first : want->peer->earlies[tagged].first;
+
+    while (early != NULL && !takes(want, early->peer, early->head.tag))
+        early = early->next[kind];
+    return early;
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------ */
@@ -152,22 +186,20 @@ void via_match_arrived(struct via_rdm *rdm, struct via_peer *peer, const struct 
         via_rdm_broken(rdm, "out of memory: a message is lost");
         return;
     }
-    early->next = NULL;
     early->peer = peer;
     early->head = *head;
     early->claimed_by = NULL;
     if (data_bytes > 0)
         memcpy(early->data, data, data_bytes);
-    *rdm->earlies_end[head->tagged] = early;
-    rdm->earlies_end[head->tagged] = &early->next;
+    add_early(rdm, early);
 }
 
 void via_match_want(struct via_rdm *rdm, struct via_want *want, bool tagged)
 {
-    struct via_early **at = find_early(rdm, want, tagged), *early;
+    struct via_early *early = find_early(rdm, want, tagged);
 
-    if (*at != NULL) {
-        early = take_early(rdm, at, tagged);
+    if (early != NULL) {
+        remove_early(rdm, early);
         deliver(rdm, want, early->peer, &early->head, early->data);
         free(early);
         return;
@@ -179,16 +211,16 @@ void via_match_want(struct via_rdm *rdm, struct via_want *want, bool tagged)
 
 void via_match_peek(struct via_rdm *rdm, const struct via_want *what, bool tagged, bool claim)
 {
-    struct via_early **at = find_early(rdm, what, tagged), *early = *at;
+    struct via_early *early = find_early(rdm, what, tagged);
     struct via_comp comp = {.flags = FI_RECV | (tagged ? FI_TAGGED : FI_MSG), .err = FI_ENOMSG};
 
     if (early != NULL)
         comp = describe(&early->head);
     comp.context = what->context;
     if (early != NULL && claim) {
-        take_early(rdm, at, tagged);
+        remove_early(rdm, early);
         early->claimed_by = what->context;
-        early->next = rdm->claimed;
+        early->next[VIA_OF_ALL] = rdm->claimed;
         rdm->claimed = early;
     }
     via_cq_tell(rdm->rx_cq, &comp);
@@ -197,11 +229,12 @@ void via_match_peek(struct via_rdm *rdm, const struct via_want *what, bool tagge
 /* Take out what was claimed with this context, NULL: nothing was. */
 static struct via_early *take_claimed(struct via_rdm *rdm, const void *context)
 {
-    for (struct via_early **at = &rdm->claimed; *at != NULL; at = &(*at)->next) {
-        struct via_early *early = *at;
+    struct via_early *early;
 
+    for (struct via_early **at = &rdm->claimed; (early = *at) != NULL;
+         at = &early->next[VIA_OF_ALL]) {
         if (early->claimed_by == context) {
-            *at = early->next;
+            *at = early->next[VIA_OF_ALL];
             return early;
         }
     }
@@ -254,24 +287,25 @@ ssize_t via_match_cancel(struct via_rdm *rdm, void *context)
     return -FI_ENOENT;
 }
 
-static void spoil(struct via_early *list, const struct via_peer *peer)
+static void spoil(struct via_early *list, enum via_early_list_kind kind,
+                  const struct via_peer *peer)
 {
-    for (struct via_early *early = list; early != NULL; early = early->next)
+    for (struct via_early *early = list; early != NULL; early = early->next[kind])
         if (early->peer == peer && early->head.kind == VIA_KIND_OFFER)
             early->head.kind = VIA_KIND_LOST;
 }
 
 void via_match_lost(struct via_rdm *rdm, const struct via_peer *peer)
 {
-    spoil(rdm->earlies[0], peer);
-    spoil(rdm->earlies[1], peer);
-    spoil(rdm->claimed, peer);
+    spoil(peer->earlies[0].first, VIA_OF_PEER, peer);
+    spoil(peer->earlies[1].first, VIA_OF_PEER, peer);
+    spoil(rdm->claimed, VIA_OF_ALL, peer);
 }
 
 static void drop_earlies(struct via_early *list)
 {
     for (struct via_early *next; list != NULL; list = next) {
-        next = list->next;
+        next = list->next[VIA_OF_ALL];
         free(list);
     }
 }
@@ -287,7 +321,7 @@ void via_match_drop(struct via_rdm *rdm)
             rdm->wants[tagged] = want->next;
             finish(rdm, want, &none, FI_ECANCELED, 0);
         }
-        drop_earlies(rdm->earlies[tagged]);
+        drop_earlies(rdm->earlies[tagged].first);
     }
     drop_earlies(rdm->claimed);
 }

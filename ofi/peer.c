@@ -15,6 +15,23 @@
 /* Between two attempts after a refusal that will not last. */
 #define AGAIN_NS 5000000ull
 
+/* What two endpoints tell each other when a link is made. */
+struct via_link_hello {
+    uint16_t version; /* VIA_LINK_VERSION */
+    uint16_t recvs;   /* VIA_LINK_RECVS */
+    uint16_t port;    /* the sender listens there, as sin_port has it */
+    uint16_t unused;
+    uint32_t ring_bytes, ring_handle;
+    uint64_t ring;
+};
+_Static_assert(sizeof(struct via_link_hello) <= VIA_CM_DATA_MAX, "it fits");
+
+/* Why a link was refused: the only byte of a reject's data. */
+enum via_refusal {
+    VIA_REFUSE_MISFIT = 1, /* another version or other settings, or we have lost each other */
+    VIA_REFUSE_AGAIN,      /* both began at once, or we are not through with the last one */
+};
+
 /* Lower addresses win. Any order will do that is the same at both sides. */
 static int compare(const struct sockaddr_in *a, const struct sockaddr_in *b)
 {
@@ -92,7 +109,7 @@ static int rings_make(struct via_link *link)
     VIP_NIC_HANDLE nic = domain->fabric->nic;
     VIP_PVOID memory;
 
-    link->ring_bytes = (size_t)via_settings.ring_bytes & ~(size_t)4095;
+    link->ring_bytes = via_ring_bytes();
     if (VipxAllocMem(2 * link->ring_bytes, &memory) != VIP_SUCCESS)
         return -FI_ENOMEM;
     link->in = memory;
@@ -232,7 +249,7 @@ static bool hello_fits(const void *data, size_t bytes, struct via_link_hello *re
         return false;
     memcpy(ret, data, sizeof(*ret));
     return ret->version == VIA_LINK_VERSION && ret->recvs == VIA_LINK_RECVS &&
-           ret->ring_bytes == ((uint32_t)via_settings.ring_bytes & ~(uint32_t)4095);
+           ret->ring_bytes == via_ring_bytes();
 }
 
 static void take_hello(struct via_link *link, const struct via_link_hello *hello)
@@ -280,6 +297,9 @@ static void requested(struct via_rdm *rdm, struct fi_info *info, const void *dat
         pthread_mutex_lock(&rdm->core->lock);
         peer = peer_at(rdm, &from);
         pthread_mutex_unlock(&rdm->core->lock);
+    } else {
+        VIA_WARN(FI_LOG_EP_CTRL,
+                 "a peer with another FI_VIA_RING, or another provider, is refused\n");
     }
     if (peer != NULL)
         why = refusal(rdm, peer);

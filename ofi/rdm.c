@@ -4,6 +4,7 @@
  * At the end of one, answers that are still owed go out first, so that no sender waits for what has
  * long been received; then each link ends as an endpoint does (ep.c).
  */
+#include <arpa/inet.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,6 +155,8 @@ static int enable(struct via_rdm *rdm)
         close_parts(rdm);
         return rc;
     }
+    VIA_INFO(FI_LOG_EP_CTRL, "an endpoint that matches tags itself, port %u\n",
+             (unsigned)ntohs(rdm->own.sin_port));
     rdm->enabled = true;
     pthread_mutex_lock(&fabric->rdm_lock);
     rdm->next = fabric->rdms;
@@ -361,10 +364,8 @@ int via_rdm_open(struct via_domain *domain, struct fi_info *info, struct fid_ep 
         rdm->tx_op_flags = info->tx_attr->op_flags;
     if (info->rx_attr != NULL)
         rdm->rx_op_flags = info->rx_attr->op_flags;
-    for (int tagged = 0; tagged < 2; tagged++) {
+    for (int tagged = 0; tagged < 2; tagged++)
         rdm->wants_end[tagged] = &rdm->wants[tagged];
-        rdm->earlies_end[tagged] = &rdm->earlies[tagged];
-    }
     __atomic_add_fetch(&domain->users, 1, __ATOMIC_RELAXED);
     rdm->fid.fid.fclass = FI_CLASS_EP;
     rdm->fid.fid.context = context;

@@ -32,6 +32,9 @@
 #define VIA_LINK_SENDS 256 /* records and RDMA Reads under way */
 #define VIA_RECORD     64  /* records begin at multiples of this */
 
+/* Of what links say and write; both ends must have the same. */
+#define VIA_LINK_VERSION 1
+
 /* How many completions one look takes from VIPL at most. */
 #define VIA_PROGRESS_MAX 64
 
@@ -60,24 +63,6 @@ struct via_offer {
     uint32_t handle, unused;
 };
 
-/* What two endpoints tell each other when a link is made. */
-struct via_link_hello {
-    uint16_t version; /* VIA_LINK_VERSION */
-    uint16_t recvs;   /* VIA_LINK_RECVS */
-    uint16_t port;    /* the sender listens there, as sin_port has it */
-    uint16_t unused;
-    uint32_t ring_bytes, ring_handle;
-    uint64_t ring;
-};
-_Static_assert(sizeof(struct via_link_hello) <= VIA_CM_DATA_MAX, "it fits");
-#define VIA_LINK_VERSION 1
-
-/* Why a link was refused: the only byte of a reject's data. */
-enum via_refusal {
-    VIA_REFUSE_MISFIT = 1, /* another version or other settings, or we have lost each other */
-    VIA_REFUSE_AGAIN,      /* both began at once, or we are not through with the last one */
-};
-
 /* A receive that the program has posted. */
 struct via_want {
     struct via_want *next; /* of rdm->wants, or of link->reads */
@@ -94,9 +79,16 @@ struct via_want {
     struct via_region *region;
 };
 
-/* A message that nobody wants yet. */
+/* A message that nobody wants yet. It is in two lists, so that a receive that names its source need not
+   look at what others have sent. */
+enum via_early_list_kind { VIA_OF_ALL, VIA_OF_PEER, VIA_EARLY_LISTS };
+
+struct via_early_list {
+    struct via_early *first, *last;
+};
+
 struct via_early {
-    struct via_early *next;
+    struct via_early *next[VIA_EARLY_LISTS], *prev[VIA_EARLY_LISTS];
     struct via_peer *peer;
     struct via_head head;
     void *claimed_by; /* context of FI_PEEK with FI_CLAIM; it is in rdm->claimed then */
@@ -137,6 +129,7 @@ struct via_peer {
     uint64_t retry_ns;         /* NEW: not before */
     struct via_link *link;     /* NULL: none */
     struct via_send *sends, **sends_end;
+    struct via_early_list earlies[2]; /* by via_head.tagged */
 };
 
 struct via_link {
@@ -202,8 +195,8 @@ struct via_rdm {
     uint32_t refuse_count;
     /* By via_head.tagged. */
     struct via_want *wants[2], **wants_end[2];
-    struct via_early *earlies[2], **earlies_end[2];
-    struct via_early *claimed;
+    struct via_early_list earlies[2];
+    struct via_early *claimed; /* chained as VIA_OF_ALL */
 };
 
 /* A message that the program sends. */
@@ -220,7 +213,9 @@ struct via_message {
 
 /* ---- info.c ---- */
 
-/* The longest message that goes through a ring. */
+/* What FI_VIA_RING and FI_VIA_EAGER come to: whole pages; the longest message that goes through a ring, of
+   which it holds four at least. */
+size_t via_ring_bytes(void);
 size_t via_eager_bytes(void);
 
 /* ---- rdm.c ---- */

@@ -19,18 +19,22 @@ on() { # on HOST COMMAND...
     env VIPD_RUNTIME_DIR="${!dir}" ${preload:+LD_PRELOAD="$preload"} timeout 100 "$@"
 }
 
-pingpong() { # pingpong WHAT ENDPOINT PROVIDER
-    local server rc
+both() { # both ENDPOINT PROVIDER: sets server and rc, that of the client
     port=$((port + 2))
-    on A fi_pingpong -e "$2" -p "$3" -I 100 -c -B "$port" >"$VIP_WORK/server.log" 2>&1 </dev/null &
+    on A fi_pingpong -e "$1" -p "$2" -I 100 -c -B "$port" >"$VIP_WORK/server.log" 2>&1 </dev/null &
     server=$!
     # The client ends at once if nobody listens there.
     for _ in $(seq 100); do
         ss -ltn "sport = :$port" | grep -q LISTEN && break
         sleep 0.1
     done
-    on B fi_pingpong -e "$2" -p "$3" -I 100 -c -P "$port" 127.0.0.1 >"$VIP_WORK/client.log" 2>&1
+    on B env ${client_ring:+FI_VIA_RING="$client_ring"} fi_pingpong -e "$1" -p "$2" -I 100 -c -P "$port" 127.0.0.1 \
+        >"$VIP_WORK/client.log" 2>&1
     rc=$?
+}
+
+pingpong() { # pingpong WHAT ENDPOINT PROVIDER
+    both "$2" "$3"
     if wait "$server" && [ $rc -eq 0 ] && [ "$(grep -c '100 ' "$VIP_WORK/client.log")" -ge 6 ]; then
         echo "   passed: $1"
     else
@@ -46,6 +50,21 @@ on A fi_info -e | grep -aq FI_VIA_REFUSE_EVERY || {
 }
 pingpong "fi_pingpong, msg endpoints" msg via
 pingpong "fi_pingpong, rdm endpoints by ofi_rxm" rdm "via;ofi_rxm"
-pingpong "fi_pingpong, rdm endpoints of our own" rdm via
 FI_VIA_MR_CACHE=0 pingpong "fi_pingpong, rdm endpoints, no registration kept" rdm "via;ofi_rxm"
+
+# Otherwise libfabric takes what ofi_rxm makes of `via` for it, which it lists first.
+export FI_PROVIDER=^ofi_rxm
+pingpong "fi_pingpong, rdm endpoints of our own" rdm via
+# Rings of different sizes: said to the one who asks, instead of a wait without end.
+client_ring=65536 both rdm via
+# Its shell waits for `timeout`, which passes the signal on.
+pgrep -P "$server" | xargs -r kill
+wait "$server"
+if [ $rc -ne 0 ] && [ $rc -ne 124 ] && grep -q 'No route to host' "$VIP_WORK/client.log"; then
+    echo "   passed: rings of different sizes are refused"
+else
+    echo "   FAILED ($rc): rings of different sizes"
+    tail -n 20 "$VIP_WORK/server.log" "$VIP_WORK/client.log"
+    bad=1
+fi
 exit $bad

@@ -21,7 +21,14 @@ if [ -z "${VIP_LOSS-}" ]; then
     FI_VIA_REFUSE_EVERY=3 run "mpitest, 3 ranks, every third call refused" ompi 3 "$mpitest" small
     run "mpitest, 16 ranks" ompi 16 "$mpitest" wildcard modes collectives onesided splits
 fi
+is_native() {
+    local log
+    log=$(FI_LOG_LEVEL=info FI_LOG_PROV=via ompi 2 "$mpitest" cancel 2>&1) || return
+    [ "$(grep -c 'an endpoint that matches tags itself' <<<"$log")" -eq 2 ]
+}
+is_native && { echo "   FAILED: native without being asked"; bad=1; }
 export MPI_NATIVE=1
+run "mpitest, 2 ranks, native: it is" is_native
 run "mpitest, 2 ranks, native" ompi 2 "$mpitest" small
 if [ -z "${VIP_LOSS-}" ]; then
     run "mpitest, 2 ranks, threads, native" ompi 2 "$mpitest" threads
