@@ -100,7 +100,8 @@ static void take_reply(struct program *program, const Vip__Reply *reply, struct 
 {
     FUZZ_CHECK(reply->has_code);
     FUZZ_CHECK((reply->code == VIP_RC_SUCCESS) == (reply->reason == NULL));
-    FUZZ_CHECK(reply->open ? fds->count == 3 : fds->count == 0 || fds->count == 2);
+    /* Two with the descriptor of a CQ, one with a capture. */
+    FUZZ_CHECK(reply->open ? fds->count == 3 : fds->count <= 2);
     if (reply->has_number)
         learn(reply->number);
     if (reply->create_vi)

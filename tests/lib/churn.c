@@ -387,6 +387,13 @@ static void reap(struct end *end)
     }
 }
 
+/* A call may hear of vipd's end a moment before the callback does. */
+static void await_news(VIP_RETURN code)
+{
+    while (code == VIP_ERROR_RESOURCE && !gone())
+        usleep(1000);
+}
+
 /* Every descriptor comes back exactly once, and then the VI can be destroyed. */
 static void vi_end(struct end *end)
 {
@@ -405,6 +412,7 @@ static void vi_end(struct end *end)
               end->sends_done, end->recvs, end->recvs_done);
     step("VipDestroyVi");
     code = VipDestroyVi(end->vi);
+    await_news(code);
     if (code != VIP_SUCCESS && !(code == VIP_ERROR_RESOURCE && gone()))
         wrong("VipDestroyVi: %d", (int)code);
     if (__atomic_load_n(&lost, __ATOMIC_ACQUIRE) > 1)
@@ -579,9 +587,7 @@ static void client_one(struct end *end, const char *name, const char *host)
 
     step("VipNSGetHostByName");
     code = VipNSGetHostByName(end->nic, (VIP_CHAR *)host, &remote.net, 0);
-    /* A call may hear of vipd's end a moment before the callback does. */
-    while (code == VIP_ERROR_RESOURCE && !gone())
-        usleep(1000);
+    await_news(code);
     if (code != VIP_SUCCESS) {
         if (!gone())
             wrong("VipNSGetHostByName: %d", (int)code);
