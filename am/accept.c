@@ -160,7 +160,8 @@ static void decide_pair(struct am_caller *caller, const en_t *from, struct decis
     case AM_PHASE_NONE:
         break;
     }
-    if (!am_room_take()) {
+    /* In order: who was closed to make room does not come back before those who waited. */
+    if (service.waiting != NULL || !am_room_take()) {
         d->verdict = PARKED;
         wait_for_room(caller);
         return;
@@ -238,6 +239,7 @@ static void give_up(struct am_caller *caller, const struct decision *d)
     am_map_drop(d->map);
     pthread_cond_broadcast(&am_net.changed);
     pthread_mutex_unlock(&am_net.lock);
+    am_service_kick(); /* there is room again */
     reject(caller, ECONGESTION, 0);
 }
 

@@ -150,6 +150,12 @@ void am_default_returned(int status, op_t opcode, void *argblock);
 /* ---- wait.c, token.c, amx.c -------------------------------------------------------------------- */
 
 void am_wake_sleepers(struct am_bundle *bundle);
+/*
+ * Sleep until one of up to AM_SLEEP_FDS descriptors is readable, somebody wants the bundle's attention, or for so long
+ * (milliseconds; -1: no limit). Under the lock, which is given up meanwhile.
+ */
+#define AM_SLEEP_FDS (AM_CLASSES + 1)
+void am_sleep(struct am_bundle *bundle, const int *fds, unsigned count, int timeout_ms);
 /* Wait until no handler of ep runs (in another thread). */
 void am_wait_turn(struct am_ep *ep);
 int am_token_info(void *token, handler_t *handler, int *category, int *is_request, int *rank);

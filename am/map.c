@@ -12,6 +12,11 @@
 /* A call that gave way waits so long for the other side's before it tries again. */
 #define CROSS_WAIT_NS 50000000
 
+/* Turns of waiting for a connection without sleeping, and how long a sleep is at most. */
+#define TURNS_AWAKE 300
+#define LOOK_MS     1
+#define SLEEP_MS    20
+
 /* ---- the table ------------------------------------------------------------------------------------------- */
 
 static struct am_map **bucket(struct am_ep *ep, const en_t *name)
@@ -98,6 +103,8 @@ void am_map_bury(struct am_conn *conn)
     am_net.live--;
     am_net.counts.live--;
     am_map_drop(map);
+    if (am_net.wanted > 0) /* perhaps by a call that sleeps */
+        am_attend_all();
     pthread_mutex_unlock(&am_net.lock);
     am_service_kick();
 }
@@ -259,6 +266,29 @@ static int finish_lane(struct am_conn *conn, struct am_lane *lane)
     return 0;
 }
 
+/*
+ * One more turn of waiting that found nothing, of `turns` so far. Where many wait for few connections they wait for
+ * long, so after some turns they sleep: until the attempts of conn (NULL: none) have a result, or something arrives;
+ * arrivals of a bundle that nobody has waited for by AM_WaitSema are only looked for often.
+ */
+static void wait_turn(struct am_bundle *bundle, const struct am_conn *conn, unsigned turns)
+{
+    int fd[AM_SLEEP_FDS];
+    unsigned count = 0;
+
+    if (turns < TURNS_AWAKE) {
+        am_pause(bundle, turns);
+        return;
+    }
+    for (unsigned i = 0; conn != NULL && i < conn->lanes; i++)
+        if (!conn->lane[i].connected &&
+            VipxConnectGetFd(conn->lane[i].vi, &fd[count]) == VIP_SUCCESS)
+            count++;
+    if (bundle->cq_fd >= 0)
+        fd[count++] = bundle->cq_fd;
+    am_sleep(bundle, fd, count, bundle->cq_fd >= 0 ? SLEEP_MS : LOOK_MS);
+}
+
 /* Wait for all lanes, handling what arrives meanwhile. 0, status, AGAIN. */
 static int await_lanes(struct am_conn *conn)
 {
@@ -279,7 +309,7 @@ static int await_lanes(struct am_conn *conn)
         if (__atomic_load_n(&conn->map->phase, __ATOMIC_ACQUIRE) != AM_PHASE_CALLING)
             return AGAIN;
         if (am_poll(bundle) == 0)
-            am_pause(bundle, empty++);
+            wait_turn(bundle, conn, empty++);
     }
 }
 
@@ -400,7 +430,7 @@ int am_map_connect(struct am_map *map)
             if (rc > 0)
                 break;
         } else if (am_poll(bundle) == 0) {
-            am_pause(bundle, empty++);
+            wait_turn(bundle, NULL, empty++);
         }
     }
     end_wanting(wanting);

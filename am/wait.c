@@ -50,24 +50,23 @@ void am_wake_sleepers(struct am_bundle *bundle)
 }
 
 /*
- * Under the lock, which is given up. The wake descriptor stays raised until nobody sleeps, so that
- * each of several sleepers sees it.
+ * The wake descriptor stays raised until nobody sleeps, so that each of several sleepers sees it.
  */
-static void sleep_until_something(struct am_bundle *bundle)
+void am_sleep(struct am_bundle *bundle, const int *fds, unsigned count, int timeout_ms)
 {
-    struct pollfd wait[2] = {{.fd = bundle->cq_fd, .events = POLLIN},
-                             {.fd = bundle->wake_fd, .events = POLLIN}};
-    int timeout_ms = bundle->control_conns > 0 || am_net.wanted > 0 ? BUSY_MS : -1;
-    uint64_t count;
+    struct pollfd wait[AM_SLEEP_FDS + 1] = {{.fd = bundle->wake_fd, .events = POLLIN}};
+    uint64_t raised;
 
+    for (unsigned i = 0; i < count; i++)
+        wait[i + 1] = (struct pollfd){.fd = fds[i], .events = POLLIN};
     bundle->sleepers++;
     am_unlock(bundle);
     /* What was asked for before we counted as a sleeper was only noted. */
     if (timeout_ms > 0 || __atomic_load_n(&bundle->attention, __ATOMIC_SEQ_CST) == 0)
-        (void)poll(wait, 2, timeout_ms);
+        (void)poll(wait, count + 1, timeout_ms);
     am_lock(bundle);
     bundle->sleepers--;
-    if (bundle->sleepers == 0 && read(bundle->wake_fd, &count, sizeof(count)) < 0)
+    if (bundle->sleepers == 0 && read(bundle->wake_fd, &raised, sizeof(raised)) < 0)
         return; /* it was not raised */
 }
 
@@ -86,7 +85,8 @@ static int wait_locked(struct am_bundle *bundle)
         if (looks < LOOKS)
             sched_yield();
         else
-            sleep_until_something(bundle);
+            am_sleep(bundle, &bundle->cq_fd, 1,
+                     bundle->control_conns > 0 || am_net.wanted > 0 ? BUSY_MS : -1);
     }
 }
 

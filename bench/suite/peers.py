@@ -31,7 +31,8 @@ def output(argv, environment=None):
     done = subprocess.run(argv, env=dict(os.environ, **(environment or {})), capture_output=True, text=True,
                           stdin=subprocess.DEVNULL, timeout=PATIENCE_S, check=False)
     if done.returncode != 0:
-        raise RuntimeError(((done.stderr + done.stdout).strip().splitlines() or ["no reason given"])[-1])
+        lines = (done.stderr + done.stdout).strip().splitlines() or ["no reason given"]
+        raise RuntimeError(" ... ".join(dict.fromkeys([lines[0], lines[-1]])))
     return done.stdout
 
 
