@@ -133,6 +133,8 @@ static bool take(VIP_VI_HANDLE vi)
         return true;
     }
     rt_serve(peer, (struct rt_buffer *)desc);
+    if (peer->owed >= RT_CREDITS_AT_ONCE)
+        rt_answer(peer); /* takes the credits along */
     if (peer->owed >= RT_CREDITS_AT_ONCE) {
         struct rt_buffer *buffer = rt_send_buffer(peer);
 
@@ -140,6 +142,18 @@ static bool take(VIP_VI_HANDLE vi)
         rt_send(peer, buffer, 0);
     }
     return true;
+}
+
+/* Serve what is here, and answer. A bound, so that a busy peer cannot keep the program here for ever. */
+static void take_all(void)
+{
+    VIP_VI_HANDLE vi;
+    VIP_BOOLEAN is_receive;
+
+    for (int i = 0; i < RT_RECEIVES; i++)
+        if (VipCQDone(rt.cq, &vi, &is_receive) != VIP_SUCCESS || !take(vi))
+            break;
+    rt_answer_all();
 }
 
 static void now_and_then(void)
@@ -150,16 +164,10 @@ static void now_and_then(void)
 
 void rt_poll(void)
 {
-    VIP_VI_HANDLE vi;
-    VIP_BOOLEAN is_receive;
-
     if (sc_procs == 1)
         return;
     now_and_then();
-    /* A bound, so that a busy peer cannot keep the program here for ever. */
-    for (int i = 0; i < RT_RECEIVES; i++)
-        if (VipCQDone(rt.cq, &vi, &is_receive) != VIP_SUCCESS || !take(vi))
-            return;
+    take_all();
 }
 
 /* RDMA operations complete on the queues of their VIs, which cannot be waited for together. */
@@ -191,6 +199,7 @@ void rt_wait(void)
     }
     if (VipCQWait(rt.cq, sleep_ms, &vi, &is_receive) == VIP_SUCCESS) {
         take(vi);
+        take_all();
         now_and_then();
     } else {
         rt_accept();

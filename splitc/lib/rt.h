@@ -54,7 +54,8 @@ enum rt_type {
     RT_VALUE,   /* the reply to an atomic operation */
     RT_STORED,  /* bytes stored by RDMA Writes before it; no reply */
     RT_COLLECT, /* a step of a collective operation; no reply */
-    RT_CREDIT   /* credits only; takes none */
+    RT_CREDIT,  /* credits only; takes none */
+    RT_ANSWERS  /* several small replies, each a struct rt_answer */
 };
 
 /* In front of every message's data. Little-endian, as both hosts are. */
@@ -67,6 +68,14 @@ struct rt_header {
     uint64_t op;      /* struct rt_op of the requester, echoed */
     uint64_t to;      /* where the requester wants the data, echoed */
     uint64_t value;   /* operands and results of atomic operations */
+};
+
+/* One of several replies in a message. */
+struct rt_answer {
+    uint64_t op, to; /* as the request had them */
+    uint64_t value;  /* of RT_VALUE; the bytes of RT_DATA */
+    uint32_t type;   /* RT_DATA, RT_DONE or RT_VALUE */
+    uint32_t bytes;
 };
 
 #define RT_MESSAGE_BYTES (sizeof(struct rt_header) + RT_DATA_MAX)
@@ -119,6 +128,9 @@ struct rt_peer {
     int sends_posted;              /* not reaped yet */
     int credits;                   /* requests that we may still send */
     int owed;                      /* credits to give back */
+    struct rt_answer answers[RT_CREDITS_AT_ONCE];
+    int answer_count;             /* small replies that leave together, at the end of a poll */
+    struct rt_peer *answers_next; /* in rt.answering */
     struct rt_mail mail;
     struct rt_slice *slices; /* RT_SLICES, NULL until the first RDMA */
     VIP_MEM_HANDLE slice_memory;
@@ -136,6 +148,7 @@ struct rt {
     VIPX_LISTENER listener;
     VIP_NET_ADDRESS **addresses; /* where each process listens */
     struct rt_peer **peers;      /* by rank; NULL until it was needed */
+    struct rt_peer *answering;   /* peers with small replies that have not left */
     int connected;               /* peers with a VI */
     unsigned entries;            /* calls of rt_poll, for what is done now and then */
     bool leaving;                /* the program is over: lost connections are no news */
@@ -206,8 +219,11 @@ void rt_drain(struct rt_peer *peer);
 
 /* ---- serve.c ---- */
 
-/* One message that has come. The buffer is posted again inside. */
+/* One message that has come. The buffer is posted again inside. Small replies are kept for rt_answer_all. */
 void rt_serve(struct rt_peer *peer, struct rt_buffer *buffer);
+/* Send the small replies that have been kept for this peer; for every peer. */
+void rt_answer(struct rt_peer *peer);
+void rt_answer_all(void);
 /* Write bytes to local memory so that aligned words of up to 8 bytes are not torn. */
 void rt_copy(void *to, const void *from, size_t bytes);
 

@@ -36,21 +36,96 @@ static void *address(uint64_t number)
     return (void *)(uintptr_t)number;
 }
 
-/* A reply to this request. */
-static void reply(struct rt_peer *peer, const struct rt_header *request, enum rt_type type,
-                  uint64_t value)
+/* The data that a read asked for. */
+static void reply_data(struct rt_peer *peer, const struct rt_header *request)
 {
     struct rt_buffer *buffer = rt_send_buffer(peer);
-    size_t bytes = type == RT_DATA ? request->bytes : 0;
 
-    buffer->header.type = (uint8_t)type;
+    buffer->header.type = RT_DATA;
     buffer->header.bytes = request->bytes;
     buffer->header.op = request->op;
     buffer->header.to = request->to;
-    buffer->header.value = value;
-    if (bytes)
-        memcpy(buffer->data, address(request->addr), bytes);
+    memcpy(buffer->data, address(request->addr), request->bytes);
+    rt_send(peer, buffer, request->bytes);
+}
+
+/* A small reply: it leaves with the others of this poll. */
+static void reply(struct rt_peer *peer, const struct rt_header *request, enum rt_type type,
+                  uint64_t value)
+{
+    if (peer->answer_count == RT_CREDITS_AT_ONCE)
+        rt_answer(peer);
+    if (peer->answer_count == 0) {
+        peer->answers_next = rt.answering;
+        rt.answering = peer;
+    }
+    peer->answers[peer->answer_count++] = (struct rt_answer){.op = request->op,
+                                                             .to = request->to,
+                                                             .value = value,
+                                                             .type = type,
+                                                             .bytes = request->bytes};
+}
+
+static void reply_read(struct rt_peer *peer, const struct rt_header *request)
+{
+    uint64_t value = 0;
+
+    if (request->bytes > sizeof(value)) {
+        reply_data(peer, request);
+        return;
+    }
+    rt_copy(&value, address(request->addr), request->bytes);
+    reply(peer, request, RT_DATA, value);
+}
+
+void rt_answer(struct rt_peer *peer)
+{
+    struct rt_buffer *buffer;
+    size_t bytes = (size_t)peer->answer_count * sizeof(peer->answers[0]);
+
+    if (bytes == 0)
+        return;
+    buffer = rt_send_buffer(peer);
+    buffer->header.type = RT_ANSWERS;
+    buffer->header.bytes = (uint32_t)bytes;
+    memcpy(buffer->data, peer->answers, bytes);
+    peer->answer_count = 0;
+    for (struct rt_peer **at = &rt.answering; *at; at = &(*at)->answers_next)
+        if (*at == peer) {
+            *at = peer->answers_next;
+            break;
+        }
     rt_send(peer, buffer, bytes);
+}
+
+void rt_answer_all(void)
+{
+    while (rt.answering)
+        rt_answer(rt.answering);
+}
+
+/* What a reply says: data for the requester's memory, or a value, or only that it is done. */
+static void take_answer(const struct rt_answer *answer)
+{
+    struct rt_op *op = address(answer->op);
+
+    if (answer->type == RT_DATA)
+        rt_copy(address(answer->to), &answer->value, answer->bytes);
+    else if (answer->type == RT_VALUE)
+        op->value = answer->value;
+    op->pending--;
+}
+
+static void take_answers(const struct rt_buffer *buffer)
+{
+    struct rt_answer answer;
+
+    for (size_t at = 0; at + sizeof(answer) <= buffer->header.bytes; at += sizeof(answer)) {
+        memcpy(&answer, buffer->data + at, sizeof(answer));
+        if (answer.bytes > sizeof(answer.value) && answer.type == RT_DATA)
+            rt_fatal("a message with replies is damaged");
+        take_answer(&answer);
+    }
 }
 
 static void keep_mail(struct rt_peer *peer, const struct rt_buffer *buffer)
@@ -80,11 +155,13 @@ void rt_serve(struct rt_peer *peer, struct rt_buffer *buffer)
         rt_copy(address(h.to), buffer->data, h.bytes);
     else if (h.type == RT_COLLECT)
         keep_mail(peer, buffer);
+    else if (h.type == RT_ANSWERS)
+        take_answers(buffer);
     rt_post_receive(peer, buffer);
     switch ((enum rt_type)h.type) {
     case RT_READ:
         peer->owed++;
-        reply(peer, &h, RT_DATA, 0);
+        reply_read(peer, &h);
         break;
     case RT_WRITE:
         peer->owed++;
@@ -95,11 +172,6 @@ void rt_serve(struct rt_peer *peer, struct rt_buffer *buffer)
         reply(peer, &h, RT_VALUE, rt_atomic_here(h.kind, h.addr, h.to, h.value));
         break;
     case RT_DATA:
-    case RT_DONE:
-        op->pending--;
-        break;
-    case RT_VALUE:
-        op->value = h.value;
         op->pending--;
         break;
     case RT_STORE:
@@ -116,6 +188,9 @@ void rt_serve(struct rt_peer *peer, struct rt_buffer *buffer)
         peer->owed++;
         break;
     case RT_CREDIT:
+    case RT_ANSWERS:
+    case RT_DONE:
+    case RT_VALUE:
         break;
     }
 }
