@@ -529,6 +529,7 @@ int main(int argc, char **argv)
         TEST(tokens_and_loopback),
         TEST(events),
         TEST(sleeping_uses_no_processor),
+        TEST(waiting_for_room_uses_no_processor),
         TEST(moving),
         TEST(freeing_a_bundle_of_several),
         TEST(mapping_after_the_first_traffic),

@@ -70,6 +70,7 @@ void mapping_after_the_first_traffic(void);
 void another_variant_is_refused(void);
 void no_resources_here_or_there(void);
 void a_killed_peer_returns_each_once(void);
+void waiting_for_room_uses_no_processor(void);
 /* The other process of those: am_api child MODE. */
 int peer(const char *mode);
 

@@ -1,6 +1,7 @@
 /*
  * What comes back when the other side is a process of its own (am_api): one with the other variant, one
- * without descriptors to connect with, and one that is killed with all credits out. The other process is
+ * without descriptors to connect with, and one that is killed with all credits out; and one that has room for one
+ * connection. The other process is
  * am_api again: it writes its endpoint's name to standard output and ends when its input does.
  */
 #include "tests/am/api.h"
@@ -52,6 +53,12 @@ static void child_end(const struct child *c, int status)
     close(c->from);
 }
 
+static void take(void *token, int arg)
+{
+    (void)token;
+    (void)arg;
+}
+
 int peer(const char *mode)
 {
     struct pollfd parent = {.fd = 0, .events = POLLIN};
@@ -63,8 +70,8 @@ int peer(const char *mode)
     OK(AM_AllocateEndpoint(bundle, &b, &name_b));
     OK(AM_SetTag(b, AM_ALL));
     OK(AM_SetSeg(b, seg_b, sizeof(seg_b)));
-    OK(AM_SetHandler(b, REQ, exchange)); /* is registered, and never called */
-    OK(AM_SetHandler(b, BULK, exchange));
+    OK(AM_SetHandler(b, REQ, take));
+    OK(AM_SetHandler(b, BULK, take)); /* is registered, and never called */
     CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
     if (strcmp(mode, "poor") == 0)
         fds = use_up_descriptors(fd, 64);
@@ -163,5 +170,53 @@ void a_killed_peer_returns_each_once(void)
     }
     child_end(&c, SIGKILL);
     CHECK(replied == 0 && back == 0x7FF);
+    tear_down();
+}
+
+static double seconds(clockid_t clock)
+{
+    struct timespec now;
+
+    CHECK(clock_gettime(clock, &now) == 0);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* How often this thread has slept. */
+static long sleeps(void)
+{
+    struct rusage usage;
+
+    CHECK(getrusage(RUSAGE_THREAD, &usage) == 0);
+    return usage.ru_nvcsw;
+}
+
+/* The other process keeps its only connection for a second before it closes it for the next one. */
+void waiting_for_room_uses_no_processor(void)
+{
+    double begin, used;
+    struct child c;
+    en_t name;
+    long slept;
+
+    set_up();
+    setenv("VIPAM_CONNECTIONS", "1", 1);
+    setenv("VIPAM_RESIDENCE_MS", "1000", 1);
+    c = child_start("small");
+    unsetenv("VIPAM_CONNECTIONS");
+    unsetenv("VIPAM_RESIDENCE_MS");
+    OK(AM_Request1(a, 9, REQ, 1));
+    OK(AM_GetTranslationName(a, 9, &name));
+    OK(AM_Map(b, 9, name, AM_ALL));
+    begin = seconds(CLOCK_MONOTONIC);
+    used = seconds(CLOCK_THREAD_CPUTIME_ID);
+    slept = sleeps();
+    OK(AM_Request1(b, 9, REQ, 1));
+    begin = seconds(CLOCK_MONOTONIC) - begin;
+    used = seconds(CLOCK_THREAD_CPUTIME_ID) - used;
+    CHECK(begin > 0.5); /* it did have to wait */
+    CHECK(4 * used < begin);
+    CHECK((double)(sleeps() - slept) < 1500 * begin); /* it looks once in a millisecond */
+    CHECK(returned == 0);
+    child_end(&c, 0);
     tear_down();
 }
