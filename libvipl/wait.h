@@ -32,7 +32,7 @@ VIP_RETURN vipl__wait(struct vipl__session *session, struct vipl__wait *wait, VI
  * A Done call is over: `rc` is what it found. On a machine with few processors every so many in a
  * row that found nothing give the processor away, because vipd may be waiting for it.
  */
-#define VIPL__POLLS_PER_YIELD 128
+#define VIPL__POLLS_PER_YIELD 8
 
 void vipl__polls_yield(struct vipl__session *session);
 
