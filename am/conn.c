@@ -49,28 +49,13 @@ static size_t lay_out(struct am_conn *conn)
     return at;
 }
 
-/* The block: descriptors and buffers, then the landing, which alone the other side may write to. */
 static int make_block(struct am_conn *conn)
 {
-    VIP_MEM_ATTRIBUTES attrs = {.Ptag = am_net.ptag};
-    size_t landing = (size_t)(conn->k + conn->peer_k) * AM_LONG_MAX;
-
     conn->landing_at = lay_out(conn);
-    conn->block_bytes = conn->landing_at + landing;
-    if (VipxAllocMem(conn->block_bytes, &conn->block) != VIP_SUCCESS) {
-        conn->block = NULL;
+    conn->block_bytes = conn->landing_at + (size_t)(conn->k + conn->peer_k) * AM_LONG_MAX;
+    if (am_block_get(conn) < 0)
         return -1;
-    }
     lay_out(conn);
-    if (VipRegisterMem(am_net.nic, conn->block, conn->landing_at, &attrs, &conn->mem) !=
-        VIP_SUCCESS)
-        return -1;
-    conn->mem_known = true;
-    attrs.EnableRdmaWrite = VIP_TRUE;
-    if (VipRegisterMem(am_net.nic, (char *)conn->block + conn->landing_at, landing, &attrs,
-                       &conn->landing_mem) != VIP_SUCCESS)
-        return -1;
-    conn->landing_known = true;
     return 0;
 }
 
@@ -173,13 +158,7 @@ void am_conn_free(struct am_conn *conn)
         free(lane->region);
         free(lane->in_flight);
     }
-    if (conn->mem_known)
-        (void)VipDeregisterMem(am_net.nic, conn->block, conn->mem);
-    if (conn->landing_known)
-        (void)VipDeregisterMem(am_net.nic, (char *)conn->block + conn->landing_at,
-                               conn->landing_mem);
-    if (conn->block != NULL)
-        (void)VipxFreeMem(conn->block);
+    am_block_put(conn);
     free(conn->request);
     free(conn->free_id);
     free(conn->peer_busy);

@@ -75,6 +75,17 @@ void am_map_bury(struct am_conn *conn);
 /* Wait a little without sending or receiving, the longer the more turns there were already. */
 void am_pause(struct am_bundle *bundle, unsigned turns);
 
+/* ---- block.c ---------------------------------------------------------------------------------- */
+
+/*
+ * Memory for the connection's block_bytes, of which those from landing_at on may be written by the other side, and
+ * its handles. 0, or -1 with VipxLastError's text. Give it back when no descriptor in it is under way. Any thread.
+ */
+int am_block_get(struct am_conn *conn);
+void am_block_put(struct am_conn *conn);
+/* Free what is kept for later connections: before the NIC is closed. */
+void am_block_flush(void);
+
 /* ---- conn.c ----------------------------------------------------------------------------------- */
 
 /* A connection with VIs and receives posted, not connected. NULL with am_fail's text. */

@@ -148,12 +148,11 @@ struct am_conn {
     unsigned k, peer_k;           /* requests that we, and that the other may have under way */
     unsigned lanes, sends, recvs; /* sends and recvs: buffers of each lane */
     struct am_lane lane[AM_CLASSES];
-    void *block; /* VipxAllocMem: descriptors, buffers, landing */
+    void *block; /* descriptors, buffers, landing; NULL: none yet */
     size_t block_bytes;
     size_t landing_at; /* where the landing is: k places for replies, peer_k for requests */
     VIP_MEM_HANDLE mem, landing_mem;
-    bool mem_known, landing_known; /* registered */
-    uint64_t peer_landing;         /* address of the other side's landing */
+    uint64_t peer_landing; /* address of the other side's landing */
     VIP_MEM_HANDLE peer_landing_mem;
     bool no_write_message;      /* the other end's vipd does not know RDMA Write with message */
     struct am_request *request; /* k */

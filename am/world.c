@@ -21,7 +21,7 @@
 
 /* A connection is not given up for another before it is so old: making one costs about a
  * millisecond, and it should pay. */
-#define RESIDENCE_DEFAULT_MS 10
+#define RESIDENCE_DEFAULT_MS 20
 
 struct am_net am_net = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 int am_verbose;
@@ -167,6 +167,7 @@ static void close_nic(void)
         return;
     am_service_stop();
     am_region_flush();
+    am_block_flush();
     (void)VipCloseNic(am_net.nic);
     am_net.nic = NULL;
     am_net.listener = NULL;
