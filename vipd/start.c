@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -83,8 +84,22 @@ static const char *announced(const struct vipd_nic_config *config, char own[HOST
     return own;
 }
 
-static int open_ether(const struct vipd_nic_config *config, struct link **ret, char *err,
-                      size_t err_bytes)
+/*
+ * How many NICs before this one may be on its segment and have its name. Then peers would believe now one, now
+ * the other; so they answer one after the other.
+ */
+static unsigned announced_before(const struct vipd *vipd, const struct vipd_nic_config *config)
+{
+    unsigned count = 0;
+
+    for (const struct vipd_nic_config *nic = vipd->config->nics; nic != config; nic++)
+        count += nic->link == LINK_ETHER && nic->ethertype == config->ethertype &&
+                 nic->vlan == config->vlan && strcasecmp(nic->announce, config->announce) == 0;
+    return count;
+}
+
+static int open_ether(const struct vipd *vipd, const struct vipd_nic_config *config,
+                      struct link **ret, char *err, size_t err_bytes)
 {
     char own[HOST_NAME_MAX + 1];
     struct link_ether_config ether = {
@@ -95,6 +110,7 @@ static int open_ether(const struct vipd_nic_config *config, struct link **ret, c
         .buffer_bytes = (uint32_t)config->buffer_bytes,
         .xdp = config->xdp,
         .host_name = announced(config, own),
+        .host_rank = announced_before(vipd, config),
     };
 
     if (!entropy(&ether.seed)) {
@@ -104,15 +120,15 @@ static int open_ether(const struct vipd_nic_config *config, struct link **ret, c
     return link_ether_open(&ether, ret, err, err_bytes);
 }
 
-static int open_medium(const struct vipd_nic_config *config, struct link **ret, char *err,
-                       size_t err_bytes)
+static int open_medium(const struct vipd *vipd, const struct vipd_nic_config *config,
+                       struct link **ret, char *err, size_t err_bytes)
 {
     switch (config->link) {
     case LINK_UDP:
     case LINK_UDP6:
         return open_udp(config, ret, err, err_bytes);
     case LINK_ETHER:
-        return open_ether(config, ret, err, err_bytes);
+        return open_ether(vipd, config, ret, err, err_bytes);
     case LINK_LOOP:
         snprintf(err, err_bytes, "out of memory");
         return link_loop_open(ret);
@@ -121,11 +137,11 @@ static int open_medium(const struct vipd_nic_config *config, struct link **ret, 
 }
 
 /* The link of one NIC, faults included. */
-static int open_link(const struct vipd_nic_config *config, struct link **ret, char *err,
-                     size_t err_bytes)
+static int open_link(const struct vipd *vipd, const struct vipd_nic_config *config,
+                     struct link **ret, char *err, size_t err_bytes)
 {
     struct link *link;
-    int r = open_medium(config, &link, err, err_bytes);
+    int r = open_medium(vipd, config, &link, err, err_bytes);
 
     if (r < 0)
         return r;
@@ -180,7 +196,7 @@ static int open_nic(struct vipd *vipd, const struct vipd_nic_config *config, cha
     struct nic_config nic_config;
     struct link *link;
     char reason[256] = "", address[64];
-    int r = open_link(config, &link, reason, sizeof(reason));
+    int r = open_link(vipd, config, &link, reason, sizeof(reason));
 
     if (r < 0) {
         snprintf(err, err_bytes, "[nic:%s] cannot be opened: %s%s", config->name, reason,

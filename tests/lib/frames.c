@@ -1,8 +1,8 @@
 /*
- * A second pair of eyes and hands on an interface, for tests/system/ether.sh.
+ * A second pair of eyes and hands on an interface, for tests/system/ether.sh and xdp.sh.
  *
  *   frames watch INTERFACE        until SIGTERM; then one line "ETHERTYPE FRAMES" for each one seen
- *   frames bad INTERFACE MAC      send one frame of each kind that vipd must drop, with type 88b5
+ *   frames bad INTERFACE MAC KIND...  send one frame of each of these kinds, which vipd must drop
  *   frames ask INTERFACE NAME N   ask N times who is called so, and in ways that vipd must drop
  *   frames gro INTERFACE on|off   let the kernel merge received frames of protocols that it knows
  *   frames take ADDRESS PORT      receive one TCP connection's bytes, check them, say how many
@@ -87,66 +87,6 @@ static int watch(const char *interface)
 
 /* ---- bad ----------------------------------------------------------------------------------- */
 
-struct bad_frame {
-    const char *what;
-    uint8_t after[24]; /* after the EtherType */
-    unsigned len;
-};
-
-static const struct bad_frame bad_frames[] = {
-    {"shorter than our header", {0x56, 0x11, 1}, 3},
-    {"another magic", {0x57, 0x11, 4, 0, 1, 2, 3, 4}, 8},
-    {"another version", {0x56, 0x21, 4, 0, 1, 2, 3, 4}, 8},
-    {"no bytes", {0x56, 0x11, 0, 0, 1, 2, 3, 4}, 8},
-    {"more bytes than there are", {0x56, 0x11, 0xff, 0xff, 1, 2, 3, 4}, 8},
-    {"shorter than a packet's header", {0x56, 0x11, 4, 0, 1, 2, 3, 4}, 8},
-};
-
-static int bad(const char *interface, const char *mac_text)
-{
-    uint8_t frame[FRAME_HEAD + 4000] = {0};
-    unsigned mac[6];
-    int sock = open_packet(interface, TYPE_OURS);
-
-    if (sock < 0)
-        return fail(interface);
-    if (sscanf(mac_text, "%x:%x:%x:%x:%x:%x", &mac[0], &mac[1], &mac[2], &mac[3], &mac[4],
-               &mac[5]) != 6)
-        return fail(mac_text);
-    for (unsigned i = 0; i < 6; i++)
-        frame[i] = (uint8_t)mac[i];
-    memcpy(frame + 6, "\2\0\0\0\0\7\x88\xb5", 8);
-    for (unsigned i = 0; i < sizeof(bad_frames) / sizeof(bad_frames[0]); i++) {
-        memcpy(frame + FRAME_HEAD, bad_frames[i].after, bad_frames[i].len);
-        if (send(sock, frame, FRAME_HEAD + bad_frames[i].len, 0) < 0)
-            return fail(bad_frames[i].what);
-    }
-    /* A long packet of zeros with a wrong checksum. */
-    memset(frame + FRAME_HEAD, 0, sizeof(frame) - FRAME_HEAD);
-    memcpy(frame + FRAME_HEAD, "\x56\x11\xe8\x03", 4);
-    if (send(sock, frame, FRAME_HEAD + 4 + 1000, 0) < 0)
-        return fail("wrong checksum");
-    /* From a group of cards. */
-    frame[6] |= 1;
-    if (send(sock, frame, FRAME_HEAD + 4 + 1000, 0) < 0)
-        return fail("from a group");
-    frame[6] &= 0xfe;
-    /* Of a foreign VLAN, and with a foreign EtherType: the kernel's filter drops them. */
-    memcpy(frame + 12, "\x81\0\0\5\x88\xb5\x56\x11\4\0", 10);
-    if (send(sock, frame, 60, 0) < 0)
-        return fail("VLAN");
-    memcpy(frame + 12, "\x88\xb6\x56\x11\4\0", 6);
-    if (send(sock, frame, 60, 0) < 0)
-        return fail("EtherType");
-    /* Longer than what vipd has buffers for, if the wire takes it at all. */
-    memcpy(frame + 12, "\x88\xb5\x56\x11\x9c\x0f", 6);
-    if (send(sock, frame, sizeof(frame), 0) < 0 && errno != EMSGSIZE)
-        return fail("longer than the MTU");
-    return 0;
-}
-
-/* ---- ask ----------------------------------------------------------------------------------- */
-
 /* CRC32C, bit by bit: the other end has its own. */
 static uint32_t crc32c(const uint8_t *bytes, size_t len)
 {
@@ -159,6 +99,92 @@ static uint32_t crc32c(const uint8_t *bytes, size_t len)
     }
     return ~crc;
 }
+
+/* What differs between the frames. */
+struct bad_frame {
+    const char *kind;
+    uint8_t from;          /* first byte of the source address: 2, or 3 for a group */
+    const char *types;     /* EtherType, or a tag and that */
+    unsigned types_bytes;  /* 2 or 6 */
+    uint8_t after[4];      /* our header */
+    unsigned content;      /* bytes behind the header, 0 but for 64, which are put_stranger's */
+    unsigned header_bytes; /* of `after`: 4 unless it is cut */
+};
+
+#define OURS "\x88\xb5"
+
+static const struct bad_frame bad_frames[] = {
+    {"short", 2, OURS, 2, {0x56, 0x11, 1}, 0, 3},         /* than our header */
+    {"magic", 2, OURS, 2, {0x57, 0x11, 4, 0}, 46, 4},     /* another one */
+    {"version", 2, OURS, 2, {0x56, 0x21, 4, 0}, 46, 4},   /* another one */
+    {"empty", 2, OURS, 2, {0x56, 0x11, 0, 0}, 46, 4},     /* a packet of no bytes */
+    {"longer", 2, OURS, 2, {0x56, 0x11, 0xff, 0}, 46, 4}, /* more bytes than there are */
+    {"runt", 2, OURS, 2, {0x56, 0x11, 4, 0}, 46, 4},      /* shorter than a packet's header */
+    {"crc", 2, OURS, 2, {0x56, 0x11, 0xe8, 3}, 1000, 4},  /* a packet of zeros */
+    {"stranger", 2, OURS, 2, {0x56, 0x11, 64, 0}, 64, 4}, /* a good packet, see put_stranger */
+    {"group", 3, OURS, 2, {0x56, 0x11, 0xe8, 3}, 1000, 4}, /* from a group of cards */
+    {"vlan", 2, "\x81\0\0\5" OURS, 6, {0x56, 0x11, 64, 0}, 64, 4},
+    {"ethertype", 2, "\x88\xb6", 2, {0x56, 0x11, 64, 0}, 64, 4},
+    {"oversized", 2, OURS, 2, {0x56, 0x11, 0x9c, 0xf}, 3996, 4}, /* if the wire takes it at all */
+};
+
+#define BAD_KINDS (sizeof(bad_frames) / sizeof(*bad_frames))
+
+/* A data packet that is right in itself (doc/wire.md), of a connection that no host has. */
+static void put_stranger(uint8_t packet[64])
+{
+    uint32_t crc;
+
+    packet[0] = 0x11;             /* version and kind */
+    memset(packet + 8, 0xee, 24); /* ids of the connection and of the lives of both hosts */
+    packet[32] = 1;               /* number */
+    crc = crc32c(packet, 64);
+    for (unsigned i = 0; i < 4; i++)
+        packet[4 + i] = (uint8_t)(crc >> 8 * i);
+}
+
+static int send_bad(int sock, const unsigned mac[6], const struct bad_frame *bad)
+{
+    uint8_t frame[FRAME_HEAD + 4096] = {0}, *at = frame;
+
+    for (unsigned i = 0; i < 6; i++)
+        *at++ = (uint8_t)mac[i];
+    memcpy(at, "\0\0\0\0\0\7", 6);
+    at[0] = bad->from;
+    at += 6;
+    memcpy(at, bad->types, bad->types_bytes);
+    at += bad->types_bytes;
+    memcpy(at, bad->after, bad->header_bytes);
+    at += bad->header_bytes;
+    if (bad->content == 64)
+        put_stranger(at);
+    at += bad->content;
+    return send(sock, frame, (size_t)(at - frame), 0) < 0 ? fail(bad->kind) : 0;
+}
+
+static int bad(const char *interface, const char *mac_text, char **kinds, int count)
+{
+    int sock = open_packet(interface, TYPE_OURS), r = 0;
+    unsigned mac[6];
+
+    if (sock < 0)
+        return fail(interface);
+    if (sscanf(mac_text, "%x:%x:%x:%x:%x:%x", &mac[0], &mac[1], &mac[2], &mac[3], &mac[4],
+               &mac[5]) != 6)
+        return fail(mac_text);
+    for (int i = 0; i < count && r == 0; i++) {
+        const struct bad_frame *found = NULL;
+
+        for (unsigned k = 0; k < BAD_KINDS; k++)
+            if (strcmp(bad_frames[k].kind, kinds[i]) == 0)
+                found = &bad_frames[k];
+        errno = EINVAL;
+        r = found ? send_bad(sock, mac, found) : fail(kinds[i]);
+    }
+    return r;
+}
+
+/* ---- ask ----------------------------------------------------------------------------------- */
 
 /* One message about a name (doc/wire.md, "Finding peers on Ethernet"), with this much added to its CRC. */
 static int tell(int sock, uint8_t kind, const char *name, uint32_t wrong)
@@ -283,8 +309,8 @@ int main(int argc, char **argv)
 
     if (strcmp(what, "watch") == 0 && argc == 3)
         return watch(argv[2]);
-    if (strcmp(what, "bad") == 0 && argc == 4)
-        return bad(argv[2], argv[3]);
+    if (strcmp(what, "bad") == 0 && argc > 4)
+        return bad(argv[2], argv[3], argv + 4, argc - 4);
     if (strcmp(what, "ask") == 0 && argc == 5)
         return ask(argv[2], argv[3], argv[4]);
     if (strcmp(what, "gro") == 0 && argc == 4)

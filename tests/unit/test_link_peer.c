@@ -457,6 +457,32 @@ static void test_answers_are_limited(void **state)
     free(b);
 }
 
+/* A host with two NICs on one segment and one name: the first one is believed, whoever hears it first. */
+static void test_two_nics_of_one_host(void **state)
+{
+    struct host *a = host_new("node-a", NULL), *first = host_new("node-b", NULL),
+                *second = host_new("node-b", NULL);
+    struct ether_peer_frame question, late, soon;
+
+    (void)state;
+    second->peers.rank = 1;
+    assert_int_equal(find(a, "node-b", MS), -EAGAIN);
+    question = next(a, MS);
+    give(second, &question, mac_a, MS);
+    give(first, &question, mac_a, 2 * MS);
+    silent(second, 2 * MS);
+    assert_true(ether_peers_deadline(&second->peers) == MS + ETHER_PEER_RANK_NS);
+    soon = next(first, 2 * MS);
+    give(a, &soon, mac_b, 2 * MS);
+    late = next(second, MS + ETHER_PEER_RANK_NS);
+    give(a, &late, mac_c, MS + ETHER_PEER_RANK_NS);
+    assert_int_equal(a->stats.drop_peer_dispute, 1);
+    assert_int_equal(find(a, "node-b", 10 * MS), 0xb);
+    free(a);
+    free(first);
+    free(second);
+}
+
 /* A program that asks for ever new names: bounded messages, a bounded table, and known hosts stay. */
 static void test_questions_are_limited(void **state)
 {
@@ -551,6 +577,7 @@ int main(void)
         cmocka_unit_test(test_damage),
         cmocka_unit_test(test_fields),
         cmocka_unit_test(test_answers_are_limited),
+        cmocka_unit_test(test_two_nics_of_one_host),
         cmocka_unit_test(test_questions_are_limited),
         cmocka_unit_test(test_proof),
     };

@@ -133,6 +133,23 @@ static const struct {
      "systemd: enable the drop-in raw-ethernet.conf; by hand: setcap cap_net_raw+ep vipd, or start "
      "as "
      "root"},
+    {"CAP_BPF", "link = xdp needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF when vipd starts",
+     "systemd: enable the drop-in xdp.conf; by hand: setcap "
+     "cap_net_raw,cap_net_admin,cap_bpf+ep vipd, or start as root; then restart vipd"},
+    {"too large; at most", "XDP takes frames that fit a page of memory",
+     "nothing, if jumbo frames matter more; else ip link set dev NAME mtu 1500, and restart vipd"},
+    {"too small; at least", "a packet has room for its header and something to carry",
+     "ip link set dev NAME mtu 1500"},
+    {"cannot be attached", "another XDP program is at the interface, or its driver refuses ours",
+     "ip link show dev NAME; ip link set dev NAME xdp off removes one; then restart vipd"},
+    {"has the address of", "no interface has [nic:NAME] address (yet)",
+     "ip addr; the NIC comes up by itself when an interface gets it"},
+    {"does not have the address", "the interface of [nic:NAME] address does not have it (yet)",
+     "ip addr; the NIC comes up by itself when the interface gets it"},
+    {"cannot be used yet", "the kernel asks the network whether the IPv6 address is free",
+     "wait some seconds; ip addr shows dadfailed if another host has it"},
+    {"not an Ethernet device", "ether and xdp need an interface of type Ethernet",
+     "another [nic:NAME] interface, or link = udp"},
     {"no such interface", "the interface of [nic:NAME] interface does not exist (yet)",
      "ip link; the NIC comes up by itself when the interface does"},
     {"no carrier", "the cable is out, or the other end is down",

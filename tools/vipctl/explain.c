@@ -384,6 +384,10 @@ static enum exit_code explain_nic(int sock, const char *which, struct explanatio
         explain_add(to, LINE_IS, "VipOpenNic takes the names %s %s", found->name,
                     found->aliases ? found->aliases : "");
         explain_reason(to, found->state);
+        if (found->without && *found->without) {
+            explain_add(to, LINE_BECAUSE, "it is %s without %s", found->link, found->without);
+            explain_reason(to, found->without);
+        }
         if (found->faults && *found->faults) {
             explain_add(to, LINE_BECAUSE, "it damages packets on purpose: faults = %s",
                         found->faults);

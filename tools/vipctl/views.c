@@ -66,6 +66,7 @@ static const struct column nic_columns[] = {
     NIC(BYTES, "RECEIVED", "rx_bytes", rx_bytes),
     NIC(COUNT, "RESENT", "retransmits", retransmits),
     NIC(COUNT, "DROPS", "drops", drops),
+    NIC_TEXT(NULL, "without", without),
     COLUMN_CUT(Vip__NicRow, "FAULTS", "faults", faults),
     COLUMN_CUT(Vip__NicRow, "ALIASES", "aliases", aliases),
 };

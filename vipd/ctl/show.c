@@ -95,6 +95,7 @@ static bool add_nic(struct show_page *page, const struct vipd *vipd, unsigned ni
     vipd_device_aliases(vipd->config, nic, aliases, sizeof(aliases));
     row.name = (char *)config->name;
     row.link = (char *)(link->how ? link->how : link_kind_name(link->kind));
+    row.without = link->without;
     row.address = address;
     SET(&row, mtu, link->packet_bytes);
     row.state = state;

@@ -40,7 +40,7 @@ static uint64_t ether_deadline(const struct link *link)
 
     uint64_t due_ns = ether->peers ? ether_peers_deadline(ether->peers) : UINT64_MAX;
 
-    if (ether->xdp_kick_ns < due_ns)
+    if (!link->down && ether->xdp_kick_ns < due_ns)
         due_ns = ether->xdp_kick_ns;
     /* An error of sending says that the interface is worth a look. */
     return ether->look && ether->next_ns < due_ns ? ether->next_ns : due_ns;
@@ -51,6 +51,8 @@ static void ether_stats(const struct link *link, struct link_stats *ret)
     const struct ether *ether = (const struct ether *)link;
 
     *ret = ether->stats;
+    if (ether->xdp)
+        ret->drop_ring_full += xdp_losses(ether->xdp);
 }
 
 static void ether_close(struct link *link)
@@ -136,7 +138,9 @@ static void leave(struct ether *ether, char why[LINK_WHY_BYTES])
 {
     char name[IF_NAMESIZE], ignored[LINK_WHY_BYTES];
 
-    if (ether->bound && ether_if_name(ether->sock, ether->bound, name))
+    if (ether->bound)
+        ether->left = ether->bound;
+    if (ether->left && ether_if_name(ether->sock, ether->left, name))
         reason(why, "no such interface: %s is called %s now", ether->interface, name);
     else
         reason(why, "no such interface");
@@ -246,6 +250,7 @@ static void update(struct ether *ether, uint64_t now_ns)
 
     look(ether, why);
     if (strcmp(why, before.why_down) != 0 || before.how != ether->link.how ||
+        strcmp(before.without, ether->link.without) != 0 ||
         before.packet_bytes != ether->link.packet_bytes ||
         !link_addr_equal(&before.self, &ether->link.self))
         set_state(ether, now_ns, why);
@@ -325,6 +330,7 @@ static int use_peers(struct ether *ether, const struct link_ether_config *config
     if (!ether->peers)
         return -ENOMEM;
     ether_peers_init(ether->peers, config->host_name, NULL, &ether->stats, config->seed);
+    ether->peers->rank = config->host_rank;
     ether->want.peers = true;
     return 0;
 }

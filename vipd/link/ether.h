@@ -40,6 +40,7 @@ struct ether_frame {
     uint32_t len;
     bool tagged;
     uint16_t tag; /* its 16 bits, the VLAN in the lower 12 */
+    bool foreign; /* the kernel has taken out the tag of a VLAN that this host is not in */
 };
 
 /* Why a frame was dropped; each is a counter of struct link_stats. */
@@ -132,6 +133,7 @@ struct ether {
     int watch;        /* of interfaces */
     int epoll;        /* both of them, for the host's loop */
     int bound;        /* index of the interface that sock is bound to; 0 = none */
+    int left;         /* of the one that it was bound to last and that was lost; 0 = none */
     bool rebind;      /* the ring was changed: bind again */
     uint64_t next_ns; /* next look at watch and errors */
     bool look;        /* look at the interface whatever the watch says */

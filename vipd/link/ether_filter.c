@@ -1,9 +1,11 @@
 /*
- * The kernel's filter: frames that are not ours never leave the kernel.
+ * The kernel's filter: frames of other EtherTypes and to other cards never leave the kernel.
  *
- * Owns: the program. libpcap compiles what can be said of the frame's bytes. The VLAN tag is not
- * among them, because the kernel has taken it out before a packet socket's filter runs, and whether a
- * frame is for this host at all is not either: these two questions come first, in our own words.
+ * Owns: the program. libpcap compiles what can be said of the frame's bytes. That a frame is one which
+ * this host sends is not among them; this question comes first, in our own words. Neither is the VLAN
+ * tag, because the kernel has taken it out before a packet socket's filter runs: ether_frame.c asks for
+ * that one. A frame of ours in another VLAN is nearly always a mistake in somebody's configuration, and
+ * so it is to be counted.
  */
 #include "vipd/link/ether.h"
 
@@ -14,28 +16,19 @@
 #include <string.h>
 
 /* Our instructions in front of libpcap's. */
-#define FRONT_MAX 8
+#define FRONT_MAX 3
 
 /* More than libpcap makes of the expression below. */
 #define CODE_MAX 128
 
-static unsigned front(struct sock_filter *code, const struct ether_want *want)
+static unsigned front(struct sock_filter *code)
 {
-    /* With peers, of those to everybody too; which ones, libpcap's part looks at. */
-    unsigned other = want->peers ? PACKET_BROADCAST : PACKET_HOST, n = 0;
-    uint16_t vlan = want->vlan;
+    unsigned n = 0;
 
-    /* Only frames to this card: not what it sends, not what another VLAN's frame has become. */
+    /* The kinds are ordered: to this card, to all, to a group, to another card; then those that leave. */
     code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
                                              (unsigned)(SKF_AD_OFF + SKF_AD_PKTTYPE));
-    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_HOST, 2, 0);
-    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, other, 1, 0);
-    code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
-    /* The number of the VLAN, 0 without a tag. */
-    code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-                                             (unsigned)(SKF_AD_OFF + SKF_AD_VLAN_TAG));
-    code[n++] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0x0fff);
-    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, vlan, 1, 0);
+    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, PACKET_OTHERHOST, 0, 1);
     code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
     return n;
 }
@@ -85,7 +78,7 @@ int ether_filter(int sock, const struct ether_want *want, char *why, size_t why_
     struct sock_fprog program = {.len = 1, .filter = code};
 
     if (want) {
-        unsigned n = front(code, want);
+        unsigned n = front(code);
         int more = compile(want, code + n, CODE_MAX, why, why_bytes);
 
         if (more < 0)

@@ -112,7 +112,7 @@ enum ether_verdict ether_frame_get(const struct ether_want *want, const struct e
     }
     at += TYPE_BYTES;
     /* VLAN 0 means no VLAN: such a tag carries a priority only. */
-    if ((tag & VLAN_MASK) != want->vlan)
+    if (frame->foreign || (tag & VLAN_MASK) != want->vlan)
         return ETHER_VLAN;
     if (type != want->ethertype)
         return ETHER_ETHERTYPE;

@@ -375,6 +375,7 @@ static void answer(struct ether_peers *peers, const uint8_t to[6], const char *n
     peers->answer_count++;
     memcpy(answer->to, to, sizeof(answer->to));
     answer->nonce = nonce;
+    answer->at_ns = now_ns + peers->rank * ETHER_PEER_RANK_NS;
     snprintf(answer->name, sizeof(answer->name), "%s", name);
 }
 
@@ -405,10 +406,11 @@ static void rx_announce(struct ether_peers *peers, const uint8_t from_mac[6],
     link_addr_format_as(LINK_ETHER, &entry->card, first, sizeof(first));
     link_addr_format_as(LINK_ETHER, &from, second, sizeof(second));
     if (!entry->disputed)
-        fprintf(
-            stderr,
-            "vipd: two cards are called \"%s\": %s, which answered first and is believed, and %s\n",
-            entry->name, first, second);
+        fprintf(stderr,
+                "vipd: two cards are called \"%s\": %s, which answered first and is believed, and "
+                "%s; if "
+                "both are in one host, give one of its NICs another name ([nic:NAME] announce)\n",
+                entry->name, first, second);
     entry->disputed = true;
 }
 
@@ -492,9 +494,9 @@ static bool ask(struct ether_peers *peers, struct ether_peer_entry *entry, uint6
 
 bool ether_peers_next(struct ether_peers *peers, uint64_t now_ns, struct ether_peer_frame *ret)
 {
-    if (peers->answer_count > 0) {
-        const struct ether_peer_answer *answer = &peers->answers[peers->answer_first];
+    const struct ether_peer_answer *answer = &peers->answers[peers->answer_first];
 
+    if (peers->answer_count > 0 && answer->at_ns <= now_ns) {
         peers->answer_first = (peers->answer_first + 1) % ETHER_PEER_ANSWERS_MAX;
         peers->answer_count--;
         ret->kind = ETHER_PEER_ANNOUNCE;
@@ -517,8 +519,9 @@ uint64_t ether_peers_deadline(const struct ether_peers *peers)
 {
     uint64_t deadline = UINT64_MAX;
 
+    /* All wait equally long, so the first one is due first. */
     if (peers->answer_count > 0)
-        return 0;
+        deadline = peers->answers[peers->answer_first].at_ns;
     for (unsigned i = 0; peers->asking > 0 && i < ETHER_PEERS_MAX; i++) {
         const struct ether_peer_entry *entry = &peers->entries[i];
 

@@ -54,6 +54,10 @@ _Static_assert(ETHER_PEER_HEAD_BYTES + ETHER_PEER_NAME_BYTES + ETHER_PEER_PROOF_
 #define ETHER_PEER_CARD_RATE    16
 #define ETHER_PEER_CARD_BUCKETS 64
 
+/* Of several NICs of one host with one name the second waits so long before it answers, the third twice as
+ * long: on one segment the first one is believed, always. */
+#define ETHER_PEER_RANK_NS 2000000ull
+
 enum ether_peer_kind {
     ETHER_PEER_ANNOUNCE = 2, /* "I am called NAME", to one card, with the nonce of its question */
     ETHER_PEER_SOLICIT = 3,  /* "Who is called NAME?", to everybody */
@@ -110,6 +114,7 @@ struct ether_peer_bucket {
 
 struct ether_peers {
     char own[ETHER_PEER_NAME_BYTES]; /* the name that this host answers to; empty: none */
+    unsigned rank;                   /* NICs of this host before it that have the same name */
     const struct ether_peer_auth *auth;
     struct link_stats *stats;
     uint64_t random;
@@ -119,12 +124,14 @@ struct ether_peers {
     struct ether_peer_answer {
         uint8_t to[6];
         uint64_t nonce;
+        uint64_t at_ns;                   /* when it may leave */
         char name[ETHER_PEER_NAME_BYTES]; /* as it was asked for */
     } answers[ETHER_PEER_ANSWERS_MAX];
     unsigned answer_first, answer_count;
 };
 
-/* own: NULL or a name that is none: questions of others are not answered. stats outlives it. */
+/* own: NULL or a name that is none: questions of others are not answered. stats outlives it. The rank is 0
+ * until the caller says otherwise. */
 void ether_peers_init(struct ether_peers *peers, const char *own,
                       const struct ether_peer_auth *auth, struct link_stats *stats, uint64_t seed);
 

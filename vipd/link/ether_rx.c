@@ -133,6 +133,20 @@ uint32_t ether_ring_window(const struct ether *ether, uint32_t packet_bytes)
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
+/*
+ * Is the frame of a VLAN that this host is not in? The kernel takes the tag out of it, gives it to who wants
+ * the EtherType all the same, and says only that it is for another host. The filter has compared the
+ * address with our card's.
+ */
+static bool is_foreign(const struct ether *ether, const struct tpacket2_hdr *hdr)
+{
+    const struct sockaddr_ll *from =
+        (const struct sockaddr_ll *)(const void *)((const uint8_t *)hdr +
+                                                   TPACKET_ALIGN(sizeof(*hdr)));
+
+    return ether->want.vlan == 0 && from->sll_pkttype == PACKET_OTHERHOST;
+}
+
 /* Look into one filled frame. Whether it holds a packet; if not, it has been counted. */
 static bool frame_take(struct ether *ether, struct tpacket2_hdr *hdr, uint32_t status,
                        uint64_t now_ns, struct link_rx *ret)
@@ -142,15 +156,15 @@ static bool frame_take(struct ether *ether, struct tpacket2_hdr *hdr, uint32_t s
     struct ether_frame frame = {.bytes = (const uint8_t *)hdr + hdr->tp_mac,
                                 .len = hdr->tp_snaplen,
                                 .tagged = status & TP_STATUS_VLAN_VALID,
-                                .tag = hdr->tp_vlan_tci};
+                                .tag = hdr->tp_vlan_tci,
+                                .foreign = is_foreign(ether, hdr)};
     struct ether_content content;
-    enum ether_verdict verdict;
+    enum ether_verdict verdict = ether_frame_get(&ether->want, &frame, &content);
 
-    if (hdr->tp_snaplen < hdr->tp_len) {
+    if (hdr->tp_snaplen < hdr->tp_len && verdict != ETHER_VLAN) {
         ether->stats.rx_truncated++;
         return false;
     }
-    verdict = ether_frame_get(&ether->want, &frame, &content);
     if (verdict == ETHER_PEER)
         ether_find_rx(ether, frame.bytes, &content, now_ns);
     if (verdict != ETHER_OK) {

@@ -12,10 +12,14 @@
 /* Frames that the kernel did not take at once are offered again after so long. */
 #define KICK_NS 20000u
 
-/* Would XDP have to be opened anew for this interface? */
-static bool another(const struct ether_if *a, const struct ether_if *b)
+/* Would XDP have to be opened anew, or may it be had now where it was refused? */
+static bool another(const struct ether *ether, const struct ether_if *now)
 {
-    return a->index != b->index || a->mtu != b->mtu || memcmp(a->mac, b->mac, sizeof(a->mac)) != 0;
+    const struct ether_if *on = &ether->xdp_on;
+
+    if (on->index != now->index || memcmp(on->mac, now->mac, sizeof(on->mac)) != 0)
+        return true;
+    return ether->xdp ? !xdp_resize(ether->xdp, ether, now->mtu) : on->mtu != now->mtu;
 }
 
 /* Its sockets in the link's descriptor. 0 or negative errno. */
@@ -38,6 +42,7 @@ bool ether_xdp_stop(struct ether *ether)
     if (xdp_out(ether->xdp) > 0)
         return false;
     watch(ether, EPOLL_CTL_DEL);
+    ether->stats.drop_ring_full += xdp_losses(ether->xdp);
     xdp_close(ether->xdp);
     ether->xdp = NULL;
     ether->xdp_kick_ns = UINT64_MAX;
@@ -51,7 +56,7 @@ bool ether_xdp_follow(struct ether *ether, const struct ether_if *now)
     char why[LINK_WHY_BYTES] = "";
     int r, fds[XDP_QUEUES_MAX];
 
-    if (!ether->want_xdp || !another(&ether->xdp_on, now))
+    if (!ether->want_xdp || !another(ether, now))
         return true;
     if (!ether_xdp_stop(ether))
         return false;
@@ -63,9 +68,11 @@ bool ether_xdp_follow(struct ether *ether, const struct ether_if *now)
         ether->xdp = NULL;
     }
     if (!ether->xdp) {
-        fprintf(stderr, "vipd: ether %s: without xdp (%s)\n", ether->interface, why);
+        snprintf(ether->link.without, sizeof(ether->link.without), "xdp (%s)", why);
+        fprintf(stderr, "vipd: ether %s: without %s\n", ether->interface, ether->link.without);
         return true;
     }
+    ether->link.without[0] = '\0';
     ether->link.how = "xdp";
     fprintf(stderr, "vipd: ether %s: with xdp, %s, receive queues: %u\n", ether->interface,
             xdp_mode(ether->xdp), xdp_fds(ether->xdp, fds));
@@ -89,6 +96,7 @@ unsigned ether_xdp_send(struct ether *ether, const struct link_tx *packets, unsi
 
 void ether_xdp_run(struct ether *ether, uint64_t now_ns)
 {
-    if (ether->xdp && ether->xdp_kick_ns <= now_ns)
+    /* What waits while the interface is down leaves when it is up. */
+    if (ether->xdp && !ether->link.down && ether->xdp_kick_ns <= now_ns)
         ether->xdp_kick_ns = xdp_kick(ether->xdp, ether) ? now_ns + KICK_NS : UINT64_MAX;
 }

@@ -123,8 +123,9 @@ struct link_class {
     void (*close)(struct link *link);
 };
 
-/* Longest reason why a link is down, with its terminating zero. */
-#define LINK_WHY_BYTES 96
+/* Longest reason why a link is down, or does without something, with its terminating zero. */
+#define LINK_WHY_BYTES     96
+#define LINK_WITHOUT_BYTES (LINK_WHY_BYTES + 8)
 
 /* What everybody may read. recv and send may change it; they count that in `changes`. */
 struct link {
@@ -136,7 +137,9 @@ struct link {
     bool down;                     /* what is sent now is lost */
     char why_down[LINK_WHY_BYTES]; /* "no such interface"; empty if not down */
     const char *how;               /* "xdp"; static; NULL: as its kind says */
-    uint32_t changes;              /* of any field above since the link was opened */
+    /* "xdp (reason)": was wanted and cannot be had; empty: nothing is missing */
+    char without[LINK_WITHOUT_BYTES];
+    uint32_t changes; /* of any field above since the link was opened */
 };
 
 /* What to open. Strings come from the configuration. */
@@ -166,6 +169,7 @@ struct link_ether_config {
     uint32_t buffer_bytes; /* wanted size of the receive ring and of the send buffer */
     bool xdp;              /* past the network stack where the kernel lets us */
     const char *host_name; /* that it answers to when peers ask; NULL = neither asks nor answers */
+    unsigned host_rank;    /* NICs of this host before it that have the same name */
     uint64_t seed;         /* random, for its questions */
 };
 

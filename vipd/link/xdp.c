@@ -20,9 +20,10 @@
 
 /* Room in front of a frame for the kernel (XDP_PACKET_HEADROOM), and behind it for its own records. */
 #define CHUNK_SPARE 640u
+#define MTU_MAX     (CHUNK_BYTES - CHUNK_SPARE)
 
 /* Buffers for receiving and for sending. Together 8 MiB, which is what users may lock by default. */
-#define RX_CHUNKS 1536u
+#define RX_CHUNKS XDP_RX_BUFFERS
 #define TX_CHUNKS 512u
 #define CHUNKS    (RX_CHUNKS + TX_CHUNKS)
 
@@ -55,17 +56,20 @@ struct xdp {
     uint8_t *area; /* CHUNKS buffers: receiving, then sending */
     struct queue queue[XDP_QUEUES_MAX];
     unsigned queues;
-    unsigned first;              /* queue that is looked at first next time */
+    unsigned first;       /* queue that is looked at first next time */
+    bool zero_copy;       /* the driver uses the buffers themselves */
+    uint32_t packet_max;  /* largest packet that the interface could carry since it was opened */
+    struct xdp_pool pool; /* receiving buffers by number */
     uint32_t tx_free[TX_CHUNKS]; /* numbers of sending buffers */
     uint32_t tx_free_count;
     bool held[RX_CHUNKS]; /* receiving buffers given to the NIC */
     struct link_addr from[RX_CHUNKS];
 };
 
-/* A receiving buffer belongs to one queue for ever. */
+/* The queue that has, or had last, a receiving buffer. */
 static struct queue *queue_of(struct xdp *xdp, uint32_t chunk)
 {
-    return &xdp->queue[chunk % xdp->queues];
+    return &xdp->queue[xdp->pool.queue[chunk]];
 }
 
 static uint32_t load(const uint32_t *at)
@@ -76,6 +80,23 @@ static uint32_t load(const uint32_t *at)
 static void publish(uint32_t *at, uint32_t value)
 {
     __atomic_store_n(at, value, __ATOMIC_RELEASE);
+}
+
+/* One of the receiving buffers to the kernel. The ring has an entry for each buffer, so there is room. */
+static void put(struct queue *queue, uint32_t chunk)
+{
+    ((uint64_t *)queue->fill.entries)[queue->fill.own++ % ENTRIES] = (uint64_t)chunk * CHUNK_BYTES;
+}
+
+/* Up to `count` more for a queue. */
+static void lend(struct xdp *xdp, unsigned n, uint32_t count)
+{
+    struct queue *queue = &xdp->queue[n];
+    uint32_t chunk;
+
+    while (count-- > 0 && xdp_pool_take(&xdp->pool, n, &chunk))
+        put(queue, chunk);
+    publish(queue->fill.producer, queue->fill.own);
 }
 
 /* ---- making ------------------------------------------------------------------------------ */
@@ -154,7 +175,7 @@ static int make_buffers(struct xdp *xdp, char why[LINK_WHY_BYTES])
     return 0;
 }
 
-/* Socket and rings of a queue; its buffers are the kernel's at first. Outcomes as above. */
+/* Socket and rings of a queue; its first buffers are the kernel's. Outcomes as above. */
 static int make_queue(struct xdp *xdp, unsigned n, char why[LINK_WHY_BYTES])
 {
     struct queue *queue = &xdp->queue[n];
@@ -170,9 +191,7 @@ static int make_queue(struct xdp *xdp, unsigned n, char why[LINK_WHY_BYTES])
     }
     if (set_rings(queue->sock) < 0 || map_rings(queue) < 0)
         return say(why, "no rings");
-    for (uint32_t chunk = n; chunk < RX_CHUNKS; chunk += xdp->queues)
-        ((uint64_t *)queue->fill.entries)[queue->fill.own++] = (uint64_t)chunk * CHUNK_BYTES;
-    publish(queue->fill.producer, queue->fill.own);
+    lend(xdp, n, xdp_pool_first(&xdp->pool));
     return 0;
 }
 
@@ -211,6 +230,16 @@ static unsigned count_queues(const struct ether *ether)
     return count == 0 ? 1 : count > XDP_QUEUES_MAX ? XDP_QUEUES_MAX : count;
 }
 
+/* Does the driver use our buffers, or does the kernel copy? */
+static bool asks_no_copies(const struct xdp *xdp)
+{
+    struct xdp_options options = {0};
+    socklen_t len = sizeof(options);
+
+    return getsockopt(xdp->queue[0].sock, SOL_XDP, XDP_OPTIONS, &options, &len) == 0 &&
+           options.flags & XDP_OPTIONS_ZEROCOPY;
+}
+
 /* Everything that xdp_close takes away again. Outcomes as above. */
 static int make(struct xdp *xdp, const struct ether_want *want, const struct ether_if *interface,
                 char why[LINK_WHY_BYTES])
@@ -223,6 +252,7 @@ static int make(struct xdp *xdp, const struct ether_want *want, const struct eth
         r = xdp_prog_attach(&xdp->prog, (unsigned)interface->index, why);
     for (unsigned n = 0; r == 0 && n < xdp->queues; n++)
         r = bind_queue(xdp, n, interface, why);
+    xdp->zero_copy = r == 0 && asks_no_copies(xdp);
     return r;
 }
 
@@ -233,9 +263,9 @@ int xdp_open(const struct ether *ether, const struct ether_if *interface, struct
     struct xdp *xdp;
     int r;
 
-    if (interface->mtu > CHUNK_BYTES - CHUNK_SPARE) {
+    if (interface->mtu > MTU_MAX) {
         snprintf(why, LINK_WHY_BYTES, "an MTU of %u is too large; at most %u",
-                 (unsigned)interface->mtu, CHUNK_BYTES - CHUNK_SPARE);
+                 (unsigned)interface->mtu, MTU_MAX);
         return -EINVAL;
     }
     xdp = calloc(1, sizeof(*xdp));
@@ -245,6 +275,8 @@ int xdp_open(const struct ether *ether, const struct ether_if *interface, struct
     }
     xdp->prog = XDP_PROG_NONE;
     xdp->queues = count_queues(ether);
+    xdp_pool_init(&xdp->pool, xdp->queues);
+    xdp_resize(xdp, ether, interface->mtu);
     for (unsigned n = 0; n < XDP_QUEUES_MAX; n++)
         xdp->queue[n].sock = -1;
     memcpy(want.mac, interface->mac, sizeof(want.mac));
@@ -292,26 +324,57 @@ unsigned xdp_fds(const struct xdp *xdp, int ret[XDP_QUEUES_MAX])
     return xdp->queues;
 }
 
-/* Three quarters of a queue's buffers; the others are for acknowledgements. */
+bool xdp_resize(struct xdp *xdp, const struct ether *ether, uint32_t mtu)
+{
+    uint32_t packet_max = ether->mtu_max && mtu > ether->mtu_max ? ether->mtu_max : mtu;
+
+    if (mtu > MTU_MAX)
+        return false;
+    packet_max = packet_max > ETHER_HEAD_BYTES ? packet_max - ETHER_HEAD_BYTES : 0;
+    /* What was sent before the MTU became smaller may still come. */
+    if (packet_max > xdp->packet_max)
+        xdp->packet_max = packet_max;
+    return true;
+}
+
+/* Three quarters of what a queue can have; the others are for acknowledgements. */
 uint32_t xdp_window_packets(const struct xdp *xdp)
 {
-    return RX_CHUNKS / xdp->queues * 3 / 4;
+    return xdp_pool_most(&xdp->pool) * 3 / 4;
+}
+
+uint64_t xdp_losses(const struct xdp *xdp)
+{
+    uint64_t losses = 0;
+
+    for (unsigned n = 0; n < xdp->queues; n++) {
+        struct xdp_statistics of = {0};
+        socklen_t len = sizeof(of);
+
+        if (getsockopt(xdp->queue[n].sock, SOL_XDP, XDP_STATISTICS, &of, &len) == 0)
+            losses += of.rx_dropped + of.rx_ring_full;
+    }
+    return losses;
 }
 
 const char *xdp_mode(const struct xdp *xdp)
 {
-    return xdp->prog.native ? "native" : "generic";
+    if (xdp->prog.native)
+        return xdp->zero_copy ? "native without copies" : "native with copies";
+    return "generic with copies";
 }
 
 /* ---- receiving ----------------------------------------------------------------------------- */
 
-/* Back to the kernel. The ring has an entry for each buffer, so there is always room. */
+/* Back to the kernel, or to those that nobody has. */
 static void give_back(struct xdp *xdp, uint32_t chunk)
 {
-    struct ring *fill = &queue_of(xdp, chunk)->fill;
+    struct queue *queue = queue_of(xdp, chunk);
 
-    ((uint64_t *)fill->entries)[fill->own % ENTRIES] = (uint64_t)chunk * CHUNK_BYTES;
-    publish(fill->producer, ++fill->own);
+    if (!xdp_pool_keep(&xdp->pool, chunk))
+        return;
+    put(queue, chunk);
+    publish(queue->fill.producer, queue->fill.own);
 }
 
 /* One frame. Whether it holds a packet; if not, it has been counted and given back. */
@@ -320,14 +383,18 @@ static bool take(struct xdp *xdp, struct ether *ether, const struct xdp_desc *de
 {
     uint32_t chunk = (uint32_t)(desc->addr / CHUNK_BYTES);
     struct ether_frame frame = {.bytes = xdp->area + desc->addr, .len = desc->len};
-    struct queue *queue = queue_of(xdp, chunk);
     struct ether_content content;
     enum ether_verdict verdict = ether_frame_get(&ether->want, &frame, &content);
+    struct queue *queue;
 
     VIP_ASSERT(chunk < RX_CHUNKS && !xdp->held[chunk]);
-    if (verdict != ETHER_OK) {
+    queue = queue_of(xdp, chunk);
+    if (verdict != ETHER_OK || content.len > xdp->packet_max) {
         /* Messages among hosts come by the packet socket. */
-        ether_frame_count(&ether->stats, verdict == ETHER_PEER ? ETHER_HEADER : verdict);
+        if (verdict == ETHER_OK)
+            ether->stats.rx_truncated++;
+        else
+            ether_frame_count(&ether->stats, verdict == ETHER_PEER ? ETHER_HEADER : verdict);
         give_back(xdp, chunk);
         return false;
     }
@@ -340,16 +407,17 @@ static bool take(struct xdp *xdp, struct ether *ether, const struct xdp_desc *de
                             .len = content.len,
                             .buffer = xdp->area + (size_t)chunk * CHUNK_BYTES,
                             /* Half of the queue's may be kept. */
-                            .scarce = queue->out > RX_CHUNKS / xdp->queues / 2};
+                            .scarce = queue->out > xdp->pool.lent[xdp->pool.queue[chunk]] / 2};
     ether->stats.rx_packets++;
     ether->stats.rx_bytes += content.len;
     ether->stats.xdp_rx++;
     return true;
 }
 
-static unsigned recv_queue(struct xdp *xdp, struct queue *queue, struct ether *ether,
+static unsigned recv_queue(struct xdp *xdp, unsigned which, struct ether *ether,
                            struct link_rx *packets, unsigned count)
 {
+    struct queue *queue = &xdp->queue[which];
     const struct xdp_desc *entries = queue->rx.entries;
     uint32_t filled = load(queue->rx.producer);
     unsigned n = 0, bad = 0;
@@ -363,10 +431,13 @@ static unsigned recv_queue(struct xdp *xdp, struct queue *queue, struct ether *e
         else
             bad++;
     }
-    if (n + bad > 0)
+    /* A busy queue gets more buffers, twice as many as it has filled, as long as there are some. */
+    if (n + bad > 0) {
         publish(queue->rx.consumer, queue->rx.own);
-    else if (load(queue->fill.flags) & XDP_RING_NEED_WAKEUP)
+        lend(xdp, which, 2 * (n + bad));
+    } else if (load(queue->fill.flags) & XDP_RING_NEED_WAKEUP) {
         recv(queue->sock, NULL, 0, MSG_DONTWAIT);
+    }
     return n;
 }
 
@@ -375,8 +446,7 @@ unsigned xdp_recv(struct xdp *xdp, struct ether *ether, struct link_rx *packets,
     unsigned n = 0;
 
     for (unsigned i = 0; i < xdp->queues && n < count; i++)
-        n += recv_queue(xdp, &xdp->queue[(xdp->first + i) % xdp->queues], ether, packets + n,
-                        count - n);
+        n += recv_queue(xdp, (xdp->first + i) % xdp->queues, ether, packets + n, count - n);
     /* Each queue is first in its turn, so that a busy one does not keep the others waiting. */
     xdp->first = (xdp->first + 1) % xdp->queues;
     return n;
@@ -465,8 +535,11 @@ bool xdp_kick(struct xdp *xdp, struct ether *ether)
     if (load(tx->consumer) != tx->own) {
         ether->stats.tx_syscalls++;
         /* Full for the moment, or down: what has not left is kicked again. */
-        if (sendto(xdp->queue[0].sock, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0)
+        if (sendto(xdp->queue[0].sock, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0) {
             ether->stats.tx_again++;
+            if (errno == ENETDOWN || errno == ENXIO)
+                ether->look = true;
+        }
     }
     reclaim(xdp);
     return load(tx->consumer) != tx->own;
