@@ -202,9 +202,8 @@ const struct config_key config_keys[] = {
      "The name by which other hosts on the segment find this NIC without a table "
      "(VipNSGetHostByName), and which they hear when they ask for that of its address "
      "(VipNSGetHostByAddr): auto is the name of this host, none: neither answer nor ask others. "
-     "Nobody proves who he is "
-     "in "
-     "this version, so whom the segment is not trusted with has none and a table."},
+     "Of several NICs with one name on one segment others find the first. Nobody proves who he is "
+     "in this version, so whom the segment is not trusted with has none and a table."},
     {"nic", "vlan", CONFIG_VLAN, RESTART, ETHER, NIC(vlan), 1, 4094, "none",
      "The 802.1Q VLAN to be in, or none: frames have no tag. (An interface such as eth1.7, whose "
      "tags "

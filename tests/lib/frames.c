@@ -114,14 +114,14 @@ struct bad_frame {
 #define OURS "\x88\xb5"
 
 static const struct bad_frame bad_frames[] = {
-    {"short", 2, OURS, 2, {0x56, 0x11, 1}, 0, 3},         /* than our header */
-    {"magic", 2, OURS, 2, {0x57, 0x11, 4, 0}, 46, 4},     /* another one */
-    {"version", 2, OURS, 2, {0x56, 0x21, 4, 0}, 46, 4},   /* another one */
-    {"empty", 2, OURS, 2, {0x56, 0x11, 0, 0}, 46, 4},     /* a packet of no bytes */
-    {"longer", 2, OURS, 2, {0x56, 0x11, 0xff, 0}, 46, 4}, /* more bytes than there are */
-    {"runt", 2, OURS, 2, {0x56, 0x11, 4, 0}, 46, 4},      /* shorter than a packet's header */
-    {"crc", 2, OURS, 2, {0x56, 0x11, 0xe8, 3}, 1000, 4},  /* a packet of zeros */
-    {"stranger", 2, OURS, 2, {0x56, 0x11, 64, 0}, 64, 4}, /* a good packet, see put_stranger */
+    {"short", 2, OURS, 2, {0x56, 0x11, 1}, 0, 3},          /* than our header */
+    {"magic", 2, OURS, 2, {0x57, 0x11, 4, 0}, 46, 4},      /* another one */
+    {"version", 2, OURS, 2, {0x56, 0x21, 4, 0}, 46, 4},    /* another one */
+    {"empty", 2, OURS, 2, {0x56, 0x11, 0, 0}, 46, 4},      /* a packet of no bytes */
+    {"longer", 2, OURS, 2, {0x56, 0x11, 0xff, 0}, 46, 4},  /* more bytes than there are */
+    {"runt", 2, OURS, 2, {0x56, 0x11, 4, 0}, 46, 4},       /* shorter than a packet's header */
+    {"crc", 2, OURS, 2, {0x56, 0x11, 0xe8, 3}, 1000, 4},   /* a packet of zeros */
+    {"stranger", 2, OURS, 2, {0x56, 0x11, 64, 0}, 64, 4},  /* a good packet, see put_stranger */
     {"group", 3, OURS, 2, {0x56, 0x11, 0xe8, 3}, 1000, 4}, /* from a group of cards */
     {"vlan", 2, "\x81\0\0\5" OURS, 6, {0x56, 0x11, 64, 0}, 64, 4},
     {"ethertype", 2, "\x88\xb6", 2, {0x56, 0x11, 64, 0}, 64, 4},

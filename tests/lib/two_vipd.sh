@@ -8,6 +8,7 @@
 #   ether   two of them in two namespaces joined by veth, on raw Ethernet frames, MTU 1500; needs root
 #   jumbo   the same with MTU 9000
 #   segment as ether, but without a table of names: the hosts ask each other
+#   xdp     as ether, with link = xdp on both sides
 # The program finds VIPD_RUNTIME_DIR_A, VIPD_RUNTIME_DIR_B, VIP_ADDRESS_A, VIP_ADDRESS_B (for
 # VipNSGetHostByName), VIP_PID_A, VIP_PID_B, VIP_LINK ("loop": both ends on one vipd, else "udp") and VIP_MEDIUM
 # (udp, udp6, lo, ether). Everything is stopped afterwards, the daemons' logs are shown if the program
@@ -17,11 +18,12 @@
 set -u
 here=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(realpath "${1:?build directory}")
-link=${2:?udp, udp6, lossy, loop, lo, ether, jumbo or segment}
+link=${2:?udp, udp6, lossy, loop, lo, ether, jumbo, segment or xdp}
 medium=udp
 mtu=1500
 names=no
 segment=no
+raw=ether
 lines=()
 if [ "$link" = lossy ]; then
     link=udp
@@ -42,8 +44,9 @@ lo)
     link=loop
     medium=lo
     ;;
-jumbo | ether | segment)
+jumbo | ether | segment | xdp)
     [ "$link" != jumbo ] || mtu=9000
+    [ "$link" != xdp ] || raw=xdp
     [ "$link" != segment ] || segment=yes
     link=udp
     medium=ether
@@ -110,7 +113,7 @@ start_one() { # start_one HOST NUMBER
     ether)
         NETNS_A=$NS_A
         NETNS_B=$NS_B
-        DAEMON_NIC="link = ether
+        DAEMON_NIC="link = $raw
 interface = v${1,,}$$"
         [ $segment = no ] || DAEMON_NIC+=$'\n'"announce = ${announced[$2]}"
         ;;
@@ -134,6 +137,19 @@ for try in 1 2 3 4 5; do
     daemon_stop A
     daemon_stop B
 done
+# Where XDP cannot be had vipd takes ether instead, and that is another test.
+if [ $raw = xdp ]; then
+    if grep -q 'without xdp (this vipd was built without libbpf)' "$WORK/A.log"; then
+        echo "skipped: this vipd was built without libbpf"
+        exit 77
+    fi
+    for host in A B; do
+        grep -q ': with xdp' "$WORK/$host.log" || {
+            echo "two_vipd.sh: vipd $host has no XDP: $(grep 'without xdp' "$WORK/$host.log")" >&2
+            exit 1
+        }
+    done
+fi
 export VIPD_RUNTIME_DIR_A=$WORK/A VIP_ADDRESS_A=${called[0]} VIP_PID_A=${DAEMON_PID[A]}
 if [ "$link" = udp ]; then
     export VIPD_RUNTIME_DIR_B=$WORK/B VIP_ADDRESS_B=${called[1]} VIP_PID_B=${DAEMON_PID[B]}

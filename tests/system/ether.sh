@@ -238,6 +238,27 @@ grep -q '^CapEff:[[:space:]]*0*$' "/proc/${DAEMON_PID[A]}/status" ||
     failed "vipd has kept capabilities: $(grep Cap "/proc/${DAEMON_PID[A]}/status")"
 daemons_end
 
+# Two NICs of one host on one segment, with one name: the first one is found, although here it hears later.
+daemons_begin "$build/vipd"
+VIPD=$build/vipd/vipd
+if in_namespace "$NS_B" ip link add link "$if_b" name mb0 address 02:00:00:00:0b:02 type macvlan mode bridge; then
+    in_namespace "$NS_B" ip link set mb0 up
+    DAEMON_NIC="link = ether
+interface = $if_a" daemon_start A - - || exit 1
+    DAEMON_NIC="link = ether
+interface = mb0
+announce = twice" daemon_start B - - "[nic:vip1]" "link = ether" "interface = $if_b" "announce = twice" || exit 1
+    state_is A up
+    state_is B up
+    explains A twice "at 02:00:00:00:0b:02, "
+    at_least A drop_peer_dispute 1
+    grep -q 'two cards are called "twice".*another name' "$WORK/A.log" || failed "nothing is said of two cards"
+    in_namespace "$NS_B" ip link del mb0
+else
+    echo "this kernel has no macvlan: two NICs on one segment were not tried"
+fi
+daemons_end
+
 # Beside a NIC over UDP, which must come up all the same.
 daemons_begin "$build/vipd"
 VIPD=$build/vipd/vipd

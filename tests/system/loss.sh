@@ -2,7 +2,7 @@
 # Bulk data and many messages over networks that lose, double and reorder packets, every byte compared.
 # Two namespaces joined by veth when root, two loopback addresses else; the damage is done by the `fault`
 # link on both sides.
-# LINK is udp, udp6, ether (MTU 1500), jumbo (raw Ethernet, MTU 9000) or lo (one vipd, both ends in it).
+# LINK is udp, udp6, ether (MTU 1500), jumbo (raw Ethernet, MTU 9000), xdp or lo (one vipd, both ends in it).
 # With `bulk` nothing but VOLUME in two ways, sends and a program that polls, RDMA Writes and one that blocks,
 # with 1 % loss: 1 GiB of it over each link in ./check.
 # usage: loss.sh BUILD_DIR [VOLUME [MESSAGES [LINK [bulk]]]]    (1G and 100000 are the long form)
@@ -71,6 +71,12 @@ udp6)
     ;;
 ether) ether 1500 ;;
 jumbo) ether 9000 ;;
+xdp)
+    ether 1500
+    nic_a=${nic_a/= ether/= xdp}
+    nic_b=${nic_b/= ether/= xdp}
+    where="XDP"
+    ;;
 lo)
     NETNS_B=${NETNS_A-}
     host_b=localhost
@@ -158,9 +164,13 @@ network() {
 
 if [ "$bulk" = bulk ]; then
     begin loss=1%
+    if grep -q 'without xdp (this vipd was built without libbpf)' "$WORK/A.log"; then
+        echo "skipped: this vipd was built without libbpf"
+        exit 77
+    fi
     transfer loss=1% "$volume" send poll
     transfer loss=1% "$volume" write block
-    damaged fault_lost retransmits
+    damaged fault_lost retransmits $([ $link != xdp ] || echo xdp_rx)
     daemons_end
     [ $bad -eq 0 ] && echo "loss: everything arrived, in order and intact"
     exit $bad
