@@ -123,7 +123,8 @@ stat() { # stat NAME: of A
 }
 [ "$(stat engines)" = 3 ] || failed "vipctl shows $(stat engines) threads"
 [ "$(stat halts)" -gt $((rounds * 10)) ] || failed "the NICs stood still only $(stat halts) times"
-[ "$(stat ended_died)" -ge $rounds ] || failed "only $(stat ended_died) deaths were seen"
+# A program that was killed between two connections leaves none; not all are.
+[ "$(stat ended_died)" -ge 1 ] || failed "no connection has ended by a death"
 [ "$(stat reloads)" = $rounds ] || failed "$(stat reloads) reloads instead of $rounds"
 
 # ---- the end ---------------------------------------------------------------------------------------
