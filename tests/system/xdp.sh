@@ -206,6 +206,9 @@ in_host B "$vipctl" explain nic vip0 >"$WORK/explain.txt"
 grep -q 'it is ether without xdp (.*CAP_NET_ADMIN and CAP_BPF' "$WORK/explain.txt" &&
     grep -q 'enable the drop-in xdp.conf' "$WORK/explain.txt" ||
     failed "explain does not say why B is without XDP: $(cat "$WORK/explain.txt")"
+in_host B "$vipctl" check >"$WORK/check.txt"
+grep -q 'WARN  nic .*vip0 is ether without xdp (' "$WORK/check.txt" || failed "check: $(cat "$WORK/check.txt")"
+grep -q rmem_max "$WORK/check.txt" && failed "a NIC on Ethernet has no socket buffer for receiving"
 daemons_end
 
 start ether

@@ -53,6 +53,9 @@ static void check_nic(struct findings *to, const Vip__NicRow *nic)
     else
         check_add(to, VERDICT_PASS, "nic", NULL, "%s is up: %s on %s, packets of %u bytes",
                   nic->name, nic->link, nic->address, nic->mtu);
+    if (nic->without && *nic->without)
+        check_add(to, VERDICT_WARN, "nic", fix, "%s is %s without %s", nic->name, nic->link,
+                  nic->without);
     if (nic->faults && *nic->faults)
         check_add(to, VERDICT_WARN, "faults", "remove faults from [nic:...] and restart vipd",
                   "%s damages packets on purpose: %s", nic->name, nic->faults);
@@ -128,6 +131,18 @@ static uint64_t read_size(const char *text)
                          : value;
 }
 
+/* Is the NIC of this section of the configuration on UDP, whose buffers are those of a socket? */
+static bool is_on_udp(const struct show_rows *rows, const char *section)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        const Vip__ConfigRow *row = rows->row[i];
+
+        if (strcmp(row->section, section) == 0 && strcmp(row->key, "link") == 0)
+            return strcmp(row->value, "udp") == 0;
+    }
+    return true;
+}
+
 static enum exit_code find_buffer(int sock, uint64_t *ret_bytes)
 {
     struct show_rows rows;
@@ -138,7 +153,7 @@ static enum exit_code find_buffer(int sock, uint64_t *ret_bytes)
         const Vip__ConfigRow *row = rows.row[i];
 
         if (strncmp(row->section, "nic:", 4) == 0 && strcmp(row->key, "buffer") == 0 &&
-            read_size(row->value) > *ret_bytes)
+            read_size(row->value) > *ret_bytes && is_on_udp(&rows, row->section))
             *ret_bytes = read_size(row->value);
     }
     show_rows_free(&rows);

@@ -375,8 +375,12 @@ static enum exit_code explain_nic(int sock, const char *which, struct explanatio
         code = EXIT_NO_OBJECT;
     }
     if (code == EXIT_OK) {
-        explain_add(to, LINE_IS, "%s, link %s, address %s, packets of at most %u bytes",
-                    found->state, found->link, found->address, found->mtu);
+        if (found->address && *found->address)
+            explain_add(to, LINE_IS, "%s, link %s, address %s, packets of at most %u bytes",
+                        found->state, found->link, found->address, found->mtu);
+        else
+            explain_add(to, LINE_IS, "%s, link %s, which has had no address yet", found->state,
+                        found->link);
         explain_add(to, LINE_IS, "%llu programs with %llu VIs; sent %s, received %s",
                     (unsigned long long)found->clients, (unsigned long long)found->vis,
                     cell(view, found, "tx_bytes", a, sizeof(a)),
