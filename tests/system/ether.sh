@@ -253,6 +253,11 @@ announce = twice" daemon_start B - - "[nic:vip1]" "link = ether" "interface = $i
     explains A twice "at 02:00:00:00:0b:02, "
     at_least A drop_peer_dispute 1
     grep -q 'two cards are called "twice".*another name' "$WORK/A.log" || failed "nothing is said of two cards"
+    # Two vipd for the same frames of one interface disturb each other, so the second one says it.
+    NETNS_C=$NS_A DAEMON_NIC="link = ether
+interface = $if_a" daemon_start C - - || exit 1
+    grep -q 'another program takes frames of EtherType 88b5' "$WORK/C.log" || failed "C does not see A's socket"
+    grep -q 'another program takes' "$WORK/A.log" && failed "A takes its own socket for another's"
     in_namespace "$NS_B" ip link del mb0
 else
     echo "this kernel has no macvlan: two NICs on one segment were not tried"

@@ -281,7 +281,7 @@ up_as A ether
 grep -q 'without xdp (.*CAP_NET_ADMIN and CAP_BPF' "$WORK/A.log" || failed "no reason for ether"
 daemons_end
 
-# An ordinary user with the three capabilities.
+# An ordinary user with the three capabilities, first without memory to lock.
 daemons_begin "$build/vipd"
 cp "$VIPD" "$WORK/vipd"
 chmod 755 "$WORK" "$WORK/vipd"
@@ -289,6 +289,12 @@ mkdir "$WORK/A"
 chown 65534:65534 "$WORK/A"
 VIPD=$WORK/vipd
 caps=+net_raw,+net_admin,+bpf
+DAEMON_NIC="link = xdp
+interface = $if_a" DAEMON_AS="prlimit --memlock=1048576 setpriv --reuid=65534 --regid=65534 --clear-groups
+    --inh-caps=-all,$caps --ambient-caps=$caps" daemon_start A - - || exit 1
+up_as A ether
+grep -q 'without xdp (its buffers, 8 MiB of locked memory, are refused' "$WORK/A.log" || failed "no reason for ether"
+daemon_stop A
 DAEMON_NIC="link = xdp
 interface = $if_a" DAEMON_AS="setpriv --reuid=65534 --regid=65534 --clear-groups
     --inh-caps=-all,$caps --ambient-caps=$caps" daemon_start A - - || exit 1

@@ -174,6 +174,14 @@ static bool enter(struct ether *ether, const struct ether_if *now, char why[LINK
     }
     if (bind(ether->sock, (const struct sockaddr *)&addr, sizeof(addr)) < 0)
         return reason(why, "cannot be bound: %s", strerror(errno));
+    if (ether->bound != now->index && want.vlan == 0 &&
+        ether_if_shared(ether->sock, now->index, want.ethertype))
+        fprintf(
+            stderr,
+            "vipd: ether %s: another program takes frames of EtherType %04x there, too. If it is "
+            "a vipd, give one of both another ethertype: they answer each other's packets, and "
+            "connections end\n",
+            ether->interface, want.ethertype);
     ether->want = want;
     ether->bound = now->index;
     ether->rebind = false;

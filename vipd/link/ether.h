@@ -93,6 +93,8 @@ struct ether_if {
 void ether_if_look(int sock, const char *name, struct ether_if *ret);
 /* The name that an interface has now; false if it is gone. */
 bool ether_if_name(int sock, int index, char ret[IF_NAMESIZE]);
+/* Has another program a socket for frames of this EtherType on the interface? Not if nothing is known. */
+bool ether_if_shared(int sock, int index, uint16_t ethertype);
 /* Say which capability is missing and how vipd gets it. */
 void ether_if_explain(const char *name);
 

@@ -1,7 +1,7 @@
 /*
  * Questions to the kernel about the interface (vipd/link/ether.h).
  *
- * Owns: ioctls, and what to say when vipd may not. All of it works without privilege.
+ * Owns: ioctls, the list of packet sockets, and what to say when vipd may not. All of it works without privilege.
  */
 #include "vipd/link/ether.h"
 
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool ask(int sock, unsigned long what, const char *name, struct ifreq *ret)
@@ -48,6 +49,29 @@ bool ether_if_name(int sock, int index, char ret[IF_NAMESIZE])
         return false;
     snprintf(ret, IF_NAMESIZE, "%s", request.ifr_name);
     return true;
+}
+
+bool ether_if_shared(int sock, int index, uint16_t ethertype)
+{
+    FILE *sockets = fopen("/proc/net/packet", "re");
+    struct stat own;
+    char line[256];
+    bool shared = false;
+
+    if (!sockets)
+        return false;
+    /* sk RefCnt Type Proto Iface R Rmem User Inode; the heading does not match. */
+    while (fstat(sock, &own) == 0 && !shared && fgets(line, sizeof(line), sockets)) {
+        unsigned protocol;
+        unsigned long long inode;
+        int interface;
+
+        shared = sscanf(line, "%*s %*d %*d %x %d %*d %*u %*u %llu", &protocol, &interface,
+                        &inode) == 3 &&
+                 protocol == ethertype && interface == index && inode != own.st_ino;
+    }
+    fclose(sockets);
+    return shared;
 }
 
 void ether_if_explain(const char *name)
