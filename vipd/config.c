@@ -172,6 +172,39 @@ static void set_key(struct vipd_config *config, const struct config_value *value
     config_value_set(value, key, nic ? (void *)nic : config, nic);
 }
 
+static void unknown_section(struct config_errors *errors, const struct config_entry *entry)
+{
+    char list[256] = "";
+    size_t len = 0;
+
+    for (unsigned i = 0; i < config_section_count && len < sizeof(list); i++)
+        len += (size_t)snprintf(list + len, sizeof(list) - len, "%s[%s]",
+                                i == 0                          ? ""
+                                : i + 1 == config_section_count ? " and "
+                                                                : ", ",
+                                config_sections[i].name);
+    config_error(errors, entry->line, "unknown section [%s]; there are %s", entry->section, list);
+}
+
+/* section: as the table of keys has it. */
+static void unknown_key(struct config_errors *errors, const struct config_entry *entry,
+                        const char *section)
+{
+    const struct config_key *like = config_key_like(section, entry->key);
+
+    if (!like)
+        config_error(errors, entry->line,
+                     "unknown key '%s' in [%s]; vipd --print-config lists them", entry->key,
+                     entry->section);
+    else if (strcmp(like->section, section) == 0)
+        config_error(errors, entry->line, "unknown key '%s' in [%s]: did you mean '%s'?",
+                     entry->key, entry->section, like->name);
+    else
+        config_error(errors, entry->line, "unknown key '%s' in [%s]: it belongs into [%s%s]",
+                     entry->key, entry->section, like->section,
+                     strcmp(like->section, "nic") == 0 ? ":NAME" : "");
+}
+
 static void apply_entry(struct vipd_config *config, const struct config_entry *entry, unsigned file,
                         const char *text, struct config_errors *errors)
 {
@@ -197,7 +230,7 @@ static void apply_entry(struct vipd_config *config, const struct config_entry *e
     }
     key = config_key_find(section, entry->key);
     if (!key)
-        config_error(errors, entry->line, "unknown key '%s' in [%s]", entry->key, entry->section);
+        unknown_key(errors, entry, section);
     else
         set_key(config, &value, file, key, nic);
 }
@@ -214,10 +247,7 @@ static void apply_sections(struct vipd_config *config, const struct config_scan 
         if (strncmp(entry->section, "nic:", 4) == 0)
             add_nic(config, entry, file, errors);
         else if (!config_section_known(entry->section))
-            config_error(errors, entry->line,
-                         "unknown section [%s]; there are [daemon], [engine], [reliability], "
-                         "[limits], [nic:NAME] and [names]",
-                         entry->section);
+            unknown_section(errors, entry);
     }
 }
 

@@ -1,6 +1,7 @@
 /* The table of keys; see config_keys.h. Explanations end up in conf/vipd.conf and in the manual. */
 #include "vipd/config_keys.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -246,6 +247,51 @@ const struct config_key *config_key_find(const char *section, const char *name)
             return &config_keys[i];
     }
     return NULL;
+}
+
+/* How many letters must be put in, left out or changed to make b of a: Levenshtein's distance. */
+static unsigned distance(const char *a, const char *b)
+{
+    unsigned row[64]; /* distances of a's first i letters from the beginnings of b */
+    size_t b_len = strlen(b);
+
+    if (b_len >= sizeof(row) / sizeof(*row))
+        return UINT_MAX;
+    for (size_t j = 0; j <= b_len; j++)
+        row[j] = (unsigned)j;
+    for (size_t i = 0; a[i]; i++) {
+        unsigned before = row[0]++; /* of i and j - 1 letters */
+
+        for (size_t j = 1; j <= b_len; j++) {
+            unsigned changed = before + (a[i] != b[j - 1]);
+
+            before = row[j];
+            row[j] = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            if (changed < row[j])
+                row[j] = changed;
+        }
+    }
+    return row[b_len];
+}
+
+const struct config_key *config_key_like(const char *section, const char *name)
+{
+    const struct config_key *best = NULL;
+    unsigned best_distance = 3;
+
+    for (unsigned i = 0; i < config_key_count; i++)
+        if (strcmp(config_keys[i].name, name) == 0)
+            return &config_keys[i];
+    for (unsigned i = 0; i < config_key_count; i++) {
+        const struct config_key *key = &config_keys[i];
+        unsigned d = strcmp(key->section, section) == 0 ? distance(name, key->name) : UINT_MAX;
+
+        if (d < best_distance && 2 * d <= strlen(name)) {
+            best_distance = d;
+            best = key;
+        }
+    }
+    return best;
 }
 
 bool config_section_known(const char *section)

@@ -72,6 +72,13 @@ extern const unsigned config_section_count;
 /* NULL: there is none. section is "nic" for a NIC. */
 const struct config_key *config_key_find(const char *section, const char *name);
 
+/*
+ * The key that somebody meant who wrote `name` into `section` ("nic" for a NIC), where no such key is: the one
+ * of that name in another section, else the one of this section that differs least, in at most two letters and
+ * half of what was written. NULL: none.
+ */
+const struct config_key *config_key_like(const char *section, const char *name);
+
 /* Does the table have keys of that section (or is it [names])? "nic" alone is none. */
 bool config_section_known(const char *section);
 

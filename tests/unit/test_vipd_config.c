@@ -286,12 +286,19 @@ static void test_faults_of_keys(void **state)
 {
     (void)state;
     bad("[demon]\nx = 1\n", "1: unknown section [demon]; there are [daemon], [engine], "
-                            "[reliability], [limits], [nic:NAME] and [names]\n");
-    bad("[nic]\nport = 1\n", "1: unknown section [nic]; there are [daemon], [engine], "
-                             "[reliability], [limits], [nic:NAME] and [names]\n");
-    bad("[daemon]\nspin = 1us\n[engine]\nprot = 1\n", "2: unknown key 'spin' in [daemon]\n"
-                                                      "4: unknown key 'prot' in [engine]\n");
-    bad("[nic:vip0]\nspeed = 1\n", "2: unknown key 'speed' in [nic:vip0]\n");
+                            "[reliability], [stats], [limits], "
+                            "[nic:NAME] and [names]\n");
+    bad("[nic]\nport = 1\n",
+        "1: unknown section [nic]; there are [daemon], [engine], [reliability], [stats], [limits], "
+        "[nic:NAME] and [names]\n");
+    bad("[daemon]\nspin = 1us\n[engine]\nprot = 1\n",
+        "2: unknown key 'spin' in [daemon]: it belongs into [engine]\n"
+        "4: unknown key 'prot' in [engine]; vipd --print-config lists them\n");
+    bad("[nic:vip0]\nspeed = 1\nprot = 1\nmtuu = 1500\n[daemon]\nbuffer = 1M\n",
+        "2: unknown key 'speed' in [nic:vip0]; vipd --print-config lists them\n"
+        "3: unknown key 'prot' in [nic:vip0]: did you mean 'port'?\n"
+        "4: unknown key 'mtuu' in [nic:vip0]: did you mean 'mtu'?\n"
+        "6: unknown key 'buffer' in [daemon]: it belongs into [nic:NAME]\n");
     bad("[nic:]\n", "1: bad NIC name '': 1 to 63 letters, digits, '.', '_' or '-'\n");
     bad("[nic:a/b]\n", "1: bad NIC name 'a/b': 1 to 63 letters, digits, '.', '_' or '-'\n");
 }

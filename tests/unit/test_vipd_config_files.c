@@ -182,7 +182,7 @@ static void test_faults_have_their_file(void **state)
     assert_null(read_system(errors, sizeof(errors)));
     snprintf(want, sizeof(want),
              "%s/etc/vipd/vipd.conf.d/b.conf:4: unknown section [demon]; there are [daemon], "
-             "[engine], [reliability], [limits], [nic:NAME] and [names]\n"
+             "[engine], [reliability], [stats], [limits], [nic:NAME] and [names]\n"
              "%s/etc/vipd/vipd.conf.d/a.conf:2: spin = 3: want a time with unit, such as 50us, "
              "1.5ms or 4s\n"
              "%s/etc/vipd/vipd.conf.d/b.conf:3: keepalive (3s) must be less than peer_dead (2s)\n",
