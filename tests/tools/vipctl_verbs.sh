@@ -146,6 +146,10 @@ document 0 explain@peer explain peer 127.0.0.2
 document 0 explain@nic explain nic vip0
 document 0 explain@error explain error VIP_ERROR_CONN_LOST
 expect 5 "no VI 9:4000" "$vipctl" explain vi 9:4000
+expect 2 "is no VI" "$vipctl" explain vi walls
+expect 2 "is no VI" "$vipctl" explain vi 1:1x
+expect 0 "came back unused" "$vipctl" explain error VIP_STATUS_DESC_FLUSHED_ERROR
+expect 0 "longer than the posted receive" "$vipctl" explain error length_error
 expect 5 "no connection with" "$vipctl" explain peer no-such-host.invalid
 expect 5 "no NIC" "$vipctl" explain nic vip7
 expect 5 "no code" "$vipctl" explain error VIP_NONSENSE
@@ -274,6 +278,8 @@ expect 0 "good, 1 NIC" "$vipctl" config check "$WORK/A.conf"
 printf '[engine]\nspin = 1\n' >"$WORK/broken.conf"
 expect 1 "$WORK/broken.conf:2:" "$vipctl" config check "$WORK/broken.conf"
 expect 2 "usage" "$vipctl" config dance
+# Without a file it is the running vipd's own.
+expect 0 "$WORK/A.conf: good" "$vipctl" config check
 
 # ---- who may ------------------------------------------------------------------------------------
 
@@ -297,6 +303,10 @@ expect 5 "no VI" "$vipctl" disconnect 4000
 expect 5 "no connection with" "$vipctl" disconnect 192.0.2.1
 expect 5 "neither an address" "$vipctl" disconnect nowhere.invalid
 document 0 admin@peer disconnect bee
+grep -q "disconnect peer bee asked for by uid $(id -u) (vipctl, pid " "$WORK/A.log" || wrong "the log does not say who disconnected whom"
+some events kind=admin key=disconnect 'text=peer bee' || wrong "events do not say who was disconnected"
+# Nobody's machine is ill because somebody has mistyped a name.
+"$vipctl" check | grep -q 'errors .*VIP_INVALID_PARAMETER' && wrong "check warns of words that were refused: $("$vipctl" check)"
 grep -q '"connections_ended": [1-9]' "$WORK/json/admin@peer.json" || wrong "disconnect ended nothing"
 until_true some errors key=VIP_ERROR_CONN_LOST 'text~administrator'
 document 0 show-errors@some show errors

@@ -1,5 +1,4 @@
 /* reload, disconnect, drain, resume: requests of administrators. */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 
 #include "tools/vipctl/commands.h"
 #include "tools/vipctl/show.h"
+#include "tools/vipctl/target.h"
 
 /* ---- reload ------------------------------------------------------------------------------ */
 
@@ -107,28 +107,17 @@ enum exit_code run_reload(char **words, int count, const struct options *options
 
 /* ---- disconnect, drain, resume ----------------------------------------------------------- */
 
-static bool all_digits(const char *text, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        if (!isdigit((unsigned char)text[i]))
-            return false;
-    return len > 0 && len < 10;
-}
-
 /* "17" is a VI, "3:17" a VI of a client, anything else a peer. */
 static void read_target(const char *text, Vip__AdminRequest *admin)
 {
-    size_t first = strcspn(text, ":");
+    struct target target;
 
-    admin->what = VIP__ADMIN_REQUEST__WHAT__DISCONNECT_VI;
-    if (all_digits(text, strlen(text))) {
+    if (target_read(text, &target)) {
+        admin->what = VIP__ADMIN_REQUEST__WHAT__DISCONNECT_VI;
+        admin->has_session = target.has_client;
+        admin->session = target.client;
         admin->has_vi = true;
-        admin->vi = (uint32_t)strtoul(text, NULL, 10);
-    } else if (text[first] == ':' && all_digits(text, first) &&
-               all_digits(text + first + 1, strlen(text + first + 1))) {
-        admin->has_session = admin->has_vi = true;
-        admin->session = strtoul(text, NULL, 10);
-        admin->vi = (uint32_t)strtoul(text + first + 1, NULL, 10);
+        admin->vi = target.vi;
     } else {
         admin->what = VIP__ADMIN_REQUEST__WHAT__DISCONNECT_PEER;
         admin->peer = (char *)text;

@@ -16,6 +16,7 @@
 #include "proto/limits.h"
 #include "tools/vipctl/commands.h"
 #include "tools/vipctl/pcapng.h"
+#include "tools/vipctl/target.h"
 
 /* Link types that are for private use; the dissector is registered for both. */
 #define LINKTYPE_PACKETS     147 /* USER0: packets as in doc/wire.md */
@@ -48,39 +49,24 @@ static void on_signal(int number)
 
 /* ---- asking ------------------------------------------------------------------------------ */
 
-/* "17" or "3:17". false: neither. */
-static bool read_vi(const char *text, Vip__CaptureRequest *request)
-{
-    unsigned long long first, second;
-    char rest;
-
-    if (sscanf(text, "%llu:%llu%c", &first, &second, &rest) == 2) {
-        request->has_session = true;
-        request->session = first;
-        first = second;
-    } else if (sscanf(text, "%llu%c", &first, &rest) != 1) {
-        return false;
-    }
-    if (first >= VIP_VI_MAX)
-        return false;
-    request->has_vi = true;
-    request->vi = (uint32_t)first;
-    return true;
-}
-
 static enum exit_code begin(int sock, const struct options *options, int *ret_stream)
 {
     Vip__CaptureRequest capture = VIP__CAPTURE_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
     Vip__Reply *reply = NULL;
     struct vip_fds fds = VIP_FDS_NONE;
+    struct target vi = {0};
     enum exit_code code;
 
-    if (options->vi && !read_vi(options->vi, &capture)) {
+    if (options->vi && !target_read(options->vi, &vi)) {
         fprintf(stderr, "vipctl: --vi %s: want a VI's number below %d, or CLIENT:VI\n", options->vi,
                 VIP_VI_MAX);
         return EXIT_USAGE;
     }
+    capture.has_session = vi.has_client;
+    capture.session = vi.client;
+    capture.has_vi = options->vi != NULL;
+    capture.vi = vi.vi;
     capture.peer = (char *)options->peer;
     capture.has_payload = true;
     capture.payload = options->payload;

@@ -36,8 +36,8 @@ static void check_version(struct findings *to, const Vip__Summary *summary)
         check_add(to, VERDICT_WARN, "configuration",
                   "systemctl restart vipd   (vipctl config show lists "
                   "them)",
-                  "%llu changed key%s wait for a restart", (unsigned long long)summary->pending,
-                  summary->pending == 1 ? "" : "s");
+                  "%llu changed key%s for a restart", (unsigned long long)summary->pending,
+                  summary->pending == 1 ? " waits" : "s wait");
     else
         check_add(to, VERDICT_PASS, "configuration", NULL, "%s, nothing waits for a restart",
                   summary->config && *summary->config ? summary->config : "all defaults");
@@ -77,12 +77,25 @@ static void check_limit(struct findings *to, const Vip__LimitRow *row)
               (unsigned long long)row->max, row->noun);
 }
 
+/* A wrong word after ping, disconnect or reload was answered to the person who typed it; whether the machine is
+ * well has nothing to do with it. */
+static bool is_of_a_tool(const Vip__ErrorRow *row)
+{
+    static const char *const requests[] = {"admin ", "capture ", "explain ", "ping ", "reload "};
+
+    for (size_t i = 0; i < sizeof(requests) / sizeof(*requests); i++)
+        if (strcmp(row->kind, "refused") == 0 &&
+            strncmp(row->key, requests[i], strlen(requests[i])) == 0)
+            return true;
+    return false;
+}
+
 static void check_error(struct findings *to, const Vip__ErrorRow *row)
 {
     uint64_t now_ns = (uint64_t)time(NULL) * 1000000000ull;
     char fix[200];
 
-    if (row->last_ns + RECENT_NS < now_ns)
+    if (row->last_ns + RECENT_NS < now_ns || is_of_a_tool(row))
         return;
     snprintf(fix, sizeof(fix), "vipctl show errors key='%.60s'", row->key);
     check_add(to, VERDICT_WARN, "errors", fix, "%s, %llu times, last of %s%s%s", row->key,

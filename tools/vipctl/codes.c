@@ -8,6 +8,7 @@
 
 #define RC    "return code"
 #define ASYNC "asynchronous error"
+#define BIT   "bit of a descriptor's Status"
 
 static const struct vip_code codes[] = {
     {"VIP_NOT_DONE", 1, RC, "nothing has completed yet",
@@ -72,6 +73,31 @@ static const struct vip_code codes[] = {
      "the connection broke meanwhile: vipctl explain vi N"},
     {"VIP_ERROR_CATASTROPHIC", 10, ASYNC, "vipd is gone: nothing of the NIC handle works any more",
      "systemctl status vipd and journalctl -u vipd say why; programs must open the NIC again"},
+    {"VIP_STATUS_FORMAT_ERROR", 0x2, BIT, "the descriptor is not one that can be worked on",
+     "check its operation, its segment count, the handles, and that Length is the sum of the "
+     "segments"},
+    {"VIP_STATUS_PROTECTION_ERROR", 0x4, BIT,
+     "a segment is not inside memory that is registered, with the VI's protection tag",
+     "vipctl show mem pid=PID; address, length and MemHandle of every segment must fit one row"},
+    {"VIP_STATUS_LENGTH_ERROR", 0x8, BIT,
+     "a message was longer than the posted receive, or than MaxTransferSize",
+     "post larger receives, or agree with the sender about the largest message"},
+    {"VIP_STATUS_PARTIAL_ERROR", 0x10, BIT,
+     "the operation failed in the middle: some bytes have been placed, nobody knows how many",
+     "do not use the buffer; vipctl explain vi N has the cause"},
+    {"VIP_STATUS_DESC_FLUSHED_ERROR", 0x20, BIT,
+     "the descriptor came back unused, because its VI is not connected any more",
+     "vipctl explain vi N tells why the connection ended"},
+    {"VIP_STATUS_TRANSPORT_ERROR", 0x40, BIT,
+     "the peer did not acknowledge: the way to it or its host is gone, or its end broke",
+     "vipctl explain vi N, then vipctl check --peer PEER"},
+    {"VIP_STATUS_RDMA_PROT_ERROR", 0x80, BIT, "the remote memory may not be touched like that",
+     "at the peer: EnableRdmaWrite or EnableRdmaRead on VI and region, the same protection tag; "
+     "check "
+     "the remote address, length and handle"},
+    {"VIP_STATUS_REMOTE_DESC_ERROR", 0x100, BIT,
+     "the receive descriptor at the peer was missing, too short or faulty",
+     "at the peer: vipctl show errors; post receives before the message is sent, and large enough"},
 };
 
 #define CODE_COUNT (sizeof(codes) / sizeof(*codes))
@@ -85,7 +111,8 @@ static bool same_code(const struct vip_code *code, const char *text)
         return number == code->number;
     return strcasecmp(code->name, text) == 0 ||
            strcasecmp(code->name + strlen("VIP_"), text) == 0 ||
-           (strncmp(code->name, "VIP_ERROR_", 10) == 0 && strcasecmp(code->name + 10, text) == 0);
+           (strncmp(code->name, "VIP_ERROR_", 10) == 0 && strcasecmp(code->name + 10, text) == 0) ||
+           (strncmp(code->name, "VIP_STATUS_", 11) == 0 && strcasecmp(code->name + 11, text) == 0);
 }
 
 const struct vip_code *code_find(const char *text, size_t *at)

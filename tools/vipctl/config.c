@@ -37,6 +37,39 @@ static enum exit_code show_config(const struct options *options)
     return code;
 }
 
+/* The FILE of the running vipd's --config, so that its own files are looked at; else NULL. */
+static char *running_file(void)
+{
+    Vip__Reply *reply;
+    char *file = NULL;
+    int sock;
+
+    if (!query_try_connect(&sock))
+        return NULL;
+    if (query_page(sock, VIP__SHOW_REQUEST__WHAT__SUMMARY, 0, &reply) == EXIT_OK) {
+        const Vip__Summary *summary = reply->show->summary;
+
+        if (summary && summary->config_file && summary->config_file[0] == '/')
+            file = strdup(summary->config_file);
+        vip__reply__free_unpacked(reply, NULL);
+    }
+    (void)close(sock);
+    return file;
+}
+
+/* Without a file: what a reload of the running vipd would read, or the system's files. */
+static enum exit_code check_config(const char *file)
+{
+    char *running = file ? NULL : running_file();
+    char *const arguments[] = {(char *)"vipd", (char *)"--check-config",
+                               file || running ? (char *)"--config" : NULL,
+                               file ? (char *)file : running, NULL};
+    enum exit_code code = program_run("vipd", arguments);
+
+    free(running);
+    return code;
+}
+
 enum exit_code run_config(char **words, int count, const struct options *options)
 {
     struct options look = *options;
@@ -47,13 +80,8 @@ enum exit_code run_config(char **words, int count, const struct options *options
         look.dry_run = true;
         return run_reload(words, 0, &look);
     }
-    if (strcmp(words[0], "check") == 0) {
-        char *const arguments[] = {(char *)"vipd", (char *)"--check-config",
-                                   count > 1 ? (char *)"--config" : NULL,
-                                   count > 1 ? words[1] : NULL, NULL};
-
-        return program_run("vipd", arguments);
-    }
+    if (strcmp(words[0], "check") == 0)
+        return check_config(count > 1 ? words[1] : NULL);
     fprintf(stderr, "vipctl: usage: vipctl config check [FILE] | show | diff\n");
     return EXIT_USAGE;
 }

@@ -7,8 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/limits.h"
 #include "tools/vipctl/commands.h"
 #include "tools/vipctl/show.h"
+#include "tools/vipctl/target.h"
 
 #define EVENTS_SHOWN 8 /* the last ones of a VI */
 
@@ -156,19 +158,25 @@ static void judge_vi(struct explanation *to, const Vip__ViRow *row)
 static enum exit_code explain_vi(int sock, const char *which, struct explanation *to)
 {
     const struct show_view *view = show_view_find("vi");
-    const char *colon = strchr(which, ':');
-    uint64_t session = colon ? strtoull(which, NULL, 10) : 0;
-    uint32_t vi = (uint32_t)strtoul(colon ? colon + 1 : which, NULL, 10);
     const Vip__ViRow *found = NULL;
+    struct target target;
     struct show_rows rows;
     char a[64], b[64], c[64];
     unsigned count = 0;
-    enum exit_code code = show_fetch(sock, view, &rows);
+    enum exit_code code;
 
+    if (!target_read(which, &target)) {
+        fprintf(
+            stderr,
+            "vipctl: \"%s\" is no VI: want its number below %d, or CLIENT:VI (vipctl show vi)\n",
+            which, VIP_VI_MAX);
+        return EXIT_USAGE;
+    }
+    code = show_fetch(sock, view, &rows);
     for (size_t i = 0; code == EXIT_OK && i < rows.count; i++) {
         const Vip__ViRow *row = rows.row[i];
 
-        if (row->vi != vi || (colon && row->session != session))
+        if (row->vi != target.vi || (target.has_client && row->session != target.client))
             continue;
         found = row;
         count++;
@@ -194,7 +202,7 @@ static enum exit_code explain_vi(int sock, const char *which, struct explanation
                     found->send_depth, found->recv_depth, (unsigned long long)found->tx_messages,
                     cell(view, found, "tx_bytes", c, sizeof(c)),
                     (unsigned long long)found->rx_messages, (unsigned long long)found->retransmits);
-        code = add_events(sock, to, found->session, vi);
+        code = add_events(sock, to, found->session, found->vi);
         judge_vi(to, found);
     }
     show_rows_free(&rows);

@@ -48,7 +48,7 @@ enum exit_code explain_way(int sock, const char *peer, struct explanation *to);
 struct vip_code {
     const char *name;
     int number;
-    const char *kind; /* "return code", "asynchronous error", "descriptor status" */
+    const char *kind; /* "return code", "asynchronous error", "bit of a descriptor's Status" */
     const char *meaning, *action;
 };
 /* The first match at or after *at (start with 0), which moves behind it; NULL: no more. */

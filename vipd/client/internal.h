@@ -46,8 +46,11 @@ struct answer {
 void answer_set(struct answer *answer, enum vip_rc rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* May the client's user administer this vipd? If not the answer says so and what would help. */
-bool answer_admin(struct client *client, const char *verb, struct answer *answer);
+/*
+ * May the client's user administer this vipd? If not the answer says so and what would help. Either way it is
+ * logged, with what it is to be done on (printable; NULL: vipd itself).
+ */
+bool answer_admin(struct client *client, const char *verb, const char *on, struct answer *answer);
 
 /* Free what a reply points to and nobody else has. */
 void answer_free(struct answer *answer);

@@ -3,6 +3,7 @@
  * members of [daemon] admin_group. Every such request is logged with uid, pid and outcome.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,21 +17,21 @@
 
 #define FAULTS_BYTES 8192 /* of what is wrong with the files; a reader mends the first ones first */
 
-bool answer_admin(struct client *client, const char *verb, struct answer *answer)
+bool answer_admin(struct client *client, const char *verb, const char *on, struct answer *answer)
 {
     struct vipd *vipd = client->vipd;
     const char *group = vipd->config->admin_group;
 
     if (client->uid == 0 || client->uid == geteuid() || client_in_group(client, vipd->admin_gid)) {
-        vipd_info("%s asked for by uid %lu (%s, pid %ld)", verb, (unsigned long)client->uid,
-                  client->program, (long)client->pid);
-        client_note(client, HISTORY_ADMIN, false, HISTORY_NO_VI, verb, NULL);
+        vipd_info("%s%s%s asked for by uid %lu (%s, pid %ld)", verb, on ? " " : "", on ? on : "",
+                  (unsigned long)client->uid, client->program, (long)client->pid);
+        client_note(client, HISTORY_ADMIN, false, HISTORY_NO_VI, verb, on);
         return true;
     }
     vipd->counters.admin_denied++;
     vipd_log_limited(&vipd->client_log, vipd_loop_now(vipd->loop), VIPD_LOG_WARNING,
-                     "%s refused to uid %lu (%s, pid %ld)", verb, (unsigned long)client->uid,
-                     client->program, (long)client->pid);
+                     "%s%s%s refused to uid %lu (%s, pid %ld)", verb, on ? " " : "", on ? on : "",
+                     (unsigned long)client->uid, client->program, (long)client->pid);
     answer_set(answer, VIP_RC_ERROR_RESOURCE,
                "uid %lu may not %s: root may, the user that vipd runs as, and the group '%s' "
                "([daemon] admin_group)",
@@ -38,6 +39,20 @@ bool answer_admin(struct client *client, const char *verb, struct answer *answer
     answer->reply.has_refusal = true;
     answer->reply.refusal = VIP__REFUSAL__REFUSAL_DENIED;
     return false;
+}
+
+/* What a request is about, for the log: "VI 3:17", "peer node2", "everything". */
+#define ON_BYTES 96
+static void name_target(char buf[ON_BYTES], const uint32_t *vi, const uint64_t *session,
+                        const char *peer)
+{
+    if (vi && session)
+        snprintf(buf, ON_BYTES, "VI %llu:%u", (unsigned long long)*session, *vi);
+    else if (vi)
+        snprintf(buf, ON_BYTES, "VI %u", *vi);
+    else
+        snprintf(buf, ON_BYTES, "%s%.64s", peer ? "peer " : "everything", peer ? peer : "");
+    vipd_log_clean(buf);
 }
 
 /* ---- reload ------------------------------------------------------------------------------ */
@@ -106,7 +121,7 @@ void request_reload(struct client *client, const Vip__Request *request, struct v
     int r;
 
     (void)fds;
-    if (!answer_admin(client, dry_run ? "reload --dry-run" : "reload", answer))
+    if (!answer_admin(client, dry_run ? "reload --dry-run" : "reload", NULL, answer))
         return;
     faults = calloc(1, FAULTS_BYTES);
     answer->reload = calloc(1, sizeof(*answer->reload));
@@ -263,10 +278,12 @@ void request_capture(struct client *client, const Vip__Request *request, struct 
                                     .has_vi = r->has_vi,
                                     .vi = r->vi,
                                     .payload = r->payload};
+    char on[ON_BYTES];
     int sock, error;
 
     (void)fds;
-    if (!answer_admin(client, "capture", answer))
+    name_target(on, r->has_vi ? &r->vi : NULL, r->has_session ? &r->session : NULL, r->peer);
+    if (!answer_admin(client, r->payload ? "capture --payload" : "capture", on, answer))
         return;
     if (r->peer && !filter_peer(client->vipd, r->peer, &filter)) {
         answer_set(answer, VIP_RC_INVALID_PARAMETER,
@@ -291,16 +308,19 @@ void request_admin(struct client *client, const Vip__Request *request, struct vi
 {
     const Vip__AdminRequest *r = request->admin;
     struct vipd *vipd = client->vipd;
+    int what = r->has_what ? (int)r->what : -1;
+    const char *verb = what == VIP__ADMIN_REQUEST__WHAT__DRAIN    ? "drain"
+                       : what == VIP__ADMIN_REQUEST__WHAT__RESUME ? "resume"
+                                                                  : "disconnect";
+    char on[ON_BYTES];
 
     (void)fds;
     vip__admin_reply__init(&answer->admin);
-    if (!answer_admin(client,
-                      r->has_what && r->what == VIP__ADMIN_REQUEST__WHAT__DRAIN    ? "drain"
-                      : r->has_what && r->what == VIP__ADMIN_REQUEST__WHAT__RESUME ? "resume"
-                                                                                   : "disconnect",
-                      answer))
+    name_target(on, what == VIP__ADMIN_REQUEST__WHAT__DISCONNECT_VI ? &r->vi : NULL,
+                r->has_session ? &r->session : NULL, r->peer ? r->peer : "?");
+    if (!answer_admin(client, verb, strcmp(verb, "disconnect") == 0 ? on : NULL, answer))
         return;
-    switch (r->has_what ? (int)r->what : -1) {
+    switch (what) {
     case VIP__ADMIN_REQUEST__WHAT__DISCONNECT_VI:
         sever_vi(client, r, answer);
         break;

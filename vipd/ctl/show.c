@@ -378,6 +378,7 @@ static void show_summary(struct show_page *page, const struct vipd *vipd)
     SET(&row, pid, (uint64_t)getpid());
     SET(&row, uptime_ms, now_ms_since(vipd, vipd->started_ns));
     row.config = (char *)(vipd->config->path ? vipd->config->path : "");
+    row.config_file = (char *)vipd->source.file;
     row.runtime_dir = (char *)vipd->runtime_dir;
     SET(&row, epoch, vipd->epoch);
     SET(&row, spin_ns, vipd->config->wait == VIPD_WAIT_BLOCK ? 0 : vipd->config->spin_ns);
