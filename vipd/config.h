@@ -16,6 +16,7 @@
 
 #include "proto/limits.h"
 #include "vipd/config_keys.h"
+#include "vipd/cpus.h"
 #include "vipd/engine/engine.h"
 #include "vipd/link/link.h"
 #include "vipd/log.h"
@@ -95,7 +96,8 @@ struct vipd_config {
     uint64_t socket_mode;
     char open_group[VIPD_GROUP_BYTES];
     char admin_group[VIPD_GROUP_BYTES];
-    bool stats_latency;
+    bool autostart; /* for libvipl; see libvipl/autostart.c */
+    bool stats_latency, stats_vi_latency;
     char stats_group[VIPD_GROUP_BYTES];
     uint64_t stats_interval_ns;
     uint64_t idle_exit_ns; /* 0 = never */
@@ -104,6 +106,7 @@ struct vipd_config {
     /* [engine]; the rest of it is in `engine` */
     enum vipd_wait wait;
     uint64_t spin_ns;
+    char cpus[CPUS_TEXT_BYTES]; /* that vipd runs on; empty = all that it may */
     uint64_t threads; /* that take turns of NICs; 1 = the one that does everything; 0 = auto */
 
     /* [reliability]; the rest of it is in `engine` */

@@ -37,6 +37,10 @@ const struct config_key config_keys[] = {
     {"daemon", "idle_exit", CONFIG_DURATION, LIVE, 0, AT(idle_exit_ns), 0, 86400 * SEC, "0ns",
      "End vipd when no program has had a NIC open for so long; 0: never. A vipd that libvipl has "
      "started for one user (VIPD_AUTOSTART=1) has 30s."},
+    {"daemon", "autostart", CONFIG_BOOL, LIVE, 0, AT(autostart), 0, 0, "no",
+     "Only in ~/.config/vipd/vipd.conf, where libvipl reads it: a program of this user that "
+     "finds no vipd starts one, as with VIPD_AUTOSTART=1 in its environment (VIPD_AUTOSTART=0 "
+     "wins over it). Written as autostart = yes; vipd itself does nothing with it."},
     {"daemon", "log_level", CONFIG_LEVEL, LIVE, 0, AT(log_level), 0, 0, "info",
      "What is logged: error, warning, info or debug. --log-level wins over it."},
 
@@ -57,6 +61,9 @@ const struct config_key config_keys[] = {
      "for a moment. auto: 1 on fewer than four processors and with one NIC; else one for each NIC, "
      "but no "
      "more than half of the processors."},
+    {"engine", "cpus", CONFIG_CPUS, RESTART, 0, AT(cpus), 0, 0, "auto",
+     "Processors that vipd runs on, such as 2,3 or 8-11; auto: all that it may use "
+     "(CPUAffinity= of the unit). With wait = spin they should be its own."},
     {"engine", "turn_packets", CONFIG_COUNT32, NEW, 0, AT(engine.turn_packets), 1, 4096, "64",
      "What one VI may send before the next one has its turn, in packets."},
     {"engine", "turn_bytes", CONFIG_BYTES32, NEW, 0, AT(engine.turn_bytes), 65536, GIB, "256K",
@@ -98,6 +105,9 @@ const struct config_key config_keys[] = {
     {"stats", "latency", CONFIG_BOOL, NEW, 0, AT(stats_latency), 0, 0, "yes",
      "Measure how long postings, acknowledgements and completions take (vipctl show stats "
      "name~_to_)."},
+    {"stats", "vi_latency", CONFIG_BOOL, NEW, 0, AT(stats_vi_latency), 0, 0, "no",
+     "Measure it for each VI by itself, too, if latency = yes (vipctl explain vi N; vipctl "
+     "top). Each VI takes 13 KiB more then, and each message touches three histograms more."},
     {"stats", "group", CONFIG_GROUP, LIVE, 0, AT(stats_group), 0, 0, "via-stat",
      "The group of users who may read the file vipd.stats in the runtime directory, in which all "
      "statistics stand without asking vipd (vipctl --mapped show stats). Empty, or a group that "
@@ -365,6 +375,8 @@ static const char *unit_word(enum config_type type)
         return "name of a group";
     case CONFIG_LINK:
         return "udp, ether, xdp or loop";
+    case CONFIG_CPUS:
+        return "list of processors or auto";
     case CONFIG_ADDRESS:
         return "IP address or auto";
     case CONFIG_MTU:
@@ -445,6 +457,8 @@ static const char *word_of(const struct config_key *key, const void *base)
         return nic->announce[0] ? nic->announce : "auto";
     case CONFIG_FAULTS:
         return nic->faults_text[0] ? nic->faults_text : "none";
+    case CONFIG_CPUS:
+        return *(const char *)at ? at : "auto";
     case CONFIG_GROUP:
     case CONFIG_INTERFACE:
         return at;

@@ -28,6 +28,7 @@ enum config_type {
     CONFIG_ADDRESS, /* of a NIC */
     CONFIG_MTU,     /* uint64_t, "auto" = 0 */
     CONFIG_THREADS, /* uint64_t, "auto" = 0 */
+    CONFIG_CPUS,    /* char[], a list of processors, "auto" = "" */
     CONFIG_ALIASES,
     CONFIG_FAULTS,
     CONFIG_INTERFACE,
@@ -62,7 +63,7 @@ struct config_section {
     const char *help;
 };
 
-#define CONFIG_KEYS_MAX 64 /* of the table: values remember where they come from by key number */
+#define CONFIG_KEYS_MAX 96 /* of the table: values remember where they come from by key number */
 
 extern const struct config_key config_keys[];
 extern const unsigned config_key_count;

@@ -115,6 +115,16 @@ static void set_group(const struct config_value *value, char *ret)
         snprintf(ret, VIPD_GROUP_BYTES, "%s", value->text);
 }
 
+static void set_cpus(const struct config_value *value, char *ret)
+{
+    bool none = strcmp(value->text, "auto") == 0;
+
+    if (!none && !cpus_valid(value->text))
+        config_value_bad(value, "want numbers of processors, such as 2,3 or 8-11, or 'auto'");
+    else
+        strncpy(ret, none ? "" : value->text, CPUS_TEXT_BYTES); /* zeroes to its end, and it fits */
+}
+
 char *config_next_word(char **text)
 {
     char *word, *end;
@@ -209,6 +219,9 @@ void config_value_set(const struct config_value *value, const struct config_key 
         break;
     case CONFIG_GROUP:
         set_group(value, to);
+        break;
+    case CONFIG_CPUS:
+        set_cpus(value, to);
         break;
     case CONFIG_LINK:
         if (config_link_parse(value->text, nic) < 0)

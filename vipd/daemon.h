@@ -47,6 +47,7 @@ enum client_end {
 struct vipd_counters {
     uint64_t accepted;        /* connections */
     uint64_t refused_limit;   /* connections over connections_per_uid */
+    uint64_t refused_quota;   /* requests over another limit of a user */
     uint64_t accept_paused;   /* times vipd had no descriptor left to accept with */
     uint64_t opened;          /* sessions */
     uint64_t open_refused;    /* open requests that failed */

@@ -46,11 +46,12 @@ uint64_t vipd_clock_now(void);
 /* CLOCK_REALTIME, for people; a system call or nearly so. */
 uint64_t vipd_wall_now(void);
 
-/* How the loop, with its engines, has spent its turns, for vipctl. */
+/* How the loop, with its engines, has spent its turns, for vipctl. Nothing but numbers that are added up. */
 struct vipd_loop_stats {
     uint64_t turns;   /* of all NICs together */
     uint64_t busy;    /* turns that did something */
     uint64_t spins;   /* turns that did nothing but were within the spin budget */
+    uint64_t spin_ns; /* what they took */
     uint64_t sleeps;  /* times the loop slept */
     uint64_t recalls; /* times something arrived while going to sleep */
     uint64_t naps;    /* short sleeps in which no descriptor was waited for */

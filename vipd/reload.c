@@ -159,14 +159,16 @@ static int keep_restart_keys(struct vipd_config *config, const struct vipd_confi
         const struct config_key *key = &config_keys[k];
         void *value = (char *)config + key->offset;
         const void *kept = (const char *)old + key->offset;
+        size_t bytes = key->type == CONFIG_CPUS ? CPUS_TEXT_BYTES : sizeof(uint64_t);
 
         if (is_nic(key) || key->class != CONFIG_RESTART)
             continue;
-        /* Both of the two there are are numbers. */
-        VIP_ASSERT(key->type == CONFIG_MODE || key->type == CONFIG_THREADS);
-        if (memcmp(value, kept, sizeof(uint64_t)) != 0)
+        /* One is a text, the others are numbers. */
+        VIP_ASSERT(key->type == CONFIG_MODE || key->type == CONFIG_THREADS ||
+                   key->type == CONFIG_CPUS);
+        if (memcmp(value, kept, bytes) != 0)
             config->origin[k] = (struct vipd_origin){.file = VIPD_FILE_BEFORE};
-        memcpy(value, kept, sizeof(uint64_t));
+        memcpy(value, kept, bytes);
     }
     for (unsigned n = 0; n < old->nic_count; n++)
         keep_nic(&nics[n], &old->nics[n], nic_named(config, old->nics[n].name));

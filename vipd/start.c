@@ -174,6 +174,7 @@ static void fill_nic_config(const struct vipd *vipd, const struct vipd_nic_confi
     ret->vi_max = (uint32_t)config->vis;
     ret->cq_max = (uint32_t)config->cqs;
     ret->latency = config->stats_latency;
+    ret->vi_latency = config->stats_vi_latency;
     ret->clock = vipd_clock_now;
     ret->cm.grace_ns = GRACE_NS;
     ret->cm.grace_busy_ns = GRACE_BUSY_NS;
@@ -329,18 +330,19 @@ static unsigned count_engines(const struct vipd_config *config, unsigned cpus)
 int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct vipd *ret,
                char *err, size_t err_bytes)
 {
-    unsigned cpus = count_cpus();
     struct vipd_host_config host = {
         .wait = config->wait,
         .spin_ns = config->spin_ns,
-        .cpus = cpus,
-        .engines = count_engines(config, cpus),
         .between = between,
         .on_hup = on_hup,
         .ctx = ret,
     };
-    int r;
+    int r = cpus_take(config->cpus, err, err_bytes);
 
+    if (r < 0)
+        return r;
+    host.cpus = count_cpus();
+    host.engines = count_engines(config, host.cpus);
     memset(ret, 0, sizeof(*ret));
     VIP_ASSERT(pthread_mutex_init(&ret->shared, NULL) == 0);
     ret->config = config;

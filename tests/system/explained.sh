@@ -57,11 +57,13 @@ until_true sh -c "VIPD_RUNTIME_DIR=$WORK/B vipctl -rn show listen | grep -q ."
 says "register_bytes_per_uid" vipperf bw 127.0.0.2:$port --size 1M --window 16
 says "[limits] register_bytes_per_uid" vipctl -o count,key,program,text show errors 'key~register_mem'
 says "vipctl reload" vipctl explain error ERROR_RESOURCE
+says "once, at " vipctl explain error ERROR_RESOURCE
 
 [ -z "$show" ] || echo "A full quota"
 says "vis_per_uid" vipperf lat 127.0.0.2:$port --vis 8
 says "vis_per_uid" vipctl -o count,key,program,text show errors 'key~create_vi'
 says "vis_per_uid" vipctl show limits limit=vis_per_uid
+[ "$(vipctl -rn -o value show stats name=refused_quota)" -ge 2 ] || wrong "refused_quota does not count"
 
 [ -z "$show" ] || echo "A broken VI"
 vipperf bw 127.0.0.2:$port --size 4096 --duration 600 >"$WORK/client.log" 2>&1 </dev/null &

@@ -518,6 +518,36 @@ static void segments_refused(void **state)
     rig_free(rig);
 }
 
+/* What takes how long: of all, and of the VI by itself from when that was asked for. */
+static void latency(void **state)
+{
+    struct eng_latency all = {0}, own = {0};
+    struct eng_config config = ENG_CONFIG_DEFAULT;
+    struct rig *rig;
+
+    config.latency = &all;
+    rig = rig_new_with(RD, &config);
+    rig_connect(rig, 1472, 1 << 20);
+    for (uint64_t i = 0; i < 2; i++) {
+        rig_send(rig, 0, 100);
+        rig->now_ns += 3000;
+        assert_true(rig_pull(rig));
+        assert_in_range(rig->out.posted_ns, rig->now_ns - 3064, rig->now_ns - 2936);
+        rig->now_ns += 10000;
+        rig_feed_ack(rig, 2 + i, 1 + (uint32_t)i);
+        assert_int_equal(rig->dones, 1 + i);
+        assert_int_equal(all.wire_to_ack.count, 1 + i);
+        assert_int_equal(all.post_to_complete.count, 1 + i);
+        assert_int_equal(own.wire_to_ack.count, i);
+        assert_int_equal(own.post_to_complete.count, i);
+        eng_vi_measure(rig->eng, RIG_VI, &own);
+    }
+    assert_int_equal(own.wire_to_ack.max_ns, 10000);
+    assert_in_range(own.post_to_complete.max_ns, 12000, 14000);
+    assert_int_equal(own.post_to_wire.count, 0); /* the host's */
+    rig_free(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -541,6 +571,7 @@ int main(void)
         cmocka_unit_test(reads_limit),
         cmocka_unit_test(failed_but_arrived),
         cmocka_unit_test(segments_refused),
+        cmocka_unit_test(latency),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

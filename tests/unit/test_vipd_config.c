@@ -299,6 +299,14 @@ static void test_faults_of_keys(void **state)
         "3: unknown key 'prot' in [nic:vip0]: did you mean 'port'?\n"
         "4: unknown key 'mtuu' in [nic:vip0]: did you mean 'mtu'?\n"
         "6: unknown key 'buffer' in [daemon]: it belongs into [nic:NAME]\n");
+    bad("[engine]\ncpus = 2-\n",
+        "2: cpus = 2-: want numbers of processors, such as 2,3 or 8-11, or 'auto'\n");
+    bad("[engine]\ncpus = 3-2\n",
+        "2: cpus = 3-2: want numbers of processors, such as 2,3 or 8-11, or 'auto'\n");
+    bad("[engine]\ncpus = 1,,2\n",
+        "2: cpus = 1,,2: want numbers of processors, such as 2,3 or 8-11, or 'auto'\n");
+    bad("[engine]\ncpus = 99999\n",
+        "2: cpus = 99999: want numbers of processors, such as 2,3 or 8-11, or 'auto'\n");
     bad("[nic:]\n", "1: bad NIC name '': 1 to 63 letters, digits, '.', '_' or '-'\n");
     bad("[nic:a/b]\n", "1: bad NIC name 'a/b': 1 to 63 letters, digits, '.', '_' or '-'\n");
 }

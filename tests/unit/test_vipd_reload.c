@@ -175,6 +175,28 @@ static void test_back(void **state)
     assert_int_equal(vipd_device_find(vipd.config, "/dev/via_lo"), -1);
 }
 
+/* A key of class restart that is a text: it waits, and going back ends that. */
+static void test_cpus(void **state)
+{
+    (void)state;
+    assert_true(reload(BASE, false) >= 0);
+    assert_int_equal(
+        reload("[daemon]\nlog_level = error\n[engine]\nspin = 10us\ncpus = 0,2-3\n[limits]\n"
+               "vis = 100\n[nic:a]\nlink = loop\n[nic:b]\nlink = loop\naliases = eins\n"
+               "[names]\nx = 127.0.0.1:1\n",
+               false),
+        1);
+    assert_string_equal(told, "[engine] cpus: auto -> 0,2-3 (restart)\n");
+    assert_string_equal(vipd.config->cpus, "");
+    told[0] = '\0';
+    vipd_reload_pending(&vipd, tell, NULL);
+    assert_string_equal(told, "[engine] cpus: auto -> 0,2-3 (restart)\n");
+    assert_true(reload(BASE, false) >= 0);
+    told[0] = '\0';
+    vipd_reload_pending(&vipd, tell, NULL);
+    assert_string_equal(told, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +204,7 @@ int main(void)
         cmocka_unit_test(test_classes),
         cmocka_unit_test(test_bad_file),
         cmocka_unit_test(test_back),
+        cmocka_unit_test(test_cpus),
     };
 
     return cmocka_run_group_tests(tests, begin, end);

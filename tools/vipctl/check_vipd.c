@@ -84,7 +84,7 @@ static bool is_of_a_tool(const Vip__ErrorRow *row)
     static const char *const requests[] = {"admin ", "capture ", "explain ", "ping ", "reload "};
 
     for (size_t i = 0; i < sizeof(requests) / sizeof(*requests); i++)
-        if (strcmp(row->kind, "refused") == 0 &&
+        if (row->kind && row->key && strcmp(row->kind, "refused") == 0 &&
             strncmp(row->key, requests[i], strlen(requests[i])) == 0)
             return true;
     return false;
@@ -124,6 +124,21 @@ static void row_nic(struct findings *to, const void *row)
 static void row_limit(struct findings *to, const void *row)
 {
     check_limit(to, row);
+}
+
+/* A host that programs are connected with and that does not answer. */
+static void row_peer(struct findings *to, const void *row)
+{
+    const Vip__PeerRow *peer = row;
+    char fix[160];
+
+    if (!peer->state || strcmp(peer->state, "up") == 0 || strcmp(peer->state, "self") == 0)
+        return;
+    snprintf(fix, sizeof(fix), "vipctl explain peer %.80s; at the peer: systemctl status vipd",
+             peer->peer);
+    check_add(to, VERDICT_WARN, "peer", fix, "%s is %s, last heard of %.1f s ago, %llu connections",
+              peer->peer, peer->state, (double)peer->heard_ago_ns / 1e9,
+              (unsigned long long)peer->connections);
 }
 
 static void row_error(struct findings *to, const void *row)
@@ -265,6 +280,8 @@ enum exit_code check_vipd(int sock, struct findings *to, const char *peer,
     code = each_row(sock, "nic", to, row_nic);
     if (code == EXIT_OK)
         code = each_row(sock, "limits", to, row_limit);
+    if (code == EXIT_OK)
+        code = each_row(sock, "peers", to, row_peer);
     if (code == EXIT_OK)
         code = each_row(sock, "errors", to, row_error);
     if (code == EXIT_OK)

@@ -132,6 +132,29 @@ static enum exit_code add_events(int sock, struct explanation *to, uint64_t sess
     return code;
 }
 
+/* How long its messages take, if vipd measures that for each VI. */
+static void add_latency(struct explanation *to, const Vip__ViRow *row)
+{
+    const struct {
+        const char *what;
+        uint64_t p50_ns, p99_ns, max_ns;
+    } spans[] = {
+        {"posted to wire", row->post_to_wire_p50_ns, row->post_to_wire_p99_ns,
+         row->post_to_wire_max_ns},
+        {"wire to acknowledgement", row->wire_to_ack_p50_ns, row->wire_to_ack_p99_ns,
+         row->wire_to_ack_max_ns},
+        {"posted to completed", row->post_to_complete_p50_ns, row->post_to_complete_p99_ns,
+         row->post_to_complete_max_ns},
+    };
+
+    for (size_t i = 0; i < sizeof(spans) / sizeof(*spans); i++)
+        if (spans[i].max_ns)
+            explain_add(to, LINE_IS,
+                        "%s: half within %.1f us, 99 %% within %.1f us, at most %.1f us",
+                        spans[i].what, (double)spans[i].p50_ns / 1e3, (double)spans[i].p99_ns / 1e3,
+                        (double)spans[i].max_ns / 1e3);
+}
+
 static void judge_vi(struct explanation *to, const Vip__ViRow *row)
 {
     if (row->error && *row->error) {
@@ -202,6 +225,7 @@ static enum exit_code explain_vi(int sock, const char *which, struct explanation
                     found->send_depth, found->recv_depth, (unsigned long long)found->tx_messages,
                     cell(view, found, "tx_bytes", c, sizeof(c)),
                     (unsigned long long)found->rx_messages, (unsigned long long)found->retransmits);
+        add_latency(to, found);
         code = add_events(sock, to, found->session, found->vi);
         judge_vi(to, found);
     }
@@ -296,7 +320,7 @@ static enum exit_code add_occurrences(int sock, const char *name, struct explana
 {
     const struct show_view *view = show_view_find("errors");
     struct show_rows rows;
-    char a[64], b[64];
+    char first[64], last[64], when[160];
     enum exit_code code = show_fetch(sock, view, &rows);
 
     for (size_t i = 0; code == EXIT_OK && i < rows.count; i++) {
@@ -304,10 +328,14 @@ static enum exit_code add_occurrences(int sock, const char *name, struct explana
 
         if (!strstr(row->key, name))
             continue;
-        explain_add(to, LINE_WHEN, "%llu times from %s to %s: %s, last of %s (pid %llu)%s%s",
-                    (unsigned long long)row->count, cell(view, row, "first_ns", a, sizeof(a)),
-                    cell(view, row, "last_ns", b, sizeof(b)), row->key, row->program,
-                    (unsigned long long)row->pid, row->text ? ": " : "",
+        cell(view, row, "last_ns", last, sizeof(last));
+        if (row->count == 1)
+            snprintf(when, sizeof(when), "once, at %s", last);
+        else
+            snprintf(when, sizeof(when), "%llu times from %s to %s", (unsigned long long)row->count,
+                     cell(view, row, "first_ns", first, sizeof(first)), last);
+        explain_add(to, LINE_WHEN, "%s: %s, last of %s (pid %llu)%s%s", when, row->key,
+                    row->program, (unsigned long long)row->pid, row->text ? ": " : "",
                     row->text ? row->text : "");
         explain_reason(to, row->text);
     }

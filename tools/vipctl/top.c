@@ -11,7 +11,7 @@
 #include "tools/vipctl/show.h"
 
 #define INTERVAL_DEFAULT_S 1.0
-#define HEADING            "      SENT    RECEIVED     MSGS/S  RESENT/S       RTT  "
+#define HEADING            "      SENT    RECEIVED     MSGS/S  RESENT/S       RTT       P99  "
 
 static void format_rate(double value, char *buf, size_t buf_bytes)
 {
@@ -31,19 +31,21 @@ static void format_rate(double value, char *buf, size_t buf_bytes)
 
 static void format_line(const struct top_rate *rate, char *buf, size_t buf_bytes)
 {
-    char sent[24], received[24], rtt[24] = "-", label[96];
+    char sent[24], received[24], rtt[24] = "-", p99[24] = "-", label[96];
 
     format_rate(rate->tx_bytes, sent, sizeof(sent));
     format_rate(rate->rx_bytes, received, sizeof(received));
     if (rate->item->srtt_ns)
         snprintf(rtt, sizeof(rtt), "%.0f us", (double)rate->item->srtt_ns / 1e3);
+    if (rate->item->p99_ns)
+        snprintf(p99, sizeof(p99), "%.0f us", (double)rate->item->p99_ns / 1e3);
     snprintf(label, sizeof(label), "%s", rate->item->label);
     /* Names of programs come from foreign processes. */
     for (char *at = label; *at; at++)
         if ((unsigned char)*at < 0x20 || *at == 0x7f)
             *at = '?';
-    snprintf(buf, buf_bytes, "%10s  %10s %10.0f %9.1f %9s  %s", sent, received, rate->messages,
-             rate->retransmits, rtt, label);
+    snprintf(buf, buf_bytes, "%10s  %10s %10.0f %9.1f %9s %9s  %s", sent, received, rate->messages,
+             rate->retransmits, rtt, p99, label);
 }
 
 /* "post_to_wire 12/80 us  ...": half of all, and 99 % of them, take no longer. */
@@ -83,9 +85,14 @@ static void print_json(enum top_by by, const struct top_sample *sample,
         printf("%s{\"label\": ", i ? ", " : "");
         view_json_string(stdout, rates[i].item->label);
         printf(", \"tx_bytes_per_s\": %.0f, \"rx_bytes_per_s\": %.0f, \"messages_per_s\": %.1f, "
-               "\"retransmits_per_s\": %.1f, \"srtt_ns\": %llu}",
+               "\"retransmits_per_s\": %.1f, \"srtt_ns\": %llu, "
+               "\"post_to_complete_p99_ns\": ",
                rates[i].tx_bytes, rates[i].rx_bytes, rates[i].messages, rates[i].retransmits,
                (unsigned long long)rates[i].item->srtt_ns);
+        if (rates[i].item->p99_ns)
+            printf("%llu}", (unsigned long long)rates[i].item->p99_ns);
+        else
+            fputs("null}", stdout);
     }
     printf("], \"latency\": {");
     for (unsigned h = 0; h < VIP_HISTS; h++)
@@ -107,7 +114,8 @@ static void draw(enum top_by by, const struct top_sample *sample, const struct t
     mvaddnstr(1, 0, line, COLS);
     if (colours)
         attron(A_REVERSE);
-    mvprintw(2, 0, "%s%-*s", HEADING, COLS > 56 ? COLS - 56 : 0, top_by_name(by));
+    mvprintw(2, 0, "%s%-*s", HEADING, COLS > (int)strlen(HEADING) ? COLS - (int)strlen(HEADING) : 0,
+             top_by_name(by));
     if (colours)
         attroff(A_REVERSE);
     for (size_t i = 0; i < count && (int)i + 3 < LINES; i++) {

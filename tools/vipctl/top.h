@@ -24,6 +24,8 @@ struct top_item {
     char label[96]; /* for people */
     uint64_t tx_bytes, rx_bytes, tx_messages, rx_messages, retransmits;
     uint64_t srtt_ns;
+    /* From posting to completion, since it began; 0: not measured ([stats] vi_latency). */
+    uint64_t p99_ns;
 };
 
 /* The same as rates per second between two samples. */

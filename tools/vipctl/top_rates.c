@@ -38,8 +38,8 @@ static void add_vi(const Vip__ViRow *row, enum top_by by, struct top_item *to)
     to->tx_messages += row->tx_messages;
     to->rx_messages += row->rx_messages;
     to->retransmits += row->retransmits;
-    if (row->srtt_ns > to->srtt_ns)
-        to->srtt_ns = row->srtt_ns;
+    to->srtt_ns = row->srtt_ns;
+    to->p99_ns = row->post_to_complete_p99_ns;
 }
 
 static void add_peer(const Vip__PeerRow *row, struct top_item *to)
@@ -78,6 +78,10 @@ static void merge(struct top_sample *sample)
         to->tx_messages += from->tx_messages;
         to->rx_messages += from->rx_messages;
         to->retransmits += from->retransmits;
+        if (to->srtt_ns < from->srtt_ns)
+            to->srtt_ns = from->srtt_ns;
+        if (to->p99_ns < from->p99_ns)
+            to->p99_ns = from->p99_ns;
     }
     sample->count = kept;
 }

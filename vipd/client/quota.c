@@ -90,6 +90,7 @@ bool quota_room(const struct client *client, enum quota quota, uint64_t more, st
 
     if (have <= limit && more <= limit - have)
         return true;
+    client->vipd->counters.refused_quota++;
     answer_set(answer, VIP_RC_ERROR_RESOURCE,
                "uid %lu has %llu %s and asks for %llu more: the limit is [limits] %s = %llu",
                (unsigned long)client->uid, (unsigned long long)have, quotas[quota].noun,

@@ -143,6 +143,22 @@ const char *show_peer_text(struct walk *walk, const struct cm_host *host)
     return walk->peer_text;
 }
 
+#define SET_HIST(row, name, hist)                                                                  \
+    do {                                                                                           \
+        if ((hist)->count == 0)                                                                    \
+            break;                                                                                 \
+        SET(row, name##_p50_ns, vip_hist_quantile_ns(hist, 0.5));                                  \
+        SET(row, name##_p99_ns, vip_hist_quantile_ns(hist, 0.99));                                 \
+        SET(row, name##_max_ns, (hist)->max_ns);                                                   \
+    } while (0)
+
+static void set_latency(Vip__ViRow *row, const struct eng_latency *latency)
+{
+    SET_HIST(row, post_to_wire, &latency->post_to_wire);
+    SET_HIST(row, wire_to_ack, &latency->wire_to_ack);
+    SET_HIST(row, post_to_complete, &latency->post_to_complete);
+}
+
 /* Row `vi` of a session is its VI index, so that VIs that come and go do not shift the others. */
 static bool add_vi(void *ctx, const struct nic_vi_view *view)
 {
@@ -164,6 +180,14 @@ static bool add_vi(void *ctx, const struct nic_vi_view *view)
     SET(&row, retransmits, view->stats.retransmits);
     SET(&row, srtt_ns, view->stats.srtt_ns);
     SET(&row, window_bytes, view->stats.cwnd_bytes);
+    SET(&row, inflight_bytes, view->stats.inflight_bytes);
+    SET(&row, tx_packets, view->stats.tx_packets);
+    SET(&row, rx_packets, view->stats.rx_packets);
+    SET(&row, timeouts, view->stats.timeouts);
+    SET(&row, lost, view->stats.lost);
+    SET(&row, recvq_empty, view->stats.recvq_empty);
+    if (view->latency)
+        set_latency(&row, view->latency);
     SET(&row, session, c->session->id);
     SET(&row, pid, (uint64_t)c->pid);
     SET(&row, uid, c->uid);

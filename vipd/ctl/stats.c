@@ -55,6 +55,7 @@ void vipd_stats_visit(const struct vipd *vipd,
     visit(ctx, VIP_STAT_VIPD_turns, loop.turns);
     visit(ctx, VIP_STAT_VIPD_turns_busy, loop.busy);
     visit(ctx, VIP_STAT_VIPD_spins, loop.spins);
+    visit(ctx, VIP_STAT_VIPD_spin_time, loop.spin_ns);
     visit(ctx, VIP_STAT_VIPD_sleeps, loop.sleeps);
     visit(ctx, VIP_STAT_VIPD_recalls, loop.recalls);
     visit(ctx, VIP_STAT_VIPD_naps, loop.naps);
@@ -63,6 +64,7 @@ void vipd_stats_visit(const struct vipd *vipd,
     visit(ctx, VIP_STAT_VIPD_halts, loop.halts);
     visit(ctx, VIP_STAT_VIPD_accepted, c->accepted);
     visit(ctx, VIP_STAT_VIPD_refused_limit, c->refused_limit);
+    visit(ctx, VIP_STAT_VIPD_refused_quota, c->refused_quota);
     visit(ctx, VIP_STAT_VIPD_accept_paused, c->accept_paused);
     visit(ctx, VIP_STAT_VIPD_opened, c->opened);
     visit(ctx, VIP_STAT_VIPD_open_refused, c->open_refused);

@@ -153,8 +153,13 @@ static void take_range(struct eng_vi *vi, uint64_t from, uint64_t to, struct new
         const struct eng_sent *record = &vi->sent[n % ENG_SENT_RING];
 
         VIP_PROBE4(ack, vi->conn.local_id, vi->index, n, vi->eng->now_ns - record->sent_ns);
-        if (vi->eng->config.latency && !record->lost)
-            vip_hist_add(&vi->eng->config.latency->wire_to_ack, vi->eng->now_ns - record->sent_ns);
+        if (vi->eng->config.latency && !record->lost) {
+            uint64_t age_ns = vi->eng->now_ns - record->sent_ns;
+
+            vip_hist_add(&vi->eng->config.latency->wire_to_ack, age_ns);
+            if (vi->latency)
+                vip_hist_add(&vi->latency->wire_to_ack, age_ns);
+        }
         news->bytes += record->bytes;
         if (n > news->newest)
             news->newest = n;

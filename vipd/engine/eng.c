@@ -65,6 +65,12 @@ void eng_vi_create(struct eng *eng, uint16_t vi, void *memory, const struct eng_
     eng_vi_set_attrs(eng, vi, attrs);
 }
 
+void eng_vi_measure(struct eng *eng, uint16_t vi, struct eng_latency *latency)
+{
+    VIP_ASSERT(eng->config.latency);
+    eng_vi_get(eng, vi)->latency = latency;
+}
+
 void eng_vi_destroy(struct eng *eng, uint16_t vi)
 {
     struct eng_vi *old = eng_vi_get(eng, vi);

@@ -130,7 +130,7 @@ enum eng_congestion {
     ENG_CONGESTION_FIXED,     /* the peer's window, always: for paths that cannot be congested */
 };
 
-/* What happens to take how long, over all VIs of the engines that share it; by the host's clock. */
+/* What happens to take how long, by the host's clock: of all VIs of the engines that share it, or of one VI. */
 struct eng_latency {
     struct vip_hist post_to_wire;     /* eng_packet.posted_ns -> the medium has it: the host adds */
     struct vip_hist wire_to_ack;      /* packet pulled -> its acknowledgement processed */
@@ -194,6 +194,10 @@ struct eng_vi_attrs {
 void eng_vi_create(struct eng *eng, uint16_t vi, void *memory, const struct eng_vi_attrs *attrs);
 void eng_vi_destroy(struct eng *eng, uint16_t vi);
 void eng_vi_set_attrs(struct eng *eng, uint16_t vi, const struct eng_vi_attrs *attrs);
+
+/* From now on what eng_config.latency gets of this VI is added to `latency` too, which is the host's and stays
+ * until eng_vi_destroy. Only with eng_config.latency. */
+void eng_vi_measure(struct eng *eng, uint16_t vi, struct eng_latency *latency);
 
 enum vip_vi_state eng_vi_state(const struct eng *eng, uint16_t vi);
 

@@ -226,6 +226,7 @@ struct eng_vi {
     uint32_t heap_at; /* place in the timer heap + 1; 0 = none */
     struct eng_vi_attrs attrs;
     struct eng_conn conn;
+    struct eng_latency *latency; /* of this VI alone; NULL: not wanted */
     struct eng_queue sq, rq;
     struct eng_tx tx;
     struct eng_rx_state rx;

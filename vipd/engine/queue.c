@@ -42,9 +42,13 @@ void eng_send_complete(struct eng_vi *vi, uint32_t bits)
     eng_desc_release(vi, desc);
     if (!bits) {
         vi->stats.tx_messages++;
-        if (vi->eng->config.latency)
-            vip_hist_add(&vi->eng->config.latency->post_to_complete,
-                         eng_desc_age_ns(vi, vi->sq.head, vi->eng->now_ns));
+        if (vi->eng->config.latency) {
+            uint64_t age_ns = eng_desc_age_ns(vi, vi->sq.head, vi->eng->now_ns);
+
+            vip_hist_add(&vi->eng->config.latency->post_to_complete, age_ns);
+            if (vi->latency)
+                vip_hist_add(&vi->latency->post_to_complete, age_ns);
+        }
     }
     if (vi->sq.next == vi->sq.head)
         vi->sq.next++;

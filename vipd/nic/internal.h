@@ -58,6 +58,8 @@ void nic_unmap(void *memory, size_t bytes);
 
 /* vi.c: NULL if there is none. */
 struct nic_vi *nic_vi_get(const struct nic_session *session, uint32_t vi);
+/* How long the messages of a VI take; NULL: it is not measured by itself, or there is no such VI. */
+struct eng_latency *nic_vi_latency(const struct nic_session *session, uint16_t number);
 void nic_vi_drop(struct nic_session *session, uint16_t vi);
 /* Tell the application CONN_LOST, once per connection. */
 void nic_vi_lost(struct nic_session *session, uint16_t vi, const char *why);

@@ -113,6 +113,7 @@ void nic_set_config(struct nic *nic, const struct nic_config *config)
     nic->config.vi_max = config->vi_max;
     nic->config.cq_max = config->cq_max;
     nic->config.latency = config->latency;
+    nic->config.vi_latency = config->vi_latency;
     cm_set_times(nic->cm, &config->cm);
 }
 

@@ -35,6 +35,7 @@ struct nic_config {
     uint32_t vi_max;          /* per session, <= VIP_VI_MAX */
     uint32_t cq_max;          /* per session, <= VIP_CQ_MAX */
     bool latency;             /* measure how long things take, in sessions opened from now on */
+    bool vi_latency;          /* for each of their VIs too; only with latency */
     /* The time at this moment, for what has just been given to the link. NULL: that of the turn. */
     uint64_t (*clock)(void);
 };
@@ -278,6 +279,7 @@ struct nic_vi_view {
     struct cm_host peer; /* len 0 if not connected */
     uint8_t peer_disc_len;
     struct eng_vi_stats stats;
+    const struct eng_latency *latency; /* NULL: not measured for each VI */
 };
 /* Calls back for every VI of a session with index >= from, until visit returns false. */
 void nic_session_vis(const struct nic_session *session, uint32_t from,

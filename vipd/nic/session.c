@@ -469,6 +469,7 @@ int nic_session_new(struct nic *nic, const struct nic_session_args *args, uint64
 
     config.seed = nic_random(nic);
     config.latency = nic->config.latency ? &nic->latency : NULL;
+    session->vi_latency = nic->config.latency && nic->config.vi_latency;
     session->eng = eng_init(session->eng, &config, &session_eng_ops, session, now_ns);
     head_init(session);
     nic_list_add_tail(&nic->sessions, &session->link);

@@ -68,6 +68,7 @@ static void batch_sent(struct nic *nic, unsigned taken)
     for (unsigned i = 0; i < taken; i++) {
         const struct nic_tx *tx = nic->tx[i];
         uint64_t posted_ns = tx->packet.posted_ns;
+        struct eng_latency *vi_latency;
 
         if (nic->see)
             nic_see_packet(nic, VIP_CAPTURE_SENT, tx);
@@ -79,6 +80,9 @@ static void batch_sent(struct nic *nic, unsigned taken)
         if (!now_ns)
             now_ns = nic->config.clock ? nic->config.clock() : nic->now_ns;
         vip_hist_add(&nic->latency.post_to_wire, now_ns - posted_ns);
+        vi_latency = nic_vi_latency(tx->session, tx->packet.vi);
+        if (vi_latency)
+            vip_hist_add(&vi_latency->post_to_wire, now_ns - posted_ns);
     }
 }
 

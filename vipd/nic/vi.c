@@ -89,6 +89,19 @@ static void cq_bind(struct nic_session *session, struct nic_vi *vi, unsigned que
         session->cqs[cq].bound++;
 }
 
+/* The engine's part of a VI, and how long its messages take: pages that nobody touches cost nothing. */
+static size_t vi_bytes(const struct nic_session *session)
+{
+    return eng_vi_bytes() + (session->vi_latency ? sizeof(struct eng_latency) : 0);
+}
+
+struct eng_latency *nic_vi_latency(const struct nic_session *session, uint16_t number)
+{
+    char *memory = session->vis[number].memory;
+
+    return session->vi_latency && memory ? (struct eng_latency *)(memory + eng_vi_bytes()) : NULL;
+}
+
 enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args *args,
                           struct nic_vi_created *ret, char *why, size_t why_bytes)
 {
@@ -107,14 +120,14 @@ enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args 
         snprintf(why, why_bytes, "a VI may only be bound to an existing CQ of its NIC handle");
         return VIP_RC_INVALID_PARAMETER;
     }
-    memory = nic_map(eng_vi_bytes());
+    memory = nic_map(vi_bytes(session));
     number = memory ? number_take(session) : -1;
     if (number < 0) {
         snprintf(why, why_bytes,
                  memory ? "this NIC handle has %u VIs, the most that it may have"
                         : "no memory for a VI beside %u others",
                  session->vi_count);
-        nic_unmap(memory, eng_vi_bytes());
+        nic_unmap(memory, vi_bytes(session));
         return VIP_RC_ERROR_RESOURCE;
     }
 
@@ -130,6 +143,8 @@ enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args 
     session->vi_count++;
     vip_store32_release(&vip_vipd_vi(session->vipd_base, (uint16_t)number)->state, VIP_VIST_IDLE);
     eng_vi_create(session->eng, (uint16_t)number, memory, &args->attrs);
+    if (session->vi_latency)
+        eng_vi_measure(session->eng, (uint16_t)number, nic_vi_latency(session, (uint16_t)number));
     *ret = (struct nic_vi_created){.vi = (uint16_t)number,
                                    .generation = vi->generation,
                                    .send_position = vi->position[VIP_Q_SEND],
@@ -156,7 +171,7 @@ void nic_vi_drop(struct nic_session *session, uint16_t number)
     stats_retire(session, number);
     eng_vi_destroy(session->eng, number);
     nic_rx_replay(session);
-    nic_unmap(vi->memory, eng_vi_bytes());
+    nic_unmap(vi->memory, vi_bytes(session));
     vi->memory = NULL;
     vi->used = false;
     if (vi->ptag)

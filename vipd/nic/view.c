@@ -400,6 +400,7 @@ void nic_session_vis(const struct nic_session *session, uint32_t from,
             view.peer_disc_len = vi->conn->remote_disc_len;
         }
         eng_vi_stats(session->eng, (uint16_t)i, &view.stats);
+        view.latency = nic_vi_latency(session, (uint16_t)i);
         if (!visit(ctx, &view))
             return;
     }

@@ -1,0 +1,23 @@
+/*
+ * The processors that vipd runs on, [engine] cpus.
+ *
+ * Owns: how a list of them is written. Does not own: which thread does what (vipd/host.c).
+ */
+#ifndef VIPD_CPUS_H
+#define VIPD_CPUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define CPUS_TEXT_BYTES 128 /* of a list, with its terminating zero */
+
+/* Is this a list of processors, such as 2,3,8-11, with numbers below CPU_SETSIZE? */
+bool cpus_valid(const char *text);
+
+/*
+ * Run the calling thread, and those that it makes, on these processors only; "" leaves everything as it is. text is
+ * valid. Outcomes: 0; -errno, and err says which processors there are.
+ */
+int cpus_take(const char *text, char *err, size_t err_bytes);
+
+#endif
