@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,46 @@ static int spawn_vipd(char *const arguments[])
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
 }
 
+/* Does a line say "WORD" and nothing else but blanks and a comment? It is changed. */
+static bool line_says(char *line, const char *word)
+{
+    char *to = line;
+
+    for (const char *from = line; *from != '\0' && *from != '#'; from++)
+        if (strchr(" \t\r\n", *from) == NULL)
+            *to++ = *from;
+    *to = '\0';
+    return strcmp(line, word) == 0;
+}
+
+/* [daemon] autostart = yes in the user's own vipd.conf. vipd itself checks that file when it is started. */
+static bool configured(void)
+{
+    const char *config = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
+    char path[PATH_MAX], line[256];
+    bool daemon = false, wished = false;
+    FILE *file;
+    int len;
+
+    if (config != NULL && config[0] == '/')
+        len = snprintf(path, sizeof(path), "%s/vipd/vipd.conf", config);
+    else if (home != NULL && home[0] == '/')
+        len = snprintf(path, sizeof(path), "%s/.config/vipd/vipd.conf", home);
+    else
+        return false;
+    file = len < (int)sizeof(path) ? fopen(path, "re") : NULL;
+    if (file == NULL)
+        return false;
+    while (!wished && fgets(line, sizeof(line), file) != NULL) {
+        if (line[0] == '[')
+            daemon = line_says(line, "[daemon]");
+        else
+            wished = daemon && line_says(line, "autostart=yes");
+    }
+    (void)fclose(file);
+    return wished;
+}
+
 int vipl__autostart(const char *socket_path)
 {
     const char *wish = secure_getenv("VIPD_AUTOSTART");
@@ -47,7 +88,7 @@ int vipl__autostart(const char *socket_path)
                                NULL};
     int r, fd;
 
-    if (wish == NULL || strcmp(wish, "1") != 0)
+    if (wish != NULL ? strcmp(wish, "1") != 0 : !configured())
         return -ENOENT;
     snprintf(dir, sizeof(dir), "%s", socket_path);
     slash = strrchr(dir, '/');

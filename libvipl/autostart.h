@@ -1,5 +1,6 @@
 /*
- * A vipd for this user alone, started by the first program that needs one (VIPD_AUTOSTART=1).
+ * A vipd for this user alone, started by the first program that needs one (VIPD_AUTOSTART=1, or
+ * autostart = yes under [daemon] in the user's own vipd.conf).
  *
  * Owns: whether and how it is started. vipd itself ends again when it has been unused for a while.
  */

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # VIPD_AUTOSTART=1: a program that finds no vipd starts one, two at once start one, it serves both and ends
 # by itself when it is unused; without the variable the error tells of it.
+# A line in the user's configuration does what the variable does.
 # usage: autostart.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -24,6 +25,15 @@ wrong() {
     bad=1
 }
 
+# The vipd that was started ends, at most 30 s after its last use.
+gone() {
+    for _ in $(seq 300); do
+        kill -0 "$pid" 2>/dev/null || return
+        sleep 0.1
+    done
+    wrong "vipd stays although nobody uses it"
+}
+
 # A vipd of this build, found by PATH, which reads a configuration that does not meet other tests' ports.
 mkdir "$WORK/bin" "$WORK/run"
 printf '[nic:vip0]\nlink = loop\n' >"$WORK/u.conf"
@@ -39,6 +49,22 @@ export VIPD_RUNTIME_DIR=$WORK/run PATH=$WORK/bin:$PATH
 grep -q "VIPD_AUTOSTART=1" "$WORK/out" || wrong "the error does not tell of VIPD_AUTOSTART: $(cat "$WORK/out")"
 [ ! -e "$WORK/starts" ] || wrong "started without being wished"
 
+# A line in the user's own configuration is as good, unless the environment says no.
+mkdir -p "$WORK/home/.config/vipd"
+printf '# mine\n[daemon]\nautostart = yes  # wished\n' >"$WORK/home/.config/vipd/vipd.conf"
+"$VIPD" --check-config --config "$WORK/home/.config/vipd/vipd.conf" >"$WORK/out" 2>&1 || wrong "autostart = yes: $(cat "$WORK/out")"
+unset XDG_CONFIG_HOME
+HOME=$WORK/home VIPD_AUTOSTART=0 "$vipperf" cost --iters 1 >"$WORK/out" 2>&1 && wrong "started in spite of VIPD_AUTOSTART=0"
+printf '[engine]\nautostart = yes\n[daemon]\n#autostart = yes\n' >"$WORK/home/.config/vipd/other.conf"
+mv "$WORK/home/.config/vipd/vipd.conf" "$WORK/yes.conf"
+mv "$WORK/home/.config/vipd/other.conf" "$WORK/home/.config/vipd/vipd.conf"
+HOME=$WORK/home "$vipperf" cost --iters 1 >"$WORK/out" 2>&1 && wrong "started by a line that does not say so"
+[ ! -e "$WORK/starts" ] || wrong "started without being wished"
+mv "$WORK/yes.conf" "$WORK/home/.config/vipd/vipd.conf"
+HOME=$WORK/home "$vipperf" cost --iters 1 >"$WORK/out" 2>&1 || wrong "autostart = yes in vipd.conf: $(cat "$WORK/out")"
+pid=$(cat "$WORK/run/vipd.lock")
+gone # by itself, because nobody uses it
+
 export VIPD_AUTOSTART=1
 "$vipperf" serve >"$WORK/serve.log" 2>&1 </dev/null &
 server=$!
@@ -51,11 +77,7 @@ grep -q "vipperf" "$WORK/out" || wrong "the server is not on the vipd that was s
 [ -s "$WORK/run/vipd.log" ] || wrong "no log beside the socket"
 kill $server
 wait $server 2>/dev/null
-for _ in $(seq 300); do
-    kill -0 "$pid" 2>/dev/null || break
-    sleep 0.1
-done
-kill -0 "$pid" 2>/dev/null && wrong "vipd stays although nobody uses it"
+gone
 [ ! -e "$WORK/run/vipd.sock" ] || wrong "it left its socket behind"
 [ $bad -eq 0 ] && pid=""
 
