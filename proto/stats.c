@@ -17,6 +17,11 @@ const struct vip_hist_info vip_hists[VIP_HISTS] = {
 #include "proto/stats.def"
 };
 
+const struct vip_peer_stat_info vip_peer_stats[VIP_PEER_STATS] = {
+#define VIP_PEER_STAT(name_, unit_, help_) {.name = #name_, .unit = (unit_), .help = (help_)},
+#include "proto/stats.def"
+};
+
 _Static_assert(VIP_STAT_NIC_post_to_wire_max - VIP_STAT_NIC_post_to_wire_count ==
                    VIP_HIST_SHOWN_MAX - VIP_HIST_SHOWN_COUNT,
                "a histogram and what is shown of it go in step");

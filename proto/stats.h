@@ -60,6 +60,19 @@ struct vip_hist_info {
 
 extern const struct vip_hist_info vip_hists[VIP_HISTS];
 
+/* The gauges of a peer, in the order of the table. */
+enum vip_peer_stat {
+#define VIP_PEER_STAT(name, unit, help) VIP_PEER_STAT_##name,
+#include "proto/stats.def"
+    VIP_PEER_STATS,
+};
+
+struct vip_peer_stat_info {
+    const char *name, *unit, *help; /* as in vip_stat_info */
+};
+
+extern const struct vip_peer_stat_info vip_peer_stats[VIP_PEER_STATS];
+
 /* "counter", "gauge". */
 const char *vip_stat_kind_name(enum vip_stat_kind kind);
 

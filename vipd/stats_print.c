@@ -15,21 +15,26 @@ static void print_escaped(FILE *out, const char *text)
     }
 }
 
+static void print_one(FILE *out, const char *name, const char *kind, const char *unit,
+                      const char *help)
+{
+    fputc('*', out);
+    print_escaped(out, name);
+    fprintf(out, "* (%s)\n\t", kind);
+    print_escaped(out, unit);
+    fputs(": ", out);
+    print_escaped(out, help);
+    fputs("\n\n", out);
+}
+
 static void print_scope(FILE *out, enum vip_stat_scope scope, const char *title)
 {
     fprintf(out, "# %s\n\n", title);
     for (unsigned id = 0; id < VIP_STATS; id++) {
         const struct vip_stat_info *info = &vip_stats[id];
 
-        if (info->scope != scope)
-            continue;
-        fputc('*', out);
-        print_escaped(out, info->name);
-        fprintf(out, "* (%s)\n\t", vip_stat_kind_name(info->kind));
-        print_escaped(out, info->unit);
-        fputs(": ", out);
-        print_escaped(out, info->help);
-        fputs("\n\n", out);
+        if (info->scope == scope)
+            print_one(out, info->name, vip_stat_kind_name(info->kind), info->unit, info->help);
     }
 }
 
@@ -50,5 +55,14 @@ void vipd_print_statistics(FILE *out)
           out);
     print_scope(out, VIP_STAT_SCOPE_VIPD, "OF VIPD");
     print_scope(out, VIP_STAT_SCOPE_NIC, "OF EACH NIC");
+    fputs("# OF EACH PEER\n\n"
+          "*vipctl show peers* shows these, and the OpenMetrics text has them as "
+          "_vipd\\_peer\\_NAME_ with the labels _nic_, _peer_ and, if it is in [names], _name_; "
+          "they are "
+          "not in the file. _vipd\\_peer\\_up_ is 1 while the host answers.\n\n",
+          out);
+    for (enum vip_peer_stat id = 0; id < VIP_PEER_STATS; id++)
+        print_one(out, vip_peer_stats[id].name, "gauge", vip_peer_stats[id].unit,
+                  vip_peer_stats[id].help);
     fputs("# SEE ALSO\n\n*vipctl*(1), *vipd*(8)\n", out);
 }

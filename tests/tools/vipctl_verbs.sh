@@ -57,14 +57,18 @@ none() { [ "$(count "$@")" -eq 0 ]; }
 
 # ---- two daemons and traffic -----------------------------------------------------------------
 
+cpu=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\).*/\1/p' /proc/self/status) # the first that we may use
 for try in 1 2 3; do
     port=$((20000 + ($$ + 997 * try) % 12000))
-    daemon_start A 127.0.0.1 $port "[engine]" "spin = 50us" "[names]" "bee = 127.0.0.2:$port" &&
-        daemon_start B 127.0.0.2 $port && break
+    daemon_start A 127.0.0.1 $port "[engine]" "spin = 50us" "[stats]" "vi_latency = yes" "[names]" "bee = 127.0.0.2:$port" &&
+        daemon_start B 127.0.0.2 $port "[engine]" "cpus = $cpu" && break
     [ "$try" -lt 3 ] || exit 1
     daemon_stop A
 done
 export VIPD_RUNTIME_DIR=$WORK/A
+grep -qE "^Cpus_allowed_list:[[:space:]]*$cpu\$" "/proc/${DAEMON_PID[B]}/status" || wrong "cpus: $(grep Cpus_ "/proc/${DAEMON_PID[B]}/status")"
+expect 1 "[engine] cpus = 1023: Invalid argument; vipd may use $cpu" sh -c \
+    "mkdir '$WORK/C' && printf '[engine]\ncpus = 1023\n[nic:vip0]\nlink = loop\n' >'$WORK/cpus.conf' && '$VIPD' --config '$WORK/cpus.conf' --runtime-dir '$WORK/C'"
 
 # A machine as it should be, for the doctor.
 sys=$WORK/sys
@@ -137,6 +141,17 @@ expect 2 "--tree is for show clients" "$vipctl" --tree show vi
 
 vi=$("$vipctl" -rn -o client,vi show vi state=connected | head -n 1 | tr '\t' :)
 expect 0 "connected with 127.0.0.2:$port" "$vipctl" explain vi "$vi"
+expect 0 "posted to completed: half within " "$vipctl" explain vi "$vi"
+# Its percentiles are in order, and so it is with those of each VI that has sent; the other vipd does not measure VIs.
+jq -e "[.vis[] | select(.pid == $client and .tx_messages > 0) | .recvq_empty >= 0 and .tx_packets > 0 and
+        .post_to_wire_p50_ns > 0 and .wire_to_ack_p50_ns > 0 and .post_to_complete_p50_ns > 0 and
+        .post_to_wire_p50_ns <= .post_to_wire_p99_ns and .post_to_wire_p99_ns <= .post_to_wire_max_ns and
+        .wire_to_ack_p50_ns <= .wire_to_ack_p99_ns and .wire_to_ack_p99_ns <= .wire_to_ack_max_ns and
+        .post_to_complete_p50_ns <= .post_to_complete_p99_ns and
+        .post_to_complete_p99_ns <= .post_to_complete_max_ns] | length >= 1 and all" "$WORK/json/show-vi.json" >/dev/null ||
+    wrong "percentiles of VIs: $(jq -c '.vis[0]' "$WORK/json/show-vi.json")"
+VIPD_RUNTIME_DIR=$WORK/B "$vipctl" -j show vi | jq -e '[.vis[].post_to_complete_p99_ns] | length > 0 and all(. == null)' >/dev/null ||
+    wrong "VIs are measured without [stats] vi_latency"
 expect 0 "the window is" "$vipctl" explain peer bee
 expect 0 "up, link udp" "$vipctl" explain nic vip0
 expect 0 "post receives before" "$vipctl" explain error recvq_empty
@@ -179,17 +194,19 @@ document 0 monitor monitor -c 2
 expect 0 "open" "$vipctl" monitor -c 1
 "$vipctl" metrics >"$WORK/metrics" || wrong "metrics"
 [ "$(tail -n 1 "$WORK/metrics")" = "# EOF" ] || wrong "metrics do not end with # EOF"
-grep -vE '^(# (TYPE|HELP|UNIT) [a-z_]+ .+|# EOF|[a-z0-9_]+(\{nic="[^"]+"(,quantile="[0-9.]+")?\})? [0-9.]+)$' "$WORK/metrics" &&
+grep -vE '^(# (TYPE|HELP|UNIT) [a-z_]+ .+|# EOF|[a-z0-9_]+(\{nic="[^"]+"(,(quantile|peer|name)="[^"]+")*\})? [0-9.]+)$' "$WORK/metrics" &&
     wrong "metrics have other lines than OpenMetrics"
-[ "$(grep -c '^# TYPE' "$WORK/metrics")" -eq "$(grep -cE '^VIP_(STAT|LATENCY)\(' proto/stats.def)" ] ||
+[ "$(grep -c '^# TYPE' "$WORK/metrics")" -eq $(($(grep -cE '^VIP_(STAT|LATENCY|PEER_STAT)\(' proto/stats.def) + 1)) ] ||
     wrong "metrics have not every statistic"
+grep -qx "vipd_peer_up{nic=\"vip0\",peer=\"127.0.0.2:$port\",name=\"bee\"} 1" "$WORK/metrics" || wrong "metrics have no peer"
+grep -q "^vipd_peer_tx_bytes{.*} [1-9]" "$WORK/metrics" || wrong "metrics have not what was sent to a peer"
 
 # ---- statistics without asking ------------------------------------------------------------------
 
 "$vipctl" -rn -o scope,name,kind,unit show stats >"$WORK/asked"
 "$vipctl" -rn -o scope,name,kind,unit --mapped show stats >"$WORK/mapped" || wrong "show stats --mapped"
 cmp "$WORK/asked" "$WORK/mapped" || wrong "the file has other statistics than vipd tells"
-"$vipctl" metrics | sed 's/ [0-9.]*$//' >"$WORK/asked"
+"$vipctl" metrics | sed 's/ [0-9.]*$//' | grep -v vipd_peer_ >"$WORK/asked" # the file has no peers
 "$vipctl" --mapped metrics | sed 's/ [0-9.]*$//' | cmp - "$WORK/asked" || wrong "metrics --mapped"
 document 0 show-stats@mapped --mapped show stats
 until_true some stats name=post_to_complete_count 'value>100'
@@ -238,7 +255,7 @@ get() { # get METHOD PATH
 get GET /metrics >"$WORK/page"
 grep -q '^vipd_up 1' "$WORK/page" || wrong "the exporter: $(head -n 20 "$WORK/page")"
 grep -q '^vipd_nic_tx_packets_total{nic="vip0"} [1-9]' "$WORK/page" || wrong "the exporter tells no packets"
-[ "$(grep -c '^# TYPE' "$WORK/page")" -eq $(($(grep -cE '^VIP_(STAT|LATENCY)\(' proto/stats.def) + 2)) ] || wrong "the exporter: metrics"
+[ "$(grep -c '^# TYPE' "$WORK/page")" -eq $(($(grep -cE '^VIP_(STAT|LATENCY|PEER_STAT)\(' proto/stats.def) + 3)) ] || wrong "the exporter: metrics"
 [ "$(tail -n 1 "$WORK/page")" = "# EOF" ] || wrong "the exporter: no # EOF"
 get GET /other | grep -q ' 404 ' || wrong "the exporter: another path"
 get POST /metrics | grep -q ' 405 ' || wrong "the exporter: POST"
@@ -311,6 +328,14 @@ grep -q '"connections_ended": [1-9]' "$WORK/json/admin@peer.json" || wrong "disc
 until_true some errors key=VIP_ERROR_CONN_LOST 'text~administrator'
 document 0 show-errors@some show errors
 wait $client && wrong "vipperf did not notice that its connection was ended"
+
+# A host that does not answer any more is found without being named. (The traffic had an end before.)
+start_in A "$WORK/silent.log" "$vipperf" bw 127.0.0.2:$port --size 4096 --duration 600
+until_true some peers name=bee state=up 'connections>0'
+kill -STOP "${DAEMON_PID[B]}"
+until_true sh -c "'$vipctl' check | grep -qE '^WARN +peer +127.0.0.2:$port is (silent|lost)'"
+kill -CONT "${DAEMON_PID[B]}"
+until_true none peers state=silent
 
 # ---- completions, support, schemas ------------------------------------------------------------------
 

@@ -4,6 +4,7 @@
  */
 #include "tools/vipctl/metrics.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -122,6 +123,60 @@ static bool of_hist(enum vip_stat stat)
     return false;
 }
 
+/* ---- peers ------------------------------------------------------------------------------- */
+
+/* Where a row of `show peers` has a number, and whether vipd tells it. */
+static const struct {
+    size_t value_off, has_off;
+} peer_fields[VIP_PEER_STATS] = {
+#define VIP_PEER_STAT(name, unit, help)                                                            \
+    {.value_off = offsetof(Vip__PeerRow, name), .has_off = offsetof(Vip__PeerRow, has_##name)},
+#include "proto/stats.def"
+};
+
+static void print_peer(FILE *out, const char *stat, const Vip__PeerRow *row, uint64_t value)
+{
+    fprintf(out, "vipd_peer_%s{nic=\"", stat);
+    print_label(out, row->nic ? row->nic : "");
+    fputs("\",peer=\"", out);
+    print_label(out, row->peer ? row->peer : "");
+    if (row->name && *row->name) {
+        fputs("\",name=\"", out);
+        print_label(out, row->name);
+    }
+    fprintf(out, "\"} %llu\n", (unsigned long long)value);
+}
+
+static void print_peers(FILE *out, const struct show_rows *rows)
+{
+    fputs("# TYPE vipd_peer_up gauge\n# HELP vipd_peer_up whether its vipd answers\n", out);
+    for (size_t i = 0; i < rows->count; i++) {
+        const Vip__PeerRow *row = rows->row[i];
+
+        print_peer(out, "up", row,
+                   row->state &&
+                       (strcmp(row->state, "up") == 0 || strcmp(row->state, "self") == 0));
+    }
+    for (enum vip_peer_stat id = 0; id < VIP_PEER_STATS; id++) {
+        const struct vip_peer_stat_info *info = &vip_peer_stats[id];
+
+        fprintf(out, "# TYPE vipd_peer_%s gauge\n# HELP vipd_peer_%s %s (%s)\n", info->name,
+                info->name, info->help, info->unit);
+        for (size_t i = 0; i < rows->count; i++) {
+            const char *row = rows->row[i];
+            protobuf_c_boolean has;
+            uint64_t value;
+
+            memcpy(&has, row + peer_fields[id].has_off, sizeof(has));
+            memcpy(&value, row + peer_fields[id].value_off, sizeof(value));
+            if (has)
+                print_peer(out, info->name, rows->row[i], value);
+        }
+    }
+}
+
+/* ---- all of it --------------------------------------------------------------------------- */
+
 static enum exit_code write_rows(enum exit_code code, struct show_rows *rows, FILE *out)
 {
     for (enum vip_stat id = 0; code == EXIT_OK && id < VIP_STATS; id++)
@@ -135,9 +190,16 @@ static enum exit_code write_rows(enum exit_code code, struct show_rows *rows, FI
 
 enum exit_code metrics_write(int sock, FILE *out)
 {
-    struct show_rows rows;
+    struct show_rows rows, peers = {0};
+    enum exit_code code = show_fetch(sock, show_view_find("stats"), &rows);
 
-    return write_rows(show_fetch(sock, show_view_find("stats"), &rows), &rows, out);
+    if (code == EXIT_OK)
+        code = show_fetch(sock, show_view_find("peers"), &peers);
+    code = write_rows(code, &rows, out);
+    if (code == EXIT_OK)
+        print_peers(out, &peers);
+    show_rows_free(&peers);
+    return code;
 }
 
 static enum exit_code metrics_mapped(FILE *out)

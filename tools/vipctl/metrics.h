@@ -1,4 +1,4 @@
-/* Every statistic as OpenMetrics text; shared by `vipctl metrics` and vipd-exporter. */
+/* Every statistic, and the peers, as OpenMetrics text; shared by `vipctl metrics` and vipd-exporter. */
 #ifndef VIPCTL_METRICS_H
 #define VIPCTL_METRICS_H
 
