@@ -93,14 +93,15 @@ static bool is_of_a_tool(const Vip__ErrorRow *row)
 static void check_error(struct findings *to, const Vip__ErrorRow *row)
 {
     uint64_t now_ns = (uint64_t)time(NULL) * 1000000000ull;
-    char fix[200];
+    char fix[200], often[32] = "once";
 
     if (row->last_ns + RECENT_NS < now_ns || is_of_a_tool(row))
         return;
     snprintf(fix, sizeof(fix), "vipctl show errors key='%.60s'", row->key);
-    check_add(to, VERDICT_WARN, "errors", fix, "%s, %llu times, last of %s%s%s", row->key,
-              (unsigned long long)row->count, row->program, row->text && *row->text ? ": " : "",
-              row->text ? row->text : "");
+    if (row->count > 1)
+        snprintf(often, sizeof(often), "%llu times", (unsigned long long)row->count);
+    check_add(to, VERDICT_WARN, "errors", fix, "%s, %s, last of %s%s%s", row->key, often,
+              row->program, row->text && *row->text ? ": " : "", row->text ? row->text : "");
 }
 
 /* Call one function for every row of a view. */
