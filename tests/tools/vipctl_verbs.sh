@@ -57,18 +57,25 @@ none() { [ "$(count "$@")" -eq 0 ]; }
 
 # ---- two daemons and traffic -----------------------------------------------------------------
 
-cpu=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\).*/\1/p' /proc/self/status) # the first that we may use
 for try in 1 2 3; do
     port=$((20000 + ($$ + 997 * try) % 12000))
     daemon_start A 127.0.0.1 $port "[engine]" "spin = 50us" "[stats]" "vi_latency = yes" "[names]" "bee = 127.0.0.2:$port" &&
-        daemon_start B 127.0.0.2 $port "[engine]" "cpus = $cpu" && break
+        daemon_start B 127.0.0.2 $port && break
     [ "$try" -lt 3 ] || exit 1
     daemon_stop A
 done
 export VIPD_RUNTIME_DIR=$WORK/A
-grep -qE "^Cpus_allowed_list:[[:space:]]*$cpu\$" "/proc/${DAEMON_PID[B]}/status" || wrong "cpus: $(grep Cpus_ "/proc/${DAEMON_PID[B]}/status")"
-expect 1 "[engine] cpus = 1023: Invalid argument; vipd may use $cpu" sh -c \
-    "mkdir '$WORK/C' && printf '[engine]\ncpus = 1023\n[nic:vip0]\nlink = loop\n' >'$WORK/cpus.conf' && '$VIPD' --config '$WORK/cpus.conf' --runtime-dir '$WORK/C'"
+
+# [engine] cpus: a vipd that is on the first processor that we may use only, and one that is not there.
+cpu=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\).*/\1/p' /proc/self/status)
+DAEMON_NIC="link = loop"
+daemon_start C - - "[engine]" "cpus = $cpu" || exit 1
+unset DAEMON_NIC
+grep -qE "^Cpus_allowed_list:[[:space:]]*$cpu\$" "/proc/${DAEMON_PID[C]}/status" ||
+    wrong "cpus: $(grep Cpus_ "/proc/${DAEMON_PID[C]}/status")"
+daemon_stop C
+sed -i 's/^cpus = .*/cpus = 1023/' "$WORK/C.conf"
+expect 1 "[engine] cpus = 1023: Invalid argument; vipd may use $cpu" "$VIPD" --config "$WORK/C.conf" --runtime-dir "$WORK/C"
 
 # A machine as it should be, for the doctor.
 sys=$WORK/sys
