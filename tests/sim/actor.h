@@ -107,6 +107,7 @@ struct play {
     uint64_t born_at_ns[WORLD_HOSTS_MAX][SESSIONS_MAX]; /* died, opens again then */
     /* What was done, for the summary. */
     uint64_t messages, connections, losses, restarts, deaths;
+    bool strangers; /* a server has believed a client of another host */
 };
 
 #define play_fail(play, ...) world_fail(&(play)->world, __VA_ARGS__)
@@ -258,11 +259,14 @@ void peek_clean(struct play *play);
 
 /* Only what the first version of these programs had: for seeds that found something then. */
 extern bool play_plain;
+/* No cookies but in a flood: for seeds that found something before hosts asked for them always. */
+extern bool play_trusting;
 
 /* Choose everything from the seed. */
 void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns);
 struct play_result {
-    uint64_t hash, virtual_ns, messages, connections, losses, restarts, deaths, packets, steps;
+    uint64_t hash, virtual_ns, messages, connections, losses, restarts, deaths, packets, steps,
+        cookies;
 };
 /* Run it to its end; prints and exits if something is wrong. chaos_ns: 0 = the seed's choice. */
 struct play_result play_seed(uint64_t seed, uint64_t chaos_ns, FILE *trace);

@@ -196,8 +196,10 @@ void sink_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
     if (end->side == 0 && (!data || data->len != 1 || data->bytes[0] != (uint8_t)attempt->id))
         play_fail(play, "pair %u: private data of the server", end->pair->number);
     attempt->up[end->side] = true;
-    if (end->side == 1)
+    if (end->side == 1) {
         play->connections++;
+        play->strangers = play->strangers || sess->host != end->pair->end[0].sess->host;
+    }
 }
 
 static void lost(struct end *end, const char *why)

@@ -31,7 +31,7 @@ enum chaos {
     CHAOS_KINDS,
 };
 
-bool play_plain;
+bool play_plain, play_trusting;
 
 /* ---- drawing --------------------------------------------------------------------------- */
 
@@ -237,6 +237,10 @@ static void draw_extras(struct play *play)
         play->world.options = " --plain";
         return;
     }
+    if (play_trusting)
+        play->world.options = " --trusting";
+    /* As vipd does; in the others a flood of requests is what makes hosts ask. */
+    play->world.verify_all = !play_trusting && play->world.seed % 4 != 0;
     plan->wide = chance_below(chance, 2);
     plan->staged = !chance_below(chance, 3);
     draw_ways(play);
@@ -650,6 +654,8 @@ static void finish(struct play *play)
     }
     if (play->attempts)
         play_fail(play, "an attempt is left");
+    if (play->world.verify_all && play->strangers && !play->world.cookies_sent)
+        play_fail(play, "clients of other hosts were believed, and none was asked for a cookie");
 }
 
 struct play_result play_run(struct play *play, FILE *trace)
@@ -672,7 +678,8 @@ struct play_result play_run(struct play *play, FILE *trace)
                                   .restarts = play->restarts,
                                   .deaths = play->deaths,
                                   .packets = play->world.packets,
-                                  .steps = play->world.steps};
+                                  .steps = play->world.steps,
+                                  .cookies = play->world.cookies_sent};
     world_deinit(&play->world);
     return result;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "vipd/engine/cm_internal.h"
 #include "vipd/nic/state.h"
 
 /* Rounds after which a host that always finds something to do is stuck. */
@@ -446,7 +447,8 @@ void world_host_up(struct world *world, unsigned index)
                .accept_timeout_ns = 5 * WORLD_S,
                .close_timeout_ns = 20 * WORLD_S,
                .keepalive_ns = WORLD_S,
-               .peer_dead_ns = 4 * WORLD_S},
+               .peer_dead_ns = 4 * WORLD_S,
+               .verify_all = world->verify_all},
         .seed = chance_next(&world->chance),
         .epoch = chance_next(&world->chance) | 1,
         .vi_max = 64,
@@ -489,6 +491,7 @@ void world_host_down(struct world *world, unsigned index)
 
     world_line(world, LINE_HOST_DOWN, index, 0, 0, 0, 0);
     corrupt_check(host);
+    world->cookies_sent += host->nic->cm->stats.cookies_sent;
     nic_close(host->nic, world_host_now(host));
     host->nic = NULL;
     host->head = NULL;

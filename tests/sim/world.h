@@ -172,7 +172,9 @@ struct world {
     struct chance chance;
     unsigned hosts;
     struct world_net net;
-    bool faults; /* net's loss, dup, reorder, corrupt are on */
+    bool faults;           /* net's loss, dup, reorder, corrupt are on */
+    bool verify_all;       /* hosts ask every new client for a cookie, as vipd does */
+    uint64_t cookies_sent; /* by hosts that are down again */
     struct eng_config engine;
     struct world_host host[WORLD_HOSTS_MAX];
     struct world_path path[WORLD_HOSTS_MAX][WORLD_HOSTS_MAX];

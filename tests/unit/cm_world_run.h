@@ -84,6 +84,7 @@ static inline void host_start(struct world *w, unsigned index)
     config.self = host->addr;
     config.epoch = host->epoch;
     config.seed = world_random(w);
+    config.verify_all = w->verify_all;
     config.packet_bytes += 100 * index;
     config.window_bytes += 1000 * index;
     host->memory = WORLD_MEMORY(index, cm_bytes());
@@ -103,18 +104,25 @@ static inline void host_kill(struct world *w, unsigned index)
     host->down = true;
 }
 
-static inline struct world *world_new(unsigned hosts, uint64_t seed)
+/* verify_all: the hosts ask every new client for a cookie, in all their lives. */
+static inline struct world *world_new_asking(unsigned hosts, uint64_t seed, bool verify_all)
 {
     struct world *w = WORLD_MEMORY(HOSTS_MAX, sizeof(*w));
 
     memset(w, 0, sizeof(*w));
     w->random = seed * 0x9e3779b97f4a7c15ull + 1;
     w->host_count = hosts;
+    w->verify_all = verify_all;
     w->now_ns = 1000 * S;
     w->delay_min_ns = 50000;
     for (unsigned i = 0; i < hosts; i++)
         host_start(w, i);
     return w;
+}
+
+static inline struct world *world_new(unsigned hosts, uint64_t seed)
+{
+    return world_new_asking(hosts, seed, false);
 }
 
 static inline void world_free(struct world *w)

@@ -142,12 +142,81 @@ static void test_binding(void **state)
     world_free(w);
 }
 
+/* Always: the first request of a quiet host is asked, too, and costs nothing until it has answered. */
+static void test_always(void **state)
+{
+    struct world *w = world_new_asking(3, 73, true);
+    struct conn *client, *server;
+    long allocs;
+
+    (void)state;
+    w->filter = NULL;
+    host_listen(w, SERVER, 1, "svc");
+    allocs = w->hosts[SERVER].allocs;
+    flood(w, 1, 1000, "svc");
+    assert_int_equal(stats_of(w, SERVER).cookies_sent, 1);
+    assert_int_equal(stats_of(w, SERVER).waiters, 1);
+    assert_int_equal(w->hosts[SERVER].allocs, allocs);
+    assert_int_equal(w->hosts[SERVER].incoming_count, 0);
+    assert_true(cm_listen_cancel(w->hosts[SERVER].cm, 1, w->now_ns));
+    /* An honest client answers and is connected: one question. */
+    connect_pair(w, &client, &server);
+    assert_int_equal(stats_of(w, SERVER).cookies_sent, 2);
+    assert_int_equal(stats_of(w, CLIENT).cookies_received, 1);
+    /* Whoever is connected has shown its address; the others have not. */
+    connect_pair(w, &client, &server);
+    assert_int_equal(stats_of(w, SERVER).cookies_sent, 2);
+    host_listen(w, SERVER, 2, "svc");
+    host_request(w, OTHER, SERVER, "svc", FOR_EVER);
+    world_run(w, 5 * MS);
+    assert_int_equal(stats_of(w, SERVER).cookies_sent, 3);
+    assert_int_equal(stats_of(w, SERVER).waiters, 0);
+    world_free(w);
+}
+
+/* Always, and COOKIE messages get lost: the client repeats its REQUEST and is asked again. */
+static void test_always_lost(void **state)
+{
+    struct world *w = world_new_asking(2, 74, true);
+
+    (void)state;
+    lose(w, VIP_CM_COOKIE, 3);
+    host_listen(w, SERVER, 1, "svc");
+    host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    world_run(w, 500 * MS);
+    assert_int_equal(dropped_left, 0);
+    assert_int_equal(stats_of(w, SERVER).cookies_sent, 4);
+    assert_int_equal(w->hosts[SERVER].incoming_count, 1);
+    assert_int_equal(host_accept(w, SERVER, 0), 0);
+    world_run(w, 5 * MS);
+    assert_int_equal(w->hosts[CLIENT].requests[0].rc, VIP_RC_SUCCESS);
+    world_free(w);
+}
+
+/* Always, peer to peer: each of the two asks the other, and one of them is the server. */
+static void test_always_peers(void **state)
+{
+    struct world *w = world_new_asking(2, 75, true);
+
+    (void)state;
+    w->filter = NULL;
+    host_peer(w, CLIENT, SERVER, "a", "b", FOR_EVER);
+    host_peer(w, SERVER, CLIENT, "b", "a", FOR_EVER);
+    world_run(w, 50 * MS);
+    assert_true(stats_of(w, CLIENT).cookies_sent + stats_of(w, SERVER).cookies_sent > 0);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(w->hosts[i].requests[0].done, 1);
+        assert_int_equal(w->hosts[i].requests[0].rc, VIP_RC_SUCCESS);
+    }
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_siphash),
-        cmocka_unit_test(test_flood),
-        cmocka_unit_test(test_binding),
+        cmocka_unit_test(test_siphash),     cmocka_unit_test(test_flood),
+        cmocka_unit_test(test_binding),     cmocka_unit_test(test_always),
+        cmocka_unit_test(test_always_lost), cmocka_unit_test(test_always_peers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
