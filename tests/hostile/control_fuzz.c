@@ -22,6 +22,14 @@
 #define STORM        200000
 #define REGION_BYTES 65536
 
+/* Guesses: bytes that each tries to write, how many are open at once, and after how many parts of them the
+ * right handle is tried. */
+#define REACH        64u
+#define GUESSES_OPEN 512u
+#define GUESS_PARTS  4u
+#define BYTE_KEPT    0x5au /* in the memory that is to stay as it is */
+#define BYTE_SENT    0xeeu
+
 static uint64_t seed, guesses;
 static char path[108];
 
@@ -199,44 +207,104 @@ static void two_close(struct two *t)
     raw_close(&t->b);
 }
 
-/* Writes to handles that are none, or to what wraps: the peer's memory stays as it was. */
-static void guess_handles(void)
+/* An RDMA Write of REACH bytes of a's memory to an address of b's. */
+static void write_to(struct two *t, uint64_t addr, uint32_t handle)
+{
+    struct vip_shm_seg segs[2] = {
+        {.addr = addr, .handle = handle},
+        {.addr = t->a.region[0].addr, .handle = t->a.region[0].handle, .len = REACH}};
+
+    raw_post(&t->a, t->va, VIP_SQ_SEND, VIP_CTL_OP_RDMAWRITE, segs, 2);
+}
+
+/* A handle that is none, or the right one with an address that is partly outside, or wraps. */
+static void guess(struct two *t)
+{
+    const struct raw_region *right = &t->b.region[0];
+    uint64_t addr = right->addr + any() % (REGION_BYTES - REACH);
+    uint32_t handle = (uint32_t)any();
+
+    if (any() % 4 == 0) {
+        handle = right->handle;
+        addr = any() % 2 ? right->addr + REGION_BYTES - any() % REACH : ~0ull - any() % (2 * REACH);
+    } else {
+        while (handle == right->handle || handle == t->b.region[1].handle)
+            handle = (uint32_t)any();
+    }
+    write_to(t, addr, handle);
+}
+
+/* Until as many have completed as were posted. */
+static void reap(struct two *t, uint64_t *done)
 {
     struct vip_comp comp;
-    struct two t;
+
+    raw_ring(&t->a);
+    while (raw_reap(&t->a, t->va, VIP_Q_SEND, &comp))
+        (*done)++;
+}
+
+static bool holds(const struct two *t, uint8_t value, uint32_t bytes)
+{
+    for (unsigned i = 0; i < bytes; i++)
+        if (t->b.region[0].at[i] != value)
+            return false;
+    return true;
+}
+
+/*
+ * What guesses try works with the right handle: the same write, on the same connection, reaches the
+ * peer's memory. The level is unreliable, so it may be lost; not every time, though.
+ */
+static void right_handle(struct two *t)
+{
+    for (unsigned try = 0; !holds(t, BYTE_SENT, REACH); try++) {
+        uint64_t done = 0;
+
+        if (try == 1000 || raw_ended(&t->a))
+            fail("a write with the right handle does not arrive: the guesses prove nothing");
+        if (raw_room(&t->a, 1))
+            write_to(t, t->b.region[0].addr, t->b.region[0].handle);
+        for (unsigned wait = 0; !done && wait < 1000; wait++) {
+            reap(t, &done);
+            usleep(100);
+        }
+    }
+    /* A copy of it that is still under way comes before its completion. */
+    memset(t->b.region[0].at, BYTE_KEPT, REACH);
+}
+
+static void guess_some(struct two *t, uint64_t count)
+{
     uint64_t done = 0, posted = 0;
 
-    two_open(&t, VIP_LVL_UNRELIABLE);
-    memset(t.b.region[0].at, 0x5a, REGION_BYTES);
-    memset(t.a.region[0].at, 0xee, REGION_BYTES);
-    while (done < guesses) {
-        struct vip_shm_seg segs[2] = {
-            {.addr = t.b.region[0].addr + any() % REGION_BYTES, .handle = (uint32_t)any()},
-            {.addr = t.a.region[0].addr, .handle = t.a.region[0].handle, .len = 64}};
-
-        if (segs[0].handle == t.b.region[0].handle || segs[0].handle == t.b.region[1].handle)
-            continue;
-        if (any() % 4 == 0) { /* the right handle, but outside of it */
-            segs[0].handle = t.b.region[0].handle;
-            segs[0].addr =
-                any() % 2 ? t.b.region[0].addr + REGION_BYTES - any() % 64 : ~0ull - any() % 128;
-            if (segs[0].addr <= t.b.region[0].addr + REGION_BYTES - 64)
-                segs[0].addr += 63;
-        }
-        if (posted - done < 512 && raw_room(&t.a, 1)) {
-            raw_post(&t.a, t.va, VIP_SQ_SEND, VIP_CTL_OP_RDMAWRITE, segs, 2);
+    while (done < count) {
+        while (posted < count && posted - done < GUESSES_OPEN && raw_room(&t->a, 1)) {
+            guess(t);
             posted++;
         }
-        raw_ring(&t.a);
-        while (raw_reap(&t.a, t.va, VIP_Q_SEND, &comp))
-            done++;
-        if (posted - done >= 512 && raw_ended(&t.a))
+        reap(t, &done);
+        if (raw_ended(&t->a))
             fail("the session that guesses was ended");
     }
-    usleep(50000);
-    for (unsigned i = 0; i < REGION_BYTES; i++)
-        if (t.b.region[0].at[i] != 0x5a)
+}
+
+/* Guessed handles reach nothing: the peer's memory stays as it was. The right one is tried in between. */
+static void guess_handles(void)
+{
+    struct two t;
+
+    two_open(&t, VIP_LVL_UNRELIABLE);
+    memset(t.b.region[0].at, BYTE_KEPT, REGION_BYTES);
+    memset(t.a.region[0].at, BYTE_SENT, REGION_BYTES);
+    for (unsigned part = 0; part < GUESS_PARTS; part++) {
+        right_handle(&t);
+        guess_some(&t, guesses / GUESS_PARTS);
+        usleep(50000);
+        if (!holds(&t, BYTE_KEPT, REGION_BYTES))
             fail("a guessed handle wrote to memory");
+    }
+    right_handle(&t);
     two_close(&t);
 }
 
@@ -295,7 +363,9 @@ int main(int argc, char **argv)
     storm();
     never_reap();
     guess_handles();
-    printf("control_fuzz: %u connections of garbage, %u half open, %llu guesses\n", rounds,
-           HALF_OPEN, (unsigned long long)guesses);
+    printf(
+        "control_fuzz: %u connections of garbage, %u half open, %llu guesses, none hit; %u writes "
+        "with the right handle between them, each arrived\n",
+        rounds, HALF_OPEN, (unsigned long long)guesses, GUESS_PARTS + 1);
     return 0;
 }

@@ -54,6 +54,13 @@ attack_ends() {
     wait "$1"
 }
 
+# This run judged more leniently than it should, and why: printed, and noted for ./check, which says so
+# also if the test passes.
+lenient() {
+    echo "($*)"
+    [ -z "${VIP_LENIENT_LOG-}" ] || echo "$(basename "$0"): $*" >>"$VIP_LENIENT_LOG"
+}
+
 # Do others use this machine? More than a quarter of a processor, over half a second in which ours sleep.
 busy_ticks() { awk '/^cpu / {print $2 + $3 + $4 + $7 + $8 + $9}' /proc/stat; }
 others_run() {
@@ -74,7 +81,7 @@ keeps_share() { # keeps_share WHAT PERCENT HOST CONTROL_PID ATTACK_PID VICTIM_HO
     : >"$WORK/slots"
     for try in 1 2 3; do
         if [ "$percent" -ne "$busy_percent" ] && others_run; then
-            echo "(others use this machine: $busy_percent % instead of $percent % is enough)"
+            lenient "others use this machine: beside $what $busy_percent % instead of $percent % is enough"
             percent=$busy_percent
         fi
         # Longer than the slots take.
@@ -99,8 +106,10 @@ keeps_share() { # keeps_share WHAT PERCENT HOST CONTROL_PID ATTACK_PID VICTIM_HO
             "$ratio" "$(wc -l <"$WORK/slots")" "$(awk '{print $2}' "$WORK/slots" | median)" \
             "$(awk '{print $1}' "$WORK/slots" | median)"
         awk -v r="$ratio" -v p="$percent" 'BEGIN {exit !(r >= p)}' && return 0
-        # With sanitizers everything but the attacker is many times slower: seen, but not judged.
-        grep -q '^VIP_SANITIZE:STRING=.' "$build/CMakeCache.txt" && return 0
+        if grep -q '^VIP_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then
+            lenient "with sanitizers everything but the attacker is many times slower: $(printf %.0f "$ratio") % beside $what is not judged"
+            return 0
+        fi
     done
     echo "FAILED: less than $percent %"
     return 1

@@ -2,8 +2,9 @@
  * A hostile network: packets from strangers to a vipd, at a given rate for a given time.
  *
  *   forge    from 127.0.0.3: random bytes, well-formed packets with guessed ids, truncated, oversized,
- *            and, if it may listen on the wire (root), packets of a real connection: replayed as they
- *            were, with bits flipped, and with the source that they had
+ *            and, if it may listen on the wire (root), packets of the connections that live meanwhile,
+ *            from 127.0.0.3 or from where they came: replayed as they were, truncated, with a bit flipped,
+ *            and with a bit flipped and the checksum made good again
  *   connect  well-formed requests for DISCRIMINATOR from thousands of addresses 127.x.y.z
  *   sink     nothing: receives packets at ADDRESS and throws them away, as cheaply as that can be done
  *
@@ -11,11 +12,14 @@
  * length as one datagram that the kernel divides (UDP_SEGMENT). Time that it was stopped (SIGSTOP) is
  * not made up for. Prints what it sent and what came back; ends with 1 if more bytes came back
  * than it sent.
- * usage: net forge|connect ADDRESS PORT SECONDS PACKETS_PER_SECOND SEED    (SIGTERM ends it earlier)
+ * usage: net forge ADDRESS PORT SECONDS PACKETS_PER_SECOND SEED VICTIM    (SIGTERM ends it earlier)
+ *          VICTIM: the address whose packets are recorded; what it is compared with sends the same elsewhere
+ *        net connect ADDRESS PORT SECONDS PACKETS_PER_SECOND SEED DISCRIMINATOR
  *        net sink ADDRESS PORT
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
@@ -36,16 +40,22 @@
 #include "proto/status.h"
 #include "proto/wire.h"
 
-#define KEPT_MAX        256
-#define LONG_BYTES      9000 /* longer ones are kept, but few: what loads is packets, not bytes */
-#define LONG_MAX        2
+#define LONG_BYTES      9000 /* longer ones are sent rarely: what loads is packets, not bytes */
+#define KEPT_SHORT      64
+#define KEPT_LONG       4
 #define SEND_MAX        65507
-#define LISTEN_MS       300
+#define LISTEN_EVERY_S  0.05 /* so often what the wire carries is kept anew */
+#define LISTEN_PACKETS  32   /* ... so much of it */
+#define LISTEN_S        0.02 /* ... or for so long */
+#define TTL_OURS        63   /* of what we send as somebody else, so that we do not record it */
 #define BATCH           32   /* datagrams given to the kernel at once */
 #define TRAIN_MAX       16   /* packets in a datagram that the kernel divides */
 #define TRAIN_BYTES_MAX 4000 /* of one of these */
 #define POUR_MAX        256  /* packets between two looks at the clock */
 #define CONTROL_MAX     64
+#define LONG_RARE_AS    16 /* of so many replays one is of a long packet: as its sender, */
+#define LONG_RARE       64 /* ... and as a stranger, of which there are more */
+#define STRANGER        0x7f000003u
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -57,9 +67,23 @@ struct kept {
     uint8_t bytes[SEND_MAX];
 };
 
-static struct kept kept[KEPT_MAX];
-static unsigned kept_count, kept_long;
-static uint64_t seed, queued, sent, sent_bytes, replayed, back, back_bytes, cookies;
+/* The newest packets of others; older ones are overwritten. */
+struct record {
+    struct kept *kept;
+    unsigned room;
+    uint64_t count; /* ever */
+};
+static struct kept kept_short[KEPT_SHORT], kept_long[KEPT_LONG];
+static struct record record_short = {kept_short, KEPT_SHORT, 0},
+                     record_long = {kept_long, KEPT_LONG, 0};
+static int tap = -1;
+static bool tap_open;
+static unsigned tap_taken; /* since it was opened */
+static double tap_s;       /* when it was opened or shut */
+
+static const char *discriminator = "";
+static uint32_t victim; /* whose packets are recorded */
+static uint64_t seed, queued, sent, sent_bytes, replayed, resealed, back, back_bytes, cookies;
 static struct sockaddr_in target;
 static uint8_t packet[SEND_MAX]; /* under construction */
 static volatile sig_atomic_t stopping, continued;
@@ -100,49 +124,99 @@ static double now_s(void)
 
 static void keep(const uint8_t *ip, size_t len)
 {
+    struct record *record;
     struct iphdr head;
     struct udphdr udp;
+    struct kept *k;
     size_t at;
 
     if (len < sizeof(head) + sizeof(udp))
         return;
     memcpy(&head, ip, sizeof(head));
     at = head.ihl * 4u;
-    if (head.protocol != IPPROTO_UDP || head.daddr != target.sin_addr.s_addr ||
-        at + sizeof(udp) > len)
+    if (at + sizeof(udp) > len)
         return;
     memcpy(&udp, ip + at, sizeof(udp));
     at += sizeof(udp);
-    if (udp.dest != target.sin_port || len - at > sizeof(kept[0].bytes) || len == at)
+    if (udp.dest != target.sin_port || len - at > sizeof(k->bytes) || len == at)
         return;
-    if (len - at > LONG_BYTES && kept_long++ >= LONG_MAX)
-        return;
-    kept[kept_count].from = head.saddr;
-    kept[kept_count].port = udp.source;
-    kept[kept_count].len = (uint32_t)(len - at);
-    memcpy(kept[kept_count++].bytes, ip + at, len - at);
+    record = len - at > LONG_BYTES ? &record_long : &record_short;
+    k = &record->kept[record->count++ % record->room];
+    k->from = head.saddr;
+    k->port = udp.source;
+    k->len = (uint32_t)(len - at);
+    memcpy(k->bytes, ip + at, len - at);
 }
 
-static void record(void)
+/* What the tap gets: UDP to the victim, not from us; or nothing. */
+static void tap_filter(bool open)
+{
+    struct sock_filter others[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 8), /* time to live */
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TTL_OURS, 7, 0),
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 9), /* protocol */
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 5),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 16), /* destination */
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, victim, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 12), /* source */
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, STRANGER, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+    };
+    struct sock_filter nothing[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
+    struct sock_fprog program = {.len = 1, .filter = nothing};
+
+    if (open)
+        program = (struct sock_fprog){sizeof(others) / sizeof(others[0]), others};
+    (void)setsockopt(tap, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+    tap_open = open;
+    tap_taken = 0;
+    tap_s = now_s();
+}
+
+static void tap_begin(void)
 {
     struct sockaddr_ll lo = {.sll_family = AF_PACKET,
                              .sll_protocol = htons(ETH_P_IP),
                              .sll_ifindex = (int)if_nametoindex("lo")};
-    int sock = socket(AF_PACKET, SOCK_DGRAM, htons(ETH_P_IP));
-    struct pollfd fd = {.fd = sock, .events = POLLIN};
-    double until = now_s() + LISTEN_MS * 1e-3;
+    int buffer = 1 << 20;
 
-    if (sock < 0 || bind(sock, (struct sockaddr *)&lo, sizeof(lo)) < 0) {
+    tap = socket(AF_PACKET, SOCK_DGRAM, 0);
+    if (tap < 0) {
         printf("no replay: listening on the wire needs root\n");
         return;
     }
-    while (kept_count < KEPT_MAX && now_s() < until && poll(&fd, 1, 100) >= 0) {
-        ssize_t len = recv(sock, packet, sizeof(packet), MSG_DONTWAIT);
+    tap_filter(false);
+    (void)setsockopt(tap, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
+    if (bind(tap, (struct sockaddr *)&lo, sizeof(lo)) < 0) {
+        perror("net: no replay: bind");
+        close(tap);
+        tap = -1;
+    }
+}
+
+/* Keep some of what is on the wire now, again and again: whoever is connected has sent it just now. */
+static void listen_on(double now)
+{
+    if (tap < 0)
+        return;
+    if (!tap_open && now - tap_s >= LISTEN_EVERY_S)
+        tap_filter(true);
+    while (tap_open) {
+        ssize_t len = recv(tap, packet, sizeof(packet), MSG_DONTWAIT);
 
         if (len > 0)
             keep(packet, (size_t)len);
+        if (len > 0 && ++tap_taken < LISTEN_PACKETS)
+            continue;
+        if (tap_taken >= LISTEN_PACKETS || now - tap_s >= LISTEN_S) {
+            tap_filter(false);
+            /* What came meanwhile is old when it is opened again. */
+            while (recv(tap, packet, sizeof(packet), MSG_DONTWAIT) > 0)
+                continue;
+        }
+        return;
     }
-    close(sock);
 }
 
 /* ---- what is sent ------------------------------------------------------------------------ */
@@ -159,8 +233,9 @@ static size_t made_cm(enum vip_cm_type type)
                         .cookie = type == VIP_CM_REQUEST ? 0 : any() | 1,
                         .attrs = {.level = VIP_LVL_DELIVERY, .max_transfer_bytes = 65536},
                         .local = {.host_len = 6, .disc_len = 4, .disc = "evil"},
-                        .remote = {.host_len = 6, .disc_len = 6, .disc = "target"}};
+                        .remote = {.host_len = 6, .disc_len = (uint8_t)strlen(discriminator)}};
 
+    memcpy(cm.remote.disc, discriminator, cm.remote.disc_len);
     return vip_wire_put_cm(packet, any() | 1, 0, &cm);
 }
 
@@ -195,19 +270,56 @@ static size_t made_noise(void)
     return len;
 }
 
-/* A recorded one, as it was or damaged; *ret_from: as who. */
-static size_t made_replay(uint64_t which, const struct kept **ret_from)
+/* A bit of the packet in `packet` is flipped: of all of it, or of what tells whose packet it is. */
+static void flip(size_t len, bool identity)
 {
-    const struct kept *k = &kept[which % kept_count];
-    size_t len = k->len;
+    struct vip_header hdr;
 
-    *ret_from = k;
-    memcpy(packet, k->bytes, len);
-    switch (any() % 4) {
-    case 0:
+    if (!identity) {
         packet[any() % len] ^= (uint8_t)(1u << any() % 8);
+        return;
+    }
+    if (vip_wire_get_header(packet, len, &hdr) != VIP_WIRE_OK)
+        return;
+    switch (any() % 3) {
+    case 0:
+        hdr.src_epoch ^= 1ull << any() % 64;
         break;
     case 1:
+        hdr.dst_epoch ^= 1ull << any() % 64;
+        break;
+    default:
+        if (hdr.kind == VIP_PKT_DATA)
+            hdr.conn_id ^= 1ull << any() % 64;
+        else
+            hdr.src_epoch ^= 1ull << any() % 64;
+    }
+    vip_wire_put_header(packet, &hdr);
+}
+
+/*
+ * A recorded one, as it was or damaged. With the source that it had (as_sender) a flipped bit whose
+ * checksum is good is one of those that a stranger has to guess: who sees them could say anything.
+ */
+static size_t made_replay(const struct kept *k, bool as_sender)
+{
+    struct iovec iov = {.iov_base = packet, .iov_len = k->len};
+    size_t len = k->len;
+
+    memcpy(packet, k->bytes, len);
+    switch (any() % 8) {
+    case 0:
+        flip(len, false);
+        break;
+    case 1:
+        flip(len, as_sender);
+        if (len >= VIP_WIRE_HEADER_BYTES) {
+            vip_wire_seal(&iov, 1);
+            resealed++;
+        }
+        break;
+    case 2:
+    case 3:
         len = any() % len;
         break;
     default:
@@ -215,6 +327,15 @@ static size_t made_replay(uint64_t which, const struct kept **ret_from)
         break;
     }
     return len;
+}
+
+/* A recorded packet; long ones once in `rare` times. NULL: there is none. */
+static const struct kept *recorded(unsigned rare)
+{
+    const struct record *record = any() % rare == 0 ? &record_long : &record_short;
+    uint64_t count = record->count < record->room ? record->count : record->room;
+
+    return count ? &record->kept[any() % count] : NULL;
 }
 
 /* ---- sending ----------------------------------------------------------------------------- */
@@ -281,7 +402,7 @@ static void send_as(const struct kept *k, size_t len)
 {
     struct iphdr ip = {.version = 4,
                        .ihl = 5,
-                       .ttl = 64,
+                       .ttl = TTL_OURS,
                        .protocol = IPPROTO_UDP,
                        .saddr = k->from,
                        .daddr = target.sin_addr.s_addr};
@@ -299,12 +420,11 @@ static void send_as(const struct kept *k, size_t len)
     (void)add(&spoofed, sizeof(ip) + sizeof(udp) + len, 1);
 }
 
-/* One packet into `packet`, of a kind and of one of its variants; *ret_from: whose it was, or NULL. */
-static size_t made(unsigned kind, uint64_t variant, const struct kept **ret_from)
+/* One packet into `packet`, of a kind and of one of its variants; k: what is replayed, or NULL. */
+static size_t made(unsigned kind, uint64_t variant, const struct kept *k)
 {
     size_t len;
 
-    *ret_from = NULL;
     switch (kind) {
     case 0:
         return made_noise();
@@ -316,7 +436,7 @@ static size_t made(unsigned kind, uint64_t variant, const struct kept **ret_from
         len = made_data();
         return variant % 2 ? (variant >> 1) % len : len + (variant >> 1) % 1000;
     default:
-        return kept_count ? made_replay(variant, ret_from) : made_data();
+        return k ? made_replay(k, false) : made_data();
     }
 }
 
@@ -325,17 +445,20 @@ static void forge(void)
 {
     unsigned kind = (unsigned)(any() % 8),
              count = any() % 2 ? 1 : 2 + (unsigned)(any() % (TRAIN_MAX - 1));
+    bool as_sender = kind >= 4 && spoofed.sock >= 0 && any() % 2;
+    const struct kept *k = kind >= 4 ? recorded(as_sender ? LONG_RARE_AS : LONG_RARE) : NULL;
     uint64_t variant = any();
-    const struct kept *from;
-    size_t len = made(kind, variant, &from), at = 0;
-    uint16_t segment = (uint16_t)len;
+    size_t len, at = 0;
+    uint16_t segment;
     struct msghdr *msg;
     uint8_t *out;
 
-    if (from && spoofed.sock >= 0 && any() % 2) {
-        send_as(from, len);
+    if (k && as_sender) {
+        send_as(k, made_replay(k, true));
         return;
     }
+    len = made(kind, variant, k);
+    segment = (uint16_t)len;
     if (stranger.count == BATCH)
         flush(&stranger);
     out = bytes_of(&stranger);
@@ -345,7 +468,7 @@ static void forge(void)
         memcpy(out + at, packet, len);
         at += len;
         if (i + 1 < count)
-            (void)made(kind, variant, &from);
+            (void)made(kind, variant, k);
     }
     msg = add(&stranger, at, count);
     if (count > 1)
@@ -393,6 +516,8 @@ static double pour(int sock, bool connects, double seconds, double rate)
             paused += now - last;
         }
         last = now;
+        if (!connects)
+            listen_on(now);
         due = (uint64_t)((now - begin - paused) * rate);
         while (queued < due && queued < limit) {
             if (connects)
@@ -454,8 +579,12 @@ int main(int argc, char **argv)
     bool connects;
     double took;
 
-    if (argc != 7 && (argc != 4 || strcmp(argv[1], "sink") != 0)) {
-        fprintf(stderr, "usage: net forge|connect ADDRESS PORT SECONDS PER_SECOND SEED\n");
+    connects = argc == 8 && strcmp(argv[1], "connect") == 0;
+    if (!connects && (argc != 8 || strcmp(argv[1], "forge") != 0) &&
+        (argc != 4 || strcmp(argv[1], "sink") != 0)) {
+        fprintf(stderr, "usage: net forge ADDRESS PORT SECONDS PER_SECOND SEED VICTIM\n"
+                        "       net connect ADDRESS PORT SECONDS PER_SECOND SEED DISCRIMINATOR\n"
+                        "       net sink ADDRESS PORT\n");
         return 2;
     }
     sigaction(SIGTERM, &action, NULL);
@@ -465,9 +594,13 @@ int main(int argc, char **argv)
     inet_pton(AF_INET, argv[2], &target.sin_addr);
     if (argc == 4)
         return sink();
-    connects = strcmp(argv[1], "connect") == 0;
+    discriminator = connects ? argv[7] : "target";
+    if (strlen(discriminator) > VIP_DISCRIMINATOR_BYTES_MAX) {
+        fprintf(stderr, "net: a discriminator has at most %d bytes\n", VIP_DISCRIMINATOR_BYTES_MAX);
+        return 2;
+    }
     seed = strtoull(argv[6], NULL, 0);
-    self.sin_addr.s_addr = htonl(connects ? INADDR_ANY : 0x7f000003u);
+    self.sin_addr.s_addr = htonl(connects ? INADDR_ANY : STRANGER);
     setsockopt(sock, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
     if (bind(sock, (struct sockaddr *)&self, sizeof(self)) < 0) {
         perror("net: bind");
@@ -475,15 +608,18 @@ int main(int argc, char **argv)
     }
     stranger.sock = sock;
     spoofed.sock = connects ? -1 : socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
-    if (!connects)
-        record();
+    if (!connects) {
+        victim = ntohl(inet_addr(argv[7]));
+        tap_begin();
+    }
     took = pour(sock, connects, atof(argv[4]), atof(argv[5]));
     usleep(100000);
     take_back(sock);
-    printf("net %s: %llu packets, %llu bytes in %.1f s, %.0f per second; %u recorded, %llu "
-           "replayed; back %llu packets, %llu bytes, %llu cookies\n",
+    printf("net %s: %llu packets, %llu bytes in %.1f s, %.0f per second; %llu recorded, %llu "
+           "replayed, %llu resealed; back %llu packets, %llu bytes, %llu cookies\n",
            argv[1], (unsigned long long)sent, (unsigned long long)sent_bytes, took,
-           (double)sent / took, kept_count, (unsigned long long)replayed, (unsigned long long)back,
+           (double)sent / took, (unsigned long long)(record_short.count + record_long.count),
+           (unsigned long long)replayed, (unsigned long long)resealed, (unsigned long long)back,
            (unsigned long long)back_bytes, (unsigned long long)cookies);
     return back_bytes > sent_bytes;
 }
