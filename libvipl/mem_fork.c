@@ -101,26 +101,56 @@ static int copy_piece(const struct mem_piece *piece, int fd)
 }
 
 /*
- * Copies of everything shared. Where there is no memory for one, the pages are mapped copy-on-write:
- * the child sees what its parent changes, but can never change anything of its parent. If not even
- * that can be had they become read-only, for a child that dies is better than a parent that does.
+ * The child's own pages. Where there is no memory for a copy, they are mapped copy-on-write: the child
+ * sees what its parent changes, but can never change anything of its parent. If not even that can be
+ * had they become read-only, for a child that dies is better than a parent that does.
  */
+static void own_piece(const struct mem_piece *piece, int fd)
+{
+    void *start = (void *)piece->start;
+    size_t bytes = piece->end - piece->start;
+
+    if (copy_piece(piece, fd) != 0 && mmap(start, bytes, piece->prot, MAP_PRIVATE | MAP_FIXED, fd,
+                                           (off_t)piece->offset) == MAP_FAILED)
+        mprotect(start, bytes, piece->prot & ~PROT_WRITE);
+}
+
+/* Nobody tells what is mapped (no descriptor left, no /proc): what was adopted and allocated, as it was. */
+static void copy_known(struct mem_state *st)
+{
+    const struct mem_alloc *alloc = st->allocs.items;
+
+    for (size_t i = 0; i < st->runs.n; i++) {
+        const struct mem_run *run = vipl__mem_run(st, i);
+
+        own_piece(&(struct mem_piece){.start = run->start,
+                                      .end = run->end,
+                                      .offset = vipl__mem_zone_offset(st, run->start),
+                                      .prot = PROT_READ | PROT_WRITE},
+                  st->arena_fd);
+    }
+    for (size_t i = 0; i < st->allocs.n; i++)
+        own_piece(&(struct mem_piece){.start = alloc[i].start,
+                                      .end = alloc[i].start + alloc[i].bytes,
+                                      .prot = PROT_READ | PROT_WRITE},
+                  alloc[i].fd);
+}
+
 static void copy_all(struct mem_state *st)
 {
     struct mem_piece piece;
     uintptr_t at = 0;
+    int rc;
 
-    while (vipl__mem_query(st, at, &piece) == 0) {
-        void *start = (void *)piece.start;
-        size_t bytes = piece.end - piece.start;
+    while ((rc = vipl__mem_query(st, at, &piece)) == 0) {
         int fd = fd_of(st, &piece);
 
         at = piece.end;
-        if (fd >= 0 && copy_piece(&piece, fd) != 0 &&
-            mmap(start, bytes, piece.prot, MAP_PRIVATE | MAP_FIXED, fd, (off_t)piece.offset) ==
-                MAP_FAILED)
-            mprotect(start, bytes, piece.prot & ~PROT_WRITE);
+        if (fd >= 0)
+            own_piece(&piece, fd);
     }
+    if (rc != -ENOENT)
+        copy_known(st);
 }
 
 void vipl__mem_fork_child(void)

@@ -53,12 +53,15 @@ fail:
     return rc;
 }
 
-/* Read one byte of each page by way of the kernel, which says what a load would die of. */
+/*
+ * Read one byte of each page by way of the kernel, which says what a load would die of. Outcomes: 0;
+ * -EFAULT a page is not readable; another negative errno: no room for the byte.
+ */
 static int probe(int fd, uintptr_t addr, size_t bytes)
 {
     for (uintptr_t at = addr; at < addr + bytes; at = mem_page_down(at) + MEM_PAGE_BYTES)
         if (pwrite(fd, (void *)at, 1, 0) != 1)
-            return -EFAULT;
+            return -errno;
     return 0;
 }
 
@@ -75,11 +78,14 @@ int vipl__mem_stage_prepare(uintptr_t addr, size_t bytes, bool known, struct vip
         *why = "the memfd of a staging area could not be made";
         return rc;
     }
-    if (!known && probe(fd, addr, bytes) != 0) {
-        *why = "part of the range is not mapped or not readable";
+    if (!known)
+        rc = probe(fd, addr, bytes);
+    if (rc != 0) {
+        *why = rc == -EFAULT ? "part of the range is not mapped or not readable"
+                             : "its staging area cannot be written";
         munmap(map, 2 * half_bytes);
         close(fd);
-        return -EFAULT;
+        return rc;
     }
     *ret = (struct vipl__mem){
         .addr = addr,

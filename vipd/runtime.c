@@ -68,10 +68,14 @@ static int take_lock(struct runtime *runtime, char *err, size_t err_bytes)
     }
     if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
         r = errno == EWOULDBLOCK ? -EBUSY : -errno;
-        snprintf(err, err_bytes,
-                 "another vipd (pid %ld) uses %.200s: stop it, or give this one another "
-                 "--runtime-dir",
-                 read_owner(fd), runtime->dir);
+        if (r == -EBUSY)
+            snprintf(err, err_bytes,
+                     "another vipd (pid %ld) uses %.200s: stop it, or give this one another "
+                     "--runtime-dir",
+                     read_owner(fd), runtime->dir);
+        else
+            snprintf(err, err_bytes, "%.200s cannot be locked: %s; choose another --runtime-dir",
+                     path, strerror(-r));
         close(fd);
         return r;
     }

@@ -4,18 +4,23 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #define LIVE_SLOTS 65536u /* more than any test allocates */
@@ -23,6 +28,7 @@
 
 static _Thread_local unsigned wanted, counted;
 static _Thread_local const char *failed;
+static _Thread_local int failed_with; /* errno */
 
 static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *live[LIVE_SLOTS];
@@ -33,6 +39,7 @@ void fault_arm(unsigned n)
     wanted = n;
     counted = 0;
     failed = NULL;
+    failed_with = 0;
 }
 
 const char *fault_disarm(void)
@@ -41,11 +48,28 @@ const char *fault_disarm(void)
     return failed;
 }
 
-static bool due(const char *name)
+bool fault_of_resources(void)
+{
+    switch (failed_with) {
+    case ENOMEM:
+    case EMFILE:
+    case ENOSPC:
+    case ENOBUFS:
+    case ENOLCK:
+    case EAGAIN: /* of pthread_create */
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Does this call fail? Then with `error`, which is in errno. */
+static bool due(const char *name, int error)
 {
     if (!wanted || ++counted != wanted)
         return false;
     failed = name;
+    errno = failed_with = error;
     return true;
 }
 
@@ -112,10 +136,7 @@ void __wrap_free(void *memory);
 
 static bool no_memory(const char *name)
 {
-    if (!due(name))
-        return false;
-    errno = ENOMEM;
-    return true;
+    return due(name, ENOMEM);
 }
 
 void *__wrap_malloc(size_t bytes)
@@ -159,14 +180,12 @@ void __wrap_free(void *memory)
     type __wrap_##name params;                                                                     \
     type __wrap_##name params                                                                      \
     {                                                                                              \
-        if (due(#name)) {                                                                          \
-            errno = error;                                                                         \
-            return bad;                                                                            \
-        }                                                                                          \
-        return __real_##name args;                                                                 \
+        return due(#name, error) ? bad : __real_##name args;                                       \
     }
 
 struct ifaddrs;
+struct mmsghdr;
+struct epoll_event;
 
 CALL(int, socket, -1, EMFILE, (int family, int type, int protocol), (family, type, protocol))
 CALL(int, socketpair, -1, EMFILE, (int family, int type, int protocol, int pair[2]),
@@ -196,12 +215,38 @@ CALL(int, madvise, -1, ENOMEM, (void *at, size_t bytes, int advice), (at, bytes,
 CALL(int, mprotect, -1, ENOMEM, (void *at, size_t bytes, int prot), (at, bytes, prot))
 CALL(int, fstat, -1, EIO, (int fd, struct stat *ret), (fd, ret))
 CALL(int, fstatfs, -1, EIO, (int fd, struct statfs *ret), (fd, ret))
+CALL(int, stat, -1, EACCES, (const char *path, struct stat *ret), (path, ret))
 CALL(int, mkdir, -1, ENOSPC, (const char *path, mode_t mode), (path, mode))
 CALL(int, chmod, -1, EPERM, (const char *path, mode_t mode), (path, mode))
 CALL(int, rename, -1, ENOSPC, (const char *from, const char *to), (from, to))
+CALL(int, unlink, -1, EPERM, (const char *path), (path))
 CALL(int, flock, -1, ENOLCK, (int fd, int how), (fd, how))
 CALL(FILE *, fopen, NULL, EMFILE, (const char *path, const char *mode), (path, mode))
 CALL(int, getifaddrs, -1, ENOMEM, (struct ifaddrs * *ret), (ret))
+CALL(unsigned, if_nametoindex, 0, ENODEV, (const char *name), (name))
+CALL(int, pipe2, -1, EMFILE, (int ends[2], int flags), (ends, flags))
+CALL(ssize_t, read, -1, EIO, (int fd, void *to, size_t bytes), (fd, to, bytes))
+CALL(ssize_t, write, -1, ENOSPC, (int fd, const void *from, size_t bytes), (fd, from, bytes))
+CALL(ssize_t, pread, -1, EIO, (int fd, void *to, size_t bytes, off_t at), (fd, to, bytes, at))
+CALL(ssize_t, pwrite, -1, ENOSPC, (int fd, const void *from, size_t bytes, off_t at),
+     (fd, from, bytes, at))
+CALL(ssize_t, preadv2, -1, EIO, (int fd, const struct iovec *iov, int count, off_t at, int flags),
+     (fd, iov, count, at, flags))
+CALL(ssize_t, send, -1, ENOBUFS, (int sock, const void *from, size_t bytes, int flags),
+     (sock, from, bytes, flags))
+CALL(ssize_t, recv, -1, ENOMEM, (int sock, void *to, size_t bytes, int flags),
+     (sock, to, bytes, flags))
+CALL(int, sendmmsg, -1, ENOBUFS, (int sock, struct mmsghdr *msg, unsigned count, int flags),
+     (sock, msg, count, flags))
+CALL(int, recvmmsg, -1, ENOMEM,
+     (int sock, struct mmsghdr *msg, unsigned count, int flags, struct timespec *limit),
+     (sock, msg, count, flags, limit))
+CALL(int, timerfd_create, -1, EMFILE, (int clock, int flags), (clock, flags))
+CALL(int, epoll_create1, -1, EMFILE, (int flags), (flags))
+CALL(int, epoll_ctl, -1, ENOSPC, (int epoll, int op, int fd, struct epoll_event *event),
+     (epoll, op, fd, event))
+CALL(int, sched_getaffinity, -1, EINVAL, (pid_t pid, size_t bytes, cpu_set_t *ret),
+     (pid, bytes, ret))
 CALL(int, pidfd_open, -1, EMFILE, (pid_t pid, unsigned flags), (pid, flags))
 CALL(ssize_t, getrandom, -1, ENOSYS, (void *to, size_t bytes, unsigned flags), (to, bytes, flags))
 
@@ -213,7 +258,7 @@ int __wrap_pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*fn
 int __wrap_pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*fn)(void *),
                           void *arg)
 {
-    return due("pthread_create") ? EAGAIN : __real_pthread_create(ret, attr, fn, arg);
+    return due("pthread_create", EAGAIN) ? EAGAIN : __real_pthread_create(ret, attr, fn, arg);
 }
 
 /* With arguments that depend on the command; each of ours fits a long. */
@@ -233,10 +278,8 @@ int __wrap_fcntl(int fd, int command, ...)
     va_start(args, command);
     arg = va_arg(args, long);
     va_end(args);
-    if (due("fcntl")) {
-        errno = command == F_DUPFD_CLOEXEC ? EMFILE : EINVAL;
+    if (due("fcntl", command == F_DUPFD_CLOEXEC ? EMFILE : EINVAL))
         return -1;
-    }
     return __real_fcntl(fd, command, arg);
 }
 
@@ -248,10 +291,8 @@ int __wrap_open(const char *path, int command, ...)
     va_start(args, command);
     mode = va_arg(args, mode_t);
     va_end(args);
-    if (due("open")) {
-        errno = EMFILE;
+    if (due("open", EMFILE))
         return -1;
-    }
     return __real_open(path, command, mode);
 }
 
@@ -263,11 +304,61 @@ int __wrap_ioctl(int fd, unsigned long command, ...)
     va_start(args, command);
     arg = va_arg(args, long);
     va_end(args);
-    if (due("ioctl")) {
-        errno = ENODEV;
+    if (due("ioctl", ENODEV))
         return -1;
-    }
     return __real_ioctl(fd, command, arg);
+}
+
+void *__real_mremap(void *from, size_t bytes, size_t want, int flags, ...);
+void *__wrap_mremap(void *from, size_t bytes, size_t want, int flags, ...);
+
+void *__wrap_mremap(void *from, size_t bytes, size_t want, int flags, ...)
+{
+    va_list args;
+    void *to;
+
+    va_start(args, flags);
+    to = va_arg(args, void *);
+    va_end(args);
+    return due("mremap", ENOMEM) ? MAP_FAILED : __real_mremap(from, bytes, want, flags, to);
+}
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+
+/* Those that can fail for lack of something; waking, waiting and masks of signals do not. */
+static bool syscall_due(long number, unsigned long second)
+{
+    switch (number) {
+    case SYS_userfaultfd:
+        return due("userfaultfd", EMFILE);
+    case SYS_ioctl:
+        return second != UFFDIO_WAKE && second != UFFDIO_UNREGISTER && due("ioctl", ENOMEM);
+    case SYS_mmap:
+        return due("mmap", ENOMEM);
+    case SYS_mremap:
+        return due("mremap", ENOMEM);
+    case SYS_mprotect:
+        return due("mprotect", ENOMEM);
+    case SYS_pwrite64:
+        return due("pwrite", ENOSPC);
+    default:
+        return false;
+    }
+}
+
+long __wrap_syscall(long number, ...)
+{
+    unsigned long arg[6];
+    va_list args;
+
+    va_start(args, number);
+    for (unsigned i = 0; i < 6; i++)
+        arg[i] = va_arg(args, unsigned long);
+    va_end(args);
+    if (syscall_due(number, arg[1]))
+        return -1;
+    return __real_syscall(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */

@@ -16,6 +16,8 @@
 void fault_arm(unsigned n);
 /* No more. Returns the name of what has failed, or NULL: there were fewer than n. */
 const char *fault_disarm(void);
+/* Was the last failure of this thread one of resources: memory, descriptors, room, threads? */
+bool fault_of_resources(void);
 
 /* Allocations made through the wrapped functions and not freed. */
 long fault_live(void);

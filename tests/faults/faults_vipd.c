@@ -152,6 +152,14 @@ static struct outcome hear(struct program *program)
     return outcome;
 }
 
+/* For lack of resources a program is told that, or its connection ends with that. */
+static struct outcome right_code(struct outcome outcome)
+{
+    if (hit && fault_of_resources() && !outcome.ended)
+        FAULT_CHECK(outcome.code == VIP_RC_SUCCESS || outcome.code == VIP_RC_ERROR_RESOURCE);
+    return outcome;
+}
+
 /* Send a request, let vipd serve it while call n of it fails (0: none), hear the answer. */
 static struct outcome ask(struct program *program, const Vip__Request *request, const int *fds,
                           unsigned fd_count, unsigned n)
@@ -163,7 +171,7 @@ static struct outcome ask(struct program *program, const Vip__Request *request, 
     serve();
     if (n)
         hit = fault_disarm();
-    return hear(program);
+    return right_code(hear(program));
 }
 
 static struct outcome open_nic(struct program *program, unsigned n)
@@ -194,7 +202,7 @@ static struct outcome open_nic(struct program *program, unsigned n)
         serve();
     if (n)
         hit = fault_disarm();
-    outcome = hear(program);
+    outcome = right_code(hear(program));
     /* A connection that is not taken is told why. */
     FAULT_CHECK(r == 0 || (!outcome.ended && outcome.code == VIP_RC_ERROR_RESOURCE));
     close(fds[0]);

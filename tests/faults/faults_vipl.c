@@ -7,8 +7,11 @@
 #include "faults/faults.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "libvipl/vipl.h"
@@ -18,6 +21,17 @@
 
 static const char *hit;  /* what has failed */
 static const char *last; /* in the call that is over */
+
+/* What a call may say when something of it has failed: a reason; for lack of resources, that. */
+static void right_code(const char *call, VIP_RETURN rc)
+{
+    if (rc == VIP_SUCCESS)
+        return;
+    if (fault_of_resources() && rc != VIP_ERROR_RESOURCE)
+        fprintf(stderr, "%s: code %d when %s failed: %s\n", call, (int)rc, last, VipxLastError());
+    FAULT_CHECK(!fault_of_resources() || rc == VIP_ERROR_RESOURCE);
+    FAULT_CHECK(strlen(VipxLastError()) > 5);
+}
 
 /* A call while its n-th allocation or system call fails; with n = 0 it must succeed. */
 #define CALL_WITH(n, call)                                                                         \
@@ -31,7 +45,7 @@ static const char *last; /* in the call that is over */
         if (call_rc != VIP_SUCCESS && !last)                                                       \
             fprintf(stderr, "%s: %d: %s\n", #call, (int)call_rc, VipxLastError());                 \
         FAULT_CHECK(call_rc == VIP_SUCCESS || last);                                               \
-        FAULT_CHECK(call_rc == VIP_SUCCESS || strlen(VipxLastError()) > 5);                        \
+        right_code(#call, call_rc);                                                                \
         call_rc;                                                                                   \
     })
 #define MUST(call) FAULT_CHECK(CALL_WITH(0, call) == VIP_SUCCESS)
@@ -42,7 +56,11 @@ enum what {
     WHAT_CQ,
     WHAT_PTAG,
     WHAT_REGISTER,
+    WHAT_STAGED,
     WHAT_ALLOC,
+    WHAT_FORK,
+    WHAT_CQ_FD,
+    WHAT_LISTEN,
     WHAT_CONNECT,
     WHAT_ACCEPT
 };
@@ -100,6 +118,89 @@ static void use_memory(VIP_NIC_HANDLE nic, unsigned n)
     free(memory);
 }
 
+/* Memory that cannot be adopted, because it is a file's. */
+static void use_staged(VIP_NIC_HANDLE nic, unsigned n)
+{
+    VIP_MEM_ATTRIBUTES attributes = {.EnableRdmaWrite = VIP_TRUE};
+    int fd = memfd_create("faults", MFD_CLOEXEC);
+    VIP_MEM_HANDLE handle = 0;
+    void *memory;
+
+    FAULT_CHECK(fd >= 0 && ftruncate(fd, MEMORY_BYTES) == 0);
+    memory = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    FAULT_CHECK(memory != MAP_FAILED);
+    close(fd);
+    if (CALL_WITH(n, VipRegisterMem(nic, memory, MEMORY_BYTES, &attributes, &handle)) ==
+        VIP_SUCCESS)
+        MUST(VipDeregisterMem(nic, memory, handle));
+    munmap(memory, MEMORY_BYTES);
+}
+
+/* Exit codes of the child of use_fork. */
+#define CHILD_UNHIT 20
+#define CHILD_HIT   21
+
+/* What a child finds and does. It may have become read-only to it: then it dies, and its parent not. */
+static void child(char *memory, char *alloc)
+{
+    const char *what = fault_disarm();
+
+    for (unsigned i = 0; i < MEMORY_BYTES; i++)
+        FAULT_CHECK(memory[i] == 1 && alloc[i] == 2);
+    memset(memory, 3, MEMORY_BYTES);
+    memset(alloc, 4, MEMORY_BYTES);
+    _exit(what ? CHILD_HIT : CHILD_UNHIT);
+}
+
+/* A child must not write into memory that its parent has registered, whatever fails at the fork. */
+static void use_fork(VIP_NIC_HANDLE nic, unsigned n)
+{
+    VIP_MEM_ATTRIBUTES attributes = {.EnableRdmaWrite = VIP_TRUE};
+    char *memory =
+        mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    VIP_MEM_HANDLE handle = 0;
+    VIP_PVOID alloc = NULL;
+    int status = 0;
+    pid_t pid;
+
+    FAULT_CHECK(memory != MAP_FAILED);
+    memset(memory, 1, MEMORY_BYTES);
+    MUST(VipRegisterMem(nic, memory, MEMORY_BYTES, &attributes, &handle));
+    MUST(VipxAllocMem(MEMORY_BYTES, &alloc));
+    memset(alloc, 2, MEMORY_BYTES);
+    fflush(NULL);
+    fault_arm(n);
+    pid = fork();
+    if (pid == 0)
+        child(memory, alloc);
+    last = fault_disarm();
+    FAULT_CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+    if (!last && !(WIFEXITED(status) && WEXITSTATUS(status) == CHILD_UNHIT))
+        last = "a call of the child";
+    FAULT_CHECK(WIFEXITED(status)
+                    ? WEXITSTATUS(status) == CHILD_UNHIT || WEXITSTATUS(status) == CHILD_HIT
+                    : WTERMSIG(status) == SIGSEGV);
+    FAULT_CHECK(n || !last);
+    for (unsigned i = 0; i < MEMORY_BYTES; i++)
+        FAULT_CHECK(memory[i] == 1 && ((char *)alloc)[i] == 2);
+    if (last)
+        hit = last;
+    MUST(VipDeregisterMem(nic, memory, handle));
+    MUST(VipxFreeMem(alloc));
+    munmap(memory, MEMORY_BYTES);
+}
+
+static void use_cq_fd(VIP_NIC_HANDLE nic, unsigned n)
+{
+    VIP_CQ_HANDLE cq = NULL;
+    int fd = -1;
+
+    MUST(VipCreateCQ(nic, 64, &cq));
+    if (CALL_WITH(n, VipxCQGetFd(cq, &fd)) == VIP_SUCCESS)
+        FAULT_CHECK(fd >= 0);
+    (void)VipDestroyCQ(cq); /* says so if vipd had to be given up */
+}
+
 /* ---- connecting -------------------------------------------------------------------------------- */
 
 union address {
@@ -114,6 +215,21 @@ static void fill_address(union address *ret, const VIP_NIC_ATTRIBUTES *nic)
     ret->net.DiscriminatorLen = 4;
     memcpy(ret->net.HostAddress, nic->LocalNicAddress, nic->NicAddressLen);
     memcpy(ret->net.HostAddress + nic->NicAddressLen, "flt1", 4);
+}
+
+static void use_listener(VIP_NIC_HANDLE nic, unsigned n)
+{
+    VIPX_LISTENER listener = NULL;
+    VIP_NIC_ATTRIBUTES attributes;
+    union address address;
+    int fd = -1;
+
+    MUST(VipQueryNic(nic, &attributes));
+    fill_address(&address, &attributes);
+    if (CALL_WITH(n, VipxListen(nic, &address.net, 4, &listener)) != VIP_SUCCESS)
+        return;
+    MUST(VipxListenGetFd(listener, &fd));
+    MUST(VipxListenClose(listener));
 }
 
 struct server {
@@ -141,8 +257,7 @@ static void *serve(void *arg)
     fault_arm(server->n);
     server->rc = VipConnectAccept(conn, server->vi);
     server->hit = fault_disarm();
-    if (server->rc != VIP_SUCCESS)
-        FAULT_CHECK(strlen(VipxLastError()) > 5);
+    right_code("VipConnectAccept", server->rc);
     return NULL;
 }
 
@@ -167,8 +282,7 @@ static void use_connection(VIP_NIC_HANDLE nic, unsigned request_n, unsigned acce
                                &remote_attributes);
         failed = fault_disarm();
     } while (rc == VIP_NO_MATCH && !failed); /* the server's thread has not come so far */
-    if (rc != VIP_SUCCESS)
-        FAULT_CHECK(strlen(VipxLastError()) > 5);
+    right_code("VipConnectRequest", rc);
     FAULT_CHECK(pthread_join(thread, NULL) == 0);
     if (server.hit)
         failed = server.hit;
@@ -207,6 +321,18 @@ static void work(VIP_NIC_HANDLE nic, enum what what, unsigned n)
         break;
     case WHAT_REGISTER:
         use_memory(nic, n);
+        break;
+    case WHAT_STAGED:
+        use_staged(nic, n);
+        break;
+    case WHAT_FORK:
+        use_fork(nic, n);
+        break;
+    case WHAT_CQ_FD:
+        use_cq_fd(nic, n);
+        break;
+    case WHAT_LISTEN:
+        use_listener(nic, n);
         break;
     case WHAT_ALLOC:
         if (CALL_WITH(n, VipxAllocMem(MEMORY_BYTES, &memory)) == VIP_SUCCESS)
@@ -267,16 +393,29 @@ CASE(attempt_vi, WHAT_VI)
 CASE(attempt_cq, WHAT_CQ)
 CASE(attempt_ptag, WHAT_PTAG)
 CASE(attempt_register, WHAT_REGISTER)
+CASE(attempt_staged, WHAT_STAGED)
 CASE(attempt_alloc, WHAT_ALLOC)
+CASE(attempt_fork, WHAT_FORK)
+CASE(attempt_cq_fd, WHAT_CQ_FD)
+CASE(attempt_listen, WHAT_LISTEN)
 CASE(attempt_connect, WHAT_CONNECT)
 CASE(attempt_accept, WHAT_ACCEPT)
 
 int main(int argc, char **argv)
 {
     static const struct fault_case cases[] = {
-        {"open", attempt_open},        {"create_vi", attempt_vi},      {"create_cq", attempt_cq},
-        {"create_ptag", attempt_ptag}, {"register", attempt_register}, {"alloc", attempt_alloc},
-        {"connect", attempt_connect},  {"accept", attempt_accept},
+        {"open", attempt_open},
+        {"create_vi", attempt_vi},
+        {"create_cq", attempt_cq},
+        {"create_ptag", attempt_ptag},
+        {"register", attempt_register},
+        {"alloc", attempt_alloc},
+        {"connect", attempt_connect},
+        {"accept", attempt_accept},
+        {"register_staged", attempt_staged},
+        {"fork", attempt_fork},
+        {"cq_fd", attempt_cq_fd},
+        {"listen", attempt_listen},
     };
 
     return fault_run(cases, sizeof(cases) / sizeof(cases[0]), argc > 1 ? argv[1] : NULL);

@@ -164,6 +164,44 @@ static void test_child_without_memory(void **state)
     munmap(map, 100 * PAGE);
 }
 
+/* No descriptor is left to ask the kernel what is mapped: the child has its own pages all the same. */
+static void test_child_without_descriptors(void **state)
+{
+    struct rlimit limit, none;
+    uint8_t *block = malloc(10000);
+    uint8_t *born = vipl__mem_alloc(10000);
+    struct vipl__mem mem[2];
+    pid_t child;
+
+    memset(block, 1, 10000);
+    memset(born, 2, 10000);
+    assert_int_equal(prepare(block + 50, 9000, &mem[0]), 0);
+    assert_int_equal(mem[0].kind, VIPL__MEM_ADOPTED);
+    assert_int_equal(prepare(born, 10000, &mem[1]), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = limit;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    child = fork();
+    if (child == 0) {
+        CHILD_CHECK(block[0] == 1 && block[9999] == 1 && born[0] == 2 && born[9999] == 2);
+        memset(block, 3, 10000);
+        memset(born, 4, 10000);
+        _exit(0);
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_true(child > 0);
+    expect_success(child);
+    for (int i = 0; i < 10000; i++) {
+        assert_int_equal(block[i], 1);
+        assert_int_equal(born[i], 2);
+    }
+    vipl__mem_release(&mem[0]);
+    vipl__mem_release(&mem[1]);
+    assert_int_equal(vipl__mem_free(born), 0);
+    free(block);
+}
+
 static void test_child_that_executes(void **state)
 {
     extern char **environ;
@@ -273,6 +311,7 @@ int main(void)
         cmocka_unit_test(test_child_writes_its_own_copy),
         cmocka_unit_test(test_child_has_the_bytes_of_the_fork),
         cmocka_unit_test(test_child_without_memory),
+        cmocka_unit_test(test_child_without_descriptors),
         cmocka_unit_test(test_child_that_executes),
         cmocka_unit_test(test_forks_in_the_middle),
     };
