@@ -433,9 +433,10 @@ static int by_duration(const void *a, const void *b)
 uint64_t gp_pings(struct gp *gp, unsigned permille, uint64_t *ret_ns)
 {
     uint64_t count = gp->pings < GP_PINGS ? gp->pings : GP_PINGS;
+    uint64_t rank = (count * permille + 999) / 1000; /* so many are at most as long */
 
     qsort(gp->ping_ns, count, sizeof(gp->ping_ns[0]), by_duration);
-    *ret_ns = count ? gp->ping_ns[count * permille / 1001] : 0;
+    *ret_ns = rank ? gp->ping_ns[rank - 1] : 0;
     gp->pings = 0;
     return count;
 }

@@ -47,7 +47,8 @@ void gp_ping(struct gp *gp, uint16_t vi, uint32_t bytes);
 void gp_run(struct gp *gp, uint64_t for_ns);
 
 uint64_t gp_received(const struct gp *gp, uint16_t vi); /* bytes completed at host 1 */
-/* Round trips of the ping-pong: how many, and the n-th of 1000 by duration. Forgets them. */
+/* Round trips of the ping-pong: how many, and the shortest time that `permille` of 1000 of them do not
+ * exceed. Forgets them. */
 uint64_t gp_pings(struct gp *gp, unsigned permille, uint64_t *ret_ns);
 void gp_stats(struct gp *gp, uint16_t vi, struct eng_vi_stats *ret);
 /* Largest queue since the last call, in bytes; packets dropped for the queue, ever. */
