@@ -99,11 +99,10 @@ struct play {
     uint64_t next_attempt;
     bool healed;
     uint64_t heal_ns, chaos_next_ns;
-    /* Until then a connection between two hosts may break because of what was before. */
-    uint64_t trouble_until_ns[WORLD_HOSTS_MAX][WORLD_HOSTS_MAX];
-    uint64_t stalled_ns[WORLD_HOSTS_MAX];               /* end of the last stall */
-    uint64_t leapt_ns[WORLD_HOSTS_MAX];                 /* by which its clock has leapt */
-    uint64_t down_until_ns[WORLD_HOSTS_MAX];            /* crashed, comes back then; 0 = up */
+    uint64_t leap_until_ns[WORLD_HOSTS_MAX]; /* its clock has leapt far; until then it tells */
+    uint64_t stalled_ns[WORLD_HOSTS_MAX];    /* end of the last stall */
+    uint64_t leapt_ns[WORLD_HOSTS_MAX];      /* by which its clock has leapt */
+    uint64_t down_until_ns[WORLD_HOSTS_MAX]; /* crashed, comes back then; 0 = up */
     uint64_t born_at_ns[WORLD_HOSTS_MAX][SESSIONS_MAX]; /* died, opens again then */
     /* What was done, for the summary. */
     uint64_t messages, connections, losses, restarts, deaths;
@@ -256,6 +255,9 @@ void peek_quiet(struct play *play);
 void peek_clean(struct play *play);
 
 /* ---- play.c ---------------------------------------------------------------------------- */
+
+/* After the faults, or after a leap of a clock, new connections may still suffer for so long. */
+#define PLAY_RECOVER_NS (8 * WORLD_S)
 
 /* Only what the first version of these programs had: for seeds that found something then. */
 extern bool play_plain;

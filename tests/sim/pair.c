@@ -11,6 +11,18 @@
 /* A vipd knows for so long that it has answered a request, its clock's drift included. */
 #define ANSWERED_NS (2800 * WORLD_MS)
 
+/*
+ * A connection may break of silence, and only of that (cuts, loss, stalled hosts): 4 s without an answer on a
+ * clock that may run 5 % fast, of which the last 1 s may go by before what is missing is repeated. Where
+ * packets are lost by chance, too, some of the repetitions are in vain.
+ */
+#define SILENCE_NS       (2500 * WORLD_MS)
+#define SILENCE_LOSSY_NS (1750 * WORLD_MS)
+
+/* A peer of which nothing at all is heard for 4 s is given up, connections without traffic with it. */
+#define UNHEARD_NS  (3600 * WORLD_MS)
+#define UNHEARD_WHY "the peer's vipd is silent"
+
 /* ---- attempts -------------------------------------------------------------------------- */
 
 struct attempt *attempt_find(struct play *play, uint64_t id)
@@ -32,13 +44,30 @@ struct attempt *attempt_new(struct pair *pair)
     attempt->pair = pair;
     attempt->next = play->attempts;
     play->attempts = attempt;
+    attempt->began_ns = play_now(play);
     attempt->may_end = (play->plan.lossy && !play->healed) ||
-                       play->trouble_until_ns[a][b] > play_now(play) ||
-                       play->trouble_until_ns[b][a] > play_now(play);
-    attempt->after_heal = play->healed && !attempt->may_end;
+                       play->leap_until_ns[a] > play_now(play) ||
+                       play->leap_until_ns[b] > play_now(play);
+    attempt->after_heal =
+        play->healed && (play->plan.clean || play_now(play) >= play->heal_ns + PLAY_RECOVER_NS);
     flow_init(&attempt->flow[0], attempt, 0);
     flow_init(&attempt->flow[1], attempt, 1);
     return attempt;
+}
+
+/* May it end? Something was done to it, or there was a silence that is long enough. */
+static bool may_end(const struct attempt *attempt)
+{
+    const struct play *play = attempt->pair->play;
+    const struct world_net *net = &play->world.net;
+    unsigned a = attempt->pair->end[0].sess->host, b = attempt->pair->end[1].sess->host;
+    bool lossy = net->loss_ppm || net->burst_begin_ppm || net->every_nth || net->corrupt_ppm ||
+                 net->bytes_per_s;
+    uint64_t enough_ns = lossy ? SILENCE_LOSSY_NS : SILENCE_NS;
+
+    return attempt->may_end ||
+           (a != b && (world_silence_ns(&play->world, a, b, attempt->began_ns) >= enough_ns ||
+                       world_silence_ns(&play->world, b, a, attempt->began_ns) >= enough_ns));
 }
 
 static void attempt_free(struct attempt *attempt)
@@ -180,7 +209,7 @@ void sink_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
         return;
     }
     if (rc != VIP_RC_SUCCESS) {
-        if (end->side == 1 && attempt && attempt->up[0] && !attempt->may_end)
+        if (end->side == 1 && attempt && attempt->up[0] && !may_end(attempt))
             play_fail(play, "pair %u: the accept failed (%u), and the client is connected",
                       end->pair->number, rc);
         return;
@@ -202,6 +231,15 @@ void sink_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
     }
 }
 
+/* A host that gives another one up has heard nothing of it for so long. */
+static bool unheard(const struct end *end)
+{
+    const struct play *play = end->pair->play;
+    unsigned other = end->pair->end[!end->side].sess->host;
+
+    return play_now(play) >= play->world.view[end->sess->host][other].heard_ns + UNHEARD_NS;
+}
+
 static void lost(struct end *end, const char *why)
 {
     struct attempt *attempt = end->attempt;
@@ -211,7 +249,7 @@ static void lost(struct end *end, const char *why)
         play_fail(play, "pair %u: told of a lost connection twice, or without one",
                   end->pair->number);
     world_line(&play->world, LINE_LOSS_OF, end->pair->number, attempt->id, end->side, 0, 0);
-    if (!attempt->may_end)
+    if (!may_end(attempt) || (!attempt->may_end && !strcmp(why, UNHEARD_WHY) && !unheard(end)))
         play_fail(play, "pair %u: side %u lost its connection without a cause: %s",
                   end->pair->number, end->side, why);
     if (end_vi_state(end) != VIP_VIST_ERROR)

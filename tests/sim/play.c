@@ -6,8 +6,6 @@
 
 /* After the faults every pair must have one whole good connection within this time. */
 #define LIVENESS_NS (90 * WORLD_S)
-/* Until then a connection may still break of what was before. */
-#define RECOVER_NS (8 * WORLD_S)
 /* When the last pair is done, everything that remembers something has forgotten it after this. */
 #define QUIET_NS (20 * WORLD_S)
 /* A host's clock leaps by so much in all: less than the time for which a CLOSE is repeated. */
@@ -226,6 +224,20 @@ static void draw_ways(struct play *play)
     }
 }
 
+/* A path takes smaller packets than it did, and for so long that a connection must get along with it. */
+static void draw_narrow(struct play *play)
+{
+    struct plan *plan = &play->plan;
+
+    if (play_trusting || !chance_ppm(&play->extra, 60000))
+        return;
+    memset(plan->chaos_ppm, 0, sizeof(plan->chaos_ppm));
+    plan->chaos_ppm[CHAOS_MTU] = 1000;
+    plan->chaos_gap_ns = 4 * WORLD_S;
+    plan->size_max = 65536;
+    play->world.net.packet_bytes = 8972;
+}
+
 /* What came later than the first version of this program, from a chance of its own. */
 static void draw_extras(struct play *play)
 {
@@ -262,6 +274,7 @@ static void draw_extras(struct play *play)
         net->burst_begin_ppm = (uint32_t)chance_between(chance, 1000, 20000);
         play->world.engine.held_packets_max = (uint32_t)magnitude(chance, 1, 16);
     }
+    draw_narrow(play);
 }
 
 void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns)
@@ -282,27 +295,6 @@ void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns)
 }
 
 /* ---- hosts and sessions that come and go ----------------------------------------------- */
-
-static void trouble(struct play *play, unsigned a, unsigned b, uint64_t ns)
-{
-    uint64_t until_ns = play_now(play) + ns + RECOVER_NS;
-
-    if (play->trouble_until_ns[a][b] < until_ns)
-        play->trouble_until_ns[a][b] = play->trouble_until_ns[b][a] = until_ns;
-    for (struct attempt *attempt = play->attempts; attempt; attempt = attempt->next) {
-        unsigned client = attempt->pair->end[0].sess->host;
-        unsigned server = attempt->pair->end[1].sess->host;
-
-        if ((client == a && server == b) || (client == b && server == a))
-            attempt->may_end = true;
-    }
-}
-
-static void trouble_of(struct play *play, unsigned host, uint64_t ns)
-{
-    for (unsigned i = 0; i < play->world.hosts; i++)
-        trouble(play, host, i, ns);
-}
 
 /* A session with the VIs of its pairs. */
 static void sess_begin(struct play *play, unsigned host, unsigned index)
@@ -340,6 +332,14 @@ static void host_end(struct play *play, unsigned host)
 
 /* ---- chaos ----------------------------------------------------------------------------- */
 
+/* Something happened to a host that may end all of its connections. */
+static void attempts_of(struct play *play, unsigned host)
+{
+    for (struct attempt *attempt = play->attempts; attempt; attempt = attempt->next)
+        if (attempt->pair->end[0].sess->host == host || attempt->pair->end[1].sess->host == host)
+            attempt->may_end = true;
+}
+
 static void restart(struct play *play, unsigned host)
 {
     if (play->down_until_ns[host])
@@ -348,9 +348,7 @@ static void restart(struct play *play, unsigned host)
     play->world.host[host].mute = true;
     host_end(play, host);
     play->down_until_ns[host] = play_now(play) + magnitude(&play->chance, WORLD_MS, 6 * WORLD_S);
-    for (struct attempt *attempt = play->attempts; attempt; attempt = attempt->next)
-        if (attempt->pair->end[0].sess->host == host || attempt->pair->end[1].sess->host == host)
-            attempt->may_end = true;
+    attempts_of(play, host);
 }
 
 static void death(struct play *play, unsigned host)
@@ -401,7 +399,6 @@ static void set_mtu(struct play *play, unsigned host)
     if (bytes > play->world.net.packet_bytes)
         bytes = play->world.net.packet_bytes;
     world_set_mtu(&play->world, host, bytes);
-    trouble_of(play, host, 0);
 }
 
 /*
@@ -417,10 +414,11 @@ static void leap(struct play *play, unsigned host)
         return;
     play->leapt_ns[host] += ns;
     play->stalled_ns[host] = play_now(play);
-    play->world.host[host].clock_base_ns += ns;
-    play->world.host[host].due = true;
-    if (ns > LEAP_BEARABLE_NS)
-        trouble_of(play, host, 0);
+    world_leap(&play->world, host, ns);
+    if (ns > LEAP_BEARABLE_NS) {
+        play->leap_until_ns[host] = play_now(play) + PLAY_RECOVER_NS;
+        attempts_of(play, host);
+    }
     /* It forgets earlier which requests it has answered. */
     for (struct attempt *attempt = play->attempts; attempt; attempt = attempt->next)
         if (attempt->pair->end[1].sess->host == host)
@@ -440,7 +438,6 @@ static void chaos_do(struct play *play, enum chaos kind)
     case CHAOS_CUT:
     case CHAOS_CUT_ONE_WAY:
         world_cut(&play->world, host, other, kind == CHAOS_CUT, ns);
-        trouble(play, host, other, ns);
         break;
     case CHAOS_MTU:
         if (!play->down_until_ns[host])
@@ -543,8 +540,6 @@ static void heal(struct play *play)
         play->world.host[a].due = true;
         for (unsigned i = 0; i < SESSIONS_MAX; i++)
             play->sess[a][i].stalled_until_ns = 0;
-        if (!plan->clean)
-            trouble_of(play, a, 0);
         if (!plan->clean)
             world_set_mtu(&play->world, a, play->world.net.packet_bytes);
         for (unsigned b = 0; b < play->world.hosts; b++)

@@ -269,6 +269,7 @@ static void launch(struct world *world, const struct world_host *from, uint8_t t
 
     packet->len = tx->bytes;
     packet->at_ns = at_ns;
+    packet->heard_ns = world->view[from->index][to].heard_ns;
     packet->from = from->link.self;
     packet->to = to;
     for (unsigned i = 0; i < tx->iov_count; i++) {
@@ -355,6 +356,79 @@ static unsigned link_send(struct link *link, const struct link_tx *packets, unsi
     return count;
 }
 
+/* A host takes an intact packet in. */
+static void hear(struct world *world, unsigned host, const struct world_packet *packet)
+{
+    struct world_view *view = &world->view[host][packet->from.bytes[3] - 1u];
+    uint64_t now_ns = world->now_ns;
+
+    view->heard_ns = now_ns;
+    if (packet->heard_ns <= view->round_ns)
+        return;
+    if (now_ns - view->round_ns >= view->silent_to_ns - view->silent_from_ns ||
+        view->silent_to_ns + WORLD_LATE_NS < now_ns) {
+        view->silent_from_ns = view->round_ns;
+        view->silent_to_ns = now_ns;
+    }
+    view->round_ns = packet->heard_ns;
+}
+
+static uint64_t stretch(uint64_t from_ns, uint64_t since_ns, uint64_t to_ns)
+{
+    uint64_t begin_ns = from_ns > since_ns ? from_ns : since_ns;
+
+    return to_ns > begin_ns ? to_ns - begin_ns : 0;
+}
+
+/* The cuts of late, as far as they have gone by: what is good for a while makes good a part of it. */
+#define GOOD_PART 4u
+
+static uint64_t cuts_ns(const struct world_view *view, uint64_t now_ns)
+{
+    uint64_t good_ns = stretch(view->cut_to_ns, 0, now_ns) / GOOD_PART;
+    uint64_t rest_ns = stretch(now_ns, 0, view->cut_to_ns);
+
+    return stretch(good_ns + rest_ns, 0, view->cut_ns);
+}
+
+static void cut_note(struct world_view *view, uint64_t now_ns, uint64_t ns)
+{
+    uint64_t until_ns = view->cut_to_ns > now_ns ? view->cut_to_ns : now_ns;
+
+    view->cut_ns = view->cut_to_ns > now_ns ? view->cut_ns : cuts_ns(view, now_ns);
+    if (now_ns + ns <= until_ns)
+        return;
+    view->cut_ns += now_ns + ns - until_ns;
+    view->cut_to_ns = now_ns + ns;
+}
+
+uint64_t world_silence_ns(const struct world *world, unsigned a, unsigned b, uint64_t since_ns)
+{
+    const struct world_view *view = &world->view[a][b];
+    uint64_t now_ns = stretch(view->round_ns, since_ns, world->now_ns), past_ns = 0;
+    uint64_t cut_ns = cuts_ns(view, world->now_ns);
+
+    if (cut_ns > world->now_ns - since_ns)
+        cut_ns = world->now_ns - since_ns;
+    now_ns = cut_ns > now_ns ? cut_ns : now_ns;
+
+    if (view->silent_to_ns + WORLD_LATE_NS >= world->now_ns)
+        past_ns = stretch(view->silent_from_ns, since_ns, view->silent_to_ns);
+    return now_ns > past_ns ? now_ns : past_ns;
+}
+
+void world_leap(struct world *world, unsigned host, uint64_t ns)
+{
+    world->host[host].clock_base_ns += ns;
+    world->host[host].due = true;
+    for (unsigned i = 0; i < world->hosts; i++) {
+        struct world_view *view = &world->view[host][i];
+
+        view->round_ns -= ns < view->round_ns ? ns : view->round_ns;
+        view->heard_ns -= ns < view->heard_ns ? ns : view->heard_ns;
+    }
+}
+
 static unsigned link_recv(struct link *link, struct link_rx *packets, unsigned count,
                           uint64_t now_ns)
 {
@@ -367,6 +441,8 @@ static unsigned link_recv(struct link *link, struct link_rx *packets, unsigned c
 
         host->head = packet->next;
         host->out++;
+        if (!packet->corrupt)
+            hear(host->world, host->index, packet);
         packets[n] = (struct link_rx){
             .from = &packet->from, .bytes = packet->bytes, .len = packet->len, .buffer = packet};
     }
@@ -500,6 +576,8 @@ void world_host_down(struct world *world, unsigned index)
 void world_cut(struct world *world, unsigned from, unsigned to, bool both, uint64_t ns)
 {
     world->path[from][to].cut_until_ns = world->now_ns + ns;
+    cut_note(&world->view[from][to], world->now_ns, ns);
+    cut_note(&world->view[to][from], world->now_ns, ns);
     if (both)
         world->path[to][from].cut_until_ns = world->now_ns + ns;
 }

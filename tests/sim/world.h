@@ -90,6 +90,19 @@ struct world_path {
     uint64_t last_arrival_ns;
 };
 
+/*
+ * What one host can know of another: that a packet of its own had arrived there, because a later one
+ * of the other came back. A silence is a time in which nobody could have known that.
+ */
+struct world_view {
+    uint64_t heard_ns; /* when the last intact packet of the other was taken in */
+    uint64_t round_ns; /* the other had heard from here then, and it came back */
+    uint64_t silent_from_ns, silent_to_ns; /* the longest silence of late that is over */
+    /* Cuts, which may come one upon the other: how long they were in all, what they end at, less a part
+     * of the time between them. */
+    uint64_t cut_ns, cut_to_ns;
+};
+
 /* ---- the transcript -------------------------------------------------------------------- */
 
 enum world_line {
@@ -130,6 +143,7 @@ struct world;
 /* A packet under way, then waiting at a host, then with the nic until released. */
 struct world_packet {
     uint64_t at_ns, order;
+    uint64_t heard_ns;         /* when its sender last heard from where it goes */
     struct world_packet *next; /* waiting at the host, or free */
     struct link_addr from;
     uint8_t to;
@@ -178,6 +192,7 @@ struct world {
     struct eng_config engine;
     struct world_host host[WORLD_HOSTS_MAX];
     struct world_path path[WORLD_HOSTS_MAX][WORLD_HOSTS_MAX];
+    struct world_view view[WORLD_HOSTS_MAX][WORLD_HOSTS_MAX];
     struct world_packet **heap;
     unsigned heap_count, heap_room;
     struct world_packet *free;
@@ -210,6 +225,14 @@ uint64_t world_host_when(const struct world_host *host, uint64_t host_ns);
 void world_cut(struct world *world, unsigned from, unsigned to, bool both, uint64_t ns);
 /* Sizes of a host's link change: larger packets vanish, new connections are told. */
 void world_set_mtu(struct world *world, unsigned host, uint32_t packet_bytes);
+
+/* The longest silence between two hosts, as `a` sees it, of those that were not over WORLD_LATE_NS ago,
+ * or all of the cuts in a row, if they were longer: who tries seldom may meet one each time. What was
+ * before since_ns does not count. */
+#define WORLD_LATE_NS (6 * WORLD_S)
+uint64_t world_silence_ns(const struct world *world, unsigned a, unsigned b, uint64_t since_ns);
+/* A host's clock leaps: for the host that is a silence, too. */
+void world_leap(struct world *world, unsigned host, uint64_t ns);
 
 /* Run until the time is reached, or done() says so (then true). */
 bool world_run(struct world *world, uint64_t until_ns, bool (*done)(void *ctx));

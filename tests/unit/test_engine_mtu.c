@@ -64,6 +64,21 @@ static void silence(void **state)
     path_free(path);
 }
 
+/* The path takes even less than IPv6 guarantees, and what is to be said fits in one packet of that. */
+static void silence_small(void **state)
+{
+    struct path *path = path_of(600);
+    unsigned rounds = 0;
+
+    rig_send(path->rig, 0, 1000);
+    for (; path->ops_done < 1 && rounds < 1000; rounds++)
+        path_round(path);
+    assert_int_equal(path->ops_done, 1);
+    assert_int_equal(path_stats(path).packet_bytes, VIP_PACKET_BYTES_MIN);
+    assert_in_range(path_stats(path).timeouts, 4, 6);
+    path_free(path);
+}
+
 static void send_for(struct path *path, unsigned rounds, uint32_t *ops)
 {
     while (rounds--) {
@@ -137,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(large_vanish),
         cmocka_unit_test(silence),
+        cmocka_unit_test(silence_small),
         cmocka_unit_test(search_upwards),
         cmocka_unit_test(only_late),
     };

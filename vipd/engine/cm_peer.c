@@ -94,7 +94,7 @@ static void fire_keepalive(struct cm *cm, struct cm_timer *timer, uint64_t now_n
     struct cm_peer *peer = CM_OF(struct cm_peer, timer, timer);
     uint64_t quiet_ns = now_ns > peer->heard_ns ? now_ns - peer->heard_ns : 0;
 
-    if (quiet_ns >= cm->config.peer_dead_ns) {
+    if (quiet_ns >= cm->config.peer_dead_ns / (VIP_MUTANT(DEAD_EARLY) ? 2 : 1)) {
         lose(cm, peer, false, now_ns);
         return;
     }

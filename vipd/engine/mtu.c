@@ -13,8 +13,10 @@
 #define MTU_ROUNDS_MAX 3u
 /* ... and so many packets. */
 #define MTU_LOST_MAX 10u
-/* Vain waits in a row before a silence is blamed on the size. */
-#define MTU_SILENCES 3u
+/* Vain waits in a row before a silence is blamed on the size: of packets that are larger than IPv6
+ * guarantees, and of others, which only old or odd paths do not take. */
+#define MTU_SILENCES       3u
+#define MTU_SILENCES_SMALL 4u
 /* First and longest time between tests of a larger size; each failure doubles it. */
 #define MTU_TEST_NS     100000000ull
 #define MTU_TEST_MAX_NS 60000000000ull
@@ -53,7 +55,7 @@ void eng_mtu_init(struct eng_vi *vi)
 static void shrink(struct eng_vi *vi, uint64_t now_ns)
 {
     vi->tx.mtu_lost = vi->tx.mtu_rounds = 0;
-    if (vi->tx.packet_bytes <= VIP_PACKET_BYTES_MIN)
+    if (vi->tx.packet_bytes <= VIP_PACKET_BYTES_MIN || VIP_MUTANT(MTU_STUCK))
         return;
     vi->tx.packet_bytes = vi->tx.packet_bytes > STEP_SMALL ? STEP_SMALL : VIP_PACKET_BYTES_MIN;
     vi->tx.mtu_test_ns = now_ns + vi->tx.mtu_wait_ns;
@@ -114,6 +116,8 @@ void eng_mtu_arrived(struct eng_vi *vi, uint64_t number, uint32_t bytes)
 
 void eng_mtu_silence(struct eng_vi *vi, uint32_t bytes, uint64_t now_ns)
 {
-    if (vi->tx.backoff >= MTU_SILENCES && bytes > STEP_SMALL)
+    uint32_t silences = bytes > STEP_SMALL ? MTU_SILENCES : MTU_SILENCES_SMALL;
+
+    if (vi->tx.backoff >= silences && bytes > VIP_PACKET_BYTES_MIN)
         shrink(vi, now_ns);
 }

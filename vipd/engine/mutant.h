@@ -62,7 +62,9 @@
     X(LISTEN_STUCK, "an answered request still takes a place of the back-log")                     \
     X(MEET_BOTH, "both of two peer-to-peer requests are the one that accepts")                     \
     X(PROBE_NEWEST, "after a silence the newest packet is repeated, not what the peer needs")      \
-    X(RTT_NONSENSE, "a round trip is believed that no path can have")
+    X(RTT_NONSENSE, "a round trip is believed that no path can have")                              \
+    X(MTU_STUCK, "packets that vanish for their size are sent again as large as they were")        \
+    X(DEAD_EARLY, "a silent peer is given up after half of the time")
 
 enum vip_mutant_number {
     VIP_MUTANT_NONE = 0,
