@@ -150,10 +150,8 @@ static void only_late(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(large_vanish),
-        cmocka_unit_test(silence),
-        cmocka_unit_test(silence_small),
-        cmocka_unit_test(search_upwards),
+        cmocka_unit_test(large_vanish),  cmocka_unit_test(silence),
+        cmocka_unit_test(silence_small), cmocka_unit_test(search_upwards),
         cmocka_unit_test(only_late),
     };
 
