@@ -100,14 +100,14 @@ struct attempt {
     struct attempt *next;
     uint64_t id;
     struct pair *pair;
-    uint64_t claim[2]; /* peer-to-peer: the two requests that met */
-    bool attached[2];  /* end[side]->attempt is this one */
-    bool up[2];        /* the session was told SUCCESS */
-    bool over[2];      /* and that it is lost, or ended it itself */
-    bool accepted;     /* nic_accept was called for it */
-    bool after_heal;   /* begun when the network was good again */
-    bool may_end;      /* something happened that may end it, other than a silence */
-    uint64_t began_ns;
+    uint64_t claim[2];       /* peer-to-peer: the two requests that met */
+    bool attached[2];        /* end[side]->attempt is this one */
+    bool up[2];              /* the session was told SUCCESS */
+    bool over[2];            /* and that it is lost, or ended it itself */
+    bool accepted;           /* nic_accept was called for it */
+    bool after_heal;         /* begun when the network was good again */
+    bool may_end;            /* something happened that may end it, other than a silence */
+    uint64_t began_ns;       /* when it was asked for */
     uint64_t known_until_ns; /* the server's host knows a repetition of the request so long */
     uint32_t offered_life;   /* of the server's host, when the request was offered to it */
     uint64_t over_ns;        /* when the first side was over */

@@ -269,6 +269,7 @@ static void launch(struct world *world, const struct world_host *from, uint8_t t
 
     packet->len = tx->bytes;
     packet->at_ns = at_ns;
+    packet->sent_ns = world->now_ns;
     packet->heard_ns = world->view[from->index][to].heard_ns;
     packet->from = from->link.self;
     packet->to = to;
@@ -356,13 +357,17 @@ static unsigned link_send(struct link *link, const struct link_tx *packets, unsi
     return count;
 }
 
+/* A packet that was under way for longer may be one that nobody believes any more. */
+#define LATE_NS WORLD_S
+
 /* A host takes an intact packet in. */
 static void hear(struct world *world, unsigned host, const struct world_packet *packet)
 {
     struct world_view *view = &world->view[host][packet->from.bytes[3] - 1u];
     uint64_t now_ns = world->now_ns;
 
-    view->heard_ns = now_ns;
+    if (now_ns - packet->sent_ns <= LATE_NS)
+        view->heard_ns = now_ns;
     if (packet->heard_ns <= view->round_ns)
         return;
     if (now_ns - view->round_ns >= view->silent_to_ns - view->silent_from_ns ||

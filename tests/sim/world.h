@@ -95,7 +95,8 @@ struct world_path {
  * of the other came back. A silence is a time in which nobody could have known that.
  */
 struct world_view {
-    uint64_t heard_ns; /* when the last intact packet of the other was taken in */
+    uint64_t
+        heard_ns; /* when the last intact packet of the other was taken in; late ones say nothing */
     uint64_t round_ns; /* the other had heard from here then, and it came back */
     uint64_t silent_from_ns, silent_to_ns; /* the longest silence of late that is over */
     /* Cuts, which may come one upon the other: how long they were in all, what they end at, less a part
@@ -143,6 +144,7 @@ struct world;
 /* A packet under way, then waiting at a host, then with the nic until released. */
 struct world_packet {
     uint64_t at_ns, order;
+    uint64_t sent_ns;
     uint64_t heard_ns;         /* when its sender last heard from where it goes */
     struct world_packet *next; /* waiting at the host, or free */
     struct link_addr from;
