@@ -286,9 +286,13 @@ void sink_error(void *ctx, enum vip_resource resource, enum vip_error_code code,
         attempt->may_end = true;
         return;
     case VIP_EC_RDMAW_ABORT:
+    case VIP_EC_RDMA_TRANSPORT:
+        /* Told before the loss of the connection that they follow from. */
+        if (reliable && !may_end(attempt))
+            play_fail(play, "pair %u: error %u without a cause: %s", end->pair->number, code, why);
+        return;
     case VIP_EC_RDMAW_PROT:
     case VIP_EC_RDMAR_PROT:
-    case VIP_EC_RDMA_TRANSPORT:
         if (reliable && !attempt->may_end)
             play_fail(play, "pair %u: error %u without a cause: %s", end->pair->number, code, why);
         return;

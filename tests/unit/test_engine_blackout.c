@@ -1,7 +1,7 @@
 /*
- * A network that swallows a full ring of packet numbers. When it is back, the peer must get what it
- * needs first, although that was repeated in vain meanwhile and has a young number: a peer that holds
- * as many later packets as it may takes nothing else.
+ * What is repeated first: what the peer needs, also if a network swallowed a full ring of packet numbers
+ * and that was repeated in vain meanwhile and has a young number. A peer that holds as many later
+ * packets as it may takes nothing else, and what it has already is of no use to it.
  */
 #include "eng_rig.h"
 
@@ -12,6 +12,9 @@
 
 /* So many packets under way leave no number for new contents (vipd/engine/internal.h). */
 #define NUMBERS_MIN 1700u
+
+/* Reads that may be open (vipd/engine/internal.h). */
+#define READS 16u
 
 /* What the peer holds: so many packets, so far behind the one that it needs. */
 #define HELD      512u
@@ -97,10 +100,63 @@ static void test_what_is_needed_comes_first(void **state)
     rig_free(rig);
 }
 
+/* The timer expires; the first packet that is sent then. */
+static const struct vip_frame *expire(struct rig *rig)
+{
+    rig->now_ns = eng_deadline(rig->eng);
+    eng_tick(rig->eng, rig->now_ns);
+    assert_true(rig_pull(rig));
+    assert_int_equal(rig->decoded.hdr.frame_count, 1);
+    return &rig->decoded.frames[0];
+}
+
+/*
+ * The peer has processed an operation whose packets are not acknowledged, because it dropped copies of
+ * what it had: the next operation is what it needs, at the first try.
+ */
+static void test_operation_that_is_done(void **state)
+{
+    struct rig *rig = rig_new_with(VIP_LVL_DELIVERY, &ENG_CONFIG_DEFAULT);
+    const struct vip_frame *frame;
+
+    rig_connect(rig, PACKET_BYTES, WINDOW_BYTES);
+    rig_send(rig, 0, 10 * PACKET_BYTES);
+    rig_send(rig, 0, 10 * PACKET_BYTES);
+    assert_true(rig_drain(rig) > 20);
+    assert_int_equal(rig_feed_ack(rig, 1, 1), ENG_RX_DONE);
+    assert_false(rig_pull(rig));
+    frame = expire(rig);
+    /* From its beginning, which shared a packet with the end of the one before. */
+    assert_int_equal(frame->op, 1);
+    assert_int_equal(frame->offset, 0);
+    rig_free(rig);
+}
+
+/* The same for answers: who asks for a later read in the same slot has the one before. */
+static void test_answer_that_is_there(void **state)
+{
+    struct rig *rig = rig_new(VIP_LVL_DELIVERY);
+    const struct vip_frame *answer;
+
+    for (uint32_t op = 0; op < READS + 2; op++) {
+        struct vip_frame frame = rig_frame(VIP_FRM_READ_REQ, op, 0, 0, 1000);
+
+        assert_int_equal(rig_feed(rig, 1, frame), ENG_RX_DONE);
+        assert_true(rig_pull(rig));
+        assert_int_equal(rig->decoded.frames[0].op, op);
+    }
+    answer = expire(rig);
+    assert_int_equal(answer->type, VIP_FRM_READ_RESP);
+    assert_int_equal(answer->op, 2);
+    rig_free(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_needed_comes_first),
+        cmocka_unit_test(test_operation_that_is_done),
+        cmocka_unit_test(test_answer_that_is_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

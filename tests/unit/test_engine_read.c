@@ -80,6 +80,27 @@ static struct vip_frame asked_by_peer(uint32_t len)
     return frame;
 }
 
+/*
+ * Whoever waits for a read asks the peer now and then, and on a long way one such packet is always under
+ * way. A window of less than a packet must not be shut by it: the peer waits for a read, too.
+ */
+static void answer_beside_a_probe(void **state)
+{
+    struct rig *rig = rig_new_with(VIP_LVL_DELIVERY, &ENG_CONFIG_DEFAULT);
+
+    rig_connect(rig, 1472, 1000);
+    rig_post(rig, VIP_Q_SEND, VIP_CTL_OP_RDMAREAD, 100, 1000);
+    assert_true(rig_pull(rig));
+    rig_feed_ack(rig, 2, 1);
+    assert_int_equal(rig_wait(rig, ENG_CONFIG_DEFAULT.conn_timeout_ns / 4), 1);
+    assert_int_equal(rig->decoded.hdr.frame_count, 0);
+    assert_int_equal(rig_feed(rig, 1, asked_by_peer(1000)), ENG_RX_DONE);
+    assert_true(rig_pull(rig));
+    assert_int_equal(rig->decoded.hdr.frame_count, 1);
+    assert_int_equal(rig->decoded.frames[0].type, VIP_FRM_READ_RESP);
+    rig_free(rig);
+}
+
 /* The peer's read was answered, and the answer is never acknowledged: the callback hears of it. */
 static void answer_not_delivered(void **state)
 {
@@ -131,7 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unanswered),         cmocka_unit_test(late),
         cmocka_unit_test(failed_send_behind), cmocka_unit_test(answer_not_delivered),
-        cmocka_unit_test(answer_and_the_end),
+        cmocka_unit_test(answer_and_the_end), cmocka_unit_test(answer_beside_a_probe),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,7 +102,7 @@ struct eng_queue {
 /* What became of a packet with frames (or a probe); valid while its bit in tx.open is set. */
 struct eng_sent {
     uint64_t sent_ns;
-    uint32_t bytes;    /* whole packet; counts in tx.inflight unless lost */
+    uint32_t bytes;    /* whole packet (a probe: 0); counts in tx.inflight unless lost */
     struct eng_pos at; /* first byte it carried */
     uint32_t end_off;  /* where it ended: operation at.op + ops, this byte */
     uint8_t ops;

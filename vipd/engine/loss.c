@@ -284,8 +284,24 @@ void eng_loss_arm(struct eng_vi *vi, uint64_t now_ns)
 }
 
 /*
+ * Has the peer all of what this packet carried, although the packet is not acknowledged? Copies of what
+ * was only late are lost, or dropped by a peer that has them. Of operations the peer says it, of answers
+ * that it asks for later reads (struct eng_read).
+ */
+static bool settled(const struct eng_vi *vi, const struct eng_sent *record)
+{
+    struct eng_pos end = eng_sent_end(record);
+    uint32_t last = end.off ? end.op : end.op - 1;
+
+    if (record->stream == ENG_STREAM_OPS)
+        return eng_before(last, vi->tx.ops_acked);
+    return vi->reads.slot[last % ENG_READS_MAX].seq != last;
+}
+
+/*
  * The packet under way that the peer needs first, by its content, not by its number: a peer that can
- * hold no more packets takes nothing else. tx.number if nothing is under way.
+ * hold no more packets takes nothing else. Repeating what it has would tell it nothing, and cost the
+ * time of this try. tx.number if nothing that it needs is under way.
  */
 static uint64_t most_wanted(struct eng_vi *vi)
 {
@@ -295,7 +311,7 @@ static uint64_t most_wanted(struct eng_vi *vi)
          n = eng_bits_next(&vi->tx.open, n + 1, vi->tx.number)) {
         const struct eng_sent *record = &vi->sent[n % ENG_SENT_RING];
 
-        if (record->lost || record->probe)
+        if (record->lost || record->probe || settled(vi, record))
             continue;
         if (best == vi->tx.number || VIP_MUTANT(PROBE_NEWEST) ||
             eng_sent_before(record, &vi->sent[best % ENG_SENT_RING]))

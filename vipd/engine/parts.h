@@ -28,6 +28,12 @@ static inline bool eng_sent_before(const struct eng_sent *a, const struct eng_se
     return a->stream == b->stream ? eng_pos_before(a->at, b->at) : a->stream < b->stream;
 }
 
+/* End of what a packet carried. */
+static inline struct eng_pos eng_sent_end(const struct eng_sent *record)
+{
+    return (struct eng_pos){record->at.op + record->ops, record->end_off};
+}
+
 static inline uint32_t eng_min32(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;

@@ -170,7 +170,11 @@ static bool emit_ack(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
     return true;
 }
 
-/* A packet without frames that must be answered: the peer tells again how far it is. */
+/*
+ * A packet without frames that must be answered: the peer tells again how far it is. It takes no room of
+ * the window: where answers take longer than the timer waits one is always under way, and would keep
+ * a window shut for ever that is not larger than a packet.
+ */
 static bool emit_ping(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
 {
     struct eng_sent record = {.sent_ns = now_ns, .probe = true};
@@ -180,7 +184,6 @@ static bool emit_ping(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns
     if (!numbers_left(vi, ENG_SENT_RING))
         return false;
     eng_build_begin(&build, vi, ret);
-    record.bytes = ret->bytes;
     finish(&build, vi, &record, VIP_PKTF_ELICITS | VIP_PKTF_ACK_NOW, 0, now_ns);
     return true;
 }
@@ -219,12 +222,6 @@ static void finish_data(struct eng_build *build, struct eng_vi *vi, struct eng_p
     eng_mtu_sent(vi, record.bytes);
     eng_pace_sent(vi, record.bytes, now_ns);
     finish(build, vi, &record, flags, ranges, now_ns);
-}
-
-/* End of the content of a record. */
-static struct eng_pos record_end(const struct eng_sent *record)
-{
-    return (struct eng_pos){record->at.op + record->ops, record->end_off};
 }
 
 /* The content before `at` is under way again. */
@@ -274,7 +271,7 @@ static bool merge_oldest(struct eng_vi *vi)
 {
     const struct eng_sent *oldest = &vi->sent[vi->tx.una % ENG_SENT_RING];
     struct eng_sent *next;
-    struct eng_pos end = record_end(oldest);
+    struct eng_pos end = eng_sent_end(oldest);
 
     if (oldest->next == ENG_NONE)
         return false;
@@ -325,7 +322,7 @@ static bool emit_lost(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns
         struct eng_sent *record = &vi->sent[index];
         /* The ring holds each number's remainder; the number itself is the one from una on. */
         uint64_t number = vi->tx.una + (index - vi->tx.una) % ENG_SENT_RING;
-        struct eng_pos at = record->at, end = record_end(record), from, to;
+        struct eng_pos at = record->at, end = eng_sent_end(record), from, to;
         enum eng_stream stream = (enum eng_stream)record->stream;
         struct eng_build build;
 
@@ -517,7 +514,7 @@ bool eng_tx_pull(struct eng *eng, struct eng_packet *ret, uint64_t now_ns)
 /* Fail the operations of a record whose memory is gone; true if one of them was found. */
 static bool fail_record(struct eng_vi *vi, const struct eng_sent *record)
 {
-    struct eng_pos end = record_end(record);
+    struct eng_pos end = eng_sent_end(record);
 
     for (uint32_t op = record->at.op; op != end.op + (end.off > 0); op++) {
         struct eng_desc *desc;
@@ -540,7 +537,7 @@ static bool fail_record(struct eng_vi *vi, const struct eng_sent *record)
 /* The answer of a record whose memory is gone, or NULL. */
 static const struct eng_read *denied_read(struct eng_vi *vi, const struct eng_sent *record)
 {
-    struct eng_pos end = record_end(record);
+    struct eng_pos end = eng_sent_end(record);
 
     for (uint32_t seq = record->at.op; seq != end.op + (end.off > 0); seq++) {
         const struct eng_read *read = &vi->reads.slot[seq % ENG_READS_MAX];
