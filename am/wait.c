@@ -59,14 +59,15 @@ void am_sleep(struct am_bundle *bundle, const int *fds, unsigned count, int time
 
     for (unsigned i = 0; i < count; i++)
         wait[i + 1] = (struct pollfd){.fd = fds[i], .events = POLLIN};
-    bundle->sleepers++;
+    /* What is asked for before we count as a sleeper is only noted, so count first, then look: am_attend has it in the
+     * other order, and holds no lock of the bundle's. */
+    __atomic_add_fetch(&bundle->sleepers, 1, __ATOMIC_SEQ_CST);
     am_unlock(bundle);
-    /* What was asked for before we counted as a sleeper was only noted. */
     if (timeout_ms > 0 || __atomic_load_n(&bundle->attention, __ATOMIC_SEQ_CST) == 0)
         (void)poll(wait, count + 1, timeout_ms);
     am_lock(bundle);
-    bundle->sleepers--;
-    if (bundle->sleepers == 0 && read(bundle->wake_fd, &raised, sizeof(raised)) < 0)
+    if (__atomic_sub_fetch(&bundle->sleepers, 1, __ATOMIC_SEQ_CST) == 0 &&
+        read(bundle->wake_fd, &raised, sizeof(raised)) < 0)
         return; /* it was not raised */
 }
 
