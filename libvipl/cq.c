@@ -63,7 +63,7 @@ static struct vipl__cq *install(struct vipl__session *session, const Vip__Create
     }
     cq->uses++;
     vipl__spin_lock(&cq->done_lock);
-    cq->position = reply->position;
+    __atomic_store_n(&cq->position, reply->position, __ATOMIC_RELEASE);
     cq->flush_next = 0;
     vip_store32_release(&cq->app->cons, reply->position);
     vipl__spin_unlock(&cq->done_lock);
@@ -186,7 +186,8 @@ static struct vipl__vi *entry_vi(struct vipl__cq *cq, const struct vip_cqe *entr
  * Without vipd: a descriptor of a bound queue that was posted and never reported counts as
  * completed. Goes round the VIs, so that none is forgotten.
  */
-static struct vipl__vi *flushed_vi(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
+static __attribute__((cold, noinline)) struct vipl__vi *
+flushed_vi(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
 {
     for (unsigned n = 0; n < VIP_VI_MAX; n++) {
         unsigned index = (cq->flush_next + n) % VIP_VI_MAX;
@@ -209,8 +210,8 @@ static struct vipl__vi *flushed_vi(struct vipl__cq *cq, unsigned *ret_queue, uin
 }
 
 /* The VI of the next entry that means one, or NULL. Under done_lock; *ret_tell: tell vipd. */
-static struct vipl__vi *next_entry(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle,
-                                   bool *ret_tell)
+static inline struct vipl__vi *next_entry(struct vipl__cq *cq, unsigned *ret_queue,
+                                          uint64_t *ret_handle, bool *ret_tell)
 {
     /* Looked at before the ring: what vipd wrote before it died comes first. */
     bool dead = vipl__is_dead(cq->session);
@@ -218,9 +219,11 @@ static struct vipl__vi *next_entry(struct vipl__cq *cq, unsigned *ret_queue, uin
     struct vip_cqe entry;
 
     while (vi == NULL && vip_cq_read(cq->ring, cq->position, &entry)) {
-        cq->position++;
-        *ret_tell |= (cq->position & (TELL_EVERY - 1)) == 0;
-        vip_store32_release(&cq->app->cons, cq->position);
+        uint32_t next = cq->position + 1;
+
+        __atomic_store_n(&cq->position, next, __ATOMIC_RELAXED);
+        *ret_tell |= (next & (TELL_EVERY - 1)) == 0;
+        vip_store32_release(&cq->app->cons, next);
         vi = entry_vi(cq, &entry, ret_handle);
         *ret_queue = entry.queue;
     }
@@ -232,8 +235,8 @@ static struct vipl__vi *next_entry(struct vipl__cq *cq, unsigned *ret_queue, uin
 }
 
 /* The CQ with a descriptor is empty: arm it, look again, and keep it readable for a second entry. */
-static struct vipl__vi *arm_and_look(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle,
-                                     bool *ret_tell)
+static __attribute__((noinline)) struct vipl__vi *
+arm_and_look(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle, bool *ret_tell)
 {
     struct vipl__vi *vi = NULL;
     struct vip_cqe entry;
@@ -245,8 +248,23 @@ static struct vipl__vi *arm_and_look(struct vipl__cq *cq, unsigned *ret_queue, u
     return vi;
 }
 
-VIP_RETURN vipl__take_entry(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE *ret_vi,
-                            VIP_BOOLEAN *ret_recv)
+/*
+ * Most calls of a program that polls find nothing, and that can be seen without the lock: there is no entry at the
+ * position, and it was the position before and after we looked. What remains to be done without an entry (report
+ * what a dead vipd left, arm a descriptor) is done under the lock.
+ */
+static inline bool seems_empty(const struct vipl__cq *cq)
+{
+    uint32_t position = __atomic_load_n(&cq->position, __ATOMIC_ACQUIRE);
+    struct vip_cqe entry;
+
+    return !vip_cq_read(cq->ring, position, &entry) &&
+           __atomic_load_n(&cq->position, __ATOMIC_RELAXED) == position &&
+           __atomic_load_n(&cq->fd[0], __ATOMIC_RELAXED) < 0 && !vipl__is_dead(cq->session);
+}
+
+static inline VIP_RETURN take(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE *ret_vi,
+                              VIP_BOOLEAN *ret_recv)
 {
     struct vipl__vi *vi = NULL;
     uint64_t vi_handle = 0;
@@ -275,6 +293,12 @@ VIP_RETURN vipl__take_entry(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE 
     return VIP_SUCCESS;
 }
 
+VIP_RETURN vipl__take_entry(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE *ret_vi,
+                            VIP_BOOLEAN *ret_recv)
+{
+    return take(cq, handle, ret_vi, ret_recv);
+}
+
 static VIP_RETURN attempt(struct vipl__wait *wait)
 {
     return vipl__take_entry(wait->object, wait->handle, wait->ret[0], wait->ret[1]);
@@ -289,7 +313,10 @@ VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEA
         return vipl__bad_cq("VipCQDone", CQHandle);
     if (ViHandle == NULL || RecvQueue == NULL)
         return vipl__fail(VIP_INVALID_PARAMETER, "VipCQDone: an output pointer is NULL");
-    rc = vipl__take_entry(cq, (uint64_t)(uintptr_t)CQHandle, ViHandle, RecvQueue);
+    if (seems_empty(cq))
+        rc = VIP_NOT_DONE;
+    else
+        rc = take(cq, (uint64_t)(uintptr_t)CQHandle, ViHandle, RecvQueue);
     vipl__polled(cq->session, rc);
     return rc == VIP_INVALID_PARAMETER ? vipl__bad_cq("VipCQDone", CQHandle) : rc;
 }

@@ -96,8 +96,8 @@ static VIP_RETURN make(struct vipl__cq *cq, uint64_t handle)
     if (rc == VIP_SUCCESS) {
         vipl__spin_lock(&cq->done_lock);
         if (__atomic_load_n(&cq->handle, __ATOMIC_ACQUIRE) == handle) {
-            cq->fd[0] = fds.fd[0];
             cq->fd[1] = fds.fd[1];
+            __atomic_store_n(&cq->fd[0], fds.fd[0], __ATOMIC_RELAXED);
             fds.fd[0] = fds.fd[1] = -1;
         } else {
             rc = VIP_INVALID_PARAMETER;

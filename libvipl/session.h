@@ -50,11 +50,11 @@ struct vipl__cq {
     uint16_t index;             /* vipd's number */
     uint16_t uses;              /* how often this object was created: makes handles differ */
     uint32_t done_lock;         /* guards the three below */
-    uint32_t position;          /* next entry to read */
+    uint32_t position;          /* next entry to read; atomic: looked at without the lock, too */
     uint32_t spin_ns;           /* atomic; how long the next wait polls */
     uint32_t flush_next;        /* after vipd's death: VI to look at next */
     struct vipl__target target; /* VipCQNotify */
-    int fd[2];            /* VipxCQGetFd: what the application got, its sending end; -1 = none */
+    int fd[2]; /* VipxCQGetFd: what the application got (atomic), its sending end; -1 = none */
     uint32_t fd_lock;     /* one thread asks vipd for them */
     uint32_t fd_arm;      /* as published; this and the next under done_lock */
     uint32_t fd_messages; /* messages that are, or soon will be, in it and that nobody needs */
