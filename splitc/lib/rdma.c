@@ -126,7 +126,7 @@ size_t rt_rdma_write(struct rt_op *op, sc_ptr to, const void *from, size_t bytes
     struct rt_peer *peer = rt_peer(to.proc);
     size_t at, n;
 
-    if (!rt.rdma || bytes < RT_WRITE_MIN)
+    if (!rt.rdma || bytes < RT_RDMA_MIN)
         return 0;
     for (at = 0; at < bytes; at += n) {
         sc_ptr p = sc_gadd(to, (long)at);
@@ -151,7 +151,7 @@ size_t rt_rdma_read(struct rt_op *op, void *to, sc_ptr from, size_t bytes)
     struct rt_peer *peer = rt_peer(from.proc);
     size_t at, n;
 
-    if (!rt.rdma || bytes < RT_READ_MIN)
+    if (!rt.rdma || bytes < RT_RDMA_MIN)
         return 0;
     for (at = 0; at < bytes; at += n) {
         sc_ptr p = sc_gadd(from, (long)at);

@@ -34,13 +34,8 @@
 #define RT_SENDS    (RT_CREDITS + 16)
 /* Bytes of data in one message, as in the paper's runtime. */
 #define RT_DATA_MAX 4096
-/*
- * From these sizes on a transfer out of or into the spread heap goes by RDMA, where it is possible. A write that goes
- * alone is acknowledged late, since nothing of the peer's follows it: with RT_SLICES of them under way, less than a
- * slice each, messages are faster (bench/run splitc: bulk bandwidth).
- */
-#define RT_READ_MIN  16384
-#define RT_WRITE_MIN RT_SLICE_BYTES
+/* From this size on a transfer into or out of the spread heap goes by RDMA, where it is possible. */
+#define RT_RDMA_MIN 16384
 /* An RDMA operation moves at most so many bytes, and so many are under way per pair. */
 #define RT_SLICE_BYTES 65536
 #define RT_SLICES      4

@@ -33,6 +33,34 @@ static void one_small(void **state)
     rig_free(rig);
 }
 
+/* A lone large RDMA Write asks for an acknowledgement: the peer's program does not hear of it, and will not reply. */
+static void lone_writes(void **state)
+{
+    static const struct {
+        uint16_t control;
+        uint32_t len;
+        bool asks;
+    } cases[] = {
+        {VIP_CTL_OP_RDMAWRITE, 16384, true},
+        {VIP_CTL_OP_RDMAWRITE, 64, false},
+        {VIP_CTL_OP_RDMAWRITE | VIP_CTL_IMMEDIATE, 16384, false},
+        {VIP_CTL_OP_SENDRECV, 16384, false},
+    };
+
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rig *rig = rig_new_with(RD, &ENG_CONFIG_DEFAULT);
+
+        rig_connect(rig, 32768, 1 << 20);
+        rig_post(rig, VIP_Q_SEND, cases[i].control, 0, cases[i].len);
+        assert_true(rig_pull(rig));
+        assert_true(rig->decoded.frames[0].flags & VIP_FRMF_LAST);
+        assert_int_equal(rig->decoded.hdr.flags,
+                         VIP_PKTF_ELICITS | (cases[i].asks ? VIP_PKTF_ACK_NOW : 0));
+        assert_false(rig_pull(rig));
+        rig_free(rig);
+    }
+}
+
 /* All packets of a bulk transfer but the last have the same size, across messages, too. */
 static void equal_sizes(void **state)
 {
@@ -552,6 +580,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_small),
+        cmocka_unit_test(lone_writes),
         cmocka_unit_test(equal_sizes),
         cmocka_unit_test(frames_limit),
         cmocka_unit_test(pieces_limit),

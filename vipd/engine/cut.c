@@ -13,6 +13,7 @@ void eng_build_begin(struct eng_build *build, struct eng_vi *vi, struct eng_pack
     build->message_bytes = 0;
     build->frames = 0;
     build->limit_bytes = vi->tx.packet_bytes;
+    build->unheard = false;
     packet->vi = vi->index;
     packet->path = vi->conn.path;
     packet->bytes = 0;

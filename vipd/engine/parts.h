@@ -158,6 +158,7 @@ struct eng_build {
     uint32_t message_bytes; /* of the head bytes: payload, nevertheless */
     unsigned frames;
     uint32_t limit_bytes; /* of the packet */
+    bool unheard; /* ends with an RDMA Write without immediate data: no program will reply to it */
 };
 void eng_build_begin(struct eng_build *build, struct eng_vi *vi, struct eng_packet *packet);
 void eng_build_head(struct eng_build *build, uint32_t bytes);

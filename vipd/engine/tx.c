@@ -5,6 +5,9 @@
  */
 #include "vipd/engine/internal.h"
 
+/* A packet with less than this is not worth an acknowledgement of its own. */
+#define LONE_WRITE_BYTES 4096
+
 bool eng_tx_window_open(const struct eng_vi *vi)
 {
     uint64_t limit = vi->tx.cc.now.window_bytes;
@@ -210,10 +213,12 @@ static void finish_data(struct eng_build *build, struct eng_vi *vi, struct eng_p
     /*
      * Ask for an acknowledgement at once where we would wait for it: a window is full that has fewer
      * packets than the peer acknowledges unasked, or a burst has ended. A lone message does not ask;
-     * its acknowledgement rides on the reply.
+     * its acknowledgement rides on the reply. Only a lone large RDMA Write of which the peer's program
+     * hears nothing does: a program that has a few of them under way would wait for the delay each time.
      */
     few = vi->tx.inflight < (uint64_t)vi->eng->config.ack_every_packets * vi->tx.packet_bytes;
-    if (probe || (more && !open && few) || (!more && vi->tx.burst > 1))
+    if (probe || (more && !open && few) ||
+        (!more && (vi->tx.burst > 1 || (build->unheard && record.bytes >= LONE_WRITE_BYTES))))
         flags |= VIP_PKTF_ACK_NOW;
     if (!more)
         vi->tx.burst = 0;
@@ -431,6 +436,9 @@ static bool emit_ops(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
             ret->posted_ns = now_ns - eng_desc_age_ns(vi, position, now_ns);
         if (vi->tx.at.op != op)
             cut_through(vi, desc, op);
+        build.unheard = vi->reliable && vi->tx.at.op != op &&
+                        (desc->control & VIP_CTL_OP_MASK) == VIP_CTL_OP_RDMAWRITE &&
+                        !(desc->control & VIP_CTL_IMMEDIATE);
     }
     if (!build.frames)
         return false;
