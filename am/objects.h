@@ -268,8 +268,8 @@ struct am_bundle {
     struct am_conn *newest, *oldest;   /* by last use */
     struct am_conn *dead;              /* to be destroyed when nothing refers to them */
     int mask;
-    uint64_t handled; /* handlers run, to notice arrivals that others handled */
-    unsigned sleepers; /* atomic: threads in am_sleep */
+    uint64_t handled;       /* handlers run, to notice arrivals that others handled */
+    unsigned sleepers;      /* atomic: threads in am_sleep */
     unsigned control_conns; /* connections with control messages to send */
     unsigned closing;       /* connections that we close */
 };
