@@ -291,6 +291,7 @@ static void on_change(void *token)
 void segments_in_handlers(void)
 {
     amvia_counts_t counts;
+    int asked = 0;
     void *at;
     uintptr_t len;
 
@@ -299,11 +300,12 @@ void segments_in_handlers(void)
     pattern_fill(seg_b, sizeof(seg_b), 5);
     do { /* until it is written straight */
         OK(AM_RequestXfer1(a, 0, 0, BULK, seg_b, 4000, 5));
-        WAIT_FOR(bundle, replied == ran);
+        asked++;
+        WAIT_FOR(bundle, replied == asked);
         OK(amvia_GetCounts(&counts));
     } while (counts.longs_direct == 0);
     OK(AM_Request0(a, 0, HELD));
-    WAIT_FOR(bundle, ran == replied + 1);
+    WAIT_FOR(bundle, ran == asked + 1);
     OK(AM_GetSeg(b, &at, &len));
     CHECK(at == seg_b && len == sizeof(seg_b));
     OK(AM_SetSeg(b, NULL, 0));
