@@ -6,6 +6,7 @@
 
 #include "libvipl/call.h"
 #include "libvipl/cq_fd.h"
+#include "libvipl/direct.h"
 #include "libvipl/error.h"
 #include "libvipl/take.h"
 #include "libvipl/wait.h"
@@ -227,6 +228,8 @@ static inline struct vipl__vi *next_entry(struct vipl__cq *cq, unsigned *ret_que
         vi = entry_vi(cq, &entry, ret_handle);
         *ret_queue = entry.queue;
     }
+    if (vi == NULL && !dead && cq->direct_count > 0)
+        vi = vipl__direct_entry(cq, ret_queue, ret_handle);
     if (vi == NULL && dead)
         vi = flushed_vi(cq, ret_queue, ret_handle);
     if (vi != NULL)
@@ -243,7 +246,8 @@ arm_and_look(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle, boo
 
     if (vipl__cq_fd_arm(cq))
         vi = next_entry(cq, ret_queue, ret_handle, ret_tell);
-    if (vi != NULL && (vip_cq_read(cq->ring, cq->position, &entry) || vipl__is_dead(cq->session)))
+    if (vi != NULL && (vip_cq_read(cq->ring, cq->position, &entry) || vipl__is_dead(cq->session) ||
+                       vipl__direct_waiting(cq)))
         vipl__cq_fd_signal(cq);
     return vi;
 }
@@ -251,7 +255,7 @@ arm_and_look(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle, boo
 /*
  * Most calls of a program that polls find nothing, and that can be seen without the lock: there is no entry at the
  * position, and it was the position before and after we looked. What remains to be done without an entry (report
- * what a dead vipd left, arm a descriptor) is done under the lock.
+ * what a dead vipd left, arm a descriptor, look at rings) is done under the lock.
  */
 static inline bool seems_empty(const struct vipl__cq *cq)
 {
@@ -260,6 +264,7 @@ static inline bool seems_empty(const struct vipl__cq *cq)
 
     return !vip_cq_read(cq->ring, position, &entry) &&
            __atomic_load_n(&cq->position, __ATOMIC_RELAXED) == position &&
+           __atomic_load_n(&cq->direct_count, __ATOMIC_RELAXED) == 0 &&
            __atomic_load_n(&cq->fd[0], __ATOMIC_RELAXED) < 0 && !vipl__is_dead(cq->session);
 }
 
@@ -341,6 +346,7 @@ VIP_RETURN VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *V
     wait.prod = cq->prod;
     wait.waiters = &cq->app->waiters;
     wait.spin_ns = &cq->spin_ns;
+    wait.cq = cq;
     rc = vipl__wait(cq->session, &wait, Timeout);
     vipl__leave(cq->session);
     return rc == VIP_INVALID_PARAMETER ? vipl__bad_cq("VipCQWait", CQHandle) : rc;

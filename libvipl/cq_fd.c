@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "libvipl/call.h"
+#include "libvipl/direct.h"
 #include "libvipl/error.h"
 #include "libvipl/vipl_ext.h"
 
@@ -69,7 +70,7 @@ void vipl__cq_fd_close(struct vipl__cq *cq)
     for (unsigned i = 0; i < 2; i++) {
         if (cq->fd[i] >= 0)
             close(cq->fd[i]);
-        cq->fd[i] = -1;
+        __atomic_store_n(&cq->fd[i], -1, __ATOMIC_RELAXED);
     }
     vipl__spin_unlock(&cq->done_lock);
 }
@@ -102,6 +103,12 @@ static VIP_RETURN make(struct vipl__cq *cq, uint64_t handle)
         } else {
             rc = VIP_INVALID_PARAMETER;
         }
+        vipl__spin_unlock(&cq->done_lock);
+        /* From now on nothing comes by rings; for what has come vipd does not signal. */
+        vipl__direct_asleep_cq(cq);
+        vipl__spin_lock(&cq->done_lock);
+        if (cq->fd[0] >= 0 && vipl__direct_waiting(cq))
+            vipl__cq_fd_signal(cq);
         vipl__spin_unlock(&cq->done_lock);
         /* vipd may have died before there was a descriptor to signal. */
         if (vipl__is_dead(cq->session))

@@ -3,6 +3,7 @@
  * queue back if it has completed. vipd never touches a descriptor; this file writes its status,
  * when the descriptor is taken or, for programs that watch it in memory, as soon as it completes.
  */
+#include "libvipl/direct.h"
 #include "libvipl/error.h"
 #include "libvipl/events.h"
 #include "libvipl/take.h"
@@ -266,57 +267,136 @@ static uint32_t take_ahead(struct vipl__queue *queue, uint32_t slot)
 
 /* ---- taking ---------------------------------------------------------------------------------- */
 
-/* One look at the head of a queue. */
+/* What one look at the head of a queue has found. */
+struct head {
+    bool valid, empty;
+    VIP_DESCRIPTOR *desc; /* NULL: nothing has completed */
+    struct vipl__origin origin;
+    uint32_t ahead; /* what fill_ahead wrote; 0 = nothing */
+    bool completed; /* comp is what it completed with, else it is flushed */
+    bool lock;      /* look again with post_lock held */
+    bool ask_break; /* ask vipd to break the connection */
+    struct vip_comp comp;
+};
+
+/* The completion of the descriptor at the head, number `reaped`, if there is one. */
+static bool next_completion(struct vipl__vi *vi, enum vip_queue which, uint32_t reaped, bool locked,
+                            struct head *ret)
+{
+    struct vipl__queue *queue = &vi->queue[which];
+    struct vipl__direct *direct = which == VIP_Q_RECV ? vipl__direct_of(vi) : NULL;
+
+    if (which == VIP_Q_SEND && ret->origin.direct) {
+        ret->comp = (struct vip_comp){.status = VIP_ST_DONE | VIP_ST_OP_SEND};
+        return true;
+    }
+    if (direct != NULL) {
+        enum vipl__next next =
+            vipl__direct_next(vi, direct, reaped, locked, &ret->comp, &ret->ask_break);
+
+        ret->lock = next == VIPL__NEXT_LOCK;
+        if (next != VIPL__NEXT_VIPD)
+            return next == VIPL__NEXT_RING;
+    } else if (!vip_comp_read(queue->ring, queue->position, &ret->comp)) {
+        return false;
+    }
+    queue->position++;
+    return true;
+}
+
+/* Continuations of a long receive are free again. */
+static void give_conts(struct vipl__vi *vi, uint32_t reaped)
+{
+    const struct vip_sq_slot *slot = vip_recv_slot(vi->session->recv_base, vi->index, reaped);
+
+    __atomic_sub_fetch(&vi->queue[VIP_Q_RECV].conts_used, VIP_SQ_SLOTS_FOR(slot->seg_count) - 1,
+                       __ATOMIC_RELEASE);
+}
+
+/* One look at the head of a queue, under its done_lock, and post_lock if `locked`. */
+static void look(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, bool locked,
+                 struct head *ret)
+{
+    struct vipl__queue *queue = &vi->queue[which];
+    uint32_t reaped = __atomic_load_n(&queue->reaped, __ATOMIC_RELAXED);
+    uint32_t slot = reaped & (VIP_DESC_PER_QUEUE_MAX - 1);
+    bool dead;
+
+    ret->valid = vipl__vi_is(vi, handle);
+    ret->empty = __atomic_load_n(&queue->posted, __ATOMIC_ACQUIRE) == reaped;
+    ret->desc = NULL;
+    ret->lock = ret->ask_break = false;
+    ret->ahead = 0;
+    if (!ret->valid || ret->empty)
+        return;
+    ret->origin = queue->origin[slot];
+    /* The order matters: what vipd wrote before it died comes before what we flush. */
+    dead = vipl__is_dead(vi->session);
+    ret->completed = next_completion(vi, which, reaped, locked, ret);
+    if (ret->lock || (!ret->completed && !dead))
+        return;
+    ret->desc = queue->fifo[slot];
+    if (__builtin_expect(queue->ahead != NULL, 0))
+        ret->ahead = take_ahead(queue, slot);
+    if (!ret->completed)
+        queue->position++;
+    if (!ret->completed && which == VIP_Q_RECV)
+        vipl__direct_flushed(vi);
+    if (which == VIP_Q_RECV &&
+        __builtin_expect(__atomic_load_n(&queue->conts_used, __ATOMIC_RELAXED) != 0, 0))
+        give_conts(vi, reaped);
+    __atomic_store_n(&queue->reaped, reaped + 1, __ATOMIC_RELEASE);
+}
+
+/* A message in the ring goes into memory of the program, whose regions are under post_lock. */
+static void look_locked(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
+                        struct head *ret)
+{
+    const struct vipl__direct *direct = which == VIP_Q_RECV ? vipl__direct_of(vi) : NULL;
+    struct vipl__queue *queue = &vi->queue[which];
+    bool locked = direct != NULL && vipl__direct_hint(direct, vi);
+
+    do {
+        if (locked)
+            vipl__spin_lock(&vi->session->post_lock);
+        vipl__spin_lock(&queue->done_lock);
+        look(vi, handle, which, locked, ret);
+        vipl__spin_unlock(&queue->done_lock);
+        if (locked)
+            vipl__spin_unlock(&vi->session->post_lock);
+        locked = true;
+    } while (ret->lock);
+}
+
 VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
                            VIP_DESCRIPTOR **ret_desc)
 {
-    struct vipl__queue *queue = &vi->queue[which];
-    VIP_DESCRIPTOR *desc = NULL;
-    struct vipl__origin origin = {0};
-    struct vip_comp comp;
-    uint32_t reaped, ahead = 0;
-    bool dead, empty, valid, completed = false;
+    struct head head;
+    VIP_DESCRIPTOR *desc;
 
-    *ret_desc = NULL;
-    vipl__spin_lock(&queue->done_lock);
-    valid = vipl__vi_is(vi, handle);
-    reaped = __atomic_load_n(&queue->reaped, __ATOMIC_RELAXED);
-    empty = __atomic_load_n(&queue->posted, __ATOMIC_ACQUIRE) == reaped;
-    if (valid && !empty) {
-        /* The order matters: what vipd wrote before it died comes before what we flush. */
-        dead = vipl__is_dead(vi->session);
-        completed = vip_comp_read(queue->ring, queue->position, &comp);
-        if (completed || dead) {
-            desc = queue->fifo[reaped & (VIP_DESC_PER_QUEUE_MAX - 1)];
-            origin = queue->origin[reaped & (VIP_DESC_PER_QUEUE_MAX - 1)];
-            if (__builtin_expect(queue->ahead != NULL, 0))
-                ahead = take_ahead(queue, reaped & (VIP_DESC_PER_QUEUE_MAX - 1));
-            queue->position++;
-            __atomic_store_n(&queue->reaped, reaped + 1, __ATOMIC_RELEASE);
-        }
-    }
-    vipl__spin_unlock(&queue->done_lock);
-
-    if (!valid)
+    look_locked(vi, handle, which, &head);
+    *ret_desc = desc = head.desc;
+    if (__builtin_expect(head.ask_break, 0))
+        vipl__ask(vi, VIP_ASK_BREAK);
+    if (!head.valid)
         return VIP_INVALID_PARAMETER;
-    if (empty)
+    if (head.empty)
         return vipl__outcome(VIP_DESCRIPTOR_ERROR, "no descriptor is posted on this queue");
     if (desc == NULL)
         return VIP_NOT_DONE;
-    *ret_desc = desc;
-    if (__builtin_expect(ahead != 0, 0))
-        return (ahead & VIP_ST_ERROR_MASK) != 0 ? status_text(ahead) : VIP_SUCCESS;
-    if (__builtin_expect(origin.region_epoch !=
+    if (__builtin_expect(head.ahead != 0, 0))
+        return (head.ahead & VIP_ST_ERROR_MASK) != 0 ? status_text(head.ahead) : VIP_SUCCESS;
+    if (__builtin_expect(head.origin.region_epoch !=
                              __atomic_load_n(&vi->session->region_epoch, __ATOMIC_ACQUIRE),
                          0) &&
-        !may_complete(vi, desc, origin.region))
-        return completion_denied(handle, which, desc, completed ? comp.status : 0);
-    if (!completed)
-        flushed(desc, which, &comp);
-    check_next(handle, desc, comp.status);
-    fill(vi->session, desc, which, &comp, false);
-    if ((comp.status & VIP_ST_ERROR_MASK) != 0)
-        return status_text(comp.status);
+        !may_complete(vi, desc, head.origin.region))
+        return completion_denied(handle, which, desc, head.completed ? head.comp.status : 0);
+    if (!head.completed)
+        flushed(desc, which, &head.comp);
+    check_next(handle, desc, head.comp.status);
+    fill(vi->session, desc, which, &head.comp, false);
+    if ((head.comp.status & VIP_ST_ERROR_MASK) != 0)
+        return status_text(head.comp.status);
     return VIP_SUCCESS;
 }
 
@@ -368,6 +448,7 @@ static VIP_RETURN done_wait(VIP_VI_HANDLE vi_handle, VIP_ULONG timeout_ms,
     wait.prod = vi->queue[which].prod;
     wait.waiters = vi->queue[which].waiters;
     wait.spin_ns = &vi->queue[which].spin_ns;
+    wait.recv_of = which == VIP_Q_RECV ? vi : NULL;
     rc = vipl__wait(vi->session, &wait, timeout_ms);
     vipl__leave(vi->session);
     return rc == VIP_INVALID_PARAMETER ? vipl__bad_vi(call, vi_handle) : rc;

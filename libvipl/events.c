@@ -14,6 +14,7 @@
 #include "libvipl/callback.h"
 #include "libvipl/cq_fd.h"
 #include "libvipl/connect.h"
+#include "libvipl/direct.h"
 #include "libvipl/listen.h"
 #include "libvipl/wait.h"
 
@@ -153,7 +154,22 @@ static void on_place(struct vipl__session *session, const Vip__Place *event)
     vip_control_send(session->event_fd, &done.base, NULL, 0, 0);
 }
 
-static void dispatch(struct vipl__session *session, const Vip__Event *event)
+static void on_direct(struct vipl__session *session, const Vip__Direct *event,
+                      const struct vip_fds *fds)
+{
+    struct vipl__vi *vi;
+
+    if (fds->count != 1)
+        return;
+    pthread_mutex_lock(&session->lock);
+    vi = event_vi(session, event->vi, event->generation);
+    if (vi != NULL)
+        vipl__direct_attach(vi, event, fds->fd[0]);
+    pthread_mutex_unlock(&session->lock);
+}
+
+static void dispatch(struct vipl__session *session, const Vip__Event *event,
+                     const struct vip_fds *fds)
 {
     switch (event->body_case) {
     case VIP__EVENT__BODY_INCOMING:
@@ -167,6 +183,9 @@ static void dispatch(struct vipl__session *session, const Vip__Event *event)
         break;
     case VIP__EVENT__BODY_PLACE:
         on_place(session, event->place);
+        break;
+    case VIP__EVENT__BODY_DIRECT:
+        on_direct(session, event->direct, fds);
         break;
     case VIP__EVENT__BODY__NOT_SET:
     default:
@@ -224,10 +243,10 @@ static void *run(void *arg)
         ProtobufCMessage *message = NULL;
         int rc = vip_control_recv(session->event_fd, &vip__event__descriptor, 0, &message, &fds);
 
-        vip_fds_close(&fds);
         if (rc < 0)
             break;
-        dispatch(session, (const Vip__Event *)message);
+        dispatch(session, (const Vip__Event *)message, &fds);
+        vip_fds_close(&fds);
         protobuf_c_message_free_unpacked(message, NULL);
     }
     if (__atomic_load_n(&session->closing, __ATOMIC_SEQ_CST) == 0)

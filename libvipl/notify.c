@@ -32,6 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libvipl/direct.h"
 #include "libvipl/error.h"
 #include "libvipl/take.h"
 
@@ -72,15 +73,35 @@ struct vipl__notify {
 
 /* ---- lists --------------------------------------------------------------------------------- */
 
-static uint32_t *waiters_of(const struct vipl__registration *reg)
+/* What a registration waits on: the waiter word, and who else must know when that changes. */
+struct awaited {
+    uint32_t *waiters;
+    struct vipl__vi *recv_of; /* it is the receive queue of this VI, or NULL */
+    struct vipl__cq *cq;      /* it is this CQ, or NULL */
+};
+
+static struct awaited awaited_of(const struct vipl__registration *reg)
 {
+    struct vipl__cq *cq = reg->object;
+    struct vipl__vi *vi = reg->object;
+
     if (reg->on_cq != NULL)
-        return &((struct vipl__cq *)reg->object)->app->waiters;
-    return ((struct vipl__vi *)reg->object)->queue[reg->which].waiters;
+        return (struct awaited){.waiters = &cq->app->waiters, .cq = cq};
+    return (struct awaited){.waiters = vi->queue[reg->which].waiters,
+                            .recv_of = reg->which == VIP_Q_RECV ? vi : NULL};
+}
+
+static void tell_rings(const struct awaited *awaited)
+{
+    if (awaited->cq != NULL)
+        vipl__direct_asleep_cq(awaited->cq);
+    else if (awaited->recv_of != NULL)
+        vipl__direct_asleep_vi(awaited->recv_of);
 }
 
 /* The first registration makes vipd tell this session, the last one that goes ends it. */
-static void target_add(struct vipl__notify *notify, struct vipl__target *target, uint32_t *waiters)
+static void target_add(struct vipl__notify *notify, struct vipl__target *target,
+                       struct awaited awaited)
 {
     if (target->next != NULL)
         return;
@@ -88,19 +109,22 @@ static void target_add(struct vipl__notify *notify, struct vipl__target *target,
     target->prev = notify->targets.prev;
     target->prev->next = target;
     notify->targets.prev = target;
-    __atomic_or_fetch(waiters, VIP_APP_WAITERS_NOTIFY, __ATOMIC_SEQ_CST);
+    __atomic_or_fetch(awaited.waiters, VIP_APP_WAITERS_NOTIFY, __ATOMIC_SEQ_CST);
+    tell_rings(&awaited);
 }
 
 static void target_drop(const struct vipl__notify *notify, struct vipl__target *target,
-                        uint32_t *waiters)
+                        struct awaited awaited)
 {
     if (target->next == NULL || target->first != NULL)
         return;
     target->next->prev = target->prev;
     target->prev->next = target->next;
     target->next = target->prev = NULL;
-    if (!notify->session->watched)
-        __atomic_and_fetch(waiters, ~VIP_APP_WAITERS_NOTIFY, __ATOMIC_SEQ_CST);
+    if (notify->session->watched)
+        return;
+    __atomic_and_fetch(awaited.waiters, ~VIP_APP_WAITERS_NOTIFY, __ATOMIC_SEQ_CST);
+    tell_rings(&awaited);
 }
 
 static void ready_add(struct vipl__notify *notify, struct vipl__registration *reg)
@@ -131,7 +155,7 @@ static bool take(struct vipl__registration *reg)
 static void match(struct vipl__notify *notify, struct vipl__target *target)
 {
     struct vipl__registration *reg;
-    uint32_t *waiters = waiters_of(target->first);
+    struct awaited awaited = awaited_of(target->first);
 
     while ((reg = target->first) != NULL && take(reg)) {
         target->first = reg->next;
@@ -139,7 +163,7 @@ static void match(struct vipl__notify *notify, struct vipl__target *target)
             target->last = NULL;
         ready_add(notify, reg);
     }
-    target_drop(notify, target, waiters);
+    target_drop(notify, target, awaited);
 }
 
 static void match_all(struct vipl__notify *notify)
@@ -349,7 +373,7 @@ static VIP_RETURN add(struct vipl__notify *notify, const struct vipl__registrati
     else
         target->first = reg;
     target->last = reg;
-    target_add(notify, target, waiters_of(reg));
+    target_add(notify, target, awaited_of(reg));
     /* The thread looks only when it is woken; what was there before the word was marked is ours. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     match(notify, target);
@@ -447,11 +471,11 @@ static void cancel_target(struct vipl__notify *notify, struct vipl__target *targ
                           const void *object, uint64_t handle)
 {
     struct vipl__registration *next, **end = &target->first;
-    uint32_t *waiters;
+    struct awaited awaited;
 
     if (target->first == NULL)
         return;
-    waiters = waiters_of(target->first);
+    awaited = awaited_of(target->first);
     target->last = NULL;
     for (struct vipl__registration *reg = target->first; reg != NULL; reg = next) {
         next = reg->next;
@@ -464,7 +488,7 @@ static void cancel_target(struct vipl__notify *notify, struct vipl__target *targ
         target->last = reg;
     }
     *end = NULL;
-    target_drop(notify, target, waiters);
+    target_drop(notify, target, awaited);
 }
 
 /*
@@ -504,7 +528,7 @@ static void put_back(struct vipl__notify *notify, struct vipl__registration *bac
         target->first = reg;
         if (target->last == NULL)
             target->last = reg;
-        target_add(notify, target, waiters_of(reg));
+        target_add(notify, target, awaited_of(reg));
     }
     if (back != NULL)
         wake(notify);
@@ -590,14 +614,14 @@ static void drop_all(struct vipl__notify *notify)
     struct vipl__registration *reg;
 
     while ((target = notify->targets.next) != &notify->targets) {
-        uint32_t *waiters = waiters_of(target->first);
+        struct awaited awaited = awaited_of(target->first);
 
         while ((reg = target->first) != NULL) {
             target->first = reg->next;
             forget(notify, reg);
         }
         target->last = NULL;
-        target_drop(notify, target, waiters);
+        target_drop(notify, target, awaited);
     }
     while ((reg = notify->ready) != NULL) {
         notify->ready = reg->next;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "libvipl/cq_fd.h"
+#include "libvipl/direct.h"
 #include "libvipl/error.h"
 #include "libvipl/events.h"
 #include "libvipl/session.h"
@@ -24,6 +25,9 @@ enum outcome {
     BAD_VI,     /* destroyed in this moment */
     BAD_REGION, /* the descriptor is not in the region of its handle */
     OVERRUN,    /* too many descriptors outstanding */
+    NO_CONTS,   /* posted, but its segments have no room in the table: it will fail in its turn */
+    SENT,       /* it went by the ring */
+    WAIT,       /* it may go by the ring when what is under way has arrived */
     RING_FULL,  /* vipd must take some first */
 };
 
@@ -73,14 +77,15 @@ static bool ring_has_room(struct vipl__session *session, uint32_t slots)
     return session->sq_position + slots - session->sq_taken <= VIP_SQ_SLOTS;
 }
 
-/* Segments beyond those of the first slot. Written before it, so that vipd finds all or nothing. */
-static void write_continuation(struct vipl__session *session, const struct vipl__vi *vi,
-                               const VIP_DESCRIPTOR *desc, unsigned seg_count,
-                               const struct extra *extra)
+/*
+ * Segments beyond those of the first slot, into a ring of submission slots from `position` on. Written
+ * before the first slot, so that vipd finds all or nothing.
+ */
+static void write_continuation(struct vip_sq_slot *ring, uint32_t position,
+                               const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
+                               unsigned seg_count, const struct extra *extra)
 {
-    struct vip_sq_slot *ring = vip_app_sq(session->app_base);
     const char *segs = (const char *)desc + sizeof(VIP_CONTROL_SEGMENT);
-    uint32_t position = session->sq_position + 1;
 
     for (unsigned at = VIP_SQ_INLINE_SEGS; at < seg_count; at += VIP_SQ_CONT_SEGS, position++) {
         unsigned n = seg_count - at < VIP_SQ_CONT_SEGS ? seg_count - at : VIP_SQ_CONT_SEGS;
@@ -115,12 +120,12 @@ static void write_message(struct vipl__session *session, const struct vipl__vi *
 }
 
 /*
- * The first slot of a descriptor; its continuation is written. After this the descriptor is not
+ * The first slot of a descriptor; what follows it is written elsewhere. After this the descriptor is not
  * looked at any more: as soon as vipd sees the slot, another thread may get it back and use it again.
  */
-static struct vip_sq_slot first_slot(struct vipl__session *session, const struct vipl__vi *vi,
-                                     const VIP_DESCRIPTOR *desc, enum vip_queue which,
-                                     unsigned seg_count, const struct extra *extra)
+static struct vip_sq_slot first_slot(const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
+                                     enum vip_queue which, unsigned seg_count,
+                                     const struct extra *extra)
 {
     bool imm64 = (extra->flags & VIP_SQF_IMM64) != 0;
     unsigned n = seg_count < VIP_SQ_INLINE_SEGS ? seg_count : VIP_SQ_INLINE_SEGS;
@@ -136,10 +141,6 @@ static struct vip_sq_slot first_slot(struct vipl__session *session, const struct
         .reserved1 = desc->CS.Reserved,
     };
 
-    if (seg_count > VIP_SQ_INLINE_SEGS)
-        write_continuation(session, vi, desc, seg_count, extra);
-    if (extra->message_bytes > 0)
-        write_message(session, vi, extra, session->sq_position + VIP_SQ_SLOTS_FOR(seg_count));
     if (n == VIP_SQ_INLINE_SEGS)
         memcpy(slot.seg, desc->DS, sizeof(slot.seg));
     else if (n == 1)
@@ -150,15 +151,89 @@ static struct vip_sq_slot first_slot(struct vipl__session *session, const struct
     return slot;
 }
 
+/*
+ * All of the descriptor but its first slot, which is *ret, into the submission ring, which has room for
+ * it. After this, and before the descriptor is on its queue, the descriptor is not looked at any more:
+ * from then on another thread may get it back.
+ */
+static void prepare(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, enum vip_queue which,
+                    unsigned seg_count, const struct extra *extra, struct vip_sq_slot *ret)
+{
+    struct vipl__session *session = vi->session;
+
+    *ret = first_slot(vi, desc, which, seg_count, extra);
+    if (seg_count > VIP_SQ_INLINE_SEGS)
+        write_continuation(vip_app_sq(session->app_base), session->sq_position + 1, vi, desc,
+                           seg_count, extra);
+    if (extra->message_bytes > 0)
+        write_message(session, vi, extra, session->sq_position + VIP_SQ_SLOTS_FOR(seg_count));
+}
+
+/*
+ * The same for a receive that goes into the table (proto/direct.h). false: its segments have no room;
+ * it keeps its place and fails in its turn.
+ */
+static bool prepare_receive(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, unsigned seg_count,
+                            const struct extra *extra, struct vip_sq_slot *ret)
+{
+    struct vipl__queue *queue = &vi->queue[VIP_Q_RECV];
+    uint32_t conts = VIP_SQ_SLOTS_FOR(seg_count) - 1;
+
+    *ret = first_slot(vi, desc, VIP_Q_RECV, seg_count, extra);
+    if (__builtin_expect(conts == 0, 1))
+        return true;
+    if (__atomic_load_n(&queue->conts_used, __ATOMIC_ACQUIRE) + conts > VIP_SQ_SLOTS) {
+        ret->control |= VIP_CONTROL_RESERVED;
+        ret->seg_count = 0;
+        return false;
+    }
+    ret->imm = queue->conts;
+    write_continuation(vip_recv_conts(vi->session->recv_base, vi->index), queue->conts, vi, desc,
+                       seg_count, extra);
+    queue->conts += conts;
+    __atomic_add_fetch(&queue->conts_used, conts, __ATOMIC_RELAXED);
+    return true;
+}
+
+/* Everything but the descriptor's way to whoever works on it: it is on the queue. */
+static void enqueue(struct vipl__queue *queue, uint32_t posted, VIP_DESCRIPTOR *desc,
+                    VIP_MEM_HANDLE region, uint32_t region_epoch, bool direct)
+{
+    queue->fifo[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] = desc;
+    queue->origin[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] =
+        (struct vipl__origin){.region_epoch = region_epoch, .region = region, .direct = direct};
+    __atomic_store_n(&queue->posted, posted + 1, __ATOMIC_RELEASE);
+}
+
+/* Which way does this send go? */
+static enum vipl__way way_of(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
+                             const struct extra *extra, bool waited,
+                             struct vipl__direct_message *ret)
+{
+    bool imm64 = (extra->flags & VIP_SQF_IMM64) != 0;
+    bool has_imm = imm64 || (desc->CS.Control & VIP_CONTROL_IMMEDIATE) != 0;
+
+    if (__atomic_load_n(&vi->direct, __ATOMIC_RELAXED) == NULL || extra->bad_seg >= 0 ||
+        extra->message_bytes > 0)
+        return VIPL__WAY_NO;
+    ret->flags = has_imm ? VIP_DIRECT_IMMEDIATE : 0;
+    ret->imm = imm64 ? extra->imm : desc->CS.ImmediateData;
+    return vipl__direct_post(vi, desc, ret, waited);
+}
+
 static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTOR *desc,
-                             VIP_MEM_HANDLE region, enum vip_queue which, const struct extra *extra)
+                             VIP_MEM_HANDLE region, enum vip_queue which, const struct extra *extra,
+                             bool waited)
 {
     struct vipl__session *session = vi->session;
     struct vipl__queue *queue = &vi->queue[which];
+    bool in_table = session->direct && which == VIP_Q_RECV, dead;
+    struct vipl__direct_message message;
     struct vip_sq_slot slot;
-    uint32_t posted, slots;
+    enum vipl__way way;
+    bool room = true;
+    uint32_t posted, slots, epoch;
     unsigned seg_count;
-    bool dead;
 
     if (!vipl__vi_is(vi, handle))
         return BAD_VI;
@@ -167,28 +242,44 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
     posted = __atomic_load_n(&queue->posted, __ATOMIC_RELAXED);
     if (posted - __atomic_load_n(&queue->reaped, __ATOMIC_ACQUIRE) >= session->desc_max)
         return OVERRUN;
+    epoch = __atomic_load_n(&session->region_epoch, __ATOMIC_RELAXED);
     dead = vipl__is_dead(session);
     seg_count = segments_of(desc);
     slots = VIP_SQ_SLOTS_FOR(seg_count) + VIP_SQ_SLOTS_FOR_MSG(extra->message_bytes);
-    if (!dead && !ring_has_room(session, slots))
+    if (!dead && !in_table && !ring_has_room(session, slots))
         return RING_FULL;
 
     /* Spec 3.3: a post clears Status, and Next and NextHandle are the library's. */
     desc->CS.Status = 0;
     desc->CS.Next.AddressBits = 0;
     desc->CS.NextHandle = 0;
-    if (!dead)
-        slot = first_slot(session, vi, desc, which, seg_count, extra);
-    queue->fifo[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] = desc;
-    queue->origin[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] = (struct vipl__origin){
-        .region_epoch = __atomic_load_n(&session->region_epoch, __ATOMIC_RELAXED),
-        .region = region};
-    /* Before vipd can see it: whoever is told of its completion must find it on the queue. */
-    __atomic_store_n(&queue->posted, posted + 1, __ATOMIC_RELEASE);
-    if (!dead) {
-        vip_sq_write(vip_app_sq(session->app_base), session->sq_position, &slot);
-        session->sq_position += slots;
+    way = which == VIP_Q_SEND ? way_of(vi, desc, extra, waited, &message) : VIPL__WAY_NO;
+    if (way == VIPL__WAY_LATER)
+        return WAIT;
+    if (way == VIPL__WAY_YES) {
+        enqueue(queue, posted, desc, region, epoch, true);
+        vipl__direct_commit(vi, &message);
+        return SENT;
     }
+    if (dead) {
+        enqueue(queue, posted, desc, region, epoch, false);
+        return POSTED;
+    }
+    if (in_table)
+        room = prepare_receive(vi, desc, seg_count, extra, &slot);
+    else
+        prepare(vi, desc, which, seg_count, extra, &slot);
+    if (which == VIP_Q_SEND)
+        vipl__direct_passed(vi, slot.control & VIP_CONTROL_OP_MASK);
+    /* Before anybody can see it: whoever is told of its completion must find it on the queue. */
+    enqueue(queue, posted, desc, region, epoch, false);
+    if (in_table) {
+        vip_recv_write(session->recv_base, vi->index, posted, &slot);
+        vipl__direct_lend(vi, posted);
+        return room ? POSTED : NO_CONTS;
+    }
+    vip_sq_write(vip_app_sq(session->app_base), session->sq_position, &slot);
+    session->sq_position += slots;
     return POSTED;
 }
 
@@ -293,6 +384,39 @@ static bool peer_lacks(const struct vipl__vi *vi)
            (vip_load32(&block->features) & VIP_FEATURE_IMM64_MSG) == 0;
 }
 
+/*
+ * vipd looks for sends, and for receives only when a message needs one; but in Error state a receive
+ * is flushed at once. The state is loaded behind a full barrier: either it is seen here, or vipd sees
+ * the receive when it looks once more, after it has published the state (vipd/engine/state.c).
+ */
+static void tell_posted(struct vipl__vi *vi, enum vip_queue which)
+{
+    if (!vi->session->direct || which == VIP_Q_SEND)
+        vipl__kick(vi->session);
+    else if (__builtin_expect(vipl__vi_state(vi) == VIP_VIST_ERROR, 0))
+        vipl__ask(vi, VIP_ASK_FLUSH);
+}
+
+void vipl__ask(struct vipl__vi *vi, uint8_t ask)
+{
+    struct vipl__session *session = vi->session;
+    uint64_t deadline_ns = vipl__now_ns() + RING_FULL_NS;
+    struct vip_sq_slot slot = {
+        .vi = vi->index, .kind = VIP_SQ_ASK, .flags = ask, .vi_gen = vi->generation};
+    bool done = false;
+
+    while (!done && !vipl__is_dead(session) && vipl__now_ns() < deadline_ns) {
+        vipl__spin_lock(&session->post_lock);
+        done = ring_has_room(session, 1);
+        if (done)
+            vip_sq_write(vip_app_sq(session->app_base), session->sq_position++, &slot);
+        vipl__spin_unlock_full(&session->post_lock);
+        vipl__kick(session);
+        if (!done)
+            sched_yield();
+    }
+}
+
 static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region,
                        enum vip_queue which, const struct extra *extra, const char *call)
 {
@@ -300,6 +424,7 @@ static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HA
     struct extra staged;
     uint64_t deadline_ns = 0;
     enum outcome outcome;
+    bool waited = false;
 
     if (vi == NULL)
         return vipl__bad_vi(call, vi_handle);
@@ -320,10 +445,19 @@ static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HA
     }
     for (;;) {
         vipl__spin_lock(&vi->session->post_lock);
-        outcome = try_post(vi, (uint64_t)(uintptr_t)vi_handle, desc, region, which, extra);
+        outcome = try_post(vi, (uint64_t)(uintptr_t)vi_handle, desc, region, which, extra, waited);
         vipl__spin_unlock_full(&vi->session->post_lock);
+        if (outcome == SENT) {
+            vipl__direct_sent(vi);
+            return VIP_SUCCESS;
+        }
+        if (outcome == WAIT) {
+            vipl__direct_wait(vi);
+            waited = true;
+            continue;
+        }
         if (outcome == POSTED || outcome == RING_FULL)
-            vipl__kick(vi->session);
+            tell_posted(vi, which);
         if (outcome != RING_FULL)
             break;
         if (deadline_ns == 0)
@@ -344,6 +478,13 @@ static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HA
                      desc->CS.Control & VIP_CONTROL_OP_MASK,
                      "more descriptors posted on a queue than "
                      "VIP_NIC_ATTRIBUTES.MaxDescriptorsPerQueue; this one was dropped");
+    case NO_CONTS:
+        tell_posted(vi, which);
+        return fault(vi_handle, call, desc, VIP_ERROR_VI_OVERRUN,
+                     desc->CS.Control & VIP_CONTROL_OP_MASK,
+                     "no room left for the segments of long receives of this VI");
+    case SENT:
+    case WAIT:
     case POSTED:
         if (__builtin_expect(vipl__is_dead(vi->session), 0))
             posted_to_the_dead(vi_handle, which, call);

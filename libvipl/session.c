@@ -19,6 +19,7 @@
 #include "libvipl/connect.h"
 #include "libvipl/callback.h"
 #include "libvipl/cq_fd.h"
+#include "libvipl/direct.h"
 #include "libvipl/discover.h"
 #include "libvipl/error.h"
 #include "libvipl/listen.h"
@@ -211,7 +212,8 @@ static VIP_RETURN unknown_device(struct vipl__session *session, const char *devi
 }
 
 /* OpenRequest and what its reply brings. */
-static VIP_RETURN ask_open(struct vipl__session *session, const char *device, const int fds[2])
+static VIP_RETURN ask_open(struct vipl__session *session, const char *device, const int fds[2],
+                           bool *ret_direct)
 {
     Vip__OpenRequest open = VIP__OPEN_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
@@ -245,6 +247,7 @@ static VIP_RETURN ask_open(struct vipl__session *session, const char *device, co
                         session->socket_path, VIP_VERSION, wrong);
     } else {
         take_nic_attributes(session, reply->open);
+        *ret_direct = reply->open->direct;
         session->doorbell_fd = got.fd[1];
         session->event_fd = got.fd[2];
         got.fd[1] = got.fd[2] = -1;
@@ -275,6 +278,7 @@ static void release(struct vipl__session *session)
     for (unsigned i = 0; i < VIP_CQ_MAX; i++)
         if (session->cq[i] != NULL)
             vipl__cq_fd_close(session->cq[i]);
+    vipl__direct_close(session);
     vipl__discovered_free(session);
     close_fd(&session->control_fd);
     close_fd(&session->event_fd);
@@ -310,7 +314,7 @@ static void reset(struct vipl__session *session)
     const char *watch = getenv("VIPL_STATUS_IN_MEMORY");
 
     session->sq_position = session->sq_taken = 0;
-    session->names_ready = false;
+    session->names_ready = session->direct = false;
     session->watched = watch != NULL && strcmp(watch, "1") == 0;
     __atomic_store_n(&session->dead, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&session->closing, 0, __ATOMIC_SEQ_CST);
@@ -322,6 +326,7 @@ VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret)
     struct vipl__session *session = vipl__session_get();
     VIP_RETURN rc;
     int fds[2], error;
+    bool direct = false;
 
     if (session == NULL)
         return vipl__fail(VIP_ERROR_RESOURCE,
@@ -341,8 +346,12 @@ VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret)
             close(fds[0]);
         goto failed;
     }
-    rc = ask_open(session, device, fds);
+    rc = ask_open(session, device, fds, &direct);
     close(fds[0]);
+    if (rc != VIP_SUCCESS)
+        goto failed;
+    if (direct)
+        rc = vipl__direct_open(session);
     if (rc != VIP_SUCCESS)
         goto failed;
 

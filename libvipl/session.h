@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "libvipl/notify.h"
+#include "libvipl/queue.h"
 #include "libvipl/region.h"
 #include "libvipl/spin.h"
 #include "libvipl/vipl.h"
@@ -33,53 +34,13 @@
 #include "proto/wire.h"
 
 struct vipl__session;
+struct vipl__direct;
 struct vipl__callbacks;
 struct vipl__discovered;
 struct vipl__listener;
 
 /* Opened NIC handles of one process; the slot has 12 bits in a handle. */
 #define VIPL__SESSIONS_MAX 4096
-
-/* A completion queue. */
-struct vipl__cq {
-    uint64_t handle; /* atomic; the valid handle, 0 = not in use */
-    struct vipl__session *session;
-    const struct vip_cqe *ring; /* vipd writes it */
-    const uint32_t *prod;       /* futex word, vipd writes it */
-    struct vip_app_cq *app;     /* what this side publishes */
-    uint16_t index;             /* vipd's number */
-    uint16_t uses;              /* how often this object was created: makes handles differ */
-    uint32_t done_lock;         /* guards the three below */
-    uint32_t position;          /* next entry to read; atomic: looked at without the lock, too */
-    uint32_t spin_ns;           /* atomic; how long the next wait polls */
-    uint32_t flush_next;        /* after vipd's death: VI to look at next */
-    struct vipl__target target; /* VipCQNotify */
-    int fd[2]; /* VipxCQGetFd: what the application got (atomic), its sending end; -1 = none */
-    uint32_t fd_lock;     /* one thread asks vipd for them */
-    uint32_t fd_arm;      /* as published; this and the next under done_lock */
-    uint32_t fd_messages; /* messages that are, or soon will be, in it and that nobody needs */
-};
-
-/* One work queue of a VI. */
-struct vipl__queue {
-    uint32_t posted; /* atomic; descriptors ever posted; written under post_lock */
-    uint32_t done_lock __attribute__((aligned(64)));
-    uint32_t reaped;             /* atomic; descriptors ever returned; written under done_lock */
-    uint32_t position;           /* next completion to read; under done_lock */
-    uint32_t spin_ns;            /* atomic; how long the next wait polls */
-    uint32_t reported;           /* CQ entries returned for this queue; under the CQ's done_lock */
-    const struct vip_comp *ring; /* vipd writes it */
-    const uint32_t *prod;        /* futex word, vipd writes it */
-    uint32_t *waiters;           /* threads asleep on it, published to vipd */
-    struct vipl__cq *cq;         /* NULL = none */
-    struct vipl__target target;  /* VipSendNotify, VipRecvNotify */
-    struct vipl__ahead *ahead;   /* take.h; NULL = never watched; under done_lock */
-    VIP_DESCRIPTOR *fifo[VIP_DESC_PER_QUEUE_MAX]; /* posted and not returned, oldest first */
-    struct vipl__origin {                         /* of each of them */
-        uint32_t region_epoch; /* if this is still the session's, it still lies... */
-        VIP_MEM_HANDLE region; /* ...in the region in which it was posted */
-    } origin[VIP_DESC_PER_QUEUE_MAX];
-};
 
 /* Where the one connection attempt that a VI can have stands. */
 enum vipl__attempt {
@@ -108,6 +69,8 @@ struct vipl__vi {
     bool attempt_cancelled;          /* VipDisconnect came: the result does not matter */
     unsigned attempt_waiters;        /* threads in a call that fetches it */
     int attempt_fd;                  /* eventfd, -1 = nobody has asked for it */
+    struct vipl__direct *direct;     /* atomic; NULL = never had a ring */
+    bool rdma_posted;                /* since it was created; under post_lock */
     struct vipl__queue queue[2];     /* indexed by enum vip_queue */
 };
 
@@ -153,6 +116,9 @@ struct vipl__session {
     uint32_t spin_ns;                         /* longest poll before sleeping */
     bool yield;                               /* too few processors: a poll must yield */
     bool watched;          /* descriptors show their status at once: VIPL_STATUS_IN_MEMORY */
+    bool direct;           /* receives are in the table, rings are possible (direct.h) */
+    bool direct_random;    /* VIPL_DIRECT=random */
+    void *recv_base;       /* the table, NULL = never had one; its address is kept */
     bool resolver;         /* addresses are those of UDP: the system's resolver knows them too */
     char socket_path[128]; /* for texts */
 
@@ -288,6 +254,12 @@ static inline void vipl__kick(struct vipl__session *session)
     if (__builtin_expect(__atomic_load_n(&session->vipd->asleep, __ATOMIC_SEQ_CST) != 0, 0))
         vipl__doorbell(session);
 }
+
+/*
+ * Ask vipd something about a VI (enum vip_ask), without waiting for what comes of it (post.c). Any
+ * thread, without locks.
+ */
+void vipl__ask(struct vipl__vi *vi, uint8_t ask);
 
 /* ---- time (wait.c) ------------------------------------------------------------------------ */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "libvipl/connect.h"
+#include "libvipl/direct.h"
 #include "libvipl/error.h"
 #include "libvipl/session.h"
 #include "libvipl/take.h"
@@ -55,6 +56,10 @@ static void init_queue(struct vipl__session *session, struct vipl__vi *vi, enum 
     queue->waiters = vip_app_vi_waiters(session->app_base, vi->index, which);
     queue->position = position;
     queue->reported = 0;
+    queue->via = position;
+    queue->conts = queue->conts_used = 0;
+    queue->direct_reported = 0;
+    __atomic_store_n(&queue->direct_done, 0, __ATOMIC_RELAXED);
     if (queue->ahead != NULL)
         memset(queue->ahead, 0, sizeof(*queue->ahead));
     if (session->watched)
@@ -118,11 +123,13 @@ static struct vipl__vi *install(struct vipl__session *session, const struct crea
         vipl__spin_lock(&session->post_lock);
         vipl__spin_lock(&queue->done_lock);
         vi->ptag = create->ptag;
+        vi->rdma_posted = false;
         init_queue(session, vi, (enum vip_queue)q,
                    q == VIP_Q_SEND ? reply->send_position : reply->recv_position, create->cq[q]);
         vipl__spin_unlock(&queue->done_lock);
         vipl__spin_unlock(&session->post_lock);
     }
+    vipl__direct_create(vi);
     __atomic_store_n(&session->vi[reply->vi], vi, __ATOMIC_RELEASE);
     __atomic_store_n(
         &vi->handle,
@@ -260,6 +267,7 @@ static VIP_RETURN destroy_vi(struct vipl__vi *vi, uint64_t handle)
                                     __ATOMIC_SEQ_CST))
         vipl__attempt_close_fd(vi);
     vipl__spin_unlock(&session->post_lock);
+    vipl__direct_destroy(vi);
     pthread_mutex_unlock(&session->lock);
     vipl__notify_cancel_vi(vi, handle);
     return VIP_SUCCESS;

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libvipl/direct.h"
 #include "libvipl/error.h"
 
 /* Polls between two looks at the clock. */
@@ -124,6 +125,15 @@ static VIP_RETURN spin(struct vipl__session *session, struct vipl__wait *wait, u
     return rc;
 }
 
+/* The waiter word has changed: those who send by rings must know. */
+static void tell_rings(const struct vipl__wait *wait)
+{
+    if (wait->recv_of != NULL)
+        vipl__direct_asleep_vi(wait->recv_of);
+    else if (wait->cq != NULL)
+        vipl__direct_asleep_cq(wait->cq);
+}
+
 static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__wait *wait,
                               uint64_t deadline_ns)
 {
@@ -134,6 +144,7 @@ static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__wait *
      * the entry or vipd sees us. */
     __atomic_add_fetch(wait->waiters, 1, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&head->sleepers, 1, __ATOMIC_SEQ_CST);
+    tell_rings(wait);
     for (;;) {
         uint32_t seen = __atomic_load_n(wait->prod, __ATOMIC_SEQ_CST);
 
@@ -148,6 +159,7 @@ static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__wait *
     }
     __atomic_sub_fetch(wait->waiters, 1, __ATOMIC_SEQ_CST);
     __atomic_sub_fetch(&head->sleepers, 1, __ATOMIC_SEQ_CST);
+    tell_rings(wait);
     return rc;
 }
 

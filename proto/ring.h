@@ -37,6 +37,12 @@ static inline uint64_t vip_load64(const uint64_t *foreign)
     return __atomic_load_n(foreign, __ATOMIC_RELAXED);
 }
 
+static inline uint64_t vip_load64_acquire(const uint64_t *foreign)
+{
+    vip_fetch_note(foreign, sizeof(*foreign));
+    return __atomic_load_n(foreign, __ATOMIC_ACQUIRE);
+}
+
 /* Publish a word that the other side reads. */
 static inline void vip_store32_release(uint32_t *own, uint32_t value)
 {
@@ -48,23 +54,26 @@ static inline void vip_store32_release(uint32_t *own, uint32_t value)
  * the session's post lock and has made sure that the slot is free (position - sq_cons < slots).
  * slot->stamp of the source is ignored.
  */
+static inline void vip_slot_write(struct vip_sq_slot *to, uint32_t stamp,
+                                  const struct vip_sq_slot *slot)
+{
+    memcpy((char *)to + 4, (const char *)slot + 4, sizeof(*slot) - 4);
+    vip_store32_release(&to->stamp, stamp);
+}
+
 static inline void vip_sq_write(struct vip_sq_slot *ring, uint32_t position,
                                 const struct vip_sq_slot *slot)
 {
-    struct vip_sq_slot *to = &ring[position & (VIP_SQ_SLOTS - 1)];
-
-    memcpy((char *)to + 4, (const char *)slot + 4, sizeof(*slot) - 4);
-    vip_store32_release(&to->stamp, position + 1);
+    vip_slot_write(&ring[position & (VIP_SQ_SLOTS - 1)], position + 1, slot);
 }
 
 /*
- * Copy the slot at `position` out of the foreign ring if it has been written. Returns whether it
- * was; *ret is then a private copy, every word loaded once.
+ * Copy a foreign slot out if it has this stamp. Returns whether it has; *ret is then a private copy,
+ * every word loaded once.
  */
-static inline bool vip_sq_read(const struct vip_sq_slot *ring, uint32_t position,
-                               struct vip_sq_slot *ret)
+static inline bool vip_slot_read(const struct vip_sq_slot *from, uint32_t stamp,
+                                 struct vip_sq_slot *ret)
 {
-    const struct vip_sq_slot *from = &ring[position & (VIP_SQ_SLOTS - 1)];
     const uint64_t *words = (const uint64_t *)(const void *)from;
     struct {
         uint32_t stamp, second;
@@ -73,13 +82,20 @@ static inline bool vip_sq_read(const struct vip_sq_slot *ring, uint32_t position
 
     _Static_assert(sizeof(copy) == sizeof(*ret), "the whole slot");
     copy.stamp = vip_load32_acquire(&from->stamp);
-    if (copy.stamp != position + 1)
+    if (copy.stamp != stamp)
         return false;
     copy.second = vip_load32(&from->stamp + 1);
     for (unsigned i = 0; i < 7; i++)
         copy.rest[i] = vip_load64(&words[i + 1]);
     memcpy(ret, &copy, sizeof(*ret));
     return true;
+}
+
+/* The slot at `position` of a foreign submission ring, if it has been written; as vip_slot_read. */
+static inline bool vip_sq_read(const struct vip_sq_slot *ring, uint32_t position,
+                               struct vip_sq_slot *ret)
+{
+    return vip_slot_read(&ring[position & (VIP_SQ_SLOTS - 1)], position + 1, ret);
 }
 
 /* vipd: append a completion to a work queue's ring; returns the new count for the futex word. */
@@ -90,6 +106,7 @@ static inline uint32_t vip_comp_write(struct vip_comp *ring, uint32_t position,
 
     to->status = comp->status;
     to->length = comp->length;
+    to->direct = comp->direct;
     to->imm = comp->imm;
     vip_store32_release(&to->stamp, position + 1);
     return position + 1;
@@ -106,6 +123,7 @@ static inline bool vip_comp_read(const struct vip_comp *ring, uint32_t position,
     ret->stamp = position + 1;
     ret->status = vip_load32(&from->status);
     ret->length = vip_load32(&from->length);
+    ret->direct = vip_load32(&from->direct);
     ret->imm = vip_load64(&from->imm);
     return true;
 }

@@ -52,6 +52,15 @@ enum vip_sq_kind {
     VIP_SQ_RECV = 2, /* VipPostRecv */
     VIP_SQ_CONT = 3, /* further segments of the descriptor before it */
     VIP_SQ_MSG = 4,  /* bytes of its message, behind its segments */
+    VIP_SQ_ASK = 5,  /* no descriptor: something about the VI (enum vip_ask in `flags`) */
+};
+
+/* What libvipl asks of vipd by a slot of kind VIP_SQ_ASK; vi and vi_gen name the VI. */
+enum vip_ask {
+    VIP_ASK_FLUSH = 1,     /* a receive was posted in Error state */
+    VIP_ASK_WAKE_PEER = 2, /* the ring brought something to the peer while it fell asleep */
+    VIP_ASK_WAKE_SELF = 3, /* a send went by the ring while threads of this session fell asleep */
+    VIP_ASK_BREAK = 4,     /* the ring cannot go on: break the connection */
 };
 
 /* Flags of the first slot of a send: what goes beyond VIPL 1.0, if the peer knows it, too. */
@@ -112,7 +121,8 @@ struct vip_comp {
     uint32_t status; /* Status field of the descriptor: DONE, operation, errors, IMMEDIATE;
                         and VIP_ST_MESSAGE, which libvipl takes off */
     uint32_t length; /* receive: bytes received; send: unchanged Length */
-    uint32_t reserved0;
+    uint32_t
+        direct;   /* receive: messages that the VI's ring (proto/direct.h) has brought before it */
     uint64_t imm; /* valid with VIP_ST_IMMEDIATE on a receive */
     uint64_t reserved1;
 };
@@ -186,12 +196,25 @@ struct vip_vipd_cq {
 };
 _Static_assert(sizeof(struct vip_vipd_cq) == 64, "ABI");
 
+/* What vipd says of the ring of a VI. A VI has one ring in its life. */
+enum vip_ring_state {
+    VIP_RING_NONE = 0,
+    VIP_RING_OPEN,
+    VIP_RING_CLOSING, /* vipd is finding out what ring_end is */
+    VIP_RING_OVER,
+};
+
 /* Head of one VI block; the completion rings of the send and the receive queue follow. */
 struct vip_vipd_vi {
     uint32_t prod[2];  /* completions ever written per queue: futex words of Send/RecvWait */
     uint32_t state;    /* enum vip_vi_state, for VipQueryVi */
     uint32_t features; /* VIP_FEATURE_* of the connection; written before `state` says Connected */
-    uint8_t pad[48];
+    /* The VI's ring; the first word is written before the others make a difference. */
+    uint32_t ring;      /* enum vip_ring_state */
+    uint32_t ring_end;  /* VIP_RING_OVER: messages that count; later ones were never sent */
+    uint32_t ring_vipd; /* messages that vipd has brought to the peer since there is a ring */
+    uint32_t ring_mute; /* not 0: the ring is over at the peer's end */
+    uint8_t pad[32];
 };
 _Static_assert(offsetof(struct vip_vipd_vi, features) == 12, "ABI");
 _Static_assert(sizeof(struct vip_vipd_vi) == 64, "ABI");

@@ -71,6 +71,10 @@ const struct config_key config_keys[] = {
     {"engine", "held_packets", CONFIG_COUNT32, NEW, 0, AT(engine.held_packets_max), 0, 2048, "2048",
      "Packets kept per VI that came ahead of their turn. Behind a lost packet, with a large round "
      "trip time, there are many."},
+    {"engine", "direct", CONFIG_BOOL, NEW, 0, AT(direct), 0, 0, "no",
+     "Give two programs of this host that connect a ring for small messages, which then do not "
+     "pass "
+     "vipd. For programs that open the NIC, and connections made, from now on."},
 
     {"reliability", "peer_dead", CONFIG_DURATION, LIVE, 0, AT(peer_dead_ns), 10 * MS, 3600 * SEC,
      "4s",

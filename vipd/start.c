@@ -173,6 +173,7 @@ static void fill_nic_config(const struct vipd *vipd, const struct vipd_nic_confi
     ret->epoch = vipd->epoch;
     ret->vi_max = (uint32_t)config->vis;
     ret->cq_max = (uint32_t)config->cqs;
+    ret->direct = config->direct;
     ret->latency = config->stats_latency;
     ret->vi_latency = config->stats_vi_latency;
     ret->clock = vipd_clock_now;

@@ -467,7 +467,10 @@ static void post_codes(void **state)
     conf_close(&a);
 }
 
-/* vipd takes nothing from the submission ring: posting fails and never blocks for long. */
+/*
+ * vipd takes nothing from the submission ring: posting fails and never blocks for long. Receives pass
+ * that ring only without direct rings.
+ */
 static void post_error_resource(void **state)
 {
     bool recv = conf_arg(state) != 0;
@@ -477,7 +480,9 @@ static void post_error_resource(void **state)
     VIP_RETURN rc = VIP_SUCCESS;
     unsigned posted = 0;
 
+    setenv("VIPL_DIRECT", "0", 1);
     conf_open(&a, 'A');
+    unsetenv("VIPL_DIRECT");
     for (unsigned i = 0; i < 8; i++) {
         conf_vi(&a, VIP_SERVICE_UNRELIABLE);
         vis[i] = a.vi;

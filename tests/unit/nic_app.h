@@ -30,6 +30,7 @@ RIG struct nic *rig_nic_class(unsigned host, const struct link_class *class)
         .seed = 77 + host,
         .vi_max = RIG_VIS,
         .cq_max = 16,
+        .direct = true,
     };
 
     link->link = (struct link){
@@ -129,11 +130,22 @@ RIG void rig_on_place(void *ctx, uint64_t number, uint32_t handle, uint64_t offs
     event->bytes = bytes;
 }
 
+/* What takes rings, in tests of these. */
+static bool (*rig_on_direct)(void *ctx, uint16_t vi, uint32_t generation, uint32_t first,
+                             unsigned half, int fd);
+
+RIG bool rig_take_direct(void *ctx, uint16_t vi, uint32_t generation, uint32_t first, unsigned half,
+                         int fd)
+{
+    return rig_on_direct && rig_on_direct(ctx, vi, generation, first, half, fd);
+}
+
 static const struct nic_sink rig_sink = {
     .incoming = rig_on_incoming,
     .result = rig_on_result,
     .error = rig_on_error,
     .place = rig_on_place,
+    .direct = rig_take_direct,
 };
 
 RIG int rig_memfd(uint64_t bytes)

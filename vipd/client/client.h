@@ -44,8 +44,9 @@ struct session {
     struct nic_session *nic_session;
     struct registry *registry;
     void *app_base, *vipd_base; /* the two segments, NULL if not mapped */
-    int doorbell;               /* eventfd; its file is shared with the application */
-    int event_sock;             /* our end */
+    void *recv_base; /* table of receives (proto/direct.h), NULL if the library has none */
+    int doorbell;    /* eventfd; its file is shared with the application */
+    int event_sock;  /* our end */
     struct vipd_watch *doorbell_watch, *event_watch;
     struct client_event *events, **events_tail; /* waiting to be sent */
     uint64_t events_queued;

@@ -274,6 +274,27 @@ static void on_fetch(void *ctx, uint64_t number, uint32_t handle, uint64_t offse
     tell_place(ctx, number, handle, offset, bytes, true);
 }
 
+/* Only if it can go now: descriptors do not wait in the queue, and without a ring all works as well. */
+static bool on_direct(void *ctx, uint16_t vi, uint32_t generation, uint32_t first, unsigned half,
+                      int fd)
+{
+    Vip__Direct direct = VIP__DIRECT__INIT;
+    Vip__Event event = VIP__EVENT__INIT;
+    struct client *client = ctx;
+
+    if (client->end != CLIENT_END_NONE || client->answering || client->session->events)
+        return false;
+    direct.has_vi = direct.has_generation = direct.has_first = direct.has_half = true;
+    direct.vi = vi;
+    direct.generation = generation;
+    direct.first = first;
+    direct.half = half;
+    event.body_case = VIP__EVENT__BODY_DIRECT;
+    event.direct = &direct;
+    vipd_count(&client->vipd->counters.events);
+    return vip_control_send(client->session->event_sock, &event.base, &fd, 1, MSG_DONTWAIT) == 0;
+}
+
 static void on_broken(void *ctx)
 {
     client_end(ctx, CLIENT_END_RING, NULL);
@@ -294,6 +315,7 @@ const struct nic_sink client_sink = {
     .error = on_error,
     .place = on_place,
     .fetch = on_fetch,
+    .direct = on_direct,
 };
 
 /* ---- the other direction ----------------------------------------------------------------- */

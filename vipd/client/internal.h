@@ -60,7 +60,7 @@ void answer_free(struct answer *answer);
 typedef void request_fn(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                         struct answer *answer);
 
-request_fn request_open;
+request_fn request_open, request_direct;
 request_fn request_close;
 request_fn request_create_ptag, request_destroy_ptag;
 request_fn request_register_mem, request_deregister_mem, request_set_mem_attributes;

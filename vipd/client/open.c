@@ -20,6 +20,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "proto/direct.h"
 #include "proto/probe.h"
 #include "proto/ring.h"
 #include "proto/shm.h"
@@ -35,8 +36,8 @@
 
 /* ---- segments ---------------------------------------------------------------------------- */
 
-/* NULL if the application's segment is as it must be, else what is wrong. */
-static const char *app_segment_fault(int fd)
+/* NULL if a segment of the application is as it must be, else what is wrong. */
+static const char *app_segment_fault(int fd, uint64_t bytes)
 {
     struct statfs fs;
     struct stat st;
@@ -50,7 +51,7 @@ static const char *app_segment_fault(int fd)
     seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & SEGMENT_SEALS) != SEGMENT_SEALS)
         return "lacks one of the seals SHRINK, GROW, FUTURE_WRITE and SEAL";
-    if ((uint64_t)st.st_size != VIP_APP_BYTES)
+    if ((uint64_t)st.st_size != bytes)
         return "has the wrong size";
     return NULL;
 }
@@ -58,7 +59,7 @@ static const char *app_segment_fault(int fd)
 /* Map the application's segment read-only. Returns whether that worked. */
 static bool map_app_segment(struct session *session, int fd, struct answer *answer)
 {
-    const char *fault = app_segment_fault(fd);
+    const char *fault = app_segment_fault(fd, VIP_APP_BYTES);
     const struct vip_app_head *head;
     uint32_t magic, abi;
     void *base;
@@ -192,6 +193,8 @@ void session_free(struct client *client, bool died)
         munmap(session->app_base, VIP_APP_BYTES);
     if (session->vipd_base)
         munmap(session->vipd_base, VIP_VIPD_BYTES);
+    if (session->recv_base)
+        munmap(session->recv_base, VIP_RECV_BYTES);
     if (session->doorbell >= 0)
         close(session->doorbell);
     if (session->event_sock >= 0)
@@ -327,6 +330,8 @@ static void fill_reply(const struct client *client, struct answer *answer)
     answer->open.cpus = vipd->cpus;
     answer->open.has_spin_ns = true;
     answer->open.spin_ns = vipd->config->wait == VIPD_WAIT_BLOCK ? 0 : vipd->config->spin_ns;
+    answer->open.has_direct = true;
+    answer->open.direct = vipd->config->direct;
     fill_nic_attributes(client, answer);
     answer->reply.open = &answer->open;
 }
@@ -455,4 +460,31 @@ void request_open(struct client *client, const Vip__Request *request, struct vip
     vipd->counters.opened++;
     log_open(client);
     fill_reply(client, answer);
+}
+
+void request_direct(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                    struct answer *answer)
+{
+    struct session *session = client->session;
+    const char *fault = app_segment_fault(fds->fd[0], VIP_RECV_BYTES);
+    void *base;
+
+    (void)request;
+    if (fault) {
+        answer_set(answer, VIP_RC_INVALID_PARAMETER, "the table of receives %s", fault);
+        return;
+    }
+    base = mmap(NULL, VIP_RECV_BYTES, PROT_READ, MAP_SHARED | MAP_NORESERVE, fds->fd[0], 0);
+    if (base == MAP_FAILED) {
+        answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot map the table of receives: %s",
+                   strerror(errno));
+        return;
+    }
+    if (nic_session_set_receives(session->nic_session, base) < 0) {
+        munmap(base, VIP_RECV_BYTES);
+        answer_set(answer, VIP_RC_INVALID_STATE,
+                   "the table of receives comes once, before the first VI");
+        return;
+    }
+    session->recv_base = base;
 }

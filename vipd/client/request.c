@@ -22,6 +22,7 @@ struct request_kind {
 
 static const struct request_kind kinds[] = {
     [VIP__REQUEST__BODY_OPEN] = {"open", request_open, false, 2, 2},
+    [VIP__REQUEST__BODY_DIRECT] = {"direct", request_direct, true, 1, 1},
     [VIP__REQUEST__BODY_CREATE_PTAG] = {"create_ptag", request_create_ptag, true, 0, 0},
     [VIP__REQUEST__BODY_DESTROY_PTAG] = {"destroy_ptag", request_destroy_ptag, true, 0, 0},
     /* One for shared and staged memory, none for adopted: request_register_mem looks closer. */

@@ -11,7 +11,8 @@
  * One struct eng per opened NIC handle. One thread at a time. Inputs are function calls; outputs are
  * (a) packets, pulled in batches by eng_tx_pull, (b) the operations of struct eng_ops, called from
  * within an input, because placing bytes must be judged before the packet is acknowledged. An
- * operation must not call back into the engine, except fetch_posts, which may call eng_post.
+ * operation must not call back into the engine, except fetch_posts and fetch_receives, which may call
+ * eng_post.
  *
  * Order: operations of a send queue are numbered from 0; the receiver processes frames strictly in
  * (operation, offset) order. A packet that is ahead of its turn is held by the host (ENG_RX_HOLD)
@@ -118,6 +119,11 @@ struct eng_ops {
      * before a message is declared to have found no receive descriptor.
      */
     void (*fetch_posts)(void *ctx);
+    /*
+     * The same for receives of one VI that the host keeps until they are needed: give eng_post the
+     * next one, if there is one, or (`all`, before they are flushed) every one. NULL: it keeps none.
+     */
+    void (*fetch_receives)(void *ctx, uint16_t vi, bool all);
     /* Memory for the segments of long descriptors; NULL if the session's budget is spent. */
     struct vip_shm_seg *(*segs_alloc)(void *ctx, unsigned count);
     void (*segs_free)(void *ctx, struct vip_shm_seg *segs, unsigned count);

@@ -68,6 +68,8 @@ static enum eng_step fail_recv(struct eng_vi *vi, const struct vip_frame *frame,
 /* The receive descriptor at the head of the queue, if need be after asking the application. */
 static const struct eng_desc *recv_head(struct eng_vi *vi)
 {
+    if (vi->rq.head == vi->rq.tail && vi->eng->ops.fetch_receives)
+        vi->eng->ops.fetch_receives(vi->eng->ctx, vi->index, false);
     if (vi->rq.head == vi->rq.tail)
         vi->eng->ops.fetch_posts(vi->eng->ctx);
     if (vi->rq.head != vi->rq.tail)

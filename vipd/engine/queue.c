@@ -125,6 +125,8 @@ void eng_send_flush(struct eng_vi *vi, const struct eng_flush *flush)
 
 void eng_recv_flush(struct eng_vi *vi)
 {
+    if (vi->eng->ops.fetch_receives)
+        vi->eng->ops.fetch_receives(vi->eng->ctx, vi->index, true);
     while (vi->rq.head != vi->rq.tail)
         eng_recv_complete(vi, VIP_ST_DESC_FLUSHED_ERROR, 0, 0);
 }

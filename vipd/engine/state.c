@@ -86,6 +86,17 @@ static void conn_over(struct eng_vi *vi)
     vi->tx.inflight = 0;
 }
 
+/*
+ * Error state. A receive that was posted before the application could see it, and that the host had
+ * not got yet when the queue was flushed, is flushed now.
+ */
+static void error_set(struct eng_vi *vi)
+{
+    state_set(vi, VIP_VIST_ERROR);
+    if (vi->eng->ops.fetch_receives)
+        eng_recv_flush(vi);
+}
+
 void eng_break(struct eng_vi *vi, const struct eng_fault *fault)
 {
     struct eng_event event = {.kind = ENG_EVENT_BROKEN,
@@ -105,7 +116,7 @@ void eng_break(struct eng_vi *vi, const struct eng_fault *fault)
     eng_send_flush(vi, &(struct eng_flush){.first_status = fault->first_status});
     eng_recv_flush(vi);
     vi->stats.error = fault->why;
-    state_set(vi, VIP_VIST_ERROR);
+    error_set(vi);
     vi->eng->ops.event(vi->eng->ctx, &event);
 }
 
@@ -151,6 +162,6 @@ void eng_vi_closed(struct eng *eng, uint16_t vi, const struct eng_close *close, 
     if (!VIP_MUTANT(FLUSH_RECV))
         eng_recv_flush(of);
     of->stats.error = why;
-    state_set(of, VIP_VIST_ERROR);
+    error_set(of);
     eng_event_error(of, VIP_EC_CONN_LOST, VIP_CTL_OP_SENDRECV, why);
 }

@@ -165,7 +165,7 @@ static void cq_put(struct nic_session *session, uint32_t number, const struct ni
 
     cq->position = vip_cq_write(vip_vipd_cq_ring(session->vipd_base, number), cq->position,
                                 entry->vi, entry->queue, entry->gen);
-    vip_store32_release(&vip_vipd_cq(session->vipd_base, number)->prod, cq->position);
+    vip_store32_release(&vip_vipd_cq(session->vipd_base, number)->prod, cq->position + cq->pokes);
     session->nic->counts.cq_entries++;
     wake_add(session, &cq->wake, (uint16_t)number, 2);
 }
@@ -315,13 +315,17 @@ static void complete_now(const struct nic_deferred *done)
     struct nic_session *session = done->session;
     struct nic_vi *vi = &session->vis[done->vi];
     struct vip_vipd_vi *block = vip_vipd_vi(session->vipd_base, done->vi);
-    struct vip_comp comp = {.status = done->status, .length = done->length, .imm = done->imm};
+    struct vip_comp comp = {.status = done->status,
+                            .length = done->length,
+                            .direct = done->queue == VIP_Q_RECV ? vi->ring_count : 0,
+                            .imm = done->imm};
     unsigned queue = done->queue;
 
     VIP_ASSERT(vi->used);
     vi->position[queue] = vip_comp_write(vip_vipd_vi_ring(session->vipd_base, done->vi, queue),
                                          vi->position[queue], &comp);
-    vip_store32_release(&block->prod[queue], vi->position[queue]);
+    vip_store32_release(&block->prod[queue],
+                        vi->position[queue] + (queue == VIP_Q_RECV ? vi->pokes : 0));
     session->nic->counts.completions++;
     if (session->nic->see)
         nic_see_descriptor(session, VIP_CAPTURE_COMPLETED, done);
@@ -332,6 +336,26 @@ static void complete_now(const struct nic_deferred *done)
             .vi = done->vi, .queue = (uint8_t)queue, .gen = (uint8_t)vi->generation};
 
         cq_add(session, (uint32_t)vi->cq[queue], &entry);
+    }
+}
+
+/* The futex words change, so that a sleeper that has looked but does not sleep yet is woken, too. That
+ * of a send queue stays: libvipl compares it with what it has posted, and nobody sleeps there. */
+void nic_poke(struct nic_session *session, uint16_t number, enum vip_queue queue)
+{
+    struct nic_vi *vi = &session->vis[number];
+
+    if (queue == VIP_Q_RECV)
+        vip_store32_release(&vip_vipd_vi(session->vipd_base, number)->prod[queue],
+                            vi->position[queue] + ++vi->pokes);
+    wake_add(session, &vi->wake[queue], number, (uint8_t)queue);
+    if (vi->cq[queue] >= 0) {
+        uint16_t cq_number = (uint16_t)vi->cq[queue];
+        struct nic_cq *cq = &session->cqs[cq_number];
+
+        vip_store32_release(&vip_vipd_cq(session->vipd_base, cq_number)->prod,
+                            cq->position + ++cq->pokes);
+        wake_add(session, &cq->wake, cq_number, 2);
     }
 }
 

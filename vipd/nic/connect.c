@@ -166,6 +166,8 @@ static void conn_establish(struct nic_conn *conn, const struct cm_conn *result)
     nic->counts.conns_opened++;
     vip_vipd_vi(session->vipd_base, conn->vi)->features = args.features;
     eng_vi_connect(session->eng, conn->vi, &args, nic->now_ns);
+    if (conn->loop)
+        nic_direct_begin(conn);
 }
 
 static void result_tell(struct nic_session *session, uint16_t vi, enum vip_rc rc,

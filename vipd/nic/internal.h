@@ -4,7 +4,7 @@
  * Life of the parts: nic.c opens, closes and runs the turn; session.c has sessions and their
  * submission ring; vi.c VIs and CQs; conn.c the table of connection ids; connect.c the glue to the
  * connection manager; wait.c waits and listeners; tx.c and loop.c packets that leave; rx.c packets that come; place.c payload
- * into memory; complete.c completions and wake-ups; view.c looking inside.
+ * into memory; direct.c rings between two programs; complete.c completions and wake-ups; view.c looking inside.
  */
 #ifndef VIPD_NIC_INTERNAL_H
 #define VIPD_NIC_INTERNAL_H
@@ -50,6 +50,17 @@ void nic_op_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct 
 /* session.c: take at most `budget` slots; how many were taken. */
 unsigned nic_session_drain(struct nic_session *session, unsigned budget);
 bool nic_session_has_posts(const struct nic_session *session);
+/* A posting was worth nothing (nic_session_throttled). */
+void nic_session_fault(struct nic_session *session);
+/* Give one descriptor, copied from `slot`, to the engine. */
+struct nic_post_parts {
+    struct vip_shm_seg segs[VIP_SEGS_PER_DESC_MAX + 1];
+    uint16_t seg_count;
+    uint32_t message_bytes;
+    uint8_t message[VIP_MESSAGE_BYTES_MAX];
+};
+void nic_session_post(struct nic_session *session, const struct vip_sq_slot *slot,
+                      const struct nic_post_parts *parts, uint16_t control);
 /* When a throttled session may go on. */
 uint64_t nic_session_resumes_ns(const struct nic_session *session);
 /* Zeroed pages that cost nothing until touched; NULL on failure. */
@@ -72,6 +83,8 @@ void nic_op_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t stat
                      uint64_t imm);
 void nic_deferred_publish(struct nic *nic);
 void nic_deferred_publish_of(struct nic_session *session, int32_t vi);
+/* Wake whoever sleeps on the queue although nothing was completed: the ring has brought something. */
+void nic_poke(struct nic_session *session, uint16_t vi, enum vip_queue queue);
 /* Full barrier, then wake whoever sleeps on what was completed since the last time. */
 void nic_wake_flush(struct nic *nic);
 /* Move what fits from backlogs into CQ rings; whether anything moved. */
@@ -93,6 +106,21 @@ enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
                          struct nic_src *src, struct nic_held *replay);
 /* Copy `len` bytes at `offset` of the packet; loopback source and target may overlap. */
 void nic_src_copy(const struct nic_src *src, uint32_t offset, void *to, uint32_t len);
+
+/* direct.c */
+/* Both ends of this connection are established and on this NIC: give them a ring, if that is possible. */
+void nic_direct_begin(struct nic_conn *conn);
+/* eng_ops.fetch_receives; with `all` the VI's ring is over, too. */
+void nic_op_fetch_receives(void *ctx, uint16_t vi, bool all);
+/* The VI has just been created, or ends. */
+void nic_direct_reset(struct nic_session *session, uint16_t vi);
+void nic_direct_drop(struct nic_session *session, uint16_t vi);
+/* A slot of kind VIP_SQ_ASK for a VI that exists. */
+void nic_direct_ask(struct nic_session *session, uint16_t vi, uint8_t ask);
+/* Break the connections whose programs asked for it; not from within the engine. */
+void nic_direct_run(struct nic *nic);
+/* The engine's counters of a VI and those of its ring. */
+void nic_vi_stats(const struct nic_session *session, uint16_t vi, struct eng_vi_stats *ret);
 
 /* rx.c */
 unsigned nic_rx_take(struct nic *nic);

@@ -114,6 +114,7 @@ void nic_set_config(struct nic *nic, const struct nic_config *config)
     nic->config.cq_max = config->cq_max;
     nic->config.latency = config->latency;
     nic->config.vi_latency = config->vi_latency;
+    nic->config.direct = config->direct;
     cm_set_times(nic->cm, &config->cm);
 }
 
@@ -219,6 +220,7 @@ bool nic_turn(struct nic *nic, uint64_t now_ns)
         link_look(nic);
     did = packets > 0;
     did = sessions_drain(nic) || did;
+    nic_direct_run(nic);
     did = nic_cm_loop_run(nic) || did;
     nic_rx_process(nic, packets);
     nic_wake_flush(nic);

@@ -34,6 +34,7 @@ struct nic_config {
     uint64_t epoch, seed;     /* from entropy */
     uint32_t vi_max;          /* per session, <= VIP_VI_MAX */
     uint32_t cq_max;          /* per session, <= VIP_CQ_MAX */
+    bool direct;              /* rings between programs of this NIC, for connections from now on */
     bool latency;             /* measure how long things take, in sessions opened from now on */
     bool vi_latency;          /* for each of their VIs too; only with latency */
     /* The time at this moment, for what has just been given to the link. NULL: that of the turn. */
@@ -91,6 +92,9 @@ struct nic_sink {
     void (*place)(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes);
     /* Bytes of a staged region are wanted in its "out" half; answered like place, in one order. */
     void (*fetch)(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes);
+    /* fd (the NIC's) is a ring between this VI and its peer. Whether the program was told; NULL: never. */
+    bool (*direct)(void *ctx, uint16_t vi, uint32_t generation, uint32_t first, unsigned half,
+                   int fd);
     /* The session has become broken (nic_session_broken): end it. NULL: the caller asks himself. */
     void (*broken)(void *ctx);
     /* Once after nic_session_tell_resumed: the session is not throttled any more. */
@@ -109,6 +113,9 @@ struct nic_session_args {
 /* Outcomes: 0; -ENOMEM. Fills the header of the vipd-writes segment. */
 int nic_session_new(struct nic *nic, const struct nic_session_args *args, uint64_t now_ns,
                     struct nic_session **ret);
+/* The program keeps its receives in a table (proto/direct.h), mapped read-only at `base`, which stays
+ * the caller's and outlives the session. Before the first VI. 0; -EBUSY. */
+int nic_session_set_receives(struct nic_session *session, void *base);
 /*
  * The application closed the NIC or died: every connection is closed towards its peer (reason
  * DISCONNECT or DEATH), pending requests are rejected or cancelled, waiters withdrawn, all freed.

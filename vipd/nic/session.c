@@ -34,6 +34,8 @@ static void op_event(void *ctx, const struct eng_event *event)
         if (session->closing)
             break;
         vip_store32_release(&vip_vipd_vi(session->vipd_base, event->vi)->state, event->state);
+        /* Before the engine looks for receives once more (proto/shm.h, VIP_ASK_FLUSH). */
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
         break;
     case ENG_EVENT_ERROR:
         if (event->code == VIP_EC_CONN_LOST) {
@@ -88,6 +90,7 @@ static const struct eng_ops session_eng_ops = {
     .complete = nic_op_complete,
     .event = op_event,
     .fetch_posts = op_fetch_posts,
+    .fetch_receives = nic_op_fetch_receives,
     .segs_alloc = op_segs_alloc,
     .segs_free = op_segs_free,
 };
@@ -168,8 +171,7 @@ static int take_message(struct nic_session *session, const struct vip_sq_slot *s
     return (int)got;
 }
 
-/* A posting was worth nothing. */
-static void fault(struct nic_session *session)
+void nic_session_fault(struct nic_session *session)
 {
     bool was = nic_session_throttled(session);
 
@@ -187,27 +189,19 @@ static bool post_vi_valid(struct nic_session *session, const struct vip_sq_slot 
 
     if (!vi) {
         session->nic->counts.post_bad_vi++;
-        fault(session);
+        nic_session_fault(session);
         return false;
     }
     if (vi->generation != slot->vi_gen) {
         session->nic->counts.post_bad_gen++;
-        fault(session);
+        nic_session_fault(session);
         return false;
     }
     return true;
 }
 
-/* The parts of a posted descriptor behind its first slot, copied. */
-struct post_parts {
-    struct vip_shm_seg segs[SEGS_MAX];
-    uint16_t seg_count;
-    uint32_t message_bytes;
-    uint8_t message[VIP_MESSAGE_BYTES_MAX];
-};
-
-static void post(struct nic_session *session, const struct vip_sq_slot *slot,
-                 const struct post_parts *parts, uint16_t control)
+void nic_session_post(struct nic_session *session, const struct vip_sq_slot *slot,
+                      const struct nic_post_parts *parts, uint16_t control)
 {
     struct eng_post args = {
         .vi = slot->vi,
@@ -233,7 +227,7 @@ static void post(struct nic_session *session, const struct vip_sq_slot *slot,
     session->failed = false;
     eng_post(session->eng, &args, session->nic->now_ns);
     if (session->failed)
-        fault(session);
+        nic_session_fault(session);
 }
 
 /*
@@ -243,7 +237,7 @@ static void post(struct nic_session *session, const struct vip_sq_slot *slot,
 static unsigned take_post(struct nic_session *session, const struct vip_sq_slot *slot)
 {
     struct nic_counts *counts = &session->nic->counts;
-    struct post_parts parts;
+    struct nic_post_parts parts;
     int taken, message = 0;
 
     parts.seg_count = 0;
@@ -255,7 +249,7 @@ static unsigned take_post(struct nic_session *session, const struct vip_sq_slot 
         counts->post_bad_segs++;
         session->sq_skip_conts = true;
         if (post_vi_valid(session, slot))
-            post(session, slot, &parts, slot->control | VIP_CTL_RESERVED);
+            nic_session_post(session, slot, &parts, slot->control | VIP_CTL_RESERVED);
         return 1;
     }
     taken = take_segs(session, slot, parts.segs);
@@ -271,7 +265,7 @@ static unsigned take_post(struct nic_session *session, const struct vip_sq_slot 
     parts.seg_count = slot->seg_count;
     parts.message_bytes = (uint32_t)message;
     if (post_vi_valid(session, slot))
-        post(session, slot, &parts, slot->control);
+        nic_session_post(session, slot, &parts, slot->control);
     return VIP_SQ_SLOTS_FOR(slot->seg_count) + VIP_SQ_SLOTS_FOR_MSG(parts.message_bytes);
 }
 
@@ -283,7 +277,7 @@ static void take_stray(struct nic_session *session, const struct vip_sq_slot *sl
     if (slot->kind != VIP_SQ_CONT && slot->kind != VIP_SQ_MSG) {
         counts->post_bad_kind++;
         session->sq_skip_conts = true;
-        fault(session);
+        nic_session_fault(session);
     } else if (!session->sq_skip_conts) {
         counts->post_stray++;
         ring_broken(session);
@@ -309,6 +303,9 @@ unsigned nic_session_drain(struct nic_session *session, unsigned budget)
             slots = 0;
         } else if (slot.kind == VIP_SQ_SEND || slot.kind == VIP_SQ_RECV) {
             slots = take_post(session, &slot);
+        } else if (slot.kind == VIP_SQ_ASK) {
+            if (post_vi_valid(session, &slot))
+                nic_direct_ask(session, slot.vi, slot.flags);
         } else {
             take_stray(session, &slot);
         }

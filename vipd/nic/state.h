@@ -6,41 +6,13 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "proto/direct.h"
 #include "proto/limits.h"
-#include "proto/ring.h"
 #include "proto/shm.h"
 #include "vipd/engine/siphash.h"
+#include "vipd/nic/limits.h"
 #include "vipd/nic/list.h"
 #include "vipd/nic/nic.h"
-
-#define NIC_RX_BATCH            64   /* packets taken from the link in one turn */
-#define NIC_CM_TURN             48   /* of these, CM messages; data has the rest of the turn */
-#define NIC_TX_BATCH            64   /* packets given to the link in one call */
-#define NIC_TX_TURN             256  /* packets pulled from all engines in one turn */
-#define NIC_TX_SESSION          64   /* packets of one session before the next one has its turn */
-#define NIC_POSTS_TURN          1024 /* submission slots taken from all sessions in one turn */
-#define NIC_POSTS_SESSION       256  /* of one session before the next one has its turn */
-#define NIC_CM_LOOP_MAX         256  /* CM packets to ourselves that wait for the next turn */
-#define NIC_WAKES_MAX           256  /* queues and CQs remembered before sleepers are woken */
-#define NIC_HELD_MAX            8192 /* packets kept for later, all sessions together */
-#define NIC_HELD_SESSION        4096 /* of these for one session, so that others keep a share */
-#define NIC_HELD_RESERVE        (2 * NIC_RX_BATCH) /* of these only for what is in its turn */
-#define NIC_HELD_BYTES          (96u << 20) /* the same in bytes: slots are not equally long, */
-#define NIC_HELD_BYTES_SESSION  (32u << 20) /* of one session, */
-#define NIC_HELD_BYTES_RESERVE  (NIC_RX_BATCH << 16) /* and for what is in its turn */
-#define NIC_PARKED_MAX          64   /* staged packets of one VI that wait for the library */
-#define NIC_PLACES_MAX          4096 /* ranges that a library was asked to place and has not */
-#define NIC_LATE_MAX            64   /* of these, late ones whose VI is remembered */
-#define NIC_SEGS_BYTES          (32u << 20) /* segment lists of long descriptors of one session */
-#define NIC_WAITS_MAX           4096        /* waits and unanswered requests of one session */
-#define NIC_CONN_BITS           20          /* low bits of a connection id: index into the table */
-#define NIC_CONNS_MAX           (1u << NIC_CONN_BITS)
-#define NIC_PEER_BUCKETS        1024       /* lists of connections by peer number */
-#define NIC_SESSIONS_MAX        65536      /* low 16 bits of a wait id: slot of its session */
-#define NIC_LOOP_WINDOW         (1u << 20) /* bytes under way on a loopback connection */
-#define NIC_TX_RETRY_NS         50000      /* the link was full: try again after so long */
-#define NIC_BACKLOG_POLL_MIN_NS 200000   /* a CQ ring was full: look for room again, doubling... */
-#define NIC_BACKLOG_POLL_MAX_NS 10000000 /* ...up to this, because reading a CQ rings no bell */
 
 /* ---- connections ----------------------------------------------------------------------- */
 
@@ -110,12 +82,22 @@ struct nic_cqe {
     uint8_t queue, gen;
 };
 
+/* The ring between two VIs of this NIC (direct.c); gone when it is over for both. */
+struct nic_ring {
+    struct vip_direct *map; /* read-only */
+    struct {
+        struct nic_session *session; /* NULL: over for this end */
+        uint16_t vi;
+    } end[2];
+};
+
 /* One completion queue. */
 struct nic_cq {
     bool used;
     uint32_t position;  /* entries ever written; goes on when the number is used again */
     uint32_t bound;     /* work queues bound to it */
     uint32_t cons_seen; /* the application's cons when last looked at */
+    uint32_t pokes;     /* wake-ups without an entry: the futex word counts them, too */
     bool wake, overrun_told;
     int sock;             /* VipxCQGetFd: our end, -1 = none */
     uint32_t signaled;    /* arm word for which it was last made readable */
@@ -130,12 +112,24 @@ struct nic_vi {
     uint32_t generation;
     uint32_t position[2];  /* completions ever written per queue */
     bool wake[2];          /* on the list of queues to wake */
+    uint32_t pokes;        /* wake-ups of the receive queue without a completion: its futex word */
     int32_t cq[2];         /* per queue, or -1 */
     struct nic_conn *conn; /* NULL unless connecting or connected */
     struct eng_vi_attrs attrs;
     uint64_t qos;
     uint32_t ptag;
     void *memory; /* eng_vi_bytes(), mapped */
+    /* Receives in the session's table, and the ring (direct.c). */
+    uint32_t recv_next;    /* receive that vipd would take next, counted from the VI's creation */
+    bool fetching;         /* all receives are being taken */
+    bool had_ring;         /* one in the life of a VI */
+    bool ask_break;        /* the program asked for the connection's end */
+    struct nic_ring *ring; /* NULL: none, or it is over */
+    uint8_t ring_half;     /* this VI sends on way[ring_half] */
+    uint32_t ring_first;   /* recv_next when the ring was made */
+    uint32_t ring_count;   /* messages that it has brought, as last looked at */
+    uint32_t ring_vipd;    /* receives taken for messages through vipd since then */
+    uint64_t ring_seen[4]; /* messages, bytes sent; received: largest seen */
 };
 
 /* A VipConnectWait, then (handle_valid) the request that it was given; or a listener; or a request
@@ -156,6 +150,7 @@ struct nic_session {
     uint64_t id;
     void *app_base; /* read-only, hostile */
     void *vipd_base;
+    void *recv_base; /* read-only, hostile: table of receives, NULL: they come by the ring */
     struct vip_vipd_head *head;   /* start of vipd_base */
     const struct vip_sq_slot *sq; /* in app_base */
     struct registry *registry;
@@ -166,6 +161,8 @@ struct nic_session {
     uint32_t sq_watch;    /* slot whose stamp tells that there is something to take */
     bool sq_skip_conts;   /* a bad descriptor was skipped: its continuations are noise */
     bool draining, broken, closing, vi_latency; /* vi_latency: each VI is measured by itself */
+    bool asks;                 /* some VI has ask_break */
+    uint32_t rings;            /* its VIs that have one */
     bool failed, tell_resumed; /* the posting that is being taken; nic_session_tell_resumed */
     uint64_t faults_ns;        /* time up to which its faults are paid for, if that is to come */
     uint32_t vi_max, cq_max;   /* the NIC's limits when the session was made */
@@ -208,6 +205,7 @@ struct nic_counts {
     uint64_t posts, post_bad_kind, post_bad_vi, post_bad_gen, post_bad_segs, post_stray;
     uint64_t sessions_broken, segs_refused, throttled;
     uint64_t completions, cq_entries, cq_backlogged, cq_lost, wakes, cq_signals;
+    uint64_t rings, ring_wakes, ring_breaks;
     uint64_t places, places_late, places_spoiled, parked, conns_opened, conns_lost, conns_broken;
 };
 
@@ -246,6 +244,8 @@ struct nic {
     struct siphash_key random_key; /* of nic_random */
     uint64_t random;               /* numbers that it gave out */
     bool asleep, stopping;         /* nic_try_sleep, nic_stopping */
+    bool asks;                     /* some session has asks */
+    uint32_t rings;                /* that exist */
     bool loop_by_link;   /* loopback passes the link too: its faults are wanted there as well */
     struct cm_host self; /* the link's address when link->changes was link_changes */
     uint32_t link_changes;

@@ -141,6 +141,7 @@ enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args 
     cq_bind(session, vi, VIP_Q_SEND, args->send_cq);
     cq_bind(session, vi, VIP_Q_RECV, args->recv_cq);
     session->vi_count++;
+    nic_direct_reset(session, (uint16_t)number);
     vip_store32_release(&vip_vipd_vi(session->vipd_base, (uint16_t)number)->state, VIP_VIST_IDLE);
     eng_vi_create(session->eng, (uint16_t)number, memory, &args->attrs);
     if (session->vi_latency)
@@ -157,7 +158,7 @@ static void stats_retire(struct nic_session *session, uint16_t number)
 {
     struct eng_vi_stats *sum = &session->nic->retired, one;
 
-    eng_vi_stats(session->eng, number, &one);
+    nic_vi_stats(session, number, &one);
     nic_stats_add(sum, &one);
 }
 
@@ -168,6 +169,7 @@ void nic_vi_drop(struct nic_session *session, uint16_t number)
 
     VIP_ASSERT(vi->used && !vi->conn);
     nic_deferred_publish_of(session, number);
+    nic_direct_drop(session, number);
     stats_retire(session, number);
     eng_vi_destroy(session->eng, number);
     nic_rx_replay(session);

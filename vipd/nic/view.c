@@ -156,6 +156,9 @@ static const struct counter_row nic_rows[] = {
     ROW(nic_counts, cq_lost, cq_lost),
     ROW(nic_counts, wakes, wakes),
     ROW(nic_counts, cq_signals, cq_signals),
+    ROW(nic_counts, rings, rings),
+    ROW(nic_counts, ring_wakes, ring_wakes),
+    ROW(nic_counts, ring_breaks, ring_breaks),
     ROW(nic_counts, places, places),
     ROW(nic_counts, places_spoiled, places_spoiled),
     ROW(nic_counts, places_late, places_late),
@@ -242,7 +245,7 @@ static struct eng_vi_stats vi_sum(const struct nic *nic)
         for (uint32_t i = 0; i < session->vi_high; i++) {
             if (!session->vis[i].used)
                 continue;
-            eng_vi_stats(session->eng, (uint16_t)i, &one);
+            nic_vi_stats(session, (uint16_t)i, &one);
             nic_stats_add(&sum, &one);
         }
     }
@@ -399,7 +402,7 @@ void nic_session_vis(const struct nic_session *session, uint32_t from,
             memcpy(view.peer.bytes, vi->conn->to.bytes, sizeof(view.peer.bytes));
             view.peer_disc_len = vi->conn->remote_disc_len;
         }
-        eng_vi_stats(session->eng, (uint16_t)i, &view.stats);
+        nic_vi_stats(session, (uint16_t)i, &view.stats);
         view.latency = nic_vi_latency(session, (uint16_t)i);
         if (!visit(ctx, &view))
             return;

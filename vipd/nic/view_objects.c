@@ -111,7 +111,7 @@ static void sum_peer(const struct nic *nic, struct nic_peer_view *view)
 
         if (conn->peer != view->cm.number || conn->state != NIC_CONN_ESTABLISHED)
             continue;
-        eng_vi_stats(conn->session->eng, conn->vi, &one);
+        nic_vi_stats(conn->session, conn->vi, &one);
         nic_stats_add(&view->stats, &one);
         view->stats.cwnd_bytes += one.cwnd_bytes;
         view->stats.inflight_bytes += one.inflight_bytes;

@@ -1,0 +1,484 @@
+/*
+ * The direct path (direct.h): set-up, sending, offering receives, sleeping. Taking: direct_take.c.
+ */
+#include "libvipl/direct.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "libvipl/call.h"
+
+/* Segments of a send that are looked at; more are rare, and vipd's. */
+#define SEGS_MAX 8
+
+/* Sends that follow others through vipd before one waits for these, at first and at most. */
+#define PATIENCE_MIN 16
+#define PATIENCE_MAX 4096
+/* How long it waits; vipd needs some microseconds. */
+#define WAIT_NS 50000
+
+static const struct vip_vipd_vi *block_of(const struct vipl__vi *vi)
+{
+    return vip_vipd_vi((void *)vi->session->vipd, vi->index);
+}
+
+/* ---- the session ------------------------------------------------------------------------- */
+
+static VIP_RETURN ask_direct(struct vipl__session *session, int fd)
+{
+    Vip__DirectRequest direct = VIP__DIRECT_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+
+    request.body_case = VIP__REQUEST__BODY_DIRECT;
+    request.direct = &direct;
+    return vipl__call(session, "VipOpenNic", &request, &fd, 1, NULL);
+}
+
+/* Empty private pages at the same addresses, for calls that race with the end. */
+static void make_empty(void *base, size_t bytes)
+{
+    mmap(base, bytes, PROT_READ | PROT_WRITE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+/* A memfd at the place kept for the table; -1: there cannot be one. */
+static int make_table(struct vipl__session *session)
+{
+    int fd;
+
+    if (session->recv_base == NULL) {
+        void *base = mmap(NULL, VIP_RECV_BYTES, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+        if (base == MAP_FAILED)
+            return -1;
+        session->recv_base = base;
+    }
+    fd = memfd_create("vipl-receives", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -1;
+    if (ftruncate(fd, (off_t)VIP_RECV_BYTES) == 0 &&
+        mmap(session->recv_base, VIP_RECV_BYTES, PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0) != MAP_FAILED &&
+        madvise(session->recv_base, VIP_RECV_BYTES, MADV_DONTFORK) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) ==
+            0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+VIP_RETURN vipl__direct_open(struct vipl__session *session)
+{
+    const char *mode = getenv("VIPL_DIRECT");
+    VIP_RETURN rc;
+    int fd;
+
+    session->direct_random = mode != NULL && strcmp(mode, "random") == 0;
+    if ((mode != NULL && strcmp(mode, "0") == 0) || session->watched)
+        return VIP_SUCCESS;
+    fd = make_table(session);
+    if (fd < 0)
+        return VIP_SUCCESS;
+    rc = ask_direct(session, fd);
+    session->direct = rc == VIP_SUCCESS;
+    close(fd);
+    return rc;
+}
+
+void vipl__direct_close(struct vipl__session *session)
+{
+    for (unsigned i = 0; i < VIP_VI_MAX; i++)
+        if (session->vi[i] != NULL)
+            vipl__direct_destroy(session->vi[i]);
+    if (session->recv_base != NULL)
+        make_empty(session->recv_base, VIP_RECV_BYTES);
+    session->direct = false;
+}
+
+void vipl__direct_create(struct vipl__vi *vi)
+{
+    if (vi->session->direct)
+        memset(vip_recv_head(vi->session->recv_base, vi->index), 0, sizeof(struct vip_recv_head));
+}
+
+/* ---- a VI's ring -------------------------------------------------------------------------- */
+
+/* A CQ looks at a few rings only: each costs it a look whenever it is empty. */
+static bool cq_add(struct vipl__cq *cq, struct vipl__vi *vi, enum vip_queue which)
+{
+    bool added = false;
+
+    if (cq == NULL)
+        return true;
+    vipl__spin_lock(&cq->done_lock);
+    if (cq->direct_count < VIPL__CQ_DIRECT_MAX) {
+        cq->direct[cq->direct_count].vi = vi;
+        cq->direct[cq->direct_count].queue = which;
+        __atomic_store_n(&cq->direct_count, cq->direct_count + 1, __ATOMIC_RELEASE);
+        added = true;
+    }
+    vipl__spin_unlock(&cq->done_lock);
+    return added;
+}
+
+static void cq_remove(struct vipl__cq *cq, const struct vipl__vi *vi)
+{
+    if (cq == NULL)
+        return;
+    vipl__spin_lock(&cq->done_lock);
+    for (unsigned i = cq->direct_count; i-- > 0;)
+        if (cq->direct[i].vi == vi) {
+            __atomic_store_n(&cq->direct_count, cq->direct_count - 1, __ATOMIC_RELAXED);
+            cq->direct[i] = cq->direct[cq->direct_count];
+        }
+    vipl__spin_unlock(&cq->done_lock);
+}
+
+static void lock_all(struct vipl__vi *vi)
+{
+    vipl__spin_lock(&vi->session->post_lock);
+    vipl__spin_lock(&vi->queue[VIP_Q_SEND].done_lock);
+    vipl__spin_lock(&vi->queue[VIP_Q_RECV].done_lock);
+}
+
+static void unlock_all(struct vipl__vi *vi)
+{
+    vipl__spin_unlock(&vi->queue[VIP_Q_RECV].done_lock);
+    vipl__spin_unlock(&vi->queue[VIP_Q_SEND].done_lock);
+    vipl__spin_unlock(&vi->session->post_lock);
+}
+
+/* The object with address space for a ring; NULL: no memory. */
+static struct vipl__direct *object_of(struct vipl__vi *vi)
+{
+    struct vipl__direct *direct = vi->direct;
+
+    if (direct != NULL)
+        return direct;
+    direct = calloc(1, sizeof(*direct));
+    if (direct == NULL)
+        return NULL;
+    direct->map = mmap(NULL, sizeof(struct vip_direct), PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (direct->map == MAP_FAILED) {
+        free(direct);
+        return NULL;
+    }
+    __atomic_store_n(&vi->direct, direct, __ATOMIC_RELEASE);
+    return direct;
+}
+
+static bool map_ring(struct vipl__direct *direct, int fd)
+{
+    const int wanted = F_SEAL_SHRINK | F_SEAL_GROW;
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+
+    if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != sizeof(struct vip_direct) || seals < 0 ||
+        (seals & wanted) != wanted)
+        return false;
+    if (mmap(direct->map, sizeof(struct vip_direct), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+             fd, 0) == MAP_FAILED)
+        return false;
+    return madvise(direct->map, sizeof(struct vip_direct), MADV_DONTFORK) == 0;
+}
+
+/* What a ring begins with. Under all locks. */
+static void start(struct vipl__vi *vi, struct vipl__direct *direct, const Vip__Direct *event)
+{
+    struct vip_direct *map = direct->map;
+    VIP_ULONG max = vi->attrs.MaxTransferSize;
+
+    direct->in = &map->way[1 - event->half];
+    memset(&direct->out, 0, sizeof(direct->out));
+    direct->out.way = &map->way[event->half];
+    direct->first = event->first;
+    __atomic_store_n(&direct->taken, 0, __ATOMIC_RELAXED);
+    direct->broken = direct->over = false;
+    direct->unreliable = vi->attrs.ReliabilityLevel == VIP_SERVICE_UNRELIABLE;
+    direct->stopped = direct->unreliable && vi->rdma_posted;
+    direct->behind = direct->run = 0;
+    direct->patience = PATIENCE_MIN;
+    direct->reported = 0;
+    direct->bytes = 0;
+    direct->random = 88172645463325252ull + vi->index;
+    direct->max_bytes = max < VIP_DIRECT_BYTES_MAX ? (uint32_t)max : VIP_DIRECT_BYTES_MAX;
+    memset(direct->lent, 0, sizeof(direct->lent));
+}
+
+void vipl__direct_attach(struct vipl__vi *vi, const Vip__Direct *event, int fd)
+{
+    struct vipl__queue *recv = &vi->queue[VIP_Q_RECV];
+    struct vipl__direct *direct;
+    uint32_t k;
+
+    if (!vi->session->direct || event->half > 1 || vipl__direct_of(vi) != NULL)
+        return;
+    direct = object_of(vi);
+    if (direct == NULL || !map_ring(direct, fd))
+        return;
+    direct->lends = cq_add(recv->cq, vi, VIP_Q_RECV);
+    direct->sends = cq_add(vi->queue[VIP_Q_SEND].cq, vi, VIP_Q_SEND);
+    lock_all(vi);
+    start(vi, direct, event);
+    /* Until it is known who sleeps, everybody does: a receive is not offered before. */
+    __atomic_store_n(&direct->in->asleep, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&direct->live, 1, __ATOMIC_RELEASE);
+    for (k = recv->reaped; k != recv->posted; k++)
+        vipl__direct_lend(vi, k);
+    unlock_all(vi);
+    vipl__direct_asleep_vi(vi);
+}
+
+void vipl__direct_destroy(struct vipl__vi *vi)
+{
+    struct vipl__direct *direct = vipl__direct_of(vi);
+
+    if (direct == NULL)
+        return;
+    cq_remove(vi->queue[VIP_Q_SEND].cq, vi);
+    cq_remove(vi->queue[VIP_Q_RECV].cq, vi);
+    lock_all(vi);
+    vipl__spin_lock(&direct->asleep_lock);
+    __atomic_store_n(&direct->live, 0, __ATOMIC_RELEASE);
+    make_empty(direct->map, sizeof(struct vip_direct));
+    vipl__spin_unlock(&direct->asleep_lock);
+    unlock_all(vi);
+}
+
+/* ---- offering receives -------------------------------------------------------------------- */
+
+/* Is this range in a region that this library may copy to and from itself? Under post_lock. */
+static bool reachable(const struct vipl__vi *vi, uint64_t addr, uint32_t handle, uint32_t len)
+{
+    const struct vipl__region *region = vipl__region_find(&vi->session->regions, handle);
+
+    return region != NULL && (region->ptag == vi->ptag || region->ptag == 0 || vi->ptag == 0) &&
+           vipl__region_holds(region, (uintptr_t)addr, len) && region->mem.kind != VIPL__MEM_STAGED;
+}
+
+bool vipl__direct_receive_good(const struct vipl__vi *vi, const struct vip_sq_slot *slot,
+                               uint32_t *ret_room)
+{
+    uint64_t room = 0;
+
+    if (slot->seg_count > VIP_SQ_INLINE_SEGS || slot->reserved1 != 0 ||
+        (slot->control & ~VIP_CONTROL_IMMEDIATE & ~VIP_CONTROL_QFENCE) != 0)
+        return false;
+    for (unsigned i = 0; i < slot->seg_count; i++) {
+        const struct vip_shm_seg *seg = &slot->seg[i];
+
+        if (seg->len > 0 && !reachable(vi, seg->addr, seg->handle, seg->len))
+            return false;
+        room += seg->len;
+    }
+    *ret_room = room < UINT32_MAX ? (uint32_t)room : UINT32_MAX;
+    return true;
+}
+
+void vipl__direct_lend(struct vipl__vi *vi, uint32_t k)
+{
+    struct vipl__direct *direct = vipl__direct_of(vi);
+    const struct vip_sq_slot *slot;
+    uint32_t room;
+    bool good;
+
+    if (direct == NULL || !direct->lends || (int32_t)(k - direct->first) < 0)
+        return;
+    slot = vip_recv_slot(vi->session->recv_base, vi->index, k);
+    good = vipl__direct_receive_good(vi, slot, &room);
+    direct->lent[k & (VIP_DESC_PER_QUEUE_MAX - 1)] = good;
+    if (good)
+        vip_direct_lend(direct->in, k - direct->first, room);
+}
+
+/* ---- sending ------------------------------------------------------------------------------ */
+
+/* The segments of a send, each word of the program's memory loaded once. */
+struct gather {
+    unsigned count;
+    uint32_t sum;
+    struct {
+        const void *from;
+        uint32_t len;
+    } piece[SEGS_MAX];
+};
+
+/* false: it is not for the ring. */
+static bool gather(const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, uint32_t max_bytes,
+                   struct gather *ret)
+{
+    unsigned count = desc->CS.SegCount;
+
+    if (count > SEGS_MAX || desc->CS.Reserved != 0 ||
+        (desc->CS.Control & ~VIP_CONTROL_IMMEDIATE & ~VIP_CONTROL_QFENCE) != 0)
+        return false;
+    ret->count = 0;
+    ret->sum = 0;
+    for (unsigned i = 0; i < count; i++) {
+        const VIP_DATA_SEGMENT *seg = &desc->DS[0].Local + i;
+        uint64_t addr = __atomic_load_n(&seg->Data.AddressBits, __ATOMIC_RELAXED);
+        uint32_t len = __atomic_load_n(&seg->Length, __ATOMIC_RELAXED);
+
+        if (len > max_bytes - ret->sum)
+            return false;
+        if (len == 0)
+            continue;
+        if (!reachable(vi, addr, seg->Handle, len))
+            return false;
+        ret->piece[ret->count].from = (const void *)(uintptr_t)addr;
+        ret->piece[ret->count++].len = len;
+        ret->sum += len;
+    }
+    return ret->sum == desc->CS.Length;
+}
+
+static bool sleepers_of(const struct vipl__queue *queue)
+{
+    const struct vipl__cq *cq = __atomic_load_n(&queue->cq, __ATOMIC_RELAXED);
+
+    return __atomic_load_n(queue->waiters, __ATOMIC_SEQ_CST) != 0 ||
+           (cq != NULL && (__atomic_load_n(&cq->app->waiters, __ATOMIC_SEQ_CST) != 0 ||
+                           __atomic_load_n(&cq->fd[0], __ATOMIC_RELAXED) >= 0));
+}
+
+/* Is everything that was sent before out of vipd's hands? */
+static bool followed(const struct vipl__vi *vi)
+{
+    return vip_load32_acquire(&block_of(vi)->prod[VIP_Q_SEND]) != vi->queue[VIP_Q_SEND].via;
+}
+
+/* May sends go by the ring at all, and does the peer poll? */
+static bool open_now(const struct vipl__vi *vi, struct vipl__direct *direct)
+{
+    const struct vip_vipd_vi *block = block_of(vi);
+
+    return vip_load32_acquire(&block->ring) == VIP_RING_OPEN &&
+           vip_load32(&block->ring_mute) == 0 && !direct->stopped && direct->sends &&
+           vip_load32(&direct->out.way->asleep) == 0;
+}
+
+/* This send can only follow others through vipd. Is it time to wait for them? */
+static bool time_to_wait(struct vipl__direct *direct)
+{
+    if (++direct->behind < direct->patience)
+        return false;
+    direct->behind = 0;
+    /* If waiting is in vain, because they take long or the peer sleeps, it is tried ever more rarely. */
+    if (direct->patience < PATIENCE_MAX)
+        direct->patience *= 2;
+    return true;
+}
+
+void vipl__direct_wait(struct vipl__vi *vi)
+{
+    uint64_t deadline_ns = vipl__now_ns() + WAIT_NS;
+
+    vipl__kick(vi->session);
+    while (followed(vi) && vipl__now_ns() < deadline_ns)
+        if (vi->session->yield)
+            sched_yield();
+}
+
+/* For tests that change the way at random: now this one, now that. */
+static bool by_chance(struct vipl__direct *direct)
+{
+    direct->random ^= direct->random << 13;
+    direct->random ^= direct->random >> 7;
+    direct->random ^= direct->random << 17;
+    return (direct->random & 3) != 0;
+}
+
+enum vipl__way vipl__direct_post(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
+                                 struct vipl__direct_message *message, bool waited)
+{
+    struct vipl__direct *direct = vipl__direct_of(vi);
+    struct gather from;
+    uint32_t number;
+    uint8_t *to;
+
+    if (direct == NULL || !open_now(vi, direct) || !gather(vi, desc, direct->max_bytes, &from) ||
+        vipl__is_dead(vi->session) || sleepers_of(&vi->queue[VIP_Q_SEND]))
+        return VIPL__WAY_NO;
+    if (vi->session->direct_random && !by_chance(direct))
+        return VIPL__WAY_NO;
+    if (followed(vi))
+        return !waited && time_to_wait(direct) ? VIPL__WAY_LATER : VIPL__WAY_NO;
+    number = (uint32_t)direct->out.sent + vip_load32(&block_of(vi)->ring_vipd);
+    if (!vip_direct_lent(direct->out.way, number, from.sum) ||
+        !vip_direct_room(&direct->out, from.sum))
+        return VIPL__WAY_NO;
+    to = vip_direct_place(&direct->out, from.sum);
+    for (unsigned i = 0; i < from.count; i++) {
+        memcpy(to, from.piece[i].from, from.piece[i].len);
+        to += from.piece[i].len;
+    }
+    message->len = from.sum;
+    direct->behind = 0;
+    if (++direct->run == PATIENCE_MAX)
+        direct->patience = PATIENCE_MIN; /* nothing else is sent on this VI */
+    return VIPL__WAY_YES;
+}
+
+void vipl__direct_commit(struct vipl__vi *vi, const struct vipl__direct_message *message)
+{
+    struct vipl__queue *queue = &vi->queue[VIP_Q_SEND];
+
+    vip_direct_send(&vi->direct->out, message->len, message->flags, message->imm);
+    __atomic_store_n(&queue->direct_done, queue->direct_done + 1, __ATOMIC_RELEASE);
+}
+
+void vipl__direct_sent(struct vipl__vi *vi)
+{
+    const struct vipl__direct *direct = vipl__direct_of(vi);
+
+    /* Whoever looked for it before it was there has said before that it sleeps. */
+    if (direct != NULL && __builtin_expect(vip_load32(&direct->out.way->asleep) != 0, 0))
+        vipl__ask(vi, VIP_ASK_WAKE_PEER);
+    if (__builtin_expect(sleepers_of(&vi->queue[VIP_Q_SEND]), 0))
+        vipl__ask(vi, VIP_ASK_WAKE_SELF);
+}
+
+void vipl__direct_passed(struct vipl__vi *vi, unsigned op)
+{
+    struct vipl__direct *direct = vipl__direct_of(vi);
+
+    vi->queue[VIP_Q_SEND].via++;
+    vi->rdma_posted |= op != VIP_CONTROL_OP_SENDRECV;
+    if (direct == NULL)
+        return;
+    direct->run = 0;
+    /* An unreliable RDMA Write may be complete here and still wait for staged memory over there. */
+    direct->stopped |= direct->unreliable && vi->rdma_posted;
+}
+
+/* ---- sleeping ----------------------------------------------------------------------------- */
+
+void vipl__direct_asleep_vi(struct vipl__vi *vi)
+{
+    struct vipl__direct *direct = __atomic_load_n(&vi->direct, __ATOMIC_ACQUIRE);
+
+    if (direct == NULL)
+        return;
+    /* Found out and said under one lock: who changes the word later also says it later. */
+    vipl__spin_lock(&direct->asleep_lock);
+    if (__atomic_load_n(&direct->live, __ATOMIC_ACQUIRE) != 0)
+        __atomic_store_n(&direct->in->asleep, sleepers_of(&vi->queue[VIP_Q_RECV]),
+                         __ATOMIC_SEQ_CST);
+    vipl__spin_unlock_full(&direct->asleep_lock);
+}
+
+void vipl__direct_asleep_cq(struct vipl__cq *cq)
+{
+    vipl__spin_lock(&cq->done_lock);
+    for (unsigned i = 0; i < cq->direct_count; i++)
+        if (cq->direct[i].queue == VIP_Q_RECV)
+            vipl__direct_asleep_vi(cq->direct[i].vi);
+    vipl__spin_unlock_full(&cq->done_lock);
+}

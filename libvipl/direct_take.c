@@ -1,0 +1,199 @@
+/*
+ * Taking messages out of a VI's ring (direct.h). The sender is another program, which may write
+ * into the ring whatever and whenever it likes: what it says is loaded once and checked, and whatever it
+ * says costs one receive of this VI and, at worst, the connection.
+ */
+#include <string.h>
+
+#include "libvipl/direct.h"
+
+/* ---- has one come? ------------------------------------------------------------------------ */
+
+/*
+ * Is message n ours to take? While the ring is open: if it is written. The stamp is loaded before the
+ * state: if vipd has not begun to end the ring then, it will see the stamp when it counts
+ * (vipd/nic/direct.c). When the ring is over: if vipd has counted it.
+ */
+static bool arrived(const struct vipl__direct *direct, const struct vipl__vi *vi, uint32_t n)
+{
+    const struct vip_vipd_vi *block = vip_vipd_vi((void *)vi->session->vipd, vi->index);
+    bool there = vip_direct_there(direct->in, n);
+    uint32_t state = vip_load32_acquire(&block->ring);
+
+    if (state == VIP_RING_OPEN)
+        return there;
+    return state == VIP_RING_OVER && (int32_t)(vip_load32(&block->ring_end) - n) > 0;
+}
+
+bool vipl__direct_hint(const struct vipl__direct *direct, const struct vipl__vi *vi)
+{
+    return arrived(direct, vi, __atomic_load_n(&direct->taken, __ATOMIC_RELAXED));
+}
+
+/* ---- into the receive ---------------------------------------------------------------------- */
+
+static void scatter(const struct vip_sq_slot *slot, const uint8_t *from, uint32_t len)
+{
+    for (unsigned i = 0; i < slot->seg_count && len > 0; i++) {
+        uint32_t bytes = slot->seg[i].len < len ? slot->seg[i].len : len;
+
+        if (bytes > 0)
+            memcpy((void *)(uintptr_t)slot->seg[i].addr, from, bytes);
+        from += bytes;
+        len -= bytes;
+    }
+}
+
+/* May a message be copied to receive k, and how much does it take? Under post_lock. */
+static bool receive_takes(struct vipl__vi *vi, const struct vipl__direct *direct, uint32_t k,
+                          const struct vip_sq_slot *slot, uint32_t *ret_room)
+{
+    uint32_t at = k & (VIP_DESC_PER_QUEUE_MAX - 1);
+
+    if (direct->lent[at] && vi->queue[VIP_Q_RECV].origin[at].region_epoch ==
+                                __atomic_load_n(&vi->session->region_epoch, __ATOMIC_RELAXED)) {
+        *ret_room = 0; /* as when it was offered: no region has ended or changed since */
+        for (unsigned i = 0; i < slot->seg_count; i++)
+            *ret_room += slot->seg[i].len;
+        return true;
+    }
+    return vipl__direct_receive_good(vi, slot, ret_room);
+}
+
+/*
+ * Message n goes to receive k, or not: the error bits of its status. *ret_break: the connection is
+ * over, because of the error or because the sender is no library of ours. An unreliable connection
+ * outlives errors of the receive (spec 3.6).
+ */
+static uint32_t deliver(struct vipl__vi *vi, const struct vipl__direct *direct, uint32_t n,
+                        uint32_t k, struct vip_direct_slot *message, bool *ret_break)
+{
+    const struct vip_sq_slot *slot = vip_recv_slot(vi->session->recv_base, vi->index, k);
+    const uint8_t *bytes = NULL;
+    uint32_t room = 0;
+
+    if (vip_direct_there(direct->in, n))
+        bytes = vip_direct_read(direct->in, n, message);
+    if (bytes == NULL) {
+        *ret_break = true;
+        return VIP_ST_TRANSPORT_ERROR;
+    }
+    *ret_break = !direct->unreliable;
+    if (!receive_takes(vi, direct, k, slot, &room))
+        return VIP_ST_PROTECTION_ERROR;
+    if (message->len > room)
+        return VIP_ST_LENGTH_ERROR;
+    scatter(slot, bytes, message->len);
+    *ret_break = false;
+    return 0;
+}
+
+/* Take message n for receive k. */
+static void take(struct vipl__vi *vi, struct vipl__direct *direct, uint32_t n, uint32_t k,
+                 struct vip_comp *ret, bool *ret_break)
+{
+    struct vip_recv_head *head = vip_recv_head(vi->session->recv_base, vi->index);
+    struct vip_direct_slot message = {0};
+    uint32_t errors = VIP_ST_DESC_FLUSHED_ERROR;
+
+    if (!direct->broken)
+        errors = deliver(vi, direct, n, k, &message, ret_break);
+    direct->broken |= *ret_break;
+    *ret = (struct vip_comp){.status = VIP_ST_DONE | VIP_ST_OP_RECEIVE | errors, .direct = n};
+    if (errors == 0) {
+        ret->length = message.len;
+        ret->imm = message.imm;
+        if ((message.flags & VIP_DIRECT_IMMEDIATE) != 0)
+            ret->status |= VIP_ST_IMMEDIATE;
+        direct->bytes += message.len;
+        __atomic_store_n(&head->bytes, direct->bytes, __ATOMIC_RELAXED);
+    }
+    __atomic_store_n(&direct->taken, n + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&head->taken, head->taken + 1, __ATOMIC_RELAXED);
+    /* Last: from here on the sender writes there again. */
+    vip_store32_release(&direct->in->taken, n + 1);
+}
+
+/* ---- what is next -------------------------------------------------------------------------- */
+
+/*
+ * Order: a completion of vipd says how many messages of the ring come before it. Without one the ring
+ * is next, and the look at the ring comes first: a message is written after everything through vipd
+ * before it was complete.
+ */
+enum vipl__next vipl__direct_next(struct vipl__vi *vi, struct vipl__direct *direct, uint32_t k,
+                                  bool locked, struct vip_comp *ret, bool *ret_break)
+{
+    struct vipl__queue *queue = &vi->queue[VIP_Q_RECV];
+    uint32_t n = direct->taken;
+    bool ring = !direct->over && arrived(direct, vi, n), vipd;
+
+    /* After an error the connection is over; what was counted is flushed when vipd has ended it. */
+    if (direct->broken &&
+        vip_load32_acquire(&vip_vipd_vi((void *)vi->session->vipd, vi->index)->ring) !=
+            VIP_RING_OVER)
+        ring = false;
+    while ((vipd = vip_comp_read(queue->ring, queue->position, ret)) &&
+           (int32_t)(ret->direct - n) < 0 && !direct->over)
+        queue->position++; /* its receive has a message that its sender has taken back since */
+    if (vipd && (ret->direct == n || direct->over))
+        return VIPL__NEXT_VIPD;
+    if (!ring && !vipd)
+        return VIPL__NEXT_NONE;
+    if (!locked)
+        return VIPL__NEXT_LOCK;
+    take(vi, direct, n, k, ret, ret_break);
+    return VIPL__NEXT_RING;
+}
+
+void vipl__direct_flushed(struct vipl__vi *vi)
+{
+    struct vipl__direct *direct = vipl__direct_of(vi);
+
+    if (direct != NULL)
+        direct->over = true;
+}
+
+/* ---- completion queues --------------------------------------------------------------------- */
+
+static bool entry_of(const struct vipl__cq_direct *at)
+{
+    const struct vipl__direct *direct = vipl__direct_of(at->vi);
+    const struct vipl__queue *queue = &at->vi->queue[at->queue];
+
+    if (direct == NULL)
+        return false;
+    if (at->queue == VIP_Q_SEND)
+        return __atomic_load_n(&queue->direct_done, __ATOMIC_ACQUIRE) != queue->direct_reported;
+    return arrived(direct, at->vi, direct->reported);
+}
+
+struct vipl__vi *vipl__direct_entry(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
+{
+    for (unsigned i = 0; i < cq->direct_count; i++) {
+        const struct vipl__cq_direct *at = &cq->direct[(cq->direct_next + i) % cq->direct_count];
+
+        if (!entry_of(at))
+            continue;
+        *ret_handle = __atomic_load_n(&at->vi->handle, __ATOMIC_ACQUIRE);
+        if (*ret_handle == 0)
+            continue;
+        if (at->queue == VIP_Q_SEND)
+            at->vi->queue[VIP_Q_SEND].direct_reported++;
+        else
+            at->vi->direct->reported++;
+        *ret_queue = at->queue;
+        /* In turn, so that none of them waits for ever behind another. */
+        cq->direct_next = (cq->direct_next + i + 1) % cq->direct_count;
+        return at->vi;
+    }
+    return NULL;
+}
+
+bool vipl__direct_waiting(const struct vipl__cq *cq)
+{
+    for (unsigned i = 0; i < cq->direct_count; i++)
+        if (entry_of(&cq->direct[i]))
+            return true;
+    return false;
+}

@@ -1,0 +1,78 @@
+/*
+ * Work queues and completion queues of a session (session.h, which has the locks).
+ */
+#ifndef LIBVIPL_QUEUE_H
+#define LIBVIPL_QUEUE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "libvipl/notify.h"
+#include "libvipl/vipl.h"
+#include "proto/limits.h"
+#include "proto/shm.h"
+#include "proto/status.h"
+
+struct vipl__ahead;
+struct vipl__session;
+struct vipl__vi;
+
+/* Rings of VIs that one CQ looks at (direct.h), both queues of each counted. */
+#define VIPL__CQ_DIRECT_MAX 16
+
+struct vipl__cq_direct {
+    struct vipl__vi *vi;
+    enum vip_queue queue;
+};
+
+/* A completion queue. */
+struct vipl__cq {
+    uint64_t handle; /* atomic; the valid handle, 0 = not in use */
+    struct vipl__session *session;
+    const struct vip_cqe *ring; /* vipd writes it */
+    const uint32_t *prod;       /* futex word, vipd writes it */
+    struct vip_app_cq *app;     /* what this side publishes */
+    uint16_t index;             /* vipd's number */
+    uint16_t uses;              /* how often this object was created: makes handles differ */
+    uint32_t done_lock;         /* guards position, flush_next and direct */
+    uint32_t position;          /* next entry to read; atomic: looked at without the lock, too */
+    uint32_t spin_ns;           /* atomic; how long the next wait polls */
+    uint32_t flush_next;        /* after vipd's death: VI to look at next */
+    struct vipl__target target; /* VipCQNotify */
+    struct vipl__cq_direct direct[VIPL__CQ_DIRECT_MAX];
+    unsigned direct_count; /* atomic, too */
+    unsigned direct_next;
+    int fd[2]; /* VipxCQGetFd: what the application got (atomic), its sending end; -1 = none */
+    uint32_t fd_lock;     /* one thread asks vipd for them */
+    uint32_t fd_arm;      /* as published; this and the next under done_lock */
+    uint32_t fd_messages; /* messages that are, or soon will be, in it and that nobody needs */
+};
+
+/* One work queue of a VI. */
+struct vipl__queue {
+    uint32_t posted; /* atomic; descriptors ever posted; written under post_lock */
+    uint32_t via;    /* send: what `prod` is when vipd has completed all that it got; post_lock */
+    uint32_t direct_done;     /* send: atomic; sent by the ring; written under post_lock */
+    uint32_t direct_reported; /* send: of these, told by the CQ; under its done_lock */
+    uint32_t conts;           /* receive: position in the table's continuations; under post_lock */
+    uint32_t conts_used;      /* atomic; of these, of receives that were not returned */
+    uint32_t done_lock __attribute__((aligned(64)));
+    uint32_t reaped;             /* atomic; descriptors ever returned; written under done_lock */
+    uint32_t position;           /* next completion to read; under done_lock */
+    uint32_t spin_ns;            /* atomic; how long the next wait polls */
+    uint32_t reported;           /* CQ entries returned for this queue; under the CQ's done_lock */
+    const struct vip_comp *ring; /* vipd writes it */
+    const uint32_t *prod;        /* futex word, vipd writes it */
+    uint32_t *waiters;           /* threads asleep on it, published to vipd */
+    struct vipl__cq *cq;         /* NULL = none */
+    struct vipl__target target;  /* VipSendNotify, VipRecvNotify */
+    struct vipl__ahead *ahead;   /* take.h; NULL = never watched; under done_lock */
+    VIP_DESCRIPTOR *fifo[VIP_DESC_PER_QUEUE_MAX]; /* posted and not returned, oldest first */
+    struct vipl__origin {                         /* of each of them */
+        uint32_t region_epoch; /* if this is still the session's, it still lies... */
+        VIP_MEM_HANDLE region; /* ...in the region in which it was posted */
+        bool direct;           /* send: it went by the ring */
+    } origin[VIP_DESC_PER_QUEUE_MAX];
+};
+
+#endif

@@ -1,0 +1,251 @@
+/*
+ * The direct path between two programs of one host: the ring that small messages go through without
+ * vipd, and the table of receives that lets both vipd and libvipl take the receive whose turn it is.
+ * doc/shm-abi.md, 7 and 8, has the same in prose.
+ *
+ * Owns: layout, single loads, the order of stores, what a ring's ends check of each other.
+ * Does not own: when the ring may be used (libvipl/direct.c), receives that vipd takes and the end of
+ * a ring (vipd/nic/direct.c).
+ *
+ * Table (one memfd per session, written by libvipl only): receive k of a VI, counted from the VI's
+ * creation, lies in slot k modulo 1024 with the stamp k + 1 and the VI's generation, in the form of a
+ * submission slot. Nobody is told of it: vipd looks when a message needs a receive.
+ *
+ * Ring (one memfd per pair of VIs, written by both programs, each of which keeps its positions in
+ * private memory and believes nothing it has written there): way[i] goes from end i to the other end.
+ */
+#ifndef VIP_PROTO_DIRECT_H
+#define VIP_PROTO_DIRECT_H
+
+#include "proto/ring.h"
+
+/* ---- table of receives ------------------------------------------------------------------ */
+
+/* First cache line of the table of one VI. */
+struct vip_recv_head {
+    uint32_t posted; /* receives ever posted: a bound for what may count as consumed */
+    uint32_t pad0;
+    uint64_t taken; /* messages ever taken from the VI's ring */
+    uint64_t bytes; /* of these */
+    uint8_t pad1[40];
+};
+_Static_assert(sizeof(struct vip_recv_head) == 64, "ABI");
+
+#define VIP_RECV_SLOTS_OFF 64u
+#define VIP_RECV_CONTS_OFF (VIP_RECV_SLOTS_OFF + VIP_DESC_PER_QUEUE_MAX * 64u)
+#define VIP_RECV_STRIDE    ((VIP_RECV_CONTS_OFF + VIP_SQ_SLOTS * 64u + 4095u) & ~4095u)
+#define VIP_RECV_BYTES     ((uint64_t)VIP_VI_MAX * VIP_RECV_STRIDE)
+
+static inline struct vip_recv_head *vip_recv_head(void *base, uint16_t vi)
+{
+    return (struct vip_recv_head *)(void *)((char *)base + (uint64_t)vi * VIP_RECV_STRIDE);
+}
+
+static inline struct vip_sq_slot *vip_recv_slot(void *base, uint16_t vi, uint32_t k)
+{
+    return (struct vip_sq_slot *)(void *)((char *)vip_recv_head(base, vi) + VIP_RECV_SLOTS_OFF) +
+           (k & (VIP_DESC_PER_QUEUE_MAX - 1));
+}
+
+/* Further segments of long receives: a ring like the submission ring; `imm` of the receive's slot is
+ * the position of the first one. */
+static inline struct vip_sq_slot *vip_recv_conts(void *base, uint16_t vi)
+{
+    return (struct vip_sq_slot *)(void *)((char *)vip_recv_head(base, vi) + VIP_RECV_CONTS_OFF);
+}
+
+/* libvipl: receive k, whose slot is free (k - 1024 has been returned to the program). */
+static inline void vip_recv_write(void *base, uint16_t vi, uint32_t k,
+                                  const struct vip_sq_slot *slot)
+{
+    vip_slot_write(vip_recv_slot(base, vi, k), k + 1, slot);
+    vip_store32_release(&vip_recv_head(base, vi)->posted, k + 1);
+}
+
+/* vipd: receive k of this life of the VI if it has been posted; *ret is a private copy. */
+static inline bool vip_recv_read(void *base, uint16_t vi, uint32_t gen, uint32_t k,
+                                 struct vip_sq_slot *ret)
+{
+    return vip_slot_read(vip_recv_slot(base, vi, k), k + 1, ret) && ret->vi_gen == gen;
+}
+
+/* ---- ring ------------------------------------------------------------------------------- */
+
+#define VIP_DIRECT_BYTES_MAX 4096u /* longest message; longer ones cost vipd one copy, not two */
+#define VIP_DIRECT_SLOTS     1024u /* messages on their way: never more than receives are posted */
+#define VIP_DIRECT_LINES     1024u /* cache lines for those that do not fit into their slots */
+#define VIP_DIRECT_INLINE    48u   /* bytes that do */
+#define VIP_DIRECT_IMMEDIATE 1u    /* flag: imm is meant, all 64 bits */
+
+/* One message. */
+struct vip_direct_slot {
+    uint32_t stamp; /* number of the message + 1, stored last */
+    uint16_t len;   /* bytes, 0..VIP_DIRECT_BYTES_MAX */
+    uint8_t flags;
+    uint8_t reserved0;
+    uint64_t imm;
+    union {
+        uint8_t bytes[VIP_DIRECT_INLINE]; /* len <= VIP_DIRECT_INLINE */
+        uint32_t line;                    /* else: its first line of data, the others follow */
+    };
+};
+_Static_assert(sizeof(struct vip_direct_slot) == 64, "ABI");
+_Static_assert(offsetof(struct vip_direct_slot, bytes) == 16, "ABI");
+
+/* One direction. */
+struct vip_direct_way {
+    /* By the sender; for vipd. */
+    uint64_t sent;  /* messages ever */
+    uint64_t bytes; /* of all of them */
+    uint8_t pad1[48];
+    /* By the receiver. */
+    uint32_t taken; /* messages ever: their slots and lines are free again */
+    uint8_t pad2[60];
+    uint32_t asleep; /* not 0: nobody polls; go by vipd, which wakes */
+    uint8_t pad3[60];
+    uint8_t pad4[4096 - 192];
+    /* By the receiver: what message n finds, in slot n modulo 1024: n + 1 in the upper half if the
+     * receive for it is posted and may be used, its room in bytes in the lower half. */
+    uint64_t lend[VIP_DESC_PER_QUEUE_MAX];
+    /* By the sender. */
+    struct vip_direct_slot slot[VIP_DIRECT_SLOTS];
+    uint8_t data[VIP_DIRECT_LINES][64];
+};
+_Static_assert(offsetof(struct vip_direct_way, lend) == 4096, "ABI");
+_Static_assert(sizeof(struct vip_direct_way) % 4096 == 0, "ABI");
+
+struct vip_direct {
+    struct vip_direct_way way[2];
+};
+
+#define VIP_DIRECT_MASK (VIP_DIRECT_SLOTS - 1)
+
+/* The sender's private half of a way. */
+struct vip_direct_out {
+    struct vip_direct_way *way;
+    uint64_t sent;   /* messages written */
+    uint32_t freed;  /* of these, slots that the receiver gave back, as last seen */
+    uint32_t line;   /* next free line, counted without end */
+    uint32_t oldest; /* oldest line in use */
+    uint64_t bytes;
+    uint32_t line_behind[VIP_DIRECT_SLOTS]; /* `line` when the message had been written */
+};
+
+/* Look what the receiver has given back. Its word is believed as far as it is possible. */
+static inline void vip_direct_look_freed(struct vip_direct_out *out)
+{
+    uint32_t taken = vip_load32_acquire(&out->way->taken);
+
+    if (taken - out->freed > (uint32_t)out->sent - out->freed || taken == out->freed)
+        return;
+    out->freed = taken;
+    out->oldest = out->line_behind[(taken - 1) & VIP_DIRECT_MASK];
+}
+
+/* Lines that a message of len bytes takes from `line` on; they never wrap around. */
+static inline uint32_t vip_direct_lines(uint32_t line, uint32_t len, uint32_t *ret_first)
+{
+    uint32_t lines = len > VIP_DIRECT_INLINE ? (len + 63) / 64 : 0;
+    uint32_t at = line % VIP_DIRECT_LINES;
+    uint32_t skip = at + lines > VIP_DIRECT_LINES ? VIP_DIRECT_LINES - at : 0;
+
+    *ret_first = line + skip;
+    return skip + lines;
+}
+
+static inline bool vip_direct_fits(const struct vip_direct_out *out, uint32_t len)
+{
+    uint32_t first;
+
+    return (uint32_t)out->sent - out->freed < VIP_DIRECT_SLOTS &&
+           out->line - out->oldest + vip_direct_lines(out->line, len, &first) <= VIP_DIRECT_LINES;
+}
+
+/* sender: is there room for one more message of len bytes? */
+static inline bool vip_direct_room(struct vip_direct_out *out, uint32_t len)
+{
+    if (vip_direct_fits(out, len))
+        return true;
+    vip_direct_look_freed(out);
+    return vip_direct_fits(out, len);
+}
+
+/* sender: where the bytes of the next message go; there is room for it. */
+static inline uint8_t *vip_direct_place(struct vip_direct_out *out, uint32_t len)
+{
+    struct vip_direct_slot *slot = &out->way->slot[out->sent & VIP_DIRECT_MASK];
+    uint32_t first;
+
+    if (len <= VIP_DIRECT_INLINE)
+        return slot->bytes;
+    (void)vip_direct_lines(out->line, len, &first);
+    return out->way->data[first % VIP_DIRECT_LINES];
+}
+
+/* sender: the bytes are in place, the receiver may have the message. */
+static inline void vip_direct_send(struct vip_direct_out *out, uint32_t len, uint8_t flags,
+                                   uint64_t imm)
+{
+    struct vip_direct_slot *slot = &out->way->slot[out->sent & VIP_DIRECT_MASK];
+    uint32_t first, lines = vip_direct_lines(out->line, len, &first);
+
+    slot->len = (uint16_t)len;
+    slot->flags = flags;
+    slot->imm = imm;
+    if (len > VIP_DIRECT_INLINE)
+        slot->line = first % VIP_DIRECT_LINES;
+    out->line += lines;
+    out->line_behind[out->sent & VIP_DIRECT_MASK] = out->line;
+    out->bytes += len;
+    vip_store32_release(&slot->stamp, (uint32_t)++out->sent);
+    /* Behind the stamp: vipd counts what has a stamp as sent, and this word tells where to look. */
+    __atomic_store_n(&out->way->bytes, out->bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&out->way->sent, out->sent, __ATOMIC_RELEASE);
+}
+
+/* receiver, vipd: has message n been written? */
+static inline bool vip_direct_there(const struct vip_direct_way *way, uint32_t n)
+{
+    return vip_load32_acquire(&way->slot[n & VIP_DIRECT_MASK].stamp) == n + 1;
+}
+
+/*
+ * receiver: message n, which is there. *ret is a private copy. Returns its bytes, in *ret or in the
+ * ring, where the peer may still change them (what it says is what it sends); NULL: no library of
+ * ours wrote this.
+ */
+static inline const uint8_t *vip_direct_read(const struct vip_direct_way *way, uint32_t n,
+                                             struct vip_direct_slot *ret)
+{
+    const struct vip_direct_slot *from = &way->slot[n & VIP_DIRECT_MASK];
+    const uint64_t *words = (const uint64_t *)(const void *)from;
+    uint64_t copy[8];
+
+    for (unsigned i = 0; i < 8; i++)
+        copy[i] = vip_load64(&words[i]);
+    memcpy(ret, copy, sizeof(*ret));
+    if (ret->len > VIP_DIRECT_BYTES_MAX || (ret->flags & ~VIP_DIRECT_IMMEDIATE))
+        return NULL;
+    if (ret->len <= VIP_DIRECT_INLINE)
+        return ret->bytes;
+    if (ret->line >= VIP_DIRECT_LINES || ret->line + (ret->len + 63u) / 64 > VIP_DIRECT_LINES)
+        return NULL;
+    return way->data[ret->line];
+}
+
+/* receiver: the receive for message n is posted and has `room` bytes. */
+static inline void vip_direct_lend(struct vip_direct_way *way, uint32_t n, uint32_t room)
+{
+    __atomic_store_n(&way->lend[n & (VIP_DESC_PER_QUEUE_MAX - 1)], (uint64_t)(n + 1) << 32 | room,
+                     __ATOMIC_RELEASE);
+}
+
+/* sender: may message n, of len bytes, go to the receive that it would find? */
+static inline bool vip_direct_lent(const struct vip_direct_way *way, uint32_t n, uint32_t len)
+{
+    uint64_t lend = __atomic_load_n(&way->lend[n & (VIP_DESC_PER_QUEUE_MAX - 1)], __ATOMIC_ACQUIRE);
+
+    return lend >> 32 == n + 1 && (uint32_t)lend >= len;
+}
+
+#endif

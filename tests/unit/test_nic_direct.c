@@ -1,0 +1,416 @@
+/*
+ * vipd/nic and the direct path: receives out of a program's table, which receive is whose when messages go
+ * by a ring and through vipd, the end of a connection with messages in its ring, wake-ups, and programs
+ * that lie. The programs here write tables and rings by hand, as libvipl would.
+ */
+#include "unit/nic_rig.h"
+
+#include "proto/direct.h"
+
+/* One end of a connection with a ring. */
+struct end {
+    struct rig_app *app;
+    uint16_t vi;
+    uint32_t cq;
+    void *table;
+    struct vip_direct *map; /* NULL: it got no ring */
+    struct vip_direct_out out;
+    struct vip_direct_way *in;
+    uint32_t first;
+    uint32_t posted; /* receives */
+    struct rig_mem mem;
+};
+
+static struct end ends[2];
+
+static bool on_direct(void *ctx, uint16_t vi, uint32_t generation, uint32_t first, unsigned half,
+                      int fd)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct end *end = &ends[i];
+
+        if (end->app != ctx || end->vi != vi)
+            continue;
+        assert_int_equal(generation, end->app->vi_gen[vi]);
+        end->map = mmap(NULL, sizeof(*end->map), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        assert_true(end->map != MAP_FAILED);
+        assert_int_not_equal(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK, 0);
+        end->out.way = &end->map->way[half];
+        end->in = &end->map->way[1 - half];
+        end->first = first;
+    }
+    return true;
+}
+
+static void post_recv(struct end *end, uint32_t len)
+{
+    struct vip_sq_slot slot = {.vi = end->vi,
+                               .kind = VIP_SQ_RECV,
+                               .seg_count = 1,
+                               .length = len,
+                               .vi_gen = end->app->vi_gen[end->vi]};
+
+    slot.seg[0] = rig_seg(&end->mem, (uint64_t)end->posted % 64 * 64, len);
+    vip_recv_write(end->table, end->vi, end->posted++, &slot);
+}
+
+static void ask(struct end *end, enum vip_ask what)
+{
+    struct vip_sq_slot slot = {.vi = end->vi,
+                               .kind = VIP_SQ_ASK,
+                               .flags = (uint8_t)what,
+                               .vi_gen = end->app->vi_gen[end->vi]};
+
+    vip_sq_write(vip_app_sq(end->app->app), end->app->sq_position++, &slot);
+}
+
+/* A message by the ring. */
+static void send_direct(struct end *end, uint8_t byte)
+{
+    assert_true(vip_direct_room(&end->out, 8));
+    memset(vip_direct_place(&end->out, 8), byte, 8);
+    vip_direct_send(&end->out, 8, 0, 0);
+}
+
+/* Through vipd, until it is done. */
+static void send_vipd(struct end *end, uint8_t byte)
+{
+    memset(end->mem.at + 8192, byte, 8);
+    rig_post_send(end->app, end->vi, rig_seg(&end->mem, 8192, 8));
+    assert_int_equal(rig_wait_done(end->app, end->vi, VIP_Q_SEND).status & VIP_ST_ERROR_MASK, 0);
+}
+
+static const struct vip_vipd_vi *block(const struct end *end)
+{
+    return vip_vipd_vi(end->app->vipd, end->vi);
+}
+
+static void end_open(struct end *end, struct nic *nic, uint16_t level)
+{
+    uint32_t position;
+    char why[128];
+
+    memset(end, 0, sizeof(*end));
+    end->app = rig_app(nic);
+    end->table = rig_map(VIP_RECV_BYTES);
+    assert_int_equal(nic_session_set_receives(end->app->session, end->table), 0);
+    assert_int_equal(nic_session_set_receives(end->app->session, end->table), -EBUSY);
+    assert_int_equal(nic_cq_create(end->app->session, 64, &end->cq, &position, why, sizeof(why)),
+                     VIP_RC_SUCCESS);
+    end->mem = rig_mem(end->app, 16384, REGISTRY_SHARED);
+    end->vi = rig_vi_cq(end->app, level, -1, (int32_t)end->cq);
+}
+
+static void open_pair(uint16_t level)
+{
+    struct nic *nic = rig_nic(0);
+
+    end_open(&ends[0], nic, level);
+    end_open(&ends[1], nic, level);
+}
+
+static void connect_pair(void)
+{
+    rig_connect(ends[0].app, ends[0].vi, 0, ends[1].app, ends[1].vi, 0);
+}
+
+static void close_pair(void)
+{
+    rig_teardown(NULL);
+    for (unsigned i = 0; i < 2; i++) {
+        munmap(ends[i].table, VIP_RECV_BYTES);
+        if (ends[i].map)
+            munmap(ends[i].map, sizeof(*ends[i].map));
+        rig_mem_free(&ends[i].mem);
+    }
+}
+
+/* Receives posted before and after the connection, taken from the table one by one. */
+static void test_receives_from_the_table(void **state)
+{
+    struct vip_comp comp;
+
+    open_pair(VIP_LVL_DELIVERY);
+    for (unsigned i = 0; i < 3; i++)
+        post_recv(&ends[1], 64);
+    connect_pair();
+    assert_non_null(ends[0].map);
+    assert_non_null(ends[1].map);
+    assert_int_equal(ends[1].first, 0);
+    for (unsigned i = 0; i < 40; i++) {
+        post_recv(&ends[1], 64);
+        send_vipd(&ends[0], (uint8_t)i);
+        comp = rig_wait_done(ends[1].app, ends[1].vi, VIP_Q_RECV);
+        assert_int_equal(comp.status, VIP_ST_DONE | VIP_ST_OP_RECEIVE);
+        assert_int_equal(ends[1].mem.at[i % 64 * 64], i);
+        assert_int_equal(block(&ends[0])->ring_vipd, i + 1);
+    }
+    close_pair();
+}
+
+/* What went by the ring before a message through vipd has taken its receives. */
+static void test_both_ways_share_the_receives(void **state)
+{
+    struct vip_comp comp;
+    uint32_t direct = 0;
+
+    open_pair(VIP_LVL_DELIVERY);
+    connect_pair();
+    for (unsigned i = 0; i < 200; i++) {
+        unsigned by_ring = i % 5;
+
+        for (unsigned k = 0; k <= by_ring; k++)
+            post_recv(&ends[1], 64);
+        for (unsigned k = 0; k < by_ring; k++)
+            send_direct(&ends[0], 77);
+        direct += by_ring;
+        send_vipd(&ends[0], (uint8_t)i);
+        comp = rig_wait_done(ends[1].app, ends[1].vi, VIP_Q_RECV);
+        assert_int_equal(comp.direct, direct);
+        /* The receive behind those of the ring, and no other. */
+        assert_int_equal(ends[1].mem.at[(uint64_t)(ends[1].posted - 1) % 64 * 64], (uint8_t)i);
+    }
+    close_pair();
+}
+
+/* A message through vipd that finds no receive is what it always was, although the ring took the last. */
+static void test_no_receive_left(void **state)
+{
+    open_pair(VIP_LVL_DELIVERY);
+    connect_pair();
+    post_recv(&ends[1], 64);
+    send_direct(&ends[0], 1);
+    rig_post_send(ends[0].app, ends[0].vi, rig_seg(&ends[0].mem, 8192, 8));
+    assert_int_equal(rig_wait_event(ends[1].app, 'e').code, VIP_EC_RECVQ_EMPTY);
+    assert_int_equal(block(&ends[1])->ring, VIP_RING_OVER);
+    assert_int_equal(block(&ends[1])->ring_end, 1);
+    close_pair();
+}
+
+/* Messages in the ring when the connection ends count; later ones do not; the rest is flushed. */
+static void test_end_with_messages_in_the_ring(void **state)
+{
+    for (unsigned who = 0; who < 3; who++) {
+        struct vip_comp comp;
+        unsigned flushed = 0;
+        uint32_t prod;
+
+        open_pair(who == 2 ? VIP_LVL_UNRELIABLE : VIP_LVL_DELIVERY);
+        connect_pair();
+        for (unsigned i = 0; i < 10; i++)
+            post_recv(&ends[1], 64);
+        for (unsigned i = 0; i < 4; i++)
+            send_direct(&ends[0], 1);
+        prod = block(&ends[1])->prod[VIP_Q_RECV];
+        if (who == 1) {
+            rig_app_end(ends[0].app, true);
+            ends[0].app = NULL;
+        } else {
+            assert_int_equal(
+                nic_vi_disconnect(ends[who ? 1 : 0].app->session, ends[who ? 1 : 0].vi, rig_now),
+                VIP_RC_SUCCESS);
+        }
+        rig_steps(20);
+        assert_int_equal(block(&ends[1])->ring, VIP_RING_OVER);
+        assert_int_equal(block(&ends[1])->ring_end, 4);
+        send_direct(&ends[0], 2);
+        while (rig_done(ends[1].app, ends[1].vi, VIP_Q_RECV, &comp)) {
+            assert_int_equal(comp.status & VIP_ST_ERROR_MASK, VIP_ST_DESC_FLUSHED_ERROR);
+            assert_int_equal(comp.direct, 4);
+            flushed++;
+        }
+        assert_int_equal(flushed, 6);
+        /* Also a thread that has just looked at the ring is woken: the word counts more than those. */
+        assert_int_equal(block(&ends[1])->prod[VIP_Q_RECV], prod + 6 + 1);
+        close_pair();
+    }
+}
+
+/* A sender dies between its stamp and the word that tells of it. */
+static void test_stamp_without_word(void **state)
+{
+    open_pair(VIP_LVL_DELIVERY);
+    connect_pair();
+    for (unsigned i = 0; i < 10; i++)
+        post_recv(&ends[1], 64);
+    for (unsigned i = 0; i < 5; i++)
+        send_direct(&ends[0], 1);
+    ends[0].out.way->sent = 3;
+    rig_app_end(ends[0].app, true);
+    ends[0].app = NULL;
+    rig_steps(20);
+    assert_int_equal(block(&ends[1])->ring_end, 5);
+    close_pair();
+}
+
+static void test_wake_ups(void **state)
+{
+    uint32_t prod, cq_prod;
+
+    open_pair(VIP_LVL_DELIVERY);
+    connect_pair();
+    post_recv(&ends[1], 64);
+    prod = block(&ends[1])->prod[VIP_Q_RECV];
+    cq_prod = vip_vipd_cq(ends[1].app->vipd, ends[1].cq)->prod;
+    send_direct(&ends[0], 1);
+    ask(&ends[0], VIP_ASK_WAKE_PEER);
+    rig_steps(3);
+    assert_int_equal(block(&ends[1])->prod[VIP_Q_RECV], prod + 1);
+    assert_int_equal(vip_vipd_cq(ends[1].app->vipd, ends[1].cq)->prod, cq_prod + 1);
+    /* A completion changes it once more. */
+    post_recv(&ends[1], 64);
+    send_vipd(&ends[0], 1);
+    assert_int_equal(block(&ends[1])->prod[VIP_Q_RECV], prod + 2);
+    ask(&ends[0], VIP_ASK_WAKE_SELF);
+    ask(&ends[0], (enum vip_ask)200);
+    rig_steps(3);
+    assert_int_equal(block(&ends[0])->prod[VIP_Q_SEND], 1);
+    close_pair();
+}
+
+static void test_break_and_flush(void **state)
+{
+    struct vip_comp comp;
+
+    open_pair(VIP_LVL_DELIVERY);
+    connect_pair();
+    post_recv(&ends[1], 64);
+    ask(&ends[1], VIP_ASK_FLUSH); /* not in Error state: nothing */
+    rig_steps(3);
+    assert_false(rig_done(ends[1].app, ends[1].vi, VIP_Q_RECV, &comp));
+    ask(&ends[1], VIP_ASK_BREAK);
+    assert_int_equal(rig_wait_event(ends[0].app, 'e').code, VIP_EC_CONN_LOST);
+    assert_int_equal(rig_wait_event(ends[1].app, 'e').code, VIP_EC_CONN_LOST);
+    assert_int_equal(block(&ends[1])->state, VIP_VIST_ERROR);
+    comp = rig_wait_done(ends[1].app, ends[1].vi, VIP_Q_RECV);
+    assert_int_equal(comp.status & VIP_ST_ERROR_MASK, VIP_ST_DESC_FLUSHED_ERROR);
+    post_recv(&ends[1], 64);
+    rig_steps(3);
+    assert_false(rig_done(ends[1].app, ends[1].vi, VIP_Q_RECV, &comp));
+    ask(&ends[1], VIP_ASK_FLUSH);
+    comp = rig_wait_done(ends[1].app, ends[1].vi, VIP_Q_RECV);
+    assert_int_equal(comp.status & VIP_ST_ERROR_MASK, VIP_ST_DESC_FLUSHED_ERROR);
+    close_pair();
+}
+
+static void test_who_gets_none(void **state)
+{
+    /* Reliable Reception. */
+    open_pair(VIP_LVL_RECEPTION);
+    connect_pair();
+    assert_null(ends[0].map);
+    assert_null(ends[1].map);
+    close_pair();
+    /* A VI that had one. */
+    open_pair(VIP_LVL_DELIVERY);
+    connect_pair();
+    assert_int_equal(nic_vi_disconnect(ends[0].app->session, ends[0].vi, rig_now), VIP_RC_SUCCESS);
+    rig_steps(20);
+    assert_int_equal(nic_vi_disconnect(ends[1].app->session, ends[1].vi, rig_now), VIP_RC_SUCCESS);
+    munmap(ends[0].map, sizeof(*ends[0].map));
+    ends[0].map = NULL;
+    while (rig_event(ends[1].app, 'e', &(struct rig_event){0}))
+        continue;
+    connect_pair();
+    assert_null(ends[0].map);
+    post_recv(&ends[1], 64);
+    send_vipd(&ends[0], 3);
+    assert_int_equal(rig_wait_done(ends[1].app, ends[1].vi, VIP_Q_RECV).status & VIP_ST_ERROR_MASK,
+                     0);
+    close_pair();
+}
+
+static bool see_vi(void *ctx, const struct nic_vi_view *view)
+{
+    *(struct eng_vi_stats *)ctx = view->stats;
+    return false;
+}
+
+static void test_statistics(void **state)
+{
+    struct eng_vi_stats stats;
+
+    open_pair(VIP_LVL_DELIVERY);
+    connect_pair();
+    for (unsigned i = 0; i < 5; i++)
+        post_recv(&ends[1], 64);
+    for (unsigned i = 0; i < 3; i++)
+        send_direct(&ends[0], 1);
+    nic_session_vis(ends[0].app->session, 0, see_vi, &stats);
+    assert_true(stats.tx_messages == 3 && stats.tx_bytes == 24 && stats.rx_messages == 0);
+    vip_recv_head(ends[1].table, ends[1].vi)->taken = 2;
+    vip_recv_head(ends[1].table, ends[1].vi)->bytes = 16;
+    nic_session_vis(ends[1].app->session, 0, see_vi, &stats);
+    assert_true(stats.rx_messages == 2 && stats.rx_bytes == 16 && stats.recv_depth == 3);
+    /* Never less than before, and no more bytes than messages can have. */
+    vip_recv_head(ends[1].table, ends[1].vi)->taken = 1;
+    vip_recv_head(ends[1].table, ends[1].vi)->bytes = UINT64_MAX;
+    nic_session_vis(ends[1].app->session, 0, see_vi, &stats);
+    assert_true(stats.rx_messages == 2 && stats.rx_bytes == 2 * VIP_DIRECT_BYTES_MAX);
+    send_vipd(&ends[0], 1);
+    nic_session_vis(ends[0].app->session, 0, see_vi, &stats);
+    assert_true(stats.tx_messages == 4);
+    close_pair();
+}
+
+/* Both programs write anything into the ring and the table: each receive ends once, and vipd goes on. */
+static void test_liars(void **state)
+{
+    for (unsigned round = 0; round < 300; round++) {
+        unsigned completions = 0;
+        struct vip_comp comp;
+
+        srand(round);
+        open_pair(round % 2 ? VIP_LVL_DELIVERY : VIP_LVL_UNRELIABLE);
+        connect_pair();
+        for (unsigned i = 0; i < 20; i++)
+            post_recv(&ends[1], 64);
+        for (unsigned step = 0; step < 20; step++) {
+            uint32_t *word = (uint32_t *)(void *)ends[0].map;
+
+            ends[0].out.way->sent = (uint64_t)(rand() % 2 ? rand() % 64 : rand());
+            for (unsigned i = 0; i < 200; i++)
+                word[(unsigned)rand() % (sizeof(*ends[0].map) / 4)] = (uint32_t)rand() % 70;
+            if (round % 3 == 0)
+                vip_recv_head(ends[1].table, ends[1].vi)->taken = (uint64_t)rand() % 40;
+            if (round % 7 == 0)
+                vip_recv_head(ends[1].table, ends[1].vi)->posted = (uint32_t)rand() % 40;
+            if (rand() % 3 == 0)
+                rig_post_send(ends[0].app, ends[0].vi, rig_seg(&ends[0].mem, 8192, 8));
+            rig_steps(2);
+        }
+        assert_int_equal(nic_vi_disconnect(ends[1].app->session, ends[1].vi, rig_now),
+                         VIP_RC_SUCCESS);
+        rig_steps(20);
+        while (rig_done(ends[1].app, ends[1].vi, VIP_Q_RECV, &comp))
+            completions++;
+        /* A receiver that lies about its own receives may get one of them twice. */
+        if (round % 7)
+            assert_true(completions <= 20);
+        /* If only the sender lies, what the ring is said to have brought and the rest are all. */
+        if (round % 3 && round % 7)
+            assert_int_equal(block(&ends[1])->ring_end + completions, 20);
+        close_pair();
+    }
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_teardown(name, rig_teardown)
+    const struct CMUnitTest tests[] = {
+        T(test_receives_from_the_table),
+        T(test_both_ways_share_the_receives),
+        T(test_no_receive_left),
+        T(test_end_with_messages_in_the_ring),
+        T(test_stamp_without_word),
+        T(test_wake_ups),
+        T(test_break_and_flush),
+        T(test_who_gets_none),
+        T(test_statistics),
+        T(test_liars),
+    };
+
+    rig_on_direct = on_direct;
+    rig_reset();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

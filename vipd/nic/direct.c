@@ -1,0 +1,387 @@
+/*
+ * The direct path between two programs of this NIC, as far as vipd has to do with it: it makes the
+ * ring when both ends of a connection are here, takes receives out of a program's table when a
+ * message through vipd needs one, says which messages of a ring count when the connection ends, and
+ * wakes who sleeps. It never moves a message of a ring and never looks into one.
+ *
+ * Which receive is next: a VI's receives are consumed in the order posted, by messages of the ring
+ * (libvipl counts them, and so can vipd: ring_sync) and by messages through vipd (counted here). No
+ * message of the ring is sent while one through vipd is under way in that direction, so the
+ * sum is certain whenever vipd needs it.
+ *
+ * Owns: rings, the position in the table. Does not own: when a ring is used (libvipl/direct.c).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "proto/assert.h"
+#include "proto/direct.h"
+#include "vipd/nic/internal.h"
+#include "vipd/nic/objects.h"
+
+int nic_session_set_receives(struct nic_session *session, void *base)
+{
+    if (session->recv_base || session->vi_high)
+        return -EBUSY;
+    session->recv_base = base;
+    return 0;
+}
+
+static struct vip_vipd_vi *block_of(const struct nic_session *session, uint16_t vi)
+{
+    return vip_vipd_vi(session->vipd_base, vi);
+}
+
+/* ---- receives --------------------------------------------------------------------------- */
+
+/*
+ * How many messages the ring has brought to this VI: what the sender says, and what is written behind
+ * that, as far as the receives go that were posted. What the receiver says it has taken decides where
+ * the sender's word is impossible: a lie of either damages this VI only.
+ */
+static void ring_sync(struct nic_session *session, uint16_t number)
+{
+    struct nic_vi *vi = &session->vis[number];
+    const struct vip_direct_way *way = &vi->ring->map->way[1 - vi->ring_half];
+    const struct vip_recv_head *head = vip_recv_head(session->recv_base, number);
+    uint32_t first = vi->ring_first + vi->ring_vipd;
+    uint32_t n, taken, most;
+
+    n = (uint32_t)vip_load64_acquire(&way->sent);
+    for (unsigned i = 0; i < VIP_DIRECT_SLOTS && vip_direct_there(way, n); i++)
+        n++;
+    taken = (uint32_t)vip_load64(&head->taken);
+    most = vip_load32(&head->posted) - first;
+    if ((int32_t)(taken - n) > 0 || most - n > VIP_DESC_PER_QUEUE_MAX)
+        n = taken;
+    if (most - n > VIP_DESC_PER_QUEUE_MAX)
+        n = most;
+    vi->ring_count = n;
+    vi->recv_next = first + n;
+}
+
+/* The segments of a receive. False: no library of ours wrote this. */
+static bool take_segs(struct nic_session *session, uint16_t number, const struct vip_sq_slot *slot,
+                      struct nic_post_parts *parts)
+{
+    const struct vip_sq_slot *conts = vip_recv_conts(session->recv_base, number);
+    unsigned got = slot->seg_count < VIP_SQ_INLINE_SEGS ? slot->seg_count : VIP_SQ_INLINE_SEGS;
+
+    if (slot->seg_count > VIP_SEGS_PER_DESC_MAX)
+        return false;
+    memcpy(parts->segs, slot->seg, got * sizeof(parts->segs[0]));
+    for (uint32_t at = (uint32_t)slot->imm; got < slot->seg_count; at++) {
+        unsigned count = slot->seg_count - got;
+        struct vip_sq_slot copy;
+        struct vip_sq_cont cont;
+
+        if (!vip_sq_read(conts, at, &copy))
+            return false;
+        memcpy(&cont, &copy, sizeof(cont));
+        if (count > VIP_SQ_CONT_SEGS)
+            count = VIP_SQ_CONT_SEGS;
+        memcpy(parts->segs + got, cont.seg, count * sizeof(cont.seg[0]));
+        got += count;
+    }
+    parts->seg_count = slot->seg_count;
+    return true;
+}
+
+/* Give the engine the next receive of the VI; false: none is posted. */
+static bool take_one(struct nic_session *session, uint16_t number)
+{
+    struct nic_vi *vi = &session->vis[number];
+    struct nic_post_parts parts;
+    struct vip_sq_slot slot;
+    uint16_t control;
+    bool there;
+
+    vip_fetch_begin();
+    if (vi->ring)
+        ring_sync(session, number);
+    there = vip_recv_read(session->recv_base, number, vi->generation, vi->recv_next, &slot);
+    if (there) {
+        slot.vi = number;
+        slot.kind = VIP_SQ_RECV;
+        control = slot.control;
+        parts.seg_count = 0;
+        parts.message_bytes = 0;
+        if (!take_segs(session, number, &slot, &parts))
+            control |= VIP_CTL_RESERVED; /* it fails in its turn like every malformed one */
+        vi->recv_next++;
+        if (vi->ring) {
+            const struct nic_ring *ring = vi->ring;
+            unsigned other = 1u - vi->ring_half;
+
+            vi->ring_vipd++;
+            if (ring->end[other].session)
+                vip_store32_release(
+                    &block_of(ring->end[other].session, ring->end[other].vi)->ring_vipd,
+                    vi->ring_vipd);
+        }
+        nic_session_post(session, &slot, &parts, control);
+    }
+    vip_fetch_end();
+    return there;
+}
+
+/* ---- rings ------------------------------------------------------------------------------ */
+
+/* What the two programs have counted themselves; each only its own VIs. Never less than before. */
+static void look_stats(struct nic_session *session, uint16_t number)
+{
+    struct nic_vi *vi = &session->vis[number];
+    const struct vip_recv_head *head = vip_recv_head(session->recv_base, number);
+    uint64_t word[4] = {0};
+
+    if (!vi->had_ring)
+        return;
+    vip_fetch_begin();
+    if (vi->ring) {
+        word[0] = vip_load64(&vi->ring->map->way[vi->ring_half].sent);
+        word[1] = vip_load64(&vi->ring->map->way[vi->ring_half].bytes);
+    }
+    word[2] = vip_load64(&head->taken);
+    word[3] = vip_load64(&head->bytes);
+    vip_fetch_end();
+    for (unsigned i = 0; i < 4; i++)
+        if (word[i] > vi->ring_seen[i])
+            vi->ring_seen[i] = word[i];
+    for (unsigned i = 0; i < 4; i += 2)
+        if (vi->ring_seen[i + 1] / VIP_DIRECT_BYTES_MAX > vi->ring_seen[i])
+            vi->ring_seen[i + 1] = vi->ring_seen[i] * VIP_DIRECT_BYTES_MAX;
+}
+
+/* Nobody of vipd looks at this end any more. */
+static void end_leave(struct nic_session *session, uint16_t number)
+{
+    struct nic_vi *vi = &session->vis[number];
+    struct nic_ring *ring = vi->ring;
+    unsigned other = 1u - vi->ring_half;
+
+    look_stats(session, number);
+    vi->ring = NULL;
+    session->rings--;
+    ring->end[vi->ring_half].session = NULL;
+    if (ring->end[other].session) {
+        vip_store32_release(&block_of(ring->end[other].session, ring->end[other].vi)->ring_mute, 1);
+        return;
+    }
+    munmap(ring->map, sizeof(*ring->map));
+    session->nic->rings--;
+    free(ring);
+}
+
+/*
+ * The connection ends here: which messages were sent in time? libvipl takes a message only if it
+ * has seen its stamp before it saw the state change, and then the stamp is seen here, too.
+ */
+static void ring_over(struct nic_session *session, uint16_t number)
+{
+    struct nic_vi *vi = &session->vis[number];
+    struct vip_vipd_vi *block = block_of(session, number);
+
+    vip_store32_release(&block->ring, VIP_RING_CLOSING);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    vip_fetch_begin();
+    ring_sync(session, number);
+    vip_fetch_end();
+    vip_store32_release(&block->ring_end, vi->ring_count);
+    vip_store32_release(&block->ring, VIP_RING_OVER);
+    end_leave(session, number);
+    /* Its sender may have died between a message and the wake-up that should have followed. */
+    if (!session->closing)
+        nic_poke(session, number, VIP_Q_RECV);
+}
+
+void nic_op_fetch_receives(void *ctx, uint16_t number, bool all)
+{
+    struct nic_session *session = ctx;
+    struct nic_vi *vi = &session->vis[number];
+
+    if (!session->recv_base || vi->fetching)
+        return;
+    if (!all) {
+        (void)take_one(session, number);
+        return;
+    }
+    vi->fetching = true;
+    if (vi->ring)
+        ring_over(session, number);
+    for (unsigned i = 0; i < VIP_DESC_PER_QUEUE_MAX && take_one(session, number); i++)
+        continue;
+    vi->fetching = false;
+}
+
+void nic_direct_reset(struct nic_session *session, uint16_t number)
+{
+    struct nic_vi *vi = &session->vis[number];
+    struct vip_vipd_vi *block = block_of(session, number);
+
+    VIP_ASSERT(!vi->ring);
+    vi->recv_next = 0;
+    vi->had_ring = vi->ask_break = false;
+    vi->ring_count = 0;
+    memset(vi->ring_seen, 0, sizeof(vi->ring_seen));
+    block->ring_end = block->ring_vipd = block->ring_mute = 0;
+    vip_store32_release(&block->ring, VIP_RING_NONE);
+}
+
+void nic_direct_drop(struct nic_session *session, uint16_t number)
+{
+    if (session->vis[number].ring)
+        ring_over(session, number);
+}
+
+/* May this end have one? Reliable Reception promises what only vipd can keep: bytes in memory although
+ * the program does not call. */
+static bool may_have_ring(const struct nic_session *session, const struct nic_vi *vi)
+{
+    return session->recv_base && session->sink->direct && !session->closing && !vi->had_ring &&
+           vi->attrs.level != VIP_LVL_RECEPTION && session->rings < NIC_RINGS_SESSION;
+}
+
+/* A memfd with a ring in it, mapped at *ret_map; or -1. */
+static int ring_make(struct vip_direct **ret_map)
+{
+    int fd = memfd_create("via-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    void *map = MAP_FAILED;
+
+    if (fd < 0)
+        return -1;
+    if (ftruncate(fd, sizeof(**ret_map)) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        map = mmap(NULL, sizeof(**ret_map), PROT_READ, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED) {
+        close(fd);
+        return -1;
+    }
+    *ret_map = map;
+    return fd;
+}
+
+static void end_join(struct nic_ring *ring, unsigned half, const struct nic_conn *conn, int fd)
+{
+    struct nic_session *session = conn->session;
+    struct nic_vi *vi = &session->vis[conn->vi];
+
+    ring->end[half].session = session;
+    ring->end[half].vi = conn->vi;
+    session->rings++;
+    vi->ring = ring;
+    vi->had_ring = true;
+    vi->ring_half = (uint8_t)half;
+    vi->ring_first = vi->recv_next;
+    vi->ring_count = vi->ring_vipd = 0;
+    vip_store32_release(&block_of(session, conn->vi)->ring, VIP_RING_OPEN);
+    (void)session->sink->direct(session->ctx, conn->vi, vi->generation, vi->ring_first, half, fd);
+}
+
+void nic_direct_begin(struct nic_conn *conn)
+{
+    struct nic *nic = conn->session->nic;
+    const struct nic_conn *peer = nic_conn_find(nic, conn->remote_id);
+    struct nic_ring *ring;
+    int fd;
+
+    if (!nic->config.direct || nic->rings >= NIC_RINGS_MAX || !peer ||
+        peer->state != NIC_CONN_ESTABLISHED || peer->remote_id != conn->local_id ||
+        !may_have_ring(conn->session, &conn->session->vis[conn->vi]) ||
+        !may_have_ring(peer->session, &peer->session->vis[peer->vi]))
+        return;
+    ring = calloc(1, sizeof(*ring));
+    if (!ring)
+        return;
+    fd = ring_make(&ring->map);
+    if (fd < 0) {
+        free(ring); /* messages go through vipd, as they can at any time */
+        return;
+    }
+    nic->rings++;
+    nic->counts.rings++;
+    end_join(ring, 0, conn, fd);
+    end_join(ring, 1, peer, fd);
+    close(fd);
+}
+
+/* ---- what programs ask for -------------------------------------------------------------- */
+
+void nic_direct_ask(struct nic_session *session, uint16_t number, uint8_t ask)
+{
+    struct nic_vi *vi = &session->vis[number];
+    const struct nic_ring *ring = vi->ring;
+    unsigned other = 1u - vi->ring_half;
+
+    switch (ask) {
+    case VIP_ASK_FLUSH:
+        if (eng_vi_state(session->eng, number) == VIP_VIST_ERROR)
+            nic_op_fetch_receives(session, number, true);
+        return;
+    case VIP_ASK_WAKE_PEER:
+        session->nic->counts.ring_wakes++;
+        if (ring && ring->end[other].session)
+            nic_poke(ring->end[other].session, ring->end[other].vi, VIP_Q_RECV);
+        return;
+    case VIP_ASK_WAKE_SELF:
+        nic_poke(session, number, VIP_Q_SEND);
+        return;
+    case VIP_ASK_BREAK:
+        vi->ask_break = session->asks = session->nic->asks = true;
+        break;
+    default:
+        session->nic->counts.post_bad_kind++;
+        break;
+    }
+    nic_session_fault(session);
+}
+
+void nic_direct_run(struct nic *nic)
+{
+    static const char why[] = "a message from a program of this host met a receive that it could "
+                              "not go to, or broke the rules of the ring";
+
+    if (!nic->asks)
+        return;
+    nic->asks = false;
+    for (struct nic_list *item = nic->sessions.next; item != &nic->sessions; item = item->next) {
+        struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
+
+        if (!session->asks)
+            continue;
+        session->asks = false;
+        for (uint32_t i = 0; i < session->vi_high; i++) {
+            if (!session->vis[i].ask_break)
+                continue;
+            session->vis[i].ask_break = false;
+            if (nic_vi_sever(session, i, why, nic->now_ns) == VIP_RC_SUCCESS)
+                nic->counts.ring_breaks++;
+        }
+    }
+}
+
+/* ---- statistics ------------------------------------------------------------------------- */
+
+void nic_vi_stats(const struct nic_session *session, uint16_t number, struct eng_vi_stats *ret)
+{
+    const struct nic_vi *vi = &session->vis[number];
+    uint32_t posted, next;
+
+    eng_vi_stats(session->eng, number, ret);
+    if (!session->recv_base)
+        return;
+    look_stats((struct nic_session *)session, number);
+    ret->tx_messages += vi->ring_seen[0];
+    ret->tx_bytes += vi->ring_seen[1];
+    ret->rx_messages += vi->ring_seen[2];
+    ret->rx_bytes += vi->ring_seen[3];
+    vip_fetch_begin();
+    posted = vip_load32(&vip_recv_head(session->recv_base, number)->posted);
+    vip_fetch_end();
+    next = vi->ring ? vi->ring_first + vi->ring_vipd + (uint32_t)vi->ring_seen[2] : vi->recv_next;
+    if (posted - next <= VIP_DESC_PER_QUEUE_MAX)
+        ret->recv_depth += posted - next;
+}

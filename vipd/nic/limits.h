@@ -1,0 +1,36 @@
+/* Bounds of a NIC: what one turn does, and what may wait; only for vipd/nic. */
+#ifndef VIPD_NIC_LIMITS_H
+#define VIPD_NIC_LIMITS_H
+
+#define NIC_RX_BATCH            64   /* packets taken from the link in one turn */
+#define NIC_CM_TURN             48   /* of these, CM messages; data has the rest of the turn */
+#define NIC_TX_BATCH            64   /* packets given to the link in one call */
+#define NIC_TX_TURN             256  /* packets pulled from all engines in one turn */
+#define NIC_TX_SESSION          64   /* packets of one session before the next one has its turn */
+#define NIC_POSTS_TURN          1024 /* submission slots taken from all sessions in one turn */
+#define NIC_POSTS_SESSION       256  /* of one session before the next one has its turn */
+#define NIC_CM_LOOP_MAX         256  /* CM packets to ourselves that wait for the next turn */
+#define NIC_WAKES_MAX           256  /* queues and CQs remembered before sleepers are woken */
+#define NIC_HELD_MAX            8192 /* packets kept for later, all sessions together */
+#define NIC_HELD_SESSION        4096 /* of these for one session, so that others keep a share */
+#define NIC_HELD_RESERVE        (2 * NIC_RX_BATCH) /* of these only for what is in its turn */
+#define NIC_HELD_BYTES          (96u << 20) /* the same in bytes: slots are not equally long, */
+#define NIC_HELD_BYTES_SESSION  (32u << 20) /* of one session, */
+#define NIC_HELD_BYTES_RESERVE  (NIC_RX_BATCH << 16) /* and for what is in its turn */
+#define NIC_PARKED_MAX          64   /* staged packets of one VI that wait for the library */
+#define NIC_PLACES_MAX          4096 /* ranges that a library was asked to place and has not */
+#define NIC_LATE_MAX            64   /* of these, late ones whose VI is remembered */
+#define NIC_SEGS_BYTES          (32u << 20) /* segment lists of long descriptors of one session */
+#define NIC_WAITS_MAX           4096        /* waits and unanswered requests of one session */
+#define NIC_CONN_BITS           20          /* low bits of a connection id: index into the table */
+#define NIC_CONNS_MAX           (1u << NIC_CONN_BITS)
+#define NIC_PEER_BUCKETS        1024       /* lists of connections by peer number */
+#define NIC_SESSIONS_MAX        65536      /* low 16 bits of a wait id: slot of its session */
+#define NIC_RINGS_MAX           4096       /* direct rings, each a mapping of vipd's, */
+#define NIC_RINGS_SESSION       256        /* and of one session */
+#define NIC_LOOP_WINDOW         (1u << 20) /* bytes under way on a loopback connection */
+#define NIC_TX_RETRY_NS         50000      /* the link was full: try again after so long */
+#define NIC_BACKLOG_POLL_MIN_NS 200000   /* a CQ ring was full: look for room again, doubling... */
+#define NIC_BACKLOG_POLL_MAX_NS 10000000 /* ...up to this, because reading a CQ rings no bell */
+
+#endif
