@@ -265,18 +265,44 @@ static uint32_t take_ahead(struct vipl__queue *queue, uint32_t slot)
     return status;
 }
 
-/* ---- taking ---------------------------------------------------------------------------------- */
+/*
+ * A descriptor that is off its queue goes back to the program: with *comp, or flushed if it has not
+ * completed.
+ */
+static inline VIP_RETURN hand_back(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
+                                   VIP_DESCRIPTOR *desc, struct vipl__origin origin, bool completed,
+                                   struct vip_comp *comp)
+{
+    if (__builtin_expect(origin.region_epoch !=
+                             __atomic_load_n(&vi->session->region_epoch, __ATOMIC_ACQUIRE),
+                         0) &&
+        !may_complete(vi, desc, origin.region))
+        return completion_denied(handle, which, desc, completed ? comp->status : 0);
+    if (!completed)
+        flushed(desc, which, comp);
+    check_next(handle, desc, comp->status);
+    fill(vi->session, desc, which, comp, false);
+    if ((comp->status & VIP_ST_ERROR_MASK) != 0)
+        return status_text(comp->status);
+    return VIP_SUCCESS;
+}
 
-/* What one look at the head of a queue has found. */
+static VIP_RETURN nothing_posted(void)
+{
+    return vipl__outcome(VIP_DESCRIPTOR_ERROR, "no descriptor is posted on this queue");
+}
+
+/* ---- taking where messages may come by a ring (direct.h) -------------------------------------- */
+
+/* What one look has found. */
 struct head {
-    bool valid, empty;
     VIP_DESCRIPTOR *desc; /* NULL: nothing has completed */
     struct vipl__origin origin;
-    uint32_t ahead; /* what fill_ahead wrote; 0 = nothing */
-    bool completed; /* comp is what it completed with, else it is flushed */
+    struct vip_comp comp;
+    bool completed; /* comp is its completion, else it is flushed */
+    bool valid, empty;
     bool lock;      /* look again with post_lock held */
     bool ask_break; /* ask vipd to break the connection */
-    struct vip_comp comp;
 };
 
 /* The completion of the descriptor at the head, number `reaped`, if there is one. */
@@ -285,19 +311,19 @@ static bool next_completion(struct vipl__vi *vi, enum vip_queue which, uint32_t 
 {
     struct vipl__queue *queue = &vi->queue[which];
     struct vipl__direct *direct = which == VIP_Q_RECV ? vipl__direct_of(vi) : NULL;
+    struct vip_comp *comp = &ret->comp;
 
-    if (which == VIP_Q_SEND && ret->origin.direct) {
-        ret->comp = (struct vip_comp){.status = VIP_ST_DONE | VIP_ST_OP_SEND};
+    if (which == VIP_Q_SEND && queue->by_ring[reaped & (VIP_DESC_PER_QUEUE_MAX - 1)]) {
+        *comp = (struct vip_comp){.status = VIP_ST_DONE | VIP_ST_OP_SEND};
         return true;
     }
     if (direct != NULL) {
-        enum vipl__next next =
-            vipl__direct_next(vi, direct, reaped, locked, &ret->comp, &ret->ask_break);
+        enum vipl__next next = vipl__direct_next(vi, direct, reaped, locked, comp, &ret->ask_break);
 
         ret->lock = next == VIPL__NEXT_LOCK;
         if (next != VIPL__NEXT_VIPD)
             return next == VIPL__NEXT_RING;
-    } else if (!vip_comp_read(queue->ring, queue->position, &ret->comp)) {
+    } else if (!vip_comp_read(queue->ring, queue->position, comp)) {
         return false;
     }
     queue->position++;
@@ -326,7 +352,6 @@ static void look(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, boo
     ret->empty = __atomic_load_n(&queue->posted, __ATOMIC_ACQUIRE) == reaped;
     ret->desc = NULL;
     ret->lock = ret->ask_break = false;
-    ret->ahead = 0;
     if (!ret->valid || ret->empty)
         return;
     ret->origin = queue->origin[slot];
@@ -336,8 +361,6 @@ static void look(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, boo
     if (ret->lock || (!ret->completed && !dead))
         return;
     ret->desc = queue->fifo[slot];
-    if (__builtin_expect(queue->ahead != NULL, 0))
-        ret->ahead = take_ahead(queue, slot);
     if (!ret->completed)
         queue->position++;
     if (!ret->completed && which == VIP_Q_RECV)
@@ -349,55 +372,81 @@ static void look(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, boo
 }
 
 /* A message in the ring goes into memory of the program, whose regions are under post_lock. */
-static void look_locked(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
-                        struct head *ret)
+static __attribute__((noinline)) VIP_RETURN
+take_direct(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, VIP_DESCRIPTOR **ret_desc)
 {
     const struct vipl__direct *direct = which == VIP_Q_RECV ? vipl__direct_of(vi) : NULL;
     struct vipl__queue *queue = &vi->queue[which];
     bool locked = direct != NULL && vipl__direct_hint(direct, vi);
+    struct head head;
 
     do {
         if (locked)
             vipl__spin_lock(&vi->session->post_lock);
         vipl__spin_lock(&queue->done_lock);
-        look(vi, handle, which, locked, ret);
+        look(vi, handle, which, locked, &head);
         vipl__spin_unlock(&queue->done_lock);
         if (locked)
             vipl__spin_unlock(&vi->session->post_lock);
         locked = true;
-    } while (ret->lock);
-}
-
-VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
-                           VIP_DESCRIPTOR **ret_desc)
-{
-    struct head head;
-    VIP_DESCRIPTOR *desc;
-
-    look_locked(vi, handle, which, &head);
-    *ret_desc = desc = head.desc;
+    } while (head.lock);
+    *ret_desc = head.desc;
     if (__builtin_expect(head.ask_break, 0))
         vipl__ask(vi, VIP_ASK_BREAK);
     if (!head.valid)
         return VIP_INVALID_PARAMETER;
     if (head.empty)
-        return vipl__outcome(VIP_DESCRIPTOR_ERROR, "no descriptor is posted on this queue");
+        return nothing_posted();
+    return head.desc == NULL
+               ? VIP_NOT_DONE
+               : hand_back(vi, handle, which, head.desc, head.origin, head.completed, &head.comp);
+}
+
+/* ---- taking ---------------------------------------------------------------------------------- */
+
+/* One look at the head of a queue. */
+VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
+                           VIP_DESCRIPTOR **ret_desc)
+{
+    struct vipl__queue *queue = &vi->queue[which];
+    VIP_DESCRIPTOR *desc = NULL;
+    struct vipl__origin origin = {0};
+    struct vip_comp comp;
+    uint32_t reaped, ahead = 0;
+    bool dead, empty, valid, completed = false;
+
+    if (__builtin_expect(vi->session->direct, 0))
+        return take_direct(vi, handle, which, ret_desc);
+    *ret_desc = NULL;
+    vipl__spin_lock(&queue->done_lock);
+    valid = vipl__vi_is(vi, handle);
+    reaped = __atomic_load_n(&queue->reaped, __ATOMIC_RELAXED);
+    empty = __atomic_load_n(&queue->posted, __ATOMIC_ACQUIRE) == reaped;
+    if (valid && !empty) {
+        /* The order matters: what vipd wrote before it died comes before what we flush. */
+        dead = vipl__is_dead(vi->session);
+        completed = vip_comp_read(queue->ring, queue->position, &comp);
+        if (completed || dead) {
+            desc = queue->fifo[reaped & (VIP_DESC_PER_QUEUE_MAX - 1)];
+            origin = queue->origin[reaped & (VIP_DESC_PER_QUEUE_MAX - 1)];
+            if (__builtin_expect(queue->ahead != NULL, 0))
+                ahead = take_ahead(queue, reaped & (VIP_DESC_PER_QUEUE_MAX - 1));
+            queue->position++;
+            __atomic_store_n(&queue->reaped, reaped + 1, __ATOMIC_RELEASE);
+        }
+    }
+    vipl__spin_unlock(&queue->done_lock);
+
+    if (!valid)
+        return VIP_INVALID_PARAMETER;
+    if (empty)
+        return nothing_posted();
     if (desc == NULL)
         return VIP_NOT_DONE;
-    if (__builtin_expect(head.ahead != 0, 0))
-        return (head.ahead & VIP_ST_ERROR_MASK) != 0 ? status_text(head.ahead) : VIP_SUCCESS;
-    if (__builtin_expect(head.origin.region_epoch !=
-                             __atomic_load_n(&vi->session->region_epoch, __ATOMIC_ACQUIRE),
-                         0) &&
-        !may_complete(vi, desc, head.origin.region))
-        return completion_denied(handle, which, desc, head.completed ? head.comp.status : 0);
-    if (!head.completed)
-        flushed(desc, which, &head.comp);
-    check_next(handle, desc, head.comp.status);
-    fill(vi->session, desc, which, &head.comp, false);
-    if ((head.comp.status & VIP_ST_ERROR_MASK) != 0)
-        return status_text(head.comp.status);
-    return VIP_SUCCESS;
+    *ret_desc = desc;
+    if (__builtin_expect(ahead != 0, 0))
+        return (ahead & VIP_ST_ERROR_MASK) != 0 ? status_text(ahead) : VIP_SUCCESS;
+    return hand_back(vi, handle, which, desc, origin, completed, &comp);
 }
 
 static VIP_RETURN done(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR **ret_desc, enum vip_queue which,

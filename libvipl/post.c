@@ -25,10 +25,12 @@ enum outcome {
     BAD_VI,     /* destroyed in this moment */
     BAD_REGION, /* the descriptor is not in the region of its handle */
     OVERRUN,    /* too many descriptors outstanding */
-    NO_CONTS,   /* posted, but its segments have no room in the table: it will fail in its turn */
-    SENT,       /* it went by the ring */
-    WAIT,       /* it may go by the ring when what is under way has arrived */
     RING_FULL,  /* vipd must take some first */
+    /* With a table of receives: */
+    TABLED,   /* a receive is posted, and vipd not told */
+    NO_CONTS, /* the same, but its segments have no room in the table: it will fail in its turn */
+    SENT,     /* it went by the ring to the peer */
+    WAIT,     /* it may go by that ring when what is under way has arrived */
 };
 
 /* What a post says beyond its descriptor. */
@@ -152,29 +154,28 @@ static struct vip_sq_slot first_slot(const struct vipl__vi *vi, const VIP_DESCRI
 }
 
 /*
- * All of the descriptor but its first slot, which is *ret, into the submission ring, which has room for
- * it. After this, and before the descriptor is on its queue, the descriptor is not looked at any more:
- * from then on another thread may get it back.
+ * The first slot of a descriptor whose continuation and message are in the submission ring, which has
+ * room for all of it.
  */
-static void prepare(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, enum vip_queue which,
-                    unsigned seg_count, const struct extra *extra, struct vip_sq_slot *ret)
+static inline struct vip_sq_slot submission(struct vipl__session *session,
+                                            const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
+                                            enum vip_queue which, unsigned seg_count,
+                                            const struct extra *extra)
 {
-    struct vipl__session *session = vi->session;
-
-    *ret = first_slot(vi, desc, which, seg_count, extra);
     if (seg_count > VIP_SQ_INLINE_SEGS)
         write_continuation(vip_app_sq(session->app_base), session->sq_position + 1, vi, desc,
                            seg_count, extra);
     if (extra->message_bytes > 0)
         write_message(session, vi, extra, session->sq_position + VIP_SQ_SLOTS_FOR(seg_count));
+    return first_slot(vi, desc, which, seg_count, extra);
 }
 
 /*
  * The same for a receive that goes into the table (proto/direct.h). false: its segments have no room;
  * it keeps its place and fails in its turn.
  */
-static bool prepare_receive(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, unsigned seg_count,
-                            const struct extra *extra, struct vip_sq_slot *ret)
+static bool table_slot(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, unsigned seg_count,
+                       const struct extra *extra, struct vip_sq_slot *ret)
 {
     struct vipl__queue *queue = &vi->queue[VIP_Q_RECV];
     uint32_t conts = VIP_SQ_SLOTS_FOR(seg_count) - 1;
@@ -195,14 +196,68 @@ static bool prepare_receive(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, uns
     return true;
 }
 
-/* Everything but the descriptor's way to whoever works on it: it is on the queue. */
-static void enqueue(struct vipl__queue *queue, uint32_t posted, VIP_DESCRIPTOR *desc,
-                    VIP_MEM_HANDLE region, uint32_t region_epoch, bool direct)
+/* Spec 3.3: a post clears Status, and Next and NextHandle are the library's. */
+static inline void clear(VIP_DESCRIPTOR *desc)
+{
+    desc->CS.Status = 0;
+    desc->CS.Next.AddressBits = 0;
+    desc->CS.NextHandle = 0;
+}
+
+/*
+ * The descriptor is on its queue. Before anybody who works on it can see it: whoever is told of its
+ * completion must find it there.
+ */
+static inline void enqueue(const struct vipl__session *session, struct vipl__queue *queue,
+                           uint32_t posted, VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region)
 {
     queue->fifo[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] = desc;
-    queue->origin[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] =
-        (struct vipl__origin){.region_epoch = region_epoch, .region = region, .direct = direct};
+    queue->origin[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] = (struct vipl__origin){
+        .region_epoch = __atomic_load_n(&session->region_epoch, __ATOMIC_RELAXED),
+        .region = region};
     __atomic_store_n(&queue->posted, posted + 1, __ATOMIC_RELEASE);
+}
+
+/* The descriptor goes to vipd by the submission ring; without vipd it is only put on its queue. */
+static inline enum outcome post_by_vipd(struct vipl__vi *vi, VIP_DESCRIPTOR *desc,
+                                        VIP_MEM_HANDLE region, enum vip_queue which,
+                                        const struct extra *extra, uint32_t posted)
+{
+    struct vipl__session *session = vi->session;
+    bool dead = vipl__is_dead(session);
+    unsigned seg_count = segments_of(desc);
+    uint32_t slots = VIP_SQ_SLOTS_FOR(seg_count) + VIP_SQ_SLOTS_FOR_MSG(extra->message_bytes);
+    struct vip_sq_slot slot;
+
+    if (!dead && !ring_has_room(session, slots))
+        return RING_FULL;
+    clear(desc);
+    if (!dead)
+        slot = submission(session, vi, desc, which, seg_count, extra);
+    enqueue(session, &vi->queue[which], posted, desc, region);
+    if (!dead) {
+        vip_sq_write(vip_app_sq(session->app_base), session->sq_position, &slot);
+        session->sq_position += slots;
+    }
+    return POSTED;
+}
+
+/* ---- sessions with a table of receives (direct.h) ------------------------------------------- */
+
+/* A receive goes into the table, and vipd is not told. */
+static enum outcome post_to_table(struct vipl__vi *vi, VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region,
+                                  const struct extra *extra, uint32_t posted)
+{
+    struct vipl__session *session = vi->session;
+    struct vip_sq_slot slot;
+    bool room;
+
+    clear(desc);
+    room = table_slot(vi, desc, segments_of(desc), extra, &slot);
+    enqueue(session, &vi->queue[VIP_Q_RECV], posted, desc, region);
+    vip_recv_write(session->recv_base, vi->index, posted, &slot);
+    vipl__direct_lend(vi, posted);
+    return room ? TABLED : NO_CONTS;
 }
 
 /* Which way does this send go? */
@@ -213,13 +268,51 @@ static enum vipl__way way_of(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
     bool imm64 = (extra->flags & VIP_SQF_IMM64) != 0;
     bool has_imm = imm64 || (desc->CS.Control & VIP_CONTROL_IMMEDIATE) != 0;
 
-    if (__atomic_load_n(&vi->direct, __ATOMIC_RELAXED) == NULL || extra->bad_seg >= 0 ||
-        extra->message_bytes > 0)
+    if (extra->bad_seg >= 0 || extra->message_bytes > 0)
         return VIPL__WAY_NO;
     ret->flags = has_imm ? VIP_DIRECT_IMMEDIATE : 0;
     ret->imm = imm64 ? extra->imm : desc->CS.ImmediateData;
     return vipl__direct_post(vi, desc, ret, waited);
 }
+
+/* As try_post, with a descriptor that may be posted; in a function of its own for the sake of those
+ * sessions that have none of this. */
+static __attribute__((noinline)) enum outcome
+try_post_direct(struct vipl__vi *vi, VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region,
+                enum vip_queue which, const struct extra *extra, bool waited)
+{
+    struct vipl__queue *queue = &vi->queue[which];
+    uint32_t posted = __atomic_load_n(&queue->posted, __ATOMIC_RELAXED);
+    unsigned op = desc->CS.Control & VIP_CONTROL_OP_MASK;
+    struct vipl__direct_message message;
+    enum outcome outcome;
+
+    if (which == VIP_Q_RECV && !vipl__is_dead(vi->session))
+        return post_to_table(vi, desc, region, extra, posted);
+    if (which == VIP_Q_SEND) {
+        bool *by_ring = &queue->by_ring[posted & (VIP_DESC_PER_QUEUE_MAX - 1)];
+
+        *by_ring = false;
+        switch (way_of(vi, desc, extra, waited, &message)) {
+        case VIPL__WAY_LATER:
+            return WAIT;
+        case VIPL__WAY_YES:
+            clear(desc);
+            *by_ring = true;
+            enqueue(vi->session, queue, posted, desc, region);
+            vipl__direct_commit(vi, &message);
+            return SENT;
+        case VIPL__WAY_NO:
+            break;
+        }
+    }
+    outcome = post_by_vipd(vi, desc, region, which, extra, posted);
+    if (which == VIP_Q_SEND && outcome == POSTED)
+        vipl__direct_passed(vi, op);
+    return outcome;
+}
+
+/* ---- both --------------------------------------------------------------------------------- */
 
 static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTOR *desc,
                              VIP_MEM_HANDLE region, enum vip_queue which, const struct extra *extra,
@@ -227,13 +320,7 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
 {
     struct vipl__session *session = vi->session;
     struct vipl__queue *queue = &vi->queue[which];
-    bool in_table = session->direct && which == VIP_Q_RECV, dead;
-    struct vipl__direct_message message;
-    struct vip_sq_slot slot;
-    enum vipl__way way;
-    bool room = true;
-    uint32_t posted, slots, epoch;
-    unsigned seg_count;
+    uint32_t posted;
 
     if (!vipl__vi_is(vi, handle))
         return BAD_VI;
@@ -242,45 +329,9 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
     posted = __atomic_load_n(&queue->posted, __ATOMIC_RELAXED);
     if (posted - __atomic_load_n(&queue->reaped, __ATOMIC_ACQUIRE) >= session->desc_max)
         return OVERRUN;
-    epoch = __atomic_load_n(&session->region_epoch, __ATOMIC_RELAXED);
-    dead = vipl__is_dead(session);
-    seg_count = segments_of(desc);
-    slots = VIP_SQ_SLOTS_FOR(seg_count) + VIP_SQ_SLOTS_FOR_MSG(extra->message_bytes);
-    if (!dead && !in_table && !ring_has_room(session, slots))
-        return RING_FULL;
-
-    /* Spec 3.3: a post clears Status, and Next and NextHandle are the library's. */
-    desc->CS.Status = 0;
-    desc->CS.Next.AddressBits = 0;
-    desc->CS.NextHandle = 0;
-    way = which == VIP_Q_SEND ? way_of(vi, desc, extra, waited, &message) : VIPL__WAY_NO;
-    if (way == VIPL__WAY_LATER)
-        return WAIT;
-    if (way == VIPL__WAY_YES) {
-        enqueue(queue, posted, desc, region, epoch, true);
-        vipl__direct_commit(vi, &message);
-        return SENT;
-    }
-    if (dead) {
-        enqueue(queue, posted, desc, region, epoch, false);
-        return POSTED;
-    }
-    if (in_table)
-        room = prepare_receive(vi, desc, seg_count, extra, &slot);
-    else
-        prepare(vi, desc, which, seg_count, extra, &slot);
-    if (which == VIP_Q_SEND)
-        vipl__direct_passed(vi, slot.control & VIP_CONTROL_OP_MASK);
-    /* Before anybody can see it: whoever is told of its completion must find it on the queue. */
-    enqueue(queue, posted, desc, region, epoch, false);
-    if (in_table) {
-        vip_recv_write(session->recv_base, vi->index, posted, &slot);
-        vipl__direct_lend(vi, posted);
-        return room ? POSTED : NO_CONTS;
-    }
-    vip_sq_write(vip_app_sq(session->app_base), session->sq_position, &slot);
-    session->sq_position += slots;
-    return POSTED;
+    if (__builtin_expect(session->direct, 0))
+        return try_post_direct(vi, desc, region, which, extra, waited);
+    return post_by_vipd(vi, desc, region, which, extra, posted);
 }
 
 /* Can this segment's bytes be read, and copied out for vipd; or can they be written, if `in`? */
@@ -385,15 +436,13 @@ static bool peer_lacks(const struct vipl__vi *vi)
 }
 
 /*
- * vipd looks for sends, and for receives only when a message needs one; but in Error state a receive
+ * vipd looks for receives in the table only when a message needs one; but in Error state a receive
  * is flushed at once. The state is loaded behind a full barrier: either it is seen here, or vipd sees
  * the receive when it looks once more, after it has published the state (vipd/engine/state.c).
  */
-static void tell_posted(struct vipl__vi *vi, enum vip_queue which)
+static __attribute__((noinline)) void tell_tabled(struct vipl__vi *vi)
 {
-    if (!vi->session->direct || which == VIP_Q_SEND)
-        vipl__kick(vi->session);
-    else if (__builtin_expect(vipl__vi_state(vi) == VIP_VIST_ERROR, 0))
+    if (__builtin_expect(vipl__vi_state(vi) == VIP_VIST_ERROR, 0))
         vipl__ask(vi, VIP_ASK_FLUSH);
 }
 
@@ -447,17 +496,13 @@ static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HA
         vipl__spin_lock(&vi->session->post_lock);
         outcome = try_post(vi, (uint64_t)(uintptr_t)vi_handle, desc, region, which, extra, waited);
         vipl__spin_unlock_full(&vi->session->post_lock);
-        if (outcome == SENT) {
-            vipl__direct_sent(vi);
-            return VIP_SUCCESS;
-        }
-        if (outcome == WAIT) {
+        if (outcome == POSTED || outcome == RING_FULL)
+            vipl__kick(vi->session);
+        if (__builtin_expect(outcome == WAIT, 0)) {
             vipl__direct_wait(vi);
             waited = true;
             continue;
         }
-        if (outcome == POSTED || outcome == RING_FULL)
-            tell_posted(vi, which);
         if (outcome != RING_FULL)
             break;
         if (deadline_ns == 0)
@@ -479,16 +524,21 @@ static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HA
                      "more descriptors posted on a queue than "
                      "VIP_NIC_ATTRIBUTES.MaxDescriptorsPerQueue; this one was dropped");
     case NO_CONTS:
-        tell_posted(vi, which);
+        tell_tabled(vi);
         return fault(vi_handle, call, desc, VIP_ERROR_VI_OVERRUN,
                      desc->CS.Control & VIP_CONTROL_OP_MASK,
                      "no room left for the segments of long receives of this VI");
     case SENT:
-    case WAIT:
+        vipl__direct_sent(vi);
+        break;
+    case TABLED:
+        tell_tabled(vi);
+        /* fall through */
     case POSTED:
         if (__builtin_expect(vipl__is_dead(vi->session), 0))
             posted_to_the_dead(vi_handle, which, call);
         break;
+    case WAIT:
     case RING_FULL:
         break;
     }

@@ -42,6 +42,7 @@ struct vipl__cq {
     struct vipl__cq_direct direct[VIPL__CQ_DIRECT_MAX];
     unsigned direct_count; /* atomic, too */
     unsigned direct_next;
+    unsigned direct_turn; /* entries of vipd since the rings had the first look */
     int fd[2]; /* VipxCQGetFd: what the application got (atomic), its sending end; -1 = none */
     uint32_t fd_lock;     /* one thread asks vipd for them */
     uint32_t fd_arm;      /* as published; this and the next under done_lock */
@@ -51,7 +52,8 @@ struct vipl__cq {
 /* One work queue of a VI. */
 struct vipl__queue {
     uint32_t posted; /* atomic; descriptors ever posted; written under post_lock */
-    uint32_t via;    /* send: what `prod` is when vipd has completed all that it got; post_lock */
+    /* send: atomic; what `prod` is when vipd has completed all that it got; written under post_lock */
+    uint32_t via;
     uint32_t direct_done;     /* send: atomic; sent by the ring; written under post_lock */
     uint32_t direct_reported; /* send: of these, told by the CQ; under its done_lock */
     uint32_t conts;           /* receive: position in the table's continuations; under post_lock */
@@ -71,8 +73,8 @@ struct vipl__queue {
     struct vipl__origin {                         /* of each of them */
         uint32_t region_epoch; /* if this is still the session's, it still lies... */
         VIP_MEM_HANDLE region; /* ...in the region in which it was posted */
-        bool direct;           /* send: it went by the ring */
     } origin[VIP_DESC_PER_QUEUE_MAX];
+    bool by_ring[VIP_DESC_PER_QUEUE_MAX]; /* send, in a session with a table of receives */
 };
 
 #endif
