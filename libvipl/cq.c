@@ -17,6 +17,9 @@
  */
 #define TELL_EVERY (VIP_CQ_RING_SLOTS / 4)
 
+/* Entries of vipd after which the rings have the first look, so that they never wait for ever. */
+#define RINGS_EVERY 64
+
 static VIP_RETURN ask_cq(struct vipl__session *session, const char *call,
                          Vip__Request__BodyCase body, uint32_t index, VIP_ULONG entries,
                          Vip__Reply **ret_reply)
@@ -210,6 +213,16 @@ flushed_vi(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
     return NULL;
 }
 
+/* However much comes through vipd, the rings have the first look now and then. */
+static __attribute__((noinline)) struct vipl__vi *
+ring_in_turn(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
+{
+    if (++cq->direct_turn < RINGS_EVERY)
+        return NULL;
+    cq->direct_turn = 0;
+    return vipl__direct_entry(cq, ret_queue, ret_handle);
+}
+
 /* The VI of the next entry that means one, or NULL. Under done_lock; *ret_tell: tell vipd. */
 static inline struct vipl__vi *next_entry(struct vipl__cq *cq, unsigned *ret_queue,
                                           uint64_t *ret_handle, bool *ret_tell)
@@ -219,6 +232,8 @@ static inline struct vipl__vi *next_entry(struct vipl__cq *cq, unsigned *ret_que
     struct vipl__vi *vi = NULL;
     struct vip_cqe entry;
 
+    if (__builtin_expect(cq->direct_count > 0, 0) && !dead)
+        vi = ring_in_turn(cq, ret_queue, ret_handle);
     while (vi == NULL && vip_cq_read(cq->ring, cq->position, &entry)) {
         uint32_t next = cq->position + 1;
 

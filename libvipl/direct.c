@@ -351,7 +351,8 @@ static bool sleepers_of(const struct vipl__queue *queue)
 /* Is everything that was sent before out of vipd's hands? */
 static bool followed(const struct vipl__vi *vi)
 {
-    return vip_load32_acquire(&block_of(vi)->prod[VIP_Q_SEND]) != vi->queue[VIP_Q_SEND].via;
+    return vip_load32_acquire(&block_of(vi)->prod[VIP_Q_SEND]) !=
+           __atomic_load_n(&vi->queue[VIP_Q_SEND].via, __ATOMIC_RELAXED);
 }
 
 /* May sends go by the ring at all, and does the peer poll? */
@@ -429,8 +430,12 @@ enum vipl__way vipl__direct_post(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc
 void vipl__direct_commit(struct vipl__vi *vi, const struct vipl__direct_message *message)
 {
     struct vipl__queue *queue = &vi->queue[VIP_Q_SEND];
+    struct vip_recv_head *head = vip_recv_head(vi->session->recv_base, vi->index);
+    struct vip_direct_out *out = &vi->direct->out;
 
-    vip_direct_send(&vi->direct->out, message->len, message->flags, message->imm);
+    vip_direct_send(out, message->len, message->flags, message->imm);
+    __atomic_store_n(&head->sent, out->sent, __ATOMIC_RELAXED);
+    __atomic_store_n(&head->sent_bytes, out->bytes, __ATOMIC_RELAXED);
     __atomic_store_n(&queue->direct_done, queue->direct_done + 1, __ATOMIC_RELEASE);
 }
 
@@ -449,7 +454,7 @@ void vipl__direct_passed(struct vipl__vi *vi, unsigned op)
 {
     struct vipl__direct *direct = vipl__direct_of(vi);
 
-    vi->queue[VIP_Q_SEND].via++;
+    __atomic_add_fetch(&vi->queue[VIP_Q_SEND].via, 1, __ATOMIC_RELAXED);
     vi->rdma_posted |= op != VIP_CONTROL_OP_SENDRECV;
     if (direct == NULL)
         return;

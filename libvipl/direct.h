@@ -30,7 +30,7 @@ struct vipl__direct {
     bool sends;                /* the CQ of the send queue, if any, knows this VI */
     bool stopped;              /* no more sends by it; under post_lock */
     bool broken, over;         /* what still comes is not taken; under done_lock */
-    uint32_t reported;         /* messages that the CQ has told of; under the CQ's done_lock */
+    uint32_t reported;         /* atomic; that the CQ has told of; written under its done_lock */
     uint32_t max_bytes;        /* of a message */
     uint32_t asleep_lock;      /* guards in->asleep */
     uint64_t bytes;            /* taken; under done_lock */

@@ -25,9 +25,17 @@ static bool arrived(const struct vipl__direct *direct, const struct vipl__vi *vi
     return state == VIP_RING_OVER && (int32_t)(vip_load32(&block->ring_end) - n) > 0;
 }
 
+/* Whoever was told of message n by a CQ finds something, whatever the sender does to it meanwhile. */
+static bool told(const struct vipl__direct *direct, uint32_t n)
+{
+    return (int32_t)(__atomic_load_n(&direct->reported, __ATOMIC_RELAXED) - n) > 0;
+}
+
 bool vipl__direct_hint(const struct vipl__direct *direct, const struct vipl__vi *vi)
 {
-    return arrived(direct, vi, __atomic_load_n(&direct->taken, __ATOMIC_RELAXED));
+    uint32_t n = __atomic_load_n(&direct->taken, __ATOMIC_RELAXED);
+
+    return told(direct, n) || arrived(direct, vi, n);
 }
 
 /* ---- into the receive ---------------------------------------------------------------------- */
@@ -116,28 +124,38 @@ static void take(struct vipl__vi *vi, struct vipl__direct *direct, uint32_t n, u
 
 /* ---- what is next -------------------------------------------------------------------------- */
 
+/* Is message n the next to be taken, unless vipd has something that comes before it? */
+static bool from_ring(const struct vipl__vi *vi, const struct vipl__direct *direct, uint32_t n)
+{
+    const struct vip_vipd_vi *block = vip_vipd_vi((void *)vi->session->vipd, vi->index);
+
+    if (direct->over)
+        return false;
+    /* After an error the connection is over; what was counted is flushed when vipd has ended it. */
+    if (direct->broken && vip_load32_acquire(&block->ring) != VIP_RING_OVER)
+        return told(direct, n);
+    return told(direct, n) || arrived(direct, vi, n);
+}
+
 /*
  * Order: a completion of vipd says how many messages of the ring come before it. Without one the ring
  * is next, and the look at the ring comes first: a message is written after everything through vipd
- * before it was complete.
+ * before it was complete. Every completion of vipd is one receive's, also if the sender has not kept
+ * to this and messages were taken that should have come after it.
  */
 enum vipl__next vipl__direct_next(struct vipl__vi *vi, struct vipl__direct *direct, uint32_t k,
                                   bool locked, struct vip_comp *ret, bool *ret_break)
 {
     struct vipl__queue *queue = &vi->queue[VIP_Q_RECV];
     uint32_t n = direct->taken;
-    bool ring = !direct->over && arrived(direct, vi, n), vipd;
+    bool ring = from_ring(vi, direct, n);
+    bool vipd = vip_comp_read(queue->ring, queue->position, ret);
 
-    /* After an error the connection is over; what was counted is flushed when vipd has ended it. */
-    if (direct->broken &&
-        vip_load32_acquire(&vip_vipd_vi((void *)vi->session->vipd, vi->index)->ring) !=
-            VIP_RING_OVER)
-        ring = false;
-    while ((vipd = vip_comp_read(queue->ring, queue->position, ret)) &&
-           (int32_t)(ret->direct - n) < 0 && !direct->over)
-        queue->position++; /* its receive has a message that its sender has taken back since */
-    if (vipd && (ret->direct == n || direct->over))
+    if (vipd && (direct->over || (int32_t)(ret->direct - n) <= 0)) {
+        *ret_break = !direct->over && !direct->broken && ret->direct != n;
+        direct->broken |= *ret_break;
         return VIPL__NEXT_VIPD;
+    }
     if (!ring && !vipd)
         return VIPL__NEXT_NONE;
     if (!locked)
@@ -160,12 +178,16 @@ static bool entry_of(const struct vipl__cq_direct *at)
 {
     const struct vipl__direct *direct = vipl__direct_of(at->vi);
     const struct vipl__queue *queue = &at->vi->queue[at->queue];
+    uint32_t n;
 
     if (direct == NULL)
         return false;
     if (at->queue == VIP_Q_SEND)
         return __atomic_load_n(&queue->direct_done, __ATOMIC_ACQUIRE) != queue->direct_reported;
-    return arrived(direct, at->vi, direct->reported);
+    n = __atomic_load_n(&direct->reported, __ATOMIC_RELAXED);
+    /* One that was taken without the CQ has its entry all the same; its slot may be used again by now. */
+    return (int32_t)(__atomic_load_n(&direct->taken, __ATOMIC_RELAXED) - n) > 0 ||
+           arrived(direct, at->vi, n);
 }
 
 struct vipl__vi *vipl__direct_entry(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
@@ -181,7 +203,7 @@ struct vipl__vi *vipl__direct_entry(struct vipl__cq *cq, unsigned *ret_queue, ui
         if (at->queue == VIP_Q_SEND)
             at->vi->queue[VIP_Q_SEND].direct_reported++;
         else
-            at->vi->direct->reported++;
+            __atomic_add_fetch(&at->vi->direct->reported, 1, __ATOMIC_RELAXED);
         *ret_queue = at->queue;
         /* In turn, so that none of them waits for ever behind another. */
         cq->direct_next = (cq->direct_next + i + 1) % cq->direct_count;

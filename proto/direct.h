@@ -25,9 +25,12 @@
 struct vip_recv_head {
     uint32_t posted; /* receives ever posted: a bound for what may count as consumed */
     uint32_t pad0;
+    /* For those who look on: nobody but the program itself writes here, as in a ring the peer may. */
     uint64_t taken; /* messages ever taken from the VI's ring */
     uint64_t bytes; /* of these */
-    uint8_t pad1[40];
+    uint64_t sent;  /* messages ever sent by it */
+    uint64_t sent_bytes;
+    uint8_t pad1[24];
 };
 _Static_assert(sizeof(struct vip_recv_head) == 64, "ABI");
 
@@ -95,9 +98,8 @@ _Static_assert(offsetof(struct vip_direct_slot, bytes) == 16, "ABI");
 /* One direction. */
 struct vip_direct_way {
     /* By the sender; for vipd. */
-    uint64_t sent;  /* messages ever */
-    uint64_t bytes; /* of all of them */
-    uint8_t pad1[48];
+    uint64_t sent; /* messages ever */
+    uint8_t pad1[56];
     /* By the receiver. */
     uint32_t taken; /* messages ever: their slots and lines are free again */
     uint8_t pad2[60];
@@ -199,7 +201,6 @@ static inline void vip_direct_send(struct vip_direct_out *out, uint32_t len, uin
     out->bytes += len;
     vip_store32_release(&slot->stamp, (uint32_t)++out->sent);
     /* Behind the stamp: vipd counts what has a stamp as sent, and this word tells where to look. */
-    __atomic_store_n(&out->way->bytes, out->bytes, __ATOMIC_RELAXED);
     __atomic_store_n(&out->way->sent, out->sent, __ATOMIC_RELEASE);
 }
 

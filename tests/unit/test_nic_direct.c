@@ -336,8 +336,13 @@ static void test_statistics(void **state)
         post_recv(&ends[1], 64);
     for (unsigned i = 0; i < 3; i++)
         send_direct(&ends[0], 1);
+    vip_recv_head(ends[0].table, ends[0].vi)->sent = 3;
+    vip_recv_head(ends[0].table, ends[0].vi)->sent_bytes = 24;
+    /* The peer's word, in the ring, does not count here. */
+    ends[0].out.way->sent = 1000;
     nic_session_vis(ends[0].app->session, 0, see_vi, &stats);
     assert_true(stats.tx_messages == 3 && stats.tx_bytes == 24 && stats.rx_messages == 0);
+    ends[0].out.way->sent = 3;
     vip_recv_head(ends[1].table, ends[1].vi)->taken = 2;
     vip_recv_head(ends[1].table, ends[1].vi)->bytes = 16;
     nic_session_vis(ends[1].app->session, 0, see_vi, &stats);

@@ -41,27 +41,31 @@ static struct vip_vipd_vi *block_of(const struct nic_session *session, uint16_t 
 /*
  * How many messages the ring has brought to this VI: what the sender says, and what is written behind
  * that, as far as the receives go that were posted. What the receiver says it has taken decides where
- * the sender's word is impossible: a lie of either damages this VI only.
+ * the sender's word is impossible: a lie of either damages this VI only. Returns whether a receive is
+ * left.
  */
-static void ring_sync(struct nic_session *session, uint16_t number)
+static bool ring_sync(struct nic_session *session, uint16_t number)
 {
     struct nic_vi *vi = &session->vis[number];
     const struct vip_direct_way *way = &vi->ring->map->way[1 - vi->ring_half];
     const struct vip_recv_head *head = vip_recv_head(session->recv_base, number);
     uint32_t first = vi->ring_first + vi->ring_vipd;
-    uint32_t n, taken, most;
+    uint32_t posted, n, taken, most;
 
+    /* First of all: with what is taken later, no more can seem to be outstanding than ever was. */
+    posted = vip_load32_acquire(&head->posted);
     n = (uint32_t)vip_load64_acquire(&way->sent);
     for (unsigned i = 0; i < VIP_DIRECT_SLOTS && vip_direct_there(way, n); i++)
         n++;
     taken = (uint32_t)vip_load64(&head->taken);
-    most = vip_load32(&head->posted) - first;
+    most = posted - first;
     if ((int32_t)(taken - n) > 0 || most - n > VIP_DESC_PER_QUEUE_MAX)
         n = taken;
     if (most - n > VIP_DESC_PER_QUEUE_MAX)
         n = most;
     vi->ring_count = n;
     vi->recv_next = first + n;
+    return n != most;
 }
 
 /* The segments of a receive. False: no library of ours wrote this. */
@@ -98,12 +102,13 @@ static bool take_one(struct nic_session *session, uint16_t number)
     struct nic_post_parts parts;
     struct vip_sq_slot slot;
     uint16_t control;
-    bool there;
+    bool there = true;
 
     vip_fetch_begin();
     if (vi->ring)
-        ring_sync(session, number);
-    there = vip_recv_read(session->recv_base, number, vi->generation, vi->recv_next, &slot);
+        there = ring_sync(session, number);
+    there = there &&
+            vip_recv_read(session->recv_base, number, vi->generation, vi->recv_next, &slot);
     if (there) {
         slot.vi = number;
         slot.kind = VIP_SQ_RECV;
@@ -131,20 +136,18 @@ static bool take_one(struct nic_session *session, uint16_t number)
 
 /* ---- rings ------------------------------------------------------------------------------ */
 
-/* What the two programs have counted themselves; each only its own VIs. Never less than before. */
+/* What the program has counted itself, in memory that its peer cannot write. Never less than before. */
 static void look_stats(struct nic_session *session, uint16_t number)
 {
     struct nic_vi *vi = &session->vis[number];
     const struct vip_recv_head *head = vip_recv_head(session->recv_base, number);
-    uint64_t word[4] = {0};
+    uint64_t word[4];
 
     if (!vi->had_ring)
         return;
     vip_fetch_begin();
-    if (vi->ring) {
-        word[0] = vip_load64(&vi->ring->map->way[vi->ring_half].sent);
-        word[1] = vip_load64(&vi->ring->map->way[vi->ring_half].bytes);
-    }
+    word[0] = vip_load64(&head->sent);
+    word[1] = vip_load64(&head->sent_bytes);
     word[2] = vip_load64(&head->taken);
     word[3] = vip_load64(&head->bytes);
     vip_fetch_end();
@@ -188,7 +191,7 @@ static void ring_over(struct nic_session *session, uint16_t number)
     vip_store32_release(&block->ring, VIP_RING_CLOSING);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     vip_fetch_begin();
-    ring_sync(session, number);
+    (void)ring_sync(session, number);
     vip_fetch_end();
     vip_store32_release(&block->ring_end, vi->ring_count);
     vip_store32_release(&block->ring, VIP_RING_OVER);
