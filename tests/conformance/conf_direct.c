@@ -287,6 +287,172 @@ static void every_message_either_way(void **state)
     }
 }
 
+/* ---- threads ---------------------------------------------------------------------------------- */
+
+#define SHARERS      2    /* threads that send on one VI, and that take from the other */
+#define SHARED_EACH  3000 /* messages of each */
+#define SHARED_SLOTS 16   /* descriptors of each */
+
+struct shared {
+    struct end a, b;
+    bool free[SHARERS * SHARED_SLOTS]; /* atomic; of the sends */
+    unsigned char came[SHARERS * SHARED_EACH];
+    unsigned posted, received; /* atomic */
+    unsigned next;             /* atomic; number of the next thread */
+    char wrong[160];
+};
+
+static void shared_wrong(struct shared *shared, const char *what, VIP_RETURN rc)
+{
+    snprintf(shared->wrong, sizeof(shared->wrong), "%s: %d: %s", what, (int)rc, VipxLastError());
+}
+
+static size_t shared_bytes(unsigned message)
+{
+    return 8 + message * 13 % 120;
+}
+
+/* Each message needs a receive that is posted; all threads may be here at once. */
+static bool receives_left(const struct shared *shared)
+{
+    return __atomic_load_n(&shared->posted, __ATOMIC_RELAXED) -
+               __atomic_load_n(&shared->received, __ATOMIC_ACQUIRE) <
+           CONF_DESCS - SHARERS;
+}
+
+static void *run_sharing_sender(void *arg)
+{
+    struct shared *shared = arg;
+    unsigned me = __atomic_fetch_add(&shared->next, 1, __ATOMIC_RELAXED) % SHARERS;
+    uint64_t end_ns = conf_now_ns() + 3 * CONF_LIMIT_MS * 1000000ull;
+
+    for (unsigned i = 0; i < SHARED_EACH && conf_now_ns() < end_ns;) {
+        unsigned slot = me * SHARED_SLOTS + i % SHARED_SLOTS, message = me * SHARED_EACH + i;
+        VIP_DESCRIPTOR *desc = NULL;
+        VIP_RETURN rc;
+
+        if (receives_left(shared) &&
+            __atomic_exchange_n(&shared->free[slot], false, __ATOMIC_ACQUIRE)) {
+            __atomic_add_fetch(&shared->posted, 1, __ATOMIC_RELAXED);
+            fill(shared->a.buffer + slot * 256, shared_bytes(message), message);
+            desc = conf_desc(&shared->a, slot, (size_t)slot * 256, shared_bytes(message));
+            desc->CS.Control = VIP_CONTROL_IMMEDIATE;
+            desc->CS.ImmediateData = message;
+            rc = VipPostSend(shared->a.vi, desc, shared->a.handle);
+            if (rc != VIP_SUCCESS)
+                shared_wrong(shared, "VipPostSend", rc);
+            i++;
+        }
+        /* The oldest one, whoever has sent it. */
+        rc = VipSendDone(shared->a.vi, &desc);
+        if (desc != NULL) {
+            slot = (unsigned)(((char *)desc - shared->a.memory) / CONF_DESC_BYTES);
+            if (rc != VIP_SUCCESS)
+                shared_wrong(shared, "VipSendDone", rc);
+            __atomic_store_n(&shared->free[slot], true, __ATOMIC_RELEASE);
+        }
+        if (shared->wrong[0] != '\0')
+            break;
+    }
+    return NULL;
+}
+
+static void *run_sharing_receiver(void *arg)
+{
+    struct shared *shared = arg;
+    uint64_t end_ns = conf_now_ns() + 3 * CONF_LIMIT_MS * 1000000ull;
+
+    while (__atomic_load_n(&shared->received, __ATOMIC_ACQUIRE) < SHARERS * SHARED_EACH &&
+           shared->wrong[0] == '\0' && conf_now_ns() < end_ns) {
+        VIP_DESCRIPTOR *desc = NULL;
+        VIP_RETURN rc = VipRecvDone(shared->b.vi, &desc);
+        unsigned slot, message;
+
+        if (desc == NULL)
+            continue;
+        slot = (unsigned)(((char *)desc - shared->b.memory) / CONF_DESC_BYTES);
+        message = desc->CS.ImmediateData;
+        if (rc != VIP_SUCCESS) {
+            shared_wrong(shared, "VipRecvDone", rc);
+        } else if (message >= SHARERS * SHARED_EACH || shared->came[message]++ != 0 ||
+                   desc->CS.Length != shared_bytes(message) ||
+                   !same(shared->b.buffer + slot * 256, shared_bytes(message), message)) {
+            snprintf(shared->wrong, sizeof(shared->wrong), "message %u came as %u bytes", message,
+                     desc->CS.Length);
+        } else {
+            rc = VipPostRecv(shared->b.vi, conf_desc(&shared->b, slot, (size_t)slot * 256, 256),
+                             shared->b.handle);
+            if (rc != VIP_SUCCESS)
+                shared_wrong(shared, "VipPostRecv", rc);
+            __atomic_add_fetch(&shared->received, 1, __ATOMIC_RELEASE);
+        }
+    }
+    return NULL;
+}
+
+/* Several threads post on one queue, and several take from one, while messages go by the ring. */
+static void threads_share_a_ring(void **state)
+{
+    static struct shared shared;
+    pthread_t threads[2 * SHARERS];
+
+    (void)state;
+    memset(&shared, 0, sizeof(shared));
+    memset(shared.free, 1, sizeof(shared.free));
+    setenv("VIPL_DIRECT", "random", 1);
+    conf_pair(&shared.a, &shared.b, VIP_SERVICE_RELIABLE_DELIVERY);
+    unsetenv("VIPL_DIRECT");
+    for (unsigned i = 0; i < CONF_DESCS; i++)
+        conf_post_recv(&shared.b, conf_desc(&shared.b, i, (size_t)i * 256, 256));
+    for (unsigned i = 0; i < 2 * SHARERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL,
+                                        i < SHARERS ? run_sharing_receiver : run_sharing_sender,
+                                        &shared),
+                         0);
+    for (unsigned i = 0; i < 2 * SHARERS; i++)
+        pthread_join(threads[i], NULL);
+    if (shared.wrong[0] != '\0')
+        fail_msg("%s", shared.wrong);
+    assert_int_equal(shared.received, SHARERS * SHARED_EACH);
+    conf_close_pair(&shared.a, &shared.b);
+}
+
+/* ---- completion queues ------------------------------------------------------------------------- */
+
+/* A program may take from a queue without asking its CQ; the CQ's entries wait meanwhile. */
+static void entries_of_what_was_taken_without_the_cq(void **state)
+{
+    struct end a, b;
+    VIP_DESCRIPTOR *desc;
+    VIP_VI_HANDLE vi;
+    VIP_BOOLEAN recv;
+    unsigned entries = 0;
+
+    (void)state;
+    conf_open(&a, 'A');
+    conf_open(&b, 'B');
+    CONF_OK(VipCreateCQ(b.nic, 8192, &b.cq));
+    conf_vi(&a, VIP_SERVICE_RELIABLE_DELIVERY);
+    conf_vi(&b, VIP_SERVICE_RELIABLE_DELIVERY);
+    conf_connect(&a, &b);
+    /* More than a ring has slots. */
+    for (unsigned i = 0; i < 2500; i++) {
+        uint64_t started = 0;
+
+        conf_post_recv(&b, conf_desc(&b, 0, 0, 64));
+        conf_post_send(&a, conf_desc(&a, 0, 0, 8));
+        while (VipRecvDone(b.vi, &desc) == VIP_NOT_DONE && conf_pause(&started))
+            continue;
+        CONF_RETURNS(VIP_SUCCESS, desc != NULL ? VIP_SUCCESS : VIP_NOT_DONE);
+        conf_sent(&a, conf_at(&a, 0));
+    }
+    while (VipCQDone(b.cq, &vi, &recv) == VIP_SUCCESS)
+        entries += recv && vi == b.vi;
+    assert_int_equal(entries, 2500);
+    conf_close(&a);
+    conf_close(&b);
+}
+
 /* ---- the end of a connection ------------------------------------------------------------------ */
 
 /* Until the connection has a ring, where there is one; then messages go by it. */
@@ -357,6 +523,10 @@ static void a_receive_that_has_lost_its_memory(void **state)
 static const struct conf_test tests[] = {
     CONF_T("3.3", CONF_EARLY, every_message_either_way,
            "contents and order, whatever way each message takes"),
+    CONF_T("3.12", CONF_EARLY, threads_share_a_ring,
+           "threads may share queues, whatever way each message takes"),
+    CONF_T("3.8", CONF_EARLY, entries_of_what_was_taken_without_the_cq,
+           "each completion of a bound queue has its entry in the CQ, taken or not"),
     CONF_T("3.3", CONF_EARLY, what_was_sent_before_the_end_arrives,
            "reliable messages that were sent before a VipDisconnect arrive"),
     CONF_T("3.5", CONF_FUNCTIONAL, a_receive_that_has_lost_its_memory,
