@@ -13,6 +13,7 @@ GROUPS = {
     "lat": "half round trip over size; operations, waiting, levels, CQ",
     "bw": "bandwidth over size, one way and both ways",
     "rate": "messages of 8 bytes per second",
+    "direct": "programs of one host, with rings between them and without",
     "links": "our links beside each other: udp, ether, xdp, frames of 1,500 and 9,000 bytes",
     "vis": "1 active of 1 to 1,000 connected VIs; time to connect",
     "cost": "calls beside the data path (VIBe): registration, VIs, CQs",
@@ -144,6 +145,19 @@ def _links(make, network):
     make.via("links", network, "rate", "rate", 8)
 
 
+def _direct(make, network):
+    make.via("direct", network, "lat", "lat poll", 64, "--wait", "poll")
+    make.via("direct", network, "rate", "rate", 8)
+    if make.quick:
+        return
+    make.via("direct", network, "lat", "lat poll", 4096, "--wait", "poll")
+    make.via("direct", network, "lat", "lat CQ poll", 64, "--cq", "--wait", "poll")
+    make.via("direct", network, "lat", "lat block", 64, "--wait", "block")
+    make.via("direct", network, "rate", "rate CQ", 8, "--cq")
+    for size in [64, 4096, 1048576]:
+        make.via("direct", network, "bw", "bw send", size, "--op", "send")
+
+
 def _connect_us(document):
     return document["parameters"]["connect_ns"] / 1000
 
@@ -179,6 +193,9 @@ def make(networks, top, folder, only, quick):
         for group, add in groups.items():
             if group in only and not (quick and name == "udp"):
                 add(maker, network)
+    for name in ["loop", "direct"]:
+        if name in networks.by_name and "direct" in only:
+            _direct(maker, networks.by_name[name])
     for name in LINK_NETWORKS:
         if name in networks.by_name and "links" in only:
             _links(maker, networks.by_name[name])

@@ -133,6 +133,7 @@ TITLES = {
     "lat": "Half round trip",
     "bw": "Bandwidth, one direction",
     "rate": "Messages of 8 bytes per second",
+    "direct": "Programs of one host, with rings between them and without",
     "links": "Our links beside each other",
     "vis": "One active of many connected VIs",
     "peers": "Peers (64 B half round trip; 1 MiB bandwidth)",
@@ -151,6 +152,9 @@ def reference(found, row):
         same = "udp9000" if row["network"].endswith("9000") else "veth"
         other = found.get("links", same, row["series"], row["x"])
         return (None, "") if other is row else (other, "our udp")
+    if row["group"] == "direct":
+        other = found.get("direct", "loop", row["series"], row["x"])
+        return (None, "") if other is row else (other, "without rings")
     if row["group"] == "vis":
         return found.get("vis", row["network"], row["series"], 1), "1 VI"
     return None, ""
