@@ -107,8 +107,8 @@ static bool take_one(struct nic_session *session, uint16_t number)
     vip_fetch_begin();
     if (vi->ring)
         there = ring_sync(session, number);
-    there = there &&
-            vip_recv_read(session->recv_base, number, vi->generation, vi->recv_next, &slot);
+    there =
+        there && vip_recv_read(session->recv_base, number, vi->generation, vi->recv_next, &slot);
     if (there) {
         slot.vi = number;
         slot.kind = VIP_SQ_RECV;

@@ -93,8 +93,7 @@ struct nic_sink {
     /* Bytes of a staged region are wanted in its "out" half; answered like place, in one order. */
     void (*fetch)(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes);
     /* fd (the NIC's) is a ring between this VI and its peer. Whether the program was told; NULL: never. */
-    bool (*direct)(void *ctx, uint16_t vi, uint32_t generation, uint32_t first, unsigned half,
-                   int fd);
+    bool (*direct)(void *ctx, uint16_t vi, uint32_t gen, uint32_t first, unsigned half, int fd);
     /* The session has become broken (nic_session_broken): end it. NULL: the caller asks himself. */
     void (*broken)(void *ctx);
     /* Once after nic_session_tell_resumed: the session is not throttled any more. */
@@ -113,8 +112,7 @@ struct nic_session_args {
 /* Outcomes: 0; -ENOMEM. Fills the header of the vipd-writes segment. */
 int nic_session_new(struct nic *nic, const struct nic_session_args *args, uint64_t now_ns,
                     struct nic_session **ret);
-/* The program keeps its receives in a table (proto/direct.h), mapped read-only at `base`, which stays
- * the caller's and outlives the session. Before the first VI. 0; -EBUSY. */
+/* The caller's mapping of the program's receives (proto/direct.h); before the first VI. 0; -EBUSY. */
 int nic_session_set_receives(struct nic_session *session, void *base);
 /*
  * The application closed the NIC or died: every connection is closed towards its peer (reason

@@ -161,8 +161,8 @@ struct nic_session {
     uint32_t sq_watch;    /* slot whose stamp tells that there is something to take */
     bool sq_skip_conts;   /* a bad descriptor was skipped: its continuations are noise */
     bool draining, broken, closing, vi_latency; /* vi_latency: each VI is measured by itself */
-    bool asks;                 /* some VI has ask_break */
-    uint32_t rings;            /* its VIs that have one */
+    bool asks;                                  /* some VI has ask_break */
+    uint32_t rings;                             /* its VIs that have one */
     bool failed, tell_resumed; /* the posting that is being taken; nic_session_tell_resumed */
     uint64_t faults_ns;        /* time up to which its faults are paid for, if that is to come */
     uint32_t vi_max, cq_max;   /* the NIC's limits when the session was made */
