@@ -553,6 +553,36 @@ static void test_close_overtakes_accept(void **state)
     world_free(w);
 }
 
+/*
+ * A program accepts, ends, and the next one on its host accepts the same request; the first ACCEPT comes when the
+ * client has the second. It must not have what came of that cancelled (simrun --seed 1796000000012350).
+ */
+static void test_late_other_accept(void **state)
+{
+    struct world *w = world_new(2, 22);
+    struct host *client = &w->hosts[CLIENT], *server = &w->hosts[SERVER];
+    struct vip_cm msg;
+
+    lose(w, VIP_CM_CONFIRM, 1);
+    host_listen(w, SERVER, 1, "svc");
+    host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    world_run(w, 1 * MS);
+    assert_int_equal(host_accept(w, SERVER, 0), 0);
+    assert_int_equal(vip_wire_get_cm(w->flights[0].bytes, w->flights[0].len_bytes, &msg),
+                     VIP_WIRE_OK);
+    assert_int_equal(msg.type, VIP_CM_ACCEPT);
+    w->now_ns += 60000;
+    world_turn(w);
+    assert_int_equal(client->requests[0].rc, VIP_RC_SUCCESS);
+    msg.conn_id++;
+    inject(w, SERVER, CLIENT, server->epoch, client->epoch, &msg);
+    world_run(w, 1 * S);
+    assert_int_equal(w->sent_of_type[VIP_CM_CANCEL], 0);
+    assert_int_equal(server->accepts[0].rc, VIP_RC_SUCCESS);
+    assert_int_equal(client->conns[0].closed, 0);
+    world_free(w);
+}
+
 static void test_close_before_confirm(void **state)
 {
     struct world *w = world_new(2, 20);
@@ -602,6 +632,7 @@ int main(void)
         cmocka_unit_test(test_never_confirmed),
         cmocka_unit_test(test_close_while_accepting),
         cmocka_unit_test(test_close_overtakes_accept),
+        cmocka_unit_test(test_late_other_accept),
         cmocka_unit_test(test_close_before_confirm),
     };
 

@@ -311,8 +311,12 @@ void cm_rx_accept(struct cm *cm, const struct cm_in *in)
         return;
     }
     cm->stats.unexpected++;
-    /* Given up, or never asked. One that we have closed gets the CLOSE, which says more. */
-    if (!assoc)
+    /*
+     * Given up, or never asked. One that we have closed gets the CLOSE, which says more. If another acceptance of
+     * the same request has made a connection, this one is of a program that has ended since, and a late
+     * copy: a CANCEL names the request, and would end what has come of it.
+     */
+    if (!assoc && !cm_assoc_find(cm, in->msg->peer_conn_id))
         send_cancel(cm, in->from, in->src_epoch, in->msg->request_id);
 }
 
