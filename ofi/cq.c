@@ -384,10 +384,18 @@ static int cq_close(struct fid *fid)
 static int cq_control(struct fid *fid, int command, void *arg)
 {
     struct via_cq *cq = via_container(fid, struct via_cq, fid.fid);
+    /* Nothing would make it readable when a message comes for an endpoint of the second kind. */
+    bool may = __atomic_load_n(&cq->rdm, __ATOMIC_RELAXED) == NULL;
     int rc;
 
-    /* Nothing would make it readable when a message comes for an endpoint of the second kind. */
-    if (command != FI_GETWAIT || __atomic_load_n(&cq->rdm, __ATOMIC_RELAXED) != NULL)
+    /* ofi_rxm asks for this first; a queue that may be waited for has a descriptor. */
+    if (command == FI_GETWAITOBJ) {
+        *(enum fi_wait_obj *)arg = cq->wait_obj == FI_WAIT_NONE ? FI_WAIT_NONE
+                                   : may                        ? FI_WAIT_FD
+                                                                : FI_WAIT_UNSPEC;
+        return 0;
+    }
+    if (command != FI_GETWAIT || !may)
         return -FI_ENOSYS;
     rc = open_fd(cq);
     if (rc == 0)
@@ -446,7 +454,7 @@ int via_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq *
     cq->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format;
     cq->fifo_size = FIFO_FIRST;
     cq->epoll_fd = cq->soft_fd = -1;
-    cq->has_fd = attr->wait_obj == FI_WAIT_FD;
+    cq->wait_obj = attr->wait_obj;
     pthread_mutex_init(&cq->lock, NULL);
     pthread_mutex_init(&cq->rdm_lock, NULL);
     __atomic_add_fetch(&domain->users, 1, __ATOMIC_RELAXED);

@@ -273,10 +273,16 @@ static int eq_control(struct fid *fid, int command, void *arg)
 {
     struct via_eq *eq = via_container(fid, struct via_eq, fid.fid);
 
-    if (command != FI_GETWAIT)
+    switch (command) {
+    case FI_GETWAITOBJ:
+        *(enum fi_wait_obj *)arg = eq->wait_obj;
+        return 0;
+    case FI_GETWAIT:
+        *(int *)arg = eq->fd;
+        return 0;
+    default:
         return -FI_ENOSYS;
-    *(int *)arg = eq->fd;
-    return 0;
+    }
 }
 
 static struct fi_ops eq_fid_ops = {
@@ -315,6 +321,7 @@ int via_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq *
         free(eq);
         return rc;
     }
+    eq->wait_obj = attr != NULL && attr->wait_obj == FI_WAIT_NONE ? FI_WAIT_NONE : FI_WAIT_FD;
     eq->fabric = via_container(fid, struct via_fabric, fid);
     __atomic_add_fetch(&eq->fabric->users, 1, __ATOMIC_RELAXED);
     eq->end = &eq->first;

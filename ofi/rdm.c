@@ -239,7 +239,7 @@ static int bind_cq(struct via_rdm *rdm, struct via_cq *cq, uint64_t flags)
         ((flags & FI_RECV) != 0 && rdm->rx_cq != NULL))
         return -FI_EINVAL;
     /* It would not become readable: links have a queue of their own. */
-    if (cq->has_fd)
+    if (cq->wait_obj == FI_WAIT_FD)
         return -FI_ENOSYS;
     if ((flags & FI_TRANSMIT) != 0) {
         rdm->tx_cq = cq;

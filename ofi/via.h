@@ -131,6 +131,7 @@ struct via_eq {
     pthread_mutex_t lock;
     struct via_event *first, **end;
     uint32_t waiting;                  /* atomic; events in the list */
+    enum fi_wait_obj wait_obj;         /* FI_WAIT_NONE or FI_WAIT_FD */
     int fd;                            /* readable while there are events */
     uint8_t err_data[VIA_CM_DATA_MAX]; /* of the error read last */
 };
@@ -149,10 +150,10 @@ struct via_comp {
 struct via_cq {
     struct fid_cq fid;
     struct via_domain *domain;
-    uint32_t users;           /* atomic; endpoints bound to it */
-    bool has_fd;              /* the program asked for a descriptor */
-    pthread_mutex_t rdm_lock; /* guards the next, and keeps it alive; taken before all others */
-    struct via_rdm *rdm;      /* bound to it, NULL = none */
+    uint32_t users;            /* atomic; endpoints bound to it */
+    enum fi_wait_obj wait_obj; /* as the program asked: none, any, a descriptor */
+    pthread_mutex_t rdm_lock;  /* guards the next, and keeps it alive; taken before all others */
+    struct via_rdm *rdm;       /* bound to it, NULL = none */
     enum fi_cq_format format;
     VIP_CQ_HANDLE cq;
     pthread_mutex_t lock;

@@ -74,20 +74,26 @@ static struct fi_info *ask(enum fi_progress data_progress)
     return own;
 }
 
-static void node_open(struct node *node)
+static void node_open_on(struct fid_domain *of, struct fi_info *what, enum fi_wait_obj wait_obj,
+                         struct node *node)
 {
-    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = wait_obj};
     struct fi_av_attr av_attr = {.type = FI_AV_MAP};
     size_t bytes = sizeof(node->name);
 
-    CHECK(fi_endpoint(domain, info, &node->ep, NULL) == 0);
-    CHECK(fi_cq_open(domain, &cq_attr, &node->cq, NULL) == 0);
-    CHECK(fi_av_open(domain, &av_attr, &node->av, NULL) == 0);
+    CHECK(fi_endpoint(of, what, &node->ep, NULL) == 0);
+    CHECK(fi_cq_open(of, &cq_attr, &node->cq, NULL) == 0);
+    CHECK(fi_av_open(of, &av_attr, &node->av, NULL) == 0);
     CHECK(fi_ep_bind(node->ep, &node->cq->fid, FI_TRANSMIT | FI_RECV) == 0);
     CHECK(fi_ep_bind(node->ep, &node->av->fid, 0) == 0);
     CHECK(fi_enable(node->ep) == 0);
     CHECK(fi_getname(&node->ep->fid, &node->name, &bytes) == 0);
     CHECK(node->name.sin_port != 0);
+}
+
+static void node_open(struct node *node)
+{
+    node_open_on(domain, info, FI_WAIT_NONE, node);
 }
 
 static void node_close(struct node *node)
@@ -519,6 +525,47 @@ static void part_gone(void)
     free(from);
 }
 
+/*
+ * Queues that may be waited for, as MPICH opens them on ofi_rxm, which asks ours what kind they are
+ * before it takes their descriptors: such an endpoint can be enabled.
+ */
+static void part_waiting(void)
+{
+    static const enum fi_wait_obj asked[] = {FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD};
+    struct fi_info *hints = fi_allocinfo(), *layered;
+    struct fid_fabric *own_fabric;
+    struct fid_domain *own_domain;
+    struct node node;
+
+    CHECK(hints != NULL);
+    for (int i = 0; i < 3; i++) {
+        struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = asked[i]};
+        struct fi_eq_attr eq_attr = {.wait_obj = asked[i]};
+        enum fi_wait_obj expected = asked[i] == FI_WAIT_NONE ? FI_WAIT_NONE : FI_WAIT_FD;
+        enum fi_wait_obj of_cq = FI_WAIT_POLLFD, of_eq = FI_WAIT_POLLFD;
+        struct fid_cq *cq;
+        struct fid_eq *eq;
+
+        CHECK(fi_cq_open(domain, &cq_attr, &cq, NULL) == 0);
+        CHECK(fi_eq_open(fabric, &eq_attr, &eq, NULL) == 0);
+        CHECK(fi_control(&cq->fid, FI_GETWAITOBJ, &of_cq) == 0 && of_cq == expected);
+        CHECK(fi_control(&eq->fid, FI_GETWAITOBJ, &of_eq) == 0 && of_eq == expected);
+        CHECK(fi_close(&cq->fid) == 0 && fi_close(&eq->fid) == 0);
+    }
+    hints->caps = FI_TAGGED | FI_MSG | FI_MULTI_RECV;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    hints->fabric_attr->prov_name = strdup("via;ofi_rxm");
+    CHECK(fi_getinfo(FI_VERSION(1, 9), NULL, NULL, 0, hints, &layered) == 0);
+    CHECK(fi_fabric(layered->fabric_attr, &own_fabric, NULL) == 0);
+    CHECK(fi_domain(own_fabric, layered, &own_domain, NULL) == 0);
+    node_open_on(own_domain, layered, FI_WAIT_FD, &node);
+    node_close(&node);
+    CHECK(fi_close(&own_domain->fid) == 0 && fi_close(&own_fabric->fid) == 0);
+    fi_freeinfo(layered);
+    fi_freeinfo(hints);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -534,6 +581,7 @@ static const struct {
     {"truncation", part_truncation},
     {"flood", part_flood},
     {"a peer that has gone", part_gone},
+    {"queues to wait for", part_waiting},
 };
 
 int main(void)
