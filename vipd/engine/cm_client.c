@@ -278,6 +278,7 @@ static void establish(struct cm *cm, struct cm_attempt *attempt, const struct cm
     }
     attempt->assoc = NULL;
     cm_attempt_free(cm, attempt);
+    assoc->request_id = confirm.request_id;
     cm_assoc_add(cm, assoc, peer, confirm.conn_id, confirm.peer_conn_id, CM_ASSOC_OPEN, in->now_ns);
     cm_peer_put(cm, peer); /* the association holds it now */
     cm_conn_fill(cm, &conn, assoc, in->msg);
@@ -288,7 +289,7 @@ static void establish(struct cm *cm, struct cm_attempt *attempt, const struct cm
 void cm_rx_accept(struct cm *cm, const struct cm_in *in)
 {
     struct cm_attempt *attempt = attempt_find(cm, in);
-    struct cm_assoc *assoc;
+    struct cm_assoc *assoc, *made;
     struct vip_cm confirm = {
         .type = VIP_CM_CONFIRM,
         .request_id = in->msg->request_id,
@@ -316,7 +317,8 @@ void cm_rx_accept(struct cm *cm, const struct cm_in *in)
      * the same request has made a connection, this one is of a program that has ended since, and a late
      * copy: a CANCEL names the request, and would end what has come of it.
      */
-    if (!assoc && !cm_assoc_find(cm, in->msg->peer_conn_id))
+    made = cm_assoc_find(cm, in->msg->peer_conn_id);
+    if (!assoc && (!made || made->request_id != in->msg->request_id))
         send_cancel(cm, in->from, in->src_epoch, in->msg->request_id);
 }
 

@@ -98,6 +98,7 @@ struct cm_assoc {
     struct cm_peer *peer;
     struct cm_pending *pending; /* while OPENING */
     uint64_t local_id, remote_id;
+    uint64_t request_id; /* of our request that made it; 0: of the peer's */
     enum cm_assoc_state state;
 };
 
