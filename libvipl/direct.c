@@ -196,8 +196,10 @@ static void start(struct vipl__vi *vi, struct vipl__direct *direct, const Vip__D
     VIP_ULONG max = vi->attrs.MaxTransferSize;
 
     direct->in = &map->way[1 - event->half];
-    memset(&direct->out, 0, sizeof(direct->out));
-    direct->out.way = &map->way[event->half];
+    /* Not cleared before: a post that raced with the end of this VI's last life looks at it. */
+    __atomic_store_n(&direct->out.way, &map->way[event->half], __ATOMIC_RELAXED);
+    direct->out.sent = direct->out.bytes = 0;
+    direct->out.freed = direct->out.line = direct->out.oldest = 0;
     direct->first = event->first;
     __atomic_store_n(&direct->taken, 0, __ATOMIC_RELAXED);
     direct->broken = direct->over = false;
@@ -442,9 +444,11 @@ void vipl__direct_commit(struct vipl__vi *vi, const struct vipl__direct_message 
 void vipl__direct_sent(struct vipl__vi *vi)
 {
     const struct vipl__direct *direct = vipl__direct_of(vi);
+    const struct vip_direct_way *way =
+        direct != NULL ? __atomic_load_n(&direct->out.way, __ATOMIC_RELAXED) : NULL;
 
     /* Whoever looked for it before it was there has said before that it sleeps. */
-    if (direct != NULL && __builtin_expect(vip_load32(&direct->out.way->asleep) != 0, 0))
+    if (way != NULL && __builtin_expect(vip_load32(&way->asleep) != 0, 0))
         vipl__ask(vi, VIP_ASK_WAKE_PEER);
     if (__builtin_expect(sleepers_of(&vi->queue[VIP_Q_SEND]), 0))
         vipl__ask(vi, VIP_ASK_WAKE_SELF);
