@@ -171,6 +171,27 @@ vipd_descriptors() {
     goes_on
 }
 
+# Descriptors in sockets that nobody reads count for their user, and with more of them than vipd may
+# open the kernel lets vipd hand over none: programs that come are told why.
+descriptors_unread() {
+    local have flood
+    pair_hold
+    have=$(find "/proc/${DAEMON_PID[B]}/fd" -mindepth 1 | wc -l)
+    start_in B "$WORK/unread.log" "$build/tests/system/unread" $((have + 400))
+    flood=$STARTED
+    await_line "$WORK/unread.log" '^unread'
+    prlimit --pid "${DAEMON_PID[B]}" --nofile="$((have + 100)):"
+    opens_refused B 'unread in sockets'
+    kill $flood
+    wait $flood 2>/dev/null
+    opens_or_says_why "after descriptors were unread" env VIPD_RUNTIME_DIR="$WORK/B"
+    grep -q '^blocked' "$WORK/open.log" || failed "nothing is unread any more: $(cat "$WORK/open.log")"
+    pair_holds
+    prlimit --pid "${DAEMON_PID[B]}" --nofile="$(ulimit -Hn):"
+    pair_leaves
+    goes_on
+}
+
 program_descriptors() {
     local n
     for n in 3 4 5 6 8 10 12 16; do
@@ -257,8 +278,8 @@ runtime_full() {
 # A killed vipd is told for 20 s that its connections are over: these cases come first, so that at the end
 # nothing of that is left.
 cases=(vipd_killed everything_killed vipd_terminated programs_killed programs_stopped vipd_stopped
-    link_down address_removed vipd_descriptors program_descriptors memory_locked vipd_memory
-    program_memory log_full runtime_full)
+    link_down address_removed vipd_descriptors descriptors_unread program_descriptors memory_locked
+    vipd_memory program_memory log_full runtime_full)
 [ $# -le 3 ] || cases=("${@:4}")
 for ((round = 1; round <= rounds; round++)); do
     for name in "${cases[@]}"; do

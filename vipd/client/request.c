@@ -125,12 +125,21 @@ static void answer_send(struct client *client, struct answer *answer)
     answer_free(answer);
     if (r == 0)
         return;
-    if (r == -EPIPE)
+    if (r == -EPIPE) {
         client_end(client, client->session ? CLIENT_END_DIED : CLIENT_END_CLOSED, NULL);
-    else if (r == -EAGAIN)
+    } else if (r == -EAGAIN) {
         client_end(client, CLIENT_END_REPLIES, NULL);
-    else
+    } else {
+        /* The kernel counts descriptors on their way by user, and vipd has no capability to exceed that. */
+        client_refuse(client->sock, "vipd cannot hand over the descriptors of this reply: %s%s",
+                      strerror(-r),
+                      r == -ETOOMANYREFS
+                          ? "; programs of vipd's user have more of them unread in sockets than "
+                            "vipd may open: end those, or raise LimitNOFILE= of the service or "
+                            "'ulimit -n'"
+                          : "");
         client_end(client, CLIENT_END_INTERNAL, strerror(-r));
+    }
 }
 
 /* The fixed checks, in this order; true if the request's function may look at it. */
