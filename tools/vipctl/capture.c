@@ -196,7 +196,7 @@ enum exit_code run_capture(char **words, int count, const struct options *option
 {
     FILE *out = stdout;
     enum exit_code code;
-    int sock, stream;
+    int sock, stream = -1;
 
     (void)words;
     (void)count;
