@@ -6,10 +6,10 @@
  */
 #include "proto/wire.h"
 
-#include <isa-l/crc.h>
 #include <sys/uio.h>
 
 #include "proto/assert.h"
+#include "proto/crc.h"
 #include "proto/wire_bytes.h"
 
 /* Frame head (doc/wire.md, "Frames"). */
@@ -28,9 +28,6 @@ enum {
 
 #define FLAGS_KNOWN (VIP_PKTF_ACK | VIP_PKTF_ELICITS | VIP_PKTF_ACK_NOW)
 #define FRMF_KNOWN  (VIP_FRMF_LAST | VIP_FRMF_IMMEDIATE | VIP_FRMF_IMM64)
-
-/* CRC32C starts from all ones and ends inverted (RFC 3385); ISA-L leaves both to its caller. */
-#define CRC_START 0xffffffffu
 
 _Static_assert(OFF_OPS_DONE + 4 == VIP_WIRE_HEADER_BYTES, "header has no holes");
 _Static_assert(FRM_IMM + 8 == VIP_WIRE_FRAME_BYTES, "frame head has no tail");
@@ -302,22 +299,15 @@ enum vip_wire_verdict vip_wire_get_data(const uint8_t *packet, size_t len_bytes,
     return at == len_bytes ? VIP_WIRE_OK : VIP_WIRE_TRAILING;
 }
 
-/* ISA-L's prototype lacks const; it only reads. */
-static uint32_t crc_add(uint32_t crc, const void *bytes, size_t len_bytes)
-{
-    VIP_ASSERT(len_bytes <= VIP_PACKET_BYTES_MAX);
-    return crc32_iscsi((unsigned char *)(uintptr_t)bytes, (int)len_bytes, crc);
-}
-
 void vip_wire_seal(const struct iovec *iov, size_t iov_count)
 {
     uint8_t *head = iov[0].iov_base;
-    uint32_t crc = CRC_START;
+    uint32_t crc = VIP_CRC_START;
 
     VIP_ASSERT(iov_count > 0 && iov[0].iov_len >= VIP_WIRE_HEADER_BYTES);
     put32(head + OFF_CRC, 0);
     for (size_t i = 0; i < iov_count; i++)
-        crc = crc_add(crc, iov[i].iov_base, iov[i].iov_len);
+        crc = vip_crc_add(crc, iov[i].iov_base, iov[i].iov_len);
     put32(head + OFF_CRC, ~crc);
 }
 
@@ -330,7 +320,7 @@ bool vip_wire_check_seal(const uint8_t *packet, size_t len_bytes)
         return false;
     memcpy(start, packet, OFF_CRC);
     put32(start + OFF_CRC, 0);
-    crc = crc_add(CRC_START, start, sizeof(start));
-    crc = crc_add(crc, packet + sizeof(start), len_bytes - sizeof(start));
+    crc = vip_crc_add(VIP_CRC_START, start, sizeof(start));
+    crc = vip_crc_add(crc, packet + sizeof(start), len_bytes - sizeof(start));
     return ~crc == get32(packet + OFF_CRC);
 }

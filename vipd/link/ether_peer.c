@@ -2,12 +2,12 @@
 #include "vipd/link/ether_peer.h"
 
 #include <errno.h>
-#include <isa-l/crc.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "proto/assert.h"
+#include "proto/crc.h"
 
 #define OFF_CRC      0
 #define OFF_SCHEME   4
@@ -17,7 +17,6 @@
 #define OFF_NONCE    8
 
 #define MAC_BYTES 6
-#define CRC_START 0xffffffffu
 #define SECOND_NS 1000000000ull
 
 /* ---- bytes ------------------------------------------------------------------------------- */
@@ -41,11 +40,9 @@ static uint64_t get_le(const uint8_t *in, unsigned bytes)
 static uint32_t checksum(const uint8_t *body, uint32_t len)
 {
     uint8_t zero[4] = {0};
-    uint32_t crc = crc32_iscsi(zero, sizeof(zero), CRC_START);
+    uint32_t crc = vip_crc_add(VIP_CRC_START, zero, sizeof(zero));
 
-    /* ISA-L's prototype lacks const; it only reads. */
-    return ~crc32_iscsi((unsigned char *)(uintptr_t)(body + sizeof(zero)),
-                        (int)(len - sizeof(zero)), crc);
+    return ~vip_crc_add(crc, body + sizeof(zero), len - sizeof(zero));
 }
 
 /* ---- rates ------------------------------------------------------------------------------- */

@@ -1,0 +1,14 @@
+/* CRC32C, the checksum of packets and of the ether link's own messages. Any thread. */
+#ifndef VIP_PROTO_CRC_H
+#define VIP_PROTO_CRC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* CRC32C starts from all ones and ends inverted (RFC 3385); both are left to the caller. */
+#define VIP_CRC_START 0xffffffffu
+
+/* The checksum `crc` of what came before, continued over len_bytes (0..INT_MAX) more. */
+uint32_t vip_crc_add(uint32_t crc, const void *bytes, size_t len_bytes);
+
+#endif
