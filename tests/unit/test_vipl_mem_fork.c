@@ -38,20 +38,31 @@ static void expect_success(pid_t child)
                  WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 
-static void test_child_writes_its_own_copy(void **state)
+/* Two registered blocks of 10,000 bytes: one of malloc's with ones in it, adopted, one of the library's with twos. */
+static void two_blocks(uint8_t **ret_block, uint8_t **ret_born, struct vipl__mem mem[2])
 {
-    uint8_t *block = malloc(10000);
-    uint8_t *born = vipl__mem_alloc(10000);
-    struct vipl__mem mem[2];
-    uint8_t *view;
-    pid_t child;
+    uint8_t *block = malloc(10000), *born = vipl__mem_alloc(10000);
 
+    assert_non_null(block);
+    assert_non_null(born);
     memset(block, 1, 10000);
     memset(born, 2, 10000);
     assert_int_equal(prepare(block + 50, 9000, &mem[0]), 0);
     assert_int_equal(mem[0].kind, VIPL__MEM_ADOPTED);
     assert_int_equal(prepare(born, 10000, &mem[1]), 0);
     assert_int_equal(mem[1].kind, VIPL__MEM_SHARED);
+    *ret_block = block;
+    *ret_born = born;
+}
+
+static void test_child_writes_its_own_copy(void **state)
+{
+    struct vipl__mem mem[2];
+    uint8_t *block, *born;
+    uint8_t *view;
+    pid_t child;
+
+    two_blocks(&block, &born, mem);
     child = fork();
     if (child == 0) {
         struct vipl__mem own;
@@ -168,16 +179,11 @@ static void test_child_without_memory(void **state)
 static void test_child_without_descriptors(void **state)
 {
     struct rlimit limit, none;
-    uint8_t *block = malloc(10000);
-    uint8_t *born = vipl__mem_alloc(10000);
     struct vipl__mem mem[2];
+    uint8_t *block, *born;
     pid_t child;
 
-    memset(block, 1, 10000);
-    memset(born, 2, 10000);
-    assert_int_equal(prepare(block + 50, 9000, &mem[0]), 0);
-    assert_int_equal(mem[0].kind, VIPL__MEM_ADOPTED);
-    assert_int_equal(prepare(born, 10000, &mem[1]), 0);
+    two_blocks(&block, &born, mem);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     none = limit;
     none.rlim_cur = 0;

@@ -5,18 +5,17 @@
  * Owns: work queues, fragmentation and reassembly, packet numbers, acknowledgements, retransmission,
  * flow and congestion control, the VI state machine from "connected" on, completion order, and the
  * reliability levels (spec 3.1-3.7).
- * Does not own: who may connect (vipd/engine/cm.h), registered memory (vipd/registry/), packets on a
- * medium (vipd/link/), shared memory (vipd/client/).
+ * Does not own: who may connect (vipd/engine/cm.h), registered memory (vipd/registry/), packets on a medium
+ * (vipd/link/), shared memory (vipd/client/).
  *
- * One struct eng per opened NIC handle. One thread at a time. Inputs are function calls; outputs are
- * (a) packets, pulled in batches by eng_tx_pull, (b) the operations of struct eng_ops, called from
- * within an input, because placing bytes must be judged before the packet is acknowledged. An
- * operation must not call back into the engine, except fetch_posts and fetch_receives, which may call
- * eng_post.
+ * One struct eng per opened NIC handle. One thread at a time. Inputs are function calls; outputs are (a) packets,
+ * pulled in batches by eng_tx_pull, (b) the operations of struct eng_ops, called from within an input, because
+ * placing bytes must be judged before the packet is acknowledged. An operation must not call back into the
+ * engine, except fetch_posts and fetch_receives, which may call eng_post.
  *
- * Order: operations of a send queue are numbered from 0; the receiver processes frames strictly in
- * (operation, offset) order. A packet that is ahead of its turn is held by the host (ENG_RX_HOLD)
- * and replayed. So RDMA Writes become visible in order and a receive is filled front to back.
+ * Order: operations of a send queue are numbered from 0; the receiver processes frames strictly in (operation,
+ * offset) order. A packet that is ahead of its turn is held by the host (ENG_RX_HOLD) and replayed. So RDMA
+ * Writes become visible in order and a receive is filled front to back.
  */
 #ifndef VIPD_ENGINE_ENGINE_H
 #define VIPD_ENGINE_ENGINE_H
@@ -25,11 +24,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proto/hist.h"
 #include "proto/limits.h"
 #include "proto/shm.h"
 #include "proto/status.h"
 #include "proto/wire.h"
+#include "vipd/engine/eng_config.h"
 
 struct eng;
 
@@ -104,10 +103,9 @@ struct eng_ops {
     /* Is the range inside a live region of this session, with a matching ptag and the right? */
     bool (*check)(void *ctx, const struct eng_access *access);
     /*
-     * Copy access->len payload bytes, starting payload_offset bytes into the packet being
-     * processed (struct eng_rx.packet), to the range. Outcomes: true placed; false not allowed, as
-     * check says too; or (RDMA Writes) check allows it, but the application's memory did not take
-     * the bytes.
+     * Copy access->len payload bytes, starting payload_offset bytes into the packet being processed (eng_rx), to
+     * the range. Outcomes: true placed; false not allowed, as check says too; or (RDMA Writes) check allows it, but
+     * the application's memory did not take the bytes.
      */
     bool (*place)(void *ctx, const struct eng_access *access, uint32_t payload_offset);
     /* A descriptor completed: status has DONE and the operation field. Strictly FIFO per queue. */
@@ -128,53 +126,6 @@ struct eng_ops {
     struct vip_shm_seg *(*segs_alloc)(void *ctx, unsigned count);
     void (*segs_free)(void *ctx, struct vip_shm_seg *segs, unsigned count);
 };
-
-/* How many bytes a connection may have under way (vipd/engine/cc.h). */
-enum eng_congestion {
-    ENG_CONGESTION_DELAY = 0, /* small queues, whatever the losses: the default */
-    ENG_CONGESTION_CUBIC,     /* as most traffic of the Internet */
-    ENG_CONGESTION_FIXED,     /* the peer's window, always: for paths that cannot be congested */
-};
-
-/* What happens to take how long, by the host's clock: of all VIs of the engines that share it, or of one VI. */
-struct eng_latency {
-    struct vip_hist post_to_wire;     /* eng_packet.posted_ns -> the medium has it: the host adds */
-    struct vip_hist wire_to_ack;      /* packet pulled -> its acknowledgement processed */
-    struct vip_hist post_to_complete; /* eng_post of a send -> its completion, without error */
-};
-
-/* Times in ns, configured per NIC; every field must be set. ENG_CONFIG_DEFAULT is a good start. */
-struct eng_config {
-    uint64_t rto_min_ns;         /* floor of the retransmission timer */
-    uint64_t rto_max_ns;         /* ceiling, after back-off */
-    uint64_t rto_initial_ns;     /* before the first RTT sample */
-    uint64_t ack_delay_ns;       /* longest wait for something to piggyback an acknowledgement on */
-    uint64_t conn_timeout_ns;    /* unanswered for so long: CONN_LOST */
-    uint32_t ack_every_packets;  /* acknowledge at once after so many unacknowledged packets */
-    uint32_t congestion;         /* enum eng_congestion */
-    uint32_t turn_packets;       /* packets one VI may emit before the next VI has its turn */
-    uint32_t turn_bytes;         /* bytes, likewise */
-    uint32_t held_packets_max;   /* packets held ahead of their turn per VI */
-    uint64_t seed;               /* for jitter */
-    struct eng_latency *latency; /* the host's, added to; NULL: nothing is measured */
-    /* For tests of wrapping: where numbers of operations and packets of every connection begin; both
-     * ends must agree. 0 in production. */
-    uint32_t start_op;
-    uint64_t start_number;
-};
-
-#define ENG_CONFIG_DEFAULT                                                                         \
-    ((struct eng_config){.rto_min_ns = 2000000,                                                    \
-                         .rto_max_ns = 200000000,                                                  \
-                         .rto_initial_ns = 20000000,                                               \
-                         .ack_delay_ns = 25000,                                                    \
-                         .conn_timeout_ns = 4000000000ull,                                         \
-                         .ack_every_packets = 8,                                                   \
-                         .congestion = ENG_CONGESTION_DELAY,                                       \
-                         .turn_packets = 64,                                                       \
-                         .turn_bytes = 262144,                                                     \
-                         .held_packets_max = 2048,                                                 \
-                         .seed = 1})
 
 /* Bytes the host must provide, zeroed and 64-byte aligned, for an engine and for one VI. */
 size_t eng_bytes(void);
@@ -287,9 +238,9 @@ enum eng_rx_verdict eng_rx(struct eng *eng, uint16_t vi, const struct vip_packet
                            uint32_t token, uint64_t now_ns);
 
 /*
- * A held packet whose turn has come, or which is no longer needed. Call in a loop after eng_rx,
- * eng_vi_disconnect, eng_vi_closed, eng_vi_destroy, eng_tick until it returns false. With *ret_feed
- * true decode the bytes again and call eng_rx_replay with them, then free; else only free.
+ * A held packet whose turn has come, or which is no longer needed. Call in a loop after eng_rx, eng_vi_disconnect,
+ * eng_vi_closed, eng_vi_destroy, eng_tick until it returns false. With *ret_feed true decode the bytes again and call
+ * eng_rx_replay with them, then free; else only free.
  */
 bool eng_replay(struct eng *eng, uint16_t *ret_vi, uint32_t *ret_token, bool *ret_feed);
 void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet, uint64_t now_ns);
@@ -301,10 +252,9 @@ void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet
 bool eng_rx_expects(const struct eng *eng, uint16_t vi, const struct vip_frame *frame);
 
 /*
- * Next packet to send, if any: VIs take turns. Fills *ret and returns true, or returns false.
- * The packet counts as sent at now_ns. Sends of Unreliable Delivery complete in the next eng_tick
- * (eng_deadline is then 0), because their buffers are the application's again from then on: do not
- * call eng_tick between pulling a packet and having handed its bytes to the medium.
+ * Next packet to send, if any: VIs take turns. Fills *ret and returns true, or returns false. The packet counts as
+ * sent at now_ns. Sends of Unreliable Delivery complete in the next eng_tick (eng_deadline is then 0), because their
+ * buffers are the application's again from then on: do not call eng_tick before the medium has the packet's bytes.
  */
 bool eng_tx_pull(struct eng *eng, struct eng_packet *ret, uint64_t now_ns);
 

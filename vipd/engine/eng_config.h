@@ -1,0 +1,58 @@
+/*
+ * What an engine is told when it is made: times, sizes, and where it counts latencies (part of engine.h).
+ */
+#ifndef VIPD_ENGINE_ENG_CONFIG_H
+#define VIPD_ENGINE_ENG_CONFIG_H
+
+#include <stdint.h>
+
+#include "proto/hist.h"
+
+/* How many bytes a connection may have under way (vipd/engine/cc.h). */
+enum eng_congestion {
+    ENG_CONGESTION_DELAY = 0, /* small queues, whatever the losses: the default */
+    ENG_CONGESTION_CUBIC,     /* as most traffic of the Internet */
+    ENG_CONGESTION_FIXED,     /* the peer's window, always: for paths that cannot be congested */
+};
+
+/* What happens to take how long, by the host's clock: of all VIs of the engines that share it, or of one VI. */
+struct eng_latency {
+    struct vip_hist post_to_wire;     /* eng_packet.posted_ns -> the medium has it: the host adds */
+    struct vip_hist wire_to_ack;      /* packet pulled -> its acknowledgement processed */
+    struct vip_hist post_to_complete; /* eng_post of a send -> its completion, without error */
+};
+
+/* Times in ns, configured per NIC; every field must be set. ENG_CONFIG_DEFAULT is a good start. */
+struct eng_config {
+    uint64_t rto_min_ns;         /* floor of the retransmission timer */
+    uint64_t rto_max_ns;         /* ceiling, after back-off */
+    uint64_t rto_initial_ns;     /* before the first RTT sample */
+    uint64_t ack_delay_ns;       /* longest wait for something to piggyback an acknowledgement on */
+    uint64_t conn_timeout_ns;    /* unanswered for so long: CONN_LOST */
+    uint32_t ack_every_packets;  /* acknowledge at once after so many unacknowledged packets */
+    uint32_t congestion;         /* enum eng_congestion */
+    uint32_t turn_packets;       /* packets one VI may emit before the next VI has its turn */
+    uint32_t turn_bytes;         /* bytes, likewise */
+    uint32_t held_packets_max;   /* packets held ahead of their turn per VI */
+    uint64_t seed;               /* for jitter */
+    struct eng_latency *latency; /* the host's, added to; NULL: nothing is measured */
+    /* For tests of wrapping: where numbers of operations and packets of every connection begin; both
+     * ends must agree. 0 in production. */
+    uint32_t start_op;
+    uint64_t start_number;
+};
+
+#define ENG_CONFIG_DEFAULT                                                                         \
+    ((struct eng_config){.rto_min_ns = 2000000,                                                    \
+                         .rto_max_ns = 200000000,                                                  \
+                         .rto_initial_ns = 20000000,                                               \
+                         .ack_delay_ns = 25000,                                                    \
+                         .conn_timeout_ns = 4000000000ull,                                         \
+                         .ack_every_packets = 8,                                                   \
+                         .congestion = ENG_CONGESTION_DELAY,                                       \
+                         .turn_packets = 64,                                                       \
+                         .turn_bytes = 262144,                                                     \
+                         .held_packets_max = 2048,                                                 \
+                         .seed = 1})
+
+#endif
