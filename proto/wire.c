@@ -262,6 +262,17 @@ static enum vip_wire_verdict get_ranges(const uint8_t *in, struct vip_packet *re
     return VIP_WIRE_OK;
 }
 
+/* Are these bytes behind the frames of a packet padding? */
+static bool is_padding(const uint8_t *bytes, size_t len_bytes)
+{
+    if (len_bytes > VIP_WIRE_PAD_MAX)
+        return false;
+    for (size_t i = 0; i < len_bytes; i++)
+        if (bytes[i])
+            return false;
+    return true;
+}
+
 enum vip_wire_verdict vip_wire_get_data(const uint8_t *packet, size_t len_bytes,
                                         struct vip_packet *ret)
 {
@@ -296,7 +307,9 @@ enum vip_wire_verdict vip_wire_get_data(const uint8_t *packet, size_t len_bytes,
         frame->payload = (uint32_t)at;
         at += frame->length;
     }
-    return at == len_bytes ? VIP_WIRE_OK : VIP_WIRE_TRAILING;
+    if (at == len_bytes || (ret->hdr.frame_count && is_padding(packet + at, len_bytes - at)))
+        return VIP_WIRE_OK;
+    return VIP_WIRE_TRAILING;
 }
 
 void vip_wire_seal(const struct iovec *iov, size_t iov_count)

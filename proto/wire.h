@@ -25,6 +25,8 @@
 #define VIP_WIRE_HEADER_BYTES 64
 #define VIP_WIRE_RANGE_BYTES  8
 #define VIP_WIRE_FRAME_BYTES  40
+/* Zero bytes that may follow the last frame, where no further frame with a payload fits. */
+#define VIP_WIRE_PAD_MAX VIP_WIRE_FRAME_BYTES
 
 /* Ranges above the cumulative acknowledgement in one packet; older gaps are repeated later. */
 #define VIP_WIRE_RANGES_MAX 32
@@ -117,7 +119,7 @@ struct vip_packet {
 enum vip_wire_verdict {
     VIP_WIRE_OK = 0,
     VIP_WIRE_SHORT,       /* shorter than its own fields say */
-    VIP_WIRE_TRAILING,    /* bytes behind the last frame */
+    VIP_WIRE_TRAILING,    /* bytes behind the last frame that are no padding */
     VIP_WIRE_VERSION_BAD, /* another protocol version */
     VIP_WIRE_KIND_BAD,    /* unknown packet kind */
     VIP_WIRE_CRC_BAD,     /* checksum does not match */
@@ -161,7 +163,8 @@ bool vip_wire_check_seal(const uint8_t *packet, size_t len_bytes);
  * For a data packet every frame satisfies offset + length <= total, message <= total,
  * total - message <= VIP_TRANSFER_BYTES_MAX, LAST is set exactly when offset + length == total
  * (READ_REQ: always, with length 0), a fragment without LAST has length > 0, a message lies whole in
- * the fragment with LAST, and frames[i].payload + frames[i].length <= len_bytes.
+ * the fragment with LAST, and frames[i].payload + frames[i].length <= len_bytes. Behind the last of its frames
+ * there is nothing, or 1..VIP_WIRE_PAD_MAX zero bytes.
  */
 enum vip_wire_verdict vip_wire_get_header(const uint8_t *packet, size_t len_bytes,
                                           struct vip_header *ret);
@@ -198,7 +201,8 @@ enum vip_close_reason {
 /* What a vipd can do beyond the first version of this protocol; a connection has what both can.
  * Unknown bits are ignored. */
 #define VIP_FEATURE_IMM64_MSG 0x01u /* VIP_FRMF_IMM64 and VIP_FRM_WRITE_MSG are understood */
-#define VIP_FEATURES          VIP_FEATURE_IMM64_MSG
+#define VIP_FEATURE_PADDING   0x02u /* zero bytes behind the last frame are understood */
+#define VIP_FEATURES          (VIP_FEATURE_IMM64_MSG | VIP_FEATURE_PADDING)
 
 /* What must match, and what the other side may do (spec 1.6); goes over the wire. */
 struct vip_cm_attrs {

@@ -36,7 +36,8 @@ static void connect_ends(struct pair *pair, unsigned index)
                                 .remote_epoch = 6 - i,
                                 .packet_bytes = pair->packet_bytes,
                                 .window_bytes = pair->window_bytes,
-                                .path = index};
+                                .path = index,
+                                .features = VIP_FEATURES};
         struct pair_vi *vi = &pair->side[i].vi[index];
 
         pair_forget_conn(vi);

@@ -263,6 +263,8 @@ void peek_clean(struct play *play);
 extern bool play_plain;
 /* No cookies but in a flood: for seeds that found something before hosts asked for them always. */
 extern bool play_trusting;
+/* No vipd pads its packets: for seeds that found something before they did. Part of the two above. */
+extern bool play_unpadded;
 
 /* Choose everything from the seed. */
 void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns);

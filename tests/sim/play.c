@@ -29,7 +29,7 @@ enum chaos {
     CHAOS_KINDS,
 };
 
-bool play_plain, play_trusting;
+bool play_plain, play_trusting, play_unpadded;
 
 /* ---- drawing --------------------------------------------------------------------------- */
 
@@ -245,12 +245,18 @@ static void draw_extras(struct play *play)
     struct plan *plan = &play->plan;
     struct world_net *net = &play->world.net;
 
+    if (play_plain || play_trusting || play_unpadded)
+        play->world.unpadded = UINT32_MAX;
+    else if (play->world.seed % 8 == 3)
+        play->world.unpadded = 1; /* one host is older than the others */
     if (play_plain) {
         play->world.options = " --plain";
         return;
     }
     if (play_trusting)
         play->world.options = " --trusting";
+    else if (play_unpadded)
+        play->world.options = " --unpadded";
     /* As vipd does; in the others a flood of requests is what makes hosts ask. */
     play->world.verify_all = !play_trusting && play->world.seed % 4 != 0;
     plan->wide = chance_below(chance, 2);

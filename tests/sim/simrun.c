@@ -1,13 +1,13 @@
 /*
  * simrun: random runs in virtual time; everything follows from the seed.
  *
- *   simrun [--seed N] [--count C] [--hours H] [--seconds S] [--plain] [--trusting] [--trace] [--twice]
- *          [--quiet]
+ *   simrun [--seed N] [--count C] [--hours H] [--seconds S] [--plain] [--trusting] [--unpadded]
+ *          [--trace] [--twice] [--quiet]
  *       whole hosts with random faults (play.c). Without --seed the base seed is VIP_SIM_SEED, or
  *       comes from the clock; it is printed. --hours: virtual hours of faults in each run. --seconds:
  *       no new run after so much real time. --plain: only what the first version of play.c drew,
  *       for seeds that found something then. --trusting: no host asks every new client for a cookie,
- *       which otherwise the hosts of three seeds in four do.
+ *       which otherwise the hosts of three seeds in four do. --unpadded: no vipd pads its packets.
  *   simrun --pair --seed N [--count C] [--loss PERCENT] [--messages M] ...
  *       two engines without connection management (app.c).
  *
@@ -31,12 +31,12 @@ struct options {
 
 static int usage(void)
 {
-    fputs(
-        "usage: simrun [--seed N] [--count C] [--hours H] [--seconds S] [--plain] [--trusting] "
-        "[--trace] [--twice] [--quiet]\n       simrun --pair --seed N [--count C] [--loss PERCENT] "
-        "[--messages M] "
-        "[--trace] [--twice] [--quiet]\n",
-        stderr);
+    fputs("usage: simrun [--seed N] [--count C] [--hours H] [--seconds S] [--plain] [--trusting] "
+          "[--unpadded] [--trace] [--twice] [--quiet]\n       simrun --pair --seed N [--count C] "
+          "[--loss PERCENT] "
+          "[--messages M] "
+          "[--trace] [--twice] [--quiet]\n",
+          stderr);
     return 2;
 }
 
@@ -72,6 +72,8 @@ static bool parse(struct options *options, int argc, char **argv)
             play_plain = true;
         else if (!strcmp(argv[i], "--trusting"))
             play_trusting = true;
+        else if (!strcmp(argv[i], "--unpadded"))
+            play_unpadded = true;
         else if (!strcmp(argv[i], "--quiet"))
             options->quiet = true;
         else if (!strcmp(argv[i], "--pair"))

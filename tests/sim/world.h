@@ -200,6 +200,7 @@ struct world {
     struct world_packet *free;
     struct world_hooks hooks;
     FILE *trace;
+    uint32_t unpadded;   /* a bit for each host whose vipd is older than VIP_FEATURE_PADDING */
     const char *options; /* of simrun, beside the seed, that repeat this run; NULL: none */
     struct world_record tail[WORLD_TAIL];
 };

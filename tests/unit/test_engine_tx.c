@@ -90,6 +90,39 @@ static void equal_sizes(void **state)
     rig_free(rig);
 }
 
+/*
+ * Messages of 4 KiB end 8 bytes before a packet of 1,472 does, and nothing fits there: with padding the packets are
+ * equally long all the same; without it, or towards an older vipd, they are not. The last one is never padded.
+ */
+static void padded_sizes(void **state)
+{
+    for (unsigned known = 0; known < 2; known++) {
+        struct rig *rig = rig_new_with(RD, &ENG_CONFIG_DEFAULT);
+        struct eng_conn conn = {.local_id = 11,
+                                .remote_id = 22,
+                                .local_epoch = 33,
+                                .remote_epoch = 44,
+                                .packet_bytes = 1472,
+                                .window_bytes = 1 << 20,
+                                .features =
+                                    known ? VIP_FEATURES : VIP_FEATURES & ~VIP_FEATURE_PADDING};
+        uint32_t last = 0;
+
+        rig->number = 1;
+        eng_vi_connect(rig->eng, RIG_VI, &conn, rig->now_ns);
+        for (unsigned i = 0; i < 4; i++)
+            rig_send(rig, 0, 4096);
+        for (unsigned i = 1; i <= 12; i++) {
+            assert_true(rig_pull(rig));
+            last = rig->out.bytes;
+            assert_int_equal(last, i % 3 || (known && i < 12) ? 1472 : 1464);
+        }
+        assert_int_equal(last, 1464);
+        assert_false(rig_pull(rig));
+        rig_free(rig);
+    }
+}
+
 static void frames_limit(void **state)
 {
     struct rig *rig = rig_new_with(RD, &ENG_CONFIG_DEFAULT);
@@ -582,6 +615,7 @@ int main(void)
         cmocka_unit_test(one_small),
         cmocka_unit_test(lone_writes),
         cmocka_unit_test(equal_sizes),
+        cmocka_unit_test(padded_sizes),
         cmocka_unit_test(frames_limit),
         cmocka_unit_test(pieces_limit),
         cmocka_unit_test(window),

@@ -201,6 +201,16 @@ static void test_every_bit(void **state)
     }
 }
 
+static bool padded(const char *vector)
+{
+    uint8_t bytes[VECTOR_BYTES_MAX];
+    size_t len = vector_load(vector, bytes);
+    struct vip_header hdr;
+
+    return vip_wire_get_header(bytes, len, &hdr) == VIP_WIRE_OK && hdr.kind == VIP_PKT_DATA &&
+           hdr.frame_count > 0;
+}
+
 static void test_every_length(void **state)
 {
     for (unsigned v = 0; v < VECTOR_COUNT; v++) {
@@ -211,8 +221,29 @@ static void test_every_length(void **state)
             assert_int_equal(judge(bytes, cut), VIP_WIRE_SHORT);
             assert_false(vip_wire_check_seal(bytes, cut));
         }
+        /* A packet with frames may be padded. */
         bytes[len] = 0;
+        assert_int_equal(judge(bytes, len + 1),
+                         padded(vector_names[v]) ? VIP_WIRE_OK : VIP_WIRE_TRAILING);
+        bytes[len] = 1;
         assert_int_equal(judge(bytes, len + 1), VIP_WIRE_TRAILING);
+    }
+}
+
+/* Zeros behind the last frame, and no more of them than would hide a frame. */
+static void test_padding(void **state)
+{
+    uint8_t bytes[VECTOR_BYTES_MAX + VIP_WIRE_PAD_MAX + 1] = {0};
+    size_t len = vector_load("data_send", bytes);
+
+    memset(bytes + len, 0, VIP_WIRE_PAD_MAX + 1);
+    for (size_t pad = 0; pad <= VIP_WIRE_PAD_MAX; pad++)
+        assert_int_equal(judge(bytes, len + pad), VIP_WIRE_OK);
+    assert_int_equal(judge(bytes, len + VIP_WIRE_PAD_MAX + 1), VIP_WIRE_TRAILING);
+    for (size_t at = 0; at < VIP_WIRE_PAD_MAX; at++) {
+        bytes[len + at] = 0x80;
+        assert_int_equal(judge(bytes, len + VIP_WIRE_PAD_MAX), VIP_WIRE_TRAILING);
+        bytes[len + at] = 0;
     }
 }
 
@@ -415,13 +446,10 @@ static void test_random_damage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_verdict),
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_every_bit),
-        cmocka_unit_test(test_every_length),
-        cmocka_unit_test(test_longer_than_a_packet),
-        cmocka_unit_test(test_random_data),
-        cmocka_unit_test(test_random_cm),
+        cmocka_unit_test(test_every_verdict), cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_every_bit),     cmocka_unit_test(test_every_length),
+        cmocka_unit_test(test_padding),       cmocka_unit_test(test_longer_than_a_packet),
+        cmocka_unit_test(test_random_data),   cmocka_unit_test(test_random_cm),
         cmocka_unit_test(test_random_damage),
     };
 

@@ -101,7 +101,8 @@ static inline enum vip_wire_verdict vector_check_canonical(const uint8_t *bytes,
             memcpy(again + at, bytes + at, packet.frames[i].length);
             at += packet.frames[i].length;
         }
-        assert_int_equal(at, len);
+        assert_true(at <= len);
+        memset(again + at, 0, len - at); /* padding */
     }
     assert_memory_equal(again, bytes, 4);
     assert_memory_equal(again + 8, bytes + 8, len - 8);

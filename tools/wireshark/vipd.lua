@@ -55,6 +55,7 @@ local f = {
     addr = ProtoField.uint64("vipd.frame.remote_addr", "Remote address", base.HEX),
     imm = ProtoField.uint64("vipd.frame.imm", "Immediate data", base.HEX),
     payload = ProtoField.bytes("vipd.frame.payload", "Payload"),
+    padding = ProtoField.bytes("vipd.padding", "Padding"),
     -- connection management
     cm_type = ProtoField.uint8("vipd.cm.type", "Message", base.DEC, CM),
     reason = ProtoField.uint8("vipd.cm.reason", "Reason", base.DEC, REASONS),
@@ -163,6 +164,9 @@ local function dissect_data(buf, tree, words)
             too_short(buf, tree)
             return
         end
+    end
+    if at < buf:len() then
+        tree:add(f.padding, buf(at))
     end
 end
 

@@ -71,6 +71,17 @@ static uint32_t payload_room(const struct eng_build *build, bool *ret_room)
     return *ret_room ? build->limit_bytes - used : 0;
 }
 
+void eng_build_fill(struct eng_build *build, const struct eng_vi *vi)
+{
+    uint32_t left = build->limit_bytes - build->packet->bytes;
+
+    if (!left || left > VIP_WIRE_PAD_MAX || vi->conn.local ||
+        !(vi->conn.features & VIP_FEATURE_PADDING) || build->packet->piece_count == ENG_PIECES_MAX)
+        return;
+    memset(build->packet->head + build->head_bytes, 0, left);
+    eng_build_head(build, left);
+}
+
 /* How much of [offset, offset + want) fits in so many pieces? */
 static uint32_t fit_pieces(const struct eng_desc *desc, uint32_t offset, uint32_t want,
                            unsigned pieces)

@@ -37,7 +37,7 @@ struct eng;
 #define ENG_MESSAGES_BYTES (4 * VIP_MESSAGE_BYTES_MAX) /* messages of RDMA Writes in one packet */
 #define ENG_HEAD_BYTES                                                                             \
     (VIP_WIRE_HEADER_BYTES + VIP_WIRE_RANGES_MAX * VIP_WIRE_RANGE_BYTES +                          \
-     VIP_WIRE_FRAMES_MAX * VIP_WIRE_FRAME_BYTES + ENG_MESSAGES_BYTES)
+     VIP_WIRE_FRAMES_MAX * VIP_WIRE_FRAME_BYTES + ENG_MESSAGES_BYTES + VIP_WIRE_PAD_MAX)
 
 /* Bytes of one packet, in order: from the packet's own head buffer, or from a registered region. */
 struct eng_piece {

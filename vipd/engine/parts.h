@@ -169,6 +169,9 @@ bool eng_build_op(struct eng_build *build, struct eng_vi *vi, const struct eng_d
 bool eng_build_answer(struct eng_build *build, struct eng_vi *vi, const struct eng_read *read,
                       struct eng_pos *at, uint32_t end);
 
+/* Zeros to the end of a packet in which nothing more fits, where both ends know them; nothing otherwise. */
+void eng_build_fill(struct eng_build *build, const struct eng_vi *vi);
+
 /* ack.c: numbers received. */
 enum eng_number {
     ENG_NUMBER_NEW,

@@ -117,12 +117,12 @@ static void conn_lost(struct nic_conn *conn, const struct eng_close *close)
 
 /* ---- begin ----------------------------------------------------------------------------- */
 
-static struct vip_cm_attrs attrs_of(const struct nic_vi *vi)
+static struct vip_cm_attrs attrs_of(const struct nic *nic, const struct nic_vi *vi)
 {
     return (struct vip_cm_attrs){.level = vi->attrs.level,
                                  .rdma_write = vi->attrs.enable_rdma_write,
                                  .rdma_read = vi->attrs.enable_rdma_read,
-                                 .features = VIP_FEATURES,
+                                 .features = VIP_FEATURES & (uint8_t)~nic->config.without,
                                  .max_transfer_bytes = vi->attrs.max_transfer_bytes,
                                  .qos = vi->qos};
 }
@@ -146,7 +146,7 @@ static void conn_establish(struct nic_conn *conn, const struct cm_conn *result)
         .packet_bytes = result->packet_bytes,
         .window_bytes = result->window_bytes,
         .path = conn->index,
-        .features = VIP_FEATURES & result->attrs.features,
+        .features = VIP_FEATURES & ~(uint32_t)nic->config.without & result->attrs.features,
     };
 
     conn->state = NIC_CONN_ESTABLISHED;
@@ -271,7 +271,7 @@ enum vip_rc nic_accept(struct nic_session *session, uint64_t conn_handle, uint32
     if (!conn)
         return refuse(why, why_bytes, VIP_RC_ERROR_RESOURCE, "no memory for a connection");
     conn->remote_disc_len = wait->remote_disc_len;
-    ours = attrs_of(vi);
+    ours = attrs_of(session->nic, vi);
     nic_wait_remove(session, wait);
     rc_cm = cm_accept(nic->cm, conn_handle, conn->local_id, &ours, data, conn->local_id, now_ns);
     if (rc_cm < 0) {
@@ -325,7 +325,7 @@ enum vip_rc nic_connect(struct nic_session *session, uint32_t number,
     /* Programs leave the host part of their own address unset (spec 3.11). */
     args.local.host_len = nic->self.len;
     memcpy(args.local.host, nic->self.bytes, sizeof(args.local.host));
-    args.attrs = attrs_of(vi);
+    args.attrs = attrs_of(session->nic, vi);
     args.user = args.local_id = local_id = conn->local_id;
     conn->remote_disc_len = args.remote.disc_len;
     eng_vi_set_pending(session->eng, (uint16_t)number);

@@ -37,6 +37,7 @@ struct nic_config {
     bool direct;              /* rings between programs of this NIC, for connections from now on */
     bool latency;             /* measure how long things take, in sessions opened from now on */
     bool vi_latency;          /* for each of their VIs too; only with latency */
+    uint8_t without; /* VIP_FEATURE_* not to be offered: 0, or a test plays an older vipd */
     /* The time at this moment, for what has just been given to the link. NULL: that of the turn. */
     uint64_t (*clock)(void);
 };
