@@ -32,8 +32,7 @@ struct nic_config {
     struct eng_config engine; /* seed is filled from nic_config.seed */
     struct cm_config cm;      /* self, epoch, seed, packet_bytes, window_bytes are filled here */
     uint64_t epoch, seed;     /* from entropy */
-    uint32_t vi_max;          /* per session, <= VIP_VI_MAX */
-    uint32_t cq_max;          /* per session, <= VIP_CQ_MAX */
+    uint32_t vi_max, cq_max;  /* per session, <= VIP_VI_MAX, VIP_CQ_MAX */
     bool direct;              /* rings between programs of this NIC, for connections from now on */
     bool latency;             /* measure how long things take, in sessions opened from now on */
     bool vi_latency;          /* for each of their VIs too; only with latency */
