@@ -357,7 +357,8 @@ static bool followed(const struct vipl__vi *vi)
            __atomic_load_n(&vi->queue[VIP_Q_SEND].via, __ATOMIC_RELAXED);
 }
 
-/* May sends go by the ring at all, and does the peer poll? */
+/* May sends go by the ring at all (ring_mute: the peer's end is over, or messages are being watched), and does
+ * the peer poll? */
 static bool open_now(const struct vipl__vi *vi, struct vipl__direct *direct)
 {
     const struct vip_vipd_vi *block = block_of(vi);

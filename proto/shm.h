@@ -204,6 +204,10 @@ enum vip_ring_state {
     VIP_RING_OVER,
 };
 
+/* Why nothing is to be sent by a ring that is open. */
+#define VIP_RING_MUTE_OVER    0x1u /* it is over at the peer's end, for ever */
+#define VIP_RING_MUTE_WATCHED 0x2u /* somebody watches the messages of this NIC; ends with that */
+
 /* Head of one VI block; the completion rings of the send and the receive queue follow. */
 struct vip_vipd_vi {
     uint32_t prod[2];  /* completions ever written per queue: futex words of Send/RecvWait */
@@ -213,7 +217,7 @@ struct vip_vipd_vi {
     uint32_t ring;      /* enum vip_ring_state */
     uint32_t ring_end;  /* VIP_RING_OVER: messages that count; later ones were never sent */
     uint32_t ring_vipd; /* messages that vipd has brought to the peer since there is a ring */
-    uint32_t ring_mute; /* not 0: the ring is over at the peer's end */
+    uint32_t ring_mute; /* VIP_RING_MUTE_*: not 0: send nothing by the ring */
     uint8_t pad[32];
 };
 _Static_assert(offsetof(struct vip_vipd_vi, features) == 12, "ABI");

@@ -320,6 +320,59 @@ static void test_who_gets_none(void **state)
     close_pair();
 }
 
+static void see_anything(void *ctx, const struct nic_seen *seen)
+{
+    (void)seen;
+    ++*(unsigned *)ctx;
+}
+
+/* While somebody looks on, programs with rings are told to send through vipd; afterwards no longer. */
+static void test_watched(void **state)
+{
+    unsigned seen = 0, before;
+
+    open_pair(VIP_LVL_DELIVERY);
+    connect_pair();
+    assert_int_equal(block(&ends[0])->ring_mute, 0);
+    nic_look_on(rig_nics[0], see_anything, &seen);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(block(&ends[i])->ring, VIP_RING_OPEN);
+        assert_int_equal(block(&ends[i])->ring_mute, VIP_RING_MUTE_WATCHED);
+    }
+    /* A program that does not listen is not seen, and that is all. */
+    post_recv(&ends[1], 64);
+    post_recv(&ends[1], 64);
+    send_direct(&ends[0], 1);
+    rig_steps(3);
+    before = seen;
+    send_vipd(&ends[0], 2);
+    assert_true(seen > before);
+    assert_int_equal(rig_wait_done(ends[1].app, ends[1].vi, VIP_Q_RECV).direct, 1);
+    nic_look_on(rig_nics[0], NULL, NULL);
+    assert_int_equal(block(&ends[0])->ring_mute, 0);
+    assert_int_equal(block(&ends[1])->ring_mute, 0);
+    close_pair();
+}
+
+/* Looking on says nothing about a ring that is over: it is not used again. */
+static void test_watched_at_the_beginning_and_the_end(void **state)
+{
+    unsigned seen = 0;
+
+    open_pair(VIP_LVL_DELIVERY);
+    nic_look_on(rig_nics[0], see_anything, &seen);
+    connect_pair();
+    assert_non_null(ends[0].map);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(block(&ends[i])->ring_mute, VIP_RING_MUTE_WATCHED);
+    rig_app_end(ends[1].app, true);
+    ends[1].app = NULL;
+    assert_int_equal(block(&ends[0])->ring_mute, VIP_RING_MUTE_WATCHED | VIP_RING_MUTE_OVER);
+    nic_look_on(rig_nics[0], NULL, NULL);
+    assert_int_not_equal(block(&ends[0])->ring_mute & VIP_RING_MUTE_OVER, 0);
+    close_pair();
+}
+
 static bool see_vi(void *ctx, const struct nic_vi_view *view)
 {
     *(struct eng_vi_stats *)ctx = view->stats;
@@ -411,6 +464,8 @@ int main(void)
         T(test_wake_ups),
         T(test_break_and_flush),
         T(test_who_gets_none),
+        T(test_watched),
+        T(test_watched_at_the_beginning_and_the_end),
         T(test_statistics),
         T(test_liars),
     };

@@ -159,6 +159,32 @@ static void look_stats(struct nic_session *session, uint16_t number)
             vi->ring_seen[i + 1] = vi->ring_seen[i] * VIP_DIRECT_BYTES_MAX;
 }
 
+/* Tell an end of a ring whether its program may send by it; nothing if it is over there. */
+static void tell_mute(const struct nic_ring *ring, unsigned half)
+{
+    struct nic_session *session = ring->end[half].session;
+    uint32_t mute = 0;
+
+    if (!session)
+        return;
+    if (!ring->end[1 - half].session)
+        mute |= VIP_RING_MUTE_OVER;
+    if (session->nic->see)
+        mute |= VIP_RING_MUTE_WATCHED;
+    vip_store32_release(&block_of(session, ring->end[half].vi)->ring_mute, mute);
+}
+
+void nic_direct_watched(struct nic *nic)
+{
+    for (struct nic_list *item = nic->sessions.next; item != &nic->sessions; item = item->next) {
+        struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
+
+        for (uint32_t i = 0; session->rings > 0 && i < session->vi_high; i++)
+            if (session->vis[i].ring)
+                tell_mute(session->vis[i].ring, session->vis[i].ring_half);
+    }
+}
+
 /* Nobody of vipd looks at this end any more. */
 static void end_leave(struct nic_session *session, uint16_t number)
 {
@@ -171,7 +197,7 @@ static void end_leave(struct nic_session *session, uint16_t number)
     session->rings--;
     ring->end[vi->ring_half].session = NULL;
     if (ring->end[other].session) {
-        vip_store32_release(&block_of(ring->end[other].session, ring->end[other].vi)->ring_mute, 1);
+        tell_mute(ring, other);
         return;
     }
     munmap(ring->map, sizeof(*ring->map));
@@ -272,8 +298,7 @@ static void end_join(struct nic_ring *ring, unsigned half, const struct nic_conn
     struct nic_session *session = conn->session;
     struct nic_vi *vi = &session->vis[conn->vi];
 
-    ring->end[half].session = session;
-    ring->end[half].vi = conn->vi;
+    tell_mute(ring, half);
     session->rings++;
     vi->ring = ring;
     vi->had_ring = true;
@@ -306,6 +331,10 @@ void nic_direct_begin(struct nic_conn *conn)
     }
     nic->rings++;
     nic->counts.rings++;
+    ring->end[0].session = conn->session;
+    ring->end[0].vi = conn->vi;
+    ring->end[1].session = peer->session;
+    ring->end[1].vi = peer->vi;
     end_join(ring, 0, conn, fd);
     end_join(ring, 1, peer, fd);
     close(fd);

@@ -117,6 +117,9 @@ void nic_direct_reset(struct nic_session *session, uint16_t vi);
 void nic_direct_drop(struct nic_session *session, uint16_t vi);
 /* A slot of kind VIP_SQ_ASK for a VI that exists. */
 void nic_direct_ask(struct nic_session *session, uint16_t vi, uint8_t ask);
+/* nic->see was set: programs are told to send through vipd; or taken away: rings may be used again. A program that
+ * looked before still sends one message the old way. */
+void nic_direct_watched(struct nic *nic);
 /* Break the connections whose programs asked for it; not from within the engine. */
 void nic_direct_run(struct nic *nic);
 /* The engine's counters of a VI and those of its ring. */

@@ -122,6 +122,7 @@ void nic_look_on(struct nic *nic, nic_see_fn *see, void *ctx)
 {
     nic->see = see;
     nic->see_ctx = ctx;
+    nic_direct_watched(nic);
 }
 
 void nic_stopping(struct nic *nic)

@@ -241,7 +241,7 @@ struct nic_seen {
 /* Called from within nic functions, and may not call back; what it points to is valid during the call. */
 typedef void nic_see_fn(void *ctx, const struct nic_seen *seen);
 
-/* From now on; see NULL: nobody looks on. One at a time. */
+/* From now on; NULL: nobody looks on. One at a time. Meanwhile programs are told not to send by rings. */
 void nic_look_on(struct nic *nic, nic_see_fn *see, void *ctx);
 
 /* ---- looking inside -------------------------------------------------------------------- */
