@@ -193,7 +193,7 @@ def make(networks, top, folder, only, quick):
         for group, add in groups.items():
             if group in only and not (quick and name == "udp"):
                 add(maker, network)
-    for name in ["loop", "direct"]:
+    for name in ["loop", "norings"]:
         if name in networks.by_name and "direct" in only:
             _direct(maker, networks.by_name[name])
     for name in LINK_NETWORKS:

@@ -153,7 +153,7 @@ def reference(found, row):
         other = found.get("links", same, row["series"], row["x"])
         return (None, "") if other is row else (other, "our udp")
     if row["group"] == "direct":
-        other = found.get("direct", "loop", row["series"], row["x"])
+        other = found.get("direct", "norings", row["series"], row["x"])
         return (None, "") if other is row else (other, "without rings")
     if row["group"] == "vis":
         return found.get("vis", row["network"], row["series"], 1), "1 VI"
