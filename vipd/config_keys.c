@@ -71,10 +71,12 @@ const struct config_key config_keys[] = {
     {"engine", "held_packets", CONFIG_COUNT32, NEW, 0, AT(engine.held_packets_max), 0, 2048, "2048",
      "Packets kept per VI that came ahead of their turn. Behind a lost packet, with a large round "
      "trip time, there are many."},
-    {"engine", "direct", CONFIG_BOOL, NEW, 0, AT(direct), 0, 0, "no",
+    {"engine", "direct", CONFIG_BOOL, NEW, 0, AT(direct), 0, 0, "yes",
      "Give two programs of this host that connect a ring for small messages, which then do not "
      "pass "
-     "vipd. For programs that open the NIC, and connections made, from now on."},
+     "vipd, and so are not in the latency histograms, and not seen by probes. While vipctl capture "
+     "runs, they pass vipd. For programs that open the NIC, and connections made, from now on; "
+     "VIPL_DIRECT=0 in a program's environment leaves that program out."},
 
     {"reliability", "peer_dead", CONFIG_DURATION, LIVE, 0, AT(peer_dead_ns), 10 * MS, 3600 * SEC,
      "4s",
@@ -108,7 +110,7 @@ const struct config_key config_keys[] = {
 
     {"stats", "latency", CONFIG_BOOL, NEW, 0, AT(stats_latency), 0, 0, "yes",
      "Measure how long postings, acknowledgements and completions take (vipctl show stats "
-     "name~_to_)."},
+     "name~_to_); but not of messages that go by a ring ([engine] direct)."},
     {"stats", "vi_latency", CONFIG_BOOL, NEW, 0, AT(stats_vi_latency), 0, 0, "no",
      "Measure it for each VI by itself, too, if latency = yes (vipctl explain vi N; vipctl "
      "top). Each VI takes 13 KiB more then, and each message touches three histograms more."},

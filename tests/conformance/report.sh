@@ -19,7 +19,6 @@ run() { # run PROGRAM LINK: its results as "program name link result reason", ta
     export VIP_CONF_CODES=$work/$program.$link.codes
     case $program in
     *death* | *gone*) export VIP_MAY_DIE=1 ;;
-    *direct*) export VIP_NIC_LINES=$'[engine]\ndirect = yes' ;;
     *silence*)
         export VIP_NIC_LINES=$'[reliability]\nconn_timeout = 800ms\npeer_dead = 2s\nkeepalive = 500ms'
         ;;
