@@ -455,14 +455,10 @@ void vipl__direct_sent(struct vipl__vi *vi)
         vipl__ask(vi, VIP_ASK_WAKE_SELF);
 }
 
-void vipl__direct_passed(struct vipl__vi *vi, unsigned op)
+void vipl__direct_pause(struct vipl__vi *vi)
 {
-    struct vipl__direct *direct = vipl__direct_of(vi);
+    struct vipl__direct *direct = vi->direct;
 
-    __atomic_add_fetch(&vi->queue[VIP_Q_SEND].via, 1, __ATOMIC_RELAXED);
-    vi->rdma_posted |= op != VIP_CONTROL_OP_SENDRECV;
-    if (direct == NULL)
-        return;
     direct->run = 0;
     /* An unreliable RDMA Write may be complete here and still wait for staged memory over there. */
     direct->stopped |= direct->unreliable && vi->rdma_posted;

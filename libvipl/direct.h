@@ -89,8 +89,18 @@ enum vipl__way vipl__direct_post(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc
 void vipl__direct_wait(struct vipl__vi *vi);
 void vipl__direct_commit(struct vipl__vi *vi, const struct vipl__direct_message *message);
 void vipl__direct_sent(struct vipl__vi *vi);
+/* A send of a VI with a ring has gone through vipd. Under post_lock. */
+void vipl__direct_pause(struct vipl__vi *vi);
 /* A send goes through vipd; op: VIP_CONTROL_OP_*. Under post_lock. */
-void vipl__direct_passed(struct vipl__vi *vi, unsigned op);
+static inline void vipl__direct_passed(struct vipl__vi *vi, unsigned op)
+{
+    struct vipl__queue *queue = &vi->queue[VIP_Q_SEND];
+
+    __atomic_store_n(&queue->via, queue->via + 1, __ATOMIC_RELAXED);
+    vi->rdma_posted |= op != VIP_CONTROL_OP_SENDRECV;
+    if (vipl__direct_of(vi) != NULL)
+        vipl__direct_pause(vi);
+}
 /* Is this receive (a slot of the table) well formed and within reach? Its room. Under post_lock. */
 bool vipl__direct_receive_good(const struct vipl__vi *vi, const struct vip_sq_slot *slot,
                                uint32_t *ret_room);

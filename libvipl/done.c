@@ -330,13 +330,17 @@ static bool next_completion(struct vipl__vi *vi, enum vip_queue which, uint32_t 
     return true;
 }
 
-/* Continuations of a long receive are free again. */
-static void give_conts(struct vipl__vi *vi, uint32_t reaped)
+/* Continuations of a long receive in the table are free again. */
+static inline void give_conts(struct vipl__vi *vi, enum vip_queue which, uint32_t reaped)
 {
-    const struct vip_sq_slot *slot = vip_recv_slot(vi->session->recv_base, vi->index, reaped);
+    struct vipl__queue *queue = &vi->queue[VIP_Q_RECV];
+    const struct vip_sq_slot *slot;
 
-    __atomic_sub_fetch(&vi->queue[VIP_Q_RECV].conts_used, VIP_SQ_SLOTS_FOR(slot->seg_count) - 1,
-                       __ATOMIC_RELEASE);
+    if (which != VIP_Q_RECV ||
+        __builtin_expect(__atomic_load_n(&queue->conts_used, __ATOMIC_RELAXED) == 0, 1))
+        return;
+    slot = vip_recv_slot(vi->session->recv_base, vi->index, reaped);
+    __atomic_sub_fetch(&queue->conts_used, VIP_SQ_SLOTS_FOR(slot->seg_count) - 1, __ATOMIC_RELEASE);
 }
 
 /* One look at the head of a queue, under its done_lock, and post_lock if `locked`. */
@@ -365,9 +369,7 @@ static void look(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, boo
         queue->position++;
     if (!ret->completed && which == VIP_Q_RECV)
         vipl__direct_flushed(vi);
-    if (which == VIP_Q_RECV &&
-        __builtin_expect(__atomic_load_n(&queue->conts_used, __ATOMIC_RELAXED) != 0, 0))
-        give_conts(vi, reaped);
+    give_conts(vi, which, reaped);
     __atomic_store_n(&queue->reaped, reaped + 1, __ATOMIC_RELEASE);
 }
 
@@ -415,10 +417,13 @@ VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue 
     uint32_t reaped, ahead = 0;
     bool dead, empty, valid, completed = false;
 
-    if (__builtin_expect(vi->session->direct, 0))
-        return take_direct(vi, handle, which, ret_desc);
     *ret_desc = NULL;
     vipl__spin_lock(&queue->done_lock);
+    /* A VI gets its ring under this lock, too. */
+    if (vipl__direct_of(vi) != NULL) {
+        vipl__spin_unlock(&queue->done_lock);
+        return take_direct(vi, handle, which, ret_desc);
+    }
     valid = vipl__vi_is(vi, handle);
     reaped = __atomic_load_n(&queue->reaped, __ATOMIC_RELAXED);
     empty = __atomic_load_n(&queue->posted, __ATOMIC_ACQUIRE) == reaped;
@@ -432,6 +437,7 @@ VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue 
             if (__builtin_expect(queue->ahead != NULL, 0))
                 ahead = take_ahead(queue, reaped & (VIP_DESC_PER_QUEUE_MAX - 1));
             queue->position++;
+            give_conts(vi, which, reaped);
             __atomic_store_n(&queue->reaped, reaped + 1, __ATOMIC_RELEASE);
         }
     }

@@ -275,41 +275,32 @@ static enum vipl__way way_of(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
     return vipl__direct_post(vi, desc, ret, waited);
 }
 
-/* As try_post, with a descriptor that may be posted; in a function of its own for the sake of those
- * sessions that have none of this. */
-static __attribute__((noinline)) enum outcome
-try_post_direct(struct vipl__vi *vi, VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region,
-                enum vip_queue which, const struct extra *extra, bool waited)
+/*
+ * A send of a VI that has a ring; in a function of its own for the sake of those that have none. true: *ret is
+ * what has become of it; else it goes through vipd.
+ */
+static __attribute__((noinline)) bool send_by_ring(struct vipl__vi *vi, VIP_DESCRIPTOR *desc,
+                                                   VIP_MEM_HANDLE region, const struct extra *extra,
+                                                   uint32_t posted, bool waited, enum outcome *ret)
 {
-    struct vipl__queue *queue = &vi->queue[which];
-    uint32_t posted = __atomic_load_n(&queue->posted, __ATOMIC_RELAXED);
-    unsigned op = desc->CS.Control & VIP_CONTROL_OP_MASK;
+    struct vipl__queue *queue = &vi->queue[VIP_Q_SEND];
     struct vipl__direct_message message;
-    enum outcome outcome;
 
-    if (which == VIP_Q_RECV && !vipl__is_dead(vi->session))
-        return post_to_table(vi, desc, region, extra, posted);
-    if (which == VIP_Q_SEND) {
-        bool *by_ring = &queue->by_ring[posted & (VIP_DESC_PER_QUEUE_MAX - 1)];
-
-        *by_ring = false;
-        switch (way_of(vi, desc, extra, waited, &message)) {
-        case VIPL__WAY_LATER:
-            return WAIT;
-        case VIPL__WAY_YES:
-            clear(desc);
-            *by_ring = true;
-            enqueue(vi->session, queue, posted, desc, region);
-            vipl__direct_commit(vi, &message);
-            return SENT;
-        case VIPL__WAY_NO:
-            break;
-        }
+    switch (way_of(vi, desc, extra, waited, &message)) {
+    case VIPL__WAY_LATER:
+        *ret = WAIT;
+        return true;
+    case VIPL__WAY_YES:
+        clear(desc);
+        queue->by_ring[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] = true;
+        enqueue(vi->session, queue, posted, desc, region);
+        vipl__direct_commit(vi, &message);
+        *ret = SENT;
+        return true;
+    case VIPL__WAY_NO:
+        break;
     }
-    outcome = post_by_vipd(vi, desc, region, which, extra, posted);
-    if (which == VIP_Q_SEND && outcome == POSTED)
-        vipl__direct_passed(vi, op);
-    return outcome;
+    return false;
 }
 
 /* ---- both --------------------------------------------------------------------------------- */
@@ -320,7 +311,10 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
 {
     struct vipl__session *session = vi->session;
     struct vipl__queue *queue = &vi->queue[which];
+    bool tabled, send = which == VIP_Q_SEND;
+    enum outcome outcome;
     uint32_t posted;
+    unsigned op;
 
     if (!vipl__vi_is(vi, handle))
         return BAD_VI;
@@ -329,9 +323,20 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
     posted = __atomic_load_n(&queue->posted, __ATOMIC_RELAXED);
     if (posted - __atomic_load_n(&queue->reaped, __ATOMIC_ACQUIRE) >= session->desc_max)
         return OVERRUN;
-    if (__builtin_expect(session->direct, 0))
-        return try_post_direct(vi, desc, region, which, extra, waited);
-    return post_by_vipd(vi, desc, region, which, extra, posted);
+    tabled = session->direct;
+    if (tabled && !send && !vipl__is_dead(session))
+        return post_to_table(vi, desc, region, extra, posted);
+    if (tabled && send) {
+        if (vipl__direct_of(vi) != NULL &&
+            send_by_ring(vi, desc, region, extra, posted, waited, &outcome))
+            return outcome;
+        queue->by_ring[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] = false;
+    }
+    op = desc->CS.Control & VIP_CONTROL_OP_MASK; /* it may be used again once it is posted */
+    outcome = post_by_vipd(vi, desc, region, which, extra, posted);
+    if (tabled && send && outcome == POSTED)
+        vipl__direct_passed(vi, op);
+    return outcome;
 }
 
 /* Can this segment's bytes be read, and copied out for vipd; or can they be written, if `in`? */
