@@ -26,6 +26,14 @@ run() { # run NIC HOST ARGUMENTS...
     fi
 }
 
+# several HOST: messages in several segments and buffers, and both ways
+several() {
+    run vip0 "$1" lat --sizes 64:4096 --segments 5 --iters 300
+    run vip0 "$1" bw --op write --size 40000 --segments 64 --buffers 16 --register each --iters 300
+    run vip0 "$1" bw --both-ways --size 4096 --segments 3 --iters 1000
+    run vip0 "$1" bw --both-ways --op write --size 100000 --iters 100
+}
+
 serve() { # serve NIC
     in_host A "$vipperf" serve --nic "$1" >"$WORK/serve.log" 2>&1 &
     track $!
@@ -38,8 +46,21 @@ for faults in none loss=1%,dup=1%,reorder=1%,corrupt=1%,seed=42; do
     serve /dev/via_lo
     run /dev/via_lo localhost lat --iters 2000
     run vip0 "$(uname -n)" bw --size 65536 --random-sizes --iters 2000
+    several localhost
     daemons_end
 done
+
+# Rings between the programs: both fill and empty them at the same time.
+daemons_begin "$build/vipd"
+VIPD=$build/vipd/vipd
+DAEMON_NIC="link = loop" daemon_start A - - "[engine]" "direct = yes" || exit 1
+serve /dev/via_lo
+several localhost
+for wait in poll block; do
+    run vip0 localhost bw --both-ways --size 64 --iters 5000 --wait $wait
+    run vip0 localhost bw --both-ways --size 64 --iters 5000 --wait $wait --cq
+done
+daemons_end
 
 daemons_begin "$build/vipd"
 VIPD=$build/vipd/vipd

@@ -20,18 +20,24 @@ static const struct plan example = {
     .cq = true,
     .verify = true,
     .random_sizes = true,
-    .remote_addr = 0xFFFF800012345678ull,
-    .remote_handle = 0xFFFFFFFE,
+    .segments = 252,
+    .buffers = 128,
+    .apart = true,
+    .both_ways = true,
+    .own = {.addr = 0xFFFF800012345678ull, .handle = 0xFFFFFFFE},
 };
 
 static void a_plan_survives_the_note(void **state)
 {
     struct note note = {0};
-    struct plan plan;
+    struct plan sent = example, plan;
     uint64_t number;
     char why[128];
 
-    plan_put(&note, &example);
+    /* As many handles as may be, each as long as can be. */
+    for (uint32_t i = 0; i < PLAN_APART_MAX; i++)
+        sent.own.handles[sent.own.handle_count++] = 0xFFFFFF00 + i;
+    plan_put(&note, &sent);
     assert_true(plan_get(&note, &plan, why, sizeof(why)));
     assert_int_equal(plan.test, example.test);
     assert_int_equal(plan.op, example.op);
@@ -41,8 +47,10 @@ static void a_plan_survives_the_note(void **state)
     assert_int_equal(plan.window, example.window);
     assert_true(plan.seed == example.seed);
     assert_true(plan.cq && plan.verify && plan.random_sizes);
-    assert_true(plan.remote_addr == example.remote_addr);
-    assert_true(plan.remote_handle == example.remote_handle);
+    assert_int_equal(plan.segments, example.segments);
+    assert_int_equal(plan.buffers, example.buffers);
+    assert_true(plan.apart && plan.both_ways);
+    assert_memory_equal(&plan.own, &sent.own, sizeof(plan.own));
     assert_true(note_get_number(&note, "protocol", &number));
     assert_int_equal(number, PLAN_PROTOCOL);
 }
@@ -73,6 +81,26 @@ static void a_missing_or_unknown_word_is_named(void **state)
     }
 }
 
+/* A stranger's list of handles is one or none. */
+static void handles_that_are_none_are_refused(void **state)
+{
+    static const char *const wrong[] = {"1", "1 2", "x ", "1  2 ", "100000000 ", "1 -"};
+    struct plan_target target;
+    char many[2 * PLAN_APART_MAX + 3] = "";
+
+    for (unsigned i = 0; i <= PLAN_APART_MAX; i++)
+        strcat(many, "1 ");
+    for (unsigned i = 0; i <= sizeof(wrong) / sizeof(*wrong); i++) {
+        struct note note = {0};
+
+        note_put_number(&note, "remote_addr", 1);
+        note_put_number(&note, "remote_handle", 1);
+        assert_false(target_get(&note, &target));
+        note_put(&note, "remote_handles", i < sizeof(wrong) / sizeof(*wrong) ? wrong[i] : many);
+        assert_false(target_get(&note, &target));
+    }
+}
+
 /* A value cannot forge a line, and what does not fit is left out as a whole. */
 static void notes_stay_lines(void **state)
 {
@@ -98,6 +126,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_survives_the_note),
         cmocka_unit_test(a_missing_or_unknown_word_is_named),
+        cmocka_unit_test(handles_that_are_none_are_refused),
         cmocka_unit_test(notes_stay_lines),
     };
 

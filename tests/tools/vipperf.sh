@@ -47,6 +47,24 @@ measured() {
         wrong "vipperf $*: $filter does not hold: $(cat "$WORK/result.json" 2>&1)"
 }
 
+# regions COUNT BYTES OPTIONS...: vipd knows so many regions of that size while 64 + 64 buffers are in use
+regions() {
+    local count=$1 bytes=$2 seen=""
+    shift 2
+    "$vipperf" lat 127.0.0.2 --size 8000 --buffers 64 "$@" --duration 10s >"$WORK/out" 2>&1 </dev/null &
+    client=$!
+    track $client
+    for _ in $(seq 40); do
+        seen=$("$build/tools/vipctl" show mem --json)
+        [ "$(grep -c "\"size_bytes\": $bytes," <<<"$seen")" -eq "$count" ] && break
+        sleep 0.1
+    done
+    [ "$(grep -c "\"size_bytes\": $bytes," <<<"$seen")" -eq "$count" ] ||
+        wrong "--buffers 64 $*: not $count regions of $bytes bytes but: $seen"
+    kill $client
+    wait $client 2>/dev/null
+}
+
 expect 0 "vipperf serve" help
 expect 0 "vipperf " --version
 expect 2 "see vipperf help" dance
@@ -62,6 +80,19 @@ expect 2 "polled" lat 127.0.0.2 --op write --wait block
 expect 2 "--vis" lat 127.0.0.2 --vis 0
 expect 2 "reliable" lat 127.0.0.2 --op read --reliability ud
 expect 2 "reliable" bw 127.0.0.2 --op write --reliability ud --verify
+expect 2 "bw only" lat 127.0.0.2 --both-ways
+expect 2 "no second direction" bw 127.0.0.2 --both-ways --op read
+expect 2 "1 or more" lat 127.0.0.2 --segments 0
+expect 2 "has at most 8" lat 127.0.0.2 --size 8 --segments 9
+expect 2 "has at most 8" bw 127.0.0.2 --sizes 8:1K --segments 16
+expect 2 "from 1 to 4096" lat 127.0.0.2 --buffers 4097
+expect 2 "from 1 to 4096" lat 127.0.0.2 --buffers 0
+expect 2 "neither one nor each" lat 127.0.0.2 --buffers 4 --register both
+expect 2 "needs --buffers" lat 127.0.0.2 --register each
+expect 2 "more than 128" lat 127.0.0.2 --buffers 129 --register each
+expect 2 "less than --window" bw 127.0.0.2 --buffers 4 --window 5 --verify
+expect 2 "--verify" bw 127.0.0.2 --buffers 4 --reliability ud --verify
+expect 2 "--verify" bw 127.0.0.2 --buffers 4 --both-ways --verify
 expect 2 "serve takes no" serve 127.0.0.2
 expect 2 "cost takes no" cost 127.0.0.2
 expect 2 "--iters" cost --iters 0
@@ -100,6 +131,46 @@ for wait in adaptive poll block; do
 done
 measured "$verified" bw 127.0.0.2 --op read --cq --bytes 4M --size 65536 --verify
 measured ".results[0].messages == 5000" rate 127.0.0.2 --op read --iters 5000
+both='(.results | length > 0 and all(.messages_out > 0 and .messages_back > 0 and .messages == .messages_out + .messages_back))'
+for wait in adaptive poll block; do
+    for op in send write; do
+        measured "($verified) and $both" bw 127.0.0.2 --both-ways --op $op --wait $wait --bytes 4M --sizes 25000:100000 --verify
+    done
+done
+measured "($verified) and $both" bw 127.0.0.2 --both-ways --op write-imm --cq --bytes 4M --size 65536 --verify
+measured "($verified) and $both" bw 127.0.0.2 --both-ways --cq --wait block --random-sizes --size 100000 --iters 200 --verify
+for level in ud rr; do
+    measured "($verified) and $both" bw 127.0.0.2 --both-ways --reliability $level --iters 3000 --size 1000 --verify
+done
+measured "($verified) and $both" bw 127.0.0.2 --both-ways --size 0 --iters 1000 --window 1 --verify
+# The client's part is what was asked for; the rates are those of both parts, over the same time.
+measured ".results[0] | .messages_out == 5000 and .messages_back > 100 and
+    (.bytes_per_s * .elapsed_s / .size / .messages - 1 | fabs) < 0.01" bw 127.0.0.2 --both-ways --iters 5000 --size 4096
+expect 1 "window" bw 127.0.0.2 --both-ways --window 100000 --iters 1
+for op in send write write-imm read; do
+    measured "($verified) and .parameters.segments == 7" lat 127.0.0.2 --op $op --segments 7 --iters 100 --size 16384 --verify
+    measured "$verified" bw 127.0.0.2 --op $op --segments 64 --iters 100 --size 65537 --verify
+    measured ".results[0].messages == 3000" rate 127.0.0.2 --op $op --segments 8 --size 8 --iters 3000
+    for register in one each; do
+        for buffers in 1 64; do
+            measured "($verified) and .parameters.buffers == $buffers and .parameters.register == \"$register\"" \
+                lat 127.0.0.2 --op $op --buffers $buffers --register $register --iters 200 --size 5000 --verify
+        done
+        measured "$verified" bw 127.0.0.2 --op $op --buffers 5 --register $register --iters 300 --size 5000 --verify
+        measured ".results[0].messages == 300" bw 127.0.0.2 --op $op --buffers 1 --register $register --iters 300 --size 5000
+    done
+done
+regions 128 8192 --register each
+regions 1 $((4096 + 128 * 8192)) --register one
+# The last byte of a write tells that it is there: not the one that the buffer held at its last turn.
+measured ".results[0].half_rtt_ns.p50 > 1000" lat 127.0.0.2 --op write --buffers 255 --iters 600 --size 8
+measured "$verified" lat 127.0.0.2 --segments 5 --random-sizes --size 5000 --iters 200 --verify
+measured "$verified" lat 127.0.0.2 --segments 252 --sizes 252:1008 --iters 100 --verify
+measured "$verified" lat 127.0.0.2 --segments 16 --size 0 --iters 100 --verify
+measured "$verified" bw 127.0.0.2 --segments 16 --buffers 128 --register each --iters 300 --size 5000 --verify
+measured "($verified) and $both" bw 127.0.0.2 --segments 16 --both-ways --iters 300 --size 5000 --verify
+expect 1 "has room for 252" lat 127.0.0.2 --segments 253 --size 1K --iters 1
+expect 1 "has room for 251" lat 127.0.0.2 --op write --segments 252 --size 1K --iters 1
 measured "($verified) and .parameters.vis == 60 and .parameters.connect_ns > 0" lat 127.0.0.2 --vis 60 --iters 300 --verify
 measured "$verified" bw 127.0.0.2 --vis 3 --sizes 4096:16384 --bytes 1M --verify
 measured "$verified" lat 127.0.0.2 --size 0 --iters 200 --verify

@@ -17,9 +17,6 @@
 /* Sizes 1, 2, 4 .. 2^32. */
 #define RESULTS_MAX 40
 
-/* Descriptors posted beyond the window; see run_end_args. */
-#define DESCRIPTORS_BESIDE 16
-
 /* One run of the program. */
 struct client {
     const struct client_options *options;
@@ -62,15 +59,14 @@ static int await_note(struct client *client, struct note *ret)
     return r < 0 ? say(client, client->control.why) : 0;
 }
 
-/* Send the plan, read "ready". Outcomes: 0 with run->remote_* and disc; -1. */
+/* Send the plan, read "ready". Outcomes: 0 with run->remote and disc; -1. */
 static int agree(struct client *client, struct run *run, char *disc, size_t disc_bytes)
 {
     struct plan plan = *run->plan;
     struct note hello = {0}, ready;
-    uint64_t protocol = 0, handle = 0;
+    uint64_t protocol = 0;
 
-    plan.remote_addr = (uint64_t)(uintptr_t)run->end->in;
-    plan.remote_handle = run->end->handle;
+    run_target(run->end, &plan.own);
     plan_put(&hello, &plan);
     if (note_send(&client->control, &hello) < 0)
         return say(client, client->control.why);
@@ -86,12 +82,15 @@ static int agree(struct client *client, struct run *run, char *disc, size_t disc
                  PLAN_PROTOCOL, client->server_build, protocol);
         return -1;
     }
-    if (!note_get(&ready, "discriminator", disc, disc_bytes) ||
-        !note_get_number(&ready, "remote_addr", &run->remote_addr) ||
-        !note_get_number(&ready, "remote_handle", &handle))
+    if (!note_get(&ready, "discriminator", disc, disc_bytes) || !target_get(&ready, &run->remote))
         return say(client, "the server's answer makes no sense");
-    run->remote_handle = (uint32_t)handle;
     return 0;
+}
+
+static void count_lost(struct client *client, uint64_t sent, uint64_t received)
+{
+    client->sent += sent;
+    client->lost += sent > received ? sent - received : 0;
 }
 
 /* Say "done", read the server's result. Outcomes: 0; -1 the server found a fault. */
@@ -99,7 +98,7 @@ static int conclude(struct client *client, struct run *run, int outcome, double 
 {
     struct note done = {0}, result;
     char status[16] = "?", why[WHY_BYTES] = "it did not say why";
-    uint64_t received = 0, cpu_ns = 0;
+    uint64_t received = 0, sent = 0, cpu_ns = 0;
 
     /* Whoever saw the fault first has the better explanation; both may see a lost connection. */
     if (outcome != 0)
@@ -116,6 +115,7 @@ static int conclude(struct client *client, struct run *run, int outcome, double 
     (void)note_get(&result, "status", status, sizeof(status));
     (void)note_get(&result, "why", why, sizeof(why));
     (void)note_get_number(&result, "received", &received);
+    (void)note_get_number(&result, "sent", &sent);
     (void)note_get_number(&result, "cpu_ns", &cpu_ns);
     *ret_cpu_s = (double)cpu_ns / 1e9;
     if (strcmp(status, "corrupt") == 0)
@@ -139,8 +139,16 @@ static int conclude(struct client *client, struct run *run, int outcome, double 
         run->corrupt = true;
         return -1;
     }
-    client->sent += run->sent;
-    client->lost += run->sent > received ? run->sent - received : 0;
+    if (run->plan->both_ways && run->plan->level != PLAN_UD && sent != run->received) {
+        snprintf(client->why, sizeof(client->why),
+                 "the server sent %" PRIu64 " messages but %" PRIu64 " arrived", sent,
+                 run->received);
+        run->corrupt = true;
+        return -1;
+    }
+    count_lost(client, run->sent, received);
+    if (run->plan->both_ways)
+        count_lost(client, sent, run->received);
     return 0;
 }
 
@@ -151,6 +159,8 @@ static void fill_result(struct run *run, double cpu_s, int outcome, struct perf_
     *ret = (struct perf_result){.size_bytes = plan->size_bytes,
                                 .messages = run->measured,
                                 .elapsed_s = (double)(run->stop_ns - run->start_ns) / 1e9,
+                                .both_ways = plan->both_ways,
+                                .messages_back = plan->both_ways ? run->received : 0,
                                 .has_latency = plan->test == PLAN_LAT,
                                 .cpu_s = cpu_s};
     perf_rates_of(ret);
@@ -215,10 +225,16 @@ static int measure(struct client *client, uint64_t size_bytes)
                  size_bytes, attrs->MaxTransferSize);
         return -1;
     }
-    if (2 * plan.window + DESCRIPTORS_BESIDE > attrs->MaxDescriptorsPerQueue) {
+    if (plan.window > run_window_max(&plan, true, attrs->MaxDescriptorsPerQueue)) {
         snprintf(client->why, sizeof(client->why),
-                 "a window of %" PRIu64 " messages is more than this NIC's queues allow: %lu",
-                 plan.window, (attrs->MaxDescriptorsPerQueue - DESCRIPTORS_BESIDE) / 2);
+                 "a window of %" PRIu64 " messages is more than this NIC's queues allow: %" PRIu64,
+                 plan.window, run_window_max(&plan, true, attrs->MaxDescriptorsPerQueue));
+        return -1;
+    }
+    if (plan.segments > run_segments_max(&plan, attrs->MaxSegmentsPerDesc)) {
+        snprintf(client->why, sizeof(client->why),
+                 "--segments %" PRIu64 ": a descriptor of this NIC has room for %lu of a message",
+                 plan.segments, run_segments_max(&plan, attrs->MaxSegmentsPerDesc));
         return -1;
     }
     run_end_args(&plan, true, &args);
@@ -241,6 +257,9 @@ static int measure_all(struct client *client)
 {
     const struct client_options *options = client->options;
 
+    if (options->plan.both_ways)
+        fputs("Both ways: messages, msg/s and MB/s are the sum of the two directions.\n",
+              client->table);
     perf_print_heading(client->table, options->plan.test == PLAN_LAT);
     for (uint64_t size = options->size_first;;) {
         size_t before = client->result_count;
@@ -261,7 +280,7 @@ static int write_json(struct client *client)
 {
     const struct client_options *options = client->options;
     const struct plan *plan = &options->plan;
-    struct perf_param params[24];
+    struct perf_param params[28];
     size_t count = 0;
     char command[300];
     int r;
@@ -272,6 +291,12 @@ static int write_json(struct client *client)
     perf_param_text(&params[count++], "reliability", plan_level_names[plan->level]);
     perf_param_text(&params[count++], "wait", plan_wait_names[plan->wait]);
     perf_param_number(&params[count++], "cq", plan->cq);
+    perf_param_number(&params[count++], "both_ways", plan->both_ways);
+    perf_param_number(&params[count++], "segments", (double)plan->segments);
+    if (plan->buffers) {
+        perf_param_number(&params[count++], "buffers", (double)plan->buffers);
+        perf_param_text(&params[count++], "register", plan->apart ? "each" : "one");
+    }
     perf_param_number(&params[count++], "verify", plan->verify);
     perf_param_number(&params[count++], "random_sizes", plan->random_sizes);
     perf_param_number(&params[count++], "seed", (double)plan->seed);

@@ -12,6 +12,8 @@
 
 #include <vipl_ext.h>
 
+#include "tools/vipperf/segments.h"
+
 /* Below so many processors, two ends and two vipd take turns; polling must let the others in. */
 #define CPUS_PLENTY 4
 
@@ -116,15 +118,60 @@ static size_t align_up(size_t bytes, size_t to)
     return (bytes + to - 1) / to * to;
 }
 
+/* One registration for everything, or one for the descriptors and one for each slot. */
+static int register_memory(struct end *end, size_t slots_off)
+{
+    const struct end_args *args = &end->args;
+    unsigned slots = args->out_slots + args->in_slots;
+    VIP_MEM_ATTRIBUTES attrs = {.EnableRdmaWrite = VIP_TRUE,
+                                .EnableRdmaRead = args->read ? VIP_TRUE : VIP_FALSE};
+    VIP_RETURN rc =
+        VipRegisterMem(end->nic->handle, end->memory, args->apart ? slots_off : end->memory_bytes,
+                       &attrs, &end->handle);
+
+    if (rc != VIP_SUCCESS) {
+        end->handle = 0;
+        return end_failed(end, "VipRegisterMem", rc);
+    }
+    if (!args->apart)
+        return 0;
+    end->slot_handles = calloc(slots, sizeof(*end->slot_handles));
+    if (!end->slot_handles) {
+        snprintf(end->why, sizeof(end->why), "no memory for the handles of %u buffers", slots);
+        return -1;
+    }
+    while (end->slots_registered < slots) {
+        unsigned i = end->slots_registered;
+
+        rc = VipRegisterMem(end->nic->handle, end->out + i * args->slot_bytes, args->slot_bytes,
+                            &attrs, &end->slot_handles[i]);
+        if (rc != VIP_SUCCESS)
+            return end_failed(end, "VipRegisterMem", rc);
+        end->slots_registered++;
+    }
+    return 0;
+}
+
+/* Room for a control segment, an address segment and the data segments. */
+static unsigned desc_shift_for(unsigned segments)
+{
+    size_t bytes = offsetof(VIP_DESCRIPTOR, DS) +
+                   (1 + (segments ? segments : 1)) * sizeof(VIP_DESCRIPTOR_SEGMENT);
+    unsigned shift = 0;
+
+    while (1u << shift < bytes || 1u << shift < VIP_DESCRIPTOR_ALIGNMENT)
+        shift++;
+    return shift;
+}
+
 static int make_memory(struct end *end)
 {
     const struct end_args *args = &end->args;
-    size_t descs = (args->sends + args->recvs) * sizeof(VIP_DESCRIPTOR);
-    size_t slots_off = align_up(descs, 4096);
-    VIP_MEM_ATTRIBUTES attrs = {.EnableRdmaWrite = VIP_TRUE,
-                                .EnableRdmaRead = args->read ? VIP_TRUE : VIP_FALSE};
-    VIP_RETURN rc;
+    size_t descs, slots_off;
 
+    end->desc_shift = desc_shift_for(args->segments);
+    descs = (size_t)(args->sends + args->recvs) << end->desc_shift;
+    slots_off = align_up(descs, 4096);
     end->args.slot_bytes = align_up(args->slot_bytes, SLOT_ALIGN);
     end->memory_bytes =
         align_up(slots_off + (args->out_slots + args->in_slots) * args->slot_bytes, 4096);
@@ -136,17 +183,19 @@ static int make_memory(struct end *end)
                  end->memory_bytes);
         return -1;
     }
-    end->send_desc = (VIP_DESCRIPTOR *)(void *)end->memory;
-    end->recv_desc = end->send_desc + args->sends;
+    end->send_desc = end->memory;
+    end->recv_desc = end->send_desc + ((size_t)args->sends << end->desc_shift);
     end->out = end->memory + slots_off;
     end->in = end->out + args->out_slots * args->slot_bytes;
-
-    rc = VipRegisterMem(end->nic->handle, end->memory, end->memory_bytes, &attrs, &end->handle);
-    if (rc != VIP_SUCCESS) {
-        end->handle = 0;
-        return end_failed(end, "VipRegisterMem", rc);
+    if (args->segments > 1) {
+        end->flat = malloc(args->slot_bytes);
+        if (!end->flat) {
+            snprintf(end->why, sizeof(end->why), "no memory for a message of %zu bytes",
+                     args->slot_bytes);
+            return -1;
+        }
     }
-    return 0;
+    return register_memory(end, slots_off);
 }
 
 int end_make(struct end *end, const struct end_nic *nic, const struct end_args *args)
@@ -196,10 +245,20 @@ void end_free(struct end *end)
     }
     if (end->cq)
         (void)VipDestroyCQ(end->cq);
+    while (end->slots_registered > 0) {
+        unsigned i = --end->slots_registered;
+
+        (void)VipDeregisterMem(end->nic->handle, end->out + i * end->args.slot_bytes,
+                               end->slot_handles[i]);
+    }
     if (end->handle)
         (void)VipDeregisterMem(end->nic->handle, end->memory, end->handle);
     if (end->memory)
         munmap(end->memory, end->memory_bytes);
+    free(end->slot_handles);
+    free(end->flat);
+    end->slot_handles = NULL;
+    end->flat = NULL;
     end->vi = NULL;
     end->cq = NULL;
     end->handle = 0;
@@ -216,29 +275,76 @@ uint8_t *end_in(const struct end *end, uint64_t index)
     return end->in + index % end->args.in_slots * end->args.slot_bytes;
 }
 
+VIP_MEM_HANDLE end_in_handle(const struct end *end, unsigned index)
+{
+    return end->slot_handles ? end->slot_handles[end->args.out_slots + index] : end->handle;
+}
+
+/* The handle of the registration in which the slot with these bytes lies. */
+static VIP_MEM_HANDLE handle_of(const struct end *end, const uint8_t *bytes)
+{
+    if (!end->slot_handles)
+        return end->handle;
+    return end->slot_handles[(size_t)(bytes - end->out) / end->args.slot_bytes];
+}
+
+/*
+ * Data segments for `len_bytes` bytes of the slot at `bytes`, cut into `wanted` pieces. Returns their
+ * number.
+ */
+static unsigned put_segments(const struct end *end, VIP_DESCRIPTOR_SEGMENT *segments,
+                             const uint8_t *bytes, size_t len_bytes, unsigned wanted)
+{
+    unsigned count = wanted > 1 ? segments_count(len_bytes, wanted) : 1;
+    struct segments cut = {.least_bytes = len_bytes};
+    VIP_MEM_HANDLE handle;
+
+    if (len_bytes == 0)
+        return 0;
+    if (count > 1)
+        cut = segments_cut(len_bytes, count);
+    handle = handle_of(end, bytes);
+    for (unsigned i = 0; i < count; i++) {
+        struct segment piece = segments_next(&cut);
+
+        segments[i].Local.Data.Address = (VIP_PVOID)(uintptr_t)(bytes + piece.offset);
+        segments[i].Local.Handle = handle;
+        segments[i].Local.Length = (VIP_UINT32)piece.len_bytes;
+    }
+    return count;
+}
+
+/* Descriptor `index` of those at `first`. */
+static VIP_DESCRIPTOR *desc_at(const struct end *end, uint8_t *first, uint64_t index)
+{
+    return (VIP_DESCRIPTOR *)(void *)(first + (index << end->desc_shift));
+}
+
+/* Its segments; not by its member DS, which ends with the structure while they go on behind it. */
+static VIP_DESCRIPTOR_SEGMENT *segments_of(VIP_DESCRIPTOR *desc)
+{
+    return (VIP_DESCRIPTOR_SEGMENT *)(void *)((uint8_t *)desc + offsetof(VIP_DESCRIPTOR, DS));
+}
+
 int end_post_send(struct end *end, const struct end_message *message)
 {
-    VIP_DESCRIPTOR *desc = &end->send_desc[end->sends_posted % end->args.sends];
+    VIP_DESCRIPTOR *desc = desc_at(end, end->send_desc, end->sends_posted % end->args.sends);
+    VIP_DESCRIPTOR_SEGMENT *segments = segments_of(desc);
     unsigned seg = 0;
     VIP_RETURN rc;
 
     memset(desc, 0, sizeof(*desc));
     if (message->write || message->read) {
         desc->CS.Control = message->write ? VIP_CONTROL_OP_RDMAWRITE : VIP_CONTROL_OP_RDMAREAD;
-        desc->DS[seg].Remote.Data.AddressBits = message->remote_addr;
-        desc->DS[seg].Remote.Handle = message->remote_handle;
+        segments[seg].Remote.Data.AddressBits = message->remote_addr;
+        segments[seg].Remote.Handle = message->remote_handle;
         seg++;
     }
     if (message->has_imm) {
         desc->CS.Control |= VIP_CONTROL_IMMEDIATE;
         desc->CS.ImmediateData = message->imm;
     }
-    if (message->len_bytes > 0) {
-        desc->DS[seg].Local.Data.Address = (VIP_PVOID)(uintptr_t)message->bytes;
-        desc->DS[seg].Local.Handle = end->handle;
-        desc->DS[seg].Local.Length = message->len_bytes;
-        seg++;
-    }
+    seg += put_segments(end, segments + seg, message->bytes, message->len_bytes, message->segments);
     desc->CS.SegCount = (VIP_UINT16)seg;
     desc->CS.Length = message->len_bytes;
     rc = VipPostSend(end->vi, desc, end->handle);
@@ -250,20 +356,22 @@ int end_post_send(struct end *end, const struct end_message *message)
 
 int end_post_recv(struct end *end, unsigned index, bool with_buffer)
 {
-    VIP_DESCRIPTOR *desc = &end->recv_desc[index];
+    VIP_DESCRIPTOR *desc = desc_at(end, end->recv_desc, index);
+    const struct end_args *args = &end->args;
+    size_t bytes = args->recv_bytes ? args->recv_bytes : args->mtu_bytes;
     VIP_RETURN rc;
 
     memset(desc, 0, sizeof(*desc));
     if (with_buffer) {
-        desc->DS[0].Local.Data.Address = end_in(end, index);
-        desc->DS[0].Local.Handle = end->handle;
-        desc->DS[0].Local.Length = (VIP_UINT32)end->args.mtu_bytes;
-        desc->CS.SegCount = 1;
-        desc->CS.Length = (VIP_UINT32)end->args.mtu_bytes;
+        desc->CS.SegCount =
+            (VIP_UINT16)put_segments(end, segments_of(desc), end_in(end, end->recvs_posted), bytes,
+                                     args->scatter ? args->segments : 1);
+        desc->CS.Length = (VIP_UINT32)bytes;
     }
     rc = VipPostRecv(end->vi, desc, end->handle);
     if (rc != VIP_SUCCESS)
         return end_failed(end, "VipPostRecv", rc);
+    end->recvs_posted++;
     return 0;
 }
 

@@ -44,9 +44,13 @@ struct end_args {
     size_t mtu_bytes;   /* MaxTransferSize of the VI; the same at both ends */
     unsigned sends;     /* descriptors of the send queue */
     unsigned recvs;     /* descriptors of the receive queue */
-    size_t slot_bytes;  /* of one message buffer */
+    size_t slot_bytes;  /* of one message buffer; rounded up to cache lines */
     unsigned out_slots; /* buffers to send from */
     unsigned in_slots;  /* buffers to receive into, or for the other side to write into */
+    unsigned segments;  /* data segments of a descriptor at most; 0 = 1 */
+    bool scatter;       /* receives have so many, too, in slots cut for recv_bytes */
+    size_t recv_bytes;  /* what a receive takes; 0 = mtu_bytes */
+    bool apart;         /* each slot is a registration of its own, not all of them one */
 };
 
 struct end {
@@ -57,10 +61,16 @@ struct end {
     bool yield_cpus; /* few processors: give them away while polling */
     uint8_t *memory; /* descriptors, out slots, in slots */
     size_t memory_bytes;
-    VIP_MEM_HANDLE handle;
-    VIP_DESCRIPTOR *send_desc, *recv_desc;
+    VIP_MEM_HANDLE handle; /* of all of it; with args.apart of the descriptors */
+    VIP_MEM_HANDLE
+    *slot_handles;             /* args.apart: of the out slots, then of the in slots; else NULL */
+    unsigned slots_registered; /* of slot_handles */
+    unsigned desc_shift;       /* 2^desc_shift bytes for a descriptor with all its segments */
+    uint8_t *send_desc, *recv_desc;
     uint8_t *out, *in;
+    uint8_t *flat; /* args.segments > 1: room for a message in one piece; else NULL */
     uint64_t sends_posted, sends_done; /* ever */
+    uint64_t recvs_posted;             /* ever */
     unsigned cq_sends, cq_recvs;       /* reported by the CQ, not yet dequeued */
     char why[WHY_BYTES];
 };
@@ -72,11 +82,15 @@ void end_free(struct end *end);
 /* Buffer `index` (any number; wraps). */
 uint8_t *end_out(const struct end *end, uint64_t index);
 uint8_t *end_in(const struct end *end, uint64_t index);
+/* The handle of the registration in which in slot `index` (below args.in_slots) lies. */
+VIP_MEM_HANDLE end_in_handle(const struct end *end, unsigned index);
 
 /* One send or RDMA Write. */
 struct end_message {
-    const void *bytes; /* inside end->memory */
+    const void *bytes; /* inside end->memory, in one slot */
     uint32_t len_bytes;
+    unsigned
+        segments; /* the bytes lie in so many pieces (segments.h), fewer if they are fewer; 0 = 1 */
     bool has_imm;
     uint32_t imm;
     bool write; /* RDMA Write to remote_addr */
@@ -87,14 +101,15 @@ struct end_message {
 
 /* Post; a free descriptor must be there (sends_posted - sends_done < args.sends). */
 int end_post_send(struct end *end, const struct end_message *message);
-/* Post receive descriptor `index` with in slot `index`, or without a buffer. */
+/* Post receive descriptor `index` with the in slot that is next in turn, or without a buffer. */
 int end_post_recv(struct end *end, unsigned index, bool with_buffer);
 
 /* ---- completions (wait.c) ---- */
 
 /* What arrived. */
 struct end_arrival {
-    unsigned index; /* receive descriptor */
+    unsigned index;       /* receive descriptor */
+    const uint8_t *bytes; /* its in slot; NULL if it was posted without a buffer */
     uint32_t len_bytes;
     bool has_imm;
     uint32_t imm;

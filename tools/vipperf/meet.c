@@ -238,7 +238,7 @@ int note_recv(struct end *end, unsigned timeout_ms, struct note *ret)
         snprintf(end->why, sizeof(end->why), "a note of %u bytes is too long", arrival.len_bytes);
         return -1;
     }
-    memcpy(ret->text, end_in(end, arrival.index), arrival.len_bytes);
+    memcpy(ret->text, arrival.bytes, arrival.len_bytes);
     ret->text[arrival.len_bytes] = '\0';
     ret->len_bytes = arrival.len_bytes;
     return end_post_recv(end, arrival.index, true) < 0 ? -1 : 1;

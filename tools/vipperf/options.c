@@ -42,6 +42,10 @@ enum {
     OPT_SEED,
     OPT_WINDOW,
     OPT_VIS,
+    OPT_SEGMENTS,
+    OPT_BUFFERS,
+    OPT_REGISTER,
+    OPT_BOTH_WAYS,
     OPT_JSON,
     OPT_ONCE,
 };
@@ -74,6 +78,18 @@ void options_help(void)
         "  --cq                completions through a completion queue\n"
         "  --window N          messages under way (bw, rate)\n"
         "  --vis N             connected VIs, all but one of them idle (1)\n"
+        "  --both-ways         bw: the server sends as much as it can at the same time on the "
+        "same\n"
+        "                      VI; told is the sum of both directions (send, write, write-imm);\n"
+        "                      --iters and --bytes count what the client sends\n"
+        "  --segments N        gather each message from N places that are apart, and scatter what "
+        "is\n"
+        "                      received (send) or read into as many (1)\n"
+        "  --buffers N         the messages take turns in N buffers, each on pages of its own; 1 "
+        "is\n"
+        "                      always the same one (as many as can be under way, side by side)\n"
+        "  --register HOW      one registration for all these buffers together (one), or one for\n"
+        "                      each (each; N at most 128)\n"
         "  --verify            check every byte, every length and the order\n"
         "  --seed N            of contents and random sizes (1)\n"
         "  --json FILE         write the results; - is standard output\n"
@@ -100,6 +116,9 @@ static bool parse_choice(const char *text, const char *const *names, unsigned *r
     return false;
 }
 
+/* One registration for all buffers, or one for each. */
+static const char *const register_names[] = {"one", "each", NULL};
+
 /* Options whose value is one of a few words. */
 static bool set_choice(int option, const char *value, struct plan *plan)
 {
@@ -110,6 +129,11 @@ static bool set_choice(int option, const char *value, struct plan *plan)
         if (!parse_choice(value, plan_op_names, &choice))
             return wrong("--op", value, "is none of send, write, write-imm, read");
         plan->op = (enum plan_op)choice;
+        return true;
+    case OPT_REGISTER:
+        if (!parse_choice(value, register_names, &choice))
+            return wrong("--register", value, "is neither one nor each");
+        plan->apart = choice == 1;
         return true;
     case OPT_RELIABILITY:
         if (!parse_choice(value, plan_level_names, &choice))
@@ -160,11 +184,56 @@ static bool set_number(int option, const char *value, struct client_options *opt
             return wrong("--vis", value, "is not a number of VIs");
         options->plan.idle_vis--;
         return true;
+    case OPT_SEGMENTS:
+        if (!units_number(value, UINT16_MAX, &options->plan.segments) ||
+            options->plan.segments == 0)
+            return wrong("--segments", value, "is not a number of segments, 1 or more");
+        return true;
+    case OPT_BUFFERS:
+        if (!units_number(value, PLAN_BUFFERS_MAX, &options->plan.buffers) ||
+            options->plan.buffers == 0)
+            return wrong("--buffers", value, "is not a number of buffers from 1 to 4096");
+        return true;
     default:
         if (!units_number(value, UINT32_MAX, &options->window) || options->window == 0)
             return wrong("--window", value, "is not a number of messages");
         return true;
     }
+}
+
+static bool wrong_segments(const struct client_options *options)
+{
+    fprintf(stderr,
+            "vipperf: --segments %" PRIu64 ": none is empty, so a message of %" PRIu64
+            " bytes has at most %" PRIu64 "; see vipperf help\n",
+            options->plan.segments, options->size_first, options->size_first);
+    return false;
+}
+
+/* What --buffers cannot do. */
+static bool check_buffers(const struct client_options *options)
+{
+    const struct plan *plan = &options->plan;
+    char number[24];
+
+    snprintf(number, sizeof(number), "%" PRIu64, plan->buffers);
+    if (plan->apart && plan->buffers == 0)
+        return wrong("--register", "each", "needs --buffers");
+    if (plan->apart && plan->buffers > PLAN_APART_MAX)
+        return wrong("--register each --buffers", number, "is more than 128");
+    if (plan->buffers == 0 || !plan->verify)
+        return true;
+    if (plan->level == PLAN_UD)
+        return wrong("--buffers --reliability", "ud",
+                     "cannot be combined with --verify: what comes late fills a buffer again");
+    if (plan->both_ways)
+        return wrong(
+            "--buffers", number,
+            "cannot be combined with --both-ways --verify: credits take turns in them, too");
+    if (plan->test != PLAN_LAT && options->window > plan->buffers)
+        return wrong("--buffers", number,
+                     "is less than --window: --verify needs a buffer for each");
+    return true;
 }
 
 /* Combinations that cannot work are refused before anything is started. */
@@ -187,12 +256,20 @@ static bool check(const struct client_options *options)
         return wrong("--op", "read", "needs a reliable level");
     if (plan->op == PLAN_READ && plan->random_sizes)
         return wrong("--op", "read", "reads messages of one size only");
-    if (plan->random_sizes && options->size_first != options->size_last)
-        return wrong("--random-sizes", "", "goes with --size, not with --sizes");
     if (plan->iters == UINT64_MAX && plan->duration_ms == UINT64_MAX && options->size_first == 0 &&
         plan->total_bytes != UINT64_MAX)
         return wrong("--bytes", "", "never ends with --size 0");
-    return true;
+    if (plan->random_sizes && options->size_first != options->size_last)
+        return wrong("--random-sizes", "", "goes with --size, not with --sizes");
+    if (plan->both_ways && plan->test != PLAN_BW)
+        return wrong("--both-ways", plan_test_names[plan->test], "goes with bw only");
+    if (plan->both_ways && plan->op == PLAN_READ)
+        return wrong(
+            "--both-ways --op", "read",
+            "has no second direction: the server of reads does nothing; use send or write");
+    if (plan->segments > 1 && options->size_first > 0 && plan->segments > options->size_first)
+        return wrong_segments(options);
+    return check_buffers(options);
 }
 
 static void set_defaults(struct client_options *options)
@@ -224,6 +301,10 @@ static const struct option client_table[] = {
     {"seed", required_argument, NULL, OPT_SEED},
     {"window", required_argument, NULL, OPT_WINDOW},
     {"vis", required_argument, NULL, OPT_VIS},
+    {"both-ways", no_argument, NULL, OPT_BOTH_WAYS},
+    {"segments", required_argument, NULL, OPT_SEGMENTS},
+    {"buffers", required_argument, NULL, OPT_BUFFERS},
+    {"register", required_argument, NULL, OPT_REGISTER},
     {"json", required_argument, NULL, OPT_JSON},
     {0},
 };
@@ -246,9 +327,13 @@ static bool set_client_option(int option, struct client_options *options)
     case OPT_RANDOM:
         options->plan.random_sizes = true;
         return true;
+    case OPT_BOTH_WAYS:
+        options->plan.both_ways = true;
+        return true;
     case OPT_OP:
     case OPT_RELIABILITY:
     case OPT_WAIT:
+    case OPT_REGISTER:
         return set_choice(option, optarg, &options->plan);
     case OPT_SIZE:
     case OPT_SIZES:
@@ -258,6 +343,8 @@ static bool set_client_option(int option, struct client_options *options)
     case OPT_SEED:
     case OPT_WINDOW:
     case OPT_VIS:
+    case OPT_SEGMENTS:
+    case OPT_BUFFERS:
         return set_number(option, optarg, options);
     default:
         fprintf(stderr, "See vipperf help\n");
@@ -278,6 +365,7 @@ bool options_client(enum plan_test test, int argc, char **argv, struct client_op
                                             .iters = UINT64_MAX,
                                             .duration_ms = UINT64_MAX,
                                             .total_bytes = UINT64_MAX,
+                                            .segments = 1,
                                             .seed = 1}};
     while ((option = getopt_long(argc, argv, "", client_table, NULL)) != -1)
         if (!set_client_option(option, ret))
@@ -331,6 +419,9 @@ struct plan options_plan(const struct client_options *options, uint64_t size_byt
             plan.window = WINDOW_MIN;
         if (plan.window > most)
             plan.window = most;
+        /* What is checked must not be written over before. */
+        if (plan.verify && plan.buffers > 0 && plan.window > plan.buffers)
+            plan.window = plan.buffers;
     }
     return plan;
 }

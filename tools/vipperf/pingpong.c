@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/vipperf/pattern.h"
+#include "tools/vipperf/segments.h"
 
 /* Polls of memory between two looks at the receive queue, where the end or an error would be. */
 #define POLLS_PER_LOOK 64
@@ -28,33 +28,49 @@ static bool flag_is_word(const struct plan *plan)
     return plan->verify || plan->random_sizes;
 }
 
-/* The last byte of message `number`: differs from what the slot held before. */
-static uint8_t flag_byte(uint64_t number)
+/* The last byte of message `number`: differs from what the slot held at its turn before. */
+static uint8_t flag_byte(const struct run *run, uint64_t number)
 {
-    return (uint8_t)(number % 255 + 1);
+    return (uint8_t)(number / run->end->args.in_slots % 255 + 1);
+}
+
+/*
+ * A buffer's bytes are left alone until its last send has completed. reap() sees to that with
+ * RUN_PINGPONG_SLOTS or more. With fewer the answer has come, so the wait is short.
+ */
+static int await_slot(struct run *run)
+{
+    const struct plan *plan = run->plan;
+    uint64_t posts = plan->op == PLAN_WRITE && flag_is_word(plan) ? 2 : 1;
+
+    if (run_slots(plan) >= RUN_PINGPONG_SLOTS || (plan->op != PLAN_WRITE && !plan->verify))
+        return 0;
+    return end_drain(run->end, (run_slots(plan) - 1) * posts, END_PATIENCE_MS) == 1 ? 0 : -1;
 }
 
 static int post_message(struct run *run, uint64_t number, uint64_t seed)
 {
     const struct plan *plan = run->plan;
     uint8_t *slot = end_out(run->end, number);
-    uint64_t slot_offset = number % RUN_PINGPONG_SLOTS * run->end->args.slot_bytes;
     struct end_message message = {
         .bytes = slot,
         .len_bytes = (uint32_t)plan_size(plan, number),
         .has_imm = run_has_numbers(plan),
         .imm = (uint32_t)number & RUN_NUMBER_MASK,
+        .segments = (unsigned)plan->segments,
         .write = plan->op != PLAN_SEND,
-        .remote_addr = run->remote_addr + slot_offset,
-        .remote_handle = run->remote_handle,
     };
 
+    if (message.write)
+        run_aim(run, number, &message);
+    if (await_slot(run) < 0)
+        return -1;
     if (plan->verify)
-        pattern_fill(slot, message.len_bytes, seed, number);
+        run_fill(run, slot, message.len_bytes, seed, number);
     if (plan->op != PLAN_WRITE)
         return end_post_send(run->end, &message);
     if (!flag_is_word(plan)) {
-        slot[message.len_bytes - 1] = flag_byte(number);
+        slot[segments_room(message.len_bytes, message.segments) - 1] = flag_byte(run, number);
         return end_post_send(run->end, &message);
     }
     if (end_post_send(run->end, &message) < 0)
@@ -62,6 +78,7 @@ static int post_message(struct run *run, uint64_t number, uint64_t seed)
     *(uint64_t *)(void *)(slot + word_offset(run)) = number + 1;
     message.bytes = slot + word_offset(run);
     message.len_bytes = sizeof(uint64_t);
+    message.segments = 1;
     message.remote_addr += word_offset(run);
     return end_post_send(run->end, &message);
 }
@@ -71,7 +88,8 @@ static bool flag_is_set(const struct run *run, const uint8_t *slot, uint64_t num
     if (flag_is_word(run->plan))
         return __atomic_load_n((const uint64_t *)(const void *)(slot + word_offset(run)),
                                __ATOMIC_ACQUIRE) == number + 1;
-    return __atomic_load_n(slot + run->plan->size_bytes - 1, __ATOMIC_ACQUIRE) == flag_byte(number);
+    return __atomic_load_n(slot + run->plan->size_bytes - 1, __ATOMIC_ACQUIRE) ==
+           flag_byte(run, number);
 }
 
 /* Watch memory for message `number`. Outcomes: 1 there; 0 *ret_end was set; -1. */
@@ -133,7 +151,7 @@ static int next_message(struct run *run, uint64_t expected, unsigned timeout_ms,
         r = end_recv(run->end, timeout_ms, &arrival);
         if (r <= 0)
             return r;
-        *ret = (struct incoming){expected, arrival.len_bytes, NULL, (int)arrival.index};
+        *ret = (struct incoming){expected, arrival.len_bytes, arrival.bytes, (int)arrival.index};
         if (!arrival.damaged && run_is_end(&arrival)) {
             *ret_end = true;
             return 0;
@@ -153,8 +171,8 @@ static int next_message(struct run *run, uint64_t expected, unsigned timeout_ms,
         if (end_post_recv(run->end, arrival.index, plan->op == PLAN_SEND) < 0)
             return -1;
     }
-    ret->bytes =
-        plan->op == PLAN_SEND ? end_in(run->end, arrival.index) : end_in(run->end, ret->number);
+    if (plan->op != PLAN_SEND)
+        ret->bytes = end_in(run->end, ret->number);
     return 1;
 }
 
@@ -268,7 +286,7 @@ int run_pingpong_server(struct run *run)
         silent_ms = 0;
         expected = ping.number + 1;
         run->received++;
-        run->bytes += ping.len_bytes;
+        run->bytes_received += ping.len_bytes;
         if (plan->verify &&
             run_verify(run, ping.bytes, ping.len_bytes, plan->seed, ping.number) < 0)
             return -1;

@@ -79,6 +79,45 @@ bool note_get_number(const struct note *note, const char *key, uint64_t *ret)
     return true;
 }
 
+/* The handles as hexadecimal numbers, each with a space behind it. */
+void target_put(struct note *note, const struct plan_target *target)
+{
+    char text[PLAN_APART_MAX * 9 + 1] = "";
+
+    note_put_number(note, "remote_addr", target->addr);
+    note_put_number(note, "remote_handle", target->handle);
+    for (unsigned i = 0, at = 0; i < target->handle_count && i < PLAN_APART_MAX; i++)
+        at += (unsigned)snprintf(text + at, sizeof(text) - at, "%" PRIx32 " ", target->handles[i]);
+    note_put(note, "remote_handles", text);
+}
+
+bool target_get(const struct note *note, struct plan_target *ret)
+{
+    struct plan_target target = {0};
+    char text[PLAN_APART_MAX * 9 + 1];
+    uint64_t handle;
+
+    if (!note_get_number(note, "remote_addr", &target.addr) ||
+        !note_get_number(note, "remote_handle", &handle) ||
+        !note_get(note, "remote_handles", text, sizeof(text)))
+        return false;
+    target.handle = (uint32_t)handle;
+    for (const char *at = text; *at; target.handle_count++) {
+        unsigned long value;
+        char *end;
+
+        errno = 0;
+        value = strtoul(at, &end, 16);
+        if (target.handle_count == PLAN_APART_MAX || !strchr("0123456789abcdef", *at) ||
+            errno != 0 || *end != ' ' || value > UINT32_MAX)
+            return false;
+        target.handles[target.handle_count] = (uint32_t)value;
+        at = end + 1;
+    }
+    *ret = target;
+    return true;
+}
+
 void plan_put(struct note *note, const struct plan *plan)
 {
     note_put_number(note, "protocol", PLAN_PROTOCOL);
@@ -94,8 +133,11 @@ void plan_put(struct note *note, const struct plan *plan)
     note_put_number(note, "cq", plan->cq);
     note_put_number(note, "verify", plan->verify);
     note_put_number(note, "random_sizes", plan->random_sizes);
-    note_put_number(note, "remote_addr", plan->remote_addr);
-    note_put_number(note, "remote_handle", plan->remote_handle);
+    note_put_number(note, "segments", plan->segments);
+    note_put_number(note, "buffers", plan->buffers);
+    note_put_number(note, "apart", plan->apart);
+    note_put_number(note, "both_ways", plan->both_ways);
+    target_put(note, &plan->own);
 }
 
 static bool get_choice(const struct note *note, const char *key, const char *const *names,
@@ -123,10 +165,11 @@ bool plan_get(const struct note *note, struct plan *ret, char *why, size_t why_b
         {"test", plan_test_names}, {"op", plan_op_names},  {"reliability", plan_level_names},
         {"wait", plan_wait_names}, {"size_bytes", NULL},   {"window", NULL},
         {"idle_vis", NULL},        {"seed", NULL},         {"cq", NULL},
-        {"verify", NULL},          {"random_sizes", NULL}, {"remote_addr", NULL},
-        {"remote_handle", NULL},
+        {"verify", NULL},          {"random_sizes", NULL}, {"segments", NULL},
+        {"buffers", NULL},         {"apart", NULL},        {"both_ways", NULL},
     };
     enum { COUNT = sizeof(wanted) / sizeof(*wanted) };
+    struct plan_target own;
     uint64_t value[COUNT];
 
     for (unsigned i = 0; i < COUNT; i++) {
@@ -140,6 +183,10 @@ bool plan_get(const struct note *note, struct plan *ret, char *why, size_t why_b
         }
         if (wanted[i].names)
             value[i] = choice;
+    }
+    if (!target_get(note, &own)) {
+        snprintf(why, why_bytes, "the first message has no usable \"remote_addr\" or handles");
+        return false;
     }
     *ret = (struct plan){.test = (enum plan_test)value[0],
                          .op = (enum plan_op)value[1],
@@ -155,7 +202,10 @@ bool plan_get(const struct note *note, struct plan *ret, char *why, size_t why_b
                          .cq = value[8] != 0,
                          .verify = value[9] != 0,
                          .random_sizes = value[10] != 0,
-                         .remote_addr = value[11],
-                         .remote_handle = (uint32_t)value[12]};
+                         .segments = value[11],
+                         .buffers = value[12],
+                         .apart = value[13] != 0,
+                         .both_ways = value[14] != 0,
+                         .own = own};
     return true;
 }

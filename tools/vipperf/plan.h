@@ -13,7 +13,13 @@
 #include <stdint.h>
 
 /* Version of the conversation between two vipperf; both must be equal. */
-#define PLAN_PROTOCOL 2
+#define PLAN_PROTOCOL 3
+
+/* Buffers that messages may take turns in: more than any cache holds translations or bytes of. */
+#define PLAN_BUFFERS_MAX 4096
+
+/* The same with a registration each: their handles travel in one note. */
+#define PLAN_APART_MAX 128
 
 enum plan_test {
     PLAN_LAT = 0, /* ping-pong */
@@ -46,6 +52,14 @@ extern const char *const plan_op_names[];
 extern const char *const plan_level_names[];
 extern const char *const plan_wait_names[];
 
+/* Where one side may write to or read from the other: its in slots. */
+struct plan_target {
+    uint64_t addr;         /* of the first one */
+    uint32_t handle;       /* of the registration in which all of them lie, or: */
+    unsigned handle_count; /* so many have handles of their own */
+    uint32_t handles[PLAN_APART_MAX];
+};
+
 struct plan {
     enum plan_test test;
     enum plan_op op;
@@ -58,11 +72,14 @@ struct plan {
     uint64_t duration_ms;   /* stop after so long; UINT64_MAX = no such limit */
     uint64_t total_bytes;   /* stop after so many bytes; UINT64_MAX = no such limit */
     uint64_t seed;          /* of contents and random sizes */
+    uint64_t segments;      /* data segments of a message's descriptor */
+    uint64_t buffers;       /* messages take turns in so many; 0 = as many as can be under way */
+    bool apart;             /* each of these is a registration of its own */
+    bool both_ways;         /* the server sends the same at the same time on the same VI */
     bool cq;                /* completions through a completion queue */
     bool verify;            /* every byte is checked */
     bool random_sizes;      /* 0..size_bytes, evenly spread */
-    uint64_t remote_addr;   /* in slots of the sender of the text: there the other side may write */
-    uint32_t remote_handle; /* memory handle of it */
+    struct plan_target own; /* of the sender of the text: there the other side may write */
 };
 
 /* Size of message `number` of the plan. */
@@ -83,6 +100,10 @@ void note_put_number(struct note *note, const char *key, uint64_t value);
 /* Copy a value out; false if the key is missing or (number) the value is none. */
 bool note_get(const struct note *note, const char *key, char *ret, size_t ret_bytes);
 bool note_get_number(const struct note *note, const char *key, uint64_t *ret);
+
+void target_put(struct note *note, const struct plan_target *target);
+/* Outcomes: true; false: something is missing or makes no sense, *ret untouched. */
+bool target_get(const struct note *note, struct plan_target *ret);
 
 void plan_put(struct note *note, const struct plan *plan);
 /* Outcomes: true; false with a sentence in why: the text is not a plan this version can follow. */

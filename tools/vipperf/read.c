@@ -1,8 +1,8 @@
 /*
- * RDMA Read: the client reads slot n % window of the server for message n; the server fills its slots
+ * RDMA Read: the client reads slot n % slots of the server for message n; the server fills its slots
  * once and then only waits for the end. lat has one read under way, bw and rate have a window.
  *
- * What is read are the contents of message n % window, so that every byte can be checked although the
+ * What is read are the contents of message n % slots, so that every byte can be checked although the
  * server takes no part.
  */
 #include "tools/vipperf/run.h"
@@ -15,14 +15,14 @@
 static int post_read(struct run *run, uint64_t number)
 {
     const struct plan *plan = run->plan;
-    const struct end_message message = {
+    struct end_message message = {
         .bytes = end_in(run->end, number),
         .len_bytes = (uint32_t)plan->size_bytes,
+        .segments = (unsigned)plan->segments,
         .read = true,
-        .remote_addr = run->remote_addr + number % plan->window * run->end->args.slot_bytes,
-        .remote_handle = run->remote_handle,
     };
 
+    run_aim(run, number, &message);
     if (end_post_send(run->end, &message) < 0)
         return -1;
     run->sent++;
@@ -33,7 +33,7 @@ void run_read_fill(const struct run *run)
 {
     const struct plan *plan = run->plan;
 
-    for (uint64_t slot = 0; slot < plan->window; slot++)
+    for (uint64_t slot = 0; slot < run_slots(plan); slot++)
         pattern_fill(end_in(run->end, slot), plan->size_bytes, plan->seed, slot);
 }
 
@@ -55,9 +55,9 @@ static int take_reads(struct run *run)
     const struct plan *plan = run->plan;
 
     for (; run->received < run->end->sends_done; run->received++) {
-        uint64_t slot = run->received % plan->window;
+        uint64_t slot = run->received % run_slots(plan);
 
-        run->bytes += plan->size_bytes;
+        run->bytes_received += plan->size_bytes;
         if (plan->verify &&
             run_verify(run, end_in(run->end, slot), plan->size_bytes, plan->seed, slot) < 0)
             return -1;
@@ -92,7 +92,7 @@ static int read_windows(struct run *run)
 {
     const struct plan *plan = run->plan;
 
-    while (!run_enough(run, run->sent, run->bytes)) {
+    while (!run_enough(run, run->sent, run->bytes_received)) {
         if (run->sent - run->received == plan->window &&
             (await_reads(run, plan->window - 1) < 0 || take_reads(run) < 0))
             return -1;
@@ -102,7 +102,7 @@ static int read_windows(struct run *run)
     if (await_reads(run, 0) < 0 || take_reads(run) < 0)
         return -1;
     run->measured = run->received;
-    run->measured_bytes = run->bytes;
+    run->measured_bytes = run->bytes_received;
     return 0;
 }
 

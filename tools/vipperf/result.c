@@ -122,6 +122,10 @@ static void json_result(FILE *out, const struct perf_result *result)
         fputs("\"half_rtt_ns\": null", out);
     fprintf(out, ", \"bytes_per_s\": %.9g, \"messages_per_s\": %.9g, \"cpu_s\": %.9g, ",
             result->bytes_per_s, result->messages_per_s, result->cpu_s);
+    if (result->both_ways)
+        fprintf(out, "\"messages_out\": %llu, \"messages_back\": %llu, ",
+                (unsigned long long)(result->messages - result->messages_back),
+                (unsigned long long)result->messages_back);
     fprintf(out, "\"verified\": %s}", verified[result->verified]);
 }
 

@@ -6,7 +6,8 @@
  *
  * JSON: {"tool", "version", "command", "parameters": {...}, "results": [{"size", "messages",
  * "elapsed_s", "half_rtt_ns": {"p50", "p99", "p999", "max"} or null, "bytes_per_s",
- * "messages_per_s", "cpu_s", "verified": true, false or null}]}
+ * "messages_per_s", "cpu_s", "verified": true, false or null}]}. With --both-ways messages, bytes_per_s
+ * and messages_per_s are the sum of both directions and "messages_out" and "messages_back" its parts.
  */
 #ifndef TOOLS_VIPPERF_RESULT_H
 #define TOOLS_VIPPERF_RESULT_H
@@ -30,12 +31,14 @@ enum perf_verified {
 /* One measurement of one message size. */
 struct perf_result {
     uint64_t size_bytes; /* of one message */
-    uint64_t messages;   /* measured, one way */
-    double elapsed_s;    /* wall time of the measured part */
-    bool has_latency;    /* latency is valid (lat) */
+    uint64_t messages;   /* measured, one way; or the sum of both ways */
+    bool both_ways;      /* messages_back are in messages and in the rates, too */
+    uint64_t messages_back;
+    double elapsed_s; /* wall time of the measured part */
+    bool has_latency; /* latency is valid (lat) */
     struct perf_latency latency;
-    double bytes_per_s;    /* payload, one way */
-    double messages_per_s; /* one way */
+    double bytes_per_s;    /* payload of messages */
+    double messages_per_s; /* of messages */
     double cpu_s;          /* processor time of all measured processes, user and system */
     enum perf_verified verified;
 };

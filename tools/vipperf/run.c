@@ -6,12 +6,19 @@
 
 #include "tools/vipperf/meet.h"
 #include "tools/vipperf/pattern.h"
+#include "tools/vipperf/segments.h"
+
+/* Buffers of --buffers lie on pages of their own, so that each has a translation of its own. */
+#define PAGE_BYTES 4096
 
 /* Receives of a stream's server beyond the window: for the end mark and its repetitions. */
 #define END_RECVS 8
 
 /* A stream's credits: a quarter of the window each, so never more than this many are unread. */
 #define CREDIT_SLOTS 16
+
+/* Descriptors that a queue has beyond what the window needs, at most. */
+#define DESCRIPTORS_BESIDE 16
 
 /* Messages between two looks at the clock; large ones may take milliseconds each. */
 #define MESSAGES_PER_CLOCK 16
@@ -22,48 +29,126 @@ bool run_has_numbers(const struct plan *plan)
     return plan->level == PLAN_UD || plan->op == PLAN_WRITE_IMM;
 }
 
+/* What a side needs for its part of a stream. */
+static void stream_args(const struct plan *plan, bool sends, bool receives, struct end_args *ret)
+{
+    unsigned window = (unsigned)plan->window;
+
+    if (sends) {
+        ret->sends = 2 * window + 2;
+        ret->recvs = CREDIT_SLOTS;
+        ret->out_slots = window;
+    }
+    if (receives) {
+        ret->sends += CREDIT_SLOTS;
+        ret->recvs += window + END_RECVS;
+        ret->in_slots = plan->op == PLAN_SEND ? ret->recvs : window;
+    }
+}
+
 void run_end_args(const struct plan *plan, bool client, struct end_args *ret)
 {
     unsigned window = (unsigned)plan->window;
     size_t size = (size_t)plan->size_bytes;
+    size_t room = segments_room(size, (unsigned)plan->segments);
 
     *ret = (struct end_args){.level = plan->level,
                              .wait = plan->wait,
                              .cq = plan->cq,
                              .read = plan->op == PLAN_READ,
                              .mtu_bytes = size > 8 ? size : 8,
-                             .slot_bytes = size > 64 ? size : 64};
+                             .slot_bytes = room > 64 ? room : 64,
+                             .segments = (unsigned)plan->segments,
+                             .apart = plan->apart};
+    if (plan->segments > 1 && plan->op == PLAN_SEND && size > 0) {
+        ret->scatter = true;
+        ret->recv_bytes = size;
+    }
     if (plan->op == PLAN_READ) {
         ret->recvs = RUN_IDLE_RECVS;
         ret->sends = client ? window + 1 : 1;
         ret->in_slots = window; /* the server's are read, into the client's */
     } else if (plan->test == PLAN_LAT) {
         /* Behind the message lies a word that a second RDMA Write sets: see pingpong.c. */
-        ret->slot_bytes = (size + 63) / 64 * 64 + 64;
+        ret->slot_bytes = (room + 63) / 64 * 64 + 64;
         ret->sends = 3 * RUN_PINGPONG_SLOTS;
         ret->recvs = RUN_PINGPONG_SLOTS;
         ret->out_slots = ret->in_slots = RUN_PINGPONG_SLOTS;
-    } else if (client) {
-        ret->sends = 2 * window + 2;
-        ret->recvs = CREDIT_SLOTS;
-        ret->out_slots = window;
     } else {
-        ret->sends = CREDIT_SLOTS;
-        ret->recvs = window + END_RECVS;
-        ret->in_slots = plan->op == PLAN_SEND ? ret->recvs : window;
+        stream_args(plan, client || plan->both_ways, !client || plan->both_ways, ret);
     }
+    if (plan->buffers > 0) {
+        ret->slot_bytes = (ret->slot_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+        ret->out_slots = ret->out_slots > 0 ? (unsigned)plan->buffers : 0;
+        ret->in_slots = ret->in_slots > 0 ? (unsigned)plan->buffers : 0;
+    }
+}
+
+uint64_t run_window_max(const struct plan *plan, bool client, uint64_t max)
+{
+    uint64_t beside = DESCRIPTORS_BESIDE + (plan->both_ways ? CREDIT_SLOTS : 0);
+
+    if (max <= beside)
+        return 0;
+    return client || plan->both_ways ? (max - beside) / 2 : max - beside;
+}
+
+unsigned long run_segments_max(const struct plan *plan, unsigned long max)
+{
+    return plan->op == PLAN_SEND || max == 0 ? max : max - 1;
+}
+
+void run_target(const struct end *end, struct plan_target *ret)
+{
+    *ret = (struct plan_target){.addr = (uint64_t)(uintptr_t)end->in, .handle = end->handle};
+    if (!end->args.apart)
+        return;
+    for (; ret->handle_count < end->args.in_slots && ret->handle_count < PLAN_APART_MAX;
+         ret->handle_count++)
+        ret->handles[ret->handle_count] = end_in_handle(end, ret->handle_count);
+}
+
+uint64_t run_slots(const struct plan *plan)
+{
+    if (plan->buffers > 0)
+        return plan->buffers;
+    return plan->test == PLAN_LAT && plan->op != PLAN_READ ? RUN_PINGPONG_SLOTS : plan->window;
+}
+
+void run_aim(const struct run *run, uint64_t number, struct end_message *message)
+{
+    const struct plan_target *remote = &run->remote;
+    uint64_t slot = number % run_slots(run->plan);
+
+    message->remote_addr = remote->addr + slot * run->end->args.slot_bytes;
+    message->remote_handle = slot < remote->handle_count ? remote->handles[slot] : remote->handle;
 }
 
 int run_post_receives(struct run *run, bool client)
 {
-    bool with_buffer = run->plan->op == PLAN_SEND && (run->plan->test == PLAN_LAT || !client);
+    const struct plan *plan = run->plan;
+    bool with_buffer =
+        plan->op == PLAN_SEND && (plan->test == PLAN_LAT || plan->both_ways || !client);
 
-    if (run->plan->op == PLAN_READ && !client)
+    if (plan->op == PLAN_READ && !client)
         run_read_fill(run);
     for (unsigned i = 0; i < run->end->args.recvs; i++)
         if (end_post_recv(run->end, i, with_buffer) < 0)
             return -1;
     return 0;
+}
+
+void run_fill(const struct run *run, uint8_t *slot, size_t len_bytes, uint64_t seed,
+              uint64_t number)
+{
+    struct end *end = run->end;
+
+    if (!end->flat) {
+        pattern_fill(slot, len_bytes, seed, number);
+        return;
+    }
+    pattern_fill(end->flat, len_bytes, seed, number);
+    segments_scatter(slot, len_bytes, end->args.segments, end->flat, len_bytes);
 }
 
 bool run_enough(const struct run *run, uint64_t messages, uint64_t bytes)
@@ -92,6 +177,12 @@ int run_verify(struct run *run, const void *bytes, uint64_t len_bytes, uint64_t 
                  expected);
         run->corrupt = true;
         return -1;
+    }
+    /* What RDMA Write has placed is in one piece. */
+    if (end->flat && (run->plan->op == PLAN_SEND || run->plan->op == PLAN_READ)) {
+        segments_gather(end->flat, bytes, (size_t)run->plan->size_bytes, end->args.segments,
+                        (size_t)len_bytes);
+        bytes = end->flat;
     }
     if (pattern_check(bytes, (size_t)len_bytes, seed, number, &fault))
         return 0;
@@ -165,6 +256,8 @@ int run_client(struct run *run)
 {
     if (run->plan->op == PLAN_READ)
         return run_read_client(run);
+    if (run->plan->both_ways)
+        return run_both_client(run);
     return run->plan->test == PLAN_LAT ? run_pingpong_client(run) : run_stream_client(run);
 }
 
@@ -172,5 +265,7 @@ int run_server(struct run *run)
 {
     if (run->plan->op == PLAN_READ)
         return run_read_server(run);
+    if (run->plan->both_ways)
+        return run_both_server(run);
     return run->plan->test == PLAN_LAT ? run_pingpong_server(run) : run_stream_server(run);
 }

@@ -3,7 +3,8 @@
  * side. They run over a connected data end; the control end is looked at only to notice that the
  * other side has given up.
  *
- * RDMA Read is the third (lat, bw and rate): the client alone acts, the server waits for the end.
+ * RDMA Read is the third (lat, bw and rate): the client alone acts, the server waits for the end. The
+ * fourth are two streams, one each way, on the same VI (bw).
  *
  * On the data connection: messages of the plan; "end" = a send of no bytes with immediate data
  * RUN_END; from the server of a stream, credits = sends of no bytes whose immediate data counts the
@@ -29,6 +30,10 @@
 /* Slots and descriptors of a ping-pong; more than two so that acknowledgements may lag behind. */
 #define RUN_PINGPONG_SLOTS 8
 
+/* Credits of streams both ways; below them the count has 30 bits, so that none looks like the end. */
+#define RUN_CREDIT      0x80000000u
+#define RUN_CREDIT_MASK 0x3FFFFFFFu
+
 /* Ends that only wait for the other side's end mark have so many descriptors. */
 #define RUN_IDLE_RECVS 8
 
@@ -40,10 +45,10 @@ struct run {
     struct end *end;     /* data connection */
     struct end *control; /* control connection (server only looks for the client's note) */
     const struct plan *plan;
-    uint64_t remote_addr; /* the other side's in slots */
-    uint32_t remote_handle;
+    struct plan_target remote;  /* the other side's in slots */
     uint64_t sent, received;    /* messages; on the client of a ping-pong: pings, answers */
-    uint64_t bytes;             /* of payload, sent (client) or received (server) */
+    uint64_t bytes_sent;        /* payload of a stream */
+    uint64_t bytes_received;    /* payload; of a ping-pong on the server only */
     uint64_t start_ns, stop_ns; /* client: of the measured part */
     uint64_t measured;          /* client: messages in it */
     uint64_t measured_bytes;
@@ -56,6 +61,14 @@ struct run {
 
 /* Is the data end of the client's or the server's side of the plan, and how many slots has it? */
 void run_end_args(const struct plan *plan, bool client, struct end_args *ret);
+/*
+ * The largest window of the plan for which a side's queues of `max` descriptors suffice; 0 if none does.
+ */
+uint64_t run_window_max(const struct plan *plan, bool client, uint64_t max);
+/* The most segments of a message when a descriptor has at most `max`: RDMA needs one for the address. */
+unsigned long run_segments_max(const struct plan *plan, unsigned long max);
+/* Where the other side may write: for the note. */
+void run_target(const struct end *end, struct plan_target *ret);
 /* Post the receives that must be there before the connection is. Outcomes: 0; -1. */
 int run_post_receives(struct run *run, bool client);
 
@@ -64,6 +77,8 @@ int run_pingpong_client(struct run *run);
 int run_pingpong_server(struct run *run);
 int run_stream_client(struct run *run);
 int run_stream_server(struct run *run);
+int run_both_client(struct run *run);
+int run_both_server(struct run *run);
 void run_read_fill(const struct run *run); /* the server, before it is read */
 int run_read_client(struct run *run);
 int run_read_server(struct run *run);
@@ -77,7 +92,20 @@ int run_server(struct run *run);
 /* Is the plan fulfilled after so many messages and bytes? Looks at the clock rarely. */
 bool run_enough(const struct run *run, uint64_t messages, uint64_t bytes);
 
-/* Check contents and length of message `number` against the stream `seed`. Outcomes: 0; -1. */
+/* Buffers that the messages of the plan take turns in. */
+uint64_t run_slots(const struct plan *plan);
+
+/* Fill in where message `number` goes by RDMA: the other side's in slot whose turn it is. */
+void run_aim(const struct run *run, uint64_t number, struct end_message *message);
+
+/* Write the contents of message `number` of the stream `seed` into an out slot, in its segments. */
+void run_fill(const struct run *run, uint8_t *slot, size_t len_bytes, uint64_t seed,
+              uint64_t number);
+
+/*
+ * Check contents and length of message `number` against the stream `seed`, in the segments in which the
+ * plan's receives or reads place it. Outcomes: 0; -1.
+ */
 int run_verify(struct run *run, const void *bytes, uint64_t len_bytes, uint64_t seed,
                uint64_t number);
 

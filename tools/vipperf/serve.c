@@ -21,9 +21,6 @@
 /* What a stranger may make the server allocate for one measurement. */
 #define MEMORY_MAX_BYTES (1ull << 30)
 
-/* Descriptors posted beyond the window; see run_end_args. */
-#define DESCRIPTORS_BESIDE 16
-
 /* Between two looks for clients; the wait itself ends when one comes. */
 #define LISTEN_MS 60000
 
@@ -54,8 +51,14 @@ static bool acceptable(const struct visit *visit, const struct plan *plan, char 
                        size_t why_bytes)
 {
     const VIP_NIC_ATTRIBUTES *attrs = &visit->nic->attrs;
-    uint64_t slots = plan->test == PLAN_LAT ? 2 * RUN_PINGPONG_SLOTS : plan->window + 1;
+    uint64_t window_max = run_window_max(plan, false, attrs->MaxDescriptorsPerQueue);
+    uint64_t slots = plan->buffers > 0        ? plan->buffers
+                     : plan->test == PLAN_LAT ? RUN_PINGPONG_SLOTS
+                                              : plan->window + 1;
+    struct end_args args;
 
+    if (plan->test == PLAN_LAT || plan->both_ways)
+        slots *= 2;
     if (plan->size_bytes > attrs->MaxTransferSize) {
         snprintf(why, why_bytes,
                  "messages of %" PRIu64 " bytes are larger than the server's MaxTransferSize of "
@@ -63,10 +66,32 @@ static bool acceptable(const struct visit *visit, const struct plan *plan, char 
                  plan->size_bytes, attrs->MaxTransferSize);
         return false;
     }
-    if (plan->window == 0 || plan->window + DESCRIPTORS_BESIDE > attrs->MaxDescriptorsPerQueue) {
+    if (plan->window == 0 || plan->window > window_max) {
         snprintf(why, why_bytes,
-                 "a window of %" PRIu64 " messages is not between 1 and the server's %lu",
-                 plan->window, attrs->MaxDescriptorsPerQueue - DESCRIPTORS_BESIDE);
+                 "a window of %" PRIu64 " messages is not between 1 and the server's %" PRIu64,
+                 plan->window, window_max);
+        return false;
+    }
+    if (plan->segments == 0 || plan->segments > run_segments_max(plan, attrs->MaxSegmentsPerDesc) ||
+        (plan->size_bytes > 0 && plan->segments > plan->size_bytes)) {
+        snprintf(why, why_bytes,
+                 "%" PRIu64 " segments for a message of %" PRIu64
+                 " bytes are not between 1 and its bytes or the server's %lu",
+                 plan->segments, plan->size_bytes,
+                 run_segments_max(plan, attrs->MaxSegmentsPerDesc));
+        return false;
+    }
+    if (plan->buffers > (plan->apart ? PLAN_APART_MAX : PLAN_BUFFERS_MAX) ||
+        (plan->apart && plan->buffers == 0)) {
+        snprintf(why, why_bytes,
+                 "%" PRIu64
+                 " buffers are more than the server's %d, or %d with a registration each",
+                 plan->buffers, PLAN_BUFFERS_MAX, PLAN_APART_MAX);
+        return false;
+    }
+    if (plan->both_ways && (plan->test != PLAN_BW || plan->op == PLAN_READ)) {
+        snprintf(why, why_bytes, "%s with %s cannot go both ways: only bw with send or write can",
+                 plan_test_names[plan->test], plan_op_names[plan->op]);
         return false;
     }
     if (plan->idle_vis >= visit->nic->attrs.MaxVI) {
@@ -74,10 +99,12 @@ static bool acceptable(const struct visit *visit, const struct plan *plan, char 
                  plan->idle_vis + 1, visit->nic->attrs.MaxVI);
         return false;
     }
-    if ((plan->size_bytes + 128) * slots > MEMORY_MAX_BYTES) {
+    run_end_args(plan, false, &args);
+    if (args.slot_bytes * slots > MEMORY_MAX_BYTES) {
         snprintf(why, why_bytes,
                  "a window of %" PRIu64 " messages of %" PRIu64
-                 " bytes needs more than the server's 1 GiB; use a smaller --window",
+                 " bytes needs more than the server's 1 GiB; use a smaller --window or fewer "
+                 "--buffers",
                  plan->window, plan->size_bytes);
         return false;
     }
@@ -100,6 +127,7 @@ static int connect_data(struct visit *visit, struct run *run, struct meet_idle *
 {
     VIP_CONN_HANDLE request = NULL;
     char disc[MEET_DISC_BYTES];
+    struct plan_target own;
     struct note ready = {0};
     VIP_RETURN rc;
     int r;
@@ -108,8 +136,8 @@ static int connect_data(struct visit *visit, struct run *run, struct meet_idle *
     note_put_number(&ready, "protocol", PLAN_PROTOCOL);
     note_put(&ready, "build", VIP_VERSION);
     note_put(&ready, "discriminator", disc);
-    note_put_number(&ready, "remote_addr", (uint64_t)(uintptr_t)run->end->in);
-    note_put_number(&ready, "remote_handle", run->end->handle);
+    run_target(run->end, &own);
+    target_put(&ready, &own);
     if (note_send(&visit->control, &ready) < 0) {
         snprintf(run->end->why, sizeof(run->end->why), "%.500s", visit->control.why);
         return -1;
@@ -141,7 +169,8 @@ static int report(struct visit *visit, struct run *run, int outcome, uint64_t cp
     if (outcome != 0)
         note_put(&result, "why", run->end->why);
     note_put_number(&result, "received", run->received);
-    note_put_number(&result, "received_bytes", run->bytes);
+    note_put_number(&result, "received_bytes", run->bytes_received);
+    note_put_number(&result, "sent", run->sent);
     note_put_number(&result, "cpu_ns", cpu_ns);
     /* After a failure the client still waits on the data connection: ending that tells it. */
     if (outcome != 0)
@@ -155,11 +184,7 @@ static int measure(struct visit *visit, const struct plan *plan)
 {
     struct end data;
     struct end_args args;
-    struct run run = {.end = &data,
-                      .control = &visit->control,
-                      .plan = plan,
-                      .remote_addr = plan->remote_addr,
-                      .remote_handle = plan->remote_handle};
+    struct run run = {.end = &data, .control = &visit->control, .plan = plan, .remote = plan->own};
     struct meet_idle idle = {0};
     uint64_t cpu_ns;
     int r;

@@ -1,22 +1,16 @@
 /*
- * Bandwidth and message rate: one way, with a window and the consumer's own flow control (run.h).
+ * Bandwidth and message rate: one way, with a window and the consumer's own flow control (run.h); and the
+ * halves of it of which both.c makes two ways.
  *
  * RDMA Write without immediate data tells nobody, so the client sends a mark, a send of no bytes with
  * the number of messages written, after every quarter of a window; it arrives behind the data.
  */
-#include "tools/vipperf/run.h"
+#include "tools/vipperf/stream.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "tools/vipperf/meet.h"
-#include "tools/vipperf/pattern.h"
-
-/* Unreliable Delivery: how often the end mark is repeated before the server counts as gone. */
-#define END_TRIES 100
-
-/* Messages between two credits (and between two marks). */
-static uint64_t quarter(const struct plan *plan)
+uint64_t stream_quarter(const struct plan *plan)
 {
     return plan->window >= 4 ? plan->window / 4 : 1;
 }
@@ -82,46 +76,29 @@ static int wait_for_window(struct run *run, struct sender *sender)
         if (r == 0)
             sender->credited = run->sent; /* silence: what is under way is lost */
     }
-    /* A buffer is filled again only when its last send has completed; sends complete in order. */
+    return stream_await_sends(run);
+}
+
+/* A buffer is filled again only when its last send has completed; sends complete in order. */
+int stream_await_sends(struct run *run)
+{
+    const struct plan *plan = run->plan;
+    int r;
+
     if (run->end->sends_posted - run->end->sends_done < plan->window)
         return 0;
     if (end_reap(run->end) < 0)
         return -1;
     if (run->end->sends_posted - run->end->sends_done < plan->window)
         return 0;
-    r = end_drain(run->end, plan->window - quarter(plan), END_PATIENCE_MS);
+    r = end_drain(run->end, plan->window - stream_quarter(plan), END_PATIENCE_MS);
     if (r == 0)
         snprintf(run->end->why, sizeof(run->end->why), "no send completed for %d s",
                  END_PATIENCE_MS / 1000);
     return r == 1 ? 0 : -1;
 }
 
-static int post_message(struct run *run, uint64_t number)
-{
-    const struct plan *plan = run->plan;
-    struct end_message message = {
-        .bytes = end_out(run->end, number),
-        .len_bytes = (uint32_t)plan_size(plan, number),
-        .has_imm = run_has_numbers(plan),
-        .imm = (uint32_t)number & RUN_NUMBER_MASK,
-        .write = plan->op != PLAN_SEND,
-        .remote_addr = run->remote_addr + number % plan->window * run->end->args.slot_bytes,
-        .remote_handle = run->remote_handle,
-    };
-
-    /* A plain write carries no number even where it may be lost: its marks do. */
-    if (plan->op == PLAN_WRITE)
-        message.has_imm = false;
-    if (plan->verify)
-        pattern_fill(end_out(run->end, number), message.len_bytes, plan->seed, number);
-    if (end_post_send(run->end, &message) < 0)
-        return -1;
-    run->sent++;
-    run->bytes += message.len_bytes;
-    return 0;
-}
-
-/* Tell the server up to where the writes have come. */
+/* Tell the receiver up to where the writes have come. */
 static int post_mark(struct run *run)
 {
     const struct end_message mark = {.has_imm = true, .imm = (uint32_t)run->sent & RUN_NUMBER_MASK};
@@ -129,17 +106,56 @@ static int post_mark(struct run *run)
     return end_post_send(run->end, &mark);
 }
 
+int stream_post(struct run *run, uint64_t seed)
+{
+    const struct plan *plan = run->plan;
+    uint64_t number = run->sent;
+    struct end_message message = {
+        .bytes = end_out(run->end, number),
+        .len_bytes = (uint32_t)plan_size(plan, number),
+        .segments = (unsigned)plan->segments,
+        .has_imm = run_has_numbers(plan),
+        .imm = (uint32_t)number & RUN_NUMBER_MASK,
+        .write = plan->op != PLAN_SEND,
+    };
+
+    if (message.write)
+        run_aim(run, number, &message);
+    /* A plain write carries no number even where it may be lost: its marks do. */
+    if (plan->op == PLAN_WRITE)
+        message.has_imm = false;
+    if (plan->verify)
+        run_fill(run, end_out(run->end, number), message.len_bytes, seed, number);
+    if (end_post_send(run->end, &message) < 0)
+        return -1;
+    run->sent++;
+    run->bytes_sent += message.len_bytes;
+    if (plan->op == PLAN_WRITE && run->sent % stream_quarter(plan) == 0)
+        return post_mark(run);
+    return 0;
+}
+
+int stream_post_last(struct run *run)
+{
+    const struct plan *plan = run->plan;
+
+    if (end_drain(run->end, run->end->args.sends - 2, END_PATIENCE_MS) <= 0)
+        return -1;
+    if (plan->op == PLAN_WRITE && run->sent % stream_quarter(plan) != 0 && post_mark(run) < 0)
+        return -1;
+    return run_post_end(run);
+}
+
 /* End mark, last credits. Outcomes: 0; -1. */
 static int finish(struct run *run, struct sender *sender)
 {
     bool reliable = run->plan->level != PLAN_UD;
 
-    for (unsigned tries = 0; tries < END_TRIES; tries++) {
+    for (unsigned tries = 0; tries < STREAM_END_TRIES; tries++) {
         uint64_t deadline_ns =
             end_now_ns() + (reliable ? END_PATIENCE_MS : RUN_LOST_MS) * 1000000ull;
 
-        if (end_drain(run->end, run->end->args.sends - 1, END_PATIENCE_MS) <= 0 ||
-            run_post_end(run) < 0)
+        if (stream_post_last(run) < 0)
             return -1;
         while (end_now_ns() < deadline_ns) {
             int r = read_credit(run, sender, reliable ? END_PATIENCE_MS : RUN_LOST_MS);
@@ -159,34 +175,22 @@ static int finish(struct run *run, struct sender *sender)
 
 int run_stream_client(struct run *run)
 {
-    const struct plan *plan = run->plan;
     struct sender sender = {0};
 
     run->start_ns = end_now_ns();
-    while (!run_enough(run, run->sent, run->bytes)) {
-        if (wait_for_window(run, &sender) < 0 || post_message(run, run->sent) < 0)
-            return -1;
-        if (plan->op == PLAN_WRITE && run->sent % quarter(plan) == 0 && post_mark(run) < 0)
+    while (!run_enough(run, run->sent, run->bytes_sent)) {
+        if (wait_for_window(run, &sender) < 0 || stream_post(run, run->plan->seed) < 0)
             return -1;
     }
-    if (plan->op == PLAN_WRITE && run->sent % quarter(plan) != 0 && post_mark(run) < 0)
-        return -1;
     if (finish(run, &sender) < 0)
         return -1;
     run->stop_ns = end_now_ns();
     run->measured = run->sent;
-    run->measured_bytes = run->bytes;
+    run->measured_bytes = run->bytes_sent;
     return 0;
 }
 
 /* ---- server ---- */
-
-/* Where the server stands. */
-struct receiver {
-    uint64_t expected; /* next message number */
-    uint64_t credited; /* told to the client */
-    bool ended;        /* the end mark has come */
-};
 
 static int wrong_order(struct run *run, uint32_t imm, uint64_t expected)
 {
@@ -200,11 +204,11 @@ static int wrong_order(struct run *run, uint32_t imm, uint64_t expected)
 static int take_message(struct run *run, struct receiver *receiver, uint64_t number,
                         uint64_t len_bytes, const uint8_t *bytes)
 {
-    if (run->plan->verify && run_verify(run, bytes, len_bytes, run->plan->seed, number) < 0)
+    if (run->plan->verify && run_verify(run, bytes, len_bytes, receiver->seed, number) < 0)
         return -1;
     receiver->expected = number + 1;
     run->received++;
-    run->bytes += len_bytes;
+    run->bytes_received += len_bytes;
     return 0;
 }
 
@@ -226,8 +230,7 @@ static int take_mark(struct run *run, struct receiver *receiver, uint32_t imm)
     return 0;
 }
 
-static int take_arrival(struct run *run, struct receiver *receiver,
-                        const struct end_arrival *arrival)
+int stream_take(struct run *run, struct receiver *receiver, const struct end_arrival *arrival)
 {
     const struct plan *plan = run->plan;
     uint64_t number = receiver->expected;
@@ -250,11 +253,10 @@ static int take_arrival(struct run *run, struct receiver *receiver,
             return wrong_order(run, arrival->imm, receiver->expected);
     }
     return take_message(run, receiver, number, arrival->len_bytes,
-                        plan->op == PLAN_SEND ? end_in(run->end, arrival->index)
-                                              : end_in(run->end, number));
+                        plan->op == PLAN_SEND ? arrival->bytes : end_in(run->end, number));
 }
 
-static int post_credit(struct run *run, uint32_t imm)
+int stream_post_credit(struct run *run, uint32_t imm)
 {
     const struct end_message credit = {.has_imm = true, .imm = imm};
 
@@ -270,19 +272,19 @@ static int give_credits(struct run *run, struct receiver *receiver)
 {
     uint64_t uncredited = receiver->expected - receiver->credited;
 
-    if (uncredited >= quarter(run->plan) || (receiver->ended && uncredited > 0)) {
-        if (post_credit(run, (uint32_t)receiver->expected & RUN_NUMBER_MASK) < 0)
+    if (uncredited >= stream_quarter(run->plan) || (receiver->ended && uncredited > 0)) {
+        if (stream_post_credit(run, (uint32_t)receiver->expected & RUN_NUMBER_MASK) < 0)
             return -1;
         receiver->credited = receiver->expected;
     }
-    return receiver->ended ? post_credit(run, RUN_END) : 0;
+    return receiver->ended ? stream_post_credit(run, RUN_END) : 0;
 }
 
 int run_stream_server(struct run *run)
 {
     const struct plan *plan = run->plan;
     unsigned timeout_ms = plan->level == PLAN_UD ? RUN_LOST_MS : END_PATIENCE_MS;
-    struct receiver receiver = {0};
+    struct receiver receiver = {.seed = plan->seed};
     uint64_t silent_ms = 0;
 
     for (;;) {
@@ -301,7 +303,7 @@ int run_stream_server(struct run *run)
             continue;
         }
         silent_ms = 0;
-        if (take_arrival(run, &receiver, &arrival) < 0 ||
+        if (stream_take(run, &receiver, &arrival) < 0 ||
             end_post_recv(run->end, arrival.index, plan->op == PLAN_SEND) < 0 ||
             give_credits(run, &receiver) < 0)
             return -1;

@@ -188,7 +188,8 @@ int end_recv(struct end *end, unsigned timeout_ms, struct end_arrival *ret)
         return r;
     status = desc->CS.Status;
     *ret = (struct end_arrival){
-        .index = (unsigned)(desc - end->recv_desc),
+        .index = (unsigned)((size_t)((uint8_t *)desc - end->recv_desc) >> end->desc_shift),
+        .bytes = desc->CS.SegCount > 0 ? desc->DS[0].Local.Data.Address : NULL,
         .len_bytes = desc->CS.Length,
         .has_imm = (status & VIP_STATUS_IMMEDIATE) != 0,
         .imm = desc->CS.ImmediateData,
@@ -212,9 +213,9 @@ int end_recv(struct end *end, unsigned timeout_ms, struct end_arrival *ret)
 
 static int send_done(struct end *end, const VIP_DESCRIPTOR *desc)
 {
-    const VIP_DESCRIPTOR *oldest = &end->send_desc[end->sends_done % end->args.sends];
+    const uint8_t *oldest = end->send_desc + (end->sends_done % end->args.sends << end->desc_shift);
 
-    if (desc != oldest) {
+    if ((const uint8_t *)desc != oldest) {
         snprintf(end->why, sizeof(end->why), "a send completed out of order");
         return -1;
     }

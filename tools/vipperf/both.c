@@ -1,0 +1,256 @@
+/*
+ * Bandwidth both ways: each side sends a stream and receives the other's at the same time, on the same
+ * VI, in one thread. The server begins when the connection is there, the client with the first thing that
+ * comes. The client decides when it is enough and says so with its end mark; the server sends until that
+ * mark and answers it with its own, behind which nothing comes.
+ *
+ * Credits carry RUN_CREDIT here, because messages and marks carry numbers in the same receive queue.
+ */
+#include "tools/vipperf/stream.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Arrivals taken at most before it is the turn of sending. */
+#define ARRIVALS_PER_TURN 16
+
+/* Where a side stands. */
+struct both {
+    struct run *run;
+    bool client;
+    uint64_t seed;      /* of what is sent */
+    struct receiver in; /* what comes */
+    uint64_t credited;  /* of the sent ones the other side is through with, or they count as lost */
+    uint64_t credited_ns; /* when that changed (Unreliable Delivery) */
+    bool stopped;         /* the end mark has been posted */
+    bool answer;          /* server: an end mark waits for its answer */
+};
+
+static bool reliable(const struct both *both)
+{
+    return both->run->plan->level != PLAN_UD;
+}
+
+/* Credits are told from the end mark by a bit, from everything else by another. */
+static bool is_credit(const struct end_arrival *arrival)
+{
+    return arrival->has_imm && !arrival->by_write &&
+           (arrival->imm & ~RUN_CREDIT_MASK) == RUN_CREDIT;
+}
+
+static int take_credit(struct both *both, uint32_t imm)
+{
+    struct run *run = both->run;
+    uint64_t ahead = (imm - (uint32_t)both->credited) & RUN_CREDIT_MASK;
+
+    if (both->credited + ahead <= run->sent) {
+        both->credited += ahead;
+        if (!reliable(both))
+            both->credited_ns = end_now_ns();
+        return 0;
+    }
+    /* What counted as lost may have arrived all the same, and is credited too late. */
+    if (!reliable(both))
+        return 0;
+    snprintf(run->end->why, sizeof(run->end->why),
+             "a credit for %u messages came, but only %" PRIu64 " were sent", imm & RUN_CREDIT_MASK,
+             run->sent);
+    return -1;
+}
+
+/* Take one arrival and give its receive back. Outcomes: 0; -1. */
+static int take(struct both *both, const struct end_arrival *arrival)
+{
+    struct run *run = both->run;
+    int r;
+
+    if (!arrival->damaged && run_is_end(arrival))
+        both->answer = !both->client;
+    r = !arrival->damaged && is_credit(arrival) ? take_credit(both, arrival->imm)
+                                                : stream_take(run, &both->in, arrival);
+    return r < 0 ? -1 : end_post_recv(run->end, arrival->index, run->plan->op == PLAN_SEND);
+}
+
+/* Outcomes: 1 something was taken; 0 nothing is there; -1. */
+static int take_all(struct both *both)
+{
+    int taken = 0;
+
+    for (unsigned i = 0; i < ARRIVALS_PER_TURN; i++) {
+        struct end_arrival arrival;
+        int r = end_recv(both->run->end, 0, &arrival);
+
+        if (r < 0 || (r > 0 && take(both, &arrival) < 0))
+            return -1;
+        if (r == 0)
+            break;
+        taken = 1;
+    }
+    return taken;
+}
+
+/* A side that sends no more needs no credits; one that still sends gets them as soon as they are due. */
+static int give_credit(struct both *both)
+{
+    struct receiver *in = &both->in;
+
+    if (in->ended || in->expected - in->credited < stream_quarter(both->run->plan))
+        return 0;
+    in->credited = in->expected;
+    return stream_post_credit(both->run, RUN_CREDIT | ((uint32_t)in->expected & RUN_CREDIT_MASK));
+}
+
+/* May another message go, as far as the other side's receives are concerned? */
+static bool window_open(struct both *both)
+{
+    uint64_t now_ns;
+
+    if (both->run->sent - both->credited < both->run->plan->window)
+        return true;
+    if (reliable(both))
+        return false;
+    now_ns = end_now_ns();
+    if (now_ns - both->credited_ns < RUN_LOST_MS * 1000000ull)
+        return false;
+    both->credited = both->run->sent; /* what is under way is lost */
+    both->credited_ns = now_ns;
+    return true;
+}
+
+/*
+ * One turn: take what is there, send if that may be. Outcomes: 1 something was done; 0 nothing can be
+ * before something arrives; -1.
+ */
+static int turn(struct both *both)
+{
+    struct run *run = both->run;
+    int taken = take_all(both);
+
+    if (taken < 0 || give_credit(both) < 0)
+        return -1;
+    if (both->stopped || both->in.ended || !window_open(both))
+        return taken;
+    if (stream_await_sends(run) < 0 || stream_post(run, both->seed) < 0)
+        return -1;
+    return 1;
+}
+
+/* Wait for an arrival and take it. Outcomes: 1; 0 nothing within timeout_ms; -1. */
+static int wait_and_take(struct both *both, unsigned timeout_ms)
+{
+    struct end_arrival arrival;
+    int r = end_recv(both->run->end, timeout_ms, &arrival);
+
+    if (r <= 0)
+        return r;
+    return take(both, &arrival) < 0 ? -1 : 1;
+}
+
+static int post_end(struct both *both)
+{
+    both->stopped = true;
+    return stream_post_last(both->run);
+}
+
+/* The client's beginning: the server is there when something of it has come. Outcomes: 0; -1. */
+static int begin(struct both *both, unsigned timeout_ms)
+{
+    int r;
+
+    both->run->start_ns = end_now_ns();
+    r = wait_and_take(both, timeout_ms);
+    if (r < 0)
+        return -1;
+    if (r == 0 && reliable(both))
+        return run_silence(both->run);
+    both->credited_ns = end_now_ns();
+    if (r == 0)
+        both->run->start_ns = both->credited_ns; /* lost: begin all the same */
+    return 0;
+}
+
+/* Until the other side's end mark: take what still comes. Outcomes: 0; -1. */
+static int await_end(struct both *both)
+{
+    unsigned timeout_ms = reliable(both) ? END_PATIENCE_MS : RUN_LOST_MS;
+    uint64_t posted_ns = end_now_ns();
+
+    for (unsigned tries = 1; !both->in.ended;) {
+        int r = turn(both);
+
+        if (r == 0)
+            r = wait_and_take(both, timeout_ms);
+        if (r < 0)
+            return -1;
+        if (r == 0 && reliable(both))
+            return run_silence(both->run);
+        if (reliable(both) || end_now_ns() - posted_ns < RUN_LOST_MS * 1000000ull)
+            continue;
+        if (tries++ == STREAM_END_TRIES)
+            return run_silence(both->run);
+        if (post_end(both) < 0)
+            return -1;
+        posted_ns = end_now_ns();
+    }
+    return 0;
+}
+
+int run_both_client(struct run *run)
+{
+    const struct plan *plan = run->plan;
+    struct both both = {.run = run, .client = true, .seed = plan->seed, .in.seed = plan->seed + 1};
+    unsigned timeout_ms = plan->level == PLAN_UD ? RUN_LOST_MS : END_PATIENCE_MS;
+
+    if (begin(&both, timeout_ms) < 0)
+        return -1;
+    while (!run_enough(run, run->sent, run->bytes_sent)) {
+        int r = turn(&both);
+
+        if (r == 0)
+            r = wait_and_take(&both, timeout_ms);
+        if (r == 0 && plan->level != PLAN_UD)
+            return run_silence(run);
+        if (r < 0)
+            return -1;
+    }
+    if (post_end(&both) < 0 || await_end(&both) < 0)
+        return -1;
+    run->stop_ns = end_now_ns();
+    run->measured = run->sent + run->received;
+    run->measured_bytes = run->bytes_sent + run->bytes_received;
+    return 0;
+}
+
+int run_both_server(struct run *run)
+{
+    const struct plan *plan = run->plan;
+    struct both both = {.run = run, .seed = plan->seed + 1, .in.seed = plan->seed};
+    unsigned timeout_ms = plan->level == PLAN_UD ? RUN_LOST_MS : END_PATIENCE_MS;
+    uint64_t silent_ms = 0;
+
+    both.credited_ns = end_now_ns();
+    for (;;) {
+        int r = turn(&both);
+
+        if (r == 0)
+            r = wait_and_take(&both, timeout_ms);
+        if (r < 0)
+            return -1;
+        if (r == 0) {
+            r = run_client_done(run);
+            if (r != 0)
+                return r < 0 ? -1 : 0;
+            silent_ms += timeout_ms;
+            if (silent_ms >= END_PATIENCE_MS)
+                return run_silence(run);
+            continue;
+        }
+        silent_ms = 0;
+        if (both.answer && post_end(&both) < 0)
+            return -1;
+        both.answer = false;
+        /* The answer to the end mark cannot be lost on a reliable level: nothing more will come. */
+        if (both.in.ended && plan->level != PLAN_UD)
+            return 0;
+    }
+}
