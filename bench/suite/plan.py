@@ -11,10 +11,12 @@ from runner import Measurement
 
 GROUPS = {
     "lat": "half round trip over size; operations, waiting, levels, CQ",
-    "bw": "bandwidth over size, one way and both ways",
+    "bw": "bandwidth over size, one way; operations, waiting, levels",
+    "both": "bandwidth both ways at once, the sum",
     "rate": "messages of 8 bytes per second",
     "direct": "programs of one host, with rings between them and without",
     "links": "our links beside each other: udp, ether, xdp, frames of 1,500 and 9,000 bytes",
+    "data": "messages in 1 to 64 segments; in turn through 1 to 64 buffers, registered together or each (VIBe)",
     "vis": "1 active of 1 to 1,000 connected VIs; time to connect",
     "cost": "calls beside the data path (VIBe): registration, VIs, CQs",
     "peers": "libfabric, UCX, MPI, sockperf, ZeroMQ",
@@ -35,6 +37,12 @@ BW_SIZES = {
     False: [64, 512, 4096, 8192, 32768, 262144, 1048576, 4194304],
     True: [1024, 8192, 65536, 1048576],
 }
+BOTH_SIZES = {False: [8192, 1048576], True: [1048576]}
+# Of the data group: (test, bytes of a message, name).
+DATA_TESTS = [("lat", 64, "half round trip, 64 B"), ("lat", 16384, "half round trip, 16 KiB"),
+              ("bw", 65536, "bandwidth, 64 KiB")]
+SEGMENTS = {False: [1, 4, 16, 64], True: [1, 16]}
+BUFFERS = {False: [1, 8, 64], True: [1, 64]}
 VIS = {False: [1, 10, 100, 1000], True: [1, 1000]}
 NETWORKS = ["loop", "udp", "veth"]
 LINK_NETWORKS = ["veth", "ether", "xdp", "udp9000", "ether9000"]
@@ -124,6 +132,29 @@ def _bandwidth(make, network):
         make.via("bw", network, "bw", op, 1048576, "--op", op)
     for level in ["ud", "rr"]:
         make.via("bw", network, "bw", f"send {level.upper()}", 1048576, "--reliability", level)
+    if network.name == "udp" or make.quick:
+        return
+    for size in [8192, 1048576]:
+        for wait in ["poll", "block"]:
+            make.via("bw", network, "bw", f"send {wait}", size, "--wait", wait)
+
+
+def _both(make, network):
+    for size in BOTH_SIZES[make.quick]:
+        for op in ["send", "write"]:
+            make.via("both", network, "bw", op, size, "--op", op, "--both-ways")
+
+
+def _data(make, network):
+    tests = DATA_TESTS[1:2] if make.quick else DATA_TESTS
+    for test, size, name in tests:
+        poll = ["--wait", "poll"] if test == "lat" else []
+        for count in SEGMENTS[make.quick]:
+            make.via("data", network, test, f"{name}, segments", size, "--segments", str(count), *poll, x=count)
+        for register, how in [("one", "registered together"), ("each", "registered each")]:
+            for count in BUFFERS[make.quick]:
+                make.via("data", network, test, f"{name}, buffers {how}", size, "--buffers", str(count),
+                         "--register", register, *poll, x=count)
 
 
 def _rates(make, network):
@@ -185,7 +216,7 @@ def make(networks, top, folder, only, quick):
     """Returns the measurements and the list of what cannot be measured here, with reasons. `folder`: of results."""
     maker = Maker(networks, quick)
     absent = [{"what": f"network {name}", "why": why} for name, why in networks.absent.items()]
-    groups = {"lat": _latency, "bw": _bandwidth, "rate": _rates, "vis": _vis}
+    groups = {"lat": _latency, "bw": _bandwidth, "both": _both, "rate": _rates, "vis": _vis}
     for name in NETWORKS:
         network = networks.by_name.get(name)
         if not network:
@@ -196,6 +227,9 @@ def make(networks, top, folder, only, quick):
     for name in ["loop", "norings"]:
         if name in networks.by_name and "direct" in only:
             _direct(maker, networks.by_name[name])
+    for name in ["veth"] if quick else ["loop", "veth"]:
+        if name in networks.by_name and "data" in only:
+            _data(maker, networks.by_name[name])
     for name in LINK_NETWORKS:
         if name in networks.by_name and "links" in only:
             _links(maker, networks.by_name[name])

@@ -71,6 +71,8 @@ def goals(found):
     rows = [
         ("64 B half round trip, polling", ratio(via("lat", "send poll", 64), relay("poll")), "<=", 1.2,
          "bare relay, yielding"),
+        ("64 B half round trip, polling", ratio(via("lat", "send poll", 64),
+         via("peers", "libfabric udp;ofi_rxd lat", 64)), "<=", 1.0, "libfabric, reliable over UDP (udp;ofi_rxd)"),
         ("64 B half round trip, application blocking", ratio(via("lat", "send block", 64),
          via("lat", "udp block", 64)), "<=", 0.5, "kernel UDP, blocking"),
         ("the same, vipd blocking too", ratio(found.get("lat", "veth_block", "send block", 64),
@@ -132,9 +134,11 @@ REFERENCES = {
 TITLES = {
     "lat": "Half round trip",
     "bw": "Bandwidth, one direction",
+    "both": "Bandwidth, both directions at once: the sum of the two",
     "rate": "Messages of 8 bytes per second",
     "direct": "Programs of one host, with rings between them and without",
     "links": "Our links beside each other",
+    "data": "Segments of a message; buffers that messages take turns in (size or number: how many)",
     "vis": "One active of many connected VIs",
     "peers": "Peers (64 B half round trip; 1 MiB bandwidth)",
 }
@@ -155,6 +159,15 @@ def reference(found, row):
     if row["group"] == "direct":
         other = found.get("direct", "norings", row["series"], row["x"])
         return (None, "") if other is row else (other, "without rings")
+    if row["group"] == "both":
+        return found.get("bw", row["network"], row["series"], row["x"]), "one direction"
+    if row["group"] == "data" and row["series"].endswith("each"): # what the translations cost
+        together = row["series"].replace("registered each", "registered together")
+        return found.get("data", row["network"], together, row["x"]), "registered together"
+    if row["group"] == "data":
+        other = found.get("data", row["network"], row["series"], 1)
+        one = "1 segment" if row["series"].endswith("segments") else "1 buffer"
+        return (None, "") if other is row else (other, one)
     if row["group"] == "vis":
         return found.get("vis", row["network"], row["series"], 1), "1 VI"
     return None, ""

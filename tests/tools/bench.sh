@@ -21,14 +21,23 @@ grep -q '^rate ' "$work/log" || wrong "--list does not name the groups: $(cat "$
 suite --only dance && wrong "an unknown group is accepted"
 grep -q 'no group dance' "$work/log" || wrong "an unknown group: $(cat "$work/log")"
 
-suite --quick --rounds 1 --only rate,cost || wrong "a round: $(cat "$work/log")"
+suite --quick --rounds 1 --only rate,cost,both,data || wrong "a round: $(cat "$work/log")"
 [ "$(jq '[.measurements[].values[]] | length > 10 and all(. != null)' "$work/out/results.json")" = true ] ||
     wrong "not every measurement has a value: $(cat "$work/log")"
 [ "$(jq '.failures == [] and .machine.processors > 0 and .rounds == 1' "$work/out/results.json")" = true ] ||
     wrong "the frame of results.json"
 grep -q '| 8 B messages per second | kernel UDP' "$work/out/report.md" || wrong "no goals in the report"
+grep -q '| 64 B half round trip, polling | libfabric.* | ≤ 1.0 | - | not measured |' "$work/out/report.md" ||
+    wrong "no goal against a reliable protocol over UDP"
 grep -q 'not measured' "$work/out/report.md" || wrong "goals that were not measured are not told"
 grep -q 'register 4 KiB, fresh' "$work/out/report.md" || wrong "no calls in the report"
+grep -q '^| loop | write | 1,048,576 | .* | MB/s | ' "$work/out/report.md" || wrong "no bandwidth both ways in the report"
+if ! grep -q '^\* network veth:' "$work/out/report.md"; then
+    grep -q '^| veth | half round trip, 16 KiB, segments | 16 | .* | us | .* | 1 segment | ' "$work/out/report.md" ||
+        wrong "no segments in the report: $(cat "$work/out/report.md")"
+    grep -q '^| veth | half round trip, 16 KiB, buffers registered each | 64 | .* | registered together | ' \
+        "$work/out/report.md" || wrong "no buffers in the report: $(cat "$work/out/report.md")"
+fi
 [ "$(grep -c '^rate,' "$work/out/results.csv")" -ge 10 ] || wrong "results.csv: $(cat "$work/out/results.csv")"
 
 suite --only splitc --quick --rounds 1 || wrong "Split-C: $(cat "$work/log")"
