@@ -80,10 +80,10 @@ class Maker:
         self._add(group, network, series, size if x is None else x, unit or units[test][0],
                   argv + list(options), pick or units[test][1])
 
-    def floor(self, group, network, kind, what, size, wait="block"):
+    def floor(self, group, network, kind, what, size, wait="block", options=()):
         units = {"lat": ("us", _half_us), "bw": ("MB/s", _mb_s), "rate": ("1/s", _rate)}
         argv = [self.vipperf, "floor", kind, what, "--size", str(size), "--wait", wait,
-                "--duration", DURATION[self.quick]]
+                "--duration", DURATION[self.quick], *options]
         if kind != "memory":
             argv += ["--address", f"{network.address_a},{network.address_b}"]
             if network.namespaces:
@@ -141,8 +141,10 @@ def _bandwidth(make, network):
 
 def _both(make, network):
     for size in BOTH_SIZES[make.quick]:
-        for op in ["send", "write"]:
+        for op in ["send"] if make.quick else ["send", "write"]:
             make.via("both", network, "bw", op, size, "--op", op, "--both-ways")
+        if network.name != "loop":
+            make.floor("both", network, "tcp", "bw", size, options=["--both-ways"])
 
 
 def _data(make, network):

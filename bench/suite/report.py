@@ -129,6 +129,7 @@ REFERENCES = {
     "lat": ["udp block", "memory"],
     "bw": ["tcp block", "memory"],
     "rate": ["udp block"],
+    "both": ["tcp block"],
 }
 
 TITLES = {

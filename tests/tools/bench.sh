@@ -31,7 +31,7 @@ grep -q '| 64 B half round trip, polling | libfabric.* | ≤ 1.0 | - | not measu
     wrong "no goal against a reliable protocol over UDP"
 grep -q 'not measured' "$work/out/report.md" || wrong "goals that were not measured are not told"
 grep -q 'register 4 KiB, fresh' "$work/out/report.md" || wrong "no calls in the report"
-grep -q '^| loop | write | 1,048,576 | .* | MB/s | ' "$work/out/report.md" || wrong "no bandwidth both ways in the report"
+grep -q '^| loop | send | 1,048,576 | .* | MB/s | ' "$work/out/report.md" || wrong "no bandwidth both ways in the report"
 if ! grep -q '^\* network veth:' "$work/out/report.md"; then
     grep -q '^| veth | half round trip, 16 KiB, segments | 16 | .* | us | .* | 1 segment | ' "$work/out/report.md" ||
         wrong "no segments in the report: $(cat "$work/out/report.md")"

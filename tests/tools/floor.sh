@@ -74,6 +74,13 @@ measured '.results[0] | .bytes_per_s > 0 and .elapsed_s > 0.19' gso bw --duratio
 measured '.results[0].messages_per_s > 0' gso rate --duration 200ms --size 8
 measured '.results[0].messages > 0' gso bw --iters 10 --size 1000
 refused 2 "latency of one" gso lat
+# Both ways: what each side has received.
+measured '.parameters.both_ways == 1 and (.results[0] | .messages_out > 0 and .messages_back > 0 and
+    .messages == .messages_out + .messages_back and .elapsed_s > 0.19)' \
+    tcp bw --both-ways --duration 200ms --size 8K
+measured '.results[0].bytes_per_s > 0' tcp bw --both-ways --duration 200ms --wait poll
+refused 2 "tcp bw and --duration only" udp bw --both-ways
+refused 2 "tcp bw and --duration only" tcp bw --both-ways --iters 100
 # What has flow control loses nothing; plain UDP may.
 measured "$stream" tcp bw --iters 3000 --size 10000
 measured "$stream" relay bw --iters 3000 --size 10000

@@ -48,6 +48,7 @@ static void usage(void)
           "  --sizes A:B      all sizes from A to B, doubled each time\n"
           "  --iters N        messages to measure (lat: 10000)\n"
           "  --duration T     time to measure, e.g. 5s or 500ms (bw, rate: 1s)\n"
+          "  --both-ways      tcp bw: both sides send at the same time; told is the sum\n"
           "  --wait MODE      block: sleep in the kernel (default); poll or yield: look again and\n"
           "                   yield the processor in between\n"
           "  --address A,B    own addresses of the two sides (127.0.0.1,127.0.0.1)\n"
@@ -129,6 +130,9 @@ static int parse_option(int option, char *value, struct floor_opts *opts)
             return wrong("--duration", value, "a time like 5s or 500ms");
         opts->duration_s = (double)duration_ms / 1000;
         return 0;
+    case 'b':
+        opts->both_ways = true;
+        return 0;
     case 'w':
         opts->poll = strcmp(value, "poll") == 0 || strcmp(value, "yield") == 0;
         return opts->poll || strcmp(value, "block") == 0
@@ -158,12 +162,17 @@ static int index_of(const char *word, const char *const *names, int count)
 /* Outcomes: 0; 2 wrong usage (said); -1 help was asked for and given. */
 static int parse(int argc, char **argv, struct floor_opts *opts)
 {
-    static const struct option options[] = {
-        {"size", required_argument, NULL, 's'},    {"sizes", required_argument, NULL, 'S'},
-        {"iters", required_argument, NULL, 'i'},   {"duration", required_argument, NULL, 'd'},
-        {"wait", required_argument, NULL, 'w'},    {"json", required_argument, NULL, 'j'},
-        {"address", required_argument, NULL, 'a'}, {"netns", required_argument, NULL, 'n'},
-        {"help", no_argument, NULL, 'h'},          {0}};
+    static const struct option options[] = {{"size", required_argument, NULL, 's'},
+                                            {"sizes", required_argument, NULL, 'S'},
+                                            {"iters", required_argument, NULL, 'i'},
+                                            {"duration", required_argument, NULL, 'd'},
+                                            {"wait", required_argument, NULL, 'w'},
+                                            {"json", required_argument, NULL, 'j'},
+                                            {"address", required_argument, NULL, 'a'},
+                                            {"netns", required_argument, NULL, 'n'},
+                                            {"both-ways", no_argument, NULL, 'b'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
     int option, rc, kind, what;
     bool sized = false;
 
@@ -186,6 +195,8 @@ static int parse(int argc, char **argv, struct floor_opts *opts)
         return misused("expected " KINDS_TEXT ", and lat, bw or rate");
     if (kind == FLOOR_GSO && what == FLOOR_LAT)
         return misused("gso joins many datagrams; the latency of one is that of udp");
+    if (opts->both_ways && (kind != FLOOR_TCP || what != FLOOR_BW || opts->iters))
+        return misused("--both-ways goes with tcp bw and --duration only");
     opts->kind = (enum floor_kind)kind;
     opts->what = (enum floor_what)what;
     if (!sized)
@@ -218,6 +229,8 @@ static void take_result(const struct floor_run *run, struct perf_result *result)
         .messages = shared->messages,
         .elapsed_s = (double)shared->elapsed_ns / 1e9,
         .cpu_s = (double)shared->cpu_ns / 1e9,
+        .both_ways = run->opts->both_ways,
+        .messages_back = shared->messages_back,
     };
     perf_rates_of(result);
     if (run->opts->what == FLOOR_LAT) {
@@ -275,6 +288,7 @@ static size_t describe(const struct floor_opts *opts, struct perf_param *params)
     perf_param_number(&params[n++], "size_max", (double)opts->size_max);
     perf_param_number(&params[n++], "iters", (double)opts->iters);
     perf_param_number(&params[n++], "duration_s", opts->duration_s);
+    perf_param_number(&params[n++], "both_ways", opts->both_ways);
     perf_param_text(&params[n++], "wait", opts->poll ? "poll" : "block");
     snprintf(text, sizeof(text), "%s,%s", a, b);
     perf_param_text(&params[n++], "address", text);

@@ -40,6 +40,7 @@ struct floor_opts {
     uint64_t size_min, size_max; /* bytes of a message; doubled from one to the other */
     uint64_t iters;              /* messages to measure, 0 = by duration */
     double duration_s;           /* 0 = by iters */
+    bool both_ways;              /* tcp bw by duration: side 1 sends, too */
     bool poll;                   /* look again and yield, instead of sleeping in the kernel */
     const char *json;            /* file, or NULL */
     const char *netns[2];        /* names under /run/netns, or NULL */
@@ -55,15 +56,17 @@ enum floor_phase {
 
 /* Seen by all processes of a run. Each word has one writer, and cache lines are not shared. */
 struct floor_shared {
-    _Alignas(64) uint32_t phase;    /* client: enum floor_phase */
-    uint32_t port[2];               /* each side: its port, 0 = not bound yet */
-    _Alignas(64) uint64_t progress; /* client: moves while it is alive */
-    _Alignas(64) uint64_t rx_bytes; /* server: payload received */
-    uint64_t rx_last_ns;            /* server: when the last of it came (runs by iters) */
-    _Alignas(64) uint64_t cpu_ns;   /* everybody: added at the end */
-    uint64_t messages;              /* client: measured */
-    uint64_t bytes;                 /* client: measured payload, one way */
-    uint64_t elapsed_ns;            /* client */
+    _Alignas(64) uint32_t phase;      /* client: enum floor_phase */
+    uint32_t port[2];                 /* each side: its port, 0 = not bound yet */
+    _Alignas(64) uint64_t progress;   /* client: moves while it is alive */
+    _Alignas(64) uint64_t rx_bytes;   /* server: payload received */
+    uint64_t rx_last_ns;              /* server: when the last of it came (runs by iters) */
+    _Alignas(64) uint64_t back_bytes; /* client: payload received, for itself (both ways) */
+    _Alignas(64) uint64_t cpu_ns;     /* everybody: added at the end */
+    uint64_t messages;                /* client: measured, one way or the sum of both */
+    uint64_t messages_back;           /* client: of these what it has received */
+    uint64_t bytes;                   /* client: measured payload, one way or the sum of both */
+    uint64_t elapsed_ns;              /* client */
     uint64_t sample_count;
     uint64_t samples[FLOOR_SAMPLES_MAX]; /* half round trips in ns */
 };

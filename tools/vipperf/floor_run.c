@@ -226,7 +226,8 @@ void floor_finish(struct floor_run *run)
 /* State of the client's stream; one client per process. */
 static struct {
     uint64_t warm_ns, end_ns; /* begin and end of measuring */
-    uint64_t warm_bytes;      /* received when measuring began */
+    uint64_t warm_bytes;      /* received by the server when measuring began */
+    uint64_t warm_back_bytes; /* the same by the client (both ways) */
 } stream;
 
 bool floor_send_more(struct floor_run *run, uint64_t sent)
@@ -247,6 +248,7 @@ bool floor_send_more(struct floor_run *run, uint64_t sent)
     if (floor_phase(run) == FLOOR_WARM_UP && now >= stream.warm_ns) {
         stream.warm_ns = now;
         stream.warm_bytes = __atomic_load_n(&run->shared->rx_bytes, __ATOMIC_RELAXED);
+        stream.warm_back_bytes = run->shared->back_bytes;
         floor_set_phase(run, FLOOR_MEASURE);
         floor_goes_on(run);
     }
@@ -261,6 +263,7 @@ void floor_take_stream(struct floor_run *run, uint64_t sent)
 {
     struct floor_shared *shared = run->shared;
     uint64_t end_ns = stream.end_ns, bytes, deadline_ns;
+    uint64_t back_bytes = shared->back_bytes - stream.warm_back_bytes;
 
     bytes = __atomic_load_n(&shared->rx_bytes, __ATOMIC_RELAXED) - stream.warm_bytes;
     if (run->opts->iters) {
@@ -277,8 +280,11 @@ void floor_take_stream(struct floor_run *run, uint64_t sent)
         }
         end_ns = __atomic_load_n(&shared->rx_last_ns, __ATOMIC_RELAXED);
     }
-    shared->bytes = bytes;
-    shared->messages = run->size > 0 ? bytes / run->size : 0;
+    if (run->size > 0) {
+        shared->messages_back = back_bytes / run->size;
+        shared->messages = bytes / run->size + shared->messages_back;
+    }
+    shared->bytes = bytes + back_bytes;
     shared->elapsed_ns = end_ns > stream.warm_ns ? end_ns - stream.warm_ns : 0;
 }
 

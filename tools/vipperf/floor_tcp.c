@@ -1,6 +1,6 @@
 /*
  * Floor of plain TCP with TCP_NODELAY: two processes, one connection (tools/vipperf/floor_inside.h).
- * bw and rate write --size bytes at a time; the receiver reads as much as there is.
+ * bw and rate write --size bytes at a time; the receiver reads as much as there is. Both ways, both do both.
  */
 #include "tools/vipperf/floor_inside.h"
 
@@ -22,6 +22,54 @@ struct side {
     uint8_t *bytes;
     size_t room;
 };
+
+/*
+ * Both ways: write messages and read what comes, without waiting for either; what is received is added
+ * up at *total. Until the client has sent enough, the server until it is told. 0 or 1 (said).
+ */
+static int go_both_ways(struct side *side, bool client, uint64_t *total)
+{
+    struct floor_run *run = side->run;
+    uint64_t sent = 0, got = 0;
+    size_t left = run->size;
+    bool more = true;
+
+    while (more && floor_goes_on(run)) {
+        ssize_t out = send(side->sock, side->bytes, left, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t in;
+
+        if (out < 0 && errno != EAGAIN && errno != EINTR)
+            break;
+        in = recv(side->sock, side->bytes, side->room, MSG_DONTWAIT);
+        if (in == 0 || (in < 0 && errno != EAGAIN && errno != EINTR))
+            break;
+        if (in > 0) {
+            got += (uint64_t)in;
+            __atomic_store_n(total, got, __ATOMIC_RELEASE);
+        }
+        if (out > 0) {
+            left -= (size_t)out;
+            if (left == 0) {
+                left = run->size;
+                sent++;
+                more = !client || floor_send_more(run, sent);
+            }
+        } else if (in < 0 && run->opts->poll) {
+            sched_yield();
+        } else if (in < 0) {
+            struct pollfd wait = {.fd = side->sock, .events = POLLIN | POLLOUT};
+
+            poll(&wait, 1, FLOOR_CHECK_MS);
+        }
+    }
+    if (more && floor_goes_on(run))
+        return floor_failed(errno, "the other side has closed");
+    if (client) {
+        floor_take_stream(run, sent);
+        floor_set_phase(run, FLOOR_STOP);
+    }
+    return 0;
+}
 
 /* Buffer and options of a connected socket. 0 or 1 (said). */
 static int prepare(struct side *side)
@@ -105,6 +153,8 @@ static int client(struct floor_run *run)
         return 1;
     if (run->opts->what == FLOOR_LAT)
         return floor_ping(run, round_trip, &side);
+    if (run->opts->both_ways)
+        return floor_send_more(run, 0) ? go_both_ways(&side, true, &run->shared->back_bytes) : 1;
     for (; floor_send_more(run, sent); sent++)
         if (write_message(&side) != 0)
             return 1;
@@ -164,6 +214,8 @@ static int server(struct floor_run *run)
 
     if (side.sock < 0 || prepare(&side) != 0)
         return 1;
+    if (run->opts->both_ways)
+        return go_both_ways(&side, false, &run->shared->rx_bytes);
     return run->opts->what == FLOOR_LAT ? serve_echo(&side) : serve_stream(&side);
 }
 
