@@ -274,14 +274,18 @@ memory() { # memory HOST
         "$(memory_of "$1" memory_mapped)" "$(memory_of "$1" memory_resident)"
 }
 
-# No more than 128 KiB of heap (rows of tables grow with use), 16 MiB of address space, 8 MiB of memory.
+# No more than 128 KiB of heap (rows of tables grow with use), 16 MiB of address space, 8 MiB of memory. What is
+# in use for a moment, such as for the look itself, may be in a look: what was lost is in all of them.
 memory_back() { # memory_back HOST
     local was now
     [ -z "$sanitized" ] || return 0
     read -r -a was <"$WORK/$1.memory"
-    read -r -a now <<<"$(memory "$1")"
-    [ $((now[0] - was[0])) -le $((128 << 10)) ] && [ $((now[1] - was[1])) -le $((16 << 20)) ] &&
-        [ $((now[2] - was[2])) -le $((8 << 20)) ] && return
+    for _ in $(seq 60); do
+        read -r -a now <<<"$(memory "$1")"
+        [ $((now[0] - was[0])) -le $((128 << 10)) ] && [ $((now[1] - was[1])) -le $((16 << 20)) ] &&
+            [ $((now[2] - was[2])) -le $((8 << 20)) ] && return
+        sleep 0.1
+    done
     failed "memory of vipd $1 (heap, mapped, resident) was ${was[*]} and is ${now[*]}"
 }
 
