@@ -38,7 +38,7 @@ def _launch(build, series):
     viampirun = os.path.join(build, "ofi", "viampirun")
     return {
         TCP: open_mpi + ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp"],
-        RXM: [viampirun, "--oversubscribe", "-n", "2"],
+        RXM: [viampirun, "--rxm", "--oversubscribe", "-n", "2"],
         NATIVE: [viampirun, "--native", "--oversubscribe", "-n", "2"],
         FABRIC_TCP: open_mpi + ["--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include",
                                 "tcp;ofi_rxm", "--mca", "btl", "self"],

@@ -1,6 +1,6 @@
 # Running MPI programs on the provider. Sourced by bash.
 #   ompi RANKS PROGRAM...   Open MPI by viampirun; ranks are dealt out to the vipd of VIPD_RUNTIME_DIR_A and _B in turn
-#                           MPI_NATIVE=1: on the provider's own tag matching (viampirun --native)
+#                           MPI_NATIVE=1: on the provider's own tag matching (viampirun --native), else on ofi_rxm
 #   run WHAT COMMAND...     print one line: passed, or FAILED with the output; sets `bad`
 # The caller has set FI_PROVIDER_PATH to the build tree's ofi/.
 
@@ -10,9 +10,10 @@ MPI_TIMEOUT=${MPI_TIMEOUT:-120}
 bad=0
 
 ompi() {
-    local ranks=$1
+    local ranks=$1 way=--rxm
     shift
-    timeout -k 5 "$MPI_TIMEOUT" "$FI_PROVIDER_PATH/viampirun" ${MPI_NATIVE:+--native} --oversubscribe -n "$ranks" \
+    [ -z "${MPI_NATIVE-}" ] || way=--native
+    timeout -k 5 "$MPI_TIMEOUT" "$FI_PROVIDER_PATH/viampirun" "$way" --oversubscribe -n "$ranks" \
         "$MPI_DIR/rank.sh" "$@"
 }
 
