@@ -23,7 +23,7 @@ def parse():
     parser = argparse.ArgumentParser(prog="bench/run", description="Measure VIA and its peers.")
     parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds, under 2 minutes")
     parser.add_argument("--only", metavar="GROUPS", help="these groups only, with commas")
-    parser.add_argument("--rounds", type=int, help="rounds of everything (5; --quick: 3)")
+    parser.add_argument("--rounds", type=int, help="rounds of everything (5; --quick: 2)")
     parser.add_argument("--out", default=os.path.join(TOP, "build", "bench"), help="where results go")
     parser.add_argument("--build", default=os.path.join(TOP, "build", "release"), help="what to measure")
     parser.add_argument("--list", action="store_true", help="name the groups and stop")
@@ -41,7 +41,7 @@ def main():
     if unknown:
         print(f"bench/run: there is no group {unknown[0]}; --list names them", file=sys.stderr)
         return 2
-    rounds = args.rounds or (3 if args.quick else 5)
+    rounds = args.rounds or (2 if args.quick else 5)
     os.makedirs(args.out, exist_ok=True)
     described = machine.describe()
     started = time.time()
