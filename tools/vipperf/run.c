@@ -227,6 +227,16 @@ int run_silence(struct run *run)
     return -1;
 }
 
+int run_client_quiet(struct run *run, unsigned timeout_ms, uint64_t *silent_ms)
+{
+    int r = run_client_done(run);
+
+    if (r != 0)
+        return r < 0 ? -1 : 0;
+    *silent_ms += timeout_ms;
+    return *silent_ms >= END_PATIENCE_MS ? run_silence(run) : 1;
+}
+
 void run_keep_sample(struct run *run, uint64_t ns)
 {
     uint64_t place;

@@ -124,6 +124,12 @@ int run_client_done(struct run *run);
 /* Complain that nothing came for so long. Returns -1. */
 int run_silence(struct run *run);
 
+/*
+ * Server: nothing came for timeout_ms, which *silent_ms adds up; the caller sets it to 0 when something has come.
+ * Outcomes: 1 wait on; 0 the client has finished; -1 it is gone, or END_PATIENCE_MS are over.
+ */
+int run_client_quiet(struct run *run, unsigned timeout_ms, uint64_t *silent_ms);
+
 /* Keep the sample of lat; of too many a random choice, so that all parts of the run count. */
 void run_keep_sample(struct run *run, uint64_t ns);
 

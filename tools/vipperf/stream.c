@@ -294,12 +294,9 @@ int run_stream_server(struct run *run)
         if (r < 0)
             return -1;
         if (r == 0) {
-            r = run_client_done(run);
-            if (r != 0)
-                return r < 0 ? -1 : 0;
-            silent_ms += timeout_ms;
-            if (silent_ms >= END_PATIENCE_MS)
-                return run_silence(run);
+            r = run_client_quiet(run, timeout_ms, &silent_ms);
+            if (r <= 0)
+                return r;
             continue;
         }
         silent_ms = 0;
