@@ -35,7 +35,10 @@ static uint64_t udp_deadline(const struct link *link)
 
 static void udp_stats(const struct link *link, struct link_stats *ret)
 {
-    *ret = ((const struct udp *)link)->stats;
+    const struct udp *udp = (const struct udp *)link;
+
+    *ret = udp->stats;
+    ret->rx_buffer_bytes = udp_pool_bytes(&udp->small) + udp_pool_bytes(&udp->large);
 }
 
 static void udp_close(struct link *link)

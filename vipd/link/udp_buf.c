@@ -9,6 +9,16 @@
 
 #include "proto/assert.h"
 
+static size_t buf_bytes(const struct udp_pool *pool)
+{
+    return sizeof(struct udp_buf) + UDP_SMALL_BYTES + (pool->large ? UDP_LARGE_BYTES : 0);
+}
+
+uint64_t udp_pool_bytes(const struct udp_pool *pool)
+{
+    return (uint64_t)pool->count * buf_bytes(pool);
+}
+
 struct udp_buf *udp_buf_take(struct udp_pool *pool)
 {
     struct udp_buf *buf = pool->free;
@@ -20,7 +30,7 @@ struct udp_buf *udp_buf_take(struct udp_pool *pool)
     }
     if (pool->count >= pool->max)
         return NULL;
-    buf = malloc(sizeof(*buf) + UDP_SMALL_BYTES + (pool->large ? UDP_LARGE_BYTES : 0));
+    buf = malloc(buf_bytes(pool));
     if (!buf)
         return NULL;
     buf->refs = 0;

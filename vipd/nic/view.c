@@ -283,8 +283,8 @@ static struct held sessions_sum(const struct nic *nic)
     return sum;
 }
 
-static void gauges_visit(const struct nic *nic, const struct cm_stats *cm, counter_visit *visit,
-                         void *ctx)
+static void gauges_visit(const struct nic *nic, const struct link_stats *link,
+                         const struct cm_stats *cm, counter_visit *visit, void *ctx)
 {
     const struct held sum = sessions_sum(nic);
     uint64_t conns = 0;
@@ -314,6 +314,7 @@ static void gauges_visit(const struct nic *nic, const struct cm_stats *cm, count
         {VIP_STAT_NIC_cm_peers, cm->peers},
         {VIP_STAT_NIC_kept_packets, nic->held_used},
         {VIP_STAT_NIC_kept_bytes, nic->held_bytes},
+        {VIP_STAT_NIC_rx_buffer_bytes, link->rx_buffer_bytes},
         {VIP_STAT_NIC_cq_backlogs, nic->backlog_cqs},
     };
 
@@ -377,7 +378,7 @@ void nic_counters(const struct nic *nic, void (*visit)(void *ctx, const struct n
     }
     VISIT(vi_rows, &vis);
     VISIT(cm_rows, &cm);
-    gauges_visit(nic, &cm, visit, ctx);
+    gauges_visit(nic, &link, &cm, visit, ctx);
     for (enum vip_hist_id id = 0; id < VIP_HISTS; id++)
         hist_visit(id, nic_hist(nic, id), visit, ctx);
 }
