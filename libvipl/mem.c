@@ -25,6 +25,16 @@ static pthread_once_t state_once = PTHREAD_ONCE_INIT;
 
 /* ---- state --------------------------------------------------------------------------------- */
 
+/* VIPL_KEEP_REGISTERED in bytes; 0 without it or if it is not a number of MiB up to the arena's. */
+static uint64_t keep_wanted(void)
+{
+    const char *text = getenv("VIPL_KEEP_REGISTERED");
+    char *end = NULL;
+    unsigned long mib = text && *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : 0;
+
+    return end && !*end && mib <= VIP_ARENA_BYTES >> 20 ? (uint64_t)mib << 20 : 0;
+}
+
 static void make_state(void)
 {
     struct mem_state *st = mmap(NULL, mem_page_up(sizeof(*st)), PROT_READ | PROT_WRITE,
@@ -38,6 +48,7 @@ static void make_state(void)
     st->maps_fd = -1;
     st->fork_pipe[0] = -1;
     st->fork_pipe[1] = -1;
+    st->keep_bytes = keep_wanted();
     __atomic_store_n(&the_state, st, __ATOMIC_RELEASE);
 }
 
@@ -113,150 +124,6 @@ int vipl__mem_arena_fd(void)
     rc = arena_open(st);
     pthread_mutex_unlock(&st->lock);
     return rc;
-}
-
-/* ---- return of pages ------------------------------------------------------------------------ */
-
-static bool is_arena(const struct mem_state *st, const struct mem_piece *piece)
-{
-    return piece->shared && piece->ino == st->arena_ino && piece->dev == st->arena_dev &&
-           st->arena_fd >= 0;
-}
-
-/* Whether the mapping is what adoption of its own addresses made. */
-static bool is_adopted(const struct mem_state *st, const struct mem_piece *piece, uintptr_t addr)
-{
-    return is_arena(st, piece) &&
-           piece->offset + (addr - piece->start) == vipl__mem_zone_offset(st, addr);
-}
-
-/*
- * Arena pages [start, end) with offset of start become private again, a move's worth at a time.
- * Outcomes: 0; negative errno with *ret_done saying up to where it went.
- */
-static int move_out_all(struct mem_state *st, uintptr_t start, uintptr_t end, uint64_t offset,
-                        int prot, uintptr_t shadow, uintptr_t *ret_done)
-{
-    enum mem_guard guard = vipl__mem_guard(st);
-    int rc = 0;
-
-    while (start < end && rc == 0) {
-        size_t bytes = end - start < MEM_MOVE_BYTES_MAX ? end - start : MEM_MOVE_BYTES_MAX;
-        rc = vipl__mem_move_out(st, guard, start, bytes, offset, prot, shadow);
-        if (rc == 0) {
-            fallocate(st->arena_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-                      (off_t)bytes);
-            start += bytes;
-            offset += bytes;
-            shadow += shadow != 0 ? bytes : 0;
-        }
-    }
-    *ret_done = start;
-    return rc;
-}
-
-/*
- * The arena pages [offset, offset + bytes) are no longer where they were adopted: the program has
- * unmapped them, or moved them with mremap (realloc does). What still is mapped somewhere becomes
- * private memory there, so that the offsets can be used again without harm. Rare, so it may read
- * all mappings. Outcomes: 0; negative errno: some could not be moved.
- */
-static int settle_strays(struct mem_state *st, uint64_t offset, size_t bytes)
-{
-    struct mem_piece piece;
-    uintptr_t at = 0;
-    int rc;
-
-    while ((rc = vipl__mem_query(st, at, &piece)) == 0) {
-        uint64_t first = piece.offset > offset ? piece.offset : offset;
-        uint64_t last = piece.offset + (piece.end - piece.start);
-        uintptr_t start = piece.start + (uintptr_t)(first - piece.offset);
-
-        at = piece.end;
-        if (last > offset + bytes)
-            last = offset + bytes;
-        if (!is_arena(st, &piece) || first >= last || is_adopted(st, &piece, start))
-            continue;
-        rc = move_out_all(st, start, start + (uintptr_t)(last - first), first, piece.prot, 0,
-                          &start);
-        if (rc != 0)
-            return rc;
-    }
-    return rc == -ENOENT ? 0 : rc;
-}
-
-/* Nothing of the run's [start, end) is mapped where it was. Outcomes as settle_strays. */
-static int forget_pages(struct mem_state *st, uintptr_t start, uintptr_t end, uintptr_t shadow)
-{
-    uint64_t offset = vipl__mem_zone_offset(st, start);
-    int rc = settle_strays(st, offset, end - start);
-
-    if (rc != 0)
-        return rc;
-    if (shadow != 0)
-        munmap((void *)shadow, end - start);
-    fallocate(st->arena_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-              (off_t)(end - start));
-    return 0;
-}
-
-/*
- * Give back the pages of one run, which nobody has registered any more. What cannot be given back
- * now keeps its run with count 0: the pages go on working, and the next registration has them.
- */
-static void return_run(struct mem_state *st, struct mem_run run)
-{
-    uintptr_t at = run.start;
-
-    while (at < run.end) {
-        struct mem_piece piece;
-        uintptr_t shadow = run.shadow != 0 ? run.shadow + (at - run.start) : 0;
-        uintptr_t stop = run.end;
-        uintptr_t done;
-        int rc = vipl__mem_query(st, at, &piece);
-
-        if (rc != 0 && rc != -ENOENT)
-            return;
-        if (rc == 0 && piece.start > at)
-            stop = piece.start < run.end ? piece.start : run.end;
-        else if (rc == 0 && piece.end < run.end)
-            stop = piece.end;
-        if (rc == 0 && piece.start <= at && is_adopted(st, &piece, at)) {
-            rc = move_out_all(st, at, stop, vipl__mem_zone_offset(st, at), piece.prot, shadow,
-                              &done);
-        } else {
-            rc = forget_pages(st, at, stop, shadow);
-            done = rc == 0 ? stop : at;
-        }
-        vipl__mem_runs_drop(st, at, done);
-        if (rc != 0)
-            return;
-        at = stop;
-    }
-}
-
-/* Give back what is registered no more in [start, end). */
-static void sweep(struct mem_state *st, uintptr_t start, uintptr_t end)
-{
-    size_t i;
-
-    if (!vipl__mem_arena_alive(st))
-        return;
-    while (start < end && (i = vipl__mem_runs_find(st, start)) < st->runs.n) {
-        struct mem_run run = *vipl__mem_run(st, i);
-        if (run.start >= end)
-            return;
-        if (run.start < start) {
-            run.shadow += run.shadow != 0 ? start - run.start : 0;
-            run.start = start;
-        }
-        if (run.end > end)
-            run.end = end;
-        /* One split for each mapping within the run may be needed. */
-        if (run.count == 0 && vipl__mem_runs_reserve(st, 4) == 0)
-            return_run(st, run);
-        start = run.end;
-    }
 }
 
 /* ---- adoption ------------------------------------------------------------------------------- */
@@ -335,8 +202,8 @@ static int look_at(struct mem_state *st, uintptr_t start, uintptr_t end, struct 
         if (vipl__mem_vec_reserve(&st->pieces, st->pieces.n + 1, sizeof(piece)) != 0)
             return -ENOMEM;
         uintptr_t stop = piece.end < end ? piece.end : end;
-        look.movable =
-            look.movable && (is_adopted(st, &piece, start) || is_movable(&piece, start, stop));
+        look.movable = look.movable &&
+                       (vipl__mem_is_adopted(st, &piece, start) || is_movable(&piece, start, stop));
         piece.end = stop;
         ((struct mem_piece *)st->pieces.items)[st->pieces.n++] = piece;
         start = stop;
@@ -359,11 +226,11 @@ static int adopt(struct mem_state *st, uintptr_t start, uintptr_t end)
         uint64_t offset = vipl__mem_zone_offset(st, from);
         size_t run = vipl__mem_runs_find(st, from);
 
-        if (is_adopted(st, &piece[i], from))
+        if (vipl__mem_is_adopted(st, &piece[i], from))
             continue;
         /* We thought these pages adopted: the program has unmapped or moved them since. */
         if (run < st->runs.n && vipl__mem_run(st, run)->start < piece[i].end)
-            rc = settle_strays(st, offset, piece[i].end - from);
+            rc = vipl__mem_settle_strays(st, offset, piece[i].end - from);
         if (rc == 0)
             rc = move_in_all(st, from, piece[i].end, piece[i].prot);
     }
@@ -374,7 +241,7 @@ static int adopt(struct mem_state *st, uintptr_t start, uintptr_t end)
         vipl__mem_runs_fill(st, start, end);
         vipl__mem_runs_count_up(st, start, end);
     } else {
-        sweep(st, start, end);
+        vipl__mem_sweep(st, start, end);
     }
     return rc;
 }
@@ -389,8 +256,8 @@ static bool count_again(struct mem_state *st, uintptr_t start, uintptr_t end)
     for (; i < st->runs.n && at < end && vipl__mem_run(st, i)->start <= at; i++)
         at = vipl__mem_run(st, i)->end;
     if (at < end || vipl__mem_query(st, start, &piece) != 0 || piece.start > start ||
-        piece.end < end || (piece.prot & PROT_READ) == 0 || !is_adopted(st, &piece, start) ||
-        vipl__mem_runs_reserve(st, 4) != 0)
+        piece.end < end || (piece.prot & PROT_READ) == 0 ||
+        !vipl__mem_is_adopted(st, &piece, start) || vipl__mem_runs_reserve(st, 4) != 0)
         return false;
     vipl__mem_runs_count_up(st, start, end);
     return true;
@@ -434,7 +301,7 @@ static bool still_adopted(struct mem_state *st, uintptr_t start, uintptr_t end)
 
     while (start < end) {
         if (vipl__mem_query(st, start, &piece) != 0 || piece.start > start ||
-            !is_adopted(st, &piece, start))
+            !vipl__mem_is_adopted(st, &piece, start))
             return false;
         start = piece.end;
     }
@@ -540,7 +407,7 @@ void vipl__mem_release(struct vipl__mem *mem)
         /* Without room to count down the pages stay adopted, which is a leak and no more. */
         if (vipl__mem_runs_reserve(st, 4) == 0) {
             vipl__mem_runs_count_down(st, start, end);
-            sweep(st, start, end);
+            vipl__mem_sweep_or_keep(st, start, end);
         }
         pthread_mutex_unlock(&st->lock);
     }

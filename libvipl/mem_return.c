@@ -1,0 +1,176 @@
+/*
+ * Return of adopted pages: they become private memory again when their last registration is gone, or later.
+ *
+ * Owns: what happens to pages that nobody has registered any more, also where the program has unmapped or moved
+ * them meanwhile. Which pages those are, the counts say (mem_runs.c).
+ */
+#include "libvipl/mem_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+static bool is_arena(const struct mem_state *st, const struct mem_piece *piece)
+{
+    return piece->shared && piece->ino == st->arena_ino && piece->dev == st->arena_dev &&
+           st->arena_fd >= 0;
+}
+
+bool vipl__mem_is_adopted(const struct mem_state *st, const struct mem_piece *piece, uintptr_t addr)
+{
+    return is_arena(st, piece) &&
+           piece->offset + (addr - piece->start) == vipl__mem_zone_offset(st, addr);
+}
+
+/*
+ * Arena pages [start, end) with offset of start become private again, a move's worth at a time.
+ * Outcomes: 0; negative errno with *ret_done saying up to where it went.
+ */
+static int move_out_all(struct mem_state *st, uintptr_t start, uintptr_t end, uint64_t offset,
+                        int prot, uintptr_t shadow, uintptr_t *ret_done)
+{
+    enum mem_guard guard = vipl__mem_guard(st);
+    int rc = 0;
+
+    while (start < end && rc == 0) {
+        size_t bytes = end - start < MEM_MOVE_BYTES_MAX ? end - start : MEM_MOVE_BYTES_MAX;
+        rc = vipl__mem_move_out(st, guard, start, bytes, offset, prot, shadow);
+        if (rc == 0) {
+            fallocate(st->arena_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+                      (off_t)bytes);
+            start += bytes;
+            offset += bytes;
+            shadow += shadow != 0 ? bytes : 0;
+        }
+    }
+    *ret_done = start;
+    return rc;
+}
+
+int vipl__mem_settle_strays(struct mem_state *st, uint64_t offset, size_t bytes)
+{
+    struct mem_piece piece;
+    uintptr_t at = 0;
+    int rc;
+
+    while ((rc = vipl__mem_query(st, at, &piece)) == 0) {
+        uint64_t first = piece.offset > offset ? piece.offset : offset;
+        uint64_t last = piece.offset + (piece.end - piece.start);
+        uintptr_t start = piece.start + (uintptr_t)(first - piece.offset);
+
+        at = piece.end;
+        if (last > offset + bytes)
+            last = offset + bytes;
+        if (!is_arena(st, &piece) || first >= last || vipl__mem_is_adopted(st, &piece, start))
+            continue;
+        rc = move_out_all(st, start, start + (uintptr_t)(last - first), first, piece.prot, 0,
+                          &start);
+        if (rc != 0)
+            return rc;
+    }
+    return rc == -ENOENT ? 0 : rc;
+}
+
+/* Nothing of the run's [start, end) is mapped where it was. Outcomes as settle_strays. */
+static int forget_pages(struct mem_state *st, uintptr_t start, uintptr_t end, uintptr_t shadow)
+{
+    uint64_t offset = vipl__mem_zone_offset(st, start);
+    int rc = vipl__mem_settle_strays(st, offset, end - start);
+
+    if (rc != 0)
+        return rc;
+    if (shadow != 0)
+        munmap((void *)shadow, end - start);
+    fallocate(st->arena_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+              (off_t)(end - start));
+    return 0;
+}
+
+/*
+ * Give back the pages of one run, which nobody has registered any more. What cannot be given back
+ * now keeps its run with count 0: the pages go on working, and the next registration has them.
+ */
+static void return_run(struct mem_state *st, struct mem_run run)
+{
+    uintptr_t at = run.start;
+
+    while (at < run.end) {
+        struct mem_piece piece;
+        uintptr_t shadow = run.shadow != 0 ? run.shadow + (at - run.start) : 0;
+        uintptr_t stop = run.end;
+        uintptr_t done;
+        int rc = vipl__mem_query(st, at, &piece);
+
+        if (rc != 0 && rc != -ENOENT)
+            return;
+        if (rc == 0 && piece.start > at)
+            stop = piece.start < run.end ? piece.start : run.end;
+        else if (rc == 0 && piece.end < run.end)
+            stop = piece.end;
+        if (rc == 0 && piece.start <= at && vipl__mem_is_adopted(st, &piece, at)) {
+            rc = move_out_all(st, at, stop, vipl__mem_zone_offset(st, at), piece.prot, shadow,
+                              &done);
+        } else {
+            rc = forget_pages(st, at, stop, shadow);
+            done = rc == 0 ? stop : at;
+        }
+        vipl__mem_runs_drop(st, at, done);
+        if (rc != 0)
+            return;
+        at = stop;
+    }
+}
+
+void vipl__mem_sweep(struct mem_state *st, uintptr_t start, uintptr_t end)
+{
+    size_t i;
+
+    if (!vipl__mem_arena_alive(st))
+        return;
+    while (start < end && (i = vipl__mem_runs_find(st, start)) < st->runs.n) {
+        struct mem_run run = *vipl__mem_run(st, i);
+        if (run.start >= end)
+            return;
+        if (run.start < start) {
+            run.shadow += run.shadow != 0 ? start - run.start : 0;
+            run.start = start;
+        }
+        if (run.end > end)
+            run.end = end;
+        /* One split for each mapping within the run may be needed. */
+        if (run.count == 0 && vipl__mem_runs_reserve(st, 4) == 0)
+            return_run(st, run);
+        start = run.end;
+    }
+}
+
+void vipl__mem_sweep_or_keep(struct mem_state *st, uintptr_t start, uintptr_t end)
+{
+    if (end - start > st->keep_bytes) {
+        vipl__mem_sweep(st, start, end);
+        return;
+    }
+    /* A range that comes and goes is counted each time; where that makes too much, all are looked at. */
+    st->kept_bytes += end - start;
+    if (st->kept_bytes <= st->keep_bytes)
+        return;
+    st->kept_bytes = vipl__mem_runs_idle_bytes(st);
+    if (st->kept_bytes <= st->keep_bytes)
+        return;
+    vipl__mem_sweep(st, 0, UINTPTR_MAX);
+    st->kept_bytes = 0;
+}
+
+void vipl__mem_return_kept(void)
+{
+    struct mem_state *st = vipl__mem_state_peek();
+
+    if (!st)
+        return;
+    pthread_mutex_lock(&st->lock);
+    if (st->keep_bytes > 0)
+        vipl__mem_sweep(st, 0, UINTPTR_MAX);
+    st->kept_bytes = 0;
+    pthread_mutex_unlock(&st->lock);
+}
