@@ -460,17 +460,12 @@ static void poll_descriptors(struct vipd_loop *loop)
     loop->poll_took_ns = loop->now_ns - start_ns;
 }
 
-static bool worked_lately(const struct vipd_loop *loop, uint64_t now_ns)
-{
-    return now_ns - loop->worked_ns < POLL_BUSY_FOR_NS;
-}
-
 /* How long it is until the next look at the descriptors; 0 if it is due. */
 static uint64_t poll_due_in_ns(const struct vipd_loop *loop)
 {
     uint64_t ago_ns = loop->now_ns - loop->polled_ns;
     uint64_t gap_ns =
-        poll_gap_ns(loop->poll_took_ns, loop->poll_calls, worked_lately(loop, loop->now_ns));
+        poll_gap_ns(loop->poll_took_ns, loop->poll_calls, loop->now_ns - loop->worked_ns);
 
     return ago_ns < gap_ns ? gap_ns - ago_ns : 0;
 }
@@ -673,8 +668,8 @@ static void engines_go_on(struct vipd_loop *loop)
 static void pass(struct ev_loop *ev)
 {
     struct vipd_loop *loop = ev_userdata(ev);
-    uint64_t start_ns, took_ns;
-    bool busy = false, worked = false;
+    uint64_t start_ns, took_ns, idle_ns = NEVER;
+    bool worked = false;
 
     if (ev_pending_count(ev) == 0)
         return;
@@ -689,12 +684,13 @@ static void pass(struct ev_loop *ev)
         engine->told_work = engine->stats.busy != engine->told_busy;
         engine->told_busy = engine->stats.busy;
         worked = worked || engine->told_work;
-        busy = busy || worked_lately(engine, start_ns);
+        if (start_ns - engine->worked_ns < idle_ns)
+            idle_ns = start_ns - engine->worked_ns;
     }
     (void)loop->config.between(loop->config.ctx, worked);
     took_ns = clock_now() - start_ns;
-    if (busy || took_ns > POLL_EVERY_NS)
-        loop->rest_ns = poll_gap_ns(took_ns, loop->poll_calls, busy);
+    if (idle_ns < POLL_BUSY_FOR_NS || took_ns > POLL_EVERY_NS)
+        loop->rest_ns = poll_gap_ns(took_ns, loop->poll_calls, idle_ns);
     engines_go_on(loop);
 }
 

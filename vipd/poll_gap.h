@@ -22,19 +22,26 @@
 #define POLL_GAP_NS_MAX  50000000ull
 #define POLL_BUSY_FOR_NS 20000000ull /* after a turn that did something */
 
+/* While vipd only looks around for work, with nothing to do for so long, a request of a program is what it waits
+ * for as well: the next look comes this soon. */
+#define POLL_QUIET_AFTER_NS 20000ull
+#define POLL_QUIET_NS       2000ull
+
 /* If there is nothing to do before the next look is due, it is not waited for with the descriptors, which
  * would end the sleep at once, but in naps. */
 #define NAP_NS 100000ull
 
-/* How long after a look at descriptors that took so long, and found so many, the next one comes. */
-static inline uint64_t poll_gap_ns(uint64_t took_ns, unsigned calls, bool busy)
+/* How long after a look at descriptors that took so long, and found so many, the next one comes, if a NIC had
+ * something to do last so long ago. */
+static inline uint64_t poll_gap_ns(uint64_t took_ns, unsigned calls, uint64_t idle_ns)
 {
+    uint64_t least_ns = idle_ns < POLL_QUIET_AFTER_NS ? POLL_EVERY_NS : POLL_QUIET_NS;
     uint64_t gap_ns = took_ns;
 
-    if (busy)
+    if (idle_ns < POLL_BUSY_FOR_NS)
         gap_ns *= calls < POLL_MANY ? POLL_GAP : POLL_GAP_MANY;
-    if (gap_ns < POLL_EVERY_NS)
-        gap_ns = POLL_EVERY_NS;
+    if (gap_ns < least_ns)
+        gap_ns = least_ns;
     return gap_ns < POLL_GAP_NS_MAX ? gap_ns : POLL_GAP_NS_MAX;
 }
 

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "vipd/host.h"
+#include "vipd/poll_gap.h"
 
 /* What the callbacks of one test see and do. */
 struct probe {
@@ -183,12 +184,29 @@ static void test_stop(void **state)
     vipd_timer_free(NULL);
 }
 
+/* A request waits for data that are moving, but not for a loop that only looks around. */
+static void test_gap_between_looks(void **state)
+{
+    const uint64_t moving = 1000, quiet = 30000, long_ago = 1000000000;
+
+    assert_int_equal(poll_gap_ns(300, 1, moving), POLL_EVERY_NS);
+    assert_int_equal(poll_gap_ns(300, 1, quiet), POLL_QUIET_NS);
+    assert_int_equal(poll_gap_ns(300, 1, long_ago), POLL_QUIET_NS);
+    /* Whoever asks much gets a share of the time: a fifth, or an eleventh if many do, half without data. */
+    assert_int_equal(poll_gap_ns(20000, 1, moving), 4 * 20000);
+    assert_int_equal(poll_gap_ns(20000, 1, quiet), 4 * 20000);
+    assert_int_equal(poll_gap_ns(20000, 4, quiet), 10 * 20000);
+    assert_int_equal(poll_gap_ns(20000, 4, long_ago), 20000);
+    assert_int_equal(poll_gap_ns(3000000000, 1, moving), POLL_GAP_NS_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_way_of_waiting),
         cmocka_unit_test(test_no_turn_without_reason),
         cmocka_unit_test(test_paused_watch),
+        cmocka_unit_test(test_gap_between_looks),
         cmocka_unit_test(test_stop),
     };
 
