@@ -7,6 +7,7 @@ import subprocess
 
 # No measurement takes longer; what does has failed.
 PATIENCE_S = 60
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 class Measurement:
@@ -28,8 +29,12 @@ class Measurement:
             "id": self.ident, "group": self.group, "network": self.network.name,
             "series": self.series, "x": self.x, "unit": self.unit, "values": self.values,
             "cpu_app_s": self.cpu_app_s, "cpu_vipd_s": self.cpu_vipd_s, "messages": self.messages, "gib": self.gib,
-            "command": " ".join(self.argv) if self.argv else self.series,
+            "command": self.command(),
         }
+
+    def command(self):
+        """As it can be repeated from the top of any checkout."""
+        return " ".join(arg.replace(TOP + "/", "") for arg in self.argv) if self.argv else self.series
 
 
 class Runner:

@@ -9,7 +9,7 @@ MPI_DIR=$(cd "$(dirname "$0")" && pwd)
 cd "$MPI_DIR/../.." || exit 1
 build=$(realpath "${1:?build directory}")
 mpitest=$build/tests/mpi/mpitest
-export FI_PROVIDER_PATH=$build/ofi MPI_TIMEOUT=${MPI_TIMEOUT:-400}
+export FI_PROVIDER_PATH=$build/ofi MPI_TIMEOUT=${MPI_TIMEOUT:-1200}
 . scripts/daemons.sh
 . tests/lib/namespaces.sh
 # shellcheck source=/dev/null
