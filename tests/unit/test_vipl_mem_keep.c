@@ -40,7 +40,7 @@ static void expect_nothing_kept(void)
 /* What another process, which has the variable set so, would keep. */
 static unsigned mib_kept_with(const char *value)
 {
-    int status;
+    int status = -1;
     pid_t child = fork();
 
     if (child == 0) {
@@ -172,7 +172,7 @@ static void test_fork_while_kept(void **state)
 {
     uint8_t *map = map_pages(2);
     struct vipl__mem mem;
-    int status;
+    int status = -1;
 
     memset(map, 3, 2 * PAGE);
     assert_int_equal(prepare(map, 2 * PAGE, &mem), 0);
