@@ -25,16 +25,6 @@ static pthread_once_t state_once = PTHREAD_ONCE_INIT;
 
 /* ---- state --------------------------------------------------------------------------------- */
 
-/* VIPL_KEEP_REGISTERED in bytes; 0 without it or if it is not a number of MiB up to the arena's. */
-static uint64_t keep_wanted(void)
-{
-    const char *text = getenv("VIPL_KEEP_REGISTERED");
-    char *end = NULL;
-    unsigned long mib = text && *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : 0;
-
-    return end && !*end && mib <= VIP_ARENA_BYTES >> 20 ? (uint64_t)mib << 20 : 0;
-}
-
 static void make_state(void)
 {
     struct mem_state *st = mmap(NULL, mem_page_up(sizeof(*st)), PROT_READ | PROT_WRITE,
@@ -48,7 +38,6 @@ static void make_state(void)
     st->maps_fd = -1;
     st->fork_pipe[0] = -1;
     st->fork_pipe[1] = -1;
-    st->keep_bytes = keep_wanted();
     __atomic_store_n(&the_state, st, __ATOMIC_RELEASE);
 }
 
@@ -407,7 +396,7 @@ void vipl__mem_release(struct vipl__mem *mem)
         /* Without room to count down the pages stay adopted, which is a leak and no more. */
         if (vipl__mem_runs_reserve(st, 4) == 0) {
             vipl__mem_runs_count_down(st, start, end);
-            vipl__mem_sweep_or_keep(st, start, end);
+            vipl__mem_sweep(st, start, end);
         }
         pthread_mutex_unlock(&st->lock);
     }

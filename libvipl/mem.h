@@ -49,12 +49,9 @@ int vipl__mem_prepare(void *addr, size_t bytes, struct vipl__mem *ret, const cha
 
 /*
  * Undo one prepare, after vipd has forgotten the region. At the last one for a page it becomes
- * private anonymous memory again, contents kept, no concurrent write lost; with VIPL_KEEP_REGISTERED
- * in the environment it may stay adopted until later, at the latest until return_kept.
+ * private anonymous memory again, contents kept, no concurrent write lost.
  */
 void vipl__mem_release(struct vipl__mem *mem);
-/* Pages that were kept become private memory again. For the end of a NIC handle. */
-void vipl__mem_return_kept(void);
 
 /*
  * Whether what is mapped at the addresses of a prepared range now still is what was prepared: the

@@ -2,7 +2,7 @@
  * What the files mem*.c share: the state of registered memory in this process.
  *
  * mem.c       registration and release, the memory allocator
- * mem_return.c pages that nobody has registered any more: back at once, or kept for the next time
+ * mem_return.c  pages that nobody has registered any more
  * mem_maps.c  what is mapped at an address (the kernel's word, never our own bookkeeping)
  * mem_pin.c   memory that must not be moved although it is private and anonymous
  * mem_move.c  the two moves: private pages into the arena, and back
@@ -60,7 +60,7 @@ struct mem_run {
     uintptr_t start;
     uintptr_t end;
     uintptr_t shadow; /* where the emptied old mapping of start is kept; 0 = lost */
-    uint32_t count;   /* registrations; 0: kept, or could not be moved back; waits for the next */
+    uint32_t count;   /* registrations; 0: could not be moved back, waits for the next */
 };
 
 /* One allocation of vipl__mem_alloc. */
@@ -102,8 +102,6 @@ struct mem_state {
     struct mem_vec allocs;            /* of struct mem_alloc */
     struct mem_vec pieces;            /* of struct mem_piece: the range being prepared */
     uint64_t block_owner[MEM_BLOCKS]; /* 1 + address / MEM_BLOCK_BYTES; 0 = free */
-    uint64_t keep_bytes;              /* of pages that stay when nobody has them registered */
-    uint64_t kept_bytes;              /* at most so many of them now; 0 if keep_bytes is */
     int fork_pipe[2];                 /* the child tells the parent that it has its copies */
     uint64_t pages_moved_in;          /* ever */
     uint64_t pages_moved_out;         /* ever */
@@ -152,13 +150,8 @@ bool vipl__mem_is_adopted(const struct mem_state *st, const struct mem_piece *pi
  * all mappings. Outcomes: 0; negative errno: some could not be moved.
  */
 int vipl__mem_settle_strays(struct mem_state *st, uint64_t offset, size_t bytes);
-/* Give back what is registered no more in [start, end), page-aligned. */
+/* Give back what is registered no more in [start, end). */
 void vipl__mem_sweep(struct mem_state *st, uintptr_t start, uintptr_t end);
-/*
- * [start, end) has been counted down: give back what is registered no more, or keep it for the next
- * registration, as VIPL_KEEP_REGISTERED says.
- */
-void vipl__mem_sweep_or_keep(struct mem_state *st, uintptr_t start, uintptr_t end);
 
 /* ---- mem_maps.c */
 
@@ -197,8 +190,6 @@ void vipl__mem_runs_moved_in(struct mem_state *st, uintptr_t start, uintptr_t en
 void vipl__mem_runs_fill(struct mem_state *st, uintptr_t start, uintptr_t end);
 void vipl__mem_runs_count_up(struct mem_state *st, uintptr_t start, uintptr_t end);
 void vipl__mem_runs_count_down(struct mem_state *st, uintptr_t start, uintptr_t end);
-/* Bytes of all runs with count 0. */
-uint64_t vipl__mem_runs_idle_bytes(const struct mem_state *st);
 /* Forget [start, end); its shadow is the caller's business. */
 void vipl__mem_runs_drop(struct mem_state *st, uintptr_t start, uintptr_t end);
 

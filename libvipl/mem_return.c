@@ -1,5 +1,5 @@
 /*
- * Return of adopted pages: they become private memory again when their last registration is gone, or later.
+ * Return of adopted pages: they become private memory again when their last registration is gone.
  *
  * Owns: what happens to pages that nobody has registered any more, also where the program has unmapped or moved
  * them meanwhile. Which pages those are, the counts say (mem_runs.c).
@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 
 static bool is_arena(const struct mem_state *st, const struct mem_piece *piece)
@@ -143,34 +142,4 @@ void vipl__mem_sweep(struct mem_state *st, uintptr_t start, uintptr_t end)
             return_run(st, run);
         start = run.end;
     }
-}
-
-void vipl__mem_sweep_or_keep(struct mem_state *st, uintptr_t start, uintptr_t end)
-{
-    if (end - start > st->keep_bytes) {
-        vipl__mem_sweep(st, start, end);
-        return;
-    }
-    /* A range that comes and goes is counted each time; where that makes too much, all are looked at. */
-    st->kept_bytes += end - start;
-    if (st->kept_bytes <= st->keep_bytes)
-        return;
-    st->kept_bytes = vipl__mem_runs_idle_bytes(st);
-    if (st->kept_bytes <= st->keep_bytes)
-        return;
-    vipl__mem_sweep(st, 0, UINTPTR_MAX);
-    st->kept_bytes = 0;
-}
-
-void vipl__mem_return_kept(void)
-{
-    struct mem_state *st = vipl__mem_state_peek();
-
-    if (!st)
-        return;
-    pthread_mutex_lock(&st->lock);
-    if (st->keep_bytes > 0)
-        vipl__mem_sweep(st, 0, UINTPTR_MAX);
-    st->kept_bytes = 0;
-    pthread_mutex_unlock(&st->lock);
 }

@@ -144,13 +144,3 @@ void vipl__mem_runs_drop(struct mem_state *st, uintptr_t start, uintptr_t end)
     while (i < st->runs.n && vipl__mem_run(st, i)->start < end)
         remove_at(st, i);
 }
-
-uint64_t vipl__mem_runs_idle_bytes(const struct mem_state *st)
-{
-    uint64_t bytes = 0;
-
-    for (size_t i = 0; i < st->runs.n; i++)
-        if (vipl__mem_run(st, i)->count == 0)
-            bytes += vipl__mem_run(st, i)->end - vipl__mem_run(st, i)->start;
-    return bytes;
-}

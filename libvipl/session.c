@@ -295,7 +295,6 @@ static void release(struct vipl__session *session)
     }
     free(session->regions.slots);
     memset(&session->regions, 0, sizeof(session->regions));
-    vipl__mem_return_kept();
     while ((incoming = session->incoming) != NULL) {
         session->incoming = incoming->next;
         free(incoming);

@@ -668,7 +668,7 @@ static void engines_go_on(struct vipd_loop *loop)
 static void pass(struct ev_loop *ev)
 {
     struct vipd_loop *loop = ev_userdata(ev);
-    uint64_t start_ns, took_ns, idle_ns = NEVER;
+    uint64_t start_ns, took_ns, since_work_ns = NEVER;
     bool worked = false;
 
     if (ev_pending_count(ev) == 0)
@@ -684,13 +684,13 @@ static void pass(struct ev_loop *ev)
         engine->told_work = engine->stats.busy != engine->told_busy;
         engine->told_busy = engine->stats.busy;
         worked = worked || engine->told_work;
-        if (start_ns - engine->worked_ns < idle_ns)
-            idle_ns = start_ns - engine->worked_ns;
+        if (start_ns - engine->worked_ns < since_work_ns)
+            since_work_ns = start_ns - engine->worked_ns;
     }
     (void)loop->config.between(loop->config.ctx, worked);
     took_ns = clock_now() - start_ns;
-    if (idle_ns < POLL_BUSY_FOR_NS || took_ns > POLL_EVERY_NS)
-        loop->rest_ns = poll_gap_ns(took_ns, loop->poll_calls, idle_ns);
+    if (since_work_ns < POLL_BUSY_FOR_NS || took_ns > POLL_EVERY_NS)
+        loop->rest_ns = poll_gap_ns(took_ns, loop->poll_calls, since_work_ns);
     engines_go_on(loop);
 }
 

@@ -33,12 +33,12 @@
 
 /* How long after a look at descriptors that took so long, and found so many, the next one comes, if a NIC had
  * something to do last so long ago. */
-static inline uint64_t poll_gap_ns(uint64_t took_ns, unsigned calls, uint64_t idle_ns)
+static inline uint64_t poll_gap_ns(uint64_t took_ns, unsigned calls, uint64_t since_work_ns)
 {
-    uint64_t least_ns = idle_ns < POLL_QUIET_AFTER_NS ? POLL_EVERY_NS : POLL_QUIET_NS;
+    uint64_t least_ns = since_work_ns < POLL_QUIET_AFTER_NS ? POLL_EVERY_NS : POLL_QUIET_NS;
     uint64_t gap_ns = took_ns;
 
-    if (idle_ns < POLL_BUSY_FOR_NS)
+    if (since_work_ns < POLL_BUSY_FOR_NS)
         gap_ns *= calls < POLL_MANY ? POLL_GAP : POLL_GAP_MANY;
     if (gap_ns < least_ns)
         gap_ns = least_ns;

@@ -211,12 +211,7 @@ def _calls(make, network):
     def all_calls(document):
         return {line["call"]: line["ns"]["p50"] / 1000 for line in document["results"]}
 
-    def kept_calls(document):
-        return {f"{call}, kept": us for call, us in all_calls(document).items() if call.endswith("again")}
-
     make._add("cost", network, "calls", "", "us", argv, all_calls)
-    make._add("cost", network, "calls, registrations kept", "", "us",
-              ["env", "VIPL_KEEP_REGISTERED=64", *argv], kept_calls)
 
 
 def make(networks, top, folder, only, quick):

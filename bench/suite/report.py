@@ -191,17 +191,14 @@ def write_group(out, found, rows, group):
         print("| " + " | ".join(cells) + " |", file=out)
 
 
-def write_calls(out, rows):
-    """A line for each call; a row has many, of one run of vipperf cost."""
-    rows = [row for row in rows if present(row["values"])]
-    if not rows:
+def write_calls(out, row):
+    rounds = present(row["values"])
+    if not rounds:
         return
     print("\n## Calls beside the data path\n\n| call | median us | min | max |\n|---|---|---|---|", file=out)
-    for row in rows:
-        rounds = present(row["values"])
-        for call in rounds[0]:
-            values = [calls[call] for calls in rounds]
-            print(f"| {call} | {number(median(values))} | {number(min(values))} | {number(max(values))} |", file=out)
+    for call in rounds[0]:
+        values = [calls[call] for calls in rounds]
+        print(f"| {call} | {number(median(values))} | {number(min(values))} | {number(max(values))} |", file=out)
 
 
 def write_csv(path, results):
@@ -230,7 +227,9 @@ def write(results, folder):
             rows = [row for row in results["measurements"] if row["group"] == group]
             if rows:
                 write_group(out, found, rows, group)
-        write_calls(out, [row for row in results["measurements"] if row["group"] == "cost"])
+        for row in results["measurements"]:
+            if row["group"] == "cost":
+                write_calls(out, row)
         absent = results["absent"] + [{"what": "plots", "why": undrawn}] * bool(undrawn)
         if absent:
             print("\n## Not measured\n", file=out)

@@ -33,7 +33,7 @@ class Measurement:
         }
 
     def command(self):
-        """As it can be repeated from the top of any checkout."""
+        """Its vipperf or program with all options, by its path in the checkout."""
         return " ".join(arg.replace(TOP + "/", "") for arg in self.argv) if self.argv else self.series
 
 

@@ -261,7 +261,7 @@ processor_ms() { awk '{print ($14 + $15) * 10}' "/proc/$1/stat"; } # ticks are 1
 gauges() { # gauges HOST
     in_host "$1" "$build/tools/vipctl" show stats --json |
         jq -r '.counters[] | select(.kind == "gauge") |
-            select(.name | test("^(memory_|cm_bytes|rx_buffer_bytes)|_(p50|p90|p99|p999|max)$") | not) | "\(.scope) \(.name) \(.value)"'
+            select(.name | test("^(memory_|cm_bytes|rx_spare_bytes)|_(p50|p90|p99|p999|max)$") | not) | "\(.scope) \(.name) \(.value)"'
 }
 
 memory_of() { # memory_of HOST NAME
@@ -270,9 +270,9 @@ memory_of() { # memory_of HOST NAME
 }
 
 # What the allocator has given out, but not to the connection manager, which remembers for a time, nor for
-# buffers of received packets, of which a link keeps as many as it needed at once.
+# free buffers that a link keeps for packets.
 memory() { # memory HOST
-    echo $(($(memory_of "$1" memory_heap) - $(memory_of "$1" cm_bytes) - $(memory_of "$1" rx_buffer_bytes))) \
+    echo $(($(memory_of "$1" memory_heap) - $(memory_of "$1" cm_bytes) - $(memory_of "$1" rx_spare_bytes))) \
         "$(memory_of "$1" memory_mapped)" "$(memory_of "$1" memory_resident)"
 }
 

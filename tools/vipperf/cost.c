@@ -65,8 +65,31 @@ static void conclude(struct cost *cost, const char *name)
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
+/* Which memory is registered. */
+enum memory_kind { MEMORY_FRESH, MEMORY_AGAIN, MEMORY_SHARED, MEMORY_KINDS };
+
+static const char *const memory_names[MEMORY_KINDS] = {"fresh", "again", "VipxAllocMem"};
+
+static uint8_t *memory_get(size_t bytes, enum memory_kind kind)
+{
+    VIP_PVOID memory;
+
+    if (kind == MEMORY_SHARED)
+        return VipxAllocMem(bytes, &memory) == VIP_SUCCESS ? memory : NULL;
+    memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void memory_put(uint8_t *memory, size_t bytes, enum memory_kind kind)
+{
+    if (kind == MEMORY_SHARED)
+        (void)VipxFreeMem(memory);
+    else
+        (void)munmap(memory, bytes);
+}
+
 /* Register and release, each time other memory (touched before) or always the same. */
-static int memory(struct cost *cost, size_t bytes, bool fresh)
+static int memory(struct cost *cost, size_t bytes, enum memory_kind kind)
 {
     VIP_MEM_ATTRIBUTES attrs = {.Ptag = cost->ptag, .EnableRdmaWrite = VIP_TRUE};
     uint64_t *release_ns = calloc(cost->iters, sizeof(*release_ns));
@@ -82,9 +105,8 @@ static int memory(struct cost *cost, size_t bytes, bool fresh)
         VIP_RETURN rc;
 
         if (!buffer) {
-            buffer = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-            if (buffer == MAP_FAILED) {
-                buffer = NULL;
+            buffer = memory_get(bytes, kind);
+            if (!buffer) {
                 snprintf(cost->why, sizeof(cost->why), "no memory for %zu bytes", bytes);
                 r = -1;
                 break;
@@ -103,20 +125,18 @@ static int memory(struct cost *cost, size_t bytes, bool fresh)
         cost->sample_ns[i] = middle_ns - start_ns;
         if (rc != VIP_SUCCESS)
             r = failed(cost, "VipDeregisterMem", rc);
-        if (fresh) {
-            munmap(buffer, bytes);
+        if (kind == MEMORY_FRESH) {
+            memory_put(buffer, bytes, kind);
             buffer = NULL;
         }
     }
     if (buffer)
-        munmap(buffer, bytes);
+        memory_put(buffer, bytes, kind);
     if (r == 0) {
-        snprintf(name, sizeof(name), "register %zu KiB, %s", bytes / 1024,
-                 fresh ? "fresh" : "again");
+        snprintf(name, sizeof(name), "register %zu KiB, %s", bytes / 1024, memory_names[kind]);
         conclude(cost, name);
         memcpy(cost->sample_ns, release_ns, cost->iters * sizeof(*release_ns));
-        snprintf(name, sizeof(name), "release %zu KiB, %s", bytes / 1024,
-                 fresh ? "fresh" : "again");
+        snprintf(name, sizeof(name), "release %zu KiB, %s", bytes / 1024, memory_names[kind]);
         conclude(cost, name);
     }
     free(release_ns);
@@ -252,9 +272,8 @@ static int measure(struct cost *cost)
 
     fprintf(cost->table, "%-32s %12s %12s %12s\n", "call", "median ns", "p99 ns", "max ns");
     for (unsigned i = 0; r == 0 && i < sizeof(sizes) / sizeof(*sizes); i++) {
-        r = memory(cost, sizes[i], true);
-        if (r == 0)
-            r = memory(cost, sizes[i], false);
+        for (int kind = 0; r == 0 && kind < MEMORY_KINDS; kind++)
+            r = memory(cost, sizes[i], (enum memory_kind)kind);
     }
     if (r == 0)
         r = objects(cost, false);

@@ -68,9 +68,9 @@ struct link_stats {
     uint64_t tx_solicits, tx_announces, rx_solicits, rx_announces;
     uint64_t drop_peer_length, drop_peer_crc, drop_peer_proof, drop_peer_field;
     uint64_t drop_peer_unasked, drop_peer_rate, drop_peer_dispute;
-    uint64_t xdp_tx, xdp_rx;  /* ether: packets that passed by XDP, part of those above */
-    uint64_t state_changes;   /* ether: up, down, another address or MTU */
-    uint64_t rx_buffer_bytes; /* udp: of this moment, buffers in use or kept for the next packets */
+    uint64_t xdp_tx, xdp_rx; /* ether: packets that passed by XDP, part of those above */
+    uint64_t state_changes;  /* ether: up, down, another address or MTU */
+    uint64_t rx_spare_bytes; /* udp: of this moment, free buffers kept for the next packets */
     /* fault decorator */
     uint64_t fault_lost, fault_duplicated, fault_reordered, fault_delayed, fault_corrupted;
 };

@@ -38,7 +38,7 @@ static void udp_stats(const struct link *link, struct link_stats *ret)
     const struct udp *udp = (const struct udp *)link;
 
     *ret = udp->stats;
-    ret->rx_buffer_bytes = udp_pool_bytes(&udp->small) + udp_pool_bytes(&udp->large);
+    ret->rx_spare_bytes = udp_pool_spare_bytes(&udp->small) + udp_pool_spare_bytes(&udp->large);
 }
 
 static void udp_close(struct link *link)

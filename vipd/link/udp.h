@@ -153,8 +153,8 @@ void udp_buf_give(struct udp_pool *pool, struct udp_buf *buf);
 /* Are nearly all buffers that the pool may have in use? */
 bool udp_pool_scarce(const struct udp_pool *pool);
 void udp_pool_drain(struct udp_pool *pool);
-/* Bytes of all its buffers, in use or not. */
-uint64_t udp_pool_bytes(const struct udp_pool *pool);
+/* Bytes of its free buffers. */
+uint64_t udp_pool_spare_bytes(const struct udp_pool *pool);
 
 /* udp.c: look for news if it is time. */
 void udp_check(struct udp *udp, uint64_t now_ns);

@@ -14,9 +14,9 @@ static size_t buf_bytes(const struct udp_pool *pool)
     return sizeof(struct udp_buf) + UDP_SMALL_BYTES + (pool->large ? UDP_LARGE_BYTES : 0);
 }
 
-uint64_t udp_pool_bytes(const struct udp_pool *pool)
+uint64_t udp_pool_spare_bytes(const struct udp_pool *pool)
 {
-    return (uint64_t)pool->count * buf_bytes(pool);
+    return (uint64_t)pool->free_count * buf_bytes(pool);
 }
 
 struct udp_buf *udp_buf_take(struct udp_pool *pool)

@@ -314,7 +314,7 @@ static void gauges_visit(const struct nic *nic, const struct link_stats *link,
         {VIP_STAT_NIC_cm_peers, cm->peers},
         {VIP_STAT_NIC_kept_packets, nic->held_used},
         {VIP_STAT_NIC_kept_bytes, nic->held_bytes},
-        {VIP_STAT_NIC_rx_buffer_bytes, link->rx_buffer_bytes},
+        {VIP_STAT_NIC_rx_spare_bytes, link->rx_spare_bytes},
         {VIP_STAT_NIC_cq_backlogs, nic->backlog_cqs},
     };
 
