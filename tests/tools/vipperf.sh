@@ -189,7 +189,7 @@ if command -v jq >/dev/null; then # standard output is then the document and not
     "$vipperf" lat 127.0.0.2 --iters 100 --json - 2>/dev/null </dev/null | jq -e .results >/dev/null ||
         wrong "--json - is not one document"
 fi
-measured '[.results[].ns.p50 > 0] | length == 18 and all' cost --iters 20
+measured '[.results[].ns.p50 > 0] | length == 24 and all' cost --iters 20
 expect 1 "MaxTransferSize" lat 127.0.0.2 --size 1G --iters 1
 expect 1 "VIs" lat 127.0.0.2 --vis 65000 --iters 1
 expect 1 "window" bw 127.0.0.2 --window 100000 --iters 1
