@@ -54,24 +54,28 @@ void rt_start_write(struct rt_op *op, sc_ptr to, const void *from, size_t bytes)
     }
 }
 
-/* A message behind RDMA Writes of the same VI is seen after their data. */
-static void tell_stored(struct rt_peer *peer, size_t bytes)
+void rt_tell_landed(struct rt_peer *peer)
 {
-    struct rt_buffer *buffer = request(peer, RT_STORED, 0, 0, NULL);
+    for (int epoch = 0; epoch < 2; epoch++) {
+        struct rt_buffer *buffer;
 
-    buffer->header.kind = (uint8_t)rt.epoch;
-    buffer->header.value = bytes;
-    rt.stored += bytes;
-    rt_send(peer, buffer, 0);
+        if (!peer->landed[epoch] || peer->credits == 0)
+            continue;
+        buffer = request(peer, RT_STORED, 0, 0, NULL);
+        buffer->header.kind = (uint8_t)epoch;
+        buffer->header.value = peer->landed[epoch];
+        peer->landed[epoch] = 0;
+        rt_send(peer, buffer, 0);
+    }
 }
 
+/* Large ones by RDMA Write; when they have completed, their data are there and the peer is told. */
 void rt_start_store(sc_ptr to, const void *from, size_t bytes)
 {
     struct rt_peer *peer = rt_peer(to.proc);
     size_t written = rt_rdma_write(NULL, to, from, bytes);
 
-    if (written)
-        tell_stored(peer, written);
+    rt.stored += written;
     for (size_t at = written; at < bytes; at += piece(bytes - at)) {
         size_t n = piece(bytes - at);
         struct rt_buffer *buffer = request(peer, RT_STORE, (uintptr_t)to.addr + at, n, NULL);
@@ -81,6 +85,8 @@ void rt_start_store(sc_ptr to, const void *from, size_t bytes)
         rt.stored += n;
         rt_send(peer, buffer, n);
     }
+    if (written)
+        (void)rt_rdma_progress();
 }
 
 void rt_finish(struct rt_op *op)

@@ -1,7 +1,8 @@
 /*
  * The VIs between pairs of processes. A pair is connected when one of the two first needs the other.
  * If both ask at the same time, the request of the lower rank counts: the lower one rejects what the
- * higher one asks, and the higher one accepts.
+ * higher one asks, and the higher one accepts. Whose request has counted asks for a second VI, for RDMA, and
+ * does not wait for it: until it is there, or if it is refused, everything goes in messages.
  */
 #include "splitc/lib/rt.h"
 
@@ -22,6 +23,7 @@ struct card {
 struct hello {
     uint64_t job;
     int32_t rank;
+    int32_t bulk; /* 1: the VI is for RDMA */
 };
 
 static VIP_NET_ADDRESS *make_address(const unsigned char *host, uint16_t host_len, uint64_t number)
@@ -99,14 +101,24 @@ static VIP_VI_HANDLE new_vi(struct rt_peer *peer)
     VIP_VI_ATTRIBUTES attrs = {0};
     VIP_VI_HANDLE vi;
 
-    attrs.ReliabilityLevel =
-        rt.rdma ? VIP_SERVICE_RELIABLE_RECEPTION : VIP_SERVICE_RELIABLE_DELIVERY;
-    attrs.MaxTransferSize = rt.rdma ? RT_SLICE_BYTES : RT_MESSAGE_BYTES;
-    attrs.EnableRdmaWrite = attrs.EnableRdmaRead = rt.rdma ? VIP_TRUE : VIP_FALSE;
+    attrs.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
+    attrs.MaxTransferSize = RT_MESSAGE_BYTES;
     if (VipCreateVi(rt.nic, &attrs, NULL, rt.cq, &vi) != VIP_SUCCESS)
         rt_fatal("no VI for process %d: %s", peer->rank, VipxLastError());
     VipSetUserData(vi, peer);
     return vi;
+}
+
+/* With Reliable Reception an RDMA Write that has completed is in memory. NULL: the NIC has no more VIs. */
+static VIP_VI_HANDLE new_bulk_vi(void)
+{
+    VIP_VI_ATTRIBUTES attrs = {0};
+    VIP_VI_HANDLE vi;
+
+    attrs.ReliabilityLevel = VIP_SERVICE_RELIABLE_RECEPTION;
+    attrs.MaxTransferSize = RT_SLICE_BYTES;
+    attrs.EnableRdmaWrite = attrs.EnableRdmaRead = VIP_TRUE;
+    return VipCreateVi(rt.nic, &attrs, NULL, NULL, &vi) == VIP_SUCCESS ? vi : NULL;
 }
 
 /* Receives must be there before the first message can come. */
@@ -137,6 +149,28 @@ static void drop_attempt(struct rt_peer *peer)
     peer->attempt = NULL;
 }
 
+static void connected_bulk(struct rt_peer *peer, VIP_VI_HANDLE vi)
+{
+    peer->bulk = vi;
+    rt.connected++;
+}
+
+static void answer_bulk(VIP_CONN_HANDLE conn, struct rt_peer *peer)
+{
+    VIP_VI_HANDLE vi = NULL;
+
+    if (rt.rdma && peer->state == RT_CONNECTED && !peer->bulk && !peer->bulk_attempt)
+        vi = new_bulk_vi();
+    if (!vi) {
+        VipConnectReject(conn);
+        return;
+    }
+    if (VipConnectAccept(conn, vi) == VIP_SUCCESS)
+        connected_bulk(peer, vi);
+    else
+        VipDestroyVi(vi); /* the peer has gone meanwhile */
+}
+
 static void answer(VIP_CONN_HANDLE conn, const VIPX_PRIVATE_DATA *data)
 {
     struct hello hello = {0};
@@ -151,6 +185,10 @@ static void answer(VIP_CONN_HANDLE conn, const VIPX_PRIVATE_DATA *data)
         return;
     }
     peer = peer_record(hello.rank);
+    if (hello.bulk) {
+        answer_bulk(conn, peer);
+        return;
+    }
     if (peer->state == RT_CONNECTED || (peer->state == RT_CONNECTING && sc_myproc < hello.rank)) {
         VipConnectReject(conn);
         return;
@@ -163,6 +201,32 @@ static void answer(VIP_CONN_HANDLE conn, const VIPX_PRIVATE_DATA *data)
     connected(peer, vi);
 }
 
+bool rt_connecting(void)
+{
+    return rt.connected < (sc_procs - 1) * (rt.rdma ? 2 : 1);
+}
+
+/* What has become of our requests for VIs for RDMA? */
+static void finish_bulk(void)
+{
+    for (int i = 0; i < sc_procs; i++) {
+        struct rt_peer *peer = rt.peers[i];
+        VIP_RETURN code;
+
+        if (!peer || !peer->bulk_attempt)
+            continue;
+        code = VipxConnectFinish(peer->bulk_attempt, NULL, NULL);
+        if (code == VIP_NOT_DONE)
+            continue;
+        if (code == VIP_SUCCESS)
+            connected_bulk(peer, peer->bulk_attempt);
+        else
+            VipDestroyVi(peer->bulk_attempt);
+        peer->bulk_attempt = NULL;
+        rt.bulk_attempts--;
+    }
+}
+
 void rt_accept(void)
 {
     union {
@@ -173,30 +237,54 @@ void rt_accept(void)
     VIP_VI_ATTRIBUTES attrs;
     VIP_CONN_HANDLE conn;
 
-    if (!rt.listener || rt.connected == sc_procs - 1)
+    if (rt.bulk_attempts)
+        finish_bulk();
+    if (!rt.listener || !rt_connecting())
         return;
     while (VipxListenWait(rt.listener, 0, &from.address, &attrs, &data, &conn) == VIP_SUCCESS)
         answer(conn, &data);
 }
 
+/* Send a request for the connection of `vi`. Outcomes: as VipxConnectStart. */
+static VIP_RETURN ask(struct rt_peer *peer, VIP_VI_HANDLE vi, bool bulk)
+{
+    struct hello hello = {job_number(rt.job), sc_myproc, bulk};
+    VIPX_PRIVATE_DATA data = {.Length = sizeof(hello)};
+    VIP_NET_ADDRESS *local = make_address(NULL, 0, 0);
+    VIP_RETURN code;
+
+    memcpy(data.Data, &hello, sizeof(hello));
+    local->DiscriminatorLen = 0;
+    code = VipxConnectStart(vi, local, rt.addresses[peer->rank], RT_CONNECT_MS, 0, &data);
+    free(local);
+    return code;
+}
+
+static void ask_for_bulk(struct rt_peer *peer)
+{
+    VIP_VI_HANDLE vi = rt.rdma ? new_bulk_vi() : NULL;
+
+    if (!vi)
+        return;
+    if (ask(peer, vi, true) != VIP_SUCCESS) {
+        VipDestroyVi(vi);
+        return;
+    }
+    peer->bulk_attempt = vi;
+    rt.bulk_attempts++;
+}
+
 /* Ask, and serve others until it is decided. */
 static void connect_to(struct rt_peer *peer)
 {
-    struct hello hello = {job_number(rt.job), sc_myproc};
     struct timespec pause = {0, 50000};
-    VIPX_PRIVATE_DATA data = {.Length = sizeof(hello)};
-    VIP_NET_ADDRESS *local = make_address(NULL, 0, 0);
     bool asked = true;
 
-    memcpy(data.Data, &hello, sizeof(hello));
     peer->state = RT_CONNECTING;
     peer->attempt = new_vi(peer);
     post_all(peer, peer->attempt);
-    local->DiscriminatorLen = 0;
-    if (VipxConnectStart(peer->attempt, local, rt.addresses[peer->rank], RT_CONNECT_MS, 0, &data) !=
-        VIP_SUCCESS)
+    if (ask(peer, peer->attempt, false) != VIP_SUCCESS)
         rt_fatal("cannot connect to process %d: %s", peer->rank, VipxLastError());
-    free(local);
     while (peer->state != RT_CONNECTED) {
         VIP_RETURN code =
             asked && peer->attempt ? VipxConnectFinish(peer->attempt, NULL, NULL) : VIP_NOT_DONE;
@@ -204,6 +292,7 @@ static void connect_to(struct rt_peer *peer)
         if (code == VIP_SUCCESS) {
             connected(peer, peer->attempt);
             peer->attempt = NULL;
+            ask_for_bulk(peer);
             return;
         }
         if (code == VIP_REJECT && sc_myproc > peer->rank)
@@ -241,8 +330,11 @@ struct rt_peer *rt_peer(int rank)
 void rt_disconnect_all(void)
 {
     for (int i = 0; rt.nic && i < sc_procs; i++)
-        if (rt.peers[i] && rt.peers[i]->state == RT_CONNECTED)
+        if (rt.peers[i] && rt.peers[i]->state == RT_CONNECTED) {
             VipDisconnect(rt.peers[i]->vi);
+            if (rt.peers[i]->bulk)
+                VipDisconnect(rt.peers[i]->bulk);
+        }
     if (rt.nic)
         VipCloseNic(rt.nic);
     rt.nic = NULL;

@@ -18,12 +18,10 @@
 /* How long to sleep at once while connections may come, and when they cannot, milliseconds. */
 #define SLEEP_CONNECTING_MS 1
 #define SLEEP_MS            100
-/* The NIC has a send within this time, or the connection is broken, milliseconds. */
-#define SEND_MS 120000
 /* What the end of a process looks like to its peers waits so long behind the end itself. */
 #define CAUSE_FIRST_NS 200000000
 
-static void lost(const struct rt_peer *peer)
+void rt_lost(const struct rt_peer *peer)
 {
     const struct timespec a_while = {.tv_nsec = CAUSE_FIRST_NS};
 
@@ -46,31 +44,22 @@ void rt_post_receive(struct rt_peer *peer, struct rt_buffer *buffer)
     desc->DS[0].Local.Handle = peer->receive_memory;
     desc->DS[0].Local.Length = RT_MESSAGE_BYTES;
     if (VipPostRecv(peer->vi, desc, peer->receive_memory) != VIP_SUCCESS)
-        lost(peer);
+        rt_lost(peer);
 }
 
 /* Reap one send, waiting if asked. */
 static bool reap(struct rt_peer *peer, bool wait)
 {
     VIP_DESCRIPTOR *desc = NULL;
-    VIP_RETURN code = wait ? VipSendWait(peer->vi, SEND_MS, &desc) : VipSendDone(peer->vi, &desc);
+    VIP_RETURN code =
+        wait ? VipSendWait(peer->vi, RT_SEND_MS, &desc) : VipSendDone(peer->vi, &desc);
 
     if (code == VIP_NOT_DONE)
         return false;
     if (code != VIP_SUCCESS)
-        lost(peer);
-    if (!rt_rdma_done(peer, desc))
-        peer->sends_posted--;
+        rt_lost(peer);
+    peer->sends_posted--;
     return true;
-}
-
-bool rt_reap(struct rt_peer *peer)
-{
-    bool any = false;
-
-    while ((peer->sends_posted || peer->slices_busy) && reap(peer, false))
-        any = true;
-    return any;
 }
 
 struct rt_buffer *rt_send_buffer(struct rt_peer *peer)
@@ -100,13 +89,14 @@ void rt_send(struct rt_peer *peer, struct rt_buffer *buffer, size_t bytes)
     desc->DS[0].Local.Handle = peer->memory;
     desc->DS[0].Local.Length = desc->CS.Length;
     if (VipPostSend(peer->vi, desc, peer->memory) != VIP_SUCCESS)
-        lost(peer);
+        rt_lost(peer);
     peer->sends_posted++;
 }
 
 void rt_drain(struct rt_peer *peer)
 {
-    while (peer->state == RT_CONNECTED && (peer->sends_posted || peer->slices_busy))
+    rt_rdma_drain(peer);
+    while (peer->state == RT_CONNECTED && peer->sends_posted)
         reap(peer, true);
 }
 
@@ -129,7 +119,7 @@ static bool take(VIP_VI_HANDLE vi)
     if (code != VIP_SUCCESS) {
         /* The receives of an attempt that was given up come back like this too. */
         if (peer->state == RT_CONNECTED && peer->vi == vi)
-            lost(peer);
+            rt_lost(peer);
         return true;
     }
     rt_serve(peer, (struct rt_buffer *)desc);
@@ -154,6 +144,8 @@ static void take_all(void)
         if (VipCQDone(rt.cq, &vi, &is_receive) != VIP_SUCCESS || !take(vi))
             break;
     rt_answer_all();
+    if (rt.slices_busy || rt.landed)
+        (void)rt_rdma_progress();
 }
 
 static void now_and_then(void)
@@ -173,11 +165,8 @@ void rt_poll(void)
 /* RDMA operations complete on the queues of their VIs, which cannot be waited for together. */
 static void wait_for_rdma(void)
 {
-    bool any = false;
+    bool any = rt_rdma_progress();
 
-    for (int i = 0; i < sc_procs; i++)
-        if (rt.peers[i] && rt.peers[i]->slices_busy)
-            any |= rt_reap(rt.peers[i]);
     rt_poll();
     if (!any)
         sched_yield();
@@ -187,7 +176,7 @@ void rt_wait(void)
 {
     VIP_VI_HANDLE vi;
     VIP_BOOLEAN is_receive;
-    VIP_ULONG sleep_ms = rt.connected < sc_procs - 1 || rt.leaving ? SLEEP_CONNECTING_MS : SLEEP_MS;
+    VIP_ULONG sleep_ms = rt_connecting() || rt.leaving ? SLEEP_CONNECTING_MS : SLEEP_MS;
 
     if (rt.threaded) {
         rt_yield();

@@ -108,7 +108,7 @@ static void post(struct rt_peer *peer, struct rt_slice *slice, uint64_t remote,
     rt.slices_busy++;
     if (slice->op)
         slice->op->pending++;
-    if (VipPostSend(peer->vi, desc, peer->slice_memory) != VIP_SUCCESS)
+    if (VipPostSend(peer->bulk, desc, peer->slice_memory) != VIP_SUCCESS)
         rt_fatal("an RDMA operation with process %d: %s", peer->rank, VipxLastError());
 }
 
@@ -121,12 +121,20 @@ static size_t piece(uint64_t addr, size_t left)
     return bytes < to_end ? bytes : to_end;
 }
 
+/* Is there a VI for it? What has become of a request for one is looked at here as well. */
+static bool ready(const struct rt_peer *peer)
+{
+    if (peer->bulk_attempt)
+        rt_accept();
+    return peer->bulk;
+}
+
 size_t rt_rdma_write(struct rt_op *op, sc_ptr to, const void *from, size_t bytes)
 {
     struct rt_peer *peer = rt_peer(to.proc);
     size_t at, n;
 
-    if (!rt.rdma || bytes < RT_RDMA_MIN)
+    if (bytes < RT_RDMA_MIN || !ready(peer))
         return 0;
     for (at = 0; at < bytes; at += n) {
         sc_ptr p = sc_gadd(to, (long)at);
@@ -140,6 +148,8 @@ size_t rt_rdma_write(struct rt_op *op, sc_ptr to, const void *from, size_t bytes
         slice->op = op;
         slice->to = NULL;
         slice->bytes = n;
+        slice->stored = !op;
+        slice->epoch = (uint8_t)rt.epoch;
         memcpy(slice->data, (const char *)from + at, n);
         post(peer, slice, (uintptr_t)p.addr, handle, VIP_CONTROL_OP_RDMAWRITE);
     }
@@ -151,7 +161,7 @@ size_t rt_rdma_read(struct rt_op *op, void *to, sc_ptr from, size_t bytes)
     struct rt_peer *peer = rt_peer(from.proc);
     size_t at, n;
 
-    if (!rt.rdma || bytes < RT_RDMA_MIN)
+    if (bytes < RT_RDMA_MIN || !ready(peer))
         return 0;
     for (at = 0; at < bytes; at += n) {
         sc_ptr p = sc_gadd(from, (long)at);
@@ -165,23 +175,79 @@ size_t rt_rdma_read(struct rt_op *op, void *to, sc_ptr from, size_t bytes)
         slice->op = op;
         slice->to = (char *)to + at;
         slice->bytes = n;
+        slice->stored = false;
         post(peer, slice, (uintptr_t)p.addr, handle, VIP_CONTROL_OP_RDMAREAD);
     }
     return at;
 }
 
-bool rt_rdma_done(struct rt_peer *peer, VIP_DESCRIPTOR *desc)
+/* An operation is over. */
+static void done(struct rt_peer *peer, struct rt_slice *slice)
 {
-    struct rt_slice *slice = (struct rt_slice *)(void *)desc;
-
-    if (!peer->slices || slice < peer->slices || slice >= peer->slices + RT_SLICES)
-        return false;
     if (slice->to)
         memcpy(slice->to, slice->data, slice->bytes);
     if (slice->op)
         slice->op->pending--;
+    if (slice->stored) {
+        peer->landed[slice->epoch] += slice->bytes;
+        rt.landed = true;
+    }
     slice->busy = false;
     peer->slices_busy--;
     rt.slices_busy--;
+}
+
+/* Reap one operation, waiting if asked. */
+static bool reap(struct rt_peer *peer, bool wait)
+{
+    VIP_DESCRIPTOR *desc = NULL;
+    VIP_RETURN code =
+        wait ? VipSendWait(peer->bulk, RT_SEND_MS, &desc) : VipSendDone(peer->bulk, &desc);
+
+    if (code == VIP_NOT_DONE)
+        return false;
+    if (code != VIP_SUCCESS)
+        rt_lost(peer);
+    if (!desc) { /* all is over, and nothing comes any more */
+        rt.slices_busy -= peer->slices_busy;
+        peer->slices_busy = 0;
+        return false;
+    }
+    done(peer, (struct rt_slice *)(void *)desc);
     return true;
+}
+
+static bool untold(const struct rt_peer *peer)
+{
+    return peer->landed[0] || peer->landed[1];
+}
+
+bool rt_rdma_progress(void)
+{
+    bool any = false, landed = false;
+
+    for (int i = 0; i < sc_procs; i++) {
+        struct rt_peer *peer = rt.peers[i];
+
+        if (!peer || !peer->bulk)
+            continue;
+        while (peer->slices_busy && reap(peer, false))
+            any = true;
+        if (untold(peer))
+            rt_tell_landed(peer);
+        landed = landed || untold(peer);
+    }
+    rt.landed = landed;
+    return any;
+}
+
+void rt_rdma_drain(struct rt_peer *peer)
+{
+    while (peer->slices_busy)
+        reap(peer, true);
+    while (untold(peer)) {
+        rt_tell_landed(peer);
+        if (untold(peer))
+            rt_wait();
+    }
 }

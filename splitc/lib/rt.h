@@ -1,6 +1,6 @@
 /*
- * Inside libsplitc. The runtime of Split-C over VIPL: one VI per pair of processes, made when the pair
- * first talks; requests with credits, replies without.
+ * Inside libsplitc. The runtime of Split-C over VIPL: a VI per pair of processes for messages, made when the
+ * pair first talks, and one for RDMA; requests with credits, replies without.
  *
  *   start.c    main, joining and leaving the job      conn.c     VIs between pairs
  *   message.c  sending, receiving, credits            serve.c    what a message does at its target
@@ -43,6 +43,8 @@
 #define RT_CHUNK_BYTES (4ul << 20)
 /* How long a peer may take to answer a connection request, milliseconds. */
 #define RT_CONNECT_MS 60000
+/* The peer's NIC has a send within this time, or the connection is broken, milliseconds. */
+#define RT_SEND_MS 120000
 
 enum rt_type {
     RT_READ,    /* -> RT_DATA */
@@ -101,7 +103,9 @@ struct rt_slice {
     void *to;         /* of a read: where the data go; NULL for a write */
     size_t bytes;
     bool busy;
-    char pad[39];
+    bool stored;   /* of a store: its target is told when the data are there */
+    uint8_t epoch; /* of it */
+    char pad[37];
     unsigned char data[RT_SLICE_BYTES];
 };
 
@@ -132,6 +136,9 @@ struct rt_peer {
     int answer_count;             /* small replies that leave together, at the end of a poll */
     struct rt_peer *answers_next; /* in rt.answering */
     struct rt_mail mail;
+    VIP_VI_HANDLE bulk;         /* for RDMA; NULL until it is connected, or for good */
+    VIP_VI_HANDLE bulk_attempt; /* our request for it under way, or NULL */
+    uint64_t landed[2];      /* bytes of stores in its memory of which it has not heard, by epoch */
     struct rt_slice *slices; /* RT_SLICES, NULL until the first RDMA */
     VIP_MEM_HANDLE slice_memory;
     int slices_busy;         /* operations under way */
@@ -149,13 +156,15 @@ struct rt {
     VIP_NET_ADDRESS **addresses; /* where each process listens */
     struct rt_peer **peers;      /* by rank; NULL until it was needed */
     struct rt_peer *answering;   /* peers with small replies that have not left */
-    int connected;               /* peers with a VI */
+    int connected;               /* VIs that are, of both kinds */
+    int bulk_attempts;           /* requests for VIs for RDMA under way */
     unsigned entries;            /* calls of rt_poll, for what is done now and then */
     bool leaving;                /* the program is over: lost connections are no news */
     bool ended;                  /* the job has been left */
     bool threaded;               /* the progress thread runs */
     bool rdma;                   /* large transfers go by RDMA */
     int slices_busy;             /* RDMA operations under way, to all peers */
+    bool landed;                 /* some peer has not heard of a store */
     bool check;                  /* SPLITC_DEBUG: barriers compare the spread stacks */
     struct rt_op split;          /* gets and puts that sync() waits for */
     uint64_t stored, arrived;    /* bytes of stores ever, by us and to us */
@@ -186,16 +195,23 @@ size_t rt_rdma_write(struct rt_op *op, sc_ptr to, const void *from, size_t bytes
 size_t rt_rdma_read(struct rt_op *op, void *to, sc_ptr from, size_t bytes);
 /* The handle of this process's chunk with that address, 0 if it cannot be had. */
 uint64_t rt_region_here(uint64_t addr);
-/* A descriptor that has completed: was it one of ours? Then it is done with. */
-bool rt_rdma_done(struct rt_peer *peer, VIP_DESCRIPTOR *desc);
+/*
+ * Reap the operations that have completed, and tell the targets of stores as far as there are credits. Waits for
+ * nobody. Returns true if any had completed.
+ */
+bool rt_rdma_progress(void);
+/* Wait until all of our operations with this peer are done and it has heard of our stores. */
+void rt_rdma_drain(struct rt_peer *peer);
 
 /* ---- conn.c ---- */
 
 void rt_listen(void);
 /* The peer with its VI; waits until they are connected. */
 struct rt_peer *rt_peer(int rank);
-/* Answer connection requests that have come. */
+/* Answer connection requests that have come, and see what has become of ours for RDMA. */
 void rt_accept(void);
+/* Are there VIs still to come? */
+bool rt_connecting(void);
 void rt_disconnect_all(void);
 
 /* ---- message.c ---- */
@@ -212,10 +228,10 @@ void rt_take_credit(struct rt_peer *peer);
 void rt_poll(void);
 /* The same, and sleep a little if nothing has come. */
 void rt_wait(void);
-/* Reap sends and RDMA operations that have completed. Returns true if there were any. */
-bool rt_reap(struct rt_peer *peer);
 /* Wait until the peer's NIC has everything that we sent. */
 void rt_drain(struct rt_peer *peer);
+/* The connection is broken: ends the job, unless all is over anyhow. */
+void rt_lost(const struct rt_peer *peer);
 
 /* ---- serve.c ---- */
 
@@ -233,6 +249,8 @@ void rt_copy(void *to, const void *from, size_t bytes);
 void rt_start_read(struct rt_op *op, void *to, sc_ptr from, size_t bytes);
 void rt_start_write(struct rt_op *op, sc_ptr to, const void *from, size_t bytes);
 void rt_start_store(sc_ptr to, const void *from, size_t bytes);
+/* Tell the peer of stores whose data are in its memory, if there is a credit for it. */
+void rt_tell_landed(struct rt_peer *peer);
 void rt_finish(struct rt_op *op);
 
 /* ---- collect.c ---- */
