@@ -54,22 +54,6 @@ void rt_start_write(struct rt_op *op, sc_ptr to, const void *from, size_t bytes)
     }
 }
 
-void rt_tell_landed(struct rt_peer *peer)
-{
-    for (int epoch = 0; epoch < 2; epoch++) {
-        struct rt_buffer *buffer;
-
-        if (!peer->landed[epoch] || peer->credits == 0)
-            continue;
-        buffer = request(peer, RT_STORED, 0, 0, NULL);
-        buffer->header.kind = (uint8_t)epoch;
-        buffer->header.value = peer->landed[epoch];
-        peer->landed[epoch] = 0;
-        rt_send(peer, buffer, 0);
-    }
-}
-
-/* Large ones by RDMA Write; when they have completed, their data are there and the peer is told. */
 void rt_start_store(sc_ptr to, const void *from, size_t bytes)
 {
     struct rt_peer *peer = rt_peer(to.proc);
@@ -85,8 +69,6 @@ void rt_start_store(sc_ptr to, const void *from, size_t bytes)
         rt.stored += n;
         rt_send(peer, buffer, n);
     }
-    if (written)
-        (void)rt_rdma_progress();
 }
 
 void rt_finish(struct rt_op *op)

@@ -92,6 +92,7 @@ static struct rt_peer *peer_record(int rank)
     peer->rank = rank;
     peer->sends = buffers(RT_SENDS, rank, &peer->memory);
     peer->credits = RT_CREDITS;
+    peer->notices = RT_NOTICES;
     rt.peers[rank] = peer;
     return peer;
 }
@@ -110,7 +111,7 @@ static VIP_VI_HANDLE new_vi(struct rt_peer *peer)
 }
 
 /* With Reliable Reception an RDMA Write that has completed is in memory. NULL: the NIC has no more VIs. */
-static VIP_VI_HANDLE new_bulk_vi(void)
+static VIP_VI_HANDLE new_bulk_vi(struct rt_peer *peer)
 {
     VIP_VI_ATTRIBUTES attrs = {0};
     VIP_VI_HANDLE vi;
@@ -118,7 +119,11 @@ static VIP_VI_HANDLE new_bulk_vi(void)
     attrs.ReliabilityLevel = VIP_SERVICE_RELIABLE_RECEPTION;
     attrs.MaxTransferSize = RT_SLICE_BYTES;
     attrs.EnableRdmaWrite = attrs.EnableRdmaRead = VIP_TRUE;
-    return VipCreateVi(rt.nic, &attrs, NULL, NULL, &vi) == VIP_SUCCESS ? vi : NULL;
+    if (VipCreateVi(rt.nic, &attrs, NULL, rt.cq, &vi) != VIP_SUCCESS)
+        return NULL;
+    VipSetUserData(vi, peer);
+    rt_post_notices(peer, vi);
+    return vi;
 }
 
 /* Receives must be there before the first message can come. */
@@ -160,15 +165,14 @@ static void answer_bulk(VIP_CONN_HANDLE conn, struct rt_peer *peer)
     VIP_VI_HANDLE vi = NULL;
 
     if (rt.rdma && peer->state == RT_CONNECTED && !peer->bulk && !peer->bulk_attempt)
-        vi = new_bulk_vi();
+        vi = new_bulk_vi(peer);
     if (!vi) {
         VipConnectReject(conn);
         return;
     }
+    /* If not, the peer has gone meanwhile. Receives of such a VI may still be in the queue, so it stays. */
     if (VipConnectAccept(conn, vi) == VIP_SUCCESS)
         connected_bulk(peer, vi);
-    else
-        VipDestroyVi(vi); /* the peer has gone meanwhile */
 }
 
 static void answer(VIP_CONN_HANDLE conn, const VIPX_PRIVATE_DATA *data)
@@ -220,8 +224,6 @@ static void finish_bulk(void)
             continue;
         if (code == VIP_SUCCESS)
             connected_bulk(peer, peer->bulk_attempt);
-        else
-            VipDestroyVi(peer->bulk_attempt);
         peer->bulk_attempt = NULL;
         rt.bulk_attempts--;
     }
@@ -255,21 +257,21 @@ static VIP_RETURN ask(struct rt_peer *peer, VIP_VI_HANDLE vi, bool bulk)
 
     memcpy(data.Data, &hello, sizeof(hello));
     local->DiscriminatorLen = 0;
-    code = VipxConnectStart(vi, local, rt.addresses[peer->rank], RT_CONNECT_MS, 0, &data);
+    /* Nobody waits for a VI for RDMA, so there is no hurry if the peer is busy with itself. */
+    code = VipxConnectStart(vi, local, rt.addresses[peer->rank],
+                            bulk ? VIP_INFINITE : RT_CONNECT_MS, 0, &data);
     free(local);
     return code;
 }
 
 static void ask_for_bulk(struct rt_peer *peer)
 {
-    VIP_VI_HANDLE vi = rt.rdma ? new_bulk_vi() : NULL;
+    VIP_VI_HANDLE vi = rt.rdma ? new_bulk_vi(peer) : NULL;
 
     if (!vi)
         return;
-    if (ask(peer, vi, true) != VIP_SUCCESS) {
-        VipDestroyVi(vi);
+    if (ask(peer, vi, true) != VIP_SUCCESS)
         return;
-    }
     peer->bulk_attempt = vi;
     rt.bulk_attempts++;
 }

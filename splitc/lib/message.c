@@ -80,8 +80,9 @@ void rt_send(struct rt_peer *peer, struct rt_buffer *buffer, size_t bytes)
 {
     VIP_DESCRIPTOR *desc = &buffer->desc;
 
-    buffer->header.credits = (uint16_t)peer->owed;
-    peer->owed = 0;
+    buffer->header.credits = (uint8_t)peer->owed;
+    buffer->header.notices = (uint8_t)peer->notices_owed;
+    peer->owed = peer->notices_owed = 0;
     memset(desc, 0, sizeof(*desc));
     desc->CS.SegCount = 1;
     desc->CS.Length = (VIP_UINT32)(sizeof(buffer->header) + bytes);
@@ -107,13 +108,33 @@ void rt_take_credit(struct rt_peer *peer)
     peer->credits--;
 }
 
+static bool owes(const struct rt_peer *peer)
+{
+    return peer->owed >= RT_CREDITS_AT_ONCE || peer->notices_owed >= RT_CREDITS_AT_ONCE;
+}
+
+void rt_give_back(struct rt_peer *peer)
+{
+    if (owes(peer))
+        rt_answer(peer); /* takes the credits along */
+    if (owes(peer)) {
+        struct rt_buffer *buffer = rt_send_buffer(peer);
+
+        buffer->header.type = RT_CREDIT;
+        rt_send(peer, buffer, 0);
+    }
+}
+
 /* One entry of the queue. Returns false if there was none. */
 static bool take(VIP_VI_HANDLE vi)
 {
     struct rt_peer *peer = VipGetUserData(vi);
     VIP_DESCRIPTOR *desc = NULL;
-    VIP_RETURN code = VipRecvDone(vi, &desc);
+    VIP_RETURN code;
 
+    if (vi == peer->bulk || vi == peer->bulk_attempt)
+        return rt_take_notice(peer, vi);
+    code = VipRecvDone(vi, &desc);
     if (code == VIP_NOT_DONE)
         return false;
     if (code != VIP_SUCCESS) {
@@ -123,14 +144,7 @@ static bool take(VIP_VI_HANDLE vi)
         return true;
     }
     rt_serve(peer, (struct rt_buffer *)desc);
-    if (peer->owed >= RT_CREDITS_AT_ONCE)
-        rt_answer(peer); /* takes the credits along */
-    if (peer->owed >= RT_CREDITS_AT_ONCE) {
-        struct rt_buffer *buffer = rt_send_buffer(peer);
-
-        buffer->header.type = RT_CREDIT;
-        rt_send(peer, buffer, 0);
-    }
+    rt_give_back(peer);
     return true;
 }
 
@@ -144,7 +158,7 @@ static void take_all(void)
         if (VipCQDone(rt.cq, &vi, &is_receive) != VIP_SUCCESS || !take(vi))
             break;
     rt_answer_all();
-    if (rt.slices_busy || rt.landed)
+    if (rt.slices_busy)
         (void)rt_rdma_progress();
 }
 

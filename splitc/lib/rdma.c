@@ -1,7 +1,9 @@
 /*
- * Large transfers by RDMA Write and RDMA Read, between registered copies here and the spread heap there.
- * With Reliable Reception an RDMA Write has completed when the data are in the target's memory; so
- * a put needs no reply, and the target no time. SPLITC_RDMA=0 leaves only the messages.
+ * Large transfers by RDMA Write and RDMA Read, between registered copies here and the spread heap there, on a VI of
+ * their own. With Reliable Reception an RDMA Write has completed when the data are in the target's memory; so
+ * a put needs no reply, and the target no time. The writes of a store carry immediate data, which tell the target
+ * how much has been stored, and take a receive there, for which there are credits. SPLITC_RDMA=0 leaves only the
+ * messages.
  *
  * Each process registers its part of the spread heap in chunks, when another process asks for one.
  */
@@ -89,6 +91,12 @@ static struct rt_slice *free_slice(struct rt_peer *peer)
     }
 }
 
+/* What the immediate data of a store's write say: its bytes and its epoch. */
+static uint32_t notice(size_t bytes, int epoch)
+{
+    return (uint32_t)bytes << 1 | (uint32_t)epoch;
+}
+
 static void post(struct rt_peer *peer, struct rt_slice *slice, uint64_t remote,
                  VIP_MEM_HANDLE handle, unsigned operation)
 {
@@ -98,6 +106,8 @@ static void post(struct rt_peer *peer, struct rt_slice *slice, uint64_t remote,
     desc->CS.SegCount = 2;
     desc->CS.Control = (VIP_UINT16)operation;
     desc->CS.Length = (VIP_UINT32)slice->bytes;
+    if (operation & VIP_CONTROL_IMMEDIATE)
+        desc->CS.ImmediateData = notice(slice->bytes, rt.epoch);
     desc->DS[0].Remote.Data.AddressBits = remote;
     desc->DS[0].Remote.Handle = handle;
     desc->DS[1].Local.Data.Address = slice->data;
@@ -121,10 +131,10 @@ static size_t piece(uint64_t addr, size_t left)
     return bytes < to_end ? bytes : to_end;
 }
 
-/* Is there a VI for it? What has become of a request for one is looked at here as well. */
+/* Is there a VI for it? If not, a request of the peer's may be waiting, or ours may have been answered. */
 static bool ready(const struct rt_peer *peer)
 {
-    if (peer->bulk_attempt)
+    if (rt.rdma && !peer->bulk)
         rt_accept();
     return peer->bulk;
 }
@@ -144,14 +154,17 @@ size_t rt_rdma_write(struct rt_op *op, sc_ptr to, const void *from, size_t bytes
         if (!handle)
             break;
         slice = free_slice(peer);
+        if (!op && peer->notices == 0)
+            break;
         n = piece((uintptr_t)p.addr, bytes - at);
         slice->op = op;
         slice->to = NULL;
         slice->bytes = n;
-        slice->stored = !op;
-        slice->epoch = (uint8_t)rt.epoch;
         memcpy(slice->data, (const char *)from + at, n);
-        post(peer, slice, (uintptr_t)p.addr, handle, VIP_CONTROL_OP_RDMAWRITE);
+        if (!op)
+            peer->notices--;
+        post(peer, slice, (uintptr_t)p.addr, handle,
+             VIP_CONTROL_OP_RDMAWRITE | (op ? 0 : VIP_CONTROL_IMMEDIATE));
     }
     return at;
 }
@@ -175,7 +188,6 @@ size_t rt_rdma_read(struct rt_op *op, void *to, sc_ptr from, size_t bytes)
         slice->op = op;
         slice->to = (char *)to + at;
         slice->bytes = n;
-        slice->stored = false;
         post(peer, slice, (uintptr_t)p.addr, handle, VIP_CONTROL_OP_RDMAREAD);
     }
     return at;
@@ -188,10 +200,6 @@ static void done(struct rt_peer *peer, struct rt_slice *slice)
         memcpy(slice->to, slice->data, slice->bytes);
     if (slice->op)
         slice->op->pending--;
-    if (slice->stored) {
-        peer->landed[slice->epoch] += slice->bytes;
-        rt.landed = true;
-    }
     slice->busy = false;
     peer->slices_busy--;
     rt.slices_busy--;
@@ -217,27 +225,13 @@ static bool reap(struct rt_peer *peer, bool wait)
     return true;
 }
 
-static bool untold(const struct rt_peer *peer)
-{
-    return peer->landed[0] || peer->landed[1];
-}
-
 bool rt_rdma_progress(void)
 {
-    bool any = false, landed = false;
+    bool any = false;
 
-    for (int i = 0; i < sc_procs; i++) {
-        struct rt_peer *peer = rt.peers[i];
-
-        if (!peer || !peer->bulk)
-            continue;
-        while (peer->slices_busy && reap(peer, false))
+    for (int i = 0; i < sc_procs; i++)
+        while (rt.peers[i] && rt.peers[i]->slices_busy && reap(rt.peers[i], false))
             any = true;
-        if (untold(peer))
-            rt_tell_landed(peer);
-        landed = landed || untold(peer);
-    }
-    rt.landed = landed;
     return any;
 }
 
@@ -245,9 +239,50 @@ void rt_rdma_drain(struct rt_peer *peer)
 {
     while (peer->slices_busy)
         reap(peer, true);
-    while (untold(peer)) {
-        rt_tell_landed(peer);
-        if (untold(peer))
-            rt_wait();
+}
+
+/* ---- the other side of stores ------------------------------------------------------------- */
+
+_Static_assert(sizeof(VIP_DESCRIPTOR) % 64 == 0, "descriptors are aligned");
+
+static void post_notice(struct rt_peer *peer, VIP_VI_HANDLE vi, VIP_DESCRIPTOR *desc)
+{
+    memset(desc, 0, sizeof(*desc));
+    if (VipPostRecv(vi, desc, peer->notice_memory) != VIP_SUCCESS)
+        rt_lost(peer);
+}
+
+void rt_post_notices(struct rt_peer *peer, VIP_VI_HANDLE vi)
+{
+    VIP_MEM_ATTRIBUTES attrs = {0};
+    VIP_ULONG bytes = RT_NOTICES * sizeof(VIP_DESCRIPTOR);
+    VIP_PVOID memory;
+
+    if (VipxAllocMem(bytes, &memory) != VIP_SUCCESS ||
+        VipRegisterMem(rt.nic, memory, bytes, &attrs, &peer->notice_memory) != VIP_SUCCESS)
+        rt_fatal("no receives for process %d: %s", peer->rank, VipxLastError());
+    for (int i = 0; i < RT_NOTICES; i++)
+        post_notice(peer, vi, (VIP_DESCRIPTOR *)memory + i);
+}
+
+bool rt_take_notice(struct rt_peer *peer, VIP_VI_HANDLE vi)
+{
+    VIP_DESCRIPTOR *desc = NULL;
+    VIP_RETURN code = VipRecvDone(vi, &desc);
+    uint32_t told;
+
+    if (code == VIP_NOT_DONE)
+        return false;
+    if (code != VIP_SUCCESS) {
+        if (vi == peer->bulk)
+            rt_lost(peer);
+        return true;
     }
+    told = desc->CS.ImmediateData;
+    post_notice(peer, vi, desc);
+    rt.arrived += told >> 1;
+    rt.store_count[told & 1] += told >> 1;
+    peer->notices_owed++;
+    rt_give_back(peer);
+    return true;
 }

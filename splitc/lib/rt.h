@@ -29,8 +29,10 @@
 #define RT_CREDITS 32
 /* Credits that are given back with a message of their own, if nothing else goes that way. */
 #define RT_CREDITS_AT_ONCE (RT_CREDITS / 4)
+/* RDMA Writes of stores that their target has not noticed yet, each way: they have credits of their own. */
+#define RT_NOTICES RT_CREDITS
 /* Requests, the replies to our own requests, and messages with credits only. */
-#define RT_RECEIVES (2 * RT_CREDITS + RT_CREDITS / RT_CREDITS_AT_ONCE)
+#define RT_RECEIVES (2 * RT_CREDITS + (RT_CREDITS + RT_NOTICES) / RT_CREDITS_AT_ONCE)
 #define RT_SENDS    (RT_CREDITS + 16)
 /* Bytes of data in one message, as in the paper's runtime. */
 #define RT_DATA_MAX 4096
@@ -54,7 +56,6 @@ enum rt_type {
     RT_STORE,   /* no reply */
     RT_ATOMIC,  /* -> RT_VALUE */
     RT_VALUE,   /* the reply to an atomic operation */
-    RT_STORED,  /* bytes stored by RDMA Writes before it; no reply */
     RT_COLLECT, /* a step of a collective operation; no reply */
     RT_CREDIT,  /* credits only; takes none */
     RT_ANSWERS  /* several small replies, each a struct rt_answer */
@@ -62,14 +63,15 @@ enum rt_type {
 
 /* In front of every message's data. Little-endian, as both hosts are. */
 struct rt_header {
-    uint8_t type;     /* enum rt_type */
-    uint8_t kind;     /* of a store: epoch; of an atomic operation: which */
-    uint16_t credits; /* that the receiver may use again */
-    uint32_t bytes;   /* read, written or carried */
-    uint64_t addr;    /* at the target of a request */
-    uint64_t op;      /* struct rt_op of the requester, echoed */
-    uint64_t to;      /* where the requester wants the data, echoed */
-    uint64_t value;   /* operands and results of atomic operations */
+    uint8_t type;    /* enum rt_type */
+    uint8_t kind;    /* of a store: epoch; of an atomic operation: which */
+    uint8_t credits; /* that the receiver may use again: for requests */
+    uint8_t notices; /* and for stores by RDMA */
+    uint32_t bytes;  /* read, written or carried */
+    uint64_t addr;   /* at the target of a request */
+    uint64_t op;     /* struct rt_op of the requester, echoed */
+    uint64_t to;     /* where the requester wants the data, echoed */
+    uint64_t value;  /* operands and results of atomic operations */
 };
 
 /* One of several replies in a message. */
@@ -103,9 +105,7 @@ struct rt_slice {
     void *to;         /* of a read: where the data go; NULL for a write */
     size_t bytes;
     bool busy;
-    bool stored;   /* of a store: its target is told when the data are there */
-    uint8_t epoch; /* of it */
-    char pad[37];
+    char pad[39];
     unsigned char data[RT_SLICE_BYTES];
 };
 
@@ -136,10 +136,12 @@ struct rt_peer {
     int answer_count;             /* small replies that leave together, at the end of a poll */
     struct rt_peer *answers_next; /* in rt.answering */
     struct rt_mail mail;
-    VIP_VI_HANDLE bulk;         /* for RDMA; NULL until it is connected, or for good */
-    VIP_VI_HANDLE bulk_attempt; /* our request for it under way, or NULL */
-    uint64_t landed[2];      /* bytes of stores in its memory of which it has not heard, by epoch */
-    struct rt_slice *slices; /* RT_SLICES, NULL until the first RDMA */
+    VIP_VI_HANDLE bulk;           /* for RDMA; NULL until it is connected, or for good */
+    VIP_VI_HANDLE bulk_attempt;   /* our request for it under way, or NULL */
+    VIP_MEM_HANDLE notice_memory; /* of the receives of `bulk` */
+    int notices;                  /* stores by RDMA that we may still start */
+    int notices_owed;             /* to give back */
+    struct rt_slice *slices;      /* RT_SLICES, NULL until the first RDMA */
     VIP_MEM_HANDLE slice_memory;
     int slices_busy;         /* operations under way */
     VIP_MEM_HANDLE *regions; /* its chunks of the spread heap, 0: not asked for yet */
@@ -164,7 +166,6 @@ struct rt {
     bool threaded;               /* the progress thread runs */
     bool rdma;                   /* large transfers go by RDMA */
     int slices_busy;             /* RDMA operations under way, to all peers */
-    bool landed;                 /* some peer has not heard of a store */
     bool check;                  /* SPLITC_DEBUG: barriers compare the spread stacks */
     struct rt_op split;          /* gets and puts that sync() waits for */
     uint64_t stored, arrived;    /* bytes of stores ever, by us and to us */
@@ -195,13 +196,14 @@ size_t rt_rdma_write(struct rt_op *op, sc_ptr to, const void *from, size_t bytes
 size_t rt_rdma_read(struct rt_op *op, void *to, sc_ptr from, size_t bytes);
 /* The handle of this process's chunk with that address, 0 if it cannot be had. */
 uint64_t rt_region_here(uint64_t addr);
-/*
- * Reap the operations that have completed, and tell the targets of stores as far as there are credits. Waits for
- * nobody. Returns true if any had completed.
- */
+/* Reap the operations that have completed. Returns true if there were any. */
 bool rt_rdma_progress(void);
-/* Wait until all of our operations with this peer are done and it has heard of our stores. */
+/* Wait until all of our operations with this peer are done. */
 void rt_rdma_drain(struct rt_peer *peer);
+/* Post the receives of a new VI for RDMA, one for each store that the peer may start. */
+void rt_post_notices(struct rt_peer *peer, VIP_VI_HANDLE vi);
+/* A store by RDMA has come, perhaps: an entry of the queue for the VI for RDMA. Returns false if there was none. */
+bool rt_take_notice(struct rt_peer *peer, VIP_VI_HANDLE vi);
 
 /* ---- conn.c ---- */
 
@@ -222,6 +224,8 @@ void rt_post_receive(struct rt_peer *peer, struct rt_buffer *buffer);
 struct rt_buffer *rt_send_buffer(struct rt_peer *peer);
 /* `bytes` of data behind the header. */
 void rt_send(struct rt_peer *peer, struct rt_buffer *buffer, size_t bytes);
+/* Give credits back with a message of their own, if many are owed and no reply takes them along. */
+void rt_give_back(struct rt_peer *peer);
 /* Wait for a credit, serving others meanwhile, and take it: what comes next is a request. */
 void rt_take_credit(struct rt_peer *peer);
 /* Serve what has come. */
@@ -249,8 +253,6 @@ void rt_copy(void *to, const void *from, size_t bytes);
 void rt_start_read(struct rt_op *op, void *to, sc_ptr from, size_t bytes);
 void rt_start_write(struct rt_op *op, sc_ptr to, const void *from, size_t bytes);
 void rt_start_store(sc_ptr to, const void *from, size_t bytes);
-/* Tell the peer of stores whose data are in its memory, if there is a credit for it. */
-void rt_tell_landed(struct rt_peer *peer);
 void rt_finish(struct rt_op *op);
 
 /* ---- collect.c ---- */

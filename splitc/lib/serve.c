@@ -149,6 +149,7 @@ void rt_serve(struct rt_peer *peer, struct rt_buffer *buffer)
     if (h.bytes > RT_DATA_MAX)
         rt_fatal("a message of process %d is damaged", peer->rank);
     peer->credits += h.credits;
+    peer->notices += h.notices;
     if (h.type == RT_WRITE || h.type == RT_STORE)
         rt_copy(address(h.addr), buffer->data, h.bytes);
     else if (h.type == RT_DATA)
@@ -178,11 +179,6 @@ void rt_serve(struct rt_peer *peer, struct rt_buffer *buffer)
         peer->owed++;
         rt.arrived += h.bytes;
         rt.store_count[h.kind & 1] += h.bytes;
-        break;
-    case RT_STORED:
-        peer->owed++;
-        rt.arrived += h.value;
-        rt.store_count[h.kind & 1] += (long)h.value;
         break;
     case RT_COLLECT:
         peer->owed++;

@@ -157,7 +157,7 @@ static void at_exit(int code, void *unused)
 
 static void ignore_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
-    /* The receives of a broken connection complete with an error, which is where it is seen. */
+    /* The receives of a broken connection complete with an error, on both VIs, which is where it is seen. */
     (void)context;
     (void)error;
 }
@@ -170,7 +170,8 @@ static void open_nic(void)
         rt_fatal("cannot open the NIC: %s", VipxLastError());
     if (VipErrorCallback(rt.nic, NULL, ignore_error) != VIP_SUCCESS ||
         VipQueryNic(rt.nic, &rt.nic_attrs) != VIP_SUCCESS ||
-        VipCreateCQ(rt.nic, 2 * (VIP_ULONG)(sc_procs - 1) * RT_RECEIVES, &rt.cq) != VIP_SUCCESS)
+        VipCreateCQ(rt.nic, (VIP_ULONG)(sc_procs - 1) * (2 * RT_RECEIVES + RT_NOTICES), &rt.cq) !=
+            VIP_SUCCESS)
         rt_fatal("cannot set up the NIC: %s", VipxLastError());
     rt.rdma = rt_rdma_possible();
 }
