@@ -16,6 +16,12 @@
 /* Listeners of known endpoints beside the process's own. */
 #define KNOWN_MAX 200
 
+/* Calls of an endpoint that wait, without the right proof, until its program polls. Others have to call again. */
+#define DOUBTED_MAX 32
+
+/* Requests of one listener between two looks at the others. */
+#define ROUND_MAX 16
+
 static struct {
     pthread_t thread;
     bool running;
@@ -41,6 +47,19 @@ void am_service_again(struct am_caller *caller)
     *service.last = caller;
     service.last = &caller->next;
     am_service_kick();
+}
+
+void am_service_judge(struct am_ep *ep)
+{
+    struct am_caller *caller;
+
+    while ((caller = ep->doubted) != NULL) {
+        ep->doubted = caller->next;
+        ep->doubted_count--;
+        am_net.doubts--;
+        caller->polled = true;
+        am_service_again(caller);
+    }
 }
 
 int am_service_listen(VIPX_LISTENER listener)
@@ -70,24 +89,18 @@ void am_service_unlisten(VIPX_LISTENER listener)
 
 /* ---- one request ---------------------------------------------------------------------------------------- */
 
-static void answer_with(VIPX_PRIVATE_DATA *data, uint16_t status, uint16_t depth,
-                        const struct am_conn *conn)
+static void put_answer(VIPX_PRIVATE_DATA *data, const struct am_answer *answer)
 {
-    struct am_answer answer = {.magic = AM_WIRE_MAGIC, .status = status, .depth = depth};
-
-    if (conn != NULL) {
-        answer.landing = (uintptr_t)conn->block + conn->landing_at;
-        answer.landing_mem = conn->landing_mem;
-    }
-    data->Length = sizeof(answer);
-    memcpy(data->Data, &answer, sizeof(answer));
+    data->Length = sizeof(*answer);
+    memcpy(data->Data, answer, sizeof(*answer));
 }
 
 static void reject(struct am_caller *caller, uint16_t status, uint16_t depth)
 {
+    struct am_answer answer = {.magic = AM_WIRE_MAGIC, .status = status, .depth = depth};
     VIPX_PRIVATE_DATA data;
 
-    answer_with(&data, status, depth, NULL);
+    put_answer(&data, &answer);
     (void)VipxConnectReject(caller->handle, &data);
     free(caller);
 }
@@ -106,6 +119,8 @@ struct decision {
     struct am_ep *ep;
     struct am_map *map;
     struct am_conn *conn;
+    const struct job_key *key; /* for the proof of the answer, or NULL */
+    bool stranger;             /* it need not know the tag, and the program has not mapped it */
 };
 
 /* An older connection is there: wait until it is gone. At most one request of a pair waits. */
@@ -130,6 +145,59 @@ static void wait_for_room(struct am_caller *caller)
     am_attend_all();
 }
 
+/*
+ * Is the caller what it says, and does it know our key or tag? Tags are those of now, and a program may set one after others
+ * have heard the name: so a call of another process without the right proof waits for the next poll,
+ * and is refused if it is not right then. Under the net's lock. true: d has the verdict.
+ */
+static bool doubt(struct am_caller *caller, struct decision *d)
+{
+    struct am_ep *ep = d->ep;
+    tag_t tag = __atomic_load_n(&ep->tag, __ATOMIC_RELAXED);
+    bool early = false;
+
+    d->key = am_spmd_key(ep, &caller->name, &ep->name, &early);
+    if (!early && d->key == NULL && tag == AM_ALL) {
+        struct am_map *map = am_map_find(ep, &caller->name);
+
+        d->stranger = map == NULL || map->entries == 0;
+        return false;
+    }
+    if (!early && (d->key != NULL || tag != AM_NONE) &&
+        am_call_proved(d->key, tag, &caller->name, &ep->name, &caller->call))
+        return false;
+    d->status = EBADTAG;
+    if (caller->polled || (caller->name.process == am_net.process && !early))
+        return true;
+    if (ep->doubted_count == DOUBTED_MAX) {
+        d->status = AM_ANSWER_CROSS;
+        return true;
+    }
+    d->verdict = PARKED;
+    caller->next = ep->doubted;
+    ep->doubted = caller;
+    ep->doubted_count++;
+    am_net.doubts++;
+    am_attend(ep->bundle);
+    return true;
+}
+
+/*
+ * Callers that only AM_ALL lets in get half of the process's connections in each endpoint, so that others find
+ * room. Where the process has no room at all they wait for that first.
+ */
+static bool crowded(struct decision *d)
+{
+    if (!d->stranger || d->ep->strangers < (am_net.live_max + 1) / 2 ||
+        am_net.live >= am_net.live_max)
+        return false;
+    am_net.doubts += !d->ep->crowded;
+    d->ep->crowded = true;
+    am_attend(d->ep->bundle);
+    d->status = AM_ANSWER_CROSS;
+    return true;
+}
+
 /* The pair's phase decides. Under the net's lock. */
 static void decide_pair(struct am_caller *caller, const en_t *from, struct decision *d)
 {
@@ -142,6 +210,8 @@ static void decide_pair(struct am_caller *caller, const en_t *from, struct decis
         d->conn = map->passive;
         return;
     }
+    if (crowded(d))
+        return;
     switch (map->phase) {
     case AM_PHASE_CALLING:
         /* Both call at once: the lower name's call wins. */
@@ -174,7 +244,6 @@ static struct decision decide(struct am_caller *caller)
 {
     struct decision d = {.verdict = REFUSE, .status = EBADENDPOINT};
     const struct am_call *call = &caller->call;
-    en_t from;
 
     if (call->magic != AM_WIRE_MAGIC || call->version != AM_WIRE_VERSION ||
         call->lanes != am_net.lanes || call->lane >= call->lanes || call->depth == 0 ||
@@ -189,27 +258,33 @@ static struct decision decide(struct am_caller *caller)
         d.status = AM_ANSWER_CROSS;
         return d;
     }
+    if (doubt(caller, &d))
+        return d;
     d.depth = (uint16_t)am_ep_depth(d.ep);
     if (call->answer_depth < d.depth) {
         d.status = AM_ANSWER_DEPTH;
         return d;
     }
-    memcpy(&from, call->name, sizeof(from));
     d.status = ECONGESTION;
-    d.map = am_map_get(d.ep, &from);
+    d.map = am_map_get(d.ep, &caller->name);
     if (d.map != NULL)
-        decide_pair(caller, &from, &d);
+        decide_pair(caller, &caller->name, &d);
     return d;
 }
 
 /* Accept one lane; the net's lock is not held, the endpoint is pinned. */
-static void accept_lane(struct am_caller *caller, struct am_conn *conn)
+static void accept_lane(struct am_caller *caller, struct am_conn *conn, const struct job_key *key)
 {
+    struct am_answer answer = {.magic = AM_WIRE_MAGIC,
+                               .depth = (uint16_t)conn->k,
+                               .landing = (uintptr_t)conn->block + conn->landing_at,
+                               .landing_mem = conn->landing_mem};
     VIPX_PRIVATE_DATA data;
     struct am_ep *ep = conn->map->ep;
     VIP_RETURN rc;
 
-    answer_with(&data, 0, (uint16_t)conn->k, conn);
+    am_answer_prove(key, &caller->name, &ep->name, &caller->call, &answer);
+    put_answer(&data, &answer);
     rc = VipxConnectAccept(caller->handle, conn->lane[caller->call.lane].vi, &data);
     if (rc != VIP_SUCCESS && rc != VIP_TIMEOUT)
         (void)VipConnectReject(caller->handle);
@@ -262,11 +337,13 @@ static void accept_first(struct am_caller *caller, const struct decision *d)
     /* Handed over before it is accepted: its first message may be there at once. */
     d->map->conns++;
     d->map->passive = conn;
+    conn->stranger = d->stranger;
+    d->ep->strangers += d->stranger;
     am_net.counts.live++;
     conn->next = bundle->incoming;
     bundle->incoming = conn;
     pthread_mutex_unlock(&am_net.lock);
-    accept_lane(caller, conn);
+    accept_lane(caller, conn, d->key);
 }
 
 static void serve(struct am_caller *caller)
@@ -291,7 +368,7 @@ static void serve(struct am_caller *caller)
         accept_first(caller, &d);
         break;
     case ACCEPT_LANE:
-        accept_lane(caller, d.conn);
+        accept_lane(caller, d.conn, d.key);
         break;
     case REFUSE:
         reject(caller, d.status, d.depth);
@@ -322,25 +399,60 @@ static void serve_waiting(void)
     }
 }
 
-/* false: vipd has ended, nothing comes any more. */
+/* The name of the endpoint that calls: where it calls from, and its number. false: that is none. */
+static bool read_name(const VIP_NET_ADDRESS *from, struct am_caller *caller)
+{
+    en_t *name = &caller->name;
+
+    if (from->HostAddressLen > sizeof(name->host) ||
+        from->DiscriminatorLen != sizeof(name->process))
+        return false;
+    name->host_bytes = from->HostAddressLen;
+    name->number = caller->call.caller_number;
+    memcpy(name->host, from->HostAddress, from->HostAddressLen);
+    memcpy(&name->process, from->HostAddress + from->HostAddressLen, sizeof(name->process));
+    return true;
+}
+
+static bool stopping(void)
+{
+    bool stop;
+
+    pthread_mutex_lock(&am_net.lock);
+    stop = service.stop;
+    pthread_mutex_unlock(&am_net.lock);
+    return stop;
+}
+
+/*
+ * Some requests of one listener; what is left waits for the next round, so that who sends more than we can answer
+ * keeps neither the other listeners waiting nor the job from its end. false: vipd has ended, nothing comes any more.
+ */
 static bool take_requests(VIPX_LISTENER listener)
 {
-    for (;;) {
+    for (unsigned taken = 0; taken < ROUND_MAX && !stopping(); taken++) {
+        union {
+            VIP_NET_ADDRESS address;
+            char room[256]; /* the longest that there is */
+        } from;
         VIPX_PRIVATE_DATA data = {.Length = 0};
         struct am_caller *caller = calloc(1, sizeof(*caller));
         VIP_RETURN rc;
 
         if (caller == NULL)
             return true;
-        rc = VipxListenWait(listener, 0, NULL, NULL, &data, &caller->handle);
+        rc = VipxListenWait(listener, 0, &from.address, NULL, &data, &caller->handle);
         if (rc != VIP_SUCCESS) {
             free(caller);
             return rc != VIP_ERROR_RESOURCE;
         }
         if (data.Length == sizeof(caller->call))
             memcpy(&caller->call, data.Data, sizeof(caller->call));
+        if (!read_name(&from.address, caller))
+            caller->call.magic = 0;
         serve(caller);
     }
+    return true;
 }
 
 static nfds_t what_to_wait_for(struct pollfd *wait, VIPX_LISTENER *listener)
@@ -358,16 +470,6 @@ static nfds_t what_to_wait_for(struct pollfd *wait, VIPX_LISTENER *listener)
     }
     pthread_mutex_unlock(&am_net.lock);
     return n;
-}
-
-static bool stopping(void)
-{
-    bool stop;
-
-    pthread_mutex_lock(&am_net.lock);
-    stop = service.stop;
-    pthread_mutex_unlock(&am_net.lock);
-    return stop;
 }
 
 static void *run(void *arg)

@@ -16,6 +16,12 @@
  * give out. */
 #define KNOWN_PROCESS(port) (0x414D4B4E00000000u | (uint32_t)(port))
 
+/*
+ * How long the freeing of an endpoint waits until what it has sent has left. What ends the wait is that, or the end
+ * of the connection; the time is for a peer that stands still, and longer than a busy machine lets one wait.
+ */
+#define AM_FLUSH_NS 30000000000LL
+
 /* ---- names --------------------------------------------------------------------------------------------------- */
 
 bool am_name_equal(const en_t *a, const en_t *b)
@@ -293,6 +299,9 @@ static void ep_shut(struct am_ep *ep, bool moves)
     pthread_mutex_lock(&am_net.lock);
     ep->closing = !moves;
     ep->moving = moves;
+    am_service_judge(ep);
+    am_net.doubts -= ep->crowded;
+    ep->crowded = false;
     while (ep->pins > 0)
         pthread_cond_wait(&am_net.changed, &am_net.lock);
     pthread_mutex_unlock(&am_net.lock);

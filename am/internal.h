@@ -60,10 +60,11 @@ struct am_map *am_map_find(struct am_ep *ep, const en_t *name);
 /* Free it if nothing refers to it. Under am_net.lock. */
 void am_map_drop(struct am_map *map);
 /*
- * Have a connection (not necessarily open yet), calling if need be. Under the bundle's lock, which is
- * given up while handlers run. 0; > 0: an E... status why there cannot be one.
+ * Have a connection (not necessarily open yet), calling if need be: with the proof that we know the other
+ * endpoint's tag. Under the bundle's lock, which is given up while handlers run. 0; > 0: an E... status
+ * why there cannot be one.
  */
-int am_map_connect(struct am_map *map);
+int am_map_connect(struct am_map *map, tag_t tag);
 /* Take over what the service thread has accepted. */
 void am_bundle_adopt(struct am_bundle *bundle);
 /* That, and close what others need the room of, and send control messages. */
@@ -169,6 +170,12 @@ void am_wake_sleepers(struct am_bundle *bundle);
 void am_sleep(struct am_bundle *bundle, const int *fds, unsigned count, int timeout_ms);
 /* Wait until no handler of ep runs (in another thread). */
 void am_wait_turn(struct am_ep *ep);
+/*
+ * The key of a call between two endpoints, ep being one of them: `key` of the one that is called, if both
+ * are those that AMX_SPMDStartup has made; NULL otherwise. *ret_early: that is not known yet. Under am_net.lock.
+ */
+const struct job_key *am_spmd_key(const struct am_ep *ep, const en_t *other, const en_t *called,
+                                  bool *ret_early);
 int am_token_info(void *token, handler_t *handler, int *category, int *is_request, int *rank);
 void am_stats_sent(struct am_ep *ep, const struct am_message *msg, bool request);
 void am_stats_received(struct am_ep *ep, const struct am_message *msg);
@@ -182,14 +189,40 @@ void am_region_flush(void);
 
 /* ---- accept.c --------------------------------------------------------------------------------- */
 
+/* A connection request that waits in the service thread. */
+struct am_caller {
+    struct am_caller *next;
+    VIP_CONN_HANDLE handle;
+    struct am_call call; /* what the caller said */
+    en_t name;           /* of the endpoint that calls */
+    bool polled;         /* the program has polled since it was doubted */
+};
+
 int am_service_start(void);
 void am_service_stop(void);
 /* Something that it waits for may have come. Any thread. */
 void am_service_kick(void);
 /* A request that waited has its turn again. Under am_net.lock. */
 void am_service_again(struct am_caller *caller);
+/* The calls that were doubted are judged for good. Under am_net.lock. */
+void am_service_judge(struct am_ep *ep);
 /* Take requests of this listener too; end it. */
 int am_service_listen(VIPX_LISTENER listener);
 void am_service_unlisten(VIPX_LISTENER listener);
+
+/* ---- proof.c ------------------------------------------------------------------------------------ */
+
+/*
+ * A call is proved by the key of the endpoint that is called, or, for endpoints that have none, by its tag
+ * (key: NULL). The answer is proved by the key only. Any thread.
+ */
+void am_call_prove(const struct job_key *key, tag_t tag, const en_t *caller, const en_t *called,
+                   struct am_call *call);
+bool am_call_proved(const struct job_key *key, tag_t tag, const en_t *caller, const en_t *called,
+                    const struct am_call *call);
+void am_answer_prove(const struct job_key *key, const en_t *caller, const en_t *called,
+                     const struct am_call *call, struct am_answer *answer);
+bool am_answer_proved(const struct job_key *key, const en_t *caller, const en_t *called,
+                      const struct am_call *call, const struct am_answer *answer);
 
 #endif

@@ -96,10 +96,12 @@ void am_conn_broken(struct am_conn *conn)
 void am_map_bury(struct am_conn *conn)
 {
     struct am_map *map = conn->map;
+    bool stranger = conn->stranger;
 
     am_conn_free(conn);
     pthread_mutex_lock(&am_net.lock);
     map->conns--;
+    map->ep->strangers -= stranger;
     am_net.live--;
     am_net.counts.live--;
     am_map_drop(map);
@@ -163,6 +165,38 @@ static void reclaim(struct am_bundle *bundle, unsigned wanted)
     }
 }
 
+/* An endpoint has as many strangers as may be, and another one calls: the one that was used least recently goes. */
+static void make_room_for_stranger(const struct am_ep *ep)
+{
+    struct am_conn *conn = ep->bundle->oldest;
+    int64_t now = am_now_ns();
+
+    while (conn != NULL && (conn->map->ep != ep || !conn->stranger || conn->state != AM_CONN_OPEN ||
+                            now - conn->opened_ns < am_net.residence_ns))
+        conn = conn->newer;
+    if (conn == NULL)
+        return;
+    am_conn_close(conn);
+    am_net.counts.reclaimed++;
+}
+
+/* The program polls: calls that were doubted are judged by the tags of now. */
+static void judge_doubts(struct am_bundle *bundle)
+{
+    for (struct am_ep *ep = bundle->eps; ep != NULL; ep = ep->next) {
+        bool crowded;
+
+        pthread_mutex_lock(&am_net.lock);
+        am_service_judge(ep);
+        crowded = ep->crowded;
+        am_net.doubts -= crowded;
+        ep->crowded = false;
+        pthread_mutex_unlock(&am_net.lock);
+        if (crowded)
+            make_room_for_stranger(ep);
+    }
+}
+
 void am_bundle_attend(struct am_bundle *bundle)
 {
     struct am_conn *conn, *older;
@@ -171,6 +205,8 @@ void am_bundle_attend(struct am_bundle *bundle)
     __atomic_store_n(&bundle->attention, 0, __ATOMIC_SEQ_CST);
     am_bundle_adopt(bundle);
     take_failed(bundle);
+    if (__atomic_load_n(&am_net.doubts, __ATOMIC_RELAXED) > 0)
+        judge_doubts(bundle);
     wanted = __atomic_load_n(&am_net.wanted, __ATOMIC_RELAXED);
     if (wanted > 0)
         reclaim(bundle, wanted);
@@ -196,23 +232,44 @@ static VIP_NET_ADDRESS *address(char *room, const en_t *name)
     return addr;
 }
 
-static bool start_lane(struct am_conn *conn, unsigned lane)
+/* The key of the endpoint that we call, if it is one of our job. */
+static const struct job_key *key_of(const struct am_map *map)
+{
+    const struct job_key *key;
+    bool early;
+
+    pthread_mutex_lock(&am_net.lock);
+    key = am_spmd_key(map->ep, &map->name, &map->name, &early);
+    pthread_mutex_unlock(&am_net.lock);
+    return key;
+}
+
+static struct am_call call_of(const struct am_conn *conn, unsigned lane)
 {
     const struct am_map *map = conn->map;
-    char local[AM_ADDRESS_BYTES], remote[AM_ADDRESS_BYTES];
     struct am_call call = {.magic = AM_WIRE_MAGIC,
                            .version = AM_WIRE_VERSION,
                            .lane = (uint8_t)lane,
                            .lanes = (uint8_t)conn->lanes,
                            .serial = conn->serial,
                            .number = map->name.number,
+                           .caller_number = map->ep->name.number,
                            .depth = (uint16_t)conn->k,
                            .answer_depth = (uint16_t)conn->peer_k,
                            .landing_mem = conn->landing_mem,
                            .landing = (uintptr_t)conn->block + conn->landing_at};
+
+    am_call_prove(key_of(map), conn->tag, &map->ep->name, &map->name, &call);
+    return call;
+}
+
+static bool start_lane(struct am_conn *conn, unsigned lane)
+{
+    const struct am_map *map = conn->map;
+    char local[AM_ADDRESS_BYTES], remote[AM_ADDRESS_BYTES];
+    struct am_call call = call_of(conn, lane);
     VIPX_PRIVATE_DATA data = {.Length = sizeof(call)};
 
-    memcpy(call.name, &map->ep->name, sizeof(call.name));
     memcpy(data.Data, &call, sizeof(call));
     return VipxConnectStart(conn->lane[lane].vi, address(local, &map->ep->name),
                             address(remote, &map->name), VIP_INFINITE, 0, &data) == VIP_SUCCESS;
@@ -247,7 +304,9 @@ static int refused(struct am_conn *conn, VIP_RETURN rc, const VIPX_PRIVATE_DATA 
 static int finish_lane(struct am_conn *conn, struct am_lane *lane)
 {
     VIPX_PRIVATE_DATA data = {.Length = 0};
+    const struct am_map *map = conn->map;
     struct am_answer answer;
+    struct am_call call;
     VIP_RETURN rc;
 
     if (lane->connected)
@@ -260,6 +319,9 @@ static int finish_lane(struct am_conn *conn, struct am_lane *lane)
     if (data.Length < sizeof(answer))
         return EUNREACHABLE;
     memcpy(&answer, data.Data, sizeof(answer));
+    call = call_of(conn, lane->index);
+    if (!am_answer_proved(key_of(map), &map->ep->name, &map->name, &call, &answer))
+        return EUNREACHABLE; /* another program listens where that process did */
     conn->peer_landing = answer.landing;
     conn->peer_landing_mem = answer.landing_mem;
     lane->connected = true;
@@ -349,7 +411,7 @@ static int no_connection(void)
     return VipxNewDiscriminator(am_net.nic, &number) == VIP_SUCCESS ? ECONGESTION : EUNREACHABLE;
 }
 
-static int call(struct am_map *map)
+static int call(struct am_map *map, tag_t tag)
 {
     unsigned k = am_ep_depth(map->ep);
     struct am_conn *conn = am_conn_new(map, k, map->peer_depth > k ? map->peer_depth : k);
@@ -360,6 +422,7 @@ static int call(struct am_map *map)
         return no_connection();
     }
     conn->serial = __atomic_add_fetch(&am_net.next_serial, 1, __ATOMIC_RELAXED);
+    conn->tag = tag;
     for (unsigned i = 0; i < conn->lanes && rc == 0; i++)
         if (!start_lane(conn, i))
             rc = EUNREACHABLE;
@@ -417,7 +480,7 @@ static void end_wanting(bool wanting)
     pthread_mutex_unlock(&am_net.lock);
 }
 
-int am_map_connect(struct am_map *map)
+int am_map_connect(struct am_map *map, tag_t tag)
 {
     struct am_bundle *bundle = map->ep->bundle;
     bool wanting = false;
@@ -426,7 +489,7 @@ int am_map_connect(struct am_map *map)
 
     while (map->conn == NULL) {
         if (begin(map, &wanting)) {
-            rc = call(map);
+            rc = call(map, tag);
             if (rc > 0)
                 break;
         } else if (am_poll(bundle) == 0) {

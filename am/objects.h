@@ -36,15 +36,13 @@
 
 #define AM_EP_BUCKETS 1024
 
-/* How long the freeing of an endpoint waits until what it has sent has left. */
-#define AM_FLUSH_NS 2000000000LL
-
 /* Long payloads up to here go inside the message: an RDMA Write of its own costs more. */
 #define AM_DIRECT_MIN 1024u
 
 /* Size classes of messages; also indices of lanes in the variant with one VI per class. */
 enum am_class { AM_SHORT, AM_MEDIUM, AM_LONG, AM_CLASSES };
 
+struct am_caller;
 struct am_conn;
 struct am_map;
 
@@ -173,6 +171,8 @@ struct am_conn {
     unsigned accepting;  /* am_net.lock: lanes that the service thread accepts */
     unsigned lanes_seen; /* am_net.lock: bit per lane whose request has come */
     bool accept_failed;  /* am_net.lock */
+    bool stranger;       /* am_net.lock: counted in ep->strangers */
+    tag_t tag;           /* that our call proves to know */
     int64_t opened_ns;
 };
 
@@ -182,13 +182,6 @@ enum am_phase {
     AM_PHASE_CALLING,   /* a thread of the bundle calls the other side */
     AM_PHASE_ACCEPTING, /* the service thread makes a connection or has handed it over */
     AM_PHASE_UP         /* the bundle has it, until it is destroyed */
-};
-
-/* A connection request that waits in the service thread. */
-struct am_caller {
-    struct am_caller *next;
-    VIP_CONN_HANDLE handle;
-    struct am_call call; /* what the caller said */
 };
 
 /* A pair of endpoints. */
@@ -241,6 +234,11 @@ struct am_ep {
     unsigned depth;       /* credits; 0 until AM_SetExpectedResources */
     unsigned pins;        /* the service thread builds a connection for it; am_net.lock */
     bool closing, moving; /* being freed, being moved; am_net.lock */
+    struct am_caller
+        *doubted; /* calls without the right proof; am_net.lock, as the rest of them: */
+    unsigned doubted_count;
+    unsigned strangers; /* connections that AM_ALL has let in */
+    bool crowded;       /* there are as many as may be, and another one has called */
     struct am_map *map_bucket[AM_MAP_BUCKETS]; /* am_net.lock for changes and foreign reads */
     struct am_map self;                        /* stands for our own name */
     bool busy;                                 /* one of its handlers runs */
@@ -290,6 +288,7 @@ struct am_net {
     struct am_bundle *bundles;
     unsigned live, live_max; /* connections now, and allowed */
     unsigned wanted;         /* connections that wait for room */
+    unsigned doubts;         /* doubted calls and crowded endpoints, of all endpoints */
     unsigned lanes;          /* 1, or 3 in the older variant */
     unsigned depth;          /* default credits */
     int64_t residence_ns;    /* a connection is not reclaimed before it is so old */

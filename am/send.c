@@ -186,7 +186,7 @@ static void return_unsent(struct ask *ask, struct am_map *map, int status)
  * *ret; AM_ERR_IN_USE: an asynchronous one would wait for a credit; negative: -E... status, there can
  * be no connection.
  */
-static int wait_for_credit(struct am_map *map, bool async, struct am_conn **ret)
+static int wait_for_credit(struct am_map *map, tag_t tag, bool async, struct am_conn **ret)
 {
     unsigned empty = 0;
 
@@ -198,7 +198,7 @@ static int wait_for_credit(struct am_map *map, bool async, struct am_conn **ret)
             return 0;
         }
         if (conn == NULL) {
-            int status = am_map_connect(map);
+            int status = am_map_connect(map, tag);
 
             if (status != 0)
                 return -status;
@@ -213,10 +213,10 @@ static int wait_for_credit(struct am_map *map, bool async, struct am_conn **ret)
     }
 }
 
-static int get_credit(struct am_map *map, bool async, struct am_conn **ret)
+static int get_credit(struct am_map *map, tag_t tag, bool async, struct am_conn **ret)
 {
     enum am_part part = am_part(AM_PART_FLOW);
-    int rc = wait_for_credit(map, async, ret);
+    int rc = wait_for_credit(map, tag, async, ret);
 
     am_part(part);
     return rc;
@@ -260,7 +260,7 @@ static int request_locked(struct ask *ask)
         return am_loop_request(ep, ask->dest, &ask->room.msg, ask->arg, ask->source);
     }
     map->waiters++;
-    rc = get_credit(map, ask->async, &conn);
+    rc = get_credit(map, ask->room.msg.tag, ask->async, &conn);
     map->waiters--;
     if (rc == AM_ERR_IN_USE)
         return am_busy();

@@ -10,8 +10,11 @@
 #include "am/internal.h"
 #include "job/job.h"
 
-/* How long an exit with code 0 waits for the others to come to theirs. */
-#define EXIT_GRACE_NS 2000000000LL
+/*
+ * How long an exit with code 0 waits for the others to come to theirs. Then the job ends in their middle: the time is
+ * longer than a busy machine keeps a process from its last instructions.
+ */
+#define EXIT_GRACE_NS 30000000000LL
 
 /* Once no message has come for so long, the process sleeps this long at a time in a barrier. */
 #define BARRIER_AWAKE_NS 5000000
@@ -32,15 +35,16 @@ void (*AMX_SPMDkillmyprocess)(int) = _exit;
 
 void AMX_FatalErr(const char *format, ...)
 {
+    char text[400];
     va_list args;
 
-    fflush(stdout);
-    fprintf(stderr, "%s: fatal error in process %d: ", AMX_ProcessLabel, AMX_SPMDMyProc());
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    fprintf(stderr, "\n");
-    job_abort(spmd.job, 1, "fatal error");
+    fflush(stdout);
+    if (!job_abort(spmd.job, 1, text))
+        fprintf(stderr, "%s: fatal error in process %d: %s\n", AMX_ProcessLabel, AMX_SPMDMyProc(),
+                text);
     _exit(1);
 }
 
@@ -79,16 +83,56 @@ static int check_started(const char *call)
 
 /* ---- start ------------------------------------------------------------------------------------------------- */
 
-/* What each process tells the others. */
+/* What each process tells the others, by the launcher's channel. */
 struct card {
     en_t name;
     tag_t tag;
+    struct job_key key; /* that callers need */
 };
 
-/* A tag that differs from process to process and job to job, and is neither AM_NONE nor AM_ALL. */
-static tag_t own_tag(void)
+/* What calls are judged by; am_net.lock. */
+static struct {
+    en_t name;          /* of our endpoint; zeros: no start has begun */
+    struct card *cards; /* NULL: not known yet */
+    int count;
+} known;
+
+static const struct job_key *key_of(const en_t *name)
 {
-    return (tag_t)job_number(spmd.job) << 20 | (tag_t)(unsigned)job_rank(spmd.job) << 2 | 2;
+    for (int i = 0; i < known.count; i++)
+        if (am_name_equal(&known.cards[i].name, name))
+            return &known.cards[i].key;
+    return NULL;
+}
+
+const struct job_key *am_spmd_key(const struct am_ep *ep, const en_t *other, const en_t *called,
+                                  bool *ret_early)
+{
+    bool ours = am_name_equal(&ep->name, &known.name);
+
+    *ret_early = ours && known.cards == NULL;
+    return ours && key_of(other) != NULL ? key_of(called) : NULL;
+}
+
+/* Random, so that no other program knows it; neither AM_NONE nor AM_ALL. */
+static int draw(struct card *mine)
+{
+    struct job_key random;
+
+    if (job_key_draw(&mine->key) != 0 || job_key_draw(&random) != 0)
+        return am_fail(AM_ERR_RESOURCE, "AMX_SPMDStartup: the kernel gives no random bytes");
+    memcpy(&mine->tag, random.bytes, sizeof(mine->tag));
+    mine->tag |= 2;
+    return AM_OK;
+}
+
+static void make_known(const struct am_ep *ep, struct card *cards, int count)
+{
+    pthread_mutex_lock(&am_net.lock);
+    known.name = ep->name;
+    known.cards = cards;
+    known.count = count;
+    pthread_mutex_unlock(&am_net.lock);
 }
 
 static int map_all(const struct card *cards)
@@ -105,14 +149,15 @@ static int map_all(const struct card *cards)
 static int meet(int depth)
 {
     struct card mine, *all = calloc((size_t)job_size(spmd.job), sizeof(*all));
-    int rc = AM_OK;
+    int rc;
 
     if (all == NULL)
         return am_fail(AM_ERR_RESOURCE, "AMX_SPMDStartup: no memory");
     memset(&mine, 0, sizeof(mine));
     mine.name = spmd.ep->name;
-    mine.tag = own_tag();
-    if (job_allgather(spmd.job, &mine, all, sizeof(mine)) != 0)
+    rc = draw(&mine);
+    make_known(spmd.ep, NULL, 0);
+    if (rc == AM_OK && job_allgather(spmd.job, &mine, all, sizeof(mine)) != 0)
         rc = am_fail(AM_ERR_RESOURCE, "AMX_SPMDStartup: %s", job_error());
     if (rc == AM_OK)
         rc = AM_SetTag(spmd.ep, mine.tag);
@@ -121,7 +166,11 @@ static int meet(int depth)
     if (rc == AM_OK)
         rc = AM_SetExpectedResources(spmd.ep, job_size(spmd.job),
                                      depth > 0 ? depth : (int)am_net.depth);
-    free(all);
+    /* They stay: connections are made at any time. */
+    if (rc == AM_OK)
+        make_known(spmd.ep, all, job_size(spmd.job));
+    else
+        free(all);
     return rc;
 }
 
@@ -151,8 +200,8 @@ int AMX_SPMDStartup(int *argc, char ***argv, int networkdepth, uint64_t *network
         rc = meet(networkdepth);
     if (rc != AM_OK) {
         /* The others wait for this process; it cannot come. */
-        fprintf(stderr, "libvipam: process %d: %s\n", job_rank(spmd.job), amvia_LastError());
-        job_abort(spmd.job, 1, "a process could not start");
+        if (!job_abort(spmd.job, 1, amvia_LastError()))
+            fprintf(stderr, "libvipam: process %d: %s\n", job_rank(spmd.job), amvia_LastError());
         return rc;
     }
     *bundle = spmd.bundle;
@@ -250,7 +299,10 @@ int AMX_SPMDExit(int exitcode)
         (void)AM_Terminate();
         job_finish(spmd.job);
     } else {
-        job_abort(spmd.job, exitcode, "AMX_SPMDExit");
+        char text[60];
+
+        snprintf(text, sizeof(text), "it has called AMX_SPMDExit(%d)", exitcode);
+        (void)job_abort(spmd.job, exitcode, text);
     }
     AMX_SPMDkillmyprocess(exitcode);
     _exit(exitcode);

@@ -297,7 +297,7 @@ int AM_SetTag(ep_t ep, tag_t tag)
     /* What others may write straight was promised for the old tag. */
     if (tag != ep->tag)
         am_segment_revoke(ep, false);
-    ep->tag = tag;
+    __atomic_store_n(&ep->tag, tag, __ATOMIC_RELAXED); /* the service thread reads it */
     am_unlock(ep->bundle);
     return AM_OK;
 }

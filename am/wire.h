@@ -9,7 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define AM_WIRE_VERSION 1
+#include "job/key.h"
+
+#define AM_WIRE_VERSION 2
 #define AM_WIRE_MAGIC   0x32494D41u /* "AMI2" */
 
 /* Arguments of a message. */
@@ -82,19 +84,24 @@ struct am_wire_grant {
     uint8_t handlers[32];
 };
 
-/* Private data of a connection request; fills it. */
+/*
+ * Private data of a connection request. The caller's host and process are those of the address that it
+ * calls from.
+ */
 struct am_call {
     uint32_t magic;
     uint8_t version;
     uint8_t lane, lanes;
-    uint8_t reserved;      /* 0 */
-    uint32_t serial;       /* the same for the lanes of one connection, another for the next one */
-    uint32_t number;       /* of the endpoint that is called */
-    uint16_t depth;        /* the caller's credits */
-    uint8_t name[32];      /* en_t of the calling endpoint */
-    uint16_t answer_depth; /* the other side's credits that the caller has made room for */
+    uint8_t reserved;       /* 0 */
+    uint32_t serial;        /* the same for the lanes of one connection, another for the next one */
+    uint32_t number;        /* of the endpoint that is called */
+    uint32_t caller_number; /* of the endpoint that calls */
+    uint16_t depth;         /* the caller's credits */
+    uint16_t answer_depth;  /* the other side's credits that the caller has made room for */
     uint32_t landing_mem;
-    uint64_t landing; /* address of its landing */
+    uint32_t reserved2; /* 0 */
+    uint64_t landing;   /* address of its landing */
+    struct job_proof proof;
 };
 
 /* Private data of the answer. */
@@ -105,6 +112,14 @@ struct am_answer {
     uint32_t landing_mem;
     uint32_t reserved; /* 0 */
     uint64_t landing;
+    struct job_proof proof; /* if the two belong to one job, otherwise 0 */
+};
+
+/* What a proof is for (job/key.h): both endpoints, and what they say, with proofs of 0 in it. */
+struct am_claim {
+    uint8_t caller[32], called[32]; /* en_t */
+    struct am_call call;
+    struct am_answer answer; /* of a call: zeros */
 };
 
 /* Both sides have called at once, and yours is the call that gives way. */
@@ -115,8 +130,9 @@ struct am_answer {
 
 _Static_assert(sizeof(struct am_message) == 48, "the head is part of the protocol");
 _Static_assert(sizeof(struct am_wire_grant) == 64, "so is the grant");
-_Static_assert(sizeof(struct am_call) == 64, "the call has to fit VIPX_PRIVATE_DATA_MAX");
-_Static_assert(sizeof(struct am_answer) == 24, "and so has the answer");
+_Static_assert(sizeof(struct am_call) == 56, "the call has to fit VIPX_PRIVATE_DATA_MAX");
+_Static_assert(sizeof(struct am_answer) == 40, "and so has the answer");
+_Static_assert(sizeof(struct am_claim) == 160, "no padding");
 
 /* Bytes of head and arguments: where the payload begins. */
 static inline size_t am_head_bytes(unsigned numargs)

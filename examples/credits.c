@@ -19,7 +19,7 @@
 #define CREDITS   8 /* receives posted by each side */
 #define MESSAGES  2000
 #define BODY      1000 /* longest message */
-#define ADDR_SIZE 40
+#define ADDR_SIZE 160  /* an address that VIPL returns has 156 bytes at most */
 #define DISC      "credits"
 #define DEVICE    "/dev/via_eth0"
 #define WAIT_MS   30000

@@ -18,7 +18,7 @@
 #endif
 
 #define DEVICE    "nic0"
-#define ADDR_SIZE 40
+#define ADDR_SIZE 160 /* an address that VIPL returns has 156 bytes at most */
 #define MAX_SIZE  16384
 #define ROUNDS    200
 

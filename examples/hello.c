@@ -14,7 +14,7 @@ static struct { VIP_DESCRIPTOR desc; char text[64]; } memory __attribute__((alig
 int main(int argc, char **argv)
 {
     VIP_VI_ATTRIBUTES attrs = {VIP_SERVICE_RELIABLE_DELIVERY, 4096, 0, 0, 0, 0}, peer;
-    union { VIP_NET_ADDRESS net; char room[64]; } local = {{0}}, remote = {{0}};
+    union { VIP_NET_ADDRESS net; char room[160]; } local = {{0}}, remote = {{0}}; /* 156 at most */
     VIP_NIC_HANDLE nic;
     VIP_VI_HANDLE vi;
     VIP_MEM_HANDLE handle;

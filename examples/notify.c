@@ -16,7 +16,7 @@
 #define DEPTH     4 /* lines under way from one client */
 #define LINES     1000
 #define LINE      256
-#define ADDR_SIZE 40
+#define ADDR_SIZE 160 /* an address that VIPL returns has 156 bytes at most */
 #define DISC      "notify"
 #define DEVICE    "nic0"
 

@@ -17,6 +17,15 @@
 #define PMI_KEY_MAX   64
 #define PMI_VALUE_MAX 1024
 
+/*
+ * A word of amrun's answer to init, beyond PMI-1: an abort may say its reason (value=...), and amrun prints
+ * it once.
+ */
+#define PMI_SAYS_REASONS "reasons"
+
+/* The longest reason of an abort, with its zero; a longer one is cut. */
+#define PMI_REASON_BYTES 512
+
 /* One way in. All functions but end return 0 or a negative errno; data is text without blanks. */
 struct job_way {
     const char *name;
@@ -26,8 +35,8 @@ struct job_way {
     int (*fence_test)(void *at, int timeout_ms);
     /* What rank put under key; value has room for room bytes. */
     int (*get)(void *at, int rank, const char *key, char *value, size_t room);
-    void (*abort)(void *at, int code, const char *why);
-    void (*finish)(void *at); /* frees at */
+    bool (*abort)(void *at, int code, const char *why); /* true: the launcher says why */
+    void (*finish)(void *at);                           /* frees at */
 };
 
 /* What joining tells. */
@@ -68,5 +77,8 @@ bool pmi_word(const char *line, const char *key, char *ret, size_t room);
 
 /* Send a formatted line. 0; -ECONNRESET; -EMSGSIZE (longer than a line). */
 int pmi_send(int fd, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Tell amrun to end the job with this exit code, for the first line of `why`. Outcomes: as pmi_send. */
+int pmi_send_abort(int fd, int code, const char *why);
 
 #endif

@@ -196,8 +196,7 @@ void job_finish(struct job *job)
     free(job);
 }
 
-void job_abort(struct job *job, int code, const char *why)
+bool job_abort(struct job *job, int code, const char *why)
 {
-    if (job != NULL && job->place.way != NULL)
-        job->place.way->abort(job->place.at, code, why);
+    return job != NULL && job->place.way != NULL && job->place.way->abort(job->place.at, code, why);
 }

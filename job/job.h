@@ -62,9 +62,11 @@ void job_finish(struct job *job);
 
 /*
  * Have the launcher end all processes of the job with this exit code. Returns (the caller then ends
- * itself); a job of one has nobody to tell. job stays valid.
+ * itself); job stays valid. why: one line, without the rank. Outcomes: true: the launcher prints why with
+ * the rank, once for all processes that say the same; false: it does not (another launcher than amrun, a
+ * job of one, job is NULL), so the caller does.
  */
-void job_abort(struct job *job, int code, const char *why);
+bool job_abort(struct job *job, int code, const char *why);
 
 /* Why the last call that failed did so. */
 const char *job_error(void);

@@ -88,3 +88,12 @@ int pmi_send(int fd, const char *format, ...)
     }
     return 0;
 }
+
+int pmi_send_abort(int fd, int code, const char *why)
+{
+    size_t len = strcspn(why, "\n");
+
+    if (len >= PMI_REASON_BYTES)
+        len = PMI_REASON_BYTES - 1;
+    return pmi_send(fd, "cmd=abort exitcode=%d value=%.*s\n", code, (int)len, why);
+}

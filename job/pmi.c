@@ -16,6 +16,7 @@
 struct pmi {
     int fd;
     bool fencing; /* barrier_in is sent, barrier_out has not come */
+    bool reasons; /* the launcher prints the reason of an abort */
     char name[PMI_NAME_MAX];
     struct pmi_input input;
 };
@@ -110,12 +111,14 @@ static int pmi_fence_test(void *at, int timeout_ms)
     return 1;
 }
 
-static void pmi_abort(void *at, int code, const char *why)
+static bool pmi_abort(void *at, int code, const char *why)
 {
     struct pmi *pmi = at;
 
-    (void)why;
+    if (pmi->reasons)
+        return pmi_send_abort(pmi->fd, code, why) == 0;
     (void)pmi_send(pmi->fd, "cmd=abort exitcode=%d\n", code);
+    return false;
 }
 
 static void pmi_finish(void *at)
@@ -145,6 +148,7 @@ static int introduce(struct pmi *pmi, struct job_place *ret)
     const char *rank = getenv("PMI_RANK"), *size = getenv("PMI_SIZE");
     int rc = ASK(pmi, "response_to_init", line, "cmd=init pmi_version=1 pmi_subversion=1\n");
 
+    pmi->reasons = rc == 0 && pmi_word(line, PMI_SAYS_REASONS, word, sizeof(word));
     if (rc == 0)
         rc = ASK(pmi, "maxes", line, "cmd=get_maxes\n");
     if (rc != 0)

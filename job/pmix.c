@@ -141,11 +141,12 @@ static int pmix_way_fence_test(void *at, int timeout_ms)
     return pmix->fence_status == PMIX_SUCCESS ? 1 : refused(pmix, "PMIx_Fence", pmix->fence_status);
 }
 
-static void pmix_way_abort(void *at, int code, const char *why)
+static bool pmix_way_abort(void *at, int code, const char *why)
 {
     struct pmix *pmix = at;
 
     (void)pmix->call.abort(code, why, NULL, 0);
+    return false; /* some launchers print it, others do not */
 }
 
 static void pmix_way_finish(void *at)

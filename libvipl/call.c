@@ -63,7 +63,8 @@ static VIP_RETURN exchange(struct vipl__session *session, const char *call,
 
     reply = (Vip__Reply *)message;
     code = judge(call, reply);
-    if (code == VIP_SUCCESS && ret_reply != NULL)
+    if ((code == VIP_SUCCESS || (reply->open != NULL && reply->open->again_ms > 0)) &&
+        ret_reply != NULL)
         *ret_reply = reply;
     else
         vipl__reply_free(reply);

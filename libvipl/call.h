@@ -23,7 +23,10 @@ VIP_RETURN vipl__call_fds(struct vipl__session *session, const char *call,
 
 void vipl__reply_free(Vip__Reply *reply);
 
-/* The same for the first request of a session, whose reply brings file descriptors. */
+/*
+ * The same for the first request of a session, whose reply brings file descriptors. One outcome more:
+ * ERROR_RESOURCE with *ret_reply and its again_ms: the request is to be sent again.
+ */
 VIP_RETURN vipl__call_open(struct vipl__session *session, const Vip__Request *request,
                            const int *fds, unsigned fd_count, Vip__Reply **ret_reply,
                            struct vip_fds *ret_fds);

@@ -12,6 +12,8 @@
 #include "libvipl/connect.h"
 #include "libvipl/error.h"
 #include "libvipl/listen.h"
+#include "libvipl/wait.h"
+#include "proto/ring.h"
 #include "libvipl/vipl_ext.h"
 
 /* The index in a connection handle has 16 bits. */
@@ -359,6 +361,32 @@ static VIP_RETURN reject_request(const char *call, VIP_CONN_HANDLE conn_handle,
     return rc;
 }
 
+VIP_RETURN VipxConnectUser(VIP_CONN_HANDLE ConnHandle, VIP_UINT32 *Uid)
+{
+    static const char call[] = "VipxConnectUser";
+    Vip__ConnUserRequest body = VIP__CONN_USER_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    struct vipl__session *session;
+    Vip__Reply *reply = NULL;
+    VIP_RETURN rc;
+
+    if (Uid == NULL)
+        return vipl__fail(VIP_INVALID_PARAMETER, "%s: Uid is NULL", call);
+    session = conn_enter(ConnHandle, call, &body.conn_handle);
+    if (session == NULL)
+        return VIP_INVALID_PARAMETER;
+    body.has_conn_handle = 1;
+    request.body_case = VIP__REQUEST__BODY_CONN_USER;
+    request.conn_user = &body;
+    rc = vipl__call(session, call, &request, NULL, 0, &reply);
+    if (rc == VIP_SUCCESS) {
+        *Uid = (VIP_UINT32)reply->number64;
+        vipl__reply_free(reply);
+    }
+    vipl__leave(session);
+    return rc;
+}
+
 VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle)
 {
     return reject_request("VipConnectReject", ConnHandle, NULL);
@@ -389,6 +417,41 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
     return rc;
 }
 
+/* Has vipd completed, in whatever way, all sends up to *ret[0]? Or can it not any more? */
+static VIP_RETURN attempt_linger(struct vipl__wait *wait)
+{
+    const struct vipl__vi *vi = wait->object;
+    const uint32_t *via = wait->ret[0];
+
+    return (int32_t)(*via - vip_load32_acquire(wait->prod)) <= 0 || vipl__is_dead(vi->session) ||
+                   !vipl__vi_is(vi, wait->handle)
+               ? VIP_SUCCESS
+               : VIP_NOT_DONE;
+}
+
+/*
+ * At the reliable levels a completion of vipd says that the peer has processed the operation, or that
+ * the connection is over; what went by a ring is with the peer already. So what was posted before has
+ * arrived when all of it has completed. The time limit is vipd's. The thread waits as in VipSendWait;
+ * calls of other threads do not wait for it.
+ */
+static void linger(struct vipl__vi *vi, uint64_t handle)
+{
+    struct vipl__queue *queue = &vi->queue[VIP_Q_SEND];
+    uint32_t via = __atomic_load_n(&queue->via, __ATOMIC_RELAXED);
+    uint32_t linger_ms = vip_load32(&vi->session->vipd->linger_ms);
+    struct vipl__wait wait = {.prod = queue->prod,
+                              .waiters = queue->waiters,
+                              .spin_ns = &queue->spin_ns,
+                              .attempt = attempt_linger,
+                              .object = vi,
+                              .handle = handle,
+                              .ret = {&via}};
+
+    if (linger_ms > 0 && vi->attrs.ReliabilityLevel != VIP_SERVICE_UNRELIABLE)
+        (void)vipl__wait(vi->session, &wait, linger_ms);
+}
+
 VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle)
 {
     struct vipl__vi *vi = vipl__vi_enter(ViHandle, "VipDisconnect");
@@ -398,6 +461,11 @@ VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle)
 
     if (vi == NULL)
         return VIP_INVALID_PARAMETER;
+    linger(vi, (uint64_t)(uintptr_t)ViHandle);
+    if (!vipl__vi_is(vi, (uint64_t)(uintptr_t)ViHandle)) {
+        vipl__leave(vi->session);
+        return vipl__bad_vi("VipDisconnect", ViHandle); /* another thread was faster */
+    }
     /* A thread that is blocked in an attempt on this VI gets its result from vipd. */
     disconnect.has_vi = 1;
     disconnect.vi = vi->index;

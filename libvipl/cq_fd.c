@@ -34,7 +34,7 @@ static void arm(struct vipl__cq *cq)
     cq->fd_arm++;
     __atomic_store_n(vip_app_cq_arm(cq->session->app_base, cq->index), cq->fd_arm,
                      __ATOMIC_SEQ_CST);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    vip_fence_sleep(); /* [cq_fd ARM] */
 }
 
 bool vipl__cq_fd_arm(struct vipl__cq *cq)

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "libvipl/call.h"
@@ -65,7 +64,7 @@ static int make_table(struct vipl__session *session)
     if (ftruncate(fd, (off_t)VIP_RECV_BYTES) == 0 &&
         mmap(session->recv_base, VIP_RECV_BYTES, PROT_READ | PROT_WRITE,
              MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0) != MAP_FAILED &&
-        madvise(session->recv_base, VIP_RECV_BYTES, MADV_DONTFORK) == 0 &&
+        vipl__shared_advise(session->recv_base, VIP_RECV_BYTES) == 0 &&
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) ==
             0)
         return fd;
@@ -176,17 +175,12 @@ static struct vipl__direct *object_of(struct vipl__vi *vi)
 
 static bool map_ring(struct vipl__direct *direct, int fd)
 {
-    const int wanted = F_SEAL_SHRINK | F_SEAL_GROW;
-    struct stat st;
-    int seals = fcntl(fd, F_GET_SEALS);
-
-    if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != sizeof(struct vip_direct) || seals < 0 ||
-        (seals & wanted) != wanted)
+    if (!vipl__mem_file_is(fd, sizeof(struct vip_direct)))
         return false;
     if (mmap(direct->map, sizeof(struct vip_direct), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
              fd, 0) == MAP_FAILED)
         return false;
-    return madvise(direct->map, sizeof(struct vip_direct), MADV_DONTFORK) == 0;
+    return vipl__shared_advise(direct->map, sizeof(struct vip_direct)) == 0;
 }
 
 /* What a ring begins with. Under all locks. */
@@ -211,7 +205,7 @@ static void start(struct vipl__vi *vi, struct vipl__direct *direct, const Vip__D
     direct->bytes = 0;
     direct->random = 88172645463325252ull + vi->index;
     direct->max_bytes = max < VIP_DIRECT_BYTES_MAX ? (uint32_t)max : VIP_DIRECT_BYTES_MAX;
-    memset(direct->lent, 0, sizeof(direct->lent));
+    memset(direct->lent, 0xff, sizeof(direct->lent)); /* VIPL__NOT_LENT */
 }
 
 void vipl__direct_attach(struct vipl__vi *vi, const Vip__Direct *event, int fd)
@@ -256,19 +250,22 @@ void vipl__direct_destroy(struct vipl__vi *vi)
 
 /* ---- offering receives -------------------------------------------------------------------- */
 
-/* Is this range in a region that this library may copy to and from itself? Under post_lock. */
-static bool reachable(const struct vipl__vi *vi, uint64_t addr, uint32_t handle, uint32_t len)
+/* The region of this handle, if this library may copy to and from it itself; else NULL. Under post_lock. */
+static const struct vipl__region *reachable(const struct vipl__vi *vi, uint32_t handle)
 {
     const struct vipl__region *region = vipl__region_find(&vi->session->regions, handle);
 
     return region != NULL && (region->ptag == vi->ptag || region->ptag == 0 || vi->ptag == 0) &&
-           vipl__region_holds(region, (uintptr_t)addr, len) && region->mem.kind != VIPL__MEM_STAGED;
+                   region->mem.kind != VIPL__MEM_STAGED
+               ? region
+               : NULL;
 }
 
 bool vipl__direct_receive_good(const struct vipl__vi *vi, const struct vip_sq_slot *slot,
                                uint32_t *ret_room)
 {
     uint64_t room = 0;
+    bool ends = false; /* the region of a segment ends before it does */
 
     if (slot->seg_count > VIP_SQ_INLINE_SEGS || slot->reserved1 != 0 ||
         (slot->control & ~VIP_CONTROL_IMMEDIATE & ~VIP_CONTROL_QFENCE) != 0)
@@ -276,11 +273,20 @@ bool vipl__direct_receive_good(const struct vipl__vi *vi, const struct vip_sq_sl
     for (unsigned i = 0; i < slot->seg_count; i++) {
         const struct vip_shm_seg *seg = &slot->seg[i];
 
-        if (seg->len > 0 && !reachable(vi, seg->addr, seg->handle, seg->len))
+        const struct vipl__region *region;
+        size_t rest;
+
+        if (seg->len == 0)
+            continue;
+        region = reachable(vi, seg->handle);
+        if (region == NULL)
             return false;
-        room += seg->len;
+        rest = vipl__region_rest(region, (uintptr_t)seg->addr);
+        if (!ends)
+            room += rest < seg->len ? rest : seg->len;
+        ends |= rest < seg->len;
     }
-    *ret_room = room < UINT32_MAX ? (uint32_t)room : UINT32_MAX;
+    *ret_room = room < VIPL__NOT_LENT ? (uint32_t)room : VIPL__NOT_LENT - 1;
     return true;
 }
 
@@ -289,15 +295,15 @@ void vipl__direct_lend(struct vipl__vi *vi, uint32_t k)
     struct vipl__direct *direct = vipl__direct_of(vi);
     const struct vip_sq_slot *slot;
     uint32_t room;
-    bool good;
 
     if (direct == NULL || !direct->lends || (int32_t)(k - direct->first) < 0)
         return;
     slot = vip_recv_slot(vi->session->recv_base, vi->index, k);
-    good = vipl__direct_receive_good(vi, slot, &room);
-    direct->lent[k & (VIP_DESC_PER_QUEUE_MAX - 1)] = good;
-    if (good)
+    if (!vipl__direct_receive_good(vi, slot, &room))
+        room = VIPL__NOT_LENT;
+    else
         vip_direct_lend(direct->in, k - direct->first, room);
+    direct->lent[k & (VIP_DESC_PER_QUEUE_MAX - 1)] = room;
 }
 
 /* ---- sending ------------------------------------------------------------------------------ */
@@ -327,12 +333,14 @@ static bool gather(const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, uint32
         const VIP_DATA_SEGMENT *seg = &desc->DS[0].Local + i;
         uint64_t addr = __atomic_load_n(&seg->Data.AddressBits, __ATOMIC_RELAXED);
         uint32_t len = __atomic_load_n(&seg->Length, __ATOMIC_RELAXED);
+        const struct vipl__region *region;
 
         if (len > max_bytes - ret->sum)
             return false;
         if (len == 0)
             continue;
-        if (!reachable(vi, addr, seg->Handle, len))
+        region = reachable(vi, seg->Handle);
+        if (region == NULL || !vipl__region_holds(region, (uintptr_t)addr, len))
             return false;
         ret->piece[ret->count].from = (const void *)(uintptr_t)addr;
         ret->piece[ret->count++].len = len;
@@ -448,7 +456,8 @@ void vipl__direct_sent(struct vipl__vi *vi)
     const struct vip_direct_way *way =
         direct != NULL ? __atomic_load_n(&direct->out.way, __ATOMIC_RELAXED) : NULL;
 
-    /* Whoever looked for it before it was there has said before that it sleeps. */
+    /* Behind the fence of the post (vipl__spin_unlock_full): whoever looked for the message before it was there has
+     * said before that it sleeps. */
     if (way != NULL && __builtin_expect(vip_load32(&way->asleep) != 0, 0))
         vipl__ask(vi, VIP_ASK_WAKE_PEER);
     if (__builtin_expect(sleepers_of(&vi->queue[VIP_Q_SEND]), 0))
@@ -477,7 +486,7 @@ void vipl__direct_asleep_vi(struct vipl__vi *vi)
     if (__atomic_load_n(&direct->live, __ATOMIC_ACQUIRE) != 0)
         __atomic_store_n(&direct->in->asleep, sleepers_of(&vi->queue[VIP_Q_RECV]),
                          __ATOMIC_SEQ_CST);
-    vipl__spin_unlock_full(&direct->asleep_lock);
+    vipl__spin_unlock_full(&direct->asleep_lock); /* [pair ASLEEP] */
 }
 
 void vipl__direct_asleep_cq(struct vipl__cq *cq)

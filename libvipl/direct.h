@@ -38,9 +38,11 @@ struct vipl__direct {
     uint32_t run;      /* sends in a row by the ring */
     uint32_t patience; /* so many of them, then one waits until those are done */
     uint64_t random;   /* VIPL_DIRECT=random */
-    struct vip_direct_out out;         /* under post_lock */
-    bool lent[VIP_DESC_PER_QUEUE_MAX]; /* by receive; under post_lock */
+    struct vip_direct_out out; /* under post_lock */
+    /* By receive: its room as it was offered (below), or VIPL__NOT_LENT; under post_lock. */
+    uint32_t lent[VIP_DESC_PER_QUEUE_MAX];
 };
+#define VIPL__NOT_LENT UINT32_MAX
 
 static inline struct vipl__direct *vipl__direct_of(const struct vipl__vi *vi)
 {
@@ -101,7 +103,11 @@ static inline void vipl__direct_passed(struct vipl__vi *vi, unsigned op)
     if (vipl__direct_of(vi) != NULL)
         vipl__direct_pause(vi);
 }
-/* Is this receive (a slot of the table) well formed and within reach? Its room. Under post_lock. */
+/*
+ * Is this receive (a slot of the table) well formed, with regions within reach? *ret_room: bytes up to
+ * where a region ends before its segment does; longer messages go through vipd, which judges what they
+ * reach. Under post_lock.
+ */
 bool vipl__direct_receive_good(const struct vipl__vi *vi, const struct vip_sq_slot *slot,
                                uint32_t *ret_room);
 /* Receive k (as `posted` counts) is in the table: offer it to the ring. Under post_lock. */

@@ -18,8 +18,10 @@ static bool arrived(const struct vipl__direct *direct, const struct vipl__vi *vi
 {
     const struct vip_vipd_vi *block = vip_vipd_vi((void *)vi->session->vipd, vi->index);
     bool there = vip_direct_there(direct->in, n);
-    uint32_t state = vip_load32_acquire(&block->ring);
+    uint32_t state;
 
+    vip_fence_others();                       /* [ring_end SEEN] */
+    state = vip_load32_acquire(&block->ring); /* [ring_end STATE] */
     if (state == VIP_RING_OPEN)
         return there;
     return state == VIP_RING_OVER && (int32_t)(vip_load32(&block->ring_end) - n) > 0;
@@ -52,19 +54,27 @@ static void scatter(const struct vip_sq_slot *slot, const uint8_t *from, uint32_
     }
 }
 
-/* May a message be copied to receive k, and how much does it take? Under post_lock. */
+static uint64_t sum_of(const struct vip_sq_slot *slot)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < slot->seg_count; i++)
+        sum += slot->seg[i].len;
+    return sum;
+}
+
+/* May a message be copied to receive k, and of how many bytes? Under post_lock. */
 static bool receive_takes(struct vipl__vi *vi, const struct vipl__direct *direct, uint32_t k,
                           const struct vip_sq_slot *slot, uint32_t *ret_room)
 {
     uint32_t at = k & (VIP_DESC_PER_QUEUE_MAX - 1);
 
-    if (direct->lent[at] && vi->queue[VIP_Q_RECV].origin[at].region_epoch ==
-                                __atomic_load_n(&vi->session->region_epoch, __ATOMIC_RELAXED)) {
-        *ret_room = 0; /* as when it was offered: no region has ended or changed since */
-        for (unsigned i = 0; i < slot->seg_count; i++)
-            *ret_room += slot->seg[i].len;
+    /* As when it was offered, if no region has ended or changed since. */
+    *ret_room = direct->lent[at];
+    if (*ret_room != VIPL__NOT_LENT &&
+        vi->queue[VIP_Q_RECV].origin[at].region_epoch ==
+            __atomic_load_n(&vi->session->region_epoch, __ATOMIC_RELAXED))
         return true;
-    }
     return vipl__direct_receive_good(vi, slot, ret_room);
 }
 
@@ -90,7 +100,7 @@ static uint32_t deliver(struct vipl__vi *vi, const struct vipl__direct *direct, 
     if (!receive_takes(vi, direct, k, slot, &room))
         return VIP_ST_PROTECTION_ERROR;
     if (message->len > room)
-        return VIP_ST_LENGTH_ERROR;
+        return message->len > sum_of(slot) ? VIP_ST_LENGTH_ERROR : VIP_ST_PROTECTION_ERROR;
     scatter(slot, bytes, message->len);
     *ret_break = false;
     return 0;
@@ -119,7 +129,7 @@ static void take(struct vipl__vi *vi, struct vipl__direct *direct, uint32_t n, u
     __atomic_store_n(&direct->taken, n + 1, __ATOMIC_RELAXED);
     __atomic_store_n(&head->taken, head->taken + 1, __ATOMIC_RELAXED);
     /* Last: from here on the sender writes there again. */
-    vip_store32_release(&direct->in->taken, n + 1);
+    vip_store32_release(&direct->in->taken, n + 1); /* [pair TAKEN] */
 }
 
 /* ---- what is next -------------------------------------------------------------------------- */

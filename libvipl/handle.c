@@ -84,7 +84,7 @@ VIP_RETURN vipl__bad_cq(const char *call, VIP_CQ_HANDLE cq_handle)
 static bool enter(struct vipl__session *session, const uint64_t *live, uint64_t handle)
 {
     __atomic_add_fetch(&session->users, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(live, __ATOMIC_SEQ_CST) == handle)
+    if (__atomic_load_n(live, __ATOMIC_SEQ_CST) == handle) /* [enter ENTER] */
         return true;
     vipl__leave(session);
     return false;

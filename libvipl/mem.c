@@ -79,21 +79,23 @@ bool vipl__mem_arena_alive(const struct mem_state *st)
            file.st_dev == st->arena_dev;
 }
 
-/* Outcomes: the descriptor, negative errno. Lock held. */
-static int arena_open(struct mem_state *st)
+/* offered: the file to take; -1: make one. Outcomes: the descriptor, negative errno. Lock held. */
+static int arena_open(struct mem_state *st, int offered)
 {
     struct stat file;
-    int fd;
+    int fd = offered;
     int rc;
 
     if (st->arena_fd >= 0)
         return st->arena_fd;
-    rc = vipl__mem_fd_make("vipl-arena", VIP_ARENA_BYTES, &fd, NULL);
-    if (rc != 0)
-        return rc;
+    if (fd < 0)
+        fd = vipl__mem_file_own("vipl-arena", VIP_ARENA_BYTES);
+    if (fd < 0)
+        return fd;
     if (fstat(fd, &file) != 0) {
         rc = -errno;
-        close(fd);
+        if (fd != offered)
+            close(fd);
         return rc;
     }
     st->arena_fd = fd;
@@ -102,22 +104,66 @@ static int arena_open(struct mem_state *st)
     return fd;
 }
 
-int vipl__mem_arena_fd(void)
+int vipl__mem_arena_hold(void)
 {
     struct mem_state *st = vipl__mem_state();
-    int rc;
+    int fd = -ENOMEM;
 
     if (st == NULL)
-        return -ENOMEM;
+        return fd;
     pthread_mutex_lock(&st->lock);
-    rc = arena_open(st);
+    fd = st->arena_fd >= 0 ? st->arena_fd : -ENOENT;
+    if (fd >= 0)
+        st->arena_users++;
     pthread_mutex_unlock(&st->lock);
-    return rc;
+    return fd;
+}
+
+int vipl__mem_arena_get(int offered)
+{
+    struct mem_state *st = vipl__mem_state();
+    int fd = -ENOMEM;
+
+    if (st != NULL) {
+        pthread_mutex_lock(&st->lock);
+        fd = arena_open(st, offered);
+        if (fd >= 0)
+            st->arena_users++;
+        pthread_mutex_unlock(&st->lock);
+    }
+    if (offered >= 0 && fd != offered)
+        close(offered);
+    return fd;
+}
+
+void vipl__mem_arena_put(void)
+{
+    struct mem_state *st = vipl__mem_state();
+
+    pthread_mutex_lock(&st->lock);
+    if (st->arena_users > 0) /* in a forked child nobody has it */
+        st->arena_users--;
+    /* Pages that it could not give back go with the file. */
+    if (st->arena_users == 0 && st->runs.n == 0) {
+        if (vipl__mem_arena_alive(
+                st)) /* the program may have closed it, and have a file of its own there */
+            close(st->arena_fd);
+        st->arena_fd = -1;
+        st->arena_ino = 0;
+        memset(st->block_owner, 0, sizeof(st->block_owner));
+        memset(st->block_full, 0, sizeof(st->block_full));
+        st->keeps = false;
+    }
+    pthread_mutex_unlock(&st->lock);
 }
 
 /* ---- adoption ------------------------------------------------------------------------------- */
 
-/* Adopt one mapping's pages [start, end). Outcomes: 0, negative errno (part may be adopted). */
+/*
+ * Adopt one mapping's pages [start, end). Outcomes: 0; negative errno: part may be adopted. -EPERM: the
+ * mapping has what the arena's would not have while it is registered: it is locked, is not to be in core
+ * dumps, or is to be empty in children. Only its first move tells; the caller moves it back.
+ */
 static int move_in_all(struct mem_state *st, uintptr_t start, uintptr_t end, int prot)
 {
     enum mem_guard guard = vipl__mem_guard(st);
@@ -134,6 +180,7 @@ static int move_in_all(struct mem_state *st, uintptr_t start, uintptr_t end, int
         reserve = (uintptr_t)map;
     }
     while (at < end && rc == 0) {
+        bool first = at == start;
         size_t bytes = end - at < MEM_MOVE_BYTES_MAX ? end - at : MEM_MOVE_BYTES_MAX;
         uintptr_t shadow = 0;
 
@@ -141,9 +188,12 @@ static int move_in_all(struct mem_state *st, uintptr_t start, uintptr_t end, int
         if (rc == 0)
             rc = vipl__mem_move_in(st, guard, at, bytes, prot,
                                    reserve != 0 ? reserve + (at - start) : 0, &shadow);
-        if (rc == 0) {
+        if (rc >= 0) {
+            bool stays = rc > 0 || (first && vipl__mem_marked(st, &shadow, bytes));
+
             vipl__mem_runs_moved_in(st, at, at + bytes, shadow);
             at += bytes;
+            rc = stays ? -EPERM : 0;
         }
     }
     if (reserve != 0 && at < end)
@@ -325,9 +375,12 @@ bool vipl__mem_intact(const struct vipl__mem *mem)
     return intact;
 }
 
-/* The whole decision, lock held. Outcomes as vipl__mem_prepare. */
-static int prepare_locked(struct mem_state *st, uintptr_t addr, size_t bytes, struct vipl__mem *ret,
-                          const char **why)
+/*
+ * The whole decision, lock held. Outcomes as vipl__mem_prepare, and 1: it is to be staged, *ret_known says whether it
+ * can be read.
+ */
+static int prepare_locked(struct mem_state *st, uintptr_t addr, size_t bytes, bool no_shared,
+                          struct vipl__mem *ret, bool *ret_known, const char **why)
 {
     uintptr_t start = mem_page_down(addr);
     uintptr_t end = mem_page_up(addr + bytes);
@@ -335,9 +388,9 @@ static int prepare_locked(struct mem_state *st, uintptr_t addr, size_t bytes, st
     bool adopted;
     int rc;
 
-    if (prepare_shared(st, addr, bytes, ret))
+    if (!no_shared && prepare_shared(st, addr, bytes, ret))
         return 0;
-    rc = arena_open(st);
+    rc = arena_open(st, -1);
     if (rc < 0) {
         *why = "the memfd of adopted memory could not be made";
         return rc;
@@ -349,10 +402,12 @@ static int prepare_locked(struct mem_state *st, uintptr_t addr, size_t bytes, st
         if (rc == -EFAULT || rc == -ENOMEM)
             return rc;
         adopted = rc == 0 && adopted && look.movable &&
-                  vipl__mem_zone_reserve(st, start, end) == 0 && adopt(st, start, end) == 0;
+                  vipl__mem_zone_reserve(st, start, end) == 0 &&
+                  vipl__mem_zone_room(st, start, end) && adopt(st, start, end) == 0;
     }
+    *ret_known = look.known;
     if (!adopted)
-        return vipl__mem_stage_prepare(addr, bytes, look.known, ret, why);
+        return 1;
     *ret = (struct vipl__mem){.addr = addr,
                               .bytes = bytes,
                               .kind = VIPL__MEM_ADOPTED,
@@ -363,10 +418,12 @@ static int prepare_locked(struct mem_state *st, uintptr_t addr, size_t bytes, st
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-int vipl__mem_prepare(void *addr, size_t bytes, struct vipl__mem *ret, const char **why)
+int vipl__mem_prepare(void *addr, size_t bytes, const struct vipl__mem_files *files,
+                      struct vipl__mem *ret, const char **why)
 {
     struct mem_state *st = vipl__mem_state();
     uintptr_t start = (uintptr_t)addr;
+    bool known = false;
     int rc;
 
     VIP_ASSERT(bytes > 0);
@@ -378,8 +435,13 @@ int vipl__mem_prepare(void *addr, size_t bytes, struct vipl__mem *ret, const cha
         return -EFAULT;
     }
     pthread_mutex_lock(&st->lock);
-    rc = prepare_locked(st, start, bytes, ret, why);
+    rc = prepare_locked(st, start, bytes, files != NULL && files->no_shared, ret, &known, why);
     pthread_mutex_unlock(&st->lock);
+    if (rc == 1)
+        return vipl__mem_stage_prepare(st, start, bytes, known, files, ret, why);
+    if (rc == 0 && ret->kind == VIPL__MEM_SHARED)
+        rc = vipl__mem_populate((void *)mem_page_down(start),
+                                mem_page_up(start + bytes) - mem_page_down(start), why);
     return rc;
 }
 
@@ -413,7 +475,9 @@ void *vipl__mem_alloc(size_t bytes)
 
     VIP_ASSERT(bytes > 0);
     if (rc == 0)
-        rc = vipl__mem_fd_make("vipl-shared", alloc.bytes, &alloc.fd, &map);
+        alloc.fd = rc = vipl__mem_file_any("vipl-shared", alloc.bytes);
+    if (rc >= 0)
+        rc = vipl__mem_file_map(alloc.fd, alloc.bytes, &map);
     if (rc != 0) {
         errno = -rc;
         return NULL;

@@ -22,6 +22,8 @@ enum vipl__mem_kind {
     VIPL__MEM_STAGED = 3,
 };
 
+struct vip_fds;
+
 /* One registered range as this module prepared it. */
 struct vipl__mem {
     uintptr_t addr;
@@ -33,19 +35,47 @@ struct vipl__mem {
     uint8_t *stage_in;  /* STAGED: what comes in, likewise */
 };
 
+/* Where files for staged memory come from. */
+struct vipl__mem_files {
+    /*
+     * NULL: files are made here. A sealed memfd of that size that vipd has made. Outcomes: a descriptor; -ENOSYS: make one
+     * here; another negative errno.
+     */
+    int (*make)(void *ctx, size_t bytes);
+    void *ctx;
+    bool no_shared; /* vipd does not take the file of memory that is shared from birth: stage it */
+};
+
+/* Is it memory of just so many bytes (> 0) that nobody can make shorter or longer (sealed SHRINK and GROW)? */
+bool vipl__mem_file_is(int fd, size_t bytes);
 /*
- * The process's arena memfd (VIP_ARENA_BYTES, sealed SHRINK|GROW), made on first use; pass it in
- * OpenRequest. Outcomes: fd (stays owned here) or negative errno.
+ * The memory file in an answer of vipd. fds is empty afterwards. Outcomes: a descriptor; -ENOSYS: there is not just one,
+ * or it is not as asked for.
  */
-int vipl__mem_arena_fd(void);
+int vipl__mem_file_take(struct vip_fds *fds, size_t bytes);
+
+/*
+ * A NIC handle is being opened: the process's arena memfd (VIP_ARENA_BYTES, sealed SHRINK|GROW), to be passed in
+ * OpenRequest. Outcomes: fd (stays owned here), until vipl__mem_arena_put; -ENOENT: there is none yet, vipd is
+ * to be asked and vipl__mem_arena_get called; -ENOMEM.
+ */
+int vipl__mem_arena_hold(void);
+/*
+ * The same with what vipd has made for it, or -1: vipd makes no files. offered is owned here from now on. Outcomes: fd as
+ * above; negative errno.
+ */
+int vipl__mem_arena_get(int offered);
+/* The NIC handle is closed, or was not opened. */
+void vipl__mem_arena_put(void);
 
 /*
  * Make [addr, addr + bytes) reachable. bytes > 0. Never fails for lack of a way (STAGED is the last
- * resort), only for lack of memory or if the range is not mapped.
+ * resort), only for lack of memory or if the range is not mapped. files: may be NULL.
  * Outcomes: 0 and *ret; -EFAULT some byte is not mapped or not readable; -ENOMEM, -EMFILE.
  * On failure why (a static sentence) says what was wrong.
  */
-int vipl__mem_prepare(void *addr, size_t bytes, struct vipl__mem *ret, const char **why);
+int vipl__mem_prepare(void *addr, size_t bytes, const struct vipl__mem_files *files,
+                      struct vipl__mem *ret, const char **why);
 
 /*
  * Undo one prepare, after vipd has forgotten the region. At the last one for a page it becomes

@@ -177,6 +177,8 @@ void vipl__mem_fork_child(void)
     st->runs.n = 0;
     st->allocs.n = 0;
     memset(st->block_owner, 0, sizeof(st->block_owner));
+    memset(st->block_full, 0, sizeof(st->block_full));
+    st->arena_users = 0;
     close_fd(&st->arena_fd);
     st->arena_ino = 0;
 

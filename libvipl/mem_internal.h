@@ -7,6 +7,7 @@
  * mem_pin.c   memory that must not be moved although it is private and anonymous
  * mem_move.c  the two moves: private pages into the arena, and back
  * mem_runs.c  page counts; mem_zone.c  which arena offset stands for which address
+ * mem_file.c  the files that vipd maps
  * mem_stage.c copies for what cannot be moved; mem_fork.c  the child of a fork
  *
  * doc/memory.md explains why it is done like this. Only tests include this header from outside.
@@ -29,6 +30,14 @@
 
 /* One move blocks writers of its pages for as long as the copy takes: 1 ms for this many bytes. */
 #define MEM_MOVE_BYTES_MAX (1ul << 20)
+
+/*
+ * What a program registers takes its memory at once up to this size, in the program's own name (its
+ * cgroup); a page that is missing later would be vipd's to allocate. Larger regions are often sparse.
+ */
+#define MEM_POPULATE_BYTES_MAX (64ul << 20)
+/* Pages that the arena may keep idle, where that is more than it has adopted. */
+#define MEM_IDLE_BYTES (16ul << 20)
 
 /* Address space and arena are related block by block (mem_zone.c). */
 #define MEM_BLOCK_BYTES (1ull << 28)
@@ -102,6 +111,9 @@ struct mem_state {
     struct mem_vec allocs;            /* of struct mem_alloc */
     struct mem_vec pieces;            /* of struct mem_piece: the range being prepared */
     uint64_t block_owner[MEM_BLOCKS]; /* 1 + address / MEM_BLOCK_BYTES; 0 = free */
+    bool block_full[MEM_BLOCKS];      /* has idle pages that stay the arena's */
+    bool keeps;                       /* the arena's file keeps its pages: vipd made it */
+    unsigned arena_users;             /* NIC handles that are open or being opened */
     int fork_pipe[2];                 /* the child tells the parent that it has its copies */
     uint64_t pages_moved_in;          /* ever */
     uint64_t pages_moved_out;         /* ever */
@@ -114,6 +126,7 @@ struct mem_switches {
     bool user_mode_only;
     bool no_procmap_query;
     bool no_unpopulated;
+    bool no_holes; /* the arena's file is immutable */
 };
 extern struct mem_switches vipl__mem_switches;
 
@@ -175,6 +188,16 @@ bool vipl__mem_pinned(const struct mem_piece *piece, uintptr_t start, uintptr_t 
 uint64_t vipl__mem_zone_offset(const struct mem_state *st, uintptr_t addr);
 /* Give [start, end) one contiguous piece of the arena. Outcomes: 0; 1 impossible. */
 int vipl__mem_zone_reserve(struct mem_state *st, uintptr_t start, uintptr_t end);
+/*
+ * May pages be adopted at [start, end), which was reserved? Not if that takes new pages while a file that keeps its
+ * pages has more than MEM_IDLE_BYTES idle ones, and more than adopted ones.
+ */
+bool vipl__mem_zone_room(const struct mem_state *st, uintptr_t start, uintptr_t end);
+/*
+ * The arena's pages [offset, offset + bytes) are of no use any more. Those of a file that keeps them are for the next
+ * adoption that needs a block.
+ */
+void vipl__mem_zone_free(struct mem_state *st, uint64_t offset, size_t bytes);
 
 /* ---- mem_runs.c */
 
@@ -200,10 +223,18 @@ enum mem_guard vipl__mem_guard(struct mem_state *st);
 /*
  * Move private anonymous pages of one mapping into the arena; the range is at most
  * MEM_MOVE_BYTES_MAX. shadow: where to keep the emptied mapping (a reservation), 0 = anywhere.
- * Outcomes: 0 and *ret_shadow; negative errno and nothing is changed.
+ * Outcomes: 0 and *ret_shadow; 1 the same, but the memory is locked (mlock), which the arena is not;
+ * negative errno and nothing is changed.
  */
 int vipl__mem_move_in(struct mem_state *st, enum mem_guard guard, uintptr_t addr, size_t bytes,
                       int prot, uintptr_t shadow, uintptr_t *ret_shadow);
+
+/*
+ * Has an emptied mapping of vipl__mem_move_in a mark that the arena's mapping cannot have:
+ * MADV_DONTDUMP, MADV_WIPEONFORK? One of a single page may move: *shadow. A mapping in a reservation
+ * has two pages or more. Where the kernel does not tell, it is taken to have one.
+ */
+bool vipl__mem_marked(struct mem_state *st, uintptr_t *shadow, size_t bytes);
 
 /*
  * Move pages that map the arena at offset back to private memory with protection prot, into the
@@ -215,11 +246,27 @@ int vipl__mem_move_out(struct mem_state *st, enum mem_guard guard, uintptr_t add
 
 /* ---- mem_stage.c */
 
-/* known: the range is mapped and readable; otherwise it is tried. Outcomes: as vipl__mem_prepare. */
-int vipl__mem_stage_prepare(uintptr_t addr, size_t bytes, bool known, struct vipl__mem *ret,
+/*
+ * known: the range is mapped and readable; otherwise it is tried. Outcomes: as vipl__mem_prepare. Lock not held: the
+ * file may have to be asked for.
+ */
+int vipl__mem_stage_prepare(struct mem_state *st, uintptr_t addr, size_t bytes, bool known,
+                            const struct vipl__mem_files *files, struct vipl__mem *ret,
                             const char **why);
 void vipl__mem_stage_release(struct vipl__mem *mem);
-/* A memfd of that size, sealed SHRINK and GROW, mapped. Outcomes: 0, negative errno. */
-int vipl__mem_fd_make(const char *name, size_t bytes, int *ret_fd, void **ret_map);
+/*
+ * Have the kernel make the pages [map, map + bytes) of a shared mapping of ours; nothing for more than
+ * MEM_POPULATE_BYTES_MAX. Outcomes: 0; -ENOMEM with a sentence in *why.
+ */
+int vipl__mem_populate(void *map, size_t bytes, const char **why);
+
+/* ---- mem_file.c */
+
+/* A memfd of that size of our own, sealed SHRINK and GROW. name: for /proc. Outcomes: a descriptor, negative errno. */
+int vipl__mem_file_own(const char *name, size_t bytes);
+/* The same, or one that vipd makes, if there is one that does. */
+int vipl__mem_file_any(const char *name, size_t bytes);
+/* Map it for reading and writing. Outcomes: 0; negative errno, and it is closed. */
+int vipl__mem_file_map(int fd, size_t bytes, void **ret);
 
 #endif

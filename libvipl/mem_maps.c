@@ -105,7 +105,7 @@ static int query_text(uintptr_t addr, struct mem_piece *ret)
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 
     if (fd < 0)
-        return -errno;
+        return errno == ENOENT ? -ENOSYS : -errno; /* not: nothing is mapped there */
     for (;;) {
         ssize_t got = read(fd, buf, sizeof(buf));
         if (got < 0 && errno == EINTR)

@@ -245,6 +245,7 @@ int vipl__mem_move_in(struct mem_state *st, enum mem_guard guard, uintptr_t addr
 {
     uint64_t offset = vipl__mem_zone_offset(st, addr);
     int uffd = guard == MEM_GUARD_USERFAULTFD ? st->uffd : -1;
+    bool locked;
     long at;
 
     if (guard == MEM_GUARD_IMPOSSIBLE || offset == MEM_NO_OFFSET)
@@ -257,16 +258,60 @@ int vipl__mem_move_in(struct mem_state *st, enum mem_guard guard, uintptr_t addr
 
     at = window_in(uffd, st->arena_fd, addr, bytes, offset, prot, shadow);
     if (at < 0) {
-        fallocate(st->arena_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-                  (off_t)bytes);
+        vipl__mem_zone_free(st, offset, bytes);
         return (int)at;
     }
     /* Locked memory does not give its pages away without saying so. */
-    if (madvise((void *)at, bytes, MADV_DONTNEED) != 0)
+    locked = madvise((void *)at, bytes, MADV_DONTNEED) != 0;
+    if (locked)
         madvise((void *)at, bytes, MADV_DONTNEED_LOCKED);
     st->pages_moved_in += bytes / MEM_PAGE_BYTES;
     *ret_shadow = (uintptr_t)at;
-    return 0;
+    return locked;
+}
+
+/* Does a mapping begin exactly here? */
+static bool begins_at(struct mem_state *st, uintptr_t page)
+{
+    struct mem_piece piece;
+
+    return vipl__mem_query(st, page, &piece) != 0 || piece.start >= page;
+}
+
+/* Give the page its marks back, which are those of the page before: then both are one mapping. */
+static void restore_marks(struct mem_state *st, uintptr_t page)
+{
+    madvise((void *)page, MEM_PAGE_BYTES, MADV_DONTDUMP);
+    if (!begins_at(st, page))
+        return;
+    madvise((void *)page, MEM_PAGE_BYTES, MADV_WIPEONFORK);
+    if (begins_at(st, page))
+        madvise((void *)page, MEM_PAGE_BYTES, MADV_DODUMP);
+}
+
+bool vipl__mem_marked(struct mem_state *st, uintptr_t *shadow, size_t bytes)
+{
+    bool one = bytes == MEM_PAGE_BYTES, marked;
+    uintptr_t page;
+
+    if (one) {
+        void *map = mremap((void *)*shadow, bytes, 2 * bytes, MREMAP_MAYMOVE);
+
+        if (map == MAP_FAILED)
+            return true;
+        *shadow = (uintptr_t)map;
+        bytes *= 2;
+    }
+    /* Without marks this does nothing; a mark that is taken away makes a mapping of its own of it. */
+    page = *shadow + bytes - MEM_PAGE_BYTES;
+    madvise((void *)page, MEM_PAGE_BYTES, MADV_DODUMP);
+    madvise((void *)page, MEM_PAGE_BYTES, MADV_KEEPONFORK);
+    marked = begins_at(st, page);
+    if (one)
+        munmap((void *)page, MEM_PAGE_BYTES);
+    else if (marked)
+        restore_marks(st, page);
+    return marked;
 }
 
 /* ---- out ----------------------------------------------------------------------------------- */

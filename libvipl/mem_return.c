@@ -7,7 +7,6 @@
 #include "libvipl/mem_internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/mman.h>
 
 static bool is_arena(const struct mem_state *st, const struct mem_piece *piece)
@@ -36,8 +35,7 @@ static int move_out_all(struct mem_state *st, uintptr_t start, uintptr_t end, ui
         size_t bytes = end - start < MEM_MOVE_BYTES_MAX ? end - start : MEM_MOVE_BYTES_MAX;
         rc = vipl__mem_move_out(st, guard, start, bytes, offset, prot, shadow);
         if (rc == 0) {
-            fallocate(st->arena_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-                      (off_t)bytes);
+            vipl__mem_zone_free(st, offset, bytes);
             start += bytes;
             offset += bytes;
             shadow += shadow != 0 ? bytes : 0;
@@ -81,8 +79,7 @@ static int forget_pages(struct mem_state *st, uintptr_t start, uintptr_t end, ui
         return rc;
     if (shadow != 0)
         munmap((void *)shadow, end - start);
-    fallocate(st->arena_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-              (off_t)(end - start));
+    vipl__mem_zone_free(st, offset, end - start);
     return 0;
 }
 

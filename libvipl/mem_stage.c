@@ -4,11 +4,10 @@
  * bytes coming in for the same addresses never overwrite each other.
  *
  * The memory itself belongs to the program, which may have registered it read-only, and may protect,
- * unmap or truncate it later. A load or store that faults would be blamed on this library, so the
- * kernel is asked first: MADV_POPULATE_READ and _WRITE do what the copy is about to do and return
- * errors instead of signals. What cannot be copied is left out and reported. The copy itself is
- * memcpy, because programs poll words that an RDMA Write brings, and the kernel's copies may write
- * a word byte by byte.
+ * unmap or truncate it at any time, also while it is copied. A load or store that faults would be
+ * blamed on this library. Therefore the kernel copies: pwrite takes from the program's memory, pread
+ * brings to it, and what is not accessible is an error instead of a signal. What cannot be copied is
+ * left out and reported. Words arrive in the order of their addresses.
  */
 #include "libvipl/mem_internal.h"
 
@@ -27,30 +26,13 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-int vipl__mem_fd_make(const char *name, size_t bytes, int *ret_fd, void **ret_map)
+int vipl__mem_populate(void *map, size_t bytes, const char **why)
 {
-    void *map = NULL;
-    int rc;
-    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-    if (fd < 0)
-        return -errno;
-    if (ftruncate(fd, (off_t)bytes) != 0 ||
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
-        goto fail;
-    if (ret_map != NULL) {
-        map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        if (map == MAP_FAILED)
-            goto fail;
-        *ret_map = map;
-    }
-    *ret_fd = fd;
-    return 0;
-
-fail:
-    rc = -errno;
-    close(fd);
-    return rc;
+    if (bytes > MEM_POPULATE_BYTES_MAX || madvise(map, bytes, MADV_POPULATE_READ) == 0 ||
+        errno == EINVAL) /* a kernel before 5.14 */
+        return 0;
+    *why = "the kernel does not give it memory";
+    return -ENOMEM;
 }
 
 /*
@@ -65,24 +47,43 @@ static int probe(int fd, uintptr_t addr, size_t bytes)
     return 0;
 }
 
-int vipl__mem_stage_prepare(uintptr_t addr, size_t bytes, bool known, struct vipl__mem *ret,
+/* An adoption under way elsewhere makes pages look inaccessible for a moment: the lock is taken. */
+static int probe_locked(struct mem_state *st, int fd, uintptr_t addr, size_t bytes)
+{
+    int rc;
+
+    pthread_mutex_lock(&st->lock);
+    rc = probe(fd, addr, bytes);
+    pthread_mutex_unlock(&st->lock);
+    return rc;
+}
+
+int vipl__mem_stage_prepare(struct mem_state *st, uintptr_t addr, size_t bytes, bool known,
+                            const struct vipl__mem_files *files, struct vipl__mem *ret,
                             const char **why)
 {
     size_t offset = addr % MEM_PAGE_BYTES;
     size_t half_bytes = mem_page_up(offset + bytes);
+    int fd =
+        files != NULL && files->make != NULL ? files->make(files->ctx, 2 * half_bytes) : -ENOSYS;
     void *map;
-    int fd;
-    int rc = vipl__mem_fd_make("vipl-staged", 2 * half_bytes, &fd, &map);
+    int rc;
 
+    if (fd == -ENOSYS)
+        fd = vipl__mem_file_own("vipl-staged", 2 * half_bytes);
+    rc = fd < 0 ? fd : vipl__mem_file_map(fd, 2 * half_bytes, &map);
     if (rc != 0) {
         *why = "the memfd of a staging area could not be made";
         return rc;
     }
     if (!known)
-        rc = probe(fd, addr, bytes);
-    if (rc != 0) {
+        rc = probe_locked(st, fd, addr, bytes);
+    if (rc != 0)
         *why = rc == -EFAULT ? "part of the range is not mapped or not readable"
                              : "its staging area cannot be written";
+    else
+        rc = vipl__mem_populate((uint8_t *)map + half_bytes, half_bytes, why);
+    if (rc != 0) {
         munmap(map, 2 * half_bytes);
         close(fd);
         return rc;
@@ -105,18 +106,33 @@ void vipl__mem_stage_release(struct vipl__mem *mem)
     close(mem->fd);
 }
 
-/* Can the whole range be read, or written, without a fault? */
-static bool accessible(uintptr_t addr, size_t bytes, int advice)
+/* What pwrite or pread of the area copies of one range; 0: nothing, and the first byte is at fault. */
+static size_t copy_some(const struct vipl__mem *mem, uintptr_t addr, size_t bytes, bool in)
 {
-    uintptr_t start = mem_page_down(addr);
+    const uint8_t *stage = (in ? mem->stage_in : mem->stage_out) + (addr - mem->addr);
+    off_t at = stage - (mem->stage_out - mem->offset);
+    ssize_t done;
 
-    return madvise((void *)start, mem_page_up(addr + bytes) - start, advice) == 0;
+    do
+        done = in ? pread(mem->fd, (void *)addr, bytes, at)
+                  : pwrite(mem->fd, (const void *)addr, bytes, at);
+    while (done < 0 && errno == EINTR);
+    return done > 0 ? (size_t)done : 0;
+}
+
+/* All in one call, nearly always. Returns the bytes copied from the beginning. */
+static size_t copy_all(const struct vipl__mem *mem, uintptr_t addr, size_t bytes, bool in)
+{
+    size_t done = 0, more;
+
+    while (done < bytes && (more = copy_some(mem, addr + done, bytes - done, in)) > 0)
+        done += more;
+    return done;
 }
 
 /*
- * Copy page by page what can be copied; returns the bytes that cannot. Where madvise has no answer
- * (device memory, an old kernel) the kernel copies. Lock held: an adoption under way elsewhere makes
- * pages look inaccessible for a moment.
+ * Copy page by page what can be copied; returns the bytes that cannot. Lock held: an adoption under
+ * way elsewhere makes pages look inaccessible for a moment.
  */
 static size_t copy_pages(const struct vipl__mem *mem, uintptr_t addr, size_t bytes, bool in)
 {
@@ -124,19 +140,9 @@ static size_t copy_pages(const struct vipl__mem *mem, uintptr_t addr, size_t byt
     size_t skipped_bytes = 0;
 
     for (; addr < end; addr = stop) {
-        uint8_t *stage = (in ? mem->stage_in : mem->stage_out) + (addr - mem->addr);
-        off_t at = stage - (mem->stage_out - mem->offset);
-        ssize_t done;
-
         stop =
             mem_page_down(addr) + MEM_PAGE_BYTES < end ? mem_page_down(addr) + MEM_PAGE_BYTES : end;
-        if (accessible(addr, stop - addr, in ? MADV_POPULATE_WRITE : MADV_POPULATE_READ)) {
-            memcpy(in ? (void *)addr : stage, in ? stage : (void *)addr, stop - addr);
-            continue;
-        }
-        done = in ? pread(mem->fd, (void *)addr, stop - addr, at)
-                  : pwrite(mem->fd, (void *)addr, stop - addr, at);
-        skipped_bytes += stop - addr - (done > 0 ? (size_t)done : 0);
+        skipped_bytes += stop - addr - copy_all(mem, addr, stop - addr, in);
     }
     return skipped_bytes;
 }
@@ -144,15 +150,35 @@ static size_t copy_pages(const struct vipl__mem *mem, uintptr_t addr, size_t byt
 static bool copy(const struct vipl__mem *mem, uintptr_t addr, size_t bytes, bool in)
 {
     struct mem_state *st = vipl__mem_state_peek();
-    size_t skipped_bytes;
+    size_t done = copy_all(mem, addr, bytes, in), skipped_bytes;
 
+    if (done == bytes)
+        return true;
     if (st == NULL)
-        return copy_pages(mem, addr, bytes, in) == 0;
+        return copy_pages(mem, addr + done, bytes - done, in) == 0;
     pthread_mutex_lock(&st->lock);
-    skipped_bytes = copy_pages(mem, addr, bytes, in);
+    skipped_bytes = copy_pages(mem, addr + done, bytes - done, in);
     st->stage_skipped_bytes += skipped_bytes;
     pthread_mutex_unlock(&st->lock);
     return skipped_bytes == 0;
+}
+
+bool vipl__mem_stage_out(const struct vipl__mem *mem, uintptr_t addr, size_t bytes)
+{
+    return copy(mem, addr, bytes, false);
+}
+
+bool vipl__mem_stage_in(const struct vipl__mem *mem, uintptr_t addr, size_t bytes)
+{
+    return copy(mem, addr, bytes, true);
+}
+
+/* Can the whole range be written at present? The kernel tries each page. */
+static bool writable(uintptr_t addr, size_t bytes)
+{
+    uintptr_t start = mem_page_down(addr);
+
+    return madvise((void *)start, mem_page_up(addr + bytes) - start, MADV_POPULATE_WRITE) == 0;
 }
 
 /* Would one page take a store? */
@@ -160,9 +186,9 @@ static bool page_takes(struct mem_state *st, uintptr_t page)
 {
     struct mem_piece piece;
 
-    if (accessible(page, MEM_PAGE_BYTES, MADV_POPULATE_WRITE))
+    if (writable(page, MEM_PAGE_BYTES))
         return true;
-    /* EINVAL: read-only memory, but also device memory and an old kernel: nobody knows better. */
+    /* EINVAL: read-only memory, but also device memory and an old kernel, which do not tell. */
     if (errno != EINVAL)
         return false;
     return vipl__mem_query(st, page, &piece) != 0 || piece.start > page ||
@@ -174,27 +200,11 @@ bool vipl__mem_stage_takes(uintptr_t addr, size_t bytes)
     struct mem_state *st = vipl__mem_state_peek();
     bool takes = true;
 
-    if (accessible(addr, bytes, MADV_POPULATE_WRITE) || st == NULL)
+    if (writable(addr, bytes) || st == NULL)
         return true;
     pthread_mutex_lock(&st->lock);
     for (uintptr_t at = mem_page_down(addr); takes && at < addr + bytes; at += MEM_PAGE_BYTES)
         takes = page_takes(st, at);
     pthread_mutex_unlock(&st->lock);
     return takes;
-}
-
-bool vipl__mem_stage_out(const struct vipl__mem *mem, uintptr_t addr, size_t bytes)
-{
-    if (!accessible(addr, bytes, MADV_POPULATE_READ))
-        return copy(mem, addr, bytes, false);
-    memcpy(mem->stage_out + (addr - mem->addr), (const void *)addr, bytes);
-    return true;
-}
-
-bool vipl__mem_stage_in(const struct vipl__mem *mem, uintptr_t addr, size_t bytes)
-{
-    if (!accessible(addr, bytes, MADV_POPULATE_WRITE))
-        return copy(mem, addr, bytes, true);
-    memcpy((void *)addr, mem->stage_in + (addr - mem->addr), bytes);
-    return true;
 }

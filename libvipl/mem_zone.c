@@ -9,10 +9,16 @@
  *
  * Blocks that are neighbours in memory get neighbouring arena blocks when those are free; the
  * first block of an area is put in the middle of the widest gap so that it can grow both ways.
+ *
+ * Pages of no more use go back to the kernel, if the file lets them go. That of vipd's making does not: its blocks are
+ * used again, and while too many of its pages are idle no memory is adopted that would need more of them.
  */
 #include "libvipl/mem_internal.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 _Static_assert(MEM_BLOCKS *MEM_BLOCK_BYTES == VIP_ARENA_BYTES, "the arena is whole blocks");
 
@@ -67,7 +73,45 @@ static size_t widest_gap(const struct mem_state *st, uint64_t n)
     return best_blocks >= n ? best_at + (best_blocks - n) / 2 : MEM_BLOCKS;
 }
 
-/* Where the blocks can go: beside what they already have, else beside a neighbour, else anywhere. */
+/* n blocks side by side that are free and have pages; MEM_BLOCKS if there are none. */
+static size_t full_gap(const struct mem_state *st, uint64_t n)
+{
+    size_t run = 0;
+
+    for (size_t i = 0; i < MEM_BLOCKS; i++) {
+        run = st->block_owner[i] == 0 && st->block_full[i] ? run + 1 : 0;
+        if (run == n)
+            return i + 1 - n;
+    }
+    return MEM_BLOCKS;
+}
+
+/* Has this block adopted pages? */
+static bool in_use(const struct mem_state *st, size_t i)
+{
+    uintptr_t start = (st->block_owner[i] - 1) * MEM_BLOCK_BYTES;
+    size_t at = vipl__mem_runs_find(st, start);
+
+    return at < st->runs.n && vipl__mem_run(st, at)->start < start + MEM_BLOCK_BYTES;
+}
+
+/* Beside the block of a neighbour in memory; used_only: if that is in use. MEM_BLOCKS if there is no room. */
+static size_t beside(const struct mem_state *st, uint64_t first, uint64_t n, bool used_only)
+{
+    size_t at = first > 0 ? find_block(st, first - 1) : MEM_BLOCKS;
+
+    if (at < MEM_BLOCKS && fits(st, at + 1, first, n) && (!used_only || in_use(st, at)))
+        return at + 1;
+    at = find_block(st, first + n);
+    if (at < MEM_BLOCKS && at >= n && fits(st, at - n, first, n) && (!used_only || in_use(st, at)))
+        return at - n;
+    return MEM_BLOCKS;
+}
+
+/*
+ * Where the blocks can go: beside what they already have, else beside a neighbour that is in use, else where pages
+ * are, else beside any neighbour, else anywhere.
+ */
 static size_t choose(const struct mem_state *st, uint64_t first, uint64_t n)
 {
     size_t at;
@@ -77,26 +121,20 @@ static size_t choose(const struct mem_state *st, uint64_t first, uint64_t n)
         if (at < MEM_BLOCKS)
             return at >= i && fits(st, at - i, first, n) ? at - i : MEM_BLOCKS;
     }
-    at = first > 0 ? find_block(st, first - 1) : MEM_BLOCKS;
-    if (at < MEM_BLOCKS && fits(st, at + 1, first, n))
-        return at + 1;
-    at = find_block(st, first + n);
-    if (at < MEM_BLOCKS && at >= n && fits(st, at - n, first, n))
-        return at - n;
-    return widest_gap(st, n);
+    at = beside(st, first, n, true);
+    if (at == MEM_BLOCKS)
+        at = full_gap(st, n);
+    if (at == MEM_BLOCKS)
+        at = beside(st, first, n, false);
+    return at < MEM_BLOCKS ? at : widest_gap(st, n);
 }
 
-/* Take back blocks in whose addresses nothing is adopted any more. */
-static void reclaim(struct mem_state *st)
+/* Take back blocks in whose addresses nothing is adopted any more: all of them, or those with pages. */
+static void reclaim(struct mem_state *st, bool full_only)
 {
-    for (size_t i = 0; i < MEM_BLOCKS; i++) {
-        if (st->block_owner[i] == 0)
-            continue;
-        uintptr_t start = (st->block_owner[i] - 1) * MEM_BLOCK_BYTES;
-        size_t at = vipl__mem_runs_find(st, start);
-        if (at >= st->runs.n || vipl__mem_run(st, at)->start >= start + MEM_BLOCK_BYTES)
+    for (size_t i = 0; i < MEM_BLOCKS; i++)
+        if (st->block_owner[i] != 0 && (!full_only || st->block_full[i]) && !in_use(st, i))
             st->block_owner[i] = 0;
-    }
 }
 
 int vipl__mem_zone_reserve(struct mem_state *st, uintptr_t start, uintptr_t end)
@@ -107,9 +145,11 @@ int vipl__mem_zone_reserve(struct mem_state *st, uintptr_t start, uintptr_t end)
 
     if (n > MEM_BLOCKS)
         return 1;
+    if (find_block(st, first) == MEM_BLOCKS)
+        reclaim(st, true);
     at = choose(st, first, n);
     if (at == MEM_BLOCKS) {
-        reclaim(st);
+        reclaim(st, false);
         at = choose(st, first, n);
     }
     if (at == MEM_BLOCKS)
@@ -117,4 +157,41 @@ int vipl__mem_zone_reserve(struct mem_state *st, uintptr_t start, uintptr_t end)
     for (uint64_t i = 0; i < n; i++)
         st->block_owner[at + i] = first + i + 1;
     return 0;
+}
+
+void vipl__mem_zone_free(struct mem_state *st, uint64_t offset, size_t bytes)
+{
+    if (!st->keeps && !vipl__mem_switches.no_holes &&
+        fallocate(st->arena_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+                  (off_t)bytes) == 0)
+        return;
+    st->keeps = true;
+    for (uint64_t at = offset / MEM_BLOCK_BYTES; at <= (offset + bytes - 1) / MEM_BLOCK_BYTES; at++)
+        st->block_full[at] = true;
+}
+
+/* The file's pages that no adopted page stands for. */
+static uint64_t idle_bytes(const struct mem_state *st, uint64_t *ret_used)
+{
+    struct stat file;
+    uint64_t taken;
+
+    *ret_used = 0;
+    for (size_t i = 0; i < st->runs.n; i++)
+        *ret_used += vipl__mem_run(st, i)->end - vipl__mem_run(st, i)->start;
+    if (fstat(st->arena_fd, &file) != 0)
+        return 0;
+    taken = (uint64_t)file.st_blocks * 512;
+    return taken > *ret_used ? taken - *ret_used : 0;
+}
+
+bool vipl__mem_zone_room(const struct mem_state *st, uintptr_t start, uintptr_t end)
+{
+    uint64_t offset = vipl__mem_zone_offset(st, start), used, idle;
+
+    if (!st->keeps ||
+        lseek(st->arena_fd, (off_t)offset, SEEK_HOLE) >= (off_t)(offset + end - start))
+        return true;
+    idle = idle_bytes(st, &used);
+    return idle <= MEM_IDLE_BYTES || idle <= used;
 }

@@ -221,7 +221,7 @@ static void look_or_sleep(struct vipl__notify *notify)
     if (!dead)
         __atomic_add_fetch(&head->sleepers, 1, __ATOMIC_SEQ_CST);
     vipds_seen = __atomic_load_n(&session->vipd->notify, __ATOMIC_SEQ_CST);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    vip_fence_sleep(); /* [notify LOOK] */
     match_all(notify);
     if (notify->ready == NULL) {
         notify->asleep = true;
@@ -375,7 +375,7 @@ static VIP_RETURN add(struct vipl__notify *notify, const struct vipl__registrati
     target->last = reg;
     target_add(notify, target, awaited_of(reg));
     /* The thread looks only when it is woken; what was there before the word was marked is ours. */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    vip_fence_sleep(); /* [notify ADD] */
     match(notify, target);
     if (notify->ready != NULL)
         wake(notify);

@@ -334,25 +334,32 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
     }
     op = desc->CS.Control & VIP_CONTROL_OP_MASK; /* it may be used again once it is posted */
     outcome = post_by_vipd(vi, desc, region, which, extra, posted);
-    if (tabled && send && outcome == POSTED)
+    if (send && outcome == POSTED)
         vipl__direct_passed(vi, op);
     return outcome;
 }
 
-/* Can this segment's bytes be read, and copied out for vipd; or can they be written, if `in`? */
-static bool stage_segment(struct vipl__session *session, const VIP_DATA_SEGMENT *seg, bool in)
+/*
+ * Can this segment's bytes be read, and copied out for vipd; or can they be written, if `in`? A receive
+ * may be longer than its region: what is in the region counts.
+ */
+static bool stage_segment(struct vipl__session *session, const VIP_DATA_SEGMENT *seg, bool in,
+                          bool recv)
 {
     const struct vipl__region *region;
     uintptr_t addr = (uintptr_t)seg->Data.AddressBits;
+    size_t bytes = seg->Length;
 
     vipl__spin_lock(&session->post_lock);
     region = vipl__region_find(&session->regions, seg->Handle);
     vipl__spin_unlock(&session->post_lock);
-    if (region == NULL || region->mem.kind != VIPL__MEM_STAGED || seg->Length == 0 ||
-        !vipl__region_holds(region, addr, seg->Length))
+    if (region == NULL || region->mem.kind != VIPL__MEM_STAGED)
         return true;
-    return in ? vipl__mem_stage_takes(addr, seg->Length)
-              : vipl__mem_stage_out(&region->mem, addr, seg->Length);
+    if (recv && bytes > vipl__region_rest(region, addr))
+        bytes = vipl__region_rest(region, addr);
+    if (bytes == 0 || !vipl__region_holds(region, addr, bytes))
+        return true;
+    return in ? vipl__mem_stage_takes(addr, bytes) : vipl__mem_stage_out(&region->mem, addr, bytes);
 }
 
 /*
@@ -370,7 +377,7 @@ static int stage(struct vipl__session *session, const VIP_DESCRIPTOR *desc, enum
 
     pthread_mutex_lock(&session->region_lock);
     for (unsigned i = op == VIP_CONTROL_OP_SENDRECV ? 0 : 1; i < count; i++)
-        if (!stage_segment(session, &segs[i], in))
+        if (!stage_segment(session, &segs[i], in, which == VIP_Q_RECV))
             bad_seg = (int)i;
     pthread_mutex_unlock(&session->region_lock);
     return bad_seg;
@@ -436,7 +443,7 @@ static bool peer_lacks(const struct vipl__vi *vi)
 {
     const struct vip_vipd_vi *block = vip_vipd_vi((void *)vi->session->vipd, vi->index);
 
-    return vip_load32_acquire(&block->state) == VIP_VIST_CONNECTED &&
+    return vip_load32_acquire(&block->state) == VIP_VIST_CONNECTED && /* [state LOOK] */
            (vip_load32(&block->features) & VIP_FEATURE_IMM64_MSG) == 0;
 }
 
@@ -500,6 +507,7 @@ static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HA
     for (;;) {
         vipl__spin_lock(&vi->session->post_lock);
         outcome = try_post(vi, (uint64_t)(uintptr_t)vi_handle, desc, region, which, extra, waited);
+        /* [doorbell POST] [pair SENT] [table TABLED] */
         vipl__spin_unlock_full(&vi->session->post_lock);
         if (outcome == POSTED || outcome == RING_FULL)
             vipl__kick(vi->session);

@@ -89,35 +89,61 @@ static VIP_RETURN ask_register(struct vipl__session *session, struct vipl__regio
     return VIP_SUCCESS;
 }
 
+/* For vipl__mem_files. */
+static int make_file(void *ctx, size_t bytes)
+{
+    int fd;
+
+    if (vipl__session_make_memory(ctx, "VipRegisterMem", bytes, &fd) != VIP_SUCCESS)
+        return -ENOMEM;
+    return fd;
+}
+
+/* Prepare it, and tell vipd. *ret_shared: the memory is shared from birth, and vipd was asked to take its file. */
+static VIP_RETURN try_register(struct vipl__session *session, struct vipl__region *region,
+                               bool no_shared, Vip__MemAttributes *attributes, bool *ret_shared)
+{
+    const struct vipl__mem_files files = {make_file, session, no_shared};
+    const char *why = "";
+    int error = vipl__mem_prepare((void *)region->addr, region->bytes, &files, &region->mem, &why);
+    VIP_RETURN rc;
+
+    *ret_shared = false;
+    if (error < 0)
+        return vipl__fail(error == -EFAULT ? VIP_INVALID_PARAMETER : VIP_ERROR_RESOURCE,
+                          "VipRegisterMem: %lu bytes at %p cannot be registered: %s (%s)",
+                          (unsigned long)region->bytes, (void *)region->addr, why,
+                          strerror(-error));
+    *ret_shared = region->mem.kind == VIPL__MEM_SHARED;
+    rc = ask_register(session, region, attributes);
+    if (rc != VIP_SUCCESS)
+        vipl__mem_release(&region->mem);
+    return rc;
+}
+
 static VIP_RETURN do_register(struct vipl__session *session, VIP_PVOID address, VIP_ULONG length,
                               const VIP_MEM_ATTRIBUTES *attrs, VIP_MEM_HANDLE *ret_handle)
 {
     Vip__MemAttributes attributes = VIP__MEM_ATTRIBUTES__INIT;
     VIP_RETURN rc = check_attrs(session, "VipRegisterMem", attrs, &attributes);
     struct vipl__region *region;
-    const char *why = "";
-    int error;
+    bool shared;
 
     if (rc != VIP_SUCCESS)
         return rc;
     region = calloc(1, sizeof(*region));
     if (region == NULL)
         return vipl__fail(VIP_ERROR_RESOURCE, "VipRegisterMem: out of memory");
-    error = vipl__mem_prepare(address, length, &region->mem, &why);
-    if (error < 0) {
-        free(region);
-        return vipl__fail(error == -EFAULT ? VIP_INVALID_PARAMETER : VIP_ERROR_RESOURCE,
-                          "VipRegisterMem: %lu bytes at %p cannot be registered: %s (%s)", length,
-                          address, why, strerror(-error));
-    }
     region->addr = (uintptr_t)address;
     region->bytes = length;
     region->ptag = attributes.ptag;
     if (attrs != NULL)
         region->attrs = *attrs;
-    rc = ask_register(session, region, &attributes);
+    rc = try_register(session, region, false, &attributes, &shared);
+    /* A vipd that makes memory files itself does not take one that was made without it. */
+    if (rc == VIP_INVALID_PARAMETER && shared)
+        rc = try_register(session, region, true, &attributes, &shared);
     if (rc != VIP_SUCCESS) {
-        vipl__mem_release(&region->mem);
         free(region);
         return rc;
     }

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,6 +30,10 @@
 
 /* Longest poll that a reply may ask for; more would be a mistake of the configuration. */
 #define SPIN_NS_MAX 10000000u
+
+/* While memory is being freed: the longest pause between two OpenRequests, and all pauses together. */
+#define FREED_AGAIN_MS_MAX 100
+#define FREED_WAIT_MS_MAX  30000
 
 enum vip_vi_state vipl__vi_state(const struct vipl__vi *vi)
 {
@@ -54,6 +57,14 @@ void vipl__doorbell(struct vipl__session *session)
     vipl__leave(session);
 }
 
+int vipl__shared_advise(void *base, size_t bytes)
+{
+    /* gcore and the kernel would read every page of sparse segments, and so make pages of all holes. */
+    return madvise(base, bytes, MADV_DONTFORK) < 0 || madvise(base, bytes, MADV_DONTDUMP) < 0
+               ? -errno
+               : 0;
+}
+
 /* The segment that we write, sealed so that vipd need not fear a shrinking file. Negative errno. */
 static int app_segment(struct vipl__session *session)
 {
@@ -66,7 +77,7 @@ static int app_segment(struct vipl__session *session)
     if (ftruncate(fd, VIP_APP_BYTES) < 0 ||
         mmap(session->app_base, VIP_APP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
              0) == MAP_FAILED ||
-        madvise(session->app_base, VIP_APP_BYTES, MADV_DONTFORK) < 0 ||
+        vipl__shared_advise(session->app_base, VIP_APP_BYTES) < 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) <
             0) {
         error = -errno;
@@ -83,17 +94,12 @@ static int app_segment(struct vipl__session *session)
 static const char *map_vipd_segment(struct vipl__session *session, int fd)
 {
     const struct vip_vipd_head *head = session->vipd;
-    const int wanted = F_SEAL_SHRINK | F_SEAL_GROW;
-    struct stat st;
-    int seals = fcntl(fd, F_GET_SEALS);
 
-    if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != VIP_VIPD_BYTES)
-        return "it has the wrong size";
-    if (seals < 0 || (seals & wanted) != wanted)
-        return "it is not sealed";
+    if (!vipl__mem_file_is(fd, VIP_VIPD_BYTES))
+        return "it has the wrong size, or is not sealed";
     if (mmap((void *)session->vipd, VIP_VIPD_BYTES, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) ==
             MAP_FAILED ||
-        madvise((void *)session->vipd, VIP_VIPD_BYTES, MADV_DONTFORK) < 0)
+        vipl__shared_advise((void *)session->vipd, VIP_VIPD_BYTES) < 0)
         return strerror(errno);
     if (head->magic != VIP_SHM_VIPD_MAGIC || head->abi != VIP_SHM_ABI ||
         head->bytes != VIP_VIPD_BYTES)
@@ -111,6 +117,40 @@ static void unmap_segments(struct vipl__session *session)
 
     mmap(session->app_base, VIP_APP_BYTES, PROT_READ | PROT_WRITE, flags, -1, 0);
     mmap((void *)session->vipd, VIP_VIPD_BYTES, PROT_READ, flags, -1, 0);
+}
+
+VIP_RETURN vipl__session_make_memory(struct vipl__session *session, const char *call,
+                                     uint64_t bytes, int *ret_fd)
+{
+    Vip__MakeMemoryRequest make = VIP__MAKE_MEMORY_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    struct vip_fds fds = VIP_FDS_NONE;
+    VIP_RETURN rc;
+
+    make.has_bytes = 1;
+    make.bytes = bytes;
+    request.body_case = VIP__REQUEST__BODY_MAKE_MEMORY;
+    request.make_memory = &make;
+    rc = vipl__call_fds(session, call, &request, &fds);
+    if (rc != VIP_SUCCESS)
+        return rc;
+    *ret_fd = vipl__mem_file_take(&fds, bytes);
+    return VIP_SUCCESS;
+}
+
+/* The process's arena, which vipd makes if there is none and vipd does that: *ret, or what is wrong with it. */
+static VIP_RETURN hold_arena(struct vipl__session *session, int *ret)
+{
+    VIP_RETURN rc;
+    int fd;
+
+    *ret = vipl__mem_arena_hold();
+    if (*ret != -ENOENT)
+        return VIP_SUCCESS;
+    rc = vipl__session_make_memory(session, "VipOpenNic", VIP_ARENA_BYTES, &fd);
+    if (rc == VIP_SUCCESS)
+        *ret = vipl__mem_arena_get(fd);
+    return rc;
 }
 
 static VIP_RETURN connect_vipd(struct vipl__session *session)
@@ -211,6 +251,34 @@ static VIP_RETURN unknown_device(struct vipl__session *session, const char *devi
         session->socket_path, device, names);
 }
 
+/*
+ * Send the OpenRequest until the answer does not say "again": what this user's programs have closed is being
+ * freed. Outcomes: as vipl__call_open, but without its last one.
+ */
+static VIP_RETURN ask_until_freed(struct vipl__session *session, const Vip__Request *request,
+                                  const int fds[2], Vip__Reply **ret_reply, struct vip_fds *ret_fds)
+{
+    struct timespec pause = {0};
+    uint32_t waited_ms = 0, again_ms;
+
+    for (;;) {
+        VIP_RETURN rc = vipl__call_open(session, request, fds, 2, ret_reply, ret_fds);
+
+        if (rc == VIP_SUCCESS || *ret_reply == NULL)
+            return rc;
+        again_ms = (*ret_reply)->open->again_ms;
+        vipl__reply_free(*ret_reply);
+        *ret_reply = NULL;
+        if (waited_ms >= FREED_WAIT_MS_MAX)
+            return rc;
+        if (again_ms > FREED_AGAIN_MS_MAX)
+            again_ms = FREED_AGAIN_MS_MAX;
+        waited_ms += again_ms;
+        pause.tv_nsec = (long)again_ms * 1000000;
+        nanosleep(&pause, NULL);
+    }
+}
+
 /* OpenRequest and what its reply brings. */
 static VIP_RETURN ask_open(struct vipl__session *session, const char *device, const int fds[2],
                            bool *ret_direct)
@@ -229,7 +297,7 @@ static VIP_RETURN ask_open(struct vipl__session *session, const char *device, co
     open.library_version = (char *)VIP_VERSION;
     request.body_case = VIP__REQUEST__BODY_OPEN;
     request.open = &open;
-    rc = vipl__call_open(session, &request, fds, 2, &reply, &got);
+    rc = ask_until_freed(session, &request, fds, &reply, &got);
     if (rc == VIP_INVALID_PARAMETER)
         return unknown_device(session, device);
     if (rc != VIP_SUCCESS)
@@ -293,6 +361,9 @@ static void release(struct vipl__session *session)
             free(region);
         }
     }
+    if (session->arena)
+        vipl__mem_arena_put();
+    session->arena = false;
     free(session->regions.slots);
     memset(&session->regions, 0, sizeof(session->regions));
     while ((incoming = session->incoming) != NULL) {
@@ -337,8 +408,11 @@ VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret)
     rc = connect_vipd(session);
     if (rc != VIP_SUCCESS)
         goto failed;
+    rc = hold_arena(session, &fds[1]);
+    if (rc != VIP_SUCCESS)
+        goto failed;
+    session->arena = fds[1] >= 0;
     fds[0] = app_segment(session);
-    fds[1] = vipl__mem_arena_fd();
     if (fds[0] < 0 || fds[1] < 0) {
         rc = vipl__fail(VIP_ERROR_RESOURCE, "VipOpenNic: no memory to share with vipd: %s",
                         strerror(fds[0] < 0 ? -fds[0] : -fds[1]));
@@ -435,7 +509,7 @@ void vipl__session_close(struct vipl__session *session)
     shutdown(session->control_fd, SHUT_RDWR);
     shutdown(session->event_fd, SHUT_RDWR);
     vipl__events_join(session);
-    while (__atomic_load_n(&session->users, __ATOMIC_SEQ_CST) != 0) {
+    while (__atomic_load_n(&session->users, __ATOMIC_SEQ_CST) != 0) { /* [enter CLOSE] */
         vipl__wake_all(session);
         pthread_mutex_lock(&session->lock);
         pthread_cond_broadcast(&session->changed);

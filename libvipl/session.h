@@ -115,6 +115,7 @@ struct vipl__session {
     uint32_t desc_max;                        /* descriptors per queue */
     uint32_t spin_ns;                         /* longest poll before sleeping */
     bool yield;                               /* too few processors: a poll must yield */
+    bool arena;                               /* vipl__mem_arena_get is to be undone */
     bool watched;          /* descriptors show their status at once: VIPL_STATUS_IN_MEMORY */
     bool direct;           /* receives are in the table, rings are possible (direct.h) */
     bool direct_random;    /* VIPL_DIRECT=random */
@@ -234,9 +235,18 @@ void vipl__session_put(struct vipl__session *session);
 
 /* Connect to vipd and open `device`. SUCCESS with *ret, or the failure with its reason. */
 VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret);
+/* Have vipd make a memory file. SUCCESS with *ret_fd, negative: it leaves that to programs. Other outcomes as vipl__call. */
+VIP_RETURN vipl__session_make_memory(struct vipl__session *session, const char *call,
+                                     uint64_t bytes, int *ret_fd);
 
 /* Give everything back; the handle is invalid from the start. */
 void vipl__session_close(struct vipl__session *session);
+
+/*
+ * What is shared with vipd is not for a forked child and not for a core dump. base: bytes of a mapping, whole
+ * pages. Outcomes: 0; a negative errno. Any thread.
+ */
+int vipl__shared_advise(void *base, size_t bytes);
 
 /* State of a VI as vipd publishes it. */
 enum vip_vi_state vipl__vi_state(const struct vipl__vi *vi);

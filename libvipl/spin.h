@@ -7,24 +7,31 @@
 
 #include <stdint.h>
 
+#include "proto/fence.h"
+
 /* The lock is held by somebody: poll it, yielding (wait.c). */
 void vipl__spin_contended(uint32_t *lock);
 
 static inline void vipl__spin_lock(uint32_t *lock)
 {
+    /* [lock LOCK] */
     while (__builtin_expect(__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) != 0, 0))
         vipl__spin_contended(lock);
 }
 
 static inline void vipl__spin_unlock(uint32_t *lock)
 {
-    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(lock, 0, __ATOMIC_RELEASE); /* [lock UNLOCK] */
 }
 
-/* Unlock with a full barrier: stores before it are visible before loads behind it are made. */
+/*
+ * Unlock, and then publish: stores before it are visible before loads behind it are made. An atomic exchange is not
+ * enough for that: without LSE arm64 makes two instructions of it, and a later load may be done between them.
+ */
 static inline void vipl__spin_unlock_full(uint32_t *lock)
 {
-    __atomic_exchange_n(lock, 0, __ATOMIC_SEQ_CST);
+    vipl__spin_unlock(lock);
+    vip_fence_sleep();
 }
 
 #endif

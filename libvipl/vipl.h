@@ -69,7 +69,8 @@ typedef VIP_UINT32 VIP_MEM_HANDLE;       /* one registered region; never 0 or 0x
 
 /*
  * HostAddressLen bytes of host address follow offset 4, and DiscriminatorLen bytes of discriminator
- * follow them at once. Allocate sizeof(VIP_NET_ADDRESS) plus both lengths.
+ * follow them at once. Allocate sizeof(VIP_NET_ADDRESS) plus both lengths; for RemoteAddr of VipConnectWait
+ * 4 + NicAddressLen + MaxDiscriminatorLen bytes (156 at most): the client chooses its own discriminator.
  *
  * The host address depends on the medium of the NIC (doc/architecture.md, "Links"); its length is
  * VIP_NIC_ATTRIBUTES.NicAddressLen:
@@ -366,6 +367,12 @@ VIP_RETURN VipConnectReject(IN VIP_CONN_HANDLE ConnHandle);
 VIP_RETURN VipConnectRequest(IN VIP_VI_HANDLE ViHandle, IN VIP_NET_ADDRESS *LocalAddr,
                              IN VIP_NET_ADDRESS *RemoteAddr, IN VIP_ULONG Timeout,
                              OUT VIP_VI_ATTRIBUTES *RemoteViAttribs);
+/*
+ * Ends the connection, or the attempt; afterwards the VI is Idle. At the reliable levels it first waits
+ * until the peer has processed what was posted before, or the connection has ended; at most as long as
+ * vipd's [reliability] linger says (1 s). What is left then completes as flushed. VIP_SUCCESS in any
+ * state; VIP_INVALID_PARAMETER: ViHandle is not a VI, or was closed meanwhile. Any thread.
+ */
 VIP_RETURN VipDisconnect(IN VIP_VI_HANDLE ViHandle);
 
 /* ---- connections: peer to peer ----------------------------------------------------------- */

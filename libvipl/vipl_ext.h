@@ -170,6 +170,15 @@ VIP_RETURN VipxConnectAccept(IN VIP_CONN_HANDLE ConnHandle, IN VIP_VI_HANDLE ViH
 VIP_RETURN VipxConnectReject(IN VIP_CONN_HANDLE ConnHandle, IN const VIPX_PRIVATE_DATA *Data);
 
 /*
+ * Which user's program asks: *Uid as the kernel told it to vipd, which this request passed on no wire.
+ * The discriminator in RemoteAddr and the private data are the client's own words; this is not.
+ * Outcomes: VIP_SUCCESS; VIP_ERROR_NOT_SUPPORTED (the client is on another host: unknown);
+ * VIP_INVALID_PARAMETER (NULL, not a pending request any more); VIP_ERROR_RESOURCE (vipd has ended). The
+ * handle stays valid. Any thread.
+ */
+VIP_RETURN VipxConnectUser(IN VIP_CONN_HANDLE ConnHandle, OUT VIP_UINT32 *Uid);
+
+/*
  * Start VipConnectRequest, or with VIPX_CONNECT_PEER VipConnectPeerRequest, with private data for the
  * other program (NULL for none), and return at once: the VI is Connect Pending. Timeout counts from
  * now; VIP_INFINITE is possible, 0 is not. VipDisconnect cancels. A result of an earlier attempt
@@ -202,9 +211,8 @@ VIP_RETURN VipxConnectFinish(IN VIP_VI_HANDLE ViHandle, OUT VIP_VI_ATTRIBUTES *R
 VIP_RETURN VipxConnectGetFd(IN VIP_VI_HANDLE ViHandle, OUT int *Fd);
 
 /*
- * A number whose 8 bytes in memory (as this little-endian machine stores it) nobody waits on as a
- * discriminator on this NIC, and that this call does not return again while vipd runs. Outcomes:
- * VIP_SUCCESS; VIP_INVALID_PARAMETER; VIP_ERROR_RESOURCE (vipd has ended). Any thread.
+ * A random number whose 8 bytes in memory (as this little-endian machine stores it) are no
+ * discriminator in use on this NIC. Other programs and hosts cannot guess it. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER; VIP_ERROR_RESOURCE (vipd has ended). Any thread.
  */
 VIP_RETURN VipxNewDiscriminator(IN VIP_NIC_HANDLE NicHandle, OUT VIP_UINT64 *Number);
 

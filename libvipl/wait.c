@@ -140,13 +140,13 @@ static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__wait *
     struct vip_app_head *head = session->app_base;
     VIP_RETURN rc;
 
-    /* Publish first; the look that follows cannot be reordered before it, so that either we see
-     * the entry or vipd sees us. */
+    /* Publish first, look, sleep if `prod` is what it was before the look: the kernel compares it behind a full barrier,
+     * so that either it has changed or vipd sees us. */
     __atomic_add_fetch(wait->waiters, 1, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&head->sleepers, 1, __ATOMIC_SEQ_CST);
     tell_rings(wait);
     for (;;) {
-        uint32_t seen = __atomic_load_n(wait->prod, __ATOMIC_SEQ_CST);
+        uint32_t seen = __atomic_load_n(wait->prod, __ATOMIC_SEQ_CST); /* [completion LOOK] */
 
         rc = wait->attempt(wait);
         if (rc != VIP_NOT_DONE)

@@ -1,5 +1,5 @@
 /*
- * Address vectors: addresses of sockets, numbered in the order in which they are inserted. The number is
+ * Address vectors: addresses of sockets with keys, numbered in the order in which they are inserted. The number is
  * what the program gets in both kinds of vectors (FI_AV_TABLE and FI_AV_MAP). A removed one is not given out
  * again, so that endpoints may keep what they have found under a number.
  */
@@ -14,37 +14,37 @@
 #include "ofi/rdm.h"
 
 /* The number of an inserted address; FI_ADDR_NOTAVAIL: it is none, or there is no memory. Under lock. */
-static fi_addr_t insert_one(struct via_av *av, const struct sockaddr_in *addr)
+static fi_addr_t insert_one(struct via_av *av, const struct via_name *name)
 {
-    if (addr->sin_family != AF_INET)
+    if (name->at.sin_family != AF_INET)
         return FI_ADDR_NOTAVAIL;
     if (av->count == av->room) {
         size_t room = av->room == 0 ? 16 : 2 * av->room;
-        struct sockaddr_in *grown = realloc(av->addr, room * sizeof(*grown));
+        struct via_name *grown = realloc(av->name, room * sizeof(*grown));
 
         if (grown == NULL)
             return FI_ADDR_NOTAVAIL;
-        av->addr = grown;
+        av->name = grown;
         av->room = room;
     }
-    av->addr[av->count] = *addr;
+    av->name[av->count] = *name;
     return av->count++;
 }
 
-static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr_t *ret,
-                     uint64_t flags, void *context)
+/* Addresses of `bytes` bytes each. */
+static int insert(struct via_av *av, const char *addr, size_t bytes, size_t count, fi_addr_t *ret,
+                  uint64_t flags, void *context)
 {
-    struct via_av *av = via_container(fid, struct via_av, fid);
     int done = 0;
 
     if ((flags & FI_SYNC_ERR) != 0 && context != NULL)
         memset(context, 0, count * sizeof(int));
     pthread_mutex_lock(&av->lock);
     for (size_t i = 0; i < count; i++) {
-        struct sockaddr_in one;
+        struct via_name one = {.key = {{0}}};
         fi_addr_t number;
 
-        memcpy(&one, (const char *)addr + i * sizeof(one), sizeof(one));
+        memcpy(&one, addr + i * bytes, bytes);
         number = insert_one(av, &one);
         done += number != FI_ADDR_NOTAVAIL;
         if (ret != NULL)
@@ -56,6 +56,15 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
     return done;
 }
 
+static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr_t *ret,
+                     uint64_t flags, void *context)
+{
+    struct via_av *av = via_container(fid, struct via_av, fid);
+    size_t bytes = av->domain->keyed ? sizeof(struct via_name) : sizeof(struct sockaddr_in);
+
+    return insert(av, addr, bytes, count, ret, flags, context);
+}
+
 static int av_insertsvc(struct fid_av *fid, const char *node, const char *service, fi_addr_t *ret,
                         uint64_t flags, void *context)
 {
@@ -64,7 +73,8 @@ static int av_insertsvc(struct fid_av *fid, const char *node, const char *servic
 
     if (node == NULL || service == NULL || getaddrinfo(node, service, &ask, &list) != 0)
         return -FI_EINVAL;
-    done = av_insert(fid, list->ai_addr, 1, ret, flags, context);
+    done = insert(via_container(fid, struct via_av, fid), (const char *)list->ai_addr,
+                  sizeof(struct sockaddr_in), 1, ret, flags, context);
     freeaddrinfo(list);
     return done;
 }
@@ -85,7 +95,7 @@ static int av_remove(struct fid_av *fid, fi_addr_t *list, size_t count, uint64_t
         if (list[i] >= av->count)
             rc = -FI_EINVAL;
         else
-            av->addr[list[i]].sin_family = AF_UNSPEC;
+            av->name[list[i]].at.sin_family = AF_UNSPEC;
     }
     pthread_mutex_unlock(&av->lock);
     return rc;
@@ -94,15 +104,15 @@ static int av_remove(struct fid_av *fid, fi_addr_t *list, size_t count, uint64_t
 static int av_lookup(struct fid_av *fid, fi_addr_t number, void *addr, size_t *bytes)
 {
     struct via_av *av = via_container(fid, struct via_av, fid);
-    struct sockaddr_in one = {0};
+    struct via_name one = {.key = {{0}}};
 
     pthread_mutex_lock(&av->lock);
     if (number < av->count)
-        one = av->addr[number];
+        one = av->name[number];
     pthread_mutex_unlock(&av->lock);
-    if (one.sin_family != AF_INET)
+    if (one.at.sin_family != AF_INET)
         return -FI_EINVAL;
-    return via_addr_copy(&one, addr, bytes);
+    return via_name_copy(av->domain, &one, addr, bytes);
 }
 
 static const char *av_straddr(struct fid_av *fid, const void *addr, char *buf, size_t *bytes)
@@ -128,7 +138,7 @@ static int av_close(struct fid *fid)
         return -FI_EBUSY;
     __atomic_sub_fetch(&av->domain->users, 1, __ATOMIC_RELEASE);
     pthread_mutex_destroy(&av->lock);
-    free(av->addr);
+    free(av->name);
     free(av);
     return 0;
 }

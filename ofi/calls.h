@@ -4,6 +4,7 @@
 #ifndef OFI_CALLS_H
 #define OFI_CALLS_H
 
+#include "job/key.h"
 #include "ofi/via.h"
 
 #define VIA_WARN(subsys, ...) FI_WARN(&via_provider, subsys, __VA_ARGS__)
@@ -37,11 +38,24 @@ uint64_t via_now_ns(void);
 int via_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                 const struct fi_info *hints, struct fi_info **ret);
 void via_info_cleanup(void);
+/*
+ * The address of an endpoint that matches tags, as the program sees it: where it listens, and the key that
+ * its callers need (job/key.h). An MPI library passes it on by the launcher's channel. A key of zeros is none.
+ */
+struct via_name {
+    struct sockaddr_in at;
+    struct job_key key;
+};
+#define VIA_ADDR_FORMAT (FI_PROV_SPECIFIC | 0x561A) /* fi_info.addr_format of it */
+
 /* Between VIPL's host address (6 bytes) and a socket address; the port of `own` is vipd's. */
 void via_addr_from_host(const uint8_t *host, struct sockaddr_in *ret);
 void via_addr_to_host(const struct sockaddr_in *addr, const VIP_NIC_ATTRIBUTES *own, uint8_t *host);
 /* The answer of fi_getname and fi_getpeer: 0; -FI_ETOOSMALL, cut, and *bytes says what it takes. */
 int via_addr_copy(const struct sockaddr_in *name, void *addr, size_t *bytes);
+/* The same with the key, where the domain's addresses have one. */
+int via_name_copy(const struct via_domain *domain, const struct via_name *name, void *addr,
+                  size_t *bytes);
 /* Room for a VIP_NET_ADDRESS with our discriminator. */
 union via_net_address {
     VIP_NET_ADDRESS net;

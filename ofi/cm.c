@@ -19,6 +19,12 @@
 /* Between two requests to a host where nobody listens yet. */
 #define RETRY_NS 10000000ull
 
+/* Requests that are taken in one round. */
+#define ROUND_MAX 16
+
+/* For how long after the first such answer the next one means the same. */
+#define ABSENT_NS 5000000000ull
+
 static struct via_cm *cm_of(struct via_ep *ep)
 {
     return &ep->domain->fabric->cm;
@@ -53,7 +59,8 @@ static void remove_ep(struct via_ep **list, struct via_ep *ep)
 
 /* ---- requests that come in ------------------------------------------------------------------------ */
 
-static void tell_request(struct via_pep *pep, const VIP_NET_ADDRESS *from,
+/* false: the request is to be rejected. */
+static bool tell_request(struct via_pep *pep, const VIP_NET_ADDRESS *from,
                          const VIPX_PRIVATE_DATA *data, VIP_CONN_HANDLE conn)
 {
     struct via_request *request = calloc(1, sizeof(*request));
@@ -65,11 +72,10 @@ static void tell_request(struct via_pep *pep, const VIP_NET_ADDRESS *from,
         VIA_INFO(FI_LOG_EP_CTRL, "a connection request is rejected: %s\n",
                  request == NULL || info == NULL || peer == NULL ? "out of memory"
                                                                  : "no program with this provider");
-        VipxConnectReject(conn, NULL);
         free(request);
         fi_freeinfo(info);
         free(peer);
-        return;
+        return false;
     }
     request->fid.fclass = FI_CLASS_CONNREQ;
     request->conn = conn;
@@ -82,23 +88,49 @@ static void tell_request(struct via_pep *pep, const VIP_NET_ADDRESS *from,
     info->handle = &request->fid;
     via_eq_put(pep->eq, FI_CONNREQ, &pep->fid.fid, info, data->Data + sizeof(hello),
                hello.user_bytes);
+    return true;
 }
 
-static void take_requests(struct via_fabric *fabric)
-{
-    for (struct via_pep *pep = fabric->cm.listening; pep != NULL; pep = pep->cm_next) {
-        union via_net_address from;
-        VIPX_PRIVATE_DATA data;
-        VIP_CONN_HANDLE conn;
-        VIP_RETURN code;
-        int fd;
+/* Requests that are rejected once cm.lock is free: vipd's answer is waited for. */
+struct rejects {
+    VIP_CONN_HANDLE conn[ROUND_MAX];
+    unsigned count;
+};
 
-        while ((code = VipxListenWait(pep->listener, 0, &from.net, NULL, &data, &conn)) ==
-               VIP_SUCCESS)
-            tell_request(pep, &from.net, &data, conn);
-        /* vipd has ended: the descriptor would stay readable for ever. */
-        if (code != VIP_TIMEOUT && VipxListenGetFd(pep->listener, &fd) == VIP_SUCCESS)
-            unwatch(&fabric->cm, fd);
+static void take_request(struct via_fabric *fabric, struct via_pep *pep, struct rejects *rejects)
+{
+    union via_net_address from;
+    VIPX_PRIVATE_DATA data;
+    VIP_CONN_HANDLE conn;
+    VIP_RETURN code = VipxListenWait(pep->listener, 0, &from.net, NULL, &data, &conn);
+    int fd;
+
+    if (code == VIP_SUCCESS) {
+        if (!tell_request(pep, &from.net, &data, conn))
+            rejects->conn[rejects->count++] = conn;
+        return;
+    }
+    /* vipd has ended: the descriptor would stay readable for ever. */
+    if (code != VIP_TIMEOUT && VipxListenGetFd(pep->listener, &fd) == VIP_SUCCESS)
+        unwatch(&fabric->cm, fd);
+}
+
+/*
+ * One request of each listener, of ROUND_MAX listeners; those that had their turn go to the end of the list. What is left
+ * stays readable, so the thread comes again at once, but others get at the lock in between.
+ */
+static void take_requests(struct via_fabric *fabric, struct rejects *rejects)
+{
+    struct via_cm *cm = &fabric->cm;
+    struct via_pep *pep, **end;
+
+    for (unsigned i = 0; i < ROUND_MAX && (pep = cm->listening) != NULL; i++) {
+        take_request(fabric, pep, rejects);
+        for (end = &pep->cm_next; *end != NULL; end = &(*end)->cm_next)
+            continue;
+        *end = pep;
+        cm->listening = pep->cm_next;
+        pep->cm_next = NULL;
     }
 }
 
@@ -192,6 +224,14 @@ static void refused(struct via_ep *ep, VIP_RETURN code, const VIPX_PRIVATE_DATA 
                      said ? data->Data + sizeof(hello) : NULL, said ? hello.user_bytes : 0);
 }
 
+/* Nobody listens at the other end, says its vipd: is that to be asked again? */
+static bool asks_again(struct via_ep *ep, uint64_t now_ns)
+{
+    if (ep->cm_absent_ns == 0)
+        ep->cm_absent_ns = now_ns + ABSENT_NS;
+    return now_ns + RETRY_NS < ep->cm_absent_ns && now_ns + RETRY_NS < ep->cm_deadline_ns;
+}
+
 /* Look at one attempt; it may be over. */
 static void look_at(struct via_ep *ep, uint64_t now_ns)
 {
@@ -210,7 +250,7 @@ static void look_at(struct via_ep *ep, uint64_t now_ns)
     }
     if (code == VIP_NOT_DONE)
         return;
-    if (code == VIP_NO_MATCH && now_ns + RETRY_NS < ep->cm_deadline_ns) {
+    if (code == VIP_NO_MATCH && asks_again(ep, now_ns)) {
         ep->cm_retry_ns = now_ns + RETRY_NS;
         return;
     }
@@ -234,6 +274,7 @@ int via_cm_connect(struct via_ep *ep)
     pthread_mutex_lock(&cm->lock);
     ep->cm_fd = -1;
     ep->cm_deadline_ns = now_ns + (uint64_t)via_settings.connect_timeout_ms * 1000000;
+    ep->cm_absent_ns = 0;
     code = start_attempt(ep, now_ns);
     if (code == VIP_SUCCESS) {
         ep->cm_connecting = true;
@@ -264,6 +305,7 @@ static void *watch_thread(void *arg)
     struct via_fabric *fabric = arg;
     struct via_cm *cm = &fabric->cm;
     struct epoll_event events[8];
+    struct rejects rejects;
 
     pthread_mutex_lock(&cm->lock);
     while (!cm->stop) {
@@ -278,11 +320,16 @@ static void *watch_thread(void *arg)
         pthread_mutex_lock(&cm->lock);
         if (read(cm->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
             break;
-        take_requests(fabric);
+        rejects.count = 0;
+        take_requests(fabric, &rejects);
         for (struct via_ep *ep = cm->connecting, *next; ep != NULL; ep = next) {
             next = ep->cm_next;
             look_at(ep, via_now_ns());
         }
+        pthread_mutex_unlock(&cm->lock);
+        for (unsigned i = 0; i < rejects.count; i++)
+            (void)VipxConnectReject(rejects.conn[i], NULL);
+        pthread_mutex_lock(&cm->lock);
     }
     pthread_mutex_unlock(&cm->lock);
     return NULL;

@@ -68,6 +68,7 @@ int via_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_dom
     pthread_mutex_init(&domain->lock, NULL);
     pthread_mutex_init(&domain->wait_lock, NULL);
     domain->fabric = fabric;
+    domain->keyed = info->addr_format == VIA_ADDR_FORMAT;
     __atomic_add_fetch(&fabric->users, 1, __ATOMIC_RELAXED);
     domain->fid.fid.fclass = FI_CLASS_DOMAIN;
     domain->fid.fid.context = context;

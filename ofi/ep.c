@@ -17,8 +17,8 @@
 
 #define CONTROL_BYTES 4096 /* a page of its own, since the peer may write to it */
 
-/* How long vipd may take to give back what was posted before it is given up. */
-#define DRAIN_NS 5000000000ull
+/* How long vipd may take to give back what was posted before it is given up; a busy machine takes seconds. */
+#define DRAIN_NS 30000000000ull
 
 /* Looks without sleeping when something is awaited that takes microseconds. */
 #define QUICK_LOOKS 200

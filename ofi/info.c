@@ -106,15 +106,26 @@ void via_addr_to_host(const struct sockaddr_in *addr, const VIP_NIC_ATTRIBUTES *
         memcpy(host, &addr->sin_addr, sizeof(addr->sin_addr));
 }
 
-int via_addr_copy(const struct sockaddr_in *name, void *addr, size_t *bytes)
+static int copy_out(const void *from, size_t size, void *addr, size_t *bytes)
 {
     size_t room = *bytes;
 
-    *bytes = sizeof(*name);
+    *bytes = size;
     /* Without room the caller only wants to know how much it takes, and addr may be NULL. */
     if (room > 0)
-        memcpy(addr, name, room < sizeof(*name) ? room : sizeof(*name));
-    return room < sizeof(*name) ? -FI_ETOOSMALL : 0;
+        memcpy(addr, from, room < size ? room : size);
+    return room < size ? -FI_ETOOSMALL : 0;
+}
+
+int via_addr_copy(const struct sockaddr_in *name, void *addr, size_t *bytes)
+{
+    return copy_out(name, sizeof(*name), addr, bytes);
+}
+
+int via_name_copy(const struct via_domain *domain, const struct via_name *name, void *addr,
+                  size_t *bytes)
+{
+    return copy_out(name, domain->keyed ? sizeof(*name) : sizeof(name->at), addr, bytes);
 }
 
 /* Our discriminators: four letters and the port. */
@@ -271,7 +282,8 @@ static bool fits(const struct fi_info *hints, const struct offer *offer,
     fabric_name(nic, name, sizeof(name));
     return (hints->caps & ~(offer->caps | CAPS_DOMAIN)) == 0 &&
            (hints->addr_format == FI_FORMAT_UNSPEC || hints->addr_format == FI_SOCKADDR ||
-            hints->addr_format == FI_SOCKADDR_IN) &&
+            hints->addr_format == FI_SOCKADDR_IN ||
+            (hints->addr_format == VIA_ADDR_FORMAT && offer->type == FI_EP_RDM)) &&
            tx_fits(hints->tx_attr, offer) && rx_fits(hints->rx_attr, offer) &&
            ep_fits(hints->ep_attr, offer) && domain_fits(hints, offer, nic) &&
            (hints->fabric_attr == NULL || hints->fabric_attr->name == NULL ||
@@ -392,23 +404,27 @@ static void fill_domain(struct fi_info *info, const struct fi_info *hints,
         info->domain_attr->resource_mgmt = asked->resource_mgmt;
 }
 
-static void *copy_address(const struct sockaddr_in *addr, size_t *ret_bytes)
+/* With a key behind it, or without. */
+static void *copy_address(const struct via_name *name, bool keyed, size_t *ret_bytes)
 {
-    struct sockaddr_in *copy = malloc(sizeof(*copy));
+    struct via_name *copy = malloc(sizeof(*copy));
 
     if (copy != NULL) {
-        *copy = *addr;
-        *ret_bytes = sizeof(*copy);
+        *copy = *name;
+        *ret_bytes = keyed ? sizeof(*copy) : sizeof(copy->at);
     }
     return copy;
 }
 
 /* src and dest: family 0 = none. NULL: no memory. */
 static struct fi_info *describe(const VIP_NIC_ATTRIBUTES *nic, const struct fi_info *hints,
-                                const struct offer *offer, const struct sockaddr_in *src,
-                                const struct sockaddr_in *dest)
+                                const struct offer *offer, const struct via_name *src,
+                                const struct via_name *dest)
 {
     struct fi_info *info = fi_allocinfo();
+    bool keyed =
+        offer->type == FI_EP_RDM && (hints == NULL || hints->addr_format == FI_FORMAT_UNSPEC ||
+                                     hints->addr_format == VIA_ADDR_FORMAT);
     char name[sizeof(nic->Name) + 8];
 
     if (info == NULL)
@@ -418,17 +434,17 @@ static struct fi_info *describe(const VIP_NIC_ATTRIBUTES *nic, const struct fi_i
     /* An RDMA Write with immediate data uses up a receive. */
     if (offer->type == FI_EP_MSG && (hints == NULL || (hints->mode & FI_RX_CQ_DATA) != 0))
         info->mode = FI_RX_CQ_DATA;
-    info->addr_format = FI_SOCKADDR_IN;
+    info->addr_format = keyed ? VIA_ADDR_FORMAT : FI_SOCKADDR_IN;
     fill_domain(info, hints, offer, nic);
     fill_queues(info, hints, offer);
     info->fabric_attr->name = strdup(name);
     info->fabric_attr->prov_version = via_provider.version;
     info->fabric_attr->api_version = via_provider.fi_version;
-    info->src_addr = copy_address(src, &info->src_addrlen);
-    if (dest->sin_family == AF_INET)
-        info->dest_addr = copy_address(dest, &info->dest_addrlen);
+    info->src_addr = copy_address(src, keyed, &info->src_addrlen);
+    if (dest->at.sin_family == AF_INET)
+        info->dest_addr = copy_address(dest, keyed, &info->dest_addrlen);
     if (info->domain_attr->name == NULL || info->fabric_attr->name == NULL ||
-        info->src_addr == NULL || (dest->sin_family == AF_INET && info->dest_addr == NULL)) {
+        info->src_addr == NULL || (dest->at.sin_family == AF_INET && info->dest_addr == NULL)) {
         fi_freeinfo(info);
         return NULL;
     }
@@ -452,19 +468,20 @@ static int resolve(const char *node, const char *service, uint64_t flags, struct
     return 0;
 }
 
-static int take_address(const void *addr, size_t bytes, struct sockaddr_in *ret)
+/* Of the program, in one of our two formats. */
+static int take_address(const void *addr, size_t bytes, struct via_name *ret)
 {
     if (addr == NULL || bytes == 0)
         return 0;
-    if (bytes < sizeof(*ret))
+    if (bytes < sizeof(ret->at))
         return -FI_EINVAL;
-    memcpy(ret, addr, sizeof(*ret));
-    return ret->sin_family == AF_INET ? 0 : -FI_ENODATA;
+    memcpy(ret, addr, bytes >= sizeof(*ret) ? sizeof(*ret) : sizeof(ret->at));
+    return ret->at.sin_family == AF_INET ? 0 : -FI_ENODATA;
 }
 
 /* Source and destination that were asked for; family 0 = not said. */
 static int addresses(const char *node, const char *service, uint64_t flags,
-                     const struct fi_info *hints, struct sockaddr_in *src, struct sockaddr_in *dest)
+                     const struct fi_info *hints, struct via_name *src, struct via_name *dest)
 {
     int rc = 0;
 
@@ -479,22 +496,22 @@ static int addresses(const char *node, const char *service, uint64_t flags,
 
         /* A service without a node is ours only if the call says so, as with other providers. */
         if (source || node != NULL)
-            rc = resolve(node, service, flags, source ? src : dest);
+            rc = resolve(node, service, flags, source ? &src->at : &dest->at);
     }
     return rc;
 }
 
 /* The answers for one NIC, behind *end. Outcomes: 0; -FI_ENOMEM. */
-static int answer(unsigned nic, const struct fi_info *hints, const struct sockaddr_in *src,
-                  const struct sockaddr_in *dest, struct fi_info ***end)
+static int answer(unsigned nic, const struct fi_info *hints, const struct via_name *src,
+                  const struct via_name *dest, struct fi_info ***end)
 {
-    struct sockaddr_in own;
+    struct via_name own = {.key = {{0}}};
 
-    via_addr_from_host(known.host[nic], &own);
-    if (src->sin_family == AF_INET && src->sin_addr.s_addr != htonl(INADDR_ANY) &&
-        src->sin_addr.s_addr != own.sin_addr.s_addr)
+    via_addr_from_host(known.host[nic], &own.at);
+    if (src->at.sin_family == AF_INET && src->at.sin_addr.s_addr != htonl(INADDR_ANY) &&
+        src->at.sin_addr.s_addr != own.at.sin_addr.s_addr)
         return 0;
-    own.sin_port = src->sin_port;
+    own.at.sin_port = src->at.sin_port;
     for (size_t i = 0; i < sizeof(offers) / sizeof(offers[0]); i++) {
         if (!fits(hints, &offers[i], &known.attrs[nic]))
             continue;
@@ -509,7 +526,7 @@ static int answer(unsigned nic, const struct fi_info *hints, const struct sockad
 int via_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                 const struct fi_info *hints, struct fi_info **ret)
 {
-    struct sockaddr_in src, dest;
+    struct via_name src, dest;
     struct fi_info *first = NULL, **end = &first;
     int rc = addresses(node, service, flags, hints, &src, &dest);
 

@@ -2,6 +2,9 @@
  * Peers, and the links to them: made when the first message goes out, by the calls of the first kind of
  * endpoints on an event queue of our own.
  *
+ * Caller and called prove to each other that they know the key of the called (job/key.h), which came with its
+ * address. A program that does not is refused before anything is made for it.
+ *
  * Two may begin at once. Then the request of the one with the lower address counts: it refuses the
  * other's, and the other gives up its own when it sees that request. Events are looked after
  * whenever the program reads a completion queue, and by the fabric's thread, so that a program that
@@ -23,8 +26,19 @@ struct via_link_hello {
     uint16_t unused;
     uint32_t ring_bytes, ring_handle;
     uint64_t ring;
+    struct job_proof
+        proof; /* that caller and called know the key of the called; zeros: there is none */
 };
+_Static_assert(sizeof(struct via_link_hello) == 40, "no padding");
 _Static_assert(sizeof(struct via_link_hello) <= VIA_CM_DATA_MAX, "it fits");
+
+/* What a proof is for. */
+struct via_claim {
+    uint32_t caller_host, called_host;
+    uint16_t caller_port, called_port;
+    uint32_t zero;
+    struct via_link_hello said; /* with a proof of zeros */
+};
 
 /* Why a link was refused: the only byte of a reject's data. */
 enum via_refusal {
@@ -63,18 +77,20 @@ static struct via_peer *peer_at(struct via_rdm *rdm, const struct sockaddr_in *a
 
 static struct via_peer *resolve(struct via_rdm *rdm, fi_addr_t index)
 {
-    struct sockaddr_in addr = {0};
+    struct via_name name = {.key = {{0}}};
     struct via_peer **grown, *peer;
     size_t room;
 
     pthread_mutex_lock(&rdm->av->lock);
     if (index < rdm->av->count)
-        addr = rdm->av->addr[index];
+        name = rdm->av->name[index];
     room = rdm->av->count;
     pthread_mutex_unlock(&rdm->av->lock);
-    if (addr.sin_family != AF_INET)
+    if (name.at.sin_family != AF_INET)
         return NULL;
-    peer = peer_at(rdm, &addr);
+    peer = peer_at(rdm, &name.at);
+    if (peer != NULL)
+        peer->key = name.key;
     if (peer == NULL || index < rdm->by_addr_count) {
         if (peer != NULL)
             rdm->by_addr[index] = peer;
@@ -230,6 +246,45 @@ static struct via_link *link_make(struct via_rdm *rdm, struct via_peer *peer, st
 
 /* ---- what the two tell each other ------------------------------------------------------------------ */
 
+static bool is_key(const struct job_key *key)
+{
+    static const struct job_key none;
+
+    return memcmp(key, &none, sizeof(none)) != 0;
+}
+
+static struct via_claim claim_of(const struct sockaddr_in *caller, const struct sockaddr_in *called,
+                                 const struct via_link_hello *said)
+{
+    struct via_claim claim = {.caller_host = caller->sin_addr.s_addr,
+                              .called_host = called->sin_addr.s_addr,
+                              .caller_port = caller->sin_port,
+                              .called_port = called->sin_port,
+                              .said = *said};
+
+    memset(&claim.said.proof, 0, sizeof(claim.said.proof));
+    return claim;
+}
+
+/* Put a proof into what is said, if the key is one. */
+static void prove(const struct job_key *key, enum job_role role, const struct sockaddr_in *caller,
+                  const struct sockaddr_in *called, struct via_link_hello *said)
+{
+    struct via_claim claim = claim_of(caller, called, said);
+
+    if (is_key(key))
+        said->proof = job_prove(key, role, &claim, sizeof(claim));
+}
+
+/* Where there is no key, nothing is to be proved. */
+static bool proved(const struct job_key *key, enum job_role role, const struct sockaddr_in *caller,
+                   const struct sockaddr_in *called, const struct via_link_hello *said)
+{
+    struct via_claim claim = claim_of(caller, called, said);
+
+    return !is_key(key) || job_proved(key, role, &claim, sizeof(claim), &said->proof);
+}
+
 static struct via_link_hello hello_of(const struct via_link *link)
 {
     return (struct via_link_hello){
@@ -284,23 +339,39 @@ static int refusal(const struct via_rdm *rdm, const struct via_peer *peer)
     return VIA_REFUSE_MISFIT;
 }
 
-static void requested(struct via_rdm *rdm, struct fi_info *info, const void *data, size_t bytes)
+/*
+ * The peer that asks, NULL: it is none. Its host is what vipd says, its port what it says itself and proves with
+ * the rest. It is never this endpoint, which needs no link to itself.
+ */
+static struct via_peer *asking(struct via_rdm *rdm, const struct fi_info *info, const void *data,
+                               size_t bytes, struct via_link_hello *ret)
 {
     struct sockaddr_in from = *(const struct sockaddr_in *)info->dest_addr;
+    struct via_peer *peer;
+
+    if (!hello_fits(data, bytes, ret)) {
+        VIA_WARN(FI_LOG_EP_CTRL,
+                 "a peer with another FI_VIA_RING, or another provider, is refused\n");
+        return NULL;
+    }
+    from.sin_port = ret->port;
+    if (compare(&from, &rdm->own) == 0 || !proved(&rdm->key, JOB_CALLS, &from, &rdm->own, ret)) {
+        VIA_WARN(FI_LOG_EP_CTRL, "a program that is not of this job is refused\n");
+        return NULL;
+    }
+    pthread_mutex_lock(&rdm->core->lock);
+    peer = peer_at(rdm, &from);
+    pthread_mutex_unlock(&rdm->core->lock);
+    return peer;
+}
+
+static void requested(struct via_rdm *rdm, struct fi_info *info, const void *data, size_t bytes)
+{
     struct via_link_hello hello, own;
-    struct via_peer *peer = NULL;
+    struct via_peer *peer = asking(rdm, info, data, bytes, &hello);
     struct via_link *link;
     int why = VIA_REFUSE_MISFIT;
 
-    if (hello_fits(data, bytes, &hello)) {
-        from.sin_port = hello.port;
-        pthread_mutex_lock(&rdm->core->lock);
-        peer = peer_at(rdm, &from);
-        pthread_mutex_unlock(&rdm->core->lock);
-    } else {
-        VIA_WARN(FI_LOG_EP_CTRL,
-                 "a peer with another FI_VIA_RING, or another provider, is refused\n");
-    }
     if (peer != NULL)
         why = refusal(rdm, peer);
     if (why != 0) {
@@ -319,6 +390,7 @@ static void requested(struct via_rdm *rdm, struct fi_info *info, const void *dat
     }
     take_hello(link, &hello);
     own = hello_of(link);
+    prove(&rdm->key, JOB_ANSWERS, &peer->addr, &rdm->own, &own);
     if (fi_accept(&link->ep->fid, &own, sizeof(own)) != 0)
         link_close(link, VIA_PEER_DEAD);
 }
@@ -330,7 +402,9 @@ static void connected(struct via_link *link, const void *data, size_t bytes)
 
     /* The acceptor has what it needs from the request. */
     if (link->peer->state == VIA_PEER_CONNECTING) {
-        if (!hello_fits(data, bytes, &hello)) {
+        if (!hello_fits(data, bytes, &hello) ||
+            !proved(&link->peer->key, JOB_ANSWERS, &rdm->own, &link->peer->addr, &hello)) {
+            VIA_WARN(FI_LOG_EP_CTRL, "what answers for a peer is not of this job\n");
             link_close(link, VIA_PEER_DEAD);
             return;
         }
@@ -429,6 +503,7 @@ static ssize_t begin(struct via_rdm *rdm, struct via_peer *peer)
     if (link == NULL)
         return -FI_ENOMEM;
     hello = hello_of(link);
+    prove(&peer->key, JOB_CALLS, &rdm->own, &peer->addr, &hello);
     rc = fi_connect(&link->ep->fid, &peer->addr, &hello, sizeof(hello));
     if (rc == 0)
         return -FI_EAGAIN;

@@ -14,7 +14,7 @@ struct via_settings via_settings = {
     .nic = NULL,
     .credit_batch = 32,
     .inject_bytes = 256,
-    .connect_timeout_ms = 5000,
+    .connect_timeout_ms = 30000,
     .linger_ms = 2000,
     .cm_threads = 4,
     .spin_us = 20,
@@ -64,7 +64,7 @@ static void read_settings(void)
             "receives posted before the peer is told of them; at most a quarter of the queue");
     setting("inject", 0, 4096, &via_settings.inject_bytes, "bytes that fi_inject takes");
     setting("connect_timeout", 1, 3600000, &via_settings.connect_timeout_ms,
-            "milliseconds for a connection; for so long nobody may listen at the other end");
+            "milliseconds for a connection; of these 5,000 until there is a listener");
     setting("linger", 0, 3600000, &via_settings.linger_ms,
             "milliseconds that closing an endpoint waits until what it has sent has arrived");
     setting("cm_threads", 1, 64, &via_settings.cm_threads,

@@ -309,7 +309,10 @@ static int rdm_setopt(fid_t fid, int level, int name, const void *value, size_t 
 
 static int rdm_getname(fid_t fid, void *addr, size_t *bytes)
 {
-    return via_addr_copy(&via_container(fid, struct via_rdm, fid.fid)->own, addr, bytes);
+    struct via_rdm *rdm = via_container(fid, struct via_rdm, fid.fid);
+    struct via_name name = {.at = rdm->own, .key = rdm->key};
+
+    return via_name_copy(rdm->domain, &name, addr, bytes);
 }
 
 static struct fi_ops rdm_fid_ops = {
@@ -346,6 +349,19 @@ static struct fi_ops_cm rdm_cm_ops = {
     .join = via_no_join,
 };
 
+/*
+ * Where to listen, and the key that callers need. With a port of the program's own choice its callers are to reach
+ * it without more than the port, so there is no key; nor can there be one in a plain socket address.
+ */
+static int take_address(struct via_rdm *rdm, const struct via_domain *domain,
+                        const struct fi_info *info)
+{
+    rdm->own = domain->fabric->addr;
+    if (info->src_addr != NULL && info->src_addrlen >= sizeof(rdm->own))
+        rdm->own.sin_port = ((const struct sockaddr_in *)info->src_addr)->sin_port;
+    return domain->keyed && rdm->own.sin_port == 0 ? job_key_draw(&rdm->key) : 0;
+}
+
 int via_rdm_open(struct via_domain *domain, struct fi_info *info, struct fid_ep **ret,
                  void *context)
 {
@@ -353,11 +369,12 @@ int via_rdm_open(struct via_domain *domain, struct fi_info *info, struct fid_ep 
 
     if (rdm == NULL)
         return -FI_ENOMEM;
+    if (take_address(rdm, domain, info) != 0) {
+        free(rdm);
+        return -FI_EIO;
+    }
     pthread_mutex_init(&rdm->cm_lock, NULL);
     rdm->domain = domain;
-    rdm->own = domain->fabric->addr;
-    if (info->src_addr != NULL && info->src_addrlen >= sizeof(rdm->own))
-        rdm->own.sin_port = ((const struct sockaddr_in *)info->src_addr)->sin_port;
     rdm->eager_bytes = via_eager_bytes();
     rdm->directed = (info->caps & FI_DIRECTED_RECV) != 0;
     if (info->tx_attr != NULL)

@@ -33,7 +33,7 @@
 #define VIA_RECORD     64  /* records begin at multiples of this */
 
 /* Of what links say and write; both ends must have the same. */
-#define VIA_LINK_VERSION 1
+#define VIA_LINK_VERSION 2
 
 /* How many completions one look takes from VIPL at most. */
 #define VIA_PROGRESS_MAX 64
@@ -124,6 +124,7 @@ enum via_peer_state {
 struct via_peer {
     struct via_peer *next;
     struct sockaddr_in addr;
+    struct job_key key; /* for calling it; zeros: none is known. Under core.lock. */
     bool is_self;
     enum via_peer_state state; /* written under cm_lock and core.lock */
     uint64_t retry_ns;         /* NEW: not before */
@@ -162,7 +163,7 @@ struct via_av {
     uint32_t users; /* atomic; endpoints bound to it */
     enum fi_av_type type;
     pthread_mutex_t lock;
-    struct sockaddr_in *addr; /* index = fi_addr_t; family 0 = removed. Never used again. */
+    struct via_name *name; /* index = fi_addr_t; family 0 = removed. Never used again. */
     size_t count, room;
 };
 
@@ -176,6 +177,7 @@ struct via_rdm {
     bool directed;      /* FI_DIRECTED_RECV: receives name their source */
     size_t eager_bytes; /* the longest message within a record */
     struct sockaddr_in own;
+    struct job_key key; /* that callers need; zeros: none, since the program chose the port */
 
     struct via_rdm *next; /* of fabric->rdms, under fabric->rdm_lock */
     /* Under cm_lock: links being made and ended. */

@@ -12,7 +12,7 @@
  *
  * Endpoints of the second kind, which reach everybody, are built on these: rdm.h.
  *
- * Only vipl.h and vipl_ext.h are known of the rest of the project. Locks, in the order in which they
+ * Only vipl.h, vipl_ext.h and job/key.h are known of the rest of the project. Locks, in the order in which they
  * may be taken: cm.lock, fabric.lock, cq.lock (two: the lower address first), domain.wait_lock,
  * ep.lock, eq.lock.
  */
@@ -106,6 +106,7 @@ struct via_domain {
     struct via_fabric *fabric;
     uint32_t users; /* atomic */
     VIP_PROTECTION_HANDLE ptag;
+    bool keyed;           /* addresses are struct via_name, otherwise struct sockaddr_in */
     pthread_mutex_t lock; /* guards the regions */
     struct via_region *regions;
     unsigned region_count, swept; /* swept: looks at kept regions so far */
@@ -278,6 +279,7 @@ struct via_ep {
     bool cm_busy;                         /* a thread is in VipxConnectAccept */
     int cm_fd;                            /* of VipxConnectGetFd, in the epoll set; -1 = none */
     uint64_t cm_deadline_ns, cm_retry_ns; /* the latter 0: an attempt is under way */
+    uint64_t cm_absent_ns; /* until then there may be no listener; 0: not asked yet */
     VIPX_PRIVATE_DATA cm_data;
 };
 

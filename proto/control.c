@@ -23,14 +23,27 @@
 /* protobuf-c takes 32-bit lengths; one byte more than the limit tells oversized packets. */
 _Static_assert(VIP_CONTROL_BYTES_MAX < INT32_MAX / 2, "control messages are small");
 
-void vip_fds_close(struct vip_fds *fds)
+static void close_now(void *ctx, int fd)
+{
+    (void)ctx;
+    close(fd);
+}
+
+static const struct vip_fd_drop drop_now = {.close_fd = close_now};
+
+void vip_fds_drop(struct vip_fds *fds, const struct vip_fd_drop *drop)
 {
     for (unsigned i = 0; i < fds->count && i < VIP_CONTROL_FDS_MAX; i++) {
         if (fds->fd[i] >= 0)
-            close(fds->fd[i]);
+            drop->close_fd(drop->ctx, fds->fd[i]);
         fds->fd[i] = -1;
     }
     fds->count = 0;
+}
+
+void vip_fds_close(struct vip_fds *fds)
+{
+    vip_fds_drop(fds, &drop_now);
 }
 
 /* A peer that closes with unread packets makes ECONNRESET of what otherwise is EPIPE. */
@@ -78,9 +91,9 @@ int vip_control_send(int sock, const ProtobufCMessage *message, const int *fds, 
     return n < 0 ? -closed_errno(errno) : 0;
 }
 
-/* Collect the descriptors of a received packet. Those that find no room in *ret are closed, and the
- * return value then says that the packet carried too many. */
-static bool take_fds(struct msghdr *msg, struct vip_fds *ret)
+/* Collect the descriptors of a received packet. Those that find no room in *ret are closed by `drop`, and
+ * the return value then says that the packet carried too many. */
+static bool take_fds(struct msghdr *msg, const struct vip_fd_drop *drop, struct vip_fds *ret)
 {
     bool fits = true;
 
@@ -97,7 +110,7 @@ static bool take_fds(struct msghdr *msg, struct vip_fds *ret)
             if (ret->count < VIP_CONTROL_FDS_MAX) {
                 ret->fd[ret->count++] = fd;
             } else {
-                close(fd);
+                drop->close_fd(drop->ctx, fd);
                 fits = false;
             }
         }
@@ -122,8 +135,9 @@ static void unpack_free(void *allocator_data, void *memory)
     free(memory);
 }
 
-int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags,
-                     ProtobufCMessage **ret_message, struct vip_fds *ret_fds)
+int vip_control_recv_from(int sock, const ProtobufCMessageDescriptor *type, int flags,
+                          const struct vip_fd_drop *drop, ProtobufCMessage **ret_message,
+                          struct vip_fds *ret_fds)
 {
     uint8_t bytes[VIP_CONTROL_BYTES_MAX];
     union {
@@ -154,23 +168,29 @@ int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags
     } while (true);
     if (n < 0)
         return -closed_errno(errno);
-    fits = take_fds(&msg, &fds);
+    fits = take_fds(&msg, drop, &fds);
     if (n == 0 && fds.count == 0 && fits)
         return -EPIPE;
     /* There was room for every descriptor in the buffer, but not in this process. */
     if (msg.msg_flags & MSG_CTRUNC) {
-        vip_fds_close(&fds);
+        vip_fds_drop(&fds, drop);
         return -EMFILE;
     }
     if (n > 0 && fits && !(msg.msg_flags & MSG_TRUNC))
         message = protobuf_c_message_unpack(type, &allocator, (size_t)n, bytes);
     if (!message) {
-        vip_fds_close(&fds);
+        vip_fds_drop(&fds, drop);
         return no_memory ? -ENOMEM : -EBADMSG;
     }
     *ret_message = message;
     *ret_fds = fds;
     return 0;
+}
+
+int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags,
+                     ProtobufCMessage **ret_message, struct vip_fds *ret_fds)
+{
+    return vip_control_recv_from(sock, type, flags, &drop_now, ret_message, ret_fds);
 }
 
 int vip_control_ask(int sock, const ProtobufCMessage *request, const int *fds, unsigned fd_count,

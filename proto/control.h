@@ -28,6 +28,14 @@ struct vip_fds {
 /* Close what has not been taken. Harmless on VIP_FDS_NONE and when called twice. */
 void vip_fds_close(struct vip_fds *fds);
 
+/* How to close a descriptor that came with a message: the last one of a file frees all its memory. */
+struct vip_fd_drop {
+    void (*close_fd)(void *ctx, int fd);
+    void *ctx;
+};
+/* As vip_fds_close, by `drop`. */
+void vip_fds_drop(struct vip_fds *fds, const struct vip_fd_drop *drop);
+
 /*
  * Send one message with fd_count descriptors (0..4; they stay open here). Retries EINTR; never
  * raises SIGPIPE. flags: MSG_DONTWAIT or 0.
@@ -48,6 +56,11 @@ int vip_control_send(int sock, const ProtobufCMessage *message, const int *fds, 
  */
 int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags,
                      ProtobufCMessage **ret_message, struct vip_fds *ret_fds);
+
+/* The same, but descriptors that cannot be handed out are closed by `drop`. */
+int vip_control_recv_from(int sock, const ProtobufCMessageDescriptor *type, int flags,
+                          const struct vip_fd_drop *drop, ProtobufCMessage **ret_message,
+                          struct vip_fds *ret_fds);
 
 /*
  * Send a request and wait for its reply, as the two above. A reply that was there before the request (the

@@ -62,7 +62,7 @@ static inline void vip_recv_write(void *base, uint16_t vi, uint32_t k,
                                   const struct vip_sq_slot *slot)
 {
     vip_slot_write(vip_recv_slot(base, vi, k), k + 1, slot);
-    vip_store32_release(&vip_recv_head(base, vi)->posted, k + 1);
+    vip_store32_release(&vip_recv_head(base, vi)->posted, k + 1); /* [table TELL] */
 }
 
 /* vipd: receive k of this life of the VI if it has been posted; *ret is a private copy. */
@@ -199,7 +199,7 @@ static inline void vip_direct_send(struct vip_direct_out *out, uint32_t len, uin
     out->line += lines;
     out->line_behind[out->sent & VIP_DIRECT_MASK] = out->line;
     out->bytes += len;
-    vip_store32_release(&slot->stamp, (uint32_t)++out->sent);
+    vip_store32_release(&slot->stamp, (uint32_t)++out->sent); /* [pair STAMP] */
     /* Behind the stamp: vipd counts what has a stamp as sent, and this word tells where to look. */
     __atomic_store_n(&out->way->sent, out->sent, __ATOMIC_RELEASE);
 }
@@ -207,6 +207,7 @@ static inline void vip_direct_send(struct vip_direct_out *out, uint32_t len, uin
 /* receiver, vipd: has message n been written? */
 static inline bool vip_direct_there(const struct vip_direct_way *way, uint32_t n)
 {
+    /* [pair READ] [order NEXT] */
     return vip_load32_acquire(&way->slot[n & VIP_DIRECT_MASK].stamp) == n + 1;
 }
 

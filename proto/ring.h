@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "proto/fence.h"
 #include "proto/fetch.h"
 #include "proto/shm.h"
 
@@ -58,7 +59,7 @@ static inline void vip_slot_write(struct vip_sq_slot *to, uint32_t stamp,
                                   const struct vip_sq_slot *slot)
 {
     memcpy((char *)to + 4, (const char *)slot + 4, sizeof(*slot) - 4);
-    vip_store32_release(&to->stamp, stamp);
+    vip_store32_release(&to->stamp, stamp); /* [doorbell STAMP] [order POST] */
 }
 
 static inline void vip_sq_write(struct vip_sq_slot *ring, uint32_t position,
@@ -81,7 +82,7 @@ static inline bool vip_slot_read(const struct vip_sq_slot *from, uint32_t stamp,
     } copy;
 
     _Static_assert(sizeof(copy) == sizeof(*ret), "the whole slot");
-    copy.stamp = vip_load32_acquire(&from->stamp);
+    copy.stamp = vip_load32_acquire(&from->stamp); /* [doorbell READ] [order COUNT] */
     if (copy.stamp != stamp)
         return false;
     copy.second = vip_load32(&from->stamp + 1);
@@ -108,7 +109,7 @@ static inline uint32_t vip_comp_write(struct vip_comp *ring, uint32_t position,
     to->length = comp->length;
     to->direct = comp->direct;
     to->imm = comp->imm;
-    vip_store32_release(&to->stamp, position + 1);
+    vip_store32_release(&to->stamp, position + 1); /* [completion STAMP] */
     return position + 1;
 }
 
@@ -118,7 +119,7 @@ static inline bool vip_comp_read(const struct vip_comp *ring, uint32_t position,
 {
     const struct vip_comp *from = &ring[position & (VIP_DESC_PER_QUEUE_MAX - 1)];
 
-    if (vip_load32_acquire(&from->stamp) != position + 1)
+    if (vip_load32_acquire(&from->stamp) != position + 1) /* [completion READ] */
         return false;
     ret->stamp = position + 1;
     ret->status = vip_load32(&from->status);
@@ -137,7 +138,7 @@ static inline uint32_t vip_cq_write(struct vip_cqe *ring, uint32_t position, uin
     uint64_t word;
 
     memcpy(&word, &entry, sizeof(word));
-    __atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
+    __atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE); /* [cq ENTRY] */
     return position + 1;
 }
 
@@ -145,6 +146,7 @@ static inline uint32_t vip_cq_write(struct vip_cqe *ring, uint32_t position, uin
 static inline bool vip_cq_read(const struct vip_cqe *ring, uint32_t position, struct vip_cqe *ret)
 {
     const struct vip_cqe *from = &ring[position & (VIP_CQ_RING_SLOTS - 1)];
+    /* [cq READ] */
     uint64_t word = __atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_ACQUIRE);
 
     memcpy(ret, &word, sizeof(*ret));

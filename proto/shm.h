@@ -27,7 +27,7 @@
 
 #define VIP_SHM_APP_MAGIC  0x41504956u /* "VIPA" */
 #define VIP_SHM_VIPD_MAGIC 0x44504956u /* "VIPD" */
-#define VIP_SHM_ABI        2
+#define VIP_SHM_ABI        3
 
 /* One segment of a descriptor: data segment or (first of an RDMA descriptor) address segment. */
 struct vip_shm_seg {
@@ -171,11 +171,12 @@ _Static_assert(VIP_APP_CQ_ARM_OFF + VIP_CQ_MAX * 4u <= VIP_APP_SQ_OFF, "ABI");
 
 /* First cache lines of the vipd-writes segment. */
 struct vip_vipd_head {
-    uint32_t magic; /* VIP_SHM_VIPD_MAGIC */
-    uint32_t abi;   /* VIP_SHM_ABI */
-    uint64_t bytes; /* size of the segment */
-    uint64_t epoch; /* this life of vipd */
-    uint8_t pad0[40];
+    uint32_t magic;     /* VIP_SHM_VIPD_MAGIC */
+    uint32_t abi;       /* VIP_SHM_ABI */
+    uint64_t bytes;     /* size of the segment */
+    uint64_t epoch;     /* this life of vipd */
+    uint32_t linger_ms; /* longest wait of VipDisconnect for what was posted before; 0: none */
+    uint8_t pad0[36];
     uint32_t asleep; /* not 0: vipd sleeps; after a post write 8 bytes to the doorbell eventfd */
     uint8_t pad1[60];
     uint32_t sq_cons; /* position up to which vipd has taken the submission ring */
@@ -183,6 +184,7 @@ struct vip_vipd_head {
     uint32_t notify; /* counted up to wake the thread that serves Notify registrations */
     uint8_t pad3[60];
 };
+_Static_assert(offsetof(struct vip_vipd_head, linger_ms) == 24, "ABI");
 _Static_assert(offsetof(struct vip_vipd_head, asleep) == 64, "ABI");
 _Static_assert(offsetof(struct vip_vipd_head, sq_cons) == 128, "ABI");
 _Static_assert(offsetof(struct vip_vipd_head, notify) == 192, "ABI");

@@ -9,7 +9,8 @@
  * histograms. All numbers are in the byte order of the host. The layout is that of `version`; numbers of
  * statistics may change with every build, so that readers find them by their names.
  *
- * A reader copies the file between two looks at `sequence`, and begins again if that was odd or has changed.
+ * A reader copies the file between two looks at `sequence`, with a load fence before and behind the copy, and begins
+ * again if that was odd or has changed.
  */
 #ifndef VIP_PROTO_STATS_FILE_H
 #define VIP_PROTO_STATS_FILE_H

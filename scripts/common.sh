@@ -9,7 +9,9 @@ PACKAGES_DEMO="gnuplot-nox jq"
 PACKAGES_BENCH="python3-minimal gnuplot-nox iproute2"
 PACKAGES_CHECK="python3-minimal jq valgrind g++ clang clang-format libcmocka-dev iproute2 git openmpi-bin mpich python3-jsonschema"
 PACKAGES_CHECK="$PACKAGES_CHECK libfabric-dev libfabric-bin libopenmpi-dev"
-PACKAGES_CHECK="$PACKAGES_CHECK systemd scdoc mandoc bsdextrautils tshark"
+PACKAGES_CHECK="$PACKAGES_CHECK systemd scdoc mandoc bsdextrautils tshark spin"
+# Cross builds and their tests under qemu (tests/cross).
+PACKAGES_CROSS="gcc-aarch64-linux-gnu gcc-s390x-linux-gnu qemu-user"
 # Unmodified MPI programs for ./check --mpi.
 PACKAGES_MPI="hpcc lammps netpipe-openmpi scalapack-mpi-test python3-mpi4py"
 

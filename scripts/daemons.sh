@@ -66,6 +66,11 @@ daemon_start() {
         mkdir -p "$WORK/$name.conf.d"
         printf '[engine]\nthreads = %s\n' "$VIP_THREADS" >"$WORK/$name.conf.d/threads.conf"
     fi
+    # Where vipd's packages are installed a vipd of root's would become that user, who cannot read $WORK.
+    if [ "$(id -u)" -eq 0 ] && getent passwd vipd >/dev/null && ! grep -q '^user *=' "$WORK/$name.conf"; then
+        mkdir -p "$WORK/$name.conf.d"
+        printf '[daemon]\nuser = root\n' >"$WORK/$name.conf.d/user.conf"
+    fi
     # A killed vipd leaves its socket behind: only the log tells when the new one listens.
     touch "$WORK/$name.log"
     ready=$(grep -c ' ready on ' "$WORK/$name.log")
@@ -73,7 +78,7 @@ daemon_start() {
     $(host_prefix "$name") ${DAEMON_AS-} "$VIPD" --config "$WORK/$name.conf" --runtime-dir "$WORK/$name" \
         >>"$WORK/$name.log" 2>&1 </dev/null &
     DAEMON_PID[$name]=$!
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         [ "$(grep -c ' ready on ' "$WORK/$name.log")" -gt "$ready" ] && return 0
         kill -0 "${DAEMON_PID[$name]}" 2>/dev/null || break
         sleep 0.05
@@ -86,6 +91,8 @@ daemon_start() {
 daemon_stop() {
     local pid=${DAEMON_PID[$1]-}
     [ -n "$pid" ] || return 0
+    # A test that fails may have stopped it. Before the other signal: a leak check stops the threads at the end.
+    kill -CONT "$pid" 2>/dev/null
     kill -"${2:-TERM}" "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
     unset "DAEMON_PID[$1]"

@@ -14,6 +14,7 @@
 #include "proto/assert.h"
 #include "vipd/config_files.h"
 #include "vipd/config_keys.h"
+#include "vipd/config_listen.h"
 #include "vipd/config_nic.h"
 #include "vipd/config_scan.h"
 #include "vipd/config_value.h"
@@ -218,6 +219,10 @@ static void apply_entry(struct vipd_config *config, const struct config_entry *e
             config_error(errors, entry->line, "more than %d names", VIPD_NAMES_MAX);
         else
             add_name(config, &value, file);
+        return;
+    }
+    if (strcmp(section, "listen") == 0) {
+        config_listen_add(config, &value, file);
         return;
     }
     if (strncmp(section, "nic:", 4) == 0) {

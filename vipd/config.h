@@ -24,6 +24,7 @@
 #define VIPD_NICS_MAX      16   /* NICs of one vipd; each costs every turn of the loop a call */
 #define VIPD_NAMES_MAX     4096 /* entries of [names] */
 #define VIPD_NAME_ADDR_MAX 8    /* addresses of one name */
+#define VIPD_LISTENS_MAX   256  /* entries of [listen]; each costs a wait a comparison */
 #define VIPD_ALIASES_MAX   32   /* configured aliases of one NIC */
 #define VIPD_PORT_DEFAULT  4794 /* UDP port of a NIC; a name without port has the first udp NIC's */
 
@@ -31,8 +32,9 @@
 #define VIPD_ETHERTYPE_DEFAULT 0x88b5
 
 #define VIPD_GROUP_BYTES                                                                           \
-    33                    /* name of a group of users with its terminating zero, as Linux has it */
-#define VIPD_FILES_MAX 64 /* files that one configuration is read from */
+    33 /* name of a group of users with its terminating zero, as Linux has it */
+#define VIPD_USER      "vipd" /* the default of [daemon] user: need not exist */
+#define VIPD_FILES_MAX 64     /* files that one configuration is read from */
 
 /* For vipd_origin.file: the files say something else now, but that needs a restart of vipd. */
 #define VIPD_FILE_BEFORE (VIPD_FILES_MAX + 1)
@@ -86,6 +88,14 @@ struct vipd_name {
     char scope[VIPD_NAME_ADDR_MAX][LINK_SCOPE_BYTES];
 };
 
+/* One line of [listen]: see vipd/config_listen.h. */
+struct vipd_listen {
+    char pattern[80]; /* as fnmatch takes it */
+    char user[VIPD_GROUP_BYTES];
+    uid_t uid;
+    struct vipd_origin at;
+};
+
 struct vipd_config {
     char *path; /* the files for people: the first one, and how many others; NULL = there is none */
     unsigned file_count;
@@ -94,6 +104,7 @@ struct vipd_config {
 
     /* [daemon] */
     uint64_t socket_mode;
+    char user[VIPD_GROUP_BYTES];
     char open_group[VIPD_GROUP_BYTES];
     char admin_group[VIPD_GROUP_BYTES];
     bool autostart; /* for libvipl; see libvipl/autostart.c */
@@ -114,6 +125,7 @@ struct vipd_config {
     uint64_t keepalive_ns;
     uint64_t peer_dead_ns;
     uint64_t accept_timeout_ns;
+    uint64_t linger_ns;
     struct eng_config engine; /* what every NIC's engines get */
 
     /* [limits] */
@@ -139,6 +151,9 @@ struct vipd_config {
 
     unsigned name_count;
     struct vipd_name *names;
+
+    unsigned listen_count;
+    struct vipd_listen listens[VIPD_LISTENS_MAX]; /* in the order of the files */
 };
 
 /* Defaults: one udp NIC "vip0" on the address of the default route. Free with vipd_config_free. */
@@ -149,6 +164,7 @@ struct vipd_config_source {
     const char
         *file; /* this one and FILE.d/ with *.conf; NULL: the system's (vipd/config_files.h) */
     const char *root; /* folder in front of the system's files, NULL = none; for tests and images */
+    bool of_user;     /* without `file`: the files of the user who starts vipd too; not of root */
 };
 
 /*

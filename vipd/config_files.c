@@ -181,7 +181,7 @@ int config_files_find(const struct vipd_config_source *source, struct vipd_confi
     } else {
         r = add_dirs(system_dirs, sizeof(system_dirs) / sizeof(system_dirs[0]),
                      source->root ? source->root : "", config, errors);
-        if (r == 0 && geteuid() != 0 && !source->root)
+        if (r == 0 && source->of_user)
             r = add_user(config, errors);
     }
     if (r < 0 || config->file_count == 0)

@@ -4,8 +4,9 @@
  * Without a named file: vipd.conf in the vendor's folder (PREFIX/lib/vipd), /run/vipd and /etc/vipd, then
  * the drop-ins vipd.conf.d of the three folders in the order of their names; of equally named drop-ins only that
  * of the last folder counts, and an empty one switches it off. A later file wins over an earlier one
- * key by key. A vipd of an ordinary user then reads $XDG_CONFIG_HOME/vipd/vipd.conf (~/.config) and
- * its drop-ins. With a named file: that one and NAME.d.
+ * key by key. If the source says so (a vipd that an ordinary user started, not one that root started and that
+ * has become another user since), $XDG_CONFIG_HOME/vipd/vipd.conf (~/.config) and its drop-ins follow. With a
+ * named file: that one and NAME.d.
  *
  * Owns: this order. Does not own: reading (vipd/config.c, which alone calls this).
  */

@@ -26,6 +26,12 @@ const struct config_key config_keys[] = {
      "Who may connect to vipd.sock: file mode, octal. 0666 = every user of this host. It counts "
      "only "
      "where vipd makes the socket itself; under systemd vipd.socket says SocketMode=."},
+    {"daemon", "user", CONFIG_USER, RESTART, 0, AT(user), 0, 0, VIPD_USER,
+     "The user that vipd becomes when root has started it: once its links are open and its socket "
+     "listens. The runtime directory is given to that user. `root`: vipd stays root, without "
+     "capabilities. Any other user must exist, but for the default: without a user vipd, vipd "
+     "stays "
+     "root and says so. A vipd that root has not started stays what it is."},
     {"daemon", "open_group", CONFIG_GROUP, LIVE, 0, AT(open_group), 0, 0, "",
      "The group of users whose programs may open NICs; root and the user that vipd runs as always "
      "may. "
@@ -79,17 +85,24 @@ const struct config_key config_keys[] = {
      "VIPL_DIRECT=0 in a program's environment leaves that program out."},
 
     {"reliability", "peer_dead", CONFIG_DURATION, LIVE, 0, AT(peer_dead_ns), 10 * MS, 3600 * SEC,
-     "4s",
-     "A peer host from which nothing was heard for so long is dead; its connections are lost "
-     "(VIP_ERROR_CONN_LOST)."},
+     "10s",
+     "A peer host that is silent for this long, and has not answered four questions, is dead; its "
+     "connections are lost (VIP_ERROR_CONN_LOST). Time in which this vipd itself stood still does "
+     "not "
+     "count."},
     {"reliability", "keepalive", CONFIG_DURATION, LIVE, 0, AT(keepalive_ns), MS, 3600 * SEC, "1s",
      "Silence of a peer with connections after which it is asked whether it lives; less than "
      "peer_dead."},
     {"reliability", "conn_timeout", CONFIG_DURATION, NEW, 0, AT(engine.conn_timeout_ns), 10 * MS,
-     3600 * SEC, "4s",
-     "Data not acknowledged for so long, in spite of retransmissions: the connection is lost."},
+     3600 * SEC, "10s",
+     "Data that is not acknowledged for this long, and after at least three repetitions: the "
+     "connection is lost. Time in which this vipd itself stood still does not count."},
     {"reliability", "accept_timeout", CONFIG_DURATION, LIVE, 0, AT(accept_timeout_ns), 10 * MS,
      3600 * SEC, "5s", "VipConnectAccept waits so long for the client's confirmation."},
+    {"reliability", "linger", CONFIG_DURATION, LIVE, 0, AT(linger_ns), 0, 60 * SEC, "1s",
+     "VipDisconnect of a VI of Reliable Delivery or Reliable Reception waits until the peer has "
+     "processed what was posted before, or the connection has ended, but no longer than this; what "
+     "is left is flushed. 0: it does not wait."},
     {"reliability", "rto_min", CONFIG_DURATION, NEW, 0, AT(engine.rto_min_ns), 10 * US, 10 * SEC,
      "2ms", "Floor of the retransmission timer. rto_min <= rto_initial <= rto_max."},
     {"reliability", "rto_max", CONFIG_DURATION, NEW, 0, AT(engine.rto_max_ns), 10 * US, 60 * SEC,
@@ -134,8 +147,13 @@ const struct config_key config_keys[] = {
      "The same for completion queues."},
     {"limits", "regions_per_uid", CONFIG_COUNT, LIVE, 0, AT(regions_per_uid), 1, 16777216, "262144",
      "The same for registered regions."},
-    {"limits", "register_bytes_per_uid", CONFIG_BYTES, LIVE, 0, AT(register_bytes_per_uid), 4096,
-     65536 * GIB, "256G", "The same for registered bytes."},
+    {"limits", "register_bytes_per_uid", CONFIG_BYTES_AUTO, LIVE, 0, AT(register_bytes_per_uid),
+     4096, 65536 * GIB, "auto",
+     "The same for registered bytes, in whole pages, and twice for staged regions; auto: a quarter "
+     "of "
+     "the machine's memory. The memory that the files of these regions really take is looked at "
+     "about "
+     "every second: a session with which its user takes more than this is ended."},
     {"limits", "mapped_bytes_per_uid", CONFIG_BYTES, LIVE, 0, AT(mapped_bytes_per_uid), 4096,
      65536 * GIB, "4096G",
      "Memory files (of VipxAllocMem and of staged regions) that vipd maps for one user: address "
@@ -238,6 +256,15 @@ const struct config_section config_sections[] = {
     {"limits",
      "What one user may have in all his programs together (..._per_uid), and what one NIC "
      "handle of a program may have, as VipQueryNic reports it."},
+    {"listen",
+     "Which user's programs may wait on which discriminators: PATTERN = user, by name or number. A "
+     "pattern is compared with the discriminator as vipctl show listen writes it (text, or 0x and "
+     "hexadecimal digits): * is any characters, ? is one, [a-z] is one of these. On a "
+     "discriminator that patterns match, only programs of their users and of root may wait, "
+     "listen or ask peer to peer. Without a pattern the first user that does owns a discriminator, "
+     "as long as a program of it waits there, and a while longer. Changes are live: sessions that "
+     "wait "
+     "where they may not any more end."},
     {"nic:NAME", "One section per NIC, at most 16. NAME: letters, digits, '.', '_', '-'. The first "
                  "one written is number 0 in the historical device names below. Without any such "
                  "section there is one NIC, vip0, over udp."},
@@ -341,6 +368,7 @@ static void format_number(const struct config_key *key, uint64_t number, char *b
         vipd_format_duration(number, buf, (unsigned)bytes);
         break;
     case CONFIG_BYTES:
+    case CONFIG_BYTES_AUTO:
     case CONFIG_BYTES32:
         vipd_format_bytes(number, buf, (unsigned)bytes);
         break;
@@ -379,6 +407,8 @@ static const char *unit_word(enum config_type type)
         return "error, warning, info or debug";
     case CONFIG_GROUP:
         return "name of a group";
+    case CONFIG_USER:
+        return "name of a user";
     case CONFIG_LINK:
         return "udp, ether, xdp or loop";
     case CONFIG_CPUS:
@@ -386,6 +416,7 @@ static const char *unit_word(enum config_type type)
     case CONFIG_ADDRESS:
         return "IP address or auto";
     case CONFIG_MTU:
+    case CONFIG_BYTES_AUTO:
         return "bytes or auto";
     case CONFIG_THREADS:
         return "number or auto";
@@ -466,6 +497,7 @@ static const char *word_of(const struct config_key *key, const void *base)
     case CONFIG_CPUS:
         return *(const char *)at ? at : "auto";
     case CONFIG_GROUP:
+    case CONFIG_USER:
     case CONFIG_INTERFACE:
         return at;
     default:
@@ -485,7 +517,8 @@ void config_key_format(const struct config_key *key, const void *base, char *buf
     } else if (key->type == CONFIG_BYTES32 || key->type == CONFIG_COUNT32) {
         format_number(key, *(const uint32_t *)at, buf, buf_bytes);
     } else if (*(const uint64_t *)at == 0 &&
-               (key->type == CONFIG_MTU || key->type == CONFIG_THREADS)) {
+               (key->type == CONFIG_MTU || key->type == CONFIG_THREADS ||
+                key->type == CONFIG_BYTES_AUTO)) {
         snprintf(buf, buf_bytes, "auto");
     } else if (*(const uint64_t *)at == 0 && key->type == CONFIG_VLAN) {
         snprintf(buf, buf_bytes, "none");

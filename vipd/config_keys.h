@@ -13,17 +13,19 @@
 #include <stdint.h>
 
 enum config_type {
-    CONFIG_DURATION, /* uint64_t, ns */
-    CONFIG_BYTES,    /* uint64_t */
-    CONFIG_BYTES32,  /* uint32_t */
-    CONFIG_COUNT,    /* uint64_t */
-    CONFIG_COUNT32,  /* uint32_t */
-    CONFIG_MODE,     /* uint64_t */
+    CONFIG_DURATION,   /* uint64_t, ns */
+    CONFIG_BYTES,      /* uint64_t */
+    CONFIG_BYTES_AUTO, /* uint64_t, "auto" = 0 */
+    CONFIG_BYTES32,    /* uint32_t */
+    CONFIG_COUNT,      /* uint64_t */
+    CONFIG_COUNT32,    /* uint32_t */
+    CONFIG_MODE,       /* uint64_t */
     CONFIG_BOOL,
     CONFIG_WAIT,
     CONFIG_CONGESTION, /* uint32_t */
     CONFIG_LEVEL,
     CONFIG_GROUP, /* char[], name of a group of users or "" */
+    CONFIG_USER,  /* char[], name of a user */
     CONFIG_LINK,
     CONFIG_ADDRESS, /* of a NIC */
     CONFIG_MTU,     /* uint64_t, "auto" = 0 */

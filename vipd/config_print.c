@@ -94,6 +94,10 @@ static void print_section(FILE *out, const struct config_section *section)
               out);
         return;
     }
+    if (strcmp(section->name, "listen") == 0) {
+        fputs("#db-* = postgres\n\n", out);
+        return;
+    }
     fputc('\n', out);
     for (unsigned i = 0; i < config_key_count; i++)
         if (strcmp(config_keys[i].section, section->name) == 0)
@@ -298,6 +302,19 @@ static void give_name(struct walk *walk, const struct vipd_name *name)
     give(walk, &value);
 }
 
+static void give_listen(struct walk *walk, const struct vipd_listen *listen)
+{
+    struct vipd_config_value value = {.section = "listen",
+                                      .key = listen->pattern,
+                                      .value = listen->user,
+                                      .standard = "",
+                                      .reload = "live",
+                                      .file = vipd_config_file(walk->config, listen->at.file),
+                                      .line = listen->at.line};
+
+    give(walk, &value);
+}
+
 void vipd_config_each(const struct vipd_config *config, unsigned from,
                       bool (*visit)(void *ctx, const struct vipd_config_value *value), void *ctx)
 {
@@ -314,6 +331,8 @@ void vipd_config_each(const struct vipd_config *config, unsigned from,
                 give_key(&walk, k, &config->nics[n]);
         }
     }
+    for (unsigned i = 0; i < config->listen_count; i++)
+        give_listen(&walk, &config->listens[i]);
     for (unsigned i = 0; i < config->name_count; i++)
         give_name(&walk, &config->names[i]);
 }

@@ -41,6 +41,14 @@ static bool set_number(const struct config_value *value, const struct config_key
         r = vipd_parse_bytes(value->text, ret);
         want = "want a size in bytes, such as 4096, 64K, 8M or 1G";
         break;
+    case CONFIG_BYTES_AUTO:
+        if (strcmp(value->text, "auto") == 0) {
+            *ret = 0;
+            return true;
+        }
+        r = vipd_parse_bytes(value->text, ret);
+        want = "want a size in bytes, such as 4096, 64K, 8M or 1G, or 'auto'";
+        break;
     case CONFIG_MODE:
         r = vipd_parse_mode(value->text, ret);
         want = "want a file mode in octal, such as 0660";
@@ -107,10 +115,10 @@ static void set_wait(const struct config_value *value, enum vipd_wait *ret)
         config_value_bad(value, "want adaptive, spin or block");
 }
 
-static void set_group(const struct config_value *value, char *ret)
+static void set_account(const struct config_value *value, const char *want, char *ret)
 {
     if (strlen(value->text) >= VIPD_GROUP_BYTES || strpbrk(value->text, " \t,:"))
-        config_value_bad(value, "want the name of one group of users, or nothing");
+        config_value_bad(value, want);
     else
         snprintf(ret, VIPD_GROUP_BYTES, "%s", value->text);
 }
@@ -190,6 +198,7 @@ void config_value_set(const struct config_value *value, const struct config_key 
     switch (key->type) {
     case CONFIG_DURATION:
     case CONFIG_BYTES:
+    case CONFIG_BYTES_AUTO:
     case CONFIG_COUNT:
     case CONFIG_MODE:
     case CONFIG_MTU:
@@ -218,7 +227,10 @@ void config_value_set(const struct config_value *value, const struct config_key 
             config_value_bad(value, "want error, warning, info or debug");
         break;
     case CONFIG_GROUP:
-        set_group(value, to);
+        set_account(value, "want the name of one group of users, or nothing", to);
+        break;
+    case CONFIG_USER:
+        set_account(value, "want the name of one user", to);
         break;
     case CONFIG_CPUS:
         set_cpus(value, to);

@@ -23,6 +23,8 @@ struct vipd_pending;
 struct history;
 struct stats_file;
 struct capture;
+struct undertaker;
+struct taken;
 
 /* Why a connection of an application ended; each is counted and shown. */
 enum client_end {
@@ -37,6 +39,9 @@ enum client_end {
     CLIENT_END_RING,      /* the submission ring's structure is broken */
     CLIENT_END_PLACED,    /* says it has placed what it was not asked to place */
     CLIENT_END_INTERNAL,  /* vipd lacked memory or descriptors */
+    CLIENT_END_MISSING,   /* a page of memory shared with it could not be had */
+    CLIENT_END_TAKEN,     /* its user's files take more memory than [limits] allow */
+    CLIENT_END_LISTEN,    /* waits where it may not any more, since a reload of [listen] */
     CLIENT_END_SHUTDOWN,  /* vipd stops */
     CLIENT_ENDS,
 };
@@ -51,7 +56,9 @@ struct vipd_counters {
     uint64_t accept_paused;   /* times vipd had no descriptor left to accept with */
     uint64_t opened;          /* sessions */
     uint64_t open_refused;    /* open requests that failed */
+    uint64_t open_again;      /* open requests that are to be sent again */
     uint64_t requests;        /* of all kinds */
+    uint64_t request_time;    /* processor time of these, in ns */
     uint64_t requests_failed; /* answered with another code than success */
     uint64_t events;          /* sent or queued */
     uint64_t events_delayed;  /* queued because the socket was full */
@@ -82,6 +89,7 @@ struct vipd {
     uint64_t used_ns;              /* when a session opened or ended last */
     struct vipd_loop *loop;
     const char *runtime_dir;
+    struct kept *kept;   /* what the service manager keeps, or NULL (vipd/kept.h) */
     uint64_t epoch;      /* this life of vipd, random */
     uint64_t started_ns; /* CLOCK_MONOTONIC */
     unsigned cpus;       /* processors this process may use */
@@ -90,10 +98,13 @@ struct vipd {
 
     struct client *clients; /* connections in the order of their arrival, by client->next */
     struct client *clients_last;
-    unsigned ending;           /* clients that clients_reap will free; shared */
-    uint64_t next_session_id;  /* numbers for people, from 1 */
-    uint64_t pass_ns;          /* look at the descriptors that is going on, by its time */
-    unsigned pass_cost;        /* of the requests served in it */
+    unsigned ending;      /* clients that clients_reap will free; shared */
+    bool held_back;       /* clients that clients_reap will have looked at again; shared */
+    bool held_back_timed; /* this is running: */
+    struct vipd_timer *held_back_timer; /* NULL until it is needed */
+    uint64_t next_session_id;           /* numbers for people, from 1 */
+    uint64_t pass_ns;                   /* look at the descriptors that is going on, by its time */
+    unsigned pass_cost;                 /* of the requests served in it */
     struct client *pass_first; /* who was the first to find the one before used up, or NULL */
     struct client *pass_next;  /* the same of this one */
     struct vipd_counters counters;
@@ -102,6 +113,11 @@ struct vipd {
     struct history *history;          /* what happened, shared; NULL: nothing is noted */
     struct stats_file *stats_file;    /* statistics for all to read, or NULL */
     struct capture *capture;          /* vipctl capture goes on (vipd/ctl/capture.h), or NULL */
+    struct undertaker *undertaker; /* who gives memory back to the kernel; NULL: the caller does */
+    struct taken *taken;           /* what the memory files of users take; NULL: not looked at */
+    uint32_t faults_seen;          /* of guard_faults, when sessions were looked at last */
+    uint64_t taken_ns;             /* time of the last look at `taken` */
+    bool taken_due;                /* vipd has worked since */
 };
 
 /* Count something that engine threads count too. */

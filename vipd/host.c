@@ -28,6 +28,7 @@
 
 #include "proto/assert.h"
 #include "vipd/fair_lock.h"
+#include "vipd/gap.h"
 #include "vipd/nic/nic.h"
 #include "vipd/poll_gap.h"
 
@@ -72,6 +73,7 @@ struct vipd_loop {
     uint64_t gave_ns;    /* when the processor was given away last, or slept */
     bool stop;
     bool activity; /* a descriptor had something since the last turn */
+    struct gap gap;
     unsigned nic_count;
     struct nic *nics[VIPD_NICS_MAX];
     struct vipd_watch *nic_watch[VIPD_NICS_MAX];
@@ -94,14 +96,6 @@ struct vipd_loop {
 
     ev_async wake; /* of an engine, and of a control loop that has engines: from other threads */
 };
-
-static uint64_t clock_now(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
 
 /* ---- what vipd/loop.h promises ----------------------------------------------------------- */
 
@@ -197,11 +191,6 @@ void vipd_timer_free(struct vipd_timer *timer)
     free(timer);
 }
 
-uint64_t vipd_clock_now(void)
-{
-    return clock_now();
-}
-
 uint64_t vipd_loop_now(const struct vipd_loop *loop)
 {
     return loop->now_ns;
@@ -228,7 +217,7 @@ static void on_check(struct ev_loop *ev, ev_check *check, int revents)
 
     (void)ev;
     (void)revents;
-    loop->now_ns = clock_now();
+    loop->now_ns = vipd_clock_now();
 }
 
 static void on_signal(struct ev_loop *ev, ev_signal *signal_watcher, int revents)
@@ -301,6 +290,7 @@ static void loop_free(struct vipd_loop *loop)
         ev_async_stop(loop->ev, &loop->wake);
     ev_loop_destroy(loop->ev);
     close(loop->timer_fd);
+    gap_deinit(&loop->gap);
     if (loop->control)
         fair_lock_deinit(&loop->lock);
     free(loop);
@@ -316,7 +306,7 @@ static int loop_new(const struct vipd_host_config *config, struct vipd_loop **re
         return -ENOMEM;
     loop->config = *config;
     loop->timer_ns = NEVER;
-    loop->now_ns = clock_now();
+    loop->now_ns = vipd_clock_now();
     loop->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (loop->timer_fd < 0) {
         r = -errno;
@@ -434,10 +424,17 @@ void vipd_host_drop_nics(struct vipd_loop *loop)
 
 static bool turn(struct vipd_loop *loop)
 {
+    uint64_t gap_ns = gap_end(&loop->gap, loop->now_ns);
     bool worked = false;
 
     for (unsigned i = 0; i < loop->nic_count; i++)
+        nic_gap(loop->nics[i], gap_ns);
+    for (unsigned i = 0; i < loop->nic_count; i++) {
+        if (i > 0)
+            loop->now_ns =
+                vipd_clock_now(); /* the one before had its time, which is not this one's */
         worked = nic_turn(loop->nics[i], loop->now_ns) || worked;
+    }
     loop->stats.turns++;
     loop->stats.busy += worked;
     if (worked)
@@ -452,12 +449,15 @@ static void poll_descriptors(struct vipd_loop *loop)
 
     loop->stats.polls++;
     loop->poll_calls = 0;
+    /* Before, not after: a long look is a gap itself, and its account begins here. */
+    gap_look(&loop->gap, loop->now_ns);
     ev_run(loop->ev, EVRUN_NOWAIT);
     if (loop->control)
         start_ns = loop->now_ns; /* of on_check: without what the control loop did meanwhile */
-    loop->now_ns = clock_now();
+    loop->now_ns = vipd_clock_now();
     loop->polled_ns = loop->now_ns;
     loop->poll_took_ns = loop->now_ns - start_ns;
+    loop->gap.requests_ns += loop->poll_took_ns;
 }
 
 /* How long it is until the next look at the descriptors; 0 if it is due. */
@@ -521,15 +521,18 @@ static bool sleep_until_needed(struct vipd_loop *loop)
     deadline = earliest_deadline(loop);
     if (deadline > loop->now_ns) {
         arm_timer(loop, deadline);
+        gap_look(&loop->gap, loop->now_ns);
         loop->stats.sleeps++;
         loop->poll_calls = 0;
         loop->sleeping = true;
         ev_run(loop->ev, EVRUN_ONCE);
         loop->sleeping = false;
         /* What woke us has been served meanwhile, and may have an answer already: its age counts. */
-        loop->polled_ns = clock_now();
+        loop->polled_ns = vipd_clock_now();
         loop->poll_took_ns =
             loop->polled_ns - loop->now_ns; /* since the check watcher read the clock */
+        gap_slept(&loop->gap, deadline, loop->now_ns);
+        loop->gap.requests_ns = loop->poll_took_ns;
         loop->now_ns = loop->polled_ns;
         slept = true;
     }
@@ -571,7 +574,9 @@ static void make_way(struct vipd_loop *engine)
     fair_lock_give(&engine->lock);
     fair_lock_take(&engine->lock);
     /* What was done to the NICs meanwhile was done at a later time than we know. */
-    engine->now_ns = clock_now();
+    engine->gap.requests_ns -= engine->now_ns;
+    engine->now_ns = vipd_clock_now();
+    engine->gap.requests_ns += engine->now_ns;
 }
 
 /* The NICs stay awake: their programs need no bell, they are looked at after the nap. */
@@ -599,8 +604,9 @@ static void run_turns(struct vipd_loop *loop)
 {
     uint64_t due_in_ns;
 
-    loop->now_ns = clock_now();
+    loop->now_ns = vipd_clock_now();
     loop->idle_ns = loop->now_ns;
+    gap_begin(&loop->gap, loop->now_ns);
     for (;;) {
         bool worked;
 
@@ -636,9 +642,9 @@ static void run_turns(struct vipd_loop *loop)
         } else if (!worked) {
             loop->stats.spins++;
             relax(loop);
-            loop->stats.spin_ns += clock_now() - loop->now_ns;
+            loop->stats.spin_ns += vipd_clock_now() - loop->now_ns;
         }
-        loop->now_ns = clock_now();
+        loop->now_ns = vipd_clock_now();
     }
 }
 
@@ -674,7 +680,7 @@ static void pass(struct ev_loop *ev)
     if (ev_pending_count(ev) == 0)
         return;
     engines_halt(loop);
-    start_ns = clock_now();
+    start_ns = vipd_clock_now();
     loop->poll_calls = 0;
     /* on_check comes first, so all the others know a time after the last turns. */
     ev_invoke_pending(ev);
@@ -688,7 +694,7 @@ static void pass(struct ev_loop *ev)
             since_work_ns = start_ns - engine->worked_ns;
     }
     (void)loop->config.between(loop->config.ctx, worked);
-    took_ns = clock_now() - start_ns;
+    took_ns = vipd_clock_now() - start_ns;
     if (since_work_ns < POLL_BUSY_FOR_NS || took_ns > POLL_EVERY_NS)
         loop->rest_ns = poll_gap_ns(took_ns, loop->poll_calls, since_work_ns);
     engines_go_on(loop);
@@ -751,7 +757,7 @@ static int run_control(struct vipd_loop *loop)
         loop->rest_ns = 0;
     }
     engines_stop(loop);
-    loop->now_ns = clock_now(); /* later than the last turn */
+    loop->now_ns = vipd_clock_now(); /* later than the last turn */
     return 0;
 }
 

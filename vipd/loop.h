@@ -43,6 +43,9 @@ uint64_t vipd_loop_now(const struct vipd_loop *loop);
 /* CLOCK_MONOTONIC at this moment. */
 uint64_t vipd_clock_now(void);
 
+/* Processor time of the calling thread, in ns: a system call. */
+uint64_t vipd_cpu_now(void);
+
 /* CLOCK_REALTIME, for people; a system call or nearly so. */
 uint64_t vipd_wall_now(void);
 

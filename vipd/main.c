@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "vipd/background.h"
 #include "vipd/client/client.h"
@@ -15,9 +16,11 @@
 #include "vipd/config_files.h"
 #include "vipd/config_print.h"
 #include "vipd/host.h"
+#include "vipd/kept.h"
 #include "vipd/log.h"
 #include "vipd/notify.h"
 #include "vipd/privilege.h"
+#include "vipd/registry/memfile.h"
 #include "vipd/runtime.h"
 #include "vipd/start.h"
 #include "vipd/stats_print.h"
@@ -164,12 +167,13 @@ static int parse_options(int argc, char **argv, struct options *options)
     return -1;
 }
 
-static struct vipd_config *load_config(const struct options *options)
+static struct vipd_config *load_config(struct options *options)
 {
     static char errors[ERRORS_BYTES];
     struct vipd_config *config;
     char *rest = errors, *line;
 
+    options->source.of_user = geteuid() != 0 && !options->source.root;
     config = vipd_config_read(&options->source, errors, sizeof(errors));
     if (config)
         return config;
@@ -193,32 +197,46 @@ static void raise_descriptor_limit(void)
 }
 
 /* Links are open, the socket listens: an attacker who gets this far finds nothing to use. */
-static void drop_privileges(void)
+static int drop_privileges(const struct vipd_user *user, struct runtime *runtime, char *err,
+                           size_t err_bytes)
 {
     bool had;
-    int r = vipd_privilege_drop(&had);
+    int r = user->found ? runtime_give(runtime, user->uid, err, err_bytes) : 0;
 
     if (r < 0)
-        vipd_warning("capabilities cannot be dropped: %s", strerror(-r));
-    else if (had)
+        return r;
+    r = vipd_privilege_drop(user, &had);
+    if (r < 0) {
+        snprintf(err, err_bytes, "privileges cannot be given up: %s", strerror(-r));
+        return r;
+    }
+    if (user->found && user->uid != 0)
+        vipd_info("running as user %s from here on", user->name);
+    else if (geteuid() == 0 && !user->found)
+        vipd_warning("running as root, without privileges: there is no user '" VIPD_USER
+                     "' to become ([daemon] user)");
+    if (had)
         vipd_debug("capabilities dropped");
+    if (!memfile_init())
+        vipd_log(had || user->found ? VIPD_LOG_WARNING : VIPD_LOG_INFO,
+                 "programs can hold vipd up by punching holes into memory they share with it: it "
+                 "lacks CAP_LINUX_IMMUTABLE, or the kernel is older than 6.1");
+    return 0;
 }
 
 /* On the socket that the service manager has opened, else on our own. */
 static int listen_somewhere(const struct vipd *vipd, struct runtime *runtime, char *err,
                             size_t err_bytes)
 {
-    int sock = notify_socket(err, err_bytes);
-
-    if (sock == -1)
+    if (vipd->kept->listener < 0)
         return runtime_listen(runtime, (mode_t)vipd->config->socket_mode, err, err_bytes);
-    if (sock >= 0)
-        runtime->sock = sock;
-    return sock < 0 ? sock : 0;
+    runtime->sock = vipd->kept->listener;
+    return 0;
 }
 
 /* Listen, run, stop listening. */
-static int serve(struct vipd *vipd, struct runtime *runtime, char *err, size_t err_bytes)
+static int serve(struct vipd *vipd, const struct vipd_user *user, struct runtime *runtime,
+                 char *err, size_t err_bytes)
 {
     struct client_listener *listener = NULL;
     struct notify *notify;
@@ -231,7 +249,11 @@ static int serve(struct vipd *vipd, struct runtime *runtime, char *err, size_t e
         snprintf(err, err_bytes, "clients cannot be accepted: %s", strerror(-r));
         return r;
     }
-    drop_privileges();
+    r = drop_privileges(user, runtime, err, err_bytes);
+    if (r < 0) {
+        client_listener_free(listener);
+        return r;
+    }
     vipd_settle(vipd); /* the log level too, now that it is known who decides it */
     vipd_info("vipd " VIP_VERSION " ready on %s",
               runtime->socket_path[0] ? runtime->socket_path : "the service manager's socket");
@@ -251,6 +273,8 @@ static int run(const struct options *options, const struct vipd_config *config)
 {
     static struct runtime runtime;
     static struct vipd vipd;
+    static struct kept kept;
+    struct vipd_user user;
     char default_dir[PATH_MAX], err[512] = "";
     const char *dir = options->runtime_dir;
     int r;
@@ -262,14 +286,20 @@ static int run(const struct options *options, const struct vipd_config *config)
         }
         dir = default_dir;
     }
-    r = runtime_open(dir, &runtime, err, sizeof(err));
+    runtime = (struct runtime){.lock_fd = -1, .sock = -1, .dir_fd = -1};
+    r = vipd_user_find(config->user, strcmp(config->user, VIPD_USER) != 0, &user, err, sizeof(err));
     if (r == 0)
-        r = vipd_start(config, runtime.dir, &vipd, err, sizeof(err));
+        r = runtime_open(dir, user.found ? user.uid : geteuid(), &runtime, err, sizeof(err));
+    if (r == 0)
+        r = kept_inherit(&kept, err, sizeof(err));
+    if (r == 0)
+        r = vipd_start(config, runtime.dir, &kept, &vipd, err, sizeof(err));
     if (r == 0) {
+        kept_forget_rest(&kept);
         vipd.idle_exit_ns = options->idle_exit_ns;
         vipd.source = options->source;
         vipd.log_level_fixed = options->log_level_given;
-        r = serve(&vipd, &runtime, err, sizeof(err));
+        r = serve(&vipd, &user, &runtime, err, sizeof(err));
         vipd_stop(&vipd);
     }
     runtime_close(&runtime);

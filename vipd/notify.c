@@ -1,11 +1,8 @@
 /* What vipd tells systemd; see notify.h. */
 #include "vipd/notify.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <systemd/sd-daemon.h>
 
 #include "vipd/client/client.h"
@@ -83,24 +80,4 @@ void notify_stopping(struct notify *notify)
         return;
     vipd_timer_free(notify->timer);
     free(notify);
-}
-
-int notify_socket(char *err, size_t err_bytes)
-{
-    int count = sd_listen_fds(1), fd = SD_LISTEN_FDS_START, flags;
-
-    if (count == 0)
-        return -1;
-    if (count != 1 || sd_is_socket_unix(fd, SOCK_SEQPACKET, 1, NULL, 0) <= 0) {
-        snprintf(err, err_bytes,
-                 "the service manager must give one listening SEQPACKET socket: "
-                 "ListenSequentialPacket= in the .socket unit");
-        return -EINVAL;
-    }
-    flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
-        snprintf(err, err_bytes, "the socket of the service manager cannot be used");
-        return -EINVAL;
-    }
-    return fd;
 }

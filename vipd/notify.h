@@ -7,8 +7,6 @@
 #ifndef VIPD_NOTIFY_H
 #define VIPD_NOTIFY_H
 
-#include <stddef.h>
-
 #include "vipd/daemon.h"
 
 struct notify;
@@ -20,11 +18,5 @@ struct notify;
 struct notify *notify_ready(struct vipd *vipd);
 /* Stopping; harmless on NULL. The loop must still exist. */
 void notify_stopping(struct notify *notify);
-
-/*
- * The listening socket that the service manager has opened for us. Outcomes: the descriptor, now
- * non-blocking and ours; -1 none was given; -EINVAL with a sentence in err: not one SEQPACKET socket.
- */
-int notify_socket(char *err, size_t err_bytes);
 
 #endif

@@ -110,6 +110,28 @@ static void diff_names(struct diff *diff, const struct vipd_config *from,
     }
 }
 
+static const char *listen_user(const struct vipd_config *config, const char *pattern)
+{
+    for (unsigned i = 0; i < config->listen_count; i++)
+        if (strcmp(config->listens[i].pattern, pattern) == 0)
+            return config->listens[i].user;
+    return "";
+}
+
+static void diff_listens(struct diff *diff, const struct vipd_config *from,
+                         const struct vipd_config *to)
+{
+    for (unsigned i = 0; i < from->listen_count; i++) {
+        const char *pattern = from->listens[i].pattern, *user = listen_user(to, pattern);
+
+        if (strcmp(from->listens[i].user, user) != 0)
+            tell(diff, "listen", pattern, from->listens[i].user, user, "live");
+    }
+    for (unsigned i = 0; i < to->listen_count; i++)
+        if (!listen_user(from, to->listens[i].pattern)[0])
+            tell(diff, "listen", to->listens[i].pattern, "", to->listens[i].user, "live");
+}
+
 static void diff_all(struct diff *diff, const struct vipd_config *from,
                      const struct vipd_config *to)
 {
@@ -118,6 +140,7 @@ static void diff_all(struct diff *diff, const struct vipd_config *from,
             diff_key(diff, &config_keys[k], from, to, config_keys[k].section);
     diff_nics(diff, from, to);
     diff_names(diff, from, to);
+    diff_listens(diff, from, to);
 }
 
 /* ---- what can be in force ---------------------------------------------------------------- */
@@ -159,13 +182,15 @@ static int keep_restart_keys(struct vipd_config *config, const struct vipd_confi
         const struct config_key *key = &config_keys[k];
         void *value = (char *)config + key->offset;
         const void *kept = (const char *)old + key->offset;
-        size_t bytes = key->type == CONFIG_CPUS ? CPUS_TEXT_BYTES : sizeof(uint64_t);
+        size_t bytes = key->type == CONFIG_CPUS   ? CPUS_TEXT_BYTES
+                       : key->type == CONFIG_USER ? VIPD_GROUP_BYTES
+                                                  : sizeof(uint64_t);
 
         if (is_nic(key) || key->class != CONFIG_RESTART)
             continue;
-        /* One is a text, the others are numbers. */
+        /* Two are texts, the others are numbers. */
         VIP_ASSERT(key->type == CONFIG_MODE || key->type == CONFIG_THREADS ||
-                   key->type == CONFIG_CPUS);
+                   key->type == CONFIG_CPUS || key->type == CONFIG_USER);
         if (memcmp(value, kept, bytes) != 0)
             config->origin[k] = (struct vipd_origin){.file = VIPD_FILE_BEFORE};
         memcpy(value, kept, bytes);

@@ -53,13 +53,34 @@ static long read_owner(int fd)
     return strtol(text, NULL, 10);
 }
 
+/*
+ * Who can open the file can lock it, and keep vipd from starting again: so nobody else can. One that an older vipd
+ * let everybody read, or that has a second name (the owner of the directory could give it that of any file, which would
+ * be overwritten), is replaced, unless somebody holds its lock.
+ */
+static int open_lock(const struct runtime *runtime)
+{
+    static const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    struct stat st;
+    int fd = openat(runtime->dir_fd, "vipd.lock", flags, 0600);
+
+    if (fd < 0 ||
+        (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && !(st.st_mode & 077) && st.st_nlink == 1))
+        return fd;
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return fd; /* and the caller says whose it is */
+    (void)unlinkat(runtime->dir_fd, "vipd.lock", 0);
+    close(fd);
+    return openat(runtime->dir_fd, "vipd.lock", flags | O_EXCL, 0600);
+}
+
 static int take_lock(struct runtime *runtime, char *err, size_t err_bytes)
 {
     char path[PATH_MAX + 16], pid[32];
     int n, fd, r;
 
     snprintf(path, sizeof(path), "%s/vipd.lock", runtime->dir);
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    fd = open_lock(runtime);
     if (fd < 0) {
         r = -errno;
         snprintf(err, err_bytes, "%.200s cannot be opened: %s; choose a --runtime-dir that you own",
@@ -91,11 +112,41 @@ static int take_lock(struct runtime *runtime, char *err, size_t err_bytes)
     return 0;
 }
 
-int runtime_open(const char *dir, struct runtime *ret, char *err, size_t err_bytes)
+/* May another user make, remove or rename files in the open directory? */
+static int check_dir(const struct runtime *runtime, uid_t user, char *err, size_t err_bytes)
+{
+    struct stat st;
+
+    if (fstat(runtime->dir_fd, &st) < 0) {
+        int r = -errno;
+
+        snprintf(err, err_bytes, "the runtime directory %.200s cannot be looked at: %s",
+                 runtime->dir, strerror(errno));
+        return r;
+    }
+    if (st.st_uid != geteuid() && st.st_uid != 0 && st.st_uid != user) {
+        snprintf(
+            err, err_bytes,
+            "the runtime directory %.200s belongs to uid %lu, which could replace vipd's socket; "
+            "remove the directory, or choose a --runtime-dir that you own",
+            runtime->dir, (unsigned long)st.st_uid);
+        return -EPERM;
+    }
+    if ((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX)) {
+        snprintf(err, err_bytes,
+                 "other users may write in the runtime directory %.200s (mode %04o), and could "
+                 "replace vipd's socket; run chmod go-w on it, or choose another --runtime-dir",
+                 runtime->dir, st.st_mode & 07777);
+        return -EPERM;
+    }
+    return 0;
+}
+
+int runtime_open(const char *dir, uid_t user, struct runtime *ret, char *err, size_t err_bytes)
 {
     int r;
 
-    ret->lock_fd = ret->sock = -1;
+    ret->lock_fd = ret->sock = ret->dir_fd = -1;
     ret->socket_path[0] = '\0';
     if (strlen(dir) + sizeof("/vipd.sock.new") > sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
         snprintf(err, err_bytes,
@@ -111,7 +162,59 @@ int runtime_open(const char *dir, struct runtime *ret, char *err, size_t err_byt
                  strerror(errno));
         return r;
     }
-    return take_lock(ret, err, err_bytes);
+    ret->dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (ret->dir_fd < 0) {
+        r = -errno;
+        snprintf(err, err_bytes, "the runtime directory %.200s cannot be opened: %s", dir,
+                 strerror(errno));
+        return r;
+    }
+    r = check_dir(ret, user, err, err_bytes);
+    return r < 0 ? r : take_lock(ret, err, err_bytes);
+}
+
+/* Only a file that has this one name: a second name could be that of any file of the system. */
+static int give_file(int dir_fd, const char *name, uid_t user)
+{
+    int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), r = 0;
+    struct stat st;
+
+    if (fd < 0)
+        return errno == ENOENT ? 0 : -errno;
+    if (fstat(fd, &st) < 0 || ((S_ISREG(st.st_mode) || S_ISSOCK(st.st_mode)) && st.st_nlink == 1 &&
+                               fchownat(fd, "", user, (gid_t)-1, AT_EMPTY_PATH) < 0))
+        r = -errno;
+    close(fd);
+    return r;
+}
+
+int runtime_give(struct runtime *runtime, uid_t user, char *err, size_t err_bytes)
+{
+    static const char *const names[] = {"vipd.lock", "vipd.sock", "vipd.stats", "vipd.log"};
+    struct stat st;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < sizeof(names) / sizeof(names[0]); i++)
+        r = give_file(runtime->dir_fd, names[i], user);
+    if (r == 0 && fstat(runtime->dir_fd, &st) < 0)
+        r = -errno;
+    if (r == 0 && !(st.st_mode & S_ISVTX) &&
+        fchownat(runtime->dir_fd, "", user, (gid_t)-1, AT_EMPTY_PATH) < 0)
+        r = -errno;
+    if (r < 0)
+        snprintf(err, err_bytes, "the runtime directory %.200s cannot be given to uid %lu: %s",
+                 runtime->dir, (unsigned long)user, strerror(-r));
+    return r;
+}
+
+/* The name has its mode when it appears: a chmod of it by root could meet what the directory's owner put there. */
+static int bind_as(int sock, const struct sockaddr_un *addr, mode_t mode)
+{
+    mode_t before = umask(~mode & 0777);
+    int r = bind(sock, (const struct sockaddr *)addr, sizeof(*addr));
+
+    (void)umask(before);
+    return r;
 }
 
 int runtime_listen(struct runtime *runtime, mode_t mode, char *err, size_t err_bytes)
@@ -128,10 +231,9 @@ int runtime_listen(struct runtime *runtime, mode_t mode, char *err, size_t err_b
         goto fail;
     if (unlink(addr.sun_path) < 0 && errno != ENOENT)
         goto fail;
-    if (bind(runtime->sock, (const struct sockaddr *)&addr, sizeof(addr)) < 0)
+    if (bind_as(runtime->sock, &addr, mode) < 0)
         goto fail;
-    if (chmod(addr.sun_path, mode) < 0 || listen(runtime->sock, BACKLOG) < 0 ||
-        rename(addr.sun_path, path) < 0) {
+    if (listen(runtime->sock, BACKLOG) < 0 || rename(addr.sun_path, path) < 0) {
         r = errno;
         unlink(addr.sun_path);
         errno = r;
@@ -147,12 +249,15 @@ fail:
 
 void runtime_close(struct runtime *runtime)
 {
+    /* By its directory: this user may not be able to go the whole path any more. */
     if (runtime->socket_path[0] != '\0')
-        unlink(runtime->socket_path);
+        unlinkat(runtime->dir_fd, "vipd.sock", 0);
+    if (runtime->dir_fd >= 0)
+        close(runtime->dir_fd);
     if (runtime->sock >= 0)
         close(runtime->sock);
     if (runtime->lock_fd >= 0)
         close(runtime->lock_fd);
     runtime->socket_path[0] = '\0';
-    runtime->sock = runtime->lock_fd = -1;
+    runtime->sock = runtime->lock_fd = runtime->dir_fd = -1;
 }

@@ -14,6 +14,7 @@
 struct runtime {
     char dir[PATH_MAX];
     char socket_path[PATH_MAX]; /* empty while there is no socket */
+    int dir_fd;                 /* of the directory, O_PATH */
     int lock_fd;
     int sock; /* listening, non-blocking; -1 before runtime_listen */
 };
@@ -25,10 +26,18 @@ struct runtime {
 int runtime_default_dir(char *buf, size_t buf_bytes, char *err, size_t err_bytes);
 
 /*
- * Make the directory if it is missing and lock it. Outcomes: 0; negative errno with a sentence in
- * err: -EBUSY another vipd has it. *ret can be given to runtime_close in any case.
+ * Make the directory if it is missing and lock it. A directory in which another user could replace
+ * vipd's files is refused: its owner must be this process's user, root or `user`, and neither its group
+ * nor others may write there (in a directory with the sticky bit they may). Outcomes: 0; negative errno with
+ * a sentence in err: -EBUSY another vipd has it; -EPERM refused. *ret can be given to runtime_close in any case.
  */
-int runtime_open(const char *dir, struct runtime *ret, char *err, size_t err_bytes);
+int runtime_open(const char *dir, uid_t user, struct runtime *ret, char *err, size_t err_bytes);
+
+/*
+ * Root gives the directory and vipd's files in it to `user`, who this process is about to become. A
+ * directory that is shared (sticky) stays root's. Outcomes: 0; negative errno with a sentence in err.
+ */
+int runtime_give(struct runtime *runtime, uid_t user, char *err, size_t err_bytes);
 
 /*
  * Listen on DIR/vipd.sock. The socket appears there when it can be connected to, not before; one

@@ -14,11 +14,16 @@
 
 #include "proto/assert.h"
 #include "vipd/client/client.h"
+#include "vipd/client/quota.h"
 #include "vipd/ctl/capture.h"
 #include "vipd/ctl/stats_file.h"
 #include "vipd/history.h"
+#include "vipd/kept.h"
 #include "vipd/host.h"
 #include "vipd/nic/nic.h"
+#include "vipd/registry/guard.h"
+#include "vipd/registry/taken.h"
+#include "vipd/registry/undertaker.h"
 #include "vipd/reload.h"
 
 #define FALLBACK_ADDRESS "127.0.0.1" /* of a host without a network */
@@ -34,6 +39,9 @@
 #define CM_RETRY_MAX   500000000ull
 #define CLOSE_LIMIT_NS 20000000000ull
 
+/* The part of register_bytes_per_uid that segment lists of long descriptors may take, in each NIC. */
+#define SEGS_PART 8
+
 static bool entropy(uint64_t *ret)
 {
     return getrandom(ret, sizeof(*ret), 0) == sizeof(*ret);
@@ -48,9 +56,10 @@ static unsigned count_cpus(void)
     return (unsigned)CPU_COUNT(&set);
 }
 
-static int open_udp(const struct vipd_nic_config *config, struct link **ret, char *err,
-                    size_t err_bytes)
+static int open_udp(const struct vipd *vipd, const struct vipd_nic_config *config,
+                    struct link **ret, char *err, size_t err_bytes)
 {
+    struct kept_sock *before = vipd->kept ? kept_of(vipd->kept, config->name) : NULL;
     struct link_udp_config udp = {
         .address = config->address[0] != '\0' ? config->address : NULL,
         .port = (uint16_t)config->port,
@@ -58,9 +67,17 @@ static int open_udp(const struct vipd_nic_config *config, struct link **ret, cha
         .buffer_bytes = (uint32_t)config->buffer_bytes,
         .gso = config->gso,
         .gro = config->gro,
+        .opened = before ? kept_opened : NULL,
+        .opened_ctx = before,
     };
-    int r = link_udp_open(&udp, ret, err, err_bytes);
+    int r;
 
+    if (before && before->fd > 0) {
+        udp.inherited = before->fd;
+        before->fd = -1;
+    }
+    r = link_udp_open(&udp, ret, err, err_bytes);
+    udp.inherited = 0; /* that was closed if it was not used */
     if (r == -ENETUNREACH && !udp.address) {
         vipd_warning("%s: %s; using " FALLBACK_ADDRESS ", which only this host reaches",
                      config->name, err);
@@ -126,7 +143,7 @@ static int open_medium(const struct vipd *vipd, const struct vipd_nic_config *co
     switch (config->link) {
     case LINK_UDP:
     case LINK_UDP6:
-        return open_udp(config, ret, err, err_bytes);
+        return open_udp(vipd, config, ret, err, err_bytes);
     case LINK_ETHER:
         return open_ether(vipd, config, ret, err, err_bytes);
     case LINK_LOOP:
@@ -173,15 +190,19 @@ static void fill_nic_config(const struct vipd *vipd, const struct vipd_nic_confi
     ret->epoch = vipd->epoch;
     ret->vi_max = (uint32_t)config->vis;
     ret->cq_max = (uint32_t)config->cqs;
+    ret->segs_bytes_user = quota_register_bytes(vipd) / SEGS_PART;
     ret->direct = config->direct;
     ret->latency = config->stats_latency;
     ret->vi_latency = config->stats_vi_latency;
     ret->clock = vipd_clock_now;
+    ret->linger_ns = config->linger_ns;
+    ret->cpu_clock = vipd_cpu_now;
     ret->cm.grace_ns = GRACE_NS;
     ret->cm.grace_busy_ns = GRACE_BUSY_NS;
     ret->cm.grace_loop_ns = GRACE_LOOP_NS;
     ret->cm.grace_work_ns = GRACE_WORK_NS;
     ret->cm.backlog_max = BACKLOG_MAX;
+    ret->cm.waits_max = (uint32_t)config->waits_per_uid;
     ret->cm.retry_ns = CM_RETRY_NS;
     ret->cm.retry_max_ns = CM_RETRY_MAX;
     ret->cm.accept_timeout_ns = config->accept_timeout_ns;
@@ -207,7 +228,7 @@ static int open_nic(struct vipd *vipd, const struct vipd_nic_config *config, cha
     }
     link_addr_format_as(link->kind, &link->self, address, sizeof(address));
     fill_nic_config(vipd, config, &nic_config);
-    r = entropy(&nic_config.seed) ? 0 : -EIO;
+    r = entropy(&nic_config.seed) && entropy(&nic_config.secret) ? 0 : -EIO;
     if (r == 0)
         r = nic_open(&nic_config, link, vipd_loop_now(vipd->loop), &nic->nic);
     if (r < 0) {
@@ -234,7 +255,10 @@ static int open_nic(struct vipd *vipd, const struct vipd_nic_config *config, cha
 static bool between(void *ctx, bool worked)
 {
     struct vipd *vipd = ctx;
-    bool reaped = clients_reap(vipd);
+    bool reaped;
+
+    clients_memory(vipd, worked);
+    reaped = clients_reap(vipd);
 
     stats_file_touch(vipd->stats_file, worked || reaped);
     return reaped;
@@ -305,6 +329,7 @@ void vipd_settle(struct vipd *vipd)
     }
     vipd->admin_gid = group_number(config->admin_group, "admin_group");
     vipd->open_gid = group_number(config->open_group, "open_group");
+    clients_judge(vipd);
     stats_file_settle(vipd->stats_file);
     if (!vipd->idle_timer && idle_limit_ns(vipd) > 0)
         vipd->idle_timer = vipd_timer_new(vipd->loop, on_idle_timer, vipd);
@@ -328,8 +353,8 @@ static unsigned count_engines(const struct vipd_config *config, unsigned cpus)
     return threads < config->nic_count ? (unsigned)threads : config->nic_count;
 }
 
-int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct vipd *ret,
-               char *err, size_t err_bytes)
+int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct kept *kept,
+               struct vipd *ret, char *err, size_t err_bytes)
 {
     struct vipd_host_config host = {
         .wait = config->wait,
@@ -349,6 +374,7 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
     ret->config = config;
     ret->log_level_fixed = true; /* until the caller says otherwise */
     ret->runtime_dir = runtime_dir;
+    ret->kept = kept;
     ret->cpus = host.cpus;
     do {
         if (!entropy(&ret->epoch)) {
@@ -361,8 +387,9 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
         snprintf(err, err_bytes, "the event loop cannot be made: %s", strerror(-r));
         return r;
     }
+    (void)mallopt(M_ARENA_MAX, 1); /* one heap for all threads, so that memory_heap is all of it */
+    ret->undertaker = undertaker_new();
     if (host.engines > 0) {
-        (void)mallopt(M_ARENA_MAX, 1); /* one heap, so that memory_heap is all of it */
         vipd_info("%u NIC%s driven by %u thread%s", config->nic_count,
                   config->nic_count == 1 ? " is" : "s are", host.engines,
                   host.engines == 1 ? "" : "s");
@@ -376,6 +403,15 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
         }
     }
     ret->used_ns = vipd_loop_now(ret->loop);
+    ret->taken = taken_new();
+    if (!ret->taken) {
+        snprintf(err, err_bytes, "out of memory");
+        vipd_stop(ret);
+        return -ENOMEM;
+    }
+    r = guard_install();
+    if (r < 0)
+        vipd_warning("a missing page of shared memory would end vipd: %s", strerror(-r));
     ret->history = history_new(); /* without it there is just less to tell */
     ret->stats_file = stats_file_open(ret);
     vipd_settle(ret);
@@ -396,7 +432,11 @@ void vipd_stop(struct vipd *vipd)
     vipd->idle_timer = NULL;
     vipd_host_free(vipd->loop);
     vipd->loop = NULL;
+    undertaker_free(vipd->undertaker);
+    vipd->undertaker = NULL;
     vipd_reload_deinit(vipd);
+    taken_free(vipd->taken);
+    vipd->taken = NULL;
     history_free(vipd->history);
     vipd->history = NULL;
 }

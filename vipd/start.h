@@ -10,11 +10,12 @@
 #include "vipd/daemon.h"
 
 /*
- * Open every NIC of the configuration and make the loop that serves them. `config` and `runtime_dir`
- * must outlive it. Outcomes: 0; negative errno with a sentence in err, nothing is left.
+ * Open every NIC of the configuration and make the loop that serves them. `config`, `runtime_dir` and `kept`
+ * must outlive it. kept: sockets of the life before, NULL: none, and none is kept for the next one.
+ * Outcomes: 0; negative errno with a sentence in err, nothing is left.
  */
-int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct vipd *ret,
-               char *err, size_t err_bytes);
+int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct kept *kept,
+               struct vipd *ret, char *err, size_t err_bytes);
 
 /*
  * Make the running parts have what vipd->config says, as far as that is possible without a restart:

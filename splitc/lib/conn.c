@@ -3,6 +3,9 @@
  * If both ask at the same time, the request of the lower rank counts: the lower one rejects what the
  * higher one asks, and the higher one accepts. Whose request has counted asks for a second VI, for RDMA, and
  * does not wait for it: until it is there, or if it is refused, everything goes in messages.
+ *
+ * Caller and called prove to each other that they belong to the job (job/key.h). Any program may call: without
+ * the proof it is rejected, and nothing here changes.
  */
 #include "splitc/lib/rt.h"
 
@@ -11,20 +14,10 @@
 #include <time.h>
 
 #include "job/job.h"
+#include "splitc/lib/hello.h"
 
-/* What a process tells the others about where it listens. */
-struct card {
-    uint16_t host_len;
-    unsigned char host[30];
-    uint64_t number; /* the discriminator */
-};
-
-/* What it says when it connects. */
-struct hello {
-    uint64_t job;
-    int32_t rank;
-    int32_t bulk; /* 1: the VI is for RDMA */
-};
+/* Requests answered at once, so that a flood of them cannot keep the process from its own work. */
+#define ANSWERS_AT_ONCE 64
 
 static VIP_NET_ADDRESS *make_address(const unsigned char *host, uint16_t host_len, uint64_t number)
 {
@@ -42,7 +35,7 @@ static VIP_NET_ADDRESS *make_address(const unsigned char *host, uint16_t host_le
 
 void rt_listen(void)
 {
-    struct card mine = {.host_len = rt.nic_attrs.NicAddressLen}, *all;
+    struct rt_card mine = {.host_len = rt.nic_attrs.NicAddressLen}, *all;
     VIP_UINT64 number;
     VIP_NET_ADDRESS *here;
 
@@ -50,6 +43,8 @@ void rt_listen(void)
         rt_fatal("an address of %u bytes is longer than this runtime knows", mine.host_len);
     if (VipxNewDiscriminator(rt.nic, &number) != VIP_SUCCESS)
         rt_fatal("cannot get a number to listen on: %s", VipxLastError());
+    if (job_key_draw(&mine.key))
+        rt_fatal("the kernel gives no random bytes");
     memcpy(mine.host, rt.nic_attrs.LocalNicAddress, mine.host_len);
     mine.number = number;
     here = make_address(mine.host, mine.host_len, number);
@@ -63,7 +58,52 @@ void rt_listen(void)
         rt_fatal("cannot exchange addresses: %s", job_error());
     for (int i = 0; i < sc_procs; i++)
         rt.addresses[i] = make_address(all[i].host, all[i].host_len, all[i].number);
-    free(all);
+    rt.cards = all;
+}
+
+static struct job_proof prove(enum job_role role, int caller, int called, int bulk)
+{
+    struct rt_claim claim = rt_claim_of(rt.cards, caller, called, bulk);
+
+    return job_prove(&rt.cards[called].key, role, &claim, sizeof(claim));
+}
+
+static bool proved(enum job_role role, int caller, int called, int bulk,
+                   const struct job_proof *shown)
+{
+    struct rt_claim claim = rt_claim_of(rt.cards, caller, called, bulk);
+
+    return job_proved(&rt.cards[called].key, role, &claim, sizeof(claim), shown);
+}
+
+static bool same_address(const VIP_NET_ADDRESS *a, const VIP_NET_ADDRESS *b)
+{
+    return a->HostAddressLen == b->HostAddressLen && a->DiscriminatorLen == b->DiscriminatorLen &&
+           memcmp(a->HostAddress, b->HostAddress,
+                  (size_t)a->HostAddressLen + a->DiscriminatorLen) == 0;
+}
+
+/* Is this the request of another process of the job, from its own address? Then *ret has what it said. */
+static bool is_ours(const VIP_NET_ADDRESS *from, const VIPX_PRIVATE_DATA *data,
+                    struct rt_hello *ret)
+{
+    if (data->Length != sizeof(*ret))
+        return false;
+    memcpy(ret, data->Data, sizeof(*ret));
+    return ret->rank >= 0 && ret->rank < sc_procs && ret->rank != sc_myproc &&
+           same_address(from, rt.addresses[ret->rank]) &&
+           proved(JOB_CALLS, ret->rank, sc_myproc, ret->bulk, &ret->proof);
+}
+
+/* Has the process that we called answered, and not another program at its address? */
+static bool answered(int rank, int bulk, const VIPX_PRIVATE_DATA *data)
+{
+    struct job_proof shown;
+
+    if (data->Length != sizeof(shown))
+        return false;
+    memcpy(&shown, data->Data, sizeof(shown));
+    return proved(JOB_ANSWERS, sc_myproc, rank, bulk, &shown);
 }
 
 /* Registered memory for so many buffers. */
@@ -160,7 +200,22 @@ static void connected_bulk(struct rt_peer *peer, VIP_VI_HANDLE vi)
     rt.connected++;
 }
 
-static void answer_bulk(VIP_CONN_HANDLE conn, struct rt_peer *peer)
+/* Accept with our proof. false: the caller cannot be connected, and hears so. */
+static bool accept_with_proof(VIP_CONN_HANDLE conn, VIP_VI_HANDLE vi, const struct rt_hello *hello)
+{
+    struct job_proof proof = prove(JOB_ANSWERS, hello->rank, sc_myproc, hello->bulk);
+    VIPX_PRIVATE_DATA data = {.Length = sizeof(proof)};
+    VIP_RETURN code;
+
+    memcpy(data.Data, &proof, sizeof(proof));
+    code = VipxConnectAccept(conn, vi, &data);
+    /* After a timeout the handle is gone. After other failures it is not, and the caller waits. */
+    if (code != VIP_SUCCESS && code != VIP_TIMEOUT)
+        VipConnectReject(conn);
+    return code == VIP_SUCCESS;
+}
+
+static void answer_bulk(VIP_CONN_HANDLE conn, struct rt_peer *peer, const struct rt_hello *hello)
 {
     VIP_VI_HANDLE vi = NULL;
 
@@ -171,26 +226,23 @@ static void answer_bulk(VIP_CONN_HANDLE conn, struct rt_peer *peer)
         return;
     }
     /* If not, the peer has gone meanwhile. Receives of such a VI may still be in the queue, so it stays. */
-    if (VipConnectAccept(conn, vi) == VIP_SUCCESS)
+    if (accept_with_proof(conn, vi, hello))
         connected_bulk(peer, vi);
 }
 
-static void answer(VIP_CONN_HANDLE conn, const VIPX_PRIVATE_DATA *data)
+static void answer(VIP_CONN_HANDLE conn, const VIP_NET_ADDRESS *from, const VIPX_PRIVATE_DATA *data)
 {
-    struct hello hello = {0};
+    struct rt_hello hello;
     struct rt_peer *peer;
     VIP_VI_HANDLE vi;
 
-    if (data->Length == sizeof(hello))
-        memcpy(&hello, data->Data, sizeof(hello));
-    if (data->Length != sizeof(hello) || hello.job != job_number(rt.job) || hello.rank < 0 ||
-        hello.rank >= sc_procs || hello.rank == sc_myproc) {
-        VipConnectReject(conn); /* no process of this job */
+    if (!is_ours(from, data, &hello)) {
+        VipConnectReject(conn);
         return;
     }
     peer = peer_record(hello.rank);
     if (hello.bulk) {
-        answer_bulk(conn, peer);
+        answer_bulk(conn, peer, &hello);
         return;
     }
     if (peer->state == RT_CONNECTED || (peer->state == RT_CONNECTING && sc_myproc < hello.rank)) {
@@ -200,9 +252,12 @@ static void answer(VIP_CONN_HANDLE conn, const VIPX_PRIVATE_DATA *data)
     drop_attempt(peer);
     vi = new_vi(peer);
     post_all(peer, vi);
-    if (VipConnectAccept(conn, vi) != VIP_SUCCESS)
-        rt_fatal("cannot accept the connection of process %d: %s", peer->rank, VipxLastError());
-    connected(peer, vi);
+    if (accept_with_proof(conn, vi, &hello)) {
+        connected(peer, vi);
+        return;
+    }
+    /* That is the caller's loss. The VI stays until the end, as that of an attempt that was given up. */
+    VipDisconnect(vi);
 }
 
 bool rt_connecting(void)
@@ -215,15 +270,18 @@ static void finish_bulk(void)
 {
     for (int i = 0; i < sc_procs; i++) {
         struct rt_peer *peer = rt.peers[i];
+        VIPX_PRIVATE_DATA data = {.Length = 0};
         VIP_RETURN code;
 
         if (!peer || !peer->bulk_attempt)
             continue;
-        code = VipxConnectFinish(peer->bulk_attempt, NULL, NULL);
+        code = VipxConnectFinish(peer->bulk_attempt, NULL, &data);
         if (code == VIP_NOT_DONE)
             continue;
-        if (code == VIP_SUCCESS)
+        if (code == VIP_SUCCESS && answered(i, 1, &data))
             connected_bulk(peer, peer->bulk_attempt);
+        else if (code == VIP_SUCCESS)
+            VipDisconnect(peer->bulk_attempt);
         peer->bulk_attempt = NULL;
         rt.bulk_attempts--;
     }
@@ -233,35 +291,33 @@ void rt_accept(void)
 {
     union {
         VIP_NET_ADDRESS address;
-        char room[64];
+        char room[256]; /* vipd's longest: a host and a discriminator of 128 bytes */
     } from;
     VIPX_PRIVATE_DATA data;
-    VIP_VI_ATTRIBUTES attrs;
     VIP_CONN_HANDLE conn;
 
     if (rt.bulk_attempts)
         finish_bulk();
     if (!rt.listener || !rt_connecting())
         return;
-    while (VipxListenWait(rt.listener, 0, &from.address, &attrs, &data, &conn) == VIP_SUCCESS)
-        answer(conn, &data);
+    for (int i = 0; i < ANSWERS_AT_ONCE; i++) {
+        if (VipxListenWait(rt.listener, 0, &from.address, NULL, &data, &conn) != VIP_SUCCESS)
+            break;
+        answer(conn, &from.address, &data);
+    }
 }
 
 /* Send a request for the connection of `vi`. Outcomes: as VipxConnectStart. */
 static VIP_RETURN ask(struct rt_peer *peer, VIP_VI_HANDLE vi, bool bulk)
 {
-    struct hello hello = {job_number(rt.job), sc_myproc, bulk};
+    struct rt_hello hello = {
+        .rank = sc_myproc, .bulk = bulk, .proof = prove(JOB_CALLS, sc_myproc, peer->rank, bulk)};
     VIPX_PRIVATE_DATA data = {.Length = sizeof(hello)};
-    VIP_NET_ADDRESS *local = make_address(NULL, 0, 0);
-    VIP_RETURN code;
 
     memcpy(data.Data, &hello, sizeof(hello));
-    local->DiscriminatorLen = 0;
-    /* Nobody waits for a VI for RDMA, so there is no hurry if the peer is busy with itself. */
-    code = VipxConnectStart(vi, local, rt.addresses[peer->rank],
+    /* No process waits for a VI for RDMA, so there is no hurry if the peer is busy with itself. */
+    return VipxConnectStart(vi, rt.addresses[sc_myproc], rt.addresses[peer->rank],
                             bulk ? VIP_INFINITE : RT_CONNECT_MS, 0, &data);
-    free(local);
-    return code;
 }
 
 static void ask_for_bulk(struct rt_peer *peer)
@@ -288,9 +344,12 @@ static void connect_to(struct rt_peer *peer)
     if (ask(peer, peer->attempt, false) != VIP_SUCCESS)
         rt_fatal("cannot connect to process %d: %s", peer->rank, VipxLastError());
     while (peer->state != RT_CONNECTED) {
+        VIPX_PRIVATE_DATA data = {.Length = 0};
         VIP_RETURN code =
-            asked && peer->attempt ? VipxConnectFinish(peer->attempt, NULL, NULL) : VIP_NOT_DONE;
+            asked && peer->attempt ? VipxConnectFinish(peer->attempt, NULL, &data) : VIP_NOT_DONE;
 
+        if (code == VIP_SUCCESS && !answered(peer->rank, 0, &data))
+            rt_fatal("what answers at the address of process %d is not of this job", peer->rank);
         if (code == VIP_SUCCESS) {
             connected(peer, peer->attempt);
             peer->attempt = NULL;

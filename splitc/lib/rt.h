@@ -11,7 +11,7 @@
  *
  * Every entry that a program calls takes rt_enter and rt_leave around it; they are a lock only if
  * the progress thread runs. All processes run the same program and trust each other: addresses in
- * messages are used as they come, as the language has it.
+ * messages are used as they come, as the language has it. Other programs do not get a connection (conn.c).
  */
 #ifndef SPLITC_LIB_RT_H
 #define SPLITC_LIB_RT_H
@@ -148,6 +148,7 @@ struct rt_peer {
 };
 
 struct job;
+struct rt_card;
 
 struct rt {
     struct job *job;
@@ -156,6 +157,7 @@ struct rt {
     VIP_CQ_HANDLE cq; /* of all receives */
     VIPX_LISTENER listener;
     VIP_NET_ADDRESS **addresses; /* where each process listens */
+    struct rt_card *cards;       /* what each process has told at the start (hello.h) */
     struct rt_peer **peers;      /* by rank; NULL until it was needed */
     struct rt_peer *answering;   /* peers with small replies that have not left */
     int connected;               /* VIs that are, of both kinds */

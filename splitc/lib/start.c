@@ -37,10 +37,9 @@ void rt_fatal(const char *format, ...)
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     fflush(stdout);
-    fprintf(stderr, "splitc: process %d: %s\n", sc_myproc, text);
     rt.ended = true;
-    if (rt.job)
-        job_abort(rt.job, 1, text);
+    if (!job_abort(rt.job, 1, text))
+        fprintf(stderr, "splitc: process %d: %s\n", sc_myproc, text);
     _exit(1);
 }
 
@@ -148,8 +147,8 @@ static void at_exit(int code, void *unused)
     if (sc_procs > 1 && code != 0) {
         char text[60];
 
-        snprintf(text, sizeof(text), "process %d has called exit(%d)", sc_myproc, code);
-        job_abort(rt.job, code, text);
+        snprintf(text, sizeof(text), "it has called exit(%d)", code);
+        (void)job_abort(rt.job, code, text);
     } else {
         job_finish(rt.job);
     }

@@ -46,6 +46,7 @@ int use_up_descriptors(int fd[], int max);
 /* api_returned.c */
 void the_default_aborts(void);
 void wrong_tags_come_back(void);
+void calls_without_the_tag_get_no_connection(void);
 void missing_handlers_come_back(void);
 void segments_are_judged_at_delivery(void);
 void gets(void);
@@ -71,6 +72,8 @@ void another_variant_is_refused(void);
 void no_resources_here_or_there(void);
 void a_killed_peer_returns_each_once(void);
 void waiting_for_room_uses_no_processor(void);
+void strangers_get_half_of_the_room(void);
+void tags_set_after_the_call(void);
 /* The other process of those: am_api child MODE. */
 int peer(const char *mode);
 

@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -53,11 +54,22 @@ static void child_end(const struct child *c, int status)
     close(c->from);
 }
 
+/* Endpoints that call a process which knows none of them. */
+#define STRANGERS 6
+
+static int took;
+
 static void take(void *token, int arg)
 {
     (void)token;
     (void)arg;
+    took++;
 }
+
+/* What a process says at its end that counts connections: how many it had at once, requests. */
+struct tally {
+    int live_max, took;
+};
 
 int peer(const char *mode)
 {
@@ -68,7 +80,8 @@ int peer(const char *mode)
     OK(AM_Init());
     OK(AM_AllocateBundle(AM_SEQ, &bundle));
     OK(AM_AllocateEndpoint(bundle, &b, &name_b));
-    OK(AM_SetTag(b, AM_ALL));
+    if (strcmp(mode, "late tag") != 0)
+        OK(AM_SetTag(b, AM_ALL));
     OK(AM_SetSeg(b, seg_b, sizeof(seg_b)));
     OK(AM_SetHandler(b, REQ, take));
     OK(AM_SetHandler(b, BULK, take)); /* is registered, and never called */
@@ -76,8 +89,25 @@ int peer(const char *mode)
     if (strcmp(mode, "poor") == 0)
         fds = use_up_descriptors(fd, 64);
     CHECK(write(1, &name_b, sizeof(name_b)) == sizeof(name_b));
+    if (strcmp(mode, "late tag") == 0) {
+        char go;
+
+        /* The other process calls meanwhile. */
+        CHECK(read(0, &go, 1) == 1);
+        OK(AM_SetTag(b, TAG_B));
+    }
     while (poll(&parent, 1, strcmp(mode, "deaf") == 0 ? -1 : 1) == 0)
         OK(AM_Poll(bundle));
+    if (strcmp(mode, "tally") == 0) {
+        struct tally tally;
+        amvia_counts_t counts;
+
+        WAIT_FOR(bundle, took == STRANGERS);
+        tally.took = took;
+        OK(amvia_GetCounts(&counts));
+        tally.live_max = (int)counts.live_max;
+        CHECK(write(1, &tally, sizeof(tally)) == sizeof(tally));
+    }
     /* Sanitizers need some at the end. */
     CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
     while (fds > 0)
@@ -217,6 +247,71 @@ void waiting_for_room_uses_no_processor(void)
     CHECK(4 * used < begin);
     CHECK((double)(sleeps() - slept) < 1500 * begin); /* it looks once in a millisecond */
     CHECK(returned == 0);
+    child_end(&c, 0);
+    tear_down();
+}
+
+/* Endpoints that only AM_ALL lets in share half of the process's connections; all come to their turn. */
+void strangers_get_half_of_the_room(void)
+{
+    struct tally tally;
+    struct child c;
+    en_t name;
+
+    set_up();
+    setenv("VIPAM_CONNECTIONS", "4", 1);
+    setenv("VIPAM_RESIDENCE_MS", "0", 1);
+    c = child_start("tally");
+    unsetenv("VIPAM_CONNECTIONS");
+    unsetenv("VIPAM_RESIDENCE_MS");
+    OK(AM_GetTranslationName(a, 9, &name));
+    for (int i = 0; i < STRANGERS; i++) {
+        ep_t ep;
+
+        OK(AM_AllocateEndpoint(bundle, &ep, NULL));
+        OK(AM_SetTag(ep, TAG_A));
+        OK(AM_Map(ep, 0, name, AM_ALL));
+        OK(AM_Request1(ep, 0, REQ, i));
+    }
+    CHECK(returned == 0);
+    close(c.to);
+    c.to = dup(c.from);
+    CHECK(read(c.from, &tally, sizeof(tally)) == sizeof(tally));
+    CHECK(tally.live_max == 2 && tally.took == STRANGERS);
+    child_end(&c, 0);
+    tear_down();
+}
+
+static void *let_go(void *child)
+{
+    const struct child *c = child;
+
+    usleep(300000); /* so that the call is there before, which is the harder case */
+    CHECK(write(c->to, "x", 1) == 1);
+    return NULL;
+}
+
+/* A call that comes before the program has set its tag waits until it polls. */
+void tags_set_after_the_call(void)
+{
+    pthread_t thread;
+    struct child c;
+
+    set_up();
+    c = child_start("late tag");
+    OK(AMX_SetTranslationTag(a, 9, TAG_B));
+    CHECK(pthread_create(&thread, NULL, let_go, &c) == 0);
+    OK(AM_Request1(a, 9, REQ, 1));
+    CHECK(pthread_join(thread, NULL) == 0 && returned == 0);
+    /* And one that is wrong then, too, comes back. */
+    OK(AM_UnMap(a, 9));
+    child_end(&c, 0);
+    c = child_start("late tag");
+    OK(AMX_SetTranslationTag(a, 9, 4711));
+    CHECK(pthread_create(&thread, NULL, let_go, &c) == 0);
+    OK(AM_Request1(a, 9, REQ, 1));
+    COMES_BACK(EBADTAG, AM_REQUEST_M);
+    CHECK(pthread_join(thread, NULL) == 0);
     child_end(&c, 0);
     tear_down();
 }

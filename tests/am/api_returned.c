@@ -47,6 +47,31 @@ void wrong_tags_come_back(void)
     tear_down();
 }
 
+/* The tag is judged when a connection is made: who does not know it costs none. */
+void calls_without_the_tag_get_no_connection(void)
+{
+    amvia_counts_t before, after;
+
+    set_up();
+    OK(amvia_GetCounts(&before));
+    OK(AMX_SetTranslationTag(a, 0, 4711));
+    for (int i = 0; i < 5; i++) {
+        OK(AM_Request1(a, 0, REQ, i));
+        COMES_BACK(EBADTAG, AM_REQUEST_M);
+        CHECK(returned_tag == 4711 && last_returned.arg[0] == i);
+    }
+    OK(AM_SetTag(b, AM_NONE));
+    OK(AMX_SetTranslationTag(a, 0, AM_NONE));
+    OK(AM_Request1(a, 0, REQ, 1));
+    COMES_BACK(EBADTAG, AM_REQUEST_M);
+    OK(amvia_GetCounts(&after));
+    CHECK(ran == 0 && after.connects == before.connects && after.live == before.live);
+    OK(AM_SetTag(b, TAG_B));
+    OK(AMX_SetTranslationTag(a, 0, TAG_B));
+    exchange();
+    tear_down();
+}
+
 void missing_handlers_come_back(void)
 {
     set_up();

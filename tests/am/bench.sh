@@ -10,7 +10,7 @@ names="answers connects jain least live_max most "
 for server in one own threads; do
     for limit in 512 1; do
         # shellcheck disable=SC2016
-        said=$(timeout 60 "$build/tools/amrun" -n 4 sh -c '[ "$PMI_RANK" != 0 ] || export VIPAM_CONNECTIONS='$limit'
+        said=$(timeout 600 "$build/tools/amrun" -n 4 sh -c '[ "$PMI_RANK" != 0 ] || export VIPAM_CONNECTIONS='$limit'
             exec "$@"' sh "$build/bench/am/am_contend" $server 0.1) || bad=1
         if [ "$(cut -d' ' -f1 <<<"$said" | sort | tr '\n' ' ')" != "$names" ] ||
             ! awk '$1 == "live_max" && $2 > '$limit' { exit 1 }' <<<"$said"; then

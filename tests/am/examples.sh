@@ -9,7 +9,7 @@ bad=0
 run() { # run SIZE EXAMPLE [ARGUMENT...]
     local size=$1 example=$2
     shift 2
-    timeout 100 "$build/tools/amrun" -n "$size" "$here/host.sh" "$build/tests/am/am_example_$example" "$@" || {
+    timeout 600 "$build/tools/amrun" -n "$size" "$here/host.sh" "$build/tests/am/am_example_$example" "$@" || {
         echo "FAILED: $example as a job of $size"
         bad=1
     }

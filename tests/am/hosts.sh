@@ -31,7 +31,7 @@ VIPD_RUNTIME_DIR=$WORK/B exec nsenter --net=/run/netns/$NS_B "\$@"
 SH
 chmod +x "$WORK/host"
 for mode in poll block; do
-    if ! timeout 100 "$build/tools/amrun" -n 4 "$WORK/host" "$program" "$mode"; then
+    if ! timeout 600 "$build/tools/amrun" -n 4 "$WORK/host" "$program" "$mode"; then
         tail -n 20 "$WORK"/*.log
         exit 1
     fi

@@ -25,7 +25,7 @@ fail() {
 expect() {
     local status=$1 text=$2 got
     shift 2
-    timeout 60 "$@" >"$log" 2>&1 </dev/null
+    timeout 600 "$@" >"$log" 2>&1 </dev/null
     got=$?
     [ "$got" = "$status" ] || fail "$* ended with $got instead of $status"
     [ -z "$text" ] || grep -q -- "$text" "$log" || fail "$* did not say: $text"
@@ -33,7 +33,7 @@ expect() {
 
 # nonzero COMMAND...: it ends within a minute, not with 0.
 nonzero() {
-    timeout 60 "$@" >"$log" 2>&1 </dev/null
+    timeout 600 "$@" >"$log" 2>&1 </dev/null
     case $? in
     0 | 124) fail "$* ended with 0 or not at all" ;;
     esac
@@ -56,10 +56,33 @@ good 2 pmi "$amrun" -n 2 --
 expect 5 "process 1 (pid [0-9]*) exited with status 5; ending the job" "$amrun" -n 3 "$jobs" exit 1 5
 expect 137 "process 2 (pid [0-9]*) was killed by signal 9 (Killed); ending the job" \
     "$amrun" -n 3 "$jobs" kill 2
-expect 6 "process 0 ends the job with exit code 6" "$amrun" -n 3 "$jobs" abort 0 6
+expect 6 "amrun: process 0: as the test wants it; ending the job" "$amrun" -n 3 "$jobs" abort 0 6
 expect 0 "" "$amrun" -n 3 "$jobs" abort 1 0
 expect 1 "process 0 has ended while process [12] waits" "$amrun" -n 3 "$jobs" leave 0
-expect 127 "no-such-program: No such file" "$amrun" -n 2 no-such-program
+expect 127 "no-such-program: No such file" "$amrun" -n 8 no-such-program
+[ "$(grep -c 'No such file' "$log")" = 1 ] || fail "amrun says more than once that there is no such program"
+
+# What all processes say is printed once. amrun stands still until all have said it.
+lines() { # lines N TEXT: the log has them, within a minute
+    for _ in $(seq 1200); do
+        [ "$(grep -c "$2" "$log")" -ge "$1" ] && return
+        sleep 0.05
+    done
+    fail "not $1 lines of $2"
+}
+mark=$(mktemp -u)
+"$amrun" -n 4 "$jobs" complain "$mark" >"$log" 2>&1 </dev/null &
+pid=$!
+lines 4 ready
+kill -STOP $pid
+: >"$mark"
+lines 4 said
+kill -CONT $pid
+wait $pid
+[ $? = 3 ] || fail "the job does not end with 3"
+[ "$(grep -c 'all of us say this' "$log")" = 1 ] || fail "amrun does not say one error once"
+grep -qx "amrun: processes 0-3: all of us say this; ending the job" "$log" || fail "amrun does not name the processes"
+rm -f "$mark"
 expect 2 usage "$amrun" -n 0 "$jobs"
 expect 2 usage "$amrun" -n 2
 expect 2 "at most 512" "$amrun" -n 513 "$jobs"
@@ -71,7 +94,7 @@ expect 0 "" "$amrun" -n 2 sh -c 'test "$PMI_SIZE" = 2'
 mark=$(mktemp -u)
 expect 3 "" "$amrun" -n 2 sh -c 'if [ $PMI_RANK = 0 ]; then sleep 1000 & echo $! >'"$mark"'; wait; else
     while [ ! -s '"$mark"' ]; do sleep 0.05; done; exit 3; fi'
-for _ in $(seq 100); do
+for _ in $(seq 1200); do
     kill -0 "$(cat "$mark")" 2>/dev/null || break
     sleep 0.05
 done

@@ -1,6 +1,7 @@
 /*
  * One process of a job, for job.sh: joins, gathers, meets the others, and ends as it is told.
- * usage: jobs good | exit RANK CODE | kill RANK | abort RANK CODE | leave RANK
+ * usage: jobs good | exit RANK CODE | kill RANK | abort RANK CODE | leave RANK | complain FILE
+ * complain: all abort for the same reason when FILE is there.
  */
 #include <signal.h>
 #include <stdint.h>
@@ -58,13 +59,21 @@ int main(int argc, char **argv)
         return failed("barrier");
     while (job_barrier_test(job, 1) == 0)
         continue;
+    if (strcmp(mode, "complain") == 0) {
+        printf("ready\n"), fflush(stdout);
+        while (access(argv[2], F_OK) != 0)
+            usleep(1000);
+        (void)job_abort(job, 3, "all of us say this");
+        printf("said\n"), fflush(stdout);
+        pause();
+    }
     if (job_rank(job) == who) {
         if (strcmp(mode, "exit") == 0)
             _exit(code);
         if (strcmp(mode, "kill") == 0)
             raise(SIGKILL);
         if (strcmp(mode, "abort") == 0) {
-            job_abort(job, code, "as the test wants it");
+            (void)job_abort(job, code, "as the test wants it");
             pause();
         }
         if (strcmp(mode, "leave") == 0) {

@@ -10,7 +10,7 @@ shift 3
 here=$(dirname "$0")
 bad=0
 for job in $jobs; do
-    timeout 150 "$build/tools/amrun" -n "${job%:*}" "$here/host.sh" "$program" "${job#*:}" "$@" || {
+    timeout 600 "$build/tools/amrun" -n "${job%:*}" "$here/host.sh" "$program" "${job#*:}" "$@" || {
         echo "FAILED: $(basename "$program") $* as a job of ${job%:*}, mode ${job#*:}, link $VIP_LINK"
         bad=1
     }

@@ -337,12 +337,23 @@ static void end_process(int code)
     _exit(code);
 }
 
+/* How much later than the others one process comes to its end: a busy machine does such things. */
+#define LATE_S 5
+
 /* For launch.sh. */
 static void end_badly(int argc, char **argv)
 {
-    if (argc < 2 || (strcmp(argv[1], "exit") != 0 && strcmp(argv[1], "die") != 0))
+    if (argc < 2 || (strcmp(argv[1], "exit") != 0 && strcmp(argv[1], "die") != 0 &&
+                     strcmp(argv[1], "late") != 0))
         return;
     OK(AMX_SPMDBarrier());
+    if (strcmp(argv[1], "late") == 0) {
+        if (me == procs - 1) {
+            sleep(LATE_S);
+            printf("traffic: the last one comes to its end\n");
+        }
+        AMX_SPMDExit(0);
+    }
     if (me == procs - 1 && argc > 2) {
         OK(AMX_SPMDSetExitCallback(on_exit_call));
         AMX_SPMDkillmyprocess = end_process;

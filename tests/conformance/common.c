@@ -113,6 +113,7 @@ VIP_RETURN conf_ask(VIP_VI_HANDLE vi, const union conf_address *local,
 struct client {
     struct end *end;
     union conf_address local, remote;
+    VIP_ULONG limit_ms;
     VIP_RETURN result;
 };
 
@@ -120,13 +121,41 @@ static void *run_client(void *arg)
 {
     struct client *client = arg;
 
-    client->result = conf_ask(client->end->vi, &client->local, &client->remote, CONF_LIMIT_MS);
+    client->result = conf_ask(client->end->vi, &client->local, &client->remote, client->limit_ms);
     return NULL;
+}
+
+VIP_CONN_HANDLE conf_timed_out_request(struct end *client_end, struct end *server)
+{
+    union conf_address from;
+    VIP_VI_ATTRIBUTES attrs;
+    VIP_CONN_HANDLE request;
+    pthread_t thread;
+    VIP_RETURN rc;
+
+    for (VIP_ULONG limit_ms = 150;; limit_ms *= 2) {
+        struct client client = {.end = client_end, .limit_ms = limit_ms};
+        unsigned disc = conf_disc();
+        union conf_address local;
+
+        conf_local(&client.local, &disc, sizeof(disc));
+        conf_local(&local, &disc, sizeof(disc));
+        conf_address(&client.remote, client_end, server->side, &disc, sizeof(disc));
+        assert_int_equal(pthread_create(&thread, NULL, run_client, &client), 0);
+        rc = VipConnectWait(server->nic, &local.net, limit_ms, &from.net, &attrs, &request);
+        pthread_join(thread, NULL);
+        if (rc == VIP_SUCCESS) {
+            assert_int_equal(client.result, VIP_TIMEOUT);
+            return request;
+        }
+        CONF_RETURNS(VIP_TIMEOUT, rc);
+        assert_true(limit_ms < CONF_LIMIT_MS);
+    }
 }
 
 void conf_connect(struct end *client_end, struct end *server)
 {
-    struct client client = {.end = client_end};
+    struct client client = {.end = client_end, .limit_ms = CONF_LIMIT_MS};
     unsigned disc = conf_disc();
     union conf_address local, from;
     VIP_VI_ATTRIBUTES attrs;
@@ -145,7 +174,7 @@ void conf_connect(struct end *client_end, struct end *server)
 
 void conf_conflict(struct end *a, struct end *b, VIP_RETURN code)
 {
-    struct client client = {.end = a};
+    struct client client = {.end = a, .limit_ms = CONF_LIMIT_MS};
     unsigned disc = conf_disc();
     union conf_address local, from;
     VIP_VI_ATTRIBUTES attrs;

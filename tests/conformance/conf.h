@@ -25,8 +25,11 @@
 
 #include "record.h"
 
-/* Longest time that anything which must happen may take. */
-#define CONF_LIMIT_MS 10000
+/*
+ * Longest time that anything which must happen may take, so that what hangs has a name. Much longer than any limit of
+ * vipd's (peer_dead is 10 s): how long something takes on a busy machine is no result of a test.
+ */
+#define CONF_LIMIT_MS 120000
 
 #define CONF_DESCS        64      /* descriptors of one end */
 #define CONF_DESC_BYTES   128     /* room of one: up to six segments */
@@ -93,6 +96,11 @@ VIP_RETURN conf_ask(VIP_VI_HANDLE vi, const union conf_address *local,
 
 /* Connect client to server on a discriminator of this call's own. */
 void conf_connect(struct end *client, struct end *server);
+/*
+ * A request that server's VipConnectWait has returned and that the client has given up since, with VIP_TIMEOUT. On
+ * a busy machine a short limit may be over before the server has it: then a longer one is tried.
+ */
+VIP_CONN_HANDLE conf_timed_out_request(struct end *client, struct end *server);
 
 /* a asks, b accepts, and the accept must return `code`; then b rejects. Both are Idle again. */
 void conf_conflict(struct end *a, struct end *b, VIP_RETURN code);

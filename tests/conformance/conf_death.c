@@ -32,7 +32,7 @@ static void *run_cq(void *arg)
     VIP_VI_HANDLE vi;
     VIP_BOOLEAN recv;
 
-    blocked->cq_result = VipCQWait(blocked->cq, 3000, &vi, &recv);
+    blocked->cq_result = VipCQWait(blocked->cq, CONF_LIMIT_MS, &vi, &recv);
     return NULL;
 }
 

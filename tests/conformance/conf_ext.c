@@ -213,6 +213,33 @@ static void a_receive_that_is_too_short_fails(void **state)
     conf_close_pair(&a, &b);
 }
 
+/* A receive may be longer than its region; what the message reaches counts. */
+static void a_receive_longer_than_its_region(void **state)
+{
+    for (unsigned bytes = 63; bytes <= 64; bytes++) {
+        struct end a, b;
+        struct what what = {.bytes = bytes};
+        VIP_DESCRIPTOR *recv;
+        VIP_MEM_HANDLE handle;
+
+        conf_pair(&a, &b, conf_level(state));
+        CONF_OK(VipRegisterMem(b.nic, b.buffer + 5000, 63, NULL, &handle));
+        recv = conf_desc(&b, 0, 5000, 4096);
+        recv->DS[0].Local.Handle = handle;
+        conf_post_recv(&b, recv);
+        fill_message(bytes);
+        what.send = conf_write(&a, 0, 0, 100, &b, 100);
+        CONF_RETURNS(bytes == 63 ? VIP_SUCCESS : VIP_DESCRIPTOR_ERROR, carry(&a, &what, &b, recv));
+        assert_int_equal(recv->CS.Status & VIP_STATUS_ERROR_MASK,
+                         bytes == 63 ? 0 : VIP_STATUS_PROTECTION_ERROR);
+        if (bytes == 63)
+            assert_memory_equal(b.buffer + 5000, message, bytes);
+        conf_drain(&a);
+        CONF_OK(VipDeregisterMem(b.nic, b.buffer + 5000, handle));
+        conf_close_pair(&a, &b);
+    }
+}
+
 static void without_a_receive_it_is_an_error(void **state)
 {
     struct end a, b;
@@ -282,6 +309,8 @@ static const struct conf_test tests[] = {
               "extension: an RDMA Write can have a message and immediate data"),
     CONF_EACH("3.7", CONF_FULL, a_receive_that_is_too_short_fails,
               "extension: a message longer than the receive is a LENGTH_ERROR, as for a send"),
+    CONF_EACH("3.7", CONF_FULL, a_receive_longer_than_its_region,
+              "extension: a receive may be longer than its region: the bytes of the message count"),
     CONF_T("3.7", CONF_FULL, without_a_receive_it_is_an_error,
            "extension: a message without a receive is VIP_ERROR_RECVQ_EMPTY, as for a send"),
     CONF_T("3.7", CONF_FULL, what_cannot_be_posted,

@@ -27,7 +27,7 @@ static void *run_asker(void *arg)
 {
     struct asker *asker = arg;
 
-    asker->result = conf_ask(asker->end.vi, &asker->local, &asker->remote, 3000);
+    asker->result = conf_ask(asker->end.vi, &asker->local, &asker->remote, CONF_LIMIT_MS);
     return NULL;
 }
 

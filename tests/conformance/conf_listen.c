@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { CLIENTS = 128 };
 
@@ -295,6 +296,7 @@ static void new_discriminators_are_free(void **state)
     VIP_UINT64 seen[50];
     VIPX_LISTENER listener;
     VIP_CONN_HANDLE request;
+    VIP_UINT32 uid;
 
     (void)state;
     conf_ready(&a, 'A', VIP_SERVICE_RELIABLE_DELIVERY);
@@ -308,7 +310,15 @@ static void new_discriminators_are_free(void **state)
     CONF_OK(VipxListen(b.nic, &local.net, 0, &listener));
     start(&a, a.vi, 'B', &seen[7], 8, VIP_INFINITE, NULL);
     CONF_OK(VipxListenWait(listener, CONF_LIMIT_MS, NULL, NULL, NULL, &request));
+    CONF_RETURNS(VIP_INVALID_PARAMETER, VipxConnectUser(request, NULL));
+    if (strcmp(getenv("VIP_LINK"), "loop") == 0) {
+        CONF_OK(VipxConnectUser(request, &uid));
+        assert_int_equal(uid, geteuid());
+    } else {
+        CONF_RETURNS(VIP_ERROR_NOT_SUPPORTED, VipxConnectUser(request, &uid));
+    }
     CONF_OK(VipConnectAccept(request, b.vi));
+    CONF_RETURNS(VIP_INVALID_PARAMETER, VipxConnectUser(request, &uid));
     CONF_OK(finish(a.vi, NULL, NULL));
     conf_close(&a);
     conf_close(&b);
@@ -368,7 +378,7 @@ static const struct conf_test tests[] = {
     CONF_T("ext", CONF_FULL, asynchronous_connect,
            "VipxConnectStart, VipxConnectFinish, VipxConnectGetFd"),
     CONF_T("ext", CONF_FULL, new_discriminators_are_free,
-           "VipxNewDiscriminator gives numbers that nobody uses"),
+           "VipxNewDiscriminator gives numbers that are not in use; VipxConnectUser"),
     CONF_T("ext", CONF_FULL, the_calls_refuse_bad_arguments,
            "impossible arguments and too many listeners are refused"),
 };

@@ -21,7 +21,7 @@
 #define CONF_SANITIZED 0
 #endif
 
-enum kind { STACK, HEAP, BSS, ANONYMOUS, FILE_SHARED, FILE_PRIVATE, READ_ONLY, EXTENSION };
+enum kind { STACK, HEAP, BSS, ANONYMOUS, FILE_SHARED, FILE_PRIVATE, READ_ONLY, EXTENSION, EARLY };
 
 #define BYTES 20000
 static char in_bss[BYTES];
@@ -127,6 +127,9 @@ static void kind_of_memory(void **state)
     case READ_ONLY:
         from = map(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, NULL);
         break;
+    case EARLY:
+        setenv("VIPD_RUNTIME_DIR", "/nonexistent/place", 1); /* conf_open sets it again */
+        /* fall through */
     case EXTENSION:
         CONF_OK(VipxAllocMem(BYTES, &extra[0]));
         CONF_OK(VipxAllocMem(BYTES, &extra[1]));
@@ -142,7 +145,7 @@ static void kind_of_memory(void **state)
     if (kind == HEAP) {
         free(from);
         free(to);
-    } else if (kind == EXTENSION) {
+    } else if (kind == EXTENSION || kind == EARLY) {
         CONF_OK(VipxFreeMem(extra[0]));
         CONF_OK(VipxFreeMem(extra[1]));
     } else if (kind != STACK && kind != BSS) {
@@ -446,6 +449,7 @@ static const struct conf_test tests[] = {
     KIND("file_private", FILE_PRIVATE, "a private mapping of a file"),
     KIND("read_only", READ_ONLY, "read-only memory, as a source,"),
     KIND("extension", EXTENSION, "memory of VipxAllocMem"),
+    KIND("early", EARLY, "memory of VipxAllocMem that was made without vipd"),
     CONF_T("2.3", CONF_FUNCTIONAL, read_only_memory_is_not_a_target,
            "read-only memory is not changed by anybody"),
     CONF_T("2.3", CONF_EARLY, the_same_bytes_many_times,

@@ -78,7 +78,7 @@ static void nothing_runs_while_nothing_happens(void **state)
 {
     struct end a, b;
     unsigned long before;
-    uint64_t started = 0;
+    uint64_t started = 0, pause = 0;
 
     (void)state;
 #ifdef __SANITIZE_THREAD__
@@ -88,12 +88,13 @@ static void nothing_runs_while_nothing_happens(void **state)
     conf_post_recv(&b, conf_desc(&b, 0, 0, 64));
     CONF_OK(VipRecvNotify(b.vi, NULL, on_desc));
     CONF_OK(VipCQNotify(b.cq, NULL, on_entry));
-    for (unsigned i = 0; i < 100; i++)
-        conf_pause(&started);
-    before = sleeps_of_others();
-    for (unsigned i = 0; i < 300; i++)
-        conf_pause(&started);
-    assert_int_equal(sleeps_of_others(), before);
+    /* On a busy machine the threads come to rest late. One that wakes now and then would never leave such a time. */
+    do {
+        assert_true(conf_pause(&started));
+        before = sleeps_of_others();
+        for (unsigned i = 0; i < 300; i++)
+            conf_pause(&pause);
+    } while (sleeps_of_others() != before);
     send_one(&a);
     await_calls(2);
     conf_close_pair(&a, &b);

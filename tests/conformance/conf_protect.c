@@ -149,7 +149,7 @@ static void no_tag_at_the_region(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* Bounds: every way to be a byte outside is refused, the whole region is not. */
+/* Bounds: every way to move a byte outside is refused, the whole region is not. */
 static void bounds(void **state)
 {
     enum use use = (enum use)conf_arg(state);
@@ -171,6 +171,159 @@ static void bounds(void **state)
         else if (n == 4)
             CONF_OK(VipDeregisterMem(of->nic, at, handle));
         assert_int_equal(try_use(&a, &b, use, at, handle), n == 0);
+        conf_close_pair(&a, &b);
+    }
+}
+
+/* ---- receives that are longer than their regions --------------------------------------------- */
+
+/* One receive: what each segment says, what its region has from there on, and the message that comes. */
+struct longer {
+    uint32_t segment[2]; /* 0 in the second one: there is none */
+    uint32_t room[2];    /* 0: the address is beyond the region */
+    uint32_t message;
+    VIP_UINT32 errors;
+};
+
+static const struct longer longer[] = {
+    {{64}, {63}, 63, 0},
+    {{4096}, {63}, 0, 0},
+    {{4096}, {0}, 0, 0},
+    {{60000}, {20000}, 20000, 0},
+    {{UINT32_MAX}, {20000}, 20000, 0},
+    {{64, 64}, {64, 32}, 96, 0},
+    {{64, 64}, {64, 0}, 64, 0},
+    {{64, 64}, {63, 64}, 63, 0},
+    {{4000, 40000}, {4000, 9000}, 13000, 0},
+    {{64}, {63}, 64, VIP_STATUS_PROTECTION_ERROR},
+    {{64}, {63}, 65, VIP_STATUS_LENGTH_ERROR},
+    {{4096}, {0}, 1, VIP_STATUS_PROTECTION_ERROR},
+    {{60000}, {20000}, 20001, VIP_STATUS_PROTECTION_ERROR},
+    {{64, 64}, {64, 32}, 97, VIP_STATUS_PROTECTION_ERROR},
+    {{64, 64}, {63, 64}, 64, VIP_STATUS_PROTECTION_ERROR},
+};
+#define LONGER_AT 65536 /* of the second segment, in the memory of the receives */
+
+/*
+ * Memory for them: of a mapped file it is staged, else libvipl can adopt it. It ends with no page behind it, so that
+ * a store beyond a region is one into other bytes of the same mapping.
+ */
+static char *longer_memory(bool staged)
+{
+    FILE *file = staged ? tmpfile() : NULL;
+    char *at;
+
+    if (staged)
+        assert_int_equal(ftruncate(fileno(file), 2 * LONGER_AT), 0);
+    at = mmap(NULL, 2 * LONGER_AT, PROT_READ | PROT_WRITE,
+              staged ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, staged ? fileno(file) : -1, 0);
+    assert_ptr_not_equal(at, MAP_FAILED);
+    if (staged)
+        fclose(file);
+    return at;
+}
+
+static bool untouched(const char *memory, size_t bytes)
+{
+    size_t at = 0;
+
+    while (at < bytes && memory[at] == 0x55)
+        at++;
+    return at == bytes;
+}
+
+/* Is the message where it belongs, and no other byte written? */
+static void longer_arrived(const struct longer *c, const char *memory, const char *message)
+{
+    uint32_t first = c->message < c->segment[0] ? c->message : c->segment[0];
+    uint32_t second = c->message - first;
+
+    if (c->errors != 0)
+        first = second = 0;
+    assert_memory_equal(memory, message, first);
+    assert_memory_equal(memory + LONGER_AT, message + first, second);
+    assert_true(untouched(memory + first, LONGER_AT - first));
+    assert_true(untouched(memory + LONGER_AT + second, LONGER_AT - second));
+}
+
+static void longer_once(const struct longer *c, struct end *a, struct end *b, char *memory)
+{
+    unsigned count = c->segment[1] > 0 ? 2 : 1;
+    VIP_DESCRIPTOR *recv = conf_desc(b, 0, 0, 0), *send = conf_desc(a, 0, 0, c->message);
+    VIP_MEM_HANDLE handle[2];
+    VIP_RETURN sent;
+
+    memset(memory, 0x55, 2 * LONGER_AT);
+    conf_fill(a->buffer, c->message, c->message);
+    recv->CS.SegCount = (VIP_UINT16)count;
+    for (unsigned i = 0; i < count; i++) {
+        char *at = memory + i * LONGER_AT;
+
+        handle[i] = region_of(b, at, c->room[i] > 0 ? c->room[i] : 10, NULL, 0, 0);
+        recv->DS[i].Local.Data.Address = c->room[i] > 0 ? at : at + 4096;
+        recv->DS[i].Local.Handle = handle[i];
+        recv->DS[i].Local.Length = c->segment[i];
+    }
+    conf_post_recv(b, recv);
+    assert_int_equal(conf_carry(a, send, b, recv, &sent) == VIP_SUCCESS, c->errors == 0);
+    assert_int_equal(recv->CS.Status & VIP_STATUS_ERROR_MASK, c->errors);
+    if (c->errors == 0)
+        assert_int_equal(recv->CS.Length, c->message);
+    longer_arrived(c, memory, a->buffer);
+    if (c->errors == 0 || a->level == VIP_SERVICE_UNRELIABLE) {
+        assert_int_equal(sent, VIP_SUCCESS);
+    } else {
+        conf_broken(a);
+        conf_broken(b);
+        if (a->level == VIP_SERVICE_RELIABLE_RECEPTION)
+            assert_int_equal(send->CS.Status & VIP_STATUS_ERROR_MASK, VIP_STATUS_REMOTE_DESC_ERROR);
+    }
+    for (unsigned i = 0; i < count; i++)
+        CONF_OK(VipDeregisterMem(b->nic, memory + i * LONGER_AT, handle[i]));
+}
+
+/* Programs post them: ARMCI's VIA device gives every receive the length of the longest message. */
+static void receive_longer_than_its_region(void **state)
+{
+    VIP_VI_ATTRIBUTES attrs = {conf_level(state), 100000, NULL, NULL, VIP_FALSE, VIP_FALSE};
+    char *memory[2] = {longer_memory(false), longer_memory(true)};
+    struct end a, b;
+
+    conf_pair_with(&a, &b, &attrs);
+    for (unsigned i = 0; i < sizeof(longer) / sizeof(longer[0]); i++)
+        for (unsigned staged = 0; staged < 2; staged++) {
+            longer_once(&longer[i], &a, &b, memory[staged]);
+            if (longer[i].errors == 0 || a.level == VIP_SERVICE_UNRELIABLE)
+                continue;
+            conf_disconnect_idle(&a, &b);
+            conf_connect(&a, &b);
+        }
+    conf_alive(&a, &b);
+    conf_close_pair(&a, &b);
+    munmap(memory[0], 2 * LONGER_AT);
+    munmap(memory[1], 2 * LONGER_AT);
+}
+
+/* Also in a segment that no byte of the message reaches. */
+static void receive_with_a_wrong_handle_or_tag_behind_the_message(void **state)
+{
+    for (unsigned n = 0; n < 3; n++) {
+        struct end a, b;
+        VIP_PROTECTION_HANDLE tag_a, tag_b, other;
+        VIP_DESCRIPTOR *recv;
+
+        (void)state;
+        tagged_pair(&a, &b, true, true, &tag_a, &tag_b);
+        CONF_OK(VipCreatePtag(b.nic, &other));
+        recv = conf_desc(&b, 0, 0, 64);
+        recv->CS.SegCount = 2;
+        recv->DS[1].Local.Data.Address = b.buffer + 4096;
+        recv->DS[1].Local.Length = 64;
+        recv->DS[1].Local.Handle =
+            n == 0 ? 0 : region_of(&b, b.buffer + 4096, 64, n == 1 ? other : tag_b, 0, 0);
+        conf_post_recv(&b, recv);
+        conf_post_send(&a, conf_desc(&a, 0, 0, 10));
+        assert_int_equal(conf_take(&b, true, recv), n < 2 ? VIP_STATUS_PROTECTION_ERROR : 0);
         conf_close_pair(&a, &b);
     }
 }
@@ -342,7 +495,11 @@ static const struct conf_test tests[] = {
     USES(CONF_FUNCTIONAL, different_tags, "different tags of VI and region: refused"),
     USES(CONF_FUNCTIONAL, no_tag_at_the_vi, "a NULL tag of the VI matches any"),
     USES(CONF_FUNCTIONAL, no_tag_at_the_region, "a NULL tag of the region matches any"),
-    USES(CONF_FUNCTIONAL, bounds, "the whole range must lie in the region of the handle"),
+    USES(CONF_FUNCTIONAL, bounds, "every byte that moves must lie in the region of the handle"),
+    CONF_EACH("3.5", CONF_FUNCTIONAL, receive_longer_than_its_region,
+              "a receive may be longer than its region: the bytes of its message count"),
+    CONF_T("3.5", CONF_FUNCTIONAL, receive_with_a_wrong_handle_or_tag_behind_the_message,
+           "a wrong handle or tag of a receive is an error, whatever the message reaches"),
     USES(CONF_FUNCTIONAL, foreign_handles, "another's handles are never valid"),
     CONF_DN("3.5", CONF_FUNCTIONAL, remote_rights, "write", 0,
             "RDMA Write needs the right on the target's VI and region; the initiator needs none"),

@@ -9,7 +9,6 @@
 struct asker {
     struct end *end;
     union conf_address local, remote;
-    VIP_ULONG timeout_ms;
     VIP_RETURN result;
     pthread_t thread;
 };
@@ -18,13 +17,12 @@ static void *run_asker(void *arg)
 {
     struct asker *asker = arg;
 
-    asker->result = conf_ask(asker->end->vi, &asker->local, &asker->remote, asker->timeout_ms);
+    asker->result = conf_ask(asker->end->vi, &asker->local, &asker->remote, VIP_INFINITE);
     return NULL;
 }
 
 /* `a` asks, and b's VipConnectWait has the request: a is Connect Pending until somebody decides. */
-static VIP_CONN_HANDLE pending(struct asker *asker, struct end *a, struct end *b,
-                               VIP_ULONG timeout_ms)
+static VIP_CONN_HANDLE pending(struct asker *asker, struct end *a, struct end *b)
 {
     unsigned disc = conf_disc();
     union conf_address local, from;
@@ -33,7 +31,6 @@ static VIP_CONN_HANDLE pending(struct asker *asker, struct end *a, struct end *b
 
     memset(asker, 0, sizeof(*asker));
     asker->end = a;
-    asker->timeout_ms = timeout_ms;
     conf_local(&asker->local, &disc, sizeof(disc));
     conf_local(&local, &disc, sizeof(disc));
     conf_address(&asker->remote, a, 'B', &disc, sizeof(disc));
@@ -83,7 +80,7 @@ static void request_makes_connect_pending(void **state)
     VIP_CONN_HANDLE request;
 
     both_ready(&a, &b, conf_level(state));
-    request = pending(&asker, &a, &b, VIP_INFINITE);
+    request = pending(&asker, &a, &b);
     assert_int_equal(conf_state(&a), VIP_STATE_CONNECT_PENDING);
     assert_int_equal(conf_state(&b), VIP_STATE_IDLE); /* no VI is involved yet */
     CONF_OK(VipConnectReject(request));
@@ -97,7 +94,7 @@ static void accept_makes_both_connected(void **state)
     struct asker asker;
 
     both_ready(&a, &b, conf_level(state));
-    CONF_OK(VipConnectAccept(pending(&asker, &a, &b, VIP_INFINITE), b.vi));
+    CONF_OK(VipConnectAccept(pending(&asker, &a, &b), b.vi));
     answer(&asker, VIP_SUCCESS);
     conf_alive(&a, &b);
     conf_close_pair(&a, &b);
@@ -111,7 +108,7 @@ static void receives_posted_before_are_usable_when_connected(void **state)
 
     both_ready(&a, &b, conf_level(state));
     conf_post_recv(&a, conf_desc(&a, 0, 0, 64)); /* in Idle */
-    request = pending(&asker, &a, &b, VIP_INFINITE);
+    request = pending(&asker, &a, &b);
     conf_post_recv(&a, conf_desc(&a, 1, 100, 64)); /* in Connect Pending */
     conf_post_recv(&b, conf_desc(&b, 0, 0, 64));   /* between VipConnectWait and VipConnectAccept */
     CONF_OK(VipConnectAccept(request, b.vi));
@@ -147,15 +144,14 @@ static void failed_attempt(void **state)
     switch (failure) {
     case REJECTED:
     case CONFLICT:
-        request = pending(&asker, &a, &b, VIP_INFINITE);
+        request = pending(&asker, &a, &b);
         if (failure == CONFLICT)
             CONF_RETURNS(VIP_INVALID_RELIABILITY_LEVEL, VipConnectAccept(request, b.vi));
         CONF_OK(VipConnectReject(request));
         answer(&asker, VIP_REJECT);
         break;
     case TIMED_OUT:
-        request = pending(&asker, &a, &b, 150);
-        answer(&asker, VIP_TIMEOUT);
+        request = conf_timed_out_request(&a, &b);
         CONF_RETURNS(VIP_TIMEOUT, VipConnectAccept(request, b.vi));
         break;
     case NO_MATCH:
@@ -186,7 +182,7 @@ static void disconnect_cancels_a_pending_attempt(void **state)
 
     both_ready(&a, &b, conf_level(state));
     conf_post_recv(&a, conf_desc(&a, 0, 0, 64));
-    request = pending(&asker, &a, &b, VIP_INFINITE);
+    request = pending(&asker, &a, &b);
     CONF_OK(VipDisconnect(a.vi));
     assert_int_equal(conf_state(&a), VIP_STATE_IDLE);
     conf_failed(&a, true, conf_at(&a, 0), VIP_STATUS_DESC_FLUSHED_ERROR);
@@ -267,7 +263,7 @@ static void destroy_in_each_state(void **state)
     VIP_CONN_HANDLE request;
 
     both_ready(&a, &b, conf_level(state));
-    request = pending(&asker, &a, &b, VIP_INFINITE);
+    request = pending(&asker, &a, &b);
     CONF_RETURNS(VIP_INVALID_STATE, VipDestroyVi(a.vi)); /* Connect Pending */
     CONF_OK(VipConnectAccept(request, b.vi));
     answer(&asker, VIP_SUCCESS);
@@ -294,7 +290,7 @@ static void attributes_change_in_idle_only(void **state)
     CONF_OK(VipSetViAttributes(a.vi, &attrs));
     CONF_OK(VipSetViAttributes(b.vi, &attrs));
     assert_int_equal(conf_state(&a), VIP_STATE_IDLE);
-    request = pending(&asker, &a, &b, VIP_INFINITE);
+    request = pending(&asker, &a, &b);
     CONF_RETURNS(VIP_INVALID_STATE, VipSetViAttributes(a.vi, &attrs));
     assert_int_equal(conf_state(&a), VIP_STATE_CONNECT_PENDING);
     CONF_OK(VipConnectAccept(request, b.vi));
@@ -314,7 +310,7 @@ static void accept_wants_an_idle_vi(void **state)
 
     conf_pair(&a, &b, conf_level(state));
     conf_ready(&c, 'A', conf_level(state));
-    request = pending(&asker, &c, &b, VIP_INFINITE);
+    request = pending(&asker, &c, &b);
     CONF_RETURNS(VIP_INVALID_STATE, VipConnectAccept(request, b.vi)); /* Connected */
     CONF_OK(VipDisconnect(a.vi));
     conf_await_state(&b, VIP_STATE_ERROR);
@@ -378,7 +374,7 @@ static void post_in_connect_pending(void **state)
     VIP_CONN_HANDLE request;
 
     both_ready(&a, &b, conf_level(state));
-    request = pending(&asker, &a, &b, VIP_INFINITE);
+    request = pending(&asker, &a, &b);
     send_is_flushed(&a);
     receive_is_kept(&a);
     CONF_OK(VipConnectReject(request));

@@ -10,7 +10,7 @@ bad=0
 at() { # at SIDE ARGUMENTS...: start the program there
     local dir=VIPD_RUNTIME_DIR_$1
     shift
-    VIPD_RUNTIME_DIR=${!dir} timeout 100 "$program" "$@" &
+    VIPD_RUNTIME_DIR=${!dir} timeout 600 "$program" "$@" &
     pids+=($!)
 }
 

@@ -22,6 +22,8 @@ run() { # run PROGRAM LINK: its results as "program name link result reason", ta
     *silence*)
         export VIP_NIC_LINES=$'[reliability]\nconn_timeout = 800ms\npeer_dead = 2s\nkeepalive = 500ms'
         ;;
+    *fault) export VIP_NIC_LINES=$'[reliability]\nlinger = 0s' ;;
+    *linger*) export VIP_NIC_LINES=$'[reliability]\nlinger = 60s\nconn_timeout = 60s\npeer_dead = 60s' ;;
     esac
     timeout 300 "$root/tests/lib/two_vipd.sh" "$build" "$link" "$bin/$program" \
         >"$work/$program.$link.log" 2>&1

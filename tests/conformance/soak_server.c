@@ -28,7 +28,7 @@
 #define ROOM_BYTES  2048  /* of one message */
 #define CONNS_MAX   512   /* VIs of the server: those in use, and those not drained yet */
 #define LIMIT_MS    60000 /* longest time that anything which must happen may take */
-#define ADDR_BYTES  40    /* what programs of the time gave an address */
+#define ADDR_BYTES  160   /* an address that VIPL returns has 156 at most */
 #define STOP_CLIENT 0xFFFFFFFFu
 
 /* Descriptors and buffers of one end of a connection. */

@@ -68,7 +68,7 @@ static int daemon_start(char *err, size_t err_bytes)
     int r = -ENOMEM;
 
     memset(&vipd, 0, sizeof(vipd));
-    runtime = (struct runtime){.lock_fd = -1, .sock = -1};
+    runtime = (struct runtime){.lock_fd = -1, .sock = -1, .dir_fd = -1};
     vipd_log_set_level((enum vipd_log_level)0);
     snprintf(err, err_bytes, "out of memory");
     config = vipd_config_default();
@@ -78,9 +78,9 @@ static int daemon_start(char *err, size_t err_bytes)
     config->nics[0].port = port;
     config->threads = 2; /* a loop more, whose set-up can fail too; nothing here runs it */
     err[0] = '\0';
-    r = runtime_open(dir, &runtime, err, err_bytes);
+    r = runtime_open(dir, geteuid(), &runtime, err, err_bytes);
     if (r == 0)
-        r = vipd_start(config, dir, &vipd, err, err_bytes);
+        r = vipd_start(config, dir, NULL, &vipd, err, err_bytes);
     if (r == 0)
         r = runtime_listen(&runtime, 0600, err, err_bytes);
     if (r == 0) {

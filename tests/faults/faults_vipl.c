@@ -205,7 +205,7 @@ static void use_cq_fd(VIP_NIC_HANDLE nic, unsigned n)
 
 union address {
     VIP_NET_ADDRESS net;
-    unsigned char bytes[4 + 24 + 16];
+    unsigned char bytes[4 + 24 + 128]; /* the longest that a call returns */
 };
 
 static void fill_address(union address *ret, const VIP_NIC_ATTRIBUTES *nic)

@@ -166,8 +166,9 @@ static void step(struct world *w, struct fuzz_in *in, uint64_t *wait)
     switch (what / HOSTS_MAX % 16) {
     case 0:
     case 1:
-        if (cm_listen(host->cm, (*wait)++ & 255, 1, (const uint8_t *)discs[how >> 1 & 3],
-                      (uint8_t)strlen(discs[how >> 1 & 3]), w->now_ns) == 0)
+        if (cm_listen(host->cm, (*wait)++ & 255, 1, how >> 5 & 1,
+                      (const uint8_t *)discs[how >> 1 & 3], (uint8_t)strlen(discs[how >> 1 & 3]),
+                      w->now_ns) == 0)
             host_settle(host);
         break;
     case 2:
@@ -206,6 +207,7 @@ static void step(struct world *w, struct fuzz_in *in, uint64_t *wait)
         world_run(w, (uint64_t)how * 20 * MS);
         break;
     case 12:
+        w->uid = how >> 5 & 1;
         if (host->fail_after < 0)
             host_peer(w, index, other, discs[how >> 1 & 3], discs[how >> 3 & 3],
                       how & 128 ? FOR_EVER : 500 * MS);

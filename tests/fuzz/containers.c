@@ -364,8 +364,6 @@ struct model_region {
 static bool model_access(const struct model_region *regions, const struct registry_vi *vi,
                          const struct eng_access *access)
 {
-    if (!access->len)
-        return true;
     for (unsigned i = 0; i < REGIONS; i++) {
         const struct registry_region *r = &regions[i].region;
 
@@ -379,9 +377,9 @@ static bool model_access(const struct model_region *regions, const struct regist
         if (access->kind == ENG_ACCESS_REMOTE_READ &&
             !(vi->enable_rdma_read && r->attrs.enable_rdma_read))
             return false;
-        return (unsigned __int128)access->addr + access->len <=
-                   (unsigned __int128)r->addr + r->bytes &&
-               access->addr >= r->addr;
+        return !access->len || ((unsigned __int128)access->addr + access->len <=
+                                    (unsigned __int128)r->addr + r->bytes &&
+                                access->addr >= r->addr);
     }
     return false;
 }

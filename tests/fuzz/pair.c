@@ -300,6 +300,8 @@ void pair_run(struct fuzz_in *in, bool hostile)
         config.held_packets_max = 3;
     if (shape & 64)
         config.turn_packets = 1;
+    if (shape & 128)
+        config.skip_packets = 8;
     for (unsigned i = 0; i < 2; i++)
         side_init(pair, i, &config);
     for (unsigned vi = 0; vi < PAIR_VIS; vi++)

@@ -21,8 +21,9 @@ static bool op_check(void *ctx, const struct eng_access *access)
 {
     struct pair_side *side = ctx;
 
-    return !side->deny && access->handle == PAIR_HANDLE && access->addr <= PAIR_MEM_BYTES &&
-           access->len <= PAIR_MEM_BYTES - access->addr;
+    return !side->deny && access->handle == PAIR_HANDLE &&
+           (!access->len ||
+            (access->addr <= PAIR_MEM_BYTES && access->len <= PAIR_MEM_BYTES - access->addr));
 }
 
 static bool op_place(void *ctx, const struct eng_access *access, uint32_t payload_offset)

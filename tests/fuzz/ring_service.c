@@ -90,7 +90,8 @@ static void hostile_connect(unsigned a, unsigned b)
     bool found;
 
     h.handle = 0;
-    if (nic_connect_wait(h.session, &args.local, false, rig_now, &wait, &found) != VIP_RC_SUCCESS ||
+    if (nic_connect_wait(h.session, &args.local, false, rig_now, &wait, &found, NULL, 0) !=
+            VIP_RC_SUCCESS ||
         nic_connect(h.session, h.vi[a], &args, rig_now, why, sizeof(why)) != VIP_RC_SUCCESS)
         return;
     rig_steps(6);

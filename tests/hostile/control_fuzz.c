@@ -217,19 +217,40 @@ static void write_to(struct two *t, uint64_t addr, uint32_t handle)
     raw_post(&t->a, t->va, VIP_SQ_SEND, VIP_CTL_OP_RDMAWRITE, segs, 2);
 }
 
-/* A handle that is none, or the right one with an address that is partly outside, or wraps. */
+/*
+ * A handle that an attacker would try: an early generation of an early slot, the generations and slots
+ * beside the one that he was given, or his own one.
+ */
+static uint32_t likely(const struct two *t)
+{
+    uint32_t known = any() % 2 ? t->b.region[0].handle : t->a.region[0].handle;
+
+    switch (any() % 4) {
+    case 0:
+        return (1 + (uint32_t)any() % 4) << 16 | (uint32_t)any() % 16;
+    case 1:
+        return known + ((1 + (uint32_t)any() % 8) << 16);
+    case 2:
+        return known - ((1 + (uint32_t)any() % 8) << 16);
+    default:
+        return (known & 0xffff0000u) | (uint32_t)any() % 64;
+    }
+}
+
+/* A handle that is none, random or likely, or the right one with an address that is partly outside, or wraps. */
 static void guess(struct two *t)
 {
     const struct raw_region *right = &t->b.region[0];
     uint64_t addr = right->addr + any() % (REGION_BYTES - REACH);
-    uint32_t handle = (uint32_t)any();
+    uint32_t handle;
 
     if (any() % 4 == 0) {
         handle = right->handle;
         addr = any() % 2 ? right->addr + REGION_BYTES - any() % REACH : ~0ull - any() % (2 * REACH);
     } else {
-        while (handle == right->handle || handle == t->b.region[1].handle)
-            handle = (uint32_t)any();
+        do
+            handle = any() % 2 ? likely(t) : (uint32_t)any();
+        while (handle == right->handle || handle == t->b.region[1].handle);
     }
     write_to(t, addr, handle);
 }

@@ -15,7 +15,7 @@ daemons_begin "$build/vipd"
 daemon_start A 127.0.0.1 $((20000 + RANDOM % 12000)) || exit 1
 echo "seed $seed"
 bad=0
-in_host A timeout 120 "$build/tests/hostile/control_fuzz" 50 10000 "$seed" || bad=1
+in_host A timeout 600 "$build/tests/hostile/control_fuzz" 50 10000 "$seed" || bad=1
 sleep 0.3
 inventory A >"$WORK/before"
 memory=$(memory_kb A)

@@ -9,6 +9,8 @@
  *
  * usage: live_ring scribble|kill ROUNDS SEED     in tests/lib/two_vipd.sh, with [engine] direct = yes
  */
+#include <errno.h>
+#include <linux/fs.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -242,6 +245,18 @@ static struct vip_direct *find_ring(void)
     return ring;
 }
 
+/* Whoever may make a file immutable has a vipd that may, too: then a ring takes no holes, which would hold its peer. */
+static void check_no_holes(struct vip_direct *ring)
+{
+    int fd = memfd_create("probe", MFD_CLOEXEC), flags = FS_IMMUTABLE_FL;
+
+    CHECK(fd >= 0, "memfd_create");
+    if (ioctl(fd, FS_IOC_SETFLAGS, &flags) == 0)
+        CHECK(madvise(ring, sizeof(*ring), MADV_REMOVE) < 0 && errno == EPERM,
+              "the ring takes a hole");
+    close(fd);
+}
+
 /* ---- what comes back ----------------------------------------------------------------------- */
 
 static void told(struct peer *peer)
@@ -385,6 +400,19 @@ static void check_outside(const struct peer *peer)
     }
 }
 
+/* The ring, when it is there: vipd passes it on while the two already talk. */
+static const struct vip_direct *await_ring(struct peer *peer)
+{
+    uint64_t end_ns = now_ns() + LIMIT_NS;
+    const struct vip_direct *ring;
+
+    while ((ring = find_ring()) == NULL && !over(peer) && now_ns() < end_ns)
+        play(peer, now_ns() + 1000000, 8);
+    CHECK(ring != NULL, "no ring between the two: %u messages, %s", peer->received,
+          over(peer) ? "the connection is lost" : "connected");
+    return ring;
+}
+
 /* ---- the one who is watched ------------------------------------------------------------------ */
 
 static int victim(uint64_t seed, unsigned disc)
@@ -399,8 +427,7 @@ static int victim(uint64_t seed, unsigned disc)
     peer.friendly = killing && seed / 2 % 4 != 3;
     seed % 2 ? serve(&peer, disc) : ask(&peer, disc);
     play(&peer, now_ns() + LIMIT_NS, WARM_UP);
-    ring = find_ring();
-    CHECK(ring != NULL, "no ring between the two");
+    ring = await_ring(&peer);
     if (vip_load64(&ring->way[0].sent) && vip_load64(&ring->way[1].sent))
         shared->ring_seen++;
     __atomic_add_fetch(&shared->warm, 1, __ATOMIC_RELEASE);
@@ -508,6 +535,8 @@ static _Noreturn void other(uint64_t seed, unsigned disc)
     while (!__atomic_load_n(&shared->warm, __ATOMIC_ACQUIRE))
         play(&peer, now_ns() + 1000000, 8);
     scribbler.ring = find_ring();
+    if (scribbler.ring != NULL)
+        check_no_holes(scribbler.ring);
     if (strcmp(mode, "scribble") == 0 && scribbler.ring != NULL)
         pthread_create(&thread, NULL, scribble, &scribbler);
     play(&peer, now_ns() + 20 * LIMIT_NS, ~0u >> 1);

@@ -2,11 +2,11 @@
  * A hostile program: random and targeted values, at full rate, into every byte that an application
  * can write, while it keeps its session alive as long as vipd lets it. "storm" breaks no rule, but
  * rings the doorbell without pause, whether vipd sleeps or not, and posts as much as the ring takes.
+ * "drain" fills its ring with messages into empty receive queues of its own, which make vipd look for receives.
  * "ask" has no session but asks for the dearest view over several connections as fast as it is answered.
- * For comparison: "busy" posts as fast as its descriptors complete, and "spin" takes processor time only,
- * without vipd.
+ * "bulk" breaks no rule at all: it keeps 64 messages of 64 KiB under way between two VIs of its own.
  *
- * usage: mutator evil|storm|ask|busy|spin SECONDS SEED    (SIGTERM ends it earlier)
+ * usage: mutator evil|storm|drain|ask|bulk SECONDS SEED    (SIGTERM ends it earlier)
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -84,26 +84,26 @@ fail:
     return -1;
 }
 
-/* ---- the legal twin ---------------------------------------------------------------------- */
+/* ---- bulk -------------------------------------------------------------------------------- */
 
-#define BUSY_DEPTH 64
+#define BULK_DEPTH 64
 
-static void busy(struct raw *raw, double until)
+static void bulk(struct raw *raw, double until)
 {
     struct vip_shm_seg seg = {
-        .addr = raw->region[0].addr, .handle = raw->region[0].handle, .len = 64};
+        .addr = raw->region[0].addr, .handle = raw->region[0].handle, .len = REGION_BYTES};
     struct vip_comp comp;
 
-    for (unsigned i = 0; i < BUSY_DEPTH; i++) {
+    for (unsigned i = 0; i < 2 * BULK_DEPTH; i++) /* so many that they stay ahead */
         raw_post(raw, 3, VIP_SQ_RECV, VIP_CTL_OP_SENDRECV, &seg, 1);
+    for (unsigned i = 0; i < BULK_DEPTH; i++)
         raw_post(raw, 2, VIP_SQ_SEND, VIP_CTL_OP_SENDRECV, &seg, 1);
-    }
     raw_ring(raw);
     while (!over(until)) {
         bool did = false;
 
         for (unsigned i = 0; i < LOOK_EVERY; i++) {
-            /* One receive and one send more for each that is done: receives stay ahead. */
+            /* One receive and one send more for each that is done. */
             while (raw_room(raw, 1) && raw_reap(raw, 3, VIP_Q_RECV, &comp)) {
                 raw_post(raw, 3, VIP_SQ_RECV, VIP_CTL_OP_SENDRECV, &seg, 1);
                 did = true;
@@ -116,10 +116,14 @@ static void busy(struct raw *raw, double until)
             raw_ring(raw);
             tally.steps++;
         }
-        if (!did && raw_ended(raw)) {
+        if (did)
+            continue;
+        if (raw_ended(raw)) {
             fprintf(stderr, "mutator: the legal session was ended\n");
             exit(1);
         }
+        /* It wants vipd's time: with the processors for itself neither vipd nor the victim would have work. */
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
     }
 }
 
@@ -417,6 +421,51 @@ static void storm(struct raw *raw, double until)
     }
 }
 
+/* ---- drain ------------------------------------------------------------------------------- */
+
+#define DRAIN_EVERY                                                                                \
+    32 /* one slot of so many is a message, the others are for a VI that does not exist */
+
+/* Unreliable VIs, the first of each two connected to the second. */
+static int set_up_drain(struct raw *raw)
+{
+    if (raw_open(raw) < 0)
+        return -1;
+    for (unsigned i = 0; i < RAW_VIS / 2; i++) {
+        int a = raw_vi(raw, VIP_LVL_UNRELIABLE, -1), b = raw_vi(raw, VIP_LVL_UNRELIABLE, -1);
+
+        if (a < 0 || b < 0 || raw_connect(raw, a, raw, b) < 0) {
+            raw_close(raw);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static void drain(struct raw *raw, double until)
+{
+    uint8_t bytes[4096];
+
+    while (!over(until) && !raw_ended(raw)) {
+        for (unsigned i = 0; i < LOOK_EVERY; i++) {
+            while (raw_room(raw, 1)) {
+                unsigned at = raw->position / DRAIN_EVERY % (RAW_VIS / 2) * 2;
+                struct vip_sq_slot slot = {
+                    .vi = raw->vi[at].vi, .vi_gen = raw->vi[at].gen, .kind = VIP_SQ_SEND};
+
+                if (raw->position % DRAIN_EVERY)
+                    slot.vi = 9999;
+                vip_sq_write(vip_app_sq(raw->app), raw->position++, &slot);
+                tally.posts++;
+            }
+            raw_ring(raw);
+        }
+        tally.steps += LOOK_EVERY;
+        while (recv(raw->events, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+            continue;
+    }
+}
+
 /* ---- ask --------------------------------------------------------------------------------- */
 
 #define ASKERS    8
@@ -455,36 +504,29 @@ static void ask(double until)
 
 /* ---- main -------------------------------------------------------------------------------- */
 
-static void spin(double until)
-{
-    while (!over(until))
-        for (unsigned i = 0; i < 100000; i++)
-            __asm__ volatile("" ::: "memory");
-}
-
 int main(int argc, char **argv)
 {
     double until;
     bool legal;
 
     if (argc != 4) {
-        fprintf(stderr, "usage: mutator evil|storm|ask|busy|spin SECONDS SEED\n");
+        fprintf(stderr, "usage: mutator evil|storm|drain|ask|bulk SECONDS SEED\n");
         return 2;
     }
     signal(SIGPIPE, SIG_IGN);
     signal(SIGTERM, on_term);
     until = now_s() + atof(argv[2]);
     seed = strtoull(argv[3], NULL, 0);
-    legal = strcmp(argv[1], "busy") == 0;
-    if (strcmp(argv[1], "spin") == 0)
-        spin(until);
-    else if (strcmp(argv[1], "ask") == 0)
+    legal = strcmp(argv[1], "bulk") == 0;
+    if (strcmp(argv[1], "ask") == 0)
         ask(until);
     else
         while (!over(until)) {
             struct raw raw;
 
-            if (set_up(&raw) < 0) {
+            bool drains = strcmp(argv[1], "drain") == 0;
+
+            if ((drains ? set_up_drain(&raw) : set_up(&raw)) < 0) {
                 tally.refused++;
                 if (legal)
                     return 1;
@@ -493,9 +535,11 @@ int main(int argc, char **argv)
             }
             tally.sessions++;
             if (legal)
-                busy(&raw, until);
+                bulk(&raw, until);
             else if (strcmp(argv[1], "storm") == 0)
                 storm(&raw, until);
+            else if (drains)
+                drain(&raw, until);
             else
                 evil(&raw, until, any() % 4 == 0);
             raw_close(&raw);
@@ -506,5 +550,5 @@ int main(int argc, char **argv)
            (unsigned long long)tally.posts, (unsigned long long)tally.pokes,
            (unsigned long long)tally.asked, (unsigned long long)tally.refused);
     /* One that had nothing to do with vipd proves nothing. */
-    return strcmp(argv[1], "spin") != 0 && !tally.sessions && !tally.asked;
+    return !tally.sessions && !tally.asked;
 }

@@ -7,15 +7,17 @@
  *            and with a bit flipped and the checksum made good again
  *   connect  well-formed requests for DISCRIMINATOR from thousands of addresses 127.x.y.z
  *   sink     nothing: receives packets at ADDRESS and throws them away, as cheaply as that can be done
+ *   answer   the same, but sends a short packet back for each one
  *
  * The sender must cost less than what it tests: packets go in batches, and half of those of one source and
- * length as one datagram that the kernel divides (UDP_SEGMENT). Time that it was stopped (SIGSTOP) is
- * not made up for. Prints what it sent and what came back; ends with 1 if more bytes came back
+ * length as one datagram that the kernel divides (UDP_SEGMENT). Prints what it sent and what came back; ends with 1 if more bytes came back
  * than it sent.
- * usage: net forge ADDRESS PORT SECONDS PACKETS_PER_SECOND SEED VICTIM    (SIGTERM ends it earlier)
- *          VICTIM: the address whose packets are recorded; what it is compared with sends the same elsewhere
- *        net connect ADDRESS PORT SECONDS PACKETS_PER_SECOND SEED DISCRIMINATOR
- *        net sink ADDRESS PORT
+ * usage: net forge ADDRESS PORT SECONDS PACKETS_PER_SECOND SEED VICTIM PID   (SIGTERM ends it earlier)
+ *          VICTIM: the address whose packets are recorded
+ *          PACKETS_PER_SECOND: of the processor time of process PID; 0: SECONDS is a number of packets, which
+ *          are sent at once, whatever PID is
+ *        net connect ADDRESS PORT SECONDS PACKETS_PER_SECOND SEED DISCRIMINATOR PID
+ *        net sink|answer ADDRESS PORT
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -51,10 +53,11 @@
 #define BATCH           32   /* datagrams given to the kernel at once */
 #define TRAIN_MAX       16   /* packets in a datagram that the kernel divides */
 #define TRAIN_BYTES_MAX 4000 /* of one of these */
-#define POUR_MAX        256  /* packets between two looks at the clock */
+#define OWED_MAX        1024 /* packets sent at once, at most, after a while without a processor */
 #define CONTROL_MAX     64
 #define LONG_RARE_AS    16 /* of so many replays one is of a long packet: as its sender, */
 #define LONG_RARE       64 /* ... and as a stranger, of which there are more */
+#define ANSWER_BYTES    64
 #define STRANGER        0x7f000003u
 
 #ifndef UDP_SEGMENT
@@ -86,7 +89,7 @@ static uint32_t victim; /* whose packets are recorded */
 static uint64_t seed, queued, sent, sent_bytes, replayed, resealed, back, back_bytes, cookies;
 static struct sockaddr_in target;
 static uint8_t packet[SEND_MAX]; /* under construction */
-static volatile sig_atomic_t stopping, continued;
+static volatile sig_atomic_t stopping;
 
 /* Datagrams that wait to be sent through one socket. */
 struct batch {
@@ -503,51 +506,77 @@ static void take_back(int sock)
     }
 }
 
-/* At the rate, as far as the machine allows. Returns the seconds that it took, without pauses. */
-static double pour(int sock, bool connects, double seconds, double rate)
+/* So many packets, as fast as it goes. Returns the seconds that it took. */
+static double pour_out(int sock, bool connects, uint64_t packets)
 {
-    double begin = now_s(), last = begin, paused = 0, now;
+    double begin = now_s();
+
+    while (!stopping && queued < packets) {
+        if (connects)
+            connect_from();
+        else
+            forge();
+    }
+    flush(&stranger);
+    flush(&spoofed);
+    take_back(sock);
+    return now_s() - begin;
+}
+
+static double seconds_on(clockid_t clock)
+{
+    struct timespec ts;
+
+    return clock_gettime(clock, &ts) < 0 ? 0 : (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+/*
+ * For some seconds, at a rate per second of processor time of the process that is attacked, and at least at a tenth
+ * of it per real second: where that process rarely gets a processor, it gets as much of this for its time as
+ * where it has one for itself. Returns the seconds that it took.
+ */
+static double pour(int sock, bool connects, double seconds, double rate, clockid_t attacked)
+{
+    double begin = now_s(), last = begin, last_used = seconds_on(attacked), owed = 0, now;
 
     for (now = begin; !stopping && now < begin + seconds; now = now_s()) {
-        uint64_t due, limit = queued + POUR_MAX;
+        double used = seconds_on(attacked), step = (now - last) / 10;
+        uint64_t until;
 
-        if (continued) {
-            continued = 0;
-            paused += now - last;
-        }
+        owed += rate * (used - last_used > step ? used - last_used : step);
+        owed = owed < OWED_MAX ? owed : OWED_MAX;
         last = now;
+        last_used = used;
         if (!connects)
             listen_on(now);
-        due = (uint64_t)((now - begin - paused) * rate);
-        while (queued < due && queued < limit) {
+        until = queued + (owed > 0 ? (uint64_t)owed : 0);
+        owed += (double)queued;
+        while (queued < until) {
             if (connects)
                 connect_from();
             else
                 forge();
         }
+        owed -= (double)queued;
         flush(&stranger);
         flush(&spoofed);
         take_back(sock);
-        if (queued >= due)
-            usleep(100);
+        usleep(100);
     }
-    if (continued) /* only to be ended */
-        paused += now - last;
-    return now - begin - paused;
+    return now - begin;
 }
 
-static void on_signal(int number)
+static void on_term(int number)
 {
-    if (number == SIGTERM)
-        stopping = 1;
-    else
-        continued = 1;
+    (void)number;
+    stopping = 1;
 }
 
-/* Take packets and do nothing with them. */
-static int sink(void)
+/* Take packets and do nothing with them, or answer each one. */
+static int sink(bool answers)
 {
-    static uint8_t room[BATCH][2048];
+    static struct sockaddr_in from[BATCH];
+    static uint8_t room[BATCH][SEND_MAX];
     int sock = socket(AF_INET, SOCK_DGRAM, 0), buffer = 8 << 20;
     struct mmsghdr msg[BATCH] = {0};
     struct iovec iov[BATCH];
@@ -557,15 +586,23 @@ static int sink(void)
         iov[i] = (struct iovec){.iov_base = room[i], .iov_len = sizeof(room[i])};
         msg[i].msg_hdr = (struct msghdr){.msg_iov = &iov[i], .msg_iovlen = 1};
     }
-    setsockopt(sock, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
+    if (setsockopt(sock, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof(buffer)) < 0)
+        setsockopt(sock, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
     if (bind(sock, (struct sockaddr *)&target, sizeof(target)) < 0) {
         perror("net: bind");
         return 1;
     }
     while (!stopping) {
-        int n = recvmmsg(sock, msg, BATCH, MSG_WAITFORONE, NULL);
+        int n;
 
+        for (unsigned i = 0; i < BATCH && answers; i++) {
+            msg[i].msg_hdr.msg_name = &from[i];
+            msg[i].msg_hdr.msg_namelen = sizeof(from[i]);
+        }
+        n = recvmmsg(sock, msg, BATCH, MSG_WAITFORONE, NULL);
         got += n > 0 ? (uint64_t)n : 0;
+        for (int i = 0; i < n && answers; i++)
+            (void)sendto(sock, room[i], ANSWER_BYTES, MSG_DONTWAIT, &from[i], sizeof(from[i]));
     }
     printf("net sink: %llu datagrams\n", (unsigned long long)got);
     return 0;
@@ -574,26 +611,27 @@ static int sink(void)
 int main(int argc, char **argv)
 {
     struct sockaddr_in self = {.sin_family = AF_INET};
-    struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction action = {.sa_handler = on_term};
     int sock = socket(AF_INET, SOCK_DGRAM, 0), buffer = 8 << 20;
+    clockid_t attacked;
     bool connects;
     double took;
 
-    connects = argc == 8 && strcmp(argv[1], "connect") == 0;
-    if (!connects && (argc != 8 || strcmp(argv[1], "forge") != 0) &&
-        (argc != 4 || strcmp(argv[1], "sink") != 0)) {
-        fprintf(stderr, "usage: net forge ADDRESS PORT SECONDS PER_SECOND SEED VICTIM\n"
-                        "       net connect ADDRESS PORT SECONDS PER_SECOND SEED DISCRIMINATOR\n"
-                        "       net sink ADDRESS PORT\n");
+    connects = argc == 9 && strcmp(argv[1], "connect") == 0;
+    if (!connects && (argc != 9 || strcmp(argv[1], "forge") != 0) &&
+        (argc != 4 || (strcmp(argv[1], "sink") != 0 && strcmp(argv[1], "answer") != 0))) {
+        fprintf(stderr,
+                "usage: net forge ADDRESS PORT SECONDS PER_SECOND SEED VICTIM PID\n"
+                "       net connect ADDRESS PORT SECONDS PER_SECOND SEED DISCRIMINATOR PID\n"
+                "       net sink|answer ADDRESS PORT\n");
         return 2;
     }
     sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGCONT, &action, NULL);
     target.sin_family = AF_INET;
     target.sin_port = htons((uint16_t)atoi(argv[3]));
     inet_pton(AF_INET, argv[2], &target.sin_addr);
     if (argc == 4)
-        return sink();
+        return sink(strcmp(argv[1], "answer") == 0);
     discriminator = connects ? argv[7] : "target";
     if (strlen(discriminator) > VIP_DISCRIMINATOR_BYTES_MAX) {
         fprintf(stderr, "net: a discriminator has at most %d bytes\n", VIP_DISCRIMINATOR_BYTES_MAX);
@@ -612,8 +650,16 @@ int main(int argc, char **argv)
         victim = ntohl(inet_addr(argv[7]));
         tap_begin();
     }
-    took = pour(sock, connects, atof(argv[4]), atof(argv[5]));
-    usleep(100000);
+    if (atof(argv[5]) > 0) {
+        if (clock_getcpuclockid(atoi(argv[8]), &attacked) != 0) {
+            fprintf(stderr, "net: no process %s\n", argv[8]);
+            return 2;
+        }
+        took = pour(sock, connects, atof(argv[4]), atof(argv[5]), attacked);
+        usleep(100000); /* for the last answers */
+    } else {
+        took = pour_out(sock, connects, strtoull(argv[4], NULL, 0));
+    }
     take_back(sock);
     printf("net %s: %llu packets, %llu bytes in %.1f s, %.0f per second; %llu recorded, %llu "
            "replayed, %llu resealed; back %llu packets, %llu bytes, %llu cookies\n",

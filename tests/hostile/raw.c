@@ -13,6 +13,8 @@
 
 #include "proto/status.h"
 
+#define PAGES_MAX 1000
+
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
@@ -45,12 +47,57 @@ uint64_t raw_odd_number(uint64_t *state)
     return odd[(choice >> 8) % (sizeof(odd) / sizeof(odd[0]))] + (choice >> 40) % 3 - 1;
 }
 
+bool raw_unsealed, raw_own_memory;
+
+int raw_memory_ask(int sock, uint64_t bytes)
+{
+    Vip__MakeMemoryRequest make = VIP__MAKE_MEMORY_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+
+    make.has_bytes = true;
+    make.bytes = bytes;
+    request.body_case = VIP__REQUEST__BODY_MAKE_MEMORY;
+    request.make_memory = &make;
+    return vip_control_send(sock, &request.base, NULL, 0, 0);
+}
+
+int raw_memory_take(int sock)
+{
+    ProtobufCMessage *message;
+    struct vip_fds fds = VIP_FDS_NONE;
+    int fd = -1;
+
+    if (vip_control_recv(sock, &vip__reply__descriptor, 0, &message, &fds) < 0)
+        return -1;
+    protobuf_c_message_free_unpacked(message, NULL);
+    if (fds.count == 1)
+        fd = dup(fds.fd[0]);
+    vip_fds_close(&fds);
+    return fd;
+}
+
+int raw_memory(uint64_t bytes)
+{
+    char path[108];
+    int sock, fd;
+
+    if (vip_control_socket_path(path, sizeof(path)) < 0 || (sock = vip_control_connect(path)) < 0)
+        return -1;
+    fd = raw_memory_ask(sock, bytes) == 0 ? raw_memory_take(sock) : -1;
+    close(sock);
+    return fd;
+}
+
 int raw_memfd(uint64_t bytes, bool seal)
 {
-    int fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = seal && !raw_unsealed && !raw_own_memory ? raw_memory(bytes) : -1;
 
-    if (fd >= 0 && (ftruncate(fd, (off_t)bytes) < 0 ||
-                    (seal && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0))) {
+    if (fd >= 0)
+        return fd;
+    fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd >= 0 &&
+        (ftruncate(fd, (off_t)bytes) < 0 ||
+         (seal && !raw_unsealed && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0))) {
         close(fd);
         return -1;
     }
@@ -67,6 +114,29 @@ Vip__Reply *raw_ask(int sock, const Vip__Request *request, const int *fds, unsig
         return NULL;
     vip_fds_close(&got);
     return (Vip__Reply *)message;
+}
+
+bool raw_view(int sock, Vip__ShowRequest__What what, raw_page *each, void *ctx)
+{
+    Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    bool more = true;
+
+    show.has_what = show.has_cursor = true;
+    show.what = what;
+    request.body_case = VIP__REQUEST__BODY_SHOW;
+    request.show = &show;
+    for (unsigned page = 0; more && page < PAGES_MAX; page++) {
+        Vip__Reply *reply = raw_ask(sock, &request, NULL, 0);
+
+        if (!reply || !reply->show)
+            return false;
+        each(ctx, reply->show);
+        more = reply->show->has_next_cursor;
+        show.cursor = reply->show->next_cursor;
+        vip__reply__free_unpacked(reply, NULL);
+    }
+    return true;
 }
 
 int raw_code(int sock, const Vip__Request *request, const int *fds, unsigned count,
@@ -95,7 +165,7 @@ static int app_segment(struct raw *raw)
     if (fd < 0)
         return -1;
     raw->app = mmap(NULL, VIP_APP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (raw->app == MAP_FAILED || fcntl(fd, F_ADD_SEALS, APP_SEALS) < 0) {
+    if (raw->app == MAP_FAILED || (!raw_unsealed && fcntl(fd, F_ADD_SEALS, APP_SEALS) < 0)) {
         close(fd);
         return -1;
     }
@@ -130,9 +200,10 @@ static int open_take(struct raw *raw)
     reply = (const Vip__Reply *)message;
     if (reply->code == VIP_RC_SUCCESS && fds.count == 3) {
         raw->vipd = mmap(NULL, VIP_VIPD_BYTES, PROT_READ, MAP_SHARED, fds.fd[0], 0);
+        raw->vipd_fd = fds.fd[0];
         raw->doorbell = fds.fd[1];
         raw->events = fds.fd[2];
-        fds.fd[1] = fds.fd[2] = -1;
+        fds.fd[0] = fds.fd[1] = fds.fd[2] = -1;
         raw->address_len = reply->open->nic->local_address.len;
         memcpy(raw->address, reply->open->nic->local_address.data, raw->address_len);
         r = raw->vipd == MAP_FAILED ? -1 : 0;
@@ -145,22 +216,20 @@ static int open_take(struct raw *raw)
 int raw_open(struct raw *raw)
 {
     char path[108];
-    int app_fd, r = -1;
+    int r = -1;
 
     memset(raw, 0, sizeof(*raw));
-    raw->events = raw->doorbell = -1;
+    raw->events = raw->doorbell = raw->vipd_fd = -1;
     raw->app = raw->vipd = MAP_FAILED;
     for (unsigned i = 0; i < RAW_REGIONS; i++)
         raw->region[i] = (struct raw_region){.fd = -1, .at = MAP_FAILED};
     raw->arena = raw_memfd(VIP_ARENA_BYTES, true);
-    app_fd = app_segment(raw);
+    raw->app_fd = app_segment(raw);
     if (vip_control_socket_path(path, sizeof(path)) < 0)
         return -1;
     raw->sock = vip_control_connect(path);
-    if (raw->sock >= 0 && app_fd >= 0 && raw->arena >= 0 && open_send(raw, app_fd) == 0)
+    if (raw->sock >= 0 && raw->app_fd >= 0 && raw->arena >= 0 && open_send(raw, raw->app_fd) == 0)
         r = open_take(raw);
-    if (app_fd >= 0)
-        close(app_fd);
     if (r < 0)
         raw_close(raw);
     return r;
@@ -178,6 +247,8 @@ void raw_close(struct raw *raw)
     shut(raw->events);
     shut(raw->doorbell);
     shut(raw->arena);
+    shut(raw->app_fd);
+    shut(raw->vipd_fd);
     if (raw->app != MAP_FAILED)
         munmap(raw->app, VIP_APP_BYTES);
     if (raw->vipd != MAP_FAILED)
@@ -193,7 +264,7 @@ bool raw_ended(const struct raw *raw)
 {
     struct pollfd fd = {.fd = raw->sock, .events = POLLIN};
 
-    return poll(&fd, 1, 0) != 0;
+    return poll(&fd, 1, 0) > 0; /* a signal is no end */
 }
 
 /* ---- objects ----------------------------------------------------------------------------- */
@@ -249,16 +320,19 @@ int raw_cq(struct raw *raw)
     return number;
 }
 
-int raw_region(struct raw *raw, unsigned at, Vip__MemKind kind, uint64_t bytes)
+int raw_region_of(struct raw *raw, unsigned at, Vip__MemKind kind, uint64_t bytes, int fd)
 {
     Vip__RegisterMemRequest mem = VIP__REGISTER_MEM_REQUEST__INIT;
     Vip__MemAttributes attributes = VIP__MEM_ATTRIBUTES__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
     struct raw_region *region = &raw->region[at];
     bool adopted = kind == VIP__MEM_KIND__MEM_ADOPTED;
-    uint64_t file_bytes = kind == VIP__MEM_KIND__MEM_STAGED ? 2 * bytes : bytes;
 
-    region->fd = adopted ? fcntl(raw->arena, F_DUPFD_CLOEXEC, 0) : raw_memfd(file_bytes, true);
+    if (region->at != MAP_FAILED)
+        munmap(region->at, region->bytes);
+    if (region->fd >= 0)
+        close(region->fd);
+    region->fd = fd;
     region->bytes = bytes;
     region->at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd, 0);
     if (region->at == MAP_FAILED)
@@ -276,6 +350,28 @@ int raw_region(struct raw *raw, unsigned at, Vip__MemKind kind, uint64_t bytes)
                    VIP_RC_SUCCESS
                ? 0
                : -1;
+}
+
+int raw_region(struct raw *raw, unsigned at, Vip__MemKind kind, uint64_t bytes)
+{
+    uint64_t file_bytes = kind == VIP__MEM_KIND__MEM_STAGED ? 2 * bytes : bytes;
+    int fd = kind == VIP__MEM_KIND__MEM_ADOPTED ? fcntl(raw->arena, F_DUPFD_CLOEXEC, 0)
+                                                : raw_memfd(file_bytes, true);
+
+    return fd < 0 ? -1 : raw_region_of(raw, at, kind, bytes, fd);
+}
+
+int raw_deregister(const struct raw *raw, unsigned at)
+{
+    Vip__MemRequest mem = VIP__MEM_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+
+    mem.has_handle = mem.has_address = true;
+    mem.handle = raw->region[at].handle;
+    mem.address = raw->region[at].addr;
+    request.body_case = VIP__REQUEST__BODY_DEREGISTER_MEM;
+    request.deregister_mem = &mem;
+    return raw_code(raw->sock, &request, NULL, 0, NULL) == VIP_RC_SUCCESS ? 0 : -1;
 }
 
 /* ---- connecting -------------------------------------------------------------------------- */

@@ -14,7 +14,7 @@
 #include "proto/control.pb-c.h"
 #include "proto/ring.h"
 
-#define RAW_VIS     8
+#define RAW_VIS     60
 #define RAW_REGIONS 3
 
 struct raw_region {
@@ -26,6 +26,7 @@ struct raw_region {
 
 struct raw {
     int sock, events, doorbell, arena;
+    int app_fd, vipd_fd; /* of the two segments */
     uint8_t *app;        /* writable */
     uint8_t *vipd;       /* read-only */
     uint8_t address[24]; /* of the NIC */
@@ -44,6 +45,16 @@ uint64_t raw_random(uint64_t *state);
 /* One of the numbers at which arithmetic goes wrong, or any. */
 uint64_t raw_odd_number(uint64_t *state);
 
+/* No memory file gets a seal: for a vipd that is deceived about seals (unsealed.c). */
+extern bool raw_unsealed;
+
+/* Ask vipd for a memory file (MakeMemory): 0 or negative. Take what it gave, or -1. Both, on a connection of its own. */
+int raw_memory_ask(int sock, uint64_t bytes);
+int raw_memory_take(int sock);
+int raw_memory(uint64_t bytes);
+/* No memory file is asked of vipd. */
+extern bool raw_own_memory;
+/* seal: one of vipd's making if vipd makes them, else one of ours, sealed. */
 int raw_memfd(uint64_t bytes, bool seal);
 /* Outcomes: 0; -1 refused or no vipd. device may be NULL: vip0. */
 int raw_open(struct raw *raw);
@@ -51,6 +62,9 @@ void raw_close(struct raw *raw); /* hang up, without a close request */
 bool raw_ended(const struct raw *raw);
 /* NULL if the session has ended. */
 Vip__Reply *raw_ask(int sock, const Vip__Request *request, const int *fds, unsigned count);
+/* Every page of a view, one after another. false: vipd does not answer. */
+typedef void raw_page(void *ctx, const Vip__ShowReply *page);
+bool raw_view(int sock, Vip__ShowRequest__What what, raw_page *each, void *ctx);
 /* The code of the reply, or -1; *ret_number may be NULL. */
 int raw_code(int sock, const Vip__Request *request, const int *fds, unsigned count,
              uint32_t *ret_number);
@@ -60,6 +74,10 @@ int raw_vi(struct raw *raw, unsigned level, int cq);
 int raw_cq(struct raw *raw);
 /* Register raw->region[at]. 0 or -1. */
 int raw_region(struct raw *raw, unsigned at, Vip__MemKind kind, uint64_t bytes);
+/* The same in a file of the caller's, which is taken over. */
+int raw_region_of(struct raw *raw, unsigned at, Vip__MemKind kind, uint64_t bytes, int fd);
+/* Deregister it; its file and its mapping stay. 0 or -1. */
+int raw_deregister(const struct raw *raw, unsigned at);
 /* Connect two of its VIs to each other through vipd. 0 or -1. */
 int raw_connect(struct raw *client, int a, struct raw *server, int b);
 

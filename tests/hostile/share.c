@@ -23,8 +23,6 @@
 #include "hostile/raw.h"
 #include "proto/status.h"
 
-#define PAGES_MAX 1000
-
 static double now_s(void)
 {
     struct timespec ts;
@@ -33,34 +31,31 @@ static double now_s(void)
     return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 }
 
+struct progress {
+    uint64_t victim, messages;
+    bool found;
+};
+
+static void take_vis(void *ctx, const Vip__ShowReply *page)
+{
+    struct progress *ret = ctx;
+
+    for (size_t i = 0; i < page->n_vis; i++) {
+        if (page->vis[i]->pid != ret->victim)
+            continue;
+        ret->found = true;
+        ret->messages += page->vis[i]->tx_messages;
+    }
+}
+
 /* Messages that the victim's VIs have completed. false: it has none, or vipd does not answer. */
 static bool progress(int sock, uint64_t victim, uint64_t *ret)
 {
-    Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
-    Vip__Request request = VIP__REQUEST__INIT;
-    bool found = false, more = true;
+    struct progress all = {.victim = victim};
+    bool answered = raw_view(sock, VIP__SHOW_REQUEST__WHAT__VI, take_vis, &all);
 
-    *ret = 0;
-    show.has_what = show.has_cursor = true;
-    show.what = VIP__SHOW_REQUEST__WHAT__VI;
-    request.body_case = VIP__REQUEST__BODY_SHOW;
-    request.show = &show;
-    for (unsigned page = 0; more && page < PAGES_MAX; page++) {
-        Vip__Reply *reply = raw_ask(sock, &request, NULL, 0);
-
-        if (!reply || !reply->show)
-            return false;
-        for (size_t i = 0; i < reply->show->n_vis; i++) {
-            if (reply->show->vis[i]->pid != victim)
-                continue;
-            found = true;
-            *ret += reply->show->vis[i]->tx_messages;
-        }
-        more = reply->show->has_next_cursor;
-        show.cursor = reply->show->next_cursor;
-        vip__reply__free_unpacked(reply, NULL);
-    }
-    return found;
+    *ret = all.messages;
+    return answered && all.found;
 }
 
 /* Messages per second of the victim while `runs` (0: nobody) may run; negative: it has ended. */

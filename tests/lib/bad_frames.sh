@@ -15,7 +15,7 @@ bad_frame() {
     shift 4
     before=$(drops "$host")
     in_namespace "$NS_A" "$frames" bad "$device" "$mac" "$@" || failed "sending bad frames: $*"
-    for _ in $(seq 100); do
+    for _ in $(seq 1200); do
         after=$(drops "$host")
         [ "$after" = "$before" ] || break
         sleep 0.05

@@ -447,7 +447,7 @@ static void cut(const struct end *end, const char *where)
 
 union address {
     VIP_NET_ADDRESS net;
-    unsigned char room[64];
+    unsigned char room[4 + 24 + 128]; /* the longest that a call returns */
 };
 
 static void name_end(union address *to, const char *name)

@@ -21,7 +21,7 @@
 /* An address with room for a number as its discriminator. */
 union address {
     VIP_NET_ADDRESS net;
-    unsigned char bytes[128];
+    unsigned char bytes[4 + 24 + 128];
 };
 
 static void must(VIP_RETURN code, const char *what)

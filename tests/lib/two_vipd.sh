@@ -74,7 +74,7 @@ wire() { # wire NAMESPACE DEVICE MAC
 
 # The kernel may take a second to say that a cable is in.
 carrier() { # carrier NAMESPACE DEVICE
-    for _ in $(seq 500); do
+    for _ in $(seq 3000); do
         in_namespace "$1" ip -o link show dev "$2" | grep -q 'state UP' && return
         sleep 0.02
     done

@@ -47,7 +47,7 @@ one_kill() { # one_kill KIND
     local launcher victims left
     MPI_TIMEOUT=120 ompi 4 "$build/tests/mpi/mpitest" endless >"$WORK/job.log" 2>&1 </dev/null &
     launcher=$!
-    for _ in $(seq 300); do
+    for _ in $(seq 600); do
         grep -q 'endless' "$WORK/job.log" && break
         sleep 0.1
     done

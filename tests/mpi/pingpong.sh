@@ -16,7 +16,7 @@ port=$((15000 + $$ % 5000))
 on() { # on HOST COMMAND...
     local dir="VIPD_RUNTIME_DIR_$1"
     shift
-    env VIPD_RUNTIME_DIR="${!dir}" ${preload:+LD_PRELOAD="$preload"} timeout 100 "$@"
+    env VIPD_RUNTIME_DIR="${!dir}" ${preload:+LD_PRELOAD="$preload"} timeout 600 "$@"
 }
 
 both() { # both ENDPOINT PROVIDER: sets server and rc, that of the client
@@ -24,7 +24,7 @@ both() { # both ENDPOINT PROVIDER: sets server and rc, that of the client
     on A fi_pingpong -e "$1" -p "$2" -I 100 -c -B "$port" >"$VIP_WORK/server.log" 2>&1 </dev/null &
     server=$!
     # The client ends at once if nobody listens there.
-    for _ in $(seq 100); do
+    for _ in $(seq 600); do
         ss -ltn "sport = :$port" | grep -q LISTEN && break
         sleep 0.1
     done

@@ -3,14 +3,18 @@
  * (completion on matching, discarding, peers that have gone), and each rule by itself. Several
  * endpoints of one process talk to each other and to themselves through the vipd of
  * VIPD_RUNTIME_DIR. Prints a line per part.
- * usage: rdmtest; FI_PROVIDER_PATH names the provider's folder
+ * usage: rdmtest [strangers]; FI_PROVIDER_PATH names the provider's folder
+ * strangers: prints where three endpoints listen, lets others call them until its input ends, and sends then.
  */
+#include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -36,7 +40,11 @@ struct node {
     struct fid_ep *ep;
     struct fid_cq *cq;
     struct fid_av *av;
-    struct sockaddr_in name;
+    union {
+        struct sockaddr_in at; /* begins with it, whatever follows */
+        char bytes[64];
+    } name;
+    size_t name_bytes;
 };
 
 static struct fi_info *info;
@@ -55,7 +63,8 @@ static double now_s(void)
 /* ---- set-up ---------------------------------------------------------------------------------------- */
 
 /* The provider's own answer, without what ofi_rxm makes of its other endpoints; NULL: none. */
-static struct fi_info *ask(enum fi_progress data_progress)
+static struct fi_info *ask_for(enum fi_progress data_progress, uint32_t addr_format,
+                               const char *node, const char *service, uint64_t flags)
 {
     struct fi_info *hints = fi_allocinfo(), *list = NULL, *own = NULL;
 
@@ -63,8 +72,9 @@ static struct fi_info *ask(enum fi_progress data_progress)
     hints->caps = FI_TAGGED | FI_MSG | FI_DIRECTED_RECV;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->data_progress = data_progress;
+    hints->addr_format = addr_format;
     hints->fabric_attr->prov_name = strdup("via");
-    if (fi_getinfo(FI_VERSION(1, 9), NULL, NULL, 0, hints, &list) != 0)
+    if (fi_getinfo(FI_VERSION(1, 9), node, service, flags, hints, &list) != 0)
         list = NULL;
     for (struct fi_info *at = list; at != NULL && own == NULL; at = at->next)
         if (strcmp(at->fabric_attr->prov_name, "via") == 0)
@@ -74,12 +84,16 @@ static struct fi_info *ask(enum fi_progress data_progress)
     return own;
 }
 
+static struct fi_info *ask(enum fi_progress data_progress)
+{
+    return ask_for(data_progress, FI_FORMAT_UNSPEC, NULL, NULL, 0);
+}
+
 static void node_open_on(struct fid_domain *of, struct fi_info *what, enum fi_wait_obj wait_obj,
                          struct node *node)
 {
     struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = wait_obj};
     struct fi_av_attr av_attr = {.type = FI_AV_MAP};
-    size_t bytes = sizeof(node->name);
 
     CHECK(fi_endpoint(of, what, &node->ep, NULL) == 0);
     CHECK(fi_cq_open(of, &cq_attr, &node->cq, NULL) == 0);
@@ -87,8 +101,9 @@ static void node_open_on(struct fid_domain *of, struct fi_info *what, enum fi_wa
     CHECK(fi_ep_bind(node->ep, &node->cq->fid, FI_TRANSMIT | FI_RECV) == 0);
     CHECK(fi_ep_bind(node->ep, &node->av->fid, 0) == 0);
     CHECK(fi_enable(node->ep) == 0);
-    CHECK(fi_getname(&node->ep->fid, &node->name, &bytes) == 0);
-    CHECK(node->name.sin_port != 0);
+    node->name_bytes = sizeof(node->name);
+    CHECK(fi_getname(&node->ep->fid, &node->name, &node->name_bytes) == 0);
+    CHECK(node->name.at.sin_port != 0);
 }
 
 static void node_open(struct node *node)
@@ -109,13 +124,13 @@ static void introduce(struct node *node)
     const struct node *all[] = {&a, &b, &c};
 
     for (fi_addr_t i = 0; i < 3; i++) {
-        struct sockaddr_in back = {0};
+        char back[64];
         size_t bytes = sizeof(back);
         fi_addr_t number = FI_ADDR_UNSPEC;
 
         CHECK(fi_av_insert(node->av, &all[i]->name, 1, &number, 0, NULL) == 1 && number == i);
-        CHECK(fi_av_lookup(node->av, number, &back, &bytes) == 0);
-        CHECK(memcmp(&back, &all[i]->name, sizeof(back)) == 0);
+        CHECK(fi_av_lookup(node->av, number, back, &bytes) == 0);
+        CHECK(bytes == all[i]->name_bytes && memcmp(back, &all[i]->name, bytes) == 0);
     }
 }
 
@@ -525,6 +540,110 @@ static void part_gone(void)
     free(from);
 }
 
+/* Send one message, or hear that there is no way. */
+static ssize_t try_to_send(struct node *from, fi_addr_t dest, uint64_t tag)
+{
+    double end_s = now_s() + WAIT_S;
+    ssize_t rc;
+
+    while ((rc = fi_tinject(from->ep, "hello", 6, dest, tag)) == -FI_EAGAIN) {
+        CHECK(now_s() < end_s);
+        CHECK(fi_cq_read(from->cq, NULL, 0) <= 0);
+        stir();
+    }
+    return rc;
+}
+
+/* Addresses have a key, and with a wrong one or without it there is no way. Others are not disturbed. */
+static void part_keys(void)
+{
+    struct node d;
+    char x[8];
+
+    CHECK(a.name_bytes == 32 && memcmp(a.name.bytes + 16, b.name.bytes + 16, 16) != 0);
+    for (int form = 0; form < 2; form++) {
+        char wrong[64];
+
+        node_open(&d);
+        memcpy(wrong, a.name.bytes, sizeof(wrong));
+        if (form == 0)
+            wrong[31] ^= 1;
+        else
+            memset(wrong + 16, 0, 16);
+        CHECK(fi_av_insert(d.av, wrong, 1, NULL, 0, NULL) == 1);
+        CHECK(try_to_send(&d, 0, 14) == -FI_EHOSTUNREACH);
+        node_close(&d);
+    }
+    node_open(&d);
+    CHECK(fi_av_insert(d.av, a.name.bytes, 1, NULL, 0, NULL) == 1);
+    want(&a, FI_ADDR_UNSPEC, x, sizeof(x), 14, 0, x);
+    CHECK(try_to_send(&d, 0, 14) == 0);
+    expect(&a, x, 6);
+    node_close(&d);
+}
+
+/* A port that is free, as text. */
+static void free_port(char text[8])
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET};
+    socklen_t bytes = sizeof(addr);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0);
+    CHECK(getsockname(fd, (struct sockaddr *)&addr, &bytes) == 0);
+    close(fd);
+    snprintf(text, 8, "%u", (unsigned)ntohs(addr.sin_port));
+}
+
+/* A server at a port that it chose, and plain socket addresses: who knows host and port gets in. */
+static void part_plain(uint32_t addr_format)
+{
+    char port[8], host[INET_ADDRSTRLEN], x[8];
+    struct node server, client;
+    struct fi_info *served, *asked;
+    struct fid_domain *of = NULL;
+
+    free_port(port);
+    inet_ntop(AF_INET, &a.name.at.sin_addr, host, sizeof(host));
+    served = ask_for(FI_PROGRESS_UNSPEC, addr_format, NULL, port, FI_SOURCE);
+    asked = ask_for(FI_PROGRESS_UNSPEC, addr_format, host, port, 0);
+    CHECK(served != NULL && asked != NULL && asked->dest_addr != NULL);
+    if (addr_format != FI_FORMAT_UNSPEC) {
+        CHECK(fi_domain(fabric, served, &of, NULL) == 0);
+        node_open_on(of, served, FI_WAIT_NONE, &server);
+        node_open_on(of, asked, FI_WAIT_NONE, &client);
+        CHECK(server.name_bytes == sizeof(struct sockaddr_in));
+    } else {
+        node_open_on(domain, served, FI_WAIT_NONE, &server);
+        node_open_on(domain, asked, FI_WAIT_NONE, &client);
+    }
+    CHECK(ntohs(server.name.at.sin_port) == atoi(port));
+    CHECK(fi_av_insert(client.av, asked->dest_addr, 1, NULL, 0, NULL) == 1);
+    want(&server, FI_ADDR_UNSPEC, x, sizeof(x), 15, 0, x);
+    CHECK(try_to_send(&client, 0, 15) == 0);
+    expect(&server, x, 6);
+    /* It has heard the client's name by some message. */
+    CHECK(fi_av_insert(server.av, &client.name, 1, NULL, 0, NULL) == 1);
+    want(&client, FI_ADDR_UNSPEC, x, sizeof(x), 16, 0, x);
+    CHECK(try_to_send(&server, 0, 16) == 0);
+    expect(&client, x, 6);
+    node_close(&client);
+    node_close(&server);
+    CHECK(of == NULL || fi_close(&of->fid) == 0);
+    fi_freeinfo(served);
+    fi_freeinfo(asked);
+}
+
+static void part_known_port(void)
+{
+    part_plain(FI_FORMAT_UNSPEC);
+}
+
+static void part_socket_addresses(void)
+{
+    part_plain(FI_SOCKADDR_IN);
+}
+
 /*
  * Queues that may be waited for, as MPICH opens them on ofi_rxm, which asks ours what kind they are
  * before it takes their descriptors: such an endpoint can be enabled.
@@ -582,11 +701,29 @@ static const struct {
     {"flood", part_flood},
     {"a peer that has gone", part_gone},
     {"queues to wait for", part_waiting},
+    {"keys", part_keys},
+    {"a port of one's own choice", part_known_port},
+    {"socket addresses", part_socket_addresses},
 };
 
-int main(void)
+/* Strangers call; then the job goes on as ever. */
+static void serve_strangers(void)
 {
-    setenv("FI_VIA_CONNECT_TIMEOUT", "500", 0);
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+
+    printf("ports %u %u %u\n", (unsigned)ntohs(a.name.at.sin_port),
+           (unsigned)ntohs(b.name.at.sin_port), (unsigned)ntohs(c.name.at.sin_port));
+    fflush(stdout);
+    while (poll(&input, 1, 1) == 0)
+        stir();
+    part_cross();
+    part_sizes();
+    printf("   passed: strangers\n");
+}
+
+int main(int argc, char **argv)
+{
+    setenv("FI_VIA_CONNECT_TIMEOUT", "10000", 0);
     CHECK(ask(FI_PROGRESS_AUTO) == NULL);
     info = ask(FI_PROGRESS_UNSPEC);
     CHECK(info != NULL && info->ep_attr->type == FI_EP_RDM);
@@ -598,7 +735,9 @@ int main(void)
     introduce(&a);
     introduce(&b);
     introduce(&c);
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    if (argc > 1 && strcmp(argv[1], "strangers") == 0)
+        serve_strangers();
+    for (size_t i = 0; argc == 1 && i < sizeof(parts) / sizeof(parts[0]); i++) {
         double start_s = now_s();
 
         parts[i].run();

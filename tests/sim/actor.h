@@ -86,6 +86,7 @@ struct plan {
     /* What came later; drawn by itself, so that a seed without it (play_plain) stays what it was. */
     bool wide;   /* immediate data of 64 bits, RDMA Writes with message */
     bool staged; /* what is written and read remotely is staged memory */
+    bool hasty;  /* some call VipDisconnect as soon as they have posted their last message */
     bool storm;  /* packets come in hardly any order at all */
 };
 
@@ -99,6 +100,7 @@ struct play {
     uint64_t next_attempt;
     bool healed;
     uint64_t heal_ns, chaos_next_ns;
+    bool pause_next;                         /* what comes next is that all hosts stand still */
     uint64_t leap_until_ns[WORLD_HOSTS_MAX]; /* its clock has leapt far; until then it tells */
     uint64_t stalled_ns[WORLD_HOSTS_MAX];    /* end of the last stall */
     uint64_t leapt_ns[WORLD_HOSTS_MAX];      /* by which its clock has leapt */

@@ -460,6 +460,7 @@ static struct sim_config random_config(struct app *app, const struct app_args *a
         .seed = args->seed, .hosts = 2, .engine = ENG_CONFIG_DEFAULT, .trace = args->trace};
     struct sim_rand *rand = &app->rand;
 
+    config.engine.conn_timeout_ns = 4000000000; /* the times of this program follow from it */
     config.link.loss = choose(rand, losses, 6);
     config.link.dup = choose(rand, dups, 4);
     config.link.reorder = choose(rand, orders, 4);

@@ -154,6 +154,7 @@ struct end {
     uint8_t *shadow;  /* what the window must look like */
     unsigned losses;  /* CONN_LOST told for this connection */
     uint64_t hold_ns; /* the connection stays for so long after its last message */
+    bool leaving;     /* in VipDisconnect, which waits for what was posted before */
 };
 
 /* A client and a server VI that connect again and again. */

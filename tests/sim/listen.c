@@ -23,7 +23,8 @@ static void open_listener(struct end *end)
 
     *listener = (struct listener){
         .opening = true, .backlog = (uint32_t)chance_between(&sess->play->extra, 1, BACKLOG_MAX)};
-    if (nic_listen(sess->nic, &local, listener->backlog, sess_now(sess), &wait) != VIP_RC_SUCCESS)
+    if (nic_listen(sess->nic, &local, listener->backlog, sess_now(sess), &wait, NULL, 0) !=
+        VIP_RC_SUCCESS)
         play_fail(sess->play, "nic_listen");
     listener->wait = wait;
     listener->opening = false;

@@ -4,6 +4,7 @@
 
 #include "proto/ring.h"
 #include "tests/sim/actor.h"
+#include "vipd/engine/mutant.h"
 
 /* When both sides must know that a connection is over, after the network is good again. */
 #define BOTH_KNOW_NS (12 * WORLD_S)
@@ -18,6 +19,9 @@
  */
 #define SILENCE_NS       (2500 * WORLD_MS)
 #define SILENCE_LOSSY_NS (1750 * WORLD_MS)
+
+/* [reliability] linger, while there are faults. */
+#define LINGER_NS WORLD_S
 
 /* A peer of which nothing at all is heard for 4 s is given up, connections without traffic with it. */
 #define UNHEARD_NS  (3600 * WORLD_MS)
@@ -104,6 +108,7 @@ void end_attach(struct end *end, struct attempt *attempt)
 {
     end->attempt = attempt;
     end->losses = 0;
+    end->leaving = false;
     if (!attempt)
         return;
     attempt->attached[end->side] = true;
@@ -412,8 +417,8 @@ static bool listen(struct end *end)
         listener_ready(end);
         return true;
     }
-    if (nic_connect_wait(end->sess->nic, &local, false, sess_now(end->sess), &end->wait_id,
-                         &found) != VIP_RC_SUCCESS)
+    if (nic_connect_wait(end->sess->nic, &local, false, sess_now(end->sess), &end->wait_id, &found,
+                         NULL, 0) != VIP_RC_SUCCESS)
         play_fail(pair->play, "nic_connect_wait");
     pair->play->world.host[end->sess->host].due = true;
     return true;
@@ -565,17 +570,61 @@ static void on_error(struct sess *sess, const struct event *event)
 
 /* ---- the turn of an application -------------------------------------------------------- */
 
+/* Does this program call VipDisconnect at once when it has posted its last message? */
+static bool hasty(const struct end *end)
+{
+    const struct attempt *attempt = end->attempt;
+    const struct flow *flow = &attempt->flow[end->side];
+
+    return end->pair->play->plan.hasty && flow->reliable && flow->posted == flow->total &&
+           attempt->up[0] && attempt->up[1] &&
+           (attempt->id * 2 + end->side) * 0x9e3779b97f4a7c15ull >> 62 == 0;
+}
+
+/*
+ * VipDisconnect as the library does it: it waits until all sends have completed. When the faults have
+ * ended it has no time limit: what was posted must arrive.
+ */
+static bool act_leaving(struct end *end)
+{
+    struct attempt *attempt = end->attempt;
+    struct play *play = end->pair->play;
+    const struct flow *flow = &attempt->flow[end->side];
+    bool late = end->at_ns <= play_now(play);
+
+    if (end->done[VIP_Q_SEND] != end->posted[VIP_Q_SEND] && !late && !VIP_MUTANT(LINGER))
+        return false;
+    if (flow->good == flow->posted) {
+        end->pair->cycles++;
+        end->pair->after_heal += attempt->after_heal;
+    } else if (!late && !may_end(attempt)) {
+        play_fail(play, "pair %u: %u messages were posted before VipDisconnect, %u have arrived",
+                  end->pair->number, flow->posted, flow->good);
+    }
+    end_disconnect(end);
+    return true;
+}
+
 static bool act_up(struct end *end)
 {
     struct pair *pair = end->pair;
     struct play *play = pair->play;
     struct attempt *attempt = end->attempt;
-    bool any, done = flow_done(&attempt->flow[0]) && flow_done(&attempt->flow[1]);
+    bool any, done;
+
+    if (end->leaving)
+        return act_leaving(end);
+    done = flow_done(&attempt->flow[0]) && flow_done(&attempt->flow[1]);
 
     /* Of two that meet, one is connected first. */
     done = done && (!pair->meets || (attempt->up[0] && attempt->up[1]));
     any = recv_post_all(end);
     any = flow_post(&attempt->flow[end->side]) || any;
+    if (end->at_ns > play_now(play) && hasty(end)) {
+        end->leaving = true;
+        end->at_ns = attempt->after_heal ? WORLD_NEVER : play_now(play) + LINGER_NS;
+        return true;
+    }
     if (end->at_ns <= play_now(play) || (end->side == 0 && done && !end->hold_ns)) {
         if (done && end->side == 0) {
             pair->cycles++;

@@ -10,7 +10,11 @@
 #define QUIET_NS (20 * WORLD_S)
 /* A host's clock leaps by so much in all: less than the time for which a CLOSE is repeated. */
 #define LEAP_MAX_NS (10 * WORLD_S)
-/* No connection may end of a leap that is shorter. */
+/* All hosts stand still together for at most this long. */
+#define PAUSE_MAX_NS (12 * WORLD_S)
+/* Nothing passes for at most this long before all hosts stand still: no connection may break of it. */
+#define DARK_MAX_NS (900 * WORLD_MS)
+/* After a leap or a pause that is longer, requests and accepts that are under way may fail. */
 #define LEAP_BEARABLE_NS (1500 * WORLD_MS)
 
 /* What happens in the middle of a run; the weights are drawn per seed. */
@@ -26,6 +30,8 @@ enum chaos {
     CHAOS_DISCONNECT,
     CHAOS_FIRST,               /* so many were in the first version */
     CHAOS_CLOCK = CHAOS_FIRST, /* a host's clock leaps: its machine was suspended */
+    CHAOS_PAUSE,               /* all hosts stand still: one machine has them all */
+    CHAOS_DARK,                /* nothing passes, and in the middle of that all hosts stand still */
     CHAOS_KINDS,
 };
 
@@ -116,6 +122,7 @@ static void draw_engine(struct play *play)
     struct eng_config *engine = &play->world.engine;
 
     *engine = ENG_CONFIG_DEFAULT;
+    engine->conn_timeout_ns = 4 * WORLD_S; /* the times of pair.c follow from it */
     if (chance_ppm(chance, 300000))
         engine->ack_every_packets = (uint32_t)chance_between(chance, 1, 16);
     if (chance_ppm(chance, 300000))
@@ -259,8 +266,12 @@ static void draw_extras(struct play *play)
         play->world.options = " --unpadded";
     /* As vipd does; in the others a flood of requests is what makes hosts ask. */
     play->world.verify_all = !play_trusting && play->world.seed % 4 != 0;
+    /* In vipd it is one number of 32,768, which is too rare here. */
+    if (play->world.seed % 8 == 5)
+        play->world.engine.skip_packets = 100;
     plan->wide = chance_below(chance, 2);
     plan->staged = !chance_below(chance, 3);
+    plan->hasty = !play_trusting && !play_unpadded && play->world.seed % 3 == 1;
     draw_ways(play);
     if (plan->clean)
         return;
@@ -283,6 +294,52 @@ static void draw_extras(struct play *play)
     draw_narrow(play);
 }
 
+/*
+ * Packets have been repeated in vain already when all hosts stand still: a connection has a try behind it that
+ * counts, and then time that does not. Without losses by chance, so that a silence is what it seems to be.
+ */
+static void draw_dark(struct play *play)
+{
+    struct chance chance = {play->world.seed ^ 0x3f84d5b5b5470917ull};
+    struct plan *plan = &play->plan;
+    struct world_net *net = &play->world.net;
+
+    if (play_plain || play_trusting || play_unpadded || plan->clean || !chance_ppm(&chance, 30000))
+        return;
+    memset(plan->chaos_ppm, 0, sizeof(plan->chaos_ppm));
+    plan->chaos_ppm[CHAOS_DARK] = 1000;
+    plan->chaos_gap_ns = 6 * WORLD_S;
+    plan->chaos_ns = 40 * WORLD_S;
+    plan->pause_ns = 10 * WORLD_MS;
+    plan->lossy = false;
+    net->loss_ppm = net->burst_begin_ppm = net->every_nth = net->corrupt_ppm = 0;
+    net->bytes_per_s = 0;
+}
+
+/* What came still later: each of these has a chance of its own, so that older seeds stay as they are. */
+static void draw_latest(struct play *play)
+{
+    struct chance chance = {play->world.seed ^ 0x1c69b3f74ac4ae35ull};
+
+    if (play_plain || play_trusting || play_unpadded || play->plan.clean)
+        return;
+    play->plan.chaos_ppm[CHAOS_PAUSE] = sometimes(&chance, 100000, 1000);
+    if (!chance_ppm(&chance, 60000))
+        return;
+    /*
+     * Memory that is always changing, in packets too large to be copied without need, and nothing else for
+     * longer than it takes to give up a connection.
+     */
+    memset(play->plan.chaos_ppm, 0, sizeof(play->plan.chaos_ppm));
+    if (play->plan.chaos_ns < 12 * WORLD_S)
+        play->plan.chaos_ns = 12 * WORLD_S;
+    play->world.net.changing_ppm = 1000000;
+    play->world.net.packet_bytes = 8972;
+    if (play->world.net.window_bytes < 8 * play->world.net.packet_bytes)
+        play->world.net.window_bytes = 8 * play->world.net.packet_bytes;
+    play->plan.size_max = 65536;
+}
+
 void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns)
 {
     memset(play, 0, sizeof(*play));
@@ -297,6 +354,8 @@ void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns)
     draw_pairs(play);
     play->extra.state = seed ^ 0x7a3d70a3d70a3d71ull;
     draw_extras(play);
+    draw_latest(play);
+    draw_dark(play);
     play->world.faults = !play->plan.clean;
 }
 
@@ -407,28 +466,60 @@ static void set_mtu(struct play *play, unsigned host)
     world_set_mtu(&play->world, host, bytes);
 }
 
-/*
- * The clock of a host shows a later time from now on, as after a suspended machine. Connections bear
- * a little of that; after more the host may believe that nobody answers.
- */
-static void leap(struct play *play, unsigned host)
+/* A time that hosts did not see: connections bear that, what was about to become one may not. */
+static void unseen(struct play *play, unsigned host, uint64_t ns, uint64_t end_ns)
 {
-    uint64_t ns = magnitude(&play->extra, WORLD_MS, LEAP_MAX_NS);
+    if (ns <= LEAP_BEARABLE_NS)
+        return;
+    play->leap_until_ns[host] = end_ns + PLAY_RECOVER_NS;
+    for (struct attempt *attempt = play->attempts; attempt; attempt = attempt->next)
+        if ((attempt->pair->end[0].sess->host == host ||
+             attempt->pair->end[1].sess->host == host) &&
+            (!attempt->up[0] || !attempt->up[1]))
+            attempt->may_end = true;
+}
 
+/* The clock of a host shows a later time from now on, as after a suspended machine. */
+static void leap(struct play *play, unsigned host, uint64_t ns)
+{
     if (play->leapt_ns[host] + ns > LEAP_MAX_NS ||
         (play->stalled_ns[host] && play_now(play) < play->stalled_ns[host] + 5 * WORLD_S))
         return;
     play->leapt_ns[host] += ns;
     play->stalled_ns[host] = play_now(play);
     world_leap(&play->world, host, ns);
-    if (ns > LEAP_BEARABLE_NS) {
-        play->leap_until_ns[host] = play_now(play) + PLAY_RECOVER_NS;
-        attempts_of(play, host);
-    }
+    unseen(play, host, ns, play_now(play));
     /* It forgets earlier which requests it has answered. */
     for (struct attempt *attempt = play->attempts; attempt; attempt = attempt->next)
         if (attempt->pair->end[1].sess->host == host)
             attempt->known_until_ns -= ns < attempt->known_until_ns ? ns : attempt->known_until_ns;
+}
+
+/* Of one machine: suspended, network and all, or just without processor time for any vipd. */
+static void pause_all(struct play *play)
+{
+    uint64_t ns = magnitude(&play->extra, WORLD_S, PAUSE_MAX_NS);
+
+    if (chance_below(&play->extra, 2)) {
+        for (unsigned host = 0; host < play->world.hosts; host++)
+            leap(play, host, ns);
+        return;
+    }
+    world_pause(&play->world, ns);
+    for (unsigned host = 0; host < play->world.hosts; host++) {
+        play->stalled_ns[host] = play_now(play) + ns;
+        unseen(play, host, ns, play->stalled_ns[host]);
+    }
+}
+
+/* See draw_dark; the cut ends while the hosts stand still, or soon after their clocks have leapt. */
+static void dark(struct play *play, uint64_t ns)
+{
+    for (unsigned a = 0; a < play->world.hosts; a++)
+        for (unsigned b = 0; b < a; b++)
+            world_cut(&play->world, a, b, true, ns);
+    play->pause_next = true;
+    play->chaos_next_ns = play_now(play) + ns / 4 * 3;
 }
 
 static void chaos_do(struct play *play, enum chaos kind)
@@ -470,7 +561,13 @@ static void chaos_do(struct play *play, enum chaos kind)
             end_disconnect(end);
         break;
     case CHAOS_CLOCK:
-        leap(play, host);
+        leap(play, host, magnitude(&play->extra, WORLD_MS, LEAP_MAX_NS));
+        break;
+    case CHAOS_PAUSE:
+        pause_all(play);
+        break;
+    case CHAOS_DARK:
+        dark(play, chance_between(&play->extra, 400 * WORLD_MS, DARK_MAX_NS));
         break;
     case CHAOS_KINDS:
         break;
@@ -484,6 +581,11 @@ static void chaos(struct play *play)
 
     play->chaos_next_ns =
         play_now(play) + chance_between(&play->chance, WORLD_MS, 2 * play->plan.chaos_gap_ns);
+    if (play->pause_next) {
+        play->pause_next = false;
+        pause_all(play);
+        return;
+    }
     for (unsigned i = 0; i < CHAOS_KINDS; i++)
         sum += play->plan.chaos_ppm[i];
     if (!sum)

@@ -62,6 +62,7 @@ static void play_open(struct play *play, uint16_t level, uint32_t packet_bytes, 
         .app = {.complete = on_complete, .event = on_event, .fetch = on_fetch, .ctx = play},
         .trace = trace};
 
+    config.engine.conn_timeout_ns = 4000000000; /* shorter than vipd's: so are the transcripts */
     play->sim = sim_new(&config);
     for (unsigned i = 0; i < 2; i++) {
         play->mem[i] = sim_register(play->sim, i, MEM_BYTES, 0);

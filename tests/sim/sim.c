@@ -217,14 +217,14 @@ static uint8_t *resolve(struct sim_host *host, const struct eng_access *access)
 
     if (index >= host->regions || !region->live)
         return NULL;
-    if (access->addr < region->mem.addr || access->len > region->mem.len ||
-        access->addr - region->mem.addr > region->mem.len - access->len)
+    if (access->len && (access->addr < region->mem.addr || access->len > region->mem.len ||
+                        access->addr - region->mem.addr > region->mem.len - access->len))
         return NULL;
     if (access->kind == ENG_ACCESS_REMOTE_WRITE && !(region->rights & SIM_REMOTE_WRITE))
         return NULL;
     if (access->kind == ENG_ACCESS_REMOTE_READ && !(region->rights & SIM_REMOTE_READ))
         return NULL;
-    return region->mem.bytes + (access->addr - region->mem.addr);
+    return region->mem.bytes + (access->len ? access->addr - region->mem.addr : 0);
 }
 
 /* ---- operations of the engine ---------------------------------------------------------- */

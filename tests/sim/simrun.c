@@ -2,10 +2,11 @@
  * simrun: random runs in virtual time; everything follows from the seed.
  *
  *   simrun [--seed N] [--count C] [--hours H] [--seconds S] [--plain] [--trusting] [--unpadded]
- *          [--trace] [--twice] [--quiet]
+ *          [--least N] [--trace] [--twice] [--quiet]
  *       whole hosts with random faults (play.c). Without --seed the base seed is VIP_SIM_SEED, or
  *       comes from the clock; it is printed. --hours: virtual hours of faults in each run. --seconds:
- *       no new run after so much real time. --plain: only what the first version of play.c drew,
+ *       no new run after S seconds of processor time, when at least N runs (--least; 1 by default)
+ *       have been: a slow machine runs fewer seeds, a busy one as many. --plain: only what the first version of play.c drew,
  *       for seeds that found something then. --trusting: no host asks every new client for a cookie,
  *       which otherwise the hosts of three seeds in four do. --unpadded: no vipd pads its packets.
  *   simrun --pair --seed N [--count C] [--loss PERCENT] [--messages M] ...
@@ -23,7 +24,7 @@
 #include "tests/sim/app.h"
 
 struct options {
-    uint64_t seed, count, chaos_ns, seconds;
+    uint64_t seed, count, least, chaos_ns, seconds;
     bool pair, twice, quiet, seeded;
     FILE *trace;
     uint32_t loss_ppm, messages;
@@ -32,7 +33,8 @@ struct options {
 static int usage(void)
 {
     fputs("usage: simrun [--seed N] [--count C] [--hours H] [--seconds S] [--plain] [--trusting] "
-          "[--unpadded] [--trace] [--twice] [--quiet]\n       simrun --pair --seed N [--count C] "
+          "[--unpadded] [--least N] [--trace] [--twice] [--quiet]\n       simrun --pair --seed N "
+          "[--count C] "
           "[--loss PERCENT] "
           "[--messages M] "
           "[--trace] [--twice] [--quiet]\n",
@@ -47,6 +49,8 @@ static bool parse_value(struct options *options, const char *name, const char *v
         options->seeded = true;
     } else if (!strcmp(name, "--count")) {
         options->count = strtoull(value, NULL, 0);
+    } else if (!strcmp(name, "--least")) {
+        options->least = strtoull(value, NULL, 0);
     } else if (!strcmp(name, "--hours")) {
         options->chaos_ns = (uint64_t)(strtod(value, NULL) * 3600e9);
     } else if (!strcmp(name, "--seconds")) {
@@ -116,12 +120,21 @@ static int run_pairs(const struct options *options)
     return 0;
 }
 
-static double real_s(void)
+static double seconds_of(clockid_t clock)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Is one more run allowed after so many? */
+static bool goes_on(const struct options *options, uint64_t runs)
+{
+    if (runs >= options->count)
+        return false;
+    return !options->seconds || runs < options->least ||
+           seconds_of(CLOCK_PROCESS_CPUTIME_ID) < (double)options->seconds;
 }
 
 static void add(struct play_result *sum, const struct play_result *one)
@@ -140,14 +153,12 @@ static void add(struct play_result *sum, const struct play_result *one)
 static int run_hosts(const struct options *options)
 {
     struct play_result sum = {0}, one;
-    double start_s = real_s(), spent_s;
+    double start_s = seconds_of(CLOCK_MONOTONIC), spent_s;
     uint64_t seed = options->seed, runs = 0;
 
     printf("base seed %" PRIu64 "\n", seed);
     fflush(stdout);
-    for (; runs < options->count; runs++, seed++) {
-        if (options->seconds && real_s() - start_s > (double)options->seconds)
-            break;
+    for (; goes_on(options, runs); runs++, seed++) {
         one = play_seed(seed, options->chaos_ns, options->trace);
         if (options->twice && play_seed(seed, options->chaos_ns, NULL).hash != one.hash) {
             fprintf(stderr, "seed %" PRIu64 ": two runs differ\n", seed);
@@ -160,21 +171,23 @@ static int run_hosts(const struct options *options)
                    seed, one.hash, (double)one.virtual_ns / 1e9, one.messages, one.connections,
                    one.losses, one.packets);
     }
-    spent_s = real_s() - start_s;
-    printf("%" PRIu64 " seeds from %" PRIu64 ": %" PRIu64 " messages verified, %" PRIu64
-           " connections, %" PRIu64 " ends told, %" PRIu64 " restarts, %" PRIu64 " deaths, %" PRIu64
-           " packets, %" PRIu64 " steps, %" PRIu64 " cookies\n",
-           runs, options->seed, sum.messages, sum.connections, sum.losses, sum.restarts, sum.deaths,
-           sum.packets, sum.steps, sum.cookies);
-    printf("%.0f virtual seconds in %.1f real ones: %.0f to 1\n", (double)sum.virtual_ns / 1e9,
-           spent_s, (double)sum.virtual_ns / 1e9 / (spent_s > 0 ? spent_s : 1));
+    spent_s = seconds_of(CLOCK_MONOTONIC) - start_s;
+    printf("%" PRIu64 " of %" PRIu64 " seeds from %" PRIu64 ": %" PRIu64
+           " messages verified, %" PRIu64 " connections, %" PRIu64 " ends told, %" PRIu64
+           " restarts, %" PRIu64 " deaths, %" PRIu64 " packets, %" PRIu64 " steps, %" PRIu64
+           " cookies\n",
+           runs, options->count, options->seed, sum.messages, sum.connections, sum.losses,
+           sum.restarts, sum.deaths, sum.packets, sum.steps, sum.cookies);
+    printf("%.0f virtual seconds in %.1f real ones, %.1f of processor time: %.0f to 1\n",
+           (double)sum.virtual_ns / 1e9, spent_s, seconds_of(CLOCK_PROCESS_CPUTIME_ID),
+           (double)sum.virtual_ns / 1e9 / (spent_s > 0 ? spent_s : 1));
     return 0;
 }
 
 int main(int argc, char **argv)
 {
     struct options options = {
-        .seed = 1, .count = 1, .loss_ppm = UINT32_MAX, .messages = UINT32_MAX};
+        .seed = 1, .count = 1, .least = 1, .loss_ppm = UINT32_MAX, .messages = UINT32_MAX};
     const char *env = getenv("VIP_SIM_SEED");
 
     if (!parse(&options, argc, argv))

@@ -279,8 +279,12 @@ static void launch(struct world *world, const struct world_host *from, uint8_t t
     }
     if (at != tx->bytes)
         world_fail(world, "the pieces of a packet add up to %u, not %u bytes", at, tx->bytes);
-    if (world->faults && chance_ppm(&world->chance, world->net.corrupt_ppm))
+    if (world->faults && tx->iov_count > 1 && chance_ppm(&world->chance, world->net.changing_ppm)) {
+        packet->bytes[tx->iov[0].iov_len] ^= 1;
+        packet->corrupt = true;
+    } else if (world->faults && chance_ppm(&world->chance, world->net.corrupt_ppm)) {
         corrupt(world, packet);
+    }
     heap_push(world, packet);
 }
 
@@ -422,15 +426,31 @@ uint64_t world_silence_ns(const struct world *world, unsigned a, unsigned b, uin
     return now_ns > past_ns ? now_ns : past_ns;
 }
 
+/* Move the time of what a host heard, by at most all of it. */
+static void view_shift(struct world_view *view, int64_t by_ns)
+{
+    int64_t round_ns = (int64_t)view->round_ns + by_ns, heard_ns = (int64_t)view->heard_ns + by_ns;
+
+    view->round_ns = round_ns > 0 ? (uint64_t)round_ns : 0;
+    view->heard_ns = heard_ns > 0 ? (uint64_t)heard_ns : 0;
+}
+
 void world_leap(struct world *world, unsigned host, uint64_t ns)
 {
     world->host[host].clock_base_ns += ns;
     world->host[host].due = true;
-    for (unsigned i = 0; i < world->hosts; i++) {
-        struct world_view *view = &world->view[host][i];
+    for (unsigned i = 0; i < world->hosts; i++)
+        view_shift(&world->view[host][i], -(int64_t)(ns < WORLD_TIMER_NS ? ns : WORLD_TIMER_NS));
+}
 
-        view->round_ns -= ns < view->round_ns ? ns : view->round_ns;
-        view->heard_ns -= ns < view->heard_ns ? ns : view->heard_ns;
+void world_pause(struct world *world, uint64_t ns)
+{
+    for (unsigned a = 0; a < world->hosts; a++) {
+        if (world->host[a].stalled_until_ns < world->now_ns + ns)
+            world->host[a].stalled_until_ns = world->now_ns + ns;
+        for (unsigned b = 0; b < world->hosts; b++)
+            if (ns > WORLD_TIMER_NS)
+                view_shift(&world->view[a][b], (int64_t)(ns - WORLD_TIMER_NS));
     }
 }
 

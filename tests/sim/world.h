@@ -80,6 +80,9 @@ struct world_net {
     uint32_t reorder_ppm;
     uint64_t reorder_ns; /* a packet that is overtaken is so much later at most */
     uint32_t corrupt_ppm;
+    /* Packets that leave from a program's memory and not from a copy: it changes the memory after the
+     * checksum was made, so they arrive damaged. */
+    uint32_t changing_ppm;
 };
 
 /* From one host to another. */
@@ -188,7 +191,7 @@ struct world {
     struct chance chance;
     unsigned hosts;
     struct world_net net;
-    bool faults;           /* net's loss, dup, reorder, corrupt are on */
+    bool faults;           /* net's loss, dup, reorder, corrupt, changing are on */
     bool verify_all;       /* hosts ask every new client for a cookie, as vipd does */
     uint64_t cookies_sent; /* by hosts that are down again */
     struct eng_config engine;
@@ -234,8 +237,13 @@ void world_set_mtu(struct world *world, unsigned host, uint32_t packet_bytes);
  * before since_ns does not count. */
 #define WORLD_LATE_NS (6 * WORLD_S)
 uint64_t world_silence_ns(const struct world *world, unsigned a, unsigned b, uint64_t since_ns);
-/* A host's clock leaps: for the host that is a silence, too. */
+/*
+ * A host's clock leaps, or all hosts stand still, and packets wait for them. A host does not count such a
+ * time as a silence of others, but for a part: a timer that falls due in it is late by the rest only.
+ */
+#define WORLD_TIMER_NS (1250 * WORLD_MS)
 void world_leap(struct world *world, unsigned host, uint64_t ns);
+void world_pause(struct world *world, uint64_t ns);
 
 /* Run until the time is reached, or done() says so (then true). */
 bool world_run(struct world *world, uint64_t until_ns, bool (*done)(void *ctx));

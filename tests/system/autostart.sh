@@ -27,7 +27,7 @@ wrong() {
 
 # The vipd that was started ends, at most 30 s after its last use.
 gone() {
-    for _ in $(seq 300); do
+    for _ in $(seq 600); do
         kill -0 "$pid" 2>/dev/null || return
         sleep 0.1
     done

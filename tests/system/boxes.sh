@@ -26,7 +26,7 @@ allowed() {
     splitc/sc1 | splitc/driver) echo "" ;;
     splitc/lib) echo "job splitc/include" ;;
     examples) echo "" ;;
-    ofi) echo "" ;;
+    ofi) echo "job" ;;
     esac
 }
 

@@ -9,6 +9,7 @@ build=$(realpath "${1:?build directory}")
 . scripts/daemons.sh
 . tests/lib/namespaces.sh
 . tests/lib/bad_frames.sh
+. tests/lib/capabilities.sh
 
 vipperf=$build/tools/vipperf
 vipctl=$build/tools/vipctl
@@ -50,7 +51,7 @@ cables() { # cables MTU on|off: merging of frames (GRO), which must leave ours a
 }
 
 state_is() { # state_is HOST TEXT: what vipctl says of the NIC within ten seconds
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         in_host "$1" "$vipctl" show nic >"$WORK/show.txt"
         grep -q "^vip0 *$2 *ether" "$WORK/show.txt" && return 0
         sleep 0.05
@@ -76,7 +77,7 @@ announce = found-b.example.org"
     track $!
 }
 
-perf() { timeout 120 env VIPD_RUNTIME_DIR="$WORK/A" $(host_prefix A) "$vipperf" "$@" --verify; }
+perf() { timeout 600 env VIPD_RUNTIME_DIR="$WORK/A" $(host_prefix A) "$vipperf" "$@" --verify; }
 
 run() { # run WHAT ARGUMENTS...
     local what=$1
@@ -124,7 +125,7 @@ daemons_end
 start
 nsenter --net="/run/netns/$NS_B" "$frames" watch "$if_b" >"$WORK/watch.txt" &
 watcher=$!
-for _ in $(seq 100); do
+for _ in $(seq 1200); do
     grep -q watching "$WORK/watch.txt" && break
     sleep 0.05
 done
@@ -140,7 +141,7 @@ fi
 nsenter --net="/run/netns/$NS_B" "$frames" take 10.77.0.2 5001 >"$WORK/take.txt" 2>&1 &
 taker=$!
 track $taker
-for _ in $(seq 100); do
+for _ in $(seq 1200); do
     grep -q listening "$WORK/take.txt" && break
     sleep 0.05
 done
@@ -234,7 +235,7 @@ run "with an MTU below that of the wire" lat node-b --iters 500
 
 # ---- capabilities -----------------------------------------------------------------------------
 
-grep -q '^CapEff:[[:space:]]*0*$' "/proc/${DAEMON_PID[A]}/status" ||
+capabilities_dropped "/proc/${DAEMON_PID[A]}/status" ||
     failed "vipd has kept capabilities: $(grep Cap "/proc/${DAEMON_PID[A]}/status")"
 daemons_end
 
@@ -290,7 +291,7 @@ VIPD=$WORK/vipd
 DAEMON_AS="setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all,+net_raw
     --ambient-caps=+net_raw" daemon_start A - - "$udp" || exit 1
 state_is A up
-grep -q '^CapEff:[[:space:]]*0*$' "/proc/${DAEMON_PID[A]}/status" ||
+capabilities_dropped "/proc/${DAEMON_PID[A]}/status" ||
     failed "vipd has kept its capability"
 [ $bad -ne 0 ] || echo "without CAP_NET_RAW: said; with it alone: up, and dropped afterwards"
 daemons_end

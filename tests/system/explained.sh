@@ -33,7 +33,7 @@ says() {
 }
 
 until_true() { # at most 20 s
-    for _ in $(seq 200); do
+    for _ in $(seq 600); do
         "$@" >/dev/null 2>&1 && return 0
         sleep 0.1
     done

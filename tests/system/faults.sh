@@ -261,7 +261,7 @@ runtime_full() {
             rm -rf "$dir"
             seq -f "$WORK/small/inode-%g" 1000 | xargs touch 2>/dev/null
         fi
-        timeout 5 "$VIPD" --config "$config" --runtime-dir "$dir" >"$WORK/run.log" 2>&1
+        timeout 60 "$VIPD" --config "$config" --runtime-dir "$dir" >"$WORK/run.log" 2>&1
         [ $? -eq 1 ] && grep -q "$dir.*No space left" "$WORK/run.log" ||
             failed "vipd without room for $what in its runtime directory: $(cat "$WORK/run.log")"
         rm -f "$WORK/small/fill" "$WORK"/small/inode-*

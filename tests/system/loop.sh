@@ -15,7 +15,7 @@ trap 'exit 130' INT TERM
 run() { # run NIC HOST ARGUMENTS...
     local nic=$1 host=$2 command=$3
     shift 3
-    if in_host A timeout 60 "$vipperf" "$command" "$host" --nic "$nic" "$@" --verify \
+    if in_host A timeout 600 "$vipperf" "$command" "$host" --nic "$nic" "$@" --verify \
         --json "$WORK/result.json" >"$WORK/run.log" 2>&1 &&
         grep -q '"verified": true' "$WORK/result.json"; then
         echo "$nic, $command $*: verified"

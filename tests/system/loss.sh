@@ -100,7 +100,7 @@ start() { # start LINES...: the daemons, and a server on the second host
     : >"$WORK/serve.log"
     VIPD_RUNTIME_DIR=$WORK/$server $(host_prefix $server) "$vipperf" serve >"$WORK/serve.log" 2>&1 &
     track $!
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         grep -q ready "$WORK/serve.log" && return
         sleep 0.05
     done

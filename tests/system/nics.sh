@@ -90,7 +90,7 @@ DAEMON_NIC="link = ether
 interface = $(device B 0)"
 daemon_start B - - "$(nics B 2)" "$limits" || exit 1
 state_is() { # state_is NIC STATE [HOST]: what vipctl says of a NIC (of A) within ten seconds
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         in_host "${3-A}" "$vipctl" show nic >"$WORK/show.txt"
         grep -q "^$1 *$2 " "$WORK/show.txt" && return 0
         sleep 0.05
@@ -135,7 +135,7 @@ start_clients() { # start_clients ARGUMENTS: one on each NIC, all under the same
     for i in 0 1 2; do
         rm -f "$WORK/result$i.json"
         BEFORE[i]=$(sent $i)
-        VIPD_RUNTIME_DIR=$WORK/A timeout 60 $(host_prefix A) "$vipperf" bw node-b --nic vip$i --op send \
+        VIPD_RUNTIME_DIR=$WORK/A timeout 600 $(host_prefix A) "$vipperf" bw node-b --nic vip$i --op send \
             --size 65536 "$@" --verify --json "$WORK/result$i.json" >"$WORK/run$i.log" 2>&1 &
         CLIENT[i]=$!
         track $!
@@ -153,7 +153,7 @@ sent() { # sent NUMBER: packets, by vipctl
 under_way() { # all three clients have begun to send bulk data
     local i
     for i in 0 1 2; do
-        for _ in $(seq 200); do
+        for _ in $(seq 3000); do
             [ "$(sent $i)" -ge $((BEFORE[i] + 500)) ] && continue 2
             sleep 0.02
         done

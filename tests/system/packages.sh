@@ -6,6 +6,7 @@
 # usage: packages.sh [MIRROR]      packages end up in build/packages
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+. tests/lib/capabilities.sh
 source=$PWD
 mirror=${1:-http://deb.debian.org/debian}
 out=$source/build/packages
@@ -76,7 +77,7 @@ start() { # start DIR ARGUMENTS...: as User=vipd with its groups, without capabi
     chroot "$root" setpriv --reuid=vipd --regid=vipd --init-groups --bounding-set=-all --inh-caps=-all --no-new-privs \
         env RUNTIME_DIRECTORY="$dir" HOME=/nonexistent /usr/sbin/vipd "$@" >"$work/$(basename "$dir").log" 2>&1 </dev/null &
     pids+=($!)
-    for _ in $(seq 200); do
+    for _ in $(seq 600); do
         [ -S "$root$dir/vipd.sock" ] && return 0
         sleep 0.1
     done
@@ -87,7 +88,7 @@ start /run/vipd
 vipd=${pids[0]}
 printf '[nic:vip0]\naddress = 127.0.0.2\nport = %s\n' $port >"$root/etc/vipd/b.conf"
 start /run/vipd-b --config /etc/vipd/b.conf
-grep -qE '^CapEff:[[:space:]]*0+$' "/proc/$vipd/status" || wrong "vipd has capabilities"
+capabilities_dropped "/proc/$vipd/status" || wrong "vipd has capabilities"
 [ "$(stat -c %u "/proc/$vipd")" != 0 ] || wrong "vipd runs as root"
 [ "$(in_root stat -c '%U %G %a' /run/vipd/vipd.stats)" = "vipd via-stat 640" ] ||
     wrong "vipd.stats: $(in_root stat -c '%U %G %a' /run/vipd/vipd.stats)"
@@ -100,7 +101,7 @@ chroot "$root" env VIPD_RUNTIME_DIR=/run/vipd-b vipperf serve >"$work/serve.log"
 pids+=($!)
 chroot "$root" vipperf bw 127.0.0.2:$port --size 64K --duration 15s --verify >"$work/bw.log" 2>&1 </dev/null &
 transfer=$!
-for _ in $(seq 100); do
+for _ in $(seq 600); do
     in_root vipctl -rn show vi state=connected | grep -q . && break
     sleep 0.1
 done
@@ -152,7 +153,7 @@ boot() {
     done
     return 1
 }
-inside() { nsenter -t "$init" -m -p -u -i -r -w timeout 120 "$@"; }
+inside() { nsenter -t "$init" -m -p -u -i -r -w timeout 600 "$@"; }
 # journal UNIT TEXT: did it say so?
 journal() { inside journalctl --no-pager -q -u "$1" 2>/dev/null | grep -qF -- "$2"; }
 
@@ -162,7 +163,7 @@ service_story() {
     rm -f "$root/etc/vipd/vipd.conf.d/10-spin.conf"
     inside systemctl start vipd.socket vipd vipd@b || { inside systemctl --no-pager status vipd vipd@b; wrong "systemctl start"; return; }
     pid=$(inside systemctl show -p MainPID --value vipd)
-    inside sh -c "grep -qE '^CapEff:[[:space:]]*0+\$' /proc/$pid/status" || wrong "vipd has capabilities under systemd"
+    inside cat "/proc/$pid/status" | capabilities_dropped /dev/stdin || wrong "vipd has capabilities under systemd"
     [ "$(inside stat -c '%U %G %a' /run/vipd/vipd.stats)" = "vipd via-stat 640" ] ||
         wrong "vipd.stats: $(inside stat -c '%U %G %a' /run/vipd/vipd.stats)"
     inside setpriv --reuid=nobody --regid=nogroup --clear-groups vipctl --mapped show stats >/dev/null 2>&1 && wrong "nobody reads vipd.stats"
@@ -176,7 +177,7 @@ service_story() {
     inside systemd-run -q --unit=serve -E VIPD_RUNTIME_DIR=/run/vipd-b vipperf serve || wrong "vipperf serve as a unit"
     nsenter -t "$init" -m -p -u -i -r -w vipperf bw 127.0.0.2:$port --size 64K --duration 15s --verify >"$work/bw2.log" 2>&1 </dev/null &
     transfer=$!
-    for _ in $(seq 100); do
+    for _ in $(seq 600); do
         inside vipctl -rn show vi state=connected | grep -q . && break
         sleep 0.1
     done

@@ -31,7 +31,7 @@ done
 # Unused probes are a nop each, not a call: nothing of a tracer is linked.
 nm "$VIPD" | grep -iE ' U .*(stap|sdt|dtrace)' && wrong "vipd calls a tracer"
 
-if ! command -v bpftrace >/dev/null || ! timeout 60 bpftrace -e 'BEGIN { exit(); }' >"$WORK/bpftrace" 2>&1; then
+if ! command -v bpftrace >/dev/null || ! timeout 600 bpftrace -e 'BEGIN { exit(); }' >"$WORK/bpftrace" 2>&1; then
     echo "bpftrace is not installed or the kernel does not let it run: the scripts were not tried"
     [ $bad -eq 0 ] && echo "probes: all nine are in vipd"
     exit $bad

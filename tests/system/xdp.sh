@@ -9,6 +9,7 @@ build=$(realpath "${1:?build directory}")
 . scripts/daemons.sh
 . tests/lib/namespaces.sh
 . tests/lib/bad_frames.sh
+. tests/lib/capabilities.sh
 
 vipperf=$build/tools/vipperf
 vipctl=$build/tools/vipctl
@@ -46,7 +47,7 @@ cables() { # cables MTU
 }
 
 up_as() { # up_as HOST LINK: within ten seconds
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         in_host "$1" "$vipctl" show nic >"$WORK/show.txt"
         grep -q "^vip0 *up *$2" "$WORK/show.txt" && return 0
         sleep 0.05
@@ -56,7 +57,7 @@ up_as() { # up_as HOST LINK: within ten seconds
 }
 
 state_is() { # state_is HOST STATE: within ten seconds
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         in_host "$1" "$vipctl" show nic >"$WORK/show.txt"
         grep -q "^vip0 *$2 *[a-z]" "$WORK/show.txt" && return
         sleep 0.05
@@ -79,7 +80,7 @@ serve() {
     : >"$WORK/serve.log"
     VIPD_RUNTIME_DIR=$WORK/B $(host_prefix B) "$vipperf" serve >"$WORK/serve.log" 2>&1 &
     track $!
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         grep -q ready "$WORK/serve.log" && return
         sleep 0.05
     done
@@ -89,7 +90,7 @@ serve() {
 run() { # run WHAT ARGUMENTS...
     local what=$1
     shift
-    if timeout 120 env VIPD_RUNTIME_DIR="$WORK/A" $(host_prefix A) "$vipperf" "$@" --verify \
+    if timeout 600 env VIPD_RUNTIME_DIR="$WORK/A" $(host_prefix A) "$vipperf" "$@" --verify \
         --json "$WORK/result.json" >"$WORK/run.log" 2>&1 &&
         grep -q '"verified": true' "$WORK/result.json"; then
         echo "$what: verified"
@@ -127,7 +128,7 @@ transfers "xdp and xdp"
 for host in A B; do
     at_least $host xdp_rx 2000
     at_least $host xdp_tx 1000
-    grep -q '^CapEff:[[:space:]]*0*$' "/proc/${DAEMON_PID[$host]}/status" ||
+    capabilities_dropped "/proc/${DAEMON_PID[$host]}/status" ||
         failed "vipd $host has kept capabilities"
 done
 
@@ -135,7 +136,7 @@ done
 nsenter --net="/run/netns/$NS_B" "$frames" take 10.77.0.2 5001 >"$WORK/take.txt" 2>&1 &
 taker=$!
 track $taker
-for _ in $(seq 100); do
+for _ in $(seq 1200); do
     grep -q listening "$WORK/take.txt" && break
     sleep 0.05
 done
@@ -151,7 +152,7 @@ run "after bad frames" lat $mac_b --iters 500
 
 # The interface goes down during a transfer and comes back. Frames that had no time to leave wait, and vipd
 # does not ask for them all the time.
-timeout 60 env VIPD_RUNTIME_DIR="$WORK/A" $(host_prefix A) "$vipperf" lat $mac_b --duration 3s --verify \
+timeout 600 env VIPD_RUNTIME_DIR="$WORK/A" $(host_prefix A) "$vipperf" lat $mac_b --duration 3s --verify \
     --json "$WORK/result.json" >"$WORK/run.log" 2>&1 &
 transfer=$!
 sleep 0.5
@@ -175,7 +176,7 @@ run "after the interface was down" lat $mac_b --iters 500
 for mtu in 1400 2000; do
     in_namespace "$NS_A" ip link set "$if_a" mtu $mtu
     in_namespace "$NS_B" ip link set "$if_b" mtu $mtu
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         in_host B "$vipctl" -rn -o mtu_bytes show nic | grep -qx $((mtu - 4)) && break
         sleep 0.05
     done
@@ -299,6 +300,6 @@ DAEMON_NIC="link = xdp
 interface = $if_a" DAEMON_AS="setpriv --reuid=65534 --regid=65534 --clear-groups
     --inh-caps=-all,$caps --ambient-caps=$caps" daemon_start A - - || exit 1
 up_as A xdp
-grep -q '^CapEff:[[:space:]]*0*$' "/proc/${DAEMON_PID[A]}/status" || failed "vipd has kept capabilities"
+capabilities_dropped "/proc/${DAEMON_PID[A]}/status" || failed "vipd has kept capabilities"
 [ $bad -eq 0 ] && echo "xdp: the same frames past the network stack, and nothing else"
 exit $bad

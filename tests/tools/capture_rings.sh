@@ -23,7 +23,7 @@ wrong() {
 # busy_vi PID: client:vi of that program's VI with the traffic
 busy_vi() {
     local found
-    for _ in $(seq 200); do
+    for _ in $(seq 600); do
         found=$("$vipctl" -rn -o client,vi show vi state=connected pid="$1" 'tx_messages>100' | tail -n 1 | tr '\t' ':')
         [ -n "$found" ] && echo "$found" && return
         sleep 0.1
@@ -37,7 +37,7 @@ messages() { "$vipctl" -rn -o tx_messages show vi "client=${1%:*}" "vi=${1#*:}";
 sample() { # sample VI
     local before before_messages
     before=$(packets) before_messages=$(messages "$1")
-    for _ in $(seq 200); do
+    for _ in $(seq 600); do
         sleep 0.1
         [ $(($(messages "$1") - before_messages)) -ge 500 ] && break
     done
@@ -66,7 +66,7 @@ capture() {
     "$vipctl" capture -w "$1" -c 100000000 2>"$WORK/capture.err" &
     live=$!
     track $live
-    for _ in $(seq 100); do
+    for _ in $(seq 600); do
         [ -s "$1" ] && return
         sleep 0.1
     done
@@ -85,7 +85,7 @@ start_in A "$WORK/lat.log" "$vipperf" lat localhost --size 64 --wait poll --iter
 vi=$(busy_vi "$STARTED") || { wrong "no traffic: $(cat "$WORK/lat.log")"; exit 1; }
 by_ring "$vi" "before"
 # Of this VI alone; it ends when it has seen them.
-timeout 60 "$vipctl" capture -w "$WORK/some.pcapng" -c 2000 --vi "$vi" 2>"$WORK/err" ||
+timeout 600 "$vipctl" capture -w "$WORK/some.pcapng" -c 2000 --vi "$vi" 2>"$WORK/err" ||
     wrong "a capture of 2,000 frames ended with $?: $(cat "$WORK/err")"
 by_ring "$vi" "after a capture"
 capture "$WORK/all.pcapng"

@@ -33,7 +33,7 @@ measured() {
     local filter=$1
     shift
     rm -f "$work/json"
-    if ! timeout 60 "$vipperf" floor "$@" --json "$work/json" >"$work/out" 2>&1; then
+    if ! timeout 600 "$vipperf" floor "$@" --json "$work/json" >"$work/out" 2>&1; then
         wrong "floor $*: $(cat "$work/out")"
         return
     fi
@@ -46,7 +46,7 @@ measured() {
 refused() {
     local code=$1 text=$2 got
     shift 2
-    timeout 60 "$vipperf" floor "$@" >/dev/null 2>"$work/err"
+    timeout 600 "$vipperf" floor "$@" >/dev/null 2>"$work/err"
     got=$?
     [ $got -eq "$code" ] || wrong "floor $* ended with $got instead of $code"
     tail -n 1 "$work/err" | grep -qF -- "$text" ||
@@ -109,14 +109,14 @@ refused 1 "/nonexistent/x" udp lat --iters 10 --json /nonexistent/x
 for signal in INT TERM KILL; do
     "$vipperf" floor relay bw --duration 30 --json "$work/mark" >/dev/null 2>&1 &
     pid=$!
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         [ "$(marked)" -ge 5 ] && break
         sleep 0.05
     done
     kill -$signal $pid
     wait $pid 2>/dev/null
     [ $? -ne 0 ] || wrong "SIG$signal: floor ended with 0"
-    for _ in $(seq 100); do
+    for _ in $(seq 1200); do
         [ "$(marked)" -eq 0 ] && break
         sleep 0.05
     done

@@ -67,7 +67,7 @@ fake_start() { # fake_start MODE
     mkdir -p "$WORK/fake-$1"
     "$fake" "$WORK/fake-$1/vipd.sock" "$1" </dev/null &
     track $!
-    for _ in $(seq 100); do
+    for _ in $(seq 1200); do
         [ -S "$WORK/fake-$1/vipd.sock" ] && break
         sleep 0.05
     done
@@ -104,7 +104,7 @@ VIPD_RUNTIME_DIR=$WORK/A "$vipperf" bw 127.0.0.2 --size 4096 --duration 20 >"$WO
 client=$!
 track $client
 export VIPD_RUNTIME_DIR=$WORK/A
-for _ in $(seq 100); do
+for _ in $(seq 600); do
     [ "$("$vipctl" show vi | grep -ci connected)" -ge 2 ] && break
     sleep 0.1
 done
@@ -147,7 +147,7 @@ expect 5 "not by vip0 (udp): no address of this medium in [names]; the system's 
 expect 1 "1 to 255 bytes" "$vipctl" explain peer ""
 kill $client 2>/dev/null
 wait $client 2>/dev/null
-for _ in $(seq 50); do
+for _ in $(seq 600); do
     "$vipctl" show clients | grep -q "No program" && break
     sleep 0.1
 done

@@ -87,7 +87,7 @@ track $!
 "$vipperf" bw "$("$vipctl" -rn -o address show nic)" --size 64 --duration 600 >"$WORK/client.log" 2>&1 </dev/null &
 client=$!
 track $client
-for _ in $(seq 200); do
+for _ in $(seq 600); do
     [ "$("$vipctl" -rn show vi "pid=$client" 'tx_messages>100' | grep -c .)" -ge 1 ] && break
     sleep 0.1
 done

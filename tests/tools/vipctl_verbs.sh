@@ -43,7 +43,7 @@ document() {
 
 # until_true COMMAND...: at most 20 s
 until_true() {
-    for _ in $(seq 200); do
+    for _ in $(seq 600); do
         "$@" >/dev/null 2>&1 && return 0
         sleep 0.1
     done
@@ -144,6 +144,17 @@ grep -q "^vip0 .*up" "$WORK/out" && grep -q "─[0-9]* vipperf\[$client\] .*VIs"
     grep -q "─VI [0-9]* .*connected .*127.0.0.2:$port" "$WORK/out" || wrong "the tree: $(cat "$WORK/out")"
 expect 2 "--tree is for show clients" "$vipctl" --tree show vi
 
+# ---- events ----------------------------------------------------------------------------------
+
+# More than fit on a page of vipd's: the last line is the latest event.
+for _ in $(seq 400); do
+    "$vipctl" resume >/dev/null || wrong "vipctl resume"
+done
+expect 5 "there is no connection" "$vipctl" disconnect 127.0.0.99
+"$vipctl" show events >"$WORK/out" || wrong "show events"
+[ "$(wc -l <"$WORK/out")" -ge 400 ] || wrong "show events: $(wc -l <"$WORK/out") lines"
+tail -n 1 "$WORK/out" | grep -q "refused.*127.0.0.99" || wrong "the last event is: $(tail -n 1 "$WORK/out")"
+
 # ---- explain ---------------------------------------------------------------------------------
 
 vi=$("$vipctl" -rn -o client,vi show vi state=connected | head -n 1 | tr '\t' :)
@@ -194,7 +205,9 @@ grep -q '"tx_bytes_per_s": [1-9]' "$WORK/json/top@vi.json" || wrong "top sees no
 expect 2 "top shows vi" "$vipctl" top weather
 if command -v script >/dev/null; then
     # The full screen, on a terminal of its own: it draws, and q ends it.
-    (sleep 1; printf q; sleep 1) | TERM=xterm timeout 20 script -qec "'$vipctl' top -i 0.3" /dev/null >"$WORK/screen"
+    : >"$WORK/screen"
+    (for _ in $(seq 600); do grep -q "vipctl top" "$WORK/screen" && break; sleep 0.1; done; printf q; sleep 1) |
+        TERM=xterm timeout 600 script -qefc "'$vipctl' top -i 0.3" /dev/null >"$WORK/screen"
     grep -q "vipctl top" "$WORK/screen" || wrong "no screen of top"
 fi
 document 0 monitor monitor -c 2

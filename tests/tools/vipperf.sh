@@ -23,7 +23,7 @@ wrong() {
 expect() {
     local code=$1 text=$2 got
     shift 2
-    timeout 60 "$vipperf" "$@" >"$WORK/out" 2>"$WORK/err" </dev/null
+    timeout 600 "$vipperf" "$@" >"$WORK/out" 2>"$WORK/err" </dev/null
     got=$?
     if [ $got -ne "$code" ]; then
         wrong "vipperf $* ended with $got instead of $code: $(cat "$WORK/out" "$WORK/err")"
@@ -54,7 +54,7 @@ regions() {
     "$vipperf" lat 127.0.0.2 --size 8000 --buffers 64 "$@" --duration 10s >"$WORK/out" 2>&1 </dev/null &
     client=$!
     track $client
-    for _ in $(seq 40); do
+    for _ in $(seq 600); do
         seen=$("$build/tools/vipctl" show mem --json)
         [ "$(grep -c "\"size_bytes\": $bytes," <<<"$seen")" -eq "$count" ] && break
         sleep 0.1

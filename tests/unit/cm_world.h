@@ -86,6 +86,7 @@ struct world {
     uint64_t now_ns, random;
     unsigned loss_percent, dup_percent;
     bool verify_all; /* cm_config.verify_all of the hosts */
+    uint32_t uid;    /* whose programs act */
     uint64_t delay_min_ns, delay_spread_ns;
     unsigned host_count, flight_count;
     uint64_t packets, bytes_sent[HOSTS_MAX];
@@ -254,19 +255,14 @@ static inline void op_closed(void *ctx, uint64_t local_conn_id, const struct vip
     conn_over(ctx, conn);
 }
 
-static inline void op_peer_lost(void *ctx, uint32_t peer, const char *why)
+static inline void op_lost(void *ctx, uint64_t local_conn_id, const char *why)
 {
-    struct host *host = ctx;
+    struct conn *conn = host_conn(ctx, local_conn_id);
 
     assert_non_null(why);
-    for (unsigned i = 0; i < host->conn_count; i++) {
-        struct conn *conn = &host->conns[i];
-
-        if (conn->peer != peer || !conn->alive)
-            continue;
-        conn->lost++;
-        conn_over(host, conn);
-    }
+    assert_true(conn && conn->alive);
+    conn->lost++;
+    conn_over(ctx, conn);
 }
 
 static inline void op_reset(void *ctx, uint64_t local_conn_id, uint32_t peer)

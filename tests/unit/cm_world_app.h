@@ -5,6 +5,8 @@
 #ifndef TESTS_UNIT_CM_WORLD_APP_H
 #define TESTS_UNIT_CM_WORLD_APP_H
 
+#include <errno.h>
+
 #include "tests/unit/cm_world.h"
 
 /* ---- what applications do ---------------------------------------------------------------- */
@@ -29,6 +31,7 @@ static inline unsigned host_request(struct world *w, unsigned from, unsigned to,
     unsigned index = host->request_count++;
     struct cm_request_args args = {
         .user = index,
+        .uid = w->uid,
         .local_id = (uint64_t)(from + 1) << 32 | ++host->id_counter,
         .timeout_ns = timeout_ns,
         .local = world_addr(host, "client"),
@@ -51,6 +54,7 @@ static inline unsigned host_peer_attrs(struct world *w, unsigned from, unsigned 
     unsigned index = host->request_count++;
     struct cm_request_args args = {
         .user = index,
+        .uid = w->uid,
         .local_id = (uint64_t)(from + 1) << 32 | ++host->id_counter,
         .timeout_ns = timeout_ns,
         .peer_to_peer = true,
@@ -59,11 +63,16 @@ static inline unsigned host_peer_attrs(struct world *w, unsigned from, unsigned 
         .attrs = *attrs,
         .data = {.len = (uint8_t)strlen(data)},
     };
+    int rc;
 
     assert_true(index < THINGS_MAX);
     memcpy(args.data.bytes, data, args.data.len);
     host->requests[index] = (struct attempt){.used = true, .local_id = args.local_id};
-    assert_int_equal(cm_request(host->cm, &args, w->now_ns), 0);
+    rc = cm_request(host->cm, &args, w->now_ns);
+    if (rc == -EPERM) /* another user has the name */
+        host->requests[index] = (struct attempt){.given_up = true};
+    else
+        assert_int_equal(rc, 0);
     return index;
 }
 
@@ -75,9 +84,15 @@ static inline unsigned host_peer(struct world *w, unsigned from, unsigned to, co
 
 static inline void host_listen(struct world *w, unsigned index, uint64_t wait, const char *disc)
 {
-    assert_int_equal(cm_listen(w->hosts[index].cm, wait, 1 + index, (const uint8_t *)disc,
+    assert_int_equal(cm_listen(w->hosts[index].cm, wait, 1 + index, w->uid, (const uint8_t *)disc,
                                (uint8_t)strlen(disc), w->now_ns),
                      0);
+}
+
+/* The program of host_listen() closes the NIC. */
+static inline void host_server_ends(struct world *w, unsigned index)
+{
+    cm_server_gone(w->hosts[index].cm, 1 + index, w->now_ns);
 }
 
 /* Accept incoming[i]; returns what cm_accept says. */

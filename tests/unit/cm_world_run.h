@@ -15,6 +15,7 @@
 #endif
 
 static const struct cm_config world_config UNUSED = {
+    .source_bytes = 4,
     .packet_bytes = 8192,
     .window_bytes = 65536,
     .grace_ns = 20 * MS,
@@ -66,8 +67,8 @@ static inline void op_free(void *ctx, void *memory, size_t bytes)
 /* Start a host, or start it again in a new life. */
 static inline void host_start(struct world *w, unsigned index)
 {
-    static const struct cm_ops ops = {op_send,   op_incoming,  op_request_done, op_accept_done,
-                                      op_closed, op_peer_lost, op_reset,        op_renew,
+    static const struct cm_ops ops = {op_send,   op_incoming, op_request_done, op_accept_done,
+                                      op_closed, op_lost,     op_reset,        op_renew,
                                       op_alloc,  op_free};
     struct host *host = &w->hosts[index];
     struct cm_config config = world_config;

@@ -50,8 +50,8 @@ static bool rig_check(void *ctx, const struct eng_access *access)
 {
     struct rig *rig = ctx;
 
-    return !rig->deny && access->handle == RIG_HANDLE && access->addr <= RIG_MEM &&
-           access->len <= RIG_MEM - access->addr;
+    return !rig->deny && access->handle == RIG_HANDLE &&
+           (!access->len || (access->addr <= RIG_MEM && access->len <= RIG_MEM - access->addr));
 }
 
 static bool rig_place(void *ctx, const struct eng_access *access, uint32_t payload_offset)

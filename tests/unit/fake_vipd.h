@@ -18,6 +18,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -36,7 +37,18 @@ enum fake_fault {
     FAKE_ABI,
     FAKE_FEW_FDS,
     FAKE_REFUSES,
+    FAKE_AGAIN, /* says "again" `again` times */
     FAKE_HANGS_UP,
+};
+
+/* What it answers to MakeMemory. */
+enum fake_memory {
+    FAKE_MEM_NONE = 0, /* it leaves files to programs */
+    FAKE_MEM_GOOD,
+    FAKE_MEM_TWO,
+    FAKE_MEM_SMALL,
+    FAKE_MEM_NO_SEALS,
+    FAKE_MEM_REFUSES,
 };
 
 struct fake {
@@ -48,13 +60,16 @@ struct fake {
     void *vipd; /* ours */
     size_t vipd_bytes;
     enum fake_fault fault;
+    enum fake_memory memory;
+    ino_t made, arena; /* the file that it made last; the one that came with OpenRequest */
+    unsigned again;    /* how often an OpenRequest is to be sent again, with FAKE_AGAIN */
     /* Answers to come. */
     uint32_t vi, generation, send_position, recv_position, cq, cq_position, number;
-    enum vip_rc code; /* of everything but OpenRequest */
+    enum vip_rc code; /* of everything but OpenRequest and MakeMemory */
     bool found;       /* of a ConnectWaitRequest or its cancel */
     uint64_t wait_id;
     Vip__Event *after_reply; /* sent as soon as a connect, accept or wait was answered */
-    unsigned requests[32];   /* counted by body case; atomic */
+    unsigned requests[64];   /* counted by body case; atomic */
 };
 
 static int fake_segment(struct fake *fake)
@@ -76,6 +91,52 @@ static int fake_segment(struct fake *fake)
     return fd;
 }
 
+static ino_t fake_inode(int fd)
+{
+    struct stat file;
+
+    return fstat(fd, &file) == 0 ? file.st_ino : 0;
+}
+
+static void fake_make_memory(struct fake *fake, const Vip__Request *request)
+{
+    Vip__Reply reply = VIP__REPLY__INIT;
+    uint64_t bytes = request->make_memory->bytes;
+    int fd = memfd_create("fake-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int out[2] = {fd, fd};
+    unsigned count = fake->memory == FAKE_MEM_TWO ? 2 : 1;
+
+    if (fake->memory == FAKE_MEM_SMALL)
+        bytes /= 2;
+    assert_true(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
+    if (fake->memory != FAKE_MEM_NO_SEALS)
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+    fake->made = fake_inode(fd);
+    if (fake->memory == FAKE_MEM_NONE || fake->memory == FAKE_MEM_REFUSES)
+        count = 0;
+    reply.has_code = 1;
+    reply.code = fake->memory == FAKE_MEM_REFUSES ? VIP_RC_ERROR_RESOURCE : VIP_RC_SUCCESS;
+    reply.reason = (char *)"the fake makes no memory";
+    vip_control_send(fake->control, &reply.base, out, count, 0);
+    close(fd);
+}
+
+/* "Again", beside the code and the reason that a library which does not know it takes. */
+static void fake_again(struct fake *fake)
+{
+    Vip__Reply reply = VIP__REPLY__INIT;
+    Vip__OpenReply open = VIP__OPEN_REPLY__INIT;
+
+    fake->again--;
+    open.has_again_ms = 1;
+    open.again_ms = 10;
+    reply.has_code = 1;
+    reply.code = VIP_RC_ERROR_RESOURCE;
+    reply.reason = (char *)"memory is still being freed";
+    reply.open = &open;
+    vip_control_send(fake->control, &reply.base, NULL, 0, 0);
+}
+
 static void fake_open(struct fake *fake, struct vip_fds *fds)
 {
     Vip__Reply reply = VIP__REPLY__INIT;
@@ -85,6 +146,7 @@ static void fake_open(struct fake *fake, struct vip_fds *fds)
     int pair[2], out[3];
 
     fake->app = mmap(NULL, VIP_APP_BYTES, PROT_READ, MAP_SHARED, fds->fd[0], 0);
+    fake->arena = fake_inode(fds->fd[1]);
     if (fake->fault == FAKE_REFUSES) {
         reply.has_code = 1;
         reply.code = VIP_RC_ERROR_RESOURCE;
@@ -179,8 +241,13 @@ static void *fake_run(void *arg)
         request = (const Vip__Request *)message;
         if (request->body_case == VIP__REQUEST__BODY_OPEN && fake->fault == FAKE_HANGS_UP)
             shutdown(fake->control, SHUT_RDWR);
+        else if (request->body_case == VIP__REQUEST__BODY_OPEN && fake->fault == FAKE_AGAIN &&
+                 fake->again > 0)
+            fake_again(fake);
         else if (request->body_case == VIP__REQUEST__BODY_OPEN)
             fake_open(fake, &fds);
+        else if (request->body_case == VIP__REQUEST__BODY_MAKE_MEMORY)
+            fake_make_memory(fake, request);
         else
             fake_answer(fake, request);
         vip_fds_close(&fds);

@@ -8,6 +8,14 @@
 #include "unit/nic_net.h"
 
 static struct nic *rig_nics[RIG_HOSTS];
+static uint64_t rig_peer_dead_ns = 4000000000; /* of nics that are made from now on */
+
+/* The clock that a nic may read within a turn. */
+RIG uint64_t rig_clock(void)
+{
+    return rig_now;
+}
+static uint64_t (*rig_cost_clock)(void); /* of nics opened from now on; NULL: rig_clock */
 
 RIG struct nic *rig_nic_class(unsigned host, const struct link_class *class)
 {
@@ -25,12 +33,14 @@ RIG struct nic *rig_nic_class(unsigned host, const struct link_class *class)
                .accept_timeout_ns = 5000000000,
                .close_timeout_ns = 5000000000,
                .keepalive_ns = 1000000000,
-               .peer_dead_ns = 4000000000},
+               .peer_dead_ns = rig_peer_dead_ns},
         .epoch = 0x1234567800000000 + host + 1,
         .seed = 77 + host,
         .vi_max = RIG_VIS,
         .cq_max = 16,
         .direct = true,
+        .clock = rig_cost_clock ? rig_cost_clock : rig_clock,
+        .linger_ns = 1000000000,
     };
 
     link->link = (struct link){
@@ -59,6 +69,7 @@ struct rig_event {
 
 struct rig_app {
     struct nic *nic;
+    uint32_t uid;
     struct nic_session *session;
     struct registry *registry;
     void *app, *vipd;
@@ -69,9 +80,12 @@ struct rig_app {
     uint32_t vi_gen[RIG_VIS];
     uint32_t cq_position[16];
     bool auto_place; /* answer place events at once, from rig_step */
+    bool deaf;       /* errors are counted only */
+    unsigned errors; /* that it was told */
 };
 
 static struct rig_app *rig_apps[RIG_APPS];
+static uint32_t rig_uid; /* whose programs the next rig_app are */
 
 RIG struct rig_event *rig_push(struct rig_app *app, char kind)
 {
@@ -112,9 +126,14 @@ RIG void rig_on_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc 
 RIG void rig_on_error(void *ctx, enum vip_resource resource, enum vip_error_code code, uint16_t vi,
                       uint32_t generation, uint32_t opcode, const char *why)
 {
-    struct rig_event *event = rig_push(ctx, 'e');
+    struct rig_app *app = ctx;
+    struct rig_event *event;
 
     assert_non_null(why);
+    app->errors++;
+    if (app->deaf)
+        return;
+    event = rig_push(app, 'e');
     event->vi = vi;
     event->code = code;
     event->number = resource;
@@ -174,10 +193,12 @@ RIG struct rig_app *rig_app(struct nic *nic)
     struct nic_session_args args;
 
     app->nic = nic;
+    app->uid = rig_uid;
     app->app = rig_map(VIP_APP_BYTES);
     app->vipd = rig_map(VIP_VIPD_BYTES);
     assert_int_equal(registry_new(&limits, rig_memfd(VIP_ARENA_BYTES), &app->registry), 0);
     args = (struct nic_session_args){.id = 1,
+                                     .uid = rig_uid,
                                      .app_base = app->app,
                                      .vipd_base = app->vipd,
                                      .registry = app->registry,
@@ -193,9 +214,9 @@ RIG struct rig_app *rig_app(struct nic *nic)
     return NULL;
 }
 
-RIG void rig_app_end(struct rig_app *app, bool died)
+/* What is left of an app whose session has ended. */
+RIG void rig_app_forget(struct rig_app *app)
 {
-    nic_session_free(app->session, died, rig_now);
     registry_free(app->registry);
     munmap(app->app, VIP_APP_BYTES);
     munmap(app->vipd, VIP_VIPD_BYTES);
@@ -203,6 +224,12 @@ RIG void rig_app_end(struct rig_app *app, bool died)
         if (rig_apps[i] == app)
             rig_apps[i] = NULL;
     free(app);
+}
+
+RIG void rig_app_end(struct rig_app *app, bool died)
+{
+    nic_session_free(app->session, died, rig_now);
+    rig_app_forget(app);
 }
 
 #endif

@@ -25,13 +25,17 @@
 
 #define RIG __attribute__((unused)) static
 
-#define RIG_HOSTS   4
-#define RIG_QUEUE   4096
-#define RIG_APPS    8
-#define RIG_VIS     64
+#define RIG_HOSTS 4
+#define RIG_QUEUE 4096
+#define RIG_APPS  72
+#ifndef RIG_VIS
+#define RIG_VIS 64
+#endif
 #define RIG_MTU     1472
 #define RIG_STEP_NS 20000
-#define RIG_EVENTS  256
+#ifndef RIG_EVENTS
+#define RIG_EVENTS 256
+#endif
 
 static uint64_t rig_now = 1000000000;
 
@@ -51,6 +55,9 @@ struct rig_host {
     unsigned out;      /* buffers not released */
     unsigned send_max; /* packets taken per call, to play a full link; 0 = all */
     bool refuse;       /* take nothing */
+    void (*before_recv)(
+        void); /* called by recv first: what happens between the clock and the look */
+    void (*before_send)(void); /* called by send first: what happens between checksum and medium */
     struct link_stats stats;
 };
 
@@ -112,6 +119,8 @@ RIG unsigned rig_send(struct link *link, const struct link_tx *packets, unsigned
 
     if (host->refuse)
         return 0;
+    if (host->before_send)
+        host->before_send();
     if (host->send_max && count > host->send_max)
         count = host->send_max;
     for (unsigned i = 0; i < count; i++) {
@@ -144,6 +153,8 @@ RIG unsigned rig_recv(struct link *link, struct link_rx *packets, unsigned count
     struct rig_host *host = (struct rig_host *)link;
     unsigned n = 0;
 
+    if (host->before_recv)
+        host->before_recv();
     while (n < count && host->count) {
         struct rig_packet *packet = host->queue[host->head];
 
@@ -156,6 +167,7 @@ RIG unsigned rig_recv(struct link *link, struct link_rx *packets, unsigned count
                                         .scarce = rig_scarce};
         host->out++;
     }
+    link->behind = n == count;
     return n;
 }
 

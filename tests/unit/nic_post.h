@@ -58,7 +58,8 @@ RIG uint16_t rig_vi_cq(struct rig_app *app, uint16_t level, int32_t send_cq, int
 {
     struct nic_vi_args args = {.attrs = {.level = level,
                                          .max_transfer_bytes = VIP_TRANSFER_BYTES_MAX,
-                                         .enable_rdma_write = true},
+                                         .enable_rdma_write = true,
+                                         .enable_rdma_read = true},
                                .send_cq = send_cq,
                                .recv_cq = recv_cq};
     struct nic_vi_created created;
@@ -94,7 +95,8 @@ RIG void rig_post(struct rig_app *app, uint16_t vi, enum vip_queue queue, uint16
     assert_true(app->sq_position + slots - vip_load32(&head->sq_cons) <= VIP_SQ_SLOTS);
     for (unsigned i = first; i < count; i++)
         slot.length += segs[i].len;
-    memcpy(slot.seg, segs, (count < 2 ? count : 2u) * sizeof(*segs));
+    if (count)
+        memcpy(slot.seg, segs, (count < 2 ? count : 2u) * sizeof(*segs));
     for (unsigned done = 2, at = 1; done < count; done += 3, at++) {
         struct vip_sq_cont cont = {.vi = vi, .kind = VIP_SQ_CONT};
         struct vip_sq_slot as_slot;

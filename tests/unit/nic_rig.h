@@ -91,7 +91,7 @@ RIG void rig_listen(struct rig_app *app, unsigned host, const char *disc)
     uint64_t wait;
     bool found;
 
-    assert_int_equal(nic_connect_wait(app->session, &addr, false, rig_now, &wait, &found),
+    assert_int_equal(nic_connect_wait(app->session, &addr, false, rig_now, &wait, &found, NULL, 0),
                      VIP_RC_SUCCESS);
 }
 
@@ -112,10 +112,12 @@ RIG void rig_connect(struct rig_app *client, uint16_t client_vi, unsigned client
                      struct rig_app *server, uint16_t server_vi, unsigned server_host)
 {
     struct rig_event event;
-    char why[128] = "";
+    char why[128] = "", disc[16];
 
-    rig_listen(server, server_host, "there");
-    rig_connect_start(client, client_vi, client_host, server_host, "there");
+    /* A name belongs to a user. */
+    snprintf(disc, sizeof(disc), "there%u", server->uid);
+    rig_listen(server, server_host, disc);
+    rig_connect_start(client, client_vi, client_host, server_host, disc);
     event = rig_wait_event(server, 'i');
     assert_int_equal(event.remote.disc_len, 2);
     assert_int_equal(
@@ -158,6 +160,9 @@ RIG void rig_reset(void)
     rig_seed = 4242;
     rig_loss_ppm = rig_dup_ppm = rig_swap_ppm = 0;
     rig_scarce = false;
+    rig_peer_dead_ns = 4 * RIG_SECOND;
+    rig_cost_clock = NULL;
+    rig_uid = 0;
 }
 
 /* End everything that a test left. */

@@ -2,6 +2,7 @@
  * Connection manager, one rule at a time: how connections end, limits, bad input, lack of memory.
  */
 #include "tests/unit/cm_world_run.h"
+#include "vipd/engine/cm_internal.h"
 
 #include <errno.h>
 
@@ -19,6 +20,7 @@ static void test_close(void **state)
     assert_int_equal(s->close.reason, VIP_CLOSE_DISCONNECT);
     assert_int_equal(s->close.ops_valid, 1);
     assert_int_equal(s->close.ops_done, 42);
+    host_server_ends(w, SERVER);
     world_run(w, 10 * S);
     assert_int_equal(s->closed, 1);
     assert_int_equal(w->sent_of_type[VIP_CM_CLOSE], 1);
@@ -50,9 +52,32 @@ static void test_close_lost(void **state)
     connect_pair(w, &c, &s);
     w->filter = drop_all;
     host_close(w, SERVER, s);
+    host_server_ends(w, SERVER);
     world_run(w, 60 * S);
     assert_int_equal(w->hosts[SERVER].allocs, 0);
     assert_in_range(w->sent_of_type[VIP_CM_CLOSE], 15, 35);
+    world_free(w);
+}
+
+/* A host that acknowledges none of many CLOSE messages: they are repeated at a rate for all of them. */
+static void test_many_closes_of_a_silent_host(void **state)
+{
+    enum { MANY = 600 };
+    struct world *w = world_new(2, 25);
+    struct conn *c[MANY], *s[MANY];
+
+    for (unsigned i = 0; i < MANY; i++)
+        connect_pair(w, &c[i], &s[i]);
+    w->filter = drop_all;
+    w->sent_of_type[VIP_CM_CLOSE] = 0;
+    for (unsigned i = 0; i < MANY; i++)
+        host_close(w, SERVER, s[i]);
+    assert_int_equal(w->sent_of_type[VIP_CM_CLOSE], MANY);
+    host_server_ends(w, SERVER);
+    world_run(w, 2 * S); /* before the clients miss the server */
+    assert_in_range(w->sent_of_type[VIP_CM_CLOSE], 2 * MANY, MANY + 2 * CM_CLOSES_PER_S);
+    world_run(w, 50 * S);
+    assert_int_equal(w->hosts[SERVER].allocs, 0);
     world_free(w);
 }
 
@@ -64,6 +89,7 @@ static void test_both_close(void **state)
     connect_pair(w, &c, &s);
     host_close(w, CLIENT, c);
     host_close(w, SERVER, s);
+    host_server_ends(w, SERVER);
     world_run(w, 10 * S);
     assert_int_equal(c->closed + s->closed, 0);
     assert_int_equal(w->hosts[CLIENT].allocs + w->hosts[SERVER].allocs, 0);
@@ -94,6 +120,24 @@ static void test_keepalive(void **state)
     assert_int_equal(w->sent_of_type[VIP_CM_PING], 0);
     cm_heard(w->hosts[CLIENT].cm, 0x12345, w->now_ns); /* nobody */
     assert_null(cm_peer_host(w->hosts[CLIENT].cm, 0x12345));
+    world_free(w);
+}
+
+/* A host that names our own epoch, as another NIC of our vipd does, or a liar: its death is found as any. */
+static void test_our_epoch_elsewhere(void **state)
+{
+    struct world *w = world_new(2, 26);
+    struct conn *c, *s;
+
+    w->hosts[SERVER].epoch = w->hosts[CLIENT].epoch;
+    w->hosts[SERVER].cm->config.epoch = w->hosts[CLIENT].epoch;
+    connect_pair(w, &c, &s);
+    world_run(w, 20 * S);
+    assert_true(c->alive && s->alive);
+    w->filter = drop_all;
+    world_run(w, 20 * S);
+    assert_int_equal(c->lost, 1);
+    assert_int_equal(s->lost, 1);
     world_free(w);
 }
 
@@ -172,6 +216,55 @@ static void test_close_before_reset(void **state)
     cm_unknown_conn(w->hosts[SERVER].cm, &w->hosts[CLIENT].addr, &late, w->now_ns);
     world_run(w, 1 * S);
     assert_int_equal(w->sent_of_type[VIP_CM_RESET], 1);
+    world_free(w);
+}
+
+/*
+ * The server's host is gone, and a stranger speaks in its name: it knows both epochs, for each host tells
+ * its own to any that asks, but no connection and no nonce. The client finds out in time all the same.
+ */
+static void test_forged_life(void **state)
+{
+    static const uint8_t types[] = {VIP_CM_PING,    VIP_CM_PONG,  VIP_CM_REQUEST, VIP_CM_PENDING,
+                                    VIP_CM_CONFIRM, VIP_CM_CLOSE, VIP_CM_RESET,   VIP_CM_CANCEL};
+    struct world *w = world_new(2, 29);
+    struct conn *c, *s;
+    uint64_t start_ns;
+
+    connect_pair(w, &c, &s);
+    start_ns = w->now_ns;
+    w->filter = drop_all;
+    while (c->alive && w->now_ns < start_ns + 20 * S) {
+        for (unsigned i = 0; i < sizeof(types); i++) {
+            struct vip_cm msg = {.type = types[i],
+                                 .request_id = 4711 + i,
+                                 .conn_id = 815 + i,
+                                 .peer_conn_id = 42 + i,
+                                 .packet_bytes = 1000,
+                                 .window_bytes = 1000,
+                                 .attrs = world_attrs,
+                                 .remote = world_addr(&w->hosts[CLIENT], "nothing")};
+
+            inject(w, SERVER, CLIENT, w->hosts[SERVER].epoch, w->hosts[CLIENT].epoch, &msg);
+        }
+        world_run(w, 100 * MS);
+    }
+    assert_int_equal(c->lost, 1);
+    assert_in_range(w->now_ns - start_ns, 3900 * MS, 4200 * MS);
+    world_free(w);
+}
+
+/* A path whose round trip is longer than the gap between two PINGs: each answer is late, and counts. */
+static void test_slow_pong(void **state)
+{
+    struct world *w = world_new(2, 30);
+    struct conn *c, *s;
+
+    connect_pair(w, &c, &s);
+    w->delay_min_ns = 350 * MS;
+    world_run(w, 60 * S);
+    assert_int_equal(c->lost + s->lost, 0);
+    assert_true(c->alive && s->alive);
     world_free(w);
 }
 
@@ -303,8 +396,11 @@ static void test_backlog(void **state)
     struct host *client = &w->hosts[CLIENT], *server = &w->hosts[SERVER];
     unsigned no_match = 0;
 
-    for (unsigned i = 0; i < 130; i++)
+    /* Of three users: one alone leaves room for others. */
+    for (unsigned i = 0; i < 130; i++) {
+        w->uid = 1000 + i % 3;
         host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    }
     world_run(w, 1 * MS);
     for (unsigned i = 0; i < 130; i++)
         no_match += client->requests[i].rc == VIP_RC_NO_MATCH;
@@ -312,6 +408,7 @@ static void test_backlog(void **state)
     assert_int_equal(stats_of(w, SERVER).backlog_full, 2);
 
     /* A server that comes for them one by one, 100 ms apart, gets all. */
+    w->uid = 1000;
     for (unsigned i = 0; i < 128; i++) {
         host_listen(w, SERVER, i, "svc");
         assert_int_equal(server->incoming_count, i + 1);
@@ -321,16 +418,18 @@ static void test_backlog(void **state)
     }
     assert_int_equal(server->conn_count, 128);
 
-    /* The NIC as a whole has a bound too. */
+    /* Of what the NIC can remember one host has a part. */
     for (unsigned i = 0; i < 14; i++) {
         char disc[16];
 
         snprintf(disc, sizeof(disc), "other%u", i);
-        for (unsigned j = 0; j < 60; j++)
+        for (unsigned j = 0; j < 60; j++) {
+            w->uid = 1000 + j % 3;
             host_request(w, CLIENT, SERVER, disc, 5 * MS);
+        }
     }
     world_run(w, 2 * MS);
-    assert_int_equal(stats_of(w, SERVER).pending, 840);
+    assert_int_equal(stats_of(w, SERVER).pending, 256);
     world_run(w, 1 * S);
     assert_int_equal(stats_of(w, SERVER).pending, 0);
     world_free(w);
@@ -376,7 +475,7 @@ static void test_bad_input(void **state)
     args.remote.host_len = 6;
     args.local.disc_len = 129;
     assert_int_equal(cm_request(server->cm, &args, w->now_ns), -EINVAL);
-    assert_int_equal(cm_listen(server->cm, 1, 1, junk, 129, w->now_ns), -EINVAL);
+    assert_int_equal(cm_listen(server->cm, 1, 1, 0, junk, 129, w->now_ns), -EINVAL);
     world_free(w);
 }
 
@@ -424,7 +523,7 @@ static void test_no_memory(void **state)
             int listened, asked;
 
             w->hosts[side].fail_after = n;
-            listened = cm_listen(server->cm, 1, 1, (const uint8_t *)"svc", 3, w->now_ns);
+            listened = cm_listen(server->cm, 1, 1, 0, (const uint8_t *)"svc", 3, w->now_ns);
             client->requests[0] = (struct attempt){.used = true, .local_id = 77};
             client->request_count = 1;
             asked = cm_request(client->cm, &args, w->now_ns);
@@ -453,17 +552,21 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_close),
         cmocka_unit_test(test_close_lost),
+        cmocka_unit_test(test_many_closes_of_a_silent_host),
         cmocka_unit_test(test_both_close),
         cmocka_unit_test(test_keepalive),
         cmocka_unit_test(test_peer_dead),
         cmocka_unit_test(test_data_after_death),
         cmocka_unit_test(test_close_before_reset),
+        cmocka_unit_test(test_forged_life),
+        cmocka_unit_test(test_slow_pong),
         cmocka_unit_test(test_one_sided_silence),
         cmocka_unit_test(test_peer_restart),
         cmocka_unit_test(test_forged_epoch_is_only_a_rumour),
         cmocka_unit_test(test_reset),
         cmocka_unit_test(test_confirm_for_nothing),
         cmocka_unit_test(test_backlog),
+        cmocka_unit_test(test_our_epoch_elsewhere),
         cmocka_unit_test(test_bad_input),
         cmocka_unit_test(test_no_amplification),
         cmocka_unit_test(test_no_memory),

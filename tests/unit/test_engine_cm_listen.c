@@ -7,9 +7,9 @@
 
 static void open_listener(struct world *w, uint64_t wait, uint32_t backlog)
 {
-    assert_int_equal(
-        cm_listen_open(w->hosts[SERVER].cm, wait, (const uint8_t *)"svc", 3, backlog, w->now_ns),
-        0);
+    assert_int_equal(cm_listen_open(w->hosts[SERVER].cm, wait, w->uid, (const uint8_t *)"svc", 3,
+                                    backlog, w->now_ns),
+                     0);
 }
 
 static void test_listener_takes_many(void **state)
@@ -108,7 +108,7 @@ static void test_sharing(void **state)
     assert_int_equal(of[2], 1);
     assert_int_equal(of[0], 4);
     assert_int_equal(of[1], 4);
-    assert_int_equal(cm_listen_open(server->cm, 9, (const uint8_t *)"", 129, 1, w->now_ns),
+    assert_int_equal(cm_listen_open(server->cm, 9, 0, (const uint8_t *)"", 129, 1, w->now_ns),
                      -EINVAL);
     world_free(w);
 }

@@ -3,6 +3,7 @@
  * patience is forgotten when the path keeps the order again.
  */
 #include "eng_path.h"
+#include "vipd/engine/internal.h"
 
 #define PACKET 1000u
 
@@ -138,12 +139,36 @@ static void forgets(void **state)
     path_free(path);
 }
 
+/* What a packet that came ahead of its turn costs is bounded, whatever order a peer chooses; it may lose one by that. */
+static void looks_at_few(void **state)
+{
+    struct path *path = path_fixed();
+    struct eng_vi *vi = eng_vi_get(path->rig->eng, RIG_VI);
+    uint32_t token = 0;
+
+    for (uint32_t op = 10; op < 4010; op += 2)
+        assert_true(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){op, 0}, ++token));
+    /* Far from the end and from the head: it would be compared with more than a thousand. */
+    assert_false(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){3001, 0}, ++token));
+    /* Near the end, not so far from the head, and behind that one. */
+    assert_true(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){3951, 0}, ++token));
+    assert_true(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){1001, 0}, ++token));
+    assert_true(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){3001, 0}, ++token));
+    for (uint32_t op = 3003; op < 3050; op += 2)
+        assert_true(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){op, 0}, ++token));
+    for (uint16_t slot = vi->held[ENG_STREAM_OPS].head; vi->slot[slot].next != ENG_NONE;
+         slot = vi->slot[slot].next)
+        assert_true(eng_pos_before(vi->slot[slot].at, vi->slot[vi->slot[slot].next].at));
+    path_free(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(learns_patience),
         cmocka_unit_test(patience_grows),
         cmocka_unit_test(forgets),
+        cmocka_unit_test(looks_at_few),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,9 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/ip.h>
+#include <netinet/ip_icmp.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -414,6 +417,90 @@ static void test_address_of_the_default_route(void **state)
     }
 }
 
+static uint16_t inet_sum(const void *bytes, size_t len)
+{
+    const uint16_t *word = bytes;
+    uint32_t sum = 0;
+
+    for (size_t i = 0; i < len / 2; i++)
+        sum += word[i];
+    sum = (sum & 0xffff) + (sum >> 16);
+    return (uint16_t) ~(sum + (sum >> 16));
+}
+
+/* Tell the kernel, in the name of `to`, that a packet of from to `to` was larger than 552 bytes. */
+static void forge_too_big(int raw, int ear, const struct link *from, const struct link *to)
+{
+    struct {
+        struct icmphdr icmp;
+        struct iphdr ip;
+        struct udphdr udp;
+    } packet = {.icmp = {.type = ICMP_DEST_UNREACH, .code = ICMP_FRAG_NEEDED},
+                .ip = {.version = 4,
+                       .ihl = 5,
+                       .tot_len = htons(9028),
+                       .frag_off = htons(0x4000),
+                       .ttl = 64,
+                       .protocol = IPPROTO_UDP},
+                .udp = {.len = htons(9008)}};
+    struct sockaddr_in victim = {.sin_family = AF_INET};
+    uint8_t heard[256];
+
+    packet.icmp.un.frag.mtu = htons(552);
+    memcpy(&packet.ip.saddr, from->self.bytes, 4);
+    memcpy(&packet.ip.daddr, to->self.bytes, 4);
+    memcpy(&packet.udp.source, from->self.bytes + 4, 2);
+    memcpy(&packet.udp.dest, to->self.bytes + 4, 2);
+    packet.ip.check = inet_sum(&packet.ip, sizeof(packet.ip));
+    packet.icmp.checksum = inet_sum(&packet, sizeof(packet));
+    memcpy(&victim.sin_addr, from->self.bytes, 4);
+    assert_int_equal(
+        sendto(raw, &packet, sizeof(packet), 0, (struct sockaddr *)&victim, sizeof(victim)),
+        sizeof(packet));
+    /* What comes back here has been through the kernel. */
+    do
+        assert_true(recv(ear, heard, sizeof(heard), 0) > 0);
+    while (memcmp(heard + 20, &packet, sizeof(packet)) != 0);
+}
+
+/* Anybody can send the message that a packet was too big; the size of packets is not theirs to say. */
+static void test_forged_icmp_shrinks_nothing(void **state)
+{
+    static const uint32_t lens[] = {9000};
+    struct link_udp_config config = {.address = "127.0.0.1", .gso = true, .gro = true};
+    struct link_stats stats;
+    struct sockaddr_in name = {.sin_family = AF_INET};
+    char other[32];
+    struct link *a, *b;
+    int raw, ear;
+
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("not root: no ICMP message can be forged\n");
+        return;
+    }
+    a = open_link(config);
+    /* An address of this test's own: the kernel would remember the size for ten minutes. */
+    snprintf(other, sizeof(other), "127.77.%d.%d", getpid() / 250 % 250, 1 + getpid() % 250);
+    config.address = other;
+    b = open_link(config);
+    raw = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP);
+    ear = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP);
+    assert_true(raw >= 0 && ear >= 0);
+    memcpy(&name.sin_addr, b->self.bytes, 4);
+    assert_int_equal(bind(raw, (struct sockaddr *)&name, sizeof(name)), 0);
+    transfer(a, b, lens, 1, 10);
+    for (unsigned i = 0; i < 3; i++)
+        forge_too_big(raw, ear, a, b);
+    transfer(a, b, lens, 1, 10);
+    a->class->stats(a, &stats);
+    assert_int_equal(stats.tx_errors, 0);
+    close(raw);
+    close(ear);
+    a->class->close(a);
+    b->class->close(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -428,6 +515,7 @@ int main(void)
         cmocka_unit_test(test_opening),
         cmocka_unit_test(test_address_of_nobody),
         cmocka_unit_test(test_address_of_the_default_route),
+        cmocka_unit_test(test_forged_icmp_shrinks_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

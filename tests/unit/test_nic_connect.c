@@ -180,10 +180,10 @@ static void test_wait_cancel(void **state)
     uint64_t wait;
     bool found = true;
 
-    assert_int_equal(nic_connect_wait(t.b->session, &addr, true, rig_now, &wait, &found),
+    assert_int_equal(nic_connect_wait(t.b->session, &addr, true, rig_now, &wait, &found, NULL, 0),
                      VIP_RC_SUCCESS);
     assert_false(found);
-    assert_int_equal(nic_connect_wait(t.b->session, &addr, false, rig_now, &wait, &found),
+    assert_int_equal(nic_connect_wait(t.b->session, &addr, false, rig_now, &wait, &found, NULL, 0),
                      VIP_RC_SUCCESS);
     assert_int_equal(nic_connect_wait_cancel(t.b->session, wait, rig_now, &found), VIP_RC_SUCCESS);
     assert_false(found);
@@ -192,7 +192,7 @@ static void test_wait_cancel(void **state)
     /* A request that came a moment earlier is kept for a server that looks once. */
     rig_connect_start(t.a, t.va, 0, 1, "x");
     rig_steps(20);
-    assert_int_equal(nic_connect_wait(t.b->session, &addr, true, rig_now, &wait, &found),
+    assert_int_equal(nic_connect_wait(t.b->session, &addr, true, rig_now, &wait, &found, NULL, 0),
                      VIP_RC_SUCCESS);
     assert_true(found);
     assert_int_equal(nic_connect_wait_cancel(t.b->session, wait, rig_now, &found), VIP_RC_SUCCESS);
@@ -298,6 +298,29 @@ static uint32_t catch_data(unsigned to, uint8_t *ret, struct vip_header *ret_hdr
     }
     fail();
     return 0;
+}
+
+/* Packets from the wire that name our own address: what we say to ourselves does not pass the wire. */
+static void test_own_address(void **state)
+{
+    struct link_addr own = rig_addr(1), other = rig_addr(0);
+    struct vip_cm msg = {.type = VIP_CM_PING, .request_id = 4711};
+    uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
+    size_t len = vip_wire_put_cm(packet, 815, 0, &msg);
+    struct nic *nic;
+    uint64_t sent;
+
+    (void)two_new(VIP_LVL_DELIVERY);
+    nic = rig_nics[1];
+    sent = rig_counter(nic, "tx_cm");
+    rig_inject(&own, 1, packet, (uint32_t)len);
+    rig_step();
+    assert_int_equal(rig_counter(nic, "drop_source"), 1);
+    assert_int_equal(rig_counter(nic, "tx_cm"), sent);
+    rig_inject(&other, 1, packet, (uint32_t)len);
+    rig_step();
+    assert_int_equal(rig_counter(nic, "drop_source"), 1);
+    assert_int_equal(rig_counter(nic, "tx_cm"), sent + 1);
 }
 
 /* The same packet with another header, sealed again. */
@@ -406,6 +429,7 @@ int main(void)
         T(test_shutdown),
         T(test_peer_lost),
         T(test_foreign_packets),
+        T(test_own_address),
         T(test_connect_under_loss),
     };
 

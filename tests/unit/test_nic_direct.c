@@ -320,6 +320,38 @@ static void test_who_gets_none(void **state)
     close_pair();
 }
 
+/* While vipd counts, a receive is posted and a message goes to it: the messages before it count, it does not. */
+static void test_message_to_a_later_receive(void **state)
+{
+    open_pair(VIP_LVL_DELIVERY);
+    connect_pair();
+    for (unsigned i = 0; i < 3; i++) {
+        post_recv(&ends[1], 64);
+        send_direct(&ends[0], 1);
+    }
+    /* What vipd has loaded before. */
+    vip_recv_head(ends[1].table, ends[1].vi)->posted = 2;
+    assert_int_equal(nic_vi_disconnect(ends[1].app->session, ends[1].vi, rig_now), VIP_RC_SUCCESS);
+    rig_steps(20);
+    assert_int_equal(block(&ends[1])->ring, VIP_RING_OVER);
+    assert_int_equal(block(&ends[1])->ring_end, 2);
+    close_pair();
+}
+
+/* A slot with the right stamp and generation is none yet while `posted` does not say so: the rest may be of the VI's
+ * last life. */
+static void test_receive_half_written(void **state)
+{
+    open_pair(VIP_LVL_RECEPTION);
+    connect_pair();
+    assert_null(ends[0].map);
+    post_recv(&ends[1], 64);
+    vip_recv_head(ends[1].table, ends[1].vi)->posted = 0;
+    rig_post_send(ends[0].app, ends[0].vi, rig_seg(&ends[0].mem, 8192, 8));
+    assert_int_equal(rig_wait_event(ends[1].app, 'e').code, VIP_EC_RECVQ_EMPTY);
+    close_pair();
+}
+
 static void see_anything(void *ctx, const struct nic_seen *seen)
 {
     (void)seen;
@@ -461,6 +493,8 @@ int main(void)
         T(test_no_receive_left),
         T(test_end_with_messages_in_the_ring),
         T(test_stamp_without_word),
+        T(test_message_to_a_later_receive),
+        T(test_receive_half_written),
         T(test_wake_ups),
         T(test_break_and_flush),
         T(test_who_gets_none),

@@ -3,6 +3,7 @@
  * on the same nic must stay right.
  */
 #include "unit/nic_rig.h"
+#include "vipd/nic/share.h"
 #include "vipd/nic/state.h"
 
 /* Two honest applications on hosts 0 and 1, and a hostile one on host 0. */

@@ -3,6 +3,7 @@
  * time that vipd is awake.
  */
 #include "unit/nic_rig.h"
+#include "vipd/nic/internal.h"
 
 /* Two honest applications on hosts 0 and 1. */
 struct world {
@@ -274,6 +275,40 @@ static void test_segments(void **state)
     }
 }
 
+/* 300 receives of as many segments as there may be: some 1.2 MiB of lists. */
+static void post_long(struct rig_app *app)
+{
+    struct vip_shm_seg segs[VIP_SEGS_PER_DESC_MAX] = {{.len = 0}};
+    uint16_t vi = rig_vi(app, VIP_LVL_DELIVERY);
+    struct rig_event event;
+
+    for (unsigned i = 0; i < 300; i++) {
+        rig_post(app, vi, VIP_Q_RECV, 0, 0, segs, VIP_SEGS_PER_DESC_MAX);
+        rig_step();
+        while (rig_event(app, 'e', &event))
+            assert_int_equal(event.code, VIP_EC_VI_OVERRUN);
+    }
+}
+
+/* Of what a user may have, all of his sessions together have it; another user has his own. */
+static void test_segments_of_a_user(void **state)
+{
+    struct nic *nic = rig_nic(0);
+    struct rig_app *first = rig_app(nic), *second = rig_app(nic), *other;
+    uint64_t refused;
+
+    nic->config.segs_bytes_user = 300 * VIP_SEGS_PER_DESC_MAX * sizeof(struct vip_shm_seg);
+    rig_uid = 7;
+    other = rig_app(nic);
+    post_long(first);
+    assert_int_equal(rig_counter(nic, "segs_refused"), 0);
+    post_long(second);
+    refused = rig_counter(nic, "segs_refused");
+    assert_in_range(refused, 1, 300);
+    post_long(other);
+    assert_int_equal(rig_counter(nic, "segs_refused"), refused);
+}
+
 /* ---- a full link ----------------------------------------------------------------------- */
 
 /* While a send waits for the link its buffer is not the application's, whatever others do. */
@@ -392,9 +427,9 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_teardown(name, rig_teardown)
     const struct CMUnitTest tests[] = {
-        T(test_parked_leave_room), T(test_gaps_leave_room), T(test_bytes_leave_room),
-        T(test_segments),          T(test_wait_for_link),   T(test_read_memory_gone),
-        T(test_taken_back),
+        T(test_parked_leave_room), T(test_gaps_leave_room),    T(test_bytes_leave_room),
+        T(test_segments),          T(test_wait_for_link),      T(test_read_memory_gone),
+        T(test_taken_back),        T(test_segments_of_a_user),
     };
 
     rig_reset();

@@ -190,7 +190,7 @@ static void test_listener(void **state)
     char why[128] = "";
     bool found;
 
-    assert_int_equal(nic_listen(b->session, &addr, 4, rig_now, &listener), VIP_RC_SUCCESS);
+    assert_int_equal(nic_listen(b->session, &addr, 4, rig_now, &listener, NULL, 0), VIP_RC_SUCCESS);
     for (unsigned i = 0; i < 6; i++) {
         va[i] = rig_vi(a, VIP_LVL_DELIVERY);
         rig_connect_start(a, va[i], 0, 1, "svc");
@@ -218,7 +218,7 @@ static void test_listener(void **state)
     for (unsigned i = 0; i < 4; i++)
         expect(a, VIP_RC_REJECT, "");
     /* One that is left when its session ends takes its requests along. */
-    assert_int_equal(nic_listen(b->session, &addr, 4, rig_now, &listener), VIP_RC_SUCCESS);
+    assert_int_equal(nic_listen(b->session, &addr, 4, rig_now, &listener, NULL, 0), VIP_RC_SUCCESS);
     rig_connect_start(a, va[5], 0, 1, "svc");
     rig_wait_event(b, 'i');
     rig_app_end(b, true);
@@ -226,16 +226,101 @@ static void test_listener(void **state)
     expect(a, VIP_RC_REJECT, "");
 }
 
+/* Neither a program nor another host can tell the next one from those before, or from the epoch. */
 static void test_new_discriminators(void **state)
 {
-    struct rig_app *a = rig_app(rig_nic(0));
-    uint64_t first = nic_new_discriminator(rig_nics[0]), next = first + 1;
-    struct vip_addr addr = {.disc_len = 8};
-    uint64_t wait;
+    enum { COUNT = 1000 };
+    uint64_t seen[COUNT];
 
-    memcpy(addr.disc, &next, 8);
-    assert_int_equal(nic_listen(a->session, &addr, 4, rig_now, &wait), VIP_RC_SUCCESS);
-    assert_true(nic_new_discriminator(rig_nics[0]) == first + 2); /* the next one is taken */
+    (void)state;
+    rig_app(rig_nic(0));
+    for (unsigned i = 0; i < COUNT; i++) {
+        seen[i] = nic_new_discriminator(rig_nics[0]);
+        for (unsigned j = 0; j < i; j++)
+            assert_true(seen[i] >> 32 != seen[j] >> 32 || (uint32_t)seen[i] != (uint32_t)seen[j]);
+        assert_true(i < 2 || seen[i] - seen[i - 1] != seen[i - 1] - seen[i - 2]);
+        assert_true(!i || seen[i] >> 32 != seen[i - 1] >> 32);
+    }
+}
+
+/* Two users: what one waits on is refused to the other, with a reason, by each way to ask. */
+static void test_two_users(void **state)
+{
+    struct vip_addr addr = {.disc_len = 3, .disc = "svc"};
+    struct nic_connect_args args = {.timeout_ns = RIG_SECOND, .peer_to_peer = true};
+    struct rig_app *own, *thief;
+    uint64_t wait, delivered;
+    char why[160] = "";
+    bool found;
+    uint16_t vi;
+
+    (void)state;
+    rig_uid = 1001;
+    own = rig_app(rig_nic(0));
+    rig_uid = 2002;
+    thief = rig_app(rig_nics[0]);
+    rig_uid = 0;
+    vi = rig_vi(thief, VIP_LVL_DELIVERY);
+    assert_int_equal(nic_listen(own->session, &addr, 4, rig_now, &wait, NULL, 0), VIP_RC_SUCCESS);
+    assert_int_equal(nic_listen(thief->session, &addr, 4, rig_now, &delivered, why, sizeof(why)),
+                     VIP_RC_ERROR_RESOURCE);
+    assert_non_null(strstr(why, "belongs to another user"));
+    why[0] = '\0';
+    assert_int_equal(nic_connect_wait(thief->session, &addr, false, rig_now, &delivered, &found,
+                                      why, sizeof(why)),
+                     VIP_RC_ERROR_RESOURCE);
+    assert_non_null(strstr(why, "belongs to another user"));
+    why[0] = '\0';
+    args.local = args.remote = addr;
+    args.remote.host_len = 6;
+    memcpy(args.remote.host, rig_addr(0).bytes, 6);
+    assert_int_equal(nic_connect(thief->session, vi, &args, rig_now, why, sizeof(why)),
+                     VIP_RC_ERROR_RESOURCE);
+    assert_non_null(strstr(why, "belongs to another user"));
+    assert_int_equal(nic_listen_close(own->session, wait, rig_now, &delivered), VIP_RC_SUCCESS);
+    rig_pass(2 * RIG_SECOND);
+    assert_int_equal(nic_listen(thief->session, &addr, 4, rig_now, &wait, NULL, 0), VIP_RC_SUCCESS);
+    assert_int_equal(rig_counter(rig_nics[0], "cm_refused_owner"), 3);
+}
+
+/* An accepting program learns which user of its own host asks, and nothing of another host's users. */
+static void test_request_user(void **state)
+{
+    struct vip_addr addr = {.disc_len = 3, .disc = "svc"};
+    struct nic_connect_args args = {.timeout_ns = RIG_SECOND, .local = addr, .remote = addr};
+    struct rig_app *server, *local, *remote;
+    struct rig_event event;
+    uint64_t wait;
+    uint32_t uid = 0;
+
+    (void)state;
+    rig_uid = 1001;
+    server = rig_app(rig_nic(0));
+    rig_uid = 2002;
+    local = rig_app(rig_nics[0]);
+    remote = rig_app(rig_nic(1));
+    rig_uid = 0;
+    assert_int_equal(nic_listen(server->session, &addr, 4, rig_now, &wait, NULL, 0),
+                     VIP_RC_SUCCESS);
+    args.remote.host_len = 6;
+    memcpy(args.remote.host, rig_addr(0).bytes, 6);
+    assert_int_equal(
+        nic_connect(local->session, rig_vi(local, VIP_LVL_DELIVERY), &args, rig_now, NULL, 0),
+        VIP_RC_SUCCESS);
+    event = rig_wait_event(server, 'i');
+    assert_int_equal(nic_request_user(server->session, event.handle, &uid), VIP_RC_SUCCESS);
+    assert_int_equal(uid, 2002);
+    assert_int_equal(nic_request_user(local->session, event.handle, &uid),
+                     VIP_RC_INVALID_PARAMETER);
+    assert_int_equal(nic_reject(server->session, event.handle, NULL, rig_now), VIP_RC_SUCCESS);
+    assert_int_equal(nic_request_user(server->session, event.handle, &uid),
+                     VIP_RC_INVALID_PARAMETER);
+    assert_int_equal(
+        nic_connect(remote->session, rig_vi(remote, VIP_LVL_DELIVERY), &args, rig_now, NULL, 0),
+        VIP_RC_SUCCESS);
+    event = rig_wait_event(server, 'i');
+    assert_int_equal(nic_request_user(server->session, event.handle, &uid),
+                     VIP_RC_ERROR_NOT_SUPPORTED);
 }
 
 int main(void)
@@ -248,6 +333,8 @@ int main(void)
         cmocka_unit_test_teardown(test_session_ends, rig_teardown),
         cmocka_unit_test_teardown(test_listener, rig_teardown),
         cmocka_unit_test_teardown(test_new_discriminators, rig_teardown),
+        cmocka_unit_test_teardown(test_two_users, rig_teardown),
+        cmocka_unit_test_teardown(test_request_user, rig_teardown),
     };
 
     return cmocka_run_group_tests_name("nic_peer", tests, NULL, NULL);

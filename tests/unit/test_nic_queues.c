@@ -322,7 +322,7 @@ static void test_views(void **state)
     assert_int_equal(view.vi, va);
     assert_int_equal(view.state, VIP_VIST_CONNECTED);
     assert_int_equal(view.peer.bytes[3], 2);
-    assert_int_equal(view.peer_disc_len, 5);
+    assert_int_equal(view.peer_disc_len, strlen("there0"));
     view.vi = 999;
     nic_session_vis(a->session, va + 1u, view_one, &view);
     assert_int_equal(view.vi, 999);

@@ -17,6 +17,8 @@
 
 #include <cmocka.h>
 
+#include "vipd/registry/mapping.h"
+
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 #define PAGE  4096u
 
@@ -133,10 +135,12 @@ static void test_bounds_are_exact(void **state)
     assert_null(send_access(r, handle, 0x10001, UINT32_MAX));
     assert_null(send_access(r, handle, UINT64_MAX, 2));
     assert_null(send_access(r, handle, 0, UINT32_MAX));
-    /* Nothing may be touched, so anything is allowed. */
-    assert_non_null(send_access(r, 0, 0, 0));
+    /* No byte is touched, so any address will do; but not any handle. */
     assert_non_null(send_access(r, handle, 0x10064, 0));
-    assert_non_null(send_access(r, UINT32_MAX, UINT64_MAX, 0));
+    assert_non_null(send_access(r, handle, 0, 0));
+    assert_non_null(send_access(r, handle, UINT64_MAX, 0));
+    assert_null(send_access(r, 0, 0, 0));
+    assert_null(send_access(r, UINT32_MAX, UINT64_MAX, 0));
 }
 
 static void test_bounds_at_the_ends_of_the_address_space(void **state)
@@ -175,6 +179,61 @@ static void test_handles_nobody_gave_out(void **state)
             assert_null(registry_get(r, guess));
     for (uint32_t low = 0; low < 1u << 16; low++)
         assert_null(registry_get(r, 0xffff0000u | low));
+}
+
+/*
+ * A peer that knows one session's handles, and how handles are made, does not know another's: the
+ * first handles of sessions differ by more than their index, and generations are spread evenly.
+ */
+static void test_first_handles_are_random(void **state)
+{
+    struct registry_region region = adopted(0, PAGE, 0);
+    unsigned of_generation_1 = 0, octant[8] = {0}, equal_steps = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 512; i++) {
+        struct registry_limits seeded = limits;
+        struct registry *r;
+        uint32_t first, second;
+
+        seeded.handle_seed = i;
+        assert_int_equal(registry_new(&seeded, memfd(VIP_ARENA_BYTES, SEALS), &r), 0);
+        assert_int_equal(add(r, &region, -1, &first), VIP_RC_SUCCESS);
+        assert_int_equal(add(r, &region, -1, &second), VIP_RC_SUCCESS);
+        of_generation_1 += first >> 16 == 1;
+        octant[first >> 29]++;
+        equal_steps += first >> 16 == second >> 16;
+        /* What an attacker tries first. */
+        for (uint32_t index = 0; index < 16; index++)
+            if ((1u << 16 | index) != first && (1u << 16 | index) != second)
+                assert_null(registry_get(r, 1u << 16 | index));
+        registry_free(r);
+    }
+    assert_true(of_generation_1 < 4 && equal_steps < 4);
+    for (unsigned i = 0; i < 8; i++)
+        assert_in_range(octant[i], 32, 128);
+}
+
+/* Before Linux 5.9 inode numbers of memfds come again: vipd lives, the registration is refused. */
+static void test_two_files_of_one_number(void **state)
+{
+    struct mappings all = {0};
+    struct mapping checked;
+    struct mapping *first;
+    const char *why = "";
+    int fd = memfd(PAGE, SEALS), other = memfd(2ul * PAGE, SEALS);
+
+    (void)state;
+    assert_int_equal(mapping_check_fd(fd, &checked, &why), 0);
+    first = mapping_get(&all, fd, &checked, &why);
+    assert_non_null(first);
+    checked.bytes = 2ul * PAGE;
+    assert_null(mapping_get(&all, other, &checked, &why));
+    assert_int_equal(errno, EBADMSG);
+    assert_non_null(strstr(why, "inode number"));
+    mapping_put(&all, first);
+    close(fd);
+    close(other);
 }
 
 static void test_stale_handles_are_refused(void **state)
@@ -228,17 +287,18 @@ static void test_tags_and_rights(void **state)
     assert_int_equal(registry_ptag_create(r, &tag[0]), VIP_RC_SUCCESS);
     assert_int_equal(registry_ptag_create(r, &tag[1]), VIP_RC_SUCCESS);
     assert_int_equal(add(r, &region, -1, &handle), VIP_RC_SUCCESS);
-    /* Every combination of tags, rights of the VI, rights of the region, and access. */
-    for (unsigned bits = 0; bits < 3 * 3 * 16 * 4; bits++) {
+    /* Every combination of tags, rights of the VI, rights of the region, and access; 1 byte or none. */
+    for (unsigned bits = 0; bits < 3 * 3 * 16 * 4 * 2; bits++) {
         uint32_t tags[3] = {0, tag[0], tag[1]};
-        unsigned vi_tag = bits / 64 % 3, region_tag = bits / 192, rights = bits / 4 % 16;
+        unsigned vi_tag = bits / 64 % 3, region_tag = bits / 192 % 3, rights = bits / 4 % 16;
         enum eng_access_kind kind = (enum eng_access_kind)(bits % 4);
         struct registry_vi vi = {
             .ptag = tags[vi_tag], .enable_rdma_write = rights & 1, .enable_rdma_read = rights & 2};
         struct registry_attrs attrs = {.ptag = tags[region_tag],
                                        .enable_rdma_write = rights & 4,
                                        .enable_rdma_read = rights & 8};
-        struct eng_access access = {.kind = kind, .handle = handle, .addr = 0x1000, .len = 1};
+        struct eng_access access = {
+            .kind = kind, .handle = handle, .addr = 0x1000, .len = bits / 576 % 2};
         bool allowed = vi_tag == region_tag || vi_tag == 0 || region_tag == 0;
 
         if (kind == ENG_ACCESS_REMOTE_WRITE)
@@ -551,6 +611,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_handles_nobody_gave_out, setup, teardown),
         cmocka_unit_test_setup_teardown(test_stale_handles_are_refused, setup, teardown),
+        cmocka_unit_test(test_first_handles_are_random),
+        cmocka_unit_test(test_two_files_of_one_number),
         cmocka_unit_test(test_generations_wrap),
         cmocka_unit_test_setup_teardown(test_tags_and_rights, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ptag_life, setup, teardown),

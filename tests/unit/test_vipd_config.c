@@ -12,6 +12,7 @@
 
 #include "vipd/config.h"
 #include "vipd/config_keys.h"
+#include "vipd/config_listen.h"
 #include "vipd/config_print.h"
 #include "vipd/units.h"
 
@@ -72,7 +73,8 @@ static void test_defaults(void **state)
     assert_int_equal(empty->wait, VIPD_WAIT_ADAPTIVE);
     assert_int_equal(empty->socket_mode, 0666);
     assert_int_equal(empty->sessions_per_uid, 64);
-    assert_int_equal(empty->peer_dead_ns, 4000000000);
+    assert_int_equal(empty->peer_dead_ns, 10000000000);
+    assert_int_equal(empty->engine.conn_timeout_ns, 10000000000);
     assert_memory_equal(&empty->engine, &built_in->engine, sizeof(empty->engine));
     vipd_config_free(empty);
     vipd_config_free(built_in);
@@ -287,10 +289,10 @@ static void test_faults_of_keys(void **state)
     (void)state;
     bad("[demon]\nx = 1\n", "1: unknown section [demon]; there are [daemon], [engine], "
                             "[reliability], [stats], [limits], "
-                            "[nic:NAME] and [names]\n");
+                            "[listen], [nic:NAME] and [names]\n");
     bad("[nic]\nport = 1\n",
         "1: unknown section [nic]; there are [daemon], [engine], [reliability], [stats], [limits], "
-        "[nic:NAME] and [names]\n");
+        "[listen], [nic:NAME] and [names]\n");
     bad("[daemon]\nspin = 1us\n[engine]\nprot = 1\n",
         "2: unknown key 'spin' in [daemon]: it belongs into [engine]\n"
         "4: unknown key 'prot' in [engine]; vipd --print-config lists them\n");
@@ -400,7 +402,8 @@ static void test_faults_together(void **state)
                                           "(1ms)\n");
     bad("[reliability]\nkeepalive = 2s\n\npeer_dead = 1s\n",
         "4: keepalive (2s) must be less than peer_dead (1s)\n");
-    bad("[reliability]\nkeepalive = 4s\n", "2: keepalive (4s) must be less than peer_dead (4s)\n");
+    bad("[reliability]\nkeepalive = 10s\n",
+        "2: keepalive (10s) must be less than peer_dead (10s)\n");
     bad("[nic:a]\naddress = 127.0.0.1\n[nic:b]\naddress = 127.0.0.1\n",
         "3: [nic:a] and [nic:b] have the same address and port\n");
     bad("[nic:a]\naliases = x,y\n[nic:b]\nport = 5\naliases = z,y\n",
@@ -584,6 +587,49 @@ static int remove_file(void **state)
     return unlink(path);
 }
 
+/* [listen]: patterns, users by name and number, faults, and what they decide. */
+static bool may(const struct vipd_config *config, uid_t uid, const char *disc)
+{
+    const char *pattern, *user;
+
+    return config_may_listen(config, uid, (const uint8_t *)disc, (uint8_t)strlen(disc), &pattern,
+                             &user);
+}
+
+static void test_listen(void **state)
+{
+    static const uint8_t raw[] = {0xab, 0x01, 0x00};
+    const char *pattern = NULL, *user = NULL;
+    struct vipd_config *config = good("[listen]\n"
+                                      "db-* = 1001\n"
+                                      "db-shared = 1002\n"
+                                      "0xab* = 1003\n"
+                                      "web = root\n");
+    char text[DISC_TEXT_BYTES];
+
+    (void)state;
+    assert_int_equal(config->listen_count, 4);
+    assert_true(may(config, 1001, "db-1") && !may(config, 1002, "db-1"));
+    assert_true(may(config, 1001, "db-shared") && may(config, 1002, "db-shared"));
+    assert_true(!may(config, 1003, "db-shared") && may(config, 0, "db-shared"));
+    assert_true(may(config, 1003, "mail") && may(config, 1003, "db"));
+    assert_true(!may(config, 1001, "web") && may(config, 0, "web"));
+    assert_false(config_may_listen(config, 1001, raw, 3, &pattern, &user));
+    assert_string_equal(pattern, "0xab*");
+    assert_string_equal(user, "1003");
+    assert_true(config_may_listen(config, 1003, raw, 3, &pattern, &user));
+    /* A zero byte behind text is no way round. */
+    assert_false(config_may_listen(config, 1003, (const uint8_t *)"web", 4, &pattern, &user));
+    config_disc_text(NULL, 0, text);
+    assert_string_equal(text, "(empty)");
+    vipd_config_free(config);
+    bad("[listen]\nx = no-such-user-here\ny = 4294967295\nz = 12a\nw =\n",
+        "2: x = no-such-user-here: want the name or the number of a user of this machine\n"
+        "3: y = 4294967295: want the name or the number of a user of this machine\n"
+        "4: z = 12a: want the name or the number of a user of this machine\n"
+        "5: w = : want the name or the number of a user of this machine\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -602,6 +648,7 @@ int main(void)
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_documented_values_are_the_defaults),
         cmocka_unit_test(test_units),
+        cmocka_unit_test(test_listen),
     };
 
     return cmocka_run_group_tests_name("vipd_config", tests, make_file, remove_file);

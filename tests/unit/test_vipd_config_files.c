@@ -71,6 +71,29 @@ static int end(void **state)
     return rmdir(root);
 }
 
+/* A vipd that root started and that is another user now does not read what that user's HOME has, also not at a reload. */
+static void test_files_of_user(void **state)
+{
+    struct vipd_config_source source = {.root = root};
+    char errors[256], home[512];
+    struct vipd_config *config;
+
+    (void)state;
+    put("/home/vipd/vipd.conf", "[daemon]\nadmin_group = games\n");
+    snprintf(home, sizeof(home), "%s/home", root);
+    assert_int_equal(setenv("XDG_CONFIG_HOME", home, 1), 0);
+    config = vipd_config_read(&source, errors, sizeof(errors));
+    assert_non_null(config);
+    assert_string_not_equal(config->admin_group, "games");
+    vipd_config_free(config);
+    source.of_user = true;
+    config = vipd_config_read(&source, errors, sizeof(errors));
+    assert_non_null(config);
+    assert_string_equal(config->admin_group, "games");
+    vipd_config_free(config);
+    assert_int_equal(unsetenv("XDG_CONFIG_HOME"), 0);
+}
+
 static void test_no_file(void **state)
 {
     char errors[256];
@@ -182,7 +205,7 @@ static void test_faults_have_their_file(void **state)
     assert_null(read_system(errors, sizeof(errors)));
     snprintf(want, sizeof(want),
              "%s/etc/vipd/vipd.conf.d/b.conf:4: unknown section [demon]; there are [daemon], "
-             "[engine], [reliability], [stats], [limits], [nic:NAME] and [names]\n"
+             "[engine], [reliability], [stats], [limits], [listen], [nic:NAME] and [names]\n"
              "%s/etc/vipd/vipd.conf.d/a.conf:2: spin = 3: want a time with unit, such as 50us, "
              "1.5ms or 4s\n"
              "%s/etc/vipd/vipd.conf.d/b.conf:3: keepalive (3s) must be less than peer_dead (2s)\n",
@@ -228,6 +251,7 @@ static void test_too_many_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_files_of_user, clear),
         cmocka_unit_test_teardown(test_no_file, clear),
         cmocka_unit_test_teardown(test_order, clear),
         cmocka_unit_test_teardown(test_masked_drop_ins, clear),

@@ -50,9 +50,9 @@ static void test_open_wrong_segments(void **state)
     file = open(VIP_SOURCE_DIR "/LICENSE", O_RDONLY);
     try_open(VIP_SHM_ABI, "vip0", file, make_arena(), VIP_RC_INVALID_PARAMETER, "segment");
     try_open(VIP_SHM_ABI, "vip0", make_app_segment(VIP_APP_BYTES, APP_SEALS, magic),
-             make_memfd(VIP_ARENA_BYTES, F_SEAL_SHRINK), VIP_RC_INVALID_PARAMETER, "arena");
+             make_memfd(VIP_ARENA_BYTES, F_SEAL_SHRINK), VIP_RC_ERROR_RESOURCE, "arena");
     try_open(VIP_SHM_ABI, "vip0", make_app_segment(VIP_APP_BYTES, APP_SEALS, magic),
-             make_memfd(4096, F_SEAL_SHRINK | F_SEAL_GROW), VIP_RC_INVALID_PARAMETER, "arena");
+             make_memfd(4096, F_SEAL_SHRINK | F_SEAL_GROW), VIP_RC_ERROR_RESOURCE, "arena");
 }
 
 static void test_open_wrong_words(void **state)

@@ -2,22 +2,44 @@
  * Clients that ask without pause: each look at the descriptors serves a bounded part of it, so that
  * the NICs have their turns, and every client gets its share.
  */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "proto/ring.h"
+#include "proto/shm.h"
 #include "vipd/client/internal.h"
 #include "vipd/host.h"
 
 #define CLIENTS 8
 
-/* vipd without NICs, and what was seen between two turns. */
+/* The session of one client, and its submission ring, full of what vipd has to take before it answers. */
+struct app {
+    struct nic_session *nic_session;
+    void *app, *vipd;
+    uint32_t written;
+};
+
+static void refill(struct app *app)
+{
+    struct vip_sq_slot slot = {.vi = 9999, .kind = VIP_SQ_SEND};
+    const struct vip_vipd_head *head = app->vipd;
+
+    while (app->written - vip_load32(&head->sq_cons) < VIP_SQ_SLOTS)
+        vip_sq_write(vip_app_sq(app->app), app->written++, &slot);
+}
+
+/* vipd without NICs that take turns, and what was seen between two turns. */
 struct world {
     struct vipd_config config;
     struct vipd vipd;
@@ -27,6 +49,8 @@ struct world {
     unsigned most;            /* replies between two turns */
     unsigned waited[CLIENTS]; /* turns with replies for others only */
     unsigned waited_most;
+    struct app *
+        apps; /* NULL, or the sessions of the clients; their rings are refilled between two turns */
 };
 
 static bool between(void *ctx, bool worked)
@@ -36,6 +60,8 @@ static bool between(void *ctx, bool worked)
     uint8_t bytes[4096];
 
     for (unsigned i = 0; i < CLIENTS; i++) {
+        if (w->apps)
+            refill(&w->apps[i]);
         while (recv(w->sock[i], bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
             fresh[i]++;
         sum += fresh[i];
@@ -54,24 +80,46 @@ static bool between(void *ctx, bool worked)
     return worked;
 }
 
+/* As much of a session as a request needs that disconnects a VI. */
+static struct session *session_of(struct vipd_loop *loop, const struct app *app)
+{
+    struct session *session = calloc(1, sizeof(*session));
+
+    assert_non_null(session);
+    session->events_tail = &session->events;
+    session->doorbell = -1;
+    session->event_sock = eventfd(0, EFD_CLOEXEC); /* nothing ever comes by it */
+    session->event_watch = vipd_watch_new(loop, session->event_sock, 0, NULL, NULL);
+    assert_non_null(session->event_watch);
+    session->nic_session = app->nic_session;
+    return session;
+}
+
 /* Every client sends the request so often at once; run until all are answered. */
-static void flood(struct world *w, const Vip__Request *request, unsigned times)
+static void flood(struct world *w, const Vip__Request *request, unsigned times, struct app *apps,
+                  struct nic *nic)
 {
     const struct vipd_host_config host = {
         .wait = VIPD_WAIT_SPIN, .cpus = 1, .between = between, .ctx = w};
 
     *w = (struct world){.config = {.connections_per_uid = CLIENTS},
                         .vipd = {.shared = PTHREAD_MUTEX_INITIALIZER},
-                        .wanted = CLIENTS * times};
+                        .wanted = CLIENTS * times,
+                        .apps = apps};
     w->vipd.config = &w->config;
     w->vipd.runtime_dir = "";
     assert_int_equal(vipd_host_new(&host, &w->vipd.loop), 0);
+    w->vipd.nics[0].loop = w->vipd.loop;
+    w->vipd.nics[0].nic = nic;
+    w->vipd.nics[0].config = &w->config.nics[0];
     for (unsigned i = 0; i < CLIENTS; i++) {
         int pair[2];
 
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
         assert_int_equal(client_new(&w->vipd, pair[0]), 0);
         w->sock[i] = pair[1];
+        if (apps)
+            w->vipd.clients_last->session = session_of(w->vipd.loop, &apps[i]);
         for (unsigned n = 0; n < times; n++)
             assert_int_equal(vip_control_send(pair[1], &request->base, NULL, 0, 0), 0);
     }
@@ -94,7 +142,7 @@ static void test_cheap_requests(void **state)
     request.body_case = VIP__REQUEST__BODY_RESOLVE;
     request.resolve = &resolve;
     resolve.name = (char *)"nobody";
-    flood(&w, &request, 30);
+    flood(&w, &request, 30, NULL, NULL);
     assert_in_range(w.most, 1, 64);
     assert_in_range(w.waited_most, 0, CLIENTS);
 }
@@ -110,9 +158,79 @@ static void test_views(void **state)
     request.show = &show;
     show.has_what = true;
     show.what = VIP__SHOW_REQUEST__WHAT__SUMMARY;
-    flood(&w, &request, 10);
+    flood(&w, &request, 10, NULL, NULL);
     assert_int_equal(w.most, 1);
     assert_in_range(w.waited_most, 0, CLIENTS);
+}
+
+static void *pages(size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    assert_true(at != MAP_FAILED);
+    return at;
+}
+
+/* What was posted before a request is taken first: thousands of slots are worth more than a request. */
+static void test_requests_that_take_rings(void **state)
+{
+    const struct nic_config config = {.name = "vip0",
+                                      .engine = ENG_CONFIG_DEFAULT,
+                                      .epoch = 1,
+                                      .vi_max = 4,
+                                      .cq_max = 1,
+                                      .cm = {.grace_ns = 1,
+                                             .backlog_max = 1,
+                                             .retry_ns = 1,
+                                             .retry_max_ns = 1,
+                                             .accept_timeout_ns = 1,
+                                             .close_timeout_ns = 1,
+                                             .keepalive_ns = 1,
+                                             .peer_dead_ns = 2}};
+    const struct registry_limits limits = {.regions_max = 1, .bytes_max = 1, .ptags_max = 1};
+    const struct nic_vi_args vi = {.attrs = {.level = VIP_LVL_DELIVERY, .max_transfer_bytes = 1},
+                                   .send_cq = -1,
+                                   .recv_cq = -1};
+    Vip__Request request = VIP__REQUEST__INIT;
+    Vip__ViRequest number = VIP__VI_REQUEST__INIT;
+    struct registry *registry[CLIENTS];
+    struct app apps[CLIENTS] = {{0}};
+    struct link *link;
+    struct nic *nic;
+    struct world w;
+
+    (void)state;
+    assert_int_equal(link_loop_open(&link), 0);
+    assert_int_equal(nic_open(&config, link, 1, &nic), 0);
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        int arena = memfd_create("arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        struct nic_session_args args = {.sink = &client_sink};
+        struct nic_vi_created created;
+        char why[100];
+
+        assert_int_equal(ftruncate(arena, VIP_ARENA_BYTES), 0);
+        assert_int_equal(fcntl(arena, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+        assert_int_equal(registry_new(&limits, arena, &registry[i]), 0);
+        args.registry = registry[i];
+        args.app_base = apps[i].app = pages(VIP_APP_BYTES);
+        args.vipd_base = apps[i].vipd = pages(VIP_VIPD_BYTES);
+        assert_int_equal(nic_session_new(nic, &args, 1, &apps[i].nic_session), 0);
+        assert_int_equal(nic_vi_create(apps[i].nic_session, &vi, &created, why, sizeof(why)), 0);
+        refill(&apps[i]);
+    }
+    request.body_case = VIP__REQUEST__BODY_DISCONNECT;
+    request.disconnect = &number;
+    number.has_vi = true;
+    flood(&w, &request, 20, apps, nic);
+    assert_int_equal(w.most, 1);
+    assert_in_range(w.waited_most, 0, CLIENTS);
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        registry_free(registry[i]);
+        munmap(apps[i].app, VIP_APP_BYTES);
+        munmap(apps[i].vipd, VIP_VIPD_BYTES);
+    }
+    nic_close(nic, 2);
 }
 
 int main(void)
@@ -120,6 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cheap_requests),
         cmocka_unit_test(test_views),
+        cmocka_unit_test(test_requests_that_take_rings),
     };
 
     return cmocka_run_group_tests_name("vipd_fair", tests, NULL, NULL);

@@ -4,7 +4,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -133,6 +136,49 @@ static void test_no_turn_without_reason(void **state)
     assert_true(stats.turns <= 8);
 }
 
+static void on_slow_watch(void *ctx, unsigned events)
+{
+    on_watch(ctx, events);
+    usleep(150000);
+}
+
+/* A long look at the descriptors is told with its reason: the kernel's account begins before it, not behind it. */
+static void test_the_account_of_a_long_look(void **state)
+{
+    int log = memfd_create("log", MFD_CLOEXEC), before = dup(STDERR_FILENO);
+    unsigned long long gap_ms, of_ms;
+    struct vipd_loop_stats stats;
+    struct probe probe;
+    uint64_t one = 1;
+    char text[4096];
+    const char *at;
+    ssize_t n;
+
+    (void)state;
+    begin(&probe, VIPD_WAIT_SPIN, 0); /* it never sleeps: only looks */
+    vipd_watch_free(probe.watch);
+    probe.watch = vipd_watch_new(probe.loop, probe.fd, VIPD_READ, on_slow_watch, &probe);
+    assert_int_equal(write(probe.fd, &one, sizeof(one)), sizeof(one));
+    vipd_timer_start(probe.timer, 200000000);
+    assert_true(log >= 0 && before >= 0 && dup2(log, STDERR_FILENO) >= 0);
+    assert_int_equal(vipd_host_run(probe.loop), 0);
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    close(before);
+    end(&probe, &stats);
+    n = pread(log, text, sizeof(text) - 1, 0);
+    close(log);
+    assert_true(n > 0);
+    text[n] = '\0';
+    at = strstr(text, "no messages were moved for ");
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, "no messages were moved for %llu ms", &gap_ms), 1);
+    at = strstr(at, "in the last ");
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, "in the last %llu ms", &of_ms), 1);
+    assert_true(gap_ms >= 150);
+    assert_true(of_ms >= gap_ms - 1); /* both are cut to whole ms */
+}
+
 static void test_paused_watch(void **state)
 {
     struct vipd_loop_stats stats;
@@ -205,6 +251,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_way_of_waiting),
         cmocka_unit_test(test_no_turn_without_reason),
+        cmocka_unit_test(test_the_account_of_a_long_look),
         cmocka_unit_test(test_paused_watch),
         cmocka_unit_test(test_gap_between_looks),
         cmocka_unit_test(test_stop),

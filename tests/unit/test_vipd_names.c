@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -240,8 +241,8 @@ static void test_lock_and_socket(void **state)
     assert_non_null(mkdtemp(top));
     snprintf(dir, sizeof(dir), "%s/d", top);
     snprintf(path, sizeof(path), "%s/vipd.sock", dir);
-    assert_int_equal(runtime_open(dir, &first, err, sizeof(err)), 0);
-    assert_int_equal(runtime_open(dir, &second, err, sizeof(err)), -EBUSY);
+    assert_int_equal(runtime_open(dir, geteuid(), &first, err, sizeof(err)), 0);
+    assert_int_equal(runtime_open(dir, geteuid(), &second, err, sizeof(err)), -EBUSY);
     snprintf(want, sizeof(want), "another vipd (pid %ld) uses %s", (long)getpid(), dir);
     assert_non_null(strstr(err, want));
     runtime_close(&second);
@@ -257,7 +258,7 @@ static void test_lock_and_socket(void **state)
     close(first.sock);
     close(first.lock_fd);
     assert_int_equal(vip_control_connect(path), -ECONNREFUSED);
-    assert_int_equal(runtime_open(dir, &second, err, sizeof(err)), 0);
+    assert_int_equal(runtime_open(dir, geteuid(), &second, err, sizeof(err)), 0);
     assert_int_equal(runtime_listen(&second, 0600, err, sizeof(err)), 0);
     sock = vip_control_connect(path);
     assert_true(sock >= 0);
@@ -271,19 +272,178 @@ static void test_lock_and_socket(void **state)
     assert_int_equal(rmdir(top), 0);
 }
 
+/* Who can read the lock file can lock it, and no vipd would start again: nobody else can, also where an older one could be. */
+static void test_lock_private(void **state)
+{
+    static struct runtime runtime;
+    char dir[] = "/tmp/vip-runtime-XXXXXX", path[64], err[512];
+    struct stat st;
+    int held;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/vipd.lock", dir);
+    close(open(path, O_RDWR | O_CREAT, 0644));
+    assert_int_equal(chmod(path, 0644), 0);
+    held = open(path, O_RDONLY);
+    assert_true(held >= 0);
+    assert_int_equal(runtime_open(dir, geteuid(), &runtime, err, sizeof(err)), 0);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    /* What was open before is another file now. */
+    assert_int_equal(flock(held, LOCK_SH | LOCK_NB), 0);
+    runtime_close(&runtime);
+    assert_int_equal(runtime_open(dir, geteuid(), &runtime, err, sizeof(err)), 0);
+    runtime_close(&runtime);
+    close(held);
+    unlink(path);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+/* Of a file with two names the other may be anybody's: it is not written to. */
+static void test_lock_of_two_names(void **state)
+{
+    static struct runtime runtime;
+    char dir[] = "/tmp/vip-runtime-XXXXXX", path[64], other[64], err[512], text[16] = "";
+    int fd;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/vipd.lock", dir);
+    snprintf(other, sizeof(other), "%s/other", dir);
+    fd = open(other, O_RDWR | O_CREAT, 0600);
+    assert_int_equal(write(fd, "precious", 8), 8);
+    assert_int_equal(link(other, path), 0);
+    assert_int_equal(runtime_open(dir, geteuid(), &runtime, err, sizeof(err)), 0);
+    assert_int_equal(pread(fd, text, sizeof(text), 0), 8);
+    assert_string_equal(text, "precious");
+    runtime_close(&runtime);
+    close(fd);
+    unlink(path);
+    unlink(other);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+static unsigned chmods;
+
+/* In the place of libc's. */
+int chmod(const char *path, mode_t mode)
+{
+    chmods++;
+    return fchmodat(AT_FDCWD, path, mode, 0);
+}
+
+/* The directory's owner could put another file in the socket's place, so that root changed that one's mode. */
+static void test_no_chmod_by_name(void **state)
+{
+    static struct runtime runtime;
+    char dir[] = "/tmp/vip-runtime-XXXXXX", path[64], err[512];
+    struct stat st;
+    mode_t mask;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/vipd.sock", dir);
+    mask = umask(022);
+    assert_int_equal(runtime_open(dir, geteuid(), &runtime, err, sizeof(err)), 0);
+    chmods = 0;
+    assert_int_equal(runtime_listen(&runtime, 0666, err, sizeof(err)), 0);
+    assert_int_equal(chmods, 0);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0666);
+    assert_int_equal(umask(mask), 022);
+    runtime_close(&runtime);
+    snprintf(path, sizeof(path), "%s/vipd.lock", dir);
+    unlink(path);
+    assert_int_equal(rmdir(dir), 0);
+}
+
 static void test_bad_dirs(void **state)
 {
     static struct runtime runtime;
     char err[512], longest[200];
 
     (void)state;
-    assert_int_equal(runtime_open("/nonexistent/a", &runtime, err, sizeof(err)), -ENOENT);
+    assert_int_equal(runtime_open("/nonexistent/a", geteuid(), &runtime, err, sizeof(err)),
+                     -ENOENT);
     assert_non_null(strstr(err, "/nonexistent/a"));
     runtime_close(&runtime);
     memset(longest, 'x', sizeof(longest) - 1);
     longest[sizeof(longest) - 1] = '\0';
-    assert_int_equal(runtime_open(longest, &runtime, err, sizeof(err)), -ENAMETOOLONG);
+    assert_int_equal(runtime_open(longest, geteuid(), &runtime, err, sizeof(err)), -ENAMETOOLONG);
     runtime_close(&runtime);
+}
+
+/* In a directory where another user may write, that user could put a socket in the place of vipd's. */
+static void test_foreign_dirs(void **state)
+{
+    static struct runtime runtime;
+    char dir[] = "/tmp/vip-runtime-XXXXXX", path[64], err[512];
+    const uid_t other = 54321;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/vipd.lock", dir);
+    for (mode_t mode = 0; mode < 01000; mode++) {
+        bool writable = mode & (S_IWGRP | S_IWOTH);
+
+        if ((mode & 0700) != 0700)
+            continue;
+        assert_int_equal(chmod(dir, mode), 0);
+        assert_int_equal(runtime_open(dir, geteuid(), &runtime, err, sizeof(err)),
+                         writable ? -EPERM : 0);
+        if (writable)
+            assert_non_null(strstr(err, "chmod go-w"));
+        runtime_close(&runtime);
+        assert_int_equal(chmod(dir, mode | S_ISVTX), 0);
+        assert_int_equal(runtime_open(dir, geteuid(), &runtime, err, sizeof(err)), 0);
+        runtime_close(&runtime);
+    }
+    assert_int_equal(chmod(dir, 0755), 0);
+    if (geteuid() == 0) { /* only root can make a directory of another user */
+        assert_int_equal(chown(dir, other, (gid_t)-1), 0);
+        assert_int_equal(runtime_open(dir, 0, &runtime, err, sizeof(err)), -EPERM);
+        assert_non_null(strstr(err, "belongs to uid 54321"));
+        runtime_close(&runtime);
+        assert_int_equal(runtime_open(dir, other, &runtime, err, sizeof(err)), 0);
+        runtime_close(&runtime);
+    }
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+/* Root gives its files away, but no file of the system that has a second name there. */
+static void test_give(void **state)
+{
+    static struct runtime runtime;
+    char dir[] = "/tmp/vip-runtime-XXXXXX", lock[64], log[64], elsewhere[64], err[512];
+    struct stat st;
+    const uid_t other = 54321;
+
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("not root: nothing can be given to another user\n");
+        return;
+    }
+    assert_non_null(mkdtemp(dir));
+    snprintf(lock, sizeof(lock), "%s/vipd.lock", dir);
+    snprintf(log, sizeof(log), "%s/vipd.log", dir);
+    snprintf(elsewhere, sizeof(elsewhere), "%s.secret", dir);
+    close(open(elsewhere, O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(link(elsewhere, log), 0);
+    assert_int_equal(runtime_open(dir, other, &runtime, err, sizeof(err)), 0);
+    assert_int_equal(runtime_give(&runtime, other, err, sizeof(err)), 0);
+    assert_int_equal(stat(dir, &st), 0);
+    assert_int_equal(st.st_uid, other);
+    assert_int_equal(stat(lock, &st), 0);
+    assert_int_equal(st.st_uid, other);
+    assert_int_equal(stat(log, &st), 0);
+    assert_int_equal(st.st_uid, 0);
+    runtime_close(&runtime);
+    assert_int_equal(unlink(lock), 0);
+    assert_int_equal(unlink(log), 0);
+    assert_int_equal(unlink(elsewhere), 0);
+    assert_int_equal(rmdir(dir), 0);
 }
 
 /* ---- log --------------------------------------------------------------------------------- */
@@ -355,7 +515,12 @@ int main(void)
         cmocka_unit_test(test_loop_device_names),
         cmocka_unit_test(test_default_dir),
         cmocka_unit_test(test_lock_and_socket),
+        cmocka_unit_test(test_lock_private),
+        cmocka_unit_test(test_lock_of_two_names),
+        cmocka_unit_test(test_no_chmod_by_name),
         cmocka_unit_test(test_bad_dirs),
+        cmocka_unit_test(test_foreign_dirs),
+        cmocka_unit_test(test_give),
         cmocka_unit_test(test_log_limit),
         cmocka_unit_test(test_log_clean),
         cmocka_unit_test(test_log_unread),

@@ -6,7 +6,7 @@
     do {                                                                                           \
         (config)->cqs_per_uid = 5;                                                                 \
         (config)->regions_per_uid = 6;                                                             \
-        (config)->register_bytes_per_uid = 1000000;                                                \
+        (config)->register_bytes_per_uid = 1003520; /* 245 pages */                                \
         (config)->mapped_bytes_per_uid = 65536;                                                    \
         (config)->mapped_files_per_uid = 3;                                                        \
         (config)->waits_per_uid = 7;                                                               \
@@ -150,18 +150,22 @@ static void test_regions(void **state)
     close_app(&two);
 }
 
+/* Whole pages count, and both halves of staged regions: that is what can be touched. */
 static void test_bytes(void **state)
 {
     struct app one = open_app("vip0"), two = open_app("vip0");
     Vip__RegisterMemRequest mem;
-    Vip__Request request = mem_request(&mem, 600000);
+    Vip__Request request = mem_request(&mem, 147 * 4096 - 1);
 
     (void)state;
     ask_code(one.sock, &request, VIP_RC_SUCCESS, NULL);
-    ask_code(two.sock, &request, VIP_RC_ERROR_RESOURCE, "register_bytes_per_uid = 1000000");
-    mem.bytes = 400001;
+    ask_code(two.sock, &request, VIP_RC_ERROR_RESOURCE, "register_bytes_per_uid = 1003520");
+    mem.bytes = 98 * 4096 + 1;
     ask_code(two.sock, &request, VIP_RC_ERROR_RESOURCE, "register_bytes_per_uid");
-    mem.bytes = 400000;
+    mem.bytes = 98 * 4096;
+    mem.offset = mem.address = 1;
+    ask_code(two.sock, &request, VIP_RC_ERROR_RESOURCE, "register_bytes_per_uid");
+    mem.bytes = 98 * 4096 - 1;
     ask_code(two.sock, &request, VIP_RC_SUCCESS, NULL);
     mem.bytes = 1;
     ask_code(one.sock, &request, VIP_RC_ERROR_RESOURCE, "register_bytes_per_uid");
@@ -170,7 +174,86 @@ static void test_bytes(void **state)
     close_app(&one);
 }
 
-/* Register one byte in a file of its own. */
+static void test_staged_bytes(void **state)
+{
+    struct app app = open_app("vip0");
+    int fd = make_memfd(2 * 128 * 4096, F_SEAL_SHRINK | F_SEAL_GROW);
+    int small = make_memfd(2 * 4 * 4096, F_SEAL_SHRINK | F_SEAL_GROW);
+    Vip__RegisterMemRequest mem;
+    Vip__Request request = mem_request(&mem, 123 * 4096);
+    Vip__Reply *reply;
+
+    (void)state;
+    mem.kind = VIP__MEM_KIND__MEM_STAGED;
+    reply = ask(app.sock, &request, &fd, 1);
+    assert_int_equal(reply->code, VIP_RC_ERROR_RESOURCE);
+    assert_non_null(strstr(reply->reason, "register_bytes_per_uid"));
+    vip__reply__free_unpacked(reply, NULL);
+    mem.bytes = 4 * 4096;
+    reply = ask(app.sock, &request, &small, 1);
+    assert_int_equal(reply->code, VIP_RC_SUCCESS);
+    vip__reply__free_unpacked(reply, NULL);
+    close(fd);
+    close(small);
+    close_app(&app);
+}
+
+/* As soon as vipd has freed, on a thread of its own, what others before had mapped. */
+static Vip__Reply *ask_in_freed(struct app *app, const Vip__Request *request, int fd)
+{
+    for (;;) {
+        Vip__Reply *reply = ask(app->sock, request, &fd, 1);
+
+        if (reply->code != VIP_RC_ERROR_RESOURCE || !strstr(reply->reason, "being freed"))
+            return reply;
+        vip__reply__free_unpacked(reply, NULL);
+    }
+}
+
+/*
+ * Files that grew while they were registered count, after that, until the program drops them: three may
+ * be left, the fourth is refused, and when they are closed there is room again.
+ */
+static void test_left_files_are_files_of_the_user(void **state)
+{
+    struct app app = open_app("vip0");
+    Vip__RegisterMemRequest mem;
+    Vip__Request request = mem_request(&mem, 1);
+    Vip__Reply *last;
+    int fd[4];
+
+    (void)state;
+    mem.kind = VIP__MEM_KIND__MEM_SHARED;
+    for (unsigned i = 0; i < 4; i++) {
+        Vip__MemRequest gone = VIP__MEM_REQUEST__INIT;
+        Vip__Request deregister = VIP__REQUEST__INIT;
+        Vip__Reply *reply;
+
+        fd[i] = make_memfd(16384, F_SEAL_SHRINK | F_SEAL_GROW);
+        reply = i < 3 ? ask_in_freed(&app, &request, fd[i]) : ask(app.sock, &request, &fd[i], 1);
+        assert_int_equal(reply->code, i < 3 ? VIP_RC_SUCCESS : VIP_RC_ERROR_RESOURCE);
+        if (i == 3)
+            assert_non_null(strstr(reply->reason, "mapped_files_per_uid"));
+        gone.has_handle = gone.has_address = true;
+        gone.handle = reply->number;
+        gone.address = mem.address;
+        vip__reply__free_unpacked(reply, NULL);
+        /* As if vipd had made the pages while the region was registered. */
+        assert_int_equal(fallocate(fd[i], 0, 0, 16384), 0);
+        deregister.body_case = VIP__REQUEST__BODY_DEREGISTER_MEM;
+        deregister.deregister_mem = &gone;
+        ask_code(app.sock, &deregister, i < 3 ? VIP_RC_SUCCESS : VIP_RC_INVALID_PARAMETER, NULL);
+    }
+    for (unsigned i = 0; i < 3; i++)
+        close(fd[i]);
+    last = ask_in_freed(&app, &request, fd[3]);
+    assert_int_equal(last->code, VIP_RC_SUCCESS);
+    vip__reply__free_unpacked(last, NULL);
+    close(fd[3]);
+    close_app(&app);
+}
+
+/* Register one byte in a file of its own; for a success, as soon as vipd has freed what others had. */
 static void map_file(struct app *app, uint64_t file_bytes, enum vip_rc code, const char *word)
 {
     int fd = make_memfd(file_bytes, F_SEAL_SHRINK | F_SEAL_GROW);
@@ -179,7 +262,8 @@ static void map_file(struct app *app, uint64_t file_bytes, enum vip_rc code, con
     Vip__Reply *reply;
 
     mem.kind = VIP__MEM_KIND__MEM_SHARED;
-    reply = ask(app->sock, &request, &fd, 1);
+    reply =
+        code == VIP_RC_SUCCESS ? ask_in_freed(app, &request, fd) : ask(app->sock, &request, &fd, 1);
     if (reply->code != code || (word && !strstr(reply->reason, word)))
         fail_msg("code %u: %s", reply->code, reply->reason);
     vip__reply__free_unpacked(reply, NULL);
@@ -269,7 +353,7 @@ static void test_connects(void **state)
     close_app(&two);
 }
 
-/* The one region there is, as another connection sees it. */
+/* The one region and listener there are, as another connection sees them. */
 static void look(int sock, bool all)
 {
     Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
@@ -289,11 +373,50 @@ static void look(int sock, bool all)
     assert_int_equal(row->has_handle, all);
     assert_int_equal(row->has_address, all);
     assert_int_equal(row->has_ptag, all);
+    assert_int_equal(row->has_pid, all);
+    assert_int_equal(strcmp(row->program, "-") != 0, all);
+    vip__reply__free_unpacked(reply, NULL);
+
+    show.what = VIP__SHOW_REQUEST__WHAT__LISTEN;
+    reply = ask(sock, &request, NULL, 0);
+    assert_int_equal(reply->show->n_listens, 1);
+    assert_string_equal(reply->show->listens[0]->discriminator, all ? "svc" : "-");
+    assert_int_equal(reply->show->listens[0]->has_pid, all);
+    vip__reply__free_unpacked(reply, NULL);
+
+    show.what = VIP__SHOW_REQUEST__WHAT__CLIENT;
+    reply = ask(sock, &request, NULL, 0);
+    assert_int_equal(reply->show->n_clients, 1);
+    assert_int_equal(reply->show->clients[0]->has_pid, all);
+    vip__reply__free_unpacked(reply, NULL);
+
+    show.what = VIP__SHOW_REQUEST__WHAT__EVENT;
+    reply = ask(sock, &request, NULL, 0);
+    for (size_t i = 0; i < reply->show->n_events; i++)
+        if (reply->show->events[i]->uid == 4001)
+            assert_int_equal(reply->show->events[i]->has_pid, all);
     vip__reply__free_unpacked(reply, NULL);
     close(sock);
 }
 
-/* Addresses and handles are for their user and for root. */
+static void listen_on(int sock, uint8_t *disc, size_t len)
+{
+    Vip__ConnectWaitRequest wait = VIP__CONNECT_WAIT_REQUEST__INIT;
+    Vip__NetAddress address = VIP__NET_ADDRESS__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+
+    address.has_discriminator = true;
+    address.discriminator.data = disc;
+    address.discriminator.len = len;
+    wait.local = &address;
+    wait.has_backlog = true;
+    wait.backlog = 1;
+    request.body_case = VIP__REQUEST__BODY_CONNECT_WAIT;
+    request.connect_wait = &wait;
+    ask_code(sock, &request, VIP_RC_SUCCESS, NULL);
+}
+
+/* What tells programs apart, or helps to attack them, is for their user and for administrators. */
 static void test_show_others(void **state)
 {
     struct app app;
@@ -311,6 +434,7 @@ static void test_show_others(void **state)
     assert_int_equal(seteuid(4001), 0);
     app = open_app("vip0");
     ask_code(app.sock, &request, VIP_RC_SUCCESS, NULL);
+    listen_on(app.sock, (uint8_t *)"svc", 3);
     look(connect_daemon(), true);
     assert_int_equal(seteuid(0), 0);
     look(connect_daemon(), true);
@@ -324,10 +448,16 @@ static void test_show_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_connections), cmocka_unit_test(test_cqs),
-        cmocka_unit_test(test_regions),     cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_files),       cmocka_unit_test(test_waits),
-        cmocka_unit_test(test_connects),    cmocka_unit_test(test_show_others),
+        cmocka_unit_test(test_connections),
+        cmocka_unit_test(test_cqs),
+        cmocka_unit_test(test_regions),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_staged_bytes),
+        cmocka_unit_test(test_left_files_are_files_of_the_user),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_connects),
+        cmocka_unit_test(test_show_others),
     };
 
     return cmocka_run_group_tests_name("vipd_quota", tests, start_daemon, stop_daemon);

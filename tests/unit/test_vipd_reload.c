@@ -44,7 +44,7 @@ static int begin(void **state)
     close(mkstemp(path));
     write_file(BASE);
     first = vipd_config_load(path, err, sizeof(err));
-    if (!first || vipd_start(first, "/nonexistent", &vipd, err, sizeof(err)) < 0) {
+    if (!first || vipd_start(first, "/nonexistent", NULL, &vipd, err, sizeof(err)) < 0) {
         fprintf(stderr, "%s\n", err);
         return -1;
     }

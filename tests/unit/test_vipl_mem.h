@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "libvipl/mem_internal.h"
@@ -31,6 +32,12 @@
 #define SANITIZED 0
 #endif
 
+/* mlock; the function of that name does nothing under sanitizers. */
+static inline int lock_memory(const void *addr, size_t bytes)
+{
+    return (int)syscall(SYS_mlock, addr, bytes);
+}
+
 /* A small generator of our own, so that every run does the same. */
 static inline uint32_t next_random(uint64_t *seed)
 {
@@ -41,12 +48,15 @@ static inline uint32_t next_random(uint64_t *seed)
 /* vipd's mapping of a shared or adopted range; vipd_view_close with the same length. */
 static inline uint8_t *vipd_view_open(const struct vipl__mem *mem)
 {
-    int fd = mem->kind == VIPL__MEM_ADOPTED ? vipl__mem_arena_fd() : mem->fd;
+    bool adopted = mem->kind == VIPL__MEM_ADOPTED;
+    int fd = adopted ? vipl__mem_arena_get(-1) : mem->fd;
     uint64_t start = mem->offset & ~(uint64_t)(MEM_PAGE_BYTES - 1);
     size_t bytes = mem->offset - start + mem->bytes;
     uint8_t *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)start);
 
     assert_true(map != MAP_FAILED);
+    if (adopted)
+        vipl__mem_arena_put();
     return map + (mem->offset - start);
 }
 
@@ -101,7 +111,7 @@ static inline void pretend(struct mem_switches limits)
 static inline int prepare(void *addr, size_t bytes, struct vipl__mem *ret)
 {
     const char *why = NULL;
-    int rc = vipl__mem_prepare(addr, bytes, ret, &why);
+    int rc = vipl__mem_prepare(addr, bytes, NULL, ret, &why);
 
     if (rc != 0)
         assert_non_null(why);

@@ -76,7 +76,7 @@ static void test_child_writes_its_own_copy(void **state)
         vipl__mem_release(&mem[1]);
         CHILD_CHECK(vipl__mem_free(born) == -EINVAL);
         /* The child may register for itself. */
-        CHILD_CHECK(vipl__mem_prepare(block + 10, 500, &own, &why) == 0);
+        CHILD_CHECK(vipl__mem_prepare(block + 10, 500, NULL, &own, &why) == 0);
         CHILD_CHECK(own.kind == VIPL__MEM_ADOPTED || own.kind == VIPL__MEM_STAGED);
         CHILD_CHECK(block[10] == 3);
         vipl__mem_release(&own);
@@ -175,6 +175,32 @@ static void test_child_without_memory(void **state)
     munmap(map, 100 * PAGE);
 }
 
+/* Without /proc nobody tells what is mapped: memory that is there is copied, and what is not is refused. */
+static void test_child_without_proc(void **state)
+{
+    char empty[] = "/tmp/test_vipl_mem_XXXXXX";
+    pid_t child;
+
+    assert_non_null(mkdtemp(empty));
+    child = fork();
+    if (child == 0) {
+        uint8_t *block = malloc(10000);
+        struct vipl__mem mem;
+        const char *why;
+
+        if (geteuid() != 0 && unshare(CLONE_NEWUSER) != 0)
+            _exit(0); /* no chroot for this user */
+        CHILD_CHECK(chroot(empty) == 0);
+        CHILD_CHECK(vipl__mem_prepare(block, 10000, NULL, &mem, &why) == 0);
+        CHILD_CHECK(mem.kind == VIPL__MEM_STAGED);
+        vipl__mem_release(&mem);
+        CHILD_CHECK(vipl__mem_prepare((void *)PAGE, 10, NULL, &mem, &why) == -EFAULT);
+        _exit(0);
+    }
+    expect_success(child);
+    rmdir(empty);
+}
+
 /* No descriptor is left to ask the kernel what is mapped: the child has its own pages all the same. */
 static void test_child_without_descriptors(void **state)
 {
@@ -266,7 +292,7 @@ static void *register_parts(void *arg)
     while (!b->stop) {
         struct vipl__mem mem;
         const char *why;
-        if (vipl__mem_prepare(b->map + next_random(&seed) % PAGE, PAGE, &mem, &why) != 0)
+        if (vipl__mem_prepare(b->map + next_random(&seed) % PAGE, PAGE, NULL, &mem, &why) != 0)
             return "not registered";
         vipl__mem_release(&mem);
         sched_yield();
@@ -318,6 +344,7 @@ int main(void)
         cmocka_unit_test(test_child_has_the_bytes_of_the_fork),
         cmocka_unit_test(test_child_without_memory),
         cmocka_unit_test(test_child_without_descriptors),
+        cmocka_unit_test(test_child_without_proc),
         cmocka_unit_test(test_child_that_executes),
         cmocka_unit_test(test_forks_in_the_middle),
     };

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <ucontext.h>
 
 #include "proto/limits.h"
@@ -398,8 +399,8 @@ static void test_odd_memory(void **state)
     round_trip(map + 12345, bytes / 2, VIPL__MEM_ADOPTED);
     assert_int_equal(madvise(map, bytes, MADV_DONTFORK), 0);
     round_trip(map + 345, bytes / 2, VIPL__MEM_ADOPTED);
-    if (mlock(map, 64 * PAGE) == 0)
-        round_trip(map + 5, 63 * PAGE, VIPL__MEM_ADOPTED);
+    if (lock_memory(map, 64 * PAGE) == 0)
+        staged_trip(map + 5, 63 * PAGE); /* test_vipl_mem_marks.c says why */
     munmap(map, bytes);
 }
 
@@ -435,7 +436,7 @@ static void test_shared_from_birth(void **state)
 static void test_descriptor_taken_away(void **state)
 {
     uint8_t *block = malloc(5000);
-    int arena = vipl__mem_arena_fd();
+    int arena = vipl__mem_arena_get(-1);
     int kept = dup(arena);
     char name[] = "/tmp/vipl-mem-XXXXXX";
     int file = mkstemp(name);
@@ -450,6 +451,143 @@ static void test_descriptor_taken_away(void **state)
     close(file);
     round_trip(block, 5000, VIPL__MEM_ADOPTED);
     free(block);
+}
+
+/* The end of a test with no_holes: its pages would be in the way of others. */
+static void give_back(int arena, struct mem_switches was)
+{
+    struct mem_state *st = vipl__mem_state();
+
+    vipl__mem_switches = was;
+    st->keeps = false;
+    memset(st->block_full, 0, sizeof(st->block_full));
+    memset(st->block_owner, 0, sizeof(st->block_owner));
+    assert_int_equal(st->runs.n, 0);
+    assert_int_equal(
+        fallocate(arena, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, VIP_ARENA_BYTES), 0);
+}
+
+/* A file that takes no holes keeps the pages: programs whose memory wanders get the same ones again and again. */
+static void test_pages_that_stay(void **state)
+{
+    enum { PAGES = 100, BLOCKS = 64 };
+    struct mem_switches was = vipl__mem_switches;
+    size_t bytes = (BLOCKS + 2) * MEM_BLOCK_BYTES;
+    uint8_t *map = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *area = map + MEM_BLOCK_BYTES - (uintptr_t)map % MEM_BLOCK_BYTES;
+    struct vipl__mem mem;
+    struct stat before, after;
+    int arena = vipl__mem_arena_get(-1);
+
+    assert_true(map != MAP_FAILED && arena >= 0);
+    vipl__mem_switches.no_holes = true;
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        uint8_t *at = area + i * MEM_BLOCK_BYTES + i * PAGE;
+
+        assert_int_equal(mprotect(at, PAGES * PAGE, PROT_READ | PROT_WRITE), 0);
+        round_trip(at, PAGES * PAGE, VIPL__MEM_ADOPTED);
+        fstat(arena, i == 0 ? &before : &after);
+    }
+    /* Each begins a page later in its block than the one before; two blocks may take turns. */
+    assert_in_range((after.st_blocks - before.st_blocks) * 512, 0, (BLOCKS + PAGES) * PAGE);
+    /* Two at a time, side by side, and one that spans both. */
+    assert_int_equal(mprotect(area, 2 * MEM_BLOCK_BYTES, PROT_READ | PROT_WRITE), 0);
+    assert_int_equal(prepare(area, PAGES * PAGE, &mem), 0);
+    round_trip(area + MEM_BLOCK_BYTES - 2 * PAGE, 4 * PAGE, VIPL__MEM_ADOPTED);
+    vipl__mem_release(&mem);
+    give_back(arena, was);
+    munmap(map, bytes);
+    vipl__mem_arena_put();
+}
+
+/*
+ * Memory that is registered piece by piece, never two at once: the arena does not come to hold all of it. Where pages
+ * are, it is adopted as before.
+ */
+static void test_idle_pages_are_few(void **state)
+{
+    enum { PIECE = 1 << 20, PIECES = 40 };
+    struct mem_switches was = vipl__mem_switches;
+    uint8_t *area = mmap(NULL, (size_t)PIECES * PIECE, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct vipl__mem mem;
+    struct stat before, after;
+    int arena = vipl__mem_arena_get(-1);
+
+    assert_true(area != MAP_FAILED && arena >= 0);
+    fstat(arena, &before);
+    vipl__mem_switches.no_holes = true;
+    for (unsigned i = 0; i < PIECES; i++) {
+        assert_int_equal(prepare(area + i * PIECE, PIECE, &mem), 0);
+        vipl__mem_release(&mem);
+    }
+    fstat(arena, &after);
+    assert_in_range((after.st_blocks - before.st_blocks) * 512, 0, MEM_IDLE_BYTES + PIECE);
+    round_trip(area, PIECE, VIPL__MEM_ADOPTED);
+    assert_int_equal(prepare(area + (PIECES - 1) * PIECE, PIECE, &mem), 0);
+    assert_int_equal(mem.kind, VIPL__MEM_STAGED);
+    vipl__mem_release(&mem);
+    give_back(arena, was);
+    munmap(area, (size_t)PIECES * PIECE);
+    vipl__mem_arena_put();
+}
+
+/* Two blocks with pages, apart from each other, are free: neighbours in memory still get neighbours in the arena. */
+static void test_pages_that_stay_elsewhere(void **state)
+{
+    enum { PAGES = 4, BLOCKS = 12 };
+    struct mem_switches was = vipl__mem_switches;
+    size_t bytes = (BLOCKS + 1) * MEM_BLOCK_BYTES;
+    uint8_t *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *area = map + MEM_BLOCK_BYTES - (uintptr_t)map % MEM_BLOCK_BYTES;
+    uint8_t *first = area + 5 * MEM_BLOCK_BYTES - PAGES * PAGE;
+    struct vipl__mem apart[2], mem[2];
+    int arena = vipl__mem_arena_get(-1);
+
+    assert_true(map != MAP_FAILED && arena >= 0);
+    vipl__mem_switches.no_holes = true;
+    assert_int_equal(prepare(area, PAGES * PAGE, &apart[0]), 0);
+    assert_int_equal(prepare(area + (BLOCKS - 1) * MEM_BLOCK_BYTES, PAGES * PAGE, &apart[1]), 0);
+    vipl__mem_release(&apart[0]);
+    vipl__mem_release(&apart[1]);
+    assert_int_equal(prepare(first, PAGES * PAGE, &mem[0]), 0);
+    assert_int_equal(prepare(first + PAGES * PAGE, PAGES * PAGE, &mem[1]), 0);
+    round_trip(first, 2 * PAGES * PAGE, VIPL__MEM_ADOPTED);
+    vipl__mem_release(&mem[0]);
+    vipl__mem_release(&mem[1]);
+    give_back(arena, was);
+    munmap(map, bytes);
+    vipl__mem_arena_put();
+}
+
+/* Two NIC handles, the first of which is closed while the second is being opened: the arena stays. */
+static void test_arena_is_held(void **state)
+{
+    int arena = vipl__mem_arena_get(-1);
+
+    assert_true(arena >= 0);
+    assert_int_equal(vipl__mem_arena_hold(), arena);
+    vipl__mem_arena_put();
+    assert_true(vipl__mem_arena_alive(vipl__mem_state()));
+    assert_int_equal(vipl__mem_arena_get(-1), arena);
+    vipl__mem_arena_put();
+    vipl__mem_arena_put();
+}
+
+/* Memory that vipd does not take as it is, is copied. */
+static void test_shared_that_is_not_taken(void **state)
+{
+    const struct vipl__mem_files files = {.make = NULL, .no_shared = true};
+    uint8_t *block = vipl__mem_alloc(10000);
+    struct vipl__mem mem;
+    const char *why;
+
+    assert_non_null(block);
+    assert_int_equal(vipl__mem_prepare(block, 10000, &files, &mem, &why), 0);
+    assert_int_equal(mem.kind, VIPL__MEM_STAGED);
+    vipl__mem_release(&mem);
+    assert_int_equal(vipl__mem_free(block), 0);
 }
 
 static int as_it_is(void **state)
@@ -504,6 +642,11 @@ int main(void)
         cmocka_unit_test(test_odd_memory),
         cmocka_unit_test(test_shared_from_birth),
         cmocka_unit_test(test_descriptor_taken_away),
+        cmocka_unit_test(test_pages_that_stay),
+        cmocka_unit_test(test_idle_pages_are_few),
+        cmocka_unit_test(test_pages_that_stay_elsewhere),
+        cmocka_unit_test(test_arena_is_held),
+        cmocka_unit_test(test_shared_that_is_not_taken),
     };
 
     int failed = cmocka_run_group_tests_name("as it is", tests, as_it_is, NULL) +

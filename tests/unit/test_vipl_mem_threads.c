@@ -209,7 +209,7 @@ static void *register_and_count(void *arg)
         struct vipl__mem mem;
         uint8_t *view;
         const char *why;
-        if (vipl__mem_prepare(r->base + r->own, sizeof(uint64_t), &mem, &why) != 0 ||
+        if (vipl__mem_prepare(r->base + r->own, sizeof(uint64_t), NULL, &mem, &why) != 0 ||
             mem.kind != VIPL__MEM_ADOPTED)
             return "not adopted";
         view = vipd_view_open(&mem);

@@ -509,7 +509,7 @@ static void a_wait_that_gives_up_too_late_gets_its_request(void **state)
     Vip__ConnIncoming incoming = VIP__CONN_INCOMING__INIT;
     union {
         VIP_NET_ADDRESS net;
-        char room[64];
+        char room[4 + 24 + 128];
     } address = {{0}}, from = {{0}};
     VIP_VI_ATTRIBUTES attrs;
     VIP_CONN_HANDLE request = NULL;
@@ -559,6 +559,39 @@ static void every_fault_of_opening_is_told(void **state)
     }
 }
 
+/* The arena of a program is vipd's file, if that is as it was asked for; else one of its own. */
+static void a_memory_file_of_vipd_is_looked_at(void **state)
+{
+    static const enum fake_memory memories[] = {FAKE_MEM_NONE, FAKE_MEM_GOOD, FAKE_MEM_TWO,
+                                                FAKE_MEM_SMALL, FAKE_MEM_NO_SEALS};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(memories) / sizeof(memories[0]); i++) {
+        struct fake fake = {.memory = memories[i]};
+        VIP_NIC_HANDLE nic = NULL;
+
+        fake_start(&fake);
+        OK(VipOpenNic("x", &nic));
+        assert_int_not_equal(fake.made, 0);
+        assert_int_equal(fake.arena == fake.made, memories[i] == FAKE_MEM_GOOD);
+        OK(VipCloseNic(nic));
+        fake_stop(&fake);
+    }
+}
+
+static void no_memory_file_no_nic(void **state)
+{
+    struct fake fake = {.memory = FAKE_MEM_REFUSES};
+    VIP_NIC_HANDLE nic = NULL;
+
+    (void)state;
+    fake_start(&fake);
+    assert_int_equal(VipOpenNic("x", &nic), VIP_ERROR_RESOURCE);
+    assert_non_null(strstr(VipxLastError(), "VipOpenNic: the fake makes no memory"));
+    assert_null(nic);
+    fake_stop(&fake);
+}
+
 int main(void)
 {
 #define WITH_VIPD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -579,6 +612,8 @@ int main(void)
         WITH_VIPD(a_result_of_another_generation_is_not_ours),
         WITH_VIPD(a_wait_that_gives_up_too_late_gets_its_request),
         cmocka_unit_test(every_fault_of_opening_is_told),
+        cmocka_unit_test(a_memory_file_of_vipd_is_looked_at),
+        cmocka_unit_test(no_memory_file_no_nic),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

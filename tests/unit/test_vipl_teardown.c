@@ -95,6 +95,8 @@ static void *placer_run(void *arg)
             placer->arena = fds.fd[1];
             fds.fd[1] = -1;
             fake_open(&fake, &fds);
+        } else if (request->body_case == VIP__REQUEST__BODY_MAKE_MEMORY) {
+            fake_answer(&fake, request);
         } else if (request->body_case == VIP__REQUEST__BODY_REGISTER_MEM) {
             placer_answer(placer, request);
         } else if (!garbage) {

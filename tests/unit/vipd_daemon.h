@@ -81,8 +81,8 @@ static inline int run_daemon(uint16_t port)
     DAEMON_CONFIG(config);
 #endif
     vipd_log_set_level(VIPD_LOG_ERROR);
-    if (runtime_open(dir, &runtime, err, sizeof(err)) < 0 ||
-        vipd_start(config, dir, &vipd, err, sizeof(err)) < 0 ||
+    if (runtime_open(dir, geteuid(), &runtime, err, sizeof(err)) < 0 ||
+        vipd_start(config, dir, NULL, &vipd, err, sizeof(err)) < 0 ||
         runtime_listen(&runtime, 0600, err, sizeof(err)) < 0 ||
         client_listen(&vipd, runtime.sock, &listener) < 0) {
         fprintf(stderr, "daemon: %s\n", err);

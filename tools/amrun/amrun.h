@@ -18,12 +18,13 @@
 #define AMRUN_PAIRS_MAX 65536
 
 struct process {
-    pid_t pid;  /* 0 once it is known to have ended */
-    int fd;     /* our end of its wire; -1: closed */
-    bool waits; /* it is in a barrier */
-    bool left;  /* it has taken leave (finalize), or ended with 0 */
-    bool ended; /* waitpid has told its end */
-    int status; /* what waitpid told */
+    pid_t pid;                     /* 0 once it is known to have ended */
+    int fd;                        /* our end of its wire; -1: closed */
+    bool waits;                    /* it is in a barrier */
+    bool left;                     /* it has taken leave (finalize), or ended with 0 */
+    bool ended;                    /* waitpid has told its end */
+    int status;                    /* what waitpid told */
+    char reason[PMI_REASON_BYTES]; /* why it ends the job, as it said; "": it did not */
     struct pmi_input input;
 };
 
@@ -39,8 +40,9 @@ struct run {
     char name[64]; /* kvsname */
     struct pair *bucket[1024];
     unsigned pairs;
-    bool ending; /* the job is to end, for the reason that was printed */
-    int code;    /* with this exit status */
+    bool ending;   /* the job is to end, for the reason that was printed */
+    bool reasoned; /* or for those of the processes, which are still to be printed */
+    int code;      /* with this exit status */
 };
 
 /* Answer what process i has sent. Its wire is closed here when it has ended or talks nonsense. */
@@ -53,7 +55,10 @@ void serve_free(struct run *run);
 void run_end(struct run *run, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Process i ends the job with this exit code. If another one was killed by a signal, that is the reason. */
+/*
+ * Process i ends the job with this exit code, for the reason in its record. If another one was killed by a
+ * signal, that is the reason.
+ */
 void run_abort(struct run *run, int i, int code);
 
 #endif

@@ -68,7 +68,7 @@ void run_end(struct run *run, int code, const char *format, ...)
 /* In the child. Does not return. */
 static void become(const struct run *run, int rank, int fd, char **argv)
 {
-    char text[32];
+    char text[32], why[PMI_REASON_BYTES];
     sigset_t none;
     int input;
 
@@ -90,7 +90,9 @@ static void become(const struct run *run, int rank, int fd, char **argv)
     snprintf(text, sizeof(text), "%d", run->count);
     setenv("PMI_SIZE", text, 1);
     execvp(argv[0], argv);
-    fprintf(stderr, "amrun: %s: %s\n", argv[0], strerror(errno));
+    snprintf(why, sizeof(why), "%s: %s", argv[0], strerror(errno));
+    if (pmi_send_abort(fd, 127, why) != 0)
+        fprintf(stderr, "amrun: %s\n", why);
     _exit(127);
 }
 
@@ -169,9 +171,49 @@ static void judge(struct run *run, int i, pid_t pid)
 
 void run_abort(struct run *run, int i, int code)
 {
+    bool reasoned = run->process[i].reason[0] != '\0';
+
     if (code != 0 && was_killed(run))
         return;
-    run_end(run, code, code == 0 ? NULL : "process %d ends the job with exit code %d", i, code);
+    if (!run->ending)
+        run->reasoned = code != 0 && reasoned;
+    run_end(run, code, code == 0 || reasoned ? NULL : "process %d ends the job with exit code %d",
+            i, code);
+}
+
+/* The processes from i on that have said what i has said, as "2" or "0-2, 5"; they count as done with. */
+static void list_alike(struct run *run, int i, char *to, size_t room)
+{
+    char reason[PMI_REASON_BYTES];
+    size_t at = 0;
+
+    strcpy(reason, run->process[i].reason);
+    to[0] = '\0';
+    while (i < run->count) {
+        int first = i;
+
+        while (i < run->count && strcmp(run->process[i].reason, reason) == 0)
+            run->process[i++].reason[0] = '\0';
+        if (i > first && at < room)
+            at += (size_t)snprintf(to + at, room - at, i - 1 > first ? "%s%d-%d" : "%s%d",
+                                   at > 0 ? ", " : "", first, i - 1);
+        i += i == first;
+    }
+}
+
+/* Why processes end the job: what several of them say is printed once. */
+static void print_reasons(struct run *run)
+{
+    for (int i = 0; i < run->count && run->reasoned; i++) {
+        char reason[PMI_REASON_BYTES], who[400];
+
+        if (run->process[i].reason[0] == '\0')
+            continue;
+        strcpy(reason, run->process[i].reason);
+        list_alike(run, i, who, sizeof(who));
+        fprintf(stderr, "amrun: process%s %s: %s; ending the job\n",
+                strpbrk(who, "-,") != NULL ? "es" : "", who, reason);
+    }
 }
 
 static void reap(struct run *run)
@@ -327,6 +369,9 @@ int main(int argc, char **argv)
     if (start(&run, argv + optind) == 0)
         while (running(&run) > 0 && !run.ending)
             turn(&run, signals, -1);
+    /* What others have said meanwhile belongs to it. */
+    turn(&run, signals, 0);
+    print_reasons(&run);
     finish(&run, signals);
     serve_free(&run);
     return run.code;

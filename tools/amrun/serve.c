@@ -77,7 +77,9 @@ static int serve_line(struct run *run, int i, const char *line)
     if (!pmi_word(line, "cmd", cmd, sizeof(cmd)))
         return -EPROTO;
     if (strcmp(cmd, "init") == 0)
-        return pmi_send(process->fd, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
+        return pmi_send(process->fd,
+                        "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0 %s=1\n",
+                        PMI_SAYS_REASONS);
     if (strcmp(cmd, "get_maxes") == 0)
         return pmi_send(process->fd, "cmd=maxes kvsname_max=%d keylen_max=%d vallen_max=%d\n",
                         PMI_NAME_MAX, PMI_KEY_MAX, PMI_VALUE_MAX);
@@ -107,6 +109,8 @@ static int serve_line(struct run *run, int i, const char *line)
         int code = pmi_word(line, "exitcode", word, sizeof(word)) ? atoi(word) & 0xFF : 1;
 
         process->left = true;
+        if (process->reason[0] == '\0')
+            (void)pmi_word(line, "value", process->reason, sizeof(process->reason));
         run_abort(run, i, code);
         return 0;
     }

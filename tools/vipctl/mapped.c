@@ -52,12 +52,12 @@ static enum exit_code say_unreadable(const char *path, int error)
     }
 }
 
-static uint64_t sequence_of(const char *bytes)
+/* The sequence number at this moment; odd if it cannot be read. */
+static uint64_t sequence_now(int fd)
 {
     struct vip_stats_head head;
 
-    memcpy(&head, bytes, sizeof(head));
-    return head.sequence;
+    return pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) ? head.sequence : 1;
 }
 
 /* Read until the values are those of one moment. NULL and *ret_error: 0 says that it is no such file. */
@@ -78,13 +78,16 @@ static char *read_values(int fd, size_t *ret_bytes, int *ret_error)
     bytes = malloc(*ret_bytes);
     *ret_error = bytes ? 0 : ENOMEM;
     for (unsigned i = 0; bytes && i < TRIES; i++) {
-        struct vip_stats_head again;
         const struct timespec pause = {.tv_nsec = 1000000};
+        uint64_t sequence = sequence_now(fd);
+        bool whole;
 
-        if (pread(fd, bytes, *ret_bytes, 0) == (ssize_t)*ret_bytes &&
-            vip_stats_file_check(bytes, *ret_bytes) && sequence_of(bytes) % 2 == 0 &&
-            pread(fd, &again, sizeof(again), 0) == (ssize_t)sizeof(again) &&
-            again.sequence == sequence_of(bytes))
+        /* A system call orders no loads, and a copy is made in any order: the number is loaded by itself. */
+        __atomic_thread_fence(__ATOMIC_ACQUIRE); /* [stats BEFORE] */
+        whole = pread(fd, bytes, *ret_bytes, 0) == (ssize_t)*ret_bytes;
+        __atomic_thread_fence(__ATOMIC_ACQUIRE); /* [stats AFTER] */
+        if (whole && vip_stats_file_check(bytes, *ret_bytes) && sequence % 2 == 0 &&
+            sequence_now(fd) == sequence)
             return bytes;
         nanosleep(&pause, NULL);
     }

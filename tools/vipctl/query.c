@@ -180,7 +180,9 @@ enum exit_code query_show(int sock, Vip__ShowRequest__What what, struct query_pa
         if (code != EXIT_OK)
             break;
         show = pages.reply[pages.page_count++]->show;
-        if (!show->has_next_cursor || what == VIP__SHOW_REQUEST__WHAT__EVENT) {
+        /* Of events there is always a next page, for those that happen later. */
+        if (!show->has_next_cursor ||
+            (what == VIP__SHOW_REQUEST__WHAT__EVENT && show->n_events == 0)) {
             *ret = pages;
             return EXIT_OK;
         }

@@ -157,6 +157,9 @@ static const struct column client_columns[] = {
     CLIENT(BYTES, "MEMORY", "region_bytes", region_bytes),
     CLIENT(MS, "AGE", "age_ms", age_ms),
     CLIENT_TEXT("LIBVIPL", "library_version", library_version),
+    CLIENT(COUNT, NULL, "shared_ns", shared_ns),
+    CLIENT(COUNT, NULL, "due_ns", due_ns),
+    CLIENT(COUNT, NULL, "slots", slots),
 };
 
 static const struct column stats_columns[] = {

@@ -76,7 +76,7 @@ static int connect_failed(struct end *end, VIP_RETURN rc, const char *host)
 int meet_connect(struct end *end, const char *host, const char *disc)
 {
     const struct timespec nap = {.tv_nsec = RETRY_NS};
-    uint64_t deadline_ns = end_now_ns() + MEET_PATIENCE_MS * 1000000ull;
+    uint64_t now_ns, deadline_ns = 0;
     union address local = {0}, remote;
     VIP_VI_ATTRIBUTES attrs;
     VIP_RETURN rc;
@@ -89,7 +89,11 @@ int meet_connect(struct end *end, const char *host, const char *disc)
         rc = VipConnectRequest(end->vi, &local.net, &remote.net, ATTEMPT_MS, &attrs);
         if (rc == VIP_SUCCESS)
             return 0;
-        if (rc != VIP_NO_MATCH || end_now_ns() >= deadline_ns)
+        now_ns = end_now_ns();
+        /* The first answer may have taken long, of a vipd that stood still. */
+        if (deadline_ns == 0)
+            deadline_ns = now_ns + MEET_PATIENCE_MS * 1000000ull;
+        if (rc != VIP_NO_MATCH || now_ns >= deadline_ns)
             return connect_failed(end, rc, host);
         nanosleep(&nap, NULL);
     }
@@ -166,7 +170,7 @@ int meet_idle_accept(struct meet_idle *idle, const struct end_nic *nic, uint64_t
 
         if (!end)
             return -1;
-        r = meet_wait(nic, disc, MEET_PATIENCE_MS, &request, why, why_bytes);
+        r = meet_wait(nic, disc, MEET_DATA_MS, &request, why, why_bytes);
         if (r == 0)
             snprintf(why, why_bytes, "the client did not connect its idle VIs");
         if (r <= 0)

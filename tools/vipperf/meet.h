@@ -16,8 +16,10 @@
 /* Discriminators fit in here. */
 #define MEET_DISC_BYTES 32
 
-/* How long a client asks again when nobody waits yet, and a server waits for the data connection. */
+/* How long a client asks again after it has heard for the first time that nobody waits. */
 #define MEET_PATIENCE_MS 5000
+/* How long a server waits for the data connection: of a client that is there, on a machine that may be busy. */
+#define MEET_DATA_MS 30000
 
 /*
  * Connect an Idle end, receives posted, to HOST and discriminator. VIP_NO_MATCH is tried again for

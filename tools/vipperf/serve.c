@@ -145,8 +145,7 @@ static int connect_data(struct visit *visit, struct run *run, struct meet_idle *
     if (meet_idle_accept(idle, visit->nic, run->plan->idle_vis, disc, run->end->why,
                          sizeof(run->end->why)) < 0)
         return -1;
-    r = meet_wait(visit->nic, disc, MEET_PATIENCE_MS, &request, run->end->why,
-                  sizeof(run->end->why));
+    r = meet_wait(visit->nic, disc, MEET_DATA_MS, &request, run->end->why, sizeof(run->end->why));
     if (r == 0)
         snprintf(run->end->why, sizeof(run->end->why),
                  "the client did not open its data connection");

@@ -16,6 +16,12 @@
 
 #define ACCEPTS_PER_CALL 16         /* connections taken before the NICs have their turn again */
 #define PAUSE_NS         100000000u /* without accepting, after descriptors ran out */
+/*
+ * The same after a connection was refused whose user has many descriptors waiting for the undertaker: its socket
+ * waits there, too, and may not be one of any number. Whose the next connection is shows only when it is accepted, so
+ * the pause is short.
+ */
+#define REFUSED_PAUSE_NS 1000000u
 
 struct client_listener {
     struct vipd *vipd;
@@ -75,6 +81,11 @@ static void on_listen(void *ctx, unsigned events)
             return; /* nobody there, or one who has gone already */
         }
         r = client_new(listener->vipd, sock);
+        if (r == -EBUSY) {
+            vipd_watch_set(listener->watch, 0);
+            vipd_timer_start(listener->resume, REFUSED_PAUSE_NS);
+            return;
+        }
         if (r == -ENOMEM || r == -EMFILE || r == -ENFILE) {
             pause_accepting(listener, -r);
             return;

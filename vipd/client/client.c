@@ -13,6 +13,8 @@
 #include "proto/assert.h"
 #include "vipd/client/internal.h"
 #include "vipd/host.h"
+#include "vipd/nic/share.h"
+#include "vipd/registry/undertaker.h"
 
 /* Linux 6.5; Debian 12's headers do not know it. */
 #ifndef SO_PEERPIDFD
@@ -23,8 +25,11 @@
 
 /* What requests of all clients together may cost in one look at the descriptors, before the NICs have
  * their turn: cheap ones count 1 (some microseconds), a view of many rows may take milliseconds. */
-#define PASS_COST_MAX 64u
-#define SHOW_COST     PASS_COST_MAX
+#define PASS_COST_MAX    64u
+#define SHOW_COST        PASS_COST_MAX
+#define MAKE_MEMORY_COST 8u
+/* A request that first takes what was posted before it costs one more for so many slots. */
+#define COST_SLOTS 16u
 
 static const struct {
     const char *name, *help;
@@ -40,6 +45,11 @@ static const struct {
     [CLIENT_END_RING] = {"broken_ring", "the submission ring holds what no library writes"},
     [CLIENT_END_PLACED] = {"false_place_done", "confirmed bytes it was not asked to place"},
     [CLIENT_END_INTERNAL] = {"no_resources", "vipd lacked memory or file descriptors"},
+    [CLIENT_END_MISSING] = {"missing_page", "the kernel refused a page of its memory (SIGBUS)"},
+    [CLIENT_END_TAKEN] = {"memory_limit",
+                          "the memory files of its user took more than the limit allows"},
+    [CLIENT_END_LISTEN] = {"listen_reloaded",
+                           "it waits on a discriminator that [listen] now keeps for another user"},
     [CLIENT_END_SHUTDOWN] = {"shutdown", "vipd stopped"},
 };
 
@@ -192,16 +202,86 @@ static void on_pid(void *ctx, unsigned events)
     client_hung_up(client);
 }
 
+static void close_fd(void *ctx, int fd)
+{
+    const struct client *client = ctx;
+
+    undertaker_close(client->vipd->undertaker, client->uid, fd);
+}
+
+struct vip_fd_drop client_fd_drop(struct client *client)
+{
+    return (struct vip_fd_drop){.close_fd = close_fd, .ctx = client};
+}
+
+bool client_held_back(struct client *client)
+{
+    struct vipd *vipd = client->vipd;
+
+    if (!undertaker_full(vipd->undertaker, client->uid))
+        return false;
+    pthread_mutex_lock(&vipd->shared);
+    vipd->held_back = true;
+    pthread_mutex_unlock(&vipd->shared);
+    vipd_host_call(vipd->loop); /* clients_reap starts the timer, if we are in another thread */
+    return true;
+}
+
+/* Submission slots taken from the client's session, 0 if it has none. */
+static uint64_t slots_taken(const struct client *client)
+{
+    return client->session && client->session->nic_session
+               ? nic_session_slots(client->session->nic_session)
+               : 0;
+}
+
+/* A NIC whose turns an engine runs has other processor time than this thread. */
+static void charge_nic(const struct client *client, unsigned number, uint64_t cpu_ns)
+{
+    const struct vipd_nic *nic = &client->vipd->nics[number];
+
+    nic_charge(nic->nic, client->uid, cpu_ns, nic->loop == client->vipd->loop);
+}
+
+/* What vipd has done for the client since start_ns (vipd_cpu_now) is part of its user's share of the NIC. */
+static void charge(struct client *client, uint64_t start_ns)
+{
+    uint64_t took_ns = vipd_cpu_now() - start_ns;
+
+    client->vipd->counters.request_time += took_ns;
+    if (client->session)
+        charge_nic(client, client->session->nic, took_ns);
+}
+
+static unsigned cost_of(const Vip__Request *request)
+{
+    switch (request->body_case) {
+    case VIP__REQUEST__BODY_SHOW:
+        return SHOW_COST;
+    case VIP__REQUEST__BODY_MAKE_MEMORY:
+        return MAKE_MEMORY_COST;
+    default:
+        return 1;
+    }
+}
+
 bool client_serve(struct client *client)
 {
     const Vip__Request *request;
     ProtobufCMessage *message;
+    struct vip_fd_drop drop = client_fd_drop(client);
     struct vip_fds fds;
+    uint64_t before, start_ns;
     int r;
 
     if (client->end != CLIENT_END_NONE)
         return false;
-    r = vip_control_recv(client->sock, &vip__request__descriptor, MSG_DONTWAIT, &message, &fds);
+    if (client_held_back(client)) {
+        vipd_watch_set(client->sock_watch, 0);
+        return false;
+    }
+    r = vip_control_recv_from(client->sock, &vip__request__descriptor, MSG_DONTWAIT, &drop,
+                              &message, &fds);
     if (r == -EAGAIN)
         return false;
     if (r == -EPIPE) {
@@ -220,9 +300,13 @@ bool client_serve(struct client *client)
         return false;
     }
     request = (const Vip__Request *)message;
-    client->vipd->pass_cost += request->body_case == VIP__REQUEST__BODY_SHOW ? SHOW_COST : 1;
+    client->vipd->pass_cost += cost_of(request);
+    before = slots_taken(client);
+    start_ns = vipd_cpu_now();
     request_dispatch(client, request, &fds);
-    vip_fds_close(&fds);
+    client->vipd->pass_cost += (unsigned)((slots_taken(client) - before) / COST_SLOTS);
+    charge(client, start_ns);
+    vip_fds_drop(&fds, &drop);
     protobuf_c_message_free_unpacked(message, NULL);
     return client->end == CLIENT_END_NONE;
 }
@@ -291,7 +375,9 @@ static void free_client(struct client *client)
     vipd_watch_free(client->pid_watch);
     if (client->pidfd >= 0)
         close(client->pidfd);
-    close(client->sock);
+    /* The program sees the end now; messages that vipd has not read may hold the last descriptors of files. */
+    (void)shutdown(client->sock, SHUT_RDWR);
+    undertaker_close(client->vipd->undertaker, client->uid, client->sock);
     free(client);
 }
 
@@ -324,7 +410,7 @@ int client_new(struct vipd *vipd, int sock)
                       (unsigned long)client->uid,
                       (unsigned long long)connections_of(vipd, client->uid),
                       (unsigned long long)vipd->config->connections_per_uid);
-        r = -EDQUOT;
+        r = undertaker_full(vipd->undertaker, client->uid) ? -EBUSY : -EDQUOT;
         goto fail;
     }
     r = -ENOMEM;
@@ -346,7 +432,7 @@ int client_new(struct vipd *vipd, int sock)
     return 0;
 
 fail:
-    if (r != -EDQUOT)
+    if (r != -EDQUOT && r != -EBUSY)
         client_refuse(sock, "vipd cannot take one more connection: %s", strerror(-r));
     free_client(client);
     return r;
@@ -354,10 +440,103 @@ fail:
 
 /* ---- end --------------------------------------------------------------------------------- */
 
-static void remove_client(struct client *client)
+/* What the ends of clients may cost in one turn: a VI counts 1, that is 0.1 ms of processor time, and so does
+ * a connection; a session counts as several VIs beside its own. */
+#define REAP_COST_MAX 32u
+#define SESSION_COST  8u
+
+/* session_end, which is part of the share of the client's user, too. */
+static bool end_session(struct client *client, unsigned *cost)
+{
+    bool died = client->end != CLIENT_END_CLOSED && client->end != CLIENT_END_SHUTDOWN;
+    unsigned number = client->session ? client->session->nic : VIPD_NICS_MAX;
+    uint64_t start_ns = vipd_cpu_now();
+    bool gone = session_end(client, died, cost);
+
+    if (number < VIPD_NICS_MAX)
+        charge_nic(client, number, vipd_cpu_now() - start_ns);
+    return gone;
+}
+
+/* Time between two looks at the undertaker while clients are held back. libvipl asks as often. */
+#define HELD_BACK_NS 10000000u
+
+/* Look again at the clients of users for whom the undertaker has room. */
+static void on_held_back(void *ctx)
+{
+    struct vipd *vipd = ctx;
+    bool full = false, ended = false;
+
+    for (struct client *c = vipd->clients; c; c = c->next) {
+        if (undertaker_full(vipd->undertaker, c->uid)) {
+            full = true;
+        } else if (c->end != CLIENT_END_NONE) {
+            ended = true;
+        } else {
+            vipd_watch_set(c->sock_watch, VIPD_READ);
+            if (c->session)
+                events_listen(c->session);
+        }
+    }
+    pthread_mutex_lock(&vipd->shared);
+    vipd->held_back = full;
+    vipd->ending += ended;
+    pthread_mutex_unlock(&vipd->shared);
+    vipd->held_back_timed = false;
+    vipd_host_call(vipd->loop); /* clients_reap */
+}
+
+/* The undertaker tells nobody that it has room, so a timer looks. */
+static void held_back_wait(struct vipd *vipd)
+{
+    if (vipd->held_back_timed)
+        return;
+    if (!vipd->held_back_timer)
+        vipd->held_back_timer = vipd_timer_new(vipd->loop, on_held_back, vipd);
+    if (!vipd->held_back_timer) { /* no memory: the clients are asked all the time */
+        on_held_back(vipd);
+        return;
+    }
+    vipd->held_back_timed = true;
+    vipd_timer_start(vipd->held_back_timer, HELD_BACK_NS);
+}
+
+/*
+ * May the connection of an ended client be closed? Not while its user has many descriptors waiting: a connection that
+ * is not closed counts in connections_per_uid, so the user cannot have any number of them closed.
+ */
+static bool may_close(struct client *client, bool all)
+{
+    return all || client->session || !client_held_back(client);
+}
+
+/*
+ * Returns whether the next turn has nothing to do for it: it is gone, or held back (`all`: never). *cost is what this
+ * turn may still cost.
+ */
+static bool remove_client(struct client *client, unsigned *cost, bool all)
 {
     struct vipd *vipd = client->vipd;
+    unsigned begin = client->session ? SESSION_COST : 1;
 
+    /* Whatever it still says does not count, and the bell of a full socket would not end. */
+    vipd_watch_set(client->sock_watch, 0);
+    if (client->pid_watch)
+        vipd_watch_set(client->pid_watch, 0);
+    if (!may_close(client,
+                   all)) /* costs nothing, or those held back would leave no turn to others */
+        return true;
+    if (*cost < begin)
+        return false;
+    *cost -= begin;
+    if (!end_session(client, cost))
+        return false;
+    if (client->closing)
+        request_close_done(client);
+    client->closing = false;
+    /* The peers know of the end now, only the connection may have to wait. */
+    if (!may_close(client, all))
+        return true;
     if (vipd->pass_first == client)
         vipd->pass_first = NULL;
     if (vipd->pass_next == client)
@@ -370,25 +549,38 @@ static void remove_client(struct client *client)
         client->next->prev = client->prev;
     else
         vipd->clients_last = client->prev;
-    session_free(client, client->end != CLIENT_END_CLOSED && client->end != CLIENT_END_SHUTDOWN);
     free_client(client);
+    return true;
+}
+
+/* all: nobody is held back. Returns whether a client had ended. */
+static bool reap(struct vipd *vipd, bool all)
+{
+    struct client *next;
+    unsigned cost = REAP_COST_MAX, left = 0;
+
+    if (vipd->ending == 0)
+        return false;
+    /* Ending one session tells its peers on this host, whose events may end another one: that one is counted
+     * in `ending` again. */
+    vipd->ending = 0;
+    for (struct client *c = vipd->clients; c; c = next) {
+        next = c->next;
+        if (c->end != CLIENT_END_NONE)
+            left += !remove_client(c, &cost, all);
+    }
+    vipd->ending += left;
+    if (vipd->ending > 0)
+        vipd_host_call(vipd->loop);
+    return true;
 }
 
 bool clients_reap(struct vipd *vipd)
 {
-    struct client *next;
-    bool any = false;
+    bool any = reap(vipd, false);
 
-    /* Ending one session tells its peers on this host, whose events may end another one. */
-    while (vipd->ending > 0) {
-        vipd->ending = 0;
-        for (struct client *c = vipd->clients; c; c = next) {
-            next = c->next;
-            if (c->end != CLIENT_END_NONE)
-                remove_client(c);
-        }
-        any = true;
-    }
+    if (vipd->held_back)
+        held_back_wait(vipd);
     return any;
 }
 
@@ -398,5 +590,10 @@ void clients_shutdown(struct vipd *vipd)
         nic_stopping(vipd->nics[i].nic);
     for (struct client *c = vipd->clients; c; c = c->next)
         client_end(c, CLIENT_END_SHUTDOWN, NULL);
-    clients_reap(vipd);
+    /* Those held back before, too: no NIC moves messages any more. */
+    vipd->ending++;
+    while (reap(vipd, true))
+        continue;
+    vipd_timer_free(vipd->held_back_timer);
+    vipd->held_back_timer = NULL;
 }

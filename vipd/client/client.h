@@ -44,9 +44,11 @@ struct session {
     struct nic_session *nic_session;
     struct registry *registry;
     void *app_base, *vipd_base; /* the two segments, NULL if not mapped */
-    void *recv_base; /* table of receives (proto/direct.h), NULL if the library has none */
-    int doorbell;    /* eventfd; its file is shared with the application */
-    int event_sock;  /* our end */
+    void *recv_base;          /* table of receives (proto/direct.h), NULL if the library has none */
+    uint32_t guard[3];        /* of these three in the table of vipd/registry/guard.h */
+    struct taken_file *taken; /* the segment that vipd writes, which its program may keep */
+    int doorbell;             /* eventfd; its file is shared with the application */
+    int event_sock;           /* our end */
     struct vipd_watch *doorbell_watch, *event_watch;
     struct client_event *events, **events_tail; /* waiting to be sent */
     uint64_t events_queued;
@@ -67,6 +69,7 @@ struct client {
     char program[CLIENT_PROGRAM_BYTES];
     struct session *session; /* NULL before open */
     bool answering;          /* a request is being worked on: events wait for its reply */
+    bool closing;            /* VipCloseNic waits for the end of the session */
     enum client_end end;     /* not NONE: to be freed */
 };
 
@@ -97,13 +100,24 @@ void client_note(const struct client *client, enum history_kind kind, bool is_er
 bool client_in_group(const struct client *client, uint32_t gid);
 
 /*
- * Free every client that has ended. Called as vipd_host_config.between; not from within a NIC's
- * function or a client's. Returns whether there was any. O(1) if not.
+ * Free clients that have ended, a bounded part of them at a time. Called as vipd_host_config.between; not from
+ * within a NIC's function or a client's. Returns whether there was any: then it is called again after the next
+ * turn, or has the control loop make another pass. O(1) if not.
  */
 bool clients_reap(struct vipd *vipd);
 
+/*
+ * End sessions of which a page of memory was missing (vipd/registry/guard.h), and, about once a second
+ * while vipd works, those whose files take more than [limits] register_bytes_per_uid. From where
+ * clients_reap is called, before it. Cheap if there is nothing to do.
+ */
+void clients_memory(struct vipd *vipd, bool worked);
+
 /* The time, in whichever thread we are. */
 uint64_t client_now_ns(const struct client *client);
+
+/* End sessions that wait on discriminators that [listen] of a new configuration keeps for other users. */
+void clients_judge(struct vipd *vipd);
 
 /* End and free all of them: vipd stops. */
 void clients_shutdown(struct vipd *vipd);

@@ -47,6 +47,11 @@ static void queue_event(struct client *client, const uint8_t *bytes, size_t len)
     session->events_queued++;
 }
 
+void events_listen(struct session *session)
+{
+    vipd_watch_set(session->event_watch, VIPD_READ | (session->events ? VIPD_WRITE : 0));
+}
+
 void events_flush(struct client *client)
 {
     struct session *session = client->session;
@@ -68,7 +73,7 @@ void events_flush(struct client *client)
         session->events_queued--;
         free(event);
     }
-    vipd_watch_set(session->event_watch, VIPD_READ | (session->events ? VIPD_WRITE : 0));
+    events_listen(session);
 }
 
 void events_drop(struct session *session)
@@ -326,11 +331,17 @@ static bool receive_one(struct client *client)
     struct session *session = client->session;
     ProtobufCMessage *message;
     Vip__PlaceDone *done;
+    struct vip_fd_drop drop = client_fd_drop(client);
     struct vip_fds fds;
     bool good;
-    int r = vip_control_recv(session->event_sock, &vip__place_done__descriptor, MSG_DONTWAIT,
-                             &message, &fds);
+    int r;
 
+    if (client_held_back(client)) {
+        vipd_watch_set(session->event_watch, session->events ? VIPD_WRITE : 0);
+        return false;
+    }
+    r = vip_control_recv_from(session->event_sock, &vip__place_done__descriptor, MSG_DONTWAIT,
+                              &drop, &message, &fds);
     if (r == -EAGAIN)
         return false;
     if (r == -EBADMSG) {
@@ -347,7 +358,7 @@ static bool receive_one(struct client *client)
     }
     done = (Vip__PlaceDone *)message;
     if (fds.count > 0) {
-        vip_fds_close(&fds);
+        vip_fds_drop(&fds, &drop);
         client_end(client, CLIENT_END_FDS, "on the event socket");
         good = false;
     } else if (!done->has_number) {

@@ -52,6 +52,9 @@ void answer_set(struct answer *answer, enum vip_rc rc, const char *format, ...)
  */
 bool answer_admin(struct client *client, const char *verb, const char *on, struct answer *answer);
 
+/* The same question without an answer, and not logged: root, vipd's own user and the administrators. */
+bool client_is_admin(const struct client *client);
+
 /* Free what a reply points to and nobody else has. */
 void answer_free(struct answer *answer);
 
@@ -64,11 +67,16 @@ request_fn request_open, request_direct;
 request_fn request_close;
 request_fn request_create_ptag, request_destroy_ptag;
 request_fn request_register_mem, request_deregister_mem, request_set_mem_attributes;
+request_fn request_make_memory;
+
+/* May a NIC be opened: [daemon] open_group, and vipctl drain? If not, the answer says why. */
+bool client_may_open(const struct client *client, struct answer *answer);
+
 request_fn request_create_vi, request_destroy_vi, request_set_vi_attributes, request_disconnect;
 request_fn request_create_cq, request_destroy_cq, request_resize_cq, request_cq_fd;
 request_fn request_connect_wait, request_connect_wait_cancel;
 request_fn request_accept, request_reject, request_connect, request_connect_cancel;
-request_fn request_new_discriminator;
+request_fn request_new_discriminator, request_conn_user;
 request_fn request_resolve, request_show, request_discover, request_explain;
 request_fn request_reload, request_admin, request_ping, request_capture;
 
@@ -85,6 +93,13 @@ struct nic *session_nic(const struct client *client);
  */
 bool client_serve(struct client *client);
 
+/*
+ * Do so many descriptors of the client's user wait for the undertaker that vipd takes nothing from his programs? Then
+ * the caller stops watching the socket; what it holds stays in it, and the control loop watches it again
+ * when there is room. From any thread.
+ */
+bool client_held_back(struct client *client);
+
 /* Work on one message and send the one reply to it. The caller closes what is left of fds. */
 void request_dispatch(struct client *client, const Vip__Request *request, struct vip_fds *fds);
 
@@ -94,8 +109,23 @@ void request_dispatch(struct client *client, const Vip__Request *request, struct
  */
 void client_refuse(int sock, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Free a session and everything that belongs to it; died as in nic_session_free. NULL is fine. */
-void session_free(struct client *client, bool died);
+/* How to close what a program has passed (vipd/registry/undertaker.h). */
+struct vip_fd_drop client_fd_drop(struct client *client);
+
+/*
+ * End at most *vis VIs of the client's session, as nic_session_end. Outcomes: true: there is no session any
+ * more; false: call it again after a turn.
+ */
+bool session_end(struct client *client, bool died, unsigned *vis);
+
+/* The reply that VipCloseNic waits for. */
+void request_close_done(struct client *client);
+
+/*
+ * memory.c: do the files of the client's user take no more than [limits] register_bytes_per_uid? false
+ * with ERROR_RESOURCE and the reason in answer.
+ */
+bool memory_within_limit(struct client *client, struct answer *answer);
 
 /* ---- events.c ---- */
 
@@ -103,6 +133,8 @@ extern const struct nic_sink client_sink; /* its ctx is the client */
 
 /* Send what waits, as far as the socket takes it. */
 void events_flush(struct client *client);
+/* Watch the event socket for what is due. */
+void events_listen(struct session *session);
 /* The event socket is readable: PlaceDone messages, or its end. */
 void events_receive(struct client *client);
 void events_drop(struct session *session);

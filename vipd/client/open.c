@@ -2,8 +2,9 @@
  * The first request of an application: a NIC is opened. Segments are checked, made and mapped here.
  *
  * The application's segment must carry SHRINK, GROW, FUTURE_WRITE and SEAL: it can then neither be
- * cut under our feet (SIGBUS) nor can anyone but its creator write to it. Ours gets the same seals,
- * so that no application can forge a completion.
+ * cut while it is mapped here, nor can anyone but its creator write to it. Ours gets the same seals,
+ * so that no application can forge a completion. A page that the kernel refuses is SIGBUS all the same:
+ * vipd/registry/guard.h makes that the end of this session.
  */
 #include "vipd/client/client.h"
 
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -26,13 +28,24 @@
 #include "proto/shm.h"
 #include "vipd/client/internal.h"
 #include "vipd/names.h"
+#include "vipd/nic/share.h"
+#include "vipd/registry/guard.h"
+#include "vipd/registry/memfile.h"
 #include "vipd/registry/registry.h"
+#include "vipd/registry/taken.h"
+#include "vipd/registry/undertaker.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
 #define SEGMENT_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
+
+/* Sessions of one user whose memory waits to be freed, each with 256 GiB of vipd's 128 TiB of addresses. */
+#define SESSIONS_WAITING_MAX 64u
+
+/* Milliseconds after which a program asks again that found that many: one takes 0.2 ms to free, or some ms. */
+#define FREED_AGAIN_MS 10
 
 /* ---- segments ---------------------------------------------------------------------------- */
 
@@ -41,16 +54,18 @@ static const char *app_segment_fault(int fd, uint64_t bytes)
 {
     struct statfs fs;
     struct stat st;
-    int seals;
+    /* First: only a memfd can have them, and to ask more of another file (FUSE, NFS) may take for ever. */
+    int seals = fcntl(fd, F_GET_SEALS);
 
+    if (seals < 0)
+        return "is not a memfd";
+    if ((seals & SEGMENT_SEALS) != SEGMENT_SEALS)
+        return "lacks one of the seals SHRINK, GROW, FUTURE_WRITE and SEAL";
     if (fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
         return "cannot be looked at";
-    /* Not on tmpfs: the pages may block (FUSE) or be huge, and seals mean something else. */
+    /* Its pages are ordinary ones. */
     if (!S_ISREG(st.st_mode) || fs.f_type != TMPFS_MAGIC)
         return "is not a memfd";
-    seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || (seals & SEGMENT_SEALS) != SEGMENT_SEALS)
-        return "lacks one of the seals SHRINK, GROW, FUTURE_WRITE and SEAL";
     if ((uint64_t)st.st_size != bytes)
         return "has the wrong size";
     return NULL;
@@ -89,9 +104,11 @@ static bool map_app_segment(struct session *session, int fd, struct answer *answ
 }
 
 /* Make and map our segment; its descriptor goes to the reply. 0 or negative errno. */
-static int make_vipd_segment(struct session *session, struct answer *answer)
+static int make_vipd_segment(const struct client *client, struct session *session,
+                             struct answer *answer)
 {
     int fd = memfd_create("vipd-writes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    struct stat st;
     void *base;
 
     if (fd < 0)
@@ -105,9 +122,10 @@ static int make_vipd_segment(struct session *session, struct answer *answer)
         return -errno;
     session->vipd_base = base;
     /* After the mapping, which stays writable; later ones cannot be. */
-    if (fcntl(fd, F_ADD_SEALS, SEGMENT_SEALS) < 0)
+    if (fcntl(fd, F_ADD_SEALS, SEGMENT_SEALS) < 0 || fstat(fd, &st) < 0)
         return -errno;
-    return 0;
+    session->taken = taken_get(client->vipd->taken, client->uid, fd, st.st_dev, st.st_ino);
+    return client->vipd->taken && !session->taken ? -errno : 0;
 }
 
 /* ---- doorbell and event socket ----------------------------------------------------------- */
@@ -172,34 +190,46 @@ static int make_channels(struct client *client, struct session *session, struct 
 
 /* ---- the session ------------------------------------------------------------------------- */
 
-void session_free(struct client *client, bool died)
+/* The program is not listened to any more, and told nothing. */
+static void session_hush(const struct client *client)
 {
+    vipd_watch_set(client->session->doorbell_watch, 0);
+    vipd_watch_set(client->session->event_watch, 0);
+}
+
+bool session_end(struct client *client, bool died, unsigned *vis)
+{
+    struct undertaker *undertaker = client->vipd->undertaker;
     struct session *session = client->session;
     uint64_t now_ns = vipd_loop_now(client->vipd->loop);
 
     if (!session)
-        return;
+        return true;
     client->vipd->used_ns = now_ns;
-    if (session->nic_session)
-        nic_session_free(session->nic_session, died, now_ns);
+    if (session->nic_session && !nic_session_end(session->nic_session, died, now_ns, vis)) {
+        session_hush(client);
+        return false;
+    }
     /* Only now: freeing the session may still have said something to its sink. */
     client->session = NULL;
+    for (unsigned i = 0; i < 3; i++)
+        guard_remove(session->guard[i]);
     if (session->registry)
         registry_free(session->registry);
     vipd_watch_free(session->doorbell_watch);
     vipd_watch_free(session->event_watch);
     events_drop(session);
-    if (session->app_base)
-        munmap(session->app_base, VIP_APP_BYTES);
-    if (session->vipd_base)
-        munmap(session->vipd_base, VIP_VIPD_BYTES);
-    if (session->recv_base)
-        munmap(session->recv_base, VIP_RECV_BYTES);
+    taken_put(client->vipd->taken, session->taken);
+    undertaker_unmap(undertaker, client->uid, session->app_base, VIP_APP_BYTES, NULL);
+    undertaker_unmap(undertaker, client->uid, session->vipd_base, VIP_VIPD_BYTES, NULL);
+    undertaker_unmap(undertaker, client->uid, session->recv_base, VIP_RECV_BYTES, NULL);
     if (session->doorbell >= 0)
         close(session->doorbell);
     if (session->event_sock >= 0)
-        close(session->event_sock);
+        (void)shutdown(session->event_sock, SHUT_RDWR);
+    undertaker_close(undertaker, client->uid, session->event_sock);
     free(session);
+    return true;
 }
 
 static uint64_t sessions_of(const struct vipd *vipd, uid_t uid)
@@ -218,9 +248,14 @@ static int make_registry(struct client *client, struct session *session, struct 
         .regions_max = (uint32_t)config->register_regions,
         .bytes_max = config->register_bytes,
         .ptags_max = (uint32_t)config->ptags,
+        .undertaker = client->vipd->undertaker,
+        .taken = client->vipd->taken,
+        .owner = client->uid,
     };
     int fd = fds->fd[1];
 
+    if (getrandom(&limits.handle_seed, sizeof(limits.handle_seed), 0) < 0)
+        return -errno;
     fds->fd[1] = -1; /* the registry takes it over in any case */
     return registry_new(&limits, fd, &session->registry);
 }
@@ -229,6 +264,7 @@ static int make_nic_session(struct client *client, struct session *session)
 {
     struct nic_session_args args = {
         .id = session->id,
+        .uid = client->uid,
         .app_base = session->app_base,
         .vipd_base = session->vipd_base,
         .registry = session->registry,
@@ -249,15 +285,27 @@ static bool session_fill(struct client *client, struct vip_fds *fds, struct answ
         return false;
     r = make_registry(client, session, fds);
     if (r == -EBADMSG) {
-        answer_set(answer, VIP_RC_INVALID_PARAMETER,
-                   "the arena is not a memfd of %llu bytes with the seals SHRINK and GROW",
-                   VIP_ARENA_BYTES);
+        answer_set(answer, VIP_RC_ERROR_RESOURCE,
+                   "the memory that the program shares with its NICs (the arena) is not a memfd of "
+                   "%llu bytes%s",
+                   VIP_ARENA_BYTES,
+                   memfile_protects()
+                       ? " that is immutable (CAP_LINUX_IMMUTABLE): close the NICs of the other "
+                         "vipd first, which could not make it so, and deregister their memory"
+                       : " with the seals SHRINK and GROW");
         return false;
     }
     if (r == 0)
-        r = make_vipd_segment(session, answer);
-    if (r == 0)
+        r = make_vipd_segment(client, session, answer);
+    if (r == 0 && !memory_within_limit(client, answer))
+        return false;
+    if (r == 0) {
+        struct guard *guard = registry_guard(session->registry);
+
+        session->guard[0] = guard_add(guard, session->app_base, VIP_APP_BYTES);
+        session->guard[1] = guard_add(guard, session->vipd_base, VIP_VIPD_BYTES);
         r = make_channels(client, session, answer);
+    }
     if (r == 0)
         r = make_nic_session(client, session);
     if (r < 0) {
@@ -346,8 +394,7 @@ static void keep_text(char *to, const char *from)
     vipd_log_clean(to);
 }
 
-/* [daemon] open_group, and vipctl drain. */
-static bool may_open(const struct client *client, struct answer *answer)
+bool client_may_open(const struct client *client, struct answer *answer)
 {
     const struct vipd *vipd = client->vipd;
     const char *group = vipd->config->open_group;
@@ -364,6 +411,28 @@ static bool may_open(const struct client *client, struct answer *answer)
                "uid %lu may not open NICs: [daemon] open_group = %s allows that group only; "
                "usermod -aG %s USER, then log in again",
                (unsigned long)client->uid, group, group);
+    return false;
+}
+
+/*
+ * Is there room for one session more, beside those of the same user whose memory is being freed? Freeing them
+ * ends without the user: so libvipl asks again, and only a machine that frees nothing for long is an error.
+ */
+static bool room_to_open(struct client *client, struct answer *answer)
+{
+    struct undertaker_share waiting;
+
+    undertaker_waiting(client->vipd->undertaker, client->uid, &waiting);
+    if (waiting.sessions < SESSIONS_WAITING_MAX)
+        return true;
+    answer_set(answer, VIP_RC_ERROR_RESOURCE,
+               "the memory of %u NIC handles that uid %lu has closed is still being freed, the "
+               "most is %u: try again in a second",
+               waiting.sessions, (unsigned long)client->uid, SESSIONS_WAITING_MAX);
+    vip__open_reply__init(&answer->open);
+    answer->open.has_again_ms = true;
+    answer->open.again_ms = FREED_AGAIN_MS;
+    answer->reply.open = &answer->open;
     return false;
 }
 
@@ -396,7 +465,7 @@ static int open_checks(struct client *client, const Vip__OpenRequest *open, stru
                    vipd->nics[nic].config->name, link->why_down);
         return -1;
     }
-    if (!may_open(client, answer))
+    if (!client_may_open(client, answer))
         return -1;
     if (sessions_of(vipd, client->uid) >= vipd->config->sessions_per_uid) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE,
@@ -404,7 +473,7 @@ static int open_checks(struct client *client, const Vip__OpenRequest *open, stru
                    (unsigned long)client->uid, (unsigned long long)vipd->config->sessions_per_uid);
         return -1;
     }
-    return nic;
+    return room_to_open(client, answer) ? nic : -1;
 }
 
 static void log_open(const struct client *client)
@@ -434,7 +503,10 @@ void request_open(struct client *client, const Vip__Request *request, struct vip
     keep_text(client->program, request->open->program);
     nic = open_checks(client, request->open, answer);
     if (nic < 0) {
-        vipd->counters.open_refused++;
+        if (answer->reply.open)
+            vipd->counters.open_again++;
+        else
+            vipd->counters.open_refused++;
         return;
     }
     session = calloc(1, sizeof(*session));
@@ -453,7 +525,7 @@ void request_open(struct client *client, const Vip__Request *request, struct vip
     client->session = session;
     if (!session_fill(client, fds, answer)) {
         vip_fds_close(&answer->fds);
-        session_free(client, false);
+        (void)session_end(client, false, &(unsigned){0}); /* it has no VI yet */
         vipd->counters.open_refused++;
         return;
     }
@@ -487,4 +559,5 @@ void request_direct(struct client *client, const Vip__Request *request, struct v
         return;
     }
     session->recv_base = base;
+    session->guard[2] = guard_add(registry_guard(session->registry), base, VIP_RECV_BYTES);
 }

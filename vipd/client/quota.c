@@ -3,9 +3,13 @@
 
 #include <stddef.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "vipd/client/internal.h"
 #include "vipd/registry/registry.h"
+#include "vipd/registry/taken.h"
+#include "vipd/registry/undertaker.h"
 
 static const struct {
     const char *key, *noun;
@@ -54,13 +58,24 @@ static uint64_t used_by(const struct session *session, enum quota quota)
     if (quota == QUOTA_REGIONS)
         return usage.regions;
     if (quota == QUOTA_REGISTER_BYTES)
-        return usage.bytes;
+        return usage.held_bytes;
     return quota == QUOTA_MAPPED_BYTES ? usage.mapped_bytes : usage.mapped_files;
+}
+
+/* Of what the user had: not given back to the kernel yet, or kept by his programs (taken.h). */
+static uint64_t waiting(const struct vipd *vipd, uid_t uid, enum quota quota)
+{
+    struct undertaker_share share;
+
+    if (quota != QUOTA_MAPPED_BYTES && quota != QUOTA_MAPPED_FILES)
+        return 0;
+    undertaker_waiting(vipd->undertaker, uid, &share);
+    return quota == QUOTA_MAPPED_BYTES ? share.bytes : share.files + taken_left(vipd->taken, uid);
 }
 
 static uint64_t used(const struct vipd *vipd, uid_t uid, enum quota quota)
 {
-    uint64_t sum = 0;
+    uint64_t sum = waiting(vipd, uid, quota);
 
     /* A session that is being opened has none of its parts yet. */
     for (const struct client *c = vipd->clients; c; c = c->next)
@@ -69,11 +84,27 @@ static uint64_t used(const struct vipd *vipd, uid_t uid, enum quota quota)
     return sum;
 }
 
+uint64_t quota_register_bytes(const struct vipd *vipd)
+{
+    uint64_t limit = vipd->config->register_bytes_per_uid;
+
+    if (limit > 0)
+        return limit;
+    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 4;
+}
+
 static uint64_t limit_of(const struct vipd *vipd, enum quota quota)
 {
+    struct rlimit fds;
     uint64_t limit;
 
+    if (quota == QUOTA_REGISTER_BYTES)
+        return quota_register_bytes(vipd);
     memcpy(&limit, (const char *)vipd->config + quotas[quota].limit_off, sizeof(limit));
+    /* vipd keeps a descriptor for each file (vipd/registry/taken.h): one user has a quarter of them. */
+    if (quota == QUOTA_MAPPED_FILES && getrlimit(RLIMIT_NOFILE, &fds) == 0 &&
+        limit > fds.rlim_cur / 4)
+        limit = fds.rlim_cur / 4;
     return limit;
 }
 

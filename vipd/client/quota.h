@@ -20,11 +20,11 @@ enum quota {
     QUOTA_VIS = 0,
     QUOTA_CQS,
     QUOTA_REGIONS,
-    QUOTA_REGISTER_BYTES,
-    QUOTA_MAPPED_BYTES, /* address space of vipd for the memory files of all */
-    QUOTA_MAPPED_FILES, /* mappings of them: a process has 65530 in all */
-    QUOTA_WAITS,        /* VipConnectWait, listeners, and requests not answered */
-    QUOTA_CONNECTS,     /* connections being made, from either side */
+    QUOTA_REGISTER_BYTES, /* in whole pages, and twice for staged regions (registry_held_bytes) */
+    QUOTA_MAPPED_BYTES,   /* address space of vipd for the memory files of all */
+    QUOTA_MAPPED_FILES,   /* mappings of them: a process has 65530 in all */
+    QUOTA_WAITS,          /* VipConnectWait, listeners, and requests not answered */
+    QUOTA_CONNECTS,       /* connections being made, from either side */
     QUOTAS,
 };
 
@@ -37,6 +37,9 @@ bool quota_room(const struct client *client, enum quota quota, uint64_t more,
 
 /* How many more the user may have. */
 uint64_t quota_left(const struct client *client, enum quota quota);
+
+/* [limits] register_bytes_per_uid; auto: a quarter of this machine's memory. */
+uint64_t quota_register_bytes(const struct vipd *vipd);
 
 /* For views: what a user has of each limit per user. visit is called once per key of [limits]. */
 struct quota_view {

@@ -25,6 +25,7 @@ static const struct request_kind kinds[] = {
     [VIP__REQUEST__BODY_DIRECT] = {"direct", request_direct, true, 1, 1},
     [VIP__REQUEST__BODY_CREATE_PTAG] = {"create_ptag", request_create_ptag, true, 0, 0},
     [VIP__REQUEST__BODY_DESTROY_PTAG] = {"destroy_ptag", request_destroy_ptag, true, 0, 0},
+    [VIP__REQUEST__BODY_MAKE_MEMORY] = {"make_memory", request_make_memory, false, 0, 0},
     /* One for shared and staged memory, none for adopted: request_register_mem looks closer. */
     [VIP__REQUEST__BODY_REGISTER_MEM] = {"register_mem", request_register_mem, true, 0, 1},
     [VIP__REQUEST__BODY_DEREGISTER_MEM] = {"deregister_mem", request_deregister_mem, true, 0, 0},
@@ -43,6 +44,7 @@ static const struct request_kind kinds[] = {
                                                 true, 0, 0},
     [VIP__REQUEST__BODY_ACCEPT] = {"accept", request_accept, true, 0, 0},
     [VIP__REQUEST__BODY_REJECT] = {"reject", request_reject, true, 0, 0},
+    [VIP__REQUEST__BODY_CONN_USER] = {"conn_user", request_conn_user, true, 0, 0},
     [VIP__REQUEST__BODY_CONNECT] = {"connect", request_connect, true, 0, 0},
     [VIP__REQUEST__BODY_CONNECT_CANCEL] = {"connect_cancel", request_connect_cancel, true, 0, 0},
     [VIP__REQUEST__BODY_RESOLVE] = {"resolve", request_resolve, false, 0, 0},
@@ -207,13 +209,21 @@ void request_dispatch(struct client *client, const Vip__Request *request, struct
         vipd->counters.requests_failed++;
         note_refusal(client, request, &answer);
     }
-    if (client->end != CLIENT_END_NONE && client->end != CLIENT_END_CLOSED) {
+    if (client->end != CLIENT_END_NONE) {
         answer_free(&answer);
         return;
     }
     answer_send(client, &answer);
     if (client->session && client->end == CLIENT_END_NONE)
         events_flush(client);
+}
+
+void request_close_done(struct client *client)
+{
+    struct answer answer;
+
+    answer_init(&answer);
+    answer_send(client, &answer);
 }
 
 struct nic *session_nic(const struct client *client)
@@ -224,8 +234,8 @@ struct nic *session_nic(const struct client *client)
 /* ---- requests without a session ---------------------------------------------------------- */
 
 /*
- * VipCloseNic. The session goes before the reply, so that a caller who reads it can rely on the end
- * of everything; the connection ends with it.
+ * VipCloseNic. The session goes before the reply (request_close_done), so that a caller who reads it can rely
+ * on the end of everything; the connection ends with it.
  */
 void request_close(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                    struct answer *answer)
@@ -233,8 +243,8 @@ void request_close(struct client *client, const Vip__Request *request, struct vi
     (void)request;
     (void)fds;
     (void)answer;
+    client->closing = true;
     client_end(client, CLIENT_END_CLOSED, NULL);
-    session_free(client, false);
 }
 
 /* The NIC whose names are meant: the one that is open, or the first one. */
@@ -351,7 +361,8 @@ void request_resolve(struct client *client, const Vip__Request *request, struct 
 void request_show(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                   struct answer *answer)
 {
-    int r = show_page_new(client->vipd, request->show, client->uid, &answer->page);
+    uid_t viewer = client_is_admin(client) ? 0 : client->uid;
+    int r = show_page_new(client->vipd, request->show, viewer, &answer->page);
 
     (void)fds;
     if (r == -EINVAL)

@@ -17,12 +17,18 @@
 
 #define FAULTS_BYTES 8192 /* of what is wrong with the files; a reader mends the first ones first */
 
+bool client_is_admin(const struct client *client)
+{
+    return client->uid == 0 || client->uid == geteuid() ||
+           client_in_group(client, client->vipd->admin_gid);
+}
+
 bool answer_admin(struct client *client, const char *verb, const char *on, struct answer *answer)
 {
     struct vipd *vipd = client->vipd;
     const char *group = vipd->config->admin_group;
 
-    if (client->uid == 0 || client->uid == geteuid() || client_in_group(client, vipd->admin_gid)) {
+    if (client_is_admin(client)) {
         vipd_info("%s%s%s asked for by uid %lu (%s, pid %ld)", verb, on ? " " : "", on ? on : "",
                   (unsigned long)client->uid, client->program, (long)client->pid);
         client_note(client, HISTORY_ADMIN, false, HISTORY_NO_VI, verb, on);

@@ -1,8 +1,10 @@
 /* Requests about connections. */
+#include <stdio.h>
 #include <string.h>
 
 #include "vipd/client/internal.h"
 #include "vipd/client/quota.h"
+#include "vipd/config_listen.h"
 
 /* Copy an address out of a message; what is too long is the caller's mistake. */
 static bool read_address(const Vip__NetAddress *address, struct vip_addr *ret,
@@ -52,6 +54,13 @@ static uint64_t now_of(const struct client *client)
     return vipd_loop_now(client->vipd->loop);
 }
 
+static void answer_why(struct answer *answer, enum vip_rc rc)
+{
+    answer->reply.code = rc;
+    if (rc != VIP_RC_SUCCESS)
+        answer->reply.reason = answer->reason;
+}
+
 static void answer_wait(struct answer *answer, uint64_t wait_id, bool found)
 {
     vip__connect_wait_reply__init(&answer->connect_wait);
@@ -71,6 +80,56 @@ static bool not_draining(const struct client *client, struct answer *answer)
     return !client->vipd->draining;
 }
 
+/* [listen] of the configuration. */
+static bool may_listen(const struct client *client, const struct vip_addr *local,
+                       struct answer *answer)
+{
+    const char *pattern, *user;
+    char disc[DISC_TEXT_BYTES];
+
+    if (config_may_listen(client->vipd->config, client->uid, local->disc, local->disc_len, &pattern,
+                          &user))
+        return true;
+    client->vipd->counters.refused_quota++;
+    config_disc_text(local->disc, local->disc_len, disc);
+    answer_set(answer, VIP_RC_ERROR_RESOURCE,
+               "uid %lu may not wait on discriminator %.40s: [listen] %s = %s",
+               (unsigned long)client->uid, disc, pattern, user);
+    return false;
+}
+
+/* What a session of this user waits on, and may not. */
+struct misplaced {
+    const struct client *client;
+    char text[2 * DISC_TEXT_BYTES];
+};
+
+static bool is_misplaced(void *ctx, const uint8_t *disc, uint8_t len)
+{
+    struct misplaced *found = ctx;
+    const char *pattern, *user;
+    char name[DISC_TEXT_BYTES];
+
+    if (config_may_listen(found->client->vipd->config, found->client->uid, disc, len, &pattern,
+                          &user))
+        return false;
+    config_disc_text(disc, len, name);
+    snprintf(found->text, sizeof(found->text), "%.40s: [listen] %.128s = %.64s", name, pattern,
+             user);
+    return true;
+}
+
+void clients_judge(struct vipd *vipd)
+{
+    for (struct client *c = vipd->clients; c; c = c->next) {
+        struct misplaced found = {.client = c};
+
+        if (c->end == CLIENT_END_NONE && c->session && c->session->nic_session &&
+            nic_session_waits_where(c->session->nic_session, is_misplaced, &found))
+            client_end(c, CLIENT_END_LISTEN, found.text);
+    }
+}
+
 void request_connect_wait(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                           struct answer *answer)
 {
@@ -82,15 +141,16 @@ void request_connect_wait(struct client *client, const Vip__Request *request, st
 
     (void)fds;
     if (!read_address(r->local, &local, answer) || !not_draining(client, answer) ||
-        !quota_room(client, QUOTA_WAITS, 1, answer))
+        !may_listen(client, &local, answer) || !quota_room(client, QUOTA_WAITS, 1, answer))
         return;
+    answer->reason[0] = '\0';
     if (r->backlog > 0)
-        rc = nic_listen(client->session->nic_session, &local, r->backlog, now_of(client), &wait_id);
+        rc = nic_listen(client->session->nic_session, &local, r->backlog, now_of(client), &wait_id,
+                        answer->reason, sizeof(answer->reason));
     else
         rc = nic_connect_wait(client->session->nic_session, &local, r->immediate, now_of(client),
-                              &wait_id, &found);
-    answer_set(answer, rc, "too many waits, listeners and unanswered requests (%s)",
-               vip_rc_name(rc));
+                              &wait_id, &found, answer->reason, sizeof(answer->reason));
+    answer_why(answer, rc);
     if (rc == VIP_RC_SUCCESS)
         answer_wait(answer, wait_id, found);
 }
@@ -112,13 +172,6 @@ void request_connect_wait_cancel(struct client *client, const Vip__Request *requ
     answer_wait(answer, wait_id, found);
     answer->connect_wait.has_delivered = true;
     answer->connect_wait.delivered = delivered;
-}
-
-static void answer_why(struct answer *answer, enum vip_rc rc)
-{
-    answer->reply.code = rc;
-    if (rc != VIP_RC_SUCCESS)
-        answer->reply.reason = answer->reason;
 }
 
 void request_accept(struct client *client, const Vip__Request *request, struct vip_fds *fds,
@@ -160,6 +213,7 @@ void request_connect(struct client *client, const Vip__Request *request, struct 
     if (!not_draining(client, answer) || !read_address(r->local, &args.local, answer) ||
         !read_address(r->remote, &args.remote, answer) ||
         !read_private(r->has_private_data, &r->private_data, &args.data, answer) ||
+        (args.peer_to_peer && !may_listen(client, &args.local, answer)) ||
         !quota_room(client, QUOTA_CONNECTS, 1, answer))
         return;
     if (r->has_timeout_ms && __builtin_mul_overflow(r->timeout_ms, 1000000u, &args.timeout_ns))
@@ -177,6 +231,22 @@ void request_connect_cancel(struct client *client, const Vip__Request *request, 
     (void)fds;
     answer_set(answer, nic_connect_cancel(client->session->nic_session, vi, now_of(client)),
                "VI %u has no connection attempt under way", vi);
+}
+
+void request_conn_user(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                       struct answer *answer)
+{
+    uint32_t uid = 0;
+    enum vip_rc rc =
+        nic_request_user(client->session->nic_session, request->conn_user->conn_handle, &uid);
+
+    (void)fds;
+    answer_set(answer, rc, "%s",
+               rc == VIP_RC_ERROR_NOT_SUPPORTED
+                   ? "the request comes from another host, whose users this vipd does not know"
+                   : "this connection handle is not pending (any more)");
+    answer->reply.has_number64 = rc == VIP_RC_SUCCESS;
+    answer->reply.number64 = uid;
 }
 
 void request_new_discriminator(struct client *client, const Vip__Request *request,

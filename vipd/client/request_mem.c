@@ -1,7 +1,14 @@
 /* Requests about registered memory and protection tags. */
+#include <linux/sockios.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
 #include "vipd/client/internal.h"
 #include "vipd/client/quota.h"
+#include "vipd/registry/mapping.h"
+#include "vipd/registry/memfile.h"
 #include "vipd/registry/registry.h"
+#include "vipd/registry/taken.h"
 
 static struct registry_attrs read_attrs(const Vip__MemAttributes *attributes)
 {
@@ -50,11 +57,14 @@ void request_destroy_ptag(struct client *client, const Vip__Request *request, st
 }
 
 /* The quotas, with the key that sets them; the registry would refuse as well. */
-static bool within_quota(struct client *client, uint64_t bytes, struct answer *answer)
+static bool within_quota(struct client *client, const struct registry_region *region,
+                         struct answer *answer)
 {
     const struct vipd_config *config = client->vipd->config;
+    uint64_t bytes = region->bytes;
     struct registry_usage usage;
 
+    taken_look(client->vipd->taken, 0); /* files that the program has dropped count no more */
     registry_usage(client->session->registry, &usage);
     if (usage.regions >= config->register_regions) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE,
@@ -71,12 +81,55 @@ static bool within_quota(struct client *client, uint64_t bytes, struct answer *a
         return false;
     }
     if (!quota_room(client, QUOTA_REGIONS, 1, answer) ||
-        !quota_room(client, QUOTA_REGISTER_BYTES, bytes, answer))
+        !quota_room(client, QUOTA_REGISTER_BYTES, registry_held_bytes(region), answer))
         return false;
     /* Whether the file is mapped already only the registry knows. */
     registry_set_mapping_room(client->session->registry, quota_left(client, QUOTA_MAPPED_BYTES),
                               quota_left(client, QUOTA_MAPPED_FILES));
     return true;
+}
+
+/*
+ * The kernel allows vipd so many descriptors on their way to programs that have not read them, all programs together.
+ */
+static bool has_read_all(const struct client *client)
+{
+    int unread = 0;
+
+    return ioctl(client->sock, SIOCOUTQ, &unread) == 0 && unread == 0;
+}
+
+void request_make_memory(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                         struct answer *answer)
+{
+    uint64_t bytes = request->make_memory->bytes;
+    int fd;
+
+    (void)fds;
+    if (!memfile_protects())
+        return; /* no file: the program makes its own */
+    if (!client->session && !client_may_open(client, answer))
+        return;
+    if (!has_read_all(client)) {
+        answer_set(answer, VIP_RC_INVALID_STATE,
+                   "a memory file is for a program that has read vipd's replies to its other "
+                   "requests: read them first");
+        return;
+    }
+    if (bytes == 0 || bytes > MAPPING_BYTES_MAX) {
+        answer_set(answer, VIP_RC_INVALID_PARAMETER,
+                   "a memory file of %llu bytes: it may have 1 to %llu", (unsigned long long)bytes,
+                   (unsigned long long)MAPPING_BYTES_MAX);
+        return;
+    }
+    fd = memfile_make("via-memory", bytes, 0);
+    if (fd < 0) {
+        answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot make a memory file: %s",
+                   strerror(-fd));
+        return;
+    }
+    answer->fds.fd[0] = fd;
+    answer->fds.count = 1;
 }
 
 void request_register_mem(struct client *client, const Vip__Request *request, struct vip_fds *fds,
@@ -116,7 +169,7 @@ void request_register_mem(struct client *client, const Vip__Request *request, st
         client_end(client, CLIENT_END_FDS, "register_mem");
         return;
     }
-    if (!within_quota(client, r->bytes, answer))
+    if (!within_quota(client, &region, answer))
         return;
     if (fds_wanted > 0) {
         fd = fds->fd[0];
@@ -126,7 +179,9 @@ void request_register_mem(struct client *client, const Vip__Request *request, st
     rc = registry_add(client->session->registry, &region, fd, &handle, answer->reason,
                       sizeof(answer->reason));
     answer->reply.code = rc;
-    if (rc == VIP_RC_SUCCESS) {
+    if (rc == VIP_RC_SUCCESS && !memory_within_limit(client, answer)) {
+        registry_remove(client->session->registry, handle, region.addr);
+    } else if (rc == VIP_RC_SUCCESS) {
         answer->reply.has_number = true;
         answer->reply.number = handle;
     } else {

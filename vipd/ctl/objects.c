@@ -1,10 +1,10 @@
 /* Views of completion queues, protection tags, connections, waits, peers and limits. */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "vipd/client/quota.h"
+#include "vipd/config_listen.h"
 #include "vipd/ctl/page.h"
 #include "vipd/ctl/parts.h"
 #include "vipd/names.h"
@@ -17,15 +17,6 @@ bool show_may_see(uid_t viewer, uid_t owner)
 {
     return viewer == 0 || viewer == owner || viewer == geteuid();
 }
-
-/* Whose object it is. */
-#define SET_OWNER(row, client)                                                                     \
-    do {                                                                                           \
-        SET(row, session, (client)->session->id);                                                  \
-        SET(row, pid, (uint64_t)(client)->pid);                                                    \
-        SET(row, uid, (client)->uid);                                                              \
-        (row)->program = (char *)(client)->program;                                                \
-    } while (0)
 
 static void format_host(const struct vipd *vipd, unsigned nic, const struct cm_host *host,
                         char *buf, size_t buf_bytes)
@@ -52,7 +43,7 @@ static bool add_cq(void *ctx, const struct nic_cq_view *view)
     SET(&row, waiting, view->waiting);
     SET(&row, bound, view->bound);
     SET(&row, has_fd, view->has_fd);
-    SET_OWNER(&row, walk->client);
+    SET_OWNER(&row, walk);
     walk->row = view->cq;
     walk->full = !page_add(walk->page, &row.base, PAGE_CQS);
     return !walk->full;
@@ -74,7 +65,7 @@ static void add_ptag(void *ctx, uint32_t ptag, uint32_t users)
     if (show_may_see(walk->viewer, walk->client->uid))
         SET(&row, ptag, ptag);
     SET(&row, users, users);
-    SET_OWNER(&row, walk->client);
+    SET_OWNER(&row, walk);
     if (!page_add(walk->page, &row.base, PAGE_PTAGS)) {
         walk->full = true;
         walk->row--;
@@ -97,7 +88,7 @@ static bool add_conn(void *ctx, const struct nic_conn_view *view)
     row.state = (char *)view->state;
     row.peer = (char *)show_peer_text(walk, &view->peer);
     row.path = view->loop ? "local" : "link";
-    SET_OWNER(&row, walk->client);
+    SET_OWNER(&row, walk);
     walk->row = view->vi;
     walk->full = !page_add(walk->page, &row.base, PAGE_CONNS);
     return !walk->full;
@@ -108,37 +99,19 @@ void show_walk_conns(struct walk *walk)
     nic_session_conns(walk->client->session->nic_session, (uint32_t)walk->from, add_conn, walk);
 }
 
-/* Discriminators are mostly text; a NUL at the end is usual, too. */
-static void format_disc(const uint8_t *disc, uint8_t len, char *buf, size_t buf_bytes)
-{
-    uint8_t text_len = len > 0 && disc[len - 1] == '\0' ? len - 1 : len;
-    bool text = text_len > 0;
-    size_t used = 0;
-
-    for (uint8_t i = 0; i < text_len; i++)
-        text = text && isgraph(disc[i]) && disc[i] < 0x7f;
-    if (text) {
-        snprintf(buf, buf_bytes, "%.*s", (int)text_len, (const char *)disc);
-        return;
-    }
-    used = (size_t)snprintf(buf, buf_bytes, "%s", len ? "0x" : "(empty)");
-    for (uint8_t i = 0; i < len && used + 3 < buf_bytes; i++)
-        used += (size_t)snprintf(buf + used, buf_bytes - used, "%02x", disc[i]);
-}
-
 static bool add_wait(void *ctx, const struct nic_wait_view *view)
 {
     struct walk *walk = ctx;
     Vip__ListenRow row = VIP__LISTEN_ROW__INIT;
-    char disc[2 * VIP_DISCRIMINATOR_BYTES_MAX + 8];
+    char disc[DISC_TEXT_BYTES];
 
-    format_disc(view->disc, view->disc_len, disc, sizeof(disc));
+    config_disc_text(view->disc, view->disc_len, disc);
     row.nic = (char *)show_nic_name(walk->vipd, walk->client);
     row.kind = (char *)view->kind;
-    row.discriminator = disc;
+    row.discriminator = show_may_see(walk->viewer, walk->client->uid) ? disc : (char *)SHOW_HIDDEN;
     if (strcmp(view->kind, "listener") == 0)
         SET(&row, delivered, view->delivered);
-    SET_OWNER(&row, walk->client);
+    SET_OWNER(&row, walk);
     walk->full = !page_add(walk->page, &row.base, PAGE_LISTENS);
     walk->row += !walk->full;
     return !walk->full;
@@ -162,7 +135,7 @@ struct peer_walk {
 
 static const char *peer_state(const struct vipd *vipd, const struct nic_peer_view *view)
 {
-    if (view->self)
+    if (view->cm.self)
         return "self";
     if (view->cm.dead)
         return "lost";

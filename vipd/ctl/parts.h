@@ -20,6 +20,21 @@
         (row)->field = (val);                                                                      \
     } while (0)
 
+/* What a user is shown in place of another user's texts. */
+#define SHOW_HIDDEN "-"
+
+/* Whose object a row of a walk shows: programs and their numbers are for their user and administrators. */
+#define SET_OWNER(row, walk)                                                                       \
+    do {                                                                                           \
+        const struct client *owner_ = (walk)->client;                                              \
+        bool seen_ = show_may_see((walk)->viewer, owner_->uid);                                    \
+        SET(row, session, owner_->session->id);                                                    \
+        SET(row, uid, owner_->uid);                                                                \
+        if (seen_)                                                                                 \
+            SET(row, pid, (uint64_t)owner_->pid);                                                  \
+        (row)->program = seen_ ? (char *)owner_->program : (char *)SHOW_HIDDEN;                    \
+    } while (0)
+
 /* A walk over the rows of all sessions, from the cursor on. */
 struct walk {
     struct show_page *page;
@@ -46,9 +61,10 @@ void show_walk_conns(struct walk *walk);
 void show_walk_waits(struct walk *walk);
 
 const char *show_nic_name(const struct vipd *vipd, const struct client *client);
-/* A host on the medium of the walk's NIC, as text that stands until the next call; "" for no host. */
+/* A peer of the walk's session, as text that stands until the next call; "" for none. */
 const char *show_peer_text(struct walk *walk, const struct cm_host *host);
-/* May this user see what concerns the other one's memory and faults in detail? */
+/* May this user see what concerns the other one's programs, memory, peers and faults in detail? An
+ * administrator comes as uid 0. */
 bool show_may_see(uid_t viewer, uid_t owner);
 
 /* Each adds rows to the page, from the cursor on, until it is full. */

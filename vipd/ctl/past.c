@@ -14,16 +14,18 @@ static void add_error(struct show_page *page, const struct history_error *error,
     SET(&row, last_ns, error->last_ns);
     row.kind = (char *)history_kind_name(last->kind);
     row.key = (char *)last->key;
-    row.program = (char *)last->program;
-    SET(&row, pid, (uint64_t)last->pid);
     SET(&row, uid, last->uid);
     if (last->session)
         SET(&row, session, last->session);
     if (last->vi != HISTORY_NO_VI)
         SET(&row, vi, last->vi);
     row.nic = (char *)last->nic;
-    if (show_may_see(viewer, last->uid))
+    row.program = (char *)SHOW_HIDDEN;
+    if (show_may_see(viewer, last->uid)) {
+        row.program = (char *)last->program;
+        SET(&row, pid, (uint64_t)last->pid);
         row.text = (char *)last->text;
+    }
     *ret_full = !page_add(page, &row.base, PAGE_ERRORS);
 }
 
@@ -53,11 +55,13 @@ static bool add_event(struct show_page *page, const struct history_event *event,
         SET(&row, session, event->session);
     if (event->vi != HISTORY_NO_VI)
         SET(&row, vi, event->vi);
-    SET(&row, pid, (uint64_t)event->pid);
     SET(&row, uid, event->uid);
-    row.program = (char *)event->program;
-    if (show_may_see(viewer, event->uid))
+    row.program = (char *)SHOW_HIDDEN;
+    if (show_may_see(viewer, event->uid)) {
+        SET(&row, pid, (uint64_t)event->pid);
+        row.program = (char *)event->program;
         row.text = (char *)event->text;
+    }
     return page_add(page, &row.base, PAGE_EVENTS);
 }
 

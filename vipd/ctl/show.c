@@ -19,6 +19,7 @@
 #include "vipd/ctl/parts.h"
 #include "vipd/names.h"
 #include "vipd/config_print.h"
+#include "vipd/nic/share.h"
 #include "vipd/nic/nic.h"
 #include "vipd/registry/registry.h"
 #include "vipd/reload.h"
@@ -133,6 +134,8 @@ const char *show_peer_text(struct walk *walk, const struct cm_host *host)
 
     if (len == 0 || len > sizeof(walk->peer.bytes))
         return "";
+    if (!show_may_see(walk->viewer, walk->client->uid))
+        return SHOW_HIDDEN;
     if (walk->peer.len == len && walk->peer_kind == kind &&
         memcmp(walk->peer.bytes, host->bytes, len) == 0)
         return walk->peer_text;
@@ -188,10 +191,7 @@ static bool add_vi(void *ctx, const struct nic_vi_view *view)
     SET(&row, recvq_empty, view->stats.recvq_empty);
     if (view->latency)
         set_latency(&row, view->latency);
-    SET(&row, session, c->session->id);
-    SET(&row, pid, (uint64_t)c->pid);
-    SET(&row, uid, c->uid);
-    row.program = (char *)c->program;
+    SET_OWNER(&row, walk);
     row.error = (char *)view->stats.error;
     walk->row = view->vi;
     walk->full = !page_add(walk->page, &row.base, PAGE_VIS);
@@ -236,10 +236,7 @@ static void add_region(void *ctx, uint32_t handle, const struct registry_region 
     SET(&row, bytes, region->bytes);
     row.kind = (char *)kind_name(region->kind);
     row.rdma = (char *)rdma[region->attrs.enable_rdma_write + 2 * region->attrs.enable_rdma_read];
-    SET(&row, session, c->session->id);
-    SET(&row, pid, (uint64_t)c->pid);
-    SET(&row, uid, c->uid);
-    row.program = (char *)c->program;
+    SET_OWNER(&row, walk);
     if (!page_add(walk->page, &row.base, PAGE_MEMS)) {
         walk->full = true;
         walk->row--;
@@ -263,17 +260,17 @@ static void walk_client(struct walk *walk)
         return;
     nic_session_view(c->session->nic_session, &view);
     registry_usage(c->session->registry, &usage);
-    SET(&row, session, c->session->id);
     row.nic = (char *)show_nic_name(walk->vipd, c);
-    SET(&row, pid, (uint64_t)c->pid);
-    SET(&row, uid, c->uid);
-    row.program = (char *)c->program;
+    SET_OWNER(&row, walk);
     SET(&row, vis, view.vis);
     SET(&row, cqs, view.cqs);
     SET(&row, regions, usage.regions);
     SET(&row, region_bytes, usage.bytes);
     SET(&row, age_ms, now_ms_since(walk->vipd, c->session->opened_ns));
     row.library_version = (char *)c->session->library_version;
+    SET(&row, shared_ns, nic_session_time_ns(c->session->nic_session));
+    SET(&row, due_ns, nic_session_due_ns(c->session->nic_session));
+    SET(&row, slots, nic_session_slots(c->session->nic_session));
     walk->row = 0;
     walk->full = !page_add(walk->page, &row.base, PAGE_CLIENTS);
 }

@@ -68,7 +68,9 @@ void vipd_stats_visit(const struct vipd *vipd,
     visit(ctx, VIP_STAT_VIPD_accept_paused, c->accept_paused);
     visit(ctx, VIP_STAT_VIPD_opened, c->opened);
     visit(ctx, VIP_STAT_VIPD_open_refused, c->open_refused);
+    visit(ctx, VIP_STAT_VIPD_open_again, c->open_again);
     visit(ctx, VIP_STAT_VIPD_requests, c->requests);
+    visit(ctx, VIP_STAT_VIPD_request_time, c->request_time);
     visit(ctx, VIP_STAT_VIPD_requests_failed, c->requests_failed);
     visit(ctx, VIP_STAT_VIPD_events, c->events);
     visit(ctx, VIP_STAT_VIPD_events_delayed, c->events_delayed);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/fence.h"
 #include "proto/stats_file.h"
 #include "vipd/ctl/gauges.h"
 #include "vipd/ctl/parts.h"
@@ -72,12 +73,11 @@ static void write_file(struct stats_file *file)
 
     collect(file);
     __atomic_store_n(&to->sequence, ++from->sequence, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    vip_fence_sleep(); /* [stats ODD] */
     memcpy((char *)file->mapped + at, (char *)&file->values + at, sizeof(file->values.vipd) + nics);
     to->nic_count = from->nic_count;
     to->written_ns = from->written_ns;
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    __atomic_store_n(&to->sequence, ++from->sequence, __ATOMIC_RELEASE);
+    __atomic_store_n(&to->sequence, ++from->sequence, __ATOMIC_RELEASE); /* [stats EVEN] */
 }
 
 static void on_timer(void *ctx)

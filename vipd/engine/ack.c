@@ -8,6 +8,7 @@
  */
 #include "proto/probe.h"
 #include "vipd/engine/internal.h"
+#include "vipd/engine/siphash.h"
 
 enum eng_number eng_number_judge(const struct eng_vi *vi, uint64_t number)
 {
@@ -120,9 +121,36 @@ bool eng_ack_possible(const struct eng_vi *vi, const struct vip_packet *packet)
     return !eng_before(vi->tx.at.op, hdr->ops_done);
 }
 
+void eng_skip_draw(struct eng_vi *vi)
+{
+    const struct siphash_key key = {vi->eng->config.seed, vi->conn.local_id};
+    uint32_t mean = vi->eng->config.skip_packets;
+
+    vi->tx.skip_at = mean ? vi->tx.number + mean / 2 +
+                                siphash(&key, &vi->tx.number, sizeof(vi->tx.number)) % (mean + 1)
+                          : 0;
+}
+
+bool eng_ack_invented(const struct eng_vi *vi, const struct vip_packet *packet)
+{
+    const struct vip_header *hdr = &packet->hdr;
+    uint64_t skipped = vi->tx.skipped, base = hdr->ack_cumulative;
+
+    /* The cumulative number of an honest peer, too, goes over a missing one at that distance. */
+    if (!(hdr->flags & VIP_PKTF_ACK) || !skipped || vi->tx.number - skipped > ENG_BITS)
+        return false;
+    if (base > skipped)
+        return true;
+    for (unsigned i = 0; i < hdr->range_count; i++)
+        if (base + packet->ranges[i].start <= skipped && base + packet->ranges[i].end > skipped)
+            return true;
+    return false;
+}
+
 /* What an acknowledgement told that was not known. */
 struct news {
     uint64_t bytes;   /* that arrived */
+    bool content;     /* a packet arrived that had some */
     uint64_t newest;  /* largest number that arrived, 0 = none */
     uint64_t largest; /* tx.largest_acked before */
 };
@@ -161,6 +189,7 @@ static void take_range(struct eng_vi *vi, uint64_t from, uint64_t to, struct new
                 vip_hist_add(&vi->latency->wire_to_ack, age_ns);
         }
         news->bytes += record->bytes;
+        news->content = news->content || !record->probe;
         if (n > news->newest)
             news->newest = n;
         if (n < news->largest && !record->lost)
@@ -192,6 +221,15 @@ static void take_news(struct eng_vi *vi, const struct vip_header *hdr, const str
     eng_pace_refresh(vi, now_ns);
 }
 
+/*
+ * Content moved, or none is under way and the peer lives. That the peer answers packets without content is
+ * no progress while it does not get the content: else a path that drops just that would never be given up.
+ */
+static bool is_progress(const struct eng_vi *vi, const struct news *news, bool ops)
+{
+    return news->content || ops || (!vi->tx.inflight && !vi->tx.lost);
+}
+
 void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t now_ns)
 {
     const struct vip_header *hdr = &packet->hdr;
@@ -216,8 +254,13 @@ void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t n
     }
     if (!news.newest && !ops)
         return;
-    vi->tx.progress_ns = now_ns;
-    vi->tx.backoff = 0;
+    if (is_progress(vi, &news, ops)) {
+        vi->tx.progress_ns = now_ns;
+        vi->tx.tries = 0;
+    }
+    /* A peer that answers PINGs alone, and has all but processes nothing, is asked less and less often. */
+    if (news.content || ops || vi->tx.inflight || vi->tx.lost)
+        vi->tx.backoff = 0;
     vi->tx.owed = eng_tx_owes(vi);
     if (news.newest)
         eng_loss_detect(vi, now_ns);

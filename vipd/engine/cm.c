@@ -24,15 +24,15 @@ struct cm *cm_init(void *memory, const struct cm_config *config, const struct cm
     VIP_ASSERT(config->epoch && config->retry_ns && config->retry_max_ns >= config->retry_ns);
     VIP_ASSERT(config->keepalive_ns && config->peer_dead_ns > config->keepalive_ns);
     VIP_ASSERT(config->self.len <= VIP_HOST_ADDR_BYTES_MAX && config->backlog_max);
+    VIP_ASSERT(config->source_bytes && config->source_bytes <= VIP_HOST_ADDR_BYTES_MAX);
     cm->config = *config;
     cm->ops = *ops;
     cm->ctx = ctx;
     cm->random_key = (struct siphash_key){config->seed, ~config->epoch};
     cm->salt = cm_random(cm);
-    cm->reset_last_ns = now_ns;
-    cm->reset_credit_ns = CM_RESETS_BURST * (1000000000ull / CM_RESETS_PER_S);
+    cm->now_ns = now_ns;
     TAILQ_INIT(&cm->answered_order);
-    TAILQ_INIT(&cm->looping);
+    TAILQ_INIT(&cm->served);
     return cm;
 }
 
@@ -44,10 +44,11 @@ void cm_deinit(struct cm *cm)
     cm_server_deinit(cm);
     cm_answered_deinit(cm);
     cm_client_deinit(cm); /* the meeting places go with their last attempt */
+    cm_disc_deinit(cm);
     cm_close_deinit(cm);
     while ((node = cm_table_any(&cm->assocs_local, &bucket)))
         cm_assoc_free(cm, CM_OF(struct cm_assoc, by_local, node));
-    VIP_ASSERT(cm->stats.peers == 0 && !cm->timers);
+    VIP_ASSERT(cm->pool_used[CM_POOL_PEERS] == 0 && !cm->timers);
 }
 
 void cm_set_medium(struct cm *cm, const struct cm_host *self, uint32_t packet_bytes,
@@ -65,6 +66,7 @@ void cm_set_times(struct cm *cm, const struct cm_config *config)
     cm->config.keepalive_ns = config->keepalive_ns;
     cm->config.peer_dead_ns = config->peer_dead_ns;
     cm->config.accept_timeout_ns = config->accept_timeout_ns;
+    cm->config.waits_max = config->waits_max;
 }
 
 void *cm_alloc(struct cm *cm, size_t bytes)
@@ -271,6 +273,7 @@ void cm_rx(struct cm *cm, const struct cm_host *from, const uint8_t *packet, siz
         cm->stats.wrong_epoch++;
         return;
     }
+    cm->now_ns = now_ns;
     in.src_epoch = hdr.src_epoch;
     in.knows_us = hdr.dst_epoch == cm->config.epoch;
     in.peer = cm_peer_find(cm, from, hdr.src_epoch);
@@ -287,6 +290,7 @@ uint64_t cm_deadline(const struct cm *cm)
 
 void cm_tick(struct cm *cm, uint64_t now_ns)
 {
+    cm->now_ns = now_ns;
     for (unsigned i = 0; i < CM_TICK_BUDGET && cm->timers && cm->timers->at_ns <= now_ns; i++) {
         struct cm_timer *timer = cm->timers;
 
@@ -298,4 +302,7 @@ void cm_tick(struct cm *cm, uint64_t now_ns)
 void cm_stats(const struct cm *cm, struct cm_stats *ret)
 {
     *ret = cm->stats;
+    ret->peers = cm->pool_used[CM_POOL_PEERS];
+    ret->waiters = cm->pool_used[CM_POOL_WAITERS];
+    ret->pending = cm->pool_used[CM_POOL_PENDING];
 }

@@ -40,6 +40,7 @@ struct cm_host {
 
 struct cm_config {
     struct cm_host self;    /* this NIC's address */
+    uint8_t source_bytes;   /* leading bytes of an address: hosts alike in them have one share */
     uint64_t epoch;         /* this life of vipd, random, not 0 */
     uint64_t seed;          /* for request ids and jitter; from entropy in production */
     uint32_t packet_bytes;  /* largest packet this NIC takes */
@@ -49,7 +50,8 @@ struct cm_config {
     uint64_t grace_loop_ns; /* the same where a server has waited again and again, and lives (2 s);
                                less than grace_busy_ns: as that */
     uint64_t grace_work_ns; /* the same while it has a request that it has not answered (10 s) */
-    uint32_t backlog_max;   /* requests kept per discriminator (128) and per NIC (1024) */
+    uint32_t backlog_max;   /* requests kept per discriminator (128) */
+    uint32_t waits_max;     /* waits, listeners and unanswered requests of one user; 0 = no limit */
     uint64_t retry_ns; /* first repetition of REQUEST, ACCEPT, CLOSE; doubles, + jitter (10 ms) */
     uint64_t retry_max_ns;      /* ceiling of the doubling (500 ms) */
     uint64_t accept_timeout_ns; /* ACCEPT without CONFIRM: VIP_TIMEOUT for the accepter (5 s) */
@@ -57,8 +59,9 @@ struct cm_config {
                                     stood still for longer than this and comes back does not
                                     learn that the connection is over before it sends */
     uint64_t keepalive_ns;      /* silence after which a peer with connections is pinged (1 s) */
-    uint64_t peer_dead_ns;      /* silence after which it is dead (4 s) */
-    bool verify_all; /* every new client must show its address first, not only in a flood */
+    uint64_t peer_dead_ns;      /* silence after which it is dead (10 s), if four PINGs in it stayed
+                                   unanswered; time in which this vipd did not look is not counted */
+    bool verify_all; /* every new client must show its address first; false only in tests */
 };
 
 /*
@@ -82,8 +85,9 @@ struct cm_ops {
                         const char *why);
     /* An established connection was closed by the peer. */
     void (*closed)(void *ctx, uint64_t local_conn_id, const struct vip_cm *close);
-    /* Peer dead, or in a new life: every connection with peer number `peer` is lost. */
-    void (*peer_lost)(void *ctx, uint32_t peer, const char *why);
+    /* The peer of an established connection is dead, or in a new life. Called for some connections of the peer
+     * at a time, for others at the next cm_tick. */
+    void (*lost)(void *ctx, uint64_t local_conn_id, const char *why);
     /* The peer does not know this connection id of ours (RESET): treat as lost. */
     void (*reset)(void *ctx, uint64_t local_conn_id, uint32_t peer);
     /* A peer-to-peer request that had been matched is on its own again: give it another connection
@@ -100,7 +104,7 @@ struct cm_conn {
     uint64_t remote_epoch;
     uint32_t packet_bytes;     /* the smaller of both */
     uint32_t window_bytes;     /* the peer's grant */
-    uint32_t peer;             /* peer number: for peer_lost, cm_heard, cm_peer_host */
+    uint32_t peer;             /* peer number: for cm_heard, cm_peer_host */
     struct vip_cm_attrs attrs; /* of the remote VI */
 };
 
@@ -113,28 +117,43 @@ void cm_deinit(struct cm *cm);
 void cm_set_medium(struct cm *cm, const struct cm_host *self, uint32_t packet_bytes,
                    uint32_t window_bytes);
 
-/* Other times: keepalive_ns, peer_dead_ns and accept_timeout_ns of config, the rest is not looked at.
- * They hold from each timer's next start on. */
+/* Other values: keepalive_ns, peer_dead_ns, accept_timeout_ns and waits_max of config, the rest is not
+ * looked at. Times hold from each timer's next start on. */
 void cm_set_times(struct cm *cm, const struct cm_config *config);
 
 /* ---- server side ---- */
 
 /*
- * VipConnectWait: wait for one request to discriminator disc[0..len-1] (an empty one matches only
- * an empty one). `wait` is the host's number, `server` that of who waits, not 0. If a kept request
- * matches, `incoming` is called at once, from within. Outcomes: 0; -ENOMEM; -EINVAL (len).
+ * Discriminators have owners. The first user whose program waits or listens on one, or asks peer to peer
+ * with it as its local one, owns it: while that lasts, while a request that it took is not answered, while
+ * a server that has taken a request there or has waited there twice lives, and a second more (10 s at most). Programs of other users
+ * are refused meanwhile, with -EPERM.
  */
-int cm_listen(struct cm *cm, uint64_t wait, uint64_t server, const uint8_t *disc, uint8_t len,
-              uint64_t now_ns);
+
+/*
+ * VipConnectWait: wait for one request to discriminator disc[0..len-1] (an empty one matches only
+ * an empty one). `wait` is the host's number, `server` that of the session, not 0, `uid` its user's. If
+ * a kept request matches, `incoming` is called at once, from within.
+ * Outcomes: 0; -ENOMEM (no memory, or the user's share of waiters is used up); -EINVAL (len);
+ * -EPERM (another user owns the discriminator).
+ */
+int cm_listen(struct cm *cm, uint64_t wait, uint64_t server, uint32_t uid, const uint8_t *disc,
+              uint8_t len, uint64_t now_ns);
 /* This server has ended: it will not wait again, so nothing is kept for that any longer. */
 void cm_server_gone(struct cm *cm, uint64_t server, uint64_t now_ns);
+/* A question about a discriminator. */
+typedef bool cm_where(void *ctx, const uint8_t *disc, uint8_t len);
+/* Is it true of one that this server has waited on, and that is its user's still? */
+bool cm_serves_where(const struct cm *cm, uint64_t server, cm_where *where, void *ctx);
+/* Is it true of the local one of this request, peer to peer? */
+bool cm_meets_where(struct cm *cm, uint64_t user, cm_where *where, void *ctx);
 /*
  * A listener: like a waiter that is not used up. At most `backlog` (> 0) requests are offered to it
  * and not yet answered; what comes beyond waits, its client is told that it is pending. Outcomes as
  * cm_listen; kept requests are offered from within.
  */
-int cm_listen_open(struct cm *cm, uint64_t wait, const uint8_t *disc, uint8_t len, uint32_t backlog,
-                   uint64_t now_ns);
+int cm_listen_open(struct cm *cm, uint64_t wait, uint32_t uid, const uint8_t *disc, uint8_t len,
+                   uint32_t backlog, uint64_t now_ns);
 /* Withdraw either; false if it is used up already (its `incoming` was called). The handles that a
  * listener was offered stay valid. */
 bool cm_listen_cancel(struct cm *cm, uint64_t wait, uint64_t now_ns);
@@ -152,6 +171,9 @@ int cm_accept(struct cm *cm, uint64_t handle, uint64_t local_id, const struct vi
               const struct vip_private *data, uint64_t user, uint64_t now_ns);
 /* Attributes of a pending request, for the comparison; NULL if the handle is unknown. */
 const struct vip_cm_attrs *cm_pending_attrs(const struct cm *cm, uint64_t handle);
+/* The user of this host whose program made a pending request. Outcomes: 0; -ENOENT no such handle;
+ * -EREMOTE it came from another host, whose users are not known. */
+int cm_pending_user(const struct cm *cm, uint64_t handle, uint32_t *ret_uid);
 /* Reject; code and data (NULL = none) go to the client. Also for the requests of a session that
  * died. 0 or -ENOENT. */
 int cm_reject(struct cm *cm, uint64_t handle, enum vip_rc code, const struct vip_private *data,
@@ -169,6 +191,7 @@ void cm_implied_confirm(struct cm *cm, uint64_t local_id, const struct cm_host *
 
 struct cm_request_args {
     uint64_t user;       /* comes back in request_done */
+    uint32_t uid;        /* the user whose program asks */
     uint64_t local_id;   /* the connection id chosen by the host for this VI */
     uint64_t timeout_ns; /* from now; UINT64_MAX = for ever */
     /*
@@ -181,7 +204,8 @@ struct cm_request_args {
     struct vip_cm_attrs attrs;
     struct vip_private data; /* for the other application */
 };
-/* Start an attempt. 0; -ENOMEM; -EINVAL (address length). request_done always follows after 0. */
+/* Start an attempt. Outcomes: 0, and request_done follows; -ENOMEM; -EINVAL (address length);
+ * -EPERM (peer to peer: another user owns the local discriminator). */
 int cm_request(struct cm *cm, const struct cm_request_args *args, uint64_t now_ns);
 /* Give up: no request_done any more; the server is told. False if already done. */
 bool cm_request_cancel(struct cm *cm, uint64_t user, uint64_t now_ns);
@@ -202,7 +226,7 @@ struct cm_close_args {
 };
 void cm_close(struct cm *cm, const struct cm_close_args *args, uint64_t now_ns);
 
-/* The host forgot an established connection (after cm_close, closed, reset, or peer_lost). */
+/* The host forgot an established connection (after cm_close, closed, reset, or lost). */
 void cm_conn_gone(struct cm *cm, uint64_t local_id, uint32_t peer);
 
 /* A packet of kind VIP_PKT_CM whose checksum was right. Unparsable ones are counted and dropped. */
@@ -211,6 +235,17 @@ void cm_rx(struct cm *cm, const struct cm_host *from, const uint8_t *packet, siz
 
 /* A data packet of this peer was valid: it is alive. O(1), called per batch. */
 void cm_heard(struct cm *cm, uint32_t peer, uint64_t now_ns);
+
+/*
+ * The host has just taken packets from the medium; before cm_rx and cm_heard of these. now_ns: read after
+ * that, so that what arrived while vipd was kept from the processor does not count as older than it is.
+ */
+void cm_looked(struct cm *cm, uint64_t now_ns);
+/*
+ * Before cm_tick: may the medium hold more packets than were taken? Then no silence is proved yet,
+ * for twice peer_dead at most.
+ */
+void cm_behind(struct cm *cm, bool behind);
 
 /* A data packet from `from` named an unknown conn_id: answer RESET, rate-limited. */
 void cm_unknown_conn(struct cm *cm, const struct cm_host *from, const struct vip_header *hdr,
@@ -235,6 +270,7 @@ struct cm_peer_view {
     uint32_t connections; /* that stand */
     uint64_t heard_ns;    /* time of its last sign of life */
     bool dead;
+    bool self; /* this NIC: its programs among themselves */
 };
 bool cm_peer_view(const struct cm *cm, uint32_t index, struct cm_peer_view *ret);
 
@@ -248,9 +284,10 @@ struct cm_stats {
     uint64_t requests_sent, requests_received, accepts, rejects, no_match, cancels, timeouts;
     uint64_t closes_sent, closes_received, resets_sent, resets_received, resets_suppressed;
     uint64_t retransmits, duplicates, malformed, wrong_epoch, unexpected, refused_memory;
-    uint64_t backlog_full, peers_lost, pings_sent;
-    uint64_t cookies_sent, cookies_suppressed, cookies_received, source_limited;
-    uint32_t waiters, pending, peers; /* gauges */
+    uint64_t backlog_full, refused_owner, peers_lost, pings_sent;
+    uint64_t cookies_sent, cookies_suppressed, cookies_received, source_limited, client_limited,
+        wrong_source;
+    uint32_t waiters, pending, peers; /* gauges, filled by cm_stats */
 };
 void cm_stats(const struct cm *cm, struct cm_stats *ret);
 

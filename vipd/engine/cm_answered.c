@@ -13,8 +13,10 @@ uint64_t cm_request_key(struct cm *cm, const struct cm_host *host, uint64_t epoc
 static void answered_free(struct cm *cm, struct cm_answered *answered)
 {
     TAILQ_REMOVE(&cm->answered_order, answered, order);
+    TAILQ_REMOVE(&answered->source->answered, answered, of_source);
     cm_node_del(&answered->by_key);
-    cm->answered_count--;
+    cm_share_give(cm, CM_POOL_ANSWERED, answered->source, NULL);
+    cm_holder_put(cm, answered->source);
     cm_free(cm, answered, sizeof(*answered));
 }
 
@@ -58,23 +60,42 @@ void cm_answer_send(struct cm *cm, const struct cm_host *to, uint64_t epoch, uin
 }
 
 /*
- * Remember the answer to a request. Without memory (NULL) a repetition would be taken for a new one.
+ * A source that has its part forgets its own oldest answer, so that it cannot flush those of others. One that
+ * has little takes the place of the oldest of all, if even the reserve is used up.
  */
-static struct cm_answered *answered_new(struct cm *cm, const struct cm_host *host, uint64_t epoch,
+static void make_room(struct cm *cm, const struct cm_holder *source)
+{
+    while (!cm_share_room(cm, CM_POOL_ANSWERED, source, NULL))
+        answered_free(cm, source->has[CM_POOL_ANSWERED] < CM_SMALL
+                              ? TAILQ_FIRST(&cm->answered_order)
+                              : TAILQ_FIRST(&source->answered));
+}
+
+/*
+ * Remember the answer to a request. Without memory (NULL) a repetition would be taken for a new one.
+ * Takes over the reference to source, which may be NULL: no memory.
+ */
+static struct cm_answered *answered_new(struct cm *cm, struct cm_holder *source,
+                                        const struct cm_host *host, uint64_t epoch,
                                         uint64_t request_id, uint64_t now_ns)
 {
     struct cm_answered *answered;
 
-    if (cm->answered_count >= CM_ANSWERED_MAX)
-        answered_free(cm, TAILQ_FIRST(&cm->answered_order));
-    answered = cm_alloc(cm, sizeof(*answered));
-    if (!answered)
+    if (!source)
         return NULL;
+    make_room(cm, source);
+    answered = cm_alloc(cm, sizeof(*answered));
+    if (!answered) {
+        cm_holder_put(cm, source);
+        return NULL;
+    }
+    answered->source = source;
+    cm_share_take(cm, CM_POOL_ANSWERED, source, NULL);
+    TAILQ_INSERT_TAIL(&source->answered, answered, of_source);
     answered->host = *host;
     answered->epoch = epoch;
     answered->request_id = request_id;
     answered->until_ns = cm_add_ns(now_ns, CM_ANSWERED_NS);
-    cm->answered_count++;
     TAILQ_INSERT_TAIL(&cm->answered_order, answered, order);
     cm_table_add(cm, &cm->answered, &answered->by_key, cm_request_key(cm, host, epoch, request_id));
     cm->answered_timer.fire = fire_answered;
@@ -86,8 +107,9 @@ static struct cm_answered *answered_new(struct cm *cm, const struct cm_host *hos
 void cm_answered_add(struct cm *cm, const struct cm_pending *pending, enum cm_answer answer,
                      uint32_t code, const struct vip_private *data, uint64_t now_ns)
 {
-    struct cm_answered *answered = answered_new(cm, &pending->peer->host, pending->peer->epoch,
-                                                pending->request.request_id, now_ns);
+    struct cm_answered *answered =
+        answered_new(cm, cm_holder_ref(pending->source), &pending->peer->host, pending->peer->epoch,
+                     pending->request.request_id, now_ns);
 
     if (!answered)
         return;
@@ -99,8 +121,8 @@ void cm_answered_add(struct cm *cm, const struct cm_pending *pending, enum cm_an
 
 void cm_refuse(struct cm *cm, const struct cm_in *in, enum vip_rc code)
 {
-    struct cm_answered *answered =
-        answered_new(cm, in->from, in->src_epoch, in->msg->request_id, in->now_ns);
+    struct cm_answered *answered = answered_new(cm, cm_source_get(cm, in), in->from, in->src_epoch,
+                                                in->msg->request_id, in->now_ns);
 
     cm->stats.rejects++;
     if (answered) {

@@ -29,8 +29,56 @@ bool cm_attempt_awaits(struct cm *cm, const struct cm_host *host, uint64_t conn_
     return node && cm_host_equal(&CM_OF(struct cm_attempt, by_conn, node)->host, host);
 }
 
+struct cm_holder *cm_source_get(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_node *node = NULL;
+
+    if (in->src_epoch == cm->config.epoch && cm_host_equal(in->from, &cm->config.self))
+        node = cm_table_find(cm, &cm->attempts, in->msg->request_id);
+    return node ? cm_holder_ref(CM_OF(struct cm_attempt, by_request, node)->client)
+                : cm_holder_host(cm, in->from);
+}
+
+/* May it be sent, beside others of the same user to that host? If not it is when one of these has ended. */
+static bool may_ask(struct cm *cm, struct cm_attempt *attempt)
+{
+    if (!attempt->asker || attempt->asked)
+        return true;
+    if (attempt->unsent)
+        return false;
+    if (cm_share_room(cm, CM_POOL_ASKED, attempt->asker, NULL)) {
+        cm_share_take(cm, CM_POOL_ASKED, attempt->asker, NULL);
+        attempt->asked = true;
+        return true;
+    }
+    TAILQ_INSERT_TAIL(&attempt->asker->unsent, attempt, of_asker);
+    attempt->unsent = true;
+    attempt->repeat_ns = UINT64_MAX;
+    return false;
+}
+
+/* It is over; the one that has waited longest takes its place. */
+static void asks_no_more(struct cm *cm, struct cm_attempt *attempt)
+{
+    struct cm_attempt *next = attempt->asker ? TAILQ_FIRST(&attempt->asker->unsent) : NULL;
+
+    if (attempt->unsent) {
+        TAILQ_REMOVE(&attempt->asker->unsent, attempt, of_asker);
+    } else if (attempt->asked && next) {
+        TAILQ_REMOVE(&attempt->asker->unsent, next, of_asker);
+        next->unsent = false;
+        next->asked = true;
+        next->heard_ns = next->repeat_ns = cm->now_ns;
+        cm_timer_set(cm, &next->timer, cm->now_ns);
+    } else if (attempt->asked) {
+        cm_share_give(cm, CM_POOL_ASKED, attempt->asker, NULL);
+    }
+    cm_holder_put(cm, attempt->asker);
+}
+
 void cm_attempt_free(struct cm *cm, struct cm_attempt *attempt)
 {
+    asks_no_more(cm, attempt);
     cm_match_leave(cm, attempt);
     cm_timer_clear(cm, &attempt->timer);
     cm_node_del(&attempt->by_request);
@@ -38,7 +86,8 @@ void cm_attempt_free(struct cm *cm, struct cm_attempt *attempt)
     cm_node_del(&attempt->by_conn);
     if (attempt->assoc)
         cm_assoc_free(cm, attempt->assoc);
-    cm->attempt_count--;
+    cm_share_give(cm, CM_POOL_ATTEMPTS, attempt->client, NULL);
+    cm_holder_put(cm, attempt->client);
     cm_free(cm, attempt, sizeof(*attempt));
 }
 
@@ -62,6 +111,17 @@ void cm_attempt_fail(struct cm *cm, struct cm_attempt *attempt, enum vip_rc rc,
 
 static void attempt_send(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns)
 {
+    uint64_t cookie = cm_cookie_known(cm, &attempt->host), after_ns;
+
+    if (!may_ask(cm, attempt))
+        return;
+    after_ns = cm_ask_after_ns(cm, attempt->client, now_ns);
+    if (after_ns) {
+        attempt->repeat_ns = cm_add_ns(now_ns, after_ns);
+        return;
+    }
+    if (cookie)
+        attempt->request.cookie = cookie;
     cm->stats.requests_sent++;
     cm_send(cm, &attempt->host, attempt->server_epoch, &attempt->request);
     attempt->repeat_ns = cm_repeat_next(cm, &attempt->repeat, now_ns);
@@ -70,7 +130,7 @@ static void attempt_send(struct cm *cm, struct cm_attempt *attempt, uint64_t now
 /* When an attempt without time limit is declared unreachable; one with a limit waits for that. */
 static uint64_t unreachable_ns(const struct cm_attempt *attempt)
 {
-    if (attempt->give_up_ns != UINT64_MAX)
+    if (attempt->give_up_ns != UINT64_MAX || attempt->unsent)
         return UINT64_MAX;
     return cm_add_ns(attempt->heard_ns, CM_UNREACHABLE_NS);
 }
@@ -88,6 +148,8 @@ static void attempt_arm(struct cm *cm, struct cm_attempt *attempt)
 
 static const char *timeout_why(const struct cm_attempt *attempt)
 {
+    if (attempt->unsent)
+        return "it was not sent: too many requests of this user wait for answers of that host";
     if (!attempt->heard)
         return "no answer from the remote vipd within the time limit";
     return attempt->meet ? "no matching request of the peer came within the time limit"
@@ -97,8 +159,10 @@ static const char *timeout_why(const struct cm_attempt *attempt)
 static void fire_attempt(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
     struct cm_attempt *attempt = CM_OF(struct cm_attempt, timer, timer);
-    bool unreachable = now_ns >= unreachable_ns(attempt);
+    bool unreachable;
 
+    attempt->heard_ns = cm_add_ns(attempt->heard_ns, cm_timer_late_ns(timer, now_ns));
+    unreachable = now_ns >= unreachable_ns(attempt);
     if (now_ns >= attempt->give_up_ns || unreachable) {
         cm->stats.timeouts++;
         send_cancel(cm, &attempt->host, attempt->server_epoch, attempt->request.request_id);
@@ -143,24 +207,30 @@ static bool addr_is_sound(const struct vip_addr *addr)
 int cm_request(struct cm *cm, const struct cm_request_args *args, uint64_t now_ns)
 {
     struct cm_attempt *attempt;
+    int rc = -ENOMEM;
 
     if (!addr_is_sound(&args->local) || !addr_is_sound(&args->remote) || !args->remote.host_len ||
         args->data.len > VIP_PRIVATE_BYTES_MAX)
         return -EINVAL;
-    if (cm->attempt_count >= CM_ATTEMPTS_MAX) {
-        cm->stats.refused_memory++;
-        return -ENOMEM;
-    }
+    cm->now_ns = now_ns;
     attempt = cm_alloc(cm, sizeof(*attempt));
     if (!attempt)
         return -ENOMEM;
     attempt->assoc = cm_alloc(cm, sizeof(*attempt->assoc));
-    if (!attempt->assoc) {
-        cm_free(cm, attempt, sizeof(*attempt));
-        return -ENOMEM;
-    }
+    attempt->client = cm_holder_user(cm, CM_HOLDER_CLIENT, args->uid);
     attempt->host.len = args->remote.host_len;
     memcpy(attempt->host.bytes, args->remote.host, args->remote.host_len);
+    if (!attempt->assoc || !attempt->client)
+        goto refused;
+    if (!args->peer_to_peer && !cm_host_equal(&attempt->host, &cm->config.self)) {
+        attempt->asker = cm_holder_asker(cm, args->uid, &attempt->host);
+        if (!attempt->asker)
+            goto refused;
+    }
+    if (!cm_share_room(cm, CM_POOL_ATTEMPTS, attempt->client, NULL)) {
+        cm->stats.refused_memory++;
+        goto refused;
+    }
     attempt->user = args->user;
     attempt->heard_ns = now_ns;
     attempt->give_up_ns = cm_add_ns(now_ns, args->timeout_ns);
@@ -177,18 +247,24 @@ int cm_request(struct cm *cm, const struct cm_request_args *args, uint64_t now_n
         .remote = args->remote,
         .data = args->data,
     };
-    if (args->peer_to_peer && !cm_match_enter(cm, attempt)) {
-        cm_free(cm, attempt->assoc, sizeof(*attempt->assoc));
-        cm_free(cm, attempt, sizeof(*attempt));
-        return -ENOMEM;
-    }
-    cm->attempt_count++;
+    rc = args->peer_to_peer ? cm_match_enter(cm, attempt, now_ns) : 0;
+    if (rc)
+        goto refused;
+    cm_share_take(cm, CM_POOL_ATTEMPTS, attempt->client, NULL);
     cm_table_add(cm, &cm->attempts, &attempt->by_request, attempt->request.request_id);
     cm_table_add(cm, &cm->attempts_user, &attempt->by_user, args->user);
     cm_table_add(cm, &cm->attempts_conn, &attempt->by_conn, args->local_id);
     attempt_send(cm, attempt, now_ns);
     attempt_arm(cm, attempt);
     return 0;
+
+refused:
+    cm_holder_put(cm, attempt->asker);
+    cm_holder_put(cm, attempt->client);
+    if (attempt->assoc)
+        cm_assoc_free(cm, attempt->assoc);
+    cm_free(cm, attempt, sizeof(*attempt));
+    return rc;
 }
 
 bool cm_request_cancel(struct cm *cm, uint64_t user, uint64_t now_ns)
@@ -196,6 +272,7 @@ bool cm_request_cancel(struct cm *cm, uint64_t user, uint64_t now_ns)
     struct cm_node *node = cm_table_find(cm, &cm->attempts_user, user);
     struct cm_attempt *attempt;
 
+    cm->now_ns = now_ns;
     if (!node)
         return false;
     attempt = CM_OF(struct cm_attempt, by_user, node);
@@ -207,6 +284,15 @@ bool cm_request_cancel(struct cm *cm, uint64_t user, uint64_t now_ns)
     send_cancel(cm, &attempt->host, attempt->server_epoch, attempt->request.request_id);
     cm_attempt_free(cm, attempt);
     return true;
+}
+
+bool cm_meets_where(struct cm *cm, uint64_t user, cm_where *where, void *ctx)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->attempts_user, user);
+    const struct cm_attempt *attempt = node ? CM_OF(struct cm_attempt, by_user, node) : NULL;
+
+    return attempt && attempt->meet &&
+           where(ctx, attempt->meet->local.disc, attempt->meet->local.disc_len);
 }
 
 static void note_answer(struct cm_attempt *attempt, const struct cm_in *in)
@@ -227,7 +313,7 @@ void cm_rx_cookie(struct cm *cm, const struct cm_in *in)
         return;
     }
     note_answer(attempt, in);
-    attempt->request.cookie = in->msg->cookie;
+    cm_cookie_learn(cm, in);
     attempt->repeat.interval_ns = 0;
     attempt_send(cm, attempt, in->now_ns);
     attempt_arm(cm, attempt);

@@ -19,14 +19,26 @@ static void closing_free(struct cm *cm, struct cm_closing *closing)
 {
     cm_timer_clear(cm, &closing->timer);
     cm_node_del(&closing->by_local);
-    cm->closing_count--;
+    cm_share_give(cm, CM_POOL_CLOSINGS, closing->holder, NULL);
+    cm_holder_put(cm, closing->holder);
     cm_free(cm, closing, sizeof(*closing));
+}
+
+/* When it is repeated: the longer, the more CLOSE messages its host has not acknowledged. */
+static uint64_t next_ns(struct cm *cm, struct cm_closing *closing, uint64_t now_ns)
+{
+    uint64_t alone_ns = cm_repeat_next(cm, &closing->repeat, now_ns);
+    uint64_t turn_ns =
+        now_ns + closing->holder->has[CM_POOL_CLOSINGS] * (1000000000ull / CM_CLOSES_PER_S);
+
+    return alone_ns > turn_ns ? alone_ns : turn_ns;
 }
 
 static void fire_closing(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
     struct cm_closing *closing = CM_OF(struct cm_closing, timer, timer);
 
+    closing->give_up_ns = cm_add_ns(closing->give_up_ns, cm_timer_late_ns(timer, now_ns));
     if (now_ns >= closing->give_up_ns) {
         cm->stats.timeouts++;
         closing_free(cm, closing);
@@ -34,7 +46,25 @@ static void fire_closing(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
     }
     cm->stats.retransmits++;
     cm_send(cm, &closing->host, closing->epoch, &closing->close);
-    cm_timer_set(cm, timer, cm_repeat_next(cm, &closing->repeat, now_ns));
+    cm_timer_set(cm, timer, next_ns(cm, closing, now_ns));
+}
+
+/* One more for this host; NULL: it has its part of them, or there is no memory. */
+static struct cm_closing *closing_new(struct cm *cm, const struct cm_host *host)
+{
+    struct cm_holder *holder = cm_holder_host(cm, host);
+    struct cm_closing *closing = NULL;
+
+    if (holder && cm_share_room(cm, CM_POOL_CLOSINGS, holder, NULL))
+        closing = cm_alloc(cm, sizeof(*closing));
+    if (!closing) {
+        cm_holder_put(cm, holder);
+        return NULL;
+    }
+    closing->holder = holder;
+    closing->host = *host;
+    cm_share_take(cm, CM_POOL_CLOSINGS, holder, NULL);
+    return closing;
 }
 
 void cm_closing_start(struct cm *cm, const struct cm_assoc *assoc, const struct cm_close_args *args,
@@ -60,25 +90,23 @@ void cm_closing_start(struct cm *cm, const struct cm_assoc *assoc, const struct 
     closing = closing_find(cm, assoc->local_id);
     if (closing)
         closing_free(cm, closing); /* the host used the id again; the newer one matters */
-    closing = cm->closing_count < CM_CLOSINGS_MAX ? cm_alloc(cm, sizeof(*closing)) : NULL;
+    closing = closing_new(cm, &assoc->peer->host);
     if (!closing)
         return; /* the peer learns by RESET, if this one message is lost */
-    cm->closing_count++;
-    closing->host = assoc->peer->host;
     closing->epoch = assoc->peer->epoch;
     closing->give_up_ns = cm_add_ns(now_ns, cm->config.close_timeout_ns);
     closing->close = close;
     closing->timer.fire = fire_closing;
     cm_table_add(cm, &cm->closings, &closing->by_local, assoc->local_id);
     cm_timer_set(cm, &closing->timer,
-                 VIP_MUTANT(CLOSE_ONCE) ? closing->give_up_ns
-                                        : cm_repeat_next(cm, &closing->repeat, now_ns));
+                 VIP_MUTANT(CLOSE_ONCE) ? closing->give_up_ns : next_ns(cm, closing, now_ns));
 }
 
 void cm_close(struct cm *cm, const struct cm_close_args *args, uint64_t now_ns)
 {
     struct cm_assoc *assoc = cm_assoc_find(cm, args->local_id);
 
+    cm->now_ns = now_ns;
     if (!assoc)
         return;
     switch (assoc->state) {
@@ -145,21 +173,12 @@ void cm_rx_close_ack(struct cm *cm, const struct cm_in *in)
 void cm_reset_send(struct cm *cm, const struct cm_host *to, uint64_t dst_epoch, uint64_t conn_id,
                    uint64_t now_ns)
 {
-    const uint64_t cost_ns = 1000000000ull / CM_RESETS_PER_S;
     struct vip_cm msg = {.type = VIP_CM_RESET, .conn_id = conn_id};
 
-    /* Token bucket: time earns credit, an answer spends it. */
-    if (now_ns > cm->reset_last_ns) {
-        cm->reset_credit_ns = cm_add_ns(cm->reset_credit_ns, now_ns - cm->reset_last_ns);
-        cm->reset_last_ns = now_ns;
-    }
-    if (cm->reset_credit_ns > CM_RESETS_BURST * cost_ns)
-        cm->reset_credit_ns = CM_RESETS_BURST * cost_ns;
-    if (cm->reset_credit_ns < cost_ns) {
+    if (!cm_tokens_take(&cm->resets, CM_RESETS_PER_S, CM_RESETS_BURST, now_ns)) {
         cm->stats.resets_suppressed++;
         return;
     }
-    cm->reset_credit_ns -= cost_ns;
     cm->stats.resets_sent++;
     cm_send(cm, to, dst_epoch, &msg);
 }

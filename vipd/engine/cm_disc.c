@@ -1,12 +1,13 @@
 /*
- * Discriminators that somebody waits on, waited on a moment ago, or asked for: who serves them, and
- * until when a request that finds nobody there is kept (spec 3.11).
+ * Discriminators that a program waits on, waited on a moment ago, or that were asked for: which user owns
+ * them, and until when a request that finds no waiter there is kept (spec 3.11).
  *
- * Owns: the table of discriminators and their lingering. Does not own: waiters, listeners and
- * requests (cm_server.c), which hang on it.
+ * Owns: the table of discriminators, their owners and their lingering. Does not own: waiters, listeners
+ * and requests (cm_server.c) and meeting places (cm_match.c), which hang on it.
  */
 #include "vipd/engine/cm_internal.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "proto/assert.h"
@@ -24,13 +25,67 @@ struct cm_disc *cm_disc_find(struct cm *cm, const uint8_t *bytes, uint8_t len)
     return NULL;
 }
 
-void cm_disc_loops(struct cm *cm, struct cm_disc *disc, bool loops)
+/* The place of `server` among the servers; server_count: it is none of them. */
+static unsigned server_find(const struct cm_disc *disc, uint64_t server)
 {
-    if (loops && !disc->loops)
-        TAILQ_INSERT_TAIL(&cm->looping, disc, of_looping);
-    else if (!loops && disc->loops)
-        TAILQ_REMOVE(&cm->looping, disc, of_looping);
-    disc->loops = loops;
+    unsigned at = 0;
+
+    while (at < disc->server_count && disc->servers[at] != server)
+        at++;
+    return at;
+}
+
+void cm_disc_serve(struct cm *cm, struct cm_disc *disc, uint64_t server)
+{
+    unsigned at = server_find(disc, server);
+
+    if (!disc->server_count)
+        TAILQ_INSERT_TAIL(&cm->served, disc, of_served);
+    disc->loops = disc->server_count && at == 0;
+    if (at < disc->server_count)
+        disc->settled = true;
+    else if (at < CM_DISC_SERVERS)
+        disc->server_count++;
+    else
+        at--; /* the one that waited longest ago is forgotten */
+    memmove(&disc->servers[1], &disc->servers[0], at * sizeof(disc->servers[0]));
+    disc->servers[0] = server;
+}
+
+bool cm_disc_served_by(const struct cm_disc *disc, uint64_t server)
+{
+    return server_find(disc, server) < disc->server_count;
+}
+
+/* None is left: all went, or it has another owner now, or none. */
+static void servers_end(struct cm *cm, struct cm_disc *disc)
+{
+    if (disc->server_count)
+        TAILQ_REMOVE(&cm->served, disc, of_served);
+    disc->server_count = 0;
+    disc->settled = disc->loops = false;
+}
+
+bool cm_disc_unserve(struct cm *cm, struct cm_disc *disc, uint64_t server)
+{
+    unsigned at = server_find(disc, server);
+
+    if (at == disc->server_count)
+        return false;
+    if (at == 0)
+        disc->loops = false;
+    if (disc->server_count == 1) {
+        if (disc->settled)
+            disc->left_ns = cm->now_ns;
+        servers_end(cm, disc);
+    } else {
+        disc->server_count--;
+        memmove(&disc->servers[at], &disc->servers[at + 1],
+                (disc->server_count - at) * sizeof(disc->servers[0]));
+    }
+    if (disc->lingering && !disc->settled)
+        cm_timer_set(cm, &disc->timer, cm_disc_linger_ns(cm, disc));
+    return at == 0;
 }
 
 /*
@@ -50,12 +105,22 @@ uint64_t cm_disc_served_ns(const struct cm *cm, const struct cm_disc *disc)
     return disc->waited ? cm_add_ns(disc->last_waiter_ns, hold_ns) : 0;
 }
 
+static void linger_end(struct cm *cm, struct cm_disc *disc)
+{
+    if (!disc->lingering)
+        return;
+    disc->lingering = false;
+    cm_share_give(cm, CM_POOL_LINGER, disc->owner, NULL);
+    cm_timer_clear(cm, &disc->timer);
+}
+
 void cm_disc_free(struct cm *cm, struct cm_disc *disc)
 {
     VIP_ASSERT(TAILQ_EMPTY(&disc->waiters) && TAILQ_EMPTY(&disc->kept) && !disc->at_work);
-    if (disc->lingering)
-        cm->lingering--;
-    cm_disc_loops(cm, disc, false);
+    VIP_ASSERT(!disc->meets);
+    linger_end(cm, disc);
+    servers_end(cm, disc);
+    cm_holder_put(cm, disc->owner);
     cm_timer_clear(cm, &disc->timer);
     cm_node_del(&disc->by_bytes);
     cm_free(cm, disc, sizeof(*disc));
@@ -65,8 +130,11 @@ uint64_t cm_disc_linger_ns(const struct cm *cm, const struct cm_disc *disc)
 {
     uint64_t linger_ns = cm_add_ns(disc->last_waiter_ns, CM_DISC_LINGER_NS);
     uint64_t served_ns = cm_disc_served_ns(cm, disc);
+    uint64_t left_ns = disc->left_ns ? cm_add_ns(disc->left_ns, CM_DISC_LINGER_NS) : 0;
 
-    return served_ns > linger_ns ? served_ns : linger_ns;
+    if (served_ns > linger_ns)
+        linger_ns = served_ns;
+    return left_ns > linger_ns ? left_ns : linger_ns;
 }
 
 static void fire_linger(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
@@ -79,11 +147,11 @@ static void fire_linger(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
         cm_disc_free(cm, disc);
 }
 
-bool cm_disc_waited(struct cm *cm, const uint8_t *bytes, uint8_t len)
+bool cm_disc_in_use(struct cm *cm, const uint8_t *bytes, uint8_t len)
 {
     const struct cm_disc *disc = cm_disc_find(cm, bytes, len);
 
-    return disc && !TAILQ_EMPTY(&disc->waiters);
+    return disc && (!TAILQ_EMPTY(&disc->waiters) || disc->meets);
 }
 
 /*
@@ -105,10 +173,7 @@ struct cm_disc *cm_disc_get(struct cm *cm, const uint8_t *bytes, uint8_t len)
     struct cm_disc *disc = cm_disc_find(cm, bytes, len);
 
     if (disc) {
-        if (disc->lingering)
-            cm->lingering--;
-        disc->lingering = false;
-        cm_timer_clear(cm, &disc->timer);
+        linger_end(cm, disc);
         return disc;
     }
     disc = cm_alloc(cm, sizeof(*disc));
@@ -123,16 +188,57 @@ struct cm_disc *cm_disc_get(struct cm *cm, const uint8_t *bytes, uint8_t len)
     return disc;
 }
 
-/* Nobody may need it any more: free it, but remember for a while that somebody served it. */
+/* Has its owner still a right to it? Not for requests of peers alone, which any host can make. */
+static bool held(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
+{
+    return !TAILQ_EMPTY(&disc->waiters) || disc->meets || disc->at_work || disc->settled ||
+           now_ns < cm_disc_linger_ns(cm, disc);
+}
+
+int cm_disc_claim(struct cm *cm, const uint8_t *bytes, uint8_t len, uint32_t uid, uint64_t now_ns,
+                  struct cm_disc **ret)
+{
+    struct cm_disc *disc = cm_disc_find(cm, bytes, len);
+    struct cm_holder *owner;
+
+    if (disc && disc->owner && cm_holder_uid(disc->owner) != uid && held(cm, disc, now_ns)) {
+        cm->stats.refused_owner++;
+        return -EPERM;
+    }
+    owner = cm_holder_user(cm, CM_HOLDER_OWNER, uid);
+    disc = owner ? cm_disc_get(cm, bytes, len) : NULL;
+    if (!disc) {
+        cm_holder_put(cm, owner);
+        return -ENOMEM;
+    }
+    if (disc->owner != owner)
+        servers_end(cm, disc);
+    cm_holder_put(cm, disc->owner);
+    disc->owner = owner;
+    *ret = disc;
+    return 0;
+}
+
+void cm_disc_deinit(struct cm *cm)
+{
+    struct cm_node *node;
+    unsigned bucket = 0;
+
+    while ((node = cm_table_any(&cm->discs, &bucket)))
+        cm_disc_free(cm, CM_OF(struct cm_disc, by_bytes, node));
+}
+
+/* Nobody may need it any more: free it, but remember for a while whose it was. */
 void cm_disc_put(struct cm *cm, struct cm_disc *disc)
 {
-    if (!TAILQ_EMPTY(&disc->waiters) || !TAILQ_EMPTY(&disc->kept) || disc->at_work)
+    if (!TAILQ_EMPTY(&disc->waiters) || !TAILQ_EMPTY(&disc->kept) || disc->at_work || disc->meets)
         return;
-    if (!disc->waited || cm->lingering >= CM_DISC_LINGER_MAX) {
+    if (!disc->owner || !cm_share_room(cm, CM_POOL_LINGER, disc->owner, NULL)) {
         cm_disc_free(cm, disc);
         return;
     }
-    cm->lingering++;
+    cm_share_take(cm, CM_POOL_LINGER, disc->owner, NULL);
     disc->lingering = true;
-    cm_timer_set(cm, &disc->timer, cm_disc_linger_ns(cm, disc));
+    if (!disc->settled) /* else until its servers have ended */
+        cm_timer_set(cm, &disc->timer, cm_disc_linger_ns(cm, disc));
 }

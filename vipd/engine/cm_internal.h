@@ -4,8 +4,10 @@
  *   cm.c         set-up, dispatch of received messages, associations, statistics
  *   cm_table.c   hash tables, timers, randomness
  *   cm_peer.c    peers: keepalive, death, new lives
- *   cm_disc.c    discriminators and who serves them
- *   cm_server.c  waiters, kept and pending requests, accept and reject
+ *   cm_share.c   what part of each pool a user or a host has
+ *   cm_disc.c    discriminators, who owns and who serves them
+ *   cm_kept.c    requests that wait for a waiter, and whose turn it is
+ *   cm_server.c  waiters, pending requests, accept and reject
  *   cm_answered.c  requests that are over
  *   cm_cookie.c  whose new requests are looked at
  *   cm_client.c  our own requests
@@ -49,7 +51,8 @@ struct cm_peer *cm_peer_by_number(const struct cm *cm, uint32_t number);
 /* Associations became open, or stopped being it: start or stop the keepalive. */
 void cm_peer_opened(struct cm *cm, struct cm_peer *peer, uint64_t now_ns);
 void cm_peer_closed(struct cm *cm, struct cm_peer *peer);
-/* A message came: note life; ask other known lives of that host whether they still are. */
+/* A message came: note life if it proves one; ask other known lives of that host whether they still
+ * are. */
 void cm_peer_note(struct cm *cm, const struct cm_in *in);
 void cm_rx_ping(struct cm *cm, const struct cm_in *in);
 void cm_rx_pong(struct cm *cm, const struct cm_in *in);
@@ -58,22 +61,57 @@ void cm_rx_pong(struct cm *cm, const struct cm_in *in);
 
 /* The discriminator, or NULL: nobody waits, has waited lately, or asks for it. */
 struct cm_disc *cm_disc_find(struct cm *cm, const uint8_t *bytes, uint8_t len);
-/* Is it waited on? */
-bool cm_disc_waited(struct cm *cm, const uint8_t *bytes, uint8_t len);
 /* Find or make, for somebody who hangs something on it; NULL = no memory. */
 struct cm_disc *cm_disc_get(struct cm *cm, const uint8_t *bytes, uint8_t len);
+/* The same for a user whose program waits, or asks peer to peer: it is the owner's from now on.
+ * Outcomes: 0; -ENOMEM; -EPERM (another user has it). */
+int cm_disc_claim(struct cm *cm, const uint8_t *bytes, uint8_t len, uint32_t uid, uint64_t now_ns,
+                  struct cm_disc **ret);
 /* Something was taken off: if it was the last, the discriminator goes, perhaps a while later. */
 void cm_disc_put(struct cm *cm, struct cm_disc *disc);
 /* At once. Nothing hangs on it. */
 void cm_disc_free(struct cm *cm, struct cm_disc *disc);
-/* Its server waits again and again; or not any more. */
-void cm_disc_loops(struct cm *cm, struct cm_disc *disc, bool loops);
+void cm_disc_deinit(struct cm *cm); /* all of them */
+/* A session waits there. */
+void cm_disc_serve(struct cm *cm, struct cm_disc *disc, uint64_t server);
+/* It has ended. false: it did not serve this one last. */
+bool cm_disc_unserve(struct cm *cm, struct cm_disc *disc, uint64_t server);
+bool cm_disc_served_by(const struct cm_disc *disc, uint64_t server);
 /* The server of this request has done something for it. */
 void cm_disc_touch(struct cm *cm, const struct cm_pending *pending, uint64_t now_ns);
 /* Until when its server counts as on its way back to VipConnectWait; 0 = there was none. */
 uint64_t cm_disc_served_ns(const struct cm *cm, const struct cm_disc *disc);
 /* Until when it is remembered that it was served. */
 uint64_t cm_disc_linger_ns(const struct cm *cm, const struct cm_disc *disc);
+
+/* ---- cm_kept.c --------------------------------------------------------------------------- */
+
+/* May another request of this source be kept? One that has none there finds room when others have not. */
+bool cm_kept_room(const struct cm *cm, const struct cm_disc *disc, const struct cm_holder *source);
+/* A new request waits there, for its grace at first; and does no more. */
+void cm_kept_add(struct cm *cm, struct cm_pending *pending, struct cm_disc *disc, uint64_t now_ns);
+void cm_kept_remove(struct cm *cm, struct cm_pending *pending);
+/*
+ * Does the client of a kept request need a sign of life? Not within the grace: PENDING slows its
+ * repetition down, and a lost NO_MATCH would then be missed for longer.
+ */
+bool cm_kept_long(const struct cm *cm, const struct cm_pending *pending, uint64_t now_ns);
+/* Whose turn it is; NULL: there is none whose client still asks. */
+struct cm_pending *cm_kept_next(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns);
+/* The client has repeated it. */
+void cm_kept_heard(struct cm *cm, struct cm_pending *pending, uint64_t now_ns);
+/* Has its client stopped to repeat it? */
+bool cm_kept_silent(const struct cm *cm, const struct cm_pending *pending, uint64_t now_ns);
+/* Its timer has just fired; before anything is judged. */
+void cm_kept_awake(struct cm_pending *pending, uint64_t now_ns);
+/* Set its timer to at_ns, from outside the timer. */
+void cm_kept_look(struct cm *cm, struct cm_pending *pending, uint64_t at_ns, uint64_t now_ns);
+/* There may be room: the timer of one of them fires now; of any but that one. */
+void cm_kept_wake(struct cm *cm, struct cm_disc *disc, uint64_t now_ns);
+void cm_kept_wake_but(struct cm *cm, struct cm_disc *disc, const struct cm_pending *but,
+                      uint64_t now_ns);
+/* An accept of this source came to nothing, and took long. */
+void cm_slow_add(struct cm *cm, const struct cm_holder *source, uint64_t now_ns);
 
 /* ---- cm_server.c, cm_client.c, cm_close.c ------------------------------------------------ */
 
@@ -85,8 +123,10 @@ void cm_confirmed(struct cm *cm, struct cm_assoc *assoc, uint64_t now_ns);
 void cm_accept_abandon(struct cm *cm, struct cm_assoc *assoc, enum vip_close_reason reason,
                        uint64_t now_ns);
 void cm_server_deinit(struct cm *cm);
-/* A pending request of a REQUEST, or NULL if there is no room or memory (counted). */
-struct cm_pending *cm_pending_new(struct cm *cm, const struct cm_in *in);
+/* A pending request of a REQUEST to disc (NULL: not known), to be kept or not; NULL if there is no room
+ * or memory (counted). */
+struct cm_pending *cm_pending_new(struct cm *cm, const struct cm_in *in, struct cm_disc *disc,
+                                  bool keep);
 /* Send ACCEPT for it, repeated until the client confirms or give_up_ns has come. */
 void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local_id,
                        const struct vip_cm_attrs *attrs, const struct vip_private *data,
@@ -107,6 +147,11 @@ void cm_answered_deinit(struct cm *cm);
 
 /* May this new request cost anything? If not it is answered or dropped, and counted. */
 bool cm_cookie_pass(struct cm *cm, const struct cm_in *in);
+/* A COOKIE that answers a request of ours; and what a host gave us last, 0 = nothing. */
+void cm_cookie_learn(struct cm *cm, const struct cm_in *in);
+uint64_t cm_cookie_known(struct cm *cm, const struct cm_host *server);
+/* May this user send a request now? 0: yes, it is counted; else try again after so many ns. */
+uint64_t cm_ask_after_ns(struct cm *cm, const struct cm_holder *client, uint64_t now_ns);
 
 void cm_rx_cookie(struct cm *cm, const struct cm_in *in);
 void cm_rx_pending(struct cm *cm, const struct cm_in *in);
@@ -114,6 +159,11 @@ void cm_rx_accept(struct cm *cm, const struct cm_in *in);
 void cm_rx_refusal(struct cm *cm, const struct cm_in *in); /* REJECT, NO_MATCH */
 void cm_client_deinit(struct cm *cm);
 void cm_attempt_free(struct cm *cm, struct cm_attempt *attempt);
+/*
+ * Whose REQUEST this is, with one reference more: the user's of this host whose program asks, as long as it
+ * asks, or the host's that it came from. NULL = no memory.
+ */
+struct cm_holder *cm_source_get(struct cm *cm, const struct cm_in *in);
 /* Is there a request to that host which may still become our connection conn_id? */
 bool cm_attempt_awaits(struct cm *cm, const struct cm_host *host, uint64_t conn_id);
 /* The attempt failed: forget it, then tell the host. data may be NULL. */
@@ -124,14 +174,13 @@ void cm_attempt_again(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns
 /* Under other ids; nothing is sent. */
 void cm_attempt_renew(struct cm *cm, struct cm_attempt *attempt);
 
-/* A new peer-to-peer attempt enters its meeting place. false: no memory. */
-bool cm_match_enter(struct cm *cm, struct cm_attempt *attempt);
+/* A new peer-to-peer attempt enters its meeting place. 0; -ENOMEM; -EPERM as cm_disc_claim. */
+int cm_match_enter(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns);
 void cm_match_leave(struct cm *cm, struct cm_attempt *attempt); /* legal if it never entered */
 /* A peer-to-peer REQUEST that is not a repetition of an answered one. */
 void cm_match_request(struct cm *cm, const struct cm_in *in);
 /* The peer that our attempt was accepting has withdrawn: it waits again. */
 void cm_match_alone(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns);
-bool cm_match_disc(struct cm *cm, const uint8_t *bytes, uint8_t len);
 
 /* Repeat a CLOSE for assoc in the background. args may be NULL: reason TIMEOUT, nothing known. */
 void cm_closing_start(struct cm *cm, const struct cm_assoc *assoc, const struct cm_close_args *args,

@@ -16,6 +16,7 @@
  */
 #include "vipd/engine/cm_internal.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "proto/assert.h"
@@ -51,26 +52,33 @@ static struct cm_meet *meet_find(struct cm *cm, const struct cm_host *remote,
     return NULL;
 }
 
-bool cm_match_enter(struct cm *cm, struct cm_attempt *attempt)
+int cm_match_enter(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns)
 {
     const struct vip_addr *local = &attempt->request.local, *remote = &attempt->request.remote;
     struct cm_meet *meet = meet_find(cm, &attempt->host, local, remote);
+    struct cm_disc *disc;
+    int rc = cm_disc_claim(cm, local->disc, local->disc_len, cm_holder_uid(attempt->client), now_ns,
+                           &disc);
 
+    if (rc)
+        return rc;
     if (!meet) {
         meet = cm_alloc(cm, sizeof(*meet));
-        if (!meet)
-            return false;
+        if (!meet) {
+            cm_disc_put(cm, disc);
+            return -ENOMEM;
+        }
+        meet->disc = disc;
+        disc->meets++;
         TAILQ_INIT(&meet->waiting);
         meet->local = *local;
         meet->remote = *remote;
         cm_table_add(cm, &cm->meets, &meet->by_addrs, meet_key(cm, &attempt->host, local, remote));
-        cm_table_add(cm, &cm->meets_local, &meet->by_local,
-                     cm_hash(cm, local->disc, local->disc_len, 3));
     }
     meet->attempts++;
     attempt->meet = meet;
     TAILQ_INSERT_TAIL(&meet->waiting, attempt, of_meet);
-    return true;
+    return 0;
 }
 
 void cm_match_leave(struct cm *cm, struct cm_attempt *attempt)
@@ -86,21 +94,10 @@ void cm_match_leave(struct cm *cm, struct cm_attempt *attempt)
     if (--meet->attempts)
         return;
     cm_node_del(&meet->by_addrs);
-    cm_node_del(&meet->by_local);
+    meet->disc->meets--;
+    meet->disc->left_ns = cm->now_ns;
+    cm_disc_put(cm, meet->disc);
     cm_free(cm, meet, sizeof(*meet));
-}
-
-bool cm_match_disc(struct cm *cm, const uint8_t *bytes, uint8_t len)
-{
-    struct cm_node *node = cm_table_find(cm, &cm->meets_local, cm_hash(cm, bytes, len, 3));
-
-    for (; node; node = cm_table_again(node)) {
-        struct cm_meet *meet = CM_OF(struct cm_meet, by_local, node);
-
-        if (meet->local.disc_len == len && !memcmp(meet->local.disc, bytes, len))
-            return true;
-    }
-    return false;
 }
 
 /* What both VIs must agree in (spec 3.11). */
@@ -173,7 +170,7 @@ static void match(struct cm *cm, struct cm_attempt *attempt, const struct cm_in 
                         "the peer's VI differs in reliability level, MaxTransferSize or QoS");
         return;
     }
-    pending = cm_pending_new(cm, in);
+    pending = cm_pending_new(cm, in, attempt->meet->disc, false);
     if (!pending) {
         cm_answer_pending(cm, in); /* it asks again */
         return;

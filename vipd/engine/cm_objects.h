@@ -11,37 +11,47 @@
 #include <sys/queue.h>
 
 #include "vipd/engine/cm.h"
+#include "vipd/engine/cm_cookie.h"
+#include "vipd/engine/cm_share.h"
 #include "vipd/engine/cm_table.h"
 #include "vipd/engine/siphash.h"
 
 /* Lives of peer hosts known at once; also the index part of a peer number. */
 #define CM_PEERS_MAX 4096
 
-/* Requests at any stage of the server side; beyond, a request is answered with NO_MATCH. */
+/* Lives of one host at once: it restarts faster than we find out, or it makes them up. */
+#define CM_LIVES_MAX 16
+/* Sizes of pools; what part of each one user or host may have is in cm_share.c. */
+
+/* Requests at any stage of the server side; one beyond is to come again, or gets NO_MATCH. */
 #define CM_PENDING_MAX 4096
-
-/* A NIC keeps so many times backlog_max requests that found no waiter. */
-#define CM_BACKLOG_NIC_FACTOR 8
-
-/* Waiters at once; an application that exceeds it gets no memory. */
+/* Of these of one other host, whichever its users are. */
+#define CM_PENDING_HOST 256
+/* Requests that found no waiter; of one discriminator cm_config.backlog_max. */
+#define CM_KEPT_MAX 1024
+/* Beyond its backlog_max a discriminator keeps this many more, each of a client that has none there. */
+#define CM_KEPT_SPARE 16
+/* Waiters and listeners at once; an application that exceeds it gets no memory. */
 #define CM_WAITERS_MAX 65536
-
 /* Own requests under way at once: every VI of sixteen full sessions. */
 #define CM_ATTEMPTS_MAX (16 * VIP_VI_MAX)
 
 /* Answered requests that are remembered, and for how long: repetitions of a REQUEST that were under
  * way when it was answered are no new requests. Longer than the slowest repetition takes. */
-#define CM_ANSWERED_MAX 2048
+#define CM_ANSWERED_MAX 8192
 #define CM_ANSWERED_NS  3000000000ull
 
 /* CLOSE messages repeated in the background; what exceeds it is sent once, and data packets of the
  * peer find out by RESET. */
-#define CM_CLOSINGS_MAX 16384
+#define CM_CLOSINGS_MAX 32768
 
-/* A discriminator counts as served for so long after its last waiter; so many without any waiter
- * or request are remembered for that. */
+/* A discriminator is served, and owned, for this long after its last waiter or peer-to-peer request;
+ * this many without any are remembered for that. */
 #define CM_DISC_LINGER_NS  1000000000ull
-#define CM_DISC_LINGER_MAX 1024
+#define CM_DISC_LINGER_MAX 4096
+
+/* Sessions that are remembered as servers of one discriminator, for as long as they are open. */
+#define CM_DISC_SERVERS 8
 
 /* A request without time limit ends as NOT_REACHABLE when no answer of any kind came for so long. */
 #define CM_UNREACHABLE_NS 10000000000ull
@@ -49,6 +59,8 @@
 /* RESET answers per second, and how many may come in a burst. */
 #define CM_RESETS_PER_S 200
 #define CM_RESETS_BURST 64
+/* Repeated CLOSE messages to one host, in a second: the 16,384 that a host may have take turns within close_timeout. */
+#define CM_CLOSES_PER_S 1000
 
 /* Timers fired by one cm_tick; the rest are due at once in the next. */
 #define CM_TICK_BUDGET 1024
@@ -63,17 +75,23 @@ static inline bool cm_host_equal(const struct cm_host *a, const struct cm_host *
 /* One life of one peer host; exists while an association or a pending request refers to it. */
 struct cm_peer {
     struct cm_node by_host; /* key: hash of the host only, to find its other lives */
-    struct cm_timer timer;  /* keepalive, while assocs_open > 0 */
+    struct cm_timer timer;  /* while assocs_open > 0: keepalive, then the loss of connections */
     TAILQ_HEAD(, cm_assoc) assocs;
+    struct cm_holder *source; /* in whose share it counts */
     struct cm_host host;
     uint64_t epoch;
-    uint32_t number;      /* index | generation, for the host */
-    uint32_t refs;        /* associations and pending requests */
-    uint32_t assocs_open; /* associations in CM_ASSOC_OPEN */
-    bool dead;            /* peer_lost was called; waits for the host to forget its connections */
-    uint64_t heard_ns;    /* last sign of this life */
-    uint64_t pinged_ns;   /* last PING */
-    uint64_t nonce;       /* of that PING: only its PONG may announce another life */
+    bool self;               /* this NIC among its own programs */
+    uint32_t number;         /* index | generation, for the host */
+    uint32_t refs;           /* associations and pending requests */
+    uint32_t assocs_open;    /* associations in CM_ASSOC_OPEN */
+    bool dead;               /* its connections are being lost; waits for the host to forget them */
+    bool new_life;           /* because its vipd was restarted */
+    uint64_t heard_ns;       /* last sign of this life */
+    uint64_t silent_from_ns; /* the same, later by the time in which vipd itself did not look */
+    uint64_t excused_ns;     /* of that, because the medium might hold more; bounded */
+    unsigned unanswered;     /* PINGs of the keepalive since then; stops at what death needs */
+    uint64_t pinged_ns;      /* last PING */
+    uint64_t nonce; /* of PINGs since the last answer, 0 = none: their PONG proves a life */
 };
 
 /* A question that cm_probe has asked. */
@@ -102,7 +120,8 @@ struct cm_assoc {
     enum cm_assoc_state state;
 };
 
-/* A discriminator that somebody waits on, waited on lately, or asked for. */
+/* A discriminator that a program waits on, or did lately, has for its own in a peer-to-peer request,
+ * or that a peer asks for. */
 struct cm_disc {
     struct cm_node by_bytes;
     struct cm_timer timer; /* end of lingering */
@@ -111,11 +130,16 @@ struct cm_disc {
     uint32_t kept_count;
     uint32_t listeners; /* of the waiters */
     uint32_t at_work;   /* requests that waiters took and that are not answered, or not confirmed */
-    uint64_t server;    /* who waited last */
-    bool loops;         /* it has waited before, and lives: in cm.looping */
-    TAILQ_ENTRY(cm_disc) of_looping;
+    uint32_t meets;     /* meeting places of which it is the local one */
+    uint64_t left_ns; /* when the last of them went, or a server that settled here; 0 = none did */
+    struct cm_holder *owner;           /* whose programs alone may wait here; NULL: none has, yet */
+    uint64_t servers[CM_DISC_SERVERS]; /* open sessions that waited, the last one first */
+    uint32_t server_count;
+    TAILQ_ENTRY(cm_disc) of_served; /* while there is a server: in cm.served */
+    bool settled;   /* one of them took a request, or waited again: the owner's while one is open */
+    bool loops;     /* servers[0] has waited before */
     bool waited;    /* a waiter was here: last_waiter_ns is meant */
-    bool lingering; /* counted in cm.lingering */
+    bool lingering; /* counted in CM_POOL_LINGER */
     uint64_t last_waiter_ns;
     uint8_t len;
     uint8_t bytes[VIP_DISCRIMINATOR_BYTES_MAX];
@@ -148,13 +172,15 @@ struct cm_pending {
     TAILQ_ENTRY(cm_pending) of_waiter;
     struct cm_waiter *waiter; /* the listener it was offered to, while it is there */
     struct cm_peer *peer;
-    struct cm_attempt *attempt; /* peer-to-peer: our request that accepts it; ACCEPTED */
-    struct cm_assoc *assoc;     /* allocated with the request, so that accepting cannot fail */
+    struct cm_holder *owner, *source; /* in whose shares it counts; owner NULL: nobody waits yet */
+    bool offered;                     /* counted in CM_POOL_OFFERED: the host has the handle */
+    struct cm_attempt *attempt;       /* peer-to-peer: our request that accepts it; ACCEPTED */
+    struct cm_assoc *assoc; /* allocated with the request, so that accepting cannot fail */
     enum cm_pending_state state;
     uint64_t handle;
-    uint64_t arrived_ns;
-    uint64_t user;       /* of cm_accept */
-    uint64_t give_up_ns; /* ACCEPTED */
+    uint64_t arrived_ns, heard_ns; /* when it came first, last; heard_ns: later by our standstill */
+    uint64_t user;                 /* of cm_accept */
+    uint64_t give_up_ns;           /* ACCEPTED */
     struct cm_repeat repeat;
     struct vip_cm request; /* as received */
     struct vip_cm accept;  /* ACCEPTED: as sent */
@@ -168,7 +194,8 @@ enum cm_answer {
 };
 struct cm_answered {
     struct cm_node by_key; /* as cm_pending.by_key */
-    TAILQ_ENTRY(cm_answered) order;
+    TAILQ_ENTRY(cm_answered) order, of_source;
+    struct cm_holder *source; /* in whose share it counts */
     uint64_t until_ns;
     struct cm_host host;
     uint64_t epoch, request_id;
@@ -180,7 +207,7 @@ struct cm_answered {
 /* Our peer-to-peer requests with the same two addresses, while there are any. */
 struct cm_meet {
     struct cm_node by_addrs;          /* key: hash of the remote host and both discriminators */
-    struct cm_node by_local;          /* key: hash of the local discriminator */
+    struct cm_disc *disc;             /* the local discriminator, owned by the user who asks */
     TAILQ_HEAD(, cm_attempt) waiting; /* not matched, oldest first */
     uint32_t attempts;                /* all of them, matched ones too */
     struct vip_addr local, remote;    /* local.host is not compared */
@@ -193,7 +220,11 @@ struct cm_attempt {
     struct cm_node by_conn;    /* key: request.conn_id */
     struct cm_timer timer;     /* next repetition or time limit, whichever is first */
     struct cm_host host;       /* where it goes */
-    struct cm_assoc *assoc;    /* allocated with the attempt */
+    struct cm_holder *client;  /* the user who asks */
+    struct cm_holder *asker;   /* he and the other host, unless it is peer to peer, or this one */
+    bool asked, unsent;        /* counted in CM_POOL_ASKED; in asker->unsent */
+    TAILQ_ENTRY(cm_attempt) of_asker;
+    struct cm_assoc *assoc; /* allocated with the attempt */
     uint64_t user;
     uint64_t server_epoch;           /* as last heard; 0 = not yet */
     uint64_t give_up_ns;             /* UINT64_MAX = for ever */
@@ -211,27 +242,12 @@ struct cm_attempt {
 struct cm_closing {
     struct cm_node by_local; /* key: our connection id */
     struct cm_timer timer;
+    struct cm_holder *holder; /* the peer's host, in whose share it counts */
     struct cm_host host;
     uint64_t epoch;
     uint64_t give_up_ns;
     struct cm_repeat repeat;
     struct vip_cm close;
-};
-
-/* Tokens that come back with time: so many per second, so many at once. */
-struct cm_tokens {
-    uint64_t credit_ns, last_ns;
-    bool used;
-};
-
-/* What cm_cookie.c remembers; nothing of it grows with the number of requests. */
-#define CM_SOURCES 1024
-struct cm_cookies {
-    struct siphash_key secret[2]; /* this one's and the one before */
-    uint64_t secret_until_ns;     /* 0 = none yet */
-    uint64_t distrust_until_ns;   /* so long every new request needs a cookie */
-    struct cm_tokens trust, answers;
-    struct cm_tokens sources[CM_SOURCES]; /* by a keyed hash of the address */
 };
 
 struct cm {
@@ -244,19 +260,22 @@ struct cm {
     uint64_t last_handle;
     uint32_t peer_generation;
     uint32_t peer_cursor; /* where the search for a free peer number goes on */
-    uint32_t kept_count, lingering, answered_count, attempt_count, closing_count;
-    uint64_t reset_credit_ns; /* token bucket of RESET answers, in ns of allowance */
-    uint64_t reset_last_ns;
+    uint32_t pool_used[CM_POOLS];
+    uint64_t now_ns; /* of the event at hand, or the last one */
+    struct cm_tokens resets;
     struct cm_timer *timers; /* root of the heap */
     struct cm_timer answered_timer;
     TAILQ_HEAD(, cm_answered) answered_order;
     struct cm_probe probes[CM_PROBES_MAX];
-    uint32_t probe_next;           /* the one to be forgotten */
-    TAILQ_HEAD(, cm_disc) looping; /* discriminators with `loops` */
+    uint32_t probe_next;          /* the one to be forgotten */
+    uint64_t looked_ns;           /* cm_looked: when packets were last taken from the medium */
+    bool behind;                  /* cm_behind: it may hold more */
+    TAILQ_HEAD(, cm_disc) served; /* discriminators with servers */
     struct cm_peer *peer_of[CM_PEERS_MAX];
     struct cm_table peers, assocs_local, assocs_remote, discs, waiters, pendings, handles, answered,
-        attempts, attempts_user, attempts_conn, meets, meets_local, closings;
+        attempts, attempts_user, attempts_conn, meets, closings, holders;
     struct cm_cookies cookies;
+    struct cm_slow slow[CM_SLOW_MAX];
     struct cm_stats stats;
 };
 

@@ -4,7 +4,7 @@
  * Owns: peer numbers, keepalive (one per peer, not per connection), the judgement that a peer is
  * dead or in a new life. A life is (host, epoch). Another epoch seen from a known host is only a
  * rumour, because packets can be late or forged: it makes us ask, and only the PONG to that very
- * question is believed.
+ * question is believed. A sign of life is such a PONG too, or a packet that names a connection.
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -12,8 +12,15 @@
 
 #include "proto/assert.h"
 
-/* Pings while a peer is silent, per keepalive interval: at heavy loss some must get through. */
+/* PINGs to a silent peer in one keepalive interval: at heavy loss some must get through. */
 #define PINGS_PER_KEEPALIVE 4
+/* PINGs in one silence, each with a gap of its own to be answered in, before the peer is dead. */
+#define PINGS_BEFORE_DEATH 4
+/* So many times peer_dead may be excused in one silence because the medium held more packets. */
+#define EXCUSED_PER_DEAD 2
+
+/* Connections of a dead peer that are over in one tick. */
+#define LOST_PER_TICK 24
 
 /* A peer number is index | generation << this, so that a late number names nobody. */
 #define INDEX_BITS 12
@@ -22,11 +29,6 @@ _Static_assert(1u << INDEX_BITS == CM_PEERS_MAX, "the index fills its bits");
 static uint64_t host_key(struct cm *cm, const struct cm_host *host)
 {
     return cm_hash(cm, host->bytes, host->len, 0);
-}
-
-static bool is_self(const struct cm *cm, const struct cm_peer *peer)
-{
-    return peer->epoch == cm->config.epoch;
 }
 
 struct cm_peer *cm_peer_find(struct cm *cm, const struct cm_host *host, uint64_t epoch)
@@ -54,7 +56,9 @@ static void ping(struct cm *cm, struct cm_peer *peer, uint64_t now_ns)
 {
     struct vip_cm msg = {.type = VIP_CM_PING};
 
-    peer->nonce = cm_random_id(cm);
+    /* On a busy machine an answer may take longer than a gap: all PINGs of a silence have one nonce. */
+    if (!peer->nonce)
+        peer->nonce = cm_random_id(cm);
     peer->pinged_ns = now_ns;
     msg.request_id = peer->nonce;
     cm->stats.pings_sent++;
@@ -66,81 +70,175 @@ static uint64_t ping_gap_ns(const struct cm *cm)
     return cm->config.keepalive_ns / PINGS_PER_KEEPALIVE;
 }
 
-/* The peer's connections are over. The host forgets them one by one; the last frees the peer. */
-static void lose(struct cm *cm, struct cm_peer *peer, bool new_life, uint64_t now_ns)
+static struct cm_assoc *any_open(const struct cm_peer *peer)
 {
-    uint32_t number = peer->number;
     struct cm_assoc *assoc;
 
-    VIP_ASSERT(!peer->dead);
-    peer->dead = true;
-    cm->stats.peers_lost++;
     TAILQ_FOREACH(assoc, &peer->assocs, of_peer)
     {
-        if (assoc->state != CM_ASSOC_OPEN)
-            continue;
-        /* Silence may be one-sided: what we call lost must not stay connected over there. */
-        if (!new_life)
-            cm_closing_start(cm, assoc, NULL, now_ns);
-        cm_assoc_set_state(cm, assoc, CM_ASSOC_CLOSED, now_ns);
+        if (assoc->state == CM_ASSOC_OPEN)
+            return assoc;
     }
-    cm->ops.peer_lost(cm->ctx, number,
-                      new_life ? "the peer's vipd was restarted" : "the peer's vipd is silent");
+    return NULL;
 }
 
-/* Keepalive: lazy, because every data packet moves heard_ns without touching the timer. */
+/*
+ * Some connections of a dead peer are over: a peer may have thousands, and each costs its host 0.1 ms. The host
+ * forgets them, now or later; the last one frees the peer.
+ */
+static void fire_lost(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
+{
+    uint32_t number = CM_OF(struct cm_peer, timer, timer)->number;
+    struct cm_peer *peer;
+
+    for (unsigned i = 0; (peer = cm_peer_by_number(cm, number)) && peer->assocs_open > 0; i++) {
+        struct cm_assoc *assoc = any_open(peer);
+
+        VIP_ASSERT(assoc);
+        if (i == LOST_PER_TICK) {
+            cm_timer_set(cm, &peer->timer, cm_add_ns(now_ns, 1));
+            return;
+        }
+        /* Silence may be one-sided: what we call lost must not stay connected over there. */
+        if (!peer->new_life)
+            cm_closing_start(cm, assoc, NULL, now_ns);
+        cm_assoc_set_state(cm, assoc, CM_ASSOC_CLOSED, now_ns);
+        cm->ops.lost(cm->ctx, assoc->local_id,
+                     peer->new_life ? "the peer's vipd was restarted"
+                                    : "the peer's vipd is silent");
+    }
+}
+
+static void lose(struct cm *cm, struct cm_peer *peer, bool new_life, uint64_t now_ns)
+{
+    VIP_ASSERT(!peer->dead);
+    peer->dead = true;
+    peer->new_life = new_life;
+    peer->timer.fire = fire_lost;
+    cm->stats.peers_lost++;
+    fire_lost(cm, &peer->timer, now_ns);
+}
+
+/* A sign of life. Packets were taken from the medium at cm->looked_ns, which may be later than now_ns. */
+static void hear(struct cm *cm, struct cm_peer *peer, uint64_t now_ns)
+{
+    peer->heard_ns = now_ns > cm->looked_ns ? now_ns : cm->looked_ns;
+    peer->silent_from_ns = peer->heard_ns;
+    peer->excused_ns = 0;
+    peer->unanswered = 0;
+}
+
+/*
+ * May an answer lie in what was not taken from the medium yet? Not for ever: a stranger who sends junk without
+ * end keeps the medium full, and would hide each death.
+ */
+static bool backlog_excuses(const struct cm *cm, const struct cm_peer *peer)
+{
+    return cm->behind && peer->excused_ns < EXCUSED_PER_DEAD * cm->config.peer_dead_ns;
+}
+
+/*
+ * Only a judge that was awake may judge. If this timer fires late, or the medium may still hold packets,
+ * vipd itself was the silent one: that time does not count as silence of the peer. A gap behind a full
+ * medium uses up what may be excused for it even if the timer was late as well: else both together had no end.
+ */
+static void excuse_own_silence(struct cm *cm, struct cm_peer *peer, uint64_t due_ns,
+                               uint64_t now_ns)
+{
+    uint64_t late_ns = now_ns - due_ns, own_ns = 0;
+    bool backlog = backlog_excuses(cm, peer);
+
+    if (VIP_MUTANT(JUDGE_LATE))
+        return;
+    if (late_ns > ping_gap_ns(cm))
+        own_ns = late_ns;
+    else if (backlog)
+        own_ns = ping_gap_ns(cm);
+    if (backlog)
+        peer->excused_ns = cm_add_ns(peer->excused_ns, ping_gap_ns(cm));
+    peer->silent_from_ns = cm_add_ns(peer->silent_from_ns, own_ns);
+}
+
+/* Keepalive: lazy, because a data packet moves heard_ns without touching the timer. */
 static void fire_keepalive(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
     struct cm_peer *peer = CM_OF(struct cm_peer, timer, timer);
-    uint64_t quiet_ns = now_ns > peer->heard_ns ? now_ns - peer->heard_ns : 0;
+    uint64_t quiet_ns;
 
-    if (quiet_ns >= cm->config.peer_dead_ns / (VIP_MUTANT(DEAD_EARLY) ? 2 : 1)) {
-        lose(cm, peer, false, now_ns);
-        return;
-    }
-    if (quiet_ns < cm->config.keepalive_ns) {
+    if (now_ns < cm_add_ns(peer->heard_ns, cm->config.keepalive_ns)) {
         cm_timer_set(cm, timer, cm_add_ns(peer->heard_ns, cm->config.keepalive_ns));
         return;
     }
+    excuse_own_silence(cm, peer, timer->at_ns, now_ns);
+    quiet_ns = now_ns > peer->silent_from_ns ? now_ns - peer->silent_from_ns : 0;
+    if ((peer->unanswered >= PINGS_BEFORE_DEATH || VIP_MUTANT(JUDGE_LATE)) &&
+        !backlog_excuses(cm, peer) &&
+        quiet_ns >= cm->config.peer_dead_ns / (VIP_MUTANT(DEAD_EARLY) ? 2 : 1)) {
+        lose(cm, peer, false, now_ns);
+        return;
+    }
     ping(cm, peer, now_ns);
+    if (peer->unanswered < PINGS_BEFORE_DEATH)
+        peer->unanswered++;
     cm_timer_set(cm, timer, cm_add_ns(now_ns, ping_gap_ns(cm)));
 }
 
 /* A free number; the caller knows that there is one. */
 static uint32_t take_number(struct cm *cm)
 {
-    VIP_ASSERT(cm->stats.peers < CM_PEERS_MAX);
+    VIP_ASSERT(cm->pool_used[CM_POOL_PEERS] < CM_PEERS_MAX);
     while (cm->peer_of[cm->peer_cursor % CM_PEERS_MAX])
         cm->peer_cursor++;
     return cm->peer_cursor++ % CM_PEERS_MAX | ++cm->peer_generation << INDEX_BITS;
+}
+
+/* How many lives of that host are known, dead ones too. */
+static unsigned lives(struct cm *cm, const struct cm_host *host)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->peers, host_key(cm, host));
+    unsigned count = 0;
+
+    for (; node; node = cm_table_again(node))
+        count += cm_host_equal(&CM_OF(struct cm_peer, by_host, node)->host, host);
+    return count;
 }
 
 struct cm_peer *cm_peer_get(struct cm *cm, const struct cm_host *host, uint64_t epoch,
                             uint64_t now_ns)
 {
     struct cm_peer *peer = cm_peer_find(cm, host, epoch);
+    struct cm_holder *source;
 
     if (peer) {
         peer->refs++;
         return peer;
     }
-    if (cm->stats.peers >= CM_PEERS_MAX) {
+    source = cm_holder_host(cm, host);
+    if (!source)
+        return NULL;
+    if (!cm_share_room(cm, CM_POOL_PEERS, source, NULL) || lives(cm, host) >= CM_LIVES_MAX) {
         cm->stats.refused_memory++;
+        cm_holder_put(cm, source);
         return NULL;
     }
     peer = cm_alloc(cm, sizeof(*peer));
-    if (!peer)
+    if (!peer) {
+        cm_holder_put(cm, source);
         return NULL;
+    }
+    peer->source = source;
     peer->host = *host;
     peer->epoch = epoch;
-    peer->heard_ns = now_ns;
+    /* Whoever else names our epoch is asked whether it lives, as any peer: other NICs of this vipd, and liars. */
+    peer->self = epoch == cm->config.epoch && cm_host_equal(host, &cm->config.self);
+    hear(cm, peer, now_ns);
     peer->refs = 1;
     peer->timer.fire = fire_keepalive;
     TAILQ_INIT(&peer->assocs);
     peer->number = take_number(cm);
     cm->peer_of[peer->number % CM_PEERS_MAX] = peer;
     cm_table_add(cm, &cm->peers, &peer->by_host, host_key(cm, host));
-    cm->stats.peers++;
+    cm_share_take(cm, CM_POOL_PEERS, source, NULL);
     return peer;
 }
 
@@ -149,11 +247,12 @@ void cm_peer_put(struct cm *cm, struct cm_peer *peer)
     VIP_ASSERT(peer->refs > 0);
     if (--peer->refs)
         return;
-    VIP_ASSERT(TAILQ_EMPTY(&peer->assocs) && cm->stats.peers > 0);
+    VIP_ASSERT(TAILQ_EMPTY(&peer->assocs));
     cm_timer_clear(cm, &peer->timer);
     cm_node_del(&peer->by_host);
     cm->peer_of[peer->number % CM_PEERS_MAX] = NULL;
-    cm->stats.peers--;
+    cm_share_give(cm, CM_POOL_PEERS, peer->source, NULL);
+    cm_holder_put(cm, peer->source);
     cm_free(cm, peer, sizeof(*peer));
 }
 
@@ -162,9 +261,9 @@ void cm_peer_opened(struct cm *cm, struct cm_peer *peer, uint64_t now_ns)
     /* An answer to an older PING says nothing about this connection. */
     peer->nonce = 0;
     peer->pinged_ns = 0;
-    if (peer->assocs_open++ || is_self(cm, peer))
+    if (peer->assocs_open++ || peer->self)
         return;
-    peer->heard_ns = now_ns;
+    hear(cm, peer, now_ns);
     cm_timer_set(cm, &peer->timer, cm_add_ns(now_ns, cm->config.keepalive_ns));
 }
 
@@ -179,13 +278,17 @@ void cm_peer_note(struct cm *cm, const struct cm_in *in)
 {
     struct cm_node *node;
 
-    if (in->peer && in->knows_us)
-        in->peer->heard_ns = in->now_ns;
+    /*
+     * Epochs are public: each host tells its own to any that asks. So a message is a sign of life only
+     * if its sender knows a connection between the two (a PONG: our nonce).
+     */
+    if (in->knows_us && cm_assoc_of(cm, in))
+        hear(cm, in->peer, in->now_ns);
     node = cm_table_find(cm, &cm->peers, host_key(cm, in->from));
     for (; node; node = cm_table_again(node)) {
         struct cm_peer *peer = CM_OF(struct cm_peer, by_host, node);
 
-        if (peer == in->peer || peer->dead || !peer->assocs_open || is_self(cm, peer) ||
+        if (peer == in->peer || peer->dead || !peer->assocs_open || peer->self ||
             !cm_host_equal(&peer->host, in->from))
             continue;
         /* A forged stream of epochs must not become a stream of questions. */
@@ -210,12 +313,14 @@ void cm_rx_pong(struct cm *cm, const struct cm_in *in)
     for (; node; node = cm_table_again(node)) {
         struct cm_peer *peer = CM_OF(struct cm_peer, by_host, node);
 
-        if (peer->dead || !cm_host_equal(&peer->host, in->from) ||
+        if (peer->dead || !peer->nonce || !cm_host_equal(&peer->host, in->from) ||
             peer->nonce != in->msg->request_id)
             continue;
         peer->nonce = 0;
         if (peer->epoch != in->src_epoch)
             lose(cm, peer, true, in->now_ns);
+        else
+            hear(cm, peer, in->now_ns);
         return;
     }
     for (unsigned i = 0; i < CM_PROBES_MAX; i++) {
@@ -272,6 +377,7 @@ bool cm_peer_view(const struct cm *cm, uint32_t index, struct cm_peer_view *ret)
         return false;
     *ret = (struct cm_peer_view){.host = peer->host,
                                  .epoch = peer->epoch,
+                                 .self = peer->self,
                                  .number = peer->number,
                                  .connections = peer->assocs_open,
                                  .heard_ns = peer->heard_ns,
@@ -284,7 +390,17 @@ void cm_heard(struct cm *cm, uint32_t peer_number, uint64_t now_ns)
     struct cm_peer *peer = cm_peer_by_number(cm, peer_number);
 
     if (peer)
-        peer->heard_ns = now_ns;
+        hear(cm, peer, now_ns);
+}
+
+void cm_looked(struct cm *cm, uint64_t now_ns)
+{
+    cm->looked_ns = now_ns;
+}
+
+void cm_behind(struct cm *cm, bool behind)
+{
+    cm->behind = behind;
 }
 
 const struct cm_host *cm_peer_host(const struct cm *cm, uint32_t peer_number)

@@ -1,10 +1,10 @@
 /*
  * Server side of connection set-up: VipConnectWait, VipConnectAccept, VipConnectReject, listeners.
  *
- * Owns: waiters and listeners (their discriminators: cm_disc.c), requests kept for the grace time,
- * pending handles, and the repetition of ACCEPT until it is confirmed. Answers already given:
- * cm_answered.c. Rules: spec 2.4 and 3.11 (a request matches a waiter by discriminator only; one request per waiter, in order
- * of arrival; nobody waiting = NO_MATCH, soon).
+ * Owns: waiters and listeners (their discriminators: cm_disc.c), pending handles, and the repetition of
+ * ACCEPT until it is confirmed. Answers already given: cm_answered.c; requests without a waiter, and whose
+ * turn it is: cm_kept.c. Rules: spec 2.4 and 3.11 (a request matches a waiter by discriminator only; one
+ * request per waiter; of one client in order of arrival; nobody waiting = NO_MATCH, soon).
  *
  * A request is identified by (source host, source epoch, request id), so a repeated or late REQUEST
  * never becomes a second one: it gets the answer of the first again. That holds for a peer-to-peer
@@ -18,7 +18,6 @@
 #include "proto/assert.h"
 
 /* ---- pending requests -------------------------------------------------------------------- */
-
 static struct cm_pending *pending_find(struct cm *cm, const struct cm_in *in)
 {
     struct cm_node *node = cm_table_find(
@@ -34,23 +33,11 @@ static struct cm_pending *pending_find(struct cm *cm, const struct cm_in *in)
     }
     return NULL;
 }
-
 static struct cm_pending *pending_by_handle(struct cm *cm, uint64_t handle)
 {
     struct cm_node *node = cm_table_find(cm, &cm->handles, handle);
 
     return node ? CM_OF(struct cm_pending, by_handle, node) : NULL;
-}
-
-static void kept_remove(struct cm *cm, struct cm_pending *pending)
-{
-    struct cm_disc *disc = pending->disc;
-
-    TAILQ_REMOVE(&disc->kept, pending, of_disc);
-    disc->kept_count--;
-    cm->kept_count--;
-    pending->disc = NULL;
-    cm_disc_put(cm, disc);
 }
 
 /* A waiter took the request; and the request is over. */
@@ -84,25 +71,37 @@ static void unoffer(struct cm *cm, struct cm_pending *pending, uint64_t now_ns)
     if (!VIP_MUTANT(LISTEN_STUCK))
         waiter->offered_count--;
     /* Not from within: the host is busy with the answer. */
-    if (!TAILQ_EMPTY(&waiter->disc->kept))
-        cm_timer_set(cm, &TAILQ_FIRST(&waiter->disc->kept)->timer, now_ns);
+    cm_kept_wake(cm, waiter->disc, now_ns);
+}
+
+/* The host has used its handle up. */
+static void handle_gone(struct cm *cm, struct cm_pending *pending)
+{
+    cm_node_del(&pending->by_handle);
+    if (pending->offered)
+        cm_share_give(cm, CM_POOL_OFFERED, pending->owner, NULL);
+    pending->offered = false;
 }
 
 /* Forget a request; the association goes with it unless it has been handed on. */
 static void pending_free(struct cm *cm, struct cm_pending *pending)
 {
-    unoffer(cm, pending, 0);
+    handle_gone(cm, pending);
+    unoffer(cm, pending, cm->now_ns);
     work_ends(cm, pending);
     cm_timer_clear(cm, &pending->timer);
     if (pending->disc)
-        kept_remove(cm, pending);
+        cm_kept_remove(cm, pending);
     cm_node_del(&pending->by_key);
-    cm_node_del(&pending->by_handle);
     if (pending->assoc)
         cm_assoc_free(cm, pending->assoc);
     if (!VIP_MUTANT(PEER_LEAK))
         cm_peer_put(cm, pending->peer);
-    cm->stats.pending--;
+    if (pending->state == CM_PENDING_ACCEPTED)
+        pending->source->unconfirmed--;
+    cm_share_give(cm, CM_POOL_PENDING, pending->owner, pending->source);
+    cm_holder_put(cm, pending->owner);
+    cm_holder_put(cm, pending->source);
     cm_free(cm, pending, sizeof(*pending));
 }
 
@@ -138,13 +137,22 @@ void cm_answer_pending(struct cm *cm, const struct cm_in *in)
     cm_answer(cm, in, &msg);
 }
 
-/* Who takes the next request to a discriminator: the first in the queue that has room. */
-static struct cm_waiter *waiter_with_room(const struct cm_disc *disc)
+/* May programs of this owner be offered another request beside what they wait for? */
+static bool owner_has_room(const struct cm *cm, const struct cm_holder *owner)
+{
+    return !cm->config.waits_max ||
+           owner->has[CM_POOL_WAITERS] + owner->has[CM_POOL_OFFERED] < cm->config.waits_max;
+}
+
+/* Who takes the next request to a discriminator: the first in the queue that has room. A plain waiter
+ * makes room for what it takes. */
+static struct cm_waiter *waiter_with_room(const struct cm *cm, const struct cm_disc *disc)
 {
     struct cm_waiter *waiter;
 
     TAILQ_FOREACH(waiter, &disc->waiters, of_disc)
-    if (!waiter->backlog || waiter->offered_count < waiter->backlog + VIP_MUTANT(LISTEN_ROOM))
+    if (!waiter->backlog || (waiter->offered_count < waiter->backlog + VIP_MUTANT(LISTEN_ROOM) &&
+                             owner_has_room(cm, disc->owner)))
         return waiter;
     return NULL;
 }
@@ -157,10 +165,10 @@ static void waiter_free(struct cm *cm, struct cm_waiter *waiter)
     pending->waiter = NULL;
     if (waiter->backlog)
         waiter->disc->listeners--;
+    cm_share_give(cm, CM_POOL_WAITERS, waiter->disc->owner, NULL);
     TAILQ_REMOVE(&waiter->disc->waiters, waiter, of_disc);
     cm_node_del(&waiter->by_wait);
     cm_free(cm, waiter, sizeof(*waiter));
-    cm->stats.waiters--;
 }
 
 /* The waiter has its request: it is used up. A listener goes to the end of the queue. */
@@ -185,15 +193,24 @@ static void offer(struct cm *cm, struct cm_pending *pending, struct cm_waiter *w
     uint64_t wait = waiter->wait;
 
     cm_timer_clear(cm, &pending->timer);
-    if (!waiter->backlog)
+    if (!waiter->backlog) {
         work_begins(pending, disc);
+        disc->settled = disc->server_count > 0;
+    }
     waiter_served(cm, waiter, pending);
     disc->waited = true;
     disc->last_waiter_ns = now_ns;
     if (pending->disc)
-        kept_remove(cm, pending);
+        cm_kept_remove(cm, pending);
     else
         cm_disc_put(cm, disc);
+    if (!pending->owner) { /* it came before there was a waiter */
+        pending->owner = cm_holder_ref(disc->owner);
+        pending->owner->has[CM_POOL_PENDING]++;
+    }
+    pending->source->turn_ns = now_ns;
+    pending->offered = true;
+    cm_share_take(cm, CM_POOL_OFFERED, pending->owner, NULL);
     pending->state = CM_PENDING_OFFERED;
     pending->handle = ++cm->last_handle;
     cm_table_add(cm, &cm->handles, &pending->by_handle, pending->handle);
@@ -202,27 +219,24 @@ static void offer(struct cm *cm, struct cm_pending *pending, struct cm_waiter *w
                      &pending->request.attrs, &pending->request.data);
 }
 
-/* When a kept request gives up waiting: later while somebody keeps serving the discriminator. */
-static uint64_t grace_end_ns(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
-{
-    if (!disc->waited || now_ns > cm_disc_linger_ns(cm, disc))
-        return cm_add_ns(now_ns, cm->config.grace_ns);
-    return cm_add_ns(now_ns, cm->config.grace_busy_ns);
-}
-
 static void fire_pending(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
 
-struct cm_pending *cm_pending_new(struct cm *cm, const struct cm_in *in)
+struct cm_pending *cm_pending_new(struct cm *cm, const struct cm_in *in, struct cm_disc *disc,
+                                  bool keep)
 {
+    struct cm_holder *source = cm_source_get(cm, in), *owner = disc ? disc->owner : NULL;
     struct cm_pending *pending;
 
-    if (cm->stats.pending >= CM_PENDING_MAX) {
-        cm->stats.backlog_full++;
+    if (!source)
         return NULL;
+    if (!cm_share_room(cm, CM_POOL_PENDING, owner, source) ||
+        (keep && !cm_kept_room(cm, disc, source))) {
+        cm->stats.backlog_full++;
+        goto no_pending;
     }
     pending = cm_alloc(cm, sizeof(*pending));
     if (!pending)
-        return NULL;
+        goto no_pending;
     pending->assoc = cm_alloc(cm, sizeof(*pending->assoc));
     if (!pending->assoc)
         goto no_assoc;
@@ -230,17 +244,23 @@ struct cm_pending *cm_pending_new(struct cm *cm, const struct cm_in *in)
     if (!pending->peer)
         goto no_peer;
     pending->request = *in->msg;
-    pending->arrived_ns = in->now_ns;
+    pending->request.local.host_len = in->from->len;
+    memcpy(pending->request.local.host, in->from->bytes, in->from->len);
+    pending->arrived_ns = pending->heard_ns = in->now_ns;
     pending->timer.fire = fire_pending;
     cm_table_add(cm, &cm->pendings, &pending->by_key,
                  cm_request_key(cm, in->from, in->src_epoch, in->msg->request_id));
-    cm->stats.pending++;
+    pending->source = source;
+    pending->owner = owner ? cm_holder_ref(owner) : NULL;
+    cm_share_take(cm, CM_POOL_PENDING, owner, source);
     return pending;
 
 no_peer:
     cm_free(cm, pending->assoc, sizeof(*pending->assoc));
 no_assoc:
     cm_free(cm, pending, sizeof(*pending));
+no_pending:
+    cm_holder_put(cm, source);
     return NULL;
 }
 
@@ -251,12 +271,7 @@ static bool keep(struct cm *cm, const struct cm_in *in)
     struct cm_disc *disc = cm_disc_find(cm, remote->disc, remote->disc_len);
     struct cm_pending *pending;
 
-    if ((disc && disc->kept_count >= cm->config.backlog_max) ||
-        cm->kept_count >= CM_BACKLOG_NIC_FACTOR * cm->config.backlog_max) {
-        cm->stats.backlog_full++;
-        return false;
-    }
-    pending = cm_pending_new(cm, in);
+    pending = cm_pending_new(cm, in, disc, true);
     if (!pending)
         return false;
     disc = cm_disc_get(cm, remote->disc, remote->disc_len);
@@ -264,22 +279,8 @@ static bool keep(struct cm *cm, const struct cm_in *in)
         pending_free(cm, pending);
         return false;
     }
-    pending->disc = disc;
-    TAILQ_INSERT_TAIL(&disc->kept, pending, of_disc);
-    disc->kept_count++;
-    cm->kept_count++;
-    cm_timer_set(cm, &pending->timer, grace_end_ns(cm, disc, in->now_ns));
+    cm_kept_add(cm, pending, disc, in->now_ns);
     return true;
-}
-
-/*
- * Does the client of a kept request need a sign of life? Not within the grace: PENDING slows its
- * repetition down, and a lost NO_MATCH would then be missed for longer.
- */
-static bool kept_long(const struct cm *cm, const struct cm_pending *pending, uint64_t now_ns)
-{
-    return pending->state == CM_PENDING_KEPT &&
-           now_ns >= cm_add_ns(pending->arrived_ns, cm->config.grace_busy_ns);
 }
 
 /* The same request again: the same answer again. */
@@ -290,7 +291,9 @@ static bool answer_again(struct cm *cm, const struct cm_in *in)
 
     if (pending) {
         cm->stats.duplicates++;
-        if (pending->state == CM_PENDING_OFFERED || kept_long(cm, pending, in->now_ns))
+        if (pending->state == CM_PENDING_KEPT)
+            cm_kept_heard(cm, pending, in->now_ns);
+        if (pending->state == CM_PENDING_OFFERED || cm_kept_long(cm, pending, in->now_ns))
             send_pending(cm, pending);
         else if (pending->state == CM_PENDING_ACCEPTED)
             cm_answer(cm, in, &pending->accept);
@@ -305,6 +308,15 @@ static bool answer_again(struct cm *cm, const struct cm_in *in)
     return true;
 }
 
+/* Is the client where it says? The server's application is told its words. Empty: we fill it in. */
+static bool host_is_true(const struct cm_in *in)
+{
+    const struct vip_addr *local = &in->msg->local;
+
+    return !local->host_len || (local->host_len == in->from->len &&
+                                !memcmp(local->host, in->from->bytes, local->host_len));
+}
+
 void cm_rx_request(struct cm *cm, const struct cm_in *in)
 {
     const struct vip_addr *remote = &in->msg->remote;
@@ -313,6 +325,10 @@ void cm_rx_request(struct cm *cm, const struct cm_in *in)
     struct cm_pending *pending;
 
     cm->stats.requests_received++;
+    if (!host_is_true(in)) {
+        cm->stats.wrong_source++;
+        return;
+    }
     if (answer_again(cm, in) || !cm_cookie_pass(cm, in))
         return;
     if (in->msg->peer_to_peer) {
@@ -320,9 +336,9 @@ void cm_rx_request(struct cm *cm, const struct cm_in *in)
         return;
     }
     disc = cm_disc_find(cm, remote->disc, remote->disc_len);
-    waiter = disc ? waiter_with_room(disc) : NULL;
+    waiter = disc ? waiter_with_room(cm, disc) : NULL;
     if (waiter) {
-        pending = cm_pending_new(cm, in);
+        pending = cm_pending_new(cm, in, disc, false);
         if (pending) {
             offer(cm, pending, waiter, in->now_ns);
             return;
@@ -330,7 +346,7 @@ void cm_rx_request(struct cm *cm, const struct cm_in *in)
     } else if (keep(cm, in)) {
         return;
     }
-    if (disc && disc->listeners) {
+    if (waiter || (disc && disc->listeners)) {
         cm_answer_pending(cm, in); /* somebody does listen, the client comes again */
         return;
     }
@@ -340,26 +356,27 @@ void cm_rx_request(struct cm *cm, const struct cm_in *in)
 
 /* ---- waiters ----------------------------------------------------------------------------- */
 
-static int waiter_new(struct cm *cm, uint64_t wait, const uint8_t *disc_bytes, uint8_t len,
-                      uint32_t backlog, struct cm_waiter **ret_waiter)
+static int waiter_new(struct cm *cm, uint64_t wait, uint32_t uid, const uint8_t *bytes, uint8_t len,
+                      uint32_t backlog, uint64_t now_ns, struct cm_waiter **ret_waiter)
 {
     struct cm_waiter *waiter;
     struct cm_disc *disc;
+    int rc;
 
     if (len > VIP_DISCRIMINATOR_BYTES_MAX)
         return -EINVAL;
-    if (cm->stats.waiters >= CM_WAITERS_MAX) {
-        cm->stats.refused_memory++;
-        return -ENOMEM;
-    }
     waiter = cm_alloc(cm, sizeof(*waiter));
     if (!waiter)
         return -ENOMEM;
-    disc = cm_disc_get(cm, disc_bytes, len);
-    if (!disc) {
-        cm_free(cm, waiter, sizeof(*waiter));
-        return -ENOMEM;
+    rc = cm_disc_claim(cm, bytes, len, uid, now_ns, &disc);
+    if (rc < 0)
+        goto no_disc;
+    if (!cm_share_room(cm, CM_POOL_WAITERS, disc->owner, NULL)) {
+        cm->stats.refused_memory++;
+        rc = -ENOMEM;
+        goto no_room;
     }
+    cm_share_take(cm, CM_POOL_WAITERS, disc->owner, NULL);
     waiter->wait = wait;
     waiter->disc = disc;
     waiter->backlog = backlog;
@@ -368,23 +385,29 @@ static int waiter_new(struct cm *cm, uint64_t wait, const uint8_t *disc_bytes, u
         disc->listeners++;
     TAILQ_INSERT_TAIL(&disc->waiters, waiter, of_disc);
     cm_table_add(cm, &cm->waiters, &waiter->by_wait, wait);
-    cm->stats.waiters++;
     *ret_waiter = waiter;
     return 0;
+
+no_room:
+    cm_disc_put(cm, disc);
+no_disc:
+    cm_free(cm, waiter, sizeof(*waiter));
+    return rc;
 }
 
-int cm_listen(struct cm *cm, uint64_t wait, uint64_t server, const uint8_t *disc, uint8_t len,
-              uint64_t now_ns)
+int cm_listen(struct cm *cm, uint64_t wait, uint64_t server, uint32_t uid, const uint8_t *disc,
+              uint8_t len, uint64_t now_ns)
 {
     struct cm_waiter *waiter;
-    int rc = waiter_new(cm, wait, disc, len, 0, &waiter);
+    struct cm_pending *next;
+    int rc = waiter_new(cm, wait, uid, disc, len, 0, now_ns, &waiter);
 
     if (rc)
         return rc;
-    cm_disc_loops(cm, waiter->disc, waiter->disc->server == server);
-    waiter->disc->server = server;
-    if (!TAILQ_EMPTY(&waiter->disc->kept))
-        offer(cm, TAILQ_FIRST(&waiter->disc->kept), waiter_with_room(waiter->disc), now_ns);
+    cm_disc_serve(cm, waiter->disc, server);
+    next = cm_kept_next(cm, waiter->disc, now_ns);
+    if (next)
+        offer(cm, next, waiter_with_room(cm, waiter->disc), now_ns);
     return 0;
 }
 
@@ -393,23 +416,32 @@ void cm_server_gone(struct cm *cm, uint64_t server, uint64_t now_ns)
     struct cm_disc *disc, *next;
     struct cm_pending *pending;
 
-    for (disc = TAILQ_FIRST(&cm->looping); disc; disc = next) {
-        next = TAILQ_NEXT(disc, of_looping);
-        if (disc->server != server)
+    cm->now_ns = now_ns;
+    for (disc = TAILQ_FIRST(&cm->served); disc; disc = next) {
+        next = TAILQ_NEXT(disc, of_served);
+        if (!cm_disc_unserve(cm, disc, server))
             continue;
-        cm_disc_loops(cm, disc, false);
-        disc->server = 0;
         /* Their time is looked at again. */
         TAILQ_FOREACH(pending, &disc->kept, of_disc)
-        cm_timer_set(cm, &pending->timer, cm_add_ns(now_ns, cm->config.grace_ns));
+        cm_kept_look(cm, pending, cm_add_ns(now_ns, cm->config.grace_ns), now_ns);
     }
 }
 
-int cm_listen_open(struct cm *cm, uint64_t wait, const uint8_t *disc, uint8_t len, uint32_t backlog,
-                   uint64_t now_ns)
+bool cm_serves_where(const struct cm *cm, uint64_t server, cm_where *where, void *ctx)
+{
+    const struct cm_disc *disc;
+
+    TAILQ_FOREACH(disc, &cm->served, of_served)
+    if (cm_disc_served_by(disc, server) && where(ctx, disc->bytes, disc->len))
+        return true;
+    return false;
+}
+
+int cm_listen_open(struct cm *cm, uint64_t wait, uint32_t uid, const uint8_t *disc, uint8_t len,
+                   uint32_t backlog, uint64_t now_ns)
 {
     struct cm_waiter *waiter;
-    int rc = waiter_new(cm, wait, disc, len, backlog, &waiter);
+    int rc = waiter_new(cm, wait, uid, disc, len, backlog, now_ns, &waiter);
 
     VIP_ASSERT(backlog > 0);
     if (rc)
@@ -417,14 +449,8 @@ int cm_listen_open(struct cm *cm, uint64_t wait, const uint8_t *disc, uint8_t le
     waiter->disc->waited = true;
     waiter->disc->last_waiter_ns = now_ns;
     /* The first starts the rest: each kept request that is offered looks for the next. */
-    if (!TAILQ_EMPTY(&waiter->disc->kept))
-        cm_timer_set(cm, &TAILQ_FIRST(&waiter->disc->kept)->timer, now_ns);
+    cm_kept_wake(cm, waiter->disc, now_ns);
     return 0;
-}
-
-bool cm_disc_in_use(struct cm *cm, const uint8_t *disc, uint8_t len)
-{
-    return cm_disc_waited(cm, disc, len) || cm_match_disc(cm, disc, len);
 }
 
 bool cm_listen_cancel(struct cm *cm, uint64_t wait, uint64_t now_ns)
@@ -453,6 +479,7 @@ void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local
     uint64_t repeat_ns;
 
     pending->state = CM_PENDING_ACCEPTED;
+    pending->source->unconfirmed++;
     pending->accept = (struct vip_cm){
         .type = VIP_CM_ACCEPT,
         .request_id = pending->request.request_id,
@@ -488,8 +515,8 @@ int cm_accept(struct cm *cm, uint64_t handle, uint64_t local_id, const struct vi
         return -ETIMEDOUT;
     }
     VIP_ASSERT(pending->state == CM_PENDING_OFFERED);
-    /* The handle is used up; the request itself lives on until the client confirms. */
-    cm_node_del(&pending->by_handle);
+    /* The request itself lives on until the client confirms. */
+    handle_gone(cm, pending);
     unoffer(cm, pending, now_ns);
     pending->user = user;
     cm_pending_accept(cm, pending, local_id, attrs, data,
@@ -502,6 +529,18 @@ const struct vip_cm_attrs *cm_pending_attrs(const struct cm *cm, uint64_t handle
     struct cm_pending *pending = pending_by_handle((struct cm *)(uintptr_t)cm, handle);
 
     return pending ? &pending->request.attrs : NULL;
+}
+
+int cm_pending_user(const struct cm *cm, uint64_t handle, uint32_t *ret_uid)
+{
+    const struct cm_pending *pending = pending_by_handle((struct cm *)(uintptr_t)cm, handle);
+
+    if (!pending)
+        return -ENOENT;
+    if (pending->source->kind == CM_HOLDER_HOST)
+        return -EREMOTE;
+    *ret_uid = cm_holder_uid(pending->source);
+    return 0;
 }
 
 int cm_reject(struct cm *cm, uint64_t handle, enum vip_rc code, const struct vip_private *data,
@@ -529,6 +568,9 @@ static void accept_fail(struct cm *cm, struct cm_pending *pending, const char *w
     uint64_t user = pending->user;
 
     cm_disc_touch(cm, pending, now_ns);
+    /* After a fifth of the time and more it has cost a server much; a client cannot escape by a CANCEL. */
+    if (!attempt && pending->give_up_ns < cm_add_ns(now_ns, cm->config.accept_timeout_ns / 5 * 4))
+        cm_slow_add(cm, pending->source, now_ns);
     pending_free(cm, pending);
     if (!attempt)
         cm->ops.accept_done(cm->ctx, user, VIP_RC_TIMEOUT, NULL, why);
@@ -654,21 +696,31 @@ void cm_rx_cancel(struct cm *cm, const struct cm_in *in)
     }
 }
 
-/* A kept request's time is over, or there may be room for it. */
+/* A kept request's time is over, or there may be room for one. */
 static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns)
 {
     struct cm_disc *disc = pending->disc;
-    struct cm_waiter *waiter = waiter_with_room(disc);
-    struct cm_pending *next = TAILQ_NEXT(pending, of_disc);
+    struct cm_waiter *waiter = waiter_with_room(cm, disc);
     /* Somebody took another request meanwhile: the server is at work, it will come back. */
     uint64_t served_ns = cm_disc_served_ns(cm, disc), again_ns;
+    struct cm_pending *next;
 
+    cm_kept_awake(pending, now_ns);
     if (disc->listeners)
         served_ns = cm_add_ns(now_ns, cm->config.grace_busy_ns);
-    if (waiter) {
-        if (next)
-            cm_timer_set(cm, &next->timer, now_ns);
-        offer(cm, pending, waiter, now_ns);
+    if (cm_kept_silent(cm, pending, now_ns)) {
+        /* Without an answer that is remembered: if it asks again after all, that is a new request. */
+        if (waiter)
+            cm_kept_wake_but(cm, disc, pending, now_ns);
+        pending_free(cm, pending);
+    } else if (waiter) {
+        next = cm_kept_next(cm, disc, now_ns);
+        if (next == pending)
+            cm_kept_wake_but(cm, disc, pending, now_ns);
+        else
+            cm_timer_set(cm, &pending->timer, now_ns);
+        VIP_ASSERT(next); /* this one, if no other */
+        offer(cm, next, waiter, now_ns);
     } else if (served_ns > now_ns) {
         /* Looked at again before: the server's work may end sooner, and its grace with it. */
         again_ns = cm_add_ns(now_ns, cm->config.grace_busy_ns + cm->config.grace_loop_ns / 8);
@@ -690,6 +742,8 @@ static void fire_pending(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
         return;
     }
     VIP_ASSERT(pending->state == CM_PENDING_ACCEPTED);
+    if (!pending->attempt)
+        pending->give_up_ns = cm_add_ns(pending->give_up_ns, cm_timer_late_ns(timer, now_ns));
     if (now_ns >= pending->give_up_ns) {
         cm->stats.timeouts++;
         accept_withdraw(cm, pending, VIP_CLOSE_TIMEOUT, now_ns);
@@ -714,7 +768,4 @@ void cm_server_deinit(struct cm *cm)
     while ((node = cm_table_any(&cm->waiters, &bucket))) {
         waiter_free(cm, CM_OF(struct cm_waiter, by_wait, node));
     }
-    bucket = 0;
-    while ((node = cm_table_any(&cm->discs, &bucket)))
-        cm_disc_free(cm, CM_OF(struct cm_disc, by_bytes, node));
 }

@@ -53,6 +53,15 @@ uint64_t cm_random(struct cm *cm);
 uint64_t cm_random_id(struct cm *cm); /* never 0 */
 uint64_t cm_hash(struct cm *cm, const void *bytes, size_t len, uint64_t start);
 
+/*
+ * How much later than due does it fire? By this much vipd stood still. A limit that judges the other side
+ * is moved by it; one that an application has set is the application's.
+ */
+static inline uint64_t cm_timer_late_ns(const struct cm_timer *timer, uint64_t now_ns)
+{
+    return now_ns > timer->at_ns ? now_ns - timer->at_ns : 0;
+}
+
 /* Repetition: doubles up to retry_max_ns, with a quarter of jitter so that peers do not march. */
 struct cm_repeat {
     uint64_t interval_ns;

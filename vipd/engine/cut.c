@@ -18,6 +18,7 @@ void eng_build_begin(struct eng_build *build, struct eng_vi *vi, struct eng_pack
     packet->path = vi->conn.path;
     packet->bytes = 0;
     packet->remote_read = false;
+    packet->copy = vi->tx.lost || vi->eng->now_ns < vi->tx.copy_until_ns;
     packet->op = 0;
     packet->posted_ns = 0;
     packet->piece_count = 0;

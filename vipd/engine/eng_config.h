@@ -24,17 +24,20 @@ struct eng_latency {
 
 /* Times in ns, configured per NIC; every field must be set. ENG_CONFIG_DEFAULT is a good start. */
 struct eng_config {
-    uint64_t rto_min_ns;         /* floor of the retransmission timer */
-    uint64_t rto_max_ns;         /* ceiling, after back-off */
-    uint64_t rto_initial_ns;     /* before the first RTT sample */
-    uint64_t ack_delay_ns;       /* longest wait for something to piggyback an acknowledgement on */
-    uint64_t conn_timeout_ns;    /* unanswered for so long: CONN_LOST */
-    uint32_t ack_every_packets;  /* acknowledge at once after so many unacknowledged packets */
-    uint32_t congestion;         /* enum eng_congestion */
-    uint32_t turn_packets;       /* packets one VI may emit before the next VI has its turn */
-    uint32_t turn_bytes;         /* bytes, likewise */
-    uint32_t held_packets_max;   /* packets held ahead of their turn per VI */
-    uint64_t seed;               /* for jitter */
+    uint64_t rto_min_ns;        /* floor of the retransmission timer */
+    uint64_t rto_max_ns;        /* ceiling, after back-off */
+    uint64_t rto_initial_ns;    /* before the first RTT sample */
+    uint64_t ack_delay_ns;      /* longest wait for something to piggyback an acknowledgement on */
+    uint64_t conn_timeout_ns;   /* unanswered for so long: CONN_LOST */
+    uint32_t ack_every_packets; /* acknowledge at once after so many unacknowledged packets */
+    uint32_t congestion;        /* enum eng_congestion */
+    uint32_t turn_packets;      /* packets one VI may emit before the next VI has its turn */
+    uint32_t turn_bytes;        /* bytes, likewise */
+    uint32_t held_packets_max;  /* packets held ahead of their turn per VI */
+    uint64_t seed;              /* secret: which packet numbers are skipped */
+    /* Between two numbers that are skipped, on the average: a peer that acknowledges one of them did not wait
+     * for packets. Many more than ENG_BITS, because acknowledgements have a range for so long. 0 = none. */
+    uint32_t skip_packets;
     struct eng_latency *latency; /* the host's, added to; NULL: nothing is measured */
     /* For tests of wrapping: where numbers of operations and packets of every connection begin; both
      * ends must agree. 0 in production. */
@@ -47,12 +50,13 @@ struct eng_config {
                          .rto_max_ns = 200000000,                                                  \
                          .rto_initial_ns = 20000000,                                               \
                          .ack_delay_ns = 25000,                                                    \
-                         .conn_timeout_ns = 4000000000ull,                                         \
+                         .conn_timeout_ns = 10000000000ull,                                        \
                          .ack_every_packets = 8,                                                   \
                          .congestion = ENG_CONGESTION_DELAY,                                       \
                          .turn_packets = 64,                                                       \
                          .turn_bytes = 262144,                                                     \
                          .held_packets_max = 2048,                                                 \
+                         .skip_packets = 32768,                                                    \
                          .seed = 1})
 
 #endif

@@ -51,11 +51,11 @@ struct eng_piece {
 /* One packet to send. The host resolves the pieces, seals (vip_wire_seal) and sends. */
 struct eng_packet {
     uint16_t vi;
-    uint32_t path;      /* eng_conn.path of the connection: the host's peer reference */
-    uint32_t bytes;     /* whole packet */
-    bool remote_read;   /* pieces are the source of a peer's RDMA Read, not of a local send */
-    uint32_t op;        /* operation number of the first frame, for eng_tx_failed */
-    uint64_t posted_ns; /* eng_post of the first operation that begins in it; 0: none begins */
+    uint32_t path;          /* eng_conn.path of the connection: the host's peer reference */
+    uint32_t bytes;         /* whole packet */
+    bool remote_read, copy; /* pieces: source of a peer's RDMA Read; to be copied before sealing */
+    uint32_t op;            /* operation number of the first frame, for eng_tx_failed */
+    uint64_t posted_ns;     /* eng_post of the first operation that begins in it; 0: none begins */
     unsigned piece_count;
     struct eng_piece piece[ENG_PIECES_MAX];
     uint8_t head[ENG_HEAD_BYTES];
@@ -100,7 +100,7 @@ struct eng_event {
 };
 
 struct eng_ops {
-    /* Is the range inside a live region of this session, with a matching ptag and the right? */
+    /* Is the range in a live region of the session, with its ptag and right? len 0: at any addr. */
     bool (*check)(void *ctx, const struct eng_access *access);
     /*
      * Copy access->len payload bytes, starting payload_offset bytes into the packet being processed (eng_rx), to
@@ -284,8 +284,8 @@ struct eng_vi_stats {
     uint64_t held;                     /* packets that came ahead of their turn */
     uint64_t acks_sent;                /* packets that carried nothing but an acknowledgement */
     uint64_t recvq_empty;              /* messages that found no receive descriptor */
-    uint64_t lost;                     /* packets declared lost */
-    uint64_t spurious;                 /* of these, arrived after all */
+    uint64_t lost, spurious;           /* packets declared lost; of these, arrived after all */
+    uint64_t acks_invented;            /* of packets that were never sent */
     uint64_t mtu_cuts;                 /* times that packets were made smaller */
     uint64_t srtt_ns, rto_ns;
     uint64_t cwnd_bytes, inflight_bytes;

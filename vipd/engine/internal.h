@@ -123,6 +123,8 @@ struct eng_tx {
     bool turn_reads;    /* answers to reads had the last turn */
     uint32_t fail_op;
     uint64_t number;     /* of the next packet; the first is 1 */
+    uint64_t skip_at;    /* number that will not be used, 0 = none */
+    uint64_t skipped;    /* the last one that was not used, 0 = none */
     uint64_t una;        /* lowest open number, or `number` */
     uint64_t first_sent; /* no number below it is open and not lost */
     uint64_t largest_acked;
@@ -131,11 +133,15 @@ struct eng_tx {
     uint32_t probes;               /* packets that may leave although the window is full */
     uint64_t inflight;             /* bytes under way: open and not lost */
     uint32_t burst;                /* packets since there was last nothing to send */
-    uint32_t backoff;              /* expiries in a row without progress */
+    uint32_t backoff;              /* expiries in a row without an acknowledgement of content */
+    uint32_t tries;                /* expiries since progress_ns */
     uint64_t elicit_ns;            /* when something that must be answered left last */
-    uint64_t progress_ns;          /* when the peer last made progress, or began to owe some */
-    uint64_t timer_ns;             /* retransmission timer */
-    uint64_t loss_ns;              /* time threshold of loss detection */
+    uint64_t
+        progress_ns; /* when the peer last took content, or began to owe that; later by the time
+                             in which we did not look */
+    uint64_t copy_until_ns; /* memory may be changing: until then packets are sent from copies */
+    uint64_t timer_ns;      /* retransmission timer */
+    uint64_t loss_ns;       /* time threshold of loss detection */
     uint64_t srtt_ns, rttvar_ns, latest_ns; /* srtt_ns 0 = no sample yet */
     uint64_t base_ns[2];                    /* smallest sample of this and of the previous period */
     uint64_t base_turn_ns;                  /* end of the period */
@@ -212,7 +218,7 @@ struct eng_held {
     uint16_t next, prev;
 };
 struct eng_held_list {
-    uint16_t head, tail;
+    uint16_t head, tail, last; /* last: that came last, if it is still there */
 };
 
 struct eng_vi {

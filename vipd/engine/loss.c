@@ -24,6 +24,14 @@
 #define BASE_PERIOD_NS 10000000000ull
 /* A tail-loss probe waits for at least this part of the timer's floor: a wrong one costs a packet. */
 #define PROBE_PART 8
+/* Before a connection is given up, what the peer owes an answer to goes out again at least this often. */
+#define TRIES_MIN 3
+/*
+ * After a loss packets are sent from copies for this long. A program may change memory while it is being
+ * sent. What changes between checksum and medium is dropped by the peer, and here looks like any loss: so
+ * such a program costs a loss in each of these periods, and nothing is lost twice for it.
+ */
+#define COPY_NS 1000000000ull
 /* Round trips beyond this are not measurements but nonsense of the peer's. */
 #define RTT_MAX_NS 60000000000ull
 
@@ -162,6 +170,8 @@ static bool mark_lost(struct eng_vi *vi, uint64_t number, uint64_t now_ns)
     struct eng_sent *record = &vi->sent[number % ENG_SENT_RING];
     bool test = eng_mtu_lost(vi, number, record->bytes, now_ns);
 
+    vi->tx.copy_until_ns = now_ns + COPY_NS;
+
     /* Unreliable Delivery repeats nothing, and a probe has nothing to repeat. */
     if (!vi->reliable || record->probe) {
         eng_sent_close(vi, number);
@@ -269,7 +279,6 @@ void eng_loss_arm(struct eng_vi *vi, uint64_t now_ns)
     uint64_t from = vi->tx.elicit_ns > vi->tx.progress_ns ? vi->tx.elicit_ns : vi->tx.progress_ns;
     uint64_t end = vi->tx.progress_ns + vi->eng->config.conn_timeout_ns;
 
-    (void)now_ns;
     vi->tx.timer_ns = ENG_NEVER;
     if (!vi->tx.inflight && !(vi->reliable && vi->tx.owed))
         return;
@@ -279,8 +288,11 @@ void eng_loss_arm(struct eng_vi *vi, uint64_t now_ns)
     /* An answer takes the time it takes; now and then the peer is asked whether it still knows us. */
     if (only_reads_open(vi))
         vi->tx.timer_ns = from + vi->eng->config.conn_timeout_ns / 4;
-    if (vi->reliable && vi->tx.timer_ns > end)
+    if (vi->reliable && vi->tx.tries >= TRIES_MIN && vi->tx.timer_ns > end && end > now_ns)
         vi->tx.timer_ns = end;
+    /* A time of the past would look as if we had been late. */
+    if (vi->tx.timer_ns < now_ns)
+        vi->tx.timer_ns = now_ns;
 }
 
 /*
@@ -320,6 +332,31 @@ static uint64_t most_wanted(struct eng_vi *vi)
     return best;
 }
 
+/*
+ * Probes leave although the window may be full, and the peer has granted no more than it: so what has been under
+ * way for a vain wait makes room for them, the oldest first. Returns how many of `wanted` have room, at least one.
+ */
+static uint32_t probe_room(struct eng_vi *vi, uint32_t wanted, uint64_t now_ns)
+{
+    uint64_t packet = vi->tx.packet_bytes, window = vi->conn.window_bytes;
+
+    for (uint64_t n = first_sent(vi, vi->tx.number);
+         n < vi->tx.number && vi->tx.inflight + wanted * packet > window;
+         n = eng_bits_next(&vi->tx.open, n + 1, vi->tx.number))
+        if (!vi->sent[n % ENG_SENT_RING].lost && !vi->sent[n % ENG_SENT_RING].probe)
+            (void)mark_lost(vi, n, now_ns);
+    return wanted * packet <= window ? wanted : 1;
+}
+
+/* Time by which the timer itself was late is our own, not the peer's. */
+static bool given_up(struct eng_vi *vi, uint64_t now_ns)
+{
+    if (!VIP_MUTANT(GIVE_UP_LATE))
+        vi->tx.progress_ns += now_ns - vi->tx.timer_ns;
+    return vi->reliable && vi->tx.tries >= TRIES_MIN &&
+           now_ns >= vi->tx.progress_ns + vi->eng->config.conn_timeout_ns;
+}
+
 void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
 {
     struct eng_fault fault = {.reason = VIP_CLOSE_TIMEOUT,
@@ -327,10 +364,11 @@ void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
                               .why = "the peer did not answer within the connection timeout"};
     uint64_t n;
 
-    if (vi->reliable && now_ns >= vi->tx.progress_ns + vi->eng->config.conn_timeout_ns) {
+    if (given_up(vi, now_ns)) {
         eng_break(vi, &fault);
         return;
     }
+    vi->tx.tries++;
     if (only_reads_open(vi)) {
         /* Nothing was lost as far as we know. */
         vi->tx.ping = true;
@@ -341,7 +379,7 @@ void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
     vi->stats.timeouts++;
     VIP_PROBE3(timeout, vi->conn.local_id, vi->index, vi->tx.backoff);
     vi->tx.backoff++;
-    if (vi->tx.backoff > 1) {
+    if (vi->tx.backoff > 1 && (vi->tx.inflight || vi->tx.lost)) {
         eng_cc_silence(&vi->tx.cc, vi->tx.number);
         eng_pace_set(vi);
     }
@@ -362,7 +400,7 @@ void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
         !vi->sent[vi->tx.una % ENG_SENT_RING].lost)
         (void)mark_lost(vi, vi->tx.una, now_ns);
     if (vi->tx.lost)
-        vi->tx.probes = vi->tx.backoff > 1 ? 2 : 1;
+        vi->tx.probes = probe_room(vi, vi->tx.backoff > 1 ? 2 : 1, now_ns);
     else
         vi->tx.ping = true;
     /* Also if the host does not send at once, the next try has its time. */

@@ -1,7 +1,8 @@
 /*
  * Planted bugs, to test the tests: each name below is one small mistake in the engine, the connection
- * manager, the nic or the registry. The simulator must find every one of them (tests/sim/mutants.c);
- * one that it does not find is a hole in its workload or in its judgement.
+ * manager, the nic or the registry; LINGER is one in what the simulator does in the library's place.
+ * The simulator must find every one of them (tests/sim/mutants.c); one that it does not find is a hole
+ * in its workload or in its judgement.
  *
  * In every ordinary build VIP_MUTANT(name) is the constant false and leaves no trace. With the
  * compile definition VIP_MUTANT_ONE=n bug number n is built in; with VIP_MUTANTS the variable
@@ -64,7 +65,11 @@
     X(PROBE_NEWEST, "after a silence the newest packet is repeated, not what the peer needs")      \
     X(RTT_NONSENSE, "a round trip is believed that no path can have")                              \
     X(MTU_STUCK, "packets that vanish for their size are sent again as large as they were")        \
-    X(DEAD_EARLY, "a silent peer is given up after half of the time")
+    X(DEAD_EARLY, "a silent peer is given up after half of the time")                              \
+    X(JUDGE_LATE, "a judge that stood still counts that time, and asks nothing")                   \
+    X(GIVE_UP_LATE, "a connection is given up by time in which vipd stood still")                  \
+    X(COPY_LEFT_OUT, "no packet is copied before its checksum is made")                            \
+    X(LINGER, "VipDisconnect does not wait for what was posted before")
 
 enum vip_mutant_number {
     VIP_MUTANT_NONE = 0,

@@ -130,8 +130,13 @@ void eng_desc_release(struct eng_vi *vi, struct eng_desc *desc);
 /* Since the descriptor at this position of the send queue was posted; known to ENG_TICK_NS. */
 uint64_t eng_desc_age_ns(const struct eng_vi *vi, uint32_t position, uint64_t now_ns);
 
-/* post.c: are all data segments accessible for `kind`? */
-bool eng_desc_check(struct eng_vi *vi, const struct eng_desc *desc, enum eng_access_kind kind);
+/*
+ * post.c: may `bytes` bytes (0..desc->sum) move between a message and the data segments, in their order?
+ * Bounds are judged by the bytes that move: a receive may be longer than its region. Handle and tag are
+ * judged in every segment whose length is not 0.
+ */
+bool eng_desc_check(struct eng_vi *vi, const struct eng_desc *desc, enum eng_access_kind kind,
+                    uint32_t bytes);
 
 /* state.c */
 struct eng_fault {
@@ -192,6 +197,10 @@ unsigned eng_ack_ranges(const struct eng_vi *vi, struct vip_range out[VIP_WIRE_R
                         unsigned max);
 /* Acknowledgements from the peer: believable at all? Then take it. */
 bool eng_ack_possible(const struct eng_vi *vi, const struct vip_packet *packet);
+/* Does it acknowledge a number that was left out? Then the peer acknowledges without having received. */
+bool eng_ack_invented(const struct eng_vi *vi, const struct vip_packet *packet);
+/* Choose the next number to leave out. */
+void eng_skip_draw(struct eng_vi *vi);
 void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t now_ns);
 
 /* loss.c */

@@ -99,7 +99,7 @@ static enum eng_step send_begin(struct eng_vi *vi, const struct vip_frame *frame
     if (frame->total > desc->sum)
         return fail_recv(vi, frame, VIP_ST_LENGTH_ERROR,
                          "a message was longer than the receive posted for it");
-    if (!eng_desc_check(vi, desc, ENG_ACCESS_RECV))
+    if (!eng_desc_check(vi, desc, ENG_ACCESS_RECV, frame->total))
         return fail_recv(vi, frame, VIP_ST_PROTECTION_ERROR,
                          "a posted receive names memory that is not accessible");
     vi->rx.phase = ENG_PHASE_FILL;
@@ -174,7 +174,7 @@ static uint32_t message_fault(struct eng_vi *vi, const struct eng_desc *desc,
         payload = frame->payload;
     if (frame->message > desc->sum)
         return VIP_ST_LENGTH_ERROR;
-    if (!eng_desc_check(vi, desc, ENG_ACCESS_RECV) ||
+    if (!eng_desc_check(vi, desc, ENG_ACCESS_RECV, frame->message) ||
         !eng_scatter(vi, desc, 0, frame->message, payload))
         return VIP_ST_PROTECTION_ERROR;
     return 0;

@@ -148,7 +148,8 @@ void eng_post(struct eng *eng, const struct eng_post *post, uint64_t now_ns)
     }
 }
 
-bool eng_desc_check(struct eng_vi *vi, const struct eng_desc *desc, enum eng_access_kind kind)
+bool eng_desc_check(struct eng_vi *vi, const struct eng_desc *desc, enum eng_access_kind kind,
+                    uint32_t bytes)
 {
     const struct vip_shm_seg *seg;
     unsigned count = eng_desc_data(desc, &seg);
@@ -158,9 +159,10 @@ bool eng_desc_check(struct eng_vi *vi, const struct eng_desc *desc, enum eng_acc
                                     .kind = kind,
                                     .handle = seg->handle,
                                     .addr = seg->addr,
-                                    .len = seg->len};
+                                    .len = eng_min32(seg->len, bytes)};
 
-        /* A segment without bytes refers to no memory. */
+        bytes -= access.len;
+        /* A segment of length 0 refers to no memory. */
         if (seg->len && !vi->eng->ops.check(vi->eng->ctx, &access))
             return false;
     }

@@ -90,7 +90,7 @@ static void read_finished(struct eng_vi *vi)
     vi->reads.want.off = 0;
     if (!--vi->reads.open) {
         vi->tx.owed = eng_tx_owes(vi);
-        eng_loss_arm(vi, vi->tx.progress_ns);
+        eng_loss_arm(vi, vi->eng->now_ns);
         return;
     }
     do {

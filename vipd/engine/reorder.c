@@ -4,10 +4,17 @@
  */
 #include "vipd/engine/internal.h"
 
+/*
+ * Held packets that one more is compared with, from the tail and from the last one that filled a gap (or the head): what
+ * is sent again after a loss of 1 % belongs some hundreds further on. It costs some ns each.
+ */
+#define SEARCH_STEPS 64u
+#define GAP_STEPS    1024u
+
 void eng_held_init(struct eng_vi *vi)
 {
     for (unsigned i = 0; i < ENG_STREAMS; i++)
-        vi->held[i].head = vi->held[i].tail = ENG_NONE;
+        vi->held[i].head = vi->held[i].tail = vi->held[i].last = ENG_NONE;
     vi->dropped.head = vi->dropped.tail = ENG_NONE;
     vi->held_free = ENG_NONE;
 }
@@ -28,13 +35,57 @@ static void link_after(struct eng_vi *vi, struct eng_held_list *list, uint16_t s
         vi->slot[held->next].prev = slot;
 }
 
+/*
+ * The slot behind which a packet belongs, looked for from `from` towards the head (ENG_NONE: at the head): at most
+ * SEARCH_STEPS of them. False: not found.
+ */
+static bool search_back(const struct eng_vi *vi, struct eng_pos at, uint16_t from, uint16_t *ret)
+{
+    for (unsigned i = 0; i < SEARCH_STEPS; i++) {
+        if (from == ENG_NONE || !eng_pos_before(at, vi->slot[from].at) || VIP_MUTANT(HELD_ORDER)) {
+            *ret = from;
+            return true;
+        }
+        from = vi->slot[from].prev;
+    }
+    return false;
+}
+
+/* The same from `from` towards the tail. */
+static bool search_on(const struct eng_vi *vi, struct eng_pos at, uint16_t from, unsigned steps,
+                      uint16_t *ret)
+{
+    for (unsigned i = 0; i < steps && from != ENG_NONE; i++) {
+        if (eng_pos_before(at, vi->slot[from].at)) {
+            *ret = vi->slot[from].prev;
+            return true;
+        }
+        from = vi->slot[from].next;
+    }
+    return false;
+}
+
+/*
+ * Nearly always at the end: packets behind a gap come in their order. What is sent again comes in its order as well,
+ * behind the one that came before it, and what comes in reverse order goes to the head. A peer that sends in another
+ * order still has to send some of it again.
+ */
+static bool search(const struct eng_vi *vi, const struct eng_held_list *list, struct eng_pos at,
+                   uint16_t *ret)
+{
+    bool behind = list->last != ENG_NONE && !eng_pos_before(at, vi->slot[list->last].at);
+
+    return search_back(vi, at, list->tail, ret) ||
+           search_on(vi, at, behind ? list->last : list->head, GAP_STEPS, ret);
+}
+
 bool eng_held_add(struct eng_vi *vi, enum eng_stream stream, struct eng_pos at, uint32_t token)
 {
     struct eng_held_list *list = &vi->held[stream];
-    uint16_t slot, after = list->tail;
+    uint16_t slot, after;
 
     VIP_ASSERT(token);
-    if (vi->held_count >= vi->eng->config.held_packets_max)
+    if (vi->held_count >= vi->eng->config.held_packets_max || !search(vi, list, at, &after))
         return false;
     if (vi->held_free != ENG_NONE) {
         slot = vi->held_free;
@@ -46,10 +97,9 @@ bool eng_held_add(struct eng_vi *vi, enum eng_stream stream, struct eng_pos at, 
     vi->held_count++;
     vi->slot[slot].token = token;
     vi->slot[slot].at = at;
-    /* Nearly always at the end: packets behind a gap come in their order. */
-    while (after != ENG_NONE && eng_pos_before(at, vi->slot[after].at) && !VIP_MUTANT(HELD_ORDER))
-        after = vi->slot[after].prev;
     link_after(vi, list, slot, after);
+    if (slot != list->tail)
+        list->last = slot;
     vi->stats.held++;
     return true;
 }
@@ -88,7 +138,7 @@ void eng_held_drop(struct eng_vi *vi)
         else
             vi->slot[vi->dropped.tail].next = list->head;
         vi->dropped.tail = list->tail;
-        list->head = list->tail = ENG_NONE;
+        list->head = list->tail = list->last = ENG_NONE;
         eng_list_add(vi, ENG_LIST_REPLAY);
     }
 }
@@ -97,6 +147,8 @@ static uint32_t take_head(struct eng_vi *vi, struct eng_held_list *list)
 {
     uint16_t slot = list->head;
 
+    if (list->last == slot)
+        list->last = ENG_NONE;
     list->head = vi->slot[slot].next;
     if (list->head == ENG_NONE)
         list->tail = ENG_NONE;

@@ -164,15 +164,29 @@ static enum eng_rx_verdict receive(struct eng_vi *vi, const struct vip_packet *p
     return verdict;
 }
 
+/* A peer that breaks the rules loses its connection; with Unreliable Delivery, which breaks for nothing, its packet. */
+static void cut_off(struct eng_vi *vi, const struct eng_fault *fault)
+{
+    if (vi->reliable)
+        eng_break(vi, fault);
+}
+
 enum eng_rx_verdict eng_rx(struct eng *eng, uint16_t vi, const struct vip_packet *packet,
                            uint32_t token, uint64_t now_ns)
 {
+    static const struct eng_fault invented = {
+        .reason = VIP_CLOSE_ERROR, .why = "the peer acknowledged a packet that was never sent"};
     struct eng_vi *of = eng_vi_get(eng, vi);
     enum eng_rx_verdict verdict;
 
     eng->now_ns = now_ns;
     if (of->state != VIP_VIST_CONNECTED || !eng_ack_possible(of, packet))
         return ENG_RX_STALE;
+    if (eng_ack_invented(of, packet)) {
+        of->stats.acks_invented++;
+        cut_off(of, &invented);
+        return ENG_RX_STALE;
+    }
     switch (eng_number_judge(of, packet->hdr.packet_number)) {
     case ENG_NUMBER_NEW:
         break;
@@ -211,7 +225,7 @@ void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet
     case ENG_STEP_AHEAD:
     case ENG_STEP_BAD:
         /* It was acknowledged, so it cannot be asked for again; a peer of ours never does this. */
-        eng_break(of, &fault);
+        cut_off(of, &fault);
         break;
     case ENG_STEP_BROKE:
         break;

@@ -58,6 +58,8 @@ void eng_vi_connect(struct eng *eng, uint16_t vi, const struct eng_conn *conn, u
     memset(&of->reads, 0, sizeof(of->reads));
     of->tx.number = of->tx.una = of->tx.first_sent = 1 + eng->config.start_number;
     of->tx.largest_acked = eng->config.start_number;
+    if (!conn->local)
+        eng_skip_draw(of);
     of->tx.at.op = of->tx.ops_acked = of->rx.at.op = eng->config.start_op;
     of->reads.asked = of->reads.at.op = eng->config.start_op;
     of->tx.lost_head = of->tx.lost_tail = ENG_NONE;

@@ -4,6 +4,9 @@
  */
 #include "vipd/engine/internal.h"
 
+/* VIs whose timers one call of eng_tick serves, so that it does not take long. */
+#define TICK_VIS_MAX 256u
+
 static void timer_put(struct eng *eng, uint32_t at, struct eng_timer timer)
 {
     eng->timer[at] = timer;
@@ -116,8 +119,8 @@ void eng_tick(struct eng *eng, uint64_t now_ns)
         eng_list_del(vi, ENG_LIST_SENT);
         eng_send_advance_sent(vi);
     }
-    /* Every expiry moves its own timer into the future, so each VI is served at most twice. */
-    for (uint32_t budget = 2 * VIP_VI_MAX; budget; budget--) {
+    /* Every expiry moves its own timer into the future. Those beyond the budget stay due: eng_deadline says so. */
+    for (uint32_t budget = TICK_VIS_MAX; budget; budget--) {
         if (!eng->timer_count || eng->timer[0].at_ns > now_ns)
             return;
         vi_tick(eng->vi[eng->timer[0].vi], now_ns);

@@ -82,6 +82,29 @@ bool eng_tx_wants(struct eng_vi *vi)
     return vi->tx.ping || lost_ready(vi) || fresh_ready(vi);
 }
 
+/*
+ * The next number has been used. Now and then one is left out: nothing but a packet tells a peer which, so a
+ * peer that acknowledges it acknowledges what it did not get (eng_ack_invented).
+ */
+static void next_number(struct eng_vi *vi)
+{
+    struct eng_tx *tx = &vi->tx;
+
+    tx->number++;
+    if (tx->number != tx->skip_at)
+        return;
+    if (!numbers_left(vi, ENG_SENT_RING - 1)) {
+        tx->skip_at++;
+        return;
+    }
+    eng_declared_forget(vi, tx->number);
+    tx->skipped = tx->number;
+    if (tx->una == tx->number)
+        tx->una++;
+    tx->number++;
+    eng_skip_draw(vi);
+}
+
 /* The header, and the account of what left. `record` describes the contents of a packet that must
  * be acknowledged, NULL for a plain acknowledgement. */
 static void finish(struct eng_build *build, struct eng_vi *vi, const struct eng_sent *record,
@@ -113,16 +136,18 @@ static void finish(struct eng_build *build, struct eng_vi *vi, const struct eng_
             return;
         if (vi->tx.una == vi->tx.number)
             vi->tx.una++;
-        vi->tx.number++;
+        next_number(vi);
         return;
     }
     /* The peer begins to owe an answer: its time runs from here. */
-    if (!vi->tx.owed)
+    if (!vi->tx.owed) {
         vi->tx.progress_ns = now_ns;
+        vi->tx.tries = 0;
+    }
     vi->tx.owed = true;
     vi->sent[vi->tx.number % ENG_SENT_RING] = *record;
     eng_bits_set(&vi->tx.open, vi->tx.number);
-    vi->tx.number++;
+    next_number(vi);
     vi->tx.inflight += record->bytes;
     vi->tx.elicit_ns = now_ns;
     eng_loss_arm(vi, now_ns);
@@ -153,6 +178,8 @@ static unsigned begin_fresh(struct eng_build *build, struct eng_vi *vi, struct e
 
     eng_build_begin(build, vi, ret);
     build->limit_bytes = eng_mtu_limit(vi, now_ns);
+    if (vi->tx.inflight && vi->tx.inflight + build->limit_bytes > vi->conn.window_bytes)
+        build->limit_bytes = vi->tx.packet_bytes;
     if (!vi->rx.unacked || !eng_ack_has_ranges(vi))
         return 0;
     return put_ranges(build, vi, max < VIP_WIRE_RANGES_MAX ? max : VIP_WIRE_RANGES_MAX);
@@ -427,7 +454,7 @@ static bool emit_ops(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
         bool begins = vi->tx.at.off == 0;
 
         if (!desc->fault && desc->state == ENG_DESC_POSTED) {
-            if (!eng_desc_check(vi, desc, kind))
+            if (!eng_desc_check(vi, desc, kind, desc->sum))
                 desc->fault = VIP_ST_PROTECTION_ERROR;
             desc->state = ENG_DESC_CHECKED;
             desc->op = op;
@@ -543,7 +570,7 @@ static bool fail_record(struct eng_vi *vi, const struct eng_sent *record)
             continue;
         desc = eng_desc_at(vi, VIP_Q_SEND, eng_op_position(vi, op));
         if ((desc->control & VIP_CTL_OP_MASK) == VIP_CTL_OP_RDMAREAD ||
-            eng_desc_check(vi, desc, ENG_ACCESS_SEND))
+            eng_desc_check(vi, desc, ENG_ACCESS_SEND, desc->sum))
             continue;
         desc->fault = VIP_ST_PROTECTION_ERROR;
         if (!vi->tx.fail_valid || eng_before(op, vi->tx.fail_op))
@@ -575,7 +602,7 @@ static void fail_unreliable(struct eng_vi *vi, uint32_t op)
 
         if (desc->state == ENG_DESC_POSTED)
             return;
-        if (desc->op != op || desc->fault || eng_desc_check(vi, desc, ENG_ACCESS_SEND))
+        if (desc->op != op || desc->fault || eng_desc_check(vi, desc, ENG_ACCESS_SEND, desc->sum))
             continue;
         desc->fault = VIP_ST_PROTECTION_ERROR;
         if (i == vi->sq.next) {

@@ -35,6 +35,20 @@ const char *link_kind_name(enum link_kind kind)
     return "?";
 }
 
+uint8_t link_kind_source_bytes(enum link_kind kind)
+{
+    switch (kind) {
+    case LINK_UDP:
+        return 4;
+    case LINK_UDP6:
+        return 8;
+    case LINK_ETHER:
+    case LINK_LOOP:
+        return MAC_BYTES;
+    }
+    return 0;
+}
+
 uint32_t link_kind_overhead(enum link_kind kind)
 {
     switch (kind) {

@@ -196,6 +196,7 @@ unsigned ether_recv(struct link *link, struct link_rx *packets, unsigned count, 
     ether_xdp_run(ether, now_ns);
     if (ether->xdp)
         n = xdp_recv(ether->xdp, ether, packets, count);
+    link->behind = n == count;
     if (!ring->map)
         return n;
     while (n < count && bad < BAD_PER_PACKET * count) {
@@ -213,6 +214,7 @@ unsigned ether_recv(struct link *link, struct link_rx *packets, unsigned count, 
             bad++;
         }
     }
+    link->behind = n == count || bad == BAD_PER_PACKET * count;
     return n;
 }
 

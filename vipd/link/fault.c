@@ -301,6 +301,7 @@ static unsigned fault_recv(struct link *link, struct link_rx *packets, unsigned 
 
     flush(fault, now_ns);
     n = fault->inner->class->recv(fault->inner, packets, count, now_ns);
+    link->behind = fault->inner->behind;
     follow(fault);
     return n;
 }

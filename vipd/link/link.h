@@ -26,6 +26,9 @@ enum link_kind {
 };
 /* "udp" (of either kind), "ether", "loop"; static. */
 const char *link_kind_name(enum link_kind kind);
+/* How many leading bytes of a host's address name who counts as one where hosts have shares: the address
+ * without its port, of IPv6 the network (/64). */
+uint8_t link_kind_source_bytes(enum link_kind kind);
 /* Bytes of an interface's MTU that are no part of our packets; 0 on loop, which has no interface. */
 uint32_t link_kind_overhead(enum link_kind kind);
 
@@ -132,10 +135,11 @@ struct link_class {
 struct link {
     const struct link_class *class;
     enum link_kind kind;
-    struct link_addr self;         /* own address; len 0 as long as it is not known */
-    uint32_t packet_bytes;         /* largest packet to be sent or received */
-    uint32_t window_bytes;         /* what one peer may have under way towards us without overrun */
-    bool down;                     /* what is sent now is lost */
+    struct link_addr self; /* own address; len 0 as long as it is not known */
+    uint32_t packet_bytes; /* largest packet to be sent or received */
+    uint32_t window_bytes; /* what one peer may have under way towards us without overrun */
+    bool down;             /* what is sent now is lost */
+    bool behind;           /* the last recv may have left packets there; not counted in changes */
     char why_down[LINK_WHY_BYTES]; /* "no such interface"; empty if not down */
     const char *how;               /* "xdp"; static; NULL: as its kind says */
     /* "xdp (reason)": was wanted and cannot be had; empty: nothing is missing */
@@ -152,6 +156,10 @@ struct link_udp_config {
     uint32_t mtu;  /* interface MTU to assume, 0 = ask the interface of the address */
     uint32_t buffer_bytes; /* wanted SO_RCVBUF/SO_SNDBUF; less is logged */
     bool gso, gro;         /* use UDP_SEGMENT / UDP_GRO where the kernel has them */
+    int inherited; /* a socket that may be bound to the address already; 0 = none. The link's now */
+    /* Each socket that the link has bound, or NULL. */
+    void (*opened)(void *ctx, int sock);
+    void *opened_ctx;
 };
 
 /*

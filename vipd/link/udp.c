@@ -47,6 +47,8 @@ static void udp_close(struct link *link)
 
     udp_rx_drain(udp);
     udp_sock_close(udp);
+    if (udp->inherited >= 0)
+        close(udp->inherited);
     if (udp->epoll >= 0)
         close(udp->epoll);
     if (udp->news >= 0)
@@ -247,6 +249,9 @@ static struct udp *udp_new(const struct link_udp_config *config)
     udp->want_gro = config->gro;
     udp->look_ns = UINT64_MAX;
     udp->sock = udp->news = udp->epoll = -1;
+    udp->inherited = config->inherited > 0 ? config->inherited : -1;
+    udp->opened = config->opened;
+    udp->opened_ctx = config->opened_ctx;
     return udp;
 }
 

@@ -108,13 +108,16 @@ struct udp {
     bool want_gso, want_gro;      /* configured */
     unsigned if_index;            /* where link-local addresses are; of the last look */
     int sock;                     /* -1: no interface has the address (yet) */
-    unsigned sock_index;          /* that it was bound with */
-    int news;                     /* of interfaces and addresses (vipd/link/news.h) */
-    int epoll;                    /* both of them, for the host's loop */
-    uint64_t next_ns;             /* next look for news */
-    uint64_t look_ns;             /* next look at the interfaces; UINT64_MAX = none is due */
-    bool gso, gro;                /* in use */
-    int gso_doubt; /* errno with which joined packets were refused just now; 0 = none */
+    int inherited;                /* to be used if it is bound to the address, or -1 */
+    void (*opened)(void *ctx, int sock); /* of the configuration */
+    void *opened_ctx;
+    unsigned sock_index; /* that it was bound with */
+    int news;            /* of interfaces and addresses (vipd/link/news.h) */
+    int epoll;           /* both of them, for the host's loop */
+    uint64_t next_ns;    /* next look for news */
+    uint64_t look_ns;    /* next look at the interfaces; UINT64_MAX = none is due */
+    bool gso, gro;       /* in use */
+    int gso_doubt;       /* errno with which joined packets were refused just now; 0 = none */
     bool oversize_logged, buffer_logged;
     struct link_stats stats;
 

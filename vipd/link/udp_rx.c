@@ -107,8 +107,8 @@ static void discard(struct udp *udp)
     }
 }
 
-/* One recvmmsg call of up to `want` messages into udp->ready, which is empty. */
-static void receive_batch(struct udp *udp, unsigned want)
+/* One recvmmsg call of up to `want` messages into udp->ready, which is empty. Whether there may be more. */
+static bool receive_batch(struct udp *udp, unsigned want)
 {
     unsigned room = attach_used(udp);
     int n;
@@ -117,7 +117,7 @@ static void receive_batch(struct udp *udp, unsigned want)
     udp->ready_at = udp->ready_count = 0;
     if (room == 0) {
         discard(udp);
-        return;
+        return true;
     }
     if (room > want)
         room = want;
@@ -126,14 +126,16 @@ static void receive_batch(struct udp *udp, unsigned want)
     while (n < 0 && errno == EINTR);
     udp->stats.rx_syscalls++;
     if (n < 0) {
-        if (errno != EAGAIN)
-            udp->stats.rx_errors++;
-        return;
+        if (errno == EAGAIN)
+            return false;
+        udp->stats.rx_errors++;
+        return true;
     }
     if (udp->rx_used < (unsigned)n)
         udp->rx_used = (unsigned)n;
     for (unsigned i = 0; i < (unsigned)n; i++)
         take_message(udp, i);
+    return (unsigned)n == room;
 }
 
 /* Hand out the next packet of a ready message. Returns false when the message is used up. */
@@ -159,7 +161,7 @@ static bool next_packet(struct udp *udp, struct udp_msg *msg, struct link_rx *re
 unsigned udp_recv(struct link *link, struct link_rx *packets, unsigned count, uint64_t now_ns)
 {
     struct udp *udp = (struct udp *)link;
-    bool asked = false;
+    bool asked = false, more = false;
     unsigned n = 0;
 
     udp_check(udp, now_ns);
@@ -178,9 +180,10 @@ unsigned udp_recv(struct link *link, struct link_rx *packets, unsigned count, ui
         /* One system call per turn: what comes later belongs to the next one. */
         if (asked || udp->sock < 0)
             break;
-        receive_batch(udp, count - n);
+        more = receive_batch(udp, count - n);
         asked = true;
     }
+    link->behind = more || n == count;
     return n;
 }
 

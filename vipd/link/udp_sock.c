@@ -33,10 +33,13 @@ static uint32_t get_buffer(int sock, int option)
     return (uint32_t)value;
 }
 
-/* Never fragment: a lost fragment would cost the whole packet. */
+/*
+ * Never fragment: a lost fragment would cost the whole packet. And never believe an ICMP message about the size
+ * of the path: any host can forge one. The engine probes the path itself.
+ */
 static void set_no_fragments(const struct udp *udp)
 {
-    int discover4 = IP_PMTUDISC_DO, discover6 = IPV6_PMTUDISC_DO, one = 1;
+    int discover4 = IP_PMTUDISC_PROBE, discover6 = IPV6_PMTUDISC_PROBE, one = 1;
 
     if (udp->link.kind == LINK_UDP) {
         setsockopt(udp->sock, IPPROTO_IP, IP_MTU_DISCOVER, &discover4, sizeof(discover4));
@@ -65,9 +68,33 @@ static void set_options(struct udp *udp)
                 "vipd with CAP_NET_ADMIN\n",
                 self, (unsigned)get_buffer(udp->sock, SO_RCVBUF) / 2, (unsigned)wanted);
     }
-    udp->gro = udp->want_gro && setsockopt(udp->sock, SOL_UDP, UDP_GRO, &one, sizeof(one)) == 0;
+    /* An inherited socket may have it switched on. */
+    udp->gro =
+        setsockopt(udp->sock, SOL_UDP, UDP_GRO, udp->want_gro ? &one : &zero, sizeof(one)) == 0 &&
+        udp->want_gro;
     udp->gso =
         udp->want_gso && setsockopt(udp->sock, SOL_UDP, UDP_SEGMENT, &zero, sizeof(zero)) == 0;
+}
+
+/* The inherited socket if it is bound to the own address; else it is closed. */
+static bool use_inherited(struct udp *udp)
+{
+    union udp_name name = {0};
+    struct link_addr bound;
+    socklen_t len = sizeof(name);
+    int sock = udp->inherited;
+
+    udp->inherited = -1;
+    if (sock < 0)
+        return false;
+    if (getsockname(sock, &name.any, &len) < 0 || !udp_name_get(udp, &name, len, &bound) ||
+        !link_addr_equal(&bound, &udp->own) ||
+        (link_addr_is_local(&udp->own) && name.in6.sin6_scope_id != udp->if_index)) {
+        close(sock);
+        return false;
+    }
+    udp->sock = sock;
+    return true;
 }
 
 int udp_sock_open(struct udp *udp)
@@ -75,20 +102,25 @@ int udp_sock_open(struct udp *udp)
     struct epoll_event event = {.events = EPOLLIN};
     union udp_name name;
     socklen_t len = udp_name_put(udp, &udp->own, &name);
+    bool bound;
     int r;
 
     udp_sock_close(udp);
-    udp->sock = socket(name.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bound = use_inherited(udp);
+    if (!bound)
+        udp->sock = socket(name.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (udp->sock < 0)
         return -errno;
     set_options(udp);
-    if (bind(udp->sock, &name.any, len) < 0 ||
+    if ((!bound && bind(udp->sock, &name.any, len) < 0) ||
         epoll_ctl(udp->epoll, EPOLL_CTL_ADD, udp->sock, &event) < 0) {
         r = -errno;
         udp_sock_close(udp);
         return r;
     }
     udp->sock_index = udp->if_index;
+    if (udp->opened)
+        udp->opened(udp->opened_ctx, udp->sock);
     return 0;
 }
 

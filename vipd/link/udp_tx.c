@@ -97,10 +97,11 @@ static void log_oversize(struct udp *udp, uint32_t bytes)
         return;
     udp->oversize_logged = true;
     link_addr_format(&udp->link.self, self, sizeof(self));
-    fprintf(stderr,
-            "vipd: udp %s: a packet of %u bytes is larger than the path takes; set a smaller mtu "
-            "for this NIC (said once)\n",
-            self, (unsigned)bytes);
+    fprintf(
+        stderr,
+        "vipd: udp %s: a packet of %u bytes is larger than the interface takes; set a smaller mtu "
+        "for this NIC (said once)\n",
+        self, (unsigned)bytes);
 }
 
 /*

@@ -13,10 +13,12 @@
 #include <unistd.h>
 
 #include "proto/assert.h"
+#include "proto/fence.h"
 #include "proto/probe.h"
 #include "vipd/nic/internal.h"
 
-#define CQ_FIFO_MIN 256 /* entries of a backlog when it begins */
+#define CQ_FIFO_MIN  256 /* entries of a backlog when it begins */
+#define CQ_FIFO_TURN 256 /* entries of one backlog that find room in one turn */
 
 /* Remember that sleepers on this queue (or CQ, queue = 2) have news. */
 static void wake_add(struct nic_session *session, bool *flag, uint16_t number, uint8_t queue)
@@ -124,7 +126,7 @@ void nic_wake_flush(struct nic *nic)
     if (!nic->wake_count)
         return;
     nic->wake_batch++;
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    vip_fence_sleep(); /* [completion FLUSH] [notify FLUSH] [cq_fd FLUSH] */
     for (unsigned i = 0; i < nic->wake_count; i++) {
         const struct nic_wake *wake = &nic->wakes[i];
         struct nic_session *session = wake->session;
@@ -246,7 +248,7 @@ static bool backlogs_of_session(struct nic_session *session)
         uint32_t number = (uint32_t)(cq - session->cqs);
 
         next = item->next;
-        while (cq->fifo_count && cq_room(session, number)) {
+        for (unsigned i = 0; i < CQ_FIFO_TURN && cq->fifo_count && cq_room(session, number); i++) {
             cq_put(session, number, &cq->fifo[cq->fifo_head]);
             cq->fifo_head = (cq->fifo_head + 1) & (cq->fifo_cap - 1);
             cq->fifo_count--;
@@ -324,6 +326,7 @@ static void complete_now(const struct nic_deferred *done)
     VIP_ASSERT(vi->used);
     vi->position[queue] = vip_comp_write(vip_vipd_vi_ring(session->vipd_base, done->vi, queue),
                                          vi->position[queue], &comp);
+    /* [completion PROD] [order PROD] */
     vip_store32_release(&block->prod[queue],
                         vi->position[queue] + (queue == VIP_Q_RECV ? vi->pokes : 0));
     session->nic->counts.completions++;

@@ -104,19 +104,6 @@ void nic_conn_set_peer(struct nic_conn *conn, uint32_t peer)
     nic_list_add_tail(&nic->peers[peer % NIC_PEER_BUCKETS], &conn->by_peer);
 }
 
-struct nic_conn *nic_conn_of_peer(const struct nic *nic, uint32_t peer)
-{
-    const struct nic_list *head = &nic->peers[peer % NIC_PEER_BUCKETS];
-
-    for (struct nic_list *item = head->next; item != head; item = item->next) {
-        struct nic_conn *conn = NIC_ITEM(item, struct nic_conn, by_peer);
-
-        if (conn->peer == peer)
-            return conn;
-    }
-    return NULL;
-}
-
 #define PEERS_PER_CALL 65536 /* entries looked at; a whole table takes too long for one request */
 
 uint32_t nic_peers(const struct nic *nic, uint32_t from,

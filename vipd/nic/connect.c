@@ -83,7 +83,7 @@ enum vip_rc nic_vi_sever(struct nic_session *session, uint32_t number, const cha
         return VIP_RC_INVALID_PARAMETER;
     if (!vi->conn || vi->conn->state != NIC_CONN_ESTABLISHED)
         return VIP_RC_INVALID_STATE;
-    nic_session_drain(session, VIP_SQ_SLOTS);
+    nic_session_fetch(session);
     if (!vi->conn || vi->conn->state != NIC_CONN_ESTABLISHED)
         return VIP_RC_INVALID_STATE; /* what was posted broke it */
     args = close_args(vi->conn, VIP_CLOSE_ERROR);
@@ -107,7 +107,7 @@ static void conn_lost(struct nic_conn *conn, const struct eng_close *close)
     uint16_t vi = conn->vi;
 
     VIP_ASSERT(conn->state == NIC_CONN_ESTABLISHED);
-    nic_session_drain(session, VIP_SQ_SLOTS);
+    nic_session_fetch(session);
     nic_conn_free(conn);
     cm_conn_gone(nic->cm, local_id, peer);
     eng_vi_closed(session->eng, vi, close, nic->now_ns);
@@ -258,7 +258,7 @@ enum vip_rc nic_accept(struct nic_session *session, uint64_t conn_handle, uint32
         return refuse(why, why_bytes, VIP_RC_INVALID_PARAMETER, "no such connection request");
     if (!vi)
         return refuse(why, why_bytes, VIP_RC_INVALID_PARAMETER, "no such VI");
-    nic_session_drain(session, VIP_SQ_SLOTS);
+    nic_session_enter(session);
     if (!vi_free(session, vi))
         return refuse(why, why_bytes, VIP_RC_INVALID_STATE, "the VI is not Idle");
     theirs = cm_pending_attrs(nic->cm, conn_handle);
@@ -301,6 +301,7 @@ enum vip_rc nic_connect(struct nic_session *session, uint32_t number,
     struct nic *nic = session->nic;
     struct nic_vi *vi = nic_vi_get(session, number);
     struct cm_request_args args = {.timeout_ns = wanted->timeout_ns,
+                                   .uid = session->uid,
                                    .peer_to_peer = wanted->peer_to_peer,
                                    .local = wanted->local,
                                    .remote = wanted->remote,
@@ -315,7 +316,7 @@ enum vip_rc nic_connect(struct nic_session *session, uint32_t number,
     if (args.remote.host_len != nic->self.len)
         return refuse(why, why_bytes, VIP_RC_INVALID_PARAMETER,
                       "the host part of the remote address has not the length of this NIC's");
-    nic_session_drain(session, VIP_SQ_SLOTS);
+    nic_session_enter(session);
     if (!vi_free(session, vi))
         return refuse(why, why_bytes, VIP_RC_INVALID_STATE, "the VI is not Idle");
     conn = nic_conn_new(session, (uint16_t)number, NIC_CONN_REQUESTED);
@@ -335,8 +336,9 @@ enum vip_rc nic_connect(struct nic_session *session, uint32_t number,
         eng_vi_set_idle(session->eng, (uint16_t)number);
         return refuse(why, why_bytes,
                       rc == -EINVAL ? VIP_RC_INVALID_PARAMETER : VIP_RC_ERROR_RESOURCE,
-                      rc == -EINVAL ? "an address has parts of impossible length"
-                                    : "no memory for a connection request");
+                      rc == -EINVAL  ? "an address has parts of impossible length"
+                      : rc == -EPERM ? NIC_WHY_OWNER
+                                     : "no memory for a connection request");
     }
     return VIP_RC_SUCCESS;
 }
@@ -349,7 +351,7 @@ enum vip_rc nic_connect_cancel(struct nic_session *session, uint32_t number, uin
     nic->now_ns = now_ns;
     if (!vi)
         return VIP_RC_INVALID_PARAMETER;
-    nic_session_drain(session, VIP_SQ_SLOTS);
+    nic_session_enter(session);
     if (!vi->conn || vi->conn->state != NIC_CONN_REQUESTED ||
         !cm_request_cancel(nic->cm, vi->conn->local_id, now_ns))
         return VIP_RC_INVALID_STATE;
@@ -367,7 +369,7 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t number, uint
     nic->now_ns = now_ns;
     if (!vi)
         return VIP_RC_INVALID_PARAMETER;
-    nic_session_drain(session, VIP_SQ_SLOTS);
+    nic_session_enter(session);
     eng_vi_disconnect(session->eng, (uint16_t)number, &ops_done);
     if (vi->conn) {
         bool connected = vi->conn->state == NIC_CONN_ESTABLISHED;
@@ -423,7 +425,7 @@ bool nic_cm_loop_run(struct nic *nic)
 {
     uint32_t count = nic->cm_loop_count;
 
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && !nic->meter.over; i++) {
         uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
         uint16_t len = nic->cm_loop[nic->cm_loop_head].len;
 
@@ -432,6 +434,7 @@ bool nic_cm_loop_run(struct nic *nic)
         nic->cm_loop_count--;
         nic->counts.loop_cm++;
         cm_rx(nic->cm, &nic->self, packet, len, nic->now_ns);
+        nic_share_worked(nic, NIC_CM_UNITS);
     }
     return count > 0;
 }
@@ -473,7 +476,9 @@ static void op_closed(void *ctx, uint64_t local_conn_id, const struct vip_cm *ms
         close.why = "the application at the other end is gone";
         break;
     case VIP_CLOSE_ERROR:
-        close.why = "an error at the other end broke the connection";
+        close.why = msg->op_status == VIP_ST_REMOTE_DESC_ERROR
+                        ? "the receive of the other end was missing, too short or faulty"
+                        : "an error at the other end broke the connection";
         break;
     case VIP_CLOSE_TIMEOUT:
         close.why = "the peer got no answer from here for too long";
@@ -487,13 +492,12 @@ static void op_closed(void *ctx, uint64_t local_conn_id, const struct vip_cm *ms
         conn_lost(conn, &close);
 }
 
-static void op_peer_lost(void *ctx, uint32_t peer, const char *why)
+static void op_lost(void *ctx, uint64_t local_conn_id, const char *why)
 {
-    struct nic *nic = ctx;
+    struct nic_conn *conn = nic_conn_find(ctx, local_conn_id);
     struct eng_close close = {.why = why, .transport = true};
-    struct nic_conn *conn;
 
-    while ((conn = nic_conn_of_peer(nic, peer)))
+    if (conn && conn->state == NIC_CONN_ESTABLISHED)
         conn_lost(conn, &close);
 }
 
@@ -531,7 +535,7 @@ const struct cm_ops nic_cm_ops = {
     .request_done = op_request_done,
     .accept_done = op_accept_done,
     .closed = op_closed,
-    .peer_lost = op_peer_lost,
+    .lost = op_lost,
     .reset = op_reset,
     .renew = op_renew,
     .alloc = op_alloc,

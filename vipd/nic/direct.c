@@ -22,6 +22,18 @@
 #include "proto/direct.h"
 #include "vipd/nic/internal.h"
 #include "vipd/nic/objects.h"
+#include "vipd/registry/guard.h"
+#include "vipd/registry/memfile.h"
+
+/* The ring between two VIs of this NIC; gone when it is over for both. */
+struct nic_ring {
+    struct vip_direct *map; /* read-only */
+    uint32_t guard; /* in the table of vipd/registry/guard.h, for one session that is left */
+    struct {
+        struct nic_session *session; /* NULL: over for this end */
+        uint16_t vi;
+    } end[2];
+};
 
 int nic_session_set_receives(struct nic_session *session, void *base)
 {
@@ -59,6 +71,10 @@ static bool ring_sync(struct nic_session *session, uint16_t number)
         n++;
     taken = (uint32_t)vip_load64(&head->taken);
     most = posted - first;
+    /* A message may have gone to a receive that was posted since. Whoever sees that message sees that the ring is
+     * closing, and takes it only if it is counted. */
+    if (n == most + 1) /* [ring_end RULE_CLAMP] */
+        n = most;
     if ((int32_t)(taken - n) > 0 || most - n > VIP_DESC_PER_QUEUE_MAX)
         n = taken;
     if (most - n > VIP_DESC_PER_QUEUE_MAX)
@@ -95,6 +111,18 @@ static bool take_segs(struct nic_session *session, uint16_t number, const struct
     return true;
 }
 
+/*
+ * Is the next receive in the table, of a VI without a ring? The stamp does not say so: in the last life of this VI the
+ * slot had the same one, and the generation is one word of the slot like all the others.
+ */
+static bool table_holds(const struct nic_session *session, uint16_t number)
+{
+    const struct vip_recv_head *head = vip_recv_head(session->recv_base, number);
+    uint32_t posted = vip_load32_acquire(&head->posted); /* [table POSTED] */
+
+    return (int32_t)(posted - session->vis[number].recv_next) > 0;
+}
+
 /* Give the engine the next receive of the VI; false: none is posted. */
 static bool take_one(struct nic_session *session, uint16_t number)
 {
@@ -102,11 +130,10 @@ static bool take_one(struct nic_session *session, uint16_t number)
     struct nic_post_parts parts;
     struct vip_sq_slot slot;
     uint16_t control;
-    bool there = true;
+    bool there;
 
     vip_fetch_begin();
-    if (vi->ring)
-        there = ring_sync(session, number);
+    there = vi->ring ? ring_sync(session, number) : table_holds(session, number);
     there =
         there && vip_recv_read(session->recv_base, number, vi->generation, vi->recv_next, &slot);
     if (there) {
@@ -185,7 +212,15 @@ void nic_direct_watched(struct nic *nic)
     }
 }
 
-/* Nobody of vipd looks at this end any more. */
+/* A page of the ring that is missing is the fault of this end's session. */
+static void ring_guard(struct nic_ring *ring, unsigned half)
+{
+    struct guard *owner = registry_guard(ring->end[half].session->registry);
+
+    ring->guard = guard_add(owner, ring->map, sizeof(*ring->map));
+}
+
+/* Drop vipd's mapping of this end of the ring. */
 static void end_leave(struct nic_session *session, uint16_t number)
 {
     struct nic_vi *vi = &session->vis[number];
@@ -196,11 +231,15 @@ static void end_leave(struct nic_session *session, uint16_t number)
     vi->ring = NULL;
     session->rings--;
     ring->end[vi->ring_half].session = NULL;
+    guard_remove(ring->guard);
+    if (!ring->end[other].session || ring->end[other].session->user != session->user)
+        session->user->rings--;
     if (ring->end[other].session) {
+        ring_guard(ring, other);
         tell_mute(ring, other);
         return;
     }
-    munmap(ring->map, sizeof(*ring->map));
+    registry_unmap(session->registry, ring->map, sizeof(*ring->map));
     session->nic->rings--;
     free(ring);
 }
@@ -215,12 +254,12 @@ static void ring_over(struct nic_session *session, uint16_t number)
     struct vip_vipd_vi *block = block_of(session, number);
 
     vip_store32_release(&block->ring, VIP_RING_CLOSING);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    vip_fence_sleep(); /* [ring_end CLOSING] */
     vip_fetch_begin();
     (void)ring_sync(session, number);
     vip_fetch_end();
     vip_store32_release(&block->ring_end, vi->ring_count);
-    vip_store32_release(&block->ring, VIP_RING_OVER);
+    vip_store32_release(&block->ring, VIP_RING_OVER); /* [ring_end OVER] */
     end_leave(session, number);
     /* Its sender may have died between a message and the wake-up that should have followed. */
     if (!session->closing)
@@ -242,7 +281,7 @@ void nic_op_fetch_receives(void *ctx, uint16_t number, bool all)
     if (vi->ring)
         ring_over(session, number);
     for (unsigned i = 0; i < VIP_DESC_PER_QUEUE_MAX && take_one(session, number); i++)
-        continue;
+        nic_share_worked(session->nic, 1);
     vi->fetching = false;
 }
 
@@ -270,21 +309,27 @@ void nic_direct_drop(struct nic_session *session, uint16_t number)
  * the program does not call. */
 static bool may_have_ring(const struct nic_session *session, const struct nic_vi *vi)
 {
+    const struct nic_pool pool = {.have = session->user->rings,
+                                  .used = session->nic->rings,
+                                  .max = NIC_RINGS_MAX,
+                                  .small = NIC_RINGS_SMALL,
+                                  .reserve = NIC_RINGS_RESERVE,
+                                  .times = 3};
+
     return session->recv_base && session->sink->direct && !session->closing && !vi->had_ring &&
-           vi->attrs.level != VIP_LVL_RECEPTION && session->rings < NIC_RINGS_SESSION;
+           vi->attrs.level != VIP_LVL_RECEPTION && session->rings < NIC_RINGS_SESSION &&
+           nic_pool_room(&pool, 1);
 }
 
 /* A memfd with a ring in it, mapped at *ret_map; or -1. */
 static int ring_make(struct vip_direct **ret_map)
 {
-    int fd = memfd_create("via-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    void *map = MAP_FAILED;
+    int fd = memfile_make("via-ring", sizeof(**ret_map), F_SEAL_SEAL);
+    void *map;
 
     if (fd < 0)
         return -1;
-    if (ftruncate(fd, sizeof(**ret_map)) == 0 &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-        map = mmap(NULL, sizeof(**ret_map), PROT_READ, MAP_SHARED, fd, 0);
+    map = mmap(NULL, sizeof(**ret_map), PROT_READ, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED) {
         close(fd);
         return -1;
@@ -300,6 +345,9 @@ static void end_join(struct nic_ring *ring, unsigned half, const struct nic_conn
 
     tell_mute(ring, half);
     session->rings++;
+    /* A ring between two sessions of one user is one ring of this user. */
+    if (half == 0 || ring->end[0].session->user != session->user)
+        session->user->rings++;
     vi->ring = ring;
     vi->had_ring = true;
     vi->ring_half = (uint8_t)half;
@@ -316,8 +364,8 @@ void nic_direct_begin(struct nic_conn *conn)
     struct nic_ring *ring;
     int fd;
 
-    if (!nic->config.direct || nic->rings >= NIC_RINGS_MAX || !peer ||
-        peer->state != NIC_CONN_ESTABLISHED || peer->remote_id != conn->local_id ||
+    if (!nic->config.direct || !peer || peer->state != NIC_CONN_ESTABLISHED ||
+        peer->remote_id != conn->local_id ||
         !may_have_ring(conn->session, &conn->session->vis[conn->vi]) ||
         !may_have_ring(peer->session, &peer->session->vis[peer->vi]))
         return;
@@ -335,6 +383,7 @@ void nic_direct_begin(struct nic_conn *conn)
     ring->end[0].vi = conn->vi;
     ring->end[1].session = peer->session;
     ring->end[1].vi = peer->vi;
+    ring_guard(ring, 0);
     end_join(ring, 0, conn, fd);
     end_join(ring, 1, peer, fd);
     close(fd);

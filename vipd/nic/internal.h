@@ -10,10 +10,70 @@
 #define VIPD_NIC_INTERNAL_H
 
 #include "proto/capture.h"
+#include "vipd/nic/share.h"
 #include "vipd/nic/state.h"
+
+/* Why a session may not wait, or ask peer to peer. */
+#define NIC_WHY_OWNER                                                                              \
+    "the discriminator belongs to another user, whose program waits on it or did a moment ago: "   \
+    "choose another one"
 
 /* nic.c: next random number. */
 uint64_t nic_random(struct nic *nic);
+
+/* share.c: time. A turn begins; which sessions have work is found here. */
+void nic_share_begin(struct nic *nic);
+void nic_share_end(struct nic *nic);
+/* The others below, when several sessions have work; when it is time to look at the clock. */
+bool nic_share_first(struct nic_session *session);
+/* Have those that come first nothing more to do, or did the turn nothing? Then the others have the rest of the turn. */
+bool nic_share_open(struct nic *nic, bool did);
+void nic_share_pass(struct nic *nic, struct nic_session *session);
+bool nic_share_look(struct nic *nic);
+
+/* May this session have something done in this turn, or do others come first? */
+static inline bool nic_share_due(struct nic_session *session)
+{
+    return !session->nic->meter.contended || nic_share_first(session);
+}
+
+/* Had it work when the turn began? Of one that is alone nobody asks. */
+static inline bool nic_share_had_work(const struct nic_session *session)
+{
+    const struct nic *nic = session->nic;
+
+    return nic->sessions.next == nic->sessions.prev || session->share.turn == nic->counts.turns;
+}
+
+/* From now on time is spent for this session; NULL: for none. Whose it was so far. */
+static inline struct nic_session *nic_share_switch(struct nic *nic, struct nic_session *session)
+{
+    struct nic_session *before = nic->meter.session;
+
+    if (nic->meter.contended && before != session)
+        nic_share_pass(nic, session);
+    return before;
+}
+
+/* So many units of work were done; whether the turn is over. */
+static inline bool nic_share_worked(struct nic *nic, unsigned units)
+{
+    nic->meter.units += units;
+    return nic->meter.units < NIC_UNITS ? nic->meter.over : nic_share_look(nic);
+}
+/* The user of a new session: NULL without memory. Of one that ends: forgotten sooner or later. */
+struct nic_user *nic_user_join(struct nic *nic, uint32_t uid);
+void nic_user_leave(struct nic_session *session);
+void nic_users_deinit(struct nic *nic);
+/* A pool that users share: how many a user has, all have, there are, and what is for small users only. */
+struct nic_pool {
+    uint64_t have, used, max;
+    uint64_t small;   /* one that would have no more than this is small */
+    uint64_t reserve; /* the last ones, for small users */
+    unsigned times;   /* any other has at most so many times what is free beside these */
+};
+/* May the user have `more`? Some pool is left for each that comes, however much those before it have. */
+bool nic_pool_room(const struct nic_pool *pool, uint64_t more);
 
 /* conn.c: the table of connection ids. */
 struct nic_conn *nic_conn_new(struct nic_session *session, uint16_t vi, enum nic_conn_state state);
@@ -23,8 +83,6 @@ void nic_conn_renew(struct nic_conn *conn);
 struct nic_conn *nic_conn_find(const struct nic *nic, uint64_t local_id);
 /* Remember the peer of an established connection. */
 void nic_conn_set_peer(struct nic_conn *conn, uint32_t peer);
-/* Some connection of that peer, or NULL. */
-struct nic_conn *nic_conn_of_peer(const struct nic *nic, uint32_t peer);
 void nic_conns_deinit(struct nic *nic);
 
 /* connect.c */
@@ -47,9 +105,18 @@ void nic_waits_deinit(struct nic_session *session);
 void nic_op_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct vip_addr *remote,
                      const struct vip_cm_attrs *attrs, const struct vip_private *data);
 
-/* session.c: take at most `budget` slots; how many were taken. */
-unsigned nic_session_drain(struct nic_session *session, unsigned budget);
+/* session.c: take at most `budget` slots; how many were taken. In one turn no more than one ring of them.
+ * cut: none after the turn's time is over; one slot can be worth as many receives as a queue has. */
+unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cut);
+/* From within a turn, for an event that comes after what was posted before it: take all of that. What was posted
+ * before the turn lies within one ring, so all such events of a turn together take no more than a ring; a throttled
+ * session has no more taken than is due to it. */
+void nic_session_fetch(struct nic_session *session);
+/* The same before a control operation; its program waits for the answer, so it cannot be many times in a turn. */
+void nic_session_enter(struct nic_session *session);
 bool nic_session_has_posts(const struct nic_session *session);
+/* Tell the library how long VipDisconnect waits, as the NIC's configuration says now. */
+void nic_session_set_linger(struct nic_session *session);
 /* A posting was worth nothing (nic_session_throttled). */
 void nic_session_fault(struct nic_session *session);
 /* Give one descriptor, copied from `slot`, to the engine. */
@@ -63,9 +130,8 @@ void nic_session_post(struct nic_session *session, const struct vip_sq_slot *slo
                       const struct nic_post_parts *parts, uint16_t control);
 /* When a throttled session may go on. */
 uint64_t nic_session_resumes_ns(const struct nic_session *session);
-/* Zeroed pages that cost nothing until touched; NULL on failure. */
+/* Zeroed pages that cost nothing until touched; NULL on failure. registry_unmap gives them back. */
 void *nic_map(size_t bytes);
-void nic_unmap(void *memory, size_t bytes);
 
 /* vi.c: NULL if there is none. */
 struct nic_vi *nic_vi_get(const struct nic_session *session, uint32_t vi);
@@ -104,8 +170,11 @@ enum nic_stage {
 /* replay: the kept packet that eng_replay named (its entry is parked), NULL for a fresh one. */
 enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
                          struct nic_src *src, struct nic_held *replay);
-/* Copy `len` bytes at `offset` of the packet; loopback source and target may overlap. */
-void nic_src_copy(const struct nic_src *src, uint32_t offset, void *to, uint32_t len);
+/*
+ * Copy `len` bytes at `offset` of the packet; loopback source and target may overlap. Outcomes: true;
+ * false: a page was missing meanwhile (vipd/registry/guard.h), what was copied is worthless.
+ */
+bool nic_src_copy(const struct nic_src *src, uint32_t offset, void *to, uint32_t len);
 
 /* direct.c */
 /* Both ends of this connection are established and on this NIC: give them a ring, if that is possible. */
@@ -126,8 +195,12 @@ void nic_direct_run(struct nic *nic);
 void nic_vi_stats(const struct nic_session *session, uint16_t vi, struct eng_vi_stats *ret);
 
 /* rx.c */
-unsigned nic_rx_take(struct nic *nic);
-void nic_rx_process(struct nic *nic, unsigned count);
+/* Packets from the link, if none of the last batch are left; whether there are any. */
+bool nic_rx_take(struct nic *nic);
+/* As many of them as the turn has time for. */
+void nic_rx_process(struct nic *nic);
+/* The NIC ends: give back what was not processed. */
+void nic_rx_forget(struct nic *nic);
 /* Give a decoded packet to the engine. true: src's bytes are kept, else they are the caller's. */
 bool nic_rx_feed(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src);
 /* Replay what the engine held; call after everything that may free held packets. */
@@ -137,6 +210,8 @@ void nic_rx_resume(struct nic_held *held);
 /* Keep src's bytes; NULL when too many are kept (or no memory for a loopback copy). */
 struct nic_held *nic_held_new(struct nic_conn *conn, struct nic_src *src);
 void nic_held_free(struct nic *nic, struct nic_held *held);
+/* May one more packet be kept that is not in its turn? */
+bool nic_held_room(const struct nic_session *session, uint32_t len);
 /* Give the bytes of a packet back: to the link, or to the heap. */
 void nic_src_release(struct nic *nic, const struct nic_src *src);
 

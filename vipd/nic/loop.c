@@ -8,6 +8,32 @@
 
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
+#include "vipd/registry/guard.h"
+
+/* No page is smaller. */
+#define PAGE_BYTES 4096u
+
+/*
+ * Are all pages of the sender's memory there? A page that fails to come in the copy would be a fault of the
+ * receiver, whose descriptor it would fail. So each is touched first; a page lost between here and the copy, by
+ * a program that vipd did not seal or by broken memory, is still the receiver's.
+ */
+static bool source_is_there(const struct nic_tx *tx)
+{
+    uint32_t faults = guard_copy_faults();
+
+    for (unsigned i = 0; i < tx->packet.piece_count; i++) {
+        const volatile uint8_t *at = tx->iov[i].iov_base;
+        size_t len = tx->iov[i].iov_len;
+
+        if (!tx->packet.piece[i].from_region || !len)
+            continue;
+        for (size_t offset = 0; offset < len; offset += PAGE_BYTES)
+            (void)at[offset];
+        (void)at[len - 1];
+    }
+    return guard_copy_faults() == faults;
+}
 
 /*
  * Decode the packet: its header parts are put where they belong in a scratch packet; the payload
@@ -40,7 +66,7 @@ void nic_loop_deliver(struct nic *nic, struct nic_conn *from, struct nic_tx *tx)
         .len = tx->packet.bytes, .piece = tx->iov, .piece_count = tx->packet.piece_count};
     struct nic_conn *to;
 
-    if (!nic_tx_resolve(tx->session, tx)) {
+    if (!nic_tx_resolve(tx->session, tx) || !source_is_there(tx)) {
         nic->counts.tx_unresolved++;
         eng_tx_failed(tx->session->eng, tx->packet.vi, tx->packet.op, nic->now_ns);
         nic_rx_replay(tx->session);

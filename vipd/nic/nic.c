@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "proto/assert.h"
+#include "proto/fence.h"
 #include "vipd/nic/internal.h"
 
 /* Connection ids are made of these: others see some of them and must not know the next. */
@@ -30,6 +32,7 @@ static int cm_open(struct nic *nic, uint64_t now_ns)
         return -ENOMEM;
     memset(memory, 0, cm_bytes());
     config.self = nic->self;
+    config.source_bytes = link_kind_source_bytes(nic->link->kind);
     config.epoch = nic->config.epoch;
     config.seed = nic_random(nic);
     config.packet_bytes = nic->link->packet_bytes;
@@ -48,6 +51,9 @@ static void link_look(struct nic *nic)
         cm_set_medium(nic->cm, &nic->self, nic->link->packet_bytes, nic->link->window_bytes);
 }
 
+#define TX_COPIES_BYTES ((size_t)NIC_TX_BATCH * NIC_TX_COPY_STRIDE)
+_Static_assert(NIC_TX_COPY_STRIDE >= VIP_PACKET_BYTES_MAX, "a packet fits");
+
 /* Legal on a half-built nic; leaves the link alone. */
 static void nic_free(struct nic *nic)
 {
@@ -57,25 +63,31 @@ static void nic_free(struct nic *nic)
     nic_conns_deinit(nic);
     free(nic->held);
     free(nic->tx_pool);
+    if (nic->tx_copies)
+        munmap(nic->tx_copies, TX_COPIES_BYTES);
     free(nic->deferred);
     free(nic->loop_head);
     free(nic->session_slots);
+    nic_users_deinit(nic);
     free(nic);
 }
 
 static int nic_memory(struct nic *nic)
 {
+    nic->tx_copies = nic_map(TX_COPIES_BYTES);
     nic->held = calloc(NIC_HELD_MAX, sizeof(*nic->held));
     nic->tx_pool = calloc(NIC_TX_BATCH, sizeof(*nic->tx_pool));
     nic->loop_head = calloc(1, VIP_PACKET_BYTES_MAX);
-    if (!nic->held || !nic->tx_pool || !nic->loop_head)
+    if (!nic->held || !nic->tx_pool || !nic->tx_copies || !nic->loop_head)
         return -ENOMEM;
     for (uint32_t i = NIC_HELD_MAX; i-- > 0;) {
         nic->held[i].next_free = nic->held_free;
         nic->held_free = i + 1;
     }
-    for (unsigned i = 0; i < NIC_TX_BATCH; i++)
+    for (unsigned i = 0; i < NIC_TX_BATCH; i++) {
+        nic->tx_pool[i].copy = nic->tx_copies + (size_t)i * NIC_TX_COPY_STRIDE;
         nic->tx[i] = &nic->tx_pool[i];
+    }
     return 0;
 }
 
@@ -91,11 +103,12 @@ int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns
     nic->config.name = nic->name;
     nic->link = link;
     nic->now_ns = now_ns;
-    nic->random_key = (struct siphash_key){config->seed, ~config->epoch};
+    nic->random_key = (struct siphash_key){config->seed, config->secret ^ ~config->epoch};
     link_look(nic);
     /* A frame to one's own card does not come back. */
     nic->loop_by_link = strcmp(link->class->name, "fault") == 0 && link->kind != LINK_ETHER;
     nic_list_init(&nic->sessions);
+    nic_list_init(&nic->users);
     for (unsigned i = 0; i < NIC_PEER_BUCKETS; i++)
         nic_list_init(&nic->peers[i]);
     if (nic_memory(nic) < 0 || cm_open(nic, now_ns) < 0) {
@@ -112,9 +125,13 @@ void nic_set_config(struct nic *nic, const struct nic_config *config)
     nic->config.engine = config->engine;
     nic->config.vi_max = config->vi_max;
     nic->config.cq_max = config->cq_max;
+    nic->config.segs_bytes_user = config->segs_bytes_user;
     nic->config.latency = config->latency;
     nic->config.vi_latency = config->vi_latency;
     nic->config.direct = config->direct;
+    nic->config.linger_ns = config->linger_ns;
+    for (struct nic_list *item = nic->sessions.next; item != &nic->sessions; item = item->next)
+        nic_session_set_linger(NIC_ITEM(item, struct nic_session, link));
     cm_set_times(nic->cm, &config->cm);
 }
 
@@ -137,104 +154,13 @@ void nic_close(struct nic *nic, uint64_t now_ns)
     VIP_ASSERT(nic_list_empty(&nic->sessions));
     VIP_ASSERT(nic->held_used == 0);
     nic->now_ns = now_ns;
+    nic_rx_forget(nic);
     /* Every CLOSE has been sent once, when its session ended; nobody waits for answers. */
     nic_free(nic);
     link->class->close(link);
 }
 
-/* ---- the turn -------------------------------------------------------------------------- */
-
-/* Postings of one session in its turn if there are other sessions: those wait meanwhile. */
-#define POSTS_SHARED 16
-
-/*
- * Postings of every session, beginning where the last turn's budget was used up: however many
- * sessions refill their rings without end, a turn stays short and each of them has its share.
- */
-static bool sessions_drain(struct nic *nic)
-{
-    struct nic_list *item = nic->post_next ? nic->post_next : nic->sessions.next;
-    struct nic_list *first = NULL;
-    unsigned budget = NIC_POSTS_TURN;
-    bool alone = nic->sessions.next == nic->sessions.prev;
-    unsigned most = alone ? NIC_POSTS_SESSION : POSTS_SHARED;
-
-    while (budget) {
-        if (item == &nic->sessions)
-            item = item->next;
-        if (item == &nic->sessions || item == first)
-            break;
-        if (!first)
-            first = item;
-
-        struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
-        unsigned taken = 0;
-
-        if (!nic_session_throttled(session)) {
-            if (session->tell_resumed) {
-                session->tell_resumed = false;
-                session->sink->resumed(session->ctx);
-            }
-            taken = nic_session_drain(session, budget < most ? budget : most);
-        }
-        /* The last descriptor may take some slots more than were left. */
-        budget -= taken < budget ? taken : budget;
-        item = item->next;
-    }
-    nic->post_next = item;
-    return budget < NIC_POSTS_TURN;
-}
-
-static bool timers_run(struct nic *nic)
-{
-    bool did = false;
-
-    for (struct nic_list *item = nic->sessions.next; item != &nic->sessions; item = item->next) {
-        struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
-
-        if (eng_deadline(session->eng) > nic->now_ns)
-            continue;
-        eng_tick(session->eng, nic->now_ns);
-        nic_rx_replay(session);
-        did = true;
-    }
-    if (cm_deadline(nic->cm) <= nic->now_ns) {
-        cm_tick(nic->cm, nic->now_ns);
-        did = true;
-    }
-    return did;
-}
-
-/*
- * Packets are taken from the link before the submission rings are read and processed after: a
- * receive that was posted before a packet arrived is then always seen first.
- */
-bool nic_turn(struct nic *nic, uint64_t now_ns)
-{
-    unsigned packets;
-    bool did;
-
-    nic->now_ns = now_ns;
-    nic->counts.turns++;
-    packets = nic_rx_take(nic);
-    if (nic->link_changes != nic->link->changes)
-        link_look(nic);
-    did = packets > 0;
-    did = sessions_drain(nic) || did;
-    nic_direct_run(nic);
-    did = nic_cm_loop_run(nic) || did;
-    nic_rx_process(nic, packets);
-    nic_wake_flush(nic);
-    did = timers_run(nic) || did;
-    /* Unreliable sends complete at the tick after they left. */
-    if (nic_tx_run(nic)) {
-        (void)timers_run(nic);
-        did = true;
-    }
-    did = nic_backlogs_run(nic) || did;
-    nic_wake_flush(nic);
-    return did;
-}
+/* ---- what there is to do ------------------------------------------------------------------ */
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
@@ -261,6 +187,205 @@ uint64_t nic_deadline(const struct nic *nic)
     return deadline;
 }
 
+static bool has_work(const struct nic *nic)
+{
+    if (nic->cm_loop_count || nic->wake_count || nic->rx_at < nic->rx_count)
+        return true;
+    for (const struct nic_list *item = nic->sessions.next; item != &nic->sessions;
+         item = item->next) {
+        const struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
+
+        if ((session->tell_resumed || nic_session_has_posts(session)) &&
+            !nic_session_throttled(session))
+            return true;
+        /* While the link is full nothing can be sent; the deadline says when to try again. */
+        if (!nic->tx_retry_ns && eng_tx_ready(session->eng))
+            return true;
+    }
+    return false;
+}
+
+/* While programs think, a vipd that polls has many turns in which nothing has happened. */
+static bool is_quiet(const struct nic *nic)
+{
+    return !nic->asks && !nic->backlog_cqs && !nic->timer_next && !has_work(nic) &&
+           nic_deadline(nic) > nic->now_ns;
+}
+
+/* ---- the turn -------------------------------------------------------------------------- */
+
+/* Postings of one session in its turn if there are other sessions: those wait meanwhile. */
+#define POSTS_SHARED 16
+
+/* Postings of one session, if its turn has come: at most so many slots. Returns those taken. */
+static unsigned session_posts(struct nic_session *session, unsigned most)
+{
+    unsigned taken;
+
+    if (nic_session_throttled(session))
+        return 0;
+    if (session->tell_resumed) {
+        session->tell_resumed = false;
+        session->sink->resumed(session->ctx);
+    }
+    if (!nic_share_had_work(session) || !nic_share_due(session))
+        return 0;
+    nic_share_switch(session->nic, session);
+    taken = nic_session_drain(session, most, true);
+    nic_share_worked(session->nic, taken);
+    return taken;
+}
+
+/*
+ * Postings of every session, beginning where the last turn's budget was used up: however many
+ * sessions refill their rings without end, a turn stays short and each of them has its share.
+ */
+static bool sessions_drain(struct nic *nic)
+{
+    struct nic_list *item = nic->post_next ? nic->post_next : nic->sessions.next;
+    struct nic_list *first = NULL;
+    unsigned budget = NIC_POSTS_TURN;
+    bool alone = nic->sessions.next == nic->sessions.prev;
+    unsigned most = alone ? NIC_POSTS_SESSION : POSTS_SHARED;
+
+    while (budget && !nic->meter.over) {
+        if (item == &nic->sessions)
+            item = item->next;
+        if (item == &nic->sessions || item == first)
+            break;
+        if (!first)
+            first = item;
+
+        struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
+        unsigned taken = session_posts(session, budget < most ? budget : most);
+
+        /* The last descriptor may take some slots more than were left. */
+        budget -= taken < budget ? taken : budget;
+        item = item->next;
+    }
+    nic->post_next = item;
+    return budget < NIC_POSTS_TURN;
+}
+
+/* Timers of the sessions from `item` on. */
+static bool timers_from(struct nic *nic, struct nic_list *item)
+{
+    bool did = false;
+
+    nic->timer_next = NULL;
+    for (; item != &nic->sessions; item = item->next) {
+        struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
+
+        if (eng_deadline(session->eng) > nic->now_ns)
+            continue;
+        if (nic->meter.over) {
+            nic->timer_next = item; /* the next turn begins here */
+            break;
+        }
+        nic_share_switch(nic, session);
+        eng_tick(session->eng, nic->now_ns);
+        nic_rx_replay(session);
+        nic_share_worked(nic, NIC_TICK_UNITS);
+        did = true;
+    }
+    return did;
+}
+
+static bool timers_run(struct nic *nic)
+{
+    bool did = nic->timer_next && timers_from(nic, nic->timer_next);
+
+    if (!nic->timer_next)
+        did = timers_from(nic, nic->sessions.next) || did;
+    if (cm_deadline(nic->cm) <= nic->now_ns) {
+        cm_behind(nic->cm, nic->link->behind);
+        cm_tick(nic->cm, nic->now_ns);
+        did = true;
+    }
+    return did;
+}
+
+static bool transmit(struct nic *nic)
+{
+    if (!nic_tx_run(nic))
+        return false;
+    /* Unreliable sends complete at the tick after they left. */
+    (void)timers_run(nic);
+    return true;
+}
+
+enum stage { STAGE_POSTS, STAGE_PACKETS, STAGE_TIMERS, STAGE_SEND, STAGES };
+
+static bool stage_run(struct nic *nic, unsigned stage)
+{
+    bool did = false;
+
+    switch (stage) {
+    case STAGE_POSTS:
+        did = sessions_drain(nic);
+        nic_direct_run(nic);
+        return nic_cm_loop_run(nic) || did;
+    case STAGE_PACKETS:
+        did = nic->rx_at < nic->rx_count;
+        nic_rx_process(nic);
+        nic_wake_flush(nic);
+        return did;
+    case STAGE_TIMERS:
+        return timers_run(nic);
+    default:
+        return transmit(nic);
+    }
+}
+
+/*
+ * Packets are taken from the link before the submission rings are read and processed after: a
+ * receive that was posted before a packet arrived is then always seen first. A turn whose time is over goes on in the
+ * next one with the stage behind that which used it up, so none of them is left out for long.
+ */
+static bool stages_run(struct nic *nic)
+{
+    unsigned first = nic->first_stage;
+    bool did = false;
+
+    nic->first_stage = STAGE_POSTS;
+    for (unsigned i = 0; i < STAGES; i++) {
+        unsigned stage = (first + i) % STAGES;
+
+        did = stage_run(nic, stage) || did;
+        if (nic->meter.over) {
+            nic->first_stage = (stage + 1) % STAGES;
+            break;
+        }
+    }
+    return did;
+}
+
+bool nic_turn(struct nic *nic, uint64_t now_ns)
+{
+    bool did;
+
+    nic->now_ns = now_ns;
+    nic->counts.turns++;
+    did = nic_rx_take(nic);
+    /* vipd may have been kept from the processor since the turn began. */
+    if (did)
+        cm_looked(nic->cm, nic->config.clock ? nic->config.clock() : now_ns);
+    if (nic->link_changes != nic->link->changes)
+        link_look(nic);
+    if (!did && is_quiet(nic))
+        return false;
+    nic_share_begin(nic);
+    did = stages_run(nic) || did;
+    if (nic_share_open(nic, did)) {
+        did = sessions_drain(nic) || did;
+        did = transmit(nic) || did;
+    }
+    did = nic_backlogs_run(nic) || did;
+    nic_wake_flush(nic);
+    nic_share_end(nic);
+    return did || nic->meter.over;
+}
+
 /* ---- sleeping -------------------------------------------------------------------------- */
 
 static void publish_asleep(struct nic *nic, bool asleep)
@@ -274,29 +399,12 @@ static void publish_asleep(struct nic *nic, bool asleep)
     }
 }
 
-static bool has_work(const struct nic *nic)
-{
-    if (nic->cm_loop_count || nic->wake_count)
-        return true;
-    for (const struct nic_list *item = nic->sessions.next; item != &nic->sessions;
-         item = item->next) {
-        const struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
-
-        if (nic_session_has_posts(session) && !nic_session_throttled(session))
-            return true;
-        /* While the link is full nothing can be sent; the deadline says when to try again. */
-        if (!nic->tx_retry_ns && eng_tx_ready(session->eng))
-            return true;
-    }
-    return false;
-}
-
 /* The poster stores its slot, then a full barrier, then loads "asleep": one of both sees the other.
  * Packets need no second look: the descriptor of the link is readable as long as any wait. */
 bool nic_try_sleep(struct nic *nic)
 {
     publish_asleep(nic, true);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    vip_fence_sleep(); /* [doorbell SLEEP] */
     if (!has_work(nic))
         return true;
     publish_asleep(nic, false);

@@ -30,15 +30,22 @@ struct nic_session;
 struct nic_config {
     const char *name;         /* "vip0"; copied */
     struct eng_config engine; /* seed is filled from nic_config.seed */
-    struct cm_config cm;      /* self, epoch, seed, packet_bytes, window_bytes are filled here */
-    uint64_t epoch, seed;     /* from entropy */
-    uint32_t vi_max, cq_max;  /* per session, <= VIP_VI_MAX, VIP_CQ_MAX */
-    bool direct;              /* rings between programs of this NIC, for connections from now on */
-    bool latency;             /* measure how long things take, in sessions opened from now on */
-    bool vi_latency;          /* for each of their VIs too; only with latency */
-    uint8_t without; /* VIP_FEATURE_* not to be offered: 0, or a test plays an older vipd */
-    /* The time at this moment, for what has just been given to the link. NULL: that of the turn. */
+    struct cm_config
+        cm; /* self, source_bytes, epoch, seed, packet_bytes, window_bytes are filled here */
+    uint64_t epoch, seed;    /* from entropy */
+    uint64_t secret;         /* likewise; neither this nor the seed is ever told */
+    uint32_t vi_max, cq_max; /* per session, <= VIP_VI_MAX, VIP_CQ_MAX */
+    uint64_t
+        segs_bytes_user; /* segment lists of long descriptors of one user's sessions; 0: no limit */
+    bool direct;         /* rings between programs of this NIC, for connections from now on */
+    bool latency;        /* measure how long things take, in sessions opened from now on */
+    bool vi_latency;     /* for each of their VIs too; only with latency */
+    uint64_t linger_ns;  /* of VipDisconnect (proto/shm.h); up to 2^32 - 1 ms */
+    uint8_t without;     /* VIP_FEATURE_* not to be offered: 0, or a test plays an older vipd */
+    /* The time at this moment: for what has just been given to the link, and how long a turn has taken. NULL: that of
+     * the turn; then no turn is cut, and users do not share time. */
     uint64_t (*clock)(void);
+    uint64_t (*cpu_clock)(void); /* processor time of the calling thread; NULL: as clock */
 };
 
 /* Take over an open link (closed by nic_close). 0 or -ENOMEM. */
@@ -50,18 +57,15 @@ void nic_set_config(struct nic *nic, const struct nic_config *config);
 void nic_stopping(struct nic *nic);
 /* Sessions must be gone. Sends CLOSE for what is left once, then frees everything. */
 void nic_close(struct nic *nic, uint64_t now_ns);
-
 /* ---- the turn -------------------------------------------------------------------------- */
 
 /*
- * Do a bounded amount of work: one receive batch, every ready session's postings, one transmit
- * batch, expired timers. Outcome: whether anything was done (so: come again at once).
+ * Do a bounded amount of work, at most about 1 ms of it: one receive batch, every ready session's postings, one
+ * transmit batch, expired timers. Outcome: whether anything was done, or is left to do (so: come again at once).
  */
 bool nic_turn(struct nic *nic, uint64_t now_ns);
-
 /* Earliest time at which nic_turn is needed without any other input; UINT64_MAX = none. */
 uint64_t nic_deadline(const struct nic *nic);
-
 /*
  * Before sleeping: publish "asleep" to every session, full barrier, look once more. Outcome: true
  * nothing came in between, the caller may sleep on nic_fd, the sessions' doorbells and the deadline;
@@ -69,10 +73,8 @@ uint64_t nic_deadline(const struct nic *nic);
  */
 bool nic_try_sleep(struct nic *nic);
 void nic_awake(struct nic *nic);
-
 /* Descriptor that becomes readable when packets wait; -1 if the link has none. */
 int nic_fd(const struct nic *nic);
-
 /* ---- sessions -------------------------------------------------------------------------- */
 
 /* What a session must be told; called from within any nic function. None may call back. */
@@ -102,6 +104,7 @@ struct nic_sink {
 
 struct nic_session_args {
     uint64_t id;               /* number for people */
+    uint32_t uid;              /* the user whose share it has */
     void *app_base;            /* app-writes segment, mapped read-only, VIP_APP_BYTES */
     void *vipd_base;           /* vipd-writes segment, mapped writable, zeroed, VIP_VIPD_BYTES */
     struct registry *registry; /* of this session; stays the caller's, outlives the session */
@@ -114,29 +117,16 @@ int nic_session_new(struct nic *nic, const struct nic_session_args *args, uint64
                     struct nic_session **ret);
 /* The caller's mapping of the program's receives (proto/direct.h); before the first VI. 0; -EBUSY. */
 int nic_session_set_receives(struct nic_session *session, void *base);
-/*
- * The application closed the NIC or died: every connection is closed towards its peer (reason
- * DISCONNECT or DEATH), pending requests are rejected or cancelled, waiters withdrawn, all freed.
- */
-void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns);
+/* The application closed the NIC or died. First requests are rejected or cancelled and waiters withdrawn; the
+ * sink hears no more. Then at most *vis VIs end and are taken from *vis; their peers are told (DISCONNECT or
+ * DEATH). true: all is freed; false: *vis is 0, the other VIs live on: call it again after a turn. */
+bool nic_session_end(struct nic_session *session, bool died, uint64_t now_ns, unsigned *vis);
+void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns); /* all at once */
 /*
  * The submission ring holds what no correct library writes (its structure is broken, not just one
  * descriptor): nothing of it is read any more and the caller should end the session. O(1).
  */
 bool nic_session_broken(const struct nic_session *session);
-/* Postings that fail at once, as no working program makes many: what one costs its session in time, and
- * how many may come together before the session has to wait for that time to pass. */
-#define NIC_FAULT_NS    30000u
-#define NIC_FAULT_BURST 4096u
-/*
- * So many of its postings failed at once that the next ones wait, so that they do not take vipd's time
- * from others. Meanwhile its doorbell means nothing and need not be looked at; nic_deadline says when
- * it does again. O(1).
- */
-bool nic_session_throttled(const struct nic_session *session);
-/* Have sink.resumed called in the first turn in which it is not. */
-void nic_session_tell_resumed(struct nic_session *session);
-
 struct nic_vi_args {
     struct eng_vi_attrs attrs;
     uint64_t qos;
@@ -145,8 +135,7 @@ struct nic_vi_args {
 };
 struct nic_vi_created {
     uint16_t vi;
-    uint32_t generation;
-    uint32_t send_position, recv_position;
+    uint32_t generation, send_position, recv_position;
 };
 /* SUCCESS; ERROR_RESOURCE (vi_max, memory); INVALID_PARAMETER (CQ); INVALID_PTAG; why explains. */
 enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args *args,
@@ -173,27 +162,31 @@ enum vip_rc nic_cq_resize(struct nic_session *session, uint32_t cq, uint64_t ent
  * ERROR_RESOURCE (it has one already, or too many CQs of the session have).
  */
 enum vip_rc nic_cq_set_socket(struct nic_session *session, uint32_t cq, int sock);
-
 /* VipConnectWait: *ret_wait numbers it. immediate: withdrawn at once if nothing is kept;
- * *ret_found says whether sink.incoming was called. */
+ * *ret_found says whether sink.incoming was called. SUCCESS; ERROR_RESOURCE (too many; or another user
+ * owns the discriminator, see cm.h): why explains. */
 enum vip_rc nic_connect_wait(struct nic_session *session, const struct vip_addr *local,
-                             bool immediate, uint64_t now_ns, uint64_t *ret_wait, bool *ret_found);
+                             bool immediate, uint64_t now_ns, uint64_t *ret_wait, bool *ret_found,
+                             char *why, size_t why_bytes);
 /* *ret_found: too late, its incoming was already delivered. */
 enum vip_rc nic_connect_wait_cancel(struct nic_session *session, uint64_t wait_id, uint64_t now_ns,
                                     bool *ret_found);
 /*
  * A listener: sink.incoming for every request to the discriminator, at most `backlog` unanswered at
- * a time (1..NIC_BACKLOG_MAX is made of it); further ones wait. SUCCESS; ERROR_RESOURCE.
+ * a time (1..NIC_BACKLOG_MAX is made of it); further ones wait. Outcomes as nic_connect_wait.
  */
 #define NIC_BACKLOG_MAX 1024
 enum vip_rc nic_listen(struct nic_session *session, const struct vip_addr *local, uint32_t backlog,
-                       uint64_t now_ns, uint64_t *ret_wait);
+                       uint64_t now_ns, uint64_t *ret_wait, char *why, size_t why_bytes);
+/* Is `where` true of a discriminator on which the session waits, listens or asks peer to peer, or has waited? */
+bool nic_session_waits_where(const struct nic_session *session,
+                             bool (*where)(void *ctx, const uint8_t *disc, uint8_t len), void *ctx);
 /* End it; *ret_delivered: how often its sink.incoming was called. The handles stay valid. SUCCESS;
  * INVALID_PARAMETER. */
 enum vip_rc nic_listen_close(struct nic_session *session, uint64_t wait_id, uint64_t now_ns,
                              uint64_t *ret_delivered);
-/* A number whose 8 bytes (little-endian) nobody uses as a discriminator on this NIC; another one
- * with each call. */
+/* A number whose 8 bytes (little-endian) are no discriminator in use on this NIC; another one with each
+ * call. It is random: neither programs nor other hosts can guess it. */
 uint64_t nic_new_discriminator(struct nic *nic);
 /*
  * Accept: SUCCESS = under way, sink.result follows; INVALID_PARAMETER (handle, VI); INVALID_STATE;
@@ -203,6 +196,10 @@ uint64_t nic_new_discriminator(struct nic *nic);
 enum vip_rc nic_accept(struct nic_session *session, uint64_t conn_handle, uint32_t vi,
                        const struct vip_private *data, uint64_t now_ns, char *why,
                        size_t why_bytes);
+/* The user of this host whose program made a request that this session was given. SUCCESS;
+ * INVALID_PARAMETER (no such request); ERROR_NOT_SUPPORTED (it came from another host). */
+enum vip_rc nic_request_user(const struct nic_session *session, uint64_t conn_handle,
+                             uint32_t *ret_uid);
 enum vip_rc nic_reject(struct nic_session *session, uint64_t conn_handle,
                        const struct vip_private *data, uint64_t now_ns);
 struct nic_connect_args {
@@ -217,13 +214,11 @@ enum vip_rc nic_connect(struct nic_session *session, uint32_t vi,
                         size_t why_bytes);
 /* Give up a nic_connect: no result follows. INVALID_STATE if it has ended already. */
 enum vip_rc nic_connect_cancel(struct nic_session *session, uint32_t vi, uint64_t now_ns);
-
 /*
  * The library has copied staged bytes `number` (all up to it); good is false if the program's memory
  * did not take, or give, all of number's. false: it lied; end the session.
  */
 bool nic_placed(struct nic_session *session, uint64_t number, bool good, uint64_t now_ns);
-
 /* ---- looking on ------------------------------------------------------------------------ */
 
 /* Something that happened, for who looks on (vipctl capture). */
@@ -240,7 +235,6 @@ struct nic_seen {
 
 /* Called from within nic functions, and may not call back; what it points to is valid during the call. */
 typedef void nic_see_fn(void *ctx, const struct nic_seen *seen);
-
 /* From now on; NULL: nobody looks on. One at a time. Meanwhile programs are told not to send by rings. */
 void nic_look_on(struct nic *nic, nic_see_fn *see, void *ctx);
 
@@ -262,6 +256,7 @@ uint32_t nic_known(const struct nic *nic, uint32_t from, uint64_t now_ns, link_v
 
 /* How long something has taken since the NIC was opened. */
 const struct vip_hist *nic_hist(const struct nic *nic, enum vip_hist_id id);
+void nic_gap(struct nic *nic, uint64_t gap_ns); /* between two turns, for VIP_HIST_turn_gap */
 
 const char *nic_name(const struct nic *nic);
 const struct link *nic_link(const struct nic *nic);

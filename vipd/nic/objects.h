@@ -48,7 +48,6 @@ void nic_session_waits(const struct nic_session *session, uint32_t from,
 /* A peer host, and the sums over its connections that stand now. */
 struct nic_peer_view {
     struct cm_peer_view cm;
-    bool self;             /* programs of this NIC among themselves */
     uint64_t heard_ago_ns; /* since its last sign of life */
     struct eng_vi_stats stats;
     uint64_t srtt_max_ns; /* the longest of its connections; stats.srtt_ns is the shortest */

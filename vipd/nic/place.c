@@ -17,6 +17,7 @@
 #include "proto/assert.h"
 #include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
+#include "vipd/registry/guard.h"
 
 struct registry_vi nic_registry_vi(const struct nic_vi *vi)
 {
@@ -45,14 +46,15 @@ bool nic_op_check(void *ctx, const struct eng_access *access)
            (access->kind != ENG_ACCESS_REMOTE_READ || !spoiled(ctx, access));
 }
 
-void nic_src_copy(const struct nic_src *src, uint32_t offset, void *to, uint32_t len)
+bool nic_src_copy(const struct nic_src *src, uint32_t offset, void *to, uint32_t len)
 {
+    uint32_t faults = guard_copy_faults();
     uint8_t *out = to;
 
     VIP_ASSERT((uint64_t)offset + len <= src->len);
     if (src->bytes) {
         memcpy(out, src->bytes + offset, len);
-        return;
+        return guard_copy_faults() == faults;
     }
     /* Loopback: region to region in one copy; both may be the same region. */
     for (unsigned i = 0; len; i++) {
@@ -70,6 +72,7 @@ void nic_src_copy(const struct nic_src *src, uint32_t offset, void *to, uint32_t
         len -= count;
         offset = 0;
     }
+    return guard_copy_faults() == faults;
 }
 
 /*
@@ -106,7 +109,8 @@ bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_o
     staged = staged && access->kind == ENG_ACCESS_REMOTE_WRITE;
     if (staged && src->placed)
         return !spoiled(session, access); /* the library has put it in its place, if it could */
-    nic_src_copy(src, payload_offset, to, access->len);
+    if (!nic_src_copy(src, payload_offset, to, access->len))
+        return false;
     if (staged) {
         /* A frame whose turn could not be foreseen: placed a moment after its acknowledgement. */
         session->nic->counts.places_late++;
@@ -254,7 +258,8 @@ static void stage_place(struct nic_conn *conn, const struct vip_packet *packet,
         to = access_bytes(session, &access, &staged);
         VIP_ASSERT(to && staged); /* stage_look has just seen the same */
         if (access.kind == ENG_ACCESS_REMOTE_WRITE)
-            nic_src_copy(src, packet->frames[i].payload, to, access.len);
+            /* With a page missing the connection ends before any operation of it completes. */
+            (void)nic_src_copy(src, packet->frames[i].payload, to, access.len);
         place_ask(session, &access);
     }
 }
@@ -278,12 +283,11 @@ static bool may_stage(const struct nic_conn *conn, const struct vip_packet *pack
 static bool may_park(const struct nic_conn *conn, const struct vip_packet *packet, uint32_t len)
 {
     const struct nic_session *session = conn->session;
-    uint32_t max = session->held_count ? NIC_HELD_MAX - NIC_HELD_RESERVE : NIC_HELD_MAX - 1;
-    uint64_t bytes_max = NIC_HELD_BYTES - (session->held_count ? NIC_HELD_BYTES_RESERVE : 0);
+    const struct nic *nic = session->nic;
+    bool claim = !session->held_count && nic->held_used < NIC_HELD_MAX - 1 &&
+                 nic->held_bytes + len <= NIC_HELD_BYTES;
 
-    return conn->parked < NIC_PARKED_MAX && session->held_count < NIC_HELD_SESSION &&
-           session->nic->held_used < max && session->nic->held_bytes + len <= bytes_max &&
-           session->held_bytes + len <= NIC_HELD_BYTES_SESSION &&
+    return conn->parked < NIC_PARKED_MAX && (claim || nic_held_room(session, len)) &&
            session->place_issued - session->place_done + packet->hdr.frame_count <= NIC_PLACES_MAX;
 }
 

@@ -38,7 +38,10 @@ static bool make_copy(struct nic *nic, struct nic_src *src)
 
     if (!copy)
         return false;
-    nic_src_copy(src, 0, copy, src->len);
+    if (!nic_src_copy(src, 0, copy, src->len)) {
+        free(copy);
+        return false;
+    }
     nic_src_release(nic, src);
     src->own = copy;
     src->bytes = copy;
@@ -69,6 +72,8 @@ struct nic_held *nic_held_new(struct nic_conn *conn, struct nic_src *src)
     nic_list_add_tail(&session->held, &held->link);
     session->held_count++;
     session->held_bytes += held->len;
+    session->user->held_count++;
+    session->user->held_bytes += held->len;
     nic->held_bytes += held->len;
     return held;
 }
@@ -80,6 +85,8 @@ static void held_slot_free(struct nic *nic, struct nic_held *held)
     nic_list_del(&held->link);
     held->session->held_count--;
     held->session->held_bytes -= held->len;
+    held->session->user->held_count--;
+    held->session->user->held_bytes -= held->len;
     nic->held_bytes -= held->len;
     held->used = false;
     held->next_free = nic->held_free;
@@ -119,6 +126,27 @@ static bool frames_follow(const struct vip_packet *packet)
     return true;
 }
 
+bool nic_held_room(const struct nic_session *session, uint32_t len)
+{
+    const struct nic *nic = session->nic;
+    const struct nic_pool packets = {.have = session->user->held_count,
+                                     .used = nic->held_used,
+                                     .max = NIC_HELD_MAX - NIC_HELD_RESERVE,
+                                     .small = NIC_HELD_SMALL,
+                                     .reserve = NIC_HELD_KEPT,
+                                     .times = 2};
+    const struct nic_pool bytes = {.have = session->user->held_bytes,
+                                   .used = nic->held_bytes,
+                                   .max = NIC_HELD_BYTES - NIC_HELD_BYTES_RESERVE,
+                                   .small = NIC_HELD_BYTES_SMALL,
+                                   .reserve = NIC_HELD_BYTES_KEPT,
+                                   .times = 2};
+
+    return session->held_count < NIC_HELD_SESSION &&
+           session->held_bytes + len <= NIC_HELD_BYTES_SESSION && nic_pool_room(&packets, 1) &&
+           nic_pool_room(&bytes, len);
+}
+
 /* Can the engine keep this packet if it wants to? Ahead of its turn only up to the limits. */
 static bool may_keep(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src)
 {
@@ -130,10 +158,7 @@ static bool may_keep(struct nic_conn *conn, const struct vip_packet *packet, str
 
     if (!nic->held_free)
         return false;
-    if (ahead && (session->held_count >= NIC_HELD_SESSION ||
-                  nic->held_used >= NIC_HELD_MAX - NIC_HELD_RESERVE ||
-                  session->held_bytes + src->len > NIC_HELD_BYTES_SESSION ||
-                  nic->held_bytes + src->len > NIC_HELD_BYTES - NIC_HELD_BYTES_RESERVE))
+    if (ahead && !nic_held_room(session, src->len))
         return false;
     /* Copy now what may have to be kept, while a lack of memory can still mean a lost packet. */
     if (must_copy(src) && (ahead || packet->hdr.frame_count > 1))
@@ -196,6 +221,7 @@ bool nic_rx_feed(struct nic_conn *conn, const struct vip_packet *packet, struct 
     bool kept;
 
     heard(conn);
+    nic_share_worked(session->nic, packet->hdr.frame_count);
     switch (nic_stage(conn, packet, src, NULL)) {
     case NIC_STAGE_PARKED:
         return true;
@@ -316,6 +342,12 @@ static struct cm_host host_of(const struct link_addr *addr)
     return host;
 }
 
+/* What we send to ourselves does not pass the link (but with faults): such a packet is forged. */
+static bool forged_self(const struct nic *nic, const struct link_rx *rx)
+{
+    return !nic->loop_by_link && link_addr_equal(rx->from, &nic->link->self);
+}
+
 /* A data packet with a good checksum and header. true: src's bytes are kept. */
 static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_header *hdr,
                     struct nic_src *src)
@@ -324,6 +356,9 @@ static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_
     enum vip_wire_verdict verdict;
 
     nic->counts.rx_data++;
+    /* A connection that stands has its peer's address, which is compared below. */
+    if ((!conn || conn->loop || conn->state != NIC_CONN_ESTABLISHED) && forged_self(nic, rx))
+        return DROP(nic, drop_source);
     if (!conn) {
         struct cm_host from = host_of(rx->from);
 
@@ -353,6 +388,7 @@ static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_
     if (nic->see)
         nic_see_received(nic, conn, rx);
     VIP_PROBE4(rx, conn->session->id, conn->vi, conn->local_id, rx->len);
+    nic_share_switch(nic, conn->session);
     return nic_rx_feed(conn, &nic->rx_packet, src);
 }
 
@@ -376,30 +412,56 @@ static bool rx_packet(struct nic *nic, const struct link_rx *rx, struct nic_src 
         if (!nic->cm_budget)
             return DROP(nic, drop_cm_budget);
         nic->cm_budget--;
+        if (forged_self(nic, rx))
+            return DROP(nic, drop_source);
         nic->counts.rx_cm++;
         if (nic->see)
             nic_see_received(nic, NULL, rx);
         cm_rx(nic->cm, &from, rx->bytes, rx->len, nic->now_ns);
+        nic_share_worked(nic, NIC_CM_UNITS);
         return false;
     }
     return rx_data(nic, rx, &hdr, src);
 }
 
-/* One batch from the link into nic->rx; how many. */
-unsigned nic_rx_take(struct nic *nic)
+bool nic_rx_take(struct nic *nic)
 {
-    return nic->link->class->recv(nic->link, nic->rx, NIC_RX_BATCH, nic->now_ns);
+    if (nic->rx_at == nic->rx_count) {
+        nic->rx_at = 0;
+        nic->rx_count = nic->link->class->recv(nic->link, nic->rx, NIC_RX_BATCH, nic->now_ns);
+    }
+    return nic->rx_count > 0;
 }
 
-void nic_rx_process(struct nic *nic, unsigned count)
+/* The next packet of the batch. */
+static struct nic_src rx_next(struct nic *nic, const struct link_rx **ret)
+{
+    const struct link_rx *rx = &nic->rx[nic->rx_at++];
+
+    *ret = rx;
+    return (struct nic_src){
+        .bytes = rx->bytes, .len = rx->len, .buffer = rx->buffer, .scarce = rx->scarce};
+}
+
+void nic_rx_process(struct nic *nic)
 {
     nic->cm_budget = NIC_CM_TURN;
-    for (unsigned i = 0; i < count; i++) {
-        const struct link_rx *rx = &nic->rx[i];
-        struct nic_src src = {
-            .bytes = rx->bytes, .len = rx->len, .buffer = rx->buffer, .scarce = rx->scarce};
+    while (nic->rx_at < nic->rx_count && !nic->meter.over) {
+        const struct link_rx *rx;
+        struct nic_src src = rx_next(nic, &rx);
 
         if (!rx_packet(nic, rx, &src))
             nic_src_release(nic, &src);
+        nic_share_worked(nic, 1 + (rx->len >> 12));
+    }
+}
+
+void nic_rx_forget(struct nic *nic)
+{
+    while (nic->rx_at < nic->rx_count) {
+        const struct link_rx *rx;
+        struct nic_src src = rx_next(nic, &rx);
+
+        nic_src_release(nic, &src);
     }
 }

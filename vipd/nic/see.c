@@ -10,7 +10,7 @@ void nic_see_packet(struct nic *nic, enum vip_capture_kind kind, const struct ni
                                               .vi = tx->packet.vi,
                                               .peer = kind == VIP_CAPTURE_LOCAL ? NULL : &tx->to,
                                               .iov = tx->iov,
-                                              .iov_count = tx->packet.piece_count,
+                                              .iov_count = tx->iov_count,
                                               .bytes = tx->packet.bytes});
 }
 

@@ -9,11 +9,14 @@
  * Does not own: VIs and CQs (vi.c), waits (connect.c).
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "proto/assert.h"
+#include "proto/fence.h"
 #include "proto/probe.h"
 #include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
@@ -21,6 +24,27 @@
 #define SEGS_MAX (VIP_SEGS_PER_DESC_MAX + 1) /* data segments and one address segment */
 
 /* ---- operations of the engine ---------------------------------------------------------- */
+
+/*
+ * A program, or its peer, can cause as many errors as it sends messages. To tell one costs vipd a system call and an
+ * entry in the history, so a program is told ERRORS_BURST of them together and then one in ERROR_NS.
+ */
+#define ERROR_NS     1000000u
+#define ERRORS_BURST 1024u
+
+static bool may_tell(struct nic_session *session)
+{
+    struct nic *nic = session->nic;
+
+    if (session->errors_ns < nic->now_ns)
+        session->errors_ns = nic->now_ns;
+    if (session->errors_ns - nic->now_ns >= (uint64_t)ERRORS_BURST * ERROR_NS) {
+        nic->counts.errors_untold++;
+        return false;
+    }
+    session->errors_ns += ERROR_NS;
+    return true;
+}
 
 static void op_event(void *ctx, const struct eng_event *event)
 {
@@ -33,16 +57,18 @@ static void op_event(void *ctx, const struct eng_event *event)
          * were connected: it is the one to say that they are lost. */
         if (session->closing)
             break;
+        /* [state STATE] */
         vip_store32_release(&vip_vipd_vi(session->vipd_base, event->vi)->state, event->state);
         /* Before the engine looks for receives once more (proto/shm.h, VIP_ASK_FLUSH). */
-        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        vip_fence_sleep(); /* [table ERROR] */
         break;
     case ENG_EVENT_ERROR:
         if (event->code == VIP_EC_CONN_LOST) {
             nic_vi_lost(session, event->vi, event->why);
             break;
         }
-        if (!session->closing)
+        session->failed = true;
+        if (!session->closing && may_tell(session))
             session->sink->error(session->ctx, VIP_RES_VI, event->code, event->vi, vi->generation,
                                  event->opcode, event->why);
         break;
@@ -56,21 +82,25 @@ static void op_event(void *ctx, const struct eng_event *event)
 
 static void op_fetch_posts(void *ctx)
 {
-    nic_session_drain(ctx, VIP_SQ_SLOTS);
+    nic_session_fetch(ctx);
 }
 
 static struct vip_shm_seg *op_segs_alloc(void *ctx, unsigned count)
 {
     struct nic_session *session = ctx;
     size_t bytes = count * sizeof(struct vip_shm_seg);
+    uint64_t most = session->nic->config.segs_bytes_user;
     struct vip_shm_seg *segs = NULL;
 
-    if (session->segs_bytes + bytes <= NIC_SEGS_BYTES)
+    if (session->segs_bytes + bytes <= NIC_SEGS_BYTES &&
+        (!most || session->user->segs_bytes + bytes <= most))
         segs = malloc(bytes);
-    if (segs)
-        session->segs_bytes += bytes;
-    else
+    if (!segs) {
         session->nic->counts.segs_refused++;
+        return NULL;
+    }
+    session->segs_bytes += bytes;
+    session->user->segs_bytes += bytes;
     return segs;
 }
 
@@ -81,6 +111,7 @@ static void op_segs_free(void *ctx, struct vip_shm_seg *segs, unsigned count)
 
     VIP_ASSERT(session->segs_bytes >= bytes);
     session->segs_bytes -= bytes;
+    session->user->segs_bytes -= bytes;
     free(segs);
 }
 
@@ -284,7 +315,14 @@ static void take_stray(struct nic_session *session, const struct vip_sq_slot *sl
     }
 }
 
-unsigned nic_session_drain(struct nic_session *session, unsigned budget)
+/* Begin anew: what the ring holds now may be taken. */
+static void fetch_begin(struct nic_session *session)
+{
+    session->fetch_turn = session->nic->counts.turns;
+    session->fetch_end = session->sq_position + VIP_SQ_SLOTS;
+}
+
+unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cut)
 {
     unsigned taken = 0;
     struct vip_sq_slot slot;
@@ -292,8 +330,15 @@ unsigned nic_session_drain(struct nic_session *session, unsigned budget)
     /* eng_post may ask for further posts while we are giving it one. */
     if (session->draining || session->broken || !nic_session_has_posts(session))
         return 0;
+    if (session->fetch_turn != session->nic->counts.turns)
+        fetch_begin(session);
+    /* The last descriptor of the ring that was there may have ended behind it. */
+    if ((int32_t)(session->fetch_end - session->sq_position) <= 0)
+        return 0;
+    if (budget > session->fetch_end - session->sq_position)
+        budget = session->fetch_end - session->sq_position;
     session->draining = true;
-    while (taken < budget && !session->broken) {
+    while (taken < budget && !session->broken && !(cut && session->nic->meter.over)) {
         unsigned slots = 1;
 
         vip_fetch_begin();
@@ -317,9 +362,33 @@ unsigned nic_session_drain(struct nic_session *session, unsigned budget)
         taken += slots;
     }
     session->draining = false;
+    session->slots += taken;
     if (taken)
-        vip_store32_release(&session->head->sq_cons, session->sq_position);
+        vip_store32_release(&session->head->sq_cons, session->sq_position); /* [doorbell CONS] */
     return taken;
+}
+
+void nic_session_fetch(struct nic_session *session)
+{
+    struct nic *nic = session->nic;
+    struct nic_session *before;
+
+    if (nic_session_throttled(session) || !nic_session_has_posts(session))
+        return;
+    before = nic_share_switch(nic, session);
+    nic_share_worked(nic, nic_session_drain(session, VIP_SQ_SLOTS, false));
+    nic_share_switch(nic, before);
+}
+
+void nic_session_enter(struct nic_session *session)
+{
+    fetch_begin(session);
+    nic_session_drain(session, VIP_SQ_SLOTS, false);
+}
+
+uint64_t nic_session_slots(const struct nic_session *session)
+{
+    return session->slots;
 }
 
 /* One load: has the slot come that the next progress needs? */
@@ -367,12 +436,6 @@ void *nic_map(size_t bytes)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-void nic_unmap(void *memory, size_t bytes)
-{
-    if (memory)
-        munmap(memory, bytes);
-}
-
 /* A free place in the table that turns wait ids into sessions. 0 or -ENOMEM. */
 static int slot_take(struct nic *nic, struct nic_session *session)
 {
@@ -401,6 +464,13 @@ static int slot_take(struct nic *nic, struct nic_session *session)
     return 0;
 }
 
+/* Rounded up, so that a short time is not none. */
+void nic_session_set_linger(struct nic_session *session)
+{
+    vip_store32_release(&session->head->linger_ms,
+                        (uint32_t)((session->nic->config.linger_ns + 999999) / 1000000));
+}
+
 static void head_init(struct nic_session *session)
 {
     struct vip_vipd_head *head = session->head;
@@ -410,32 +480,49 @@ static void head_init(struct nic_session *session)
     head->epoch = session->nic->config.epoch;
     head->asleep = session->nic->asleep;
     head->sq_cons = 0;
+    nic_session_set_linger(session);
     vip_store32_release(&head->magic, VIP_SHM_VIPD_MAGIC);
 }
 
 static void session_memory_free(struct nic_session *session)
 {
-    nic_unmap(session->eng, session->eng_bytes);
-    nic_unmap(session->vis, session->vis_bytes);
+    registry_unmap(session->registry, session->eng, eng_bytes());
+    registry_unmap(session->registry, session->vis, session->vi_max * sizeof(*session->vis));
+    for (uint32_t i = 0; session->vi_blocks && i * NIC_VI_BLOCK < session->vi_max; i++)
+        registry_unmap(session->registry, session->vi_blocks[i], NIC_VI_BLOCK * session->vi_bytes);
+    free(session->vi_blocks);
     free(session->cqs);
     free(session->vi_free);
     free(session->waits);
     free(session);
 }
 
+/* The engine's part of a VI, and how long its messages take: pages that are not touched cost nothing. */
+static size_t vi_bytes(const struct nic_session *session)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t bytes = eng_vi_bytes() + (session->vi_latency ? sizeof(struct eng_latency) : 0);
+
+    return (bytes + page - 1) & ~(page - 1);
+}
+
 static int session_memory(struct nic_session *session)
 {
     const struct nic_config *config = &session->nic->config;
 
+    session->vi_latency = config->latency && config->vi_latency;
+    session->vi_bytes = vi_bytes(session);
     session->vi_max = config->vi_max;
     session->cq_max = config->cq_max;
-    session->eng_bytes = eng_bytes();
-    session->vis_bytes = config->vi_max * sizeof(*session->vis);
-    session->eng = nic_map(session->eng_bytes);
-    session->vis = nic_map(session->vis_bytes);
+    session->eng = nic_map(eng_bytes());
+    session->vis = nic_map(config->vi_max * sizeof(*session->vis));
     session->cqs = calloc(config->cq_max ? config->cq_max : 1, sizeof(*session->cqs));
     session->vi_free = calloc(config->vi_max, sizeof(*session->vi_free));
-    return session->eng && session->vis && session->cqs && session->vi_free ? 0 : -ENOMEM;
+    session->vi_blocks =
+        calloc((config->vi_max + NIC_VI_BLOCK - 1) / NIC_VI_BLOCK, sizeof(*session->vi_blocks));
+    return session->eng && session->vis && session->cqs && session->vi_free && session->vi_blocks
+               ? 0
+               : -ENOMEM;
 }
 
 int nic_session_new(struct nic *nic, const struct nic_session_args *args, uint64_t now_ns,
@@ -449,6 +536,7 @@ int nic_session_new(struct nic *nic, const struct nic_session_args *args, uint64
         return -ENOMEM;
     session->nic = nic;
     session->id = args->id;
+    session->uid = args->uid;
     session->app_base = args->app_base;
     session->vipd_base = args->vipd_base;
     session->head = args->vipd_base;
@@ -459,14 +547,16 @@ int nic_session_new(struct nic *nic, const struct nic_session_args *args, uint64
     nic_list_init(&session->backlogs);
     nic_list_init(&session->held);
     nic_list_init(&session->parked);
-    if (session_memory(session) < 0 || slot_take(nic, session) < 0) {
+    session->user = nic_user_join(nic, args->uid);
+    if (!session->user || session_memory(session) < 0 || slot_take(nic, session) < 0) {
+        if (session->user)
+            nic_user_leave(session);
         session_memory_free(session);
         return -ENOMEM;
     }
 
     config.seed = nic_random(nic);
     config.latency = nic->config.latency ? &nic->latency : NULL;
-    session->vi_latency = nic->config.latency && nic->config.vi_latency;
     session->eng = eng_init(session->eng, &config, &session_eng_ops, session, now_ns);
     head_init(session);
     nic_list_add_tail(&nic->sessions, &session->link);
@@ -480,32 +570,35 @@ static void held_free_all(struct nic *nic, struct nic_list *list)
         nic_held_free(nic, NIC_ITEM(list->next, struct nic_held, link));
 }
 
-void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns)
+/* The first part of its end: what was completed until now was promised; nothing is told after this. */
+static void session_close(struct nic_session *session)
 {
-    struct nic *nic = session->nic;
-    enum vip_close_reason reason = died ? VIP_CLOSE_DEATH : VIP_CLOSE_DISCONNECT;
-
-    if (nic->stopping)
-        reason = VIP_CLOSE_SHUTDOWN;
-    nic->now_ns = now_ns;
-    /* What was completed until now was promised; after this nobody is told anything. */
     nic_deferred_publish_of(session, -1);
-    nic_wake_flush(nic);
+    nic_wake_flush(session->nic);
     session->closing = true;
     session->broken = true;
+    session->tell_resumed = false;
     nic_waits_deinit(session);
-    for (uint32_t i = 0; i < session->vi_high; i++) {
-        struct nic_vi *vi = &session->vis[i];
-        bool connected = vi->used && vi->conn && vi->conn->state == NIC_CONN_ESTABLISHED;
-        uint32_t ops_done = 0;
+}
 
-        if (!vi->used)
-            continue;
-        eng_vi_disconnect(session->eng, (uint16_t)i, &ops_done);
-        if (vi->conn)
-            nic_conn_close(vi->conn, reason, connected, ops_done);
-        nic_vi_drop(session, (uint16_t)i);
-    }
+static void vi_end(struct nic_session *session, uint16_t number, enum vip_close_reason reason)
+{
+    struct nic_vi *vi = &session->vis[number];
+    bool connected = vi->conn && vi->conn->state == NIC_CONN_ESTABLISHED;
+    uint32_t ops_done = 0;
+
+    eng_vi_disconnect(session->eng, number, &ops_done);
+    if (vi->conn)
+        nic_conn_close(vi->conn, reason, connected, ops_done);
+    nic_vi_drop(session, number);
+}
+
+/* The last part: all VIs are gone. */
+static void session_gone(struct nic_session *session)
+{
+    struct nic *nic = session->nic;
+
+    nic_wake_flush(nic);
     nic_tx_forget(nic, session);
     for (uint32_t i = 0; i < session->cq_high; i++)
         nic_cq_deinit(session, &session->cqs[i]);
@@ -517,6 +610,39 @@ void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns)
         nic->tx_next = session->link.next;
     if (nic->post_next == &session->link)
         nic->post_next = session->link.next;
+    if (nic->timer_next == &session->link)
+        nic->timer_next = session->link.next;
     nic_list_del(&session->link);
+    nic_user_leave(session);
     session_memory_free(session);
+}
+
+bool nic_session_end(struct nic_session *session, bool died, uint64_t now_ns, unsigned *vis)
+{
+    enum vip_close_reason reason = died ? VIP_CLOSE_DEATH : VIP_CLOSE_DISCONNECT;
+
+    if (session->nic->stopping)
+        reason = VIP_CLOSE_SHUTDOWN;
+    session->nic->now_ns = now_ns;
+    if (!session->closing)
+        session_close(session);
+    for (; session->vi_high > 0; session->vi_high--) {
+        uint16_t number = (uint16_t)(session->vi_high - 1);
+
+        if (!session->vis[number].used)
+            continue;
+        if (*vis == 0)
+            return false;
+        (*vis)--;
+        vi_end(session, number, reason);
+    }
+    session_gone(session);
+    return true;
+}
+
+void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns)
+{
+    unsigned all = UINT_MAX;
+
+    VIP_ASSERT(nic_session_end(session, died, now_ns, &all));
 }

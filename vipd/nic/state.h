@@ -10,9 +10,11 @@
 #include "proto/limits.h"
 #include "proto/shm.h"
 #include "vipd/engine/siphash.h"
+#include "vipd/nic/counts.h"
 #include "vipd/nic/limits.h"
 #include "vipd/nic/list.h"
 #include "vipd/nic/nic.h"
+#include "vipd/nic/user.h"
 
 /* ---- connections ----------------------------------------------------------------------- */
 
@@ -82,14 +84,7 @@ struct nic_cqe {
     uint8_t queue, gen;
 };
 
-/* The ring between two VIs of this NIC (direct.c); gone when it is over for both. */
-struct nic_ring {
-    struct vip_direct *map; /* read-only */
-    struct {
-        struct nic_session *session; /* NULL: over for this end */
-        uint16_t vi;
-    } end[2];
-};
+struct nic_ring; /* between two VIs of this NIC (direct.c) */
 
 /* One completion queue. */
 struct nic_cq {
@@ -118,7 +113,6 @@ struct nic_vi {
     struct eng_vi_attrs attrs;
     uint64_t qos;
     uint32_t ptag;
-    void *memory; /* eng_vi_bytes(), mapped */
     /* Receives in the session's table, and the ring (direct.c). */
     uint32_t recv_next;    /* receive that vipd would take next, counted from the VI's creation */
     bool fetching;         /* all receives are being taken */
@@ -146,8 +140,11 @@ struct nic_wait {
 struct nic_session {
     struct nic *nic;
     struct nic_list link; /* nic->sessions */
-    uint32_t slot;        /* in nic->session_slots */
+    struct nic_user *user;
+    struct nic_share share;
+    uint32_t slot; /* in nic->session_slots */
     uint64_t id;
+    uint32_t uid;
     void *app_base; /* read-only, hostile */
     void *vipd_base;
     void *recv_base; /* read-only, hostile: table of receives, NULL: they come by the ring */
@@ -157,17 +154,21 @@ struct nic_session {
     const struct nic_sink *sink;
     void *ctx;
     struct eng *eng;
-    uint32_t sq_position; /* next submission slot to take */
-    uint32_t sq_watch;    /* slot whose stamp tells that there is something to take */
-    bool sq_skip_conts;   /* a bad descriptor was skipped: its continuations are noise */
+    uint32_t sq_position;       /* next submission slot to take */
+    uint32_t sq_watch;          /* slot whose stamp tells that there is something to take */
+    uint32_t fetch_end;         /* slots before it may be taken in fetch_turn */
+    uint64_t fetch_turn, slots; /* taken since it was opened */
+    bool sq_skip_conts;         /* a bad descriptor was skipped: its continuations are noise */
     bool draining, broken, closing, vi_latency; /* vi_latency: each VI is measured by itself */
     bool asks;                                  /* some VI has ask_break */
     uint32_t rings;                             /* its VIs that have one */
     bool failed, tell_resumed; /* the posting that is being taken; nic_session_tell_resumed */
     uint64_t faults_ns;        /* time up to which its faults are paid for, if that is to come */
+    uint64_t errors_ns;        /* the same of the errors that its program was told */
     uint32_t vi_max, cq_max;   /* the NIC's limits when the session was made */
     struct nic_vi *vis;        /* [vi_max] */
     struct nic_cq *cqs;        /* [cq_max] */
+    void **vi_blocks;          /* memory of NIC_VI_BLOCK VIs each, NULL: not needed yet */
     uint16_t *vi_free;         /* stack of indexes used before */
     uint32_t vi_free_count, vi_high, vi_count, cq_high, cq_count;
     uint32_t cq_socks;                 /* CQs that have a socket */
@@ -187,27 +188,11 @@ struct nic_session {
     uint64_t segs_bytes;
     struct nic_wait *waits;
     uint32_t wait_count, wait_cap;
-    uint32_t connects;           /* its connections that are not established (yet) */
-    size_t eng_bytes, vis_bytes; /* of the mappings */
+    uint32_t connects; /* its connections that are not established (yet) */
+    size_t vi_bytes;   /* of the memory of one VI: whole pages */
 };
 
 /* ---- nic ------------------------------------------------------------------------------- */
-
-/* Everything counted here; names and explanations in view.c. */
-struct nic_counts {
-    uint64_t turns;
-    uint64_t rx_data, rx_cm, rx_verdict[VIP_WIRE_VERDICTS];
-    uint64_t drop_unknown_conn, drop_src_epoch, drop_dst_epoch, drop_source, drop_early;
-    uint64_t drop_cm_budget, drop_held_full, drop_parked_again, drop_park_full;
-    uint64_t rx_duplicate, rx_stale, rx_engine_full, rx_held, rx_replayed;
-    uint64_t tx_data, tx_cm, tx_cm_lost, tx_full, tx_gone, tx_unresolved;
-    uint64_t loop_packets, loop_bytes, loop_cm, loop_cm_lost, loop_lost;
-    uint64_t posts, post_bad_kind, post_bad_vi, post_bad_gen, post_bad_segs, post_stray;
-    uint64_t sessions_broken, segs_refused, throttled;
-    uint64_t completions, cq_entries, cq_backlogged, cq_lost, wakes, cq_signals;
-    uint64_t rings, ring_wakes, ring_breaks;
-    uint64_t places, places_late, places_spoiled, parked, conns_opened, conns_lost, conns_broken;
-};
 
 /* A completion that waits until the packets pulled before it have left (complete.c). */
 struct nic_deferred {
@@ -230,7 +215,9 @@ struct nic_tx {
     struct nic_session *session;
     uint64_t conn_id;
     struct link_addr to;
+    unsigned iov_count; /* pieces of the packet, or 1: all of it in `copy` */
     struct iovec iov[ENG_PIECES_MAX];
+    uint8_t *copy; /* [NIC_TX_COPY_STRIDE], in nic->tx_copies */
     struct eng_packet packet;
 };
 
@@ -239,12 +226,10 @@ struct nic {
     char name[VIP_NIC_NAME_BYTES];
     struct link *link;
     struct cm *cm;
-    uint64_t cm_bytes;             /* that cm has allocated */
-    uint64_t now_ns;               /* of the call that is running */
+    uint64_t cm_bytes, now_ns;     /* allocated by cm; time of the call that is running */
     struct siphash_key random_key; /* of nic_random */
     uint64_t random;               /* numbers that it gave out */
-    bool asleep, stopping;         /* nic_try_sleep, nic_stopping */
-    bool asks;                     /* some session has asks */
+    bool asleep, stopping, asks;   /* nic_try_sleep, nic_stopping; some session has asks */
     uint32_t rings;                /* that exist */
     bool loop_by_link;   /* loopback passes the link too: its faults are wanted there as well */
     struct cm_host self; /* the link's address when link->changes was link_changes */
@@ -253,13 +238,19 @@ struct nic {
     nic_see_fn *see; /* who looks on, or NULL */
     void *see_ctx;
     struct eng_latency latency;
+    struct vip_hist gaps;        /* between two turns */
     struct eng_vi_stats retired; /* sums of VIs that are gone */
 
-    struct nic_list sessions;
+    struct nic_list sessions, users; /* users: struct nic_user */
+    uint32_t user_count;
+    struct nic_sharing sharing; /* among the users */
+    struct nic_meter meter;
     struct nic_session **session_slots;
     uint32_t session_slots_cap;
-    struct nic_list *tx_next, *post_next; /* whose turn it is to send, and to have its ring read */
-    uint64_t next_wait, next_disc;
+    /* Whose turn it is to send, to have its ring read, its timers. */
+    struct nic_list *tx_next, *post_next, *timer_next;
+    unsigned first_stage; /* of the next turn (nic.c) */
+    uint64_t next_wait;
 
     struct nic_conn **conns;
     struct nic_conn *conn_free;
@@ -268,13 +259,14 @@ struct nic {
 
     unsigned cm_budget; /* CM messages that this turn may still look at */
     struct link_rx rx[NIC_RX_BATCH];
+    unsigned rx_count, rx_at; /* packets in it, and the first one that is not processed */
     struct vip_packet rx_packet, replay_packet;
-    struct nic_held *held; /* [NIC_HELD_MAX] */
-    uint32_t held_free;    /* index + 1 of the first free one, 0 = none */
-    uint32_t held_used;
-    uint64_t held_bytes; /* of the packets in them */
+    struct nic_held *held;         /* [NIC_HELD_MAX] */
+    uint32_t held_free, held_used; /* free: index + 1 of the first one, 0 = none */
+    uint64_t held_bytes;           /* of the packets in them */
 
     struct nic_tx *tx_pool;          /* [NIC_TX_BATCH] */
+    uint8_t *tx_copies;              /* room for a copy of each, mapped: pages come with use */
     struct nic_tx *tx[NIC_TX_BATCH]; /* into tx_pool; the first tx_count are filled, in order */
     struct link_tx tx_link[NIC_TX_BATCH];
     unsigned tx_count;

@@ -5,9 +5,13 @@
  *
  * Owns: the batch, turns of sessions. Does not own: what is in a packet (engine), loopback (loop.c).
  */
+#include <string.h>
+
 #include "proto/assert.h"
 #include "proto/probe.h"
+#include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
+#include "vipd/registry/guard.h"
 
 bool nic_tx_resolve(struct nic_session *session, struct nic_tx *tx)
 {
@@ -32,17 +36,51 @@ bool nic_tx_resolve(struct nic_session *session, struct nic_tx *tx)
             return false;
         tx->iov[i] = (struct iovec){.iov_base = base, .iov_len = piece->len};
     }
+    tx->iov_count = packet->piece_count;
     return true;
 }
 
-/* Resolve and seal. A piece that is not allowed any more fails the operation it belongs to. */
+/*
+ * Should the packet leave from a copy? Its program may write the memory between our checksum and the
+ * copy that the medium makes; the peer would drop it. A word that another host polls changes all the
+ * time, so small packets are always copied, which costs no more than their pieces. Large ones leave
+ * from the program's pages, until one was lost.
+ */
+static bool copy_wanted(const struct nic_tx *tx)
+{
+    if (tx->iov_count < 2 || VIP_MUTANT(COPY_LEFT_OUT))
+        return false;
+    return tx->packet.bytes <= NIC_TX_COPY_BYTES || tx->packet.copy;
+}
+
+static void copy(struct nic_tx *tx)
+{
+    size_t at = 0;
+
+    for (unsigned i = 0; i < tx->iov_count; i++) {
+        memcpy(tx->copy + at, tx->iov[i].iov_base, tx->iov[i].iov_len);
+        at += tx->iov[i].iov_len;
+    }
+    VIP_ASSERT(at == tx->packet.bytes);
+    tx->iov[0] = (struct iovec){.iov_base = tx->copy, .iov_len = at};
+    tx->iov_count = 1;
+}
+
+/*
+ * Resolve and seal. A piece that is not allowed any more, or of which a page was missing, fails the
+ * operation it belongs to.
+ */
 static bool prepare(struct nic_session *session, struct nic_tx *tx)
 {
     struct nic *nic = session->nic;
+    uint32_t faults = guard_copy_faults();
 
     if (nic_tx_resolve(session, tx)) {
-        vip_wire_seal(tx->iov, tx->packet.piece_count);
-        return true;
+        if (copy_wanted(tx))
+            copy(tx);
+        vip_wire_seal(tx->iov, tx->iov_count);
+        if (guard_copy_faults() == faults)
+            return true;
     }
     nic->counts.tx_unresolved++;
     eng_tx_failed(session->eng, tx->packet.vi, tx->packet.op, nic->now_ns);
@@ -94,7 +132,7 @@ static bool batch_send(struct nic *nic)
     for (unsigned i = 0; i < count; i++)
         nic->tx_link[i] = (struct link_tx){.to = &nic->tx[i]->to,
                                            .iov = nic->tx[i]->iov,
-                                           .iov_count = nic->tx[i]->packet.piece_count,
+                                           .iov_count = nic->tx[i]->iov_count,
                                            .bytes = nic->tx[i]->packet.bytes};
     if (count)
         taken = nic->link->class->send(nic->link, nic->tx_link, count, nic->now_ns);
@@ -161,10 +199,15 @@ static void pulled(struct nic_session *session, struct nic_tx *tx)
 static unsigned session_tx(struct nic_session *session, unsigned budget)
 {
     struct nic *nic = session->nic;
-    unsigned count = 0;
+    unsigned count = 0, units = 0;
 
     while (count < budget && eng_tx_ready(session->eng)) {
         struct nic_tx *tx;
+        unsigned more;
+
+        /* While users compete they get little at a time. */
+        if (nic->meter.over || (nic->meter.several && units >= NIC_UNITS))
+            break;
 
         if (nic->tx_count == NIC_TX_BATCH && !batch_send(nic))
             break;
@@ -172,7 +215,11 @@ static unsigned session_tx(struct nic_session *session, unsigned budget)
         if (!eng_tx_pull(session->eng, &tx->packet, nic->now_ns))
             break;
         count++;
+        /* A packet that is on the batch is the batch's from here on. */
+        more = 1 + (tx->packet.bytes >> 12) + tx->packet.piece_count / 2;
+        units += more;
         pulled(session, tx);
+        nic_share_worked(nic, more);
     }
     return count;
 }
@@ -184,7 +231,7 @@ static unsigned sessions_tx(struct nic *nic)
     struct nic_list *first = NULL;
     unsigned budget = NIC_TX_TURN;
 
-    while (budget && !nic->tx_retry_ns) {
+    while (budget && !nic->tx_retry_ns && !nic->meter.over) {
         if (item == &nic->sessions)
             item = item->next;
         if (item == &nic->sessions || item == first)
@@ -194,8 +241,14 @@ static unsigned sessions_tx(struct nic *nic)
 
         struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
 
-        budget -= session_tx(session, budget < NIC_TX_SESSION ? budget : NIC_TX_SESSION);
         item = item->next;
+        if (!eng_tx_ready(session->eng) || !nic_share_due(session))
+            continue;
+        nic_share_switch(nic, session);
+        budget -= session_tx(session, budget < NIC_TX_SESSION ? budget : NIC_TX_SESSION);
+        /* Handing packets to the link costs more than making them: each user does that in its own time. */
+        if (nic->meter.several && nic->tx_count)
+            batch_send(nic);
     }
     nic->tx_next = item;
     return NIC_TX_TURN - budget;

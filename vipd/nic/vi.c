@@ -6,6 +6,8 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
@@ -28,12 +30,6 @@ void nic_vi_lost(struct nic_session *session, uint16_t number, const char *why)
     session->nic->counts.conns_lost++;
     session->sink->error(session->ctx, VIP_RES_VI, VIP_EC_CONN_LOST, number, vi->generation, 0,
                          why ? why : "the connection is lost");
-}
-
-/* Before a control operation: what was posted before the call counts as posted. */
-static void enter(struct nic_session *session)
-{
-    nic_session_drain(session, VIP_SQ_SLOTS);
 }
 
 static bool cq_exists(const struct nic_session *session, int32_t cq)
@@ -89,17 +85,38 @@ static void cq_bind(struct nic_session *session, struct nic_vi *vi, unsigned que
         session->cqs[cq].bound++;
 }
 
-/* The engine's part of a VI, and how long its messages take: pages that nobody touches cost nothing. */
-static size_t vi_bytes(const struct nic_session *session)
+/* NULL if its block does not exist. */
+static char *memory_of(const struct nic_session *session, uint16_t number)
 {
-    return eng_vi_bytes() + (session->vi_latency ? sizeof(struct eng_latency) : 0);
+    char *block = session->vi_blocks[number / NIC_VI_BLOCK];
+
+    return block ? block + number % NIC_VI_BLOCK * session->vi_bytes : NULL;
+}
+
+/* Zeroed memory for a VI that does not exist yet; NULL on failure. */
+static char *memory_take(struct nic_session *session, uint16_t number)
+{
+    void **block = &session->vi_blocks[number / NIC_VI_BLOCK];
+
+    if (!*block)
+        *block = nic_map(NIC_VI_BLOCK * session->vi_bytes);
+    return memory_of(session, number);
+}
+
+/* Zeroed for its next VI. At the session's end the blocks go as a whole. */
+static void memory_give(struct nic_session *session, uint16_t number)
+{
+    char *memory = memory_of(session, number);
+
+    if (!session->closing && madvise(memory, session->vi_bytes, MADV_DONTNEED) < 0)
+        memset(memory, 0, session->vi_bytes);
 }
 
 struct eng_latency *nic_vi_latency(const struct nic_session *session, uint16_t number)
 {
-    char *memory = session->vis[number].memory;
-
-    return session->vi_latency && memory ? (struct eng_latency *)(memory + eng_vi_bytes()) : NULL;
+    if (!session->vi_latency || !session->vis[number].used)
+        return NULL;
+    return (struct eng_latency *)(memory_of(session, number) + eng_vi_bytes());
 }
 
 enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args *args,
@@ -111,7 +128,7 @@ enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args 
     int32_t number;
     void *memory;
 
-    enter(session);
+    nic_session_enter(session);
     if (rc != VIP_RC_SUCCESS) {
         snprintf(why, why_bytes, "%s", reason);
         return rc;
@@ -120,14 +137,15 @@ enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args 
         snprintf(why, why_bytes, "a VI may only be bound to an existing CQ of its NIC handle");
         return VIP_RC_INVALID_PARAMETER;
     }
-    memory = nic_map(vi_bytes(session));
-    number = memory ? number_take(session) : -1;
-    if (number < 0) {
+    number = number_take(session);
+    memory = number >= 0 ? memory_take(session, (uint16_t)number) : NULL;
+    if (!memory) {
         snprintf(why, why_bytes,
-                 memory ? "this NIC handle has %u VIs, the most that it may have"
-                        : "no memory for a VI beside %u others",
+                 number < 0 ? "this NIC handle has %u VIs, the most that it may have"
+                            : "no memory for a VI beside %u others",
                  session->vi_count);
-        nic_unmap(memory, vi_bytes(session));
+        if (number >= 0)
+            session->vi_free[session->vi_free_count++] = (uint16_t)number;
         return VIP_RC_ERROR_RESOURCE;
     }
 
@@ -136,7 +154,6 @@ enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args 
     vi->lost_told = false;
     vi->generation++;
     vi->conn = NULL;
-    vi->memory = memory;
     attrs_take(session, vi, args);
     cq_bind(session, vi, VIP_Q_SEND, args->send_cq);
     cq_bind(session, vi, VIP_Q_RECV, args->recv_cq);
@@ -173,8 +190,7 @@ void nic_vi_drop(struct nic_session *session, uint16_t number)
     stats_retire(session, number);
     eng_vi_destroy(session->eng, number);
     nic_rx_replay(session);
-    nic_unmap(vi->memory, vi_bytes(session));
-    vi->memory = NULL;
+    memory_give(session, number);
     vi->used = false;
     if (vi->ptag)
         registry_ptag_use(session->registry, vi->ptag, -1);
@@ -196,7 +212,7 @@ enum vip_rc nic_vi_destroy(struct nic_session *session, uint32_t number, uint64_
     session->nic->now_ns = now_ns;
     if (!vi)
         return VIP_RC_INVALID_PARAMETER;
-    enter(session);
+    nic_session_enter(session);
     if (vi->conn || eng_vi_state(session->eng, (uint16_t)number) != VIP_VIST_IDLE)
         return VIP_RC_INVALID_STATE;
     eng_vi_stats(session->eng, (uint16_t)number, &stats);
@@ -216,7 +232,7 @@ enum vip_rc nic_vi_set_attrs(struct nic_session *session, uint32_t number,
 
     if (!vi)
         return VIP_RC_INVALID_PARAMETER;
-    enter(session);
+    nic_session_enter(session);
     if (vi->conn || eng_vi_state(session->eng, (uint16_t)number) != VIP_VIST_IDLE)
         return VIP_RC_INVALID_STATE;
     rc = check_args(session, args, &reason);

@@ -55,6 +55,7 @@ void nic_stats_add(struct eng_vi_stats *sum, const struct eng_vi_stats *one)
     sum->duplicates += one->duplicates;
     sum->held += one->held;
     sum->acks_sent += one->acks_sent;
+    sum->acks_invented += one->acks_invented;
     sum->recvq_empty += one->recvq_empty;
     sum->lost += one->lost;
     sum->spurious += one->spurious;
@@ -150,6 +151,10 @@ static const struct counter_row nic_rows[] = {
     ROW(nic_counts, sessions_broken, sessions_broken),
     ROW(nic_counts, segs_refused, segs_refused),
     ROW(nic_counts, throttled, throttled),
+    ROW(nic_counts, errors_untold, errors_untold),
+    ROW(nic_counts, turns_cut, turns_cut),
+    ROW(nic_counts, shared_time, shared_time),
+    ROW(nic_counts, control_time, control_time),
     ROW(nic_counts, completions, completions),
     ROW(nic_counts, cq_entries, cq_entries),
     ROW(nic_counts, cq_backlogged, cq_backlogged),
@@ -169,21 +174,14 @@ static const struct counter_row nic_rows[] = {
 };
 
 static const struct counter_row vi_rows[] = {
-    ROW(eng_vi_stats, tx_bytes, vi_tx_bytes),
-    ROW(eng_vi_stats, rx_bytes, vi_rx_bytes),
-    ROW(eng_vi_stats, tx_messages, vi_tx_messages),
-    ROW(eng_vi_stats, rx_messages, vi_rx_messages),
-    ROW(eng_vi_stats, retransmits, retransmits),
-    ROW(eng_vi_stats, timeouts, timeouts),
-    ROW(eng_vi_stats, duplicates, vi_duplicates),
-    ROW(eng_vi_stats, held, vi_held),
-    ROW(eng_vi_stats, acks_sent, acks_sent),
-    ROW(eng_vi_stats, recvq_empty, recvq_empty),
-    ROW(eng_vi_stats, lost, vi_lost),
-    ROW(eng_vi_stats, spurious, vi_spurious),
-    ROW(eng_vi_stats, mtu_cuts, vi_mtu_cuts),
-    ROW(eng_vi_stats, tx_packets, vi_tx_packets),
-    ROW(eng_vi_stats, rx_packets, vi_rx_packets),
+    ROW(eng_vi_stats, tx_bytes, vi_tx_bytes),       ROW(eng_vi_stats, rx_bytes, vi_rx_bytes),
+    ROW(eng_vi_stats, tx_messages, vi_tx_messages), ROW(eng_vi_stats, rx_messages, vi_rx_messages),
+    ROW(eng_vi_stats, retransmits, retransmits),    ROW(eng_vi_stats, timeouts, timeouts),
+    ROW(eng_vi_stats, duplicates, vi_duplicates),   ROW(eng_vi_stats, held, vi_held),
+    ROW(eng_vi_stats, acks_sent, acks_sent),        ROW(eng_vi_stats, acks_invented, acks_invented),
+    ROW(eng_vi_stats, recvq_empty, recvq_empty),    ROW(eng_vi_stats, lost, vi_lost),
+    ROW(eng_vi_stats, spurious, vi_spurious),       ROW(eng_vi_stats, mtu_cuts, vi_mtu_cuts),
+    ROW(eng_vi_stats, tx_packets, vi_tx_packets),   ROW(eng_vi_stats, rx_packets, vi_rx_packets),
 };
 
 static const struct counter_row cm_rows[] = {
@@ -206,11 +204,14 @@ static const struct counter_row cm_rows[] = {
     ROW(cm_stats, unexpected, cm_unexpected),
     ROW(cm_stats, refused_memory, cm_refused_memory),
     ROW(cm_stats, backlog_full, cm_backlog_full),
+    ROW(cm_stats, refused_owner, cm_refused_owner),
     ROW(cm_stats, peers_lost, cm_peers_lost),
     ROW(cm_stats, cookies_sent, cm_cookies_sent),
     ROW(cm_stats, cookies_suppressed, cm_cookies_suppressed),
     ROW(cm_stats, cookies_received, cm_cookies_received),
     ROW(cm_stats, source_limited, cm_source_limited),
+    ROW(cm_stats, client_limited, cm_client_limited),
+    ROW(cm_stats, wrong_source, cm_wrong_source),
     ROW(cm_stats, pings_sent, cm_pings_sent),
 };
 
@@ -323,6 +324,11 @@ static void gauges_visit(const struct nic *nic, const struct link_stats *link,
               &(struct nic_counter){gauges[i].id, vip_stats[gauges[i].id].name, gauges[i].value});
 }
 
+void nic_gap(struct nic *nic, uint64_t gap_ns)
+{
+    vip_hist_add(&nic->gaps, gap_ns);
+}
+
 const struct vip_hist *nic_hist(const struct nic *nic, enum vip_hist_id id)
 {
     switch (id) {
@@ -332,6 +338,8 @@ const struct vip_hist *nic_hist(const struct nic *nic, enum vip_hist_id id)
         return &nic->latency.wire_to_ack;
     case VIP_HIST_post_to_complete:
         return &nic->latency.post_to_complete;
+    case VIP_HIST_turn_gap:
+        return &nic->gaps;
     case VIP_HISTS:
         break;
     }

@@ -130,7 +130,6 @@ uint32_t nic_peer_views(const struct nic *nic, uint32_t from, uint64_t now_ns,
 
         if (!cm_peer_view(nic->cm, i, &view.cm))
             continue;
-        view.self = view.cm.epoch == nic->config.epoch;
         view.heard_ago_ns = now_ns > view.cm.heard_ns ? now_ns - view.cm.heard_ns : 0;
         sum_peer(nic, &view);
         if (!visit(ctx, &view))

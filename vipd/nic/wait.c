@@ -5,6 +5,8 @@
  * Owns: the list of these per session. Does not own: accept and reject (connect.c), who matches whom
  * (vipd/engine/cm_server.c).
  */
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,21 +82,31 @@ void nic_waits_deinit(struct nic_session *session)
     cm_server_gone(nic->cm, session->id, nic->now_ns);
 }
 
+static enum vip_rc refuse(int rc, char *why, size_t why_bytes)
+{
+    snprintf(why, why_bytes, "%s",
+             rc == -EPERM ? NIC_WHY_OWNER : "too many waits, listeners and unanswered requests");
+    return VIP_RC_ERROR_RESOURCE;
+}
+
 enum vip_rc nic_connect_wait(struct nic_session *session, const struct vip_addr *local,
-                             bool immediate, uint64_t now_ns, uint64_t *ret_wait, bool *ret_found)
+                             bool immediate, uint64_t now_ns, uint64_t *ret_wait, bool *ret_found,
+                             char *why, size_t why_bytes)
 {
     struct nic *nic = session->nic;
     struct nic_wait *wait = wait_new(session);
     uint64_t id;
+    int rc;
 
     nic->now_ns = now_ns;
     if (!wait)
-        return VIP_RC_ERROR_RESOURCE;
+        return refuse(-ENOMEM, why, why_bytes);
     wait_local(wait, local);
     id = wait->id;
-    if (cm_listen(nic->cm, id, session->id, local->disc, local->disc_len, now_ns) < 0) {
+    rc = cm_listen(nic->cm, id, session->id, session->uid, local->disc, local->disc_len, now_ns);
+    if (rc < 0) {
         nic_wait_remove(session, wait_find(session, id));
-        return VIP_RC_ERROR_RESOURCE;
+        return refuse(rc, why, why_bytes);
     }
     wait = wait_find(session, id);
     *ret_wait = id;
@@ -125,15 +137,16 @@ enum vip_rc nic_connect_wait_cancel(struct nic_session *session, uint64_t wait_i
 /* ---- listeners ------------------------------------------------------------------------- */
 
 enum vip_rc nic_listen(struct nic_session *session, const struct vip_addr *local, uint32_t backlog,
-                       uint64_t now_ns, uint64_t *ret_wait)
+                       uint64_t now_ns, uint64_t *ret_wait, char *why, size_t why_bytes)
 {
     struct nic *nic = session->nic;
     struct nic_wait *wait = wait_new(session);
     uint64_t id;
+    int rc;
 
     nic->now_ns = now_ns;
     if (!wait)
-        return VIP_RC_ERROR_RESOURCE;
+        return refuse(-ENOMEM, why, why_bytes);
     if (backlog == 0)
         backlog = 1;
     if (backlog > NIC_BACKLOG_MAX)
@@ -141,9 +154,10 @@ enum vip_rc nic_listen(struct nic_session *session, const struct vip_addr *local
     wait->listener = true;
     wait_local(wait, local);
     id = wait->id;
-    if (cm_listen_open(nic->cm, id, local->disc, local->disc_len, backlog, now_ns) < 0) {
+    rc = cm_listen_open(nic->cm, id, session->uid, local->disc, local->disc_len, backlog, now_ns);
+    if (rc < 0) {
         nic_wait_remove(session, wait_find(session, id));
-        return VIP_RC_ERROR_RESOURCE;
+        return refuse(rc, why, why_bytes);
     }
     *ret_wait = id;
     return VIP_RC_SUCCESS;
@@ -163,15 +177,31 @@ enum vip_rc nic_listen_close(struct nic_session *session, uint64_t wait_id, uint
     return VIP_RC_SUCCESS;
 }
 
+bool nic_session_waits_where(const struct nic_session *session,
+                             bool (*where)(void *ctx, const uint8_t *disc, uint8_t len), void *ctx)
+{
+    struct cm *cm = session->nic->cm;
+
+    for (uint32_t i = 0; i < session->wait_count; i++)
+        if (where(ctx, session->waits[i].local_disc, session->waits[i].local_disc_len))
+            return true;
+    for (uint32_t i = 0; i < session->vi_high; i++) {
+        const struct nic_conn *conn = session->vis[i].used ? session->vis[i].conn : NULL;
+
+        if (conn && conn->state == NIC_CONN_REQUESTED &&
+            cm_meets_where(cm, conn->local_id, where, ctx))
+            return true;
+    }
+    return cm_serves_where(cm, session->id, where, ctx);
+}
+
 uint64_t nic_new_discriminator(struct nic *nic)
 {
     uint8_t bytes[8];
     uint64_t number;
 
-    /* The upper half belongs to this life of vipd: a program that remembers a number of an earlier
-     * one does not reach somebody else. */
     do {
-        number = nic->config.epoch << 32 | (++nic->next_disc & UINT32_MAX);
+        number = nic_random(nic);
         for (unsigned i = 0; i < sizeof(bytes); i++)
             bytes[i] = (uint8_t)(number >> 8 * i);
     } while (cm_disc_in_use(nic->cm, bytes, sizeof(bytes)));
@@ -197,6 +227,18 @@ static struct nic_wait *take_request(struct nic_session *session, uint64_t wait_
     memcpy(entry->local_disc, wait->local_disc, sizeof(entry->local_disc));
     wait_find(session, wait_id)->delivered++;
     return entry;
+}
+
+enum vip_rc nic_request_user(const struct nic_session *session, uint64_t conn_handle,
+                             uint32_t *ret_uid)
+{
+    int rc = -ENOENT;
+
+    if (nic_wait_of_handle(session, conn_handle))
+        rc = cm_pending_user(session->nic->cm, conn_handle, ret_uid);
+    if (rc == -EREMOTE)
+        return VIP_RC_ERROR_NOT_SUPPORTED;
+    return rc ? VIP_RC_INVALID_PARAMETER : VIP_RC_SUCCESS;
 }
 
 void nic_op_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct vip_addr *remote,

@@ -15,20 +15,27 @@
 #include <sys/vfs.h>
 
 #include "proto/assert.h"
+#include "vipd/registry/guard.h"
+#include "vipd/registry/memfile.h"
+#include "vipd/registry/taken.h"
+#include "vipd/registry/undertaker.h"
 
 int mapping_check_fd(int fd, struct mapping *ret, const char **why)
 {
     struct stat st;
     struct statfs fs;
     int flags = fcntl(fd, F_GETFL);
-    /* Read before the size: once these seals are there the size is what it will always be. */
+    /*
+     * Read before the size: once these seals are there the size is what it will always be. And before anything is asked
+     * of a file that has none (FUSE, NFS), which may take for ever.
+     */
     int seals = flags < 0 ? -1 : fcntl(fd, F_GET_SEALS);
 
-    if (flags < 0 || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0) {
-        *why = "the descriptor passed for memory is not a file";
+    if (seals < 0 || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0) {
+        *why = "the descriptor passed for memory is not a memfd";
         return -EBADMSG;
     }
-    /* Huge pages and foreign file systems can fail to deliver a page; tmpfs cannot. */
+    /* A hole in huge pages, or a page of a foreign file system, fails to come far more easily. */
     if (!S_ISREG(st.st_mode) || fs.f_type != TMPFS_MAGIC) {
         *why = "the descriptor passed for memory is not a memfd of ordinary pages";
         return -EBADMSG;
@@ -38,12 +45,17 @@ int mapping_check_fd(int fd, struct mapping *ret, const char **why)
         return -EBADMSG;
     }
     /* A plain tmpfs file answers F_GET_SEALS too, without these two bits. */
-    if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW)) {
+    if ((seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW)) {
         *why = "the memfd lacks the SHRINK and GROW seals";
         return -EBADMSG;
     }
     if (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) {
         *why = "the memfd is sealed against writing";
+        return -EBADMSG;
+    }
+    if (memfile_protects() && !memfile_is_protected(fd)) {
+        *why = "the memfd is not one that vipd made (MakeMemory): the program could hold vipd by "
+               "punching holes into it";
         return -EBADMSG;
     }
     if (st.st_size <= 0) {
@@ -78,14 +90,16 @@ static struct mapping *map_new(struct mappings *all, int fd, uint64_t offset,
         return NULL;
     }
     if (all->limited && all->count >= all->count_max) {
-        *why = "too many memory files of this user are mapped ([limits] mapped_files_per_uid)";
+        *why =
+            "too many memory files of this user are mapped, or were and are being freed ([limits] "
+            "mapped_files_per_uid)";
         errno = EMFILE;
         return NULL;
     }
     if (all->limited &&
         (all->bytes > all->bytes_max || like->bytes > all->bytes_max - all->bytes)) {
-        *why = "the memory files of this user take too much address space ([limits] "
-               "mapped_bytes_per_uid)";
+        *why = "the memory files of this user, with those being freed, take too much address space "
+               "([limits] mapped_bytes_per_uid)";
         errno = ENOMEM;
         return NULL;
     }
@@ -95,14 +109,22 @@ static struct mapping *map_new(struct mappings *all, int fd, uint64_t offset,
         errno = ENOMEM;
         return NULL;
     }
+    *mapping = *like;
+    mapping->taken = like->ino ? taken_get(all->taken, all->owner, fd, like->dev, like->ino) : NULL;
+    if (like->ino && all->taken && !mapping->taken) {
+        free(mapping);
+        *why = "vipd lacks memory or descriptors";
+        return NULL;
+    }
     base = mmap(NULL, like->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
                 (off_t)offset);
     if (base == MAP_FAILED) {
+        taken_put(all->taken, mapping->taken);
         free(mapping);
         *why = "the kernel refused to map the memory";
         return NULL;
     }
-    *mapping = *like;
+    mapping->guard = guard_add(all->guard, base, like->bytes);
     mapping->base = base;
     mapping->refs = 1;
     mapping->next = *bucket;
@@ -116,12 +138,19 @@ struct mapping *mapping_get(struct mappings *all, int fd, const struct mapping *
                             const char **why)
 {
     for (struct mapping *m = *bucket_of(all, checked->ino); m; m = m->next) {
-        /* The mapping keeps the inode alive, so its number cannot mean another file meanwhile. */
-        if (m->ino == checked->ino && m->dev == checked->dev && m->ino != 0) {
-            VIP_ASSERT(m->bytes == checked->bytes && m->refs < UINT32_MAX);
-            m->refs++;
-            return m;
+        if (m->ino != checked->ino || m->dev != checked->dev || m->ino == 0)
+            continue;
+        /*
+         * The mapping keeps its inode alive. Before Linux 5.9 memfds have numbers of 32 bits, which
+         * can come again: another file of the same number must not be taken for this one.
+         */
+        if (m->bytes != checked->bytes) {
+            *why = "another memfd of this session has the same inode number: make a new one";
+            errno = EBADMSG;
+            return NULL;
         }
+        m->refs++;
+        return m;
     }
     return map_new(all, fd, 0, checked, why);
 }
@@ -132,9 +161,35 @@ struct mapping *mapping_get_part(struct mappings *all, int fd, uint64_t offset, 
     return map_new(all, fd, offset, &(struct mapping){.bytes = bytes}, why);
 }
 
+static bool is_small(struct mappings *all, uint64_t bytes)
+{
+    uint64_t cost = bytes > MAPPING_COST_BYTES ? bytes : MAPPING_COST_BYTES;
+
+    if (cost > MAPPING_SMALL_BYTES - all->small_bytes)
+        return false;
+    if (all->ending)
+        all->small_bytes += cost;
+    return true;
+}
+
+/* The pages that are mapped here are some of the file's, and nothing here makes more. */
+static void unmap(struct mappings *all, const struct mapping *mapping, uint64_t pages_bytes)
+{
+    struct undertaker_share share = {.bytes = mapping->bytes, .files = 1};
+
+    if (all->arena)
+        share = (struct undertaker_share){.sessions = 1};
+    if (is_small(all, mapping->bytes))
+        munmap(mapping->base, mapping->bytes);
+    else
+        undertaker_unmap_sparse(all->undertaker, all->owner, mapping->base, mapping->bytes,
+                                pages_bytes, &share);
+}
+
 void mapping_put(struct mappings *all, struct mapping *mapping)
 {
     struct mapping **at;
+    uint64_t pages_bytes;
 
     VIP_ASSERT(mapping->refs > 0);
     if (--mapping->refs > 0)
@@ -146,6 +201,20 @@ void mapping_put(struct mappings *all, struct mapping *mapping)
     VIP_ASSERT(all->count > 0 && all->bytes >= mapping->bytes);
     all->count--;
     all->bytes -= mapping->bytes;
-    munmap(mapping->base, mapping->bytes);
+    guard_remove(mapping->guard);
+    pages_bytes = taken_file_now(mapping->taken);
+    /* Before the mapping, which still has the file: so this frees nothing. */
+    taken_put(all->taken, mapping->taken);
+    unmap(all, mapping, pages_bytes);
     free(mapping);
+}
+
+uint64_t mappings_taken(const struct mappings *all)
+{
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < MAPPING_BUCKETS; i++)
+        for (const struct mapping *m = all->bucket[i]; m; m = m->next)
+            bytes += taken_file_bytes(m->taken);
+    return bytes;
 }

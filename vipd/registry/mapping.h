@@ -5,8 +5,8 @@
  * Owns: checking of file type, seals and size; the address space and the number of mappings that
  * one session may cost vipd. Does not own: regions and rights (registry.c, the only caller).
  *
- * With the SHRINK and GROW seals a page inside the file's size always exists: the application can
- * punch holes, which read as zeroes, but no access of vipd can raise SIGBUS.
+ * With the SHRINK and GROW seals the size of a file stays: the application can punch holes, unless vipd made the file
+ * (memfile.h), which read as zeroes, but not cut the file. What is left is a page that the kernel refuses: guard.h has that.
  */
 #ifndef VIPD_REGISTRY_MAPPING_H
 #define VIPD_REGISTRY_MAPPING_H
@@ -15,13 +15,27 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct undertaker;
+
 /* Files of one session mapped at a time; the kernel gives a process 65530 mappings in all. */
 #define MAPPING_FILES_MAX 4096
 
 /* Address space of one session's files (the arena not counted): 512 GiB of vipd's 128 TiB. */
 #define MAPPING_BYTES_MAX (1ull << 39)
 
+/*
+ * What is small is unmapped at once, in less than 1 ms, so that its share of the user's limits is free when the
+ * program hears of the end: a mapping of up to this many bytes while its session lives, and mappings of that
+ * many together when the session ends. Each counts at least MAPPING_COST_BYTES.
+ */
+#define MAPPING_SMALL_BYTES (4ull << 20)
+#define MAPPING_COST_BYTES  (64ull << 10)
+
 #define MAPPING_BUCKETS 256
+
+struct guard;
+struct taken;
+struct taken_file;
 
 /* A file, or a part of the arena, in vipd's address space. */
 struct mapping {
@@ -30,7 +44,9 @@ struct mapping {
     ino_t ino;            /* 0 = private to one region (part of the arena) */
     uint64_t bytes;       /* mapped */
     uint8_t *base;
-    uint32_t refs; /* regions */
+    uint32_t refs;            /* regions */
+    uint32_t guard;           /* number in the table of guard.h */
+    struct taken_file *taken; /* what the file takes (taken.h), NULL for a part of the arena */
 };
 
 /* All of one session. Zeroed is a legal start. */
@@ -41,11 +57,19 @@ struct mappings {
     /* A limit of the user's, if `limited`: how much may be reached by the next mapping. */
     bool limited;
     uint64_t count_max, bytes_max;
+    /* Who unmaps what is not small, and for which uid it counts until then (undertaker.h). */
+    struct undertaker *undertaker;
+    uint32_t owner;
+    bool ending; /* the session ends: `small_bytes` have been unmapped at once */
+    uint64_t small_bytes;
+    bool arena; /* the one mapping is the arena, which counts as a session and not in bytes */
+    struct guard *guard; /* of the session: a missing page is its fault */
+    struct taken *taken; /* what counts the bytes of files, for owner; or NULL */
 };
 
 /*
- * Is fd a memfd of ordinary pages, sealed SHRINK|GROW and not against our writing? Outcomes: 0 and
- * its size and identity in *ret (any fields but base, refs, next); -EBADMSG with a sentence in *why.
+ * Is fd a memfd of ordinary pages, sealed SHRINK|GROW and not against our writing, and where vipd makes such files
+ * (memfile.h) one of them? Outcomes: 0 and its size and identity in *ret (any fields but base, refs, next); -EBADMSG with a sentence in *why.
  */
 int mapping_check_fd(int fd, struct mapping *ret, const char **why);
 
@@ -60,7 +84,10 @@ struct mapping *mapping_get(struct mappings *all, int fd, const struct mapping *
 struct mapping *mapping_get_part(struct mappings *all, int fd, uint64_t offset, uint64_t bytes,
                                  const char **why);
 
-/* Give a reference back; the last one unmaps. */
+/* What all files take that are mapped here, as of the last looks (taken.h). */
+uint64_t mappings_taken(const struct mappings *all);
+
+/* Give a reference back; the last one unmaps, or has the undertaker do it. */
 void mapping_put(struct mappings *all, struct mapping *mapping);
 
 #endif

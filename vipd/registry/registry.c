@@ -15,11 +15,15 @@
 
 #include "proto/assert.h"
 #include "vipd/engine/mutant.h"
+#include "vipd/engine/siphash.h"
+#include "vipd/registry/guard.h"
 #include "vipd/registry/mapping.h"
+#include "vipd/registry/undertaker.h"
 
 /*
  * A handle is (generation << 16 | index). Generations run from 1 to 0xFFFE, so that neither 0 nor
- * 0xFFFFFFFF is ever a handle.
+ * 0xFFFFFFFF is ever a handle. Each slot begins at a random generation: a handle is one of 65534 for
+ * a peer that was not given it. What protects memory are the VI, the tag, the rights and the bounds.
  */
 #define INDEX_BITS     16
 #define INDEX_MASK     ((1u << INDEX_BITS) - 1)
@@ -45,7 +49,7 @@ _Static_assert(sizeof(struct slot) == 64, "one cache line");
 struct slot_rest {
     struct mapping *mapping; /* reference; NULL if the arena is mapped as a whole */
     uint32_t next_free;      /* next in the queue of free slots */
-    uint16_t generation;     /* last one given out, 0 = none yet */
+    uint16_t generation;     /* last one given out, or a random one */
 };
 
 /* One protection tag; tag number = lap * VIP_PTAG_MAX + index + 1. */
@@ -59,6 +63,7 @@ struct registry {
     struct slot *slots; /* slot_count used or free, slot_room allocated */
     struct slot_rest *rest;
     uint32_t slot_count, slot_room;
+    struct guard guard; /* beside what every access reads */
     uint32_t free_head, free_tail, free_count;
     struct registry_limits limits;
     struct registry_usage usage;
@@ -73,6 +78,12 @@ struct registry {
 static uint64_t page_bytes(void)
 {
     return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Close a file that vipd may be the last to have. */
+static void bury_fd(const struct registry *registry, int fd)
+{
+    undertaker_close(registry->limits.undertaker, registry->limits.owner, fd);
 }
 
 /* ---- life ------------------------------------------------------------------------------ */
@@ -110,6 +121,13 @@ int registry_new(const struct registry_limits *limits, int arena_fd, struct regi
     if (registry->limits.ptags_max > VIP_PTAG_MAX)
         registry->limits.ptags_max = VIP_PTAG_MAX;
     registry->arena_fd = -1;
+    registry->mappings.undertaker = limits->undertaker;
+    registry->mappings.owner = limits->owner;
+    registry->arena_account.undertaker = limits->undertaker;
+    registry->arena_account.owner = limits->owner;
+    registry->arena_account.arena = true;
+    registry->mappings.guard = registry->arena_account.guard = &registry->guard;
+    registry->mappings.taken = registry->arena_account.taken = limits->taken;
     registry->free_head = registry->free_tail = NO_SLOT;
     registry->ptags = calloc((size_t)registry->limits.ptags_max + 1, sizeof(struct ptag));
     if (!registry->ptags)
@@ -123,8 +141,7 @@ fail:
     if (registry)
         free(registry->ptags);
     free(registry);
-    if (arena_fd >= 0)
-        close(arena_fd);
+    undertaker_close(limits->undertaker, limits->owner, arena_fd);
     return rc;
 }
 
@@ -139,18 +156,24 @@ static uint32_t free_handle(uint32_t index)
     return index ^ 1u;
 }
 
+void registry_unmap(const struct registry *registry, void *base, uint64_t bytes)
+{
+    undertaker_unmap(registry ? registry->limits.undertaker : NULL,
+                     registry ? registry->limits.owner : 0, base, bytes, NULL);
+}
+
 void registry_free(struct registry *registry)
 {
     if (!registry)
         return;
+    registry->mappings.ending = true;
     for (uint32_t i = 0; i < registry->slot_count; i++)
         if (slot_used(registry, i) && registry->rest[i].mapping)
             mapping_put(&registry->mappings, registry->rest[i].mapping);
     if (registry->arena)
         mapping_put(&registry->arena_account, registry->arena);
     VIP_ASSERT(registry->mappings.count == 0 && registry->arena_account.count == 0);
-    if (registry->arena_fd >= 0)
-        close(registry->arena_fd);
+    bury_fd(registry, registry->arena_fd);
     free(registry->ptags);
     free(registry->slots);
     free(registry->rest);
@@ -182,6 +205,14 @@ static bool slots_grow(struct registry *registry)
     return true;
 }
 
+/* A random generation for a new slot, which does not tell those of other slots. */
+static uint16_t first_generation(const struct registry *registry, uint32_t index)
+{
+    struct siphash_key key = {registry->limits.handle_seed, 0};
+
+    return (uint16_t)(1 + siphash(&key, &index, sizeof(index)) % GENERATION_MAX);
+}
+
 /* A free slot, or NO_SLOT for lack of memory. The caller has checked the number of regions. */
 static uint32_t slot_take(struct registry *registry)
 {
@@ -191,7 +222,10 @@ static uint32_t slot_take(struct registry *registry)
     if (may_grow && registry->free_count < FREE_SLOTS_MIN) {
         if (registry->slot_count < registry->slot_room || slots_grow(registry)) {
             index = registry->slot_count++;
-            registry->rest[index] = (struct slot_rest){.next_free = NO_SLOT};
+            registry->rest[index] = (struct slot_rest){
+                .next_free = NO_SLOT,
+                .generation = first_generation(registry, index),
+            };
             registry->slots[index] = (struct slot){.handle = free_handle(index)};
             return index;
         }
@@ -340,10 +374,13 @@ enum vip_rc registry_add(struct registry *registry, const struct registry_region
 
     if (rc == VIP_RC_SUCCESS)
         rc = place_region(registry, region, fd, &place, &sentence);
+    /* A refused file may have no other reference. */
+    if (rc != VIP_RC_SUCCESS) {
+        bury_fd(registry, fd);
+        goto fail;
+    }
     if (fd >= 0)
         close(fd);
-    if (rc != VIP_RC_SUCCESS)
-        goto fail;
     index = slot_take(registry);
     if (index == NO_SLOT) {
         if (place.mapping)
@@ -364,6 +401,7 @@ enum vip_rc registry_add(struct registry *registry, const struct registry_region
     registry_ptag_use(registry, region->attrs.ptag, 1);
     registry->usage.regions++;
     registry->usage.bytes += region->bytes;
+    registry->usage.held_bytes += registry_held_bytes(region);
     *ret_handle = registry->slots[index].handle;
     return VIP_RC_SUCCESS;
 fail:
@@ -383,6 +421,7 @@ enum vip_rc registry_remove(struct registry *registry, uint32_t handle, uint64_t
     VIP_ASSERT(registry->usage.regions > 0 && registry->usage.bytes >= slot->region.bytes);
     registry->usage.regions--;
     registry->usage.bytes -= slot->region.bytes;
+    registry->usage.held_bytes -= registry_held_bytes(&slot->region);
     if (registry->rest[index].mapping)
         mapping_put(&registry->mappings, registry->rest[index].mapping);
     slot_give(registry, index);
@@ -491,20 +530,19 @@ void registry_ptag_use(struct registry *registry, uint32_t number, int delta)
 void *registry_access(struct registry *registry, const struct registry_vi *vi,
                       const struct eng_access *access, bool *ret_staged)
 {
-    static uint8_t nothing[1];
     const struct slot *slot;
     uint64_t offset;
     uint8_t *base;
 
     if (ret_staged)
         *ret_staged = false;
-    if (access->len == 0)
-        return nothing;
+    if (guard_faulted(&registry->guard))
+        return NULL;
     slot = slot_find(registry, access->handle);
     if (!slot)
         return NULL;
-    /* An address below the region wraps to an offset beyond it. */
-    offset = access->addr - slot->region.addr;
+    /* An address below the region wraps to an offset beyond it. No bytes are inside any region. */
+    offset = access->len ? access->addr - slot->region.addr : 0;
     if (offset >= slot->region.bytes ||
         access->len > slot->region.bytes - offset + VIP_MUTANT(BOUNDS))
         return NULL;
@@ -551,6 +589,27 @@ void registry_set_mapping_room(struct registry *registry, uint64_t bytes, uint64
     all->limited = true;
     all->bytes_max = all->bytes + bytes;
     all->count_max = all->count + files;
+}
+
+uint64_t registry_held_bytes(const struct registry_region *region)
+{
+    uint64_t page = page_bytes(), first = region->offset & ~(page - 1), end, held;
+
+    if (__builtin_add_overflow(region->offset, region->bytes, &end) ||
+        __builtin_add_overflow(end, page - 1, &end))
+        return 0;
+    held = (end & ~(page - 1)) - first;
+    return region->kind == REGISTRY_STAGED ? 2 * held : held;
+}
+
+uint64_t registry_taken(const struct registry *registry)
+{
+    return mappings_taken(&registry->mappings) + mappings_taken(&registry->arena_account);
+}
+
+struct guard *registry_guard(struct registry *registry)
+{
+    return &registry->guard;
 }
 
 void registry_usage(const struct registry *registry, struct registry_usage *ret)

@@ -16,7 +16,10 @@
 #include "proto/status.h"
 #include "vipd/engine/engine.h"
 
+struct guard;
 struct registry;
+struct taken;
+struct undertaker;
 
 /* As proto/control.proto's MemKind. */
 enum registry_kind {
@@ -41,6 +44,10 @@ struct registry_limits {
     uint32_t regions_max;
     uint64_t bytes_max; /* sum of registered bytes of the session */
     uint32_t ptags_max;
+    uint64_t handle_seed; /* random: the first generation of each handle is drawn from it */
+    struct undertaker *undertaker; /* who frees memory, NULL: the caller's thread */
+    uint32_t owner;                /* uid for which it counts until then */
+    struct taken *taken;           /* counts what its files take, for owner; NULL: not counted */
 };
 
 /* What may be mapped for regions from now on, beside what is; the constants of mapping.h hold too. */
@@ -52,6 +59,8 @@ void registry_set_mapping_room(struct registry *registry, uint64_t bytes, uint64
  */
 int registry_new(const struct registry_limits *limits, int arena_fd, struct registry **ret);
 void registry_free(struct registry *registry);
+/* Unmap other memory of this session, wherever its regions are unmapped (undertaker.h). NULL is harmless. */
+void registry_unmap(const struct registry *registry, void *base, uint64_t bytes);
 
 /*
  * Register. fd: memfd of SHARED and STAGED (taken over in any case), -1 for ADOPTED.
@@ -81,8 +90,9 @@ struct registry_vi {
 
 /*
  * Check an access and give the bytes: a pointer to access->len bytes in vipd's mapping, or NULL if
- * the access is not allowed. *ret_staged (may be NULL): the region is staged, so incoming RDMA must
- * be placed by libvipl. access->len == 0 with any handle is allowed and gives a non-NULL pointer.
+ * the access is not allowed or memory of the session is missing. *ret_staged (may be NULL): the region
+ * is staged, so incoming RDMA must be placed by libvipl. access->len == 0: handle, tag and rights are
+ * judged, the address is not.
  */
 void *registry_access(struct registry *registry, const struct registry_vi *vi,
                       const struct eng_access *access, bool *ret_staged);
@@ -98,9 +108,23 @@ void registry_ptags_each(const struct registry *registry,
 struct registry_usage {
     uint32_t regions, ptags;
     uint64_t bytes;
+    uint64_t
+        held_bytes; /* the same in whole pages, and twice for staged regions: all can be touched */
     uint64_t mapped_bytes; /* of files that regions lie in; the arena as a whole is not counted */
     uint32_t mapped_files;
 };
 void registry_usage(const struct registry *registry, struct registry_usage *ret);
+
+/* What a region adds to held_bytes. 0 if its numbers overflow: registry_add refuses it. */
+uint64_t registry_held_bytes(const struct registry_region *region);
+
+/* What its files take, the arena included, as of the last looks (taken.h). */
+uint64_t registry_taken(const struct registry *registry);
+
+/*
+ * The owner of all memory that vipd shares with this session (guard.h), for mappings that are not the
+ * registry's. Once a page of any was missing, registry_access allows nothing.
+ */
+struct guard *registry_guard(struct registry *registry);
 
 #endif

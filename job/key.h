@@ -1,0 +1,39 @@
+/*
+ * Keys and proofs: how a process that is called knows that its caller belongs to the job.
+ *
+ * Each process draws a key. The other processes of the job get it by the launcher's channel (job_allgather, or
+ * the address that an MPI library exchanges), never over the network that the job itself uses. A caller shows
+ * a proof made with the key of the process it calls; that process shows a proof of its own in its answer. A
+ * proof is a keyed hash (SipHash-2-4, 128 bits) of a claim: who calls whom, and what they say.
+ *
+ * Owns: nothing; no state. Used by splitc/lib, am and ofi. Any thread.
+ */
+#ifndef JOB_KEY_H
+#define JOB_KEY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct job_key {
+    unsigned char bytes[16];
+};
+
+struct job_proof {
+    unsigned char bytes[16];
+};
+
+/* Which of the two says it. A proof for one role is none for the other, so an echo proves nothing. */
+enum job_role { JOB_CALLS = 1, JOB_ANSWERS = 2 };
+
+/* Fill a key with random bytes of the kernel. Outcomes: 0; a negative errno of getrandom. */
+int job_key_draw(struct job_key *ret);
+
+/* The proof for `bytes` bytes at `claim`. Padding of a structure counts too: it has to be 0. */
+struct job_proof job_prove(const struct job_key *key, enum job_role role, const void *claim,
+                           size_t bytes);
+
+/* Is `shown` the proof for this claim? Takes the same time wherever the two differ. */
+bool job_proved(const struct job_key *key, enum job_role role, const void *claim, size_t bytes,
+                const struct job_proof *shown);
+
+#endif

@@ -1,0 +1,106 @@
+/*
+ * Files of memory that this process shares with vipd.
+ *
+ * Owns: who makes one. vipd does where it can: nobody punches holes into those, so that no program can hold vipd up
+ * (vipd/registry/memfile.h). Elsewhere we do.
+ */
+#include "libvipl/mem_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/control.h"
+#include "proto/control.pb-c.h"
+#include "proto/status.h"
+
+/* Outcomes: a descriptor; negative errno: vipd makes none. */
+bool vipl__mem_file_is(int fd, size_t bytes)
+{
+    const int wanted = F_SEAL_SHRINK | F_SEAL_GROW;
+    int seals = fcntl(fd, F_GET_SEALS);
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && st.st_size == (off_t)bytes && seals >= 0 &&
+           (seals & wanted) == wanted;
+}
+
+int vipl__mem_file_take(struct vip_fds *fds, size_t bytes)
+{
+    int fd = -ENOSYS;
+
+    if (fds->count == 1 && vipl__mem_file_is(fds->fd[0], bytes)) {
+        fd = fds->fd[0];
+        fds->fd[0] = -1;
+    }
+    vip_fds_close(fds);
+    return fd;
+}
+
+static int ask(int sock, size_t bytes)
+{
+    Vip__MakeMemoryRequest make = VIP__MAKE_MEMORY_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    struct vip_fds fds = VIP_FDS_NONE;
+    ProtobufCMessage *message;
+    int rc;
+
+    make.has_bytes = true;
+    make.bytes = bytes;
+    request.body_case = VIP__REQUEST__BODY_MAKE_MEMORY;
+    request.make_memory = &make;
+    rc = vip_control_ask(sock, &request.base, NULL, 0, &vip__reply__descriptor, &message, &fds);
+    if (rc != 0)
+        return rc;
+    protobuf_c_message_free_unpacked(message, NULL);
+    return vipl__mem_file_take(&fds, bytes); /* with a refusal there is none */
+}
+
+static int ask_anew(size_t bytes)
+{
+    char path[108];
+    int rc = vip_control_socket_path(path, sizeof(path));
+    int sock = rc < 0 ? rc : vip_control_connect(path);
+
+    if (sock < 0)
+        return sock;
+    rc = ask(sock, bytes);
+    close(sock);
+    return rc;
+}
+
+int vipl__mem_file_own(const char *name, size_t bytes)
+{
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int rc;
+
+    if (fd < 0)
+        return -errno;
+    if (ftruncate(fd, (off_t)bytes) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
+        return fd;
+    rc = -errno;
+    close(fd);
+    return rc;
+}
+
+int vipl__mem_file_any(const char *name, size_t bytes)
+{
+    int fd = ask_anew(bytes);
+
+    return fd >= 0 ? fd : vipl__mem_file_own(name, bytes);
+}
+
+int vipl__mem_file_map(int fd, size_t bytes, void **ret)
+{
+    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int rc = map == MAP_FAILED ? -errno : 0;
+
+    if (rc < 0)
+        close(fd);
+    else
+        *ret = map;
+    return rc;
+}

@@ -1,0 +1,51 @@
+/*
+ * What the processes of a job tell each other before they talk: a card each, by the launcher's channel, and
+ * a hello in the private data of a connection request, which the answer's proof meets.
+ *
+ * Owns: the layouts. Used by conn.c, and by the tests that play a stranger.
+ */
+#ifndef SPLITC_LIB_HELLO_H
+#define SPLITC_LIB_HELLO_H
+
+#include <stdint.h>
+
+#include "job/key.h"
+
+/* Where a process listens, and the key that its callers prove to have. */
+struct rt_card {
+    struct job_key key;
+    uint64_t number; /* the discriminator */
+    uint16_t host_len;
+    unsigned char host[30];
+};
+
+/* Private data of a connection request. The answer's is a struct job_proof. */
+struct rt_hello {
+    int32_t rank; /* of the caller */
+    int32_t bulk; /* 1: the VI is for RDMA */
+    struct job_proof proof;
+};
+
+/* What a proof is for; made with the key of the process that is called. */
+struct rt_claim {
+    uint64_t caller_number, called_number;
+    int32_t caller, called;
+    int32_t bulk;
+    int32_t zero;
+};
+
+_Static_assert(sizeof(struct rt_card) == 56, "no padding");
+_Static_assert(sizeof(struct rt_claim) == 32, "no padding");
+
+/* What `caller` claims when it calls `called`; cards: of all processes, by rank. */
+static inline struct rt_claim rt_claim_of(const struct rt_card *cards, int caller, int called,
+                                          int bulk)
+{
+    return (struct rt_claim){.caller_number = cards[caller].number,
+                             .called_number = cards[called].number,
+                             .caller = caller,
+                             .called = called,
+                             .bulk = bulk};
+}
+
+#endif

@@ -1,0 +1,72 @@
+/*
+ * A call that may take long, and the call that ends what it works on.
+ *
+ *   caller() libvipl/handle.c: enter, vipl__leave (and the copies in session.c, connect.c, listen.c)
+ *   closer() libvipl/session.c: vipl__session_close, release
+ *
+ * Shown: the session is released only while no caller is in it. Both operations are SEQ_CST in C, which is a store
+ * with a fence behind it.
+ */
+#define CALLER 0
+#define CLOSER 1
+#define CPUS   2
+
+#define USERS  0
+#define HANDLE 1 /* 0: valid */
+#define WORDS  2
+
+#include "memory.pml"
+
+/* The caller is counted before it looks at the handle again. */
+#ifndef NO_ENTER
+#define FENCE_ENTER FENCE(CALLER)
+#else
+#define FENCE_ENTER skip
+#endif
+/* The handle is invalid before the callers are counted. */
+#ifndef NO_CLOSE
+#define FENCE_CLOSE FENCE(CLOSER)
+#else
+#define FENCE_CLOSE skip
+#endif
+
+bit released, inside;
+
+proctype caller()
+{
+    byte handle;
+
+    STORE_RELEASE(CALLER, USERS, 1);
+    FENCE_ENTER;
+    LOAD(CALLER, HANDLE, handle);
+    if
+    :: handle == 0 ->
+        inside = 1;
+        assert(!released);
+        inside = 0
+    :: else
+    fi;
+    STORE_RELEASE(CALLER, USERS, 0)
+}
+
+proctype closer()
+{
+    byte users;
+
+    STORE_RELEASE(CLOSER, HANDLE, 1);
+    FENCE_CLOSE;
+    do
+    :: LOAD_ACQUIRE(CLOSER, USERS, users);
+        if
+        :: users == 0 -> break
+        :: else
+        fi
+    od;
+    assert(!inside);
+    released = 1
+}
+
+init
+{
+    atomic { run store_buffer(CALLER); run store_buffer(CLOSER); run caller(); run closer() }
+}

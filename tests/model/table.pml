@@ -1,0 +1,134 @@
+/*
+ * The table of receives (doc/shm-abi.md, 7): a program posts receives into it and tells nobody; vipd looks when a
+ * message needs one, and once more when the VI has failed. The slot is one that an earlier life of the VI has used,
+ * with the same stamp.
+ *
+ *   post()    libvipl/post.c: post_to_table, tell_tabled; proto/direct.h: vip_recv_write
+ *   vipd()    vipd/nic/direct.c: table_holds, take_one; proto/direct.h: vip_recv_read; vipd/nic/session.c: op_event
+ *
+ * Shown: vipd takes the receive of this life whole, whenever it looks; and a receive that is posted while the VI fails
+ * is flushed, by vipd's look or by the program's question (VIP_ASK_FLUSH).
+ */
+#define APP  0
+#define VIPD 1
+#define CPUS 2
+
+#define STAMP  0
+#define GEN    1
+#define SEG    2
+#define POSTED 3
+#define STATE  4
+#define WORDS  5
+
+#include "memory.pml"
+
+#define LIFE  2 /* this life of the VI; what the one before has left in the slot is 1 */
+#define ERROR 1
+
+/* The receive is visible before the program loads the state. */
+#ifndef NO_TABLED
+#define FENCE_TABLED FENCE(APP)
+#else
+#define FENCE_TABLED skip
+#endif
+/* The state is visible before vipd looks into the table once more. */
+#ifndef NO_ERROR
+#define FENCE_ERROR FENCE(VIPD)
+#else
+#define FENCE_ERROR skip
+#endif
+/* The body of the slot is visible before `posted`. (Its stamp has the same order: continuations need it.) */
+#ifndef NO_TELL
+#define STORE_POSTED STORE_RELEASE
+#else
+#define STORE_POSTED STORE
+#endif
+/* The slot is loaded after `posted`. Without: the stamp alone is judged, which the life before has left there. */
+#ifndef NO_POSTED
+#define LOAD_POSTED(r) LOAD_ACQUIRE(VIPD, POSTED, r)
+#else
+#define LOAD_POSTED(r) r = 1
+#endif
+
+bit asked;   /* VIP_ASK_FLUSH */
+bit flushed; /* the receive was given to the engine */
+
+proctype post()
+{
+    byte state;
+
+    STORE(APP, GEN, LIFE);
+    STORE(APP, SEG, LIFE);
+    STORE_RELEASE(APP, STAMP, 1);
+    STORE_POSTED(APP, POSTED, 1);
+    FENCE_TABLED;
+    LOAD(APP, STATE, state);
+    if
+    :: state == ERROR -> SYSCALL(APP); asked = 1
+    :: else
+    fi
+}
+
+/* take_one */
+inline look()
+{
+    LOAD_POSTED(posted);
+    if
+    :: posted == 1 ->
+        LOAD_ACQUIRE(VIPD, STAMP, word);
+        assert(word == 1);
+        LOAD(VIPD, GEN, word);
+        if
+        :: word == LIFE ->
+            LOAD(VIPD, SEG, word);
+            assert(word == LIFE);
+            flushed = 1
+        :: else
+        fi
+    :: else
+    fi;
+    posted = 0;
+    word = 0
+}
+
+proctype vipd()
+{
+    byte posted, word;
+
+    /* For a message that has come. */
+    look();
+    if
+    :: !flushed ->
+        STORE_RELEASE(VIPD, STATE, ERROR);
+        FENCE_ERROR;
+        look();
+        if
+        :: !flushed ->
+            asked;
+            SYSCALL(VIPD);
+            look();
+            assert(flushed)
+        :: else
+        fi
+    :: else
+    fi
+}
+
+init
+{
+    atomic {
+        memory[STAMP] = 1;
+        memory[GEN] = 1;
+        memory[SEG] = 1;
+        cpu[APP].seen[STAMP] = 1;
+        cpu[APP].seen[GEN] = 1;
+        cpu[APP].seen[SEG] = 1;
+        cpu[VIPD].seen[STAMP] = 1;
+        cpu[VIPD].seen[GEN] = 1;
+        cpu[VIPD].seen[SEG] = 1;
+        run store_buffer(APP);
+        run store_buffer(VIPD);
+        run post();
+        run vipd()
+    }
+}

@@ -1,0 +1,74 @@
+/*
+ * A VIPL program that calls endpoints of the provider `via` that match tags, for strangers.sh: as each of them, with
+ * all that can be known without their addresses' keys. Every call has to be rejected.
+ * usage: mpi_stranger PORT...
+ */
+#include <arpa/inet.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include "tests/lib/stranger.h"
+
+/* What the provider says first (struct via_hello), then what its links say (struct via_link_hello). */
+struct said {
+    uint8_t version, user_bytes;
+    uint16_t posted;
+    uint32_t handle;
+    uint64_t control;
+    uint16_t link_version, recvs, port, unused;
+    uint32_t ring_bytes, ring_handle;
+    uint64_t ring;
+    unsigned char proof[16];
+};
+
+static void set_port(union address *to, uint16_t port)
+{
+    unsigned char discriminator[6] = {'o', 'f', 'i', 0};
+
+    port = htons(port);
+    memcpy(discriminator + 4, &port, sizeof(port));
+    set_own(to, discriminator, sizeof(discriminator));
+}
+
+static void call_as(uint16_t called, uint16_t port)
+{
+    static const char *const forms[] = {"without proof, version 1", "without proof",
+                                        "with a false proof"};
+    struct said said = {.version = 1,
+                        .posted = 128,
+                        .handle = 1,
+                        .control = 4096,
+                        .recvs = 128,
+                        .port = htons(port),
+                        .ring_bytes = 131072,
+                        .ring_handle = 1,
+                        .ring = 4096};
+    union address to = {.room = {0}}, from = {.room = {0}};
+    char how[100];
+
+    set_port(&to, called);
+    set_port(&from, port);
+    for (int form = 0; form < 3; form++) {
+        said.link_version = form == 0 ? 1 : 2;
+        said.user_bytes = form == 0 ? 24 : 40;
+        memset(said.proof, form == 2 ? 0x5a : 0, sizeof(said.proof));
+        snprintf(how, sizeof(how), "port %u as port %u %s", called, port, forms[form]);
+        rejected(how,
+                 call(VIP_SERVICE_RELIABLE_RECEPTION, &from, &to, &said, 16u + said.user_bytes));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    open_nic();
+    like_theirs.MaxTransferSize = nic_attrs.MaxTransferSize;
+    like_theirs.EnableRdmaWrite = like_theirs.EnableRdmaRead = VIP_TRUE;
+    for (int i = 1; i < argc; i++)
+        for (int k = 1; k < argc; k++)
+            call_as((uint16_t)atoi(argv[i]), (uint16_t)atoi(argv[k]));
+    for (int i = 1; i < argc; i++)
+        call_as((uint16_t)atoi(argv[i]), 1);
+    printf("stranger: uid %d: %d of %d calls were not rejected\n", (int)getuid(), taken, calls);
+    return taken != 0;
+}

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Two users and a discriminator: the second one is refused, [listen] says who may wait where, an accepting program
+# learns who asks, and vipctl shows nobody else's names.
+# usage: owner.sh BUILD_DIR
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=$(realpath "${1:?build directory}")
+. scripts/daemons.sh
+owner=$build/tests/system/owner
+vipctl=$build/tools/vipctl
+bad=0
+failed() { echo "FAILED: $*"; bad=1; }
+trap daemons_end EXIT
+trap 'exit 130' INT TERM
+
+if [ "$(id -u)" -ne 0 ]; then
+    echo "skipped: only root can be two users"
+    exit 77
+fi
+port=$((20000 + $$ % 12000))
+own=54321
+thief=54322
+as_in() { # as_in HOST UID COMMAND...
+    in_host "$1" setpriv --reuid="$2" --regid="$2" --clear-groups timeout 120 "${@:3}"
+}
+until_said() { # until_said FILE TEXT
+    for _ in $(seq 1200); do
+        grep -q "$2" "$1" && return
+        sleep 0.1
+    done
+    failed "never '$2': $(cat "$1")"
+}
+
+daemons_begin "$build/vipd"
+chmod 755 "$WORK"
+daemon_start A 127.0.0.1 $port "[daemon]" "user = nobody" "[listen]" "db-* = $own" || exit 1
+daemon_start B 127.0.0.2 $port "[daemon]" "user = nobody" || exit 1
+
+start_in A "$WORK/serve.log" setpriv --reuid=$own --regid=$own --clear-groups "$owner" listen svc
+until_said "$WORK/serve.log" ready
+
+# Who waits first owns the name.
+as_in A $thief "$owner" try svc >"$WORK/try" 2>&1
+[ "$(grep -c 'belongs to another user' "$WORK/try")" = 3 ] || failed "a second user: $(cat "$WORK/try")"
+as_in A $own "$owner" try svc >"$WORK/try" 2>&1
+grep -q 'another user' "$WORK/try" && failed "the same user: $(cat "$WORK/try")"
+
+# [listen]: names that are kept for a user.
+as_in A $thief "$owner" try db-1 >"$WORK/try" 2>&1
+[ "$(grep -c '\[listen\] db-\* = '$own "$WORK/try")" = 3 ] || failed "a kept name: $(cat "$WORK/try")"
+as_in A $own "$owner" try db-1 >"$WORK/try" 2>&1
+grep -q '^listen 0' "$WORK/try" || failed "a name kept for this user: $(cat "$WORK/try")"
+in_host A "$owner" try db-2 >"$WORK/try" 2>&1
+grep -q '^listen 0' "$WORK/try" || failed "root: $(cat "$WORK/try")"
+
+# Whose request it is.
+as_in A $thief "$owner" connect 127.0.0.1 svc >"$WORK/connect" 2>&1
+until_said "$WORK/serve.log" "^user $thief$"
+as_in B $thief "$owner" connect 127.0.0.1:$port svc >"$WORK/connect" 2>&1
+until_said "$WORK/serve.log" "^user unknown"
+
+# What others see of it.
+for who in $own 0 $thief; do
+    as_in A $who "$vipctl" show listen >"$WORK/show" 2>&1 || failed "show listen: $(cat "$WORK/show")"
+    if [ "$who" = $thief ]; then
+        grep -Eq "svc|owner|$STARTED" "$WORK/show" && failed "another user is shown: $(cat "$WORK/show")"
+    else
+        grep -q svc "$WORK/show" || failed "not shown to uid $who: $(cat "$WORK/show")"
+    fi
+done
+# A reload that keeps the name for another user ends the session that listens there, and that user has it.
+sed -i "s/^db-\* = .*/svc = $thief/" "$WORK/A.conf"
+in_host A "$vipctl" reload >"$WORK/reload" 2>&1 || failed "reload: $(cat "$WORK/reload")"
+for _ in $(seq 100); do
+    as_in A $thief "$owner" try svc >"$WORK/try" 2>&1
+    grep -q '^listen 0' "$WORK/try" && break
+    sleep 0.1
+done
+grep -q '^listen 0' "$WORK/try" || failed "after the reload: $(cat "$WORK/try")"
+grep -q "svc = $thief" "$WORK/A.log" || failed "not said: $(tail -5 "$WORK/A.log")"
+daemon_stop A || failed "A ended badly"
+daemon_stop B || failed "B ended badly"
+[ "$bad" = 0 ] && echo "discriminators belong to their users"
+exit $bad

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Two vipd that are stopped together, as by a host that lacks processor time for both or a virtual machine that is
+# suspended, lose no connection, idle or busy. One that is stopped alone is found silent.
+# usage: paused.sh BUILD_DIR
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=$(realpath "${1:?build directory}")
+. scripts/daemons.sh
+
+VIPD=$build/vipd/vipd
+vipstate=$build/tests/system/vipstate
+vipperf=$build/tools/vipperf
+port=$((20000 + $$ % 12000))
+trap daemons_end EXIT
+trap 'exit 130' INT TERM
+
+# The stop is longer than both limits. These leave room for a host on which the second vipd goes on late.
+settings=("[reliability]" "peer_dead = 5s" "keepalive = 1s" "conn_timeout = 5s")
+stop_s=8
+
+failed() {
+    echo "FAILED $1"
+    tail -n 20 "$WORK"/*.log
+    exit 1
+}
+
+await() { # await FILE PATTERN [SECONDS]: the file gets a line that matches
+    for _ in $(seq $((${3:-60} * 20))); do
+        grep -qE "$2" "$1" 2>/dev/null && return 0
+        sleep 0.05
+    done
+    failed "/$2/ did not appear in $1"
+}
+
+daemons_begin
+daemon_start A 127.0.0.1 $port "${settings[@]}" && daemon_start B 127.0.0.2 $port "${settings[@]}" || exit 1
+
+# An idle connection, and one on which messages go back and forth until it is ended.
+start_in B "$WORK/serve.log" "$vipstate" serve t rd 4
+await "$WORK/serve.log" waiting
+start_in A "$WORK/watch.log" "$vipstate" watch t rd 127.0.0.2 0
+watch=$STARTED
+await "$WORK/watch.log" connected
+await "$WORK/serve.log" connected
+start_in B "$WORK/perf.serve.log" "$vipperf" serve
+start_in A "$WORK/perf.log" "$vipperf" lat "127.0.0.2:$port" --size 64 --duration 600
+busy=$STARTED
+# vipperf has two: one for its notes, and then the one of the messages, which a stop may keep from being made.
+for _ in $(seq 1200); do
+    connections=$(VIPD_RUNTIME_DIR=$WORK/A "$build/tools/vipctl" -rn show vi state=connected | grep -c .)
+    [ "$connections" -ge 3 ] && break
+    sleep 0.05
+done
+[ "$connections" -ge 3 ] || failed "the busy connection was not made"
+
+for _ in 1 2; do
+    kill -STOP "${DAEMON_PID[A]}" "${DAEMON_PID[B]}"
+    sleep $stop_s
+    kill -CONT "${DAEMON_PID[A]}" "${DAEMON_PID[B]}"
+    sleep 3
+    grep -E '^(callback|state 3)' "$WORK/serve.log" "$WORK/watch.log" && failed "the idle connection was lost"
+    kill -0 "$busy" 2>/dev/null || failed "the busy connection was lost"
+done
+
+# What is really silent is found.
+kill -STOP "${DAEMON_PID[B]}"
+await "$WORK/watch.log" '^callback resource 1 error 1 vi 1' 120
+kill -CONT "${DAEMON_PID[B]}"
+await "$WORK/serve.log" '^callback resource 1 error 1 vi 1' 120
+wait "$watch" 2>/dev/null
+echo "paused: vipd that stood still together lost nothing; one alone was found silent"

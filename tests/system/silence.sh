@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# The end of a program costs the others nothing, however much memory or how many VIs it had: vipd frees memory in
+# a thread of its own and ends VIs in portions. No part of this test depends on how fast the machine is.
+# usage: silence.sh BUILD_DIR
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=$(realpath "${1:?build directory}")
+. scripts/daemons.sh
+VIPD=$build/vipd/vipd
+silence=$build/tests/system/silence
+# A vipd that waits at the gate could not end.
+trap '[ -z "$WORK" ] || touch "$WORK/gate/go"; daemons_end' EXIT
+trap 'exit 130' INT TERM
+bad=0
+
+failed() {
+    echo "FAILED: $*"
+    bad=1
+}
+
+daemons_begin
+mkdir "$WORK/gate"
+port=$((20000 + $$ % 12000))
+settings=("[reliability]" "peer_dead = 1s" "keepalive = 250ms" "conn_timeout = 1s")
+export VIPD_RUNTIME_DIR_A=$WORK/A VIPD_RUNTIME_DIR_B=$WORK/B
+
+DAEMON_AS="env LD_PRELOAD=$build/tests/system/libslow_unmap.so SLOW_UNMAP=$WORK/gate" \
+    daemon_start A 127.0.0.1 $port "${settings[@]}" || exit 1
+daemon_start B 127.0.0.2 $port "${settings[@]}" || exit 1
+"$silence" gate "$WORK/gate" || failed "messages stood still while vipd freed the memory of a dead program"
+
+# The end of vipd waits until all is freed.
+rm -f "$WORK/gate/begun" "$WORK/gate/go"
+start_in A "$WORK/block.log" "$build/tests/system/vipstate" block t rd 0
+for _ in $(seq 1000); do
+    grep -q blocked "$WORK/block.log" && break
+    sleep 0.05
+done
+kill -TERM "${DAEMON_PID[A]}"
+for _ in $(seq 1000); do
+    [ -e "$WORK/gate/begun" ] && break
+    sleep 0.05
+done
+[ -e "$WORK/gate/begun" ] || failed "vipd unmapped nothing"
+kill -0 "${DAEMON_PID[A]}" 2>/dev/null || failed "vipd ended while memory waited to be freed"
+touch "$WORK/gate/go"
+daemon_stop A
+daemon_stop B
+
+daemon_start A 127.0.0.1 $port || exit 1
+# Or gcore and the kernel would make pages of 1.7 GiB of holes, which vipd then has to free.
+"$silence" dump || failed "a core dump has segments that are shared with vipd"
+
+# Freeing 512 MiB takes 75 ms of processor time or more, 1000 VIs one by one 250 ms. In the other thread they
+# leave the first one 1 and 15 ms; the limits have room for a machine that is three times slower.
+"$silence" cpu "${DAEMON_PID[A]}" 512 1 20 || failed "the thread that moves messages frees memory"
+"$silence" cpu "${DAEMON_PID[A]}" 1 1000 60 || failed "the end of 1000 VIs costs too much"
+
+# A vipd that stood still says so, and how long.
+daemon_start B 127.0.0.2 $port "[reliability]" "keepalive = 250ms" || exit 1
+daemon_stop A
+daemon_start A 127.0.0.1 $port "[reliability]" "keepalive = 250ms" || exit 1
+"$silence" stop "${DAEMON_PID[A]}" || failed "a second without vipd broke a connection"
+most=$(in_host A "$build/tools/vipctl" -rn -o value show stats scope=nic:vip0 name=turn_gap_max)
+[ "${most:-0}" -ge 700000000 ] || failed "turn_gap_max is ${most:-not shown} after a second without a turn"
+# The account begins before the gap, so it is of as much time, and has a reason: the thread was stopped, so it had no
+# processor time in that second.
+sed -nE 's/.*no messages were moved for ([0-9]+) ms.*; in the last ([0-9]+) ms the thread had ([0-9]+) ms.*/\1 \2 \3/p' \
+    "$WORK/A.log" | awk '$1 >= 700 && $2 >= $1 - 1 && $3 + 700 <= $2 {found = 1} END {exit !found}' ||
+    failed "the log does not tell of a second without a turn: $(cat "$WORK/A.log")"
+exit $bad

@@ -1,0 +1,268 @@
+/*
+ * Connection manager: discriminators have owners. The first user whose program waits on one keeps the
+ * programs of others away from it.
+ */
+#include "tests/unit/cm_world_run.h"
+#include "vipd/engine/cm_internal.h"
+
+#include <errno.h>
+
+enum { OWN = 1001, THIEF = 2002 };
+
+static int wait_as(struct world *w, uint32_t uid, uint64_t wait, uint64_t server)
+{
+    return cm_listen(w->hosts[SERVER].cm, wait, server, uid, (const uint8_t *)"svc", 3, w->now_ns);
+}
+
+static int listen_as(struct world *w, uint32_t uid, uint64_t wait)
+{
+    return cm_listen_open(w->hosts[SERVER].cm, wait, uid, (const uint8_t *)"svc", 3, 10, w->now_ns);
+}
+
+static int peer_as(struct world *w, uint32_t uid, unsigned user)
+{
+    struct host *host = &w->hosts[SERVER];
+    struct cm_request_args args = {.user = user,
+                                   .uid = uid,
+                                   .local_id = 4000 + user,
+                                   .timeout_ns = 500 * MS,
+                                   .peer_to_peer = true,
+                                   .local = world_addr(host, "svc"),
+                                   .remote = world_addr(&w->hosts[CLIENT], "x"),
+                                   .attrs = world_attrs};
+
+    host->request_count = user + 1;
+    host->requests[user] = (struct attempt){.used = true, .local_id = args.local_id};
+    return cm_request(host->cm, &args, w->now_ns);
+}
+
+static void refused(struct world *w, uint32_t uid)
+{
+    unsigned before = (unsigned)stats_of(w, SERVER).refused_owner;
+
+    assert_int_equal(wait_as(w, uid, 50, 77), -EPERM);
+    assert_int_equal(listen_as(w, uid, 51), -EPERM);
+    assert_int_equal(peer_as(w, uid, 100), -EPERM);
+    assert_int_equal(stats_of(w, SERVER).refused_owner, before + 3);
+}
+
+/* 50 requests, one listener of the server's, and a stranger who would like to have some of them. */
+static void test_nothing_stolen(void **state)
+{
+    struct world *w = world_new(2, 400);
+
+    assert_int_equal(listen_as(w, OWN, 1), 0);
+    for (unsigned i = 0; i < 9; i++)
+        assert_int_equal(listen_as(w, THIEF, 10 + i), -EPERM);
+    for (unsigned i = 0; i < 10; i++)
+        host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    world_run(w, 5 * MS);
+    assert_int_equal(w->hosts[SERVER].incoming_count, 10);
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(w->hosts[SERVER].incoming[i].wait, 1);
+    world_free(w);
+}
+
+/* While it waits, and a second longer; programs of its own user share it as ever. */
+static void test_while_it_waits(void **state)
+{
+    struct world *w = world_new(2, 401);
+
+    assert_int_equal(wait_as(w, OWN, 1, 5), 0);
+    world_run(w, 100 * S);
+    refused(w, THIEF);
+    refused(w, 0); /* another user is root, too */
+    assert_int_equal(wait_as(w, OWN, 2, 6), 0);
+    assert_int_equal(listen_as(w, OWN, 3), 0);
+    assert_int_equal(peer_as(w, OWN, 0), 0);
+    for (uint64_t wait = 1; wait <= 3; wait++)
+        assert_true(cm_listen_cancel(w->hosts[SERVER].cm, wait, w->now_ns));
+    world_run(w, 900 * MS);
+    refused(w, THIEF);
+    world_run(w, 700 * MS);
+    assert_int_equal(wait_as(w, THIEF, 4, 77), 0);
+    refused(w, OWN);
+    world_free(w);
+}
+
+/* A server that takes one client and waits again much later: nobody else is there in between. */
+static void test_between_two_waits(void **state)
+{
+    struct world *w = world_new(2, 402);
+    uint64_t server = 5;
+
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(wait_as(w, OWN, 1 + i, server), 0);
+        host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+        world_run(w, 5 * MS);
+        assert_int_equal(w->hosts[SERVER].incoming_count, i + 1);
+        world_run(w, 3 * S); /* the application thinks about it */
+        refused(w, THIEF);
+        assert_int_equal(host_accept(w, SERVER, i), 0);
+        world_run(w, 900 * MS);
+        refused(w, THIEF);
+    }
+    world_run(w, 3600 * S); /* it has waited again and again, and lives */
+    refused(w, THIEF);
+    cm_server_gone(w->hosts[SERVER].cm, server, w->now_ns);
+    world_run(w, 1100 * MS);
+    assert_int_equal(wait_as(w, THIEF, 9, 77), 0);
+    world_free(w);
+}
+
+/* A server with its first client for long; and one of two processes, which wait in turn and pause in between. */
+static void test_before_the_second_wait(void **state)
+{
+    struct world *w = world_new(2, 406);
+    struct cm *cm = w->hosts[SERVER].cm;
+
+    assert_int_equal(wait_as(w, OWN, 1, 5), 0);
+    host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    world_run(w, 5 * MS);
+    assert_int_equal(host_accept(w, SERVER, 0), 0);
+    world_run(w, 100 * S);
+    refused(w, THIEF);
+    cm_server_gone(cm, 5, w->now_ns);
+    refused(w, THIEF);
+    world_run(w, 1100 * MS);
+    assert_int_equal(wait_as(w, THIEF, 2, 77), 0);
+    assert_true(cm_listen_cancel(cm, 2, w->now_ns));
+    world_run(w, 1100 * MS);
+    /* Also if nobody comes, and if one of the two ends. */
+    for (uint64_t wait = 3; wait < 7; wait++) {
+        assert_int_equal(wait_as(w, OWN, wait, 5 + wait % 2), 0);
+        world_run(w, 300 * MS);
+        assert_true(cm_listen_cancel(cm, wait, w->now_ns));
+        world_run(w, wait < 6 ? 500 * MS : 100 * S);
+    }
+    refused(w, THIEF);
+    cm_server_gone(cm, 5, w->now_ns);
+    world_run(w, 100 * S);
+    refused(w, THIEF);
+    cm_server_gone(cm, 6, w->now_ns);
+    world_run(w, 1100 * MS);
+    assert_int_equal(wait_as(w, THIEF, 9, 77), 0);
+    world_free(w);
+}
+
+/* More processes of one user than are remembered. */
+static void test_many_servers(void **state)
+{
+    struct world *w = world_new(2, 407);
+    struct cm *cm = w->hosts[SERVER].cm;
+
+    for (uint64_t server = 0; server < 2 * CM_DISC_SERVERS; server++) {
+        assert_int_equal(wait_as(w, OWN, server, server), 0);
+        assert_true(cm_listen_cancel(cm, server, w->now_ns));
+    }
+    /* The last waits again, and then the first, which is remembered in place of a ninth. */
+    assert_int_equal(wait_as(w, OWN, 98, 2 * CM_DISC_SERVERS - 1), 0);
+    assert_true(cm_listen_cancel(cm, 98, w->now_ns));
+    assert_int_equal(wait_as(w, OWN, 99, 0), 0);
+    assert_true(cm_listen_cancel(cm, 99, w->now_ns));
+    for (uint64_t server = 2 * CM_DISC_SERVERS; server-- > CM_DISC_SERVERS + 1;) {
+        world_run(w, 100 * S);
+        refused(w, THIEF);
+        cm_server_gone(cm, server, w->now_ns);
+    }
+    world_run(w, 100 * S);
+    refused(w, THIEF);
+    cm_server_gone(cm, 0, w->now_ns);
+    world_run(w, 1100 * MS);
+    assert_int_equal(wait_as(w, THIEF, 9, 77), 0);
+    world_free(w);
+}
+
+/* Requests of other hosts give no right, and do not lengthen that of a server that has gone. */
+static void test_requests_own_nothing(void **state)
+{
+    struct world *w = world_new(2, 403);
+
+    assert_int_equal(wait_as(w, OWN, 1, 5), 0);
+    assert_true(cm_listen_cancel(w->hosts[SERVER].cm, 1, w->now_ns));
+    for (unsigned i = 0; i < 20; i++) {
+        host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+        world_run(w, 100 * MS);
+    }
+    assert_int_equal(wait_as(w, THIEF, 2, 77), 0);
+    refused(w, OWN);
+    world_free(w);
+}
+
+/* Peer to peer: the local discriminator has an owner likewise. */
+static void test_peers(void **state)
+{
+    struct world *w = world_new(2, 404);
+
+    assert_int_equal(peer_as(w, OWN, 0), 0);
+    refused(w, THIEF);
+    assert_int_equal(peer_as(w, OWN, 1), 0);
+    world_run(w, 400 * MS);
+    refused(w, THIEF);
+    world_run(w, 200 * MS); /* both have timed out */
+    assert_int_equal(w->hosts[SERVER].requests[1].rc, VIP_RC_TIMEOUT);
+    refused(w, THIEF);
+    world_run(w, 1 * S);
+    assert_int_equal(peer_as(w, THIEF, 2), 0);
+    world_free(w);
+}
+
+/* One user's names that linger are a part of what is remembered: a name of another user lingers still. */
+static void test_lingering_share(void **state)
+{
+    struct world *w = world_new(2, 405);
+    struct cm *cm = w->hosts[SERVER].cm;
+
+    for (uint32_t i = 0; i < 6000; i++) {
+        assert_int_equal(cm_listen(cm, 100 + i, 77, THIEF, (const uint8_t *)&i, 4, w->now_ns), 0);
+        assert_true(cm_listen_cancel(cm, 100 + i, w->now_ns));
+    }
+    assert_in_range(w->hosts[SERVER].allocs, 1024, 1030);
+    assert_int_equal(wait_as(w, OWN, 1, 5), 0);
+    assert_true(cm_listen_cancel(cm, 1, w->now_ns));
+    refused(w, THIEF);
+    world_run(w, 3 * S);
+    assert_int_equal(w->hosts[SERVER].allocs, 0);
+    world_free(w);
+}
+
+/* Who asks: a user of this host is known, one of another is not. */
+static void test_client_user(void **state)
+{
+    struct world *w = world_new(2, 406);
+    struct host *server = &w->hosts[SERVER];
+    uint32_t uid = 1;
+
+    assert_int_equal(listen_as(w, OWN, 1), 0);
+    w->uid = 3003;
+    host_request(w, SERVER, SERVER, "svc", FOR_EVER);
+    host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    world_run(w, 5 * MS);
+    assert_int_equal(server->incoming_count, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        bool local = server->incoming[i].remote.host[3] == server->addr.bytes[3];
+
+        assert_int_equal(cm_pending_user(server->cm, server->incoming[i].handle, &uid),
+                         local ? 0 : -EREMOTE);
+    }
+    assert_int_equal(uid, 3003);
+    assert_int_equal(cm_pending_user(server->cm, 12345, &uid), -ENOENT);
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_stolen),
+        cmocka_unit_test(test_while_it_waits),
+        cmocka_unit_test(test_between_two_waits),
+        cmocka_unit_test(test_before_the_second_wait),
+        cmocka_unit_test(test_many_servers),
+        cmocka_unit_test(test_requests_own_nothing),
+        cmocka_unit_test(test_peers),
+        cmocka_unit_test(test_lingering_share),
+        cmocka_unit_test(test_client_user),
+    };
+
+    return cmocka_run_group_tests_name("engine_cm_owner", tests, NULL, NULL);
+}

@@ -1,0 +1,434 @@
+/*
+ * Connection manager: a serial server, which takes one request, answers it and waits again, is not shut
+ * for others by a source that never confirms. Whose turn it is, and which request is forgotten.
+ */
+#include "tests/unit/cm_world_run.h"
+
+enum { STRANGER = 7, EPOCH = 4711 };
+
+static const char disc[] = "svc";
+
+/* A message of a host that is not in this world, and hears nothing. */
+static void says(struct world *w, uint8_t host, const struct vip_cm *msg)
+{
+    struct cm_host from = w->hosts[CLIENT].addr;
+    uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
+    size_t len_bytes = vip_wire_put_cm(packet, EPOCH, 0, msg);
+
+    from.bytes[2] = host;
+    cm_rx(w->hosts[SERVER].cm, &from, packet, len_bytes, w->now_ns);
+}
+
+static void asks(struct world *w, uint8_t host, uint64_t id)
+{
+    const struct vip_cm msg = {.type = VIP_CM_REQUEST,
+                               .request_id = id,
+                               .conn_id = id,
+                               .packet_bytes = 1000,
+                               .window_bytes = 1000,
+                               .attrs = world_attrs,
+                               .remote = world_addr(&w->hosts[SERVER], disc)};
+
+    says(w, host, &msg);
+}
+
+/* Time passes while the stranger repeats its requests 1 to `count`. */
+static void run_repeating(struct world *w, uint64_t for_ns, unsigned count)
+{
+    uint64_t end_ns = w->now_ns + for_ns;
+
+    while (w->now_ns < end_ns) {
+        for (unsigned id = 1; id <= count; id++)
+            asks(w, STRANGER, id);
+        world_run(w, end_ns - w->now_ns < 500 * MS ? end_ns - w->now_ns : 500 * MS);
+    }
+}
+
+/* The third byte of the address of who was offered last; the hosts of this world have 0. */
+static unsigned last_source(const struct world *w)
+{
+    const struct host *server = &w->hosts[SERVER];
+
+    assert_true(server->incoming_count > 0);
+    return server->incoming[server->incoming_count - 1].remote.host[2];
+}
+
+static bool all_answered(const struct host *server)
+{
+    return !server->incoming_count || server->incoming[server->incoming_count - 1].answered;
+}
+
+/* The server's program waits; true: it has a request at once. */
+static bool waits(struct world *w)
+{
+    struct host *server = &w->hosts[SERVER];
+    unsigned before = server->incoming_count;
+
+    host_listen(w, SERVER, 1000 + before, disc);
+    return server->incoming_count > before;
+}
+
+/* A server that has taken a request of nobody's: others are kept for as long as its answer takes. */
+static struct world *busy_server(uint64_t seed)
+{
+    struct world *w = world_new(3, seed);
+
+    assert_false(waits(w));
+    asks(w, 99, 99);
+    assert_int_equal(last_source(w), 99);
+    return w;
+}
+
+static void rejects(struct world *w)
+{
+    struct host *server = &w->hosts[SERVER];
+    struct incoming *in = &server->incoming[server->incoming_count - 1];
+
+    assert_int_equal(cm_reject(server->cm, in->handle, VIP_RC_REJECT, NULL, w->now_ns), 0);
+    in->answered = true;
+}
+
+/* VipConnectWait, VipConnectAccept, in a loop. */
+static void serve(struct world *w, uint64_t for_ns)
+{
+    struct host *server = &w->hosts[SERVER];
+    uint64_t end_ns = w->now_ns + for_ns;
+
+    while (w->now_ns < end_ns) {
+        bool idle = !server->accept_count || server->accepts[server->accept_count - 1].done;
+
+        if (!all_answered(server))
+            assert_int_equal(host_accept(w, SERVER, server->incoming_count - 1), 0);
+        else if (idle && stats_of(w, SERVER).waiters == 0)
+            (void)waits(w);
+        world_run(w, 1 * MS);
+    }
+}
+
+/* One burst of requests costs the others one accept, not one for each packet. */
+static void test_burst(void **state)
+{
+    struct world *w = world_new(3, 600);
+    unsigned request;
+
+    serve(w, 10 * MS);
+    for (unsigned id = 1; id <= 128; id++)
+        asks(w, STRANGER, id);
+    serve(w, 10 * MS);
+    request = host_request(w, CLIENT, SERVER, disc, FOR_EVER);
+    serve(w, 4 * S);
+    assert_int_equal(w->hosts[CLIENT].requests[request].done, 0);
+    /* What is silent is forgotten, also while nobody waits: only the one that was accepted is left. */
+    assert_int_equal(stats_of(w, SERVER).pending, 2);
+    serve(w, 1700 * MS); /* the limit is looked at when the ACCEPT is repeated */
+    assert_int_equal(w->hosts[CLIENT].requests[request].rc, VIP_RC_SUCCESS);
+    assert_int_equal(w->hosts[CLIENT].requests[request].done, 1);
+    assert_int_equal(stats_of(w, SERVER).pending, 0);
+    world_free(w);
+}
+
+/* A request of a client that is silent is not offered. One that is repeated is, however late. */
+static void test_silent(void **state)
+{
+    struct world *w = busy_server(601);
+    unsigned long before = stats_of(w, SERVER).no_match;
+
+    asks(w, STRANGER, 1);
+    asks(w, STRANGER, 2);
+    for (unsigned i = 0; i < 4; i++) {
+        world_run(w, 1 * S);
+        asks(w, STRANGER, 2);
+    }
+    rejects(w);
+    assert_int_equal(stats_of(w, SERVER).pending, 1);
+    assert_int_equal(stats_of(w, SERVER).no_match, before);
+    assert_true(waits(w));
+    rejects(w);
+    assert_false(waits(w));
+    /* What was forgotten was not answered: it is a new request when it comes again. */
+    asks(w, STRANGER, 1);
+    assert_int_equal(last_source(w), STRANGER);
+    assert_false(all_answered(&w->hosts[SERVER]));
+    world_free(w);
+}
+
+/* An honest client whose repetitions are all lost for a while comes back as a new one, and connects. */
+static void test_silent_honest(void **state)
+{
+    struct world *w = busy_server(602);
+    unsigned request = host_request(w, CLIENT, SERVER, disc, FOR_EVER);
+
+    world_run(w, 1 * S);
+    assert_int_equal(stats_of(w, SERVER).pending, 2);
+    w->filter = drop_all;
+    world_run(w, 4 * S);
+    assert_int_equal(stats_of(w, SERVER).pending, 1);
+    w->filter = NULL;
+    world_run(w, 1 * S);
+    assert_int_equal(stats_of(w, SERVER).pending, 2);
+    rejects(w);
+    assert_true(waits(w));
+    serve(w, 10 * MS);
+    assert_int_equal(w->hosts[CLIENT].requests[request].rc, VIP_RC_SUCCESS);
+    world_free(w);
+}
+
+/* Time in which vipd itself stood still is not the client's silence: nor what the medium may still hold. */
+static void test_standstill(void **state)
+{
+    struct world *w = busy_server(603);
+    struct host *server = &w->hosts[SERVER];
+
+    asks(w, STRANGER, 1);
+    world_run(w, 1 * S);
+    w->now_ns += 5 * S; /* no timer fires, no packet is taken */
+    world_turn(w);
+    assert_int_equal(stats_of(w, SERVER).pending, 2);
+    world_run(w, 1 * S);
+    w->now_ns += 5 * S;
+    rejects(w); /* before the timers */
+    assert_true(waits(w));
+    assert_int_equal(last_source(w), STRANGER);
+
+    asks(w, STRANGER, 2);
+    cm_behind(server->cm, true);
+    world_run(w, 5900 * MS);
+    assert_int_equal(stats_of(w, SERVER).pending, 2);
+    world_run(w, 600 * MS); /* a medium that stays full is no excuse for ever */
+    assert_int_equal(stats_of(w, SERVER).pending, 1);
+    world_free(w);
+}
+
+/* A listener that gets room, after a standstill too, does not lose the count of it. */
+static void test_standstill_listener(void **state)
+{
+    struct world *w = world_new(2, 604);
+    struct host *server = &w->hosts[SERVER];
+
+    assert_int_equal(cm_listen_open(server->cm, 1, 0, (const uint8_t *)disc, 3, 1, w->now_ns), 0);
+    for (unsigned id = 1; id <= 3; id++)
+        asks(w, STRANGER, id);
+    for (unsigned id = 1; id <= 3; id++) {
+        assert_int_equal(server->incoming_count, id);
+        w->now_ns += 5 * S;
+        rejects(w);
+        world_turn(w);
+    }
+    world_free(w);
+}
+
+/* One that was passed over as silent, and is not: it is offered as soon as it is repeated. */
+static void test_silent_after_all(void **state)
+{
+    struct world *w = busy_server(630);
+
+    asks(w, STRANGER, 1);
+    world_run(w, 3100 * MS);
+    assert_int_equal(stats_of(w, SERVER).pending, 2);
+    rejects(w);
+    assert_false(waits(w));
+    asks(w, STRANGER, 1);
+    world_run(w, 1 * MS);
+    assert_int_equal(last_source(w), STRANGER);
+    world_free(w);
+}
+
+/* A listener with room for all of them is offered all of them at once, in turn; not the silent ones. */
+static void test_listener(void **state)
+{
+    for (unsigned silent = 0; silent < 2; silent++) {
+        struct world *w = busy_server(631);
+        struct host *server = &w->hosts[SERVER];
+
+        if (silent) {
+            asks(w, STRANGER + 2, 1);
+            world_run(w, 3100 * MS);
+        }
+        for (unsigned i = 0; i < 4; i++)
+            asks(w, (uint8_t)(STRANGER + i / 2), 1 + i);
+        world_run(w, 1 * MS);
+        rejects(w);
+        assert_int_equal(stats_of(w, SERVER).pending, 4 + silent);
+        assert_int_equal(
+            cm_listen_open(server->cm, 1, w->uid, (const uint8_t *)disc, 3, 9, w->now_ns), 0);
+        world_run(w, 1 * MS);
+        assert_int_equal(server->incoming_count, 5);
+        for (unsigned i = 0; i < 4; i++)
+            assert_int_equal(server->incoming[1 + i].remote.host[2], STRANGER + i % 2);
+        assert_int_equal(stats_of(w, SERVER).pending, 4);
+        world_free(w);
+    }
+}
+
+/* Requests of two sources are offered in turn, those of one in the order of arrival. */
+static void test_in_turn(void **state)
+{
+    struct world *w = busy_server(605);
+    const struct host *server = &w->hosts[SERVER];
+
+    for (unsigned id = 1; id <= 5; id++)
+        asks(w, STRANGER, id);
+    world_run(w, 1 * MS);
+    for (unsigned id = 1; id <= 3; id++)
+        asks(w, STRANGER + 1, id);
+    for (unsigned i = 0; i < 8; i++) {
+        rejects(w);
+        world_run(w, 1 * MS);
+        assert_true(waits(w));
+        assert_int_equal(last_source(w), i < 6 ? STRANGER + i % 2 : STRANGER);
+    }
+    assert_int_equal(server->incoming_count, 9);
+    world_free(w);
+}
+
+/* Many sources that come anew and anew do not keep one from its turn that came before them. */
+static void test_newcomers(void **state)
+{
+    struct world *w = busy_server(606);
+
+    asks(w, STRANGER, 1);
+    asks(w, STRANGER, 2);
+    for (unsigned i = 0; i < 3; i++) {
+        world_run(w, 1 * MS);
+        asks(w, (uint8_t)(STRANGER + 1 + i), 1);
+    }
+    for (unsigned i = 0; i < 5; i++) {
+        rejects(w);
+        world_run(w, 1 * MS);
+        assert_true(waits(w));
+        assert_int_equal(last_source(w), i < 4 ? STRANGER + i : STRANGER);
+        asks(w, (uint8_t)(100 + i), 1); /* and these come later */
+    }
+    world_free(w);
+}
+
+/* While an accept of a source is not confirmed, those that wait beside it go first, each time. */
+static void test_one_unconfirmed(void **state)
+{
+    struct world *w = busy_server(607);
+    struct host *server = &w->hosts[SERVER];
+
+    asks(w, STRANGER, 1);
+    asks(w, STRANGER, 2);
+    for (unsigned i = 0; i < 3; i++)
+        host_request(w, CLIENT, SERVER, disc, FOR_EVER);
+    world_run(w, 1 * MS);
+    rejects(w);
+    assert_true(waits(w));
+    assert_int_equal(last_source(w), STRANGER);
+    assert_int_equal(host_accept(w, SERVER, server->incoming_count - 1), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        world_run(w, 100 * MS);
+        assert_true(waits(w));
+        assert_int_equal(last_source(w), 0);
+        assert_int_equal(host_accept(w, SERVER, server->incoming_count - 1), 0);
+    }
+    world_run(w, 100 * MS);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(w->hosts[CLIENT].requests[i].rc, VIP_RC_SUCCESS);
+    assert_true(waits(w)); /* nobody else waits */
+    assert_int_equal(last_source(w), STRANGER);
+    world_free(w);
+}
+
+/* The server accepts a request of the stranger, which wastes it and asks on; later, others ask. */
+static void behind_others(struct world *w, uint64_t for_ns)
+{
+    struct host *server = &w->hosts[SERVER];
+    uint64_t end_ns = w->now_ns + for_ns;
+
+    while (w->now_ns + 1500 * MS < end_ns) {
+        unsigned request = host_request(w, CLIENT, SERVER, disc, FOR_EVER);
+
+        run_repeating(w, 1 * S, 5);
+        assert_true(waits(w));
+        assert_int_equal(last_source(w), 0);
+        assert_int_equal(host_accept(w, SERVER, server->incoming_count - 1), 0);
+        world_run(w, 10 * MS);
+        assert_int_equal(w->hosts[CLIENT].requests[request].rc, VIP_RC_SUCCESS);
+    }
+    run_repeating(w, end_ns - w->now_ns, 5);
+    host_request(w, CLIENT, SERVER, disc, FOR_EVER);
+    run_repeating(w, 400 * MS, 5); /* the server is away for less than grace_loop_ns */
+    assert_true(waits(w));
+    assert_int_equal(last_source(w), STRANGER);
+}
+
+/* A source whose accept came to nothing stands behind all others for a minute. */
+static void test_slow(void **state)
+{
+    struct world *w = busy_server(608);
+    struct host *server = &w->hosts[SERVER];
+
+    rejects(w);
+    run_repeating(w, 100 * MS, 2);
+    assert_true(waits(w));
+    assert_int_equal(host_accept(w, SERVER, server->incoming_count - 1), 0);
+    run_repeating(w, 5700 * MS, 2);
+    assert_int_equal(server->accepts[0].rc, VIP_RC_TIMEOUT);
+    behind_others(w, 60 * S);
+    world_free(w);
+}
+
+/* It cannot escape that with a CANCEL just before; a client that gives up at once is no such source. */
+static void test_slow_cancel(void **state)
+{
+    static const struct vip_cm cancel = {.type = VIP_CM_CANCEL, .request_id = 1};
+
+    for (unsigned soon = 0; soon < 2; soon++) {
+        struct world *w = busy_server(609);
+        struct host *server = &w->hosts[SERVER];
+
+        rejects(w);
+        run_repeating(w, 100 * MS, 2);
+        assert_true(waits(w));
+        assert_int_equal(host_accept(w, SERVER, server->incoming_count - 1), 0);
+        run_repeating(w, soon ? 900 * MS : 4900 * MS, 2);
+        says(w, STRANGER, &cancel);
+        assert_int_equal(server->accepts[0].rc, VIP_RC_TIMEOUT);
+        behind_others(w, soon ? 0 : 60 * S);
+        world_free(w);
+    }
+}
+
+/* Clients on bad networks get in, one after the other, while a source does its worst. */
+static void test_loss(void **state)
+{
+    for (unsigned percent = 10; percent <= 30; percent += 10) {
+        struct world *w = world_new(3, 610 + percent);
+        unsigned requests[6];
+
+        w->loss_percent = percent;
+        w->dup_percent = 5;
+        serve(w, 10 * MS);
+        for (unsigned i = 0; i < 6; i++) {
+            for (unsigned id = 1; id <= 50; id++)
+                asks(w, STRANGER, id);
+            requests[i] = host_request(w, i % 2 ? CLIENT : OTHER, SERVER, disc, FOR_EVER);
+        }
+        for (unsigned i = 0; i < 40; i++) {
+            for (unsigned id = 1; id <= 50; id++)
+                asks(w, STRANGER, id);
+            serve(w, 500 * MS);
+        }
+        for (unsigned i = 0; i < 6; i++)
+            assert_int_equal(w->hosts[i % 2 ? CLIENT : OTHER].requests[requests[i]].rc,
+                             VIP_RC_SUCCESS);
+        world_free(w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_burst),         cmocka_unit_test(test_silent),
+        cmocka_unit_test(test_silent_honest), cmocka_unit_test(test_standstill),
+        cmocka_unit_test(test_in_turn),       cmocka_unit_test(test_standstill_listener),
+        cmocka_unit_test(test_newcomers),     cmocka_unit_test(test_one_unconfirmed),
+        cmocka_unit_test(test_slow),          cmocka_unit_test(test_slow_cancel),
+        cmocka_unit_test(test_loss),          cmocka_unit_test(test_silent_after_all),
+        cmocka_unit_test(test_listener),
+    };
+
+    return cmocka_run_group_tests_name("engine_cm_serial", tests, NULL, NULL);
+}

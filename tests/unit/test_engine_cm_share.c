@@ -1,0 +1,390 @@
+/*
+ * Connection manager: no user and no host takes the last place. What one of them can have of a pool,
+ * and that others still connect beside it.
+ */
+#define FLIGHT_MAX 32768
+#define THINGS_MAX 8192
+#include "tests/unit/cm_world_run.h"
+#include "vipd/engine/cm_internal.h"
+
+#include <errno.h>
+
+enum { HOG = 1001, HONEST = 2002, ATTEMPTS = 5000 };
+
+static void listener(struct world *w, unsigned host, uint64_t wait, const char *disc)
+{
+    assert_int_equal(cm_listen_open(w->hosts[host].cm, wait, w->uid, (const uint8_t *)disc,
+                                    (uint8_t)strlen(disc), 1024, w->now_ns),
+                     0);
+}
+
+/* A client of this user, at `from`, connects to a waiting server of his at SERVER. */
+static void connects(struct world *w, unsigned from, const char *disc)
+{
+    struct host *server = &w->hosts[SERVER];
+    unsigned offered = server->incoming_count, request;
+
+    w->uid = HONEST;
+    host_listen(w, SERVER, 7000 + offered, disc);
+    request = host_request(w, from, SERVER, disc, 5 * S);
+    world_run(w, 5 * MS);
+    assert_int_equal(server->incoming[server->incoming_count - 1].wait, 7000 + offered);
+    assert_int_equal(host_accept(w, SERVER, server->incoming_count - 1), 0);
+    world_run(w, 5 * MS);
+    assert_int_equal(w->hosts[from].requests[request].rc, VIP_RC_SUCCESS);
+}
+
+/* `users` at `from` fill what they can: listeners that never answer, requests that wait for ever. */
+static void hog(struct world *w, unsigned from, unsigned users)
+{
+    static const char *const discs[] = {"h1", "h2", "h3", "h4", "h5"};
+
+    w->uid = HOG;
+    for (unsigned i = 0; i < 5; i++)
+        listener(w, SERVER, 1 + i, discs[i]);
+    for (unsigned i = 0; i < ATTEMPTS; i++) {
+        w->uid = HOG + i % users;
+        host_request(w, from, SERVER, discs[i % 5], FOR_EVER);
+        if (i % 100 == 99)
+            world_run(w, 1 * MS);
+    }
+    world_run(w, 3 * S);
+}
+
+static void test_local_user(void **state)
+{
+    struct world *w = world_new_asking(2, 500, true);
+
+    hog(w, SERVER, 1);
+    assert_int_equal(stats_of(w, SERVER).pending, 1024);
+    for (unsigned i = 0; i < 3; i++)
+        connects(w, SERVER, "honest");
+    connects(w, CLIENT, "honest too");
+    world_free(w);
+}
+
+static void test_remote_address(void **state)
+{
+    struct world *w = world_new_asking(3, 501, true);
+
+    hog(w, CLIENT, 2);
+    assert_int_equal(stats_of(w, SERVER).pending, 256);
+    for (unsigned i = 0; i < 3; i++)
+        connects(w, OTHER, "honest");
+    connects(w, SERVER, "honest too");
+    world_free(w);
+}
+
+/* One user of another host leaves half of that host's part to the others. */
+static void test_remote_user(void **state)
+{
+    struct world *w = world_new_asking(3, 522, true);
+
+    hog(w, CLIENT, 1);
+    assert_int_equal(stats_of(w, SERVER).pending, 128);
+    for (unsigned i = 0; i < 3; i++)
+        connects(w, CLIENT, "honest");
+    world_free(w);
+}
+
+/* Another host's address, and another port. */
+static struct cm_host address(const struct world *w, unsigned host, unsigned port)
+{
+    struct cm_host ret = w->hosts[CLIENT].addr;
+
+    ret.bytes[1] = (uint8_t)(host >> 8);
+    ret.bytes[2] = (uint8_t)host;
+    ret.bytes[4] = (uint8_t)(port >> 8);
+    ret.bytes[5] = (uint8_t)port;
+    return ret;
+}
+
+/* A REQUEST with an address that was shown: what the hosts of this world are too few to send. */
+static void from_address(struct world *w, struct cm_host from, uint64_t id, const char *disc)
+{
+    struct vip_cm msg = {.type = VIP_CM_REQUEST,
+                         .request_id = id,
+                         .conn_id = id,
+                         .packet_bytes = 1000,
+                         .window_bytes = 1000,
+                         .attrs = world_attrs,
+                         .remote = world_addr(&w->hosts[SERVER], disc)};
+    uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
+    size_t len_bytes = vip_wire_put_cm(packet, 4711, 0, &msg);
+
+    cm_rx(w->hosts[SERVER].cm, &from, packet, len_bytes, w->now_ns);
+}
+
+/* All ports of an address are one host. */
+static void test_ports(void **state)
+{
+    struct world *w = world_new(2, 508);
+
+    w->uid = HOG;
+    listener(w, SERVER, 1, "svc");
+    for (unsigned i = 1; i <= 2000; i++)
+        from_address(w, address(w, 1, i), i, "svc");
+    assert_int_equal(stats_of(w, SERVER).pending, 256);
+    world_free(w);
+}
+
+/* Peers that `host` gets in, one at each port. */
+static unsigned peers_of(struct world *w, unsigned host, unsigned ports, struct cm_peer **peer)
+{
+    unsigned count = 0;
+
+    for (unsigned port = 1; port <= ports; port++) {
+        struct cm_host at = address(w, host, port);
+
+        peer[count] = cm_peer_get(w->hosts[SERVER].cm, &at, 4711, w->now_ns);
+        count += peer[count] != NULL;
+    }
+    return count;
+}
+
+/* Neither one host nor many that have much fill the table of peers; those with few get in. */
+static void test_peers(void **state)
+{
+    struct world *w = world_new(2, 509);
+    static struct cm_peer *peer[8000];
+    unsigned count = peers_of(w, 1, 2000, peer);
+
+    assert_int_equal(count, 960);
+    for (unsigned host = 2; host <= 5; host++)
+        count += peers_of(w, host, 1000, peer + count);
+    assert_int_equal(count, CM_PEERS_MAX - 256 + CM_SMALL);
+    for (unsigned host = 6; host < 6 + 15; host++)
+        assert_int_equal(peers_of(w, host, 10, peer + count + 10 * (host - 6)), 10);
+    connects(w, CLIENT, "honest");
+    count += 150;
+    while (count)
+        cm_peer_put(w->hosts[SERVER].cm, peer[--count]);
+    world_free(w);
+}
+
+/* Many hosts and users together fill the pool; the reserve is for those that have little. */
+static void test_reserve(void **state)
+{
+    static const char *const discs[] = {"h0", "h1", "h2", "h3", "h4", "h5", "h6", "h7"};
+    struct world *w = world_new(2, 502);
+
+    for (unsigned i = 0; i < 8; i++) {
+        w->uid = HOG + i;
+        listener(w, SERVER, 1 + i, discs[i]);
+    }
+    for (unsigned host = 1; host <= 30; host++)
+        for (unsigned i = 0; i < 200; i++)
+            from_address(w, address(w, host, 4794), 1000 * host + i + 1, discs[host % 8]);
+    assert_in_range(stats_of(w, SERVER).pending, 4096, 4096 + 256);
+    connects(w, CLIENT, "honest");
+    connects(w, SERVER, "honest too");
+    world_free(w);
+}
+
+/* Kept requests of one client do not fill the discriminator for another. */
+static void test_kept(void **state)
+{
+    struct world *w = world_new(3, 503);
+    struct host *server = &w->hosts[SERVER];
+    unsigned request;
+
+    host_listen(w, SERVER, 1, "svc");
+    assert_true(cm_listen_cancel(server->cm, 1, w->now_ns));
+    for (unsigned i = 0; i < 300; i++)
+        host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    world_run(w, 2 * MS);
+    assert_int_equal(stats_of(w, SERVER).pending, 128);
+    request = host_request(w, OTHER, SERVER, "svc", FOR_EVER);
+    world_run(w, 2 * MS);
+    assert_int_equal(stats_of(w, SERVER).pending, 129);
+    assert_int_equal(w->hosts[OTHER].requests[request].done, 0);
+    world_free(w);
+}
+
+/* What a listener was offered counts among the waits of its user. */
+static void test_offered_are_waits(void **state)
+{
+    struct world *w = world_new(2, 504);
+    struct host *server = &w->hosts[SERVER];
+    struct cm_config config = world_config;
+
+    config.waits_max = 10;
+    cm_set_times(server->cm, &config);
+    listener(w, SERVER, 1, "svc");
+    listener(w, SERVER, 2, "svc2");
+    for (unsigned i = 0; i < 40; i++)
+        host_request(w, CLIENT, SERVER, i & 1 ? "svc" : "svc2", FOR_EVER);
+    world_run(w, 2 * S);
+    assert_int_equal(server->incoming_count, 8);
+    for (unsigned i = 0; i < server->incoming_count && i < 40; i++) {
+        assert_int_equal(host_accept(w, SERVER, i), 0);
+        world_run(w, 1 * S);
+    }
+    assert_int_equal(server->incoming_count, 40);
+    for (unsigned i = 0; i < 40; i++)
+        assert_int_equal(w->hosts[CLIENT].requests[i].rc, VIP_RC_SUCCESS);
+    world_free(w);
+}
+
+/* A host that makes up lives has a few of them, and does not fill the table of peers. */
+static void test_lives(void **state)
+{
+    struct world *w = world_new(3, 505);
+
+    w->filter = NULL;
+    w->uid = HOG;
+    listener(w, SERVER, 1, "svc");
+    for (unsigned i = 0; i < 200; i++) {
+        struct vip_cm msg = {.type = VIP_CM_REQUEST,
+                             .request_id = 1 + i,
+                             .conn_id = 1 + i,
+                             .packet_bytes = 1000,
+                             .window_bytes = 1000,
+                             .attrs = world_attrs,
+                             .remote = world_addr(&w->hosts[SERVER], "svc")};
+
+        inject(w, CLIENT, SERVER, 5000 + i, 0, &msg);
+    }
+    assert_in_range(stats_of(w, SERVER).peers, 1, 16);
+    connects(w, OTHER, "honest");
+    world_free(w);
+}
+
+/* One host that asks without end has its own answers forgotten, not those that others got. */
+static void test_answers(void **state)
+{
+    struct world *w = world_new(2, 506);
+    struct cm *cm = w->hosts[SERVER].cm;
+    unsigned long before;
+
+    from_address(w, address(w, 7, 4794), 1, "nobody");
+    world_run(w, 500 * MS);
+    before = stats_of(w, SERVER).duplicates;
+    from_address(w, address(w, 7, 4794), 1, "nobody");
+    assert_int_equal(stats_of(w, SERVER).duplicates, before + 1);
+    /* The second half is more than all hosts together have places for. */
+    for (unsigned i = 0; i < 2 * CM_ANSWERED_MAX; i++) {
+        from_address(w, address(w, 9, 4794), 10000 + i, "nobody");
+        if (i % 200 == 199)
+            world_run(w, 20 * MS);
+    }
+    assert_in_range(cm->pool_used[CM_POOL_ANSWERED], CM_ANSWERED_MAX / 4, CM_ANSWERED_MAX / 4 + 1);
+    before = stats_of(w, SERVER).duplicates;
+    from_address(w, address(w, 7, 4794), 1, "nobody");
+    assert_int_equal(stats_of(w, SERVER).duplicates, before + 1);
+    world_free(w);
+}
+
+static bool lost(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg)
+{
+    return false;
+}
+
+/* A connection with this host ends, which never acknowledges it. */
+static void ends(struct world *w, uint8_t host, uint64_t id)
+{
+    struct cm_peer peer = {.host = w->hosts[CLIENT].addr, .epoch = 5000};
+    struct cm_assoc assoc = {.peer = &peer, .local_id = id, .remote_id = id};
+
+    peer.host.bytes[2] = host;
+    cm_closing_start(w->hosts[SERVER].cm, &assoc, NULL, w->now_ns);
+}
+
+/* Hosts that acknowledge no CLOSE do not keep the CLOSE of others from being repeated. */
+static void test_closings(void **state)
+{
+    struct world *w = world_new(2, 507);
+    struct cm *cm = w->hosts[SERVER].cm;
+
+    w->filter = lost;
+    for (unsigned i = 1; i <= CM_CLOSINGS_MAX; i++)
+        ends(w, 7, i);
+    assert_int_equal(cm->pool_used[CM_POOL_CLOSINGS], CM_CLOSINGS_MAX / 2);
+    for (unsigned i = 1; i <= CM_CLOSINGS_MAX; i++)
+        ends(w, 8, CM_CLOSINGS_MAX + i);
+    assert_int_equal(cm->pool_used[CM_POOL_CLOSINGS], CM_CLOSINGS_MAX);
+    ends(w, 9, 3 * CM_CLOSINGS_MAX);
+    assert_int_equal(cm->pool_used[CM_POOL_CLOSINGS], CM_CLOSINGS_MAX + 1);
+    world_free(w);
+}
+
+/* Requests of one user that nobody answers for good are repeated; they leave the host's part with the other to others. */
+static void asks_without_end(unsigned from, bool peer)
+{
+    struct world *w = world_new_asking(3, 520, true);
+    uint64_t sent;
+
+    w->uid = HOG;
+    if (!peer)
+        listener(w, SERVER, 1, "h1");
+    for (unsigned i = 0; i < ATTEMPTS; i++) {
+        char own[8];
+
+        snprintf(own, sizeof(own), "p%u", i);
+        if (peer)
+            host_peer(w, from, SERVER, own, "h1", FOR_EVER);
+        else
+            host_request(w, from, SERVER, "h1", FOR_EVER);
+        if (i % 100 == 99)
+            world_run(w, 1 * MS);
+    }
+    world_run(w, 3 * S);
+    sent = stats_of(w, from).requests_sent;
+    world_run(w, 10 * S);
+    assert_in_range(stats_of(w, from).requests_sent - sent, 1000, 26000);
+    assert_int_equal(stats_of(w, from).client_limited > 0, peer);
+    for (unsigned i = 0; i < 10; i++)
+        connects(w, from, "honest");
+    world_free(w);
+}
+
+static void test_asks_without_end(void **state)
+{
+    asks_without_end(CLIENT, false);
+    asks_without_end(CLIENT, true);
+    asks_without_end(SERVER, true);
+}
+
+/* Thousands of one user at once are connected, if not at once. */
+static void test_asks_at_once(void **state)
+{
+    enum { MANY = 4000 };
+    struct world *w = world_new_asking(2, 521, true);
+    unsigned done = 0;
+
+    w->uid = HOG;
+    listener(w, SERVER, 1, "h1");
+    for (unsigned i = 0; i < MANY; i++)
+        host_request(w, CLIENT, SERVER, "h1", FOR_EVER);
+    for (unsigned tenths = 0; tenths < 50; tenths++) {
+        world_run(w, 100 * MS);
+        assert_in_range(stats_of(w, SERVER).pending, 0, 128);
+        for (; done < w->hosts[SERVER].incoming_count; done++)
+            (void)host_accept(w, SERVER, done);
+    }
+    for (unsigned i = 0; i < MANY; i++)
+        assert_int_equal(w->hosts[CLIENT].requests[i].rc, VIP_RC_SUCCESS);
+    assert_int_equal(done, MANY);
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_local_user),
+        cmocka_unit_test(test_remote_user),
+        cmocka_unit_test(test_remote_address),
+        cmocka_unit_test(test_reserve),
+        cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_ports),
+        cmocka_unit_test(test_peers),
+        cmocka_unit_test(test_lives),
+        cmocka_unit_test(test_offered_are_waits),
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_closings),
+        cmocka_unit_test(test_asks_without_end),
+        cmocka_unit_test(test_asks_at_once),
+    };
+
+    return cmocka_run_group_tests_name("engine_cm_share", tests, NULL, NULL);
+}

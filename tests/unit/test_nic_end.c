@@ -1,0 +1,148 @@
+/*
+ * The end of many connections at once: of a session with a thousand VIs, and of a peer that has a thousand
+ * connections. Both come in portions, so that no turn of the NIC is long.
+ */
+#define RIG_VIS    1024
+#define RIG_EVENTS 4096
+
+#include "unit/nic_rig.h"
+
+#include "proto/wire.h"
+
+#define VIS     1000u
+#define PORTION 24u /* of a peer's connections; of a session's VIs it is the caller's */
+
+struct many {
+    struct rig_app *a, *b;
+};
+
+/* VIS connections between two hosts. */
+static struct many many_new(void)
+{
+    struct many m = {.a = rig_app(rig_nic(0)), .b = rig_app(rig_nic(1))};
+
+    for (unsigned i = 0; i < VIS; i++) {
+        uint16_t va = rig_vi(m.a, VIP_LVL_DELIVERY), vb = rig_vi(m.b, VIP_LVL_DELIVERY);
+
+        rig_connect(m.a, va, 0, m.b, vb, 1);
+    }
+    return m;
+}
+
+/* CLOSE messages on the network towards a host. */
+static unsigned closes_towards(unsigned to)
+{
+    struct rig_host *host = rig_hosts[to];
+    struct vip_header hdr;
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < host->count; i++) {
+        struct rig_packet *packet = host->queue[(host->head + i) % RIG_QUEUE];
+        struct vip_cm cm;
+
+        if (vip_wire_get_header(packet->bytes, packet->len, &hdr) == VIP_WIRE_OK &&
+            hdr.kind == VIP_PKT_CM &&
+            vip_wire_get_cm(packet->bytes, packet->len, &cm) == VIP_WIRE_OK)
+            count += cm.type == VIP_CM_CLOSE;
+    }
+    return count;
+}
+
+/* Forget what is on the network towards a host. */
+static void drop_towards(unsigned to)
+{
+    struct rig_host *host = rig_hosts[to];
+
+    while (host->count) {
+        free(host->queue[host->head]);
+        host->head = (host->head + 1) % RIG_QUEUE;
+        host->count--;
+    }
+}
+
+static unsigned lost_events(struct rig_app *app)
+{
+    struct rig_event event;
+    unsigned count = 0;
+
+    while (rig_event(app, 'e', &event)) {
+        assert_int_equal(event.code, VIP_EC_CONN_LOST);
+        count++;
+    }
+    return count;
+}
+
+static void test_session_in_portions(void **state)
+{
+    struct many m = many_new();
+    struct nic_session_view view;
+    unsigned turns = 0, total = 0, vis;
+    bool gone = false;
+
+    drop_towards(1);
+    while (!gone) {
+        unsigned closes;
+
+        vis = PORTION;
+        gone = nic_session_end(m.a->session, true, rig_now, &vis);
+        assert_true(gone || vis == 0);
+        closes = closes_towards(1);
+        assert_true(closes <= PORTION);
+        total += closes;
+        turns++;
+        if (!gone) {
+            nic_session_view(m.a->session, &view);
+            assert_int_equal(view.vis, VIS - turns * PORTION); /* they count until they are gone */
+        }
+        rig_now += RIG_STEP_NS;
+        nic_turn(rig_nics[0], rig_now);
+        drop_towards(1); /* lost: each is sent again later */
+    }
+    assert_int_equal(total, VIS);
+    assert_int_equal(turns, (VIS + PORTION - 1) / PORTION);
+    assert_int_equal(m.a->event_count, 0); /* it is told nothing any more */
+    /* Every peer hears of it, although no CLOSE has arrived so far. */
+    total = 0;
+    for (unsigned i = 0; i < 1000 && total < VIS; i++) {
+        rig_pass(RIG_SECOND / 100);
+        total += lost_events(m.b);
+    }
+    assert_int_equal(total, VIS);
+    rig_app_forget(m.a);
+}
+
+static void test_peer_in_portions(void **state)
+{
+    struct many m = many_new();
+    struct nic *dead = rig_nics[1];
+    unsigned total = 0, most = 0;
+
+    rig_nics[1] = NULL; /* its turns are not run any more */
+    for (uint64_t end = rig_now + 10 * RIG_SECOND; rig_now < end && total < VIS;) {
+        unsigned lost;
+        uint64_t next = nic_deadline(rig_nics[0]);
+
+        rig_now = next > rig_now + RIG_STEP_NS ? next : rig_now + RIG_STEP_NS;
+        drop_towards(1);
+        nic_turn(rig_nics[0], rig_now);
+        lost = lost_events(m.a);
+        assert_true(closes_towards(1) <= PORTION);
+        if (lost > most)
+            most = lost;
+        total += lost;
+    }
+    assert_int_equal(total, VIS);
+    assert_int_equal(most, PORTION);
+    rig_nics[1] = dead;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_session_in_portions, rig_teardown),
+        cmocka_unit_test_teardown(test_peer_in_portions, rig_teardown),
+    };
+
+    rig_reset();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,100 @@
+/*
+ * Loopback from and to memory of which a page is missing: the operation of its owner fails, not that of the
+ * program at the other end.
+ */
+#include "unit/nic_rig.h"
+
+#include "vipd/registry/guard.h"
+
+#define BYTES (4 * 4096u)
+
+/* Two programs of one host, connected. */
+struct two {
+    struct rig_app *a, *b;
+    uint16_t va, vb;
+    struct rig_mem ma, mb;
+};
+
+static struct two two_new(void)
+{
+    struct two t = {.a = rig_app(rig_nic(0)), .b = rig_app(rig_nics[0])};
+
+    assert_int_equal(guard_install(), 0); /* cmocka has a handler of its own for each test */
+    t.va = rig_vi(t.a, VIP_LVL_DELIVERY);
+    t.vb = rig_vi(t.b, VIP_LVL_DELIVERY);
+    t.ma = rig_mem(t.a, BYTES, REGISTRY_SHARED);
+    t.mb = rig_mem(t.b, BYTES, REGISTRY_SHARED);
+    rig_connect(t.a, t.va, 0, t.b, t.vb, 0);
+    return t;
+}
+
+static void two_free(struct two *t)
+{
+    rig_mem_free(&t->ma);
+    rig_mem_free(&t->mb);
+}
+
+/* Page `page` of where vipd has mapped the region is one of an empty file from here on. */
+static void lose_page(struct rig_app *app, const struct rig_mem *mem, unsigned page)
+{
+    struct registry_vi vi = {0};
+    struct eng_access access = {
+        .kind = ENG_ACCESS_SEND, .handle = mem->handle, .addr = (uintptr_t)mem->at, .len = BYTES};
+    uint8_t *base = registry_access(app->registry, &vi, &access, NULL);
+    int fd = memfd_create("empty", MFD_CLOEXEC);
+
+    assert_true(base && fd >= 0);
+    assert_ptr_equal(
+        mmap(base + page * 4096, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0),
+        base + page * 4096);
+    close(fd);
+}
+
+static uint32_t error_of(struct rig_app *app, uint16_t vi, unsigned queue)
+{
+    return rig_wait_done(app, vi, queue).status & VIP_ST_ERROR_MASK;
+}
+
+/* Any of the sender's pages: all of them are looked at. */
+static void test_the_sender_s_page(void **state)
+{
+    for (unsigned page = 0; page < 4; page++) {
+        struct two t = two_new();
+
+        lose_page(t.a, &t.ma, page);
+        rig_post_recv(t.b, t.vb, rig_seg(&t.mb, 0, BYTES));
+        rig_post_send(t.a, t.va, rig_seg(&t.ma, 100, BYTES - 200));
+        assert_true((error_of(t.a, t.va, VIP_Q_SEND) & VIP_ST_PROTECTION_ERROR) != 0);
+        assert_true((error_of(t.b, t.vb, VIP_Q_RECV) & VIP_ST_PROTECTION_ERROR) == 0);
+        assert_true(guard_faulted(registry_guard(t.a->registry)));
+        assert_false(guard_faulted(registry_guard(t.b->registry)));
+        two_free(&t);
+        rig_teardown(state);
+        rig_reset();
+    }
+}
+
+/* The receiver's: it is the receiver's descriptor that fails. */
+static void test_the_receiver_s_page(void **state)
+{
+    struct two t = two_new();
+
+    lose_page(t.b, &t.mb, 1);
+    rig_post_recv(t.b, t.vb, rig_seg(&t.mb, 0, BYTES));
+    rig_post_send(t.a, t.va, rig_seg(&t.ma, 0, BYTES));
+    assert_true((error_of(t.b, t.vb, VIP_Q_RECV) & VIP_ST_PROTECTION_ERROR) != 0);
+    assert_false(guard_faulted(registry_guard(t.a->registry)));
+    assert_true(guard_faulted(registry_guard(t.b->registry)));
+    two_free(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_the_sender_s_page, rig_teardown),
+        cmocka_unit_test_teardown(test_the_receiver_s_page, rig_teardown),
+    };
+
+    rig_reset();
+    return cmocka_run_group_tests_name("nic_missing", tests, NULL, NULL);
+}

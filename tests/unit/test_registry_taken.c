@@ -1,0 +1,217 @@
+/* What the files of users take: mapped, shared by sessions, left behind, gone. */
+#include "vipd/registry/taken.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define MIB (1ul << 20)
+
+struct file {
+    int fd;
+    struct stat st;
+};
+
+/* 8 MiB of hole, as another user would make it. */
+static struct file file_new(void)
+{
+    struct file file = {.fd = memfd_create("test", MFD_CLOEXEC)};
+
+    assert_true(file.fd >= 0 && ftruncate(file.fd, 8 * MIB) == 0 && fstat(file.fd, &file.st) == 0);
+    return file;
+}
+
+static void fill(const struct file *file, unsigned long bytes)
+{
+    assert_int_equal(fallocate(file->fd, 0, 0, (off_t)bytes), 0);
+}
+
+static struct taken_file *get(struct taken *taken, uint32_t owner, const struct file *file)
+{
+    struct taken_file *got = taken_get(taken, owner, file->fd, file->st.st_dev, file->st.st_ino);
+
+    assert_non_null(got);
+    return got;
+}
+
+static void test_a_file_counts_once_per_user(void **state)
+{
+    struct taken *taken = taken_new();
+    struct file a = file_new(), b = file_new();
+    struct taken_file *first, *second, *of_other, *of_b;
+
+    (void)state;
+    fill(&a, MIB);
+    first = get(taken, 1, &a);
+    second = get(taken, 1, &a);
+    of_other = get(taken, 2, &a);
+    of_b = get(taken, 1, &b);
+    assert_ptr_equal(first, second);
+    assert_int_equal(taken_by(taken, 1), MIB);
+    assert_int_equal(taken_by(taken, 2), MIB);
+    assert_int_equal(taken_by(taken, 3), 0);
+    fill(&b, 2 * MIB);
+    assert_int_equal(taken_by(taken, 1), MIB);
+    taken_look(taken, 10);
+    assert_int_equal(taken_by(taken, 1), 3 * MIB);
+    assert_int_equal(taken_file_bytes(of_b), 2 * MIB);
+    taken_put(taken, first);
+    assert_int_equal(taken_by(taken, 1), 3 * MIB);
+    taken_put(taken, second); /* not grown: forgotten */
+    assert_int_equal(taken_by(taken, 1), 2 * MIB);
+    assert_int_equal(taken_left(taken, 1), 0);
+    taken_put(taken, of_other);
+    taken_put(taken, of_b);
+    close(a.fd);
+    close(b.fd);
+    taken_look(taken, 1);
+    assert_int_equal(taken_by(taken, 1), 0);
+    taken_free(taken);
+}
+
+/* Each look is bounded, and a few looks see all. */
+static void test_looks_are_bounded(void **state)
+{
+    struct taken *taken = taken_new();
+    struct taken_file *got[10];
+    struct file file[10];
+
+    (void)state;
+    for (unsigned i = 0; i < 10; i++) {
+        file[i] = file_new();
+        got[i] = get(taken, 7, &file[i]);
+        fill(&file[i], MIB);
+    }
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(taken_by(taken, 7), 2 * i * MIB);
+        taken_look(taken, 2);
+    }
+    assert_int_equal(taken_by(taken, 7), 10 * MIB);
+    for (unsigned i = 0; i < 10; i++) {
+        taken_put(taken, got[i]);
+        close(file[i].fd);
+    }
+    taken_free(taken);
+}
+
+/* A file that vipd filled counts until the program has dropped it, in the end its last mapping. */
+static void test_left_files_count_until_they_are_gone(void **state)
+{
+    struct taken *taken = taken_new();
+    struct file file = file_new();
+    struct taken_file *got = get(taken, 1, &file);
+    void *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, 0);
+
+    (void)state;
+    assert_true(map != MAP_FAILED);
+    fill(&file, 3 * MIB);
+    taken_put(taken, got);
+    assert_int_equal(taken_by(taken, 1), 3 * MIB);
+    assert_int_equal(taken_left(taken, 1), 1);
+    close(file.fd);
+    taken_look(taken, 1);
+    assert_int_equal(taken_by(taken, 1), 3 * MIB);
+    munmap(map, 4096);
+    taken_look(taken, 1);
+    assert_int_equal(taken_by(taken, 1), 0);
+    assert_int_equal(taken_left(taken, 1), 0);
+    taken_free(taken);
+}
+
+/* Registered again it is one file as before; that it did not grow since does not hide it. */
+static void test_a_left_file_comes_back(void **state)
+{
+    struct taken *taken = taken_new();
+    struct file file = file_new();
+    struct taken_file *got = get(taken, 1, &file);
+
+    (void)state;
+    fill(&file, 2 * MIB);
+    taken_put(taken, got);
+    got = get(taken, 1, &file);
+    assert_int_equal(taken_left(taken, 1), 0);
+    assert_int_equal(taken_by(taken, 1), 2 * MIB);
+    taken_put(taken, got);
+    assert_int_equal(taken_by(taken, 1), 2 * MIB);
+    /* What the program gave back is seen when it is mapped again. */
+    assert_int_equal(fallocate(file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 2 * MIB), 0);
+    got = get(taken, 1, &file);
+    assert_int_equal(taken_by(taken, 1), 0);
+    taken_put(taken, got);
+    assert_int_equal(taken_left(taken, 1), 0);
+    close(file.fd);
+    taken_free(taken);
+}
+
+/* Left by several users, it ends for all of them; registered again by one, it stays left by the other. */
+static void test_a_file_left_by_two_users(void **state)
+{
+    struct taken *taken = taken_new();
+    struct file file = file_new();
+    struct taken_file *one = get(taken, 1, &file), *two = get(taken, 2, &file);
+
+    (void)state;
+    fill(&file, MIB);
+    taken_put(taken, one);
+    taken_put(taken, two);
+    for (uint32_t owner = 1; owner <= 2; owner++) {
+        one = get(taken, owner, &file);
+        assert_int_equal(taken_left(taken, owner), 0);
+        assert_int_equal(taken_left(taken, 3 - owner), 1);
+        taken_put(taken, one);
+        assert_int_equal(taken_left(taken, owner), 1);
+    }
+    /* The one who is left alone hears of the end, too. */
+    one = get(taken, 1, &file);
+    fill(&file, 2 * MIB);
+    taken_put(taken, one);
+    close(file.fd);
+    taken_look(taken, 1);
+    for (uint32_t owner = 1; owner <= 2; owner++) {
+        assert_int_equal(taken_by(taken, owner), 0);
+        assert_int_equal(taken_left(taken, owner), 0);
+    }
+    taken_free(taken);
+}
+
+/* Nothing is kept alive: with files left, vipd ends; and nobody counting is fine. */
+static void test_end_with_left_files(void **state)
+{
+    struct taken *taken = taken_new();
+    struct file file = file_new();
+
+    (void)state;
+    for (uint32_t owner = 1; owner < 4; owner++) {
+        struct taken_file *got = get(taken, owner, &file);
+
+        fill(&file, owner * MIB);
+        taken_put(taken, got);
+        assert_int_equal(taken_left(taken, owner), 1);
+    }
+    taken_free(taken);
+    close(file.fd);
+    assert_null(taken_get(NULL, 1, 0, 0, 1));
+    taken_put(NULL, NULL);
+    taken_look(NULL, 1);
+    assert_int_equal(taken_by(NULL, 1), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_file_counts_once_per_user),
+        cmocka_unit_test(test_looks_are_bounded),
+        cmocka_unit_test(test_left_files_count_until_they_are_gone),
+        cmocka_unit_test(test_a_left_file_comes_back),
+        cmocka_unit_test(test_a_file_left_by_two_users),
+        cmocka_unit_test(test_end_with_left_files),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,128 @@
+/*
+ * The memory of closed NIC handles is freed by another thread, which this test holds: further handles can be
+ * opened up to a bound; at the bound the program hears when to ask again, and gets its handle then.
+ */
+#include "unit/vipd_app.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+
+#define WAITING_MAX 64 /* SESSIONS_WAITING_MAX of vipd/client/open.c */
+
+/* Shared with the daemon, which is a child. */
+static atomic_bool *gate_open;
+static pid_t test_pid;
+
+/* Instead of libc's, for the whole program: no thread but the first of the daemon frees memory. */
+int munmap(void *base, size_t bytes)
+{
+    struct timespec pause = {.tv_nsec = 1000000};
+
+    if (gate_open && getpid() != test_pid && getpid() != (pid_t)syscall(SYS_gettid))
+        while (!atomic_load(gate_open))
+            nanosleep(&pause, NULL);
+    return (int)syscall(SYS_munmap, base, bytes);
+}
+
+/* How often the OpenRequests of this test were answered "again". */
+static uint64_t counted_again(void)
+{
+    Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    int sock = connect_daemon();
+    uint64_t count = UINT64_MAX;
+    Vip__Reply *reply;
+
+    request.body_case = VIP__REQUEST__BODY_SHOW;
+    request.show = &show;
+    show.has_what = true;
+    show.what = VIP__SHOW_REQUEST__WHAT__STATS;
+    reply = ask(sock, &request, NULL, 0);
+    for (size_t i = 0; i < reply->show->n_counters; i++)
+        if (strcmp(reply->show->counters[i]->name, "open_again") == 0)
+            count = reply->show->counters[i]->value;
+    vip__reply__free_unpacked(reply, NULL);
+    close(sock);
+    return count;
+}
+
+/* One OpenRequest on this connection: the pause until the next one, 0 if the NIC is open now. */
+static uint32_t open_once(int sock)
+{
+    struct vip_fds fds;
+    uint32_t again_ms = 0;
+    Vip__Reply *reply;
+
+    send_open(sock, VIP_SHM_ABI, "", make_app_segment(VIP_APP_BYTES, APP_SEALS, VIP_SHM_APP_MAGIC),
+              make_arena());
+    reply = receive(sock, &fds);
+    assert_non_null(reply->open);
+    if (reply->code == VIP_RC_SUCCESS) {
+        assert_int_equal(reply->open->again_ms, 0);
+        assert_int_equal(fds.count, 3);
+    } else {
+        assert_int_equal(reply->code, VIP_RC_ERROR_RESOURCE);
+        assert_non_null(strstr(reply->reason, "still being freed"));
+        assert_int_equal(fds.count, 0);
+        again_ms = reply->open->again_ms;
+        assert_true(again_ms > 0);
+    }
+    vip_fds_close(&fds);
+    vip__reply__free_unpacked(reply, NULL);
+    return again_ms;
+}
+
+static void test_again(void **state)
+{
+    struct timespec pause = {0};
+    uint64_t refused = 2;
+    uint32_t again_ms;
+    int sock;
+
+    (void)state;
+    for (unsigned i = 0; i < WAITING_MAX; i++) {
+        struct app app = open_app("");
+
+        close_app(&app);
+    }
+    sock = connect_daemon();
+    assert_true(open_once(sock) > 0);
+    assert_true(open_once(sock) > 0); /* the connection lives */
+    assert_int_equal(counted_again(), refused);
+    atomic_store(gate_open, true);
+    while ((again_ms = open_once(sock)) > 0) {
+        refused++;
+        pause.tv_nsec = (long)again_ms * 1000000;
+        nanosleep(&pause, NULL);
+    }
+    assert_int_equal(counted_again(), refused);
+    close(sock);
+}
+
+static int make_gate(void **state)
+{
+    void *shared =
+        mmap(NULL, sizeof(*gate_open), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    assert_true(shared != MAP_FAILED);
+    gate_open = shared;
+    test_pid = getpid();
+    return start_daemon(state);
+}
+
+/* The end of vipd waits until all is freed. */
+static int end(void **state)
+{
+    atomic_store(gate_open, true);
+    return stop_daemon(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_again),
+    };
+
+    return cmocka_run_group_tests_name("vipd_open", tests, make_gate, end);
+}

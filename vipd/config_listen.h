@@ -1,0 +1,35 @@
+/*
+ * [listen] of the configuration: which user's programs may wait on which discriminators.
+ *
+ * Owns: the patterns, and the text that they are compared with. Does not own: which user waits on a
+ * discriminator at this moment (vipd/engine/cm.h).
+ */
+#ifndef VIPD_CONFIG_LISTEN_H
+#define VIPD_CONFIG_LISTEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct config_value;
+struct vipd_config;
+
+#define DISC_TEXT_BYTES (2 * 128 + 8) /* of a discriminator, with its terminating zero */
+
+/*
+ * A discriminator as people write it: its characters if all of them can be seen (a zero byte at the end is
+ * left out), else 0x and two hexadecimal digits per byte; "(empty)".
+ */
+void config_disc_text(const uint8_t *disc, uint8_t len, char ret[DISC_TEXT_BYTES]);
+
+/* PATTERN = user. A fault is added to value->errors. */
+void config_listen_add(struct vipd_config *config, const struct config_value *value, unsigned file);
+
+/*
+ * May programs of uid wait on it? Yes if no pattern matches, if the user of one that matches is uid, or for root.
+ * false: *ret_pattern and *ret_user are those of the first that matches; they belong to config.
+ */
+bool config_may_listen(const struct vipd_config *config, uid_t uid, const uint8_t *disc,
+                       uint8_t len, const char **ret_pattern, const char **ret_user);
+
+#endif

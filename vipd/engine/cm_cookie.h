@@ -1,0 +1,29 @@
+/*
+ * What the connection manager remembers of cookies (cm_cookie.c says what they are). Only cm_objects.h includes it.
+ */
+#ifndef VIPD_ENGINE_CM_COOKIE_H
+#define VIPD_ENGINE_CM_COOKIE_H
+
+#include "vipd/engine/cm.h"
+#include "vipd/engine/cm_tokens.h"
+#include "vipd/engine/siphash.h"
+
+/* A cookie that a host gave us. */
+struct cm_cookie {
+    struct cm_host host; /* len 0: none */
+    uint64_t cookie;
+};
+
+/* What cm_cookie.c remembers; nothing of it grows with the number of requests. */
+#define CM_SOURCES 1024
+#define CM_COOKIES 1024 /* by a hash of the host: one that is displaced costs a round trip */
+struct cm_cookies {
+    struct siphash_key secret[2]; /* this one's and the one before */
+    uint64_t secret_until_ns;     /* 0 = none yet */
+    struct cm_tokens answers;
+    struct cm_tokens sources[CM_SOURCES]; /* by a keyed hash of the address */
+    struct cm_tokens clients[CM_SOURCES]; /* by a keyed hash of the user's number */
+    struct cm_cookie of_hosts[CM_COOKIES];
+};
+
+#endif

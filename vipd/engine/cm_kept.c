@@ -1,0 +1,166 @@
+/*
+ * Requests that wait for a VipConnectWait, or for room with a listener: how many there may be, whose turn
+ * it is, and which of them no client stands behind any more.
+ *
+ * A serial server takes one request at a time, and an accept that its client does not confirm costs it
+ * accept_timeout_ns. So three rules keep one source (a host, or a user of this host) from shutting it for
+ * others. A request that its client has stopped to repeat is forgotten. Sources take turns: the turn of a
+ * request comes by its arrival, but not before its source's last turn, and later while an accept of the
+ * source is not confirmed. And a source whose accept came to nothing stands behind all others for a while.
+ *
+ * Owns: cm_disc.kept and the turns. Does not own: the timer's work and offering (cm_server.c).
+ */
+#include "vipd/engine/cm_internal.h"
+
+#include "proto/assert.h"
+
+/* A client repeats a kept request at least every 1.25 * retry_max_ns: four repetitions are lost in a row
+ * before this much silence is there. */
+#define SILENT_NS 3000000000ull
+/* How long a source stands behind others after an accept of it that came to nothing. */
+#define SLOW_NS 60000000000ull
+
+/* When a kept request gives up waiting: later while somebody keeps serving the discriminator. */
+static uint64_t grace_end_ns(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
+{
+    if (!disc->waited || now_ns > cm_disc_linger_ns(cm, disc))
+        return cm_add_ns(now_ns, cm->config.grace_ns);
+    return cm_add_ns(now_ns, cm->config.grace_busy_ns);
+}
+
+bool cm_kept_room(const struct cm *cm, const struct cm_disc *disc, const struct cm_holder *source)
+{
+    const struct cm_pending *kept;
+    bool has = false;
+
+    if (disc && disc->kept_count >= cm->config.backlog_max) {
+        TAILQ_FOREACH(kept, &disc->kept, of_disc)
+        has = has || kept->source == source;
+        if (has || disc->kept_count >= cm->config.backlog_max + CM_KEPT_SPARE)
+            return false;
+    }
+    return cm_share_room(cm, CM_POOL_KEPT, disc ? disc->owner : NULL, source);
+}
+
+void cm_kept_add(struct cm *cm, struct cm_pending *pending, struct cm_disc *disc, uint64_t now_ns)
+{
+    pending->disc = disc;
+    TAILQ_INSERT_TAIL(&disc->kept, pending, of_disc);
+    disc->kept_count++;
+    cm_share_take(cm, CM_POOL_KEPT, pending->owner, pending->source);
+    cm_timer_set(cm, &pending->timer, grace_end_ns(cm, disc, now_ns));
+}
+
+void cm_kept_remove(struct cm *cm, struct cm_pending *pending)
+{
+    struct cm_disc *disc = pending->disc;
+
+    TAILQ_REMOVE(&disc->kept, pending, of_disc);
+    disc->kept_count--;
+    cm_share_give(cm, CM_POOL_KEPT, pending->owner, pending->source);
+    pending->disc = NULL;
+    cm_disc_put(cm, disc);
+}
+
+bool cm_kept_long(const struct cm *cm, const struct cm_pending *pending, uint64_t now_ns)
+{
+    return pending->state == CM_PENDING_KEPT &&
+           now_ns >= cm_add_ns(pending->arrived_ns, cm->config.grace_busy_ns);
+}
+
+/* ---- silence ----------------------------------------------------------------------------- */
+
+/* Only a judge that was awake may judge: by as much as its timer is late, vipd itself stood still. */
+static uint64_t heard_ns(const struct cm_pending *pending, uint64_t now_ns)
+{
+    uint64_t at_ns = cm_add_ns(pending->heard_ns, cm_timer_late_ns(&pending->timer, now_ns));
+
+    return at_ns < now_ns ? at_ns : now_ns;
+}
+
+void cm_kept_awake(struct cm_pending *pending, uint64_t now_ns)
+{
+    pending->heard_ns = heard_ns(pending, now_ns);
+}
+
+bool cm_kept_silent(const struct cm *cm, const struct cm_pending *pending, uint64_t now_ns)
+{
+    uint64_t from_ns = pending->timer.armed ? heard_ns(pending, now_ns) : pending->heard_ns;
+
+    /* What the client has sent may still be in the medium; but a flood does not keep all for ever. */
+    return now_ns >= cm_add_ns(from_ns, cm->behind ? 2 * SILENT_NS : SILENT_NS);
+}
+
+void cm_kept_look(struct cm *cm, struct cm_pending *pending, uint64_t at_ns, uint64_t now_ns)
+{
+    if (pending->timer.armed)
+        cm_kept_awake(pending, now_ns);
+    cm_timer_set(cm, &pending->timer, at_ns);
+}
+
+void cm_kept_heard(struct cm *cm, struct cm_pending *pending, uint64_t now_ns)
+{
+    /* A waiter may have passed it over. */
+    if (cm_kept_silent(cm, pending, now_ns))
+        cm_timer_set(cm, &pending->timer, now_ns);
+    pending->heard_ns = now_ns;
+}
+
+void cm_kept_wake_but(struct cm *cm, struct cm_disc *disc, const struct cm_pending *but,
+                      uint64_t now_ns)
+{
+    struct cm_pending *pending = TAILQ_FIRST(&disc->kept);
+
+    if (pending && pending == but)
+        pending = TAILQ_NEXT(pending, of_disc);
+    if (pending)
+        cm_kept_look(cm, pending, now_ns, now_ns);
+}
+
+void cm_kept_wake(struct cm *cm, struct cm_disc *disc, uint64_t now_ns)
+{
+    cm_kept_wake_but(cm, disc, NULL, now_ns);
+}
+
+/* ---- turns ------------------------------------------------------------------------------- */
+
+static uint64_t later(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
+/*
+ * When its turn is, to be compared with others. All of it are times, so no source waits for ever, whatever
+ * others come.
+ */
+static uint64_t turn_ns(const struct cm *cm, const struct cm_pending *pending)
+{
+    const struct cm_holder *source = pending->source;
+    const struct cm_slow *slow = &cm->slow[source->by_key.key % CM_SLOW_MAX];
+    uint64_t at_ns = source->turn_ns;
+
+    if (source->unconfirmed)
+        at_ns = cm_add_ns(at_ns, cm->config.accept_timeout_ns);
+    if (slow->key == source->by_key.key)
+        at_ns = later(at_ns, slow->until_ns);
+    return later(at_ns, pending->arrived_ns);
+}
+
+struct cm_pending *cm_kept_next(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
+{
+    struct cm_pending *pending, *next = NULL;
+
+    TAILQ_FOREACH(pending, &disc->kept, of_disc)
+    {
+        if (!cm_kept_silent(cm, pending, now_ns) &&
+            (!next || turn_ns(cm, pending) < turn_ns(cm, next)))
+            next = pending;
+    }
+    return next;
+}
+
+void cm_slow_add(struct cm *cm, const struct cm_holder *source, uint64_t now_ns)
+{
+    cm->slow[source->by_key.key % CM_SLOW_MAX] =
+        (struct cm_slow){.key = source->by_key.key, .until_ns = cm_add_ns(now_ns, SLOW_NS)};
+}

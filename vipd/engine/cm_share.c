@@ -1,0 +1,156 @@
+/* See cm_share.h. The sizes of the pools are here and nowhere else. */
+#include "vipd/engine/cm_share.h"
+
+#include <string.h>
+
+#include "proto/assert.h"
+#include "vipd/engine/cm_internal.h"
+
+/* The whole pool divided by `of` is what one holder of that kind may have; 0 = all of it. */
+struct share {
+    uint32_t size, reserve;
+    uint32_t of[CM_HOLDER_KINDS];
+};
+
+static const struct share shares[CM_POOLS] = {
+    [CM_POOL_PENDING] = {CM_PENDING_MAX, 256, {4, 4, 0, CM_PENDING_MAX / CM_PENDING_HOST}},
+    /* Of one discriminator backlog_max are kept, which may all be of one host. */
+    [CM_POOL_KEPT] = {CM_KEPT_MAX, 64, {4, 4, 0, 4}},
+    [CM_POOL_OFFERED] = {UINT32_MAX, 0, {0, 0, 0, 0}},
+    [CM_POOL_WAITERS] = {CM_WAITERS_MAX, 256, {4, 0, 0, 0}},
+    [CM_POOL_LINGER] = {CM_DISC_LINGER_MAX, 256, {4, 0, 0, 0}},
+    [CM_POOL_ATTEMPTS] = {CM_ATTEMPTS_MAX, 256, {0, 4, 0, 0}},
+    /* Half of what the other host keeps for all users of this one. */
+    [CM_POOL_ASKED] = {CM_ATTEMPTS_MAX, 0, {0, 0, 2 * CM_ATTEMPTS_MAX / CM_PENDING_HOST, 0}},
+    [CM_POOL_ANSWERED] = {CM_ANSWERED_MAX, 256, {0, 4, 0, 4}},
+    /* Between two hosts that talk to nobody else, half of it is for all their connections. */
+    [CM_POOL_CLOSINGS] = {CM_CLOSINGS_MAX, 256, {0, 0, 0, 2}},
+    [CM_POOL_PEERS] = {CM_PEERS_MAX - 256, 256, {0, 0, 0, 4}},
+};
+
+static struct cm_holder *holder_get(struct cm *cm, enum cm_holder_kind kind,
+                                    const struct cm_host *id)
+{
+    uint64_t key = cm_hash(cm, id->bytes, id->len, 16 + (uint64_t)kind);
+    struct cm_node *node = cm_table_find(cm, &cm->holders, key);
+    struct cm_holder *holder;
+
+    for (; node; node = cm_table_again(node)) {
+        holder = CM_OF(struct cm_holder, by_key, node);
+        if (holder->kind == kind && cm_host_equal(&holder->id, id))
+            return cm_holder_ref(holder);
+    }
+    holder = cm_alloc(cm, sizeof(*holder));
+    if (!holder)
+        return NULL;
+    holder->kind = kind;
+    holder->id = *id;
+    holder->refs = 1;
+    TAILQ_INIT(&holder->answered);
+    TAILQ_INIT(&holder->unsent);
+    cm_table_add(cm, &cm->holders, &holder->by_key, key);
+    return holder;
+}
+
+struct cm_holder *cm_holder_user(struct cm *cm, enum cm_holder_kind kind, uint32_t uid)
+{
+    struct cm_host id = {.len = sizeof(uid)};
+
+    VIP_ASSERT(kind == CM_HOLDER_OWNER || kind == CM_HOLDER_CLIENT);
+    memcpy(id.bytes, &uid, sizeof(uid));
+    return holder_get(cm, kind, &id);
+}
+
+struct cm_holder *cm_holder_host(struct cm *cm, const struct cm_host *host)
+{
+    struct cm_host source = cm_source_of(cm, host);
+
+    return holder_get(cm, CM_HOLDER_HOST, &source);
+}
+
+struct cm_holder *cm_holder_asker(struct cm *cm, uint32_t uid, const struct cm_host *host)
+{
+    struct cm_host source = cm_source_of(cm, host), id = {.len = sizeof(uid)};
+
+    VIP_ASSERT(sizeof(uid) + source.len <= sizeof(id.bytes));
+    memcpy(id.bytes, &uid, sizeof(uid));
+    memcpy(id.bytes + id.len, source.bytes, source.len);
+    id.len += source.len;
+    return holder_get(cm, CM_HOLDER_ASKER, &id);
+}
+
+struct cm_host cm_source_of(const struct cm *cm, const struct cm_host *host)
+{
+    struct cm_host source = {.len = cm->config.source_bytes};
+
+    if (host->len < source.len)
+        source.len = host->len;
+    memcpy(source.bytes, host->bytes, source.len);
+    return source;
+}
+
+struct cm_holder *cm_holder_ref(struct cm_holder *holder)
+{
+    holder->refs++;
+    return holder;
+}
+
+void cm_holder_put(struct cm *cm, struct cm_holder *holder)
+{
+    if (!holder || --holder->refs)
+        return;
+    for (unsigned i = 0; i < CM_POOLS; i++)
+        VIP_ASSERT(holder->has[i] == 0);
+    cm_node_del(&holder->by_key);
+    cm_free(cm, holder, sizeof(*holder));
+}
+
+uint32_t cm_holder_uid(const struct cm_holder *holder)
+{
+    uint32_t uid;
+
+    VIP_ASSERT(holder->kind != CM_HOLDER_HOST);
+    memcpy(&uid, holder->id.bytes, sizeof(uid));
+    return uid;
+}
+
+static bool within_part(enum cm_pool pool, const struct cm_holder *holder)
+{
+    uint32_t of = holder ? shares[pool].of[holder->kind] : 0;
+
+    return !of || holder->has[pool] < shares[pool].size / of;
+}
+
+static bool small(enum cm_pool pool, const struct cm_holder *holder)
+{
+    return !holder || holder->has[pool] < CM_SMALL;
+}
+
+bool cm_share_room(const struct cm *cm, enum cm_pool pool, const struct cm_holder *a,
+                   const struct cm_holder *b)
+{
+    uint32_t size = shares[pool].size;
+
+    if (small(pool, a) && small(pool, b))
+        size += shares[pool].reserve;
+    return cm->pool_used[pool] < size && within_part(pool, a) && within_part(pool, b);
+}
+
+void cm_share_take(struct cm *cm, enum cm_pool pool, struct cm_holder *a, struct cm_holder *b)
+{
+    cm->pool_used[pool]++;
+    if (a)
+        a->has[pool]++;
+    if (b)
+        b->has[pool]++;
+}
+
+void cm_share_give(struct cm *cm, enum cm_pool pool, struct cm_holder *a, struct cm_holder *b)
+{
+    VIP_ASSERT(cm->pool_used[pool] && (!a || a->has[pool]) && (!b || b->has[pool]));
+    cm->pool_used[pool]--;
+    if (a)
+        a->has[pool]--;
+    if (b)
+        b->has[pool]--;
+}

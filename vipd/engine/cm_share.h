@@ -1,0 +1,82 @@
+/*
+ * Shares of the connection manager's pools: who has how much of each, and who may have more.
+ *
+ * A holder is a user whose programs wait (OWNER), a user of this host whose programs ask (CLIENT), the same as
+ * far as they ask one other host (ASKER), or another host (HOST: all addresses that are alike in
+ * cm_config.source_bytes). Each pool has a size for all, a part of it that one holder of a kind may have,
+ * and a reserve behind it for holders that have little. So neither one user nor one host can take
+ * the last place from others.
+ *
+ * Owns: holders and what they have. Does not own: the objects that are counted. Private to
+ * vipd/engine/cm*.c.
+ */
+#ifndef VIPD_ENGINE_CM_SHARE_H
+#define VIPD_ENGINE_CM_SHARE_H
+
+#include "vipd/engine/cm.h"
+#include "vipd/engine/cm_table.h"
+
+enum cm_pool {
+    CM_POOL_PENDING = 0, /* requests of peers at any stage */
+    CM_POOL_KEPT,        /* of these, kept because no waiter has room */
+    CM_POOL_OFFERED,     /* of these, offered and not answered; counted, of no size of its own */
+    CM_POOL_WAITERS,     /* VipConnectWait and listeners */
+    CM_POOL_LINGER,      /* discriminators without waiter or request that are still owned */
+    CM_POOL_ATTEMPTS,    /* own requests under way */
+    CM_POOL_ASKED,       /* of these, sent to another host's servers; no size of its own */
+    CM_POOL_ANSWERED,    /* answered requests that are remembered */
+    CM_POOL_CLOSINGS,    /* CLOSE messages that are repeated */
+    CM_POOL_PEERS,       /* lives of other vipd */
+    CM_POOLS,
+};
+
+enum cm_holder_kind {
+    CM_HOLDER_OWNER = 0,
+    CM_HOLDER_CLIENT,
+    CM_HOLDER_ASKER,
+    CM_HOLDER_HOST,
+    CM_HOLDER_KINDS
+};
+
+struct cm_holder {
+    struct cm_node by_key; /* hash of kind and id */
+    enum cm_holder_kind kind;
+    uint32_t refs; /* objects that name it */
+    uint32_t has[CM_POOLS];
+    uint32_t unconfirmed;               /* of its requests: accepted, CONFIRM not seen */
+    uint64_t turn_ns;                   /* when a server last took a request of it */
+    TAILQ_HEAD(, cm_answered) answered; /* oldest first */
+    TAILQ_HEAD(, cm_attempt) unsent;    /* of an ASKER: there is no room for them yet */
+    /* The 4 bytes of the user's number (not of a HOST), then the source's bytes of an address (ASKER, HOST). */
+    struct cm_host id;
+};
+
+/* Sources whose accepts came to nothing lately, by the key of their holder, which may be gone. One that
+ * another takes the place of is forgiven: it only stood behind others. */
+#define CM_SLOW_MAX 256
+struct cm_slow {
+    uint64_t key, until_ns; /* until 0: none */
+};
+
+/* A holder that has less than this of a pool may use its reserve. */
+#define CM_SMALL 16
+
+/* Find or make, with one reference more; NULL = no memory. */
+struct cm_holder *cm_holder_user(struct cm *cm, enum cm_holder_kind kind, uint32_t uid);
+struct cm_holder *cm_holder_host(struct cm *cm, const struct cm_host *host);
+struct cm_holder *cm_holder_asker(struct cm *cm, uint32_t uid, const struct cm_host *host);
+/* Who counts as one: the bytes of its address that all addresses of the same source have. */
+struct cm_host cm_source_of(const struct cm *cm, const struct cm_host *host);
+struct cm_holder *cm_holder_ref(struct cm_holder *holder);
+void cm_holder_put(struct cm *cm, struct cm_holder *holder); /* NULL is fine */
+/* The user's number; not of a HOST. */
+uint32_t cm_holder_uid(const struct cm_holder *holder);
+
+/* May both have one more of the pool? NULL: nobody in particular. */
+bool cm_share_room(const struct cm *cm, enum cm_pool pool, const struct cm_holder *a,
+                   const struct cm_holder *b);
+/* One more, one less, for the pool and both holders. */
+void cm_share_take(struct cm *cm, enum cm_pool pool, struct cm_holder *a, struct cm_holder *b);
+void cm_share_give(struct cm *cm, enum cm_pool pool, struct cm_holder *a, struct cm_holder *b);
+
+#endif

@@ -1,0 +1,33 @@
+/* Tokens that come back with time: so many per second, so many at once. Zeroed, all are there. */
+#ifndef VIPD_ENGINE_CM_TOKENS_H
+#define VIPD_ENGINE_CM_TOKENS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cm_tokens {
+    uint64_t credit_ns, last_ns;
+    bool used;
+};
+
+/* One of them: per_s in a second, 1 to 10^9, burst at once, at least 1. Outcomes: true; false: there is none now. */
+static inline bool cm_tokens_take(struct cm_tokens *tokens, uint64_t per_s, uint64_t burst,
+                                  uint64_t now_ns)
+{
+    uint64_t each = 1000000000ull / per_s, full = burst * each;
+    uint64_t passed = now_ns > tokens->last_ns ? now_ns - tokens->last_ns : 0;
+
+    if (!tokens->used || passed >= full || tokens->credit_ns + passed > full)
+        tokens->credit_ns = full;
+    else
+        tokens->credit_ns += passed;
+    tokens->used = true;
+    if (now_ns > tokens->last_ns)
+        tokens->last_ns = now_ns;
+    if (tokens->credit_ns < each)
+        return false;
+    tokens->credit_ns -= each;
+    return true;
+}
+
+#endif

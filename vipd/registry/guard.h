@@ -1,0 +1,72 @@
+/*
+ * SIGBUS in memory that vipd shares with programs.
+ *
+ * A page of a memfd inside its size can still fail to come: with strict overcommit
+ * (vm.overcommit_memory = 2) the kernel may refuse it, and a memory module may have lost it. The kernel
+ * then raises SIGBUS in the thread of vipd that touched the page. The handler here finds the mapping in
+ * a table without locks, puts another page in the place of the missing one, and counts the fault with
+ * the owner of the mapping, which vipd then ends. Without a mapping in the table SIGBUS ends vipd.
+ *
+ * Owns: the handler, the table, the pages that stand in. Does not own: mappings, what a fault means.
+ * Used by mapping.c, vipd/client/open.c and vipd/nic/. Threads: any; the handler runs in the one that faults.
+ */
+#ifndef VIPD_REGISTRY_GUARD_H
+#define VIPD_REGISTRY_GUARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Mappings at a time. The kernel gives a process vm.max_map_count = 65530 by default. */
+#define GUARD_MAPPINGS_MAX 65536u
+
+/* Who ends when a page of his mappings is missing: one session. Must outlive its mappings' entries. */
+struct guard {
+    uint32_t faults;
+};
+
+/*
+ * Install the handler; the first call makes the pages that stand in. Again is fine.
+ * Outcomes: 0; negative errno: SIGBUS goes on to end vipd.
+ */
+int guard_install(void);
+
+/*
+ * A mapping of `bytes` bytes at base belongs to owner from here on. Outcomes: its number for
+ * guard_remove, > 0; 0 the table is full, owner is NULL or bytes is 0: a fault there ends vipd.
+ */
+uint32_t guard_add(struct guard *owner, const void *base, uint64_t bytes);
+/* Before the mapping is removed or the owner ends. number 0 is fine. */
+void guard_remove(uint32_t number);
+
+/* Faults of this thread ever: other threads' faults spoil none of its copies. Written by the handler. */
+extern _Thread_local volatile uint32_t guard_thread_faults;
+
+/*
+ * A copy of this thread in whose time it did not change had all its bytes. The compiler must not move
+ * parts of the copy across.
+ */
+static inline uint32_t guard_copy_faults(void)
+{
+    uint32_t count;
+
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    count = guard_thread_faults;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return count;
+}
+
+/* Faults of all mappings in all threads ever: when it changes, an owner is broken. */
+extern uint32_t guard_fault_count;
+
+static inline uint32_t guard_faults(void)
+{
+    return __atomic_load_n(&guard_fault_count, __ATOMIC_RELAXED);
+}
+
+/* Has a page of this owner been missing? */
+static inline bool guard_faulted(const struct guard *owner)
+{
+    return __atomic_load_n(&owner->faults, __ATOMIC_RELAXED) != 0;
+}
+
+#endif

@@ -1,0 +1,58 @@
+/* Memory files that vipd makes (memfile.h). */
+#include "vipd/registry/memfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static bool protects; /* written before there are threads */
+
+static bool protect(int fd)
+{
+    int flags = 0;
+
+    if (ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0)
+        return false;
+    flags |= FS_IMMUTABLE_FL;
+    return ioctl(fd, FS_IOC_SETFLAGS, &flags) == 0;
+}
+
+bool memfile_init(void)
+{
+    int fd = memfd_create("vipd-probe", MFD_CLOEXEC);
+
+    protects = fd >= 0 && protect(fd);
+    if (fd >= 0)
+        close(fd);
+    return protects;
+}
+
+bool memfile_protects(void)
+{
+    return protects;
+}
+
+int memfile_make(const char *name, uint64_t bytes, int more_seals)
+{
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), error;
+
+    if (fd < 0)
+        return -errno;
+    if (ftruncate(fd, (off_t)bytes) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | more_seals) == 0 &&
+        (!protects || protect(fd)))
+        return fd;
+    error = errno;
+    close(fd);
+    return -error;
+}
+
+bool memfile_is_protected(int fd)
+{
+    int flags = 0;
+
+    return ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0 && (flags & FS_IMMUTABLE_FL);
+}

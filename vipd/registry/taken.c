@@ -1,0 +1,342 @@
+/* What the files of each user take (vipd/registry/taken.h). */
+#include "vipd/registry/taken.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/inotify.h>
+#include <sys/queue.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/assert.h"
+
+#define BUCKETS 1024u
+
+/* st_blocks counts in these, whatever the size of a page. */
+#define BLOCK_BYTES 512u
+
+struct taken_user {
+    LIST_ENTRY(taken_user) link;
+    uint32_t owner;
+    uint32_t files; /* mapped and left */
+    uint32_t left;
+    uint64_t bytes;
+};
+
+struct taken_file {
+    LIST_ENTRY(taken_file) bucket;
+    TAILQ_ENTRY(taken_file) turn;    /* of a mapped one */
+    LIST_ENTRY(taken_file) of_watch; /* of a left one */
+    struct taken_user *user;
+    dev_t dev;
+    ino_t ino;
+    int fd;        /* -1: left */
+    int watch;     /* of a left one */
+    uint32_t refs; /* mappings, of any session of the user; 0: left */
+    uint64_t bytes;
+    uint64_t first_bytes; /* when it was mapped first */
+};
+
+struct taken {
+    LIST_HEAD(, taken_user) users;
+    LIST_HEAD(taken_bucket, taken_file) bucket[BUCKETS];
+    TAILQ_HEAD(, taken_file) turn; /* the one looked at longest ago first */
+    struct taken_bucket watched[BUCKETS];
+    int inotify; /* -1: left files do not count */
+};
+
+struct taken *taken_new(void)
+{
+    struct taken *taken = calloc(1, sizeof(*taken));
+
+    if (!taken)
+        return NULL;
+    LIST_INIT(&taken->users);
+    TAILQ_INIT(&taken->turn);
+    taken->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    return taken;
+}
+
+static struct taken_user *user_find(const struct taken *taken, uint32_t owner)
+{
+    struct taken_user *user;
+
+    LIST_FOREACH(user, &taken->users, link)
+    if (user->owner == owner)
+        return user;
+    return NULL;
+}
+
+/* One file more of this user. NULL: no memory. */
+static struct taken_user *user_get(struct taken *taken, uint32_t owner)
+{
+    struct taken_user *user = user_find(taken, owner);
+
+    if (!user) {
+        user = calloc(1, sizeof(*user));
+        if (!user)
+            return NULL;
+        user->owner = owner;
+        LIST_INSERT_HEAD(&taken->users, user, link);
+    }
+    user->files++;
+    return user;
+}
+
+static void user_put(struct taken_user *user)
+{
+    VIP_ASSERT(user->files > 0);
+    if (--user->files > 0)
+        return;
+    VIP_ASSERT(user->bytes == 0);
+    LIST_REMOVE(user, link);
+    free(user);
+}
+
+/* A file of tmpfs: a look takes no lock of others and waits for nothing. Returns whether the kernel told. */
+static bool look(struct taken_file *file)
+{
+    struct stat st;
+    uint64_t bytes;
+
+    if (fstat(file->fd, &st) < 0)
+        return false;
+    bytes = (uint64_t)st.st_blocks * BLOCK_BYTES;
+    file->user->bytes += bytes - file->bytes;
+    file->bytes = bytes;
+    return true;
+}
+
+/* ---- left files -------------------------------------------------------------------------- */
+
+/* Forget a file that is not mapped. */
+static void forget(struct taken_file *file)
+{
+    file->user->bytes -= file->bytes;
+    user_put(file->user);
+    LIST_REMOVE(file, bucket);
+    free(file);
+}
+
+static void forget_left(struct taken_file *file)
+{
+    file->user->left--;
+    LIST_REMOVE(file, of_watch);
+    forget(file);
+}
+
+static void forget_all_left(struct taken *taken)
+{
+    struct taken_file *file;
+
+    for (unsigned i = 0; i < BUCKETS; i++)
+        while ((file = LIST_FIRST(&taken->watched[i])) != NULL) {
+            (void)inotify_rm_watch(taken->inotify, file->watch);
+            forget_left(file);
+        }
+}
+
+/* The file is unmapped. Whether its end can be told. */
+static bool leave(struct taken *taken, struct taken_file *file)
+{
+    char path[40];
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
+    file->watch = inotify_add_watch(taken->inotify, path, IN_DELETE_SELF);
+    if (file->watch < 0)
+        return false;
+    LIST_INSERT_HEAD(&taken->watched[(unsigned)file->watch % BUCKETS], file, of_watch);
+    file->user->left++;
+    return true;
+}
+
+/* Users who have left the same file share a watch: inotify has one for each file. */
+static struct taken_file *find_left(const struct taken *taken, int watch)
+{
+    struct taken_file *file;
+
+    LIST_FOREACH(file, &taken->watched[(unsigned)watch % BUCKETS], of_watch)
+    if (file->watch == watch)
+        return file;
+    return NULL;
+}
+
+static void gone(struct taken *taken, int watch)
+{
+    struct taken_file *file;
+
+    while ((file = find_left(taken, watch)) != NULL)
+        forget_left(file);
+}
+
+/* Which left files exist no more. Should the kernel have lost events, none counts any more. */
+static void look_at_left(struct taken *taken)
+{
+    _Alignas(struct inotify_event) char events[4096];
+    ssize_t bytes;
+
+    while ((bytes = read(taken->inotify, events, sizeof(events))) > 0)
+        for (const char *at = events; at < events + bytes;) {
+            const struct inotify_event *event = (const void *)at;
+
+            if (event->mask & IN_Q_OVERFLOW)
+                forget_all_left(taken);
+            else if (event->mask & IN_DELETE_SELF)
+                gone(taken, event->wd);
+            at += sizeof(*event) + event->len;
+        }
+}
+
+/* A left file is mapped again. */
+static void come_back(struct taken *taken, struct taken_file *file)
+{
+    LIST_REMOVE(file, of_watch);
+    file->user->left--;
+    if (!find_left(taken, file->watch))
+        (void)inotify_rm_watch(taken->inotify, file->watch);
+    TAILQ_INSERT_TAIL(&taken->turn, file, turn);
+}
+
+/* ---- mapped files ------------------------------------------------------------------------ */
+
+void taken_free(struct taken *taken)
+{
+    if (!taken)
+        return;
+    forget_all_left(taken);
+    VIP_ASSERT(TAILQ_EMPTY(&taken->turn) && LIST_EMPTY(&taken->users));
+    if (taken->inotify >= 0)
+        close(taken->inotify);
+    free(taken);
+}
+
+static struct taken_file *file_find(struct taken *taken, uint32_t owner, dev_t dev, ino_t ino)
+{
+    struct taken_file *file;
+
+    LIST_FOREACH(file, &taken->bucket[(uint64_t)ino % BUCKETS], bucket)
+    if (file->ino == ino && file->dev == dev && file->user->owner == owner)
+        return file;
+    return NULL;
+}
+
+static struct taken_file *file_new(struct taken *taken, uint32_t owner, dev_t dev, ino_t ino)
+{
+    struct taken_file *file = calloc(1, sizeof(*file));
+
+    if (!file)
+        return NULL;
+    file->user = user_get(taken, owner);
+    if (!file->user) {
+        free(file);
+        return NULL;
+    }
+    file->dev = dev;
+    file->ino = ino;
+    LIST_INSERT_HEAD(&taken->bucket[(uint64_t)ino % BUCKETS], file, bucket);
+    return file;
+}
+
+struct taken_file *taken_get(struct taken *taken, uint32_t owner, int fd, dev_t dev, ino_t ino)
+{
+    struct taken_file *file;
+    bool came_back;
+    int own;
+
+    if (!taken)
+        return NULL;
+    look_at_left(taken);
+    file = file_find(taken, owner, dev, ino);
+    if (file && file->refs > 0) {
+        file->refs++;
+        return file;
+    }
+    own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (own < 0)
+        return NULL;
+    came_back = file != NULL;
+    if (came_back) {
+        come_back(taken, file);
+    } else {
+        file = file_new(taken, owner, dev, ino);
+        if (!file) {
+            close(own);
+            errno = ENOMEM;
+            return NULL;
+        }
+        TAILQ_INSERT_TAIL(&taken->turn, file, turn);
+    }
+    file->fd = own;
+    file->refs = 1;
+    (void)look(file);
+    file->first_bytes = came_back ? file->first_bytes : file->bytes;
+    return file;
+}
+
+/* A file that came back keeps what it had grown before. */
+static bool grew(const struct taken_file *file)
+{
+    return file->bytes > file->first_bytes;
+}
+
+void taken_put(struct taken *taken, struct taken_file *file)
+{
+    bool left;
+
+    if (!file)
+        return;
+    VIP_ASSERT(file->refs > 0);
+    if (--file->refs > 0)
+        return;
+    (void)look(file);
+    TAILQ_REMOVE(&taken->turn, file, turn);
+    left = grew(file) && leave(taken, file);
+    close(file->fd);
+    file->fd = -1;
+    if (!left)
+        forget(file);
+}
+
+void taken_look(struct taken *taken, unsigned files)
+{
+    struct taken_file *first, *file;
+
+    if (!taken)
+        return;
+    look_at_left(taken);
+    first = TAILQ_FIRST(&taken->turn);
+    while (files-- > 0 && (file = TAILQ_FIRST(&taken->turn)) != NULL) {
+        (void)look(file);
+        TAILQ_REMOVE(&taken->turn, file, turn);
+        TAILQ_INSERT_TAIL(&taken->turn, file, turn);
+        if (TAILQ_FIRST(&taken->turn) == first)
+            break;
+    }
+}
+
+uint64_t taken_file_now(struct taken_file *file)
+{
+    return file && look(file) ? file->bytes : UINT64_MAX;
+}
+
+uint64_t taken_file_bytes(const struct taken_file *file)
+{
+    return file ? file->bytes : 0;
+}
+
+uint64_t taken_by(const struct taken *taken, uint32_t owner)
+{
+    const struct taken_user *user = taken ? user_find(taken, owner) : NULL;
+
+    return user ? user->bytes : 0;
+}
+
+uint32_t taken_left(const struct taken *taken, uint32_t owner)
+{
+    const struct taken_user *user = taken ? user_find(taken, owner) : NULL;
+
+    return user ? user->left : 0;
+}

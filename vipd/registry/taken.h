@@ -1,0 +1,55 @@
+/*
+ * How much memory the files of each user take: the pages that exist, whoever made them.
+ *
+ * A registered region costs nothing before it is touched, and a page that vipd is the first to touch is
+ * charged to vipd. So vipd looks at the files of its sessions (arenas, memfds of regions) again and
+ * again; vipd/client/memory.c compares with the limit of the user and ends what is beyond it.
+ *
+ * A file that grew while it was mapped counts on after its last mapping, with what it took then, until
+ * the program drops it too: else a program could have vipd fill one file after another. Such a file is
+ * "left". inotify tells its end without keeping it alive.
+ *
+ * Owns: one descriptor for each file and user, the sums. Does not own: limits, mappings. Called by mapping.c
+ * and vipd/client/, from the control loop only. Every function takes NULL: then nothing is counted.
+ */
+#ifndef VIPD_REGISTRY_TAKEN_H
+#define VIPD_REGISTRY_TAKEN_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct taken;
+struct taken_file;
+
+/* Outcomes: NULL: out of memory. */
+struct taken *taken_new(void);
+/* All files were given back before. */
+void taken_free(struct taken *taken);
+
+/*
+ * The file fd, which is (dev, ino), is mapped for this user: a reference to its entry, which has a
+ * descriptor of its own. Outcomes: NULL with errno: no memory, no descriptor.
+ */
+struct taken_file *taken_get(struct taken *taken, uint32_t owner, int fd, dev_t dev, ino_t ino);
+/*
+ * Give it back; the last one before the file is unmapped, so that this frees no page. file NULL is
+ * harmless.
+ */
+void taken_put(struct taken *taken, struct taken_file *file);
+
+/* Look at up to `files` mapped files, in turn, and at which left ones are gone. */
+void taken_look(struct taken *taken, unsigned files);
+
+/*
+ * What the file takes now, in bytes: no mapping of it has more pages. file NULL, or the kernel does not tell:
+ * UINT64_MAX.
+ */
+uint64_t taken_file_now(struct taken_file *file);
+
+/* In bytes, as of the last look: one file; all files of a user, each once. */
+uint64_t taken_file_bytes(const struct taken_file *file);
+uint64_t taken_by(const struct taken *taken, uint32_t owner);
+/* Left files of a user. */
+uint32_t taken_left(const struct taken *taken, uint32_t owner);
+
+#endif

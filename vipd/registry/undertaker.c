@@ -1,0 +1,362 @@
+/* Giving memory back in a thread of its own; see undertaker.h. */
+#include "vipd/registry/undertaker.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proto/assert.h"
+
+/* What one owner has waiting; freed with the last of it. One thread serves it: what a user hands over may take for ever,
+ * and then only the same user waits. */
+struct owner {
+    struct owner *next;
+    uint32_t id;
+    uint32_t items, fds;
+    bool served; /* by a thread */
+    struct item *first, **last;
+    struct undertaker_share share;
+};
+
+/* A mapping, or a descriptor. */
+struct item {
+    struct item *next;
+    struct owner *owner;
+    char *base; /* NULL: a descriptor */
+    uint64_t bytes;
+    bool sparse; /* the mapping has no more pages than one small piece may have */
+    int fd;
+    struct undertaker_share share; /* of the owner's */
+};
+
+struct thread {
+    struct thread *next;
+    pthread_t id;
+};
+
+struct undertaker {
+    pthread_mutex_t lock; /* of all that follows; held for short */
+    pthread_cond_t wake;  /* something was handed over, or the end is wanted */
+    struct thread *threads;
+    unsigned idle, unserved; /* threads without an owner, owners without a thread */
+    bool end;
+    struct owner *owners;
+};
+
+struct undertaker *undertaker_new(void)
+{
+    struct undertaker *undertaker = calloc(1, sizeof(*undertaker));
+
+    if (!undertaker)
+        return NULL;
+    VIP_ASSERT(pthread_mutex_init(&undertaker->lock, NULL) == 0);
+    VIP_ASSERT(pthread_cond_init(&undertaker->wake, NULL) == 0);
+    return undertaker;
+}
+
+/* ---- the threads ------------------------------------------------------------------------- */
+
+/* Processor time of a munmap that finds pages: 16 MiB of them take 10 times as long. */
+#define FULL_NS 50000u
+
+static uint64_t thread_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* From the front, so that a piece never cuts a mapping in two. */
+static void unmap(char *base, uint64_t bytes, bool sparse)
+{
+    uint64_t piece = UNDERTAKER_PIECE_BYTES, before_ns, now_ns;
+
+    while (sparse && bytes > UNDERTAKER_SPARSE_PIECE_BYTES &&
+           munmap(base, UNDERTAKER_SPARSE_PIECE_BYTES) == 0) {
+        base += UNDERTAKER_SPARSE_PIECE_BYTES;
+        bytes -= UNDERTAKER_SPARSE_PIECE_BYTES;
+    }
+    if (sparse) {
+        (void)munmap(base, bytes);
+        return;
+    }
+    before_ns = thread_ns();
+
+    while (bytes > piece && munmap(base, piece) == 0) {
+        base += piece;
+        bytes -= piece;
+        now_ns = thread_ns();
+        if (now_ns - before_ns > FULL_NS)
+            piece = UNDERTAKER_PIECE_BYTES;
+        else if (piece < UNDERTAKER_EMPTY_PIECE_BYTES)
+            piece *= 2;
+        before_ns = now_ns;
+    }
+    (void)munmap(base, bytes);
+}
+
+#ifdef __SANITIZE_THREAD__
+/*
+ * libev takes a socket out of its epoll set when the set still tells of it, so its epoll_ctl may meet the descriptor just
+ * closed here, or its successor. It knows both: such a call fails or concerns nothing, and libev builds the set anew.
+ */
+const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void)
+{
+    return "race:^last_close$\n";
+}
+#endif
+
+static __attribute__((noinline)) void last_close(int fd)
+{
+    close(fd);
+}
+
+static void item_do(const struct item *item)
+{
+    if (item->base)
+        unmap(item->base, item->bytes, item->sparse);
+    else
+        last_close(item->fd);
+}
+
+/* With the lock held: `item` is done. Returns whether it was the owner's last. */
+static bool owner_drop(struct undertaker *undertaker, const struct item *item)
+{
+    struct owner *owner = item->owner, **at = &undertaker->owners;
+
+    VIP_ASSERT(owner->items > 0);
+    owner->share.bytes -= item->share.bytes;
+    owner->share.files -= item->share.files;
+    owner->share.sessions -= item->share.sessions;
+    owner->fds -= !item->base;
+    if (--owner->items > 0)
+        return false;
+    while (*at != owner)
+        at = &(*at)->next;
+    *at = owner->next;
+    free(owner);
+    return true;
+}
+
+/* With the lock held, which it gives while it works. */
+static void owner_serve(struct undertaker *undertaker, struct owner *owner)
+{
+    bool last = false;
+
+    owner->served = true;
+    undertaker->unserved--;
+    while (!last) {
+        struct item *item = owner->first;
+
+        owner->first = item->next;
+        if (!owner->first)
+            owner->last = &owner->first;
+        pthread_mutex_unlock(&undertaker->lock);
+        item_do(item);
+        pthread_mutex_lock(&undertaker->lock);
+        last = owner_drop(undertaker, item);
+        free(item);
+    }
+}
+
+static void *undertaker_main(void *arg)
+{
+    struct undertaker *undertaker = arg;
+
+    pthread_mutex_lock(&undertaker->lock);
+    for (;;) {
+        struct owner *owner = undertaker->owners;
+
+        while (owner && owner->served)
+            owner = owner->next;
+        if (owner) {
+            owner_serve(undertaker, owner);
+            continue;
+        }
+        if (undertaker->end)
+            break;
+        undertaker->idle++;
+        pthread_cond_wait(&undertaker->wake, &undertaker->lock);
+        undertaker->idle--;
+    }
+    pthread_mutex_unlock(&undertaker->lock);
+    return NULL;
+}
+
+/* With the lock held. It takes no signal, those are the control loop's. */
+static bool thread_new(struct undertaker *undertaker)
+{
+    struct thread *thread = malloc(sizeof(*thread));
+    sigset_t all, before;
+    bool made;
+
+    if (!thread)
+        return false;
+    sigfillset(&all);
+    VIP_ASSERT(pthread_sigmask(SIG_BLOCK, &all, &before) == 0);
+    made = pthread_create(&thread->id, NULL, undertaker_main, undertaker) == 0;
+    VIP_ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    if (!made) {
+        free(thread);
+        return false;
+    }
+    (void)pthread_setname_np(thread->id, "vipd-undertaker");
+    thread->next = undertaker->threads;
+    undertaker->threads = thread;
+    return true;
+}
+
+void undertaker_free(struct undertaker *undertaker)
+{
+    struct thread *thread;
+    struct timespec until;
+
+    if (!undertaker)
+        return;
+    pthread_mutex_lock(&undertaker->lock);
+    undertaker->end = true;
+    pthread_cond_broadcast(&undertaker->wake);
+    pthread_mutex_unlock(&undertaker->lock);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += UNDERTAKER_END_S;
+    while ((thread = undertaker->threads)) {
+        if (pthread_timedjoin_np(thread->id, NULL, &until) != 0)
+            return; /* the end of the process ends it */
+        undertaker->threads = thread->next;
+        free(thread);
+    }
+    VIP_ASSERT(!undertaker->owners);
+    pthread_cond_destroy(&undertaker->wake);
+    pthread_mutex_destroy(&undertaker->lock);
+    free(undertaker);
+}
+
+/* ---- handing over ------------------------------------------------------------------------ */
+
+static struct owner *owner_find(const struct undertaker *undertaker, uint32_t id)
+{
+    struct owner *owner = undertaker->owners;
+
+    while (owner && owner->id != id)
+        owner = owner->next;
+    return owner;
+}
+
+static struct owner *owner_get(struct undertaker *undertaker, uint32_t id)
+{
+    struct owner *owner = owner_find(undertaker, id);
+
+    if (owner)
+        return owner;
+    owner = calloc(1, sizeof(*owner));
+    if (!owner)
+        return NULL;
+    owner->id = id;
+    owner->last = &owner->first;
+    owner->next = undertaker->owners;
+    /* One thread more than there are is needed; with none at all nothing can be taken over. */
+    if (undertaker->unserved >= undertaker->idle && !thread_new(undertaker) &&
+        !undertaker->threads) {
+        free(owner);
+        return NULL;
+    }
+    undertaker->owners = owner;
+    undertaker->unserved++;
+    pthread_cond_signal(&undertaker->wake);
+    return owner;
+}
+
+/* With the lock held; takes `item` over. Returns whether that was possible. */
+static bool enqueue(struct undertaker *undertaker, uint32_t id, struct item *item)
+{
+    struct owner *owner = owner_get(undertaker, id);
+
+    if (!owner)
+        return false;
+    owner->items++;
+    owner->fds += !item->base;
+    owner->share.bytes += item->share.bytes;
+    owner->share.files += item->share.files;
+    owner->share.sessions += item->share.sessions;
+    item->owner = owner;
+    *owner->last = item;
+    owner->last = &item->next;
+    return true;
+}
+
+static void hand_over(struct undertaker *undertaker, uint32_t owner, const struct item *what)
+{
+    struct item *item = undertaker ? malloc(sizeof(*item)) : NULL;
+    bool taken = false;
+
+    if (item) {
+        *item = *what;
+        pthread_mutex_lock(&undertaker->lock);
+        taken = enqueue(undertaker, owner, item);
+        pthread_mutex_unlock(&undertaker->lock);
+    }
+    if (taken)
+        return;
+    free(item);
+    item_do(what);
+}
+
+void undertaker_unmap_sparse(struct undertaker *undertaker, uint32_t owner, void *base,
+                             uint64_t bytes, uint64_t pages_bytes,
+                             const struct undertaker_share *share)
+{
+    struct item item = {.base = base, .bytes = bytes, .fd = -1};
+
+    if (!base)
+        return;
+    item.sparse = pages_bytes <= UNDERTAKER_PIECE_BYTES;
+    if (share)
+        item.share = *share;
+    hand_over(undertaker, owner, &item);
+}
+
+void undertaker_unmap(struct undertaker *undertaker, uint32_t owner, void *base, uint64_t bytes,
+                      const struct undertaker_share *share)
+{
+    undertaker_unmap_sparse(undertaker, owner, base, bytes, UINT64_MAX, share);
+}
+
+void undertaker_close(struct undertaker *undertaker, uint32_t owner, int fd)
+{
+    if (fd >= 0)
+        hand_over(undertaker, owner, &(struct item){.fd = fd});
+}
+
+void undertaker_waiting(struct undertaker *undertaker, uint32_t owner, struct undertaker_share *ret)
+{
+    const struct owner *found;
+
+    *ret = (struct undertaker_share){0};
+    if (!undertaker)
+        return;
+    pthread_mutex_lock(&undertaker->lock);
+    found = owner_find(undertaker, owner);
+    if (found)
+        *ret = found->share;
+    pthread_mutex_unlock(&undertaker->lock);
+}
+
+bool undertaker_full(struct undertaker *undertaker, uint32_t owner)
+{
+    const struct owner *found;
+    bool full;
+
+    if (!undertaker)
+        return false;
+    pthread_mutex_lock(&undertaker->lock);
+    found = owner_find(undertaker, owner);
+    full = found && found->fds >= UNDERTAKER_FDS_MAX;
+    pthread_mutex_unlock(&undertaker->lock);
+    return full;
+}
