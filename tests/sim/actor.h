@@ -10,7 +10,8 @@
  *   listen.c listeners that several pairs share
  *   meet.c   peer-to-peer requests
  *   pair.c   connections: request, accept, disconnect, and what both ends are told
- *   play.c   the random program of a seed, its faults and its end
+ *   draw.c   what a seed decides: hosts, messages, links, faults
+ *   play.c   the run of that, its faults and its end
  *   peek.c   invariants inside engines and connection managers
  */
 #ifndef TESTS_SIM_ACTOR_H
@@ -78,7 +79,7 @@ struct plan {
     uint64_t pause_ns;      /* between bursts of messages, at most */
     bool clean;             /* no faults: nothing may be repeated or lost */
     bool lossy;             /* so much loss that connections may time out */
-    uint32_t chaos_ppm[16]; /* weight of each action of play.c, 0 = off */
+    uint32_t chaos_ppm[16]; /* weight of each enum chaos, 0 = off */
     uint64_t chaos_gap_ns;
     uint32_t starve_ppm, bad_ppm, reject_ppm, cancel_ppm, early_ppm;
     bool loopback, cq, reads, writes;
@@ -256,10 +257,25 @@ void peek_quiet(struct play *play);
 /* In a run without faults. */
 void peek_clean(struct play *play);
 
-/* ---- play.c ---------------------------------------------------------------------------- */
+/* ---- draw.c: what a seed decides --------------------------------------------------------- */
 
-/* After the faults, or after a leap of a clock, new connections may still suffer for so long. */
-#define PLAY_RECOVER_NS (8 * WORLD_S)
+/* What happens in the middle of a run; the weights are drawn per seed. */
+enum chaos {
+    CHAOS_CUT = 0,     /* nothing passes between two hosts */
+    CHAOS_CUT_ONE_WAY, /* likewise, in one direction */
+    CHAOS_MTU,
+    CHAOS_RESTART, /* a host crashes; its vipd comes back in a new life */
+    CHAOS_DEATH,   /* an application dies, or closes its NIC in good order */
+    CHAOS_STALL_APP,
+    CHAOS_STALL_HOST,
+    CHAOS_DEREGISTER,
+    CHAOS_DISCONNECT,
+    CHAOS_FIRST,               /* so many were in the first version */
+    CHAOS_CLOCK = CHAOS_FIRST, /* a host's clock leaps: its machine was suspended */
+    CHAOS_PAUSE,               /* all hosts stand still: one machine has them all */
+    CHAOS_DARK,                /* nothing passes, and in the middle of that all hosts stand still */
+    CHAOS_KINDS,
+};
 
 /* Only what the first version of these programs had: for seeds that found something then. */
 extern bool play_plain;
@@ -270,9 +286,15 @@ extern bool play_unpadded;
 
 /* Choose everything from the seed. */
 void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns);
+
+/* ---- play.c ---------------------------------------------------------------------------- */
+
+/* After the faults, or after a leap of a clock, new connections may still suffer for so long. */
+#define PLAY_RECOVER_NS (8 * WORLD_S)
+
 struct play_result {
-    uint64_t hash, virtual_ns, messages, connections, losses, restarts, deaths, packets, steps,
-        cookies;
+    uint64_t hash, virtual_ns, messages, connections, losses, restarts, deaths, packets, steps;
+    uint64_t cookies;
 };
 /* Run it to its end; prints and exits if something is wrong. chaos_ns: 0 = the seed's choice. */
 struct play_result play_seed(uint64_t seed, uint64_t chaos_ns, FILE *trace);

@@ -3,8 +3,8 @@
  *
  *   simrun [--seed N] [--count C] [--hours H] [--seconds S] [--plain] [--trusting] [--unpadded]
  *          [--least N] [--trace] [--twice] [--quiet]
- *       whole hosts with random faults (play.c). Without --seed the base seed is VIP_SIM_SEED, or
- *       comes from the clock; it is printed. --hours: virtual hours of faults in each run. --seconds:
+ *       whole hosts with random faults (play.c). Without --seed the base seed follows from VIP_SEED (1 if that
+ *       is not set); with "--seed clock" it comes from the clock. It is printed. --hours: virtual hours of faults in each run. --seconds:
  *       no new run after S seconds of processor time, when at least N runs (--least; 1 by default)
  *       have been: a slow machine runs fewer seeds, a busy one as many. --plain: only what the first version of play.c drew,
  *       for seeds that found something then. --trusting: no host asks every new client for a cookie,
@@ -42,10 +42,17 @@ static int usage(void)
     return 2;
 }
 
+/* Base seeds that are neighbours must not share most of their seeds. */
+static uint64_t spread(uint64_t base)
+{
+    return base * 1000003u;
+}
+
 static bool parse_value(struct options *options, const char *name, const char *value)
 {
     if (!strcmp(name, "--seed")) {
-        options->seed = strtoull(value, NULL, 0);
+        options->seed =
+            strcmp(value, "clock") ? strtoull(value, NULL, 0) : spread((uint64_t)time(NULL));
         options->seeded = true;
     } else if (!strcmp(name, "--count")) {
         options->count = strtoull(value, NULL, 0);
@@ -188,13 +195,13 @@ int main(int argc, char **argv)
 {
     struct options options = {
         .seed = 1, .count = 1, .least = 1, .loss_ppm = UINT32_MAX, .messages = UINT32_MAX};
-    const char *env = getenv("VIP_SIM_SEED");
+    const char *env = getenv("VIP_SEED");
 
     if (!parse(&options, argc, argv))
         return usage();
     if (options.pair)
         return run_pairs(&options);
     if (!options.seeded)
-        options.seed = env && *env ? strtoull(env, NULL, 0) : (uint64_t)time(NULL) * 1000003u;
+        options.seed = spread(env && *env ? strtoull(env, NULL, 0) : 1);
     return run_hosts(&options);
 }

@@ -54,6 +54,17 @@ static inline bool chance_ppm(struct chance *chance, uint32_t ppm)
     return ppm && chance_below(chance, 1000000) < ppm;
 }
 
+/* Something between low and high, all magnitudes alike. */
+static inline uint64_t magnitude(struct chance *chance, uint64_t low, uint64_t high)
+{
+    uint64_t limit = low;
+
+    while (limit < high && chance_below(chance, 4))
+        limit *= 2;
+    limit = limit < high ? limit : high;
+    return chance_between(chance, low, limit);
+}
+
 /* ---- faults ---------------------------------------------------------------------------- */
 
 /* Which packets a loss by type takes. */

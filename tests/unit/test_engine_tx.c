@@ -540,6 +540,76 @@ static void failed_but_arrived(void **state)
     rig_free(rig);
 }
 
+/*
+ * Two operations lose their memory, the later and half cut one first; then the earlier one turns out to have
+ * arrived. The later one fails in its turn.
+ */
+static void failed_behind_arrived(void **state)
+{
+    struct rig *rig = rig_new(RD);
+
+    rig_send(rig, 0, 10);
+    rig_drain(rig);
+    rig_send(rig, 0, 1000);
+    rig_drain(rig);
+    rig_send(rig, 0, 60000);
+    rig_drain(rig);
+    assert_int_equal(rig->decoded.frames[0].op, 2);
+    assert_false(rig->decoded.frames[0].flags & VIP_FRMF_LAST);
+    rig->deny = true;
+    eng_tx_failed(rig->eng, RIG_VI, 2, rig->now_ns);
+    eng_tx_failed(rig->eng, RIG_VI, 1, rig->now_ns);
+    assert_int_equal(rig->dones, 0);
+    rig->now_ns += 20000;
+    rig_feed_ack(rig, 3, 2);
+    assert_int_equal(rig->dones, 3);
+    assert_int_equal(rig->done[0].status, VIP_ST_DONE);
+    assert_int_equal(rig->done[1].status, VIP_ST_DONE);
+    assert_int_equal(rig->done[2].status, VIP_ST_DONE | VIP_ST_PROTECTION_ERROR);
+    assert_int_equal(rig_find(rig, ENG_EVENT_BROKEN)->reason, VIP_CLOSE_ERROR);
+    assert_int_equal(rig_drain(rig), 0);
+    rig_free(rig);
+}
+
+/* What is behind an operation that lost its memory is repeated: should that one have arrived, it is needed. */
+static void repeats_behind_failed(void **state)
+{
+    struct rig *rig = rig_new(RD);
+    struct vip_packet ack;
+    bool again = false;
+
+    rig_send(rig, 0, 10);
+    rig_drain(rig);
+    rig_send(rig, 0, 20);
+    rig_send(rig, 0, 30);
+    assert_int_equal(rig_drain(rig), 1);
+    assert_int_equal(rig->decoded.hdr.frame_count, 2);
+    rig->deny = true;
+    eng_tx_failed(rig->eng, RIG_VI, 1, rig->now_ns);
+    rig->deny = false;
+    /* A later packet arrives, so both count as lost; the peer has the first two operations, and says that late. */
+    assert_true(rig_wait(rig, 4 * ENG_CONFIG_DEFAULT.rto_initial_ns) > 0);
+    ack = rig_ack(rig, 1, 0);
+    ack.hdr.range_count = 1;
+    ack.ranges[0].start = rig->decoded.hdr.packet_number - 1;
+    ack.ranges[0].end = ack.ranges[0].start + 1;
+    rig_feed_as(rig, 1, &ack);
+    (void)rig_wait(rig, ENG_CONFIG_DEFAULT.rto_initial_ns);
+    rig_feed_ack(rig, 1, 2);
+    assert_int_equal(rig->dones, 2);
+    for (unsigned i = 0; i < 100 && !again; i++) {
+        rig->now_ns += ENG_CONFIG_DEFAULT.rto_initial_ns;
+        eng_tick(rig->eng, rig->now_ns);
+        while (rig_pull(rig))
+            again |= rig->decoded.hdr.frame_count && rig->decoded.frames[0].op == 2;
+    }
+    assert_true(again);
+    rig_feed_ack(rig, rig->decoded.hdr.packet_number, 3);
+    assert_int_equal(rig->dones, 3);
+    assert_int_equal(rig->done[2].status, VIP_ST_DONE);
+    rig_free(rig);
+}
+
 static struct vip_shm_seg *no_segs(void *ctx, unsigned count)
 {
     return NULL;
@@ -633,6 +703,8 @@ int main(void)
         cmocka_unit_test(read_completes),
         cmocka_unit_test(reads_limit),
         cmocka_unit_test(failed_but_arrived),
+        cmocka_unit_test(failed_behind_arrived),
+        cmocka_unit_test(repeats_behind_failed),
         cmocka_unit_test(segments_refused),
         cmocka_unit_test(latency),
     };

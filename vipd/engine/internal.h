@@ -117,10 +117,10 @@ _Static_assert(sizeof(struct eng_sent) == 32, "two per cache line");
 struct eng_tx {
     struct eng_pos at;  /* next byte to be cut for the first time */
     uint32_t ops_acked; /* operations the peer has processed in order */
-    bool fail_valid;    /* operation fail_op lost its memory: nothing from it on is cut */
-    bool owed;          /* the peer owes an answer since progress_ns */
-    bool ping;          /* a probe without content is wanted */
-    bool turn_reads;    /* answers to reads had the last turn */
+    bool fail_valid; /* fail_op is the oldest operation that lost its memory: nothing new is cut */
+    bool owed;       /* the peer owes an answer since progress_ns */
+    bool ping;       /* a probe without content is wanted */
+    bool turn_reads; /* answers to reads had the last turn */
     uint32_t fail_op;
     uint64_t number;     /* of the next packet; the first is 1 */
     uint64_t skip_at;    /* number that will not be used, 0 = none */

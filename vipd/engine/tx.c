@@ -36,12 +36,12 @@ static bool ops_ready(struct eng_vi *vi)
 
     if (vi->sq.next == vi->sq.tail || vi->tx.fail_valid)
         return false;
-    if (vi->tx.at.off)
-        return true;
     desc = eng_desc_at(vi, VIP_Q_SEND, vi->sq.next);
     /* A fault takes effect when everything before it is done (spec 3.6). */
     if (desc->fault)
         return !vi->reliable || vi->sq.next == vi->sq.head;
+    if (vi->tx.at.off)
+        return true;
     /* Spec 3.7: a fenced descriptor waits for the reads before it. */
     if (vi->reads.open && (desc->control & VIP_CTL_QFENCE) && !VIP_MUTANT(FENCE))
         return false;
@@ -273,16 +273,33 @@ static void record_trim(struct eng_sent *record, struct eng_pos at)
     record->at = at;
 }
 
-/* Append what is still wanted of [at, end) of our own operations; returns where it stopped. */
+/*
+ * The first byte of [at, end) of our own operations that can be sent again: not one that the peer has, and not
+ * one of an operation that lost its memory. Operations behind such a one are sent again: should it turn out that
+ * the peer has it, they must not be missing.
+ */
+static struct eng_pos skip_settled(struct eng_vi *vi, struct eng_pos at, struct eng_pos end)
+{
+    if (eng_before(at.op, vi->tx.ops_acked))
+        at = (struct eng_pos){vi->tx.ops_acked, 0};
+    while (eng_pos_before(at, end) &&
+           eng_desc_at(vi, VIP_Q_SEND, eng_op_position(vi, at.op))->fault)
+        at = at.op == end.op ? end : (struct eng_pos){at.op + 1, 0};
+    return at;
+}
+
+/*
+ * Append what is still wanted of [at, end) of our own operations, up to one that lost its memory; returns where it
+ * stopped.
+ */
 static struct eng_pos rebuild_ops(struct eng_build *build, struct eng_vi *vi, struct eng_pos at,
                                   struct eng_pos end)
 {
     while (eng_pos_before(at, end)) {
-        const struct eng_desc *desc;
+        const struct eng_desc *desc = eng_desc_at(vi, VIP_Q_SEND, eng_op_position(vi, at.op));
 
-        if (vi->tx.fail_valid && !eng_before(at.op, vi->tx.fail_op))
-            return end;
-        desc = eng_desc_at(vi, VIP_Q_SEND, eng_op_position(vi, at.op));
+        if (desc->fault)
+            return at;
         if (!eng_build_op(build, vi, desc, &at, at.op == end.op ? end.off : eng_desc_bytes(desc)))
             return at;
         vi->stats.retransmits++;
@@ -369,8 +386,8 @@ static bool emit_lost(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns
         struct eng_build build;
 
         VIP_ASSERT(record->lost && !record->probe && number < vi->tx.number);
-        if (stream == ENG_STREAM_OPS && eng_before(at.op, vi->tx.ops_acked))
-            at = (struct eng_pos){vi->tx.ops_acked, 0};
+        if (stream == ENG_STREAM_OPS)
+            at = skip_settled(vi, at, end);
         eng_build_begin(&build, vi, ret);
         from = at;
         to = stream == ENG_STREAM_OPS ? rebuild_ops(&build, vi, at, end)
@@ -558,7 +575,7 @@ bool eng_tx_pull(struct eng *eng, struct eng_packet *ret, uint64_t now_ns)
     return false;
 }
 
-/* Fail the operations of a record whose memory is gone; true if one of them was found. */
+/* Mark the first operation of a record that lost its memory; true if there is one. */
 static bool fail_record(struct eng_vi *vi, const struct eng_sent *record)
 {
     struct eng_pos end = eng_sent_end(record);
@@ -573,12 +590,24 @@ static bool fail_record(struct eng_vi *vi, const struct eng_sent *record)
             eng_desc_check(vi, desc, ENG_ACCESS_SEND, desc->sum))
             continue;
         desc->fault = VIP_ST_PROTECTION_ERROR;
-        if (!vi->tx.fail_valid || eng_before(op, vi->tx.fail_op))
-            vi->tx.fail_op = op;
-        vi->tx.fail_valid = true;
         return true;
     }
     return false;
+}
+
+/*
+ * Find the oldest operation that lost its memory and is not known to have arrived. The descriptors alone know:
+ * an earlier one may fail later, and each may turn out to have arrived.
+ */
+static void find_failed(struct eng_vi *vi)
+{
+    uint32_t end = vi->tx.at.op + (vi->tx.at.off > 0);
+
+    vi->tx.fail_valid = false;
+    for (uint32_t op = vi->tx.ops_acked; op != end && !vi->tx.fail_valid; op++) {
+        vi->tx.fail_valid = eng_desc_at(vi, VIP_Q_SEND, eng_op_position(vi, op))->fault;
+        vi->tx.fail_op = op;
+    }
 }
 
 /* The answer of a record whose memory is gone, or NULL. */
@@ -620,13 +649,11 @@ void eng_fail_head(struct eng_vi *vi)
                               .first_status = VIP_ST_PROTECTION_ERROR,
                               .why = "memory of a posted send is not registered any more"};
 
-    if (!vi->tx.fail_valid)
-        return;
-    /* An earlier transmission had arrived: there is no failure. */
-    if (eng_before(vi->tx.fail_op, vi->tx.ops_acked))
-        vi->tx.fail_valid = false;
+    /* An earlier transmission had arrived: that one did not fail, but one behind it may have. */
+    if (vi->tx.fail_valid && eng_before(vi->tx.fail_op, vi->tx.ops_acked))
+        find_failed(vi);
     /* Everything before it is done: now it is its turn to fail. */
-    else if (eng_op_position(vi, vi->tx.fail_op) == vi->sq.head)
+    if (vi->tx.fail_valid && eng_op_position(vi, vi->tx.fail_op) == vi->sq.head)
         eng_break(vi, &fault);
 }
 
@@ -656,6 +683,7 @@ void eng_tx_failed(struct eng *eng, uint16_t vi, uint32_t op, uint64_t now_ns)
                 return;
             }
         } else if (record->at.op == op && fail_record(of, record)) {
+            find_failed(of);
             break;
         }
     }

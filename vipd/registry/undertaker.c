@@ -315,6 +315,11 @@ void undertaker_unmap_sparse(struct undertaker *undertaker, uint32_t owner, void
 
     if (!base)
         return;
+    /* Pieces are for the sake of other threads, and a process without an undertaker has none that move messages. */
+    if (!undertaker) {
+        (void)munmap(base, bytes);
+        return;
+    }
     item.sparse = pages_bytes <= UNDERTAKER_PIECE_BYTES;
     if (share)
         item.share = *share;
