@@ -6,11 +6,15 @@
 #   in_host NAME COMMAND...        run a command as a program of that host (VIPD_RUNTIME_DIR, namespace)
 #   start_in NAME LOG COMMAND...   the same in the background, tracked; its own pid is in $STARTED
 #   track PID                      stop this process at the end too
+#   for_others BUILD PROGRAM...    copies of these in $OTHERS, for other users: the build tree may lie where they cannot go
 #   daemons_end                    stop everything that was started, by process id; remove $WORK
 #
 # Set NETNS_<NAME> to run a host inside a network namespace, DAEMON_NIC to other lines of the NIC than
 # those for UDP (ADDRESS and PORT mean nothing then), DAEMON_AS to a command in front of vipd, VIP_THREADS to
 # the [engine] threads of every vipd, whatever its lines say.
+
+# shellcheck source=/dev/null
+. "$(dirname "${BASH_SOURCE[0]}")/own.sh"
 
 WORK=""
 declare -A DAEMON_PID=()
@@ -96,6 +100,17 @@ daemon_stop() {
     kill -"${2:-TERM}" "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
     unset "DAEMON_PID[$1]"
+}
+
+# With our libraries, which the copies find first.
+for_others() {
+    local build=$1
+    shift
+    chmod 755 "$WORK"
+    OTHERS=$WORK/others
+    mkdir -p "$OTHERS"
+    cp "$@" "$build"/libvipl/libvipl.so* "$OTHERS/" && chmod -R a+rX "$OTHERS" || return 1
+    export LD_LIBRARY_PATH=$OTHERS${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 }
 
 track() { TRACKED+=("$1"); }

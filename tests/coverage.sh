@@ -32,7 +32,7 @@ if ! { cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPIL
 fi
 find "$build" -name '*.gcda' -delete
 # The same seeds every time, so that figures can be compared.
-export VIP_SIM_SEED=${VIP_SIM_SEED:-1}
+export VIP_SEED=${VIP_SEED:-1}
 result=0
 # The planted bugs are other builds of the engine, and what looks at the tree runs nothing of it.
 ctest --test-dir "$build" -L 'unit|sim|fuzz' -E '^(sim_mutants|boxes|symbols|tree|header)$' -j 2 >"$build/ctest.log" 2>&1 </dev/null || result=1

@@ -241,7 +241,10 @@ int main(int argc, char **argv)
         seed = (unsigned)atoi(argv[4]);
         return child(atoi(argv[3]));
     }
-    seed = argc > 3 ? (unsigned)atoi(argv[3]) : (unsigned)time(NULL) % 1000000u;
+    seed = (unsigned)strtoul(argc > 3             ? argv[3]
+                             : getenv("VIP_SEED") ? getenv("VIP_SEED")
+                                                  : "1",
+                             NULL, 0);
     printf("death: seed %u\n", seed);
     fflush(stdout);
     OK(AM_Init());

@@ -39,12 +39,8 @@ peers)
         VIPD=$(readlink "/proc/$VIP_PID_A/exe")
         export VIPD
         daemons_begin
-        for _ in 1 2 3 4 5; do
-            port=$((20000 + RANDOM % 12000))
-            daemon_start C 127.0.0.3 "$port" "[nic:vip1]" "link = udp" "address = 127.0.0.4" \
-                "port = $port" && break
-            daemon_stop C
-        done
+        port_take && daemon_start C 127.0.0.3 "$port" "[nic:vip1]" "link = udp" "address = 127.0.0.4" \
+            "port = $port" || exit 1
         export VIPD_RUNTIME_DIR_C=$WORK/C
         at C /dev/via_eth0 /dev/via_eth1
     else

@@ -24,7 +24,7 @@ failed() {
 
 bury_starts() { # returns when vipd reads no more of it
     rm -f "$WORK"/gate/*
-    start_in A "$WORK/bury.log" setpriv --reuid 20002 --regid 20002 --clear-groups "$build/tests/hostile/bury" "$WORK/gate"
+    start_in A "$WORK/bury.log" setpriv --reuid 20002 --regid 20002 --clear-groups "$OTHERS/bury" "$WORK/gate"
     bury=$STARTED
     while [ ! -e "$WORK/gate/held" ] && kill -0 "$bury" 2>/dev/null; do
         sleep 0.05
@@ -33,10 +33,10 @@ bury_starts() { # returns when vipd reads no more of it
 }
 
 daemons_begin
-chmod 755 "$WORK"
+for_others "$build" "$build/tests/hostile/bury" || exit 1
 mkdir "$WORK/gate"
 chmod 777 "$WORK/gate"
-port=$((20000 + $$ % 12000))
+port_take || exit 1
 for threads in 1 2; do
     DAEMON_AS="env LD_PRELOAD=$build/tests/system/libslow_unmap.so SLOW_UNMAP=$WORK/gate" \
         daemon_start A 127.0.0.1 $port "[engine]" "threads = $threads" || exit 1

@@ -6,13 +6,13 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
 rounds=${2:-2000}
-seed=${3:-$RANDOM}
 . scripts/daemons.sh
+seed=${3:-$(own_seed control_fuzz)}
 . tests/hostile/lib.sh
 trap daemons_end EXIT
 trap 'exit 130' INT TERM
 daemons_begin "$build/vipd"
-daemon_start A 127.0.0.1 $((20000 + RANDOM % 12000)) || exit 1
+port_take && daemon_start A 127.0.0.1 "$port" || exit 1
 echo "seed $seed"
 bad=0
 in_host A timeout 600 "$build/tests/hostile/control_fuzz" 50 10000 "$seed" || bad=1

@@ -28,7 +28,7 @@ stop() {
     [ $bad -eq 0 ] || tail -n 20 "$WORK/A.log"
 }
 
-port=$((20000 + RANDOM % 12000))
+port_take || exit 1
 daemon_start A 127.0.0.1 $port "[limits]" "register_bytes_per_uid = 64M" || exit 1
 run holes
 run unread

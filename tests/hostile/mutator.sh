@@ -11,11 +11,11 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
 need_ms=${2:-300}
-seed=${3:-$RANDOM}
 kinds=("${@:4}")
 [ ${#kinds[@]} -gt 0 ] || kinds=(evil storm drain bulk ask)
 limit_s=1800
 . scripts/daemons.sh
+seed=${3:-$(own_seed mutator)}
 . tests/hostile/lib.sh
 trap hostile_end EXIT
 trap 'exit 130' INT TERM
@@ -25,13 +25,13 @@ as_evil=()
 if [ "$(id -u)" -eq 0 ]; then
     as_victim=(setpriv --reuid 20001 --regid 20001 --clear-groups)
     as_evil=(setpriv --reuid 20002 --regid 20002 --clear-groups)
-    chmod 755 "$WORK"
 else
     echo "(not root: victim and attacker are of one user, whose sessions share as users do)"
 fi
-port=$((20000 + $$ % 12000))
+for_others "$build" "$build/tools/vipperf" "$build/tests/hostile/mutator" || exit 1
+port_take || exit 1
 daemon_start A 127.0.0.1 $port || exit 1
-start_in A "$WORK/serve.log" "${as_victim[@]}" "$build/tools/vipperf" serve
+start_in A "$WORK/serve.log" "${as_victim[@]}" "$OTHERS/vipperf" serve
 server=$STARTED
 sleep 0.5
 echo "seed $seed"
@@ -40,7 +40,7 @@ bad=0
 # Verified data between two programs of the victim, in messages of SIZE bytes, until it is stopped.
 victim_starts() { # victim_starts SIZE
     local tries
-    start_in A "$WORK/victim.log" "${as_victim[@]}" "$build/tools/vipperf" bw "127.0.0.1:$port" --verify --size "$1" \
+    start_in A "$WORK/victim.log" "${as_victim[@]}" "$OTHERS/vipperf" bw "127.0.0.1:$port" --verify --size "$1" \
         --duration 3600s
     client=$STARTED
     for tries in $(seq 300); do
@@ -83,7 +83,7 @@ asks_judged() { # asks_judged ATTACK_PID: which has to go on until then
 
 # Once for what a first use leaves (caches of the allocator), then the state to come back to.
 for kind in evil storm drain bulk ask; do
-    in_host A "${as_evil[@]}" "$build/tests/hostile/mutator" $kind 0.5 "$seed" >/dev/null
+    in_host A "${as_evil[@]}" "$OTHERS/mutator" $kind 0.5 "$seed" >/dev/null
 done
 victim_starts 16K || exit 1
 victim_ends || bad=1
@@ -99,7 +99,7 @@ for kind in "${kinds[@]}"; do
     victim_starts $size || exit 1
     attack=()
     for i in $(seq $many); do
-        start_in A "$WORK/$kind.$i.log" "${as_evil[@]}" "$build/tests/hostile/mutator" $kind 3600 $((seed + i))
+        start_in A "$WORK/$kind.$i.log" "${as_evil[@]}" "$OTHERS/mutator" $kind 3600 $((seed + i))
         attack+=("$STARTED")
     done
     if [ $kind = ask ]; then

@@ -17,16 +17,16 @@ cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
 rounds=${2:-9}
 rate=${3:-100000}
-seed=${4:-$RANDOM}
 COST_MAX=4 # times some 0.8 us: 100,000 packets a second take less than a third of a processor
 PACKETS=2000 # in a round; what finds no room in the socket's buffer is not counted
 . scripts/daemons.sh
+seed=${4:-$(own_seed net)}
 . tests/hostile/lib.sh
 trap hostile_end EXIT
 trap 'exit 130' INT TERM
 daemons_begin "$build/vipd"
 take_processors
-port=$((20000 + RANDOM % 12000))
+port_take || exit 1
 net=$build/tests/hostile/net
 daemon_start A 127.0.0.1 $port || exit 1
 daemon_start B 127.0.0.2 $port || exit 1

@@ -7,8 +7,15 @@
 # Commands enter by nsenter and not by `ip netns exec`, which also remounts /sys and therefore fails
 # where / is not a mount point of its own, such as in a chroot.
 
-NS_A=vip-a-$$
-NS_B=vip-b-$$
+# shellcheck source=/dev/null
+. "$(dirname "${BASH_SOURCE[0]}")/../../scripts/own.sh"
+
+# Names that an interrupted test of the same process id has left are passed over.
+for ((NS_TRY = 0; ; NS_TRY++)); do
+    NS_A=vip-a-$$-$NS_TRY
+    NS_B=vip-b-$$-$NS_TRY
+    [ -e "/run/netns/$NS_A" ] || [ -e "/run/netns/$NS_B" ] || break
+done
 
 in_namespace() {
     local name=$1
@@ -22,6 +29,8 @@ namespaces_begin() {
         echo "skipped: network namespaces need root"
         return 77
     fi
+    run_note namespaces "$NS_A"
+    run_note namespaces "$NS_B"
     if ! refused=$(ip netns add "$NS_A" 2>&1); then
         echo "skipped: this machine refuses network namespaces: $refused"
         return 77

@@ -124,19 +124,13 @@ interface = v${1,,}$$"
 }
 
 start_pair() {
-    port=$((20000 + ($$ + 997 * try) % 12000))
+    port_take || return
     describe
     start_one A 0 || return
     [ "$link" = loop ] || start_one B 1
 }
 
-# Another test may have the port: then another one is tried.
-for try in 1 2 3 4 5; do
-    start_pair && break
-    [ "$try" -lt 5 ] || exit 1
-    daemon_stop A
-    daemon_stop B
-done
+start_pair || exit 1
 # Where XDP cannot be had vipd takes ether instead, and that is another test.
 if [ $raw = xdp ]; then
     if grep -q 'without xdp (this vipd was built without libbpf)' "$WORK/A.log"; then

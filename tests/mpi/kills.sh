@@ -7,10 +7,11 @@ MPI_DIR=$(cd "$(dirname "$0")" && pwd)
 cd "$MPI_DIR/../.." || exit 1
 build=$(realpath "${1:?build directory}")
 count=${2:-10}
-RANDOM=${3:-$$}
-echo "seed ${3:-$$}"
 export FI_PROVIDER_PATH=$build/ofi
 . scripts/daemons.sh
+seed=${3:-$(own_seed kills)}
+RANDOM=$seed
+echo "seed $seed"
 . tests/lib/namespaces.sh
 # shellcheck source=/dev/null
 . "$MPI_DIR/lib.sh"
@@ -23,12 +24,13 @@ fi
 
 hosts() {
     daemons_begin "$build/vipd"
+    port_take || exit 1
     if [ ${#kinds[@]} -eq 3 ]; then
         # shellcheck disable=SC2034
         NETNS_A=$NS_A NETNS_B=$NS_B
-        daemon_start A 10.77.0.1 24811 && daemon_start B 10.77.0.2 24811 || exit 1
+        daemon_start A 10.77.0.1 "$port" && daemon_start B 10.77.0.2 "$port" || exit 1
     else
-        daemon_start A 127.0.0.1 24811 && daemon_start B 127.0.0.2 24811 || exit 1
+        daemon_start A 127.0.0.1 "$port" && daemon_start B 127.0.0.2 "$port" || exit 1
     fi
     export VIPD_RUNTIME_DIR_A=$WORK/A VIPD_RUNTIME_DIR_B=$WORK/B
 }

@@ -44,7 +44,7 @@ native_programs() {
 
 echo "== one vipd"
 daemons_begin "$build/vipd"
-daemon_start A 127.0.0.1 24800 || exit 1
+port_take && daemon_start A 127.0.0.1 "$port" || exit 1
 export VIPD_RUNTIME_DIR_A=$WORK/A VIPD_RUNTIME_DIR_B=$WORK/A
 all_programs
 run "mpitest, 16 ranks" ompi 16 "$mpitest" wildcard modes flood collectives onesided splits

@@ -227,7 +227,8 @@ export FI_PROVIDER_PATH=$build/ofi FI_VIA_LOSS_FATAL=1 FI_OFI_RXM_SAR_LIMIT=1638
 export MPIR_CVAR_NOLOCAL=1
 MPI_TIMEOUT=${MPI_TIMEOUT:-600}
 daemons_begin "$build/vipd"
-daemon_start A 127.0.0.1 24820 && daemon_start B 127.0.0.2 24820 || exit 1
+port_take || exit 1
+daemon_start A 127.0.0.1 "$port" && daemon_start B 127.0.0.2 "$port" || exit 1
 over via
 export VIPD_RUNTIME_DIR_A=$WORK/A VIPD_RUNTIME_DIR_B=$WORK/A
 packaged "one vipd"

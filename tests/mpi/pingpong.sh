@@ -11,7 +11,8 @@ preload=""
 sanitizer=$(readelf -d "$FI_PROVIDER_PATH/libvipl-fi.so" | sed -n 's/.*NEEDED.*\[\(lib[at]san.*\)\]/\1/p')
 [ -z "$sanitizer" ] || preload=$(gcc -print-file-name="${sanitizer%%.so*}.so")
 # fi_pingpong meets its like on a TCP port.
-port=$((15000 + $$ % 5000))
+# shellcheck source=/dev/null
+. "$(dirname "$0")/../../scripts/own.sh"
 
 on() { # on HOST COMMAND...
     local dir="VIPD_RUNTIME_DIR_$1"
@@ -20,7 +21,7 @@ on() { # on HOST COMMAND...
 }
 
 both() { # both ENDPOINT PROVIDER: sets server and rc, that of the client
-    port=$((port + 2))
+    port_take || exit 1
     on A fi_pingpong -e "$1" -p "$2" -I 100 -c -B "$port" >"$VIP_WORK/server.log" 2>&1 </dev/null &
     server=$!
     # The client ends at once if nobody listens there.

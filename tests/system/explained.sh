@@ -40,13 +40,9 @@ until_true() { # at most 20 s
     wrong "in vain: $*"
 }
 
-for try in 1 2 3; do
-    port=$((20000 + ($$ + 997 * try) % 12000))
-    daemon_start A 127.0.0.1 $port "[limits]" "register_bytes_per_uid = 12M" "vis_per_uid = 2" "[names]" "node2 = 127.0.0.2:$port" &&
-        daemon_start B 127.0.0.2 $port && break
-    [ "$try" -lt 3 ] || exit 1
-    daemon_stop A
-done
+port_take || exit 1
+daemon_start A 127.0.0.1 $port "[limits]" "register_bytes_per_uid = 12M" "vis_per_uid = 2" "[names]" "node2 = 127.0.0.2:$port" &&
+    daemon_start B 127.0.0.2 $port || exit 1
 export VIPD_RUNTIME_DIR=$WORK/A
 VIPD_RUNTIME_DIR=$WORK/B vipperf serve >"$WORK/serve.log" 2>&1 </dev/null &
 server=$!

@@ -12,8 +12,8 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
 rounds=${2:-1}
-seed=${3:-$RANDOM}
 . scripts/daemons.sh
+seed=${3:-$(own_seed faults)}
 . tests/lib/namespaces.sh
 . tests/system/faults_lib.sh
 

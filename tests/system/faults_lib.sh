@@ -27,7 +27,7 @@ faults_begin() {
     current="set-up"
     VIPD=$build/vipd/vipd
     grep -q '^VIP_SANITIZE:STRING=.' "$build/CMakeCache.txt" && sanitized=yes
-    port=$((20000 + $$ % 12000))
+    port_take || exit 1
     namespaces_begin
     case $? in
     0)

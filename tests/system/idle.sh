@@ -12,7 +12,7 @@ trap daemons_end EXIT
 trap 'exit 130' INT TERM
 
 daemons_begin
-daemon_start A 127.0.0.1 $((20000 + $$ % 12000)) || exit 1
+port_take && daemon_start A 127.0.0.1 "$port" || exit 1
 VIPD_RUNTIME_DIR=$WORK/A "$build/tests/system/vipstate" block t rd 0 >"$WORK/block.log" 2>&1 &
 program=$!
 track $program

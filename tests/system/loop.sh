@@ -64,8 +64,9 @@ daemons_end
 
 daemons_begin "$build/vipd"
 VIPD=$build/vipd/vipd
+port_take || exit 1
 DAEMON_NIC="link = loop" daemon_start A - - "[nic:vip1]" "address = 127.0.0.1" \
-    "port = $((20000 + $$ % 12000))" "[nic:vip2]" "link = ether" "interface = vipnone0" || exit 1
+    "port = $port" "[nic:vip2]" "link = ether" "interface = vipnone0" || exit 1
 serve /dev/via_lo
 serve VINIC
 run vip0 localhost lat --iters 500

@@ -18,7 +18,7 @@ bulk=${5-}
 
 VIPD=$build/vipd/vipd
 vipperf=$build/tools/vipperf
-port=$((20000 + $$ % 12000))
+port_take || exit 1
 bad=0
 trap 'daemons_end; namespaces_end' EXIT
 trap 'exit 130' INT TERM

@@ -13,7 +13,7 @@ build=$(realpath "${1:?build directory}")
 
 vipperf=$build/tools/vipperf
 vipctl=$build/tools/vipctl
-port=$((20000 + $$ % 12000))
+port_take || exit 1
 kinds=(ether udp4 udp6) # vip0, vip1, vip2
 bad=0
 trap 'daemons_end; namespaces_end' EXIT

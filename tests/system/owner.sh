@@ -17,7 +17,7 @@ if [ "$(id -u)" -ne 0 ]; then
     echo "skipped: only root can be two users"
     exit 77
 fi
-port=$((20000 + $$ % 12000))
+port_take || exit 1
 own=54321
 thief=54322
 as_in() { # as_in HOST UID COMMAND...
@@ -32,7 +32,9 @@ until_said() { # until_said FILE TEXT
 }
 
 daemons_begin "$build/vipd"
-chmod 755 "$WORK"
+for_others "$build" "$owner" "$vipctl" || exit 1
+owner=$OTHERS/owner
+vipctl=$OTHERS/vipctl
 daemon_start A 127.0.0.1 $port "[daemon]" "user = nobody" "[listen]" "db-* = $own" || exit 1
 daemon_start B 127.0.0.2 $port "[daemon]" "user = nobody" || exit 1
 

@@ -66,7 +66,8 @@ in_root getent group via-admin via-stat >/dev/null || wrong "there is no group v
 
 # ---- what the units describe, by hand: what a machine without systemd does ---------------------------------
 
-port=$((20000 + $$ % 12000))
+. scripts/own.sh
+port_take || exit 1
 mkdir -p "$root/etc/vipd/vipd.conf.d"
 printf '[nic:vip0]\naddress = 127.0.0.1\nport = %s\n' $port >"$root/etc/vipd/vipd.conf"
 start() { # start DIR ARGUMENTS...: as User=vipd with its groups, without capabilities

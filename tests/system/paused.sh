@@ -10,7 +10,7 @@ build=$(realpath "${1:?build directory}")
 VIPD=$build/vipd/vipd
 vipstate=$build/tests/system/vipstate
 vipperf=$build/tools/vipperf
-port=$((20000 + $$ % 12000))
+port_take || exit 1
 trap daemons_end EXIT
 trap 'exit 130' INT TERM
 

@@ -184,4 +184,5 @@ if not bad:
     print("port: kept over three ends of vipd, given up where it is not wanted any more")
 sys.exit(bad)
 PY
-timeout 600 python3 "$WORK/manager.py" "$build" "$WORK" $((20000 + $$ % 12000))
+port_take || exit 1
+timeout 600 python3 "$WORK/manager.py" "$build" "$WORK" "$port"

@@ -16,9 +16,9 @@ if [ "$(id -u)" -ne 0 ]; then
     echo "skipped: only root can start a vipd that becomes another user"
     exit 77
 fi
-port=$((20000 + $$ % 12000))
+port_take || exit 1
 daemons_begin "$build/vipd"
-chmod 755 "$WORK"
+for_others "$build" "$vipctl" "$build/tools/vipperf" || exit 1
 
 # Every thread: one that kept a privilege would be the way back to it. CAP_LINUX_IMMUTABLE (0x200) is for the attributes of
 # vipd's own files; where the test has not got it vipd has not either.
@@ -46,9 +46,9 @@ for threads in 1 2; do
     # Root administers it although vipd is not root's, another user does not; both may use it.
     echo "two = 127.0.0.1:$port" >>"$WORK/A.conf"
     in_host A "$vipctl" reload >"$WORK/out" 2>&1 || failed "reload by root: $(cat "$WORK/out")"
-    in_host A setpriv --reuid=54321 --regid=54321 --clear-groups "$vipctl" reload >"$WORK/out" 2>&1 &&
+    in_host A setpriv --reuid=54321 --regid=54321 --clear-groups "$OTHERS/vipctl" reload >"$WORK/out" 2>&1 &&
         failed "a stranger may reload"
-    start_in A "$WORK/serve.log" setpriv --reuid=54321 --regid=54321 --clear-groups "$build/tools/vipperf" serve --once
+    start_in A "$WORK/serve.log" setpriv --reuid=54321 --regid=54321 --clear-groups "$OTHERS/vipperf" serve --once
     for _ in $(seq 600); do
         grep -q ready "$WORK/serve.log" && break
         sleep 0.1

@@ -36,12 +36,8 @@ if ! command -v bpftrace >/dev/null || ! timeout 600 bpftrace -e 'BEGIN { exit()
     [ $bad -eq 0 ] && echo "probes: all nine are in vipd"
     exit $bad
 fi
-for try in 1 2 3; do
-    port=$((20000 + ($$ + 997 * try) % 12000))
-    daemon_start A 127.0.0.1 $port "faults = loss=1%,corrupt=1%,seed=1" && daemon_start B 127.0.0.2 $port && break
-    [ "$try" -lt 3 ] || exit 1
-    daemon_stop A
-done
+port_take || exit 1
+daemon_start A 127.0.0.1 $port "faults = loss=1%,corrupt=1%,seed=1" && daemon_start B 127.0.0.2 $port || exit 1
 start_in B "$WORK/serve.log" "$build/tools/vipperf" serve
 start_in A "$WORK/bw.log" "$build/tools/vipperf" bw 127.0.0.2:$port --size 4096 --duration 600
 for name in latency losses; do

@@ -20,7 +20,7 @@ failed() {
 
 daemons_begin
 mkdir "$WORK/gate"
-port=$((20000 + $$ % 12000))
+port_take || exit 1
 settings=("[reliability]" "peer_dead = 1s" "keepalive = 250ms" "conn_timeout = 1s")
 export VIPD_RUNTIME_DIR_A=$WORK/A VIPD_RUNTIME_DIR_B=$WORK/B
 

@@ -12,7 +12,7 @@ build=$(realpath "${1:?build directory}")
 
 VIPD=$build/vipd/vipd
 vipstate=$build/tests/system/vipstate
-port=$((20000 + $$ % 12000))
+port_take || exit 1
 bad=0
 trap 'daemons_end; namespaces_end' EXIT
 trap 'exit 130' INT TERM

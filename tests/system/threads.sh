@@ -12,7 +12,8 @@ rounds=${2:-6}
 . scripts/daemons.sh
 . tests/lib/capabilities.sh
 
-port=$((20000 + $$ % 12000))
+port_take || exit 1
+RANDOM=$(own_seed threads)
 vipctl=$build/tools/vipctl
 LIMIT_S=120
 PROGRAM=()

@@ -39,12 +39,8 @@ show() { # show FILE TSHARK ARGUMENTS...
 # frames FILE FILTER: how many there are
 frames() { show "$1" -Y "$2" -T fields -e frame.number | grep -c .; }
 
-for try in 1 2 3; do
-    port=$((20000 + ($$ + 997 * try) % 12000))
-    daemon_start A 127.0.0.1 $port && daemon_start B 127.0.0.2 $port && break
-    [ "$try" -lt 3 ] || exit 1
-    daemon_stop A
-done
+port_take || exit 1
+daemon_start A 127.0.0.1 $port && daemon_start B 127.0.0.2 $port || exit 1
 export VIPD_RUNTIME_DIR=$WORK/A
 start_in B "$WORK/serve.log" "$vipperf" serve
 start_in A "$WORK/serve-a.log" "$vipperf" serve
@@ -122,8 +118,9 @@ expect 2 "want a VI's number" "$vipctl" capture -w "$WORK/x" --vi 4096
 expect 5 "neither an address" "$vipctl" capture -w "$WORK/x" --peer nowhere.invalid
 expect 1 "No such file" "$vipctl" capture -w "$WORK/no/where" -c 1
 if [ "$(id -u)" = 0 ]; then
-    chmod 755 "$WORK" "$WORK/A"
-    expect 4 "may not capture" setpriv --reuid=65534 --regid=65534 --clear-groups "$vipctl" capture -w /dev/null -c 1
+    for_others "$build" "$vipctl"
+    chmod 755 "$WORK/A"
+    expect 4 "may not capture" setpriv --reuid=65534 --regid=65534 --clear-groups "$OTHERS/vipctl" capture -w /dev/null -c 1
 fi
 # A tool that is killed leaves nothing behind: the next capture begins.
 "$vipctl" capture -w /dev/null -c 100000000 2>/dev/null &

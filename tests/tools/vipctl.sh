@@ -9,7 +9,7 @@ build=$(realpath "${1:?build directory}")
 vipctl=$build/tools/vipctl
 vipperf=$build/tools/vipperf
 fake=$build/tests/tools/fake_vipd
-port=$((20000 + $$ % 12000))
+port_take || exit 1
 bad=0
 VIPD=$build/vipd/vipd
 daemons_begin

@@ -30,11 +30,7 @@ wrong() {
 }
 
 start_vipd() {
-    local try
-    for try in 1 2 3; do
-        daemon_start A 127.0.0.1 $((20000 + ($$ + 997 * try) % 12000)) && return
-    done
-    exit 1
+    port_take && daemon_start A 127.0.0.1 "$port" || exit 1
 }
 
 # many PAIRS: so many pairs of VIs exist when it returns; $MANY has their program

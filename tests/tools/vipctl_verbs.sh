@@ -57,13 +57,9 @@ none() { [ "$(count "$@")" -eq 0 ]; }
 
 # ---- two daemons and traffic -----------------------------------------------------------------
 
-for try in 1 2 3; do
-    port=$((20000 + ($$ + 997 * try) % 12000))
-    daemon_start A 127.0.0.1 $port "[engine]" "spin = 50us" "[stats]" "vi_latency = yes" "[names]" "bee = 127.0.0.2:$port" &&
-        daemon_start B 127.0.0.2 $port && break
-    [ "$try" -lt 3 ] || exit 1
-    daemon_stop A
-done
+port_take || exit 1
+daemon_start A 127.0.0.1 $port "[engine]" "spin = 50us" "[stats]" "vi_latency = yes" "[names]" "bee = 127.0.0.2:$port" &&
+    daemon_start B 127.0.0.2 $port || exit 1
 export VIPD_RUNTIME_DIR=$WORK/A
 
 # [engine] cpus: a vipd that is on the first processor that we may use only, and one that is not there.

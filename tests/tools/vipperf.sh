@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
 . scripts/daemons.sh
 vipperf=$build/tools/vipperf
-port=$((20000 + $$ % 12000))
+port_take || exit 1
 bad=0
 VIPD=$build/vipd/vipd
 daemons_begin
