@@ -254,19 +254,13 @@ static unsigned maps_lines(void)
     return lines;
 }
 
-/*
- * The whole number over udp only: nothing of it passes the medium, so 2,000 show the same on another link
- * (and take a fiftieth of 40 s), and a sanitizer makes each of them slow.
- */
+/* The whole number takes minutes where system calls are slow: ./check --long has it (VIP_LONG), ./check a part. */
 static unsigned registrations(void)
 {
-    bool all = !CONF_SANITIZED && conf_medium("udp") && strcmp(getenv("VIP_LINK"), "udp") == 0 &&
-               !conf_lossy();
-
-    if (!all)
-        print_message("[  REASON  ] 2000 rounds on this link or in this build; all 100000 over "
-                      "udp, without sanitizers\n");
-    return all ? 100000 : 2000;
+    if (getenv("VIP_LONG"))
+        return 100000;
+    print_message("[  REASON  ] 2000 rounds; all 100000 with VIP_LONG=1\n");
+    return 2000;
 }
 
 static void registering_100000_times(void **state)
