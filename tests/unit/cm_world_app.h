@@ -14,6 +14,17 @@
 static const struct vip_cm_attrs world_attrs UNUSED = {
     .level = VIP_LVL_DELIVERY, .rdma_write = 1, .max_transfer_bytes = 65536, .qos = 7};
 
+/* These attributes came. By members: padding has no value. */
+static inline void world_attrs_check(const struct vip_cm_attrs *attrs)
+{
+    assert_int_equal(attrs->level, world_attrs.level);
+    assert_int_equal(attrs->rdma_write, world_attrs.rdma_write);
+    assert_int_equal(attrs->rdma_read, world_attrs.rdma_read);
+    assert_int_equal(attrs->features, world_attrs.features);
+    assert_int_equal(attrs->max_transfer_bytes, world_attrs.max_transfer_bytes);
+    assert_int_equal(attrs->qos, world_attrs.qos);
+}
+
 static inline struct vip_addr world_addr(const struct host *host, const char *disc)
 {
     struct vip_addr addr = {.host_len = host->addr.len, .disc_len = (uint8_t)strlen(disc)};

@@ -17,7 +17,7 @@ static void test_connect(void **state)
     connect_pair(w, &c, &s);
     assert_int_equal(in->wait, 900);
     assert_memory_equal(in->remote.disc, "client", 6);
-    assert_memory_equal(&in->attrs, &world_attrs, sizeof(world_attrs));
+    world_attrs_check(&in->attrs);
     assert_true(c->local_id == s->remote_id && c->remote_id == s->local_id);
     assert_true(c->info.remote_epoch == w->hosts[SERVER].epoch);
     assert_true(s->info.remote_epoch == w->hosts[CLIENT].epoch);

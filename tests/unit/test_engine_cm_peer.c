@@ -27,8 +27,8 @@ static void check_pair(struct world *w, unsigned i, unsigned j)
     b = host_conn(&w->hosts[HIGH], high->local_id);
     assert_true(a && b && a->alive && b->alive);
     assert_true(a->remote_id == b->local_id && b->remote_id == a->local_id);
-    assert_memory_equal(&a->info.attrs, &world_attrs, sizeof(world_attrs));
-    assert_memory_equal(&b->info.attrs, &world_attrs, sizeof(world_attrs));
+    world_attrs_check(&a->info.attrs);
+    world_attrs_check(&b->info.attrs);
 }
 
 static void test_either_side_first(void **state)
