@@ -75,8 +75,7 @@ static const char *app_segment_fault(int fd, uint64_t bytes)
 static bool map_app_segment(struct session *session, int fd, struct answer *answer)
 {
     const char *fault = app_segment_fault(fd, VIP_APP_BYTES);
-    const struct vip_app_head *head;
-    uint32_t magic, abi;
+    uint32_t head[2]; /* magic, ABI */
     void *base;
 
     if (fault) {
@@ -90,14 +89,17 @@ static bool map_app_segment(struct session *session, int fd, struct answer *answ
         return false;
     }
     session->app_base = base;
-    head = base;
-    magic = vip_load32(&head->magic);
-    abi = vip_load32(&head->abi);
-    if (magic != VIP_SHM_APP_MAGIC || abi != VIP_SHM_ABI) {
+    /* Read, not loaded: the page may be one that the kernel refuses to make, and there is no guard yet. */
+    if (pread(fd, head, sizeof(head), 0) != sizeof(head)) {
+        answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot read the app-writes segment: %s",
+                   strerror(errno));
+        return false;
+    }
+    if (head[0] != VIP_SHM_APP_MAGIC || head[1] != VIP_SHM_ABI) {
         answer_set(answer, VIP_RC_INVALID_PARAMETER,
                    "the app-writes segment has magic 0x%x and ABI %u; vipd " VIP_VERSION
                    " wants 0x%x and %u",
-                   magic, abi, VIP_SHM_APP_MAGIC, VIP_SHM_ABI);
+                   head[0], head[1], VIP_SHM_APP_MAGIC, VIP_SHM_ABI);
         return false;
     }
     return true;

@@ -357,7 +357,8 @@ static bool make_room(struct eng_vi *vi)
         if (merge_oldest(vi))
             continue;
         eng_declared_forget(vi, vi->tx.una);
-        vi->tx.number++;
+        if (++vi->tx.number == vi->tx.skip_at)
+            vi->tx.skip_at++;
         vi->tx.una = eng_bits_next(&vi->tx.open, vi->tx.una + 1, vi->tx.number);
     }
     return numbers_left(vi, ENG_SENT_RING);

@@ -506,6 +506,9 @@ bool xdp_send(struct xdp *xdp, struct ether *ether, const struct link_tx *packet
     uint32_t chunk, len;
     uint8_t *frame;
 
+    /* The MTU may have become larger than a buffer while buffers were out: such packets go by the packet socket. */
+    if (packet->bytes > xdp->packet_max)
+        return false;
     if (xdp->tx_free_count == 0)
         reclaim(xdp);
     if (xdp->tx_free_count == 0)

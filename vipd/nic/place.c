@@ -255,9 +255,9 @@ static void stage_place(struct nic_conn *conn, const struct vip_packet *packet,
 
         if (!(mask & (1u << i)) || !remote_access(conn, &packet->frames[i], &access))
             continue;
+        /* NULL: a page was missing since stage_look saw the same; the session ends of that. */
         to = access_bytes(session, &access, &staged);
-        VIP_ASSERT(to && staged); /* stage_look has just seen the same */
-        if (access.kind == ENG_ACCESS_REMOTE_WRITE)
+        if (to && access.kind == ENG_ACCESS_REMOTE_WRITE)
             /* With a page missing the connection ends before any operation of it completes. */
             (void)nic_src_copy(src, packet->frames[i].payload, to, access.len);
         place_ask(session, &access);
