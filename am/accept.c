@@ -1,7 +1,7 @@
 /*
- * The service thread: takes connection requests of other processes, whether or not the program polls,
- * so that a process that computes for long holds up nobody who wants to connect. It finds the
- * endpoint, makes the connection, and hands it to the endpoint's bundle.
+ * The service thread: takes connection requests of other processes, whether or not the program
+ * polls. So others can connect to a process that computes for long. It finds the endpoint, makes
+ * the connection, and hands it to the endpoint's bundle.
  */
 #include "am/internal.h"
 
@@ -16,10 +16,10 @@
 /* Listeners of known endpoints beside the process's own. */
 #define KNOWN_MAX 200
 
-/* Calls of an endpoint that wait, without the right proof, until its program polls. Others have to call again. */
+/* Calls without the right proof that may wait in one endpoint until its program polls. */
 #define DOUBTED_MAX 32
 
-/* Requests of one listener between two looks at the others. */
+/* Requests taken from one listener before the others have their turn. */
 #define ROUND_MAX 16
 
 static struct {
@@ -27,10 +27,10 @@ static struct {
     bool running;
     int wake_fd;
     bool stop;                         /* am_net.lock, as the rest */
-    struct am_caller *waiting, **last; /* for room, or for an older connection to go */
+    struct am_caller *waiting, **last; /* for room, or for the end of an older connection */
     VIPX_LISTENER known[KNOWN_MAX];
     unsigned known_count;
-    bool wanting; /* am_net.wanted counts us */
+    bool wanting; /* counted in am_net.wanted */
 } service = {.wake_fd = -1};
 
 void am_service_kick(void)
@@ -87,7 +87,7 @@ void am_service_unlisten(VIPX_LISTENER listener)
     am_service_kick();
 }
 
-/* ---- one request ---------------------------------------------------------------------------------------- */
+/* ---- one request ----------------------------------------------------------------------------- */
 
 static void put_answer(VIPX_PRIVATE_DATA *data, const struct am_answer *answer)
 {
@@ -120,10 +120,10 @@ struct decision {
     struct am_map *map;
     struct am_conn *conn;
     const struct job_key *key; /* for the proof of the answer, or NULL */
-    bool stranger;             /* it need not know the tag, and the program has not mapped it */
+    bool stranger;             /* only AM_ALL lets it in, and the program has not mapped it */
 };
 
-/* An older connection is there: wait until it is gone. At most one request of a pair waits. */
+/* An older connection exists: wait for its end. At most one request of a pair waits. */
 static void park(struct am_map *map, struct am_caller *caller)
 {
     struct am_caller *older = map->again;
@@ -146,9 +146,9 @@ static void wait_for_room(struct am_caller *caller)
 }
 
 /*
- * Is the caller what it says, and does it know our key or tag? Tags are those of now, and a program may set one after others
- * have heard the name: so a call of another process without the right proof waits for the next poll,
- * and is refused if it is not right then. Under the net's lock. true: d has the verdict.
+ * Does the call prove our key or tag? A program may set its tag after others have got the
+ * endpoint's name. So a call of another process without the right proof waits for the next poll,
+ * and is refused if it is still wrong then. Under the net's lock. true: d has the verdict.
  */
 static bool doubt(struct am_caller *caller, struct decision *d)
 {
@@ -183,8 +183,8 @@ static bool doubt(struct am_caller *caller, struct decision *d)
 }
 
 /*
- * Callers that only AM_ALL lets in get half of the process's connections in each endpoint, so that others find
- * room. Where the process has no room at all they wait for that first.
+ * Callers that only AM_ALL lets in get half of the process's connections in each endpoint, so that
+ * other callers find room. If the process has no room at all, they wait for that first.
  */
 static bool crowded(struct decision *d)
 {
@@ -230,7 +230,7 @@ static void decide_pair(struct am_caller *caller, const en_t *from, struct decis
     case AM_PHASE_NONE:
         break;
     }
-    /* In order: who was closed to make room does not come back before those who waited. */
+    /* In order: a peer that was closed to make room does not come back before earlier waiters. */
     if (service.waiting != NULL || !am_room_take()) {
         d->verdict = PARKED;
         wait_for_room(caller);
@@ -334,7 +334,7 @@ static void accept_first(struct am_caller *caller, const struct decision *d)
     conn->lanes_seen = 1u << caller->call.lane;
     conn->accepting = 1;
     pthread_mutex_lock(&am_net.lock);
-    /* Handed over before it is accepted: its first message may be there at once. */
+    /* Handed over before it is accepted: its first message may come at once. */
     d->map->conns++;
     d->map->passive = conn;
     conn->stranger = d->stranger;
@@ -378,9 +378,9 @@ static void serve(struct am_caller *caller)
     }
 }
 
-/* ---- the thread ------------------------------------------------------------------------------------------ */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
-/* Requests that waited for room have their turn again, in order. */
+/* Serve the requests that waited for room again, in order. */
 static void serve_waiting(void)
 {
     struct am_caller *caller, *list;
@@ -399,7 +399,7 @@ static void serve_waiting(void)
     }
 }
 
-/* The name of the endpoint that calls: where it calls from, and its number. false: that is none. */
+/* The name of the calling endpoint: its address and its number. false: not a name. */
 static bool read_name(const VIP_NET_ADDRESS *from, struct am_caller *caller)
 {
     en_t *name = &caller->name;
@@ -425,15 +425,15 @@ static bool stopping(void)
 }
 
 /*
- * Some requests of one listener; what is left waits for the next round, so that who sends more than we can answer
- * keeps neither the other listeners waiting nor the job from its end. false: vipd has ended, nothing comes any more.
+ * Take up to ROUND_MAX requests of one listener; the rest waits for the next round. So a flood of
+ * requests delays neither other listeners nor the end of the job. false: vipd has ended.
  */
 static bool take_requests(VIPX_LISTENER listener)
 {
     for (unsigned taken = 0; taken < ROUND_MAX && !stopping(); taken++) {
         union {
             VIP_NET_ADDRESS address;
-            char room[256]; /* the longest that there is */
+            char room[256]; /* the longest address fits */
         } from;
         VIPX_PRIVATE_DATA data = {.Length = 0};
         struct am_caller *caller = calloc(1, sizeof(*caller));

@@ -5,14 +5,14 @@
  *
  * An endpoint sends requests to endpoints in its translation table. A request runs a handler at its
  * destination; that handler may send one reply, which runs a handler at the requester. Handlers run
- * inside AM_Poll, AM_WaitSema and the request calls only. doc/active-messages.md has the rules; here
- * is what each call takes and returns. All functions return one of AM_OK and AM_ERR_... unless said
- * otherwise, and any may return AM_ERR_NOT_INIT (before AM_Init) and AM_ERR_BAD_ARG (NULL, out of
- * range).
+ * only inside AM_Poll, AM_WaitSema, the request calls, and calls that wait. doc/active-messages.md
+ * has the rules; this header says what each call takes and returns. All functions return one of
+ * AM_OK and AM_ERR_... unless said otherwise, and any may return AM_ERR_NOT_INIT (before AM_Init)
+ * and AM_ERR_BAD_ARG (NULL, out of range).
  *
- * Threads: with an AM_SEQ bundle, its calls come from one thread at a time. An AM_PAR bundle and its
- * endpoints may be used by any threads at once, except that objects must not be used while another
- * thread frees or moves them.
+ * Threads: with an AM_SEQ bundle, its calls come from one thread at a time. An AM_PAR bundle and
+ * its endpoints may be used by any threads at once, but objects not while another thread frees or
+ * moves them.
  *
  * am_amx.h has the extensions of the AMX family (SPMD start, statistics), am_old.h older spellings.
  */
@@ -45,7 +45,7 @@ typedef struct {
 } en_t;
 
 /*
- * Any handler, before it is cast to what it is. The second form is for compilers to which () means
+ * Any handler, before it is cast to its own type. The first form is for languages in which () means
  * that there are no parameters.
  */
 #if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ > 201710L)
@@ -76,8 +76,8 @@ typedef void (*amvia_handler_fn_t)();
 #define AM_NOTEMPTY 1 /* a message waits to be handled, or one arrives */
 
 /* Why a message came back (status of handler 0). */
-#define EBADARGS       1  /* the other process makes its connections otherwise (VIPAM_VARIANT) */
-#define EBADENTRY      2  /* unmapped translation index; never comes, AM_ERR_BAD_ARG says it */
+#define EBADARGS       1  /* the other process has another kind of connection (VIPAM_VARIANT) */
+#define EBADENTRY      2  /* unmapped translation index; never used, AM_ERR_BAD_ARG instead */
 #define EBADTAG        3  /* its tag is not the endpoint's */
 #define EBADHANDLER    4  /* no such handler there */
 #define EBADSEGOFF     5  /* no segment, or the offset is outside */
@@ -98,9 +98,9 @@ typedef void (*amvia_handler_fn_t)();
 
 /* ---- start, stop, limits ---------------------------------------------------------------- */
 
-/* Counted. AM_ERR_RESOURCE: no memory, no vipd (amvia_LastError says more). */
+/* Calls are counted. AM_ERR_RESOURCE: no memory, no vipd (amvia_LastError has the reason). */
 int AM_Init(void);
-/* The last one frees everything. AM_ERR_RESOURCE: something could not be freed. */
+/* The last call frees everything. AM_ERR_RESOURCE: something could not be freed. */
 int AM_Terminate(void);
 
 int AM_MaxShort(void);       /* arguments: 16 */
@@ -111,7 +111,7 @@ int AM_GetNumHandlers(ep_t ep, int *n);
 int AM_SetNumHandlers(ep_t ep, int n); /* AM_ERR_RESOURCE: another number than 256 */
 int AM_MaxNumTranslations(int *n);
 int AM_GetNumTranslations(ep_t ep, int *n);
-/* Less than 256 means 256. AM_ERR_RESOURCE: above the maximum, or an entry in use would go. */
+/* Less than 256 means 256. AM_ERR_RESOURCE: above the maximum, or an entry in use would be lost. */
 int AM_SetNumTranslations(ep_t ep, int n);
 int AM_MaxSegLength(uintptr_t *nbytes);
 
@@ -121,10 +121,10 @@ int AM_MaxSegLength(uintptr_t *nbytes);
 int AM_AllocateBundle(int type, eb_t *endb);
 /* A new endpoint: tag AM_NONE, no segment, no translations, handler 0 prints and aborts. */
 int AM_AllocateEndpoint(eb_t bundle, ep_t *endp, en_t *name);
-/* The same with a name that amvia_KnownName makes elsewhere from the port (1 to 2^31 - 1).
+/* The same, with a name that other processes make from the port (1 to 2^31 - 1) by amvia_KnownName.
  * AM_ERR_IN_USE: an endpoint of this process has it. name may be NULL. */
 int AM_AllocateKnownEndpoint(eb_t bundle, ep_t *endp, en_t **name, int port);
-/* Outstanding messages are dropped. AM_ERR_RESOURCE: called by a handler of it. */
+/* Outstanding messages are dropped. AM_ERR_RESOURCE: called by a handler of this endpoint. */
 int AM_FreeEndpoint(ep_t ea);
 int AM_FreeBundle(eb_t bundle);
 /* AM_ERR_RESOURCE: ea is not in from. Waits until its outstanding requests are answered. */
@@ -138,8 +138,9 @@ int AM_SetExpectedResources(ep_t ea, int n_endpoints, int n_outstanding_requests
 int AM_SetTag(ep_t ea, tag_t tag);
 int AM_GetTag(ep_t ea, tag_t *tag);
 /*
- * The memory that others may write to by transfers. May wait (and run handlers) until processes that
- * wrote to the previous segment know. (NULL, all ones) is the whole address space. Not in handlers.
+ * The memory that other endpoints may write to by transfers. May wait (and run handlers) until
+ * processes that wrote to the previous segment have agreed. (NULL, all ones) is the whole address
+ * space. Not in handlers.
  */
 int AM_SetSeg(ep_t ea, void *addr, uintptr_t nbytes);
 int AM_GetSeg(ep_t ea, void **addr, uintptr_t *nbytes);
@@ -161,8 +162,9 @@ int AM_GetTranslationName(ep_t ea, int index, en_t *name);
 
 /*
  * Short: void h(void *token, int a0, ...); medium and long: void h(void *token, void *buf, size_t
- * nbytes, int a0, ...), where an int nbytes works as well; handler 0: void h(int status, op_t opcode,
- * void *token). AM_SetHandlerAny takes the first free one from 1; AM_ERR_RESOURCE: none is free.
+ * nbytes, int a0, ...), where an int nbytes works as well; handler 0: void h(int status, op_t
+ * opcode, void *token). AM_SetHandlerAny takes the first free one from 1; AM_ERR_RESOURCE: none is
+ * free.
  */
 #define AM_SetHandler(ea, handler, function)                                                       \
     AMVIA_SetHandler((ea), (handler), (amvia_handler_fn_t)(function))
@@ -179,8 +181,8 @@ int AM_GetEventMask(eb_t bundle, int *mask);
 /* Sleeps until a message waits or arrives, and handles it. AM_ERR_RESOURCE: mask AM_NOEVENTS. */
 int AM_WaitSema(eb_t bundle);
 
-/* For the token of a running handler. AM_ERR_RESOURCE: its handler has returned, and none of that endpoint
- * runs. Once the endpoint is freed a token must not be used at all. */
+/* For the token of a running handler. AM_ERR_RESOURCE: its handler has returned, and no handler of
+ * that endpoint runs. After the endpoint is freed its tokens must not be used at all. */
 int AM_GetSourceEndpoint(void *token, en_t *name);
 int AM_GetDestEndpoint(void *token, ep_t *ea);
 int AM_GetMsgTag(void *token, tag_t *tag);
@@ -188,11 +190,11 @@ int AM_GetMsgTag(void *token, tag_t *tag);
 /* ---- requests, replies, gets --------------------------------------------------------------- */
 
 /*
- * The functions under the AM_...M macros, and their va_list twins. Requests: AM_ERR_BAD_ARG also for
- * an index that is not mapped and too many bytes; AM_ERR_RESOURCE in a handler; AM_ERR_IN_USE if an
- * asynchronous one would wait. Replies: AM_ERR_RESOURCE if the token is not that of a running request
- * handler, or has been replied to. Memory at source may be changed on return, except with async:
- * then when the reply's handler starts.
+ * The functions under the AM_...M macros, and their va_list twins. Requests: AM_ERR_BAD_ARG also
+ * for an index that is not mapped and too many bytes; AM_ERR_RESOURCE in a handler; AM_ERR_IN_USE
+ * if an asynchronous one would wait. Replies: AM_ERR_RESOURCE if the token is not that of a running
+ * request handler, or has been replied to. The program may change memory at source after the
+ * return; with async only when the reply's handler starts.
  */
 int AMVIA_Request(ep_t ea, int dest, handler_t handler, int numargs, ...);
 int AMVIA_RequestI(ep_t ea, int dest, handler_t handler, void *source, size_t nbytes, int numargs,
@@ -203,8 +205,8 @@ int AMVIA_Reply(void *token, handler_t handler, int numargs, ...);
 int AMVIA_ReplyI(void *token, handler_t handler, void *source, size_t nbytes, int numargs, ...);
 int AMVIA_ReplyXfer(void *token, uintptr_t dest_offset, handler_t handler, void *source,
                     size_t nbytes, int numargs, ...);
-/* The far endpoint's segment at source_offset is copied to ours at dest_offset; then handler runs
- * here as for a long reply. Nothing runs there. */
+/* Copies the other endpoint's segment at source_offset to ours at dest_offset; then handler runs
+ * here as for a long reply. No handler runs there. */
 int AMVIA_GetXfer(ep_t ea, int dest, uintptr_t source_offset, handler_t handler,
                   uintptr_t dest_offset, size_t nbytes, int async, int numargs, ...);
 
@@ -225,21 +227,21 @@ int AMVIA_GetXferVA(ep_t ea, int dest, uintptr_t source_offset, handler_t handle
 
 /* ---- beyond AM-II --------------------------------------------------------------------------- */
 
-/* Why the last call of this thread that did not return AM_OK failed; never NULL. */
+/* The reason of this thread's last call that did not return AM_OK; never NULL. */
 const char *amvia_LastError(void);
 
-/* The name of the endpoint that AM_AllocateKnownEndpoint made with this port on a host, given as
- * VipNSGetHostByName takes it; NULL is this host. AM_ERR_RESOURCE: unknown host. */
+/* The name of the endpoint that AM_AllocateKnownEndpoint made with this port on a host. host: as
+ * for VipNSGetHostByName; NULL is this host. AM_ERR_RESOURCE: unknown host. */
 int amvia_KnownName(const char *host, int port, en_t *name);
 
 /*
- * What came back, for the token that handler 0 has. The interrogation calls work on it too: the
- * source is the endpoint that refused, the destination our own.
+ * What came back, for the token of handler 0. The interrogation calls work on it too: the source is
+ * the endpoint that refused, the destination our own.
  */
 typedef struct {
     int reason;        /* E...: for EREPLYREJECTED the requester's, otherwise the status */
     int dest;          /* translation index of a request, -1 for a reply */
-    handler_t handler; /* what it should have run */
+    handler_t handler; /* that the message should have run */
     int numargs;       /* 0 to 16 */
     int32_t arg[16];
     size_t nbytes;    /* payload */
@@ -248,7 +250,7 @@ typedef struct {
 } amvia_returned_t;
 int amvia_GetReturned(void *token, amvia_returned_t *returned);
 
-/* What the library is doing, for tests and experiments; the numbers count from AM_Init. */
+/* What the library is doing, for tests and experiments; counted from AM_Init. */
 typedef struct {
     uint64_t connects;      /* connections made, by either side */
     uint64_t reclaimed;     /* connections closed to make room for others */
@@ -256,8 +258,8 @@ typedef struct {
     uint64_t live_max;      /* most of them at once */
     uint64_t longs_direct;  /* long messages written straight into the destination's segment */
     uint64_t longs_copied;  /* long messages that the destination copied */
-    uint64_t regions_found; /* long sources whose memory the cache had */
-    uint64_t regions_new;   /* and had not */
+    uint64_t regions_found; /* long sources with memory in the cache */
+    uint64_t regions_new;   /* without */
     uint64_t dropped;       /* messages of a peer that made no sense */
 } amvia_counts_t;
 int amvia_GetCounts(amvia_counts_t *counts);

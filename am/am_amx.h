@@ -1,7 +1,7 @@
 /*
- * The AMX extensions to Active Messages II: a program that was written for AMUDP or AMMPI finds here
- * what it calls. The forwarding headers amudp.h, amudp_spmd.h, ammpi.h and ammpi_spmd.h beside this
- * one let such programs compile unchanged:
+ * The AMX extensions to Active Messages II: the calls of programs written for AMUDP or AMMPI. The
+ * forwarding headers amudp.h, amudp_spmd.h, ammpi.h and ammpi_spmd.h beside this one let such
+ * programs compile unchanged:
  *
  *     cc -DAMMPI prog.c $(pkg-config --cflags --libs vipam)      amrun -n 4 ./a.out
  *
@@ -27,13 +27,13 @@ typedef amvia_handler_fn_t amx_handler_fn_t;
 
 typedef enum { amx_Short = 0, amx_Medium = 1, amx_Long = 2, amx_NumCategories = 3 } amx_category_t;
 
-/* Not 0: every call that fails says why on stderr. */
+/* Not 0: every call that fails prints its reason on stderr. */
 extern int AMX_VerboseErrors;
 /* Accepted; this library prints nothing but errors. */
 extern int AMX_SilentMode;
 /* Word in front of messages of AMX_FatalErr. */
 extern const char *AMX_ProcessLabel;
-/* What a process ends with in AMX_SPMDExit; _exit unless the program sets it. */
+/* Ends the process in AMX_SPMDExit; _exit unless the program sets it. */
 extern void (*AMX_SPMDkillmyprocess)(int);
 
 /* Print like printf, with a newline, and end the job. */
@@ -42,34 +42,35 @@ void AMX_FatalErr(const char *format, ...) __attribute__((format(printf, 1, 2), 
 /* ---- a job of processes -------------------------------------------------------------------- */
 
 /*
- * Join the job that mpirun, mpiexec, srun or amrun has started (or be one alone): AM_Init, one AM_SEQ
- * bundle, one endpoint with a tag of its own, all endpoints of the job mapped by rank. networkdepth:
- * credits, 0 for the default. Collective. AM_ERR_RESOURCE: no launcher that answers, no vipd.
+ * Join the job that mpirun, mpiexec, srun or amrun has started (without one, a job of one):
+ * AM_Init, one AM_SEQ bundle, one endpoint with a tag of its own, all endpoints of the job mapped
+ * by rank. networkdepth: credits, 0 for the default. Collective. AM_ERR_RESOURCE: no launcher
+ * answers, no vipd.
  */
 int AMX_SPMDStartup(int *argc, char ***argv, int networkdepth, uint64_t *networkpid, eb_t *bundle,
                     ep_t *endpoint);
 int AMX_SPMDIsWorker(char **argv); /* 1 */
 int AMX_SPMDNumProcs(void);        /* 0 before the start */
 int AMX_SPMDMyProc(void);          /* -1 before the start */
-/* Wait for all; handlers run meanwhile. Collective. */
+/* Wait for all processes; handlers run meanwhile. Collective. */
 int AMX_SPMDBarrier(void);
-/* len bytes of each (up to 64 KiB) to all, in rank order; handlers run meanwhile. Collective. */
+/* len bytes (up to 64 KiB) of each process to all, by rank; handlers run meanwhile. Collective. */
 int AMX_SPMDAllGather(void *source, void *dest, size_t len);
 /* len bytes (up to 64 KiB) of process root to all. Collective. */
 int AMX_SPMDBroadcast(void *buf, size_t len, int root);
 /*
- * End the job with this code; does not return. With 0 it first waits a little for the others, who are
- * expected to call it too.
+ * End the job with this code; does not return. With 0 it first waits up to 30 s for the other
+ * processes, which should call it too.
  */
 int AMX_SPMDExit(int exitcode);
 int AMX_SPMDSetExitCallback(void (*callback)(int));
-/* The environment; launchers hand theirs on. */
+/* The environment; launchers pass theirs on. */
 char *AMX_SPMDgetenvMaster(const char *name);
 
-/* ---- messages, names, statistics --------------------------------------------------------------- */
+/* ---- messages, names, statistics ------------------------------------------------------------- */
 
 int AMX_SetTranslationTag(ep_t ea, int index, tag_t tag);
-/* The rank of who sent a message: its (lowest) index in our translation table, -1 if it has none. */
+/* A message's sender: its (lowest) index in our translation table, -1 if it has none. */
 int AMX_GetSourceId(void *token, int *rank);
 int AMX_enEqual(en_t a, en_t b); /* not 0: the same endpoint */
 int AMX_GetTokenInfo(void *token, handler_t *handler, amx_category_t *category, int *is_request);
@@ -78,7 +79,7 @@ typedef void (*AMX_preHandlerCallback_t)(amx_category_t category, int is_request
                                          void *token, void *buf, size_t nbytes, int numargs,
                                          uint32_t *args);
 typedef void (*AMX_postHandlerCallback_t)(amx_category_t category, int is_request);
-/* Called around every handler of the endpoint; NULL for none. They may call nothing of AM. */
+/* Called around every handler of the endpoint; NULL for none. They must not call AM functions. */
 int AMX_SetHandlerCallbacks(ep_t ea, AMX_preHandlerCallback_t before,
                             AMX_postHandlerCallback_t after);
 

@@ -1,6 +1,6 @@
 /*
- * Spellings of the first drafts of Active Messages II, for programs that were never brought up to date.
- * Note AM_ReplyMedium...: the number of bytes comes before the source there.
+ * Spellings of the first drafts of Active Messages II, for programs that still use them. Note
+ * AM_ReplyMedium...: there the number of bytes comes before the source.
  */
 #ifndef VIPAM_OLD_H
 #define VIPAM_OLD_H
@@ -10,7 +10,7 @@
 #define AM_EMPTYTONOT AM_NOTEMPTY
 
 #define AM_Wait(bundle) AM_WaitSema(bundle)
-/* Did nothing in the draft either. */
+/* Does nothing, as in the draft. */
 #define AM_PostSvar(bundle) ((void)(bundle), AM_OK)
 
 #define AM_RequestMedium4                AM_RequestI4

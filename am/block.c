@@ -1,11 +1,12 @@
 /*
- * The registered memory of connections: descriptors and buffers, and behind them the landing, which alone the
- * other side may write to. That of a connection that has ended is kept for the next one: where many share few
- * connections, making and registering it took more than half of the time for a new one.
+ * The registered memory of connections: descriptors and buffers, and behind them the landing, the
+ * only part that the other side may write. The block of an ended connection is kept for the next
+ * one. With many processes for few connections, making and registering it took more than half of
+ * the time for a new one.
  */
 #include "am/internal.h"
 
-/* Blocks kept. A block has the pages that its connection has touched. */
+/* Blocks kept at most. A kept block holds the pages that its connection has touched. */
 #define SPARE_MAX 16
 
 struct am_block {

@@ -1,7 +1,7 @@
 /*
- * A connection of a pair: its VIs, buffers and descriptors, posting and reaping. It knows nothing of
- * requests and replies but how many there can be: of each kind one buffer per credit, so that a
- * message never waits for a buffer longer than its predecessor takes to leave.
+ * A connection of a pair: its VIs, buffers and descriptors, posting and reaping. Of requests and
+ * replies it uses only their largest number: each kind has one buffer per credit. So a message
+ * waits for a buffer only until the message before it has left.
  */
 #include "am/internal.h"
 
@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Receives beyond one per message under way: the handler's whose reply has freed the other side's
- * credit already, and a control message with its answer. */
+/* Receives beyond one per message under way: one for a request with a handler that still runs after
+ * its reply has freed the credit, two for a control message and its answer. */
 #define RECVS_EXTRA 3
 
-/* Send buffers beyond: a control message and its answer. */
+/* Send buffers beyond one per message under way: a control message and its answer. */
 #define SENDS_EXTRA 2
 
 #define ROUND(n, to) (((n) + (to)-1) / (to) * (to))
@@ -128,12 +128,12 @@ struct am_conn *am_conn_new(struct am_map *map, unsigned k, unsigned peer_k)
     return NULL;
 }
 
-/* A VI can be destroyed when all its descriptors, flushed by VipDisconnect, have been taken back. */
+/* A VI can be destroyed when all its descriptors (flushed by VipDisconnect) were taken back. */
 static void destroy_vi(VIP_VI_HANDLE vi)
 {
     VIP_DESCRIPTOR *desc;
 
-    VipSetUserData(vi, NULL); /* entries of it that are still in the completion queues */
+    VipSetUserData(vi, NULL); /* its entries may still be in the completion queues */
     (void)VipDisconnect(vi);
     do
         (void)VipRecvDone(vi, &desc);
@@ -167,7 +167,7 @@ void am_conn_free(struct am_conn *conn)
     free(conn);
 }
 
-/* ---- receiving ---------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 void am_recv_post(struct am_lane *lane, unsigned n)
 {
@@ -180,12 +180,12 @@ void am_recv_post(struct am_lane *lane, unsigned n)
     desc->DS[0].Local.Data.Address = lane->recv_bytes + n * lane->room;
     desc->DS[0].Local.Handle = lane->conn->mem;
     desc->DS[0].Local.Length = (VIP_UINT32)lane->room;
-    /* On a broken connection it completes as flushed, and nobody looks any more. */
+    /* On a broken connection it completes as flushed, which is ignored. */
     (void)VipPostRecv(lane->vi, desc, lane->conn->mem);
     am_part(part);
 }
 
-/* ---- sending ------------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 void am_reap(struct am_bundle *bundle)
 {
@@ -209,7 +209,7 @@ struct am_message *am_slot_get(struct am_lane *lane, unsigned n)
 {
     enum am_part part = am_part(AM_PART_FLOW);
 
-    /* What was posted completes or is flushed, and that needs nothing of the other program. */
+    /* Every post completes or is flushed, without any action of the other program. */
     while (lane->in_flight[n] != 0) {
         am_reap(lane->conn->bundle);
         if (lane->in_flight[n] != 0)
@@ -278,7 +278,7 @@ bool am_conn_sent(struct am_conn *conn)
     return true;
 }
 
-/* ---- the bundle's list by last use ------------------------------------------------------------------ */
+/* ---- the bundle's list by last use ----------------------------------------------------------- */
 
 void am_conn_unlist(struct am_conn *conn)
 {

@@ -1,17 +1,17 @@
 /*
- * Control messages of a connection: who may write straight into whose segment, and closing by
- * agreement. Each side asks one thing at a time and waits for AM_KIND_AGREED before it asks the next,
- * so two receive buffers are enough for them.
+ * Control messages of a connection: permissions to write straight into a segment, and closing by
+ * agreement. Each side has one request under way and waits for AM_KIND_AGREED before the next, so
+ * two receive buffers are enough for them.
  *
- * Closing. Whoever wants it sends no more requests, waits for the answers to those under way, and
- * asks. The other does the same before it agrees. Then nothing can be under way, and who asked
- * disconnects. A request that comes up meanwhile waits and makes a new connection.
+ * Closing. The side that wants it sends no more requests, waits for the answers to those under way,
+ * and asks. The other side does the same before it agrees. Then no message can be under way, and
+ * the side that asked disconnects. A new request waits meanwhile and makes a new connection.
  */
 #include "am/internal.h"
 
 #include <string.h>
 
-/* Segments beyond this are not registered: each of their pages would take memory at once. */
+/* Largest segment, in bytes, that is registered: each of its pages would take memory at once. */
 #define SEGMENT_REGISTER_MAX ((uintptr_t)1 << 30)
 
 void am_control_set(struct am_conn *conn, bool work)
@@ -24,7 +24,7 @@ void am_control_set(struct am_conn *conn, bool work)
         __atomic_store_n(&conn->bundle->attention, 1, __ATOMIC_SEQ_CST);
 }
 
-/* In order behind long messages: by the lane that they take. */
+/* It takes the lane of long messages, so that it stays in order behind them. */
 void am_control_send(struct am_conn *conn, uint8_t kind, bool answer)
 {
     struct am_lane *lane = &conn->lane[conn->lanes - 1];
@@ -52,7 +52,7 @@ static void ask(struct am_conn *conn, uint8_t kind)
     am_control_send(conn, kind, false);
 }
 
-/* ---- the segment ------------------------------------------------------------------------------------- */
+/* ---- the segment ----------------------------------------------------------------------------- */
 
 static bool segment_registered(struct am_ep *ep)
 {
@@ -92,7 +92,7 @@ void am_grant_consider(struct am_conn *conn, const struct am_message *msg)
         (conn->state != AM_CONN_OPEN && conn->state != AM_CONN_CLOSING))
         return;
     if (grant->valid && (grant->handlers[msg->handler / 8] & 1u << msg->handler % 8))
-        return; /* it could have; there was another reason */
+        return; /* it had the permission; there was another reason */
     if (!segment_registered(ep))
         return;
     conn->want_grant = true;
@@ -160,9 +160,9 @@ void am_segment_drop(struct am_ep *ep)
     ep->seg = (struct am_segment){.base = NULL};
 }
 
-/* ---- closing ------------------------------------------------------------------------------------------- */
+/* ---- closing --------------------------------------------------------------------------------- */
 
-/* Nothing of either side's requests is under way here. */
+/* Is no request of either side under way here? */
 static bool quiet(const struct am_conn *conn)
 {
     return conn->free_ids == conn->k && conn->serving == 0 && conn->running == 0;
@@ -216,7 +216,7 @@ void am_control_work(struct am_conn *conn)
                              conn->want_close || conn->close_agreed);
 }
 
-/* ---- what arrives ----------------------------------------------------------------------------------------- */
+/* ---- what arrives ---------------------------------------------------------------------------- */
 
 static void take_grant(struct am_conn *conn, const struct am_wire_grant *wire)
 {

@@ -9,20 +9,21 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Completion queue entries to begin with; vipd keeps what does not fit. */
+/* Entries of a completion queue; vipd keeps entries that do not fit. */
 #define CQ_ENTRIES 4096
 
-/* Known endpoints: their listeners have this in front of the port, which VipxNewDiscriminator does not
- * give out. */
+/* Discriminator of a known endpoint's listener: the port behind a prefix that VipxNewDiscriminator
+ * does not give out. */
 #define KNOWN_PROCESS(port) (0x414D4B4E00000000u | (uint32_t)(port))
 
 /*
- * How long the freeing of an endpoint waits until what it has sent has left. What ends the wait is that, or the end
- * of the connection; the time is for a peer that stands still, and longer than a busy machine lets one wait.
+ * How long, in ns, freeing an endpoint waits at most until its messages have left. Normally that,
+ * or the end of the connection, ends the wait. The limit is for a peer that stands still; it is
+ * longer than the delays of a busy machine.
  */
 #define AM_FLUSH_NS 30000000000LL
 
-/* ---- names --------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 bool am_name_equal(const en_t *a, const en_t *b)
 {
@@ -106,7 +107,7 @@ unsigned am_ep_depth(const struct am_ep *ep)
     return ep->depth != 0 ? ep->depth : am_net.depth;
 }
 
-/* ---- bundles ------------------------------------------------------------------------------------------------- */
+/* ---- bundles --------------------------------------------------------------------------------- */
 
 static int make_queues(struct am_bundle *bundle)
 {
@@ -183,7 +184,7 @@ int AM_FreeBundle(eb_t bundle)
     return AM_OK;
 }
 
-/* ---- endpoints ------------------------------------------------------------------------------------------------ */
+/* ---- endpoints ------------------------------------------------------------------------------- */
 
 static void ep_link(struct am_ep *ep, struct am_bundle *bundle)
 {
@@ -224,7 +225,7 @@ static struct am_ep *ep_new(void)
     return ep;
 }
 
-/* port 0: a number of its own. */
+/* port 0: the endpoint gets a number of its own. */
 static int allocate(struct am_bundle *bundle, int port, struct am_ep **ret)
 {
     struct am_ep *ep;
@@ -293,7 +294,7 @@ int AM_AllocateKnownEndpoint(eb_t bundle, ep_t *endp, en_t **name, int port)
     return AM_OK;
 }
 
-/* No connection of it is being made from now on. Who calls is refused, or has to call again. */
+/* From now on no connection of it is made. A caller is refused or, if it moves, must call again. */
 static void ep_shut(struct am_ep *ep, bool moves)
 {
     pthread_mutex_lock(&am_net.lock);
@@ -308,7 +309,7 @@ static void ep_shut(struct am_ep *ep, bool moves)
     am_bundle_adopt(ep->bundle);
 }
 
-/* Messages of it in a queue are dropped. */
+/* Drop its messages in a queue. */
 static void purge(struct am_queue *queue, const struct am_ep *ep)
 {
     struct am_arrival **at = &queue->first, *arrival;
@@ -338,7 +339,7 @@ void am_ep_flush(struct am_ep *ep)
             }
 }
 
-/* Its connections end, without handlers. */
+/* End its connections, without handlers. */
 static void break_all(struct am_ep *ep)
 {
     struct am_bundle *bundle = ep->bundle;
@@ -346,7 +347,7 @@ static void break_all(struct am_ep *ep)
 
     for (unsigned i = 0; i < AM_MAP_BUCKETS; i++)
         for (struct am_map *map = ep->map_bucket[i]; map != NULL; map = map->next) {
-            map->waiters++; /* it stays while we walk */
+            map->waiters++; /* keeps the map during the walk */
             if (map->conn != NULL)
                 am_conn_broken(map->conn);
             map->waiters--;
@@ -410,7 +411,7 @@ int AM_FreeEndpoint(ep_t ep)
     return AM_OK;
 }
 
-/* All its connections closed by agreement. */
+/* Close all its connections by agreement. */
 static void close_all(struct am_ep *ep)
 {
     unsigned empty = 0, open;

@@ -1,6 +1,4 @@
-/*
- * Inside libvipam: what its files do for each other. The objects are in objects.h.
- */
+/* Inside libvipam: the functions that its files share. The objects are in objects.h. */
 #ifndef AM_INTERNAL_H
 #define AM_INTERNAL_H
 
@@ -9,15 +7,15 @@
 
 extern struct am_net am_net;
 
-/* Handlers running in this thread: 0 none, otherwise calls that would run others are refused. */
+/* Handlers running in this thread. Not 0: calls that would run other handlers are refused. */
 extern __thread int am_in_handler;
 
-/* ---- world.c ---------------------------------------------------------------------------------- */
+/* ---- world.c --------------------------------------------------------------------------------- */
 
-/* Remember why (printed too if am_verbose), and return code. */
+/* Keep the reason (printed too if am_verbose), and return code. */
 int am_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 extern int am_verbose;
-/* AM_ERR_IN_USE, which programs may wait for in a loop: fast, and never printed. */
+/* AM_ERR_IN_USE; programs may repeat the call in a loop, so it is fast and never printed. */
 int am_busy(void);
 int64_t am_now_ns(void);
 
@@ -33,26 +31,26 @@ static inline void am_unlock(struct am_bundle *bundle)
         pthread_mutex_unlock(&bundle->lock);
 }
 
-/* Have the bundle's poller look at other things than messages. Any thread. */
+/* Make the bundle's poller look at other work than messages. Any thread. */
 void am_attend(struct am_bundle *bundle);
-/* All bundles'; under am_net.lock. */
+/* The same for all bundles. Under am_net.lock. */
 void am_attend_all(void);
-/* Room for one more connection, if there is any. Under am_net.lock. */
+/* Take room for one more connection, if there is any. Under am_net.lock. */
 bool am_room_take(void);
-void am_room_fill(void); /* whether there is or not */
+void am_room_fill(void); /* the same without the limit */
 int am_listen(uint64_t discriminator, VIPX_LISTENER *ret);
 
-/* ---- endpoint.c ------------------------------------------------------------------------------- */
+/* ---- endpoint.c ------------------------------------------------------------------------------ */
 
 bool am_name_equal(const en_t *a, const en_t *b);
 void am_name_text(const en_t *name, char text[AM_NAME_TEXT]);
 struct am_ep *am_ep_find(uint32_t number); /* under am_net.lock */
 unsigned am_ep_depth(const struct am_ep *ep);
-/* Wait, not for ever, until what it has sent has left. */
+/* Wait, 30 s at most, until the messages it has sent have left. */
 void am_ep_flush(struct am_ep *ep);
 int am_set_translation_tag(struct am_ep *ep, int index, tag_t tag);
 
-/* ---- map.c ------------------------------------------------------------------------------------ */
+/* ---- map.c ----------------------------------------------------------------------------------- */
 
 /* Under am_net.lock. The map of a pair, made if there is none (NULL: no memory). */
 struct am_map *am_map_get(struct am_ep *ep, const en_t *name);
@@ -60,34 +58,35 @@ struct am_map *am_map_find(struct am_ep *ep, const en_t *name);
 /* Free it if nothing refers to it. Under am_net.lock. */
 void am_map_drop(struct am_map *map);
 /*
- * Have a connection (not necessarily open yet), calling if need be: with the proof that we know the other
- * endpoint's tag. Under the bundle's lock, which is given up while handlers run. 0; > 0: an E... status
- * why there cannot be one.
+ * Get a connection (maybe not open yet); without one, call with the proof that we know the other
+ * endpoint's tag. Under the bundle's lock, which is released while handlers run. Outcomes: 0; > 0:
+ * an E... status why there cannot be one.
  */
 int am_map_connect(struct am_map *map, tag_t tag);
-/* Take over what the service thread has accepted. */
+/* Adopt the connections that the service thread has accepted. */
 void am_bundle_adopt(struct am_bundle *bundle);
-/* That, and close what others need the room of, and send control messages. */
+/* The same, and close connections if others need the room, and send control messages. */
 void am_bundle_attend(struct am_bundle *bundle);
-/* It carries nothing any more: out of its map, onto the bundle's list of dead ones. */
+/* A connection has broken: move it from its map to the bundle's list of dead ones. */
 void am_conn_broken(struct am_conn *conn);
-/* Nothing refers to a dead one any more: free it. */
+/* Free a dead connection that nothing refers to any more. */
 void am_map_bury(struct am_conn *conn);
-/* Wait a little without sending or receiving, the longer the more turns there were already. */
+/* Wait a little without sending or receiving; the wait grows with the turns so far. */
 void am_pause(struct am_bundle *bundle, unsigned turns);
 
-/* ---- block.c ---------------------------------------------------------------------------------- */
+/* ---- block.c --------------------------------------------------------------------------------- */
 
 /*
- * Memory for the connection's block_bytes, of which those from landing_at on may be written by the other side, and
- * its handles. 0, or -1 with VipxLastError's text. Give it back when no descriptor in it is under way. Any thread.
+ * Get the connection's block of block_bytes and its handles; the other side may write to it from
+ * landing_at on. 0, or -1 with VipxLastError's text. Give it back when no descriptor in it is under
+ * way. Any thread.
  */
 int am_block_get(struct am_conn *conn);
 void am_block_put(struct am_conn *conn);
-/* Free what is kept for later connections: before the NIC is closed. */
+/* Free the blocks kept for later connections: before the NIC is closed. */
 void am_block_flush(void);
 
-/* ---- conn.c ----------------------------------------------------------------------------------- */
+/* ---- conn.c ---------------------------------------------------------------------------------- */
 
 /* A connection with VIs and receives posted, not connected. NULL with am_fail's text. */
 struct am_conn *am_conn_new(struct am_map *map, unsigned k, unsigned peer_k);
@@ -95,84 +94,84 @@ struct am_conn *am_conn_new(struct am_map *map, unsigned k, unsigned peer_k);
 void am_conn_free(struct am_conn *conn);
 /* Take completed sends off the bundle's queue. */
 void am_reap(struct am_bundle *bundle);
-/* Send buffer n of a lane, once it is free. */
+/* Wait until send buffer n of a lane is free, and return it. */
 struct am_message *am_slot_get(struct am_lane *lane, unsigned n);
-/* Post what the buffer holds. If the connection has broken, that is seen elsewhere. */
+/* Post the buffer's message. A broken connection is noticed elsewhere. */
 void am_slot_post(struct am_lane *lane, unsigned n, size_t bytes);
-/* An RDMA Write, and then the buffer's message. */
+/* Post an RDMA Write, and then the buffer's message. */
 void am_slot_post_write(struct am_lane *lane, unsigned n, size_t msg_bytes,
                         const struct am_transfer *transfer);
-/* Everything that was posted has left. */
+/* Have all posted sends completed? */
 bool am_conn_sent(struct am_conn *conn);
 /* Post receive buffer n again. */
 void am_recv_post(struct am_lane *lane, unsigned n);
-/* It is the one used last; it is none of the bundle's any more. */
+/* Make it the first of the bundle's list by last use; take it out of that list. */
 void am_conn_touch(struct am_conn *conn);
 void am_conn_unlist(struct am_conn *conn);
 
-/* ---- control.c -------------------------------------------------------------------------------- */
+/* ---- control.c ------------------------------------------------------------------------------- */
 
 void am_control_set(struct am_conn *conn, bool work);
 void am_control_send(struct am_conn *conn, uint8_t kind, bool answer);
 void am_control_arrived(struct am_conn *conn, uint8_t kind, const struct am_wire_grant *grant);
-/* Send what is due. */
+/* Send the control messages that are due. */
 void am_control_work(struct am_conn *conn);
-/* Have it closed by agreement. */
+/* Close it by agreement. */
 void am_conn_close(struct am_conn *conn);
-/* Take back the permission to write into the segment; wait: until nobody does any more. */
+/* Revoke the permissions to write into the segment; wait: until the other sides have agreed. */
 void am_segment_revoke(struct am_ep *ep, bool wait);
 bool am_segment_granted(struct am_ep *ep);
 void am_segment_drop(struct am_ep *ep);
-/* A long message was copied: may the next one be written straight? */
+/* A long message was copied: if possible, permit that the next one is written straight. */
 void am_grant_consider(struct am_conn *conn, const struct am_message *msg);
 
-/* ---- poll.c ----------------------------------------------------------------------------------- */
+/* ---- poll.c ---------------------------------------------------------------------------------- */
 
 /* One turn: receive, run handlers. Under the bundle's lock. Returns the handlers run. */
 int am_poll(struct am_bundle *bundle);
 /* Take arrivals from the completion queue, without running handlers. */
 int am_gather(struct am_bundle *bundle);
-/* May the endpoint have this message (spec 4.11)? 0, or an E... status. */
+/* May the endpoint take this message (spec 4.11)? 0, or an E... status. */
 int am_judge(const struct am_ep *ep, const struct am_message *msg);
 /* Give the credit back and forget the request. */
 void am_request_over(struct am_conn *conn, uint16_t id);
 
-/* ---- send.c, loop.c --------------------------------------------------------------------------- */
+/* ---- send.c, loop.c -------------------------------------------------------------------------- */
 
-/* Answer request id. What the head has no place for, this fills. */
+/* Reply to request id. Sets the members of head that depend on the connection. */
 int am_send_reply(struct am_conn *conn, uint16_t id, const struct am_message *head,
                   const int32_t *arg, const void *source);
-/* The key that a reply to the other end carries; told: what the request said. */
+/* The tag that a reply to the other end carries; told: the one that the request gave. */
 tag_t am_reply_tag(const struct am_map *map, tag_t told);
 int am_loop_request(struct am_ep *ep, int dest, const struct am_message *head, const int32_t *arg,
                     const void *source);
 int am_loop_reply(struct am_token *token, const struct am_message *head, const int32_t *arg,
                   const void *source);
 
-/* ---- run.c ------------------------------------------------------------------------------------ */
+/* ---- run.c ----------------------------------------------------------------------------------- */
 
 enum am_class am_class_of(uint8_t kind);
 op_t am_opcode(uint8_t kind);
-/* Run a message's handler, after all checks. Gives up the bundle's lock meanwhile. */
+/* Run a message's handler, after all checks. Releases the bundle's lock meanwhile. */
 void am_run(struct am_token *token, const struct am_message *msg, void *buf);
 /* Run handler 0 for a message that came back; as above. */
 void am_run_returned(struct am_token *token, const struct am_message *msg, int status);
 void am_default_returned(int status, op_t opcode, void *argblock);
 
-/* ---- wait.c, token.c, amx.c -------------------------------------------------------------------- */
+/* ---- wait.c, token.c, amx.c ------------------------------------------------------------------ */
 
 void am_wake_sleepers(struct am_bundle *bundle);
 /*
- * Sleep until one of up to AM_SLEEP_FDS descriptors is readable, somebody wants the bundle's attention, or for so long
- * (milliseconds; -1: no limit). Under the lock, which is given up meanwhile.
+ * Sleep until one of `count` file descriptors (AM_SLEEP_FDS at most) is readable, the bundle needs
+ * attention, or timeout_ms is over (-1: no limit). Under the lock, which is released meanwhile.
  */
 #define AM_SLEEP_FDS (AM_CLASSES + 1)
 void am_sleep(struct am_bundle *bundle, const int *fds, unsigned count, int timeout_ms);
 /* Wait until no handler of ep runs (in another thread). */
 void am_wait_turn(struct am_ep *ep);
 /*
- * The key of a call between two endpoints, ep being one of them: `key` of the one that is called, if both
- * are those that AMX_SPMDStartup has made; NULL otherwise. *ret_early: that is not known yet. Under am_net.lock.
+ * The key of a call between ep and another endpoint: that of the called one, if AMX_SPMDStartup has
+ * made both; otherwise NULL. *ret_early: not known yet. Under am_net.lock.
  */
 const struct job_key *am_spmd_key(const struct am_ep *ep, const en_t *other, const en_t *called,
                                   bool *ret_early);
@@ -180,41 +179,41 @@ int am_token_info(void *token, handler_t *handler, int *category, int *is_reques
 void am_stats_sent(struct am_ep *ep, const struct am_message *msg, bool request);
 void am_stats_received(struct am_ep *ep, const struct am_message *msg);
 
-/* ---- region.c --------------------------------------------------------------------------------- */
+/* ---- region.c -------------------------------------------------------------------------------- */
 
-/* User memory registered for sending, through the cache; NULL: not possible. Give it back after. */
+/* User memory registered for sending, through the cache; NULL: not possible. put gives it back. */
 struct am_region *am_region_get(const void *from, size_t len, VIP_MEM_HANDLE *ret);
 void am_region_put(struct am_region *region);
 void am_region_flush(void);
 
-/* ---- accept.c --------------------------------------------------------------------------------- */
+/* ---- accept.c -------------------------------------------------------------------------------- */
 
 /* A connection request that waits in the service thread. */
 struct am_caller {
     struct am_caller *next;
     VIP_CONN_HANDLE handle;
-    struct am_call call; /* what the caller said */
+    struct am_call call; /* the caller's private data */
     en_t name;           /* of the endpoint that calls */
-    bool polled;         /* the program has polled since it was doubted */
+    bool polled;         /* the program has polled since this call was doubted */
 };
 
 int am_service_start(void);
 void am_service_stop(void);
-/* Something that it waits for may have come. Any thread. */
+/* Wake the service thread: what it waits for may have come. Any thread. */
 void am_service_kick(void);
-/* A request that waited has its turn again. Under am_net.lock. */
+/* Serve again a request that waited. Under am_net.lock. */
 void am_service_again(struct am_caller *caller);
-/* The calls that were doubted are judged for good. Under am_net.lock. */
+/* Judge the doubted calls for the last time. Under am_net.lock. */
 void am_service_judge(struct am_ep *ep);
-/* Take requests of this listener too; end it. */
+/* Start and end taking requests of this listener. */
 int am_service_listen(VIPX_LISTENER listener);
 void am_service_unlisten(VIPX_LISTENER listener);
 
-/* ---- proof.c ------------------------------------------------------------------------------------ */
+/* ---- proof.c --------------------------------------------------------------------------------- */
 
 /*
- * A call is proved by the key of the endpoint that is called, or, for endpoints that have none, by its tag
- * (key: NULL). The answer is proved by the key only. Any thread.
+ * A call is proved by the key of the called endpoint or, without a key, by its tag (key: NULL). The
+ * answer is proved by the key only. Any thread.
  */
 void am_call_prove(const struct job_key *key, tag_t tag, const en_t *caller, const en_t *called,
                    struct am_call *call);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The payload where the handler is to find it; NULL: no memory. */
+/* Put the payload where the handler finds it. NULL: no memory. */
 static void *bring(struct am_ep *ep, const struct am_message *msg, const void *source)
 {
     unsigned reply = msg->kind >= AM_KIND_R_SHORT;
@@ -28,7 +28,7 @@ static void *bring(struct am_ep *ep, const struct am_message *msg, const void *s
     return ep->loop_medium[reply];
 }
 
-/* It comes back to the one who sent it, who is also the one who refused it. */
+/* The message comes back to its sender, which is also the endpoint that refused it. */
 static void returned(struct am_ep *ep, const struct am_message *msg, struct am_request *origin,
                      int status)
 {

@@ -1,6 +1,6 @@
 /*
- * Maps: pairs of endpoints, and how they come to a connection: made when the first request needs it,
- * adopted when the other side was first, given up when others need the room or it breaks.
+ * Maps: pairs of endpoints and their connection. It is made when the first request needs it, or
+ * adopted if the other side was first. It ends when others need the room, or when it breaks.
  */
 #include "am/internal.h"
 
@@ -9,15 +9,15 @@
 #include <sched.h>
 #include <time.h>
 
-/* A call that gave way waits so long for the other side's before it tries again. */
+/* Time, in ns, that a call that gave way waits for the other side's before it tries again. */
 #define CROSS_WAIT_NS 50000000
 
-/* Turns of waiting for a connection without sleeping, and how long a sleep is at most. */
+/* Turns without sleep of a wait for a connection; longest sleep without and with cq_fd, in ms. */
 #define TURNS_AWAKE 300
 #define LOOK_MS     1
 #define SLEEP_MS    20
 
-/* ---- the table ------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static struct am_map **bucket(struct am_ep *ep, const en_t *name)
 {
@@ -65,7 +65,7 @@ void am_map_drop(struct am_map *map)
     free(map);
 }
 
-/* ---- a connection's end ----------------------------------------------------------------------------------- */
+/* ---- a connection's end ---------------------------------------------------------------------- */
 
 void am_conn_broken(struct am_conn *conn)
 {
@@ -105,13 +105,13 @@ void am_map_bury(struct am_conn *conn)
     am_net.live--;
     am_net.counts.live--;
     am_map_drop(map);
-    if (am_net.wanted > 0) /* perhaps by a call that sleeps */
+    if (am_net.wanted > 0) /* maybe by a call that sleeps */
         am_attend_all();
     pthread_mutex_unlock(&am_net.lock);
     am_service_kick();
 }
 
-/* ---- adopting, making room ----------------------------------------------------------------------------------- */
+/* ---- adopting, making room ------------------------------------------------------------------- */
 
 void am_bundle_adopt(struct am_bundle *bundle)
 {
@@ -133,7 +133,7 @@ void am_bundle_adopt(struct am_bundle *bundle)
     }
 }
 
-/* Accepts that came to nothing. */
+/* Break the connections with failed accepts. */
 static void take_failed(struct am_bundle *bundle)
 {
     struct am_conn *conn, *list;
@@ -148,7 +148,7 @@ static void take_failed(struct am_bundle *bundle)
     }
 }
 
-/* Close connections that were used least recently, as many as are wanted and not closing yet. */
+/* Close the least recently used connections, until `wanted` ones are closing. */
 static void reclaim(struct am_bundle *bundle, unsigned wanted)
 {
     struct am_conn *conn = bundle->oldest, *newer;
@@ -165,7 +165,7 @@ static void reclaim(struct am_bundle *bundle, unsigned wanted)
     }
 }
 
-/* An endpoint has as many strangers as may be, and another one calls: the one that was used least recently goes. */
+/* An endpoint's strangers are at their limit, one more calls: close the least recently used. */
 static void make_room_for_stranger(const struct am_ep *ep)
 {
     struct am_conn *conn = ep->bundle->oldest;
@@ -180,7 +180,7 @@ static void make_room_for_stranger(const struct am_ep *ep)
     am_net.counts.reclaimed++;
 }
 
-/* The program polls: calls that were doubted are judged by the tags of now. */
+/* The program polls: judge the doubted calls by the present tags. */
 static void judge_doubts(struct am_bundle *bundle)
 {
     for (struct am_ep *ep = bundle->eps; ep != NULL; ep = ep->next) {
@@ -219,7 +219,7 @@ void am_bundle_attend(struct am_bundle *bundle)
         __atomic_store_n(&bundle->attention, 1, __ATOMIC_SEQ_CST);
 }
 
-/* ---- calling -------------------------------------------------------------------------------------------------- */
+/* ---- calling --------------------------------------------------------------------------------- */
 
 static VIP_NET_ADDRESS *address(char *room, const en_t *name)
 {
@@ -275,7 +275,7 @@ static bool start_lane(struct am_conn *conn, unsigned lane)
                             address(remote, &map->name), VIP_INFINITE, 0, &data) == VIP_SUCCESS;
 }
 
-/* What became of an attempt: 0 good, > 0 a status, AGAIN. */
+/* Results of an attempt, besides 0 (good) and > 0 (a status). */
 #define AGAIN   (-1)
 #define PENDING (-2)
 
@@ -329,9 +329,10 @@ static int finish_lane(struct am_conn *conn, struct am_lane *lane)
 }
 
 /*
- * One more turn of waiting that found nothing, of `turns` so far. Where many wait for few connections they wait for
- * long, so after some turns they sleep: until the attempts of conn (NULL: none) have a result, or something arrives;
- * arrivals of a bundle that nobody has waited for by AM_WaitSema are only looked for often.
+ * One more turn of waiting that found nothing, after `turns` others. With many processes for few
+ * connections the wait is long, so after some turns it sleeps: until the attempts of conn (NULL:
+ * none) have a result, or a message arrives. Without an earlier AM_WaitSema the bundle has no file
+ * descriptor for arrivals, so the sleep is short.
  */
 static void wait_turn(struct am_bundle *bundle, const struct am_conn *conn, unsigned turns)
 {
@@ -375,7 +376,7 @@ static int await_lanes(struct am_conn *conn)
     }
 }
 
-/* The outcome of a call under the net's lock: is it still ours to decide? */
+/* Record the outcome of a call. false: the other side's call has won meanwhile. */
 static bool settle(struct am_map *map, struct am_conn *conn, int rc)
 {
     bool ours;
@@ -403,7 +404,7 @@ static bool settle(struct am_map *map, struct am_conn *conn, int rc)
     return ours;
 }
 
-/* Why there is no connection to call with: our own vipd is gone, or something is used up. */
+/* Why there is no connection to call with: our own vipd is gone, or a resource is used up. */
 static int no_connection(void)
 {
     VIP_UINT64 number;
@@ -442,8 +443,8 @@ static int call(struct am_map *map, tag_t tag)
 }
 
 /*
- * May we call now? If there is no room for another connection, that is known from now on. A call holds
- * no room while it is under way: processes that call each other in a circle would wait for ever.
+ * May we call now? Without room, record that room is wanted. A call holds no room while it is under
+ * way: else processes that call each other in a circle would wait for ever.
  */
 static bool begin(struct am_map *map, bool *wanting)
 {
@@ -501,8 +502,8 @@ int am_map_connect(struct am_map *map, tag_t tag)
 }
 
 /*
- * Spin, then let others run, then sleep a little: what is waited for needs other processes, which may
- * want this processor.
+ * Spin, then yield, then sleep a little: other processes must act first, and may need this
+ * processor.
  */
 void am_pause(struct am_bundle *bundle, unsigned turns)
 {

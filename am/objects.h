@@ -1,12 +1,13 @@
 /*
- * Inside libvipam: the objects and who owns them (internal.h has what is done with them). doc/active-messages.md has the design.
+ * Inside libvipam: the objects and their owners (internal.h has the functions).
+ * doc/active-messages.md has the design.
  *
- *   bundle ── endpoint ── map (one per pair of endpoints) ── conn (its connection, while there is one)
+ *   bundle ── endpoint ── map (one per pair of endpoints) ── conn (its connection, if any)
  *
  * Locks. bundle->lock (AM_PAR only) guards a bundle, its endpoints, maps and conns: everything that
  * the message path touches. am_net.lock guards what the service thread (accept.c) touches too: the
- * table of endpoints, the tables of maps, the phase of each map, the number of connections. Who has
- * both takes the bundle's first. The service thread never takes a bundle's.
+ * table of endpoints, the tables of maps, the phase of each map, the number of connections. A
+ * thread that needs both takes the bundle's first. The service thread never takes a bundle's.
  */
 #ifndef AM_OBJECTS_H
 #define AM_OBJECTS_H
@@ -21,14 +22,14 @@
 #include "am/token.h"
 #include "am/wire.h"
 
-/* Translations of an endpoint: at first and at least, and at most. */
+/* Translations of an endpoint: the first and smallest number, and the largest. */
 #define AM_TRANSLATIONS_MIN 256
 #define AM_TRANSLATIONS_MAX (1 << 20)
 
-/* A VIPL address of ours: head, host, discriminator of 8 bytes. */
+/* Bytes of a VIPL address here: head, host, discriminator of 8 bytes. */
 #define AM_ADDRESS_BYTES 64
 
-/* The text of an endpoint's name. */
+/* Bytes of an endpoint's name as text. */
 #define AM_NAME_TEXT 80
 
 /* Numbers of endpoints with a port have this bit. */
@@ -36,7 +37,7 @@
 
 #define AM_EP_BUCKETS 1024
 
-/* Long payloads up to here go inside the message: an RDMA Write of its own costs more. */
+/* Largest long payload, in bytes, inside the message; an RDMA Write for it would cost more. */
 #define AM_DIRECT_MIN 1024u
 
 /* Size classes of messages; also indices of lanes in the variant with one VI per class. */
@@ -46,7 +47,7 @@ struct am_caller;
 struct am_conn;
 struct am_map;
 
-/* A buffer to send from with its descriptors, in registered memory. */
+/* The descriptors of a buffer to send from, in registered memory. */
 struct am_slot {
     VIP_DESCRIPTOR desc;  /* of the message */
     VIP_DESCRIPTOR write; /* of an RDMA Write before it */
@@ -57,7 +58,7 @@ struct am_range {
     uint64_t off, len;
 };
 
-/* One RDMA Write: from where to where. */
+/* The source and the destination of one RDMA Write. */
 struct am_transfer {
     const void *from;
     VIP_MEM_HANDLE from_mem;
@@ -119,12 +120,12 @@ enum am_conn_state {
     AM_CONN_CALLING,  /* our attempt is under way */
     AM_CONN_ACCEPTED, /* accepted; the caller's READY has not come, so we do not send */
     AM_CONN_OPEN,
-    AM_CONN_CLOSING, /* we want it closed and have said so, or are about to */
-    AM_CONN_CLOSED,  /* the other side has our consent; it disconnects */
+    AM_CONN_CLOSING, /* we want it closed; the request for that is sent or due */
+    AM_CONN_CLOSED,  /* we have agreed to close; the other side disconnects */
     AM_CONN_DEAD     /* broken, or disconnected by us */
 };
 
-/* What one side has told the other about its segment for direct writes. */
+/* One side's permission for direct writes into its segment. */
 struct am_grant {
     bool valid;
     uint64_t base, len;
@@ -142,8 +143,8 @@ struct am_conn {
     enum am_conn_state state;
     bool listed;                  /* in the bundle's list */
     bool adopted;                 /* the bundle has it */
-    uint32_t serial;              /* of the caller, tells its connections apart */
-    unsigned k, peer_k;           /* requests that we, and that the other may have under way */
+    uint32_t serial;              /* of the caller; differs between its connections */
+    unsigned k, peer_k;           /* requests under way at most: ours, the other side's */
     unsigned lanes, sends, recvs; /* sends and recvs: buffers of each lane */
     struct am_lane lane[AM_CLASSES];
     void *block; /* descriptors, buffers, landing; NULL: none yet */
@@ -152,31 +153,31 @@ struct am_conn {
     VIP_MEM_HANDLE mem, landing_mem;
     uint64_t peer_landing; /* address of the other side's landing */
     VIP_MEM_HANDLE peer_landing_mem;
-    bool no_write_message;      /* the other end's vipd does not know RDMA Write with message */
+    bool no_write_message;      /* the other end's vipd has no RDMA Write with message */
     struct am_request *request; /* k */
     uint16_t *free_id;          /* k, a stack */
     unsigned free_ids;
     uint8_t *peer_busy;         /* peer_k: that request has arrived and is not answered */
-    unsigned serving;           /* how many of them */
+    unsigned serving;           /* number of these requests */
     struct am_reply *reply;     /* peer_k */
     struct am_arrival *arrival; /* lanes x recvs */
-    unsigned running;           /* arrivals that are not done with */
+    unsigned running;           /* arrivals queued or being handled */
     struct am_grant peer_grant, my_grant;
     uint8_t asked; /* the control message of ours that waits for its answer, or 0 */
     bool want_revoke, want_grant, want_close; /* control messages to send */
     bool must_agree;                          /* the other side asks to close */
-    bool close_agreed;                        /* it has agreed to our asking */
+    bool close_agreed;                        /* it has agreed to our request to close */
     bool control_work;                        /* counted in bundle->control_conns */
     bool counted_closing;                     /* counted in bundle->closing */
     unsigned accepting;  /* am_net.lock: lanes that the service thread accepts */
-    unsigned lanes_seen; /* am_net.lock: bit per lane whose request has come */
+    unsigned lanes_seen; /* am_net.lock: bit per lane with a request that has come */
     bool accept_failed;  /* am_net.lock */
     bool stranger;       /* am_net.lock: counted in ep->strangers */
-    tag_t tag;           /* that our call proves to know */
+    tag_t tag;           /* proved by our call */
     int64_t opened_ns;
 };
 
-/* How far the connection of a map is; am_net.lock. */
+/* Phase of a map's connection; am_net.lock. */
 enum am_phase {
     AM_PHASE_NONE,
     AM_PHASE_CALLING,   /* a thread of the bundle calls the other side */
@@ -193,13 +194,13 @@ struct am_map {
     int entry;            /* the lowest of them, or -1 */
     unsigned waiters;     /* threads in a request that waits for its connection */
     struct am_conn *conn; /* bundle->lock */
-    unsigned peer_depth;  /* credits that the other side has told of, or 0 */
+    unsigned peer_depth;  /* credits that the other side needs room for, or 0 */
     int64_t crossed_ns;   /* when a call of ours gave way, or 0 */
     /* am_net.lock: */
     enum am_phase phase;
     unsigned conns;          /* connections that exist, broken ones included */
     struct am_conn *passive; /* the one the service thread has made */
-    struct am_caller *again; /* came while an older connection was there */
+    struct am_caller *again; /* request that came while an older connection existed */
 };
 
 struct am_translation {
@@ -235,10 +236,10 @@ struct am_ep {
     unsigned pins;        /* the service thread builds a connection for it; am_net.lock */
     bool closing, moving; /* being freed, being moved; am_net.lock */
     struct am_caller
-        *doubted; /* calls without the right proof; am_net.lock, as the rest of them: */
+        *doubted; /* calls without the right proof; am_net.lock, as the members up to crowded: */
     unsigned doubted_count;
-    unsigned strangers; /* connections that AM_ALL has let in */
-    bool crowded;       /* there are as many as may be, and another one has called */
+    unsigned strangers; /* connections that only AM_ALL allows */
+    bool crowded;       /* strangers are at their limit, and another one has called */
     struct am_map *map_bucket[AM_MAP_BUCKETS]; /* am_net.lock for changes and foreign reads */
     struct am_map self;                        /* stands for our own name */
     bool busy;                                 /* one of its handlers runs */
@@ -258,7 +259,7 @@ struct am_bundle {
     struct am_ep *eps;
     VIP_CQ_HANDLE send_cq, recv_cq;
     int cq_fd;                         /* made by the first sleep */
-    int wake_fd;                       /* eventfd: something for the poller that is no message */
+    int wake_fd;                       /* eventfd: work for the poller that is not a message */
     unsigned attention;                /* atomic: incoming, room wanted, calls again */
     struct am_conn *incoming;          /* am_net.lock: accepted, to be adopted */
     struct am_conn *failed;            /* am_net.lock: handed over, and then not accepted */
@@ -266,7 +267,7 @@ struct am_bundle {
     struct am_conn *newest, *oldest;   /* by last use */
     struct am_conn *dead;              /* to be destroyed when nothing refers to them */
     int mask;
-    uint64_t handled;       /* handlers run, to notice arrivals that others handled */
+    uint64_t handled;       /* handlers run; shows a thread that others have handled arrivals */
     unsigned sleepers;      /* atomic: threads in am_sleep */
     unsigned control_conns; /* connections with control messages to send */
     unsigned closing;       /* connections that we close */
@@ -277,7 +278,7 @@ struct am_net {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* pins */
     int inits;
-    pid_t pid; /* whose AM_Init it was */
+    pid_t pid; /* process that called AM_Init */
     VIP_NIC_HANDLE nic;
     VIP_PROTECTION_HANDLE ptag;
     VIP_NIC_ATTRIBUTES attrs;
@@ -291,7 +292,7 @@ struct am_net {
     unsigned doubts;         /* doubted calls and crowded endpoints, of all endpoints */
     unsigned lanes;          /* 1, or 3 in the older variant */
     unsigned depth;          /* default credits */
-    int64_t residence_ns;    /* a connection is not reclaimed before it is so old */
+    int64_t residence_ns;    /* smallest age of a connection that is reclaimed */
     amvia_counts_t counts;
 };
 

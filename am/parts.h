@@ -1,9 +1,9 @@
 /*
- * Inside libvipam: where the processor's time goes, for bench/am/parts. Only the build that measures it
- * (VIPAM_PARTS, library vipam_parts) has more than empty functions here.
+ * Inside libvipam: where the processor's time goes, for bench/am/parts. Only the build that
+ * measures it (VIPAM_PARTS, library vipam_parts) has more than empty functions here.
  *
- * At every moment a thread is in one part; am_part(p) ends the present one and begins p, and gives back the
- * one that was, to be resumed.
+ * At every moment a thread is in one part. am_part(p) ends the present part, begins p, and returns
+ * the previous one, which the caller resumes later.
  */
 #ifndef AM_PARTS_H
 #define AM_PARTS_H
@@ -20,7 +20,7 @@ enum am_part {
 };
 
 #ifdef VIPAM_PARTS
-/* Ticks of the time-stamp counter, and how often a part ended; of this thread, since amvia_parts_reset. */
+/* Time-stamp counter ticks of each part, and the count of its ends; of this thread, since reset. */
 struct am_parts {
     uint64_t ticks[AM_PARTS], ends[AM_PARTS];
 };

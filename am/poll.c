@@ -1,13 +1,13 @@
 /*
- * Receiving: arrivals are taken from the completion queue and judged by form, then handled: replies
- * and what came back first, then requests in the order of arrival, one handler of an endpoint at a
- * time.
+ * Receiving. Arrivals are taken from the completion queue and their form is checked. Then they are
+ * handled: first replies and returned messages, then requests in the order of arrival, one handler
+ * of an endpoint at a time.
  */
 #include "am/internal.h"
 
 #include <string.h>
 
-/* Arrivals taken before the first is handled, so that replies are not held up by a flood. */
+/* Arrivals taken before the first is handled; limited so that a flood does not delay replies. */
 #define GATHER_MAX 64
 
 static struct am_message *arrival_msg(const struct am_arrival *arrival)
@@ -25,7 +25,7 @@ static void queue_put(struct am_queue *queue, struct am_arrival *arrival)
     queue->last = arrival;
 }
 
-/* The first whose endpoint runs no handler (in another thread), taken out; or NULL. */
+/* Take the first arrival of an endpoint that runs no handler (in another thread); or NULL. */
 static struct am_arrival *queue_take(struct am_queue *queue)
 {
     struct am_arrival *before = NULL, *arrival = queue->first;
@@ -45,9 +45,9 @@ static struct am_arrival *queue_take(struct am_queue *queue)
     return arrival;
 }
 
-/* ---- taking ------------------------------------------------------------------------------------------ */
+/* ---- taking ---------------------------------------------------------------------------------- */
 
-/* Is this a message at all: lengths, counts, numbers within what this connection can have? */
+/* Is this a message: are lengths, counts and numbers possible for this connection? */
 static bool well_formed(const struct am_conn *conn, const struct am_message *msg, size_t bytes)
 {
     bool reply = msg->kind >= AM_KIND_R_SHORT && msg->kind <= AM_KIND_REFUSED;
@@ -66,7 +66,7 @@ static bool well_formed(const struct am_conn *conn, const struct am_message *msg
     return msg->kind == AM_KIND_REPLY_REFUSED || !conn->peer_busy[msg->id];
 }
 
-/* Does the payload fit where it is said to be? */
+/* Does the payload fit into its stated place? */
 static bool payload_fits(const struct am_message *msg, size_t bytes)
 {
     enum am_class class = am_class_of(msg->kind);
@@ -111,7 +111,7 @@ static void arrived(struct am_arrival *arrival, size_t bytes)
     if (msg->kind < AM_KIND_REPLY_REFUSED) {
         conn->peer_busy[msg->id] = 1;
         conn->serving++;
-        conn->reply[msg->id].range.len = 0; /* that handler has run */
+        conn->reply[msg->id].range.len = 0; /* its handler has run */
         am_conn_touch(conn);
     }
     if (!payload_fits(msg, bytes))
@@ -158,9 +158,9 @@ int am_gather(struct am_bundle *bundle)
     return n;
 }
 
-/* ---- judging (spec 4.11) -------------------------------------------------------------------------------- */
+/* ---- judging (spec 4.11) --------------------------------------------------------------------- */
 
-/* Part of the segment, or why not. */
+/* Is the range inside the segment? 0, or an E... status. */
 static int judge_range(const struct am_ep *ep, uint64_t offset, uint64_t nbytes)
 {
     if (nbytes == 0)
@@ -186,7 +186,7 @@ int am_judge(const struct am_ep *ep, const struct am_message *msg)
     return 0;
 }
 
-/* The payload for the handler, brought to where it belongs. */
+/* Bring the payload to its destination. Returns where the handler finds it. */
 static void *bring_payload(struct am_conn *conn, struct am_message *msg)
 {
     struct am_ep *ep = conn->map->ep;
@@ -208,14 +208,14 @@ static void *bring_payload(struct am_conn *conn, struct am_message *msg)
     return to;
 }
 
-/* Head and arguments, out of a buffer that is about to be used again. */
+/* Copy head and arguments out of a buffer that is about to be used again. */
 static void copy_head(union am_message_room *to, const struct am_message *from)
 {
     to->msg = *from;
     memcpy(to->msg.arg, from->arg, from->numargs * sizeof(from->arg[0]));
 }
 
-/* ---- handling -------------------------------------------------------------------------------------------- */
+/* ---- handling -------------------------------------------------------------------------------- */
 
 static void arrival_over(struct am_arrival *arrival)
 {
@@ -279,7 +279,7 @@ static void handle_request(struct am_arrival *arrival)
     am_send_reply(conn, id, &head, NULL, NULL);
 }
 
-/* Tell the replier that its reply was refused; the request stays used until it has noticed. */
+/* Send the refusal to the replier; the request stays used until the replier answers. */
 static void refuse_reply(struct am_conn *conn, uint16_t id, int status)
 {
     struct am_lane *lane = &conn->lane[0];
@@ -363,7 +363,7 @@ static void return_all(struct am_conn *conn)
     }
 }
 
-/* Broken connections whose arrivals are handled. */
+/* Free broken connections with no arrivals left to handle. */
 static int bury(struct am_bundle *bundle)
 {
     struct am_conn **at = &bundle->dead, *conn;

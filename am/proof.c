@@ -1,5 +1,6 @@
 /*
- * Proofs of calls and answers (wire.h): that the caller knows the key of the endpoint that it calls, or its tag.
+ * Proofs of calls and answers (wire.h): the caller has the key of the endpoint that it calls, or
+ * its tag.
  */
 #include <string.h>
 
@@ -12,7 +13,7 @@ static struct am_claim claim_of(const en_t *caller, const en_t *called, const st
     struct am_claim claim = {.call = *call};
 
     memcpy(claim.caller, caller, sizeof(claim.caller));
-    /* Of the called, the name but for the host, which has more than one name here and there. */
+    /* The called endpoint's name without its host, which may have several addresses. */
     memcpy(claim.called, called, offsetof(en_t, host_bytes));
     memset(&claim.call.proof, 0, sizeof(claim.call.proof));
     return claim;
@@ -28,7 +29,7 @@ static struct am_claim answer_claim(const en_t *caller, const en_t *called,
     return claim;
 }
 
-/* Without a key a tag is one, which is what tags are for. */
+/* Without a key the tag is the key. */
 static struct job_key key_or_tag(const struct job_key *key, tag_t tag)
 {
     struct job_key made = {{0}};

@@ -1,11 +1,11 @@
 /*
  * The cache of registered source memory of long messages. Registering costs more than sending some
- * tens of kilobytes, and programs send from the same places again and again.
+ * tens of kilobytes, and programs often send from the same places.
  *
  * A program may give memory back to the system and get other memory at the same address while the
- * cache still has it registered; then the registration means the old pages. So before each use the
- * kernel is asked what is mapped there (PROCMAP_QUERY, Linux 6.11, a microsecond). Where the kernel
- * cannot be asked, nothing is kept.
+ * cache still has it registered; the registration then means the old pages. So before each use the
+ * kernel is asked what is mapped there (PROCMAP_QUERY, Linux 6.11, a microsecond). If the kernel
+ * cannot be asked, no registration is kept.
  */
 #include "am/internal.h"
 
@@ -15,10 +15,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* Ranges kept. */
+/* Ranges kept at most. */
 #define REGIONS 32
 
-/* Bytes kept: pages in the cache are in memory. */
+/* Bytes kept at most: pages in the cache occupy memory. */
 #define REGION_BYTES_MAX ((size_t)64 << 20)
 
 #define PAGE 4096u
@@ -34,7 +34,7 @@ struct map_query {
 };
 #define MAP_QUERY _IOWR('f', 17, struct map_query)
 
-/* What is mapped at a range, as one number; ranges of several mappings add up. */
+/* The mappings of a range, as one number. */
 struct identity {
     uint64_t hash;
 };
@@ -46,7 +46,7 @@ struct am_region {
     struct identity identity;
     unsigned pins;
     uint64_t used; /* stamp */
-    bool stale;    /* to be given back with the last pin */
+    bool stale;    /* give it back when the last pin goes */
 };
 
 static struct {
@@ -54,7 +54,7 @@ static struct {
     struct am_region region[REGIONS];
     uint64_t stamp;
     int maps_fd; /* -1: not opened yet, -2: the kernel cannot be asked */
-    pid_t pid;   /* whose maps they are */
+    pid_t pid;   /* process of these maps */
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER, .maps_fd = -1};
 
 static bool ask_kernel(uintptr_t at, struct map_query *query)
@@ -83,7 +83,7 @@ static bool identify(uintptr_t at, size_t len, struct identity *ret)
     while (at < end) {
         if (!ask_kernel(at, &query))
             return false;
-        /* What lies where: file, its offset at this address, and how far. */
+        /* The file, and its offset at this address. */
         hash = (hash ^ query.inode) * 1099511628211u;
         hash = (hash ^ ((uint64_t)query.dev_major << 32 | query.dev_minor)) * 1099511628211u;
         if (query.inode != 0)
@@ -124,7 +124,7 @@ static struct am_region *find(uintptr_t at, size_t len)
     return NULL;
 }
 
-/* A free place; the ones used least recently go until the new one fits. NULL: all are pinned. */
+/* A free place; the least recently used regions go until the new one fits. NULL: all are pinned. */
 static struct am_region *make_room(size_t len)
 {
     for (;;) {
@@ -157,7 +157,7 @@ static struct am_region *add(uintptr_t at, size_t len)
     if (region == NULL)
         return NULL;
     *region = (struct am_region){.at = from, .len = to - from};
-    /* Whole pages, so that neighbours find it; if their rest may not be had, just the bytes. */
+    /* Whole pages, so that neighbouring ranges find it; if that fails, only the bytes. */
     if (VipRegisterMem(am_net.nic, (void *)from, region->len, &attrs, &region->mem) !=
         VIP_SUCCESS) {
         region->at = at;

@@ -115,8 +115,8 @@ static void before(const struct am_token *token, const struct am_message *msg, v
 }
 
 /*
- * The token that the program sees: memory of the endpoint, where a token that is used after its handler
- * has returned is recognised. Under the bundle's lock, as is its end.
+ * The token that the program sees, in memory of the endpoint: a token that is used after its
+ * handler has returned is recognised there. Under the bundle's lock, as is its end.
  */
 static struct am_token *token_show(const struct am_token *token)
 {
@@ -190,7 +190,7 @@ static const char *am_status_name(int status)
     return status >= 0 && status <= EREPLYREJECTED ? name[status] : "unknown";
 }
 
-/* Handler 0 of a new endpoint: say what came back, and abort. */
+/* Handler 0 of a new endpoint: print what came back, and abort. */
 void am_default_returned(int status, op_t opcode, void *argblock)
 {
     static const char *const what[] = {"",      "request",      "medium request", "long request",

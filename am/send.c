@@ -6,10 +6,10 @@
 #include <sched.h>
 #include <string.h>
 
-/* Long payloads up to here are copied into the send buffer, so that the caller need not wait. */
+/* Largest long payload, in bytes, copied to the send buffer so that the caller need not wait. */
 #define STAGE_MAX 32768u
 
-/* ---- where things go ------------------------------------------------------------------------------------ */
+/* ---- where things go ------------------------------------------------------------------------- */
 
 static struct am_lane *lane_for(struct am_conn *conn, enum am_class class)
 {
@@ -27,8 +27,9 @@ static bool overlap(const struct am_range *a, uint64_t off, uint64_t len)
 }
 
 /*
- * May these bytes be written straight into the other's segment? By what it has granted; and not where
- * another long message goes whose handler may not have run yet: each handler is to see its own.
+ * May these bytes be written straight into the other's segment? It must be granted. The place must
+ * not overlap another long message that its handler may not have seen: each handler must see its
+ * own bytes.
  */
 static bool may_write_direct(const struct am_conn *conn, const struct am_message *msg)
 {
@@ -50,11 +51,11 @@ static bool may_write_direct(const struct am_conn *conn, const struct am_message
     return true;
 }
 
-/* Where a message is going. */
+/* The way of one message. */
 struct way {
     struct am_lane *lane;
     unsigned slot;
-    struct am_range *range; /* told what a long message covers in the segment */
+    struct am_range *range; /* set to what a long message covers in the segment */
     bool wait;              /* the source must be free on return */
 };
 
@@ -110,7 +111,7 @@ static int post_write(struct am_conn *conn, struct am_message *msg, const struct
     return AM_OK;
 }
 
-/* Fill the buffer that way names, and post it. */
+/* Fill the buffer given by `way`, and post it. */
 static int send_message(struct am_conn *conn, const struct am_message *head, const int32_t *arg,
                         const void *source, struct way *way)
 {
@@ -140,7 +141,7 @@ int am_send_reply(struct am_conn *conn, uint16_t id, const struct am_message *he
     int rc;
 
     if (conn->state == AM_CONN_DEAD)
-        return AM_OK; /* who asked is gone; nobody is to be told */
+        return AM_OK; /* the requester is gone; no reply is needed */
     msg.id = id;
     conn->reply[id].range.len = 0;
     if (conn->peer_busy[id]) {
@@ -154,7 +155,7 @@ int am_send_reply(struct am_conn *conn, uint16_t id, const struct am_message *he
     return rc;
 }
 
-/* ---- requests ------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 /* A request as the caller gave it. */
 struct ask {
@@ -163,10 +164,10 @@ struct ask {
     void *source;
     bool async;
     int32_t arg[AM_ARGS_MAX];
-    union am_message_room room; /* its head; last, as what has no fixed size must be */
+    union am_message_room room; /* its head; last, because it ends in a flexible array */
 };
 
-/* It cannot be sent at all: it comes back at once. */
+/* The request cannot be sent: it comes back at once. */
 static void return_unsent(struct ask *ask, struct am_map *map, int status)
 {
     union am_message_room copy;
@@ -183,8 +184,8 @@ static void return_unsent(struct ask *ask, struct am_map *map, int status)
 
 /*
  * Wait until the map has an open connection with a credit, handling what arrives meanwhile. 0 with
- * *ret; AM_ERR_IN_USE: an asynchronous one would wait for a credit; negative: -E... status, there can
- * be no connection.
+ * *ret; AM_ERR_IN_USE: an asynchronous one would wait for a credit; negative: -E... status, there
+ * can be no connection.
  */
 static int wait_for_credit(struct am_map *map, tag_t tag, bool async, struct am_conn **ret)
 {
@@ -376,7 +377,7 @@ int AMVIA_GetXferVA(ep_t ea, int dest, uintptr_t source_offset, handler_t handle
     return request(&ask);
 }
 
-/* ---- replies -------------------------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 static int check_reply(const struct am_token *token, int numargs, const void *source, size_t nbytes,
                        size_t max)

@@ -1,6 +1,4 @@
-/*
- * SPMD start, barrier, all-gather and exit of am_amx.h, upon job/.
- */
+/* SPMD start, barrier, all-gather and exit of am_amx.h, by means of job/. */
 #include "am/amx.h"
 
 #include <stdarg.h>
@@ -11,12 +9,13 @@
 #include "job/job.h"
 
 /*
- * How long an exit with code 0 waits for the others to come to theirs. Then the job ends in their middle: the time is
- * longer than a busy machine keeps a process from its last instructions.
+ * How long, in ns, an exit with code 0 waits for the exits of the other processes. Then the job
+ * ends although they still run. The time is longer than a busy machine delays a process's last
+ * instructions.
  */
 #define EXIT_GRACE_NS 30000000000LL
 
-/* Once no message has come for so long, the process sleeps this long at a time in a barrier. */
+/* Time without messages, in ns, until a process in a barrier sleeps, and one sleep, in ms. */
 #define BARRIER_AWAKE_NS 5000000
 #define BARRIER_SLEEP_MS 1
 
@@ -81,16 +80,16 @@ static int check_started(const char *call)
                            : am_fail(AM_ERR_NOT_INIT, "%s: AMX_SPMDStartup was not called", call);
 }
 
-/* ---- start ------------------------------------------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------------------------------- */
 
-/* What each process tells the others, by the launcher's channel. */
+/* What each process sends to the others by the launcher's channel. */
 struct card {
     en_t name;
     tag_t tag;
     struct job_key key; /* that callers need */
 };
 
-/* What calls are judged by; am_net.lock. */
+/* The data by which calls are judged; am_net.lock. */
 static struct {
     en_t name;          /* of our endpoint; zeros: no start has begun */
     struct card *cards; /* NULL: not known yet */
@@ -114,7 +113,7 @@ const struct job_key *am_spmd_key(const struct am_ep *ep, const en_t *other, con
     return ours && key_of(other) != NULL ? key_of(called) : NULL;
 }
 
-/* Random, so that no other program knows it; neither AM_NONE nor AM_ALL. */
+/* Random, so that other programs do not have them; the tag is neither AM_NONE nor AM_ALL. */
 static int draw(struct card *mine)
 {
     struct job_key random;
@@ -166,7 +165,7 @@ static int meet(int depth)
     if (rc == AM_OK)
         rc = AM_SetExpectedResources(spmd.ep, job_size(spmd.job),
                                      depth > 0 ? depth : (int)am_net.depth);
-    /* They stay: connections are made at any time. */
+    /* The cards stay: connections are made at any time. */
     if (rc == AM_OK)
         make_known(spmd.ep, all, job_size(spmd.job));
     else
@@ -199,7 +198,7 @@ int AMX_SPMDStartup(int *argc, char ***argv, int networkdepth, uint64_t *network
     if (rc == AM_OK)
         rc = meet(networkdepth);
     if (rc != AM_OK) {
-        /* The others wait for this process; it cannot come. */
+        /* The other processes wait for this one, which cannot come. */
         if (!job_abort(spmd.job, 1, amvia_LastError()))
             fprintf(stderr, "libvipam: process %d: %s\n", job_rank(spmd.job), amvia_LastError());
         return rc;
@@ -211,11 +210,12 @@ int AMX_SPMDStartup(int *argc, char ***argv, int networkdepth, uint64_t *network
     return AM_OK;
 }
 
-/* ---- together ----------------------------------------------------------------------------------------------- */
+/* ---- together -------------------------------------------------------------------------------- */
 
 /*
- * Wait for the launcher to let all go, handling messages; 0: until_ns (if not 0) has come before.
- * While messages come the launcher is only glanced at, so that others are answered at full speed.
+ * Wait for the end of the launcher's barrier, and handle messages meanwhile. 0: until_ns (if not 0)
+ * came first. While messages come, the launcher is asked without waiting, so that other processes
+ * are answered at full speed.
  */
 static int await_all(int64_t until_ns)
 {
@@ -280,7 +280,7 @@ int AMX_SPMDBroadcast(void *buf, size_t len, int root)
     return rc;
 }
 
-/* ---- end ------------------------------------------------------------------------------------------------------ */
+/* ---- end ------------------------------------------------------------------------------------- */
 
 int AMX_SPMDExit(int exitcode)
 {
@@ -292,7 +292,7 @@ int AMX_SPMDExit(int exitcode)
     if (spmd.callback != NULL)
         spmd.callback(exitcode);
     fflush(NULL);
-    /* From a handler, or from a signal handler in the middle of a call, nothing can be waited for. */
+    /* A handler, or a signal handler in the middle of a call, cannot wait. */
     if (spmd.ep != NULL && exitcode == 0 && am_in_handler == 0)
         together = await_all(am_now_ns() + EXIT_GRACE_NS) > 0;
     if (together) {

@@ -1,6 +1,4 @@
-/*
- * What an endpoint consists of: translation table, handler table, tag, segment.
- */
+/* The parts of an endpoint: translation table, handler table, tag, segment. */
 #include "am/internal.h"
 
 #include <stdlib.h>
@@ -27,7 +25,7 @@ static int check_entry(const struct am_ep *ep, int index, const void *out, const
     return rc;
 }
 
-/* ---- sizes --------------------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 int AM_GetNumHandlers(ep_t ep, int *n)
 {
@@ -89,9 +87,9 @@ int AM_SetNumTranslations(ep_t ep, int n)
     return rc;
 }
 
-/* ---- translations ------------------------------------------------------------------------------------------- */
+/* ---- translations ---------------------------------------------------------------------------- */
 
-/* The lowest entry of a map, which says its rank and the tag of replies. */
+/* The lowest entry of a map, which gives its rank and the tag of replies. */
 static void find_lowest(struct am_ep *ep, struct am_map *map)
 {
     map->entry = -1;
@@ -206,7 +204,7 @@ int AM_Unmap(ep_t ep, int index)
     return AM_UnMap(ep, index);
 }
 
-/* Quiet: it is the way to look. */
+/* Prints nothing: programs use it to test an index. */
 int AM_GetTranslationInuse(ep_t ep, int index)
 {
     if (am_net.inits == 0)
@@ -246,7 +244,7 @@ int am_set_translation_tag(struct am_ep *ep, int index, tag_t tag)
     return AM_OK;
 }
 
-/* ---- handlers ------------------------------------------------------------------------------------------------ */
+/* ---- handlers -------------------------------------------------------------------------------- */
 
 int AMVIA_SetHandler(ep_t ep, handler_t handler, amvia_handler_fn_t function)
 {
@@ -257,7 +255,7 @@ int AMVIA_SetHandler(ep_t ep, handler_t handler, amvia_handler_fn_t function)
     if (function == NULL && handler == 0)
         function = (amvia_handler_fn_t)am_default_returned;
     am_lock(ep->bundle);
-    /* Nobody may write straight into the segment for a handler that is not there any more. */
+    /* No direct writes into the segment for a handler that is gone. */
     if (function == NULL && ep->handler[handler] != NULL)
         am_segment_revoke(ep, false);
     ep->handler[handler] = function;
@@ -285,7 +283,7 @@ int AMVIA_SetHandlerAny(ep_t ep, handler_t *handler, amvia_handler_fn_t function
     return rc == AM_OK ? rc : am_fail(rc, "AM_SetHandlerAny: all handlers are in use");
 }
 
-/* ---- tag and segment ------------------------------------------------------------------------------------------ */
+/* ---- tag and segment ------------------------------------------------------------------------- */
 
 int AM_SetTag(ep_t ep, tag_t tag)
 {
@@ -294,7 +292,7 @@ int AM_SetTag(ep_t ep, tag_t tag)
     if (rc != AM_OK)
         return rc;
     am_lock(ep->bundle);
-    /* What others may write straight was promised for the old tag. */
+    /* The permissions for direct writes are for the old tag. */
     if (tag != ep->tag)
         am_segment_revoke(ep, false);
     __atomic_store_n(&ep->tag, tag, __ATOMIC_RELAXED); /* the service thread reads it */
@@ -324,7 +322,7 @@ int AM_SetSeg(ep_t ep, void *addr, uintptr_t nbytes)
         am_unlock(ep->bundle);
         return am_fail(AM_ERR_RESOURCE, "AM_SetSeg: not in handlers");
     }
-    /* Nobody writes to the old one any more when it is given up: it may be freed on return. */
+    /* Ends all direct writes to the old segment: the program may free it on return. */
     am_segment_revoke(ep, true);
     am_segment_drop(ep);
     ep->seg.base = addr;

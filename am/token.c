@@ -1,6 +1,4 @@
-/*
- * Asking about the message at hand.
- */
+/* Queries about the message at hand. */
 #include "am/internal.h"
 
 #include <string.h>

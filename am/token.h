@@ -32,7 +32,7 @@ struct am_token {
 
 #define AM_TOKEN_MAGIC 0xA2704B17u
 
-/* Handlers of one endpoint that run at once: a request's, and to ourselves the reply's inside it. */
+/* Handlers of one endpoint that run at once: a request's and, to ourselves, its reply's in it. */
 #define AM_NESTED_MAX 2
 
 #endif

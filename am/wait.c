@@ -1,19 +1,17 @@
-/*
- * Sleeping until something arrives, and waking who sleeps.
- */
+/* Sleeping until a message arrives, and waking sleeping threads. */
 #include "am/internal.h"
 
 #include <poll.h>
 #include <sched.h>
 #include <unistd.h>
 
-/* Looks before sleeping: an answer that is on its way comes within some tens of microseconds. */
+/* Polls before sleeping: an answer under way comes within some tens of microseconds. */
 #define LOOKS 64
 
-/* While connections are being closed for others to be made: how soon to look again. */
+/* Longest sleep, in ms, while connections are being closed to make room. */
 #define BUSY_MS 5
 
-/* How often this thread has seen its bundle's count of handlers run, for AM_PAR. */
+/* The bundle's count of handlers run, as this thread saw it last; for AM_PAR. */
 static __thread struct {
     const struct am_bundle *bundle;
     uint64_t handled;
@@ -49,9 +47,7 @@ void am_wake_sleepers(struct am_bundle *bundle)
         return; /* it is raised already */
 }
 
-/*
- * The wake descriptor stays raised until nobody sleeps, so that each of several sleepers sees it.
- */
+/* The wake descriptor stays raised until no thread sleeps, so that each sleeper sees it. */
 void am_sleep(struct am_bundle *bundle, const int *fds, unsigned count, int timeout_ms)
 {
     struct pollfd wait[AM_SLEEP_FDS + 1] = {{.fd = bundle->wake_fd, .events = POLLIN}};
@@ -59,8 +55,8 @@ void am_sleep(struct am_bundle *bundle, const int *fds, unsigned count, int time
 
     for (unsigned i = 0; i < count; i++)
         wait[i + 1] = (struct pollfd){.fd = fds[i], .events = POLLIN};
-    /* What is asked for before we count as a sleeper is only noted, so count first, then look: am_attend has it in the
-     * other order, and holds no lock of the bundle's. */
+    /* Count this sleeper first, then look at attention. am_attend sets attention first, then looks
+     * at the count, without the bundle's lock. So one of the two sees the other. */
     __atomic_add_fetch(&bundle->sleepers, 1, __ATOMIC_SEQ_CST);
     am_unlock(bundle);
     if (timeout_ms > 0 || __atomic_load_n(&bundle->attention, __ATOMIC_SEQ_CST) == 0)
@@ -80,7 +76,7 @@ static int wait_locked(struct am_bundle *bundle)
     for (unsigned looks = 0;; looks++) {
         if (am_poll(bundle) > 0)
             return AM_OK;
-        /* Another thread has handled something since this one looked last. */
+        /* Another thread has run handlers since this one looked last. */
         if (bundle->par && bundle->handled != (seen.bundle == bundle ? seen.handled : 0))
             return AM_OK;
         if (looks < LOOKS)

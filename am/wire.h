@@ -1,7 +1,7 @@
 /*
- * What libvipam's processes send each other: the head of each message, and what they say while
- * connecting. Fixed widths, in the byte order of the machine (both ends are little-endian, as VIPL's
- * own formats are). Everything in it comes from another process and is checked before use.
+ * What libvipam's processes send each other: the head of each message, and the private data of
+ * connecting. Fixed widths, in the byte order of the machine (both ends are little-endian, as
+ * VIPL's own formats are). All of it comes from another process and is checked before use.
  */
 #ifndef AM_WIRE_H
 #define AM_WIRE_H
@@ -29,7 +29,7 @@
 /* Bytes of a message without payload, rounded up to a cache line. */
 #define AM_SMALL_BYTES 128u
 
-/* Credits per connection: what is granted at most, and what callers may ask for (AMX). */
+/* Credits per connection: the most that is granted, and that programs may ask for (AMX). */
 #define AM_DEPTH_MAX     128u
 #define AM_DEPTH_ASK_MAX 1024
 
@@ -42,12 +42,12 @@ enum am_kind {
     AM_KIND_R_SHORT = 16,  /* replies to request id */
     AM_KIND_R_MEDIUM,
     AM_KIND_R_LONG,
-    AM_KIND_NONE,       /* no handler: only the credit */
+    AM_KIND_NONE,       /* no handler: only returns the credit */
     AM_KIND_REFUSED,    /* request id came back for the reason in status */
     AM_KIND_READY = 32, /* first message of the caller: now the other side may send */
-    AM_KIND_CLOSE,      /* let us close this connection */
-    AM_KIND_GRANT,      /* you may write straight into my segment (struct am_wire_grant) */
-    AM_KIND_REVOKE,     /* not any more */
+    AM_KIND_CLOSE,      /* asks to close this connection */
+    AM_KIND_GRANT,      /* allows direct writes into my segment (struct am_wire_grant) */
+    AM_KIND_REVOKE,     /* ends that permission */
     AM_KIND_AGREED      /* answer to the three above */
 };
 
@@ -55,8 +55,8 @@ enum am_kind {
 enum am_place {
     AM_PLACE_INLINE,  /* behind the arguments; the receiver copies it */
     AM_PLACE_LANDING, /* in the landing place of this request or reply; the receiver copies it */
-    AM_PLACE_DIRECT,  /* where it belongs */
-    AM_PLACE_BAD      /* set by the receiver: nowhere that could be */
+    AM_PLACE_DIRECT,  /* in its place in the segment */
+    AM_PLACE_BAD      /* set by the receiver: an impossible place */
 };
 
 struct am_message {
@@ -85,8 +85,8 @@ struct am_wire_grant {
 };
 
 /*
- * Private data of a connection request. The caller's host and process are those of the address that it
- * calls from.
+ * Private data of a connection request. The caller's host and process are those of the address that
+ * it calls from.
  */
 struct am_call {
     uint32_t magic;
@@ -97,7 +97,7 @@ struct am_call {
     uint32_t number;        /* of the endpoint that is called */
     uint32_t caller_number; /* of the endpoint that calls */
     uint16_t depth;         /* the caller's credits */
-    uint16_t answer_depth;  /* the other side's credits that the caller has made room for */
+    uint16_t answer_depth;  /* credits of the other side that the caller has room for */
     uint32_t landing_mem;
     uint32_t reserved2; /* 0 */
     uint64_t landing;   /* address of its landing */
@@ -115,14 +115,14 @@ struct am_answer {
     struct job_proof proof; /* if the two belong to one job, otherwise 0 */
 };
 
-/* What a proof is for (job/key.h): both endpoints, and what they say, with proofs of 0 in it. */
+/* The claim of a proof (job/key.h): both endpoints and their private data, with proofs of 0. */
 struct am_claim {
     uint8_t caller[32], called[32]; /* en_t */
     struct am_call call;
     struct am_answer answer; /* of a call: zeros */
 };
 
-/* Both sides have called at once, and yours is the call that gives way. */
+/* This call gives way, for example to the other side's own call: call again. */
 #define AM_ANSWER_CROSS 0xFFFFu
 
 /* Call again with room for `depth` credits of ours. */

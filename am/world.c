@@ -1,6 +1,6 @@
 /*
- * The library as a whole: start and stop, limits, options from the environment, reasons of failures,
- * and the room for connections.
+ * The library as a whole: start and stop, limits, options from the environment, reasons of
+ * failures, and the room for connections.
  *
  * Options (doc/active-messages.md): VIPAM_DEVICE, VIPAM_CREDITS, VIPAM_CONNECTIONS, VIPAM_VARIANT,
  * VIPAM_RESIDENCE_MS.
@@ -13,14 +13,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Connections of one process at once, if nobody says otherwise. */
+/* Connections of one process at once, without VIPAM_CONNECTIONS. */
 #define CONNECTIONS_DEFAULT 512
 
-/* Credits per connection, the paper's number. */
+/* Credits per connection without VIPAM_CREDITS; the paper's number. */
 #define CREDITS_DEFAULT 8
 
-/* A connection is not given up for another before it is so old: making one costs about a
- * millisecond, and it should pay. */
+/* Smallest age, in ms, of a connection that is closed for another: making one takes about a
+ * millisecond, which must pay off. */
 #define RESIDENCE_DEFAULT_MS 20
 
 struct am_net am_net = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -61,7 +61,7 @@ int64_t am_now_ns(void)
     return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
-/* ---- room for connections; under the net's lock -------------------------------------------------------- */
+/* ---- room for connections; under the net's lock ---------------------------------------------- */
 
 void am_room_fill(void)
 {
@@ -94,7 +94,7 @@ void am_attend(struct am_bundle *bundle)
         return; /* it is raised already */
 }
 
-/* ---- start and stop -------------------------------------------------------------------------------------- */
+/* ---- start and stop -------------------------------------------------------------------------- */
 
 static unsigned option(const char *name, unsigned otherwise, unsigned min, unsigned max)
 {
@@ -174,8 +174,8 @@ static void close_nic(void)
 }
 
 /*
- * The program exits without AM_Terminate: what it has sent, replies above all, is to leave first. The
- * others would take them for lost.
+ * The program exits without AM_Terminate: first let its messages leave, above all replies. Other
+ * processes would take them for lost.
  */
 static void at_exit(void)
 {
@@ -248,7 +248,7 @@ int amvia_GetCounts(amvia_counts_t *counts)
     return AM_OK;
 }
 
-/* ---- limits ------------------------------------------------------------------------------------------------ */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 int AM_MaxShort(void)
 {

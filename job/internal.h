@@ -1,6 +1,6 @@
 /*
- * Inside job/: what a way in (pmi.c, pmix.c) offers to job.c, and the words of the PMI-1 wire, which
- * amrun serves too.
+ * Inside job/: the interface of a way to join (pmi.c, pmix.c), and the words of the PMI-1 wire,
+ * which amrun serves too.
  */
 #ifndef JOB_INTERNAL_H
 #define JOB_INTERNAL_H
@@ -9,40 +9,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A line of the wire with its newline and zero: a value of 1024 and the words around it. */
+/* Bytes of a line of the wire with its newline and zero: a value of 1024 and other words. */
 #define PMI_LINE_BYTES 2048
 
-/* Limits that amrun states in answer to get_maxes, the ones of MPICH's own process manager. */
+/* Limits, in bytes, that amrun gives in answer to get_maxes: those of MPICH's process manager. */
 #define PMI_NAME_MAX  256
 #define PMI_KEY_MAX   64
 #define PMI_VALUE_MAX 1024
 
 /*
- * A word of amrun's answer to init, beyond PMI-1: an abort may say its reason (value=...), and amrun prints
- * it once.
+ * A word in amrun's answer to init, beyond PMI-1: an abort may give its reason (value=...), and
+ * amrun prints it once.
  */
 #define PMI_SAYS_REASONS "reasons"
 
-/* The longest reason of an abort, with its zero; a longer one is cut. */
+/* Bytes of the longest reason of an abort, with its zero; a longer one is truncated. */
 #define PMI_REASON_BYTES 512
 
-/* One way in. All functions but end return 0 or a negative errno; data is text without blanks. */
+/* One way to join. put, fence_begin and get return 0 or -errno; data is text without blanks. */
 struct job_way {
     const char *name;
     int (*put)(void *at, const char *key, const char *value);
     /* Make what was put visible, and wait for all: begin, then test as in job.h. */
     int (*fence_begin)(void *at);
     int (*fence_test)(void *at, int timeout_ms);
-    /* What rank put under key; value has room for room bytes. */
+    /* What process `rank` has put under key; value has room for `room` bytes. */
     int (*get)(void *at, int rank, const char *key, char *value, size_t room);
-    bool (*abort)(void *at, int code, const char *why); /* true: the launcher says why */
+    bool (*abort)(void *at, int code, const char *why); /* true: the launcher prints why */
     void (*finish)(void *at);                           /* frees at */
 };
 
-/* What joining tells. */
+/* Result of joining. */
 struct job_place {
     int rank, size;
-    char name[PMI_NAME_MAX]; /* the job's name, the same everywhere */
+    char name[PMI_NAME_MAX]; /* the job's name, the same in all processes */
     size_t value_max;        /* characters of one value */
     const struct job_way *way;
     void *at;
@@ -64,21 +64,21 @@ struct pmi_input {
 };
 
 /*
- * The next whole line in the input, without its newline, copied to line (PMI_LINE_BYTES). 1: there is
- * one; 0: not yet; -EPROTO: too long.
+ * The next whole line in the input, without its newline, copied to line (PMI_LINE_BYTES). 1: there
+ * is one; 0: not yet; -EPROTO: too long.
  */
 int pmi_next_line(struct pmi_input *input, char *line);
 
 /* Read what is there into the input. 1: something came; 0: nothing yet; -ECONNRESET: the end. */
 int pmi_receive(struct pmi_input *input, int fd);
 
-/* The value of key in a line; false if absent or longer than room. "value" goes to the line's end. */
+/* The value of key in a line; false if absent or longer than room. "value" extends to the end. */
 bool pmi_word(const char *line, const char *key, char *ret, size_t room);
 
 /* Send a formatted line. 0; -ECONNRESET; -EMSGSIZE (longer than a line). */
 int pmi_send(int fd, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Tell amrun to end the job with this exit code, for the first line of `why`. Outcomes: as pmi_send. */
+/* Ask amrun to end the job with this exit code and `why`'s first line. Outcomes: as pmi_send. */
 int pmi_send_abort(int fd, int code, const char *why);
 
 #endif

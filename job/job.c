@@ -1,6 +1,6 @@
 /*
- * A job, whichever way this process came into it (job.h): what the ways have in common. All-gather is
- * made of put, fence and get; bytes travel as hexadecimal digits, in pieces that fit a value.
+ * The part of a job (job.h) that all ways to join share. All-gather uses put, fence and get; bytes
+ * travel as hexadecimal digits, in pieces that fit a value.
  */
 #include "job/job.h"
 

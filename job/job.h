@@ -1,13 +1,15 @@
 /*
- * Starting a parallel job: which process am I of how many, and how do we exchange the first bytes.
+ * Starting a parallel job: the rank of this process, the number of processes, and the exchange of
+ * the first bytes.
  *
- * Three ways in, tried in this order: the PMI-1 wire protocol on the descriptor PMI_FD (MPICH's mpiexec,
- * Slurm's srun --mpi=pmi2, our amrun), PMIx when PMIX_RANK and PMIX_NAMESPACE are set (Open MPI's
- * mpirun, srun --mpi=pmix; the library is opened at run time), and without a launcher a job of one.
+ * There are three ways to join, tried in this order. First the PMI-1 wire protocol on the file
+ * descriptor PMI_FD (MPICH's mpiexec, Slurm's srun --mpi=pmi2, our amrun). Then PMIx if PMIX_RANK
+ * and PMIX_NAMESPACE are set (Open MPI's mpirun, srun --mpi=pmix); its library is opened at run
+ * time. Without a launcher, a job of one.
  *
  * Owns the connection to the launcher, one per process. Does not own any communication of the
- * program. Used by am/ and tools/amrun (the wire's words only). Not thread-safe: one thread at a time.
- * Functions return 0, or a negative errno with the reason in job_error().
+ * program. Used by am/, splitc/lib and tools/amrun (the wire's words only). Not thread-safe: one
+ * thread at a time. Functions return 0, or a negative errno with the reason in job_error().
  */
 #ifndef JOB_JOB_H
 #define JOB_JOB_H
@@ -15,14 +17,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Bytes of one process that job_allgather moves at most; more is for the program's own messages. */
+/* Bytes of one process in job_allgather at most; for more, programs use messages of their own. */
 #define JOB_GATHER_BYTES_MAX 65536u
 
 struct job;
 
 /*
- * Join the job. *ret is to be ended with job_finish or job_abort. Outcomes: 0; -ENOMEM; -EPROTO
- * (the launcher answers nonsense or has gone); -ENOENT (PMIx is asked for and libpmix.so.2 cannot be
+ * Join the job. *ret must be ended with job_finish or job_abort. Outcomes: 0; -ENOMEM; -EPROTO (the
+ * launcher's answer is invalid, or it has gone); -ENOENT (PMIx is needed and libpmix.so.2 cannot be
  * loaded).
  */
 int job_start(struct job **ret);
@@ -33,16 +35,16 @@ int job_rank(const struct job *job);
 /* Processes of the job, at least 1. */
 int job_size(const struct job *job);
 
-/* Which way in it was, for people: "pmi", "pmix" or "alone". */
+/* The way of joining, for people: "pmi", "pmix" or "alone". */
 const char *job_launcher(const struct job *job);
 
-/* A number that all processes of this job agree on and other jobs hardly have. */
+/* A number that is equal in all processes of this job; other jobs very probably have others. */
 unsigned long long job_number(const struct job *job);
 
 /*
- * Everybody hands in len bytes (the same len everywhere, up to JOB_GATHER_BYTES_MAX) and has those of
- * all in rank order at ret afterwards. Collective; waits. Outcomes: 0; -EINVAL (len); -EPROTO;
- * -ENOMEM.
+ * Each process gives len bytes (the same len everywhere, up to JOB_GATHER_BYTES_MAX); afterwards
+ * ret has those of all processes in rank order. Collective; waits. Outcomes: 0; -EINVAL (len);
+ * -EPROTO; -ENOMEM.
  */
 int job_allgather(struct job *job, const void *mine, void *ret, size_t len);
 
@@ -50,25 +52,25 @@ int job_allgather(struct job *job, const void *mine, void *ret, size_t len);
 int job_barrier(struct job *job);
 
 /*
- * The same in two steps, for who has other work meanwhile: begin, then test until it says 1 (all have
- * begun). test waits up to timeout_ms (0: not at all). Outcomes: begin 0; test 0 (not yet) or 1; both
- * -EPROTO.
+ * The same in two steps, for callers with other work meanwhile: begin, then test until it returns 1
+ * (all have begun). test waits up to timeout_ms (0: not at all; -1: no limit). Outcomes: begin 0;
+ * test 0 (not yet) or 1; both -EPROTO.
  */
 int job_barrier_begin(struct job *job);
 int job_barrier_test(struct job *job, int timeout_ms);
 
-/* Take leave of the launcher in good order, and free job (NULL is fine). */
+/* Leave the job in order, and free job (NULL is allowed). */
 void job_finish(struct job *job);
 
 /*
  * Have the launcher end all processes of the job with this exit code. Returns (the caller then ends
- * itself); job stays valid. why: one line, without the rank. Outcomes: true: the launcher prints why with
- * the rank, once for all processes that say the same; false: it does not (another launcher than amrun, a
- * job of one, job is NULL), so the caller does.
+ * itself); job stays valid. why: one line, without the rank. Outcomes: true: the launcher prints
+ * why with the rank, once for all processes with the same text; false: the caller must print it
+ * (another launcher than amrun, a job of one, job is NULL).
  */
 bool job_abort(struct job *job, int code, const char *why);
 
-/* Why the last call that failed did so. */
+/* The reason of this thread's last failed call. */
 const char *job_error(void);
 
 #endif

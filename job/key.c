@@ -1,5 +1,6 @@
 /*
- * SipHash-2-4 with a result of 128 bits (Aumasson and Bernstein), of the role's eight bytes and the claim.
+ * SipHash-2-4 with a result of 128 bits (Aumasson and Bernstein), of the role's eight bytes and the
+ * claim.
  */
 #include "job/key.h"
 
@@ -76,7 +77,7 @@ int job_key_draw(struct job_key *ret)
     while (got < 0 && errno == EINTR);
     if (got < 0)
         return -errno;
-    /* Up to 256 bytes come whole. */
+    /* getrandom returns up to 256 bytes completely. */
     return got == (ssize_t)sizeof(ret->bytes) ? 0 : -EIO;
 }
 

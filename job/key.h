@@ -1,10 +1,11 @@
 /*
- * Keys and proofs: how a process that is called knows that its caller belongs to the job.
+ * Keys and proofs: how a called process checks that its caller belongs to the job.
  *
- * Each process draws a key. The other processes of the job get it by the launcher's channel (job_allgather, or
- * the address that an MPI library exchanges), never over the network that the job itself uses. A caller shows
- * a proof made with the key of the process it calls; that process shows a proof of its own in its answer. A
- * proof is a keyed hash (SipHash-2-4, 128 bits) of a claim: who calls whom, and what they say.
+ * Each process draws a key. The launcher's channel brings it to the other processes of the job
+ * (job_allgather, or the address that an MPI library exchanges). It never crosses the network that
+ * the job itself uses. A caller shows a proof made with the key of the process it calls; that
+ * process shows a proof of its own in its answer. A proof is a keyed hash (SipHash-2-4, 128 bits)
+ * of a claim: the caller, the called process, and the contents of their messages.
  *
  * Owns: nothing; no state. Used by splitc/lib, am and ofi. Any thread.
  */
@@ -22,7 +23,7 @@ struct job_proof {
     unsigned char bytes[16];
 };
 
-/* Which of the two says it. A proof for one role is none for the other, so an echo proves nothing. */
+/* Which side proves. A proof for one role is not valid for the other: an echo proves nothing. */
 enum job_role { JOB_CALLS = 1, JOB_ANSWERS = 2 };
 
 /* Fill a key with random bytes of the kernel. Outcomes: 0; a negative errno of getrandom. */

@@ -1,6 +1,6 @@
 /*
- * The way in by the PMI-1 wire: lines of text on a descriptor that the launcher has left open. One
- * question at a time, one answer each.
+ * Joining by the PMI-1 wire: lines of text on a file descriptor that the launcher has left open.
+ * One request at a time, one answer each.
  */
 #include "job/internal.h"
 
@@ -21,7 +21,7 @@ struct pmi {
     struct pmi_input input;
 };
 
-/* Wait for the next line. 1; 0: not within timeout_ms (-1: for ever); -EPROTO. */
+/* Wait for the next line. 1; 0: not within timeout_ms (-1: no limit); -EPROTO. */
 static int await_line(struct pmi *pmi, char *line, int timeout_ms)
 {
     for (;;) {
@@ -43,7 +43,7 @@ static int await_line(struct pmi *pmi, char *line, int timeout_ms)
     }
 }
 
-/* Read the answer, which must be of this kind and without a bad rc. */
+/* Read the answer, which must be of this kind and not have an rc other than 0. */
 static int answer(struct pmi *pmi, const char *kind, char *line)
 {
     char word[PMI_KEY_MAX];
@@ -141,7 +141,7 @@ static const struct job_way pmi_way = {
     .finish = pmi_finish,
 };
 
-/* Questions whose answers are in the environment or in the first lines. */
+/* Read the environment and the answers to the first requests. */
 static int introduce(struct pmi *pmi, struct job_place *ret)
 {
     char line[PMI_LINE_BYTES], word[PMI_KEY_MAX];

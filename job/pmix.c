@@ -1,6 +1,6 @@
 /*
- * The way in by PMIx: Open MPI's mpirun and Slurm's srun --mpi=pmix. The library is opened at run time,
- * so that nobody without such a launcher needs it; its header is needed to build.
+ * Joining by PMIx: Open MPI's mpirun and Slurm's srun --mpi=pmix. The library is opened at run
+ * time, so that only jobs of such a launcher need it; its header is needed to build.
  */
 #include "job/internal.h"
 
@@ -38,7 +38,7 @@ struct pmix {
     pthread_cond_t changed;
     bool fencing, fence_done;
     pmix_status_t fence_status;
-    pmix_info_t collect; /* the fence's wish to collect what was put */
+    pmix_info_t collect; /* the fence collects what was put */
 };
 
 static int refused(const struct pmix *pmix, const char *call, pmix_status_t status)
@@ -153,7 +153,7 @@ static void pmix_way_finish(void *at)
 {
     struct pmix *pmix = at;
 
-    /* A fence under way would still call back into this object, so that stays then. */
+    /* A fence under way would still call back into this object: then do not free it. */
     if (pmix->fencing)
         return;
     (void)pmix->call.finalize(NULL, 0);
@@ -172,7 +172,7 @@ static const struct job_way pmix_way = {
     .finish = pmix_way_finish,
 };
 
-/* The library stays loaded: its threads outlive what we do with it. */
+/* The library stays loaded: its threads outlive our use of it. */
 static int load(struct pmix *pmix)
 {
     struct {

@@ -106,7 +106,7 @@ AT(VIP_DESCRIPTOR, Control, 0);
 AT(VIP_DESCRIPTOR, DS, 32);
 AT(VIP_DESCRIPTOR, Data, 32);
 
-/* Sizes that do, by word size. */
+/* Sizes that depend on the word size. */
 #define SIZE(type, ilp32, lp64)                                                                    \
     _Static_assert(sizeof(type) == (sizeof(void *) == 8 ? (lp64) : (ilp32)), #type)
 

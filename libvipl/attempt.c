@@ -1,9 +1,9 @@
 /*
- * The one connection attempt that a VI can have: who started it, its result, its descriptor.
+ * The one connection attempt that a VI can have: its kind, its result, its file descriptor.
  *
- * A synchronous call claims the attempt, waits, and ends it. An asynchronous one (VipConnectPeerRequest,
- * VipxConnectStart) leaves it; its result waits for the call that fetches it, once. A new attempt, or
- * VipDisconnect, replaces a result that nobody has fetched.
+ * A synchronous call claims the attempt, waits, and ends it. An asynchronous one
+ * (VipConnectPeerRequest, VipxConnectStart) leaves it; its result waits for the call that fetches
+ * it, once. A new attempt or VipDisconnect replaces a result that was not fetched.
  *
  * Owned by session->lock: all attempt_* members of struct vipl__vi.
  */
@@ -14,10 +14,10 @@
 #include "libvipl/connect.h"
 #include "libvipl/error.h"
 
-/* How long a new attempt waits for another thread's cancelled one on the same VI to be over. */
+/* How long, in ns, a new attempt waits for the end of another thread's cancelled one on the VI. */
 #define ATTEMPT_OVER_NS 1000000000ull
 
-/* ---- the descriptor: readable while a result waits ----------------------------------------- */
+/* ---- the file descriptor: readable while a result waits ------------------------------------ */
 
 static void fd_raise(const struct vipl__vi *vi)
 {
@@ -79,7 +79,7 @@ VIP_RETURN VipxConnectGetFd(VIP_VI_HANDLE ViHandle, int *Fd)
 
 /* ---- begin and end -------------------------------------------------------------------------- */
 
-/* No attempt, or one whose result nobody has fetched and nobody is waiting for. */
+/* No attempt, or an asynchronous one with a result that no call has fetched or waits for. */
 static bool replaceable(const struct vipl__vi *vi)
 {
     return vi->attempt == VIPL__ATTEMPT_NONE ||

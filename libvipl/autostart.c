@@ -13,8 +13,8 @@
 
 #include "proto/control.h"
 
-#define TRIES   100 /* of connecting, when another program of the user was faster in starting it */
-#define WAIT_US 50000 /* between two */
+#define TRIES   100   /* to connect, if another program of the user starts vipd first */
+#define WAIT_US 50000 /* us between two attempts */
 
 extern char **environ;
 
@@ -31,11 +31,12 @@ static int spawn_vipd(char *const arguments[])
         return -r;
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
-            return 0; /* the program reaps all children itself: connecting will tell */
+            /* the program reaps all children itself: connecting shows the result */
+            return 0;
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
 }
 
-/* Does a line say "WORD" and nothing else but blanks and a comment? It is changed. */
+/* Has a line only "WORD", blanks and a comment? The line is changed. */
 static bool line_says(char *line, const char *word)
 {
     char *to = line;
@@ -47,7 +48,7 @@ static bool line_says(char *line, const char *word)
     return strcmp(line, word) == 0;
 }
 
-/* [daemon] autostart = yes in the user's own vipd.conf. vipd itself checks that file when it is started. */
+/* [daemon] autostart = yes in the user's own vipd.conf? vipd itself checks it when it starts. */
 static bool configured(void)
 {
     const char *config = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
@@ -96,7 +97,7 @@ int vipl__autostart(const char *socket_path)
         return -EINVAL;
     *slash = '\0';
     r = spawn_vipd(arguments);
-    /* Even if ours has failed: it may have found that another one was being started. */
+    /* Even if ours has failed: it may have found that another one is being started. */
     for (unsigned i = 0; i < TRIES; i++) {
         fd = vip_control_connect(socket_path);
         if (fd >= 0 || r == -ENOENT)

@@ -1,5 +1,6 @@
 /*
- * Requests on the control socket: the caller sends and receives itself, one request at a time.
+ * Requests on the control socket: the calling thread sends and receives itself, one request at a
+ * time.
  */
 #ifndef LIBVIPL_CALL_H
 #define LIBVIPL_CALL_H
@@ -10,22 +11,22 @@
 
 /*
  * Ask vipd and wait for the answer. fds: file descriptors to send with it (they stay open here).
- * Outcomes: VIP_SUCCESS with *ret_reply (free with vipl__reply_free), which may be NULL if the
- * caller does not want it; vipd's code with its reason kept for VipxLastError; VIP_ERROR_RESOURCE
- * if vipd has gone. `call` is the name of the VIPL function, for texts. Any thread.
+ * Outcomes: VIP_SUCCESS with *ret_reply (free with vipl__reply_free), or without it if ret_reply is
+ * NULL; vipd's code with its reason kept for VipxLastError; VIP_ERROR_RESOURCE if vipd has gone.
+ * `call` is the name of the VIPL function, for texts. Any thread.
  */
 VIP_RETURN vipl__call(struct vipl__session *session, const char *call, const Vip__Request *request,
                       const int *fds, unsigned fd_count, Vip__Reply **ret_reply);
 
-/* The same for a request whose reply brings nothing but file descriptors. */
+/* The same for a request that only file descriptors answer. */
 VIP_RETURN vipl__call_fds(struct vipl__session *session, const char *call,
                           const Vip__Request *request, struct vip_fds *ret_fds);
 
 void vipl__reply_free(Vip__Reply *reply);
 
 /*
- * The same for the first request of a session, whose reply brings file descriptors. One outcome more:
- * ERROR_RESOURCE with *ret_reply and its again_ms: the request is to be sent again.
+ * The same for a session's first request; its reply brings file descriptors. One more outcome:
+ * ERROR_RESOURCE with *ret_reply and its again_ms: send the request again.
  */
 VIP_RETURN vipl__call_open(struct vipl__session *session, const Vip__Request *request,
                            const int *fds, unsigned fd_count, Vip__Reply **ret_reply,

@@ -14,11 +14,11 @@
 
 #include "proto/status.h"
 
-/* Errors from bad posts kept for a slow handler; a loop that posts garbage must not eat memory. */
+/* Errors from bad posts kept for a slow handler: limits the memory of a loop with bad posts. */
 #define POST_ERRORS_MAX 1024
 
-/* How long VipErrorCallback and VipCloseNic wait for a running handler, which may itself wait for a lock
- * of their caller. */
+/* Seconds for which VipErrorCallback and VipCloseNic wait for a running handler. They do not wait
+ * for ever, because the handler may wait for a lock of their caller. */
 #define STOP_WAIT_S 2
 
 /* One error waiting for its handler. */
@@ -37,7 +37,7 @@ struct vipl__callbacks {
     bool ended;   /* it has left its loop */
     bool stop;
     bool running;     /* a handler of the application is being called */
-    unsigned holders; /* owner and thread; the last one frees */
+    unsigned holders; /* owner and thread; the last one frees it */
     unsigned post_errors;
     struct item *head, **tail;
     VIP_ERROR_HANDLER handler;
@@ -84,7 +84,7 @@ static void discard(struct vipl__callbacks *callbacks)
     callbacks->tail = &callbacks->head;
 }
 
-/* Give up one hold; called with the lock, which is gone afterwards. */
+/* Release one hold. Called with the lock; returns without it. */
 static void release(struct vipl__callbacks *callbacks)
 {
     bool last = --callbacks->holders == 0;
@@ -189,8 +189,8 @@ void vipl__callbacks_put(struct vipl__callbacks *callbacks, const VIP_ERROR_DESC
 }
 
 /*
- * Wait until the thread is not in a handler, or has ended if `end`; not for ever, and not if our caller is
- * that handler. Under the lock.
+ * Wait until the thread is not in a handler, or has ended if `end`; STOP_WAIT_S at most, and not if
+ * our caller is that handler. Under the lock.
  */
 static void await_thread(struct vipl__callbacks *callbacks, bool end)
 {
@@ -214,7 +214,7 @@ void vipl__callbacks_set(struct vipl__callbacks *callbacks, VIP_ERROR_HANDLER ha
     other = handler != callbacks->handler || context != callbacks->context;
     callbacks->handler = handler;
     callbacks->context = context;
-    /* The old one may still run with what its program takes down next. */
+    /* The program may next free what a running old handler uses. */
     if (other)
         await_thread(callbacks, false);
     pthread_mutex_unlock(&callbacks->lock);

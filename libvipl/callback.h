@@ -1,6 +1,6 @@
 /*
- * Asynchronous errors on their way to the application's handler (spec 3.9): a queue and a thread of
- * its own, because a handler may call any VIPL function, also one that waits for vipd.
+ * Asynchronous errors for the application's handler (spec 3.9): a queue and a thread of its own. A
+ * handler may call any VIPL function, also one that waits for vipd.
  */
 #ifndef LIBVIPL_CALLBACK_H
 #define LIBVIPL_CALLBACK_H
@@ -13,21 +13,22 @@ struct vipl__callbacks;
 struct vipl__callbacks *vipl__callbacks_new(void);
 
 /*
- * No handler starts any more after the return; one that runs is waited for, but not for ever (it
- * may wait for a lock that our caller holds), and not if our caller is the handler itself.
+ * No handler starts after the return. The call waits a limited time for a running one, which may
+ * wait for a lock that our caller holds. It does not wait if our caller is that handler.
  */
 void vipl__callbacks_stop(struct vipl__callbacks *callbacks);
 
 /*
- * Handler for errors from now on; NULL = the default one, which logs to stderr. If the old one runs it
- * is waited for as above, so that its program may take down what it uses.
+ * Set the handler for errors; NULL = the default one, which logs to stderr. A running old handler
+ * is waited for as above, so that its program may then free what the handler uses.
  */
 void vipl__callbacks_set(struct vipl__callbacks *callbacks, VIP_ERROR_HANDLER handler,
                          VIP_PVOID context);
 
 /*
- * Queue an error for the handler; *error and why are copied. Dropped if there is no memory, or if it
- * comes from posting (`from_post`) and many such are waiting already. Any thread; never blocks long.
+ * Queue an error for the handler; *error and why are copied. It is dropped without memory, or if it
+ * comes from posting (`from_post`) and POST_ERRORS_MAX such errors wait. Any thread; never blocks
+ * long.
  */
 void vipl__callbacks_put(struct vipl__callbacks *callbacks, const VIP_ERROR_DESCRIPTOR *error,
                          const char *why, int from_post);

@@ -1,10 +1,10 @@
 /*
- * VipConnectWait, VipConnectAccept, VipConnectReject, VipConnectRequest, VipDisconnect (spec 2.4), and
- * accept and reject with private data.
+ * VipConnectWait, VipConnectAccept, VipConnectReject, VipConnectRequest, VipDisconnect (spec 2.4),
+ * accept and reject with private data, VipxConnectUser.
  *
- * vipd answers every request at once; what takes long comes as an event, which the provider thread
- * leaves in the session (events.c) and the caller waits for here. A request that vipd has handed to
- * a wait is never lost: a wait that gives up asks vipd whether it came too late.
+ * vipd answers every request at once. A result that takes longer comes as an event: the provider
+ * thread leaves it in the session (events.c), and the caller waits for it here. A request that vipd
+ * has handed to a wait is never lost: a wait that times out asks vipd whether one is on its way.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -100,7 +100,7 @@ static void conn_forget(struct vipl__session *session, VIP_CONN_HANDLE conn_hand
 
 /* ---- VipConnectWait ------------------------------------------------------------------------ */
 
-/* Wait for the request that belongs to wait_id. NULL: the time is over, vipd died, or we close. */
+/* Wait for the request of wait_id. NULL: the time is over, vipd died, or the session closes. */
 static struct vipl__incoming *await_incoming(struct vipl__session *session, uint64_t wait_id,
                                              uint64_t deadline_ns)
 {
@@ -147,7 +147,7 @@ static VIP_RETURN ask_wait(struct vipl__session *session, struct vip_addr *local
     return VIP_SUCCESS;
 }
 
-/* Give up a wait. *ret_found: too late, its request is on its way. */
+/* Cancel a wait. *ret_found: too late, its request is on its way. */
 static VIP_RETURN ask_cancel(struct vipl__session *session, uint64_t wait_id, bool *ret_found)
 {
     Vip__ConnectWaitCancel cancel = VIP__CONNECT_WAIT_CANCEL__INIT;
@@ -292,8 +292,8 @@ static VIP_RETURN accept_on(struct vipl__session *session, const char *call, uin
     rc = vipl__call(session, call, &request, NULL, 0, NULL);
     if (rc != VIP_SUCCESS)
         vipl__attempt_end(vi);
-    /* Spec 2.4: after a conflict of attributes the handle stays valid; the client's having given
-     * up, or success, uses it up. */
+    /* Spec 2.4: after a conflict of attributes the handle stays valid. Success uses it up, and so
+     * does a client that has given up (VIP_TIMEOUT). */
     if (rc == VIP_SUCCESS || rc == VIP_TIMEOUT)
         conn_forget(session, conn_handle);
     return rc == VIP_SUCCESS ? vipl__attempt_result(vi, call, NULL, NULL) : rc;
@@ -417,7 +417,7 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
     return rc;
 }
 
-/* Has vipd completed, in whatever way, all sends up to *ret[0]? Or can it not any more? */
+/* Has vipd completed all sends up to *ret[0], successfully or not? Or can it no longer do so? */
 static VIP_RETURN attempt_linger(struct vipl__wait *wait)
 {
     const struct vipl__vi *vi = wait->object;
@@ -430,10 +430,10 @@ static VIP_RETURN attempt_linger(struct vipl__wait *wait)
 }
 
 /*
- * At the reliable levels a completion of vipd says that the peer has processed the operation, or that
- * the connection is over; what went by a ring is with the peer already. So what was posted before has
- * arrived when all of it has completed. The time limit is vipd's. The thread waits as in VipSendWait;
- * calls of other threads do not wait for it.
+ * At the reliable levels a completion of vipd says that the peer has processed the operation, or
+ * that the connection is over. A message that went by a ring is with the peer already. So all
+ * earlier posts have arrived once they have completed. The time limit is vipd's. The thread waits
+ * as in VipSendWait; calls of other threads do not wait for it.
  */
 static void linger(struct vipl__vi *vi, uint64_t handle)
 {
@@ -464,7 +464,7 @@ VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle)
     linger(vi, (uint64_t)(uintptr_t)ViHandle);
     if (!vipl__vi_is(vi, (uint64_t)(uintptr_t)ViHandle)) {
         vipl__leave(vi->session);
-        return vipl__bad_vi("VipDisconnect", ViHandle); /* another thread was faster */
+        return vipl__bad_vi("VipDisconnect", ViHandle); /* another thread has destroyed it */
     }
     /* A thread that is blocked in an attempt on this VI gets its result from vipd. */
     disconnect.has_vi = 1;

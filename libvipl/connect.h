@@ -1,7 +1,7 @@
 /*
- * Between the files about connections: connect.c (client and server), attempt.c (the one attempt of a
- * VI), connect_start.c (peer-to-peer, asynchronous), listen.c, connect_util.c, and events.c, which
- * brings the results.
+ * What the files about connections share: connect.c (client and server), attempt.c (the one attempt
+ * of a VI), connect_start.c (peer-to-peer, asynchronous), listen.c, connect_util.c, and events.c,
+ * which delivers the results.
  */
 #ifndef LIBVIPL_CONNECT_H
 #define LIBVIPL_CONNECT_H
@@ -34,7 +34,7 @@ void vipl__get_private(struct vip_private *out, const ProtobufCBinaryData *data)
 
 /* ---- connect.c ---- */
 
-/* Hand a request out: a connection handle for it. Frees `incoming` in any case. */
+/* Make a connection handle for a request. Frees `incoming` in any case. */
 VIP_RETURN vipl__incoming_take(struct vipl__session *session, const char *call,
                                struct vipl__incoming *incoming, VIP_NET_ADDRESS *ret_remote,
                                VIP_VI_ATTRIBUTES *ret_attrs, VIPX_PRIVATE_DATA *ret_data,
@@ -43,22 +43,22 @@ void vipl__reject_quietly(struct vipl__session *session, const char *call, uint6
 
 /* ---- attempt.c ---- */
 
-/* Claim the VI's one attempt. Another thread's cancelled attempt may still be on its way out. */
+/* Claim the VI's one attempt; waits up to 1 s for the end of another thread's cancelled one. */
 VIP_RETURN vipl__attempt_begin(struct vipl__vi *vi, enum vipl__attempt kind, const char *call);
 void vipl__attempt_end(struct vipl__vi *vi);
 /* Wait for the result of the attempt and end it. attrs and data may be NULL. */
 VIP_RETURN vipl__attempt_result(struct vipl__vi *vi, const char *call, VIP_VI_ATTRIBUTES *attrs,
                                 VIPX_PRIVATE_DATA *data);
-/* The same for an attempt that another call started; at once, or (wait) when it is there. */
+/* The same for an attempt that another call started. `wait`: wait for its result. */
 VIP_RETURN vipl__attempt_collect(struct vipl__vi *vi, const char *call, bool wait,
                                  VIP_VI_ATTRIBUTES *attrs, VIPX_PRIVATE_DATA *data);
-/* VipDisconnect: what the attempt comes to does not matter any more. */
+/* VipDisconnect has cancelled the attempt: its result is discarded. */
 void vipl__attempt_cancelled(struct vipl__vi *vi);
 /* The result came. Under session->lock. */
 void vipl__attempt_done(struct vipl__vi *vi, const Vip__ConnResult *event);
-/* vipd has died: descriptors become readable. Under session->lock. */
+/* vipd has died: the VI's file descriptor becomes readable. Under session->lock. */
 void vipl__attempt_death(struct vipl__vi *vi);
-/* The VI goes: close its descriptor. Under session->lock, or when nobody is left. */
+/* The VI ends: close its eventfd. Under session->lock, or without threads in the session. */
 void vipl__attempt_close_fd(struct vipl__vi *vi);
 
 /* What a connection request says. */

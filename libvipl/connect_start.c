@@ -1,6 +1,6 @@
 /*
- * Connection requests: peer-to-peer (spec 2.5), and the asynchronous ones of vipl_ext.h. All of them,
- * VipConnectRequest included, are one message to vipd and one result that comes as an event.
+ * Connection requests: peer-to-peer (spec 2.5), and the asynchronous ones of vipl_ext.h. Each of
+ * them, and VipConnectRequest, is one message to vipd and one result, which comes as an event.
  */
 #include "libvipl/connect.h"
 #include "libvipl/error.h"
@@ -43,7 +43,7 @@ VIP_RETURN vipl__connect_start(struct vipl__vi *vi, const char *call, struct vip
     body.private_data.len = connect->data.len;
     request.body_case = VIP__REQUEST__BODY_CONNECT;
     request.connect = &body;
-    /* Before vipd hears of it: the result may be there before its reply is looked at. */
+    /* Before vipd gets the request: the result may come before its reply is read. */
     pthread_mutex_lock(&vi->session->lock);
     vi->attempt_async = async;
     pthread_mutex_unlock(&vi->session->lock);

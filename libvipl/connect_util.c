@@ -15,7 +15,6 @@ bool vipl__closing(const struct vipl__session *session)
     return __atomic_load_n(&session->closing, __ATOMIC_SEQ_CST) != 0;
 }
 
-/* Wait for a change until the deadline, under session->lock. false: the time is over. */
 bool vipl__await_change(struct vipl__session *session, uint64_t deadline_ns)
 {
     struct timespec limit;
@@ -41,7 +40,7 @@ VIP_RETURN vipl__gone(const struct vipl__session *session, const char *call)
 /* ---- addresses ---------------------------------------------------------------------------- */
 
 /*
- * Take an address of the application apart. The discriminator follows the host part without any
+ * Split an address of the application. The discriminator follows the host part without any
  * alignment. Copied, because it may be unaligned and the caller may change it.
  */
 VIP_RETURN vipl__read_address(const struct vipl__session *session, const char *call,
@@ -70,8 +69,8 @@ VIP_RETURN vipl__read_address(const struct vipl__session *session, const char *c
 }
 
 /*
- * A local address: only its discriminator counts (spec 3.11: programs leave the host part
- * uninitialised), the host part is this NIC's.
+ * A local address: only its discriminator counts; the host part is this NIC's (spec 3.11: programs
+ * leave it uninitialised).
  */
 VIP_RETURN vipl__read_local(const struct vipl__session *session, const char *call,
                             const VIP_NET_ADDRESS *address, struct vip_addr *ret)
@@ -96,7 +95,7 @@ void vipl__put_address(Vip__NetAddress *out, struct vip_addr *address)
     out->discriminator.len = address->disc_len;
 }
 
-/* Write no more than the lengths say: programs pass buffers of 40 bytes, or less. */
+/* Write only the bytes that the lengths say: buffers of programs may have 40 bytes or less. */
 void vipl__write_address(VIP_NET_ADDRESS *out, const struct vip_addr *address)
 {
     out->HostAddressLen = address->host_len;

@@ -12,12 +12,12 @@
 #include "libvipl/wait.h"
 
 /*
- * After so many entries vipd is told if it sleeps: a full ring makes it keep entries back, and
- * nothing else would tell it that there is room again.
+ * Entries after which a sleeping vipd is woken: it keeps entries back while the ring is full, and
+ * it gets no other sign that there is room again.
  */
 #define TELL_EVERY (VIP_CQ_RING_SLOTS / 4)
 
-/* Entries of vipd after which the rings have the first look, so that they never wait for ever. */
+/* Looks after which the rings are first, so that their messages never wait for ever. */
 #define RINGS_EVERY 64
 
 static VIP_RETURN ask_cq(struct vipl__session *session, const char *call,
@@ -140,7 +140,7 @@ VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
         __atomic_compare_exchange_n(&cq->handle, &handle, 0, false, __ATOMIC_SEQ_CST,
                                     __ATOMIC_SEQ_CST);
         vipl__spin_unlock(&cq->done_lock);
-        vipl__wake_all(cq->session); /* who waits on it finds it gone */
+        vipl__wake_all(cq->session); /* a waiting thread finds it gone */
         vipl__notify_cancel_cq(cq, (uint64_t)(uintptr_t)CQHandle);
         vipl__cq_fd_close(cq);
     }
@@ -182,13 +182,13 @@ static struct vipl__vi *entry_vi(struct vipl__cq *cq, const struct vip_cqe *entr
         (__atomic_load_n(&vi->generation, __ATOMIC_RELAXED) & 0xFF) != entry->gen ||
         __atomic_load_n(&vi->queue[entry->queue].cq, __ATOMIC_RELAXED) != cq)
         return NULL;
-    /* Destroyed and created again while we looked? Then the entry is of the VI before. */
+    /* Destroyed and created again meanwhile? Then the entry is of the earlier VI. */
     return __atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE) == *ret_handle ? vi : NULL;
 }
 
 /*
  * Without vipd: a descriptor of a bound queue that was posted and never reported counts as
- * completed. Goes round the VIs, so that none is forgotten.
+ * completed. Goes round the VIs from the last one found, so that each has its turn.
  */
 static __attribute__((cold, noinline)) struct vipl__vi *
 flushed_vi(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
@@ -213,7 +213,7 @@ flushed_vi(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
     return NULL;
 }
 
-/* However much comes through vipd, the rings have the first look now and then. */
+/* After RINGS_EVERY looks the rings are first, for any number of entries of vipd. */
 static __attribute__((noinline)) struct vipl__vi *
 ring_in_turn(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
 {
@@ -223,11 +223,11 @@ ring_in_turn(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
     return vipl__direct_entry(cq, ret_queue, ret_handle);
 }
 
-/* The VI of the next entry that means one, or NULL. Under done_lock; *ret_tell: tell vipd. */
+/* The VI of the next valid entry, or NULL. Under done_lock; *ret_tell: wake vipd if it sleeps. */
 static inline struct vipl__vi *next_entry(struct vipl__cq *cq, unsigned *ret_queue,
                                           uint64_t *ret_handle, bool *ret_tell)
 {
-    /* Looked at before the ring: what vipd wrote before it died comes first. */
+    /* Loaded before the ring: entries that vipd wrote before it died come first. */
     bool dead = vipl__is_dead(cq->session);
     struct vipl__vi *vi = NULL;
     struct vip_cqe entry;
@@ -252,7 +252,7 @@ static inline struct vipl__vi *next_entry(struct vipl__cq *cq, unsigned *ret_que
     return vi;
 }
 
-/* The CQ with a descriptor is empty: arm it, look again, and keep it readable for a second entry. */
+/* The CQ is empty and has an fd: arm it, look again, keep it readable for a second entry. */
 static __attribute__((noinline)) struct vipl__vi *
 arm_and_look(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle, bool *ret_tell)
 {
@@ -268,9 +268,9 @@ arm_and_look(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle, boo
 }
 
 /*
- * Most calls of a program that polls find nothing, and that can be seen without the lock: there is no entry at the
- * position, and it was the position before and after we looked. What remains to be done without an entry (report
- * what a dead vipd left, arm a descriptor, look at rings) is done under the lock.
+ * Most calls of a program that polls find nothing. That can be seen without the lock: there is no
+ * entry at the position, and the position was the same before and after the look. Work without an
+ * entry (report what a dead vipd left, arm a file descriptor, look at rings) needs the lock.
  */
 static inline bool seems_empty(const struct vipl__cq *cq)
 {

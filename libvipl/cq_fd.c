@@ -1,18 +1,19 @@
 /*
- * VipxCQGetFd: a completion queue as a descriptor for epoll, poll or libev.
+ * VipxCQGetFd: a completion queue as a file descriptor for epoll, poll or libev.
  *
- * The descriptor is one end of a socket pair; a message in it makes it readable. vipd sends one when
- * it has written an entry and the CQ's arm word has another value than at its last message, and
- * publishes that value before (doc/shm-abi.md, CQ descriptors). So it sends one message per value,
- * and the two words tell this side whether that has been sent or is about to be.
+ * The file descriptor is one end of a socket pair; a message in it makes it readable. vipd sends
+ * one when it has written an entry and the CQ's arm word differs from its value at the last
+ * message. vipd publishes the new value first (doc/shm-abi.md, CQ descriptors). So it sends one
+ * message per value, and the two words show this side whether that message was sent or is about to
+ * be.
  *
- * Level-triggered: it stays readable until somebody finds the CQ empty. That call takes the message
- * out, arms, and looks once more, since an entry may have come before vipd could see the new word.
- * If more than the one entry it takes then is there, this side sends a message of its own. Messages
+ * Level-triggered: it stays readable until a call finds the CQ empty. That call takes the message
+ * out, arms, and looks once more, because an entry may have come before vipd could see the new
+ * word. If it then finds more than one entry, it takes one and sends a message of its own. Messages
  * are taken out by number (`fd_messages`): one that has not come yet is taken out by a later call,
- * and one that vipd sends for the new value is never swallowed.
+ * and one that vipd sends for the new value stays in.
  *
- * A CQ without a descriptor pays one comparison in an empty VipCQDone.
+ * A CQ without a file descriptor pays one comparison in an empty VipCQDone.
  */
 #include "libvipl/cq_fd.h"
 
@@ -104,13 +105,13 @@ static VIP_RETURN make(struct vipl__cq *cq, uint64_t handle)
             rc = VIP_INVALID_PARAMETER;
         }
         vipl__spin_unlock(&cq->done_lock);
-        /* From now on nothing comes by rings; for what has come vipd does not signal. */
+        /* From now on all messages come through vipd, which does not signal those in the rings. */
         vipl__direct_asleep_cq(cq);
         vipl__spin_lock(&cq->done_lock);
         if (cq->fd[0] >= 0 && vipl__direct_waiting(cq))
             vipl__cq_fd_signal(cq);
         vipl__spin_unlock(&cq->done_lock);
-        /* vipd may have died before there was a descriptor to signal. */
+        /* vipd may have died before there was a file descriptor to signal. */
         if (vipl__is_dead(cq->session))
             vipl__cq_fd_flushed(cq);
     }

@@ -1,5 +1,5 @@
 /*
- * The descriptor of VipxCQGetFd, from inside: kept readable exactly while its CQ has entries.
+ * The file descriptor of VipxCQGetFd, from inside: it is readable exactly while its CQ has entries.
  */
 #ifndef LIBVIPL_CQ_FD_H
 #define LIBVIPL_CQ_FD_H
@@ -7,18 +7,18 @@
 #include "libvipl/session.h"
 
 /*
- * The CQ was found empty and has a descriptor: make that unreadable and ask vipd for the next
+ * The CQ was found empty and has a file descriptor: make that unreadable and ask vipd for the next
  * signal. Returns whether the caller must look at the ring once more. Under done_lock.
  */
 bool vipl__cq_fd_arm(struct vipl__cq *cq);
 
-/* Make it readable from here: there are entries that vipd will not tell of. Under done_lock. */
+/* Make it readable from here: there are entries that vipd does not announce. Under done_lock. */
 void vipl__cq_fd_signal(struct vipl__cq *cq);
 
-/* vipd is dead, and something on this CQ may be flushed: signal, if there is a descriptor. */
+/* vipd is dead, and this CQ's descriptors may be flushed: signal, if it has a file descriptor. */
 void vipl__cq_fd_flushed(struct vipl__cq *cq);
 
-/* The CQ is gone. Harmless if it has no descriptor. */
+/* The CQ is gone. Does nothing if it has no file descriptor. */
 void vipl__cq_fd_close(struct vipl__cq *cq);
 
 #endif

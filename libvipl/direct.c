@@ -12,13 +12,13 @@
 
 #include "libvipl/call.h"
 
-/* Segments of a send that are looked at; more are rare, and vipd's. */
+/* Segments of a send by a ring at most; sends with more are rare and go through vipd. */
 #define SEGS_MAX 8
 
-/* Sends that follow others through vipd before one waits for these, at first and at most. */
+/* Sends in a row through vipd only to keep the order, before one waits: first and largest value. */
 #define PATIENCE_MIN 16
 #define PATIENCE_MAX 4096
-/* How long it waits; vipd needs some microseconds. */
+/* How long it waits, in ns; vipd needs some microseconds. */
 #define WAIT_NS 50000
 
 static const struct vip_vipd_vi *block_of(const struct vipl__vi *vi)
@@ -45,7 +45,7 @@ static void make_empty(void *base, size_t bytes)
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-/* A memfd at the place kept for the table; -1: there cannot be one. */
+/* A memfd at the reserved address of the table; -1: it cannot be made. */
 static int make_table(struct vipl__session *session)
 {
     int fd;
@@ -108,7 +108,7 @@ void vipl__direct_create(struct vipl__vi *vi)
 
 /* ---- a VI's ring -------------------------------------------------------------------------- */
 
-/* A CQ looks at a few rings only: each costs it a look whenever it is empty. */
+/* A CQ looks at a few rings only, because it looks at each whenever it is empty. */
 static bool cq_add(struct vipl__cq *cq, struct vipl__vi *vi, enum vip_queue which)
 {
     bool added = false;
@@ -190,7 +190,7 @@ static void start(struct vipl__vi *vi, struct vipl__direct *direct, const Vip__D
     VIP_ULONG max = vi->attrs.MaxTransferSize;
 
     direct->in = &map->way[1 - event->half];
-    /* Not cleared before: a post that raced with the end of this VI's last life looks at it. */
+    /* Never cleared: a post that races with the end of an earlier life of this VI loads it. */
     __atomic_store_n(&direct->out.way, &map->way[event->half], __ATOMIC_RELAXED);
     direct->out.sent = direct->out.bytes = 0;
     direct->out.freed = direct->out.line = direct->out.oldest = 0;
@@ -223,7 +223,7 @@ void vipl__direct_attach(struct vipl__vi *vi, const Vip__Direct *event, int fd)
     direct->sends = cq_add(vi->queue[VIP_Q_SEND].cq, vi, VIP_Q_SEND);
     lock_all(vi);
     start(vi, direct, event);
-    /* Until it is known who sleeps, everybody does: a receive is not offered before. */
+    /* Set before receives are offered: until it is known, the receiver counts as asleep. */
     __atomic_store_n(&direct->in->asleep, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&direct->live, 1, __ATOMIC_RELEASE);
     for (k = recv->reaped; k != recv->posted; k++)
@@ -250,7 +250,7 @@ void vipl__direct_destroy(struct vipl__vi *vi)
 
 /* ---- offering receives -------------------------------------------------------------------- */
 
-/* The region of this handle, if this library may copy to and from it itself; else NULL. Under post_lock. */
+/* The region of this handle if the library may copy from and to it, else NULL. Under post_lock. */
 static const struct vipl__region *reachable(const struct vipl__vi *vi, uint32_t handle)
 {
     const struct vipl__region *region = vipl__region_find(&vi->session->regions, handle);
@@ -358,15 +358,15 @@ static bool sleepers_of(const struct vipl__queue *queue)
                            __atomic_load_n(&cq->fd[0], __ATOMIC_RELAXED) >= 0));
 }
 
-/* Is everything that was sent before out of vipd's hands? */
+/* Has vipd not yet completed all earlier sends? */
 static bool followed(const struct vipl__vi *vi)
 {
     return vip_load32_acquire(&block_of(vi)->prod[VIP_Q_SEND]) !=
            __atomic_load_n(&vi->queue[VIP_Q_SEND].via, __ATOMIC_RELAXED);
 }
 
-/* May sends go by the ring at all (ring_mute: the peer's end is over, or messages are being watched), and does
- * the peer poll? */
+/* May sends go by the ring now, and does the peer poll? ring_mute: the ring is over at the peer's
+ * end, or vipctl capture runs. */
 static bool open_now(const struct vipl__vi *vi, struct vipl__direct *direct)
 {
     const struct vip_vipd_vi *block = block_of(vi);
@@ -376,13 +376,13 @@ static bool open_now(const struct vipl__vi *vi, struct vipl__direct *direct)
            vip_load32(&direct->out.way->asleep) == 0;
 }
 
-/* This send can only follow others through vipd. Is it time to wait for them? */
+/* This send must follow others through vipd. Is it time to wait for them? */
 static bool time_to_wait(struct vipl__direct *direct)
 {
     if (++direct->behind < direct->patience)
         return false;
     direct->behind = 0;
-    /* If waiting is in vain, because they take long or the peer sleeps, it is tried ever more rarely. */
+    /* If the waits do not help (vipd takes long, or the peer sleeps), they become ever rarer. */
     if (direct->patience < PATIENCE_MAX)
         direct->patience *= 2;
     return true;
@@ -398,7 +398,7 @@ void vipl__direct_wait(struct vipl__vi *vi)
             sched_yield();
 }
 
-/* For tests that change the way at random: now this one, now that. */
+/* For tests that change the way at random: true three times out of four. */
 static bool by_chance(struct vipl__direct *direct)
 {
     direct->random ^= direct->random << 13;
@@ -434,7 +434,7 @@ enum vipl__way vipl__direct_post(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc
     message->len = from.sum;
     direct->behind = 0;
     if (++direct->run == PATIENCE_MAX)
-        direct->patience = PATIENCE_MIN; /* nothing else is sent on this VI */
+        direct->patience = PATIENCE_MIN; /* all its sends go by the ring */
     return VIPL__WAY_YES;
 }
 
@@ -456,8 +456,8 @@ void vipl__direct_sent(struct vipl__vi *vi)
     const struct vip_direct_way *way =
         direct != NULL ? __atomic_load_n(&direct->out.way, __ATOMIC_RELAXED) : NULL;
 
-    /* Behind the fence of the post (vipl__spin_unlock_full): whoever looked for the message before it was there has
-     * said before that it sleeps. */
+    /* Behind the fence of the post (vipl__spin_unlock_full): a peer that did not find the message
+     * has published before that it sleeps. */
     if (way != NULL && __builtin_expect(vip_load32(&way->asleep) != 0, 0))
         vipl__ask(vi, VIP_ASK_WAKE_PEER);
     if (__builtin_expect(sleepers_of(&vi->queue[VIP_Q_SEND]), 0))
@@ -469,7 +469,7 @@ void vipl__direct_pause(struct vipl__vi *vi)
     struct vipl__direct *direct = vi->direct;
 
     direct->run = 0;
-    /* An unreliable RDMA Write may be complete here and still wait for staged memory over there. */
+    /* An unreliable RDMA Write may be complete here and still wait for staged memory there. */
     direct->stopped |= direct->unreliable && vi->rdma_posted;
 }
 
@@ -481,7 +481,7 @@ void vipl__direct_asleep_vi(struct vipl__vi *vi)
 
     if (direct == NULL)
         return;
-    /* Found out and said under one lock: who changes the word later also says it later. */
+    /* Load and publish under one lock: the thread that changes the word later publishes later. */
     vipl__spin_lock(&direct->asleep_lock);
     if (__atomic_load_n(&direct->live, __ATOMIC_ACQUIRE) != 0)
         __atomic_store_n(&direct->in->asleep, sleepers_of(&vi->queue[VIP_Q_RECV]),

@@ -1,7 +1,7 @@
 /*
  * Taking messages out of a VI's ring (direct.h). The sender is another program, which may write
- * into the ring whatever and whenever it likes: what it says is loaded once and checked, and whatever it
- * says costs one receive of this VI and, at worst, the connection.
+ * anything into the ring at any time. Its words are loaded once and checked. A wrong one costs one
+ * receive of this VI and, at worst, the connection.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 /* ---- has one come? ------------------------------------------------------------------------ */
 
 /*
- * Is message n ours to take? While the ring is open: if it is written. The stamp is loaded before the
+ * May message n be taken? While the ring is open: if it is written. The stamp is loaded before the
  * state: if vipd has not begun to end the ring then, it will see the stamp when it counts
  * (vipd/nic/direct.c). When the ring is over: if vipd has counted it.
  */
@@ -27,7 +27,7 @@ static bool arrived(const struct vipl__direct *direct, const struct vipl__vi *vi
     return state == VIP_RING_OVER && (int32_t)(vip_load32(&block->ring_end) - n) > 0;
 }
 
-/* Whoever was told of message n by a CQ finds something, whatever the sender does to it meanwhile. */
+/* Has the CQ reported message n? Then a Done call finds it, even if the sender overwrites it. */
 static bool told(const struct vipl__direct *direct, uint32_t n)
 {
     return (int32_t)(__atomic_load_n(&direct->reported, __ATOMIC_RELAXED) - n) > 0;
@@ -69,7 +69,7 @@ static bool receive_takes(struct vipl__vi *vi, const struct vipl__direct *direct
 {
     uint32_t at = k & (VIP_DESC_PER_QUEUE_MAX - 1);
 
-    /* As when it was offered, if no region has ended or changed since. */
+    /* The room as it was offered, if no region has ended or changed since. */
     *ret_room = direct->lent[at];
     if (*ret_room != VIPL__NOT_LENT &&
         vi->queue[VIP_Q_RECV].origin[at].region_epoch ==
@@ -79,8 +79,8 @@ static bool receive_takes(struct vipl__vi *vi, const struct vipl__direct *direct
 }
 
 /*
- * Message n goes to receive k, or not: the error bits of its status. *ret_break: the connection is
- * over, because of the error or because the sender is no library of ours. An unreliable connection
+ * Copy message n to receive k. Returns the error bits of its status. *ret_break: the connection is
+ * over, because of the error or because the sender is not our library. An unreliable connection
  * outlives errors of the receive (spec 3.6).
  */
 static uint32_t deliver(struct vipl__vi *vi, const struct vipl__direct *direct, uint32_t n,
@@ -128,30 +128,30 @@ static void take(struct vipl__vi *vi, struct vipl__direct *direct, uint32_t n, u
     }
     __atomic_store_n(&direct->taken, n + 1, __ATOMIC_RELAXED);
     __atomic_store_n(&head->taken, head->taken + 1, __ATOMIC_RELAXED);
-    /* Last: from here on the sender writes there again. */
+    /* Last: after this the sender writes there again. */
     vip_store32_release(&direct->in->taken, n + 1); /* [pair TAKEN] */
 }
 
 /* ---- what is next -------------------------------------------------------------------------- */
 
-/* Is message n the next to be taken, unless vipd has something that comes before it? */
+/* Is message n the next to be taken, unless vipd has a completion before it? */
 static bool from_ring(const struct vipl__vi *vi, const struct vipl__direct *direct, uint32_t n)
 {
     const struct vip_vipd_vi *block = vip_vipd_vi((void *)vi->session->vipd, vi->index);
 
     if (direct->over)
         return false;
-    /* After an error the connection is over; what was counted is flushed when vipd has ended it. */
+    /* After an error the connection is over; counted messages are flushed when vipd ends it. */
     if (direct->broken && vip_load32_acquire(&block->ring) != VIP_RING_OVER)
         return told(direct, n);
     return told(direct, n) || arrived(direct, vi, n);
 }
 
 /*
- * Order: a completion of vipd says how many messages of the ring come before it. Without one the ring
- * is next, and the look at the ring comes first: a message is written after everything through vipd
- * before it was complete. Every completion of vipd is one receive's, also if the sender has not kept
- * to this and messages were taken that should have come after it.
+ * Order: a completion of vipd says how many messages of the ring come before it. Without one the
+ * ring is next. The look at the ring comes first, because a message is written only after
+ * everything before it through vipd was complete. Every completion of vipd belongs to one receive,
+ * also if the sender broke this rule and messages were taken that should come after it.
  */
 enum vipl__next vipl__direct_next(struct vipl__vi *vi, struct vipl__direct *direct, uint32_t k,
                                   bool locked, struct vip_comp *ret, bool *ret_break)
@@ -195,7 +195,7 @@ static bool entry_of(const struct vipl__cq_direct *at)
     if (at->queue == VIP_Q_SEND)
         return __atomic_load_n(&queue->direct_done, __ATOMIC_ACQUIRE) != queue->direct_reported;
     n = __atomic_load_n(&direct->reported, __ATOMIC_RELAXED);
-    /* One that was taken without the CQ has its entry all the same; its slot may be used again by now. */
+    /* A message that was taken without the CQ still has its entry; its slot may be in use again. */
     return (int32_t)(__atomic_load_n(&direct->taken, __ATOMIC_RELAXED) - n) > 0 ||
            arrived(direct, at->vi, n);
 }
@@ -215,7 +215,7 @@ struct vipl__vi *vipl__direct_entry(struct vipl__cq *cq, unsigned *ret_queue, ui
         else
             __atomic_add_fetch(&at->vi->direct->reported, 1, __ATOMIC_RELAXED);
         *ret_queue = at->queue;
-        /* In turn, so that none of them waits for ever behind another. */
+        /* In turn, so that none waits for ever behind another. */
         cq->direct_next = (cq->direct_next + i + 1) % cq->direct_count;
         return at->vi;
     }

@@ -1,11 +1,11 @@
 /*
  * VipQuerySystemManagementInfo with VIP_SMI_AUTODISCOVERY (spec 1.10, 2.8): addresses of NICs that
- * can be reached, as vipd knows them (vipd/client/discover.c).
+ * can be reached, as vipd has them (vipd/client/discover.c).
  *
  * The specification gives the caller an array of pointers and no call to give it back. Here the
- * array and the addresses belong to the library and stay as they are until VipCloseNic: a program
- * need not care, and two threads that ask do not disturb each other. A list that has not changed is
- * the same memory as the one before, so that a program which asks again and again does not grow.
+ * array and the addresses belong to the library and stay unchanged until VipCloseNic; threads that
+ * ask at the same time do not disturb each other. An unchanged list is the same memory as the one
+ * before, so a program that asks again and again does not grow.
  */
 #include "libvipl/discover.h"
 
@@ -15,10 +15,10 @@
 #include "libvipl/call.h"
 #include "libvipl/error.h"
 
-/* Lists that one NIC handle keeps; peers that come and go make new ones. */
+/* Lists that one NIC handle keeps at most; each change of the peers makes a new one. */
 #define LISTS_MAX 4096
 
-/* Everything that vipd knows is behind one network, as seen from here. */
+/* All addresses that vipd has are one network away. */
 #define HOPS 1
 
 /* One address as the application sees it. */
@@ -115,7 +115,7 @@ static VIP_RETURN ask(struct vipl__session *session, const char *call,
     return rc;
 }
 
-/* Keep the list, or find the same one among those kept. NULL: too many. */
+/* Keep the list, or find an equal one that is kept. NULL: too many. */
 static struct vipl__discovered *keep(struct vipl__session *session, struct vipl__discovered *list)
 {
     struct vipl__discovered *at;

@@ -1,7 +1,7 @@
 /*
  * VipSendDone, VipRecvDone, VipSendWait, VipRecvWait (spec 2.6): take the oldest descriptor of a
- * queue back if it has completed. vipd never touches a descriptor; this file writes its status,
- * when the descriptor is taken or, for programs that watch it in memory, as soon as it completes.
+ * queue back if it has completed. vipd never touches a descriptor. This file writes the status when
+ * the descriptor is taken, or as soon as it completes if the program watches it in memory.
  */
 #include "libvipl/direct.h"
 #include "libvipl/error.h"
@@ -10,7 +10,7 @@
 #include "libvipl/vipl_ext.h"
 #include "libvipl/wait.h"
 
-/* VipxLastError for a descriptor that completed badly; the first bit that is set speaks. */
+/* VipxLastError for a descriptor with an error: the text of the first bit in this table. */
 static __attribute__((cold, noinline)) VIP_RETURN status_text(uint32_t status)
 {
     static const struct {
@@ -39,7 +39,7 @@ static __attribute__((cold, noinline)) VIP_RETURN status_text(uint32_t status)
     return vipl__outcome(VIP_DESCRIPTOR_ERROR, "the descriptor completed with an unknown error");
 }
 
-/* Without vipd: the descriptor is flushed, its operation field as it would have been. */
+/* Without vipd: the descriptor is flushed; its operation field is as vipd would set it. */
 static __attribute__((cold, noinline)) void flushed(const VIP_DESCRIPTOR *desc,
                                                     enum vip_queue which, struct vip_comp *ret)
 {
@@ -75,10 +75,10 @@ static VIP_ULONG opcode_of(uint32_t status)
 }
 
 /*
- * Received bytes (also the message of an RDMA Write), or those of an RDMA Read, that lie in staged
- * regions are copied to where they belong. Those of an RDMA Write were copied by the provider thread
- * before vipd completed the descriptor; taking its lock once makes them visible here. false: memory
- * of the program did not take all of them. `locked`: the caller holds region_lock and post_lock.
+ * Copy received bytes (also the message of an RDMA Write), or those of an RDMA Read, from staging
+ * areas to the staged regions. The provider thread copied those of an RDMA Write before vipd
+ * completed the descriptor; taking its lock once makes them visible here. false: memory of the
+ * program did not take all bytes. `locked`: the caller holds region_lock and post_lock.
  */
 static __attribute__((cold, noinline)) bool stage_in(struct vipl__session *session,
                                                      const VIP_DESCRIPTOR *desc,
@@ -116,8 +116,8 @@ static __attribute__((cold, noinline)) bool stage_in(struct vipl__session *sessi
 }
 
 /*
- * Fill in what the application sees; Status last, for programs that watch it in memory. `locked` as
- * for stage_in.
+ * Fill in what the application sees. Status is last, because programs may watch it in memory.
+ * `locked` as for stage_in.
  */
 static void fill(struct vipl__session *session, VIP_DESCRIPTOR *desc, enum vip_queue which,
                  struct vip_comp *comp, bool locked)
@@ -139,8 +139,8 @@ static void fill(struct vipl__session *session, VIP_DESCRIPTOR *desc, enum vip_q
 }
 
 /*
- * Spec 3.4: Next and NextHandle belong to the library from the post on, which has set them to 0. The
- * operation itself is not harmed: vipd has its own copy.
+ * Spec 3.4: Next and NextHandle belong to the library from the post on, which sets them to 0. A
+ * program that changes them does no harm to the operation: vipd has its own copy.
  */
 static void check_next(uint64_t vi_handle, VIP_DESCRIPTOR *desc, uint32_t status)
 {
@@ -158,8 +158,8 @@ static void check_next(uint64_t vi_handle, VIP_DESCRIPTOR *desc, uint32_t status
 }
 
 /*
- * Spec 3.5: the provider refers to a descriptor only while it lies in a region with the VI's tag. Some
- * region has changed since it was posted: if it was this one, the memory may be somebody else's by now.
+ * Spec 3.5: the provider refers to a descriptor only while it lies in a region with the VI's tag.
+ * Once it does not, the memory may hold other data.
  */
 static bool still_there(const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
                         VIP_MEM_HANDLE handle)
@@ -182,7 +182,7 @@ may_complete(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE han
     return may;
 }
 
-/* The descriptor is handed back as it is, and the callback hears why. */
+/* Return the descriptor unchanged, and report the reason to the error handler. */
 static __attribute__((cold, noinline)) VIP_RETURN
 completion_denied(uint64_t vi_handle, enum vip_queue which, VIP_DESCRIPTOR *desc, uint32_t status)
 {
@@ -199,12 +199,12 @@ completion_denied(uint64_t vi_handle, enum vip_queue which, VIP_DESCRIPTOR *desc
     return vipl__outcome(VIP_DESCRIPTOR_ERROR, why);
 }
 
-/* ---- programs that watch CS.Status in memory (spec 3.3; VIPL_STATUS_IN_MEMORY) ---------------- */
+/* ---- programs that watch CS.Status in memory (spec 3.3; VIPL_STATUS_IN_MEMORY) --------------- */
 
 /*
- * Fill in one descriptor, `count` as `posted` counts; under region_lock, post_lock and done_lock.
- * Returns whether it has completed. One that may not be written to, or whose Next was changed, is
- * left for the Done call, which tells of it.
+ * Fill in one descriptor, number `count` as `posted` counts; under region_lock, post_lock and
+ * done_lock. Returns whether it has completed. A descriptor that may not be written, or with a
+ * changed Next, is left for the Done call, which reports the error.
  */
 static bool fill_one(struct vipl__vi *vi, enum vip_queue which, uint32_t count)
 {
@@ -256,7 +256,7 @@ void vipl__fill_ahead(struct vipl__vi *vi)
     }
 }
 
-/* What fill_ahead wrote into the descriptor in that slot, which is taken now; 0 = nothing. */
+/* The status that fill_ahead wrote into the descriptor in that slot, taken now; 0 = none. */
 static uint32_t take_ahead(struct vipl__queue *queue, uint32_t slot)
 {
     uint32_t status = queue->ahead->status[slot];
@@ -266,7 +266,7 @@ static uint32_t take_ahead(struct vipl__queue *queue, uint32_t slot)
 }
 
 /*
- * A descriptor that is off its queue goes back to the program: with *comp, or flushed if it has not
+ * Return a descriptor that is off its queue to the program: with *comp, or flushed if it has not
  * completed.
  */
 static inline VIP_RETURN hand_back(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
@@ -292,7 +292,7 @@ static VIP_RETURN nothing_posted(void)
     return vipl__outcome(VIP_DESCRIPTOR_ERROR, "no descriptor is posted on this queue");
 }
 
-/* ---- taking where messages may come by a ring (direct.h) -------------------------------------- */
+/* ---- taking where messages may come by a ring (direct.h) ------------------------------------- */
 
 /* What one look has found. */
 struct head {
@@ -330,7 +330,7 @@ static bool next_completion(struct vipl__vi *vi, enum vip_queue which, uint32_t 
     return true;
 }
 
-/* Continuations of a long receive in the table are free again. */
+/* The continuations of a long receive in the table are free again. */
 static inline void give_conts(struct vipl__vi *vi, enum vip_queue which, uint32_t reaped)
 {
     struct vipl__queue *queue = &vi->queue[VIP_Q_RECV];
@@ -359,7 +359,7 @@ static void look(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, boo
     if (!ret->valid || ret->empty)
         return;
     ret->origin = queue->origin[slot];
-    /* The order matters: what vipd wrote before it died comes before what we flush. */
+    /* Loaded first: completions that vipd wrote before it died come before flushed ones. */
     dead = vipl__is_dead(vi->session);
     ret->completed = next_completion(vi, which, reaped, locked, ret);
     if (ret->lock || (!ret->completed && !dead))
@@ -373,7 +373,7 @@ static void look(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, boo
     __atomic_store_n(&queue->reaped, reaped + 1, __ATOMIC_RELEASE);
 }
 
-/* A message in the ring goes into memory of the program, whose regions are under post_lock. */
+/* A message of the ring is copied to memory of the program; post_lock guards its regions. */
 static __attribute__((noinline)) VIP_RETURN
 take_direct(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, VIP_DESCRIPTOR **ret_desc)
 {
@@ -428,7 +428,7 @@ VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue 
     reaped = __atomic_load_n(&queue->reaped, __ATOMIC_RELAXED);
     empty = __atomic_load_n(&queue->posted, __ATOMIC_ACQUIRE) == reaped;
     if (valid && !empty) {
-        /* The order matters: what vipd wrote before it died comes before what we flush. */
+        /* Loaded first: completions that vipd wrote before it died come before flushed ones. */
         dead = vipl__is_dead(vi->session);
         completed = vip_comp_read(queue->ring, queue->position, &comp);
         if (completed || dead) {

@@ -17,7 +17,7 @@ VIP_RETURN vipl__fail(VIP_RETURN code, const char *format, ...)
     char text[VIPL__REASON_BYTES];
     va_list args;
 
-    /* Through a second buffer: an argument may be the last reason itself. */
+    /* In a second buffer first: an argument may be the last reason itself. */
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);

@@ -73,7 +73,7 @@ static void on_incoming(struct vipl__session *session, const Vip__ConnIncoming *
     const Vip__NetAddress *remote = event->remote;
 
     if (incoming == NULL)
-        return; /* the client runs into its time limit, as if nobody had answered */
+        return; /* the client's time limit ends its attempt */
     incoming->wait_id = event->wait_id;
     incoming->conn_handle = event->conn_handle;
     if (remote != NULL && remote->host.len <= VIP_HOST_ADDR_BYTES_MAX) {
@@ -128,9 +128,9 @@ static void on_error(struct vipl__session *session, const Vip__AsyncError *event
 }
 
 /*
- * Bytes of an incoming RDMA Write lie in the staging area: put them where they belong before vipd
- * acknowledges them; or an incoming RDMA Read wants what is there now. The answer is due in any case,
- * and says so if the region is gone by now or its memory does not allow it.
+ * Incoming RDMA and staged memory. For a Write, copy the bytes from the staging area to the
+ * program's memory before vipd acknowledges them; for a Read, copy them out. Always answer, and say
+ * in the answer if the region is gone or its memory does not allow the copy.
  */
 static void on_place(struct vipl__session *session, const Vip__Place *event)
 {
@@ -189,13 +189,13 @@ static void dispatch(struct vipl__session *session, const Vip__Event *event,
         break;
     case VIP__EVENT__BODY__NOT_SET:
     default:
-        break; /* of a later vipd: not for us */
+        break; /* of a later vipd: unknown here */
     }
 }
 
 /*
- * vipd has gone, or has ended this session. What is posted completes as flushed from now on
- * (done.c), waiters wake, attempts end, the application is told.
+ * vipd has died or has ended this session. From now on posted descriptors complete as flushed
+ * (done.c), waiters wake, attempts end, and the application gets an asynchronous error.
  */
 static void on_death(struct vipl__session *session)
 {
@@ -203,7 +203,7 @@ static void on_death(struct vipl__session *session)
     struct vip_app_head *head = session->app_base;
     struct timespec pause = {.tv_nsec = 1000000};
 
-    /* Callers that wait for a reply see the end of the socket when vipd, too, has ended it. */
+    /* Threads that wait for a reply see the end of the socket when vipd ends its direction too. */
     shutdown(session->control_fd, SHUT_WR);
     pthread_mutex_lock(&session->lock);
     __atomic_store_n(&session->dead, 1, __ATOMIC_SEQ_CST);
@@ -226,7 +226,7 @@ static void on_death(struct vipl__session *session)
         if (session->cq[i] != NULL)
             vipl__cq_fd_flushed(session->cq[i]);
 
-    /* A thread may be on its way to sleep with a look behind it: wake until nobody sleeps. */
+    /* A thread may have looked before the death and sleep after it: wake until none sleeps. */
     while (__atomic_load_n(&head->sleepers, __ATOMIC_SEQ_CST) != 0 &&
            __atomic_load_n(&session->closing, __ATOMIC_SEQ_CST) == 0) {
         vipl__wake_all(session);

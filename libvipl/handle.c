@@ -1,6 +1,6 @@
 /*
- * Handles and the tables behind them: which session objects exist, and what a value that the
- * application hands in stands for. Garbage, stale and foreign handles are refused, never followed.
+ * Handles and the tables behind them: which session objects exist, and what a handle value of the
+ * application stands for. Garbage, stale and foreign handles are refused, never followed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,8 +38,8 @@ struct vipl__cq *vipl__cq_find(VIP_CQ_HANDLE cq_handle)
 }
 
 /*
- * Spec 3.5: programs that give no tag, or no attributes, work (the default domain). The strict mode,
- * for tests of a program's own care: no tag is an invalid tag.
+ * Spec 3.5: programs that give no tag, or no attributes, work (the default domain). In the strict
+ * mode (VIPL_STRICT_PTAGS=1), for tests of programs, no tag is an invalid tag.
  */
 static bool strict_ptags(void)
 {
@@ -79,7 +79,7 @@ VIP_RETURN vipl__bad_cq(const char *call, VIP_CQ_HANDLE cq_handle)
 
 /*
  * Count the caller in, then look again: either VipCloseNic, which invalidates handles first, sees
- * the count, or we see the handle gone.
+ * the count, or the caller sees the invalid handle.
  */
 static bool enter(struct vipl__session *session, const uint64_t *live, uint64_t handle)
 {
@@ -144,13 +144,13 @@ static void fork_parent(void)
 }
 
 /*
- * The child has none of the sessions: its handles become invalid, the sockets are closed (or vipd
- * would not notice the parent's end by them), and the objects, whose locks may be held by threads
- * that do not exist here, are never used again. The segments are not mapped in the child at all.
+ * The child has none of the sessions: its handles become invalid and its sockets are closed; else
+ * vipd would not notice the parent's end. The objects are never used again, because threads that do
+ * not exist here may hold their locks. The segments are not mapped in the child at all.
  */
 static void fork_child(void)
 {
-    /* First of all: until then a session object may lie in a page that is still the parent's. */
+    /* First: until then a session object may lie in a page that is still the parent's. */
     vipl__mem_fork_child();
     for (unsigned slot = 0; slot < VIPL__SESSIONS_MAX; slot++) {
         struct vipl__session *session = vipl__sessions[slot];

@@ -1,9 +1,10 @@
 /*
- * VipxListen and what belongs to it, and VipxNewDiscriminator.
+ * VipxListen and the calls for listeners, and VipxNewDiscriminator.
  *
- * vipd offers a listener one request after the other, up to its back-log; the provider thread puts
- * them into the listener's queue, VipxListenWait takes them out. Closing asks vipd how many it has
- * sent, waits until all of these have come, and rejects what nobody has taken.
+ * vipd sends a listener its requests one after the other, up to its backlog. The provider thread
+ * appends them to the listener's queue; VipxListenWait takes them out. VipxListenClose asks vipd
+ * for the number of requests that it has sent, waits until all of these have come, and rejects
+ * those that were not taken.
  */
 #include "libvipl/listen.h"
 
@@ -14,13 +15,13 @@
 #include "libvipl/connect.h"
 #include "libvipl/error.h"
 
-/* How long closing waits for requests that vipd has sent already. */
+/* How long, in ns, closing waits for requests that vipd has sent already. */
 #define LISTEN_DRAIN_NS 1000000000ull
 
 /* The index in a listener's handle has 16 bits. */
 _Static_assert(VIPL__LISTENERS_MAX <= 65536, "an index fits a handle");
 
-/* ---- queue and descriptor, under session->lock ---------------------------------------------- */
+/* ---- queue and file descriptor, under session->lock --------------------------------------- */
 
 static void fd_raise(const struct vipl__listener *listener)
 {
@@ -108,7 +109,7 @@ void vipl__listeners_release(struct vipl__session *session)
 
 /* ---- open ------------------------------------------------------------------------------------ */
 
-/* An object that nobody uses, or NULL. Under session->lock. */
+/* A free object, or NULL. Under session->lock. */
 static struct vipl__listener *object(struct vipl__session *session, unsigned *ret_index)
 {
     for (unsigned i = 0; i < VIPL__LISTENERS_MAX; i++) {
@@ -122,7 +123,7 @@ static struct vipl__listener *object(struct vipl__session *session, unsigned *re
     return NULL;
 }
 
-/* Make vipd's listener wait_id known here; requests may have come already. NULL: none left. */
+/* Make vipd's listener wait_id known here; requests may have come already. NULL: no free object. */
 static struct vipl__listener *install(struct vipl__session *session, uint64_t wait_id, int fd,
                                       VIPX_LISTENER *ret)
 {
@@ -234,7 +235,7 @@ VIP_RETURN VipxListen(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, VIP_
     return rc;
 }
 
-/* ---- use --------------------------------------------------------------------------------------- */
+/* ---- use ------------------------------------------------------------------------------------- */
 
 /* The listener of a handle. Under session->lock. NULL: it is closed. */
 static struct vipl__listener *find(struct vipl__session *session, uint64_t handle)
@@ -276,7 +277,7 @@ static struct vipl__session *enter_locked(VIPX_LISTENER handle, const char *call
     return NULL;
 }
 
-/* Under session->lock: SUCCESS with *ret, or why there is none. */
+/* Under session->lock. SUCCESS with *ret, or the failure with its reason. */
 static VIP_RETURN await_request(struct vipl__session *session, VIPX_LISTENER handle,
                                 VIP_ULONG timeout_ms, struct vipl__incoming **ret)
 {
@@ -352,12 +353,12 @@ VIP_RETURN VipxListenClose(VIPX_LISTENER Listener)
 
     if (session == NULL)
         return VIP_INVALID_PARAMETER;
-    /* From now on nobody else finds it; the object stays ours until it is given back. */
+    /* From now on no other thread finds it; the object stays ours until it is given back. */
     listener->handle = 0;
     pthread_cond_broadcast(&session->changed);
     pthread_mutex_unlock(&session->lock);
 
-    (void)ask_end(session, call, listener->wait_id, &delivered); /* or vipd is gone: as good */
+    (void)ask_end(session, call, listener->wait_id, &delivered); /* vipd may have died */
     pthread_mutex_lock(&session->lock);
     while (listener->received < delivered && in_time && !vipl__is_dead(session) &&
            !vipl__closing(session))

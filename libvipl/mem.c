@@ -1,10 +1,10 @@
 /*
  * Registration and release of memory, and memory that is shared from birth.
  *
- * Owns: the decision how a range is reached, and the order of steps. The kernel's mappings are the
- * truth: each registration asks what is mapped and adopts what is not adopted, and each release
- * moves back only what still maps the arena. The counts (mem_runs.c) only say when a page's last
- * registration is gone. One lock is held throughout, so that no two moves meet.
+ * Owns: the decision how a range is reached, and the order of steps. Only the kernel's mappings
+ * count: each registration reads them and adopts pages that are not adopted yet; each release moves
+ * back only pages that still map the arena. The counts (mem_runs.c) only say when a page's last
+ * registration is gone. One lock is held throughout, so that two moves never meet.
  */
 #include "libvipl/mem_internal.h"
 
@@ -79,7 +79,7 @@ bool vipl__mem_arena_alive(const struct mem_state *st)
            file.st_dev == st->arena_dev;
 }
 
-/* offered: the file to take; -1: make one. Outcomes: the descriptor, negative errno. Lock held. */
+/* offered: the file to take; -1: make one. Outcomes: file descriptor, -errno. Lock held. */
 static int arena_open(struct mem_state *st, int offered)
 {
     struct stat file;
@@ -141,9 +141,9 @@ void vipl__mem_arena_put(void)
     struct mem_state *st = vipl__mem_state();
 
     pthread_mutex_lock(&st->lock);
-    if (st->arena_users > 0) /* in a forked child nobody has it */
+    if (st->arena_users > 0) /* it is 0 in a forked child */
         st->arena_users--;
-    /* Pages that it could not give back go with the file. */
+    /* Pages that the file kept are freed with it. */
     if (st->arena_users == 0 && st->runs.n == 0) {
         if (vipl__mem_arena_alive(
                 st)) /* the program may have closed it, and have a file of its own there */
@@ -160,9 +160,10 @@ void vipl__mem_arena_put(void)
 /* ---- adoption ------------------------------------------------------------------------------- */
 
 /*
- * Adopt one mapping's pages [start, end). Outcomes: 0; negative errno: part may be adopted. -EPERM: the
- * mapping has what the arena's would not have while it is registered: it is locked, is not to be in core
- * dumps, or is to be empty in children. Only its first move tells; the caller moves it back.
+ * Adopt one mapping's pages [start, end). Outcomes: 0; negative errno: part may be adopted. -EPERM:
+ * the mapping has an attribute that the arena's would not have during the registration. It is
+ * locked, excluded from core dumps, or empty in children. Only the first move shows this; the
+ * caller moves the pages back.
  */
 static int move_in_all(struct mem_state *st, uintptr_t start, uintptr_t end, int prot)
 {
@@ -204,7 +205,7 @@ static int move_in_all(struct mem_state *st, uintptr_t start, uintptr_t end, int
 /* What a look at the mappings of a range found. */
 struct look {
     bool movable; /* each page is adopted or can be */
-    bool known;   /* all of it is mapped and readable; else nobody tells: /proc is not there */
+    bool known;   /* all of it is mapped and readable; false: unknown, /proc is not there */
 };
 
 static bool is_movable(const struct mem_piece *piece, uintptr_t start, uintptr_t end)
@@ -215,8 +216,8 @@ static bool is_movable(const struct mem_piece *piece, uintptr_t start, uintptr_t
 }
 
 /*
- * Look at the mappings of [start, end) and keep them in st->pieces.
- * Outcomes: 0 and *ret; -EFAULT not all mapped and readable; -ENOMEM; other: nobody tells.
+ * Look at the mappings of [start, end) and keep them in st->pieces. Outcomes: 0 and *ret; -EFAULT
+ * not all mapped and readable; -ENOMEM; other: unknown.
  */
 static int look_at(struct mem_state *st, uintptr_t start, uintptr_t end, struct look *ret,
                    const char **why)
@@ -267,7 +268,7 @@ static int adopt(struct mem_state *st, uintptr_t start, uintptr_t end)
 
         if (vipl__mem_is_adopted(st, &piece[i], from))
             continue;
-        /* We thought these pages adopted: the program has unmapped or moved them since. */
+        /* The counts say adopted: the program has unmapped or moved these pages since. */
         if (run < st->runs.n && vipl__mem_run(st, run)->start < piece[i].end)
             rc = vipl__mem_settle_strays(st, offset, piece[i].end - from);
         if (rc == 0)
@@ -276,7 +277,7 @@ static int adopt(struct mem_state *st, uintptr_t start, uintptr_t end)
     if (rc == 0)
         rc = vipl__mem_runs_reserve(st, st->pieces.n + 4);
     if (rc == 0) {
-        /* Adopted pages without a run came back by way of mremap: they count from here on. */
+        /* Adopted pages without a run came back by mremap: they are counted from here on. */
         vipl__mem_runs_fill(st, start, end);
         vipl__mem_runs_count_up(st, start, end);
     } else {
@@ -367,7 +368,7 @@ bool vipl__mem_intact(const struct vipl__mem *mem)
         intact = still_adopted(st, start, end);
         break;
     case VIPL__MEM_STAGED:
-        /* Copied by address each time: whatever can be read there will do. */
+        /* Copied by address each time: any readable memory there is enough. */
         intact = look_at(st, start, end, &look, &why) == 0;
         break;
     }
@@ -376,8 +377,8 @@ bool vipl__mem_intact(const struct vipl__mem *mem)
 }
 
 /*
- * The whole decision, lock held. Outcomes as vipl__mem_prepare, and 1: it is to be staged, *ret_known says whether it
- * can be read.
+ * The whole decision, lock held. Outcomes: as vipl__mem_prepare; 1: stage the range, *ret_known: it
+ * is known to be readable.
  */
 static int prepare_locked(struct mem_state *st, uintptr_t addr, size_t bytes, bool no_shared,
                           struct vipl__mem *ret, bool *ret_known, const char **why)
@@ -398,7 +399,7 @@ static int prepare_locked(struct mem_state *st, uintptr_t addr, size_t bytes, bo
     adopted = vipl__mem_arena_alive(st);
     if (!adopted || !count_again(st, start, end)) {
         rc = look_at(st, start, end, &look, why);
-        /* Where nobody tells what is mapped, the staging copy finds out what can be read. */
+        /* If the mappings cannot be read, the staging copy finds out what is readable. */
         if (rc == -EFAULT || rc == -ENOMEM)
             return rc;
         adopted = rc == 0 && adopted && look.movable &&
@@ -455,7 +456,7 @@ void vipl__mem_release(struct vipl__mem *mem)
         vipl__mem_stage_release(mem);
     if (mem->kind == VIPL__MEM_ADOPTED && st != NULL) {
         pthread_mutex_lock(&st->lock);
-        /* Without room to count down the pages stay adopted, which is a leak and no more. */
+        /* Without room to count down the pages stay adopted: a leak, but no error. */
         if (vipl__mem_runs_reserve(st, 4) == 0) {
             vipl__mem_runs_count_down(st, start, end);
             vipl__mem_sweep(st, start, end);

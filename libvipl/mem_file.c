@@ -1,8 +1,8 @@
 /*
  * Files of memory that this process shares with vipd.
  *
- * Owns: who makes one. vipd does where it can: nobody punches holes into those, so that no program can hold vipd up
- * (vipd/registry/memfile.h). Elsewhere we do.
+ * Owns: the choice of the maker. vipd makes them if it can: no program can punch holes into those,
+ * so that none can hold vipd up (vipd/registry/memfile.h). Otherwise the library makes them.
  */
 #include "libvipl/mem_internal.h"
 
@@ -16,7 +16,6 @@
 #include "proto/control.pb-c.h"
 #include "proto/status.h"
 
-/* Outcomes: a descriptor; negative errno: vipd makes none. */
 bool vipl__mem_file_is(int fd, size_t bytes)
 {
     const int wanted = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -55,7 +54,7 @@ static int ask(int sock, size_t bytes)
     if (rc != 0)
         return rc;
     protobuf_c_message_free_unpacked(message, NULL);
-    return vipl__mem_file_take(&fds, bytes); /* with a refusal there is none */
+    return vipl__mem_file_take(&fds, bytes); /* a refusal brings none */
 }
 
 static int ask_anew(size_t bytes)

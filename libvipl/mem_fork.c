@@ -2,14 +2,14 @@
  * The child of a fork must not write into its parent's heap: pages that are shared with vipd are
  * shared with the child too, until it has copies of its own.
  *
- * The child makes the copies in its atfork handler, before user code runs, and finds the pages by
- * asking the kernel for every mapping of the arena, so that none is forgotten. The parent's
- * forking thread waits for that: otherwise what it does next would already be in the child's copy.
- * (Other threads of the parent are not held up. A child of a program with several threads may only
- * use what POSIX allows it, and that does not rely on what they were doing.)
+ * The child makes the copies in its atfork handler, before user code runs. It asks the kernel for
+ * every mapping of the arena, so that none is missed. The parent's forking thread waits for that:
+ * otherwise its next writes would already be in the child's copy. (Other threads of the parent do
+ * not wait. POSIX limits what the child of a program with several threads may use, and that does
+ * not depend on their writes.)
  *
- * fork and exec by way of posix_spawn, system, popen or vfork runs no handlers and needs none. A
- * bare clone system call without CLONE_VM is not handled: such a child must exec or exit.
+ * posix_spawn, system, popen and vfork run no fork handlers and need none. A bare clone system call
+ * without CLONE_VM is not handled: such a child must exec or exit.
  */
 #include "libvipl/mem_internal.h"
 
@@ -21,7 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A child that has not finished by then is stopped by a debugger, or worse. */
+/* Longest wait, in ms, for the child's copies; a slower child is stopped, maybe by a debugger. */
 #define CHILD_WAIT_MS 10000
 
 static void close_fd(int *fd)
@@ -38,7 +38,7 @@ void vipl__mem_fork_prepare(void)
     if (st == NULL)
         return;
     pthread_mutex_lock(&st->lock);
-    /* Without a pipe (EMFILE) the parent does not wait, which only makes the copies later ones. */
+    /* Without a pipe (EMFILE) the parent does not wait; the copies may have its next writes. */
     if ((st->runs.n > 0 || st->allocs.n > 0) && pipe2(st->fork_pipe, O_CLOEXEC) != 0)
         st->fork_pipe[0] = st->fork_pipe[1] = -1;
 }
@@ -74,7 +74,7 @@ static int fd_of(const struct mem_state *st, const struct mem_piece *piece)
     return -1;
 }
 
-/* Replace a shared mapping by a private copy. Outcomes: 0, negative errno and nothing is changed. */
+/* Replace a shared mapping by a private copy. Outcomes: 0, negative errno with no change. */
 static int copy_piece(const struct mem_piece *piece, int fd)
 {
     size_t bytes = piece->end - piece->start;
@@ -101,9 +101,9 @@ static int copy_piece(const struct mem_piece *piece, int fd)
 }
 
 /*
- * The child's own pages. Where there is no memory for a copy, they are mapped copy-on-write: the child
- * sees what its parent changes, but can never change anything of its parent. If not even that can be
- * had they become read-only, for a child that dies is better than a parent that does.
+ * Give the child its own pages. Without memory for a copy, map them copy-on-write: the child sees
+ * what its parent changes, but cannot change its parent's memory. If that fails, make them
+ * read-only: the death of the child is better than damage to its parent.
  */
 static void own_piece(const struct mem_piece *piece, int fd)
 {
@@ -115,7 +115,7 @@ static void own_piece(const struct mem_piece *piece, int fd)
         mprotect(start, bytes, piece->prot & ~PROT_WRITE);
 }
 
-/* Nobody tells what is mapped (no descriptor left, no /proc): what was adopted and allocated, as it was. */
+/* The mappings cannot be read (no descriptor, no /proc): copy what was adopted and allocated. */
 static void copy_known(struct mem_state *st)
 {
     const struct mem_alloc *alloc = st->allocs.items;
@@ -159,7 +159,7 @@ void vipl__mem_fork_child(void)
 
     if (st == NULL)
         return;
-    /* Both descriptors speak about the parent's address space. */
+    /* Both file descriptors refer to the parent's address space. */
     close_fd(&st->maps_fd);
     st->maps_tried = false;
     close_fd(&st->uffd);

@@ -2,8 +2,8 @@
  * What the files mem*.c share: the state of registered memory in this process.
  *
  * mem.c       registration and release, the memory allocator
- * mem_return.c  pages that nobody has registered any more
- * mem_maps.c  what is mapped at an address (the kernel's word, never our own bookkeeping)
+ * mem_return.c  return of pages without a registration
+ * mem_maps.c  what is mapped at an address (as the kernel reports it, not from our records)
  * mem_pin.c   memory that must not be moved although it is private and anonymous
  * mem_move.c  the two moves: private pages into the arena, and back
  * mem_runs.c  page counts; mem_zone.c  which arena offset stands for which address
@@ -12,9 +12,9 @@
  *
  * doc/memory.md explains why it is done like this. Only tests include this header from outside.
  *
- * All state lives in pages of its own that no program can register: were it in .bss or in the heap,
- * a page of it could be adopted together with a neighbour's buffer, and a forked child would then
- * read bookkeeping that its parent is changing.
+ * All state lives in pages of its own that no program can register. In .bss or the heap, a page of
+ * it could be adopted together with a neighbouring buffer. A forked child would then read records
+ * that its parent is changing.
  */
 #ifndef LIBVIPL_MEM_INTERNAL_H
 #define LIBVIPL_MEM_INTERNAL_H
@@ -28,24 +28,25 @@
 
 #define MEM_PAGE_BYTES 4096ul
 
-/* One move blocks writers of its pages for as long as the copy takes: 1 ms for this many bytes. */
+/* Largest move, in bytes: writers of its pages are blocked during the copy, 1 ms for this size. */
 #define MEM_MOVE_BYTES_MAX (1ul << 20)
 
 /*
- * What a program registers takes its memory at once up to this size, in the program's own name (its
- * cgroup); a page that is missing later would be vipd's to allocate. Larger regions are often sparse.
+ * Largest region, in bytes, with all pages allocated at registration, charged to the program (its
+ * cgroup). vipd would have to allocate a page that is missing later. Larger regions are often
+ * sparse.
  */
 #define MEM_POPULATE_BYTES_MAX (64ul << 20)
-/* Pages that the arena may keep idle, where that is more than it has adopted. */
+/* Idle bytes that the arena may keep; if it has adopted more bytes, that number is the limit. */
 #define MEM_IDLE_BYTES (16ul << 20)
 
-/* Address space and arena are related block by block (mem_zone.c). */
+/* Unit in which address space is assigned to the arena (mem_zone.c). */
 #define MEM_BLOCK_BYTES (1ull << 28)
 #define MEM_BLOCKS      (VIP_ARENA_BYTES / MEM_BLOCK_BYTES)
 
 #define MEM_NO_OFFSET UINT64_MAX
 
-/* Nothing the window of a move does may be instrumented: sanitizers call out and keep state. */
+/* Code in the window of a move must not be instrumented: sanitizers call out and keep state. */
 #if defined(__clang__)
 #define MEM_RAW __attribute__((noinline, no_sanitize("address", "thread", "undefined")))
 #else
@@ -69,7 +70,7 @@ struct mem_run {
     uintptr_t start;
     uintptr_t end;
     uintptr_t shadow; /* where the emptied old mapping of start is kept; 0 = lost */
-    uint32_t count;   /* registrations; 0: could not be moved back, waits for the next */
+    uint32_t count;   /* registrations; 0: could not be moved back, kept for the next one */
 };
 
 /* One allocation of vipl__mem_alloc. */
@@ -88,11 +89,11 @@ struct mem_vec {
     size_t bytes_mapped;
 };
 
-/* How writers of other threads are kept from pages that are being moved. */
+/* What holds up writers of other threads while pages are moved. */
 enum mem_guard {
     MEM_GUARD_USERFAULTFD = 1, /* the kernel holds them up */
     MEM_GUARD_ALONE,           /* there is no other thread */
-    MEM_GUARD_IMPOSSIBLE,      /* there are, and nothing stops them: do not move */
+    MEM_GUARD_IMPOSSIBLE,      /* other threads that cannot be held up: do not move */
 };
 
 struct mem_state {
@@ -114,13 +115,13 @@ struct mem_state {
     bool block_full[MEM_BLOCKS];      /* has idle pages that stay the arena's */
     bool keeps;                       /* the arena's file keeps its pages: vipd made it */
     unsigned arena_users;             /* NIC handles that are open or being opened */
-    int fork_pipe[2];                 /* the child tells the parent that it has its copies */
+    int fork_pipe[2];                 /* the child reports here that it has its copies */
     uint64_t pages_moved_in;          /* ever */
     uint64_t pages_moved_out;         /* ever */
     uint64_t stage_skipped_bytes;     /* bytes that could not be copied from or to memory */
 };
 
-/* Set by tests only: what this kernel or container is pretended to refuse. Before first use. */
+/* Set by tests only, before first use: what this kernel or container is pretended to refuse. */
 struct mem_switches {
     bool no_userfaultfd;
     bool user_mode_only;
@@ -138,7 +139,7 @@ struct mem_state *vipl__mem_state(void);
 struct mem_state *vipl__mem_state_peek(void);
 /* Room for n items. Outcomes: 0, -ENOMEM. */
 int vipl__mem_vec_reserve(struct mem_vec *vec, size_t n, size_t item_bytes);
-/* Whether fd still is the arena: a program that closes all descriptors may have its own there. */
+/* Is arena_fd still the arena? A program that closes all file descriptors may have reused it. */
 bool vipl__mem_arena_alive(const struct mem_state *st);
 
 static inline uintptr_t mem_page_down(uintptr_t addr)
@@ -153,32 +154,32 @@ static inline uintptr_t mem_page_up(uintptr_t addr)
 
 /* ---- mem_return.c; all with the lock held */
 
-/* Whether the mapping is what adoption of its own addresses made. */
+/* Does the mapping show at addr the arena pages that adoption put there? */
 bool vipl__mem_is_adopted(const struct mem_state *st, const struct mem_piece *piece,
                           uintptr_t addr);
 /*
- * The arena pages [offset, offset + bytes) are no longer where they were adopted: the program has
- * unmapped them, or moved them with mremap (realloc does). What still is mapped somewhere becomes
- * private memory there, so that the offsets can be used again without harm. Rare, so it may read
- * all mappings. Outcomes: 0; negative errno: some could not be moved.
+ * The program has unmapped the arena pages [offset, offset + bytes), or moved them with mremap
+ * (realloc does). Where they still are mapped they become private memory, so that the offsets can
+ * be used again. Rare, so it may read all mappings. Outcomes: 0; negative errno: some could not be
+ * moved.
  */
 int vipl__mem_settle_strays(struct mem_state *st, uint64_t offset, size_t bytes);
-/* Give back what is registered no more in [start, end). */
+/* Give back pages of [start, end) without a registration. */
 void vipl__mem_sweep(struct mem_state *st, uintptr_t start, uintptr_t end);
 
 /* ---- mem_maps.c */
 
 /*
- * The mapping that covers addr or, if none does, the next one above.
- * Outcomes: 0; -ENOENT nothing at or above; other negative errno: the kernel does not tell.
+ * The mapping that covers addr or, if none does, the next one above. Outcomes: 0; -ENOENT nothing
+ * at or above; other negative errno: the mappings cannot be read.
  */
 int vipl__mem_query(struct mem_state *st, uintptr_t addr, struct mem_piece *ret);
 
 /* ---- mem_pin.c */
 
 /*
- * Whether the private anonymous pages [start, end) of piece must stay where they are, because the
- * kernel or this very thread touches them in ways a move cannot hold up.
+ * Must the private anonymous pages [start, end) of piece stay where they are? Yes if the kernel or
+ * this very thread touches them in ways a move cannot hold up.
  */
 bool vipl__mem_pinned(const struct mem_piece *piece, uintptr_t start, uintptr_t end);
 
@@ -189,13 +190,13 @@ uint64_t vipl__mem_zone_offset(const struct mem_state *st, uintptr_t addr);
 /* Give [start, end) one contiguous piece of the arena. Outcomes: 0; 1 impossible. */
 int vipl__mem_zone_reserve(struct mem_state *st, uintptr_t start, uintptr_t end);
 /*
- * May pages be adopted at [start, end), which was reserved? Not if that takes new pages while a file that keeps its
- * pages has more than MEM_IDLE_BYTES idle ones, and more than adopted ones.
+ * May pages be adopted at the reserved range [start, end)? No if that takes new pages of a file
+ * that keeps its pages, and its idle ones exceed both MEM_IDLE_BYTES and the adopted ones.
  */
 bool vipl__mem_zone_room(const struct mem_state *st, uintptr_t start, uintptr_t end);
 /*
- * The arena's pages [offset, offset + bytes) are of no use any more. Those of a file that keeps them are for the next
- * adoption that needs a block.
+ * The arena's pages [offset, offset + bytes) are no longer used. A file that keeps its pages keeps
+ * them for the next adoption that needs a block.
  */
 void vipl__mem_zone_free(struct mem_state *st, uint64_t offset, size_t bytes);
 
@@ -213,7 +214,7 @@ void vipl__mem_runs_moved_in(struct mem_state *st, uintptr_t start, uintptr_t en
 void vipl__mem_runs_fill(struct mem_state *st, uintptr_t start, uintptr_t end);
 void vipl__mem_runs_count_up(struct mem_state *st, uintptr_t start, uintptr_t end);
 void vipl__mem_runs_count_down(struct mem_state *st, uintptr_t start, uintptr_t end);
-/* Forget [start, end); its shadow is the caller's business. */
+/* Forget [start, end); the caller handles its shadow. */
 void vipl__mem_runs_drop(struct mem_state *st, uintptr_t start, uintptr_t end);
 
 /* ---- mem_move.c */
@@ -223,16 +224,16 @@ enum mem_guard vipl__mem_guard(struct mem_state *st);
 /*
  * Move private anonymous pages of one mapping into the arena; the range is at most
  * MEM_MOVE_BYTES_MAX. shadow: where to keep the emptied mapping (a reservation), 0 = anywhere.
- * Outcomes: 0 and *ret_shadow; 1 the same, but the memory is locked (mlock), which the arena is not;
- * negative errno and nothing is changed.
+ * Outcomes: 0 and *ret_shadow; 1 the same, but the memory is locked (mlock), which the arena is
+ * not; negative errno and nothing is changed.
  */
 int vipl__mem_move_in(struct mem_state *st, enum mem_guard guard, uintptr_t addr, size_t bytes,
                       int prot, uintptr_t shadow, uintptr_t *ret_shadow);
 
 /*
  * Has an emptied mapping of vipl__mem_move_in a mark that the arena's mapping cannot have:
- * MADV_DONTDUMP, MADV_WIPEONFORK? One of a single page may move: *shadow. A mapping in a reservation
- * has two pages or more. Where the kernel does not tell, it is taken to have one.
+ * MADV_DONTDUMP, MADV_WIPEONFORK? Also true if that cannot be found out. A mapping of a single page
+ * may move: *shadow. A mapping in a reservation has two pages or more.
  */
 bool vipl__mem_marked(struct mem_state *st, uintptr_t *shadow, size_t bytes);
 
@@ -247,24 +248,24 @@ int vipl__mem_move_out(struct mem_state *st, enum mem_guard guard, uintptr_t add
 /* ---- mem_stage.c */
 
 /*
- * known: the range is mapped and readable; otherwise it is tried. Outcomes: as vipl__mem_prepare. Lock not held: the
- * file may have to be asked for.
+ * known: the range is mapped and readable; false: test it. Outcomes: as vipl__mem_prepare. Lock not
+ * held, because it may ask vipd for the file.
  */
 int vipl__mem_stage_prepare(struct mem_state *st, uintptr_t addr, size_t bytes, bool known,
                             const struct vipl__mem_files *files, struct vipl__mem *ret,
                             const char **why);
 void vipl__mem_stage_release(struct vipl__mem *mem);
 /*
- * Have the kernel make the pages [map, map + bytes) of a shared mapping of ours; nothing for more than
+ * Allocate the pages [map, map + bytes) of a shared mapping of ours; does nothing for more than
  * MEM_POPULATE_BYTES_MAX. Outcomes: 0; -ENOMEM with a sentence in *why.
  */
 int vipl__mem_populate(void *map, size_t bytes, const char **why);
 
 /* ---- mem_file.c */
 
-/* A memfd of that size of our own, sealed SHRINK and GROW. name: for /proc. Outcomes: a descriptor, negative errno. */
+/* Make a memfd of that size, sealed SHRINK and GROW. name: for /proc. Outcomes: fd, -errno. */
 int vipl__mem_file_own(const char *name, size_t bytes);
-/* The same, or one that vipd makes, if there is one that does. */
+/* The same, but made by vipd if it makes files. */
 int vipl__mem_file_any(const char *name, size_t bytes);
 /* Map it for reading and writing. Outcomes: 0; negative errno, and it is closed. */
 int vipl__mem_file_map(int fd, size_t bytes, void **ret);

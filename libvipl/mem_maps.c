@@ -1,9 +1,9 @@
 /*
- * What is mapped at an address. The kernel is asked each time: a program may have unmapped and
- * mapped anew what it registered, and only the real mapping tells.
+ * What is mapped at an address. The kernel is asked each time, because a program may have unmapped
+ * or mapped anew what it registered.
  *
- * PROCMAP_QUERY (Linux 6.11) answers for one address in a microsecond; older kernels have
- * /proc/self/maps as text only, of which each question reads all up to the address.
+ * PROCMAP_QUERY (Linux 6.11) answers for one address in a microsecond. Older kernels have only the
+ * text of /proc/self/maps; each query reads it up to the address.
  */
 #include "libvipl/mem_internal.h"
 
@@ -43,7 +43,7 @@ _Static_assert(sizeof(struct procmap_query_abi) == 104, "layout of the kernel");
 #define QUERY_SHARED           0x08
 #define QUERY_COVERING_OR_NEXT 0x10
 
-/* Longest part of a line that is looked at: everything before the path. */
+/* Bytes of a line that are read: everything before the path. */
 #define LINE_BYTES 128
 
 static int query_ioctl(int fd, uintptr_t addr, struct mem_piece *ret)
@@ -95,7 +95,7 @@ static int parse_line(const char *line, struct mem_piece *ret)
     return 0;
 }
 
-/* No stdio: it would take memory from the heap whose pages may be under work. */
+/* No stdio: it would use the heap, and pages of the heap may be moving. */
 static int query_text(uintptr_t addr, struct mem_piece *ret)
 {
     char buf[4096];
@@ -105,7 +105,7 @@ static int query_text(uintptr_t addr, struct mem_piece *ret)
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 
     if (fd < 0)
-        return errno == ENOENT ? -ENOSYS : -errno; /* not: nothing is mapped there */
+        return errno == ENOENT ? -ENOSYS : -errno; /* -ENOENT would say: nothing is mapped */
     for (;;) {
         ssize_t got = read(fd, buf, sizeof(buf));
         if (got < 0 && errno == EINTR)
@@ -144,7 +144,7 @@ int vipl__mem_query(struct mem_state *st, uintptr_t addr, struct mem_piece *ret)
             st->maps_fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     }
     rc = st->maps_fd >= 0 ? query_ioctl(st->maps_fd, addr, &piece) : -ENOTTY;
-    /* Whatever the descriptor has become, the text still tells. */
+    /* The file descriptor may have become another file; the text is still right. */
     if (rc != 0 && rc != -ENOENT)
         rc = query_text(addr, &piece);
     if (rc == 0)

@@ -3,18 +3,18 @@
  * while other threads write to them.
  *
  * In:  write-protect the pages with userfaultfd; copy them into the arena; register them for
- *      missing faults too; mremap(MREMAP_DONTUNMAP) takes the old pages away (whoever touches the
- *      now empty range is held up by userfaultfd); map the arena over it; wake everybody.
+ *      missing faults too; mremap(MREMAP_DONTUNMAP) takes the old pages away (userfaultfd holds up
+ *      threads that touch the now empty range); map the arena over it; wake these threads.
  * Out: write-protect the shared mapping; copy the arena's bytes into the kept private mapping
- *      ("shadow"); one mremap puts it over the shared one; wake everybody.
+ *      ("shadow"); one mremap puts it over the shared one; wake threads that wait.
  *
- * A writer is held up from before its page is copied until the page is in its new place, so its
- * write lands either before the copy or in the new page. Never in between, so none is lost.
+ * A writer is held up from before its page is copied until the page is in its new place. So its
+ * write lands either before the copy or in the new page, and none is lost.
  *
  * Why the emptied old mapping is kept: an anonymous mapping remembers the page offset it was first
- * used with, and merges with its neighbours only at that address. A fresh mapping moved there
- * would stay a mapping of its own for ever, and a program that registers here and there would run
- * into vm.max_map_count. The old mapping, moved back, merges again without a trace.
+ * used with, and merges with its neighbours only at that address. A fresh mapping moved there would
+ * stay a separate mapping for ever, and a program with many small registrations would reach
+ * vm.max_map_count. The old mapping, moved back, merges again completely.
  *
  * The window, from the first protection to the wake-up, runs on the calling thread. It must not
  * touch the pages concerned, or it waits for itself. Therefore in the window:
@@ -22,13 +22,13 @@
  *   that neither this stack nor errno is in the range;
  * - no heap, no lock, no global of this library (a .bss page of a static program may be the one
  *   being moved; reading it would be harmless until the old pages are gone, and fatal after);
- * - all signals are blocked, for a handler may touch anything;
- * - pages are copied by pwrite and pread of the arena, so a range that vanishes meanwhile gives
- *   EFAULT instead of a signal, and no sanitizer's shadow memory is involved.
+ * - all signals are blocked, because a handler may touch any page;
+ * - pages are copied by pwrite and pread of the arena: a range that vanishes meanwhile gives EFAULT
+ *   instead of a signal; no sanitizer's shadow memory is involved.
  *
- * Without privilege userfaultfd holds up user code only; a system call of another thread that
- * writes into the page during the window gets EFAULT (and one that reads, in the two microseconds
- * in which the page is away). The full mode is used wherever the kernel grants it.
+ * Without privilege userfaultfd holds up user code only. A system call of another thread that
+ * writes into the page during the window gets EFAULT. So does one that reads it in the two
+ * microseconds in which the page is away. The full mode is used wherever the kernel grants it.
  */
 #include "libvipl/mem_internal.h"
 
@@ -68,7 +68,7 @@ _Static_assert(sizeof(long) == 8 && sizeof(off_t) == 8, "offsets travel in one r
 
 /* ---- guard --------------------------------------------------------------------------------- */
 
-/* The most capable userfaultfd the kernel grants: descriptor, or -1. */
+/* The most capable userfaultfd the kernel grants: file descriptor, or -1. */
 static int uffd_open(void)
 {
     long fd = -1;
@@ -90,7 +90,7 @@ static int uffd_open(void)
     return (int)fd;
 }
 
-/* Ask a first descriptor what there is, set up a second one with what is wanted of it. */
+/* Read the kernel's features from a first descriptor; set up a second one with those needed. */
 static void guard_set_up(struct mem_state *st)
 {
     struct uffdio_api api = {.api = UFFD_API};
@@ -162,7 +162,7 @@ MEM_RAW static long raw_protect(int uffd, uintptr_t addr, size_t bytes)
     return raw(syscall(SYS_ioctl, uffd, UFFDIO_WRITEPROTECT, &arg));
 }
 
-/* Also wakes whoever waits for a page of the range. */
+/* Also wakes threads that wait for a page of the range. */
 MEM_RAW static void raw_unregister(int uffd, uintptr_t addr, size_t bytes)
 {
     struct uffdio_range arg = {.start = addr, .len = bytes};
@@ -178,7 +178,7 @@ MEM_RAW static void raw_wake(int uffd, uintptr_t addr, size_t bytes)
     syscall(SYS_ioctl, uffd, UFFDIO_WAKE, &arg);
 }
 
-/* SYS_pwrite64 or SYS_pread64, all of it. */
+/* SYS_pwrite64 or SYS_pread64, until all bytes are copied. */
 MEM_RAW static long raw_copy(long call, int fd, uintptr_t addr, size_t bytes, uint64_t offset)
 {
     while (bytes > 0) {
@@ -252,7 +252,7 @@ int vipl__mem_move_in(struct mem_state *st, enum mem_guard guard, uintptr_t addr
         return -EPERM;
     /* A mapping that was never written to would forget its page offset when moved (see above). */
     madvise((void *)addr, MEM_PAGE_BYTES, MADV_POPULATE_WRITE);
-    /* Older kernels protect only what is populated; the page of zeros is enough. */
+    /* Older kernels protect only populated pages; the page of zeros is enough. */
     if (uffd >= 0 && !st->uffd_unpopulated)
         madvise((void *)addr, bytes, MADV_POPULATE_READ);
 
@@ -261,7 +261,7 @@ int vipl__mem_move_in(struct mem_state *st, enum mem_guard guard, uintptr_t addr
         vipl__mem_zone_free(st, offset, bytes);
         return (int)at;
     }
-    /* Locked memory does not give its pages away without saying so. */
+    /* MADV_DONTNEED fails for locked memory. */
     locked = madvise((void *)at, bytes, MADV_DONTNEED) != 0;
     if (locked)
         madvise((void *)at, bytes, MADV_DONTNEED_LOCKED);
@@ -278,7 +278,7 @@ static bool begins_at(struct mem_state *st, uintptr_t page)
     return vipl__mem_query(st, page, &piece) != 0 || piece.start >= page;
 }
 
-/* Give the page its marks back, which are those of the page before: then both are one mapping. */
+/* Restore the page's marks, which are those of the page before: then both are one mapping. */
 static void restore_marks(struct mem_state *st, uintptr_t page)
 {
     madvise((void *)page, MEM_PAGE_BYTES, MADV_DONTDUMP);
@@ -302,7 +302,7 @@ bool vipl__mem_marked(struct mem_state *st, uintptr_t *shadow, size_t bytes)
         *shadow = (uintptr_t)map;
         bytes *= 2;
     }
-    /* Without marks this does nothing; a mark that is taken away makes a mapping of its own of it. */
+    /* Without marks this changes nothing; a removed mark makes the page a mapping of its own. */
     page = *shadow + bytes - MEM_PAGE_BYTES;
     madvise((void *)page, MEM_PAGE_BYTES, MADV_DODUMP);
     madvise((void *)page, MEM_PAGE_BYTES, MADV_KEEPONFORK);

@@ -1,16 +1,16 @@
 /*
  * Private anonymous memory that must stay where it is and is therefore staged.
  *
- * Holding up an access to a page for the time of a move is invisible to ordinary code. It is not
- * for these, and each of them shares pages with buffers that old programs do register:
+ * Ordinary code does not notice that a move holds up its access to a page. The following memory is
+ * different, and each kind shares pages with buffers that old programs register:
  *
- * - The stack this thread runs on: the move would hold up the very thread that performs it, and a
- *   later fork would let parent and child run on one and the same stack page.
+ * - The stack this thread runs on: the move would hold up the very thread that performs it. After a
+ *   later fork, parent and child would run on the same stack page.
  * - The page of errno, for the same reason: the calls of the window write it.
- * - A thread's control block: pthread_join waits on a word in it with a futex whose identity
- *   changes when the page moves, so the wake-up at the thread's end would be lost; and the kernel
- *   writes the block's restartable-sequence area whenever it likes, which without privilege ends
- *   in SIGSEGV while the page is held up.
+ * - A thread's control block: pthread_join waits on a word in it with a futex. The identity of that
+ *   futex changes when the page moves, so the wake-up at the thread's end would be lost. The kernel
+ *   also writes the block's restartable-sequence area at any time; without privilege that ends in
+ *   SIGSEGV while the page is held up.
  * - The head of a malloc arena: fork resets its lock in the child before any handler runs.
  * - The main stack, which grows.
  */
@@ -21,7 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What the window of a move may use of the stack below and above the caller's frame. */
+/* Bytes of stack that the window of a move may use below and above the caller's frame. */
 #define STACK_BELOW_BYTES (64ul << 10)
 #define STACK_ABOVE_BYTES (16ul << 10)
 
@@ -29,15 +29,15 @@
 #define MALLOC_HEAP_BYTES (64ul << 20)
 
 /*
- * How far into a thread's control block the word of pthread_join lies at most (glibc: 720). Not the
- * size of the block: where that ends, somebody else's mapping may begin, and often a large buffer's.
+ * Largest offset, in bytes, of pthread_join's word in a thread's control block (glibc: 720). Not
+ * the size of the block: another mapping, often a large buffer, may begin where the block ends.
  */
 #define THREAD_BLOCK_BYTES 1024ul
 
-/* The restartable-sequence area; its place is known apart (32 bytes up to Linux 6.2). */
+/* Bytes of the restartable-sequence area (up to Linux 6.2); its place is found separately. */
 #define RSEQ_BYTES 32ul
 
-/* glibc's word about the restartable-sequence area: the same distance in every thread. */
+/* glibc's offset of the restartable-sequence area: the same in every thread. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 
 static bool overlap(uintptr_t a, uintptr_t a_end, uintptr_t b, uintptr_t b_end)
@@ -54,7 +54,7 @@ static bool on_own_stack(uintptr_t start, uintptr_t end)
 
     if (overlap(start, end, mem_page_down((uintptr_t)&errno), (uintptr_t)(&errno + 1)))
         return true;
-    /* The main thread's stack is known by its mapping, and asking for it reads all of maps. */
+    /* The main thread's stack is found by its mapping; the call below would read all of maps. */
     if (getpid() != (pid_t)syscall(SYS_gettid) && pthread_getattr_np(pthread_self(), &attr) == 0) {
         if (pthread_attr_getstack(&attr, &stack, &bytes) != 0)
             bytes = 0;
@@ -62,19 +62,19 @@ static bool on_own_stack(uintptr_t start, uintptr_t end)
     }
     if (overlap(start, end, (uintptr_t)stack, (uintptr_t)stack + bytes))
         return true;
-    /* A coroutine's stack is any memory; of a proper stack the bounds are known and were asked. */
+    /* A coroutine's stack is any memory; the bounds of a thread's own stack were checked above. */
     return here - (uintptr_t)stack >= bytes &&
            overlap(start, end, here - STACK_BELOW_BYTES, here + STACK_ABOVE_BYTES);
 }
 
-/* A word that other threads may be writing: one load. A macro, so that nothing instruments it. */
+/* One load of a word that other threads may write. A macro, so that it is not instrumented. */
 #define LOAD(addr) (*(const volatile uintptr_t *)(addr))
 
 #if defined(__x86_64__)
 /*
  * Look for thread control blocks near the pages: on x86-64 the ABI makes the first word of one
- * point to itself, and glibc and musl keep a second such pointer. A false alarm costs a staged
- * region, no more.
+ * point to itself, and glibc and musl keep a second such pointer. A false match only costs a staged
+ * region.
  */
 MEM_RAW static bool near_thread_block(const struct mem_piece *piece, uintptr_t start, uintptr_t end)
 {

@@ -1,8 +1,8 @@
 /*
  * Return of adopted pages: they become private memory again when their last registration is gone.
  *
- * Owns: what happens to pages that nobody has registered any more, also where the program has unmapped or moved
- * them meanwhile. Which pages those are, the counts say (mem_runs.c).
+ * Owns: what happens to pages without a registration, also if the program has unmapped or moved
+ * them meanwhile. The counts say which pages these are (mem_runs.c).
  */
 #include "libvipl/mem_internal.h"
 
@@ -22,8 +22,8 @@ bool vipl__mem_is_adopted(const struct mem_state *st, const struct mem_piece *pi
 }
 
 /*
- * Arena pages [start, end) with offset of start become private again, a move's worth at a time.
- * Outcomes: 0; negative errno with *ret_done saying up to where it went.
+ * Make arena pages [start, end) private again, in moves of at most MEM_MOVE_BYTES_MAX. offset: of
+ * start. Outcomes: 0; negative errno. *ret_done: the end of the pages that were moved.
  */
 static int move_out_all(struct mem_state *st, uintptr_t start, uintptr_t end, uint64_t offset,
                         int prot, uintptr_t shadow, uintptr_t *ret_done)
@@ -69,7 +69,7 @@ int vipl__mem_settle_strays(struct mem_state *st, uint64_t offset, size_t bytes)
     return rc == -ENOENT ? 0 : rc;
 }
 
-/* Nothing of the run's [start, end) is mapped where it was. Outcomes as settle_strays. */
+/* No page of the run's [start, end) is mapped where it was. Outcomes as settle_strays. */
 static int forget_pages(struct mem_state *st, uintptr_t start, uintptr_t end, uintptr_t shadow)
 {
     uint64_t offset = vipl__mem_zone_offset(st, start);
@@ -84,8 +84,8 @@ static int forget_pages(struct mem_state *st, uintptr_t start, uintptr_t end, ui
 }
 
 /*
- * Give back the pages of one run, which nobody has registered any more. What cannot be given back
- * now keeps its run with count 0: the pages go on working, and the next registration has them.
+ * Give back the pages of one run that has no registration. Pages that cannot be given back now keep
+ * their run with count 0: they still work, and the next registration uses them.
  */
 static void return_run(struct mem_state *st, struct mem_run run)
 {

@@ -1,8 +1,8 @@
 /*
- * How often each adopted page is registered: sorted runs of pages with the same count.
+ * Counts of registrations of each adopted page: sorted runs of pages with the same count.
  *
- * The counts are this library's; whether a page really still maps the arena is asked of the kernel
- * (mem.c). Callers reserve room first, so nothing here fails half way.
+ * The counts are this library's; the kernel says whether a page still maps the arena (mem.c).
+ * Callers reserve room first, so no function here fails half way.
  */
 #include "libvipl/mem_internal.h"
 

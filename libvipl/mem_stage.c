@@ -1,13 +1,13 @@
 /*
- * Staged memory: what cannot be moved is copied through a memfd that vipd maps, its first half for
- * what goes out and its second for what comes in. Two halves, so that bytes on their way out and
- * bytes coming in for the same addresses never overwrite each other.
+ * Staged memory: memory that cannot be moved is copied through a memfd that vipd maps. Its first
+ * half is for bytes that go out, its second half for bytes that come in. So bytes in both
+ * directions for the same addresses never overwrite each other.
  *
- * The memory itself belongs to the program, which may have registered it read-only, and may protect,
- * unmap or truncate it at any time, also while it is copied. A load or store that faults would be
- * blamed on this library. Therefore the kernel copies: pwrite takes from the program's memory, pread
- * brings to it, and what is not accessible is an error instead of a signal. What cannot be copied is
- * left out and reported. Words arrive in the order of their addresses.
+ * The memory itself belongs to the program, which may have registered it read-only, and may
+ * protect, unmap or truncate it at any time, also during a copy. A load or store of this library
+ * would then fault. Therefore the kernel copies: pwrite reads the program's memory, pread writes
+ * it, and an inaccessible page is an error instead of a signal. Such pages are left out and
+ * reported. Words arrive in the order of their addresses.
  */
 #include "libvipl/mem_internal.h"
 
@@ -36,8 +36,8 @@ int vipl__mem_populate(void *map, size_t bytes, const char **why)
 }
 
 /*
- * Read one byte of each page by way of the kernel, which says what a load would die of. Outcomes: 0;
- * -EFAULT a page is not readable; another negative errno: no room for the byte.
+ * Read one byte of each page through the kernel, which returns an error where a load would fault.
+ * Outcomes: 0; -EFAULT a page is not readable; another negative errno: no room for the byte.
  */
 static int probe(int fd, uintptr_t addr, size_t bytes)
 {
@@ -47,7 +47,7 @@ static int probe(int fd, uintptr_t addr, size_t bytes)
     return 0;
 }
 
-/* An adoption under way elsewhere makes pages look inaccessible for a moment: the lock is taken. */
+/* Takes the lock, because an adoption by another thread makes pages inaccessible for a moment. */
 static int probe_locked(struct mem_state *st, int fd, uintptr_t addr, size_t bytes)
 {
     int rc;
@@ -106,7 +106,7 @@ void vipl__mem_stage_release(struct vipl__mem *mem)
     close(mem->fd);
 }
 
-/* What pwrite or pread of the area copies of one range; 0: nothing, and the first byte is at fault. */
+/* Copy by one pwrite or pread of the area. Returns the bytes; 0: the first one is inaccessible. */
 static size_t copy_some(const struct vipl__mem *mem, uintptr_t addr, size_t bytes, bool in)
 {
     const uint8_t *stage = (in ? mem->stage_in : mem->stage_out) + (addr - mem->addr);
@@ -120,7 +120,7 @@ static size_t copy_some(const struct vipl__mem *mem, uintptr_t addr, size_t byte
     return done > 0 ? (size_t)done : 0;
 }
 
-/* All in one call, nearly always. Returns the bytes copied from the beginning. */
+/* Usually one call copies all. Returns the bytes copied from the beginning. */
 static size_t copy_all(const struct vipl__mem *mem, uintptr_t addr, size_t bytes, bool in)
 {
     size_t done = 0, more;
@@ -131,8 +131,8 @@ static size_t copy_all(const struct vipl__mem *mem, uintptr_t addr, size_t bytes
 }
 
 /*
- * Copy page by page what can be copied; returns the bytes that cannot. Lock held: an adoption under
- * way elsewhere makes pages look inaccessible for a moment.
+ * Copy page by page what can be copied; returns the bytes that cannot. Lock held, because an
+ * adoption by another thread makes pages inaccessible for a moment.
  */
 static size_t copy_pages(const struct vipl__mem *mem, uintptr_t addr, size_t bytes, bool in)
 {
@@ -188,7 +188,7 @@ static bool page_takes(struct mem_state *st, uintptr_t page)
 
     if (writable(page, MEM_PAGE_BYTES))
         return true;
-    /* EINVAL: read-only memory, but also device memory and an old kernel, which do not tell. */
+    /* EINVAL: read-only memory, but also device memory or an old kernel: look at the mapping. */
     if (errno != EINVAL)
         return false;
     return vipl__mem_query(st, page, &piece) != 0 || piece.start > page ||

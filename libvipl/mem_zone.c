@@ -2,16 +2,17 @@
  * Which arena offset stands for which address.
  *
  * Registrations overlap, and vipd reaches a region as one contiguous piece of the arena. So the
- * offset of a page is a function of its address: address space and arena are cut into blocks, and
- * an address block that holds adopted pages owns one arena block. Pages that are neighbours in
- * memory are neighbours in the arena, whatever was registered before, and no allocator of pages
- * can fragment. The arena is sparse: a block costs nothing but a number.
+ * offset of a page is a function of its address: address space and arena are divided into blocks,
+ * and an address block that holds adopted pages owns one arena block. Pages that are neighbours in
+ * memory are neighbours in the arena, whatever was registered before, and no allocator of pages can
+ * fragment. The arena is sparse: a block without pages costs no memory.
  *
- * Blocks that are neighbours in memory get neighbouring arena blocks when those are free; the
- * first block of an area is put in the middle of the widest gap so that it can grow both ways.
+ * Blocks that are neighbours in memory get neighbouring arena blocks when those are free; the first
+ * block of an area is put in the middle of the widest gap so that it can grow both ways.
  *
- * Pages of no more use go back to the kernel, if the file lets them go. That of vipd's making does not: its blocks are
- * used again, and while too many of its pages are idle no memory is adopted that would need more of them.
+ * Unused pages go back to the kernel, if the file allows it. A file that vipd makes does not: its
+ * blocks are used again. While too many of its pages are idle, memory that needs more of them is
+ * not adopted.
  */
 #include "libvipl/mem_internal.h"
 
@@ -43,7 +44,7 @@ uint64_t vipl__mem_zone_offset(const struct mem_state *st, uintptr_t addr)
     return i < MEM_BLOCKS ? i * MEM_BLOCK_BYTES + addr % MEM_BLOCK_BYTES : MEM_NO_OFFSET;
 }
 
-/* Whether n address blocks from first can stand at arena block `at` and up. */
+/* Can n address blocks from first use the arena blocks from `at` on? */
 static bool fits(const struct mem_state *st, size_t at, uint64_t first, uint64_t n)
 {
     if (at >= MEM_BLOCKS || n > MEM_BLOCKS - at)
@@ -95,7 +96,7 @@ static bool in_use(const struct mem_state *st, size_t i)
     return at < st->runs.n && vipl__mem_run(st, at)->start < start + MEM_BLOCK_BYTES;
 }
 
-/* Beside the block of a neighbour in memory; used_only: if that is in use. MEM_BLOCKS if there is no room. */
+/* Beside the block of a neighbour in memory; used_only: if that is in use. MEM_BLOCKS: no room. */
 static size_t beside(const struct mem_state *st, uint64_t first, uint64_t n, bool used_only)
 {
     size_t at = first > 0 ? find_block(st, first - 1) : MEM_BLOCKS;
@@ -109,8 +110,8 @@ static size_t beside(const struct mem_state *st, uint64_t first, uint64_t n, boo
 }
 
 /*
- * Where the blocks can go: beside what they already have, else beside a neighbour that is in use, else where pages
- * are, else beside any neighbour, else anywhere.
+ * Where the blocks can go: beside what they already have, else beside a neighbour that is in use,
+ * else where pages are, else beside any neighbour, else anywhere.
  */
 static size_t choose(const struct mem_state *st, uint64_t first, uint64_t n)
 {
@@ -129,7 +130,7 @@ static size_t choose(const struct mem_state *st, uint64_t first, uint64_t n)
     return at < MEM_BLOCKS ? at : widest_gap(st, n);
 }
 
-/* Take back blocks in whose addresses nothing is adopted any more: all of them, or those with pages. */
+/* Take back blocks without adopted pages: all of them, or (full_only) those with file pages. */
 static void reclaim(struct mem_state *st, bool full_only)
 {
     for (size_t i = 0; i < MEM_BLOCKS; i++)
@@ -170,7 +171,7 @@ void vipl__mem_zone_free(struct mem_state *st, uint64_t offset, size_t bytes)
         st->block_full[at] = true;
 }
 
-/* The file's pages that no adopted page stands for. */
+/* Bytes of the file that no adopted page uses. *ret_used: adopted bytes. */
 static uint64_t idle_bytes(const struct mem_state *st, uint64_t *ret_used)
 {
     struct stat file;

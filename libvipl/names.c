@@ -1,7 +1,7 @@
 /*
- * The name service (spec 2.9), both ways: vipd's table of [names] first, then the hosts on the medium where
- * vipd can ask them (Ethernet), then the system's resolver, asked in this process, so that a slow server
- * never holds up vipd.
+ * The name service (spec 2.9), both ways. First vipd's table of [names], then the hosts on the
+ * medium if vipd can ask them (Ethernet), then the system's resolver. The resolver runs in this
+ * process, so that a slow server never delays vipd.
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -21,10 +21,10 @@
 #define IPV6_BYTES 16
 #define PORT_BYTES 2
 
-/* Longest name that is looked up (NI_MAXHOST without the zero). */
+/* Longest name that is looked up, in bytes (NI_MAXHOST without the zero). */
 #define NAME_BYTES_MAX 1024
 
-/* While vipd asks the hosts on a medium: the pause between two questions to vipd, and all of them. */
+/* While vipd asks the hosts on a medium: longest pause between two requests, and longest wait. */
 #define AGAIN_MS_MAX 100
 #define WAIT_MS_MAX  3000
 
@@ -79,9 +79,9 @@ static VIP_RETURN check_ready(struct vipl__session *session, const char *call)
 /* ---- name to address ---------------------------------------------------------------------- */
 
 /*
- * Ask vipd until it has an answer that does not say "again": it asks the hosts on the medium meanwhile.
- * SUCCESS and *ret_reply, which is to be freed; ERROR_NAMESERVICE unknown there; other codes if vipd cannot
- * answer.
+ * Ask vipd until its answer does not say "again": that vipd still asks the hosts on the medium.
+ * Outcomes: SUCCESS and *ret_reply, which the caller frees; ERROR_NAMESERVICE: unknown to vipd;
+ * other codes: vipd cannot answer.
  */
 static VIP_RETURN ask_vipd(struct vipl__session *session, const char *call,
                            Vip__ResolveRequest *resolve, Vip__Reply **ret_reply)
@@ -112,7 +112,7 @@ static VIP_RETURN ask_vipd(struct vipl__session *session, const char *call,
     }
 }
 
-/* vipd's table, and the hosts on the medium where vipd can ask them. Outcomes as above. */
+/* vipd's table, and the hosts on the medium if vipd can ask them. Outcomes as above. */
 static VIP_RETURN ask_vipd_host(struct vipl__session *session, const char *name, uint32_t index,
                                 struct vip_addr *ret)
 {
@@ -137,7 +137,7 @@ static VIP_RETURN ask_vipd_host(struct vipl__session *session, const char *name,
     return rc;
 }
 
-/* "host:port" becomes "host" and the port, which is left alone if there is none. false: bad port. */
+/* "host:port" becomes "host" and the port; without a port `port` is unchanged. false: bad port. */
 static bool cut_port(char *host, uint8_t port[PORT_BYTES])
 {
     char *colon = strchr(host, ':'), *end;
@@ -154,7 +154,7 @@ static bool cut_port(char *host, uint8_t port[PORT_BYTES])
     return true;
 }
 
-/* The bytes of an IP address of this family; NULL if it is of another one. */
+/* The bytes of an IP address of this family; NULL: another family. */
 static const void *ip_bytes(const struct addrinfo *at, int family)
 {
     if (at->ai_family != family)
@@ -167,9 +167,9 @@ static const void *ip_bytes(const struct addrinfo *at, int family)
 }
 
 /*
- * The system's resolver: the index-th address of `name` in the NIC's family, with the port of our own
- * NIC, which is what other vipd use unless their configuration says otherwise. "host:port" names
- * another port. (vipd itself knows IPv6 addresses in numbers, which have colons of their own.)
+ * The system's resolver: the index-th address of `name` in the NIC's family, with the port of our
+ * own NIC. Other vipd use the same port unless their configuration says otherwise; "host:port"
+ * names another one. (vipd itself reads numeric IPv6 addresses, which have colons of their own.)
  */
 static bool ask_resolver(struct vipl__session *session, const char *name, uint32_t index,
                          struct vip_addr *ret)
@@ -238,7 +238,7 @@ VIP_RETURN VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_
     else
         rc = by_name(session, Name, NameIndex, &found);
     if (rc == VIP_SUCCESS) {
-        /* Output only: what HostAddressLen was before means nothing (spec 2.9). */
+        /* Output only: the old value of HostAddressLen has no meaning (spec 2.9). */
         Address->HostAddressLen = found.host_len;
         memcpy(Address->HostAddress, found.host, found.host_len);
     }
@@ -269,7 +269,7 @@ static VIP_RETURN ask_vipd_name(struct vipl__session *session, struct vip_addr *
     return rc;
 }
 
-/* The system's resolver, the other way. */
+/* The system's resolver: address to name. */
 static bool ask_resolver_name(const struct vip_addr *host, char *name, size_t name_bytes)
 {
     struct sockaddr_in in4 = {.sin_family = AF_INET};

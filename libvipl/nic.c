@@ -7,7 +7,7 @@
 #include "libvipl/error.h"
 #include "libvipl/session.h"
 
-/* Longest device name that is asked for; every name of a configuration is shorter. */
+/* Longest device name, in bytes, that is sent to vipd; every name of a configuration is shorter. */
 #define DEVICE_BYTES_MAX 255
 
 VIP_RETURN VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)

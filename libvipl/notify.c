@@ -2,20 +2,20 @@
  * VipSendNotify, VipRecvNotify, VipCQNotify (spec 2.6, 2.7, 3.10): one registration is one handler
  * call for one completion.
  *
- * A registration waits on its target, a work queue or a CQ. Whoever finds a completion there takes
- * it off the queue for the oldest registration and appends that to the `ready` list: the caller of a
- * Notify function itself if the completion is there already, else the thread of this file, which
- * calls the handlers, one after the other in the order of `ready`. So the order of registrations and
- * of completions of one queue is kept, and a Done or Wait call on the same queue takes either the
- * completion before or the one after.
+ * A registration waits on its target, a work queue or a CQ. A thread that finds a completion there
+ * takes it off the queue for the oldest registration and appends that to the `ready` list. This is
+ * the caller of a Notify function if the completion is there already, else the thread of this file.
+ * The latter calls the handlers, one after the other in the order of `ready`. So the order of
+ * registrations and of completions of one queue is kept. A Done or Wait call on the same queue
+ * takes either the completion before or the one after.
  *
- * The thread sleeps in the kernel while there is nothing to do, whatever the number of targets: it
- * waits for two words at once (futex_waitv, Linux 5.16), one that vipd counts up when it completes
- * something on a queue whose waiter word carries VIP_APP_WAITERS_NOTIFY (doc/shm-abi.md), one of
- * this process for new work from here. With one futex per queue it could wait for 128 of them.
- * A thread of its own, and not the one that reads the event socket, because a handler may call any
- * VIPL function, also those that need that one (VipConnectRequest), and VipCloseNic: this object
- * outlives its session until the handler has returned.
+ * The thread sleeps in the kernel while there is no work, for any number of targets. It waits for
+ * two words at once (futex_waitv, Linux 5.16). vipd counts one up when it completes a descriptor on
+ * a queue with VIP_APP_WAITERS_NOTIFY in its waiter word (doc/shm-abi.md). This process counts the
+ * other one up for new work from here. With one futex per queue, 128 queues would be the limit. The
+ * thread does not also read the event socket, because handlers may call functions that wait for
+ * events (VipConnectRequest). Handlers may call VipCloseNic: this object outlives its session until
+ * the handler has returned.
  *
  * Locks: `lock` below is taken before every lock of the session but `table` and `call_lock`, and is
  * never held while a handler runs.
@@ -36,7 +36,7 @@
 #include "libvipl/error.h"
 #include "libvipl/take.h"
 
-/* How long VipDestroyVi, VipDestroyCQ and VipCloseNic wait for a running handler. */
+/* Seconds for which VipDestroyVi, VipDestroyCQ and VipCloseNic wait for a running handler. */
 #define HANDLER_WAIT_S 2
 
 /* One Notify call until its handler has returned. */
@@ -50,7 +50,7 @@ struct vipl__registration {
     VIP_CQ_CALLBACK on_cq; /* one of the two is NULL */
     VIP_VI_CALLBACK on_vi;
     enum vip_queue which; /* with on_vi */
-    /* What was taken for it; set when it becomes ready. */
+    /* What was taken for it; set when it is ready. */
     VIP_VI_HANDLE vi;
     VIP_DESCRIPTOR *desc;
     VIP_BOOLEAN recv;
@@ -63,7 +63,7 @@ struct vipl__notify {
     pthread_t thread;
     bool started, ended, stop;
     bool asleep;                 /* the thread is, or is about to be */
-    unsigned holders;            /* owner and thread; the last one frees */
+    unsigned holders;            /* owner and thread; the last one frees it */
     unsigned count;              /* registrations, ready and running ones included */
     uint32_t word;               /* futex: counted up when there is work */
     struct vipl__target targets; /* head of the ring */
@@ -73,7 +73,7 @@ struct vipl__notify {
 
 /* ---- lists --------------------------------------------------------------------------------- */
 
-/* What a registration waits on: the waiter word, and who else must know when that changes. */
+/* What a registration waits on: the waiter word, and the ring ends that depend on it. */
 struct awaited {
     uint32_t *waiters;
     struct vipl__vi *recv_of; /* it is the receive queue of this VI, or NULL */
@@ -99,7 +99,7 @@ static void tell_rings(const struct awaited *awaited)
         vipl__direct_asleep_vi(awaited->recv_of);
 }
 
-/* The first registration makes vipd tell this session, the last one that goes ends it. */
+/* The first registration makes vipd signal this session; the last one that goes ends it. */
 static void target_add(struct vipl__notify *notify, struct vipl__target *target,
                        struct awaited awaited)
 {
@@ -202,14 +202,14 @@ static void futex_wait_two(const uint32_t *own, uint32_t own_seen, const uint32_
         {.val = vipds_seen, .uaddr = (uintptr_t)vipds, .flags = FUTEX_32},
     };
 
-    /* Every reason to return is followed by another look, so none is told apart. */
+    /* The caller looks again after every return, so the reason does not matter. */
     syscall(SYS_futex_waitv, waits, 2, 0, NULL, 0);
 }
 
 /*
  * Look for completions and sleep if there are none; with the lock. The order is that of every
- * sleeper (doc/shm-abi.md, wake-ups): publish, full barrier, look, sleep. Once vipd is dead nothing
- * is published, because the thread that saw the death waits until nobody sleeps on vipd's words.
+ * sleeper (doc/shm-abi.md, wake-ups): publish, full barrier, look, sleep. Once vipd is dead, do not
+ * publish: the thread that saw the death waits until no thread sleeps on vipd's words.
  */
 static void look_or_sleep(struct vipl__notify *notify)
 {
@@ -234,7 +234,7 @@ static void look_or_sleep(struct vipl__notify *notify)
         __atomic_sub_fetch(&head->sleepers, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Give up one hold; called with the lock, which is gone afterwards. */
+/* Release one hold. Called with the lock; returns without it. */
 static void release(struct vipl__notify *notify)
 {
     bool last = --notify->holders == 0;
@@ -247,7 +247,7 @@ static void release(struct vipl__notify *notify)
     }
 }
 
-/* The handler may end the session: afterwards nothing of it is touched before `stop` is seen. */
+/* The handler may end the session: touch nothing of it afterwards until `stop` was checked. */
 static void serve(struct vipl__notify *notify)
 {
     struct vipl__registration *reg = notify->ready;
@@ -284,7 +284,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Most programs never register anything: the thread is made for the first one. 0 or an errno. */
+/* Most programs never register: the first registration makes the thread. 0 or an errno. */
 static int start(struct vipl__notify *notify)
 {
     pthread_attr_t attr;
@@ -337,7 +337,7 @@ static bool queue_empty(const struct vipl__registration *reg)
     const struct vipl__queue *queue;
 
     if (reg->on_cq != NULL)
-        return false; /* an empty CQ is what one waits at */
+        return false; /* a wait at an empty CQ is normal */
     queue = &((struct vipl__vi *)reg->object)->queue[reg->which];
     return __atomic_load_n(&queue->posted, __ATOMIC_ACQUIRE) ==
            __atomic_load_n(&queue->reaped, __ATOMIC_ACQUIRE);
@@ -374,7 +374,7 @@ static VIP_RETURN add(struct vipl__notify *notify, const struct vipl__registrati
         target->first = reg;
     target->last = reg;
     target_add(notify, target, awaited_of(reg));
-    /* The thread looks only when it is woken; what was there before the word was marked is ours. */
+    /* The thread looks only when woken; take completions from before the word was marked. */
     vip_fence_sleep(); /* [notify ADD] */
     match(notify, target);
     if (notify->ready != NULL)
@@ -492,8 +492,8 @@ static void cancel_target(struct vipl__notify *notify, struct vipl__target *targ
 }
 
 /*
- * Ready ones of this handle go. One of a CQ whose entry names the VI has lost its entry (spec 3.8)
- * and waits again, as the oldest: `back` collects those, the youngest first.
+ * Drop ready registrations of this handle. One of a CQ with an entry for the VI has lost its entry
+ * (spec 3.8) and waits again, as the oldest: `back` collects those, the youngest first.
  */
 static struct vipl__registration *cancel_ready(struct vipl__notify *notify, const void *object,
                                                uint64_t handle)
@@ -534,7 +534,7 @@ static void put_back(struct vipl__notify *notify, struct vipl__registration *bac
         wake(notify);
 }
 
-/* Wait until the handler that concerns the object, or any (NULL), has returned; not for ever. */
+/* Wait until the handler for the object, or any (NULL), has returned; HANDLER_WAIT_S at most. */
 static void await_handler(struct vipl__notify *notify, const void *object, uint64_t handle)
 {
     const struct vipl__registration *reg;
@@ -638,7 +638,7 @@ void vipl__notify_stop(struct vipl__notify *notify)
     if (notify->started) {
         wake(notify);
         await_handler(notify, NULL, 0);
-        /* Outside of a handler it leaves by itself; only then may its session go. */
+        /* Outside of a handler the thread ends by itself; the session must not go before that. */
         while (!notify->ended && notify->running == NULL)
             pthread_cond_wait(&notify->changed, &notify->lock);
     }

@@ -1,9 +1,10 @@
 /*
- * VipPostSend, VipPostRecv (spec 2.6, 3.3, 3.4), VipxPostSendImm64, VipxPostWriteMessage: copy the descriptor into the submission ring.
+ * VipPostSend, VipPostRecv (spec 2.6, 3.3, 3.4), VipxPostSendImm64, VipxPostWriteMessage: copy the
+ * descriptor into the submission ring.
  *
- * Judged here: what concerns the descriptor as an object (alignment, its own region, how many are
- * outstanding). Everything in the descriptor is vipd's to judge, when its turn comes, and comes
- * back as its status. No system call while vipd is awake, no allocation.
+ * Checked here: the descriptor as an object (alignment, its own region, the number of outstanding
+ * ones). vipd checks the contents of the descriptor in its turn; the result comes back as its
+ * status. No system call while vipd is awake, no allocation.
  */
 #include <sched.h>
 #include <string.h>
@@ -16,26 +17,26 @@
 #include "libvipl/vipl_ext.h"
 #include "proto/wire.h"
 
-/* How long a post waits for a full submission ring; vipd empties it in microseconds. */
+/* How long, in ns, a post waits for a full submission ring; vipd empties it in microseconds. */
 #define RING_FULL_NS 1000000000ull
 
-/* What became of one try to post. */
+/* Outcome of one try to post. */
 enum outcome {
     POSTED,
-    BAD_VI,     /* destroyed in this moment */
+    BAD_VI,     /* destroyed meanwhile */
     BAD_REGION, /* the descriptor is not in the region of its handle */
     OVERRUN,    /* too many descriptors outstanding */
     RING_FULL,  /* vipd must take some first */
     /* With a table of receives: */
-    TABLED,   /* a receive is posted, and vipd not told */
+    TABLED,   /* a receive is posted, and vipd gets no message */
     NO_CONTS, /* the same, but its segments have no room in the table: it will fail in its turn */
     SENT,     /* it went by the ring to the peer */
-    WAIT,     /* it may go by that ring when what is under way has arrived */
+    WAIT,     /* it may go by that ring once what is under way has arrived */
 };
 
 /* What a post says beyond its descriptor. */
 struct extra {
-    int bad_seg;            /* its memory is not accessible; -1 = none, or nobody has looked */
+    int bad_seg;            /* segment with inaccessible memory; -1 = none, or not checked */
     uint8_t flags;          /* VIP_SQF_* */
     uint64_t imm;           /* VIP_SQF_IMM64: instead of ImmediateData */
     const void *message;    /* VIP_SQF_MSG */
@@ -44,19 +45,18 @@ struct extra {
 
 static const struct extra no_extra = {.bad_seg = -1};
 
-/* Segments as they go over: an impossible count goes over without segments (FORMAT_ERROR). */
+/* Number of segments that are copied. An impossible SegCount gives 0 segments (FORMAT_ERROR). */
 static unsigned segments_of(const VIP_DESCRIPTOR *desc)
 {
     unsigned count = desc->CS.SegCount;
 
-    /* One more than may be: an address segment and the full number of data segments is for vipd to
-     * refuse. */
+    /* One more than allowed, which vipd refuses: an address segment and all data segments. */
     return count <= VIP_SEGS_PER_DESC_MAX + 1 ? count : 0;
 }
 
 /*
- * Spec 3.4: the descriptor lies in the region whose handle was given, with the VI's protection tag.
- * A NULL tag on either side matches (3.5). Reads the descriptor only where it is known to lie.
+ * Spec 3.4: the descriptor lies in the region of the given handle, with the VI's protection tag. A
+ * NULL tag on either side matches (3.5). Reads the descriptor only after its place was checked.
  */
 static bool in_region(const struct vipl__session *session, const struct vipl__vi *vi,
                       const VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE handle)
@@ -70,7 +70,7 @@ static bool in_region(const struct vipl__session *session, const struct vipl__vi
                                   segments_of(desc) * sizeof(VIP_DATA_SEGMENT));
 }
 
-/* Is there room for so many slots? vipd's position is looked at only when ours says no. */
+/* Is there room for `slots` slots? vipd's position is loaded only if the last known one says no. */
 static bool ring_has_room(struct vipl__session *session, uint32_t slots)
 {
     if (session->sq_position + slots - session->sq_taken <= VIP_SQ_SLOTS)
@@ -80,8 +80,8 @@ static bool ring_has_room(struct vipl__session *session, uint32_t slots)
 }
 
 /*
- * Segments beyond those of the first slot, into a ring of submission slots from `position` on. Written
- * before the first slot, so that vipd finds all or nothing.
+ * Write the segments beyond those of the first slot into a ring of submission slots, from
+ * `position` on. Written before the first slot, so that vipd finds all or nothing.
  */
 static void write_continuation(struct vip_sq_slot *ring, uint32_t position,
                                const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
@@ -102,7 +102,7 @@ static void write_continuation(struct vip_sq_slot *ring, uint32_t position,
     }
 }
 
-/* The message, in the slots from `position` on; before the first slot, too. */
+/* Write the message into the slots from `position` on; before the first slot, too. */
 static void write_message(struct vipl__session *session, const struct vipl__vi *vi,
                           const struct extra *extra, uint32_t position)
 {
@@ -122,8 +122,8 @@ static void write_message(struct vipl__session *session, const struct vipl__vi *
 }
 
 /*
- * The first slot of a descriptor; what follows it is written elsewhere. After this the descriptor is not
- * looked at any more: as soon as vipd sees the slot, another thread may get it back and use it again.
+ * The first slot of a descriptor; further slots are written elsewhere. After this the descriptor is
+ * not read any more: once vipd sees the slot, another thread may get it back and use it again.
  */
 static struct vip_sq_slot first_slot(const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
                                      enum vip_queue which, unsigned seg_count,
@@ -147,15 +147,15 @@ static struct vip_sq_slot first_slot(const struct vipl__vi *vi, const VIP_DESCRI
         memcpy(slot.seg, desc->DS, sizeof(slot.seg));
     else if (n == 1)
         memcpy(slot.seg, desc->DS, sizeof(slot.seg[0]));
-    /* No region has handle 0: the descriptor completes with a protection error when its turn comes. */
+    /* No region has handle 0: the descriptor completes with a protection error in its turn. */
     if (__builtin_expect((unsigned)extra->bad_seg < n, 0))
         slot.seg[extra->bad_seg].handle = 0;
     return slot;
 }
 
 /*
- * The first slot of a descriptor whose continuation and message are in the submission ring, which has
- * room for all of it.
+ * The first slot of a descriptor. Writes its continuation and message into the submission ring,
+ * which has room for all of it.
  */
 static inline struct vip_sq_slot submission(struct vipl__session *session,
                                             const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
@@ -171,8 +171,8 @@ static inline struct vip_sq_slot submission(struct vipl__session *session,
 }
 
 /*
- * The same for a receive that goes into the table (proto/direct.h). false: its segments have no room;
- * it keeps its place and fails in its turn.
+ * The same for a receive that goes into the table (proto/direct.h). false: no room for its
+ * segments; it keeps its place and fails in its turn.
  */
 static bool table_slot(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, unsigned seg_count,
                        const struct extra *extra, struct vip_sq_slot *ret)
@@ -205,8 +205,8 @@ static inline void clear(VIP_DESCRIPTOR *desc)
 }
 
 /*
- * The descriptor is on its queue. Before anybody who works on it can see it: whoever is told of its
- * completion must find it there.
+ * Put the descriptor on its queue. Must come before vipd or the peer can see the post: a thread
+ * that gets its completion must find it there.
  */
 static inline void enqueue(const struct vipl__session *session, struct vipl__queue *queue,
                            uint32_t posted, VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region)
@@ -244,7 +244,7 @@ static inline enum outcome post_by_vipd(struct vipl__vi *vi, VIP_DESCRIPTOR *des
 
 /* ---- sessions with a table of receives (direct.h) ------------------------------------------- */
 
-/* A receive goes into the table, and vipd is not told. */
+/* A receive goes into the table; vipd gets no message. */
 static enum outcome post_to_table(struct vipl__vi *vi, VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region,
                                   const struct extra *extra, uint32_t posted)
 {
@@ -260,7 +260,7 @@ static enum outcome post_to_table(struct vipl__vi *vi, VIP_DESCRIPTOR *desc, VIP
     return room ? TABLED : NO_CONTS;
 }
 
-/* Which way does this send go? */
+/* May this send go by the ring? */
 static enum vipl__way way_of(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
                              const struct extra *extra, bool waited,
                              struct vipl__direct_message *ret)
@@ -276,8 +276,8 @@ static enum vipl__way way_of(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
 }
 
 /*
- * A send of a VI that has a ring; in a function of its own for the sake of those that have none. true: *ret is
- * what has become of it; else it goes through vipd.
+ * A send of a VI that has a ring; not inlined, to keep posts of other VIs short. true: *ret is the
+ * outcome; false: it goes through vipd.
  */
 static __attribute__((noinline)) bool send_by_ring(struct vipl__vi *vi, VIP_DESCRIPTOR *desc,
                                                    VIP_MEM_HANDLE region, const struct extra *extra,
@@ -332,7 +332,7 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
             return outcome;
         queue->by_ring[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] = false;
     }
-    op = desc->CS.Control & VIP_CONTROL_OP_MASK; /* it may be used again once it is posted */
+    op = desc->CS.Control & VIP_CONTROL_OP_MASK; /* desc may be used again once posted */
     outcome = post_by_vipd(vi, desc, region, which, extra, posted);
     if (send && outcome == POSTED)
         vipl__direct_passed(vi, op);
@@ -340,8 +340,8 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
 }
 
 /*
- * Can this segment's bytes be read, and copied out for vipd; or can they be written, if `in`? A receive
- * may be longer than its region: what is in the region counts.
+ * `in`: can this segment's bytes be written? Else: can they be read, and copy them out for vipd. A
+ * receive may be longer than its region: only the bytes in the region count.
  */
 static bool stage_segment(struct vipl__session *session, const VIP_DATA_SEGMENT *seg, bool in,
                           bool recv)
@@ -363,9 +363,9 @@ static bool stage_segment(struct vipl__session *session, const VIP_DATA_SEGMENT 
 }
 
 /*
- * Data that lies in staged regions is copied out before vipd may look. What is wrong with the
- * segments is not judged: vipd finds the same fault. Returns the number of a segment whose memory
- * the program has made inaccessible since, which vipd would not find; -1 = there is none.
+ * Copy data in staged regions out before vipd may look. Faults of the segments are not judged: vipd
+ * finds them. Returns the number of a segment that the program has made inaccessible since the
+ * registration, which vipd would not find; -1 = none.
  */
 static int stage(struct vipl__session *session, const VIP_DESCRIPTOR *desc, enum vip_queue which)
 {
@@ -395,7 +395,7 @@ static int stage_if_readable(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, VI
     return readable ? stage(vi->session, desc, which) : -1;
 }
 
-/* A fault that has no descriptor to show it in: VIP_ERROR_POST_DESC or VI_OVERRUN, asynchronously. */
+/* Report a fault that no Status can show: VIP_ERROR_POST_DESC or VI_OVERRUN, asynchronously. */
 static VIP_RETURN fault(VIP_VI_HANDLE handle, const char *call, VIP_DESCRIPTOR *desc,
                         VIP_ERROR_CODE code, VIP_ULONG opcode, const char *why)
 {
@@ -420,7 +420,7 @@ static VIP_RETURN ring_full(const char *call)
         call, VIP_SQ_SLOTS);
 }
 
-/* Nobody but us can say that something posted after vipd's death is flushed already. */
+/* A post after vipd's death is flushed already, and only the library can signal that. */
 static void posted_to_the_dead(VIP_VI_HANDLE handle, enum vip_queue which, const char *call)
 {
     struct vipl__vi *vi = vipl__vi_enter(handle, call);
@@ -436,7 +436,7 @@ static void posted_to_the_dead(VIP_VI_HANDLE handle, enum vip_queue which, const
 }
 
 /*
- * Can this connection carry what goes beyond VIPL 1.0? Without a connection the descriptor is
+ * Does the connection lack the features beyond VIPL 1.0? Without a connection the descriptor is
  * flushed in any case.
  */
 static bool peer_lacks(const struct vipl__vi *vi)
@@ -448,9 +448,9 @@ static bool peer_lacks(const struct vipl__vi *vi)
 }
 
 /*
- * vipd looks for receives in the table only when a message needs one; but in Error state a receive
- * is flushed at once. The state is loaded behind a full barrier: either it is seen here, or vipd sees
- * the receive when it looks once more, after it has published the state (vipd/engine/state.c).
+ * vipd looks for receives in the table only when a message needs one, but in Error state a receive
+ * is flushed at once. The state is loaded behind a full barrier. Either this load sees it, or vipd
+ * sees the receive when it looks again after it has published the state (vipd/engine/state.c).
  */
 static __attribute__((noinline)) void tell_tabled(struct vipl__vi *vi)
 {

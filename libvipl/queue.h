@@ -17,7 +17,7 @@ struct vipl__ahead;
 struct vipl__session;
 struct vipl__vi;
 
-/* Rings of VIs that one CQ looks at (direct.h), both queues of each counted. */
+/* Work queues with a ring (direct.h) of one CQ; the CQ looks at all of them when it is empty. */
 #define VIPL__CQ_DIRECT_MAX 16
 
 struct vipl__cq_direct {
@@ -33,7 +33,7 @@ struct vipl__cq {
     const uint32_t *prod;       /* futex word, vipd writes it */
     struct vip_app_cq *app;     /* what this side publishes */
     uint16_t index;             /* vipd's number */
-    uint16_t uses;              /* how often this object was created: makes handles differ */
+    uint16_t uses;              /* counts creations of this object: makes handles differ */
     uint32_t done_lock;         /* guards position, flush_next and direct */
     uint32_t position;          /* next entry to read; atomic: looked at without the lock, too */
     uint32_t spin_ns;           /* atomic; how long the next wait polls */
@@ -42,22 +42,22 @@ struct vipl__cq {
     struct vipl__cq_direct direct[VIPL__CQ_DIRECT_MAX];
     unsigned direct_count; /* atomic, too */
     unsigned direct_next;
-    unsigned direct_turn; /* entries of vipd since the rings had the first look */
-    int fd[2]; /* VipxCQGetFd: what the application got (atomic), its sending end; -1 = none */
-    uint32_t fd_lock;     /* one thread asks vipd for them */
-    uint32_t fd_arm;      /* as published; this and the next under done_lock */
-    uint32_t fd_messages; /* messages that are, or soon will be, in it and that nobody needs */
+    unsigned direct_turn; /* looks since the rings were first */
+    int fd[2];        /* VipxCQGetFd: the application's end (atomic), its sending end; -1 = none */
+    uint32_t fd_lock; /* held while a thread asks vipd for fd */
+    uint32_t fd_arm;  /* as published; this and the next under done_lock */
+    uint32_t fd_messages; /* messages to take out of fd: there, or on their way */
 };
 
 /* One work queue of a VI. */
 struct vipl__queue {
     uint32_t posted; /* atomic; descriptors ever posted; written under post_lock */
-    /* send: atomic; what `prod` is when vipd has completed all that it got; written under post_lock */
+    /* send: atomic; `prod` once vipd has completed all that it got; written under post_lock */
     uint32_t via;
     uint32_t direct_done;     /* send: atomic; sent by the ring; written under post_lock */
-    uint32_t direct_reported; /* send: of these, told by the CQ; under its done_lock */
+    uint32_t direct_reported; /* send: of these, reported by the CQ; under its done_lock */
     uint32_t conts;           /* receive: position in the table's continuations; under post_lock */
-    uint32_t conts_used;      /* atomic; of these, of receives that were not returned */
+    uint32_t conts_used;      /* atomic; of these, held by receives that were not returned */
     uint32_t done_lock __attribute__((aligned(64)));
     uint32_t reaped;             /* atomic; descriptors ever returned; written under done_lock */
     uint32_t position;           /* next completion to read; under done_lock */
@@ -71,10 +71,10 @@ struct vipl__queue {
     struct vipl__ahead *ahead;   /* take.h; NULL = never watched; under done_lock */
     VIP_DESCRIPTOR *fifo[VIP_DESC_PER_QUEUE_MAX]; /* posted and not returned, oldest first */
     struct vipl__origin {                         /* of each of them */
-        uint32_t region_epoch; /* if this is still the session's, it still lies... */
-        VIP_MEM_HANDLE region; /* ...in the region in which it was posted */
+        uint32_t region_epoch; /* the session's at the post; still equal: nothing changed */
+        VIP_MEM_HANDLE region; /* the region in which it was posted */
     } origin[VIP_DESC_PER_QUEUE_MAX];
-    bool by_ring[VIP_DESC_PER_QUEUE_MAX]; /* send, in a session with a table of receives */
+    bool by_ring[VIP_DESC_PER_QUEUE_MAX]; /* send: by the ring; used with a table of receives */
 };
 
 #endif

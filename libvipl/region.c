@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Most programs register a handful of regions. */
+/* Slots of the first table; most programs register a few regions. */
 #define FIRST_SLOTS 64
 
 static void put(struct vipl__regions *regions, struct vipl__region *region)

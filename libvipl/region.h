@@ -65,12 +65,12 @@ static inline bool vipl__region_holds(const struct vipl__region *region, uintptr
 /* Bytes from addr to the end of the region; 0 if addr is outside. */
 static inline size_t vipl__region_rest(const struct vipl__region *region, uintptr_t addr)
 {
-    size_t offset = addr - region->addr; /* beyond the region, too, if addr is below it */
+    size_t offset = addr - region->addr; /* wraps to a huge value if addr is below the region */
 
     return offset < region->bytes ? region->bytes - offset : 0;
 }
 
-/* Add a region whose handle is not in the table. Outcomes: 0; -ENOMEM. */
+/* Add a region; its handle is not in the table. Outcomes: 0; -ENOMEM. */
 int vipl__region_add(struct vipl__regions *regions, struct vipl__region *region);
 
 /* Take a region out; NULL if it is not there. */

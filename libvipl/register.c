@@ -1,6 +1,6 @@
 /*
- * VipRegisterMem, VipDeregisterMem, VipSetMemAttributes, VipQueryMem (spec 2.3), and the memory of
- * the extensions VipxAllocMem, VipxFreeMem. How vipd reaches the bytes is mem.h's business.
+ * VipRegisterMem, VipDeregisterMem, VipSetMemAttributes, VipQueryMem (spec 2.3), VipxCheckMem,
+ * VipxAllocMem, VipxFreeMem. mem.h decides how vipd reaches the bytes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static VIP_RETURN check_attrs(const struct vipl__session *session, const char *c
     return VIP_SUCCESS;
 }
 
-/* Put a region that vipd knows into our table. */
+/* Put a region that vipd has registered into our table. */
 static int remember(struct vipl__session *session, struct vipl__region *region)
 {
     int rc;
@@ -99,7 +99,7 @@ static int make_file(void *ctx, size_t bytes)
     return fd;
 }
 
-/* Prepare it, and tell vipd. *ret_shared: the memory is shared from birth, and vipd was asked to take its file. */
+/* Prepare and register the region. *ret_shared: vipd was asked to take memory shared from birth. */
 static VIP_RETURN try_register(struct vipl__session *session, struct vipl__region *region,
                                bool no_shared, Vip__MemAttributes *attributes, bool *ret_shared)
 {
@@ -140,7 +140,7 @@ static VIP_RETURN do_register(struct vipl__session *session, VIP_PVOID address, 
     if (attrs != NULL)
         region->attrs = *attrs;
     rc = try_register(session, region, false, &attributes, &shared);
-    /* A vipd that makes memory files itself does not take one that was made without it. */
+    /* A vipd that makes memory files itself refuses a file that was made without it. */
     if (rc == VIP_INVALID_PARAMETER && shared)
         rc = try_register(session, region, true, &attributes, &shared);
     if (rc != VIP_SUCCESS) {
@@ -210,7 +210,7 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
     if (rc == VIP_SUCCESS)
         rc = ask_deregister(session, MemoryHandle, (uintptr_t)VirtualAddress);
     if (rc == VIP_SUCCESS) {
-        /* The region lock keeps a staged copy from running while its memory goes away. */
+        /* The region lock prevents a staged copy while its memory goes away. */
         pthread_mutex_lock(&session->region_lock);
         vipl__spin_lock(&session->post_lock);
         region = vipl__region_take(&session->regions, MemoryHandle);

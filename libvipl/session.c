@@ -25,13 +25,13 @@
 #include "libvipl/events.h"
 #include "libvipl/wait.h"
 
-/* Fewer processors than this: two applications and two vipd that poll would starve each other. */
+/* Below this number of processors polls yield; else two programs and two vipd would starve. */
 #define YIELD_BELOW_CPUS 4
 
-/* Longest poll that a reply may ask for; more would be a mistake of the configuration. */
+/* Longest poll, in ns, accepted from vipd; a longer one is an error of the configuration. */
 #define SPIN_NS_MAX 10000000u
 
-/* While memory is being freed: the longest pause between two OpenRequests, and all pauses together. */
+/* While memory is being freed: longest pause between two OpenRequests, and longest wait. */
 #define FREED_AGAIN_MS_MAX 100
 #define FREED_WAIT_MS_MAX  30000
 
@@ -49,7 +49,7 @@ void vipl__doorbell(struct vipl__session *session)
 {
     static const uint64_t one = 1;
 
-    /* Counted in, so that VipCloseNic cannot close the descriptor meanwhile. */
+    /* Counted in, so that VipCloseNic cannot close the file descriptor meanwhile. */
     __atomic_add_fetch(&session->users, 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&session->handle, __ATOMIC_SEQ_CST) != 0)
         while (write(session->doorbell_fd, &one, sizeof(one)) < 0 && errno == EINTR)
@@ -59,13 +59,13 @@ void vipl__doorbell(struct vipl__session *session)
 
 int vipl__shared_advise(void *base, size_t bytes)
 {
-    /* gcore and the kernel would read every page of sparse segments, and so make pages of all holes. */
+    /* gcore and the kernel would read every page of sparse segments and so allocate all holes. */
     return madvise(base, bytes, MADV_DONTFORK) < 0 || madvise(base, bytes, MADV_DONTDUMP) < 0
                ? -errno
                : 0;
 }
 
-/* The segment that we write, sealed so that vipd need not fear a shrinking file. Negative errno. */
+/* The segment that we write, sealed so that it cannot shrink under vipd. Negative errno. */
 static int app_segment(struct vipl__session *session)
 {
     struct vip_app_head *head = session->app_base;
@@ -90,7 +90,7 @@ static int app_segment(struct vipl__session *session)
     return fd;
 }
 
-/* Check and map the segment that vipd writes. NULL, or what is wrong with it. */
+/* Check and map the segment that vipd writes. NULL, or the reason why it is refused. */
 static const char *map_vipd_segment(struct vipl__session *session, int fd)
 {
     const struct vip_vipd_head *head = session->vipd;
@@ -108,8 +108,8 @@ static const char *map_vipd_segment(struct vipl__session *session, int fd)
 }
 
 /*
- * Replace the segments by empty private pages at the same addresses: a call that raced with the
- * close reads zeros and writes into nothing.
+ * Replace the segments by empty private pages at the same addresses: a call that races with the
+ * close reads zeros, and its writes have no effect.
  */
 static void unmap_segments(struct vipl__session *session)
 {
@@ -138,7 +138,7 @@ VIP_RETURN vipl__session_make_memory(struct vipl__session *session, const char *
     return VIP_SUCCESS;
 }
 
-/* The process's arena, which vipd makes if there is none and vipd does that: *ret, or what is wrong with it. */
+/* The process's arena in *ret, or a negative errno. vipd makes a missing one, if it makes files. */
 static VIP_RETURN hold_arena(struct vipl__session *session, int *ret)
 {
     VIP_RETURN rc;
@@ -221,7 +221,7 @@ static void take_nic_attributes(struct vipl__session *session, const Vip__OpenRe
     session->yield = open->cpus < YIELD_BELOW_CPUS;
 }
 
-/* No such device: say which there are. vipd's refusal is the reason kept so far. */
+/* No such device: list the NICs. vipd's refusal is the reason kept so far. */
 static VIP_RETURN unknown_device(struct vipl__session *session, const char *device)
 {
     Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
@@ -252,8 +252,8 @@ static VIP_RETURN unknown_device(struct vipl__session *session, const char *devi
 }
 
 /*
- * Send the OpenRequest until the answer does not say "again": what this user's programs have closed is being
- * freed. Outcomes: as vipl__call_open, but without its last one.
+ * Send the OpenRequest until the answer does not say "again": vipd is freeing what this user's
+ * programs have closed. Outcomes: as vipl__call_open, but without its last one.
  */
 static VIP_RETURN ask_until_freed(struct vipl__session *session, const Vip__Request *request,
                                   const int fds[2], Vip__Reply **ret_reply, struct vip_fds *ret_fds)
@@ -332,7 +332,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* Undo whatever has been built; no thread of ours or of the application is left in it. */
+/* Undo what has been built; no thread of ours or of the application is in the session. */
 static void release(struct vipl__session *session)
 {
     struct vipl__incoming *incoming;
@@ -455,7 +455,7 @@ failed:
     return rc;
 }
 
-/* Make every handle of the session invalid, so that whoever looks from now on is refused. */
+/* Make every handle of the session invalid, so that later calls are refused. */
 static void invalidate(struct vipl__session *session)
 {
     vipl__spin_lock(&session->post_lock);
@@ -469,10 +469,10 @@ static void invalidate(struct vipl__session *session)
 }
 
 /*
- * vipd did not confirm the end of the session, because the connection broke. It may still live and
- * place incoming bytes, and the pages of our regions must not become private again before it has
- * stopped: it closes its end of the socket after it has freed the session, and the kernel does if
- * it is gone.
+ * vipd did not confirm the end of the session, because the connection broke. It may still run and
+ * place incoming bytes. The pages of our regions must not become private again before it has
+ * stopped. It closes its end of the socket after it has freed the session; the kernel does so if
+ * vipd has died.
  */
 static void await_end(struct vipl__session *session)
 {
@@ -493,7 +493,7 @@ void vipl__session_close(struct vipl__session *session)
     Vip__CloseRequest close_request = VIP__CLOSE_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
 
-    /* Under the lock: nobody is between creating an object and giving it its handle. */
+    /* Under the lock: no thread is between creating an object and giving it its handle. */
     pthread_mutex_lock(&session->lock);
     __atomic_store_n(&session->closing, 1, __ATOMIC_SEQ_CST);
     invalidate(session);
@@ -501,7 +501,7 @@ void vipl__session_close(struct vipl__session *session)
     pthread_cond_broadcast(&session->changed);
     pthread_mutex_unlock(&session->lock);
 
-    /* In good order: the peers hear of a disconnect, not of a death. */
+    /* In order, so that the peers see a disconnect, not a death. */
     request.body_case = VIP__REQUEST__BODY_CLOSE;
     request.close = &close_request;
     if (vipl__call(session, "VipCloseNic", &request, NULL, 0, NULL) != VIP_SUCCESS)

@@ -1,10 +1,10 @@
 /*
- * One opened NIC handle inside the library: its connection to vipd, its shared segments, its VIs and
- * completion queues, and the tables that turn a handle of the application into one of them.
+ * One opened NIC handle inside the library: its connection to vipd, its shared segments, its VIs
+ * and completion queues, and the tables that turn a handle of the application into one of them.
  *
- * Memory of sessions, VIs and CQs is never freed, only used again, and the addresses of the shared
- * segments stay mapped: a stale handle, or a call that races with VipCloseNic, finds an object whose
- * `handle` is another one and is refused, without a lock and without touching freed memory.
+ * Memory of sessions, VIs and CQs is never freed, only used again; the addresses of the shared
+ * segments stay mapped. So a stale handle, or a call that races with VipCloseNic, finds an object
+ * with another `handle` and is refused. This needs no lock and touches no freed memory.
  *
  * Locks, in the order in which they may be taken:
  *   table (handle.c)  which session objects are in use
@@ -42,7 +42,7 @@ struct vipl__listener;
 /* Opened NIC handles of one process; the slot has 12 bits in a handle. */
 #define VIPL__SESSIONS_MAX 4096
 
-/* Where the one connection attempt that a VI can have stands. */
+/* State of the one connection attempt that a VI can have. */
 enum vipl__attempt {
     VIPL__ATTEMPT_NONE = 0,
     VIPL__ATTEMPT_CONNECT, /* VipConnectRequest waits for ConnResult */
@@ -55,7 +55,7 @@ struct vipl__vi {
     uint64_t handle; /* atomic; the valid handle, 0 = not in use */
     struct vipl__session *session;
     uint16_t index;                  /* vipd's number */
-    uint16_t uses;                   /* how often this object was created: makes handles differ */
+    uint16_t uses;                   /* counts creations of this object: makes handles differ */
     uint32_t generation;             /* vipd's, goes into every posted slot */
     uint32_t ptag;                   /* vipd's number, 0 = none; written under post_lock */
     VIP_PVOID user_data;             /* atomic; VipSetUserData */
@@ -68,13 +68,13 @@ struct vipl__vi {
     bool attempt_async;              /* the result waits for another call (attempt.c) */
     bool attempt_cancelled;          /* VipDisconnect came: the result does not matter */
     unsigned attempt_waiters;        /* threads in a call that fetches it */
-    int attempt_fd;                  /* eventfd, -1 = nobody has asked for it */
+    int attempt_fd;                  /* eventfd of VipxConnectGetFd, -1 = none */
     struct vipl__direct *direct;     /* atomic; NULL = never had a ring */
     bool rdma_posted;                /* since it was created; under post_lock */
     struct vipl__queue queue[2];     /* indexed by enum vip_queue */
 };
 
-/* A request that came in for a VipConnectWait and waits for its caller; then for accept or reject. */
+/* A connection request for a VipConnectWait or a listener that no call has taken yet. */
 struct vipl__incoming {
     struct vipl__incoming *next;
     uint64_t wait_id;
@@ -87,7 +87,7 @@ struct vipl__incoming {
 /* Listeners of one NIC handle. */
 #define VIPL__LISTENERS_MAX 256
 
-/* A connection request handed out to the application. */
+/* A connection handle of the application: a request that it has not answered. */
 struct vipl__conn {
     uint64_t handle;      /* 0 = free */
     uint64_t conn_handle; /* vipd's */
@@ -97,7 +97,7 @@ struct vipl__conn {
 struct vipl__session {
     uint64_t handle;  /* atomic; the valid NIC handle, 0 = closed */
     uint32_t slot;    /* in the table of handle.c */
-    uint32_t uses;    /* how often it was opened: makes handles differ */
+    uint32_t uses;    /* counts openings: makes handles differ */
     bool in_use;      /* under the table lock */
     bool burned;      /* belongs to the parent of a fork: never used again here */
     uint32_t users;   /* atomic; threads inside a call that may take long */
@@ -115,19 +115,19 @@ struct vipl__session {
     uint32_t desc_max;                        /* descriptors per queue */
     uint32_t spin_ns;                         /* longest poll before sleeping */
     bool yield;                               /* too few processors: a poll must yield */
-    bool arena;                               /* vipl__mem_arena_get is to be undone */
+    bool arena;                               /* it holds the arena: vipl__mem_arena_put is due */
     bool watched;          /* descriptors show their status at once: VIPL_STATUS_IN_MEMORY */
     bool direct;           /* receives are in the table, rings are possible (direct.h) */
     bool direct_random;    /* VIPL_DIRECT=random */
     void *recv_base;       /* the table, NULL = never had one; its address is kept */
-    bool resolver;         /* addresses are those of UDP: the system's resolver knows them too */
+    bool resolver;         /* addresses are those of UDP: the system's resolver has them too */
     char socket_path[128]; /* for texts */
 
     pthread_mutex_t call_lock;
 
     pthread_mutex_t lock;
     pthread_cond_t changed;          /* an attempt ended, a request came in, vipd died, we close */
-    struct vipl__incoming *incoming; /* requests whose VipConnectWait has not seen them yet */
+    struct vipl__incoming *incoming; /* requests that no VipConnectWait has taken yet */
     struct vipl__conn *conns;        /* handed out; array of conn_slots */
     uint32_t conn_slots;
     struct vipl__listener *listener[VIPL__LISTENERS_MAX]; /* listen.h */
@@ -135,7 +135,7 @@ struct vipl__session {
 
     pthread_mutex_t region_lock;
     uint32_t staged;       /* atomic; staged regions, 0 = posts need not look */
-    uint32_t region_epoch; /* atomic, written under post_lock; regions ended, or tags changed */
+    uint32_t region_epoch; /* atomic, written under post_lock; counts ended regions and new tags */
 
     uint32_t post_lock __attribute__((aligned(64)));
     uint32_t sq_position; /* next submission slot; under post_lock */
@@ -146,7 +146,7 @@ struct vipl__session {
     struct vipl__callbacks *callbacks;
     struct vipl__notify *notify;
     struct vipl__discovered *discovered; /* lists handed out (discover.c); under lock */
-    /* Atomic; Done calls in a row that found nothing, with `yield`. In a cache line of its own. */
+    /* Atomic, with `yield`: Done calls in a row that found nothing. In a cache line of its own. */
     uint32_t empty_polls __attribute__((aligned(64)));
 
     struct vipl__vi *vi[VIP_VI_MAX]
@@ -176,7 +176,7 @@ extern struct vipl__session *vipl__sessions[VIPL__SESSIONS_MAX];
 uint64_t vipl__handle_make(enum vipl__kind kind, const struct vipl__session *session,
                            uint32_t value);
 
-/* The session object a handle of that kind points to, open or not; NULL for garbage. */
+/* The session object of a handle of that kind, open or not; NULL for garbage. */
 static inline struct vipl__session *vipl__handle_session(uint64_t handle, enum vipl__kind kind)
 {
     if (handle >> 52 != (0x560u | (unsigned)kind))
@@ -208,24 +208,24 @@ static inline bool vipl__vi_is(const struct vipl__vi *vi, uint64_t handle)
 struct vipl__cq *vipl__cq_find(VIP_CQ_HANDLE cq_handle);
 
 /*
- * Enter a call that may take long: VipCloseNic waits until everybody has left. NULL with the reason
- * set if the handle is not valid. `call` is the name of the VIPL function.
+ * Enter a call that may take long: VipCloseNic waits until all such calls have left. NULL with the
+ * reason set if the handle is not valid. `call` is the name of the VIPL function.
  */
 struct vipl__session *vipl__nic_enter(VIP_NIC_HANDLE nic_handle, const char *call);
 struct vipl__vi *vipl__vi_enter(VIP_VI_HANDLE vi_handle, const char *call);
 struct vipl__cq *vipl__cq_enter(VIP_CQ_HANDLE cq_handle, const char *call);
 void vipl__leave(struct vipl__session *session);
 
-/* What a protection handle means to vipd: 0 for NULL. false: not a tag of this session. */
+/* vipd's number of a protection tag, 0 for NULL. false: not a tag of this session. */
 bool vipl__ptag_number(const struct vipl__session *session, VIP_PROTECTION_HANDLE ptag,
                        uint32_t *ret_number);
 
-/* Refuse: the handle is not one of a live VI, or CQ. Returns VIP_INVALID_PARAMETER. */
+/* Refuse a handle that is not one of a live VI, or CQ. Returns VIP_INVALID_PARAMETER. */
 VIP_RETURN vipl__bad_vi(const char *call, VIP_VI_HANDLE vi_handle);
 VIP_RETURN vipl__bad_cq(const char *call, VIP_CQ_HANDLE cq_handle);
 
 /*
- * A session object for a new opening, its segment addresses reserved; or NULL (no slot, no memory).
+ * A session object for a new opening, its segment addresses reserved; NULL: no slot or no memory.
  * put gives it back after everything was released.
  */
 struct vipl__session *vipl__session_get(void);
@@ -235,16 +235,19 @@ void vipl__session_put(struct vipl__session *session);
 
 /* Connect to vipd and open `device`. SUCCESS with *ret, or the failure with its reason. */
 VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret);
-/* Have vipd make a memory file. SUCCESS with *ret_fd, negative: it leaves that to programs. Other outcomes as vipl__call. */
+/*
+ * Have vipd make a memory file. Outcomes: SUCCESS with *ret_fd (negative: vipd makes no files, the
+ * program makes its own); others as vipl__call.
+ */
 VIP_RETURN vipl__session_make_memory(struct vipl__session *session, const char *call,
                                      uint64_t bytes, int *ret_fd);
 
-/* Give everything back; the handle is invalid from the start. */
+/* End the session and release everything; all its handles become invalid first. */
 void vipl__session_close(struct vipl__session *session);
 
 /*
- * What is shared with vipd is not for a forked child and not for a core dump. base: bytes of a mapping, whole
- * pages. Outcomes: 0; a negative errno. Any thread.
+ * Keep memory that is shared with vipd out of forked children and core dumps. base, bytes: a
+ * mapping, whole pages. Outcomes: 0; a negative errno. Any thread.
  */
 int vipl__shared_advise(void *base, size_t bytes);
 
@@ -266,7 +269,7 @@ static inline void vipl__kick(struct vipl__session *session)
 }
 
 /*
- * Ask vipd something about a VI (enum vip_ask), without waiting for what comes of it (post.c). Any
+ * Post a request about a VI (enum vip_ask) to vipd, without waiting for its effect (post.c). Any
  * thread, without locks.
  */
 void vipl__ask(struct vipl__vi *vi, uint8_t ask);

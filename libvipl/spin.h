@@ -1,6 +1,6 @@
 /*
- * Spin locks for what is held for some ten instructions. They yield when contended, because their
- * holder may have lost its processor.
+ * Spin locks, held for about ten instructions. They yield when contended, because their holder may
+ * have lost its processor.
  */
 #ifndef LIBVIPL_SPIN_H
 #define LIBVIPL_SPIN_H
@@ -9,7 +9,7 @@
 
 #include "proto/fence.h"
 
-/* The lock is held by somebody: poll it, yielding (wait.c). */
+/* The lock is held: poll it, yielding (wait.c). */
 void vipl__spin_contended(uint32_t *lock);
 
 static inline void vipl__spin_lock(uint32_t *lock)
@@ -25,8 +25,9 @@ static inline void vipl__spin_unlock(uint32_t *lock)
 }
 
 /*
- * Unlock, and then publish: stores before it are visible before loads behind it are made. An atomic exchange is not
- * enough for that: without LSE arm64 makes two instructions of it, and a later load may be done between them.
+ * Unlock, then a full barrier: stores before it are visible before loads behind it are made. An
+ * atomic exchange is not enough: without LSE arm64 makes two instructions of it, and a later load
+ * may be done between them.
  */
 static inline void vipl__spin_unlock_full(uint32_t *lock)
 {

@@ -1,5 +1,5 @@
 /*
- * Taking one completion, or one CQ entry, if it is there: what the Done, Wait and Notify calls have
+ * Taking one completion or one CQ entry, if there is one: what the Done, Wait and Notify calls have
  * in common. Never blocks, any thread.
  */
 #ifndef LIBVIPL_TAKE_H
@@ -7,27 +7,27 @@
 
 #include "libvipl/session.h"
 
-/* Descriptors of a queue that show their status although nobody has taken them (watched sessions). */
+/* Descriptors of a queue that show their status before they are taken (watched sessions). */
 struct vipl__ahead {
-    uint32_t next;                           /* counts as `posted`: the next to fill in */
+    uint32_t next;                           /* the next to fill in, as `posted` counts */
     uint32_t status[VIP_DESC_PER_QUEUE_MAX]; /* what was filled in, 0 = nothing; by slot of fifo */
 };
 
 /*
- * The oldest descriptor of a work queue (done.c). Outcomes: VIP_SUCCESS; VIP_DESCRIPTOR_ERROR, with a
- * descriptor that completed badly or, *ret_desc NULL, because the queue is empty; VIP_NOT_DONE;
+ * Take the oldest descriptor of a work queue (done.c). Outcomes: VIP_SUCCESS; VIP_DESCRIPTOR_ERROR:
+ * the descriptor completed with an error or, *ret_desc NULL, the queue is empty; VIP_NOT_DONE;
  * VIP_INVALID_PARAMETER: the VI has another handle by now. *ret_desc is always set.
  */
 VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
                            VIP_DESCRIPTOR **ret_desc);
 
 /*
- * In a watched session: fill in every descriptor of the VI that has completed and that nobody has
- * taken; it stays on its queue (done.c). The caller holds no lock but notify's.
+ * In a watched session: fill in every descriptor of the VI that has completed; it stays on its
+ * queue (done.c). The caller holds no lock but notify's.
  */
 void vipl__fill_ahead(struct vipl__vi *vi);
 
-/* The oldest entry of a CQ (cq.c). Outcomes: VIP_SUCCESS; VIP_NOT_DONE; VIP_INVALID_PARAMETER. */
+/* Take a CQ's oldest entry (cq.c). Outcomes: VIP_SUCCESS; VIP_NOT_DONE; VIP_INVALID_PARAMETER. */
 VIP_RETURN vipl__take_entry(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE *ret_vi,
                             VIP_BOOLEAN *ret_recv);
 

@@ -10,14 +10,14 @@
 #include "libvipl/session.h"
 #include "libvipl/take.h"
 
-/* Levels of the specification; the set that a NIC has is in its attributes. */
+/* Is it exactly one of the levels that the NIC has in its attributes? */
 static bool one_level(const struct vipl__session *session, VIP_RELIABILITY_LEVEL level)
 {
     return level != 0 && (level & (level - 1)) == 0 &&
            (level & session->nic.ReliabilityLevelSupport) != 0;
 }
 
-/* What can be judged here. vipd judges again, and the rest (ptag alive, QoS). */
+/* The checks that are possible here. vipd repeats them and checks the rest (ptag alive, QoS). */
 static VIP_RETURN check_attrs(const struct vipl__session *session, const char *call,
                               const VIP_VI_ATTRIBUTES *attrs, uint32_t *ret_ptag)
 {
@@ -70,7 +70,7 @@ static void init_queue(struct vipl__session *session, struct vipl__vi *vi, enum 
     __atomic_store_n(&queue->spin_ns, session->spin_ns, __ATOMIC_RELAXED);
 }
 
-/* What one VipCreateVi was asked for, checked. */
+/* The arguments of one VipCreateVi, checked. */
 struct create {
     VIP_VI_ATTRIBUTES attrs;
     uint32_t ptag;
@@ -119,7 +119,7 @@ static struct vipl__vi *install(struct vipl__session *session, const struct crea
     for (unsigned q = 0; q < 2; q++) {
         struct vipl__queue *queue = &vi->queue[q];
 
-        /* Both spin locks: a call with a stale handle may just be looking. */
+        /* Both spin locks: a call with a stale handle may read these members now. */
         vipl__spin_lock(&session->post_lock);
         vipl__spin_lock(&queue->done_lock);
         vi->ptag = create->ptag;

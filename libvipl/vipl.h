@@ -1,9 +1,9 @@
 /*
  * VIPL 1.0: the VI Provider Library, the C interface of the Virtual Interface Architecture.
  *
- * Source-compatible with programs written for Intel's and for Giganet's header: both spellings of
- * the descriptor's members (CS/DS and Control/Data) name the same 64 bytes; VIPL095 leaves the first
- * one only. Valid C89 with GNU extensions, every later C, and C++.
+ * Source-compatible with programs written for Intel's and for Giganet's header. The descriptor's
+ * members have two spellings (CS/DS and Control/Data), which name the same 64 bytes. With VIPL095
+ * only CS/DS exist. Valid C89 with GNU extensions, every later C, and C++.
  *
  * Extensions that other VIPL libraries do not have are in vipl_ext.h.
  */
@@ -36,7 +36,7 @@ typedef unsigned char VIP_UINT8;
 typedef unsigned short VIP_UINT16;
 typedef unsigned int VIP_UINT32;
 #if defined(__cplusplus) && __cplusplus < 201103L && defined(__UINT64_TYPE__)
-typedef __UINT64_TYPE__ VIP_UINT64; /* C++98 knows no long long */
+typedef __UINT64_TYPE__ VIP_UINT64; /* C++98 has no long long */
 #else
 VIPL_EXTENSION typedef unsigned long long VIP_UINT64;
 #endif
@@ -68,17 +68,19 @@ typedef VIP_UINT32 VIP_MEM_HANDLE;       /* one registered region; never 0 or 0x
 /* ---- addresses ------------------------------------------------------------------------- */
 
 /*
- * HostAddressLen bytes of host address follow offset 4, and DiscriminatorLen bytes of discriminator
- * follow them at once. Allocate sizeof(VIP_NET_ADDRESS) plus both lengths; for RemoteAddr of VipConnectWait
- * 4 + NicAddressLen + MaxDiscriminatorLen bytes (156 at most): the client chooses its own discriminator.
+ * The host address begins at offset 4 and has HostAddressLen bytes. The discriminator follows it
+ * without a gap and has DiscriminatorLen bytes. Allocate sizeof(VIP_NET_ADDRESS) plus both lengths.
+ * For RemoteAddr of VipConnectWait allocate 4 + NicAddressLen + MaxDiscriminatorLen bytes (156 at
+ * most), because the client chooses its own discriminator.
  *
- * The host address depends on the medium of the NIC (doc/architecture.md, "Links"); its length is
+ * The host address depends on the medium of the NIC (doc/architecture.md, "Links"). Its length is
  * VIP_NIC_ATTRIBUTES.NicAddressLen:
  *   6   UDP over IPv4: 4 bytes address, 2 bytes port, in network order
  *   18  UDP over IPv6: 16 bytes address, 2 bytes port, in network order; no scope
  *   6   raw Ethernet: the MAC address of the card
  *   6   loop: 00:00:00:00:00:01
- * A program that takes the length from there, or addresses from VipNSGetHostByName, need not know.
+ * A program that takes the length from NicAddressLen, or addresses from VipNSGetHostByName, works
+ * with all of them.
  */
 typedef struct _VIP_NET_ADDRESS {
     VIP_UINT16 HostAddressLen;   /* bytes */
@@ -157,8 +159,8 @@ typedef struct _VIP_CONTROL_SEGMENT {
     VIP_UINT32 Reserved;       /* 0 */
     VIP_UINT32 ImmediateData;
     VIP_UINT32 Length; /* bytes of all data segments; of a completed receive: bytes received */
-    VIP_UINT32 Status; /* VIP_STATUS_*, written by the library: when the descriptor is taken back;
-                          at once, for programs that watch it, with VIPL_STATUS_IN_MEMORY=1 */
+    VIP_UINT32 Status; /* VIP_STATUS_*, written by the library when it returns the descriptor to the
+                          program; with VIPL_STATUS_IN_MEMORY=1 as soon as it completes */
 } VIP_CONTROL_SEGMENT;
 
 /* Remote side of an RDMA operation: the first segment of its descriptor. */
@@ -180,9 +182,10 @@ typedef union _VIP_DESCRIPTOR_SEGMENT {
 } VIP_DESCRIPTOR_SEGMENT;
 
 /*
- * Further segments follow DS[1] (= Data[1]) in memory, as many as SegCount says. With VIPL095 only the
- * first spelling, as in Giganet's header, so that a descriptor can be initialized by position; without
- * it initializers have to name the members, because those of either spelling lie in a union.
+ * SegCount gives the number of segments; those after DS[1] (= Data[1]) follow it in memory. With
+ * VIPL095 only the spelling CS/DS exists, as in Giganet's header, so that a descriptor can be
+ * initialized by position. Without it initializers must name the members, because the two spellings
+ * lie in a union.
  */
 #ifdef VIPL095
 typedef struct _VIP_DESCRIPTOR {
@@ -261,7 +264,7 @@ typedef enum _VIP_RETURN {
     VIP_ERROR_NOT_SUPPORTED = 16
 } VIP_RETURN;
 
-/* Programs ask with #ifndef whether the header has these two, which older headers lack. */
+/* Older headers lack these two names; programs test for them with #ifndef. */
 #define VIP_NOT_REACHABLE       VIP_NOT_REACHABLE
 #define VIP_ERROR_NOT_SUPPORTED VIP_ERROR_NOT_SUPPORTED
 /* Giganet's further name of the same value. */
@@ -368,10 +371,11 @@ VIP_RETURN VipConnectRequest(IN VIP_VI_HANDLE ViHandle, IN VIP_NET_ADDRESS *Loca
                              IN VIP_NET_ADDRESS *RemoteAddr, IN VIP_ULONG Timeout,
                              OUT VIP_VI_ATTRIBUTES *RemoteViAttribs);
 /*
- * Ends the connection, or the attempt; afterwards the VI is Idle. At the reliable levels it first waits
- * until the peer has processed what was posted before, or the connection has ended; at most as long as
- * vipd's [reliability] linger says (1 s). What is left then completes as flushed. VIP_SUCCESS in any
- * state; VIP_INVALID_PARAMETER: ViHandle is not a VI, or was closed meanwhile. Any thread.
+ * Ends the connection or the attempt; afterwards the VI is Idle. At the reliable levels it first
+ * waits until the peer has processed all earlier posts or the connection has ended. vipd's
+ * [reliability] linger limits this wait (1 s by default). Descriptors left then complete as
+ * flushed. Outcomes: VIP_SUCCESS in any state; VIP_INVALID_PARAMETER (ViHandle is not a VI, or was
+ * closed meanwhile); VIP_ERROR_RESOURCE (vipd has ended). Any thread.
  */
 VIP_RETURN VipDisconnect(IN VIP_VI_HANDLE ViHandle);
 

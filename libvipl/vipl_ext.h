@@ -1,6 +1,6 @@
 /*
- * Extensions of this VIPL library; no other provider has them. A portable program looks them up at
- * run time or does without.
+ * Extensions of this VIPL library; other VIPL libraries do not have them. A portable program looks
+ * them up at run time or does not use them.
  */
 #ifndef VIPL_EXT_H
 #define VIPL_EXT_H
@@ -12,37 +12,38 @@ extern "C" {
 #endif
 
 /*
- * Why the last VIPL call of this thread that did not succeed failed: what was asked, which limit or
- * rule stood against it, where that is set, what to do. Text of this thread, valid until its next
- * failing call; never NULL, "" if nothing has failed yet.
+ * Why the last failed VIPL call of this thread failed: what was asked, which limit or rule forbids
+ * it, where that is set, what to do. The text belongs to this thread and is valid until its next
+ * failing call. Never NULL; "" if no call has failed yet.
  */
 const char *VipxLastError(void);
 
 /*
- * Page-aligned, zeroed memory of at least Length bytes that vipd reaches without a copy and without
- * moving pages at VipRegisterMem; of huge pages where the system gives transparent ones to shared
- * memory. VipxFreeMem: after the last VipDeregisterMem of it, with the
- * address as returned. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER (NULL, length 0, unknown
- * address); VIP_ERROR_RESOURCE (no memory).
+ * Page-aligned, zeroed memory of at least Length bytes. vipd reaches it without a copy, and
+ * VipRegisterMem moves no pages. It has huge pages if the system gives shared memory transparent
+ * huge pages. Call VipxFreeMem after the last VipDeregisterMem of the memory, with the address as
+ * returned. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER (NULL, length 0, unknown address);
+ * VIP_ERROR_RESOURCE (no memory).
  */
 VIP_RETURN VipxAllocMem(IN VIP_ULONG Length, OUT VIP_PVOID *Address);
 VIP_RETURN VipxFreeMem(IN VIP_PVOID Address);
 
 /*
  * Does a registered region still stand for the memory at its addresses? A layer that keeps
- * registrations for later (an MPI library does) asks before it uses one again, for the program may
- * have unmapped the memory meanwhile, and the C library may have mapped other pages there: data
- * would go to and come from pages that nobody sees. Costs about a microsecond (Linux 6.11 or newer;
- * more before). Outcomes: VIP_SUCCESS (it does); VIP_INVALID_STATE (it does not, deregister it);
- * VIP_INVALID_PARAMETER (not a region of this NIC handle that starts there). Any thread.
+ * registrations for later (an MPI library does) calls this before it uses one again. Meanwhile the
+ * program may have unmapped the memory, and the C library may have mapped other pages there. Data
+ * would then go to and come from pages that the program does not see. Costs about a microsecond
+ * with Linux 6.11 or newer, more before. Outcomes: VIP_SUCCESS (it does); VIP_INVALID_STATE (it
+ * does not, deregister it); VIP_INVALID_PARAMETER (not a region of this NIC handle that starts
+ * there). Any thread.
  */
 VIP_RETURN VipxCheckMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID VirtualAddress,
                         IN VIP_MEM_HANDLE MemoryHandle);
 
 /*
- * A descriptor for epoll, poll or libev that tells when a completion queue has entries. It becomes
- * readable when there is one and stays so (level-triggered) until VipCQDone or VipCQWait finds the
- * queue empty. So:
+ * A file descriptor for epoll, poll or libev that is readable while a completion queue has entries.
+ * It becomes readable with the first entry and stays so (level-triggered) until VipCQDone or
+ * VipCQWait finds the queue empty. So this loop never misses an entry:
  *
  *     for (;;) {
  *         epoll_wait(...);
@@ -50,56 +51,56 @@ VIP_RETURN VipxCheckMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID VirtualAddress
  *             ...
  *     }
  *
- * never misses an entry. Now and then it may be readable with nothing there. Edge-triggered use
- * works as well if every wake-up takes entries until VIP_NOT_DONE. A queue without a descriptor
- * pays nothing for it, one with a descriptor a system call in vipd when it becomes non-empty and one
- * here when it becomes empty.
+ * Sometimes it is readable although the queue is empty. Edge-triggered use works as well if every
+ * wake-up takes entries until VIP_NOT_DONE. It costs a system call in vipd when the queue becomes
+ * non-empty and one here when it becomes empty; a queue without it has no such cost.
  *
  * Only wait for it: do not read it, and do not close it; it ends with its queue or NIC handle.
- * Every call for one queue gives the same. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER (handle,
- * NULL); VIP_ERROR_RESOURCE (64 queues of this NIC handle have one, or vipd has none left).
+ * Every call for one queue returns the same one. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER
+ * (handle, NULL); VIP_ERROR_RESOURCE (64 queues of this NIC handle have one, or vipd has none
+ * left).
  */
 VIP_RETURN VipxCQGetFd(IN VIP_CQ_HANDLE CQHandle, OUT int *Fd);
 
 /* ---- data ---------------------------------------------------------------------------------- */
 
 /*
- * The calls below go beyond what another VIPL would put on a connection: they need a vipd at both
- * ends that knows them, which the two find out while they connect. If the other end does not, the
- * post returns VIP_ERROR_NOT_SUPPORTED and nothing is posted.
+ * The calls below need a vipd at both ends that supports them; the two vipds find this out while
+ * they connect. If the other end does not support a call, the post returns VIP_ERROR_NOT_SUPPORTED
+ * and nothing is posted.
  */
 
 /*
- * VipPostSend of a send or an RDMA Write with 64 bits of immediate data: Immediate goes instead of
- * ImmediateData, and VIP_CONTROL_IMMEDIATE need not be set; both are left as they are. The receiver
- * sees VIP_STATUS_IMMEDIATE and the lower 32 bits in ImmediateData as ever, and all 64 with
+ * VipPostSend of a send or an RDMA Write with 64 bits of immediate data. Immediate replaces the
+ * descriptor's ImmediateData, and VIP_CONTROL_IMMEDIATE need not be set; the call changes neither.
+ * The receiver sees VIP_STATUS_IMMEDIATE, the lower 32 bits in ImmediateData, and all 64 bits with
  * VipxGetImmediate64. Outcomes: those of VipPostSend; VIP_ERROR_NOT_SUPPORTED. Any thread.
  */
 VIP_RETURN VipxPostSendImm64(IN VIP_VI_HANDLE ViHandle, IN VIP_DESCRIPTOR *DescriptorPtr,
                              IN VIP_MEM_HANDLE MemoryHandle, IN VIP_UINT64 Immediate);
 
 /*
- * The immediate data of a receive that VipRecvDone or VipRecvWait has returned; the upper half is 0
- * if it was sent with VipPostSend. The descriptor's own Next holds the upper half, so ask before you
- * use Next or post the descriptor again. Outcomes: VIP_SUCCESS; VIP_DESCRIPTOR_ERROR (not completed,
- * or without immediate data); VIP_INVALID_PARAMETER (NULL). Any thread.
+ * The immediate data of a receive that VipRecvDone or VipRecvWait has returned. The upper half is 0
+ * if it was sent with VipPostSend. The descriptor's Next holds the upper half, so call this before
+ * you use Next or post the descriptor again. Outcomes: VIP_SUCCESS; VIP_DESCRIPTOR_ERROR (not
+ * completed, or without immediate data); VIP_INVALID_PARAMETER (NULL). Any thread.
  */
 VIP_RETURN VipxGetImmediate64(IN const VIP_DESCRIPTOR *Descriptor, OUT VIP_UINT64 *Immediate);
 
 /*
  * RDMA Write with message: VipPostSend of an RDMA Write (with data or without) that also consumes a
- * receive at the target and puts the Bytes (1 to VIPX_MESSAGE_MAX) at Message into it, after all data
- * of the write is in place. Message is copied at once; it need not be registered.
+ * receive at the target. After all data of the write is in place, Bytes (1 to VIPX_MESSAGE_MAX)
+ * bytes at Message are put into that receive. Message is copied at once; it need not be registered.
  *
- * At the target the receive completes with VIP_STATUS_OP_REMOTE_RDMA_WRITE and Length = Bytes, the
- * message in its segments; immediate data can go along (VIP_CONTROL_IMMEDIATE). What can be wrong
- * with it is the same as for a send: no receive posted, one that is too short
+ * At the target the receive completes with VIP_STATUS_OP_REMOTE_RDMA_WRITE and Length = Bytes; the
+ * message is in its segments. Immediate data can go along (VIP_CONTROL_IMMEDIATE). The receive can
+ * have the same errors as for a send: no receive posted, one that is too short
  * (VIP_STATUS_LENGTH_ERROR) or not accessible. A write that is denied consumes the receive with
  * VIP_STATUS_RDMA_PROT_ERROR and delivers no message. At the sender Length, MaxTransferSize and the
  * completion are those of the write; the message does not count.
  *
  * Outcomes: those of VipPostSend; VIP_ERROR_NOT_SUPPORTED; VIP_INVALID_PARAMETER (Message, Bytes).
- * A descriptor that is no RDMA Write completes with VIP_STATUS_FORMAT_ERROR. Any thread.
+ * A descriptor that is not an RDMA Write completes with VIP_STATUS_FORMAT_ERROR. Any thread.
  */
 #define VIPX_MESSAGE_MAX 256
 VIP_RETURN VipxPostWriteMessage(IN VIP_VI_HANDLE ViHandle, IN VIP_DESCRIPTOR *DescriptorPtr,
@@ -108,7 +109,7 @@ VIP_RETURN VipxPostWriteMessage(IN VIP_VI_HANDLE ViHandle, IN VIP_DESCRIPTOR *De
 
 /* ---- connections --------------------------------------------------------------------------- */
 
-/* Bytes that the two programs tell each other while they connect. */
+/* Private data: bytes that the two programs send each other while they connect. */
 #define VIPX_PRIVATE_DATA_MAX 64
 typedef struct {
     VIP_ULONG Length; /* 0 to VIPX_PRIVATE_DATA_MAX */
@@ -117,18 +118,18 @@ typedef struct {
 
 /*
  * A listener takes connection requests for one discriminator from VipxListen to VipxListenClose,
- * whether or not a thread waits: no request comes between two waits and finds nobody. Up to Backlog
- * requests lie with the listener until the program takes and answers them (0 means
- * VIPX_BACKLOG_DEFAULT, more than VIPX_BACKLOG_MAX means that many); what comes beyond waits at its
- * client, within the client's time limit, and is never turned away with VIP_NO_MATCH. Several
- * listeners and VipConnectWaits on one discriminator share the requests, each goes to one.
+ * whether or not a thread waits; so it also takes requests that come between two waits. It holds up
+ * to Backlog requests until the program takes and answers them (0 means VIPX_BACKLOG_DEFAULT, more
+ * than VIPX_BACKLOG_MAX means VIPX_BACKLOG_MAX). Further requests wait at their clients, within the
+ * client's time limit; they are never refused with VIP_NO_MATCH. Several listeners and
+ * VipConnectWaits on one discriminator share the requests; each request goes to one of them.
  */
 typedef VIP_PVOID VIPX_LISTENER;
 #define VIPX_BACKLOG_DEFAULT 128
 #define VIPX_BACKLOG_MAX     1024
 
 /*
- * Open a listener. Of LocalAddr only the discriminator counts. Outcomes: VIP_SUCCESS;
+ * Open a listener. Only the discriminator of LocalAddr counts. Outcomes: VIP_SUCCESS;
  * VIP_INVALID_PARAMETER (handle, NULL, lengths of the address); VIP_ERROR_RESOURCE (256 listeners
  * per NIC handle, 4096 waits and unanswered requests per NIC handle, memory, file descriptors, vipd
  * has ended). Any thread.
@@ -137,54 +138,54 @@ VIP_RETURN VipxListen(IN VIP_NIC_HANDLE NicHandle, IN VIP_NET_ADDRESS *LocalAddr
                       IN VIP_ULONG Backlog, OUT VIPX_LISTENER *Listener);
 
 /*
- * A descriptor for poll, epoll or libev that is readable while a request waits in the listener, and
- * when vipd has ended. Only for waiting: do not read, write or close it; it is valid until
- * VipxListenClose. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER. Any thread.
+ * A file descriptor for poll, epoll or libev that is readable while a request waits in the
+ * listener, and when vipd has ended. Only wait for it: do not read, write or close it. It is valid
+ * until VipxListenClose. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER. Any thread.
  */
 VIP_RETURN VipxListenGetFd(IN VIPX_LISTENER Listener, OUT int *Fd);
 
 /*
  * Take the oldest request, as VipConnectWait does; Timeout 0 does not wait. RemoteAddr,
- * RemoteViAttribs and Data (what the client said) may be NULL. ConnHandle is for VipConnectAccept,
- * VipConnectReject or their Vipx forms. Outcomes: VIP_SUCCESS; VIP_TIMEOUT; VIP_INVALID_PARAMETER
- * (NULL, not an open listener, closed while waiting); VIP_ERROR_RESOURCE (memory, vipd has ended,
- * the NIC handle is being closed). Any number of threads at once.
+ * RemoteViAttribs and Data (the client's private data) may be NULL. ConnHandle is for
+ * VipConnectAccept, VipConnectReject or their Vipx forms. Outcomes: VIP_SUCCESS; VIP_TIMEOUT;
+ * VIP_INVALID_PARAMETER (NULL, not an open listener, closed while waiting); VIP_ERROR_RESOURCE
+ * (memory, vipd has ended, the NIC handle is being closed). Any number of threads at once.
  */
 VIP_RETURN VipxListenWait(IN VIPX_LISTENER Listener, IN VIP_ULONG Timeout,
                           OUT VIP_NET_ADDRESS *RemoteAddr, OUT VIP_VI_ATTRIBUTES *RemoteViAttribs,
                           OUT VIPX_PRIVATE_DATA *Data, OUT VIP_CONN_HANDLE *ConnHandle);
 
 /*
- * End a listener. Requests that nobody has taken are rejected (VIP_REJECT at the client);
- * connection handles that were taken stay valid; threads in VipxListenWait return. VipCloseNic does
- * the same. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER. Any thread.
+ * End a listener. Requests that the program has not taken are rejected (VIP_REJECT at the client);
+ * connection handles that it has taken stay valid; threads in VipxListenWait return. VipCloseNic
+ * does the same. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER. Any thread.
  */
 VIP_RETURN VipxListenClose(IN VIPX_LISTENER Listener);
 
 /*
- * VipConnectAccept and VipConnectReject with private data for the client, NULL for none. Outcomes as
- * theirs, and VIP_INVALID_PARAMETER if Data->Length is too large (the handle stays valid then).
+ * VipConnectAccept and VipConnectReject with private data for the client, NULL for none. Outcomes:
+ * the same, and VIP_INVALID_PARAMETER if Data->Length is too large (the handle stays valid then).
  */
 VIP_RETURN VipxConnectAccept(IN VIP_CONN_HANDLE ConnHandle, IN VIP_VI_HANDLE ViHandle,
                              IN const VIPX_PRIVATE_DATA *Data);
 VIP_RETURN VipxConnectReject(IN VIP_CONN_HANDLE ConnHandle, IN const VIPX_PRIVATE_DATA *Data);
 
 /*
- * Which user's program asks: *Uid as the kernel told it to vipd, which this request passed on no wire.
- * The discriminator in RemoteAddr and the private data are the client's own words; this is not.
- * Outcomes: VIP_SUCCESS; VIP_ERROR_NOT_SUPPORTED (the client is on another host: unknown);
- * VIP_INVALID_PARAMETER (NULL, not a pending request any more); VIP_ERROR_RESOURCE (vipd has ended). The
- * handle stays valid. Any thread.
+ * The user of the program that asks to connect. *Uid comes from the kernel; no network carries it.
+ * The client chooses the discriminator in RemoteAddr and the private data, but it cannot choose
+ * *Uid. Outcomes: VIP_SUCCESS; VIP_ERROR_NOT_SUPPORTED (the client is on another host: unknown);
+ * VIP_INVALID_PARAMETER (NULL, not a pending request any more); VIP_ERROR_RESOURCE (vipd has
+ * ended). The handle stays valid. Any thread.
  */
 VIP_RETURN VipxConnectUser(IN VIP_CONN_HANDLE ConnHandle, OUT VIP_UINT32 *Uid);
 
 /*
- * Start VipConnectRequest, or with VIPX_CONNECT_PEER VipConnectPeerRequest, with private data for the
- * other program (NULL for none), and return at once: the VI is Connect Pending. Timeout counts from
- * now; VIP_INFINITE is possible, 0 is not. VipDisconnect cancels. A result of an earlier attempt
- * that was not fetched is forgotten. Outcomes: VIP_SUCCESS (under way); VIP_INVALID_PARAMETER
- * (handle, addresses, Timeout 0, Flags, Data->Length); VIP_INVALID_STATE (the VI is not Idle, or
- * another thread connects it); VIP_ERROR_RESOURCE. Any thread.
+ * Start VipConnectRequest, or with VIPX_CONNECT_PEER VipConnectPeerRequest, with private data for
+ * the other program (NULL for none), and return at once; the VI is Connect Pending. Timeout counts
+ * from now; VIP_INFINITE is possible, 0 is not. VipDisconnect cancels the attempt. A result of an
+ * earlier attempt that was not fetched is discarded. Outcomes: VIP_SUCCESS (under way);
+ * VIP_INVALID_PARAMETER (handle, addresses, Timeout 0, Flags, Data->Length); VIP_INVALID_STATE (the
+ * VI is not Idle, or another thread connects it); VIP_ERROR_RESOURCE. Any thread.
  */
 #define VIPX_CONNECT_PEER 0x1
 VIP_RETURN VipxConnectStart(IN VIP_VI_HANDLE ViHandle, IN VIP_NET_ADDRESS *LocalAddr,
@@ -193,26 +194,28 @@ VIP_RETURN VipxConnectStart(IN VIP_VI_HANDLE ViHandle, IN VIP_NET_ADDRESS *Local
 
 /*
  * Fetch the result of VipxConnectStart or VipConnectPeerRequest, once, without waiting.
- * RemoteViAttribs is written with VIP_SUCCESS; Data, what the other program said with its accept,
- * reject or peer request, whenever there is a result; both may be NULL. Outcomes: VIP_NOT_DONE (still
- * under way); what VipConnectRequest or VipConnectPeerWait returns; VIP_INVALID_STATE (no attempt is
- * under way: never started, fetched already, or cancelled by VipDisconnect); VIP_INVALID_PARAMETER;
- * VIP_ERROR_RESOURCE (vipd has ended). Any thread.
+ * RemoteViAttribs is written with VIP_SUCCESS. Data is written with every result: the private data
+ * of the other program's accept, reject or peer request. Both may be NULL. Outcomes: VIP_NOT_DONE
+ * (still under way); what VipConnectRequest or VipConnectPeerWait returns; VIP_INVALID_STATE (no
+ * attempt is under way: never started, fetched already, or cancelled by VipDisconnect);
+ * VIP_INVALID_PARAMETER; VIP_ERROR_RESOURCE (vipd has ended). Any thread.
  */
 VIP_RETURN VipxConnectFinish(IN VIP_VI_HANDLE ViHandle, OUT VIP_VI_ATTRIBUTES *RemoteViAttribs,
                              OUT VIPX_PRIVATE_DATA *Data);
 
 /*
- * A descriptor for poll, epoll or libev that is readable from the end of an attempt of
- * VipxConnectStart or VipConnectPeerRequest until its result is fetched, and when vipd ends
- * meanwhile. Only for waiting; the same one for all attempts of the VI, valid until VipDestroyVi.
- * Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER; VIP_ERROR_RESOURCE (no file descriptor). Any thread.
+ * A file descriptor for poll, epoll or libev. It is readable from the end of an attempt of
+ * VipxConnectStart or VipConnectPeerRequest until its result is fetched, and when vipd ends during
+ * the attempt. Only wait for it. All attempts of the VI have the same one; it is valid until
+ * VipDestroyVi. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER; VIP_ERROR_RESOURCE (no file
+ * descriptor). Any thread.
  */
 VIP_RETURN VipxConnectGetFd(IN VIP_VI_HANDLE ViHandle, OUT int *Fd);
 
 /*
- * A random number whose 8 bytes in memory (as this little-endian machine stores it) are no
- * discriminator in use on this NIC. Other programs and hosts cannot guess it. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER; VIP_ERROR_RESOURCE (vipd has ended). Any thread.
+ * A random number. Its 8 bytes in memory (as this little-endian machine stores it) are not a
+ * discriminator in use on this NIC. Other programs and hosts cannot guess it. Outcomes:
+ * VIP_SUCCESS; VIP_INVALID_PARAMETER; VIP_ERROR_RESOURCE (vipd has ended). Any thread.
  */
 VIP_RETURN VipxNewDiscriminator(IN VIP_NIC_HANDLE NicHandle, OUT VIP_UINT64 *Number);
 

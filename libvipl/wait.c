@@ -16,13 +16,13 @@
 #include "libvipl/direct.h"
 #include "libvipl/error.h"
 
-/* Polls between two looks at the clock. */
+/* Polls between two reads of the clock. */
 #define POLLS_PER_LOOK 16
 
-/* A poll that never pays off shrinks to this share of the session's limit. */
+/* Divisor of the session's limit: smallest budget of polls that never succeed. */
 #define SPIN_FLOOR_SHARE 16
 
-/* Tries on a spin lock before its holder is given the processor. */
+/* Tries on a spin lock before a yield, which lets its holder run. */
 #define LOCK_TRIES 64
 
 uint64_t vipl__now_ns(void)
@@ -85,13 +85,13 @@ static void futex_wait(const uint32_t *word, uint32_t expected, uint64_t deadlin
         ts.tv_nsec = (long)(left_ns % 1000000000ull);
         limit = &ts;
     }
-    /* Every reason to return is followed by another look, so none is told apart. */
+    /* The caller looks again after every return, so the reason does not matter. */
     syscall(SYS_futex, word, FUTEX_WAIT, expected, limit, NULL, 0);
 }
 
 /*
- * Poll until the budget is spent. A poll that succeeded keeps its budget (and regains what it had
- * lost), one that failed halves it, so that a program which waits long soon sleeps at once.
+ * Poll until the budget is spent. A poll that succeeds doubles the budget, up to the session's
+ * limit. One that fails halves it, so that a program which waits long soon sleeps at once.
  */
 static VIP_RETURN spin(struct vipl__session *session, struct vipl__wait *wait, uint64_t deadline_ns)
 {
@@ -125,7 +125,7 @@ static VIP_RETURN spin(struct vipl__session *session, struct vipl__wait *wait, u
     return rc;
 }
 
-/* The waiter word has changed: those who send by rings must know. */
+/* The waiter word has changed: publish it for senders by rings. */
 static void tell_rings(const struct vipl__wait *wait)
 {
     if (wait->recv_of != NULL)
@@ -140,8 +140,8 @@ static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__wait *
     struct vip_app_head *head = session->app_base;
     VIP_RETURN rc;
 
-    /* Publish first, look, sleep if `prod` is what it was before the look: the kernel compares it behind a full barrier,
-     * so that either it has changed or vipd sees us. */
+    /* Publish, look, sleep if `prod` is what it was before the look. The kernel compares it behind
+     * a full barrier: either it has changed, or vipd sees this waiter. */
     __atomic_add_fetch(wait->waiters, 1, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&head->sleepers, 1, __ATOMIC_SEQ_CST);
     tell_rings(wait);
@@ -163,7 +163,7 @@ static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__wait *
     return rc;
 }
 
-/* Threads, not Notify registrations, which have a word of their own. */
+/* Do threads sleep here? Notify registrations do not count; they have a word of their own. */
 static bool sleepers_on(const uint32_t *waiters)
 {
     return (__atomic_load_n(waiters, __ATOMIC_SEQ_CST) & ~VIP_APP_WAITERS_NOTIFY) != 0;

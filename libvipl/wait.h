@@ -9,7 +9,7 @@
 
 #include "libvipl/session.h"
 
-/* Something one can wait for: one work queue or one CQ. */
+/* What a thread waits for: one work queue or one CQ. */
 struct vipl__wait {
     const uint32_t *prod; /* futex word: vipd counts it up with every entry */
     uint32_t *waiters;    /* our published count of sleepers on it */
@@ -24,15 +24,15 @@ struct vipl__wait {
 };
 
 /*
- * Outcomes: what attempt returned; VIP_TIMEOUT. The caller has entered the session. Every other
- * waiter of the same queue or CQ is woken if this one leaves with an entry, in case vipd woke only
- * one for several entries.
+ * Outcomes: what attempt returned; VIP_TIMEOUT. The caller has entered the session. A wait that
+ * ends with an entry wakes all other waiters of the same queue or CQ, because vipd may have woken
+ * only one for several entries.
  */
 VIP_RETURN vipl__wait(struct vipl__session *session, struct vipl__wait *wait, VIP_ULONG timeout_ms);
 
 /*
- * A Done call is over: `rc` is what it found. On a machine with few processors every so many in a
- * row that found nothing give the processor away, because vipd may be waiting for it.
+ * A Done call is over with `rc`. On a machine with few processors, VIPL__POLLS_PER_YIELD calls in a
+ * row that found nothing yield the processor, because vipd may be waiting for it.
  */
 #define VIPL__POLLS_PER_YIELD 8
 
@@ -46,13 +46,13 @@ static inline void vipl__polled(struct vipl__session *session, VIP_RETURN rc)
         return;
     if (rc == VIP_NOT_DONE)
         polls = __atomic_load_n(&session->empty_polls, __ATOMIC_RELAXED) + 1;
-    /* Two threads may lose a count to each other; one comes there soon all the same. */
+    /* Two threads may lose a count; the limit is reached soon all the same. */
     __atomic_store_n(&session->empty_polls, polls, __ATOMIC_RELAXED);
     if (__builtin_expect(polls >= VIPL__POLLS_PER_YIELD, 0))
         vipl__polls_yield(session);
 }
 
-/* Wake everybody who sleeps on anything of this session. */
+/* Wake all threads that sleep on a queue or CQ of this session. */
 void vipl__wake_all(struct vipl__session *session);
 
 #endif

@@ -28,7 +28,7 @@ int background_begin(void)
     }
     if (pid > 0) {
         close(ends[1]);
-        /* One byte: ready. End of file: it has ended, and has said why. */
+        /* One byte: the child is ready. End of file: it has ended and has printed why. */
         _exit(read(ends[0], &byte, 1) == 1 ? EXIT_SUCCESS : EXIT_FAILURE);
     }
     close(ends[0]);
@@ -58,7 +58,7 @@ void background_ready(const char *dir)
     if (log >= 0)
         close(log);
     if (write(ready_fd, "", 1) < 0) {
-        /* The first process is gone: nobody waits to hear it. */
+        /* The first process is gone: no process waits for the byte. */
     }
     close(ready_fd);
     ready_fd = -1;

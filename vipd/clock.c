@@ -1,4 +1,4 @@
-/* The time for people, that of the loops at this moment, and that of the processor. */
+/* Clocks: wall time for people, the time of the loops, processor time of a thread. */
 #include <time.h>
 
 #include "vipd/loop.h"

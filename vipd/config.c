@@ -1,5 +1,5 @@
 /*
- * The configuration: its files in their order, sections, and what belongs together. The keys are in
+ * The configuration: its files in their order, sections, and rules between keys. The keys are in
  * config_keys.c, their values in config_value.c.
  */
 #include "vipd/config.h"
@@ -22,10 +22,10 @@
 
 /* ---- defaults ---------------------------------------------------------------------------- */
 
-/* The table's defaults of one section kind: all of [nic:NAME], or all others. */
+/* Set the table's defaults: those of [nic:NAME] if nic is given, else all others. */
 static void set_standards(void *base, struct vipd_nic_config *nic)
 {
-    static char text[256]; /* of errors; there are none, or the table is wrong */
+    static char text[256]; /* of errors: an error here means that the table is wrong */
     struct config_errors errors = {.file = "(defaults)", .text = text, .bytes = sizeof(text)};
 
     for (unsigned i = 0; i < config_key_count; i++) {
@@ -33,7 +33,7 @@ static void set_standards(void *base, struct vipd_nic_config *nic)
         struct config_entry at = {0};
         struct config_value value = {.at = &at, .text = key->standard, .errors = &errors};
 
-        /* No list of aliases is something else than an empty one; and no interface is a default. */
+        /* A missing list of aliases differs from an empty one; an interface has no default. */
         if ((strcmp(key->section, "nic") == 0) != (nic != NULL) || key->type == CONFIG_ALIASES ||
             key->type == CONFIG_INTERFACE)
             continue;
@@ -56,7 +56,7 @@ struct vipd_config *vipd_config_default(void)
 
     if (!config)
         return NULL;
-    config->engine = ENG_CONFIG_DEFAULT; /* also what no key is for */
+    config->engine = ENG_CONFIG_DEFAULT; /* also for members without a key */
     set_standards(config, NULL);
     config->nic_count = 1;
     nic_default(&config->nics[0], "vip0");
@@ -100,7 +100,7 @@ static void add_nic(struct vipd_config *config, const struct config_entry *at, u
         return;
     }
     if (nic_find(config, name))
-        return; /* a later file says more about it */
+        return; /* a later file adds keys to it */
     if (config->nic_count == VIPD_NICS_MAX) {
         config_error(errors, at->line, "more than %d NICs", VIPD_NICS_MAX);
         return;
@@ -120,7 +120,7 @@ static struct vipd_name *name_find(struct vipd_config *config, const char *name)
     return NULL;
 }
 
-/* host = address, and more of them behind commas. */
+/* host = address, or several separated by commas. */
 static void add_name(struct vipd_config *config, const struct config_value *value, unsigned file)
 {
     static const char want[] = "want an address, such as 192.0.2.7, 127.0.0.2:4794, 2001:db8::7, "
@@ -163,7 +163,7 @@ refuse:
         free(name->name);
 }
 
-/* Set a key and remember which line of which file said so. */
+/* Set a key and remember which line of which file set it. */
 static void set_key(struct vipd_config *config, const struct config_value *value, unsigned file,
                     const struct config_key *key, struct vipd_nic_config *nic)
 {
@@ -256,9 +256,9 @@ static void apply_sections(struct vipd_config *config, const struct config_scan 
     }
 }
 
-/* ---- what belongs together --------------------------------------------------------------- */
+/* ---- rules between keys ------------------------------------------------------------------ */
 
-/* The later one of two keys, for an error about both; all zero if only defaults disagree. */
+/* Where the later of two keys was set, for an error about both; all zero if both are defaults. */
 static struct vipd_origin later_of(const struct vipd_config *config, const char *a, const char *b)
 {
     struct vipd_origin first = config->origin[config_key_find("reliability", a) - config_keys];
@@ -269,7 +269,7 @@ static struct vipd_origin later_of(const struct vipd_config *config, const char 
     return first.line > second.line ? first : second;
 }
 
-/* `small` must not exceed `large`, or not even reach it: two keys of [reliability]. */
+/* Two keys of [reliability]: `small` must not exceed `large`; strict: it must be less. */
 static void check_order(const struct vipd_config *config, struct config_errors *errors,
                         const char *small, uint64_t small_ns, const char *large, uint64_t large_ns,
                         bool strict)
@@ -320,7 +320,7 @@ static int read_layer(struct layer *layer, struct config_errors *errors)
     econf_err err;
     int r = config_scan(&layer->scan, errors);
 
-    /* A file that libeconf would misread gets no further than its lines. */
+    /* After an error in its lines libeconf would misread the file. */
     if (r < 0 || errors->count > before)
         return r;
     err = econf_readFile(&layer->econf, errors->file, "=", "#");
@@ -329,7 +329,7 @@ static int read_layer(struct layer *layer, struct config_errors *errors)
     return 0;
 }
 
-/* Values come from libeconf, places from our own scan. */
+/* Values come from libeconf, line numbers from our own scan. */
 static void apply_values(struct vipd_config *config, const struct layer *layer, unsigned file,
                          bool names, struct config_errors *errors)
 {
@@ -350,7 +350,7 @@ static void apply_values(struct vipd_config *config, const struct layer *layer, 
     }
 }
 
-/* All files are scanned: sections first, then keys, then names, which need the port of a NIC. */
+/* Apply the scanned files: first sections, then keys, then names, which need the port of a NIC. */
 static void apply_layers(struct vipd_config *config, const struct layer *layers,
                          struct config_errors *errors)
 {
@@ -374,7 +374,7 @@ static void apply_layers(struct vipd_config *config, const struct layer *layers,
     check_together(config, errors);
 }
 
-/* Scan every file, then make a configuration of them. Outcomes: 0 (look at errors->count); -ENOMEM. */
+/* Scan every file, then apply all of them. Outcomes: 0 (look at errors->count); -ENOMEM. */
 static int read_files(struct vipd_config *config, struct config_errors *errors)
 {
     struct layer *layers = calloc(config->file_count + 1, sizeof(*layers));

@@ -1,11 +1,12 @@
 /*
- * What the administrator decides: the configuration file, its defaults and its errors.
+ * The configuration of vipd: its files, their defaults and their errors.
  *
- * Owns: the files, sections and rules between keys, and that a bad file starts nothing. The keys are
- * in vipd/config_keys.h, of which conf/vipd.conf is printed. Does not own: what a value does.
+ * Owns: the files, the sections, the rules between keys, and the rule that a bad file starts
+ * nothing. Does not own: the keys (vipd/config_keys.h, from which conf/vipd.conf is printed), what
+ * a value does.
  *
- * Values are read with libeconf. It silently folds a section or key that comes twice and takes
- * indented lines for continuations, so vipd/config_scan.c looks at the lines first and refuses that.
+ * libeconf reads the values. It silently merges a repeated section or key and takes indented lines
+ * for continuations. So vipd/config_scan.c looks at the lines first and refuses both.
  */
 #ifndef VIPD_CONFIG_H
 #define VIPD_CONFIG_H
@@ -24,19 +25,19 @@
 #define VIPD_NICS_MAX      16   /* NICs of one vipd; each costs every turn of the loop a call */
 #define VIPD_NAMES_MAX     4096 /* entries of [names] */
 #define VIPD_NAME_ADDR_MAX 8    /* addresses of one name */
-#define VIPD_LISTENS_MAX   256  /* entries of [listen]; each costs a wait a comparison */
+#define VIPD_LISTENS_MAX   256  /* entries of [listen]; each wait is compared with all of them */
 #define VIPD_ALIASES_MAX   32   /* configured aliases of one NIC */
 #define VIPD_PORT_DEFAULT  4794 /* UDP port of a NIC; a name without port has the first udp NIC's */
 
-/* EtherType of our frames: the IEEE's first one for experiments of everybody. */
+/* EtherType of vipd's frames: the first of the two that the IEEE reserves for experiments. */
 #define VIPD_ETHERTYPE_DEFAULT 0x88b5
 
 #define VIPD_GROUP_BYTES                                                                           \
-    33 /* name of a group of users with its terminating zero, as Linux has it */
+    33 /* name of a user or a group with its terminating zero; Linux allows 32 characters */
 #define VIPD_USER      "vipd" /* the default of [daemon] user: need not exist */
 #define VIPD_FILES_MAX 64     /* files that one configuration is read from */
 
-/* For vipd_origin.file: the files say something else now, but that needs a restart of vipd. */
+/* For vipd_origin.file: the files have another value now, which needs a restart of vipd. */
 #define VIPD_FILE_BEFORE (VIPD_FILES_MAX + 1)
 
 /* Where a value comes from. */
@@ -47,7 +48,7 @@ struct vipd_origin {
 
 /* How vipd waits when there is nothing to do. */
 enum vipd_wait {
-    VIPD_WAIT_ADAPTIVE = 0, /* look around for `spin_ns`, then sleep */
+    VIPD_WAIT_ADAPTIVE = 0, /* look for work for `spin_ns`, then sleep */
     VIPD_WAIT_SPIN,         /* never sleep */
     VIPD_WAIT_BLOCK,        /* sleep at once */
 };
@@ -56,17 +57,17 @@ enum vipd_wait {
 struct vipd_nic_config {
     char name[VIP_NIC_NAME_BYTES];
     enum link_kind link; /* LINK_UDP6: link = udp and an IPv6 address */
-    char address
-        [64];      /* udp: IPv4 or IPv6, link-local with %interface; empty = the default route's */
-    uint64_t port; /* udp: 1..65535 */
-    uint64_t mtu;  /* of the interface, 0 = ask it */
+    /* udp: IPv4 or IPv6, link-local with %interface; empty = the default route's */
+    char address[64];
+    uint64_t port;         /* udp: 1..65535 */
+    uint64_t mtu;          /* of the interface, 0 = ask it */
     uint64_t buffer_bytes; /* wanted socket buffers */
     bool gso, gro;         /* udp */
     char interface[16];    /* ether: its name */
-    bool xdp;              /* link = xdp: ether, past the network stack where it can be */
+    bool xdp;              /* link = xdp: ether, past the network stack if possible */
     uint64_t ethertype;    /* ether: of our frames */
     uint64_t vlan;         /* ether: 1..4094, 0 = none */
-    char announce[64];     /* ether: the name told to peers; empty = this host's, "none" */
+    char announce[64];     /* ether: name announced to peers; empty = this host's, "none" */
     char faults_text[256]; /* as written; empty = none */
     struct link_faults faults;
     bool aliases_given; /* else the historical names of the n-th NIC */
@@ -97,7 +98,7 @@ struct vipd_listen {
 };
 
 struct vipd_config {
-    char *path; /* the files for people: the first one, and how many others; NULL = there is none */
+    char *path; /* the files as text: the first one and the number of others; NULL = no file */
     unsigned file_count;
     char *files[VIPD_FILES_MAX];                /* a later one wins */
     struct vipd_origin origin[CONFIG_KEYS_MAX]; /* of the keys outside [nic:NAME], by number */
@@ -118,8 +119,8 @@ struct vipd_config {
     /* [engine]; the rest of it is in `engine` */
     enum vipd_wait wait;
     uint64_t spin_ns;
-    char cpus[CPUS_TEXT_BYTES]; /* that vipd runs on; empty = all that it may */
-    uint64_t threads; /* that take turns of NICs; 1 = the one that does everything; 0 = auto */
+    char cpus[CPUS_TEXT_BYTES]; /* that vipd runs on; empty = all that it may use */
+    uint64_t threads;           /* that drive NICs; 1 = one thread does everything; 0 = auto */
 
     /* [reliability]; the rest of it is in `engine` */
     uint64_t keepalive_ns;
@@ -161,10 +162,10 @@ struct vipd_config *vipd_config_default(void);
 
 /* Which files to read. */
 struct vipd_config_source {
-    const char
-        *file; /* this one and FILE.d/ with *.conf; NULL: the system's (vipd/config_files.h) */
+    /* this file and FILE.d/ with *.conf; NULL: the system's (vipd/config_files.h) */
+    const char *file;
     const char *root; /* folder in front of the system's files, NULL = none; for tests and images */
-    bool of_user;     /* without `file`: the files of the user who starts vipd too; not of root */
+    bool of_user;     /* without `file`: also those of the user who starts vipd; false for root */
 };
 
 /*

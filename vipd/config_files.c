@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* From the weakest to the strongest. */
+/* In this order: a file of a later folder wins. */
 static const char *const system_dirs[] = {VIPD_VENDOR_DIR, "/run/vipd", "/etc/vipd"};
 
-/* Drop-ins found so far: path by file name, sorted by name when all are there. */
+/* Paths of the drop-ins found so far, one per file name; sorted by name when all are found. */
 struct drop_ins {
     char *path[VIPD_FILES_MAX];
     unsigned count;
@@ -82,7 +82,7 @@ static int add_drop_in(struct drop_ins *found, const char *dir, const char *name
     return found->path[found->count++] ? 0 : -ENOMEM;
 }
 
-/* Every *.conf of a folder, which need not exist. */
+/* Add every *.conf of a folder, which need not exist. */
 static int scan_dir(struct drop_ins *found, const char *dir, struct config_errors *errors)
 {
     DIR *handle = opendir(dir);
@@ -109,7 +109,7 @@ static int scan_dir(struct drop_ins *found, const char *dir, struct config_error
     return r;
 }
 
-/* The drop-ins of some folders become files; the list is empty afterwards. */
+/* Sort the drop-ins and append them to the files; the list is empty afterwards. */
 static int take_drop_ins(struct drop_ins *found, struct vipd_config *config,
                          struct config_errors *errors, int r)
 {

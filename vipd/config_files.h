@@ -1,12 +1,13 @@
 /*
  * Which files the configuration is read from, in which order.
  *
- * Without a named file: vipd.conf in the vendor's folder (PREFIX/lib/vipd), /run/vipd and /etc/vipd, then
- * the drop-ins vipd.conf.d of the three folders in the order of their names; of equally named drop-ins only that
- * of the last folder counts, and an empty one switches it off. A later file wins over an earlier one
- * key by key. If the source says so (a vipd that an ordinary user started, not one that root started and that
- * has become another user since), $XDG_CONFIG_HOME/vipd/vipd.conf (~/.config) and its drop-ins follow. With a
- * named file: that one and NAME.d.
+ * Without a named file: vipd.conf in the vendor's folder (PREFIX/lib/vipd), /run/vipd and
+ * /etc/vipd, then the drop-ins in vipd.conf.d of these three folders, in the order of their names.
+ * Of drop-ins with the same name only that of the last folder counts, and an empty one switches it
+ * off. If the source says so (of_user), $XDG_CONFIG_HOME/vipd/vipd.conf (~/.config) and its
+ * drop-ins follow. That is for a vipd that an ordinary user started, not for one that changed its
+ * user after root started it. With a named file: that file and the drop-ins in NAME.d. A later file
+ * wins over an earlier one, key by key.
  *
  * Owns: this order. Does not own: reading (vipd/config.c, which alone calls this).
  */

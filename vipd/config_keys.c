@@ -292,7 +292,7 @@ const struct config_key *config_key_find(const char *section, const char *name)
     return NULL;
 }
 
-/* How many letters must be put in, left out or changed to make b of a: Levenshtein's distance. */
+/* Levenshtein's distance: the number of letters to insert, delete or change to make b of a. */
 static unsigned distance(const char *a, const char *b)
 {
     unsigned row[64]; /* distances of a's first i letters from the beginnings of b */
@@ -303,7 +303,7 @@ static unsigned distance(const char *a, const char *b)
     for (size_t j = 0; j <= b_len; j++)
         row[j] = (unsigned)j;
     for (size_t i = 0; a[i]; i++) {
-        unsigned before = row[0]++; /* of i and j - 1 letters */
+        unsigned before = row[0]++; /* distance of i and j - 1 letters */
 
         for (size_t j = 1; j <= b_len; j++) {
             unsigned changed = before + (a[i] != b[j - 1]);
@@ -471,7 +471,7 @@ static const char *congestion_word(uint32_t congestion)
                                                 : "delay";
 }
 
-/* Keys whose value is a word or a text. */
+/* The value of a key that has a word or a text; NULL: another kind of key. */
 static const char *word_of(const struct config_key *key, const void *base)
 {
     const void *at = (const char *)base + key->offset;

@@ -1,6 +1,6 @@
 /*
- * The one table of what vipd.conf may say. Parsing, defaults, the printed reference
- * (`vipd --print-config`), the manual page, reload and `vipctl show config` all read it.
+ * The table of all keys of vipd.conf. Parsing, defaults, the reference (`vipd --print-config`), the
+ * manual page, reload and `vipctl show config` all read it.
  *
  * Owns: names, defaults, ranges, reload classes and explanations of the keys, and how a value is
  * written. Does not own: reading a value (vipd/config_value.c), files (vipd/config.c).
@@ -65,7 +65,7 @@ struct config_section {
     const char *help;
 };
 
-#define CONFIG_KEYS_MAX 96 /* of the table: values remember where they come from by key number */
+#define CONFIG_KEYS_MAX 96 /* keys in the table; sizes the arrays with one vipd_origin per key */
 
 extern const struct config_key config_keys[];
 extern const unsigned config_key_count;
@@ -76,13 +76,13 @@ extern const unsigned config_section_count;
 const struct config_key *config_key_find(const char *section, const char *name);
 
 /*
- * The key that somebody meant who wrote `name` into `section` ("nic" for a NIC), where no such key is: the one
- * of that name in another section, else the one of this section that differs least, in at most two letters and
- * half of what was written. NULL: none.
+ * A suggestion for the unknown key `name` in `section` ("nic" for a NIC): the key of that name in
+ * another section, else the most similar key of this section. Such a key differs in at most two
+ * letters and in at most half of the letters of `name`. NULL: none.
  */
 const struct config_key *config_key_like(const char *section, const char *name);
 
-/* Does the table have keys of that section (or is it [names])? "nic" alone is none. */
+/* Is it a section without a NIC's name, [listen] and [names] included? "nic" alone is none. */
 bool config_section_known(const char *section);
 
 /* "live", "new", "restart". */

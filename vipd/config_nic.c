@@ -15,7 +15,7 @@ int config_link_parse(const char *text, struct vipd_nic_config *nic)
 {
     static const enum link_kind kinds[] = {LINK_UDP, LINK_ETHER, LINK_LOOP};
 
-    /* The same medium: hosts with one and with the other reach each other. */
+    /* xdp is the same medium as ether: hosts with one and with the other reach each other. */
     nic->xdp = strcmp(text, "xdp") == 0;
     if (nic->xdp) {
         nic->link = LINK_ETHER;
@@ -44,7 +44,7 @@ int config_interface_parse(const char *text, struct vipd_nic_config *nic)
 
 int config_ethertype_parse(const char *text, uint64_t *ret)
 {
-    /* IPv4, ARP, IPv6 and VLAN tags: each peer's network stack would take our frames for its own. */
+    /* IPv4, ARP, IPv6 and VLAN tags: a peer's network stack would take such frames for its own. */
     static const uint16_t taken[] = {0x0800, 0x0806, 0x86dd, 0x8100, 0x88a8};
     unsigned value = 0;
 
@@ -61,7 +61,7 @@ int config_ethertype_parse(const char *text, uint64_t *ret)
         if (value == taken[i])
             return -EINVAL;
     }
-    if (value < 0x0600) /* below, the field is the length of an older kind of frame */
+    if (value < 0x0600) /* below, the field is the frame's length (IEEE 802.3) */
         return -EINVAL;
     *ret = value;
     return 0;
@@ -106,7 +106,7 @@ void config_nics_settle(struct vipd_config *config)
     }
 }
 
-/* A site that moved its NICs to another port means that port in its names too. */
+/* The port for names without one: that of the first udp NIC; hosts usually have the same. */
 static uint16_t default_port(const struct vipd_config *config)
 {
     for (unsigned i = 0; i < config->nic_count; i++) {
@@ -136,7 +136,7 @@ int config_address_parse(const struct vipd_config *config, const char *word, str
     return 0;
 }
 
-/* ---- what belongs together --------------------------------------------------------------- */
+/* ---- rules between keys and between NICs ------------------------------------------------- */
 
 static void check_keys(const struct vipd_config *config, const struct vipd_nic_config *nic,
                        struct config_errors *errors)

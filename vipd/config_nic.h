@@ -1,6 +1,6 @@
 /*
  * The part of the configuration that differs between links: words of [nic:NAME] and of [names], and
- * what must not be said together.
+ * combinations that are refused.
  *
  * Owns: these rules. Does not own: reading the file (vipd/config.c, which alone calls this).
  */
@@ -22,10 +22,10 @@ int config_own_address_parse(const char *text, struct vipd_nic_config *nic);
 int config_address_parse(const struct vipd_config *config, const char *word,
                          struct vipd_name *name);
 
-/* When all keys of the NICs have been read: which medium is meant by link = udp. */
+/* Called when all keys of the NICs have been read: choose IPv4 or IPv6 for link = udp. */
 void config_nics_settle(struct vipd_config *config);
 
-/* Keys that the link of their NIC does not know, keys that it needs, NICs that exclude each other. */
+/* Report keys that a NIC's link does not know or lacks, and NICs that exclude each other. */
 void config_nics_check(const struct vipd_config *config, struct config_errors *errors);
 
 #endif

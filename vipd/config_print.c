@@ -5,8 +5,8 @@
 
 #include "vipd/config_keys.h"
 
-#define COLUMNS     100  /* of the reference */
-#define VALUE_BYTES 2400 /* of 32 aliases of 63 characters, with what separates them */
+#define COLUMNS     100  /* of the printed reference */
+#define VALUE_BYTES 2400 /* of 32 aliases of 63 characters and their separators */
 
 static bool is_nic(const struct config_key *key)
 {
@@ -18,7 +18,7 @@ static bool ether_only(const struct config_key *key)
     return key->links == 1u << LINK_ETHER;
 }
 
-/* What stands behind '=': the default, or an example where the default is not to be written. */
+/* The text behind '=': the default, or an example for keys that have no default text. */
 static const char *written(const struct config_key *key)
 {
     if (key->type == CONFIG_ALIASES)
@@ -39,7 +39,7 @@ static const char *links_word(const struct config_key *key)
 
 /* ---- the reference ----------------------------------------------------------------------- */
 
-/* Comment lines of whole words. */
+/* Print comment lines, broken between words. */
 static void print_comment(FILE *out, const char *text)
 {
     while (*text) {
@@ -144,7 +144,7 @@ void vipd_config_print_reference(FILE *out)
 
 /* ---- the manual page --------------------------------------------------------------------- */
 
-/* Text with what scdoc would take for markup made harmless. */
+/* Print text; escape the characters that scdoc takes for markup. */
 static void print_escaped(FILE *out, const char *text)
 {
     for (; *text; text++) {
@@ -230,9 +230,9 @@ void vipd_config_print_manual(FILE *out)
     fputs("# SEE ALSO\n\n*vipd*(8), *vipctl*(1), *vipl*(7)\n", out);
 }
 
-/* ---- what is in force -------------------------------------------------------------------- */
+/* ---- values in force --------------------------------------------------------------------- */
 
-/* A walk over all values, those before `from` left out. */
+/* A walk over all values from number `from` on. */
 struct walk {
     const struct vipd_config *config;
     bool (*visit)(void *ctx, const struct vipd_config_value *value);
@@ -258,7 +258,7 @@ static void give_key(struct walk *walk, unsigned k, const struct vipd_nic_config
                                       .line = at->line};
     char text[VALUE_BYTES], section[VIP_NIC_NAME_BYTES + 8];
 
-    /* Formatting thousands of rows again and again for pages would be waste. */
+    /* Count rows of earlier pages without formatting them: every page walks over all rows. */
     if (walk->stop || walk->number < walk->from) {
         walk->number++;
         return;

@@ -1,6 +1,6 @@
 /*
  * Texts made of the table of keys: the commented reference (conf/vipd.conf), the manual page
- * vipd.conf(5), and what is in force with where it comes from.
+ * vipd.conf(5), and the values in force with the file and line of each.
  *
  * Owns: their layout. Does not own: the table (vipd/config_keys.h). Called by main.c and vipd/ctl/.
  */
@@ -11,13 +11,13 @@
 
 #include "vipd/config.h"
 
-/* vipd.conf with every key, its explanation, unit, range, reload class and default, all commented. */
+/* vipd.conf in comments: every key with its explanation, unit, range, reload class and default. */
 void vipd_config_print_reference(FILE *out);
 
 /* The manual page vipd.conf(5) as scdoc's source. */
 void vipd_config_print_manual(FILE *out);
 
-/* The addresses of a name as they would be written; NULL: none. */
+/* The addresses of a name as the file has them; name NULL: an empty text. */
 void vipd_config_name_text(const struct vipd_name *name, char *buf, size_t buf_bytes);
 
 /* One value that is in force. */
@@ -31,8 +31,8 @@ struct vipd_config_value {
     unsigned line;
 };
 
-/* Calls back for every value, NICs and names included, from number `from` on, until visit returns
- * false. The texts live until visit returns. */
+/* Calls visit for every value, NICs and names included, from number `from` on, until visit returns
+ * false. The texts are valid until visit returns. */
 void vipd_config_each(const struct vipd_config *config, unsigned from,
                       bool (*visit)(void *ctx, const struct vipd_config_value *value), void *ctx);
 

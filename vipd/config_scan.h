@@ -1,6 +1,6 @@
 /*
- * The lines of a configuration file: which sections and keys there are, and where. What libeconf
- * would fold together or guess at is refused here.
+ * The lines of a configuration file: its sections and keys, with line numbers. What libeconf would
+ * merge or misread is refused here.
  *
  * Called by vipd/config.c only.
  */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A number of a processor, which *text is moved behind. */
+/* Read the number of a processor; *text moves behind it. */
 static bool number(const char **text, unsigned long *ret)
 {
     char *end;
@@ -46,7 +46,7 @@ bool cpus_valid(const char *text)
     return strlen(text) < CPUS_TEXT_BYTES && parse(text, &set);
 }
 
-/* The same list that cpus_valid takes, as far as it fits. */
+/* Write a list as cpus_valid takes it, cut to the buffer. */
 static void format(const cpu_set_t *set, char *buf, size_t buf_bytes)
 {
     size_t len = 0;

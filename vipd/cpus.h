@@ -15,8 +15,8 @@
 bool cpus_valid(const char *text);
 
 /*
- * Run the calling thread, and those that it makes, on these processors only; "" leaves everything as it is. text is
- * valid. Outcomes: 0; -errno, and err says which processors there are.
+ * Run the calling thread, and those that it makes, on these processors only; "" changes nothing.
+ * text is valid. Outcomes: 0; -errno, and err says which processors vipd may use.
  */
 int cpus_take(const char *text, char *err, size_t err_bytes);
 

@@ -1,10 +1,11 @@
 /*
- * The parts of vipd that its clients, its views and main.c share. One of it per process.
+ * The state of vipd that its clients, its views, start.c and main.c share. One per process.
  *
- * Owns: nothing by itself; main.c (vipd/main.c) fills it. All of it belongs to the control loop, whose
- * callbacks run while every NIC stands still. Engine threads (vipd/host.h), from within a turn of one
- * of their NICs, may read it, may change what is of a session on that NIC, and beyond that only what
- * is marked "shared": with the mutex `shared` held, counters by vipd_count.
+ * Owns: nothing by itself; vipd/start.c fills it. All of it belongs to the control loop. Its
+ * callbacks run while every NIC stands still. Engine threads (vipd/host.h) use it within a turn of
+ * one of their NICs. They may read it and may change what belongs to a session on that NIC. Beyond
+ * that they change only what is marked "shared": with the mutex `shared` held, counters by
+ * vipd_count.
  */
 #ifndef VIPD_DAEMON_H
 #define VIPD_DAEMON_H
@@ -28,7 +29,7 @@ struct taken;
 
 /* Why a connection of an application ended; each is counted and shown. */
 enum client_end {
-    CLIENT_END_NONE = 0,  /* it has not */
+    CLIENT_END_NONE = 0,  /* it has not ended */
     CLIENT_END_CLOSED,    /* VipCloseNic, or a tool that hung up */
     CLIENT_END_DIED,      /* hang-up without a close request, or the process is gone */
     CLIENT_END_MALFORMED, /* a message that cannot be understood, or is too large */
@@ -37,18 +38,18 @@ enum client_end {
     CLIENT_END_REPLIES,   /* does not read its replies */
     CLIENT_END_EVENTS,    /* does not read its events */
     CLIENT_END_RING,      /* the submission ring's structure is broken */
-    CLIENT_END_PLACED,    /* says it has placed what it was not asked to place */
+    CLIENT_END_PLACED,    /* confirms bytes that vipd did not ask it to place */
     CLIENT_END_INTERNAL,  /* vipd lacked memory or descriptors */
-    CLIENT_END_MISSING,   /* a page of memory shared with it could not be had */
+    CLIENT_END_MISSING,   /* the kernel refused a page of memory shared with it */
     CLIENT_END_TAKEN,     /* its user's files take more memory than [limits] allow */
-    CLIENT_END_LISTEN,    /* waits where it may not any more, since a reload of [listen] */
+    CLIENT_END_LISTEN,    /* waits where it may not since a reload of [listen] */
     CLIENT_END_SHUTDOWN,  /* vipd stops */
     CLIENT_ENDS,
 };
 
 #define VIPD_NO_GID UINT32_MAX
 
-/* Counters of vipd itself, scope "vipd" of vipctl show stats. Those of events and ends are shared. */
+/* Counters of scope "vipd" of vipctl show stats. Those of events, errors and ends are shared. */
 struct vipd_counters {
     uint64_t accepted;        /* connections */
     uint64_t refused_limit;   /* connections over connections_per_uid */
@@ -62,7 +63,7 @@ struct vipd_counters {
     uint64_t requests_failed; /* answered with another code than success */
     uint64_t events;          /* sent or queued */
     uint64_t events_delayed;  /* queued because the socket was full */
-    uint64_t errors_dropped;  /* asynchronous errors nobody was told, too many waited */
+    uint64_t errors_dropped;  /* asynchronous errors not sent: too many events waited */
     uint64_t reloads;         /* of the configuration */
     uint64_t reloads_refused; /* because of a fault in a file */
     uint64_t admin_denied;    /* administrative requests of users who may not */
@@ -80,12 +81,12 @@ struct vipd {
     const struct vipd_config *config; /* in force; the caller's, or `reloaded` */
     struct vipd_config_source source; /* what a reload reads */
     struct vipd_config *reloaded;  /* of the last reload (vipd/reload.c), NULL before the first */
-    struct vipd_pending *pending;  /* what it found and waits for a restart */
-    bool log_level_fixed;          /* the command line decided */
+    struct vipd_pending *pending;  /* its changes that wait for a restart */
+    bool log_level_fixed;          /* the command line has set the log level */
     uint32_t admin_gid, open_gid;  /* of the groups, VIPD_NO_GID if there is none */
     bool draining;                 /* no new sessions and connections (vipctl drain) */
     struct vipd_timer *idle_timer; /* of [daemon] idle_exit, or NULL */
-    uint64_t idle_exit_ns;         /* the command line\'s, if the file says nothing; 0 = never */
+    uint64_t idle_exit_ns;         /* from the command line, if the file has none; 0 = never */
     uint64_t used_ns;              /* when a session opened or ended last */
     struct vipd_loop *loop;
     const char *runtime_dir;
@@ -98,26 +99,26 @@ struct vipd {
 
     struct client *clients; /* connections in the order of their arrival, by client->next */
     struct client *clients_last;
-    unsigned ending;      /* clients that clients_reap will free; shared */
-    bool held_back;       /* clients that clients_reap will have looked at again; shared */
-    bool held_back_timed; /* this is running: */
+    unsigned ending;      /* ended clients for clients_reap; 0: it has nothing to do; shared */
+    bool held_back;       /* clients wait for the undertaker (client_held_back); shared */
+    bool held_back_timed; /* held_back_timer runs */
     struct vipd_timer *held_back_timer; /* NULL until it is needed */
     uint64_t next_session_id;           /* numbers for people, from 1 */
-    uint64_t pass_ns;                   /* look at the descriptors that is going on, by its time */
-    unsigned pass_cost;                 /* of the requests served in it */
-    struct client *pass_first; /* who was the first to find the one before used up, or NULL */
-    struct client *pass_next;  /* the same of this one */
+    uint64_t pass_ns;                   /* time of the current look at the descriptors */
+    unsigned pass_cost;                 /* of the requests served in this look */
+    struct client *pass_first; /* first client that the look before had no room for, or NULL */
+    struct client *pass_next;  /* the same for this look */
     struct vipd_counters counters;
-    pthread_mutex_t shared;           /* held for short; nothing else is taken or waited for then */
-    struct vipd_log_limit client_log; /* what clients make us say; shared */
-    struct history *history;          /* what happened, shared; NULL: nothing is noted */
-    struct stats_file *stats_file;    /* statistics for all to read, or NULL */
-    struct capture *capture;          /* vipctl capture goes on (vipd/ctl/capture.h), or NULL */
-    struct undertaker *undertaker; /* who gives memory back to the kernel; NULL: the caller does */
-    struct taken *taken;           /* what the memory files of users take; NULL: not looked at */
-    uint32_t faults_seen;          /* of guard_faults, when sessions were looked at last */
+    pthread_mutex_t shared; /* held briefly: the holder takes no other lock and never waits */
+    struct vipd_log_limit client_log; /* limits the lines that clients cause; shared */
+    struct history *history;          /* last events and errors, shared; NULL: none are noted */
+    struct stats_file *stats_file;    /* statistics as a file, or NULL */
+    struct capture *capture;          /* the running vipctl capture (vipd/ctl/capture.h), or NULL */
+    struct undertaker *undertaker; /* frees memory in its threads; NULL: the caller's thread does */
+    struct taken *taken;           /* what the memory files of users take; NULL: not counted */
+    uint32_t faults_seen;          /* guard_faults() at the last look at sessions */
     uint64_t taken_ns;             /* time of the last look at `taken` */
-    bool taken_due;                /* vipd has worked since */
+    bool taken_due;                /* vipd has worked since that look */
 };
 
 /* Count something that engine threads count too. */

@@ -1,4 +1,4 @@
-/* See fair_lock.h: numbers as at a counter. */
+/* A ticket lock; see fair_lock.h. */
 #include "vipd/fair_lock.h"
 
 #include "proto/assert.h"
@@ -35,6 +35,6 @@ void fair_lock_give(struct fair_lock *lock)
     VIP_ASSERT(lock->serving != lock->next);
     lock->serving++;
     if (lock->serving != lock->next)
-        pthread_cond_broadcast(&lock->turn); /* only one of them has the right number */
+        pthread_cond_broadcast(&lock->turn); /* only one waiter has this number */
     pthread_mutex_unlock(&lock->mutex);
 }

@@ -1,11 +1,12 @@
 /*
- * A lock that is given in the order in which it was asked for.
+ * A lock that threads get in the order in which they ask for it.
  *
- * A thread that holds it nearly all the time asks between two pieces of work whether somebody waits
- * (one load), and if so gives it away and asks again: then the other one is served first, whatever the
- * scheduler does. With an ordinary mutex it would get it back itself nearly always.
+ * A thread that holds it nearly all the time checks between two pieces of work whether another
+ * thread waits (one load). If so, it gives the lock away and asks again. Then the waiting thread is
+ * served first, whatever the scheduler does. With an ordinary mutex the first thread would nearly
+ * always get the lock back itself.
  *
- * Owns: the order. Does not own: what it protects. From any thread; not recursive.
+ * Owns: the order. Does not own: what the lock protects. From any thread; not recursive.
  */
 #ifndef VIPD_FAIR_LOCK_H
 #define VIPD_FAIR_LOCK_H
@@ -16,19 +17,20 @@
 struct fair_lock {
     pthread_mutex_t mutex; /* of the two numbers; held for a few instructions */
     pthread_cond_t turn;   /* `serving` has changed */
-    unsigned next;         /* number that the next one who asks gets; read without the mutex */
-    unsigned serving;      /* number of the one who has it, or of who gets it next */
+    unsigned next;         /* number for the next thread that asks; read without the mutex */
+    unsigned serving;      /* number of the thread that has the lock, or gets it next */
 };
 
 void fair_lock_init(struct fair_lock *lock);
-/* Nobody may have it or wait for it. */
+/* No thread may have it or wait for it. */
 void fair_lock_deinit(struct fair_lock *lock);
 
-/* Wait until everybody who asked before has had it. */
+/* Wait until all threads that asked before have had it. */
 void fair_lock_take(struct fair_lock *lock);
 void fair_lock_give(struct fair_lock *lock);
 
-/* Does somebody wait for it? Only from the thread that has it. One who has just asked may be missed once. */
+/* Does another thread wait for it? Only from the thread that has it. A thread that asks at this
+ * moment may be missed once. */
 static inline bool fair_lock_wanted(const struct fair_lock *lock)
 {
     return __atomic_load_n(&lock->next, __ATOMIC_RELAXED) != lock->serving + 1;

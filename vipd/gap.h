@@ -1,12 +1,13 @@
 /*
- * The time between two turns of a loop: how long, and what the kernel says of the reason.
+ * The time between two turns of a loop (a gap): its length, and what the kernel says of the reason.
  *
- * From the begin of a turn to the begin of the next one; after a sleep from the time for which the timer was
- * set, if that has passed. A gap of GAP_LONG_NS or more is logged. The kernel's account of the thread is looked at
- * now and then, so that what is known of a gap begins at most GAP_SAMPLE_NS before it.
+ * A gap lasts from the begin of a turn to the begin of the next one; after a sleep from the time
+ * for which the timer was set, if that has passed. A gap of GAP_LONG_NS or more is logged. The
+ * kernel's account of the thread is read from time to time. So what is known of a gap begins at
+ * most GAP_SAMPLE_NS before it.
  *
- * Owns: these looks, the log line. Does not own: the histogram (vipd/nic/nic.h, nic_gap). Used by vipd/host.c;
- * each loop has one, for its thread.
+ * Owns: these looks, the log line. Does not own: the histogram (vipd/nic/nic.h, nic_gap). Used by
+ * vipd/host.c; each loop has one, for its thread.
  */
 #ifndef VIPD_GAP_H
 #define VIPD_GAP_H
@@ -17,42 +18,42 @@
 
 #include "vipd/log.h"
 
-#define GAP_LONG_NS   100000000ull /* a fortieth of the shortest time after which peers may give up */
-#define GAP_SAMPLE_NS 20000000ull
+#define GAP_LONG_NS   100000000ull /* shortest gap that is logged: 1/100 of the default peer_dead */
+#define GAP_SAMPLE_NS 20000000ull  /* least time between two looks at the account */
 
 /* The kernel's account of a thread. */
 struct gap_sample {
     uint64_t at_ns;
-    uint64_t cpu_ns, wait_ns; /* processor time; time in which it wanted a processor and had none */
-    uint64_t voluntary, involuntary; /* times that it gave its processor away, and lost it */
+    uint64_t cpu_ns, wait_ns;        /* processor time; time in which it waited for a processor */
+    uint64_t voluntary, involuntary; /* times it gave its processor away; times it lost it */
     bool known;
 };
 
 struct gap {
     uint64_t from_ns;     /* begin of the last turn, or when the next one was due */
-    uint64_t requests_ns; /* spent on descriptors, that is on requests, since then */
+    uint64_t requests_ns; /* time spent on descriptors, that is on requests, since then */
     int account;          /* /proc/thread-self/schedstat; -1: there is none */
     struct gap_sample last;
     struct vipd_log_limit limit;
 };
 
-/* In the thread that takes the turns. Another call begins again. */
+/* Call it in the thread that takes the turns. Another call begins again. */
 void gap_begin(struct gap *gap, uint64_t now_ns);
 /* Harmless on a zeroed one. */
 void gap_deinit(struct gap *gap);
 
-/* Look at the kernel's account if the last look is GAP_SAMPLE_NS ago. At times when a few microseconds more
- * do not matter. */
+/* Read the kernel's account if the last look is GAP_SAMPLE_NS ago. Call it where a few microseconds
+ * more do not matter. */
 void gap_look(struct gap *gap, uint64_t now_ns);
 
-/* A sentence for a gap that ended just now; buf is cut where it ends. */
+/* A sentence about a gap that ended just now, cut to buf_bytes. */
 void gap_reason(uint64_t gap_ns, uint64_t requests_ns, const struct gap_sample *before,
                 const struct gap_sample *after, char *buf, size_t buf_bytes);
 
-/* Log a long one. */
+/* Log a long gap. */
 void gap_tell(struct gap *gap, uint64_t gap_ns, uint64_t now_ns);
 
-/* The loop slept, and its timer was set for due_ns (UINT64_MAX: for no time). */
+/* The loop slept, and its timer was set for due_ns (UINT64_MAX: it was not set). */
 static inline void gap_slept(struct gap *gap, uint64_t due_ns, uint64_t now_ns)
 {
     gap->from_ns = due_ns < now_ns ? due_ns : now_ns;

@@ -7,7 +7,7 @@
 
 #include "vipd/log.h"
 
-#define SAME_EVENT_NS 1000000000ull
+#define SAME_EVENT_NS 1000000000ull /* least time between two events of one error */
 
 const char *history_kind_name(enum history_kind kind)
 {
@@ -35,7 +35,7 @@ void history_free(struct history *history)
     free(history);
 }
 
-/* The entry of this error, an old one or a new one. */
+/* The entry of this error: the existing one, a free one, or that with the oldest last time. */
 static struct history_error *error_entry(struct history *history, enum history_kind kind,
                                          const char *key)
 {

@@ -1,9 +1,10 @@
 /*
- * What happened: the last events in order, and each distinct error once with how often, when first and
- * when last. Both are bounded, so that a chronic fault fills nothing.
+ * What happened: the last events in order, and each distinct error once with its number of times,
+ * the first time and the last time. Both are bounded, so that a repeated fault does not fill the
+ * memory.
  *
- * Owns: these records. Does not own: who may read them (vipd/ctl/). One thread at a time. A record costs well
- * under a microsecond and is made for set-up and for errors, never per message.
+ * Owns: these records. Does not own: access rights (vipd/ctl/). One thread at a time. A record
+ * takes well under a microsecond. Set-up and errors make records, messages never do.
  */
 #ifndef VIPD_HISTORY_H
 #define VIPD_HISTORY_H
@@ -12,8 +13,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define HISTORY_EVENTS     2048 /* kept; older ones are overwritten */
-#define HISTORY_ERRORS     256  /* distinct ones; the one that came last longest ago makes room */
+#define HISTORY_EVENTS     2048 /* events kept; older ones are overwritten */
+#define HISTORY_ERRORS     256  /* distinct errors kept; the one with the oldest last time goes */
 #define HISTORY_TEXT_BYTES 256
 #define HISTORY_KEY_BYTES  48
 #define HISTORY_NO_VI      UINT32_MAX
@@ -21,21 +22,21 @@
 /* Kinds of events; names in history.c. Errors are also kept as distinct errors. */
 enum history_kind {
     HISTORY_OPEN,       /* a program opened a NIC */
-    HISTORY_CLOSE,      /* it closed it, in good order */
-    HISTORY_DIED,       /* it ended without that, or was ended: an error unless it just died */
-    HISTORY_CONNECTED,  /* a connection stands */
+    HISTORY_CLOSE,      /* it closed it, or vipd stopped */
+    HISTORY_DIED,       /* it ended without a close, or vipd ended it: the latter is an error */
+    HISTORY_CONNECTED,  /* a connection was established */
     HISTORY_REFUSED,    /* a request of a program was refused: an error */
     HISTORY_CONN_ERROR, /* an attempt to connect failed: an error */
-    HISTORY_ASYNC,      /* an asynchronous error was told to a program: an error */
-    HISTORY_ADMIN,      /* an administrator did something */
+    HISTORY_ASYNC,      /* an asynchronous error of a session: an error */
+    HISTORY_ADMIN,      /* a request of an administrator */
     HISTORY_KINDS,
 };
 
-/* Who is concerned. */
+/* The program that an event is about. */
 struct history_who {
     uint64_t session; /* 0: none */
     uint32_t vi;      /* HISTORY_NO_VI: none */
-    pid_t pid;        /* 0: nobody */
+    pid_t pid;        /* 0: none */
     uid_t uid;        /* who may read the text, besides administrators */
     const char *program;
     const char *nic;
@@ -51,18 +52,18 @@ struct history_event {
     uid_t uid;
     char program[32];
     char nic[32];
-    char key[HISTORY_KEY_BYTES]; /* what distinguishes it: "VIP_ERROR_CONN_LOST" */
+    char key[HISTORY_KEY_BYTES]; /* distinguishes it: "VIP_ERROR_CONN_LOST" */
     char text[HISTORY_TEXT_BYTES];
 };
 
 struct history_error {
     uint64_t count, first_ns, last_ns; /* CLOCK_REALTIME */
-    uint64_t noted_ns;                 /* when it last became an event, for their rate */
+    uint64_t noted_ns;                 /* when it last became an event; limits their rate */
     struct history_event last;         /* the latest one; kind and key distinguish errors */
 };
 
 struct history {
-    uint64_t next; /* number of the event to come */
+    uint64_t next; /* number of the next event */
     uint32_t error_count;
     uint64_t forgotten; /* distinct errors that made room */
     struct history_event events[HISTORY_EVENTS];
@@ -74,9 +75,9 @@ struct history *history_new(void);
 void history_free(struct history *history);
 
 /*
- * Note something. is_error: count it as a distinct error by (kind, key), too; of the same one at most
- * one event a second is kept, so that a flood does not wash everything else away. NULL is fine for
- * history: nothing is noted.
+ * Note an event. is_error: count it as a distinct error by (kind, key), too. The same error of the
+ * same session becomes an event once a second only: a flood must not overwrite all other events.
+ * history NULL: nothing is noted.
  */
 void history_note(struct history *history, uint64_t wall_ns, enum history_kind kind, bool is_error,
                   const struct history_who *who, const char *key, const char *text);

@@ -1,17 +1,18 @@
 /*
- * The loop of vipd; the only file that knows libev.
+ * The loop of vipd; the only file that uses libev.
  *
- * While a NIC has work its turns follow each other, and the descriptors (control sockets, doorbells)
- * are looked at only now and then, because that is a system call. With nothing to do the loop spins
- * for a budget and then sleeps. Before a sleep every NIC publishes "asleep" to its sessions and looks
- * once more (nic_try_sleep), so a posting either is seen by that look or rings the doorbell.
+ * While a NIC has work its turns follow each other. The descriptors (control sockets, bells) are
+ * looked at only from time to time, because a look is a system call. With nothing to do the loop
+ * spins for a budget and then sleeps. Before a sleep every NIC publishes "asleep" to its sessions
+ * and looks once more (nic_try_sleep). So either that look sees a posting, or the program rings the
+ * bell.
  *
- * With engine threads there is one more loop of the same kind for each of them, an engine, with its share
- * of the NICs. It holds its own lock all the time but while it sleeps, and lets others have it between
- * two turns. The loop that was made by vipd_host_new then has no NICs: it is the control loop, which
- * sleeps until a descriptor or a timer of its own has something, takes the locks of all engines, does
- * what there is to do, and gives them back. So whatever is called from the control loop's callbacks
- * finds all NICs standing still, and needs no locks of its own.
+ * With engine threads there is one more loop of the same kind for each of them, an engine, with its
+ * share of the NICs. An engine holds its own lock except while it sleeps, and lets other threads
+ * have it between two turns. The loop that vipd_host_new made then has no NICs: it is the control
+ * loop. It sleeps until a descriptor or a timer of its own has something, takes the locks of all
+ * engines, does what there is to do, and gives the locks back. So its callbacks find all NICs
+ * standing still and need no locks of their own.
  */
 #include "vipd/host.h"
 
@@ -32,12 +33,12 @@
 #include "vipd/nic/nic.h"
 #include "vipd/poll_gap.h"
 
-/* With fewer processors than an application, vipd and their peers need, a spinner that does not
- * yield stands in the way of whom it waits for. */
+/* Processors that an application, vipd and their peers need. With fewer, a spinner that does not
+ * yield takes the processor from the thread that it waits for. */
 #define CPUS_TO_SPIN_ALONE 4u
 
-/* There, with work that never ends, the processor is given away so often: the programs whose messages are
- * moved may be waiting for it, behind one that only keeps vipd at work. */
+/* With fewer processors than that, longest work without a yield, in ns. A program that waits for
+ * its messages may need the processor, behind a program that only keeps vipd at work. */
 #define WORK_NS_MAX 10000ull
 
 #define NEVER UINT64_MAX
@@ -59,18 +60,18 @@ struct vipd_timer {
 struct vipd_loop {
     struct ev_loop *ev;
     struct vipd_host_config config;
-    ev_check check; /* first thing after a sleep: read the clock */
+    ev_check check; /* runs first after a sleep: reads the clock */
     ev_signal term, intr, hup;
     ev_io timer_io;    /* timerfd below */
     int timer_fd;      /* precise, unlike libev's own timers over epoll */
     uint64_t timer_ns; /* what it is set to, NEVER if it is not */
     uint64_t now_ns;
-    uint64_t polled_ns; /* when descriptors were looked at last, and that was done */
+    uint64_t polled_ns; /* end of the last look at the descriptors */
     uint64_t poll_took_ns;
     unsigned poll_calls; /* descriptors that had something at that look */
     uint64_t idle_ns;    /* since when there has been nothing to do */
     uint64_t worked_ns;  /* last turn of a NIC that did something */
-    uint64_t gave_ns;    /* when the processor was given away last, or slept */
+    uint64_t gave_ns;    /* last yield, nap or turn without work */
     bool stop;
     bool activity; /* a descriptor had something since the last turn */
     struct gap gap;
@@ -78,26 +79,26 @@ struct vipd_loop {
     struct nic *nics[VIPD_NICS_MAX];
     struct vipd_watch *nic_watch[VIPD_NICS_MAX];
     struct vipd_loop_stats stats;
-    uint64_t told_turns; /* stats.turns when vipd_host_alive was asked last */
+    uint64_t told_turns; /* stats.turns at the last call of vipd_host_alive */
 
     /* Of the control loop; 0 engines: it does everything itself. */
     struct vipd_loop *engines[VIPD_NICS_MAX];
     unsigned engine_count, engines_running;
     unsigned next_engine; /* that gets the next NIC */
-    uint64_t rest_ns;     /* how long the NICs have to themselves after the last pass */
+    uint64_t rest_ns;     /* nap after the last pass, for the NICs; 0: none */
 
-    /* Of an engine. It belongs to whoever has `lock`, but for `thread`, and `wake` once it is set up. */
+    /* Of an engine, for the holder of `lock`; `thread`, and `wake` after set-up, need no lock. */
     struct vipd_loop *control; /* NULL: this is no engine */
     struct fair_lock lock;
     pthread_t thread;
-    bool sleeping;      /* in epoll, or on its way there or back */
-    bool told_work;     /* the control loop knows that it is at work; until a pass finds it idle */
+    bool sleeping;      /* in epoll_wait, or just before or after it */
+    bool told_work;     /* the control loop knows that it works; until a pass finds it idle */
     uint64_t told_busy; /* stats.busy at the last pass */
 
-    ev_async wake; /* of an engine, and of a control loop that has engines: from other threads */
+    ev_async wake; /* other threads wake an engine, or a control loop with engines */
 };
 
-/* ---- what vipd/loop.h promises ----------------------------------------------------------- */
+/* ---- functions of vipd/loop.h ------------------------------------------------------------ */
 
 static void on_io(struct ev_loop *ev, ev_io *io, int revents)
 {
@@ -203,9 +204,9 @@ void vipd_loop_stats(const struct vipd_loop *loop, struct vipd_loop_stats *ret)
     for (unsigned i = 0; i < loop->engine_count; i++) {
         const uint64_t *engine = (const uint64_t *)&loop->engines[i]->stats;
 
+        /* Members that only a control loop has are 0 in an engine. */
         for (size_t k = 0; k < sizeof(*ret) / sizeof(*engine); k++)
-            ((uint64_t *)ret)[k] +=
-                engine[k]; /* what belongs to the control loop is 0 in an engine */
+            ((uint64_t *)ret)[k] += engine[k];
     }
 }
 
@@ -247,7 +248,7 @@ static void on_timer_fd(struct ev_loop *ev, ev_io *io, int revents)
 
     (void)ev;
     (void)revents;
-    /* Only to make it silent again; what is due, nic_turn knows. */
+    /* Only to silence it again; nic_turn knows what is due. */
     if (read(loop->timer_fd, &expirations, sizeof(expirations)) == sizeof(expirations))
         loop->timer_ns = NEVER;
 }
@@ -259,7 +260,7 @@ static void on_nic_fd(void *ctx, unsigned events)
     (void)events;
 }
 
-/* libev calls these around its epoll_wait: an engine that sleeps keeps nobody waiting. */
+/* libev calls these two around its epoll_wait: an engine that sleeps does not hold its lock. */
 static void engine_give(struct ev_loop *ev)
 {
     struct vipd_loop *loop = ev_userdata(ev);
@@ -321,7 +322,7 @@ static int loop_new(const struct vipd_host_config *config, struct vipd_loop **re
     }
     ev_set_userdata(loop->ev, loop);
     ev_check_init(&loop->check, on_check);
-    ev_set_priority(&loop->check, EV_MAXPRI); /* before everybody who asks for the time */
+    ev_set_priority(&loop->check, EV_MAXPRI); /* before all callbacks that use the time */
     loop->check.data = loop;
     ev_check_start(loop->ev, &loop->check);
     ev_async_init(&loop->wake, on_wake);
@@ -431,8 +432,7 @@ static bool turn(struct vipd_loop *loop)
         nic_gap(loop->nics[i], gap_ns);
     for (unsigned i = 0; i < loop->nic_count; i++) {
         if (i > 0)
-            loop->now_ns =
-                vipd_clock_now(); /* the one before had its time, which is not this one's */
+            loop->now_ns = vipd_clock_now(); /* the turn of the NIC before took time */
         worked = nic_turn(loop->nics[i], loop->now_ns) || worked;
     }
     loop->stats.turns++;
@@ -449,11 +449,11 @@ static void poll_descriptors(struct vipd_loop *loop)
 
     loop->stats.polls++;
     loop->poll_calls = 0;
-    /* Before, not after: a long look is a gap itself, and its account begins here. */
+    /* Before the look: a long look is a gap itself, and its account begins here. */
     gap_look(&loop->gap, loop->now_ns);
     ev_run(loop->ev, EVRUN_NOWAIT);
     if (loop->control)
-        start_ns = loop->now_ns; /* of on_check: without what the control loop did meanwhile */
+        start_ns = loop->now_ns; /* by on_check: without the time of the control loop */
     loop->now_ns = vipd_clock_now();
     loop->polled_ns = loop->now_ns;
     loop->poll_took_ns = loop->now_ns - start_ns;
@@ -527,10 +527,9 @@ static bool sleep_until_needed(struct vipd_loop *loop)
         loop->sleeping = true;
         ev_run(loop->ev, EVRUN_ONCE);
         loop->sleeping = false;
-        /* What woke us has been served meanwhile, and may have an answer already: its age counts. */
+        /* ev_run has also served what ended the sleep, which took time: read the clock again. */
         loop->polled_ns = vipd_clock_now();
-        loop->poll_took_ns =
-            loop->polled_ns - loop->now_ns; /* since the check watcher read the clock */
+        loop->poll_took_ns = loop->polled_ns - loop->now_ns; /* since on_check */
         gap_slept(&loop->gap, deadline, loop->now_ns);
         loop->gap.requests_ns = loop->poll_took_ns;
         loop->now_ns = loop->polled_ns;
@@ -540,7 +539,7 @@ static bool sleep_until_needed(struct vipd_loop *loop)
     return slept;
 }
 
-/* The processor goes to whoever waits for it on the same one; at once back if nobody does. */
+/* Let a thread run that waits for this processor; if none does, the call returns at once. */
 static void give_away(struct vipd_loop *loop)
 {
     sched_yield();
@@ -573,13 +572,13 @@ static void make_way(struct vipd_loop *engine)
         return;
     fair_lock_give(&engine->lock);
     fair_lock_take(&engine->lock);
-    /* What was done to the NICs meanwhile was done at a later time than we know. */
+    /* The control loop has used the NICs meanwhile, at a later time than now_ns. */
     engine->gap.requests_ns -= engine->now_ns;
     engine->now_ns = vipd_clock_now();
     engine->gap.requests_ns += engine->now_ns;
 }
 
-/* The NICs stay awake: their programs need no bell, they are looked at after the nap. */
+/* The NICs stay awake: programs need not ring the bell, the next turn takes their postings. */
 static void nap(struct vipd_loop *loop, uint64_t ns)
 {
     struct timespec ts = {.tv_nsec = (long)ns};
@@ -610,7 +609,7 @@ static void run_turns(struct vipd_loop *loop)
     for (;;) {
         bool worked;
 
-        /* What was done meanwhile is looked at before any sleep: a turn follows, or the end. */
+        /* A turn or the end follows, so no sleep misses what the control loop did. */
         if (loop->control)
             make_way(loop);
         if (loop->stop)
@@ -624,7 +623,7 @@ static void run_turns(struct vipd_loop *loop)
             loop->idle_ns = loop->now_ns;
         loop->activity = false;
         if (!worked)
-            loop->gave_ns = loop->now_ns; /* it will spin or sleep: both give it away */
+            loop->gave_ns = loop->now_ns; /* it spins or sleeps next: both give it away */
         else if (loop->config.cpus < CPUS_TO_SPIN_ALONE &&
                  loop->now_ns - loop->gave_ns >= WORK_NS_MAX)
             give_away(loop);
@@ -650,7 +649,7 @@ static void run_turns(struct vipd_loop *loop)
 
 /* ---- engines and the control loop -------------------------------------------------------- */
 
-/* All NICs stand still from here on... */
+/* Take the locks of all engines: all NICs stand still until engines_go_on. */
 static void engines_halt(struct vipd_loop *loop)
 {
     for (unsigned i = 0; i < loop->engine_count; i++)
@@ -658,7 +657,7 @@ static void engines_halt(struct vipd_loop *loop)
     loop->stats.halts++;
 }
 
-/* ...to here. An engine that sleeps looks what has become of its NICs and its watches. */
+/* Give the locks back. A sleeping engine wakes, because its NICs and watches may have changed. */
 static void engines_go_on(struct vipd_loop *loop)
 {
     for (unsigned i = 0; i < loop->engine_count; i++) {
@@ -670,7 +669,7 @@ static void engines_go_on(struct vipd_loop *loop)
     }
 }
 
-/* What the control loop has collected: called by libev instead of serving it itself. */
+/* One pass of the control loop. libev calls it in place of its own calls of pending callbacks. */
 static void pass(struct ev_loop *ev)
 {
     struct vipd_loop *loop = ev_userdata(ev);
@@ -682,7 +681,7 @@ static void pass(struct ev_loop *ev)
     engines_halt(loop);
     start_ns = vipd_clock_now();
     loop->poll_calls = 0;
-    /* on_check comes first, so all the others know a time after the last turns. */
+    /* on_check comes first, so all other callbacks know a time after the last turns. */
     ev_invoke_pending(ev);
     for (unsigned i = 0; i < loop->engine_count; i++) {
         struct vipd_loop *engine = loop->engines[i];
@@ -720,7 +719,7 @@ static void engines_stop(struct vipd_loop *loop)
         VIP_ASSERT(pthread_join(loop->engines[--loop->engines_running]->thread, NULL) == 0);
 }
 
-/* Signals are the control loop's. Threads inherit the privileges, so those must be dropped by now. */
+/* Only the control loop gets signals. Threads inherit privileges: drop these before. */
 static int engines_start(struct vipd_loop *loop)
 {
     sigset_t all, before;
@@ -735,8 +734,7 @@ static int engines_start(struct vipd_loop *loop)
         if (r < 0)
             break;
         loop->engines_running++;
-        (void)pthread_setname_np(engine->thread,
-                                 "vipd-engine"); /* for those who look with top -H */
+        (void)pthread_setname_np(engine->thread, "vipd-engine"); /* for top -H */
     }
     VIP_ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
     if (r < 0)

@@ -1,13 +1,14 @@
 /*
  * The loop of vipd: turns of the NICs while there is work, a budget of spinning, then sleep.
  *
- * With engine threads the NICs are shared out to them; each has a loop of its own (an engine) and its lock.
- * The loop made here is then the control loop: whatever runs in its callbacks, timers and in `between`
- * runs while it has the locks of all engines, so that every NIC stands still. doc/architecture.md, "Threads".
+ * With engine threads the NICs are divided among them; each thread has a loop of its own (an
+ * engine) with a lock. The loop made here is then the control loop. Its callbacks, its timers and
+ * `between` run while it has the locks of all engines, so every NIC stands still.
+ * doc/architecture.md, "Threads".
  *
- * Owns: the event loops (vipd/loop.h), the clock, signals, when to sleep, threads. Does not own: what a
- * NIC does in a turn (vipd/nic/nic.h), clients (vipd/client/client.h). Used by main.c and tests.
- * Every function is for the thread that made the loop, but vipd_host_call.
+ * Owns: the event loops (vipd/loop.h), the clock, signals, when to sleep, threads. Does not own:
+ * what a NIC does in a turn (vipd/nic/nic.h), clients (vipd/client/client.h). Used by main.c and
+ * tests. Every function except vipd_host_call is for the thread that made the loop.
  */
 #ifndef VIPD_HOST_H
 #define VIPD_HOST_H
@@ -25,10 +26,10 @@ struct vipd_host_config {
     uint64_t spin_ns;
     unsigned cpus;    /* processors this process may use */
     unsigned engines; /* threads that drive the NICs, at most VIPD_NICS_MAX; 0: the loop does it */
-    /* Called after every turn, with engines at the end of every pass of the control loop; from where
-     * everything may be freed: ends what wants to end. worked: the turn, or some turn since the last
-     * pass, did something; an engine that begins to work after a pass brings about the next one. Returns
-     * whether it did anything itself (then no sleep follows before the next turn). */
+    /* Called after every turn; with engines at the end of every pass of the control loop. It frees
+     * what has ended; everything may be freed from within it. worked: the turn, or a turn since the
+     * last pass, did something; an engine that begins to work after a pass causes the next one.
+     * Returns whether it did anything itself: then no sleep precedes the next turn. */
     bool (*between)(void *ctx, bool worked);
     void (*on_hup)(void *ctx); /* SIGHUP came; NULL: it is ignored */
     void *ctx;
@@ -40,25 +41,26 @@ int vipd_host_new(const struct vipd_host_config *config, struct vipd_loop **ret)
 void vipd_host_free(struct vipd_loop *loop);
 
 /*
- * Let the loop, or one of its engines, serve a NIC; it stays the caller's and outlives the loop's run.
- * *ret is the loop that serves it, where the descriptors belong that it needs for its work. Not while
+ * Let the loop, or one of its engines, serve a NIC, which stays the caller's and outlives the
+ * loop's run. *ret is the loop that serves it: the descriptors of its work belong there. Not while
  * the loop runs. Outcomes: 0; -ENOMEM.
  */
 int vipd_host_add_nic(struct vipd_loop *loop, struct nic *nic, struct vipd_loop **ret);
 /* Stop serving NICs (they are about to be closed). */
 void vipd_host_drop_nics(struct vipd_loop *loop);
 
-/* Another way of waiting, from the next turn on. */
+/* Change how the loop waits, from the next turn on. */
 void vipd_host_set_wait(struct vipd_loop *loop, enum vipd_wait wait, uint64_t spin_ns);
 
 /*
- * Run until SIGTERM, SIGINT or vipd_host_stop. Engine threads live in here only, and have the privileges
- * of the caller. Outcomes: 0; with engines a negative errno: no thread could be made, nothing has run.
+ * Run until SIGTERM, SIGINT or vipd_host_stop. Engine threads exist only during this call and have
+ * the caller's privileges. Outcomes: 0; negative errno: an engine's thread could not be made, all
+ * others have ended.
  */
 int vipd_host_run(struct vipd_loop *loop);
 void vipd_host_stop(struct vipd_loop *loop);
 
-/* Have `between` called soon. From any thread, also while it runs. */
+/* Have `between` called soon. From any thread, also while the loop runs. */
 void vipd_host_call(struct vipd_loop *loop);
 
 /* Has every engine (the loop itself, if there are none) taken a turn since the last call? */

@@ -22,7 +22,7 @@ static bool add(struct kept *kept, const char *name, int fd)
     sock = kept_of(kept, name + strlen(PREFIX));
     if (!sock)
         return false;
-    if (sock->fd >= 0) /* stored twice: either is as good */
+    if (sock->fd >= 0) /* stored twice: keep one */
         close(sock->fd);
     sock->fd = fd;
     sock->stored = true;
@@ -42,7 +42,7 @@ static bool take(struct kept *kept, const char *name, int fd)
     return add(kept, name, fd);
 }
 
-/* What was taken before the bad one. */
+/* Close the descriptors taken before the bad one. */
 static void close_all(const struct kept *kept)
 {
     if (kept->listener >= 0)
@@ -113,7 +113,7 @@ void kept_opened(void *ctx, int sock)
     char text[64 + VIP_NIC_NAME_BYTES];
 
     forget(kept);
-    /* FDPOLL=0: an ICMP error that waits at the socket is no reason to drop it. */
+    /* FDPOLL=0: systemd must not drop the socket because an ICMP error waits at it. */
     snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=" PREFIX "%s", kept->nic);
     kept->stored = sd_pid_notify_with_fds(0, 0, text, &sock, 1) > 0;
 }

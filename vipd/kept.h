@@ -1,10 +1,11 @@
 /*
- * Sockets that the service manager keeps while vipd is away. A UDP port above 1023 belongs to the first
- * process that binds it; if vipd gave its port up for a moment, any user could speak for this host. So systemd
- * holds a duplicate of each NIC's socket (its descriptor store), and the next vipd gets it back, bound.
- * Without a service manager nothing is kept.
+ * Sockets that the service manager keeps while vipd is away. A UDP port above 1023 belongs to the
+ * first process that binds it. If vipd gave its port up for a moment, any user could take it and
+ * speak for this host. So systemd holds a duplicate of each NIC's socket (its descriptor store),
+ * and the next vipd gets it back, bound. Without a service manager nothing is kept.
  *
- * Owns: the descriptors that vipd was started with, their names, what is stored. Called by main.c and start.c.
+ * Owns: the descriptors that vipd was started with, their names, what is stored. Called by main.c
+ * and start.c.
  */
 #ifndef VIPD_KEPT_H
 #define VIPD_KEPT_H
@@ -25,15 +26,17 @@ struct kept {
 };
 
 /*
- * Take over the descriptors that the service manager passes ($LISTEN_FDS). Outcomes: 0; -EINVAL with a sentence
- * in err: one of them is neither the listening SEQPACKET socket nor a UDP socket stored by vipd; then all are closed.
+ * Take over the descriptors that the service manager passes ($LISTEN_FDS). Outcomes: 0; -EINVAL
+ * with a sentence in err: one of them is neither the listening SEQPACKET socket nor a UDP socket
+ * that vipd stored; then all are closed.
  */
 int kept_inherit(struct kept *ret, char *err, size_t err_bytes);
 
-/* The entry of a NIC, made if it is new. NULL: the table is full, nothing can be kept for this NIC. */
+/* The entry of a NIC, made if it is new. NULL: the table is full; this NIC's socket is not kept. */
 struct kept_sock *kept_of(struct kept *kept, const char *nic);
 
-/* ctx: a kept_sock. The NIC has this socket now: give a duplicate to the service manager, in place of an older one. */
+/* ctx: a kept_sock. The NIC has this socket now: give a duplicate of it to the service manager, in
+ * place of an older one. */
 void kept_opened(void *ctx, int sock);
 
 /* Close what no NIC has taken, and tell the service manager to do the same. */

@@ -78,9 +78,9 @@ static void write_line(enum vipd_log_level level, const char *format, va_list ar
     if (n > 0)
         used = used + (size_t)n < sizeof(line) ? used + (size_t)n : sizeof(line) - 1;
     line[used < sizeof(line) - 1 ? used++ : used] = '\n';
-    /* One write per line, so that lines of several processes on one terminal do not mix. A log
-     * that cannot be written is no reason to stop, and one that nobody reads none to wait: a pipe
-     * that is ready takes a whole line. */
+    /* One write per line, so that lines of several processes on one terminal do not mix. vipd
+     * neither ends when the log cannot be written, nor waits when it is not read. A pipe that is
+     * ready takes a whole line. */
     if (poll(&out, 1, 0) == 1 && (out.revents & POLLOUT) && write(STDERR_FILENO, line, used) < 0) {
     }
     errno = saved_errno;
@@ -97,7 +97,7 @@ void vipd_log(enum vipd_log_level level, const char *format, ...)
 
 bool vipd_log_allow(struct vipd_log_limit *limit, uint64_t now_ns, uint64_t *ret_suppressed)
 {
-    /* Engine threads look at the clock at different times: another one may be ahead of us. */
+    /* Engine threads read the clock at different times: refilled_ns may be later than now_ns. */
     uint64_t since_ns = now_ns > limit->refilled_ns ? now_ns - limit->refilled_ns : 0;
     uint64_t earned = since_ns / LIMIT_REFILL_NS;
 

@@ -2,9 +2,9 @@
  * Log lines of vipd: one line per event on stderr, with its level in front. Under systemd the level
  * travels as the journal's "<N>" prefix instead.
  *
- * Owns: formatting, the threshold, and the cleaning of text that applications supplied.
- * Does not own: what is worth saying. Lines may be written from any thread; the level is changed, and a
- * limit is used, by one at a time.
+ * Owns: formatting, the threshold, and the cleaning of text that applications supplied. Does not
+ * own: what is worth a line. Any thread may write lines; only one thread at a time may change the
+ * level or use a limit.
  */
 #ifndef VIPD_LOG_H
 #define VIPD_LOG_H
@@ -25,7 +25,7 @@ void vipd_log_set_level(enum vipd_log_level level);
 /* "error", "warning", "info", "debug" -> level; false if the word is none of them. */
 bool vipd_log_level_parse(const char *word, enum vipd_log_level *ret);
 
-/* And back. */
+/* The word of a level. */
 const char *vipd_log_level_name(enum vipd_log_level level);
 
 /* Write one line; longer than 1 KiB is cut. errno is kept. Never waits: a line that stderr does not
@@ -39,8 +39,8 @@ void vipd_log(enum vipd_log_level level, const char *format, ...)
 #define vipd_debug(...)   vipd_log(VIPD_LOG_DEBUG, __VA_ARGS__)
 
 /*
- * A bucket against floods: any user may make vipd log something, nobody may fill the disk. Starts
- * zeroed; 20 lines at once, then one each second.
+ * A limit against floods: any user can cause log lines, but must not fill the disk. Starts zeroed;
+ * 20 lines at once, then one each second.
  */
 struct vipd_log_limit {
     uint64_t refilled_ns; /* up to when the tokens are counted */
@@ -53,9 +53,7 @@ struct vipd_log_limit {
  */
 bool vipd_log_allow(struct vipd_log_limit *limit, uint64_t now_ns, uint64_t *ret_suppressed);
 
-/*
- * One line within a limit; a first line says how many were dropped before it.
- */
+/* Write one line within a limit; a line before it says how many were dropped. */
 void vipd_log_limited(struct vipd_log_limit *limit, uint64_t now_ns, enum vipd_log_level level,
                       const char *format, ...) __attribute__((format(printf, 4, 5)));
 

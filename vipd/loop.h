@@ -1,10 +1,11 @@
 /*
- * What the rest of vipd may know of the event loop: descriptors to watch, one-shot timers, the time.
- * vipd/host.c implements it with libev; nobody else includes <ev.h>.
+ * What the rest of vipd may know of the event loop: descriptors to watch, one-shot timers, the
+ * time. vipd/host.c implements it with libev; no other file includes <ev.h>.
  *
- * A callback may do everything here, also free its own watch. With engine threads (vipd/host.h) there are
- * several loops: a callback of an engine's loop runs in its thread and may touch watches of that loop
- * only; one of the control loop may touch those of all of them, because the engines stand still.
+ * A callback may do everything here, also free its own watch. With engine threads (vipd/host.h)
+ * there are several loops. A callback of an engine's loop runs in its thread and may touch watches
+ * of that loop only. A callback of the control loop may touch those of all loops, because the
+ * engines stand still.
  */
 #ifndef VIPD_LOOP_H
 #define VIPD_LOOP_H
@@ -22,22 +23,22 @@ struct vipd_timer;
 typedef void vipd_watch_fn(void *ctx, unsigned events);
 typedef void vipd_timer_fn(void *ctx);
 
-/* Watch fd for events (0 = paused). fd stays the caller's, who frees the watch before he
- * closes it. NULL: out of memory. */
+/* Watch fd for events (0 = paused). fd stays the caller's, which frees the watch before it closes
+ * fd. NULL: out of memory. */
 struct vipd_watch *vipd_watch_new(struct vipd_loop *loop, int fd, unsigned events,
                                   vipd_watch_fn *fn, void *ctx);
 void vipd_watch_set(struct vipd_watch *watch, unsigned events);
 /* Harmless on NULL. */
 void vipd_watch_free(struct vipd_watch *watch);
 
-/* A timer for rare things, of the loop that vipd_host_new made; milliseconds of slack. NULL: out of
- * memory. */
+/* A timer for rare events, only of the loop that vipd_host_new made; it may be milliseconds late.
+ * NULL: out of memory. */
 struct vipd_timer *vipd_timer_new(struct vipd_loop *loop, vipd_timer_fn *fn, void *ctx);
 void vipd_timer_start(struct vipd_timer *timer, uint64_t after_ns);
 /* Harmless on NULL. */
 void vipd_timer_free(struct vipd_timer *timer);
 
-/* CLOCK_MONOTONIC as of this turn of the loop. That of another loop may be an older one. */
+/* CLOCK_MONOTONIC as of this turn of the loop. The time of another loop may be older. */
 uint64_t vipd_loop_now(const struct vipd_loop *loop);
 
 /* CLOCK_MONOTONIC at this moment. */
@@ -46,21 +47,22 @@ uint64_t vipd_clock_now(void);
 /* Processor time of the calling thread, in ns: a system call. */
 uint64_t vipd_cpu_now(void);
 
-/* CLOCK_REALTIME, for people; a system call or nearly so. */
+/* CLOCK_REALTIME, for people; it may cost a system call. */
 uint64_t vipd_wall_now(void);
 
-/* How the loop, with its engines, has spent its turns, for vipctl. Nothing but numbers that are added up. */
+/* How the loop and its engines have spent their turns, for vipctl. vipd_loop_stats adds all members
+ * up as uint64_t. */
 struct vipd_loop_stats {
-    uint64_t turns;   /* of all NICs together */
+    uint64_t turns;   /* one is a turn of each NIC of a loop */
     uint64_t busy;    /* turns that did something */
     uint64_t spins;   /* turns that did nothing but were within the spin budget */
-    uint64_t spin_ns; /* what they took */
+    uint64_t spin_ns; /* time of these, also of other threads that ran after a yield */
     uint64_t sleeps;  /* times the loop slept */
-    uint64_t recalls; /* times something arrived while going to sleep */
-    uint64_t naps;    /* short sleeps in which no descriptor was waited for */
+    uint64_t recalls; /* times work arrived while going to sleep */
+    uint64_t naps;    /* short sleeps that descriptors do not end */
     uint64_t polls;   /* looks at descriptors without sleeping */
     uint64_t engines; /* threads that drive the NICs; 0: the loop itself */
-    uint64_t halts;   /* times the control loop has had all of them stand still */
+    uint64_t halts;   /* times the control loop made all of them stand still */
 };
 void vipd_loop_stats(const struct vipd_loop *loop, struct vipd_loop_stats *ret);
 

@@ -1,5 +1,6 @@
 /*
- * vipd: the NIC and kernel agent of a host. The command line, and the order of starting and stopping.
+ * vipd: the NIC and kernel agent of a host. The command line, and the order of starting and
+ * stopping.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -34,7 +35,7 @@ struct options {
     const char *runtime_dir;
     bool check_only;
     bool background;
-    uint64_t idle_exit_ns; /* unless the file says something */
+    uint64_t idle_exit_ns; /* if the file has none */
     bool log_level_given;  /* then it wins over the file */
     enum vipd_log_level log_level;
 };
@@ -184,7 +185,7 @@ static struct vipd_config *load_config(struct options *options)
     return NULL;
 }
 
-/* Thousands of programs mean thousands of descriptors; the soft limit is made for select(). */
+/* Thousands of programs need thousands of descriptors; the soft limit is often 1024. */
 static void raise_descriptor_limit(void)
 {
     struct rlimit limit;
@@ -196,7 +197,7 @@ static void raise_descriptor_limit(void)
         vipd_warning("the limit of open files stays low: %s", strerror(errno));
 }
 
-/* Links are open, the socket listens: an attacker who gets this far finds nothing to use. */
+/* Called when links are open and the socket listens. An attacker then gains no privilege. */
 static int drop_privileges(const struct vipd_user *user, struct runtime *runtime, char *err,
                            size_t err_bytes)
 {
@@ -224,7 +225,7 @@ static int drop_privileges(const struct vipd_user *user, struct runtime *runtime
     return 0;
 }
 
-/* On the socket that the service manager has opened, else on our own. */
+/* Listen on the socket that the service manager has opened, else on our own. */
 static int listen_somewhere(const struct vipd *vipd, struct runtime *runtime, char *err,
                             size_t err_bytes)
 {
@@ -254,7 +255,7 @@ static int serve(struct vipd *vipd, const struct vipd_user *user, struct runtime
         client_listener_free(listener);
         return r;
     }
-    vipd_settle(vipd); /* the log level too, now that it is known who decides it */
+    vipd_settle(vipd); /* the log level too: log_level_fixed is set now */
     vipd_info("vipd " VIP_VERSION " ready on %s",
               runtime->socket_path[0] ? runtime->socket_path : "the service manager's socket");
     background_ready(runtime->dir);

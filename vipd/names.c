@@ -10,8 +10,8 @@
 #define VIPD_LOOP_ADDRESS "00:00:00:00:00:01" /* as link_loop_open has it */
 
 /*
- * What other providers called their n-th device: M-VIA, Giganet on Linux and on Windows, VI-GM, and
- * the last resort of a well-known MPI, which counts from 1.
+ * Names that other providers gave their n-th device: M-VIA, Giganet on Linux and on Windows, VI-GM,
+ * and the fallback name of a well-known MPI, which counts from 1.
  */
 static const struct {
     const char *format;
@@ -20,17 +20,17 @@ static const struct {
     {"/dev/via_eth%u", 0}, {"/dev/clanvi%u", 0}, {"nic%u", 0}, {"VINIC%u", 0}, {"\\\\.\\VI%u", 1},
 };
 
-/* Names without a number. The first ones mean loopback: the first NIC with link = loop, or the first
- * NIC of all if there is none ("/etc/via_lo" is a program's slip that stuck). The others mean the
- * first NIC. */
+/* Names without a number. The first ones mean loopback: the first NIC with link = loop, or the
+ * first NIC of all if there is none ("/etc/via_lo" is a mistake of an old program). The others mean
+ * the first NIC. */
 static const char *const unnumbered[] = {"/dev/via_lo", "/etc/via_lo", "VINIC", ""};
 #define LOOP_NAMES 2
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /*
- * NICs with link = loop have no number among the others. The n-th other NIC has number n; of the
- * loop NICs the first has the loopback names. Does the unnumbered name i mean this NIC?
+ * Does the unnumbered name i mean this NIC? NICs with link = loop have no number; the first of them
+ * has the loopback names. The n-th other NIC has number n.
  */
 static bool unnumbered_mean(const struct vipd_config *config, unsigned nic, size_t i)
 {
@@ -161,7 +161,7 @@ static bool literal(const struct vipd_nic_config *nic, const char *name, struct 
 {
     char text[LINK_TEXT_BYTES], scope[LINK_SCOPE_BYTES];
 
-    /* The system's resolver, which is asked next, knows numbers of IPv4. */
+    /* libvipl asks the system's resolver next, which takes IPv4 addresses. */
     if (nic->link == LINK_UDP)
         return false;
     return link_addr_scope(name, text, scope) == 0 && scope_fits(nic, scope) &&
@@ -181,7 +181,7 @@ static bool is_this_host(const char *name)
     return link_host_match(own, name);
 }
 
-/* The entry of a host: the one that is written just so, or the first one that matches; NULL. */
+/* The entry of a host: the one with this name, or the first one that matches; NULL. */
 static const struct vipd_name *entry_of(const struct vipd_config *config, const char *name)
 {
     const struct vipd_name *found = NULL;

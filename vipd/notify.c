@@ -1,4 +1,4 @@
-/* What vipd tells systemd; see notify.h. */
+/* Messages of vipd to systemd; see notify.h. */
 #include "vipd/notify.h"
 
 #include <stdio.h>
@@ -42,8 +42,8 @@ static void tell(const struct vipd *vipd, const char *state)
 }
 
 /*
- * A loop that calls this but takes no turns of its NICs is as good as dead. So is one of which an engine
- * takes none: even an idle one takes a turn after each time that the control loop has had it stand still.
+ * Report to the watchdog only if the loop, or each engine, has taken a turn since the last report.
+ * An idle engine takes one too, after each time that the control loop has had it stand still.
  */
 static void on_timer(void *ctx)
 {

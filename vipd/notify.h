@@ -1,6 +1,6 @@
 /*
- * What vipd tells systemd: that it is ready, how it is, that it lives, that it stops. Without systemd
- * (no $NOTIFY_SOCKET) nothing happens.
+ * Messages of vipd to systemd: it is ready, its status, it lives, it stops. Without systemd (no
+ * $NOTIFY_SOCKET) nothing happens.
  *
  * Owns: the messages and the watchdog's timer. Called by main.c.
  */
@@ -12,8 +12,8 @@
 struct notify;
 
 /*
- * Ready. If the service has a watchdog it hears three times per interval from the loop's own turns, with
- * a line of status. Outcomes: NULL if there is nothing to do regularly (or no memory).
+ * Say that vipd is ready. If the service has a watchdog, a timer of the loop reports to it three
+ * times per interval, with a line of status. Outcomes: NULL: there is no watchdog, or no memory.
  */
 struct notify *notify_ready(struct vipd *vipd);
 /* Stopping; harmless on NULL. The loop must still exist. */

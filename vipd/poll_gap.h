@@ -1,6 +1,6 @@
 /*
- * How often the loops of vipd (host.c) look at their descriptors, which is a system call, and what it brings
- * may take long; and how long they look around before they sleep.
+ * When the loops of vipd (host.c) look at their descriptors, and how long they spin before they
+ * sleep. A look is a system call, and what it brings may take long.
  */
 #ifndef VIPD_POLL_GAP_H
 #define VIPD_POLL_GAP_H
@@ -10,11 +10,12 @@
 
 #include "vipd/config.h"
 
-/* Descriptors are looked at so often while there is work: short for a control message, rare enough
- * for the system call not to be felt. If what they bring takes longer, the NICs then get so many times
- * as long before the next look, if they have had something to do lately; still more if many had
- * something to say at once, as programs that ask without pause do. One look that took very long was
- * interrupted itself. */
+/* The time between two looks at the descriptors. It is at least POLL_EVERY_NS: short for a control
+ * message, long beside the system call. After a look that took longer, the NICs get its length; if
+ * they had work in the last POLL_BUSY_FOR_NS, they get POLL_GAP times its length. They get
+ * POLL_GAP_MANY times its length if POLL_MANY descriptors or more had something, as with programs
+ * that ask without pause. The most is POLL_GAP_NS_MAX: a look that took very long was itself
+ * interrupted. */
 #define POLL_EVERY_NS    50000ull
 #define POLL_GAP         4u
 #define POLL_GAP_MANY    10u
@@ -22,17 +23,17 @@
 #define POLL_GAP_NS_MAX  50000000ull
 #define POLL_BUSY_FOR_NS 20000000ull /* after a turn that did something */
 
-/* While vipd only looks around for work, with nothing to do for so long, a request of a program is what it waits
- * for as well: the next look comes this soon. */
+/* If there was no work for POLL_QUIET_AFTER_NS, the least time between two looks is POLL_QUIET_NS:
+ * a request of a program is then what vipd waits for as well. */
 #define POLL_QUIET_AFTER_NS 20000ull
 #define POLL_QUIET_NS       2000ull
 
-/* If there is nothing to do before the next look is due, it is not waited for with the descriptors, which
- * would end the sleep at once, but in naps. */
+/* Length of a nap, in ns. If there is nothing to do before the next look is due, the loop naps: a
+ * sleep on the descriptors would end at once. */
 #define NAP_NS 100000ull
 
-/* How long after a look at descriptors that took so long, and found so many, the next one comes, if a NIC had
- * something to do last so long ago. */
+/* Time from a look at the descriptors to the next one. took_ns: length of the look. calls:
+ * descriptors that had something. since_work_ns: time since a NIC had something to do. */
 static inline uint64_t poll_gap_ns(uint64_t took_ns, unsigned calls, uint64_t since_work_ns)
 {
     uint64_t least_ns = since_work_ns < POLL_QUIET_AFTER_NS ? POLL_EVERY_NS : POLL_QUIET_NS;

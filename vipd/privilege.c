@@ -1,4 +1,4 @@
-/* Giving up privileges. A few system calls: no library is worth depending on for them. */
+/* Giving up privileges, with a few system calls instead of a library. */
 #include "vipd/privilege.h"
 
 #include <errno.h>
@@ -33,7 +33,8 @@ int vipd_user_find(const char *name, bool must, struct vipd_user *ret, char *err
     return 0;
 }
 
-/* What a program started later could get at most. Without CAP_SETPCAP it stays; no_new_privs is left then. */
+/* The bounding set: what a program started later could get at most. Without CAP_SETPCAP it stays as
+ * it is; then only no_new_privs protects. */
 static int empty_bounding_set(void)
 {
     for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
@@ -62,7 +63,7 @@ int vipd_privilege_drop(const struct vipd_user *user, bool *ret_had)
         return -errno;
     for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
         *ret_had = *ret_had || data[i].permitted || data[i].inheritable;
-    /* Where it is not allowed, the capability that vipd would keep goes with the others. */
+    /* If this is not allowed, the capability that vipd would keep goes with the others. */
     (void)prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0);
     r = empty_bounding_set();
     if (r == 0 && user->found)
@@ -73,7 +74,7 @@ int vipd_privilege_drop(const struct vipd_user *user, bool *ret_had)
         return -errno;
     if (!*ret_had)
         return 0;
-    /* What another program would inherit; it goes with the inheritable set, but let us be plain. */
+    /* Clear the ambient set, too; emptying the inheritable set below would be enough. */
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
         data[i].permitted &= i == 0 ? kept : 0;

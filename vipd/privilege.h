@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* The user that a vipd becomes which root has started. */
+/* The user that vipd becomes if root has started it. */
 struct vipd_user {
     bool found; /* false: vipd stays the user that started it */
     char name[33];
@@ -17,20 +17,21 @@ struct vipd_user {
 };
 
 /*
- * Look up [daemon] user. name: of a user; must: a missing user is an error. A process that is not root stays
- * what it is, whatever `name` says. Outcomes: 0, ret->found says whether there is a user to become;
- * -ENOENT with a sentence in err: `must`, and there is no such user.
+ * Look up [daemon] user. name: of a user; must: a missing user is an error. A process that is not
+ * root keeps its user, whatever `name` says. Outcomes: 0, ret->found says whether there is a user
+ * to become; -ENOENT with a sentence in err: `must`, and there is no such user.
  */
 int vipd_user_find(const char *name, bool must, struct vipd_user *ret, char *err, size_t err_bytes);
 
 /*
- * Become `user` (if it was found) with the groups of that user, and give up every capability but one for good. Neither
- * this process nor any program that it might start gets one back: no_new_privs is set, and the bounding set is
- * emptied. Call it once links are open and the socket listens: vipd needs no privilege from then on (an
- * Ethernet link binds its socket again without), but CAP_LINUX_IMMUTABLE, if it has it: for the memory files it makes
- * (vipd/registry/memfile.h). With it one sets attributes of files that one owns, and no more. Of threads, only the calling one and those that it starts
- * later are covered. *ret_had: whether there was anything to give up.
- * Outcomes: 0; negative errno: the process must end, because it may have kept privileges.
+ * Become `user` (if it was found) with the groups of that user, and give up every capability but
+ * CAP_LINUX_IMMUTABLE for good. Neither this process nor a program that it starts gets one back:
+ * no_new_privs is set, and the bounding set is emptied. Call it once links are open and the socket
+ * listens: from then on vipd needs no other privilege (an Ethernet link binds its socket again
+ * without). It keeps CAP_LINUX_IMMUTABLE, if it has it, for the memory files it makes
+ * (vipd/registry/memfile.h); that only lets it set attributes of files that it owns. Covered are
+ * the calling thread and threads that it starts later. *ret_had: whether there was anything to give
+ * up. Outcomes: 0; negative errno: the process must end, because it may have kept privileges.
  */
 int vipd_privilege_drop(const struct vipd_user *user, bool *ret_had);
 

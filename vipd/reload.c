@@ -36,7 +36,7 @@ static void tell(struct diff *diff, const char *section, const char *key, const 
     diff->visit(diff->ctx, &change);
 }
 
-/* One key, outside [nic:NAME] if the NICs are NULL. */
+/* Compare one key. from, to: the structs that key->offset is into. */
 static void diff_key(struct diff *diff, const struct config_key *key, const void *from,
                      const void *to, const char *section)
 {
@@ -72,7 +72,7 @@ static void diff_nics(struct diff *diff, const struct vipd_config *from,
         for (unsigned k = 0; k < config_key_count; k++)
             if (is_nic(&config_keys[k]))
                 diff_key(diff, &config_keys[k], nic, other, section);
-        /* No list and an empty one look the same, and are not. */
+        /* A missing list and an empty one have the same text, but differ. */
         if (nic->aliases_given != other->aliases_given && !nic->alias_count && !other->alias_count)
             tell(diff, section, "aliases", nic->aliases_given ? "a list" : "the historical names",
                  other->aliases_given ? "a list" : "the historical names", "live");
@@ -143,9 +143,9 @@ static void diff_all(struct diff *diff, const struct vipd_config *from,
     diff_listens(diff, from, to);
 }
 
-/* ---- what can be in force ---------------------------------------------------------------- */
+/* ---- values that can be in force --------------------------------------------------------- */
 
-/* The old NIC as it stays, with what of it is live. `found`: the same in the files, or NULL. */
+/* The old NIC with its live keys (the aliases) updated. `found`: the NIC in the files, or NULL. */
 static void keep_nic(struct vipd_nic_config *ret, const struct vipd_nic_config *old,
                      const struct vipd_nic_config *found)
 {
@@ -169,7 +169,7 @@ static void keep_nic(struct vipd_nic_config *ret, const struct vipd_nic_config *
 }
 
 /*
- * Make of what the files say what this process can have: keys of class restart keep their values, and
+ * Restrict what the files say to what can change now: keys of class restart keep their values, and
  * so do the NICs but for their aliases. 0 or -ENOMEM, then nothing has changed.
  */
 static int keep_restart_keys(struct vipd_config *config, const struct vipd_config *old)
@@ -203,7 +203,7 @@ static int keep_restart_keys(struct vipd_config *config, const struct vipd_confi
     return 0;
 }
 
-/* ---- what waits for a restart ------------------------------------------------------------ */
+/* ---- changes that wait for a restart ----------------------------------------------------- */
 
 struct vipd_pending {
     struct vipd_pending *next;
@@ -295,7 +295,7 @@ int vipd_reload(struct vipd *vipd, bool dry_run, vipd_change_fn *visit, void *ct
     diff.visit = visit;
     diff.ctx = ctx;
     r = pending.failed ? -ENOMEM : 0;
-    /* Told before it is done, while the old values are there to be compared with. */
+    /* Before the change, while the old values are there to be compared with. */
     if (r == 0)
         diff_all(&diff, vipd->config, config);
     if (r == 0 && !dry_run)

@@ -1,8 +1,8 @@
 /*
  * Reading the configuration again while programs run: all that differs takes effect, or nothing.
  *
- * Owns: what a reload compares, applies and reports. Does not own: what a key does. Called by main.c
- * (SIGHUP) and vipd/client/ (vipctl reload), from the loop's thread.
+ * Owns: what a reload compares, applies and reports. Does not own: what a key does. Called by
+ * start.c (SIGHUP) and vipd/client/ (vipctl reload), from the loop's thread.
  */
 #ifndef VIPD_RELOAD_H
 #define VIPD_RELOAD_H
@@ -15,7 +15,7 @@
 /* One key that differs between what is in force and the files. */
 struct vipd_change {
     const char *section; /* "daemon", "nic:vip0" */
-    const char *key;     /* "" for a whole NIC that came or went */
+    const char *key;     /* "" for a whole NIC that was added or removed */
     const char *from, *to;
     const char *reload; /* "live", "new", "restart" */
 };
@@ -24,9 +24,9 @@ typedef void vipd_change_fn(void *ctx, const struct vipd_change *change);
 
 /*
  * Read vipd->source again. visit is called for every difference, in the order of the reference.
- * dry_run: look only. Outcomes: number of differences (0 or more), applied unless dry_run: live keys
- * at once, new ones for sessions opened from now on, restart ones remembered as wanted; -EINVAL, and
- * errors has one line per fault; -ENOMEM. When negative, nothing has changed.
+ * dry_run: change nothing. Outcomes: number of differences (0 or more), applied unless dry_run:
+ * live keys at once, new ones for sessions opened from now on, restart ones listed as pending;
+ * -EINVAL, and errors has one line per fault; -ENOMEM. When negative, nothing has changed.
  */
 int vipd_reload(struct vipd *vipd, bool dry_run, vipd_change_fn *visit, void *ctx, char *errors,
                 size_t errors_bytes);
@@ -34,7 +34,7 @@ int vipd_reload(struct vipd *vipd, bool dry_run, vipd_change_fn *visit, void *ct
 /* The same for SIGHUP: faults and differences go to the log. */
 void vipd_reload_logged(struct vipd *vipd);
 
-/* Visit what was wanted by the last reload and waits for a restart. */
+/* Visit the changes of the last reload that wait for a restart. */
 void vipd_reload_pending(const struct vipd *vipd, vipd_change_fn *visit, void *ctx);
 
 /* Free what reloads have made. */

@@ -43,7 +43,7 @@ int runtime_default_dir(char *buf, size_t buf_bytes, char *err, size_t err_bytes
     return 0;
 }
 
-/* Who holds the lock, for the error message; 0 if he did not say. */
+/* The pid of the vipd that holds the lock, for the error message; 0: not known. */
 static long read_owner(int fd)
 {
     char text[32] = "";
@@ -54,9 +54,10 @@ static long read_owner(int fd)
 }
 
 /*
- * Who can open the file can lock it, and keep vipd from starting again: so nobody else can. One that an older vipd
- * let everybody read, or that has a second name (the owner of the directory could give it that of any file, which would
- * be overwritten), is replaced, unless somebody holds its lock.
+ * A process that can open the file can lock it and keep vipd from starting, so only vipd's user may
+ * open it. A file that an older vipd made readable for others is replaced, unless its lock is held.
+ * So is one with a second name: the directory's owner could link any file there, and vipd would
+ * overwrite it.
  */
 static int open_lock(const struct runtime *runtime)
 {
@@ -68,7 +69,7 @@ static int open_lock(const struct runtime *runtime)
         (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && !(st.st_mode & 077) && st.st_nlink == 1))
         return fd;
     if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-        return fd; /* and the caller says whose it is */
+        return fd; /* the caller reports the holder */
     (void)unlinkat(runtime->dir_fd, "vipd.lock", 0);
     close(fd);
     return openat(runtime->dir_fd, "vipd.lock", flags | O_EXCL, 0600);
@@ -101,7 +102,7 @@ static int take_lock(struct runtime *runtime, char *err, size_t err_bytes)
         return r;
     }
     n = snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
-    errno = ENOSPC; /* of a write that takes less than it was given */
+    errno = ENOSPC; /* for a write that is cut short */
     if (ftruncate(fd, 0) < 0 || pwrite(fd, pid, (size_t)n, 0) != n) {
         r = -errno;
         snprintf(err, err_bytes, "%.200s cannot be written: %s", path, strerror(errno));
@@ -112,7 +113,7 @@ static int take_lock(struct runtime *runtime, char *err, size_t err_bytes)
     return 0;
 }
 
-/* May another user make, remove or rename files in the open directory? */
+/* Refuse the open directory if another user may make, remove or rename files in it. */
 static int check_dir(const struct runtime *runtime, uid_t user, char *err, size_t err_bytes)
 {
     struct stat st;
@@ -173,7 +174,7 @@ int runtime_open(const char *dir, uid_t user, struct runtime *ret, char *err, si
     return r < 0 ? r : take_lock(ret, err, err_bytes);
 }
 
-/* Only a file that has this one name: a second name could be that of any file of the system. */
+/* Give a file only if it has no second name, which could be that of any file of the system. */
 static int give_file(int dir_fd, const char *name, uid_t user)
 {
     int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), r = 0;
@@ -207,7 +208,8 @@ int runtime_give(struct runtime *runtime, uid_t user, char *err, size_t err_byte
     return r;
 }
 
-/* The name has its mode when it appears: a chmod of it by root could meet what the directory's owner put there. */
+/* The name has its mode when it appears. A later chmod by root could change a file that the
+ * directory's owner put there. */
 static int bind_as(int sock, const struct sockaddr_un *addr, mode_t mode)
 {
     mode_t before = umask(~mode & 0777);
@@ -249,7 +251,7 @@ fail:
 
 void runtime_close(struct runtime *runtime)
 {
-    /* By its directory: this user may not be able to go the whole path any more. */
+    /* Relative to dir_fd: vipd's user now may lack access to the whole path. */
     if (runtime->socket_path[0] != '\0')
         unlinkat(runtime->dir_fd, "vipd.sock", 0);
     if (runtime->dir_fd >= 0)

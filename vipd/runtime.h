@@ -2,7 +2,8 @@
  * The runtime directory: the socket that applications connect to, and the lock that keeps a second
  * vipd away from it.
  *
- * Owns: which directory, its files. Does not own: what comes through the socket. main.c and tests.
+ * Owns: which directory, its files. Does not own: what comes through the socket. Used by main.c and
+ * tests.
  */
 #ifndef VIPD_RUNTIME_H
 #define VIPD_RUNTIME_H
@@ -27,21 +28,23 @@ int runtime_default_dir(char *buf, size_t buf_bytes, char *err, size_t err_bytes
 
 /*
  * Make the directory if it is missing and lock it. A directory in which another user could replace
- * vipd's files is refused: its owner must be this process's user, root or `user`, and neither its group
- * nor others may write there (in a directory with the sticky bit they may). Outcomes: 0; negative errno with
- * a sentence in err: -EBUSY another vipd has it; -EPERM refused. *ret can be given to runtime_close in any case.
+ * vipd's files is refused. Its owner must be this process's user, root or `user`. Neither its group
+ * nor others may write there, unless the directory has the sticky bit. Outcomes: 0; negative errno
+ * with a sentence in err: -EBUSY another vipd has it; -EPERM it is refused. *ret can be given to
+ * runtime_close in any case.
  */
 int runtime_open(const char *dir, uid_t user, struct runtime *ret, char *err, size_t err_bytes);
 
 /*
- * Root gives the directory and vipd's files in it to `user`, who this process is about to become. A
- * directory that is shared (sticky) stays root's. Outcomes: 0; negative errno with a sentence in err.
+ * As root, give the directory and vipd's files in it to `user`, which this process is about to
+ * become. A directory that is shared (sticky) stays root's. Outcomes: 0; negative errno with a
+ * sentence in err.
  */
 int runtime_give(struct runtime *runtime, uid_t user, char *err, size_t err_bytes);
 
 /*
- * Listen on DIR/vipd.sock. The socket appears there when it can be connected to, not before; one
- * that a killed vipd left is replaced. Outcomes as above.
+ * Listen on DIR/vipd.sock. The socket appears there once programs can connect to it; one that a
+ * killed vipd left is replaced. Outcomes as above.
  */
 int runtime_listen(struct runtime *runtime, mode_t mode, char *err, size_t err_bytes);
 

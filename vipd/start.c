@@ -1,4 +1,4 @@
-/* Bringing vipd up and down. */
+/* Starting and stopping vipd; see start.h. */
 #include "vipd/start.h"
 
 #include <errno.h>
@@ -29,7 +29,8 @@
 #define FALLBACK_ADDRESS "127.0.0.1" /* of a host without a network */
 #define ENGINES_CPUS_MIN 4           /* processors from which on NICs get threads of their own */
 
-/* cm's own rhythm; what an administrator may want to change is in [reliability]. */
+/* Times (in ns) and the backlog of the connection manager that no key sets (vipd/engine/cm.h,
+ * struct cm_config); the keys for the others are in [reliability]. */
 #define GRACE_NS       20000000ull
 #define GRACE_BUSY_NS  200000000ull
 #define GRACE_LOOP_NS  2000000000ull
@@ -39,7 +40,7 @@
 #define CM_RETRY_MAX   500000000ull
 #define CLOSE_LIMIT_NS 20000000000ull
 
-/* The part of register_bytes_per_uid that segment lists of long descriptors may take, in each NIC. */
+/* One user's segment lists may take register_bytes_per_uid divided by this, in each NIC. */
 #define SEGS_PART 8
 
 static bool entropy(uint64_t *ret)
@@ -77,7 +78,7 @@ static int open_udp(const struct vipd *vipd, const struct vipd_nic_config *confi
         before->fd = -1;
     }
     r = link_udp_open(&udp, ret, err, err_bytes);
-    udp.inherited = 0; /* that was closed if it was not used */
+    udp.inherited = 0; /* link_udp_open closed it if it did not use it */
     if (r == -ENETUNREACH && !udp.address) {
         vipd_warning("%s: %s; using " FALLBACK_ADDRESS ", which only this host reaches",
                      config->name, err);
@@ -87,7 +88,7 @@ static int open_udp(const struct vipd *vipd, const struct vipd_nic_config *confi
     return r;
 }
 
-/* The name that peers may ask for; NULL if they shall not. */
+/* The name that peers may ask for; NULL: none. */
 static const char *announced(const struct vipd_nic_config *config, char own[HOST_NAME_MAX + 1])
 {
     if (strcmp(config->announce, "none") == 0)
@@ -102,8 +103,8 @@ static const char *announced(const struct vipd_nic_config *config, char own[HOST
 }
 
 /*
- * How many NICs before this one may be on its segment and have its name. Then peers would believe now one, now
- * the other; so they answer one after the other.
+ * Number of NICs before this one that may be on its segment and have its name. It is the order in
+ * which they answer; else peers would believe now one, now the other.
  */
 static unsigned announced_before(const struct vipd *vipd, const struct vipd_nic_config *config)
 {
@@ -269,7 +270,7 @@ static void on_hup(void *ctx)
     vipd_reload_logged(ctx);
 }
 
-/* ---- what a reload can change ------------------------------------------------------------ */
+/* ---- parts that a reload can change ------------------------------------------------------ */
 
 static uint32_t group_number(const char *name, const char *key)
 {
@@ -295,7 +296,7 @@ static uint64_t idle_limit_ns(const struct vipd *vipd)
     return vipd->config->idle_exit_ns ? vipd->config->idle_exit_ns : vipd->idle_exit_ns;
 }
 
-/* Nobody may have used vipd for idle_exit: end it, or look again when that may be. */
+/* End vipd if no program has used it for idle_exit, or look again when that may be. */
 static void on_idle_timer(void *ctx)
 {
     struct vipd *vipd = ctx;
@@ -338,9 +339,9 @@ void vipd_settle(struct vipd *vipd)
 }
 
 /*
- * Threads to drive the NICs; 0: the one that serves programs does it too. By itself vipd takes them only
- * where there is a processor for each, one for programs beside each, and more than one NIC to drive: a
- * thread more means that control messages have to stop and wake others.
+ * Number of threads to drive the NICs; 0: the thread that serves programs does it too. With `auto`
+ * vipd takes them only where there is a processor for each, one for programs beside each, and more
+ * than one NIC: with more threads, control messages have to stop and wake others.
  */
 static unsigned count_engines(const struct vipd_config *config, unsigned cpus)
 {
@@ -412,7 +413,7 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
     r = guard_install();
     if (r < 0)
         vipd_warning("a missing page of shared memory would end vipd: %s", strerror(-r));
-    ret->history = history_new(); /* without it there is just less to tell */
+    ret->history = history_new(); /* NULL: nothing is noted */
     ret->stats_file = stats_file_open(ret);
     vipd_settle(ret);
     return 0;

@@ -5,7 +5,7 @@
 
 #include "proto/stats.h"
 
-/* Text with what scdoc would take for markup made harmless. */
+/* Print text; escape the characters that scdoc takes for markup. */
 static void print_escaped(FILE *out, const char *text)
 {
     for (; *text; text++) {

@@ -1,7 +1,7 @@
 /*
  * Numbers with units as people write them in vipd.conf: "50us", "1.5ms", "256K", "0666", "yes".
  *
- * Owns: their syntax. Does not own: which range is sensible (vipd/config.c). Any thread.
+ * Owns: their syntax. Does not own: which range is sensible (vipd/config_keys.c). Any thread.
  */
 #ifndef VIPD_UNITS_H
 #define VIPD_UNITS_H

@@ -1,7 +1,4 @@
-/*
- * Programs of the AMX family include this name. Everything is in am_amx.h; here are the names that
- * AMMPI gave to what is its own.
- */
+/* Programs written for AMMPI include this header: am_amx.h with AMMPI's own names. */
 #ifndef VIPAM_AMMPI_H
 #define VIPAM_AMMPI_H
 

@@ -1,7 +1,4 @@
-/*
- * Programs of the AMX family include this name. Everything is in am_amx.h; here are the names that
- * AMUDP gave to what is its own.
- */
+/* Programs written for AMUDP include this header: am_amx.h with AMUDP's own names. */
 #ifndef VIPAM_AMUDP_H
 #define VIPAM_AMUDP_H
 

@@ -1,7 +1,8 @@
 /*
- * Accepting clients, and surviving the lack of file descriptors: with none left, accept fails while
- * the connection keeps the listening socket readable, and a loop that only tries again would eat a
- * processor. A descriptor in reserve lets us drop that one connection, and a pause lets others end.
+ * Accepting clients, also when no file descriptor is left. Then accept fails while the connection
+ * keeps the listening socket readable, and a loop that only tries again would use a whole
+ * processor. A descriptor in reserve lets vipd accept and close that one connection, and a pause
+ * lets other clients end.
  */
 #include "vipd/client/client.h"
 
@@ -15,18 +16,18 @@
 #include "vipd/client/internal.h"
 
 #define ACCEPTS_PER_CALL 16         /* connections taken before the NICs have their turn again */
-#define PAUSE_NS         100000000u /* without accepting, after descriptors ran out */
+#define PAUSE_NS         100000000u /* pause in ns after descriptors ran out */
 /*
- * The same after a connection was refused whose user has many descriptors waiting for the undertaker: its socket
- * waits there, too, and may not be one of any number. Whose the next connection is shows only when it is accepted, so
- * the pause is short.
+ * Pause in ns after a connection was refused because many descriptors of its user wait for the
+ * undertaker. Its socket waits there, too, so the number of such connections must be bounded. Only
+ * accept shows the user of a connection: the pause holds up all users, and so it is short.
  */
 #define REFUSED_PAUSE_NS 1000000u
 
 struct client_listener {
     struct vipd *vipd;
     int sock;    /* the caller's */
-    int reserve; /* any descriptor, closed to get one; -1 while it could not be had back */
+    int reserve; /* spare descriptor, closed to get one; -1: it could not be opened again */
     struct vipd_watch *watch;
     struct vipd_timer *resume;
 };
@@ -53,7 +54,7 @@ static void pause_accepting(struct client_listener *listener, int error)
     if (listener->reserve >= 0) {
         close(listener->reserve);
         sock = accept4(listener->sock, NULL, NULL, SOCK_CLOEXEC);
-        if (sock >= 0) { /* the program is told at once instead of waiting for ever */
+        if (sock >= 0) { /* the program learns why at once and does not wait for ever */
             client_refuse(sock,
                           "vipd has no file descriptor left (%s): raise LimitNOFILE= of the "
                           "service or 'ulimit -n'",
@@ -78,7 +79,7 @@ static void on_listen(void *ctx, unsigned events)
         if (sock < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
                 pause_accepting(listener, errno);
-            return; /* nobody there, or one who has gone already */
+            return; /* no connection waits, or it is gone already */
         }
         r = client_new(listener->vipd, sock);
         if (r == -EBUSY) {

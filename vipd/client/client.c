@@ -21,14 +21,14 @@
 #define SO_PEERPIDFD 77
 #endif
 
-#define REQUESTS_PER_CALL 32 /* of one client, before others get their turn */
+#define REQUESTS_PER_CALL 32 /* of one client, before other clients get their turn */
 
-/* What requests of all clients together may cost in one look at the descriptors, before the NICs have
- * their turn: cheap ones count 1 (some microseconds), a view of many rows may take milliseconds. */
+/* Limit of the cost of all requests in one look at the descriptors, before the NICs have their
+ * turn. A cheap request costs 1 (some microseconds); a view of many rows may take milliseconds. */
 #define PASS_COST_MAX    64u
 #define SHOW_COST        PASS_COST_MAX
 #define MAKE_MEMORY_COST 8u
-/* A request that first takes what was posted before it costs one more for so many slots. */
+/* A request that first takes earlier postings costs 1 more for this number of slots. */
 #define COST_SLOTS 16u
 
 static const struct {
@@ -87,7 +87,7 @@ uint64_t client_now_ns(const struct client *client)
     const struct vipd *vipd = client->vipd;
     uint64_t now_ns = vipd_loop_now(vipd->loop), nic_ns = 0;
 
-    /* Which of the two is running is the one that has looked at the clock last. */
+    /* The loop that runs now is the one that read the clock last. */
     if (client->session)
         nic_ns = vipd_loop_now(vipd->nics[client->session->nic].loop);
     return nic_ns > now_ns ? nic_ns : now_ns;
@@ -119,7 +119,7 @@ void client_note(const struct client *client, enum history_kind kind, bool is_er
     pthread_mutex_unlock(&client->vipd->shared);
 }
 
-/* Tools come and go without anybody wanting to know. */
+/* Note the end in the history, but not that of a tool that just hung up. */
 static void note_end(const struct client *client, const char *detail)
 {
     char text[HISTORY_TEXT_BYTES];
@@ -150,7 +150,7 @@ void client_end(struct client *client, enum client_end end, const char *detail)
     vipd_host_call(vipd->loop); /* clients_reap, if we are in another thread */
 }
 
-/* A hang-up. Only a close request before it tells VipCloseNic from a death. */
+/* A hang-up. Only a close request before it distinguishes VipCloseNic from a death. */
 static void client_hung_up(struct client *client)
 {
     client_end(client, client->session ? CLIENT_END_DIED : CLIENT_END_CLOSED, NULL);
@@ -158,8 +158,8 @@ static void client_hung_up(struct client *client)
 
 /*
  * May this client have a request served in this look at the descriptors? What is not served stays
- * readable. Clients are looked at in about the same order each time, so the first one that comes too
- * late is the first to be served next time; or those in front would keep all others waiting.
+ * readable. Clients come in about the same order each time. So the first one that finds no room is
+ * the first to be served next time; else those in front could keep all others waiting.
  */
 static bool has_turn(struct client *client, bool served)
 {
@@ -198,7 +198,7 @@ static void on_pid(void *ctx, unsigned events)
     struct client *client = ctx;
 
     (void)events;
-    /* The socket may stay open in a forked child; the VIs belong to the process that opened them. */
+    /* The socket may stay open in a forked child; VIs belong to the process that opened them. */
     client_hung_up(client);
 }
 
@@ -235,7 +235,7 @@ static uint64_t slots_taken(const struct client *client)
                : 0;
 }
 
-/* A NIC whose turns an engine runs has other processor time than this thread. */
+/* An engine's NIC uses the processor time of its own thread, not of this one. */
 static void charge_nic(const struct client *client, unsigned number, uint64_t cpu_ns)
 {
     const struct vipd_nic *nic = &client->vipd->nics[number];
@@ -243,7 +243,7 @@ static void charge_nic(const struct client *client, unsigned number, uint64_t cp
     nic_charge(nic->nic, client->uid, cpu_ns, nic->loop == client->vipd->loop);
 }
 
-/* What vipd has done for the client since start_ns (vipd_cpu_now) is part of its user's share of the NIC. */
+/* What vipd has done for the client since start_ns (vipd_cpu_now) counts in its user's share. */
 static void charge(struct client *client, uint64_t start_ns)
 {
     uint64_t took_ns = vipd_cpu_now() - start_ns;
@@ -328,7 +328,7 @@ static int read_identity(struct client *client)
     client->gid = cred.gid;
     len = sizeof(client->pidfd);
     if (getsockopt(client->sock, SOL_SOCKET, SO_PEERPIDFD, &client->pidfd, &len) < 0) {
-        /* Before Linux 6.5: a window between connect and here remains, so the socket decides. */
+        /* Before Linux 6.5: if the process ended since its connect, the socket tells. */
         client->pidfd = cred.pid > 0 ? pidfd_open(cred.pid, 0) : -1;
     }
     snprintf(client->program, sizeof(client->program), "?");
@@ -345,7 +345,7 @@ static int read_identity(struct client *client)
 
 bool client_in_group(const struct client *client, uint32_t gid)
 {
-    gid_t groups[1024]; /* more than a user has; the kernel tells if it is not */
+    gid_t groups[1024]; /* more than a user has; else getsockopt fails */
     socklen_t len = sizeof(groups);
 
     if (gid == VIPD_NO_GID)
@@ -375,7 +375,8 @@ static void free_client(struct client *client)
     vipd_watch_free(client->pid_watch);
     if (client->pidfd >= 0)
         close(client->pidfd);
-    /* The program sees the end now; messages that vipd has not read may hold the last descriptors of files. */
+    /* The program sees the end now. The close may take long: messages that vipd has not read may
+     * hold the last descriptors of files. */
     (void)shutdown(client->sock, SHUT_RDWR);
     undertaker_close(client->vipd->undertaker, client->uid, client->sock);
     free(client);
@@ -440,12 +441,12 @@ fail:
 
 /* ---- end --------------------------------------------------------------------------------- */
 
-/* What the ends of clients may cost in one turn: a VI counts 1, that is 0.1 ms of processor time, and so does
- * a connection; a session counts as several VIs beside its own. */
+/* Limit of the cost of ending clients in one turn. A VI or a connection costs 1 (0.1 ms of
+ * processor time); a session costs SESSION_COST beside its VIs. */
 #define REAP_COST_MAX 32u
 #define SESSION_COST  8u
 
-/* session_end, which is part of the share of the client's user, too. */
+/* session_end; its time counts in the share of the client's user. */
 static bool end_session(struct client *client, unsigned *cost)
 {
     bool died = client->end != CLIENT_END_CLOSED && client->end != CLIENT_END_SHUTDOWN;
@@ -458,10 +459,10 @@ static bool end_session(struct client *client, unsigned *cost)
     return gone;
 }
 
-/* Time between two looks at the undertaker while clients are held back. libvipl asks as often. */
+/* Interval in ns of looks at the undertaker while clients are held back; the same in libvipl. */
 #define HELD_BACK_NS 10000000u
 
-/* Look again at the clients of users for whom the undertaker has room. */
+/* Look again at the clients of users for which the undertaker has room. */
 static void on_held_back(void *ctx)
 {
     struct vipd *vipd = ctx;
@@ -486,14 +487,14 @@ static void on_held_back(void *ctx)
     vipd_host_call(vipd->loop); /* clients_reap */
 }
 
-/* The undertaker tells nobody that it has room, so a timer looks. */
+/* The undertaker does not report that it has room, so a timer looks. */
 static void held_back_wait(struct vipd *vipd)
 {
     if (vipd->held_back_timed)
         return;
     if (!vipd->held_back_timer)
         vipd->held_back_timer = vipd_timer_new(vipd->loop, on_held_back, vipd);
-    if (!vipd->held_back_timer) { /* no memory: the clients are asked all the time */
+    if (!vipd->held_back_timer) { /* no memory for a timer: look each time */
         on_held_back(vipd);
         return;
     }
@@ -502,8 +503,8 @@ static void held_back_wait(struct vipd *vipd)
 }
 
 /*
- * May the connection of an ended client be closed? Not while its user has many descriptors waiting: a connection that
- * is not closed counts in connections_per_uid, so the user cannot have any number of them closed.
+ * May the connection of an ended client be closed? Not while many descriptors of its user wait: an
+ * open connection counts in connections_per_uid, which bounds the number of such closes.
  */
 static bool may_close(struct client *client, bool all)
 {
@@ -511,20 +512,20 @@ static bool may_close(struct client *client, bool all)
 }
 
 /*
- * Returns whether the next turn has nothing to do for it: it is gone, or held back (`all`: never). *cost is what this
- * turn may still cost.
+ * Returns true if the client is gone or held back (`all`: never held back), false if the next turn
+ * must go on with it. *cost is what this turn may still cost.
  */
 static bool remove_client(struct client *client, unsigned *cost, bool all)
 {
     struct vipd *vipd = client->vipd;
     unsigned begin = client->session ? SESSION_COST : 1;
 
-    /* Whatever it still says does not count, and the bell of a full socket would not end. */
+    /* Ignore what the client still sends: its readable socket would wake the loop without end. */
     vipd_watch_set(client->sock_watch, 0);
     if (client->pid_watch)
         vipd_watch_set(client->pid_watch, 0);
-    if (!may_close(client,
-                   all)) /* costs nothing, or those held back would leave no turn to others */
+    /* A held-back client costs nothing, or such clients would leave no turn to others. */
+    if (!may_close(client, all))
         return true;
     if (*cost < begin)
         return false;
@@ -534,7 +535,7 @@ static bool remove_client(struct client *client, unsigned *cost, bool all)
     if (client->closing)
         request_close_done(client);
     client->closing = false;
-    /* The peers know of the end now, only the connection may have to wait. */
+    /* The peers know of the end now; only the connection may have to wait. */
     if (!may_close(client, all))
         return true;
     if (vipd->pass_first == client)
@@ -553,7 +554,7 @@ static bool remove_client(struct client *client, unsigned *cost, bool all)
     return true;
 }
 
-/* all: nobody is held back. Returns whether a client had ended. */
+/* all: no client is held back. Returns whether a client had ended. */
 static bool reap(struct vipd *vipd, bool all)
 {
     struct client *next;
@@ -561,8 +562,8 @@ static bool reap(struct vipd *vipd, bool all)
 
     if (vipd->ending == 0)
         return false;
-    /* Ending one session tells its peers on this host, whose events may end another one: that one is counted
-     * in `ending` again. */
+    /* Ending a session sends events to its peers on this host. These may end another session, which
+     * then counts in `ending` again. */
     vipd->ending = 0;
     for (struct client *c = vipd->clients; c; c = next) {
         next = c->next;
@@ -590,7 +591,7 @@ void clients_shutdown(struct vipd *vipd)
         nic_stopping(vipd->nics[i].nic);
     for (struct client *c = vipd->clients; c; c = c->next)
         client_end(c, CLIENT_END_SHUTDOWN, NULL);
-    /* Those held back before, too: no NIC moves messages any more. */
+    /* Also those held back before: no NIC moves messages any more. */
     vipd->ending++;
     while (reap(vipd, true))
         continue;

@@ -2,18 +2,18 @@
  * Applications and tools connected to vipd: their control sockets, their sessions, their end.
  *
  * Owns: accepting, identity (from the kernel, at connect time), the set-up of a session's segments,
- * one function per control message, events towards the application, and the clean end of a
- * connection whatever its reason. Does not own: the data plane (vipd/nic/nic.h), memory rights
+ * one function per control message, events for the application, and the clean end of a connection
+ * whatever its reason. Does not own: the data plane (vipd/nic/nic.h), memory rights
  * (vipd/registry/), views (vipd/ctl/), the loop (vipd/loop.h).
  *
- * Nothing here blocks, and no client can make another one wait: sends that do not fit end the
- * session that does not read. A client is never freed from within its own callbacks or the NIC's:
- * client_end marks it, clients_reap frees it.
+ * Nothing here blocks, and no client can make another one wait: a send that does not fit ends the
+ * session of the program that does not read. A client is never freed from within its own callbacks
+ * or the NIC's: client_end marks it, clients_reap frees it.
  *
- * Threads: everything runs in the control loop (vipd/daemon.h), while all NICs stand still, but for what
- * the data plane needs: the sink of a NIC (events.c), the doorbell and the event socket. These are
- * served by the loop of the session's NIC. They use the session, client->end, and what vipd/daemon.h
- * calls shared.
+ * Threads: everything runs in the control loop (vipd/daemon.h) while all NICs stand still, except
+ * what the data plane needs: the sink of a NIC (events.c), the bell and the event socket. The loop
+ * of the session's NIC serves these. They use the session, client->end, and what vipd/daemon.h
+ * marks shared.
  */
 #ifndef VIPD_CLIENT_CLIENT_H
 #define VIPD_CLIENT_CLIENT_H
@@ -28,7 +28,7 @@
 struct nic_session;
 struct registry;
 
-#define CLIENT_PROGRAM_BYTES 48 /* what is kept of a program's or library's name */
+#define CLIENT_PROGRAM_BYTES 48 /* bytes kept of a program's or library's name */
 
 /* One event that did not fit into its socket yet. */
 struct client_event {
@@ -48,7 +48,7 @@ struct session {
     uint32_t guard[3];        /* of these three in the table of vipd/registry/guard.h */
     struct taken_file *taken; /* the segment that vipd writes, which its program may keep */
     int doorbell;             /* eventfd; its file is shared with the application */
-    int event_sock;           /* our end */
+    int event_sock;           /* vipd's end */
     struct vipd_watch *doorbell_watch, *event_watch;
     struct client_event *events, **events_tail; /* waiting to be sent */
     uint64_t events_queued;
@@ -83,7 +83,9 @@ int client_listen(struct vipd *vipd, int sock, struct client_listener **ret);
 /* Harmless on NULL. */
 void client_listener_free(struct client_listener *listener);
 
-/* Take over a connected socket, in any case. Outcomes: 0; negative errno. Also for tests. */
+/* Take over a connected socket, also on failure. Outcomes: 0; -EDQUOT its user has the
+ * connections that [limits] allow; -EBUSY the same, and undertaker_full; other negative errno.
+ * Also for tests. */
 int client_new(struct vipd *vipd, int sock);
 
 /*
@@ -96,33 +98,35 @@ void client_end(struct client *client, enum client_end end, const char *detail);
 void client_note(const struct client *client, enum history_kind kind, bool is_error, uint32_t vi,
                  const char *key, const char *text);
 
-/* Has the client's user this number among his groups, as the kernel knew them at connect time? */
+/* Is gid one of the client's groups, as the kernel knew them at connect time? */
 bool client_in_group(const struct client *client, uint32_t gid);
 
 /*
- * Free clients that have ended, a bounded part of them at a time. Called as vipd_host_config.between; not from
- * within a NIC's function or a client's. Returns whether there was any: then it is called again after the next
- * turn, or has the control loop make another pass. O(1) if not.
+ * Free clients that have ended, a bounded part of them at a time. Called as
+ * vipd_host_config.between, not from within a function of a NIC or a client. Returns whether a
+ * client had ended. If some are left, it has the control loop make another pass. O(1) if none had
+ * ended.
  */
 bool clients_reap(struct vipd *vipd);
 
 /*
- * End sessions of which a page of memory was missing (vipd/registry/guard.h), and, about once a second
- * while vipd works, those whose files take more than [limits] register_bytes_per_uid. From where
- * clients_reap is called, before it. Cheap if there is nothing to do.
+ * End sessions of which a page of memory was missing (vipd/registry/guard.h). While vipd works,
+ * look at some of the memory files every 0.1 s, and end sessions of users whose files take more
+ * than [limits] register_bytes_per_uid. Called before clients_reap, from the same place. Cheap if
+ * there is nothing to do.
  */
 void clients_memory(struct vipd *vipd, bool worked);
 
-/* The time, in whichever thread we are. */
+/* The time of the loop that runs now: the control loop, or that of the client's NIC. */
 uint64_t client_now_ns(const struct client *client);
 
-/* End sessions that wait on discriminators that [listen] of a new configuration keeps for other users. */
+/* End sessions that wait on a discriminator that [listen] now keeps for other users. */
 void clients_judge(struct vipd *vipd);
 
 /* End and free all of them: vipd stops. */
 void clients_shutdown(struct vipd *vipd);
 
-/* "malformed message" etc., for counters and log lines. */
+/* "malformed_message" etc., for counters, and a sentence for log lines. */
 const char *client_end_name(enum client_end end);
 const char *client_end_help(enum client_end end);
 

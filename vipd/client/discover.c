@@ -1,12 +1,12 @@
 /*
- * VipQuerySystemManagementInfo: which NICs can this one reach? Those that the table [names] of the
- * configuration knows, those that it is connected to now, those that have answered on the segment when
- * somebody asked for a name (Ethernet), and itself. Nothing is asked over the network, so a host of [names]
- * may be switched off.
+ * VipQuerySystemManagementInfo: which NICs can this one reach? Itself, those in the table [names]
+ * of the configuration, and those that it is connected to now. On Ethernet also those that have
+ * answered a question for a name on the segment. vipd asks nothing over the network, so a host of
+ * [names] may be switched off.
  *
- * The cursor of a page is a place in the table [names], place 0 standing for the own address, or,
- * with the bit CURSOR_PEERS, an index into the NIC's table of connections, or, with CURSOR_KNOWN, a place
- * among those that have answered.
+ * The cursor of a page is a place in the table [names], where place 0 is the own address. With the
+ * bit CURSOR_PEERS it is an index into the NIC's table of connections. With CURSOR_KNOWN it is a
+ * place among those that have answered.
  */
 #include <stdlib.h>
 
@@ -20,9 +20,8 @@
 
 /* One page under construction. */
 struct page {
-    ProtobufCBinaryData
-        *host; /* HOSTS_PER_REPLY; they point to addresses that outlive the reply, for
-                                  nothing is done with a NIC before it is sent */
+    /* HOSTS_PER_REPLY; the addresses live until the reply is sent: the NIC does nothing before. */
+    ProtobufCBinaryData *host;
     size_t count;
     uint8_t len;         /* of an address of this NIC's medium */
     enum link_kind kind; /* that medium */
@@ -41,7 +40,7 @@ static bool add(void *ctx, const struct link_addr *addr)
     return true;
 }
 
-/* From place `cursor` on. The place to go on with; 0: that was all. */
+/* Add addresses from place `cursor` on. Returns the place to go on with; 0: that was all. */
 static uint64_t add_names(const struct vipd_config *config, const struct link_addr *self,
                           uint64_t cursor, struct page *page)
 {

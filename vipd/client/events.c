@@ -1,6 +1,6 @@
 /*
- * Events towards an application: what its NIC's sink says becomes messages on the event socket, in
- * order. What does not fit waits in a bounded queue; an application that lets it overflow is ended.
+ * Events for an application: each call of the NIC's sink becomes a message on the event socket, in
+ * order. What does not fit waits in a bounded queue; if the queue overflows, the session ends.
  */
 #include "vipd/client/client.h"
 
@@ -12,13 +12,13 @@
 #include "proto/assert.h"
 #include "vipd/client/internal.h"
 
-#define PLACED_PER_CALL 64 /* PlaceDone messages read before others get their turn */
+#define PLACED_PER_CALL 64 /* PlaceDone messages read before other clients get their turn */
 
 static int send_now(const struct session *session, const uint8_t *bytes, size_t len)
 {
     ssize_t n;
 
-    /* Nothing that a client does may make vipd wait. */
+    /* No client may make vipd wait. */
     do
         n = send(session->event_sock, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
@@ -98,7 +98,7 @@ static void send_event(struct client *client, const Vip__Event *event)
     int r;
 
     VIP_ASSERT(len > 0 && len <= sizeof(bytes));
-    /* While a session is being freed, the application is not interested any more. */
+    /* A session that has ended gets no more events. */
     if (client->end != CLIENT_END_NONE)
         return;
     vipd_count(&client->vipd->counters.events);
@@ -121,7 +121,7 @@ static void send_event(struct client *client, const Vip__Event *event)
     }
 }
 
-/* The reason texts of the data plane are static sentences; this keeps a long one harmless. */
+/* Copy a reason text of the data plane, cut to the buffer. */
 static char *event_reason(const char *why, char *buf, size_t buf_bytes)
 {
     if (!why)
@@ -209,9 +209,9 @@ static void on_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc r
 }
 
 /*
- * A peer on Unreliable Delivery can cause most errors as often as it likes. A program that is slow, or
- * stopped for a while, then misses some of them; it must not lose its session over them. What comes
- * once per connection or session always has room.
+ * May this error be left out? A peer on Unreliable Delivery can cause most errors without limit. A
+ * program that is slow, or stopped for a while, then misses some of them; it must not lose its
+ * session over them. What comes once per connection or session always has room.
  */
 static bool error_may_drop(const struct client *client, enum vip_error_code code)
 {
@@ -279,7 +279,7 @@ static void on_fetch(void *ctx, uint64_t number, uint32_t handle, uint64_t offse
     tell_place(ctx, number, handle, offset, bytes, true);
 }
 
-/* Only if it can go now: descriptors do not wait in the queue, and without a ring all works as well. */
+/* Send it only if it can go now: the queue holds no descriptors. Messages need no ring. */
 static bool on_direct(void *ctx, uint16_t vi, uint32_t generation, uint32_t first, unsigned half,
                       int fd)
 {
@@ -323,7 +323,7 @@ const struct nic_sink client_sink = {
     .direct = on_direct,
 };
 
-/* ---- the other direction ----------------------------------------------------------------- */
+/* ---- messages from the application ------------------------------------------------------- */
 
 /* One PlaceDone; false if there is nothing more to read. */
 static bool receive_one(struct client *client)

@@ -1,5 +1,5 @@
 /*
- * Between the files of vipd/client/: the answer to a request, and who answers which.
+ * Shared by the files of vipd/client/: the answer to a request, and the functions of all requests.
  */
 #ifndef VIPD_CLIENT_INTERNAL_H
 #define VIPD_CLIENT_INTERNAL_H
@@ -30,8 +30,8 @@ struct answer {
     Vip__CreateCqReply create_cq;
     Vip__ConnectWaitReply connect_wait;
     Vip__ResolveReply resolve;
-    struct link_addr resolved;           /* what it points to, this */
-    char resolved_name[LINK_NAME_BYTES]; /* or this */
+    struct link_addr resolved;           /* `resolve` points to this ... */
+    char resolved_name[LINK_NAME_BYTES]; /* ... or to this */
     Vip__MemAttributes mem_attributes;
     Vip__AdminReply admin;
     Vip__PingReply ping;
@@ -47,19 +47,19 @@ void answer_set(struct answer *answer, enum vip_rc rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /*
- * May the client's user administer this vipd? If not the answer says so and what would help. Either way it is
- * logged, with what it is to be done on (printable; NULL: vipd itself).
+ * May the client's user administer this vipd? If not, the answer says so and what would help.
+ * Either way it is logged, with the object of the request (printable; NULL: vipd itself).
  */
 bool answer_admin(struct client *client, const char *verb, const char *on, struct answer *answer);
 
-/* The same question without an answer, and not logged: root, vipd's own user and the administrators. */
+/* The same without an answer and a log line: root, vipd's own user and the administrators. */
 bool client_is_admin(const struct client *client);
 
-/* Free what a reply points to and nobody else has. */
+/* Free what only the reply points to. */
 void answer_free(struct answer *answer);
 
 /* A request's function: fills the answer, takes what it needs of fds. client->session is not NULL
- * for those that need one. */
+ * for requests that need one. */
 typedef void request_fn(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                         struct answer *answer);
 
@@ -94,9 +94,9 @@ struct nic *session_nic(const struct client *client);
 bool client_serve(struct client *client);
 
 /*
- * Do so many descriptors of the client's user wait for the undertaker that vipd takes nothing from his programs? Then
- * the caller stops watching the socket; what it holds stays in it, and the control loop watches it again
- * when there is room. From any thread.
+ * Do UNDERTAKER_FDS_MAX descriptors of the client's user wait for the undertaker? Then vipd reads
+ * nothing from this user's programs: the caller stops watching the socket, where messages wait. The
+ * control loop watches it again when there is room. From any thread.
  */
 bool client_held_back(struct client *client);
 
@@ -104,17 +104,17 @@ bool client_held_back(struct client *client);
 void request_dispatch(struct client *client, const Vip__Request *request, struct vip_fds *fds);
 
 /*
- * Say to a program whose connection is not taken why, before the socket is closed; to be heard it needs no
- * request. From wherever there is a connected socket.
+ * Send a program the reason why vipd refuses its connection, before the socket is closed. The
+ * program need not have sent a request.
  */
 void client_refuse(int sock, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* How to close what a program has passed (vipd/registry/undertaker.h). */
+/* How to close descriptors that a program has passed (vipd/registry/undertaker.h). */
 struct vip_fd_drop client_fd_drop(struct client *client);
 
 /*
- * End at most *vis VIs of the client's session, as nic_session_end. Outcomes: true: there is no session any
- * more; false: call it again after a turn.
+ * End at most *vis VIs of the client's session, as nic_session_end. Outcomes: true: there is no
+ * session any more; false: call it again after a turn.
  */
 bool session_end(struct client *client, bool died, unsigned *vis);
 
@@ -122,8 +122,8 @@ bool session_end(struct client *client, bool died, unsigned *vis);
 void request_close_done(struct client *client);
 
 /*
- * memory.c: do the files of the client's user take no more than [limits] register_bytes_per_uid? false
- * with ERROR_RESOURCE and the reason in answer.
+ * memory.c: do the files of the client's user take no more than [limits] register_bytes_per_uid?
+ * false: ERROR_RESOURCE and the reason are in answer.
  */
 bool memory_within_limit(struct client *client, struct answer *answer);
 

@@ -1,9 +1,9 @@
 /*
- * Sessions that end for the sake of memory: a page of theirs was missing, or the files of their user
- * take more than [limits] register_bytes_per_uid.
+ * Ending sessions because of their memory: a page was missing, or the files of their user take more
+ * than [limits] register_bytes_per_uid.
  *
- * Owns: when vipd looks, and which session ends. Does not own: the faults (vipd/registry/guard.h), what
- * files take (vipd/registry/taken.h), the limit (quota.h).
+ * Owns: when vipd looks, and which session ends. Does not own: the faults (vipd/registry/guard.h),
+ * what files take (vipd/registry/taken.h), the limit (quota.h).
  */
 #include <stdio.h>
 
@@ -14,8 +14,8 @@
 #include "vipd/registry/taken.h"
 
 /*
- * A look at so many files (half a microsecond each), so often, while vipd works: one thousandth of its
- * time at most. Up to 1280 files are each looked at once a second.
+ * While vipd works, it looks at LOOK_FILES files (half a microsecond each) every LOOK_NS: at most
+ * one thousandth of its time. Up to 1280 files are each looked at once a second.
  */
 #define LOOK_FILES 128u
 #define LOOK_NS    100000000ull
@@ -25,7 +25,7 @@ static bool is_live(const struct client *client)
     return client->end == CLIENT_END_NONE && client->session && client->session->registry;
 }
 
-/* A fault that no session here has caused is one of a session that has ended since. */
+/* End sessions that had a fault. Other faults were in sessions that have ended since. */
 static void end_faulted(struct vipd *vipd)
 {
     for (struct client *c = vipd->clients; c; c = c->next)
@@ -40,7 +40,7 @@ static uint64_t taken_by_session(const struct session *session)
     return registry_taken(session->registry) + taken_file_bytes(session->taken);
 }
 
-/* What the user's files take but for those of sessions that are about to end. */
+/* What the user's files take, except those of sessions that are about to end. */
 static uint64_t taken_by_live(const struct vipd *vipd, uid_t uid)
 {
     uint64_t taken = taken_by(vipd->taken, uid);

@@ -1,10 +1,10 @@
 /*
- * The first request of an application: a NIC is opened. Segments are checked, made and mapped here.
+ * The first request of an application: it opens a NIC. Segments are checked, made and mapped here.
  *
- * The application's segment must carry SHRINK, GROW, FUTURE_WRITE and SEAL: it can then neither be
- * cut while it is mapped here, nor can anyone but its creator write to it. Ours gets the same seals,
- * so that no application can forge a completion. A page that the kernel refuses is SIGBUS all the same:
- * vipd/registry/guard.h makes that the end of this session.
+ * The application's segment must carry SHRINK, GROW, FUTURE_WRITE and SEAL. Then it cannot be cut
+ * while it is mapped here, and only its creator can write to it. vipd's segment gets the same
+ * seals, so that no application can forge a completion. The kernel may still refuse a page
+ * (SIGBUS): vipd/registry/guard.h makes that the end of this session.
  */
 #include "vipd/client/client.h"
 
@@ -41,10 +41,11 @@
 
 #define SEGMENT_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
 
-/* Sessions of one user whose memory waits to be freed, each with 256 GiB of vipd's 128 TiB of addresses. */
+/* Limit of one user's ended sessions with memory still to be freed. Each has 256 GiB of vipd's 128
+ * TiB of addresses. */
 #define SESSIONS_WAITING_MAX 64u
 
-/* Milliseconds after which a program asks again that found that many: one takes 0.2 ms to free, or some ms. */
+/* Retry interval in ms for a program that meets this limit: freeing one takes 0.2 ms or more. */
 #define FREED_AGAIN_MS 10
 
 /* ---- segments ---------------------------------------------------------------------------- */
@@ -54,7 +55,7 @@ static const char *app_segment_fault(int fd, uint64_t bytes)
 {
     struct statfs fs;
     struct stat st;
-    /* First: only a memfd can have them, and to ask more of another file (FUSE, NFS) may take for ever. */
+    /* Seals first: only a memfd has them. Other calls may block for ever on FUSE or NFS. */
     int seals = fcntl(fd, F_GET_SEALS);
 
     if (seals < 0)
@@ -63,7 +64,7 @@ static const char *app_segment_fault(int fd, uint64_t bytes)
         return "lacks one of the seals SHRINK, GROW, FUTURE_WRITE and SEAL";
     if (fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
         return "cannot be looked at";
-    /* Its pages are ordinary ones. */
+    /* Only ordinary pages: a memfd of huge pages has another file system. */
     if (!S_ISREG(st.st_mode) || fs.f_type != TMPFS_MAGIC)
         return "is not a memfd";
     if ((uint64_t)st.st_size != bytes)
@@ -89,7 +90,7 @@ static bool map_app_segment(struct session *session, int fd, struct answer *answ
         return false;
     }
     session->app_base = base;
-    /* Read, not loaded: the page may be one that the kernel refuses to make, and there is no guard yet. */
+    /* pread, because a load may meet a page that the kernel refuses: there is no guard yet. */
     if (pread(fd, head, sizeof(head), 0) != sizeof(head)) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot read the app-writes segment: %s",
                    strerror(errno));
@@ -140,16 +141,16 @@ static void on_doorbell(void *ctx, unsigned events)
 
     (void)events;
     VIP_PROBE2(doorbell, client->session->id, client->pid);
-    /* Whoever has to wait may ring in vain: not even reading that is for nothing. */
+    /* While a session is throttled, ignore its bell: even reading it costs processor time. */
     if (nic_session_throttled(client->session->nic_session)) {
         vipd_watch_set(client->session->doorbell_watch, 0);
-        nic_session_tell_resumed(client->session->nic_session); /* events.c looks at it again */
+        nic_session_tell_resumed(client->session->nic_session); /* events.c watches it again */
         return;
     }
     /*
-     * Only to make it silent again: the next turn takes the postings. The application shares the
-     * file and could switch O_NONBLOCK off and empty it between epoll's look and ours, so the flag
-     * of this one call decides whether it may block.
+     * Only to silence it again: the next turn takes the postings. The application shares the file
+     * and could switch O_NONBLOCK off and empty it between epoll's look and this one. RWF_NOWAIT
+     * keeps this call from blocking.
      */
     if (preadv2(client->session->doorbell, &iov, 1, -1, RWF_NOWAIT) < 0 && errno != EAGAIN)
         client_end(client, CLIENT_END_INTERNAL, "the doorbell cannot be read");
@@ -192,7 +193,7 @@ static int make_channels(struct client *client, struct session *session, struct 
 
 /* ---- the session ------------------------------------------------------------------------- */
 
-/* The program is not listened to any more, and told nothing. */
+/* Stop watching the bell and the event socket of a session that ends. */
 static void session_hush(const struct client *client)
 {
     vipd_watch_set(client->session->doorbell_watch, 0);
@@ -212,7 +213,7 @@ bool session_end(struct client *client, bool died, unsigned *vis)
         session_hush(client);
         return false;
     }
-    /* Only now: freeing the session may still have said something to its sink. */
+    /* Only now: nic_session_end may still have called the sink, which uses the session. */
     client->session = NULL;
     for (unsigned i = 0; i < 3; i++)
         guard_remove(session->guard[i]);
@@ -277,7 +278,7 @@ static int make_nic_session(struct client *client, struct session *session)
     return nic_session_new(session_nic(client), &args, session->opened_ns, &session->nic_session);
 }
 
-/* Everything a session has, in the order in which it can fail. The caller frees what there is. */
+/* Make all parts of a session, in the order in which they can fail. The caller frees them. */
 static bool session_fill(struct client *client, struct vip_fds *fds, struct answer *answer)
 {
     struct session *session = client->session;
@@ -386,7 +387,7 @@ static void fill_reply(const struct client *client, struct answer *answer)
     answer->reply.open = &answer->open;
 }
 
-/* Texts that an application chooses are cut and cleaned before anybody reads them. */
+/* Copy a text that an application chose, cut and cleaned for logs and views. */
 static void keep_text(char *to, const char *from)
 {
     if (!from || from[0] == '\0')
@@ -417,8 +418,9 @@ bool client_may_open(const struct client *client, struct answer *answer)
 }
 
 /*
- * Is there room for one session more, beside those of the same user whose memory is being freed? Freeing them
- * ends without the user: so libvipl asks again, and only a machine that frees nothing for long is an error.
+ * Is there room for one more session, beside the user's sessions with memory still to be freed? The
+ * user has no part in the freeing: so libvipl asks again, and it fails only if nothing is freed for
+ * long.
  */
 static bool room_to_open(struct client *client, struct answer *answer)
 {
@@ -438,7 +440,7 @@ static bool room_to_open(struct client *client, struct answer *answer)
     return false;
 }
 
-/* What can be refused before anything is made. The NIC's index, or -1. */
+/* Checks before anything is made. Returns the NIC's index, or -1. */
 static int open_checks(struct client *client, const Vip__OpenRequest *open, struct answer *answer)
 {
     struct vipd *vipd = client->vipd;

@@ -62,7 +62,8 @@ static uint64_t used_by(const struct session *session, enum quota quota)
     return quota == QUOTA_MAPPED_BYTES ? usage.mapped_bytes : usage.mapped_files;
 }
 
-/* Of what the user had: not given back to the kernel yet, or kept by his programs (taken.h). */
+/* What the user had and that still counts: not given back to the kernel yet, or kept by the user's
+ * programs (taken.h). */
 static uint64_t waiting(const struct vipd *vipd, uid_t uid, enum quota quota)
 {
     struct undertaker_share share;
@@ -101,7 +102,7 @@ static uint64_t limit_of(const struct vipd *vipd, enum quota quota)
     if (quota == QUOTA_REGISTER_BYTES)
         return quota_register_bytes(vipd);
     memcpy(&limit, (const char *)vipd->config + quotas[quota].limit_off, sizeof(limit));
-    /* vipd keeps a descriptor for each file (vipd/registry/taken.h): one user has a quarter of them. */
+    /* vipd keeps a descriptor per file (vipd/registry/taken.h): one user has a quarter of these. */
     if (quota == QUOTA_MAPPED_FILES && getrlimit(RLIMIT_NOFILE, &fds) == 0 &&
         limit > fds.rlim_cur / 4)
         limit = fds.rlim_cur / 4;

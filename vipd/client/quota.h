@@ -3,7 +3,7 @@
  *
  * Owns: the sums over a user's sessions, and the sentence that names the key of a limit that was
  * reached. Does not own: limits of one session (vipd/nic/, vipd/registry/). Called by vipd/client/
- * before something is made. A user is the uid that the kernel told when the program connected.
+ * before something is made. A user is the uid that the kernel gives when the program connects.
  */
 #ifndef VIPD_CLIENT_QUOTA_H
 #define VIPD_CLIENT_QUOTA_H
@@ -21,7 +21,7 @@ enum quota {
     QUOTA_CQS,
     QUOTA_REGIONS,
     QUOTA_REGISTER_BYTES, /* in whole pages, and twice for staged regions (registry_held_bytes) */
-    QUOTA_MAPPED_BYTES,   /* address space of vipd for the memory files of all */
+    QUOTA_MAPPED_BYTES,   /* address space of vipd for the user's memory files */
     QUOTA_MAPPED_FILES,   /* mappings of them: a process has 65530 in all */
     QUOTA_WAITS,          /* VipConnectWait, listeners, and requests not answered */
     QUOTA_CONNECTS,       /* connections being made, from either side */
@@ -29,7 +29,7 @@ enum quota {
 };
 
 /*
- * May the client's user have `more` of it? Outcomes: true; false, with ERROR_RESOURCE and the reason
+ * May the client's user have `more` of it? Outcomes: true; false: ERROR_RESOURCE and the reason are
  * in answer.
  */
 bool quota_room(const struct client *client, enum quota quota, uint64_t more,

@@ -1,6 +1,6 @@
 /*
- * Requests: which message wants how many descriptors and a session, who works on it, and the one
- * reply to each. The functions themselves are in request_*.c and open.c.
+ * Requests: the number of descriptors of each, whether it needs a session, its function, and the
+ * one reply to it. The functions themselves are in request_*.c and open.c.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static const struct request_kind kinds[] = {
     [VIP__REQUEST__BODY_CREATE_PTAG] = {"create_ptag", request_create_ptag, true, 0, 0},
     [VIP__REQUEST__BODY_DESTROY_PTAG] = {"destroy_ptag", request_destroy_ptag, true, 0, 0},
     [VIP__REQUEST__BODY_MAKE_MEMORY] = {"make_memory", request_make_memory, false, 0, 0},
-    /* One for shared and staged memory, none for adopted: request_register_mem looks closer. */
+    /* One for shared and staged memory, none for adopted: request_register_mem checks that. */
     [VIP__REQUEST__BODY_REGISTER_MEM] = {"register_mem", request_register_mem, true, 0, 1},
     [VIP__REQUEST__BODY_DEREGISTER_MEM] = {"deregister_mem", request_deregister_mem, true, 0, 0},
     [VIP__REQUEST__BODY_SET_MEM_ATTRIBUTES] = {"set_mem_attributes", request_set_mem_attributes,
@@ -61,7 +61,7 @@ static const struct request_kind kinds[] = {
     [VIP__REQUEST__BODY_EXPLAIN] = {"explain", request_explain, false, 0, 0},
 };
 
-/* A program asks again so often while hosts on the medium are asked for a name. */
+/* Retry interval in ms while a name look-up on the segment is pending. */
 #define ASK_AGAIN_MS 10
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -82,7 +82,7 @@ void answer_set(struct answer *answer, enum vip_rc rc, const char *format, ...)
 
 static void answer_init(struct answer *answer)
 {
-    /* Not the whole of it is zeroed: each request would pay for all the others' messages. */
+    /* Not all of it is zeroed: each request would pay for the messages of all other kinds. */
     vip__reply__init(&answer->reply);
     answer->reply.has_code = true;
     answer->page = NULL;
@@ -115,7 +115,7 @@ void client_refuse(int sock, const char *format, ...)
     reply.has_code = true;
     reply.code = VIP_RC_ERROR_RESOURCE;
     reply.reason = reason;
-    /* A fresh socket has room for it, and if not nothing is lost but the reason. */
+    /* A new socket has room for it; if not, only the reason is lost. */
     (void)vip_control_send(sock, &reply.base, NULL, 0, MSG_DONTWAIT);
 }
 
@@ -132,7 +132,7 @@ static void answer_send(struct client *client, struct answer *answer)
     } else if (r == -EAGAIN) {
         client_end(client, CLIENT_END_REPLIES, NULL);
     } else {
-        /* The kernel counts descriptors on their way by user, and vipd has no capability to exceed that. */
+        /* The kernel limits the unread descriptors of a user; vipd may not exceed that. */
         client_refuse(client->sock, "vipd cannot hand over the descriptors of this reply: %s%s",
                       strerror(-r),
                       r == -ETOOMANYREFS
@@ -144,7 +144,7 @@ static void answer_send(struct client *client, struct answer *answer)
     }
 }
 
-/* The fixed checks, in this order; true if the request's function may look at it. */
+/* The fixed checks, in this order; true if the request's function may be called. */
 static bool acceptable(struct client *client, const Vip__Request *request,
                        const struct vip_fds *fds, struct answer *answer)
 {
@@ -231,11 +231,11 @@ struct nic *session_nic(const struct client *client)
     return client->vipd->nics[client->session->nic].nic;
 }
 
-/* ---- requests without a session ---------------------------------------------------------- */
+/* ---- close, names and views -------------------------------------------------------------- */
 
 /*
- * VipCloseNic. The session goes before the reply (request_close_done), so that a caller who reads it can rely
- * on the end of everything; the connection ends with it.
+ * VipCloseNic. The session ends before the reply (request_close_done), so that a program that reads
+ * the reply can rely on the end of everything. The connection ends with it.
  */
 void request_close(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                    struct answer *answer)
@@ -247,13 +247,13 @@ void request_close(struct client *client, const Vip__Request *request, struct vi
     client_end(client, CLIENT_END_CLOSED, NULL);
 }
 
-/* The NIC whose names are meant: the one that is open, or the first one. */
+/* The NIC that names are for: the one that is open, or the first one. */
 static const struct vipd_nic_config *names_nic(const struct client *client)
 {
     return &client->vipd->config->nics[client->session ? client->session->nic : 0];
 }
 
-/* What [names] does not have, the host itself may tell, if it can be asked there. */
+/* The name of an address from [names], else from the host itself where the medium can ask it. */
 static int find_name(struct client *client, const struct link_addr *addr, struct answer *answer)
 {
     struct vipd *vipd = client->vipd;
@@ -283,7 +283,7 @@ static int find_host(struct client *client, const char *name, uint32_t index, st
     return nic_find(session_nic(client), name, vipd_loop_now(vipd->loop), ret);
 }
 
-/* Nothing was found, or not yet: what to answer. */
+/* The answer if nothing was found, or not yet. */
 static void not_found(int r, bool address, struct answer *answer)
 {
     answer->resolve.name = NULL;

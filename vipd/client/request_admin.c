@@ -1,6 +1,7 @@
 /*
- * Requests of administrators. Who is one, the kernel tells: root, the user that vipd runs as, and the
- * members of [daemon] admin_group. Every such request is logged with uid, pid and outcome.
+ * Requests of administrators. These are, by the uid and groups that the kernel gives: root, the
+ * user that vipd runs as, and the members of [daemon] admin_group. Every such request is logged
+ * with uid and pid, whether it is allowed or refused.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include "vipd/nic/objects.h"
 #include "vipd/reload.h"
 
-#define FAULTS_BYTES 8192 /* of what is wrong with the files; a reader mends the first ones first */
+#define FAULTS_BYTES 8192 /* of text about faults in the files; the first ones matter most */
 
 bool client_is_admin(const struct client *client)
 {
@@ -63,7 +64,7 @@ static void name_target(char buf[ON_BYTES], const uint32_t *vi, const uint64_t *
 
 /* ---- reload ------------------------------------------------------------------------------ */
 
-/* The changes of a reload, as many as fit a message; all are counted. */
+/* The changes of a reload that fit into one message; the others are left out. */
 struct changes {
     Vip__ReloadReply *reply;
     size_t bytes;
@@ -267,7 +268,7 @@ static void sever_peer(struct client *admin, const Vip__AdminRequest *r, struct 
     }
 }
 
-/* The peer that is wanted, on the first medium that it can be of. */
+/* Set the filter's peer, on the first NIC with a medium that it can be of. false: on none. */
 static bool filter_peer(const struct vipd *vipd, const char *text, struct capture_filter *filter)
 {
     for (unsigned n = 0; n < vipd->nic_count && !filter->has_peer; n++)
@@ -352,7 +353,7 @@ void request_admin(struct client *client, const Vip__Request *request, struct vi
     answer->reply.admin = &answer->admin;
 }
 
-/* ---- ping: allowed to everybody ---------------------------------------------------------- */
+/* ---- ping: allowed to every user --------------------------------------------------------- */
 
 static int ping_nic(const struct vipd *vipd, const char *name)
 {

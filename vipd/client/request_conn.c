@@ -6,7 +6,7 @@
 #include "vipd/client/quota.h"
 #include "vipd/config_listen.h"
 
-/* Copy an address out of a message; what is too long is the caller's mistake. */
+/* Copy an address out of a message. false: it is too long, and the answer says so. */
 static bool read_address(const Vip__NetAddress *address, struct vip_addr *ret,
                          struct answer *answer)
 {
@@ -71,7 +71,7 @@ static void answer_wait(struct answer *answer, uint64_t wait_id, bool found)
     answer->reply.connect_wait = &answer->connect_wait;
 }
 
-/* vipctl drain: what stands goes on, nothing new begins. */
+/* vipctl drain: existing connections go on, no new ones are made. */
 static bool not_draining(const struct client *client, struct answer *answer)
 {
     if (client->vipd->draining)
@@ -80,7 +80,7 @@ static bool not_draining(const struct client *client, struct answer *answer)
     return !client->vipd->draining;
 }
 
-/* [listen] of the configuration. */
+/* May the client's user wait there, by [listen]? If not, the answer says why. */
 static bool may_listen(const struct client *client, const struct vip_addr *local,
                        struct answer *answer)
 {
@@ -98,7 +98,7 @@ static bool may_listen(const struct client *client, const struct vip_addr *local
     return false;
 }
 
-/* What a session of this user waits on, and may not. */
+/* A discriminator on which a session of this user waits and may not. */
 struct misplaced {
     const struct client *client;
     char text[2 * DISC_TEXT_BYTES];

@@ -56,7 +56,7 @@ void request_destroy_ptag(struct client *client, const Vip__Request *request, st
                ptag);
 }
 
-/* The quotas, with the key that sets them; the registry would refuse as well. */
+/* Check the limits here, to name their keys; the registry would refuse as well. */
 static bool within_quota(struct client *client, const struct registry_region *region,
                          struct answer *answer)
 {
@@ -83,14 +83,15 @@ static bool within_quota(struct client *client, const struct registry_region *re
     if (!quota_room(client, QUOTA_REGIONS, 1, answer) ||
         !quota_room(client, QUOTA_REGISTER_BYTES, registry_held_bytes(region), answer))
         return false;
-    /* Whether the file is mapped already only the registry knows. */
+    /* Only the registry knows whether the file is mapped already. */
     registry_set_mapping_room(client->session->registry, quota_left(client, QUOTA_MAPPED_BYTES),
                               quota_left(client, QUOTA_MAPPED_FILES));
     return true;
 }
 
 /*
- * The kernel allows vipd so many descriptors on their way to programs that have not read them, all programs together.
+ * Has the program read all replies? The kernel limits the number of vipd's descriptors that wait
+ * unread in sockets, for all programs together.
  */
 static bool has_read_all(const struct client *client)
 {

@@ -10,8 +10,8 @@
 #include "vipd/client/quota.h"
 
 /*
- * Attributes of a VI in the order in which the specification names their codes (2.2). Returns
- * whether they are all right; else the answer says what is not.
+ * Read and check the attributes of a VI, in the order in which the specification names their codes
+ * (2.2). false: the answer says which one is wrong.
  */
 static bool read_attrs(const Vip__ViAttributes *attributes, struct nic_vi_args *args,
                        struct answer *answer)
@@ -182,8 +182,8 @@ void request_destroy_cq(struct client *client, const Vip__Request *request, stru
 }
 
 /*
- * A socket and not an eventfd: the two ends of an eventfd are one file, so the application could
- * fill its counter, switch O_NONBLOCK off, and leave vipd hanging in its next write.
+ * A socket and not an eventfd: the two ends of an eventfd are one file. The application could fill
+ * its counter, switch O_NONBLOCK off, and leave vipd hanging in its next write.
  */
 void request_cq_fd(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                    struct answer *answer)
@@ -200,7 +200,7 @@ void request_cq_fd(struct client *client, const Vip__Request *request, struct vi
     }
     setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
     shutdown(pair[0], SHUT_RD);
-    /* The library gets our end, too: it may have to make the other one readable by itself. */
+    /* The library gets vipd's end, too: it may have to make the other one readable by itself. */
     sender = fcntl(pair[0], F_DUPFD_CLOEXEC, 0);
     answer->fds.fd[answer->fds.count++] = pair[1];
     if (sender < 0) {

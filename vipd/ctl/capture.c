@@ -1,4 +1,4 @@
-/* What passes the NICs, told over a socket; see capture.h. */
+/* What passes the NICs, sent over a socket; see capture.h. */
 #include "vipd/ctl/capture.h"
 
 #include <errno.h>
@@ -13,13 +13,13 @@
 #include "vipd/log.h"
 #include "vipd/nic/nic.h"
 
-/* Of a connection manager's message, what stands before addresses and what applications say. */
+/* Bytes of a connection manager's message before addresses and what applications say. */
 #define CM_FIXED_BYTES 80u
 
-/* Some thousand packets without payload. */
+/* Wanted send buffer of the socket, in bytes: some thousand packets without payload. */
 #define SOCKET_BYTES (4 << 20)
 
-/* A NIC with what its calls must know. */
+/* Context of the calls of one NIC. */
 struct place {
     struct capture *capture;
     unsigned nic;
@@ -31,7 +31,7 @@ struct capture {
     int sock;
     struct vipd_watch *watch; /* the tool hangs up */
     struct place place[VIPD_NICS_MAX];
-    pthread_mutex_t lock; /* of what follows: NICs may have threads of their own */
+    pthread_mutex_t lock; /* of the members below: NICs may have threads of their own */
     uint64_t lost;
     struct vip_packet decoded;
     uint8_t bytes[VIP_PACKET_BYTES_MAX];
@@ -42,13 +42,13 @@ static bool wanted(const struct capture_filter *filter, const struct nic_seen *s
     if ((filter->has_session && seen->session != filter->session) ||
         (filter->has_vi && (seen->session == 0 || seen->vi != filter->vi)))
         return false;
-    /* Descriptors have no peer here; who asks for one wants packets. */
+    /* Descriptors have no peer here: a filter with a peer takes packets only. */
     return !filter->has_peer ||
            (seen->peer && seen->peer->len == filter->peer.len &&
             memcmp(seen->peer->bytes, filter->peer.bytes, filter->peer.len) == 0);
 }
 
-/* The packet in one piece. */
+/* Copy the packet into one piece. */
 static void gather(struct capture *capture, const struct nic_seen *seen)
 {
     size_t at = 0;
@@ -64,9 +64,9 @@ static void gather(struct capture *capture, const struct nic_seen *seen)
 }
 
 /*
- * How many bytes may be told, from the beginning: up to the end of the last frame's head, payload before it
- * made zeros; all of a connection manager's message but what the applications say in it; only the header of
- * what cannot be understood.
+ * The number of bytes, from the beginning, that a capture without payload gets. Of data: up to the
+ * end of the last frame's head, with payload before it made zeros. Of a connection manager's
+ * message: all but what the applications say in it. Of what cannot be understood: the header.
  */
 static uint32_t without_payload(struct capture *capture, uint32_t bytes)
 {
@@ -116,7 +116,7 @@ static void tell(const struct place *place, const struct nic_seen *seen)
             capture->filter.payload ? seen->bytes : without_payload(capture, seen->bytes);
         iov[1].iov_len = head.captured;
     }
-    /* A tool that has hung up is noticed by the watch; nothing may be freed from in here. */
+    /* The watch notices a tool that has hung up; nothing may be freed from in here. */
     if (sendmsg(capture->sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         capture->lost++;
     else
@@ -137,7 +137,7 @@ static void see(void *ctx, const struct nic_seen *seen)
 
 static void on_sock(void *ctx, unsigned events)
 {
-    (void)events; /* the tool has nothing to say: it has hung up */
+    (void)events; /* the tool sends nothing: it has hung up */
     capture_end(ctx);
 }
 

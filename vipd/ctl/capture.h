@@ -1,10 +1,11 @@
 /*
- * `vipctl capture`: what passes the NICs, told to a tool over a socket as it happens (proto/capture.h).
+ * `vipctl capture`: what passes the NICs, sent to a tool over a socket as it happens
+ * (proto/capture.h).
  *
- * Owns: the one capture that may go on, its filter, which bytes of a packet are told, the socket. Does not
- * own: who may ask (vipd/client/), files (tools/). vipd never waits for the tool: what its socket has no room
- * for is counted. Both functions are for the control loop, while the NICs stand still; what passes them is
- * told by whichever thread drives them.
+ * Owns: the one capture that may run, its filter, the choice of a packet's bytes, the socket. Does
+ * not own: access rights (vipd/client/), files (tools/). vipd never waits for the tool: it counts
+ * what the socket has no room for. Both functions are for the control loop, while the NICs stand
+ * still; the threads that drive the NICs send what passes them.
  */
 #ifndef VIPD_CTL_CAPTURE_H
 #define VIPD_CTL_CAPTURE_H
@@ -17,7 +18,7 @@
 
 struct capture;
 
-/* What is wanted; all that is set must hold. */
+/* What to capture; all conditions that are set must hold. */
 struct capture_filter {
     bool has_session, has_vi, has_peer;
     uint64_t session;
@@ -27,8 +28,8 @@ struct capture_filter {
 };
 
 /*
- * Begin. *ret_sock is the tool's end, the caller's to close; the capture ends when the tool closes it.
- * Outcomes: 0; -EBUSY another one goes on; -ENOMEM, or what socketpair said.
+ * Begin. *ret_sock is the tool's end, which the caller closes; the capture ends when the tool
+ * closes it. Outcomes: 0; -EBUSY another one runs; -ENOMEM; the negative errno of socketpair.
  */
 int capture_begin(struct vipd *vipd, const struct capture_filter *filter, int *ret_sock);
 

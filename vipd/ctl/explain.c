@@ -12,7 +12,7 @@
 /* Longest name or address that is looked up. */
 #define PEER_BYTES_MAX 255
 
-/* While hosts are being asked the caller comes again after so long. */
+/* Retry interval in ms while hosts are being asked. */
 #define AGAIN_MS 20
 
 struct explain {
@@ -40,7 +40,8 @@ static const char *why_not(int r)
     }
 }
 
-/* An address was asked for: what the host is called, if [names] or itself says so. -EAGAIN or another. */
+/* The name of the host that has this address, from [names] or from the host itself. Outcomes: 0;
+ * -EAGAIN ask again; another negative errno: no name. */
 static int look_name(const struct vipd *vipd, const struct vipd_nic *nic,
                      const struct link_addr *addr, char name[LINK_NAME_BYTES], Vip__ExplainRow *row)
 {
@@ -56,7 +57,7 @@ static int look_name(const struct vipd *vipd, const struct vipd_nic *nic,
     return r;
 }
 
-/* The host's address on one NIC. Whether the caller should come again. */
+/* Find the host's address on one NIC. Returns whether the caller should ask again. */
 static bool look(const struct vipd *vipd, const struct vipd_nic *nic, const char *peer,
                  char address[LINK_TEXT_BYTES], char name[LINK_NAME_BYTES], Vip__ExplainRow *row)
 {
@@ -92,7 +93,7 @@ static void fill_mtu(const struct link *link, Vip__ExplainRow *row)
 {
     row->has_mtu = true;
     row->mtu = link->packet_bytes;
-    /* Of an interface whose MTU is larger than any packet nothing is known here. */
+    /* With packets of the largest size the interface's MTU may be larger; it is not known here. */
     row->has_link_mtu = link->kind != LINK_LOOP && link->packet_bytes > 0 &&
                         link->packet_bytes < VIP_PACKET_BYTES_MAX;
     row->link_mtu = link->packet_bytes + link_kind_overhead(link->kind);

@@ -1,8 +1,8 @@
 /*
  * How each NIC would reach a host, for `vipctl explain peer`.
  *
- * Owns: the words. Does not own: finding addresses (vipd/names.h, vipd/nic/nic.h), nor which NIC is the
- * best one, which the caller says. Called by vipd/client/ only.
+ * Owns: the words. Does not own: finding addresses (vipd/names.h, vipd/nic/nic.h), nor the choice
+ * of the best NIC, which is the caller's. Called by vipd/client/ only.
  */
 #ifndef VIPD_CTL_EXPLAIN_H
 #define VIPD_CTL_EXPLAIN_H
@@ -14,7 +14,7 @@ struct explain;
 
 /*
  * Look the host up on every NIC. Hosts on a medium may have to be asked first: then the reply says
- * when to come again. Outcomes: 0 and *ret, to be freed with explain_free; -EINVAL peer is no name;
+ * when to ask again. Outcomes: 0 and *ret, to be freed with explain_free; -EINVAL peer is no name;
  * -ENOMEM.
  */
 int explain_new(const struct vipd *vipd, const char *peer, struct explain **ret);

@@ -2,8 +2,8 @@
  * What this vipd uses of the machine at this moment: descriptors, memory, clients.
  *
  * Owns: reading it from the kernel and the allocator. Does not own: gauges of a NIC (vipd/nic/),
- * rows and pages (show.c). Together they say what a program has left behind: after its end every
- * gauge is what it was before (tests/system/faults.sh).
+ * rows and pages (stats.c, page.c). The gauges show what a program has left behind: after its end
+ * each is what it was before (tests/system/faults.sh).
  */
 #ifndef VIPD_CTL_GAUGES_H
 #define VIPD_CTL_GAUGES_H
@@ -14,9 +14,9 @@
 #include "vipd/daemon.h"
 
 /*
- * Calls back for every gauge of scope VIPD; one that cannot be read (no descriptor left to look into
- * /proc) is left out rather than shown with a false value. Costs some microseconds and a system call for
- * every few hundred descriptors.
+ * Calls visit for every gauge of scope VIPD. A gauge that cannot be read (no descriptor left to
+ * look into /proc) is left out. Costs some microseconds and a system call for every few hundred
+ * descriptors.
  */
 void vipd_gauges(const struct vipd *vipd,
                  void (*visit)(void *ctx, enum vip_stat id, uint64_t value), void *ctx);

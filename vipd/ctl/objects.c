@@ -11,7 +11,7 @@
 #include "vipd/nic/objects.h"
 #include "vipd/registry/registry.h"
 
-#define SILENT_AFTER 2 /* keepalive intervals without a sign of life */
+#define SILENT_AFTER 2 /* keepalive intervals without a packet, then a peer is "silent" */
 
 bool show_may_see(uid_t viewer, uid_t owner)
 {

@@ -7,22 +7,23 @@
 #include "proto/assert.h"
 #include "proto/limits.h"
 
-/* Left for the reply around the rows: code, cursor, lengths. */
+/* Bytes left for the reply around the rows: code, cursor, lengths. */
 #define REPLY_BYTES 256
 
 /* Every row is preceded by its tag and its length. */
 #define TAG_BYTES_MAX 2
 #define LEN_BYTES_MAX 3 /* of a varint below 2^21 */
 
-/* Of one page. Making that many rows takes some 0.3 ms, so that the look at the descriptors which serves it
- * is no long one for the loop (vipd/host.c), and a list of 10,000 VIs costs no NIC more than that at a time. */
+/* Rows of one page. Making them takes some 0.3 ms, so that the look at the descriptors that serves
+ * a page is short for the loop (vipd/host.c). A list of 10,000 VIs costs no NIC more than that at a
+ * time. */
 #define ROWS_MAX 384
 
 _Static_assert(VIP_CONTROL_BYTES_MAX < 1u << 21, "a row's length takes three bytes at most");
 
 /*
- * Rows are packed when they are added, because what they point to is the caller's, and once only. The
- * reply carries them as protobuf-c's "unknown fields", which are packed as they are: tag, then bytes.
+ * A row is packed once, when it is added, because what it points to is the caller's. The reply
+ * carries the rows as protobuf-c's "unknown fields", which are packed as they are: tag, then bytes.
  */
 struct show_page {
     Vip__ShowReply reply;

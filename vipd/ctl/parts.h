@@ -23,7 +23,7 @@
 /* What a user is shown in place of another user's texts. */
 #define SHOW_HIDDEN "-"
 
-/* Whose object a row of a walk shows: programs and their numbers are for their user and administrators. */
+/* Set the owner of a row's object. Only its user and administrators see its program and pid. */
 #define SET_OWNER(row, walk)                                                                       \
     do {                                                                                           \
         const struct client *owner_ = (walk)->client;                                              \
@@ -40,7 +40,7 @@ struct walk {
     struct show_page *page;
     const struct vipd *vipd;
     const struct client *client;
-    uid_t viewer;  /* who asks */
+    uid_t viewer;  /* uid of the user who asks */
     uint64_t from; /* first row of this session that is wanted */
     uint64_t row;  /* row to come */
     bool full;     /* the page has no room for `row` */
@@ -61,10 +61,9 @@ void show_walk_conns(struct walk *walk);
 void show_walk_waits(struct walk *walk);
 
 const char *show_nic_name(const struct vipd *vipd, const struct client *client);
-/* A peer of the walk's session, as text that stands until the next call; "" for none. */
+/* A peer of the walk's session, as text that is valid until the next call; "" for none. */
 const char *show_peer_text(struct walk *walk, const struct cm_host *host);
-/* May this user see what concerns the other one's programs, memory, peers and faults in detail? An
- * administrator comes as uid 0. */
+/* May `viewer` (0: administrators) see details of owner's programs, memory, peers and faults? */
 bool show_may_see(uid_t viewer, uid_t owner);
 
 /* Each adds rows to the page, from the cursor on, until it is full. */
@@ -72,7 +71,7 @@ void show_peers(struct show_page *page, const struct vipd *vipd, uint64_t cursor
 void show_limits(struct show_page *page, const struct vipd *vipd, uint64_t cursor);
 void show_errors(struct show_page *page, const struct vipd *vipd, uid_t viewer, uint64_t cursor);
 void show_events(struct show_page *page, const struct vipd *vipd, uid_t viewer, uint64_t cursor);
-/* Calls back for every statistic of scope VIPD. */
+/* Calls visit for every statistic of scope VIPD. */
 void vipd_stats_visit(const struct vipd *vipd,
                       void (*visit)(void *ctx, enum vip_stat id, uint64_t value), void *ctx);
 void show_stats(struct show_page *page, const struct vipd *vipd, uint64_t cursor);

@@ -65,7 +65,7 @@ static bool add_event(struct show_page *page, const struct history_event *event,
     return page_add(page, &row.base, PAGE_EVENTS);
 }
 
-/* One page; next_cursor always says where to go on, so that a monitor can ask again later. */
+/* Fill one page; next_cursor always says where to go on, so that a monitor can ask again later. */
 void show_events(struct show_page *page, const struct vipd *vipd, uid_t viewer, uint64_t cursor)
 {
     const struct history_event *event;

@@ -46,7 +46,7 @@ static uint64_t now_ms_since(const struct vipd *vipd, uint64_t then_ns)
 
 /* ---- nic --------------------------------------------------------------------------------- */
 
-/* What the rows of a NIC sum up over its sessions. */
+/* Sums over the sessions of a NIC, for its row. */
 struct nic_sums {
     uint64_t clients, vis, regions, region_bytes, drops, retransmits;
 };
@@ -275,8 +275,8 @@ static void walk_client(struct walk *walk)
     walk->full = !page_add(walk->page, &row.base, PAGE_CLIENTS);
 }
 
-/* Sessions are walked in the order of their numbers: connections may open in another order than
- * they were accepted in, so the next number is looked for. */
+/* The session with the lowest number from from_id on. The list of clients has the order of
+ * accepting, in which sessions need not open. */
 static const struct client *next_session(const struct vipd *vipd, uint64_t from_id)
 {
     const struct client *next = NULL;
@@ -299,7 +299,7 @@ void show_sessions(struct show_page *page, const struct vipd *vipd, uid_t viewer
     walk.from = cursor & ((1u << CURSOR_ROW_BITS) - 1);
     while ((client = next_session(vipd, id)) != NULL) {
         if (client->session->id != id)
-            walk.from = 0; /* the one that the cursor meant has gone */
+            walk.from = 0; /* the session of the cursor has ended */
         walk.client = client;
         walk_one(&walk);
         if (walk.full) {
@@ -317,7 +317,7 @@ struct config_walk {
     struct show_page *page;
     const struct vipd *vipd;
     uint64_t row;
-    const char *section, *key; /* whose pending value is looked for */
+    const char *section, *key; /* key of the pending value that is wanted */
     const char *pending;
 };
 

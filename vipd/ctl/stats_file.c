@@ -18,7 +18,7 @@
 #include "vipd/log.h"
 #include "vipd/nic/nic.h"
 
-/* With very many VIs adding them up takes a while: at most this part of vipd's time is spent on it. */
+/* Adding up many VIs takes a while: at most one part in SHARE of vipd's time is spent on it. */
 #define SHARE 200u
 
 _Static_assert(VIP_STATS_NICS_MAX == VIPD_NICS_MAX, "a block for every NIC");
@@ -33,7 +33,7 @@ struct stats_file {
     bool armed;
     uint64_t took_ns;  /* the last time */
     uint64_t requests; /* vipd->counters.requests then */
-    uint32_t gid;      /* whose file it is */
+    uint32_t gid;      /* group that has the file */
 };
 
 static void set_value(void *ctx, enum vip_stat id, uint64_t value)
@@ -46,7 +46,7 @@ static void set_counter(void *ctx, const struct nic_counter *counter)
     ((uint64_t *)ctx)[counter->id] = counter->value;
 }
 
-/* Numbers first: the file is inconsistent only as long as the copying takes. */
+/* Collect all numbers first: the file is inconsistent only while they are copied. */
 static void collect(struct stats_file *file)
 {
     const struct vipd *vipd = file->vipd;
@@ -106,7 +106,7 @@ void stats_file_touch(struct stats_file *file, bool worked)
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-/* The blocks are there before anything is written: a full file system must not end vipd. */
+/* Allocate the blocks before anything is written: a full file system must not end vipd. */
 static int make_file(struct stats_file *file)
 {
     char path[PATH_MAX + 8];
@@ -186,7 +186,7 @@ void stats_file_settle(struct stats_file *file)
 
     if (!file || gid == file->gid)
         return;
-    /* First nobody, so that no group reads what is another one's. */
+    /* First mode 0600, so that no group reads what is another one's. */
     if (fchmod(file->fd, 0600) < 0 || (group && fchown(file->fd, (uid_t)-1, gid) < 0) ||
         (group && fchmod(file->fd, 0640) < 0)) {
         vipd_warning("[stats] group = %s: %s cannot be given to it: %s; make vipd's user a member "

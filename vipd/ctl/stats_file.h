@@ -1,8 +1,10 @@
 /*
- * The statistics as a file in the runtime directory, readable without asking vipd (proto/stats_file.h).
+ * The statistics as a file in the runtime directory, readable without asking vipd
+ * (proto/stats_file.h).
  *
- * Owns: the file, its mapping, when it is written. Does not own: what is counted. Called by vipd/start.c.
- * Everything here is harmless on NULL: a vipd that cannot have the file says so once and goes on.
+ * Owns: the file, its mapping, when it is written. Does not own: what is counted. Called by
+ * vipd/start.c. Every function takes NULL: without the file vipd says so once in the log and goes
+ * on.
  */
 #ifndef VIPD_CTL_STATS_FILE_H
 #define VIPD_CTL_STATS_FILE_H
@@ -14,8 +16,8 @@
 struct stats_file;
 
 /*
- * Make it, for root and vipd's user. Called before privileges are dropped. NULL: it could not be made;
- * the log says why.
+ * Make it, for root and vipd's user. Called before privileges are dropped. NULL: it could not be
+ * made; the log says why.
  */
 struct stats_file *stats_file_open(const struct vipd *vipd);
 
