@@ -318,14 +318,15 @@ static size_t random_data(uint64_t *random, struct vip_packet *packet, uint8_t *
     uint32_t floor = 1;
 
     memset(packet, 0, sizeof(*packet));
-    *hdr = (struct vip_header){.kind = VIP_PKT_DATA,
-                               .flags = (uint16_t)pick(random, 8),
-                               .conn_id = vector_random(random),
-                               .src_epoch = vector_random(random),
-                               .dst_epoch = vector_random(random),
-                               .packet_number = vector_random(random),
-                               .ts = (uint32_t)vector_random(random),
-                               .frame_count = (uint16_t)pick(random, VIP_WIRE_FRAMES_MAX + 1)};
+    /* By members: padding stays zero, for whole packets are compared. */
+    hdr->kind = VIP_PKT_DATA;
+    hdr->flags = (uint16_t)pick(random, 8);
+    hdr->conn_id = vector_random(random);
+    hdr->src_epoch = vector_random(random);
+    hdr->dst_epoch = vector_random(random);
+    hdr->packet_number = vector_random(random);
+    hdr->ts = (uint32_t)vector_random(random);
+    hdr->frame_count = (uint16_t)pick(random, VIP_WIRE_FRAMES_MAX + 1);
     if (hdr->flags & VIP_PKTF_ACK) {
         hdr->ack_cumulative = vector_random(random) >> 1;
         hdr->ts_echo = (uint32_t)vector_random(random);
