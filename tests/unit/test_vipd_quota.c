@@ -174,6 +174,18 @@ static void test_bytes(void **state)
     close_app(&one);
 }
 
+/* As soon as vipd has freed, on a thread of its own, what others before had mapped. */
+static Vip__Reply *ask_in_freed(struct app *app, const Vip__Request *request, int fd)
+{
+    for (;;) {
+        Vip__Reply *reply = ask(app->sock, request, &fd, 1);
+
+        if (reply->code != VIP_RC_ERROR_RESOURCE || !strstr(reply->reason, "being freed"))
+            return reply;
+        vip__reply__free_unpacked(reply, NULL);
+    }
+}
+
 static void test_staged_bytes(void **state)
 {
     struct app app = open_app("vip0");
@@ -190,24 +202,12 @@ static void test_staged_bytes(void **state)
     assert_non_null(strstr(reply->reason, "register_bytes_per_uid"));
     vip__reply__free_unpacked(reply, NULL);
     mem.bytes = 4 * 4096;
-    reply = ask(app.sock, &request, &small, 1);
+    reply = ask_in_freed(&app, &request, small);
     assert_int_equal(reply->code, VIP_RC_SUCCESS);
     vip__reply__free_unpacked(reply, NULL);
     close(fd);
     close(small);
     close_app(&app);
-}
-
-/* As soon as vipd has freed, on a thread of its own, what others before had mapped. */
-static Vip__Reply *ask_in_freed(struct app *app, const Vip__Request *request, int fd)
-{
-    for (;;) {
-        Vip__Reply *reply = ask(app->sock, request, &fd, 1);
-
-        if (reply->code != VIP_RC_ERROR_RESOURCE || !strstr(reply->reason, "being freed"))
-            return reply;
-        vip__reply__free_unpacked(reply, NULL);
-    }
 }
 
 /*
