@@ -1,6 +1,6 @@
 /*
- * VIP_ASSERT stays on in release builds and guards our own invariants. Nothing an application, a
- * peer, a file or a clock can do may reach one.
+ * VIP_ASSERT stays on in release builds and guards our own invariants. Input from an application, a
+ * peer, a file or a clock must never make one fail.
  */
 #ifndef VIP_PROTO_ASSERT_H
 #define VIP_PROTO_ASSERT_H

@@ -1,6 +1,7 @@
 /*
- * What vipd tells `vipctl capture`: one message of a SEQPACKET socket for each packet, posting and completion.
- * A head, and for packets their bytes, as far as they are wanted. Both ends are of one host and one build.
+ * What vipd sends to `vipctl capture`: one message of a SEQPACKET socket for each packet, posting
+ * and completion. A message is a head, for packets followed by bytes of the packet. Both ends run
+ * on one host and come from one build.
  */
 #ifndef VIP_PROTO_CAPTURE_H
 #define VIP_PROTO_CAPTURE_H
@@ -11,7 +12,7 @@ enum vip_capture_kind {
     VIP_CAPTURE_SENT = 1, /* a packet that the medium took */
     VIP_CAPTURE_RECEIVED, /* a good packet from the medium */
     VIP_CAPTURE_LOCAL,    /* a packet between two programs of this host */
-    VIP_CAPTURE_POSTED,   /* a descriptor was taken */
+    VIP_CAPTURE_POSTED,   /* vipd took a descriptor */
     VIP_CAPTURE_COMPLETED,
 };
 
@@ -19,8 +20,8 @@ struct vip_capture_head {
     uint32_t kind;    /* enum vip_capture_kind */
     uint32_t nic;     /* number of the NIC, as in the configuration */
     uint64_t wall_ns; /* since 1970 */
-    uint64_t lost;    /* messages that the socket had no room for, since the one before */
-    uint64_t session; /* 0: connection management, of no VI */
+    uint64_t lost;    /* messages since the previous one that the socket had no room for */
+    uint64_t session; /* 0: a packet of the connection manager, which has no VI */
     uint32_t vi;
     uint32_t queue;    /* posted, completed: 0 send, 1 receive */
     uint32_t status;   /* completed: VIP_ST_* */

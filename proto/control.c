@@ -1,9 +1,9 @@
 /*
  * Control messages on a UNIX SOCK_SEQPACKET socket (proto/control.h).
  *
- * Owns: one buffer per call on the stack, ancillary data, the fate of received descriptors.
- * Does not own: the meaning of messages. Called by libvipl, vipd and the tools; everything that
- * comes in is treated as hostile. Needs libc and protobuf-c only.
+ * Owns: one buffer per call on the stack, ancillary data, closing received descriptors.
+ * Does not own: the meaning of messages. Called by libvipl, vipd and the tools. Every received
+ * message is treated as hostile. Needs libc and protobuf-c only.
  */
 #include "proto/control.h"
 
@@ -16,11 +16,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* The kernel hands over at most 253 (SCM_MAX_FD) descriptors; with room for all, none is dropped
- * silently and a flood is seen and closed. */
+/* Descriptors in one packet: the kernel's limit, SCM_MAX_FD. With room for all of them the kernel
+ * drops none silently, and descriptors beyond VIP_CONTROL_FDS_MAX are seen and closed. */
 #define ANCILLARY_FDS_MAX 253
 
-/* protobuf-c takes 32-bit lengths; one byte more than the limit tells oversized packets. */
+/* protobuf-c takes 32-bit lengths. */
 _Static_assert(VIP_CONTROL_BYTES_MAX < INT32_MAX / 2, "control messages are small");
 
 static void close_now(void *ctx, int fd)
@@ -46,7 +46,7 @@ void vip_fds_close(struct vip_fds *fds)
     vip_fds_drop(fds, &drop_now);
 }
 
-/* A peer that closes with unread packets makes ECONNRESET of what otherwise is EPIPE. */
+/* If the peer closes its socket with unread packets, the errno is ECONNRESET instead of EPIPE. */
 static int closed_errno(int err)
 {
     return err == ECONNRESET ? EPIPE : err;
@@ -69,7 +69,7 @@ int vip_control_send(int sock, const ProtobufCMessage *message, const int *fds, 
         return -EMSGSIZE;
     if (fd_count > VIP_CONTROL_FDS_MAX)
         return -EINVAL;
-    /* A SEQPACKET packet of no bytes looks like the end of the connection to the receiver. */
+    /* To the receiver, a SEQPACKET packet of 0 bytes looks like the end of the connection. */
     if (len == 0)
         return -EINVAL;
     iov.iov_len = protobuf_c_message_pack(message, bytes);
@@ -91,8 +91,8 @@ int vip_control_send(int sock, const ProtobufCMessage *message, const int *fds, 
     return n < 0 ? -closed_errno(errno) : 0;
 }
 
-/* Collect the descriptors of a received packet. Those that find no room in *ret are closed by `drop`, and
- * the return value then says that the packet carried too many. */
+/* Collect the descriptors of a received packet. `drop` closes those for which *ret has no room;
+ * then the return value is false. */
 static bool take_fds(struct msghdr *msg, const struct vip_fd_drop *drop, struct vip_fds *ret)
 {
     bool fits = true;
@@ -118,8 +118,8 @@ static bool take_fds(struct msghdr *msg, const struct vip_fd_drop *drop, struct 
     return fits;
 }
 
-/* protobuf-c does not say why it could not unpack; its allocator does. *allocator_data: whether there
- * was no memory. */
+/* protobuf-c does not report why unpacking failed. So the allocator sets *allocator_data (a bool)
+ * if there was no memory. */
 static void *unpack_alloc(void *allocator_data, size_t bytes)
 {
     void *memory = malloc(bytes);
@@ -152,14 +152,15 @@ int vip_control_recv_from(int sock, const ProtobufCMessageDescriptor *type, int 
     struct vip_fds fds = VIP_FDS_NONE;
     ProtobufCMessage *message = NULL;
     bool fits, no_memory = false, reset = false;
-    /* What it allocates is malloc's, as protobuf_c_message_free_unpacked(m, NULL) expects. */
+    /* It uses malloc, as protobuf_c_message_free_unpacked(m, NULL) expects. */
     ProtobufCAllocator allocator = {
         .alloc = unpack_alloc, .free = unpack_free, .allocator_data = &no_memory};
     ssize_t n;
 
     *ret_message = NULL;
     *ret_fds = VIP_FDS_NONE;
-    /* That the peer did not read all of ours is told once; what it said before is read after that. */
+    /* ECONNRESET (the peer closed with unread packets) comes once; earlier packets of the peer can
+     * be read after it. */
     do {
         n = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC);
         if (n >= 0 || (errno != EINTR && (errno != ECONNRESET || reset)))
@@ -171,7 +172,7 @@ int vip_control_recv_from(int sock, const ProtobufCMessageDescriptor *type, int 
     fits = take_fds(&msg, drop, &fds);
     if (n == 0 && fds.count == 0 && fits)
         return -EPIPE;
-    /* There was room for every descriptor in the buffer, but not in this process. */
+    /* The buffer had room for every descriptor, but this process had not. */
     if (msg.msg_flags & MSG_CTRUNC) {
         vip_fds_drop(&fds, drop);
         return -EMFILE;
@@ -201,7 +202,7 @@ int vip_control_ask(int sock, const ProtobufCMessage *request, const int *fds, u
 
     *ret_reply = NULL;
     *ret_fds = VIP_FDS_NONE;
-    /* Who hangs up before the request may have said why. */
+    /* A peer that closed the socket before the request may have sent its reason. */
     if (r < 0 && r != -EPIPE)
         return r;
     return vip_control_recv(sock, type, 0, ret_reply, ret_fds);

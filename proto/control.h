@@ -1,8 +1,8 @@
 /*
  * Control messages on a UNIX SOCK_SEQPACKET socket: one protobuf-c message and up to four file
- * descriptors per packet. Used by libvipl, vipd and the tools; the messages are control.proto's.
+ * descriptors per packet. Used by libvipl, vipd and the tools; control.proto defines the messages.
  *
- * Owns: packing, sending, receiving, unpacking, and the fate of file descriptors.
+ * Owns: packing, sending, receiving, unpacking, and closing received file descriptors.
  * Does not own: what a message means.
  */
 #ifndef VIP_PROTO_CONTROL_H
@@ -17,7 +17,7 @@
 
 #include "proto/limits.h"
 
-/* File descriptors that came with a message. Whoever takes one sets its entry to -1. */
+/* File descriptors that came with a message. Code that takes one sets its entry to -1. */
 struct vip_fds {
     int fd[VIP_CONTROL_FDS_MAX];
     unsigned count;
@@ -25,10 +25,10 @@ struct vip_fds {
 
 #define VIP_FDS_NONE ((struct vip_fds){.fd = {-1, -1, -1, -1}, .count = 0})
 
-/* Close what has not been taken. Harmless on VIP_FDS_NONE and when called twice. */
+/* Close the descriptors that were not taken. Allowed on VIP_FDS_NONE, and twice. */
 void vip_fds_close(struct vip_fds *fds);
 
-/* How to close a descriptor that came with a message: the last one of a file frees all its memory. */
+/* How to close a received descriptor: the last one of a memfd frees its memory, which is slow. */
 struct vip_fd_drop {
     void (*close_fd)(void *ctx, int fd);
     void *ctx;
@@ -38,9 +38,9 @@ void vip_fds_drop(struct vip_fds *fds, const struct vip_fd_drop *drop);
 
 /*
  * Send one message with fd_count descriptors (0..4; they stay open here). Retries EINTR; never
- * raises SIGPIPE. flags: MSG_DONTWAIT or 0.
- * Outcomes: 0 sent; -EMSGSIZE larger than VIP_CONTROL_BYTES_MAX; -EAGAIN the socket is full (only
- * with MSG_DONTWAIT); other negative errno of sendmsg, e.g. -EPIPE. Any thread.
+ * raises SIGPIPE. flags: MSG_DONTWAIT or 0. Outcomes: 0 sent; -EMSGSIZE larger than
+ * VIP_CONTROL_BYTES_MAX; -EINVAL an empty message or too many descriptors; -EAGAIN the socket is
+ * full (only with MSG_DONTWAIT); other negative errno of sendmsg, e.g. -EPIPE. Any thread.
  */
 int vip_control_send(int sock, const ProtobufCMessage *message, const int *fds, unsigned fd_count,
                      int flags);
@@ -48,11 +48,11 @@ int vip_control_send(int sock, const ProtobufCMessage *message, const int *fds, 
 /*
  * Receive one message of the given type. flags: MSG_DONTWAIT or 0. All fds arrive close-on-exec.
  * Outcomes: 0 with *ret_message (free it with protobuf_c_message_free_unpacked(m, NULL)) and
- * *ret_fds; -EAGAIN nothing there (MSG_DONTWAIT) ; -EPIPE the other side has closed;
- * -EBADMSG malformed, oversized, or too many descriptors; -EMFILE this process has no room for its
- * descriptors; -ENOMEM no memory to unpack it (in all three the message is lost and its descriptors are
- * closed); other negative errno. On failure *ret_message is NULL and *ret_fds is VIP_FDS_NONE. Any
- * thread.
+ * *ret_fds; -EAGAIN no message (MSG_DONTWAIT); -EPIPE the other side has closed; -EBADMSG
+ * malformed, oversized, or too many descriptors; -EMFILE this process has no room for its
+ * descriptors; -ENOMEM no memory to unpack it (after these three the message is lost and its
+ * descriptors are closed); other negative errno. On failure *ret_message is NULL and *ret_fds is
+ * VIP_FDS_NONE. Any thread.
  */
 int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags,
                      ProtobufCMessage **ret_message, struct vip_fds *ret_fds);
@@ -63,8 +63,9 @@ int vip_control_recv_from(int sock, const ProtobufCMessageDescriptor *type, int 
                           struct vip_fds *ret_fds);
 
 /*
- * Send a request and wait for its reply, as the two above. A reply that was there before the request (the
- * other side refuses the connection, says why and hangs up) is the reply. Outcomes: those of both.
+ * Send a request and wait for its reply. If the other side refuses the connection, it sends a reply
+ * with the reason and closes the socket before the request; that reply is returned. Outcomes: those
+ * of vip_control_send and vip_control_recv.
  */
 int vip_control_ask(int sock, const ProtobufCMessage *request, const int *fds, unsigned fd_count,
                     const ProtobufCMessageDescriptor *type, ProtobufCMessage **ret_reply,
@@ -72,14 +73,12 @@ int vip_control_ask(int sock, const ProtobufCMessage *request, const int *fds, u
 
 /*
  * Path of vipd's application socket: $VIPD_RUNTIME_DIR/vipd.sock, else /run/vipd/vipd.sock for root
- * or if it exists, else $XDG_RUNTIME_DIR/vipd/vipd.sock. Outcomes: 0 and the path in buf; -ENAMETOOLONG
- * if it does not fit a sockaddr_un. Any thread.
+ * or if it exists, else $XDG_RUNTIME_DIR/vipd/vipd.sock. Outcomes: 0 and the path in buf;
+ * -ENAMETOOLONG if it does not fit buf or a sockaddr_un. Any thread.
  */
 int vip_control_socket_path(char *buf, size_t buf_bytes);
 
-/*
- * Connect to that path. Outcomes: a connected close-on-exec socket, or negative errno.
- */
+/* Connect to that path. Outcomes: a connected close-on-exec socket, or negative errno. */
 int vip_control_connect(const char *path);
 
 #endif

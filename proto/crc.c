@@ -1,6 +1,4 @@
-/*
- * CRC32C by ISA-L, and what has to be put right behind it.
- */
+/* CRC32C by ISA-L, and a repair of the vector registers after it. */
 #include "proto/crc.h"
 
 #include <isa-l/crc.h>
@@ -9,13 +7,13 @@
 #include "proto/assert.h"
 
 /*
- * ISA-L (2.30) leaves the upper halves of the vector registers dirty. Until something cleans them, the
- * processor mixes them into each SSE instruction that follows, and every program of ours is full of
- * these: that costs more than three times the checksum of 1,400 bytes itself (doc/performance.md).
+ * ISA-L (2.30) leaves the upper halves of the vector registers dirty. Until they are cleaned, the
+ * processor merges them into each following SSE instruction, and our programs use many of these.
+ * That costs more than three times the checksum of 1,400 bytes itself (doc/performance.md).
  */
 static void clean_vectors(void)
 {
-/* Compiled for AVX there are no SSE instructions. */
+/* Code compiled for AVX has no SSE instructions. */
 #if defined(__x86_64__) && !defined(__AVX__)
     if (__builtin_cpu_supports("avx"))
         __asm__ volatile("vzeroupper" ::: "memory");

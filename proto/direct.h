@@ -1,18 +1,18 @@
 /*
- * The direct path between two programs of one host: the ring that small messages go through without
- * vipd, and the table of receives that lets both vipd and libvipl take the receive whose turn it is.
- * doc/shm-abi.md, 7 and 8, has the same in prose.
+ * The direct path between two programs of one host: a ring for small messages, which bypass vipd,
+ * and a table of receives, from which both vipd and libvipl take the next receive. doc/shm-abi.md,
+ * 7 and 8, has the same in prose.
  *
- * Owns: layout, single loads, the order of stores, what a ring's ends check of each other.
- * Does not own: when the ring may be used (libvipl/direct.c), receives that vipd takes and the end of
- * a ring (vipd/nic/direct.c).
+ * Owns: layout, single loads, the order of stores, the checks of each end of a ring on the other.
+ * Does not own: when the ring may be used (libvipl/direct.c), receives that vipd takes and the end
+ * of a ring (vipd/nic/direct.c).
  *
  * Table (one memfd per session, written by libvipl only): receive k of a VI, counted from the VI's
- * creation, lies in slot k modulo 1024 with the stamp k + 1 and the VI's generation, in the form of a
- * submission slot. Nobody is told of it: vipd looks when a message needs a receive.
+ * creation, lies in slot k modulo 1024. It has the form of a submission slot, with the stamp k + 1
+ * and the VI's generation. libvipl does not signal it; vipd looks when a message needs a receive.
  *
- * Ring (one memfd per pair of VIs, written by both programs, each of which keeps its positions in
- * private memory and believes nothing it has written there): way[i] goes from end i to the other end.
+ * Ring (one memfd per pair of VIs, written by both programs): way[i] goes from end i to the other
+ * end. Each program keeps its positions in private memory and never reads its own words back.
  */
 #ifndef VIP_PROTO_DIRECT_H
 #define VIP_PROTO_DIRECT_H
@@ -23,12 +23,12 @@
 
 /* First cache line of the table of one VI. */
 struct vip_recv_head {
-    uint32_t posted; /* receives ever posted: a bound for what may count as consumed */
+    uint32_t posted; /* receives ever posted; more cannot be consumed */
     uint32_t pad0;
-    /* For those who look on: nobody but the program itself writes here, as in a ring the peer may. */
+    /* Counters for vipctl, here because the peer can write in the ring. */
     uint64_t taken; /* messages ever taken from the VI's ring */
-    uint64_t bytes; /* of these */
-    uint64_t sent;  /* messages ever sent by it */
+    uint64_t bytes; /* of these messages */
+    uint64_t sent;  /* messages ever sent by the ring */
     uint64_t sent_bytes;
     uint8_t pad1[24];
 };
@@ -50,14 +50,14 @@ static inline struct vip_sq_slot *vip_recv_slot(void *base, uint16_t vi, uint32_
            (k & (VIP_DESC_PER_QUEUE_MAX - 1));
 }
 
-/* Further segments of long receives: a ring like the submission ring; `imm` of the receive's slot is
- * the position of the first one. */
+/* Further segments of long receives: a ring like the submission ring. `imm` of the receive's slot
+ * is the position of the first one. */
 static inline struct vip_sq_slot *vip_recv_conts(void *base, uint16_t vi)
 {
     return (struct vip_sq_slot *)(void *)((char *)vip_recv_head(base, vi) + VIP_RECV_CONTS_OFF);
 }
 
-/* libvipl: receive k, whose slot is free (k - 1024 has been returned to the program). */
+/* libvipl: write receive k. Its slot is free: the program has got receive k - 1024 back. */
 static inline void vip_recv_write(void *base, uint16_t vi, uint32_t k,
                                   const struct vip_sq_slot *slot)
 {
@@ -65,7 +65,7 @@ static inline void vip_recv_write(void *base, uint16_t vi, uint32_t k,
     vip_store32_release(&vip_recv_head(base, vi)->posted, k + 1); /* [table TELL] */
 }
 
-/* vipd: receive k of this life of the VI if it has been posted; *ret is a private copy. */
+/* vipd: receive k of VI generation `gen`, if it has been posted; *ret is a private copy. */
 static inline bool vip_recv_read(void *base, uint16_t vi, uint32_t gen, uint32_t k,
                                  struct vip_sq_slot *ret)
 {
@@ -74,11 +74,11 @@ static inline bool vip_recv_read(void *base, uint16_t vi, uint32_t gen, uint32_t
 
 /* ---- ring ------------------------------------------------------------------------------- */
 
-#define VIP_DIRECT_BYTES_MAX 4096u /* longest message; longer ones cost vipd one copy, not two */
-#define VIP_DIRECT_SLOTS     1024u /* messages on their way: never more than receives are posted */
-#define VIP_DIRECT_LINES     1024u /* cache lines for those that do not fit into their slots */
-#define VIP_DIRECT_INLINE    48u   /* bytes that do */
-#define VIP_DIRECT_IMMEDIATE 1u    /* flag: imm is meant, all 64 bits */
+#define VIP_DIRECT_BYTES_MAX 4096u /* longest message; vipd copies once, the ring twice */
+#define VIP_DIRECT_SLOTS     1024u /* messages under way: each needs a posted receive */
+#define VIP_DIRECT_LINES     1024u /* cache lines for messages that do not fit in their slots */
+#define VIP_DIRECT_INLINE    48u   /* bytes of the longest message that fits in its slot */
+#define VIP_DIRECT_IMMEDIATE 1u    /* flag: imm is valid, all 64 bits */
 
 /* One message. */
 struct vip_direct_slot {
@@ -89,7 +89,7 @@ struct vip_direct_slot {
     uint64_t imm;
     union {
         uint8_t bytes[VIP_DIRECT_INLINE]; /* len <= VIP_DIRECT_INLINE */
-        uint32_t line;                    /* else: its first line of data, the others follow */
+        uint32_t line;                    /* else: its first line in way.data; others follow */
     };
 };
 _Static_assert(sizeof(struct vip_direct_slot) == 64, "ABI");
@@ -101,13 +101,13 @@ struct vip_direct_way {
     uint64_t sent; /* messages ever */
     uint8_t pad1[56];
     /* By the receiver. */
-    uint32_t taken; /* messages ever: their slots and lines are free again */
+    uint32_t taken; /* messages ever taken: their slots and lines are free again */
     uint8_t pad2[60];
-    uint32_t asleep; /* not 0: nobody polls; go by vipd, which wakes */
+    uint32_t asleep; /* not 0: no thread polls; send through vipd, which wakes one */
     uint8_t pad3[60];
     uint8_t pad4[4096 - 192];
-    /* By the receiver: what message n finds, in slot n modulo 1024: n + 1 in the upper half if the
-     * receive for it is posted and may be used, its room in bytes in the lower half. */
+    /* By the receiver: the receive for message n, in slot n modulo 1024. Upper half: n + 1 if it is
+     * posted and may be used; lower half: its room in bytes. */
     uint64_t lend[VIP_DESC_PER_QUEUE_MAX];
     /* By the sender. */
     struct vip_direct_slot slot[VIP_DIRECT_SLOTS];
@@ -126,14 +126,14 @@ struct vip_direct {
 struct vip_direct_out {
     struct vip_direct_way *way;
     uint64_t sent;   /* messages written */
-    uint32_t freed;  /* of these, slots that the receiver gave back, as last seen */
-    uint32_t line;   /* next free line, counted without end */
+    uint32_t freed;  /* of these, messages that the receiver has taken, as last seen */
+    uint32_t line;   /* next free line, modulo 2^32 */
     uint32_t oldest; /* oldest line in use */
     uint64_t bytes;
     uint32_t line_behind[VIP_DIRECT_SLOTS]; /* `line` when the message had been written */
 };
 
-/* Look what the receiver has given back. Its word is believed as far as it is possible. */
+/* Load the number of messages that the receiver has taken. An impossible number is ignored. */
 static inline void vip_direct_look_freed(struct vip_direct_out *out)
 {
     uint32_t taken = vip_load32_acquire(&out->way->taken);
@@ -200,7 +200,7 @@ static inline void vip_direct_send(struct vip_direct_out *out, uint32_t len, uin
     out->line_behind[out->sent & VIP_DIRECT_MASK] = out->line;
     out->bytes += len;
     vip_store32_release(&slot->stamp, (uint32_t)++out->sent); /* [pair STAMP] */
-    /* Behind the stamp: vipd counts what has a stamp as sent, and this word tells where to look. */
+    /* After the stamp: vipd counts stamped messages as sent, and starts looking at this word. */
     __atomic_store_n(&out->way->sent, out->sent, __ATOMIC_RELEASE);
 }
 
@@ -212,9 +212,9 @@ static inline bool vip_direct_there(const struct vip_direct_way *way, uint32_t n
 }
 
 /*
- * receiver: message n, which is there. *ret is a private copy. Returns its bytes, in *ret or in the
- * ring, where the peer may still change them (what it says is what it sends); NULL: no library of
- * ours wrote this.
+ * receiver: message n, which has been written. *ret is a private copy of its slot. Returns its
+ * bytes, in *ret or in the ring, where the peer may still change its own message. NULL: the slot is
+ * malformed; libvipl did not write it.
  */
 static inline const uint8_t *vip_direct_read(const struct vip_direct_way *way, uint32_t n,
                                              struct vip_direct_slot *ret)

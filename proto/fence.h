@@ -1,20 +1,20 @@
 /*
- * The fences of the handshakes between processes (doc/shm-abi.md, 11), each under the name of what it is for.
+ * The fences of the handshakes between processes (doc/shm-abi.md, 11), named by their purpose.
  *
- * Owns: the instructions. Does not own: where they stand. Each place carries a tag in brackets: the model in
- * tests/model, and the name that the fence has there.
+ * Owns: the instructions. Does not own: where they are used. Each use carries a tag in brackets:
+ * the model in tests/model, and the name of the fence there.
  *
- * Relied on everywhere besides these: a store with release order becomes visible after everything before it, and
- * a load with acquire order is done before everything behind it. Never relied on: that a store is visible before
- * a later load is done, whatever order those two have; x86 with locked instructions, and arm64 in some cases, give
- * that without a fence, C11 and other processors do not.
+ * All code relies on two rules besides. A release store becomes visible after everything before it;
+ * an acquire load is done before everything behind it. No code relies on a store being visible
+ * before a later load is done, in any memory order. x86 with locked instructions and, in some
+ * cases, arm64 give that without a fence; C11 and other processors do not.
  */
 #ifndef VIP_PROTO_FENCE_H
 #define VIP_PROTO_FENCE_H
 
 /*
- * Between publishing and looking: what this thread has stored is visible before it loads what comes next. Both
- * sides of a sleep/wake handshake need it, then one of them sees the other.
+ * Between publishing and looking: stores before it are visible before later loads are done. If both
+ * sides of a sleep/wake handshake use it, at least one side sees the store of the other.
  */
 static inline void vip_fence_sleep(void)
 {
@@ -22,10 +22,11 @@ static inline void vip_fence_sleep(void)
 }
 
 /*
- * Between two loads of words that two other threads write, of which one looks at the other's word: what the first
- * load has seen is visible to everybody when the second is done. On processors where a store becomes visible to all
- * others at once (x86, arm64, riscv, s390x) the acquire order of the first load is enough, and this is nothing; POWER
- * needs a full fence.
+ * Between two loads of words that two other threads write, where one of these threads also reads
+ * the other's word. The value that the first load saw is visible to all threads before the second
+ * load is done. On processors where a store becomes visible to all others at once (x86, arm64,
+ * riscv, s390x) the acquire order of the first load is enough; there this emits no instruction.
+ * POWER needs a full fence.
  */
 static inline void vip_fence_others(void)
 {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NOTES_MAX 1024 /* words of the longest descriptor: 85 slots of 9 loads each */
+#define NOTES_MAX 1024 /* loads of one transaction: the longest descriptor, 85 slots of 9 loads */
 #define DEPTH_MAX 8
 
 struct note {
@@ -54,7 +54,7 @@ void vip_fetch_note(const void *word, size_t bytes)
 
 #else
 
-/* A file without any declaration is not C. */
+/* C does not allow a file without a declaration. */
 typedef int vip_fetch_unused;
 
 #endif

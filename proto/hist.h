@@ -1,10 +1,10 @@
 /*
- * A histogram of times with a bounded layout: linear below 16 ns, then 16 steps in every power of two up to
- * 68 s, so that a value is known to 6.25 % and the whole has 528 counters. Two are subtracted and added
- * counter by counter, which is how intervals and sums are made.
+ * A histogram of times with a fixed layout: linear below 16 ns, then 16 steps in every power of two
+ * up to 68 s. So a value is known to 6.25 %, and the histogram has 528 counters. Two histograms are
+ * added or subtracted counter by counter, for sums and intervals.
  *
- * Owns: the layout, which the mapped statistics file has too (proto/stats_file.h). One writer; whoever reads
- * beside it sees each counter as it was at some moment.
+ * Owns: the layout, which the mapped statistics file has too (proto/stats_file.h). One writer; a
+ * concurrent reader may see counters of different moments.
  */
 #ifndef VIP_PROTO_HIST_H
 #define VIP_PROTO_HIST_H
@@ -13,7 +13,7 @@
 
 #define VIP_HIST_STEP_BITS 4
 #define VIP_HIST_STEPS     (1u << VIP_HIST_STEP_BITS) /* of a power of two */
-#define VIP_HIST_TOP_BITS  36u /* values from 2^36 ns on share the last counter */
+#define VIP_HIST_TOP_BITS  36u /* values of 2^36 ns and more count in the last counter */
 #define VIP_HIST_BUCKETS   (VIP_HIST_STEPS * (VIP_HIST_TOP_BITS - VIP_HIST_STEP_BITS + 1))
 
 struct vip_hist {
@@ -35,7 +35,7 @@ static inline unsigned vip_hist_index(uint64_t ns)
            ((unsigned)(ns >> (top - VIP_HIST_STEP_BITS)) & (VIP_HIST_STEPS - 1));
 }
 
-/* Smallest value of a counter; index at most VIP_HIST_BUCKETS, for the end of the last one. */
+/* Smallest value of a counter. Index VIP_HIST_BUCKETS gives the end of the last counter. */
 static inline uint64_t vip_hist_low_ns(unsigned index)
 {
     unsigned octave = index / VIP_HIST_STEPS, step = index % VIP_HIST_STEPS;
@@ -53,8 +53,8 @@ static inline void vip_hist_add(struct vip_hist *hist, uint64_t ns)
 }
 
 /*
- * The value below or at which `share` (0 to 1) of the samples are: the upper end of its counter, but never
- * more than the largest sample. 0 if there are none.
+ * The quantile: `share` (0 to 1) of the samples are at or below the returned value. It is the upper
+ * end of its counter, at most the largest sample. 0 if there are no samples.
  */
 uint64_t vip_hist_quantile_ns(const struct vip_hist *hist, double share);
 

@@ -10,7 +10,7 @@
 /* VIs of one opened NIC handle; the VI index of the wire and of shared memory is 16 bits wide. */
 #define VIP_VI_MAX 4096
 
-/* Descriptors posted and not yet reaped on one work queue (spec 3.13 asks for 1024). */
+/* Descriptors posted on one work queue and not yet returned (spec 3.13 asks for 1024). */
 #define VIP_DESC_PER_QUEUE_MAX 1024
 
 /* Segments of one descriptor behind the control segment (the architecture's 252). */
@@ -22,7 +22,7 @@
 /* Entries a caller may ask for in VipCreateCQ. */
 #define VIP_CQ_ENTRIES_MAX 65536
 
-/* Entries of a completion queue that fit in its shared ring; what exceeds it waits inside vipd. */
+/* Entries of a completion queue that fit in its shared ring; further entries wait inside vipd. */
 #define VIP_CQ_RING_SLOTS 16384
 
 /* Slots of the submission ring of a session; 256 KiB stay within a second-level cache. */
@@ -31,7 +31,7 @@
 /* Bytes of one message, RDMA Write or RDMA Read (MaxTransferSize). */
 #define VIP_TRANSFER_BYTES_MAX (4u * 1024 * 1024)
 
-/* Bytes of the message of an RDMA Write with message: with its frame head it fits every packet. */
+/* Bytes of the message of an RDMA Write with message; with its frame head it fits every packet. */
 #define VIP_MESSAGE_BYTES_MAX 256
 
 /* Bytes of a discriminator (MaxDiscriminatorLen); libfabric puts connection data into it. */
@@ -64,7 +64,7 @@
 /* Largest control message on the UNIX socket; the kernel's default socket buffer holds it. */
 #define VIP_CONTROL_BYTES_MAX 65536
 
-/* Descriptors (fds) in one control message; more than the message type wants ends the session. */
+/* File descriptors in one control message; more than its type takes end the session. */
 #define VIP_CONTROL_FDS_MAX 4
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * Places where a tracer may look on (USDT, provider "vipd"): each is one nop in the program and a note in its
- * ELF file, and takes what it tells from registers and memory where it is anyway. bpftrace and perf find
- * them by name; tools/bpftrace has scripts, vipd(8) their arguments. Without <sys/sdt.h> (Debian:
- * systemtap-sdt-dev) there are none.
+ * Probes for tracers (USDT, provider "vipd"). Each is one nop in the program and a note in its ELF
+ * file; its arguments stay in the registers and memory where they are. bpftrace and perf find
+ * probes by name; tools/bpftrace has scripts, vipd(8) lists the arguments. A build without
+ * <sys/sdt.h> (Debian: systemtap-sdt-dev) has no probes.
  */
 #ifndef VIP_PROTO_PROBE_H
 #define VIP_PROTO_PROBE_H

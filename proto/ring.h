@@ -5,8 +5,8 @@
  * polling are the product's hot path. Does not own: sleeping and waking (libvipl/wait.c,
  * vipd/client/), what an entry means.
  *
- * Each end keeps its position in private memory. Nothing here trusts the other side: a reader
- * copies the whole slot out and judges the copy.
+ * Each end keeps its position in private memory. No end trusts the other: a reader copies the whole
+ * slot out and checks the copy.
  */
 #ifndef VIP_PROTO_RING_H
 #define VIP_PROTO_RING_H
@@ -19,7 +19,7 @@
 #include "proto/fetch.h"
 #include "proto/shm.h"
 
-/* Load a word that the other process may change at any time: exactly once, never torn. */
+/* Load a word that the other process may change at any time: exactly once, and whole. */
 static inline uint32_t vip_load32(const uint32_t *foreign)
 {
     vip_fetch_note(foreign, sizeof(*foreign));
@@ -51,9 +51,8 @@ static inline void vip_store32_release(uint32_t *own, uint32_t value)
 }
 
 /*
- * Write the 64 bytes of a submission slot for `position`: body first, stamp last. The caller holds
- * the session's post lock and has made sure that the slot is free (position - sq_cons < slots).
- * slot->stamp of the source is ignored.
+ * Write the 64 bytes of a submission slot: body first, `stamp` last. The caller holds the session's
+ * post lock and has checked that the slot is free. slot->stamp is ignored.
  */
 static inline void vip_slot_write(struct vip_sq_slot *to, uint32_t stamp,
                                   const struct vip_sq_slot *slot)
@@ -69,8 +68,8 @@ static inline void vip_sq_write(struct vip_sq_slot *ring, uint32_t position,
 }
 
 /*
- * Copy a foreign slot out if it has this stamp. Returns whether it has; *ret is then a private copy,
- * every word loaded once.
+ * Copy a foreign slot out if it has this stamp. Outcomes: true, and *ret is a private copy, every
+ * word loaded once; false if the stamp differs.
  */
 static inline bool vip_slot_read(const struct vip_sq_slot *from, uint32_t stamp,
                                  struct vip_sq_slot *ret)
@@ -129,7 +128,7 @@ static inline bool vip_comp_read(const struct vip_comp *ring, uint32_t position,
     return true;
 }
 
-/* vipd: append an entry to a CQ ring. The caller made sure of room (position - cons < slots). */
+/* vipd: append an entry to a CQ ring. The caller has checked for room (position - cons < slots). */
 static inline uint32_t vip_cq_write(struct vip_cqe *ring, uint32_t position, uint16_t vi,
                                     uint8_t queue, uint8_t gen)
 {
@@ -169,7 +168,8 @@ static inline struct vip_app_cq *vip_app_cq(void *base, uint32_t cq)
     return (struct vip_app_cq *)(void *)((char *)base + VIP_APP_CQ_OFF) + cq;
 }
 
-/* VipxCQGetFd: differs from what vipd last signaled while the application waits for a signal. */
+/* VipxCQGetFd: differs from the `signaled` word of vipd while the application waits for a
+ * signal. */
 static inline uint32_t *vip_app_cq_arm(void *base, uint32_t cq)
 {
     return (uint32_t *)(void *)((char *)base + VIP_APP_CQ_ARM_OFF) + cq;

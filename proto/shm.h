@@ -8,7 +8,7 @@
  *   app-writes:  struct vip_app_head | waiter words | arm words | submission ring
  *   vipd-writes: struct vip_vipd_head | CQ blocks | VI blocks
  *
- * Both are sparse: pages exist where they were touched. Rules: fixed-width fields, no pointers,
+ * Both are sparse: only touched pages exist. Rules: fixed-width fields, no pointers,
  * no locks, no progress state; a foreign word is loaded once (vip_load_*), checked, then used;
  * every index is masked with a private mask.
  *
@@ -52,19 +52,19 @@ enum vip_sq_kind {
     VIP_SQ_RECV = 2, /* VipPostRecv */
     VIP_SQ_CONT = 3, /* further segments of the descriptor before it */
     VIP_SQ_MSG = 4,  /* bytes of its message, behind its segments */
-    VIP_SQ_ASK = 5,  /* no descriptor: something about the VI (enum vip_ask in `flags`) */
+    VIP_SQ_ASK = 5,  /* no descriptor: a request for the VI (enum vip_ask in `flags`) */
 };
 
-/* What libvipl asks of vipd by a slot of kind VIP_SQ_ASK; vi and vi_gen name the VI. */
+/* Requests of libvipl to vipd by a slot of kind VIP_SQ_ASK; vi and vi_gen name the VI. */
 enum vip_ask {
     VIP_ASK_FLUSH = 1,     /* a receive was posted in Error state */
-    VIP_ASK_WAKE_PEER = 2, /* the ring brought something to the peer while it fell asleep */
-    VIP_ASK_WAKE_SELF = 3, /* a send went by the ring while threads of this session fell asleep */
+    VIP_ASK_WAKE_PEER = 2, /* a message went by the ring while the peer began to sleep */
+    VIP_ASK_WAKE_SELF = 3, /* a send went by the ring; threads of this session began to sleep */
     VIP_ASK_BREAK = 4,     /* the ring cannot go on: break the connection */
 };
 
-/* Flags of the first slot of a send: what goes beyond VIPL 1.0, if the peer knows it, too. */
-#define VIP_SQF_IMM64 0x01u /* all 64 bits of imm are meant; without it the upper half is ignored */
+/* Flags of the first slot of a send: extensions of VIPL 1.0, which the peer must know, too. */
+#define VIP_SQF_IMM64 0x01u /* all 64 bits of imm are valid; without it the upper half is ignored */
 #define VIP_SQF_MSG   0x02u /* RDMA Write with message: VIP_SQ_MSG slots follow the segments */
 #define VIP_SQF_KNOWN (VIP_SQF_IMM64 | VIP_SQF_MSG)
 
@@ -119,11 +119,10 @@ _Static_assert(offsetof(struct vip_sq_msg, bytes) == 10, "ABI");
 struct vip_comp {
     uint32_t stamp;
     uint32_t status; /* Status field of the descriptor: DONE, operation, errors, IMMEDIATE;
-                        and VIP_ST_MESSAGE, which libvipl takes off */
+                        and VIP_ST_MESSAGE, which libvipl removes */
     uint32_t length; /* receive: bytes received; send: unchanged Length */
-    uint32_t
-        direct;   /* receive: messages that the VI's ring (proto/direct.h) has brought before it */
-    uint64_t imm; /* valid with VIP_ST_IMMEDIATE on a receive */
+    uint32_t direct; /* receive: messages of the VI's ring (proto/direct.h) that came before it */
+    uint64_t imm;    /* valid with VIP_ST_IMMEDIATE on a receive */
     uint64_t reserved1;
 };
 _Static_assert(sizeof(struct vip_comp) == 32, "ABI");
@@ -157,8 +156,8 @@ struct vip_app_cq {
 _Static_assert(sizeof(struct vip_app_cq) == 8, "ABI");
 
 /*
- * Bit of a waiter word (work queue or CQ): a Notify registration waits here, wake the session's
- * `notify` word as well. The bits below count the threads asleep on the queue's own word.
+ * Bit of a waiter word (work queue or CQ): a Notify registration waits here, so vipd also wakes the
+ * session's `notify` word. The lower bits count the threads asleep on the queue's own word.
  */
 #define VIP_APP_WAITERS_NOTIFY 0x80000000u
 
@@ -175,13 +174,13 @@ struct vip_vipd_head {
     uint32_t abi;       /* VIP_SHM_ABI */
     uint64_t bytes;     /* size of the segment */
     uint64_t epoch;     /* this life of vipd */
-    uint32_t linger_ms; /* longest wait of VipDisconnect for what was posted before; 0: none */
+    uint32_t linger_ms; /* longest wait of VipDisconnect for earlier posts; 0: it does not wait */
     uint8_t pad0[36];
-    uint32_t asleep; /* not 0: vipd sleeps; after a post write 8 bytes to the doorbell eventfd */
+    uint32_t asleep; /* not 0: vipd sleeps; after a post write 8 bytes to the bell (eventfd) */
     uint8_t pad1[60];
     uint32_t sq_cons; /* position up to which vipd has taken the submission ring */
     uint8_t pad2[60];
-    uint32_t notify; /* counted up to wake the thread that serves Notify registrations */
+    uint32_t notify; /* futex word of the thread that serves Notify registrations */
     uint8_t pad3[60];
 };
 _Static_assert(offsetof(struct vip_vipd_head, linger_ms) == 24, "ABI");
@@ -198,27 +197,27 @@ struct vip_vipd_cq {
 };
 _Static_assert(sizeof(struct vip_vipd_cq) == 64, "ABI");
 
-/* What vipd says of the ring of a VI. A VI has one ring in its life. */
+/* State of the ring of a VI, published by vipd. A VI has at most one ring in its life. */
 enum vip_ring_state {
     VIP_RING_NONE = 0,
     VIP_RING_OPEN,
-    VIP_RING_CLOSING, /* vipd is finding out what ring_end is */
+    VIP_RING_CLOSING, /* vipd is determining ring_end */
     VIP_RING_OVER,
 };
 
-/* Why nothing is to be sent by a ring that is open. */
-#define VIP_RING_MUTE_OVER    0x1u /* it is over at the peer's end, for ever */
-#define VIP_RING_MUTE_WATCHED 0x2u /* somebody watches the messages of this NIC; ends with that */
+/* Reasons why libvipl must not send by a ring that is open. */
+#define VIP_RING_MUTE_OVER    0x1u /* the ring is over at the peer's end, for ever */
+#define VIP_RING_MUTE_WATCHED 0x2u /* as long as `vipctl capture` watches this NIC */
 
 /* Head of one VI block; the completion rings of the send and the receive queue follow. */
 struct vip_vipd_vi {
     uint32_t prod[2];  /* completions ever written per queue: futex words of Send/RecvWait */
     uint32_t state;    /* enum vip_vi_state, for VipQueryVi */
     uint32_t features; /* VIP_FEATURE_* of the connection; written before `state` says Connected */
-    /* The VI's ring; the first word is written before the others make a difference. */
+    /* The VI's ring. `ring` is stored after the words that it makes valid. */
     uint32_t ring;      /* enum vip_ring_state */
     uint32_t ring_end;  /* VIP_RING_OVER: messages that count; later ones were never sent */
-    uint32_t ring_vipd; /* messages that vipd has brought to the peer since there is a ring */
+    uint32_t ring_vipd; /* messages that vipd has delivered to the peer since the ring exists */
     uint32_t ring_mute; /* VIP_RING_MUTE_*: not 0: send nothing by the ring */
     uint8_t pad[32];
 };

@@ -1,7 +1,7 @@
 /*
- * Ids, names and meanings of the statistics, made of proto/stats.def.
+ * Ids, names and meanings of the statistics, generated from proto/stats.def.
  *
- * Owns: what the table says. Does not own: the values. Any thread.
+ * Owns: the table. Does not own: the values. Any thread.
  */
 #ifndef VIP_PROTO_STATS_H
 #define VIP_PROTO_STATS_H
@@ -20,7 +20,7 @@ enum vip_hist_id {
     VIP_HISTS,
 };
 
-/* A histogram is shown as so many statistics, which follow each other in the table. */
+/* A histogram is shown as these statistics, which follow each other in the table. */
 enum vip_hist_shown {
     VIP_HIST_SHOWN_COUNT,
     VIP_HIST_SHOWN_SUM,
@@ -39,23 +39,23 @@ enum vip_stat_scope {
 
 enum vip_stat_kind {
     VIP_STAT_KIND_COUNTER, /* only grows while vipd lives */
-    VIP_STAT_KIND_GAUGE,   /* of this moment */
+    VIP_STAT_KIND_GAUGE,   /* the present value */
 };
 
 struct vip_stat_info {
     enum vip_stat_scope scope;
     enum vip_stat_kind kind;
     const char *name; /* lower case with underscores, unique within its scope */
-    const char *unit; /* what one of it is, in the plural */
-    const char *help; /* follows the unit: "packets" "lost because the link was down" */
+    const char *unit; /* in the plural: "packets" */
+    const char *help; /* follows the unit: "lost because the link was down" */
 };
 
 extern const struct vip_stat_info vip_stats[VIP_STATS];
 
 struct vip_hist_info {
-    const char *name;    /* of the statistics that show it, without _count and the like */
+    const char *name;    /* of the statistics that show it, without a suffix such as _count */
     const char *help;    /* what is measured */
-    enum vip_stat first; /* of the statistics that show it */
+    enum vip_stat first; /* first of the statistics that show it */
 };
 
 extern const struct vip_hist_info vip_hists[VIP_HISTS];

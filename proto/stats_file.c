@@ -40,7 +40,7 @@ void vip_stats_file_describe(struct vip_stats_file *file)
     }
 }
 
-/* Do `count` things of `size` bytes at `at` lie within `bytes`, aligned for 64-bit numbers? */
+/* Do `count` entries of `size` bytes at offset `at` lie within `bytes`, aligned to 64 bits? */
 static bool inside(uint32_t at, uint64_t count, uint64_t size, size_t bytes)
 {
     return at % sizeof(uint64_t) == 0 && size % sizeof(uint64_t) == 0 && at <= bytes &&

@@ -1,14 +1,14 @@
 /*
  * Names of VIPL's numbers, for logs and tools (spec 1.4, 1.8, 1.9).
  *
- * Owns: the name tables. Called by vipd, libvipl and the tools, from any thread. The values may come
- * from a peer or an application, so every value has an answer.
+ * Owns: the name tables. Called by vipd, libvipl and the tools, from any thread. The values may
+ * come from a peer or an application, so every value has an answer.
  */
 #include "proto/status.h"
 
 #include <stddef.h>
 
-/* The shape of all lookups here: a value outside the table, or a hole in it, is "?". */
+/* Look a value up. A value outside the table, or in a hole of it, gives "?". */
 static const char *name_of(const char *const *names, size_t count, uint32_t value)
 {
     return value < count && names[value] ? names[value] : "?";

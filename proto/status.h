@@ -1,8 +1,8 @@
 /*
  * The numbers of VIPL 1.0 as the daemon and the wire use them.
  *
- * vipl.h is the public face of the same values and may not be included below libvipl (the arrows
- * of doc/architecture.md); libvipl/abi_check.c asserts that both agree, value by value.
+ * vipl.h has the same values for applications and may not be included below libvipl (the arrows of
+ * doc/architecture.md); libvipl/abi_check.c asserts that both agree, value by value.
  */
 #ifndef VIP_PROTO_STATUS_H
 #define VIP_PROTO_STATUS_H
@@ -94,8 +94,8 @@ enum vip_error_code {
 #define VIP_ST_OP_RDMA_READ         0x00040000u
 #define VIP_ST_OP_MASK              0x00070000u
 #define VIP_ST_IMMEDIATE            0x00080000u
-/* Not of VIPL, and never seen by an application: the bytes of a receive that an RDMA Write consumed
- * are a message in its own segments (vip_comp.status). */
+/* Only in vip_comp.status, never seen by an application: an RDMA Write consumed this receive, and
+ * the bytes are its message, placed in the segments of the receive. */
 #define VIP_ST_MESSAGE 0x80000000u
 
 /* The two work queues of a VI. */

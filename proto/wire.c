@@ -64,10 +64,7 @@ const char *vip_wire_verdict_name(enum vip_wire_verdict verdict)
     return "?";
 }
 
-/*
- * What may stand in the fields of a header, beyond the single field: the same question when
- * encoding (asserted) and when decoding (a verdict).
- */
+/* Check the fields of a header together. Encoding asserts the verdict, decoding returns it. */
 static enum vip_wire_verdict header_verdict(const struct vip_header *hdr)
 {
     if (hdr->flags & ~FLAGS_KNOWN)
@@ -83,7 +80,7 @@ static enum vip_wire_verdict header_verdict(const struct vip_header *hdr)
                                                                     : VIP_WIRE_RESERVED;
     if (hdr->kind != VIP_PKT_CM)
         return VIP_WIRE_KIND_BAD;
-    /* CM has no connection and no numbering of its own. */
+    /* A CM packet has no connection id and no packet number. */
     if (hdr->flags || hdr->frame_count || hdr->conn_id || hdr->packet_number || hdr->ts)
         return VIP_WIRE_RESERVED;
     return VIP_WIRE_OK;
@@ -146,15 +143,15 @@ size_t vip_wire_put_range(uint8_t out[VIP_WIRE_RANGE_BYTES], const struct vip_ra
     return VIP_WIRE_RANGE_BYTES;
 }
 
-/* Does this frame type name remote memory? The others keep those fields zero. */
+/* Does this frame type name remote memory? Other types keep these fields zero. */
 static bool frame_is_remote(uint8_t type)
 {
     return type == VIP_FRM_WRITE || type == VIP_FRM_READ_REQ || type == VIP_FRM_WRITE_MSG;
 }
 
 /*
- * A message is short, and whole in the last fragment: so it is delivered in one step, and its
- * packet need not wait for another. Called for fragments within the operation.
+ * A message is short and lies whole in the last fragment. So it is delivered in one step, and its
+ * packet need not wait for another one. Called for fragments within the operation.
  */
 static bool message_is_sound(const struct vip_frame *frame)
 {
@@ -169,9 +166,9 @@ static bool message_is_sound(const struct vip_frame *frame)
 }
 
 /*
- * Do the fields of a frame head fit together? Remote address and handle are not judged here: the
- * sending application chose them, and a bad one is a protection error that its descriptor must
- * show (spec 3.5), not a packet to lose.
+ * Do the fields of a frame head fit together? Remote address and handle are not checked here: the
+ * sending application chose them. If they are bad, its descriptor must get a protection error (spec
+ * 3.5); the packet must not be dropped.
  */
 static bool frame_is_sound(const struct vip_frame *frame)
 {
@@ -186,7 +183,7 @@ static bool frame_is_sound(const struct vip_frame *frame)
         return false;
     if (last != (frame->offset + frame->length == frame->total) || !message_is_sound(frame))
         return false;
-    /* A fragment makes progress, unless the whole operation is empty. */
+    /* Only an empty operation may have an empty fragment. */
     if (!frame->length && frame->total)
         return false;
     if ((frame->flags & VIP_FRMF_IMM64) && !(frame->flags & VIP_FRMF_IMMEDIATE))
@@ -242,10 +239,10 @@ static enum vip_wire_verdict get_frame(const uint8_t *in, struct vip_frame *ret)
     return VIP_WIRE_OK;
 }
 
-/* Decode the ranges at `in`, whose bytes are there. Ascending and disjoint; touching is allowed. */
+/* Decode the ranges at `in`; the caller has checked the length. They ascend and may touch. */
 static enum vip_wire_verdict get_ranges(const uint8_t *in, struct vip_packet *ret)
 {
-    uint32_t floor = 1; /* offset 0 is the packet that ack_cumulative says is missing */
+    uint32_t floor = 1; /* offset 0 is the missing packet number ack_cumulative */
 
     for (unsigned i = 0; i < ret->hdr.range_count; i++) {
         struct vip_range *range = &ret->ranges[i];
@@ -256,7 +253,7 @@ static enum vip_wire_verdict get_ranges(const uint8_t *in, struct vip_packet *re
             return VIP_WIRE_RANGE_BAD;
         floor = range->end;
     }
-    /* So that the engine may add without thinking of a carry. */
+    /* So sums of ack_cumulative and an offset cannot overflow in the engine. */
     if (ret->hdr.range_count && ret->hdr.ack_cumulative > UINT64_MAX - floor)
         return VIP_WIRE_RANGE_BAD;
     return VIP_WIRE_OK;
@@ -283,7 +280,7 @@ enum vip_wire_verdict vip_wire_get_data(const uint8_t *packet, size_t len_bytes,
         return verdict;
     if (ret->hdr.kind != VIP_PKT_DATA)
         return VIP_WIRE_KIND_BAD;
-    /* Keeps every offset below in 32 bits. */
+    /* Every offset below then fits in 32 bits. */
     if (len_bytes > VIP_PACKET_BYTES_MAX)
         return VIP_WIRE_TRAILING;
     if (len_bytes - at < (size_t)ret->hdr.range_count * VIP_WIRE_RANGE_BYTES)

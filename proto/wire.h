@@ -45,7 +45,7 @@ enum vip_packet_kind {
 /* Header flags. */
 #define VIP_PKTF_ACK     0x0001u /* ack_cumulative, ops_done, ranges and ts_echo are valid */
 #define VIP_PKTF_ELICITS 0x0002u /* carries frames or a probe: the receiver must acknowledge it */
-#define VIP_PKTF_ACK_NOW 0x0004u /* the sender has nothing more to say: do not delay the ack */
+#define VIP_PKTF_ACK_NOW 0x0004u /* the receiver must not delay the acknowledgement */
 
 /* Packet header, decoded. Offsets in doc/wire.md. */
 struct vip_header {
@@ -58,8 +58,8 @@ struct vip_header {
     uint32_t ts;            /* sender's clock in ticks when the packet left */
     uint32_t ts_echo;       /* ts of the packet that this acknowledgement answers */
     uint32_t ack_delay;     /* ticks between that packet's arrival and this packet's departure */
-    uint64_t ack_cumulative; /* every packet number below has arrived, or is 2048 or more behind the
-                                newest that has: its sender has given such a number up */
+    uint64_t ack_cumulative; /* every lower packet number has arrived, or is 2048 or more below the
+                                newest arrived one: its sender has given such a number up */
     uint32_t ops_done;       /* operations processed in order, modulo 2^32: completes descriptors */
     uint16_t range_count;    /* ack ranges that follow, <= VIP_WIRE_RANGES_MAX */
     uint16_t frame_count;    /* frames that follow, <= VIP_WIRE_FRAMES_MAX */
@@ -72,19 +72,18 @@ struct vip_range {
 };
 
 enum vip_frame_type {
-    VIP_FRM_SEND = 1,      /* fragment of a send: goes to the receive descriptor of its turn */
+    VIP_FRM_SEND = 1,      /* fragment of a send: goes to the next receive descriptor */
     VIP_FRM_WRITE = 2,     /* fragment of an RDMA Write */
     VIP_FRM_READ_REQ = 3,  /* RDMA Read request; no payload; total = bytes asked for */
     VIP_FRM_READ_RESP = 4, /* fragment of the answer to the peer's read number `op` */
-    VIP_FRM_WRITE_MSG =
-        5, /* fragment of an RDMA Write with message: the last `message` bytes of the
-                              operation go to the receive descriptor of its turn */
+    VIP_FRM_WRITE_MSG = 5, /* fragment of an RDMA Write with message: the last `message` bytes of
+                              the operation go to the next receive descriptor */
 };
 
 /* Frame flags. */
 #define VIP_FRMF_LAST      0x01u /* this fragment ends its operation */
 #define VIP_FRMF_IMMEDIATE 0x02u /* imm is valid (only on the last fragment) */
-#define VIP_FRMF_IMM64     0x04u /* all 64 bits of imm are meant */
+#define VIP_FRMF_IMM64     0x04u /* all 64 bits of imm are valid */
 
 /* Frame head, decoded; `length` payload bytes follow it on the wire. */
 struct vip_frame {
@@ -94,7 +93,7 @@ struct vip_frame {
     uint32_t op;          /* operation number of the sender's send queue, modulo 2^32 */
     uint32_t offset;      /* first byte of this fragment within the operation */
     uint32_t length;      /* payload bytes that follow */
-    uint32_t total;       /* bytes of the whole operation, message included; without it it is
+    uint32_t total;       /* bytes of the whole operation, message included; without the message
                              <= VIP_TRANSFER_BYTES_MAX */
     uint32_t handle;      /* remote memory handle (WRITE, WRITE_MSG, READ_REQ) */
     uint64_t remote_addr; /* address of byte 0 of the operation at the target (same types) */
@@ -115,10 +114,10 @@ struct vip_packet {
     struct vip_frame frames[VIP_WIRE_FRAMES_MAX];
 };
 
-/* Why a packet was dropped before anybody looked at its meaning; each has a counter. */
+/* Why a packet was dropped before its meaning was looked at; each has a counter. */
 enum vip_wire_verdict {
     VIP_WIRE_OK = 0,
-    VIP_WIRE_SHORT,       /* shorter than its own fields say */
+    VIP_WIRE_SHORT,       /* shorter than its own fields require */
     VIP_WIRE_TRAILING,    /* bytes behind the last frame that are no padding */
     VIP_WIRE_VERSION_BAD, /* another protocol version */
     VIP_WIRE_KIND_BAD,    /* unknown packet kind */
@@ -147,45 +146,43 @@ size_t vip_wire_put_frame(uint8_t out[VIP_WIRE_FRAME_BYTES], const struct vip_fr
 struct iovec;
 
 /*
- * CRC32C of the whole packet given as iov[0..iov_count-1], computed with the checksum field (the
- * 4 bytes at offset 4 of iov[0], which must hold the whole header) taken as zero, and stored into
- * that field. Any thread.
+ * Compute the CRC32C of the whole packet in iov[0..iov_count-1], with the checksum field taken as
+ * zero, and store it in that field. iov[0] must hold the whole header. Any thread.
  */
 void vip_wire_seal(const struct iovec *iov, size_t iov_count);
 
-/* Does the checksum of the contiguous packet match? len_bytes >= VIP_WIRE_HEADER_BYTES. */
+/* Does the checksum of the contiguous packet match? False for a size that no packet has. */
 bool vip_wire_check_seal(const uint8_t *packet, size_t len_bytes);
 
 /*
- * Validate everything that can be judged without connection state, then decode. Header only:
+ * Validate everything that can be checked without connection state, then decode. Header only:
  * vip_wire_get_header. Whole data packet: vip_wire_get_data. They do not look at the checksum.
- * Outcomes: VIP_WIRE_OK with *ret filled, or the reason with *ret in an unspecified state.
- * For a data packet every frame satisfies offset + length <= total, message <= total,
- * total - message <= VIP_TRANSFER_BYTES_MAX, LAST is set exactly when offset + length == total
- * (READ_REQ: always, with length 0), a fragment without LAST has length > 0, a message lies whole in
- * the fragment with LAST, and frames[i].payload + frames[i].length <= len_bytes. Behind the last of its frames
- * there is nothing, or 1..VIP_WIRE_PAD_MAX zero bytes.
+ * Outcomes: VIP_WIRE_OK with *ret filled, or the reason with *ret in an unspecified state. Every
+ * frame of a decoded data packet satisfies: offset + length <= total; message <= total; total -
+ * message <= VIP_TRANSFER_BYTES_MAX; payload + length <= len_bytes. LAST is set exactly when offset
+ * + length == total (READ_REQ: always, with length 0). A fragment without LAST has length > 0; a
+ * message lies whole in the fragment with LAST. 0..VIP_WIRE_PAD_MAX zero bytes follow the frames.
  */
 enum vip_wire_verdict vip_wire_get_header(const uint8_t *packet, size_t len_bytes,
                                           struct vip_header *ret);
 enum vip_wire_verdict vip_wire_get_data(const uint8_t *packet, size_t len_bytes,
                                         struct vip_packet *ret);
 
-/* Connection-management messages (the exchange is vipd/engine/cm.c's; rules in doc/wire.md). */
+/* Connection-management messages (vipd/engine/cm.c exchanges them; rules in doc/wire.md). */
 enum vip_cm_type {
-    VIP_CM_REQUEST = 1,   /* client: please connect */
-    VIP_CM_PENDING = 2,   /* server: a waiter has it, or it has to wait for one or for a peer */
-    VIP_CM_ACCEPT = 3,    /* server: accepted, here is my connection id */
-    VIP_CM_CONFIRM = 4,   /* client: accept arrived, the connection stands */
+    VIP_CM_REQUEST = 1,   /* client: asks for a connection */
+    VIP_CM_PENDING = 2,   /* server: a waiter has the request, or it waits for one or for a peer */
+    VIP_CM_ACCEPT = 3,    /* server: accepted; conn_id is the server's connection id */
+    VIP_CM_CONFIRM = 4,   /* client: ACCEPT arrived, the connection is established */
     VIP_CM_REJECT = 5,    /* server: the application rejected; `code` */
-    VIP_CM_NO_MATCH = 6,  /* server: nobody waits on that discriminator */
-    VIP_CM_CANCEL = 7,    /* client: I gave up (time limit, death, disconnect) */
+    VIP_CM_NO_MATCH = 6,  /* server: no waiter on that discriminator */
+    VIP_CM_CANCEL = 7,    /* client: the attempt is over (time limit, death, disconnect) */
     VIP_CM_CLOSE = 8,     /* either: this connection is over; close fields */
     VIP_CM_CLOSE_ACK = 9, /* the answer to CLOSE, also for an unknown connection */
-    VIP_CM_PING = 10,     /* is this vipd alive, and in the same life? */
-    VIP_CM_PONG = 11,     /* yes; src_epoch of the header says which life */
-    VIP_CM_RESET = 12,    /* a data packet named a connection id (conn_id) unknown to me */
-    VIP_CM_COOKIE = 13,   /* server: repeat the REQUEST with this cookie, I remember nothing */
+    VIP_CM_PING = 10,     /* asks whether this vipd is alive, and in the same life */
+    VIP_CM_PONG = 11,     /* the answer to PING; src_epoch of the header names the life */
+    VIP_CM_RESET = 12,    /* a data packet named a connection id (conn_id) that is unknown here */
+    VIP_CM_COOKIE = 13,   /* server: has stored nothing; repeat the REQUEST with this cookie */
     VIP_CM_TYPES,
 };
 
@@ -198,13 +195,13 @@ enum vip_close_reason {
     VIP_CLOSE_SHUTDOWN = 4,   /* vipd stops in good order */
 };
 
-/* What a vipd can do beyond the first version of this protocol; a connection has what both can.
- * Unknown bits are ignored. */
+/* Features of a vipd beyond the first version of this protocol; a connection has those that both
+ * ends have. Unknown bits are ignored. */
 #define VIP_FEATURE_IMM64_MSG 0x01u /* VIP_FRMF_IMM64 and VIP_FRM_WRITE_MSG are understood */
 #define VIP_FEATURE_PADDING   0x02u /* zero bytes behind the last frame are understood */
 #define VIP_FEATURES          (VIP_FEATURE_IMM64_MSG | VIP_FEATURE_PADDING)
 
-/* What must match, and what the other side may do (spec 1.6); goes over the wire. */
+/* Attributes that must match, and rights of the other side (spec 1.6); they go over the wire. */
 struct vip_cm_attrs {
     uint16_t level;                /* VIP_LVL_*, exactly one bit */
     uint8_t rdma_write, rdma_read; /* 0 or 1: the VI may be the target of it */
@@ -221,7 +218,7 @@ struct vip_addr {
     uint8_t disc[VIP_DISCRIMINATOR_BYTES_MAX];
 };
 
-/* Bytes that the applications exchange while they connect; longer than this fits no CM packet. */
+/* Bytes that the applications exchange while they connect; a CM packet has room for this many. */
 #define VIP_PRIVATE_BYTES_MAX 64
 
 struct vip_private {
@@ -235,8 +232,8 @@ struct vip_cm {
     uint8_t reason;            /* CLOSE: enum vip_close_reason */
     uint8_t peer_to_peer;      /* REQUEST: 1 = VipConnectPeerRequest */
     uint64_t request_id;       /* the client's random number for this attempt; PING: a nonce */
-    uint64_t conn_id;          /* id under which the sender of this message wants to be addressed;
-                                RESET: the id it does not know, copied from the data packet */
+    uint64_t conn_id;          /* connection id of the sender of this message;
+                                RESET: the unknown id, copied from the data packet */
     uint64_t peer_conn_id;     /* PENDING, ACCEPT, CONFIRM, CLOSE, CLOSE_ACK: the receiver's id */
     uint32_t packet_bytes;     /* REQUEST, ACCEPT: largest packet the sender can take */
     uint32_t window_bytes;     /* REQUEST, ACCEPT: bytes that may be under way towards the sender */
@@ -244,11 +241,11 @@ struct vip_cm {
     uint32_t op_status;        /* CLOSE: VIP_ST_* bits for the peer's operation failed_op, or 0 */
     uint32_t failed_op;        /* CLOSE: number of the peer's operation that failed */
     uint32_t ops_done;         /* CLOSE: peer's operations processed before the end */
-    uint8_t ops_valid;         /* CLOSE: 1 = ops_done (and failed_op if op_status) are meant */
-    uint64_t cookie;           /* COOKIE: not 0; REQUEST: as the server said, 0 = nothing yet */
+    uint8_t ops_valid;         /* CLOSE: 1 = ops_done (and failed_op if op_status) are valid */
+    uint64_t cookie;           /* COOKIE: not 0; REQUEST: the server's cookie, 0 = none yet */
     struct vip_cm_attrs attrs; /* REQUEST, ACCEPT */
-    struct vip_addr local;     /* REQUEST: the client's address as it wants to be known */
-    struct vip_addr remote;    /* REQUEST: address asked for */
+    struct vip_addr local;     /* REQUEST: the client's address, as the client names it */
+    struct vip_addr remote;    /* REQUEST: address to connect to */
     struct vip_private data;   /* REQUEST, ACCEPT, REJECT: for the other application */
 };
 
@@ -262,7 +259,7 @@ struct vip_cm {
 size_t vip_wire_put_cm(uint8_t out[VIP_WIRE_CM_BYTES_MAX], uint64_t src_epoch, uint64_t dst_epoch,
                        const struct vip_cm *cm);
 
-/* Validate and decode the CM message of a packet whose header said VIP_PKT_CM. */
+/* Validate and decode the CM message of a packet of kind VIP_PKT_CM. */
 enum vip_wire_verdict vip_wire_get_cm(const uint8_t *packet, size_t len_bytes, struct vip_cm *ret);
 
 #endif

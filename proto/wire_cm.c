@@ -2,9 +2,9 @@
  * Connection-management messages on the wire (doc/wire.md, "Connection management").
  *
  * Owns: the bytes behind the header of a VIP_PKT_CM packet. All types share one fixed part of 80
- * bytes; REQUEST has the two addresses behind it, and REQUEST, ACCEPT and REJECT end with what one
- * application tells the other. Without that no answer is longer than the question, so that a forged
- * source address gains nothing; with it an application had to decide. Called by vipd/engine/cm*.c.
+ * bytes. REQUEST has the two addresses behind it; REQUEST, ACCEPT and REJECT end with private data
+ * of the application. Without private data no answer is longer than its request, so a forged source
+ * address gains nothing; with it, an application has decided first. Called by vipd/engine/cm*.c.
  */
 #include "proto/wire.h"
 
@@ -119,7 +119,7 @@ static bool addr_fits(const struct vip_addr *addr)
            addr->disc_len <= VIP_DISCRIMINATOR_BYTES_MAX;
 }
 
-/* Do the values make sense for the type? Asserted when encoding, judged when decoding. */
+/* Are the values allowed for the type? Asserted when encoding, a verdict when decoding. */
 static bool cm_is_sound(const struct vip_cm *cm, unsigned fields)
 {
     if ((fields & F_REQUEST_ID) && !cm->request_id)
@@ -130,7 +130,7 @@ static bool cm_is_sound(const struct vip_cm *cm, unsigned fields)
         return false;
     if (cm->type == VIP_CM_COOKIE && !cm->cookie)
         return false;
-    /* The engine builds on the smallest packet; a window below it would never open. */
+    /* The engine relies on the smallest packet; a smaller window would never open. */
     if ((fields & F_SIZES) &&
         (cm->packet_bytes < VIP_PACKET_BYTES_MIN || cm->packet_bytes > VIP_PACKET_BYTES_MAX ||
          cm->window_bytes < VIP_PACKET_BYTES_MIN))
@@ -228,7 +228,7 @@ static void get_fixed(const uint8_t *in, struct vip_cm *ret)
     ret->data.len = in[CM_DATA_LEN];
 }
 
-/* Is a field set that the type does not use? There is one way to write each message. */
+/* Is a field set that the type does not use? Each message has exactly one encoding. */
 static bool has_foreign_fields(const struct vip_cm *cm, unsigned fields)
 {
     if (!(fields & F_REQUEST_ID) && cm->request_id)
@@ -251,7 +251,7 @@ static bool has_foreign_fields(const struct vip_cm *cm, unsigned fields)
         return true;
     if (!(fields & F_CLOSE) && (cm->reason | cm->ops_valid))
         return true;
-    /* The figures of a CLOSE hang on each other. */
+    /* Without ops_valid the other numbers of a CLOSE are 0; so is failed_op without op_status. */
     if (!cm->ops_valid && (cm->ops_done | cm->op_status))
         return true;
     if (cm->op_status & ~VIP_ST_ERROR_MASK)

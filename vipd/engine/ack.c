@@ -1,10 +1,10 @@
 /*
- * Acknowledgements. Outgoing: which packet numbers arrived, and when to say so. Incoming: what the
- * peer says about ours.
+ * Acknowledgements. Outgoing: which packet numbers arrived, and when to report them. Incoming: the
+ * report of the peer about our packets.
  *
- * A packet number is never sent twice, so the number of a lost packet never arrives and the
- * cumulative number would stand still. It follows at a distance of ENG_BITS numbers: a sender keeps
- * no record so old, and what it repeats travels under a new number.
+ * A packet number is never used twice, so the number of a lost packet never arrives, and the
+ * cumulative number would stand still. So it stays less than ENG_BITS numbers behind the newest: a
+ * sender keeps no older record, and it repeats content under a new number.
  */
 #include "proto/probe.h"
 #include "vipd/engine/internal.h"
@@ -83,7 +83,7 @@ void eng_ack_fill(const struct eng_vi *vi, struct vip_header *hdr, uint64_t now_
     hdr->ack_delay = (uint32_t)(now_ns >> VIP_WIRE_TICK_SHIFT) - vi->rx.ts_arrival;
 }
 
-/* The newest ranges, if there are more than max: the sender has dealt with the oldest gaps. */
+/* The newest ranges, if there are more than max: the sender has handled the oldest gaps. */
 unsigned eng_ack_ranges(const struct eng_vi *vi, struct vip_range out[VIP_WIRE_RANGES_MAX],
                         unsigned max)
 {
@@ -136,7 +136,7 @@ bool eng_ack_invented(const struct eng_vi *vi, const struct vip_packet *packet)
     const struct vip_header *hdr = &packet->hdr;
     uint64_t skipped = vi->tx.skipped, base = hdr->ack_cumulative;
 
-    /* The cumulative number of an honest peer, too, goes over a missing one at that distance. */
+    /* At this distance the cumulative number of a correct peer passes a missing number, too. */
     if (!(hdr->flags & VIP_PKTF_ACK) || !skipped || vi->tx.number - skipped > ENG_BITS)
         return false;
     if (base > skipped)
@@ -147,20 +147,20 @@ bool eng_ack_invented(const struct eng_vi *vi, const struct vip_packet *packet)
     return false;
 }
 
-/* What an acknowledgement told that was not known. */
+/* New facts in an acknowledgement. */
 struct news {
-    uint64_t bytes;   /* that arrived */
-    bool content;     /* a packet arrived that had some */
+    uint64_t bytes;   /* of packets that arrived */
+    bool content;     /* a packet with content arrived */
     uint64_t newest;  /* largest number that arrived, 0 = none */
     uint64_t largest; /* tx.largest_acked before */
 };
 
-/* Did packets arrive in [from, to) that had been declared lost? */
+/* Handle packets of [from, to) that arrived after they had been declared lost. */
 static void take_declared(struct eng_vi *vi, uint64_t from, uint64_t to)
 {
     uint64_t known = vi->tx.number > ENG_BITS ? vi->tx.number - ENG_BITS : 0;
 
-    /* Bits behind belong to numbers a whole ring away. */
+    /* Bits of lower numbers may belong to numbers one ring later. */
     if (from < known)
         from = known;
     for (uint64_t n; (n = eng_bits_next(&vi->tx.declared, from, to)) < to; from = n + 1) {
@@ -222,8 +222,8 @@ static void take_news(struct eng_vi *vi, const struct vip_header *hdr, const str
 }
 
 /*
- * Content moved, or none is under way and the peer lives. That the peer answers packets without content is
- * no progress while it does not get the content: else a path that drops just that would never be given up.
+ * Content arrived, or none is under way and the peer answers. An answer to a probe is no progress
+ * while content is under way: a path that drops only content must break the connection, too.
  */
 static bool is_progress(const struct eng_vi *vi, const struct news *news, bool ops)
 {
@@ -245,7 +245,7 @@ void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t n
                    &news);
     if (news.newest)
         take_news(vi, hdr, &news, limited, now_ns);
-    /* An acknowledgement that was overtaken tells an older, smaller number. */
+    /* An acknowledgement that arrives late has an older, smaller number. */
     if (eng_before(vi->tx.ops_acked, hdr->ops_done)) {
         vi->tx.ops_acked = hdr->ops_done;
         ops = true;
@@ -258,7 +258,7 @@ void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t n
         vi->tx.progress_ns = now_ns;
         vi->tx.tries = 0;
     }
-    /* A peer that answers PINGs alone, and has all but processes nothing, is asked less and less often. */
+    /* The back-off stays if a peer with all content processes none and answers only probes. */
     if (news.content || ops || vi->tx.inflight || vi->tx.lost)
         vi->tx.backoff = 0;
     vi->tx.owed = eng_tx_owes(vi);

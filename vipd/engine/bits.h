@@ -1,6 +1,6 @@
 /*
  * A window of ENG_BITS consecutive packet numbers, one bit each; number n lives at n % ENG_BITS.
- * The user knows where the window begins and clears what leaves it. Inline: every packet passes.
+ * The caller knows where the window begins and clears bits that leave it. Inline: used per packet.
  */
 #ifndef VIPD_ENGINE_BITS_H
 #define VIPD_ENGINE_BITS_H
@@ -29,7 +29,7 @@ static inline void eng_bits_clear(struct eng_bits *bits, uint64_t n)
     bits->word[n % ENG_BITS / 64] &= ~(1ull << (n % 64));
 }
 
-/* Lowest n of [from, to) whose bit is set; `to` if there is none. to - from <= ENG_BITS. */
+/* Lowest n of [from, to) with its bit set; `to` if there is none. to - from <= ENG_BITS. */
 static inline uint64_t eng_bits_next(const struct eng_bits *bits, uint64_t from, uint64_t to)
 {
     while (from < to) {
@@ -44,7 +44,7 @@ static inline uint64_t eng_bits_next(const struct eng_bits *bits, uint64_t from,
     return to;
 }
 
-/* Highest n of [floor, from] whose bit equals `value`; floor - 1 if there is none. floor > 0. */
+/* Highest n of [floor, from] with the bit `value`; floor - 1 if there is none. floor > 0. */
 static inline uint64_t eng_bits_prev(const struct eng_bits *bits, uint64_t from, uint64_t floor,
                                      bool value)
 {

@@ -2,10 +2,10 @@
 
 #include <stddef.h>
 
-/* Packets of the first window, and of the smallest. */
+/* First window and smallest window, in packets. */
 #define CC_FIRST_PACKETS 10
 #define CC_FLOOR_PACKETS 4
-/* With small packets the first window is at least this, which every receive buffer holds. */
+/* Least first window in bytes, for small packets: every receive buffer holds this. */
 #define CC_FIRST_BYTES 32768
 
 static void fixed_start(struct eng_cc *cc)
@@ -37,7 +37,7 @@ static bool fixed_searching(const struct eng_cc *cc)
     return false;
 }
 
-/* No control: always the peer's window. For paths that cannot be congested, and to compare with. */
+/* No control: always the peer's window. For paths that cannot be congested, and for comparison. */
 static const struct eng_cc_class eng_cc_fixed = {.name = "fixed",
                                                  .start = fixed_start,
                                                  .acked = fixed_acked,
@@ -101,7 +101,7 @@ static void take_back(struct eng_cc *cc)
 void eng_cc_acked(struct eng_cc *cc, const struct eng_cc_ack *ack)
 {
     if (cc->silence_end) {
-        /* News of old packets only: they were late, not lost, and the silence was a pause. */
+        /* Only packets from before the silence arrived: they were late, not lost. */
         if (ack->newest < cc->silence_end)
             take_back(cc);
         cc->silence_end = 0;
@@ -113,7 +113,7 @@ void eng_cc_lost(struct eng_cc *cc, const struct eng_cc_loss *loss)
 {
     bool first = loss->number >= cc->recovery_end;
 
-    /* One answer per window of packets, however many of them were lost. */
+    /* One reduction per window of packets, for any number of losses in it. */
     if (first) {
         cc->before = cc->now;
         cc->unproven = 0;

@@ -1,10 +1,10 @@
 /*
- * Congestion control, the replaceable part: how many bytes a connection may have under way.
+ * Congestion control, replaceable: the limit of bytes that a connection may have under way.
  *
- * Owns: the window, when losses shrink it, and taking that back. Does not own: what is under way,
- * when something is lost (loss.c), the pace within a window (pace.c), the peer's own limit (the
- * caller takes the smaller one). The algorithms are cc_delay.c, cc_cubic.c and, in cc.c, none. All
- * state is plain data, without pointers.
+ * Owns: the window, its reduction after losses, and taking a reduction back. Does not own: the
+ * bytes under way, the detection of losses (loss.c), the pace within a window (pace.c), the peer's
+ * own limit (the caller takes the smaller one). The algorithms are cc_delay.c, cc_cubic.c and
+ * "fixed" in cc.c. All state is plain data, without pointers.
  */
 #ifndef VIPD_ENGINE_CC_H
 #define VIPD_ENGINE_CC_H
@@ -14,32 +14,32 @@
 
 #include "vipd/engine/engine.h"
 
-/* Delay-based: what cc_delay.c remembers. */
+/* Delay-based: state of cc_delay.c. */
 struct eng_cc_delay {
-    bool starting;         /* doubling the window per round trip */
+    bool starting;         /* the window doubles in each round trip */
     bool limited;          /* the window was used up in this round */
     uint8_t drain;         /* rounds until the window comes back from a drain, 0 = none */
-    uint64_t share_bytes;  /* what we want to have in the queue of the path */
+    uint64_t share_bytes;  /* target of our bytes in the queue of the path */
     uint64_t round_end;    /* the round ends when this number is acknowledged */
     uint64_t round_rtt_ns; /* smallest round trip of the round, 0 = none yet */
     uint64_t round_samples;
     uint64_t round_acked, round_lost; /* bytes */
     uint64_t drain_ns;                /* when to empty the queue next, 0 = not decided */
-    uint64_t drain_window;            /* window to come back to */
+    uint64_t drain_window;            /* window to restore after the drain */
 };
 
-/* CUBIC: what cc_cubic.c remembers. */
+/* CUBIC: state of cc_cubic.c. */
 struct eng_cc_cubic {
     uint64_t threshold_bytes; /* slow start ends here */
     uint64_t top_bytes;       /* window before the last loss */
     uint64_t begin_ns;        /* start of the curve, 0 = with the next acknowledgement */
-    uint64_t reach_ms;        /* when the curve is back at top_bytes, after begin_ns */
-    uint64_t reno_bytes;      /* what additive increase would have reached */
+    uint64_t reach_ms;        /* from begin_ns until the curve is back at top_bytes */
+    uint64_t reno_bytes;      /* window that additive increase would have reached */
 };
 
-/* What a wrong judgement changes, and so what is kept to take it back. */
+/* State that a reduction changes, so that it can be taken back. */
 struct eng_cc_state {
-    uint64_t window_bytes; /* what may be under way */
+    uint64_t window_bytes; /* bytes that may be under way */
     union {
         struct eng_cc_delay delay;
         struct eng_cc_cubic cubic;
@@ -48,12 +48,12 @@ struct eng_cc_state {
 
 struct eng_cc {
     struct eng_cc_state now;
-    struct eng_cc_state before;            /* the last reduction */
-    uint64_t limit_bytes;                  /* more than this is never useful */
+    struct eng_cc_state before;            /* the state before the last reduction */
+    uint64_t limit_bytes;                  /* largest window: the peer's */
     uint32_t packet_bytes;                 /* largest packet */
-    uint32_t unproven;                     /* losses of the episode that nothing contradicts */
-    uint64_t recovery_begin, recovery_end; /* numbers of packets whose loss is one episode */
-    uint64_t silence_end;                  /* packets below had left when silence was noticed */
+    uint32_t unproven;                     /* losses of the episode that were not disproved */
+    uint64_t recovery_begin, recovery_end; /* losses of these packet numbers are one episode */
+    uint64_t silence_end;                  /* number of the next packet when a silence began */
     uint8_t kind;                          /* enum eng_congestion */
 };
 
@@ -65,7 +65,7 @@ struct eng_cc_ack {
     uint64_t base_ns; /* smallest sample in seconds */
     uint64_t newest;  /* largest number among the news */
     uint64_t next;    /* number of the next packet to be sent */
-    bool limited;     /* the window, or the pace, was what held the sender back */
+    bool limited;     /* the window or the pace held the sender back */
 };
 
 /* One packet was lost. */
@@ -80,17 +80,17 @@ struct eng_cc_class {
     const char *name; /* as in the configuration */
     void (*start)(struct eng_cc *cc);
     void (*acked)(struct eng_cc *cc, const struct eng_cc_ack *ack);
-    /* `first`: of its episode, a window of packets. */
+    /* `first`: the first loss of its episode, a window of packets. */
     void (*lost)(struct eng_cc *cc, const struct eng_cc_loss *loss, bool first);
-    /* Nothing was heard for several timer periods. */
+    /* The timer expired at least twice in a row. */
     void (*silence)(struct eng_cc *cc);
     bool paced; /* spread the window over the round trip */
-    /* Is the window searching for its size, so that the pace must not hold it back? */
+    /* Does the window still search its size? Then the pace must not hold it back. */
     bool (*searching)(const struct eng_cc *cc);
 };
 extern const struct eng_cc_class eng_cc_delay, eng_cc_cubic;
 
-/* Smallest window: fast retransmission needs three packets behind a loss. */
+/* Smallest window: loss detection needs three packets behind a lost one. */
 uint64_t eng_cc_floor(const struct eng_cc *cc);
 void eng_cc_set(struct eng_cc *cc, uint64_t window_bytes);
 
@@ -100,9 +100,9 @@ void eng_cc_init(struct eng_cc *cc, enum eng_congestion kind, uint32_t packet_by
 void eng_cc_acked(struct eng_cc *cc, const struct eng_cc_ack *ack);
 void eng_cc_lost(struct eng_cc *cc, const struct eng_cc_loss *loss);
 void eng_cc_silence(struct eng_cc *cc, uint64_t next_number);
-/* A packet that was declared lost had arrived. If that goes for the whole episode, the window returns. */
+/* A packet that was declared lost arrived. If all of its episode arrived, restore the window. */
 void eng_cc_spurious(struct eng_cc *cc, uint64_t number);
-/* Bytes that may leave per window and round trip, in eighths of the window; 0 = unpaced. */
+/* Bytes that may leave per round trip, in eighths of the window; 0 = unpaced. */
 unsigned eng_cc_pace(const struct eng_cc *cc);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * CUBIC (RFC 9438): after a loss the window returns along a cubic curve of time to where it was, stays
- * there a while, and then searches beyond. Like most traffic of the Internet; a loss is taken for
- * congestion, so it is slow where packets are lost for other reasons.
+ * CUBIC (RFC 9438): after a loss the window returns along a cubic curve of time to its old size,
+ * stays there for some time, and then grows further. Most traffic of the Internet uses it. It takes
+ * each loss for congestion, so it is slow where packets are lost for other reasons.
  */
 #include "vipd/engine/cc.h"
 
 /* One unit of time is 1/1000 s; the curve is 0.4 * t^3 packets with t in seconds. */
 #define CURVE_NUM 4
 #define CURVE_DIV 10000000000ull
-/* Beyond this the cube does not fit; the window has long reached any limit. */
+/* Largest time on the curve, in ms: its cube fits 64 bits; a window reaches its limit earlier. */
 #define CURVE_MS_MAX 1000000ull
 
 /* Largest x with x^3 <= v. */
@@ -66,7 +66,7 @@ static void cubic_acked(struct eng_cc *cc, const struct eng_cc_ack *ack)
     struct eng_cc_cubic *cubic = &cc->now.cubic;
     uint64_t window = cc->now.window_bytes, target;
 
-    /* A window that was not used proves nothing about the path. */
+    /* A window that was not used up proves nothing about the path. */
     if (!ack->limited || window >= cc->limit_bytes)
         return;
     if (window < cubic->threshold_bytes) {
@@ -93,7 +93,7 @@ static void cubic_lost(struct eng_cc *cc, const struct eng_cc_loss *loss, bool f
     (void)loss;
     if (!first)
         return;
-    /* Losing again before the old top was reached: somebody new is here; leave room. */
+    /* A loss below the old top: a new connection uses the path, so leave it room. */
     cubic->top_bytes = window < cubic->top_bytes ? window * 17 / 20 : window;
     cubic->begin_ns = 0;
     eng_cc_set(cc, window - window * 3 / 10);

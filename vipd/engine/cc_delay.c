@@ -2,36 +2,37 @@
  * Congestion control by delay: the default.
  *
  * Each connection keeps a small share of bytes of its own in the queue of the path: enough to keep
- * the link busy, few enough that others see little delay. How many bytes of the window lie in the
- * queue follows from the round trip time: window * (now - empty) / now. Once per round trip the
- * window moves half the way to "what the empty path holds, plus the share". All connections with
- * the same share converge to the same rate (the equation of FAST TCP), and a loss says nothing by
- * itself: on a path with random losses the rate stays. A loss with a queue behind it, or a large
- * part of a window lost, does count; then the share shrinks.
+ * the link busy, and little delay for others. The bytes of the window that lie in the queue follow
+ * from the round trip times now and on the empty path: window * (now - empty) / now. Once per round
+ * trip the window moves half the way to the bytes that the empty path holds plus the share. All
+ * connections with the same share converge to the same rate (the equation of FAST TCP). A loss
+ * alone proves no congestion: on a path with random losses the rate stays. A loss together with a
+ * queue, or the loss of a large part of a window, does; then the share shrinks.
  *
- * The time of the empty path can be seen only when the queue is empty, which everybody's shares
- * prevent. So now and then the connection all but stops for one round trip.
+ * The round trip of the empty path is visible only while the queue is empty, and the shares of all
+ * connections prevent that. So from time to time a drain: the smallest window for two round trips.
  */
 #include "vipd/engine/cc.h"
 
-/* Share in the queue: large enough for batches of system calls, in bytes and packets. */
+/* Full share in the queue, the larger of bytes and packets: enough for batches of system calls. */
 #define SHARE_BYTES   65536u
 #define SHARE_PACKETS 2u
 /*
- * On a path this short, what looks like a queue is mostly batches of packets inside the two hosts, which
- * are what makes them fast: so much delay is let pass, less the longer the empty path is. Measured, in
- * doc/performance.md.
+ * Where the empty round trip is below SHORT_NS / SHORT_ROUNDS, most delay comes from batches of
+ * packets inside the two hosts, which make them fast. There a delay of SHORT_NS minus SHORT_ROUNDS
+ * empty round trips does not count as queue. Measured: doc/performance.md.
  */
 #define SHORT_NS     1000000u
 #define SHORT_ROUNDS 10u
-/* Least share after losses with a queue, and when an eighth of everything is lost. */
+/* Least share in packets: after losses with a queue; after a round that lost over an eighth. */
 #define SHARE_SOME_PACKETS  4u
 #define SHARE_LEAST_PACKETS 2u
-/* Samples before a round may end the start: one late packet is no queue. */
+/* Least samples in a round before a queue may end the start: one late packet is no queue. */
 #define START_SAMPLES 4u
-/* Between two drains: so many round trips, within these times. Costs half a percent or less. */
+/* Round trips between two drains, within DRAIN_MIN_NS and DRAIN_MAX_NS. Drains cost at most 0.5 %
+ * of the rate where a round trip is below 25 ms. */
 #define DRAIN_ROUNDS 400u
-/* The first one comes soon: whoever began late has never seen the path empty. */
+/* Round trips before the first drain: few, as a late connection has never seen the path empty. */
 #define DRAIN_FIRST_ROUNDS 32u
 #define DRAIN_MIN_NS       50000000ull
 #define DRAIN_MAX_NS       10000000000ull
@@ -61,7 +62,7 @@ static uint64_t delay_over(uint64_t rtt_ns, uint64_t base_ns)
 /* Bytes of the window that lie in the queue. */
 static uint64_t queued(const struct eng_cc *cc, uint64_t rtt_ns, uint64_t base_ns)
 {
-    /* With less than the full share, after losses, less is let pass as well. */
+    /* After losses, with less than the full share, the tolerance is smaller in proportion. */
     if (base_ns * SHORT_ROUNDS < SHORT_NS)
         base_ns += (SHORT_NS - base_ns * SHORT_ROUNDS) * cc->now.delay.share_bytes / share_max(cc);
     /* Windows are below 4 GiB and a round trip below a minute: 2^32 * 2^36 / 2^10 fits. */
@@ -70,7 +71,7 @@ static uint64_t queued(const struct eng_cc *cc, uint64_t rtt_ns, uint64_t base_n
                   : 0;
 }
 
-/* Judge the losses of the round. Returns whether they mean congestion. */
+/* Judge the losses of the round, adapt the share. Returns whether they mean congestion. */
 static bool congested(struct eng_cc *cc, uint64_t base_ns)
 {
     struct eng_cc_delay *delay = &cc->now.delay;
@@ -104,12 +105,12 @@ static void adjust(struct eng_cc *cc, const struct eng_cc_ack *ack)
     if (delay->starting && !loss && mine <= delay->share_bytes)
         return;
     delay->starting = false;
-    /* A window that was not used proves nothing about the path, but a queue does. */
+    /* A window that was not used up proves nothing about the path, but a queue does. */
     if (target < window || delay->limited)
         eng_cc_set(cc, (window + target) / 2);
 }
 
-/* Is it time to look at the empty path? Begins a drain, or not. */
+/* Begin a drain if it is time to measure the empty path. */
 static void drain_consider(struct eng_cc *cc, const struct eng_cc_ack *ack)
 {
     struct eng_cc_delay *delay = &cc->now.delay;
@@ -121,12 +122,12 @@ static void drain_consider(struct eng_cc *cc, const struct eng_cc_ack *ack)
         apart_ns = DRAIN_MAX_NS;
     if (!delay->drain_ns)
         delay->drain_ns = ack->now_ns + ack->rtt_ns * DRAIN_FIRST_ROUNDS;
-    /* A window that is not used makes no queue. */
+    /* A window that is not used up makes no queue. */
     if (ack->now_ns < delay->drain_ns || !delay->limited)
         return;
     delay->drain_ns = ack->now_ns + apart_ns;
     delay->drain_window = cc->now.window_bytes;
-    /* In the first round the queue runs empty, in the second one it is seen to be. */
+    /* In the first round the queue runs empty; the second one measures the empty path. */
     delay->drain = 2;
     eng_cc_set(cc, 0);
 }
@@ -160,7 +161,7 @@ static void delay_acked(struct eng_cc *cc, const struct eng_cc_ack *ack)
     delay->limited |= ack->limited;
     if (delay->starting && ack->limited) {
         eng_cc_set(cc, cc->now.window_bytes + ack->bytes);
-        /* The start doubles the window each round, so it ends within one. */
+        /* The start doubles the window in each round, so it must be able to end within a round. */
         if (delay->round_samples >= START_SAMPLES &&
             queued(cc, delay->round_rtt_ns, ack->base_ns) > delay->share_bytes) {
             round_end(cc, ack);

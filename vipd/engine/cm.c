@@ -175,7 +175,7 @@ void cm_conn_gone(struct cm *cm, uint64_t local_id, uint32_t peer)
 {
     struct cm_assoc *assoc = cm_assoc_find(cm, local_id);
 
-    /* One whose accept is under way is not established: cm_close ends that. */
+    /* An association with an accept under way is not established: cm_close ends that. */
     if (assoc && assoc->state != CM_ASSOC_OPENING && assoc->peer->number == peer)
         cm_assoc_free(cm, assoc);
 }
@@ -183,9 +183,9 @@ void cm_conn_gone(struct cm *cm, uint64_t local_id, uint32_t peer)
 /* ---- packets ----------------------------------------------------------------------------- */
 
 /*
- * Must the sender have named our epoch? REQUEST and PING come from those who do not know it yet;
- * a CLOSE of a connection with an earlier life deserves its CLOSE_ACK; CANCEL may follow a REQUEST
- * that got no answer.
+ * Is the destination epoch acceptable? Senders of REQUEST and PING may not know ours yet. A CLOSE
+ * of a connection with an earlier life must get its CLOSE_ACK. CANCEL may follow a REQUEST without
+ * an answer.
  */
 static bool epoch_is_right(const struct cm *cm, const struct vip_header *hdr,
                            const struct vip_cm *msg)

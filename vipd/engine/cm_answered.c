@@ -24,7 +24,7 @@ static void fire_answered(struct cm *cm, struct cm_timer *timer, uint64_t now_ns
 {
     struct cm_answered *oldest;
 
-    /* All live equally long, so the oldest is always the next. */
+    /* All are kept for the same time, so the oldest is always the next. */
     while ((oldest = TAILQ_FIRST(&cm->answered_order)) && oldest->until_ns <= now_ns)
         answered_free(cm, oldest);
     if (oldest)
@@ -60,8 +60,8 @@ void cm_answer_send(struct cm *cm, const struct cm_host *to, uint64_t epoch, uin
 }
 
 /*
- * A source that has its part forgets its own oldest answer, so that it cannot flush those of others. One that
- * has little takes the place of the oldest of all, if even the reserve is used up.
+ * A source with its full part forgets its own oldest answer, so that it cannot flush those of
+ * others. A source that has little replaces the oldest of all, if even the reserve is used up.
  */
 static void make_room(struct cm *cm, const struct cm_holder *source)
 {
@@ -72,7 +72,7 @@ static void make_room(struct cm *cm, const struct cm_holder *source)
 }
 
 /*
- * Remember the answer to a request. Without memory (NULL) a repetition would be taken for a new one.
+ * Remember the answer to a request. Without memory (NULL) a repetition counts as a new request.
  * Takes over the reference to source, which may be NULL: no memory.
  */
 static struct cm_answered *answered_new(struct cm *cm, struct cm_holder *source,

@@ -1,5 +1,5 @@
 /*
- * Client side of connection set-up: VipConnectRequest, and VipConnectPeerRequest as far as it is one.
+ * Client side of connection set-up: VipConnectRequest, the asking side of VipConnectPeerRequest.
  *
  * Owns: attempts under way. An attempt repeats its REQUEST until the server answers; PENDING slows
  * the repetition down to a probe of whether the server still has it. It ends exactly once: with an
@@ -18,7 +18,7 @@ static struct cm_attempt *attempt_find(struct cm *cm, const struct cm_in *in)
     struct cm_node *node = cm_table_find(cm, &cm->attempts, in->msg->request_id);
     struct cm_attempt *attempt = node ? CM_OF(struct cm_attempt, by_request, node) : NULL;
 
-    /* An answer from elsewhere than where the question went is nobody's business. */
+    /* Ignore an answer of another host than the one that was asked. */
     return attempt && cm_host_equal(&attempt->host, in->from) ? attempt : NULL;
 }
 
@@ -39,7 +39,7 @@ struct cm_holder *cm_source_get(struct cm *cm, const struct cm_in *in)
                 : cm_holder_host(cm, in->from);
 }
 
-/* May it be sent, beside others of the same user to that host? If not it is when one of these has ended. */
+/* May it be sent beside others of its user to that host? If not, it is sent when one has ended. */
 static bool may_ask(struct cm *cm, struct cm_attempt *attempt)
 {
     if (!attempt->asker || attempt->asked)
@@ -57,7 +57,7 @@ static bool may_ask(struct cm *cm, struct cm_attempt *attempt)
     return false;
 }
 
-/* It is over; the one that has waited longest takes its place. */
+/* The attempt is over; the one that has waited longest takes its place. */
 static void asks_no_more(struct cm *cm, struct cm_attempt *attempt)
 {
     struct cm_attempt *next = attempt->asker ? TAILQ_FIRST(&attempt->asker->unsent) : NULL;
@@ -276,11 +276,11 @@ bool cm_request_cancel(struct cm *cm, uint64_t user, uint64_t now_ns)
     if (!node)
         return false;
     attempt = CM_OF(struct cm_attempt, by_user, node);
-    if (attempt->pending) { /* and the attempt goes with it */
+    if (attempt->pending) { /* this frees the attempt, too */
         cm_accept_abandon(cm, attempt->pending->assoc, VIP_CLOSE_DISCONNECT, now_ns);
         return true;
     }
-    /* Once: if it is lost, the server's next message about the request is answered by CANCEL. */
+    /* Sent once: if it is lost, the server's next message about the request gets a CANCEL. */
     send_cancel(cm, &attempt->host, attempt->server_epoch, attempt->request.request_id);
     cm_attempt_free(cm, attempt);
     return true;
@@ -302,7 +302,7 @@ static void note_answer(struct cm_attempt *attempt, const struct cm_in *in)
     attempt->server_epoch = in->src_epoch;
 }
 
-/* The server wants to know that we receive at our address: ask again, with what it said. */
+/* The server asks for proof that we receive at our address: ask again, with its cookie. */
 void cm_rx_cookie(struct cm *cm, const struct cm_in *in)
 {
     struct cm_attempt *attempt = attempt_find(cm, in);
@@ -324,7 +324,7 @@ void cm_rx_pending(struct cm *cm, const struct cm_in *in)
     struct cm_attempt *attempt = attempt_find(cm, in);
 
     if (!attempt && cm_assoc_find(cm, in->msg->peer_conn_id)) {
-        /* Overtaken by the ACCEPT. A CANCEL now would split what is connected. */
+        /* The ACCEPT came first. A CANCEL now would end the connection on one side only. */
         cm->stats.duplicates++;
         return;
     }
@@ -334,7 +334,7 @@ void cm_rx_pending(struct cm *cm, const struct cm_in *in)
         return;
     }
     if (attempt->pending) {
-        cm->stats.duplicates++; /* of what was asked before the peer's request came */
+        cm->stats.duplicates++; /* answers a REQUEST sent before the peer's request came */
         return;
     }
     note_answer(attempt, in);
@@ -343,7 +343,7 @@ void cm_rx_pending(struct cm *cm, const struct cm_in *in)
     attempt_arm(cm, attempt);
 }
 
-/* The server accepted: both know now. */
+/* The server accepted: open the association, and confirm. */
 static void establish(struct cm *cm, struct cm_attempt *attempt, const struct cm_in *in)
 {
     struct cm_peer *peer = cm_peer_get(cm, in->from, in->src_epoch, in->now_ns);
@@ -383,7 +383,7 @@ void cm_rx_accept(struct cm *cm, const struct cm_in *in)
         .peer_conn_id = in->msg->conn_id,
     };
 
-    /* One that accepts somebody else meanwhile is not to be had: CANCEL. */
+    /* An attempt that accepts the peer's request meanwhile takes no ACCEPT: CANCEL. */
     if (attempt && !attempt->pending && attempt->request.conn_id == in->msg->peer_conn_id) {
         note_answer(attempt, in);
         establish(cm, attempt, in);
@@ -399,16 +399,16 @@ void cm_rx_accept(struct cm *cm, const struct cm_in *in)
     }
     cm->stats.unexpected++;
     /*
-     * Given up, or never asked. One that we have closed gets the CLOSE, which says more. If another acceptance of
-     * the same request has made a connection, this one is of a program that has ended since, and a late
-     * copy: a CANCEL names the request, and would end what has come of it.
+     * Given up, or never asked: CANCEL. Not for a connection that we have closed: its CLOSE says
+     * more. Nor if another ACCEPT of the same request has made a connection: then this is a late
+     * copy, of a program that has ended, and a CANCEL would end the connection of that request.
      */
     made = cm_assoc_find(cm, in->msg->peer_conn_id);
     if (!assoc && (!made || made->request_id != in->msg->request_id))
         send_cancel(cm, in->from, in->src_epoch, in->msg->request_id);
 }
 
-/* What a server may make VipConnectRequest return; another code means no more than "rejected". */
+/* The codes of a server that VipConnectRequest may return; any other one becomes VIP_RC_REJECT. */
 static enum vip_rc refusal_rc(uint32_t code)
 {
     switch ((enum vip_rc)code) {

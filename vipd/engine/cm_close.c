@@ -24,7 +24,7 @@ static void closing_free(struct cm *cm, struct cm_closing *closing)
     cm_free(cm, closing, sizeof(*closing));
 }
 
-/* When it is repeated: the longer, the more CLOSE messages its host has not acknowledged. */
+/* Time of the next repetition: later, the more CLOSE messages its host has not acknowledged. */
 static uint64_t next_ns(struct cm *cm, struct cm_closing *closing, uint64_t now_ns)
 {
     uint64_t alone_ns = cm_repeat_next(cm, &closing->repeat, now_ns);
@@ -49,7 +49,7 @@ static void fire_closing(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
     cm_timer_set(cm, timer, next_ns(cm, closing, now_ns));
 }
 
-/* One more for this host; NULL: it has its part of them, or there is no memory. */
+/* One more for this host; NULL: its share is used up, or there is no memory. */
 static struct cm_closing *closing_new(struct cm *cm, const struct cm_host *host)
 {
     struct cm_holder *holder = cm_holder_host(cm, host);
@@ -92,7 +92,7 @@ void cm_closing_start(struct cm *cm, const struct cm_assoc *assoc, const struct 
         closing_free(cm, closing); /* the host used the id again; the newer one matters */
     closing = closing_new(cm, &assoc->peer->host);
     if (!closing)
-        return; /* the peer learns by RESET, if this one message is lost */
+        return; /* if this one message is lost, the peer learns by RESET */
     closing->epoch = assoc->peer->epoch;
     closing->give_up_ns = cm_add_ns(now_ns, cm->config.close_timeout_ns);
     closing->close = close;
@@ -119,7 +119,7 @@ void cm_close(struct cm *cm, const struct cm_close_args *args, uint64_t now_ns)
         return;
     case CM_ASSOC_NEW:
     case CM_ASSOC_CLOSED:
-        return; /* the peer was first, or is gone: it needs no telling */
+        return; /* the peer closed first, or is gone: no CLOSE is needed */
     }
 }
 
@@ -133,17 +133,17 @@ void cm_rx_close(struct cm *cm, const struct cm_in *in)
     };
 
     cm->stats.closes_received++;
-    /* It has overtaken the ACCEPT, which would make a connection that only we believe in. It comes again,
-     * and then there is something to close, or the request has ended. */
+    /* It came before the ACCEPT, which would open a connection on our side only. CLOSE is repeated;
+     * then there is a connection to close, or the request has ended. */
     if (!assoc && cm_attempt_awaits(cm, in->from, in->msg->peer_conn_id))
         return;
-    /* Acknowledged in any case: "over" is true of a connection that is not known. */
+    /* Acknowledged in any case: an unknown connection is over, too. */
     cm_answer(cm, in, &ack);
     if (!assoc) {
         cm->stats.duplicates++;
         return;
     }
-    /* Only the client's own view can have closed it: it had seen the ACCEPT, its CONFIRM is lost. */
+    /* Only a client that has seen the ACCEPT can have closed it: its CONFIRM is lost. */
     if (assoc->state == CM_ASSOC_OPENING)
         cm_confirmed(cm, assoc, in->now_ns);
     assoc = cm_assoc_of(cm, in);
@@ -201,7 +201,7 @@ void cm_rx_reset(struct cm *cm, const struct cm_in *in)
     struct cm_node *node = cm_table_find(cm, &cm->assocs_remote, in->msg->conn_id);
 
     cm->stats.resets_received++;
-    /* One of an unknown life changes nothing, but has made cm_peer_note ask. */
+    /* A RESET of an unknown life changes nothing, but cm_peer_note has sent a PING. */
     for (; in->peer && node; node = cm_table_again(node)) {
         struct cm_assoc *assoc = CM_OF(struct cm_assoc, by_remote, node);
 

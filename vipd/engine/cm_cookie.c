@@ -1,33 +1,33 @@
 /*
  * Cookies: which host may make us remember a request.
  *
- * A REQUEST may carry any source address. Before it costs memory, or uses a waiter up, its sender must
- * have shown that it receives at that address: it is answered by a COOKIE, made of the address, the
- * sender's epoch and a secret of ours, and repeats the REQUEST with it. Nothing is remembered
- * meanwhile, and a COOKIE is never longer than the REQUEST. The sender remembers the COOKIE for later
- * requests to the same host. A connection with that host proves nothing here: epochs are public.
+ * A REQUEST may carry any source address. Before it uses memory or a waiter, its sender must prove
+ * that it receives at that address. We answer by a COOKIE, made of the address, the sender's epoch
+ * and a secret of ours, and the sender repeats the REQUEST with it. We remember nothing meanwhile,
+ * and a COOKIE is never longer than the REQUEST. The sender remembers the COOKIE for later requests
+ * to the same host. A connection with that host proves nothing here: epochs are public.
  *
- * Owns: the secrets, the rates of one source and of one user, the cookies that other hosts gave us. Called by
- * cm_server.c for new requests (answers to repeated ones come before), and by cm_client.c.
+ * Owns: the secrets, the rates of one source and of one user, the cookies that other hosts gave us.
+ * Called by cm_server.c for new requests (repeated ones are answered before), and by cm_client.c.
  */
 #include "vipd/engine/cm_internal.h"
 
 #include <string.h>
 
-/* COOKIE answers per second: more would cost the connections that stand too much time, for each is a
- * packet sent (some 4 us). Under 100,000 requests a second every fifth is answered; a client repeats. */
+/* COOKIE answers per second, and in one burst. Each is a packet to send (some 4 us), which delays
+ * the connections. At 100,000 requests per second every fifth is answered; a client repeats. */
 #define COOKIES_PER_S 20000
 #define COOKIES_BURST 2000
 
-/* Requests per second of one source that has shown its address; sources share tokens by chance. */
+/* Requests per second of one source that has proved its address; some sources share tokens. */
 #define SOURCE_PER_S 5000
 #define SOURCE_BURST 4096
 
-/* Requests per second of one user of this host, repetitions too: what another host hears of this one is for all users. */
+/* Requests of one user per second, with repetitions: half of what another host takes from here. */
 #define CLIENT_PER_S (SOURCE_PER_S / 2)
 #define CLIENT_BURST (SOURCE_BURST / 2)
 
-#define SECRET_NS 120000000000ull /* a cookie is good for one to two of these */
+#define SECRET_NS 120000000000ull /* a cookie is valid for one to two of these */
 
 #define S_NS 1000000000ull
 
@@ -64,7 +64,7 @@ static uint64_t cookie_of(const struct siphash_key *secret, const struct cm_in *
     return cookie ? cookie : 1;
 }
 
-/* Has the sender shown that it receives at its address? */
+/* Has the sender proved that it receives at its address? */
 static bool shown(const struct cm *cm, const struct cm_in *in)
 {
     uint64_t cookie = in->msg->cookie;
@@ -112,7 +112,7 @@ uint64_t cm_ask_after_ns(struct cm *cm, const struct cm_holder *client, uint64_t
     if (cm_tokens_take(&c->clients[slot], CLIENT_PER_S, CLIENT_BURST, now_ns))
         return 0;
     cm->stats.client_limited++;
-    /* All that wait come again within the time in which there are tokens for all. */
+    /* All waiting attempts come again within the time in which there are tokens for all. */
     return (client->has[CM_POOL_ATTEMPTS] + 1) * (S_NS / CLIENT_PER_S);
 }
 

@@ -1,5 +1,5 @@
 /*
- * What the connection manager remembers of cookies (cm_cookie.c says what they are). Only cm_objects.h includes it.
+ * What the connection manager keeps of cookies (see cm_cookie.c). Only cm_objects.h includes it.
  */
 #ifndef VIPD_ENGINE_CM_COOKIE_H
 #define VIPD_ENGINE_CM_COOKIE_H
@@ -14,11 +14,11 @@ struct cm_cookie {
     uint64_t cookie;
 };
 
-/* What cm_cookie.c remembers; nothing of it grows with the number of requests. */
+/* The state of cm_cookie.c; nothing of it grows with the number of requests. */
 #define CM_SOURCES 1024
-#define CM_COOKIES 1024 /* by a hash of the host: one that is displaced costs a round trip */
+#define CM_COOKIES 1024 /* by a hash of the host: a displaced one costs a round trip */
 struct cm_cookies {
-    struct siphash_key secret[2]; /* this one's and the one before */
+    struct siphash_key secret[2]; /* the current one, and the one before */
     uint64_t secret_until_ns;     /* 0 = none yet */
     struct cm_tokens answers;
     struct cm_tokens sources[CM_SOURCES]; /* by a keyed hash of the address */

@@ -1,9 +1,9 @@
 /*
- * Discriminators that a program waits on, waited on a moment ago, or that were asked for: which user owns
- * them, and until when a request that finds no waiter there is kept (spec 3.11).
+ * Discriminators that a program waits on, waited on lately, or that a peer asks for: which user
+ * owns them, and until when a request that finds no waiter there is kept (spec 3.11).
  *
- * Owns: the table of discriminators, their owners and their lingering. Does not own: waiters, listeners
- * and requests (cm_server.c) and meeting places (cm_match.c), which hang on it.
+ * Owns: the table of discriminators, their owners and their lingering. Does not own: waiters,
+ * listeners and requests (cm_server.c) and meeting places (cm_match.c) that are attached to them.
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -57,7 +57,7 @@ bool cm_disc_served_by(const struct cm_disc *disc, uint64_t server)
     return server_find(disc, server) < disc->server_count;
 }
 
-/* None is left: all went, or it has another owner now, or none. */
+/* No server is left: all have ended, the owner is another one now, or the discriminator goes. */
 static void servers_end(struct cm *cm, struct cm_disc *disc)
 {
     if (disc->server_count)
@@ -89,10 +89,9 @@ bool cm_disc_unserve(struct cm *cm, struct cm_disc *disc, uint64_t server)
 }
 
 /*
- * Until when whoever serves the discriminator counts as on its way back to VipConnectWait. A server
- * with a request in its hands is away for as long as its answer takes. One that has waited again and
- * again is expected back soon; but it may have had enough, and clients that come afterwards are to hear
- * of it soon as well (spec 2.4). One that has waited once may have had enough at once.
+ * A server with an unanswered request is away until it answers. A server that waited twice in a row
+ * is expected back soon; but it may have stopped, and then later clients must get NO_MATCH soon as
+ * well (spec 2.4). A server that waited once may have stopped at once.
  */
 uint64_t cm_disc_served_ns(const struct cm *cm, const struct cm_disc *disc)
 {
@@ -155,9 +154,9 @@ bool cm_disc_in_use(struct cm *cm, const uint8_t *bytes, uint8_t len)
 }
 
 /*
- * The server of a request has answered it, or is connected: it is at work and will wait again. While
- * it waits for the client's CONFIRM it cannot, and that may take longer than the grace: then `now_ns`
- * is the time of the next repetition, and one slow client does not cost the others their match.
+ * The server of a request has answered it, or is connected: it is at work and will wait again. It
+ * cannot wait before the client's CONFIRM, which may take longer than the grace. Then `now_ns` is
+ * the time of the next repetition: so a slow client does not cost other clients their match.
  */
 void cm_disc_touch(struct cm *cm, const struct cm_pending *pending, uint64_t now_ns)
 {
@@ -188,7 +187,7 @@ struct cm_disc *cm_disc_get(struct cm *cm, const uint8_t *bytes, uint8_t len)
     return disc;
 }
 
-/* Has its owner still a right to it? Not for requests of peers alone, which any host can make. */
+/* Does its owner still hold it? Requests of peers alone do not count: any host can make them. */
 static bool held(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
 {
     return !TAILQ_EMPTY(&disc->waiters) || disc->meets || disc->at_work || disc->settled ||
@@ -228,7 +227,7 @@ void cm_disc_deinit(struct cm *cm)
         cm_disc_free(cm, CM_OF(struct cm_disc, by_bytes, node));
 }
 
-/* Nobody may need it any more: free it, but remember for a while whose it was. */
+/* If nothing is attached any more: free it, or let it linger so that its owner is remembered. */
 void cm_disc_put(struct cm *cm, struct cm_disc *disc)
 {
     if (!TAILQ_EMPTY(&disc->waiters) || !TAILQ_EMPTY(&disc->kept) || disc->at_work || disc->meets)

@@ -4,12 +4,12 @@
  *   cm.c         set-up, dispatch of received messages, associations, statistics
  *   cm_table.c   hash tables, timers, randomness
  *   cm_peer.c    peers: keepalive, death, new lives
- *   cm_share.c   what part of each pool a user or a host has
- *   cm_disc.c    discriminators, who owns and who serves them
- *   cm_kept.c    requests that wait for a waiter, and whose turn it is
+ *   cm_share.c   the part of each pool that a user or a host has
+ *   cm_disc.c    discriminators, their owners and servers
+ *   cm_kept.c    requests that wait for a waiter, and their turns
  *   cm_server.c  waiters, pending requests, accept and reject
- *   cm_answered.c  requests that are over
- *   cm_cookie.c  whose new requests are looked at
+ *   cm_answered.c  answers already given
+ *   cm_cookie.c  cookies, rates of new requests
  *   cm_client.c  our own requests
  *   cm_match.c   peer-to-peer requests that meet
  *   cm_close.c   CLOSE and RESET
@@ -35,7 +35,7 @@ void cm_assoc_set_state(struct cm *cm, struct cm_assoc *assoc, enum cm_assoc_sta
                         uint64_t now_ns);
 void cm_assoc_free(struct cm *cm, struct cm_assoc *assoc);
 struct cm_assoc *cm_assoc_find(struct cm *cm, uint64_t local_id);
-/* The one that a message talks about: ids and peer must all agree. */
+/* The association that a message names: both ids and the peer must agree. */
 struct cm_assoc *cm_assoc_of(struct cm *cm, const struct cm_in *in);
 void cm_conn_fill(struct cm *cm, struct cm_conn *ret, const struct cm_assoc *assoc,
                   const struct vip_cm *msg);
@@ -48,69 +48,68 @@ struct cm_peer *cm_peer_get(struct cm *cm, const struct cm_host *host, uint64_t 
 void cm_peer_put(struct cm *cm, struct cm_peer *peer);
 struct cm_peer *cm_peer_find(struct cm *cm, const struct cm_host *host, uint64_t epoch);
 struct cm_peer *cm_peer_by_number(const struct cm *cm, uint32_t number);
-/* Associations became open, or stopped being it: start or stop the keepalive. */
+/* An association opened, or an open one ended: start or stop the keepalive. */
 void cm_peer_opened(struct cm *cm, struct cm_peer *peer, uint64_t now_ns);
 void cm_peer_closed(struct cm *cm, struct cm_peer *peer);
-/* A message came: note life if it proves one; ask other known lives of that host whether they still
- * are. */
+/* A message came: note a sign of life if it is one; send PING to other known lives of that host. */
 void cm_peer_note(struct cm *cm, const struct cm_in *in);
 void cm_rx_ping(struct cm *cm, const struct cm_in *in);
 void cm_rx_pong(struct cm *cm, const struct cm_in *in);
 
 /* ---- cm_disc.c --------------------------------------------------------------------------- */
 
-/* The discriminator, or NULL: nobody waits, has waited lately, or asks for it. */
+/* The discriminator, or NULL: no waiter, no recent waiter, no request there. */
 struct cm_disc *cm_disc_find(struct cm *cm, const uint8_t *bytes, uint8_t len);
-/* Find or make, for somebody who hangs something on it; NULL = no memory. */
+/* Find or make; it does not linger any more. The caller attaches something. NULL = no memory. */
 struct cm_disc *cm_disc_get(struct cm *cm, const uint8_t *bytes, uint8_t len);
-/* The same for a user whose program waits, or asks peer to peer: it is the owner's from now on.
+/* The same for a program that waits, or asks peer to peer: its user is the owner from now on.
  * Outcomes: 0; -ENOMEM; -EPERM (another user has it). */
 int cm_disc_claim(struct cm *cm, const uint8_t *bytes, uint8_t len, uint32_t uid, uint64_t now_ns,
                   struct cm_disc **ret);
-/* Something was taken off: if it was the last, the discriminator goes, perhaps a while later. */
+/* Something was taken off. After the last it is freed, at once or after lingering. */
 void cm_disc_put(struct cm *cm, struct cm_disc *disc);
-/* At once. Nothing hangs on it. */
+/* At once. Nothing is attached. */
 void cm_disc_free(struct cm *cm, struct cm_disc *disc);
 void cm_disc_deinit(struct cm *cm); /* all of them */
 /* A session waits there. */
 void cm_disc_serve(struct cm *cm, struct cm_disc *disc, uint64_t server);
-/* It has ended. false: it did not serve this one last. */
+/* The session has ended. true: it was the last one that waited there. */
 bool cm_disc_unserve(struct cm *cm, struct cm_disc *disc, uint64_t server);
 bool cm_disc_served_by(const struct cm_disc *disc, uint64_t server);
 /* The server of this request has done something for it. */
 void cm_disc_touch(struct cm *cm, const struct cm_pending *pending, uint64_t now_ns);
-/* Until when its server counts as on its way back to VipConnectWait; 0 = there was none. */
+/* Until when its server is expected back in VipConnectWait; 0 = there was none. */
 uint64_t cm_disc_served_ns(const struct cm *cm, const struct cm_disc *disc);
-/* Until when it is remembered that it was served. */
+/* Until when it is remembered as served. */
 uint64_t cm_disc_linger_ns(const struct cm *cm, const struct cm_disc *disc);
 
 /* ---- cm_kept.c --------------------------------------------------------------------------- */
 
-/* May another request of this source be kept? One that has none there finds room when others have not. */
+/* May another request of this source be kept? CM_KEPT_SPARE is for sources without one there. */
 bool cm_kept_room(const struct cm *cm, const struct cm_disc *disc, const struct cm_holder *source);
-/* A new request waits there, for its grace at first; and does no more. */
+/* Keep a new request there and start its grace. Does not offer it. */
 void cm_kept_add(struct cm *cm, struct cm_pending *pending, struct cm_disc *disc, uint64_t now_ns);
 void cm_kept_remove(struct cm *cm, struct cm_pending *pending);
 /*
- * Does the client of a kept request need a sign of life? Not within the grace: PENDING slows its
- * repetition down, and a lost NO_MATCH would then be missed for longer.
+ * Does a repetition of a kept request get PENDING? Not within the grace: PENDING slows the client's
+ * repetition down, and then the client would take longer to notice that a NO_MATCH was lost.
  */
 bool cm_kept_long(const struct cm *cm, const struct cm_pending *pending, uint64_t now_ns);
-/* Whose turn it is; NULL: there is none whose client still asks. */
+/* The kept request with the next turn; NULL: there is none with a client that still asks. */
 struct cm_pending *cm_kept_next(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns);
 /* The client has repeated it. */
 void cm_kept_heard(struct cm *cm, struct cm_pending *pending, uint64_t now_ns);
-/* Has its client stopped to repeat it? */
+/* Has its client stopped repeating it? */
 bool cm_kept_silent(const struct cm *cm, const struct cm_pending *pending, uint64_t now_ns);
-/* Its timer has just fired; before anything is judged. */
+/* Call it first when its timer has fired, before cm_kept_silent. */
 void cm_kept_awake(struct cm_pending *pending, uint64_t now_ns);
 /* Set its timer to at_ns, from outside the timer. */
 void cm_kept_look(struct cm *cm, struct cm_pending *pending, uint64_t at_ns, uint64_t now_ns);
-/* There may be room: the timer of one of them fires now; of any but that one. */
+/* There may be room: let the timer of one kept request fire now; _but: of one other than `but`. */
 void cm_kept_wake(struct cm *cm, struct cm_disc *disc, uint64_t now_ns);
 void cm_kept_wake_but(struct cm *cm, struct cm_disc *disc, const struct cm_pending *but,
                       uint64_t now_ns);
-/* An accept of this source came to nothing, and took long. */
+/* An accept of this source failed after it had taken long. */
 void cm_slow_add(struct cm *cm, const struct cm_holder *source, uint64_t now_ns);
 
 /* ---- cm_server.c, cm_client.c, cm_close.c ------------------------------------------------ */
@@ -119,12 +118,12 @@ void cm_rx_request(struct cm *cm, const struct cm_in *in);
 void cm_rx_confirm(struct cm *cm, const struct cm_in *in);
 void cm_rx_cancel(struct cm *cm, const struct cm_in *in);
 void cm_confirmed(struct cm *cm, struct cm_assoc *assoc, uint64_t now_ns);
-/* The host closed a connection whose accept is under way. */
+/* The host closed a connection with its accept under way. */
 void cm_accept_abandon(struct cm *cm, struct cm_assoc *assoc, enum vip_close_reason reason,
                        uint64_t now_ns);
 void cm_server_deinit(struct cm *cm);
-/* A pending request of a REQUEST to disc (NULL: not known), to be kept or not; NULL if there is no room
- * or memory (counted). */
+/* Make a pending request of a REQUEST to disc (NULL: not known), to be kept or not; NULL if there
+ * is no room or memory (counted). */
 struct cm_pending *cm_pending_new(struct cm *cm, const struct cm_in *in, struct cm_disc *disc,
                                   bool keep);
 /* Send ACCEPT for it, repeated until the client confirms or give_up_ns has come. */
@@ -141,16 +140,16 @@ void cm_answered_add(struct cm *cm, const struct cm_pending *pending, enum cm_an
                      uint32_t code, const struct vip_private *data, uint64_t now_ns);
 void cm_answer_send(struct cm *cm, const struct cm_host *to, uint64_t epoch, uint64_t request_id,
                     enum cm_answer answer, uint32_t code, const struct vip_private *data);
-/* Say and remember that this request is refused. */
+/* Send REJECT, and remember it. */
 void cm_refuse(struct cm *cm, const struct cm_in *in, enum vip_rc code);
 void cm_answered_deinit(struct cm *cm);
 
-/* May this new request cost anything? If not it is answered or dropped, and counted. */
+/* May this new request use memory or a waiter? If not it is answered or dropped, and counted. */
 bool cm_cookie_pass(struct cm *cm, const struct cm_in *in);
-/* A COOKIE that answers a request of ours; and what a host gave us last, 0 = nothing. */
+/* A COOKIE that answers a request of ours; and the last one that a host gave us, 0 = none. */
 void cm_cookie_learn(struct cm *cm, const struct cm_in *in);
 uint64_t cm_cookie_known(struct cm *cm, const struct cm_host *server);
-/* May this user send a request now? 0: yes, it is counted; else try again after so many ns. */
+/* May this user send a request now? 0: yes, it is counted; else the time to wait, in ns. */
 uint64_t cm_ask_after_ns(struct cm *cm, const struct cm_holder *client, uint64_t now_ns);
 
 void cm_rx_cookie(struct cm *cm, const struct cm_in *in);
@@ -160,8 +159,8 @@ void cm_rx_refusal(struct cm *cm, const struct cm_in *in); /* REJECT, NO_MATCH *
 void cm_client_deinit(struct cm *cm);
 void cm_attempt_free(struct cm *cm, struct cm_attempt *attempt);
 /*
- * Whose REQUEST this is, with one reference more: the user's of this host whose program asks, as long as it
- * asks, or the host's that it came from. NULL = no memory.
+ * The source of a REQUEST, with one reference more: the asking user if the request is from here and
+ * still under way, else the host that it came from. NULL = no memory.
  */
 struct cm_holder *cm_source_get(struct cm *cm, const struct cm_in *in);
 /* Is there a request to that host which may still become our connection conn_id? */
@@ -171,7 +170,7 @@ void cm_attempt_fail(struct cm *cm, struct cm_attempt *attempt, enum vip_rc rc,
                      const struct vip_private *data, const char *why);
 /* Send its REQUEST now, and again later. */
 void cm_attempt_again(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns);
-/* Under other ids; nothing is sent. */
+/* Give it other ids; nothing is sent. */
 void cm_attempt_renew(struct cm *cm, struct cm_attempt *attempt);
 
 /* A new peer-to-peer attempt enters its meeting place. 0; -ENOMEM; -EPERM as cm_disc_claim. */
@@ -179,7 +178,7 @@ int cm_match_enter(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns);
 void cm_match_leave(struct cm *cm, struct cm_attempt *attempt); /* legal if it never entered */
 /* A peer-to-peer REQUEST that is not a repetition of an answered one. */
 void cm_match_request(struct cm *cm, const struct cm_in *in);
-/* The peer that our attempt was accepting has withdrawn: it waits again. */
+/* The peer's request that our attempt was accepting is withdrawn: the attempt waits again. */
 void cm_match_alone(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns);
 
 /* Repeat a CLOSE for assoc in the background. args may be NULL: reason TIMEOUT, nothing known. */

@@ -1,12 +1,12 @@
 /*
- * Requests that wait for a VipConnectWait, or for room with a listener: how many there may be, whose turn
- * it is, and which of them no client stands behind any more.
+ * Requests that wait for a VipConnectWait, or for room with a listener: how many are kept, which
+ * one is next, and which are forgotten because their client is silent.
  *
- * A serial server takes one request at a time, and an accept that its client does not confirm costs it
- * accept_timeout_ns. So three rules keep one source (a host, or a user of this host) from shutting it for
- * others. A request that its client has stopped to repeat is forgotten. Sources take turns: the turn of a
- * request comes by its arrival, but not before its source's last turn, and later while an accept of the
- * source is not confirmed. And a source whose accept came to nothing stands behind all others for a while.
+ * A serial server takes one request at a time; an accept without CONFIRM costs it
+ * accept_timeout_ns. Three rules keep one source (a host, or a user of this host) from blocking it
+ * for others. A request that its client no longer repeats is forgotten. Sources take turns: a
+ * request's turn is its arrival, but not before its source's last turn, and later while an accept
+ * of the source is not confirmed. After a failed accept a source stands behind others for a while.
  *
  * Owns: cm_disc.kept and the turns. Does not own: the timer's work and offering (cm_server.c).
  */
@@ -14,13 +14,13 @@
 
 #include "proto/assert.h"
 
-/* A client repeats a kept request at least every 1.25 * retry_max_ns: four repetitions are lost in a row
- * before this much silence is there. */
+/* Silence after which a kept request is forgotten. A client repeats it at least every
+ * 1.25 * retry_max_ns: four repetitions in a row must be lost. */
 #define SILENT_NS 3000000000ull
-/* How long a source stands behind others after an accept of it that came to nothing. */
+/* How long a source stands behind others after an accept of it failed. */
 #define SLOW_NS 60000000000ull
 
-/* When a kept request gives up waiting: later while somebody keeps serving the discriminator. */
+/* When a kept request gives up waiting: later if the discriminator was served lately. */
 static uint64_t grace_end_ns(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
 {
     if (!disc->waited || now_ns > cm_disc_linger_ns(cm, disc))
@@ -70,7 +70,7 @@ bool cm_kept_long(const struct cm *cm, const struct cm_pending *pending, uint64_
 
 /* ---- silence ----------------------------------------------------------------------------- */
 
-/* Only a judge that was awake may judge: by as much as its timer is late, vipd itself stood still. */
+/* When the client was last heard. Late timer: vipd itself stood still, which is no silence. */
 static uint64_t heard_ns(const struct cm_pending *pending, uint64_t now_ns)
 {
     uint64_t at_ns = cm_add_ns(pending->heard_ns, cm_timer_late_ns(&pending->timer, now_ns));
@@ -87,7 +87,7 @@ bool cm_kept_silent(const struct cm *cm, const struct cm_pending *pending, uint6
 {
     uint64_t from_ns = pending->timer.armed ? heard_ns(pending, now_ns) : pending->heard_ns;
 
-    /* What the client has sent may still be in the medium; but a flood does not keep all for ever. */
+    /* A repetition may still be in the medium; but a flood must not keep requests for ever. */
     return now_ns >= cm_add_ns(from_ns, cm->behind ? 2 * SILENT_NS : SILENT_NS);
 }
 
@@ -100,7 +100,7 @@ void cm_kept_look(struct cm *cm, struct cm_pending *pending, uint64_t at_ns, uin
 
 void cm_kept_heard(struct cm *cm, struct cm_pending *pending, uint64_t now_ns)
 {
-    /* A waiter may have passed it over. */
+    /* A waiter may have skipped it while it was silent. */
     if (cm_kept_silent(cm, pending, now_ns))
         cm_timer_set(cm, &pending->timer, now_ns);
     pending->heard_ns = now_ns;
@@ -130,8 +130,8 @@ static uint64_t later(uint64_t a_ns, uint64_t b_ns)
 }
 
 /*
- * When its turn is, to be compared with others. All of it are times, so no source waits for ever, whatever
- * others come.
+ * When its turn is; the earliest is next. Turns are times, so no source waits for ever, whatever
+ * other sources send.
  */
 static uint64_t turn_ns(const struct cm *cm, const struct cm_pending *pending)
 {

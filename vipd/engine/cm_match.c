@@ -3,14 +3,14 @@
  * address of each is the local address of the other, in host and discriminator.
  *
  * Both sides repeat their REQUEST. One of the two is the accepter: it answers the other's REQUEST
- * with ACCEPT as a server does (cm_server.c), and falls silent itself. Who that is both can tell
- * from the two REQUESTs alone: the side with the greater host address, or, on one NIC, the request
- * with the greater request_id. The other side never answers with ACCEPT; a REQUEST of the accepter
- * only makes it repeat its own at once. A REQUEST that meets nobody gets PENDING, and nothing is
- * remembered of it: there is no NO_MATCH for peers.
+ * with ACCEPT as a server does (cm_server.c), and stops sending its own. Both sides find the
+ * accepter from the two REQUESTs alone: the side with the greater host address, or, on one NIC, the
+ * request with the greater request_id. The other side never answers with ACCEPT; a REQUEST of the
+ * accepter only makes it repeat its own at once. A REQUEST without a match gets PENDING, and
+ * nothing is remembered of it: there is no NO_MATCH for peers.
  *
- * If the requester withdraws between ACCEPT and CONFIRM, the accepter waits again, under new ids. If the
- * accepter withdraws, a requester that has not seen the ACCEPT waits on.
+ * If the requester withdraws between ACCEPT and CONFIRM, the accepter waits again, under new ids.
+ * If the accepter withdraws, a requester that has not seen the ACCEPT waits on.
  *
  * Owns: meeting places (struct cm_meet). Does not own: the life of an attempt (cm_client.c).
  */
@@ -35,7 +35,7 @@ static bool disc_equal(const struct vip_addr *a, const struct vip_addr *b)
     return a->disc_len == b->disc_len && !memcmp(a->disc, b->disc, a->disc_len);
 }
 
-/* Where our requests to `remote` with these discriminators are. NULL: there are none. */
+/* The meeting place of our requests to `remote` with these discriminators. NULL: there are none. */
 static struct cm_meet *meet_find(struct cm *cm, const struct cm_host *remote,
                                  const struct vip_addr *ours, const struct vip_addr *theirs)
 {
@@ -110,7 +110,7 @@ static enum vip_rc compare(const struct vip_cm_attrs *ours, const struct vip_cm_
     return ours->qos == theirs->qos ? VIP_RC_SUCCESS : VIP_RC_INVALID_QOS;
 }
 
-/* Of the two requests, is it ours that accepts? The sides compare the same two messages. */
+/* Of the two requests, does ours accept? Both sides compare the same two messages. */
 static bool we_accept(const struct cm_attempt *attempt, const struct vip_cm *theirs)
 {
     const struct vip_addr *a = &attempt->request.local, *b = &theirs->local;
@@ -136,20 +136,20 @@ static struct cm_attempt *find_accepter(const struct cm_meet *meet, const struct
 }
 
 /*
- * The accepter has asked: it may not have seen our requests, so one of them asks again now. One
- * message for one message, and a smaller request never makes a greater one ask: this ends. false:
+ * The accepter has asked: it may not have seen our requests, so one of them asks again now. This
+ * cannot loop: one message causes one, and a smaller request never makes a greater one ask. false:
  * there is none.
  */
 static bool ask_again(struct cm *cm, struct cm_meet *meet, const struct cm_in *in)
 {
     struct cm_attempt *attempt = TAILQ_FIRST(&meet->waiting);
 
-    /* On one NIC a request comes back to where it is from. */
+    /* On one NIC a request may meet itself. */
     if (attempt && attempt->request.request_id == in->msg->request_id)
         attempt = TAILQ_NEXT(attempt, of_meet);
     if (!attempt)
         return false;
-    /* Each in its turn, when many have the same addresses. */
+    /* Requests with the same addresses take turns. */
     TAILQ_REMOVE(&meet->waiting, attempt, of_meet);
     TAILQ_INSERT_TAIL(&meet->waiting, attempt, of_meet);
     attempt->heard = true;
@@ -172,7 +172,7 @@ static void match(struct cm *cm, struct cm_attempt *attempt, const struct cm_in 
     }
     pending = cm_pending_new(cm, in, attempt->meet->disc, false);
     if (!pending) {
-        cm_answer_pending(cm, in); /* it asks again */
+        cm_answer_pending(cm, in); /* the peer asks again */
         return;
     }
     TAILQ_REMOVE(&attempt->meet->waiting, attempt, of_meet);

@@ -1,8 +1,8 @@
 /*
- * What the connection manager remembers: its limits and its objects. Only cm_internal.h includes it.
+ * What the connection manager knows: its limits and its objects. Only cm_internal.h includes it.
  *
- * Every object is reached through a table or a timer, never by walking all of a kind; every kind
- * has a bound.
+ * An object is found through a table, a timer or a list of related ones, not by a walk over all of
+ * a kind; every kind has a bound.
  */
 #ifndef VIPD_ENGINE_CM_OBJECTS_H
 #define VIPD_ENGINE_CM_OBJECTS_H
@@ -19,47 +19,47 @@
 /* Lives of peer hosts known at once; also the index part of a peer number. */
 #define CM_PEERS_MAX 4096
 
-/* Lives of one host at once: it restarts faster than we find out, or it makes them up. */
+/* Lives of one host at once: a host may restart faster than we notice, or invent epochs. */
 #define CM_LIVES_MAX 16
-/* Sizes of pools; what part of each one user or host may have is in cm_share.c. */
+/* Sizes of pools; the part of each that one user or host may have is in cm_share.c. */
 
-/* Requests at any stage of the server side; one beyond is to come again, or gets NO_MATCH. */
+/* Requests at any stage of the server side; beyond this a REQUEST gets PENDING or NO_MATCH. */
 #define CM_PENDING_MAX 4096
-/* Of these of one other host, whichever its users are. */
+/* The part of these that one other host may have, for all its users together. */
 #define CM_PENDING_HOST 256
-/* Requests that found no waiter; of one discriminator cm_config.backlog_max. */
+/* Requests that found no waiter; cm_config.backlog_max limits those of one discriminator. */
 #define CM_KEPT_MAX 1024
-/* Beyond its backlog_max a discriminator keeps this many more, each of a client that has none there. */
+/* Kept requests of one discriminator beyond backlog_max, from sources without another one there. */
 #define CM_KEPT_SPARE 16
-/* Waiters and listeners at once; an application that exceeds it gets no memory. */
+/* Waiters and listeners at once; beyond this an application gets -ENOMEM. */
 #define CM_WAITERS_MAX 65536
 /* Own requests under way at once: every VI of sixteen full sessions. */
 #define CM_ATTEMPTS_MAX (16 * VIP_VI_MAX)
 
-/* Answered requests that are remembered, and for how long: repetitions of a REQUEST that were under
- * way when it was answered are no new requests. Longer than the slowest repetition takes. */
+/* Answered requests that are remembered, and for how long: a REQUEST repeated before its answer
+ * came must not count as a new one. Longer than the slowest repetition takes. */
 #define CM_ANSWERED_MAX 8192
 #define CM_ANSWERED_NS  3000000000ull
 
-/* CLOSE messages repeated in the background; what exceeds it is sent once, and data packets of the
- * peer find out by RESET. */
+/* CLOSE messages repeated in the background; beyond this a CLOSE is sent once, and RESET answers
+ * the peer's data packets. */
 #define CM_CLOSINGS_MAX 32768
 
-/* A discriminator is served, and owned, for this long after its last waiter or peer-to-peer request;
- * this many without any are remembered for that. */
+/* A discriminator stays served and owned for this long after its last waiter or peer-to-peer
+ * request; at most this many discriminators are remembered for that. */
 #define CM_DISC_LINGER_NS  1000000000ull
 #define CM_DISC_LINGER_MAX 4096
 
-/* Sessions that are remembered as servers of one discriminator, for as long as they are open. */
+/* Open sessions that are remembered as servers of one discriminator. */
 #define CM_DISC_SERVERS 8
 
-/* A request without time limit ends as NOT_REACHABLE when no answer of any kind came for so long. */
+/* A request without time limit ends as NOT_REACHABLE after this time without any answer. */
 #define CM_UNREACHABLE_NS 10000000000ull
 
-/* RESET answers per second, and how many may come in a burst. */
+/* RESET answers per second, and in one burst. */
 #define CM_RESETS_PER_S 200
 #define CM_RESETS_BURST 64
-/* Repeated CLOSE messages to one host, in a second: the 16,384 that a host may have take turns within close_timeout. */
+/* Repeated CLOSE messages per second to one host: all its 16,384 take turns in close_timeout_ns. */
 #define CM_CLOSES_PER_S 1000
 
 /* Timers fired by one cm_tick; the rest are due at once in the next. */
@@ -77,24 +77,24 @@ struct cm_peer {
     struct cm_node by_host; /* key: hash of the host only, to find its other lives */
     struct cm_timer timer;  /* while assocs_open > 0: keepalive, then the loss of connections */
     TAILQ_HEAD(, cm_assoc) assocs;
-    struct cm_holder *source; /* in whose share it counts */
+    struct cm_holder *source; /* it counts in this share */
     struct cm_host host;
     uint64_t epoch;
-    bool self;               /* this NIC among its own programs */
+    bool self;               /* this NIC: both programs are here */
     uint32_t number;         /* index | generation, for the host */
     uint32_t refs;           /* associations and pending requests */
     uint32_t assocs_open;    /* associations in CM_ASSOC_OPEN */
-    bool dead;               /* its connections are being lost; waits for the host to forget them */
-    bool new_life;           /* because its vipd was restarted */
+    bool dead;               /* its connections end; waits for the host to forget them */
+    bool new_life;           /* dead because its vipd was restarted */
     uint64_t heard_ns;       /* last sign of this life */
-    uint64_t silent_from_ns; /* the same, later by the time in which vipd itself did not look */
-    uint64_t excused_ns;     /* of that, because the medium might hold more; bounded */
-    unsigned unanswered;     /* PINGs of the keepalive since then; stops at what death needs */
+    uint64_t silent_from_ns; /* heard_ns plus the time in which vipd itself did not look */
+    uint64_t excused_ns;     /* of that time, because the medium might hold more; bounded */
+    unsigned unanswered;     /* keepalive PINGs since then, up to PINGS_BEFORE_DEATH */
     uint64_t pinged_ns;      /* last PING */
     uint64_t nonce; /* of PINGs since the last answer, 0 = none: their PONG proves a life */
 };
 
-/* A question that cm_probe has asked. */
+/* A PING that cm_probe has sent. */
 struct cm_probe {
     uint64_t nonce; /* 0: none */
     struct cm_host host;
@@ -116,12 +116,12 @@ struct cm_assoc {
     struct cm_peer *peer;
     struct cm_pending *pending; /* while OPENING */
     uint64_t local_id, remote_id;
-    uint64_t request_id; /* of our request that made it; 0: of the peer's */
+    uint64_t request_id; /* of our request that made it; 0: the peer's made it */
     enum cm_assoc_state state;
 };
 
-/* A discriminator that a program waits on, or did lately, has for its own in a peer-to-peer request,
- * or that a peer asks for. */
+/* A discriminator that a program waits on or waited on lately, that is the local one of a
+ * peer-to-peer request, or that a peer asks for. */
 struct cm_disc {
     struct cm_node by_bytes;
     struct cm_timer timer; /* end of lingering */
@@ -129,16 +129,16 @@ struct cm_disc {
     TAILQ_HEAD(cm_kept, cm_pending) kept;
     uint32_t kept_count;
     uint32_t listeners; /* of the waiters */
-    uint32_t at_work;   /* requests that waiters took and that are not answered, or not confirmed */
-    uint32_t meets;     /* meeting places of which it is the local one */
-    uint64_t left_ns; /* when the last of them went, or a server that settled here; 0 = none did */
-    struct cm_holder *owner;           /* whose programs alone may wait here; NULL: none has, yet */
+    uint32_t at_work;   /* requests that waiters took: not answered, or not confirmed */
+    uint32_t meets;     /* meeting places with it as the local one */
+    uint64_t left_ns;   /* end of its last meeting place, or of its settled servers; 0 = none */
+    struct cm_holder *owner;           /* only its programs may wait here; NULL: no owner yet */
     uint64_t servers[CM_DISC_SERVERS]; /* open sessions that waited, the last one first */
     uint32_t server_count;
     TAILQ_ENTRY(cm_disc) of_served; /* while there is a server: in cm.served */
-    bool settled;   /* one of them took a request, or waited again: the owner's while one is open */
-    bool loops;     /* servers[0] has waited before */
-    bool waited;    /* a waiter was here: last_waiter_ns is meant */
+    bool settled;   /* a server took a request or waited again: owned while one is open */
+    bool loops;     /* servers[0] waited twice in a row */
+    bool waited;    /* a waiter was here: last_waiter_ns is valid */
     bool lingering; /* counted in CM_POOL_LINGER */
     uint64_t last_waiter_ns;
     uint8_t len;
@@ -152,10 +152,10 @@ struct cm_waiter {
     TAILQ_HEAD(, cm_pending) offered; /* listener: handles that the host has not answered */
     struct cm_disc *disc;
     uint64_t wait;
-    uint32_t backlog, offered_count; /* backlog 0: for one request */
+    uint32_t backlog, offered_count; /* backlog 0: a waiter for one request */
 };
 
-/* A request of a peer, until it is answered for good. */
+/* A request of a peer, until its final answer. */
 enum cm_pending_state {
     CM_PENDING_KEPT = 0,  /* no waiter yet: grace */
     CM_PENDING_OFFERED,   /* the host has the handle */
@@ -170,15 +170,15 @@ struct cm_pending {
     struct cm_disc *disc;            /* while KEPT */
     struct cm_disc *served;          /* counted in its at_work */
     TAILQ_ENTRY(cm_pending) of_waiter;
-    struct cm_waiter *waiter; /* the listener it was offered to, while it is there */
+    struct cm_waiter *waiter; /* the listener it was offered to, while that exists */
     struct cm_peer *peer;
-    struct cm_holder *owner, *source; /* in whose shares it counts; owner NULL: nobody waits yet */
+    struct cm_holder *owner, *source; /* it counts in their shares; owner NULL: no waiter yet */
     bool offered;                     /* counted in CM_POOL_OFFERED: the host has the handle */
     struct cm_attempt *attempt;       /* peer-to-peer: our request that accepts it; ACCEPTED */
     struct cm_assoc *assoc; /* allocated with the request, so that accepting cannot fail */
     enum cm_pending_state state;
     uint64_t handle;
-    uint64_t arrived_ns, heard_ns; /* when it came first, last; heard_ns: later by our standstill */
+    uint64_t arrived_ns, heard_ns; /* first and last arrival; our standstill moves heard_ns */
     uint64_t user;                 /* of cm_accept */
     uint64_t give_up_ns;           /* ACCEPTED */
     struct cm_repeat repeat;
@@ -188,14 +188,14 @@ struct cm_pending {
 
 /* How a request was answered; repetitions get the same answer. */
 enum cm_answer {
-    CM_ANSWER_NONE = 0, /* confirmed or cancelled: the client knows, say nothing */
+    CM_ANSWER_NONE = 0, /* confirmed or cancelled: the client knows, send nothing */
     CM_ANSWER_NO_MATCH,
     CM_ANSWER_REJECT,
 };
 struct cm_answered {
     struct cm_node by_key; /* as cm_pending.by_key */
     TAILQ_ENTRY(cm_answered) order, of_source;
-    struct cm_holder *source; /* in whose share it counts */
+    struct cm_holder *source; /* it counts in this share */
     uint64_t until_ns;
     struct cm_host host;
     uint64_t epoch, request_id;
@@ -207,7 +207,7 @@ struct cm_answered {
 /* Our peer-to-peer requests with the same two addresses, while there are any. */
 struct cm_meet {
     struct cm_node by_addrs;          /* key: hash of the remote host and both discriminators */
-    struct cm_disc *disc;             /* the local discriminator, owned by the user who asks */
+    struct cm_disc *disc;             /* the local discriminator, owned by the asking user */
     TAILQ_HEAD(, cm_attempt) waiting; /* not matched, oldest first */
     uint32_t attempts;                /* all of them, matched ones too */
     struct vip_addr local, remote;    /* local.host is not compared */
@@ -218,10 +218,10 @@ struct cm_attempt {
     struct cm_node by_request; /* key: request_id */
     struct cm_node by_user;    /* key: user */
     struct cm_node by_conn;    /* key: request.conn_id */
-    struct cm_timer timer;     /* next repetition or time limit, whichever is first */
+    struct cm_timer timer;     /* next repetition or time limit, the earlier of both */
     struct cm_host host;       /* where it goes */
-    struct cm_holder *client;  /* the user who asks */
-    struct cm_holder *asker;   /* he and the other host, unless it is peer to peer, or this one */
+    struct cm_holder *client;  /* the asking user */
+    struct cm_holder *asker;   /* user and other host; NULL: peer to peer, or to this host */
     bool asked, unsent;        /* counted in CM_POOL_ASKED; in asker->unsent */
     TAILQ_ENTRY(cm_attempt) of_asker;
     struct cm_assoc *assoc; /* allocated with the attempt */
@@ -231,7 +231,7 @@ struct cm_attempt {
     uint64_t heard_ns;               /* last answer, or the start */
     uint64_t repeat_ns;              /* when to send again */
     bool heard;                      /* an answer came: the server is alive */
-    struct cm_meet *meet;            /* peer-to-peer: where it meets its match; else NULL */
+    struct cm_meet *meet;            /* peer-to-peer: its meeting place; else NULL */
     TAILQ_ENTRY(cm_attempt) of_meet; /* while pending is NULL */
     struct cm_pending *pending;      /* peer-to-peer: the peer's request that we accept */
     struct cm_repeat repeat;
@@ -242,7 +242,7 @@ struct cm_attempt {
 struct cm_closing {
     struct cm_node by_local; /* key: our connection id */
     struct cm_timer timer;
-    struct cm_holder *holder; /* the peer's host, in whose share it counts */
+    struct cm_holder *holder; /* the peer's host: it counts in this share */
     struct cm_host host;
     uint64_t epoch;
     uint64_t give_up_ns;
@@ -255,11 +255,11 @@ struct cm {
     struct cm_ops ops;
     void *ctx;
     struct siphash_key random_key;
-    uint64_t random; /* numbers given out by cm_random */
+    uint64_t random; /* count of numbers that cm_random gave out */
     uint64_t salt;   /* of the hash tables: peers choose ids */
     uint64_t last_handle;
     uint32_t peer_generation;
-    uint32_t peer_cursor; /* where the search for a free peer number goes on */
+    uint32_t peer_cursor; /* where the search for a free peer number continues */
     uint32_t pool_used[CM_POOLS];
     uint64_t now_ns; /* of the event at hand, or the last one */
     struct cm_tokens resets;
@@ -267,9 +267,9 @@ struct cm {
     struct cm_timer answered_timer;
     TAILQ_HEAD(, cm_answered) answered_order;
     struct cm_probe probes[CM_PROBES_MAX];
-    uint32_t probe_next;          /* the one to be forgotten */
+    uint32_t probe_next;          /* the oldest, replaced next */
     uint64_t looked_ns;           /* cm_looked: when packets were last taken from the medium */
-    bool behind;                  /* cm_behind: it may hold more */
+    bool behind;                  /* cm_behind: the medium may hold more */
     TAILQ_HEAD(, cm_disc) served; /* discriminators with servers */
     struct cm_peer *peer_of[CM_PEERS_MAX];
     struct cm_table peers, assocs_local, assocs_remote, discs, waiters, pendings, handles, answered,
@@ -279,7 +279,7 @@ struct cm {
     struct cm_stats stats;
 };
 
-/* One received message with its surroundings. */
+/* One received message and what is known of its sender. */
 struct cm_in {
     const struct cm_host *from;
     uint64_t src_epoch;

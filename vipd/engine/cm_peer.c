@@ -1,10 +1,10 @@
 /*
  * Peers: the lives of other vipd that we have connections with.
  *
- * Owns: peer numbers, keepalive (one per peer, not per connection), the judgement that a peer is
- * dead or in a new life. A life is (host, epoch). Another epoch seen from a known host is only a
- * rumour, because packets can be late or forged: it makes us ask, and only the PONG to that very
- * question is believed. A sign of life is such a PONG too, or a packet that names a connection.
+ * Owns: peer numbers, keepalive (one per peer, not per connection), the decision that a peer is
+ * dead or in a new life. A life is (host, epoch). A packet with another epoch from a known host
+ * proves nothing, because packets can be late or forged: we send a PING, and only the PONG to it
+ * counts. Such a PONG is a sign of life, and so is a packet that names a connection.
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -12,17 +12,17 @@
 
 #include "proto/assert.h"
 
-/* PINGs to a silent peer in one keepalive interval: at heavy loss some must get through. */
+/* PINGs to a silent peer in one keepalive interval: several, so that one passes at heavy loss. */
 #define PINGS_PER_KEEPALIVE 4
-/* PINGs in one silence, each with a gap of its own to be answered in, before the peer is dead. */
+/* Unanswered PINGs in one silence before the peer is dead; each has its own gap for an answer. */
 #define PINGS_BEFORE_DEATH 4
-/* So many times peer_dead may be excused in one silence because the medium held more packets. */
+/* Limit of the silence that packets left in the medium excuse, in units of peer_dead_ns. */
 #define EXCUSED_PER_DEAD 2
 
-/* Connections of a dead peer that are over in one tick. */
+/* Connections of a dead peer that end in one tick. */
 #define LOST_PER_TICK 24
 
-/* A peer number is index | generation << this, so that a late number names nobody. */
+/* A peer number is index | generation << this, so that a late number finds no peer. */
 #define INDEX_BITS 12
 _Static_assert(1u << INDEX_BITS == CM_PEERS_MAX, "the index fills its bits");
 
@@ -56,7 +56,7 @@ static void ping(struct cm *cm, struct cm_peer *peer, uint64_t now_ns)
 {
     struct vip_cm msg = {.type = VIP_CM_PING};
 
-    /* On a busy machine an answer may take longer than a gap: all PINGs of a silence have one nonce. */
+    /* An answer may take longer than a gap on a busy machine: a silence has one nonce. */
     if (!peer->nonce)
         peer->nonce = cm_random_id(cm);
     peer->pinged_ns = now_ns;
@@ -83,8 +83,8 @@ static struct cm_assoc *any_open(const struct cm_peer *peer)
 }
 
 /*
- * Some connections of a dead peer are over: a peer may have thousands, and each costs its host 0.1 ms. The host
- * forgets them, now or later; the last one frees the peer.
+ * End some connections of a dead peer: it may have thousands, and each costs the host 0.1 ms. The
+ * host forgets them, now or later; the last one frees the peer.
  */
 static void fire_lost(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
@@ -99,7 +99,7 @@ static void fire_lost(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
             cm_timer_set(cm, &peer->timer, cm_add_ns(now_ns, 1));
             return;
         }
-        /* Silence may be one-sided: what we call lost must not stay connected over there. */
+        /* Silence may be one-sided: CLOSE ends the connection on the peer's side as well. */
         if (!peer->new_life)
             cm_closing_start(cm, assoc, NULL, now_ns);
         cm_assoc_set_state(cm, assoc, CM_ASSOC_CLOSED, now_ns);
@@ -119,7 +119,7 @@ static void lose(struct cm *cm, struct cm_peer *peer, bool new_life, uint64_t no
     fire_lost(cm, &peer->timer, now_ns);
 }
 
-/* A sign of life. Packets were taken from the medium at cm->looked_ns, which may be later than now_ns. */
+/* A sign of life. cm->looked_ns, when packets were last taken, may be later than now_ns. */
 static void hear(struct cm *cm, struct cm_peer *peer, uint64_t now_ns)
 {
     peer->heard_ns = now_ns > cm->looked_ns ? now_ns : cm->looked_ns;
@@ -129,8 +129,8 @@ static void hear(struct cm *cm, struct cm_peer *peer, uint64_t now_ns)
 }
 
 /*
- * May an answer lie in what was not taken from the medium yet? Not for ever: a stranger who sends junk without
- * end keeps the medium full, and would hide each death.
+ * May an answer be among the packets still in the medium? This excuse is bounded: a flood of junk
+ * keeps the medium full, and would hide each death.
  */
 static bool backlog_excuses(const struct cm *cm, const struct cm_peer *peer)
 {
@@ -138,9 +138,9 @@ static bool backlog_excuses(const struct cm *cm, const struct cm_peer *peer)
 }
 
 /*
- * Only a judge that was awake may judge. If this timer fires late, or the medium may still hold packets,
- * vipd itself was the silent one: that time does not count as silence of the peer. A gap behind a full
- * medium uses up what may be excused for it even if the timer was late as well: else both together had no end.
+ * If this timer fires late, or the medium may still hold packets, vipd itself did not look: that
+ * time does not count as silence of the peer. A gap with a full medium always uses up excused_ns,
+ * even if the timer was late: else the two excuses together would have no bound.
  */
 static void excuse_own_silence(struct cm *cm, struct cm_peer *peer, uint64_t due_ns,
                                uint64_t now_ns)
@@ -229,7 +229,7 @@ struct cm_peer *cm_peer_get(struct cm *cm, const struct cm_host *host, uint64_t 
     peer->source = source;
     peer->host = *host;
     peer->epoch = epoch;
-    /* Whoever else names our epoch is asked whether it lives, as any peer: other NICs of this vipd, and liars. */
+    /* Others with our epoch get PINGs like any peer: other NICs of this vipd, or forgers. */
     peer->self = epoch == cm->config.epoch && cm_host_equal(host, &cm->config.self);
     hear(cm, peer, now_ns);
     peer->refs = 1;
@@ -279,8 +279,8 @@ void cm_peer_note(struct cm *cm, const struct cm_in *in)
     struct cm_node *node;
 
     /*
-     * Epochs are public: each host tells its own to any that asks. So a message is a sign of life only
-     * if its sender knows a connection between the two (a PONG: our nonce).
+     * Epochs are public: each host sends its own to any that asks. So a message is a sign of life
+     * only if its sender knows a connection between the two (a PONG: our nonce).
      */
     if (in->knows_us && cm_assoc_of(cm, in))
         hear(cm, in->peer, in->now_ns);
@@ -291,7 +291,7 @@ void cm_peer_note(struct cm *cm, const struct cm_in *in)
         if (peer == in->peer || peer->dead || !peer->assocs_open || peer->self ||
             !cm_host_equal(&peer->host, in->from))
             continue;
-        /* A forged stream of epochs must not become a stream of questions. */
+        /* A stream of forged epochs must not become a stream of PINGs. */
         if (in->now_ns < cm_add_ns(peer->pinged_ns, ping_gap_ns(cm)))
             continue;
         ping(cm, peer, in->now_ns);
@@ -302,7 +302,7 @@ void cm_rx_ping(struct cm *cm, const struct cm_in *in)
 {
     struct vip_cm msg = {.type = VIP_CM_PONG, .request_id = in->msg->request_id};
 
-    /* Whatever life the question was for: our epoch in the header is the answer. */
+    /* The same for each life that the PING may be for: our epoch in the header is the answer. */
     cm_answer(cm, in, &msg);
 }
 
@@ -333,7 +333,7 @@ void cm_rx_pong(struct cm *cm, const struct cm_in *in)
         probe->rtt_ns = in->now_ns - probe->sent_ns;
         return;
     }
-    /* Late, or an answer to a question that a newer connection has made void. */
+    /* Late, or an answer to a PING that a newer connection has made void. */
     cm->stats.unexpected++;
 }
 
@@ -344,7 +344,7 @@ uint64_t cm_probe(struct cm *cm, const struct cm_host *host, uint64_t now_ns)
     uint64_t number;
 
     *probe = (struct cm_probe){.host = *host, .nonce = cm_random_id(cm), .sent_ns = now_ns};
-    number = probe->nonce; /* the answer of our own host may come from within */
+    number = probe->nonce;
     msg.request_id = number;
     cm->stats.pings_sent++;
     cm_send(cm, host, 0, &msg);

@@ -1,10 +1,10 @@
 /*
  * Server side of connection set-up: VipConnectWait, VipConnectAccept, VipConnectReject, listeners.
  *
- * Owns: waiters and listeners (their discriminators: cm_disc.c), pending handles, and the repetition of
- * ACCEPT until it is confirmed. Answers already given: cm_answered.c; requests without a waiter, and whose
- * turn it is: cm_kept.c. Rules: spec 2.4 and 3.11 (a request matches a waiter by discriminator only; one
- * request per waiter; of one client in order of arrival; nobody waiting = NO_MATCH, soon).
+ * Owns: waiters and listeners (their discriminators: cm_disc.c), pending handles, the repetition of
+ * ACCEPT until it is confirmed. Answers already given: cm_answered.c; requests without a waiter,
+ * and their turns: cm_kept.c. Rules: spec 2.4 and 3.11 (a request matches a waiter by discriminator
+ * only; one request per waiter; of one client in order of arrival; no waiter = NO_MATCH, soon).
  *
  * A request is identified by (source host, source epoch, request id), so a repeated or late REQUEST
  * never becomes a second one: it gets the answer of the first again. That holds for a peer-to-peer
@@ -40,7 +40,7 @@ static struct cm_pending *pending_by_handle(struct cm *cm, uint64_t handle)
     return node ? CM_OF(struct cm_pending, by_handle, node) : NULL;
 }
 
-/* A waiter took the request; and the request is over. */
+/* work_begins: a waiter took the request. work_ends: the request is over. */
 static void work_begins(struct cm_pending *pending, struct cm_disc *disc)
 {
     disc->at_work++;
@@ -70,7 +70,7 @@ static void unoffer(struct cm *cm, struct cm_pending *pending, uint64_t now_ns)
     TAILQ_REMOVE(&waiter->offered, pending, of_waiter);
     if (!VIP_MUTANT(LISTEN_STUCK))
         waiter->offered_count--;
-    /* Not from within: the host is busy with the answer. */
+    /* By its timer, not from within: the host is handling the answer. */
     cm_kept_wake(cm, waiter->disc, now_ns);
 }
 
@@ -105,7 +105,7 @@ static void pending_free(struct cm *cm, struct cm_pending *pending)
     cm_free(cm, pending, sizeof(*pending));
 }
 
-/* The end of a request: say and remember the answer, forget the rest. */
+/* The end of a request: send and remember the answer, forget the rest. */
 static void pending_answer(struct cm *cm, struct cm_pending *pending, enum cm_answer answer,
                            uint32_t code, const struct vip_private *data, uint64_t now_ns)
 {
@@ -137,15 +137,15 @@ void cm_answer_pending(struct cm *cm, const struct cm_in *in)
     cm_answer(cm, in, &msg);
 }
 
-/* May programs of this owner be offered another request beside what they wait for? */
+/* May programs of this owner be offered another request beside their waits and open offers? */
 static bool owner_has_room(const struct cm *cm, const struct cm_holder *owner)
 {
     return !cm->config.waits_max ||
            owner->has[CM_POOL_WAITERS] + owner->has[CM_POOL_OFFERED] < cm->config.waits_max;
 }
 
-/* Who takes the next request to a discriminator: the first in the queue that has room. A plain waiter
- * makes room for what it takes. */
+/* The first in the queue that has room for the next request. A plain waiter always has: it is used
+ * up by what it takes. */
 static struct cm_waiter *waiter_with_room(const struct cm *cm, const struct cm_disc *disc)
 {
     struct cm_waiter *waiter;
@@ -308,7 +308,7 @@ static bool answer_again(struct cm *cm, const struct cm_in *in)
     return true;
 }
 
-/* Is the client where it says? The server's application is told its words. Empty: we fill it in. */
+/* Is the client's address, which the server's program gets, the sender's? Empty: we fill it in. */
 static bool host_is_true(const struct cm_in *in)
 {
     const struct vip_addr *local = &in->msg->local;
@@ -347,7 +347,7 @@ void cm_rx_request(struct cm *cm, const struct cm_in *in)
         return;
     }
     if (waiter || (disc && disc->listeners)) {
-        cm_answer_pending(cm, in); /* somebody does listen, the client comes again */
+        cm_answer_pending(cm, in); /* a program listens: the client repeats the request */
         return;
     }
     cm->stats.no_match++;
@@ -421,7 +421,7 @@ void cm_server_gone(struct cm *cm, uint64_t server, uint64_t now_ns)
         next = TAILQ_NEXT(disc, of_served);
         if (!cm_disc_unserve(cm, disc, server))
             continue;
-        /* Their time is looked at again. */
+        /* Look at the time of its kept requests again. */
         TAILQ_FOREACH(pending, &disc->kept, of_disc)
         cm_kept_look(cm, pending, cm_add_ns(now_ns, cm->config.grace_ns), now_ns);
     }
@@ -448,7 +448,7 @@ int cm_listen_open(struct cm *cm, uint64_t wait, uint32_t uid, const uint8_t *di
         return rc;
     waiter->disc->waited = true;
     waiter->disc->last_waiter_ns = now_ns;
-    /* The first starts the rest: each kept request that is offered looks for the next. */
+    /* The first wakes the rest: each kept request that is offered wakes the next. */
     cm_kept_wake(cm, waiter->disc, now_ns);
     return 0;
 }
@@ -561,14 +561,14 @@ int cm_reject(struct cm *cm, uint64_t handle, enum vip_rc code, const struct vip
     return 0;
 }
 
-/* An accept does not become a connection: the host hears about it. */
+/* An accept did not become a connection: tell the host. */
 static void accept_fail(struct cm *cm, struct cm_pending *pending, const char *why, uint64_t now_ns)
 {
     struct cm_attempt *attempt = pending->attempt;
     uint64_t user = pending->user;
 
     cm_disc_touch(cm, pending, now_ns);
-    /* After a fifth of the time and more it has cost a server much; a client cannot escape by a CANCEL. */
+    /* After a fifth of accept_timeout_ns it has cost a server much. CANCEL counts as time-out. */
     if (!attempt && pending->give_up_ns < cm_add_ns(now_ns, cm->config.accept_timeout_ns / 5 * 4))
         cm_slow_add(cm, pending->source, now_ns);
     pending_free(cm, pending);
@@ -581,8 +581,8 @@ static void accept_fail(struct cm *cm, struct cm_pending *pending, const char *w
 }
 
 /*
- * The client may have seen our ACCEPT and believe in the connection, although we give it up: it
- * must learn that it is over, and a repeated REQUEST must not start anew.
+ * We give up an accept, but the client may have seen our ACCEPT and have a connection. So send
+ * CLOSE, and remember a REJECT so that a repeated REQUEST does not start anew.
  */
 static void accept_withdraw(struct cm *cm, struct cm_pending *pending, enum vip_close_reason reason,
                             uint64_t now_ns)
@@ -590,7 +590,7 @@ static void accept_withdraw(struct cm *cm, struct cm_pending *pending, enum vip_
     const struct cm_close_args args = {.reason = reason};
 
     cm_closing_start(cm, pending->assoc, &args, now_ns);
-    /* A peer whose request meets nobody any more waits on, until its time limit (spec 2.5). */
+    /* A peer-to-peer request without a match waits on until its time limit (spec 2.5). */
     if (!pending->attempt)
         cm_answered_add(cm, pending, CM_ANSWER_REJECT, VIP_RC_REJECT, NULL, now_ns);
 }
@@ -637,7 +637,7 @@ void cm_implied_confirm(struct cm *cm, uint64_t local_id, const struct cm_host *
 {
     struct cm_assoc *assoc = cm_assoc_find(cm, local_id);
 
-    /* Of a peer that was declared dead meanwhile nothing may open again; the accept times out. */
+    /* With a peer declared dead meanwhile no connection may open; the accept times out. */
     if (!assoc || assoc->state != CM_ASSOC_OPENING || assoc->peer->dead)
         return;
     if (assoc->peer->epoch != src_epoch || !cm_host_equal(&assoc->peer->host, from))
@@ -650,7 +650,7 @@ void cm_rx_confirm(struct cm *cm, const struct cm_in *in)
     struct cm_assoc *assoc = cm_assoc_of(cm, in);
 
     if (!assoc) {
-        /* The client believes in a connection that does not exist here (any more). */
+        /* The client has a connection that does not exist here (any more). */
         cm->stats.unexpected++;
         cm_reset_send(cm, in->from, in->src_epoch, in->msg->peer_conn_id, in->now_ns);
         return;
@@ -701,7 +701,7 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
 {
     struct cm_disc *disc = pending->disc;
     struct cm_waiter *waiter = waiter_with_room(cm, disc);
-    /* Somebody took another request meanwhile: the server is at work, it will come back. */
+    /* If the server took another request meanwhile it is at work, and will come back. */
     uint64_t served_ns = cm_disc_served_ns(cm, disc), again_ns;
     struct cm_pending *next;
 
@@ -709,7 +709,7 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
     if (disc->listeners)
         served_ns = cm_add_ns(now_ns, cm->config.grace_busy_ns);
     if (cm_kept_silent(cm, pending, now_ns)) {
-        /* Without an answer that is remembered: if it asks again after all, that is a new request. */
+        /* Remember no answer: if the client asks again after all, that is a new request. */
         if (waiter)
             cm_kept_wake_but(cm, disc, pending, now_ns);
         pending_free(cm, pending);
@@ -722,7 +722,7 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
         VIP_ASSERT(next); /* this one, if no other */
         offer(cm, next, waiter, now_ns);
     } else if (served_ns > now_ns) {
-        /* Looked at again before: the server's work may end sooner, and its grace with it. */
+        /* Look again before that: the server's work may end sooner, and its grace with it. */
         again_ns = cm_add_ns(now_ns, cm->config.grace_busy_ns + cm->config.grace_loop_ns / 8);
         cm_timer_set(cm, &pending->timer, served_ns < again_ns ? served_ns : again_ns);
     } else {

@@ -6,7 +6,7 @@
 #include "proto/assert.h"
 #include "vipd/engine/cm_internal.h"
 
-/* The whole pool divided by `of` is what one holder of that kind may have; 0 = all of it. */
+/* One holder of a kind may have size / of[kind] of the pool; 0 = all of it. */
 struct share {
     uint32_t size, reserve;
     uint32_t of[CM_HOLDER_KINDS];
@@ -14,7 +14,7 @@ struct share {
 
 static const struct share shares[CM_POOLS] = {
     [CM_POOL_PENDING] = {CM_PENDING_MAX, 256, {4, 4, 0, CM_PENDING_MAX / CM_PENDING_HOST}},
-    /* Of one discriminator backlog_max are kept, which may all be of one host. */
+    /* A discriminator keeps backlog_max, which may all be of one host. */
     [CM_POOL_KEPT] = {CM_KEPT_MAX, 64, {4, 4, 0, 4}},
     [CM_POOL_OFFERED] = {UINT32_MAX, 0, {0, 0, 0, 0}},
     [CM_POOL_WAITERS] = {CM_WAITERS_MAX, 256, {4, 0, 0, 0}},
@@ -23,7 +23,7 @@ static const struct share shares[CM_POOLS] = {
     /* Half of what the other host keeps for all users of this one. */
     [CM_POOL_ASKED] = {CM_ATTEMPTS_MAX, 0, {0, 0, 2 * CM_ATTEMPTS_MAX / CM_PENDING_HOST, 0}},
     [CM_POOL_ANSWERED] = {CM_ANSWERED_MAX, 256, {0, 4, 0, 4}},
-    /* Between two hosts that talk to nobody else, half of it is for all their connections. */
+    /* If two hosts talk only to each other, half of it is for all their connections. */
     [CM_POOL_CLOSINGS] = {CM_CLOSINGS_MAX, 256, {0, 0, 0, 2}},
     [CM_POOL_PEERS] = {CM_PEERS_MAX - 256, 256, {0, 0, 0, 4}},
 };

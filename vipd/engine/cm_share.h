@@ -1,11 +1,11 @@
 /*
- * Shares of the connection manager's pools: who has how much of each, and who may have more.
+ * Shares of the connection manager's pools: what each holder has, and whether it may have more.
  *
- * A holder is a user whose programs wait (OWNER), a user of this host whose programs ask (CLIENT), the same as
- * far as they ask one other host (ASKER), or another host (HOST: all addresses that are alike in
- * cm_config.source_bytes). Each pool has a size for all, a part of it that one holder of a kind may have,
- * and a reserve behind it for holders that have little. So neither one user nor one host can take
- * the last place from others.
+ * A holder is a user with waiting programs (OWNER), a user of this host with asking programs
+ * (CLIENT), the same towards one other host (ASKER), or another host (HOST: all addresses with the
+ * same leading cm_config.source_bytes). Each pool has a size for all, a part of it that one holder
+ * of a kind may have, and a reserve for holders that have little. So neither one user nor one host
+ * can take the last place from others.
  *
  * Owns: holders and what they have. Does not own: the objects that are counted. Private to
  * vipd/engine/cm*.c.
@@ -19,11 +19,11 @@
 enum cm_pool {
     CM_POOL_PENDING = 0, /* requests of peers at any stage */
     CM_POOL_KEPT,        /* of these, kept because no waiter has room */
-    CM_POOL_OFFERED,     /* of these, offered and not answered; counted, of no size of its own */
+    CM_POOL_OFFERED,     /* of these, offered and not answered; limited by waits_max only */
     CM_POOL_WAITERS,     /* VipConnectWait and listeners */
     CM_POOL_LINGER,      /* discriminators without waiter or request that are still owned */
     CM_POOL_ATTEMPTS,    /* own requests under way */
-    CM_POOL_ASKED,       /* of these, sent to another host's servers; no size of its own */
+    CM_POOL_ASKED,       /* of these, sent to servers of another host; limited per ASKER only */
     CM_POOL_ANSWERED,    /* answered requests that are remembered */
     CM_POOL_CLOSINGS,    /* CLOSE messages that are repeated */
     CM_POOL_PEERS,       /* lives of other vipd */
@@ -47,12 +47,12 @@ struct cm_holder {
     uint64_t turn_ns;                   /* when a server last took a request of it */
     TAILQ_HEAD(, cm_answered) answered; /* oldest first */
     TAILQ_HEAD(, cm_attempt) unsent;    /* of an ASKER: there is no room for them yet */
-    /* The 4 bytes of the user's number (not of a HOST), then the source's bytes of an address (ASKER, HOST). */
+    /* The user's number, 4 bytes (not of a HOST), then the source's address bytes (ASKER, HOST). */
     struct cm_host id;
 };
 
-/* Sources whose accepts came to nothing lately, by the key of their holder, which may be gone. One that
- * another takes the place of is forgiven: it only stood behind others. */
+/* Sources with a recently failed accept, by the key of their holder, which may be gone. A source
+ * that loses its place here to another one does not stand behind others any more. */
 #define CM_SLOW_MAX 256
 struct cm_slow {
     uint64_t key, until_ns; /* until 0: none */
@@ -65,14 +65,14 @@ struct cm_slow {
 struct cm_holder *cm_holder_user(struct cm *cm, enum cm_holder_kind kind, uint32_t uid);
 struct cm_holder *cm_holder_host(struct cm *cm, const struct cm_host *host);
 struct cm_holder *cm_holder_asker(struct cm *cm, uint32_t uid, const struct cm_host *host);
-/* Who counts as one: the bytes of its address that all addresses of the same source have. */
+/* The source of an address: the bytes that all addresses of this source have. */
 struct cm_host cm_source_of(const struct cm *cm, const struct cm_host *host);
 struct cm_holder *cm_holder_ref(struct cm_holder *holder);
 void cm_holder_put(struct cm *cm, struct cm_holder *holder); /* NULL is fine */
 /* The user's number; not of a HOST. */
 uint32_t cm_holder_uid(const struct cm_holder *holder);
 
-/* May both have one more of the pool? NULL: nobody in particular. */
+/* May both holders have one more of the pool? NULL: no holder. */
 bool cm_share_room(const struct cm *cm, enum cm_pool pool, const struct cm_holder *a,
                    const struct cm_holder *b);
 /* One more, one less, for the pool and both holders. */

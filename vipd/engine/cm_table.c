@@ -16,7 +16,7 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* Others see some of these numbers and must not know the next ones: a keyed hash of a count. */
+/* Peers see some of these numbers and must not predict the next ones: a keyed hash of a count. */
 uint64_t cm_random(struct cm *cm)
 {
     cm->random++;

@@ -13,7 +13,7 @@
 
 struct cm;
 
-/* Buckets per table: chains stay short up to some thousand objects; ten tables cost 80 KiB. */
+/* Buckets per table: chains stay short up to some thousand objects; 14 tables cost 112 KiB. */
 #define CM_BUCKETS 1024
 
 /* Membership in one table. An object has one per table it is in; zeroed = in none. */
@@ -54,15 +54,15 @@ uint64_t cm_random_id(struct cm *cm); /* never 0 */
 uint64_t cm_hash(struct cm *cm, const void *bytes, size_t len, uint64_t start);
 
 /*
- * How much later than due does it fire? By this much vipd stood still. A limit that judges the other side
- * is moved by it; one that an application has set is the application's.
+ * How much later than due does it fire? For this time vipd stood still. It is added to limits that
+ * judge the other side, but not to a limit that an application has set.
  */
 static inline uint64_t cm_timer_late_ns(const struct cm_timer *timer, uint64_t now_ns)
 {
     return now_ns > timer->at_ns ? now_ns - timer->at_ns : 0;
 }
 
-/* Repetition: doubles up to retry_max_ns, with a quarter of jitter so that peers do not march. */
+/* Repetition: doubles up to retry_max_ns, plus up to a quarter, so that peers get out of step. */
 struct cm_repeat {
     uint64_t interval_ns;
 };

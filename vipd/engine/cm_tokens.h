@@ -1,4 +1,4 @@
-/* Tokens that come back with time: so many per second, so many at once. Zeroed, all are there. */
+/* A bucket of tokens that come back at a rate per second, up to a burst. Zeroed, it is full. */
 #ifndef VIPD_ENGINE_CM_TOKENS_H
 #define VIPD_ENGINE_CM_TOKENS_H
 
@@ -10,7 +10,7 @@ struct cm_tokens {
     bool used;
 };
 
-/* One of them: per_s in a second, 1 to 10^9, burst at once, at least 1. Outcomes: true; false: there is none now. */
+/* Take a token. per_s: rate, 1 to 10^9; burst: size of the bucket, at least 1. false: none left. */
 static inline bool cm_tokens_take(struct cm_tokens *tokens, uint64_t per_s, uint64_t burst,
                                   uint64_t now_ns)
 {

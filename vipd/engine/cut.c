@@ -62,7 +62,7 @@ static void build_region(struct eng_build *build, uint32_t handle, uint64_t addr
     packet->bytes += len;
 }
 
-/* Payload bytes that a further frame may have: 0 with *ret_room false = not even an empty one. */
+/* Payload bytes that another frame may have. *ret_room false: not even an empty frame fits. */
 static uint32_t payload_room(const struct eng_build *build, bool *ret_room)
 {
     uint32_t used = build->packet->bytes + VIP_WIRE_FRAME_BYTES;
@@ -83,7 +83,7 @@ void eng_build_fill(struct eng_build *build, const struct eng_vi *vi)
     eng_build_head(build, left);
 }
 
-/* How much of [offset, offset + want) fits in so many pieces? */
+/* Bytes of [offset, offset + want) that fit in `pieces` pieces. */
 static uint32_t fit_pieces(const struct eng_desc *desc, uint32_t offset, uint32_t want,
                            unsigned pieces)
 {
@@ -158,7 +158,7 @@ static void describe(struct vip_frame *frame, const struct eng_desc *desc)
         frame->flags |= VIP_FRMF_IMM64;
 }
 
-/* The message goes by value: the application has its buffer back since the post. */
+/* The message is copied: since the post, the application may reuse its buffer. */
 static void add_message(struct eng_build *build, const struct eng_desc *desc)
 {
     uint8_t *out = build->packet->head + build->head_bytes;
@@ -169,8 +169,8 @@ static void add_message(struct eng_build *build, const struct eng_desc *desc)
 }
 
 /*
- * Bytes of the next fragment: as much of [offset, end) as `room` bytes and the pieces left allow. A
- * message is not divided: it is there to its end or not at all.
+ * Bytes of the next fragment: [offset, end), limited by `room` bytes and by the pieces left. A
+ * message is not divided: the fragment has all of it or none.
  */
 static uint32_t fragment(const struct eng_build *build, const struct eng_desc *desc,
                          uint32_t offset, uint32_t end, uint32_t room)
@@ -200,7 +200,7 @@ bool eng_build_op(struct eng_build *build, struct eng_vi *vi, const struct eng_d
         return false;
     if (want) {
         frame.length = fragment(build, desc, at->off, end, bytes);
-        /* Only a message has to wait for a packet of its own. */
+        /* Only a message may fail to fit; it then waits for the next packet. */
         VIP_ASSERT(frame.length || (desc->message_bytes && build->frames));
         if (!frame.length)
             return false;

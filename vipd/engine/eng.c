@@ -20,7 +20,7 @@ struct eng *eng_init(void *memory, const struct eng_config *config, const struct
 {
     struct eng *eng = memory;
 
-    (void)now_ns; /* the contract hands the time to every input; nothing here needs it yet */
+    (void)now_ns; /* every input gets the time; this one does not use it */
     VIP_ASSERT(config->rto_min_ns && config->rto_max_ns >= config->rto_min_ns);
     VIP_ASSERT(config->rto_initial_ns && config->conn_timeout_ns && config->ack_every_packets);
     VIP_ASSERT(config->turn_packets && config->turn_bytes);
@@ -35,7 +35,7 @@ struct eng *eng_init(void *memory, const struct eng_config *config, const struct
     return eng;
 }
 
-/* xorshift64*: good enough to keep retries of many connections apart, and reproducible. */
+/* xorshift64*: spreads the retries of many connections in time; reproducible. */
 uint32_t eng_random(struct eng *eng)
 {
     eng->random ^= eng->random >> 12;

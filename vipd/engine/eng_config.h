@@ -1,6 +1,4 @@
-/*
- * What an engine is told when it is made: times, sizes, and where it counts latencies (part of engine.h).
- */
+/* Configuration of an engine: times, sizes, and where it counts latencies (part of engine.h). */
 #ifndef VIPD_ENGINE_ENG_CONFIG_H
 #define VIPD_ENGINE_ENG_CONFIG_H
 
@@ -8,16 +6,16 @@
 
 #include "proto/hist.h"
 
-/* How many bytes a connection may have under way (vipd/engine/cc.h). */
+/* The limit of bytes that a connection may have under way (vipd/engine/cc.h). */
 enum eng_congestion {
-    ENG_CONGESTION_DELAY = 0, /* small queues, whatever the losses: the default */
+    ENG_CONGESTION_DELAY = 0, /* keeps queues short, tolerates losses: the default */
     ENG_CONGESTION_CUBIC,     /* as most traffic of the Internet */
-    ENG_CONGESTION_FIXED,     /* the peer's window, always: for paths that cannot be congested */
+    ENG_CONGESTION_FIXED,     /* always the peer's window: for paths that cannot be congested */
 };
 
-/* What happens to take how long, by the host's clock: of all VIs of the engines that share it, or of one VI. */
+/* Latencies by the host's clock: of all VIs of the engines that share it, or of one VI. */
 struct eng_latency {
-    struct vip_hist post_to_wire;     /* eng_packet.posted_ns -> the medium has it: the host adds */
+    struct vip_hist post_to_wire;     /* eng_packet.posted_ns -> the medium has it; host adds */
     struct vip_hist wire_to_ack;      /* packet pulled -> its acknowledgement processed */
     struct vip_hist post_to_complete; /* eng_post of a send -> its completion, without error */
 };
@@ -27,19 +25,20 @@ struct eng_config {
     uint64_t rto_min_ns;        /* floor of the retransmission timer */
     uint64_t rto_max_ns;        /* ceiling, after back-off */
     uint64_t rto_initial_ns;    /* before the first RTT sample */
-    uint64_t ack_delay_ns;      /* longest wait for something to piggyback an acknowledgement on */
-    uint64_t conn_timeout_ns;   /* unanswered for so long: CONN_LOST */
-    uint32_t ack_every_packets; /* acknowledge at once after so many unacknowledged packets */
+    uint64_t ack_delay_ns;      /* longest wait of an acknowledgement for a packet to carry it */
+    uint64_t conn_timeout_ns;   /* longest time without an answer of the peer; then CONN_LOST */
+    uint32_t ack_every_packets; /* acknowledge at once after this many unacknowledged packets */
     uint32_t congestion;        /* enum eng_congestion */
-    uint32_t turn_packets;      /* packets one VI may emit before the next VI has its turn */
+    uint32_t turn_packets;      /* packets that one VI may send before the next VI has its turn */
     uint32_t turn_bytes;        /* bytes, likewise */
     uint32_t held_packets_max;  /* packets held ahead of their turn per VI */
-    uint64_t seed;              /* secret: which packet numbers are skipped */
-    /* Between two numbers that are skipped, on the average: a peer that acknowledges one of them did not wait
-     * for packets. Many more than ENG_BITS, because acknowledgements have a range for so long. 0 = none. */
+    uint64_t seed;              /* secret: decides which packet numbers are skipped */
+    /* Average distance of skipped packet numbers: a peer that acknowledges one of them did not wait
+     * for packets. Many more than ENG_BITS: each gap costs a range in the peer's acknowledgements
+     * for ENG_BITS numbers. 0 = none is skipped. */
     uint32_t skip_packets;
-    struct eng_latency *latency; /* the host's, added to; NULL: nothing is measured */
-    /* For tests of wrapping: where numbers of operations and packets of every connection begin; both
+    struct eng_latency *latency; /* owned by the host, the engine adds; NULL: no measurement */
+    /* For tests of wrapping: the first numbers of operations and packets of every connection; both
      * ends must agree. 0 in production. */
     uint32_t start_op;
     uint64_t start_number;

@@ -1,21 +1,22 @@
 /*
- * The protocol engine: a NIC in a box. Pure: no file descriptor, no clock, no allocator, no payload
- * bytes. The same code runs under UDP, raw Ethernet, loopback and the simulator.
+ * The protocol engine: turns operations into packets and back. Pure: no file descriptor, clock,
+ * allocator or payload bytes. The same code runs under every link and in the simulator.
  *
- * Owns: work queues, fragmentation and reassembly, packet numbers, acknowledgements, retransmission,
- * flow and congestion control, the VI state machine from "connected" on, completion order, and the
- * reliability levels (spec 3.1-3.7).
- * Does not own: who may connect (vipd/engine/cm.h), registered memory (vipd/registry/), packets on a medium
- * (vipd/link/), shared memory (vipd/client/).
+ * Owns: work queues, fragmentation and reassembly, packet numbers, acknowledgements,
+ * retransmission, flow and congestion control, the VI state machine from "connected" on, completion
+ * order, and the reliability levels (spec 3.1-3.7).
+ * Does not own: connection management (vipd/engine/cm.h), registered memory (vipd/registry/),
+ * packets on a medium (vipd/link/), shared memory (vipd/client/).
  *
- * One struct eng per opened NIC handle. One thread at a time. Inputs are function calls; outputs are (a) packets,
- * pulled in batches by eng_tx_pull, (b) the operations of struct eng_ops, called from within an input, because
- * placing bytes must be judged before the packet is acknowledged. An operation must not call back into the
- * engine, except fetch_posts and fetch_receives, which may call eng_post.
+ * Here "the host" is the code that calls the engine: vipd/nic/ or the simulator. One struct eng per
+ * opened NIC handle. One thread at a time. Inputs are function calls. Outputs are packets, pulled
+ * in batches by eng_tx_pull, and calls of struct eng_ops from within an input: the result of
+ * placing bytes decides about the acknowledgement. A function of eng_ops must not call the engine;
+ * only fetch_posts and fetch_receives may call eng_post.
  *
- * Order: operations of a send queue are numbered from 0; the receiver processes frames strictly in (operation,
- * offset) order. A packet that is ahead of its turn is held by the host (ENG_RX_HOLD) and replayed. So RDMA
- * Writes become visible in order and a receive is filled front to back.
+ * Order: operations of a send queue are numbered from 0; the receiver processes frames strictly in
+ * (operation, offset) order. The host holds a packet that is ahead of its turn (ENG_RX_HOLD) and
+ * replays it. So RDMA Writes become visible in order, and a receive is filled front to back.
  */
 #ifndef VIPD_ENGINE_ENGINE_H
 #define VIPD_ENGINE_ENGINE_H
@@ -32,14 +33,14 @@
 
 struct eng;
 
-/* Pieces of one outgoing packet: header bytes (and messages) alternating with payload references. */
+/* Pieces of one outgoing packet: bytes of its head alternate with payload references. */
 #define ENG_PIECES_MAX     128
 #define ENG_MESSAGES_BYTES (4 * VIP_MESSAGE_BYTES_MAX) /* messages of RDMA Writes in one packet */
 #define ENG_HEAD_BYTES                                                                             \
     (VIP_WIRE_HEADER_BYTES + VIP_WIRE_RANGES_MAX * VIP_WIRE_RANGE_BYTES +                          \
      VIP_WIRE_FRAMES_MAX * VIP_WIRE_FRAME_BYTES + ENG_MESSAGES_BYTES + VIP_WIRE_PAD_MAX)
 
-/* Bytes of one packet, in order: from the packet's own head buffer, or from a registered region. */
+/* Consecutive bytes of one packet, from the packet's head buffer or from a registered region. */
 struct eng_piece {
     bool from_region; /* else `offset` is into eng_packet.head */
     uint32_t len;     /* bytes, > 0 */
@@ -53,15 +54,15 @@ struct eng_packet {
     uint16_t vi;
     uint32_t path;          /* eng_conn.path of the connection: the host's peer reference */
     uint32_t bytes;         /* whole packet */
-    bool remote_read, copy; /* pieces: source of a peer's RDMA Read; to be copied before sealing */
+    bool remote_read, copy; /* pieces: answer a peer's RDMA Read; must be copied before sealing */
     uint32_t op;            /* operation number of the first frame, for eng_tx_failed */
-    uint64_t posted_ns;     /* eng_post of the first operation that begins in it; 0: none begins */
+    uint64_t posted_ns;     /* eng_post of the first operation that begins here; 0: none begins */
     unsigned piece_count;
     struct eng_piece piece[ENG_PIECES_MAX];
     uint8_t head[ENG_HEAD_BYTES];
 };
 
-/* What an access is for; decides which right is needed (spec 3.5). */
+/* Purpose of an access; decides which right is needed (spec 3.5). */
 enum eng_access_kind {
     ENG_ACCESS_SEND = 0,     /* gather of a local send, RDMA Write: region of this session */
     ENG_ACCESS_RECV,         /* scatter into a receive descriptor or RDMA Read destination */
@@ -78,12 +79,12 @@ struct eng_access {
     uint32_t len;
 };
 
-/* Something to tell the application's error callback, or the host. */
+/* News for the application's error callback, or for the host. */
 enum eng_event_kind {
     ENG_EVENT_ERROR,  /* asynchronous error `code` for the application (spec 3.9) */
-    ENG_EVENT_BROKEN, /* the engine broke the connection: tell the peer (fields below), VI is in
-                         Error state; the application gets CONN_LOST from this event */
-    ENG_EVENT_STATE,  /* VI state changed to `state`: publish it */
+    ENG_EVENT_BROKEN, /* the engine broke the connection, the VI is in Error state: send CLOSE to
+                         the peer (fields below), CONN_LOST to the application */
+    ENG_EVENT_STATE,  /* the VI state changed to `state`: publish it */
 };
 
 struct eng_event {
@@ -96,16 +97,16 @@ struct eng_event {
     uint32_t op_status; /* BROKEN: VIP_ST_* bits that the peer's operation failed_op gets */
     uint32_t failed_op; /* BROKEN: number of the peer's operation, if op_status */
     uint32_t ops_done;  /* BROKEN: peer's operations processed in order before the end */
-    const char *why;    /* one sentence for people, static */
+    const char *why;    /* one static sentence for a log */
 };
 
 struct eng_ops {
     /* Is the range in a live region of the session, with its ptag and right? len 0: at any addr. */
     bool (*check)(void *ctx, const struct eng_access *access);
     /*
-     * Copy access->len payload bytes, starting payload_offset bytes into the packet being processed (eng_rx), to
-     * the range. Outcomes: true placed; false not allowed, as check says too; or (RDMA Writes) check allows it, but
-     * the application's memory did not take the bytes.
+     * Copy access->len payload bytes from offset payload_offset of the packet in eng_rx to the
+     * range. Outcomes: true placed; false not allowed (check returns false, too), or (RDMA Writes)
+     * allowed, but the application's memory did not take the bytes.
      */
     bool (*place)(void *ctx, const struct eng_access *access, uint32_t payload_offset);
     /* A descriptor completed: status has DONE and the operation field. Strictly FIFO per queue. */
@@ -113,13 +114,13 @@ struct eng_ops {
                      uint64_t imm);
     void (*event)(void *ctx, const struct eng_event *event);
     /*
-     * Take every descriptor that the application has posted by now and give it to eng_post: called
-     * before a message is declared to have found no receive descriptor.
+     * Take every descriptor that the application has posted by now and give it to eng_post. Called
+     * before the engine reports that a message found no receive descriptor.
      */
     void (*fetch_posts)(void *ctx);
     /*
      * The same for receives of one VI that the host keeps until they are needed: give eng_post the
-     * next one, if there is one, or (`all`, before they are flushed) every one. NULL: it keeps none.
+     * next one, if any, or (`all`, before a flush) every one. NULL: the host keeps none.
      */
     void (*fetch_receives)(void *ctx, uint16_t vi, bool all);
     /* Memory for the segments of long descriptors; NULL if the session's budget is spent. */
@@ -127,7 +128,7 @@ struct eng_ops {
     void (*segs_free)(void *ctx, struct vip_shm_seg *segs, unsigned count);
 };
 
-/* Bytes the host must provide, zeroed and 64-byte aligned, for an engine and for one VI. */
+/* Bytes that the host must provide, zeroed and 64-byte aligned, for an engine and for one VI. */
 size_t eng_bytes(void);
 size_t eng_vi_bytes(void);
 
@@ -145,15 +146,15 @@ struct eng_vi_attrs {
 
 /*
  * Create VI `vi` (free index chosen by the host) in `memory`; state Idle, queues empty.
- * eng_vi_destroy: the host has checked the state; frees segment lists, forgets everything, and the
- * memory is the host's again.
+ * eng_vi_destroy: the host has checked the state. Frees segment lists and forgets the VI; then the
+ * host owns the memory again.
  */
 void eng_vi_create(struct eng *eng, uint16_t vi, void *memory, const struct eng_vi_attrs *attrs);
 void eng_vi_destroy(struct eng *eng, uint16_t vi);
 void eng_vi_set_attrs(struct eng *eng, uint16_t vi, const struct eng_vi_attrs *attrs);
 
-/* From now on what eng_config.latency gets of this VI is added to `latency` too, which is the host's and stays
- * until eng_vi_destroy. Only with eng_config.latency. */
+/* From now on add the latencies of this VI to `latency`, too. The host owns it and keeps it until
+ * eng_vi_destroy. Only with eng_config.latency. */
 void eng_vi_measure(struct eng *eng, uint16_t vi, struct eng_latency *latency);
 
 enum vip_vi_state eng_vi_state(const struct eng *eng, uint16_t vi);
@@ -164,26 +165,26 @@ void eng_vi_set_idle(struct eng *eng, uint16_t vi);
 
 /* Parameters of an established connection. */
 struct eng_conn {
-    uint64_t local_id, remote_id; /* connection ids: mine in incoming, theirs in outgoing */
+    uint64_t local_id, remote_id; /* connection ids: of incoming packets, of outgoing packets */
     uint64_t local_epoch, remote_epoch;
     uint32_t packet_bytes; /* path MTU: largest packet, >= VIP_PACKET_BYTES_MIN */
-    uint32_t window_bytes; /* bytes the peer lets us have under way */
-    uint32_t path;         /* opaque to the engine; comes back in eng_packet.path */
+    uint32_t window_bytes; /* bytes that the peer allows us to have under way */
+    uint32_t path;         /* opaque to the engine; returned in eng_packet.path */
     uint32_t features;     /* VIP_FEATURE_* that both sides know */
-    bool local;            /* within this host: no congestion control, no pace */
+    bool local;            /* both ends on this computer: no congestion control, no pace */
 };
 
-/* Idle or Connect Pending -> Connected. Numbers start afresh. */
+/* Idle or Connect Pending -> Connected. All numbers start again. */
 void eng_vi_connect(struct eng *eng, uint16_t vi, const struct eng_conn *conn, uint64_t now_ns);
 
 /*
- * VipDisconnect here (any state -> Idle; both queues flushed; a later packet of the connection is
- * the host's to drop). *ret_ops_done: peer operations processed, for the CLOSE message.
+ * VipDisconnect here: any state -> Idle, both queues flushed. The host drops later packets of the
+ * connection. *ret_ops_done: peer operations processed, for the CLOSE message.
  */
 void eng_vi_disconnect(struct eng *eng, uint16_t vi, uint32_t *ret_ops_done);
 
 /*
- * The peer closed, died, or reset (Connected -> Error, rest flushed, CONN_LOST event). If
+ * The peer closed, died, or reset: Connected -> Error, both queues flushed, CONN_LOST event. If
  * ops_valid, operations before ops_done complete with success first, and failed_op gets op_status.
  */
 struct eng_close {
@@ -191,14 +192,14 @@ struct eng_close {
     uint32_t ops_done;
     uint32_t op_status;
     uint32_t failed_op;
-    bool transport;  /* no word of the peer's program: the way to it, or its host, is gone */
+    bool transport;  /* not closed by the peer's program: the path or the remote host is gone */
     const char *why; /* static sentence */
 };
 void eng_vi_closed(struct eng *eng, uint16_t vi, const struct eng_close *close, uint64_t now_ns);
 
 /* ---- posting --------------------------------------------------------------------------- */
 
-/* One posted descriptor, checked for nothing: everything in it is the application's word. */
+/* One posted descriptor. Nothing in it is checked; all of it comes from the application. */
 struct eng_post {
     uint16_t vi;
     enum vip_queue queue;
@@ -214,9 +215,8 @@ struct eng_post {
 };
 
 /*
- * Append to a work queue. Always succeeds: faults become the descriptor's status when its turn comes
- * (spec 3.4, 3.6). Too many descriptors: VI_OVERRUN event, descriptor dropped. Idle/Pending/Error
- * states: spec 3.2.
+ * Append to a work queue. Always succeeds: faults become the descriptor's status in its turn (spec
+ * 3.4, 3.6). A full queue drops it with a VI_OVERRUN event. Idle/Pending/Error states: spec 3.2.
  */
 void eng_post(struct eng *eng, const struct eng_post *post, uint64_t now_ns);
 
@@ -227,48 +227,48 @@ enum eng_rx_verdict {
     ENG_RX_HOLD,      /* ahead of its turn: keep the bytes until eng_replay names `token` */
     ENG_RX_DUPLICATE, /* seen before; dropped (and acknowledged again) */
     ENG_RX_STALE,     /* impossible packet number or acknowledgement; dropped */
-    ENG_RX_FULL,      /* too many held packets; dropped unacknowledged */
+    ENG_RX_FULL,      /* ahead of its turn and cannot be held; dropped unacknowledged */
 };
 
 /*
- * A validated data packet for a Connected VI (the host matched conn_id and both epochs). With
- * ENG_RX_HOLD the engine remembers `token` (host's reference to the bytes, not 0).
+ * Process a validated data packet for a Connected VI (the host has matched conn_id and both
+ * epochs). With ENG_RX_HOLD the engine keeps `token`, the host's reference to the bytes, not 0.
  */
 enum eng_rx_verdict eng_rx(struct eng *eng, uint16_t vi, const struct vip_packet *packet,
                            uint32_t token, uint64_t now_ns);
 
 /*
- * A held packet whose turn has come, or which is no longer needed. Call in a loop after eng_rx, eng_vi_disconnect,
- * eng_vi_closed, eng_vi_destroy, eng_tick until it returns false. With *ret_feed true decode the bytes again and call
- * eng_rx_replay with them, then free; else only free.
+ * A held packet that is due or no longer needed. Call it in a loop after eng_rx,
+ * eng_vi_disconnect, eng_vi_closed, eng_vi_destroy, eng_tick until it returns false. If *ret_feed
+ * is true, decode the bytes again, call eng_rx_replay, then free them; else only free them.
  */
 bool eng_replay(struct eng *eng, uint16_t *ret_vi, uint32_t *ret_token, bool *ret_feed);
 void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet, uint64_t now_ns);
 
 /*
- * Would this frame make progress now (not a duplicate, not ahead)? For hosts that must prepare the
- * target memory before eng_rx may place (staged regions).
+ * Would this frame make progress now (neither a duplicate nor ahead of its turn)? For hosts that
+ * must prepare the target memory before eng_rx may place (staged memory).
  */
 bool eng_rx_expects(const struct eng *eng, uint16_t vi, const struct vip_frame *frame);
 
 /*
- * Next packet to send, if any: VIs take turns. Fills *ret and returns true, or returns false. The packet counts as
- * sent at now_ns. Sends of Unreliable Delivery complete in the next eng_tick (eng_deadline is then 0), because their
- * buffers are the application's again from then on: do not call eng_tick before the medium has the packet's bytes.
+ * Next packet to send: VIs take turns. False: there is none. It counts as sent at now_ns. Sends of
+ * Unreliable Delivery complete in the next eng_tick (eng_deadline is then 0), and the application
+ * may then reuse their buffers: call eng_tick only when the medium has the packet's bytes.
  */
 bool eng_tx_pull(struct eng *eng, struct eng_packet *ret, uint64_t now_ns);
 
 /* Is there anything to pull? O(1), for the host's list of busy sessions. */
 bool eng_tx_ready(const struct eng *eng);
 
-/* A piece of a pulled packet could not be resolved any more: the operation fails (PROTECTION_ERROR). */
+/* A piece of a pulled packet could not be resolved: its operation fails (PROTECTION_ERROR). */
 void eng_tx_failed(struct eng *eng, uint16_t vi, uint32_t op, uint64_t now_ns);
 
 /* ---- time ------------------------------------------------------------------------------ */
 
 #define ENG_NEVER UINT64_MAX
 
-/* When eng_tick wants to be called next; ENG_NEVER if no timer runs. */
+/* When the host must call eng_tick next; ENG_NEVER if no timer runs. */
 uint64_t eng_deadline(const struct eng *eng);
 void eng_tick(struct eng *eng, uint64_t now_ns);
 
@@ -282,11 +282,11 @@ struct eng_vi_stats {
     uint64_t timeouts;                 /* retransmission timer expiries */
     uint64_t duplicates;               /* packets received again */
     uint64_t held;                     /* packets that came ahead of their turn */
-    uint64_t acks_sent;                /* packets that carried nothing but an acknowledgement */
+    uint64_t acks_sent;                /* packets with an acknowledgement only */
     uint64_t recvq_empty;              /* messages that found no receive descriptor */
-    uint64_t lost, spurious;           /* packets declared lost; of these, arrived after all */
-    uint64_t acks_invented;            /* of packets that were never sent */
-    uint64_t mtu_cuts;                 /* times that packets were made smaller */
+    uint64_t lost, spurious;           /* packets declared lost; of these, arrived later */
+    uint64_t acks_invented;            /* acknowledgements of packets that were never sent */
+    uint64_t mtu_cuts;                 /* reductions of the packet size */
     uint64_t srtt_ns, rto_ns;
     uint64_t cwnd_bytes, inflight_bytes;
     uint32_t packet_bytes;           /* largest packet at present */

@@ -4,9 +4,9 @@
  * Owns: the layout of an engine and of a VI, and the list of what each file offers to the others.
  * One file per event: eng.c (create, lists, statistics), timer.c (heap), post.c (posting), queue.c
  * (completion order, flush), state.c (transitions, break, close), tx.c (packets out), cut.c (one
- * fragment), ack.c (numbers received, acknowledgements in and out), loss.c (RTT, loss, timer), cc*.c
- * (congestion), pace.c (bursts), mtu.c (size of packets), rx.c (packets in), place.c (receive, RDMA
- * Write), read.c (RDMA Read), reorder.c (held packets).
+ * fragment), ack.c (numbers received, acknowledgements in and out), loss.c (RTT, loss, timer),
+ * cc*.c (congestion), pace.c (bursts), mtu.c (size of packets), rx.c (packets in), place.c
+ * (receive, RDMA Write), read.c (RDMA Read), reorder.c (held packets).
  */
 #ifndef VIPD_ENGINE_INTERNAL_H
 #define VIPD_ENGINE_INTERNAL_H
@@ -17,29 +17,30 @@
 #include "vipd/engine/engine.h"
 #include "vipd/engine/mutant.h"
 
-/* Records of packets under way; a packet number is settled before its record is used again. */
+/* Records of packets under way. A packet number is settled before its record is used again. */
 #define ENG_SENT_RING ENG_BITS
 /*
- * Numbers between the oldest open one and the next. New fragments stop first, then plain
- * acknowledgements; what is left is for repeating the oldest one, which makes room again.
+ * Limits of the packet numbers from the oldest open one to the next. New fragments stop at the
+ * first limit, plain acknowledgements at the second. The rest of the ring is for repeating the
+ * oldest packet, which makes room again.
  */
 #define ENG_SENT_FRESH_MAX (ENG_SENT_RING - 256)
 #define ENG_SENT_ACK_MAX   (ENG_SENT_RING - 64)
 /*
- * Packets held per VI at most, whatever the configuration says; slots are 16 bytes. As many as a peer
- * can have under way: what does not fit behind a lost packet must all come again.
+ * Held packets per VI, upper limit of held_packets_max; a slot has 16 bytes. A peer can have this
+ * many packets under way; packets behind a lost one that cannot be held must be sent again.
  */
 #define ENG_HELD_MAX 2048
 /* RDMA Reads under way per direction; the target keeps a slot for each. */
 #define ENG_READS_MAX 16
-/* A number so far ahead of everything seen is not the work of a peer of ours. */
+/* A packet number this far above the largest that arrived is impossible: no vipd sends it. */
 #define ENG_NUMBER_JUMP_MAX (1u << 20)
-/* Operations that a peer may be ahead: its whole queue, and some room. */
+/* Operations by which a frame may be ahead of rx.at: the peer's whole send queue, and some room. */
 #define ENG_OPS_AHEAD_MAX (2 * VIP_DESC_PER_QUEUE_MAX)
 /* End of an intrusive list. */
 #define ENG_NONE 0xffffu
 
-/* Of times kept in 32 bits: they turn round after 275 s, longer than anything that is measured so. */
+/* Unit of times in 32 bits: they wrap after 275 s, longer than any time that is measured so. */
 #define ENG_TICK_SHIFT 6
 #define ENG_TICK_NS    (1u << ENG_TICK_SHIFT)
 
@@ -53,14 +54,14 @@ enum eng_list_id {
     ENG_LISTS,
 };
 
-/* Ordered things that a peer sends to us. A packet of ours has frames of one stream only. */
+/* Ordered streams that a peer sends to us. A packet of ours has frames of one stream only. */
 enum eng_stream {
     ENG_STREAM_OPS = 0, /* sends, RDMA Writes, read requests: by operation number */
     ENG_STREAM_READS,   /* answers to reads */
     ENG_STREAMS,
 };
 
-/* A place in a stream: operation number (answers: number of the read) and byte in it. */
+/* A position in a stream: operation number (answers: number of the read) and byte in it. */
 struct eng_pos {
     uint32_t op, off;
 };
@@ -68,17 +69,17 @@ struct eng_pos {
 /* Progress of a posted send. */
 enum eng_desc_state {
     ENG_DESC_POSTED = 0,
-    ENG_DESC_CHECKED,   /* its segments were found accessible when its turn came */
-    ENG_DESC_SENT,      /* Unreliable Delivery: left, completes at the next eng_tick */
+    ENG_DESC_CHECKED,   /* access to its segments was checked when its turn came */
+    ENG_DESC_SENT,      /* Unreliable Delivery: sent, completes at the next eng_tick */
     ENG_DESC_READ_DONE, /* RDMA Read: all bytes are in place */
 };
 
 /* A posted descriptor: one cache line. */
 struct eng_desc {
     uint64_t imm;
-    uint32_t length;    /* Length as given; comes back in the completion of a send */
+    uint32_t length;    /* Length as given; returned in the completion of a send */
     uint32_t sum;       /* bytes of the data segments */
-    uint32_t fault;     /* VIP_ST_* bits it will complete with; 0 = none found */
+    uint32_t fault;     /* VIP_ST_* bits that it will complete with; 0 = none found */
     uint32_t op;        /* operation number, once started (Unreliable Delivery only) */
     uint16_t control;   /* VIP_CTL_* */
     uint16_t seg_count; /* segments kept here; address segment included */
@@ -92,23 +93,23 @@ struct eng_desc {
 };
 _Static_assert(sizeof(struct eng_desc) == 64, "one cache line");
 
-/* A work queue: positions run freely; they start again at 0 when it is empty (cache, pages). */
+/* A work queue. Positions start again at 0 when it is empty: a short queue uses few cache lines. */
 struct eng_queue {
     uint32_t head; /* oldest descriptor that has not completed */
-    uint32_t next; /* send queue: first that is not fully cut into packets */
+    uint32_t next; /* send queue: first descriptor that is not fully cut into packets */
     uint32_t tail; /* where the next post goes */
 };
 
-/* What became of a packet with frames (or a probe); valid while its bit in tx.open is set. */
+/* State of a packet with frames (or a probe) under way; valid while its bit in tx.open is set. */
 struct eng_sent {
     uint64_t sent_ns;
     uint32_t bytes;    /* whole packet (a probe: 0); counts in tx.inflight unless lost */
     struct eng_pos at; /* first byte it carried */
-    uint32_t end_off;  /* where it ended: operation at.op + ops, this byte */
+    uint32_t end_off;  /* it ended at operation at.op + ops, this byte */
     uint8_t ops;
     uint8_t stream;      /* enum eng_stream */
-    bool lost;           /* to be sent again */
-    bool probe;          /* carried nothing */
+    bool lost;           /* must be sent again */
+    bool probe;          /* carried no frame */
     uint16_t next, prev; /* if lost: neighbours in the order of the stream, ring indices */
 };
 _Static_assert(sizeof(struct eng_sent) == 32, "two per cache line");
@@ -116,29 +117,29 @@ _Static_assert(sizeof(struct eng_sent) == 32, "two per cache line");
 /* Sending side of a connection. */
 struct eng_tx {
     struct eng_pos at;  /* next byte to be cut for the first time */
-    uint32_t ops_acked; /* operations the peer has processed in order */
+    uint32_t ops_acked; /* operations that the peer has processed in order */
     bool fail_valid; /* fail_op is the oldest operation that lost its memory: nothing new is cut */
     bool owed;       /* the peer owes an answer since progress_ns */
     bool ping;       /* a probe without content is wanted */
     bool turn_reads; /* answers to reads had the last turn */
     uint32_t fail_op;
     uint64_t number;     /* of the next packet; the first is 1 */
-    uint64_t skip_at;    /* number that will not be used, 0 = none */
-    uint64_t skipped;    /* the last one that was not used, 0 = none */
+    uint64_t skip_at;    /* next number to skip, 0 = none */
+    uint64_t skipped;    /* last number that was skipped, 0 = none */
     uint64_t una;        /* lowest open number, or `number` */
     uint64_t first_sent; /* no number below it is open and not lost */
     uint64_t largest_acked;
     uint32_t lost;                 /* open records that wait for retransmission */
-    uint16_t lost_head, lost_tail; /* these, what the peer needs first at the head */
+    uint16_t lost_head, lost_tail; /* list of these; the head is what the peer needs first */
     uint32_t probes;               /* packets that may leave although the window is full */
     uint64_t inflight;             /* bytes under way: open and not lost */
-    uint32_t burst;                /* packets since there was last nothing to send */
-    uint32_t backoff;              /* expiries in a row without an acknowledgement of content */
-    uint32_t tries;                /* expiries since progress_ns */
-    uint64_t elicit_ns;            /* when something that must be answered left last */
-    uint64_t
-        progress_ns; /* when the peer last took content, or began to owe that; later by the time
-                             in which we did not look */
+    uint32_t burst;                /* data packets since the VI last had nothing to send */
+    uint32_t backoff;              /* timer expiries in a row without news of content */
+    uint32_t tries;                /* timer expiries since progress_ns */
+    uint64_t elicit_ns;            /* when a packet that must be answered was last sent */
+    /* When the peer last took content or began to owe an answer, plus the time by which our own
+     * timer was late. */
+    uint64_t progress_ns;
     uint64_t copy_until_ns; /* memory may be changing: until then packets are sent from copies */
     uint64_t timer_ns;      /* retransmission timer */
     uint64_t loss_ns;       /* time threshold of loss detection */
@@ -146,33 +147,33 @@ struct eng_tx {
     uint64_t base_ns[2];                    /* smallest sample of this and of the previous period */
     uint64_t base_turn_ns;                  /* end of the period */
     uint64_t rack_ns; /* from sending to acknowledgement of the newest packet that arrived */
-    bool reordered;   /* the path was seen to change the order: only time tells a loss */
-    uint32_t reorder_quarters; /* tolerated, in quarters of the round trip */
-    uint32_t reorder_quiet;    /* episodes of loss since it was seen last */
-    uint64_t reorder_fence;    /* one step per round trip: numbers below are of the last one */
+    bool reordered;   /* the path has changed the order: only time proves a loss */
+    uint32_t reorder_quarters; /* tolerance for it, in quarters of the smallest round trip */
+    uint32_t reorder_quiet;    /* loss episodes since reordering was last seen */
+    uint64_t reorder_fence;    /* lower numbers do not raise the tolerance: once per round trip */
     bool paced;                /* the pace holds packets back until paced_until_ns */
     uint64_t paced_until_ns, pace_ns;
     uint64_t pace_ps;      /* per byte, in 1/1000 ns; 0 = unpaced */
     uint32_t packet_bytes; /* largest packet; conn.packet_bytes or less */
-    uint32_t mtu_lost;     /* large packets that vanished, and none arrived since */
-    uint32_t mtu_rounds;   /* round trips in which they did */
-    uint64_t mtu_fence;    /* losses of packets below are counted in it */
+    uint32_t mtu_lost;     /* large packets lost since one last arrived */
+    uint32_t mtu_rounds;   /* round trips with such losses */
+    uint64_t mtu_fence;    /* losses of lower numbers belong to the last of these round trips */
     uint64_t mtu_test;     /* number of the packet that tests a larger size, 0 = none */
-    uint64_t mtu_test_ns;  /* when to send one */
-    uint64_t mtu_wait_ns;  /* after a failure */
+    uint64_t mtu_test_ns;  /* when to send the next test */
+    uint64_t mtu_wait_ns;  /* wait after a failed test */
     struct eng_cc cc;
     struct eng_bits open;     /* numbers with a live record */
-    uint32_t declared_count;  /* bits in: */
-    struct eng_bits declared; /* numbers declared lost and not known to have arrived */
+    uint32_t declared_count;  /* bits set in `declared` */
+    struct eng_bits declared; /* numbers declared lost that have not been acknowledged since */
 };
 
-/* What is happening to the operation in rx.at. */
+/* State of the operation in rx.at. */
 enum eng_rx_phase {
-    ENG_PHASE_START = 0, /* nothing of it has been seen */
+    ENG_PHASE_START = 0, /* no fragment of it has been processed */
     ENG_PHASE_FILL,      /* the head of the receive queue is being filled */
     ENG_PHASE_WRITE,     /* RDMA Write is being placed */
-    ENG_PHASE_DENIED,    /* RDMA Write not allowed; its last fragment tells who must know */
-    ENG_PHASE_SPOILED,   /* allowed, but memory did not take all bytes; idem */
+    ENG_PHASE_DENIED,    /* RDMA Write not allowed; its last fragment decides how to report it */
+    ENG_PHASE_SPOILED,   /* allowed, but memory did not take all bytes; reported likewise */
     ENG_PHASE_SKIP,      /* Unreliable Delivery: the rest is ignored */
 };
 
@@ -191,12 +192,12 @@ struct eng_rx_state {
     struct eng_bits bits; /* numbers from base on that arrived */
     uint32_t ts;          /* ts of the largest, to echo */
     uint32_t ts_arrival;  /* ticks when it arrived */
-    uint32_t unacked;     /* packets that want an acknowledgement and have none */
+    uint32_t unacked;     /* packets that need an acknowledgement and have none */
     bool ack_now;
     uint64_t ack_ns; /* delayed acknowledgement is due */
 };
 
-/* A read that the peer asked for. Slot seq % ENG_READS_MAX; read seq + MAX proves seq is over. */
+/* A read of the peer, in slot seq % ENG_READS_MAX. Read seq + ENG_READS_MAX proves its end. */
 struct eng_read {
     uint32_t seq, op, handle, total;
     uint64_t addr;
@@ -205,7 +206,7 @@ struct eng_read {
 /* RDMA Reads of both directions. */
 struct eng_reads {
     uint32_t asked;    /* requests taken from the peer */
-    struct eng_pos at; /* answer to be cut next: read number, byte */
+    struct eng_pos at; /* next answer to cut: read number, byte */
     struct eng_read slot[ENG_READS_MAX];
     uint32_t open;       /* our reads started and not finished */
     struct eng_pos want; /* next byte expected of our oldest open read; op valid if open */
@@ -218,7 +219,7 @@ struct eng_held {
     uint16_t next, prev;
 };
 struct eng_held_list {
-    uint16_t head, tail, last; /* last: that came last, if it is still there */
+    uint16_t head, tail, last; /* last: newest one that was not put at the tail, or ENG_NONE */
 };
 
 struct eng_vi {
@@ -232,7 +233,7 @@ struct eng_vi {
     uint32_t heap_at; /* place in the timer heap + 1; 0 = none */
     struct eng_vi_attrs attrs;
     struct eng_conn conn;
-    struct eng_latency *latency; /* of this VI alone; NULL: not wanted */
+    struct eng_latency *latency; /* of this VI alone; NULL: none */
     struct eng_queue sq, rq;
     struct eng_tx tx;
     struct eng_rx_state rx;
@@ -243,7 +244,7 @@ struct eng_vi {
     uint16_t held_fresh;                    /* slots from here on were never used */
     uint16_t held_count;
     struct eng_vi_stats stats;
-    /* Behind everything else, so that pages of short queues stay untouched. */
+    /* Behind all other members, so that short queues leave most pages untouched. */
     struct eng_desc desc[2][VIP_DESC_PER_QUEUE_MAX] __attribute__((aligned(64)));
     struct eng_sent sent[ENG_SENT_RING];
     struct eng_held slot[ENG_HELD_MAX];
@@ -264,7 +265,7 @@ struct eng {
     struct {
         uint16_t head, tail;
     } list[ENG_LISTS];
-    uint32_t turn_packets, turn_bytes; /* used up by the VI at the head of the ready list */
+    uint32_t turn_packets, turn_bytes; /* sent in this turn by the head of the ready list */
     uint32_t timer_count;
     uint32_t orphan_count; /* held packets of destroyed VIs */
     struct {

@@ -1,38 +1,40 @@
 /*
- * When is a packet lost? Round-trip times, what follows from an acknowledgement, and the
- * retransmission timer for when none comes.
+ * Loss detection: round-trip times, losses that follow from an acknowledgement, and the
+ * retransmission timer for the case that none comes.
  *
- * As in RACK (RFC 8985), time decides: a packet is lost when one that left so much later has arrived.
- * "So much" begins at a quarter of the round trip and grows with every packet that arrives after it
- * was declared lost. As long as the path keeps the order, three later packets are proof as well.
+ * As in RACK (RFC 8985), time decides: a packet is lost when a packet has arrived that was sent
+ * later by a tolerance. It begins at a quarter of the smallest round trip. It grows by a quarter,
+ * at most once per round trip, when a packet arrives after it was declared lost. While the path
+ * keeps the order, a number LOSS_PACKETS higher proves a loss, too.
  *
- * The first expiry of the timer is a tail-loss probe: early, one packet, no judgement on the path.
- * Later ones back off exponentially, with jitter so that many connections do not try in step.
+ * The first expiry of the timer is a tail-loss probe: early, one packet, no conclusion about the
+ * path. Later expiries back off exponentially, with jitter to spread the retries of connections.
  */
 #include "proto/probe.h"
 #include "vipd/engine/internal.h"
 
-/* So many later packets arrived: this one is not just late, if the path keeps the order. */
+/* A packet is lost if a number higher by this arrived, while the path keeps the order. */
 #define LOSS_PACKETS 3
-/* Reordering is tolerated for so many quarters of the round trip at most (and then a round trip). */
+/* Largest tolerance for reordering, in quarters of the smallest round trip (and at most
+ * srtt_ns). */
 #define REORDER_QUARTERS_MAX 64u
-/* After so many episodes of loss without any, reordering is forgotten. */
+/* More loss episodes than this without reordering: the path counts as keeping the order again. */
 #define REORDER_QUIET 16u
-/* Less than this is not noticed between threads of a host. */
+/* Smallest tolerance for reordering: smaller differences mean nothing between threads of a host. */
 #define REORDER_NS_MIN 20000u
-/* Two periods of this are the memory for the smallest round trip. */
+/* The smallest round trip is taken from the present and the previous period of this length. */
 #define BASE_PERIOD_NS 10000000000ull
-/* A tail-loss probe waits for at least this part of the timer's floor: a wrong one costs a packet. */
+/* A tail-loss probe waits at least rto_min_ns divided by this: a needless one costs a packet. */
 #define PROBE_PART 8
-/* Before a connection is given up, what the peer owes an answer to goes out again at least this often. */
+/* Least number of timer expiries, each with a repetition, before a connection is given up. */
 #define TRIES_MIN 3
 /*
- * After a loss packets are sent from copies for this long. A program may change memory while it is being
- * sent. What changes between checksum and medium is dropped by the peer, and here looks like any loss: so
- * such a program costs a loss in each of these periods, and nothing is lost twice for it.
+ * Time after a loss in which packets are sent from copies. A program may change memory while it is
+ * being sent. If it does so after the checksum, the peer drops the packet, and the sender sees a
+ * loss. With copies such a program costs one loss per period, and no repetition is lost for it.
  */
 #define COPY_NS 1000000000ull
-/* Round trips beyond this are not measurements but nonsense of the peer's. */
+/* Larger samples are dropped: no path has such a round trip, so the peer's echo is wrong. */
 #define RTT_MAX_NS 60000000000ull
 
 /* Put a lost record among the others in the order in which the peer needs their contents. */
@@ -84,7 +86,7 @@ void eng_sent_close(struct eng_vi *vi, uint64_t number)
         vi->tx.una = eng_bits_next(&vi->tx.open, number + 1, vi->tx.number);
 }
 
-/* Everything sent has arrived and was taken; what is missing is the answer to a read. */
+/* Everything sent has arrived and was processed; only answers to reads are missing. */
 static bool only_reads_open(const struct eng_vi *vi)
 {
     return vi->reliable && vi->reads.open && vi->tx.una == vi->tx.number &&
@@ -94,8 +96,8 @@ static bool only_reads_open(const struct eng_vi *vi)
 /* Does the peer owe us anything? */
 bool eng_tx_owes(const struct eng_vi *vi)
 {
-    /* The request of a read may be acknowledged long before the answer comes: without asking on, a
-     * peer that has forgotten the connection would never be missed. */
+    /* A read request may be acknowledged long before its answer comes. If an open read did not
+     * count, vipd would never notice that the peer has forgotten the connection. */
     return vi->tx.una != vi->tx.number ||
            (vi->reliable && (vi->tx.ops_acked != vi->tx.at.op || vi->reads.open));
 }
@@ -164,7 +166,7 @@ void eng_loss_sample(struct eng_vi *vi, const struct vip_header *hdr, uint64_t n
         vi->tx.srtt_ns = 1;
 }
 
-/* Returns whether the loss may say something about congestion. */
+/* Returns whether the loss may be a sign of congestion. */
 static bool mark_lost(struct eng_vi *vi, uint64_t number, uint64_t now_ns)
 {
     struct eng_sent *record = &vi->sent[number % ENG_SENT_RING];
@@ -184,7 +186,7 @@ static bool mark_lost(struct eng_vi *vi, uint64_t number, uint64_t now_ns)
     return !test;
 }
 
-/* A packet was found lost by those behind it. */
+/* A packet is lost because later ones arrived. */
 static void declare(struct eng_vi *vi, uint64_t number, uint64_t now_ns)
 {
     struct eng_cc_loss loss = {.now_ns = now_ns,
@@ -212,7 +214,7 @@ static uint64_t first_sent(struct eng_vi *vi, uint64_t to)
     return n;
 }
 
-/* How much later than another may a packet arrive that left before it? */
+/* Tolerance: a packet may arrive this much later than one that was sent after it. */
 static uint64_t reorder_ns(const struct eng_vi *vi)
 {
     uint64_t quarters = vi->tx.reordered ? vi->tx.reorder_quarters : 1;
@@ -253,7 +255,7 @@ uint64_t eng_loss_rto(const struct eng_vi *vi)
     return rto < config->rto_max_ns ? rto : config->rto_max_ns;
 }
 
-/* How long to wait for an answer, by the number of vain waits before. */
+/* Time to wait for an answer; it grows with the expiries in a row. */
 static uint64_t interval(struct eng_vi *vi)
 {
     const struct eng_config *config = &vi->eng->config;
@@ -285,20 +287,20 @@ void eng_loss_arm(struct eng_vi *vi, uint64_t now_ns)
     if (VIP_MUTANT(LOSS_TIMER) && vi->tx.backoff)
         return;
     vi->tx.timer_ns = from + interval(vi);
-    /* An answer takes the time it takes; now and then the peer is asked whether it still knows us. */
+    /* The answer to a read may take any time; probes ask if the peer still knows the connection. */
     if (only_reads_open(vi))
         vi->tx.timer_ns = from + vi->eng->config.conn_timeout_ns / 4;
     if (vi->reliable && vi->tx.tries >= TRIES_MIN && vi->tx.timer_ns > end && end > now_ns)
         vi->tx.timer_ns = end;
-    /* A time of the past would look as if we had been late. */
+    /* A time in the past would count as lateness of our own timer (given_up). */
     if (vi->tx.timer_ns < now_ns)
         vi->tx.timer_ns = now_ns;
 }
 
 /*
- * Has the peer all of what this packet carried, although the packet is not acknowledged? Copies of what
- * was only late are lost, or dropped by a peer that has them. Of operations the peer says it, of answers
- * that it asks for later reads (struct eng_read).
+ * Has the peer all content of this packet, although the packet is not acknowledged? Another packet
+ * may have carried the same content. For operations ops_done proves it, for answers a later read of
+ * the peer in the same slot (struct eng_read).
  */
 static bool settled(const struct eng_vi *vi, const struct eng_sent *record)
 {
@@ -311,9 +313,9 @@ static bool settled(const struct eng_vi *vi, const struct eng_sent *record)
 }
 
 /*
- * The packet under way that the peer needs first, by its content, not by its number: a peer that can
- * hold no more packets takes nothing else. Repeating what it has would tell it nothing, and cost the
- * time of this try. tx.number if nothing that it needs is under way.
+ * The packet under way that the peer needs first, by content, not by number: a peer that can hold
+ * no more packets accepts nothing else. Repeating content that the peer has would waste this try.
+ * Returns tx.number if nothing that the peer needs is under way.
  */
 static uint64_t most_wanted(struct eng_vi *vi)
 {
@@ -333,8 +335,8 @@ static uint64_t most_wanted(struct eng_vi *vi)
 }
 
 /*
- * Probes leave although the window may be full, and the peer has granted no more than it: so what has been under
- * way for a vain wait makes room for them, the oldest first. Returns how many of `wanted` have room, at least one.
+ * Probes leave even if the window is full, but the peer's window must hold. So the oldest packets
+ * under way are marked lost to make room. Returns the number of probes with room: `wanted` or 1.
  */
 static uint32_t probe_room(struct eng_vi *vi, uint32_t wanted, uint64_t now_ns)
 {
@@ -348,7 +350,7 @@ static uint32_t probe_room(struct eng_vi *vi, uint32_t wanted, uint64_t now_ns)
     return wanted * packet <= window ? wanted : 1;
 }
 
-/* Time by which the timer itself was late is our own, not the peer's. */
+/* The time by which our own timer was late does not count against the peer. */
 static bool given_up(struct eng_vi *vi, uint64_t now_ns)
 {
     if (!VIP_MUTANT(GIVE_UP_LATE))
@@ -370,7 +372,7 @@ void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
     }
     vi->tx.tries++;
     if (only_reads_open(vi)) {
-        /* Nothing was lost as far as we know. */
+        /* No loss is known. */
         vi->tx.ping = true;
         vi->tx.elicit_ns = now_ns;
         eng_loss_arm(vi, now_ns);
@@ -384,7 +386,7 @@ void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
         eng_pace_set(vi);
     }
     if (!vi->reliable) {
-        /* What was not acknowledged by now has left the network one way or the other. */
+        /* Packets not acknowledged by now are no longer in the network. */
         while ((n = first_sent(vi, vi->tx.number)) < vi->tx.number)
             (void)mark_lost(vi, n, now_ns);
         vi->tx.timer_ns = ENG_NEVER;
@@ -395,7 +397,7 @@ void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
         (void)mark_lost(vi, n, now_ns);
     if (vi->tx.lost)
         eng_mtu_silence(vi, vi->sent[vi->tx.lost_head].bytes, now_ns);
-    /* A ring that is full of numbers is freed from its old end only. */
+    /* A full ring gets room only when its oldest number is settled. */
     if (vi->tx.number - vi->tx.una >= ENG_SENT_FRESH_MAX &&
         !vi->sent[vi->tx.una % ENG_SENT_RING].lost)
         (void)mark_lost(vi, vi->tx.una, now_ns);
@@ -403,7 +405,7 @@ void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
         vi->tx.probes = probe_room(vi, vi->tx.backoff > 1 ? 2 : 1, now_ns);
     else
         vi->tx.ping = true;
-    /* Also if the host does not send at once, the next try has its time. */
+    /* The next wait begins now, even if the host sends later. */
     vi->tx.elicit_ns = now_ns;
     vi->tx.owed = true;
     eng_loss_arm(vi, now_ns);

@@ -1,27 +1,28 @@
 /*
- * The size of packets: as large as the path takes. The host says what its interface takes; a path
- * with less drops the large ones without a word. Recognized by large packets that keep vanishing
- * while small ones pass, or by a silence; packets are then cut to a size that every path takes, and from
- * time to time one is sent a step larger. If that one arrives, all are.
+ * The size of packets: the largest that the path takes. The host gives the limit of its interface.
+ * A path with a smaller limit may drop large packets without a message. Signs of that are losses of
+ * large packets only, or a silence. Then packets shrink to STEP_SMALL, at last to
+ * VIP_PACKET_BYTES_MIN. From time to time a test packet is one step larger; if it arrives, all
+ * packets get its size.
  *
- * A test packet carries data like any other; its loss is repaired as usual and says nothing about
+ * A test packet carries data like any other; its loss is repaired as usual and is no sign of
  * congestion.
  */
 #include "vipd/engine/internal.h"
 
-/* So often, each time a round trip later, large packets vanished, and none arrived in between. */
+/* Black-hole test: packets shrink after losses of large packets in this many round trips, */
 #define MTU_ROUNDS_MAX 3u
-/* ... and so many packets. */
+/* ... and of this many large packets in all, if no large packet arrived in between. */
 #define MTU_LOST_MAX 10u
-/* Vain waits in a row before a silence is blamed on the size: of packets that are larger than IPv6
- * guarantees, and of others, which only old or odd paths do not take. */
+/* Timer expiries in a row after which packets shrink: if the packet that the peer needs is larger
+ * than STEP_SMALL, and if it is not (few paths drop such a size). */
 #define MTU_SILENCES       3u
 #define MTU_SILENCES_SMALL 4u
-/* First and longest time between tests of a larger size; each failure doubles it. */
+/* First and longest time between tests of a larger size, in ns; each failure doubles it. */
 #define MTU_TEST_NS     100000000ull
 #define MTU_TEST_MAX_NS 60000000000ull
 
-/* Sizes worth a test. Every IPv6 path takes 1280 bytes with its headers. */
+/* Sizes to test, in bytes. Every IPv6 path takes 1280 bytes including its headers. */
 static const uint32_t steps[] = {
     VIP_PACKET_BYTES_MIN, 1200, 1400, 1472, 4096, 8192, 16384, 32768, 65536};
 #define STEPS      (sizeof(steps) / sizeof(steps[0]))
@@ -105,7 +106,7 @@ void eng_mtu_arrived(struct eng_vi *vi, uint64_t number, uint32_t bytes)
         vi->tx.mtu_lost = vi->tx.mtu_rounds = 0;
     if (bytes <= vi->tx.packet_bytes)
         return;
-    /* The test arrived, or a packet of before, which was only late. The next step at once. */
+    /* The test packet arrived, or a late packet from before the cut: test the next step at once. */
     vi->tx.packet_bytes = bytes;
     if (number == vi->tx.mtu_test) {
         vi->tx.mtu_test = 0;

@@ -1,19 +1,18 @@
 /*
- * The pace: spread a window over its round trip instead of sending it in one burst, which would fill
- * the queues of the path. A bucket of time: every byte sent costs the time it may take at the pace; an
- * idle connection saves up a burst. When the bucket is empty the VI waits until a quantum has come
- * together, so that a timer serves several packets.
+ * The pace: spread a window over its round trip. One burst of it would fill the queues of the path.
+ * A bucket of time: every byte sent costs its time at the pace; an idle connection saves up one
+ * burst. With an empty bucket the VI waits for a quantum, so one timer serves several packets.
  */
 #include "vipd/engine/internal.h"
 
-/* What may leave at once after a pause: one batch of the host's segmentation offload. */
+/* Burst after a pause, in bytes and packets: at least one batch of the segmentation offload */
 #define PACE_BURST_BYTES   65536u
 #define PACE_BURST_PACKETS 4u
-/* ... or what the path takes in such a time: on fast paths a batch is larger. */
+/* ... and at least the bytes of this time at the pace: on fast paths a batch is larger. */
 #define PACE_BURST_NS 200000u
-/* Wait for this part of a burst before going on. */
+/* A VI with an empty bucket waits until 1/PACE_QUANTUM of a burst is saved. */
 #define PACE_QUANTUM 4u
-/* A pace of more than so much is none: 1 ps per byte is 1 TB/s. */
+/* A pace of fewer ps per byte is no pace: 1 ps per byte is 1 TB/s. */
 #define PACE_PS_MIN 2u
 
 static uint64_t burst_ns(const struct eng_vi *vi)

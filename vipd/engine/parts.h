@@ -1,6 +1,6 @@
 /*
- * What the files of the engine offer to each other; the struct layouts are internal.h's. Included
- * by internal.h only.
+ * Functions that the files of the engine offer to each other; internal.h has the struct layouts and
+ * is the only file that includes this one.
  */
 #ifndef VIPD_ENGINE_PARTS_H
 #define VIPD_ENGINE_PARTS_H
@@ -45,15 +45,15 @@ static inline struct eng_desc *eng_desc_at(struct eng_vi *vi, enum vip_queue que
 }
 
 /*
- * Queue position of operation `op` of a reliable VI: each started descriptor has a number, in order
- * (Unreliable Delivery leaves faulty ones out).
+ * Queue position of operation `op` of a reliable VI: there started descriptors have consecutive
+ * operation numbers (with Unreliable Delivery faulty ones have none).
  */
 static inline uint32_t eng_op_position(const struct eng_vi *vi, uint32_t op)
 {
     return vi->sq.next + (op - vi->tx.at.op);
 }
 
-/* What a descriptor has from ops.segs_alloc, counted in segments: its segments, and its message. */
+/* Memory of a descriptor from ops.segs_alloc, counted in segments: its segments and its message. */
 static inline unsigned eng_desc_kept(const struct eng_desc *desc)
 {
     unsigned each = sizeof(struct vip_shm_seg);
@@ -88,7 +88,7 @@ static inline unsigned eng_desc_data(const struct eng_desc *desc, const struct v
     return desc->seg_count - skip;
 }
 
-/* Number n is not, or no longer, one that was declared lost. */
+/* Forget that number n was declared lost, if it was. */
 static inline void eng_declared_forget(struct eng_vi *vi, uint64_t n)
 {
     if (!vi->tx.declared_count || !eng_bits_test(&vi->tx.declared, n))
@@ -97,12 +97,12 @@ static inline void eng_declared_forget(struct eng_vi *vi, uint64_t n)
     vi->tx.declared_count--;
 }
 
-/* eng.c: the VI must exist (the host's numbers are our own). */
+/* eng.c: the VI must exist (asserted: the host chooses the indices). */
 struct eng_vi *eng_vi_get(const struct eng *eng, uint16_t vi);
 void eng_list_add(struct eng_vi *vi, enum eng_list_id id);
 void eng_list_del(struct eng_vi *vi, enum eng_list_id id);
 struct eng_vi *eng_list_first(const struct eng *eng, enum eng_list_id id);
-/* After every input: put the VI on the ready list if it wants to send, and set its timer. */
+/* After every input: put the VI on the ready list if it has something to send; set its timer. */
 void eng_vi_update(struct eng_vi *vi);
 uint32_t eng_random(struct eng *eng);
 void eng_event_error(struct eng_vi *vi, enum vip_error_code code, uint32_t opcode, const char *why);
@@ -114,9 +114,9 @@ void eng_timer_set(struct eng_vi *vi, uint64_t at_ns);
 /* Complete the head of a queue: `bits` are added to DONE and, for sends, the operation. */
 void eng_send_complete(struct eng_vi *vi, uint32_t bits);
 void eng_recv_complete(struct eng_vi *vi, uint32_t bits, uint32_t length, uint64_t imm);
-/* Complete what the peer has processed, and reads whose bytes are here, in order. */
+/* Complete, in order, operations that the peer has processed; reads also need their bytes. */
 void eng_send_advance(struct eng_vi *vi);
-/* Unreliable Delivery: complete what has left. */
+/* Unreliable Delivery: complete the sends that were pulled. */
 void eng_send_advance_sent(struct eng_vi *vi);
 /* Statuses of a flush of the send queue. */
 struct eng_flush {
@@ -127,13 +127,13 @@ struct eng_flush {
 void eng_send_flush(struct eng_vi *vi, const struct eng_flush *flush);
 void eng_recv_flush(struct eng_vi *vi);
 void eng_desc_release(struct eng_vi *vi, struct eng_desc *desc);
-/* Since the descriptor at this position of the send queue was posted; known to ENG_TICK_NS. */
+/* Age of the descriptor at this position of the send queue since its post, to ENG_TICK_NS. */
 uint64_t eng_desc_age_ns(const struct eng_vi *vi, uint32_t position, uint64_t now_ns);
 
 /*
- * post.c: may `bytes` bytes (0..desc->sum) move between a message and the data segments, in their order?
- * Bounds are judged by the bytes that move: a receive may be longer than its region. Handle and tag are
- * judged in every segment whose length is not 0.
+ * post.c: may `bytes` bytes (0..desc->sum) move between a message and the data segments, in their
+ * order? Bounds are checked for the bytes that move: a receive may be longer than its region.
+ * Handle and tag are checked in every segment of length > 0.
  */
 bool eng_desc_check(struct eng_vi *vi, const struct eng_desc *desc, enum eng_access_kind kind,
                     uint32_t bytes);
@@ -142,15 +142,15 @@ bool eng_desc_check(struct eng_vi *vi, const struct eng_desc *desc, enum eng_acc
 struct eng_fault {
     enum vip_close_reason reason;
     uint32_t op_status, failed_op; /* for the peer */
-    uint32_t first_status;         /* for our own oldest send, 0 = flushed */
+    uint32_t first_status;         /* for the oldest send of this side, 0 = flushed */
     const char *why;
 };
-/* Break a Connected VI: flush, Error state, tell the host. */
+/* Break a Connected VI: flush, Error state, ENG_EVENT_BROKEN to the host. */
 void eng_break(struct eng_vi *vi, const struct eng_fault *fault);
 
 /* tx.c */
 bool eng_tx_wants(struct eng_vi *vi);
-/* Does anything wait for the pace? */
+/* Is there content to send, window and pace apart? */
 bool eng_tx_held_back(struct eng_vi *vi);
 bool eng_tx_window_open(const struct eng_vi *vi);
 /* Break the connection if the operation that lost its memory is the oldest one now. */
@@ -160,7 +160,7 @@ void eng_fail_head(struct eng_vi *vi);
 struct eng_build {
     struct eng_packet *packet;
     uint32_t head_bytes;
-    uint32_t message_bytes; /* of the head bytes: payload, nevertheless */
+    uint32_t message_bytes; /* part of head_bytes: messages, which count as payload */
     unsigned frames;
     uint32_t limit_bytes; /* of the packet */
     bool unheard; /* ends with an RDMA Write without immediate data: no program will reply to it */
@@ -174,7 +174,7 @@ bool eng_build_op(struct eng_build *build, struct eng_vi *vi, const struct eng_d
 bool eng_build_answer(struct eng_build *build, struct eng_vi *vi, const struct eng_read *read,
                       struct eng_pos *at, uint32_t end);
 
-/* Zeros to the end of a packet in which nothing more fits, where both ends know them; nothing otherwise. */
+/* Pad a packet with zeros if nothing more fits and both ends know padding; else do nothing. */
 void eng_build_fill(struct eng_build *build, const struct eng_vi *vi);
 
 /* ack.c: numbers received. */
@@ -192,14 +192,14 @@ static inline bool eng_ack_has_ranges(const struct eng_vi *vi)
 }
 /* Fill the acknowledgement fields of a header. */
 void eng_ack_fill(const struct eng_vi *vi, struct vip_header *hdr, uint64_t now_ns);
-/* At most max ranges, the newest ones, ascending. Returns how many. */
+/* Write the newest ranges, at most `max`, in ascending order. Returns their number. */
 unsigned eng_ack_ranges(const struct eng_vi *vi, struct vip_range out[VIP_WIRE_RANGES_MAX],
                         unsigned max);
-/* Acknowledgements from the peer: believable at all? Then take it. */
+/* Does the packet acknowledge only what was sent? Otherwise it is dropped. */
 bool eng_ack_possible(const struct eng_vi *vi, const struct vip_packet *packet);
-/* Does it acknowledge a number that was left out? Then the peer acknowledges without having received. */
+/* Does it acknowledge a skipped number? Then the peer acknowledges what it did not receive. */
 bool eng_ack_invented(const struct eng_vi *vi, const struct vip_packet *packet);
-/* Choose the next number to leave out. */
+/* Choose the next number to skip. */
 void eng_skip_draw(struct eng_vi *vi);
 void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t now_ns);
 
@@ -207,14 +207,14 @@ void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t n
 void eng_loss_sample(struct eng_vi *vi, const struct vip_header *hdr, uint64_t now_ns);
 /* Smallest round trip of the last seconds; 0 = no sample yet. */
 uint64_t eng_loss_base(const struct eng_vi *vi);
-/* A packet arrived behind later ones; `declared`: after it had been declared lost. */
+/* A packet arrived after later ones; `declared`: after it had been declared lost. */
 void eng_loss_reordered(struct eng_vi *vi, uint64_t number, bool declared);
 void eng_loss_detect(struct eng_vi *vi, uint64_t now_ns);
 /* Start, move or stop the retransmission timer after something was sent or acknowledged. */
 void eng_loss_arm(struct eng_vi *vi, uint64_t now_ns);
 void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns);
 uint64_t eng_loss_rto(const struct eng_vi *vi);
-/* The record of an open number is over: acknowledged, replaced, or not worth repeating. */
+/* Close the record of an open number: acknowledged, replaced, or not to be repeated. */
 void eng_sent_close(struct eng_vi *vi, uint64_t number);
 bool eng_tx_owes(const struct eng_vi *vi);
 
@@ -230,7 +230,7 @@ void eng_mtu_init(struct eng_vi *vi);
 uint32_t eng_mtu_limit(const struct eng_vi *vi, uint64_t now_ns);
 /* A data packet leaves, with number tx.number. */
 void eng_mtu_sent(struct eng_vi *vi, uint32_t bytes);
-/* A packet was lost. True: it was a test, and says nothing about congestion. */
+/* A packet was lost. True: it was a test packet; its loss is no sign of congestion. */
 bool eng_mtu_lost(struct eng_vi *vi, uint64_t number, uint32_t bytes, uint64_t now_ns);
 void eng_mtu_arrived(struct eng_vi *vi, uint64_t number, uint32_t bytes);
 /* The timer expired; `bytes`: size of the packet that the peer needs first. */
@@ -250,24 +250,23 @@ enum eng_step eng_place_write(struct eng_vi *vi, const struct vip_frame *frame, 
 /* Scatter len payload bytes to the data segments from byte `offset` on. */
 bool eng_scatter(struct eng_vi *vi, const struct eng_desc *desc, uint32_t offset, uint32_t len,
                  uint32_t payload);
-/* The operation in rx.at is over: complete it as far as it got (Unreliable, or end of the
- * connection). */
+/* Break the operation in rx.at off (Unreliable Delivery, or end of the connection). */
 void eng_place_abandon(struct eng_vi *vi);
 void eng_rx_op_done(struct eng_vi *vi);
 
 /* read.c */
 enum eng_step eng_read_request(struct eng_vi *vi, const struct vip_frame *frame);
 enum eng_step eng_read_answer(struct eng_vi *vi, const struct vip_frame *frame);
-/* A started read joins / leaves the open ones. */
+/* A read was started: it joins the open ones. */
 void eng_read_started(struct eng_vi *vi, uint32_t op);
-/* The transport failed: the callback hears of the peer's reads that were not answered. */
+/* The transport failed: report the peer's reads that were not answered to the callback. */
 void eng_reads_transport(struct eng_vi *vi);
 void eng_read_denied(struct eng_vi *vi, uint32_t op);
 bool eng_read_readable(struct eng_vi *vi, const struct eng_read *read);
 
 /* reorder.c */
 void eng_held_init(struct eng_vi *vi);
-/* Keep a packet; false: no slot. */
+/* Hold a packet; false: too many are held, or the search for its place took too long. */
 bool eng_held_add(struct eng_vi *vi, enum eng_stream stream, struct eng_pos at, uint32_t token);
 void eng_held_check(struct eng_vi *vi);
 void eng_held_drop(struct eng_vi *vi);

@@ -1,6 +1,6 @@
 /*
- * What happens at the target of a send or an RDMA Write: which receive descriptor, which memory,
- * which status (spec 3.3, 3.5, 3.6, 3.7).
+ * The target of a send or an RDMA Write: choice of the receive descriptor, placing, status (spec
+ * 3.3, 3.5, 3.6, 3.7).
  */
 #include "vipd/engine/internal.h"
 
@@ -65,7 +65,7 @@ static enum eng_step fail_recv(struct eng_vi *vi, const struct vip_frame *frame,
     return fail(vi, frame, VIP_ST_REMOTE_DESC_ERROR, why);
 }
 
-/* The receive descriptor at the head of the queue, if need be after asking the application. */
+/* The receive descriptor at the head of the queue; if the queue is empty, fetch posts first. */
 static const struct eng_desc *recv_head(struct eng_vi *vi)
 {
     if (vi->rq.head == vi->rq.tail && vi->eng->ops.fetch_receives)
@@ -87,7 +87,7 @@ static enum eng_step recvq_empty(struct eng_vi *vi, const struct vip_frame *fram
     return fail(vi, frame, VIP_ST_REMOTE_DESC_ERROR, why);
 }
 
-/* First fragment of a send: it takes the receive descriptor of its turn. */
+/* First fragment of a send: it takes the next receive descriptor. */
 static enum eng_step send_begin(struct eng_vi *vi, const struct vip_frame *frame)
 {
     const struct eng_desc *desc = recv_head(vi);
@@ -144,7 +144,7 @@ enum eng_step eng_place_send(struct eng_vi *vi, const struct vip_frame *frame, u
 }
 
 /*
- * May the peer write there at all? The whole range is judged before the first byte (spec 3.5); a
+ * May the peer write to this memory? The whole range is checked before the first byte (spec 3.5); a
  * message is not part of it.
  */
 static bool write_allowed(struct eng_vi *vi, const struct vip_frame *frame)
@@ -162,8 +162,8 @@ static bool write_allowed(struct eng_vi *vi, const struct vip_frame *frame)
 }
 
 /*
- * The message of an RDMA Write, whose data is in place: like a send it must fit the receive, and an
- * access is judged before it is made.
+ * Place the message of an RDMA Write; its data is in place. Like a send it must fit the receive,
+ * and access is checked first. Returns VIP_ST_* bits of the fault, or 0.
  */
 static uint32_t message_fault(struct eng_vi *vi, const struct eng_desc *desc,
                               const struct vip_frame *frame)
@@ -180,11 +180,11 @@ static uint32_t message_fault(struct eng_vi *vi, const struct eng_desc *desc,
     return 0;
 }
 
-/* What is wrong with an RDMA Write as such, whoever has to be told. */
+/* The fault of an RDMA Write itself, for each way to report it. */
 struct write_fault {
-    enum vip_error_code code; /* without a receive that could carry it */
+    enum vip_error_code code; /* for the callback, if no receive is consumed */
     uint32_t recv_status;     /* in the receive that is consumed */
-    uint32_t op_status;       /* of the initiator's operation (Reliable Reception) */
+    uint32_t op_status;       /* for the initiator's operation (Reliable Reception) */
     const char *why;          /* NULL: nothing is wrong */
 };
 
@@ -202,8 +202,8 @@ static struct write_fault write_fault(const struct eng_vi *vi)
 }
 
 /*
- * The last fragment of a write. Whether a receive is consumed (immediate data, a message) is known
- * only now; it then carries the error, too, and without one the callback does (spec 3.6, 3.9).
+ * The last fragment of a write. Only it shows whether a receive is consumed (immediate data, a
+ * message). If so, the receive carries the error; else the callback reports it (spec 3.6, 3.9).
  */
 static enum eng_step write_end(struct eng_vi *vi, const struct vip_frame *frame)
 {

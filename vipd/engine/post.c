@@ -1,12 +1,12 @@
 /*
- * Posting: the descriptor is copied, its format judged (spec 3.4); the verdict shows when its turn
- * comes. Access to its segments is judged then, too, because regions change.
+ * Posting: copies the descriptor and checks its format (spec 3.4). A fault becomes its status in
+ * its turn. Access to its segments is checked then, too, because regions change.
  */
 #include "vipd/engine/internal.h"
 
 #include <string.h>
 
-/* Is what goes beyond VIPL 1.0 wanted where it is not possible, or by no library of ours? */
+/* Is an extension of VIPL 1.0 used where it is not possible, or a flag that libvipl never sets? */
 static bool extension_fault(const struct eng_vi *vi, const struct eng_post *post)
 {
     if (!post->flags)
@@ -36,7 +36,7 @@ static uint32_t format_fault(const struct eng_vi *vi, const struct eng_post *pos
         return VIP_ST_FORMAT_ERROR;
     if (post->seg_count < extra || post->seg_count > VIP_SEGS_PER_DESC_MAX)
         return VIP_ST_FORMAT_ERROR;
-    /* What is a length in a data segment is reserved in an address segment (spec 1.7, 3.4). */
+    /* The length of an address segment is reserved (spec 1.7, 3.4). */
     if (extra && post->app_segs[0].len)
         return VIP_ST_FORMAT_ERROR;
     if (op == VIP_CTL_OP_RDMAREAD && ((post->control & VIP_CTL_IMMEDIATE) || !vi->reliable))
@@ -59,7 +59,7 @@ static uint32_t length_fault(const struct eng_vi *vi, const struct eng_post *pos
     return 0;
 }
 
-/* Copy segments and message. False: the session may not have more memory for them. */
+/* Copy segments and message. False: the session's memory for them is used up. */
 static bool keep_segs(struct eng_vi *vi, const struct eng_post *post, struct eng_desc *desc)
 {
     struct vip_shm_seg *segs = desc->seg;
@@ -107,7 +107,7 @@ static void append(struct eng_vi *vi, const struct eng_post *post)
     desc->fault = format_fault(vi, post);
     if (!desc->fault) {
         desc->fault = length_fault(vi, post, desc);
-        /* It keeps its place: the application counts on one completion for each descriptor. */
+        /* It keeps its place: the application expects one completion for each descriptor. */
         if (!desc->fault && !keep_segs(vi, post, desc)) {
             desc->fault = VIP_ST_FORMAT_ERROR;
             eng_event_error(vi, VIP_EC_VI_OVERRUN, post->control & VIP_CTL_OP_MASK,

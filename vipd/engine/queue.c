@@ -53,7 +53,7 @@ void eng_send_complete(struct eng_vi *vi, uint32_t bits)
     if (vi->sq.next == vi->sq.head)
         vi->sq.next++;
     vi->sq.head++;
-    /* An empty queue starts over: the same few cache lines serve a queue that is never long. */
+    /* An empty queue starts again at 0, so a short queue uses few cache lines. */
     if (vi->sq.head == vi->sq.tail)
         vi->sq.head = vi->sq.next = vi->sq.tail = 0;
     vi->eng->ops.complete(vi->eng->ctx, vi->index, VIP_Q_SEND, status, desc->length, desc->imm);
@@ -62,7 +62,7 @@ void eng_send_complete(struct eng_vi *vi, uint32_t bits)
 void eng_recv_complete(struct eng_vi *vi, uint32_t bits, uint32_t length, uint64_t imm)
 {
     struct eng_desc *desc = eng_desc_at(vi, VIP_Q_RECV, vi->rq.head);
-    /* A receive consumed by an RDMA Write says so in place of its own operation (spec 1.7). */
+    /* A receive consumed by an RDMA Write has that operation in its status (spec 1.7). */
     uint32_t op = bits & VIP_ST_OP_MASK ? 0 : VIP_ST_OP_RECEIVE;
 
     VIP_ASSERT(vi->rq.head != vi->rq.tail);
@@ -82,7 +82,7 @@ void eng_send_advance(struct eng_vi *vi)
 
         if (!eng_before(op - VIP_MUTANT(SEND_EARLY), vi->tx.ops_acked))
             return;
-        /* A read is over when its bytes are here, whatever the peer has processed. */
+        /* A read completes when its bytes are in place, not when the peer has processed it. */
         if ((desc->control & VIP_CTL_OP_MASK) == VIP_CTL_OP_RDMAREAD &&
             desc->state != ENG_DESC_READ_DONE && !VIP_MUTANT(READ_EARLY))
             return;

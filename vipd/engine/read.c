@@ -20,7 +20,7 @@ bool eng_read_readable(struct eng_vi *vi, const struct eng_read *read)
     return !read->total || vi->eng->ops.check(vi->eng->ctx, &access);
 }
 
-/* Both reliable levels tell the initiator (spec 3.6). */
+/* Both reliable levels report it to the initiator (spec 3.6). */
 void eng_read_denied(struct eng_vi *vi, uint32_t op)
 {
     struct eng_fault fault = {.reason = VIP_CLOSE_ERROR,
@@ -40,7 +40,7 @@ enum eng_step eng_read_request(struct eng_vi *vi, const struct vip_frame *frame)
                             .total = frame->total,
                             .addr = frame->remote_addr};
 
-    /* No such thing without reliability; and a peer of ours never has more reads open. */
+    /* Unreliable Delivery has no reads, and no vipd has more than ENG_READS_MAX open. */
     if (!vi->reliable || vi->reads.asked - vi->reads.at.op >= ENG_READS_MAX)
         return ENG_STEP_BAD;
     if (!eng_read_readable(vi, &read)) {
@@ -54,7 +54,7 @@ enum eng_step eng_read_request(struct eng_vi *vi, const struct vip_frame *frame)
     return ENG_STEP_DONE;
 }
 
-/* Is an answer to a read of the peer not cut, or not acknowledged? */
+/* Is an answer to a read of the peer not yet cut, or not yet acknowledged? */
 static bool unanswered(const struct eng_vi *vi)
 {
     if (vi->reads.at.op != vi->reads.asked)
@@ -67,9 +67,8 @@ static bool unanswered(const struct eng_vi *vi)
 }
 
 /*
- * The transport failed. What the peer's writes suffer from it has codes of its own and our own reads
- * have their descriptors; nothing but the callback can tell that the peer's reads were not answered
- * (spec 1.9, 3.9).
+ * The transport failed. Writes of the peer have other error codes, our own reads have descriptors.
+ * Only the callback can report reads of the peer that were not answered (spec 1.9, 3.9).
  */
 void eng_reads_transport(struct eng_vi *vi)
 {
@@ -104,7 +103,7 @@ static void read_finished(struct eng_vi *vi)
     } while (true);
 }
 
-/* Is `op` one of our reads under way, behind the one that is expected? */
+/* Is `op` one of our open reads: the expected one or a later one? */
 static bool read_is_open(struct eng_vi *vi, uint32_t op)
 {
     const struct eng_desc *desc;
@@ -150,7 +149,7 @@ enum eng_step eng_read_answer(struct eng_vi *vi, const struct vip_frame *frame)
         desc->state = ENG_DESC_READ_DONE;
         read_finished(vi);
         eng_send_advance(vi);
-        /* A send behind it may have waited for nothing else to fail. */
+        /* A send behind it may have lost its memory and is now due to fail. */
         eng_fail_head(vi);
         if (vi->state != VIP_VIST_CONNECTED)
             return ENG_STEP_BROKE;

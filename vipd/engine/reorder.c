@@ -1,12 +1,13 @@
 /*
- * Held packets: those that came ahead of their turn. The host keeps the bytes; here is the order in
- * which their turns come, and which tokens the host may free.
+ * Held packets: those that came ahead of their turn. The host keeps the bytes; this file keeps the
+ * order of their turns and the tokens that the host may free.
  */
 #include "vipd/engine/internal.h"
 
 /*
- * Held packets that one more is compared with, from the tail and from the last one that filled a gap (or the head): what
- * is sent again after a loss of 1 % belongs some hundreds further on. It costs some ns each.
+ * Search limits for the place of one more held packet, in comparisons of some ns each: from the
+ * tail back, and from the last packet that filled a gap (or the head) on. After a loss of 1 % a
+ * packet that is sent again belongs some hundreds of packets further on.
  */
 #define SEARCH_STEPS 64u
 #define GAP_STEPS    1024u
@@ -36,8 +37,8 @@ static void link_after(struct eng_vi *vi, struct eng_held_list *list, uint16_t s
 }
 
 /*
- * The slot behind which a packet belongs, looked for from `from` towards the head (ENG_NONE: at the head): at most
- * SEARCH_STEPS of them. False: not found.
+ * Find the slot behind which a packet belongs (ENG_NONE: it belongs at the head), from `from`
+ * towards the head, in at most SEARCH_STEPS steps. False: not found.
  */
 static bool search_back(const struct eng_vi *vi, struct eng_pos at, uint16_t from, uint16_t *ret)
 {
@@ -51,7 +52,7 @@ static bool search_back(const struct eng_vi *vi, struct eng_pos at, uint16_t fro
     return false;
 }
 
-/* The same from `from` towards the tail. */
+/* The same from `from` towards the tail, in at most `steps` steps. */
 static bool search_on(const struct eng_vi *vi, struct eng_pos at, uint16_t from, unsigned steps,
                       uint16_t *ret)
 {
@@ -66,9 +67,9 @@ static bool search_on(const struct eng_vi *vi, struct eng_pos at, uint16_t from,
 }
 
 /*
- * Nearly always at the end: packets behind a gap come in their order. What is sent again comes in its order as well,
- * behind the one that came before it, and what comes in reverse order goes to the head. A peer that sends in another
- * order still has to send some of it again.
+ * The place is nearly always the tail: packets behind a gap come in order. Packets that are sent
+ * again come in order, too, each behind the previous one; packets in reverse order go to the head.
+ * If a peer sends in another order, it has to send some packets again.
  */
 static bool search(const struct eng_vi *vi, const struct eng_held_list *list, struct eng_pos at,
                    uint16_t *ret)
@@ -125,7 +126,7 @@ void eng_held_check(struct eng_vi *vi)
         eng_list_add(vi, ENG_LIST_REPLAY);
 }
 
-/* Nothing held is needed any more. */
+/* Held packets are no longer needed. */
 void eng_held_drop(struct eng_vi *vi)
 {
     for (unsigned i = 0; i < ENG_STREAMS; i++) {
@@ -160,7 +161,7 @@ static uint32_t take_head(struct eng_vi *vi, struct eng_held_list *list)
     return vi->slot[slot].token;
 }
 
-/* The VI goes away, its tokens must still reach the host. */
+/* The VI is destroyed; its tokens must still reach the host. */
 void eng_held_orphan(struct eng_vi *vi)
 {
     struct eng *eng = vi->eng;

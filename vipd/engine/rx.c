@@ -1,6 +1,6 @@
 /*
- * Packets in. Order of the checks: can this packet exist at all, was it seen, what does it say about
- * ours, then its frames strictly in the order of operations.
+ * Packets in. Order of the steps: is the packet possible, was it seen before, its acknowledgement,
+ * then its frames strictly in the order of operations.
  */
 #include "vipd/engine/internal.h"
 
@@ -28,7 +28,7 @@ void eng_rx_op_done(struct eng_vi *vi)
     vi->rx.phase = ENG_PHASE_START;
 }
 
-/* Does the fragment belong to what was seen of its operation before? */
+/* Does the fragment match the earlier ones of its operation? */
 static bool consistent(const struct eng_vi *vi, const struct vip_frame *frame)
 {
     if (vi->rx.phase == ENG_PHASE_START)
@@ -69,8 +69,8 @@ static enum eng_step ordered_reliable(struct eng_vi *vi, const struct vip_frame 
 }
 
 /*
- * Unreliable Delivery: what is missing is not waited for. A newer operation ends an older one, a
- * hole ends the message it is in, and what is older than the newest is dropped.
+ * Unreliable Delivery does not wait for missing fragments. A newer operation ends an older one, a
+ * hole ends its message, and fragments of older operations are dropped.
  */
 static enum eng_step ordered_unreliable(struct eng_vi *vi, const struct vip_frame *frame)
 {
@@ -119,7 +119,7 @@ static enum eng_step frames(struct eng_vi *vi, const struct vip_packet *packet, 
     return ENG_STEP_DONE;
 }
 
-/* Keep a packet whose frame number `i` is ahead of its turn. */
+/* Hold a packet; its frame number `i` is ahead of its turn. */
 static bool hold(struct eng_vi *vi, const struct vip_packet *packet, unsigned i, uint32_t token)
 {
     const struct vip_frame *frame = &packet->frames[i];
@@ -144,7 +144,7 @@ static enum eng_rx_verdict receive(struct eng_vi *vi, const struct vip_packet *p
         break;
     case ENG_STEP_AHEAD:
         if (!hold(vi, packet, at, token)) {
-            /* Not acknowledged: it will come again. The others are. */
+            /* Not acknowledged, so it comes again. Acknowledge the earlier packets. */
             vi->rx.ack_now = vi->rx.largest > 0;
             if (VIP_MUTANT(ACK_DROPPED))
                 eng_number_record(vi, &packet->hdr, now_ns);
@@ -164,7 +164,8 @@ static enum eng_rx_verdict receive(struct eng_vi *vi, const struct vip_packet *p
     return verdict;
 }
 
-/* A peer that breaks the rules loses its connection; with Unreliable Delivery, which breaks for nothing, its packet. */
+/* Break the connection of a peer that breaks the rules. With Unreliable Delivery a connection never
+ * breaks; only the packet is dropped. */
 static void cut_off(struct eng_vi *vi, const struct eng_fault *fault)
 {
     if (vi->reliable)
@@ -219,12 +220,12 @@ void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet
         return;
     switch (frames(of, packet, &at)) {
     case ENG_STEP_DONE:
-        /* The operations it completed are news, at once if nothing more is on its way to be. */
+        /* It completed operations: acknowledge, at once if no other packet is held. */
         eng_ack_schedule(of, !eng_held_any(of), now_ns);
         break;
     case ENG_STEP_AHEAD:
     case ENG_STEP_BAD:
-        /* It was acknowledged, so it cannot be asked for again; a peer of ours never does this. */
+        /* It was acknowledged, so it does not come again. No vipd sends such packets. */
         cut_off(of, &fault);
         break;
     case ENG_STEP_BROKE:

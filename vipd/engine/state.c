@@ -76,7 +76,7 @@ void eng_vi_connect(struct eng *eng, uint16_t vi, const struct eng_conn *conn, u
     state_set(of, VIP_VIST_CONNECTED);
 }
 
-/* What every end of a connection has in common: nothing moves any more. */
+/* Common to every end of a connection: drop held packets, stop sending and timers. */
 static void conn_over(struct eng_vi *vi)
 {
     eng_held_drop(vi);
@@ -89,8 +89,8 @@ static void conn_over(struct eng_vi *vi)
 }
 
 /*
- * Error state. A receive that was posted before the application could see it, and that the host had
- * not got yet when the queue was flushed, is flushed now.
+ * Enter Error state, then flush receives once more: the application may have posted one after the
+ * first flush, before it could see the state.
  */
 static void error_set(struct eng_vi *vi)
 {
@@ -128,7 +128,7 @@ void eng_vi_disconnect(struct eng *eng, uint16_t vi, uint32_t *ret_ops_done)
 
     *ret_ops_done = of->rx.at.op;
     conn_over(of);
-    /* The application ends it itself: a half filled receive is flushed like the others. */
+    /* The application ends the connection: a half filled receive is flushed like the others. */
     of->rx.phase = ENG_PHASE_START;
     eng_send_flush(of, &(struct eng_flush){0});
     eng_recv_flush(of);
@@ -146,7 +146,7 @@ void eng_vi_closed(struct eng *eng, uint16_t vi, const struct eng_close *close, 
     if (of->state != VIP_VIST_CONNECTED)
         return;
     if (close->ops_valid && of->reliable) {
-        /* The peer's word: believed only as far as it fits what was sent. */
+        /* ops_done comes from the peer: it counts only if it fits what was sent. */
         if (!eng_before(of->tx.at.op, close->ops_done) &&
             eng_before(of->tx.ops_acked, close->ops_done)) {
             of->tx.ops_acked = close->ops_done;

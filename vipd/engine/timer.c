@@ -1,10 +1,10 @@
 /*
- * Timers: a binary heap with at most one entry per VI. What is due is decided in eng_tick; an idle
- * VI has no entry and costs nothing.
+ * Timers: a binary heap with at most one entry per VI. eng_tick decides what is due. An idle VI has
+ * no entry and costs nothing.
  */
 #include "vipd/engine/internal.h"
 
-/* VIs whose timers one call of eng_tick serves, so that it does not take long. */
+/* Timers that one call of eng_tick serves, to bound its time. */
 #define TICK_VIS_MAX 256u
 
 static void timer_put(struct eng *eng, uint32_t at, struct eng_timer timer)
@@ -119,7 +119,7 @@ void eng_tick(struct eng *eng, uint64_t now_ns)
         eng_list_del(vi, ENG_LIST_SENT);
         eng_send_advance_sent(vi);
     }
-    /* Every expiry moves its own timer into the future. Those beyond the budget stay due: eng_deadline says so. */
+    /* Every expiry moves its own timer into the future. Timers beyond the budget stay due. */
     for (uint32_t budget = TICK_VIS_MAX; budget; budget--) {
         if (!eng->timer_count || eng->timer[0].at_ns > now_ns)
             return;

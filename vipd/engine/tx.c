@@ -1,11 +1,11 @@
 /*
- * Packets out. eng_tx_pull serves the ready VIs in turn; for one VI the order is: lost fragments (an
- * acknowledgement with ranges before them), new fragments (our own operations and answers to the
- * peer's reads in turn), a probe, a plain acknowledgement.
+ * Packets out. eng_tx_pull serves the ready VIs in turn. The order for one VI: lost fragments (an
+ * acknowledgement with ranges before them); new fragments (our own operations and answers to the
+ * peer's reads in turn); a probe; a plain acknowledgement.
  */
 #include "vipd/engine/internal.h"
 
-/* A packet with less than this is not worth an acknowledgement of its own. */
+/* Smallest packet of a lone RDMA Write, in bytes, that asks for an acknowledgement at once. */
 #define LONE_WRITE_BYTES 4096
 
 bool eng_tx_window_open(const struct eng_vi *vi)
@@ -29,7 +29,7 @@ static bool answers_ready(const struct eng_vi *vi)
     return eng_before(vi->reads.at.op, vi->reads.asked);
 }
 
-/* May cutting of our own operations go on, the window apart? */
+/* May the next own operation be cut, window and pace apart? */
 static bool ops_ready(struct eng_vi *vi)
 {
     const struct eng_desc *desc;
@@ -83,8 +83,8 @@ bool eng_tx_wants(struct eng_vi *vi)
 }
 
 /*
- * The next number has been used. Now and then one is left out: nothing but a packet tells a peer which, so a
- * peer that acknowledges it acknowledges what it did not get (eng_ack_invented).
+ * The next number has been used. Now and then one is skipped. Only received packets show a peer
+ * which numbers are in use; one that acknowledges a skipped number did not wait (eng_ack_invented).
  */
 static void next_number(struct eng_vi *vi)
 {
@@ -125,7 +125,7 @@ static void finish(struct eng_build *build, struct eng_vi *vi, const struct eng_
     VIP_ASSERT(build->packet->bytes <= vi->conn.packet_bytes);
     vi->stats.tx_packets++;
     eng_declared_forget(vi, vi->tx.number);
-    /* Without its ranges an acknowledgement is only half of what the peer waits for. */
+    /* An acknowledgement without its ranges is incomplete: another one stays due. */
     if (ranges || !eng_ack_has_ranges(vi)) {
         vi->rx.ack_now = false;
         vi->rx.unacked = 0;
@@ -153,7 +153,7 @@ static void finish(struct eng_build *build, struct eng_vi *vi, const struct eng_
     eng_loss_arm(vi, now_ns);
 }
 
-/* Append up to `max` ranges of packet numbers that arrived; returns how many. */
+/* Append up to `max` ranges of packet numbers that arrived. Returns their number. */
 static unsigned put_ranges(struct eng_build *build, struct eng_vi *vi, unsigned max)
 {
     struct vip_range ranges[VIP_WIRE_RANGES_MAX];
@@ -168,8 +168,8 @@ static unsigned put_ranges(struct eng_build *build, struct eng_vi *vi, unsigned 
 }
 
 /*
- * Begin a packet of new fragments. If an acknowledgement is due and has ranges, they ride along in
- * up to an eighth of the packet; it is filled to the same size as without.
+ * Begin a packet of new fragments. If an acknowledgement is due and has ranges, they take up to an
+ * eighth of the packet; its size stays the same.
  */
 static unsigned begin_fresh(struct eng_build *build, struct eng_vi *vi, struct eng_packet *ret,
                             uint64_t now_ns)
@@ -190,7 +190,7 @@ static bool emit_ack(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
     struct eng_build build;
     unsigned count;
 
-    /* The timer ends that soon. */
+    /* The ring is nearly full; the retransmission timer soon makes room. */
     if (!numbers_left(vi, ENG_SENT_ACK_MAX))
         return false;
     eng_build_begin(&build, vi, ret);
@@ -201,9 +201,9 @@ static bool emit_ack(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
 }
 
 /*
- * A packet without frames that must be answered: the peer tells again how far it is. It takes no room of
- * the window: where answers take longer than the timer waits one is always under way, and would keep
- * a window shut for ever that is not larger than a packet.
+ * A probe without frames, which the peer must answer with its state. It takes no room of the
+ * window: if answers take longer than the timer, a probe is always under way, and it would keep a
+ * window of one packet shut for ever.
  */
 static bool emit_ping(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
 {
@@ -219,8 +219,8 @@ static bool emit_ping(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns
 }
 
 /*
- * Fill a packet of new fragments up if another one follows: packets that are equally long can leave as one
- * message of the medium (UDP_SEGMENT), and a message of 4 KiB ends 8 bytes before a packet of 1,472 does.
+ * Pad a packet of new fragments if another one follows: packets of equal size can leave in one call
+ * (UDP_SEGMENT). A message of 4 KiB, for example, ends 8 bytes before the end of a packet of 1,472.
  */
 static void fill_up(struct eng_build *build, struct eng_vi *vi)
 {
@@ -228,7 +228,7 @@ static void fill_up(struct eng_build *build, struct eng_vi *vi)
         eng_build_fill(build, vi);
 }
 
-/* Close a data packet that carries [from, to) of a stream, behind so many ranges. */
+/* Close a data packet that carries [from, to) of a stream, behind `ranges` ranges. */
 static void finish_data(struct eng_build *build, struct eng_vi *vi, struct eng_pos from,
                         struct eng_pos to, enum eng_stream stream, unsigned ranges, uint64_t now_ns)
 {
@@ -248,10 +248,10 @@ static void finish_data(struct eng_build *build, struct eng_vi *vi, struct eng_p
     vi->tx.inflight -= record.bytes;
     vi->tx.burst++;
     /*
-     * Ask for an acknowledgement at once where we would wait for it: a window is full that has fewer
-     * packets than the peer acknowledges unasked, or a burst has ended. A lone message does not ask;
-     * its acknowledgement rides on the reply. Only a lone large RDMA Write of which the peer's program
-     * hears nothing does: a program that has a few of them under way would wait for the delay each time.
+     * Ask for an acknowledgement at once where the sender would wait for it: at the end of a burst,
+     * or if a full window has fewer packets than the peer acknowledges unasked. A lone message does
+     * not ask; its acknowledgement travels with the reply. A lone large RDMA Write without
+     * immediate data asks: no reply follows, and a program with few writes would wait each time.
      */
     few = vi->tx.inflight < (uint64_t)vi->eng->config.ack_every_packets * vi->tx.packet_bytes;
     if (probe || (more && !open && few) ||
@@ -266,7 +266,7 @@ static void finish_data(struct eng_build *build, struct eng_vi *vi, struct eng_p
     finish(build, vi, &record, flags, ranges, now_ns);
 }
 
-/* The content before `at` is under way again. */
+/* The content before `at` is under way again; the record keeps the rest. */
 static void record_trim(struct eng_sent *record, struct eng_pos at)
 {
     record->ops = (uint8_t)(record->at.op + record->ops - at.op);
@@ -274,9 +274,9 @@ static void record_trim(struct eng_sent *record, struct eng_pos at)
 }
 
 /*
- * The first byte of [at, end) of our own operations that can be sent again: not one that the peer has, and not
- * one of an operation that lost its memory. Operations behind such a one are sent again: should it turn out that
- * the peer has it, they must not be missing.
+ * The first byte of [at, end) of our own operations that can be sent again. It skips operations
+ * that the peer has, and failed ones, which lost their memory. Operations behind a failed one are
+ * sent again: the peer may turn out to have the failed one, and then it needs them.
  */
 static struct eng_pos skip_settled(struct eng_vi *vi, struct eng_pos at, struct eng_pos end)
 {
@@ -289,8 +289,8 @@ static struct eng_pos skip_settled(struct eng_vi *vi, struct eng_pos at, struct 
 }
 
 /*
- * Append what is still wanted of [at, end) of our own operations, up to one that lost its memory; returns where it
- * stopped.
+ * Append [at, end) of our own operations, up to one that lost its memory. Returns the position
+ * where it stopped.
  */
 static struct eng_pos rebuild_ops(struct eng_build *build, struct eng_vi *vi, struct eng_pos at,
                                   struct eng_pos end)
@@ -313,7 +313,7 @@ static struct eng_pos rebuild_answers(struct eng_build *build, struct eng_vi *vi
     while (eng_pos_before(at, end)) {
         const struct eng_read *read = &vi->reads.slot[at.op % ENG_READS_MAX];
 
-        /* The slot serves a later read: this one has arrived long since. */
+        /* The slot has a later read, so this answer has arrived. */
         if (read->seq != at.op) {
             at = (struct eng_pos){at.op + 1, 0};
             continue;
@@ -325,7 +325,7 @@ static struct eng_pos rebuild_answers(struct eng_build *build, struct eng_vi *vi
     return at;
 }
 
-/* Add the content of the oldest record, which is lost, to the lost one that follows it in its stream. */
+/* Add the content of the oldest record, a lost one, to the next lost record of its stream. */
 static bool merge_oldest(struct eng_vi *vi)
 {
     const struct eng_sent *oldest = &vi->sent[vi->tx.una % ENG_SENT_RING];
@@ -345,9 +345,9 @@ static bool merge_oldest(struct eng_vi *vi)
 }
 
 /*
- * Packets that were made smaller are more than those they replace, so their numbers can use up the
- * ring while the oldest record still waits. Then records are joined; one that cannot be takes a new
- * number, without a packet, which in a full ring has the same place. False: even so no room.
+ * After a cut of the packet size, more packets replace the lost ones. Their numbers can fill the
+ * ring while the oldest record still waits. Then records are merged. One that cannot be merged
+ * takes a new number without a packet, in a full ring the same slot. False: still no room.
  */
 static bool make_room(struct eng_vi *vi)
 {
@@ -364,7 +364,7 @@ static bool make_room(struct eng_vi *vi)
     return numbers_left(vi, ENG_SENT_RING);
 }
 
-/* Send the content of the most wanted lost packet again, in a new one. False: nothing of it matters. */
+/* Send the content of the first lost packet that matters in a new packet. False: none was made. */
 static bool emit_lost(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
 {
     struct eng_fault fault = {.reason = VIP_CLOSE_ERROR,
@@ -372,7 +372,7 @@ static bool emit_lost(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns
                               .why = "more packets are lost than can be remembered"};
 
     if (!make_room(vi)) {
-        /* Otherwise it waits for news of a packet under way. */
+        /* If the oldest packet is under way, news of it makes room. */
         if (oldest_lost(vi))
             eng_break(vi, &fault);
         return false;
@@ -380,7 +380,7 @@ static bool emit_lost(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns
     while (vi->tx.lost) {
         uint16_t index = vi->tx.lost_head;
         struct eng_sent *record = &vi->sent[index];
-        /* The ring holds each number's remainder; the number itself is the one from una on. */
+        /* `index` is the number modulo ENG_SENT_RING; numbers of the ring begin at una. */
         uint64_t number = vi->tx.una + (index - vi->tx.una) % ENG_SENT_RING;
         struct eng_pos at = record->at, end = eng_sent_end(record), from, to;
         enum eng_stream stream = (enum eng_stream)record->stream;
@@ -426,7 +426,7 @@ static bool emit_answers(struct eng_vi *vi, struct eng_packet *ret, uint64_t now
     return true;
 }
 
-/* A descriptor that cannot be sent, in its turn. False: the connection broke of it. */
+/* End a descriptor that cannot be sent, in its turn. False: that broke the connection. */
 static bool refuse(struct eng_vi *vi, struct eng_desc *desc)
 {
     struct eng_fault fault = {.reason = VIP_CLOSE_ERROR, .why = "a posted send was faulty"};
@@ -479,7 +479,7 @@ static bool emit_ops(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
             continue;
         }
         if (desc->fault) {
-            /* What was cut before it leaves first. */
+            /* Operations that were cut before it leave first. */
             if (vi->reliable && build.frames)
                 break;
             if (!refuse(vi, desc))
@@ -525,7 +525,7 @@ static bool emit(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
         return true;
     if (lost_ready(vi) && emit_lost(vi, ret, now_ns))
         return true;
-    /* A probe was wanted, and nothing lost was left to make one of. */
+    /* A probe is due, and no lost packet is left to be one: send a probe without frames. */
     if (vi->tx.probes && !vi->tx.lost) {
         vi->tx.probes = 0;
         vi->tx.ping = true;
@@ -548,7 +548,7 @@ bool eng_tx_pull(struct eng *eng, struct eng_packet *ret, uint64_t now_ns)
 {
     struct eng_vi *vi;
 
-    /* Whoever wants and then cannot is asked at most twice. */
+    /* The budget: on average each VI may be ready twice and then not send. */
     for (unsigned budget = 2 * VIP_VI_MAX; budget; budget--) {
         bool emitted;
 
@@ -565,7 +565,7 @@ bool eng_tx_pull(struct eng *eng, struct eng_packet *ret, uint64_t now_ns)
             eng_list_del(vi, ENG_LIST_READY);
         } else if (eng->turn_packets >= eng->config.turn_packets ||
                    eng->turn_bytes >= eng->config.turn_bytes) {
-            /* To the end of the line. */
+            /* To the end of the list. */
             eng_list_del(vi, ENG_LIST_READY);
             eng_list_add(vi, ENG_LIST_READY);
         }
@@ -597,8 +597,8 @@ static bool fail_record(struct eng_vi *vi, const struct eng_sent *record)
 }
 
 /*
- * Find the oldest operation that lost its memory and is not known to have arrived. The descriptors alone know:
- * an earlier one may fail later, and each may turn out to have arrived.
+ * Find the oldest operation that lost its memory and is not known to have arrived. Search the
+ * descriptors each time: an earlier operation may fail later, and a failed one may have arrived.
  */
 static void find_failed(struct eng_vi *vi)
 {
@@ -611,7 +611,7 @@ static void find_failed(struct eng_vi *vi)
     }
 }
 
-/* The answer of a record whose memory is gone, or NULL. */
+/* The first read that a record of answers belongs to and that lost its memory, or NULL. */
 static const struct eng_read *denied_read(struct eng_vi *vi, const struct eng_sent *record)
 {
     struct eng_pos end = eng_sent_end(record);
@@ -636,7 +636,7 @@ static void fail_unreliable(struct eng_vi *vi, uint32_t op)
             continue;
         desc->fault = VIP_ST_PROTECTION_ERROR;
         if (i == vi->sq.next) {
-            /* Half cut: the peer sees a message that breaks off when the next one begins. */
+            /* Half cut: for the peer the message breaks off when the next one begins. */
             (void)refuse(vi, desc);
             vi->tx.at.op++;
         }
@@ -650,10 +650,10 @@ void eng_fail_head(struct eng_vi *vi)
                               .first_status = VIP_ST_PROTECTION_ERROR,
                               .why = "memory of a posted send is not registered any more"};
 
-    /* An earlier transmission had arrived: that one did not fail, but one behind it may have. */
+    /* fail_op has arrived by an earlier transmission; an operation behind it may have failed. */
     if (vi->tx.fail_valid && eng_before(vi->tx.fail_op, vi->tx.ops_acked))
         find_failed(vi);
-    /* Everything before it is done: now it is its turn to fail. */
+    /* Everything before it is done: now it fails. */
     if (vi->tx.fail_valid && eng_op_position(vi, vi->tx.fail_op) == vi->sq.head)
         eng_break(vi, &fault);
 }

@@ -1,10 +1,10 @@
 /*
  * SIGBUS in shared memory (vipd/registry/guard.h).
  *
- * What stands in for a missing page is a page of a memfd that was filled at the start: mapping it needs
- * no memory, which may be what is lacking, and is not accounted. There are STAND_INS of them, used in
- * turn and cleared before each use. Two broken sessions may share one for the rest of a turn: what
- * vipd read or wrote there is not used (guard_copy_faults), and both sessions end.
+ * A stand-in for a missing page is a page of a memfd that was filled at the start: mapping it needs
+ * no memory, which may be short, and is not accounted. There are STAND_INS of them, used in turn
+ * and cleared before each use. Two broken sessions may share one for the rest of a turn: what vipd
+ * read or wrote there is not used (guard_copy_faults), and both sessions end.
  */
 #include "vipd/registry/guard.h"
 
@@ -42,7 +42,7 @@ _Thread_local volatile uint32_t guard_thread_faults;
 
 /* ---- the handler: only atomics, memset and mremap ------------------------------------------ */
 
-/* The owner of the mapping that holds addr, NULL if it is none of the table. */
+/* The owner of the mapping that holds addr, NULL if the table has no such mapping. */
 static struct guard *owner_of(uintptr_t addr)
 {
     uint32_t count = __atomic_load_n(&high, __ATOMIC_ACQUIRE);
@@ -87,7 +87,7 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
         errno = error;
         return;
     }
-    /* A fault of our own: again without a handler, which ends vipd and says where it was. */
+    /* A fault of our own: it repeats without a handler, and ends vipd at the faulting address. */
     sigaction(sig, &standard, NULL);
     if (info->si_code <= 0)
         raise(sig);

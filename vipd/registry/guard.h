@@ -1,14 +1,16 @@
 /*
  * SIGBUS in memory that vipd shares with programs.
  *
- * A page of a memfd inside its size can still fail to come: with strict overcommit
- * (vm.overcommit_memory = 2) the kernel may refuse it, and a memory module may have lost it. The kernel
- * then raises SIGBUS in the thread of vipd that touched the page. The handler here finds the mapping in
- * a table without locks, puts another page in the place of the missing one, and counts the fault with
- * the owner of the mapping, which vipd then ends. Without a mapping in the table SIGBUS ends vipd.
+ * A page inside the size of a memfd can still be missing: with strict overcommit
+ * (vm.overcommit_memory = 2) the kernel may refuse it, and a memory module may have lost it. The
+ * kernel then raises SIGBUS in the thread of vipd that touched the page. The handler here finds the
+ * mapping in a table without locks, puts another page in the place of the missing one, and counts
+ * the fault for the owner of the mapping, which vipd then ends. Without a mapping in the table
+ * SIGBUS ends vipd.
  *
- * Owns: the handler, the table, the pages that stand in. Does not own: mappings, what a fault means.
- * Used by mapping.c, vipd/client/open.c and vipd/nic/. Threads: any; the handler runs in the one that faults.
+ * Owns: the handler, the table, the stand-in pages. Does not own: mappings, what a fault means.
+ * Used by mapping.c, vipd/client/open.c and vipd/nic/ on any thread; the handler runs on the
+ * faulting one.
  */
 #ifndef VIPD_REGISTRY_GUARD_H
 #define VIPD_REGISTRY_GUARD_H
@@ -19,13 +21,13 @@
 /* Mappings at a time. The kernel gives a process vm.max_map_count = 65530 by default. */
 #define GUARD_MAPPINGS_MAX 65536u
 
-/* Who ends when a page of his mappings is missing: one session. Must outlive its mappings' entries. */
+/* An owner of mappings: a session, which ends when a page is missing. Must outlive its entries. */
 struct guard {
     uint32_t faults;
 };
 
 /*
- * Install the handler; the first call makes the pages that stand in. Again is fine.
+ * Install the handler; the first call makes the stand-in pages. A second call is harmless.
  * Outcomes: 0; negative errno: SIGBUS goes on to end vipd.
  */
 int guard_install(void);
@@ -38,12 +40,12 @@ uint32_t guard_add(struct guard *owner, const void *base, uint64_t bytes);
 /* Before the mapping is removed or the owner ends. number 0 is fine. */
 void guard_remove(uint32_t number);
 
-/* Faults of this thread ever: other threads' faults spoil none of its copies. Written by the handler. */
+/* Faults of this thread ever, written by the handler. Other threads' faults spoil no copy of it. */
 extern _Thread_local volatile uint32_t guard_thread_faults;
 
 /*
- * A copy of this thread in whose time it did not change had all its bytes. The compiler must not move
- * parts of the copy across.
+ * If it is the same before and after a copy of this thread, the copy has all its bytes. The
+ * compiler must not move parts of the copy across.
  */
 static inline uint32_t guard_copy_faults(void)
 {

@@ -1,7 +1,7 @@
 /*
  * Mappings of an application's files (vipd/registry/mapping.h).
  *
- * Called on set-up only, from registry.c. The checks follow the threat model: whatever was passed
+ * Called on set-up only, from registry.c. The checks follow the threat model: the descriptor passed
  * may be any kind of file that the application could open.
  */
 #include "vipd/registry/mapping.h"
@@ -26,8 +26,8 @@ int mapping_check_fd(int fd, struct mapping *ret, const char **why)
     struct statfs fs;
     int flags = fcntl(fd, F_GETFL);
     /*
-     * Read before the size: once these seals are there the size is what it will always be. And before anything is asked
-     * of a file that has none (FUSE, NFS), which may take for ever.
+     * Read before the size: with these seals the size is final. And before any other question,
+     * which a file without seals (FUSE, NFS) may take for ever to answer.
      */
     int seals = flags < 0 ? -1 : fcntl(fd, F_GET_SEALS);
 
@@ -35,7 +35,7 @@ int mapping_check_fd(int fd, struct mapping *ret, const char **why)
         *why = "the descriptor passed for memory is not a memfd";
         return -EBADMSG;
     }
-    /* A hole in huge pages, or a page of a foreign file system, fails to come far more easily. */
+    /* A page in a hole of huge pages, or of another file system, is missing far more often. */
     if (!S_ISREG(st.st_mode) || fs.f_type != TMPFS_MAGIC) {
         *why = "the descriptor passed for memory is not a memfd of ordinary pages";
         return -EBADMSG;

@@ -1,12 +1,13 @@
 /*
- * Mappings of what an application passed: its arena and its memfds, each file mapped once however
- * many regions lie in it.
+ * Mappings of what an application passed: its arena and its memfds, each file mapped once for all
+ * regions that lie in it.
  *
  * Owns: checking of file type, seals and size; the address space and the number of mappings that
  * one session may cost vipd. Does not own: regions and rights (registry.c, the only caller).
  *
- * With the SHRINK and GROW seals the size of a file stays: the application can punch holes, unless vipd made the file
- * (memfile.h), which read as zeroes, but not cut the file. What is left is a page that the kernel refuses: guard.h has that.
+ * With the SHRINK and GROW seals a file keeps its size. The application can still punch holes,
+ * which read as zeroes, unless vipd made the file (memfile.h). guard.h has pages that the kernel
+ * refuses.
  */
 #ifndef VIPD_REGISTRY_MAPPING_H
 #define VIPD_REGISTRY_MAPPING_H
@@ -24,9 +25,9 @@ struct undertaker;
 #define MAPPING_BYTES_MAX (1ull << 39)
 
 /*
- * What is small is unmapped at once, in less than 1 ms, so that its share of the user's limits is free when the
- * program hears of the end: a mapping of up to this many bytes while its session lives, and mappings of that
- * many together when the session ends. Each counts at least MAPPING_COST_BYTES.
+ * Small mappings are unmapped at once, in less than 1 ms, so that the user's limits are free when
+ * the program sees the end. Small are: a mapping of up to this many bytes while its session lives,
+ * and mappings of this sum when the session ends. Each counts at least MAPPING_COST_BYTES.
  */
 #define MAPPING_SMALL_BYTES (4ull << 20)
 #define MAPPING_COST_BYTES  (64ull << 10)
@@ -54,10 +55,10 @@ struct mappings {
     struct mapping *bucket[MAPPING_BUCKETS];
     uint32_t count;
     uint64_t bytes;
-    /* A limit of the user's, if `limited`: how much may be reached by the next mapping. */
+    /* If `limited`, the limit of the user: what the next mapping may reach. */
     bool limited;
     uint64_t count_max, bytes_max;
-    /* Who unmaps what is not small, and for which uid it counts until then (undertaker.h). */
+    /* Unmaps what is not small, which counts for uid `owner` until then (undertaker.h). */
     struct undertaker *undertaker;
     uint32_t owner;
     bool ending; /* the session ends: `small_bytes` have been unmapped at once */
@@ -68,8 +69,9 @@ struct mappings {
 };
 
 /*
- * Is fd a memfd of ordinary pages, sealed SHRINK|GROW and not against our writing, and where vipd makes such files
- * (memfile.h) one of them? Outcomes: 0 and its size and identity in *ret (any fields but base, refs, next); -EBADMSG with a sentence in *why.
+ * Is fd a memfd of ordinary pages, sealed SHRINK|GROW and not against our writing, and made by vipd
+ * if memfile_protects()? Outcomes: 0 and its size and identity in *ret (any fields but base, refs,
+ * next); -EBADMSG with a sentence in *why.
  */
 int mapping_check_fd(int fd, struct mapping *ret, const char **why);
 

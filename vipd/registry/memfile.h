@@ -1,13 +1,14 @@
 /*
- * Memory files that vipd makes and a program uses: memfds whose size stays and whose pages nobody takes away.
+ * Memory files that vipd makes and a program uses: memfds with a fixed size and pages that no
+ * program can remove.
  *
- * A program that punches a hole into a file (PUNCH_HOLE, MADV_REMOVE) holds whoever touches those pages until it has
- * finished, in the kernel, where nothing ends the wait: for seconds, or on a busy machine for as long as the program
- * likes. A file that is sealed against it cannot be mapped for writing any more, not by the next NIC handle either. A file
- * that is immutable can: it takes no hole, and whoever has a descriptor maps it and writes. Only its owner may take the
- * attribute away, with CAP_LINUX_IMMUTABLE: so vipd makes the files, and keeps that capability.
+ * While a program punches a hole (PUNCH_HOLE, MADV_REMOVE), a thread that touches those pages waits
+ * in the kernel, and nothing ends the wait: for seconds, or on a busy machine for as long as the
+ * program likes. A seal against it also forbids new mappings for writing, which the next NIC handle
+ * needs. An immutable file takes no hole, and can still be mapped and written. Only its owner with
+ * CAP_LINUX_IMMUTABLE may remove the attribute: so vipd makes the files, and keeps that capability.
  *
- * Without it (vipd of a user, or a kernel before 6.1) programs make their files, and can hold vipd.
+ * Without it (vipd of a user, or a kernel before 6.1) programs make their files and can block vipd.
  *
  * Owns: how such a file is made and known. Does not own: mappings (mapping.h), limits.
  */
@@ -18,21 +19,21 @@
 #include <stdint.h>
 
 /*
- * Find out whether this process may make files immutable. Call it once, before threads are started, after privileges were
- * given up. Outcome: what memfile_protects says from here on; before it is false.
+ * Find out whether this process may make files immutable. Call it once, before threads start and
+ * after privileges were given up. Sets what memfile_protects returns; before it is false.
  */
 bool memfile_init(void);
 
-/* Are files made here protected, so that no others need be believed? Any thread. */
+/* Are files made here immutable? Then vipd accepts no other ones. Any thread. */
 bool memfile_protects(void);
 
 /*
- * A new memfd of `bytes` (> 0), sealed SHRINK|GROW and `more_seals`; immutable if memfile_protects().
+ * A new memfd of `bytes` (> 0), sealed SHRINK|GROW and `more_seals`; immutable if memfile_protects.
  * Outcomes: a close-on-exec descriptor, which is the caller's; negative errno. Any thread.
  */
 int memfile_make(const char *name, uint64_t bytes, int more_seals);
 
-/* Can no program punch holes into the memfd fd? Does not wait for anybody. Any thread. */
+/* Can no program punch holes into the memfd fd? Does not block. Any thread. */
 bool memfile_is_protected(int fd);
 
 #endif

@@ -22,16 +22,16 @@
 
 /*
  * A handle is (generation << 16 | index). Generations run from 1 to 0xFFFE, so that neither 0 nor
- * 0xFFFFFFFF is ever a handle. Each slot begins at a random generation: a handle is one of 65534 for
- * a peer that was not given it. What protects memory are the VI, the tag, the rights and the bounds.
+ * 0xFFFFFFFF is ever a handle. Each slot begins at a random generation: a peer without the handle
+ * must guess one of 65534. What protects memory are the VI, the tag, the rights and the bounds.
  */
 #define INDEX_BITS     16
 #define INDEX_MASK     ((1u << INDEX_BITS) - 1)
 #define GENERATION_MAX 0xFFFEu
 _Static_assert(VIP_REGION_MAX <= 1u << INDEX_BITS, "an index fits a handle");
 
-/* Free slots that must wait before the oldest is used again: a stale handle comes back to life only
- * after so many times GENERATION_MAX registrations. */
+/* Free slots that must wait before the oldest is used again: so a stale handle is valid again only
+ * after FREE_SLOTS_MIN * GENERATION_MAX registrations. */
 #define FREE_SLOTS_MIN 64
 
 #define NO_SLOT UINT32_MAX
@@ -41,7 +41,7 @@ struct slot {
     struct registry_region region;
     uint8_t *out;    /* the first byte as source: SEND, REMOTE_READ */
     uint8_t *in;     /* the first byte as target: RECV, REMOTE_WRITE */
-    uint32_t handle; /* a free slot has one that no look-up here can ask for */
+    uint32_t handle; /* of a free slot: one that no look-up here can match */
 };
 _Static_assert(sizeof(struct slot) == 64, "one cache line");
 
@@ -80,7 +80,7 @@ static uint64_t page_bytes(void)
     return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Close a file that vipd may be the last to have. */
+/* Close a file; vipd may have the last reference. */
 static void bury_fd(const struct registry *registry, int fd)
 {
     undertaker_close(registry->limits.undertaker, registry->limits.owner, fd);
@@ -205,7 +205,7 @@ static bool slots_grow(struct registry *registry)
     return true;
 }
 
-/* A random generation for a new slot, which does not tell those of other slots. */
+/* A random generation for a new slot, which does not reveal those of other slots. */
 static uint16_t first_generation(const struct registry *registry, uint32_t index)
 {
     struct siphash_key key = {registry->limits.handle_seed, 0};
@@ -316,7 +316,7 @@ static enum vip_rc place_file(struct registry *registry, const struct registry_r
     return VIP_RC_SUCCESS;
 }
 
-/* Everything about a region that can be judged without its memory. */
+/* All checks of a region that do not need its memory. */
 static enum vip_rc check_region(const struct registry *registry,
                                 const struct registry_region *region, int fd, const char **why)
 {
@@ -541,7 +541,7 @@ void *registry_access(struct registry *registry, const struct registry_vi *vi,
     slot = slot_find(registry, access->handle);
     if (!slot)
         return NULL;
-    /* An address below the region wraps to an offset beyond it. No bytes are inside any region. */
+    /* An address below the region wraps to an offset beyond it. Zero bytes are in any region. */
     offset = access->len ? access->addr - slot->region.addr : 0;
     if (offset >= slot->region.bytes ||
         access->len > slot->region.bytes - offset + VIP_MUTANT(BOUNDS))

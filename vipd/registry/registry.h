@@ -4,7 +4,7 @@
  * and bounds with overflow-safe arithmetic.
  *
  * Owns: the region table, mappings of the session's arena and memfds, seals and sizes of what the
- * application passed. Does not own: who asks (vipd/client/), when to copy (vipd/nic).
+ * application passed. Does not own: requests (vipd/client/), when to copy (vipd/nic).
  */
 #ifndef VIPD_REGISTRY_REGISTRY_H
 #define VIPD_REGISTRY_REGISTRY_H
@@ -45,12 +45,12 @@ struct registry_limits {
     uint64_t bytes_max; /* sum of registered bytes of the session */
     uint32_t ptags_max;
     uint64_t handle_seed; /* random: the first generation of each handle is drawn from it */
-    struct undertaker *undertaker; /* who frees memory, NULL: the caller's thread */
+    struct undertaker *undertaker; /* frees memory; NULL: the caller's thread does */
     uint32_t owner;                /* uid for which it counts until then */
     struct taken *taken;           /* counts what its files take, for owner; NULL: not counted */
 };
 
-/* What may be mapped for regions from now on, beside what is; the constants of mapping.h hold too. */
+/* Room for mappings of regions from now on, beyond what is mapped; mapping.h has more limits. */
 void registry_set_mapping_room(struct registry *registry, uint64_t bytes, uint64_t files);
 
 /*
@@ -59,7 +59,7 @@ void registry_set_mapping_room(struct registry *registry, uint64_t bytes, uint64
  */
 int registry_new(const struct registry_limits *limits, int arena_fd, struct registry **ret);
 void registry_free(struct registry *registry);
-/* Unmap other memory of this session, wherever its regions are unmapped (undertaker.h). NULL is harmless. */
+/* Unmap other memory of this session like its regions (undertaker.h). NULL is harmless. */
 void registry_unmap(const struct registry *registry, void *base, uint64_t bytes);
 
 /*
@@ -76,7 +76,7 @@ enum vip_rc registry_set_attrs(struct registry *registry, uint32_t handle, uint6
 /* Look a region up; NULL if the handle is unknown. Valid until the next change. */
 const struct registry_region *registry_get(const struct registry *registry, uint32_t handle);
 
-/* Protection tags: numbers > 0. destroy: ERROR_RESOURCE while used (regions, or use counts). */
+/* Protection tags: numbers > 0. destroy: ERROR_RESOURCE while used (by regions or VIs). */
 enum vip_rc registry_ptag_create(struct registry *registry, uint32_t *ret_ptag);
 enum vip_rc registry_ptag_destroy(struct registry *registry, uint32_t ptag);
 bool registry_ptag_valid(const struct registry *registry, uint32_t ptag);    /* 0 is valid */
@@ -90,9 +90,9 @@ struct registry_vi {
 
 /*
  * Check an access and give the bytes: a pointer to access->len bytes in vipd's mapping, or NULL if
- * the access is not allowed or memory of the session is missing. *ret_staged (may be NULL): the region
- * is staged, so incoming RDMA must be placed by libvipl. access->len == 0: handle, tag and rights are
- * judged, the address is not.
+ * the access is not allowed or memory of the session is missing. *ret_staged (may be NULL): the
+ * region is staged, so libvipl must place incoming RDMA. access->len == 0: handle, tag and rights
+ * are checked, the address is not.
  */
 void *registry_access(struct registry *registry, const struct registry_vi *vi,
                       const struct eng_access *access, bool *ret_staged);
@@ -122,8 +122,8 @@ uint64_t registry_held_bytes(const struct registry_region *region);
 uint64_t registry_taken(const struct registry *registry);
 
 /*
- * The owner of all memory that vipd shares with this session (guard.h), for mappings that are not the
- * registry's. Once a page of any was missing, registry_access allows nothing.
+ * The owner of all memory that vipd shares with this session (guard.h), for mappings that are not
+ * the registry's. After a page of any was missing, registry_access allows nothing.
  */
 struct guard *registry_guard(struct registry *registry);
 

@@ -96,7 +96,7 @@ static void user_put(struct taken_user *user)
     free(user);
 }
 
-/* A file of tmpfs: a look takes no lock of others and waits for nothing. Returns whether the kernel told. */
+/* Look at a file of tmpfs: takes no lock of others and does not block. False: fstat failed. */
 static bool look(struct taken_file *file)
 {
     struct stat st;
@@ -139,7 +139,7 @@ static void forget_all_left(struct taken *taken)
         }
 }
 
-/* The file is unmapped. Whether its end can be told. */
+/* The file is unmapped. True: inotify will report its end. */
 static bool leave(struct taken *taken, struct taken_file *file)
 {
     char path[40];
@@ -153,7 +153,7 @@ static bool leave(struct taken *taken, struct taken_file *file)
     return true;
 }
 
-/* Users who have left the same file share a watch: inotify has one for each file. */
+/* If several users left the same file, they share a watch: inotify has one for each file. */
 static struct taken_file *find_left(const struct taken *taken, int watch)
 {
     struct taken_file *file;
@@ -172,7 +172,7 @@ static void gone(struct taken *taken, int watch)
         forget_left(file);
 }
 
-/* Which left files exist no more. Should the kernel have lost events, none counts any more. */
+/* Forget left files that exist no more. If the kernel lost events, forget all left files. */
 static void look_at_left(struct taken *taken)
 {
     _Alignas(struct inotify_event) char events[4096];
@@ -276,7 +276,7 @@ struct taken_file *taken_get(struct taken *taken, uint32_t owner, int fd, dev_t 
     return file;
 }
 
-/* A file that came back keeps what it had grown before. */
+/* A file that came back keeps first_bytes: its growth from before counts. */
 static bool grew(const struct taken_file *file)
 {
     return file->bytes > file->first_bytes;

@@ -1,16 +1,16 @@
 /*
- * How much memory the files of each user take: the pages that exist, whoever made them.
+ * How much memory the files of each user take: all pages that exist, made by programs or by vipd.
  *
- * A registered region costs nothing before it is touched, and a page that vipd is the first to touch is
+ * A registered region costs nothing before it is touched, and a page that vipd touches first is
  * charged to vipd. So vipd looks at the files of its sessions (arenas, memfds of regions) again and
- * again; vipd/client/memory.c compares with the limit of the user and ends what is beyond it.
+ * again; vipd/client/memory.c compares with the limit of the user and ends sessions beyond it.
  *
- * A file that grew while it was mapped counts on after its last mapping, with what it took then, until
- * the program drops it too: else a program could have vipd fill one file after another. Such a file is
- * "left". inotify tells its end without keeping it alive.
+ * A file that grew while it was mapped still counts after its last mapping, with what it took then,
+ * until the program drops it too: else a program could have vipd fill one file after another. Such
+ * a file is "left". inotify reports its end without keeping it alive.
  *
- * Owns: one descriptor for each file and user, the sums. Does not own: limits, mappings. Called by mapping.c
- * and vipd/client/, from the control loop only. Every function takes NULL: then nothing is counted.
+ * Owns: one descriptor for each file and user, the sums. Does not own: limits, mappings. Called by
+ * mapping.c and vipd/client/, from the control loop only. Each function takes NULL: nothing counts.
  */
 #ifndef VIPD_REGISTRY_TAKEN_H
 #define VIPD_REGISTRY_TAKEN_H
@@ -23,7 +23,7 @@ struct taken_file;
 
 /* Outcomes: NULL: out of memory. */
 struct taken *taken_new(void);
-/* All files were given back before. */
+/* All files must have been given back. */
 void taken_free(struct taken *taken);
 
 /*
@@ -37,12 +37,12 @@ struct taken_file *taken_get(struct taken *taken, uint32_t owner, int fd, dev_t 
  */
 void taken_put(struct taken *taken, struct taken_file *file);
 
-/* Look at up to `files` mapped files, in turn, and at which left ones are gone. */
+/* Look at up to `files` mapped files, in turn, and forget left ones that are gone. */
 void taken_look(struct taken *taken, unsigned files);
 
 /*
- * What the file takes now, in bytes: no mapping of it has more pages. file NULL, or the kernel does not tell:
- * UINT64_MAX.
+ * What the file takes now, in bytes: no mapping of it has more pages. UINT64_MAX: file is NULL, or
+ * the kernel does not report it.
  */
 uint64_t taken_file_now(struct taken_file *file);
 

@@ -11,8 +11,8 @@
 
 #include "proto/assert.h"
 
-/* What one owner has waiting; freed with the last of it. One thread serves it: what a user hands over may take for ever,
- * and then only the same user waits. */
+/* What one owner has waiting; freed with the last of it. One thread serves it: an item may take for
+ * ever, and then only the same user waits. */
 struct owner {
     struct owner *next;
     uint32_t id;
@@ -30,7 +30,7 @@ struct item {
     uint64_t bytes;
     bool sparse; /* the mapping has no more pages than one small piece may have */
     int fd;
-    struct undertaker_share share; /* of the owner's */
+    struct undertaker_share share; /* part of the owner's */
 };
 
 struct thread {
@@ -39,8 +39,8 @@ struct thread {
 };
 
 struct undertaker {
-    pthread_mutex_t lock; /* of all that follows; held for short */
-    pthread_cond_t wake;  /* something was handed over, or the end is wanted */
+    pthread_mutex_t lock; /* of all that follows; held briefly */
+    pthread_cond_t wake;  /* something was handed over, or `end` was set */
     struct thread *threads;
     unsigned idle, unserved; /* threads without an owner, owners without a thread */
     bool end;
@@ -60,7 +60,7 @@ struct undertaker *undertaker_new(void)
 
 /* ---- the threads ------------------------------------------------------------------------- */
 
-/* Processor time of a munmap that finds pages: 16 MiB of them take 10 times as long. */
+/* Processor time that shows that a munmap found pages: 16 MiB of them take 10 times as long. */
 #define FULL_NS 50000u
 
 static uint64_t thread_ns(void)
@@ -102,8 +102,9 @@ static void unmap(char *base, uint64_t bytes, bool sparse)
 
 #ifdef __SANITIZE_THREAD__
 /*
- * libev takes a socket out of its epoll set when the set still tells of it, so its epoll_ctl may meet the descriptor just
- * closed here, or its successor. It knows both: such a call fails or concerns nothing, and libev builds the set anew.
+ * libev removes a socket from its epoll set when the set still reports it, so its epoll_ctl may
+ * meet the descriptor just closed here, or its successor. libev handles both: such a call fails or
+ * has no effect, and libev builds the set anew.
  */
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
@@ -144,7 +145,7 @@ static bool owner_drop(struct undertaker *undertaker, const struct item *item)
     return true;
 }
 
-/* With the lock held, which it gives while it works. */
+/* With the lock held, which it releases while it works. */
 static void owner_serve(struct undertaker *undertaker, struct owner *owner)
 {
     bool last = false;
@@ -189,7 +190,7 @@ static void *undertaker_main(void *arg)
     return NULL;
 }
 
-/* With the lock held. It takes no signal, those are the control loop's. */
+/* With the lock held. The thread blocks all signals: they are for the control loop. */
 static bool thread_new(struct undertaker *undertaker)
 {
     struct thread *thread = malloc(sizeof(*thread));
@@ -260,7 +261,7 @@ static struct owner *owner_get(struct undertaker *undertaker, uint32_t id)
     owner->id = id;
     owner->last = &owner->first;
     owner->next = undertaker->owners;
-    /* One thread more than there are is needed; with none at all nothing can be taken over. */
+    /* Without an idle thread one more is needed; without any thread nothing can be taken over. */
     if (undertaker->unserved >= undertaker->idle && !thread_new(undertaker) &&
         !undertaker->threads) {
         free(owner);
@@ -315,7 +316,7 @@ void undertaker_unmap_sparse(struct undertaker *undertaker, uint32_t owner, void
 
     if (!base)
         return;
-    /* Pieces are for the sake of other threads, and a process without an undertaker has none that move messages. */
+    /* Pieces help other threads; a process without an undertaker has none that move messages. */
     if (!undertaker) {
         (void)munmap(base, bytes);
         return;
