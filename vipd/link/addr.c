@@ -1,8 +1,8 @@
 /*
- * Host addresses as text and as bytes, and when two names are of one host (vipd/link/link.h).
+ * Host addresses as text and as bytes; comparison of host names (vipd/link/link.h).
  *
- * Owns: the spellings "127.0.0.1:4794", "[2001:db8::1]:4794" and "aa:bb:cc:dd:ee:ff". Called when
- * configuration is read, names are looked up and rows are shown.
+ * Owns: the formats "127.0.0.1:4794", "[2001:db8::1]:4794" and "aa:bb:cc:dd:ee:ff". Called when
+ * the configuration is read, names are looked up and rows are shown.
  */
 #include "vipd/link/link.h"
 
@@ -199,7 +199,7 @@ static int parse_udp6(const char *text, uint16_t default_port, struct link_addr 
     return 0;
 }
 
-/* Peers answer to the own address, so it must be one. */
+/* Is it the address of one host? Peers answer to the own address, so it must be. */
 static bool one_host(const struct link_addr *addr)
 {
     struct in_addr in;
@@ -300,7 +300,7 @@ bool link_host_match(const char *a, const char *b)
         return false;
     if (a_len == b_len)
         return true;
-    /* The shorter one must be a short name itself, and the longer one no address: "10" is not the
+    /* The shorter name must have no domain, and the longer one must be no address: "10" is not the
      * short form of "10.0.0.1". */
     return longer[len] == '.' && !memchr(longer, '.', len) &&
            longer[strspn(longer, "0123456789.")] != '\0';

@@ -2,8 +2,8 @@
  * The Ethernet link: opening, following its interface, closing (vipd/link/link.h; inside:
  * vipd/link/ether.h).
  *
- * Owns: the packet socket, the state of the link, what is logged of it. The socket is opened once,
- * with CAP_NET_RAW; all that comes later needs no privilege, so vipd may drop it.
+ * Owns: the packet socket, the state of the link, its log messages. The socket is opened once, with
+ * CAP_NET_RAW; all later actions need no privilege, so vipd may drop it.
  */
 #include "vipd/link/ether.h"
 
@@ -20,10 +20,10 @@
 #include "vipd/link/news.h"
 #include "vipd/link/xdp.h"
 
-/* Ring and send buffer if the configuration says nothing. */
+/* Bytes of the ring and of the send buffer if the configuration sets none. */
 #define DEFAULT_BUFFER_BYTES (4u << 20)
 
-/* An interface that flaps may say so that often at once, and once more after each interval. */
+/* Limit for log messages of an interface that flaps: this many at once, then one per interval. */
 #define LOG_BURST       30
 #define LOG_INTERVAL_NS 2000000000ull
 
@@ -42,7 +42,7 @@ static uint64_t ether_deadline(const struct link *link)
 
     if (!link->down && ether->xdp_kick_ns < due_ns)
         due_ns = ether->xdp_kick_ns;
-    /* An error of sending says that the interface is worth a look. */
+    /* A send error sets `look`: check the interface soon. */
     return ether->look && ether->next_ns < due_ns ? ether->next_ns : due_ns;
 }
 
@@ -101,7 +101,7 @@ static bool may_log(struct ether *ether, uint64_t now_ns)
     return true;
 }
 
-/* One look's result becomes the link's state; an empty reason means up. */
+/* Set the link's state from the result of a look; an empty reason means up. */
 static void set_state(struct ether *ether, uint64_t now_ns, const char *why)
 {
     struct link *link = &ether->link;
@@ -133,7 +133,7 @@ __attribute__((format(printf, 2, 3))) static bool reason(char why[LINK_WHY_BYTES
     return false;
 }
 
-/* Stay with an interface that goes by this name no more? No: nothing is taken from it. */
+/* No interface has the configured name: take no frames from the one that had it. */
 static void leave(struct ether *ether, char why[LINK_WHY_BYTES])
 {
     char name[IF_NAMESIZE], ignored[LINK_WHY_BYTES];
@@ -155,8 +155,8 @@ static bool enter(struct ether *ether, const struct ether_if *now, char why[LINK
 {
     struct sockaddr_ll addr = {
         .sll_family = AF_PACKET,
-        /* Frames of one EtherType cost the other traffic nothing. The kernel shows them without
-         * their VLAN, so who wants to know it must look at all frames; the filter does. */
+        /* A socket for one EtherType costs other traffic nothing, but does not show the VLAN of its
+         * frames. So with a VLAN the socket gets all frames, and the filter selects. */
         .sll_protocol = htons(ether->want.vlan ? ETH_P_ALL : ether->want.ethertype),
         .sll_ifindex = now->index};
     struct ether_want want = ether->want;
@@ -164,8 +164,8 @@ static bool enter(struct ether *ether, const struct ether_if *now, char why[LINK
     memcpy(want.mac, now->mac, sizeof(want.mac));
     if (ether_filter(ether->sock, &want, why, LINK_WHY_BYTES) < 0)
         return false;
-    /* While the kernel changed the ring it did not notice an interface that came up, and binding to
-     * what the socket is bound to already does nothing. */
+    /* While the kernel changed the ring it missed an interface that came up. A bind to the present
+     * protocol and interface does nothing, so bind to another protocol first. */
     if (ether->rebind && ether->bound == now->index) {
         struct sockaddr_ll other = addr;
 
@@ -190,7 +190,7 @@ static bool enter(struct ether *ether, const struct ether_if *now, char why[LINK
     return true;
 }
 
-/* Sizes that follow from the MTU. */
+/* Set the sizes that follow from the MTU. */
 static bool size(struct ether *ether, uint32_t mtu, char why[LINK_WHY_BYTES])
 {
     uint32_t packet_bytes;
@@ -205,7 +205,7 @@ static bool size(struct ether *ether, uint32_t mtu, char why[LINK_WHY_BYTES])
     if (packet_bytes > VIP_PACKET_BYTES_MAX)
         packet_bytes = VIP_PACKET_BYTES_MAX;
     if (!ether_ring_fits(ether, mtu)) {
-        /* Packets in the old ring are being looked at: a moment later. */
+        /* Packets of the old ring are still handed out: try again soon. */
         if (ether->ring.out > 0) {
             ether->look = true;
             return true;
@@ -220,7 +220,7 @@ static bool size(struct ether *ether, uint32_t mtu, char why[LINK_WHY_BYTES])
     return true;
 }
 
-/* What is the interface like? Whether the link can be up; else why not. */
+/* Look at the interface. Whether the link can be up; else why not. */
 static bool look(struct ether *ether, char why[LINK_WHY_BYTES])
 {
     struct ether_if now;
@@ -250,7 +250,7 @@ static bool look(struct ether *ether, char why[LINK_WHY_BYTES])
     return true;
 }
 
-/* Look, and tell if anything is different. */
+/* Look at the interface, and set the state if anything is different. */
 static void update(struct ether *ether, uint64_t now_ns)
 {
     struct link before = ether->link;
@@ -264,7 +264,7 @@ static void update(struct ether *ether, uint64_t now_ns)
         set_state(ether, now_ns, why);
 }
 
-/* Frames that the kernel had no room for; it counts them until asked. */
+/* Count frames that the kernel had no room for; reading its counter resets it. */
 static void count_losses(struct ether *ether)
 {
     struct tpacket_stats losses;
@@ -323,13 +323,13 @@ static void set_options(struct ether *ether)
     int bytes = ether->buffer_bytes < 1u << 30 ? (int)ether->buffer_bytes : 1 << 30;
 
     setsockopt(ether->sock, SOL_PACKET, PACKET_VERSION, &version, sizeof(version));
-    /* With a VLAN the socket is on all frames; those that this host sends it need not see. */
+    /* With a VLAN the socket gets all frames; exclude those that this host sends. */
     setsockopt(ether->sock, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof(one));
     if (setsockopt(ether->sock, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)) < 0)
         setsockopt(ether->sock, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
-/* Peers are asked for and answered. 0 or -ENOMEM. */
+/* Set up questions to peers and answers to them. 0 or -ENOMEM. */
 static int use_peers(struct ether *ether, const struct link_ether_config *config)
 {
     if (!config->host_name)
@@ -343,7 +343,7 @@ static int use_peers(struct ether *ether, const struct link_ether_config *config
     return 0;
 }
 
-/* The packet socket. Outcomes: 0, sock is -1 if the capability is missing; negative errno. */
+/* Open the packet socket. Outcomes: 0, sock is -1 if the capability is missing; negative errno. */
 static int open_socket(struct ether *ether, char *err, size_t err_bytes)
 {
     ether->sock = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -400,7 +400,7 @@ int link_ether_open(const struct link_ether_config *config, struct link **ret, c
         return rc;
     }
     if (ether->sock >= 0)
-        update(ether, 0); /* the caller says how it begins; changes are said here */
+        update(ether, 0); /* the caller logs the first state; changes are logged here */
     ether->log_tokens = LOG_BURST;
     *ret = &ether->link;
     return 0;

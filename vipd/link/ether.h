@@ -1,10 +1,11 @@
 /*
- * Inside of the Ethernet link: what ether.c (open, state, close), ether_if.c, ether_filter.c,
- * ether_frame.c, ether_rx.c, ether_tx.c, ether_find.c and ether_xdp.c share. Nobody else includes this but its tests.
+ * Inside of the Ethernet link, shared by ether.c (open, state, close), ether_if.c, ether_filter.c,
+ * ether_frame.c, ether_rx.c, ether_tx.c, ether_find.c, ether_xdp.c, xdp*.c. Tests include it, too.
  *
- * One packet socket, opened once. Binding it to an interface needs no privilege, so the link follows
- * its interface (by name) through down and up, removal and return, after CAP_NET_RAW was dropped.
- * Frames arrive in a ring shared with the kernel, without a system call; they leave with sendmmsg.
+ * There is one packet socket, opened once. Binding it to an interface needs no privilege. So the
+ * link follows its interface (by name) through down and up, removal and return, even after vipd
+ * has dropped CAP_NET_RAW. Frames arrive in a ring shared with the kernel, without a system call;
+ * they leave with sendmmsg.
  */
 #ifndef VIPD_LINK_ETHER_H
 #define VIPD_LINK_ETHER_H
@@ -26,27 +27,27 @@
 #define ETHER_VERSION    0x10 /* in the upper four bits of the second byte, the kind in the lower */
 #define ETHER_KIND       1    /* a packet; for other kinds see enum ether_peer_kind */
 
-/* What the link takes for its own. */
+/* The frames that the link accepts. */
 struct ether_want {
     uint8_t mac[ETHER_MAC_BYTES];
     uint16_t ethertype;
     uint16_t vlan; /* 0 = untagged */
-    bool peers;    /* also questions to everybody and answers to them */
+    bool peers;    /* also messages that find peers (ether_peer.h) */
 };
 
-/* A frame as received. A tag that the kernel has taken out of the bytes is in `tag`. */
+/* A frame as received. If the kernel has removed the tag from the bytes, it is in `tag`. */
 struct ether_frame {
     const uint8_t *bytes;
     uint32_t len;
     bool tagged;
     uint16_t tag; /* its 16 bits, the VLAN in the lower 12 */
-    bool foreign; /* the kernel has taken out the tag of a VLAN that this host is not in */
+    bool foreign; /* the kernel has removed the tag of a VLAN that this host is not in */
 };
 
 /* Why a frame was dropped; each is a counter of struct link_stats. */
 enum ether_verdict {
     ETHER_OK = 0,
-    ETHER_PEER, /* no fault either: a message of enum ether_peer_kind */
+    ETHER_PEER, /* good, too: a message of enum ether_peer_kind */
     ETHER_SHORT,
     ETHER_MAC,
     ETHER_VLAN,
@@ -55,11 +56,11 @@ enum ether_verdict {
     ETHER_LENGTH,
 };
 
-/* Headers of a frame of this kind to `to`, into out. Returns their length. */
+/* Write the headers of a frame of this kind to `to` into out. Returns their length. */
 unsigned ether_frame_put(uint8_t out[ETHER_HEADS_MAX], const struct ether_want *own,
                          const uint8_t to[ETHER_MAC_BYTES], uint8_t kind, uint32_t bytes);
 
-/* What a frame contains: within its bytes. */
+/* The contents of a frame; they lie within its bytes. */
 struct ether_content {
     const uint8_t *bytes;
     uint32_t len;
@@ -75,8 +76,8 @@ void ether_frame_count(struct link_stats *stats, enum ether_verdict verdict);
 /* ---- filter (ether_filter.c) -------------------------------------------------------------- */
 
 /*
- * Let the kernel drop what is not ours; `want` NULL: everything. Outcomes: 0; negative errno with a
- * sentence in why.
+ * Let the kernel drop frames that are not ours; `want` NULL: all frames. Outcomes: 0; negative
+ * errno with a sentence in why.
  */
 int ether_filter(int sock, const struct ether_want *want, char *why, size_t why_bytes);
 
@@ -89,13 +90,13 @@ struct ether_if {
     uint32_t mtu;
 };
 
-/* What the kernel says of the interface, asked through any socket. */
+/* Ask the kernel about the interface, through any socket. */
 void ether_if_look(int sock, const char *name, struct ether_if *ret);
-/* The name that an interface has now; false if it is gone. */
+/* The present name of an interface; false if it is gone. */
 bool ether_if_name(int sock, int index, char ret[IF_NAMESIZE]);
-/* Has another program a socket for frames of this EtherType on the interface? Not if nothing is known. */
+/* Has another program a socket for frames of this EtherType on the interface? false if unknown. */
 bool ether_if_shared(int sock, int index, uint16_t ethertype);
-/* Say which capability is missing and how vipd gets it. */
+/* Log which capability is missing and how vipd gets it. */
 void ether_if_explain(const char *name);
 
 /* ---- the link ----------------------------------------------------------------------------- */
@@ -106,10 +107,10 @@ void ether_if_explain(const char *name);
 /* Gather entries of one batch, headers included. */
 #define ETHER_TX_IOVS 2048
 
-/* The interface is looked at that often while there is work; what the watch says waits so long. */
+/* Interval between looks at the watch and at errors of the socket. */
 #define ETHER_CHECK_NS 1000000u
 
-/* A device that has refused frames for so long loses them instead: it may have no other end. */
+/* Time to wait for a full device; then its frames count as lost: it may have no other end. */
 #define ETHER_FULL_NS 10000000u
 
 struct xdp; /* vipd/link/xdp.h */
@@ -121,8 +122,8 @@ struct ether_ring {
     uint32_t block_bytes, frame_bytes, frames_per_block, frames;
     uint32_t next;          /* frame that the kernel fills next */
     uint32_t out;           /* frames handed out and not released */
-    bool *held;             /* of each frame: is it handed out? */
-    struct link_addr *from; /* of each frame: its sender */
+    bool *held;             /* for each frame: is it handed out? */
+    struct link_addr *from; /* for each frame: its sender */
 };
 
 struct ether {
@@ -133,22 +134,22 @@ struct ether {
     struct ether_want want;
     int sock;         /* packet socket; -1: the capability is missing */
     int watch;        /* of interfaces */
-    int epoll;        /* both of them, for the host's loop */
+    int epoll;        /* sock and watch together, for the host's loop */
     int bound;        /* index of the interface that sock is bound to; 0 = none */
-    int left;         /* of the one that it was bound to last and that was lost; 0 = none */
+    int left;         /* index of the last bound interface, after its loss; 0 = none */
     bool rebind;      /* the ring was changed: bind again */
     uint64_t next_ns; /* next look at watch and errors */
-    bool look;        /* look at the interface whatever the watch says */
-    uint64_t full_ns; /* since when the device has refused everything; 0 = it has not */
-    uint64_t log_ns;  /* when log_tokens was counted last */
+    bool look;        /* look at the interface even without news */
+    uint64_t full_ns; /* since when the device has refused all frames; 0 = it has not */
+    uint64_t log_ns;  /* when log_tokens was last counted up */
     unsigned log_tokens;
     bool oversize_logged;
     struct link_stats stats;
-    struct ether_peers *peers; /* NULL: neither asks nor answers */
+    struct ether_peers *peers; /* NULL: no questions, no answers */
     bool want_xdp;
     struct xdp *xdp;        /* NULL: not in use */
-    struct ether_if xdp_on; /* the interface that it was opened, or refused, for */
-    uint64_t xdp_kick_ns;   /* frames wait in it: when to kick it; UINT64_MAX = none do */
+    struct ether_if xdp_on; /* interface for which xdp was opened or refused */
+    uint64_t xdp_kick_ns;   /* when to kick xdp for waiting frames; UINT64_MAX = none wait */
 
     struct ether_ring ring;
     struct mmsghdr tx_msgs[ETHER_TX_BATCH];
@@ -156,11 +157,11 @@ struct ether {
     struct iovec tx_iovs[ETHER_TX_IOVS];
 };
 
-/* ether_rx.c. Make a ring for frames of this MTU (another one goes first). 0 or negative errno. */
+/* ether_rx.c. Make a ring for frames of this MTU; removes an old one first. 0 or negative errno. */
 int ether_ring_open(struct ether *ether, uint32_t mtu);
 void ether_ring_close(struct ether *ether);
 bool ether_ring_fits(const struct ether *ether, uint32_t mtu);
-/* What one peer may have under way towards the ring, in packets of this size. */
+/* Bytes that one peer may have under way to the ring, in packets of this size. */
 uint32_t ether_ring_window(const struct ether *ether, uint32_t packet_bytes);
 unsigned ether_recv(struct link *link, struct link_rx *packets, unsigned count, uint64_t now_ns);
 void ether_release(struct link *link, void *buffer);
@@ -169,7 +170,7 @@ void ether_release(struct link *link, void *buffer);
 unsigned ether_send(struct link *link, const struct link_tx *packets, unsigned count,
                     uint64_t now_ns);
 
-/* ether_find.c: a message from a peer; send what is due; the link's deadline for it. */
+/* ether_find.c. rx: take a message from a peer; run: send messages that are due. */
 void ether_find_rx(struct ether *ether, const uint8_t *frame, const struct ether_content *content,
                    uint64_t now_ns);
 void ether_find_run(struct ether *ether, uint64_t now_ns);
@@ -180,19 +181,19 @@ uint32_t ether_known(const struct link *link, uint32_t from, uint64_t now_ns, li
                      void *ctx);
 
 /*
- * ether_xdp.c. Open, or open again, for the interface as it is; a refusal is logged. false: buffers are
- * out, so look again soon.
+ * ether_xdp.c. Open, or open again, for the interface as it is; a refusal is logged. false: buffers
+ * are still out, so look again soon.
  */
 bool ether_xdp_follow(struct ether *ether, const struct ether_if *now);
-/* Buffers may be out: look again soon if false. */
+/* Close XDP. false: buffers are still out, so look again soon. */
 bool ether_xdp_stop(struct ether *ether);
-/* Send the first packets of a short batch by XDP; how many. */
+/* Send the first packets of a short batch by XDP; returns their number. */
 unsigned ether_xdp_send(struct ether *ether, const struct link_tx *packets, unsigned count,
                         uint64_t now_ns);
-/* Send what still waits, if it is time. */
+/* Send frames that still wait, if it is time. */
 void ether_xdp_run(struct ether *ether, uint64_t now_ns);
 
-/* ether_tx.c: can this packet travel here at all? */
+/* ether_tx.c: can the link carry this packet? */
 bool ether_sendable(const struct ether *ether, const struct link_tx *packet);
 
 /* ether.c: look at the interface if it is time. */

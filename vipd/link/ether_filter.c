@@ -1,11 +1,10 @@
 /*
  * The kernel's filter: frames of other EtherTypes and to other cards never leave the kernel.
  *
- * Owns: the program. libpcap compiles what can be said of the frame's bytes. That a frame is one which
- * this host sends is not among them; this question comes first, in our own words. Neither is the VLAN
- * tag, because the kernel has taken it out before a packet socket's filter runs: ether_frame.c asks for
- * that one. A frame of ours in another VLAN is nearly always a mistake in somebody's configuration, and
- * so it is to be counted.
+ * Owns: the program. libpcap compiles the tests of the frame's bytes. Our own instructions in front
+ * drop frames that this host sends. The filter cannot test the VLAN tag, because the kernel removes
+ * it before the filter of a packet socket runs; ether_frame.c does. A frame of ours in another VLAN
+ * is nearly always a configuration error, so it must be counted.
  */
 #include "vipd/link/ether.h"
 
@@ -15,17 +14,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Our instructions in front of libpcap's. */
+/* Number of our instructions in front of those of libpcap. */
 #define FRONT_MAX 3
 
-/* More than libpcap makes of the expression below. */
+/* Room in instructions: more than libpcap generates for the expression below. */
 #define CODE_MAX 128
 
 static unsigned front(struct sock_filter *code)
 {
     unsigned n = 0;
 
-    /* The kinds are ordered: to this card, to all, to a group, to another card; then those that leave. */
+    /* Packet types are ordered: to this card, all, a group, another card; outgoing ones follow. */
     code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
                                              (unsigned)(SKF_AD_OFF + SKF_AD_PKTTYPE));
     code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, PACKET_OTHERHOST, 0, 1);
@@ -33,7 +32,7 @@ static unsigned front(struct sock_filter *code)
     return n;
 }
 
-/* The bytes of the frame, by libpcap. Returns how many instructions, or negative errno. */
+/* Compile the tests of the frame's bytes. Returns the number of instructions, or negative errno. */
 static int compile(const struct ether_want *want, struct sock_filter *code, unsigned room,
                    char *why, size_t why_bytes)
 {

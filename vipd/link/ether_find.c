@@ -1,5 +1,5 @@
 /*
- * Finding peers through the Ethernet link: the way between ether_peer.c, which knows names and rates,
+ * Finding peers through the Ethernet link: passes messages between ether_peer.c (names and rates)
  * and the socket (vipd/link/ether.h). Called from the engine's thread.
  */
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 #include "vipd/link/ether.h"
 
-/* Messages of one turn; the others follow in the next. */
+/* Messages sent in one turn; the others follow in the next turn. */
 #define MESSAGES_PER_TURN 16
 
 void ether_find_rx(struct ether *ether, const uint8_t *frame, const struct ether_content *content,
@@ -17,7 +17,7 @@ void ether_find_rx(struct ether *ether, const uint8_t *frame, const struct ether
                    content->bytes, content->len, now_ns);
 }
 
-/* Lost if the socket is full or the interface down: questions are repeated. */
+/* Send a message. It is lost if the socket is full: questions are repeated. */
 static void transmit(struct ether *ether, const struct ether_peer_frame *message)
 {
     uint8_t head[ETHER_HEADS_MAX];

@@ -1,7 +1,7 @@
 /*
  * Frames: the Ethernet header, a VLAN tag, and our own four bytes (doc/wire.md, "On Ethernet").
  *
- * Owns: their layout and the checks in front of it. Pure functions. Does not own: the packet behind.
+ * Owns: their layout and checks. Pure functions. Does not own: the packet behind them.
  */
 #include "vipd/link/ether.h"
 
@@ -41,7 +41,7 @@ unsigned ether_frame_put(uint8_t out[ETHER_HEADS_MAX], const struct ether_want *
         at = put_be16(at, own->vlan);
     }
     at = put_be16(at, own->ethertype);
-    /* From here on everything is ours, and little-endian. */
+    /* From here on the bytes are our own header, little-endian. */
     *at++ = ETHER_MAGIC;
     *at++ = ETHER_VERSION | kind;
     *at++ = (uint8_t)packet_bytes;
@@ -64,7 +64,7 @@ static bool mac_of_all(const uint8_t mac[ETHER_MAC_BYTES])
     return memcmp(mac, all, sizeof(all)) == 0;
 }
 
-/* Our four bytes and what is behind them. */
+/* Check our four bytes and take the contents behind them. */
 static enum ether_verdict get_content(const struct ether_want *want, const uint8_t *bytes,
                                       uint32_t len, bool to_all, struct ether_content *ret)
 {
@@ -77,12 +77,12 @@ static enum ether_verdict get_content(const struct ether_want *want, const uint8
     if (bytes[0] != ETHER_MAGIC || (bytes[1] & 0xf0) != ETHER_VERSION ||
         (ret->kind != ETHER_KIND && !peer))
         return ETHER_HEADER;
-    /* Who is called so is asked of everybody, and nothing else goes to all. */
+    /* A SOLICIT goes to all cards; no other message does. */
     if (to_all != (ret->kind == ETHER_PEER_SOLICIT))
         return ETHER_MAC;
     ret->len = (uint32_t)bytes[2] | (uint32_t)bytes[3] << 8;
     ret->bytes = bytes + ETHER_HEAD_BYTES;
-    /* What follows the packet is padding of a short frame, or a trailer of the card. */
+    /* Bytes behind the packet are padding of a short frame, or a trailer of the card. */
     if (ret->len == 0 || ret->len > len - ETHER_HEAD_BYTES || ret->len > VIP_PACKET_BYTES_MAX)
         return ETHER_LENGTH;
     return peer ? ETHER_PEER : ETHER_OK;

@@ -1,7 +1,8 @@
 /*
  * Questions to the kernel about the interface (vipd/link/ether.h).
  *
- * Owns: ioctls, the list of packet sockets, and what to say when vipd may not. All of it works without privilege.
+ * Owns: ioctls, the list of packet sockets, the hint about a missing capability. No privilege is
+ * needed.
  */
 #include "vipd/link/ether.h"
 

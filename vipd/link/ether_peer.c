@@ -53,7 +53,7 @@ static bool allowed(struct ether_peer_bucket *bucket, unsigned burst, unsigned r
 {
     uint64_t price_ns = SECOND_NS / rate, full_ns = burst * price_ns;
 
-    /* One that was never used is full. A clock that stands still gives nothing. */
+    /* A bucket that was never used is full. If the clock stands still, it gets nothing. */
     if (bucket->at_ns == 0 || now_ns - bucket->at_ns > full_ns)
         bucket->level_ns = full_ns;
     else
@@ -67,7 +67,7 @@ static bool allowed(struct ether_peer_bucket *bucket, unsigned burst, unsigned r
     return true;
 }
 
-/* The bucket of a card: several share one, for a sender can take any address. */
+/* The bucket of a card. Cards share buckets, because a sender can use any address. */
 static struct ether_peer_bucket *card_bucket(struct ether_peers *peers, const uint8_t mac[6])
 {
     uint32_t hash = 2166136261u;
@@ -99,7 +99,7 @@ static struct ether_peer_entry *entry_of(struct ether_peers *peers, const char *
     return NULL;
 }
 
-/* Where the name of this card was asked for. */
+/* The entry with a question for the name of this card, or NULL. */
 static struct ether_peer_entry *entry_of_card(struct ether_peers *peers,
                                               const struct link_addr *card)
 {
@@ -113,7 +113,7 @@ static struct ether_peer_entry *entry_of_card(struct ether_peers *peers,
     return NULL;
 }
 
-/* The longest name that this card has answered to when others asked for it, and whose answer holds; NULL. */
+/* The entry with the longest name for which this card has a valid answer to a SOLICIT; or NULL. */
 static struct ether_peer_entry *entry_by_card(struct ether_peers *peers,
                                               const struct link_addr *card, uint64_t now_ns)
 {
@@ -130,7 +130,7 @@ static struct ether_peer_entry *entry_by_card(struct ether_peers *peers,
     return found;
 }
 
-/* The question that this message from a card answers; NULL: nobody asked that. */
+/* The question that this message from a card answers; NULL: this host has not asked it. */
 static struct ether_peer_entry *entry_asked(struct ether_peers *peers, const struct link_addr *from,
                                             const char *name, uint64_t nonce)
 {
@@ -147,7 +147,7 @@ static struct ether_peer_entry *entry_asked(struct ether_peers *peers, const str
     return NULL;
 }
 
-/* Is a worth less than b: one that nobody has answered for, then one not used for longer? */
+/* Is a worth less than b: an unanswered entry first, then the one not used for longer? */
 static bool worth_less(const struct ether_peer_entry *a, const struct ether_peer_entry *b)
 {
     if (a->state != b->state)
@@ -155,7 +155,7 @@ static bool worth_less(const struct ether_peer_entry *a, const struct ether_peer
     return a->used_ns < b->used_ns;
 }
 
-/* A free entry, or the one that is worth the least; NULL if too many are being asked for. */
+/* A free entry, or the one that is worth the least; NULL: too many questions are under way. */
 static struct ether_peer_entry *entry_new(struct ether_peers *peers)
 {
     struct ether_peer_entry *least = NULL;
@@ -181,7 +181,7 @@ static void set_state(struct ether_peers *peers, struct ether_peer_entry *entry,
     entry->state = state;
 }
 
-/* splitmix64. It only keeps questions apart: who shares the segment sees them all. */
+/* splitmix64. The nonce only distinguishes questions: other hosts of the segment see SOLICITs. */
 static uint64_t next_nonce(struct ether_peers *peers)
 {
     uint64_t z = peers->random += 0x9e3779b97f4a7c15u;
@@ -202,8 +202,8 @@ void ether_peers_init(struct ether_peers *peers, const char *own,
 }
 
 /*
- * What is known of a question, if there is such an entry, which is used now. Outcomes: 0; -EAGAIN it is
- * being asked; -ENOENT nobody has answered; -ESTALE it is to be asked.
+ * Use the answer in an entry (or NULL). Outcomes: 0; -EAGAIN the question is under way; -ENOENT no
+ * card has answered; -ESTALE no entry, or no valid answer: ask.
  */
 static int known(struct ether_peer_entry *entry, uint64_t now_ns)
 {
@@ -217,7 +217,7 @@ static int known(struct ether_peer_entry *entry, uint64_t now_ns)
     return entry->state == ETHER_PEER_UNKNOWN ? -ENOENT : 0;
 }
 
-/* Begin to ask in this entry, whose subject is there already. */
+/* Begin a question in this entry; its name or card is set already. */
 static int begin(struct ether_peers *peers, struct ether_peer_entry *entry, uint64_t now_ns)
 {
     set_state(peers, entry, ETHER_PEER_ASKING);
@@ -263,7 +263,7 @@ int ether_peers_name(struct ether_peers *peers, const struct link_addr *card, ui
     entry = entry_of_card(peers, card);
     r = known(entry, now_ns);
     if (r == -ENOENT) {
-        /* A vipd that does not know this question, or a host that has stopped: what it said before. */
+        /* An old vipd that does not know QUERY, or a host that has stopped: use earlier answers. */
         entry = entry_by_card(peers, card, now_ns);
         r = entry ? 0 : -ENOENT;
     }
@@ -294,9 +294,9 @@ uint32_t ether_peers_known(const struct ether_peers *peers, uint32_t from, uint6
     return UINT32_MAX;
 }
 
-/* ---- messages that come ------------------------------------------------------------------ */
+/* ---- messages that arrive ---------------------------------------------------------------- */
 
-/* What a message says. */
+/* Contents of a message. */
 struct message {
     char name[ETHER_PEER_NAME_BYTES];
     uint64_t nonce;
@@ -318,7 +318,7 @@ static bool proven(const struct ether_peers *peers, const uint8_t *body, uint32_
                               proof_len);
 }
 
-/* The fixed checks, in this order. Whether the message is good; what is wrong is counted. */
+/* The fixed checks, in this order. Whether the message is good; a fault is counted. */
 static bool parse(struct ether_peers *peers, enum ether_peer_kind kind, const uint8_t *body,
                   uint32_t len, struct message *ret)
 {
@@ -347,7 +347,7 @@ static bool parse(struct ether_peers *peers, enum ether_peer_kind kind, const ui
     memcpy(ret->name, body + ETHER_PEER_HEAD_BYTES, name_len);
     ret->name[name_len] = '\0';
     ret->nonce = get_le(body + OFF_NONCE, 8);
-    /* Who asks for a card's name has none to say. */
+    /* A QUERY has no name. */
     if (body[OFF_RESERVED] != 0 || strlen(ret->name) != name_len ||
         (kind == ETHER_PEER_QUERY ? name_len != 0 : !ether_peer_name_is_good(ret->name))) {
         stats->drop_peer_field++;
@@ -356,7 +356,7 @@ static bool parse(struct ether_peers *peers, enum ether_peer_kind kind, const ui
     return true;
 }
 
-/* Answer to this card, soon, that this host is called so; as often as the limits allow. */
+/* Queue an ANNOUNCE with this name to this card, if the rate limits allow it. */
 static void answer(struct ether_peers *peers, const uint8_t to[6], const char *name, uint64_t nonce,
                    uint64_t now_ns)
 {
@@ -376,7 +376,7 @@ static void answer(struct ether_peers *peers, const uint8_t to[6], const char *n
     snprintf(answer->name, sizeof(answer->name), "%s", name);
 }
 
-/* The first answer counts. */
+/* Take an answer. The first answer to a question counts. */
 static void rx_announce(struct ether_peers *peers, const uint8_t from_mac[6],
                         const struct message *message, uint64_t now_ns)
 {
@@ -421,7 +421,7 @@ void ether_peers_rx(struct ether_peers *peers, enum ether_peer_kind kind, const 
     switch (kind) {
     case ETHER_PEER_SOLICIT:
         peers->stats->rx_solicits++;
-        if (link_host_match(peers->own, message.name)) /* else somebody else is meant */
+        if (link_host_match(peers->own, message.name)) /* else it asks for another host */
             answer(peers, from, message.name, message.nonce, now_ns);
         break;
     case ETHER_PEER_QUERY:
@@ -436,7 +436,7 @@ void ether_peers_rx(struct ether_peers *peers, enum ether_peer_kind kind, const 
     }
 }
 
-/* ---- messages that go -------------------------------------------------------------------- */
+/* ---- messages that leave ----------------------------------------------------------------- */
 
 static void fill(const struct ether_peers *peers, const char *name, uint64_t nonce,
                  struct ether_peer_frame *ret)
@@ -462,7 +462,7 @@ static void fill(const struct ether_peers *peers, const char *name, uint64_t non
     put_le(body + OFF_CRC, checksum(body, ret->len), 4);
 }
 
-/* Ask for this entry if it is time. Whether there is a message; an entry may end in vain. */
+/* Make the next question of this entry. Whether there is a message; not after the last one. */
 static bool ask(struct ether_peers *peers, struct ether_peer_entry *entry, uint64_t now_ns,
                 struct ether_peer_frame *ret)
 {
@@ -516,7 +516,7 @@ uint64_t ether_peers_deadline(const struct ether_peers *peers)
 {
     uint64_t deadline = UINT64_MAX;
 
-    /* All wait equally long, so the first one is due first. */
+    /* All answers wait for the same time, so the first one is due first. */
     if (peers->answer_count > 0)
         deadline = peers->answers[peers->answer_first].at_ns;
     for (unsigned i = 0; peers->asking > 0 && i < ETHER_PEERS_MAX; i++) {

@@ -1,11 +1,11 @@
 /*
- * Finding peers on one Ethernet segment: "who is called NAME?" to everybody, "what are you called?" to
- * one card, "I am" to who asked (doc/wire.md, "Finding peers on Ethernet").
+ * Finding peers on one Ethernet segment (doc/wire.md, "Finding peers on Ethernet"): a SOLICIT asks
+ * all cards for a name, a QUERY asks one card for its name, an ANNOUNCE answers one card.
  *
  * Owns: the messages, the table of names asked for, every rate limit. Pure: no socket, no clock, no
- * allocator. Does not own: frames (ether_frame.c), when and through what they leave (ether_find.c). All
- * it hears is hostile: nothing is learnt that was not asked for, the table has a fixed size, and what
- * may be sent for strangers is bounded.
+ * allocator. Does not own: frames (ether_frame.c), sending them (ether_find.c). Messages are
+ * hostile: an answer without a question is dropped, the table has a fixed size, and answers are
+ * limited.
  */
 #ifndef VIPD_LINK_ETHER_PEER_H
 #define VIPD_LINK_ETHER_PEER_H
@@ -15,19 +15,19 @@
 
 #include "vipd/link/link.h"
 
-/* Names and cards that are known or being asked for; more push out the one that was not used for longest. */
+/* Names and cards in the table; a new one replaces the one not used for the longest time. */
 #define ETHER_PEERS_MAX 256
 
-/* Of these, being asked for; the rest is for what is known. */
+/* Of these, questions under way; the rest is for answers. */
 #define ETHER_PEERS_ASKING_MAX (ETHER_PEERS_MAX / 2)
 
-/* A name with its terminating zero. */
+/* Bytes of a name with its terminating zero. */
 #define ETHER_PEER_NAME_BYTES LINK_NAME_BYTES
 
 /* Answers that wait to be sent. */
 #define ETHER_PEER_ANSWERS_MAX 32
 
-/* A message: its head, the name, and room for the proof of who sent it. */
+/* Bytes of a message: its head, the name, and room for a proof of the sender. */
 #define ETHER_PEER_HEAD_BYTES  16
 #define ETHER_PEER_PROOF_BYTES 48
 #define ETHER_PEER_BODY_BYTES  128
@@ -36,16 +36,16 @@ _Static_assert(ETHER_PEER_HEAD_BYTES + ETHER_PEER_NAME_BYTES + ETHER_PEER_PROOF_
                    ETHER_PEER_BODY_BYTES,
                "body");
 
-/* A question is repeated so often, after 50 ms, 100 ms, 200 ms ... */
+/* A question is sent TRIES times; the first repetition comes after FIRST_NS, then times double. */
 #define ETHER_PEER_TRIES    4
 #define ETHER_PEER_FIRST_NS 50000000ull
 
-/* How long an answer holds, and how long the lack of one. */
+/* Times for which an answer is valid, and the lack of an answer. */
 #define ETHER_PEER_KNOWN_NS   60000000000ull
 #define ETHER_PEER_UNKNOWN_NS 1000000000ull
 
-/* Questions that this host sends, and answers that it gives to all and to the cards of one bucket:
- * so many at once, and so many in each second. */
+/* Rate limits, messages at once (BURST) and per second (RATE): questions of this host, its answers
+ * to all cards, and its answers to the cards of one bucket. */
 #define ETHER_PEER_ASK_BURST    64
 #define ETHER_PEER_ASK_RATE     100
 #define ETHER_PEER_ANSWER_BURST 128
@@ -54,20 +54,20 @@ _Static_assert(ETHER_PEER_HEAD_BYTES + ETHER_PEER_NAME_BYTES + ETHER_PEER_PROOF_
 #define ETHER_PEER_CARD_RATE    16
 #define ETHER_PEER_CARD_BUCKETS 64
 
-/* Of several NICs of one host with one name the second waits so long before it answers, the third twice as
- * long: on one segment the first one is believed, always. */
+/* Of several NICs of one host with one name, each waits its rank times this before it answers. On
+ * one segment the first answer is believed, so it always comes from the same NIC. */
 #define ETHER_PEER_RANK_NS 2000000ull
 
 enum ether_peer_kind {
-    ETHER_PEER_ANNOUNCE = 2, /* "I am called NAME", to one card, with the nonce of its question */
-    ETHER_PEER_SOLICIT = 3,  /* "Who is called NAME?", to everybody */
-    ETHER_PEER_QUERY = 4,    /* "What are you called?", to one card, without a name */
+    ETHER_PEER_ANNOUNCE = 2, /* "My name is NAME", to one card, with the nonce of its question */
+    ETHER_PEER_SOLICIT = 3,  /* "Which card has the name NAME?", to all cards */
+    ETHER_PEER_QUERY = 4,    /* "What is your name?", to one card, without a name */
 };
 
 /*
- * Who may say so? The seam for authentication; without one the scheme is 0 and there is no proof. A
- * message of another scheme than the own one is dropped. Both functions see the message without its
- * proof, with checksum and length of the proof as zero.
+ * Authentication of senders, to be plugged in. Without it the scheme is 0 and there is no proof. A
+ * message with another scheme than ours is dropped. Both functions get the message without its
+ * proof; its checksum and the length of the proof are zero.
  */
 struct ether_peer_auth {
     uint8_t scheme; /* not 0 */
@@ -81,7 +81,7 @@ struct ether_peer_auth {
 /* A message on its way out. */
 struct ether_peer_frame {
     enum ether_peer_kind kind;
-    uint8_t to[6]; /* ff:ff:ff:ff:ff:ff for a name asked for */
+    uint8_t to[6]; /* ff:ff:ff:ff:ff:ff for a SOLICIT */
     uint8_t body[ETHER_PEER_BODY_BYTES];
     uint32_t len;
 };
@@ -90,12 +90,12 @@ enum ether_peer_state {
     ETHER_PEER_FREE = 0,
     ETHER_PEER_ASKING,
     ETHER_PEER_KNOWN,
-    ETHER_PEER_UNKNOWN, /* nobody answered */
+    ETHER_PEER_UNKNOWN, /* no answer came */
 };
 
 struct ether_peer_entry {
     enum ether_peer_state state;
-    bool of_card; /* the card was there first, and its name is asked for */
+    bool of_card; /* a question for the name of `card`; else for the card of `name` */
     char name[ETHER_PEER_NAME_BYTES];
     struct link_addr card;
     bool disputed;    /* a second card has answered the same question */
@@ -106,15 +106,15 @@ struct ether_peer_entry {
     uint64_t used_ns;
 };
 
-/* A bucket of permissions. */
+/* A token bucket; a message costs the time 1 s / rate. */
 struct ether_peer_bucket {
-    uint64_t level_ns; /* time that has been saved up */
-    uint64_t at_ns;    /* when it was counted last */
+    uint64_t level_ns; /* saved time */
+    uint64_t at_ns;    /* when level_ns was last updated */
 };
 
 struct ether_peers {
     char own[ETHER_PEER_NAME_BYTES]; /* the name that this host answers to; empty: none */
-    unsigned rank;                   /* NICs of this host before it that have the same name */
+    unsigned rank;                   /* number of earlier NICs of this host with the same name */
     const struct ether_peer_auth *auth;
     struct link_stats *stats;
     uint64_t random;
@@ -125,49 +125,50 @@ struct ether_peers {
         uint8_t to[6];
         uint64_t nonce;
         uint64_t at_ns;                   /* when it may leave */
-        char name[ETHER_PEER_NAME_BYTES]; /* as it was asked for */
+        char name[ETHER_PEER_NAME_BYTES]; /* as in the question; for a QUERY the own name */
     } answers[ETHER_PEER_ANSWERS_MAX];
     unsigned answer_first, answer_count;
 };
 
-/* own: NULL or a name that is none: questions of others are not answered. stats outlives it. The rank is 0
- * until the caller says otherwise. */
+/* own: the name of this host; if NULL or not a good name, questions are not answered. stats
+ * outlives peers. The rank is 0 until the caller sets it. */
 void ether_peers_init(struct ether_peers *peers, const char *own,
                       const struct ether_peer_auth *auth, struct link_stats *stats, uint64_t seed);
 
-/* Is it a name at all: 1 to 63 letters, digits, '.', '-', '_'? */
+/* Is it a good name: 1 to 63 letters, digits, '.', '-', '_'? */
 bool ether_peer_name_is_good(const char *name);
 
 /*
- * The card of a name. Outcomes: 0 and *ret; -EAGAIN it is being asked for, come again; -ENOENT nobody
- * has answered; -EINVAL no name; -EBUSY too many are being asked for.
+ * The card of a name. Outcomes: 0 and *ret; -EAGAIN the question is under way, call again; -ENOENT
+ * no card has answered; -EINVAL not a good name; -EBUSY too many questions are under way.
  */
 int ether_peers_find(struct ether_peers *peers, const char *name, uint64_t now_ns,
                      struct link_addr *ret);
 
 /*
- * The name of a card: what it says that it is called, else a name that it has answered to. Outcomes: 0 and
- * ret; -EAGAIN it is being asked, come again; -ENOENT it has not answered; -EINVAL no address of a card;
- * -EBUSY too many are being asked for.
+ * The name of a card: its answer to a QUERY, else a name for which it has answered a SOLICIT.
+ * Outcomes: 0 and ret; -EAGAIN the question is under way, call again; -ENOENT it has not answered;
+ * -EINVAL not the address of a card; -EBUSY too many questions are under way.
  */
 int ether_peers_name(struct ether_peers *peers, const struct link_addr *card, uint64_t now_ns,
                      char ret[ETHER_PEER_NAME_BYTES]);
 
 /*
- * Calls back for each card that is known now, from entry `from` on, until visit says false; the address is
- * good until the next call of ether_peers_*. The entry to go on with; UINT32_MAX: that was all.
+ * Calls back for each card that is known now, from entry `from` on, until visit returns false. The
+ * address is valid until the next call of ether_peers_*. Returns the entry to go on with;
+ * UINT32_MAX: no more.
  */
 uint32_t ether_peers_known(const struct ether_peers *peers, uint32_t from, uint64_t now_ns,
                            link_visit_fn *visit, void *ctx);
 
-/* Take the contents of a frame from a card. What is wrong with it is counted. */
+/* Take the contents of a frame from a card; a faulty message is dropped and counted. */
 void ether_peers_rx(struct ether_peers *peers, enum ether_peer_kind kind, const uint8_t from[6],
                     const uint8_t *body, uint32_t len, uint64_t now_ns);
 
-/* What is to be sent now, one message with each call. false: nothing (any more). */
+/* The next message to send now, one with each call. false: none (any more). */
 bool ether_peers_next(struct ether_peers *peers, uint64_t now_ns, struct ether_peer_frame *ret);
 
-/* When ether_peers_next has something; UINT64_MAX = not before something else happens. */
+/* When ether_peers_next has a message; UINT64_MAX = not before another call changes it. */
 uint64_t ether_peers_deadline(const struct ether_peers *peers);
 
 #endif

@@ -1,11 +1,12 @@
 /*
- * Receiving: a ring of frames that the kernel fills and this side empties (PACKET_RX_RING, version 2;
- * man 7 packet). No system call, and the bytes are read where the kernel put them.
+ * Receiving: a ring of frames that the kernel fills and the link empties (PACKET_RX_RING, version
+ * 2; man 7 packet). No system call; the bytes are read where the kernel wrote them.
  *
- * The kernel fills the frames in order and stops at one that has not come back, so a packet must not
- * be kept there: all are marked scarce, and who wants to keep one copies it.
+ * The kernel fills the frames in order and stops at one that has not been given back. So a packet
+ * must not be kept in the ring: all packets are marked scarce, and vipd/nic copies one to keep it.
  *
- * Owns: the ring. What is in a frame, ether_frame.c judges. Called from the engine's thread.
+ * Owns: the ring. Does not own: contents of a frame (ether_frame.c). Called from the engine's
+ * thread.
  */
 #include "vipd/link/ether.h"
 
@@ -24,13 +25,13 @@
 /* Frames begin at cache lines. */
 #define CACHE_LINE 64u
 
-/* The kernel allocates the ring in blocks; larger ones waste less at their ends. */
+/* Bytes of a block: the kernel allocates the ring in blocks. Large ones waste less at the end. */
 #define BLOCK_BYTES (64u << 10)
 
-/* Fewer frames than this make no ring. */
+/* Smallest number of frames in a ring. */
 #define FRAMES_MIN 64u
 
-/* Of one call, how many frames that are not ours may be dropped for each that is wanted. */
+/* Limit for dropped frames that are not ours in one recv call, per packet requested. */
 #define BAD_PER_PACKET 2
 
 _Static_assert(TPACKET_ALIGNMENT <= CACHE_LINE && CACHE_LINE % TPACKET_ALIGNMENT == 0, "frames");
@@ -125,7 +126,7 @@ bool ether_ring_fits(const struct ether *ether, uint32_t mtu)
 
 uint32_t ether_ring_window(const struct ether *ether, uint32_t packet_bytes)
 {
-    /* A part stays free for acknowledgements and for other peers' first packets. */
+    /* A quarter stays free for acknowledgements and for other peers' first packets. */
     uint64_t bytes = (uint64_t)ether->ring.frames * 3 / 4 * packet_bytes;
 
     return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
@@ -134,9 +135,9 @@ uint32_t ether_ring_window(const struct ether *ether, uint32_t packet_bytes)
 /* ---- receiving ------------------------------------------------------------------------------ */
 
 /*
- * Is the frame of a VLAN that this host is not in? The kernel takes the tag out of it, gives it to who wants
- * the EtherType all the same, and says only that it is for another host. The filter has compared the
- * address with our card's.
+ * Is the frame of a VLAN that this host is not in? The kernel removes its tag, but still gives the
+ * frame to sockets of its EtherType, marked as for another host. This mark means a foreign VLAN
+ * here, because the filter has compared the address with that of our card.
  */
 static bool is_foreign(const struct ether *ether, const struct tpacket2_hdr *hdr)
 {
@@ -147,7 +148,7 @@ static bool is_foreign(const struct ether *ether, const struct tpacket2_hdr *hdr
     return ether->want.vlan == 0 && from->sll_pkttype == PACKET_OTHERHOST;
 }
 
-/* Look into one filled frame. Whether it holds a packet; if not, it has been counted. */
+/* Process one filled frame. Whether it holds a packet; if not, it has been counted. */
 static bool frame_take(struct ether *ether, struct tpacket2_hdr *hdr, uint32_t status,
                        uint64_t now_ns, struct link_rx *ret)
 {
@@ -203,7 +204,7 @@ unsigned ether_recv(struct link *link, struct link_rx *packets, unsigned count, 
         struct tpacket2_hdr *hdr = frame_at(ring, ring->next);
         uint32_t status = __atomic_load_n(&hdr->tp_status, __ATOMIC_ACQUIRE);
 
-        /* A whole round later a frame that is still held looks as if it were filled again. */
+        /* After a whole round, a frame that is still held looks like one filled again. */
         if (!(status & TP_STATUS_USER) || ring->held[ring->next])
             break;
         ring->next = ring->next + 1 < ring->frames ? ring->next + 1 : 0;

@@ -1,8 +1,8 @@
 /*
- * Sending: frames gathered from our headers and the registered pages, one sendmmsg call for a batch.
+ * Sending: frames gathered from our headers and the registered pages, one sendmmsg call per batch.
  *
- * Owns: what an error of the socket means. A frame that the medium refuses for good counts as lost:
- * recovering from loss is the engine's business. Called from the engine's thread.
+ * Owns: the meaning of socket errors. A frame that the medium refuses for good counts as lost; the
+ * engine recovers from loss. Called from the engine's thread.
  */
 #include "vipd/link/ether.h"
 
@@ -18,7 +18,7 @@ bool ether_sendable(const struct ether *ether, const struct link_tx *packet)
            packet->bytes <= ether->link.packet_bytes;
 }
 
-/* Build messages for packets[0..count-1] as far as they fit; returns how many. */
+/* Build messages for packets[0..count-1] as far as they fit; returns their number. */
 static unsigned build(struct ether *ether, const struct link_tx *packets, unsigned count)
 {
     unsigned iovs = 0, m;
@@ -40,7 +40,7 @@ static unsigned build(struct ether *ether, const struct link_tx *packets, unsign
     return m;
 }
 
-/* A packet that cannot travel: it is lost where it stands. */
+/* Drop a packet that the link cannot carry. */
 static void refuse(struct ether *ether, const struct link_tx *packet)
 {
     ether->stats.tx_errors++;
@@ -53,7 +53,7 @@ static void refuse(struct ether *ether, const struct link_tx *packet)
             ether->interface, (unsigned)packet->bytes);
 }
 
-/* The device is full. Whether to wait for it; false: it has been for so long that the frame is lost. */
+/* The device is full. Whether to wait; false: it is full for too long, drop the frame. */
 static bool full(struct ether *ether, uint64_t now_ns)
 {
     ether->stats.tx_again++;
@@ -62,7 +62,7 @@ static bool full(struct ether *ether, uint64_t now_ns)
     return now_ns - ether->full_ns < ETHER_FULL_NS;
 }
 
-/* The first frame was refused with errno `err`. Whether it is done with (lost); false: try later. */
+/* The first frame was refused with errno `err`. true: it is lost, go on; false: try it later. */
 static bool refused(struct ether *ether, int err, uint64_t now_ns)
 {
     switch (err) {
@@ -86,7 +86,7 @@ static bool refused(struct ether *ether, int err, uint64_t now_ns)
     return true;
 }
 
-/* Send messages 0..count-1. Returns how many packets are done with. */
+/* Send messages 0..count-1. Returns the number of packets that are sent or lost. */
 static unsigned transmit(struct ether *ether, unsigned count, const struct link_tx *packets,
                          uint64_t now_ns)
 {

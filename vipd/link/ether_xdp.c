@@ -1,6 +1,6 @@
 /*
- * XDP beside the packet socket of an Ethernet link: when it is used, and for what (vipd/link/xdp.h does
- * the work). Called from the engine's thread.
+ * Use of XDP beside the packet socket of an Ethernet link (vipd/link/xdp.h does the work). Called
+ * from the engine's thread.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -9,10 +9,10 @@
 
 #include "vipd/link/xdp.h"
 
-/* Frames that the kernel did not take at once are offered again after so long. */
+/* Time until frames that the kernel did not take at once are offered again. */
 #define KICK_NS 20000u
 
-/* Would XDP have to be opened anew, or may it be had now where it was refused? */
+/* Must XDP be opened again, or may it be available now although it was refused? */
 static bool another(const struct ether *ether, const struct ether_if *now)
 {
     const struct ether_if *on = &ether->xdp_on;
@@ -22,7 +22,7 @@ static bool another(const struct ether *ether, const struct ether_if *now)
     return ether->xdp ? !xdp_resize(ether->xdp, ether, now->mtu) : on->mtu != now->mtu;
 }
 
-/* Its sockets in the link's descriptor. 0 or negative errno. */
+/* Add its sockets to the link's epoll descriptor, or remove them. 0 or negative errno. */
 static int watch(struct ether *ether, int op)
 {
     struct epoll_event event = {.events = EPOLLIN};
@@ -96,7 +96,7 @@ unsigned ether_xdp_send(struct ether *ether, const struct link_tx *packets, unsi
 
 void ether_xdp_run(struct ether *ether, uint64_t now_ns)
 {
-    /* What waits while the interface is down leaves when it is up. */
+    /* Frames that wait while the interface is down leave when it is up. */
     if (ether->xdp && !ether->link.down && ether->xdp_kick_ns <= now_ns)
         ether->xdp_kick_ns = xdp_kick(ether->xdp, ether) ? now_ns + KICK_NS : UINT64_MAX;
 }

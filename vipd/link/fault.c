@@ -1,11 +1,11 @@
 /*
- * The fault decorator: a link that loses, doubles, reorders, delays and damages what is sent
+ * The fault decorator: a link that loses, duplicates, reorders, delays and damages sent packets
  * (vipd/link/link.h). Every decision comes from a seeded generator; time comes from the caller.
  *
  * Owns: the inner link, copies of delayed packets. Does not own: receiving, which passes through
- * (the other side's decorator damages what it sends). Called from the engine's thread.
+ * (the decorator of the other side acts on what that side sends). Called from the engine's thread.
  *
- * Always built in and switched on by configuration, so that loss is tested with the product itself.
+ * It is always built in and switched on by configuration, so that tests use the product itself.
  */
 #include "vipd/link/link.h"
 
@@ -15,18 +15,18 @@
 
 #include "proto/assert.h"
 
-/* Bounds of what waits for its time: a medium that holds more is full. */
+/* Bounds of delayed packets: beyond them the link is full. */
 #define DELAYED_PACKETS_MAX 16384u
 #define DELAYED_BYTES_MAX   (64u << 20)
 
-/* A reordered packet is overtaken by what is sent in so long a time. */
+/* Delay of a reordered packet: MIN plus a random time below SPAN; other packets overtake it. */
 #define REORDER_MIN_NS  20000u
 #define REORDER_SPAN_NS 480000u
 
-/* When the inner link was full, ask it again after so long. */
+/* Time until the next attempt when the inner link was full. */
 #define RETRY_NS 50000u
 
-/* A packet that waits. */
+/* A delayed packet. */
 struct delayed {
     uint64_t due_ns;
     uint64_t number; /* order of sending among packets due at the same time */
@@ -44,7 +44,7 @@ struct fault {
     struct delayed **heap; /* binary heap, earliest (due, number) first */
     uint32_t heap_count, heap_room;
     uint64_t heap_bytes;
-    uint64_t retry_ns;       /* 0, or no attempt before then: the inner link was full */
+    uint64_t retry_ns;       /* inner link was full: no attempt before this time; 0 = none */
     struct link_stats stats; /* fault counters only */
 };
 
@@ -68,13 +68,13 @@ static bool happens(struct fault *fault, double probability)
     return (double)(draw(fault) >> 11) * 0x1p-53 < probability;
 }
 
-/* What happens to one packet. */
+/* Decisions for one packet. */
 struct fate {
     bool lost, doubled, corrupt;
-    uint64_t delay_ns[2]; /* of the packet and its double */
+    uint64_t delay_ns[2]; /* of the packet and its duplicate */
 };
 
-/* The same number of draws for every packet, so that one setting does not shift another's luck. */
+/* Every packet uses the same number of draws, so that one setting does not change the others. */
 static struct fate decide(struct fault *fault)
 {
     const struct link_faults *faults = &fault->faults;
@@ -108,7 +108,7 @@ static bool earlier(const struct delayed *a, const struct delayed *b)
     return a->due_ns != b->due_ns ? a->due_ns < b->due_ns : a->number < b->number;
 }
 
-/* Put a packet in its place. Returns false without memory. */
+/* Add a packet to the heap. false: no memory. */
 static bool heap_push(struct fault *fault, struct delayed *packet)
 {
     uint32_t i;
@@ -158,7 +158,7 @@ static void heap_pop(struct fault *fault)
     fault->heap[i] = last;
 }
 
-/* Keep a copy until due_ns. Returns false without memory: the packet is lost then. */
+/* Keep a copy until due_ns. false: no memory, the packet is lost. */
 static bool keep_copy(struct fault *fault, const struct link_tx *packet, uint64_t due_ns,
                       bool corrupt)
 {
@@ -192,7 +192,7 @@ static bool keep_copy(struct fault *fault, const struct link_tx *packet, uint64_
     return true;
 }
 
-/* Send what is due. The order among packets due at the same time is that of sending. */
+/* Send packets that are due. Packets due at the same time leave in the order of sending. */
 static void flush(struct fault *fault, uint64_t now_ns)
 {
     if (fault->retry_ns > now_ns)
@@ -213,7 +213,7 @@ static void flush(struct fault *fault, uint64_t now_ns)
 
 /* ---- class ----------------------------------------------------------------------------- */
 
-/* The inner link went up or down, or has another address: this one has too. */
+/* Copy the state of the inner link if it has changed. */
 static void follow(struct fault *fault)
 {
     if (fault->link.changes == fault->inner->changes)
@@ -222,7 +222,7 @@ static void follow(struct fault *fault)
     fault->link.class = &fault_class;
 }
 
-/* Carry out the fate of a packet that does not simply pass. */
+/* Carry out the decisions for a packet that does not pass untouched. */
 static void suffer(struct fault *fault, const struct link_tx *packet, const struct fate *fate,
                    uint64_t now_ns)
 {
@@ -239,20 +239,20 @@ static void suffer(struct fault *fault, const struct link_tx *packet, const stru
     for (unsigned i = 0; i < copies; i++) {
         if (fate->delay_ns[i] > 0)
             fault->stats.fault_delayed++;
-        /* Only the first copy is damaged: the double may still arrive whole. */
+        /* Only the first copy is damaged; the duplicate stays whole. */
         if (!keep_copy(fault, packet, now_ns + fate->delay_ns[i], fate->corrupt && i == 0))
             fault->stats.fault_lost++;
     }
 }
 
-/* Packets that pass untouched go to the inner link in one call, for its batching. What it does not
- * take waits here, so that no packet has its fate decided twice. */
+/* Packets that pass untouched go to the inner link in one call, for its batching. Packets that it
+ * does not take wait here, so that no packet is decided twice. */
 static void pass(struct fault *fault, const struct link_tx *packets, unsigned count,
                  uint64_t now_ns)
 {
     unsigned n = 0;
 
-    /* Nothing may overtake what is due and waits for a full inner link. */
+    /* No packet may overtake a due packet that waits for a full inner link. */
     if (count > 0 && (fault->heap_count == 0 || fault->heap[0]->due_ns > now_ns))
         n = fault->inner->class->send(fault->inner, packets, count, now_ns);
     for (; n < count; n++)
@@ -265,7 +265,7 @@ static unsigned fault_send(struct link *link, const struct link_tx *packets, uns
 {
     struct fault *fault = (struct fault *)link;
     unsigned i, passing = 0; /* packets before i that pass and are not sent yet */
-    uint64_t reserved = 0;   /* their bytes, should all have to wait */
+    uint64_t reserved = 0;   /* their bytes, in case all must wait */
 
     follow(fault);
     flush(fault, now_ns);
@@ -273,7 +273,7 @@ static unsigned fault_send(struct link *link, const struct link_tx *packets, uns
         uint32_t bytes = packets[i].bytes;
         struct fate fate;
 
-        /* Room for the packet and its double, whatever happens to those before it. */
+        /* Room for the packet and its duplicate, even if all packets before it must wait. */
         if (fault->heap_count + passing + 2 > DELAYED_PACKETS_MAX ||
             fault->heap_bytes + reserved + 2ull * bytes > DELAYED_BYTES_MAX)
             break;
@@ -343,7 +343,7 @@ static void fault_stats(const struct link *link, struct link_stats *ret)
     ret->fault_corrupted += fault->stats.fault_corrupted;
 }
 
-/* Questions and answers among hosts are not the packets that are to suffer. */
+/* Faults do not apply to questions and answers among hosts. */
 static int fault_find(struct link *link, const char *name, uint64_t now_ns, struct link_addr *ret)
 {
     struct fault *fault = (struct fault *)link;

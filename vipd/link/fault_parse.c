@@ -1,5 +1,5 @@
 /*
- * The spelling of faults in the configuration (vipd/link/link.h).
+ * The format of faults in the configuration (vipd/link/link.h).
  *
  * Owns: "loss=1%,dup=0.1%,reorder=0.5%,corrupt=0.01%,delay=50us,jitter=10us,blackhole,seed=42".
  * Decimal numbers are read here and not with strtod, which depends on the locale.
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A delay longer than this is a mistake of unit. */
+/* Longest delay, 60 s: a longer one is an error of the unit. */
 #define DELAY_NS_MAX 60e9
 
 /* One "name=value" between commas; neither is zero-terminated. */
@@ -21,8 +21,8 @@ struct word {
     size_t value_len;
 };
 
-/* Digits with an optional point at the start of text. Returns how many characters they are, 0 = no
- * number there. */
+/* Parse digits with an optional point at the start of text. Returns the number of characters;
+ * 0 = no number there. */
 static size_t parse_decimal(const char *text, size_t len, double *ret)
 {
     double value = 0, scale = 1;
@@ -112,7 +112,7 @@ static bool parse_seed(const struct word *word, uint64_t *ret)
     return true;
 }
 
-/* Outcomes: NULL understood; else what would have been right. */
+/* Outcomes: NULL understood; else the text that was expected. */
 static const char *parse_word(const struct word *word, struct link_faults *faults)
 {
     static const char probability[] = "a probability such as 1% or 0.01";

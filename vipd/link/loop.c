@@ -1,11 +1,10 @@
 /*
- * The link without a medium (vipd/link/link.h): for programs of one host, with no network configured.
+ * The link without a medium (vipd/link/link.h): for programs of one host without a network.
  *
- * vipd/nic hands packets between sessions of one NIC over without any link, so this one carries
- * something only when the fault decorator stands in front of it: what is sent to the own address
- * comes back, everything else is lost.
+ * vipd/nic passes packets between sessions of one NIC without a link. So this link carries packets
+ * only behind the fault decorator: packets to the own address come back, all others are lost.
  *
- * Owns: copies of the packets on their way. Called from the engine's thread.
+ * Owns: copies of the packets under way. Called from the engine's thread.
  */
 #include "vipd/link/link.h"
 
@@ -15,14 +14,14 @@
 
 #include "proto/assert.h"
 
-/* Bounds of what is on its way: what does not fit has to wait, as on a full medium. */
+/* Bounds of packets under way: beyond them the medium is full. */
 #define PACKETS_MAX 8192u
 #define BYTES_MAX   (32u << 20)
 
-/* What one connection may have under way. */
+/* Bytes that one connection may have under way. */
 #define WINDOW_BYTES (8u << 20)
 
-/* 00:00:00:00:00:01: no card has it, and it is not the zero of "no address". */
+/* 00:00:00:00:00:01: no card has this address, and it is not zero ("no address"). */
 static const uint8_t own_address[] = {0, 0, 0, 0, 0, 1};
 
 struct packet {
@@ -33,7 +32,7 @@ struct packet {
 
 struct loop {
     struct link link;
-    struct packet *first, **end; /* on their way, in order */
+    struct packet *first, **end; /* under way, in order */
     uint32_t count, bytes;       /* not released yet, those handed out included */
     struct link_stats stats;
 };

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Messages taken at once; more stay for the next look. */
+/* Messages taken in one call; more stay for the next call. */
 #define NEWS_MAX 64
 
 int link_news_open(bool addresses)
@@ -33,7 +33,7 @@ bool link_news_read(int news)
     bool changed = false;
     char byte;
 
-    /* What it says does not matter: the interface itself is asked. Neither do lost messages. */
+    /* Contents do not matter: the link asks the interface itself. Neither do lost messages. */
     for (unsigned i = 0; i < NEWS_MAX; i++) {
         if (recv(news, &byte, sizeof(byte), MSG_DONTWAIT | MSG_TRUNC) < 0 && errno != ENOBUFS)
             break;

@@ -1,8 +1,8 @@
 /*
  * News of interfaces and addresses from the kernel, for links that follow them (ether, udp).
  *
- * Owns: the netlink socket. It works without privilege and says that something has changed, not
- * what: a link then asks about its own interface.
+ * Owns: the netlink socket. It needs no privilege. It reports that something has changed, not what:
+ * a link then asks about its own interface.
  */
 #ifndef VIPD_LINK_NEWS_H
 #define VIPD_LINK_NEWS_H
@@ -10,12 +10,12 @@
 #include <stdbool.h>
 
 /*
- * A socket that becomes readable when any interface changes, with `addresses` also when an IP address
- * comes or goes. Outcomes: the descriptor, to be closed by the caller; negative errno.
+ * A socket that becomes readable when any interface changes, with `addresses` also when an IP
+ * address comes or goes. Outcomes: the descriptor, which the caller closes; negative errno.
  */
 int link_news_open(bool addresses);
 
-/* Empty it. Whether it said something; lost messages count as such. */
+/* Empty the socket. Whether there was news; lost messages count as news. */
 bool link_news_read(int news);
 
 #endif

@@ -2,8 +2,8 @@
  * The UDP link over IPv4 and IPv6: opening, following the interface that has its address, closing
  * (vipd/link/link.h; inside: vipd/link/udp.h).
  *
- * Owns: the state of the link. An interface that is down or has no carrier is only shown: the kernel
- * may know another way, so packets are still given to it.
+ * Owns: the state of the link. If the interface is down or has no carrier, the state shows it.
+ * Packets are still given to the kernel, which may know another way.
  */
 #include "vipd/link/udp.h"
 
@@ -17,7 +17,7 @@
 
 #include "vipd/link/news.h"
 
-/* Socket buffers if the configuration says nothing. */
+/* Bytes of the socket buffers if the configuration sets none. */
 #define DEFAULT_BUFFER_BYTES (4u << 20)
 
 static int udp_fd(const struct link *link)
@@ -29,7 +29,7 @@ static uint64_t udp_deadline(const struct link *link)
 {
     const struct udp *udp = (const struct udp *)link;
 
-    /* What is already in memory does not make the descriptor readable. */
+    /* Packets that are already in memory do not make the descriptor readable. */
     return udp_rx_pending(udp) ? 0 : udp->look_ns;
 }
 
@@ -92,14 +92,14 @@ static void say_missing(const struct udp *udp, char why[LINK_WHY_BYTES])
         reason(why, "%s does not have the address of %s", udp->scope, own);
 }
 
-/* A socket that fits the interface. Outcomes: 0; negative errno with the reason in why. */
+/* Open a socket that fits the interface. Outcomes: 0; negative errno with the reason in why. */
 static int enter(struct udp *udp, const struct udp_if *now, char why[LINK_WHY_BYTES])
 {
     bool local = link_addr_is_local(&udp->own);
     int r = 0;
 
     udp->if_index = now->index;
-    /* The socket of a link-local address belongs to one interface, and dies with it. */
+    /* The socket of a link-local address works on one interface only, and only while it exists. */
     if (udp->sock < 0 || (local && udp->sock_index != now->index))
         r = udp_sock_open(udp);
     if (r == -EADDRNOTAVAIL)
@@ -117,7 +117,7 @@ static int enter(struct udp *udp, const struct udp_if *now, char why[LINK_WHY_BY
     return 0;
 }
 
-/* What is the interface like? why: empty if the link can be up. Outcomes as those of enter. */
+/* Look at the interface. why: empty if the link can be up. Outcomes as those of enter. */
 static int look(struct udp *udp, char why[LINK_WHY_BYTES])
 {
     struct udp_if now;
@@ -141,7 +141,7 @@ static int look(struct udp *udp, char why[LINK_WHY_BYTES])
     return 0;
 }
 
-/* Look, and tell if anything is different. Outcomes as those of look. */
+/* Look at the interface, and set the state if anything is different. Outcomes as those of look. */
 static int update(struct udp *udp, bool opening)
 {
     struct link *link = &udp->link, before = udp->link;
@@ -156,7 +156,7 @@ static int update(struct udp *udp, bool opening)
     link->down = why[0] != '\0';
     snprintf(link->why_down, sizeof(link->why_down), "%s", why);
     if (opening)
-        return r; /* the caller says how it begins; changes are said here */
+        return r; /* the caller logs the first state; changes are logged here */
     link_addr_format(&udp->own, own, sizeof(own));
     if (link->down)
         fprintf(stderr, "vipd: udp %s: down (%s)\n", own, why);
@@ -166,7 +166,7 @@ static int update(struct udp *udp, bool opening)
     return r;
 }
 
-/* May this outcome of a look last? News will come when it changes. */
+/* Is this outcome of a look final until news comes? If not, look again soon. */
 static bool lasting(int r)
 {
     return r == 0 || r == -EADDRNOTAVAIL || r == -EINVAL;
@@ -186,7 +186,7 @@ void udp_check(struct udp *udp, uint64_t now_ns)
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
-/* Say why opening failed; returns rc. */
+/* Write into err why opening failed; returns rc. */
 __attribute__((format(printf, 4, 5))) static int failed(int rc, char *err, size_t err_bytes,
                                                         const char *format, ...)
 {
@@ -199,7 +199,7 @@ __attribute__((format(printf, 4, 5))) static int failed(int rc, char *err, size_
     return rc;
 }
 
-/* Without an address in the configuration: that of the default route. */
+/* Use the address of the default route, without an address in the configuration. */
 static int choose_default(struct udp *udp, uint16_t port, char *err, size_t err_bytes)
 {
     struct in_addr in;

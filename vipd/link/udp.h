@@ -1,13 +1,13 @@
 /*
- * Inside of the UDP link: what udp.c (open, state, close), udp_sock.c, udp_name.c, udp_if.c, udp_tx.c,
- * udp_rx.c and udp_buf.c share. Nobody else includes this.
+ * Inside of the UDP link, shared by udp.c (open, state, close), udp_sock.c, udp_name.c, udp_if.c,
+ * udp_tx.c, udp_rx.c and udp_buf.c. No other file includes this.
  *
- * The link has one address, of IPv4 or of IPv6, and follows the interface that has it: without one there
- * is no socket, and the link is down until one comes.
+ * The link has one address, IPv4 or IPv6, and follows the interface that has it. Without such an
+ * interface there is no socket, and the link is down.
  *
- * Receiving: each message of a recvmmsg batch lands in a small buffer followed by a large one. A
- * lone packet that fits the small buffer stays there, so that holding it pins 2 KiB; anything longer
- * has its first 2 KiB copied into the headroom of the large buffer, whose bytes are then contiguous.
+ * Receiving: each message of a recvmmsg batch is written to a small buffer followed by a large one.
+ * A message that fits the small buffer stays there, so a held packet needs only 2 KiB. The first
+ * 2 KiB of a longer one are copied in front of the rest, so that its bytes are contiguous.
  */
 #ifndef VIPD_LINK_UDP_H
 #define VIPD_LINK_UDP_H
@@ -18,16 +18,16 @@
 
 #include "vipd/link/link.h"
 
-/* Messages of one recvmmsg call; enough to spread the call's cost, few enough to stay in cache. */
+/* Messages of one recvmmsg call: many, to spread the call's cost; few, to stay in the cache. */
 #define UDP_RX_BATCH 32
 
 /* Messages of one sendmmsg call. */
 #define UDP_TX_BATCH 64
 
-/* Packets of one UDP_SEGMENT message: what every kernel with the option takes. */
+/* Packets of one UDP_SEGMENT message: every kernel with the option accepts this number. */
 #define UDP_GSO_SEGMENTS_MAX 64
 
-/* Gather entries that one batch of coalesced messages may use together. */
+/* Gather entries of all coalesced messages of one batch. */
 #define UDP_TX_IOVS 2048
 
 /* Gather entries of one message (the kernel's UIO_MAXIOV). */
@@ -43,25 +43,25 @@
 #define UDP_LARGE_MAX 1024u
 #define UDP_SMALL_MAX 32768u
 
-/* The last buffers of a pool are marked scarce: if all were kept for packets ahead of their turn, the
- * ones they wait for could not be received. Twice a batch, for a batch is always attached. */
+/* The last buffers of a pool are marked scarce: if packets ahead of their turn kept all buffers,
+ * the missing packets could not be received. Twice a batch: one batch is always attached. */
 #define UDP_SCARCE (2 * UDP_RX_BATCH)
 
-/* Free buffers that are kept; others go back to the allocator. */
+/* Free buffers that a pool keeps; others go back to the allocator. */
 #define UDP_FREE_KEEP 128u
 
-/* News of interfaces are looked for that often while packets are being received. */
+/* Interval between looks for news of interfaces. */
 #define UDP_CHECK_NS 1000000u
 
-/* News come in flocks: all of one flock are worth one look at the interfaces. */
+/* Time from the first news to the look at the interfaces: news come in groups. */
 #define UDP_LOOK_NS 10000000u
 
-/* A look that failed for want of memory or descriptors is repeated after so long. */
+/* Time until a look is repeated that failed for lack of memory or descriptors. */
 #define UDP_AGAIN_NS 1000000000u
 
 _Static_assert(LINK_SCOPE_BYTES == IF_NAMESIZE, "names of interfaces");
 
-/* An address as the socket calls want it. */
+/* An address in the form of the socket calls. */
 union udp_name {
     struct sockaddr any;
     struct sockaddr_in in4;
@@ -74,7 +74,7 @@ struct udp_buf {
     uint32_t refs;        /* packets given out and not released */
     bool large;
     struct link_addr from;
-    uint8_t bytes[]; /* UDP_SMALL_BYTES, or as much headroom and UDP_LARGE_BYTES */
+    uint8_t bytes[]; /* UDP_SMALL_BYTES; if large, UDP_LARGE_BYTES behind them */
 };
 
 struct udp_pool {
@@ -83,7 +83,7 @@ struct udp_pool {
     bool large;
 };
 
-/* A received message whose packets have not all been handed out. */
+/* A received message that still has packets to hand out. */
 struct udp_msg {
     struct udp_buf *buf;
     const uint8_t *at;
@@ -101,23 +101,23 @@ struct udp_if {
 
 struct udp {
     struct link link;
-    struct link_addr own;         /* what link.self becomes when an interface has it */
+    struct link_addr own;         /* becomes link.self when an interface has it */
     char scope[LINK_SCOPE_BYTES]; /* the interface of a link-local address; empty for others */
     uint32_t mtu;                 /* configured; 0 = that of the interface */
     uint32_t buffer_bytes;        /* wanted */
     bool want_gso, want_gro;      /* configured */
-    unsigned if_index;            /* where link-local addresses are; of the last look */
+    unsigned if_index;            /* interface of the link-local addresses, from the last look */
     int sock;                     /* -1: no interface has the address (yet) */
-    int inherited;                /* to be used if it is bound to the address, or -1 */
+    int inherited;                /* socket to use if it is bound to the address, or -1 */
     void (*opened)(void *ctx, int sock); /* of the configuration */
     void *opened_ctx;
-    unsigned sock_index; /* that it was bound with */
+    unsigned sock_index; /* if_index when sock was bound */
     int news;            /* of interfaces and addresses (vipd/link/news.h) */
-    int epoll;           /* both of them, for the host's loop */
+    int epoll;           /* sock and news together, for the host's loop */
     uint64_t next_ns;    /* next look for news */
     uint64_t look_ns;    /* next look at the interfaces; UINT64_MAX = none is due */
     bool gso, gro;       /* in use */
-    int gso_doubt;       /* errno with which joined packets were refused just now; 0 = none */
+    int gso_doubt;       /* errno of the last refusal of joined packets; 0 = none */
     bool oversize_logged, buffer_logged;
     struct link_stats stats;
 
@@ -145,34 +145,34 @@ unsigned udp_send(struct link *link, const struct link_tx *packets, unsigned cou
 unsigned udp_recv(struct link *link, struct link_rx *packets, unsigned count, uint64_t now_ns);
 void udp_release(struct link *link, void *buffer);
 
-/* Is there something that recv would give without asking the kernel? */
+/* Are packets in memory that recv returns without asking the kernel? */
 bool udp_rx_pending(const struct udp *udp);
 /* Free every buffer that has not been handed out. */
 void udp_rx_drain(struct udp *udp);
 
-/* udp_buf.c. take: NULL if the pool's bound or memory is reached. */
+/* udp_buf.c. take: NULL: the pool's bound is reached, or no memory. */
 struct udp_buf *udp_buf_take(struct udp_pool *pool);
 void udp_buf_give(struct udp_pool *pool, struct udp_buf *buf);
-/* Are nearly all buffers that the pool may have in use? */
+/* Are all buffers in use except the last UDP_SCARCE? */
 bool udp_pool_scarce(const struct udp_pool *pool);
 void udp_pool_drain(struct udp_pool *pool);
-/* Bytes of its free buffers. */
+/* Bytes of the pool's free buffers. */
 uint64_t udp_pool_spare_bytes(const struct udp_pool *pool);
 
 /* udp.c: look for news if it is time. */
 void udp_check(struct udp *udp, uint64_t now_ns);
 
 /*
- * udp_sock.c. A socket bound to the own address, into udp->sock (an older one is closed). Outcomes: 0;
- * negative errno of the call that failed; udp->sock is -1 then.
+ * udp_sock.c. Put a socket bound to the own address into udp->sock; close an older one. Outcomes:
+ * 0; negative errno of the call that failed, and udp->sock is -1.
  */
 int udp_sock_open(struct udp *udp);
 void udp_sock_close(struct udp *udp);
-/* Largest packet and window for this MTU. false: it is too small, and nothing has changed. */
+/* Set largest packet and window for this MTU. false: it is too small, and nothing has changed. */
 bool udp_sock_size(struct udp *udp, uint32_t mtu);
 
 /*
- * udp_name.c. An address for the socket calls; link-local ones are on the link's own interface.
+ * udp_name.c. An address for the socket calls; a link-local address gets the link's interface.
  * Outcomes: its length; 0 the address is not of this link's kind.
  */
 socklen_t udp_name_put(const struct udp *udp, const struct link_addr *addr, union udp_name *ret);
@@ -180,11 +180,10 @@ socklen_t udp_name_put(const struct udp *udp, const struct link_addr *addr, unio
 bool udp_name_get(const struct udp *udp, const union udp_name *name, socklen_t len,
                   struct link_addr *ret);
 
-/*
- * udp_if.c. Address of the interface of the default route. Outcomes: 0; -ENETUNREACH none.
- */
+/* udp_if.c. Address of the interface of the default route. Outcomes: 0; -ENETUNREACH none; negative
+ * errno of getifaddrs. */
 int udp_if_default_address(struct in_addr *ret);
-/* The interface that has the own address; index 0 if none has. 0, or negative errno: not known now. */
+/* The interface that has the own address; index 0: none. 0, or negative errno: not known now. */
 int udp_if_find(const struct udp *udp, struct udp_if *ret);
 
 #endif

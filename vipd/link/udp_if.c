@@ -1,5 +1,5 @@
 /*
- * Questions to the kernel about interfaces: default route, who has an address, state, MTU
+ * Questions to the kernel about interfaces: default route, interface of an address, state, MTU
  * (vipd/link/udp.h).
  *
  * Owns: reading /proc/net/route and getifaddrs. Called when a link is opened and after news of
@@ -17,7 +17,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* Name of the interface with the default route of the least metric. */
+/* Name of the interface with the default route of the lowest metric. */
 static int default_interface(char name[IF_NAMESIZE])
 {
     FILE *routes = fopen("/proc/net/route", "re");
@@ -68,7 +68,7 @@ int udp_if_default_address(struct in_addr *ret)
     return rc;
 }
 
-/* Does the interface answer for the address? The loopback interface does for its whole IPv4 subnet. */
+/* Has the interface the address? The loopback interface has its whole IPv4 subnet. */
 static bool has4(const struct ifaddrs *i, const struct udp *udp)
 {
     struct in_addr own, mask, wanted;
@@ -116,7 +116,7 @@ static int interface_mtu(const char *name, uint32_t *ret)
     return rc;
 }
 
-/* Outcomes: 0; negative errno, also if it has gone meanwhile. */
+/* Outcomes: 0; negative errno, also if the interface is gone. */
 static int describe(const struct ifaddrs *i, struct udp_if *ret)
 {
     ret->up = i->ifa_flags & IFF_UP;

@@ -1,7 +1,7 @@
 /*
- * Addresses of the link and of the socket calls, over IPv4 and IPv6 (vipd/link/udp.h).
+ * Conversion between addresses of the link and of socket calls, IPv4 and IPv6 (vipd/link/udp.h).
  *
- * Owns: the two ways between them. Pure functions, called from the engine's thread.
+ * Pure functions, called from the engine's thread.
  */
 #include "vipd/link/udp.h"
 

@@ -1,8 +1,8 @@
 /*
  * Receiving over UDP: recvmmsg batches, splitting of coalesced messages (vipd/link/udp.h).
  *
- * Owns: the way from a socket to struct link_rx. Does not own: what a packet means; only its length
- * is looked at. Called from the engine's thread.
+ * Owns: the way from a socket to struct link_rx. Does not own: the meaning of a packet; only its
+ * length is used. Called from the engine's thread.
  */
 #include "vipd/link/udp.h"
 
@@ -34,8 +34,8 @@ static bool attach(struct udp *udp, unsigned i)
 }
 
 /*
- * Make the messages ready for the next batch; returns how many are. Only those that the last batch
- * used need anything, so that polling an idle socket costs no more than the system call.
+ * Make the messages ready for the next batch; returns the number of ready ones. Only messages that
+ * the last batch used need buffers, so polling an idle socket costs only the system call.
  */
 static unsigned attach_used(struct udp *udp)
 {
@@ -95,8 +95,7 @@ static void take_message(struct udp *udp, unsigned i)
     *ready = (struct udp_msg){.buf = buf, .at = buf->bytes, .left = len, .segment = segment};
 }
 
-/* With every buffer held by somebody, the socket must still be emptied, or it would stay readable
- * for ever. */
+/* No buffer is free: still empty the socket, because it would stay readable for ever. */
 static void discard(struct udp *udp)
 {
     for (unsigned i = 0; i < UDP_RX_BATCH; i++) {
@@ -107,7 +106,7 @@ static void discard(struct udp *udp)
     }
 }
 
-/* One recvmmsg call of up to `want` messages into udp->ready, which is empty. Whether there may be more. */
+/* One recvmmsg call of up to `want` messages into the empty udp->ready. Whether more may wait. */
 static bool receive_batch(struct udp *udp, unsigned want)
 {
     unsigned room = attach_used(udp);
@@ -177,7 +176,7 @@ unsigned udp_recv(struct link *link, struct link_rx *packets, unsigned count, ui
             }
             continue;
         }
-        /* One system call per turn: what comes later belongs to the next one. */
+        /* One system call per turn: later messages are for the next turn. */
         if (asked || udp->sock < 0)
             break;
         more = receive_batch(udp, count - n);
@@ -199,7 +198,7 @@ void udp_release(struct link *link, void *buffer)
 
 bool udp_rx_pending(const struct udp *udp)
 {
-    /* A used-up message at the end is not something to be woken for. */
+    /* A used-up message at the end has no packets. */
     for (unsigned i = udp->ready_at; i < udp->ready_count; i++)
         if (udp->ready[i].left > 0)
             return true;

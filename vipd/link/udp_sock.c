@@ -1,8 +1,8 @@
 /*
- * The socket of the UDP link: making and binding it, its options, and the sizes that follow from the
- * kernel's receive buffer (vipd/link/udp.h).
+ * The socket of the UDP link: making and binding it, its options, and the sizes that follow from
+ * the kernel's receive buffer (vipd/link/udp.h).
  *
- * Owns: every option. Needs no privilege; with it, buffers may exceed the system's default bounds.
+ * Owns: every option. Needs no privilege; with CAP_NET_ADMIN, buffers may exceed system bounds.
  * Called from the engine's thread.
  */
 #include "vipd/link/udp.h"
@@ -34,8 +34,8 @@ static uint32_t get_buffer(int sock, int option)
 }
 
 /*
- * Never fragment: a lost fragment would cost the whole packet. And never believe an ICMP message about the size
- * of the path: any host can forge one. The engine probes the path itself.
+ * Never fragment: one lost fragment loses the whole packet. Never believe an ICMP message about the
+ * size of the path: any host can forge one. The engine probes the path itself.
  */
 static void set_no_fragments(const struct udp *udp)
 {
@@ -132,9 +132,9 @@ void udp_sock_close(struct udp *udp)
 }
 
 /*
- * What one packet of the largest size costs of the receive buffer: the kernel charges the memory
- * that holds it. Small packets lie in a power of two, on real devices often in a page of their own;
- * large ones in pages.
+ * Bytes of the receive buffer that one packet of the largest size uses: the kernel charges the
+ * memory that holds it. A small packet uses a power of two, on real devices often a whole page; a
+ * large one uses pages.
  */
 static uint32_t packet_truesize(uint32_t packet_bytes)
 {
@@ -154,9 +154,9 @@ static void set_window(struct udp *udp)
     uint64_t packet = udp->link.packet_bytes;
     uint64_t packets;
 
-    /* The kernel gives back up to a quarter of the buffer late. */
+    /* The kernel frees up to a quarter of the buffer late. */
     packets = buffer * 3 / 4 / packet_truesize(udp->link.packet_bytes);
-    /* Less than two packets would stall every sender; a buffer so small loses packets instead. */
+    /* A window below two packets would stall every sender; a buffer that small loses packets. */
     if (packets < 2)
         packets = 2;
     udp->link.window_bytes =

@@ -1,8 +1,8 @@
 /*
  * Sending over UDP: coalescing into UDP_SEGMENT messages, sendmmsg (vipd/link/udp.h).
  *
- * Owns: which packets travel in one message, and what an error of the socket means. A packet that
- * the medium refuses for good counts as lost: recovering from loss is the engine's business.
+ * Owns: the choice of packets for one message, and the meaning of socket errors. A packet that the
+ * medium refuses for good counts as lost; the engine recovers from loss.
  */
 #include "vipd/link/udp.h"
 
@@ -13,8 +13,8 @@
 
 #include "proto/assert.h"
 
-/* How many of the packets may travel in one message: same destination, all as long as the first,
- * only the last may be shorter. *ret_iovs: gather entries they need. */
+/* Number of packets that may travel in one message: same destination, equal length,
+ * only the last may be shorter. *ret_iovs: gather entries that they need. */
 static unsigned coalesce(const struct udp *udp, const struct link_tx *packets, unsigned count,
                          unsigned iov_room, unsigned *ret_iovs)
 {
@@ -55,7 +55,7 @@ static void set_segment(struct udp *udp, unsigned m, uint16_t segment)
     memcpy(CMSG_DATA(cmsg), &segment, sizeof(segment));
 }
 
-/* Build message m from the first packets; returns how many it took, with *iovs_used advanced. */
+/* Build message m from the first packets; returns their number, with *iovs_used advanced. */
 static unsigned build_message(struct udp *udp, unsigned m, const struct link_tx *packets,
                               unsigned count, unsigned *iovs_used)
 {
@@ -105,8 +105,8 @@ static void log_oversize(struct udp *udp, uint32_t bytes)
 }
 
 /*
- * The first message was refused with errno `err`. Outcomes: how many packets to go on behind (lost,
- * or 0 to try the same again); -EAGAIN the socket is full.
+ * The first message was refused with errno `err`. Outcomes: number of lost packets to skip (0: try
+ * the same message again); -EAGAIN the socket is full.
  */
 static int refused(struct udp *udp, int err, const struct link_tx *packets)
 {
@@ -116,14 +116,14 @@ static int refused(struct udp *udp, int err, const struct link_tx *packets)
         udp->stats.tx_again++;
         return -EAGAIN;
     }
-    /* The device or the path does not take joined packets: one by one instead. */
+    /* The device or the path does not accept joined packets: send them one by one. */
     if (joined && (err == EIO || err == EINVAL || err == EOPNOTSUPP || err == EMSGSIZE)) {
         udp->gso = false;
         udp->gso_doubt = err;
         return 0;
     }
-    /* One alone is refused in the same way (our address was taken away, ...): joining was not at
-     * fault, and will be right again when the cause has gone. */
+    /* A single packet is refused with the same error (our address was removed, ...): joining was
+     * not the cause, so join packets again. */
     if (udp->gso_doubt == err)
         udp->gso = true;
     udp->gso_doubt = 0;
@@ -136,7 +136,7 @@ static int refused(struct udp *udp, int err, const struct link_tx *packets)
     return (int)udp->tx_packets[0];
 }
 
-/* Send messages 0..count-1. Returns packets done (sent or lost); *ret_full: the socket is full. */
+/* Send messages 0..count-1. Returns the number of packets sent or lost; *ret_full: socket full. */
 static unsigned send_messages(struct udp *udp, unsigned count, const struct link_tx *packets,
                               bool *ret_full)
 {
@@ -175,7 +175,7 @@ unsigned udp_send(struct link *link, const struct link_tx *packets, unsigned cou
         unsigned m = 0, planned = done, iovs_used = 0;
 
         while (m < UDP_TX_BATCH && planned < count) {
-            /* Another link's address cannot be sent to; it is dropped where it stands. */
+            /* Drop a packet to an address of another kind of link. */
             if (packets[planned].to->len != udp->own.len)
                 break;
             planned += build_message(udp, m, &packets[planned], count - planned, &iovs_used);

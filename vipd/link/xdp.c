@@ -1,4 +1,4 @@
-/* The fast way of frames past the network stack: socket, shared buffers, rings (vipd/link/xdp.h). */
+/* Frames past the network stack: sockets, shared buffers, rings (vipd/link/xdp.h). */
 #include "vipd/link/xdp.h"
 
 #include <errno.h>
@@ -15,14 +15,14 @@
 #include "proto/assert.h"
 #include "vipd/link/xdp_prog.h"
 
-/* A buffer holds one frame behind the kernel's headroom; a page is the largest there is. */
+/* Bytes of a buffer, for one frame behind the kernel's headroom; a page is the largest size. */
 #define CHUNK_BYTES 4096u
 
-/* Room in front of a frame for the kernel (XDP_PACKET_HEADROOM), and behind it for its own records. */
+/* Bytes for the kernel: before a frame (XDP_PACKET_HEADROOM), and behind it for its own records. */
 #define CHUNK_SPARE 640u
 #define MTU_MAX     (CHUNK_BYTES - CHUNK_SPARE)
 
-/* Buffers for receiving and for sending. Together 8 MiB, which is what users may lock by default. */
+/* Buffers for receiving and for sending. Together 8 MiB, which users may lock by default. */
 #define RX_CHUNKS XDP_RX_BUFFERS
 #define TX_CHUNKS 512u
 #define CHUNKS    (RX_CHUNKS + TX_CHUNKS)
@@ -30,25 +30,25 @@
 /* Entries of each ring: a power of two with room for every buffer. */
 #define ENTRIES 2048u
 
-/* Frames that are not ours after all, of one call. */
+/* Frames that are not ours and that one call takes from one queue at most. */
 #define BAD_MAX 64u
 
 _Static_assert(RX_CHUNKS <= ENTRIES && TX_CHUNKS <= ENTRIES, "rings");
 
-/* A ring as the kernel lays it out. Indices run on and are masked when used. */
+/* A ring in the kernel's layout. Indices run on without end and are masked when used. */
 struct ring {
     uint32_t *producer, *consumer, *flags;
     void *entries; /* struct xdp_desc of rx and tx, uint64_t of fill and completion */
     void *map;
     size_t map_bytes;
-    uint32_t own; /* our end of it; the kernel only reads what is published */
+    uint32_t own; /* index of our end; the kernel sees it when it is published */
 };
 
-/* One receive queue of the card. The first one's socket owns the buffers, and all packets leave by it. */
+/* One receive queue of the card. The first one's socket owns the buffers and sends all packets. */
 struct queue {
     int sock;
     struct ring fill, completion, rx, tx;
-    uint32_t out; /* of its receiving buffers, given to the NIC */
+    uint32_t out; /* receiving buffers of the queue that the NIC has */
 };
 
 struct xdp {
@@ -56,8 +56,8 @@ struct xdp {
     uint8_t *area; /* CHUNKS buffers: receiving, then sending */
     struct queue queue[XDP_QUEUES_MAX];
     unsigned queues;
-    unsigned first;       /* queue that is looked at first next time */
-    bool zero_copy;       /* the driver uses the buffers themselves */
+    unsigned first;       /* queue that the next call looks at first */
+    bool zero_copy;       /* the driver uses the buffers without copies */
     uint32_t packet_max;  /* largest packet that the interface could carry since it was opened */
     struct xdp_pool pool; /* receiving buffers by number */
     uint32_t tx_free[TX_CHUNKS]; /* numbers of sending buffers */
@@ -66,7 +66,7 @@ struct xdp {
     struct link_addr from[RX_CHUNKS];
 };
 
-/* The queue that has, or had last, a receiving buffer. */
+/* The queue that has a receiving buffer, or had it last. */
 static struct queue *queue_of(struct xdp *xdp, uint32_t chunk)
 {
     return &xdp->queue[xdp->pool.queue[chunk]];
@@ -82,13 +82,13 @@ static void publish(uint32_t *at, uint32_t value)
     __atomic_store_n(at, value, __ATOMIC_RELEASE);
 }
 
-/* One of the receiving buffers to the kernel. The ring has an entry for each buffer, so there is room. */
+/* Put a receiving buffer into the fill ring; it has an entry for each buffer, so there is room. */
 static void put(struct queue *queue, uint32_t chunk)
 {
     ((uint64_t *)queue->fill.entries)[queue->fill.own++ % ENTRIES] = (uint64_t)chunk * CHUNK_BYTES;
 }
 
-/* Up to `count` more for a queue. */
+/* Give up to `count` more buffers to a queue. */
 static void lend(struct xdp *xdp, unsigned n, uint32_t count)
 {
     struct queue *queue = &xdp->queue[n];
@@ -156,7 +156,7 @@ static int map_rings(struct queue *queue)
     return 0;
 }
 
-/* The buffers, made known to the first socket. Outcomes: 0; negative errno with the reason. */
+/* Make the buffers known to the first socket. Outcomes: 0; negative errno, reason in why. */
 static int make_buffers(struct xdp *xdp, char why[LINK_WHY_BYTES])
 {
     struct xdp_umem_reg reg = {.len = (uint64_t)CHUNKS * CHUNK_BYTES, .chunk_size = CHUNK_BYTES};
@@ -175,7 +175,7 @@ static int make_buffers(struct xdp *xdp, char why[LINK_WHY_BYTES])
     return 0;
 }
 
-/* Socket and rings of a queue; its first buffers are the kernel's. Outcomes as above. */
+/* Make socket and rings of a queue and give the kernel its first buffers. Outcomes as above. */
 static int make_queue(struct xdp *xdp, unsigned n, char why[LINK_WHY_BYTES])
 {
     struct queue *queue = &xdp->queue[n];
@@ -203,7 +203,7 @@ static int bind_queue(struct xdp *xdp, unsigned n, const struct ether_if *interf
                                 .sxdp_queue_id = n,
                                 .sxdp_flags = XDP_USE_NEED_WAKEUP};
 
-    /* The others take over how the first one was bound, and its buffers. */
+    /* Other queues share the buffers and the mode of the first one. */
     if (n > 0) {
         addr.sxdp_flags = XDP_SHARED_UMEM;
         addr.sxdp_shared_umem_fd = (uint32_t)xdp->queue[0].sock;
@@ -213,7 +213,7 @@ static int bind_queue(struct xdp *xdp, unsigned n, const struct ether_if *interf
     return xdp_prog_add(&xdp->prog, n, xdp->queue[n].sock, why);
 }
 
-/* Receive queues of the card that get a socket; one if it does not say. */
+/* Number of receive queues that get a socket; one if the card does not report its queues. */
 static unsigned count_queues(const struct ether *ether)
 {
     struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
@@ -240,7 +240,7 @@ static bool asks_no_copies(const struct xdp *xdp)
            options.flags & XDP_OPTIONS_ZEROCOPY;
 }
 
-/* Everything that xdp_close takes away again. Outcomes as above. */
+/* Make all that xdp_close removes. Outcomes as above. */
 static int make(struct xdp *xdp, const struct ether_want *want, const struct ether_if *interface,
                 char why[LINK_WHY_BYTES])
 {
@@ -301,7 +301,7 @@ void xdp_close(struct xdp *xdp)
         return;
     VIP_ASSERT(xdp_out(xdp) == 0);
     xdp_prog_close(&xdp->prog);
-    /* The owner of the buffers last. */
+    /* Close the first queue, which owns the buffers, last. */
     for (unsigned n = xdp->queues; n-- > 0;) {
         struct queue *queue = &xdp->queue[n];
 
@@ -331,13 +331,13 @@ bool xdp_resize(struct xdp *xdp, const struct ether *ether, uint32_t mtu)
     if (mtu > MTU_MAX)
         return false;
     packet_max = packet_max > ETHER_HEAD_BYTES ? packet_max - ETHER_HEAD_BYTES : 0;
-    /* What was sent before the MTU became smaller may still come. */
+    /* Packets sent before the MTU became smaller may still arrive. */
     if (packet_max > xdp->packet_max)
         xdp->packet_max = packet_max;
     return true;
 }
 
-/* Three quarters of what a queue can have; the others are for acknowledgements. */
+/* Three quarters of the buffers that a queue can have; the rest is for acknowledgements. */
 uint32_t xdp_window_packets(const struct xdp *xdp)
 {
     return xdp_pool_most(&xdp->pool) * 3 / 4;
@@ -366,7 +366,7 @@ const char *xdp_mode(const struct xdp *xdp)
 
 /* ---- receiving ----------------------------------------------------------------------------- */
 
-/* Back to the kernel, or to those that nobody has. */
+/* Give a buffer back to its queue's fill ring, or to the free buffers. */
 static void give_back(struct xdp *xdp, uint32_t chunk)
 {
     struct queue *queue = queue_of(xdp, chunk);
@@ -377,7 +377,7 @@ static void give_back(struct xdp *xdp, uint32_t chunk)
     publish(queue->fill.producer, queue->fill.own);
 }
 
-/* One frame. Whether it holds a packet; if not, it has been counted and given back. */
+/* Take one frame. Whether it holds a packet; if not, it has been counted and given back. */
 static bool take(struct xdp *xdp, struct ether *ether, const struct xdp_desc *desc,
                  struct link_rx *ret)
 {
@@ -390,7 +390,7 @@ static bool take(struct xdp *xdp, struct ether *ether, const struct xdp_desc *de
     VIP_ASSERT(chunk < RX_CHUNKS && !xdp->held[chunk]);
     queue = queue_of(xdp, chunk);
     if (verdict != ETHER_OK || content.len > xdp->packet_max) {
-        /* Messages among hosts come by the packet socket. */
+        /* A message among hosts is counted as a bad header: these come by the packet socket. */
         if (verdict == ETHER_OK)
             ether->stats.rx_truncated++;
         else
@@ -406,7 +406,7 @@ static bool take(struct xdp *xdp, struct ether *ether, const struct xdp_desc *de
                             .bytes = content.bytes,
                             .len = content.len,
                             .buffer = xdp->area + (size_t)chunk * CHUNK_BYTES,
-                            /* Half of the queue's may be kept. */
+                            /* vipd/nic may keep half of the queue's buffers. */
                             .scarce = queue->out > xdp->pool.lent[xdp->pool.queue[chunk]] / 2};
     ether->stats.rx_packets++;
     ether->stats.rx_bytes += content.len;
@@ -431,7 +431,7 @@ static unsigned recv_queue(struct xdp *xdp, unsigned which, struct ether *ether,
         else
             bad++;
     }
-    /* A busy queue gets more buffers, twice as many as it has filled, as long as there are some. */
+    /* A busy queue gets more buffers, if free: twice the number that it has filled. */
     if (n + bad > 0) {
         publish(queue->rx.consumer, queue->rx.own);
         lend(xdp, which, 2 * (n + bad));
@@ -447,7 +447,7 @@ unsigned xdp_recv(struct xdp *xdp, struct ether *ether, struct link_rx *packets,
 
     for (unsigned i = 0; i < xdp->queues && n < count; i++)
         n += recv_queue(xdp, (xdp->first + i) % xdp->queues, ether, packets + n, count - n);
-    /* Each queue is first in its turn, so that a busy one does not keep the others waiting. */
+    /* Each queue is first once in a round, so that a busy queue does not delay the others. */
     xdp->first = (xdp->first + 1) % xdp->queues;
     return n;
 }
@@ -481,7 +481,7 @@ uint32_t xdp_out(const struct xdp *xdp)
 
 /* ---- sending ------------------------------------------------------------------------------- */
 
-/* Buffers whose frames have left. */
+/* Take back buffers of frames that have left. */
 static void reclaim(struct xdp *xdp)
 {
     struct ring *completion = &xdp->queue[0].completion;
@@ -506,7 +506,7 @@ bool xdp_send(struct xdp *xdp, struct ether *ether, const struct link_tx *packet
     uint32_t chunk, len;
     uint8_t *frame;
 
-    /* The MTU may have become larger than a buffer while buffers were out: such packets go by the packet socket. */
+    /* Too large for a buffer, if the MTU grew while buffers were out: use the packet socket. */
     if (packet->bytes > xdp->packet_max)
         return false;
     if (xdp->tx_free_count == 0)
@@ -537,7 +537,7 @@ bool xdp_kick(struct xdp *xdp, struct ether *ether)
 
     if (load(tx->consumer) != tx->own) {
         ether->stats.tx_syscalls++;
-        /* Full for the moment, or down: what has not left is kicked again. */
+        /* The device is full or down: the caller kicks waiting frames again. */
         if (sendto(xdp->queue[0].sock, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0) {
             ether->stats.tx_again++;
             if (errno == ENETDOWN || errno == ENXIO)

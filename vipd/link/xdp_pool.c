@@ -1,4 +1,4 @@
-/* Who has the receiving buffers of an xdp link (vipd/link/xdp_pool.h). */
+/* Distribution of the receiving buffers of an xdp link (vipd/link/xdp_pool.h). */
 #include "vipd/link/xdp_pool.h"
 
 #include "proto/assert.h"
@@ -16,8 +16,8 @@ uint32_t xdp_pool_first(const struct xdp_pool *pool)
     return pool->queues == 1 ? XDP_RX_BUFFERS : XDP_QUEUE_BUFFERS;
 }
 
-/* What each would have if all had the same: up to this a queue may take of the spare buffers, and with more
- * it fills them up again. */
+/* Equal part of each queue. Up to this number a queue may take spare buffers; above it, the queue
+ * refills them. */
 static uint32_t share(const struct xdp_pool *pool)
 {
     return XDP_RX_BUFFERS / pool->queues;

@@ -51,7 +51,7 @@ static unsigned compare(struct bpf_insn *code, unsigned n, uint8_t size, int16_t
     return must_be(code, n, want);
 }
 
-/* Two or four bytes as the processor loads them. */
+/* Two or four bytes in the processor's byte order. */
 static int32_t word(const uint8_t *bytes, unsigned count)
 {
     uint32_t value = 0;
@@ -65,7 +65,7 @@ static int32_t word(const uint8_t *bytes, unsigned count)
     return half;
 }
 
-/* The number of the VLAN, whatever priority stands beside it in its 16 bits. */
+/* Compare the number of the VLAN; ignore the priority in the same 16 bits. */
 static unsigned compare_vlan(struct bpf_insn *code, unsigned n, int16_t at, uint16_t vlan)
 {
     code[n++] = insn(BPF_LDX | BPF_MEM | BPF_H, BPF_REG_5, BPF_REG_2, at, 0);
@@ -74,7 +74,8 @@ static unsigned compare_vlan(struct bpf_insn *code, unsigned n, int16_t at, uint
 }
 
 /*
- * if (frame is long enough && to our card && [our VLAN's tag &&] our EtherType && our magic && kind "packet")
+ * if (frame is long enough && to our card && [our VLAN's tag &&] our EtherType && our magic &&
+ *     kind "packet")
  *     return bpf_redirect_map(map, queue, XDP_PASS);
  * return XDP_PASS;
  */

@@ -1,5 +1,5 @@
 /*
- * The program at the interface (vipd/link/xdp.h): which frames are ours, in the kernel's instructions.
+ * The program at the interface (vipd/link/xdp.h) that selects our frames, in BPF instructions.
  *
  * Owns: its instructions and the map of sockets. Called when an xdp link is opened.
  */
@@ -22,11 +22,11 @@ struct xdp_prog {
         .map = -1, .program = -1, .link = -1                                                       \
     }
 
-/* Load the program for frames of these. Outcomes: 0; negative errno with the reason in why. */
+/* Load the program for frames of `want`. Outcomes: 0; negative errno with the reason in why. */
 int xdp_prog_load(struct xdp_prog *prog, const struct ether_want *want, char why[LINK_WHY_BYTES]);
-/* Send our frames of a queue to this socket. Outcomes as above. */
+/* Direct our frames of a queue to this socket. Outcomes as above. */
 int xdp_prog_add(struct xdp_prog *prog, unsigned queue, int sock, char why[LINK_WHY_BYTES]);
-/* Begin: within the driver if it can, else in front of the stack. Outcomes as above. */
+/* Attach: in the driver if it supports this, else in front of the stack. Outcomes as above. */
 int xdp_prog_attach(struct xdp_prog *prog, unsigned interface, char why[LINK_WHY_BYTES]);
 void xdp_prog_close(struct xdp_prog *prog);
 

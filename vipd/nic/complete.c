@@ -1,6 +1,6 @@
 /*
- * Completions: into the completion ring, into the CQ ring (or its backlog), and the waking of
- * sleepers, once per batch.
+ * Completions: written into the completion ring and into the CQ ring (or its backlog). Sleepers are
+ * woken once per batch.
  *
  * Owns: completion and CQ positions, backlogs, futex wakes, completions that wait for their packet
  * to leave. Does not own: the order of completions (engine).
@@ -17,10 +17,10 @@
 #include "proto/probe.h"
 #include "vipd/nic/internal.h"
 
-#define CQ_FIFO_MIN  256 /* entries of a backlog when it begins */
-#define CQ_FIFO_TURN 256 /* entries of one backlog that find room in one turn */
+#define CQ_FIFO_MIN  256 /* entries of a new backlog; it grows by doubling */
+#define CQ_FIFO_TURN 256 /* entries moved out of one backlog in one turn */
 
-/* Remember that sleepers on this queue (or CQ, queue = 2) have news. */
+/* Remember that the sleepers of this queue (or CQ, queue = 2) must be woken. */
 static void wake_add(struct nic_session *session, bool *flag, uint16_t number, uint8_t queue)
 {
     struct nic *nic = session->nic;
@@ -34,7 +34,7 @@ static void wake_add(struct nic_session *session, bool *flag, uint16_t number, u
         (struct nic_wake){.session = session, .vi = number, .queue = queue};
 }
 
-/* Shared, not private: the sleeper is another process. All of them, they look again. */
+/* The futex is shared: a sleeper is another process. Wake all sleepers; each looks again. */
 static void futex_wake(struct nic *nic, const uint32_t *word)
 {
     nic->counts.wakes++;
@@ -42,7 +42,7 @@ static void futex_wake(struct nic *nic, const uint32_t *word)
     (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* The thread that serves Notify registrations: one word for all of them, once per batch. */
+/* Wake the thread that serves Notify registrations: one word for all, once per batch. */
 static void wake_notify(struct nic_session *session)
 {
     struct nic *nic = session->nic;
@@ -74,9 +74,9 @@ static void wake_one(struct nic *nic, const struct nic_wake *wake)
 
 /*
  * Make the socket of VipxCQGetFd readable if the application has armed it since the last time. The
- * word that says so comes before the message: whoever is woken by the message must find the word, so
- * that it arms again. A full socket is readable already, and one whose other end is closed interests
- * nobody.
+ * word `signaled` is stored before the message is sent: a thread that the message wakes must find
+ * it, so that it arms again. Errors of send do not matter: a full socket is readable already, and
+ * after a close of the other end there is no reader.
  */
 static void cq_signal(struct nic_session *session, uint16_t number)
 {
@@ -105,7 +105,7 @@ enum vip_rc nic_cq_set_socket(struct nic_session *session, uint32_t number, int 
     }
     session->cq_socks++;
     cq->sock = sock;
-    /* The request is a barrier: what the application had read and armed before it is seen here. */
+    /* The request is a barrier: reads and arming by the application before it are visible here. */
     vip_fetch_begin();
     arm = vip_load32(vip_app_cq_arm(session->app_base, number));
     cons = vip_load32(&vip_app_cq(session->app_base, number)->cons);
@@ -118,8 +118,8 @@ enum vip_rc nic_cq_set_socket(struct nic_session *session, uint32_t number, int 
 }
 
 /*
- * The sleeper publishes itself, then a full barrier, then looks at the ring; here the ring was
- * written, then a full barrier, then the sleepers are looked at: one of both sees the other.
+ * The sleeper publishes itself, executes a full barrier, then looks at the ring. vipd has written
+ * the ring, executes a full barrier, then looks at the sleepers. So at least one sees the other.
  */
 void nic_wake_flush(struct nic *nic)
 {
@@ -190,8 +190,8 @@ static bool fifo_grow(struct nic_cq *cq)
 
 /*
  * The ring is full: keep the entry here. A queue has at most VIP_DESC_PER_QUEUE_MAX descriptors
- * that are not reaped, so a correct application cannot exceed the bound (twice that per queue);
- * one that does not read its CQ and goes on posting is told, and loses entries.
+ * that are not reaped, so a correct application cannot exceed the bound (twice that per queue).
+ * An application that does not read its CQ and goes on posting gets an error and loses entries.
  */
 static void cq_keep(struct nic_session *session, uint32_t number, const struct nic_cqe *entry)
 {
@@ -227,7 +227,7 @@ static void cq_add(struct nic_session *session, uint32_t number, const struct ni
         cq_keep(session, number, entry);
 }
 
-/* Nothing is kept any more. */
+/* The backlog is empty: free it. */
 static void fifo_done(struct nic_session *session, struct nic_cq *cq)
 {
     nic_list_del(&cq->backlog);
@@ -270,7 +270,7 @@ bool nic_backlogs_run(struct nic *nic)
         if (backlogs_of_session(NIC_ITEM(item, struct nic_session, link)))
             moved = true;
 
-    /* Reading a CQ rings no bell, so a sleeping vipd has to look now and then, ever more rarely. */
+    /* Reading a CQ rings no bell, so a sleeping vipd looks by a timer, at growing intervals. */
     if (moved)
         nic->backlog_wait_ns = NIC_BACKLOG_POLL_MIN_NS;
     else if (nic->now_ns < nic->backlog_next_ns)
@@ -281,7 +281,7 @@ bool nic_backlogs_run(struct nic *nic)
     return moved;
 }
 
-/* A VI is destroyed: its entries go, those of others keep their order (spec 3.8). */
+/* A VI is destroyed: remove its entries; those of other VIs keep their order (spec 3.8). */
 void nic_cq_forget_vi(struct nic_session *session, struct nic_cq *cq, uint16_t vi)
 {
     uint32_t kept = 0;
@@ -342,8 +342,8 @@ static void complete_now(const struct nic_deferred *done)
     }
 }
 
-/* The futex words change, so that a sleeper that has looked but does not sleep yet is woken, too. That
- * of a send queue stays: libvipl compares it with what it has posted, and nobody sleeps there. */
+/* Change the futex words, so that a thread that has looked but does not sleep yet stays awake. A
+ * send queue's word stays: libvipl compares it with its posts, and no thread sleeps on it now. */
 void nic_poke(struct nic_session *session, uint16_t number, enum vip_queue queue)
 {
     struct nic_vi *vi = &session->vis[number];
@@ -372,8 +372,8 @@ void nic_deferred_publish(struct nic *nic)
 }
 
 /*
- * The end of a VI, or (vi < 0) of a whole session: publish what it completed, in order. Completions
- * of others go on waiting for their packets.
+ * The end of a VI, or (vi < 0) of a whole session: publish its completions, in order. Those of
+ * other VIs still wait for their packets.
  */
 void nic_deferred_publish_of(struct nic_session *session, int32_t vi)
 {
@@ -404,9 +404,9 @@ static bool deferred_grow(struct nic *nic)
 }
 
 /*
- * eng_ops.complete. An unreliable send completes a moment after its packet was pulled, but its bytes
- * are read when the link takes the packet: while a batch waits for a full link the application must
- * not reuse the buffer yet, so completions of sends wait too, and later ones behind them (FIFO).
+ * eng_ops.complete. An unreliable send completes a moment after its packet was pulled, but the link
+ * reads its bytes only when it takes the packet. While a batch waits for a full link, the
+ * application must not reuse the buffer yet. So completions of sends wait too, in order (FIFO).
  */
 void nic_op_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status, uint32_t length,
                      uint64_t imm)

@@ -1,6 +1,6 @@
 /*
- * The table of connection ids. An id is random with the table index in its low bits, so that a
- * packet finds its connection in O(1) and a guessed or old id finds nothing.
+ * The table of connection ids. An id is random with the table index in its low bits. So a packet
+ * finds its connection in O(1), and a guessed or old id finds nothing.
  *
  * Owns: allocation of connections, ids, the lists by peer. Does not own: what happens on a
  * connection (connect.c, rx.c).
@@ -10,7 +10,7 @@
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
 
-/* Make room for one more connection; the objects never move, only the table of pointers. */
+/* Make one more connection; the table of pointers may move, the objects never do. */
 static struct nic_conn *conn_grow(struct nic *nic)
 {
     if (nic->conns_used == nic->conns_cap) {
@@ -43,7 +43,7 @@ void nic_conn_renew(struct nic_conn *conn)
     while (conn->local_id >> NIC_CONN_BITS == 0);
 }
 
-/* A new connection end of a VI, with a fresh id. NULL: no memory, or too many. */
+/* A new connection end of a VI, with a fresh id. NULL: no memory, or NIC_CONNS_MAX exist. */
 struct nic_conn *nic_conn_new(struct nic_session *session, uint16_t vi, enum nic_conn_state state)
 {
     struct nic *nic = session->nic;
@@ -68,7 +68,7 @@ struct nic_conn *nic_conn_new(struct nic_session *session, uint16_t vi, enum nic
     return conn;
 }
 
-/* Forget it; the id finds nothing from now on. */
+/* Free the connection; its id finds nothing from now on. */
 void nic_conn_free(struct nic_conn *conn)
 {
     struct nic *nic = conn->session->nic;
@@ -86,7 +86,7 @@ void nic_conn_free(struct nic_conn *conn)
     nic->conn_free = conn;
 }
 
-/* The connection with exactly this id, or NULL. The id may be anybody's word. */
+/* The connection with exactly this id, or NULL. The id is not trusted: any host may send it. */
 struct nic_conn *nic_conn_find(const struct nic *nic, uint64_t local_id)
 {
     uint32_t index = (uint32_t)(local_id & (NIC_CONNS_MAX - 1));
@@ -104,7 +104,7 @@ void nic_conn_set_peer(struct nic_conn *conn, uint32_t peer)
     nic_list_add_tail(&nic->peers[peer % NIC_PEER_BUCKETS], &conn->by_peer);
 }
 
-#define PEERS_PER_CALL 65536 /* entries looked at; a whole table takes too long for one request */
+#define PEERS_PER_CALL 65536 /* table entries per call; the whole table takes too long */
 
 uint32_t nic_peers(const struct nic *nic, uint32_t from,
                    bool (*visit)(void *ctx, const struct link_addr *peer), void *ctx)

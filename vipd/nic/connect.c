@@ -1,9 +1,9 @@
 /*
- * Connections: the glue between sessions, the connection manager and the engine. The rule that
- * holds everywhere: a connection is NIC_CONN_ESTABLISHED exactly while the engine's VI is Connected.
+ * Connections: the glue between sessions, the connection manager and the engine. One rule always
+ * holds: a connection is NIC_CONN_ESTABLISHED exactly while the engine's VI is Connected.
  *
- * Owns: the beginning and end of connections. Requests that come in: wait.c.
- * Does not own: the exchange between daemons (vipd/engine/cm.c), connection ids (conn.c).
+ * Owns: the beginning and end of connections. Does not own: requests that come in (wait.c), the
+ * exchange between daemons (vipd/engine/cm.c), connection ids (conn.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 /* ---- ends ------------------------------------------------------------------------------ */
 
-/* What a CLOSE to the peer of this connection says, without the details of the engine. */
+/* Arguments of a CLOSE to the peer of this connection, without the details of the engine. */
 static struct cm_close_args close_args(const struct nic_conn *conn, enum vip_close_reason reason)
 {
     return (struct cm_close_args){.local_id = conn->local_id,
@@ -48,7 +48,7 @@ void nic_conn_close(struct nic_conn *conn, enum vip_close_reason reason, bool op
     case NIC_CONN_REQUESTED:
         (void)cm_request_cancel(nic->cm, args.local_id, nic->now_ns);
         break;
-    case NIC_CONN_ACCEPTING: /* no accept_done follows; the client hears at once that it is over */
+    case NIC_CONN_ACCEPTING: /* no accept_done follows; the CLOSE tells the client at once */
         cm_close(nic->cm, &args, nic->now_ns);
         break;
     case NIC_CONN_FREE:
@@ -85,7 +85,7 @@ enum vip_rc nic_vi_sever(struct nic_session *session, uint32_t number, const cha
         return VIP_RC_INVALID_STATE;
     nic_session_fetch(session);
     if (!vi->conn || vi->conn->state != NIC_CONN_ESTABLISHED)
-        return VIP_RC_INVALID_STATE; /* what was posted broke it */
+        return VIP_RC_INVALID_STATE; /* a posting broke the connection */
     args = close_args(vi->conn, VIP_CLOSE_ERROR);
     nic_conn_free(vi->conn);
     close_send(session->nic, &args);
@@ -97,7 +97,7 @@ enum vip_rc nic_vi_sever(struct nic_session *session, uint32_t number, const cha
     return VIP_RC_SUCCESS;
 }
 
-/* The other side is gone: the VI goes to Error, the application is told. */
+/* The other side is gone: the VI goes to Error, the application gets CONN_LOST. */
 static void conn_lost(struct nic_conn *conn, const struct eng_close *close)
 {
     struct nic_session *session = conn->session;
@@ -179,7 +179,7 @@ static void result_tell(struct nic_session *session, uint16_t vi, enum vip_rc rc
                               rc == VIP_RC_SUCCESS ? attrs : NULL, data, why ? why : "");
 }
 
-/* The end of cm_request or cm_accept, under whose user number the connection is known. */
+/* The end of cm_request or cm_accept; its user number is the connection's local_id. */
 static void conn_done(struct nic *nic, uint64_t local_id, enum nic_conn_state expected,
                       enum vip_rc rc, const struct cm_conn *result, const struct vip_private *data,
                       const char *why)
@@ -189,7 +189,7 @@ static void conn_done(struct nic *nic, uint64_t local_id, enum nic_conn_state ex
     uint16_t vi;
 
     if (!conn || conn->state != expected) {
-        /* Nobody wants it any more (disconnected, died); the peer must not believe in it. */
+        /* The VI has been disconnected or is gone: tell the peer that the connection is closed. */
         if (rc == VIP_RC_SUCCESS) {
             struct cm_close_args args = {.local_id = local_id,
                                          .remote_id = result->remote_id,
@@ -226,7 +226,7 @@ static bool vi_free(const struct nic_session *session, const struct nic_vi *vi)
     return !vi->conn && eng_vi_state(session->eng, number) == VIP_VIST_IDLE;
 }
 
-/* What must agree on both sides (spec 3.11). */
+/* Compare the attributes that must agree on both sides (spec 3.11). */
 static enum vip_rc compare(const struct nic_vi *vi, const struct vip_cm_attrs *theirs, char *why,
                            size_t why_bytes)
 {
@@ -375,7 +375,7 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t number, uint
         bool connected = vi->conn->state == NIC_CONN_ESTABLISHED;
 
         nic_conn_close(vi->conn, VIP_CLOSE_DISCONNECT, connected, ops_done);
-        /* Another thread may wait for the end of the attempt. */
+        /* Another thread may be waiting for the result of the attempt. */
         if (!connected)
             result_tell(session, (uint16_t)number, VIP_RC_INVALID_STATE, NULL, NULL,
                         "the attempt was cancelled by VipDisconnect");
@@ -401,7 +401,7 @@ static void op_send(void *ctx, const struct cm_host *to, const uint8_t *packet, 
 
         VIP_ASSERT(len_bytes <= VIP_WIRE_CM_BYTES_MAX);
         if (nic->cm_loop_count == NIC_CM_LOOP_MAX) {
-            nic->counts.loop_cm_lost++; /* the manager repeats what matters */
+            nic->counts.loop_cm_lost++; /* the manager repeats important messages */
             return;
         }
         nic->cm_loop[at].len = (uint16_t)len_bytes;
@@ -420,7 +420,7 @@ static void op_send(void *ctx, const struct cm_host *to, const uint8_t *packet, 
         nic->counts.tx_cm_lost++;
 }
 
-/* CM packets to ourselves come back here a turn later, so that the manager is never re-entered. */
+/* Deliver CM packets to ourselves a turn later, so that the manager is never re-entered. */
 bool nic_cm_loop_run(struct nic *nic)
 {
     uint32_t count = nic->cm_loop_count;

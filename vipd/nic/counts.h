@@ -1,4 +1,5 @@
-/* What a NIC counts; names are in view.c, meanings in proto/stats.def. Only for vipd/nic, through internal.h. */
+/* Counters of a NIC; their names and meanings are in proto/stats.def. Only for vipd/nic, through
+ * internal.h. */
 #ifndef VIPD_NIC_COUNTS_H
 #define VIPD_NIC_COUNTS_H
 

@@ -1,13 +1,13 @@
 /*
- * The direct path between two programs of this NIC, as far as vipd has to do with it: it makes the
- * ring when both ends of a connection are here, takes receives out of a program's table when a
- * message through vipd needs one, says which messages of a ring count when the connection ends, and
- * wakes who sleeps. It never moves a message of a ring and never looks into one.
+ * vipd's part of the direct path between two programs of this NIC. vipd makes the ring when both
+ * ends of a connection are here. It takes receives out of a program's table when a message through
+ * vipd needs one. It decides which messages of a ring count when the connection ends, and it wakes
+ * sleepers. It never moves a message of a ring and never looks into one.
  *
- * Which receive is next: a VI's receives are consumed in the order posted, by messages of the ring
- * (libvipl counts them, and so can vipd: ring_sync) and by messages through vipd (counted here). No
- * message of the ring is sent while one through vipd is under way in that direction, so the
- * sum is certain whenever vipd needs it.
+ * The next receive: a VI's receives are consumed in the order posted, by messages of the ring
+ * (libvipl counts them; vipd can, too: ring_sync) and by messages through vipd (counted here). No
+ * message of the ring is sent while one through vipd is under way in that direction. So the sum is
+ * exact whenever vipd needs it.
  *
  * Owns: rings, the position in the table. Does not own: when a ring is used (libvipl/direct.c).
  */
@@ -25,10 +25,10 @@
 #include "vipd/registry/guard.h"
 #include "vipd/registry/memfile.h"
 
-/* The ring between two VIs of this NIC; gone when it is over for both. */
+/* The ring between two VIs of this NIC; freed when it is over for both. */
 struct nic_ring {
     struct vip_direct *map; /* read-only */
-    uint32_t guard; /* in the table of vipd/registry/guard.h, for one session that is left */
+    uint32_t guard; /* entry in the table of vipd/registry/guard.h, for one of its sessions */
     struct {
         struct nic_session *session; /* NULL: over for this end */
         uint16_t vi;
@@ -51,10 +51,10 @@ static struct vip_vipd_vi *block_of(const struct nic_session *session, uint16_t 
 /* ---- receives --------------------------------------------------------------------------- */
 
 /*
- * How many messages the ring has brought to this VI: what the sender says, and what is written behind
- * that, as far as the receives go that were posted. What the receiver says it has taken decides where
- * the sender's word is impossible: a lie of either damages this VI only. Returns whether a receive is
- * left.
+ * Count the messages that the ring has brought to this VI: the sender's count plus the messages
+ * written behind it, up to the number of posted receives. If the sender's count is impossible, the
+ * receiver's count of taken messages is used. A false count of either program damages this VI only.
+ * Returns whether a receive is left.
  */
 static bool ring_sync(struct nic_session *session, uint16_t number)
 {
@@ -64,15 +64,15 @@ static bool ring_sync(struct nic_session *session, uint16_t number)
     uint32_t first = vi->ring_first + vi->ring_vipd;
     uint32_t posted, n, taken, most;
 
-    /* First of all: with what is taken later, no more can seem to be outstanding than ever was. */
+    /* Load `posted` first: `taken` is then newer, so never too many receives seem outstanding. */
     posted = vip_load32_acquire(&head->posted);
     n = (uint32_t)vip_load64_acquire(&way->sent);
     for (unsigned i = 0; i < VIP_DIRECT_SLOTS && vip_direct_there(way, n); i++)
         n++;
     taken = (uint32_t)vip_load64(&head->taken);
     most = posted - first;
-    /* A message may have gone to a receive that was posted since. Whoever sees that message sees that the ring is
-     * closing, and takes it only if it is counted. */
+    /* A message may have gone to a receive posted after the load above. A receiver that sees this
+     * message also sees that the ring is closing, and takes it only if it is counted. */
     if (n == most + 1) /* [ring_end RULE_CLAMP] */
         n = most;
     if ((int32_t)(taken - n) > 0 || most - n > VIP_DESC_PER_QUEUE_MAX)
@@ -84,7 +84,7 @@ static bool ring_sync(struct nic_session *session, uint16_t number)
     return n != most;
 }
 
-/* The segments of a receive. False: no library of ours wrote this. */
+/* Copy the segments of a receive. False: no library of ours can have written this. */
 static bool take_segs(struct nic_session *session, uint16_t number, const struct vip_sq_slot *slot,
                       struct nic_post_parts *parts)
 {
@@ -112,8 +112,9 @@ static bool take_segs(struct nic_session *session, uint16_t number, const struct
 }
 
 /*
- * Is the next receive in the table, of a VI without a ring? The stamp does not say so: in the last life of this VI the
- * slot had the same one, and the generation is one word of the slot like all the others.
+ * For a VI without a ring: is the next receive in the table? The slot does not prove it. When the
+ * VI number was used before, the stamp was the same. The generation may be that of a half-written
+ * slot.
  */
 static bool table_holds(const struct nic_session *session, uint16_t number)
 {
@@ -143,7 +144,7 @@ static bool take_one(struct nic_session *session, uint16_t number)
         parts.seg_count = 0;
         parts.message_bytes = 0;
         if (!take_segs(session, number, &slot, &parts))
-            control |= VIP_CTL_RESERVED; /* it fails in its turn like every malformed one */
+            control |= VIP_CTL_RESERVED; /* it fails in its turn like any malformed receive */
         vi->recv_next++;
         if (vi->ring) {
             const struct nic_ring *ring = vi->ring;
@@ -163,7 +164,7 @@ static bool take_one(struct nic_session *session, uint16_t number)
 
 /* ---- rings ------------------------------------------------------------------------------ */
 
-/* What the program has counted itself, in memory that its peer cannot write. Never less than before. */
+/* Read the program's own counts, from memory that its peer cannot write. They never decrease. */
 static void look_stats(struct nic_session *session, uint16_t number)
 {
     struct nic_vi *vi = &session->vis[number];
@@ -186,7 +187,7 @@ static void look_stats(struct nic_session *session, uint16_t number)
             vi->ring_seen[i + 1] = vi->ring_seen[i] * VIP_DIRECT_BYTES_MAX;
 }
 
-/* Tell an end of a ring whether its program may send by it; nothing if it is over there. */
+/* Publish to one end of a ring whether its program may send by it; nothing if that end is over. */
 static void tell_mute(const struct nic_ring *ring, unsigned half)
 {
     struct nic_session *session = ring->end[half].session;
@@ -212,7 +213,7 @@ void nic_direct_watched(struct nic *nic)
     }
 }
 
-/* A page of the ring that is missing is the fault of this end's session. */
+/* From now on a missing page of the ring ends this end's session. */
 static void ring_guard(struct nic_ring *ring, unsigned half)
 {
     struct guard *owner = registry_guard(ring->end[half].session->registry);
@@ -245,8 +246,8 @@ static void end_leave(struct nic_session *session, uint16_t number)
 }
 
 /*
- * The connection ends here: which messages were sent in time? libvipl takes a message only if it
- * has seen its stamp before it saw the state change, and then the stamp is seen here, too.
+ * The connection ends: decide which messages were sent in time. libvipl takes a message only if it
+ * has seen the stamp before the state change; then this function sees the stamp, too.
  */
 static void ring_over(struct nic_session *session, uint16_t number)
 {
@@ -261,7 +262,7 @@ static void ring_over(struct nic_session *session, uint16_t number)
     vip_store32_release(&block->ring_end, vi->ring_count);
     vip_store32_release(&block->ring, VIP_RING_OVER); /* [ring_end OVER] */
     end_leave(session, number);
-    /* Its sender may have died between a message and the wake-up that should have followed. */
+    /* The sender may have died between a message and its wake-up. */
     if (!session->closing)
         nic_poke(session, number, VIP_Q_RECV);
 }
@@ -305,8 +306,8 @@ void nic_direct_drop(struct nic_session *session, uint16_t number)
         ring_over(session, number);
 }
 
-/* May this end have one? Reliable Reception promises what only vipd can keep: bytes in memory although
- * the program does not call. */
+/* May this end have a ring? Not with Reliable Reception: it promises bytes in memory even if the
+ * program makes no call, which only vipd can do. */
 static bool may_have_ring(const struct nic_session *session, const struct nic_vi *vi)
 {
     const struct nic_pool pool = {.have = session->user->rings,
@@ -389,7 +390,7 @@ void nic_direct_begin(struct nic_conn *conn)
     close(fd);
 }
 
-/* ---- what programs ask for -------------------------------------------------------------- */
+/* ---- requests of programs ---------------------------------------------------------------- */
 
 void nic_direct_ask(struct nic_session *session, uint16_t number, uint8_t ask)
 {

@@ -1,10 +1,11 @@
 /*
- * What the files of vipd/nic share. Nobody else includes this.
+ * Declarations that the files of vipd/nic share. No other file includes this.
  *
- * Life of the parts: nic.c opens, closes and runs the turn; session.c has sessions and their
- * submission ring; vi.c VIs and CQs; conn.c the table of connection ids; connect.c the glue to the
- * connection manager; wait.c waits and listeners; tx.c and loop.c packets that leave; rx.c packets that come; place.c payload
- * into memory; direct.c rings between two programs; complete.c completions and wake-ups; view.c looking inside.
+ * The files: nic.c opening, closing, the turn; share.c processor time of users; session.c sessions
+ * and their submission ring; vi.c VIs and CQs; conn.c the table of connection ids; connect.c the
+ * glue to the connection manager; wait.c waits and listeners; tx.c and loop.c packets that leave;
+ * rx.c packets that arrive; place.c payload into memory; direct.c rings between two programs;
+ * complete.c completions and wake-ups; see.c captures; view.c and view_objects.c views.
  */
 #ifndef VIPD_NIC_INTERNAL_H
 #define VIPD_NIC_INTERNAL_H
@@ -13,7 +14,7 @@
 #include "vipd/nic/share.h"
 #include "vipd/nic/state.h"
 
-/* Why a session may not wait, or ask peer to peer. */
+/* Reason why a session may not wait on a discriminator, or ask peer to peer. */
 #define NIC_WHY_OWNER                                                                              \
     "the discriminator belongs to another user, whose program waits on it or did a moment ago: "   \
     "choose another one"
@@ -21,23 +22,24 @@
 /* nic.c: next random number. */
 uint64_t nic_random(struct nic *nic);
 
-/* share.c: time. A turn begins; which sessions have work is found here. */
+/* share.c: time. begin: a turn begins; finds the sessions that have work. end: the turn ends. */
 void nic_share_begin(struct nic *nic);
 void nic_share_end(struct nic *nic);
-/* The others below, when several sessions have work; when it is time to look at the clock. */
+/* Slow paths of the inline functions below. */
 bool nic_share_first(struct nic_session *session);
-/* Have those that come first nothing more to do, or did the turn nothing? Then the others have the rest of the turn. */
+/* Whether the skipped sessions now get the rest of the turn: the sessions that come first have no
+ * work left, or the turn did nothing. */
 bool nic_share_open(struct nic *nic, bool did);
 void nic_share_pass(struct nic *nic, struct nic_session *session);
 bool nic_share_look(struct nic *nic);
 
-/* May this session have something done in this turn, or do others come first? */
+/* May vipd work for this session in this turn? false: other sessions come first. */
 static inline bool nic_share_due(struct nic_session *session)
 {
     return !session->nic->meter.contended || nic_share_first(session);
 }
 
-/* Had it work when the turn began? Of one that is alone nobody asks. */
+/* Did the session have work when the turn began? Always true if it is the only one. */
 static inline bool nic_share_had_work(const struct nic_session *session)
 {
     const struct nic *nic = session->nic;
@@ -45,7 +47,7 @@ static inline bool nic_share_had_work(const struct nic_session *session)
     return nic->sessions.next == nic->sessions.prev || session->share.turn == nic->counts.turns;
 }
 
-/* From now on time is spent for this session; NULL: for none. Whose it was so far. */
+/* From now on time is spent for this session; NULL: for none. Returns the previous session. */
 static inline struct nic_session *nic_share_switch(struct nic *nic, struct nic_session *session)
 {
     struct nic_session *before = nic->meter.session;
@@ -55,30 +57,30 @@ static inline struct nic_session *nic_share_switch(struct nic *nic, struct nic_s
     return before;
 }
 
-/* So many units of work were done; whether the turn is over. */
+/* Count units of work that were done; whether the turn is over. */
 static inline bool nic_share_worked(struct nic *nic, unsigned units)
 {
     nic->meter.units += units;
     return nic->meter.units < NIC_UNITS ? nic->meter.over : nic_share_look(nic);
 }
-/* The user of a new session: NULL without memory. Of one that ends: forgotten sooner or later. */
+/* join: the user of a new session; NULL: no memory. leave: a session of the user ends. */
 struct nic_user *nic_user_join(struct nic *nic, uint32_t uid);
 void nic_user_leave(struct nic_session *session);
 void nic_users_deinit(struct nic *nic);
-/* A pool that users share: how many a user has, all have, there are, and what is for small users only. */
+/* A pool that users share. have: what this user has; used: what all have; max: size of the pool. */
 struct nic_pool {
     uint64_t have, used, max;
-    uint64_t small;   /* one that would have no more than this is small */
-    uint64_t reserve; /* the last ones, for small users */
-    unsigned times;   /* any other has at most so many times what is free beside these */
+    uint64_t small;   /* a user with at most this much is small */
+    uint64_t reserve; /* the last free part, only for small users */
+    unsigned times;   /* other users have at most `times` the free part without the reserve */
 };
-/* May the user have `more`? Some pool is left for each that comes, however much those before it have. */
+/* May the user have `more`? The rule leaves a part of the pool for users that come later. */
 bool nic_pool_room(const struct nic_pool *pool, uint64_t more);
 
 /* conn.c: the table of connection ids. */
 struct nic_conn *nic_conn_new(struct nic_session *session, uint16_t vi, enum nic_conn_state state);
 void nic_conn_free(struct nic_conn *conn);
-/* Another id for it; the old one finds nothing from now on. */
+/* Give the connection a new id; the old one finds nothing from now on. */
 void nic_conn_renew(struct nic_conn *conn);
 struct nic_conn *nic_conn_find(const struct nic *nic, uint64_t local_id);
 /* Remember the peer of an established connection. */
@@ -89,7 +91,7 @@ void nic_conns_deinit(struct nic *nic);
 extern const struct cm_ops nic_cm_ops;
 /* Feed CM packets to ourselves; whether there were any. */
 bool nic_cm_loop_run(struct nic *nic);
-/* The connection ended here, in whatever state: tell the peer, forget it. ops_done of the engine. */
+/* The connection ends here, in any state: tell the peer, free it. ops_done: of the engine. */
 void nic_conn_close(struct nic_conn *conn, enum vip_close_reason reason, bool ops_valid,
                     uint32_t ops_done);
 /* The engine broke it (ENG_EVENT_BROKEN). */
@@ -105,21 +107,23 @@ void nic_waits_deinit(struct nic_session *session);
 void nic_op_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct vip_addr *remote,
                      const struct vip_cm_attrs *attrs, const struct vip_private *data);
 
-/* session.c: take at most `budget` slots; how many were taken. In one turn no more than one ring of them.
- * cut: none after the turn's time is over; one slot can be worth as many receives as a queue has. */
+/* session.c: take at most `budget` slots; in one turn at most one ring of them. Returns the count.
+ * cut: stop when the turn's time is over, because one slot can bring all receives of a queue. */
 unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cut);
-/* From within a turn, for an event that comes after what was posted before it: take all of that. What was posted
- * before the turn lies within one ring, so all such events of a turn together take no more than a ring; a throttled
- * session has no more taken than is due to it. */
+/* From within a turn, before an event that must come after all earlier postings: take them. They
+ * lie within one ring, so all such events of a turn together take at most one ring. Nothing is
+ * taken while the session is throttled. */
 void nic_session_fetch(struct nic_session *session);
-/* The same before a control operation; its program waits for the answer, so it cannot be many times in a turn. */
+/* The same before a control operation, throttled or not. The program waits for the answer, so it
+ * cannot do this many times in a turn. */
 void nic_session_enter(struct nic_session *session);
 bool nic_session_has_posts(const struct nic_session *session);
-/* Tell the library how long VipDisconnect waits, as the NIC's configuration says now. */
+/* Publish to the library how long VipDisconnect lingers, from the NIC's present configuration. */
 void nic_session_set_linger(struct nic_session *session);
-/* A posting was worth nothing (nic_session_throttled). */
+/* A posting failed: charge it (nic_session_throttled). */
 void nic_session_fault(struct nic_session *session);
-/* Give one descriptor, copied from `slot`, to the engine. */
+/* Segments and message of one descriptor. nic_session_post gives it, copied from `slot`, to the
+ * engine. */
 struct nic_post_parts {
     struct vip_shm_seg segs[VIP_SEGS_PER_DESC_MAX + 1];
     uint16_t seg_count;
@@ -128,17 +132,17 @@ struct nic_post_parts {
 };
 void nic_session_post(struct nic_session *session, const struct vip_sq_slot *slot,
                       const struct nic_post_parts *parts, uint16_t control);
-/* When a throttled session may go on. */
+/* Time at which a throttled session may go on. */
 uint64_t nic_session_resumes_ns(const struct nic_session *session);
 /* Zeroed pages that cost nothing until touched; NULL on failure. registry_unmap gives them back. */
 void *nic_map(size_t bytes);
 
 /* vi.c: NULL if there is none. */
 struct nic_vi *nic_vi_get(const struct nic_session *session, uint32_t vi);
-/* How long the messages of a VI take; NULL: it is not measured by itself, or there is no such VI. */
+/* Latency histograms of a VI; NULL: it is not measured by itself, or there is no such VI. */
 struct eng_latency *nic_vi_latency(const struct nic_session *session, uint16_t number);
 void nic_vi_drop(struct nic_session *session, uint16_t vi);
-/* Tell the application CONN_LOST, once per connection. */
+/* Report CONN_LOST to the application, once per connection. */
 void nic_vi_lost(struct nic_session *session, uint16_t vi, const char *why);
 
 /* view.c */
@@ -149,9 +153,9 @@ void nic_op_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t stat
                      uint64_t imm);
 void nic_deferred_publish(struct nic *nic);
 void nic_deferred_publish_of(struct nic_session *session, int32_t vi);
-/* Wake whoever sleeps on the queue although nothing was completed: the ring has brought something. */
+/* Wake the sleepers of the queue although vipd completed nothing: the direct ring was used. */
 void nic_poke(struct nic_session *session, uint16_t vi, enum vip_queue queue);
-/* Full barrier, then wake whoever sleeps on what was completed since the last time. */
+/* Full barrier, then wake the sleepers of all queues and CQs completed since the last call. */
 void nic_wake_flush(struct nic *nic);
 /* Move what fits from backlogs into CQ rings; whether anything moved. */
 bool nic_backlogs_run(struct nic *nic);
@@ -163,73 +167,73 @@ bool nic_op_check(void *ctx, const struct eng_access *access);
 bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_offset);
 struct registry_vi nic_registry_vi(const struct nic_vi *vi);
 enum nic_stage {
-    NIC_STAGE_NO = 0, /* nothing to prepare: give it to the engine */
+    NIC_STAGE_NO = 0, /* nothing to prepare: give the packet to the engine */
     NIC_STAGE_PARKED, /* kept; the bytes belong to the session now */
-    NIC_STAGE_DROP,   /* drop it, the peer sends it again */
+    NIC_STAGE_DROP,   /* drop the packet; the peer sends it again */
 };
-/* replay: the kept packet that eng_replay named (its entry is parked), NULL for a fresh one. */
+/* replay: the held packet that eng_replay named (its entry is parked), NULL for a fresh packet. */
 enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
                          struct nic_src *src, struct nic_held *replay);
 /*
- * Copy `len` bytes at `offset` of the packet; loopback source and target may overlap. Outcomes: true;
- * false: a page was missing meanwhile (vipd/registry/guard.h), what was copied is worthless.
+ * Copy `len` bytes at `offset` of the packet; loopback source and target may overlap. Outcomes:
+ * true; false: a page was missing (vipd/registry/guard.h), the copied bytes are not valid.
  */
 bool nic_src_copy(const struct nic_src *src, uint32_t offset, void *to, uint32_t len);
 
 /* direct.c */
-/* Both ends of this connection are established and on this NIC: give them a ring, if that is possible. */
+/* Give both ends of this connection a ring if both are established on this NIC and may have one. */
 void nic_direct_begin(struct nic_conn *conn);
 /* eng_ops.fetch_receives; with `all` the VI's ring is over, too. */
 void nic_op_fetch_receives(void *ctx, uint16_t vi, bool all);
-/* The VI has just been created, or ends. */
+/* reset: the VI has just been created. drop: it ends. */
 void nic_direct_reset(struct nic_session *session, uint16_t vi);
 void nic_direct_drop(struct nic_session *session, uint16_t vi);
 /* A slot of kind VIP_SQ_ASK for a VI that exists. */
 void nic_direct_ask(struct nic_session *session, uint16_t vi, uint8_t ask);
-/* nic->see was set: programs are told to send through vipd; or taken away: rings may be used again. A program that
- * looked before still sends one message the old way. */
+/* nic->see was set: programs must send through vipd; or it was cleared: they may use rings again.
+ * A program that looked before still sends one message the old way. */
 void nic_direct_watched(struct nic *nic);
-/* Break the connections whose programs asked for it; not from within the engine. */
+/* Break the connections that programs asked to break; not from within the engine. */
 void nic_direct_run(struct nic *nic);
 /* The engine's counters of a VI and those of its ring. */
 void nic_vi_stats(const struct nic_session *session, uint16_t vi, struct eng_vi_stats *ret);
 
 /* rx.c */
-/* Packets from the link, if none of the last batch are left; whether there are any. */
+/* Take packets from the link, if none of the last batch is left; whether there are any. */
 bool nic_rx_take(struct nic *nic);
-/* As many of them as the turn has time for. */
+/* Process these packets until the turn's time is over. */
 void nic_rx_process(struct nic *nic);
-/* The NIC ends: give back what was not processed. */
+/* The NIC ends: give back the packets that were not processed. */
 void nic_rx_forget(struct nic *nic);
-/* Give a decoded packet to the engine. true: src's bytes are kept, else they are the caller's. */
+/* Give a decoded packet to the engine. true: src's bytes are kept; else they are the caller's. */
 bool nic_rx_feed(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src);
-/* Replay what the engine held; call after everything that may free held packets. */
+/* Replay packets that the engine held; call after every action that may free held packets. */
 void nic_rx_replay(struct nic_session *session);
-/* Feed a parked packet whose placements are done, and give its slot back. */
+/* All ranges of a parked packet are placed: feed it, and give its slot back. */
 void nic_rx_resume(struct nic_held *held);
-/* Keep src's bytes; NULL when too many are kept (or no memory for a loopback copy). */
+/* Keep src's bytes; NULL: no free slot, or no memory for a loopback copy. */
 struct nic_held *nic_held_new(struct nic_conn *conn, struct nic_src *src);
 void nic_held_free(struct nic *nic, struct nic_held *held);
-/* May one more packet be kept that is not in its turn? */
+/* May one more packet of `len` bytes be kept that is ahead of its turn? */
 bool nic_held_room(const struct nic_session *session, uint32_t len);
 /* Give the bytes of a packet back: to the link, or to the heap. */
 void nic_src_release(struct nic *nic, const struct nic_src *src);
 
-/* tx.c: pull and send; whether anything was. */
+/* tx.c: pull packets and send; whether there were any. */
 bool nic_tx_run(struct nic *nic);
 void nic_tx_forget(struct nic *nic, const struct nic_session *session);
-/* Pieces of a packet as addresses. false: some piece is not allowed (any more). */
+/* Resolve the pieces of a packet to addresses. false: some piece is not allowed (any more). */
 bool nic_tx_resolve(struct nic_session *session, struct nic_tx *tx);
 
 /* loop.c: hand a pulled packet to a session of this nic. */
 void nic_loop_deliver(struct nic *nic, struct nic_conn *from, struct nic_tx *tx);
 
-/* ---- see.c: for who looks on; only while nic->see is set ---- */
+/* ---- see.c: events for vipctl capture; only while nic->see is set ---- */
 
 void nic_see_packet(struct nic *nic, enum vip_capture_kind kind, const struct nic_tx *tx);
 /* conn NULL: connection management. */
 void nic_see_received(struct nic *nic, const struct nic_conn *conn, const struct link_rx *rx);
-/* vi, queue, length and status of it are looked at. */
+/* Uses vi, queue, length and status of desc. */
 void nic_see_descriptor(const struct nic_session *session, enum vip_capture_kind kind,
                         const struct nic_deferred *desc);
 

@@ -1,57 +1,57 @@
-/* Bounds of a NIC: what one turn does, and what may wait; only for vipd/nic. */
+/* Bounds of a NIC: the work of one turn, and what may wait; only for vipd/nic. */
 #ifndef VIPD_NIC_LIMITS_H
 #define VIPD_NIC_LIMITS_H
 
 #define NIC_RX_BATCH            64   /* packets taken from the link in one turn */
-#define NIC_CM_TURN             48   /* of these, CM messages; data has the rest of the turn */
+#define NIC_CM_TURN             48   /* of these, CM messages at most; the rest is for data */
 #define NIC_TX_BATCH            64   /* packets given to the link in one call */
-#define NIC_TX_COPY_BYTES       1024 /* packets up to this size are always sent from a copy (tx.c) */
-#define NIC_TX_COPY_STRIDE      (65536 + 192) /* of copies; the next one begins in other cache sets */
+#define NIC_TX_COPY_BYTES       1024 /* packets up to this size always leave from a copy (tx.c) */
+#define NIC_TX_COPY_STRIDE      (65536 + 192) /* bytes to the next copy; its cache sets differ */
 #define NIC_TX_TURN             256           /* packets pulled from all engines in one turn */
-#define NIC_TX_SESSION          64   /* packets of one session before the next one has its turn */
+#define NIC_TX_SESSION          64   /* packets of one session before those of the next session */
 #define NIC_POSTS_TURN          1024 /* submission slots taken from all sessions in one turn */
-#define NIC_POSTS_SESSION       256  /* of one session before the next one has its turn */
-#define NIC_CM_LOOP_MAX         256  /* CM packets to ourselves that wait for the next turn */
+#define NIC_POSTS_SESSION       256  /* of these, of one session before those of the next session */
+#define NIC_CM_LOOP_MAX         256  /* CM packets to this NIC itself that wait for the next turn */
 #define NIC_WAKES_MAX           256  /* queues and CQs remembered before sleepers are woken */
 #define NIC_HELD_MAX            8192 /* packets kept for later, all sessions together */
-#define NIC_HELD_SESSION        4096 /* of these for one session, so that others keep a share */
-#define NIC_HELD_RESERVE        (2 * NIC_RX_BATCH) /* of these only for what is in its turn */
-#define NIC_HELD_BYTES          (96u << 20) /* the same in bytes: slots are not equally long, */
-#define NIC_HELD_BYTES_SESSION  (32u << 20) /* of one session, */
-#define NIC_HELD_BYTES_RESERVE  (NIC_RX_BATCH << 16) /* and for what is in its turn */
-#define NIC_HELD_SMALL          256  /* a user keeps at most twice what is free, or so many, */
-#define NIC_HELD_KEPT           1024 /* the last ones, which are for those only */
-#define NIC_HELD_BYTES_SMALL    (2u << 20) /* likewise */
+#define NIC_HELD_SESSION        4096 /* of these, for one session, so that others keep a share */
+#define NIC_HELD_RESERVE        (2 * NIC_RX_BATCH) /* of these, only for packets in their turn */
+#define NIC_HELD_BYTES          (96u << 20)        /* the same three limits in bytes, */
+#define NIC_HELD_BYTES_SESSION  (32u << 20)        /* because packets differ in length */
+#define NIC_HELD_BYTES_RESERVE  (NIC_RX_BATCH << 16)
+#define NIC_HELD_SMALL          256        /* packets of a user that is small (struct nic_pool) */
+#define NIC_HELD_KEPT           1024       /* last free slots, only for small users */
+#define NIC_HELD_BYTES_SMALL    (2u << 20) /* the same two limits in bytes */
 #define NIC_HELD_BYTES_KEPT     (16u << 20)
-#define NIC_PARKED_MAX          64   /* staged packets of one VI that wait for the library */
-#define NIC_PLACES_MAX          4096 /* ranges that a library was asked to place and has not */
-#define NIC_LATE_MAX            64   /* of these, late ones whose VI is remembered */
+#define NIC_PARKED_MAX          64   /* parked packets of one VI: they wait for the library */
+#define NIC_PLACES_MAX          4096 /* ranges that a library must place and has not placed yet */
+#define NIC_LATE_MAX            64   /* of these, late ranges with a remembered VI (place.c) */
 #define NIC_SEGS_BYTES          (32u << 20) /* segment lists of long descriptors of one session */
 #define NIC_WAITS_MAX           4096        /* waits and unanswered requests of one session */
 #define NIC_CONN_BITS           20          /* low bits of a connection id: index into the table */
 #define NIC_CONNS_MAX           (1u << NIC_CONN_BITS)
-#define NIC_PEER_BUCKETS        1024  /* lists of connections by peer number */
-#define NIC_SESSIONS_MAX        65536 /* low 16 bits of a wait id: slot of its session */
-#define NIC_RINGS_MAX           4096  /* direct rings, each a mapping of vipd's, */
-#define NIC_RINGS_SESSION       256   /* and of one session; a user has three times what is free, */
-#define NIC_RINGS_SMALL         16    /* or so many, as long as there are any */
-#define NIC_RINGS_RESERVE       256   /* the last ones, which are for those only */
+#define NIC_PEER_BUCKETS        1024       /* lists of connections by peer number */
+#define NIC_SESSIONS_MAX        65536      /* low 16 bits of a wait id: slot of its session */
+#define NIC_RINGS_MAX           4096       /* direct rings of the NIC; each is a mapping of vipd */
+#define NIC_RINGS_SESSION       256        /* direct rings of one session */
+#define NIC_RINGS_SMALL         16         /* rings of a user that is small (struct nic_pool) */
+#define NIC_RINGS_RESERVE       256        /* last free rings, only for small users */
 #define NIC_LOOP_WINDOW         (1u << 20) /* bytes under way on a loopback connection */
-#define NIC_TX_RETRY_NS         50000      /* the link was full: try again after so long */
-#define NIC_VI_BLOCK            32         /* VIs whose memory is one mapping */
-#define NIC_BACKLOG_POLL_MIN_NS 200000   /* a CQ ring was full: look for room again, doubling... */
-#define NIC_BACKLOG_POLL_MAX_NS 10000000 /* ...up to this, because reading a CQ rings no bell */
+#define NIC_TX_RETRY_NS         50000      /* the link was full: time until the next attempt */
+#define NIC_VI_BLOCK            32         /* VIs that share one mapping of memory */
+#define NIC_BACKLOG_POLL_MIN_NS 200000     /* a CQ ring was full: time to the next look, doubling */
+#define NIC_BACKLOG_POLL_MAX_NS 10000000   /* up to this; reading a CQ rings no bell */
 
-/* Time. A turn ends after NIC_TURN_NS, if users compete for the NIC after NIC_TURN_SHARED_NS. */
+/* Time. A turn ends after NIC_TURN_NS; if users compete for the NIC, after NIC_TURN_SHARED_NS. */
 #define NIC_TURN_NS        1000000u
 #define NIC_TURN_SHARED_NS 200000u
-#define NIC_SHARED_FOR_NS  10000000u /* they do if several had work so lately */
+#define NIC_SHARED_FOR_NS  10000000u /* users compete for this time after several had work */
 #define NIC_UNITS                                                                                  \
     64u /* packets, frames, slots, and pages of payload between two looks at the clock */
-#define NIC_TICK_UNITS 4u     /* of a session whose timers have expired */
-#define NIC_CM_UNITS   8u     /* of a message of the connection manager */
-#define NIC_SLICE_NS   20000u /* one may be so far ahead of the one that had least */
-#define NIC_SUSPECT_NS 20000u /* a step that took longer may have lost the processor in between */
-#define NIC_USERS_KEPT 64u    /* users without sessions that are remembered */
+#define NIC_TICK_UNITS 4u     /* units for the expired timers of a session */
+#define NIC_CM_UNITS   8u     /* units for a message of the connection manager */
+#define NIC_SLICE_NS   20000u /* allowed lead over the user (session) that had the least time */
+#define NIC_SUSPECT_NS 20000u /* during a longer step the thread may have lost the processor */
+#define NIC_USERS_KEPT 64u    /* users at which those without sessions are forgotten */
 
 #endif

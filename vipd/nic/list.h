@@ -1,6 +1,4 @@
-/*
- * The lists of vipd/nic: links inside the objects, so that adding and removing cannot fail.
- */
+/* The lists of vipd/nic: links inside the objects, so that adding and removing cannot fail. */
 #ifndef VIPD_NIC_LIST_H
 #define VIPD_NIC_LIST_H
 
@@ -30,7 +28,7 @@ static inline void nic_list_add_tail(struct nic_list *head, struct nic_list *ite
     head->prev = item;
 }
 
-/* Take an item out; it may be taken out again. */
+/* Remove an item; removing it again is harmless. */
 static inline void nic_list_del(struct nic_list *item)
 {
     item->prev->next = item->next;

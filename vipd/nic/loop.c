@@ -1,6 +1,6 @@
 /*
- * Loopback: a packet of one session's engine goes straight into the engine of another session (or
- * the same) of this nic. No link, no checksum, one copy from region to region.
+ * Loopback: a packet of one session's engine goes directly into the engine of another session (or
+ * the same) of this NIC. No link, no checksum, one copy from region to region.
  *
  * Owns: the hand-over. Does not own: routing (connect.c decides which connections are loopback).
  */
@@ -10,13 +10,13 @@
 #include "vipd/nic/internal.h"
 #include "vipd/registry/guard.h"
 
-/* No page is smaller. */
+/* Bytes of the smallest page of any processor. */
 #define PAGE_BYTES 4096u
 
 /*
- * Are all pages of the sender's memory there? A page that fails to come in the copy would be a fault of the
- * receiver, whose descriptor it would fail. So each is touched first; a page lost between here and the copy, by
- * a program that vipd did not seal or by broken memory, is still the receiver's.
+ * Are all pages of the sender's memory there? A page that is missing during the copy fails the
+ * receiver's descriptor. So each page is touched first, and a missing one is the sender's fault. A
+ * page lost between here and the copy (unsealed memory, broken memory) still fails the receiver.
  */
 static bool source_is_there(const struct nic_tx *tx)
 {
@@ -36,8 +36,8 @@ static bool source_is_there(const struct nic_tx *tx)
 }
 
 /*
- * Decode the packet: its header parts are put where they belong in a scratch packet; the payload
- * between them is not copied, and not looked at by the decoder.
+ * Decode the packet: copy its header parts to their offsets in a scratch packet. The payload
+ * between them is not copied; the decoder does not look at it.
  */
 static void decode(struct nic *nic, const struct nic_tx *tx)
 {

@@ -1,8 +1,8 @@
 /*
  * A NIC: opening, closing, the turn, and falling asleep.
  *
- * Owns: struct nic, the order of a turn, deadlines. Called by the host from one thread at a time; every step
- * of a turn is bounded, so that control messages and other NICs get their time.
+ * Owns: struct nic, the order of a turn, deadlines. The host calls it from one thread at a time.
+ * Every step of a turn is bounded, so that control messages and other NICs get their time.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "proto/fence.h"
 #include "vipd/nic/internal.h"
 
-/* Connection ids are made of these: others see some of them and must not know the next. */
+/* Connection ids are made of these numbers: other hosts see some and must not predict the next. */
 uint64_t nic_random(struct nic *nic)
 {
     nic->random++;
@@ -41,7 +41,7 @@ static int cm_open(struct nic *nic, uint64_t now_ns)
     return 0;
 }
 
-/* What the link says of itself now. */
+/* Copy the link's present address and sizes. */
 static void link_look(struct nic *nic)
 {
     nic->link_changes = nic->link->changes;
@@ -105,7 +105,7 @@ int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns
     nic->now_ns = now_ns;
     nic->random_key = (struct siphash_key){config->seed, config->secret ^ ~config->epoch};
     link_look(nic);
-    /* A frame to one's own card does not come back. */
+    /* A frame to the host's own card does not come back. */
     nic->loop_by_link = strcmp(link->class->name, "fault") == 0 && link->kind != LINK_ETHER;
     nic_list_init(&nic->sessions);
     nic_list_init(&nic->users);
@@ -155,12 +155,12 @@ void nic_close(struct nic *nic, uint64_t now_ns)
     VIP_ASSERT(nic->held_used == 0);
     nic->now_ns = now_ns;
     nic_rx_forget(nic);
-    /* Every CLOSE has been sent once, when its session ended; nobody waits for answers. */
+    /* Every CLOSE was sent once, when its session ended; vipd does not wait for the answers. */
     nic_free(nic);
     link->class->close(link);
 }
 
-/* ---- what there is to do ------------------------------------------------------------------ */
+/* ---- work and deadlines ------------------------------------------------------------------- */
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
@@ -198,14 +198,14 @@ static bool has_work(const struct nic *nic)
         if ((session->tell_resumed || nic_session_has_posts(session)) &&
             !nic_session_throttled(session))
             return true;
-        /* While the link is full nothing can be sent; the deadline says when to try again. */
+        /* While the link is full nothing can be sent; nic_deadline has the time of the retry. */
         if (!nic->tx_retry_ns && eng_tx_ready(session->eng))
             return true;
     }
     return false;
 }
 
-/* While programs think, a vipd that polls has many turns in which nothing has happened. */
+/* Is there nothing to do? While programs compute, a polling vipd has many such turns. */
 static bool is_quiet(const struct nic *nic)
 {
     return !nic->asks && !nic->backlog_cqs && !nic->timer_next && !has_work(nic) &&
@@ -214,10 +214,10 @@ static bool is_quiet(const struct nic *nic)
 
 /* ---- the turn -------------------------------------------------------------------------- */
 
-/* Postings of one session in its turn if there are other sessions: those wait meanwhile. */
+/* Slots taken from one session at a time while there are other sessions, which wait meanwhile. */
 #define POSTS_SHARED 16
 
-/* Postings of one session, if its turn has come: at most so many slots. Returns those taken. */
+/* Take postings of one session, if it is due: at most `most` slots. Returns the slots taken. */
 static unsigned session_posts(struct nic_session *session, unsigned most)
 {
     unsigned taken;
@@ -237,8 +237,8 @@ static unsigned session_posts(struct nic_session *session, unsigned most)
 }
 
 /*
- * Postings of every session, beginning where the last turn's budget was used up: however many
- * sessions refill their rings without end, a turn stays short and each of them has its share.
+ * Take postings of all sessions, beginning where the last turn's budget ended. So a turn stays
+ * short and each session has its share, even if sessions refill their rings without end.
  */
 static bool sessions_drain(struct nic *nic)
 {
@@ -259,7 +259,7 @@ static bool sessions_drain(struct nic *nic)
         struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
         unsigned taken = session_posts(session, budget < most ? budget : most);
 
-        /* The last descriptor may take some slots more than were left. */
+        /* The last descriptor may take a few slots more than were left. */
         budget -= taken < budget ? taken : budget;
         item = item->next;
     }
@@ -267,7 +267,7 @@ static bool sessions_drain(struct nic *nic)
     return budget < NIC_POSTS_TURN;
 }
 
-/* Timers of the sessions from `item` on. */
+/* Run the timers of the sessions from `item` on. */
 static bool timers_from(struct nic *nic, struct nic_list *item)
 {
     bool did = false;
@@ -309,7 +309,7 @@ static bool transmit(struct nic *nic)
 {
     if (!nic_tx_run(nic))
         return false;
-    /* Unreliable sends complete at the tick after they left. */
+    /* Unreliable sends complete at the tick after they have left. */
     (void)timers_run(nic);
     return true;
 }
@@ -338,9 +338,9 @@ static bool stage_run(struct nic *nic, unsigned stage)
 }
 
 /*
- * Packets are taken from the link before the submission rings are read and processed after: a
- * receive that was posted before a packet arrived is then always seen first. A turn whose time is over goes on in the
- * next one with the stage behind that which used it up, so none of them is left out for long.
+ * Packets are taken from the link before the submission rings are read, and processed after. So
+ * vipd always sees a receive that was posted before a packet arrived. If the turn's time is over,
+ * the next turn begins with the following stage, so that no stage waits long.
  */
 static bool stages_run(struct nic *nic)
 {
@@ -367,7 +367,7 @@ bool nic_turn(struct nic *nic, uint64_t now_ns)
     nic->now_ns = now_ns;
     nic->counts.turns++;
     did = nic_rx_take(nic);
-    /* vipd may have been kept from the processor since the turn began. */
+    /* vipd may have lost the processor since the turn began. */
     if (did)
         cm_looked(nic->cm, nic->config.clock ? nic->config.clock() : now_ns);
     if (nic->link_changes != nic->link->changes)
@@ -394,13 +394,13 @@ static void publish_asleep(struct nic *nic, bool asleep)
     for (struct nic_list *item = nic->sessions.next; item != &nic->sessions; item = item->next) {
         struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
 
-        /* One that waits anyway need not ring. */
+        /* A throttled session is polled by a timer; it need not ring the bell. */
         vip_store32_release(&session->head->asleep, asleep && !nic_session_throttled(session));
     }
 }
 
-/* The poster stores its slot, then a full barrier, then loads "asleep": one of both sees the other.
- * Packets need no second look: the descriptor of the link is readable as long as any wait. */
+/* The poster stores its slot, executes a full barrier, then loads "asleep". So at least one sees
+ * the other. Packets need no second look: the link's descriptor is readable while packets wait. */
 bool nic_try_sleep(struct nic *nic)
 {
     publish_asleep(nic, true);

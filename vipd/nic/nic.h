@@ -7,9 +7,9 @@
  * Does not own: sockets of clients and control messages (vipd/client/), the event loop and sleeping
  * (vipd/host.c), protocol rules (vipd/engine/), memory rights (vipd/registry/).
  *
- * Nothing here is locked: a NIC is in the hands of one thread at a time, that of the loop which serves
- * it, or that of the control loop while that one stands still (vipd/host.h). NICs share nothing with
- * each other. Nothing blocks.
+ * Threads: one thread at a time uses a NIC, so nothing is locked. It is the thread of the NIC's
+ * loop, or that of the control loop while the NIC's loop stands still (vipd/host.h). NICs share
+ * nothing with each other. Nothing blocks.
  */
 #ifndef VIPD_NIC_NIC_H
 #define VIPD_NIC_NIC_H
@@ -33,43 +33,44 @@ struct nic_config {
     struct cm_config
         cm; /* self, source_bytes, epoch, seed, packet_bytes, window_bytes are filled here */
     uint64_t epoch, seed;    /* from entropy */
-    uint64_t secret;         /* likewise; neither this nor the seed is ever told */
+    uint64_t secret;         /* likewise; vipd never discloses this or the seed */
     uint32_t vi_max, cq_max; /* per session, <= VIP_VI_MAX, VIP_CQ_MAX */
     uint64_t
         segs_bytes_user; /* segment lists of long descriptors of one user's sessions; 0: no limit */
     bool direct;         /* rings between programs of this NIC, for connections from now on */
-    bool latency;        /* measure how long things take, in sessions opened from now on */
+    bool latency;        /* measure latencies, in sessions opened from now on */
     bool vi_latency;     /* for each of their VIs too; only with latency */
     uint64_t linger_ns;  /* of VipDisconnect (proto/shm.h); up to 2^32 - 1 ms */
     uint8_t without;     /* VIP_FEATURE_* not to be offered: 0, or a test plays an older vipd */
-    /* The time at this moment: for what has just been given to the link, and how long a turn has taken. NULL: that of
-     * the turn; then no turn is cut, and users do not share time. */
+    /* The time at this moment: when packets are given to the link, and how long a turn takes.
+     * NULL: the turn's time is used; then no turn is cut, and users do not share time. */
     uint64_t (*clock)(void);
     uint64_t (*cpu_clock)(void); /* processor time of the calling thread; NULL: as clock */
 };
 
 /* Take over an open link (closed by nic_close). 0 or -ENOMEM. */
 int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns, struct nic **ret);
-/* What a reload of the configuration can change: times of the connection manager at once, engine and
- * limits for sessions opened from now on. name, epoch and seed are not looked at. */
+/* Apply a reload of the configuration: times of the connection manager at once, engine and limits
+ * for sessions opened from now on. name, epoch and seed are ignored. */
 void nic_set_config(struct nic *nic, const struct nic_config *config);
-/* vipd stops: peers of the sessions that end from now on are told so (VIP_CLOSE_SHUTDOWN). */
+/* vipd stops: sessions that end from now on close their connections with VIP_CLOSE_SHUTDOWN. */
 void nic_stopping(struct nic *nic);
-/* Sessions must be gone. Sends CLOSE for what is left once, then frees everything. */
+/* Close the link and free everything. Sessions must be gone; their ends have sent every CLOSE. */
 void nic_close(struct nic *nic, uint64_t now_ns);
 /* ---- the turn -------------------------------------------------------------------------- */
 
 /*
- * Do a bounded amount of work, at most about 1 ms of it: one receive batch, every ready session's postings, one
- * transmit batch, expired timers. Outcome: whether anything was done, or is left to do (so: come again at once).
+ * Do a bounded amount of work, at most about 1 ms: one receive batch, postings of the ready
+ * sessions, transmit batches, expired timers. Outcome: true: something was done, or is left to do,
+ * so call again at once; false: nothing.
  */
 bool nic_turn(struct nic *nic, uint64_t now_ns);
 /* Earliest time at which nic_turn is needed without any other input; UINT64_MAX = none. */
 uint64_t nic_deadline(const struct nic *nic);
 /*
- * Before sleeping: publish "asleep" to every session, full barrier, look once more. Outcome: true
- * nothing came in between, the caller may sleep on nic_fd, the sessions' doorbells and the deadline;
- * false there is work and "asleep" is withdrawn again. nic_awake withdraws it after a sleep.
+ * Before sleeping: publish "asleep" to every session, full barrier, look once more. Outcome: true:
+ * no work, the caller may sleep on nic_fd, the sessions' bells and the deadline; false: there is
+ * work, and "asleep" is withdrawn again. nic_awake withdraws it after a sleep.
  */
 bool nic_try_sleep(struct nic *nic);
 void nic_awake(struct nic *nic);
@@ -77,14 +78,14 @@ void nic_awake(struct nic *nic);
 int nic_fd(const struct nic *nic);
 /* ---- sessions -------------------------------------------------------------------------- */
 
-/* What a session must be told; called from within any nic function. None may call back. */
+/* Reports to the owner of a session; called from within any nic function. None may call back. */
 struct nic_sink {
-    /* data: private data of the client, never NULL. */
+    /* A connection request. data: private data of the client, never NULL. */
     void (*incoming)(void *ctx, uint64_t wait_id, uint64_t conn_handle,
                      const struct vip_addr *remote, const struct vip_cm_attrs *attrs,
                      const struct vip_private *data);
-    /* The end of nic_accept or nic_connect; attrs of the remote VI with SUCCESS, else NULL. data:
-     * what the other side said when it accepted or rejected a nic_connect, else NULL. */
+    /* The end of nic_accept or nic_connect. attrs: of the remote VI with SUCCESS, else NULL. data:
+     * private data of the side that accepted or rejected a nic_connect, else NULL. */
     void (*result)(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
                    const struct vip_cm_attrs *attrs, const struct vip_private *data,
                    const char *why);
@@ -92,19 +93,20 @@ struct nic_sink {
                   uint32_t generation, uint32_t opcode, const char *why);
     /* Bytes for a staged region arrived in its "in" half; nic_placed answers, in order. */
     void (*place)(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes);
-    /* Bytes of a staged region are wanted in its "out" half; answered like place, in one order. */
+    /* Bytes of a staged region are needed in its "out" half; answered like place, in one order. */
     void (*fetch)(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes);
-    /* fd (the NIC's) is a ring between this VI and its peer. Whether the program was told; NULL: never. */
+    /* fd (the NIC closes it) is a ring between this VI and its peer. Whether the program gets it;
+     * NULL: no rings. */
     bool (*direct)(void *ctx, uint16_t vi, uint32_t gen, uint32_t first, unsigned half, int fd);
-    /* The session has become broken (nic_session_broken): end it. NULL: the caller asks himself. */
+    /* The session has become broken (nic_session_broken): end it. NULL: the caller polls. */
     void (*broken)(void *ctx);
     /* Once after nic_session_tell_resumed: the session is not throttled any more. */
     void (*resumed)(void *ctx);
 };
 
 struct nic_session_args {
-    uint64_t id;               /* number for people */
-    uint32_t uid;              /* the user whose share it has */
+    uint64_t id;               /* number that people see */
+    uint32_t uid;              /* the user that owns it */
     void *app_base;            /* app-writes segment, mapped read-only, VIP_APP_BYTES */
     void *vipd_base;           /* vipd-writes segment, mapped writable, zeroed, VIP_VIPD_BYTES */
     struct registry *registry; /* of this session; stays the caller's, outlives the session */
@@ -115,16 +117,18 @@ struct nic_session_args {
 /* Outcomes: 0; -ENOMEM. Fills the header of the vipd-writes segment. */
 int nic_session_new(struct nic *nic, const struct nic_session_args *args, uint64_t now_ns,
                     struct nic_session **ret);
-/* The caller's mapping of the program's receives (proto/direct.h); before the first VI. 0; -EBUSY. */
+/* Use the caller's mapping of the table of receives (proto/direct.h). Outcomes: 0; -EBUSY: there is
+ * a table or a VI already. */
 int nic_session_set_receives(struct nic_session *session, void *base);
-/* The application closed the NIC or died. First requests are rejected or cancelled and waiters withdrawn; the
- * sink hears no more. Then at most *vis VIs end and are taken from *vis; their peers are told (DISCONNECT or
- * DEATH). true: all is freed; false: *vis is 0, the other VIs live on: call it again after a turn. */
+/* The application closed the NIC or died. First requests are rejected, waits are withdrawn, and the
+ * sink is not called any more. Then at most *vis VIs end, with a CLOSE to their peers (DISCONNECT
+ * or DEATH), and *vis is reduced by their number. true: all is freed; false: *vis is 0 and other
+ * VIs are left: call it again after a turn. */
 bool nic_session_end(struct nic_session *session, bool died, uint64_t now_ns, unsigned *vis);
 void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns); /* all at once */
 /*
- * The submission ring holds what no correct library writes (its structure is broken, not just one
- * descriptor): nothing of it is read any more and the caller should end the session. O(1).
+ * Is the structure of the submission ring broken (not just one descriptor), as no correct library
+ * leaves it? Then the ring is not read any more, and the caller should end the session. O(1).
  */
 bool nic_session_broken(const struct nic_session *session);
 struct nic_vi_args {
@@ -157,36 +161,38 @@ enum vip_rc nic_cq_resize(struct nic_session *session, uint32_t cq, uint64_t ent
 /* CQs of one session that may have a socket: each takes one of vipd's descriptors. */
 #define NIC_CQ_SOCKS_MAX 64
 /*
- * VipxCQGetFd: one end of a SEQPACKET pair, taken over in any case; from now on it gets a message
- * whenever the CQ has entries and the application has armed it. SUCCESS; INVALID_PARAMETER;
- * ERROR_RESOURCE (it has one already, or too many CQs of the session have).
+ * VipxCQGetFd: one end of a SEQPACKET pair, taken over in any case. From now on it gets a message
+ * when the CQ has entries and the application has armed it. SUCCESS; INVALID_PARAMETER;
+ * ERROR_RESOURCE (the CQ has one already, or NIC_CQ_SOCKS_MAX CQs of the session have one).
  */
 enum vip_rc nic_cq_set_socket(struct nic_session *session, uint32_t cq, int sock);
-/* VipConnectWait: *ret_wait numbers it. immediate: withdrawn at once if nothing is kept;
- * *ret_found says whether sink.incoming was called. SUCCESS; ERROR_RESOURCE (too many; or another user
- * owns the discriminator, see cm.h): why explains. */
+/* VipConnectWait: *ret_wait is its number. immediate: withdraw it at once if no kept request
+ * matches. *ret_found: was sink.incoming called? SUCCESS; ERROR_RESOURCE (too many waits; or
+ * another user owns the discriminator, see cm.h): why explains. */
 enum vip_rc nic_connect_wait(struct nic_session *session, const struct vip_addr *local,
                              bool immediate, uint64_t now_ns, uint64_t *ret_wait, bool *ret_found,
                              char *why, size_t why_bytes);
-/* *ret_found: too late, its incoming was already delivered. */
+/* Withdraw a VipConnectWait. *ret_found: too late, its request was already delivered. SUCCESS;
+ * INVALID_PARAMETER (no such wait). */
 enum vip_rc nic_connect_wait_cancel(struct nic_session *session, uint64_t wait_id, uint64_t now_ns,
                                     bool *ret_found);
 /*
  * A listener: sink.incoming for every request to the discriminator, at most `backlog` unanswered at
- * a time (1..NIC_BACKLOG_MAX is made of it); further ones wait. Outcomes as nic_connect_wait.
+ * a time (limited to 1..NIC_BACKLOG_MAX); further requests wait. Outcomes as nic_connect_wait.
  */
 #define NIC_BACKLOG_MAX 1024
 enum vip_rc nic_listen(struct nic_session *session, const struct vip_addr *local, uint32_t backlog,
                        uint64_t now_ns, uint64_t *ret_wait, char *why, size_t why_bytes);
-/* Is `where` true of a discriminator on which the session waits, listens or asks peer to peer, or has waited? */
+/* Is `where` true for a discriminator on which the session waits, has waited, listens or asks peer
+ * to peer? */
 bool nic_session_waits_where(const struct nic_session *session,
                              bool (*where)(void *ctx, const uint8_t *disc, uint8_t len), void *ctx);
-/* End it; *ret_delivered: how often its sink.incoming was called. The handles stay valid. SUCCESS;
- * INVALID_PARAMETER. */
+/* Close a listener. *ret_delivered: number of requests delivered to it; their handles stay valid.
+ * SUCCESS; INVALID_PARAMETER. */
 enum vip_rc nic_listen_close(struct nic_session *session, uint64_t wait_id, uint64_t now_ns,
                              uint64_t *ret_delivered);
-/* A number whose 8 bytes (little-endian) are no discriminator in use on this NIC; another one with each
- * call. It is random: neither programs nor other hosts can guess it. */
+/* A new random number; its 8 bytes (little-endian) are no discriminator in use on this NIC.
+ * Programs and other hosts cannot guess it. */
 uint64_t nic_new_discriminator(struct nic *nic);
 /*
  * Accept: SUCCESS = under way, sink.result follows; INVALID_PARAMETER (handle, VI); INVALID_STATE;
@@ -196,14 +202,14 @@ uint64_t nic_new_discriminator(struct nic *nic);
 enum vip_rc nic_accept(struct nic_session *session, uint64_t conn_handle, uint32_t vi,
                        const struct vip_private *data, uint64_t now_ns, char *why,
                        size_t why_bytes);
-/* The user of this host whose program made a request that this session was given. SUCCESS;
+/* The local user that made a connection request which this session has received. SUCCESS;
  * INVALID_PARAMETER (no such request); ERROR_NOT_SUPPORTED (it came from another host). */
 enum vip_rc nic_request_user(const struct nic_session *session, uint64_t conn_handle,
                              uint32_t *ret_uid);
 enum vip_rc nic_reject(struct nic_session *session, uint64_t conn_handle,
                        const struct vip_private *data, uint64_t now_ns);
 struct nic_connect_args {
-    struct vip_addr local, remote; /* the host part of local is not looked at */
+    struct vip_addr local, remote; /* the host part of local is ignored */
     uint64_t timeout_ns;           /* UINT64_MAX = for ever */
     bool peer_to_peer;             /* VipConnectPeerRequest */
     struct vip_private data;       /* for the other side */
@@ -215,16 +221,17 @@ enum vip_rc nic_connect(struct nic_session *session, uint32_t vi,
 /* Give up a nic_connect: no result follows. INVALID_STATE if it has ended already. */
 enum vip_rc nic_connect_cancel(struct nic_session *session, uint32_t vi, uint64_t now_ns);
 /*
- * The library has copied staged bytes `number` (all up to it); good is false if the program's memory
- * did not take, or give, all of number's. false: it lied; end the session.
+ * The library has copied all staged ranges up to `number`. good is false if the program's memory
+ * did not accept, or give, all bytes of range `number`. false: there is no such range under way;
+ * end the session.
  */
 bool nic_placed(struct nic_session *session, uint64_t number, bool good, uint64_t now_ns);
-/* ---- looking on ------------------------------------------------------------------------ */
+/* ---- capture --------------------------------------------------------------------------- */
 
-/* Something that happened, for who looks on (vipctl capture). */
+/* One event of a NIC, for vipctl capture. */
 struct nic_seen {
     uint32_t kind;                /* enum vip_capture_kind */
-    uint64_t session;             /* number for people; 0: of no session */
+    uint64_t session;             /* number that people see; 0: of no session */
     uint16_t vi;                  /* of the session */
     const struct link_addr *peer; /* NULL: none, or this host */
     const struct iovec *iov;      /* of a packet */
@@ -233,15 +240,17 @@ struct nic_seen {
     uint32_t queue, status; /* of the descriptor */
 };
 
-/* Called from within nic functions, and may not call back; what it points to is valid during the call. */
+/* Called from within nic functions; it may not call back. `seen` is valid during the call. */
 typedef void nic_see_fn(void *ctx, const struct nic_seen *seen);
-/* From now on; NULL: nobody looks on. One at a time. Meanwhile programs are told not to send by rings. */
+/* Report events to `see` from now on; NULL: stop. One capture at a time. While a capture runs,
+ * vipd asks programs not to send by rings. */
 void nic_look_on(struct nic *nic, nic_see_fn *see, void *ctx);
 
-/* ---- looking inside -------------------------------------------------------------------- */
+/* ---- views ----------------------------------------------------------------------------- */
 
 /* Calls back for the peer of every established connection from table index `from` on, over the link
- * or in this NIC; peers come several times. The index to go on with; UINT32_MAX: that was all. */
+ * or in this NIC; a peer may come several times. Returns the index to go on with; UINT32_MAX: no
+ * more. */
 uint32_t nic_peers(const struct nic *nic, uint32_t from,
                    bool (*visit)(void *ctx, const struct link_addr *peer), void *ctx);
 
@@ -250,13 +259,13 @@ int nic_find(struct nic *nic, const char *name, uint64_t now_ns, struct link_add
 /* The name of a host by its address, asked of itself: outcomes as link_class.name_of. */
 int nic_host_name(struct nic *nic, const struct link_addr *host, uint64_t now_ns,
                   char ret[LINK_NAME_BYTES]);
-/* Calls back for each host that has answered on the medium lately: as link_class.known. */
+/* Calls back for each host with a valid answer to a question on the medium: as link_class.known. */
 uint32_t nic_known(const struct nic *nic, uint32_t from, uint64_t now_ns, link_visit_fn *visit,
                    void *ctx);
 
-/* How long something has taken since the NIC was opened. */
+/* A latency histogram since the NIC was opened. */
 const struct vip_hist *nic_hist(const struct nic *nic, enum vip_hist_id id);
-void nic_gap(struct nic *nic, uint64_t gap_ns); /* between two turns, for VIP_HIST_turn_gap */
+void nic_gap(struct nic *nic, uint64_t gap_ns); /* add to VIP_HIST_turn_gap: between two turns */
 
 const char *nic_name(const struct nic *nic);
 const struct link *nic_link(const struct nic *nic);
@@ -287,8 +296,8 @@ void nic_session_vis(const struct nic_session *session, uint32_t from,
 
 struct nic_session_view {
     uint32_t vis, cqs;
-    uint32_t waits;    /* waits, listeners, and requests without answer */
-    uint32_t connects; /* connections asked for or accepted that do not stand yet */
+    uint32_t waits;    /* waits, listeners, and unanswered requests */
+    uint32_t connects; /* connections requested or accepted and not yet established */
 };
 void nic_session_view(const struct nic_session *session, struct nic_session_view *ret);
 

@@ -1,14 +1,14 @@
 /*
- * Looking at connections, completion queues, waits and peers of a NIC, and ending a connection from
- * outside: what vipctl needs beyond vipd/nic/nic.h. Called by vipd/client/ and vipd/ctl/ while the NIC
- * stands still.
+ * Views of connections, completion queues, waits and peers of a NIC, and ending a connection: what
+ * vipctl needs beyond vipd/nic/nic.h. Called by vipd/client/ and vipd/ctl/ while the NIC stands
+ * still.
  */
 #ifndef VIPD_NIC_OBJECTS_H
 #define VIPD_NIC_OBJECTS_H
 
 #include "vipd/nic/nic.h"
 
-/* A connection of a session: one that stands, or is being made. */
+/* A connection of a session, established or under way. */
 struct nic_conn_view {
     uint16_t vi;
     const char *state; /* "requested", "accepting", "established" */
@@ -19,7 +19,8 @@ struct nic_conn_view {
 void nic_session_conns(const struct nic_session *session, uint32_t from,
                        bool (*visit)(void *ctx, const struct nic_conn_view *view), void *ctx);
 
-/* The same one by one: the next one from VI *from on, which then stands behind it; false: none. */
+/* The same one by one: the next connection from VI *from on. *from becomes the index behind it.
+ * false: none. */
 bool nic_session_next_conn(const struct nic_session *session, uint32_t *from,
                            struct nic_conn_view *ret);
 bool nic_session_has_vi(const struct nic_session *session, uint32_t vi);
@@ -34,7 +35,7 @@ struct nic_cq_view {
 void nic_session_cqs(const struct nic_session *session, uint32_t from,
                      bool (*visit)(void *ctx, const struct nic_cq_view *view), void *ctx);
 
-/* A server that waits, or a request that waits for its answer. */
+/* A VipConnectWait, a listener, or a request that waits for its answer. */
 struct nic_wait_view {
     const char *kind;   /* "wait", "listener", "request" */
     uint64_t number;    /* of the wait, or the handle of the request */
@@ -45,25 +46,25 @@ struct nic_wait_view {
 void nic_session_waits(const struct nic_session *session, uint32_t from,
                        bool (*visit)(void *ctx, const struct nic_wait_view *view), void *ctx);
 
-/* A peer host, and the sums over its connections that stand now. */
+/* A peer host, and the sums over its connections that are established now. */
 struct nic_peer_view {
     struct cm_peer_view cm;
     uint64_t heard_ago_ns; /* since its last sign of life */
     struct eng_vi_stats stats;
-    uint64_t srtt_max_ns; /* the longest of its connections; stats.srtt_ns is the shortest */
+    uint64_t srtt_max_ns; /* the longest of all connections; stats.srtt_ns is the shortest */
 };
-/* Peers from index `from` on, until visit returns false. Returns the index to go on with, UINT32_MAX
- * when that was all. */
+/* Peers from index `from` on, until visit returns false. Returns the index to go on with;
+ * UINT32_MAX: no more. */
 uint32_t nic_peer_views(const struct nic *nic, uint32_t from, uint64_t now_ns,
                         bool (*visit)(void *ctx, const struct nic_peer_view *view), void *ctx);
 
-/* Does the vipd of a host answer? As cm_probe and cm_probe_result. */
+/* Probe whether the vipd of a host answers: as cm_probe and cm_probe_result. */
 uint64_t nic_probe(struct nic *nic, const struct cm_host *host, uint64_t now_ns);
 int nic_probe_result(const struct nic *nic, uint64_t number, uint64_t *ret_rtt_ns,
                      uint64_t *ret_epoch);
 
 /*
- * An administrator ends a connection: both applications learn that it is lost. SUCCESS;
+ * End a connection, for an administrator or vipd: both applications get CONN_LOST. SUCCESS;
  * INVALID_PARAMETER (no such VI); INVALID_STATE (not connected).
  */
 enum vip_rc nic_vi_sever(struct nic_session *session, uint32_t vi, const char *why,

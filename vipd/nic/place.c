@@ -1,14 +1,14 @@
 /*
- * Payload into registered memory, and the detour over the library for staged regions.
+ * Payload into registered memory, and the way through the library for staged regions.
  *
- * A staged region's bytes live twice: in the application and in a memfd. Incoming RDMA Writes must
- * be in the application's memory before they are acknowledged, and only libvipl can put them there:
- * so their bytes go into the memfd, the library is told (sink.place), and the packet is parked until
- * it answers (nic_placed); then the engine sees the packet. Packets that continue a parked one are
- * parked behind it, so that a long write is not one round trip per packet.
+ * A staged region has its bytes twice: in the application and in a memfd. Bytes of RDMA Writes must
+ * be in the application's memory before they are acknowledged. Only libvipl can put them there. So
+ * vipd puts them into the memfd, asks the library to copy them (sink.place), and parks the packet
+ * until the library answers (nic_placed). Then the engine gets the packet. Packets that continue a
+ * parked one are parked behind it, so that a long write does not need a round trip per packet.
  *
- * RDMA Reads of a staged region go the same way: before the engine sees the request, the library has
- * copied what the application's memory holds now to where vipd reads it (sink.fetch).
+ * RDMA Reads of a staged region go the same way. Before the engine gets the request, the library
+ * copies the present bytes of the application's memory to where vipd reads them (sink.fetch).
  *
  * Owns: what is parked and its order. Does not own: rights (registry), the turn of frames (engine).
  */
@@ -37,7 +37,7 @@ static void *access_bytes(struct nic_session *session, const struct eng_access *
 
 static bool spoiled(const struct nic_session *session, const struct eng_access *access);
 
-/* Memory that the library could not read cannot be the source of a peer's RDMA Read. */
+/* eng_ops.check. Memory that the library could not read is no source of a peer's RDMA Read. */
 bool nic_op_check(void *ctx, const struct eng_access *access)
 {
     bool staged;
@@ -76,8 +76,8 @@ bool nic_src_copy(const struct nic_src *src, uint32_t offset, void *to, uint32_t
 }
 
 /*
- * Tell the library about bytes in the "in" half, or what is wanted in the "out" half; the number that
- * it answers is place_issued.
+ * Ask the library to copy bytes from the "in" half, or into the "out" half. Its answer has the
+ * number place_issued.
  */
 static void place_ask(struct nic_session *session, const struct eng_access *access)
 {
@@ -108,11 +108,11 @@ bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_o
         return true;
     staged = staged && access->kind == ENG_ACCESS_REMOTE_WRITE;
     if (staged && src->placed)
-        return !spoiled(session, access); /* the library has put it in its place, if it could */
+        return !spoiled(session, access); /* the library has placed it, if it could */
     if (!nic_src_copy(src, payload_offset, to, access->len))
         return false;
     if (staged) {
-        /* A frame whose turn could not be foreseen: placed a moment after its acknowledgement. */
+        /* vipd could not foresee this frame's turn: it is placed just after its acknowledgement. */
         session->nic->counts.places_late++;
         place_ask(session, access);
         session->late[session->place_issued % NIC_LATE_MAX] =
@@ -125,15 +125,15 @@ bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_o
 
 /* ---- staged writes --------------------------------------------------------------------- */
 
-/* What nic_stage finds out about a packet. */
+/* Result of stage_look for a packet. */
 struct stage {
-    uint32_t mask;       /* frames to place */
-    bool in_turn;        /* some frame is next, or follows what is parked */
+    uint32_t mask;       /* frames to place, one bit each */
+    bool in_turn;        /* some frame is next, or follows the parked ones */
     bool again;          /* some frame is parked already */
-    uint32_t op, offset; /* what would follow the last frame that is in turn */
+    uint32_t op, offset; /* next after the last frame that is in turn */
 };
 
-/* What the frame wants of our memory: an RDMA Write's fragment, or all that an RDMA Read asks for. */
+/* The frame's access to our memory: a fragment of an RDMA Write, or the range of an RDMA Read. */
 static bool remote_access(const struct nic_conn *conn, const struct vip_frame *frame,
                           struct eng_access *ret)
 {
@@ -160,8 +160,8 @@ static bool remote_access(const struct nic_conn *conn, const struct vip_frame *f
 }
 
 /*
- * Did the library fail to place, or to read, what the engine is about to access? The engine may skip
- * the beginning of a frame and knows no frame numbers, so the ranges are compared.
+ * Did the library fail to place, or to read, the range that the engine accesses now? The engine may
+ * skip the beginning of a frame and knows no frame numbers, so the ranges are compared.
  */
 static bool spoiled(const struct nic_session *session, const struct eng_access *access)
 {
@@ -183,8 +183,8 @@ static bool spoiled(const struct nic_session *session, const struct eng_access *
     return false;
 }
 
-/* To be placed by the library? Only if all of the operation is allowed, not just this fragment: the
- * whole range is judged before the first byte (spec 3.5), as the engine does. */
+/* Must the library place this frame? Only if the whole operation is allowed, not just the fragment:
+ * the whole range is checked before the first byte (spec 3.5), as in the engine. */
 static bool frame_staged(const struct nic_conn *conn, const struct vip_frame *frame)
 {
     struct eng_access access;
@@ -198,7 +198,7 @@ static bool frame_staged(const struct nic_conn *conn, const struct vip_frame *fr
     return access_bytes(conn->session, &access, &staged) != NULL;
 }
 
-/* Is frame in front of (operation, offset)? */
+/* Does the frame come before (operation, offset)? */
 static bool frame_before(const struct vip_frame *frame, uint32_t op, uint32_t offset)
 {
     if (frame->op != op)
@@ -218,7 +218,7 @@ static void stage_look(const struct nic_conn *conn, const struct vip_packet *pac
         const struct vip_frame *frame = &packet->frames[i];
         bool turn = known && frame->op == ret->op && frame->offset == ret->offset;
 
-        /* Sent again in other pieces, it may begin in what is parked and go on behind it. */
+        /* A fragment sent again with other borders may begin in a parked one and end behind it. */
         if (known && !gaps && frame->op == ret->op && frame->offset < ret->offset &&
             frame->length > ret->offset - frame->offset)
             turn = true;
@@ -255,16 +255,16 @@ static void stage_place(struct nic_conn *conn, const struct vip_packet *packet,
 
         if (!(mask & (1u << i)) || !remote_access(conn, &packet->frames[i], &access))
             continue;
-        /* NULL: a page was missing since stage_look saw the same; the session ends of that. */
+        /* NULL: a page has become missing since stage_look; this ends the session. */
         to = access_bytes(session, &access, &staged);
         if (to && access.kind == ENG_ACCESS_REMOTE_WRITE)
-            /* With a page missing the connection ends before any operation of it completes. */
+            /* If a page is missing, the connection ends before any operation of it completes. */
             (void)nic_src_copy(src, packet->frames[i].payload, to, access.len);
         place_ask(session, &access);
     }
 }
 
-/* No staged region is involved in nearly every packet: decide that cheaply. */
+/* A cheap test: most packets have no access to a staged region. */
 static bool may_stage(const struct nic_conn *conn, const struct vip_packet *packet)
 {
     if (conn->parked)
@@ -276,9 +276,9 @@ static bool may_stage(const struct nic_conn *conn, const struct vip_packet *pack
 }
 
 /*
- * May one more packet wait for this library? One that does not answer must not use up what others
- * need to keep packets; a session of which nothing is kept has a claim to the reserve, but the last
- * slot is always free, for packets in their turn pass only while there is one.
+ * May one more packet wait for this library? A library that does not answer must not use up the
+ * slots that other sessions need. A session without kept packets may use the reserve, but not the
+ * last slot: packets in their turn pass only while a slot is free.
  */
 static bool may_park(const struct nic_conn *conn, const struct vip_packet *packet, uint32_t len)
 {
@@ -310,13 +310,13 @@ enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
             return NIC_STAGE_DROP;
         }
         if (!look.in_turn)
-            return NIC_STAGE_NO; /* ahead: the engine holds it */
+            return NIC_STAGE_NO; /* ahead of its turn: the engine holds it */
         if (!may_park(conn, packet, src->len) || !(held = nic_held_new(conn, src))) {
             counts->drop_park_full++;
             return NIC_STAGE_DROP;
         }
     }
-    /* A replayed packet is acknowledged already, so it is never dropped, whatever is in it. */
+    /* A replayed packet is acknowledged already, so it is never dropped. */
     stage_place(conn, packet, src, look.mask);
     nic_list_del(&held->link);
     nic_list_add_tail(&session->parked, &held->link);
@@ -331,7 +331,7 @@ enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
     return NIC_STAGE_PARKED;
 }
 
-/* Range `number` could not be placed: mark its frame, or tell the program if it is too late. */
+/* Range `number` could not be placed: mark its frame, or, if late, report an error. */
 static void place_failed(struct nic_session *session, uint64_t number)
 {
     const struct nic_late *late = &session->late[number % NIC_LATE_MAX];
@@ -344,7 +344,7 @@ static void place_failed(struct nic_session *session, uint64_t number)
 
         if (held->number < number)
             continue;
-        /* Its ranges have the last numbers up to held->number, in the order of the frames. */
+        /* The packet's ranges have the last numbers up to held->number, in frame order. */
         for (uint64_t back = held->number - number; back && left; back--)
             left &= ~(1u << (31 - __builtin_clz(left)));
         if (left)

@@ -1,11 +1,11 @@
 /*
- * Packets that come: from the link to the engine of the right session.
+ * Packets that arrive: from the link to the engine of the right session.
  *
- * Order of the checks: checksum, header, connection id, both epochs, source address, contents. What
- * fails one is dropped and counted under a name of its own.
+ * Order of the checks: checksum, header, connection id, our epoch, contents, state of the
+ * connection, peer's epoch, source address. Each check that fails has its own drop counter.
  *
- * Owns: the receive batch, kept packets (held by an engine, or parked). Does not own: what is in a
- * data packet (engine), what a CM message means (cm).
+ * Owns: the receive batch, kept packets (held by an engine, or parked). Does not own: contents of
+ * data packets (engine), the meaning of CM messages (cm).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,13 +25,13 @@ void nic_src_release(struct nic *nic, const struct nic_src *src)
     free(src->own);
 }
 
-/* Bytes that cannot be kept where they are: pieces of a loopback packet, and scarce buffers. */
+/* Must the bytes be copied to keep them? Pieces of a loopback packet, and scarce buffers. */
 static bool must_copy(const struct nic_src *src)
 {
     return !src->bytes || (src->buffer && src->scarce);
 }
 
-/* Make the source own a copy of its bytes. false: no memory, and nothing changed. */
+/* Make the source own a copy of its bytes. false, nothing changed: no memory, or a missing page. */
 static bool make_copy(struct nic *nic, struct nic_src *src)
 {
     uint8_t *copy = malloc(src->len);
@@ -78,7 +78,7 @@ struct nic_held *nic_held_new(struct nic_conn *conn, struct nic_src *src)
     return held;
 }
 
-/* Give the slot back but not the bytes. */
+/* Free the slot but not the bytes. */
 static void held_slot_free(struct nic *nic, struct nic_held *held)
 {
     VIP_ASSERT(held->used);
@@ -111,8 +111,8 @@ void nic_held_free(struct nic *nic, struct nic_held *held)
 /* ---- to the engine --------------------------------------------------------------------- */
 
 /*
- * Does every frame follow the one before it? Then the engine takes all of them if it takes the
- * first. Answers to reads are numbered by our own queue: of several the engine may keep the packet.
+ * Does every frame follow the one before it? Then the engine takes all frames if it takes the
+ * first. Answers to reads have numbers of our own queue, so a packet with others may be held.
  */
 static bool frames_follow(const struct vip_packet *packet)
 {
@@ -147,7 +147,7 @@ bool nic_held_room(const struct nic_session *session, uint32_t len)
            nic_pool_room(&bytes, len);
 }
 
-/* Can the engine keep this packet if it wants to? Ahead of its turn only up to the limits. */
+/* Is there room if the engine holds this packet? Limits apply to packets ahead of their turn. */
 static bool may_keep(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src)
 {
     struct nic_session *session = conn->session;
@@ -160,13 +160,13 @@ static bool may_keep(struct nic_conn *conn, const struct vip_packet *packet, str
         return false;
     if (ahead && !nic_held_room(session, src->len))
         return false;
-    /* Copy now what may have to be kept, while a lack of memory can still mean a lost packet. */
+    /* Copy a packet that may be kept now: without memory it can still be dropped here. */
     if (must_copy(src) && (ahead || packet->hdr.frame_count > 1))
         return make_copy(nic, src);
     return true;
 }
 
-/* eng_rx, and keeping of the bytes if it says so. true: they are kept. */
+/* Call eng_rx, and keep the bytes if it holds the packet. true: they are kept. */
 static bool engine_rx(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src)
 {
     struct nic_session *session = conn->session;
@@ -235,7 +235,7 @@ bool nic_rx_feed(struct nic_conn *conn, const struct vip_packet *packet, struct 
     return kept;
 }
 
-/* The connection that a kept packet came in on, if it still lives. */
+/* The connection of a kept packet; NULL: it is not established any more. */
 static struct nic_conn *held_conn(const struct nic *nic, const struct nic_held *held)
 {
     struct nic_conn *conn = nic_conn_find(nic, held->conn_id);
@@ -243,7 +243,7 @@ static struct nic_conn *held_conn(const struct nic *nic, const struct nic_held *
     return conn && conn->state == NIC_CONN_ESTABLISHED ? conn : NULL;
 }
 
-/* Kept bytes were decoded once and nobody else can write them. */
+/* Kept bytes were decoded before, and no other process can write them. */
 static void decode_again(struct nic *nic, const struct nic_held *held)
 {
     enum vip_wire_verdict verdict = vip_wire_get_data(held->bytes, held->len, &nic->replay_packet);
@@ -318,7 +318,7 @@ void nic_rx_resume(struct nic_held *held)
 
 /* ---- from the link --------------------------------------------------------------------- */
 
-/* A dropped packet is counted; tracers learn the name of its counter. */
+/* Count a dropped packet; the probe gives tracers the name of its counter. */
 static bool drop(struct nic *nic, uint64_t *counter, enum vip_stat reason)
 {
     (*counter)++;
@@ -342,7 +342,7 @@ static struct cm_host host_of(const struct link_addr *addr)
     return host;
 }
 
-/* What we send to ourselves does not pass the link (but with faults): such a packet is forged. */
+/* Packets to ourselves do not pass the link (except with faults): such a packet is forged. */
 static bool forged_self(const struct nic *nic, const struct link_rx *rx)
 {
     return !nic->loop_by_link && link_addr_equal(rx->from, &nic->link->self);
@@ -356,7 +356,7 @@ static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_
     enum vip_wire_verdict verdict;
 
     nic->counts.rx_data++;
-    /* A connection that stands has its peer's address, which is compared below. */
+    /* An established connection has its peer's address, which is compared below. */
     if ((!conn || conn->loop || conn->state != NIC_CONN_ESTABLISHED) && forged_self(nic, rx))
         return DROP(nic, drop_source);
     if (!conn) {
@@ -371,8 +371,7 @@ static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_
     if (verdict != VIP_WIRE_OK)
         return drop_verdict(nic, verdict);
 
-    /* Our ACCEPT (also that of a peer request) arrived, or the other side could not send data; only
-     * its CONFIRM is missing. */
+    /* Data proves that our ACCEPT (also of a peer request) arrived; only the CONFIRM is missing. */
     if (conn->state == NIC_CONN_ACCEPTING || conn->state == NIC_CONN_REQUESTED) {
         struct cm_host from = host_of(rx->from);
 
@@ -408,7 +407,7 @@ static bool rx_packet(struct nic *nic, const struct link_rx *rx, struct nic_src 
     if (hdr.kind == VIP_PKT_CM) {
         struct cm_host from = host_of(rx->from);
 
-        /* A flood of them; what matters is repeated by its sender. */
+        /* A flood of CM messages; the sender repeats important ones. */
         if (!nic->cm_budget)
             return DROP(nic, drop_cm_budget);
         nic->cm_budget--;

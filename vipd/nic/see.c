@@ -1,5 +1,5 @@
 /*
- * Telling who looks on (vipctl capture) what passes a NIC. Called only while somebody does.
+ * Reports packets and descriptors of a NIC to vipctl capture. Called only while a capture runs.
  */
 #include "vipd/nic/internal.h"
 

@@ -1,12 +1,12 @@
 /*
- * Sessions: their life, and the taking of descriptors from their submission ring.
+ * Sessions: opening and ending them, and taking descriptors from their submission ring.
  *
- * Everything in the ring is hostile: each slot is copied once, the copy is judged, and a loop over
- * slots has a budget. A fault of one descriptor costs that descriptor; a ring that no library of
- * ours can have written marks the session broken.
+ * The contents of the ring are hostile: each slot is copied once, the copy is checked, and a loop
+ * over slots has a budget. A malformed descriptor fails alone; a ring that no library of ours can
+ * have written marks the session broken.
  *
  * Owns: struct nic_session, the submission position, segment memory of the engine.
- * Does not own: VIs and CQs (vi.c), waits (connect.c).
+ * Does not own: VIs and CQs (vi.c), waits (wait.c).
  */
 #include <errno.h>
 #include <limits.h>
@@ -26,8 +26,9 @@
 /* ---- operations of the engine ---------------------------------------------------------- */
 
 /*
- * A program, or its peer, can cause as many errors as it sends messages. To tell one costs vipd a system call and an
- * entry in the history, so a program is told ERRORS_BURST of them together and then one in ERROR_NS.
+ * Limit of error reports to a program. A program, or its peer, can cause one error per message.
+ * Each report costs vipd a system call and an entry in the history. So a program gets ERRORS_BURST
+ * reports at once, then one per ERROR_NS (nanoseconds).
  */
 #define ERROR_NS     1000000u
 #define ERRORS_BURST 1024u
@@ -53,13 +54,13 @@ static void op_event(void *ctx, const struct eng_event *event)
 
     switch (event->kind) {
     case ENG_EVENT_STATE:
-        /* Of a session that is being freed because vipd stops, the library must still see which VIs
-         * were connected: it is the one to say that they are lost. */
+        /* If the session ends because vipd stops, the library must still see which VIs were
+         * connected: it reports their connections as lost. */
         if (session->closing)
             break;
         /* [state STATE] */
         vip_store32_release(&vip_vipd_vi(session->vipd_base, event->vi)->state, event->state);
-        /* Before the engine looks for receives once more (proto/shm.h, VIP_ASK_FLUSH). */
+        /* Barrier before the engine fetches receives once more (proto/shm.h, VIP_ASK_FLUSH). */
         vip_fence_sleep(); /* [table ERROR] */
         break;
     case ENG_EVENT_ERROR:
@@ -140,8 +141,8 @@ static void ring_broken(struct nic_session *session)
 
 /*
  * Copy the segments of the descriptor in `slot`, which starts at the current position. Outcomes:
- * 1 copied; 0 a continuation is not written yet (the poster is between two stores), come again when
- * its stamp is there; -1 something else is where a continuation must be.
+ * 1 copied; 0 a continuation is not written yet (the poster is between two stores), try again when
+ * its stamp is there; -1 a slot that must be a continuation is none.
  */
 static int take_segs(struct nic_session *session, const struct vip_sq_slot *slot,
                      struct vip_shm_seg segs[SEGS_MAX])
@@ -172,8 +173,8 @@ static int take_segs(struct nic_session *session, const struct vip_sq_slot *slot
 }
 
 /*
- * Copy the message of the descriptor in `slot`, which lies behind its segments. Outcomes as
- * take_segs; bytes of the message instead of 1.
+ * Copy the message of the descriptor in `slot`; it follows the segments. Outcomes as take_segs, but
+ * the length of the message in bytes instead of 1.
  */
 static int take_message(struct nic_session *session, const struct vip_sq_slot *slot,
                         uint8_t message[VIP_MESSAGE_BYTES_MAX])
@@ -213,7 +214,7 @@ void nic_session_fault(struct nic_session *session)
         session->nic->counts.throttled++;
 }
 
-/* Is it for a VI that exists? A post to a destroyed VI is a race of the application: ignored. */
+/* Does the VI of the posting exist? A posting to a destroyed VI is a race of the application. */
 static bool post_vi_valid(struct nic_session *session, const struct vip_sq_slot *slot)
 {
     const struct nic_vi *vi = nic_vi_get(session, slot->vi);
@@ -262,8 +263,8 @@ void nic_session_post(struct nic_session *session, const struct vip_sq_slot *slo
 }
 
 /*
- * One descriptor at the current position, already copied to `slot`. Returns the slots it took; 0
- * if it is not complete yet.
+ * Take one descriptor at the current position, already copied to `slot`. Returns the number of its
+ * slots; 0: it is not complete yet.
  */
 static unsigned take_post(struct nic_session *session, const struct vip_sq_slot *slot)
 {
@@ -275,8 +276,8 @@ static unsigned take_post(struct nic_session *session, const struct vip_sq_slot 
     parts.message_bytes = 0;
     session->sq_skip_conts = false;
     if (slot->seg_count > SEGS_MAX) {
-        /* More than any descriptor may have: it fails in its turn like every malformed one. How
-         * many continuations follow is anybody's guess. */
+        /* Too many segments: it fails in its turn like every malformed descriptor. The number of
+         * its continuations is unknown. */
         counts->post_bad_segs++;
         session->sq_skip_conts = true;
         if (post_vi_valid(session, slot))
@@ -300,7 +301,7 @@ static unsigned take_post(struct nic_session *session, const struct vip_sq_slot 
     return VIP_SQ_SLOTS_FOR(slot->seg_count) + VIP_SQ_SLOTS_FOR_MSG(parts.message_bytes);
 }
 
-/* A slot that begins no descriptor. */
+/* Take a slot that begins no descriptor. */
 static void take_stray(struct nic_session *session, const struct vip_sq_slot *slot)
 {
     struct nic_counts *counts = &session->nic->counts;
@@ -315,7 +316,7 @@ static void take_stray(struct nic_session *session, const struct vip_sq_slot *sl
     }
 }
 
-/* Begin anew: what the ring holds now may be taken. */
+/* Allow one ring of slots from the present position: all that the ring holds now may be taken. */
 static void fetch_begin(struct nic_session *session)
 {
     session->fetch_turn = session->nic->counts.turns;
@@ -332,7 +333,7 @@ unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cu
         return 0;
     if (session->fetch_turn != session->nic->counts.turns)
         fetch_begin(session);
-    /* The last descriptor of the ring that was there may have ended behind it. */
+    /* The last descriptor may have ended behind fetch_end. */
     if ((int32_t)(session->fetch_end - session->sq_position) <= 0)
         return 0;
     if (budget > session->fetch_end - session->sq_position)
@@ -342,7 +343,7 @@ unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cu
         unsigned slots = 1;
 
         vip_fetch_begin();
-        /* What was there may have been taken back: then that is what vipd waits for again. */
+        /* The program may have removed the slot again: then vipd waits for it once more. */
         if (!vip_sq_read(session->sq, session->sq_position, &slot)) {
             session->sq_watch = session->sq_position;
             slots = 0;
@@ -391,7 +392,7 @@ uint64_t nic_session_slots(const struct nic_session *session)
     return session->slots;
 }
 
-/* One load: has the slot come that the next progress needs? */
+/* One load: is the slot at sq_watch written? */
 bool nic_session_has_posts(const struct nic_session *session)
 {
     const struct vip_sq_slot *slot = &session->sq[session->sq_watch & (VIP_SQ_SLOTS - 1)];
@@ -427,7 +428,6 @@ void nic_session_tell_resumed(struct nic_session *session)
 
 /* ---- life ------------------------------------------------------------------------------ */
 
-/* Zeroed memory of which untouched pages cost nothing; NULL on failure. */
 void *nic_map(size_t bytes)
 {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -464,7 +464,7 @@ static int slot_take(struct nic *nic, struct nic_session *session)
     return 0;
 }
 
-/* Rounded up, so that a short time is not none. */
+/* The time is rounded up to 1 ms, so that a short time does not become 0. */
 void nic_session_set_linger(struct nic_session *session)
 {
     vip_store32_release(&session->head->linger_ms,
@@ -497,7 +497,7 @@ static void session_memory_free(struct nic_session *session)
     free(session);
 }
 
-/* The engine's part of a VI, and how long its messages take: pages that are not touched cost nothing. */
+/* Memory of one VI: the engine's part and its latency histograms, in whole pages. */
 static size_t vi_bytes(const struct nic_session *session)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -570,7 +570,7 @@ static void held_free_all(struct nic *nic, struct nic_list *list)
         nic_held_free(nic, NIC_ITEM(list->next, struct nic_held, link));
 }
 
-/* The first part of its end: what was completed until now was promised; nothing is told after this. */
+/* First step of the end: publish the completions so far; afterwards nothing is reported. */
 static void session_close(struct nic_session *session)
 {
     nic_deferred_publish_of(session, -1);
@@ -593,7 +593,7 @@ static void vi_end(struct nic_session *session, uint16_t number, enum vip_close_
     nic_vi_drop(session, number);
 }
 
-/* The last part: all VIs are gone. */
+/* Last step of the end: all VIs are gone. */
 static void session_gone(struct nic_session *session)
 {
     struct nic *nic = session->nic;

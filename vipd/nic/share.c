@@ -1,14 +1,15 @@
 /*
- * Processor time of a NIC: where a turn ends, and what users that compete for it have of it.
+ * Processor time of a NIC: the end of a turn, and the parts of users that compete for the NIC.
  *
- * While several sessions have work in a turn, the time that each takes is measured and added up for it and for its
- * user. A user that is ahead of the one with the least has to wait until that one has caught up, or has nothing to
- * do; likewise a session among those of its user. One that had nothing to do, or whose work the last turn finished,
- * begins where those are whose work it did not finish. So nobody saves up time, and nobody waits for one that asks for
- * less than its part: on a busy machine turns are rare, and in each of them it has a little to do. A session alone is
- * not measured.
+ * While several sessions have work in a turn, vipd measures the time of each and adds it to the
+ * session and to its user. A user that is ahead of the user with the least time waits until that
+ * user has caught up or has no work. The same rule holds among the sessions of a user. A user or
+ * session that had no work, or none left after the last turn, starts at the level of those with
+ * unfinished work. So no user saves up time, and no user waits for another that asks for less than
+ * its part. (On a busy machine turns are rare, and such a user has a little work in each.) A
+ * session alone is not measured.
  *
- * What counts is processor time: a thread that has lost the processor for a while has not spent it.
+ * Only processor time counts: a thread that has lost the processor does not spend time.
  *
  * Owns: struct nic_user, the meter. Does not own: what is done in a turn (nic.c, tx.c, rx.c).
  */
@@ -40,7 +41,8 @@ static void user_free(struct nic *nic, struct nic_user *user)
     free(user);
 }
 
-/* Users that came back at once would have their debts forgotten; of many, those without sessions have to go. */
+/* Forget users without sessions, but only if there are many: a user that returns at once would lose
+ * its debt. */
 static void users_trim(struct nic *nic)
 {
     struct nic_list *next;
@@ -106,7 +108,7 @@ bool nic_pool_room(const struct nic_pool *pool, uint64_t more)
 
 /* ---- the meter --------------------------------------------------------------------------- */
 
-/* Of a step that took d_ns, the processor time. */
+/* Processor time of a step that took d_ns. */
 static uint64_t cpu_of(struct nic *nic, uint64_t d_ns)
 {
     struct nic_meter *meter = &nic->meter;
@@ -117,7 +119,7 @@ static uint64_t cpu_of(struct nic *nic, uint64_t d_ns)
         return d_ns;
     }
     cpu_ns = nic->config.cpu_clock();
-    /* What was given to sessions is all that the thread has spent, or less. */
+    /* The times counted for sessions together are at most the thread's processor time. */
     if (meter->synced)
         most_ns = cpu_ns - meter->cpu_ns > meter->counted_ns
                       ? cpu_ns - meter->cpu_ns - meter->counted_ns
@@ -134,7 +136,7 @@ static void add(struct nic_share *share, uint64_t ns)
     share->time_ns += ns;
 }
 
-/* Give the time since the last mark to whose it is. */
+/* Add the time since the last mark to the session that spent it. */
 static void settle(struct nic *nic)
 {
     struct nic_meter *meter = &nic->meter;
@@ -161,7 +163,7 @@ void nic_charge(struct nic *nic, uint32_t uid, uint64_t cpu_ns, bool own_thread)
     struct nic_user *user = user_find(nic, uid);
 
     nic->counts.control_time += cpu_ns;
-    /* It is not to be found again on the way to the next turn. */
+    /* Count it now, so that the next step does not count it again. */
     if (own_thread)
         nic->meter.counted_ns += cpu_ns;
     if (nic->config.clock)
@@ -172,7 +174,7 @@ void nic_charge(struct nic *nic, uint32_t uid, uint64_t cpu_ns, bool own_thread)
 
 /* ---- a turn ------------------------------------------------------------------------------ */
 
-/* This one has work in the turn. */
+/* The member `one` of the group `all` has work in this turn. */
 static void sharing_join(struct nic_sharing *all, struct nic_share *one, uint64_t turn)
 {
     if (one->turn == turn)
@@ -192,7 +194,7 @@ static void sharing_join(struct nic_sharing *all, struct nic_share *one, uint64_
         all->least_ns = one->spent_ns;
 }
 
-/* The turn is over for this one. */
+/* The turn ends for the member `one` of the group. */
 static void sharing_leave(struct nic_sharing *all, struct nic_share *one)
 {
     if (one->waits && one->spent_ns < all->left_ns)
@@ -217,7 +219,7 @@ static bool has_work(const struct nic_session *session)
            (!nic->tx_retry_ns && eng_tx_ready(session->eng));
 }
 
-/* One session has nobody to share with; nothing of what follows is for it. */
+/* Is there only one session? Then no time is measured or shared. */
 static bool alone(const struct nic *nic)
 {
     return nic->sessions.next == nic->sessions.prev;
@@ -261,8 +263,8 @@ void nic_share_begin(struct nic *nic)
 }
 
 /*
- * What was due for the last turn in which it had work. If this turn has finished what that one left, all that the session
- * asked for is what it had in both, and no more was due.
+ * Settle the fair part of the last turn in which the session had work. If this turn finished the
+ * work, the session needed only what it used in both turns, and its part was no more than that.
  */
 static void due_settle(struct nic_share *one)
 {
@@ -274,7 +276,7 @@ static void due_settle(struct nic_share *one)
     one->told_ns = one->time_ns;
 }
 
-/* What the turn has cost, in equal parts for the users that had work; of each, for its sessions. */
+/* Divide the cost of the turn: equal parts for the users with work, then for sessions of each. */
 static void tell_parts(struct nic *nic)
 {
     uint64_t took_ns = nic->counts.shared_time - nic->meter.split_ns;
@@ -304,7 +306,7 @@ static void tell_parts(struct nic *nic)
     floor_raise(&nic->sharing);
 }
 
-/* What the turn took last belongs to the session that had its turn last, and so does the way to the next turn. */
+/* The end of the turn and the time up to the next turn belong to the session that ran last. */
 void nic_share_end(struct nic *nic)
 {
     if (nic->meter.contended) {

@@ -22,7 +22,7 @@ enum nic_conn_state {
     NIC_CONN_FREE = 0,
     NIC_CONN_REQUESTED,   /* nic_connect under way */
     NIC_CONN_ACCEPTING,   /* nic_accept under way: our ACCEPT is not confirmed */
-    NIC_CONN_ESTABLISHED, /* the engine's VI is Connected, and only then */
+    NIC_CONN_ESTABLISHED, /* exactly while the engine's VI is Connected */
 };
 
 /* One connection end of this host. Its address is stable; freed ones are used again. */
@@ -36,11 +36,11 @@ struct nic_conn {
     bool loop;               /* the peer is a session of this nic */
     uint8_t remote_disc_len; /* for views */
     uint32_t peer;           /* cm's peer number */
-    struct link_addr to;     /* where the peer lives */
-    uint64_t heard_turn;     /* turn in which cm was last told that the peer lives */
+    struct link_addr to;     /* the peer's address */
+    uint64_t heard_turn;     /* turn of the last cm_heard: the peer lives */
     struct nic_list by_peer; /* nic->peers[] */
     struct nic_conn *next_free;
-    /* Staged packets that wait for the library: how many, and what would follow the last one. */
+    /* Number of parked packets, and the operation and offset that follow the last one. */
     unsigned parked;
     uint32_t parked_op, parked_offset;
 };
@@ -54,8 +54,8 @@ struct nic_held {
     const uint8_t *bytes; /* the packet, in one of the two */
     uint32_t len;
     bool used, replay; /* replay: parked out of eng_replay, fed with eng_rx_replay */
-    uint32_t staged;   /* parked: its frames that the library was asked to place, a bit each, */
-    uint32_t spoiled;  /* and those of them that it could not */
+    uint32_t staged;   /* parked: frames that the library was asked to place, one bit each */
+    uint32_t spoiled;  /* parked: frames of these that it could not place */
     uint64_t conn_id;  /* local id; the connection may be gone meanwhile */
     uint64_t number;   /* parked: every placement up to this one must be done */
     struct nic_session *session;
@@ -63,17 +63,17 @@ struct nic_held {
     uint32_t next_free;   /* index + 1 */
 };
 
-/* Where the bytes of the packet that an engine is looking at are. */
+/* The bytes of the packet that an engine processes. */
 struct nic_src {
-    const uint8_t *bytes; /* contiguous packet, or NULL: then piece/base */
+    const uint8_t *bytes; /* contiguous packet, or NULL: then `piece` */
     uint32_t len;
     void *buffer;              /* the link's, if it came from there */
     uint8_t *own;              /* malloc'ed, if `bytes` lie in it */
     const struct iovec *piece; /* loopback: pieces in packet order */
     unsigned piece_count;
-    bool scarce;      /* the link wants the buffer back at once: keep a copy */
-    bool placed;      /* staged writes of it were placed by the library already, */
-    uint32_t spoiled; /* but not these of the frames in nic->replay_packet, a bit each */
+    bool scarce;      /* the link needs the buffer back at once: keep a copy */
+    bool placed;      /* the library has placed its staged writes, */
+    uint32_t spoiled; /* except these frames of nic->replay_packet, one bit each */
 };
 
 /* ---- sessions -------------------------------------------------------------------------- */
@@ -89,19 +89,19 @@ struct nic_ring; /* between two VIs of this NIC (direct.c) */
 /* One completion queue. */
 struct nic_cq {
     bool used;
-    uint32_t position;  /* entries ever written; goes on when the number is used again */
+    uint32_t position;  /* entries ever written; continues when the number is used again */
     uint32_t bound;     /* work queues bound to it */
-    uint32_t cons_seen; /* the application's cons when last looked at */
+    uint32_t cons_seen; /* the application's cons when last loaded */
     uint32_t pokes;     /* wake-ups without an entry: the futex word counts them, too */
     bool wake, overrun_told;
     int sock;             /* VipxCQGetFd: our end, -1 = none */
-    uint32_t signaled;    /* arm word for which it was last made readable */
+    uint32_t signaled;    /* arm word for which sock was last made readable */
     struct nic_cqe *fifo; /* backlog: a ring of `fifo_cap` entries, a power of two, or NULL */
     uint32_t fifo_cap, fifo_head, fifo_count;
     struct nic_list backlog; /* session->backlogs, while fifo_count > 0 */
 };
 
-/* One VI. Generation and positions outlive it: they go on when the index is used again. */
+/* One VI. Generation and positions outlive it: they continue when the index is used again. */
 struct nic_vi {
     bool used, lost_told;
     uint32_t generation;
@@ -114,26 +114,26 @@ struct nic_vi {
     uint64_t qos;
     uint32_t ptag;
     /* Receives in the session's table, and the ring (direct.c). */
-    uint32_t recv_next;    /* receive that vipd would take next, counted from the VI's creation */
+    uint32_t recv_next;    /* next receive that vipd takes, counted from the VI's creation */
     bool fetching;         /* all receives are being taken */
-    bool had_ring;         /* one in the life of a VI */
-    bool ask_break;        /* the program asked for the connection's end */
+    bool had_ring;         /* a VI gets at most one ring */
+    bool ask_break;        /* the program asked to break the connection */
     struct nic_ring *ring; /* NULL: none, or it is over */
     uint8_t ring_half;     /* this VI sends on way[ring_half] */
     uint32_t ring_first;   /* recv_next when the ring was made */
-    uint32_t ring_count;   /* messages that it has brought, as last looked at */
-    uint32_t ring_vipd;    /* receives taken for messages through vipd since then */
-    uint64_t ring_seen[4]; /* messages, bytes sent; received: largest seen */
+    uint32_t ring_count;   /* messages that it has brought, at the last ring_sync */
+    uint32_t ring_vipd;    /* receives taken for messages through vipd since ring_first */
+    uint64_t ring_seen[4]; /* messages and bytes sent, then received: largest values seen */
 };
 
-/* A VipConnectWait, then (handle_valid) the request that it was given; or a listener; or a request
- * that a listener was given (id 0). */
+/* A VipConnectWait, then (handle_valid) the request that it received; or a listener; or a request
+ * that a listener received (id 0). */
 struct nic_wait {
     uint64_t id, handle;
     bool handle_valid, listener;
-    uint64_t delivered;      /* listener: requests given to it */
+    uint64_t delivered;      /* listener: requests delivered to it */
     uint8_t remote_disc_len; /* of the request, for views */
-    uint8_t local_disc_len;  /* what is waited on, for views */
+    uint8_t local_disc_len;  /* of the discriminator that it waits on */
     uint8_t local_disc[VIP_DISCRIMINATOR_BYTES_MAX];
 };
 
@@ -147,7 +147,7 @@ struct nic_session {
     uint32_t uid;
     void *app_base; /* read-only, hostile */
     void *vipd_base;
-    void *recv_base; /* read-only, hostile: table of receives, NULL: they come by the ring */
+    void *recv_base; /* read-only, hostile: table of receives; NULL: the submission ring has them */
     struct vip_vipd_head *head;   /* start of vipd_base */
     const struct vip_sq_slot *sq; /* in app_base */
     struct registry *registry;
@@ -155,46 +155,46 @@ struct nic_session {
     void *ctx;
     struct eng *eng;
     uint32_t sq_position;       /* next submission slot to take */
-    uint32_t sq_watch;          /* slot whose stamp tells that there is something to take */
-    uint32_t fetch_end;         /* slots before it may be taken in fetch_turn */
-    uint64_t fetch_turn, slots; /* taken since it was opened */
-    bool sq_skip_conts;         /* a bad descriptor was skipped: its continuations are noise */
+    uint32_t sq_watch;          /* slot to watch: its stamp shows that the next step is possible */
+    uint32_t fetch_end;         /* end of the slots that may be taken in fetch_turn */
+    uint64_t fetch_turn, slots; /* slots: taken since the session was opened */
+    bool sq_skip_conts;         /* a bad descriptor was skipped: skip its continuations, too */
     bool draining, broken, closing, vi_latency; /* vi_latency: each VI is measured by itself */
     bool asks;                                  /* some VI has ask_break */
     uint32_t rings;                             /* its VIs that have one */
-    bool failed, tell_resumed; /* the posting that is being taken; nic_session_tell_resumed */
-    uint64_t faults_ns;        /* time up to which its faults are paid for, if that is to come */
-    uint64_t errors_ns;        /* the same of the errors that its program was told */
+    bool failed, tell_resumed; /* failed: the present posting; nic_session_tell_resumed */
+    uint64_t faults_ns;        /* time until which failed postings are charged, if it is to come */
+    uint64_t errors_ns;        /* the same for errors reported to the program */
     uint32_t vi_max, cq_max;   /* the NIC's limits when the session was made */
     struct nic_vi *vis;        /* [vi_max] */
     struct nic_cq *cqs;        /* [cq_max] */
-    void **vi_blocks;          /* memory of NIC_VI_BLOCK VIs each, NULL: not needed yet */
-    uint16_t *vi_free;         /* stack of indexes used before */
+    void **vi_blocks;          /* each: memory of NIC_VI_BLOCK VIs; NULL: not needed yet */
+    uint16_t *vi_free;         /* stack of free indexes that were used before */
     uint32_t vi_free_count, vi_high, vi_count, cq_high, cq_count;
     uint32_t cq_socks;                 /* CQs that have a socket */
-    uint32_t notify;                   /* head->notify... */
-    uint64_t notified;                 /* ...and the wake_batch in which it was counted up */
+    uint32_t notify;                   /* value of head->notify */
+    uint64_t notified;                 /* wake_batch in which it was last counted up */
     struct nic_list backlogs;          /* CQs with a backlog */
     struct nic_list held, parked;      /* struct nic_held; parked in the order of their numbers */
     uint32_t held_count;               /* both lists */
     uint64_t held_bytes;               /* of the packets in them */
     uint64_t place_issued, place_done; /* numbers of sink.place and nic_placed */
-    struct nic_late { /* ranges of sink.place whose packet was acknowledged before; the newest */
+    struct nic_late { /* newest ranges of sink.place that were acknowledged before */
         uint64_t number;
         uint16_t vi;
         uint32_t generation;
     } late[NIC_LATE_MAX]; /* by number */
-    struct nic_src *cur;  /* packet that the engine is looking at */
+    struct nic_src *cur;  /* packet that the engine processes */
     uint64_t segs_bytes;
     struct nic_wait *waits;
     uint32_t wait_count, wait_cap;
-    uint32_t connects; /* its connections that are not established (yet) */
-    size_t vi_bytes;   /* of the memory of one VI: whole pages */
+    uint32_t connects; /* connections that are not established (yet) */
+    size_t vi_bytes;   /* memory of one VI: whole pages */
 };
 
 /* ---- nic ------------------------------------------------------------------------------- */
 
-/* A completion that waits until the packets pulled before it have left (complete.c). */
+/* A completion that waits until the packets pulled earlier have left (complete.c). */
 struct nic_deferred {
     struct nic_session *session;
     uint16_t vi;
@@ -203,7 +203,7 @@ struct nic_deferred {
     uint64_t imm;
 };
 
-/* A queue (vi, queue) or a CQ (queue = 2, number in vi) with news for sleepers. */
+/* A queue (vi, queue) or a CQ (queue = 2, number in vi) with sleepers to wake. */
 struct nic_wake {
     struct nic_session *session;
     uint16_t vi;
@@ -228,18 +228,18 @@ struct nic {
     struct cm *cm;
     uint64_t cm_bytes, now_ns;     /* allocated by cm; time of the call that is running */
     struct siphash_key random_key; /* of nic_random */
-    uint64_t random;               /* numbers that it gave out */
+    uint64_t random;               /* count of numbers drawn */
     bool asleep, stopping, asks;   /* nic_try_sleep, nic_stopping; some session has asks */
-    uint32_t rings;                /* that exist */
-    bool loop_by_link;   /* loopback passes the link too: its faults are wanted there as well */
+    uint32_t rings;                /* direct rings that exist */
+    bool loop_by_link;   /* loopback passes the link, too, so that the link's faults act on it */
     struct cm_host self; /* the link's address when link->changes was link_changes */
     uint32_t link_changes;
     struct nic_counts counts;
-    nic_see_fn *see; /* who looks on, or NULL */
+    nic_see_fn *see; /* the running capture, or NULL */
     void *see_ctx;
     struct eng_latency latency;
     struct vip_hist gaps;        /* between two turns */
-    struct eng_vi_stats retired; /* sums of VIs that are gone */
+    struct eng_vi_stats retired; /* sums of destroyed VIs */
 
     struct nic_list sessions, users; /* users: struct nic_user */
     uint32_t user_count;
@@ -247,7 +247,7 @@ struct nic {
     struct nic_meter meter;
     struct nic_session **session_slots;
     uint32_t session_slots_cap;
-    /* Whose turn it is to send, to have its ring read, its timers. */
+    /* The next session to send, to have its submission ring read, to have its timers run. */
     struct nic_list *tx_next, *post_next, *timer_next;
     unsigned first_stage; /* of the next turn (nic.c) */
     uint64_t next_wait;
@@ -257,20 +257,20 @@ struct nic {
     uint32_t conns_cap, conns_used;
     struct nic_list peers[NIC_PEER_BUCKETS];
 
-    unsigned cm_budget; /* CM messages that this turn may still look at */
+    unsigned cm_budget; /* CM messages that this turn may still process */
     struct link_rx rx[NIC_RX_BATCH];
-    unsigned rx_count, rx_at; /* packets in it, and the first one that is not processed */
+    unsigned rx_count, rx_at; /* packets in it, and the first unprocessed one */
     struct vip_packet rx_packet, replay_packet;
     struct nic_held *held;         /* [NIC_HELD_MAX] */
     uint32_t held_free, held_used; /* free: index + 1 of the first one, 0 = none */
     uint64_t held_bytes;           /* of the packets in them */
 
     struct nic_tx *tx_pool;          /* [NIC_TX_BATCH] */
-    uint8_t *tx_copies;              /* room for a copy of each, mapped: pages come with use */
+    uint8_t *tx_copies;              /* mapped room for a copy of each; pages come with use */
     struct nic_tx *tx[NIC_TX_BATCH]; /* into tx_pool; the first tx_count are filled, in order */
     struct link_tx tx_link[NIC_TX_BATCH];
     unsigned tx_count;
-    uint64_t tx_retry_ns; /* not 0: the link was full, the filled ones wait */
+    uint64_t tx_retry_ns; /* not 0: the link was full, the filled entries wait */
     struct nic_deferred *deferred;
     uint32_t deferred_cap, deferred_count;
 

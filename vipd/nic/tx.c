@@ -1,9 +1,9 @@
 /*
- * Packets that leave: pulled from the engines, their pieces resolved to addresses, sealed, and given
- * to the link in batches. When the link is full the batch waits; its pieces are resolved again then,
- * because memory may have been deregistered in between.
+ * Packets that leave: pulled from the engines, resolved to addresses, sealed, and given to the link
+ * in batches. When the link is full the batch waits. Its pieces are resolved again before the next
+ * attempt, because memory may have been deregistered meanwhile.
  *
- * Owns: the batch, turns of sessions. Does not own: what is in a packet (engine), loopback (loop.c).
+ * Owns: the batch, turns of sessions. Does not own: packet contents (engine), loopback (loop.c).
  */
 #include <string.h>
 
@@ -41,10 +41,10 @@ bool nic_tx_resolve(struct nic_session *session, struct nic_tx *tx)
 }
 
 /*
- * Should the packet leave from a copy? Its program may write the memory between our checksum and the
- * copy that the medium makes; the peer would drop it. A word that another host polls changes all the
- * time, so small packets are always copied, which costs no more than their pieces. Large ones leave
- * from the program's pages, until one was lost.
+ * Should the packet leave from a copy? The program may write its memory between our checksum and
+ * the copy that the medium makes; then the peer drops the packet. Small memory often changes (a
+ * word that another host polls), so small packets are always copied; a copy costs no more than
+ * their pieces. Large packets leave from the program's pages, until one is lost.
  */
 static bool copy_wanted(const struct nic_tx *tx)
 {
@@ -67,8 +67,8 @@ static void copy(struct nic_tx *tx)
 }
 
 /*
- * Resolve and seal. A piece that is not allowed any more, or of which a page was missing, fails the
- * operation it belongs to.
+ * Resolve and seal. A piece that is not allowed any more, or has a missing page, fails its
+ * operation.
  */
 static bool prepare(struct nic_session *session, struct nic_tx *tx)
 {
@@ -88,7 +88,7 @@ static bool prepare(struct nic_session *session, struct nic_tx *tx)
     return false;
 }
 
-/* Take entry i out of the filled ones, keeping the order of the others. */
+/* Take entry i out of the filled ones; the others keep their order. */
 static void batch_remove(struct nic *nic, unsigned i)
 {
     struct nic_tx *gone = nic->tx[i];
@@ -98,7 +98,7 @@ static void batch_remove(struct nic *nic, unsigned i)
     nic->tx[nic->tx_count] = gone;
 }
 
-/* The link has just taken these packets. A clock is read for those only in which something begins. */
+/* The link has just taken these packets. The clock is read only if an operation begins in one. */
 static void batch_sent(struct nic *nic, unsigned taken)
 {
     uint64_t now_ns = 0;
@@ -124,7 +124,7 @@ static void batch_sent(struct nic *nic, unsigned taken)
     }
 }
 
-/* Give the batch to the link. Whether all of it was taken; the rest moves to the front. */
+/* Give the batch to the link. Whether it took all packets; the rest moves to the front. */
 static bool batch_send(struct nic *nic)
 {
     unsigned count = nic->tx_count, taken = 0;
@@ -154,7 +154,7 @@ static bool batch_send(struct nic *nic)
     return !nic->tx_count;
 }
 
-/* The link was full: look at the waiting packets again, then try. Whether they are gone. */
+/* The link was full: prepare the waiting packets again, then send. Whether all have left. */
 static bool batch_retry(struct nic *nic)
 {
     for (unsigned i = nic->tx_count; i-- > 0;) {
@@ -195,7 +195,7 @@ static void pulled(struct nic_session *session, struct nic_tx *tx)
         nic->tx_count++;
 }
 
-/* Pull up to `budget` packets of one session; how many. Stops early when the link is full. */
+/* Pull up to `budget` packets of one session; returns their number. Stops when the link is full. */
 static unsigned session_tx(struct nic_session *session, unsigned budget)
 {
     struct nic *nic = session->nic;
@@ -205,7 +205,7 @@ static unsigned session_tx(struct nic_session *session, unsigned budget)
         struct nic_tx *tx;
         unsigned more;
 
-        /* While users compete they get little at a time. */
+        /* While users compete, each gets a small amount at a time. */
         if (nic->meter.over || (nic->meter.several && units >= NIC_UNITS))
             break;
 
@@ -215,7 +215,7 @@ static unsigned session_tx(struct nic_session *session, unsigned budget)
         if (!eng_tx_pull(session->eng, &tx->packet, nic->now_ns))
             break;
         count++;
-        /* A packet that is on the batch is the batch's from here on. */
+        /* Once it is on the batch, the packet belongs to the batch: compute this before. */
         more = 1 + (tx->packet.bytes >> 12) + tx->packet.piece_count / 2;
         units += more;
         pulled(session, tx);
@@ -224,7 +224,7 @@ static unsigned session_tx(struct nic_session *session, unsigned budget)
     return count;
 }
 
-/* Every session that has something, once, beginning where the last turn ended. */
+/* Every session that has packets, once, beginning where the last turn ended. */
 static unsigned sessions_tx(struct nic *nic)
 {
     struct nic_list *item = nic->tx_next ? nic->tx_next : nic->sessions.next;
@@ -246,7 +246,7 @@ static unsigned sessions_tx(struct nic *nic)
             continue;
         nic_share_switch(nic, session);
         budget -= session_tx(session, budget < NIC_TX_SESSION ? budget : NIC_TX_SESSION);
-        /* Handing packets to the link costs more than making them: each user does that in its own time. */
+        /* Giving packets to the link costs more than making them: charge it to their own user. */
         if (nic->meter.several && nic->tx_count)
             batch_send(nic);
     }

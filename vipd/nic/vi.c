@@ -19,7 +19,6 @@ struct nic_vi *nic_vi_get(const struct nic_session *session, uint32_t vi)
     return &session->vis[vi];
 }
 
-/* The application learns once per connection that it is lost. */
 void nic_vi_lost(struct nic_session *session, uint16_t number, const char *why)
 {
     struct nic_vi *vi = &session->vis[number];
@@ -68,7 +67,7 @@ static void attrs_take(struct nic_session *session, struct nic_vi *vi,
         registry_ptag_use(session->registry, vi->ptag, 1);
 }
 
-/* A number that no VI has, or -1: the one freed last, so that its pages are used again. */
+/* A free VI number, or -1. It is the number freed last, so that its pages are used again. */
 static int32_t number_take(struct nic_session *session)
 {
     if (session->vi_free_count)
@@ -85,7 +84,7 @@ static void cq_bind(struct nic_session *session, struct nic_vi *vi, unsigned que
         session->cqs[cq].bound++;
 }
 
-/* NULL if its block does not exist. */
+/* The memory of a VI number; NULL: its block does not exist. */
 static char *memory_of(const struct nic_session *session, uint16_t number)
 {
     char *block = session->vi_blocks[number / NIC_VI_BLOCK];
@@ -103,7 +102,7 @@ static char *memory_take(struct nic_session *session, uint16_t number)
     return memory_of(session, number);
 }
 
-/* Zeroed for its next VI. At the session's end the blocks go as a whole. */
+/* Zero the memory for the next VI. When the session ends, whole blocks are unmapped instead. */
 static void memory_give(struct nic_session *session, uint16_t number)
 {
     char *memory = memory_of(session, number);
@@ -170,7 +169,7 @@ enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args 
     return VIP_RC_SUCCESS;
 }
 
-/* Sum up what views of the whole NIC show, before the counters of a VI go. */
+/* Add the counters of a VI to those of the NIC before the VI is destroyed. */
 static void stats_retire(struct nic_session *session, uint16_t number)
 {
     struct eng_vi_stats *sum = &session->nic->retired, one;
@@ -179,7 +178,7 @@ static void stats_retire(struct nic_session *session, uint16_t number)
     nic_stats_add(sum, &one);
 }
 
-/* The end of a VI in whatever state; its connection is gone already. */
+/* Destroy a VI in any state; its connection has ended already. */
 void nic_vi_drop(struct nic_session *session, uint16_t number)
 {
     struct nic_vi *vi = &session->vis[number];
@@ -297,7 +296,7 @@ enum vip_rc nic_cq_destroy(struct nic_session *session, uint32_t cq)
     return VIP_RC_SUCCESS;
 }
 
-/* The ring has one size and what exceeds it waits here, so that a resize never loses anything. */
+/* The ring has one fixed size and further entries wait in vipd, so a resize never loses entries. */
 enum vip_rc nic_cq_resize(struct nic_session *session, uint32_t cq, uint64_t entries)
 {
     if (cq >= session->cq_high || !session->cqs[cq].used)

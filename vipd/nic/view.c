@@ -1,5 +1,5 @@
 /*
- * Looking inside: counters with their explanations, and views of VIs and sessions for vipctl.
+ * Counters of a NIC, and views of its VIs and sessions, for vipctl.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -62,7 +62,7 @@ void nic_stats_add(struct eng_vi_stats *sum, const struct eng_vi_stats *one)
     sum->mtu_cuts += one->mtu_cuts;
 }
 
-/* Where a counter lives. */
+/* A statistic and the offset of its counter. */
 struct counter_row {
     enum vip_stat id;
     size_t offset;
@@ -234,7 +234,7 @@ _Static_assert(VIP_STAT_NIC_drop_cm - VIP_STAT_NIC_drop_short == VIP_WIRE_CM_BAD
 
 #define VISIT(rows, base) rows_visit(rows, sizeof(rows) / sizeof((rows)[0]), base, visit, ctx)
 
-/* Sum of all VIs that are and were. */
+/* Sum of the counters of all VIs, the destroyed ones included. */
 static struct eng_vi_stats vi_sum(const struct nic *nic)
 {
     struct eng_vi_stats sum = nic->retired, one;
@@ -253,7 +253,7 @@ static struct eng_vi_stats vi_sum(const struct nic *nic)
     return sum;
 }
 
-/* What the sessions of a NIC have together. */
+/* Sums over the sessions of a NIC. */
 struct held {
     uint64_t sessions, vis, cqs, waits, connects;
     uint64_t regions, region_bytes, mapped_bytes, mapped_files, ptags, segs_bytes;

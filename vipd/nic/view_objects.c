@@ -1,6 +1,6 @@
 /*
- * Looking inside: connections, completion queues, waits and peers, for vipctl. Nothing here changes
- * anything, but for the question to a peer.
+ * Views of connections, completion queues, waits and peers, for vipctl. They change nothing; only
+ * nic_probe sends a packet to a peer.
  */
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /*
- * Waits for connection requests: VipConnectWait, listeners, and the requests that they were given
- * and that the application has not answered.
+ * Waits for connection requests: VipConnectWait, listeners, and the requests delivered to them that
+ * the application has not answered.
  *
- * Owns: the list of these per session. Does not own: accept and reject (connect.c), who matches whom
- * (vipd/engine/cm_server.c).
+ * Owns: the list of these per session. Does not own: accept and reject (connect.c), the match of
+ * requests and waits (vipd/engine/cm_server.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ void nic_wait_remove(struct nic_session *session, struct nic_wait *wait)
     *wait = session->waits[--session->wait_count];
 }
 
-/* A new wait with a number whose low bits find the session again; NULL if there are too many. */
+/* A new wait; the low bits of its number are the session's slot. NULL: too many, or no memory. */
 static struct nic_wait *wait_new(struct nic_session *session)
 {
     struct nic *nic = session->nic;
@@ -57,7 +57,7 @@ static struct nic_wait *wait_new(struct nic_session *session)
     return wait;
 }
 
-/* Too long ones are refused afterwards by the connection manager. */
+/* Copy the discriminator; the connection manager later refuses one that is too long. */
 static void wait_local(struct nic_wait *wait, const struct vip_addr *local)
 {
     if (local->disc_len > sizeof(wait->local_disc))
@@ -210,7 +210,7 @@ uint64_t nic_new_discriminator(struct nic *nic)
 
 /* ---- requests that come in -------------------------------------------------------------- */
 
-/* Who gets the request: the wait itself, or a new entry for a listener. NULL: no room. */
+/* The entry for a request: the wait itself, or a new one if it is a listener. NULL: no room. */
 static struct nic_wait *take_request(struct nic_session *session, uint64_t wait_id)
 {
     struct nic_wait *wait = wait_find(session, wait_id), *entry;
