@@ -1,7 +1,7 @@
 /*
- * Address vectors: addresses of sockets with keys, numbered in the order in which they are inserted. The number is
- * what the program gets in both kinds of vectors (FI_AV_TABLE and FI_AV_MAP). A removed one is not given out
- * again, so that endpoints may keep what they have found under a number.
+ * Address vectors: socket addresses with keys, numbered in the order of insertion. The program gets
+ * the number in both kinds of vectors (FI_AV_TABLE and FI_AV_MAP). A number is not used again after
+ * a removal, so endpoints may keep what they found under it.
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -13,7 +13,7 @@
 #include "ofi/nosys.h"
 #include "ofi/rdm.h"
 
-/* The number of an inserted address; FI_ADDR_NOTAVAIL: it is none, or there is no memory. Under lock. */
+/* The number of an inserted address; FI_ADDR_NOTAVAIL: not IPv4, or no memory. Under lock. */
 static fi_addr_t insert_one(struct via_av *av, const struct via_name *name)
 {
     if (name->at.sin_family != AF_INET)
@@ -31,7 +31,7 @@ static fi_addr_t insert_one(struct via_av *av, const struct via_name *name)
     return av->count++;
 }
 
-/* Addresses of `bytes` bytes each. */
+/* Insert `count` addresses of `bytes` bytes each. */
 static int insert(struct via_av *av, const char *addr, size_t bytes, size_t count, fi_addr_t *ret,
                   uint64_t flags, void *context)
 {
@@ -169,7 +169,7 @@ int via_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av *
     struct via_domain *domain = via_container(fid, struct via_domain, fid);
     struct via_av *av;
 
-    /* Neither events nor vectors that several processes share. */
+    /* Events and vectors shared by several processes are not supported. */
     if (attr == NULL || attr->name != NULL || (attr->flags & FI_EVENT) != 0 ||
         attr->rx_ctx_bits != 0)
         return attr == NULL ? -FI_EINVAL : -FI_ENOSYS;

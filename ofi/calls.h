@@ -12,7 +12,7 @@
 
 /* ---- provider.c ---- */
 
-/* FI_VIA_*, read once; provider.c says what each is for. */
+/* FI_VIA_*, read once; provider.c has a help text for each. */
 struct via_settings {
     char *nic;
     int credit_batch;
@@ -39,31 +39,32 @@ int via_getinfo(uint32_t version, const char *node, const char *service, uint64_
                 const struct fi_info *hints, struct fi_info **ret);
 void via_info_cleanup(void);
 /*
- * The address of an endpoint that matches tags, as the program sees it: where it listens, and the key that
- * its callers need (job/key.h). An MPI library passes it on by the launcher's channel. A key of zeros is none.
+ * The address of an endpoint that matches tags, as the program sees it: its socket address, and the
+ * key that its callers need (job/key.h). An MPI library passes it on by the launcher's channel. A
+ * key of zeros means no key.
  */
 struct via_name {
     struct sockaddr_in at;
     struct job_key key;
 };
-#define VIA_ADDR_FORMAT (FI_PROV_SPECIFIC | 0x561A) /* fi_info.addr_format of it */
+#define VIA_ADDR_FORMAT (FI_PROV_SPECIFIC | 0x561A) /* fi_info.addr_format of a struct via_name */
 
 /* Between VIPL's host address (6 bytes) and a socket address; the port of `own` is vipd's. */
 void via_addr_from_host(const uint8_t *host, struct sockaddr_in *ret);
 void via_addr_to_host(const struct sockaddr_in *addr, const VIP_NIC_ATTRIBUTES *own, uint8_t *host);
-/* The answer of fi_getname and fi_getpeer: 0; -FI_ETOOSMALL, cut, and *bytes says what it takes. */
+/* For fi_getname and fi_getpeer. 0; -FI_ETOOSMALL: cut; *bytes is the full length. */
 int via_addr_copy(const struct sockaddr_in *name, void *addr, size_t *bytes);
-/* The same with the key, where the domain's addresses have one. */
+/* The same, with the key if the domain's addresses have one. */
 int via_name_copy(const struct via_domain *domain, const struct via_name *name, void *addr,
                   size_t *bytes);
 /* Room for a VIP_NET_ADDRESS with our discriminator. */
 union via_net_address {
     VIP_NET_ADDRESS net;
-    char room[256]; /* a foreign discriminator may have 128 bytes */
+    char room[256]; /* discriminators of other programs have up to 128 bytes */
 };
 void via_net_address(const struct sockaddr_in *addr, const VIP_NIC_ATTRIBUTES *own,
                      union via_net_address *ret);
-/* The other way; port 0 if the discriminator is none of ours. */
+/* The reverse; port 0 if the discriminator is not ours. */
 void via_net_address_read(const VIP_NET_ADDRESS *net, struct sockaddr_in *ret);
 
 /* ---- fabric.c, domain.c, mr.c, eq.c, cq.c, pep.c, ep.c: opened by libfabric ---- */
@@ -80,7 +81,7 @@ int via_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **re
 int via_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **ret,
                 void *context);
 extern struct fi_ops_mr via_mr_ops;
-/* A registered range that holds this one, with these rights at least; give it back with put. */
+/* A registered range that contains this one, with at least these rights; release it with put. */
 int via_region_get(struct via_domain *domain, const void *buf, size_t len, uint64_t rights,
                    struct via_region **ret);
 void via_region_put(struct via_domain *domain, struct via_region *region);
@@ -94,7 +95,7 @@ void via_eq_put(struct via_eq *eq, uint32_t event, fid_t fid, struct fi_info *in
 /* Queue an error of an endpoint. */
 void via_eq_put_error(struct via_eq *eq, fid_t fid, int err, int prov_errno, const void *data,
                       size_t bytes);
-/* Forget what was said of an object that is being closed. */
+/* Drop the events of an object that is being closed. */
 void via_eq_forget(struct via_eq *eq, fid_t fid);
 int via_eq_trywait(struct via_eq *eq);
 
@@ -102,21 +103,21 @@ int via_eq_trywait(struct via_eq *eq);
 
 /* Queue a completion for the program. */
 void via_cq_tell(struct via_cq *cq, const struct via_comp *comp);
-/* The same under cq->lock, for what is about to read it. */
+/* The same under cq->lock, without raising soft_fd. */
 void via_cq_put(struct via_cq *cq, const struct via_comp *comp);
-/* An endpoint with so many operations is bound. Outcomes: 0; negative error. */
+/* An endpoint with queues of `operations` entries is bound. Outcomes: 0; negative error. */
 int via_cq_bind(struct via_cq *cq, size_t operations);
 int via_cq_trywait(struct via_cq *cq);
 
 /* ---- reap.c ---- */
 
-/* Take one entry from VIPL's queue; whether there was one. Under cq->lock. */
+/* Take one entry from VIPL's queue; false: there was none. Under cq->lock. */
 bool via_reap_cq(struct via_cq *cq);
-/* Take one finished descriptor from the endpoint itself; whether there was one. Under both locks. */
+/* Take one completed descriptor from the endpoint; false: there was none. Under both locks. */
 bool via_reap_ep(struct via_ep *ep, bool receive);
-/* Take what has completed from the queue of the endpoint's sends. Without locks. */
+/* Take all completions from the queue of the endpoint's sends. Without locks. */
 void via_reap_sends(struct via_ep *ep);
-/* What was never posted, or never came back, is reported as cancelled. Under both locks. */
+/* Report as cancelled what was never posted or never completed. Under both locks. */
 void via_reap_cancel(struct via_ep *ep);
 void via_cqs_lock(struct via_ep *ep);
 void via_cqs_unlock(struct via_ep *ep);
@@ -127,69 +128,71 @@ int via_cm_start(struct via_fabric *fabric);
 void via_cm_stop(struct via_fabric *fabric);
 int via_cm_listen(struct via_pep *pep);
 void via_cm_unlisten(struct via_pep *pep);
-/* Begin; the outcome comes as an event. ep->cm_data is filled. */
+/* Start to connect; the outcome comes as an event. ep->cm_data is filled. */
 int via_cm_connect(struct via_ep *ep);
 int via_cm_accept(struct via_ep *ep);
-/* No connection is being made any more when it returns. */
+/* Stops connecting; returns when no thread works on it any more. */
 void via_cm_cancel(struct via_ep *ep);
 
 /* ---- ep_cm.c ---- */
 
 extern struct fi_ops_cm via_ep_cm_ops;
-/* The connection stands, its peer said this: events and state. Any thread. */
+/* The connection is made, with this hello of its peer: queue events, set the state. Any thread.
+ * false: it has already ended. */
 bool via_ep_connected(struct via_ep *ep, const struct via_hello *hello, const void *data);
-/* It ended without our doing. */
+/* The connection ended, but not by a call of this side. */
 void via_ep_lost(struct via_ep *ep, const char *why);
 void via_error_handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error);
-/* What we say of ourselves, and the program's data, for the other side. */
+/* Private data for the other side: our hello, then the program's data. */
 void via_hello_write(struct via_ep *ep, const void *param, size_t bytes, VIPX_PRIVATE_DATA *ret);
-/* Whether private data is that of such a provider. */
+/* false: the private data is not from this provider. */
 bool via_hello_read(const VIPX_PRIVATE_DATA *data, struct via_hello *ret);
 
 /* ---- pep.c ---- */
 
-/* A request that nobody will answer: reject it and free what fi_info.handle names (NULL: nothing). */
+/* Reject a request and free fi_info.handle (NULL: nothing). */
 void via_request_drop(fid_t handle);
 
 /* ---- ep.c ---- */
 
 int via_ep_enable(struct via_ep *ep);
-/* Wait until what was sent has arrived, at most FI_VIA_LINGER, and end the connection. */
+/* Wait until all sent data has arrived, at most FI_VIA_LINGER, and end the connection. */
 void via_ep_disconnect(struct via_ep *ep);
 
-/* ---- post.c: under ep->lock, but for what says otherwise ---- */
+/* ---- post.c: under ep->lock unless a comment says otherwise ---- */
 
-/* May something be accepted now? 0 or a negative error. */
+/* May a send be accepted now? 0 or a negative error. */
 ssize_t via_post_may_send(struct via_ep *ep);
-/* The next descriptor of a queue, cleared, and what belongs to it. */
+/* The next descriptor of a queue, cleared, and its via_op. */
 VIP_DESCRIPTOR *via_post_tx(struct via_ep *ep, struct via_op **ret_op);
 VIP_DESCRIPTOR *via_post_rx(struct via_ep *ep, struct via_op **ret_op);
-/* Local memory into a descriptor from segment `at` on. 0; -FI_EINVAL without registered memory. */
+/* Put local memory into a descriptor, from segment `at` on. 0; -FI_EINVAL: not registered. */
 int via_post_segments(VIP_DESCRIPTOR *desc, unsigned at, const struct iovec *iov, void **mr,
                       size_t count);
-/* One piece of local memory into segment `at`. */
+/* Put one piece of local memory into segment `at`. */
 void via_post_segment(VIP_DESCRIPTOR *desc, unsigned at, const void *addr, size_t bytes,
                       VIP_MEM_HANDLE handle);
-/* The address segment of an RDMA descriptor, and a copy of the data in the inject slot. */
+/* The address segment of an RDMA descriptor; and data copied into the inject slot. */
 void via_post_remote(VIP_DESCRIPTOR *desc, uint16_t control, uint64_t addr, uint32_t handle);
 void via_post_inject(struct via_ep *ep, VIP_DESCRIPTOR *desc, unsigned at, const void *buf,
                      size_t bytes);
-/* Accept the descriptor made last, and hand over what can be; some may have to wait for credits. */
+/* Accept the last descriptor of via_post_tx, and post all that have credits. consumes: it uses up a
+ * receive of the peer. */
 void via_post_send(struct via_ep *ep, bool consumes);
 ssize_t via_post_recv(struct via_ep *ep, VIP_DESCRIPTOR *desc);
-/* Hand over what can be. */
+/* Post the sends that have credits. */
 void via_post_push(struct via_ep *ep);
-/* The three without ep->lock: list an endpoint that waits, look after all, forget one. */
+/* These three without ep->lock: list an endpoint that waits, push all, remove one. */
 void via_post_wait(struct via_ep *ep);
 void via_post_push_all(struct via_domain *domain);
 void via_post_wait_no_more(struct via_ep *ep);
-/* Tell the peer of receives, if it is time. */
+/* Send credits to the peer, if it is time. */
 void via_post_credits(struct via_ep *ep);
-/* Receives that the peer has posted in all, as far as we were told. */
+/* Receives that the peer has posted since the start, as far as we know. */
 uint64_t via_post_told(const struct via_ep *ep);
 void via_post_bye(struct via_ep *ep);
 size_t via_iov_bytes(const struct iovec *iov, size_t count);
-/* Post what fits of ep->transfer. */
+/* Post the pieces of ep->transfer that fit into the send queue. */
 void via_transfer_go_on(struct via_ep *ep);
 
 extern struct fi_ops_msg via_msg_ops;

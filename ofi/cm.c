@@ -1,11 +1,9 @@
 /*
- * Connections being made. One thread per fabric sleeps on the descriptors of all listeners and of all
- * attempts to connect (vipl_ext.h), and turns what comes into events. VipxConnectAccept waits for the
- * client, so it runs in threads of its own, of which there are as many as are needed at the same time,
- * up to FI_VIA_CM_THREADS.
+ * Connections being made. One thread per fabric sleeps on the descriptors of all listeners and of
+ * all attempts to connect (vipl_ext.h), and turns results into events. VipxConnectAccept waits for
+ * the client, so it runs in threads of its own, started on demand, at most FI_VIA_CM_THREADS.
  *
- * All nonblocking calls are made under cm.lock, so that an endpoint is either in the lists and
- * alive, or not in them.
+ * Nonblocking calls are made under cm.lock, so that an endpoint in the lists is alive.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,13 +14,13 @@
 
 #include "ofi/rdm.h"
 
-/* Between two requests to a host where nobody listens yet. */
+/* Interval between requests to a host without a listener yet: 10 ms. */
 #define RETRY_NS 10000000ull
 
-/* Requests that are taken in one round. */
+/* Requests that one round takes. */
 #define ROUND_MAX 16
 
-/* For how long after the first such answer the next one means the same. */
+/* Time from the first "no listener" answer during which requests are repeated: 5 s. */
 #define ABSENT_NS 5000000000ull
 
 static struct via_cm *cm_of(struct via_ep *ep)
@@ -57,9 +55,9 @@ static void remove_ep(struct via_ep **list, struct via_ep *ep)
     *list = ep->cm_next;
 }
 
-/* ---- requests that come in ------------------------------------------------------------------------ */
+/* ---- requests of clients --------------------------------------------------------------------- */
 
-/* false: the request is to be rejected. */
+/* Queue FI_CONNREQ. false: the caller must reject the request. */
 static bool tell_request(struct via_pep *pep, const VIP_NET_ADDRESS *from,
                          const VIPX_PRIVATE_DATA *data, VIP_CONN_HANDLE conn)
 {
@@ -91,7 +89,7 @@ static bool tell_request(struct via_pep *pep, const VIP_NET_ADDRESS *from,
     return true;
 }
 
-/* Requests that are rejected once cm.lock is free: vipd's answer is waited for. */
+/* Requests to reject after cm.lock is released: a reject waits for vipd's answer. */
 struct rejects {
     VIP_CONN_HANDLE conn[ROUND_MAX];
     unsigned count;
@@ -116,8 +114,8 @@ static void take_request(struct via_fabric *fabric, struct via_pep *pep, struct 
 }
 
 /*
- * One request of each listener, of ROUND_MAX listeners; those that had their turn go to the end of the list. What is left
- * stays readable, so the thread comes again at once, but others get at the lock in between.
+ * Take one request of each of ROUND_MAX listeners; each then moves to the end of the list. The
+ * other requests stay readable, so the thread returns at once, but frees the lock in between.
  */
 static void take_requests(struct via_fabric *fabric, struct rejects *rejects)
 {
@@ -168,7 +166,7 @@ void via_cm_unlisten(struct via_pep *pep)
     pthread_mutex_unlock(&cm->lock);
 }
 
-/* ---- attempts to connect --------------------------------------------------------------------------- */
+/* ---- attempts to connect --------------------------------------------------------------------- */
 
 /* All below under cm->lock. */
 static VIP_RETURN start_attempt(struct via_ep *ep, uint64_t now_ns)
@@ -207,8 +205,8 @@ static void stop_attempt(struct via_ep *ep)
 }
 
 /*
- * Whatever the reason, the error is "refused": it is the only one that ofi_rxm takes for the end of
- * an attempt, with others it waits for ever. prov_errno has VIPL's code.
+ * For every reason, the error is "refused": ofi_rxm takes no other for the end of an attempt, and
+ * would wait for ever. prov_errno has VIPL's code.
  */
 static void refused(struct via_ep *ep, VIP_RETURN code, const VIPX_PRIVATE_DATA *data)
 {
@@ -216,7 +214,7 @@ static void refused(struct via_ep *ep, VIP_RETURN code, const VIPX_PRIVATE_DATA 
     bool said = code == VIP_REJECT && via_hello_read(data, &hello);
 
     VIA_INFO(FI_LOG_EP_CTRL, "connecting failed: %s\n", VipxLastError());
-    /* A peer that rejects is there; with any other, ofi_rxm would try again for ever. */
+    /* A peer that rejects is alive. On any other outcome ofi_rxm would try for ever. */
     if (code != VIP_REJECT && via_settings.loss_fatal)
         __atomic_store_n(&ep->domain->fabric->lost, 1, __ATOMIC_RELEASE);
     __atomic_store_n(&ep->state, VIA_EP_ENABLED, __ATOMIC_RELEASE);
@@ -224,7 +222,7 @@ static void refused(struct via_ep *ep, VIP_RETURN code, const VIPX_PRIVATE_DATA 
                      said ? data->Data + sizeof(hello) : NULL, said ? hello.user_bytes : 0);
 }
 
-/* Nobody listens at the other end, says its vipd: is that to be asked again? */
+/* The other vipd has no listener: is the request to be repeated? */
 static bool asks_again(struct via_ep *ep, uint64_t now_ns)
 {
     if (ep->cm_absent_ns == 0)
@@ -232,7 +230,7 @@ static bool asks_again(struct via_ep *ep, uint64_t now_ns)
     return now_ns + RETRY_NS < ep->cm_absent_ns && now_ns + RETRY_NS < ep->cm_deadline_ns;
 }
 
-/* Look at one attempt; it may be over. */
+/* Check one attempt, and finish it if it is over. */
 static void look_at(struct via_ep *ep, uint64_t now_ns)
 {
     VIPX_PRIVATE_DATA data = {0};
@@ -287,7 +285,7 @@ int via_cm_connect(struct via_ep *ep)
     return via_errno(code);
 }
 
-/* Milliseconds until an attempt is to be made again, -1 = none is. */
+/* Milliseconds until the next attempt starts, -1 = none waits. */
 static int retry_ms(struct via_cm *cm, uint64_t now_ns)
 {
     uint64_t next_ns = UINT64_MAX;
@@ -313,9 +311,9 @@ static void *watch_thread(void *arg)
         uint64_t count;
 
         pthread_mutex_unlock(&cm->lock);
-        /* Links are accepted while the program computes. */
+        /* So links are accepted while the program computes. */
         via_rdm_events_all(fabric);
-        /* Which descriptor it was does not matter: what it stood for may be gone by now. */
+        /* Ignore which descriptor is ready: its object may no longer exist. */
         epoll_wait(cm->epoll_fd, events, 8, timeout_ms);
         pthread_mutex_lock(&cm->lock);
         if (read(cm->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
@@ -335,9 +333,9 @@ static void *watch_thread(void *arg)
     return NULL;
 }
 
-/* ---- accepting ---------------------------------------------------------------------------------------- */
+/* ---- accepting ------------------------------------------------------------------------------- */
 
-/* One accept, without the lock, which the caller holds before and after. */
+/* One accept. The caller holds the lock; it is released during VipxConnectAccept. */
 static void accept_one(struct via_cm *cm, struct via_ep *ep)
 {
     struct via_request *request = ep->cm_request;
@@ -394,7 +392,7 @@ int via_cm_accept(struct via_ep *ep)
         rc = -pthread_create(&cm->worker[cm->workers], NULL, accept_thread, cm);
         cm->workers += rc == 0;
     }
-    /* Another one will do it if a new thread was not to be had. */
+    /* If no new thread could start, an existing one takes it. */
     if (cm->workers > 0) {
         rc = 0;
         for (end = &cm->accepting; *end != NULL; end = &(*end)->cm_next)
@@ -429,7 +427,7 @@ void via_cm_cancel(struct via_ep *ep)
     pthread_mutex_unlock(&cm->lock);
 }
 
-/* ---- life ----------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 int via_cm_start(struct via_fabric *fabric)
 {

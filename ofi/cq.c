@@ -1,8 +1,8 @@
 /*
- * Completion queues: one of VIPL's each, and a list of what was taken from that and not yet read.
+ * Completion queues: a VIPL queue each, and a list of completions taken from it and not yet read.
  *
- * The list exists because closing an endpoint gives back all it had posted at once, and because a
- * completion in error must wait until fi_cq_readerr asks for it. Everything passes through it.
+ * The list exists because closing an endpoint returns all its descriptors at once, and because a
+ * completion in error must wait until fi_cq_readerr asks for it. All completions pass through it.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,18 +16,18 @@
 #include "ofi/nosys.h"
 #include "ofi/rdm.h"
 
-#define ENTRIES_FIRST 1024 /* of VIPL's queue before anything is bound; it grows */
-#define FIFO_FIRST    64   /* a power of two, as all sizes of the list */
+#define ENTRIES_FIRST 1024 /* entries of VIPL's queue at first; it grows as endpoints are bound */
+#define FIFO_FIRST    64   /* entries; a power of two, like all sizes of the list */
 
 /*
- * How long a blocking read sleeps at most while a send waits for credits, whose coming wakes nobody; and
- * always if there is an endpoint of the second kind, whose links have a queue of their own.
+ * The longest sleep, in milliseconds, of a blocking read while a send waits for credits: credits
+ * wake no thread. The same with an endpoint of the second kind: its links have another queue.
  */
 #define WAITING_MS 1
 
-/* ---- the list ------------------------------------------------------------------------------------ */
+/* ---- the list -------------------------------------------------------------------------------- */
 
-/* Keep the eventfd readable exactly while there is something in the list. Under cq->lock. */
+/* Make the eventfd readable while the list has entries or `signaled` is set. Under cq->lock. */
 static void soft_signal(struct via_cq *cq)
 {
     bool raise = cq->fifo_in != cq->fifo_out || __atomic_load_n(&cq->signaled, __ATOMIC_RELAXED);
@@ -76,7 +76,7 @@ void via_cq_tell(struct via_cq *cq, const struct via_comp *comp)
     pthread_mutex_unlock(&cq->lock);
 }
 
-/* ---- reading -------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static const size_t entry_bytes[] = {
     [FI_CQ_FORMAT_CONTEXT] = sizeof(struct fi_cq_entry),
@@ -85,7 +85,7 @@ static const size_t entry_bytes[] = {
     [FI_CQ_FORMAT_TAGGED] = sizeof(struct fi_cq_tagged_entry),
 };
 
-/* Each format is the beginning of the next. */
+/* Each format is a prefix of the next. */
 static void deliver(const struct via_cq *cq, const struct via_comp *comp, void *buf, size_t index)
 {
     struct fi_cq_tagged_entry entry = {
@@ -100,7 +100,7 @@ static void deliver(const struct via_cq *cq, const struct via_comp *comp, void *
     memcpy((char *)buf + index * entry_bytes[cq->format], &entry, entry_bytes[cq->format]);
 }
 
-/* After a loss that the settings call fatal, or without vipd, nothing will complete any more. */
+/* After a fatal loss (FI_VIA_LOSS_FATAL), or without vipd, nothing completes any more. */
 static bool is_lost(const struct via_cq *cq)
 {
     return __atomic_load_n(&cq->domain->fabric->lost, __ATOMIC_RELAXED) != 0;
@@ -112,7 +112,7 @@ static bool waiting(const struct via_cq *cq)
     return __atomic_load_n(&cq->domain->waiting_count, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* Endpoints of the second kind go on only when somebody looks here. */
+/* Endpoints of the second kind progress only here, when the program reads a queue. */
 static void progress(struct via_cq *cq)
 {
     if (__atomic_load_n(&cq->rdm, __ATOMIC_RELAXED) == NULL)
@@ -147,7 +147,7 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
         deliver(cq, comp, buf, (size_t)done++);
         cq->fifo_out++;
     }
-    /* Asked for nothing: is there something? */
+    /* count = 0 only asks whether an entry exists. */
     if (count == 0 && cq->fifo_in != cq->fifo_out)
         rc = 0;
     if (cq->soft_fd >= 0)
@@ -229,9 +229,9 @@ static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *e
     return text;
 }
 
-/* ---- waiting --------------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
-/* The descriptor of FI_GETWAIT: both of ours, in one. Outcomes: 0; negative error. */
+/* The descriptor of FI_GETWAIT: epoll of VIPL's and of soft_fd. Outcomes: 0; negative error. */
 static int open_fd(struct via_cq *cq)
 {
     struct epoll_event event = {.events = EPOLLIN};
@@ -341,7 +341,7 @@ static int cq_signal(struct fid_cq *fid)
     return 0;
 }
 
-/* ---- life --------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 int via_cq_bind(struct via_cq *cq, size_t operations)
 {
@@ -353,7 +353,7 @@ int via_cq_bind(struct via_cq *cq, size_t operations)
     have = cq->entries < most ? cq->entries : most;
     cq->entries += operations;
     want = cq->entries < most ? cq->entries : most;
-    /* Above the limit nothing is lost either: what finds no room waits in vipd. */
+    /* Above the limit no entry is lost: vipd keeps those without room. */
     if (want > have && want > ENTRIES_FIRST)
         code = VipResizeCQ(cq->cq, want);
     pthread_mutex_unlock(&cq->lock);
@@ -384,11 +384,11 @@ static int cq_close(struct fid *fid)
 static int cq_control(struct fid *fid, int command, void *arg)
 {
     struct via_cq *cq = via_container(fid, struct via_cq, fid.fid);
-    /* Nothing would make it readable when a message comes for an endpoint of the second kind. */
+    /* Messages for an endpoint of the second kind would not make it readable. */
     bool may = __atomic_load_n(&cq->rdm, __ATOMIC_RELAXED) == NULL;
     int rc;
 
-    /* ofi_rxm asks for this first; a queue that may be waited for has a descriptor. */
+    /* ofi_rxm asks for this first; a queue with a wait object has a descriptor. */
     if (command == FI_GETWAITOBJ) {
         *(enum fi_wait_obj *)arg = cq->wait_obj == FI_WAIT_NONE ? FI_WAIT_NONE
                                    : may                        ? FI_WAIT_FD
@@ -442,7 +442,7 @@ int via_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq *
         free(cq);
         return -FI_ENOMEM;
     }
-    /* attr->size is a guess of the worst case (rxm: 262,144); the queue grows with what is bound. */
+    /* attr->size is a worst case (rxm: 262,144); the queue grows as endpoints are bound. */
     code = VipCreateCQ(domain->fabric->nic, ENTRIES_FIRST, &cq->cq);
     if (code != VIP_SUCCESS) {
         VIA_WARN(FI_LOG_CQ, "VipCreateCQ: %s\n", VipxLastError());

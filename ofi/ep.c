@@ -1,11 +1,11 @@
 /*
- * Endpoints: one VI each, made by fi_enable because VIA binds queues to completion queues for life,
- * with Reliable Reception, so that a send is complete when its data is in place over there.
+ * Endpoints: one VI each. fi_enable makes it, because VIA binds queues to completion queues for
+ * life. Its level is Reliable Reception, so that a send is complete when its data are in the peer's
+ * memory.
  *
- * Owns: the slab of an endpoint, and the order in which it comes to life and goes. At its end what was sent
- * is given time to arrive, the peer is told that this is no accident, and every operation that was
- * posted is accounted for: done, or cancelled (FI_ECANCELED), in its completion queue before fi_close
- * returns.
+ * Owns: the slab of an endpoint, and the order of its start and end. At the end, sent data get time
+ * to arrive, and the peer learns that the end is orderly. Every posted operation gets a completion,
+ * done or cancelled (FI_ECANCELED), before fi_close returns.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -17,13 +17,13 @@
 
 #define CONTROL_BYTES 4096 /* a page of its own, since the peer may write to it */
 
-/* How long vipd may take to give back what was posted before it is given up; a busy machine takes seconds. */
+/* How long vipd may take to return posted descriptors; on a busy machine it takes seconds. */
 #define DRAIN_NS 30000000000ull
 
-/* Looks without sleeping when something is awaited that takes microseconds. */
+/* Looks without sleep at the start of a wait, which often takes only microseconds. */
 #define QUICK_LOOKS 200
 
-/* ---- enable ---------------------------------------------------------------------------------------- */
+/* ---- enable ---------------------------------------------------------------------------------- */
 
 static void slab_free(struct via_ep *ep)
 {
@@ -47,7 +47,7 @@ static int slab_make(struct via_ep *ep)
     struct via_domain *domain = ep->domain;
     VIP_MEM_ATTRIBUTES own = {.Ptag = domain->ptag};
     VIP_MEM_ATTRIBUTES open = {.Ptag = domain->ptag, .EnableRdmaWrite = VIP_TRUE};
-    /* Behind the sends: credits told, and the farewell. */
+    /* After the sends: two descriptors, for credits and for own_bye. */
     size_t tx_bytes = (ep->tx_size + 2) * VIA_DESC_BYTES, rx_bytes = ep->rx_size * VIA_DESC_BYTES;
     VIP_PVOID memory;
 
@@ -124,7 +124,7 @@ int via_ep_enable(struct via_ep *ep)
     return 0;
 }
 
-/* ---- disconnect and close -------------------------------------------------------------------------- */
+/* ---- disconnect and close -------------------------------------------------------------------- */
 
 static void pause_at(unsigned look)
 {
@@ -134,7 +134,7 @@ static void pause_at(unsigned look)
         usleep(100);
 }
 
-/* Take what has completed. Whether sends (and with `all` receives) are still out. */
+/* Take completions. true: sends (with `all` also receives) are still out. */
 static bool reap_and_look(struct via_ep *ep, bool all)
 {
     bool out;
@@ -174,7 +174,7 @@ void via_ep_disconnect(struct via_ep *ep)
     VipDisconnect(ep->vi);
 }
 
-/* Everything that is posted comes back flushed; what does not, is said to. */
+/* All posted descriptors come back flushed; via_reap_cancel reports those that do not. */
 static void drain(struct via_ep *ep)
 {
     uint64_t end_ns = via_now_ns() + DRAIN_NS;
@@ -212,7 +212,7 @@ static void dismantle(struct via_ep *ep)
     gone = VipDestroyVi(ep->vi) == VIP_SUCCESS;
     pthread_mutex_unlock(&ep->lock);
     via_cqs_unlock(ep);
-    /* A vipd that stands still may yet write there. */
+    /* Without VipDestroyVi, a stalled vipd may still write there. */
     if (gone || __atomic_load_n(&ep->domain->fabric->lost, __ATOMIC_RELAXED) != 0)
         slab_free(ep);
     else
@@ -238,7 +238,7 @@ static int ep_close(struct fid *fid)
     return 0;
 }
 
-/* ---- the rest ------------------------------------------------------------------------------------------ */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
@@ -282,7 +282,7 @@ static int ep_control(struct fid *fid, int command, void *arg)
 
 static ssize_t ep_cancel(fid_t fid, void *context)
 {
-    /* VIA has no way to take back what was posted. */
+    /* VIA cannot take back a posted descriptor. */
     return -FI_ENOENT;
 }
 
@@ -327,7 +327,7 @@ static struct fi_ops_ep ep_ops = {
     .tx_size_left = via_no_size_left,
 };
 
-/* What the program asked of the queues; it may have changed what fi_getinfo answered. */
+/* The queue sizes that the program asks for; they may differ from fi_getinfo's answer. */
 static int take_sizes(struct via_ep *ep, const struct fi_info *info)
 {
     ep->tx_size = ep->rx_size = VIA_QUEUE;

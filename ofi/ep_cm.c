@@ -1,9 +1,8 @@
 /*
- * Connecting an endpoint, and how its connection ends.
+ * Connecting an endpoint, and the end of its connection.
  *
- * Request and accept carry a struct via_hello in VIPL's private data, which is the exchange of RDMA
- * addresses: where the peer's control page lies, and how many receives it has posted. The program's
- * own data follows.
+ * Request and accept carry a struct via_hello in VIPL's private data. It exchanges RDMA addresses:
+ * the address of the control page, and how many receives are posted. The program's own data follow.
  */
 #include <string.h>
 
@@ -48,7 +47,7 @@ bool via_ep_connected(struct via_ep *ep, const struct via_hello *hello, const vo
     bool stands;
 
     pthread_mutex_lock(&ep->lock);
-    /* A link's first records may have come before, and told more (rdm.h). */
+    /* A link's first records may have arrived earlier, with a higher count (rdm.h). */
     if (ep->peer_posted < hello->posted)
         ep->peer_posted = hello->posted;
     ep->peer_control = hello->control;
@@ -61,7 +60,7 @@ bool via_ep_connected(struct via_ep *ep, const struct via_hello *hello, const vo
     pthread_mutex_unlock(&ep->lock);
     via_eq_put(ep->eq, FI_CONNECTED, &ep->fid.fid, NULL, data,
                data == NULL ? 0 : hello->user_bytes);
-    /* It ended before we had told that it began. */
+    /* It ended before FI_CONNECTED was queued. */
     if (!stands)
         via_eq_put(ep->eq, FI_SHUTDOWN, &ep->fid.fid, NULL, NULL, 0);
     return stands;
@@ -107,7 +106,7 @@ void via_error_handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
     pthread_mutex_unlock(&fabric->lock);
 }
 
-/* ---- calls of the program ----------------------------------------------------------------------------- */
+/* ---- calls of the program -------------------------------------------------------------------- */
 
 static int ep_connect(struct fid_ep *fid, const void *addr, const void *param, size_t bytes)
 {

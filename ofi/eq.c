@@ -1,6 +1,6 @@
 /*
- * Event queues: a list in memory, filled by the threads that make connections and by libvipl's error
- * thread, and an eventfd that is readable while it is not empty.
+ * Event queues: a list in memory, and an eventfd that is readable while the list has entries. The
+ * threads that make connections and libvipl's error thread fill it.
  */
 #include <errno.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 #include "ofi/calls.h"
 #include "ofi/nosys.h"
 
-/* One event. Its data is what fi_eq_read copies behind the head of the entry. */
+/* One event. fi_eq_read copies its data after the head of the entry. */
 struct via_event {
     struct via_event *next;
     uint32_t event;
@@ -20,12 +20,12 @@ struct via_event {
     int prov_errno;
     fid_t fid;
     struct fi_info *info; /* FI_CONNREQ */
-    bool raw;             /* written by the program: data is the whole entry */
+    bool raw;             /* from fi_eq_write: data is the whole entry */
     size_t bytes;
     uint8_t data[];
 };
 
-/* An event that nobody will read, with what it brought. */
+/* Free an event that will not be read, and reject its request. */
 static void event_drop(struct via_event *event)
 {
     if (event->info != NULL) {
@@ -43,7 +43,7 @@ static void append(struct via_eq *eq, struct via_event *event)
     event->next = NULL;
     *eq->end = event;
     eq->end = &event->next;
-    /* A full counter is readable as well. */
+    /* The write may fail: a full counter is readable too. */
     if (__atomic_fetch_add(&eq->waiting, 1, __ATOMIC_RELEASE) == 0 &&
         write(eq->fd, &one, sizeof(one)) < 0)
         VIA_WARN(FI_LOG_CORE, "eventfd: errno %d\n", errno);
@@ -136,7 +136,7 @@ static ssize_t deliver(const struct via_event *event, void *buf, size_t len)
     size_t need = event->raw ? event->bytes : sizeof(head) + event->bytes;
 
     if (len < need) {
-        /* Data that finds no room is cut, but never the head. */
+        /* Data that do not fit are cut, but never the head. */
         if (event->raw || len < sizeof(head))
             return -FI_ETOOSMALL;
         need = len;
@@ -190,7 +190,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
         buf->data = 0;
         buf->err = event->err;
         buf->prov_errno = event->prov_errno;
-        /* Callers that bring no buffer look into ours. */
+        /* Without a buffer of the caller, point to ours. */
         if (buf->err_data == NULL || buf->err_data_size == 0) {
             buf->err_data = bytes > 0 ? eq->err_data : NULL;
             buf->err_data_size = bytes;

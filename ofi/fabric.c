@@ -1,6 +1,6 @@
 /*
- * A fabric: one opened NIC, which its domains and passive endpoints share, because a VI can only
- * accept requests that came to a listener of the same NIC handle.
+ * A fabric: one opened NIC, shared by its domains and passive endpoints. They share it because a VI
+ * can only accept requests of a listener of the same NIC handle.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,7 @@ static struct fi_ops_fabric fabric_ops = {
     .trywait = trywait,
 };
 
-/* Open the NIC and all that goes with it. Outcomes: 0; negative error, nothing is left. */
+/* Open the NIC and start the cm threads. Outcomes: 0; negative error, nothing stays open. */
 static int start(struct via_fabric *fabric, const char *nic_name)
 {
     VIP_RETURN code = VipOpenNic(nic_name, &fabric->nic);

@@ -1,9 +1,10 @@
 /*
- * What the provider says of itself: fi_getinfo, and addresses.
+ * The attributes of the provider: fi_getinfo, and addresses.
  *
  * One entry per NIC of FI_VIA_NIC. Addresses are those of IP sockets, because ofi_rxm and both MPI
- * know these: the IPv4 address of the host's NIC, and a port that is our discriminator. vipd's own
- * UDP port is not in it; all hosts use the same. A NIC without a medium (loop) is 127.0.0.1.
+ * libraries use these: the IPv4 address of the host's NIC, and a port that is our discriminator.
+ * vipd's own UDP port is not part of it; all hosts use the same one. A NIC without a medium (loop)
+ * is 127.0.0.1.
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -18,23 +19,23 @@
     (FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define CAPS_RDM    (FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_DIRECTED_RECV)
 #define CAPS_DOMAIN (FI_LOCAL_COMM | FI_REMOTE_COMM)
-/* VIA keeps the order of what changes memory or uses receives; reads may be overtaken. */
+/* VIA keeps the order of sends and RDMA Writes; later operations may overtake reads. */
 #define ORDER (FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAS | FI_ORDER_WAW)
 #define OP_FLAGS                                                                                   \
     (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
 #define MR_MODE  (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 #define NICS_MAX 16
-/* All 64 bits of a tag are the program's, in fields of one bit, as libfabric writes that. */
+/* The program owns all 64 bits of a tag: fields of one bit, in libfabric's notation. */
 #define TAG_FORMAT 0xaaaaaaaaaaaaaaaaull
 
-/* Messages: RDMA is cut into what VIPL can carry, so that a region's size is the limit. */
+/* Bytes of one operation. RDMA is cut for VIPL, so only the size of a region limits it. */
 #define MESSAGE_MAX ((size_t)1 << 36)
 
-/* The two kinds of endpoints, in the order in which they are named. */
+/* The two kinds of endpoints, first and second. */
 struct offer {
     enum fi_ep_type type;
     uint64_t caps, order, op_flags;
-    uint64_t comp_order; /* may be asked for; the first kind has FI_ORDER_STRICT */
+    uint64_t comp_order; /* a program may ask for it; the first kind has FI_ORDER_STRICT */
     size_t iov_max, rma_iov_max, cq_data_bytes;
     int mr_mode; /* what the program must be ready for */
 };
@@ -78,7 +79,7 @@ static size_t inject_bytes(const struct offer *offer)
     return offer->type == FI_EP_RDM ? via_eager_bytes() : (size_t)via_settings.inject_bytes;
 }
 
-/* What VipQueryNic said; asked once, since fi_getinfo is called ten times by each MPI process. */
+/* Results of VipQueryNic. Kept, because each MPI process calls fi_getinfo ten times. */
 static struct {
     pthread_mutex_t lock;
     unsigned count;
@@ -111,7 +112,7 @@ static int copy_out(const void *from, size_t size, void *addr, size_t *bytes)
     size_t room = *bytes;
 
     *bytes = size;
-    /* Without room the caller only wants to know how much it takes, and addr may be NULL. */
+    /* With *bytes = 0 the caller only asks for the length; addr may be NULL. */
     if (room > 0)
         memcpy(addr, from, room < size ? room : size);
     return room < size ? -FI_ETOOSMALL : 0;
@@ -128,7 +129,7 @@ int via_name_copy(const struct via_domain *domain, const struct via_name *name, 
     return copy_out(name, domain->keyed ? sizeof(*name) : sizeof(name->at), addr, bytes);
 }
 
-/* Our discriminators: four letters and the port. */
+/* Our discriminators: these four bytes and the port. */
 static const uint8_t disc_mark[4] = {'o', 'f', 'i', 0};
 
 void via_net_address(const struct sockaddr_in *addr, const VIP_NIC_ATTRIBUTES *own,
@@ -154,7 +155,7 @@ void via_net_address_read(const VIP_NET_ADDRESS *net, struct sockaddr_in *ret)
         memcpy(&ret->sin_port, disc + sizeof(disc_mark), sizeof(ret->sin_port));
 }
 
-/* ---- the NICs ---------------------------------------------------------------------------------- */
+/* ---- the NICs -------------------------------------------------------------------------------- */
 
 static void query(const char *name)
 {
@@ -180,7 +181,7 @@ static void query(const char *name)
     VipCloseNic(nic);
 }
 
-/* Under known.lock. A vipd that is started later is found then. */
+/* Under known.lock. Queries again until a NIC is found: vipd may start later. */
 static void query_all(void)
 {
     char *names, *name, *rest;
@@ -205,7 +206,7 @@ void via_info_cleanup(void)
     pthread_mutex_unlock(&known.lock);
 }
 
-/* ---- does it fit the hints? ------------------------------------------------------------------- */
+/* ---- check of the hints ---------------------------------------------------------------------- */
 
 static bool tx_fits(const struct fi_tx_attr *tx, const struct offer *offer)
 {
@@ -235,7 +236,7 @@ static bool ep_fits(const struct fi_ep_attr *ep, const struct offer *offer)
                           ep->tx_ctx_cnt <= 1 && ep->rx_ctx_cnt <= 1 && ep->auth_key_size == 0);
 }
 
-/* What the program must be ready for: sends from registered memory, and for RDMA our keys. */
+/* The program must support: sends from registered memory, and for RDMA our keys. */
 static bool mr_fits(const struct fi_info *hints, const struct offer *offer)
 {
     int mode = hints->domain_attr->mr_mode;
@@ -261,7 +262,7 @@ static bool domain_fits(const struct fi_info *hints, const struct offer *offer,
             mr_fits(hints, offer) && domain->mr_key_size <= sizeof(VIP_MEM_HANDLE) &&
             domain->cq_data_size <= offer->cq_data_bytes &&
             (!is_msg || domain->cq_data_size == 0 || (hints->mode & FI_RX_CQ_DATA) != 0) &&
-            /* Matching goes on only while the program looks. */
+            /* Matching progresses only while the program reads a queue. */
             (is_msg || domain->data_progress != FI_PROGRESS_AUTO) && domain->mr_iov_limit <= 1 &&
             domain->max_ep_stx_ctx == 0 && domain->max_ep_srx_ctx == 0 &&
             (domain->caps & ~CAPS_DOMAIN) == 0 && domain->auth_key_size == 0);
@@ -290,9 +291,9 @@ static bool fits(const struct fi_info *hints, const struct offer *offer,
             strcmp(hints->fabric_attr->name, name) == 0);
 }
 
-/* ---- the answer --------------------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------------------------------ */
 
-/* What was asked for, with what is part of it. */
+/* The capabilities asked for, with those that they imply. */
 static uint64_t answer_caps(uint64_t asked, const struct offer *offer)
 {
     uint64_t caps = asked & offer->caps;
@@ -393,7 +394,7 @@ static void fill_domain(struct fi_info *info, const struct fi_info *hints,
         return;
     if (offer->type == FI_EP_RDM)
         info->domain_attr->av_type = asked->av_type;
-    /* Everything here may be called from any thread and goes on by itself; less is granted too. */
+    /* All calls are thread-safe and progress by themselves; weaker modes are granted too. */
     if (asked->threading != FI_THREAD_UNSPEC)
         info->domain_attr->threading = asked->threading;
     if (asked->control_progress != FI_PROGRESS_UNSPEC)
@@ -404,7 +405,7 @@ static void fill_domain(struct fi_info *info, const struct fi_info *hints,
         info->domain_attr->resource_mgmt = asked->resource_mgmt;
 }
 
-/* With a key behind it, or without. */
+/* Copy an address, with its key if keyed. */
 static void *copy_address(const struct via_name *name, bool keyed, size_t *ret_bytes)
 {
     struct via_name *copy = malloc(sizeof(*copy));
@@ -416,7 +417,7 @@ static void *copy_address(const struct via_name *name, bool keyed, size_t *ret_b
     return copy;
 }
 
-/* src and dest: family 0 = none. NULL: no memory. */
+/* The fi_info of an offer. src and dest: family 0 = none. NULL: no memory. */
 static struct fi_info *describe(const VIP_NIC_ATTRIBUTES *nic, const struct fi_info *hints,
                                 const struct offer *offer, const struct via_name *src,
                                 const struct via_name *dest)
@@ -451,7 +452,7 @@ static struct fi_info *describe(const VIP_NIC_ATTRIBUTES *nic, const struct fi_i
     return info;
 }
 
-/* ---- addresses of the call ----------------------------------------------------------------------- */
+/* ---- addresses of the call ------------------------------------------------------------------- */
 
 static int resolve(const char *node, const char *service, uint64_t flags, struct sockaddr_in *ret)
 {
@@ -468,7 +469,7 @@ static int resolve(const char *node, const char *service, uint64_t flags, struct
     return 0;
 }
 
-/* Of the program, in one of our two formats. */
+/* Read an address of the program, in one of our two formats. */
 static int take_address(const void *addr, size_t bytes, struct via_name *ret)
 {
     if (addr == NULL || bytes == 0)
@@ -479,7 +480,7 @@ static int take_address(const void *addr, size_t bytes, struct via_name *ret)
     return ret->at.sin_family == AF_INET ? 0 : -FI_ENODATA;
 }
 
-/* Source and destination that were asked for; family 0 = not said. */
+/* Source and destination of the call; family 0 = not given. */
 static int addresses(const char *node, const char *service, uint64_t flags,
                      const struct fi_info *hints, struct via_name *src, struct via_name *dest)
 {
@@ -494,14 +495,14 @@ static int addresses(const char *node, const char *service, uint64_t flags,
     if (rc == 0 && (node != NULL || service != NULL)) {
         bool source = (flags & FI_SOURCE) != 0;
 
-        /* A service without a node is ours only if the call says so, as with other providers. */
+        /* A service without a node is a source only with FI_SOURCE, as in other providers. */
         if (source || node != NULL)
             rc = resolve(node, service, flags, source ? &src->at : &dest->at);
     }
     return rc;
 }
 
-/* The answers for one NIC, behind *end. Outcomes: 0; -FI_ENOMEM. */
+/* Append the answers for one NIC at *end. Outcomes: 0; -FI_ENOMEM. */
 static int answer(unsigned nic, const struct fi_info *hints, const struct via_name *src,
                   const struct via_name *dest, struct fi_info ***end)
 {

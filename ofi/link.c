@@ -1,13 +1,14 @@
 /*
- * Links: records in rings, RDMA Reads of what was offered, answers (rdm.h has the protocol).
+ * Links: records in rings, RDMA Reads of offered messages, answers (rdm.h has the protocol).
  *
- * The sender keeps the book of the peer's ring: it counts its records, remembers where each one ended,
- * and every receive that the peer has posted beyond the first VIA_LINK_RECVS says that one more
- * record is out of the ring. It writes from a copy of that ring at the same place, so that what is free
- * over there is free here too. Records do not wrap; what is left at the end stays empty.
+ * The sender tracks the peer's ring: it counts its records and stores where each one ended. Every
+ * receive that the peer has posted beyond the first VIA_LINK_RECVS means that one more record is
+ * out of the ring. The sender writes from a copy of the ring at the same offset, so that a free
+ * place there is free here too. Records do not wrap; the rest at the end of the ring stays empty.
  *
- * Answers and reads that find no room wait in lists, and their link in that of busy ones, after which
- * every look at a completion queue looks. New messages are refused instead, and their callers try again.
+ * Answers and reads without room wait in lists, and their link in the list of busy links; every
+ * read of a completion queue tries these again. New messages are refused instead, and their callers
+ * try again.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +20,11 @@ static size_t record_bytes(size_t bytes)
     return (sizeof(struct via_head) + bytes + VIA_RECORD - 1) & ~(size_t)(VIA_RECORD - 1);
 }
 
-/* ---- sending ------------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 /*
- * Where a record of so many bytes can begin, counted like link->head. false: no room in the ring, or no
- * receive of the peer. Under ep->lock, as all here but for via_link_post.
+ * Where a record of `bytes` bytes can begin, counted like link->head. false: no room in the ring,
+ * or no receive of the peer. Under ep->lock, as all here except via_link_post.
  */
 static bool find_place(const struct via_link *link, size_t bytes, uint64_t *ret)
 {
@@ -71,7 +72,7 @@ static ssize_t post_record(struct via_link *link, struct via_head *head, const v
     at = begin % link->ring_bytes;
     link->head = begin + room;
     link->ends[ep->consumed % VIA_LINK_RECVS] = link->head;
-    /* What was taken out of our ring is told along with it. */
+    /* The record also carries our credits. */
     head->posted = (uint32_t)ep->rx_in;
     ep->published = ep->rx_in;
     ep->tell_now = false;
@@ -100,7 +101,7 @@ ssize_t via_link_post(struct via_link *link, struct via_head *head, const void *
     return rc;
 }
 
-/* ---- what may have to wait ----------------------------------------------------------------------- */
+/* ---- answers and reads, which may wait ------------------------------------------------------- */
 
 static void mark_busy(struct via_link *link)
 {
@@ -119,7 +120,7 @@ void via_link_answer(struct via_rdm *rdm, struct via_peer *peer, uint64_t id)
         via_send_answered(rdm, peer, id, 0);
         return;
     }
-    /* Who has gone awaits nothing. */
+    /* A peer that has ended awaits no answer. */
     if (peer->link == NULL)
         return;
     answer = malloc(sizeof(*answer));
@@ -156,7 +157,7 @@ static bool send_answer(struct via_link *link)
     return true;
 }
 
-/* Begin to fetch; what is longer than one descriptor may be goes on by itself (rma.c). */
+/* Start to fetch; rma.c continues a read that is longer than one descriptor can carry. */
 static bool start_read(struct via_link *link)
 {
     struct via_want *want = link->reads;
@@ -183,7 +184,7 @@ static bool start_read(struct via_link *link)
     return true;
 }
 
-/* Whether nothing waits any more. */
+/* Post what waits. true: nothing waits any more. */
 static bool go_on(struct via_link *link)
 {
     bool done;
@@ -214,9 +215,9 @@ void via_link_go_on(struct via_rdm *rdm)
     }
 }
 
-/* ---- what comes back ----------------------------------------------------------------------------- */
+/* ---- completions ----------------------------------------------------------------------------- */
 
-/* The low half of the peer's count, which is ahead of ours by less than a ring holds, or old. */
+/* posted: the low half of the peer's count. It is either slightly ahead of ours, or old. */
 static void learn_credit(struct via_ep *ep, uint32_t posted)
 {
     uint32_t more = posted - (uint32_t)ep->peer_posted;
@@ -225,7 +226,7 @@ static void learn_credit(struct via_ep *ep, uint32_t posted)
         ep->peer_posted += more;
 }
 
-/* A record, its head copied once. false: it makes no sense. */
+/* Handle a record; its head is copied once. false: it is invalid. */
 static bool take_record(struct via_link *link, size_t at)
 {
     const char *data = link->in + at + sizeof(struct via_head);
@@ -266,7 +267,7 @@ void via_link_arrived(struct via_link *link, const VIP_DESCRIPTOR *desc)
     struct via_ep *ep = link->ep;
     struct via_op *op;
 
-    /* The link has ended; the fabric tells why. */
+    /* The link has ended; the fabric reports why. */
     if ((status & VIP_STATUS_ERROR_MASK) != 0)
         return;
     if ((status & VIP_STATUS_IMMEDIATE) == 0 ||
@@ -274,7 +275,7 @@ void via_link_arrived(struct via_link *link, const VIP_DESCRIPTOR *desc)
         via_rdm_broken(link->rdm, "a peer sends what makes no sense");
         return;
     }
-    /* Long records fill the ring before there are enough of them to be told of. */
+    /* Long records fill the ring before a batch of credits is full: send credits now. */
     if (link->untold_bytes >= link->ring_bytes / 4) {
         link->untold_bytes = 0;
         ep->tell_now = true;

@@ -1,12 +1,11 @@
 /*
- * What the program wants and what has come: the list of receives that wait for a message, and that of
- * early messages, which nobody has asked for yet. Both are kept in the order in which they came to be,
- * so that each message goes to the oldest receive that takes it, and each receive gets the oldest message.
- * There are two of each, since tagged messages and others know nothing of each other; and the early
- * messages of each peer are chained a second time.
+ * Matching: a list of receives that wait for a message, and a list of early messages, which no
+ * receive has taken yet. Both keep the order of arrival. So each message goes to the oldest receive
+ * that takes it, and each receive gets the oldest message. There are two of each, one for tagged
+ * messages. The early messages of each peer are also in a list of that peer.
  *
- * Early messages are copied out of the ring at once; a program may flood another one with as many as
- * there is memory for, as MPI allows it.
+ * Early messages are copied out of the ring at once. A program may fill another one's memory with
+ * them, as MPI allows.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,7 @@ static bool takes(const struct via_want *want, const struct via_peer *from, uint
     return (want->peer == NULL || want->peer == from) && ((want->tag ^ tag) & ~want->ignore) == 0;
 }
 
-/* ---- telling the program -------------------------------------------------------------------------- */
+/* ---- completions for the program ------------------------------------------------------------- */
 
 static struct via_comp describe(const struct via_head *head)
 {
@@ -34,7 +33,7 @@ static struct via_comp describe(const struct via_head *head)
     return comp;
 }
 
-/* A receive is over; frees it. */
+/* Report the completion of a receive, and free it. */
 static void finish(struct via_rdm *rdm, struct via_want *want, const struct via_head *head, int err,
                    int prov_errno)
 {
@@ -58,19 +57,19 @@ void via_match_fetched(struct via_rdm *rdm, struct via_want *want, int err, int 
 {
     if (want->region != NULL)
         via_region_put(rdm->domain, want->region);
-    /* Without the data as well: the sender need not keep them any longer. */
+    /* Also after an error: the sender need not keep the data any longer. */
     via_link_answer(rdm, want->from, want->head.id);
     finish(rdm, want, &want->head, err, prov_errno);
 }
 
-/* ---- one receive and one message --------------------------------------------------------------- */
+/* ---- one receive and one message ------------------------------------------------------------- */
 
 static void fetch(struct via_rdm *rdm, struct via_want *want)
 {
     size_t bytes = want->head.bytes < want->len ? want->head.bytes : want->len;
 
     if (want->from->is_self || bytes == 0) {
-        /* Both buffers are the program's own. */
+        /* Both buffers are in this program. */
         if (bytes > 0)
             memcpy(want->buf, (const void *)(uintptr_t)want->offer.addr, bytes);
         via_match_fetched(rdm, want, 0, 0);
@@ -110,7 +109,7 @@ static void deliver(struct via_rdm *rdm, struct via_want *want, struct via_peer 
     }
 }
 
-/* ---- early messages ------------------------------------------------------------------------------------ */
+/* ---- early messages -------------------------------------------------------------------------- */
 
 static void list_add(struct via_early_list *list, struct via_early *early,
                      enum via_early_list_kind kind)
@@ -151,7 +150,7 @@ static void remove_early(struct via_rdm *rdm, struct via_early *early)
     list_remove(&early->peer->earlies[early->head.tagged], early, VIA_OF_PEER);
 }
 
-/* The oldest one that fits; NULL: there is none. */
+/* The oldest early message that want takes; NULL: none. */
 static struct via_early *find_early(struct via_rdm *rdm, const struct via_want *want, bool tagged)
 {
     enum via_early_list_kind kind = want->peer == NULL ? VIA_OF_ALL : VIA_OF_PEER;
@@ -163,7 +162,7 @@ static struct via_early *find_early(struct via_rdm *rdm, const struct via_want *
     return early;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------ */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 void via_match_arrived(struct via_rdm *rdm, struct via_peer *peer, const struct via_head *head,
                        const void *data, size_t data_bytes)
@@ -226,7 +225,7 @@ void via_match_peek(struct via_rdm *rdm, const struct via_want *what, bool tagge
     via_cq_tell(rdm->rx_cq, &comp);
 }
 
-/* Take out what was claimed with this context, NULL: nothing was. */
+/* Remove the message that was claimed with this context; NULL: none. */
 static struct via_early *take_claimed(struct via_rdm *rdm, const void *context)
 {
     struct via_early *early;

@@ -1,19 +1,18 @@
 /*
- * Memory regions. MPI registers its buffers anew for each large message, and a registration costs
- * as much as sending 20 KB; so what nobody uses any more is kept, most recent first, and used again
- * for any range inside it that asks for no more rights.
+ * Memory regions. MPI registers its buffers for each large message, and a registration costs as
+ * much as sending 20 KB. So unused regions are kept, most recently used first. A kept region serves
+ * any range inside it that needs no more rights.
  *
- * A program may unmap memory that it has deregistered, and the C library may hand out the same
- * addresses again with other pages behind them. No unmapping is watched here: whether a kept
- * region still is what is mapped at its addresses is asked of libvipl (VipxCheckMem) each time it is
- * about to be used again, which costs a microsecond.
+ * A program may unmap memory that it has deregistered, and the C library may reuse the addresses
+ * with other pages. The provider does not watch unmapping. Before each reuse it asks libvipl
+ * (VipxCheckMem) whether the region still is the memory at its addresses; this costs a microsecond.
  */
 #include <stdlib.h>
 
 #include "ofi/calls.h"
 #include "ofi/nosys.h"
 
-/* Registered bytes of a domain above which nothing is kept that is not in use. */
+/* Bytes. While a domain has more registered, unused regions are not kept: 2 GiB. */
 #define KEEP_BYTES_MAX ((size_t)2 << 30)
 
 static void forget(struct via_domain *domain, struct via_region *region)
@@ -31,7 +30,7 @@ static bool intact(const struct via_domain *domain, const struct via_region *reg
            VIP_SUCCESS;
 }
 
-/* Take out of the list what *link points to. Under domain->lock, as all below. */
+/* Remove *link from the list. Under domain->lock, as all below. */
 static struct via_region *take(struct via_domain *domain, struct via_region **link)
 {
     struct via_region *region = *link;
@@ -50,7 +49,7 @@ static void put_first(struct via_domain *domain, struct via_region *region)
     domain->region_bytes += region->bytes;
 }
 
-/* A region that holds the range with these rights, moved to the front; NULL: there is none. */
+/* A region that contains the range with these rights, moved to the front; NULL: none. */
 static struct via_region *find(struct via_domain *domain, uintptr_t addr, size_t bytes,
                                uint64_t rights)
 {
@@ -81,8 +80,8 @@ static bool too_much(const struct via_domain *domain)
 }
 
 /*
- * Keep within the limits, the oldest unused regions go first; and look at one of the others, another
- * one each time: memory that was unmapped stays occupied while it is registered.
+ * Keep within the limits; the oldest unused regions go first. Also check one other region per call:
+ * unmapped memory stays occupied while it is registered.
  */
 static void sweep(struct via_domain *domain)
 {

@@ -1,16 +1,16 @@
 /*
- * fi_send, fi_recv and their forms: one VIA send or receive each. A send takes a receive of the peer,
- * so it needs a credit. There is no cutting here: a message is at most MaxTransferSize long.
+ * fi_send, fi_recv and their variants: one VIA send or receive each. A send uses up a receive of
+ * the peer, so it needs a credit. Messages are not cut: they have at most MaxTransferSize bytes.
  */
 #include "ofi/calls.h"
 
-/* Does the program want to see this completion? */
+/* FI_COMPLETION if the program wants this completion, else 0. */
 static uint64_t wanted(bool selective, uint64_t op_flags)
 {
     return !selective || (op_flags & FI_COMPLETION) != 0 ? FI_COMPLETION : 0;
 }
 
-/* ---- receives ------------------------------------------------------------------------------------- */
+/* ---- receives -------------------------------------------------------------------------------- */
 
 static ssize_t receive(struct via_ep *ep, const struct iovec *iov, void **mr, size_t count,
                        void *context, uint64_t flags)
@@ -64,9 +64,9 @@ static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
                    msg->context, flags);
 }
 
-/* ---- sends ------------------------------------------------------------------------------------------ */
+/* ---- sends ----------------------------------------------------------------------------------- */
 
-/* What all sends have in common. */
+/* The arguments of all sends. */
 struct send {
     const struct iovec *iov;
     void **mr;

@@ -1,6 +1,6 @@
 /*
- * Answers to calls that VIA has nothing for: -FI_ENOSYS. libfabric calls through its tables without
- * looking, so that each needs a function of its own type.
+ * Stubs for calls without a counterpart in VIA: -FI_ENOSYS. libfabric calls through its tables
+ * without a check, so each entry needs a function of its own type.
  */
 #ifndef OFI_NOSYS_H
 #define OFI_NOSYS_H

@@ -1,38 +1,37 @@
 /*
- * Peers, and the links to them: made when the first message goes out, by the calls of the first kind of
- * endpoints on an event queue of our own.
+ * Peers and their links. The first message to a peer makes its link, by the calls of the first kind
+ * of endpoints on an event queue of our own.
  *
- * Caller and called prove to each other that they know the key of the called (job/key.h), which came with its
- * address. A program that does not is refused before anything is made for it.
+ * Caller and called prove to each other that they know the key of the called (job/key.h), which is
+ * part of its address. A program without the key is refused before anything is allocated for it.
  *
- * Two may begin at once. Then the request of the one with the lower address counts: it refuses the
- * other's, and the other gives up its own when it sees that request. Events are looked after
- * whenever the program reads a completion queue, and by the fabric's thread, so that a program that
- * computes accepts links all the same.
+ * Both peers may call at once. Then the request of the lower address counts: that peer refuses the
+ * other's request, and the other gives up its own when it sees the lower one's. Each read of a
+ * completion queue handles events, and so does the fabric's thread. So a program that computes
+ * accepts links too.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ofi/rdm.h"
 
-/* Between two attempts after a refusal that will not last. */
+/* Interval between attempts after VIA_REFUSE_AGAIN: 5 ms. */
 #define AGAIN_NS 5000000ull
 
-/* What two endpoints tell each other when a link is made. */
+/* The data that two endpoints exchange when a link is made. */
 struct via_link_hello {
     uint16_t version; /* VIA_LINK_VERSION */
     uint16_t recvs;   /* VIA_LINK_RECVS */
-    uint16_t port;    /* the sender listens there, as sin_port has it */
+    uint16_t port;    /* where the sender listens, in the format of sin_port */
     uint16_t unused;
     uint32_t ring_bytes, ring_handle;
     uint64_t ring;
-    struct job_proof
-        proof; /* that caller and called know the key of the called; zeros: there is none */
+    struct job_proof proof; /* of the key of the called; zeros: no key */
 };
 _Static_assert(sizeof(struct via_link_hello) == 40, "no padding");
 _Static_assert(sizeof(struct via_link_hello) <= VIA_CM_DATA_MAX, "it fits");
 
-/* What a proof is for. */
+/* The bytes that a proof covers. */
 struct via_claim {
     uint32_t caller_host, called_host;
     uint16_t caller_port, called_port;
@@ -42,11 +41,11 @@ struct via_claim {
 
 /* Why a link was refused: the only byte of a reject's data. */
 enum via_refusal {
-    VIA_REFUSE_MISFIT = 1, /* another version or other settings, or we have lost each other */
-    VIA_REFUSE_AGAIN,      /* both began at once, or we are not through with the last one */
+    VIA_REFUSE_MISFIT = 1, /* another version or other settings, or the peer is dead */
+    VIA_REFUSE_AGAIN,      /* both called at once, or the previous link has not ended */
 };
 
-/* Lower addresses win. Any order will do that is the same at both sides. */
+/* Lower addresses win; any order works if both sides use the same. */
 static int compare(const struct sockaddr_in *a, const struct sockaddr_in *b)
 {
     if (a->sin_addr.s_addr != b->sin_addr.s_addr)
@@ -97,7 +96,7 @@ static struct via_peer *resolve(struct via_rdm *rdm, fi_addr_t index)
         return peer;
     }
     grown = realloc(rdm->by_addr, room * sizeof(struct via_peer *));
-    /* Without memory it is searched for each time. */
+    /* Without memory, each call searches for the peer. */
     if (grown == NULL)
         return peer;
     memset(grown + rdm->by_addr_count, 0, (room - rdm->by_addr_count) * sizeof(struct via_peer *));
@@ -114,9 +113,9 @@ struct via_peer *via_peer_of(struct via_rdm *rdm, fi_addr_t addr)
     return resolve(rdm, addr);
 }
 
-/* ---- links: made and ended ------------------------------------------------------------------------- */
+/* ---- links: made and ended ------------------------------------------------------------------- */
 
-/* Memory of both rings. */
+/* Allocate and register both rings. */
 static int rings_make(struct via_link *link)
 {
     struct via_domain *domain = link->rdm->domain;
@@ -147,14 +146,14 @@ static void rings_free(struct via_link *link)
         gone = VipDeregisterMem(fabric->nic, link->in, link->in_handle) == VIP_SUCCESS;
     if (link->out_handle != 0)
         gone = VipDeregisterMem(fabric->nic, link->out, link->out_handle) == VIP_SUCCESS && gone;
-    /* A vipd that stands still may yet write there. */
+    /* A stalled vipd may still write there. */
     if (!gone && __atomic_load_n(&fabric->lost, __ATOMIC_RELAXED) == 0)
         VIA_WARN(FI_LOG_EP_CTRL, "VipDeregisterMem: %s; a ring is not freed\n", VipxLastError());
     else if (link->in != NULL)
         VipxFreeMem(link->in);
 }
 
-/* End a link. What it had under way has failed when this returns, and was told. */
+/* End a link. On return, its operations have failed and are reported. */
 static void link_close(struct via_link *link, enum via_peer_state state)
 {
     struct via_rdm *rdm = link->rdm;
@@ -166,7 +165,7 @@ static void link_close(struct via_link *link, enum via_peer_state state)
     peer->link = NULL;
     peer->state = state;
     pthread_mutex_unlock(&rdm->core->lock);
-    /* Takes core->lock itself: what had arrived comes out, what was posted comes back. */
+    /* Takes core->lock itself: takes completions, and gets posted descriptors back. */
     if (link->ep != NULL)
         fi_close(&link->ep->fid.fid);
     pthread_mutex_lock(&rdm->core->lock);
@@ -193,7 +192,7 @@ static int open_ep(struct via_link *link, struct fi_info *info)
 
     if (rc != 0)
         return rc;
-    /* The request is the endpoint's now. */
+    /* The endpoint owns the request now. */
     info->handle = NULL;
     link->ep = via_container(fid, struct via_ep, fid);
     link->ep->link = link;
@@ -215,7 +214,7 @@ static int open_ep(struct via_link *link, struct fi_info *info)
     return rc;
 }
 
-/* A link that is ready to be connected; NULL, and it was logged why not. info: of the request, or ours. */
+/* A link ready to connect; NULL: failed, logged. info: of the request, or rdm->link_info. */
 static struct via_link *link_make(struct via_rdm *rdm, struct via_peer *peer, struct fi_info *info,
                                   enum via_peer_state state)
 {
@@ -244,7 +243,7 @@ static struct via_link *link_make(struct via_rdm *rdm, struct via_peer *peer, st
     return NULL;
 }
 
-/* ---- what the two tell each other ------------------------------------------------------------------ */
+/* ---- hello and proof ------------------------------------------------------------------------- */
 
 static bool is_key(const struct job_key *key)
 {
@@ -266,7 +265,7 @@ static struct via_claim claim_of(const struct sockaddr_in *caller, const struct 
     return claim;
 }
 
-/* Put a proof into what is said, if the key is one. */
+/* Put a proof into the hello, if there is a key. */
 static void prove(const struct job_key *key, enum job_role role, const struct sockaddr_in *caller,
                   const struct sockaddr_in *called, struct via_link_hello *said)
 {
@@ -276,7 +275,7 @@ static void prove(const struct job_key *key, enum job_role role, const struct so
         said->proof = job_prove(key, role, &claim, sizeof(claim));
 }
 
-/* Where there is no key, nothing is to be proved. */
+/* Without a key, no proof is needed. */
 static bool proved(const struct job_key *key, enum job_role role, const struct sockaddr_in *caller,
                    const struct sockaddr_in *called, const struct via_link_hello *said)
 {
@@ -297,7 +296,7 @@ static struct via_link_hello hello_of(const struct via_link *link)
     };
 }
 
-/* A link needs the same settings at both ends: the sender keeps the book of the receiver's ring. */
+/* Both ends need the same settings, because the sender tracks the receiver's ring. */
 static bool hello_fits(const void *data, size_t bytes, struct via_link_hello *ret)
 {
     if (bytes < sizeof(*ret))
@@ -313,7 +312,7 @@ static void take_hello(struct via_link *link, const struct via_link_hello *hello
     link->peer_handle = hello->ring_handle;
 }
 
-/* ---- events ------------------------------------------------------------------------------------------ */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void refuse(struct via_rdm *rdm, struct fi_info *info, enum via_refusal why)
 {
@@ -322,7 +321,7 @@ static void refuse(struct via_rdm *rdm, struct fi_info *info, enum via_refusal w
     fi_reject(&rdm->pep->fid, info->handle, &reason, sizeof(reason));
 }
 
-/* What to do about a request of this peer. 0: accept it. */
+/* The answer to a request of this peer. 0: accept it. */
 static int refusal(const struct via_rdm *rdm, const struct via_peer *peer)
 {
     switch (peer->state) {
@@ -340,8 +339,8 @@ static int refusal(const struct via_rdm *rdm, const struct via_peer *peer)
 }
 
 /*
- * The peer that asks, NULL: it is none. Its host is what vipd says, its port what it says itself and proves with
- * the rest. It is never this endpoint, which needs no link to itself.
+ * The calling peer; NULL: refuse it. vipd gives its host; the caller gives its port and proves it
+ * with the rest. It is never this endpoint, which needs no link to itself.
  */
 static struct via_peer *asking(struct via_rdm *rdm, const struct fi_info *info, const void *data,
                                size_t bytes, struct via_link_hello *ret)
@@ -379,7 +378,7 @@ static void requested(struct via_rdm *rdm, struct fi_info *info, const void *dat
         refuse(rdm, info, (enum via_refusal)why);
         return;
     }
-    /* Ours was not the one that counts. Its sends had not begun. */
+    /* The peer's request wins over ours. Our link has sent nothing yet. */
     if (peer->link != NULL)
         link_close(peer->link, VIA_PEER_ACCEPTING);
     link = link_make(rdm, peer, info, VIA_PEER_ACCEPTING);
@@ -400,7 +399,7 @@ static void connected(struct via_link *link, const void *data, size_t bytes)
     struct via_rdm *rdm = link->rdm;
     struct via_link_hello hello;
 
-    /* The acceptor has what it needs from the request. */
+    /* The accepting side has read the hello in the request. */
     if (link->peer->state == VIA_PEER_CONNECTING) {
         if (!hello_fits(data, bytes, &hello) ||
             !proved(&link->peer->key, JOB_ANSWERS, &rdm->own, &link->peer->addr, &hello)) {
@@ -417,7 +416,7 @@ static void connected(struct via_link *link, const void *data, size_t bytes)
     pthread_mutex_unlock(&rdm->core->lock);
 }
 
-/* Our request came to nothing. */
+/* Our request failed. */
 static void refused(struct via_link *link, const struct fi_eq_err_entry *error)
 {
     bool again = error->err_data_size == 1 && *(uint8_t *)error->err_data == VIA_REFUSE_AGAIN;
@@ -428,7 +427,7 @@ static void refused(struct via_link *link, const struct fi_eq_err_entry *error)
     link_close(link, again ? VIA_PEER_NEW : VIA_PEER_DEAD);
 }
 
-/* The other end has closed, in order or not; or it has given up a request that we were accepting. */
+/* The other end has closed, orderly or not; or has given up a request that we were accepting. */
 static void ended(struct via_link *link)
 {
     bool orderly = link->peer->state == VIA_PEER_ACCEPTING ||
@@ -442,7 +441,7 @@ static struct via_link *link_of(fid_t fid)
     return via_container(fid, struct via_ep, fid.fid)->link;
 }
 
-/* One event; whether there was one. */
+/* Handle one event. false: there was none. */
 static bool event(struct via_rdm *rdm)
 {
     union {
@@ -479,7 +478,7 @@ static bool event(struct via_rdm *rdm)
 
 void via_peer_events(struct via_rdm *rdm)
 {
-    /* Again after the lock is free: who came meanwhile has left it to us. */
+    /* Look again after the unlock: a thread that found the lock taken leaves its event to us. */
     while (via_eq_trywait(rdm->eq) != 0 && pthread_mutex_trylock(&rdm->cm_lock) == 0) {
         while (event(rdm))
             continue;
@@ -487,7 +486,7 @@ void via_peer_events(struct via_rdm *rdm)
     }
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static ssize_t begin(struct via_rdm *rdm, struct via_peer *peer)
 {

@@ -1,10 +1,10 @@
 /*
  * Passive endpoints: an address of this host, and a listener on the discriminator of its port.
  *
- * Ports are numbers of 16 bits, because that is what ofi_rxm and MPI exchange. VIPL lets several
- * programs listen at one discriminator, and its free numbers are longer; so a port is ours as long
- * as we hold a TCP socket bound to it, which the kernel gives to nobody else and takes back when we
- * die. Nothing ever passes that socket.
+ * Ports are numbers of 16 bits, because ofi_rxm and MPI exchange such ports. VIPL lets several
+ * programs listen at one discriminator, and its free numbers are longer. So a TCP socket bound to
+ * the port reserves it: the kernel gives the port to no other program, and frees it when this one
+ * ends. No data pass that socket.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ void via_request_drop(fid_t handle)
     free(request);
 }
 
-/* Outcomes: 0, and own.sin_port is ours; negative error. */
+/* Outcomes: 0, and own.sin_port is reserved; negative error. */
 static int reserve_port(struct via_pep *pep)
 {
     struct sockaddr_in addr = pep->own;
@@ -39,7 +39,7 @@ static int reserve_port(struct via_pep *pep)
         return -errno;
     rc = bind(pep->port_fd, (struct sockaddr *)&addr, sizeof(addr));
     if (rc < 0 && errno == EADDRNOTAVAIL) {
-        /* vipd has the address, but not in this network namespace. */
+        /* The address is vipd's, but is missing in this network namespace. */
         addr.sin_addr.s_addr = htonl(INADDR_ANY);
         rc = bind(pep->port_fd, (struct sockaddr *)&addr, sizeof(addr));
     }
@@ -91,7 +91,7 @@ static int pep_reject(struct fid_pep *fid, fid_t handle, const void *param, size
     memcpy(data.Data, &hello, sizeof(hello));
     if (bytes > 0)
         memcpy(data.Data + sizeof(hello), param, bytes);
-    /* A client that has gone meanwhile need not be told. */
+    /* Ignore a failure: the client has ended meanwhile. */
     VipxConnectReject(request->conn, &data);
     free(request);
     return 0;

@@ -2,16 +2,16 @@
  * Descriptors on their way to VIPL, and credits.
  *
  * A send, or an RDMA Write with immediate data, that finds no receive at the other side ends the
- * connection. So each side counts the receives it has posted, in all, and writes that number by
- * RDMA into a word of the other's control page; the other counts what it has used up, and goes no
- * further than that number. Such a write uses up no receive. It goes out when a quarter of the queue (at
- * most FI_VIA_CREDIT_BATCH) is not yet known over there, or so few are left there that the peer may
- * stand still.
+ * connection. So each side counts the receives that it has posted since the start. It writes this
+ * number by RDMA into a word of the other's control page. The other side counts the receives it has
+ * used up, and stops at that number. The write itself uses up no receive. It goes out when a
+ * quarter of the queue (at most FI_VIA_CREDIT_BATCH) is not yet told, or when the peer has few
+ * credits left.
  *
- * What finds no credit waits in its slot, and all that comes behind it; a call is refused with
- * -FI_EAGAIN when no slot is left. Nobody is woken when a word of memory changes, so every read of a
- * completion queue of the domain looks after those who wait, and fi_trywait and fi_cq_sread let no
- * program sleep long while there are any.
+ * A send without a credit waits in its slot, and all later ones behind it. A call fails with
+ * -FI_EAGAIN when no slot is left. A change of a word in memory wakes no thread. So every read of a
+ * completion queue pushes the waiting endpoints of its domain. While there are any, fi_trywait and
+ * fi_cq_sread let no program sleep long.
  */
 #include <string.h>
 
@@ -72,7 +72,7 @@ VIP_DESCRIPTOR *via_post_rx(struct via_ep *ep, struct via_op **ret_op)
 void via_post_segment(VIP_DESCRIPTOR *desc, unsigned at, const void *addr, size_t bytes,
                       VIP_MEM_HANDLE handle)
 {
-    /* Segments follow each other behind the control segment, beyond the two of the C type. */
+    /* Segments follow the control segment; there may be more than the two of the C type. */
     VIP_DATA_SEGMENT *seg = (VIP_DATA_SEGMENT *)(void *)((char *)desc + sizeof(desc->CS)) + at;
 
     seg->Data.AddressBits = (uintptr_t)addr;
@@ -122,7 +122,7 @@ void via_post_push(struct via_ep *ep)
         size_t index = ep->tx_posted % ep->tx_size;
         bool consumes = ep->tx_op[index].consumes;
 
-        /* Without a connection VIPL gives everything back at once. */
+        /* Without a connection VIPL returns every descriptor at once. */
         if (consumes && ep->state == VIA_EP_CONNECTED && ep->consumed >= via_post_told(ep))
             return;
         if (VipPostSend(ep->vi, (VIP_DESCRIPTOR *)(void *)(ep->tx_desc + index * VIA_DESC_BYTES),
@@ -142,7 +142,7 @@ void via_post_send(struct via_ep *ep, bool consumes)
     via_post_push(ep);
 }
 
-/* ---- those who wait for credits ------------------------------------------------------------------- */
+/* ---- endpoints that wait for credits --------------------------------------------------------- */
 
 void via_post_wait(struct via_ep *ep)
 {
@@ -212,9 +212,9 @@ ssize_t via_post_recv(struct via_ep *ep, VIP_DESCRIPTOR *desc)
     return 0;
 }
 
-/* ---- what the two control pages tell each other -------------------------------------------------- */
+/* ---- writes to the peer's control page ------------------------------------------------------- */
 
-/* Write one word of our page into one of the peer's. index: of the descriptor, behind the others. */
+/* Write a word of our page into the peer's page. index: of the descriptor, after those of sends. */
 static bool write_word(struct via_ep *ep, size_t index, const uint64_t *from, size_t to)
 {
     VIP_DESCRIPTOR *desc = descriptor(ep->tx_desc, index);
@@ -233,7 +233,7 @@ void via_post_credits(struct via_ep *ep)
         return;
     if (batch > (uint64_t)via_settings.credit_batch)
         batch = (uint64_t)via_settings.credit_batch;
-    /* `left` is negative while the peer was ahead of what it knew at connecting. */
+    /* `left` is negative while the peer uses receives beyond those known to it at connect. */
     if (untold < batch && (int64_t)left >= (int64_t)batch && !ep->tell_now)
         return;
     ep->control->own_posted = ep->rx_in;

@@ -33,14 +33,14 @@ static void cleanup(void)
 struct fi_provider via_provider = {
     .name = "via",
     .version = FI_VERSION(1, 0),
-    /* A lower one than the program asks for would hide the provider. */
+    /* A version below the program's would hide the provider. */
     .fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
     .getinfo = via_getinfo,
     .fabric = via_fabric_open,
     .cleanup = cleanup,
 };
 
-/* A number between low and high; what is outside is brought to the nearer end. */
+/* A number between low and high; a value outside is set to the nearer limit. */
 static void setting(const char *name, int low, int high, int *value, const char *help)
 {
     int given;
@@ -81,13 +81,13 @@ static void read_settings(void)
         "so that no rank of a job waits for one that has gone");
     setting("ring", 4096, 1 << 26, &via_settings.ring_bytes,
             "bytes of the ring that a peer's messages lie in (rdm endpoints; the same for all)");
-    /* One descriptor takes it, whatever it is: less than MaxTransferSize. */
+    /* At most 1 MiB, below MaxTransferSize: one descriptor carries it. */
     setting("eager", 64, 1 << 20, &via_settings.eager_bytes,
             "bytes up to which a message goes through the ring, and fi_tinject takes it (rdm "
             "endpoints); less than a quarter of the ring");
 }
 
-/* libfabric's macro is the head of a function without a prototype. */
+/* libfabric's macro is a function head without a prototype. */
 FI_EXT_INI;
 
 FI_EXT_INI

@@ -1,8 +1,8 @@
 /*
- * Endpoints of the second kind: life, death, and progress (rdm.h says how they work).
+ * Endpoints of the second kind: start, end, and progress (rdm.h has the design).
  *
- * At the end of one, answers that are still owed go out first, so that no sender waits for what has
- * long been received; then each link ends as an endpoint does (ep.c).
+ * At the end of an endpoint, pending answers go out first, so that no sender waits for a message
+ * that has been received. Then each link ends like other endpoints (ep.c).
  */
 #include <arpa/inet.h>
 #include <sched.h>
@@ -18,7 +18,7 @@ void via_rdm_broken(struct via_rdm *rdm, const char *why)
     __atomic_store_n(&rdm->domain->fabric->lost, 1, __ATOMIC_RELEASE);
 }
 
-/* ---- progress ------------------------------------------------------------------------------------------ */
+/* ---- progress -------------------------------------------------------------------------------- */
 
 void via_rdm_progress(struct via_rdm *rdm)
 {
@@ -41,9 +41,9 @@ void via_rdm_events_all(struct via_fabric *fabric)
     pthread_mutex_unlock(&fabric->rdm_lock);
 }
 
-/* ---- enable -------------------------------------------------------------------------------------------- */
+/* ---- enable ---------------------------------------------------------------------------------- */
 
-/* What links are opened with. */
+/* The fi_info of links; NULL: no memory, or the NIC is missing. */
 static struct fi_info *link_info(const struct via_rdm *rdm)
 {
     const struct via_fabric *fabric = rdm->domain->fabric;
@@ -65,7 +65,7 @@ static struct fi_info *link_info(const struct via_rdm *rdm)
     return info;
 }
 
-/* Where peers find us, and the queues of links. */
+/* Open the passive endpoint for peers, and the queues of links. */
 static int open_parts(struct via_rdm *rdm)
 {
     struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_CONTEXT};
@@ -112,7 +112,7 @@ static void close_parts(struct via_rdm *rdm)
     rdm->link_info = NULL;
 }
 
-/* From now on a look at the queue lets the endpoint go on; -FI_EBUSY: it has another one. */
+/* From now on a read of cq drives this endpoint; -FI_EBUSY: cq has another one. */
 static int attach(struct via_cq *cq, struct via_rdm *rdm)
 {
     int rc = 0;
@@ -165,7 +165,7 @@ static int enable(struct via_rdm *rdm)
     return 0;
 }
 
-/* ---- close ----------------------------------------------------------------------------------------------- */
+/* ---- close ----------------------------------------------------------------------------------- */
 
 static bool owes_answers(struct via_rdm *rdm)
 {
@@ -228,7 +228,7 @@ static int rdm_close(struct fid *fid)
     return 0;
 }
 
-/* ---- the rest ------------------------------------------------------------------------------------------ */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 static int bind_cq(struct via_rdm *rdm, struct via_cq *cq, uint64_t flags)
 {
@@ -238,7 +238,7 @@ static int bind_cq(struct via_rdm *rdm, struct via_cq *cq, uint64_t flags)
         ((flags & FI_TRANSMIT) != 0 && rdm->tx_cq != NULL) ||
         ((flags & FI_RECV) != 0 && rdm->rx_cq != NULL))
         return -FI_EINVAL;
-    /* It would not become readable: links have a queue of their own. */
+    /* Its descriptor would not become readable: links have a queue of their own. */
     if (cq->wait_obj == FI_WAIT_FD)
         return -FI_ENOSYS;
     if ((flags & FI_TRANSMIT) != 0) {
@@ -270,7 +270,7 @@ static int rdm_bind(struct fid *fid, struct fid *other, uint64_t flags)
         __atomic_add_fetch(&rdm->av->users, 1, __ATOMIC_RELAXED);
         return 0;
     case FI_CLASS_EQ:
-        /* It has nothing to say: links are our own affair. */
+        /* Accepted but unused: links are internal, and cause no events for the program. */
         return 0;
     default:
         return -FI_ENOSYS;
@@ -350,8 +350,8 @@ static struct fi_ops_cm rdm_cm_ops = {
 };
 
 /*
- * Where to listen, and the key that callers need. With a port of the program's own choice its callers are to reach
- * it without more than the port, so there is no key; nor can there be one in a plain socket address.
+ * The address to listen at, and the key that callers need. If the program chose the port, callers
+ * know only the port, so there is no key. A plain socket address has no room for a key either.
  */
 static int take_address(struct via_rdm *rdm, const struct via_domain *domain,
                         const struct fi_info *info)

@@ -1,25 +1,25 @@
 /*
- * Endpoints of the second kind: FI_EP_RDM, which reach everybody and match tags themselves, after the
- * protocol of the paper on MPI over VIA. They are built on the first kind: each peer that is talked
- * to has a *link*, which is a connected endpoint (via.h) of our own and two rings.
+ * Endpoints of the second kind: FI_EP_RDM, which reach any number of peers and match tags, after
+ * the protocol of the paper on MPI over VIA. They build on the first kind: to each peer in use
+ * there is a *link*, a connected endpoint (via.h) of our own with two rings.
  *
  *   rdm.c      endpoints: life and death, progress    peer.c  peers, links being made and ended
- *   link.c     records in rings, RDMA Reads, answers   match.c what arrived and what is wanted
- *   tagged.c   the calls that send and receive         av.c    address vectors
+ *   link.c     records in rings, RDMA Reads, answers  match.c matching of messages and receives
+ *   tagged.c   the calls that send and receive        av.c    address vectors
  *
- * A message is a *record* in the ring of its receiver, put there by an RDMA Write whose immediate data
- * say where it begins. The write uses up one of the receives that are posted for nothing else, and
- * their number, told as ever (post.c), is the flow control: every record behind which a receive was
- * posted again is out of the ring. Records are always taken out at once, to where they are wanted or to
- * the list of early ones, so that no message keeps another one waiting.
+ * A message is a *record* in the ring of its receiver. An RDMA Write puts it there; its immediate
+ * data say where it begins. The write uses up one receive of the link. The number of these
+ * receives, told as for other endpoints (post.c), is the flow control. When the receiver posts a
+ * receive again, the record is out of the ring. Records are taken out at once, to a waiting receive
+ * or to the list of early messages, so that no message blocks another.
  *
- * Up to the eager limit a record has the data in it. Beyond, it says where they lie; the receiver
- * fetches them by RDMA Read when somebody wants them, and answers. An answer also tells a synchronous
+ * Up to the eager limit a record contains the data. Beyond, it contains their address; the receiver
+ * fetches them by RDMA Read when a receive matches, and answers. An answer also tells a synchronous
  * sender that its message is matched.
  *
- * One lock guards an endpoint, that of its core, the completion queue of all its links. Locks, in
- * order: rdm.cm_lock, then those of via.h with core.lock as cq.lock, and behind the ep.lock of a link
- * the cq.lock of the program's completion queues and domain.lock.
+ * One lock guards an endpoint: that of its core, the completion queue of all its links. Lock order:
+ * rdm.cm_lock, then those of via.h with core.lock as cq.lock. After the ep.lock of a link: the
+ * cq.lock of the program's completion queues, and domain.lock.
  */
 #ifndef OFI_RDM_H
 #define OFI_RDM_H
@@ -28,36 +28,36 @@
 
 #include "ofi/calls.h"
 
-#define VIA_LINK_RECVS 128 /* posted for records: so many may lie in a ring */
+#define VIA_LINK_RECVS 128 /* receives posted for records: the most records in a ring */
 #define VIA_LINK_SENDS 256 /* records and RDMA Reads under way */
-#define VIA_RECORD     64  /* records begin at multiples of this */
+#define VIA_RECORD     64  /* bytes; records begin at multiples of this */
 
-/* Of what links say and write; both ends must have the same. */
+/* Version of via_link_hello and of records; both ends must have the same. */
 #define VIA_LINK_VERSION 2
 
-/* How many completions one look takes from VIPL at most. */
+/* Completions that one call of via_rdm_progress takes from VIPL at most. */
 #define VIA_PROGRESS_MAX 64
 
 enum via_kind {
     VIA_KIND_EAGER,  /* with the data */
     VIA_KIND_OFFER,  /* with a struct via_offer */
-    VIA_KIND_ANSWER, /* to what had this id */
-    VIA_KIND_LOST,   /* never in a ring: an offer whose sender has gone */
+    VIA_KIND_ANSWER, /* to the send with this id */
+    VIA_KIND_LOST,   /* never in a ring: an offer whose sender has ended */
 };
 
-/* Head of a record. The two sides are of one job and one build, so that it has no wire format. */
+/* Head of a record. Both sides are of one job and one build, so it has no wire format. */
 struct via_head {
     uint8_t kind;     /* enum via_kind */
-    uint8_t tagged;   /* 1: matched by its tag; 0: by its source alone */
-    uint8_t has_data; /* data is for the receiver's completion */
-    uint8_t answer;   /* 1: an answer to id is awaited when it is matched */
-    uint32_t posted;  /* receives posted by the sender of this, in all: credits */
+    uint8_t tagged;   /* matched by tag and source; 0: by source alone */
+    uint8_t has_data; /* data goes into the receiver's completion */
+    uint8_t answer;   /* the sender awaits an answer to id when it is matched */
+    uint32_t posted;  /* receives posted by the sender of this since the start: credits */
     uint64_t tag, data;
     uint64_t bytes; /* of the message */
     uint64_t id;    /* of the send, within its endpoint */
 };
 
-/* Where a long message lies. */
+/* Address and memory handle of a long message. */
 struct via_offer {
     uint64_t addr;
     uint32_t handle, unused;
@@ -66,21 +66,21 @@ struct via_offer {
 /* A receive that the program has posted. */
 struct via_want {
     struct via_want *next; /* of rdm->wants, or of link->reads */
-    struct via_peer *peer; /* NULL: from anybody */
+    struct via_peer *peer; /* NULL: from any peer */
     uint64_t tag, ignore;
     void *buf;
     size_t len;
     void *context;
-    bool silent; /* without a completion, unless in error */
-    /* Once it is matched with an offer: */
+    bool silent; /* completion only in error */
+    /* After it is matched with an offer: */
     struct via_peer *from;
     struct via_head head;
     struct via_offer offer;
     struct via_region *region;
 };
 
-/* A message that nobody wants yet. It is in two lists, so that a receive that names its source need not
-   look at what others have sent. */
+/* A message without a receive yet. It is in two lists, so that a receive that names its source does
+ * not search messages of other peers. */
 enum via_early_list_kind { VIA_OF_ALL, VIA_OF_PEER, VIA_EARLY_LISTS };
 
 struct via_early_list {
@@ -91,7 +91,7 @@ struct via_early {
     struct via_early *next[VIA_EARLY_LISTS], *prev[VIA_EARLY_LISTS];
     struct via_peer *peer;
     struct via_head head;
-    void *claimed_by; /* context of FI_PEEK with FI_CLAIM; it is in rdm->claimed then */
+    void *claimed_by; /* context of FI_PEEK with FI_CLAIM; then in rdm->claimed */
     char data[];      /* eager data, or the offer */
 };
 
@@ -99,35 +99,35 @@ struct via_early {
 struct via_send {
     struct via_send *next; /* of peer->sends */
     uint64_t id;
-    uint64_t flags; /* of its completion; without FI_COMPLETION only errors are told */
+    uint64_t flags; /* of its completion; without FI_COMPLETION only errors are reported */
     void *context;
     void *buf;
     size_t len;
     struct via_region *region; /* NULL: eager */
 };
 
-/* An answer that has not yet found room. */
+/* An answer that waits for room. */
 struct via_answer {
     struct via_answer *next;
     uint64_t id;
 };
 
 enum via_peer_state {
-    VIA_PEER_NEW,        /* nothing was said yet, or it has closed in order */
-    VIA_PEER_CONNECTING, /* we have asked */
-    VIA_PEER_ACCEPTING,  /* it has asked */
+    VIA_PEER_NEW,        /* no link yet, or the peer has closed in order */
+    VIA_PEER_CONNECTING, /* our request is under way */
+    VIA_PEER_ACCEPTING,  /* its request is being accepted */
     VIA_PEER_UP,
-    VIA_PEER_DEAD, /* it was lost, or could not be reached */
+    VIA_PEER_DEAD, /* lost, or not reachable */
 };
 
-/* An address that was talked to. Lives as long as its endpoint. */
+/* An address that is in use. Lives as long as its endpoint. */
 struct via_peer {
     struct via_peer *next;
     struct sockaddr_in addr;
-    struct job_key key; /* for calling it; zeros: none is known. Under core.lock. */
+    struct job_key key; /* for requests to it; zeros: unknown. Under core.lock. */
     bool is_self;
     enum via_peer_state state; /* written under cm_lock and core.lock */
-    uint64_t retry_ns;         /* NEW: not before */
+    uint64_t retry_ns;         /* in state NEW: no attempt before this time */
     struct via_link *link;     /* NULL: none */
     struct via_send *sends, **sends_end;
     struct via_early_list earlies[2]; /* by via_head.tagged */
@@ -140,20 +140,20 @@ struct via_link {
     struct via_ep *ep;
     bool up; /* records may go out */
 
-    /* Both rings, in one piece: what the peer writes into, and a copy of what we write to it. */
+    /* Both rings, in one block. The peer writes into `in`; `out` is a copy of the peer's ring. */
     char *in, *out;
     size_t ring_bytes;
     VIP_MEM_HANDLE in_handle, out_handle;
 
-    uint64_t peer_ring; /* of ring_bytes as well */
+    uint64_t peer_ring; /* address of the peer's ring, ring_bytes long */
     uint32_t peer_handle;
-    uint64_t head;                 /* bytes written in all, with the gaps at the ring's end */
-    uint64_t ends[VIA_LINK_RECVS]; /* head behind the n-th record, at n modulo their number */
-    size_t untold_bytes;           /* taken out of `in` since the peer was told last */
+    uint64_t head;                 /* bytes written since the start, with gaps at the ring's end */
+    uint64_t ends[VIA_LINK_RECVS]; /* head after record n, at n modulo their number */
+    size_t untold_bytes;           /* taken out of `in` since credits were last sent */
 
     struct via_answer *answers, **answers_end;
     struct via_want *reads, **reads_end; /* matched with offers, not yet begun */
-    bool is_busy;                        /* in rdm->busy: it has some of these */
+    bool is_busy;                        /* in rdm->busy: answers or reads wait */
     struct via_link *busy_next;
 };
 
@@ -163,7 +163,7 @@ struct via_av {
     uint32_t users; /* atomic; endpoints bound to it */
     enum fi_av_type type;
     pthread_mutex_t lock;
-    struct via_name *name; /* index = fi_addr_t; family 0 = removed. Never used again. */
+    struct via_name *name; /* index = fi_addr_t, never used again; family 0 = removed */
     size_t count, room;
 };
 
@@ -175,9 +175,9 @@ struct via_rdm {
     bool tx_selective, rx_selective;
     uint64_t tx_op_flags, rx_op_flags;
     bool directed;      /* FI_DIRECTED_RECV: receives name their source */
-    size_t eager_bytes; /* the longest message within a record */
+    size_t eager_bytes; /* longest message with its data in the record */
     struct sockaddr_in own;
-    struct job_key key; /* that callers need; zeros: none, since the program chose the port */
+    struct job_key key; /* that callers need; zeros: none, the program chose the port */
 
     struct via_rdm *next; /* of fabric->rdms, under fabric->rdm_lock */
     /* Under cm_lock: links being made and ended. */
@@ -190,7 +190,7 @@ struct via_rdm {
     /* Under core->lock, all that follows. */
     struct via_cq *core; /* written at enable */
     struct via_peer *peers;
-    struct via_peer **by_addr; /* by fi_addr_t, as far as they were used */
+    struct via_peer **by_addr; /* by fi_addr_t; NULL: not used yet */
     size_t by_addr_count;
     struct via_link *links, *busy;
     uint64_t next_id;
@@ -210,13 +210,12 @@ struct via_message {
     void *context;
     uint64_t flags;
     bool tagged, has_data;
-    bool silent; /* fi_inject: no completion at all */
+    bool silent; /* fi_inject: no completion */
 };
 
 /* ---- info.c ---- */
 
-/* What FI_VIA_RING and FI_VIA_EAGER come to: whole pages; the longest message that goes through a ring, of
-   which it holds four at least. */
+/* FI_VIA_RING in whole pages; FI_VIA_EAGER, at most what a ring holds four times. In bytes. */
 size_t via_ring_bytes(void);
 size_t via_eager_bytes(void);
 
@@ -224,59 +223,59 @@ size_t via_eager_bytes(void);
 
 int via_rdm_open(struct via_domain *domain, struct fi_info *info, struct fid_ep **ret,
                  void *context);
-/* Take what has come, and go on with what waits. Any thread, without locks. */
+/* Take completions and events, and post what waits. Any thread, without locks. */
 void via_rdm_progress(struct via_rdm *rdm);
-/* The same for connections of all endpoints; called by the fabric's thread. */
+/* Handle connection events of all endpoints; called by the fabric's thread. */
 void via_rdm_events_all(struct via_fabric *fabric);
-/* Nothing that comes can be relied on any more, or a message is lost: completion queues fail. */
+/* A peer's data make no sense, or a message is lost: from now on completion queues fail. */
 void via_rdm_broken(struct via_rdm *rdm, const char *why);
 
-/* ---- peer.c: under cm_lock but for what says otherwise ---- */
+/* ---- peer.c: under cm_lock unless a comment says otherwise ---- */
 
 /* Under core->lock. NULL: no such address, or no memory. */
 struct via_peer *via_peer_of(struct via_rdm *rdm, fi_addr_t addr);
 /* Begin a link if there is none. -FI_EAGAIN; another error: there will be none. Takes cm_lock. */
 ssize_t via_peer_connect(struct via_rdm *rdm, struct via_peer *peer);
-/* What the fabric says of links. Takes cm_lock unless another thread has it. */
+/* Handle events of links. Takes cm_lock unless another thread has it. */
 void via_peer_events(struct via_rdm *rdm);
 void via_peer_close_links(struct via_rdm *rdm);
 
 /* ---- link.c: under core->lock ---- */
 
-/* Put a record with so many bytes behind its head into the peer's ring, `op` is what via_link_sent
-   will get. Outcomes: 0; -FI_EAGAIN, no room; -FI_ENOTCONN. */
+/* Put a record, `bytes` of data after its head, into the peer's ring. via_link_sent gets `op`.
+ * Outcomes: 0; -FI_EAGAIN, no room; -FI_ENOTCONN. */
 ssize_t via_link_post(struct via_link *link, struct via_head *head, const void *data, size_t bytes,
                       const struct via_op *op);
-/* Answer a send of the peer's. */
+/* Answer a send of the peer. */
 void via_link_answer(struct via_rdm *rdm, struct via_peer *peer, uint64_t id);
-/* Fetch what was offered to want->from. */
+/* Fetch the data of want->offer from the peer of this link. */
 void via_link_read(struct via_link *link, struct via_want *want);
 /* Go on with answers and reads that wait. */
 void via_link_go_on(struct via_rdm *rdm);
-/* Called from reap.c, under ep->lock as well: a receive, a send of the link has come back (err != 0:
-   without success). */
+/* Called from reap.c, under ep->lock as well: a receive or a send of the link has completed (err !=
+ * 0: without success). */
 void via_link_arrived(struct via_link *link, const VIP_DESCRIPTOR *desc);
 void via_link_sent(struct via_link *link, const struct via_op *op, int err, int prov_errno);
-/* The link's endpoint is closed: what waits for it fails. */
+/* The link's endpoint is closed: its answers are dropped, its reads fail. */
 void via_link_fail(struct via_link *link);
 
 /* ---- match.c: under core->lock ---- */
 
-/* A message has come: data are those of the record. */
+/* A message has arrived; data: of the record. */
 void via_match_arrived(struct via_rdm *rdm, struct via_peer *peer, const struct via_head *head,
                        const void *data, size_t data_bytes);
-/* The program wants one. */
+/* The program has posted a receive. Takes want over. */
 void via_match_want(struct via_rdm *rdm, struct via_want *want, bool tagged);
-/* FI_PEEK, and FI_CLAIM (with `claimed`, what FI_PEEK with FI_CLAIM has found before). */
+/* FI_PEEK (claim: with FI_CLAIM); then FI_CLAIM alone, which takes a claimed message. */
 void via_match_peek(struct via_rdm *rdm, const struct via_want *what, bool tagged, bool claim);
 ssize_t via_match_claimed(struct via_rdm *rdm, struct via_want *want);
 /* Give up what was claimed. */
 ssize_t via_match_discard(struct via_rdm *rdm, void *context);
 /* Take back a receive. 0 or -FI_ENOENT. */
 ssize_t via_match_cancel(struct via_rdm *rdm, void *context);
-/* An offer's data are there, or will not come (err != 0). Frees the want. */
+/* The data of an offer have arrived, or will not arrive (err != 0). Frees the want. */
 void via_match_fetched(struct via_rdm *rdm, struct via_want *want, int err, int prov_errno);
-/* The peer has gone: its offers are worth nothing. */
+/* The peer has ended: its offers are lost. */
 void via_match_lost(struct via_rdm *rdm, const struct via_peer *peer);
 /* The endpoint is being closed. */
 void via_match_drop(struct via_rdm *rdm);
@@ -285,7 +284,7 @@ void via_match_drop(struct via_rdm *rdm);
 
 extern struct fi_ops_tagged via_rdm_tagged_ops;
 extern struct fi_ops_msg via_rdm_msg_ops;
-/* A send was answered, or will not be (err != 0). Under core->lock. */
+/* A send is answered, or will not be (err != 0). Under core->lock. */
 void via_send_answered(struct via_rdm *rdm, struct via_peer *peer, uint64_t id, int err);
 void via_sends_fail(struct via_rdm *rdm, struct via_peer *peer);
 

@@ -1,6 +1,6 @@
 /*
- * From VIPL's completions to libfabric's: a descriptor that is done becomes an entry of the list of
- * its completion queue, or nothing if the program wants none or the operation was ours.
+ * From VIPL's completions to libfabric's. A completed descriptor becomes an entry in the list of
+ * its completion queue; or nothing, if the program wants none or the operation was ours.
  */
 #include "ofi/rdm.h"
 
@@ -54,7 +54,7 @@ static void put_error(struct via_cq *cq, const struct via_op *op, int err, int p
         via_cq_put(cq, &comp);
 }
 
-/* A send of ours is done: credits told, or the farewell. */
+/* An RDMA Write of ours is done: of credits, or of own_bye. */
 static void own_done(struct via_ep *ep, size_t index)
 {
     if (index == ep->tx_size) {
@@ -65,7 +65,7 @@ static void own_done(struct via_ep *ep, size_t index)
     }
 }
 
-/* The same as below for those who keep account of their sends themselves. */
+/* The same as send_done for links, which count their sends themselves. */
 static void link_send_done(struct via_ep *ep, struct via_op *op, VIP_UINT32 bad)
 {
     int err = bad == 0 ? 0 : status_error(bad, false);
@@ -93,7 +93,7 @@ static void send_done(struct via_ep *ep, const VIP_DESCRIPTOR *desc)
     if (ep->link != NULL) {
         link_send_done(ep, &op, bad);
     } else if (op.is_piece && bad != 0 && ep->transfer.active) {
-        /* The connection has ended, so that no further piece can be posted; say it now. */
+        /* The connection has ended and no piece can follow: report the transfer now. */
         ep->transfer.active = false;
         op = ep->transfer.op;
         put_error(ep->tx_cq, &op, status_error(bad, false), (int)bad);
@@ -132,7 +132,7 @@ static void receive_done(struct via_ep *ep, const VIP_DESCRIPTOR *desc)
         via_link_arrived(ep->link, desc);
         return;
     }
-    /* A receive posted earlier may be worth telling of now that fewer are left. */
+    /* Fewer receives are left, so credits may be due now. */
     via_post_credits(ep);
     if (bad != 0) {
         put_error(ep->rx_cq, op, status_error(bad, true), (int)bad);
@@ -142,7 +142,7 @@ static void receive_done(struct via_ep *ep, const VIP_DESCRIPTOR *desc)
         comp.flags |= FI_REMOTE_CQ_DATA;
         comp.data = desc->CS.ImmediateData;
     }
-    /* Data of the peer's is always told; a selective queue leaves out only what was asked to be. */
+    /* A peer's write is always reported. Receives are reported only if the program wants it. */
     if (ep->rx_cq != NULL && ((op->flags & FI_COMPLETION) != 0 || write))
         via_cq_put(ep->rx_cq, &comp);
 }
@@ -172,7 +172,7 @@ bool via_reap_cq(struct via_cq *cq)
 
     if (VipCQDone(cq->cq, &vi, &receive) != VIP_SUCCESS)
         return false;
-    /* An endpoint is destroyed under cq->lock, and its entries go with it. */
+    /* An endpoint is destroyed under cq->lock, together with its entries. */
     ep = VipGetUserData(vi);
     if (ep == NULL)
         return true;
@@ -183,8 +183,8 @@ bool via_reap_cq(struct via_cq *cq)
 }
 
 /*
- * A program that sends with fi_inject never reads the queue of its sends, and credits are told with sends
- * of ours: so calls that post look there themselves when they find no room.
+ * A program that only uses fi_inject never reads the queue of its sends; our writes of credits
+ * complete there too. So calls that post take its completions themselves when they find no room.
  */
 void via_reap_sends(struct via_ep *ep)
 {

@@ -1,12 +1,12 @@
 /*
- * fi_read, fi_write and their forms. What is longer than MaxTransferSize is a *transfer*: cut into
- * RDMA descriptors, of which only the last reports. If they do not all fit into the send queue, the
- * rest is posted as the first ones complete; meanwhile other calls are refused, so that the order of
- * operations stays that of the calls.
+ * fi_read, fi_write and their variants. RDMA longer than MaxTransferSize is a *transfer*: cut into
+ * RDMA descriptors, of which only the last reports a completion. If the send queue has no room for
+ * all, the rest is posted as earlier ones complete. Meanwhile other sends are refused, to keep the
+ * order of operations.
  */
 #include "ofi/calls.h"
 
-/* What all forms have in common. */
+/* The arguments of all variants. */
 struct rdma {
     uint16_t control; /* VIP_CONTROL_OP_* */
     const struct iovec *iov;
@@ -19,7 +19,7 @@ struct rdma {
     bool silent;
 };
 
-/* Local memory of the next piece into a descriptor, and the transfer behind it. */
+/* Put the local memory of the next piece into a descriptor, and advance the transfer. */
 static void cut(struct via_transfer *transfer, size_t most, VIP_DESCRIPTOR *desc)
 {
     VIP_DATA_SEGMENT *seg = &desc->DS[1].Local;
@@ -94,7 +94,7 @@ static void prepare(struct via_transfer *transfer, const struct rdma *rdma, size
     }
 }
 
-/* Short data that is copied at once. */
+/* Post an RDMA Write of short data, copied at once. */
 static void inject(struct via_ep *ep, const struct rdma *rdma, const struct via_op *what)
 {
     bool imm = (rdma->flags & FI_REMOTE_CQ_DATA) != 0;

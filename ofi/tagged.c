@@ -1,15 +1,15 @@
 /*
- * fi_tsend, fi_trecv, fi_send, fi_recv and their forms on endpoints of the second kind. A message up to the
- * eager limit is copied into the peer's ring at once. Of a longer one only where it lies is sent; it
- * is complete when the receiver has fetched it. With FI_DELIVERY_COMPLETE or FI_MATCH_COMPLETE a short
- * one is complete, too, only when a receive has taken it.
+ * fi_tsend, fi_trecv, fi_send, fi_recv and their variants on endpoints of the second kind. A
+ * message up to the eager limit is copied into the peer's ring at once. Of a longer one only the
+ * address is sent; it completes when the receiver has fetched it. With FI_DELIVERY_COMPLETE or
+ * FI_MATCH_COMPLETE, a short one also completes only when a receive has taken it.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ofi/rdm.h"
 
-/* ---- sends that await an answer ------------------------------------------------------------------ */
+/* ---- sends that await an answer -------------------------------------------------------------- */
 
 static void send_over(struct via_rdm *rdm, struct via_send *send, int err)
 {
@@ -55,9 +55,9 @@ void via_sends_fail(struct via_rdm *rdm, struct via_peer *peer)
         send_over(rdm, take_send(peer, &peer->sends), FI_ECONNRESET);
 }
 
-/* ---- sending --------------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
-/* Flags of a completion of the message; without FI_COMPLETION only errors are told. */
+/* Flags of the message's completion; without FI_COMPLETION only errors are reported. */
 static uint64_t completion_flags(const struct via_rdm *rdm, const struct via_message *msg)
 {
     uint64_t flags = FI_SEND | (msg->tagged ? FI_TAGGED : FI_MSG);
@@ -67,7 +67,7 @@ static uint64_t completion_flags(const struct via_rdm *rdm, const struct via_mes
     return flags;
 }
 
-/* Keep account of a send that is to be answered; an offered one is registered. */
+/* Record a send that awaits an answer; register the memory of an offer. */
 static int await_answer(struct via_rdm *rdm, struct via_peer *peer, const struct via_message *msg,
                         struct via_head *head, struct via_offer *offer)
 {
@@ -99,7 +99,7 @@ static int await_answer(struct via_rdm *rdm, struct via_peer *peer, const struct
     return 0;
 }
 
-/* The record could not be sent: forget what was kept for its answer, the last one in the list. */
+/* The record could not be sent: remove its entry from the sends that await an answer. */
 static void await_no_more(struct via_rdm *rdm, struct via_peer *peer, uint64_t id)
 {
     struct via_send **at = &peer->sends, *send;
@@ -112,7 +112,7 @@ static void await_no_more(struct via_rdm *rdm, struct via_peer *peer, uint64_t i
     free(send);
 }
 
-/* Under core->lock, to a peer that can be sent to. */
+/* Send to a peer with a link, or to ourselves. Under core->lock. */
 static ssize_t post(struct via_rdm *rdm, struct via_peer *peer, const struct via_message *msg)
 {
     bool eager = msg->len <= rdm->eager_bytes;
@@ -178,9 +178,9 @@ static ssize_t send_message(struct fid_ep *fid, const struct via_message *msg)
     return via_peer_connect(rdm, peer);
 }
 
-/* ---- receiving ------------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
-/* FI_PEEK, FI_CLAIM, FI_DISCARD. Under core->lock. Only a claimed message takes the want over. */
+/* FI_PEEK, FI_CLAIM, FI_DISCARD. Under core->lock. Only FI_CLAIM alone takes the want over. */
 static ssize_t search(struct via_rdm *rdm, struct via_want *want, bool tagged, uint64_t flags)
 {
     if ((flags & FI_PEEK) == 0)
@@ -236,13 +236,13 @@ static uint64_t tx_flags(struct fid_ep *fid)
     return via_container(fid, struct via_rdm, fid)->tx_op_flags;
 }
 
-/* Messages lie in one piece (iov_limit), or in none. */
+/* Messages have one piece (iov_limit), or none. */
 static struct iovec one_piece(const struct iovec *iov, size_t count)
 {
     return count > 0 ? iov[0] : (struct iovec){0};
 }
 
-/* ---- fi_ops_tagged ----------------------------------------------------------------------------------- */
+/* ---- fi_ops_tagged --------------------------------------------------------------------------- */
 
 static ssize_t tagged_recv(struct fid_ep *fid, void *buf, size_t len, void *mr, fi_addr_t src,
                            uint64_t tag, uint64_t ignore, void *context)
@@ -370,7 +370,7 @@ struct fi_ops_tagged via_rdm_tagged_ops = {
     .injectdata = tagged_injectdata,
 };
 
-/* ---- fi_ops_msg: the same without a tag ------------------------------------------------------------- */
+/* ---- fi_ops_msg: the same without a tag ------------------------------------------------------ */
 
 static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
 {

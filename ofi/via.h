@@ -1,7 +1,7 @@
 /*
- * What the files of the libfabric provider `via` share: its objects and who owns what in them.
+ * The objects that the files of the libfabric provider `via` share, and what guards their members.
  *
- *   provider.c  entry point, settings            info.c    what fi_getinfo answers
+ *   provider.c  entry point, settings            info.c    answers of fi_getinfo
  *   fabric.c    fabric = one opened NIC          domain.c  domain = one protection tag
  *   mr.c        memory regions and their cache   eq.c      event queues
  *   cq.c        completion queues                reap.c    from VIPL's completions to libfabric's
@@ -10,11 +10,11 @@
  *   post.c      descriptors, credits             msg.c, rma.c  the calls that move data
  *   nosys.c     calls that VIA has nothing for
  *
- * Endpoints of the second kind, which reach everybody, are built on these: rdm.h.
+ * Endpoints of the second kind (FI_EP_RDM), which reach any number of peers, build on these: rdm.h.
  *
- * Only vipl.h, vipl_ext.h and job/key.h are known of the rest of the project. Locks, in the order in which they
- * may be taken: cm.lock, fabric.lock, cq.lock (two: the lower address first), domain.wait_lock,
- * ep.lock, eq.lock.
+ * Of the rest of the project the provider uses only vipl.h, vipl_ext.h and job/key.h. Lock order:
+ * cm.lock, fabric.lock, cq.lock (of two, the lower address first), domain.wait_lock, ep.lock,
+ * eq.lock.
  */
 #ifndef OFI_VIA_H
 #define OFI_VIA_H
@@ -39,43 +39,43 @@
 #include <vipl_ext.h>
 
 #define VIA_IOV_MAX   4    /* local pieces of one operation; rxm needs 4 */
-#define VIA_QUEUE_MAX 1000 /* operations of one direction; VIPL's queues hold 1024 with ours */
-#define VIA_QUEUE     256  /* the same unless the program asks for another number */
+#define VIA_QUEUE_MAX 1000 /* operations of a queue; VIPL's hold 1024, our own included */
+#define VIA_QUEUE     256  /* operations of a queue unless the program asks for another number */
 
-/* A descriptor with its segments: one for remote memory, VIA_IOV_MAX for local. */
+/* Bytes of a descriptor with its segments: one for remote memory, VIA_IOV_MAX for local. */
 #define VIA_DESC_BYTES 128
 _Static_assert(sizeof(VIP_CONTROL_SEGMENT) + (1 + VIA_IOV_MAX) * sizeof(VIP_DATA_SEGMENT) <=
                    VIA_DESC_BYTES,
                "a descriptor has room for all segments");
 
-/* Bytes that a program can tell its peer while they connect; 16 of VIPL's 64 are ours. */
+/* Bytes that a program can send to its peer while they connect; of VIPL's 64 bytes, 16 are ours. */
 #define VIA_CM_DATA_MAX 48
 
 #define via_container(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 extern struct fi_provider via_provider;
 
-/* ---- connections being made (cm.c) ------------------------------------------------------------ */
+/* ---- connections being made (cm.c) ----------------------------------------------------------- */
 
 struct via_ep;
 struct via_pep;
 
 struct via_cm {
     pthread_mutex_t lock;  /* guards everything here, and the cm_ members of endpoints */
-    pthread_cond_t work;   /* there is an accept to make, or the end */
+    pthread_cond_t work;   /* an accept is to be made, or stop is set */
     pthread_cond_t change; /* an accept is over */
     bool stop;
     int epoll_fd;              /* descriptors of listeners and attempts, and wake_fd */
     int wake_fd;               /* the lists below have changed */
-    pthread_t thread;          /* waits for them */
+    pthread_t thread;          /* sleeps on epoll_fd */
     struct via_pep *listening; /* passive endpoints with a listener */
-    struct via_ep *connecting; /* endpoints that fi_connect was called for */
-    struct via_ep *accepting;  /* endpoints that fi_accept was called for, and no thread yet has */
-    unsigned workers, idle;    /* threads for accepts: all, those with nothing to do */
-    pthread_t *worker;         /* via_settings.cm_threads of them */
+    struct via_ep *connecting; /* endpoints after fi_connect */
+    struct via_ep *accepting;  /* endpoints after fi_accept that no thread has taken */
+    unsigned workers, idle;    /* threads for accepts: all, and those without work */
+    pthread_t *worker;         /* array of via_settings.cm_threads */
 };
 
-/* ---- fabric, domain, memory ------------------------------------------------------------------- */
+/* ---- fabric, domain, memory ------------------------------------------------------------------ */
 
 struct via_fabric {
     struct fid_fabric fid;
@@ -93,7 +93,7 @@ struct via_fabric {
 
 /* A registered range. Several memory regions of the program may use one. */
 struct via_region {
-    struct via_region *next; /* of its domain, the one used last first */
+    struct via_region *next; /* of its domain, most recently used first */
     uintptr_t addr;
     size_t bytes;
     uint64_t rights; /* of FI_REMOTE_READ and FI_REMOTE_WRITE */
@@ -109,7 +109,7 @@ struct via_domain {
     bool keyed;           /* addresses are struct via_name, otherwise struct sockaddr_in */
     pthread_mutex_t lock; /* guards the regions */
     struct via_region *regions;
-    unsigned region_count, swept; /* swept: looks at kept regions so far */
+    unsigned region_count, swept; /* swept: kept regions checked so far */
     size_t region_bytes;
     pthread_mutex_t wait_lock; /* guards the list */
     struct via_ep *waiting;    /* endpoints with sends that wait for credits */
@@ -122,7 +122,7 @@ struct via_mr {
     struct via_region *region;
 };
 
-/* ---- queues ----------------------------------------------------------------------------------- */
+/* ---- queues ---------------------------------------------------------------------------------- */
 
 struct via_event;
 
@@ -134,17 +134,17 @@ struct via_eq {
     uint32_t waiting;                  /* atomic; events in the list */
     enum fi_wait_obj wait_obj;         /* FI_WAIT_NONE or FI_WAIT_FD */
     int fd;                            /* readable while there are events */
-    uint8_t err_data[VIA_CM_DATA_MAX]; /* of the error read last */
+    uint8_t err_data[VIA_CM_DATA_MAX]; /* of the error that was read last */
 };
 
-/* A completion as the program will see it. err != 0: through fi_cq_readerr. */
+/* A completion for the program. err != 0: reported by fi_cq_readerr. */
 struct via_comp {
     void *context;
     uint64_t flags;
     size_t len;
     void *buf;
     uint64_t data, tag;
-    size_t olen; /* bytes that found no room */
+    size_t olen; /* bytes that did not fit into the buffer */
     int err, prov_errno;
 };
 
@@ -152,38 +152,38 @@ struct via_cq {
     struct fid_cq fid;
     struct via_domain *domain;
     uint32_t users;            /* atomic; endpoints bound to it */
-    enum fi_wait_obj wait_obj; /* as the program asked: none, any, a descriptor */
-    pthread_mutex_t rdm_lock;  /* guards the next, and keeps it alive; taken before all others */
-    struct via_rdm *rdm;       /* bound to it, NULL = none */
+    enum fi_wait_obj wait_obj; /* as the program asked: none, any, or a descriptor */
+    pthread_mutex_t rdm_lock;  /* guards rdm and keeps it alive; taken before all others */
+    struct via_rdm *rdm;       /* endpoint of the second kind; NULL: none */
     enum fi_cq_format format;
     VIP_CQ_HANDLE cq;
     pthread_mutex_t lock;
-    VIP_ULONG entries;                     /* that VIPL's queue has; grown as endpoints are bound */
-    struct via_comp *fifo;                 /* taken from VIPL and not yet read */
+    VIP_ULONG entries;                     /* of VIPL's queue; grows as endpoints are bound */
+    struct via_comp *fifo;                 /* completions taken from VIPL and not yet read */
     uint32_t fifo_size, fifo_in, fifo_out; /* size: a power of two; the others only count up */
     uint32_t signaled;                     /* atomic; fi_cq_signal was called */
-    int epoll_fd; /* what FI_GETWAIT gives, -1 = nobody has asked; both of these in it: */
-    int soft_fd;  /* an eventfd: the list above is not empty */
+    int epoll_fd; /* result of FI_GETWAIT, -1 = not asked for; watches soft_fd and VIPL's CQ */
+    int soft_fd;  /* an eventfd: fifo is not empty, or signaled */
     bool soft_raised;
 };
 
-/* ---- endpoints -------------------------------------------------------------------------------- */
+/* ---- endpoints ------------------------------------------------------------------------------- */
 
-/* The page that a peer writes into by RDMA, and what we write to it from. */
+/* The page into which the peer writes by RDMA, and from which we write to the peer's page. */
 struct via_control {
-    uint64_t peer_posted; /* receives that the peer has posted in all: our credits */
+    uint64_t peer_posted; /* receives that the peer has posted since the start: our credits */
     uint64_t peer_bye;    /* not 0: the peer has closed in order */
     uint64_t unused[6];
-    uint64_t own_posted; /* what is written to the peer's peer_posted */
-    uint64_t own_bye;    /* and peer_bye */
+    uint64_t own_posted; /* source of the write to the peer's peer_posted */
+    uint64_t own_bye;    /* source of the write to the peer's peer_bye */
 };
 
-/* What two providers tell each other in the private data of request and accept; then the user's. */
+/* The provider's part of the private data of request and accept; the program's part follows. */
 struct via_hello {
     uint8_t version;    /* VIA_HELLO_VERSION */
     uint8_t user_bytes; /* 0 to VIA_CM_DATA_MAX */
     uint16_t posted;    /* receives posted so far */
-    uint32_t handle;    /* memory handle and address of the control page */
+    uint32_t handle;    /* memory handle of the control page; control: its address */
     uint64_t control;
 };
 _Static_assert(sizeof(struct via_hello) + VIA_CM_DATA_MAX == VIPX_PRIVATE_DATA_MAX, "they fit");
@@ -194,12 +194,12 @@ struct via_op {
     void *context;
     void *buf;
     size_t len;
-    uint64_t flags; /* of the completion; 0 = none is wanted */
-    bool is_piece;  /* of a transfer, not its last: never a completion of its own */
-    bool consumes;  /* a receive of the peer */
+    uint64_t flags; /* of the completion; 0: report none, not even an error */
+    bool is_piece;  /* a piece of a transfer, not the last: no completion */
+    bool consumes;  /* uses up a receive of the peer */
 };
 
-/* A connection request that the program has been told of: fi_info.handle. */
+/* A connection request reported to the program: fi_info.handle. */
 struct via_request {
     struct fid fid;
     VIP_CONN_HANDLE conn;
@@ -207,7 +207,7 @@ struct via_request {
     struct via_hello hello;
 };
 
-/* RDMA that is longer than one descriptor may be: what is left to post. */
+/* RDMA longer than one descriptor can carry: the rest that is still to be posted. */
 struct via_transfer {
     bool active;
     uint16_t control; /* VIP_CONTROL_OP_* */
@@ -217,17 +217,17 @@ struct via_transfer {
     uint64_t remote;
     uint32_t remote_handle;
     size_t left;
-    bool imm_valid; /* with the last piece */
+    bool imm_valid; /* immediate data go with the last piece */
     uint32_t imm;
-    struct via_op op; /* what the last piece reports */
+    struct via_op op; /* completion of the last piece */
 };
 
 enum via_ep_state {
     VIA_EP_NEW,     /* fi_endpoint */
-    VIA_EP_ENABLED, /* there is a VI */
+    VIA_EP_ENABLED, /* it has a VI */
     VIA_EP_PENDING, /* connect or accept is under way */
     VIA_EP_CONNECTED,
-    VIA_EP_DOWN, /* FI_SHUTDOWN was said, or fi_shutdown called */
+    VIA_EP_DOWN, /* FI_SHUTDOWN was queued, or fi_shutdown called */
 };
 
 struct via_ep {
@@ -235,12 +235,12 @@ struct via_ep {
     struct via_domain *domain;
     struct via_eq *eq;
     struct via_cq *tx_cq, *rx_cq;
-    bool tx_selective, rx_selective; /* completions only with FI_COMPLETION */
+    bool tx_selective, rx_selective; /* completions only for calls with FI_COMPLETION */
     uint64_t tx_op_flags, rx_op_flags;
     size_t tx_size, rx_size, inject_bytes;
     struct sockaddr_in own, peer;
 
-    pthread_mutex_t lock; /* guards all that follows but the cm_ members */
+    pthread_mutex_t lock; /* guards all that follows except the cm_ members */
     uint32_t state;       /* enum via_ep_state; atomic, written under lock */
     VIP_VI_HANDLE vi;
     struct via_ep *next; /* of fabric->eps, under fabric->lock */
@@ -253,17 +253,17 @@ struct via_ep {
     char *tx_desc, *rx_desc, *inject;
     struct via_op *tx_op, *rx_op;
 
-    /* Sends ever accepted, handed to VIPL and completed: those between the first two wait. */
+    /* Sends accepted, posted to VIPL, completed since the start. Unposted ones wait for credits. */
     uint64_t tx_in, tx_posted, tx_out;
-    uint64_t rx_in, rx_out; /* receives ever posted and completed */
-    uint64_t consumed;      /* receives of the peer that we have used up */
+    uint64_t rx_in, rx_out; /* receives posted and completed since the start */
+    uint64_t consumed;      /* receives of the peer that our sends have used up */
     uint64_t peer_posted;   /* receives that the peer had posted when it connected */
-    uint64_t published;     /* rx_in as the peer was told last */
-    bool publishing;        /* that write is under way */
-    bool saying_bye;        /* the other write is */
+    uint64_t published;     /* rx_in as last sent to the peer */
+    bool publishing;        /* the write of published is under way */
+    bool saying_bye;        /* the write of own_bye is under way */
     uint32_t refuse_count;  /* for via_settings.refuse_every */
-    bool tell_now;          /* credits are wanted before the next batch is full */
-    struct via_link *link;  /* NULL: an endpoint of the program's */
+    bool tell_now;          /* send credits before the next batch is full */
+    struct via_link *link;  /* NULL: an endpoint of the program */
     struct via_transfer transfer;
     uint64_t peer_control;
     uint32_t peer_handle;
@@ -274,12 +274,12 @@ struct via_ep {
 
     /* Under fabric->cm.lock. */
     struct via_ep *cm_next;
-    struct via_request *cm_request;       /* that made the endpoint, until it is accepted */
+    struct via_request *cm_request;       /* request of the endpoint, until it is accepted */
     bool cm_connecting, cm_accepting;     /* in one of the lists */
     bool cm_busy;                         /* a thread is in VipxConnectAccept */
     int cm_fd;                            /* of VipxConnectGetFd, in the epoll set; -1 = none */
-    uint64_t cm_deadline_ns, cm_retry_ns; /* the latter 0: an attempt is under way */
-    uint64_t cm_absent_ns; /* until then there may be no listener; 0: not asked yet */
+    uint64_t cm_deadline_ns, cm_retry_ns; /* retry 0: an attempt is under way */
+    uint64_t cm_absent_ns; /* until then a missing listener is no error; 0: not set yet */
     VIPX_PRIVATE_DATA cm_data;
 };
 
@@ -289,7 +289,7 @@ struct via_pep {
     struct via_eq *eq;
     struct fi_info *info;
     struct sockaddr_in own;
-    int port_fd; /* a bound socket that keeps the port ours, -1 = none */
+    int port_fd; /* a bound socket that reserves the port, -1 = none */
     VIPX_LISTENER listener;
     struct via_pep *cm_next; /* of cm.listening */
 };

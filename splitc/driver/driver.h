@@ -1,13 +1,13 @@
 /*
- * splitcc in parts: the command line taken apart (options.c), programs run (run.c), and what is done
- * with each file (splitcc.c).
+ * splitcc in parts: options.c parses the command line, run.c runs programs, splitcc.c handles the
+ * files.
  */
 #ifndef SPLITC_DRIVER_DRIVER_H
 #define SPLITC_DRIVER_DRIVER_H
 
 #include <stdbool.h>
 
-/* A list of words that ends with NULL. Grows; never freed, since splitcc is short-lived. */
+/* A list of words that ends with NULL. Grows; not freed, since splitcc is short-lived. */
 struct words {
     char **items;
     int count, cap;
@@ -18,18 +18,18 @@ void words_add_all(struct words *w, const struct words *more);
 /* A formatted string; ends the program if there is no memory. */
 char *words_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* An array of so many NULLs. */
+/* An array of `count` NULLs. */
 char **words_array(int count);
 
-/* How far to go with each file. */
+/* The last stage for each file. */
 enum stage { STAGE_LINK, STAGE_PREPROCESS, STAGE_TRANSLATE, STAGE_ASSEMBLER, STAGE_OBJECT };
 
-/* An input file, or a word that keeps its place among them when linking (-l, -Wl). */
+/* An input file, or a word that keeps its place among the files when linking (-l, -Wl). */
 struct input {
     char *name;
     bool is_split_c;
     bool is_file;
-    const char *language; /* of "-x", for files that gcc takes; NULL if the suffix says it */
+    const char *language; /* of "-x", for files of gcc; NULL: by the suffix */
 };
 
 struct options {
@@ -47,18 +47,18 @@ struct options {
     int input_count, input_cap;
 };
 
-/* Take the command line apart. Returns 0, or -1 after a message. */
+/* Parse the command line. Returns 0, or -1 after a message. */
 int options_parse(struct options *o, int argc, char **argv);
 
-/* From now on a signal that asks to end ends what runs first, so that temporary files go too. */
+/* From now on SIGINT, SIGTERM and SIGHUP end the running program, so that temporary files go. */
 void run_begin(void);
 /*
- * Run a program and wait; its exit status, or 1 if it could not be run or was killed. No return, but an
- * exit with 128 + the signal's number, after a signal that asks to end.
+ * Run a program and wait. Returns its exit status, or 1 if it could not start or was killed. After
+ * a signal that asks splitcc to end: exits with 128 + the signal's number.
  */
 int run(const struct options *o, const struct words *command);
 
-/* Where the pieces of this installation or build are; each NULL-free after paths_find. */
+/* Paths of the parts of this installation or build; none is NULL after paths_find. */
 struct paths {
     char *sc1;     /* the translator */
     char *include; /* has split-c/ */

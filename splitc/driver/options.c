@@ -1,6 +1,6 @@
 /*
- * The command line: gcc's, of which splitcc must know which options take a word of their own, and
- * which stage each belongs to. What it does not know is gcc's affair and goes to every stage.
+ * The command line is that of gcc. splitcc knows which options take a separate word, and which
+ * stage each option belongs to. Unknown options go to every stage of gcc.
  */
 #include "splitc/driver/driver.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Memory is kept to the end of the program, and found from here, so that none counts as lost. */
+/* Memory is kept until the program ends; the list keeps it reachable for leak checkers. */
 struct kept {
     struct kept *next;
     _Alignas(max_align_t) char data[];
@@ -31,7 +31,7 @@ static void *keep(size_t bytes)
     return kept->data;
 }
 
-/* A larger block with the same beginning. */
+/* A larger block that begins with the bytes of the old one. */
 static void *larger(const void *old, size_t old_bytes, size_t bytes)
 {
     void *more = keep(bytes);
@@ -119,7 +119,7 @@ static bool is_one_of(const char *word, const char *const *list)
     return false;
 }
 
-/* Options of the preprocessor, which may hold their word themselves (-Idir) or not (-I dir). */
+/* Options of the preprocessor, with the argument joined (-Idir) or as the next word (-I dir). */
 static bool preprocess_option(struct options *o, char **argv, int *i)
 {
     static const char *const joined[] = {"-I", "-D", "-U", NULL};

@@ -1,6 +1,6 @@
 /*
- * Running the other programs, and finding the pieces of splitcc itself: beside the program (in a build
- * folder) or where the installation puts them.
+ * Runs the other programs, and finds the parts of splitcc: beside the program (in a build folder)
+ * or in the installation.
  */
 #include "splitc/driver/driver.h"
 
@@ -17,7 +17,7 @@
 
 extern char **environ;
 
-/* The signal that has asked splitcc to end, or 0; and the program that runs, or 0. */
+/* The signal that asks splitcc to end, or 0; and the running program, or 0. */
 static volatile sig_atomic_t asked_to_end;
 static volatile pid_t running;
 
@@ -45,7 +45,7 @@ static int wait_for(pid_t pid)
     int status;
 
     running = pid;
-    /* It may have been asked before the handler knew whom to tell. */
+    /* A signal may have arrived before the handler had this pid. */
     if (asked_to_end)
         kill(pid, SIGTERM);
     while (waitpid(pid, &status, 0) < 0)

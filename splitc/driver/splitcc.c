@@ -3,8 +3,8 @@
  *
  *   splitcc [gcc's options] file.sc... [other files]      see doc/split-c.md
  *
- * A file ending in .sc (or named behind "-x split-c") is preprocessed by gcc, translated to C by sc1
- * and compiled by gcc. Other files are gcc's. Linking adds the runtime. "--translate" stops behind sc1.
+ * gcc preprocesses a file that ends in .sc (or follows "-x split-c"), sc1 translates it to C, and
+ * gcc compiles it. Other files go to gcc. Linking adds the runtime. "--translate" stops after sc1.
  */
 #include "splitc/driver/driver.h"
 
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 static struct words temporary; /* files to remove */
-static char *folder;           /* they are in it */
+static char *folder;           /* the folder that contains them */
 static int next_file;
 
 static void remove_temporary(void)
@@ -33,7 +33,7 @@ static const char *gcc(void)
     return name && *name ? name : "gcc";
 }
 
-/* The name of an intermediate file: temporary, or beside the user's files if these are kept. */
+/* The name of an intermediate file: temporary, or with -save-temps in the current folder. */
 static char *intermediate(const struct options *o, const char *input, const char *suffix)
 {
     const char *slash = strrchr(input, '/');
@@ -68,7 +68,7 @@ static char *output_name(const char *input, const char *suffix)
                         suffix);
 }
 
-/* Dependencies come from the preprocessor; they must name the object, which it does not know. */
+/* The preprocessor writes dependencies. They must name the object, which it does not know. */
 static void add_dependencies(const struct options *o, struct words *w, const char *input,
                              const char *object)
 {
@@ -146,7 +146,7 @@ static int compile(const struct options *o, const char *input, const char *outpu
     return run(o, &w);
 }
 
-/* One Split-C file as far as asked; *ret_object is what linking takes. */
+/* Run one Split-C file up to the last stage; *ret_object is the input of the linker. */
 static int do_file(const struct options *o, const struct paths *p, const char *input,
                    char **ret_object)
 {
@@ -172,7 +172,7 @@ static int do_file(const struct options *o, const struct paths *p, const char *i
     return status ? status : compile(o, c, object);
 }
 
-/* The files that are not Split-C, when nothing is linked: as gcc does it. */
+/* Pass the files that are not Split-C to gcc, when nothing is linked. */
 static int do_rest(const struct options *o)
 {
     static const char *const flags[] = {[STAGE_PREPROCESS] = "-E",

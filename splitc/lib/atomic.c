@@ -1,6 +1,6 @@
 /*
- * Operations on a word that only its owner carries out, one after the other, while it serves
- * messages; so nothing comes between their reading and their writing.
+ * Atomic operations: only the owner of a word carries them out, one after the other, while it
+ * serves messages.
  */
 #include "splitc/lib/library.h"
 
@@ -23,7 +23,7 @@ uint64_t rt_atomic_here(int kind, uint64_t addr, uint64_t arg, uint64_t value)
         __atomic_compare_exchange_n(word, &old, operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
         return (uint32_t)old;
     case ATOMIC_CALL:
-        /* The same file runs everywhere, so a function has the same address everywhere. */
+        /* All processes run the same file, so a function has the same address in all. */
         function = (int (*)(void *, int))(uintptr_t)addr;
         return (uint32_t)function((void *)(uintptr_t)arg, operand);
     case RT_KIND_REGION:

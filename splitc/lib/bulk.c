@@ -1,6 +1,4 @@
-/*
- * Bulk transfers: messages of up to RT_DATA_MAX bytes; in this process, memmove.
- */
+/* Bulk transfers: by RDMA or in messages to other processes; memmove in this process. */
 #include "splitc/lib/library.h"
 
 #include <string.h>
@@ -29,7 +27,7 @@ void bulk_write(sc_ptr to, void *from, int bytes)
     sc_write(to, from, (size_t)bytes);
 }
 
-/* The data are copied into messages before this returns, so `from` may be used again at once. */
+/* The data are copied before this returns, so the program may reuse `from` at once. */
 void bulk_put(sc_ptr to, void *from, int bytes)
 {
     check(bytes);

@@ -1,7 +1,7 @@
 /*
- * Collective operations and synchronisation. Values go up a binomial tree to process 0 and the
- * result comes down the same tree; so no process can be two operations ahead of another that it
- * exchanges messages with, and one place for mail per pair is enough.
+ * Collective operations and synchronisation. Values go up a binomial tree to process 0, and the
+ * result comes down the same tree. So a process is at most one operation ahead of a process that it
+ * exchanges messages with; one struct rt_mail per pair is enough.
  */
 #include "splitc/lib/library.h"
 
@@ -54,7 +54,7 @@ void rt_reduce(void *value, size_t bytes, rt_combine *combine)
             send_mail(sc_myproc | step, value, bytes);
 }
 
-/* What barriers carry: whether the spread stacks are the same everywhere. */
+/* Data of a barrier: do the spread stacks have the same size in all processes? */
 struct meeting {
     uint64_t used_min, used_max;
 };
@@ -115,8 +115,8 @@ static void combine_sums(void *all, const void *one, size_t bytes)
 }
 
 /*
- * Everybody is inside, so what has been stored does not grow any more, and one round in which as
- * much has arrived is enough. Stores of a process that has left already carry the next epoch.
+ * All processes are inside, so the sum of stored bytes no longer grows: one round in which as many
+ * bytes have arrived is enough. Stores of a process that has returned already carry the next epoch.
  */
 void all_store_sync(void)
 {

@@ -1,11 +1,12 @@
 /*
- * The VIs between pairs of processes. A pair is connected when one of the two first needs the other.
- * If both ask at the same time, the request of the lower rank counts: the lower one rejects what the
- * higher one asks, and the higher one accepts. Whose request has counted asks for a second VI, for RDMA, and
- * does not wait for it: until it is there, or if it is refused, everything goes in messages.
+ * The VIs between pairs of processes. A pair is connected when one of the two first needs the
+ * other. If both call at the same time, the request of the lower rank counts: the lower one rejects
+ * the request of the higher one, and the higher one accepts. The process whose request counts then
+ * requests a second VI, for RDMA, without waiting for it. Until that VI is connected, or if it is
+ * refused, all data go in messages.
  *
- * Caller and called prove to each other that they belong to the job (job/key.h). Any program may call: without
- * the proof it is rejected, and nothing here changes.
+ * Caller and called prove to each other that they belong to the job (job/key.h). Any program may
+ * call. Without the proof it is rejected, and no state changes.
  */
 #include "splitc/lib/rt.h"
 
@@ -16,7 +17,7 @@
 #include "job/job.h"
 #include "splitc/lib/hello.h"
 
-/* Requests answered at once, so that a flood of them cannot keep the process from its own work. */
+/* Requests answered in one call, so that a flood of them does not stop the process's own work. */
 #define ANSWERS_AT_ONCE 64
 
 static VIP_NET_ADDRESS *make_address(const unsigned char *host, uint16_t host_len, uint64_t number)
@@ -83,7 +84,7 @@ static bool same_address(const VIP_NET_ADDRESS *a, const VIP_NET_ADDRESS *b)
                   (size_t)a->HostAddressLen + a->DiscriminatorLen) == 0;
 }
 
-/* Is this the request of another process of the job, from its own address? Then *ret has what it said. */
+/* Is this a request of another process of the job, from its own address? Then *ret is its hello. */
 static bool is_ours(const VIP_NET_ADDRESS *from, const VIPX_PRIVATE_DATA *data,
                     struct rt_hello *ret)
 {
@@ -95,7 +96,7 @@ static bool is_ours(const VIP_NET_ADDRESS *from, const VIPX_PRIVATE_DATA *data,
            proved(JOB_CALLS, ret->rank, sc_myproc, ret->bulk, &ret->proof);
 }
 
-/* Has the process that we called answered, and not another program at its address? */
+/* Does the answer come from the process that we called, not from another program? */
 static bool answered(int rank, int bulk, const VIPX_PRIVATE_DATA *data)
 {
     struct job_proof shown;
@@ -106,7 +107,7 @@ static bool answered(int rank, int bulk, const VIPX_PRIVATE_DATA *data)
     return proved(JOB_ANSWERS, sc_myproc, rank, bulk, &shown);
 }
 
-/* Registered memory for so many buffers. */
+/* Registered memory for `count` buffers. */
 static struct rt_buffer *buffers(int count, int rank, VIP_MEM_HANDLE *ret_handle)
 {
     VIP_MEM_ATTRIBUTES attrs = {0};
@@ -119,7 +120,7 @@ static struct rt_buffer *buffers(int count, int rank, VIP_MEM_HANDLE *ret_handle
     return memory;
 }
 
-/* The peer's record, without a VI. */
+/* The peer's record, made without a VI if it is new. */
 static struct rt_peer *peer_record(int rank)
 {
     struct rt_peer *peer = rt.peers[rank];
@@ -150,7 +151,7 @@ static VIP_VI_HANDLE new_vi(struct rt_peer *peer)
     return vi;
 }
 
-/* With Reliable Reception an RDMA Write that has completed is in memory. NULL: the NIC has no more VIs. */
+/* Reliable Reception: a completed RDMA Write is in memory. NULL: the NIC has no more VIs. */
 static VIP_VI_HANDLE new_bulk_vi(struct rt_peer *peer)
 {
     VIP_VI_ATTRIBUTES attrs = {0};
@@ -166,7 +167,7 @@ static VIP_VI_HANDLE new_bulk_vi(struct rt_peer *peer)
     return vi;
 }
 
-/* Receives must be there before the first message can come. */
+/* Post the receives; this must happen before the first message can arrive. */
 static void post_all(struct rt_peer *peer, VIP_VI_HANDLE vi)
 {
     struct rt_buffer *receives = buffers(RT_RECEIVES, peer->rank, &peer->receive_memory);
@@ -184,8 +185,8 @@ static void connected(struct rt_peer *peer, VIP_VI_HANDLE vi)
 }
 
 /*
- * Give up our own attempt. Its VI and receives stay until the end: their completions with an error may
- * still lie in the queue.
+ * Give up our own attempt. Its VI and receives stay until the end, because their completions in
+ * error may still be in the queue.
  */
 static void drop_attempt(struct rt_peer *peer)
 {
@@ -200,7 +201,7 @@ static void connected_bulk(struct rt_peer *peer, VIP_VI_HANDLE vi)
     rt.connected++;
 }
 
-/* Accept with our proof. false: the caller cannot be connected, and hears so. */
+/* Accept with our proof. false: no connection, and the caller gets a reject. */
 static bool accept_with_proof(VIP_CONN_HANDLE conn, VIP_VI_HANDLE vi, const struct rt_hello *hello)
 {
     struct job_proof proof = prove(JOB_ANSWERS, hello->rank, sc_myproc, hello->bulk);
@@ -209,7 +210,7 @@ static bool accept_with_proof(VIP_CONN_HANDLE conn, VIP_VI_HANDLE vi, const stru
 
     memcpy(data.Data, &proof, sizeof(proof));
     code = VipxConnectAccept(conn, vi, &data);
-    /* After a timeout the handle is gone. After other failures it is not, and the caller waits. */
+    /* A timeout ends the handle. After other failures the caller still waits for an answer. */
     if (code != VIP_SUCCESS && code != VIP_TIMEOUT)
         VipConnectReject(conn);
     return code == VIP_SUCCESS;
@@ -225,7 +226,7 @@ static void answer_bulk(VIP_CONN_HANDLE conn, struct rt_peer *peer, const struct
         VipConnectReject(conn);
         return;
     }
-    /* If not, the peer has gone meanwhile. Receives of such a VI may still be in the queue, so it stays. */
+    /* On failure the peer has ended. The VI stays: its receives may still be in the queue. */
     if (accept_with_proof(conn, vi, hello))
         connected_bulk(peer, vi);
 }
@@ -256,7 +257,7 @@ static void answer(VIP_CONN_HANDLE conn, const VIP_NET_ADDRESS *from, const VIPX
         connected(peer, vi);
         return;
     }
-    /* That is the caller's loss. The VI stays until the end, as that of an attempt that was given up. */
+    /* The VI stays until the end, like that of a dropped attempt. */
     VipDisconnect(vi);
 }
 
@@ -265,7 +266,7 @@ bool rt_connecting(void)
     return rt.connected < (sc_procs - 1) * (rt.rdma ? 2 : 1);
 }
 
-/* What has become of our requests for VIs for RDMA? */
+/* Check our requests for VIs for RDMA, and finish those that are answered. */
 static void finish_bulk(void)
 {
     for (int i = 0; i < sc_procs; i++) {
@@ -291,7 +292,7 @@ void rt_accept(void)
 {
     union {
         VIP_NET_ADDRESS address;
-        char room[256]; /* vipd's longest: a host and a discriminator of 128 bytes */
+        char room[256]; /* the longest: a host and a discriminator of 128 bytes */
     } from;
     VIPX_PRIVATE_DATA data;
     VIP_CONN_HANDLE conn;
@@ -315,7 +316,7 @@ static VIP_RETURN ask(struct rt_peer *peer, VIP_VI_HANDLE vi, bool bulk)
     VIPX_PRIVATE_DATA data = {.Length = sizeof(hello)};
 
     memcpy(data.Data, &hello, sizeof(hello));
-    /* No process waits for a VI for RDMA, so there is no hurry if the peer is busy with itself. */
+    /* No process waits for a VI for RDMA, so its request has no timeout. */
     return VipxConnectStart(vi, rt.addresses[sc_myproc], rt.addresses[peer->rank],
                             bulk ? VIP_INFINITE : RT_CONNECT_MS, 0, &data);
 }
@@ -332,7 +333,7 @@ static void ask_for_bulk(struct rt_peer *peer)
     rt.bulk_attempts++;
 }
 
-/* Ask, and serve others until it is decided. */
+/* Request a connection, and serve others until it is decided. */
 static void connect_to(struct rt_peer *peer)
 {
     struct timespec pause = {0, 50000};
@@ -357,7 +358,7 @@ static void connect_to(struct rt_peer *peer)
             return;
         }
         if (code == VIP_REJECT && sc_myproc > peer->rank)
-            asked = false; /* it asks us; its request is on the way */
+            asked = false; /* its own request to us is on the way */
         else if (code != VIP_NOT_DONE)
             rt_fatal("cannot connect to process %d: %s", peer->rank, VipxLastError());
         rt_accept();
@@ -380,7 +381,7 @@ struct rt_peer *rt_peer(int rank)
     peer = peer_record(rank);
     if (peer->state == RT_UNKNOWN)
         connect_to(peer);
-    /* The progress thread may be connecting already, or somebody further out on this stack. */
+    /* The progress thread, or an outer call on this stack, may be connecting already. */
     while (peer->state != RT_CONNECTED) {
         rt_accept();
         rt_wait();

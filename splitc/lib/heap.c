@@ -1,8 +1,9 @@
 /*
- * Memory of spread arrays: one mapping at the same address in every process, made before anything
- * else, with a heap for all_spread_malloc, one heap per process for spread_malloc, and the stack of
- * automatic spread arrays. The heaps keep their books outside of it and decide by the order of calls
- * alone, so that all processes, calling in the same order, get the same addresses without talking.
+ * Memory of spread arrays: one mapping at the same address in every process, made before all else.
+ * It contains a heap for all_spread_malloc, one heap per process for spread_malloc, and the stack
+ * of automatic spread arrays. The heaps keep their lists outside the mapping. Addresses depend only
+ * on the order of calls, so processes that call in the same order get the same addresses without
+ * messages.
  */
 #include "splitc/lib/library.h"
 
@@ -11,17 +12,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Far from where Linux puts programs, libraries and stacks, and from the sanitizers' shadows. */
+/* Far from the addresses that Linux gives to programs, libraries, stacks and sanitizers. */
 #define REGION_ADDRESS 0x200000000000ull
 /*
- * Address space of the common heap in GB, unless SPLITC_HEAP says otherwise; the stack has a quarter of
- * it, the heap of each process a sixteenth. Pages come when they are touched.
+ * Address space of the common heap in GB, unless SPLITC_HEAP sets it. The stack gets a quarter of
+ * it, the heap of each process a sixteenth. Linux adds pages at the first access.
  */
 #define HEAP_GB     64
 #define HEAP_GB_MAX 1024
 #define ALIGN_BYTES 64
 
-/* A block of a heap, in use or free; in the order of addresses. */
+/* A block of a heap, in use or free. The list is in the order of addresses. */
 struct block {
     struct block *next;
     char *start;
@@ -46,7 +47,7 @@ static struct block *new_block(char *start, size_t bytes, struct block *next)
     return b;
 }
 
-/* The same in all processes, which have their environment from the same launcher. */
+/* The sizes are the same in all processes, which get their environment from one launcher. */
 static void choose_sizes(void)
 {
     const char *wanted = getenv("SPLITC_HEAP");
@@ -93,7 +94,7 @@ long rt_heap_chunks(void)
     return (long)(heap_bytes / RT_CHUNK_BYTES);
 }
 
-/* First fit. NULL if there is no room. */
+/* Take a block, first fit. NULL: no room. */
 static char *take(struct block *heap, size_t bytes)
 {
     for (struct block *b = heap; b; b = b->next) {
@@ -128,7 +129,7 @@ static void give_back(struct block *heap, const char *start)
         }
 }
 
-/* Bytes in each process, rounded up; SIZE_MAX if they cannot be had. */
+/* Bytes in each process, rounded up; SIZE_MAX: negative, or more than the heap. */
 static size_t share(long blocks, size_t block_bytes)
 {
     size_t per_process = ((size_t)blocks + (size_t)sc_procs - 1) / (size_t)sc_procs, bytes;
@@ -209,7 +210,7 @@ void sc_spread_static(sc_ptr *array, long blocks, size_t block_bytes)
     *array = sc_base(start);
 }
 
-/* The translator's output registers each such array in this section; absent if there is none. */
+/* The translator's output registers static spread arrays in this section; absent without any. */
 extern void (*const __start_sc_statics[])(void) __attribute__((weak));
 extern void (*const __stop_sc_statics[])(void) __attribute__((weak));
 

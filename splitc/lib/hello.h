@@ -1,8 +1,8 @@
 /*
- * What the processes of a job tell each other before they talk: a card each, by the launcher's channel, and
- * a hello in the private data of a connection request, which the answer's proof meets.
+ * What the processes of a job exchange to connect: a card each, by the launcher's channel, and a
+ * hello in the private data of a connection request. The answer carries a proof.
  *
- * Owns: the layouts. Used by conn.c, and by the tests that play a stranger.
+ * Owns: the layouts. Used by conn.c, and by tests that call without a right proof.
  */
 #ifndef SPLITC_LIB_HELLO_H
 #define SPLITC_LIB_HELLO_H
@@ -11,7 +11,7 @@
 
 #include "job/key.h"
 
-/* Where a process listens, and the key that its callers prove to have. */
+/* Where a process listens, and the key that its callers must prove to have. */
 struct rt_card {
     struct job_key key;
     uint64_t number; /* the discriminator */
@@ -26,7 +26,7 @@ struct rt_hello {
     struct job_proof proof;
 };
 
-/* What a proof is for; made with the key of the process that is called. */
+/* The bytes that a proof covers; made with the key of the called process. */
 struct rt_claim {
     uint64_t caller_number, called_number;
     int32_t caller, called;
@@ -37,7 +37,7 @@ struct rt_claim {
 _Static_assert(sizeof(struct rt_card) == 56, "no padding");
 _Static_assert(sizeof(struct rt_claim) == 32, "no padding");
 
-/* What `caller` claims when it calls `called`; cards: of all processes, by rank. */
+/* The claim of `caller` when it calls `called`; cards: of all processes, by rank. */
 static inline struct rt_claim rt_claim_of(const struct rt_card *cards, int caller, int called,
                                           int bulk)
 {

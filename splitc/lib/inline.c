@@ -1,6 +1,6 @@
 /*
- * The functions of split-c/runtime.h once more, as ordinary ones: for calls that gcc does not inline,
- * without optimisation for instance.
+ * The functions of split-c/runtime.h as ordinary functions, for calls that gcc does not inline
+ * (without optimisation, for example).
  */
 #define SC_INLINE
 #include "splitc/include/split-c/runtime.h"

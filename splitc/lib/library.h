@@ -1,13 +1,13 @@
 /*
- * The functions of split-c.h and atomic.h as C sees them: a global or spread pointer is a sc_ptr.
- * Described in those headers.
+ * The C declarations of the functions in split-c.h and atomic.h: a global or spread pointer is a
+ * sc_ptr. Those headers describe them.
  */
 #ifndef SPLITC_LIB_LIBRARY_H
 #define SPLITC_LIB_LIBRARY_H
 
 #include "splitc/lib/rt.h"
 
-/* A program may have functions of its own with these names; then they are not ours it means. */
+/* A program may define its own functions with these names; they replace ours. */
 #define LIBRARY __attribute__((weak))
 
 void barrier(void) LIBRARY;

@@ -2,9 +2,9 @@
  * Messages and their credits.
  *
  * A request takes a credit, which is a receive that the other process has posted for it. The credit
- * comes back with any message of the other process, at the latest with one of its own when
- * RT_CREDITS_AT_ONCE are owed. Replies take none: for each request under way there is a receive here
- * that nothing else uses. So serving a request never waits for the other process, and two processes
+ * comes back with any message of the other process, at the latest with a message of its own when
+ * RT_CREDITS_AT_ONCE are owed. Replies take none: for each request under way, this process has a
+ * receive for its reply. So serving a request never waits for the other process, and two processes
  * that both wait for credits serve each other.
  */
 #include "splitc/lib/rt.h"
@@ -13,12 +13,12 @@
 #include <string.h>
 #include <time.h>
 
-/* How often the listener is asked while messages keep coming, in polls. */
+/* Polls between two checks of the listener while messages keep arriving. */
 #define POLLS_PER_ACCEPT 64
-/* How long to sleep at once while connections may come, and when they cannot, milliseconds. */
+/* Longest sleep in milliseconds: while connections may come, and otherwise. */
 #define SLEEP_CONNECTING_MS 1
 #define SLEEP_MS            100
-/* What the end of a process looks like to its peers waits so long behind the end itself. */
+/* Nanoseconds between the loss of a connection and our message about it (rt_lost). */
 #define CAUSE_FIRST_NS 200000000
 
 void rt_lost(const struct rt_peer *peer)
@@ -27,8 +27,7 @@ void rt_lost(const struct rt_peer *peer)
 
     if (rt.leaving || rt.ended)
         return;
-    /* That one has ended, and how is what the user wants to read: who started the job should hear of it before
-     * hearing our complaint, which ends the job too. */
+    /* The launcher should first report the end of that process; our message ends the job too. */
     nanosleep(&a_while, NULL);
     rt_fatal("the connection to process %d is lost", peer->rank);
 }
@@ -47,7 +46,7 @@ void rt_post_receive(struct rt_peer *peer, struct rt_buffer *buffer)
         rt_lost(peer);
 }
 
-/* Reap one send, waiting if asked. */
+/* Take one completed send; wait for it if `wait`. */
 static bool reap(struct rt_peer *peer, bool wait)
 {
     VIP_DESCRIPTOR *desc = NULL;
@@ -116,7 +115,7 @@ static bool owes(const struct rt_peer *peer)
 void rt_give_back(struct rt_peer *peer)
 {
     if (owes(peer))
-        rt_answer(peer); /* takes the credits along */
+        rt_answer(peer); /* carries the credits */
     if (owes(peer)) {
         struct rt_buffer *buffer = rt_send_buffer(peer);
 
@@ -125,7 +124,7 @@ void rt_give_back(struct rt_peer *peer)
     }
 }
 
-/* One entry of the queue. Returns false if there was none. */
+/* Handle one entry of the queue. Returns false if there was none. */
 static bool take(VIP_VI_HANDLE vi)
 {
     struct rt_peer *peer = VipGetUserData(vi);
@@ -138,7 +137,7 @@ static bool take(VIP_VI_HANDLE vi)
     if (code == VIP_NOT_DONE)
         return false;
     if (code != VIP_SUCCESS) {
-        /* The receives of an attempt that was given up come back like this too. */
+        /* Receives of a dropped attempt complete like this too. */
         if (peer->state == RT_CONNECTED && peer->vi == vi)
             rt_lost(peer);
         return true;
@@ -148,7 +147,7 @@ static bool take(VIP_VI_HANDLE vi)
     return true;
 }
 
-/* Serve what is here, and answer. A bound, so that a busy peer cannot keep the program here for ever. */
+/* Serve what has arrived, and answer. Bounded, so that a busy peer cannot hold the program here. */
 static void take_all(void)
 {
     VIP_VI_HANDLE vi;
@@ -176,7 +175,7 @@ void rt_poll(void)
     take_all();
 }
 
-/* RDMA operations complete on the queues of their VIs, which cannot be waited for together. */
+/* RDMA operations complete on queues of several VIs, and no call waits for all of these. */
 static void wait_for_rdma(void)
 {
     bool any = rt_rdma_progress();

@@ -1,9 +1,9 @@
 /*
- * Large transfers by RDMA Write and RDMA Read, between registered copies here and the spread heap there, on a VI of
- * their own. With Reliable Reception an RDMA Write has completed when the data are in the target's memory; so
- * a put needs no reply, and the target no time. The writes of a store carry immediate data, which tell the target
- * how much has been stored, and take a receive there, for which there are credits. SPLITC_RDMA=0 leaves only the
- * messages.
+ * Large transfers by RDMA Write and RDMA Read, on a VI of their own, between registered copies here
+ * and the spread heap of the peer. With Reliable Reception a completed RDMA Write is in the
+ * target's memory. So a put needs no reply, and costs the target no time. The writes of a store
+ * carry immediate data: they tell the target the number of bytes stored, and use up a receive
+ * there, for which there are credits. SPLITC_RDMA=0 leaves only messages.
  *
  * Each process registers its part of the spread heap in chunks, when another process asks for one.
  */
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Chunks of our own heap that are registered, by number; 0: not yet. */
+/* Handles of our own heap's chunks, by number; 0: not registered. */
 static VIP_MEM_HANDLE *own;
 
 bool rt_rdma_possible(void)
@@ -45,14 +45,14 @@ uint64_t rt_region_here(uint64_t addr)
         return 0;
     if (!own)
         own = handle_table();
-    /* If it cannot be registered (the NIC has limits), the transfer takes messages. */
+    /* If registration fails (the NIC has limits), the transfer goes in messages. */
     if (!own[chunk] &&
         VipRegisterMem(rt.nic, start, RT_CHUNK_BYTES, &attrs, &own[chunk]) != VIP_SUCCESS)
         own[chunk] = 0;
     return own[chunk];
 }
 
-/* The handle of the peer's chunk with this address, 0 if it has none. */
+/* The handle of the peer's chunk with this address; 0: none. */
 static VIP_MEM_HANDLE region_of(struct rt_peer *peer, sc_ptr p)
 {
     char *start;
@@ -91,7 +91,7 @@ static struct rt_slice *free_slice(struct rt_peer *peer)
     }
 }
 
-/* What the immediate data of a store's write say: its bytes and its epoch. */
+/* The immediate data of a store's write: its bytes and its epoch. */
 static uint32_t notice(size_t bytes, int epoch)
 {
     return (uint32_t)bytes << 1 | (uint32_t)epoch;
@@ -122,7 +122,7 @@ static void post(struct rt_peer *peer, struct rt_slice *slice, uint64_t remote,
         rt_fatal("an RDMA operation with process %d: %s", peer->rank, VipxLastError());
 }
 
-/* How much fits one operation: a slice, and no chunk's end in the middle. */
+/* Bytes of the next operation: at most a slice, and within one chunk. */
 static size_t piece(uint64_t addr, size_t left)
 {
     size_t to_end = RT_CHUNK_BYTES - addr % RT_CHUNK_BYTES;
@@ -131,7 +131,7 @@ static size_t piece(uint64_t addr, size_t left)
     return bytes < to_end ? bytes : to_end;
 }
 
-/* Is there a VI for it? If not, a request of the peer's may be waiting, or ours may have been answered. */
+/* Is there a VI for RDMA? If not, check for a request of the peer and an answer to ours. */
 static bool ready(const struct rt_peer *peer)
 {
     if (rt.rdma && !peer->bulk)
@@ -193,7 +193,7 @@ size_t rt_rdma_read(struct rt_op *op, void *to, sc_ptr from, size_t bytes)
     return at;
 }
 
-/* An operation is over. */
+/* Finish a completed operation. */
 static void done(struct rt_peer *peer, struct rt_slice *slice)
 {
     if (slice->to)
@@ -205,7 +205,7 @@ static void done(struct rt_peer *peer, struct rt_slice *slice)
     rt.slices_busy--;
 }
 
-/* Reap one operation, waiting if asked. */
+/* Take one completed operation; wait for it if `wait`. */
 static bool reap(struct rt_peer *peer, bool wait)
 {
     VIP_DESCRIPTOR *desc = NULL;
@@ -216,7 +216,7 @@ static bool reap(struct rt_peer *peer, bool wait)
         return false;
     if (code != VIP_SUCCESS)
         rt_lost(peer);
-    if (!desc) { /* all is over, and nothing comes any more */
+    if (!desc) { /* the job is ending: no operation completes any more */
         rt.slices_busy -= peer->slices_busy;
         peer->slices_busy = 0;
         return false;
@@ -241,7 +241,8 @@ void rt_rdma_drain(struct rt_peer *peer)
         reap(peer, true);
 }
 
-/* ---- the other side of stores ------------------------------------------------------------- */
+/* ---- stores of other processes
+ * ---------------------------------------------------------------- */
 
 _Static_assert(sizeof(VIP_DESCRIPTOR) % 64 == 0, "descriptors are aligned");
 

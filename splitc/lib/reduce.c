@@ -13,7 +13,7 @@
 #define OR(a, b)  ((a) | (b))
 #define XOR(a, b) ((a) ^ (b))
 
-/* Slots of all processes, each filled by its own; the others hold zero bytes. */
+/* Slots of all processes; each process fills its own and leaves zero bytes in the others. */
 static void combine_slots(void *all, const void *one, size_t bytes)
 {
     unsigned char *a = all;
@@ -36,8 +36,8 @@ static void gather(void *slots, size_t slot_bytes, const void *mine)
 }
 
 /*
- * to_one: the result counts in process 0 only. scan: process i has the combination of 0 to i. Signed
- * overflow wraps, as it did on the machines of the time.
+ * to_one: only process 0 needs the result. scan: process i gets the combination of 0 to i. `work`
+ * is unsigned where signed overflow wraps.
  */
 #define REDUCTIONS(name, type, work, op)                                                           \
     type all_reduce_to_all_##name(type value) LIBRARY;                                             \
@@ -104,7 +104,7 @@ REDUCTIONS(dmult, double, double, MUL)
 REDUCTIONS(dmin, double, double, MIN)
 REDUCTIONS(dmax, double, double, MAX)
 
-/* Process 0 hands in its value, the others nothing but zero bytes. */
+/* Process 0 contributes its value, the others zero bytes. */
 static void broadcast(void *value, size_t bytes)
 {
     rt_enter();

@@ -1,12 +1,12 @@
 /*
- * What a message does where it arrives. The receive is posted again as soon as its contents are used,
- * and before the reply leaves, since the reply tells the other process that it may send again.
+ * Handling of received messages. The receive is posted again when its contents are used, before the
+ * reply leaves. The reply tells the other process that it may send again.
  */
 #include "splitc/lib/rt.h"
 
 #include <string.h>
 
-/* Words of one access must arrive whole: memcpy does not promise that. */
+/* An aligned word must be written as a whole; memcpy does not guarantee that. */
 void rt_copy(void *to, const void *from, size_t bytes)
 {
     uintptr_t at = (uintptr_t)to;
@@ -36,7 +36,7 @@ static void *address(uint64_t number)
     return (void *)(uintptr_t)number;
 }
 
-/* The data that a read asked for. */
+/* Send the data of a read. */
 static void reply_data(struct rt_peer *peer, const struct rt_header *request)
 {
     struct rt_buffer *buffer = rt_send_buffer(peer);
@@ -49,7 +49,7 @@ static void reply_data(struct rt_peer *peer, const struct rt_header *request)
     rt_send(peer, buffer, request->bytes);
 }
 
-/* A small reply: it leaves with the others of this poll. */
+/* Keep a small reply; it leaves with the others of this poll. */
 static void reply(struct rt_peer *peer, const struct rt_header *request, enum rt_type type,
                   uint64_t value)
 {
@@ -104,7 +104,7 @@ void rt_answer_all(void)
         rt_answer(rt.answering);
 }
 
-/* What a reply says: data for the requester's memory, or a value, or only that it is done. */
+/* Handle a reply: data for the requester's memory, a value, or only "done". */
 static void take_answer(const struct rt_answer *answer)
 {
     struct rt_op *op = address(answer->op);

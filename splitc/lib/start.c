@@ -1,6 +1,6 @@
 /*
- * The beginning and the end of a Split-C process: main joins the job, sets up memory and the NIC,
- * and calls splitc_main; leaving waits for everybody.
+ * Start and end of a Split-C process. main joins the job, sets up memory and the NIC, and calls
+ * splitc_main; leaving waits for all processes.
  */
 #include "splitc/lib/rt.h"
 
@@ -16,7 +16,7 @@
 
 #include "job/job.h"
 
-/* A process that calls exit(0) gives the others this long to finish too, seconds. */
+/* Seconds that a process that calls exit(0) waits for the others to finish too. */
 #define EXIT_GRACE_S 10
 
 struct rt rt;
@@ -25,7 +25,7 @@ int sc_myproc, sc_procs = 1, sc_procs_log;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_t progress_thread;
 
-/* Programs declare it as they like; its value does not count. */
+/* Programs may declare it with any return type; its value is ignored. */
 extern int splitc_main(int argc, char **argv);
 
 void rt_fatal(const char *format, ...)
@@ -96,7 +96,7 @@ static void start_thread(void)
         rt_fatal("cannot start the progress thread: %s", strerror(errno));
 }
 
-/* Everybody serves everybody until all have come here. */
+/* Serve the other processes until all have reached this point. 0: no limit. */
 static void wait_for_all(int seconds_max)
 {
     time_t end = time(NULL) + seconds_max;
@@ -113,7 +113,7 @@ static void wait_for_all(int seconds_max)
 static void leave(void)
 {
     rt_enter();
-    /* Who has passed the launcher's barrier may disconnect before we hear that we have. */
+    /* A process that has left the launcher's barrier may disconnect before this one leaves it. */
     rt.leaving = true;
     if (sc_procs > 1) {
         for (int i = 0; i < sc_procs; i++)
@@ -131,7 +131,7 @@ static void leave(void)
     rt.job = NULL;
 }
 
-/* The program has called exit() somewhere: that ends the whole job. */
+/* The program has called exit(): end the whole job. */
 static void at_exit(int code, void *unused)
 {
     (void)unused;
@@ -140,7 +140,7 @@ static void at_exit(int code, void *unused)
     fflush(stdout);
     rt.leaving = true;
     if (code == 0 && sc_procs > 1) {
-        /* When all end in this way, none should cut another's output off. */
+        /* If all end in this way, no process should cut off another's output. */
         wait_for_all(EXIT_GRACE_S);
     }
     rt.ended = true;
@@ -156,7 +156,7 @@ static void at_exit(int code, void *unused)
 
 static void ignore_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
-    /* The receives of a broken connection complete with an error, on both VIs, which is where it is seen. */
+    /* Unused: a broken connection shows as an error of its receives, on both VIs. */
     (void)context;
     (void)error;
 }

@@ -1,13 +1,13 @@
 /*
  * Declarations: lists of declarators with initialisers, function definitions, and the base type of
- * each declarator in the output. Where a declaration mixes ordinary declarators with global
- * pointers, its comma becomes a semicolon and a base of its own follows.
+ * each declarator in the output. If a declaration mixes ordinary declarators with global pointers,
+ * its comma becomes a semicolon, and a new base follows.
  */
 #include "splitc/sc1/parse.h"
 
 #include <string.h>
 
-/* Storage classes and attributes, for a declaration that is cut off from its specifiers. */
+/* The storage classes and attributes, for a declaration split off from its specifiers. */
 static const char *storage_text(struct unit *u, const struct specs *specs)
 {
     struct text t = {.arena = &u->arena};
@@ -23,7 +23,7 @@ static const char *storage_text(struct unit *u, const struct specs *specs)
     return t.data ? t.data : "";
 }
 
-/* The specifiers become those of an sc_ptr. */
+/* Replace the type in the specifiers by sc_ptr. */
 static void replace_specs(struct unit *u, const struct specs *specs, const struct declarator *d)
 {
     bool placed = false;
@@ -45,7 +45,7 @@ static void replace_specs(struct unit *u, const struct specs *specs, const struc
         edit_before(u, specs->first, d->companions);
 }
 
-/* A struct is defined in the specifiers: it stays as a declaration of its own. */
+/* The specifiers define a struct: it stays as a separate declaration. */
 static void split_body(struct unit *u, const struct base_state *state, const struct specs *specs,
                        const struct declarator *d)
 {
@@ -94,7 +94,7 @@ void decl_base(struct unit *u, struct base_state *state, const struct specs *spe
         edit_after(u, d->last, d->spread);
 }
 
-/* An older declaration of a function may know more about its parameters. */
+/* An older declaration of a function may have more information about its parameters. */
 static struct type *merged(const struct symbol *old, struct type *type)
 {
     if (old && old->kind == SYM_OBJECT && type->kind == TYPE_FUNCTION && !type->prototyped &&
@@ -140,7 +140,7 @@ static void initialise(struct unit *u, const struct specs *specs, struct declara
         symbol->type = type;
 }
 
-/* A static spread array with run-time bounds inside a function lives in front of the function. */
+/* Move a static spread array with run-time bounds from inside a function to before it. */
 static void hoist(struct unit *u, struct declarator *d, struct symbol *symbol)
 {
     const char *variable = text_format(&u->arena, "__sc_static_var_%d", ++u->made_up);
@@ -151,7 +151,7 @@ static void hoist(struct unit *u, struct declarator *d, struct symbol *symbol)
     edit_after(u, d->last, " __attribute__((unused))");
 }
 
-/* The declarators of one declaration up to its end, which is left. */
+/* Parse the declarators of one declaration up to its end. Returns text to put after the end. */
 static const char *parse_list(struct unit *u, const struct specs *specs, struct declarator *d,
                               struct base_state *state)
 {
@@ -181,7 +181,7 @@ static void end_declaration(struct unit *u, const char *at_end)
 {
     int semicolon;
 
-    /* An asm label or attribute behind an initialiser has been stepped over already. */
+    /* declarator_parse has already skipped asm labels and attributes. */
     semicolon = unit_expect(u, ';');
     if (at_end)
         edit_after(u, semicolon, at_end);
@@ -317,7 +317,7 @@ void decl_recover(struct unit *u, int from)
         depth += u->tokens.items[i].id == '{';
         depth -= u->tokens.items[i].id == '}';
     }
-    /* Behind the ";" or "}" that ends the declaration; a "}" in the first column does so too. */
+    /* Skip to after the ";" or "}" of the declaration; a "}" in the first column also ends it. */
     while (!unit_is(u, T_EOF)) {
         int id = unit_token(u)->id;
         bool first_column = unit_token(u)->col == 1;

@@ -1,7 +1,7 @@
 /*
- * Declarators. One is read into a list of derivations, from the name outwards; the type is then built
- * from the other end. From the first global or spread pointer on (seen from the name), what is
- * farther out is invisible to C: its tokens go, and the base becomes sc_ptr.
+ * Declarators. A declarator is read into a list of derivations, from the name outwards; then the
+ * type is built from the other end. C does not see the first global or spread pointer (from the
+ * name) and all after it: their tokens are deleted, and the base becomes sc_ptr.
  */
 #include "splitc/sc1/parse.h"
 
@@ -13,8 +13,8 @@ static bool is_word(const struct token *token, const char *text)
 }
 
 /*
- * "global" and "spread" qualify a pointer unless they can only be its name: plain C may use the
- * words. At the word, behind "*".
+ * "global" and "spread" after "*" qualify a pointer, unless they can only be its name: plain C may
+ * use these words as names. Called at the word.
  */
 static bool is_reach(struct unit *u, enum place place)
 {
@@ -64,7 +64,7 @@ static struct derivation parse_pointer(struct unit *u, struct declarator *d, enu
     return p;
 }
 
-/* At "[": one pair of brackets with its bound. */
+/* At "[": parse one pair of brackets with its bound. */
 static struct derivation parse_brackets(struct unit *u)
 {
     struct derivation a = {.kind = DERIVE_ARRAY, .first = unit_expect(u, '[')};
@@ -89,7 +89,7 @@ static struct derivation parse_brackets(struct unit *u)
     return a;
 }
 
-/* The pairs of brackets read so far were in front of "::": they become one derivation. */
+/* Join the brackets before "::" into one derivation. */
 static void make_spread(struct unit *u, struct derivation_list *list, int from)
 {
     struct derivation *first = &list->items[from];
@@ -192,7 +192,7 @@ static struct derivation parse_params(struct unit *u)
     return f;
 }
 
-/* Is this "(" the beginning of a declarator in parentheses, not of parameters? */
+/* Does this "(" start a declarator in parentheses, not parameters? */
 static bool nests(struct unit *u, enum place place)
 {
     const struct token *next = unit_peek(u, 1);
@@ -267,7 +267,7 @@ void declarator_parse(struct unit *u, struct declarator *d, enum place place)
     d->last = u->at - 1;
 }
 
-/* Give the array type a name at this place, so that its bounds are evaluated here and once. */
+/* Give the array type a name at this place, so that its bounds are evaluated once, here. */
 static void name_array(struct unit *u, struct declarator *d, struct type *type, enum place place)
 {
     const char *alias, *text;
@@ -287,7 +287,7 @@ static void name_array(struct unit *u, struct declarator *d, struct type *type, 
     else
         d->companions = text_format(&u->arena, "%s%s", d->companions ? d->companions : "", text);
     type->alias = alias;
-    /* What lies inside it is named by way of it. */
+    /* Inner array types are named through the outer one. */
     for (struct type *inner = type; inner->base->kind == TYPE_ARRAY; inner = inner->base)
         inner->base->alias = text_format(&u->arena, "__typeof__((*(%s *)0)[0])", inner->alias);
 }
@@ -336,7 +336,7 @@ static bool is_static_spread(const struct declarator *d, const struct specs *spe
            place != PLACE_PARAM && place != PLACE_TYPE_NAME && place != PLACE_MEMBER;
 }
 
-/* All bounds of the array are constant: it is an ordinary array in the output. */
+/* Are all bounds of the array constant? Then it is an ordinary array in the output. */
 static bool has_constant_bounds(const struct declarator *d)
 {
     for (int i = 0; i < d->list.count; i++) {
@@ -389,7 +389,7 @@ void declarator_finish(struct unit *u, struct declarator *d, const struct specs 
 
         if (is_array && place != PLACE_TYPE_NAME)
             spread_declare(u, d, specs, place);
-        else /* the type name of an array, or typeof such a name: its value's type */
+        else /* a type name of an array, or typeof of one: the type of its value */
             d->type = type_decayed(u, type);
     }
     if (d->wide < 0)

@@ -1,7 +1,7 @@
 /*
  * Messages in gcc's format: "file:line:column: error: text", then the user's line and a mark below
- * it. The column is that of the user's file where the token can be found there: the preprocessor
- * moves what follows a macro.
+ * it. The column is that in the user's file if the token is found there: the preprocessor shifts
+ * text after a macro.
  */
 #include "splitc/sc1/unit.h"
 
@@ -28,13 +28,13 @@ static bool read_line(const char *file, uint32_t number, char *line)
         if (len && line[len - 1] == '\n')
             line[len - 1] = '\0';
         else if (len == LINE_BYTES_MAX - 1)
-            break; /* no source line looks like that */
+            break; /* too long for a source line */
     }
     fclose(f);
     return found;
 }
 
-/* Where the token's text stands in the user's line, nearest to where it stands in the input. */
+/* The column of the token's text in the user's line, nearest to its column in the input. */
 static uint32_t user_column(const struct token *token, const char *line)
 {
     size_t best = 0, len = strlen(line);

@@ -1,13 +1,12 @@
 /*
- * Edits, and the output: input plus edits. While tokens come out, the line that gcc will count is
- * followed; where an edit has moved it, a line marker puts it right, so that gcc's messages and
- * the debugger speak of the user's lines.
+ * Edits, and the output: the input with edits. emit counts lines as gcc will. Where an edit changes
+ * the line, a line marker corrects it. So gcc's messages and the debugger show the user's lines.
  */
 #include "splitc/sc1/unit.h"
 
 #include <string.h>
 
-/* More text than this in edits of one token only comes from hostile input. */
+/* Limit in bytes of the edits of one token; only hostile input needs more. */
 #define EDIT_BYTES_MAX (16u << 20)
 
 static struct token *at(struct unit *u, int token)
@@ -41,7 +40,7 @@ void edit_replace(struct unit *u, int token, const char *text)
     at(u, token)->instead = text;
 }
 
-/* What was put before the range or behind it belongs to what surrounds it, and stays. */
+/* Text before or after the range belongs to the surroundings, and stays. */
 void edit_delete(struct unit *u, int first, int last)
 {
     for (int i = first; i <= last; i++) {
@@ -76,11 +75,11 @@ const char *edit_text(struct unit *u, int first, int last)
     return t.data ? t.data : "";
 }
 
-/* What gcc has counted so far. */
+/* The position as gcc counts it. */
 struct position {
     FILE *out;
     uint32_t line;
-    bool line_start; /* nothing was written on this line */
+    bool line_start; /* this line is empty so far */
 };
 
 static void put(struct position *pos, const char *text, size_t len)
@@ -116,7 +115,7 @@ void emit(struct unit *u, FILE *out)
         const char *end = token->text + token->len;
 
         put(&pos, from, (size_t)(token->text - from));
-        /* Markers in the gap have set gcc's line; the lexer has followed them. */
+        /* Markers in the gap set gcc's line; the lexer has followed them. */
         if (memchr(from, '#', (size_t)(token->text - from)))
             pos.line = token->line;
         if (pos.line != token->line && token->len)

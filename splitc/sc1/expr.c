@@ -1,6 +1,6 @@
 /*
- * Parsing expressions: precedence climbing from the assignment operators down to the postfix ones.
- * Primary expressions are in primary.c.
+ * Parses expressions by precedence climbing, from the assignment operators down to the postfix
+ * ones. Primary expressions are in primary.c.
  */
 #include "splitc/sc1/parse.h"
 #include "splitc/sc1/primary.h"
@@ -78,7 +78,7 @@ static int precedence(int id)
     }
 }
 
-/* Operators of at least this precedence, left to right. */
+/* Parse operators of at least this precedence, left to right. */
 static struct expr *parse_binary(struct unit *u, int least)
 {
     struct expr *left = primary_cast(u);
@@ -109,7 +109,7 @@ struct expr *expr_parse_conditional(struct unit *u)
         e->op_token = unit_next(u);
         e->kid[0] = cond;
         if (!unit_is(u, ':')) {
-            /* The ":" that comes next is this operator's, never that of ":-". */
+            /* The next ":" belongs to this operator, not to ":=" or ":-". */
             bool outer = u->colon_taken;
 
             u->colon_taken = true;
@@ -212,7 +212,7 @@ bool expr_is_run_time(const struct expr *e)
             if (e->kid[i] && expr_is_run_time(e->kid[i]))
                 return true;
         return false;
-    case EX_OPAQUE: /* offsetof and the like */
+    case EX_OPAQUE: /* offsetof and similar */
         return false;
     default:
         return true;

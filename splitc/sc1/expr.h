@@ -1,7 +1,7 @@
 /*
- * Expressions. A full expression is parsed into a tree whose nodes know their type and their range of
- * tokens; then one of the lower functions walks the tree and puts the edits on the tokens. A tree
- * without anything of Split-C gets no edits.
+ * Expressions. The parser makes a tree of a full expression; each node knows its type and its range
+ * of tokens. Then a lower function walks the tree and puts the edits on the tokens. A tree without
+ * Split-C gets no edits.
  */
 #ifndef SPLITC_SC1_EXPR_H
 #define SPLITC_SC1_EXPR_H
@@ -32,21 +32,21 @@ enum expr_op {
     EX_SPLIT,     /* := and :- */
     EX_COMMA,
     EX_BLOCK, /* statement expression: its edits are made already */
-    EX_OPAQUE /* built-ins with types as arguments, _Generic: args hold what is to be walked */
+    EX_OPAQUE /* built-ins with types as arguments, _Generic: args are lowered */
 };
 
 struct expr {
     enum expr_op op;
     struct type *type; /* as an object, not decayed */
     bool global;       /* an object that may be in another process */
-    int op_id;         /* of operators: the token's number */
-    int op_token;      /* its index; of EX_INDEX the "[", of EX_CALL the "(" */
+    int op_id;         /* operators: the token's id */
+    int op_token;      /* its index; EX_INDEX: of "[", EX_CALL: of "(" */
     int first, last;   /* tokens */
     struct expr *kid[3];
     struct expr **args; /* EX_CALL, EX_WIDE_CALL, EX_OPAQUE */
     int arg_count;
     int height;            /* of the tree */
-    struct member *member; /* EX_MEMBER, EX_ARROW; NULL if sc1 does not know it */
+    struct member *member; /* EX_MEMBER, EX_ARROW; NULL if unknown to sc1 */
     struct symbol *symbol; /* EX_IDENT, NULL if undeclared */
     bool zero;             /* EX_CONSTANT: an integer 0 */
 };
@@ -56,7 +56,7 @@ struct expr *expr_parse(struct unit *u);
 struct expr *expr_parse_assignment(struct unit *u);
 struct expr *expr_parse_conditional(struct unit *u);
 
-/* Does its value depend on the run of the program? Decides which bounds make run-time types. */
+/* Does the value depend on the run of the program? Then a bound makes a run-time type. */
 bool expr_is_run_time(const struct expr *e);
 /* A null pointer constant. */
 bool expr_is_null(const struct expr *e);
@@ -65,35 +65,35 @@ bool expr_is_null(const struct expr *e);
 
 /* Set e->type and e->global from its kids; diagnoses what Split-C forbids. */
 void expr_check(struct unit *u, struct expr *e);
-/* The type of its value: arrays decay, in global space to a global pointer. */
+/* The type of its value. Arrays decay; in global space to a global pointer. */
 struct type *expr_value_type(struct unit *u, const struct expr *e);
 
 /* ---- lower*.c ---- */
 
-/* The value is used, or not. */
+/* Is the value of the expression used? */
 enum lower_use { USE_VALUE, USE_NOTHING };
 
 void lower_value(struct unit *u, struct expr *e, enum lower_use use);
-/* The truth of it is used. */
+/* Only whether the value is zero is used. */
 void lower_condition(struct unit *u, struct expr *e);
-/* The value is converted as by an assignment to an object of this type. */
+/* The value is converted like in an assignment to an object of this type. */
 void lower_convert(struct unit *u, struct expr *e, struct type *target);
-/* The same where gcc wants a constant; without braces if those around it were left out too. */
+/* The same where gcc needs a constant. elided: the braces around it were left out, so ours too. */
 void lower_constant(struct unit *u, struct expr *e, struct type *target, bool elided);
-/* An object in global space becomes its address, of type sc_ptr. */
+/* Turn an object in global space into its address, of type sc_ptr. */
 void lower_address(struct unit *u, struct expr *e);
 
 /* Of lower_assign.c, for lower.c. */
 void lower_assign(struct unit *u, struct expr *e, enum lower_use use);
 void lower_step(struct unit *u, struct expr *e, enum lower_use use);
 void lower_split(struct unit *u, struct expr *e);
-/* Of lower_wide.c, for lower.c: operators and conversions on global pointers themselves. */
+/* Of lower_wide.c, for lower.c: operators and conversions of global pointers. */
 void lower_binary(struct unit *u, struct expr *e);
 void lower_cast(struct unit *u, struct expr *e);
 void lower_wide_call(struct unit *u, struct expr *e);
 void lower_index(struct unit *u, struct expr *e);
 
-/* Put text around a range. */
+/* Put text around the tokens of e. */
 void lower_wrap(struct unit *u, const struct expr *e, const char *before, const char *after);
 /* "sizeof(T)" for arithmetic on a pointer to T. */
 const char *lower_size(struct unit *u, struct type *type);

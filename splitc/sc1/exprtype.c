@@ -1,6 +1,6 @@
 /*
- * The type of an expression from those of its parts, and which objects are in global space. What is
- * wrong in ordinary C is left to gcc: then the type is unknown, about which nothing is said.
+ * The type of an expression, from the types of its parts, and which objects are in global space.
+ * Errors of ordinary C are left to gcc: then the type is unknown and causes no diagnostics.
  */
 #include "splitc/sc1/parse.h"
 
@@ -18,7 +18,7 @@ struct type *expr_value_type(struct unit *u, const struct expr *e)
     return type_plain(u, type_decayed(u, e->type));
 }
 
-/* What stands behind a pointer; `e` becomes an object there. */
+/* Set `e` to the object that a pointer points to. */
 static void point(struct unit *u, struct expr *e, const struct type *pointer)
 {
     e->type = unknown(u);
@@ -35,7 +35,7 @@ static void point(struct unit *u, struct expr *e, const struct type *pointer)
     }
 }
 
-/* One more subscript of a spread array, or "*" on it. */
+/* Apply one more subscript to a spread array, or "*". */
 static void subscript_spread(struct unit *u, struct expr *e, struct type *array)
 {
     if (array->dims_used + 1 < array->dims->count) {
@@ -160,7 +160,7 @@ static void check_wide_call(struct unit *u, struct expr *e)
                    (int)name->len, name->text);
 }
 
-/* Both promoted, then the higher rank; the order of enum basic is that of the ranks. */
+/* Promote both, then take the higher rank; enum basic is in the order of ranks. */
 static struct type *arithmetic(struct unit *u, struct type *a, struct type *b)
 {
     enum basic x = a->kind == TYPE_ENUM ? BASIC_INT : a->basic;

@@ -1,7 +1,7 @@
 /*
- * Initialisers. Where the object holds global pointers, each expression must be matched with its
- * member or element, as C matches them, braces left out included; elsewhere only the expressions
- * count, and gcc does the matching.
+ * Initialisers. If the object contains global pointers, each expression is matched with its member
+ * or element by the rules of C, also with braces left out. Otherwise only the expressions are
+ * lowered, and gcc matches them.
  */
 #include "splitc/sc1/parse.h"
 
@@ -10,7 +10,7 @@ static bool is_aggregate(const struct type *type)
     return type->kind == TYPE_ARRAY || (type->kind == TYPE_RECORD && type->tag->complete);
 }
 
-/* `elided`: the braces around the object have been left out, so that ours must be too. */
+/* `elided`: the braces around the object are left out, so ours must be left out too. */
 static void convert(struct unit *u, struct expr *e, struct type *type, bool constant, bool elided)
 {
     if (constant)
@@ -57,7 +57,7 @@ static struct type *designators(struct unit *u, struct type *type, struct member
     return type;
 }
 
-/* Behind a value: is there a further one in these braces? Steps over the comma. */
+/* After a value: does another one follow in these braces? Skips the comma. */
 static bool another(struct unit *u)
 {
     if (!unit_skip_if(u, ','))
@@ -66,8 +66,8 @@ static bool another(struct unit *u)
 }
 
 /*
- * Fill an object whose braces were left out, beginning with `pending`, already parsed. Returns true
- * if a further value follows, which belongs to what surrounds the object.
+ * Fill an object whose braces are left out, starting with the parsed expression `pending`. Returns
+ * true if another value follows; it belongs to the surrounding object.
  */
 static bool fill(struct unit *u, struct type *type, struct expr *pending, bool constant,
                  bool elided)
@@ -99,7 +99,7 @@ static bool fill(struct unit *u, struct type *type, struct expr *pending, bool c
         }
         if (member)
             member = is_union ? NULL : member->next;
-        /* sc1 does not know how many elements there are: an array takes what is left. */
+        /* sc1 does not know the number of elements: an array takes all remaining values. */
         if (!more || (type->kind == TYPE_RECORD && !member) || unit_is(u, '.') || unit_is(u, '['))
             return more;
     }

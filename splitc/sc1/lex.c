@@ -1,7 +1,7 @@
 /*
- * Input to tokens. Line markers, pragmas and comments belong to the gap before a token; markers
- * set file and line of what follows. String literals that run over several lines, which the
- * compilers of the time allowed and which gcc's preprocessor passes on, are joined here.
+ * Splits the input into tokens. Line markers, pragmas and comments belong to the gap before a
+ * token; markers set file and line of the tokens after them. String literals over several lines are
+ * joined here: compilers of the time allowed them, and gcc's preprocessor passes them on.
  */
 #include "splitc/sc1/unit.h"
 
@@ -112,7 +112,7 @@ static const struct {
     {"while", K_WHILE},
 };
 
-/* Longest first. The digraphs stand for the brackets and braces in the second column. */
+/* Longest first. Digraphs mean the bracket or brace in the second column. */
 static const struct {
     const char *text;
     int id; /* 0: the characters themselves */
@@ -153,7 +153,7 @@ static void new_line(struct lexer *lx)
     lx->line_start = lx->at;
 }
 
-/* The name in a marker, with its escapes undone. */
+/* The index of the file name in a marker, without its escapes. */
 static uint32_t marker_file(struct lexer *lx, const char *from, const char *to)
 {
     struct unit *u = lx->u;
@@ -176,7 +176,7 @@ static uint32_t marker_file(struct lexer *lx, const char *from, const char *to)
     return (uint32_t)u->files.count - 1;
 }
 
-/* At the "#" of a line: a marker sets file and line, anything else is only stepped over. */
+/* At the "#" of a line: a marker sets file and line, other lines are skipped. */
 static void directive(struct lexer *lx)
 {
     const char *eol = memchr(lx->at, '\n', (size_t)(lx->end - lx->at));
@@ -263,7 +263,7 @@ static bool in_name(const char *p, const char *end)
            (*p == '\\' && end - p > 1 && (p[1] == 'u' || p[1] == 'U'));
 }
 
-/* Behind the opening quote: step behind the closing one. Returns false if there is none. */
+/* After the opening quote: skip to after the closing one. Returns false if there is none. */
 static bool skip_quoted(struct lexer *lx, char quote, bool *ret_newline)
 {
     *ret_newline = false;
@@ -288,7 +288,7 @@ static bool skip_quoted(struct lexer *lx, char quote, bool *ret_newline)
     return false;
 }
 
-/* The literal on one line, for an edit. A marker line inside it is the preprocessor's, not the user's. */
+/* The literal on one line, for an edit. Leaves out marker lines, which the preprocessor inserts. */
 static const char *joined(struct unit *u, const char *text, const char *end)
 {
     struct text t = {.arena = &u->arena};
@@ -309,7 +309,7 @@ static const char *joined(struct unit *u, const char *text, const char *end)
     return t.data;
 }
 
-/* A raw string R"x(...)x", at its quote. Returns false if it is none. */
+/* Skip a raw string R"x(...)x", at its quote. Returns false if it is not one. */
 static bool skip_raw(struct lexer *lx)
 {
     const char *p = lx->at + 1, *open = p;
@@ -434,7 +434,7 @@ void lex(struct unit *u)
             token.id = lex_quoted(&lx, &token, index);
         else
             token.id = lex_punct(&lx);
-        if (token.id == 0) /* a NUL byte is no end of file */
+        if (token.id == 0) /* a NUL byte is not T_EOF */
             token.id = 0x7f;
         token.len = (uint32_t)(lx.at - token.text);
         u->tokens.items[index] = token;

@@ -1,10 +1,10 @@
 /*
- * Edits for expressions: values, conditions, conversions, reads from global space, and the
- * address of an object there.
+ * Edits for expressions: values, conditions, conversions, reads from global space, and addresses of
+ * objects there.
  *
- * Edits are made from the outside inwards: a node puts its text around its range first, then its
- * parts are lowered, so that texts at the same token nest correctly. Templates keep the order of the
- * user's tokens; therefore no text moves between lines.
+ * Edits are made from the outside inwards. A node first puts its text around its range, then its
+ * parts are lowered; so texts at the same token nest correctly. Templates keep the order of the
+ * user's tokens, so no text moves to another line.
  */
 #include "splitc/sc1/expr.h"
 
@@ -26,7 +26,7 @@ static bool is_bit_field(const struct expr *e)
     return (e->op == EX_MEMBER || e->op == EX_ARROW) && e->member && e->member->bit_field;
 }
 
-/* A read of `type` around the address that `e` will become. */
+/* Put a read of `type` around the address that `e` will become. */
 static void wrap_read(struct unit *u, const struct expr *e, struct type *type)
 {
     const char *suffix = type_suffix(type), *text = type_text(u, type);
@@ -52,7 +52,7 @@ static void lower_read(struct unit *u, struct expr *e)
     } else if (e->type->kind == TYPE_FUNCTION) {
         diag_error(u, e->op_token, "a function cannot be called through a global pointer");
     } else if (is_bit_field(e)) {
-        /* The whole struct comes here, and the bit-field is taken out of it. */
+        /* Read the whole struct, and take the bit-field from it. */
         if (e->op == EX_MEMBER) {
             lower_read(u, e->kid[0]);
         } else {
@@ -154,7 +154,7 @@ static void lower_conditional(struct unit *u, struct expr *e, enum lower_use use
     }
 }
 
-/* Only the type of the operand counts. */
+/* sizeof needs only the type of its operand. */
 static void lower_sizeof(struct unit *u, struct expr *e)
 {
     struct expr *kid = e->kid[0];
@@ -171,7 +171,7 @@ static void lower_sizeof(struct unit *u, struct expr *e)
     }
 }
 
-/* Operators that have nothing of their own to do: only their parts are lowered. */
+/* Lower only the parts of an operator that needs no edit itself. */
 static void lower_kids(struct unit *u, struct expr *e)
 {
     for (int i = 0; i < 3; i++)
@@ -230,7 +230,7 @@ static void lower_operator(struct unit *u, struct expr *e, enum lower_use use)
         lower_value(u, e->kid[0], USE_NOTHING);
         lower_value(u, e->kid[1], use);
         break;
-    default: /* lower_value has done the others */
+    default: /* lower_value handles the others */
         break;
     }
 }

@@ -1,13 +1,13 @@
 /*
- * Edits for assignments, ++ and --, := and :-, where the left side is in global space or is a
- * global pointer itself.
+ * Edits for assignments, ++ and --, := and :-, if the left side is in global space or is a global
+ * pointer itself.
  *
  * An operator that reads and writes takes the address once, into a variable of a statement
- * expression; the variables of each have a number of their own, so that nested ones do not meet.
+ * expression. Each such expression numbers its variables, so that nested ones have different names.
  */
 #include "splitc/sc1/expr.h"
 
-/* The operator without its "=", the token index, or the two halves of := and :-. */
+/* The operator of op= without its "="; of ++ and --, its first character. */
 static const char *operator_text(struct unit *u, const struct expr *e)
 {
     const struct token *op = &u->tokens.items[e->op_token];
@@ -52,7 +52,7 @@ static const char *write_text(struct unit *u, struct type *type, int n)
                        n, n, n);
 }
 
-/* The sum of a wide pointer in `text` and what follows, up to the closing text. */
+/* The start of a sum: the wide pointer in `text` and an operand, which the caller adds. */
 static const char *wide_sum(struct unit *u, struct type *type, const char *text, const char *sign)
 {
     return text_format(&u->arena, "%s(%s, %s(long)(",
@@ -60,7 +60,7 @@ static const char *wide_sum(struct unit *u, struct type *type, const char *text,
 }
 
 /*
- * lhs op= rhs and ++/-- in global space: between `before` the address and `after` the operand. An
+ * Lower lhs op= rhs and ++/-- in global space. The address is computed before the operand. An
  * operand of NULL means 1.
  */
 static void lower_update(struct unit *u, struct expr *e, struct expr *left, struct expr *operand,
@@ -104,7 +104,7 @@ static void lower_update(struct unit *u, struct expr *e, struct expr *left, stru
         lower_value(u, operand, USE_VALUE);
 }
 
-/* The struct comes here, is changed, and goes back. */
+/* Lower a change of a bit-field: read the struct, change it, write it back. */
 static void lower_bit_field(struct unit *u, struct expr *e, struct expr *left, bool old_value)
 {
     struct expr *object = left->kid[0];
@@ -146,7 +146,7 @@ static void lower_bit_field(struct unit *u, struct expr *e, struct expr *left, b
         lower_value(u, e->kid[1], USE_VALUE);
 }
 
-/* The address of lhs, the operator's place, the value: call(ADDRESS, (T)(VALUE)). */
+/* Lower a write, put or store: call(ADDRESS, (T)(VALUE)). */
 static void lower_transfer(struct unit *u, struct expr *e, const char *verb, enum lower_use use)
 {
     struct expr *left = e->kid[0], *right = e->kid[1];
@@ -176,7 +176,7 @@ static void lower_transfer(struct unit *u, struct expr *e, const char *verb, enu
     lower_convert(u, right, type);
 }
 
-/* op= on a local variable that is a wide pointer. */
+/* Lower op=, ++ and -- on a local variable that is a wide pointer. */
 static void lower_wide_update(struct unit *u, struct expr *e, struct expr *left,
                               struct expr *operand, bool minus, bool old_value)
 {

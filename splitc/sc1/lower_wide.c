@@ -1,12 +1,12 @@
 /*
- * Edits for what is done to global and spread pointers themselves: subscripts, arithmetic,
- * comparisons, casts, and the three conversion functions.
+ * Edits for operations on global and spread pointers: subscripts, arithmetic, comparisons, casts,
+ * and the three conversion functions.
  */
 #include "splitc/sc1/expr.h"
 
 #include <string.h>
 
-/* Subscripts of a spread array, outermost node first; the array itself is at root. */
+/* The subscripts of a spread array, and the array itself (root). */
 struct chain {
     struct expr *root;
     struct expr **nodes; /* [0] is applied first */
@@ -81,7 +81,7 @@ void lower_index(struct unit *u, struct expr *e)
     lower_value(u, e->kid[1], USE_VALUE);
 }
 
-/* == and != with NULL, where one null pointer equals every other. */
+/* Lower == and != with NULL: all null pointers are equal, in any process. */
 static void lower_null_test(struct unit *u, struct expr *e)
 {
     struct expr *left = e->kid[0], *right = e->kid[1];

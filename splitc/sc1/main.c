@@ -1,11 +1,11 @@
 /*
- * sc1: preprocessed Split-C in, C out. Run by splitcc.
+ * sc1: translates preprocessed Split-C to C. Run by splitcc.
  *
  *   sc1 [-w] [-e] [-o OUTPUT] [INPUT]
  *
- * -w: no warnings; -e: warnings are errors. INPUT is what "gcc -E" wrote (default: standard input).
- * Exit status 0: translated; 1: errors in the program, which are on standard error; 2: wrong
- * arguments, or files that cannot be read or written.
+ * -w: no warnings; -e: warnings are errors. INPUT is the output of "gcc -E" (default: standard
+ * input). Exit status 0: translated; 1: errors in the program, reported on standard error; 2: wrong
+ * arguments, or a file cannot be read or written.
  */
 #include "splitc/sc1/unit.h"
 
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The whole of a file, or NULL with errno. */
+/* Read a whole file. NULL: error, see errno. */
 static char *read_all(FILE *f, size_t *ret_len)
 {
     size_t cap = 1 << 16, len = 0, got;
@@ -40,7 +40,7 @@ static char *read_all(FILE *f, size_t *ret_len)
     return data;
 }
 
-/* An output with half a program is removed, as gcc does it; a device or a pipe is not ours. */
+/* Remove an incomplete output, as gcc does; a device or a pipe stays. */
 static void remove_output(const char *name)
 {
     struct stat about;

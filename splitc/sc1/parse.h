@@ -1,6 +1,4 @@
-/*
- * Declarations and statements, as the parser's parts call each other.
- */
+/* Declarations and statements: the functions that the parts of the parser call in each other. */
 #ifndef SPLITC_SC1_PARSE_H
 #define SPLITC_SC1_PARSE_H
 
@@ -28,7 +26,7 @@ struct specs {
     int first, last; /* tokens; last < first if there are none */
     struct spec_parts parts;
     bool is_typedef, is_extern, is_static, is_register;
-    bool has_body; /* a struct, union or enum is defined here */
+    bool has_body; /* the specifiers define a struct, union or enum */
     bool is_auto_type;
     bool opaque; /* an attribute changes the type itself (mode, vector_size) */
 };
@@ -50,20 +48,20 @@ enum derivation_kind { DERIVE_POINTER, DERIVE_ARRAY, DERIVE_SPREAD, DERIVE_FUNCT
 /* One "*", "[n]", "[n]..[m]::" or "(...)" of a declarator. */
 struct derivation {
     enum derivation_kind kind;
-    int first, last;   /* tokens; of a spread one the brackets in front of "::" and the colons */
+    int first, last;   /* tokens; DERIVE_SPREAD: the brackets before "::", and "::" */
     int colons;        /* index of the first ":" of "::" */
     enum reach reach;  /* of a pointer */
     unsigned quals;    /* of a pointer */
     const char *bound; /* of an array, NULL if empty */
     bool run_time;     /* a bound is not constant */
-    struct dims *dims; /* of a spread one, with the user's expressions */
+    struct dims *dims; /* DERIVE_SPREAD: with the user's expressions */
     struct param_list params;
     bool prototyped, variadic;
-    const char *companions; /* declarations for the beginning of the function's body */
+    const char *companions; /* declarations for the start of the function's body */
 };
 
 struct derivation_list {
-    struct derivation *items; /* from the name outwards: [0] is what the name is */
+    struct derivation *items; /* from the name outwards: [0] is next to the name */
     int count, cap;
 };
 
@@ -74,20 +72,20 @@ struct declarator {
     struct derivation_list list;
     struct type *type;
     bool opaque;
-    int wide;               /* the derivation from which on sc_ptr stands for it, or -1 */
-    const char *companions; /* declarations to put in front */
+    int wide;               /* sc_ptr replaces this derivation and all after it; -1: none */
+    const char *companions; /* declarations to put before this one */
     const char *spread;     /* initialiser of an automatic spread array, or NULL */
-    bool outlives;          /* a spread array of static storage: its block type has no local name */
-    bool is_static_spread;  /* a spread array of static storage with a size known at start-up */
+    bool outlives;          /* a spread array of static storage: no local name for its type */
+    bool is_static_spread;  /* a static spread array whose size is known only at start */
 };
 
 /* ---- specs.c, record.c ---- */
 
 bool specs_start(struct unit *u);
-/* Is the current token the beginning of a type name (of a cast, for instance)? */
+/* Does this token start a type name (of a cast, for example)? */
 bool specs_type_name_starts(struct unit *u, const struct token *token);
 void specs_parse(struct unit *u, struct specs *specs);
-/* At "__attribute__": step over all of them. Returns true if one changes the type itself. */
+/* At "__attribute__": skip all of them. Returns true if one changes the type itself. */
 bool specs_attributes(struct unit *u);
 /* At struct, union, enum. */
 struct type *record_parse(struct unit *u, bool *ret_has_body);
@@ -95,7 +93,7 @@ struct type *record_parse(struct unit *u, bool *ret_has_body);
 /* ---- declarator.c ---- */
 
 void declarator_parse(struct unit *u, struct declarator *d, enum place place);
-/* Build d->type on specs->base, and delete the tokens for which sc_ptr will stand. */
+/* Build d->type on specs->base, and delete the tokens that sc_ptr replaces. */
 void declarator_finish(struct unit *u, struct declarator *d, const struct specs *specs,
                        enum place place);
 /* "(type-name)" without the parentheses; its edits are made. */
@@ -103,24 +101,24 @@ struct type *declarator_type_name(struct unit *u);
 
 /* ---- decl.c ---- */
 
-/* How far the declarators of one declaration have come. */
+/* State between the declarators of one declaration. */
 struct base_state {
     enum place place;
     bool started;
-    bool wide; /* the output's declaration in progress has the base sc_ptr */
+    bool wide; /* the current declaration of the output has the base sc_ptr */
     int comma; /* the "," before the current declarator */
 };
 
-/* Put the base of this declarator right. Call after declarator_finish, in order. */
+/* Edit the base type of this declarator. Call after declarator_finish, in order. */
 void decl_base(struct unit *u, struct base_state *state, const struct specs *specs,
                const struct declarator *d);
-/* Declaration or function at file scope. */
+/* Parse a declaration or function at file scope. */
 void decl_external(struct unit *u);
-/* Declaration in a block, or in the head of a for. */
+/* Parse a declaration in a block, or in the head of a for. */
 void decl_block(struct unit *u, enum place place);
-/* Behind an error in the declaration that began at token `from`: step to its end. */
+/* After an error in the declaration that starts at token `from`: skip to its end. */
 void decl_recover(struct unit *u, int from);
-/* "_Static_assert(...)" without its semicolon. */
+/* Parse "_Static_assert(...)" without its semicolon. */
 void decl_static_assert(struct unit *u);
 
 /* ---- declspread.c ---- */
@@ -128,20 +126,20 @@ void decl_static_assert(struct unit *u);
 /* The storage of a spread array: fills d->companions, d->spread and the dims of d->type. */
 void spread_declare(struct unit *u, struct declarator *d, const struct specs *specs,
                     enum place place);
-/* Generated text that makes a spread array of static storage at start-up. */
+/* Generated text that allocates a spread array of static storage at start. */
 const char *spread_static_text(struct unit *u, const char *variable, const struct type *type,
                                bool own_variable);
 
 /* ---- init.c ---- */
 
-/* What follows "=" in a declaration, or a compound literal. Returns the type of a single expression. */
+/* Parse an initialiser, after "=" or of a compound literal. Returns a single expression's type. */
 struct type *init_parse(struct unit *u, struct type *type, bool is_constant);
 
 /* ---- stmt.c ---- */
 
 /* At the "{" of a function. */
 void stmt_function_body(struct unit *u, const struct declarator *d, int first_token);
-/* At "{": a block with a scope of its own. Returns the type of its last expression, or NULL. */
+/* At "{": a block with its own scope. Returns the type of its last expression, or NULL. */
 struct type *stmt_block(struct unit *u);
 
 #endif

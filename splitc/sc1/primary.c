@@ -18,7 +18,7 @@ static struct type *unknown(struct unit *u)
     return type_new(u, TYPE_UNKNOWN, NULL);
 }
 
-/* ":-" is an operator again inside parentheses, whatever is around them. */
+/* Inside parentheses ":=" and ":-" are operators again, even between "?" and ":". */
 static struct expr *parse_inside(struct unit *u)
 {
     bool outer = u->colon_taken;
@@ -117,7 +117,7 @@ static struct expr *parse_identifier(struct unit *u)
     return expr_done(u, e);
 }
 
-/* Arguments to ")". Those of built-ins may be types, which need no more than their own edits. */
+/* Parse arguments up to ")". Those of built-ins may be types, which get only their own edits. */
 static void parse_arguments(struct unit *u, struct expr *e, bool types)
 {
     struct expr_list list = {0};
@@ -184,7 +184,7 @@ static struct expr *parse_typed_builtin(struct unit *u)
     return expr_done(u, e);
 }
 
-/* _Generic(value, type: expression, ...). The value is not evaluated, but has its edits. */
+/* _Generic(value, type: expression, ...). The value is not evaluated, but gets its edits. */
 static struct expr *parse_generic(struct unit *u)
 {
     struct expr *e = expr_new(u, EX_OPAQUE, unit_next(u));
@@ -293,7 +293,7 @@ static struct expr *parse_member(struct unit *u, struct expr *object, enum expr_
 
     e->op_token = unit_next(u);
     e->kid[0] = object;
-    /* After "." every name is a member, a typedef's too; attributes show that keywords are not. */
+    /* After "." and "->" every identifier is a member, even a typedef's name. */
     unit_expect(u, T_IDENT);
     return expr_done(u, e);
 }
@@ -350,7 +350,7 @@ static struct expr *parse_type_in_parens(struct unit *u)
         return parse_postfix(u, expr_done(u, e));
     }
     e = expr_new(u, EX_CAST, first);
-    e->op_token = u->at - 1; /* the ")" behind the type */
+    e->op_token = u->at - 1; /* the ")" after the type */
     e->type = type;
     e->kid[0] = primary_cast(u);
     return expr_done(u, e);

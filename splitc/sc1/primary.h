@@ -1,5 +1,6 @@
 /*
- * Between expr.c and primary.c only: making nodes, and the lower half of the expression grammar.
+ * Shared by expr.c and primary.c only: node construction, and the lower half of the expression
+ * grammar.
  */
 #ifndef SPLITC_SC1_PRIMARY_H
 #define SPLITC_SC1_PRIMARY_H

@@ -108,9 +108,9 @@ struct type *record_parse(struct unit *u, bool *ret_has_body)
     if (name)
         tag = name->tag;
     if (tag && ((*ret_has_body || unit_is(u, ';')) && !scope_owns_tag(u, tag)))
-        tag = NULL; /* a new one that hides it */
+        tag = NULL; /* a new tag hides it */
     if (tag && *ret_has_body && tag->complete)
-        tag = NULL; /* defined twice: gcc says so */
+        tag = NULL; /* defined twice: gcc reports it */
     if (!tag)
         tag = scope_tag(u, name, keyword);
     if (*ret_has_body) {

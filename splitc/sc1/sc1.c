@@ -1,12 +1,10 @@
-/*
- * One translation from beginning to end.
- */
+/* One translation, from input to output. */
 #include "splitc/sc1/unit.h"
 #include "splitc/sc1/parse.h"
 
 #include <string.h>
 
-/* Parse everything; a syntax error skips to the next declaration of file scope. */
+/* Parse the whole input; a syntax error skips to the next declaration at file scope. */
 static void parse(struct unit *u)
 {
     static const char *const builtin_types[] = {"__int128_t", "__uint128_t", "__builtin_va_list"};
@@ -43,7 +41,7 @@ int sc1_translate(const char *input, size_t len, FILE *out, FILE *messages, unsi
 {
     struct unit u = {.input = input, .input_len = len, .messages = messages};
     jmp_buf give_up, exhausted;
-    volatile int result = 1; /* it must survive the jumps */
+    volatile int result = 1; /* volatile: it keeps its value across longjmp */
 
     u.options = options;
     u.give_up = &give_up;

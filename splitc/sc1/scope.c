@@ -1,6 +1,6 @@
 /*
- * Scopes. A name points at its innermost meaning, and each meaning at the one it hides, so that
- * looking up is one step and leaving a scope undoes exactly what was declared in it.
+ * Scopes. A name points to its innermost meaning, and each meaning to the one it hides. So a
+ * look-up is one step, and leaving a scope undoes exactly its declarations.
  */
 #include "splitc/sc1/unit.h"
 

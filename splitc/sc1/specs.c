@@ -92,7 +92,7 @@ bool specs_start(struct unit *u)
     }
 }
 
-/* The words of an arithmetic type, counted. */
+/* Counts of the words of an arithmetic type. */
 struct words {
     int chars, shorts, ints, longs, floats, doubles, signs, unsigns, bools, voids, int128s;
     bool other; /* complex, _FloatN */
@@ -231,7 +231,7 @@ static void add_part(struct unit *u, struct specs *specs, enum spec_kind kind, i
     LIST_ADD(&u->arena, &specs->parts, part);
 }
 
-/* A storage class or the like, at its keyword. Returns false if it is something else. */
+/* Parse a storage class or similar, at its keyword. Returns false for another token. */
 static bool parse_storage(struct unit *u, struct specs *specs)
 {
     int first = u->at;
@@ -274,7 +274,7 @@ static bool parse_storage(struct unit *u, struct specs *specs)
     return true;
 }
 
-/* A whole type specifier that is not made of words. Returns NULL if the current token starts none. */
+/* Parse a type specifier that is not made of words. Returns NULL if no such starts here. */
 static struct type *parse_whole_type(struct unit *u, struct specs *specs, bool have_type)
 {
     const struct token *token = unit_token(u);

@@ -1,6 +1,6 @@
 /*
- * Statements and function bodies. Statements need no tree: each full expression in them is parsed and
- * lowered at once.
+ * Statements and function bodies. Statements have no tree: each full expression in them is parsed
+ * and lowered at once.
  */
 #include "splitc/sc1/parse.h"
 
@@ -14,7 +14,7 @@ static void note_jump(struct unit *u, int token, bool is_label)
         LIST_ADD(&u->arena, &u->function->jumps, jump);
 }
 
-/* Is the mark `inner` in force wherever `outer` is: would a jump between them enter nothing? */
+/* Is the mark `inner` also in force at `from`? Then a jump from there enters no new scope. */
 static bool encloses(const struct spread_mark *inner, const struct spread_mark *from)
 {
     for (; from; from = from->outer)
@@ -166,7 +166,7 @@ static void parse_local_labels(struct unit *u)
     }
 }
 
-/* Returns the type if it is the last statement of a block, whose value a statement expression has. */
+/* Returns the expression's type, or NULL. The value of a block's last expression may be used. */
 static struct type *parse_expression_statement(struct unit *u)
 {
     struct expr *e;
@@ -231,7 +231,7 @@ static struct type *parse_keyword(struct unit *u)
     return NULL;
 }
 
-/* Labels of all kinds in front of a statement or of a block's end. */
+/* Labels of all kinds before a statement or the end of a block. */
 static bool parse_labels(struct unit *u)
 {
     bool any = false;
@@ -260,7 +260,7 @@ static struct type *parse_statement(struct unit *u)
     parse_labels(u);
     if (unit_is(u, '{'))
         type = stmt_block(u);
-    else if (unit_is(u, '}')) /* a label at the end of a block: gcc warns or not */
+    else if (unit_is(u, '}')) /* a label at the end of a block: left to gcc */
         type = NULL;
     else
         type = parse_keyword(u);

@@ -1,5 +1,5 @@
 /*
- * The arena and the texts of a translation; see text.h. The only place of sc1 that allocates.
+ * The arena and the texts of a translation; see text.h. A translation allocates memory only here.
  */
 #include "splitc/sc1/text.h"
 

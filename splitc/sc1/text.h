@@ -1,7 +1,7 @@
 /*
- * Memory and text of one translation: everything is allocated from an arena that is given back at
- * once when the translation ends, so that nothing in sc1 frees anything. The arena has a limit, and
- * crossing it ends the translation with an error instead of the machine.
+ * Memory and text of one translation. All memory comes from an arena that is freed when the
+ * translation ends; so no other part of sc1 frees memory. The arena has a limit: reaching it ends
+ * the translation with an error.
  */
 #ifndef SPLITC_SC1_TEXT_H
 #define SPLITC_SC1_TEXT_H
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A real program of 5,000 preprocessed lines needs a few megabytes. */
+/* Limit in bytes. A real program of 5,000 preprocessed lines needs a few megabytes. */
 #define ARENA_BYTES_MAX (1ull << 30)
 
 struct arena_block;
@@ -21,16 +21,16 @@ struct arena {
     struct arena_block *blocks; /* newest first */
     size_t used_bytes;          /* of the newest block */
     uint64_t total_bytes;       /* of all blocks */
-    jmp_buf *exhausted;         /* where to go when there is no more */
+    jmp_buf *exhausted;         /* jump target when the limit is reached */
 };
 
 /* Zeroed memory, aligned for any object. Does not return if the arena is exhausted. */
 void *arena_alloc(struct arena *a, size_t bytes);
 
-/* Give everything back. */
+/* Free all blocks. */
 void arena_free(struct arena *a);
 
-/* Text that grows. A zeroed one with its arena set is empty. */
+/* Text that grows. All zero with its arena set, it is empty. */
 struct text {
     struct arena *arena;
     char *data; /* NUL-terminated if not NULL */
@@ -46,7 +46,7 @@ void text_printf(struct text *t, const char *format, ...) __attribute__((format(
 char *text_format(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 char *text_vformat(struct arena *a, const char *format, va_list args);
 
-/* A pointer list that grows: the new base; *ret_cap is updated. Used through LIST_ADD. */
+/* Grow an array: returns its new base and updates *ret_cap. Used through LIST_ADD. */
 void *list_grow(struct arena *a, void *items, int count, int *ret_cap, size_t item_bytes);
 
 /* Append `item` to list->items[list->count] of a struct with members items, count and cap. */

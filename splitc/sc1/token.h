@@ -1,17 +1,16 @@
 /*
- * Tokens of preprocessed C, names, and the numbers by which the parser knows keywords and
- * punctuators.
+ * Tokens of preprocessed C, names, and the ids of keywords and punctuators.
  *
- * The output of sc1 is its input with edits: a token keeps the bytes that precede it (white space,
- * line markers, pragmas) and its own text, and an edit puts text before it, after it or in its
- * place. Where nothing is edited the output is the input, byte for byte.
+ * The output of sc1 is its input with edits. A token keeps the bytes before it (white space, line
+ * markers, pragmas) and its own text. An edit puts text before the token, after it or in its place.
+ * Without edits the output equals the input, byte for byte.
  */
 #ifndef SPLITC_SC1_TOKEN_H
 #define SPLITC_SC1_TOKEN_H
 
 #include "splitc/sc1/text.h"
 
-/* A punctuator's number is its characters. */
+/* The id of a punctuator is its characters. */
 #define PUNCT2(a, b)    ((a) | (b) << 8)
 #define PUNCT3(a, b, c) ((a) | (b) << 8 | (c) << 16)
 
@@ -56,7 +55,7 @@ enum {
     K_EXTENSION,
     K_EXTERN,
     K_FLOAT,
-    K_FLOAT_N, /* _Float32 and relatives, __float80, __ibm128: text says which */
+    K_FLOAT_N, /* _Float32 and similar, __float80, __ibm128: see text */
     K_FOR,
     K_GENERIC,
     K_GOTO,
@@ -96,14 +95,14 @@ struct symbol;
 struct tag;
 struct label;
 
-/* An identifier. There is one of each spelling, so that names compare as pointers. */
+/* An identifier. Each spelling exists once, so names compare as pointers. */
 struct name {
     struct name *next;     /* in its hash bucket */
     const char *text;      /* NUL-terminated */
     uint32_t len;          /* bytes */
     int keyword;           /* K_..., or 0 */
-    struct symbol *symbol; /* what the name means here, or NULL */
-    struct tag *tag;       /* what "struct name" means here, or NULL */
+    struct symbol *symbol; /* meaning of the name here, or NULL */
+    struct tag *tag;       /* meaning of "struct name" here, or NULL */
 };
 
 struct token {

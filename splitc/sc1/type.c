@@ -1,6 +1,4 @@
-/*
- * Building, comparing and classifying types. Their text is in typetext.c.
- */
+/* Constructs, compares and classifies types. Their text is in typetext.c. */
 #include "splitc/sc1/unit.h"
 
 #include <string.h>
@@ -48,7 +46,7 @@ struct type *type_qualified(struct unit *u, struct type *type, unsigned quals)
     if ((type->quals | quals) == type->quals)
         return type;
     clone = copy(u, type);
-    /* Qualifiers of an array are those of its elements. */
+    /* Qualifiers of an array apply to its elements. */
     if (type->kind == TYPE_ARRAY && !type->alias)
         clone->base = type_qualified(u, type->base, quals);
     else
@@ -176,7 +174,7 @@ const char *type_suffix(const struct type *type)
     return NULL;
 }
 
-/* Anonymous members nest as deep as the source does, which is bounded. */
+/* The recursion is bounded by the nesting of the source (NESTING_MAX). */
 struct member *type_member(const struct type *record, const struct name *name)
 {
     if (record->kind != TYPE_RECORD)

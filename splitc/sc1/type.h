@@ -1,8 +1,8 @@
 /*
- * Types of C and of Split-C. A type is never changed after it has been built, except that a struct is
- * completed and an array of run-time size gets its name; so types may share parts.
+ * Types of C and of Split-C. A type does not change after its construction, with two exceptions: a
+ * struct is completed, and an array of run-time size gets its name. So types may share parts.
  *
- * sc1 knows kinds and structure of types but computes no sizes: gcc does that in the output.
+ * sc1 knows the kinds and the structure of types, but no sizes: gcc computes these in the output.
  */
 #ifndef SPLITC_SC1_TYPE_H
 #define SPLITC_SC1_TYPE_H
@@ -10,18 +10,18 @@
 #include "splitc/sc1/token.h"
 
 enum type_kind {
-    TYPE_UNKNOWN, /* what sc1 need not understand; nothing is diagnosed about it */
+    TYPE_UNKNOWN, /* not analysed by sc1; causes no diagnostics */
     TYPE_VOID,
     TYPE_BASIC,
     TYPE_ENUM,
     TYPE_RECORD, /* struct or union */
     TYPE_POINTER,
     TYPE_ARRAY,
-    TYPE_SPREAD, /* a spread array, or what is left of it after some spread subscripts */
+    TYPE_SPREAD, /* a spread array, also after some of its spread subscripts */
     TYPE_FUNCTION
 };
 
-/* In the order of their conversion rank, signed before unsigned. */
+/* In the order of conversion ranks, signed before unsigned. */
 enum basic {
     BASIC_BOOL,
     BASIC_CHAR,
@@ -40,7 +40,7 @@ enum basic {
     BASIC_FLOAT,
     BASIC_DOUBLE,
     BASIC_LDOUBLE,
-    BASIC_OTHER /* complex, _FloatN, va_list: `text` spells it */
+    BASIC_OTHER /* complex, _FloatN, va_list: spelled in `text` */
 };
 
 /* Where the target of a pointer may be. */
@@ -48,7 +48,7 @@ enum reach { REACH_LOCAL, REACH_GLOBAL, REACH_SPREAD };
 
 enum { QUAL_CONST = 1, QUAL_VOLATILE = 2, QUAL_RESTRICT = 4, QUAL_ATOMIC = 8 };
 
-/* A type that sc1 made unreadable with a deeper chain than this is refused, see type_new. */
+/* Longest chain of bases; a deeper type is refused (type_new). */
 #define TYPE_DEPTH_MAX 500
 
 struct member {
@@ -60,11 +60,11 @@ struct member {
 
 /* A struct, union or enum with its tag. */
 struct tag {
-    struct name *name;      /* NULL until one had to be made up */
-    const char *made_up;    /* "__sc_tag_N", put before the brace */
+    struct name *name;      /* NULL: no name; see made_up */
+    const char *made_up;    /* NULL, or "__sc_tag_N", put before the brace */
     int keyword;            /* K_STRUCT, K_UNION, K_ENUM */
     int brace;              /* token index of its "{", or -1 */
-    struct tag *shadowed;   /* what the name meant outside */
+    struct tag *shadowed;   /* meaning of the name in outer scopes */
     struct tag *in_scope;   /* next older tag of the same scope */
     struct member *members; /* in order */
     bool has_global;        /* a member is or contains a global pointer */
@@ -74,7 +74,7 @@ struct tag {
 /* The spread dimensions of a spread array. */
 struct dims {
     int count;          /* at least 1 */
-    const char **texts; /* expression in generated code per dimension; [0] may be NULL */
+    const char **texts; /* per dimension, for generated code; [0] may be NULL */
 };
 
 struct type {
@@ -87,9 +87,9 @@ struct type {
     struct tag *tag;           /* TYPE_RECORD, TYPE_ENUM */
     const char *text;          /* TYPE_BASIC, TYPE_UNKNOWN: spelling, NULL if it has none;
                                    TYPE_ARRAY: the bound between the brackets */
-    bool run_time;             /* TYPE_ARRAY: the bound or the element's is not constant */
+    bool run_time;             /* TYPE_ARRAY: its bound or an inner one is not constant */
     const char *alias;         /* TYPE_ARRAY: a typedef name that stands for this type */
-    struct symbol *definition; /* the typedef through which it was named, or NULL */
+    struct symbol *definition; /* the typedef that names it, or NULL */
     struct dims *dims;         /* TYPE_SPREAD */
     int dims_used;             /* TYPE_SPREAD: subscripts already applied */
     struct type **params;      /* TYPE_FUNCTION */
@@ -107,25 +107,25 @@ struct type *type_pointer(struct unit *u, struct type *base, enum reach reach);
 struct type *type_qualified(struct unit *u, struct type *type, unsigned quals);
 struct type *type_plain(struct unit *u, struct type *type);
 
-/* Global or spread pointers, and spread arrays, which become spread pointers when used. */
+/* Is it a global or spread pointer, or a spread array (which decays to a spread pointer)? */
 bool type_is_wide(const struct type *type);
 
-/* Arithmetic types, enums included. */
+/* Is it an arithmetic type? Enums included. */
 bool type_is_number(const struct type *type);
 bool type_is_integer(const struct type *type);
 
-/* A wide pointer somewhere in an object of this type. */
+/* Does an object of this type contain a wide pointer? */
 bool type_holds_wide(const struct type *type);
 
-/* What an expression of this type becomes when its value is used: arrays and functions decay. */
+/* The type of the value of an expression of this type: arrays and functions decay. */
 struct type *type_decayed(struct unit *u, struct type *type);
 
-/* The same type but for qualifiers, as far as sc1 can tell (unknown types equal everything). */
+/* Same type apart from qualifiers, as far as sc1 knows (unknown types equal all others). */
 bool type_same(const struct type *a, const struct type *b);
 
 /*
  * A type name for the output, without outer qualifiers, that gcc understands at this point of the
- * source. A type that cannot be named here is an error.
+ * source. An error if the type has no name here.
  */
 const char *type_text(struct unit *u, struct type *type);
 
@@ -135,7 +135,7 @@ const char *type_show(struct unit *u, const struct type *type);
 /* The suffix of the runtime's access functions ("1", "2", "4", "8", "f", "d"), NULL for others. */
 const char *type_suffix(const struct type *type);
 
-/* The member of that name, looking into anonymous structs and unions; NULL if there is none. */
+/* The member with this name, also in anonymous structs and unions; NULL: none. */
 struct member *type_member(const struct type *record, const struct name *name);
 
 #endif

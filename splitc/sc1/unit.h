@@ -1,5 +1,5 @@
 /*
- * One translation: its tokens, scopes and messages, and what the parts of sc1 call in each other.
+ * One translation: its tokens, scopes and messages, and the functions shared by the parts of sc1.
  *
  *   lex.c     input -> tokens            emit.c    tokens and edits -> output
  *   scope.c   names and their meaning    diag.c    messages in gcc's format
@@ -15,15 +15,15 @@
 #include "splitc/sc1/type.h"
 
 #define NAME_BUCKETS 4096
-/* Nested constructs of the grammar; a pair of parentheses in an expression counts three. */
+/* Limit of nested constructs in the source; parentheses in an expression count three. */
 #define NESTING_MAX 1500
-/* Operators on top of each other in one expression, "a + a + a ..." included. */
+/* Limit of the height of an expression tree, also of "a + a + a ...". */
 #define HEIGHT_MAX 3000
 #define ERRORS_MAX 50
 
 enum symbol_kind { SYM_OBJECT, SYM_TYPEDEF, SYM_ENUMERATOR };
 
-/* How a spread array is kept in the output. */
+/* The form of a spread array in the output. */
 enum spread_form {
     FORM_POINTER, /* a variable of type sc_ptr */
     FORM_ARRAY    /* an ordinary array, with the same address in every process */
@@ -36,22 +36,22 @@ struct symbol {
     struct symbol *shadowed; /* what the name meant outside */
     struct symbol *in_scope; /* next older symbol of the same scope */
     enum spread_form form;   /* of a spread array */
-    const char *stands_for;  /* the name in the output if it is another one */
+    const char *stands_for;  /* the name in the output if it differs */
     bool is_register;
     bool file_scope;
 };
 
-/* A place where automatic spread arrays come into being: jumps may not enter its rest. */
+/* The declaration of an automatic spread array: no jump may enter the rest of its scope. */
 struct spread_mark {
-    struct spread_mark *outer; /* the one in force when this one was declared */
-    int token;                 /* its name */
+    struct spread_mark *outer; /* the newest mark at this declaration */
+    int token;                 /* name of the array */
 };
 
 struct scope {
     struct scope *outer;
     struct symbol *symbols;   /* newest first */
     struct tag *tags;         /* newest first */
-    struct spread_mark *mark; /* in force when the scope was entered */
+    struct spread_mark *mark; /* the newest mark at the start of the scope */
 };
 
 struct token_list {
@@ -64,11 +64,11 @@ struct string_list {
     int count, cap;
 };
 
-/* A goto or a label of the function, for the check of jumps. */
+/* A goto or a label of a function, for the check of jumps. */
 struct jump {
     struct name *name;
     int token;
-    struct spread_mark *mark; /* in force there */
+    struct spread_mark *mark; /* the newest mark there */
     bool is_label;
 };
 
@@ -83,7 +83,7 @@ struct function {
     struct name *name;
     struct type *result;
     struct jump_list jumps;
-    struct spread_mark *switch_mark; /* in force at the innermost switch */
+    struct spread_mark *switch_mark; /* the newest mark at the innermost switch */
     int first_token;                 /* of the outermost function's definition */
 };
 
@@ -92,7 +92,7 @@ struct unit {
     const char *input;
     size_t input_len;
     struct token_list tokens; /* the last one is T_EOF */
-    struct string_list files; /* names as in line markers */
+    struct string_list files; /* file names, as in line markers */
     struct name *names[NAME_BUCKETS];
     int at;       /* current token */
     int external; /* first token of the declaration of file scope being parsed */
@@ -101,23 +101,23 @@ struct unit {
     struct spread_mark *mark;  /* newest automatic spread array in scope */
     struct function *function; /* NULL at file scope */
     struct text companions;    /* generated declarations for the parameters being parsed */
-    bool colon_taken;          /* inside the middle of "? :", where ":-" is no operator */
-    int made_up;               /* names made up so far */
-    int statics;               /* spread arrays with a size known at start-up */
-    jmp_buf *recover;          /* after a syntax error */
-    jmp_buf *give_up;          /* when nothing can be done */
+    bool colon_taken;          /* between "?" and ":", where ":=" and ":-" are no operators */
+    int made_up;               /* count of generated names */
+    int statics;               /* count of static spread arrays allocated at start */
+    jmp_buf *recover;          /* target after a syntax error */
+    jmp_buf *give_up;          /* target when the translation ends with an error */
     FILE *messages;
     int errors;
     unsigned options;          /* SC1_... */
-    const char *said_function; /* the function that the last message was about */
-    bool limit_told;           /* the message about a limit is out */
+    const char *said_function; /* the function of the last message */
+    bool limit_told;           /* the message about a limit is written */
 };
 
 /* ---- lex.c ---- */
 
-/* Cut the input into tokens. */
+/* Split the input into tokens. */
 void lex(struct unit *u);
-/* The one name of that spelling. */
+/* The name with this spelling. */
 struct name *lex_name(struct unit *u, const char *text, size_t len);
 
 static inline struct token *unit_token(struct unit *u)
@@ -137,15 +137,15 @@ static inline bool unit_is(struct unit *u, int id)
     return unit_token(u)->id == id;
 }
 
-/* Step over the current token, never beyond the end. Its index is returned. */
+/* Skip the current token, but not T_EOF. Returns its index. */
 int unit_next(struct unit *u);
-/* Step over it if it is this one. */
+/* Skip the current token if it has this id. */
 bool unit_skip_if(struct unit *u, int id);
-/* It must be this one, else a syntax error. Its index is returned. */
+/* Skip the current token; another id is a syntax error. Returns its index. */
 int unit_expect(struct unit *u, int id);
-/* At "(", "[" or "{": step behind its partner. */
+/* At "(", "[" or "{": skip to after its partner. */
 void unit_skip_group(struct unit *u);
-/* Count nesting; too deep ends the translation. */
+/* Count nesting; more than NESTING_MAX ends the translation. */
 void unit_deeper(struct unit *u);
 
 /* ---- diag.c ---- */
@@ -157,9 +157,9 @@ void diag_warning(struct unit *u, int token, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void diag_note(struct unit *u, int token, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* An error at the current token from which parsing cannot go on; goes to u->recover. */
+/* A syntax error at the current token; jumps to u->recover. */
 void diag_syntax(struct unit *u, const char *expected) __attribute__((noreturn));
-/* A limit of sc1 was reached: an error that ends the translation. */
+/* A limit of sc1 is reached: an error that ends the translation. */
 void diag_limit(struct unit *u, int token, const char *what) __attribute__((noreturn));
 
 /* ---- scope.c ---- */
@@ -170,18 +170,17 @@ void scope_leave(struct unit *u);
 void scope_leave_to(struct unit *u, struct scope *scope);
 struct symbol *scope_declare(struct unit *u, struct name *name, enum symbol_kind kind,
                              struct type *type);
-/* A new tag of this scope, visible under `name` (NULL: none). */
+/* A new tag in this scope, with this name (NULL: none). */
 struct tag *scope_tag(struct unit *u, struct name *name, int keyword);
-/* Was this tag declared in the current scope itself? */
+/* Is this tag declared in the current scope, not in an outer one? */
 bool scope_owns_tag(const struct unit *u, const struct tag *tag);
-/* The current token names a type through a typedef. */
+/* Is this token the name of a typedef? */
 bool scope_is_typedef(struct unit *u, const struct token *token);
 
 /* ---- emit.c ---- */
 
-void edit_before(struct unit *u, int token, const char *text); /* behind earlier "before" texts */
-void edit_after(struct unit *u, int token,
-                const char *text); /* in front of earlier "after" texts */
+void edit_before(struct unit *u, int token, const char *text); /* after earlier "before" texts */
+void edit_after(struct unit *u, int token, const char *text);  /* before earlier "after" texts */
 void edit_replace(struct unit *u, int token, const char *text);
 /* Delete the tokens from first to last with the edits between them; gaps stay. */
 void edit_delete(struct unit *u, int first, int last);

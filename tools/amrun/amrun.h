@@ -1,5 +1,5 @@
 /*
- * Inside amrun: the processes of the job and what they have said on the wire.
+ * Internals of amrun: the processes of the job, and the data that they have sent on the wire.
  *
  * main.c starts them, waits for them and ends the job; serve.c answers their lines.
  */
@@ -11,20 +11,20 @@
 
 #include "job/internal.h"
 
-/* Processes that one amrun starts at most; each takes a descriptor here. */
+/* Most processes of one amrun; each takes a descriptor here. */
 #define AMRUN_PROCESSES_MAX 512
 
-/* Pairs (key and value) that one job may hand in, so that a program in a loop cannot eat memory. */
+/* Most pairs (key and value) of one job, so that a program in a loop cannot fill the memory. */
 #define AMRUN_PAIRS_MAX 65536
 
 struct process {
-    pid_t pid;                     /* 0 once it is known to have ended */
+    pid_t pid;                     /* 0: not started, or waitpid has returned its end */
     int fd;                        /* our end of its wire; -1: closed */
     bool waits;                    /* it is in a barrier */
-    bool left;                     /* it has taken leave (finalize), or ended with 0 */
-    bool ended;                    /* waitpid has told its end */
-    int status;                    /* what waitpid told */
-    char reason[PMI_REASON_BYTES]; /* why it ends the job, as it said; "": it did not */
+    bool left;                     /* it has sent finalize or abort */
+    bool ended;                    /* waitpid has returned its end */
+    int status;                    /* status of waitpid */
+    char reason[PMI_REASON_BYTES]; /* its reason for ending the job; "": none sent */
     struct pmi_input input;
 };
 
@@ -40,24 +40,24 @@ struct run {
     char name[64]; /* kvsname */
     struct pair *bucket[1024];
     unsigned pairs;
-    bool ending;   /* the job is to end, for the reason that was printed */
-    bool reasoned; /* or for those of the processes, which are still to be printed */
-    int code;      /* with this exit status */
+    bool ending;   /* the job is to end; the reason is printed */
+    bool reasoned; /* the reasons of the processes are still to be printed */
+    int code;      /* exit status of the job */
 };
 
-/* Answer what process i has sent. Its wire is closed here when it has ended or talks nonsense. */
+/* Answer the lines of process i. Closes its wire if it has ended or breaks the protocol. */
 void serve(struct run *run, int i);
 
-/* Free what was handed in. */
+/* Free the pairs. */
 void serve_free(struct run *run);
 
-/* Have the job end with this status, for this reason, printed once. */
+/* End the job with this status, for this reason, which is printed once. */
 void run_end(struct run *run, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /*
- * Process i ends the job with this exit code, for the reason in its record. If another one was killed by a
- * signal, that is the reason.
+ * End the job with the exit code and the reason that process i has sent. If another process was
+ * killed by a signal, that is the reason.
  */
 void run_abort(struct run *run, int i, int code);
 

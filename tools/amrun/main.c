@@ -1,10 +1,11 @@
 /*
- * amrun: start a job of N processes on this machine, for where there is no launcher such as mpiexec,
- * mpirun or srun. Each process finds PMI_RANK, PMI_SIZE and, on the descriptor PMI_FD, a wire on which
- * amrun answers PMI-1.
+ * amrun: start a job of N processes on this machine, where there is no launcher such as mpiexec,
+ * mpirun or srun. Each process gets PMI_RANK, PMI_SIZE and the descriptor PMI_FD of a wire, on
+ * which amrun answers PMI-1.
  *
- * The job ends when all processes have ended. It is ended early, with a message, when one is killed by
- * a signal, exits with another status than 0, asks for it, or leaves while others wait for it.
+ * The job ends when all processes have ended. It ends early, with a message, when a process is
+ * killed by a signal, exits with a status other than 0, asks for the end, or ends while others wait
+ * in a barrier.
  */
 #include <errno.h>
 #include <poll.h>
@@ -23,11 +24,11 @@
 
 #include "tools/amrun/amrun.h"
 
-/* How long processes that were asked to end (SIGTERM) have before they are killed. */
+/* Milliseconds between SIGTERM and SIGKILL when the job ends. */
 #define GRACE_MS 2000
 
-/* A process that gives up because another one is gone may say so before the kernel tells of that one's
- * death: so long the cause is waited for. */
+/* Milliseconds to wait for a cause: a process may report that another one is gone before the kernel
+ * reports the death. */
 #define CAUSE_MS 300
 
 static int usage(FILE *to)
@@ -65,7 +66,7 @@ void run_end(struct run *run, int code, const char *format, ...)
     fprintf(stderr, "amrun: %s; ending the job\n", text);
 }
 
-/* In the child. Does not return. */
+/* Runs in the child. Does not return. */
 static void become(const struct run *run, int rank, int fd, char **argv)
 {
     char text[32], why[PMI_REASON_BYTES];
@@ -75,7 +76,7 @@ static void become(const struct run *run, int rank, int fd, char **argv)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    /* A group of its own, so that what it starts ends with it; the terminal stays with process 0. */
+    /* A group of its own, so that its children end with it; process 0 keeps the terminal. */
     if (rank != 0 || !isatty(STDIN_FILENO))
         setpgid(0, 0);
     if (rank != 0 && (input = open("/dev/null", O_RDONLY)) >= 0) {
@@ -122,7 +123,7 @@ static int start(struct run *run, char **argv)
     return 0;
 }
 
-/* Has a process been killed that nobody has waited for? It stays to be reaped. -1: none. */
+/* A process that was killed and is not reaped yet; it stays so. -1: none. */
 static int find_killed(const struct run *run)
 {
     for (int i = 0; i < run->count; i++) {
@@ -137,8 +138,8 @@ static int find_killed(const struct run *run)
 }
 
 /*
- * A process complains, and another one may have been killed: then that is the cause, and is said when it is
- * reaped. Its peers may hear of it a moment before the kernel reports it.
+ * When a process reports an error: was another one killed? That is then the cause, and is printed
+ * when it is reaped. Peers may notice a death a moment before the kernel reports it.
  */
 static bool was_killed(const struct run *run)
 {
@@ -153,7 +154,7 @@ static bool was_killed(const struct run *run)
     return true;
 }
 
-/* What the end of process i means for the job. */
+/* End the job if process i was killed or failed. */
 static void judge(struct run *run, int i, pid_t pid)
 {
     struct process *process = &run->process[i];
@@ -181,7 +182,7 @@ void run_abort(struct run *run, int i, int code)
             i, code);
 }
 
-/* The processes from i on that have said what i has said, as "2" or "0-2, 5"; they count as done with. */
+/* List the processes from i on with the reason of i, as "2" or "0-2, 5"; clear their reasons. */
 static void list_alike(struct run *run, int i, char *to, size_t room)
 {
     char reason[PMI_REASON_BYTES];
@@ -201,7 +202,7 @@ static void list_alike(struct run *run, int i, char *to, size_t room)
     }
 }
 
-/* Why processes end the job: what several of them say is printed once. */
+/* Print the reasons of processes for ending the job; equal reasons once. */
 static void print_reasons(struct run *run)
 {
     for (int i = 0; i < run->count && run->reasoned; i++) {
@@ -228,7 +229,7 @@ static void reap(struct run *run)
             run->process[i].pid = 0;
             run->process[i].ended = true;
             run->process[i].status = status;
-            /* What it said last counts before how it ended. */
+            /* Handle its last lines before its end. */
             if (run->process[i].fd >= 0)
                 serve(run, i);
             judge(run, i, pid);
@@ -236,7 +237,7 @@ static void reap(struct run *run)
     }
 }
 
-/* Somebody waits in a barrier for a process that has ended: it would wait for ever. */
+/* End the job if a process waits in a barrier and another one has ended. */
 static void look_for_deadlock(struct run *run)
 {
     int gone = -1, waiting = -1;
@@ -266,7 +267,7 @@ static void signal_all(const struct run *run, int sig)
     for (int i = 0; i < run->count; i++) {
         pid_t pid = run->process[i].pid;
 
-        /* The group, or the process itself if it has not made its group yet or has none. */
+        /* The group; or the process, if it has no group of its own (yet). */
         if (pid > 0 && kill(-pid, sig) != 0)
             kill(pid, sig);
     }
@@ -308,7 +309,7 @@ static void turn(struct run *run, int signals, int timeout_ms)
     look_for_deadlock(run);
 }
 
-/* The job is to end: ask, then kill. */
+/* End all processes: SIGTERM, then SIGKILL. */
 static void finish(struct run *run, int signals)
 {
     long until = now_ms() + GRACE_MS;
@@ -321,7 +322,7 @@ static void finish(struct run *run, int signals)
         turn(run, signals, 1000);
 }
 
-/* SIGCHLD, SIGINT and their like as a descriptor. */
+/* A signalfd for SIGCHLD, SIGINT, SIGTERM and SIGHUP. */
 static int open_signals(void)
 {
     sigset_t set;
@@ -369,7 +370,7 @@ int main(int argc, char **argv)
     if (start(&run, argv + optind) == 0)
         while (running(&run) > 0 && !run.ending)
             turn(&run, signals, -1);
-    /* What others have said meanwhile belongs to it. */
+    /* Also take the reasons that others have sent meanwhile. */
     turn(&run, signals, 0);
     print_reasons(&run);
     finish(&run, signals);

@@ -1,5 +1,5 @@
 /*
- * amrun's end of the PMI-1 wire: init, maxima, the job's name, put, get, barrier, leave, abort.
+ * amrun's end of the PMI-1 wire: init, maxima, the job's name, put, get, barrier, finalize, abort.
  */
 #include "tools/amrun/amrun.h"
 
@@ -21,7 +21,7 @@ static struct pair **find(struct run *run, const char *key)
     return at;
 }
 
-/* 0, or why not. */
+/* NULL, or the reason of the failure. */
 static const char *put(struct run *run, const char *line)
 {
     char key[PMI_KEY_MAX], value[PMI_VALUE_MAX];
@@ -55,7 +55,7 @@ static int answer_get(struct run *run, int fd, const char *line)
     return pmi_send(fd, "cmd=get_result rc=0 msg=success value=%s\n", pair->value);
 }
 
-/* All are in the barrier: let them go. */
+/* If all are in the barrier, let them out. */
 static void release(struct run *run)
 {
     for (int i = 0; i < run->count; i++)
@@ -67,7 +67,7 @@ static void release(struct run *run)
     }
 }
 
-/* One line of process i. Negative: it cannot be served any more. */
+/* Answer one line of process i. Negative: close its wire. */
 static int serve_line(struct run *run, int i, const char *line)
 {
     struct process *process = &run->process[i];

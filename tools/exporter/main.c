@@ -1,8 +1,8 @@
 /*
- * vipd-exporter: the statistics of a vipd as OpenMetrics text over HTTP, for Prometheus. It asks vipd at
- * each request and keeps nothing; one request at a time.
+ * vipd-exporter: the statistics of a vipd as OpenMetrics text over HTTP, for Prometheus. Each
+ * request asks vipd anew; one request at a time.
  *
- * Owns: HTTP (libmicrohttpd). Does not own: asking vipd and the text (tools/vipctl/metrics.c).
+ * Owns: HTTP (libmicrohttpd). Does not own: asking vipd, and the text (tools/vipctl/metrics.c).
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,11 +19,11 @@
 #include "tools/vipctl/metrics.h"
 
 #define PORT_DEFAULT    9794
-#define TIMEOUT_S       10 /* of a client that does not go on */
+#define TIMEOUT_S       10 /* seconds until an idle client is disconnected */
 #define CONNECTIONS_MAX 16
 #define CONTENT_TYPE    "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-/* The whole text; NULL: out of memory. vipd_up tells whether vipd answered. */
+/* The whole text; NULL: out of memory. vipd_up in it: did vipd answer? */
 static char *make_text(size_t *ret_bytes)
 {
     char *text = NULL;
@@ -104,7 +104,7 @@ static void print_help(void)
         "GET /metrics asks vipd (VIPD_RUNTIME_DIR chooses which) and gives OpenMetrics text.");
 }
 
-/* "127.0.0.1:9794". */
+/* Parse "127.0.0.1:9794". */
 static bool parse_listen(const char *text, struct sockaddr_in *ret)
 {
     char host[64];
@@ -123,7 +123,7 @@ static bool parse_listen(const char *text, struct sockaddr_in *ret)
     return true;
 }
 
-/* Until SIGTERM or SIGINT, which are blocked. */
+/* Serve until SIGTERM or SIGINT, which are blocked. */
 static int serve(const struct sockaddr_in *at, const sigset_t *signals)
 {
     struct MHD_Daemon *daemon = MHD_start_daemon(
@@ -176,7 +176,7 @@ int main(int argc, char **argv)
             return EXIT_USAGE;
         }
     }
-    /* Before the daemon's thread is made, so that it blocks them too. */
+    /* Before the daemon's thread starts, so that it blocks them too. */
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);

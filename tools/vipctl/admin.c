@@ -107,7 +107,7 @@ enum exit_code run_reload(char **words, int count, const struct options *options
 
 /* ---- disconnect, drain, resume ----------------------------------------------------------- */
 
-/* "17" is a VI, "3:17" a VI of a client, anything else a peer. */
+/* "17" is a VI, "3:17" a VI of a client, any other text a peer. */
 static void read_target(const char *text, Vip__AdminRequest *admin)
 {
     struct target target;
@@ -209,7 +209,7 @@ static double now_s(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* Until no program has a NIC open, or the time is over. Asking again is draining again: harmless. */
+/* Wait until no program has a NIC open, or the timeout. Draining again has no effect. */
 static enum exit_code wait_drained(int sock, Vip__AdminRequest *admin, Vip__AdminReply *reply,
                                    const struct options *options)
 {

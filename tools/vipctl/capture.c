@@ -1,6 +1,7 @@
 /*
- * `vipctl capture`: packets and descriptors as vipd tells them (proto/capture.h), into a pcapng file that
- * Wireshark shows with our dissector. Also what two programs of one host exchange, which no other tool sees.
+ * `vipctl capture`: writes the packets and descriptors that vipd reports (proto/capture.h) to a
+ * pcapng file; Wireshark shows it with our dissector. Includes the messages between programs of one
+ * host, which no other tool sees.
  */
 #include <errno.h>
 #include <poll.h>
@@ -18,14 +19,14 @@
 #include "tools/vipctl/pcapng.h"
 #include "tools/vipctl/target.h"
 
-/* Link types that are for private use; the dissector is registered for both. */
+/* Link types for private use; the dissector is registered for both. */
 #define LINKTYPE_PACKETS     147 /* USER0: packets as in doc/wire.md */
 #define LINKTYPE_DESCRIPTORS 148 /* USER1: struct event */
 
-/* Unless --count says otherwise: some 50 MB without payload. */
+/* Records of a capture without --count: about 50 MB without payload. */
 #define COUNT_DEFAULT 200000
 
-/* A posting or completion in the file, little-endian as all numbers of ours. */
+/* A posting or completion in the file, little-endian like all our formats. */
 struct event {
     uint8_t kind;  /* 1 posted, 2 completed */
     uint8_t queue; /* 0 send, 1 receive */
@@ -34,7 +35,7 @@ struct event {
     uint32_t client;
 };
 
-/* What has been seen so far. */
+/* Counts of the records so far. */
 struct tally {
     uint64_t packets, descriptors, lost;
 };
@@ -136,7 +137,7 @@ static void write_one(FILE *out, const struct vip_capture_head *head, const uint
                            .comment = comment});
 }
 
-/* One message of vipd. Outcomes: 1 written; 0 vipd has ended; -1 interrupted, or no message came. */
+/* Write one message of vipd. Outcomes: 1 written; 0 vipd has ended; -1 interrupted or none. */
 static int take_one(int stream, FILE *out, struct tally *tally)
 {
     static uint8_t bytes[VIP_PACKET_BYTES_MAX];
@@ -146,7 +147,7 @@ static int take_one(int stream, FILE *out, struct tally *tally)
     struct pollfd ready = {.fd = stream, .events = POLLIN};
     ssize_t n;
 
-    /* What has been written is seen by who reads the file meanwhile. */
+    /* Flush, so that a program that reads the file meanwhile sees all records. */
     if (poll(&ready, 1, 200) <= 0) {
         (void)fflush(out);
         return -1;

@@ -93,7 +93,7 @@ static void print_json(const struct findings *findings)
     show_json_end();
 }
 
-/* One line, as the monitoring plug-ins of Nagios and its heirs print it. */
+/* Print one line in the format of Nagios plug-ins. Returns their exit code. */
 static int print_nagios(const struct findings *findings)
 {
     const struct finding *worst = NULL;

@@ -1,4 +1,4 @@
-/* The doctor's look at the machine: limits of the kernel, clock, processors. See check.h. */
+/* The doctor's checks of the machine: limits of the kernel, clock, processors. See check.h. */
 #include <errno.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -9,9 +9,9 @@
 
 #include "tools/vipctl/check.h"
 
-#define CPUS_TO_SPIN 4 /* fewer, and a spinning program stands in vipd's way */
+#define CPUS_TO_SPIN 4 /* with fewer, a spinning program takes vipd's processor */
 
-/* A file's first line, below $VIPCTL_SYSROOT (for tests); false if it cannot be read. */
+/* Read a file's first line, below $VIPCTL_SYSROOT (for tests); false if it cannot be read. */
 static bool read_line(const char *path, char *buf, size_t buf_bytes)
 {
     const char *root = getenv("VIPCTL_SYSROOT");
@@ -30,7 +30,7 @@ static bool read_line(const char *path, char *buf, size_t buf_bytes)
     return ok;
 }
 
-/* What cannot be read (a container may hide it) is no finding. */
+/* A file that cannot be read (a container may hide it) gives no finding. */
 static void check_buffer(struct findings *to, const char *key, uint64_t wanted_bytes)
 {
     char path[128], line[64], fix[128];
@@ -111,7 +111,7 @@ static void check_governor(struct findings *to)
         check_add(to, VERDICT_PASS, "cpu frequency", NULL, "the governor is %s", governor);
 }
 
-/* Moving pages into the shared arena without losing writes needs userfaultfd; else they are copied. */
+/* Without userfaultfd, pages cannot move to the arena without losing writes; they are copied. */
 static void check_userfaultfd(struct findings *to)
 {
     char line[16];

@@ -1,4 +1,4 @@
-/* The doctor's look at vipd, its NICs, limits, errors, and at a peer. See check.h. */
+/* The doctor's checks of vipd, its NICs, limits, errors, and of a peer. See check.h. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -16,7 +16,7 @@
 
 #define PROBES            20
 #define PROBE_TIMEOUT_S   0.5
-#define RECENT_NS         3600000000000ull /* errors of the last hour are worth a line */
+#define RECENT_NS         3600000000000ull /* errors of the last hour are reported */
 #define UDP_HEADERS_BYTES 28
 
 static void check_version(struct findings *to, const Vip__Summary *summary)
@@ -77,8 +77,8 @@ static void check_limit(struct findings *to, const Vip__LimitRow *row)
               (unsigned long long)row->max, row->noun);
 }
 
-/* A wrong word after ping, disconnect or reload was answered to the person who typed it; whether the machine is
- * well has nothing to do with it. */
+/* Is it a refused request of vipctl, such as a wrong word after ping or disconnect? The user has
+ * seen that error; it says nothing about the machine. */
 static bool is_of_a_tool(const Vip__ErrorRow *row)
 {
     static const char *const requests[] = {"admin ", "capture ", "explain ", "ping ", "reload "};
@@ -104,7 +104,7 @@ static void check_error(struct findings *to, const Vip__ErrorRow *row)
               row->program, row->text && *row->text ? ": " : "", row->text ? row->text : "");
 }
 
-/* Call one function for every row of a view. */
+/* Call a function for every row of a view. */
 static enum exit_code each_row(int sock, const char *name, struct findings *to,
                                void (*check)(struct findings *to, const void *row))
 {
@@ -127,7 +127,7 @@ static void row_limit(struct findings *to, const void *row)
     check_limit(to, row);
 }
 
-/* A host that programs are connected with and that does not answer. */
+/* Report a host that has connections but does not answer. */
 static void row_peer(struct findings *to, const void *row)
 {
     const Vip__PeerRow *peer = row;
@@ -160,7 +160,7 @@ static uint64_t read_size(const char *text)
                          : value;
 }
 
-/* Is the NIC of this section of the configuration on UDP, whose buffers are those of a socket? */
+/* Is the NIC of this section of the configuration on UDP? Only then its buffer is a socket's. */
 static bool is_on_udp(const struct show_rows *rows, const char *section)
 {
     for (size_t i = 0; i < rows->count; i++) {
@@ -191,7 +191,7 @@ static enum exit_code find_buffer(int sock, uint64_t *ret_bytes)
 
 /* ---- a peer ------------------------------------------------------------------------------ */
 
-/* What the kernel knows of the path to an IP address; 0: nothing. */
+/* The path MTU that the kernel knows for an IPv4 address; 0: unknown. */
 static unsigned path_mtu(const char *peer)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *found = NULL;
@@ -201,7 +201,7 @@ static unsigned path_mtu(const char *peer)
     size_t n = strcspn(peer, ":");
 
     if (peer[n] == ':' && strchr(peer + n + 1, ':'))
-        return 0; /* IPv6 or a MAC address: nothing known to compare with */
+        return 0; /* IPv6 or a MAC address: no path MTU to compare with */
     snprintf(host, sizeof(host), "%.*s", (int)n, peer);
     hints.ai_family = AF_INET;
     if (getaddrinfo(host, "9", &hints, &found) != 0)
@@ -244,7 +244,7 @@ static enum exit_code check_peer(int sock, struct findings *to, const char *peer
     for (unsigned i = 0; i < PROBES && code == EXIT_OK; i++) {
         code = ping_once(sock, NULL, peer, PROBE_TIMEOUT_S, &result);
         if (i == 2 && result.received == 0)
-            break; /* three without an answer tell enough */
+            break; /* three without an answer are enough */
     }
     if (code != EXIT_OK)
         return code;

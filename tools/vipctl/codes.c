@@ -1,4 +1,4 @@
-/* What the codes of VIPL mean here, and what helps; see explain.h. */
+/* The meaning of VIPL's codes, and advice; see explain.h. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,7 +126,7 @@ const struct vip_code *code_find(const char *text, size_t *at)
     return NULL;
 }
 
-/* Sentences of vipd (or a part of them), and what helps against what they say. */
+/* Parts of vipd's sentences, with their cause and advice. */
 static const struct {
     const char *part, *because, *action;
 } reasons[] = {

@@ -1,8 +1,8 @@
 /*
- * The one table of what vipctl can do. Parsing, --help, the completions of three shells and the
- * manual page read it.
+ * The table of vipctl's commands. Parsing, --help, the completions of three shells and the manual
+ * page use it.
  *
- * Owns: verbs, their words and options. Does not own: what they do (a function each).
+ * Owns: verbs, their words and options. Does not own: their actions (a function each).
  */
 #ifndef VIPCTL_COMMANDS_H
 #define VIPCTL_COMMANDS_H
@@ -12,18 +12,18 @@
 #include "tools/vipctl/options.h"
 #include "tools/vipctl/query.h"
 
-/* What follows the verb, for completions. */
+/* The words after the verb, for completions. */
 enum word_kind {
     WORDS_NONE,
     WORDS_VIEW,    /* a view, then filters */
-    WORDS_EXPLAIN, /* vi|peer|error|nic, then which */
+    WORDS_EXPLAIN, /* vi|peer|error|nic, then its name */
     WORDS_SHELL,   /* bash, zsh or fish */
     WORDS_PEER,    /* an address or a name */
     WORDS_TARGET,  /* a VI or a peer */
     WORDS_CONFIG,  /* check, show, diff */
     WORDS_TOP,     /* vi, peer, program */
     WORDS_FILE,
-    WORDS_REST, /* everything that follows belongs to another program */
+    WORDS_REST, /* all that follows belongs to another program */
     WORDS_VERB,
 };
 
@@ -32,8 +32,8 @@ struct command {
     const char *arguments; /* for --help */
     const char *help;      /* one line */
     enum word_kind words;
-    int words_min, words_max; /* that follow the verb; max -1: any number */
-    const char *options;      /* long options that it takes, separated by blanks */
+    int words_min, words_max; /* words after the verb; max -1: any number */
+    const char *options;      /* long options that it takes, separated by spaces */
     enum exit_code (*run)(char **words, int count, const struct options *options);
 };
 
@@ -44,23 +44,23 @@ extern const size_t command_count;
 struct option_row {
     const char *name;     /* without the dashes */
     char letter;          /* 0: none */
-    const char *argument; /* what follows, NULL: nothing */
+    const char *argument; /* name of its argument, NULL: none */
     const char *help;
 };
 
 extern const struct option_row option_rows[];
 extern const size_t option_row_count;
 
-/* NULL: there is none. */
+/* NULL: no such command. */
 const struct command *command_find(const char *name);
 
 /* Does the command take this long option? */
 bool command_takes(const struct command *command, const char *option);
 
-/* The table for people, all of it or one command. */
+/* Print the help text of all commands (only = NULL) or of one. */
 void command_help(const struct command *only);
 
-/* ---- what the commands do, one function each; words are those behind the verb ---- */
+/* ---- actions of the commands; words: those after the verb ---- */
 
 enum exit_code run_show(char **words, int count, const struct options *options);
 enum exit_code run_explain(char **words, int count, const struct options *options);

@@ -1,6 +1,6 @@
 /*
- * `vipctl completion`: the completion of a shell, made of the table of commands, so that it cannot
- * know another one. Peers, VIs and NICs are asked of vipd at the moment of completing.
+ * `vipctl completion`: prints the completion of a shell, made from the table of commands, so that
+ * both always agree. When it completes, it asks vipd for peers, VIs and NICs.
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static void print_verbs(void)
         printf("%s%s", i ? " " : "", commands[i].name);
 }
 
-/* The options of a command with their dashes; NULL: those that are good without one. */
+/* Print the options of a command with their dashes; NULL: all options. */
 static void print_options(const struct command *command)
 {
     const char *between = "";
@@ -36,7 +36,7 @@ static void print_options(const struct command *command)
     printf("%s--help --version", between);
 }
 
-/* What the words after a verb may be, as a shell's list; $(...) asks vipd. */
+/* Print the possible words after a verb, as a shell's list; $(...) asks vipd. */
 static void print_words(enum word_kind words)
 {
     switch (words) {
@@ -204,7 +204,7 @@ static void print_fish(void)
             printf("complete -c vipctl -F -n '__fish_seen_subcommand_from %s'\n", commands[i].name);
         } else if (commands[i].words != WORDS_NONE && commands[i].words != WORDS_REST) {
             printf("complete -c vipctl -n '__fish_seen_subcommand_from %s' -a '", commands[i].name);
-            /* fish writes $(...) since 3.4; Debian 12 has 3.6. */
+            /* fish has $(...) since 3.4; Debian 12 has 3.6. */
             print_words(commands[i].words);
             puts("'");
         }

@@ -1,4 +1,4 @@
-/* `vipctl config`: the files, what is in force, and the difference. */
+/* `vipctl config`: the files, the values in force, and the differences. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "tools/vipctl/program.h"
 #include "tools/vipctl/show.h"
 
-/* What is set by a file, or waits for a restart: mostly a handful of lines. */
+/* Show the keys that a file sets or that wait for a restart; with --defaults all keys. */
 static enum exit_code show_config(const struct options *options)
 {
     const struct show_view *view = show_view_find("config");
@@ -37,7 +37,7 @@ static enum exit_code show_config(const struct options *options)
     return code;
 }
 
-/* The FILE of the running vipd's --config, so that its own files are looked at; else NULL. */
+/* The FILE of the running vipd's --config, so that this file is checked; else NULL. */
 static char *running_file(void)
 {
     Vip__Reply *reply;
@@ -57,7 +57,7 @@ static char *running_file(void)
     return file;
 }
 
-/* Without a file: what a reload of the running vipd would read, or the system's files. */
+/* Without a file: check the file that a reload of the running vipd reads, or the system's files. */
 static enum exit_code check_config(const char *file)
 {
     char *running = file ? NULL : running_file();

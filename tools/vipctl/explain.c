@@ -12,7 +12,7 @@
 #include "tools/vipctl/show.h"
 #include "tools/vipctl/target.h"
 
-#define EVENTS_SHOWN 8 /* the last ones of a VI */
+#define EVENTS_SHOWN 8 /* events of a VI, the last ones */
 
 void explain_add(struct explanation *to, enum line_kind kind, const char *format, ...)
 {
@@ -42,7 +42,7 @@ static const char *kind_word(enum line_kind kind)
     return "?";
 }
 
-/* What vipd says may hold foreign bytes, so nothing but printable ones reaches the terminal. */
+/* Texts of vipd may contain foreign bytes: print only printable ones to the terminal. */
 static void print_clean(const char *text)
 {
     for (; *text; text++)
@@ -101,7 +101,7 @@ static void add_event(struct explanation *to, const Vip__EventRow *event)
                 event->text ? event->text : "");
 }
 
-/* The last events of a VI, or of what the filter lets through. */
+/* Add the last events of a VI. */
 static enum exit_code add_events(int sock, struct explanation *to, uint64_t session, uint32_t vi)
 {
     const Vip__EventRow *found[EVENTS_SHOWN];
@@ -132,7 +132,7 @@ static enum exit_code add_events(int sock, struct explanation *to, uint64_t sess
     return code;
 }
 
-/* How long its messages take, if vipd measures that for each VI. */
+/* Add the latencies of its messages, if vipd measures them per VI. */
 static void add_latency(struct explanation *to, const Vip__ViRow *row)
 {
     const struct {
@@ -256,8 +256,8 @@ static void judge_peer(struct explanation *to, const Vip__PeerRow *row)
         explain_add(to, LINE_BECAUSE, "the window is not full: the programs decide the rate");
 }
 
-/* Is this the peer that was asked for: by its name or address, with or without port, or by an address that
- * a NIC has found for the name? */
+/* Is this the requested peer: by name or address, with or without port, or by an address that a NIC
+ * has found for the name? */
 static bool is_peer(const struct explanation *of, const Vip__PeerRow *row, const char *which)
 {
     size_t len = strlen(which);
@@ -343,7 +343,7 @@ static enum exit_code add_occurrences(int sock, const char *name, struct explana
     return code;
 }
 
-/* The meaning of a code does not depend on a vipd. */
+/* Explain a code; this also works without a vipd. */
 static enum exit_code explain_error(const char *which, struct explanation *to)
 {
     const struct vip_code *code;
@@ -356,7 +356,7 @@ static enum exit_code explain_error(const char *which, struct explanation *to)
         explain_add(to, LINE_IS, "%s, %s %d: %s", code->name, code->kind, code->number,
                     code->meaning);
         explain_add(to, LINE_DO, "%s", code->action);
-        /* Without a vipd its meaning is all there is to say. */
+        /* Only a vipd knows the occurrences. */
         if (query_try_connect(&sock)) {
             (void)add_occurrences(sock, code->name, to);
             (void)close(sock);
@@ -372,7 +372,7 @@ static enum exit_code explain_error(const char *which, struct explanation *to)
 
 /* ---- nic --------------------------------------------------------------------------------- */
 
-/* Counters of trouble that are not 0, the largest first would be nice; the table's order will do. */
+/* Add the counters of drops and errors that are not 0, in the order of the table. */
 static enum exit_code add_drops(int sock, const char *nic, struct explanation *to)
 {
     struct show_rows rows;

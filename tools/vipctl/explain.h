@@ -1,8 +1,8 @@
 /*
- * `vipctl explain`: an explanation is made of short sentences, each of a kind.
+ * `vipctl explain`: an explanation consists of short sentences, each of a kind.
  *
- * Owns: collecting and printing them. Does not own: what is true (explain.c) and what the codes of
- * VIPL mean (codes.c).
+ * Owns: collecting and printing sentences. Does not own: finding the facts (explain.c), and the
+ * meaning of VIPL's codes (codes.c).
  */
 #ifndef VIPCTL_EXPLAIN_H
 #define VIPCTL_EXPLAIN_H
@@ -12,16 +12,16 @@
 #include "tools/vipctl/query.h"
 
 enum line_kind {
-    LINE_IS,      /* how it is */
-    LINE_WHEN,    /* what happened, with its time */
+    LINE_IS,      /* a fact */
+    LINE_WHEN,    /* an event, with its time */
     LINE_BECAUSE, /* the cause */
-    LINE_DO,      /* what to do or to type */
+    LINE_DO,      /* advice, or a command */
 };
 
-/* Addresses of one host: one on each NIC at most. */
+/* Most addresses of one host; it has at most one per NIC. */
 #define EXPLAIN_ADDRESSES_MAX 32
 
-/* "[address]:port" of IPv6 with its terminating zero. */
+/* Bytes of an IPv6 "[address]:port" with its terminating zero. */
 #define EXPLAIN_ADDRESS_BYTES 80
 
 struct explanation {
@@ -30,7 +30,7 @@ struct explanation {
         char text[512];
     } line[40];
     size_t count;
-    char address[EXPLAIN_ADDRESSES_MAX][EXPLAIN_ADDRESS_BYTES]; /* of the host that is explained */
+    char address[EXPLAIN_ADDRESSES_MAX][EXPLAIN_ADDRESS_BYTES]; /* of the explained host */
     size_t addresses;
 };
 
@@ -38,23 +38,24 @@ void explain_add(struct explanation *to, enum line_kind kind, const char *format
     __attribute__((format(printf, 3, 4)));
 
 /*
- * Add which NIC reaches a host, at which address and with which MTU, why that one, and for each other NIC
- * why not; the host's addresses are collected. Outcomes: EXIT_OK one does; EXIT_NO_OBJECT none does, the reasons are added; otherwise a message has been printed.
+ * Add which NIC reaches a host, at which address, with which MTU, and why this one; for each other
+ * NIC why not. Collects the host's addresses. Outcomes: EXIT_OK; EXIT_NO_OBJECT: no NIC reaches it,
+ * the reasons are added; otherwise a message has been printed.
  */
 enum exit_code explain_way(int sock, const char *peer, struct explanation *to);
 
-/* What a code of VIPL means, by its name ("VIP_ERROR_CONN_LOST"; the prefix VIP_ may be missing, any
- * case) or its number. */
+/* A code of VIPL, found by its number or its name (any case, with or without VIP_ERROR_,
+ * VIP_STATUS_ or VIP_). */
 struct vip_code {
     const char *name;
     int number;
     const char *kind; /* "return code", "asynchronous error", "bit of a descriptor's Status" */
     const char *meaning, *action;
 };
-/* The first match at or after *at (start with 0), which moves behind it; NULL: no more. */
+/* The first match at or after *at (start with 0), which moves past it; NULL: no more. */
 const struct vip_code *code_find(const char *text, size_t *at);
 
-/* Add what helps against a reason that vipd gave, if it is a known one. */
+/* Add cause and advice for a reason given by vipd, if it is a known one. */
 void explain_reason(struct explanation *to, const char *reason);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * `vipctl explain peer`: which NIC reaches a host, and why not the others (explain.h). vipd says what
- * each NIC knows; the system's resolver is asked here, as a program's libvipl would, and here the
- * choice is made.
+ * `vipctl explain peer`: which NIC reaches a host, and why not the others (explain.h). vipd reports
+ * the knowledge of each NIC. This file asks the system's resolver, as a program's libvipl does, and
+ * makes the choice.
  *
- * The choice: a loop NIC if the host is this one, else the first NIC of the configuration that is up
- * and has an address of the host. Programs may open another one by its name.
+ * The choice: a loop NIC if the host is this one, else the first NIC of the configuration that is
+ * up and has an address of the host. Programs may open another one by its name.
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -16,12 +16,12 @@
 
 #include "tools/vipctl/explain.h"
 
-/* vipd is asked again while it asks others; it gives up long before. */
+/* Most requests to vipd while it looks up a name; vipd gives up long before. */
 #define TRIES 100
 
 #define WHY_BYTES 200
 
-/* One NIC's way. */
+/* The way to the host over one NIC. */
 struct way {
     const Vip__ExplainRow *row;
     char address[EXPLAIN_ADDRESS_BYTES]; /* empty: none is known */
@@ -53,7 +53,7 @@ static enum exit_code ask(int sock, const char *peer, Vip__Reply **ret)
     }
 }
 
-/* What libvipl would hear of the system's resolver. */
+/* Resolve the name by the system's resolver, as libvipl does. */
 static void resolve(const char *peer, struct way *way)
 {
     struct addrinfo hints = {.ai_family = way->row->ip_version == 6 ? AF_INET6 : AF_INET,
@@ -71,7 +71,7 @@ static void resolve(const char *peer, struct way *way)
     }
     if (getnameinfo(list->ai_addr, list->ai_addrlen, host, sizeof(host), NULL, 0, NI_NUMERICHOST) ==
         0) {
-        /* The scope belongs to the NIC. */
+        /* Cut the scope, which belongs to the NIC. */
         host[strcspn(host, "%")] = '\0';
         snprintf(way->address, sizeof(way->address),
                  hints.ai_family == AF_INET6 ? "[%.50s]:%s" : "%.50s:%s", host, port);
@@ -99,7 +99,7 @@ static bool is_loop(const struct way *way)
     return way->row->link && strcmp(way->row->link, "loop") == 0;
 }
 
-/* The chosen one, or NULL. */
+/* The chosen way, or NULL. */
 static const struct way *choose(const struct way *ways, size_t count)
 {
     const struct way *first = NULL;
@@ -145,7 +145,7 @@ static void add_other(struct explanation *to, const struct way *way, bool loop)
                     loop ? "a loop NIC comes before it" : "it comes later in the configuration");
 }
 
-/* What the host is called on the wire, for who compares it with connections. */
+/* Collect the addresses of the host, to compare them with those of connections. */
 static void collect(struct explanation *to, const struct way *way)
 {
     if (way->address[0] != '\0' && to->addresses < EXPLAIN_ADDRESSES_MAX)

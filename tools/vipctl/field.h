@@ -1,4 +1,4 @@
-/* Reading one field of a protobuf-c row by its column; shared by the two renderings. */
+/* Reads one field of a protobuf-c row by its column; shared by the two output forms. */
 #ifndef VIPCTL_FIELD_H
 #define VIPCTL_FIELD_H
 
@@ -9,10 +9,10 @@
 
 #include "tools/vipctl/view.h"
 
-/* Did vipd say anything (an empty text counts as nothing)? */
+/* Has vipd set the field? An empty text counts as absent. */
 bool field_present(const struct column *column, const void *row);
 
-/* The value; only where field_present. field_text is for FIELD_TEXT, field_number for the rest. */
+/* The value; only if field_present. field_text is for FIELD_TEXT, field_number for all others. */
 const char *field_text(const struct column *column, const void *row);
 uint64_t field_number(const struct column *column, const void *row);
 

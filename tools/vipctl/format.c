@@ -1,4 +1,4 @@
-/* Values for people: units that are easy to compare, never more than four digits. See view.h. */
+/* Values for people: units that are easy to compare, at most four digits. See view.h. */
 #include "tools/vipctl/view.h"
 
 #include <inttypes.h>
@@ -81,7 +81,7 @@ static void format_ms(uint64_t ms, char *buf, size_t buf_bytes)
         snprintf(buf, buf_bytes, "%" PRIu64 " d %02" PRIu64 " h", s / 86400, s / 3600 % 24);
 }
 
-/* Today the time is enough; before, the day matters more than the second. */
+/* Events of today: the time of day. Older ones: day, hour and minute. */
 static void format_time(uint64_t ns, char *buf, size_t buf_bytes)
 {
     time_t then = (time_t)(ns / 1000000000), now = time(NULL);

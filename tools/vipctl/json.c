@@ -1,13 +1,13 @@
 /*
- * A JSON writer just big enough for vipctl: numbers as numbers, one document per command. libsmartcols
- * could print JSON as well, but neither a schema member beside the list nor null for absent values.
+ * A small JSON writer for vipctl: numbers as numbers, one document per command. libsmartcols can
+ * print JSON too, but without a schema member beside the list, and without null for absent values.
  */
 #include "tools/vipctl/view.h"
 
 #include "tools/vipctl/field.h"
 
-/* One thread writes here, and a list of 10,000 rows has a million small pieces: the calls that lock the
- * stream for each of them take most of the time then. */
+/* Without locks, since one thread writes: a list of 10,000 rows has a million small pieces, and
+ * locking the stream for each takes most of the time. */
 static void put_char(FILE *out, int c)
 {
     putc_unlocked(c, out);
@@ -20,7 +20,7 @@ static void put_bytes(FILE *out, const void *bytes, size_t count)
 
 static void put_number(FILE *out, uint64_t number, unsigned base)
 {
-    char digits[20]; /* of 2^64 - 1 in decimal */
+    char digits[20]; /* decimal digits of 2^64 - 1 */
     size_t at = sizeof(digits);
 
     do {
@@ -31,8 +31,8 @@ static void put_number(FILE *out, uint64_t number, unsigned base)
 }
 
 /*
- * Length of the well-formed UTF-8 sequence at `text`, 0 if it is none. Names of programs come from
- * foreign processes and may be any bytes; a JSON document must be valid UTF-8.
+ * Length of the valid UTF-8 sequence at `text`, 0 if it is invalid. Program names come from other
+ * processes and may contain any bytes; a JSON document must be valid UTF-8.
  */
 static unsigned utf8_len(const unsigned char *text)
 {
@@ -56,7 +56,7 @@ static unsigned utf8_len(const unsigned char *text)
     return len;
 }
 
-/* Printable ASCII that stands for itself in a string. */
+/* Is it printable ASCII that needs no escape in a string? */
 static bool is_plain(unsigned char c)
 {
     return c >= 0x20 && c < 0x7F && c != '"' && c != '\\';

@@ -1,4 +1,4 @@
-/* Which columns are shown; see view.h. */
+/* The selection of columns; see view.h. */
 #include <string.h>
 #include <strings.h>
 

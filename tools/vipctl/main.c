@@ -1,7 +1,7 @@
 /*
- * vipctl: looks into a running vipd and steers it, with control messages only.
+ * vipctl: inspects and controls a running vipd, with control requests only.
  *
- * Owns: the command line. What there is stands in the table of commands.c.
+ * Owns: the command line. The commands are in the table of commands.c.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -11,9 +11,9 @@
 
 #include "tools/vipctl/commands.h"
 
-#define LONG_ONLY 256 /* numbers of options without a letter begin here */
+#define LONG_ONLY 256 /* getopt's values of options without a letter start here */
 
-/* Options given, by row, to be compared with what the command takes. */
+/* Options given, by row; checked against the options of the command. */
 static bool given[32];
 
 static bool number(const char *text, double min, double max, double *ret)
@@ -38,7 +38,7 @@ static bool set_color(const char *when, struct options *options)
     return true;
 }
 
-/* false: the argument makes no sense. */
+/* false: the argument is invalid. */
 static bool set_option(const char *name, const char *argument, struct options *options)
 {
     const struct {
@@ -118,7 +118,7 @@ static int row_of_letter(int letter)
     return -1;
 }
 
-/* Outcomes: -1 go on; else the exit code. */
+/* Parse the options. Outcomes: -1 continue; else the exit code. */
 static int parse(int argc, char **argv, struct options *options, bool *ret_help)
 {
     struct option long_options[40];
@@ -181,7 +181,7 @@ int main(int argc, char **argv)
     char **words;
     int r, count;
 
-    /* What follows `bench` belongs to vipperf, options too. */
+    /* All words and options after `bench` belong to vipperf. */
     if (argc > 1 && strcmp(argv[1], "bench") == 0)
         return run_bench(argv + 2, argc - 2, &options);
     r = parse(argc, argv, &options, &help);

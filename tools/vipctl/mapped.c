@@ -15,8 +15,8 @@
 #include "proto/control.h"
 #include "proto/stats_file.h"
 
-#define FILE_BYTES_MAX (64u << 20) /* of any version to come */
-#define TRIES          1000        /* to read while nothing is being written, 1 ms apart */
+#define FILE_BYTES_MAX (64u << 20) /* limit for files of any version */
+#define TRIES          1000        /* attempts to read values of one moment, 1 ms apart */
 
 static bool file_path(char *path, size_t path_bytes)
 {
@@ -52,7 +52,7 @@ static enum exit_code say_unreadable(const char *path, int error)
     }
 }
 
-/* The sequence number at this moment; odd if it cannot be read. */
+/* The current sequence number; odd if it cannot be read. */
 static uint64_t sequence_now(int fd)
 {
     struct vip_stats_head head;
@@ -60,7 +60,7 @@ static uint64_t sequence_now(int fd)
     return pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) ? head.sequence : 1;
 }
 
-/* Read until the values are those of one moment. NULL and *ret_error: 0 says that it is no such file. */
+/* Read until the values are of one moment. On failure NULL and *ret_error; 0: not such a file. */
 static char *read_values(int fd, size_t *ret_bytes, int *ret_error)
 {
     struct stat st;
@@ -82,7 +82,7 @@ static char *read_values(int fd, size_t *ret_bytes, int *ret_error)
         uint64_t sequence = sequence_now(fd);
         bool whole;
 
-        /* A system call orders no loads, and a copy is made in any order: the number is loaded by itself. */
+        /* pread orders no loads and copies in any order: so load the number by itself. */
         __atomic_thread_fence(__ATOMIC_ACQUIRE); /* [stats BEFORE] */
         whole = pread(fd, bytes, *ret_bytes, 0) == (ssize_t)*ret_bytes;
         __atomic_thread_fence(__ATOMIC_ACQUIRE); /* [stats AFTER] */
@@ -95,7 +95,7 @@ static char *read_values(int fd, size_t *ret_bytes, int *ret_error)
     return NULL;
 }
 
-/* The file of a vipd that was killed stays behind. */
+/* Report the age of the values if vipd has ended: after a kill its file remains. */
 static void say_age(const struct vip_stats_head *head)
 {
     struct timespec now;
@@ -110,7 +110,7 @@ static void say_age(const struct vip_stats_head *head)
             (unsigned long long)head->pid, age_s);
 }
 
-/* Where rows are made: they and their texts are one piece of memory. */
+/* State of making rows. The rows are one piece of memory; their texts are in the file's bytes. */
 struct making {
     char *bytes; /* the file */
     struct vip_stats_head head;
@@ -118,7 +118,7 @@ struct making {
     Vip__Counter *row; /* the next one */
 };
 
-/* A row for every statistic of the scope, with the values at `values`. */
+/* Make a row for every statistic of the scope, with the values at `values`. */
 static void make_rows(struct making *making, uint32_t scope, const char *scope_name,
                       const char *values)
 {

@@ -6,9 +6,9 @@
 #include "tools/vipctl/show.h"
 
 /*
- * The rows that show_fetch gives for `show stats`, read from the file beside the socket. Says on stderr what
- * is the matter, also with EXIT_OK if the vipd that wrote them is gone. Outcomes: EXIT_OK; EXIT_NO_VIPD
- * there is no file; EXIT_PERMISSION; EXIT_FAILED. Free with show_rows_free in any case.
+ * The rows of `show stats`, read from the file beside the socket. Prints errors to stderr; with
+ * EXIT_OK also a note if the vipd of the file has ended. Outcomes: EXIT_OK; EXIT_NO_VIPD: no file;
+ * EXIT_PERMISSION; EXIT_USAGE: path too long; EXIT_FAILED. Free with show_rows_free in any case.
  */
 enum exit_code mapped_fetch(struct show_rows *ret);
 

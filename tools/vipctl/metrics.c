@@ -1,6 +1,6 @@
 /*
- * `vipctl metrics`: every statistic as OpenMetrics text, for Prometheus' textfile collector and the
- * like. Names and meanings come from the one table (proto/stats.def), values from vipd.
+ * `vipctl metrics`: all statistics as OpenMetrics text, for Prometheus' textfile collector and
+ * similar. Names and meanings come from one table (proto/stats.def), values from vipd.
  */
 #include "tools/vipctl/metrics.h"
 
@@ -14,7 +14,7 @@
 #include "tools/vipctl/mapped.h"
 #include "tools/vipctl/show.h"
 
-/* Within a label: backslash, quote and newline are escaped. */
+/* Print a label; backslash, quote and newline are escaped. */
 static void print_label(FILE *out, const char *text)
 {
     for (; *text; text++) {
@@ -52,7 +52,7 @@ static void print_metric(FILE *out, enum vip_stat id, const struct show_rows *ro
     }
 }
 
-/* The value of a NIC's statistic. false: vipd does not tell it. */
+/* The value of a NIC's statistic. false: vipd does not report it. */
 static bool value_of(const struct show_rows *rows, const char *scope, enum vip_stat id,
                      uint64_t *ret)
 {
@@ -96,7 +96,7 @@ static void print_nic_summary(FILE *out, enum vip_hist_id id, const char *scope,
     }
 }
 
-/* A histogram is a summary to OpenMetrics, its quantiles being those since vipd started. */
+/* In OpenMetrics a histogram is a summary, with quantiles since vipd started. */
 static void print_summary(FILE *out, enum vip_hist_id id, const struct show_rows *rows)
 {
     const char *name = vip_hists[id].name;
@@ -114,7 +114,7 @@ static void print_summary(FILE *out, enum vip_hist_id id, const struct show_rows
     }
 }
 
-/* Is the statistic one of those that show a histogram? */
+/* Is the statistic part of a histogram? */
 static bool of_hist(enum vip_stat stat)
 {
     for (enum vip_hist_id id = 0; id < VIP_HISTS; id++)
@@ -125,7 +125,7 @@ static bool of_hist(enum vip_stat stat)
 
 /* ---- peers ------------------------------------------------------------------------------- */
 
-/* Where a row of `show peers` has a number, and whether vipd tells it. */
+/* The offset of each number in a row of `show peers`, and of its has_ flag. */
 static const struct {
     size_t value_off, has_off;
 } peer_fields[VIP_PEER_STATS] = {
@@ -175,7 +175,7 @@ static void print_peers(FILE *out, const struct show_rows *rows)
     }
 }
 
-/* ---- all of it --------------------------------------------------------------------------- */
+/* ---- all metrics --------------------------------------------------------------------------- */
 
 static enum exit_code write_rows(enum exit_code code, struct show_rows *rows, FILE *out)
 {

@@ -1,4 +1,4 @@
-/* Every statistic, and the peers, as OpenMetrics text; shared by `vipctl metrics` and vipd-exporter. */
+/* All statistics and peers as OpenMetrics text; shared by `vipctl metrics` and vipd-exporter. */
 #ifndef VIPCTL_METRICS_H
 #define VIPCTL_METRICS_H
 
@@ -7,8 +7,8 @@
 #include "tools/vipctl/query.h"
 
 /*
- * Ask the vipd on sock and write all metrics, without the closing "# EOF". Outcomes: EXIT_OK; otherwise
- * a message has been printed to stderr and nothing was written.
+ * Ask the vipd on sock and write all metrics, without the closing "# EOF". Outcomes: EXIT_OK;
+ * otherwise a message has been printed to stderr, and nothing is written.
  */
 enum exit_code metrics_write(int sock, FILE *out);
 

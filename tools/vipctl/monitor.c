@@ -1,4 +1,4 @@
-/* `vipctl monitor`: events as they happen, as lines for people or one JSON object per line. */
+/* `vipctl monitor`: prints events as they happen, as text or as one JSON object per line. */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-/* Writing pcapng; see pcapng.h. */
+/* Writes pcapng; see pcapng.h. */
 #include "tools/vipctl/pcapng.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ static void put32(FILE *out, uint32_t value)
     put(out, &value, sizeof(value));
 }
 
-/* Everything in a block is a multiple of four bytes. */
+/* All parts of a block are multiples of four bytes. */
 static uint32_t padded(size_t bytes)
 {
     return ((uint32_t)bytes + 3) & ~3u;
@@ -70,7 +70,7 @@ void pcapng_begin(FILE *out, const char *program)
     put32(out, BYTE_ORDER_MARK);
     put16(out, 1); /* version 1.0 */
     put16(out, 0);
-    put32(out, UINT32_MAX); /* the section's length is not known */
+    put32(out, UINT32_MAX); /* the section's length is unknown */
     put32(out, UINT32_MAX);
     put_option(out, OPTION_PROGRAM, program, strlen(program));
     put_end(out, bytes);

@@ -1,6 +1,6 @@
 /*
- * Writing pcapng, as much of it as a capture needs: a section, interfaces, packets with comments. The format is
- * that of the IETF's draft (draft-ietf-opsawg-pcapng), in the byte order of the host.
+ * Writes pcapng, the part that a capture needs: a section, interfaces, packets with comments. The
+ * format is that of the IETF's draft (draft-ietf-opsawg-pcapng), in the byte order of the host.
  */
 #ifndef VIPCTL_PCAPNG_H
 #define VIPCTL_PCAPNG_H
@@ -16,16 +16,16 @@ enum pcapng_direction {
 };
 
 struct pcapng_packet {
-    uint32_t interface; /* in the order of pcapng_interface, from 0 */
+    uint32_t interface; /* number in the order of pcapng_interface, from 0 */
     uint64_t time_ns;   /* since 1970 */
     const void *bytes;
-    uint32_t captured; /* bytes that are there */
-    uint32_t length;   /* that the packet had */
+    uint32_t captured; /* bytes captured */
+    uint32_t length;   /* bytes of the packet */
     enum pcapng_direction direction;
     const char *comment;
 };
 
-/* Errors show in ferror(out). */
+/* All three report errors by ferror(out). */
 void pcapng_begin(FILE *out, const char *program);
 void pcapng_interface(FILE *out, uint16_t link_type, const char *name, const char *description);
 void pcapng_packet(FILE *out, const struct pcapng_packet *packet);

@@ -1,4 +1,4 @@
-/* `vipctl ping`: does the vipd of another host answer? No program is needed over there. */
+/* `vipctl ping`: does the vipd of another host answer? It needs no program at the peer. */
 #include "tools/vipctl/ping.h"
 
 #include <stdio.h>
@@ -11,10 +11,10 @@
 #include "tools/vipctl/show.h"
 
 #define COUNT_DEFAULT      4
-#define APP_COUNT_DEFAULT  1000 /* messages there and back between programs */
+#define APP_COUNT_DEFAULT  1000 /* round trips between programs */
 #define INTERVAL_DEFAULT_S 0.2
 #define TIMEOUT_DEFAULT_S  1.0
-#define LOOK_FIRST_US      100  /* between two looks for the answer, doubling... */
+#define LOOK_FIRST_US      100  /* microseconds between two checks for the answer, doubling... */
 #define LOOK_MAX_US        5000 /* ...up to this */
 
 static double now_s(void)
@@ -50,7 +50,7 @@ static enum exit_code ask(int sock, const char *nic, const char *peer, uint64_t 
     return code;
 }
 
-/* One question. *ret_rtt_ns is 0 if there was no answer in time. */
+/* Send one question. *ret_rtt_ns is 0 if there was no answer in time. */
 static enum exit_code one(int sock, const char *nic, const char *peer, double timeout_s,
                           uint64_t *ret_rtt_ns)
 {

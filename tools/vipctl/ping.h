@@ -1,4 +1,4 @@
-/* Asking whether the vipd of another host answers: shared by ping and check. */
+/* Asks whether the vipd of another host answers: shared by ping and check. */
 #ifndef VIPCTL_PING_H
 #define VIPCTL_PING_H
 
@@ -13,8 +13,8 @@ struct ping_result {
 };
 
 /*
- * One question over a NIC (NULL: the first one), added to *result. Outcomes: EXIT_OK, answered or not;
- * otherwise a message has been printed.
+ * Send one question over a NIC (NULL: the first one); add the outcome to *result. Outcomes:
+ * EXIT_OK, answered or not; otherwise a message has been printed.
  */
 enum exit_code ping_once(int sock, const char *nic, const char *peer, double timeout_s,
                          struct ping_result *result);

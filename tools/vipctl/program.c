@@ -1,4 +1,4 @@
-/* Other programs of ours; see program.h. */
+/* Other programs of this project; see program.h. */
 #include "tools/vipctl/program.h"
 
 #include <errno.h>

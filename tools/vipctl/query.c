@@ -1,4 +1,4 @@
-/* Asking a running vipd; see query.h. */
+/* Asks a running vipd; see query.h. */
 #include "tools/vipctl/query.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "proto/control.h"
 #include "proto/status.h"
 
-/* A view of this many pages is a vipd that does not stop; ten times what the limits allow. */
+/* Most pages of a view, ten times what the limits allow; more is an error of vipd. */
 #define PAGES_MAX 100000
 
 static double timeout_s = QUERY_TIMEOUT_S;
@@ -44,7 +44,7 @@ static enum exit_code say_unreachable(const char *path, int error)
     }
 }
 
-/* A vipd that hangs must not hang the person who wants to find out why. */
+/* A hanging vipd must not make vipctl hang. */
 static void limit_waits(int sock)
 {
     struct timeval limit = {.tv_sec = (time_t)timeout_s};
@@ -180,7 +180,7 @@ enum exit_code query_show(int sock, Vip__ShowRequest__What what, struct query_pa
         if (code != EXIT_OK)
             break;
         show = pages.reply[pages.page_count++]->show;
-        /* Of events there is always a next page, for those that happen later. */
+        /* Events always have a next page, for later events. */
         if (!show->has_next_cursor ||
             (what == VIP__SHOW_REQUEST__WHAT__EVENT && show->n_events == 0)) {
             *ret = pages;

@@ -227,7 +227,7 @@ static enum exit_code show_version(int sock, const struct options *options)
 
 /* ---- the verb ---------------------------------------------------------------------------- */
 
-/* Rows that pass all filters move to the front. */
+/* Move the rows that pass all filters to the front. Returns their number. */
 static size_t apply_filters(const struct filter *filters, int filter_count, const void **rows,
                             size_t count)
 {
@@ -289,7 +289,7 @@ enum exit_code run_show(char **words, int count, const struct options *options)
                 view->view.columns ? "at most 16 filters" : "no filters");
         return EXIT_USAGE;
     }
-    /* What is wrong with the command line shows without a vipd. */
+    /* Errors of the command line are reported even without a vipd. */
     for (int i = 1; i < count; i++)
         if (!filter_parse(&view->view, words[i], &filters[i - 1]))
             return EXIT_USAGE;

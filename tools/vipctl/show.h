@@ -1,4 +1,4 @@
-/* The views: fetching rows, and printing them as a table, raw, or as a JSON document. */
+/* The views: fetches rows, and prints them as a table, raw, or as a JSON document. */
 #ifndef VIPCTL_SHOW_H
 #define VIPCTL_SHOW_H
 
@@ -11,22 +11,22 @@ struct show_rows {
     struct query_pages pages;
     const void **row;
     size_t count;
-    void *own[2]; /* memory of rows that do not come in pages, or NULL */
+    void *own[2]; /* memory of rows that are not in pages, or NULL */
 };
 
 /* Fetch all rows of a view. Outcomes as query_show; free with show_rows_free in any case. */
 enum exit_code show_fetch(int sock, const struct show_view *view, struct show_rows *ret);
 void show_rows_free(struct show_rows *rows);
 
-/* The document's beginning: {"schema": "...", and its end. */
+/* The start of the document, {"schema": "...", and its end. */
 void show_json_begin(const char *schema);
 void show_json_end(void);
 
-/* Print rows as the options say: a whole document with --json. */
+/* Print rows as the options require; with --json a whole document. */
 enum exit_code show_print(const struct view *view, const char *schema, const void *const *rows,
                           size_t count, const struct options *options);
 
-/* A full disk or a closed pipe must not look like success. */
+/* Flush stdout. A full disk or a closed pipe is EXIT_FAILED. */
 enum exit_code show_flushed(void);
 
 #endif

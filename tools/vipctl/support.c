@@ -1,7 +1,8 @@
 /*
- * `vipctl support`: one archive with everything that helps to judge a bug report. Addresses and handles
- * of memory, which could help an attacker, are left out; there are no other secrets.
- * `vipctl bench`: vipperf.
+ * `vipctl support`: one archive with all data that helps to judge a bug report. Addresses and
+ * handles of memory could help an attacker, so they are left out; there are no other secrets.
+ *
+ * `vipctl bench`: runs vipperf.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +40,7 @@ enum exit_code run_bench(char **words, int count, const struct options *options)
     return code;
 }
 
-/* In a child whose output is a file: a view, the doctor, or the metrics. */
+/* Write a part (a view, the doctor, the metrics) in a child whose output is a file. */
 static void write_part(const char *dir, const char *name,
                        enum exit_code (*run)(char **words, int count,
                                              const struct options *options),
@@ -171,7 +172,7 @@ enum exit_code run_support(char **words, int count, const struct options *option
         return EXIT_FAILED;
     }
     write_part(dir, "system.txt", system_facts, NULL, 0, &plain);
-    /* Without a vipd there is still something to report. */
+    /* Without a vipd, the archive has only the facts of the system. */
     code = query_connect(&sock);
     if (code == EXIT_OK) {
         (void)close(sock);

@@ -1,4 +1,4 @@
-/* Tables for people, by libsmartcols, which knows terminal width and escapes foreign bytes. */
+/* Tables for people, by libsmartcols, which finds the terminal width and escapes foreign bytes. */
 #include "tools/vipctl/view.h"
 
 #include <ctype.h>
@@ -7,10 +7,10 @@
 
 #include "tools/vipctl/field.h"
 
-/* Longest cell; host names and program names are shorter, longer ones are cut. */
+/* Bytes of a cell; host and program names are shorter, longer texts are cut. */
 #define CELL_BYTES 512
 
-/* A column that was asked for by its JSON key has that as its heading. */
+/* A column without a heading shows its JSON key. */
 static const char *heading_of(const struct column *column)
 {
     return column->heading ? column->heading : column->json_key;
@@ -50,7 +50,7 @@ static int add_row(struct libscols_table *table, const struct layout *layout, co
     return 0;
 }
 
-/* Cells as they are, with a tab between two; what would look like another cell is replaced. */
+/* Print cells separated by tabs; control characters, which could look like a cell, are replaced. */
 static void print_raw(const struct layout *layout, const void *const *rows, size_t row_count)
 {
     char text[CELL_BYTES];

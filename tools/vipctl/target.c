@@ -1,4 +1,4 @@
-/* Naming a VI; see target.h. */
+/* The name of a VI; see target.h. */
 #include "tools/vipctl/target.h"
 
 #include <ctype.h>
@@ -7,7 +7,7 @@
 
 #include "proto/limits.h"
 
-/* Digits and nothing else before `end`. */
+/* Parse digits that end with the character `end`. */
 static bool digits(const char *text, char end, uint64_t *ret, const char **ret_rest)
 {
     char *stop;

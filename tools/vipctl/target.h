@@ -1,4 +1,4 @@
-/* How a VI is named on the command line: by its number, or as CLIENT:VI. */
+/* The name of a VI on the command line: its number, or CLIENT:VI. */
 #ifndef VIPCTL_TARGET_H
 #define VIPCTL_TARGET_H
 
@@ -11,7 +11,7 @@ struct target {
     uint32_t vi;     /* below VIP_VI_MAX */
 };
 
-/* "17" or "3:17". Outcomes: true and *ret; false: it is neither, or no VI can have that number. */
+/* Parse "17" or "3:17". Outcomes: true and *ret; false: neither form, or above VIP_VI_MAX. */
 bool target_read(const char *text, struct target *ret);
 
 #endif

@@ -40,7 +40,7 @@ static void format_line(const struct top_rate *rate, char *buf, size_t buf_bytes
     if (rate->item->p99_ns)
         snprintf(p99, sizeof(p99), "%.0f us", (double)rate->item->p99_ns / 1e3);
     snprintf(label, sizeof(label), "%s", rate->item->label);
-    /* Names of programs come from foreign processes. */
+    /* Program names come from other processes: replace control characters. */
     for (char *at = label; *at; at++)
         if ((unsigned char)*at < 0x20 || *at == 0x7f)
             *at = '?';
@@ -48,7 +48,7 @@ static void format_line(const struct top_rate *rate, char *buf, size_t buf_bytes
              rate->retransmits, rtt, p99, label);
 }
 
-/* "post_to_wire 12/80 us  ...": half of all, and 99 % of them, take no longer. */
+/* "post_to_wire 12/80 ...": half of the operations, and 99 % of them, take at most this time. */
 static void format_latency(const struct top_sample *sample, char *buf, size_t buf_bytes)
 {
     size_t used = (size_t)snprintf(buf, buf_bytes, "p50/p99 in us since the start: ");
@@ -151,7 +151,7 @@ static bool wait_key(double interval_s, enum top_by *by)
     return true;
 }
 
-/* Show one interval after the other; screen: ncurses is on. */
+/* Show interval after interval; screen: ncurses is on. */
 static enum exit_code run(int sock, const struct options *options, bool screen, enum top_by by)
 {
     double interval_s = options->interval_s > 0 ? options->interval_s : INTERVAL_DEFAULT_S;

@@ -18,17 +18,17 @@ enum top_by {
     TOP_BY_PROGRAM,
 };
 
-/* One thing that has traffic: a VI, a peer or a program. Sums since it began. */
+/* An item with traffic: a VI, a peer or a program. Sums since its start. */
 struct top_item {
     char key[96];   /* identity */
     char label[96]; /* for people */
     uint64_t tx_bytes, rx_bytes, tx_messages, rx_messages, retransmits;
     uint64_t srtt_ns;
-    /* From posting to completion, since it began; 0: not measured ([stats] vi_latency). */
+    /* From posting to completion, since its start; 0: not measured ([stats] vi_latency). */
     uint64_t p99_ns;
 };
 
-/* The same as rates per second between two samples. */
+/* Rates per second of an item, between two samples. */
 struct top_rate {
     const struct top_item *item;
     double tx_bytes, rx_bytes, messages, retransmits;
@@ -37,7 +37,7 @@ struct top_rate {
 struct top_sample {
     struct top_item *item; /* sorted by key */
     size_t count;
-    /* How long things have taken since vipd started, by kind; of the NIC where it is longest. */
+    /* Latencies since vipd started, by kind; of the NIC with the largest value. */
     uint64_t p50_ns[VIP_HISTS], p99_ns[VIP_HISTS];
     double time_s; /* CLOCK_MONOTONIC */
 };
@@ -47,8 +47,8 @@ enum exit_code top_sample_take(int sock, enum top_by by, struct top_sample *ret)
 void top_sample_free(struct top_sample *sample);
 
 /*
- * Rates of everything that is in `now`, the busiest first; what is new counts from its beginning. The
- * array has now->count entries and is the caller's; NULL: out of memory.
+ * The rates of all items in `now`, the busiest first; a new item counts from its start. The caller
+ * owns the array of now->count entries; NULL: out of memory.
  */
 struct top_rate *top_rates(const struct top_sample *before, const struct top_sample *now);
 

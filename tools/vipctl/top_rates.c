@@ -59,7 +59,7 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const struct top_item *)a)->key, ((const struct top_item *)b)->key);
 }
 
-/* Rows of one program become one item. */
+/* Merge the rows of one program into one item. */
 static void merge(struct top_sample *sample)
 {
     size_t kept = 0;
@@ -145,7 +145,7 @@ void top_sample_free(struct top_sample *sample)
     *sample = (struct top_sample){0};
 }
 
-/* A VI that is reused, or a peer that lost connections, may count less than before. */
+/* The counts of a reused VI, or of a peer that lost connections, may be lower than before. */
 static double rate(uint64_t now, uint64_t before, double seconds)
 {
     return now > before && seconds > 0 ? (double)(now - before) / seconds : 0;

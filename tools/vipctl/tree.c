@@ -1,4 +1,4 @@
-/* `vipctl show clients --tree`: NICs, the programs that have them open, and the VIs of these; see tree.h. */
+/* `vipctl show clients --tree`: NICs, the programs that use them, and their VIs; see tree.h. */
 #include "tools/vipctl/tree.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 /* Columns of the table. */
 enum tree_column {
-    TREE_WHAT, /* carries the branches */
+    TREE_WHAT, /* has the branches of the tree */
     TREE_STATE,
     TREE_PEER,
     TREE_SENT,
@@ -31,7 +31,7 @@ static bool text_is(const char *a, const char *b)
     return a && b && strcmp(a, b) == 0;
 }
 
-/* The field of a row by its JSON key, as in the view's own table. */
+/* The text of a row's field, by its JSON key, as in the view's own table. */
 static void cell(const char *view, const char *key, const void *row, char *buf, size_t buf_bytes)
 {
     const struct column *column = view_column(&show_view_find(view)->view, key, strlen(key));
@@ -117,7 +117,7 @@ static int print_table(const struct tree *tree, const struct options *options)
 
     if (!table)
         return -ENOMEM;
-    (void)setlocale(LC_CTYPE, ""); /* whether the branches can be drawn with lines */
+    (void)setlocale(LC_CTYPE, ""); /* tells whether lines can draw the branches */
     scols_table_enable_noheadings(table, options->no_header);
     for (unsigned i = 0; r == 0 && i < TREE_COLUMNS; i++) {
         int flags = i == TREE_WHAT ? SCOLS_FL_TREE : i >= TREE_SENT ? SCOLS_FL_RIGHT : 0;
@@ -133,7 +133,7 @@ static int print_table(const struct tree *tree, const struct options *options)
     return r;
 }
 
-/* ---- JSON: the rows of the three views, inside each other -------------------------------------- */
+/* ---- JSON: the rows of the three views, nested --------------------------------------------- */
 
 static void json_row(const char *view, const void *row)
 {

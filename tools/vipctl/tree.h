@@ -1,11 +1,11 @@
-/* What belongs to what: NICs, clients and VIs as a tree. */
+/* NICs, clients and VIs as a tree. */
 #ifndef VIPCTL_TREE_H
 #define VIPCTL_TREE_H
 
 #include "tools/vipctl/options.h"
 #include "tools/vipctl/query.h"
 
-/* Fetch the three views and print them inside each other. Outcomes as show_fetch. */
+/* Fetch the three views and print them as a tree. Outcomes as show_fetch. */
 enum exit_code tree_show(int sock, const struct options *options);
 
 #endif

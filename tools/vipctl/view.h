@@ -1,8 +1,8 @@
 /*
- * One description per view, two renderings: a table for people and one JSON document for programs.
+ * One description per view, two output forms: a table for people and a JSON document for programs.
  *
- * Owns: what a column is, units, escaping, colours. Does not own: which columns there are (views.c)
- * or where the rows come from (query.c).
+ * Owns: columns, units, escaping, colours. Does not own: the columns of each view (views.c) and the
+ * source of the rows (query.c).
  */
 #ifndef VIPCTL_VIEW_H
 #define VIPCTL_VIEW_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* How a field is read from its row and written for people. JSON always gets the raw value. */
+/* The type of a field in its row, and its form for people. JSON always has the raw value. */
 enum field_kind {
     FIELD_TEXT,   /* char *, NULL = absent */
     FIELD_COUNT,  /* uint64_t */
@@ -22,19 +22,19 @@ enum field_kind {
     FIELD_HEX,    /* uint64_t address, shown as 0x7f..; a number in JSON */
     FIELD_BOOL,   /* protobuf_c_boolean, shown as yes or no; true and false in JSON */
     FIELD_TIME,   /* uint64_t, ns since 1970, shown as local time; a number in JSON */
-    FIELD_ID, /* uint64_t without a numeric meaning: text 0x.. also in JSON, all 64 bits matter */
+    FIELD_ID,     /* uint64_t without a numeric meaning: text 0x.. also in JSON, to keep 64 bits */
 };
 
 /* One field of a row. */
 struct column {
     const char *heading;  /* of the table; NULL = JSON only */
-    const char *json_key; /* ends in its unit, if it has one */
+    const char *json_key; /* ends with its unit, if it has one */
     enum field_kind kind;
     size_t has_off; /* of protobuf-c's has_ flag; unused for FIELD_TEXT */
     size_t value_off;
-    const char *(*brief)(const char *text); /* of a specification's name, in tables; NULL = none */
-    bool cut; /* text that may be cut short where the terminal is narrow */
-    const char *(*colour)(const char *text); /* of the cell by its text; NULL = never */
+    const char *(*brief)(const char *text);  /* short form of a name, for tables; NULL = none */
+    bool cut;                                /* text that may be cut if the terminal is narrow */
+    const char *(*colour)(const char *text); /* colour of the cell by its text; NULL = never */
 };
 
 #define COLUMN_TEXT(row, head, key, field)                                                         \
@@ -56,29 +56,29 @@ struct column {
 /* A list of equal rows. */
 struct view {
     const char *json_list; /* key of the list in the document */
-    const char *empty;     /* sentence for people when there is no row */
+    const char *empty;     /* sentence for people if there is no row */
     const struct column *columns;
     size_t column_count;
 };
 
-/* Which columns of a view, in which order; and how they are written. */
+/* The columns of a view, in order; and the form of the output. */
 struct layout {
     const struct column *column[40];
     size_t count;
     bool raw, no_header, colours;
 };
 
-/* The usual layout of a view: every column that has a heading. */
+/* The default layout of a view: every column with a heading. */
 struct layout view_layout(const struct view *view);
 
 /*
- * The columns that a list with commas names, by JSON key or heading in any case. Outcomes: true;
- * false, and *ret_bad is the first unknown one (inside list, up to the next comma).
+ * The columns named in a list with commas, by JSON key or heading in any case. Outcomes: true;
+ * false, and *ret_bad points to the first unknown one (inside list, up to the next comma).
  */
 bool view_layout_choose(const struct view *view, const char *list, struct layout *ret,
                         const char **ret_bad);
 
-/* The column of that JSON key or heading, len characters long, or NULL. */
+/* The column with this JSON key or heading, len characters long, or NULL. */
 const struct column *view_column(const struct view *view, const char *name, size_t len);
 
 /* Print a table of the rows (each points to a protobuf-c message). 0, or -ENOMEM. */
@@ -93,13 +93,13 @@ void view_json(FILE *out, const struct view *view, const struct layout *layout,
 void view_json_members(FILE *out, const struct view *view, const struct layout *layout,
                        const void *row, const char *between);
 
-/* Print a JSON string with its quotes; foreign bytes are made harmless. */
+/* Print a JSON string with its quotes; bytes that are not UTF-8 are replaced. */
 void view_json_string(FILE *out, const char *text);
 
 /* Write a field of a row for people into buf; "-" if it is absent. */
 void view_format(const struct column *column, const void *row, char *buf, size_t buf_bytes);
 
-/* The same without units and abbreviations, for programs: numbers as they are, "" if absent. */
+/* The same without units and abbreviations, for programs; "" if it is absent. */
 void view_format_raw(const struct column *column, const void *row, char *buf, size_t buf_bytes);
 
 #endif

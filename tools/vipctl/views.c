@@ -1,11 +1,11 @@
-/* The columns of every view; see views.h. Order = importance: narrow terminals cut at the right. */
+/* The columns of every view; see views.h. Most important first: narrow terminals cut the right. */
 #include "tools/vipctl/views.h"
 
 #include <string.h>
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(*(array)))
 
-/* The specification's names are long; tables show what differs. */
+/* The specification's names are long; tables show the part that differs. */
 static const char *brief_name(const char *text)
 {
     static const struct {
@@ -423,7 +423,7 @@ const struct show_view show_views[] = {
      .what = VIP__SHOW_REQUEST__WHAT__EVENT,
      SHOW_ROWS(events),
      SHOW_VIEW("events", "Nothing has happened.", event_columns)},
-    /* Without rows of their own: show.c prints them. */
+    /* These two have no rows: show.c prints them. */
     {.name = "summary", .schema = "vipd.summary/1", .help = "vipd itself and its NICs"},
     {.name = "version",
      .schema = "vipd.version/1",

@@ -1,4 +1,4 @@
-/* The views of vipctl: which rows of a reply, which columns, in which order. */
+/* The views of vipctl: the rows of a reply, the columns and their order. */
 #ifndef VIPCTL_VIEWS_H
 #define VIPCTL_VIEWS_H
 
@@ -16,14 +16,14 @@ struct show_view {
     struct view view;
 };
 
-/* All of them, in the order of --help; the first is the NICs. */
+/* All views, in the order of --help; the first is the NICs. */
 extern const struct show_view show_views[];
 extern const size_t show_view_count;
 
-/* NULL: there is none. */
+/* NULL: no such view. */
 const struct show_view *show_view_find(const char *name);
 
-/* What a reload changed or would change. */
+/* The changes of a reload, made or planned. */
 extern const struct view change_view;
 
 /* The one row of a summary. */

@@ -1,27 +1,28 @@
 /*
- * Bandwidth both ways: each side sends a stream and receives the other's at the same time, on the same
- * VI, in one thread. The server begins when the connection is there, the client with the first thing that
- * comes. The client decides when it is enough and says so with its end mark; the server sends until that
- * mark and answers it with its own, behind which nothing comes.
+ * Bandwidth both ways: each side sends a stream and receives the other's at the same time, on the
+ * same VI, in one thread. The server starts when the connection is made, the client with the first
+ * arrival. The client decides when the plan is done, and sends its end mark. The server sends until
+ * it gets that mark, and answers with its own mark; after this nothing arrives.
  *
- * Credits carry RUN_CREDIT here, because messages and marks carry numbers in the same receive queue.
+ * Credits carry RUN_CREDIT here, because messages and marks with numbers use the same receive
+ * queue.
  */
 #include "tools/vipperf/stream.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Arrivals taken at most before it is the turn of sending. */
+/* Most arrivals taken before the next send. */
 #define ARRIVALS_PER_TURN 16
 
-/* Where a side stands. */
+/* The state of a side. */
 struct both {
     struct run *run;
     bool client;
-    uint64_t seed;      /* of what is sent */
-    struct receiver in; /* what comes */
-    uint64_t credited;  /* of the sent ones the other side is through with, or they count as lost */
-    uint64_t credited_ns; /* when that changed (Unreliable Delivery) */
+    uint64_t seed;        /* of the messages sent */
+    struct receiver in;   /* the arriving stream */
+    uint64_t credited;    /* sent messages that the other side has taken, or that count as lost */
+    uint64_t credited_ns; /* time of the last change (Unreliable Delivery) */
     bool stopped;         /* the end mark has been posted */
     bool answer;          /* server: an end mark waits for its answer */
 };
@@ -31,7 +32,7 @@ static bool reliable(const struct both *both)
     return both->run->plan->level != PLAN_UD;
 }
 
-/* Credits are told from the end mark by a bit, from everything else by another. */
+/* One bit distinguishes credits from the end mark, another from all else. */
 static bool is_credit(const struct end_arrival *arrival)
 {
     return arrival->has_imm && !arrival->by_write &&
@@ -49,7 +50,7 @@ static int take_credit(struct both *both, uint32_t imm)
             both->credited_ns = end_now_ns();
         return 0;
     }
-    /* What counted as lost may have arrived all the same, and is credited too late. */
+    /* A message that counts as lost may still arrive, and get its credit too late. */
     if (!reliable(both))
         return 0;
     snprintf(run->end->why, sizeof(run->end->why),
@@ -58,7 +59,7 @@ static int take_credit(struct both *both, uint32_t imm)
     return -1;
 }
 
-/* Take one arrival and give its receive back. Outcomes: 0; -1. */
+/* Take one arrival and post its receive again. Outcomes: 0; -1. */
 static int take(struct both *both, const struct end_arrival *arrival)
 {
     struct run *run = both->run;
@@ -71,7 +72,7 @@ static int take(struct both *both, const struct end_arrival *arrival)
     return r < 0 ? -1 : end_post_recv(run->end, arrival->index, run->plan->op == PLAN_SEND);
 }
 
-/* Outcomes: 1 something was taken; 0 nothing is there; -1. */
+/* Take arrivals. Outcomes: 1 at least one; 0 none; -1. */
 static int take_all(struct both *both)
 {
     int taken = 0;
@@ -89,7 +90,7 @@ static int take_all(struct both *both)
     return taken;
 }
 
-/* A side that sends no more needs no credits; one that still sends gets them as soon as they are due. */
+/* A sender that has ended needs no credits; others get them as soon as they are due. */
 static int give_credit(struct both *both)
 {
     struct receiver *in = &both->in;
@@ -100,7 +101,7 @@ static int give_credit(struct both *both)
     return stream_post_credit(both->run, RUN_CREDIT | ((uint32_t)in->expected & RUN_CREDIT_MASK));
 }
 
-/* May another message go, as far as the other side's receives are concerned? */
+/* Has the other side a receive for another message? */
 static bool window_open(struct both *both)
 {
     uint64_t now_ns;
@@ -112,14 +113,14 @@ static bool window_open(struct both *both)
     now_ns = end_now_ns();
     if (now_ns - both->credited_ns < RUN_LOST_MS * 1000000ull)
         return false;
-    both->credited = both->run->sent; /* what is under way is lost */
+    both->credited = both->run->sent; /* all messages under way are lost */
     both->credited_ns = now_ns;
     return true;
 }
 
 /*
- * One turn: take what is there, send if that may be. Outcomes: 1 something was done; 0 nothing can be
- * before something arrives; -1.
+ * One turn: take arrivals, and send if the window is open. Outcomes: 1 some progress; 0 nothing to
+ * do until something arrives; -1.
  */
 static int turn(struct both *both)
 {
@@ -135,7 +136,7 @@ static int turn(struct both *both)
     return 1;
 }
 
-/* Wait for an arrival and take it. Outcomes: 1; 0 nothing within timeout_ms; -1. */
+/* Wait for an arrival and take it. Outcomes: 1; 0 none within timeout_ms; -1. */
 static int wait_and_take(struct both *both, unsigned timeout_ms)
 {
     struct end_arrival arrival;
@@ -152,7 +153,7 @@ static int post_end(struct both *both)
     return stream_post_last(both->run);
 }
 
-/* The client's beginning: the server is there when something of it has come. Outcomes: 0; -1. */
+/* The client's start: wait for the first arrival from the server. Outcomes: 0; -1. */
 static int begin(struct both *both, unsigned timeout_ms)
 {
     int r;
@@ -165,11 +166,11 @@ static int begin(struct both *both, unsigned timeout_ms)
         return run_silence(both->run);
     both->credited_ns = end_now_ns();
     if (r == 0)
-        both->run->start_ns = both->credited_ns; /* lost: begin all the same */
+        both->run->start_ns = both->credited_ns; /* lost: start anyway */
     return 0;
 }
 
-/* Until the other side's end mark: take what still comes. Outcomes: 0; -1. */
+/* Take arrivals until the other side's end mark. Outcomes: 0; -1. */
 static int await_end(struct both *both)
 {
     unsigned timeout_ms = reliable(both) ? END_PATIENCE_MS : RUN_LOST_MS;
@@ -246,7 +247,7 @@ int run_both_server(struct run *run)
         if (both.answer && post_end(&both) < 0)
             return -1;
         both.answer = false;
-        /* The answer to the end mark cannot be lost on a reliable level: nothing more will come. */
+        /* On a reliable level the answer is not lost, so nothing more will arrive. */
         if (both.in.ended && plan->level != PLAN_UD)
             return 0;
     }

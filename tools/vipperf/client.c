@@ -1,4 +1,4 @@
-/* The client's side of the conversation (serve.c has it in full) and the report to the user. */
+/* The client's side of the notes (serve.c describes both sides), and the report to the user. */
 #include "tools/vipperf/client.h"
 
 #include <inttypes.h>
@@ -22,11 +22,11 @@ struct client {
     const struct client_options *options;
     struct end_nic nic;
     struct end control;
-    FILE *table; /* for people: stderr when the JSON goes to standard output */
+    FILE *table; /* for people: stderr if the JSON goes to standard output */
     char server_build[64];
     uint64_t *sample_ns;
-    uint64_t connect_ns; /* to connect one idle VI, on average; the last size's */
-    uint64_t lost;       /* messages that never came (Unreliable Delivery), all sizes */
+    uint64_t connect_ns; /* average time to connect one idle VI; of the last size */
+    uint64_t lost;       /* lost messages of all sizes (Unreliable Delivery) */
     uint64_t sent;
     struct perf_result results[RESULTS_MAX];
     size_t result_count;
@@ -49,7 +49,7 @@ static int say(struct client *client, const char *why)
     return -1;
 }
 
-/* Receive a note or say why not. */
+/* Receive a note. Outcomes: 0; -1 with client->why. */
 static int await_note(struct client *client, struct note *ret)
 {
     int r = note_recv(&client->control, END_PATIENCE_MS, ret);
@@ -93,14 +93,14 @@ static void count_lost(struct client *client, uint64_t sent, uint64_t received)
     client->lost += sent > received ? sent - received : 0;
 }
 
-/* Say "done", read the server's result. Outcomes: 0; -1 the server found a fault. */
+/* Send "done", read the server's result. Outcomes: 0; -1 the server found a fault. */
 static int conclude(struct client *client, struct run *run, int outcome, double *ret_cpu_s)
 {
     struct note done = {0}, result;
     char status[16] = "?", why[WHY_BYTES] = "it did not say why";
     uint64_t received = 0, sent = 0, cpu_ns = 0;
 
-    /* Whoever saw the fault first has the better explanation; both may see a lost connection. */
+    /* The side that saw the fault first has the better reason; both may see a lost connection. */
     if (outcome != 0)
         (void)say(client, run->end->why);
     note_put(&done, "done", outcome == 0 ? "ok" : "failed");
@@ -130,7 +130,7 @@ static int conclude(struct client *client, struct run *run, int outcome, double 
         snprintf(client->why, sizeof(client->why), "the server failed: %.400s", why);
         return -1;
     }
-    /* Of RDMA Reads the server's program knows nothing. */
+    /* The server's program does not see RDMA Reads. */
     if (run->plan->op == PLAN_READ)
         received = run->received;
     if (run->plan->level != PLAN_UD && received != run->sent) {
@@ -164,7 +164,7 @@ static void fill_result(struct run *run, double cpu_s, int outcome, struct perf_
                                 .has_latency = plan->test == PLAN_LAT,
                                 .cpu_s = cpu_s};
     perf_rates_of(ret);
-    if (ret->elapsed_s > 0) /* random sizes: count what really went */
+    if (ret->elapsed_s > 0) /* random sizes: use the real number of bytes */
         ret->bytes_per_s = (double)run->measured_bytes / ret->elapsed_s;
     if (plan->test == PLAN_LAT)
         perf_latency_of(run->sample_ns, run->sample_count, &ret->latency);
@@ -196,13 +196,13 @@ static int run_data(struct client *client, struct run *run, struct meet_idle *id
     r = run_client(run);
     cpu_s = cpu_seconds() - cpu_s;
     if (r < 0)
-        run->stop_ns = end_now_ns(); /* up to here it was measured */
+        run->stop_ns = end_now_ns(); /* end of the measured time */
     r = conclude(client, run, r, &server_cpu_s) < 0 ? -1 : r;
     fill_result(run, cpu_s + server_cpu_s, r, ret);
     return r;
 }
 
-/* One size. Outcomes: 0 and a result; -1 with client->why (and a result if contents were wrong). */
+/* Measure one size. Outcomes: 0 and a result; -1 with client->why (and a result if corrupt). */
 static int measure(struct client *client, uint64_t size_bytes)
 {
     struct plan plan = options_plan(client->options, size_bytes);
@@ -353,7 +353,7 @@ int client_main(const struct client_options *options)
             fprintf(client->table,
                     "%" PRIu64 " of %" PRIu64 " messages were lost (Unreliable Delivery)\n",
                     client->lost, client->sent);
-        /* Also after a failure: what was measured before it is still worth having. */
+        /* Also after a failure: the results before it are valid. */
         if (options->json && client->result_count > 0 && write_json(client) < 0)
             r = -1;
     }

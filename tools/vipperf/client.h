@@ -1,10 +1,10 @@
-/* `vipperf lat|bw|rate HOST`: connects, measures every size, prints and writes what was found. */
+/* `vipperf lat|bw|rate HOST`: connects, measures every size, prints and writes the results. */
 #ifndef TOOLS_VIPPERF_CLIENT_H
 #define TOOLS_VIPPERF_CLIENT_H
 
 #include "tools/vipperf/options.h"
 
-/* Returns the exit status; after a failure the last line on stderr says what failed. */
+/* Returns the exit status; after a failure the last line on stderr has the reason. */
 int client_main(const struct client_options *options);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * vipperf cost: what the calls beside the data path cost, as the VIBe benchmarks ask: registering and
- * releasing memory, creating and destroying VIs and completion queues; and how many nanoseconds the
- * calls on the path take when nothing else is in the way (a post and a Done of a VI that reports
- * nothing). No other host takes part. The time to connect a VI is a result of lat --vis.
+ * vipperf cost: the time of calls beside the data path, as in the VIBe benchmarks: registering and
+ * releasing memory, creating and destroying VIs and completion queues. Also the time of VipRecvDone
+ * and VipCQDone when there is no completion. No other host takes part. The time to connect a VI is
+ * a result of lat --vis.
  *
- * One line, and one JSON result, per call: the median of its iterations in ns.
+ * One line and one JSON result per call: percentiles of its iterations in ns.
  */
 #include "tools/vipperf/cost.h"
 
@@ -24,13 +24,13 @@
 #define DEFAULT_ITERS 200
 #define ITERS_MAX     100000u
 
-/* Entries of the completion queues that are made. */
+/* Entries of each completion queue. */
 #define CQ_ENTRIES 256
 
-/* A single call on the path is shorter than a look at the clock: so many make one sample. */
+/* Calls per sample: a single call on the path is shorter than a read of the clock. */
 #define CALLS_PER_SAMPLE 1000
 
-/* What is being measured, and where its samples go. */
+/* The state of the command. */
 struct cost {
     struct end_nic nic;
     VIP_PROTECTION_HANDLE ptag;
@@ -51,7 +51,7 @@ static int failed(struct cost *cost, const char *call, VIP_RETURN rc)
     return -1;
 }
 
-/* The samples are complete: print and keep them. */
+/* Print and keep the percentiles of the samples. */
 static void conclude(struct cost *cost, const char *name)
 {
     struct cost_line *line = &cost->lines[cost->line_count++];
@@ -65,7 +65,7 @@ static void conclude(struct cost *cost, const char *name)
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-/* Which memory is registered. */
+/* The kinds of memory that are registered. */
 enum memory_kind { MEMORY_FRESH, MEMORY_AGAIN, MEMORY_SHARED, MEMORY_KINDS };
 
 static const char *const memory_names[MEMORY_KINDS] = {"fresh", "again", "VipxAllocMem"};
@@ -88,7 +88,7 @@ static void memory_put(uint8_t *memory, size_t bytes, enum memory_kind kind)
         (void)munmap(memory, bytes);
 }
 
-/* Register and release, each time other memory (touched before) or always the same. */
+/* Register and release: fresh memory each time (touched before), or always the same. */
 static int memory(struct cost *cost, size_t bytes, enum memory_kind kind)
 {
     VIP_MEM_ATTRIBUTES attrs = {.Ptag = cost->ptag, .EnableRdmaWrite = VIP_TRUE};

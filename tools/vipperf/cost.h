@@ -1,8 +1,8 @@
-/* vipperf cost: what the calls beside the data path cost. */
+/* vipperf cost: measures the calls beside the data path. */
 #ifndef TOOLS_VIPPERF_COST_H
 #define TOOLS_VIPPERF_COST_H
 
-/* argv[0] is "cost". Outcomes: the exit status: 0; 1 failed (said); 2 wrong usage (said). */
+/* argv[0] is "cost". Returns the exit status: 0; 1 failed; 2 wrong usage; with a message. */
 int cost_main(int argc, char **argv);
 
 #endif

@@ -14,7 +14,7 @@
 
 #include "tools/vipperf/segments.h"
 
-/* Below so many processors, two ends and two vipd take turns; polling must let the others in. */
+/* With fewer processors, two ends and two vipd must share them: polling yields. */
 #define CPUS_PLENTY 4
 
 /* Slots start on cache lines of their own. */
@@ -73,8 +73,8 @@ int end_failed(struct end *end, const char *call, VIP_RETURN rc)
 }
 
 /*
- * Every error that matters here also ends a descriptor or a call with an error, where it is reported
- * with its context; the default handler would print each a second time.
+ * Every relevant error also fails a descriptor or a call, which reports it with its context. The
+ * default handler would print each a second time.
  */
 static void ignore_async_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
@@ -118,7 +118,7 @@ static size_t align_up(size_t bytes, size_t to)
     return (bytes + to - 1) / to * to;
 }
 
-/* One registration for everything, or one for the descriptors and one for each slot. */
+/* Make one registration for all memory, or one for the descriptors and one for each slot. */
 static int register_memory(struct end *end, size_t slots_off)
 {
     const struct end_args *args = &end->args;
@@ -152,7 +152,7 @@ static int register_memory(struct end *end, size_t slots_off)
     return 0;
 }
 
-/* Room for a control segment, an address segment and the data segments. */
+/* A descriptor has a control segment, an address segment and the data segments. */
 static unsigned desc_shift_for(unsigned segments)
 {
     size_t bytes = offsetof(VIP_DESCRIPTOR, DS) +
@@ -232,7 +232,7 @@ void end_free(struct end *end)
 
     if (end->vi) {
         (void)VipDisconnect(end->vi);
-        /* A VI is destroyed only with empty queues; what was posted comes back flushed. */
+        /* VipDestroyVi needs empty queues; posted descriptors come back flushed. */
         do {
             desc = NULL;
             (void)VipSendDone(end->vi, &desc);
@@ -280,7 +280,7 @@ VIP_MEM_HANDLE end_in_handle(const struct end *end, unsigned index)
     return end->slot_handles ? end->slot_handles[end->args.out_slots + index] : end->handle;
 }
 
-/* The handle of the registration in which the slot with these bytes lies. */
+/* The memory handle of the slot that contains these bytes. */
 static VIP_MEM_HANDLE handle_of(const struct end *end, const uint8_t *bytes)
 {
     if (!end->slot_handles)
@@ -289,8 +289,8 @@ static VIP_MEM_HANDLE handle_of(const struct end *end, const uint8_t *bytes)
 }
 
 /*
- * Data segments for `len_bytes` bytes of the slot at `bytes`, cut into `wanted` pieces. Returns their
- * number.
+ * Write data segments for `len_bytes` bytes of the slot at `bytes`, cut into `wanted` pieces.
+ * Returns their number.
  */
 static unsigned put_segments(const struct end *end, VIP_DESCRIPTOR_SEGMENT *segments,
                              const uint8_t *bytes, size_t len_bytes, unsigned wanted)
@@ -314,13 +314,13 @@ static unsigned put_segments(const struct end *end, VIP_DESCRIPTOR_SEGMENT *segm
     return count;
 }
 
-/* Descriptor `index` of those at `first`. */
+/* Descriptor `index` of the array at `first`. */
 static VIP_DESCRIPTOR *desc_at(const struct end *end, uint8_t *first, uint64_t index)
 {
     return (VIP_DESCRIPTOR *)(void *)(first + (index << end->desc_shift));
 }
 
-/* Its segments; not by its member DS, which ends with the structure while they go on behind it. */
+/* Its segments. Not by its member DS, because there are more segments than the member has. */
 static VIP_DESCRIPTOR_SEGMENT *segments_of(VIP_DESCRIPTOR *desc)
 {
     return (VIP_DESCRIPTOR_SEGMENT *)(void *)((uint8_t *)desc + offsetof(VIP_DESCRIPTOR, DS));

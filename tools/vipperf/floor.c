@@ -1,8 +1,9 @@
 /*
  * `vipperf floor`: options, one run per message size, output (tools/vipperf/floor.h).
  *
- * Owns: the command line and the loop over sizes. Does not own: processes (floor_run.c), sockets
- * (floor_udp.c, floor_tcp.c, floor_relay.c). Called from vipperf's main.
+ * Owns: the command line and the loop over sizes. Does not own: processes (floor_run.c), and the
+ * floors (floor_udp.c, floor_gso.c, floor_tcp.c, floor_relay.c, floor_memory.c). Called by
+ * vipperf's main.
  */
 #include "tools/vipperf/floor.h"
 
@@ -28,13 +29,13 @@ static const char *const kind_names[] = {[FLOOR_UDP] = "udp",
 static const char *const what_names[] = {
     [FLOOR_LAT] = "lat", [FLOOR_BW] = "bw", [FLOOR_RATE] = "rate"};
 
-/* Sizes from one byte to FLOOR_SIZE_MAX, doubled each time. */
+/* More than the number of sizes from 0 to FLOOR_SIZE_MAX, doubled each time. */
 #define RESULTS_MAX 32
 
-/* Largest message whose datagrams, sent at once, fit a socket buffer of a privileged process. */
+/* Bytes of the largest message whose datagrams fit the socket buffer of a privileged process. */
 #define FLOOR_BURST_MAX (4u << 20)
 
-/* Parameters in the JSON. */
+/* Most parameters in the JSON. */
 #define PARAMS_MAX 16
 
 static void usage(void)
@@ -99,7 +100,7 @@ static int parse_netns(char *text, struct floor_opts *opts)
 {
     char *part[2];
 
-    /* A name is a file name below /run/netns, not a path out of it. */
+    /* A name is a file name in /run/netns, not a path. */
     if (!parse_pair(text, &part[0], &part[1]) || strchr(part[0], '/') || strchr(part[1], '/'))
         return wrong("--netns", text, "the names of two network namespaces, A,B");
     opts->netns[0] = part[0];
@@ -146,11 +147,11 @@ static int parse_option(int option, char *value, struct floor_opts *opts)
         opts->json = value;
         return 0;
     }
-    /* getopt has said which one. */
+    /* getopt has printed which one. */
     return misused("unknown option");
 }
 
-/* Look a word up; -1 if it is none of the names. */
+/* The index of the word in names; -1: not there. */
 static int index_of(const char *word, const char *const *names, int count)
 {
     for (int i = 0; i < count; i++)
@@ -159,7 +160,7 @@ static int index_of(const char *word, const char *const *names, int count)
     return -1;
 }
 
-/* Outcomes: 0; 2 wrong usage (said); -1 help was asked for and given. */
+/* Outcomes: 0; 2 wrong usage, with a message; -1 the help was printed. */
 static int parse(int argc, char **argv, struct floor_opts *opts)
 {
     static const struct option options[] = {{"size", required_argument, NULL, 's'},
@@ -239,7 +240,7 @@ static void take_result(const struct floor_run *run, struct perf_result *result)
     }
 }
 
-/* Measure one size in fresh shared memory. 0 or 1 (said). */
+/* Measure one size in fresh shared memory. 0, or 1 with a message. */
 static int run_size(const struct floor_opts *opts, uint64_t size, struct perf_result *ret)
 {
     struct floor_run run = {.opts = opts, .size = size};
@@ -312,7 +313,7 @@ int floor_main(int argc, char **argv)
 
     if (rc != 0)
         return rc < 0 ? 0 : rc;
-    /* With the JSON on standard output the table must not be mixed into it. */
+    /* If the JSON goes to standard output, the table goes to stderr. */
     table = opts.json && strcmp(opts.json, "-") == 0 ? stderr : stdout;
     snprintf(command, sizeof(command), "floor %s %s", kind_names[opts.kind], what_names[opts.what]);
     fprintf(table, "%s, %s\n", command, opts.poll ? "poll" : "block");

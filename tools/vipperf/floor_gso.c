@@ -1,10 +1,10 @@
 /*
- * Floor of UDP with segmentation offload: one system call gives the kernel up to 64 datagrams of equal
- * size in one buffer (UDP_SEGMENT), and receives many in one (UDP_GRO). This is the cheapest way
- * through the kernel that a protocol over UDP has (tools/vipperf/floor_inside.h).
+ * Floor of UDP with segmentation offload. One system call gives the kernel up to 64 datagrams of
+ * equal size in one buffer (UDP_SEGMENT), and one call receives many (UDP_GRO). This is the
+ * cheapest way through the kernel for a protocol over UDP (tools/vipperf/floor_inside.h).
  *
- * Streams only. Datagrams have as many bytes as fit an Ethernet frame, or those of the message if it
- * is smaller; what arrived is counted, as for plain UDP.
+ * Streams only. A datagram has as much payload as fits an Ethernet frame, or less for smaller
+ * messages. Arrived bytes are counted, as for plain UDP.
  */
 #include "tools/vipperf/floor_inside.h"
 
@@ -16,20 +16,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Payload of a datagram in a frame of 1500 bytes. */
+/* Payload bytes of a datagram in a frame of 1500 bytes. */
 #define SEGMENT_BYTES_MAX 1472u
 
-/* Datagrams and bytes that every kernel with the offload takes at once. */
+/* Limits of one call, in datagrams and bytes, of every kernel with the offload. */
 #define SEGMENTS_MAX    64u
 #define BURST_BYTES_MAX 65000u
 
 static uint8_t bytes[FLOOR_DATAGRAM_BYTES_MAX];
 
-/* How a message, or many small ones, are cut into bursts. */
+/* The division of a message, or of many small ones, into bursts. */
 struct burst {
     uint32_t segment_bytes;
     uint32_t bytes;       /* of a full burst */
-    uint32_t messages;    /* that a full burst carries; 1 if a message needs several bursts */
+    uint32_t messages;    /* in a full burst; 1 if a message needs several bursts */
     uint64_t round_bytes; /* of those messages */
 };
 
@@ -53,7 +53,7 @@ static struct burst burst_of(uint64_t size)
 static int send_burst(int sock, uint32_t len)
 {
     while (send(sock, bytes, len, 0) < 0) {
-        /* A refusal belongs to an earlier datagram, sent before the other side was there. */
+        /* A refusal is for an earlier datagram, sent before the other side was ready. */
         if (errno != EINTR && errno != ENOBUFS && errno != ECONNREFUSED)
             return floor_failed(errno, "cannot send %u bytes with segmentation offload",
                                 (unsigned)len);

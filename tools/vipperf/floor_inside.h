@@ -1,9 +1,10 @@
 /*
- * What the floors share: options, the memory that all processes of a run see, process control.
- * Only tools/vipperf/floor*.c include this.
+ * Shared by the floors: options, the memory that all processes of a run see, process control. Only
+ * tools/vipperf/floor*.c include this.
  *
- * A run is one message size. Its processes are forked by the parent, meet in shared memory and all
- * end before the result is read. Side 0 (the client) starts and times; side 1 answers or counts.
+ * A run is one message size. The parent forks its processes. They meet in shared memory, and all
+ * end before the result is read. Side 0 (the client) starts and measures time; side 1 answers or
+ * counts.
  */
 #ifndef TOOLS_VIPPERF_FLOOR_INSIDE_H
 #define TOOLS_VIPPERF_FLOOR_INSIDE_H
@@ -18,16 +19,16 @@
 /* Most processes of a run: two applications and two relays. */
 #define FLOOR_ROLES_MAX 4
 
-/* Largest datagram; longer messages travel in several. */
+/* Payload bytes of the largest datagram; longer messages take several. */
 #define FLOOR_DATAGRAM_BYTES_MAX 65507u
 
-/* Largest message. */
+/* Bytes of the largest message. */
 #define FLOOR_SIZE_MAX (16u << 20)
 
-/* Latency samples kept; a run by duration ends when they are full. */
+/* Latency samples kept; a run by duration ends when this many are taken. */
 #define FLOOR_SAMPLES_MAX 4000000u
 
-/* A blocked process looks this often whether the run has ended. */
+/* Milliseconds after which a blocked process checks whether the run has ended. */
 #define FLOOR_CHECK_MS 100
 
 enum floor_kind { FLOOR_UDP, FLOOR_GSO, FLOOR_TCP, FLOOR_RELAY, FLOOR_MEMORY };
@@ -37,34 +38,34 @@ enum floor_what { FLOOR_LAT, FLOOR_BW, FLOOR_RATE };
 struct floor_opts {
     enum floor_kind kind;
     enum floor_what what;
-    uint64_t size_min, size_max; /* bytes of a message; doubled from one to the other */
+    uint64_t size_min, size_max; /* bytes of a message; doubled from min to max */
     uint64_t iters;              /* messages to measure, 0 = by duration */
     double duration_s;           /* 0 = by iters */
-    bool both_ways;              /* tcp bw by duration: side 1 sends, too */
-    bool poll;                   /* look again and yield, instead of sleeping in the kernel */
+    bool both_ways;              /* tcp bw by duration: side 1 sends too */
+    bool poll;                   /* poll and yield, instead of sleeping in the kernel */
     const char *json;            /* file, or NULL */
     const char *netns[2];        /* names under /run/netns, or NULL */
-    struct in_addr address[2];   /* of either side */
+    struct in_addr address[2];   /* of the two sides */
 };
 
-/* Where a run stands; only the client moves it on. */
+/* The phase of a run; only the client advances it. */
 enum floor_phase {
     FLOOR_WARM_UP = 0,
     FLOOR_MEASURE,
     FLOOR_STOP,
 };
 
-/* Seen by all processes of a run. Each word has one writer, and cache lines are not shared. */
+/* Shared by all processes of a run. Each word has one writer; writers share no cache line. */
 struct floor_shared {
     _Alignas(64) uint32_t phase;      /* client: enum floor_phase */
     uint32_t port[2];                 /* each side: its port, 0 = not bound yet */
-    _Alignas(64) uint64_t progress;   /* client: moves while it is alive */
+    _Alignas(64) uint64_t progress;   /* client: changes while the run progresses */
     _Alignas(64) uint64_t rx_bytes;   /* server: payload received */
-    uint64_t rx_last_ns;              /* server: when the last of it came (runs by iters) */
-    _Alignas(64) uint64_t back_bytes; /* client: payload received, for itself (both ways) */
-    _Alignas(64) uint64_t cpu_ns;     /* everybody: added at the end */
+    uint64_t rx_last_ns;              /* server: time of the last arrival (runs by iters) */
+    _Alignas(64) uint64_t back_bytes; /* client: payload that it received (both ways) */
+    _Alignas(64) uint64_t cpu_ns;     /* all processes: added at their end */
     uint64_t messages;                /* client: measured, one way or the sum of both */
-    uint64_t messages_back;           /* client: of these what it has received */
+    uint64_t messages_back;           /* client: part of these that it received */
     uint64_t bytes;                   /* client: measured payload, one way or the sum of both */
     uint64_t elapsed_ns;              /* client */
     uint64_t sample_count;
@@ -77,52 +78,52 @@ struct floor_run {
     uint64_t size;
     struct floor_shared *shared;
     void *relay;       /* shared memory of floor_relay.c or floor_memory.c, or NULL */
-    uint64_t cpu_from; /* processor time of this process when measuring began */
+    uint64_t cpu_from; /* processor time of this process when measuring started */
     bool cpu_started;
 };
 
-/* A process: returns 0, or 1 after having said on stderr what failed. */
+/* The main function of a process: returns 0, or 1 after a message on stderr. */
 typedef int floor_role(struct floor_run *run);
 
 struct floor_member {
     floor_role *role;
-    unsigned side; /* whose network namespace */
+    unsigned side; /* runs in the network namespace of this side */
 };
 
-/* Fork, watch and reap the members of a run. 0 all ended well; 1 something failed (said). */
+/* Fork, watch and reap the members of a run. 0 all ended well; 1 failed, with a message. */
 int floor_execute(struct floor_run *run, const struct floor_member *members, unsigned count);
 
-/* Run one size and fill the result. 0 or 1, as above. */
+/* Run one size and fill run->shared. 0 or 1, as above. */
 int floor_udp(struct floor_run *run);
 int floor_gso(struct floor_run *run); /* bw and rate only */
 int floor_tcp(struct floor_run *run);
 int floor_relay(struct floor_run *run);
 int floor_memory(struct floor_run *run);
 
-/* ---- for the processes ---- */
+/* ---- for the processes of a run ---- */
 
 uint64_t floor_now_ns(void);
 enum floor_phase floor_phase(const struct floor_run *run);
-/* Client: move on. */
+/* Client: set the phase. */
 void floor_set_phase(struct floor_run *run, enum floor_phase phase);
-/* Everybody, often: begins to count processor time when measuring has begun. True until STOP. */
+/* All processes, often: starts to count processor time when measuring starts. True until STOP. */
 bool floor_goes_on(struct floor_run *run);
-/* Everybody, at the end: hands in the processor time. */
+/* All processes, at their end: adds their processor time to the total. */
 void floor_finish(struct floor_run *run);
-/* Client, before every message of `what` bw or rate: how long yet? Moves the phase; `sent` counts
- * messages so far. Returns false when enough has been sent. */
+/* Client of bw or rate, before every message: advances the phase. `sent`: messages so far. Returns
+ * false when enough are sent. */
 bool floor_send_more(struct floor_run *run, uint64_t sent);
-/* Client, afterwards: what the server received while it was measured. */
+/* Client of bw or rate, at its end: takes the bytes that the server received while measured. */
 void floor_take_stream(struct floor_run *run, uint64_t sent);
-/* Client of `what` lat: call round_trip until there are enough samples. */
+/* Client of lat: calls round_trip until there are enough samples. */
 int floor_ping(struct floor_run *run, int (*round_trip)(void *ctx), void *ctx);
 
-/* Say what failed, with errno if err != 0; returns 1. */
+/* Print what failed, with the text of err if err != 0; returns 1. */
 __attribute__((format(printf, 2, 3))) int floor_failed(int err, const char *format, ...);
 
-/* A UDP socket bound to the side's address, published, and connected to the other side. -1 failed. */
+/* A UDP socket bound to the side's address, published, connected to the other side. -1 failed. */
 int floor_udp_socket(struct floor_run *run, unsigned side);
-/* Wait for the port of a side. 0 = it never came. */
+/* Wait for the port of a side. 0 = timeout. */
 uint16_t floor_wait_port(struct floor_run *run, unsigned side);
 
 /* Bytes of datagram i of a message of `size`. */

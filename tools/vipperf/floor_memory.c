@@ -1,7 +1,7 @@
 /*
- * Floor of one host without any kernel: lat is a word in shared memory that two processes hand to each
- * other; bw and rate are one memcpy per message by one process, between buffers as large together as
- * those of `vipperf bw` (tools/vipperf/floor_inside.h).
+ * Floor of one host without the kernel. lat: two processes alternately write words in shared
+ * memory. bw and rate: one process does one memcpy per message. Both buffers together are as large
+ * as those of `vipperf bw` (tools/vipperf/floor_inside.h).
  */
 #include "tools/vipperf/floor_inside.h"
 
@@ -10,11 +10,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Messages under way of `vipperf bw` together have so many bytes. */
+/* Bytes of all messages under way of `vipperf bw`, and their least number. */
 #define WINDOW_BYTES (8u << 20)
 #define WINDOW_MIN   4u
 
-/* Looks before the processor is given away: the other process may need this one. */
+/* Polls before the processor is yielded: the other process may need it. */
 #define LOOKS_PER_YIELD 1000u
 
 /* Each word has one writer and a cache line of its own. */
@@ -78,7 +78,7 @@ static int pinger(struct floor_run *run)
     return floor_ping(run, round_trip, &pinger);
 }
 
-/* Copy message after message from one ring of slots to another. */
+/* Copy messages from one ring of slots to another. */
 static int copier(struct floor_run *run)
 {
     uint64_t slots = WINDOW_BYTES / run->size, sent = 0, total = 0;

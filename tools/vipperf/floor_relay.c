@@ -1,11 +1,11 @@
 /*
- * Floor of the bare relay: two applications, each with a forwarding process that it reaches through
- * shared memory; the forwarders speak UDP with one another (tools/vipperf/floor_inside.h). There is
- * no protocol: what this takes longer than plain UDP is the price of having a daemon at all.
+ * Floor of a relay without a protocol: two applications, each with a forwarding process that it
+ * reaches through shared memory. The forwarders exchange UDP datagrams
+ * (tools/vipperf/floor_inside.h). The extra time over plain UDP is the price of having a daemon.
  *
- * Per side two rings, each with one writer and one reader: application -> relay, relay ->
- * application. Datagrams are sent from and received into the ring. A sleeping relay is woken by an
- * eventfd, a sleeping application by a futex, and only if it has said that it sleeps.
+ * Each side has two rings, each with one writer and one reader: application -> relay, and relay ->
+ * application. Datagrams are sent from the ring and received into it. An eventfd wakes a sleeping
+ * relay, a futex a sleeping application; only if the sleeper has set its flag.
  */
 #include "tools/vipperf/floor_inside.h"
 
@@ -22,11 +22,11 @@
 
 #define RING_SLOTS 64u
 
-/* Datagrams under way in a stream: with a full receive buffer none may be lost, for nobody sends
- * them again. */
+/* Most datagrams under way in a stream: few enough that none is lost in a full receive buffer,
+ * since none is sent again. */
 #define STREAM_WINDOW 32u
 
-/* The receiving application tells the sending one its position after so many. */
+/* The receiving application acknowledges after this many datagrams. */
 #define ACK_EVERY 8u
 
 struct slot {
@@ -37,12 +37,12 @@ struct slot {
 struct ring {
     _Alignas(64) uint32_t head;   /* writer: slots written; the futex word */
     _Alignas(64) uint32_t tail;   /* reader: slots taken */
-    _Alignas(64) uint32_t asleep; /* reader: wants to be woken */
+    _Alignas(64) uint32_t asleep; /* reader: must be woken */
     _Alignas(64) struct slot slot[RING_SLOTS];
 };
 
 struct relay_side {
-    struct ring out, in; /* as the application sees them */
+    struct ring out, in; /* from the application's view */
     int bell;            /* eventfd of the relay */
 };
 
@@ -58,7 +58,7 @@ static uint32_t load(const uint32_t *word)
 
 /* ---- applications ---------------------------------------------------------------------- */
 
-/* Sleep until the ring has something, or for a while. */
+/* Sleep until the ring has an entry, at most FLOOR_CHECK_MS. */
 static void app_sleep(struct ring *ring, uint32_t seen)
 {
     struct timespec wait = {.tv_nsec = FLOOR_CHECK_MS * 1000000L};
@@ -148,7 +148,7 @@ static int round_trip(void *ctx)
     return post_message(pinger->run, pinger->side) != 0 || wait_message(pinger) != 0;
 }
 
-/* Stream: keep STREAM_WINDOW datagrams under way; each acknowledgement stands for ACK_EVERY. */
+/* Stream: keep STREAM_WINDOW datagrams under way; each acknowledgement is for ACK_EVERY. */
 static int stream_out(struct pinger *pinger)
 {
     struct floor_run *run = pinger->run;
@@ -175,7 +175,7 @@ static int app_client(struct floor_run *run)
 {
     struct pinger pinger = {run, side_of(run, 0)};
 
-    /* The relays have met when both ports are known. */
+    /* The relays are connected when both ports are published. */
     if (!floor_wait_port(run, 0) || !floor_wait_port(run, 1))
         return floor_failed(0, "the relays did not meet");
     return run->opts->what == FLOOR_LAT ? floor_ping(run, round_trip, &pinger)
@@ -208,7 +208,7 @@ static int app_server(struct floor_run *run)
 
 /* ---- relays ---------------------------------------------------------------------------- */
 
-/* Send what the application has posted. Outcomes: datagrams sent; -1 failed (said). */
+/* Send the application's datagrams. Outcomes: datagrams sent; -1 failed, with a message. */
 static int relay_out(struct ring *out, int sock)
 {
     uint32_t tail = out->tail;
@@ -233,7 +233,7 @@ static int relay_out(struct ring *out, int sock)
     return moved;
 }
 
-/* Receive into the application's ring. Outcomes: datagrams received; -1 failed (said). */
+/* Receive into the application's ring. Outcomes: datagrams received; -1 failed, with a message. */
 static int relay_in(struct ring *in, int sock)
 {
     uint32_t head = in->head;
@@ -269,7 +269,7 @@ static void relay_sleep(struct relay_side *side, int sock)
     if (load(&side->out.head) == side->out.tail)
         poll(fds, 2, FLOOR_CHECK_MS);
     __atomic_store_n(&side->out.asleep, 0, __ATOMIC_RELAXED);
-    /* The bell does not block; whether it rang is of no interest. */
+    /* The read does not block; its result does not matter. */
     if (fds[0].revents && read(side->bell, &rings, sizeof(rings)) < 0)
         return;
 }

@@ -2,9 +2,9 @@
  * Processes of a floor run: forking, namespaces, watching, reaping; phases and counting
  * (tools/vipperf/floor_inside.h).
  *
- * Owns: children and shared memory of a run. No child outlives floor_execute: they are killed when
- * one of them fails, when nothing moves any more, and on SIGINT, SIGTERM and SIGHUP; the kernel kills
- * them if the parent itself is killed.
+ * Owns: children and shared memory of a run. No child outlives floor_execute. It kills them when
+ * one fails, when there is no progress, and on SIGINT, SIGTERM and SIGHUP; the kernel kills them if
+ * the parent is killed.
  */
 #include "tools/vipperf/floor_inside.h"
 
@@ -22,13 +22,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Without any progress for so long, a run has failed. */
+/* Seconds without progress after which a run has failed. */
 #define STALL_S 3
 
-/* Socket buffers: as large as the system lets us have. */
+/* Bytes of socket buffers to request; without privileges the system may give less. */
 #define BUFFER_BYTES (4 << 20)
 
-/* Share of a run by duration that warms up and is not measured: one tenth. */
+/* The warm-up is one tenth of a run by duration, or at most this many pings; not measured. */
 #define WARM_UP_PART      10
 #define WARM_UP_PINGS_MAX 1000
 
@@ -46,7 +46,7 @@ int floor_failed(int err, const char *format, ...)
 
 /* ---- processes ------------------------------------------------------------------------- */
 
-/* Enter the network namespace of /run/netns/NAME. 0 or 1 (said). */
+/* Enter the network namespace of /run/netns/NAME. 0, or 1 with a message. */
 static int enter_netns(const char *name)
 {
     char path[128];
@@ -71,7 +71,7 @@ _Noreturn static void child(struct floor_run *run, const struct floor_member *me
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     sigprocmask(SIG_SETMASK, old_mask, NULL);
     signal(SIGPIPE, SIG_IGN);
-    /* The parent may have died before the line that ties our life to its. */
+    /* The parent may have ended before prctl took effect. */
     if (getppid() != parent)
         _exit(1);
     rc = netns ? enter_netns(netns) : 0;
@@ -82,7 +82,7 @@ _Noreturn static void child(struct floor_run *run, const struct floor_member *me
     _exit(rc);
 }
 
-/* Reap ended children. Returns how many are left; *failed if one did not end well. */
+/* Reap ended children. Returns the number of running ones; sets *failed if one failed. */
 static unsigned reap(pid_t *pids, unsigned count, bool *failed)
 {
     unsigned left = 0;
@@ -117,7 +117,7 @@ static void kill_all(pid_t *pids, unsigned count)
                 continue;
 }
 
-/* Wait until all children have ended. 0 well; 1 failed, and none is left. */
+/* Wait until all children have ended. 0 all ended well; 1 failed, all are killed. */
 static int watch(struct floor_run *run, pid_t *pids, unsigned count, const sigset_t *signals)
 {
     uint64_t progress = 0, moved_ns = floor_now_ns();
@@ -225,8 +225,8 @@ void floor_finish(struct floor_run *run)
 
 /* State of the client's stream; one client per process. */
 static struct {
-    uint64_t warm_ns, end_ns; /* begin and end of measuring */
-    uint64_t warm_bytes;      /* received by the server when measuring began */
+    uint64_t warm_ns, end_ns; /* start and end of measuring */
+    uint64_t warm_bytes;      /* received by the server when measuring started */
     uint64_t warm_back_bytes; /* the same by the client (both ways) */
 } stream;
 
@@ -241,7 +241,7 @@ bool floor_send_more(struct floor_run *run, uint64_t sent)
     if (opts->iters && sent >= opts->iters)
         return false;
     __atomic_store_n(&run->shared->progress, sent + 1, __ATOMIC_RELAXED);
-    /* Small messages are sent faster than the clock can be read for free. */
+    /* For small messages, reading the clock each time would cost too much. */
     if (run->size < 4096 && sent % 16 != 0)
         return true;
     now = floor_now_ns();
@@ -252,7 +252,7 @@ bool floor_send_more(struct floor_run *run, uint64_t sent)
         floor_set_phase(run, FLOOR_MEASURE);
         floor_goes_on(run);
     }
-    /* From when measuring really began, however late the processor was given to us. */
+    /* Count from the real start of measuring, which is late if the processor was busy. */
     if (opts->iters || floor_phase(run) == FLOOR_WARM_UP || now - stream.warm_ns < total_ns)
         return true;
     stream.end_ns = now;
@@ -267,7 +267,7 @@ void floor_take_stream(struct floor_run *run, uint64_t sent)
 
     bytes = __atomic_load_n(&shared->rx_bytes, __ATOMIC_RELAXED) - stream.warm_bytes;
     if (run->opts->iters) {
-        /* All of it, or what has come when nothing more comes (datagrams get lost). */
+        /* Wait for all bytes, or until none arrives for 200 ms (datagrams get lost). */
         deadline_ns = floor_now_ns() + 200000000ull;
         while (bytes < sent * run->size && floor_now_ns() < deadline_ns) {
             uint64_t now;

@@ -1,6 +1,7 @@
 /*
- * Floor of plain TCP with TCP_NODELAY: two processes, one connection (tools/vipperf/floor_inside.h).
- * bw and rate write --size bytes at a time; the receiver reads as much as there is. Both ways, both do both.
+ * Floor of plain TCP with TCP_NODELAY: two processes, one connection
+ * (tools/vipperf/floor_inside.h). bw and rate write --size bytes at a time; the receiver reads all
+ * bytes that have arrived. With --both-ways both sides do both.
  */
 #include "tools/vipperf/floor_inside.h"
 
@@ -13,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* What the receiver of a stream reads at a time, at least. */
+/* Bytes that the receiver of a stream requests per read, at least. */
 #define READ_BYTES_MIN 262144u
 
 struct side {
@@ -24,8 +25,9 @@ struct side {
 };
 
 /*
- * Both ways: write messages and read what comes, without waiting for either; what is received is added
- * up at *total. Until the client has sent enough, the server until it is told. 0 or 1 (said).
+ * Both ways: write messages and read arrivals, without waiting for either; count received bytes in
+ * *total. The client ends when it has sent enough, the server at FLOOR_STOP. 0, or 1 with a
+ * message.
  */
 static int go_both_ways(struct side *side, bool client, uint64_t *total)
 {
@@ -71,7 +73,7 @@ static int go_both_ways(struct side *side, bool client, uint64_t *total)
     return 0;
 }
 
-/* Buffer and options of a connected socket. 0 or 1 (said). */
+/* Set the options of a connected socket, and allocate its buffer. 0, or 1 with a message. */
 static int prepare(struct side *side)
 {
     struct timeval wait = {.tv_usec = FLOOR_CHECK_MS * 1000};
@@ -84,7 +86,7 @@ static int prepare(struct side *side)
     return side->bytes ? 0 : floor_failed(ENOMEM, "no buffer");
 }
 
-/* Read once. Outcomes: bytes; 0 the other side has closed or the run has ended; -1 failed (said). */
+/* Read once. Outcomes: bytes; 0 closed, or the run has ended; -1 failed, with a message. */
 static ssize_t read_some(struct side *side, size_t want)
 {
     int flags = side->run->opts->poll ? MSG_DONTWAIT : 0;
@@ -104,7 +106,7 @@ static ssize_t read_some(struct side *side, size_t want)
     return 0;
 }
 
-/* Read a whole message. Outcomes: 1 done; 0 ended; -1 failed (said). */
+/* Read a whole message. Outcomes: 1 done; 0 ended; -1 failed, with a message. */
 static int read_message(struct side *side)
 {
     for (size_t left = side->run->size; left > 0;) {
@@ -117,7 +119,7 @@ static int read_message(struct side *side)
     return 1;
 }
 
-/* Write a whole message. 0 or 1 (said). */
+/* Write a whole message. 0, or 1 with a message. */
 static int write_message(struct side *side)
 {
     for (size_t left = side->run->size; left > 0;) {
@@ -163,7 +165,7 @@ static int client(struct floor_run *run)
     return 0;
 }
 
-/* Listen, publish the port, take the one connection. -1 failed (said). */
+/* Listen, publish the port, accept one connection. -1 failed, with a message. */
 static int accept_client(struct floor_run *run)
 {
     struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr = run->opts->address[1]};

@@ -1,9 +1,9 @@
 /*
  * Floor of plain UDP: two processes, two connected sockets, one datagram per system call
- * (tools/vipperf/floor_inside.h). A message longer than a datagram travels in several.
+ * (tools/vipperf/floor_inside.h). A message longer than a datagram takes several.
  *
- * bw and rate count what arrived: UDP has no flow control, and what the receiver's buffer cannot
- * hold is lost, as it would be for any program.
+ * bw and rate count arrived bytes: UDP has no flow control, and data that the receiver's buffer
+ * cannot hold are lost, as for any program.
  */
 #include "tools/vipperf/floor_inside.h"
 
@@ -13,7 +13,7 @@
 
 static uint8_t bytes[FLOOR_DATAGRAM_BYTES_MAX];
 
-/* Receive one datagram. Outcomes: its length; -1 the run has ended or failed (ret_rc says). */
+/* Receive one datagram. Outcomes: its length; -1 the run has ended or failed (see *ret_rc). */
 static ssize_t receive(struct floor_run *run, int sock, int *ret_rc)
 {
     int flags = run->opts->poll ? MSG_DONTWAIT : 0;
@@ -34,7 +34,7 @@ static ssize_t receive(struct floor_run *run, int sock, int *ret_rc)
     return -1;
 }
 
-/* Send all datagrams of one message. 0 or 1 (said). */
+/* Send all datagrams of one message. 0, or 1 with a message. */
 static int send_message(struct floor_run *run, int sock)
 {
     uint64_t count = floor_datagrams(run->size);
@@ -43,7 +43,7 @@ static int send_message(struct floor_run *run, int sock)
         uint32_t len = floor_datagram_bytes(run->size, i);
 
         while (send(sock, bytes, len, 0) < 0) {
-            /* A refusal belongs to an earlier datagram, sent before the other side was there. */
+            /* A refusal is for an earlier datagram, sent before the other side was ready. */
             if (errno != EINTR && errno != ENOBUFS && errno != ECONNREFUSED)
                 return floor_failed(errno, "cannot send a datagram of %u bytes", (unsigned)len);
         }
@@ -64,7 +64,7 @@ static int round_trip(void *ctx)
 
     if (send_message(pinger->run, pinger->sock) != 0)
         return 1;
-    /* A lost datagram makes this wait for ever; the parent notices. */
+    /* After a lost datagram this waits for ever; the parent detects it. */
     for (uint64_t i = 0; i < count; i++)
         if (receive(pinger->run, pinger->sock, &rc) < 0)
             return 1;

@@ -1,4 +1,4 @@
-/* vipperf: measures VIPL, and plain sockets beside it. This file only chooses the command. */
+/* vipperf: measures VIPL, and plain sockets for comparison. This file only selects the command. */
 #include <stdio.h>
 #include <string.h>
 

@@ -8,25 +8,25 @@
 
 #include <vipl_ext.h>
 
-/* Room for an address: the longest host part and discriminator of any provider. */
+/* Bytes of an address with the longest host part and discriminator of any provider. */
 #define ADDRESS_BYTES 512
 
-/* Receives kept posted for notes; the conversation never has more than two under way. */
+/* Receives posted for notes; there are never more than two notes under way. */
 #define NOTE_SLOTS 4
 
-/* Between two attempts. */
+/* Nanoseconds between two attempts. */
 #define RETRY_NS 20000000
 
-/* How long one attempt may take: an unreachable host is told apart from an absent server. */
+/* Milliseconds of one attempt; long enough to tell an unreachable host from a missing server. */
 #define ATTEMPT_MS 5000
 
-/* A VIP_NET_ADDRESS with room behind it. */
+/* A VIP_NET_ADDRESS with space for host part and discriminator. */
 union address {
     VIP_NET_ADDRESS net;
     uint8_t raw[ADDRESS_BYTES];
 };
 
-/* Write host part and discriminator, one behind the other as VIPL wants them. */
+/* Write host part and discriminator, one after the other as VIPL requires. */
 static void set_address(union address *address, const uint8_t *host, size_t host_len,
                         const char *disc)
 {
@@ -90,7 +90,7 @@ int meet_connect(struct end *end, const char *host, const char *disc)
         if (rc == VIP_SUCCESS)
             return 0;
         now_ns = end_now_ns();
-        /* The first answer may have taken long, of a vipd that stood still. */
+        /* Count from the first answer, which is late if vipd was stalled. */
         if (deadline_ns == 0)
             deadline_ns = now_ns + MEET_PATIENCE_MS * 1000000ull;
         if (rc != VIP_NO_MATCH || now_ns >= deadline_ns)
@@ -116,7 +116,7 @@ int meet_wait(const struct end_nic *nic, const char *disc, VIP_ULONG timeout_ms,
     return -1;
 }
 
-/* Another idle end, not connected yet. NULL with why if it cannot be had. */
+/* Make another idle end, not connected yet. NULL with why: failed. */
 static struct end *make_idle(struct meet_idle *idle, const struct end_nic *nic, uint64_t count,
                              char *why, size_t why_bytes)
 {

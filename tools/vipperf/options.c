@@ -17,13 +17,13 @@
 #define DEFAULT_SIZE_SMALL 64
 #define DEFAULT_SIZE_BW    (1024 * 1024)
 
-/* Default window: so many bytes under way, but neither few nor many messages. */
+/* Default window: bytes under way; the number of messages stays between MIN and MAX. */
 #define WINDOW_BYTES    (8 * 1024 * 1024)
 #define WINDOW_MIN      4
 #define WINDOW_MAX_BW   64
 #define WINDOW_MAX_RATE 256
 
-/* A message's length field has 32 bits; the provider's limit is below and named when it refuses. */
+/* Bytes; a message's length field has 32 bits. The NIC's limit is lower and checked later. */
 #define SIZE_MAX_BYTES UINT32_MAX
 
 enum {
@@ -119,7 +119,7 @@ static bool parse_choice(const char *text, const char *const *names, unsigned *r
 /* One registration for all buffers, or one for each. */
 static const char *const register_names[] = {"one", "each", NULL};
 
-/* Options whose value is one of a few words. */
+/* Set an option whose value is one of several words. */
 static bool set_choice(int option, const char *value, struct plan *plan)
 {
     unsigned choice = 0;
@@ -148,7 +148,7 @@ static bool set_choice(int option, const char *value, struct plan *plan)
     }
 }
 
-/* Options whose value is a number. */
+/* Set an option whose value is a number. */
 static bool set_number(int option, const char *value, struct client_options *options)
 {
     switch (option) {
@@ -210,7 +210,7 @@ static bool wrong_segments(const struct client_options *options)
     return false;
 }
 
-/* What --buffers cannot do. */
+/* Check for combinations that --buffers does not support. */
 static bool check_buffers(const struct client_options *options)
 {
     const struct plan *plan = &options->plan;
@@ -236,7 +236,7 @@ static bool check_buffers(const struct client_options *options)
     return true;
 }
 
-/* Combinations that cannot work are refused before anything is started. */
+/* Refuse combinations that cannot work, before the measurement starts. */
 static bool check(const struct client_options *options)
 {
     const struct plan *plan = &options->plan;
@@ -419,7 +419,7 @@ struct plan options_plan(const struct client_options *options, uint64_t size_byt
             plan.window = WINDOW_MIN;
         if (plan.window > most)
             plan.window = most;
-        /* What is checked must not be written over before. */
+        /* A message must not be overwritten before it is checked. */
         if (plan.verify && plan.buffers > 0 && plan.window > plan.buffers)
             plan.window = plan.buffers;
     }

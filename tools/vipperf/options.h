@@ -7,18 +7,18 @@
 
 #include "tools/vipperf/plan.h"
 
-/* What the user wants of lat, bw or rate. */
+/* The options of lat, bw or rate. */
 struct client_options {
     const char *host;
     const char *nic;
     const char *json;    /* file, "-" = standard output, NULL = none */
-    uint64_t size_first; /* powers of two from here ... */
-    uint64_t size_last;  /* ... to here; the same = one size */
-    uint64_t window;     /* 0 = chosen by the size */
-    struct plan plan;    /* everything but size_bytes, window, remote_* */
+    uint64_t size_first; /* first size; doubled ... */
+    uint64_t size_last;  /* ... up to this one; equal = one size */
+    uint64_t window;     /* 0 = chosen from the size */
+    struct plan plan;    /* all but size_bytes, window and own */
 };
 
-/* What the user wants of serve. */
+/* The options of serve. */
 struct serve_options {
     const char *nic;
     bool once; /* end after the first client */

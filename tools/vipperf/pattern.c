@@ -7,7 +7,7 @@
 /* An odd constant with well-mixed bits: neighbouring words differ in every byte. */
 #define STEP 0x9E3779B97F4A7C15ull
 
-/* Spread a number over 64 bits so that neighbouring numbers have nothing in common. */
+/* Spread a number over 64 bits, so that neighbouring numbers get unrelated values. */
 static uint64_t scatter(uint64_t x)
 {
     x += STEP;

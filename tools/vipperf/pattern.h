@@ -1,6 +1,6 @@
 /*
- * What the bytes of message number n must be: a pattern that depends on the message and on the
- * offset, so that a wrong, swapped, shifted, stale or torn byte is seen.
+ * The contents of message number n: a pattern that depends on the message and on the offset. So a
+ * wrong, swapped, shifted, stale or torn byte is detected.
  *
  * Pure; called by both ends of a measurement and by the unit test.
  */
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The first byte that is not as it should be. */
+/* The first wrong byte. */
 struct pattern_fault {
     size_t offset;
     uint8_t expected, found;
@@ -20,14 +20,11 @@ struct pattern_fault {
 /* Write the pattern of message `number` of the stream `seed`. Any alignment, any length. */
 void pattern_fill(void *bytes, size_t len_bytes, uint64_t seed, uint64_t number);
 
-/* Is it there? If not, *ret (may be NULL) says where it differs first. */
+/* Is the pattern correct? If not, *ret (may be NULL) has the first difference. */
 bool pattern_check(const void *bytes, size_t len_bytes, uint64_t seed, uint64_t number,
                    struct pattern_fault *ret);
 
-/*
- * Size of message `number` with --random-sizes: 0..size_max, the same on both sides without a word
- * exchanged.
- */
+/* Size of message `number` with --random-sizes: 0 to size_max. Both sides compute the same size. */
 uint64_t pattern_size(uint64_t seed, uint64_t number, uint64_t size_max);
 
 #endif

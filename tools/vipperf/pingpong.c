@@ -1,10 +1,11 @@
 /*
- * Latency: the client sends message n, the server answers with message n, half of the time is one
+ * Latency: the client sends message n, the server answers with message n; half of the time is one
  * sample. The client's bytes follow the stream plan->seed, the server's plan->seed + 1.
  *
- * RDMA Write without immediate data tells nobody: the receiver looks at memory. Its flag is the last
- * byte of the message; or, where the last byte must be as the pattern says or has no fixed place, a
- * word behind the message that a second RDMA Write sets (writes of one VI become visible in order).
+ * An RDMA Write without immediate data gives the receiver no notice: the receiver polls its memory.
+ * The flag is the last byte of the message. If the pattern needs the last byte, or it has no fixed
+ * place, the flag is a word after the message that a second RDMA Write sets (writes of one VI
+ * become visible in order).
  */
 #include "tools/vipperf/run.h"
 
@@ -14,10 +15,10 @@
 
 #include "tools/vipperf/segments.h"
 
-/* Polls of memory between two looks at the receive queue, where the end or an error would be. */
+/* Polls of memory between two checks of the receive queue for the end mark or an error. */
 #define POLLS_PER_LOOK 64
 
-/* The flag's word lies in the last 64 bytes of a slot. */
+/* The word of the flag is in the last 64 bytes of a slot. */
 static uint64_t word_offset(const struct run *run)
 {
     return run->end->args.slot_bytes - 64;
@@ -28,15 +29,15 @@ static bool flag_is_word(const struct plan *plan)
     return plan->verify || plan->random_sizes;
 }
 
-/* The last byte of message `number`: differs from what the slot held at its turn before. */
+/* The last byte of message `number`; it differs from that of the slot's previous message. */
 static uint8_t flag_byte(const struct run *run, uint64_t number)
 {
     return (uint8_t)(number / run->end->args.in_slots % 255 + 1);
 }
 
 /*
- * A buffer's bytes are left alone until its last send has completed. reap() sees to that with
- * RUN_PINGPONG_SLOTS or more. With fewer the answer has come, so the wait is short.
+ * Wait until the buffer's last send has completed, before its bytes change. With RUN_PINGPONG_SLOTS
+ * or more, reap() ensures that. With fewer, the answer has arrived, so the wait is short.
  */
 static int await_slot(struct run *run)
 {
@@ -92,7 +93,7 @@ static bool flag_is_set(const struct run *run, const uint8_t *slot, uint64_t num
            flag_byte(run, number);
 }
 
-/* Watch memory for message `number`. Outcomes: 1 there; 0 *ret_end was set; -1. */
+/* Poll memory for message `number`. Outcomes: 1 arrived; 0 *ret_end is set; -1. */
 static int watch_flag(struct run *run, uint64_t number, bool *ret_end)
 {
     uint64_t deadline_ns = end_now_ns() + END_PATIENCE_MS * 1000000ull;
@@ -119,17 +120,17 @@ static int watch_flag(struct run *run, uint64_t number, bool *ret_end)
     }
 }
 
-/* A message of this measurement, wherever its bytes are. */
+/* A received message of this measurement, in a receive or an in slot. */
 struct incoming {
     uint64_t number;
     uint64_t len_bytes;
     const uint8_t *bytes;
-    int repost; /* receive descriptor to give back when the bytes have been read, or -1 */
+    int repost; /* receive descriptor to post again after reading the bytes, or -1 */
 };
 
 /*
- * Next message from number `expected` on; with Unreliable Delivery later ones may come first.
- * Outcomes: 1 and *ret; 0 nothing within timeout_ms, or *ret_end was set; -1.
+ * The next message from number `expected` on; with Unreliable Delivery a later one may come first.
+ * Outcomes: 1 and *ret; 0 none within timeout_ms, or *ret_end is set; -1.
  */
 static int next_message(struct run *run, uint64_t expected, unsigned timeout_ms,
                         struct incoming *ret, bool *ret_end)
@@ -160,7 +161,7 @@ static int next_message(struct run *run, uint64_t expected, unsigned timeout_ms,
             (!run_has_numbers(plan) ||
              (arrival.has_imm && run_number(arrival.imm, expected, &ret->number))))
             break;
-        /* Unreliable: an answer that we no longer wait for, or half a message. */
+        /* Unreliable: an answer that came too late, or half a message. */
         if (plan->level != PLAN_UD) {
             snprintf(run->end->why, sizeof(run->end->why),
                      "a message came out of order: number %u instead of %" PRIu64, arrival.imm,
@@ -187,7 +188,7 @@ static int finish_message(struct run *run, const struct incoming *message, uint6
     return 0;
 }
 
-/* Keep the number of unreaped sends below the slots, so that no buffer is filled while in use. */
+/* Keep fewer unreaped sends than slots, so that no buffer in use is filled. */
 static int reap(struct run *run)
 {
     if (end_reap(run->end) < 0)
@@ -197,7 +198,7 @@ static int reap(struct run *run)
     return end_drain(run->end, RUN_PINGPONG_SLOTS / 2, END_PATIENCE_MS) == 1 ? 0 : -1;
 }
 
-/* One ping and its answer. Outcomes: 1 answered, *ret_ns the round trip; 0 lost (UD); -1. */
+/* One ping and its answer. Outcomes: 1 answered, *ret_ns: round trip; 0 lost (UD); -1. */
 static int round_trip(struct run *run, uint64_t number, uint64_t *ret_ns)
 {
     const struct plan *plan = run->plan;

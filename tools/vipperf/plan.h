@@ -1,8 +1,8 @@
 /*
- * What one measurement does: all its parameters, chosen by the client and told to the server in the
- * first message. Also the little text format of the messages between the two.
+ * The plan of one measurement: all its parameters. The client chooses them and sends them to the
+ * server in its first note. Also the text format of these notes.
  *
- * Owns: names of the choices, the text form, limits of what a server does for a stranger.
+ * Owns: names of the choices, the text form, limits of what a server does for an unknown client.
  * Does not own: the command line (options.c), connections (meet.c).
  */
 #ifndef TOOLS_VIPPERF_PLAN_H
@@ -12,13 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Version of the conversation between two vipperf; both must be equal. */
+/* Version of the notes between two vipperf; both must have the same. */
 #define PLAN_PROTOCOL 3
 
-/* Buffers that messages may take turns in: more than any cache holds translations or bytes of. */
+/* Most buffers of --buffers: more than any cache holds translations or bytes of. */
 #define PLAN_BUFFERS_MAX 4096
 
-/* The same with a registration each: their handles travel in one note. */
+/* The same with a registration each: all handles fit into one note. */
 #define PLAN_APART_MAX 128
 
 enum plan_test {
@@ -29,9 +29,9 @@ enum plan_test {
 
 enum plan_op {
     PLAN_SEND = 0,  /* send into posted receives */
-    PLAN_WRITE,     /* RDMA Write, nobody is told */
+    PLAN_WRITE,     /* RDMA Write, without a notice to the receiver */
     PLAN_WRITE_IMM, /* RDMA Write with immediate data, consumes a receive */
-    PLAN_READ,      /* RDMA Read by the client; the server's program does nothing */
+    PLAN_READ,      /* RDMA Read by the client; the server's program is idle */
 };
 
 enum plan_level {
@@ -41,9 +41,9 @@ enum plan_level {
 };
 
 enum plan_wait {
-    PLAN_ADAPTIVE = 0, /* Done for a while, then Wait */
-    PLAN_POLL,         /* Done only */
-    PLAN_BLOCK,        /* Wait only */
+    PLAN_ADAPTIVE = 0, /* VipXxxDone for some time, then VipXxxWait */
+    PLAN_POLL,         /* VipXxxDone only */
+    PLAN_BLOCK,        /* VipXxxWait only */
 };
 
 /* Names as on the command line, in the order of the enumerations; NULL-terminated. */
@@ -52,11 +52,11 @@ extern const char *const plan_op_names[];
 extern const char *const plan_level_names[];
 extern const char *const plan_wait_names[];
 
-/* Where one side may write to or read from the other: its in slots. */
+/* The in slots of a side, which the other side may write or read. */
 struct plan_target {
     uint64_t addr;         /* of the first one */
-    uint32_t handle;       /* of the registration in which all of them lie, or: */
-    unsigned handle_count; /* so many have handles of their own */
+    uint32_t handle;       /* of the registration of all slots, or: */
+    unsigned handle_count; /* slots with their own handles */
     uint32_t handles[PLAN_APART_MAX];
 };
 
@@ -66,28 +66,28 @@ struct plan {
     enum plan_level level;
     enum plan_wait wait;
     uint64_t size_bytes;    /* of a message; the largest one with random_sizes */
-    uint64_t window;        /* messages under way at most */
+    uint64_t window;        /* most messages under way */
     uint64_t idle_vis;      /* connected VIs beside the measured one, without traffic */
-    uint64_t iters;         /* stop after so many messages; UINT64_MAX = no such limit */
-    uint64_t duration_ms;   /* stop after so long; UINT64_MAX = no such limit */
-    uint64_t total_bytes;   /* stop after so many bytes; UINT64_MAX = no such limit */
+    uint64_t iters;         /* stop after this many messages; UINT64_MAX = no limit */
+    uint64_t duration_ms;   /* stop after this time; UINT64_MAX = no limit */
+    uint64_t total_bytes;   /* stop after this many bytes; UINT64_MAX = no limit */
     uint64_t seed;          /* of contents and random sizes */
     uint64_t segments;      /* data segments of a message's descriptor */
-    uint64_t buffers;       /* messages take turns in so many; 0 = as many as can be under way */
-    bool apart;             /* each of these is a registration of its own */
+    uint64_t buffers;       /* messages use this many in turn; 0 = one per message under way */
+    bool apart;             /* each of these has its own registration */
     bool both_ways;         /* the server sends the same at the same time on the same VI */
     bool cq;                /* completions through a completion queue */
-    bool verify;            /* every byte is checked */
-    bool random_sizes;      /* 0..size_bytes, evenly spread */
-    struct plan_target own; /* of the sender of the text: there the other side may write */
+    bool verify;            /* check every byte */
+    bool random_sizes;      /* 0 to size_bytes, evenly distributed */
+    struct plan_target own; /* in slots of the sender of this plan */
 };
 
 /* Size of message `number` of the plan. */
 uint64_t plan_size(const struct plan *plan, uint64_t number);
 
 /*
- * A message of the conversation: lines of key=value. Unknown keys are ignored, so that a later
- * version can say more without a new protocol number.
+ * A note between client and server: lines of key=value. Unknown keys are ignored, so that a later
+ * version can add keys without a new protocol number.
  */
 #define NOTE_BYTES_MAX 2048
 struct note {
@@ -97,16 +97,16 @@ struct note {
 
 void note_put(struct note *note, const char *key, const char *value);
 void note_put_number(struct note *note, const char *key, uint64_t value);
-/* Copy a value out; false if the key is missing or (number) the value is none. */
+/* Copy a value; false: the key is missing, or the value is not a number (note_get_number). */
 bool note_get(const struct note *note, const char *key, char *ret, size_t ret_bytes);
 bool note_get_number(const struct note *note, const char *key, uint64_t *ret);
 
 void target_put(struct note *note, const struct plan_target *target);
-/* Outcomes: true; false: something is missing or makes no sense, *ret untouched. */
+/* Outcomes: true; false: a key is missing or invalid, *ret is unchanged. */
 bool target_get(const struct note *note, struct plan_target *ret);
 
 void plan_put(struct note *note, const struct plan *plan);
-/* Outcomes: true; false with a sentence in why: the text is not a plan this version can follow. */
+/* Outcomes: true; false with a sentence in why: this version cannot follow the plan. */
 bool plan_get(const struct note *note, struct plan *ret, char *why, size_t why_bytes);
 
 #endif

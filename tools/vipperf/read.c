@@ -1,9 +1,10 @@
 /*
- * RDMA Read: the client reads slot n % slots of the server for message n; the server fills its slots
- * once and then only waits for the end. lat has one read under way, bw and rate have a window.
+ * RDMA Read: the client reads slot n % slots of the server for message n. The server fills its
+ * slots once, and then only waits for the end. lat has one read under way, bw and rate have a
+ * window.
  *
- * What is read are the contents of message n % slots, so that every byte can be checked although the
- * server takes no part.
+ * A read has the contents of message n % slots, so every byte can be checked without work of the
+ * server.
  */
 #include "tools/vipperf/run.h"
 
@@ -49,7 +50,7 @@ static int await_reads(struct run *run, uint64_t left)
     return r == 1 ? 0 : -1;
 }
 
-/* Count and check those that are done. Outcomes: 0; -1. */
+/* Count and check completed reads. Outcomes: 0; -1. */
 static int take_reads(struct run *run)
 {
     const struct plan *plan = run->plan;
@@ -65,7 +66,7 @@ static int take_reads(struct run *run)
     return 0;
 }
 
-/* One read after the other, each a sample. */
+/* Read one after the other; each is a sample. */
 static int read_singly(struct run *run)
 {
     for (uint64_t number = 0;

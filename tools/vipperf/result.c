@@ -1,7 +1,7 @@
 /*
  * Results as a table and as JSON (tools/vipperf/result.h).
  *
- * Owns: number formats and escaping. Called from vipperf's measurements when they have finished.
+ * Owns: number formats and escaping. Called by vipperf's measurements when they have finished.
  */
 #include "tools/vipperf/result.h"
 

@@ -1,13 +1,14 @@
 /*
- * What a measurement found, and how it is told: one table row per message size, one JSON file per
- * run. Shared by VIPL measurements and bare-socket floors, so that they can be compared.
+ * The result of a measurement, and its output: one table row per message size, one JSON file per
+ * run. VIPL measurements and floors share it, so that they can be compared.
  *
  * Owns: percentiles, the table's columns, the JSON layout. Does not own: measuring.
  *
  * JSON: {"tool", "version", "command", "parameters": {...}, "results": [{"size", "messages",
  * "elapsed_s", "half_rtt_ns": {"p50", "p99", "p999", "max"} or null, "bytes_per_s",
- * "messages_per_s", "cpu_s", "verified": true, false or null}]}. With --both-ways messages, bytes_per_s
- * and messages_per_s are the sum of both directions and "messages_out" and "messages_back" its parts.
+ * "messages_per_s", "cpu_s", "verified": true, false or null}]}. With --both-ways messages,
+ * bytes_per_s and messages_per_s are sums of both directions, and "messages_out" and
+ * "messages_back" are the parts of messages.
  */
 #ifndef TOOLS_VIPPERF_RESULT_H
 #define TOOLS_VIPPERF_RESULT_H
@@ -23,16 +24,16 @@ struct perf_latency {
 };
 
 enum perf_verified {
-    PERF_NOT_VERIFIED = 0, /* contents were not looked at */
-    PERF_VERIFIED,         /* every byte was as expected */
-    PERF_CORRUPT,          /* some byte was not */
+    PERF_NOT_VERIFIED = 0, /* contents were not checked */
+    PERF_VERIFIED,         /* every byte was correct */
+    PERF_CORRUPT,          /* a byte was wrong */
 };
 
 /* One measurement of one message size. */
 struct perf_result {
     uint64_t size_bytes; /* of one message */
-    uint64_t messages;   /* measured, one way; or the sum of both ways */
-    bool both_ways;      /* messages_back are in messages and in the rates, too */
+    uint64_t messages;   /* measured, one way or the sum of both ways */
+    bool both_ways;      /* messages_back is part of messages and of the rates */
     uint64_t messages_back;
     double elapsed_s; /* wall time of the measured part */
     bool has_latency; /* latency is valid (lat) */
@@ -43,7 +44,7 @@ struct perf_result {
     enum perf_verified verified;
 };
 
-/* One parameter of the run, for the JSON; a number is written without quotes. */
+/* One parameter of the run, for the JSON; numbers are written without quotes. */
 struct perf_param {
     const char *name;
     char value[64];
@@ -69,7 +70,7 @@ void perf_param_number(struct perf_param *param, const char *name, double value)
 
 /*
  * Write the JSON file; "-" is standard output. `command` is for people, e.g. "floor udp lat".
- * Outcomes: 0; negative errno, nothing said about it yet.
+ * Outcomes: 0; negative errno, without a message.
  */
 int perf_json_write(const char *path, const char *command, const struct perf_param *params,
                     size_t param_count, const struct perf_result *results, size_t result_count);

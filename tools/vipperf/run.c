@@ -1,4 +1,4 @@
-/* What ping-pong and stream have in common; see run.h. */
+/* Code shared by all measurements; see run.h. */
 #include "tools/vipperf/run.h"
 
 #include <inttypes.h>
@@ -8,19 +8,19 @@
 #include "tools/vipperf/pattern.h"
 #include "tools/vipperf/segments.h"
 
-/* Buffers of --buffers lie on pages of their own, so that each has a translation of its own. */
+/* Bytes. Buffers of --buffers have their own pages, so that each has its own translation. */
 #define PAGE_BYTES 4096
 
 /* Receives of a stream's server beyond the window: for the end mark and its repetitions. */
 #define END_RECVS 8
 
-/* A stream's credits: a quarter of the window each, so never more than this many are unread. */
+/* Receives for credits. Each credit is for a quarter of the window, so fewer are unread. */
 #define CREDIT_SLOTS 16
 
-/* Descriptors that a queue has beyond what the window needs, at most. */
+/* Most descriptors of a queue beyond those for the window. */
 #define DESCRIPTORS_BESIDE 16
 
-/* Messages between two looks at the clock; large ones may take milliseconds each. */
+/* Messages between two reads of the clock; from LARGE_BYTES on, every message reads it. */
 #define MESSAGES_PER_CLOCK 16
 #define LARGE_BYTES        65536
 
@@ -29,7 +29,7 @@ bool run_has_numbers(const struct plan *plan)
     return plan->level == PLAN_UD || plan->op == PLAN_WRITE_IMM;
 }
 
-/* What a side needs for its part of a stream. */
+/* Set the arguments of an end that sends or receives a stream, or both. */
 static void stream_args(const struct plan *plan, bool sends, bool receives, struct end_args *ret)
 {
     unsigned window = (unsigned)plan->window;
@@ -67,9 +67,9 @@ void run_end_args(const struct plan *plan, bool client, struct end_args *ret)
     if (plan->op == PLAN_READ) {
         ret->recvs = RUN_IDLE_RECVS;
         ret->sends = client ? window + 1 : 1;
-        ret->in_slots = window; /* the server's are read, into the client's */
+        ret->in_slots = window; /* reads go from the server's to the client's */
     } else if (plan->test == PLAN_LAT) {
-        /* Behind the message lies a word that a second RDMA Write sets: see pingpong.c. */
+        /* After the message there is a word that a second RDMA Write sets: see pingpong.c. */
         ret->slot_bytes = (room + 63) / 64 * 64 + 64;
         ret->sends = 3 * RUN_PINGPONG_SLOTS;
         ret->recvs = RUN_PINGPONG_SLOTS;
@@ -178,7 +178,7 @@ int run_verify(struct run *run, const void *bytes, uint64_t len_bytes, uint64_t 
         run->corrupt = true;
         return -1;
     }
-    /* What RDMA Write has placed is in one piece. */
+    /* Data of an RDMA Write are in one piece. */
     if (end->flat && (run->plan->op == PLAN_SEND || run->plan->op == PLAN_READ)) {
         segments_gather(end->flat, bytes, (size_t)run->plan->size_bytes, end->args.segments,
                         (size_t)len_bytes);

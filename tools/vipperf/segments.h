@@ -1,6 +1,7 @@
 /*
- * A message that lies in several places: where in a buffer each of its segments is. They are apart by a
- * gap: whoever takes the buffer for one piece moves the wrong bytes, and no two share a cache line.
+ * A message in several places: the position of each of its segments in a buffer. Gaps separate the
+ * segments, so that code that treats the buffer as one piece moves wrong bytes, and no two segments
+ * share a cache line.
  *
  * Pure; called by both ends of a measurement and by the unit test.
  */
@@ -19,29 +20,29 @@ struct segment {
     size_t len_bytes;
 };
 
-/* The way through the pieces of a message; set by segments_cut. */
+/* Iterator over the pieces of a message; set by segments_cut. */
 struct segments {
-    size_t least_bytes; /* each has so many ... */
-    size_t longer;      /* ... and so many of the first ones a byte more */
-    size_t offset;      /* of the next one */
+    size_t least_bytes; /* size of a piece ... */
+    size_t longer;      /* ... but this many first pieces have one byte more */
+    size_t offset;      /* of the next piece */
 };
 
 /*
- * How many pieces `len_bytes` bytes are cut into when `wanted` (0 counts as 1) are asked for: no piece is
+ * The number of pieces for `len_bytes` bytes if `wanted` (0 counts as 1) are requested. No piece is
  * empty, so 0 for no bytes.
  */
 unsigned segments_count(size_t len_bytes, unsigned wanted);
 
-/* Cut `len_bytes` bytes into `count` >= 1 pieces, as equal as can be; segments_next gives them in turn. */
+/* Cut `len_bytes` bytes into `count` >= 1 nearly equal pieces, for segments_next. */
 struct segments segments_cut(size_t len_bytes, unsigned count);
 struct segment segments_next(struct segments *segments);
 
-/* Bytes that a buffer needs for `len_bytes` bytes in `wanted` pieces; the last one ends there. */
+/* Bytes of a buffer for `len_bytes` bytes in `wanted` pieces; it ends with the last piece. */
 size_t segments_room(size_t len_bytes, unsigned wanted);
 
 /*
- * Copy `len_bytes` bytes between a plain message and a buffer that is cut into pieces for `cut_bytes` >=
- * len_bytes bytes (a shorter message leaves the last ones empty).
+ * Copy `len_bytes` bytes between a plain message and a buffer that is cut into pieces for
+ * `cut_bytes` >= len_bytes bytes. A shorter message leaves the last pieces empty.
  */
 void segments_scatter(uint8_t *buffer, size_t cut_bytes, unsigned wanted, const uint8_t *message,
                       size_t len_bytes);

@@ -1,8 +1,8 @@
 /*
- * The server. It needs no parameters: each client says in its first note what it wants. Every client
- * has a thread of its own, a control connection, and one data connection per measurement.
+ * The server. It needs no parameters: the first note of each client has the plan. Every client has
+ * its own thread, a control connection, and one data connection per measurement.
  *
- * Conversation, per measurement: client's plan -> server's "ready" with the data discriminator (or
+ * Notes of a measurement: client's plan -> server's "ready" with the data discriminator (or
  * "refused") -> data connection, measurement -> client's "done" -> server's result.
  */
 #include "tools/vipperf/serve.h"
@@ -18,10 +18,10 @@
 #include "tools/vipperf/meet.h"
 #include "tools/vipperf/run.h"
 
-/* What a stranger may make the server allocate for one measurement. */
+/* Most bytes that an unknown client makes the server allocate for one measurement. */
 #define MEMORY_MAX_BYTES (1ull << 30)
 
-/* Between two looks for clients; the wait itself ends when one comes. */
+/* Milliseconds of one wait for clients; a client ends the wait. */
 #define LISTEN_MS 60000
 
 /* One client. */
@@ -29,11 +29,11 @@ struct visit {
     struct end_nic *nic;
     VIP_CONN_HANDLE request; /* its control connection, to be accepted */
     struct end control;
-    bool failed; /* some measurement ended badly */
-    bool joined; /* somebody waits for the thread and frees this */
+    bool failed; /* a measurement has failed */
+    bool joined; /* receive() joins the thread and frees this */
 };
 
-/* Numbers the data discriminators of this process. */
+/* Counter for the data discriminators of this process. */
 static atomic_uint data_number;
 
 static uint64_t thread_cpu_ns(void)
@@ -46,7 +46,7 @@ static uint64_t thread_cpu_ns(void)
            ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * 1000u;
 }
 
-/* Would serving this plan be sensible? Outcomes: true; false with a sentence in why. */
+/* Can the server serve this plan? Outcomes: true; false with a sentence in why. */
 static bool acceptable(const struct visit *visit, const struct plan *plan, char *why,
                        size_t why_bytes)
 {
@@ -122,7 +122,7 @@ static int refuse(struct visit *visit, const char *why)
     return note_send(&visit->control, &note);
 }
 
-/* Tell the client where to connect, then let it. Outcomes: 0; -1 with run->end->why. */
+/* Send the client the discriminator, then accept it. Outcomes: 0; -1 with run->end->why. */
 static int connect_data(struct visit *visit, struct run *run, struct meet_idle *idle)
 {
     VIP_CONN_HANDLE request = NULL;
@@ -171,7 +171,7 @@ static int report(struct visit *visit, struct run *run, int outcome, uint64_t cp
     note_put_number(&result, "received_bytes", run->bytes_received);
     note_put_number(&result, "sent", run->sent);
     note_put_number(&result, "cpu_ns", cpu_ns);
-    /* After a failure the client still waits on the data connection: ending that tells it. */
+    /* After a failure the client still waits on the data connection: disconnect to end the wait. */
     if (outcome != 0)
         (void)VipDisconnect(run->end->vi);
     if (!run->client_done && note_recv(&visit->control, END_PATIENCE_MS, &done) <= 0)
@@ -209,7 +209,7 @@ static int measure(struct visit *visit, const struct plan *plan)
     return r;
 }
 
-/* One note of the client: a plan. Outcomes: 0 come again; -1 the client is gone. */
+/* Handle one note of the client: a plan. Outcomes: 0 continue; -1 the client is gone. */
 static int converse(struct visit *visit, const struct note *note)
 {
     uint64_t protocol = 0;
@@ -258,7 +258,7 @@ static void *visit_main(void *arg)
     return NULL;
 }
 
-/* Give the client a thread; once: see it through. Outcomes: the exit status so far. */
+/* Start a thread for the client; once: wait for its end. Outcomes: the exit status so far. */
 static int receive(struct end_nic *nic, VIP_CONN_HANDLE request, bool once)
 {
     struct visit *visit = calloc(1, sizeof(*visit));

@@ -1,9 +1,10 @@
 /*
- * Bandwidth and message rate: one way, with a window and the consumer's own flow control (run.h); and the
- * halves of it of which both.c makes two ways.
+ * Bandwidth and message rate: one way, with a window and the program's own flow control (run.h);
+ * and its halves, which both.c uses for two ways.
  *
- * RDMA Write without immediate data tells nobody, so the client sends a mark, a send of no bytes with
- * the number of messages written, after every quarter of a window; it arrives behind the data.
+ * An RDMA Write without immediate data gives the receiver no notice. So after every quarter of a
+ * window the client sends a mark: a send of no bytes with the number of messages written. It
+ * arrives after the data.
  */
 #include "tools/vipperf/stream.h"
 
@@ -17,9 +18,9 @@ uint64_t stream_quarter(const struct plan *plan)
 
 /* ---- client ---- */
 
-/* Where the client stands. */
+/* The state of the client. */
 struct sender {
-    uint64_t credited; /* messages the server is through with, or that count as lost */
+    uint64_t credited; /* messages that the server has taken, or that count as lost */
     bool ended;        /* the server has answered the end mark */
 };
 
@@ -42,7 +43,7 @@ static int read_credit(struct run *run, struct sender *sender, unsigned timeout_
         sender->ended = true;
         return 1;
     }
-    /* An old credit may come late with Unreliable Delivery; credits for unsent messages never. */
+    /* With Unreliable Delivery an old credit may be late; a credit for unsent messages is wrong. */
     if (arrival.has_imm && run_number(arrival.imm, sender->credited, &number) &&
         number <= run->sent) {
         sender->credited = number;
@@ -56,7 +57,7 @@ static int read_credit(struct run *run, struct sender *sender, unsigned timeout_
     return -1;
 }
 
-/* Wait until another message may go. Outcomes: 0; -1. */
+/* Wait until another message may be sent. Outcomes: 0; -1. */
 static int wait_for_window(struct run *run, struct sender *sender)
 {
     const struct plan *plan = run->plan;
@@ -74,12 +75,12 @@ static int wait_for_window(struct run *run, struct sender *sender)
             return -1;
         }
         if (r == 0)
-            sender->credited = run->sent; /* silence: what is under way is lost */
+            sender->credited = run->sent; /* silence: all messages under way are lost */
     }
     return stream_await_sends(run);
 }
 
-/* A buffer is filled again only when its last send has completed; sends complete in order. */
+/* A buffer is reused only after its last send has completed; sends complete in order. */
 int stream_await_sends(struct run *run)
 {
     const struct plan *plan = run->plan;
@@ -98,7 +99,7 @@ int stream_await_sends(struct run *run)
     return r == 1 ? 0 : -1;
 }
 
-/* Tell the receiver up to where the writes have come. */
+/* Send the receiver the number of messages written. */
 static int post_mark(struct run *run)
 {
     const struct end_message mark = {.has_imm = true, .imm = (uint32_t)run->sent & RUN_NUMBER_MASK};
@@ -121,7 +122,7 @@ int stream_post(struct run *run, uint64_t seed)
 
     if (message.write)
         run_aim(run, number, &message);
-    /* A plain write carries no number even where it may be lost: its marks do. */
+    /* A plain RDMA Write carries no number, even if it may be lost: its marks do. */
     if (plan->op == PLAN_WRITE)
         message.has_imm = false;
     if (plan->verify)
@@ -146,7 +147,7 @@ int stream_post_last(struct run *run)
     return run_post_end(run);
 }
 
-/* End mark, last credits. Outcomes: 0; -1. */
+/* Send the end mark and wait for the last credits. Outcomes: 0; -1. */
 static int finish(struct run *run, struct sender *sender)
 {
     bool reliable = run->plan->level != PLAN_UD;
@@ -212,7 +213,7 @@ static int take_message(struct run *run, struct receiver *receiver, uint64_t num
     return 0;
 }
 
-/* A mark: everything up to it has been written. */
+/* Take a mark: all messages before it have been written. */
 static int take_mark(struct run *run, struct receiver *receiver, uint32_t imm)
 {
     uint64_t upto;
@@ -246,7 +247,7 @@ int stream_take(struct run *run, struct receiver *receiver, const struct end_arr
     if (run_has_numbers(plan)) {
         bool known = arrival->has_imm && run_number(arrival->imm, number, &number);
 
-        /* Unreliable Delivery promises no order: one that comes late counts as lost. */
+        /* Unreliable Delivery has no order: a late message counts as lost. */
         if (!known && plan->level == PLAN_UD)
             return 0;
         if (!known || (plan->level != PLAN_UD && number != receiver->expected))
@@ -267,7 +268,7 @@ int stream_post_credit(struct run *run, uint32_t imm)
     return end_post_send(run->end, &credit);
 }
 
-/* Give credits for what has been taken; the end is answered with the last ones and an end mark. */
+/* Give credits for taken messages; answer the end with the last credits and an end mark. */
 static int give_credits(struct run *run, struct receiver *receiver)
 {
     uint64_t uncredited = receiver->expected - receiver->credited;
@@ -304,7 +305,7 @@ int run_stream_server(struct run *run)
             end_post_recv(run->end, arrival.index, plan->op == PLAN_SEND) < 0 ||
             give_credits(run, &receiver) < 0)
             return -1;
-        /* The answer to the end mark cannot be lost on a reliable level: nothing more will come. */
+        /* On a reliable level the answer is not lost, so nothing more will arrive. */
         if (receiver.ended && plan->level != PLAN_UD)
             return 0;
     }

@@ -21,7 +21,7 @@ bool units_number(const char *text, uint64_t max, uint64_t *ret)
     switch (*end) {
     case 'G':
     case 'g':
-        shift += 10; /* fall through */
+        shift += 10;
         __attribute__((fallthrough));
     case 'M':
     case 'm':

@@ -1,6 +1,6 @@
 /*
- * Numbers and times as people write them on the command line of vipperf. Every function returns
- * false, with *ret untouched or undefined, if the text is something else or beyond the maximum.
+ * Numbers and times of vipperf's command line. Every function returns false if the text is
+ * something else or above the maximum; then *ret may be undefined.
  */
 #ifndef TOOLS_VIPPERF_UNITS_H
 #define TOOLS_VIPPERF_UNITS_H

@@ -1,5 +1,5 @@
 /*
- * Waiting for completions in the three ways (poll, block, adaptive), on the queue itself or through a
+ * Waits for completions in three ways (poll, block, adaptive), on the queue itself or through a
  * completion queue; see end.h.
  */
 #include <stdio.h>
@@ -7,10 +7,10 @@
 
 #include "tools/vipperf/end.h"
 
-/* How long adaptive waiting looks before it sleeps: a few round trips of a fast network. */
+/* Nanoseconds that adaptive waiting polls before it sleeps: some round trips of a fast network. */
 #define SPIN_NS 50000
 
-/* Polls between two looks at the clock. */
+/* Polls between two reads of the clock. */
 #define POLLS_PER_CLOCK 16
 
 typedef VIP_RETURN done_call(VIP_VI_HANDLE vi, VIP_DESCRIPTOR **ret);
@@ -27,7 +27,7 @@ struct queue {
 static const struct queue send_queue = {VipSendDone, VipSendWait, "a send", false};
 static const struct queue recv_queue = {VipRecvDone, VipRecvWait, "a receive", true};
 
-/* Outcomes of looking: 1 *ret is a descriptor; 0 none; -1 the queue is unusable. */
+/* Outcome of one check of a queue: 1 *ret is a descriptor; 0 none; -1 the queue is unusable. */
 static int dequeued(struct end *end, const struct queue *queue, VIP_RETURN rc, VIP_DESCRIPTOR *desc,
                     VIP_DESCRIPTOR **ret)
 {
@@ -42,7 +42,7 @@ static int dequeued(struct end *end, const struct queue *queue, VIP_RETURN rc, V
     return -1;
 }
 
-/* Sort one CQ entry: 1 there was one; 0 none; -1. */
+/* Count one CQ entry for its queue. Outcomes: 1; 0 there was none; -1. */
 static int sorted(struct end *end, VIP_RETURN rc, VIP_VI_HANDLE vi, VIP_BOOLEAN recv)
 {
     if (rc == VIP_NOT_DONE || rc == VIP_TIMEOUT)
@@ -60,7 +60,7 @@ static int sorted(struct end *end, VIP_RETURN rc, VIP_VI_HANDLE vi, VIP_BOOLEAN 
     return 1;
 }
 
-/* Look once at the queue, through the CQ if there is one. */
+/* Check the queue once, through the CQ if there is one. */
 static int look(struct end *end, const struct queue *queue, VIP_DESCRIPTOR **ret)
 {
     VIP_DESCRIPTOR *desc = NULL;
@@ -93,7 +93,7 @@ static int look(struct end *end, const struct queue *queue, VIP_DESCRIPTOR **ret
     return dequeued(end, queue, rc, desc, ret);
 }
 
-/* Sleep in the library until something is there; 0 also when another queue's entry came. */
+/* Sleep in the library until a descriptor completes; 0 also after an entry of another queue. */
 static int sleep_once(struct end *end, const struct queue *queue, unsigned timeout_ms,
                       VIP_DESCRIPTOR **ret)
 {
@@ -200,7 +200,7 @@ int end_recv(struct end *end, unsigned timeout_ms, struct end_arrival *ret)
         return -1;
     }
     if (status & VIP_STATUS_ERROR_MASK) {
-        /* Unreliable Delivery may lose a part of a message; a flushed one is the end of it all. */
+        /* Unreliable Delivery may lose part of a message; a flushed one ends the connection. */
         if (end->args.level == PLAN_UD && !(status & VIP_STATUS_DESC_FLUSHED_ERROR)) {
             ret->damaged = true;
             return 1;

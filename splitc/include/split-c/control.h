@@ -4,11 +4,11 @@
 #ifndef SPLIT_C_CONTROL_H
 #define SPLIT_C_CONTROL_H
 
-/* "on_one statement": only in process 0. */
+/* "on_one statement": only process 0 runs the statement. */
 #define on_one     if (MYPROC == 0)
 #define on_proc(p) if (MYPROC == (p))
 
-/* The indices of a spread array of n elements (of n by m) whose elements are in this process. */
+/* The indices of the elements in this process, of a spread array of n elements (of n by m). */
 #define for_my_1d(i, n) for ((i) = MYPROC; (i) < (n); (i) += PROCS)
 #define for_my_2d(i, j, n, m)                                                                      \
     for ((i) = MYPROC / (m), (j) = MYPROC % (m); (i) < (n);                                        \

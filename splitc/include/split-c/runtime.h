@@ -1,11 +1,11 @@
 /*
- * What the translator's output calls: splitcc puts this header in front of every program. Programs
- * include <split-c/split-c.h> instead.
+ * The functions that the translator's output calls. splitcc puts this header before every program.
+ * Programs include <split-c/split-c.h> instead.
  *
- * A global or spread pointer is a process number and an address. An access asks first whether the
- * object is in this process; then it is one predictable branch and an ordinary load or store.
+ * A global or spread pointer is a process number and an address. An access first checks whether the
+ * object is in this process; then it costs one predictable branch and an ordinary load or store.
  *
- * This header includes nothing, so that a program's feature macros still work.
+ * This header includes no other, so that a program's feature macros still work.
  */
 #ifndef SPLIT_C_RUNTIME_H
 #define SPLIT_C_RUNTIME_H
@@ -13,8 +13,8 @@
 #pragma GCC system_header
 
 /*
- * Inline here, with a copy in libsplitc for where gcc does not; not static, so that the program's own
- * "extern inline" functions may use them.
+ * Inline, with a copy in libsplitc for calls that gcc does not inline. Not static, so that the
+ * program's own "extern inline" functions may use them.
  */
 #ifndef SC_INLINE
 #define SC_INLINE extern __inline__ __attribute__((__gnu_inline__))
@@ -76,7 +76,7 @@ SC_INLINE int sc_eq(sc_ptr a, sc_ptr b)
     return a.addr == b.addr && (a.proc == b.proc || a.addr == (void *)0);
 }
 
-/* The order of spread pointers into one array; of global pointers within one process. */
+/* The order of spread pointers into one array, and of global pointers within one process. */
 SC_INLINE int sc_cmp(sc_ptr a, sc_ptr b)
 {
     if (a.addr != b.addr)
@@ -107,7 +107,7 @@ SC_INLINE long sc_gdiff(sc_ptr a, sc_ptr b, __SIZE_TYPE__ size)
     return ((char *)a.addr - (char *)b.addr) / (long)size;
 }
 
-/* Spread pointers go round the processes, and one block on after each round. */
+/* Spread pointers go round the processes; each round advances the address by one block. */
 SC_INLINE sc_ptr sc_sadd(sc_ptr p, long n, __SIZE_TYPE__ size)
 {
     long k = p.proc + n, round, proc;
@@ -141,12 +141,12 @@ SC_INLINE long sc_sdiff(sc_ptr a, sc_ptr b, __SIZE_TYPE__ size)
 
 /* ---- accesses ----------------------------------------------------------------------------- */
 
-/* The slow halves, in libsplitc: the object is in another process. `size` in bytes. */
+/* The slow paths, in libsplitc: the object is in another process. `size` in bytes. */
 void sc_remote_read(void *to, sc_ptr from, __SIZE_TYPE__ size);
 void sc_remote_write(sc_ptr to, const void *from, __SIZE_TYPE__ size);
 void sc_remote_get(void *to, sc_ptr from, __SIZE_TYPE__ size);
 void sc_remote_put(sc_ptr to, const void *from, __SIZE_TYPE__ size);
-/* Stores are counted by their receiver, in this process as in another. */
+/* The receiver of a store counts it, in this process as in another. */
 void sc_any_store(sc_ptr to, const void *from, __SIZE_TYPE__ size);
 
 #define SC_MINE(p) __builtin_expect((p).proc == sc_myproc, 1)
@@ -241,12 +241,12 @@ SC_INLINE void sc_store(sc_ptr to, const void *from, __SIZE_TYPE__ size)
 /* ---- memory of spread arrays ---------------------------------------------------------------- */
 
 /*
- * An automatic spread array of `blocks` blocks comes from a stack that is at the same address in
- * every process; its scope's end gives it back. Its contents are undefined.
+ * An automatic spread array of `blocks` blocks. It comes from a stack at the same address in every
+ * process, and is freed at the end of its scope. Its contents are undefined.
  */
 sc_ptr sc_spread_enter(long blocks, __SIZE_TYPE__ block_bytes);
 void sc_spread_leave(sc_ptr *array);
-/* A static one whose bounds depend on PROCS, at start-up; a second call for a variable does nothing. */
+/* A static spread array whose bounds depend on PROCS, at start; a second call has no effect. */
 void sc_spread_static(sc_ptr *array, long blocks, __SIZE_TYPE__ block_bytes);
 
 #endif

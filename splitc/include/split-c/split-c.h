@@ -1,6 +1,6 @@
 /*
- * The library of Split-C. doc/split-c.md describes each function; the other headers of this folder
- * have what old programs may have functions of their own for.
+ * The library of Split-C. doc/split-c.md describes each function. The other headers of this folder
+ * are separate, because old programs may define functions with their names.
  */
 #ifndef SPLIT_C_SPLIT_C_H
 #define SPLIT_C_SPLIT_C_H
@@ -17,11 +17,11 @@
 void barrier(void);
 /* The gets and puts of this process are complete, bulk ones included. */
 void sync(void);
-/* Without waiting: are they? */
+/* Are they complete? Does not wait. */
 int is_sync(void);
-/* Collective: every store that any process has issued before it has been delivered. */
+/* Collective: waits until every store that any process has issued before it is delivered. */
 void all_store_sync(void);
-/* Wait until stores of that many bytes have arrived here. */
+/* Wait until stores of `bytes` bytes have arrived here. */
 void store_sync(int bytes);
 /* Forget the bytes that have arrived so far. */
 void reset_store_sync(void);
@@ -36,7 +36,7 @@ void bulk_store(void *global to, void *from, int bytes);
 
 /* ---- memory ---- */
 
-/* Collective: blocks of that many bytes, block i in process i mod PROCS. NULL if there is no room. */
+/* Collective: blocks of block_bytes bytes, block i in process i mod PROCS. NULL: no room. */
 void *spread all_spread_malloc(int blocks, int block_bytes);
 void all_spread_free(void *spread array);
 /* The same, called by one process alone. */
@@ -83,9 +83,9 @@ SPLIT_C_REDUCTIONS(dmax, double)
 
 /* ---- time and progress ---- */
 
-/* Wall clock, seconds. */
+/* The wall clock, in seconds. */
 double get_seconds(void);
-/* Serve what other processes want from this one; for long computations. */
+/* Serve the requests of other processes; for long computations. */
 void splitc_poll(void);
 
 #endif
