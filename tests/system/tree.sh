@@ -11,8 +11,8 @@ for file in $files; do
     lines=$(wc -l <"$file")
     case $file in
     # Headers of tests have code, too: what several programs include.
-    *.c | tests/*) limit=800 ;;
-    *) limit=300 ;;
+    *.c | tests/*) limit=1000 ;;
+    *) limit=400 ;;
     esac
     case $file in
     # The interface of the specification in one header, mostly comments; splitting it would hide it.
