@@ -120,6 +120,7 @@ daemons_end() {
     # A child that is not a program yet may run the traps of its parent.
     [ "$BASHPID" = $$ ] || return
     for pid in ${TRACKED+"${TRACKED[@]}"}; do
+        kill -CONT "$pid" 2>/dev/null # a test may have stopped it
         kill "$pid" 2>/dev/null
     done
     for pid in ${TRACKED+"${TRACKED[@]}"}; do

@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
+const size_t conf_buffer_bytes __attribute__((weak)) = 256 * 1024;
+
 void conf_use(char side)
 {
     const char *dir = getenv(side == 'A' ? "VIPD_RUNTIME_DIR_A" : "VIPD_RUNTIME_DIR_B");
@@ -37,7 +39,7 @@ void conf_open(struct end *end, char side)
     CONF_OK(VipErrorCallback(end->nic, end, on_error));
     CONF_OK(VipQueryNic(end->nic, &end->attrs));
     CONF_OK(VipNSInit(end->nic, NULL));
-    end->memory_bytes = CONF_DESCS * CONF_DESC_BYTES + CONF_BUFFER_BYTES;
+    end->memory_bytes = CONF_DESCS * CONF_DESC_BYTES + conf_buffer_bytes;
     end->memory =
         mmap(NULL, end->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(end->memory, MAP_FAILED);
@@ -485,14 +487,14 @@ void conf_alive(struct end *a, struct end *b)
 
     assert_int_equal(conf_state(a), VIP_STATE_CONNECTED);
     assert_int_equal(conf_state(b), VIP_STATE_CONNECTED);
-    send = conf_desc(a, 62, CONF_BUFFER_BYTES - 1000, 77);
-    recv = conf_desc(b, 63, CONF_BUFFER_BYTES - 2000, 100);
-    conf_fill(a->buffer + CONF_BUFFER_BYTES - 1000, 77, 62);
+    send = conf_desc(a, 62, conf_buffer_bytes - 1000, 77);
+    recv = conf_desc(b, 63, conf_buffer_bytes - 2000, 100);
+    conf_fill(a->buffer + conf_buffer_bytes - 1000, 77, 62);
     conf_post_recv(b, recv);
     CONF_OK(conf_carry(a, send, b, recv, &sent));
     assert_int_equal(sent, VIP_SUCCESS);
     assert_int_equal(recv->CS.Length, 77);
-    conf_same(b->buffer + CONF_BUFFER_BYTES - 2000, 77, 62);
+    conf_same(b->buffer + conf_buffer_bytes - 2000, 77, 62);
 }
 
 void conf_broken(struct end *end)

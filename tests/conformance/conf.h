@@ -31,9 +31,11 @@
  */
 #define CONF_LIMIT_MS 120000
 
-#define CONF_DESCS        64      /* descriptors of one end */
-#define CONF_DESC_BYTES   128     /* room of one: up to six segments */
-#define CONF_BUFFER_BYTES 4194304 /* buffer of one end */
+#define CONF_DESCS      64  /* descriptors of one end */
+#define CONF_DESC_BYTES 128 /* room of one: up to six segments */
+
+/* Buffer of one end: 256 KiB, unless the program defines another number of bytes. To register memory costs time. */
+extern const size_t conf_buffer_bytes;
 
 /* Most errors that one end remembers. */
 #define CONF_ERRORS 64
@@ -47,7 +49,7 @@ struct end {
     VIP_CQ_HANDLE cq;            /* NULL unless the test bound one */
     VIP_MEM_HANDLE handle;
     char *memory; /* descriptors, then the buffer */
-    char *buffer; /* CONF_BUFFER_BYTES */
+    char *buffer; /* conf_buffer_bytes */
     size_t memory_bytes;
     VIP_NIC_ATTRIBUTES attrs;
     unsigned error_count; /* asynchronous errors so far; atomic */

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+const size_t conf_buffer_bytes = 4194304;
+
 /* A signal stops the threads of another process one after the other, and not before kill returns. */
 static bool stands_still(pid_t pid)
 {

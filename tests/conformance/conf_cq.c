@@ -5,6 +5,8 @@
 
 #include <pthread.h>
 
+const size_t conf_buffer_bytes = 4194304;
+
 static void pair_with_cq(struct end *a, struct end *b, VIP_ULONG entries)
 {
     conf_open(a, 'A');

@@ -11,6 +11,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+const size_t conf_buffer_bytes = 4194304;
+
 static void pair(struct end *a, struct end *b)
 {
     conf_open(a, 'A');

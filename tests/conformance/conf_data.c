@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+const size_t conf_buffer_bytes = 4194304;
+
 static const VIP_RELIABILITY_LEVEL levels[] = {VIP_SERVICE_UNRELIABLE,
                                                VIP_SERVICE_RELIABLE_DELIVERY};
 
@@ -45,7 +47,7 @@ static void sizes_arrive_whole_at_every_level(void **state)
         pair(&a, &b, levels[l]);
         for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
             VIP_DESCRIPTOR *send = conf_desc(&a, 0, 0, sizes[i]);
-            VIP_DESCRIPTOR *recv = conf_desc(&b, 0, 0, CONF_BUFFER_BYTES);
+            VIP_DESCRIPTOR *recv = conf_desc(&b, 0, 0, conf_buffer_bytes);
 
             if (sizes[i] > a.attrs.MaxTransferSize || (l == 0 && sizes[i] > UNRELIABLE_BYTES))
                 continue;

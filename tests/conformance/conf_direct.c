@@ -9,6 +9,8 @@
 #include <sched.h>
 #include <unistd.h>
 
+const size_t conf_buffer_bytes = 4194304;
+
 #define MESSAGES   6000
 #define WINDOW     16                        /* receives posted */
 #define SLOT_BYTES 16384                     /* of one receive or send */
@@ -540,7 +542,7 @@ static void receives_longer_than_their_region(void **state)
         desc->DS[1] = desc->DS[0];
         desc->DS[0].Local.Handle = desc->DS[1].Local.Handle = handle;
         desc->DS[1].Local.Data.Address = b.buffer + 100;
-        desc->DS[1].Local.Length = CONF_BUFFER_BYTES;
+        desc->DS[1].Local.Length = conf_buffer_bytes;
         conf_post_recv(&b, desc);
         memset(b.buffer, 0x55, 1100);
         conf_fill(a.buffer, i, i);

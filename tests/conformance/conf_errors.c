@@ -228,7 +228,7 @@ static void bad_segments_are_protection_errors(void **state)
             desc->DS[0].Local.Data.Address = NULL;
             break;
         case 2: /* one byte too far */
-            desc->DS[0].Local.Data.Address = a.buffer + CONF_BUFFER_BYTES - 63;
+            desc->DS[0].Local.Data.Address = a.buffer + conf_buffer_bytes - 63;
             break;
         default: /* wraps around */
             desc->DS[0].Local.Data.AddressBits = ~0ull - 10;

@@ -3,6 +3,8 @@
  */
 #include "suite.h"
 
+const size_t conf_buffer_bytes = 4194304;
+
 #define IMM 0xFEDCBA9876543210ull
 
 /* Longest wait for an unreliable message before it is sent again, and how often. */
@@ -126,15 +128,15 @@ static void data_first_then_the_message(void **state)
         conf_fill(a.buffer, sizes[i], i + 1);
         what.send = conf_write(&a, 0, 0, sizes[i], &b, 0);
         what.bytes = lens[i];
-        recv = conf_desc(&b, 0, CONF_BUFFER_BYTES - 300, 300);
-        memset(b.buffer, 0, CONF_BUFFER_BYTES);
+        recv = conf_desc(&b, 0, conf_buffer_bytes - 300, 300);
+        memset(b.buffer, 0, conf_buffer_bytes);
         conf_post_recv(&b, recv);
         CONF_OK(carry(&a, &what, &b, recv));
         assert_int_equal(recv->CS.Status & ~(VIP_UINT32)VIP_STATUS_OP_MASK, VIP_STATUS_DONE);
         assert_int_equal(recv->CS.Status & VIP_STATUS_OP_MASK, VIP_STATUS_OP_REMOTE_RDMA_WRITE);
         assert_int_equal(recv->CS.Length, lens[i]);
-        assert_memory_equal(b.buffer + CONF_BUFFER_BYTES - 300, message, lens[i]);
-        conf_same(b.buffer, sizes[i] < CONF_BUFFER_BYTES - 300 ? sizes[i] : CONF_BUFFER_BYTES - 300,
+        assert_memory_equal(b.buffer + conf_buffer_bytes - 300, message, lens[i]);
+        conf_same(b.buffer, sizes[i] < conf_buffer_bytes - 300 ? sizes[i] : conf_buffer_bytes - 300,
                   i + 1);
         assert_int_equal(what.send->CS.Status & VIP_STATUS_OP_MASK, VIP_STATUS_OP_RDMA_WRITE);
         assert_int_equal(what.send->CS.Length, sizes[i]);

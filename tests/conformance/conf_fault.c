@@ -6,6 +6,8 @@
 
 #include <unistd.h>
 
+const size_t conf_buffer_bytes = 4194304;
+
 static bool reliable(VIP_RELIABILITY_LEVEL level)
 {
     return level != VIP_SERVICE_UNRELIABLE;
@@ -217,7 +219,7 @@ static VIP_DESCRIPTOR *long_desc(struct end *end, unsigned i, const VIP_DESCRIPT
 {
     VIP_DESCRIPTOR *desc;
 
-    assert_true(CONF_BUFFER_BYTES - LONG_BYTES >= (LONG_COUNT + 1) * sizeof(*desc));
+    assert_true(conf_buffer_bytes - LONG_BYTES >= (LONG_COUNT + 1) * sizeof(*desc));
     desc = (VIP_DESCRIPTOR *)(((uintptr_t)end->buffer + LONG_BYTES + 63) & ~(uintptr_t)63) + i;
     if (like)
         *desc = *like;
@@ -368,7 +370,7 @@ static void forbid(struct end *b, VIP_DESCRIPTOR *rdma, unsigned n)
         rdma->DS[0].Remote.Handle = 0;
         break;
     case 2:
-        rdma->DS[0].Remote.Data.Address = b->buffer + CONF_BUFFER_BYTES - 63;
+        rdma->DS[0].Remote.Data.Address = b->buffer + conf_buffer_bytes - 63;
         break;
     case 3:
         rdma->DS[0].Remote.Data.Address = b->memory - 1;

@@ -102,7 +102,7 @@ static VIP_DESCRIPTOR *make_fault(struct end *a, const struct end *b, enum fault
         desc->DS[0].Local.Data.Address = NULL;
         break;
     case TOO_FAR:
-        desc->DS[0].Local.Data.Address = a->buffer + CONF_BUFFER_BYTES - 63;
+        desc->DS[0].Local.Data.Address = a->buffer + conf_buffer_bytes - 63;
         break;
     case WRAPS:
         desc->DS[0].Local.Data.AddressBits = ~0ull - 10;
@@ -203,7 +203,7 @@ static void receive_fault(void **state)
         recv->CS.SegCount = 253;
         break;
     default:
-        recv->DS[0].Local.Data.Address = b.buffer + CONF_BUFFER_BYTES - 63;
+        recv->DS[0].Local.Data.Address = b.buffer + conf_buffer_bytes - 63;
         errors = VIP_STATUS_PROTECTION_ERROR;
         break;
     }

@@ -6,6 +6,8 @@
 
 #include <unistd.h>
 
+const size_t conf_buffer_bytes = 4194304;
+
 static bool reliable(VIP_RELIABILITY_LEVEL level)
 {
     return level != VIP_SERVICE_UNRELIABLE;

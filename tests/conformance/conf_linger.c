@@ -9,6 +9,8 @@
 #include <signal.h>
 #include <sys/types.h>
 
+const size_t conf_buffer_bytes = 4194304;
+
 #define MESSAGES   24
 #define SLOT_BYTES 65536
 

@@ -5,7 +5,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
-rounds=${2:-2000}
+rounds=${2:-1000}
 . scripts/daemons.sh
 seed=${3:-$(own_seed control_fuzz)}
 . tests/hostile/lib.sh

@@ -72,6 +72,8 @@ void mem_register(struct sess *sess, struct mem *mem)
         sess->arena_used += (mem->len + 4095u) & ~4095u;
         if (sess->arena_used > ARENA_BYTES)
             play_fail(sess->play, "the arena is too small");
+        /* All pages at once; one by one they take longer than the bytes. */
+        (void)madvise(mem->bytes, mem->len, MADV_POPULATE_WRITE);
     }
     region.addr = mem->addr;
     region.offset = mem->offset;

@@ -108,8 +108,8 @@ for mtu in 1500 9000; do
         start ${faults+"${faults[@]}"}
         what="MTU $mtu, loss $loss%"
         run "$what, small messages" lat node-b --iters 2000
-        run "$what, 64 MiB by send" bw $mac_b --op send --size 1048576 --bytes 64M
-        run "$what, 64 MiB by write" bw $mac_b --op write --wait block --size 1048576 --bytes 64M
+        run "$what, 16 MiB by send" bw $mac_b --op send --size 1048576 --bytes 16M
+        run "$what, 16 MiB by write" bw $mac_b --op write --wait block --size 1048576 --bytes 16M
         run "$what, random sizes" bw $mac_b --size 65536 --random-sizes --iters 2000
         [ "$mtu$loss" != 15000 ] || state_is A up
         daemons_end

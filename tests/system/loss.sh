@@ -9,7 +9,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
-volume=${2:-128M}
+volume=${2:-64M}
 messages=${3:-10000}
 link=${4:-udp}
 bulk=${5-}

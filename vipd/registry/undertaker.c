@@ -228,9 +228,14 @@ void undertaker_free(struct undertaker *undertaker)
     until.tv_sec += UNDERTAKER_END_S;
     while ((thread = undertaker->threads)) {
         if (pthread_timedjoin_np(thread->id, NULL, &until) != 0)
-            return; /* the end of the process ends it */
+            break;
         undertaker->threads = thread->next;
         free(thread);
+    }
+    if (thread) { /* what they still do ends with the process */
+        for (; thread; thread = thread->next)
+            (void)pthread_detach(thread->id);
+        return;
     }
     VIP_ASSERT(!undertaker->owners);
     pthread_cond_destroy(&undertaker->wake);
