@@ -30,14 +30,11 @@ expect() {
     grep -qF -- "$text" "$WORK/err" || wrong "$* does not say \"$text\": $(cat "$WORK/err")"
 }
 
-# The traffic stands still meanwhile: it would have the processors, and nothing looks at it.
 show() { # show FILE TSHARK ARGUMENTS...
     local file=$1
     shift
-    kill -STOP "$remote" "$local"
     tshark -X lua_script:tools/wireshark/vipd.lua -r "$file" "$@" 2>"$WORK/err" ||
         wrong "tshark $file: $(cat "$WORK/err")"
-    kill -CONT "$remote" "$local"
 }
 # frames FILE FILTER: how many there are
 frames() { show "$1" -Y "$2" -T fields -e frame.number | grep -c .; }
@@ -50,7 +47,6 @@ start_in A "$WORK/serve-a.log" "$vipperf" serve
 start_in A "$WORK/lat.log" "$vipperf" lat 127.0.0.2:$port --size 777 --iters 100000000 --verify
 remote=$STARTED
 start_in A "$WORK/local.log" "$vipperf" lat 127.0.0.1:$port --size 888 --iters 100000000
-local=$STARTED
 for _ in $(seq 600); do
     [ "$("$vipctl" -rn show vi 'tx_messages>10' | grep -c .)" -ge 3 ] && break
     sleep 0.1
