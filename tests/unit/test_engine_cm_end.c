@@ -429,7 +429,7 @@ static void test_backlog(void **state)
         }
     }
     world_run(w, 2 * MS);
-    assert_int_equal(stats_of(w, SERVER).pending, 256);
+    assert_int_equal(stats_of(w, SERVER).pending, 128);
     world_run(w, 1 * S);
     assert_int_equal(stats_of(w, SERVER).pending, 0);
     world_free(w);

@@ -56,7 +56,7 @@ static void test_local_user(void **state)
     struct world *w = world_new_asking(2, 500, true);
 
     hog(w, SERVER, 1);
-    assert_int_equal(stats_of(w, SERVER).pending, 1024);
+    assert_int_equal(stats_of(w, SERVER).pending, 512);
     for (unsigned i = 0; i < 3; i++)
         connects(w, SERVER, "honest");
     connects(w, CLIENT, "honest too");
@@ -198,6 +198,39 @@ static void test_kept(void **state)
     world_run(w, 2 * MS);
     assert_int_equal(stats_of(w, SERVER).pending, 129);
     assert_int_equal(w->hosts[OTHER].requests[request].done, 0);
+    world_free(w);
+}
+
+/* Requests that users keep at the servers of another user leave places for other clients of that user. */
+static void test_kept_of_an_owner(void **state)
+{
+    static const char *const discs[] = {"a", "b", "c"};
+    struct world *w = world_new(3, 523);
+    struct host *server = &w->hosts[SERVER];
+    unsigned request;
+
+    w->uid = HONEST;
+    for (unsigned i = 0; i < 3; i++) {
+        host_listen(w, SERVER, 1 + i, discs[i]);
+        assert_true(cm_listen_cancel(server->cm, 1 + i, w->now_ns));
+    }
+    for (unsigned user = 0; user < 2; user++) {
+        w->uid = HOG + user;
+        for (unsigned i = 0; i < 300; i++)
+            host_request(w, SERVER, SERVER, discs[i % 2], FOR_EVER);
+        world_run(w, 2 * MS);
+        assert_int_equal(stats_of(w, SERVER).pending, (user + 1) * 128);
+    }
+    /* The part of the owner is used up; that of "c" is not. */
+    w->uid = HONEST;
+    request = host_request(w, CLIENT, SERVER, "c", FOR_EVER);
+    world_run(w, 2 * MS);
+    assert_int_equal(w->hosts[CLIENT].requests[request].done, 0);
+    host_listen(w, SERVER, 9, "c");
+    world_run(w, 2 * MS);
+    assert_int_equal(host_accept(w, SERVER, server->incoming_count - 1), 0);
+    world_run(w, 5 * MS);
+    assert_int_equal(w->hosts[CLIENT].requests[request].rc, VIP_RC_SUCCESS);
     world_free(w);
 }
 
@@ -376,6 +409,7 @@ int main(void)
         cmocka_unit_test(test_remote_address),
         cmocka_unit_test(test_reserve),
         cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_kept_of_an_owner),
         cmocka_unit_test(test_ports),
         cmocka_unit_test(test_peers),
         cmocka_unit_test(test_lives),

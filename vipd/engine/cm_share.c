@@ -13,9 +13,10 @@ struct share {
 };
 
 static const struct share shares[CM_POOLS] = {
-    [CM_POOL_PENDING] = {CM_PENDING_MAX, 256, {4, 4, 0, CM_PENDING_MAX / CM_PENDING_HOST}},
+    /* One source has at most half of the part of the owner whom it asks. */
+    [CM_POOL_PENDING] = {CM_PENDING_MAX, 256, {4, 8, 0, CM_PENDING_MAX / CM_PENDING_HOST}},
     /* A discriminator keeps backlog_max, which may all be of one host. */
-    [CM_POOL_KEPT] = {CM_KEPT_MAX, 64, {4, 4, 0, 4}},
+    [CM_POOL_KEPT] = {CM_KEPT_MAX, 64, {4, 8, 0, 8}},
     [CM_POOL_OFFERED] = {UINT32_MAX, 0, {0, 0, 0, 0}},
     [CM_POOL_WAITERS] = {CM_WAITERS_MAX, 256, {4, 0, 0, 0}},
     [CM_POOL_LINGER] = {CM_DISC_LINGER_MAX, 256, {4, 0, 0, 0}},
@@ -114,11 +115,13 @@ uint32_t cm_holder_uid(const struct cm_holder *holder)
     return uid;
 }
 
-static bool within_part(enum cm_pool pool, const struct cm_holder *holder)
+/* A holder's part; with `spare` a quarter more. */
+static bool within_part(enum cm_pool pool, const struct cm_holder *holder, bool spare)
 {
     uint32_t of = holder ? shares[pool].of[holder->kind] : 0;
+    uint32_t part = of ? shares[pool].size / of : 0;
 
-    return !of || holder->has[pool] < shares[pool].size / of;
+    return !of || holder->has[pool] < part + (spare ? part / 4 : 0);
 }
 
 static bool small(enum cm_pool pool, const struct cm_holder *holder)
@@ -133,7 +136,9 @@ bool cm_share_room(const struct cm *cm, enum cm_pool pool, const struct cm_holde
 
     if (small(pool, a) && small(pool, b))
         size += shares[pool].reserve;
-    return cm->pool_used[pool] < size && within_part(pool, a) && within_part(pool, b);
+    /* A few sources may have used up the part of `a`; what is spare there is for sources with little. */
+    return cm->pool_used[pool] < size && within_part(pool, a, b && small(pool, b)) &&
+           within_part(pool, b, false);
 }
 
 void cm_share_take(struct cm *cm, enum cm_pool pool, struct cm_holder *a, struct cm_holder *b)
