@@ -234,6 +234,33 @@ static void test_kept_of_an_owner(void **state)
     world_free(w);
 }
 
+/* Requests that were kept for a user whose server has ended count for the user who takes them. */
+static void test_kept_for_another(void **state)
+{
+    struct world *w = world_new(2, 524);
+    struct host *server = &w->hosts[SERVER];
+    struct cm_holder *former;
+
+    w->uid = HONEST;
+    host_listen(w, SERVER, 1, "svc");
+    assert_true(cm_listen_cancel(server->cm, 1, w->now_ns));
+    w->uid = HOG;
+    for (unsigned i = 0; i < 200; i++) {
+        host_request(w, CLIENT, SERVER, "svc", 100 * MS);
+        world_run(w, 10 * MS);
+    }
+    assert_true(stats_of(w, SERVER).pending > 0);
+    former = cm_holder_user(server->cm, CM_HOLDER_OWNER, HONEST);
+    assert_true(former->has[CM_POOL_PENDING] > 0);
+    listener(w, SERVER, 2, "svc");
+    world_run(w, 5 * MS);
+    assert_true(server->incoming_count > 0);
+    assert_int_equal(former->has[CM_POOL_PENDING], 0);
+    assert_int_equal(former->has[CM_POOL_OFFERED], 0);
+    cm_holder_put(server->cm, former);
+    world_free(w);
+}
+
 /* What a listener was offered counts among the waits of its user. */
 static void test_offered_are_waits(void **state)
 {
@@ -410,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_reserve),
         cmocka_unit_test(test_kept),
         cmocka_unit_test(test_kept_of_an_owner),
+        cmocka_unit_test(test_kept_for_another),
         cmocka_unit_test(test_ports),
         cmocka_unit_test(test_peers),
         cmocka_unit_test(test_lives),
