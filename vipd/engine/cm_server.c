@@ -204,7 +204,8 @@ static void offer(struct cm *cm, struct cm_pending *pending, struct cm_waiter *w
         cm_kept_remove(cm, pending);
     else
         cm_disc_put(cm, disc);
-    if (pending->owner != disc->owner) { /* it came before there was a waiter, or for another user */
+    if (pending->owner !=
+        disc->owner) { /* it came before there was a waiter, or for another user */
         if (pending->owner)
             pending->owner->has[CM_POOL_PENDING]--;
         cm_holder_put(cm, pending->owner);
