@@ -178,7 +178,8 @@ static inline void world_turn(struct world *w)
     for (unsigned i = 0; i < w->host_count; i++) {
         if (!w->hosts[i].cm)
             continue;
-        cm_tick(w->hosts[i].cm, w->now_ns);
+        while (cm_tick(w->hosts[i].cm, w->now_ns))
+            continue;
         host_settle(&w->hosts[i]);
     }
 }

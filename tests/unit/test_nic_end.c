@@ -10,7 +10,7 @@
 #include "proto/wire.h"
 
 #define VIS     1000u
-#define PORTION 24u /* of a peer's connections; of a session's VIs it is the caller's */
+#define PORTION 24u /* of a session's VIs; of a peer's connections it is what a turn has time for */
 
 struct many {
     struct rig_app *a, *b;
@@ -111,12 +111,24 @@ static void test_session_in_portions(void **state)
     rig_app_forget(m.a);
 }
 
+/* From one look at the clock to the next, the end of a connection takes this long. */
+static uint64_t dear_ns, dear_looks;
+
+static uint64_t dear_clock(void)
+{
+    return rig_now + dear_ns * dear_looks++;
+}
+
 static void test_peer_in_portions(void **state)
 {
-    struct many m = many_new();
-    struct nic *dead = rig_nics[1];
+    struct many m;
+    struct nic *dead;
     unsigned total = 0, most = 0;
 
+    rig_cost_clock = dear_clock;
+    m = many_new();
+    dead = rig_nics[1];
+    dear_ns = 100000;
     rig_nics[1] = NULL; /* its turns are not run any more */
     for (uint64_t end = rig_now + 10 * RIG_SECOND; rig_now < end && total < VIS;) {
         unsigned lost;
@@ -124,16 +136,18 @@ static void test_peer_in_portions(void **state)
 
         rig_now = next > rig_now + RIG_STEP_NS ? next : rig_now + RIG_STEP_NS;
         drop_towards(1);
+        dear_looks = 0;
         nic_turn(rig_nics[0], rig_now);
         lost = lost_events(m.a);
-        assert_true(closes_towards(1) <= PORTION);
+        assert_in_range(closes_towards(1), 0, 12);
         if (lost > most)
             most = lost;
         total += lost;
     }
     assert_int_equal(total, VIS);
-    assert_int_equal(most, PORTION);
+    assert_in_range(most, 5, 12);
     rig_nics[1] = dead;
+    dear_ns = 0;
 }
 
 int main(void)

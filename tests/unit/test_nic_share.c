@@ -154,6 +154,7 @@ static void test_errors_told(void **state)
  * number), each packet between sessions and each packet from the network. */
 #define IDS 8
 static uint64_t clock_ns, cost_post_ns[IDS], cost_packet_ns[IDS], cost_rx_ns;
+static unsigned flood; /* messages of a strange connection manager in each turn */
 static struct refill *refills[IDS];
 
 static uint64_t clock_of_cost(void)
@@ -186,6 +187,7 @@ static int cost_setup(void **state)
     memset(cost_packet_ns, 0, sizeof(cost_packet_ns));
     memset(refills, 0, sizeof(refills));
     cost_rx_ns = 0;
+    flood = 0;
     rig_cost_clock = clock_of_cost;
     return 0;
 }
@@ -206,6 +208,17 @@ static uint64_t time_of(const struct refill *r)
     return nic_session_time_ns(r->app->session);
 }
 
+static void flood_now(unsigned host)
+{
+    static const struct link_addr stranger = {.len = 6, .bytes = {127, 0, 0, 99, 0x12, 0xba}};
+    struct vip_cm ping = {.type = VIP_CM_PING, .request_id = 5};
+    uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
+    size_t len = vip_wire_put_cm(packet, 7777, 0, &ping);
+
+    for (unsigned i = 0; i < flood; i++)
+        rig_inject(&stranger, host, packet, (uint32_t)len);
+}
+
 /* Turns until users have competed for so long; each turn is short. */
 static void compete(struct nic *nic, uint64_t ns)
 {
@@ -222,6 +235,7 @@ static void compete(struct nic *nic, uint64_t ns)
             refills[i]->app->session->faults_ns = 0;
         }
         rig_now = clock_ns;
+        flood_now(0);
         assert_true(nic_turn(nic, rig_now));
         /* And what may come between two looks at the clock, in the dearest case, or one ring. */
         assert_in_range(clock_ns - start, 0, NIC_TURN_SHARED_NS + 2 * 64 * 10000);
@@ -261,6 +275,24 @@ static void test_equal_postings(void **state)
     assert_in_range(nic_session_slots(one.app->session) * 100,
                     80 * nic_session_slots(two.app->session),
                     125 * nic_session_slots(two.app->session));
+}
+
+/* A flood that is for neither of two users takes as much from one as from the other. */
+static void test_flood_is_nobodys(void **state)
+{
+    struct nic *nic = rig_nic(0);
+    struct refill one, two;
+
+    contender(&one, nic, 1000, 1, 0);
+    contender(&two, nic, 1001, 2, 0);
+    cost_post_ns[1] = cost_post_ns[2] = 2000;
+    cost_rx_ns = 10000;
+    flood = 16;
+    compete(nic, RIG_SECOND / 10);
+    assert_true(rig_counter(nic, "rx_cm") > 1000);
+    assert_in_range(nic_session_slots(one.app->session) * 100,
+                    90 * nic_session_slots(two.app->session),
+                    110 * nic_session_slots(two.app->session));
 }
 
 /* Five sessions of one user have together what one session of another user has. */
@@ -456,6 +488,63 @@ static void test_turn_ends(void **state)
     nic_look_on(nic, NULL, NULL);
 }
 
+/* Connections of one session with three hosts; to end one costs 0.1 ms. */
+#define CONNECTIONS 60
+#define END_COST_NS 100000
+
+static struct rig_app *connected(struct nic *nic)
+{
+    struct rig_app *app = rig_app(nic), *far[3];
+
+    app->session->id = 1;
+    for (unsigned h = 0; h < 3; h++)
+        far[h] = rig_app(rig_nic(h + 1));
+    for (unsigned i = 0; i < CONNECTIONS; i++)
+        rig_connect(app, rig_vi(app, VIP_LVL_DELIVERY), 0, far[i % 3],
+                    rig_vi(far[i % 3], VIP_LVL_DELIVERY), 1 + i % 3);
+    cost_packet_ns[0] = END_COST_NS; /* it sends a CLOSE message */
+    return app;
+}
+
+/* Turns, each of which ends after a millisecond, until the counter has come to CONNECTIONS. */
+static void until_ended(struct nic *nic, const char *counter, uint64_t limit_ns)
+{
+    uint64_t limit = clock_of_cost() + limit_ns;
+
+    nic_look_on(nic, on_cost, NULL);
+    while (rig_counter(nic, counter) < CONNECTIONS) {
+        uint64_t start = clock_of_cost();
+
+        assert_true(start < limit);
+        nic_turn(nic, rig_now = start);
+        assert_in_range(clock_ns - start, 0, NIC_TURN_NS + END_COST_NS);
+        clock_ns += RIG_SECOND / 1000;
+    }
+    nic_look_on(nic, NULL, NULL);
+    assert_true(rig_counter(nic, "turns_cut") > 0);
+}
+
+/* Several peers fall silent at once: the turns stay short, and all of the connections end. */
+static void test_lost_peers(void **state)
+{
+    struct nic *nic = rig_nic(0);
+
+    connected(nic);
+    until_ended(nic, "conns_lost", 20 * RIG_SECOND);
+}
+
+/* A program has all of its connections broken at once. */
+static void test_asked_breaks(void **state)
+{
+    struct nic *nic = rig_nic(0);
+    struct rig_app *app = connected(nic);
+
+    for (unsigned i = 0; i < app->session->vi_high; i++)
+        app->session->vis[i].ask_break = true;
+    app->session->asks = nic->asks = true;
+    until_ended(nic, "ring_breaks", RIG_SECOND);
+}
+
 /* Packets that a turn had no time for are the first of the next one; none is lost. */
 static void test_packets_left(void **state)
 {
@@ -648,6 +737,7 @@ int main(void)
         T(test_errors_told),
         C(test_dear_postings),
         C(test_equal_postings),
+        C(test_flood_is_nobodys),
         C(test_many_sessions),
         C(test_dear_packets),
         C(test_requests_count),
@@ -656,6 +746,8 @@ int main(void)
         C(test_little_work_of_another),
         C(test_due_of_late_postings),
         C(test_turn_ends),
+        C(test_lost_peers),
+        C(test_asked_breaks),
         C(test_packets_left),
         C(test_packets_beside_postings),
         T(test_kept_packets_shared),

@@ -288,15 +288,16 @@ uint64_t cm_deadline(const struct cm *cm)
     return cm->timers ? cm->timers->at_ns : UINT64_MAX;
 }
 
-void cm_tick(struct cm *cm, uint64_t now_ns)
+bool cm_tick(struct cm *cm, uint64_t now_ns)
 {
-    cm->now_ns = now_ns;
-    for (unsigned i = 0; i < CM_TICK_BUDGET && cm->timers && cm->timers->at_ns <= now_ns; i++) {
-        struct cm_timer *timer = cm->timers;
+    struct cm_timer *timer = cm->timers;
 
-        cm_timer_clear(cm, timer);
-        timer->fire(cm, timer, now_ns);
-    }
+    if (!timer || timer->at_ns > now_ns)
+        return false;
+    cm->now_ns = now_ns;
+    cm_timer_clear(cm, timer);
+    timer->fire(cm, timer, now_ns);
+    return true;
 }
 
 void cm_stats(const struct cm *cm, struct cm_stats *ret)

@@ -62,9 +62,6 @@
 /* Repeated CLOSE messages per second to one host: all its 16,384 take turns in close_timeout_ns. */
 #define CM_CLOSES_PER_S 1000
 
-/* Timers fired by one cm_tick; the rest are due at once in the next. */
-#define CM_TICK_BUDGET 1024
-
 static inline bool cm_host_equal(const struct cm_host *a, const struct cm_host *b)
 {
     return a->len == b->len && !__builtin_memcmp(a->bytes, b->bytes, a->len);

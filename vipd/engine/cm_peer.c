@@ -19,9 +19,6 @@
 /* Limit of the silence that packets left in the medium excuse, in units of peer_dead_ns. */
 #define EXCUSED_PER_DEAD 2
 
-/* Connections of a dead peer that end in one tick. */
-#define LOST_PER_TICK 24
-
 /* A peer number is index | generation << this, so that a late number finds no peer. */
 #define INDEX_BITS 12
 _Static_assert(1u << INDEX_BITS == CM_PEERS_MAX, "the index fills its bits");
@@ -83,30 +80,26 @@ static struct cm_assoc *any_open(const struct cm_peer *peer)
 }
 
 /*
- * End some connections of a dead peer: it may have thousands, and each costs the host 0.1 ms. The
- * host forgets them, now or later; the last one frees the peer.
+ * End one connection of a dead peer: it may have thousands, and each costs the host 0.1 ms. The
+ * host forgets it, now or later; the last one frees the peer.
  */
 static void fire_lost(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
-    uint32_t number = CM_OF(struct cm_peer, timer, timer)->number;
-    struct cm_peer *peer;
+    struct cm_peer *peer = CM_OF(struct cm_peer, timer, timer);
+    struct cm_assoc *assoc = any_open(peer);
+    uint32_t number = peer->number;
 
-    for (unsigned i = 0; (peer = cm_peer_by_number(cm, number)) && peer->assocs_open > 0; i++) {
-        struct cm_assoc *assoc = any_open(peer);
-
-        VIP_ASSERT(assoc);
-        if (i == LOST_PER_TICK) {
-            cm_timer_set(cm, &peer->timer, cm_add_ns(now_ns, 1));
-            return;
-        }
-        /* Silence may be one-sided: CLOSE ends the connection on the peer's side as well. */
-        if (!peer->new_life)
-            cm_closing_start(cm, assoc, NULL, now_ns);
-        cm_assoc_set_state(cm, assoc, CM_ASSOC_CLOSED, now_ns);
-        cm->ops.lost(cm->ctx, assoc->local_id,
-                     peer->new_life ? "the peer's vipd was restarted"
-                                    : "the peer's vipd is silent");
-    }
+    if (!assoc)
+        return;
+    /* Silence may be one-sided: CLOSE ends the connection on the peer's side as well. */
+    if (!peer->new_life)
+        cm_closing_start(cm, assoc, NULL, now_ns);
+    cm_assoc_set_state(cm, assoc, CM_ASSOC_CLOSED, now_ns);
+    cm->ops.lost(cm->ctx, assoc->local_id,
+                 peer->new_life ? "the peer's vipd was restarted" : "the peer's vipd is silent");
+    peer = cm_peer_by_number(cm, number);
+    if (peer && peer->assocs_open > 0)
+        cm_timer_set(cm, &peer->timer, now_ns);
 }
 
 static void lose(struct cm *cm, struct cm_peer *peer, bool new_life, uint64_t now_ns)

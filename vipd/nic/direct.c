@@ -435,12 +435,18 @@ void nic_direct_run(struct nic *nic)
         if (!session->asks)
             continue;
         session->asks = false;
+        nic_share_switch(nic, session);
         for (uint32_t i = 0; i < session->vi_high; i++) {
             if (!session->vis[i].ask_break)
                 continue;
+            if (nic->meter.over) {
+                session->asks = nic->asks = true; /* the next turn goes on here */
+                return;
+            }
             session->vis[i].ask_break = false;
             if (nic_vi_sever(session, i, why, nic->now_ns) == VIP_RC_SUCCESS)
                 nic->counts.ring_breaks++;
+            nic_share_worked(nic, NIC_UNITS);
         }
     }
 }

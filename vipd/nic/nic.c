@@ -297,9 +297,20 @@ static bool timers_run(struct nic *nic)
 
     if (!nic->timer_next)
         did = timers_from(nic, nic->sessions.next) || did;
-    if (cm_deadline(nic->cm) <= nic->now_ns) {
-        cm_behind(nic->cm, nic->link->behind);
-        cm_tick(nic->cm, nic->now_ns);
+    return did;
+}
+
+/* What begins and ends connections. Each step may cost much, so the clock is read after each. */
+static bool connections_run(struct nic *nic)
+{
+    bool did;
+
+    nic_direct_run(nic);
+    did = nic_cm_loop_run(nic);
+    nic_share_switch(nic, NULL);
+    cm_behind(nic->cm, nic->link->behind);
+    while (!nic->meter.over && cm_tick(nic->cm, nic->now_ns)) {
+        nic_share_worked(nic, NIC_UNITS);
         did = true;
     }
     return did;
@@ -314,7 +325,7 @@ static bool transmit(struct nic *nic)
     return true;
 }
 
-enum stage { STAGE_POSTS, STAGE_PACKETS, STAGE_TIMERS, STAGE_SEND, STAGES };
+enum stage { STAGE_POSTS, STAGE_PACKETS, STAGE_TIMERS, STAGE_CONNECTIONS, STAGE_SEND, STAGES };
 
 static bool stage_run(struct nic *nic, unsigned stage)
 {
@@ -322,9 +333,7 @@ static bool stage_run(struct nic *nic, unsigned stage)
 
     switch (stage) {
     case STAGE_POSTS:
-        did = sessions_drain(nic);
-        nic_direct_run(nic);
-        return nic_cm_loop_run(nic) || did;
+        return sessions_drain(nic);
     case STAGE_PACKETS:
         did = nic->rx_at < nic->rx_count;
         nic_rx_process(nic);
@@ -332,6 +341,8 @@ static bool stage_run(struct nic *nic, unsigned stage)
         return did;
     case STAGE_TIMERS:
         return timers_run(nic);
+    case STAGE_CONNECTIONS:
+        return connections_run(nic);
     default:
         return transmit(nic);
     }

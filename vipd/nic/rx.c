@@ -449,6 +449,8 @@ void nic_rx_process(struct nic *nic)
         const struct link_rx *rx;
         struct nic_src src = rx_next(nic, &rx);
 
+        /* Until it is known for whom the packet is, nobody pays for it. */
+        nic_share_switch(nic, NULL);
         if (!rx_packet(nic, rx, &src))
             nic_src_release(nic, &src);
         nic_share_worked(nic, 1 + (rx->len >> 12));

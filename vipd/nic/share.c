@@ -145,9 +145,9 @@ static void settle(struct nic *nic)
     /* Another thread may have read the clock last. */
     ns = now_ns > meter->mark_ns ? cpu_of(nic, now_ns - meter->mark_ns) : 0;
     meter->mark_ns = now_ns;
-    nic->counts.shared_time += ns;
     if (!meter->session)
         return;
+    nic->counts.shared_time += ns;
     add(&meter->session->share, ns);
     add(&meter->session->user->share, ns);
 }
@@ -306,11 +306,11 @@ static void tell_parts(struct nic *nic)
     floor_raise(&nic->sharing);
 }
 
-/* The end of the turn and the time up to the next turn belong to the session that ran last. */
+/* The time up to the next turn, in which packets are taken from the link, belongs to nobody. */
 void nic_share_end(struct nic *nic)
 {
     if (nic->meter.contended) {
-        settle(nic);
+        nic_share_pass(nic, NULL);
         tell_parts(nic);
     }
     nic->meter.contended = false;
@@ -331,6 +331,7 @@ bool nic_share_first(struct nic_session *session)
         nic->meter.skipped = true;
         return false;
     }
+    session->share.first = nic->counts.turns;
     return true;
 }
 
@@ -341,7 +342,7 @@ bool nic_share_open(struct nic *nic, bool did)
     for (struct nic_list *item = nic->sessions.next; item != &nic->sessions; item = item->next) {
         struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
 
-        if (did && nic_share_had_work(session) && has_work(session) && nic_share_first(session))
+        if (did && session->share.first == nic->counts.turns && has_work(session))
             return false;
     }
     nic->meter.open = true;

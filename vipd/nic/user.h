@@ -13,6 +13,7 @@ struct nic_session;
 struct nic_share {
     uint64_t spent_ns; /* processor time, compared with that of the other members */
     uint64_t turn;     /* the last turn that began while the member had work */
+    uint64_t first;    /* the last turn in which it was served before those that are ahead */
     bool waits;        /* that turn did not finish the work */
     uint64_t time_ns;  /* processor time, for views */
     uint64_t due_ns;   /* fair part in turns that left work of it undone, for views */
