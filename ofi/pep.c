@@ -4,7 +4,8 @@
  * Ports are numbers of 16 bits, because ofi_rxm and MPI exchange such ports. VIPL lets several
  * programs listen at one discriminator, and its free numbers are longer. So a TCP socket bound to
  * the port reserves it: the kernel gives the port to no other program, and frees it when this one
- * ends. No data pass that socket.
+ * ends. No data pass that socket. A VIPL program of another user needs no port to wait at such a
+ * discriminator. So if the program has not chosen the port, the next one is tried.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -55,29 +56,60 @@ static int reserve_port(struct via_pep *pep)
     return 0;
 }
 
+/* Ports that are tried if others hold their discriminators. */
+#define PORT_TRIES 64
+
+static VIP_RETURN listen_at_port(struct via_pep *pep)
+{
+    union via_net_address addr;
+    VIP_RETURN code;
+
+    via_net_address(&pep->own, &pep->fabric->attrs, &addr);
+    code = VipxListen(pep->fabric->nic, &addr.net, VIPX_BACKLOG_MAX, &pep->listener);
+    if (code != VIP_SUCCESS)
+        VIA_WARN(FI_LOG_EP_CTRL, "VipxListen at port %u: %s\n", ntohs(pep->own.sin_port),
+                 VipxLastError());
+    return code;
+}
+
+/* Outcomes: 0, and the endpoint has its port and its listener; negative error. */
+static int listen_somewhere(struct via_pep *pep)
+{
+    in_port_t chosen = pep->own.sin_port;
+    int refused[PORT_TRIES], count = 0, rc;
+    VIP_RETURN code;
+
+    for (;;) {
+        rc = reserve_port(pep);
+        if (rc != 0)
+            break;
+        code = listen_at_port(pep);
+        rc = via_errno(code);
+        if (code == VIP_SUCCESS)
+            break;
+        /* As long as the port is reserved, the kernel gives another one. */
+        refused[count++] = pep->port_fd;
+        pep->port_fd = -1;
+        pep->own.sin_port = chosen;
+        if (chosen != 0 || code != VIP_ERROR_RESOURCE || count == PORT_TRIES)
+            break;
+    }
+    while (count > 0)
+        close(refused[--count]);
+    return rc;
+}
+
 static int pep_listen(struct fid_pep *fid)
 {
     struct via_pep *pep = via_container(fid, struct via_pep, fid);
-    union via_net_address addr;
-    VIP_RETURN code;
     int rc;
 
     if (pep->eq == NULL)
         return -FI_ENOEQ;
     if (pep->listener != NULL)
         return -FI_EALREADY;
-    rc = reserve_port(pep);
-    if (rc != 0)
-        return rc;
-    via_net_address(&pep->own, &pep->fabric->attrs, &addr);
-    code = VipxListen(pep->fabric->nic, &addr.net, VIPX_BACKLOG_MAX, &pep->listener);
-    if (code != VIP_SUCCESS) {
-        VIA_WARN(FI_LOG_EP_CTRL, "VipxListen: %s\n", VipxLastError());
-        close(pep->port_fd);
-        pep->port_fd = -1;
-        return via_errno(code);
-    }
-    return via_cm_listen(pep);
+    rc = listen_somewhere(pep);
+    return rc == 0 ? via_cm_listen(pep) : rc;
 }
 
 static int pep_reject(struct fid_pep *fid, fid_t handle, const void *param, size_t bytes)

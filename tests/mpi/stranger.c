@@ -2,6 +2,7 @@
  * A VIPL program that calls endpoints of the provider `via` that match tags, for strangers.sh: as each of them, with
  * all that can be known without their addresses' keys. Every call has to be rejected.
  * usage: mpi_stranger PORT...
+ *        mpi_stranger wait FIRST LAST    wait at the discriminators of these ports until the input ends
  */
 #include <arpa/inet.h>
 #include <stdint.h>
@@ -58,10 +59,27 @@ static void call_as(uint16_t called, uint16_t port)
     }
 }
 
+static int wait_at(int first, int last)
+{
+    for (int port = first; port <= last; port++) {
+        union address at = {.room = {0}};
+        VIPX_LISTENER listener;
+
+        set_port(&at, (uint16_t)port);
+        CHECK(VipxListen(nic, &at.net, 1, &listener));
+    }
+    printf("waiting\n");
+    while (getchar() != EOF)
+        continue;
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
     open_nic();
+    if (argc == 4 && strcmp(argv[1], "wait") == 0)
+        return wait_at(atoi(argv[2]), atoi(argv[3]));
     like_theirs.MaxTransferSize = nic_attrs.MaxTransferSize;
     like_theirs.EnableRdmaWrite = like_theirs.EnableRdmaRead = VIP_TRUE;
     for (int i = 1; i < argc; i++)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A stranger, as another user, calls endpoints that match tags: it is rejected, and they go on. As root the stranger is
-# another user; otherwise it is the same one.
+# another user; otherwise it is the same one. As root a second stranger has all discriminators of the ports that the
+# kernel chooses from, but 4 of 16: the endpoints find the others.
 # usage: two_vipd.sh BUILD LINK strangers.sh BUILD_DIR RDMTEST STRANGER
 set -u
 export FI_PROVIDER_PATH=$1/ofi VIPD_RUNTIME_DIR=$VIPD_RUNTIME_DIR_A
@@ -13,7 +14,21 @@ if [ "$(id -u)" = 0 ]; then
 else
     echo "strangers: not root, so the stranger is the same user"
 fi
-coproc JOB { exec "$2" strangers; }
+job=("$2")
+holder=
+if [ "$(id -u)" = 0 ] && unshare -n true 2>/dev/null; then
+    exec {holds}> >(exec "${stranger[@]}" "$VIP_WORK/stranger" wait 40000 40011 >"$VIP_WORK/holder" 2>&1)
+    holder=$!
+    for _ in $(seq 600); do
+        [ -s "$VIP_WORK/holder" ] && break
+        sleep 0.1
+    done
+    grep -q '^waiting$' "$VIP_WORK/holder" || { echo "strangers: the holder of ports: $(cat "$VIP_WORK/holder")"; exit 1; }
+    job=(unshare -n sh -c 'echo 40000 40015 >/proc/sys/net/ipv4/ip_local_port_range && exec "$@"' sh "$2")
+else
+    echo "strangers: not root in a network namespace, so no discriminators of ports are taken"
+fi
+coproc JOB { exec "${job[@]}" strangers; }
 # Bash forgets these when the process ends.
 from=${JOB[0]} to=${JOB[1]} pid=$JOB_PID
 read -r -t 60 word a b c <&"$from"
@@ -24,5 +39,9 @@ exec {to}>&-
 cat <&"$from"
 wait "$pid"
 status=$?
+if [ -n "$holder" ]; then
+    exec {holds}>&-
+    wait "$holder" || { echo "strangers: the holder of ports ended with status $?"; bad=1; }
+fi
 [ $status -eq 0 ] || { echo "strangers: the endpoints ended with status $status"; bad=1; }
 exit $bad

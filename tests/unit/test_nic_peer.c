@@ -308,6 +308,8 @@ static void test_request_user(void **state)
         nic_connect(local->session, rig_vi(local, VIP_LVL_DELIVERY), &args, rig_now, NULL, 0),
         VIP_RC_SUCCESS);
     event = rig_wait_event(server, 'i');
+    /* It names the server's discriminator as its own; but it is another user's. */
+    assert_int_equal(event.remote.disc_len, 0);
     assert_int_equal(nic_request_user(server->session, event.handle, &uid), VIP_RC_SUCCESS);
     assert_int_equal(uid, 2002);
     assert_int_equal(nic_request_user(local->session, event.handle, &uid),
@@ -319,8 +321,34 @@ static void test_request_user(void **state)
         nic_connect(remote->session, rig_vi(remote, VIP_LVL_DELIVERY), &args, rig_now, NULL, 0),
         VIP_RC_SUCCESS);
     event = rig_wait_event(server, 'i');
+    assert_int_equal(event.remote.disc_len, 3);
     assert_int_equal(nic_request_user(server->session, event.handle, &uid),
                      VIP_RC_ERROR_NOT_SUPPORTED);
+}
+
+/* A request peer to peer waits at its discriminator, until it is connected or over. */
+static void test_peer_requests_wait(void **state)
+{
+    struct nic_connect_args args = {
+        .timeout_ns = RIG_SECOND, .peer_to_peer = true, .local = {.disc_len = 1, .disc = "a"}};
+    struct rig_app *app = rig_app(rig_nic(0));
+    struct nic_session_view view;
+
+    (void)state;
+    args.remote = rig_vip_addr(1, "b");
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(
+            nic_connect(app->session, rig_vi(app, VIP_LVL_DELIVERY), &args, rig_now, NULL, 0),
+            VIP_RC_SUCCESS);
+    nic_session_view(app->session, &view);
+    assert_int_equal(view.waits, 3);
+    assert_int_equal(nic_connect_cancel(app->session, 0, rig_now), VIP_RC_SUCCESS);
+    nic_session_view(app->session, &view);
+    assert_int_equal(view.waits, 2);
+    rig_pass(2 * RIG_SECOND);
+    nic_session_view(app->session, &view);
+    assert_int_equal(view.waits, 0);
+    assert_int_equal(view.connects, 0);
 }
 
 int main(void)
@@ -335,6 +363,7 @@ int main(void)
         cmocka_unit_test_teardown(test_new_discriminators, rig_teardown),
         cmocka_unit_test_teardown(test_two_users, rig_teardown),
         cmocka_unit_test_teardown(test_request_user, rig_teardown),
+        cmocka_unit_test_teardown(test_peer_requests_wait, rig_teardown),
     };
 
     return cmocka_run_group_tests_name("nic_peer", tests, NULL, NULL);

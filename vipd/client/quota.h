@@ -23,8 +23,8 @@ enum quota {
     QUOTA_REGISTER_BYTES, /* in whole pages, and twice for staged regions (registry_held_bytes) */
     QUOTA_MAPPED_BYTES,   /* address space of vipd for the user's memory files */
     QUOTA_MAPPED_FILES,   /* mappings of them: a process has 65530 in all */
-    QUOTA_WAITS,          /* VipConnectWait, listeners, and requests not answered */
-    QUOTA_CONNECTS,       /* connections being made, from either side */
+    QUOTA_WAITS,    /* VipConnectWait, listeners, unanswered requests, own ones peer to peer */
+    QUOTA_CONNECTS, /* connections being made, from either side */
     QUOTAS,
 };
 

@@ -208,14 +208,20 @@ void request_connect(struct client *client, const Vip__Request *request, struct 
 {
     const Vip__ConnectRequest *r = request->connect;
     struct nic_connect_args args = {.timeout_ns = UINT64_MAX, .peer_to_peer = r->peer_to_peer};
+    const char *pattern, *user;
 
     (void)fds;
     if (!not_draining(client, answer) || !read_address(r->local, &args.local, answer) ||
         !read_address(r->remote, &args.remote, answer) ||
         !read_private(r->has_private_data, &r->private_data, &args.data, answer) ||
-        (args.peer_to_peer && !may_listen(client, &args.local, answer)) ||
+        (args.peer_to_peer && (!may_listen(client, &args.local, answer) ||
+                               !quota_room(client, QUOTA_WAITS, 1, answer))) ||
         !quota_room(client, QUOTA_CONNECTS, 1, answer))
         return;
+    /* A name that is kept for another user is not the program's: the server is not told it. */
+    if (!config_may_listen(client->vipd->config, client->uid, args.local.disc, args.local.disc_len,
+                           &pattern, &user))
+        args.local.disc_len = 0;
     if (r->has_timeout_ms && __builtin_mul_overflow(r->timeout_ms, 1000000u, &args.timeout_ns))
         args.timeout_ns = UINT64_MAX;
     answer->reason[0] = '\0';

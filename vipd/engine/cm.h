@@ -158,6 +158,9 @@ bool cm_listen_cancel(struct cm *cm, uint64_t wait, uint64_t now_ns);
 
 /* Does a program wait on that discriminator, or a peer-to-peer request have it as local one? */
 bool cm_disc_in_use(struct cm *cm, const uint8_t *disc, uint8_t len);
+/* Does another user than uid own this discriminator? */
+bool cm_disc_of_other(struct cm *cm, const uint8_t *disc, uint8_t len, uint32_t uid,
+                      uint64_t now_ns);
 
 /*
  * Accept pending request `handle` under connection id local_id. accept_done follows later. data: to
@@ -276,7 +279,9 @@ bool cm_peer_view(const struct cm *cm, uint32_t index, struct cm_peer_view *ret)
 const struct cm_host *cm_peer_host(const struct cm *cm, uint32_t peer);
 
 uint64_t cm_deadline(const struct cm *cm); /* UINT64_MAX = none */
-void cm_tick(struct cm *cm, uint64_t now_ns);
+/* Fire one timer that is due: a short step, so the caller can look at the clock between two.
+ * false: no timer is due. */
+bool cm_tick(struct cm *cm, uint64_t now_ns);
 
 struct cm_stats {
     uint64_t requests_sent, requests_received, accepts, rejects, no_match, cancels, timeouts;

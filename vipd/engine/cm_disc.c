@@ -194,13 +194,24 @@ static bool held(const struct cm *cm, const struct cm_disc *disc, uint64_t now_n
            now_ns < cm_disc_linger_ns(cm, disc);
 }
 
+static bool of_other(const struct cm *cm, const struct cm_disc *disc, uint32_t uid, uint64_t now_ns)
+{
+    return disc && disc->owner && cm_holder_uid(disc->owner) != uid && held(cm, disc, now_ns);
+}
+
+bool cm_disc_of_other(struct cm *cm, const uint8_t *bytes, uint8_t len, uint32_t uid,
+                      uint64_t now_ns)
+{
+    return of_other(cm, cm_disc_find(cm, bytes, len), uid, now_ns);
+}
+
 int cm_disc_claim(struct cm *cm, const uint8_t *bytes, uint8_t len, uint32_t uid, uint64_t now_ns,
                   struct cm_disc **ret)
 {
     struct cm_disc *disc = cm_disc_find(cm, bytes, len);
     struct cm_holder *owner;
 
-    if (disc && disc->owner && cm_holder_uid(disc->owner) != uid && held(cm, disc, now_ns)) {
+    if (of_other(cm, disc, uid, now_ns)) {
         cm->stats.refused_owner++;
         return -EPERM;
     }

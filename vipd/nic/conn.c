@@ -76,8 +76,10 @@ void nic_conn_free(struct nic_conn *conn)
     VIP_ASSERT(conn->state != NIC_CONN_FREE);
     VIP_ASSERT(conn->session->vis[conn->vi].conn == conn);
     nic_list_del(&conn->by_peer);
-    if (conn->state != NIC_CONN_ESTABLISHED)
+    if (conn->state != NIC_CONN_ESTABLISHED) {
         conn->session->connects--;
+        conn->session->meets -= conn->waits;
+    }
     conn->session->vis[conn->vi].conn = NULL;
     conn->state = NIC_CONN_FREE;
     conn->local_id = 0;

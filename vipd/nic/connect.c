@@ -105,14 +105,17 @@ static void conn_lost(struct nic_conn *conn, const struct eng_close *close)
     uint64_t local_id = conn->local_id;
     uint32_t peer = conn->peer;
     uint16_t vi = conn->vi;
+    struct nic_session *before;
 
     VIP_ASSERT(conn->state == NIC_CONN_ESTABLISHED);
+    before = nic_share_switch(nic, session);
     nic_session_fetch(session);
     nic_conn_free(conn);
     cm_conn_gone(nic->cm, local_id, peer);
     eng_vi_closed(session->eng, vi, close, nic->now_ns);
     nic_rx_replay(session);
     nic_vi_lost(session, vi, close->why);
+    nic_share_switch(nic, before);
 }
 
 /* ---- begin ----------------------------------------------------------------------------- */
@@ -151,6 +154,7 @@ static void conn_establish(struct nic_conn *conn, const struct cm_conn *result)
 
     conn->state = NIC_CONN_ESTABLISHED;
     session->connects--;
+    session->meets -= conn->waits;
     conn->remote_id = result->remote_id;
     conn->remote_epoch = result->remote_epoch;
     conn->to.len = host->len;
@@ -326,9 +330,15 @@ enum vip_rc nic_connect(struct nic_session *session, uint32_t number,
     /* Programs leave the host part of their own address unset (spec 3.11). */
     args.local.host_len = nic->self.len;
     memcpy(args.local.host, nic->self.bytes, sizeof(args.local.host));
+    /* Old programs name the server's discriminator as their own; but nobody can call them there. */
+    if (!args.peer_to_peer && args.local.disc_len <= sizeof(args.local.disc) &&
+        cm_disc_of_other(nic->cm, args.local.disc, args.local.disc_len, session->uid, now_ns))
+        args.local.disc_len = 0;
     args.attrs = attrs_of(session->nic, vi);
     args.user = args.local_id = local_id = conn->local_id;
     conn->remote_disc_len = args.remote.disc_len;
+    conn->waits = args.peer_to_peer;
+    session->meets += conn->waits;
     eng_vi_set_pending(session->eng, (uint16_t)number);
     rc = cm_request(nic->cm, &args, now_ns);
     if (rc < 0) {
@@ -433,6 +443,7 @@ bool nic_cm_loop_run(struct nic *nic)
         nic->cm_loop_head = (nic->cm_loop_head + 1) % NIC_CM_LOOP_MAX;
         nic->cm_loop_count--;
         nic->counts.loop_cm++;
+        nic_share_switch(nic, NULL);
         cm_rx(nic->cm, &nic->self, packet, len, nic->now_ns);
         nic_share_worked(nic, NIC_CM_UNITS);
     }

@@ -296,7 +296,7 @@ void nic_session_vis(const struct nic_session *session, uint32_t from,
 
 struct nic_session_view {
     uint32_t vis, cqs;
-    uint32_t waits;    /* waits, listeners, and unanswered requests */
+    uint32_t waits;    /* waits, listeners, unanswered requests, and own ones peer to peer */
     uint32_t connects; /* connections requested or accepted and not yet established */
 };
 void nic_session_view(const struct nic_session *session, struct nic_session_view *ret);

@@ -34,6 +34,7 @@ struct nic_conn {
     struct nic_session *session;
     uint16_t vi;
     bool loop;               /* the peer is a session of this nic */
+    bool waits;              /* a request peer to peer: it also waits at a discriminator */
     uint8_t remote_disc_len; /* for views */
     uint32_t peer;           /* cm's peer number */
     struct link_addr to;     /* the peer's address */
@@ -189,6 +190,7 @@ struct nic_session {
     struct nic_wait *waits;
     uint32_t wait_count, wait_cap;
     uint32_t connects; /* connections that are not established (yet) */
+    uint32_t meets;    /* those of them that wait at a discriminator */
     size_t vi_bytes;   /* memory of one VI: whole pages */
 };
 

@@ -422,6 +422,6 @@ void nic_session_view(const struct nic_session *session, struct nic_session_view
 {
     *ret = (struct nic_session_view){.vis = session->vi_count,
                                      .cqs = session->cq_count,
-                                     .waits = session->wait_count,
+                                     .waits = session->wait_count + session->meets,
                                      .connects = session->connects};
 }
