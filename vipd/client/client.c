@@ -524,6 +524,11 @@ static bool remove_client(struct client *client, unsigned *cost, bool all)
     vipd_watch_set(client->sock_watch, 0);
     if (client->pid_watch)
         vipd_watch_set(client->pid_watch, 0);
+    /* Nobody waits until it is its turn. */
+    if (vipd->pass_first == client)
+        vipd->pass_first = NULL;
+    if (vipd->pass_next == client)
+        vipd->pass_next = NULL;
     /* A held-back client costs nothing, or such clients would leave no turn to others. */
     if (!may_close(client, all))
         return true;
@@ -538,10 +543,6 @@ static bool remove_client(struct client *client, unsigned *cost, bool all)
     /* The peers know of the end now; only the connection may have to wait. */
     if (!may_close(client, all))
         return true;
-    if (vipd->pass_first == client)
-        vipd->pass_first = NULL;
-    if (vipd->pass_next == client)
-        vipd->pass_next = NULL;
     if (client->prev)
         client->prev->next = client->next;
     else
