@@ -38,7 +38,7 @@
  */
 #define MEM_POPULATE_BYTES_MAX (64ul << 20)
 /* Idle bytes that the arena may keep; if it has adopted more bytes, that number is the limit. */
-#define MEM_IDLE_BYTES (16ul << 20)
+#define MEM_IDLE_BYTES (64ul << 20)
 
 /* Unit in which address space is assigned to the arena (mem_zone.c). */
 #define MEM_BLOCK_BYTES (1ull << 28)
@@ -127,7 +127,8 @@ struct mem_switches {
     bool user_mode_only;
     bool no_procmap_query;
     bool no_unpopulated;
-    bool no_holes; /* the arena's file is immutable */
+    bool no_holes;       /* the arena's file is immutable */
+    uint64_t idle_bytes; /* instead of MEM_IDLE_BYTES; 0: not */
 };
 extern struct mem_switches vipl__mem_switches;
 

@@ -11,8 +11,8 @@
  * block of an area is put in the middle of the widest gap so that it can grow both ways.
  *
  * Unused pages go back to the kernel, if the file allows it. A file that vipd makes does not: its
- * blocks are used again. While too many of its pages are idle, memory that needs more of them is
- * not adopted.
+ * pages are used again, so memory goes to a block that has idle pages at the same place. While too
+ * many pages are idle, memory that needs more of them is not adopted.
  */
 #include "libvipl/mem_internal.h"
 
@@ -74,17 +74,29 @@ static size_t widest_gap(const struct mem_state *st, uint64_t n)
     return best_blocks >= n ? best_at + (best_blocks - n) / 2 : MEM_BLOCKS;
 }
 
-/* n blocks side by side that are free and have pages; MEM_BLOCKS if there are none. */
-static size_t full_gap(const struct mem_state *st, uint64_t n)
+/* Has the file pages for all of these bytes? */
+static bool has_pages(const struct mem_state *st, uint64_t offset, uint64_t bytes)
 {
-    size_t run = 0;
+    return lseek(st->arena_fd, (off_t)offset, SEEK_HOLE) >= (off_t)(offset + bytes);
+}
+
+/*
+ * n blocks side by side that are free and have pages, for n blocks that begin with `start`; best
+ * such that have all pages of [start, end). MEM_BLOCKS: there are none.
+ */
+static size_t full_gap(const struct mem_state *st, uintptr_t start, uintptr_t end, uint64_t n)
+{
+    size_t found = MEM_BLOCKS, run = 0;
 
     for (size_t i = 0; i < MEM_BLOCKS; i++) {
         run = st->block_owner[i] == 0 && st->block_full[i] ? run + 1 : 0;
-        if (run == n)
-            return i + 1 - n;
+        if (run < n)
+            continue;
+        found = i + 1 - n;
+        if (has_pages(st, found * MEM_BLOCK_BYTES + start % MEM_BLOCK_BYTES, end - start))
+            break;
     }
-    return MEM_BLOCKS;
+    return found;
 }
 
 /* Has this block adopted pages? */
@@ -113,8 +125,9 @@ static size_t beside(const struct mem_state *st, uint64_t first, uint64_t n, boo
  * Where the blocks can go: beside what they already have, else beside a neighbour that is in use,
  * else where pages are, else beside any neighbour, else anywhere.
  */
-static size_t choose(const struct mem_state *st, uint64_t first, uint64_t n)
+static size_t choose(const struct mem_state *st, uintptr_t start, uintptr_t end)
 {
+    uint64_t first = block_of(start), n = block_of(end - 1) - first + 1;
     size_t at;
 
     for (uint64_t i = 0; i < n; i++) {
@@ -124,7 +137,7 @@ static size_t choose(const struct mem_state *st, uint64_t first, uint64_t n)
     }
     at = beside(st, first, n, true);
     if (at == MEM_BLOCKS)
-        at = full_gap(st, n);
+        at = full_gap(st, start, end, n);
     if (at == MEM_BLOCKS)
         at = beside(st, first, n, false);
     return at < MEM_BLOCKS ? at : widest_gap(st, n);
@@ -146,12 +159,13 @@ int vipl__mem_zone_reserve(struct mem_state *st, uintptr_t start, uintptr_t end)
 
     if (n > MEM_BLOCKS)
         return 1;
-    if (find_block(st, first) == MEM_BLOCKS)
+    at = find_block(st, first);
+    if (at == MEM_BLOCKS || !in_use(st, at))
         reclaim(st, true);
-    at = choose(st, first, n);
+    at = choose(st, start, end);
     if (at == MEM_BLOCKS) {
         reclaim(st, false);
-        at = choose(st, first, n);
+        at = choose(st, start, end);
     }
     if (at == MEM_BLOCKS)
         return 1;
@@ -188,11 +202,12 @@ static uint64_t idle_bytes(const struct mem_state *st, uint64_t *ret_used)
 
 bool vipl__mem_zone_room(const struct mem_state *st, uintptr_t start, uintptr_t end)
 {
-    uint64_t offset = vipl__mem_zone_offset(st, start), used, idle;
+    uint64_t offset = vipl__mem_zone_offset(st, start), used, idle, most = MEM_IDLE_BYTES;
 
-    if (!st->keeps ||
-        lseek(st->arena_fd, (off_t)offset, SEEK_HOLE) >= (off_t)(offset + end - start))
+    if (!st->keeps || has_pages(st, offset, end - start))
         return true;
     idle = idle_bytes(st, &used);
-    return idle <= MEM_IDLE_BYTES || idle <= used;
+    if (vipl__mem_switches.idle_bytes)
+        most = vipl__mem_switches.idle_bytes;
+    return idle <= most || idle <= used;
 }

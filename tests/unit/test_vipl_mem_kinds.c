@@ -500,13 +500,44 @@ static void test_pages_that_stay(void **state)
     vipl__mem_arena_put();
 }
 
+/* Idle pages are too many for new ones; memory of any block that has its place where they are takes them. */
+static void test_idle_pages_are_used(void **state)
+{
+    enum { PIECE = 1 << 20, IDLE = 4 * PIECE, BYTES = IDLE + PIECE };
+    const size_t room = 8 * MEM_BLOCK_BYTES;
+    struct mem_switches was = vipl__mem_switches;
+    uint8_t *area = mmap(NULL, room, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *block = (uint8_t *)(((uintptr_t)area | (MEM_BLOCK_BYTES - 1)) + 1);
+    int arena = vipl__mem_arena_get(-1);
+    struct vipl__mem mem, few, many;
+
+    assert_true(area != MAP_FAILED && arena >= 0);
+    vipl__mem_switches.no_holes = true;
+    vipl__mem_switches.idle_bytes = IDLE;
+    /* Two blocks of the arena: one has few pages, the other has many. */
+    assert_int_equal(prepare(block + 3 * MEM_BLOCK_BYTES + PIECE, BYTES, &many), 0);
+    assert_int_equal(prepare(block, PIECE, &few), 0);
+    assert_true(few.offset / MEM_BLOCK_BYTES != many.offset / MEM_BLOCK_BYTES);
+    vipl__mem_release(&many);
+    vipl__mem_release(&few);
+    round_trip(block + 5 * MEM_BLOCK_BYTES, PIECE, VIPL__MEM_ADOPTED);
+    round_trip(block + 5 * MEM_BLOCK_BYTES + PIECE, BYTES, VIPL__MEM_ADOPTED);
+    round_trip(block + MEM_BLOCK_BYTES, PIECE, VIPL__MEM_ADOPTED);
+    assert_int_equal(prepare(block + 100 * PIECE, PIECE, &mem), 0);
+    assert_int_equal(mem.kind, VIPL__MEM_STAGED);
+    vipl__mem_release(&mem);
+    munmap(area, room);
+    give_back(arena, was);
+}
+
 /*
  * Memory that is registered piece by piece, never two at once: the arena does not come to hold all of it. Where pages
  * are, it is adopted as before.
  */
 static void test_idle_pages_are_few(void **state)
 {
-    enum { PIECE = 1 << 20, PIECES = 40 };
+    enum { PIECE = 1 << 20, IDLE = 4 * PIECE, PIECES = 12 };
     struct mem_switches was = vipl__mem_switches;
     uint8_t *area = mmap(NULL, (size_t)PIECES * PIECE, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -517,12 +548,13 @@ static void test_idle_pages_are_few(void **state)
     assert_true(area != MAP_FAILED && arena >= 0);
     fstat(arena, &before);
     vipl__mem_switches.no_holes = true;
+    vipl__mem_switches.idle_bytes = IDLE;
     for (unsigned i = 0; i < PIECES; i++) {
         assert_int_equal(prepare(area + i * PIECE, PIECE, &mem), 0);
         vipl__mem_release(&mem);
     }
     fstat(arena, &after);
-    assert_in_range((after.st_blocks - before.st_blocks) * 512, 0, MEM_IDLE_BYTES + PIECE);
+    assert_in_range((after.st_blocks - before.st_blocks) * 512, 0, IDLE + PIECE);
     round_trip(area, PIECE, VIPL__MEM_ADOPTED);
     assert_int_equal(prepare(area + (PIECES - 1) * PIECE, PIECE, &mem), 0);
     assert_int_equal(mem.kind, VIPL__MEM_STAGED);
@@ -643,6 +675,7 @@ int main(void)
         cmocka_unit_test(test_shared_from_birth),
         cmocka_unit_test(test_descriptor_taken_away),
         cmocka_unit_test(test_pages_that_stay),
+        cmocka_unit_test(test_idle_pages_are_used),
         cmocka_unit_test(test_idle_pages_are_few),
         cmocka_unit_test(test_pages_that_stay_elsewhere),
         cmocka_unit_test(test_arena_is_held),
