@@ -85,27 +85,42 @@ static uint64_t used(const struct vipd *vipd, uid_t uid, enum quota quota)
     return sum;
 }
 
+/* Asked once, not with each request. */
+static uint64_t ram_bytes(void)
+{
+    static uint64_t bytes;
+
+    if (!bytes)
+        bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    return bytes;
+}
+
+static uint64_t descriptors_max(void)
+{
+    static struct rlimit fds;
+
+    if (!fds.rlim_cur && getrlimit(RLIMIT_NOFILE, &fds) < 0)
+        fds.rlim_cur = RLIM_INFINITY;
+    return fds.rlim_cur;
+}
+
 uint64_t quota_register_bytes(const struct vipd *vipd)
 {
     uint64_t limit = vipd->config->register_bytes_per_uid;
 
-    if (limit > 0)
-        return limit;
-    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 4;
+    return limit > 0 ? limit : ram_bytes() / 4;
 }
 
 static uint64_t limit_of(const struct vipd *vipd, enum quota quota)
 {
-    struct rlimit fds;
     uint64_t limit;
 
     if (quota == QUOTA_REGISTER_BYTES)
         return quota_register_bytes(vipd);
     memcpy(&limit, (const char *)vipd->config + quotas[quota].limit_off, sizeof(limit));
     /* vipd keeps a descriptor per file (vipd/registry/taken.h): one user has a quarter of these. */
-    if (quota == QUOTA_MAPPED_FILES && getrlimit(RLIMIT_NOFILE, &fds) == 0 &&
-        limit > fds.rlim_cur / 4)
-        limit = fds.rlim_cur / 4;
+    if (quota == QUOTA_MAPPED_FILES && limit > descriptors_max() / 4)
+        limit = descriptors_max() / 4;
     return limit;
 }
 

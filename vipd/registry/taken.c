@@ -45,7 +45,8 @@ struct taken {
     LIST_HEAD(taken_bucket, taken_file) bucket[BUCKETS];
     TAILQ_HEAD(, taken_file) turn; /* the one looked at longest ago first */
     struct taken_bucket watched[BUCKETS];
-    int inotify; /* -1: left files do not count */
+    uint32_t left; /* of all users */
+    int inotify;   /* -1: left files do not count */
 };
 
 struct taken *taken_new(void)
@@ -121,8 +122,9 @@ static void forget(struct taken_file *file)
     free(file);
 }
 
-static void forget_left(struct taken_file *file)
+static void forget_left(struct taken *taken, struct taken_file *file)
 {
+    taken->left--;
     file->user->left--;
     LIST_REMOVE(file, of_watch);
     forget(file);
@@ -135,7 +137,7 @@ static void forget_all_left(struct taken *taken)
     for (unsigned i = 0; i < BUCKETS; i++)
         while ((file = LIST_FIRST(&taken->watched[i])) != NULL) {
             (void)inotify_rm_watch(taken->inotify, file->watch);
-            forget_left(file);
+            forget_left(taken, file);
         }
 }
 
@@ -150,6 +152,7 @@ static bool leave(struct taken *taken, struct taken_file *file)
         return false;
     LIST_INSERT_HEAD(&taken->watched[(unsigned)file->watch % BUCKETS], file, of_watch);
     file->user->left++;
+    taken->left++;
     return true;
 }
 
@@ -169,7 +172,7 @@ static void gone(struct taken *taken, int watch)
     struct taken_file *file;
 
     while ((file = find_left(taken, watch)) != NULL)
-        forget_left(file);
+        forget_left(taken, file);
 }
 
 /* Forget left files that exist no more. If the kernel lost events, forget all left files. */
@@ -178,6 +181,8 @@ static void look_at_left(struct taken *taken)
     _Alignas(struct inotify_event) char events[4096];
     ssize_t bytes;
 
+    if (!taken->left)
+        return;
     while ((bytes = read(taken->inotify, events, sizeof(events))) > 0)
         for (const char *at = events; at < events + bytes;) {
             const struct inotify_event *event = (const void *)at;
@@ -194,6 +199,7 @@ static void look_at_left(struct taken *taken)
 static void come_back(struct taken *taken, struct taken_file *file)
 {
     LIST_REMOVE(file, of_watch);
+    taken->left--;
     file->user->left--;
     if (!find_left(taken, file->watch))
         (void)inotify_rm_watch(taken->inotify, file->watch);
