@@ -3,10 +3,13 @@
  * usage: owner listen NAME     listen, say "ready"; of each request say whose it is and reject it
  *        owner try NAME        listen, wait and ask peer to peer; say what came of each, with the reason
  *        owner connect HOST NAME
+ *        owner hold NAME       listen, say "ready", and never answer
+ *        owner fill HOST NAME COUNT   so many requests without time limit; say "filled" and keep them
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <vipl.h>
 #include <vipl_ext.h>
 
@@ -69,6 +72,16 @@ static void serve(union address *local)
     }
 }
 
+static void hold(union address *local)
+{
+    VIPX_LISTENER listener;
+
+    must("VipxListen", VipxListen(nic, &local->net, 1024, &listener));
+    printf("ready\n");
+    for (;;)
+        pause();
+}
+
 static void said(const char *what, VIP_RETURN rc)
 {
     printf("%s %d %s\n", what, (int)rc, rc == VIP_SUCCESS ? "" : VipxLastError());
@@ -91,6 +104,16 @@ static void try_all(union address *local, char *text)
     said("listen", VipxListen(nic, &local->net, 8, &listener));
 }
 
+static void fill(union address *local, union address *remote, int count)
+{
+    for (int i = 0; i < count; i++)
+        must("VipxConnectStart",
+             VipxConnectStart(new_vi(), &local->net, &remote->net, VIP_INFINITE, 0, NULL));
+    printf("filled\n");
+    for (;;)
+        pause();
+}
+
 int main(int argc, char **argv)
 {
     union address local = {{0}}, remote = {{0}};
@@ -106,9 +129,16 @@ int main(int argc, char **argv)
         said("connect", VipConnectRequest(new_vi(), &local.net, &remote.net, 20000, &attrs));
         return 0;
     }
+    if (strcmp(argv[1], "fill") == 0) {
+        host(&remote, argv[2]);
+        name(&remote, argv[3]);
+        fill(&local, &remote, atoi(argv[4]));
+    }
     name(&local, argv[2]);
     if (strcmp(argv[1], "listen") == 0)
         serve(&local);
+    if (strcmp(argv[1], "hold") == 0)
+        hold(&local);
     else
         try_all(&local, argv[2]);
     return 0;

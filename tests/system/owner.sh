@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Two users and a discriminator: the second one is refused, [listen] says who may wait where, an accepting program
-# learns who asks, and vipctl shows nobody else's names.
+# learns who asks, vipctl shows nobody else's names, and one user's requests leave room for those of others.
 # usage: owner.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -20,6 +20,7 @@ fi
 port_take || exit 1
 own=54321
 thief=54322
+third=54323
 as_in() { # as_in HOST UID COMMAND...
     in_host "$1" setpriv --reuid="$2" --regid="$2" --clear-groups timeout 120 "${@:3}"
 }
@@ -39,6 +40,7 @@ daemon_start A 127.0.0.1 $port "[daemon]" "user = nobody" "[listen]" "db-* = $ow
 daemon_start B 127.0.0.2 $port "[daemon]" "user = nobody" || exit 1
 
 start_in A "$WORK/serve.log" setpriv --reuid=$own --regid=$own --clear-groups "$owner" listen svc
+server=$STARTED
 until_said "$WORK/serve.log" ready
 
 # Who waits first owns the name.
@@ -65,11 +67,32 @@ until_said "$WORK/serve.log" "^user unknown"
 for who in $own 0 $thief; do
     as_in A $who "$vipctl" show listen >"$WORK/show" 2>&1 || failed "show listen: $(cat "$WORK/show")"
     if [ "$who" = $thief ]; then
-        grep -Eq "svc|owner|$STARTED" "$WORK/show" && failed "another user is shown: $(cat "$WORK/show")"
+        grep -Eq "svc|owner|$server" "$WORK/show" && failed "another user is shown: $(cat "$WORK/show")"
     else
         grep -q svc "$WORK/show" || failed "not shown to uid $who: $(cat "$WORK/show")"
     fi
 done
+
+# A user asks itself 5,000 times and answers nothing: an eighth of the pending requests are its own, and the server of
+# another user still hears a third one.
+pending() { in_host A "$vipctl" -rn -o value show stats name=cm_pending; }
+as_thief=(setpriv --reuid=$thief --regid=$thief --clear-groups "$owner")
+start_in A "$WORK/hold.log" "${as_thief[@]}" hold held
+until_said "$WORK/hold.log" ready
+for i in 1 2 3 4 5; do
+    start_in A "$WORK/fill$i.log" "${as_thief[@]}" fill 127.0.0.1 held 1000
+done
+for i in 1 2 3 4 5; do
+    until_said "$WORK/fill$i.log" filled
+done
+for _ in $(seq 600); do
+    [ "$(pending)" = 512 ] && break
+    sleep 0.1
+done
+as_in A $third "$owner" connect 127.0.0.1 svc >"$WORK/connect" 2>&1
+until_said "$WORK/serve.log" "^user $third$"
+[ "$(pending)" = 512 ] || failed "$(pending) requests of one user wait, not 512"
+
 # A reload that keeps the name for another user ends the session that listens there, and that user has it.
 sed -i "s/^db-\* = .*/svc = $thief/" "$WORK/A.conf"
 in_host A "$vipctl" reload >"$WORK/reload" 2>&1 || failed "reload: $(cat "$WORK/reload")"
