@@ -84,8 +84,8 @@ def main():
         report.write(results, args.out)
         written += ["report.md", "results.csv"]
     print(f"\nWritten: the plots and {', '.join(written)} in {args.out}.")
-    if runner.failures:
-        print(f"bench/run: {len(runner.failures)} measurements failed; the report names them")
+    for failure in runner.failures:
+        print(f"bench/run: {failure['id']} failed: {failure['why']}")
     return 1 if runner.failures else 0
 
 

@@ -138,6 +138,30 @@ static void test_stream(void **state)
     stream(0, VIP_LVL_UNRELIABLE, 0);
 }
 
+/* A large write, and a library that looks once in a millisecond: it is asked for many fragments at once, and no packet
+ * is dropped meanwhile. */
+static void test_large_write(void **state)
+{
+    enum { BYTES = 190000 };
+    struct pair p = pair_new(1, VIP_LVL_DELIVERY);
+    uint64_t end = rig_now + RIG_SECOND;
+    struct vip_comp comp;
+    unsigned asked = 0;
+
+    rig_post_write(p.a, p.va, rig_seg(&p.ma, 0, BYTES), rig_seg(&p.mb, 5, 0), false);
+    while (!rig_done(p.a, p.va, VIP_Q_SEND, &comp)) {
+        assert_true(rig_now < end);
+        rig_pass(RIG_SECOND / 1000);
+        asked += place_all(&p);
+    }
+    assert_int_equal(comp.status & VIP_ST_ERROR_MASK, 0);
+    assert_memory_equal(p.mb.at + 5, p.ma.at, BYTES);
+    assert_true(rig_counter(rig_nics[1], "places") >= BYTES / RIG_MTU);
+    assert_in_range(asked, 1, rig_counter(rig_nics[1], "places") / 4);
+    assert_int_equal(rig_counter(rig_nics[1], "drop_park_full"), 0);
+    pair_free(&p);
+}
+
 /* Receives into staged memory end in the "in" half, sends come from the "out" half. */
 static void test_send_recv(void **state)
 {
@@ -314,15 +338,11 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_teardown(name, rig_teardown)
     const struct CMUnitTest tests[] = {
-        T(test_one_write),
-        T(test_stream),
-        T(test_send_recv),
-        T(test_lies),
-        T(test_ends_while_parked),
-        T(test_rights),
-        T(test_whole_range),
-        T(test_spoiled),
-        T(test_spoiled_beside_good_ones),
+        T(test_one_write),   T(test_stream),
+        T(test_large_write), T(test_send_recv),
+        T(test_lies),        T(test_ends_while_parked),
+        T(test_rights),      T(test_whole_range),
+        T(test_spoiled),     T(test_spoiled_beside_good_ones),
     };
 
     rig_reset();

@@ -123,6 +123,7 @@ enum vip_rc nic_cq_set_socket(struct nic_session *session, uint32_t number, int 
  */
 void nic_wake_flush(struct nic *nic)
 {
+    nic_place_flush(nic);
     if (!nic->wake_count)
         return;
     nic->wake_batch++;

@@ -155,7 +155,8 @@ void nic_deferred_publish(struct nic *nic);
 void nic_deferred_publish_of(struct nic_session *session, int32_t vi);
 /* Wake the sleepers of the queue although vipd completed nothing: the direct ring was used. */
 void nic_poke(struct nic_session *session, uint16_t vi, enum vip_queue queue);
-/* Full barrier, then wake the sleepers of all queues and CQs completed since the last call. */
+/* Ask the library for what was collected (place.c). Full barrier, then wake the sleepers of all
+ * queues and CQs completed since the last call. */
 void nic_wake_flush(struct nic *nic);
 /* Move what fits from backlogs into CQ rings; whether anything moved. */
 bool nic_backlogs_run(struct nic *nic);
@@ -165,6 +166,8 @@ void nic_cq_deinit(struct nic_session *session, struct nic_cq *cq);
 /* place.c */
 bool nic_op_check(void *ctx, const struct eng_access *access);
 bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_offset);
+/* Ask a library to place the bytes that were collected for it. */
+void nic_place_flush(struct nic *nic);
 struct registry_vi nic_registry_vi(const struct nic_vi *vi);
 enum nic_stage {
     NIC_STAGE_NO = 0, /* nothing to prepare: give the packet to the engine */

@@ -23,7 +23,8 @@
 #define NIC_HELD_KEPT           1024       /* last free slots, only for small users */
 #define NIC_HELD_BYTES_SMALL    (2u << 20) /* the same two limits in bytes */
 #define NIC_HELD_BYTES_KEPT     (16u << 20)
-#define NIC_PARKED_MAX          64   /* parked packets of one VI: they wait for the library */
+#define NIC_PARKED_MAX          2048 /* of one VI, for the library: all that can be under way */
+#define NIC_PLACE_BYTES         (256u << 10) /* that a library is asked at once to place */
 #define NIC_PLACES_MAX          4096 /* ranges that a library must place and has not placed yet */
 #define NIC_LATE_MAX            64   /* of these, late ranges with a remembered VI (place.c) */
 #define NIC_SEGS_BYTES          (32u << 20) /* segment lists of long descriptors of one session */

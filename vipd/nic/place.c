@@ -5,7 +5,8 @@
  * be in the application's memory before they are acknowledged. Only libvipl can put them there. So
  * vipd puts them into the memfd, asks the library to copy them (sink.place), and parks the packet
  * until the library answers (nic_placed). Then the engine gets the packet. Packets that continue a
- * parked one are parked behind it, so that a long write does not need a round trip per packet.
+ * parked one are parked behind it, so that a long write does not need a round trip per packet, and
+ * the library is asked once for all fragments of the write that a turn has.
  *
  * RDMA Reads of a staged region go the same way. Before the engine gets the request, the library
  * copies the present bytes of the application's memory to where vipd reads them (sink.fetch).
@@ -75,23 +76,61 @@ bool nic_src_copy(const struct nic_src *src, uint32_t offset, void *to, uint32_t
     return guard_copy_faults() == faults;
 }
 
+void nic_place_flush(struct nic *nic)
+{
+    struct nic_place *place = &nic->place;
+    struct nic_session *session = place->session;
+
+    place->session = NULL;
+    if (session && !session->closing)
+        session->sink->place(session->ctx, place->number, place->handle, place->offset,
+                             place->bytes);
+}
+
+/* Does the frame go on where the collected bytes of its write end? */
+static bool place_follows(const struct nic_session *session, const struct eng_access *access,
+                          const struct vip_frame *frame)
+{
+    const struct nic_place *place = &session->nic->place;
+
+    return frame && frame->offset && place->session == session && place->vi == access->vi &&
+           place->op == frame->op && place->addr + place->bytes == access->addr &&
+           place->bytes + access->len <= NIC_PLACE_BYTES;
+}
+
 /*
  * Ask the library to copy bytes from the "in" half, or into the "out" half. Its answer has the
- * number place_issued.
+ * number place_issued; or a later one, if more of the same write follows. If these bytes cannot be
+ * placed, the whole write fails anyway. frame: NULL if they are late.
  */
-static void place_ask(struct nic_session *session, const struct eng_access *access)
+static void place_ask(struct nic_session *session, const struct eng_access *access,
+                      const struct vip_frame *frame)
 {
-    bool out = access->kind == ENG_ACCESS_REMOTE_READ;
-
     const struct registry_region *region = registry_get(session->registry, access->handle);
+    struct nic_place *place = &session->nic->place;
 
     VIP_ASSERT(region && access->addr >= region->addr);
     session->nic->counts.places++;
     session->place_issued++;
-    if (!session->closing)
-        (out ? session->sink->fetch
-             : session->sink->place)(session->ctx, session->place_issued, access->handle,
-                                     access->addr - region->addr, access->len);
+    if (session->closing)
+        return;
+    if (access->kind == ENG_ACCESS_REMOTE_READ) {
+        nic_place_flush(session->nic);
+        session->sink->fetch(session->ctx, session->place_issued, access->handle,
+                             access->addr - region->addr, access->len);
+        return;
+    }
+    if (!place_follows(session, access, frame)) {
+        nic_place_flush(session->nic);
+        *place = (struct nic_place){.session = session,
+                                    .vi = access->vi,
+                                    .op = frame ? frame->op : 0,
+                                    .handle = access->handle,
+                                    .addr = access->addr,
+                                    .offset = access->addr - region->addr};
+    }
+    place->bytes += access->len;
+    place->number = session->place_issued;
 }
 
 bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_offset)
@@ -114,7 +153,7 @@ bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_o
     if (staged) {
         /* vipd could not foresee this frame's turn: it is placed just after its acknowledgement. */
         session->nic->counts.places_late++;
-        place_ask(session, access);
+        place_ask(session, access, NULL);
         session->late[session->place_issued % NIC_LATE_MAX] =
             (struct nic_late){.number = session->place_issued,
                               .vi = access->vi,
@@ -260,7 +299,7 @@ static void stage_place(struct nic_conn *conn, const struct vip_packet *packet,
         if (to && access.kind == ENG_ACCESS_REMOTE_WRITE)
             /* If a page is missing, the connection ends before any operation of it completes. */
             (void)nic_src_copy(src, packet->frames[i].payload, to, access.len);
-        place_ask(session, &access);
+        place_ask(session, &access, &packet->frames[i]);
     }
 }
 
@@ -331,44 +370,47 @@ enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
     return NIC_STAGE_PARKED;
 }
 
-/* Range `number` could not be placed: mark its frame, or, if late, report an error. */
-static void place_failed(struct nic_session *session, uint64_t number)
+/* Ranges first to last could not be placed: mark their frames, or, if late, report an error. */
+static void place_failed(struct nic_session *session, uint64_t first, uint64_t last)
 {
-    const struct nic_late *late = &session->late[number % NIC_LATE_MAX];
-
-    session->nic->counts.places_spoiled++;
+    session->nic->counts.places_spoiled += last - first + 1;
     for (struct nic_list *item = session->parked.next; item != &session->parked;
          item = item->next) {
         struct nic_held *held = NIC_ITEM(item, struct nic_held, link);
-        uint32_t left = held->staged;
+        uint64_t number = held->number;
 
-        if (held->number < number)
-            continue;
         /* The packet's ranges have the last numbers up to held->number, in frame order. */
-        for (uint64_t back = held->number - number; back && left; back--)
-            left &= ~(1u << (31 - __builtin_clz(left)));
-        if (left)
-            held->spoiled |= 1u << (31 - __builtin_clz(left));
-        if (left)
-            return;
-        break;
+        for (uint32_t left = held->staged; left && number >= first; number--) {
+            uint32_t frame = 1u << (31 - __builtin_clz(left));
+
+            if (number <= last)
+                held->spoiled |= frame;
+            left &= ~frame;
+        }
+        if (held->number >= last)
+            break;
     }
-    if (late->number == number && !session->closing)
-        session->sink->error(session->ctx, VIP_RES_VI, VIP_EC_RDMAW_DATA, late->vi,
-                             late->generation, VIP_CTL_OP_RDMAWRITE,
-                             "memory that the peer may write to did not take the bytes");
+    for (unsigned i = 0; i < NIC_LATE_MAX && !session->closing; i++) {
+        const struct nic_late *late = &session->late[i];
+
+        if (late->number >= first && late->number <= last)
+            session->sink->error(session->ctx, VIP_RES_VI, VIP_EC_RDMAW_DATA, late->vi,
+                                 late->generation, VIP_CTL_OP_RDMAWRITE,
+                                 "memory that the peer may write to did not take the bytes");
+    }
 }
 
 bool nic_placed(struct nic_session *session, uint64_t number, bool good, uint64_t now_ns)
 {
     struct nic *nic = session->nic;
+    uint64_t first = session->place_done + 1;
 
     nic->now_ns = now_ns;
-    if (number <= session->place_done || number > session->place_issued)
+    if (number < first || number > session->place_issued)
         return false;
     session->place_done = number;
     if (!good)
-        place_failed(session, number);
+        place_failed(session, first, number);
     while (!nic_list_empty(&session->parked)) {
         struct nic_held *held = NIC_ITEM(session->parked.next, struct nic_held, link);
 

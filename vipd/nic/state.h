@@ -48,6 +48,16 @@ struct nic_conn {
 
 /* ---- packets kept for later ------------------------------------------------------------ */
 
+/* Fragments of one write, one behind the other, that a library shall place. It is asked at the end
+ * of the turn at the latest. */
+struct nic_place {
+    struct nic_session *session; /* NULL: none */
+    uint64_t number;             /* of the last fragment */
+    uint64_t addr, offset;       /* of the first byte; offset in the region */
+    uint32_t handle, bytes, op;
+    uint16_t vi;
+};
+
 /* A packet that the engine holds (ENG_RX_HOLD) or that waits for the library (parked). */
 struct nic_held {
     void *buffer;         /* the link's, given back with release; NULL if `own` */
@@ -263,6 +273,7 @@ struct nic {
     struct link_rx rx[NIC_RX_BATCH];
     unsigned rx_count, rx_at; /* packets in it, and the first unprocessed one */
     struct vip_packet rx_packet, replay_packet;
+    struct nic_place place;
     struct nic_held *held;         /* [NIC_HELD_MAX] */
     uint32_t held_free, held_used; /* free: index + 1 of the first one, 0 = none */
     uint64_t held_bytes;           /* of the packets in them */
