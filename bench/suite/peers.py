@@ -28,12 +28,17 @@ def _stop(process):
 
 
 def output(argv, environment=None):
-    done = subprocess.run(argv, env=dict(os.environ, **(environment or {})), capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, timeout=PATIENCE_S, check=False)
-    if done.returncode != 0:
-        lines = (done.stderr + done.stdout).strip().splitlines() or ["no reason given"]
+    process = subprocess.Popen(argv, env=dict(os.environ, **(environment or {})), text=True, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        out, err = process.communicate(timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        _stop(process)
+        raise RuntimeError(f"no end after {PATIENCE_S} s") from None
+    if process.returncode != 0:
+        lines = (err + out).strip().splitlines() or ["no reason given"]
         raise RuntimeError(" ... ".join(dict.fromkeys([lines[0], lines[-1]])))
-    return done.stdout
+    return out
 
 
 def _pair(network, server, client, environment=None, inside=None):
