@@ -28,6 +28,9 @@
 /* Bytes of socket buffers to request; without privileges the system may give less. */
 #define BUFFER_BYTES (4 << 20)
 
+/* How much longer a run by duration waits for the first message that arrives. */
+#define FIRST_NS 10000000000ull
+
 /* The warm-up is one tenth of a run by duration, or at most this many pings; not measured. */
 #define WARM_UP_PART      10
 #define WARM_UP_PINGS_MAX 1000
@@ -254,6 +257,10 @@ bool floor_send_more(struct floor_run *run, uint64_t sent)
     }
     /* Count from the real start of measuring, which is late if the processor was busy. */
     if (opts->iters || floor_phase(run) == FLOOR_WARM_UP || now - stream.warm_ns < total_ns)
+        return true;
+    /* On a busy machine the receiver may not have run at all: that is no rate yet. */
+    if (now - stream.warm_ns < total_ns + FIRST_NS &&
+        __atomic_load_n(&run->shared->rx_bytes, __ATOMIC_RELAXED) == stream.warm_bytes)
         return true;
     stream.end_ns = now;
     return false;
