@@ -25,21 +25,6 @@
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-bool am_name_equal(const en_t *a, const en_t *b)
-{
-    return memcmp(a, b, sizeof(*a)) == 0;
-}
-
-void am_name_text(const en_t *name, char text[AM_NAME_TEXT])
-{
-    size_t at = 0;
-
-    for (unsigned i = 0; i < name->host_bytes && i < sizeof(name->host); i++)
-        at += (size_t)snprintf(text + at, AM_NAME_TEXT - at, "%02x", name->host[i]);
-    snprintf(text + at, AM_NAME_TEXT - at, "/%llx/%u", (unsigned long long)name->process,
-             name->number);
-}
-
 static en_t make_name(uint64_t process, uint32_t number)
 {
     en_t name;

@@ -40,10 +40,17 @@ bool am_room_take(void);
 void am_room_fill(void); /* the same without the limit */
 int am_listen(uint64_t discriminator, VIPX_LISTENER *ret);
 
-/* ---- endpoint.c ------------------------------------------------------------------------------ */
+/* ---- name.c, stats.c, pause.c ---------------------------------------------------------------- */
 
 bool am_name_equal(const en_t *a, const en_t *b);
 void am_name_text(const en_t *name, char text[AM_NAME_TEXT]);
+void am_stats_sent(struct am_ep *ep, const struct am_message *msg, bool request);
+void am_stats_received(struct am_ep *ep, const struct am_message *msg);
+/* Wait a little without sending or receiving; the wait grows with the turns so far. */
+void am_pause(struct am_bundle *bundle, unsigned turns);
+
+/* ---- endpoint.c ------------------------------------------------------------------------------ */
+
 struct am_ep *am_ep_find(uint32_t number); /* under am_net.lock */
 unsigned am_ep_depth(const struct am_ep *ep);
 /* Wait, 30 s at most, until the messages it has sent have left. */
@@ -71,8 +78,6 @@ void am_bundle_attend(struct am_bundle *bundle);
 void am_conn_broken(struct am_conn *conn);
 /* Free a dead connection that nothing refers to any more. */
 void am_map_bury(struct am_conn *conn);
-/* Wait a little without sending or receiving; the wait grows with the turns so far. */
-void am_pause(struct am_bundle *bundle, unsigned turns);
 
 /* ---- block.c --------------------------------------------------------------------------------- */
 
@@ -176,8 +181,6 @@ void am_wait_turn(struct am_ep *ep);
 const struct job_key *am_spmd_key(const struct am_ep *ep, const en_t *other, const en_t *called,
                                   bool *ret_early);
 int am_token_info(void *token, handler_t *handler, int *category, int *is_request, int *rank);
-void am_stats_sent(struct am_ep *ep, const struct am_message *msg, bool request);
-void am_stats_received(struct am_ep *ep, const struct am_message *msg);
 
 /* ---- region.c -------------------------------------------------------------------------------- */
 

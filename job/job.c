@@ -19,23 +19,6 @@ struct job {
     bool fencing;           /* job_barrier_begin was called, and its end was not seen */
 };
 
-static __thread char error_text[400];
-
-int job_fail(int code, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(error_text, sizeof(error_text), format, args);
-    va_end(args);
-    return code;
-}
-
-const char *job_error(void)
-{
-    return error_text;
-}
-
 int job_start(struct job **ret)
 {
     const char *fd = getenv("PMI_FD");

@@ -49,6 +49,11 @@ struct vipl__mem_files {
 /* Is fd memory of exactly `bytes` bytes (> 0), of a fixed size (sealed SHRINK and GROW)? */
 bool vipl__mem_file_is(int fd, size_t bytes);
 /*
+ * Keep memory that is shared with vipd out of forked children and core dumps. base, bytes: a
+ * mapping, whole pages. Outcomes: 0; a negative errno. Any thread.
+ */
+int vipl__shared_advise(void *base, size_t bytes);
+/*
  * Take the memory file out of a reply of vipd. fds is empty afterwards. Outcomes: a file
  * descriptor; -ENOSYS: there is not exactly one, or its size or seals are wrong.
  */

@@ -103,3 +103,11 @@ int vipl__mem_file_map(int fd, size_t bytes, void **ret)
         *ret = map;
     return rc;
 }
+
+int vipl__shared_advise(void *base, size_t bytes)
+{
+    /* gcore and the kernel would read every page of sparse segments and so allocate all holes. */
+    return madvise(base, bytes, MADV_DONTFORK) < 0 || madvise(base, bytes, MADV_DONTDUMP) < 0
+               ? -errno
+               : 0;
+}

@@ -35,36 +35,6 @@
 #define FREED_AGAIN_MS_MAX 100
 #define FREED_WAIT_MS_MAX  30000
 
-enum vip_vi_state vipl__vi_state(const struct vipl__vi *vi)
-{
-    uint32_t state;
-
-    if (vipl__is_dead(vi->session))
-        return VIP_VIST_ERROR;
-    state = vip_load32_acquire(&vip_vipd_vi((void *)vi->session->vipd, vi->index)->state);
-    return state > VIP_VIST_ERROR ? VIP_VIST_ERROR : (enum vip_vi_state)state;
-}
-
-void vipl__doorbell(struct vipl__session *session)
-{
-    static const uint64_t one = 1;
-
-    /* Counted in, so that VipCloseNic cannot close the file descriptor meanwhile. */
-    __atomic_add_fetch(&session->users, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&session->handle, __ATOMIC_SEQ_CST) != 0)
-        while (write(session->doorbell_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-            continue;
-    vipl__leave(session);
-}
-
-int vipl__shared_advise(void *base, size_t bytes)
-{
-    /* gcore and the kernel would read every page of sparse segments and so allocate all holes. */
-    return madvise(base, bytes, MADV_DONTFORK) < 0 || madvise(base, bytes, MADV_DONTDUMP) < 0
-               ? -errno
-               : 0;
-}
-
 /* The segment that we write, sealed so that it cannot shrink under vipd. Negative errno. */
 static int app_segment(struct vipl__session *session)
 {

@@ -245,12 +245,6 @@ VIP_RETURN vipl__session_make_memory(struct vipl__session *session, const char *
 /* End the session and release everything; all its handles become invalid first. */
 void vipl__session_close(struct vipl__session *session);
 
-/*
- * Keep memory that is shared with vipd out of forked children and core dumps. base, bytes: a
- * mapping, whole pages. Outcomes: 0; a negative errno. Any thread.
- */
-int vipl__shared_advise(void *base, size_t bytes);
-
 /* State of a VI as vipd publishes it. */
 enum vip_vi_state vipl__vi_state(const struct vipl__vi *vi);
 

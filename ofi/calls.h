@@ -143,12 +143,15 @@ bool via_ep_connected(struct via_ep *ep, const struct via_hello *hello, const vo
 /* The connection ended, but not by a call of this side. */
 void via_ep_lost(struct via_ep *ep, const char *why);
 void via_error_handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error);
+
+/* ---- hello.c ---- */
+
 /* Private data for the other side: our hello, then the program's data. */
 void via_hello_write(struct via_ep *ep, const void *param, size_t bytes, VIPX_PRIVATE_DATA *ret);
 /* false: the private data is not from this provider. */
 bool via_hello_read(const VIPX_PRIVATE_DATA *data, struct via_hello *ret);
 
-/* ---- pep.c ---- */
+/* ---- request.c ---- */
 
 /* Reject a request and free fi_info.handle (NULL: nothing). */
 void via_request_drop(fid_t handle);

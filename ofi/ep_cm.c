@@ -1,46 +1,10 @@
 /*
  * Connecting an endpoint, and the end of its connection.
- *
- * Request and accept carry a struct via_hello in VIPL's private data. It exchanges RDMA addresses:
- * the address of the control page, and how many receives are posted. The program's own data follow.
  */
 #include <string.h>
 
 #include "ofi/calls.h"
 #include "ofi/nosys.h"
-
-void via_hello_write(struct via_ep *ep, const void *param, size_t bytes, VIPX_PRIVATE_DATA *ret)
-{
-    struct via_hello hello = {
-        .version = VIA_HELLO_VERSION,
-        .user_bytes = (uint8_t)bytes,
-        .handle = ep->control_handle,
-        .control = (uintptr_t)ep->control,
-    };
-
-    pthread_mutex_lock(&ep->lock);
-    hello.posted = (uint16_t)ep->rx_in;
-    ep->published = ep->rx_in;
-    __atomic_store_n(&ep->state, VIA_EP_PENDING, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&ep->lock);
-    ret->Length = sizeof(hello) + bytes;
-    memcpy(ret->Data, &hello, sizeof(hello));
-    if (bytes > 0)
-        memcpy(ret->Data + sizeof(hello), param, bytes);
-}
-
-bool via_hello_read(const VIPX_PRIVATE_DATA *data, struct via_hello *ret)
-{
-    struct via_hello hello;
-
-    if (data->Length < sizeof(hello) || data->Length > VIPX_PRIVATE_DATA_MAX)
-        return false;
-    memcpy(&hello, data->Data, sizeof(hello));
-    if (hello.version != VIA_HELLO_VERSION || hello.user_bytes > data->Length - sizeof(hello))
-        return false;
-    *ret = hello;
-    return true;
-}
 
 bool via_ep_connected(struct via_ep *ep, const struct via_hello *hello, const void *data)
 {

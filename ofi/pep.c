@@ -17,17 +17,6 @@
 #include "ofi/calls.h"
 #include "ofi/nosys.h"
 
-void via_request_drop(fid_t handle)
-{
-    struct via_request *request;
-
-    if (handle == NULL || handle->fclass != FI_CLASS_CONNREQ)
-        return;
-    request = via_container(handle, struct via_request, fid);
-    VipxConnectReject(request->conn, NULL);
-    free(request);
-}
-
 /* Outcomes: 0, and own.sin_port is reserved; negative error. */
 static int reserve_port(struct via_pep *pep)
 {

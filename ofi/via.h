@@ -7,6 +7,7 @@
  *   cq.c        completion queues                reap.c    from VIPL's completions to libfabric's
  *   pep.c       passive endpoints                cm.c      connections being made
  *   ep.c        endpoints: life and death        ep_cm.c   connect, accept, shutdown
+ *   request.c   unanswered requests              hello.c   private data of request and accept
  *   post.c      descriptors, credits             msg.c, rma.c  the calls that move data
  *   nosys.c     calls that VIA has nothing for
  *

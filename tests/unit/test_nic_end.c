@@ -1,6 +1,6 @@
 /*
- * The end of many connections at once: of a session with a thousand VIs, and of a peer that has a thousand
- * connections. Both come in portions, so that no turn of the NIC is long.
+ * The end of many connections at once: of a session with a thousand VIs or with hundreds of requests, and of a peer that
+ * has a thousand connections. All come in portions, so that no turn of the NIC is long.
  */
 #define RIG_VIS    1024
 #define RIG_EVENTS 4096
@@ -29,8 +29,8 @@ static struct many many_new(void)
     return m;
 }
 
-/* CLOSE messages on the network towards a host. */
-static unsigned closes_towards(unsigned to)
+/* Messages of the connection manager of a type on the network towards a host. */
+static unsigned sent_towards(unsigned to, enum vip_cm_type type)
 {
     struct rig_host *host = rig_hosts[to];
     struct vip_header hdr;
@@ -43,7 +43,7 @@ static unsigned closes_towards(unsigned to)
         if (vip_wire_get_header(packet->bytes, packet->len, &hdr) == VIP_WIRE_OK &&
             hdr.kind == VIP_PKT_CM &&
             vip_wire_get_cm(packet->bytes, packet->len, &cm) == VIP_WIRE_OK)
-            count += cm.type == VIP_CM_CLOSE;
+            count += cm.type == type;
     }
     return count;
 }
@@ -86,7 +86,7 @@ static void test_session_in_portions(void **state)
         vis = PORTION;
         gone = nic_session_end(m.a->session, true, rig_now, &vis);
         assert_true(gone || vis == 0);
-        closes = closes_towards(1);
+        closes = sent_towards(1, VIP_CM_CLOSE);
         assert_true(closes <= PORTION);
         total += closes;
         turns++;
@@ -109,6 +109,50 @@ static void test_session_in_portions(void **state)
     }
     assert_int_equal(total, VIS);
     rig_app_forget(m.a);
+}
+
+/* A server dies with two listeners and many requests that it has not answered. Its listeners go first, and the requests
+ * are rejected in portions. */
+static void test_requests_in_portions(void **state)
+{
+    enum { REQUESTS = 100 };
+    struct rig_app *a = rig_app(rig_nic(0)), *b = rig_app(rig_nic(1));
+    struct vip_addr addr = rig_vip_addr(0, "name"), other = rig_vip_addr(0, "other");
+    struct rig_event event;
+    uint64_t wait;
+    unsigned turns = 0, total = 0;
+    bool gone = false;
+
+    assert_int_equal(nic_listen(a->session, &addr, 1024, rig_now, &wait, NULL, 0), VIP_RC_SUCCESS);
+    for (unsigned i = 0; i < REQUESTS; i++) {
+        rig_connect_start(b, rig_vi(b, VIP_LVL_DELIVERY), 1, 0, "name");
+        rig_wait_event(a, 'i');
+    }
+    assert_int_equal(nic_listen(a->session, &other, 1, rig_now, &wait, NULL, 0), VIP_RC_SUCCESS);
+    for (; !gone; turns++) {
+        unsigned rejects, ends = PORTION;
+
+        drop_towards(1);
+        gone = nic_session_end(a->session, true, rig_now, &ends);
+        assert_true(gone || ends == 0);
+        rejects = sent_towards(1, VIP_CM_REJECT);
+        assert_true(rejects <= PORTION - (turns ? 0 : 2));
+        total += rejects;
+        rig_now += RIG_STEP_NS;
+        nic_turn(rig_nics[0], rig_now);
+        if (turns == 0) { /* nobody listens any more */
+            uint16_t late = rig_vi(b, VIP_LVL_DELIVERY);
+
+            rig_connect_start(b, late, 1, 0, "other");
+            do
+                event = rig_wait_event(b, 'r');
+            while (event.vi != late);
+            assert_int_equal(event.code, VIP_RC_NO_MATCH);
+        }
+    }
+    assert_int_equal(total, REQUESTS);
+    assert_int_equal(turns, (REQUESTS + 2 + PORTION - 1) / PORTION);
+    rig_app_forget(a);
 }
 
 /* From one look at the clock to the next, the end of a connection takes this long. */
@@ -139,7 +183,7 @@ static void test_peer_in_portions(void **state)
         dear_looks = 0;
         nic_turn(rig_nics[0], rig_now);
         lost = lost_events(m.a);
-        assert_in_range(closes_towards(1), 0, 12);
+        assert_in_range(sent_towards(1, VIP_CM_CLOSE), 0, 12);
         if (lost > most)
             most = lost;
         total += lost;
@@ -154,6 +198,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_session_in_portions, rig_teardown),
+        cmocka_unit_test_teardown(test_requests_in_portions, rig_teardown),
         cmocka_unit_test_teardown(test_peer_in_portions, rig_teardown),
     };
 

@@ -441,8 +441,8 @@ fail:
 
 /* ---- end --------------------------------------------------------------------------------- */
 
-/* Limit of the cost of ending clients in one turn. A VI or a connection costs 1 (0.1 ms of
- * processor time); a session costs SESSION_COST beside its VIs. */
+/* Limit of the cost of ending clients in one turn. A VI with its connection, a wait or a request
+ * costs 1 (0.1 ms of processor time at most); a session costs SESSION_COST beside these. */
 #define REAP_COST_MAX 32u
 #define SESSION_COST  8u
 

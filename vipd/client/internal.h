@@ -113,10 +113,10 @@ void client_refuse(int sock, const char *format, ...) __attribute__((format(prin
 struct vip_fd_drop client_fd_drop(struct client *client);
 
 /*
- * End at most *vis VIs of the client's session, as nic_session_end. Outcomes: true: there is no
+ * End at most *ends VIs, waits and requests of the client's session, as nic_session_end. Outcomes: true: there is no
  * session any more; false: call it again after a turn.
  */
-bool session_end(struct client *client, bool died, unsigned *vis);
+bool session_end(struct client *client, bool died, unsigned *ends);
 
 /* The reply that VipCloseNic waits for. */
 void request_close_done(struct client *client);

@@ -200,7 +200,7 @@ static void session_hush(const struct client *client)
     vipd_watch_set(client->session->event_watch, 0);
 }
 
-bool session_end(struct client *client, bool died, unsigned *vis)
+bool session_end(struct client *client, bool died, unsigned *ends)
 {
     struct undertaker *undertaker = client->vipd->undertaker;
     struct session *session = client->session;
@@ -209,7 +209,7 @@ bool session_end(struct client *client, bool died, unsigned *vis)
     if (!session)
         return true;
     client->vipd->used_ns = now_ns;
-    if (session->nic_session && !nic_session_end(session->nic_session, died, now_ns, vis)) {
+    if (session->nic_session && !nic_session_end(session->nic_session, died, now_ns, ends)) {
         session_hush(client);
         return false;
     }
@@ -529,7 +529,7 @@ void request_open(struct client *client, const Vip__Request *request, struct vip
     client->session = session;
     if (!session_fill(client, fds, answer)) {
         vip_fds_close(&answer->fds);
-        (void)session_end(client, false, &(unsigned){0}); /* it has no VI yet */
+        (void)session_end(client, false, &(unsigned){0}); /* it has nothing yet */
         vipd->counters.open_refused++;
         return;
     }

@@ -13,11 +13,6 @@
 
 #define SILENT_AFTER 2 /* keepalive intervals without a packet, then a peer is "silent" */
 
-bool show_may_see(uid_t viewer, uid_t owner)
-{
-    return viewer == 0 || viewer == owner || viewer == geteuid();
-}
-
 static void format_host(const struct vipd *vipd, unsigned nic, const struct cm_host *host,
                         char *buf, size_t buf_bytes)
 {

@@ -34,11 +34,6 @@ static uint64_t cursor_of(uint64_t session, uint64_t row)
     return session << CURSOR_ROW_BITS | row;
 }
 
-const char *show_nic_name(const struct vipd *vipd, const struct client *client)
-{
-    return vipd->nics[client->session->nic].config->name;
-}
-
 static uint64_t now_ms_since(const struct vipd *vipd, uint64_t then_ns)
 {
     return (vipd_loop_now(vipd->loop) - then_ns) / 1000000;
@@ -126,25 +121,6 @@ static void show_nics(struct show_page *page, const struct vipd *vipd, uint64_t 
 }
 
 /* ---- rows of sessions -------------------------------------------------------------------- */
-
-const char *show_peer_text(struct walk *walk, const struct cm_host *host)
-{
-    enum link_kind kind = nic_link(walk->vipd->nics[walk->client->session->nic].nic)->kind;
-    uint8_t len = host->len;
-
-    if (len == 0 || len > sizeof(walk->peer.bytes))
-        return "";
-    if (!show_may_see(walk->viewer, walk->client->uid))
-        return SHOW_HIDDEN;
-    if (walk->peer.len == len && walk->peer_kind == kind &&
-        memcmp(walk->peer.bytes, host->bytes, len) == 0)
-        return walk->peer_text;
-    walk->peer_kind = kind;
-    walk->peer.len = len;
-    memcpy(walk->peer.bytes, host->bytes, len);
-    link_addr_format_as(kind, &walk->peer, walk->peer_text, sizeof(walk->peer_text));
-    return walk->peer_text;
-}
 
 #define SET_HIST(row, name, hist)                                                                  \
     do {                                                                                           \

@@ -7,7 +7,7 @@
  * sender keeps no older record, and it repeats content under a new number.
  */
 #include "proto/probe.h"
-#include "vipd/engine/internal.h"
+#include "vipd/engine/ready.h"
 #include "vipd/engine/siphash.h"
 
 enum eng_number eng_number_judge(const struct eng_vi *vi, uint64_t number)

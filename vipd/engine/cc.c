@@ -2,9 +2,8 @@
 
 #include <stddef.h>
 
-/* First window and smallest window, in packets. */
+/* First window, in packets. */
 #define CC_FIRST_PACKETS 10
-#define CC_FLOOR_PACKETS 4
 /* Least first window in bytes, for small packets: every receive buffer holds this. */
 #define CC_FIRST_BYTES 32768
 
@@ -57,24 +56,6 @@ static const struct eng_cc_class *class_of(const struct eng_cc *cc)
         break;
     }
     return &eng_cc_fixed;
-}
-
-uint64_t eng_cc_floor(const struct eng_cc *cc)
-{
-    uint64_t floor = CC_FLOOR_PACKETS * (uint64_t)cc->packet_bytes;
-
-    return floor < cc->limit_bytes ? floor : cc->limit_bytes;
-}
-
-void eng_cc_set(struct eng_cc *cc, uint64_t window_bytes)
-{
-    uint64_t floor = eng_cc_floor(cc);
-
-    if (window_bytes < floor)
-        window_bytes = floor;
-    if (window_bytes > cc->limit_bytes)
-        window_bytes = cc->limit_bytes;
-    cc->now.window_bytes = window_bytes;
 }
 
 void eng_cc_init(struct eng_cc *cc, enum eng_congestion kind, uint32_t packet_bytes,

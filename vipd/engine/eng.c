@@ -1,5 +1,5 @@
 /*
- * Creation of engines and VIs, the lists that VIs wait on, and the statistics.
+ * Creation of engines and VIs, and the statistics.
  */
 #include "vipd/engine/internal.h"
 
@@ -33,21 +33,6 @@ struct eng *eng_init(void *memory, const struct eng_config *config, const struct
     for (unsigned i = 0; i < ENG_LISTS; i++)
         eng->list[i].head = eng->list[i].tail = ENG_NONE;
     return eng;
-}
-
-/* xorshift64*: spreads the retries of many connections in time; reproducible. */
-uint32_t eng_random(struct eng *eng)
-{
-    eng->random ^= eng->random >> 12;
-    eng->random ^= eng->random << 25;
-    eng->random ^= eng->random >> 27;
-    return (uint32_t)((eng->random * 0x2545f4914f6cdd1dull) >> 32);
-}
-
-struct eng_vi *eng_vi_get(const struct eng *eng, uint16_t vi)
-{
-    VIP_ASSERT(vi < VIP_VI_MAX && eng->vi[vi]);
-    return eng->vi[vi];
 }
 
 void eng_vi_create(struct eng *eng, uint16_t vi, void *memory, const struct eng_vi_attrs *attrs)
@@ -101,75 +86,6 @@ void eng_vi_set_attrs(struct eng *eng, uint16_t vi, const struct eng_vi_attrs *a
 enum vip_vi_state eng_vi_state(const struct eng *eng, uint16_t vi)
 {
     return (enum vip_vi_state)eng_vi_get(eng, vi)->state;
-}
-
-void eng_list_add(struct eng_vi *vi, enum eng_list_id id)
-{
-    struct eng *eng = vi->eng;
-
-    if (vi->listed[id])
-        return;
-    vi->listed[id] = true;
-    vi->next[id] = ENG_NONE;
-    vi->prev[id] = eng->list[id].tail;
-    if (eng->list[id].tail == ENG_NONE)
-        eng->list[id].head = vi->index;
-    else
-        eng_vi_get(eng, eng->list[id].tail)->next[id] = vi->index;
-    eng->list[id].tail = vi->index;
-}
-
-void eng_list_del(struct eng_vi *vi, enum eng_list_id id)
-{
-    struct eng *eng = vi->eng;
-
-    if (!vi->listed[id])
-        return;
-    vi->listed[id] = false;
-    if (id == ENG_LIST_READY && eng->list[id].head == vi->index)
-        eng->turn_packets = eng->turn_bytes = 0;
-    if (vi->prev[id] == ENG_NONE)
-        eng->list[id].head = vi->next[id];
-    else
-        eng_vi_get(eng, vi->prev[id])->next[id] = vi->next[id];
-    if (vi->next[id] == ENG_NONE)
-        eng->list[id].tail = vi->prev[id];
-    else
-        eng_vi_get(eng, vi->next[id])->prev[id] = vi->prev[id];
-}
-
-struct eng_vi *eng_list_first(const struct eng *eng, enum eng_list_id id)
-{
-    return eng->list[id].head == ENG_NONE ? NULL : eng_vi_get(eng, eng->list[id].head);
-}
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-void eng_vi_update(struct eng_vi *vi)
-{
-    uint64_t at_ns = ENG_NEVER;
-
-    if (vi->state == VIP_VIST_CONNECTED) {
-        if (eng_tx_wants(vi))
-            eng_list_add(vi, ENG_LIST_READY);
-        at_ns = earlier(vi->tx.timer_ns, vi->tx.loss_ns);
-        if (vi->tx.paced && eng_tx_held_back(vi))
-            at_ns = earlier(at_ns, vi->tx.paced_until_ns);
-        if (!vi->rx.ack_now)
-            at_ns = earlier(at_ns, vi->rx.ack_ns);
-    }
-    eng_timer_set(vi, at_ns);
-}
-
-void eng_event_error(struct eng_vi *vi, enum vip_error_code code, uint32_t opcode, const char *why)
-{
-    struct eng_event event = {
-        .kind = ENG_EVENT_ERROR, .vi = vi->index, .code = code, .opcode = opcode, .why = why};
-
-    vi->eng->ops.event(vi->eng->ctx, &event);
 }
 
 void eng_vi_stats(const struct eng *eng, uint16_t vi, struct eng_vi_stats *ret)

@@ -2,11 +2,12 @@
  * Insides of the protocol engine, shared by the files of vipd/engine/ (not the connection manager).
  *
  * Owns: the layout of an engine and of a VI, and the list of what each file offers to the others.
- * One file per event: eng.c (create, lists, statistics), timer.c (heap), post.c (posting), queue.c
- * (completion order, flush), state.c (transitions, break, close), tx.c (packets out), cut.c (one
- * fragment), ack.c (numbers received, acknowledgements in and out), loss.c (RTT, loss, timer),
- * cc*.c (congestion), pace.c (bursts), mtu.c (size of packets), rx.c (packets in), place.c
- * (receive, RDMA Write), read.c (RDMA Read), reorder.c (held packets).
+ * The files from bottom to top are in ORDER: rand.c, news.c, list.c (VIs and lists), heap.c (timer
+ * heap), queue.c (completion order, flush), rtt.c, window.c, cc*.c (congestion), pace.c (bursts),
+ * mtu.c (size of packets), ready.h and ready.c (what may be sent), post.c (posting), reorder.c (held
+ * packets), place.c (receive, RDMA Write), read.c (RDMA Read), loss.c (losses), state.c
+ * (transitions, break, close), ack.c (numbers received, acknowledgements in and out), cut.c (one
+ * fragment), tx.c (packets out), rx.c (packets in), tick.c (what is due), eng.c (create, statistics).
  */
 #ifndef VIPD_ENGINE_INTERNAL_H
 #define VIPD_ENGINE_INTERNAL_H

@@ -1,6 +1,6 @@
 /*
- * Loss detection: round-trip times, losses that follow from an acknowledgement, and the
- * retransmission timer for the case that none comes.
+ * Loss detection: losses that follow from an acknowledgement, and the retransmission timer for the
+ * case that none comes.
  *
  * As in RACK (RFC 8985), time decides: a packet is lost when a packet has arrived that was sent
  * later by a tolerance. It begins at a quarter of the smallest round trip. It grows by a quarter,
@@ -22,8 +22,6 @@
 #define REORDER_QUIET 16u
 /* Smallest tolerance for reordering: smaller differences mean nothing between threads of a host. */
 #define REORDER_NS_MIN 20000u
-/* The smallest round trip is taken from the present and the previous period of this length. */
-#define BASE_PERIOD_NS 10000000000ull
 /* A tail-loss probe waits at least rto_min_ns divided by this: a needless one costs a packet. */
 #define PROBE_PART 8
 /* Least number of timer expiries, each with a repetition, before a connection is given up. */
@@ -34,9 +32,6 @@
  * loss. With copies such a program costs one loss per period, and no repetition is lost for it.
  */
 #define COPY_NS 1000000000ull
-/* Larger samples are dropped: no path has such a round trip, so the peer's echo is wrong. */
-#define RTT_MAX_NS 60000000000ull
-
 /* Put a lost record among the others in the order in which the peer needs their contents. */
 static void lost_link(struct eng_vi *vi, uint16_t index)
 {
@@ -102,28 +97,6 @@ bool eng_tx_owes(const struct eng_vi *vi)
            (vi->reliable && (vi->tx.ops_acked != vi->tx.at.op || vi->reads.open));
 }
 
-uint64_t eng_loss_base(const struct eng_vi *vi)
-{
-    const uint64_t *base = vi->tx.base_ns;
-
-    if (!base[0] || !base[1])
-        return base[0] ? base[0] : base[1];
-    return base[0] < base[1] ? base[0] : base[1];
-}
-
-static void base_sample(struct eng_vi *vi, uint64_t sample_ns, uint64_t now_ns)
-{
-    uint64_t *base = vi->tx.base_ns;
-
-    if (now_ns >= vi->tx.base_turn_ns) {
-        base[1] = base[0];
-        base[0] = 0;
-        vi->tx.base_turn_ns = now_ns + BASE_PERIOD_NS;
-    }
-    if (!base[0] || sample_ns < base[0])
-        base[0] = sample_ns;
-}
-
 void eng_loss_reordered(struct eng_vi *vi, uint64_t number, bool declared)
 {
     vi->tx.reorder_quiet = 0;
@@ -140,30 +113,6 @@ void eng_loss_reordered(struct eng_vi *vi, uint64_t number, bool declared)
     vi->tx.reorder_fence = vi->tx.number;
     if (vi->tx.reorder_quarters < REORDER_QUARTERS_MAX)
         vi->tx.reorder_quarters++;
-}
-
-void eng_loss_sample(struct eng_vi *vi, const struct vip_header *hdr, uint64_t now_ns)
-{
-    uint32_t ticks = (uint32_t)(now_ns >> VIP_WIRE_TICK_SHIFT) - hdr->ts_echo - hdr->ack_delay;
-    uint64_t sample = (uint64_t)(ticks ? ticks : 1) << VIP_WIRE_TICK_SHIFT;
-    uint64_t apart;
-
-    if (sample > RTT_MAX_NS && !VIP_MUTANT(RTT_NONSENSE))
-        return;
-    vi->tx.latest_ns = sample;
-    base_sample(vi, sample, now_ns);
-    if (!vi->tx.srtt_ns) {
-        vi->tx.srtt_ns = sample;
-        vi->tx.rttvar_ns = sample / 2;
-        return;
-    }
-    apart = sample > vi->tx.srtt_ns ? sample - vi->tx.srtt_ns : vi->tx.srtt_ns - sample;
-    vi->tx.rttvar_ns += apart / 4;
-    vi->tx.rttvar_ns -= vi->tx.rttvar_ns / 4;
-    vi->tx.srtt_ns += sample / 8;
-    vi->tx.srtt_ns -= vi->tx.srtt_ns / 8;
-    if (!vi->tx.srtt_ns)
-        vi->tx.srtt_ns = 1;
 }
 
 /* Returns whether the loss may be a sign of congestion. */
@@ -241,18 +190,6 @@ void eng_loss_detect(struct eng_vi *vi, uint64_t now_ns)
         }
         declare(vi, n, now_ns);
     }
-}
-
-uint64_t eng_loss_rto(const struct eng_vi *vi)
-{
-    const struct eng_config *config = &vi->eng->config;
-    uint64_t rto = config->rto_initial_ns;
-
-    if (vi->tx.srtt_ns)
-        rto = vi->tx.srtt_ns + 4 * vi->tx.rttvar_ns + config->ack_delay_ns;
-    if (rto < config->rto_min_ns)
-        rto = config->rto_min_ns;
-    return rto < config->rto_max_ns ? rto : config->rto_max_ns;
 }
 
 /* Time to wait for an answer; it grows with the expiries in a row. */

@@ -97,18 +97,24 @@ static inline void eng_declared_forget(struct eng_vi *vi, uint64_t n)
     vi->tx.declared_count--;
 }
 
-/* eng.c: the VI must exist (asserted: the host chooses the indices). */
+/* list.c. eng_vi_get: the VI must exist (asserted: the host chooses the indices). */
 struct eng_vi *eng_vi_get(const struct eng *eng, uint16_t vi);
 void eng_list_add(struct eng_vi *vi, enum eng_list_id id);
 void eng_list_del(struct eng_vi *vi, enum eng_list_id id);
 struct eng_vi *eng_list_first(const struct eng *eng, enum eng_list_id id);
-/* After every input: put the VI on the ready list if it has something to send; set its timer. */
-void eng_vi_update(struct eng_vi *vi);
+
+/* rand.c */
 uint32_t eng_random(struct eng *eng);
+
+/* news.c */
 void eng_event_error(struct eng_vi *vi, enum vip_error_code code, uint32_t opcode, const char *why);
 
-/* timer.c: one timer per VI, ENG_NEVER stops it. */
+/* heap.c: one timer per VI, ENG_NEVER stops it. */
 void eng_timer_set(struct eng_vi *vi, uint64_t at_ns);
+
+/* ready.c. After every input: put the VI on the ready list if it has something to send; set its
+ * timer. */
+void eng_vi_update(struct eng_vi *vi);
 
 /* queue.c */
 /* Complete the head of a queue: `bits` are added to DONE and, for sends, the operation. */
@@ -149,10 +155,6 @@ struct eng_fault {
 void eng_break(struct eng_vi *vi, const struct eng_fault *fault);
 
 /* tx.c */
-bool eng_tx_wants(struct eng_vi *vi);
-/* Is there content to send, window and pace apart? */
-bool eng_tx_held_back(struct eng_vi *vi);
-bool eng_tx_window_open(const struct eng_vi *vi);
 /* Break the connection if the operation that lost its memory is the oldest one now. */
 void eng_fail_head(struct eng_vi *vi);
 
@@ -203,17 +205,20 @@ bool eng_ack_invented(const struct eng_vi *vi, const struct vip_packet *packet);
 void eng_skip_draw(struct eng_vi *vi);
 void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t now_ns);
 
-/* loss.c */
+/* rtt.c */
 void eng_loss_sample(struct eng_vi *vi, const struct vip_header *hdr, uint64_t now_ns);
 /* Smallest round trip of the last seconds; 0 = no sample yet. */
 uint64_t eng_loss_base(const struct eng_vi *vi);
+/* Time from sending until an answer counts as late. */
+uint64_t eng_loss_rto(const struct eng_vi *vi);
+
+/* loss.c */
 /* A packet arrived after later ones; `declared`: after it had been declared lost. */
 void eng_loss_reordered(struct eng_vi *vi, uint64_t number, bool declared);
 void eng_loss_detect(struct eng_vi *vi, uint64_t now_ns);
 /* Start, move or stop the retransmission timer after something was sent or acknowledged. */
 void eng_loss_arm(struct eng_vi *vi, uint64_t now_ns);
 void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns);
-uint64_t eng_loss_rto(const struct eng_vi *vi);
 /* Close the record of an open number: acknowledged, replaced, or not to be repeated. */
 void eng_sent_close(struct eng_vi *vi, uint64_t number);
 bool eng_tx_owes(const struct eng_vi *vi);
@@ -252,6 +257,7 @@ bool eng_scatter(struct eng_vi *vi, const struct eng_desc *desc, uint32_t offset
                  uint32_t payload);
 /* Break the operation in rx.at off (Unreliable Delivery, or end of the connection). */
 void eng_place_abandon(struct eng_vi *vi);
+/* The operation in rx.at has been processed to its end. */
 void eng_rx_op_done(struct eng_vi *vi);
 
 /* read.c */

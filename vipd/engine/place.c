@@ -4,6 +4,13 @@
  */
 #include "vipd/engine/internal.h"
 
+void eng_rx_op_done(struct eng_vi *vi)
+{
+    vi->rx.at.op++;
+    vi->rx.at.off = 0;
+    vi->rx.phase = ENG_PHASE_START;
+}
+
 bool eng_scatter(struct eng_vi *vi, const struct eng_desc *desc, uint32_t offset, uint32_t len,
                  uint32_t payload)
 {

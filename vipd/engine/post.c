@@ -2,7 +2,7 @@
  * Posting: copies the descriptor and checks its format (spec 3.4). A fault becomes its status in
  * its turn. Access to its segments is checked then, too, because regions change.
  */
-#include "vipd/engine/internal.h"
+#include "vipd/engine/ready.h"
 
 #include <string.h>
 

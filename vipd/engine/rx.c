@@ -20,14 +20,6 @@ static enum eng_step process(struct eng_vi *vi, const struct vip_frame *frame, u
     return ENG_STEP_BAD;
 }
 
-/* The operation in rx.at has been processed to its end. */
-void eng_rx_op_done(struct eng_vi *vi)
-{
-    vi->rx.at.op++;
-    vi->rx.at.off = 0;
-    vi->rx.phase = ENG_PHASE_START;
-}
-
 /* Does the fragment match the earlier ones of its operation? */
 static bool consistent(const struct eng_vi *vi, const struct vip_frame *frame)
 {

@@ -3,84 +3,10 @@
  * acknowledgement with ranges before them); new fragments (our own operations and answers to the
  * peer's reads in turn); a probe; a plain acknowledgement.
  */
-#include "vipd/engine/internal.h"
+#include "vipd/engine/ready.h"
 
 /* Smallest packet of a lone RDMA Write, in bytes, that asks for an acknowledgement at once. */
 #define LONE_WRITE_BYTES 4096
-
-bool eng_tx_window_open(const struct eng_vi *vi)
-{
-    uint64_t limit = vi->tx.cc.now.window_bytes;
-
-    if (limit > vi->conn.window_bytes)
-        limit = vi->conn.window_bytes;
-    if (VIP_MUTANT(WINDOW))
-        return vi->tx.inflight <= limit;
-    return !vi->tx.inflight || vi->tx.inflight + vi->tx.packet_bytes <= limit;
-}
-
-static bool numbers_left(const struct eng_vi *vi, uint32_t limit)
-{
-    return vi->tx.number - vi->tx.una < limit;
-}
-
-static bool answers_ready(const struct eng_vi *vi)
-{
-    return eng_before(vi->reads.at.op, vi->reads.asked);
-}
-
-/* May the next own operation be cut, window and pace apart? */
-static bool ops_ready(struct eng_vi *vi)
-{
-    const struct eng_desc *desc;
-
-    if (vi->sq.next == vi->sq.tail || vi->tx.fail_valid)
-        return false;
-    desc = eng_desc_at(vi, VIP_Q_SEND, vi->sq.next);
-    /* A fault takes effect when everything before it is done (spec 3.6). */
-    if (desc->fault)
-        return !vi->reliable || vi->sq.next == vi->sq.head;
-    if (vi->tx.at.off)
-        return true;
-    /* Spec 3.7: a fenced descriptor waits for the reads before it. */
-    if (vi->reads.open && (desc->control & VIP_CTL_QFENCE) && !VIP_MUTANT(FENCE))
-        return false;
-    return (desc->control & VIP_CTL_OP_MASK) != VIP_CTL_OP_RDMAREAD ||
-           vi->reads.open < ENG_READS_MAX + VIP_MUTANT(READ_SLOTS);
-}
-
-/* Something new to send, or a fault to report, that may go now. */
-static bool fresh_ready(struct eng_vi *vi)
-{
-    return !vi->tx.paced && eng_tx_window_open(vi) && numbers_left(vi, ENG_SENT_FRESH_MAX) &&
-           (ops_ready(vi) || answers_ready(vi));
-}
-
-/* Is the oldest open number that of a lost packet? */
-static bool oldest_lost(const struct eng_vi *vi)
-{
-    return vi->tx.una != vi->tx.number && vi->sent[vi->tx.una % ENG_SENT_RING].lost;
-}
-
-static bool lost_ready(const struct eng_vi *vi)
-{
-    return vi->tx.lost && (numbers_left(vi, ENG_SENT_RING) || oldest_lost(vi)) &&
-           (vi->tx.probes || (!vi->tx.paced && eng_tx_window_open(vi)));
-}
-
-bool eng_tx_held_back(struct eng_vi *vi)
-{
-    return vi->tx.lost || ops_ready(vi) || answers_ready(vi);
-}
-
-bool eng_tx_wants(struct eng_vi *vi)
-{
-    if (vi->state != VIP_VIST_CONNECTED)
-        return false;
-    if (vi->rx.ack_now && numbers_left(vi, ENG_SENT_ACK_MAX))
-        return true;
-    return vi->tx.ping || lost_ready(vi) || fresh_ready(vi);
-}
 
 /*
  * The next number has been used. Now and then one is skipped. Only received packets show a peer
@@ -93,7 +19,7 @@ static void next_number(struct eng_vi *vi)
     tx->number++;
     if (tx->number != tx->skip_at)
         return;
-    if (!numbers_left(vi, ENG_SENT_RING - 1)) {
+    if (!eng_numbers_left(vi, ENG_SENT_RING - 1)) {
         tx->skip_at++;
         return;
     }
@@ -191,7 +117,7 @@ static bool emit_ack(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
     unsigned count;
 
     /* The ring is nearly full; the retransmission timer soon makes room. */
-    if (!numbers_left(vi, ENG_SENT_ACK_MAX))
+    if (!eng_numbers_left(vi, ENG_SENT_ACK_MAX))
         return false;
     eng_build_begin(&build, vi, ret);
     count = put_ranges(&build, vi, VIP_WIRE_RANGES_MAX);
@@ -211,7 +137,7 @@ static bool emit_ping(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns
     struct eng_build build;
 
     vi->tx.ping = false;
-    if (!numbers_left(vi, ENG_SENT_RING))
+    if (!eng_numbers_left(vi, ENG_SENT_RING))
         return false;
     eng_build_begin(&build, vi, ret);
     finish(&build, vi, &record, VIP_PKTF_ELICITS | VIP_PKTF_ACK_NOW, 0, now_ns);
@@ -351,8 +277,8 @@ static bool merge_oldest(struct eng_vi *vi)
  */
 static bool make_room(struct eng_vi *vi)
 {
-    for (unsigned i = 0; i < ENG_SENT_RING && !numbers_left(vi, ENG_SENT_RING); i++) {
-        if (!oldest_lost(vi))
+    for (unsigned i = 0; i < ENG_SENT_RING && !eng_numbers_left(vi, ENG_SENT_RING); i++) {
+        if (!eng_oldest_lost(vi))
             return false;
         if (merge_oldest(vi))
             continue;
@@ -361,7 +287,7 @@ static bool make_room(struct eng_vi *vi)
             vi->tx.skip_at++;
         vi->tx.una = eng_bits_next(&vi->tx.open, vi->tx.una + 1, vi->tx.number);
     }
-    return numbers_left(vi, ENG_SENT_RING);
+    return eng_numbers_left(vi, ENG_SENT_RING);
 }
 
 /* Send the content of the first lost packet that matters in a new packet. False: none was made. */
@@ -373,7 +299,7 @@ static bool emit_lost(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns
 
     if (!make_room(vi)) {
         /* If the oldest packet is under way, news of it makes room. */
-        if (oldest_lost(vi))
+        if (eng_oldest_lost(vi))
             eng_break(vi, &fault);
         return false;
     }
@@ -411,7 +337,7 @@ static bool emit_answers(struct eng_vi *vi, struct eng_packet *ret, uint64_t now
     struct eng_build build;
     unsigned ranges = begin_fresh(&build, vi, ret, now_ns);
 
-    while (answers_ready(vi)) {
+    while (eng_answers_ready(vi)) {
         const struct eng_read *read = &vi->reads.slot[vi->reads.at.op % ENG_READS_MAX];
 
         VIP_ASSERT(read->seq == vi->reads.at.op);
@@ -463,7 +389,7 @@ static bool emit_ops(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
     struct eng_build build;
     unsigned ranges = begin_fresh(&build, vi, ret, now_ns);
 
-    while (ops_ready(vi)) {
+    while (eng_ops_ready(vi)) {
         struct eng_desc *desc = eng_desc_at(vi, VIP_Q_SEND, vi->sq.next);
         enum eng_access_kind kind = (desc->control & VIP_CTL_OP_MASK) == VIP_CTL_OP_RDMAREAD
                                         ? ENG_ACCESS_RECV
@@ -509,7 +435,7 @@ static bool emit_fresh(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_n
     bool reads_first = !vi->tx.turn_reads;
 
     for (unsigned i = 0; i < 2; i++, reads_first = !reads_first) {
-        if (vi->state != VIP_VIST_CONNECTED || !fresh_ready(vi))
+        if (vi->state != VIP_VIST_CONNECTED || !eng_fresh_ready(vi))
             return false;
         vi->tx.turn_reads = reads_first;
         if (reads_first ? emit_answers(vi, ret, now_ns) : emit_ops(vi, ret, now_ns))
@@ -523,7 +449,7 @@ static bool emit(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
     /* Repeated fragments keep their size, so ranges do not fit beside them. */
     if (vi->rx.ack_now && vi->tx.lost && eng_ack_has_ranges(vi) && emit_ack(vi, ret, now_ns))
         return true;
-    if (lost_ready(vi) && emit_lost(vi, ret, now_ns))
+    if (eng_lost_ready(vi) && emit_lost(vi, ret, now_ns))
         return true;
     /* A probe is due, and no lost packet is left to be one: send a probe without frames. */
     if (vi->tx.probes && !vi->tx.lost) {

@@ -19,7 +19,7 @@
     "the discriminator belongs to another user, whose program waits on it or did a moment ago: "   \
     "choose another one"
 
-/* nic.c: next random number. */
+/* random.c: next random number. */
 uint64_t nic_random(struct nic *nic);
 
 /* share.c: time. begin: a turn begins; finds the sessions that have work. end: the turn ends. */
@@ -101,8 +101,8 @@ void nic_conn_broken(struct nic_conn *conn, const struct eng_event *event);
 /* The unanswered request with that handle, or NULL. */
 struct nic_wait *nic_wait_of_handle(const struct nic_session *session, uint64_t handle);
 void nic_wait_remove(struct nic_session *session, struct nic_wait *wait);
-/* All waits and requests of a session that ends. */
-void nic_waits_deinit(struct nic_session *session);
+/* End at most *ends waits and requests of a session that ends, as nic_session_end. */
+bool nic_waits_end(struct nic_session *session, unsigned *ends);
 /* cm_ops.incoming */
 void nic_op_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct vip_addr *remote,
                      const struct vip_cm_attrs *attrs, const struct vip_private *data);
@@ -134,8 +134,6 @@ void nic_session_post(struct nic_session *session, const struct vip_sq_slot *slo
                       const struct nic_post_parts *parts, uint16_t control);
 /* Time at which a throttled session may go on. */
 uint64_t nic_session_resumes_ns(const struct nic_session *session);
-/* Zeroed pages that cost nothing until touched; NULL on failure. registry_unmap gives them back. */
-void *nic_map(size_t bytes);
 
 /* vi.c: NULL if there is none. */
 struct nic_vi *nic_vi_get(const struct nic_session *session, uint32_t vi);
@@ -145,7 +143,11 @@ void nic_vi_drop(struct nic_session *session, uint16_t vi);
 /* Report CONN_LOST to the application, once per connection. */
 void nic_vi_lost(struct nic_session *session, uint16_t vi, const char *why);
 
-/* view.c */
+/* map.c: zeroed pages that cost nothing until touched; NULL on failure. registry_unmap gives them
+ * back. */
+void *nic_map(size_t bytes);
+
+/* stats.c */
 void nic_stats_add(struct eng_vi_stats *sum, const struct eng_vi_stats *one);
 
 /* complete.c */
@@ -177,12 +179,6 @@ enum nic_stage {
 /* replay: the held packet that eng_replay named (its entry is parked), NULL for a fresh packet. */
 enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
                          struct nic_src *src, struct nic_held *replay);
-/*
- * Copy `len` bytes at `offset` of the packet; loopback source and target may overlap. Outcomes:
- * true; false: a page was missing (vipd/registry/guard.h), the copied bytes are not valid.
- */
-bool nic_src_copy(const struct nic_src *src, uint32_t offset, void *to, uint32_t len);
-
 /* direct.c */
 /* Give both ends of this connection a ring if both are established on this NIC and may have one. */
 void nic_direct_begin(struct nic_conn *conn);
@@ -201,6 +197,33 @@ void nic_direct_run(struct nic *nic);
 /* The engine's counters of a VI and those of its ring. */
 void nic_vi_stats(const struct nic_session *session, uint16_t vi, struct eng_vi_stats *ret);
 
+/* source.c */
+/* Give the bytes of a packet back: to the link, or to the heap. */
+void nic_src_release(struct nic *nic, const struct nic_src *src);
+/*
+ * Copy `len` bytes at `offset` of the packet; loopback source and target may overlap. Outcomes:
+ * true; false: a page was missing (vipd/registry/guard.h), the copied bytes are not valid.
+ */
+bool nic_src_copy(const struct nic_src *src, uint32_t offset, void *to, uint32_t len);
+/* Must the bytes be copied to keep them? Pieces of a loopback packet, and scarce buffers. */
+bool nic_src_must_copy(const struct nic_src *src);
+/* Make the source own a copy of its bytes. false, nothing changed: no memory, or a missing page. */
+bool nic_src_own(struct nic *nic, struct nic_src *src);
+
+/* held.c */
+/* Keep src's bytes; NULL: no free slot, or no memory for a loopback copy. */
+struct nic_held *nic_held_new(struct nic_conn *conn, struct nic_src *src);
+void nic_held_free(struct nic *nic, struct nic_held *held);
+/* May one more packet of `len` bytes be kept that is ahead of its turn? */
+bool nic_held_room(const struct nic_session *session, uint32_t len);
+/* Free the slot but not the bytes. */
+void nic_held_slot_free(struct nic *nic, struct nic_held *held);
+struct nic_src nic_held_src(const struct nic_held *held);
+
+/* resolve.c */
+/* Resolve the pieces of a packet to addresses. false: some piece is not allowed (any more). */
+bool nic_tx_resolve(struct nic_session *session, struct nic_tx *tx);
+
 /* rx.c */
 /* Take packets from the link, if none of the last batch is left; whether there are any. */
 bool nic_rx_take(struct nic *nic);
@@ -214,20 +237,10 @@ bool nic_rx_feed(struct nic_conn *conn, const struct vip_packet *packet, struct 
 void nic_rx_replay(struct nic_session *session);
 /* All ranges of a parked packet are placed: feed it, and give its slot back. */
 void nic_rx_resume(struct nic_held *held);
-/* Keep src's bytes; NULL: no free slot, or no memory for a loopback copy. */
-struct nic_held *nic_held_new(struct nic_conn *conn, struct nic_src *src);
-void nic_held_free(struct nic *nic, struct nic_held *held);
-/* May one more packet of `len` bytes be kept that is ahead of its turn? */
-bool nic_held_room(const struct nic_session *session, uint32_t len);
-/* Give the bytes of a packet back: to the link, or to the heap. */
-void nic_src_release(struct nic *nic, const struct nic_src *src);
 
 /* tx.c: pull packets and send; whether there were any. */
 bool nic_tx_run(struct nic *nic);
 void nic_tx_forget(struct nic *nic, const struct nic_session *session);
-/* Resolve the pieces of a packet to addresses. false: some piece is not allowed (any more). */
-bool nic_tx_resolve(struct nic_session *session, struct nic_tx *tx);
-
 /* loop.c: hand a pulled packet to a session of this nic. */
 void nic_loop_deliver(struct nic *nic, struct nic_conn *from, struct nic_tx *tx);
 

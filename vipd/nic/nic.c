@@ -14,13 +14,6 @@
 #include "proto/fence.h"
 #include "vipd/nic/internal.h"
 
-/* Connection ids are made of these numbers: other hosts see some and must not predict the next. */
-uint64_t nic_random(struct nic *nic)
-{
-    nic->random++;
-    return siphash(&nic->random_key, &nic->random, sizeof(nic->random));
-}
-
 /* ---- life ------------------------------------------------------------------------------ */
 
 static int cm_open(struct nic *nic, uint64_t now_ns)

@@ -120,11 +120,11 @@ int nic_session_new(struct nic *nic, const struct nic_session_args *args, uint64
 /* Use the caller's mapping of the table of receives (proto/direct.h). Outcomes: 0; -EBUSY: there is
  * a table or a VI already. */
 int nic_session_set_receives(struct nic_session *session, void *base);
-/* The application closed the NIC or died. First requests are rejected, waits are withdrawn, and the
- * sink is not called any more. Then at most *vis VIs end, with a CLOSE to their peers (DISCONNECT
- * or DEATH), and *vis is reduced by their number. true: all is freed; false: *vis is 0 and other
- * VIs are left: call it again after a turn. */
-bool nic_session_end(struct nic_session *session, bool died, uint64_t now_ns, unsigned *vis);
+/* The application closed the NIC or died. The sink is not called any more. Waits are withdrawn and
+ * requests rejected, then VIs end, with a CLOSE to their peers (DISCONNECT or DEATH): at most *ends
+ * of all these, and *ends is reduced by their number. true: all is freed; false: *ends is 0 and
+ * others are left: call it again after a turn. */
+bool nic_session_end(struct nic_session *session, bool died, uint64_t now_ns, unsigned *ends);
 void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns); /* all at once */
 /*
  * Is the structure of the submission ring broken (not just one descriptor), as no correct library

@@ -47,35 +47,6 @@ bool nic_op_check(void *ctx, const struct eng_access *access)
            (access->kind != ENG_ACCESS_REMOTE_READ || !spoiled(ctx, access));
 }
 
-bool nic_src_copy(const struct nic_src *src, uint32_t offset, void *to, uint32_t len)
-{
-    uint32_t faults = guard_copy_faults();
-    uint8_t *out = to;
-
-    VIP_ASSERT((uint64_t)offset + len <= src->len);
-    if (src->bytes) {
-        memcpy(out, src->bytes + offset, len);
-        return guard_copy_faults() == faults;
-    }
-    /* Loopback: region to region in one copy; both may be the same region. */
-    for (unsigned i = 0; len; i++) {
-        uint32_t piece = (uint32_t)src->piece[i].iov_len;
-        uint32_t count;
-
-        VIP_ASSERT(i < src->piece_count);
-        if (offset >= piece) {
-            offset -= piece;
-            continue;
-        }
-        count = piece - offset < len ? piece - offset : len;
-        memmove(out, (const uint8_t *)src->piece[i].iov_base + offset, count);
-        out += count;
-        len -= count;
-        offset = 0;
-    }
-    return guard_copy_faults() == faults;
-}
-
 void nic_place_flush(struct nic *nic)
 {
     struct nic_place *place = &nic->place;

@@ -4,8 +4,8 @@
  * Order of the checks: checksum, header, connection id, our epoch, contents, state of the
  * connection, peer's epoch, source address. Each check that fails has its own drop counter.
  *
- * Owns: the receive batch, kept packets (held by an engine, or parked). Does not own: contents of
- * data packets (engine), the meaning of CM messages (cm).
+ * Owns: the receive batch. Does not own: kept packets (held.c), contents of data packets (engine),
+ * the meaning of CM messages (cm).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,98 +15,6 @@
 #include "proto/stats.h"
 #include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
-
-/* ---- kept packets ---------------------------------------------------------------------- */
-
-void nic_src_release(struct nic *nic, const struct nic_src *src)
-{
-    if (src->buffer)
-        nic->link->class->release(nic->link, src->buffer);
-    free(src->own);
-}
-
-/* Must the bytes be copied to keep them? Pieces of a loopback packet, and scarce buffers. */
-static bool must_copy(const struct nic_src *src)
-{
-    return !src->bytes || (src->buffer && src->scarce);
-}
-
-/* Make the source own a copy of its bytes. false, nothing changed: no memory, or a missing page. */
-static bool make_copy(struct nic *nic, struct nic_src *src)
-{
-    uint8_t *copy = malloc(src->len);
-
-    if (!copy)
-        return false;
-    if (!nic_src_copy(src, 0, copy, src->len)) {
-        free(copy);
-        return false;
-    }
-    nic_src_release(nic, src);
-    src->own = copy;
-    src->bytes = copy;
-    src->buffer = NULL;
-    return true;
-}
-
-struct nic_held *nic_held_new(struct nic_conn *conn, struct nic_src *src)
-{
-    struct nic_session *session = conn->session;
-    struct nic *nic = session->nic;
-    struct nic_held *held;
-
-    if (!nic->held_free)
-        return NULL;
-    if (must_copy(src) && !make_copy(nic, src) && !src->bytes)
-        return NULL;
-    held = &nic->held[nic->held_free - 1];
-    nic->held_free = held->next_free;
-    nic->held_used++;
-    *held = (struct nic_held){.buffer = src->buffer,
-                              .own = src->own,
-                              .bytes = src->bytes,
-                              .len = src->len,
-                              .used = true,
-                              .conn_id = conn->local_id,
-                              .session = session};
-    nic_list_add_tail(&session->held, &held->link);
-    session->held_count++;
-    session->held_bytes += held->len;
-    session->user->held_count++;
-    session->user->held_bytes += held->len;
-    nic->held_bytes += held->len;
-    return held;
-}
-
-/* Free the slot but not the bytes. */
-static void held_slot_free(struct nic *nic, struct nic_held *held)
-{
-    VIP_ASSERT(held->used);
-    nic_list_del(&held->link);
-    held->session->held_count--;
-    held->session->held_bytes -= held->len;
-    held->session->user->held_count--;
-    held->session->user->held_bytes -= held->len;
-    nic->held_bytes -= held->len;
-    held->used = false;
-    held->next_free = nic->held_free;
-    nic->held_free = (uint32_t)(held - nic->held) + 1;
-    nic->held_used--;
-}
-
-static struct nic_src held_src(const struct nic_held *held)
-{
-    return (struct nic_src){
-        .bytes = held->bytes, .len = held->len, .buffer = held->buffer, .own = held->own};
-}
-
-void nic_held_free(struct nic *nic, struct nic_held *held)
-{
-    struct nic_src src = held_src(held);
-
-    held_slot_free(nic, held);
-    nic_src_release(nic, &src);
-}
 
 /* ---- to the engine --------------------------------------------------------------------- */
 
@@ -126,27 +34,6 @@ static bool frames_follow(const struct vip_packet *packet)
     return true;
 }
 
-bool nic_held_room(const struct nic_session *session, uint32_t len)
-{
-    const struct nic *nic = session->nic;
-    const struct nic_pool packets = {.have = session->user->held_count,
-                                     .used = nic->held_used,
-                                     .max = NIC_HELD_MAX - NIC_HELD_RESERVE,
-                                     .small = NIC_HELD_SMALL,
-                                     .reserve = NIC_HELD_KEPT,
-                                     .times = 2};
-    const struct nic_pool bytes = {.have = session->user->held_bytes,
-                                   .used = nic->held_bytes,
-                                   .max = NIC_HELD_BYTES - NIC_HELD_BYTES_RESERVE,
-                                   .small = NIC_HELD_BYTES_SMALL,
-                                   .reserve = NIC_HELD_BYTES_KEPT,
-                                   .times = 2};
-
-    return session->held_count < NIC_HELD_SESSION &&
-           session->held_bytes + len <= NIC_HELD_BYTES_SESSION && nic_pool_room(&packets, 1) &&
-           nic_pool_room(&bytes, len);
-}
-
 /* Is there room if the engine holds this packet? Limits apply to packets ahead of their turn. */
 static bool may_keep(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src)
 {
@@ -161,8 +48,8 @@ static bool may_keep(struct nic_conn *conn, const struct vip_packet *packet, str
     if (ahead && !nic_held_room(session, src->len))
         return false;
     /* Copy a packet that may be kept now: without memory it can still be dropped here. */
-    if (must_copy(src) && (ahead || packet->hdr.frame_count > 1))
-        return make_copy(nic, src);
+    if (nic_src_must_copy(src) && (ahead || packet->hdr.frame_count > 1))
+        return nic_src_own(nic, src);
     return true;
 }
 
@@ -278,7 +165,7 @@ void nic_rx_replay(struct nic_session *session)
         VIP_ASSERT(held->used && held->session == session);
         conn = held_conn(nic, held);
         if (feed && conn) {
-            struct nic_src src = held_src(held);
+            struct nic_src src = nic_held_src(held);
 
             decode_again(nic, held);
             if (nic_stage(conn, &nic->replay_packet, &src, held) == NIC_STAGE_PARKED)
@@ -294,13 +181,13 @@ void nic_rx_resume(struct nic_held *held)
     struct nic_session *session = held->session;
     struct nic *nic = session->nic;
     struct nic_conn *conn = held_conn(nic, held);
-    struct nic_src src = held_src(held);
+    struct nic_src src = nic_held_src(held);
     bool replay = held->replay, kept = false;
     uint32_t spoiled = held->spoiled;
 
     if (conn)
         decode_again(nic, held);
-    held_slot_free(nic, held);
+    nic_held_slot_free(nic, held);
     if (conn) {
         VIP_ASSERT(conn->parked);
         conn->parked--;

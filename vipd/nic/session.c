@@ -428,14 +428,6 @@ void nic_session_tell_resumed(struct nic_session *session)
 
 /* ---- life ------------------------------------------------------------------------------ */
 
-void *nic_map(size_t bytes)
-{
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    return memory == MAP_FAILED ? NULL : memory;
-}
-
 /* A free place in the table that turns wait ids into sessions. 0 or -ENOMEM. */
 static int slot_take(struct nic *nic, struct nic_session *session)
 {
@@ -578,7 +570,6 @@ static void session_close(struct nic_session *session)
     session->closing = true;
     session->broken = true;
     session->tell_resumed = false;
-    nic_waits_deinit(session);
 }
 
 static void vi_end(struct nic_session *session, uint16_t number, enum vip_close_reason reason)
@@ -599,6 +590,7 @@ static void session_gone(struct nic_session *session)
     struct nic *nic = session->nic;
 
     nic_wake_flush(nic);
+    cm_server_gone(nic->cm, session->id, nic->now_ns);
     nic_tx_forget(nic, session);
     for (uint32_t i = 0; i < session->cq_high; i++)
         nic_cq_deinit(session, &session->cqs[i]);
@@ -617,7 +609,7 @@ static void session_gone(struct nic_session *session)
     session_memory_free(session);
 }
 
-bool nic_session_end(struct nic_session *session, bool died, uint64_t now_ns, unsigned *vis)
+bool nic_session_end(struct nic_session *session, bool died, uint64_t now_ns, unsigned *ends)
 {
     enum vip_close_reason reason = died ? VIP_CLOSE_DEATH : VIP_CLOSE_DISCONNECT;
 
@@ -626,14 +618,16 @@ bool nic_session_end(struct nic_session *session, bool died, uint64_t now_ns, un
     session->nic->now_ns = now_ns;
     if (!session->closing)
         session_close(session);
+    if (!nic_waits_end(session, ends))
+        return false;
     for (; session->vi_high > 0; session->vi_high--) {
         uint16_t number = (uint16_t)(session->vi_high - 1);
 
         if (!session->vis[number].used)
             continue;
-        if (*vis == 0)
+        if (*ends == 0)
             return false;
-        (*vis)--;
+        (*ends)--;
         vi_end(session, number, reason);
     }
     session_gone(session);

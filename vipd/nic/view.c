@@ -42,26 +42,6 @@ uint32_t nic_known(const struct nic *nic, uint32_t from, uint64_t now_ns, link_v
     return nic->link->class->known(nic->link, from, now_ns, visit, ctx);
 }
 
-void nic_stats_add(struct eng_vi_stats *sum, const struct eng_vi_stats *one)
-{
-    sum->tx_packets += one->tx_packets;
-    sum->rx_packets += one->rx_packets;
-    sum->tx_bytes += one->tx_bytes;
-    sum->rx_bytes += one->rx_bytes;
-    sum->tx_messages += one->tx_messages;
-    sum->rx_messages += one->rx_messages;
-    sum->retransmits += one->retransmits;
-    sum->timeouts += one->timeouts;
-    sum->duplicates += one->duplicates;
-    sum->held += one->held;
-    sum->acks_sent += one->acks_sent;
-    sum->acks_invented += one->acks_invented;
-    sum->recvq_empty += one->recvq_empty;
-    sum->lost += one->lost;
-    sum->spurious += one->spurious;
-    sum->mtu_cuts += one->mtu_cuts;
-}
-
 /* A statistic and the offset of its counter. */
 struct counter_row {
     enum vip_stat id;

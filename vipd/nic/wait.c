@@ -66,20 +66,30 @@ static void wait_local(struct nic_wait *wait, const struct vip_addr *local)
     memcpy(wait->local_disc, local->disc, local->disc_len);
 }
 
-void nic_waits_deinit(struct nic_session *session)
+bool nic_waits_end(struct nic_session *session, unsigned *ends)
 {
     struct nic *nic = session->nic;
 
-    for (uint32_t i = 0; i < session->wait_count; i++) {
-        const struct nic_wait *wait = &session->waits[i];
+    /* Who still waits comes first: it must not take requests from other programs. */
+    for (uint32_t i = session->wait_count; i-- > 0;) {
+        struct nic_wait *wait = &session->waits[i];
 
         if (wait->handle_valid)
-            (void)cm_reject(nic->cm, wait->handle, VIP_RC_REJECT, NULL, nic->now_ns);
-        else
-            (void)cm_listen_cancel(nic->cm, wait->id, nic->now_ns);
+            continue;
+        if (*ends == 0)
+            return false;
+        (*ends)--;
+        (void)cm_listen_cancel(nic->cm, wait->id, nic->now_ns);
+        nic_wait_remove(session, wait);
     }
-    session->wait_count = 0;
-    cm_server_gone(nic->cm, session->id, nic->now_ns);
+    for (; session->wait_count; session->wait_count--) {
+        if (*ends == 0)
+            return false;
+        (*ends)--;
+        (void)cm_reject(nic->cm, session->waits[session->wait_count - 1].handle, VIP_RC_REJECT,
+                        NULL, nic->now_ns);
+    }
+    return true;
 }
 
 static enum vip_rc refuse(int rc, char *why, size_t why_bytes)
@@ -247,15 +257,15 @@ void nic_op_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct 
     struct nic *nic = ctx;
     uint32_t slot = (uint32_t)(wait_id % NIC_SESSIONS_MAX);
     struct nic_session *session = nic->session_slots[slot];
-    struct nic_wait *wait = take_request(session, wait_id);
+    struct nic_wait *wait = session->closing ? NULL : take_request(session, wait_id);
 
     if (!wait) {
-        (void)cm_reject(nic->cm, handle, VIP_RC_ERROR_RESOURCE, NULL, nic->now_ns);
+        (void)cm_reject(nic->cm, handle, session->closing ? VIP_RC_REJECT : VIP_RC_ERROR_RESOURCE,
+                        NULL, nic->now_ns);
         return;
     }
     wait->handle = handle;
     wait->handle_valid = true;
     wait->remote_disc_len = remote->disc_len;
-    if (!session->closing)
-        session->sink->incoming(session->ctx, wait_id, handle, remote, attrs, data);
+    session->sink->incoming(session->ctx, wait_id, handle, remote, attrs, data);
 }

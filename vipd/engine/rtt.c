@@ -1,0 +1,65 @@
+/* Round-trip times: samples, the smallest one, and the time after which an answer is late. */
+#include "vipd/engine/internal.h"
+
+/* The smallest round trip is taken from the present and the previous period of this length. */
+#define BASE_PERIOD_NS 10000000000ull
+/* Larger samples are dropped: no path has such a round trip, so the peer's echo is wrong. */
+#define RTT_MAX_NS 60000000000ull
+
+uint64_t eng_loss_base(const struct eng_vi *vi)
+{
+    const uint64_t *base = vi->tx.base_ns;
+
+    if (!base[0] || !base[1])
+        return base[0] ? base[0] : base[1];
+    return base[0] < base[1] ? base[0] : base[1];
+}
+
+static void base_sample(struct eng_vi *vi, uint64_t sample_ns, uint64_t now_ns)
+{
+    uint64_t *base = vi->tx.base_ns;
+
+    if (now_ns >= vi->tx.base_turn_ns) {
+        base[1] = base[0];
+        base[0] = 0;
+        vi->tx.base_turn_ns = now_ns + BASE_PERIOD_NS;
+    }
+    if (!base[0] || sample_ns < base[0])
+        base[0] = sample_ns;
+}
+
+void eng_loss_sample(struct eng_vi *vi, const struct vip_header *hdr, uint64_t now_ns)
+{
+    uint32_t ticks = (uint32_t)(now_ns >> VIP_WIRE_TICK_SHIFT) - hdr->ts_echo - hdr->ack_delay;
+    uint64_t sample = (uint64_t)(ticks ? ticks : 1) << VIP_WIRE_TICK_SHIFT;
+    uint64_t apart;
+
+    if (sample > RTT_MAX_NS && !VIP_MUTANT(RTT_NONSENSE))
+        return;
+    vi->tx.latest_ns = sample;
+    base_sample(vi, sample, now_ns);
+    if (!vi->tx.srtt_ns) {
+        vi->tx.srtt_ns = sample;
+        vi->tx.rttvar_ns = sample / 2;
+        return;
+    }
+    apart = sample > vi->tx.srtt_ns ? sample - vi->tx.srtt_ns : vi->tx.srtt_ns - sample;
+    vi->tx.rttvar_ns += apart / 4;
+    vi->tx.rttvar_ns -= vi->tx.rttvar_ns / 4;
+    vi->tx.srtt_ns += sample / 8;
+    vi->tx.srtt_ns -= vi->tx.srtt_ns / 8;
+    if (!vi->tx.srtt_ns)
+        vi->tx.srtt_ns = 1;
+}
+
+uint64_t eng_loss_rto(const struct eng_vi *vi)
+{
+    const struct eng_config *config = &vi->eng->config;
+    uint64_t rto = config->rto_initial_ns;
+
+    if (vi->tx.srtt_ns)
+        rto = vi->tx.srtt_ns + 4 * vi->tx.rttvar_ns + config->ack_delay_ns;
+    if (rto < config->rto_min_ns)
+        rto = config->rto_min_ns;
+    return rto < config->rto_max_ns ? rto : config->rto_max_ns;
+}

@@ -1,0 +1,9 @@
+/* Random numbers of a NIC. */
+#include "vipd/nic/internal.h"
+
+/* Connection ids are made of these numbers: other hosts see some and must not predict the next. */
+uint64_t nic_random(struct nic *nic)
+{
+    nic->random++;
+    return siphash(&nic->random_key, &nic->random, sizeof(nic->random));
+}
