@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "proto/direct.h"
 #include "proto/ring.h"
 #include "proto/shm.h"
 #include "vipd/client/internal.h"
@@ -28,7 +29,20 @@ struct app {
     struct nic_session *nic_session;
     void *app, *vipd;
     uint32_t written;
+    void *table; /* of receives; NULL: none */
+    uint32_t generation, received;
 };
+
+/* As many receives as a VI may have, all with the same continuations. */
+static void refill_table(struct app *app, unsigned replies)
+{
+    struct vip_sq_slot slot = {.seg_count = VIP_SEGS_PER_DESC_MAX, .vi_gen = app->generation};
+
+    while (app->received < (replies + 1) * VIP_DESC_PER_QUEUE_MAX) {
+        vip_recv_write(app->table, 0, app->received, &slot);
+        app->received++;
+    }
+}
 
 static void refill(struct app *app)
 {
@@ -60,7 +74,7 @@ static bool between(void *ctx, bool worked)
     uint8_t bytes[4096];
 
     for (unsigned i = 0; i < CLIENTS; i++) {
-        if (w->apps)
+        if (w->apps && !w->apps[i].table)
             refill(&w->apps[i]);
         while (recv(w->sock[i], bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
             fresh[i]++;
@@ -68,6 +82,8 @@ static bool between(void *ctx, bool worked)
     }
     for (unsigned i = 0; i < CLIENTS && sum > 0; i++) {
         w->got[i] += fresh[i];
+        if (w->apps && w->apps[i].table)
+            refill_table(&w->apps[i], w->got[i]);
         w->waited[i] = fresh[i] == 0 && w->got[i] < w->wanted / CLIENTS ? w->waited[i] + 1 : 0;
         if (w->waited[i] > w->waited_most)
             w->waited_most = w->waited[i];
@@ -173,7 +189,7 @@ static void *pages(size_t bytes)
 }
 
 /* What was posted before a request is taken first: thousands of slots are worth more than a request. */
-static void test_requests_that_take_rings(void **state)
+static void requests_that_take(bool table)
 {
     const struct nic_config config = {.name = "vip0",
                                       .engine = ENG_CONFIG_DEFAULT,
@@ -200,7 +216,6 @@ static void test_requests_that_take_rings(void **state)
     struct nic *nic;
     struct world w;
 
-    (void)state;
     assert_int_equal(link_loop_open(&link), 0);
     assert_int_equal(nic_open(&config, link, 1, &nic), 0);
     for (unsigned i = 0; i < CLIENTS; i++) {
@@ -216,8 +231,20 @@ static void test_requests_that_take_rings(void **state)
         args.app_base = apps[i].app = pages(VIP_APP_BYTES);
         args.vipd_base = apps[i].vipd = pages(VIP_VIPD_BYTES);
         assert_int_equal(nic_session_new(nic, &args, 1, &apps[i].nic_session), 0);
+        if (table) {
+            struct vip_sq_slot cont = {0};
+
+            apps[i].table = pages(VIP_RECV_BYTES);
+            assert_int_equal(nic_session_set_receives(apps[i].nic_session, apps[i].table), 0);
+            for (uint32_t at = 0; at < VIP_SQ_SLOTS; at++)
+                vip_sq_write(vip_recv_conts(apps[i].table, 0), at, &cont);
+        }
         assert_int_equal(nic_vi_create(apps[i].nic_session, &vi, &created, why, sizeof(why)), 0);
-        refill(&apps[i]);
+        apps[i].generation = created.generation;
+        if (table)
+            refill_table(&apps[i], 0);
+        else
+            refill(&apps[i]);
     }
     request.body_case = VIP__REQUEST__BODY_DISCONNECT;
     request.disconnect = &number;
@@ -226,11 +253,28 @@ static void test_requests_that_take_rings(void **state)
     assert_int_equal(w.most, 1);
     assert_in_range(w.waited_most, 0, CLIENTS);
     for (unsigned i = 0; i < CLIENTS; i++) {
+        if (table) {
+            assert_in_range(apps[i].received, 20 * VIP_DESC_PER_QUEUE_MAX, UINT32_MAX);
+            munmap(apps[i].table, VIP_RECV_BYTES);
+        }
         registry_free(registry[i]);
         munmap(apps[i].app, VIP_APP_BYTES);
         munmap(apps[i].vipd, VIP_VIPD_BYTES);
     }
     nic_close(nic, 2);
+}
+
+static void test_requests_that_take_rings(void **state)
+{
+    (void)state;
+    requests_that_take(false);
+}
+
+/* The receives of a VI are taken from the table when it is disconnected, also without a connection. */
+static void test_requests_that_take_tables(void **state)
+{
+    (void)state;
+    requests_that_take(true);
 }
 
 int main(void)
@@ -239,6 +283,7 @@ int main(void)
         cmocka_unit_test(test_cheap_requests),
         cmocka_unit_test(test_views),
         cmocka_unit_test(test_requests_that_take_rings),
+        cmocka_unit_test(test_requests_that_take_tables),
     };
 
     return cmocka_run_group_tests_name("vipd_fair", tests, NULL, NULL);

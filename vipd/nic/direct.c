@@ -84,9 +84,10 @@ static bool ring_sync(struct nic_session *session, uint16_t number)
     return n != most;
 }
 
-/* Copy the segments of a receive. False: no library of ours can have written this. */
+/* Copy the segments of a receive, from *left continuations at most, which it reduces. False: no
+ * library of ours can have written this. */
 static bool take_segs(struct nic_session *session, uint16_t number, const struct vip_sq_slot *slot,
-                      struct nic_post_parts *parts)
+                      struct nic_post_parts *parts, uint32_t *left)
 {
     const struct vip_sq_slot *conts = vip_recv_conts(session->recv_base, number);
     unsigned got = slot->seg_count < VIP_SQ_INLINE_SEGS ? slot->seg_count : VIP_SQ_INLINE_SEGS;
@@ -99,8 +100,9 @@ static bool take_segs(struct nic_session *session, uint16_t number, const struct
         struct vip_sq_slot copy;
         struct vip_sq_cont cont;
 
-        if (!vip_sq_read(conts, at, &copy))
+        if (*left == 0 || !vip_sq_read(conts, at, &copy))
             return false;
+        (*left)--;
         memcpy(&cont, &copy, sizeof(cont));
         if (count > VIP_SQ_CONT_SEGS)
             count = VIP_SQ_CONT_SEGS;
@@ -124,10 +126,11 @@ static bool table_holds(const struct nic_session *session, uint16_t number)
     return (int32_t)(posted - session->vis[number].recv_next) > 0;
 }
 
-/* Give the engine the next receive of the VI; false: none is posted. */
-static bool take_one(struct nic_session *session, uint16_t number)
+/* Give the engine the next receive of the VI, as take_segs; false: none is posted. */
+static bool take_one(struct nic_session *session, uint16_t number, uint32_t *left)
 {
     struct nic_vi *vi = &session->vis[number];
+    uint32_t before = *left;
     struct nic_post_parts parts;
     struct vip_sq_slot slot;
     uint16_t control;
@@ -143,9 +146,10 @@ static bool take_one(struct nic_session *session, uint16_t number)
         control = slot.control;
         parts.seg_count = 0;
         parts.message_bytes = 0;
-        if (!take_segs(session, number, &slot, &parts))
+        if (!take_segs(session, number, &slot, &parts, left))
             control |= VIP_CTL_RESERVED; /* it fails in its turn like any malformed receive */
         vi->recv_next++;
+        session->slots += 1 + before - *left;
         if (vi->ring) {
             const struct nic_ring *ring = vi->ring;
             unsigned other = 1u - vi->ring_half;
@@ -271,18 +275,26 @@ void nic_op_fetch_receives(void *ctx, uint16_t number, bool all)
 {
     struct nic_session *session = ctx;
     struct nic_vi *vi = &session->vis[number];
+    /* More continuations than this are never outstanding; a receive that names others is wrong. */
+    uint32_t left = VIP_SQ_SLOTS;
 
     if (!session->recv_base || vi->fetching)
         return;
     if (!all) {
-        (void)take_one(session, number);
+        (void)take_one(session, number, &left);
         return;
     }
     vi->fetching = true;
     if (vi->ring)
         ring_over(session, number);
-    for (unsigned i = 0; i < VIP_DESC_PER_QUEUE_MAX && take_one(session, number); i++)
-        nic_share_worked(session->nic, 1);
+    /* Receives of a session that ends are not reported. */
+    for (unsigned i = 0; i < VIP_DESC_PER_QUEUE_MAX && !session->closing; i++) {
+        uint32_t before = left;
+
+        if (!take_one(session, number, &left))
+            break;
+        nic_share_worked(session->nic, 1 + before - left);
+    }
     vi->fetching = false;
 }
 
