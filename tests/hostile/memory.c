@@ -1,13 +1,14 @@
 /*
  * A program that has vipd allocate memory, or whose memory goes missing, beside one of another user.
  *
- * usage: memory holes | unread | left | grow | segments | missing
+ * usage: memory holes | unread | left | grow | segments | tables | missing
  * holes: it punches holes into memory that it shares with vipd, which would hold vipd up.
  * unread: it asks for memory files and does not read the replies, until vipd could send descriptors to no program.
  * left: it lets vipd fill one file after another and keeps them without registration, for a vipd that
  * allows its user 64 MiB.
  * grow: it registers no more than the limit, but with what it has kept before vipd would fill more.
  * segments: it keeps what vipd wrote for one session after another.
+ * tables: the same with the tables of receives, into which it never writes.
  * missing: its files are cut short while vipd uses them, for a vipd with unsealed.c.
  * Exit status 0: what it did ended its session or was refused, and the other one's connection works on.
  * Started by root, each is a user of its own; else both are the user who started it.
@@ -274,36 +275,50 @@ static void wait_for_end(struct pair *pair)
           (comp.status & VIP_ST_ERROR_MASK) != 0);
 }
 
-/* A new session has 2,000 VIs made, some 8 MiB of what vipd writes, and ends; its segment is kept. */
-static int open_and_keep(void)
+/* A new session has 2,000 VIs made, some 8 MiB of what vipd writes, or in the table of receives, and
+ * ends; that file is kept. */
+static int open_and_keep(bool table)
 {
     struct raw raw;
-    int fd;
+    int fd = -1;
 
     if (raw_open(&raw) < 0)
         return -1;
+    if (table)
+        CHECK((fd = raw_table(&raw)) >= 0);
     for (unsigned i = 0; i < 2000; i++) {
         raw.vi_count = 0;
         if (raw_vi(&raw, VIP_LVL_DELIVERY, -1) < 0)
             break;
     }
-    fd = dup(raw.vipd_fd);
+    if (!table)
+        fd = dup(raw.vipd_fd);
     raw_close(&raw);
     return fd;
 }
 
-static void segments(void)
+static void keep_all(bool table)
 {
     int kept[20];
     unsigned count = 0;
 
-    while (count < 20 && (kept[count] = open_and_keep()) >= 0)
+    while (count < 20 && (kept[count] = open_and_keep(table)) >= 0)
         count++;
-    printf("segments: %u were kept, then no NIC was opened\n", count);
+    printf("%u files were kept, then no NIC was opened\n", count);
     CHECK(count >= 4 && count < 20);
     while (count)
         close(kept[--count]);
-    CHECK((kept[0] = open_and_keep()) >= 0);
+    CHECK((kept[0] = open_and_keep(table)) >= 0);
+}
+
+static void segments(void)
+{
+    keep_all(false);
+}
+
+static void tables(void)
+{
+    keep_all(true);
 }
 
 static void missing(void)
@@ -357,8 +372,8 @@ static pid_t start(void (*program)(int, int), uid_t uid, int a, int b)
 static const struct {
     const char *name;
     void (*run)(void);
-} modes[] = {{"holes", holes}, {"unread", unread},     {"left", left},
-             {"grow", grow},   {"segments", segments}, {"missing", missing}};
+} modes[] = {{"holes", holes},       {"unread", unread}, {"left", left},      {"grow", grow},
+             {"segments", segments}, {"tables", tables}, {"missing", missing}};
 static void (*mode)(void);
 
 static void evil(int a, int b)

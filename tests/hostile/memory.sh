@@ -37,6 +37,7 @@ run grow ended_memory_limit 1
 grep -q 'register_bytes_per_uid is 67108864' "$WORK/A.log" ||
     { echo "FAILED: the log does not say which limit"; bad=1; }
 run segments # the session that takes too much is ended, or the next one refused: what vipd sees first
+run tables
 stop
 
 # A sanitizer wants to be loaded first; its own handler of SIGBUS gives way to vipd's.

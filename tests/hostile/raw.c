@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "proto/direct.h"
 #include "proto/status.h"
 
 #define PAGES_MAX 1000
@@ -265,6 +266,24 @@ bool raw_ended(const struct raw *raw)
     struct pollfd fd = {.fd = raw->sock, .events = POLLIN};
 
     return poll(&fd, 1, 0) > 0; /* a signal is no end */
+}
+
+int raw_table(const struct raw *raw)
+{
+    Vip__DirectRequest direct = VIP__DIRECT_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    int fd = raw_memfd(VIP_RECV_BYTES, false);
+
+    request.body_case = VIP__REQUEST__BODY_DIRECT;
+    request.direct = &direct;
+    if (fd < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) <
+            0 ||
+        raw_code(raw->sock, &request, &fd, 1, NULL) != VIP_RC_SUCCESS) {
+        shut(fd);
+        return -1;
+    }
+    return fd;
 }
 
 /* ---- objects ----------------------------------------------------------------------------- */

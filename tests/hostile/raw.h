@@ -59,6 +59,8 @@ int raw_memfd(uint64_t bytes, bool seal);
 /* Outcomes: 0; -1 refused or no vipd. device may be NULL: vip0. */
 int raw_open(struct raw *raw);
 void raw_close(struct raw *raw); /* hang up, without a close request */
+/* A table of receives (proto/direct.h), before the first VI. Outcomes: its memfd; -1. */
+int raw_table(const struct raw *raw);
 bool raw_ended(const struct raw *raw);
 /* NULL if the session has ended. */
 Vip__Reply *raw_ask(int sock, const Vip__Request *request, const int *fds, unsigned count);

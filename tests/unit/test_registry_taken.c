@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -181,6 +182,66 @@ static void test_a_file_left_by_two_users(void **state)
 }
 
 /* Nothing is kept alive: with files left, vipd ends; and nobody counting is fine. */
+static unsigned setting(const char *name)
+{
+    char path[64];
+    unsigned value;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/sys/fs/inotify/%s", name);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%u", &value), 1);
+    fclose(file);
+    return value;
+}
+
+/* More files end at once than the kernel queues events for: those that are kept still count. */
+static void test_lost_events(void **state)
+{
+    enum { FILES_MAX = 50000 };
+    static void *map[FILES_MAX];
+    struct taken *taken = taken_new();
+    struct file kept = file_new();
+    struct taken_file *got = get(taken, 2, &kept);
+    unsigned files = setting("max_queued_events") / 2 + 100; /* each has two events */
+    unsigned most = setting("max_user_watches") / 2;
+
+    (void)state;
+    most = most < FILES_MAX ? most : FILES_MAX;
+    if (files > most) {
+        print_message("the limits of this machine let no event be lost\n");
+        files = most;
+    }
+    fill(&kept, 3 * MIB);
+    taken_put(taken, got);
+    for (unsigned i = 0; i < files; i++) {
+        struct file file = file_new();
+
+        map[i] = mmap(NULL, 4096, PROT_READ, MAP_SHARED, file.fd, 0);
+        assert_true(map[i] != MAP_FAILED);
+        got = get(taken, 1, &file);
+        fill(&file, 4096);
+        taken_put(taken, got);
+        close(file.fd);
+    }
+    assert_int_equal(taken_left(taken, 1), files);
+    munmap(map[0], 4096);
+    taken_look(taken, 1);
+    assert_int_equal(taken_left(taken, 1), files - 1);
+    for (unsigned i = 1; i < files; i++)
+        munmap(map[i], 4096);
+    taken_look(taken, 1);
+    assert_int_equal(taken_left(taken, 1), 0);
+    assert_int_equal(taken_by(taken, 1), 0);
+    assert_int_equal(taken_left(taken, 2), 1);
+    assert_int_equal(taken_by(taken, 2), 3 * MIB);
+    close(kept.fd);
+    taken_look(taken, 1);
+    assert_int_equal(taken_by(taken, 2), 0);
+    taken_free(taken);
+}
+
 static void test_end_with_left_files(void **state)
 {
     struct taken *taken = taken_new();
@@ -210,6 +271,7 @@ int main(void)
         cmocka_unit_test(test_left_files_count_until_they_are_gone),
         cmocka_unit_test(test_a_left_file_comes_back),
         cmocka_unit_test(test_a_file_left_by_two_users),
+        cmocka_unit_test(test_lost_events),
         cmocka_unit_test(test_end_with_left_files),
     };
 

@@ -44,11 +44,11 @@ struct session {
     struct nic_session *nic_session;
     struct registry *registry;
     void *app_base, *vipd_base; /* the two segments, NULL if not mapped */
-    void *recv_base;          /* table of receives (proto/direct.h), NULL if the library has none */
-    uint32_t guard[3];        /* of these three in the table of vipd/registry/guard.h */
-    struct taken_file *taken; /* the segment that vipd writes, which its program may keep */
-    int doorbell;             /* eventfd; its file is shared with the application */
-    int event_sock;           /* vipd's end */
+    void *recv_base;   /* table of receives (proto/direct.h), NULL if the library has none */
+    uint32_t guard[3]; /* of these three in the table of vipd/registry/guard.h */
+    struct taken_file *taken[3]; /* their files, which the program may keep */
+    int doorbell;                /* eventfd; its file is shared with the application */
+    int event_sock;              /* vipd's end */
     struct vipd_watch *doorbell_watch, *event_watch;
     struct client_event *events, **events_tail; /* waiting to be sent */
     uint64_t events_queued;

@@ -37,7 +37,11 @@ static void end_faulted(struct vipd *vipd)
 /* What the session's files take. */
 static uint64_t taken_by_session(const struct session *session)
 {
-    return registry_taken(session->registry) + taken_file_bytes(session->taken);
+    uint64_t bytes = registry_taken(session->registry);
+
+    for (unsigned i = 0; i < 3; i++)
+        bytes += taken_file_bytes(session->taken[i]);
+    return bytes;
 }
 
 /* What the user's files take, except those of sessions that are about to end. */

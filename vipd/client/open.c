@@ -72,10 +72,26 @@ static const char *app_segment_fault(int fd, uint64_t bytes)
     return NULL;
 }
 
+/*
+ * The file of a segment counts for the client's user: vipd gets each page that it touches first,
+ * also by a read of a hole. Outcomes: 0; a negative errno.
+ */
+static int count_segment(const struct client *client, int fd, struct taken_file **ret)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    *ret = taken_get(client->vipd->taken, client->uid, fd, st.st_dev, st.st_ino);
+    return client->vipd->taken && !*ret ? -errno : 0;
+}
+
 /* Map the application's segment read-only. Returns whether that worked. */
-static bool map_app_segment(struct session *session, int fd, struct answer *answer)
+static bool map_app_segment(const struct client *client, struct session *session, int fd,
+                            struct answer *answer)
 {
     const char *fault = app_segment_fault(fd, VIP_APP_BYTES);
+    int rc;
     uint32_t head[2]; /* magic, ABI */
     void *base;
 
@@ -103,7 +119,11 @@ static bool map_app_segment(struct session *session, int fd, struct answer *answ
                    head[0], head[1], VIP_SHM_APP_MAGIC, VIP_SHM_ABI);
         return false;
     }
-    return true;
+    rc = count_segment(client, fd, &session->taken[1]);
+    if (rc < 0)
+        answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot count the app-writes segment: %s",
+                   strerror(-rc));
+    return rc == 0;
 }
 
 /* Make and map our segment; its descriptor goes to the reply. 0 or negative errno. */
@@ -111,7 +131,6 @@ static int make_vipd_segment(const struct client *client, struct session *sessio
                              struct answer *answer)
 {
     int fd = memfd_create("vipd-writes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    struct stat st;
     void *base;
 
     if (fd < 0)
@@ -125,10 +144,9 @@ static int make_vipd_segment(const struct client *client, struct session *sessio
         return -errno;
     session->vipd_base = base;
     /* After the mapping, which stays writable; later ones cannot be. */
-    if (fcntl(fd, F_ADD_SEALS, SEGMENT_SEALS) < 0 || fstat(fd, &st) < 0)
+    if (fcntl(fd, F_ADD_SEALS, SEGMENT_SEALS) < 0)
         return -errno;
-    session->taken = taken_get(client->vipd->taken, client->uid, fd, st.st_dev, st.st_ino);
-    return client->vipd->taken && !session->taken ? -errno : 0;
+    return count_segment(client, fd, &session->taken[0]);
 }
 
 /* ---- doorbell and event socket ----------------------------------------------------------- */
@@ -222,7 +240,8 @@ bool session_end(struct client *client, bool died, unsigned *ends)
     vipd_watch_free(session->doorbell_watch);
     vipd_watch_free(session->event_watch);
     events_drop(session);
-    taken_put(client->vipd->taken, session->taken);
+    for (unsigned i = 0; i < 3; i++)
+        taken_put(client->vipd->taken, session->taken[i]);
     undertaker_unmap(undertaker, client->uid, session->app_base, VIP_APP_BYTES, NULL);
     undertaker_unmap(undertaker, client->uid, session->vipd_base, VIP_VIPD_BYTES, NULL);
     undertaker_unmap(undertaker, client->uid, session->recv_base, VIP_RECV_BYTES, NULL);
@@ -284,7 +303,7 @@ static bool session_fill(struct client *client, struct vip_fds *fds, struct answ
     struct session *session = client->session;
     int r;
 
-    if (!map_app_segment(session, fds->fd[0], answer))
+    if (!map_app_segment(client, session, fds->fd[0], answer))
         return false;
     r = make_registry(client, session, fds);
     if (r == -EBADMSG) {
@@ -543,25 +562,36 @@ void request_direct(struct client *client, const Vip__Request *request, struct v
 {
     struct session *session = client->session;
     const char *fault = app_segment_fault(fds->fd[0], VIP_RECV_BYTES);
+    struct taken_file *taken = NULL;
     void *base;
+    int rc;
 
     (void)request;
     if (fault) {
         answer_set(answer, VIP_RC_INVALID_PARAMETER, "the table of receives %s", fault);
         return;
     }
+    rc = count_segment(client, fds->fd[0], &taken);
+    if (rc < 0) {
+        answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot count the table of receives: %s",
+                   strerror(-rc));
+        return;
+    }
     base = mmap(NULL, VIP_RECV_BYTES, PROT_READ, MAP_SHARED | MAP_NORESERVE, fds->fd[0], 0);
     if (base == MAP_FAILED) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot map the table of receives: %s",
                    strerror(errno));
+        taken_put(client->vipd->taken, taken);
         return;
     }
     if (nic_session_set_receives(session->nic_session, base) < 0) {
         munmap(base, VIP_RECV_BYTES);
+        taken_put(client->vipd->taken, taken);
         answer_set(answer, VIP_RC_INVALID_STATE,
                    "the table of receives comes once, before the first VI");
         return;
     }
     session->recv_base = base;
+    session->taken[2] = taken;
     session->guard[2] = guard_add(registry_guard(session->registry), base, VIP_RECV_BYTES);
 }

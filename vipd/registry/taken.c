@@ -35,6 +35,7 @@ struct taken_file {
     ino_t ino;
     int fd;        /* -1: left */
     int watch;     /* of a left one */
+    bool watched;  /* used by forget_unwatched */
     uint32_t refs; /* mappings, of any session of the user; 0: left */
     uint64_t bytes;
     uint64_t first_bytes; /* when it was mapped first */
@@ -175,11 +176,44 @@ static void gone(struct taken *taken, int watch)
         forget_left(taken, file);
 }
 
-/* Forget left files that exist no more. If the kernel lost events, forget all left files. */
+/*
+ * The kernel lost events. It still lists the watches, and a file that is gone has none: forget the
+ * left files without one, and without the list all of them.
+ */
+static void forget_unwatched(struct taken *taken)
+{
+    struct taken_file *file, *next;
+    char path[40], line[256];
+    FILE *list;
+    int watch;
+
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", taken->inotify);
+    list = fopen(path, "re");
+    if (!list) {
+        forget_all_left(taken);
+        return;
+    }
+    while (fgets(line, sizeof(line), list))
+        if (sscanf(line, "inotify wd:%x ", (unsigned *)&watch) == 1)
+            LIST_FOREACH(file, &taken->watched[(unsigned)watch % BUCKETS], of_watch)
+    file->watched |= file->watch == watch;
+    fclose(list);
+    for (unsigned i = 0; i < BUCKETS; i++)
+        for (file = LIST_FIRST(&taken->watched[i]); file; file = next) {
+            next = LIST_NEXT(file, of_watch);
+            if (!file->watched)
+                forget_left(taken, file);
+            else
+                file->watched = false;
+        }
+}
+
+/* Forget left files that exist no more. */
 static void look_at_left(struct taken *taken)
 {
     _Alignas(struct inotify_event) char events[4096];
     ssize_t bytes;
+    bool lost = false;
 
     if (!taken->left)
         return;
@@ -188,11 +222,13 @@ static void look_at_left(struct taken *taken)
             const struct inotify_event *event = (const void *)at;
 
             if (event->mask & IN_Q_OVERFLOW)
-                forget_all_left(taken);
+                lost = true;
             else if (event->mask & IN_DELETE_SELF)
                 gone(taken, event->wd);
             at += sizeof(*event) + event->len;
         }
+    if (lost)
+        forget_unwatched(taken);
 }
 
 /* A left file is mapped again. */
