@@ -100,6 +100,7 @@ void vipl__mem_arena_put(void)
         memset(st->block_owner, 0, sizeof(st->block_owner));
         memset(st->block_full, 0, sizeof(st->block_full));
         st->keeps = false;
+        st->most_bytes = 0;
     }
     pthread_mutex_unlock(&st->lock);
 }

@@ -175,6 +175,7 @@ void vipl__mem_fork_child(void)
     for (size_t i = 0; i < st->allocs.n; i++)
         close(((struct mem_alloc *)st->allocs.items)[i].fd);
     st->runs.n = 0;
+    st->used_bytes = st->most_bytes = 0;
     st->allocs.n = 0;
     memset(st->block_owner, 0, sizeof(st->block_owner));
     memset(st->block_full, 0, sizeof(st->block_full));

@@ -109,6 +109,7 @@ struct mem_state {
     bool maps_tried;
 
     struct mem_vec runs;              /* of struct mem_run */
+    uint64_t used_bytes, most_bytes;  /* of these runs together, now and at most so far */
     struct mem_vec allocs;            /* of struct mem_alloc */
     struct mem_vec pieces;            /* of struct mem_piece: the range being prepared */
     uint64_t block_owner[MEM_BLOCKS]; /* 1 + address / MEM_BLOCK_BYTES; 0 = free */
@@ -192,7 +193,8 @@ uint64_t vipl__mem_zone_offset(const struct mem_state *st, uintptr_t addr);
 int vipl__mem_zone_reserve(struct mem_state *st, uintptr_t start, uintptr_t end);
 /*
  * May pages be adopted at the reserved range [start, end)? No if that takes new pages of a file
- * that keeps its pages, and its idle ones exceed both MEM_IDLE_BYTES and the adopted ones.
+ * that keeps its pages, and the file would then have more than MEM_IDLE_BYTES beside the double of
+ * what was adopted at one time.
  */
 bool vipl__mem_zone_room(const struct mem_state *st, uintptr_t start, uintptr_t end);
 /*

@@ -96,10 +96,13 @@ void vipl__mem_runs_fill(struct mem_state *st, uintptr_t start, uintptr_t end)
         if (next > start) {
             uintptr_t stop = next < end ? next : end;
             insert_at(st, i, (struct mem_run){.start = start, .end = stop});
+            st->used_bytes += stop - start;
         }
         start = vipl__mem_run(st, i)->end;
         i++;
     }
+    if (st->used_bytes > st->most_bytes)
+        st->most_bytes = st->used_bytes;
 }
 
 void vipl__mem_runs_moved_in(struct mem_state *st, uintptr_t start, uintptr_t end, uintptr_t shadow)
@@ -141,6 +144,8 @@ void vipl__mem_runs_drop(struct mem_state *st, uintptr_t start, uintptr_t end)
 
     split_at(st, end);
     i = split_at(st, start);
-    while (i < st->runs.n && vipl__mem_run(st, i)->start < end)
+    while (i < st->runs.n && vipl__mem_run(st, i)->start < end) {
+        st->used_bytes -= vipl__mem_run(st, i)->end - vipl__mem_run(st, i)->start;
         remove_at(st, i);
+    }
 }

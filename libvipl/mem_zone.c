@@ -11,8 +11,8 @@
  * block of an area is put in the middle of the widest gap so that it can grow both ways.
  *
  * Unused pages go back to the kernel, if the file allows it. A file that vipd makes does not: its
- * pages are used again, so memory goes to a block that has idle pages at the same place. While too
- * many pages are idle, memory that needs more of them is not adopted.
+ * pages are used again, so memory goes to a block that has idle pages at the same place. When the
+ * file has too many pages, memory that needs more of them is not adopted.
  */
 #include "libvipl/mem_internal.h"
 
@@ -185,29 +185,17 @@ void vipl__mem_zone_free(struct mem_state *st, uint64_t offset, size_t bytes)
         st->block_full[at] = true;
 }
 
-/* Bytes of the file that no adopted page uses. *ret_used: adopted bytes. */
-static uint64_t idle_bytes(const struct mem_state *st, uint64_t *ret_used)
-{
-    struct stat file;
-    uint64_t taken;
-
-    *ret_used = 0;
-    for (size_t i = 0; i < st->runs.n; i++)
-        *ret_used += vipl__mem_run(st, i)->end - vipl__mem_run(st, i)->start;
-    if (fstat(st->arena_fd, &file) != 0)
-        return 0;
-    taken = (uint64_t)file.st_blocks * 512;
-    return taken > *ret_used ? taken - *ret_used : 0;
-}
-
 bool vipl__mem_zone_room(const struct mem_state *st, uintptr_t start, uintptr_t end)
 {
-    uint64_t offset = vipl__mem_zone_offset(st, start), used, idle, most = MEM_IDLE_BYTES;
+    uint64_t offset = vipl__mem_zone_offset(st, start), idle = MEM_IDLE_BYTES;
+    uint64_t most = st->used_bytes + (end - start);
+    struct stat file;
 
-    if (!st->keeps || has_pages(st, offset, end - start))
+    if (!st->keeps || has_pages(st, offset, end - start) || fstat(st->arena_fd, &file) != 0)
         return true;
-    idle = idle_bytes(st, &used);
     if (vipl__mem_switches.idle_bytes)
-        most = vipl__mem_switches.idle_bytes;
-    return idle <= most || idle <= used;
+        idle = vipl__mem_switches.idle_bytes;
+    if (most < st->most_bytes)
+        most = st->most_bytes;
+    return (uint64_t)file.st_blocks * 512 + (end - start) <= 2 * most + idle;
 }
