@@ -428,6 +428,22 @@ static void test_asks_at_once(void **state)
     world_free(w);
 }
 
+/* A peer cannot choose epochs and numbers of requests whose keys are equal: all would be compared at each look-up. */
+static void test_keys(void **state)
+{
+    struct world *w = world_new(2, 503);
+    struct cm_host host = {.len = 4, .bytes = {192, 0, 2, 1}};
+    uint64_t first = cm_request_key(w->hosts[SERVER].cm, &host, 0, 0);
+
+    (void)state;
+    for (uint64_t id = 1; id < 2000; id++) {
+        assert_true(cm_request_key(w->hosts[SERVER].cm, &host, id << 1, id) != first);
+        assert_true(cm_request_key(w->hosts[SERVER].cm, &host, id, id) != first);
+        assert_true(cm_request_key(w->hosts[SERVER].cm, &host, 0 - id, id) != first);
+    }
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -443,6 +459,7 @@ int main(void)
         cmocka_unit_test(test_lives),
         cmocka_unit_test(test_offered_are_waits),
         cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_keys),
         cmocka_unit_test(test_closings),
         cmocka_unit_test(test_asks_without_end),
         cmocka_unit_test(test_asks_at_once),

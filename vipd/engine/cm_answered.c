@@ -7,7 +7,10 @@
 
 uint64_t cm_request_key(struct cm *cm, const struct cm_host *host, uint64_t epoch, uint64_t id)
 {
-    return cm_hash(cm, host->bytes, host->len, epoch ^ (id << 1 | id >> 63));
+    /* A peer chooses both numbers: they must not cancel each other. */
+    uint64_t numbers[2] = {epoch, id};
+
+    return cm_hash(cm, host->bytes, host->len, siphash(&cm->random_key, numbers, sizeof(numbers)));
 }
 
 static void answered_free(struct cm *cm, struct cm_answered *answered)
