@@ -162,6 +162,45 @@ static void test_large_write(void **state)
     pair_free(&p);
 }
 
+/* From one look at the clock to the next, a packet that is resumed takes 0.1 ms. */
+static uint64_t dear_looks;
+
+static uint64_t dear_clock(void)
+{
+    return rig_now + 100000 * dear_looks++;
+}
+
+/* A library says at once that many packets are placed: turns take them, each for 1 ms of processor time. */
+static void test_placed_in_turns(void **state)
+{
+    enum { BYTES = 190000, PACKETS = 20 };
+    struct rig_event event, last = {0};
+    struct pair p;
+    unsigned turns = 0;
+
+    rig_cost_clock = dear_clock;
+    p = pair_new(1, VIP_LVL_DELIVERY);
+    rig_post_write(p.a, p.va, rig_seg(&p.ma, 0, BYTES), rig_seg(&p.mb, 5, 0), false);
+    while (rig_counter(rig_nics[1], "kept_packets") < PACKETS) {
+        dear_looks = 0;
+        rig_pass(RIG_STEP_NS);
+    }
+    while (rig_event(p.b, 'p', &event))
+        last = event;
+    assert_true(nic_placed(p.b->session, last.number, true, rig_now));
+    while (rig_counter(rig_nics[1], "kept_packets") > 0) {
+        uint64_t before = rig_counter(rig_nics[1], "kept_packets");
+
+        dear_looks = 0;
+        rig_now += RIG_STEP_NS;
+        nic_turn(rig_nics[1], rig_now);
+        assert_in_range(before - rig_counter(rig_nics[1], "kept_packets"), 1, 12);
+        turns++;
+    }
+    assert_true(turns >= PACKETS / 12);
+    pair_free(&p);
+}
+
 /* Receives into staged memory end in the "in" half, sends come from the "out" half. */
 static void test_send_recv(void **state)
 {
@@ -338,11 +377,17 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_teardown(name, rig_teardown)
     const struct CMUnitTest tests[] = {
-        T(test_one_write),   T(test_stream),
-        T(test_large_write), T(test_send_recv),
-        T(test_lies),        T(test_ends_while_parked),
-        T(test_rights),      T(test_whole_range),
-        T(test_spoiled),     T(test_spoiled_beside_good_ones),
+        T(test_one_write),
+        T(test_stream),
+        T(test_large_write),
+        T(test_placed_in_turns),
+        T(test_send_recv),
+        T(test_lies),
+        T(test_ends_while_parked),
+        T(test_rights),
+        T(test_whole_range),
+        T(test_spoiled),
+        T(test_spoiled_beside_good_ones),
     };
 
     rig_reset();

@@ -170,6 +170,11 @@ bool nic_op_check(void *ctx, const struct eng_access *access);
 bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_offset);
 /* Ask a library to place the bytes that were collected for it. */
 void nic_place_flush(struct nic *nic);
+/* Has the library placed all ranges of the session's first parked packet? */
+bool nic_placed_any(const struct nic_session *session);
+/* Give such packets of all sessions to the engine, until the turn's time is over; whether there
+ * were any. */
+bool nic_placed_run(struct nic *nic);
 struct registry_vi nic_registry_vi(const struct nic_vi *vi);
 enum nic_stage {
     NIC_STAGE_NO = 0, /* nothing to prepare: give the packet to the engine */

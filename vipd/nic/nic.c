@@ -192,7 +192,7 @@ static bool has_work(const struct nic *nic)
             !nic_session_throttled(session))
             return true;
         /* While the link is full nothing can be sent; nic_deadline has the time of the retry. */
-        if (!nic->tx_retry_ns && eng_tx_ready(session->eng))
+        if (nic_placed_any(session) || (!nic->tx_retry_ns && eng_tx_ready(session->eng)))
             return true;
     }
     return false;
@@ -328,7 +328,8 @@ static bool stage_run(struct nic *nic, unsigned stage)
     case STAGE_POSTS:
         return sessions_drain(nic);
     case STAGE_PACKETS:
-        did = nic->rx_at < nic->rx_count;
+        did = nic_placed_run(nic);
+        did = nic->rx_at < nic->rx_count || did;
         nic_rx_process(nic);
         nic_wake_flush(nic);
         return did;

@@ -373,22 +373,52 @@ static void place_failed(struct nic_session *session, uint64_t first, uint64_t l
 
 bool nic_placed(struct nic_session *session, uint64_t number, bool good, uint64_t now_ns)
 {
-    struct nic *nic = session->nic;
     uint64_t first = session->place_done + 1;
 
-    nic->now_ns = now_ns;
+    session->nic->now_ns = now_ns;
     if (number < first || number > session->place_issued)
         return false;
     session->place_done = number;
     if (!good)
         place_failed(session, first, number);
-    while (!nic_list_empty(&session->parked)) {
-        struct nic_held *held = NIC_ITEM(session->parked.next, struct nic_held, link);
-
-        if (held->number > session->place_done && !VIP_MUTANT(STAGE_ORDER))
-            break;
-        nic_rx_resume(held);
-    }
-    nic_wake_flush(nic);
     return true;
+}
+
+bool nic_placed_any(const struct nic_session *session)
+{
+    return !nic_list_empty(&session->parked) && !session->closing &&
+           (NIC_ITEM(session->parked.next, struct nic_held, link)->number <= session->place_done ||
+            VIP_MUTANT(STAGE_ORDER));
+}
+
+/* Resume the packets of the sessions from `item` on. */
+static bool placed_from(struct nic *nic, struct nic_list *item)
+{
+    bool did = false;
+
+    nic->placed_next = NULL;
+    for (; item != &nic->sessions; item = item->next) {
+        struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
+
+        while (nic_placed_any(session)) {
+            if (nic->meter.over) {
+                nic->placed_next = item; /* the next turn begins here */
+                return did;
+            }
+            nic_share_switch(nic, session);
+            nic_rx_resume(NIC_ITEM(session->parked.next, struct nic_held, link));
+            nic_share_worked(nic, NIC_UNITS);
+            did = true;
+        }
+    }
+    return did;
+}
+
+bool nic_placed_run(struct nic *nic)
+{
+    bool did = nic->placed_next && placed_from(nic, nic->placed_next);
+
+    if (!nic->placed_next)
+        did = placed_from(nic, nic->sessions.next) || did;
+    return did;
 }

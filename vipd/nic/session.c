@@ -604,6 +604,8 @@ static void session_gone(struct nic_session *session)
         nic->post_next = session->link.next;
     if (nic->timer_next == &session->link)
         nic->timer_next = session->link.next;
+    if (nic->placed_next == &session->link)
+        nic->placed_next = session->link.next;
     nic_list_del(&session->link);
     nic_user_leave(session);
     session_memory_free(session);

@@ -260,7 +260,7 @@ struct nic {
     struct nic_session **session_slots;
     uint32_t session_slots_cap;
     /* The next session to send, to have its submission ring read, to have its timers run. */
-    struct nic_list *tx_next, *post_next, *timer_next;
+    struct nic_list *tx_next, *post_next, *timer_next, *placed_next;
     unsigned first_stage; /* of the next turn (nic.c) */
     uint64_t next_wait;
 
