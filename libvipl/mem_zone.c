@@ -185,17 +185,33 @@ void vipl__mem_zone_free(struct mem_state *st, uint64_t offset, size_t bytes)
         st->block_full[at] = true;
 }
 
+/* Bytes of [start, end) that no run has: they would be adopted anew. */
+static uint64_t fresh_bytes(const struct mem_state *st, uintptr_t start, uintptr_t end)
+{
+    uint64_t bytes = end - start;
+
+    for (size_t i = vipl__mem_runs_find(st, start); i < st->runs.n; i++) {
+        const struct mem_run *run = vipl__mem_run(st, i);
+
+        if (run->start >= end)
+            break;
+        bytes -= (run->end < end ? run->end : end) - (run->start > start ? run->start : start);
+    }
+    return bytes;
+}
+
 bool vipl__mem_zone_room(const struct mem_state *st, uintptr_t start, uintptr_t end)
 {
-    uint64_t offset = vipl__mem_zone_offset(st, start), idle = MEM_IDLE_BYTES;
-    uint64_t most = st->used_bytes + (end - start);
+    uint64_t offset = vipl__mem_zone_offset(st, start), idle = MEM_IDLE_BYTES, fresh, most;
     struct stat file;
 
     if (!st->keeps || has_pages(st, offset, end - start) || fstat(st->arena_fd, &file) != 0)
         return true;
     if (vipl__mem_switches.idle_bytes)
         idle = vipl__mem_switches.idle_bytes;
+    fresh = fresh_bytes(st, start, end);
+    most = st->used_bytes + fresh;
     if (most < st->most_bytes)
         most = st->most_bytes;
-    return (uint64_t)file.st_blocks * 512 + (end - start) <= 2 * most + idle;
+    return (uint64_t)file.st_blocks * 512 + fresh <= 2 * most + idle;
 }

@@ -275,8 +275,8 @@ static void wait_for_end(struct pair *pair)
           (comp.status & VIP_ST_ERROR_MASK) != 0);
 }
 
-/* A new session has 2,000 VIs made, some 8 MiB of what vipd writes, or in the table of receives, and
- * ends; that file is kept. */
+/* A new session makes 2,000 VIs and ends. That takes some 8 MiB of what vipd writes, and of the
+ * table of receives. Keep one of the two files. */
 static int open_and_keep(bool table)
 {
     struct raw raw;

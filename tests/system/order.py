@@ -1,10 +1,10 @@
-"""The files of a folder are a stack: each calls only those below it. A folder's file ORDER names its files and folders
-from bottom to top, and at its end ("up FILE FILE") the calls that still go up. Here the symbols of the object files are
-held against it: a call up that is not listed is refused, and so is a listed one that has gone, so the list can only
-get shorter.
+"""The files of a folder are a stack: each calls only those below it. A folder's file ORDER names
+its files and folders from bottom to top, and at its end ("up FILE FILE") the calls that still go
+up. This test reads the symbols of the object files. It refuses a call up that is not listed, and a
+listed one that has gone, so the list can only get shorter.
 
 usage: order.py BUILD_DIR            check each folder that has an ORDER
-       order.py BUILD_DIR FOLDER     print the calls inside the folder: who, whom, by which functions
+       order.py BUILD_DIR FOLDER     print the calls inside the folder, with their functions
 """
 
 import collections
@@ -17,7 +17,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 
 def objects(build):
-    """{source file: object file}. An object's path has that of its source, after CMakeFiles/TARGET.dir."""
+    """{source file: object file}. After CMakeFiles/TARGET.dir an object's path is its source's."""
     found = {}
     for path in glob.glob(os.path.join(build, "**", "*.c.o"), recursive=True):
         place = os.path.relpath(path, build).split(os.sep)
@@ -33,7 +33,8 @@ def objects(build):
 
 def symbols(paths):
     """For each object its symbols: ({defined}, {used})."""
-    listing = subprocess.run(["nm", "-A", "-g", *paths.values()], capture_output=True, text=True, check=True).stdout
+    listing = subprocess.run(["nm", "-A", "-g", *paths.values()],
+                             capture_output=True, text=True, check=True).stdout
     source_of = {path: source for source, path in paths.items()}
     found = {source: (set(), set()) for source in paths}
     for line in listing.splitlines():
@@ -54,16 +55,21 @@ def calls(found):
     return arrows
 
 
-def inside(folder, arrows):
-    """The arrows between two entries (files, folders with a / at the end) of the folder."""
-    def entry(source):
-        rest = os.path.relpath(source, folder)
-        return rest.split(os.sep)[0] + "/" if os.sep in rest else rest
+def entry(folder, source):
+    """The folder's file, or its folder with a / at the end, that has the source. None: not here."""
+    if not source.startswith(folder + os.sep):
+        return None
+    first, *deeper = os.path.relpath(source, folder).split(os.sep)
+    return first + "/" if deeper else first
 
+
+def inside(folder, arrows):
+    """The calls between two entries of the folder."""
     between = collections.defaultdict(list)
-    for (caller, called), names in arrows.items():
-        if caller.startswith(folder + os.sep) and called.startswith(folder + os.sep) and entry(caller) != entry(called):
-            between[entry(caller), entry(called)] += names
+    for pair, names in arrows.items():
+        caller, called = (entry(folder, source) for source in pair)
+        if caller and called and caller != called:
+            between[caller, called] += names
     return between
 
 
@@ -81,28 +87,27 @@ def read_order(folder):
 
 
 def check(folder, sources, arrows):
-    """What is wrong in this folder, one sentence each."""
+    """What is wrong in this folder, one sentence each; and how many calls go up."""
     entries, up = read_order(folder)
     height = {entry: number for number, entry in enumerate(entries)}
     wrong = []
     if len(height) != len(entries):
         wrong.append(f"{folder}/ORDER names an entry twice")
-    for source in sources:
-        if source.startswith(folder + os.sep):
-            rest = os.path.relpath(source, folder)
-            entry = rest.split(os.sep)[0] + "/" if os.sep in rest else rest
-            if entry not in height:
-                wrong.append(f"{folder}/ORDER does not name {entry}")
-                height[entry] = len(height)
-    for entry in entries:
-        if not os.path.exists(os.path.join(TOP, folder, entry)):
-            wrong.append(f"{folder}/ORDER names {entry}, which does not exist")
-    rising = {pair: names for pair, names in inside(folder, arrows).items() if height[pair[0]] < height[pair[1]]}
-    for pair in sorted(rising.keys() - up):
-        wrong.append(f"{folder}: {pair[0]} calls {pair[1]}, which stands above it: {', '.join(rising[pair])}")
-    for pair in sorted(up - rising.keys()):
-        wrong.append(f"{folder}: {pair[0]} does not call up to {pair[1]} any more: remove the line from {folder}/ORDER")
-    return list(dict.fromkeys(wrong)), len(rising)
+    for name in sorted({entry(folder, source) for source in sources} - {None} - height.keys()):
+        wrong.append(f"{folder}/ORDER does not name {name}")
+        height[name] = len(height)
+    for name in entries:
+        if not os.path.exists(os.path.join(TOP, folder, name)):
+            wrong.append(f"{folder}/ORDER names {name}, which does not exist")
+    rising = {(caller, called): names for (caller, called), names in inside(folder, arrows).items()
+              if height[caller] < height[called]}
+    for caller, called in sorted(rising.keys() - up):
+        wrong.append(f"{folder}: {caller} calls {called}, which stands above it: "
+                     f"{', '.join(rising[caller, called])}")
+    for caller, called in sorted(up - rising.keys()):
+        wrong.append(f"{folder}: {caller} does not call up to {called} any more: "
+                     f"remove the line from {folder}/ORDER")
+    return wrong, len(rising)
 
 
 def main():
@@ -115,11 +120,12 @@ def main():
         return 1
     arrows = calls(symbols(paths))
     if len(sys.argv) == 3:
-        for (caller, called), names in sorted(inside(os.path.normpath(sys.argv[2]), arrows).items()):
+        between = inside(os.path.normpath(sys.argv[2]), arrows)
+        for (caller, called), names in sorted(between.items()):
             print(f"{caller} -> {called}: {', '.join(sorted(set(names)))}")
         return 0
-    folders = sorted(os.path.relpath(os.path.dirname(path), TOP)
-                     for path in glob.glob(os.path.join(TOP, "*", "ORDER")) + glob.glob(os.path.join(TOP, "*", "*", "ORDER")))
+    orders = [glob.glob(os.path.join(TOP, depth, "ORDER")) for depth in ("*", "*/*")]
+    folders = sorted(os.path.relpath(os.path.dirname(path), TOP) for path in sum(orders, []))
     bad = 0
     for folder in folders:
         wrong, rising = check(folder, paths, arrows)

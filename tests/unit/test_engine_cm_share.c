@@ -428,7 +428,7 @@ static void test_asks_at_once(void **state)
     world_free(w);
 }
 
-/* A peer cannot choose epochs and numbers of requests whose keys are equal: all would be compared at each look-up. */
+/* A peer cannot choose requests whose keys are equal: each look-up would compare all of them. */
 static void test_keys(void **state)
 {
     struct world *w = world_new(2, 503);

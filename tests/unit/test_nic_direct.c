@@ -6,6 +6,7 @@
 #include "unit/nic_rig.h"
 
 #include "proto/direct.h"
+#include "vipd/nic/see.h"
 
 /* One end of a connection with a ring. */
 struct end {

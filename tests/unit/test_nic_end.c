@@ -1,6 +1,7 @@
 /*
- * The end of many connections at once: of a session with a thousand VIs or with hundreds of requests, and of a peer that
- * has a thousand connections. All come in portions, so that no turn of the NIC is long.
+ * The end of many connections at once: of a session with a thousand VIs or with a hundred requests,
+ * and of a peer that has a thousand connections. All come in portions, so that no turn of the NIC
+ * is long.
  */
 #define RIG_VIS    1024
 #define RIG_EVENTS 4096
@@ -111,8 +112,8 @@ static void test_session_in_portions(void **state)
     rig_app_forget(m.a);
 }
 
-/* A server dies with two listeners and many requests that it has not answered. Its listeners go first, and the requests
- * are rejected in portions. */
+/* A server dies with two listeners and many requests that it has not answered. Its listeners end
+ * first. Then vipd rejects the requests in portions. */
 static void test_requests_in_portions(void **state)
 {
     enum { REQUESTS = 100 };
@@ -140,7 +141,7 @@ static void test_requests_in_portions(void **state)
         total += rejects;
         rig_now += RIG_STEP_NS;
         nic_turn(rig_nics[0], rig_now);
-        if (turns == 0) { /* nobody listens any more */
+        if (turns == 0) { /* both listeners have ended */
             uint16_t late = rig_vi(b, VIP_LVL_DELIVERY);
 
             rig_connect_start(b, late, 1, 0, "other");

@@ -170,7 +170,7 @@ static uint64_t dear_clock(void)
     return rig_now + 100000 * dear_looks++;
 }
 
-/* A library says at once that many packets are placed: turns take them, each for 1 ms of processor time. */
+/* A library says at once that many packets are placed. Each turn takes some, for 1 ms. */
 static void test_placed_in_turns(void **state)
 {
     enum { BYTES = 190000, PACKETS = 20 };

@@ -270,7 +270,7 @@ static void test_requests_that_take_rings(void **state)
     requests_that_take(false);
 }
 
-/* The receives of a VI are taken from the table when it is disconnected, also without a connection. */
+/* VipDisconnect takes the receives of a VI from the table, also if the VI is not connected. */
 static void test_requests_that_take_tables(void **state)
 {
     (void)state;

@@ -501,7 +501,7 @@ static void test_pages_that_stay(void **state)
     vipl__mem_arena_put();
 }
 
-/* Memory of any block that has its place where idle pages are takes them; of new ones there are only so many. */
+/* Memory of any block that has its place where idle pages are takes them. New pages are limited. */
 static void test_idle_pages_are_used(void **state)
 {
     enum { PIECE = 1 << 20, IDLE = 4 * PIECE, BYTES = IDLE + PIECE };
@@ -574,6 +574,37 @@ static void test_idle_pages_are_few(void **state)
     vipl__mem_release(&mem);
     give_back(arena, was);
     munmap(area, (size_t)PIECES * PIECE);
+    vipl__mem_arena_put();
+}
+
+/* Pages that are registered a second time count once in what may be adopted. */
+static void test_idle_pages_and_overlap(void **state)
+{
+    enum { PIECE = 1 << 20, USED = 4 * PIECE, WASTE = 10 * PIECE };
+    struct mem_switches was = vipl__mem_switches;
+    uint8_t *area = mmap(NULL, 2 * MEM_BLOCK_BYTES, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *block = (uint8_t *)(((uintptr_t)area | (MEM_BLOCK_BYTES - 1)) + 1);
+    int arena = vipl__mem_arena_get(-1);
+    struct vipl__mem waste, used, more;
+
+    assert_true(area != MAP_FAILED && arena >= 0);
+    vipl__mem_switches.no_holes = true;
+    vipl__mem_switches.idle_bytes = PIECE;
+    assert_int_equal(prepare(block + 100 * PIECE, WASTE, &waste), 0);
+    vipl__mem_release(&waste);
+    assert_int_equal(prepare(block, USED, &used), 0);
+    assert_int_equal(used.kind, VIPL__MEM_ADOPTED);
+    vipl__mem_state()->most_bytes = USED;
+    /* 14 pieces in the file; with one more, 5 would be adopted at one time: 11 are allowed. */
+    assert_int_equal(prepare(block, USED + PIECE, &more), 0);
+    assert_int_equal(more.kind, VIPL__MEM_STAGED);
+    vipl__mem_release(&more);
+    /* The same range again needs nothing new. */
+    round_trip(block, USED, VIPL__MEM_ADOPTED);
+    vipl__mem_release(&used);
+    give_back(arena, was);
+    munmap(area, 2 * MEM_BLOCK_BYTES);
     vipl__mem_arena_put();
 }
 
@@ -690,6 +721,7 @@ int main(void)
         cmocka_unit_test(test_pages_that_stay),
         cmocka_unit_test(test_idle_pages_are_used),
         cmocka_unit_test(test_idle_pages_are_few),
+        cmocka_unit_test(test_idle_pages_and_overlap),
         cmocka_unit_test(test_pages_that_stay_elsewhere),
         cmocka_unit_test(test_arena_is_held),
         cmocka_unit_test(test_shared_that_is_not_taken),

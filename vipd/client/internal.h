@@ -113,8 +113,8 @@ void client_refuse(int sock, const char *format, ...) __attribute__((format(prin
 struct vip_fd_drop client_fd_drop(struct client *client);
 
 /*
- * End at most *ends VIs, waits and requests of the client's session, as nic_session_end. Outcomes: true: there is no
- * session any more; false: call it again after a turn.
+ * End at most *ends VIs, waits and requests of the client's session, as nic_session_end. Outcomes:
+ * true: there is no session any more; false: call it again after a turn.
  */
 bool session_end(struct client *client, bool died, unsigned *ends);
 

@@ -11,7 +11,7 @@
 #include "proto/capture.h"
 #include "proto/wire.h"
 #include "vipd/log.h"
-#include "vipd/nic/nic.h"
+#include "vipd/nic/see.h"
 
 /* Bytes of a connection manager's message before addresses and what applications say. */
 #define CM_FIXED_BYTES 80u

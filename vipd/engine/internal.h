@@ -2,12 +2,13 @@
  * Insides of the protocol engine, shared by the files of vipd/engine/ (not the connection manager).
  *
  * Owns: the layout of an engine and of a VI, and the list of what each file offers to the others.
- * The files from bottom to top are in ORDER: rand.c, news.c, list.c (VIs and lists), heap.c (timer
+ * The files, from bottom to top as in ORDER: rand.c, news.c, list.c (VIs and lists), heap.c (timer
  * heap), queue.c (completion order, flush), rtt.c, window.c, cc*.c (congestion), pace.c (bursts),
- * mtu.c (size of packets), ready.h and ready.c (what may be sent), post.c (posting), reorder.c (held
- * packets), place.c (receive, RDMA Write), read.c (RDMA Read), loss.c (losses), state.c
+ * mtu.c (size of packets), ready.h and ready.c (what may be sent), post.c (posting), reorder.c
+ * (held packets), place.c (receive, RDMA Write), read.c (RDMA Read), loss.c (losses), state.c
  * (transitions, break, close), ack.c (numbers received, acknowledgements in and out), cut.c (one
- * fragment), tx.c (packets out), rx.c (packets in), tick.c (what is due), eng.c (create, statistics).
+ * fragment), tx.c (packets out), rx.c (packets in), tick.c (what is due), eng.c (create,
+ * statistics).
  */
 #ifndef VIPD_ENGINE_INTERNAL_H
 #define VIPD_ENGINE_INTERNAL_H

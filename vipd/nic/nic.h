@@ -222,29 +222,10 @@ enum vip_rc nic_connect(struct nic_session *session, uint32_t vi,
 enum vip_rc nic_connect_cancel(struct nic_session *session, uint32_t vi, uint64_t now_ns);
 /*
  * The library has copied all staged ranges up to `number`. good is false if the program's memory
- * did not accept, or give, all bytes of range `number`. false: there is no such range under way;
- * end the session.
+ * did not accept, or give, all bytes of the ranges since the last answer. The next turns process
+ * the packets. false: there is no such range under way; end the session.
  */
 bool nic_placed(struct nic_session *session, uint64_t number, bool good, uint64_t now_ns);
-/* ---- capture --------------------------------------------------------------------------- */
-
-/* One event of a NIC, for vipctl capture. */
-struct nic_seen {
-    uint32_t kind;                /* enum vip_capture_kind */
-    uint64_t session;             /* number that people see; 0: of no session */
-    uint16_t vi;                  /* of the session */
-    const struct link_addr *peer; /* NULL: none, or this host */
-    const struct iovec *iov;      /* of a packet */
-    unsigned iov_count;
-    uint32_t bytes;         /* of the packet or descriptor */
-    uint32_t queue, status; /* of the descriptor */
-};
-
-/* Called from within nic functions; it may not call back. `seen` is valid during the call. */
-typedef void nic_see_fn(void *ctx, const struct nic_seen *seen);
-/* Report events to `see` from now on; NULL: stop. One capture at a time. While a capture runs,
- * vipd asks programs not to send by rings. */
-void nic_look_on(struct nic *nic, nic_see_fn *see, void *ctx);
 
 /* ---- views ----------------------------------------------------------------------------- */
 

@@ -70,7 +70,7 @@ bool nic_waits_end(struct nic_session *session, unsigned *ends)
 {
     struct nic *nic = session->nic;
 
-    /* Who still waits comes first: it must not take requests from other programs. */
+    /* Waits end first: other programs may wait for the same requests. */
     for (uint32_t i = session->wait_count; i-- > 0;) {
         struct nic_wait *wait = &session->waits[i];
 

@@ -176,6 +176,14 @@ static void gone(struct taken *taken, int watch)
         forget_left(taken, file);
 }
 
+static void mark_watched(struct taken *taken, int watch)
+{
+    struct taken_file *file;
+
+    LIST_FOREACH(file, &taken->watched[(unsigned)watch % BUCKETS], of_watch)
+    file->watched |= file->watch == watch;
+}
+
 /*
  * The kernel lost events. It still lists the watches, and a file that is gone has none: forget the
  * left files without one, and without the list all of them.
@@ -184,8 +192,8 @@ static void forget_unwatched(struct taken *taken)
 {
     struct taken_file *file, *next;
     char path[40], line[256];
+    unsigned watch;
     FILE *list;
-    int watch;
 
     snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", taken->inotify);
     list = fopen(path, "re");
@@ -194,9 +202,8 @@ static void forget_unwatched(struct taken *taken)
         return;
     }
     while (fgets(line, sizeof(line), list))
-        if (sscanf(line, "inotify wd:%x ", (unsigned *)&watch) == 1)
-            LIST_FOREACH(file, &taken->watched[(unsigned)watch % BUCKETS], of_watch)
-    file->watched |= file->watch == watch;
+        if (sscanf(line, "inotify wd:%x ", &watch) == 1)
+            mark_watched(taken, (int)watch);
     fclose(list);
     for (unsigned i = 0; i < BUCKETS; i++)
         for (file = LIST_FIRST(&taken->watched[i]); file; file = next) {
