@@ -5,16 +5,11 @@
  */
 #include "am/internal.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
-
-/* Listeners of known endpoints beside the process's own. */
-#define KNOWN_MAX 200
 
 /* Calls without the right proof that may wait in one endpoint until its program polls. */
 #define DOUBTED_MAX 32
@@ -25,67 +20,8 @@
 static struct {
     pthread_t thread;
     bool running;
-    int wake_fd;
-    bool stop;                         /* am_net.lock, as the rest */
-    struct am_caller *waiting, **last; /* for room, or for the end of an older connection */
-    VIPX_LISTENER known[KNOWN_MAX];
-    unsigned known_count;
-    bool wanting; /* counted in am_net.wanted */
-} service = {.wake_fd = -1};
-
-void am_service_kick(void)
-{
-    uint64_t one = 1;
-
-    if (service.wake_fd >= 0 && write(service.wake_fd, &one, sizeof(one)) < 0)
-        return; /* it is awake already */
-}
-
-void am_service_again(struct am_caller *caller)
-{
-    caller->next = NULL;
-    *service.last = caller;
-    service.last = &caller->next;
-    am_service_kick();
-}
-
-void am_service_judge(struct am_ep *ep)
-{
-    struct am_caller *caller;
-
-    while ((caller = ep->doubted) != NULL) {
-        ep->doubted = caller->next;
-        ep->doubted_count--;
-        am_net.doubts--;
-        caller->polled = true;
-        am_service_again(caller);
-    }
-}
-
-int am_service_listen(VIPX_LISTENER listener)
-{
-    int rc = AM_ERR_RESOURCE;
-
-    pthread_mutex_lock(&am_net.lock);
-    if (service.known_count < KNOWN_MAX) {
-        service.known[service.known_count++] = listener;
-        rc = AM_OK;
-    }
-    pthread_mutex_unlock(&am_net.lock);
-    am_service_kick();
-    return rc;
-}
-
-void am_service_unlisten(VIPX_LISTENER listener)
-{
-    pthread_mutex_lock(&am_net.lock);
-    for (unsigned i = 0; i < service.known_count; i++)
-        if (service.known[i] == listener)
-            service.known[i] = service.known[--service.known_count];
-    pthread_mutex_unlock(&am_net.lock);
-    (void)VipxListenClose(listener);
-    am_service_kick();
-}
+    bool stop; /* am_net.lock */
+} service;
 
 /* ---- one request ----------------------------------------------------------------------------- */
 
@@ -132,17 +68,6 @@ static void park(struct am_map *map, struct am_caller *caller)
     if (older != NULL)
         reject(older, AM_ANSWER_CROSS, 0);
     am_attend(map->ep->bundle);
-}
-
-static void wait_for_room(struct am_caller *caller)
-{
-    caller->next = NULL;
-    *service.last = caller;
-    service.last = &caller->next;
-    if (!service.wanting)
-        am_net.wanted++;
-    service.wanting = true;
-    am_attend_all();
 }
 
 /*
@@ -231,9 +156,9 @@ static void decide_pair(struct am_caller *caller, const en_t *from, struct decis
         break;
     }
     /* In order: a peer that was closed to make room does not come back before earlier waiters. */
-    if (service.waiting != NULL || !am_room_take()) {
+    if (am_service_waiting() || !am_room_take()) {
         d->verdict = PARKED;
-        wait_for_room(caller);
+        am_service_want_room(caller);
         return;
     }
     d->verdict = ACCEPT_FIRST;
@@ -386,12 +311,7 @@ static void serve_waiting(void)
     struct am_caller *caller, *list;
 
     pthread_mutex_lock(&am_net.lock);
-    list = service.waiting;
-    service.waiting = NULL;
-    service.last = &service.waiting;
-    if (service.wanting)
-        am_net.wanted--;
-    service.wanting = false;
+    list = am_service_take();
     pthread_mutex_unlock(&am_net.lock);
     while ((caller = list) != NULL) {
         list = caller->next;
@@ -455,38 +375,21 @@ static bool take_requests(VIPX_LISTENER listener)
     return true;
 }
 
-static nfds_t what_to_wait_for(struct pollfd *wait, VIPX_LISTENER *listener)
-{
-    nfds_t n = 1;
-
-    wait[0] = (struct pollfd){.fd = service.wake_fd, .events = POLLIN};
-    pthread_mutex_lock(&am_net.lock);
-    for (unsigned i = 0; i <= service.known_count; i++) {
-        int fd;
-
-        listener[n] = i == service.known_count ? am_net.listener : service.known[i];
-        if (VipxListenGetFd(listener[n], &fd) == VIP_SUCCESS)
-            wait[n++] = (struct pollfd){.fd = fd, .events = POLLIN};
-    }
-    pthread_mutex_unlock(&am_net.lock);
-    return n;
-}
-
 static void *run(void *arg)
 {
-    struct pollfd wait[KNOWN_MAX + 2];
-    VIPX_LISTENER listener[KNOWN_MAX + 2];
+    struct pollfd wait[AM_KNOWN_MAX + 2];
+    VIPX_LISTENER listener[AM_KNOWN_MAX + 2];
     uint64_t count;
 
     (void)arg;
     while (!stopping()) {
-        nfds_t n = what_to_wait_for(wait, listener);
+        unsigned n = am_service_fds(wait, listener);
 
         if (poll(wait, n, -1) < 0)
             continue;
-        if (wait[0].revents != 0 && read(service.wake_fd, &count, sizeof(count)) > 0)
+        if (wait[0].revents != 0 && read(wait[0].fd, &count, sizeof(count)) > 0)
             serve_waiting();
-        for (nfds_t i = 1; i < n; i++) {
+        for (unsigned i = 1; i < n; i++) {
             if (wait[i].revents != 0 && !take_requests(listener[i]))
                 return NULL;
         }
@@ -497,22 +400,18 @@ static void *run(void *arg)
 int am_service_start(void)
 {
     sigset_t all, before;
-    int rc;
+    int rc = am_service_open();
 
+    if (rc != AM_OK)
+        return rc;
     service.stop = false;
-    service.waiting = NULL;
-    service.last = &service.waiting;
-    service.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (service.wake_fd < 0)
-        return am_fail(AM_ERR_RESOURCE, "no eventfd: %s", strerror(errno));
     /* The program's signals are for the program's threads. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = pthread_create(&service.thread, NULL, run, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc != 0) {
-        close(service.wake_fd);
-        service.wake_fd = -1;
+        am_service_close();
         return am_fail(AM_ERR_RESOURCE, "no thread: %s", strerror(rc));
     }
     service.running = true;
@@ -521,7 +420,7 @@ int am_service_start(void)
 
 void am_service_stop(void)
 {
-    struct am_caller *caller;
+    struct am_caller *caller, *list;
 
     if (!service.running)
         return;
@@ -531,10 +430,12 @@ void am_service_stop(void)
     am_service_kick();
     pthread_join(service.thread, NULL);
     service.running = false;
-    close(service.wake_fd);
-    service.wake_fd = -1;
-    while ((caller = service.waiting) != NULL) {
-        service.waiting = caller->next;
+    am_service_close();
+    pthread_mutex_lock(&am_net.lock);
+    list = am_service_take();
+    pthread_mutex_unlock(&am_net.lock);
+    while ((caller = list) != NULL) {
+        list = caller->next;
         reject(caller, EBADENDPOINT, 0);
     }
 }

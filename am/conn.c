@@ -278,7 +278,7 @@ bool am_conn_sent(struct am_conn *conn)
     return true;
 }
 
-/* ---- the bundle's list by last use ----------------------------------------------------------- */
+/* ---- what the bundle counts and lists -------------------------------------------------------- */
 
 void am_conn_unlist(struct am_conn *conn)
 {
@@ -312,4 +312,14 @@ void am_conn_touch(struct am_conn *conn)
         bundle->oldest = conn;
     bundle->newest = conn;
     conn->listed = true;
+}
+
+void am_control_set(struct am_conn *conn, bool work)
+{
+    if (conn->control_work == work)
+        return;
+    conn->control_work = work;
+    conn->bundle->control_conns += work ? 1u : -1u;
+    if (work)
+        __atomic_store_n(&conn->bundle->attention, 1, __ATOMIC_SEQ_CST);
 }

@@ -14,16 +14,6 @@
 /* Largest segment, in bytes, that is registered: each of its pages would take memory at once. */
 #define SEGMENT_REGISTER_MAX ((uintptr_t)1 << 30)
 
-void am_control_set(struct am_conn *conn, bool work)
-{
-    if (conn->control_work == work)
-        return;
-    conn->control_work = work;
-    conn->bundle->control_conns += work ? 1u : -1u;
-    if (work)
-        __atomic_store_n(&conn->bundle->attention, 1, __ATOMIC_SEQ_CST);
-}
-
 /* It takes the lane of long messages, so that it stays in order behind them. */
 void am_control_send(struct am_conn *conn, uint8_t kind, bool answer)
 {
@@ -126,19 +116,17 @@ static void count_writers(struct am_conn *conn, void *ctx)
     *(unsigned *)ctx += conn->want_revoke || conn->asked == AM_KIND_REVOKE;
 }
 
-void am_segment_revoke(struct am_ep *ep, bool wait)
+void am_segment_revoke(struct am_ep *ep)
 {
-    unsigned writers, empty = 0;
-
     each_conn(ep, revoke_one, NULL);
-    for (;;) {
-        writers = 0;
-        each_conn(ep, count_writers, &writers);
-        if (writers == 0 || !wait)
-            return;
-        if (am_poll(ep->bundle) == 0)
-            am_pause(ep->bundle, empty++);
-    }
+}
+
+unsigned am_segment_writers(struct am_ep *ep)
+{
+    unsigned writers = 0;
+
+    each_conn(ep, count_writers, &writers);
+    return writers;
 }
 
 bool am_segment_granted(struct am_ep *ep)

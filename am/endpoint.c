@@ -60,15 +60,6 @@ int amvia_KnownName(const char *host, int port, en_t *name)
     return AM_OK;
 }
 
-struct am_ep *am_ep_find(uint32_t number)
-{
-    struct am_ep *ep = am_net.known[number % AM_EP_BUCKETS];
-
-    while (ep != NULL && ep->name.number != number)
-        ep = ep->next_known;
-    return ep;
-}
-
 /* Under the net's lock. */
 static void ep_enter(struct am_ep *ep)
 {
@@ -85,11 +76,6 @@ static void ep_leave(struct am_ep *ep)
     while (*at != ep)
         at = &(*at)->next_known;
     *at = ep->next_known;
-}
-
-unsigned am_ep_depth(const struct am_ep *ep)
-{
-    return ep->depth != 0 ? ep->depth : am_net.depth;
 }
 
 /* ---- bundles --------------------------------------------------------------------------------- */

@@ -5,12 +5,14 @@
 #include "am/objects.h"
 #include "am/parts.h"
 
+struct pollfd;
+
 extern struct am_net am_net;
 
 /* Handlers running in this thread. Not 0: calls that would run other handlers are refused. */
 extern __thread int am_in_handler;
 
-/* ---- world.c --------------------------------------------------------------------------------- */
+/* ---- base.c ---------------------------------------------------------------------------------- */
 
 /* Keep the reason (printed too if am_verbose), and return code. */
 int am_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -29,6 +31,13 @@ static inline void am_unlock(struct am_bundle *bundle)
 {
     if (bundle->par)
         pthread_mutex_unlock(&bundle->lock);
+}
+
+/* The arguments of a variadic call, as a message has them. */
+static inline void am_read_args(int32_t *arg, int numargs, va_list args)
+{
+    for (int i = 0; i < numargs; i++)
+        arg[i] = (int32_t)va_arg(args, int);
 }
 
 /* Make the bundle's poller look at other work than messages. Any thread. */
@@ -64,20 +73,6 @@ struct am_map *am_map_get(struct am_ep *ep, const en_t *name);
 struct am_map *am_map_find(struct am_ep *ep, const en_t *name);
 /* Free it if nothing refers to it. Under am_net.lock. */
 void am_map_drop(struct am_map *map);
-/*
- * Get a connection (maybe not open yet); without one, call with the proof that we know the other
- * endpoint's tag. Under the bundle's lock, which is released while handlers run. Outcomes: 0; > 0:
- * an E... status why there cannot be one.
- */
-int am_map_connect(struct am_map *map, tag_t tag);
-/* Adopt the connections that the service thread has accepted. */
-void am_bundle_adopt(struct am_bundle *bundle);
-/* The same, and close connections if others need the room, and send control messages. */
-void am_bundle_attend(struct am_bundle *bundle);
-/* A connection has broken: move it from its map to the bundle's list of dead ones. */
-void am_conn_broken(struct am_conn *conn);
-/* Free a dead connection that nothing refers to any more. */
-void am_map_bury(struct am_conn *conn);
 
 /* ---- block.c --------------------------------------------------------------------------------- */
 
@@ -113,22 +108,64 @@ void am_recv_post(struct am_lane *lane, unsigned n);
 /* Make it the first of the bundle's list by last use; take it out of that list. */
 void am_conn_touch(struct am_conn *conn);
 void am_conn_unlist(struct am_conn *conn);
+/* Has it control messages to send? The bundle counts these connections and then attends to them. */
+void am_control_set(struct am_conn *conn, bool work);
+
+/* ---- end.c ----------------------------------------------------------------------------------- */
+
+/* A connection has broken: move it from its map to the bundle's list of dead ones. */
+void am_conn_broken(struct am_conn *conn);
+/* Free a dead connection that nothing refers to any more. */
+void am_map_bury(struct am_conn *conn);
 
 /* ---- control.c ------------------------------------------------------------------------------- */
 
-void am_control_set(struct am_conn *conn, bool work);
 void am_control_send(struct am_conn *conn, uint8_t kind, bool answer);
 void am_control_arrived(struct am_conn *conn, uint8_t kind, const struct am_wire_grant *grant);
 /* Send the control messages that are due. */
 void am_control_work(struct am_conn *conn);
 /* Close it by agreement. */
 void am_conn_close(struct am_conn *conn);
-/* Revoke the permissions to write into the segment; wait: until the other sides have agreed. */
-void am_segment_revoke(struct am_ep *ep, bool wait);
+/* Revoke the permissions to write into the segment. They end when the other sides have agreed. */
+void am_segment_revoke(struct am_ep *ep);
+/* The number of other sides that have not agreed yet. */
+unsigned am_segment_writers(struct am_ep *ep);
+/* May another side write into the segment? */
 bool am_segment_granted(struct am_ep *ep);
 void am_segment_drop(struct am_ep *ep);
 /* A long message was copied: if possible, permit that the next one is written straight. */
 void am_grant_consider(struct am_conn *conn, const struct am_message *msg);
+
+/* ---- send.c ---------------------------------------------------------------------------------- */
+
+/* The way of one message. */
+struct am_way {
+    struct am_lane *lane;
+    unsigned slot;
+    struct am_range *range; /* set to what a long message covers in the segment */
+    bool wait;              /* the source must be free on return */
+};
+
+/* Fill the buffer that `way` names, and post it. Sets way->lane. AM_OK, or AM_ERR_RESOURCE. */
+int am_send_message(struct am_conn *conn, const struct am_message *head, const int32_t *arg,
+                    const void *source, struct am_way *way);
+/* Reply to request id. Sets the members of head that depend on the connection. */
+int am_send_reply(struct am_conn *conn, uint16_t id, const struct am_message *head,
+                  const int32_t *arg, const void *source);
+/* The tag that a reply to the other end carries; told: the one that the request gave. */
+tag_t am_reply_tag(const struct am_map *map, tag_t told);
+
+/* ---- attend.c -------------------------------------------------------------------------------- */
+
+/* Adopt the connections that the service thread has accepted. */
+void am_bundle_adopt(struct am_bundle *bundle);
+/* The same, and close connections if others need the room, and send control messages. */
+void am_bundle_attend(struct am_bundle *bundle);
+
+/* ---- judge.c --------------------------------------------------------------------------------- */
+
+/* 0, or an E... status. */
+int am_judge(const struct am_ep *ep, const struct am_message *msg);
 
 /* ---- poll.c ---------------------------------------------------------------------------------- */
 
@@ -136,18 +173,12 @@ void am_grant_consider(struct am_conn *conn, const struct am_message *msg);
 int am_poll(struct am_bundle *bundle);
 /* Take arrivals from the completion queue, without running handlers. */
 int am_gather(struct am_bundle *bundle);
-/* May the endpoint take this message (spec 4.11)? 0, or an E... status. */
-int am_judge(const struct am_ep *ep, const struct am_message *msg);
 /* Give the credit back and forget the request. */
 void am_request_over(struct am_conn *conn, uint16_t id);
 
-/* ---- send.c, loop.c -------------------------------------------------------------------------- */
+/* ---- loop.c ---------------------------------------------------------------------------------- */
 
-/* Reply to request id. Sets the members of head that depend on the connection. */
-int am_send_reply(struct am_conn *conn, uint16_t id, const struct am_message *head,
-                  const int32_t *arg, const void *source);
-/* The tag that a reply to the other end carries; told: the one that the request gave. */
-tag_t am_reply_tag(const struct am_map *map, tag_t told);
+/* A request and a reply to ourselves: the handler runs within the call. */
 int am_loop_request(struct am_ep *ep, int dest, const struct am_message *head, const int32_t *arg,
                     const void *source);
 int am_loop_reply(struct am_token *token, const struct am_message *head, const int32_t *arg,
@@ -174,6 +205,14 @@ void am_wake_sleepers(struct am_bundle *bundle);
 void am_sleep(struct am_bundle *bundle, const int *fds, unsigned count, int timeout_ms);
 /* Wait until no handler of ep runs (in another thread). */
 void am_wait_turn(struct am_ep *ep);
+/* What each process sends to the others by the launcher's channel. */
+struct am_card {
+    en_t name;
+    tag_t tag;
+    struct job_key key; /* that callers need */
+};
+/* From now on these are the cards of the job of ep; they stay. NULL: not known yet. */
+void am_cards_know(const struct am_ep *ep, struct am_card *cards, int count);
 /*
  * The key of a call between ep and another endpoint: that of the called one, if AMX_SPMDStartup has
  * made both; otherwise NULL. *ret_early: not known yet. Under am_net.lock.
@@ -189,7 +228,16 @@ struct am_region *am_region_get(const void *from, size_t len, VIP_MEM_HANDLE *re
 void am_region_put(struct am_region *region);
 void am_region_flush(void);
 
-/* ---- accept.c -------------------------------------------------------------------------------- */
+/* ---- call.c ---------------------------------------------------------------------------------- */
+
+/*
+ * Get a connection (maybe not open yet); without one, call with the proof that we know the other
+ * endpoint's tag. Under the bundle's lock, which is released while handlers run. Outcomes: 0; > 0:
+ * an E... status why there cannot be one.
+ */
+int am_map_connect(struct am_map *map, tag_t tag);
+
+/* ---- service.c ------------------------------------------------------------------------------- */
 
 /* A connection request that waits in the service thread. */
 struct am_caller {
@@ -200,17 +248,37 @@ struct am_caller {
     bool polled;         /* the program has polled since this call was doubted */
 };
 
-int am_service_start(void);
-void am_service_stop(void);
+/* Listeners of known endpoints beside the process's own. */
+#define AM_KNOWN_MAX 200
+
+int am_service_open(void);
+void am_service_close(void);
 /* Wake the service thread: what it waits for may have come. Any thread. */
 void am_service_kick(void);
 /* Serve again a request that waited. Under am_net.lock. */
 void am_service_again(struct am_caller *caller);
+/* Serve it again when there may be room for its connection. Under am_net.lock. */
+void am_service_want_room(struct am_caller *caller);
+/* Does a request wait to be served again? Under am_net.lock. */
+bool am_service_waiting(void);
+/* Take all requests that wait to be served again, as a list in order. Under am_net.lock. */
+struct am_caller *am_service_take(void);
 /* Judge the doubted calls for the last time. Under am_net.lock. */
 void am_service_judge(struct am_ep *ep);
 /* Start and end taking requests of this listener. */
 int am_service_listen(VIPX_LISTENER listener);
 void am_service_unlisten(VIPX_LISTENER listener);
+/*
+ * What the service thread sleeps on: first the descriptor that wakes it, then each listener's, which
+ * stands at the same index of `listener`. Both have AM_KNOWN_MAX + 2 places. Returns their count.
+ */
+unsigned am_service_fds(struct pollfd *wait, VIPX_LISTENER *listener);
+
+/* ---- accept.c -------------------------------------------------------------------------------- */
+
+/* Start and end the service thread. */
+int am_service_start(void);
+void am_service_stop(void);
 
 /* ---- proof.c --------------------------------------------------------------------------------- */
 

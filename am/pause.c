@@ -1,3 +1,4 @@
+/* How a thread waits that polls. */
 #include <sched.h>
 #include <time.h>
 

@@ -82,39 +82,8 @@ static int check_started(const char *call)
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
-/* What each process sends to the others by the launcher's channel. */
-struct card {
-    en_t name;
-    tag_t tag;
-    struct job_key key; /* that callers need */
-};
-
-/* The data by which calls are judged; am_net.lock. */
-static struct {
-    en_t name;          /* of our endpoint; zeros: no start has begun */
-    struct card *cards; /* NULL: not known yet */
-    int count;
-} known;
-
-static const struct job_key *key_of(const en_t *name)
-{
-    for (int i = 0; i < known.count; i++)
-        if (am_name_equal(&known.cards[i].name, name))
-            return &known.cards[i].key;
-    return NULL;
-}
-
-const struct job_key *am_spmd_key(const struct am_ep *ep, const en_t *other, const en_t *called,
-                                  bool *ret_early)
-{
-    bool ours = am_name_equal(&ep->name, &known.name);
-
-    *ret_early = ours && known.cards == NULL;
-    return ours && key_of(other) != NULL ? key_of(called) : NULL;
-}
-
 /* Random, so that other programs do not have them; the tag is neither AM_NONE nor AM_ALL. */
-static int draw(struct card *mine)
+static int draw(struct am_card *mine)
 {
     struct job_key random;
 
@@ -125,16 +94,7 @@ static int draw(struct card *mine)
     return AM_OK;
 }
 
-static void make_known(const struct am_ep *ep, struct card *cards, int count)
-{
-    pthread_mutex_lock(&am_net.lock);
-    known.name = ep->name;
-    known.cards = cards;
-    known.count = count;
-    pthread_mutex_unlock(&am_net.lock);
-}
-
-static int map_all(const struct card *cards)
+static int map_all(const struct am_card *cards)
 {
     int n = job_size(spmd.job), rc = AM_OK;
 
@@ -147,7 +107,7 @@ static int map_all(const struct card *cards)
 
 static int meet(int depth)
 {
-    struct card mine, *all = calloc((size_t)job_size(spmd.job), sizeof(*all));
+    struct am_card mine, *all = calloc((size_t)job_size(spmd.job), sizeof(*all));
     int rc;
 
     if (all == NULL)
@@ -155,7 +115,7 @@ static int meet(int depth)
     memset(&mine, 0, sizeof(mine));
     mine.name = spmd.ep->name;
     rc = draw(&mine);
-    make_known(spmd.ep, NULL, 0);
+    am_cards_know(spmd.ep, NULL, 0);
     if (rc == AM_OK && job_allgather(spmd.job, &mine, all, sizeof(mine)) != 0)
         rc = am_fail(AM_ERR_RESOURCE, "AMX_SPMDStartup: %s", job_error());
     if (rc == AM_OK)
@@ -167,7 +127,7 @@ static int meet(int depth)
                                      depth > 0 ? depth : (int)am_net.depth);
     /* The cards stay: connections are made at any time. */
     if (rc == AM_OK)
-        make_known(spmd.ep, all, job_size(spmd.job));
+        am_cards_know(spmd.ep, all, job_size(spmd.job));
     else
         free(all);
     return rc;

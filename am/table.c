@@ -257,7 +257,7 @@ int AMVIA_SetHandler(ep_t ep, handler_t handler, amvia_handler_fn_t function)
     am_lock(ep->bundle);
     /* No direct writes into the segment for a handler that is gone. */
     if (function == NULL && ep->handler[handler] != NULL)
-        am_segment_revoke(ep, false);
+        am_segment_revoke(ep);
     ep->handler[handler] = function;
     am_unlock(ep->bundle);
     return AM_OK;
@@ -294,7 +294,7 @@ int AM_SetTag(ep_t ep, tag_t tag)
     am_lock(ep->bundle);
     /* The permissions for direct writes are for the old tag. */
     if (tag != ep->tag)
-        am_segment_revoke(ep, false);
+        am_segment_revoke(ep);
     __atomic_store_n(&ep->tag, tag, __ATOMIC_RELAXED); /* the service thread reads it */
     am_unlock(ep->bundle);
     return AM_OK;
@@ -307,6 +307,16 @@ int AM_GetTag(ep_t ep, tag_t *tag)
     if (rc == AM_OK)
         *tag = ep->tag;
     return rc;
+}
+
+/* Wait until the other sides have agreed that they no longer write into the segment. */
+static void await_writers(struct am_ep *ep)
+{
+    unsigned empty = 0;
+
+    while (am_segment_writers(ep) > 0)
+        if (am_poll(ep->bundle) == 0)
+            am_pause(ep->bundle, empty++);
 }
 
 int AM_SetSeg(ep_t ep, void *addr, uintptr_t nbytes)
@@ -323,7 +333,8 @@ int AM_SetSeg(ep_t ep, void *addr, uintptr_t nbytes)
         return am_fail(AM_ERR_RESOURCE, "AM_SetSeg: not in handlers");
     }
     /* Ends all direct writes to the old segment: the program may free it on return. */
-    am_segment_revoke(ep, true);
+    am_segment_revoke(ep);
+    await_writers(ep);
     am_segment_drop(ep);
     ep->seg.base = addr;
     ep->seg.len = nbytes;

@@ -1,7 +1,6 @@
-/* Sleeping until a message arrives, and waking sleeping threads. */
+/* Waiting until a message arrives. */
 #include "am/internal.h"
 
-#include <poll.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -36,35 +35,6 @@ int AM_GetEventMask(eb_t bundle, int *mask)
         return am_fail(AM_ERR_BAD_ARG, "AM_GetEventMask: NULL");
     *mask = __atomic_load_n(&bundle->mask, __ATOMIC_RELAXED);
     return AM_OK;
-}
-
-void am_wake_sleepers(struct am_bundle *bundle)
-{
-    uint64_t one = 1;
-
-    if (__atomic_load_n(&bundle->sleepers, __ATOMIC_SEQ_CST) > 0 &&
-        write(bundle->wake_fd, &one, sizeof(one)) < 0)
-        return; /* it is raised already */
-}
-
-/* The wake descriptor stays raised until no thread sleeps, so that each sleeper sees it. */
-void am_sleep(struct am_bundle *bundle, const int *fds, unsigned count, int timeout_ms)
-{
-    struct pollfd wait[AM_SLEEP_FDS + 1] = {{.fd = bundle->wake_fd, .events = POLLIN}};
-    uint64_t raised;
-
-    for (unsigned i = 0; i < count; i++)
-        wait[i + 1] = (struct pollfd){.fd = fds[i], .events = POLLIN};
-    /* Count this sleeper first, then look at attention. am_attend sets attention first, then looks
-     * at the count, without the bundle's lock. So one of the two sees the other. */
-    __atomic_add_fetch(&bundle->sleepers, 1, __ATOMIC_SEQ_CST);
-    am_unlock(bundle);
-    if (timeout_ms > 0 || __atomic_load_n(&bundle->attention, __ATOMIC_SEQ_CST) == 0)
-        (void)poll(wait, count + 1, timeout_ms);
-    am_lock(bundle);
-    if (__atomic_sub_fetch(&bundle->sleepers, 1, __ATOMIC_SEQ_CST) == 0 &&
-        read(bundle->wake_fd, &raised, sizeof(raised)) < 0)
-        return; /* it was not raised */
 }
 
 static int wait_locked(struct am_bundle *bundle)

@@ -34,7 +34,7 @@ install(FILES ${CMAKE_BINARY_DIR}/viplConfig.cmake ${CMAKE_BINARY_DIR}/viplConfi
     DESTINATION lib/cmake/vipl)
 install(EXPORT vipl NAMESPACE vipl:: DESTINATION lib/cmake/vipl FILE viplTargets.cmake)
 
-install(FILES conf/vipd.conf DESTINATION share/doc/vipd RENAME vipd.conf.example)
+install(FILES ${CMAKE_BINARY_DIR}/vipd/vipd.conf DESTINATION share/doc/vipd RENAME vipd.conf.example)
 install(FILES LICENSE README.md DESTINATION share/doc/vipd)
 
 # What vipctl prints about itself, and the form of its JSON documents.
@@ -49,8 +49,12 @@ install(DIRECTORY schema/ DESTINATION share/vipd/schema)
 # has them where systemd looks.
 set(VIPD_SBIN ${CMAKE_INSTALL_FULL_SBINDIR})
 set(VIPD_BIN ${CMAKE_INSTALL_FULL_BINDIR})
-install(TARGETS vipd-exporter RUNTIME DESTINATION bin)
-foreach(unit vipd.service vipd@.service vipd-exporter.service)
+set(VIPD_UNITS vipd.service vipd@.service)
+if(TARGET vipd-exporter)
+    install(TARGETS vipd-exporter RUNTIME DESTINATION bin)
+    list(APPEND VIPD_UNITS vipd-exporter.service)
+endif()
+foreach(unit ${VIPD_UNITS})
     configure_file(systemd/${unit}.in ${CMAKE_BINARY_DIR}/systemd/${unit} @ONLY)
     install(FILES ${CMAKE_BINARY_DIR}/systemd/${unit} DESTINATION lib/systemd/system)
 endforeach()

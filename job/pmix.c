@@ -1,8 +1,10 @@
 /*
  * Joining by PMIx: Open MPI's mpirun and Slurm's srun --mpi=pmix. The library is opened at run
- * time, so that only jobs of such a launcher need it; its header is needed to build.
+ * time, so that only jobs of such a launcher need it. A build without its header knows no PMIx.
  */
 #include "job/internal.h"
+
+#if __has_include(<pmix.h>)
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -258,3 +260,16 @@ int job_pmix_join(struct job_place *ret)
     ret->at = pmix;
     return 0;
 }
+
+#else
+
+#include <errno.h>
+
+int job_pmix_join(struct job_place *ret)
+{
+    (void)ret;
+    return job_fail(-ENOTSUP, "this launcher speaks PMIx, and this program was built without it; "
+                              "use amrun, MPICH's mpiexec or srun --mpi=pmi2");
+}
+
+#endif

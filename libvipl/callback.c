@@ -228,3 +228,38 @@ void vipl__callbacks_stop(struct vipl__callbacks *callbacks)
     await_thread(callbacks, true);
     release(callbacks);
 }
+
+void vipl__async_error(struct vipl__session *session, VIP_RESOURCE_CODE resource,
+                       VIP_ERROR_CODE code, const struct vipl__vi *vi, VIP_DESCRIPTOR *desc,
+                       VIP_ULONG opcode, const char *why)
+{
+    VIP_ERROR_DESCRIPTOR error = {
+        .NicHandle = (VIP_NIC_HANDLE)__atomic_load_n(&session->handle, __ATOMIC_RELAXED),
+        .DescriptorPtr = desc,
+        .OpCode = opcode,
+        .ResourceCode = resource,
+        .ErrorCode = code,
+    };
+
+    if (vi != NULL)
+        error.ViHandle = (VIP_VI_HANDLE)__atomic_load_n(&vi->handle, __ATOMIC_RELAXED);
+    vipl__callbacks_put(session->callbacks, &error, why, resource == VIP_RESOURCE_DESCRIPTOR);
+}
+
+void vipl__async_completion(const struct vipl__vi *vi, const struct vipl__queue *queue,
+                            VIP_DESCRIPTOR *desc, VIP_ULONG opcode, const char *why)
+{
+    const struct vipl__cq *cq = __atomic_load_n(&queue->cq, __ATOMIC_ACQUIRE);
+    VIP_ERROR_DESCRIPTOR error = {
+        .NicHandle = (VIP_NIC_HANDLE)__atomic_load_n(&vi->session->handle, __ATOMIC_RELAXED),
+        .ViHandle = (VIP_VI_HANDLE)__atomic_load_n(&vi->handle, __ATOMIC_RELAXED),
+        .DescriptorPtr = desc,
+        .OpCode = opcode,
+        .ResourceCode = cq != NULL ? VIP_RESOURCE_CQ : VIP_RESOURCE_VI,
+        .ErrorCode = VIP_ERROR_COMP_PROT,
+    };
+
+    if (cq != NULL)
+        error.CQHandle = (VIP_CQ_HANDLE)__atomic_load_n(&cq->handle, __ATOMIC_RELAXED);
+    vipl__callbacks_put(vi->session->callbacks, &error, why, 1);
+}

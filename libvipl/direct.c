@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "libvipl/call.h"
+#include "libvipl/sq.h"
 
 /* Segments of a send by a ring at most; sends with more are rare and go through vipd. */
 #define SEGS_MAX 8

@@ -5,10 +5,11 @@
  */
 #include "libvipl/direct.h"
 #include "libvipl/error.h"
-#include "libvipl/events.h"
+#include "libvipl/callback.h"
 #include "libvipl/take.h"
 #include "libvipl/vipl_ext.h"
 #include "libvipl/wait.h"
+#include "libvipl/sq.h"
 
 /* VipxLastError for a descriptor with an error: the text of the first bit in this table. */
 static __attribute__((cold, noinline)) VIP_RETURN status_text(uint32_t status)
@@ -482,6 +483,12 @@ static VIP_RETURN attempt_recv(struct vipl__wait *wait)
     return vipl__take_desc(wait->object, wait->handle, VIP_Q_RECV, wait->ret[0]);
 }
 
+/* Senders by rings look at how many sleep here. */
+static void sleepers_changed(struct vipl__wait *wait)
+{
+    vipl__direct_asleep_vi(wait->object);
+}
+
 static VIP_RETURN done_wait(VIP_VI_HANDLE vi_handle, VIP_ULONG timeout_ms,
                             VIP_DESCRIPTOR **ret_desc, enum vip_queue which, const char *call)
 {
@@ -503,7 +510,7 @@ static VIP_RETURN done_wait(VIP_VI_HANDLE vi_handle, VIP_ULONG timeout_ms,
     wait.prod = vi->queue[which].prod;
     wait.waiters = vi->queue[which].waiters;
     wait.spin_ns = &vi->queue[which].spin_ns;
-    wait.recv_of = which == VIP_Q_RECV ? vi : NULL;
+    wait.sleepers_changed = which == VIP_Q_RECV ? sleepers_changed : NULL;
     rc = vipl__wait(vi->session, &wait, timeout_ms);
     vipl__leave(vi->session);
     return rc == VIP_INVALID_PARAMETER ? vipl__bad_vi(call, vi_handle) : rc;

@@ -18,41 +18,6 @@
 #include "libvipl/listen.h"
 #include "libvipl/wait.h"
 
-void vipl__async_error(struct vipl__session *session, VIP_RESOURCE_CODE resource,
-                       VIP_ERROR_CODE code, const struct vipl__vi *vi, VIP_DESCRIPTOR *desc,
-                       VIP_ULONG opcode, const char *why)
-{
-    VIP_ERROR_DESCRIPTOR error = {
-        .NicHandle = (VIP_NIC_HANDLE)__atomic_load_n(&session->handle, __ATOMIC_RELAXED),
-        .DescriptorPtr = desc,
-        .OpCode = opcode,
-        .ResourceCode = resource,
-        .ErrorCode = code,
-    };
-
-    if (vi != NULL)
-        error.ViHandle = (VIP_VI_HANDLE)__atomic_load_n(&vi->handle, __ATOMIC_RELAXED);
-    vipl__callbacks_put(session->callbacks, &error, why, resource == VIP_RESOURCE_DESCRIPTOR);
-}
-
-void vipl__async_completion(const struct vipl__vi *vi, const struct vipl__queue *queue,
-                            VIP_DESCRIPTOR *desc, VIP_ULONG opcode, const char *why)
-{
-    const struct vipl__cq *cq = __atomic_load_n(&queue->cq, __ATOMIC_ACQUIRE);
-    VIP_ERROR_DESCRIPTOR error = {
-        .NicHandle = (VIP_NIC_HANDLE)__atomic_load_n(&vi->session->handle, __ATOMIC_RELAXED),
-        .ViHandle = (VIP_VI_HANDLE)__atomic_load_n(&vi->handle, __ATOMIC_RELAXED),
-        .DescriptorPtr = desc,
-        .OpCode = opcode,
-        .ResourceCode = cq != NULL ? VIP_RESOURCE_CQ : VIP_RESOURCE_VI,
-        .ErrorCode = VIP_ERROR_COMP_PROT,
-    };
-
-    if (cq != NULL)
-        error.CQHandle = (VIP_CQ_HANDLE)__atomic_load_n(&cq->handle, __ATOMIC_RELAXED);
-    vipl__callbacks_put(vi->session->callbacks, &error, why, 1);
-}
-
 /* The live VI that an event names, NULL if it was destroyed meanwhile. */
 static struct vipl__vi *event_vi(struct vipl__session *session, uint32_t index, uint32_t generation)
 {
@@ -171,7 +136,7 @@ static void on_direct(struct vipl__session *session, const Vip__Direct *event,
 static void dispatch(struct vipl__session *session, const Vip__Event *event,
                      const struct vip_fds *fds)
 {
-    switch (event->body_case) {
+    switch ((int)event->body_case) {
     case VIP__EVENT__BODY_INCOMING:
         on_incoming(session, event->incoming);
         break;
@@ -187,7 +152,6 @@ static void dispatch(struct vipl__session *session, const Vip__Event *event,
     case VIP__EVENT__BODY_DIRECT:
         on_direct(session, event->direct, fds);
         break;
-    case VIP__EVENT__BODY__NOT_SET:
     default:
         break; /* of a later vipd: unknown here */
     }

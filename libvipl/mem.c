@@ -18,14 +18,6 @@
 
 #include "proto/assert.h"
 
-bool vipl__mem_arena_alive(const struct mem_state *st)
-{
-    struct stat file;
-
-    return st->arena_fd >= 0 && fstat(st->arena_fd, &file) == 0 && file.st_ino == st->arena_ino &&
-           file.st_dev == st->arena_dev;
-}
-
 /* offered: the file to take; -1: make one. Outcomes: file descriptor, -errno. Lock held. */
 static int arena_open(struct mem_state *st, int offered)
 {

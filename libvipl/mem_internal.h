@@ -1,7 +1,7 @@
 /*
  * What the files mem*.c share: the state of registered memory in this process.
  *
- * mem.c       registration and release, the memory allocator
+ * mem.c       registration and release, the memory allocator; mem_state.c  the state, made once
  * mem_return.c  return of pages without a registration
  * mem_maps.c  what is mapped at an address (as the kernel reports it, not from our records)
  * mem_pin.c   memory that must not be moved although it is private and anonymous
@@ -133,7 +133,7 @@ struct mem_switches {
 };
 extern struct mem_switches vipl__mem_switches;
 
-/* ---- mem.c */
+/* ---- mem_state.c and mem.c */
 
 /* The process's state, made on first use; NULL without memory. */
 struct mem_state *vipl__mem_state(void);

@@ -89,7 +89,7 @@ static int parse_line(const char *line, struct mem_piece *ret)
     unsigned long major_number = strtoul(at, &at, 16);
     if (*at++ != ':')
         return -EINVAL;
-    p.dev = makedev(major_number, strtoul(at, &at, 16));
+    p.dev = makedev((unsigned)major_number, (unsigned)strtoul(at, &at, 16));
     p.ino = strtoull(at, NULL, 10);
     *ret = p;
     return 0;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 struct mem_switches vipl__mem_switches;
 
@@ -53,4 +54,12 @@ int vipl__mem_vec_reserve(struct mem_vec *vec, size_t n, size_t item_bytes)
     vec->items = map;
     vec->bytes_mapped = want;
     return 0;
+}
+
+bool vipl__mem_arena_alive(const struct mem_state *st)
+{
+    struct stat file;
+
+    return st->arena_fd >= 0 && fstat(st->arena_fd, &file) == 0 && file.st_ino == st->arena_ino &&
+           file.st_dev == st->arena_dev;
 }

@@ -200,18 +200,38 @@ static uint64_t fresh_bytes(const struct mem_state *st, uintptr_t start, uintptr
     return bytes;
 }
 
+/* Holes of the file that are looked for; behind them it counts as having no pages. */
+#define HOLES_MAX 1000
+
+/* Bytes of these for which the file has no pages. */
+static uint64_t lacking_bytes(const struct mem_state *st, uint64_t offset, uint64_t bytes)
+{
+    uint64_t end = offset + bytes, lacking = 0;
+
+    for (unsigned i = 0; offset < end && i < HOLES_MAX; i++) {
+        off_t hole = lseek(st->arena_fd, (off_t)offset, SEEK_HOLE);
+        off_t data = hole < 0 ? hole : lseek(st->arena_fd, hole, SEEK_DATA);
+
+        if (hole < 0 || (uint64_t)hole >= end)
+            return lacking + (hole < 0 ? end - offset : 0);
+        offset = data < 0 || (uint64_t)data > end ? end : (uint64_t)data;
+        lacking += offset - (uint64_t)hole;
+    }
+    return lacking + (end - offset);
+}
+
 bool vipl__mem_zone_room(const struct mem_state *st, uintptr_t start, uintptr_t end)
 {
-    uint64_t offset = vipl__mem_zone_offset(st, start), idle = MEM_IDLE_BYTES, fresh, most;
+    uint64_t idle = MEM_IDLE_BYTES, lacking, most;
     struct stat file;
 
-    if (!st->keeps || has_pages(st, offset, end - start) || fstat(st->arena_fd, &file) != 0)
+    if (!st->keeps || fstat(st->arena_fd, &file) != 0)
         return true;
+    lacking = lacking_bytes(st, vipl__mem_zone_offset(st, start), end - start);
     if (vipl__mem_switches.idle_bytes)
         idle = vipl__mem_switches.idle_bytes;
-    fresh = fresh_bytes(st, start, end);
-    most = st->used_bytes + fresh;
+    most = st->used_bytes + fresh_bytes(st, start, end);
     if (most < st->most_bytes)
         most = st->most_bytes;
-    return (uint64_t)file.st_blocks * 512 + fresh <= 2 * most + idle;
+    return !lacking || (uint64_t)file.st_blocks * 512 + lacking <= 2 * most + idle;
 }

@@ -12,13 +12,11 @@
 #include "libvipl/cq_fd.h"
 #include "libvipl/direct.h"
 #include "libvipl/error.h"
-#include "libvipl/events.h"
+#include "libvipl/callback.h"
 #include "libvipl/session.h"
+#include "libvipl/sq.h"
 #include "libvipl/vipl_ext.h"
 #include "proto/wire.h"
-
-/* How long, in ns, a post waits for a full submission ring; vipd empties it in microseconds. */
-#define RING_FULL_NS 1000000000ull
 
 /* Outcome of one try to post. */
 enum outcome {
@@ -68,15 +66,6 @@ static bool in_region(const struct vipl__session *session, const struct vipl__vi
            vipl__region_holds(region, (uintptr_t)desc,
                               sizeof(VIP_CONTROL_SEGMENT) +
                                   segments_of(desc) * sizeof(VIP_DATA_SEGMENT));
-}
-
-/* Is there room for `slots` slots? vipd's position is loaded only if the last known one says no. */
-static bool ring_has_room(struct vipl__session *session, uint32_t slots)
-{
-    if (session->sq_position + slots - session->sq_taken <= VIP_SQ_SLOTS)
-        return true;
-    session->sq_taken = vip_load32_acquire(&session->vipd->sq_cons);
-    return session->sq_position + slots - session->sq_taken <= VIP_SQ_SLOTS;
 }
 
 /*
@@ -229,7 +218,7 @@ static inline enum outcome post_by_vipd(struct vipl__vi *vi, VIP_DESCRIPTOR *des
     uint32_t slots = VIP_SQ_SLOTS_FOR(seg_count) + VIP_SQ_SLOTS_FOR_MSG(extra->message_bytes);
     struct vip_sq_slot slot;
 
-    if (!dead && !ring_has_room(session, slots))
+    if (!dead && !vipl__sq_has_room(session, slots))
         return RING_FULL;
     clear(desc);
     if (!dead)
@@ -458,26 +447,6 @@ static __attribute__((noinline)) void tell_tabled(struct vipl__vi *vi)
         vipl__ask(vi, VIP_ASK_FLUSH);
 }
 
-void vipl__ask(struct vipl__vi *vi, uint8_t ask)
-{
-    struct vipl__session *session = vi->session;
-    uint64_t deadline_ns = vipl__now_ns() + RING_FULL_NS;
-    struct vip_sq_slot slot = {
-        .vi = vi->index, .kind = VIP_SQ_ASK, .flags = ask, .vi_gen = vi->generation};
-    bool done = false;
-
-    while (!done && !vipl__is_dead(session) && vipl__now_ns() < deadline_ns) {
-        vipl__spin_lock(&session->post_lock);
-        done = ring_has_room(session, 1);
-        if (done)
-            vip_sq_write(vip_app_sq(session->app_base), session->sq_position++, &slot);
-        vipl__spin_unlock_full(&session->post_lock);
-        vipl__kick(session);
-        if (!done)
-            sched_yield();
-    }
-}
-
 static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region,
                        enum vip_queue which, const struct extra *extra, const char *call)
 {
@@ -519,7 +488,7 @@ static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HA
         if (outcome != RING_FULL)
             break;
         if (deadline_ns == 0)
-            deadline_ns = vipl__now_ns() + RING_FULL_NS;
+            deadline_ns = vipl__now_ns() + VIPL__SQ_FULL_NS;
         else if (vipl__now_ns() >= deadline_ns)
             return ring_full(call);
         sched_yield();

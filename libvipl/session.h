@@ -231,7 +231,7 @@ VIP_RETURN vipl__bad_cq(const char *call, VIP_CQ_HANDLE cq_handle);
 struct vipl__session *vipl__session_get(void);
 void vipl__session_put(struct vipl__session *session);
 
-/* ---- the session (session.c) ------------------------------------------------------------- */
+/* ---- the session (session.c, handle.c) ------------------------------------------------------------- */
 
 /* Connect to vipd and open `device`. SUCCESS with *ret, or the failure with its reason. */
 VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret);
@@ -261,12 +261,6 @@ static inline void vipl__kick(struct vipl__session *session)
     if (__builtin_expect(__atomic_load_n(&session->vipd->asleep, __ATOMIC_SEQ_CST) != 0, 0))
         vipl__doorbell(session);
 }
-
-/*
- * Post a request about a VI (enum vip_ask) to vipd, without waiting for its effect (post.c). Any
- * thread, without locks.
- */
-void vipl__ask(struct vipl__vi *vi, uint8_t ask);
 
 /* ---- time (wait.c) ------------------------------------------------------------------------ */
 

@@ -27,7 +27,7 @@ VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue 
  */
 void vipl__fill_ahead(struct vipl__vi *vi);
 
-/* Take a CQ's oldest entry (cq.c). Outcomes: VIP_SUCCESS; VIP_NOT_DONE; VIP_INVALID_PARAMETER. */
+/* Take a CQ's oldest entry (cq_take.c). Outcomes: VIP_SUCCESS; VIP_NOT_DONE; VIP_INVALID_PARAMETER. */
 VIP_RETURN vipl__take_entry(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE *ret_vi,
                             VIP_BOOLEAN *ret_recv);
 

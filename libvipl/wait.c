@@ -13,7 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "libvipl/direct.h"
 #include "libvipl/error.h"
 
 /* Polls between two reads of the clock. */
@@ -125,15 +124,6 @@ static VIP_RETURN spin(struct vipl__session *session, struct vipl__wait *wait, u
     return rc;
 }
 
-/* The waiter word has changed: publish it for senders by rings. */
-static void tell_rings(const struct vipl__wait *wait)
-{
-    if (wait->recv_of != NULL)
-        vipl__direct_asleep_vi(wait->recv_of);
-    else if (wait->cq != NULL)
-        vipl__direct_asleep_cq(wait->cq);
-}
-
 static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__wait *wait,
                               uint64_t deadline_ns)
 {
@@ -144,13 +134,20 @@ static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__wait *
      * a full barrier: either it has changed, or vipd sees this waiter. */
     __atomic_add_fetch(wait->waiters, 1, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&head->sleepers, 1, __ATOMIC_SEQ_CST);
-    tell_rings(wait);
+    if (wait->sleepers_changed != NULL)
+        wait->sleepers_changed(wait);
     for (;;) {
         uint32_t seen = __atomic_load_n(wait->prod, __ATOMIC_SEQ_CST); /* [completion LOOK] */
+        bool dead = vipl__is_dead(session); /* then the attempt takes what is flushed */
 
         rc = wait->attempt(wait);
         if (rc != VIP_NOT_DONE)
             break;
+        if (dead) {
+            rc = vipl__fail(VIP_ERROR_RESOURCE,
+                            "vipd has ended this session, and nothing is left that could complete");
+            break;
+        }
         if (deadline_ns != VIPL__NEVER && vipl__now_ns() >= deadline_ns) {
             rc = vipl__outcome(VIP_TIMEOUT, "nothing completed within the time limit");
             break;
@@ -159,7 +156,8 @@ static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__wait *
     }
     __atomic_sub_fetch(wait->waiters, 1, __ATOMIC_SEQ_CST);
     __atomic_sub_fetch(&head->sleepers, 1, __ATOMIC_SEQ_CST);
-    tell_rings(wait);
+    if (wait->sleepers_changed != NULL)
+        wait->sleepers_changed(wait);
     return rc;
 }
 

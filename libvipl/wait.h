@@ -16,11 +16,11 @@ struct vipl__wait {
     uint32_t *spin_ns;    /* atomic; adapts */
     /* Try to take an entry: anything but VIP_NOT_DONE ends the wait with that code. */
     VIP_RETURN (*attempt)(struct vipl__wait *wait);
-    struct vipl__vi *recv_of; /* it is the receive queue of this VI, or NULL */
-    struct vipl__cq *cq;      /* it is this CQ, or NULL */
-    void *object;             /* for attempt */
-    uint64_t handle;          /* for attempt */
-    void *ret[2];             /* for attempt */
+    /* Called after *waiters has changed; NULL: nothing is to be told. */
+    void (*sleepers_changed)(struct vipl__wait *wait);
+    void *object;    /* for attempt and sleepers_changed */
+    uint64_t handle; /* for attempt */
+    void *ret[2];    /* for attempt */
 };
 
 /*

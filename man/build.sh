@@ -11,7 +11,7 @@ mkdir -p "$out"
 # The text of one prototype, as a literal block.
 prototype() {
     awk -v name="$1" '
-        /^[A-Za-z].*[ *]Vip[A-Za-z]*\(/ && index($0, name "(") { on = 1 }
+        /^[A-Za-z].*[ *]Vip[A-Za-z0-9]*\(/ && index($0, name "(") { on = 1 }
         on { print "\t" $0 }
         on && /;[[:space:]]*$/ { exit }' libvipl/vipl.h libvipl/vipl_ext.h | grep . ||
         { echo "no prototype of $1 in libvipl/vipl.h and vipl_ext.h" >&2; return 1; }

@@ -10,9 +10,9 @@
 #define VIA_WARN(subsys, ...) FI_WARN(&via_provider, subsys, __VA_ARGS__)
 #define VIA_INFO(subsys, ...) FI_INFO(&via_provider, subsys, __VA_ARGS__)
 
-/* ---- provider.c ---- */
+/* ---- settings.c ---- */
 
-/* FI_VIA_*, read once; provider.c has a help text for each. */
+/* FI_VIA_*, read once; settings.c has a help text for each. */
 struct via_settings {
     char *nic;
     int credit_batch;
@@ -28,16 +28,14 @@ struct via_settings {
     int eager_bytes;
 };
 extern struct via_settings via_settings;
+void via_settings_read(void);
 
 /* A negative libfabric error for a VIPL code. */
 int via_errno(VIP_RETURN code);
 uint64_t via_now_ns(void);
 
-/* ---- info.c ---- */
+/* ---- addr.c ---- */
 
-int via_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
-                const struct fi_info *hints, struct fi_info **ret);
-void via_info_cleanup(void);
 /*
  * The address of an endpoint that matches tags, as the program sees it: its socket address, and the
  * key that its callers need (job/key.h). An MPI library passes it on by the launcher's channel. A
@@ -49,9 +47,8 @@ struct via_name {
 };
 #define VIA_ADDR_FORMAT (FI_PROV_SPECIFIC | 0x561A) /* fi_info.addr_format of a struct via_name */
 
-/* Between VIPL's host address (6 bytes) and a socket address; the port of `own` is vipd's. */
+/* A socket address with port 0 for VIPL's host address (6 bytes). */
 void via_addr_from_host(const uint8_t *host, struct sockaddr_in *ret);
-void via_addr_to_host(const struct sockaddr_in *addr, const VIP_NIC_ATTRIBUTES *own, uint8_t *host);
 /* For fi_getname and fi_getpeer. 0; -FI_ETOOSMALL: cut; *bytes is the full length. */
 int via_addr_copy(const struct sockaddr_in *name, void *addr, size_t *bytes);
 /* The same, with the key if the domain's addresses have one. */
@@ -67,7 +64,13 @@ void via_net_address(const struct sockaddr_in *addr, const VIP_NIC_ATTRIBUTES *o
 /* The reverse; port 0 if the discriminator is not ours. */
 void via_net_address_read(const VIP_NET_ADDRESS *net, struct sockaddr_in *ret);
 
-/* ---- fabric.c, domain.c, mr.c, eq.c, cq.c, pep.c, ep.c: opened by libfabric ---- */
+/* ---- info.c ---- */
+
+int via_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+                const struct fi_info *hints, struct fi_info **ret);
+void via_info_cleanup(void);
+
+/* ---- fabric.c, domain.c, mr.c, eq.c, cq_ops.c, pep.c, ep_ops.c: opened by libfabric ---- */
 
 int via_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **ret, void *context);
 int via_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **ret,
@@ -101,12 +104,29 @@ int via_eq_trywait(struct via_eq *eq);
 
 /* ---- cq.c ---- */
 
+/* A queue without a table of calls: cq_ops.c adds it for the program. Outcomes: 0; negative
+ * error. */
+int via_cq_make(struct via_domain *domain, struct via_cq **ret);
+/* No endpoint is bound any more. */
+void via_cq_free(struct via_cq *cq);
+/* An endpoint with queues of `operations` entries is bound. Outcomes: 0; negative error. */
+int via_cq_bind(struct via_cq *cq, size_t operations);
 /* Queue a completion for the program. */
 void via_cq_tell(struct via_cq *cq, const struct via_comp *comp);
 /* The same under cq->lock, without raising soft_fd. */
 void via_cq_put(struct via_cq *cq, const struct via_comp *comp);
-/* An endpoint with queues of `operations` entries is bound. Outcomes: 0; negative error. */
-int via_cq_bind(struct via_cq *cq, size_t operations);
+/* A completion or a message is lost, or a peer's data make no sense: from now on reads of all
+ * completion queues fail. */
+void via_cqs_fail(struct via_domain *domain, const char *why);
+/* Take the oldest completion out of the list of a queue without soft_fd; under cq->lock. It is
+ * valid until the next one is put. NULL: there is none. */
+const struct via_comp *via_cq_take(struct via_cq *cq);
+/* Make soft_fd readable while the list has entries or `signaled` is set. Under cq->lock. */
+void via_cq_signal(struct via_cq *cq);
+
+/* ---- cq_ops.c ---- */
+
+/* May the program sleep on the queue's descriptor? 0 or -FI_EAGAIN. */
 int via_cq_trywait(struct via_cq *cq);
 
 /* ---- reap.c ---- */
@@ -124,8 +144,15 @@ void via_cqs_unlock(struct via_ep *ep);
 
 /* ---- cm.c ---- */
 
+/* Outcomes: 0; negative error, and nothing is left to free. */
 int via_cm_start(struct via_fabric *fabric);
+/* Sleep until a listener or an attempt has news, and handle them. For the fabric's thread; without
+ * locks. false: via_cm_stop was called, or the sleep does not work. */
+bool via_cm_round(struct via_fabric *fabric);
+/* Let the thread of the rounds end, and wait for the threads that accept. */
 void via_cm_stop(struct via_fabric *fabric);
+/* After the last round. */
+void via_cm_free(struct via_fabric *fabric);
 int via_cm_listen(struct via_pep *pep);
 void via_cm_unlisten(struct via_pep *pep);
 /* Start to connect; the outcome comes as an event. ep->cm_data is filled. */
@@ -134,9 +161,8 @@ int via_cm_accept(struct via_ep *ep);
 /* Stops connecting; returns when no thread works on it any more. */
 void via_cm_cancel(struct via_ep *ep);
 
-/* ---- ep_cm.c ---- */
+/* ---- ep_state.c ---- */
 
-extern struct fi_ops_cm via_ep_cm_ops;
 /* The connection is made, with this hello of its peer: queue events, set the state. Any thread.
  * false: it has already ended. */
 bool via_ep_connected(struct via_ep *ep, const struct via_hello *hello, const void *data);
@@ -161,6 +187,8 @@ void via_request_drop(fid_t handle);
 int via_ep_enable(struct via_ep *ep);
 /* Wait until all sent data has arrived, at most FI_VIA_LINGER, and end the connection. */
 void via_ep_disconnect(struct via_ep *ep);
+/* The end of an endpoint that was enabled. On return, its operations are reported. */
+void via_ep_dismantle(struct via_ep *ep);
 
 /* ---- post.c: under ep->lock unless a comment says otherwise ---- */
 
@@ -195,8 +223,13 @@ void via_post_credits(struct via_ep *ep);
 uint64_t via_post_told(const struct via_ep *ep);
 void via_post_bye(struct via_ep *ep);
 size_t via_iov_bytes(const struct iovec *iov, size_t count);
+
+/* ---- transfer.c: under ep->lock ---- */
+
 /* Post the pieces of ep->transfer that fit into the send queue. */
 void via_transfer_go_on(struct via_ep *ep);
+
+/* ---- msg.c, rma.c ---- */
 
 extern struct fi_ops_msg via_msg_ops;
 extern struct fi_ops_rma via_rma_ops;

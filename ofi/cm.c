@@ -1,18 +1,18 @@
 /*
- * Connections being made. One thread per fabric sleeps on the descriptors of all listeners and of
- * all attempts to connect (vipl_ext.h), and turns results into events. VipxConnectAccept waits for
- * the client, so it runs in threads of its own, started on demand, at most FI_VIA_CM_THREADS.
+ * Connections being made. The fabric's thread calls via_cm_round, which sleeps on the descriptors
+ * of all listeners and of all attempts to connect (vipl_ext.h), and turns results into events.
+ * VipxConnectAccept waits for the client, so it runs in threads of its own, started on demand, at
+ * most FI_VIA_CM_THREADS.
  *
  * Nonblocking calls are made under cm.lock, so that an endpoint in the lists is alive.
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "ofi/rdm.h"
+#include "ofi/calls.h"
 
 /* Interval between requests to a host without a listener yet: 10 ms. */
 #define RETRY_NS 10000000ull
@@ -298,39 +298,33 @@ static int retry_ms(struct via_cm *cm, uint64_t now_ns)
     return next_ns <= now_ns ? 0 : (int)((next_ns - now_ns) / 1000000 + 1);
 }
 
-static void *watch_thread(void *arg)
+bool via_cm_round(struct via_fabric *fabric)
 {
-    struct via_fabric *fabric = arg;
     struct via_cm *cm = &fabric->cm;
+    struct rejects rejects = {.count = 0};
     struct epoll_event events[8];
-    struct rejects rejects;
+    uint64_t count;
+    int timeout_ms;
+    bool runs;
 
     pthread_mutex_lock(&cm->lock);
-    while (!cm->stop) {
-        int timeout_ms = retry_ms(cm, via_now_ns());
-        uint64_t count;
-
-        pthread_mutex_unlock(&cm->lock);
-        /* So links are accepted while the program computes. */
-        via_rdm_events_all(fabric);
-        /* Ignore which descriptor is ready: its object may no longer exist. */
-        epoll_wait(cm->epoll_fd, events, 8, timeout_ms);
-        pthread_mutex_lock(&cm->lock);
-        if (read(cm->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-            break;
-        rejects.count = 0;
+    timeout_ms = retry_ms(cm, via_now_ns());
+    pthread_mutex_unlock(&cm->lock);
+    /* Ignore which descriptor is ready: its object may no longer exist. */
+    epoll_wait(cm->epoll_fd, events, 8, timeout_ms);
+    pthread_mutex_lock(&cm->lock);
+    runs = !cm->stop && (read(cm->wake_fd, &count, sizeof(count)) >= 0 || errno == EAGAIN);
+    if (runs) {
         take_requests(fabric, &rejects);
         for (struct via_ep *ep = cm->connecting, *next; ep != NULL; ep = next) {
             next = ep->cm_next;
             look_at(ep, via_now_ns());
         }
-        pthread_mutex_unlock(&cm->lock);
-        for (unsigned i = 0; i < rejects.count; i++)
-            (void)VipxConnectReject(rejects.conn[i], NULL);
-        pthread_mutex_lock(&cm->lock);
     }
     pthread_mutex_unlock(&cm->lock);
-    return NULL;
+    for (unsigned i = 0; i < rejects.count; i++)
+        (void)VipxConnectReject(rejects.conn[i], NULL);
+    return runs;
 }
 
 /* ---- accepting ------------------------------------------------------------------------------- */
@@ -444,13 +438,8 @@ int via_cm_start(struct via_fabric *fabric)
         rc = -FI_ENOMEM;
     if (rc == 0)
         rc = watch(cm, cm->wake_fd);
-    if (rc == 0)
-        rc = -pthread_create(&cm->thread, NULL, watch_thread, fabric);
-    if (rc != 0) {
-        free(cm->worker);
-        close(cm->epoll_fd);
-        close(cm->wake_fd);
-    }
+    if (rc != 0)
+        via_cm_free(fabric);
     return rc;
 }
 
@@ -463,9 +452,14 @@ void via_cm_stop(struct via_fabric *fabric)
     pthread_cond_broadcast(&cm->work);
     wake(cm);
     pthread_mutex_unlock(&cm->lock);
-    pthread_join(cm->thread, NULL);
     for (unsigned i = 0; i < cm->workers; i++)
         pthread_join(cm->worker[i], NULL);
+}
+
+void via_cm_free(struct via_fabric *fabric)
+{
+    struct via_cm *cm = &fabric->cm;
+
     free(cm->worker);
     close(cm->epoll_fd);
     close(cm->wake_fd);

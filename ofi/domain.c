@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ofi/calls.h"
 #include "ofi/nosys.h"
+#include "ofi/rdm.h"
 
 static int domain_close(struct fid *fid)
 {
@@ -22,6 +22,15 @@ static int domain_close(struct fid *fid)
     return 0;
 }
 
+/* An endpoint of the kind that the program asks for. */
+static int endpoint(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ret,
+                    void *context)
+{
+    if (info != NULL && info->ep_attr != NULL && info->ep_attr->type == FI_EP_RDM)
+        return via_rdm_open(fid, info, ret, context);
+    return via_ep_open(fid, info, ret, context);
+}
+
 static struct fi_ops domain_fid_ops = {
     .size = sizeof(struct fi_ops),
     .close = domain_close,
@@ -36,7 +45,7 @@ static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
     .av_open = via_av_open,
     .cq_open = via_cq_open,
-    .endpoint = via_ep_open,
+    .endpoint = endpoint,
     .scalable_ep = via_no_sep,
     .cntr_open = via_no_cntr,
     .poll_open = via_no_poll,

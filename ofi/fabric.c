@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ofi/calls.h"
 #include "ofi/nosys.h"
+#include "ofi/rdm.h"
 
 static int fabric_close(struct fid *fid)
 {
@@ -15,6 +15,8 @@ static int fabric_close(struct fid *fid)
     if (__atomic_load_n(&fabric->users, __ATOMIC_ACQUIRE) != 0)
         return -FI_EBUSY;
     via_cm_stop(fabric);
+    pthread_join(fabric->thread, NULL);
+    via_cm_free(fabric);
     VipCloseNic(fabric->nic);
     pthread_mutex_destroy(&fabric->lock);
     pthread_mutex_destroy(&fabric->rdm_lock);
@@ -62,7 +64,18 @@ static struct fi_ops_fabric fabric_ops = {
     .trywait = trywait,
 };
 
-/* Open the NIC and start the cm threads. Outcomes: 0; negative error, nothing stays open. */
+/* Makes connections and links, also while the program computes. */
+static void *connect_thread(void *arg)
+{
+    struct via_fabric *fabric = arg;
+
+    do
+        via_rdm_events_all(fabric);
+    while (via_cm_round(fabric));
+    return NULL;
+}
+
+/* Open the NIC and start the thread. Outcomes: 0; negative error, nothing stays open. */
 static int start(struct via_fabric *fabric, const char *nic_name)
 {
     VIP_RETURN code = VipOpenNic(nic_name, &fabric->nic);
@@ -81,6 +94,11 @@ static int start(struct via_fabric *fabric, const char *nic_name)
     if (rc == 0) {
         via_addr_from_host(fabric->attrs.LocalNicAddress, &fabric->addr);
         rc = via_cm_start(fabric);
+    }
+    if (rc == 0) {
+        rc = -pthread_create(&fabric->thread, NULL, connect_thread, fabric);
+        if (rc != 0)
+            via_cm_free(fabric);
     }
     if (rc != 0)
         VipCloseNic(fabric->nic);

@@ -1,5 +1,6 @@
 /*
- * Links: records in rings, RDMA Reads of offered messages, answers (rdm.h has the protocol).
+ * Links: records in rings, RDMA Reads of offered messages, answers (rdm.h has the protocol). What
+ * of it completes is handled in link_done.c.
  *
  * The sender tracks the peer's ring: it counts its records and stores where each one ended. Every
  * receive that the peer has posted beyond the first VIA_LINK_RECVS means that one more record is
@@ -125,7 +126,7 @@ void via_link_answer(struct via_rdm *rdm, struct via_peer *peer, uint64_t id)
         return;
     answer = malloc(sizeof(*answer));
     if (answer == NULL) {
-        via_rdm_broken(rdm, "out of memory: an answer is lost");
+        via_cqs_fail(rdm->domain, "out of memory: an answer is lost");
         return;
     }
     *answer = (struct via_answer){.id = id};
@@ -157,7 +158,7 @@ static bool send_answer(struct via_link *link)
     return true;
 }
 
-/* Start to fetch; rma.c continues a read that is longer than one descriptor can carry. */
+/* Start to fetch; transfer.c continues a read that is longer than one descriptor can carry. */
 static bool start_read(struct via_link *link)
 {
     struct via_want *want = link->reads;
@@ -175,7 +176,7 @@ static bool start_read(struct via_link *link)
         .remote = want->offer.addr,
         .remote_handle = want->offer.handle,
         .left = bytes,
-        .op = {.context = want, .flags = FI_READ},
+        .op = {.context = want, .flags = FI_READ | FI_COMPLETION},
     };
     link->reads = want->next;
     if (link->reads == NULL)
@@ -215,7 +216,17 @@ void via_link_go_on(struct via_rdm *rdm)
     }
 }
 
-/* ---- completions ----------------------------------------------------------------------------- */
+/* ---- receives -------------------------------------------------------------------------------- */
+
+ssize_t via_link_receive(struct via_link *link)
+{
+    struct via_op *op;
+    VIP_DESCRIPTOR *desc = via_post_rx(link->ep, &op);
+
+    op->context = link;
+    op->flags = FI_RECV | FI_MSG | FI_COMPLETION;
+    return via_post_recv(link->ep, desc);
+}
 
 /* posted: the low half of the peer's count. It is either slightly ahead of ours, or old. */
 static void learn_credit(struct via_ep *ep, uint32_t posted)
@@ -226,97 +237,23 @@ static void learn_credit(struct via_ep *ep, uint32_t posted)
         ep->peer_posted += more;
 }
 
-/* Handle a record; its head is copied once. false: it is invalid. */
-static bool take_record(struct via_link *link, size_t at)
+void via_link_taken(struct via_link *link, uint32_t posted, size_t bytes)
 {
-    const char *data = link->in + at + sizeof(struct via_head);
-    struct via_rdm *rdm = link->rdm;
-    struct via_head head;
-    size_t room, bytes = 0;
-
-    if (at > link->ring_bytes - sizeof(head))
-        return false;
-    memcpy(&head, link->in + at, sizeof(head));
-    room = link->ring_bytes - sizeof(head) - at;
-    learn_credit(link->ep, head.posted);
-    head.tagged = head.tagged != 0;
-    switch (head.kind) {
-    case VIA_KIND_ANSWER:
-        via_send_answered(rdm, link->peer, head.id, 0);
-        break;
-    case VIA_KIND_EAGER:
-        bytes = head.bytes;
-        break;
-    case VIA_KIND_OFFER:
-        bytes = sizeof(struct via_offer);
-        break;
-    default:
-        return false;
-    }
-    if (bytes > room)
-        return false;
-    if (head.kind != VIA_KIND_ANSWER)
-        via_match_arrived(rdm, link->peer, &head, data, bytes);
-    link->untold_bytes += record_bytes(bytes);
-    return true;
-}
-
-void via_link_arrived(struct via_link *link, const VIP_DESCRIPTOR *desc)
-{
-    VIP_UINT32 status = desc->CS.Status;
     struct via_ep *ep = link->ep;
-    struct via_op *op;
+    bool failed;
 
-    /* The link has ended; the fabric reports why. */
-    if ((status & VIP_STATUS_ERROR_MASK) != 0)
+    if (ep == NULL)
         return;
-    if ((status & VIP_STATUS_IMMEDIATE) == 0 ||
-        !take_record(link, (size_t)desc->CS.ImmediateData * VIA_RECORD)) {
-        via_rdm_broken(link->rdm, "a peer sends what makes no sense");
-        return;
-    }
+    pthread_mutex_lock(&ep->lock);
+    learn_credit(ep, posted);
+    link->untold_bytes += record_bytes(bytes);
     /* Long records fill the ring before a batch of credits is full: send credits now. */
     if (link->untold_bytes >= link->ring_bytes / 4) {
         link->untold_bytes = 0;
         ep->tell_now = true;
     }
-    if (via_post_recv(ep, via_post_rx(ep, &op)) != 0 && ep->state == VIA_EP_CONNECTED)
-        via_rdm_broken(link->rdm, "no receive can be posted");
-}
-
-void via_link_sent(struct via_link *link, const struct via_op *op, int err, int prov_errno)
-{
-    struct via_comp comp = {
-        .context = op->context,
-        .flags = op->flags & ~(uint64_t)FI_COMPLETION,
-        .len = op->len,
-        .buf = op->buf,
-        .err = err,
-        .prov_errno = prov_errno,
-    };
-
-    if ((op->flags & FI_READ) != 0)
-        via_match_fetched(link->rdm, op->context, err, prov_errno);
-    else if (op->flags != 0 && (err != 0 || (op->flags & FI_COMPLETION) != 0))
-        via_cq_tell(link->rdm->tx_cq, &comp);
-}
-
-void via_link_fail(struct via_link *link)
-{
-    struct via_link **at = &link->rdm->busy;
-    struct via_answer *answer;
-    struct via_want *want;
-
-    while (*at != NULL && *at != link)
-        at = &(*at)->busy_next;
-    if (*at == link)
-        *at = link->busy_next;
-    while ((answer = link->answers) != NULL) {
-        link->answers = answer->next;
-        free(answer);
-    }
-    while ((want = link->reads) != NULL) {
-        link->reads = want->next;
-        via_match_fetched(link->rdm, want, FI_ECONNRESET, VIP_STATUS_DESC_FLUSHED_ERROR);
-    }
+    failed = via_link_receive(link) != 0 && ep->state == VIA_EP_CONNECTED;
+    pthread_mutex_unlock(&ep->lock);
+    if (failed)
+        via_cqs_fail(link->rdm->domain, "no receive can be posted");
 }

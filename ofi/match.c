@@ -182,7 +182,7 @@ void via_match_arrived(struct via_rdm *rdm, struct via_peer *peer, const struct 
     }
     early = malloc(sizeof(*early) + data_bytes);
     if (early == NULL) {
-        via_rdm_broken(rdm, "out of memory: a message is lost");
+        via_cqs_fail(rdm->domain, "out of memory: a message is lost");
         return;
     }
     early->peer = peer;

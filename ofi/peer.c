@@ -158,17 +158,20 @@ static void link_close(struct via_link *link, enum via_peer_state state)
 {
     struct via_rdm *rdm = link->rdm;
     struct via_peer *peer = link->peer;
+    struct via_ep *ep = link->ep;
     struct via_link **at;
 
     pthread_mutex_lock(&rdm->core->lock);
     link->up = false;
+    link->ep = NULL;
     peer->link = NULL;
     peer->state = state;
     pthread_mutex_unlock(&rdm->core->lock);
-    /* Takes core->lock itself: takes completions, and gets posted descriptors back. */
-    if (link->ep != NULL)
-        fi_close(&link->ep->fid.fid);
+    /* Takes core->lock itself: leaves all completions of the endpoint in the core's list. */
+    if (ep != NULL)
+        fi_close(&ep->fid.fid);
     pthread_mutex_lock(&rdm->core->lock);
+    via_link_take_done(rdm);
     via_link_fail(link);
     if (state == VIA_PEER_NEW || state == VIA_PEER_DEAD) {
         via_match_lost(rdm, peer);
@@ -188,14 +191,13 @@ static int open_ep(struct via_link *link, struct fi_info *info)
 {
     struct via_rdm *rdm = link->rdm;
     struct fid_ep *fid;
-    int rc = via_ep_open(&rdm->domain->fid, info, &fid, NULL);
+    int rc = via_ep_open(&rdm->domain->fid, info, &fid, link);
 
     if (rc != 0)
         return rc;
     /* The endpoint owns the request now. */
     info->handle = NULL;
     link->ep = via_container(fid, struct via_ep, fid);
-    link->ep->link = link;
     link->ep->inject_bytes = 0;
     link->ep->tx_size = VIA_LINK_SENDS;
     link->ep->rx_size = VIA_LINK_RECVS;
@@ -205,11 +207,8 @@ static int open_ep(struct via_link *link, struct fi_info *info)
     if (rc == 0)
         rc = fi_enable(fid);
     pthread_mutex_lock(&link->ep->lock);
-    for (unsigned i = 0; i < VIA_LINK_RECVS && rc == 0; i++) {
-        struct via_op *op;
-
-        rc = (int)via_post_recv(link->ep, via_post_rx(link->ep, &op));
-    }
+    for (unsigned i = 0; i < VIA_LINK_RECVS && rc == 0; i++)
+        rc = (int)via_link_receive(link);
     pthread_mutex_unlock(&link->ep->lock);
     return rc;
 }
@@ -436,11 +435,6 @@ static void ended(struct via_link *link)
     link_close(link, orderly ? VIA_PEER_NEW : VIA_PEER_DEAD);
 }
 
-static struct via_link *link_of(fid_t fid)
-{
-    return via_container(fid, struct via_ep, fid.fid)->link;
-}
-
 /* Handle one event. false: there was none. */
 static bool event(struct via_rdm *rdm)
 {
@@ -455,7 +449,7 @@ static bool event(struct via_rdm *rdm)
 
     if (bytes == -FI_EAVAIL) {
         if (fi_eq_readerr(&rdm->eq->fid, &error, 0) > 0)
-            refused(link_of(error.fid), &error);
+            refused(error.fid->context, &error);
         return true;
     }
     if (bytes < (ssize_t)sizeof(got.entry))
@@ -467,10 +461,10 @@ static bool event(struct via_rdm *rdm)
         fi_freeinfo(got.entry.info);
         break;
     case FI_CONNECTED:
-        connected(link_of(got.entry.fid), data, (size_t)bytes);
+        connected(got.entry.fid->context, data, (size_t)bytes);
         break;
     case FI_SHUTDOWN:
-        ended(link_of(got.entry.fid));
+        ended(got.entry.fid->context);
         break;
     }
     return true;

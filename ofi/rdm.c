@@ -12,12 +12,6 @@
 #include "ofi/nosys.h"
 #include "ofi/rdm.h"
 
-void via_rdm_broken(struct via_rdm *rdm, const char *why)
-{
-    VIA_WARN(FI_LOG_EP_DATA, "%s\n", why);
-    __atomic_store_n(&rdm->domain->fabric->lost, 1, __ATOMIC_RELEASE);
-}
-
 /* ---- progress -------------------------------------------------------------------------------- */
 
 void via_rdm_progress(struct via_rdm *rdm)
@@ -27,7 +21,7 @@ void via_rdm_progress(struct via_rdm *rdm)
     via_peer_events(rdm);
     pthread_mutex_lock(&rdm->core->lock);
     for (unsigned i = 0; i < VIA_PROGRESS_MAX && via_reap_cq(rdm->core); i++)
-        continue;
+        via_link_take_done(rdm);
     if (rdm->busy != NULL)
         via_link_go_on(rdm);
     pthread_mutex_unlock(&rdm->core->lock);
@@ -68,11 +62,9 @@ static struct fi_info *link_info(const struct via_rdm *rdm)
 /* Open the passive endpoint for peers, and the queues of links. */
 static int open_parts(struct via_rdm *rdm)
 {
-    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_CONTEXT};
     struct fi_eq_attr eq_attr = {0};
     struct fid_pep *pep;
     struct fid_eq *eq;
-    struct fid_cq *cq;
     size_t bytes = sizeof(rdm->own);
     int rc;
 
@@ -83,10 +75,9 @@ static int open_parts(struct via_rdm *rdm)
     if (rc != 0)
         return rc;
     rdm->eq = via_container(eq, struct via_eq, fid);
-    rc = via_cq_open(&rdm->domain->fid, &cq_attr, &cq, NULL);
+    rc = via_cq_make(rdm->domain, &rdm->core);
     if (rc != 0)
         return rc;
-    rdm->core = via_container(cq, struct via_cq, fid);
     rc = via_pep_open(&rdm->domain->fabric->fid, rdm->link_info, &pep, NULL);
     if (rc != 0)
         return rc;
@@ -102,7 +93,7 @@ static void close_parts(struct via_rdm *rdm)
     if (rdm->pep != NULL)
         fi_close(&rdm->pep->fid.fid);
     if (rdm->core != NULL)
-        fi_close(&rdm->core->fid.fid);
+        via_cq_free(rdm->core);
     if (rdm->eq != NULL)
         fi_close(&rdm->eq->fid.fid);
     fi_freeinfo(rdm->link_info);
@@ -362,9 +353,9 @@ static int take_address(struct via_rdm *rdm, const struct via_domain *domain,
     return domain->keyed && rdm->own.sin_port == 0 ? job_key_draw(&rdm->key) : 0;
 }
 
-int via_rdm_open(struct via_domain *domain, struct fi_info *info, struct fid_ep **ret,
-                 void *context)
+int via_rdm_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ret, void *context)
 {
+    struct via_domain *domain = via_container(fid, struct via_domain, fid);
     struct via_rdm *rdm = calloc(1, sizeof(*rdm));
 
     if (rdm == NULL)

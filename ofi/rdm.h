@@ -3,9 +3,10 @@
  * the protocol of the paper on MPI over VIA. They build on the first kind: to each peer in use
  * there is a *link*, a connected endpoint (via.h) of our own with two rings.
  *
- *   rdm.c      endpoints: life and death, progress    peer.c  peers, links being made and ended
- *   link.c     records in rings, RDMA Reads, answers  match.c matching of messages and receives
- *   tagged.c   the calls that send and receive        av.c    address vectors
+ *   rdm.c        endpoints: life and death, progress   tagged.c  the calls that send and receive
+ *   peer.c       peers, links being made and ended     match.c   matching of messages and receives
+ *   link.c       records in rings, reads, answers      sends.c   sends that await an answer
+ *   link_done.c  what has completed on links           av.c      address vectors
  *
  * A message is a *record* in the ring of its receiver. An RDMA Write puts it there; its immediate
  * data say where it begins. The write uses up one receive of the link. The number of these
@@ -18,8 +19,8 @@
  * sender that its message is matched.
  *
  * One lock guards an endpoint: that of its core, the completion queue of all its links. Lock order:
- * rdm.cm_lock, then those of via.h with core.lock as cq.lock. After the ep.lock of a link: the
- * cq.lock of the program's completion queues, and domain.lock.
+ * rdm.cm_lock, then those of via.h with core.lock as cq.lock. Under core.lock a thread takes one of
+ * these at a time: the ep.lock of a link, the cq.lock of a queue of the program, domain.lock.
  */
 #ifndef OFI_RDM_H
 #define OFI_RDM_H
@@ -137,8 +138,8 @@ struct via_link {
     struct via_link *next; /* of rdm->links */
     struct via_rdm *rdm;
     struct via_peer *peer;
-    struct via_ep *ep;
-    bool up; /* records may go out */
+    struct via_ep *ep; /* its context is the link; NULL: not open yet, or being closed */
+    bool up;           /* records may go out */
 
     /* Both rings, in one block. The peer writes into `in`; `out` is a copy of the peer's ring. */
     char *in, *out;
@@ -221,14 +222,11 @@ size_t via_eager_bytes(void);
 
 /* ---- rdm.c ---- */
 
-int via_rdm_open(struct via_domain *domain, struct fi_info *info, struct fid_ep **ret,
-                 void *context);
+int via_rdm_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ret, void *context);
 /* Take completions and events, and post what waits. Any thread, without locks. */
 void via_rdm_progress(struct via_rdm *rdm);
 /* Handle connection events of all endpoints; called by the fabric's thread. */
 void via_rdm_events_all(struct via_fabric *fabric);
-/* A peer's data make no sense, or a message is lost: from now on completion queues fail. */
-void via_rdm_broken(struct via_rdm *rdm, const char *why);
 
 /* ---- peer.c: under cm_lock unless a comment says otherwise ---- */
 
@@ -240,9 +238,24 @@ ssize_t via_peer_connect(struct via_rdm *rdm, struct via_peer *peer);
 void via_peer_events(struct via_rdm *rdm);
 void via_peer_close_links(struct via_rdm *rdm);
 
+/* ---- sends.c: under core->lock ---- */
+
+/* Flags of the message's completion; without FI_COMPLETION only errors are reported. */
+uint64_t via_send_flags(const struct via_rdm *rdm, const struct via_message *msg);
+/* Record a send that awaits an answer, with its id in `head`; register the memory of an offer.
+ * Outcomes: 0; negative error, nothing is recorded. */
+int via_send_add(struct via_rdm *rdm, struct via_peer *peer, const struct via_message *msg,
+                 struct via_head *head, struct via_offer *offer);
+/* The record could not be posted: remove its send without a completion. */
+void via_send_drop(struct via_rdm *rdm, struct via_peer *peer, uint64_t id);
+/* A send is answered, or will not be (err != 0). */
+void via_send_answered(struct via_rdm *rdm, struct via_peer *peer, uint64_t id, int err);
+/* The peer has ended: no send to it will be answered. */
+void via_sends_fail(struct via_rdm *rdm, struct via_peer *peer);
+
 /* ---- link.c: under core->lock ---- */
 
-/* Put a record, `bytes` of data after its head, into the peer's ring. via_link_sent gets `op`.
+/* Put a record, `bytes` of data after its head, into the peer's ring. `op`: of its completion.
  * Outcomes: 0; -FI_EAGAIN, no room; -FI_ENOTCONN. */
 ssize_t via_link_post(struct via_link *link, struct via_head *head, const void *data, size_t bytes,
                       const struct via_op *op);
@@ -252,12 +265,11 @@ void via_link_answer(struct via_rdm *rdm, struct via_peer *peer, uint64_t id);
 void via_link_read(struct via_link *link, struct via_want *want);
 /* Go on with answers and reads that wait. */
 void via_link_go_on(struct via_rdm *rdm);
-/* Called from reap.c, under ep->lock as well: a receive or a send of the link has completed (err !=
- * 0: without success). */
-void via_link_arrived(struct via_link *link, const VIP_DESCRIPTOR *desc);
-void via_link_sent(struct via_link *link, const struct via_op *op, int err, int prov_errno);
-/* The link's endpoint is closed: its answers are dropped, its reads fail. */
-void via_link_fail(struct via_link *link);
+/* Post a receive for one record. Under ep->lock as well. */
+ssize_t via_link_receive(struct via_link *link);
+/* A record, with `bytes` of data after its head, is out of our ring. Post its receive again, and
+ * learn from `posted` of the head. Nothing to do if the link is being closed. */
+void via_link_taken(struct via_link *link, uint32_t posted, size_t bytes);
 
 /* ---- match.c: under core->lock ---- */
 
@@ -280,12 +292,16 @@ void via_match_lost(struct via_rdm *rdm, const struct via_peer *peer);
 /* The endpoint is being closed. */
 void via_match_drop(struct via_rdm *rdm);
 
+/* ---- link_done.c: under core->lock ---- */
+
+/* Take all that reap.c has put into the core's list. */
+void via_link_take_done(struct via_rdm *rdm);
+/* The link's endpoint is closed: its answers are dropped, its reads fail. */
+void via_link_fail(struct via_link *link);
+
 /* ---- tagged.c ---- */
 
 extern struct fi_ops_tagged via_rdm_tagged_ops;
 extern struct fi_ops_msg via_rdm_msg_ops;
-/* A send is answered, or will not be (err != 0). Under core->lock. */
-void via_send_answered(struct via_rdm *rdm, struct via_peer *peer, uint64_t id, int err);
-void via_sends_fail(struct via_rdm *rdm, struct via_peer *peer);
 
 #endif

@@ -1,8 +1,9 @@
 /*
  * From VIPL's completions to libfabric's. A completed descriptor becomes an entry in the list of
- * its completion queue; or nothing, if the program wants none or the operation was ours.
+ * its completion queue; or nothing, if the endpoint's user wants none or the operation was ours.
+ * The user is the program, which reads the list, or a link (link_done.c).
  */
-#include "ofi/rdm.h"
+#include "ofi/calls.h"
 
 #define OP_INDEX(desc, base) ((size_t)((char *)(desc) - (base)) / VIA_DESC_BYTES)
 
@@ -45,6 +46,7 @@ static void put_error(struct via_cq *cq, const struct via_op *op, int err, int p
     struct via_comp comp = {
         .context = op->context,
         .flags = op->flags & ~(uint64_t)FI_COMPLETION,
+        .len = op->len,
         .buf = op->buf,
         .err = err,
         .prov_errno = prov_errno,
@@ -65,19 +67,6 @@ static void own_done(struct via_ep *ep, size_t index)
     }
 }
 
-/* The same as send_done for links, which count their sends themselves. */
-static void link_send_done(struct via_ep *ep, struct via_op *op, VIP_UINT32 bad)
-{
-    int err = bad == 0 ? 0 : status_error(bad, false);
-
-    if (op->is_piece && bad != 0 && ep->transfer.active) {
-        ep->transfer.active = false;
-        *op = ep->transfer.op;
-    }
-    if (!op->is_piece)
-        via_link_sent(ep->link, op, err, (int)bad);
-}
-
 static void send_done(struct via_ep *ep, const VIP_DESCRIPTOR *desc)
 {
     size_t index = OP_INDEX(desc, ep->tx_desc);
@@ -90,9 +79,7 @@ static void send_done(struct via_ep *ep, const VIP_DESCRIPTOR *desc)
     }
     op = ep->tx_op[index];
     ep->tx_out++;
-    if (ep->link != NULL) {
-        link_send_done(ep, &op, bad);
-    } else if (op.is_piece && bad != 0 && ep->transfer.active) {
+    if (op.is_piece && bad != 0 && ep->transfer.active) {
         /* The connection has ended and no piece can follow: report the transfer now. */
         ep->transfer.active = false;
         op = ep->transfer.op;
@@ -128,10 +115,6 @@ static void receive_done(struct via_ep *ep, const VIP_DESCRIPTOR *desc)
     };
 
     ep->rx_out++;
-    if (ep->link != NULL) {
-        via_link_arrived(ep->link, desc);
-        return;
-    }
     /* Fewer receives are left, so credits may be due now. */
     via_post_credits(ep);
     if (bad != 0) {
@@ -202,20 +185,15 @@ void via_reap_cancel(struct via_ep *ep)
 {
     if (ep->transfer.active) {
         ep->transfer.active = false;
-        if (ep->link != NULL)
-            via_link_sent(ep->link, &ep->transfer.op, FI_ECANCELED, VIP_STATUS_DESC_FLUSHED_ERROR);
-        else
-            put_error(ep->tx_cq, &ep->transfer.op, FI_ECANCELED, VIP_STATUS_DESC_FLUSHED_ERROR);
+        put_error(ep->tx_cq, &ep->transfer.op, FI_ECANCELED, VIP_STATUS_DESC_FLUSHED_ERROR);
     }
     for (; ep->tx_out != ep->tx_in; ep->tx_out++) {
         const struct via_op *op = &ep->tx_op[ep->tx_out % ep->tx_size];
 
-        if (ep->link != NULL && !op->is_piece)
-            via_link_sent(ep->link, op, FI_ECANCELED, VIP_STATUS_DESC_FLUSHED_ERROR);
-        else if (ep->link == NULL && op->flags != 0)
+        if (op->flags != 0)
             put_error(ep->tx_cq, op, FI_ECANCELED, VIP_STATUS_DESC_FLUSHED_ERROR);
     }
-    for (; ep->rx_out != ep->rx_in && ep->link == NULL; ep->rx_out++)
+    for (; ep->rx_out != ep->rx_in; ep->rx_out++)
         put_error(ep->rx_cq, &ep->rx_op[ep->rx_out % ep->rx_size], FI_ECANCELED,
                   VIP_STATUS_DESC_FLUSHED_ERROR);
 }

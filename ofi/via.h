@@ -1,14 +1,17 @@
 /*
  * The objects that the files of the libfabric provider `via` share, and what guards their members.
  *
- *   provider.c  entry point, settings            info.c    answers of fi_getinfo
- *   fabric.c    fabric = one opened NIC          domain.c  domain = one protection tag
- *   mr.c        memory regions and their cache   eq.c      event queues
- *   cq.c        completion queues                reap.c    from VIPL's completions to libfabric's
- *   pep.c       passive endpoints                cm.c      connections being made
- *   ep.c        endpoints: life and death        ep_cm.c   connect, accept, shutdown
- *   request.c   unanswered requests              hello.c   private data of request and accept
- *   post.c      descriptors, credits             msg.c, rma.c  the calls that move data
+ *   provider.c  entry point                     settings.c  settings, errors, the clock
+ *   info.c      answers of fi_getinfo           addr.c      addresses of endpoints and hosts
+ *   fabric.c    fabric = one opened NIC         domain.c    domain = one protection tag
+ *   mr.c        memory regions and their cache  eq.c        event queues
+ *   cq.c        completion queues               cq_ops.c    the program's calls on them
+ *   reap.c      from VIPL's completions to libfabric's
+ *   pep.c       passive endpoints               cm.c        connections being made
+ *   ep.c        the VI of an endpoint           ep_ops.c    the program's calls on endpoints
+ *   ep_state.c  connections made and lost       hello.c     private data of request and accept
+ *   request.c   unanswered requests             post.c      descriptors, credits
+ *   transfer.c  RDMA of any length              msg.c, rma.c  the calls that move data
  *   nosys.c     calls that VIA has nothing for
  *
  * Endpoints of the second kind (FI_EP_RDM), which reach any number of peers, build on these: rdm.h.
@@ -68,7 +71,6 @@ struct via_cm {
     bool stop;
     int epoll_fd;              /* descriptors of listeners and attempts, and wake_fd */
     int wake_fd;               /* the lists below have changed */
-    pthread_t thread;          /* sleeps on epoll_fd */
     struct via_pep *listening; /* passive endpoints with a listener */
     struct via_ep *connecting; /* endpoints after fi_connect */
     struct via_ep *accepting;  /* endpoints after fi_accept that no thread has taken */
@@ -90,6 +92,7 @@ struct via_fabric {
     pthread_mutex_t rdm_lock; /* guards the list; taken before all others */
     struct via_rdm *rdms;
     struct via_cm cm;
+    pthread_t thread; /* makes connections: runs via_cm_round */
 };
 
 /* A registered range. Several memory regions of the program may use one. */
@@ -264,7 +267,6 @@ struct via_ep {
     bool saying_bye;        /* the write of own_bye is under way */
     uint32_t refuse_count;  /* for via_settings.refuse_every */
     bool tell_now;          /* send credits before the next batch is full */
-    struct via_link *link;  /* NULL: an endpoint of the program */
     struct via_transfer transfer;
     uint64_t peer_control;
     uint32_t peer_handle;

@@ -44,7 +44,7 @@ _Static_assert(sizeof(struct vip_shm_seg) == 16, "ABI");
 #define VIP_SQ_SLOTS_FOR(n)                                                                        \
     ((n) <= VIP_SQ_INLINE_SEGS                                                                     \
          ? 1u                                                                                      \
-         : 1u + ((n)-VIP_SQ_INLINE_SEGS + VIP_SQ_CONT_SEGS - 1u) / VIP_SQ_CONT_SEGS)
+         : 1u + ((unsigned)(n)-VIP_SQ_INLINE_SEGS + VIP_SQ_CONT_SEGS - 1u) / VIP_SQ_CONT_SEGS)
 
 /* What a submission slot holds. */
 enum vip_sq_kind {

@@ -2,7 +2,7 @@
 #include "proto/stats.h"
 
 const struct vip_stat_info vip_stats[VIP_STATS] = {
-#define VIP_STAT(scope_, name_, kind_, unit_, help_)                                               \
+#define VIP_STAT_AS(scope_, name_, kind_, owner_, member_, unit_, help_)                           \
     {.scope = VIP_STAT_SCOPE_##scope_,                                                             \
      .kind = VIP_STAT_KIND_##kind_,                                                                \
      .name = #name_,                                                                               \

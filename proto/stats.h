@@ -8,7 +8,7 @@
 
 /* VIP_STAT_<scope>_<name>, in the order of the table. */
 enum vip_stat {
-#define VIP_STAT(scope, name, kind, unit, help) VIP_STAT_##scope##_##name,
+#define VIP_STAT_AS(scope, name, kind, owner, member, unit, help) VIP_STAT_##scope##_##name,
 #include "proto/stats.def"
     VIP_STATS,
 };

@@ -307,13 +307,6 @@ struct layer {
     econf_file *econf;
 };
 
-const char *vipd_config_file(const struct vipd_config *config, unsigned number)
-{
-    if (number == VIPD_FILE_BEFORE)
-        return "(before the reload)";
-    return number == 0 ? "(defaults)" : config->files[number - 1];
-}
-
 static int read_layer(struct layer *layer, struct config_errors *errors)
 {
     unsigned before = errors->count;

@@ -2,8 +2,7 @@
  * The configuration of vipd: its files, their defaults and their errors.
  *
  * Owns: the files, the sections, the rules between keys, and the rule that a bad file starts
- * nothing. Does not own: the keys (vipd/config_keys.h, from which conf/vipd.conf is printed), what
- * a value does.
+ * nothing. Does not own: the keys (vipd/config_keys.h), what a value does.
  *
  * libeconf reads the values. It silently merges a repeated section or key and takes indented lines
  * for continuations. So vipd/config_scan.c looks at the lines first and refuses both.
@@ -19,7 +18,7 @@
 #include "vipd/config_keys.h"
 #include "vipd/cpus.h"
 #include "vipd/engine/engine.h"
-#include "vipd/link/link.h"
+#include "vipd/link/kinds.h"
 #include "vipd/log.h"
 
 #define VIPD_NICS_MAX      16   /* NICs of one vipd; each costs every turn of the loop a call */
@@ -56,18 +55,8 @@ enum vipd_wait {
 /* One [nic:NAME]. */
 struct vipd_nic_config {
     char name[VIP_NIC_NAME_BYTES];
-    enum link_kind link; /* LINK_UDP6: link = udp and an IPv6 address */
-    /* udp: IPv4 or IPv6, link-local with %interface; empty = the default route's */
-    char address[64];
-    uint64_t port;         /* udp: 1..65535 */
-    uint64_t mtu;          /* of the interface, 0 = ask it */
-    uint64_t buffer_bytes; /* wanted socket buffers */
-    bool gso, gro;         /* udp */
-    char interface[16];    /* ether: its name */
-    bool xdp;              /* link = xdp: ether, past the network stack if possible */
-    uint64_t ethertype;    /* ether: of our frames */
-    uint64_t vlan;         /* ether: 1..4094, 0 = none */
-    char announce[64];     /* ether: name announced to peers; empty = this host's, "none" */
+    enum link_kind link;   /* after the row's settle: link = udp can be LINK_UDP6 */
+    struct link_keys keys; /* of its link */
     char faults_text[256]; /* as written; empty = none */
     struct link_faults faults;
     bool aliases_given; /* else the historical names of the n-th NIC */

@@ -195,3 +195,10 @@ int config_files_find(const struct vipd_config_source *source, struct vipd_confi
         config->path = NULL;
     return r < 0 ? -ENOMEM : 0;
 }
+
+const char *vipd_config_file(const struct vipd_config *config, unsigned number)
+{
+    if (number == VIPD_FILE_BEFORE)
+        return "(before the reload)";
+    return number == 0 ? "(defaults)" : config->files[number - 1];
+}

@@ -1,4 +1,4 @@
-/* The table of keys; see config_keys.h. Explanations end up in conf/vipd.conf and in the manual. */
+/* The table of keys; see config_keys.h. The reference and the manual print the explanations. */
 #include "vipd/config_keys.h"
 
 #include <limits.h>
@@ -14,12 +14,21 @@
 #define GIB         (1ull << 30)
 #define AT(member)  offsetof(struct vipd_config, member)
 #define NIC(member) offsetof(struct vipd_nic_config, member)
-#define UDP         (1u << LINK_UDP | 1u << LINK_UDP6)
-#define ETHER       (1u << LINK_ETHER)
 
 #define LIVE    CONFIG_LIVE
 #define NEW     CONFIG_NEW
 #define RESTART CONFIG_RESTART
+
+/* What `link` means. */
+#define LINK_KIND(number, row, help) help
+static const char link_help[] = "The medium: "
+#include "vipd/link/kinds.def"
+                                ". Programs on different links do not reach each other, but those "
+                                "on xdp and ether do.";
+
+/* A key that only some kinds of links know. */
+#define LINK_ROW(name, member, type, min, max, standard, help)                                     \
+    {"nic", name, CONFIG_##type, RESTART, true, NIC(keys.member), min, max, standard, help},
 
 const struct config_key config_keys[] = {
     {"daemon", "socket_mode", CONFIG_MODE, RESTART, 0, AT(socket_mode), 0, 0777, "0666",
@@ -180,38 +189,10 @@ const struct config_key config_keys[] = {
      "more "
      "its session ends. Errors that a peer can repeat are left out when half of them wait."},
 
-    {"nic", "link", CONFIG_LINK, RESTART, 0, NIC(link), 0, 0, "udp",
-     "The medium: udp, which needs no privilege; ether, frames of our own on one Ethernet "
-     "interface, "
-     "without IP, which needs the capability CAP_NET_RAW when vipd starts; xdp, the same frames "
-     "past "
-     "the network stack, for small messages, which needs CAP_NET_ADMIN and CAP_BPF too, and is "
-     "ether "
-     "where that cannot be had; loop, for programs of this host only. Programs on different links "
-     "do "
-     "not reach each other, but those on xdp and ether do."},
-    {"nic", "address", CONFIG_ADDRESS, RESTART, UDP, NIC(address), 0, 0, "auto",
-     "Address of this host to use: IPv4 (192.0.2.1), IPv6 (2001:db8::1), IPv6 of one link with its "
-     "interface (fe80::1%eth0), or auto: the IPv4 address of the interface with the default route "
-     "(127.0.0.1 if there is none). Peers must see packets come from exactly this address. While "
-     "no "
-     "interface has it, the NIC is down. IPv4 and IPv6 hosts do not reach each other; a NIC for "
-     "each "
-     "does it."},
-    {"nic", "port", CONFIG_COUNT, RESTART, UDP, NIC(port), 1, 65535, "4794",
-     "UDP port; peers usually have the same."},
-    {"nic", "mtu", CONFIG_MTU, RESTART, UDP | ETHER, NIC(mtu), VIP_PACKET_BYTES_MIN + 28, 65536,
-     "auto",
-     "MTU of the network in bytes, or auto: ask the interface. Packets are never fragmented by IP, "
-     "so "
-     "this must hold on the whole path. ether never uses more than the interface has."},
-    {"nic", "buffer", CONFIG_BYTES, RESTART, UDP | ETHER, NIC(buffer_bytes), 65536, GIB, "8M",
-     "Wanted size of the socket buffers (ether: of the receive ring). For udp the kernel allows "
-     "unprivileged vipd no more than net.core.rmem_max and wmem_max; getting less is logged."},
-    {"nic", "gso", CONFIG_BOOL, RESTART, UDP, NIC(gso), 0, 0, "yes",
-     "Segmentation of datagrams by the kernel, where it has it: fewer system calls."},
-    {"nic", "gro", CONFIG_BOOL, RESTART, UDP, NIC(gro), 0, 0, "yes",
-     "Collection of datagrams by the kernel, where it has it: fewer system calls."},
+    {"nic", "link", CONFIG_LINK, RESTART, 0, NIC(link), 0, 0, "udp", link_help},
+#define LINK_KEY(name, member, declaration, type, min, max, standard, help)                        \
+    LINK_ROW(name, member, type, min, max, standard, help)
+#include "vipd/link/keys.def"
     {"nic", "aliases", CONFIG_ALIASES, LIVE, 0, 0, 0, 0, "",
      "Other device names that VipOpenNic takes for this NIC, separated by commas; \"\" is the "
      "empty "
@@ -226,23 +207,9 @@ const struct config_key config_keys[] = {
      "For tests: damage to packets sent. loss, dup, reorder, corrupt in percent; delay and jitter "
      "as "
      "times; blackhole; seed makes it repeatable. Or none."},
-    {"nic", "interface", CONFIG_INTERFACE, RESTART, ETHER, NIC(interface), 0, 0, "",
-     "The interface, which ether needs. One that is down or not there yet does not stop vipd: the "
-     "NIC "
-     "is down until it comes (vipctl show nic)."},
-    {"nic", "ethertype", CONFIG_ETHERTYPE, RESTART, ETHER, NIC(ethertype), 0x0600, 0xffff, "0x88b5",
-     "EtherType of our frames, the same on all hosts; 0x88b5 and 0x88b6 are meant for "
-     "experiments."},
-    {"nic", "announce", CONFIG_ANNOUNCE, RESTART, ETHER, 0, 0, 0, "auto",
-     "The name by which other hosts on the segment find this NIC without a table "
-     "(VipNSGetHostByName), and which they hear when they ask for that of its address "
-     "(VipNSGetHostByAddr): auto is the name of this host, none: neither answer nor ask others. "
-     "Of several NICs with one name on one segment others find the first. Nobody proves who he is "
-     "in this version, so whom the segment is not trusted with has none and a table."},
-    {"nic", "vlan", CONFIG_VLAN, RESTART, ETHER, NIC(vlan), 1, 4094, "none",
-     "The 802.1Q VLAN to be in, or none: frames have no tag. (An interface such as eth1.7, whose "
-     "tags "
-     "the kernel puts on, needs none.)"},
+#define LINK_KEY_LATE(name, member, declaration, type, min, max, standard, help)                   \
+    LINK_ROW(name, member, type, min, max, standard, help)
+#include "vipd/link/keys.def"
 };
 
 const unsigned config_key_count = sizeof(config_keys) / sizeof(config_keys[0]);
@@ -282,6 +249,11 @@ const struct config_section config_sections[] = {
 };
 
 const unsigned config_section_count = sizeof(config_sections) / sizeof(config_sections[0]);
+
+bool config_key_fits(const struct config_key *key, enum link_kind kind)
+{
+    return !key->of_link || link_kind_knows(kind, key->name);
+}
 
 const struct config_key *config_key_find(const char *section, const char *name)
 {
@@ -410,7 +382,7 @@ static const char *unit_word(enum config_type type)
     case CONFIG_USER:
         return "name of a user";
     case CONFIG_LINK:
-        return "udp, ether, xdp or loop";
+        break; /* config_key_unit asks the kinds */
     case CONFIG_CPUS:
         return "list of processors or auto";
     case CONFIG_ADDRESS:
@@ -438,8 +410,13 @@ static const char *unit_word(enum config_type type)
 
 void config_key_unit(const struct config_key *key, char *buf, size_t buf_bytes)
 {
-    char min[32], max[32];
+    char min[32], max[32], words[LINK_WORDS_BYTES];
 
+    if (key->type == CONFIG_LINK) {
+        link_kind_words(words);
+        snprintf(buf, buf_bytes, "%s", words);
+        return;
+    }
     if (key->max == 0) {
         snprintf(buf, buf_bytes, "%s", unit_word(key->type));
         return;
@@ -487,11 +464,12 @@ static const char *word_of(const struct config_key *key, const void *base)
     case CONFIG_LEVEL:
         return vipd_log_level_name(*(const enum vipd_log_level *)at);
     case CONFIG_LINK:
-        return nic->xdp ? "xdp" : link_kind_name(nic->link);
+        return nic->keys.variant ? link_kind_row(nic->link)->variant
+                                 : link_kind_row(nic->link)->name;
     case CONFIG_ADDRESS:
-        return nic->address[0] ? nic->address : "auto";
+        return nic->keys.address[0] ? nic->keys.address : "auto";
     case CONFIG_ANNOUNCE:
-        return nic->announce[0] ? nic->announce : "auto";
+        return nic->keys.announce[0] ? nic->keys.announce : "auto";
     case CONFIG_FAULTS:
         return nic->faults_text[0] ? nic->faults_text : "none";
     case CONFIG_CPUS:

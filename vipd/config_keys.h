@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "vipd/link/kinds.h"
+
 enum config_type {
     CONFIG_DURATION,   /* uint64_t, ns */
     CONFIG_BYTES,      /* uint64_t */
@@ -52,7 +54,7 @@ struct config_key {
     const char *name;
     enum config_type type;
     enum config_class class;
-    unsigned links;       /* of a NIC: 1 << enum link_kind for those that know it; 0 = all */
+    bool of_link;         /* of a NIC: only some kinds of links know it (vipd/link/kinds.h) */
     size_t offset;        /* into struct vipd_config, or vipd_nic_config for "nic" */
     uint64_t min, max;    /* both included; numbers only */
     const char *standard; /* the default as it is written in the file */
@@ -71,6 +73,9 @@ extern const struct config_key config_keys[];
 extern const unsigned config_key_count;
 extern const struct config_section config_sections[];
 extern const unsigned config_section_count;
+
+/* Does a NIC with a link of this kind have the key of [nic:NAME]? */
+bool config_key_fits(const struct config_key *key, enum link_kind kind);
 
 /* NULL: there is none. section is "nic" for a NIC. */
 const struct config_key *config_key_find(const char *section, const char *name);

@@ -8,22 +8,15 @@
 
 #include "vipd/link/ether_peer.h"
 
-#define KIND(kind) (1u << (kind))
-#define KIND_UDP   (KIND(LINK_UDP) | KIND(LINK_UDP6))
-
 int config_link_parse(const char *text, struct vipd_nic_config *nic)
 {
-    static const enum link_kind kinds[] = {LINK_UDP, LINK_ETHER, LINK_LOOP};
+    for (enum link_kind k = 0; k < LINK_KINDS; k++) {
+        const struct link_kind_row *row = link_kind_row(k);
+        bool variant = row->variant && strcmp(text, row->variant) == 0;
 
-    /* xdp is the same medium as ether: hosts with one and with the other reach each other. */
-    nic->xdp = strcmp(text, "xdp") == 0;
-    if (nic->xdp) {
-        nic->link = LINK_ETHER;
-        return 0;
-    }
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        if (strcmp(text, link_kind_name(kinds[i])) == 0) {
-            nic->link = kinds[i];
+        if (variant || strcmp(text, row->name) == 0) {
+            nic->link = k;
+            nic->keys.variant = variant;
             return 0;
         }
     }
@@ -35,10 +28,10 @@ int config_interface_parse(const char *text, struct vipd_nic_config *nic)
 {
     size_t len = strlen(text);
 
-    if (len == 0 || len >= sizeof(nic->interface) || strcmp(text, ".") == 0 ||
+    if (len == 0 || len >= sizeof(nic->keys.interface) || strcmp(text, ".") == 0 ||
         strcmp(text, "..") == 0 || strpbrk(text, "/: \t"))
         return -EINVAL;
-    snprintf(nic->interface, sizeof(nic->interface), "%s", text);
+    snprintf(nic->keys.interface, sizeof(nic->keys.interface), "%s", text);
     return 0;
 }
 
@@ -70,12 +63,12 @@ int config_ethertype_parse(const char *text, uint64_t *ret)
 int config_announce_parse(const char *text, struct vipd_nic_config *nic)
 {
     if (strcmp(text, "auto") == 0) {
-        nic->announce[0] = '\0';
+        nic->keys.announce[0] = '\0';
         return 0;
     }
     if (!ether_peer_name_is_good(text))
         return -EINVAL;
-    snprintf(nic->announce, sizeof(nic->announce), "%s", text);
+    snprintf(nic->keys.announce, sizeof(nic->keys.announce), "%s", text);
     return 0;
 }
 
@@ -86,13 +79,13 @@ int config_own_address_parse(const char *text, struct vipd_nic_config *nic)
     enum link_kind kind;
 
     if (strcmp(text, "auto") == 0) {
-        nic->address[0] = '\0';
+        nic->keys.address[0] = '\0';
         return 0;
     }
-    if (strlen(text) >= sizeof(nic->address) ||
+    if (strlen(text) >= sizeof(nic->keys.address) ||
         link_addr_parse_own(text, VIPD_PORT_DEFAULT, &kind, &addr, scope) < 0)
         return -EINVAL;
-    snprintf(nic->address, sizeof(nic->address), "%s", text);
+    snprintf(nic->keys.address, sizeof(nic->keys.address), "%s", text);
     return 0;
 }
 
@@ -101,17 +94,17 @@ void config_nics_settle(struct vipd_config *config)
     for (unsigned i = 0; i < config->nic_count; i++) {
         struct vipd_nic_config *nic = &config->nics[i];
 
-        if (nic->link == LINK_UDP && strchr(nic->address, ':'))
-            nic->link = LINK_UDP6;
+        if (link_kind_row(nic->link)->settle)
+            nic->link = link_kind_row(nic->link)->settle(&nic->keys);
     }
 }
 
-/* The port for names without one: that of the first udp NIC; hosts usually have the same. */
+/* The port for names without one: that of the first NIC with a port; hosts usually have the same. */
 static uint16_t default_port(const struct vipd_config *config)
 {
     for (unsigned i = 0; i < config->nic_count; i++) {
-        if (KIND(config->nics[i].link) & KIND_UDP)
-            return (uint16_t)config->nics[i].port;
+        if (link_kind_row(config->nics[i].link)->ip_version != 0)
+            return (uint16_t)config->nics[i].keys.port;
     }
     return VIPD_PORT_DEFAULT;
 }
@@ -120,16 +113,16 @@ int config_address_parse(const struct vipd_config *config, const char *word, str
 {
     struct link_addr *addr = &name->addr[name->addr_count];
     char host[LINK_TEXT_BYTES], *scope = name->scope[name->addr_count];
-    enum link_kind kind = LINK_UDP;
+    uint16_t port = default_port(config);
+    enum link_kind kind = 0;
 
     if (link_addr_scope(word, host, scope) < 0)
         return -EINVAL;
-    if (link_addr_parse_as(LINK_ETHER, host, 0, addr) == 0)
-        kind = LINK_ETHER;
-    else if (link_addr_parse_as(LINK_UDP6, host, default_port(config), addr) == 0)
-        kind = LINK_UDP6;
-    else if (link_addr_parse(host, default_port(config), addr) < 0)
-        return -EINVAL;
+    /* The formats of the kinds differ, so their order does not matter. */
+    while (link_kind_row(kind)->only_host || link_addr_parse_as(kind, host, port, addr) < 0) {
+        if (++kind == LINK_KINDS)
+            return -EINVAL;
+    }
     if (scope[0] != '\0' && !link_addr_is_local(addr))
         return -EINVAL;
     name->kind[name->addr_count++] = kind;
@@ -141,33 +134,32 @@ int config_address_parse(const struct vipd_config *config, const char *word, str
 static void check_keys(const struct vipd_config *config, const struct vipd_nic_config *nic,
                        struct config_errors *errors)
 {
+    const struct link_kind_row *row = link_kind_row(nic->link);
+    const char *lacks = row->lacks ? row->lacks(&nic->keys) : NULL;
+
     for (unsigned k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
 
-        if (nic->origin[k].line == 0 || key->links == 0 || (key->links & (1u << nic->link)))
+        if (nic->origin[k].line == 0 || config_key_fits(key, nic->link))
             continue;
         errors->file = vipd_config_file(config, nic->origin[k].file);
         config_error(errors, nic->origin[k].line, "%s means nothing with link = %s", key->name,
-                     link_kind_name(nic->link));
+                     row->name);
     }
     errors->file = vipd_config_file(config, nic->file);
-    if (nic->link == LINK_ETHER && nic->interface[0] == '\0')
-        config_error(errors, nic->line, "[nic:%s] has link = ether and needs interface = NAME",
-                     nic->name);
+    if (lacks)
+        config_error(errors, nic->line, "[nic:%s] has link = %s and needs %s", nic->name, row->name,
+                     lacks);
 }
 
 static void check_pair(const struct vipd_nic_config *a, const struct vipd_nic_config *b,
                        struct config_errors *errors)
 {
-    if (KIND(a->link) & KIND_UDP && a->link == b->link && a->port == b->port &&
-        strcmp(a->address, b->address) == 0)
-        config_error(errors, a->line, "[nic:%s] and [nic:%s] have the same address and port",
-                     b->name, a->name);
-    if (a->link == LINK_ETHER && b->link == LINK_ETHER && a->ethertype == b->ethertype &&
-        a->vlan == b->vlan && strcmp(a->interface, b->interface) == 0)
-        config_error(errors, a->line,
-                     "[nic:%s] and [nic:%s] have the same interface, EtherType and VLAN", b->name,
-                     a->name);
+    const struct link_kind_row *row = link_kind_row(a->link);
+    const char *clash = a->link == b->link && row->clash ? row->clash(&a->keys, &b->keys) : NULL;
+
+    if (clash)
+        config_error(errors, a->line, "[nic:%s] and [nic:%s] have %s", b->name, a->name, clash);
     for (unsigned k = 0; k < a->alias_count * b->alias_count; k++) {
         const char *alias = a->aliases[k % a->alias_count];
 

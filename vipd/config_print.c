@@ -13,9 +13,15 @@ static bool is_nic(const struct config_key *key)
     return strcmp(key->section, "nic") == 0;
 }
 
-static bool ether_only(const struct config_key *key)
+/* The kind that has a sample and is the only one that knows the key; LINK_KINDS: none. */
+static enum link_kind sample_of(const struct config_key *key)
 {
-    return key->links == 1u << LINK_ETHER;
+    char words[LINK_WORDS_BYTES];
+    enum link_kind kind = 0;
+
+    while (kind < LINK_KINDS && !(link_kind_row(kind)->sample && link_kind_knows(kind, key->name)))
+        kind++;
+    return link_key_kinds(key->name, words) == 1 ? kind : LINK_KINDS;
 }
 
 /* The text behind '=': the default, or an example for keys that have no default text. */
@@ -28,13 +34,18 @@ static const char *written(const struct config_key *key)
     return key->standard;
 }
 
-static const char *links_word(const struct config_key *key)
+/* Room for the names of the links that know a key, and a few words. */
+#define LINKS_BYTES (LINK_WORDS_BYTES + 8)
+
+static const char *links_word(const struct config_key *key, char buf[LINKS_BYTES])
 {
-    if (key->links == (1u << LINK_UDP | 1u << LINK_UDP6))
-        return "udp only; ";
-    if (key->links == 1u << LINK_ETHER)
-        return "ether only; ";
-    return key->links ? "udp and ether; " : "";
+    char words[LINK_WORDS_BYTES];
+    unsigned count = link_key_kinds(key->name, words);
+
+    if (!key->of_link)
+        return "";
+    snprintf(buf, LINKS_BYTES, "%s%s; ", words, count == 1 ? " only" : "");
+    return buf;
 }
 
 /* ---- the reference ----------------------------------------------------------------------- */
@@ -59,31 +70,43 @@ static void print_comment(FILE *out, const char *text)
 static void print_key(FILE *out, const struct config_key *key)
 {
     const char *value = written(key);
-    char unit[128];
+    char unit[128], links[LINKS_BYTES];
 
     config_key_unit(key, unit, sizeof(unit));
     print_comment(out, key->help);
-    fprintf(out, "# (%s%s; reload: %s)\n", links_word(key), unit, config_class_name(key->class));
+    fprintf(out, "# (%s%s; reload: %s)\n", links_word(key, links), unit,
+            config_class_name(key->class));
     fprintf(out, "#%s =%s%s\n\n", key->name, *value ? " " : "", value);
 }
 
-static void print_nic_keys(FILE *out, bool ether)
+/* The keys that stand below the sample of a kind; LINK_KINDS: below no sample. */
+static void print_nic_keys(FILE *out, enum link_kind kind)
 {
     for (unsigned i = 0; i < config_key_count; i++)
-        if (is_nic(&config_keys[i]) && ether_only(&config_keys[i]) == ether)
+        if (is_nic(&config_keys[i]) && sample_of(&config_keys[i]) == kind)
             print_key(out, &config_keys[i]);
+}
+
+static void print_nics(FILE *out)
+{
+    unsigned number = 0;
+
+    fputs("[nic:vip0]\n\n", out);
+    print_nic_keys(out, LINK_KINDS);
+    for (enum link_kind k = 0; k < LINK_KINDS; k++) {
+        if (!link_kind_row(k)->sample)
+            continue;
+        print_comment(out, link_kind_row(k)->sample);
+        fprintf(out, "#[nic:vip%u]\n#link = %s\n\n", ++number, link_kind_name(k));
+        print_nic_keys(out, k);
+    }
 }
 
 static void print_section(FILE *out, const struct config_section *section)
 {
     print_comment(out, section->help);
     if (strchr(section->name, ':')) {
-        fputs("[nic:vip0]\n\n", out);
-        print_nic_keys(out, false);
-        print_comment(out, "A second NIC, on raw Ethernet. Addresses of hosts are those of the "
-                           "cards (MAC).");
-        fputs("#[nic:vip1]\n#link = ether\n\n", out);
-        print_nic_keys(out, true);
+        print_nics(out);
         return;
     }
     fprintf(out, "[%s]\n", section->name);
@@ -156,13 +179,13 @@ static void print_escaped(FILE *out, const char *text)
 
 static void print_manual_key(FILE *out, const struct config_key *key)
 {
-    char unit[128];
+    char unit[128], links[LINKS_BYTES];
 
     config_key_unit(key, unit, sizeof(unit));
     fprintf(out, "*%s*\n\t", key->name);
     print_escaped(out, key->help);
     fputs("\n\n\t", out);
-    print_escaped(out, links_word(key));
+    print_escaped(out, links_word(key, links));
     print_escaped(out, unit);
     fprintf(out, "; reload: %s; default: _", config_class_name(key->class));
     if (key->type == CONFIG_ALIASES)
@@ -327,7 +350,7 @@ void vipd_config_each(const struct vipd_config *config, unsigned from,
         for (unsigned k = 0; k < config_key_count; k++) {
             const struct config_key *key = &config_keys[k];
 
-            if (is_nic(key) && (!key->links || (key->links & 1u << config->nics[n].link)))
+            if (is_nic(key) && config_key_fits(key, config->nics[n].link))
                 give_key(&walk, k, &config->nics[n]);
         }
     }

@@ -1,6 +1,6 @@
 /*
- * Texts made of the table of keys: the commented reference (conf/vipd.conf), the manual page
- * vipd.conf(5), and the values in force with the file and line of each.
+ * Texts made of the table of keys: the commented reference, the manual page vipd.conf(5), and the
+ * values in force with the file and line of each.
  *
  * Owns: their layout. Does not own: the table (vipd/config_keys.h). Called by main.c and vipd/ctl/.
  */

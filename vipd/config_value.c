@@ -149,6 +149,17 @@ char *config_next_word(char **text)
     return word;
 }
 
+static void set_link(const struct config_value *value, struct vipd_nic_config *nic)
+{
+    char words[LINK_WORDS_BYTES], want[LINK_WORDS_BYTES + 8];
+
+    if (config_link_parse(value->text, nic) == 0)
+        return;
+    link_kind_words(words);
+    snprintf(want, sizeof(want), "want %s", words);
+    config_value_bad(value, want);
+}
+
 static void set_aliases(const struct config_value *value, struct vipd_nic_config *nic)
 {
     char *copy = strdup(value->text), *rest = copy, *word;
@@ -236,8 +247,7 @@ void config_value_set(const struct config_value *value, const struct config_key 
         set_cpus(value, to);
         break;
     case CONFIG_LINK:
-        if (config_link_parse(value->text, nic) < 0)
-            config_value_bad(value, "want udp, ether, xdp or loop");
+        set_link(value, nic);
         break;
     case CONFIG_INTERFACE:
         if (config_interface_parse(value->text, nic) < 0)

@@ -49,25 +49,12 @@ enum client_end {
 
 #define VIPD_NO_GID UINT32_MAX
 
-/* Counters of scope "vipd" of vipctl show stats. Those of events, errors and ends are shared. */
+/* Counters of scope "vipd" of vipctl show stats; proto/stats.def has the meanings. Those of events,
+ * errors and ends are shared. */
 struct vipd_counters {
-    uint64_t accepted;        /* connections */
-    uint64_t refused_limit;   /* connections over connections_per_uid */
-    uint64_t refused_quota;   /* requests over another limit of a user */
-    uint64_t accept_paused;   /* times vipd had no descriptor left to accept with */
-    uint64_t opened;          /* sessions */
-    uint64_t open_refused;    /* open requests that failed */
-    uint64_t open_again;      /* open requests that are to be sent again */
-    uint64_t requests;        /* of all kinds */
-    uint64_t request_time;    /* processor time of these, in ns */
-    uint64_t requests_failed; /* answered with another code than success */
-    uint64_t events;          /* sent or queued */
-    uint64_t events_delayed;  /* queued because the socket was full */
-    uint64_t errors_dropped;  /* asynchronous errors not sent: too many events waited */
-    uint64_t reloads;         /* of the configuration */
-    uint64_t reloads_refused; /* because of a fault in a file */
-    uint64_t admin_denied;    /* administrative requests of users who may not */
-    uint64_t ended[CLIENT_ENDS];
+#define VIP_STAT_OF_VIPD(member, name) uint64_t member;
+#include "proto/stats.def"
+    uint64_t ended[CLIENT_ENDS]; /* connections, by reason */
 };
 
 /* One NIC as configured and as running. */

@@ -47,6 +47,24 @@ void gap_look(struct gap *gap, uint64_t now_ns)
         sample(gap, now_ns, &gap->last);
 }
 
+void gap_slept(struct gap *gap, uint64_t due_ns, uint64_t now_ns)
+{
+    struct gap_sample now;
+    uint64_t waited_ns;
+
+    gap->from_ns = due_ns < now_ns ? due_ns : now_ns;
+    gap->requests_ns = 0;
+    if (now_ns - gap->last.at_ns < GAP_SAMPLE_NS)
+        return;
+    sample(gap, now_ns, &now);
+    waited_ns = now.known && gap->last.known ? now.wait_ns - gap->last.wait_ns : 0;
+    if (waited_ns >= GAP_SAMPLE_NS && waited_ns < now_ns && now_ns - waited_ns < gap->from_ns)
+        gap->from_ns = now_ns - waited_ns;
+    /* gap_tell needs the account from before a long gap. */
+    if (now_ns - gap->from_ns < GAP_SAMPLE_NS)
+        gap->last = now;
+}
+
 static unsigned long long ms(uint64_t ns)
 {
     return (unsigned long long)(ns / 1000000);
@@ -66,19 +84,23 @@ void gap_reason(uint64_t gap_ns, uint64_t requests_ns, const struct gap_sample *
         (void)snprintf(buf + n, buf_bytes - (size_t)n, "; the kernel does not say why");
         return;
     }
-    (void)snprintf(buf + n, buf_bytes - (size_t)n,
-                   "; in the last %llu ms the thread had %llu ms of processor time, waited %llu ms "
-                   "for a processor, gave it away %llu times and lost it %llu times",
-                   ms(after->at_ns - before->at_ns), ms(after->cpu_ns - before->cpu_ns),
-                   ms(after->wait_ns - before->wait_ns),
-                   (unsigned long long)(after->voluntary - before->voluntary),
-                   (unsigned long long)(after->involuntary - before->involuntary));
+    n += snprintf(buf + n, buf_bytes - (size_t)n,
+                  "; in the last %llu ms the thread had %llu ms of processor time, waited %llu ms "
+                  "for a processor, gave it away %llu times and lost it %llu times",
+                  ms(after->at_ns - before->at_ns), ms(after->cpu_ns - before->cpu_ns),
+                  ms(after->wait_ns - before->wait_ns),
+                  (unsigned long long)(after->voluntary - before->voluntary),
+                  (unsigned long long)(after->involuntary - before->involuntary));
+    if (after->cpu_ns - before->cpu_ns + after->wait_ns - before->wait_ns < gap_ns / 2 &&
+        (size_t)n < buf_bytes)
+        (void)snprintf(buf + n, buf_bytes - (size_t)n,
+                       "; so it was stopped, or the computer was, or a system call took long");
 }
 
 void gap_tell(struct gap *gap, uint64_t gap_ns, uint64_t now_ns)
 {
     struct gap_sample now;
-    char text[320];
+    char text[400];
 
     sample(gap, now_ns, &now);
     gap_reason(gap_ns, gap->requests_ns, &gap->last, &now, text, sizeof(text));

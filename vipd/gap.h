@@ -30,7 +30,7 @@ struct gap_sample {
 };
 
 struct gap {
-    uint64_t from_ns;     /* begin of the last turn, or when the next one was due */
+    uint64_t from_ns;     /* begin of the last turn, or when the next one was to come */
     uint64_t requests_ns; /* time spent on descriptors, that is on requests, since then */
     int account;          /* /proc/thread-self/schedstat; -1: there is none */
     struct gap_sample last;
@@ -53,12 +53,12 @@ void gap_reason(uint64_t gap_ns, uint64_t requests_ns, const struct gap_sample *
 /* Log a long gap. */
 void gap_tell(struct gap *gap, uint64_t gap_ns, uint64_t now_ns);
 
-/* The loop slept, and its timer was set for due_ns (UINT64_MAX: it was not set). */
-static inline void gap_slept(struct gap *gap, uint64_t due_ns, uint64_t now_ns)
-{
-    gap->from_ns = due_ns < now_ns ? due_ns : now_ns;
-    gap->requests_ns = 0;
-}
+/*
+ * The loop slept, and its timer was set for due_ns (UINT64_MAX: it was not set). The gap begins when
+ * the timer was due, or when the thread was to wake up and got no processor, by the kernel's
+ * account; waits below GAP_SAMPLE_NS are not seen.
+ */
+void gap_slept(struct gap *gap, uint64_t due_ns, uint64_t now_ns);
 
 /* A turn begins. Returns the gap before it in ns. */
 static inline uint64_t gap_end(struct gap *gap, uint64_t now_ns)

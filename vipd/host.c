@@ -202,11 +202,11 @@ void vipd_loop_stats(const struct vipd_loop *loop, struct vipd_loop_stats *ret)
     *ret = loop->stats;
     ret->engines = loop->engine_count;
     for (unsigned i = 0; i < loop->engine_count; i++) {
-        const uint64_t *engine = (const uint64_t *)&loop->engines[i]->stats;
+        const struct vipd_loop_stats *engine = &loop->engines[i]->stats;
 
         /* Members that only a control loop has are 0 in an engine. */
-        for (size_t k = 0; k < sizeof(*ret) / sizeof(*engine); k++)
-            ((uint64_t *)ret)[k] += engine[k];
+#define VIP_STAT_OF_LOOP(member, name) ret->member += engine->member;
+#include "proto/stats.def"
     }
 }
 

@@ -1,14 +1,13 @@
 /* Log lines of vipd. */
 #include "vipd/log.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "proto/line.h"
 
 #define LINE_BYTES_MAX 1024
 
@@ -59,9 +58,7 @@ const char *vipd_log_level_name(enum vipd_log_level level)
 static void write_line(enum vipd_log_level level, const char *format, va_list args)
 {
     static atomic_int journal = -1; /* -1: not looked yet */
-    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
     char line[LINE_BYTES_MAX];
-    int saved_errno = errno;
     size_t used;
     int n;
 
@@ -78,12 +75,7 @@ static void write_line(enum vipd_log_level level, const char *format, va_list ar
     if (n > 0)
         used = used + (size_t)n < sizeof(line) ? used + (size_t)n : sizeof(line) - 1;
     line[used < sizeof(line) - 1 ? used++ : used] = '\n';
-    /* One write per line, so that lines of several processes on one terminal do not mix. vipd
-     * neither ends when the log cannot be written, nor waits when it is not read. A pipe that is
-     * ready takes a whole line. */
-    if (poll(&out, 1, 0) == 1 && (out.revents & POLLOUT) && write(STDERR_FILENO, line, used) < 0) {
-    }
-    errno = saved_errno;
+    vip_line_write(line, used);
 }
 
 void vipd_log(enum vipd_log_level level, const char *format, ...)

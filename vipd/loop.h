@@ -50,20 +50,12 @@ uint64_t vipd_cpu_now(void);
 /* CLOCK_REALTIME, for people; it may cost a system call. */
 uint64_t vipd_wall_now(void);
 
-/* How the loop and its engines have spent their turns, for vipctl. vipd_loop_stats adds all members
- * up as uint64_t. */
+/* How the loop and its engines have spent their turns; proto/stats.def has the meanings. */
 struct vipd_loop_stats {
-    uint64_t turns;   /* one is a turn of each NIC of a loop */
-    uint64_t busy;    /* turns that did something */
-    uint64_t spins;   /* turns that did nothing but were within the spin budget */
-    uint64_t spin_ns; /* time of these, also of other threads that ran after a yield */
-    uint64_t sleeps;  /* times the loop slept */
-    uint64_t recalls; /* times work arrived while going to sleep */
-    uint64_t naps;    /* short sleeps that descriptors do not end */
-    uint64_t polls;   /* looks at descriptors without sleeping */
-    uint64_t engines; /* threads that drive the NICs; 0: the loop itself */
-    uint64_t halts;   /* times the control loop made all of them stand still */
+#define VIP_STAT_OF_LOOP(member, name) uint64_t member;
+#include "proto/stats.def"
 };
+/* The counters of the loop and of its engines added up. */
 void vipd_loop_stats(const struct vipd_loop *loop, struct vipd_loop_stats *ret);
 
 #endif

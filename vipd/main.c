@@ -23,6 +23,7 @@
 #include "vipd/privilege.h"
 #include "vipd/registry/memfile.h"
 #include "vipd/runtime.h"
+#include "vipd/settle.h"
 #include "vipd/start.h"
 #include "vipd/stats_print.h"
 #include "vipd/units.h"

@@ -7,7 +7,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#define VIPD_LOOP_ADDRESS "00:00:00:00:00:01" /* as link_loop_open has it */
+#include "vipd/link/kinds.h"
 
 /*
  * Names that other providers gave their n-th device: M-VIA, Giganet on Linux and on Windows, VI-GM,
@@ -28,6 +28,12 @@ static const char *const unnumbered[] = {"/dev/via_lo", "/etc/via_lo", "VINIC", 
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
+/* Does the NIC reach programs of this host only (link = loop)? */
+static bool is_loop(const struct vipd_nic_config *nic)
+{
+    return link_kind_row(nic->link)->only_host != NULL;
+}
+
 /*
  * Does the unnumbered name i mean this NIC? NICs with link = loop have no number; the first of them
  * has the loopback names. The n-th other NIC has number n.
@@ -37,7 +43,7 @@ static bool unnumbered_mean(const struct vipd_config *config, unsigned nic, size
     int first = -1, first_loop = -1;
 
     for (unsigned n = config->nic_count; n-- > 0;) {
-        if (config->nics[n].link == LINK_LOOP)
+        if (is_loop(&config->nics[n]))
             first_loop = (int)n;
         else
             first = (int)n;
@@ -52,10 +58,10 @@ static int historical_number(const struct vipd_config *config, unsigned nic)
 {
     int number = 0;
 
-    if (config->nics[nic].link == LINK_LOOP)
+    if (is_loop(&config->nics[nic]))
         return -1;
     for (unsigned n = 0; n < nic; n++)
-        number += config->nics[n].link != LINK_LOOP;
+        number += !is_loop(&config->nics[n]);
     return number;
 }
 
@@ -140,7 +146,7 @@ static bool scope_fits(const struct vipd_nic_config *nic, const char *scope)
     char text[LINK_TEXT_BYTES], own[LINK_SCOPE_BYTES];
 
     return scope[0] == '\0' ||
-           (link_addr_scope(nic->address, text, own) == 0 && strcmp(own, scope) == 0);
+           (link_addr_scope(nic->keys.address, text, own) == 0 && strcmp(own, scope) == 0);
 }
 
 /* Address number `index` that a NIC can use among those of a name. */
@@ -162,10 +168,10 @@ static bool literal(const struct vipd_nic_config *nic, const char *name, struct 
     char text[LINK_TEXT_BYTES], scope[LINK_SCOPE_BYTES];
 
     /* libvipl asks the system's resolver next, which takes IPv4 addresses. */
-    if (nic->link == LINK_UDP)
+    if (link_kind_row(nic->link)->ip_version == 4)
         return false;
     return link_addr_scope(name, text, scope) == 0 && scope_fits(nic, scope) &&
-           link_addr_parse_as(nic->link, text, (uint16_t)nic->port, ret) == 0;
+           link_addr_parse_as(nic->link, text, (uint16_t)nic->keys.port, ret) == 0;
 }
 
 /* "localhost" and the like: the only host on a loop NIC. */
@@ -198,10 +204,11 @@ static const struct vipd_name *entry_of(const struct vipd_config *config, const 
 bool vipd_host_find(const struct vipd_config *config, const struct vipd_nic_config *nic,
                     const char *name, unsigned index, struct link_addr *ret)
 {
+    const struct link_kind_row *row = link_kind_row(nic->link);
     const struct vipd_name *found;
 
-    if (nic->link == LINK_LOOP && is_this_host(name))
-        return index == 0 && link_addr_parse_as(LINK_LOOP, VIPD_LOOP_ADDRESS, 0, ret) == 0;
+    if (row->only_host && is_this_host(name))
+        return index == 0 && row->parse(row->only_host, 0, ret) == 0;
     found = entry_of(config, name);
     if (found)
         return pick(found, nic, index, ret);
@@ -211,7 +218,7 @@ bool vipd_host_find(const struct vipd_config *config, const struct vipd_nic_conf
 const char *vipd_host_name(const struct vipd_config *config, enum link_kind kind,
                            const struct link_addr *addr)
 {
-    if (kind == LINK_LOOP)
+    if (link_kind_row(kind)->only_host)
         return "localhost";
     for (unsigned i = 0; i < config->name_count; i++) {
         for (unsigned k = 0; k < config->names[i].addr_count; k++) {

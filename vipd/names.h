@@ -23,9 +23,9 @@ void vipd_device_aliases(const struct vipd_config *config, unsigned nic, char *b
 /*
  * Address number `index` of a host as a NIC reaches it: only addresses of its medium, link-local
  * ones only on the interface that they were written with. Upper and lower case are the same.
- * "node1" and "node1.site.org" match each other, because old programs know short names only. ether
- * knows MAC addresses as names too, udp over IPv6 its addresses with scope and port. loop has one
- * address, for "localhost", "loop" and the own host's name. false: not in the table.
+ * "node1" and "node1.site.org" match each other, because old programs know short names only. A text
+ * of an address is a name, too, but not on IPv4. A kind with one host (loop) has one address, for
+ * "localhost", "loop" and the own host's name. false: not in the table.
  */
 bool vipd_host_find(const struct vipd_config *config, const struct vipd_nic_config *nic,
                     const char *name, unsigned index, struct link_addr *ret);

@@ -11,7 +11,7 @@
 #include "vipd/config_print.h"
 #include "vipd/host.h"
 #include "vipd/nic/nic.h"
-#include "vipd/start.h"
+#include "vipd/settle.h"
 
 #define VALUE_BYTES 2400 /* as in config_print.c */
 
@@ -201,63 +201,6 @@ static int keep_restart_keys(struct vipd_config *config, const struct vipd_confi
     config->nic_count = old->nic_count;
     free(nics);
     return 0;
-}
-
-/* ---- changes that wait for a restart ----------------------------------------------------- */
-
-struct vipd_pending {
-    struct vipd_pending *next;
-    char *section, *key, *from, *to;
-};
-
-static void pending_free(struct vipd_pending *list)
-{
-    while (list) {
-        struct vipd_pending *next = list->next;
-
-        free(list->section);
-        free(list->key);
-        free(list->from);
-        free(list->to);
-        free(list);
-        list = next;
-    }
-}
-
-/* The list under construction. */
-struct pending_list {
-    struct vipd_pending *first, **tail;
-    bool failed;
-};
-
-static void pending_add(void *ctx, const struct vipd_change *change)
-{
-    struct pending_list *list = ctx;
-    struct vipd_pending *one;
-
-    if (strcmp(change->reload, "restart") != 0)
-        return;
-    one = calloc(1, sizeof(*one));
-    if (!one) {
-        list->failed = true;
-        return;
-    }
-    one->section = strdup(change->section);
-    one->key = strdup(change->key);
-    one->from = strdup(change->from);
-    one->to = strdup(change->to);
-    list->failed |= !one->section || !one->key || !one->from || !one->to;
-    *list->tail = one;
-    list->tail = &one->next;
-}
-
-void vipd_reload_pending(const struct vipd *vipd, vipd_change_fn *visit, void *ctx)
-{
-    for (const struct vipd_pending *one = vipd->pending; one; one = one->next) {
-        struct vipd_change change = {one->section, one->key, one->from, one->to, "restart"};
-
-        visit(ctx, &change);
-    }
 }
 
 /* ---- reload ------------------------------------------------------------------------------ */

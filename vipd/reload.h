@@ -1,8 +1,9 @@
 /*
  * Reading the configuration again while programs run: all that differs takes effect, or nothing.
  *
- * Owns: what a reload compares, applies and reports. Does not own: what a key does. Called by
- * start.c (SIGHUP) and vipd/client/ (vipctl reload), from the loop's thread.
+ * Owns: what a reload compares, applies and reports. Does not own: what a key does (settle.c), nor
+ * the sessions that [listen] now forbids: the caller has them end (clients_judge). Called by start.c
+ * (SIGHUP) and vipd/client/ (vipctl reload), from the loop's thread.
  */
 #ifndef VIPD_RELOAD_H
 #define VIPD_RELOAD_H
@@ -11,16 +12,7 @@
 #include <stddef.h>
 
 #include "vipd/daemon.h"
-
-/* One key that differs between what is in force and the files. */
-struct vipd_change {
-    const char *section; /* "daemon", "nic:vip0" */
-    const char *key;     /* "" for a whole NIC that was added or removed */
-    const char *from, *to;
-    const char *reload; /* "live", "new", "restart" */
-};
-
-typedef void vipd_change_fn(void *ctx, const struct vipd_change *change);
+#include "vipd/pending.h"
 
 /*
  * Read vipd->source again. visit is called for every difference, in the order of the reference.
@@ -33,9 +25,6 @@ int vipd_reload(struct vipd *vipd, bool dry_run, vipd_change_fn *visit, void *ct
 
 /* The same for SIGHUP: faults and differences go to the log. */
 void vipd_reload_logged(struct vipd *vipd);
-
-/* Visit the changes of the last reload that wait for a restart. */
-void vipd_reload_pending(const struct vipd *vipd, vipd_change_fn *visit, void *ctx);
 
 /* Free what reloads have made. */
 void vipd_reload_deinit(struct vipd *vipd);

@@ -2,46 +2,28 @@
 #include "vipd/start.h"
 
 #include <errno.h>
-#include <grp.h>
-#include <limits.h>
 #include <malloc.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include "proto/assert.h"
 #include "vipd/client/client.h"
-#include "vipd/client/quota.h"
 #include "vipd/ctl/capture.h"
 #include "vipd/ctl/stats_file.h"
 #include "vipd/history.h"
 #include "vipd/kept.h"
 #include "vipd/host.h"
+#include "vipd/link/kinds.h"
 #include "vipd/nic/nic.h"
 #include "vipd/registry/guard.h"
 #include "vipd/registry/taken.h"
 #include "vipd/registry/undertaker.h"
 #include "vipd/reload.h"
+#include "vipd/settle.h"
 
-#define FALLBACK_ADDRESS "127.0.0.1" /* of a host without a network */
-#define ENGINES_CPUS_MIN 4           /* processors from which on NICs get threads of their own */
-
-/* Times (in ns) and the backlog of the connection manager that no key sets (vipd/engine/cm.h,
- * struct cm_config); the keys for the others are in [reliability]. */
-#define GRACE_NS       20000000ull
-#define GRACE_BUSY_NS  200000000ull
-#define GRACE_LOOP_NS  2000000000ull
-#define GRACE_WORK_NS  10000000000ull
-#define BACKLOG_MAX    128
-#define CM_RETRY_NS    10000000ull
-#define CM_RETRY_MAX   500000000ull
-#define CLOSE_LIMIT_NS 20000000000ull
-
-/* One user's segment lists may take register_bytes_per_uid divided by this, in each NIC. */
-#define SEGS_PART 8
+#define ENGINES_CPUS_MIN 4 /* processors from which on NICs get threads of their own */
 
 static bool entropy(uint64_t *ret)
 {
@@ -57,101 +39,43 @@ static unsigned count_cpus(void)
     return (unsigned)CPU_COUNT(&set);
 }
 
-static int open_udp(const struct vipd *vipd, const struct vipd_nic_config *config,
-                    struct link **ret, char *err, size_t err_bytes)
+static void warn(const char *line)
 {
-    struct kept_sock *before = vipd->kept ? kept_of(vipd->kept, config->name) : NULL;
-    struct link_udp_config udp = {
-        .address = config->address[0] != '\0' ? config->address : NULL,
-        .port = (uint16_t)config->port,
-        .mtu = (uint32_t)config->mtu,
-        .buffer_bytes = (uint32_t)config->buffer_bytes,
-        .gso = config->gso,
-        .gro = config->gro,
-        .opened = before ? kept_opened : NULL,
-        .opened_ctx = before,
-    };
-    int r;
-
-    if (before && before->fd > 0) {
-        udp.inherited = before->fd;
-        before->fd = -1;
-    }
-    r = link_udp_open(&udp, ret, err, err_bytes);
-    udp.inherited = 0; /* link_udp_open closed it if it did not use it */
-    if (r == -ENETUNREACH && !udp.address) {
-        vipd_warning("%s: %s; using " FALLBACK_ADDRESS ", which only this host reaches",
-                     config->name, err);
-        udp.address = FALLBACK_ADDRESS;
-        r = link_udp_open(&udp, ret, err, err_bytes);
-    }
-    return r;
+    vipd_warning("%s", line);
 }
 
-/* The name that peers may ask for; NULL: none. */
-static const char *announced(const struct vipd_nic_config *config, char own[HOST_NAME_MAX + 1])
+/* Number of NICs before this one that are its rivals. */
+static unsigned count_rivals(const struct vipd *vipd, const struct vipd_nic_config *config)
 {
-    if (strcmp(config->announce, "none") == 0)
-        return NULL;
-    if (config->announce[0] != '\0')
-        return config->announce;
-    own[0] = '\0';
-    if (gethostname(own, HOST_NAME_MAX) < 0)
-        vipd_warning("%s: this host's name is unknown: %s", config->name, strerror(errno));
-    own[HOST_NAME_MAX] = '\0';
-    return own;
-}
-
-/*
- * Number of NICs before this one that may be on its segment and have its name. It is the order in
- * which they answer; else peers would believe now one, now the other.
- */
-static unsigned announced_before(const struct vipd *vipd, const struct vipd_nic_config *config)
-{
+    const struct link_kind_row *row = link_kind_row(config->link);
     unsigned count = 0;
 
     for (const struct vipd_nic_config *nic = vipd->config->nics; nic != config; nic++)
-        count += nic->link == LINK_ETHER && nic->ethertype == config->ethertype &&
-                 nic->vlan == config->vlan && strcasecmp(nic->announce, config->announce) == 0;
+        count += nic->link == config->link && row->rivals && row->rivals(&nic->keys, &config->keys);
     return count;
-}
-
-static int open_ether(const struct vipd *vipd, const struct vipd_nic_config *config,
-                      struct link **ret, char *err, size_t err_bytes)
-{
-    char own[HOST_NAME_MAX + 1];
-    struct link_ether_config ether = {
-        .interface = config->interface,
-        .ethertype = (uint16_t)config->ethertype,
-        .vlan = (uint16_t)config->vlan,
-        .mtu = (uint32_t)config->mtu,
-        .buffer_bytes = (uint32_t)config->buffer_bytes,
-        .xdp = config->xdp,
-        .host_name = announced(config, own),
-        .host_rank = announced_before(vipd, config),
-    };
-
-    if (!entropy(&ether.seed)) {
-        snprintf(err, err_bytes, "the kernel gives no random numbers");
-        return -EIO;
-    }
-    return link_ether_open(&ether, ret, err, err_bytes);
 }
 
 static int open_medium(const struct vipd *vipd, const struct vipd_nic_config *config,
                        struct link **ret, char *err, size_t err_bytes)
 {
-    switch (config->link) {
-    case LINK_UDP:
-    case LINK_UDP6:
-        return open_udp(vipd, config, ret, err, err_bytes);
-    case LINK_ETHER:
-        return open_ether(vipd, config, ret, err, err_bytes);
-    case LINK_LOOP:
-        snprintf(err, err_bytes, "out of memory");
-        return link_loop_open(ret);
+    const struct link_kind_row *row = link_kind_row(config->link);
+    struct kept_sock *before =
+        row->keeps_socket && vipd->kept ? kept_of(vipd->kept, config->name) : NULL;
+    struct link_wish wish = {
+        .nic = config->name,
+        .keys = &config->keys,
+        .rank = count_rivals(vipd, config),
+        .random = entropy,
+        .warn = warn,
+        .opened = before ? kept_opened : NULL,
+        .opened_ctx = before,
+    };
+
+    if (before && before->fd > 0) {
+        wish.inherited = before->fd;
+        before->fd = -1;
     }
-    return -EINVAL;
+    return row->open(&wish, ret, err, err_bytes);
 }
 
 /* The link of one NIC, faults included. */
@@ -180,39 +104,6 @@ static int open_link(const struct vipd *vipd, const struct vipd_nic_config *conf
     return 0;
 }
 
-static void fill_nic_config(const struct vipd *vipd, const struct vipd_nic_config *from,
-                            struct nic_config *ret)
-{
-    const struct vipd_config *config = vipd->config;
-
-    memset(ret, 0, sizeof(*ret));
-    ret->name = from->name;
-    ret->engine = config->engine;
-    ret->epoch = vipd->epoch;
-    ret->vi_max = (uint32_t)config->vis;
-    ret->cq_max = (uint32_t)config->cqs;
-    ret->segs_bytes_user = quota_register_bytes(vipd) / SEGS_PART;
-    ret->direct = config->direct;
-    ret->latency = config->stats_latency;
-    ret->vi_latency = config->stats_vi_latency;
-    ret->clock = vipd_clock_now;
-    ret->linger_ns = config->linger_ns;
-    ret->cpu_clock = vipd_cpu_now;
-    ret->cm.grace_ns = GRACE_NS;
-    ret->cm.grace_busy_ns = GRACE_BUSY_NS;
-    ret->cm.grace_loop_ns = GRACE_LOOP_NS;
-    ret->cm.grace_work_ns = GRACE_WORK_NS;
-    ret->cm.backlog_max = BACKLOG_MAX;
-    ret->cm.waits_max = (uint32_t)config->waits_per_uid;
-    ret->cm.retry_ns = CM_RETRY_NS;
-    ret->cm.retry_max_ns = CM_RETRY_MAX;
-    ret->cm.accept_timeout_ns = config->accept_timeout_ns;
-    ret->cm.close_timeout_ns = CLOSE_LIMIT_NS;
-    ret->cm.keepalive_ns = config->keepalive_ns;
-    ret->cm.peer_dead_ns = config->peer_dead_ns;
-    ret->cm.verify_all = true;
-}
-
 static int open_nic(struct vipd *vipd, const struct vipd_nic_config *config, char *err,
                     size_t err_bytes)
 {
@@ -228,7 +119,7 @@ static int open_nic(struct vipd *vipd, const struct vipd_nic_config *config, cha
         return r;
     }
     link_addr_format_as(link->kind, &link->self, address, sizeof(address));
-    fill_nic_config(vipd, config, &nic_config);
+    settle_nic_config(vipd, config, &nic_config);
     r = entropy(&nic_config.seed) && entropy(&nic_config.secret) ? 0 : -EIO;
     if (r == 0)
         r = nic_open(&nic_config, link, vipd_loop_now(vipd->loop), &nic->nic);
@@ -268,74 +159,7 @@ static bool between(void *ctx, bool worked)
 static void on_hup(void *ctx)
 {
     vipd_reload_logged(ctx);
-}
-
-/* ---- parts that a reload can change ------------------------------------------------------ */
-
-static uint32_t group_number(const char *name, const char *key)
-{
-    const struct group *group = name[0] != '\0' ? getgrnam(name) : NULL;
-
-    if (group)
-        return group->gr_gid;
-    if (name[0] != '\0')
-        vipd_debug("[daemon] %s = %s: there is no such group", key, name);
-    return VIPD_NO_GID;
-}
-
-static bool has_sessions(const struct vipd *vipd)
-{
-    for (const struct client *c = vipd->clients; c; c = c->next)
-        if (c->session)
-            return true;
-    return false;
-}
-
-static uint64_t idle_limit_ns(const struct vipd *vipd)
-{
-    return vipd->config->idle_exit_ns ? vipd->config->idle_exit_ns : vipd->idle_exit_ns;
-}
-
-/* End vipd if no program has used it for idle_exit, or look again when that may be. */
-static void on_idle_timer(void *ctx)
-{
-    struct vipd *vipd = ctx;
-    uint64_t idle_ns = vipd_loop_now(vipd->loop) - vipd->used_ns;
-    uint64_t limit_ns = idle_limit_ns(vipd);
-
-    if (limit_ns == 0)
-        return;
-    if (has_sessions(vipd)) {
-        vipd_timer_start(vipd->idle_timer, limit_ns);
-    } else if (idle_ns >= limit_ns) {
-        vipd_info("no program has had a NIC open for [daemon] idle_exit: ending");
-        vipd_host_stop(vipd->loop);
-    } else {
-        vipd_timer_start(vipd->idle_timer, limit_ns - idle_ns);
-    }
-}
-
-void vipd_settle(struct vipd *vipd)
-{
-    const struct vipd_config *config = vipd->config;
-
-    if (!vipd->log_level_fixed)
-        vipd_log_set_level(config->log_level);
-    vipd_host_set_wait(vipd->loop, config->wait, config->spin_ns);
-    for (unsigned i = 0; i < vipd->nic_count; i++) {
-        struct nic_config nic_config;
-
-        fill_nic_config(vipd, vipd->nics[i].config, &nic_config);
-        nic_set_config(vipd->nics[i].nic, &nic_config);
-    }
-    vipd->admin_gid = group_number(config->admin_group, "admin_group");
-    vipd->open_gid = group_number(config->open_group, "open_group");
-    clients_judge(vipd);
-    stats_file_settle(vipd->stats_file);
-    if (!vipd->idle_timer && idle_limit_ns(vipd) > 0)
-        vipd->idle_timer = vipd_timer_new(vipd->loop, on_idle_timer, vipd);
-    if (vipd->idle_timer && idle_limit_ns(vipd) > 0)
-        vipd_timer_start(vipd->idle_timer, idle_limit_ns(vipd));
+    clients_judge(ctx);
 }
 
 /*

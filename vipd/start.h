@@ -17,12 +17,6 @@
 int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct kept *kept,
                struct vipd *ret, char *err, size_t err_bytes);
 
-/*
- * Apply vipd->config to the running parts as far as that needs no restart: log level, waiting,
- * times of the connection managers, what new sessions get, groups, idle_exit.
- */
-void vipd_settle(struct vipd *vipd);
-
 /* End every client, tell the peers, close NICs and loop. */
 void vipd_stop(struct vipd *vipd);
 

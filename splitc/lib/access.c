@@ -71,12 +71,6 @@ void rt_start_store(sc_ptr to, const void *from, size_t bytes)
     }
 }
 
-void rt_finish(struct rt_op *op)
-{
-    while (op->pending)
-        rt_wait();
-}
-
 void sc_remote_read(void *to, sc_ptr from, size_t size)
 {
     struct rt_op op = {0};

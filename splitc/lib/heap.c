@@ -1,25 +1,12 @@
 /*
- * Memory of spread arrays: one mapping at the same address in every process, made before all else.
- * It contains a heap for all_spread_malloc, one heap per process for spread_malloc, and the stack
- * of automatic spread arrays. The heaps keep their lists outside the mapping. Addresses depend only
- * on the order of calls, so processes that call in the same order get the same addresses without
- * messages.
+ * Memory of spread arrays: the two heaps and the stack in the region (region.c). The heaps keep
+ * their lists outside the region. Addresses depend only on the order of calls, so processes that
+ * call in the same order get the same addresses without messages.
  */
 #include "splitc/lib/library.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 
-/* Far from the addresses that Linux gives to programs, libraries, stacks and sanitizers. */
-#define REGION_ADDRESS 0x200000000000ull
-/*
- * Address space of the common heap in GB, unless SPLITC_HEAP sets it. The stack gets a quarter of
- * it, the heap of each process a sixteenth. Linux adds pages at the first access.
- */
-#define HEAP_GB     64
-#define HEAP_GB_MAX 1024
 #define ALIGN_BYTES 64
 
 /* A block of a heap, in use or free. The list is in the order of addresses. */
@@ -31,8 +18,7 @@ struct block {
 };
 
 static struct block *common_heap, *own_heap;
-static size_t heap_bytes, stack_bytes, own_heap_bytes;
-static char *stack_start, *stack_top, *stack_end;
+static char *stack_top, *stack_end;
 
 static struct block *new_block(char *start, size_t bytes, struct block *next)
 {
@@ -47,51 +33,15 @@ static struct block *new_block(char *start, size_t bytes, struct block *next)
     return b;
 }
 
-/* The sizes are the same in all processes, which get their environment from one launcher. */
-static void choose_sizes(void)
-{
-    const char *wanted = getenv("SPLITC_HEAP");
-    long gb = wanted && *wanted ? strtol(wanted, NULL, 10) : HEAP_GB;
-
-    if (gb < 1 || gb > HEAP_GB_MAX)
-        rt_fatal("SPLITC_HEAP is %s; it is a number of GB from 1 to %d", wanted, HEAP_GB_MAX);
-    heap_bytes = (size_t)gb << 30;
-    stack_bytes = heap_bytes / 4;
-    own_heap_bytes = heap_bytes / 16;
-}
-
 void rt_heap_start(void)
 {
-    size_t total;
-    char *region;
+    const struct rt_region *region = &rt.region;
 
-    choose_sizes();
-    total = heap_bytes + stack_bytes + (size_t)sc_procs * own_heap_bytes;
-    region = mmap((void *)REGION_ADDRESS, total, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-
-    if (region != (char *)REGION_ADDRESS)
-        rt_fatal(
-            "cannot map %zu GB of address space for spread arrays: %s; SPLITC_HEAP=4 (in GB) in "
-            "the environment of all processes asks for less",
-            total >> 30, strerror(errno));
-    common_heap = new_block(region, heap_bytes, NULL);
-    stack_start = stack_top = region + heap_bytes;
-    stack_end = stack_start + stack_bytes;
-    own_heap = new_block(stack_end + (size_t)sc_myproc * own_heap_bytes, own_heap_bytes, NULL);
-}
-
-long rt_heap_chunk(uint64_t addr, char **ret_start)
-{
-    if (addr < REGION_ADDRESS || addr >= REGION_ADDRESS + heap_bytes)
-        return -1;
-    *ret_start = (char *)(uintptr_t)(addr - addr % RT_CHUNK_BYTES);
-    return (long)((addr - REGION_ADDRESS) / RT_CHUNK_BYTES);
-}
-
-long rt_heap_chunks(void)
-{
-    return (long)(heap_bytes / RT_CHUNK_BYTES);
+    rt_region_map();
+    common_heap = new_block(region->heap, region->heap_bytes, NULL);
+    stack_top = region->stack;
+    stack_end = stack_top + region->stack_bytes;
+    own_heap = new_block(region->own, region->own_bytes, NULL);
 }
 
 /* Take a block, first fit. NULL: no room. */
@@ -135,7 +85,7 @@ static size_t share(long blocks, size_t block_bytes)
     size_t per_process = ((size_t)blocks + (size_t)sc_procs - 1) / (size_t)sc_procs, bytes;
 
     if (blocks < 0 || __builtin_mul_overflow(per_process, block_bytes, &bytes) ||
-        bytes > heap_bytes)
+        bytes > rt.region.heap_bytes)
         return SIZE_MAX;
     return bytes ? (bytes + ALIGN_BYTES - 1) & ~(size_t)(ALIGN_BYTES - 1) : ALIGN_BYTES;
 }
@@ -193,7 +143,7 @@ void sc_spread_leave(sc_ptr *array)
 
 uint64_t rt_stack_used(void)
 {
-    return (uint64_t)(stack_top - stack_start);
+    return (uint64_t)(stack_top - rt.region.stack);
 }
 
 void sc_spread_static(sc_ptr *array, long blocks, size_t block_bytes)

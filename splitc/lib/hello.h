@@ -2,7 +2,7 @@
  * What the processes of a job exchange to connect: a card each, by the launcher's channel, and a
  * hello in the private data of a connection request. The answer carries a proof.
  *
- * Owns: the layouts. Used by conn.c, and by tests that call without a right proof.
+ * Owns: the layouts. Used by hello.c and accept.c, and by tests that call without a right proof.
  */
 #ifndef SPLITC_LIB_HELLO_H
 #define SPLITC_LIB_HELLO_H

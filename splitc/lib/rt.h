@@ -1,17 +1,24 @@
 /*
  * Internals of libsplitc, the runtime of Split-C over VIPL. Each pair of processes has a VI for
- * messages, made at the first use, and one for RDMA. Requests need credits, replies do not.
+ * messages, made at the first use, and one for RDMA. Requests need credits, replies do not. From
+ * bottom to top (ORDER):
  *
- *   start.c    main, joining and leaving the job      conn.c     VIs between pairs
- *   message.c  sending, receiving, credits            serve.c    handling of received messages
- *   access.c   read, write, get, put, store           bulk.c     bulk transfers
- *   collect.c  barrier, reductions, scans, syncs      heap.c     spread memory
- *   atomic.c   operations at the owner of a word
- *   rdma.c     large transfers by RDMA Write and Read
+ *   rt.c       state, lock                 owner.c    operations on words of this process
+ *   copy.c     copies of whole words       serve.c    handling of a received message
+ *   region.c   mapping of spread memory    poll.c     serving what has arrived, waiting
+ *   message.c  sending, receiving          connect.c  connecting to a peer
+ *   answer.c   replies, credits            ask.c      questions to the owner of a word
+ *   notice.c   news of stores by RDMA      rdma.c     large transfers by RDMA
+ *   slice.c    RDMA operations             access.c   read, write, get, put, store
+ *   hello.c    proofs of both ends         heap.c     allocation of spread memory
+ *   conn.c     VIs of a pair               atomic.c   atomic operations
+ *   accept.c   connecting peers            bulk.c     bulk transfers
+ *                                          collect.c  barrier, syncs; reduce.c stands on it
+ *   start.c    main, joining and leaving the job; on top of all
  *
  * Every entry that a program calls takes rt_enter and rt_leave around it; they lock only if the
  * progress thread runs. All processes run the same program and trust each other: as the language
- * defines it, addresses in messages are used unchecked. Other programs get no connection (conn.c).
+ * defines it, addresses in messages are used unchecked. Other programs get no connection (hello.c).
  */
 #ifndef SPLITC_LIB_RT_H
 #define SPLITC_LIB_RT_H
@@ -24,18 +31,8 @@
 #include "vipl_ext.h"
 
 #include "splitc/include/split-c/runtime.h"
+#include "splitc/lib/layout.h"
 
-/* Requests under way between one process and another, in each direction. */
-#define RT_CREDITS 32
-/* When this many credits are owed, they go back in a message of their own. */
-#define RT_CREDITS_AT_ONCE (RT_CREDITS / 4)
-/* RDMA Writes of stores that the target has not taken yet, in each direction. Own credits. */
-#define RT_NOTICES RT_CREDITS
-/* Receives of a VI: requests, replies to our requests, and messages with credits only. */
-#define RT_RECEIVES (2 * RT_CREDITS + (RT_CREDITS + RT_NOTICES) / RT_CREDITS_AT_ONCE)
-#define RT_SENDS    (RT_CREDITS + 16)
-/* Bytes of data in one message, as in the paper's runtime. */
-#define RT_DATA_MAX 4096
 /* Bytes; from this size on, transfers of spread heap memory use RDMA if it is possible. */
 #define RT_RDMA_MIN 16384
 /* Limits of RDMA: bytes of one operation, and operations under way per pair. */
@@ -47,50 +44,6 @@
 #define RT_CONNECT_MS 60000
 /* Milliseconds until the peer's NIC must have a send; after that the connection is broken. */
 #define RT_SEND_MS 120000
-
-enum rt_type {
-    RT_READ,    /* -> RT_DATA */
-    RT_DATA,    /* the reply to a read */
-    RT_WRITE,   /* -> RT_DONE; puts too */
-    RT_DONE,    /* the reply to a write */
-    RT_STORE,   /* no reply */
-    RT_ATOMIC,  /* -> RT_VALUE */
-    RT_VALUE,   /* the reply to an atomic operation */
-    RT_COLLECT, /* a step of a collective operation; no reply */
-    RT_CREDIT,  /* credits only; takes none */
-    RT_ANSWERS  /* several small replies, each a struct rt_answer */
-};
-
-/* Before the data of every message. Little-endian, since both hosts are. */
-struct rt_header {
-    uint8_t type;    /* enum rt_type */
-    uint8_t kind;    /* of a store: epoch; of an atomic operation: its kind */
-    uint8_t credits; /* credits for requests that the receiver gets back */
-    uint8_t notices; /* credits for stores by RDMA */
-    uint32_t bytes;  /* read, written or carried */
-    uint64_t addr;   /* at the target of a request */
-    uint64_t op;     /* struct rt_op of the requester, echoed */
-    uint64_t to;     /* where the requester wants the data, echoed */
-    uint64_t value;  /* operands and results of atomic operations */
-};
-
-/* One of several replies in a message. */
-struct rt_answer {
-    uint64_t op, to; /* as the request had them */
-    uint64_t value;  /* of RT_VALUE; the bytes of RT_DATA */
-    uint32_t type;   /* RT_DATA, RT_DONE or RT_VALUE */
-    uint32_t bytes;
-};
-
-#define RT_MESSAGE_BYTES (sizeof(struct rt_header) + RT_DATA_MAX)
-
-/* A descriptor, directly followed by its message; a multiple of 64 bytes. */
-struct rt_buffer {
-    VIP_DESCRIPTOR desc;
-    struct rt_header header;
-    unsigned char data[RT_DATA_MAX];
-    unsigned char pad[64 - RT_MESSAGE_BYTES % 64];
-};
 
 /* Counts requests until their replies arrive. */
 struct rt_op {
@@ -147,15 +100,26 @@ struct rt_peer {
     VIP_MEM_HANDLE *regions; /* handles of its chunks of the spread heap, 0: not known */
 };
 
+/* The mapping of spread memory, and this process's parts of it (region.c). */
+struct rt_region {
+    char *heap; /* of all_spread_malloc */
+    size_t heap_bytes;
+    char *stack; /* of automatic spread arrays */
+    size_t stack_bytes;
+    char *own; /* this process's heap of spread_malloc */
+    size_t own_bytes;
+};
+
 struct job;
 struct rt_card;
+struct rt_hello;
 
 struct rt {
     struct job *job;
     VIP_NIC_HANDLE nic;
     VIP_NIC_ATTRIBUTES nic_attrs;
-    VIP_CQ_HANDLE cq; /* of all receives */
-    VIPX_LISTENER listener;
+    VIP_CQ_HANDLE cq;            /* of all receives */
+    VIPX_LISTENER listener;      /* NULL when all VIs are connected */
     VIP_NET_ADDRESS **addresses; /* where each process listens */
     struct rt_card *cards;       /* of each process, exchanged at the start (hello.h) */
     struct rt_peer **peers;      /* by rank; NULL until it is needed */
@@ -168,16 +132,17 @@ struct rt {
     bool threaded;               /* the progress thread runs */
     bool rdma;                   /* large transfers go by RDMA */
     int slices_busy;             /* RDMA operations under way, to all peers */
-    bool check;                  /* SPLITC_DEBUG: barriers compare the spread stacks */
-    struct rt_op split;          /* gets and puts that sync() waits for */
-    uint64_t stored, arrived;    /* bytes of stores since the start, by us and to us */
-    long store_count[2];         /* bytes for store_sync, by epoch */
-    int epoch;                   /* epoch of the stores that we issue */
+    struct rt_region region;
+    bool check;               /* SPLITC_DEBUG: barriers compare the spread stacks */
+    struct rt_op split;       /* gets and puts that sync() waits for */
+    uint64_t stored, arrived; /* bytes of stores since the start, by us and to us */
+    long store_count[2];      /* bytes for store_sync, by epoch */
+    int epoch;                /* epoch of the stores that we issue */
 };
 
 extern struct rt rt;
 
-/* ---- start.c ---- */
+/* ---- rt.c ---- */
 
 /* End the job with a message: no return. */
 void rt_fatal(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
@@ -185,6 +150,132 @@ void rt_enter(void);
 void rt_leave(void);
 /* Release and take the lock, so that the progress thread can have it. */
 void rt_yield(void);
+
+/* ---- copy.c ---- */
+
+/* Write bytes to local memory so that aligned words of up to 8 bytes are not torn. */
+void rt_copy(void *to, const void *from, size_t bytes);
+
+/* ---- region.c ---- */
+
+/* Map the region at its address, and set rt.region. */
+void rt_region_map(void);
+/* The number of the chunk with this address, or -1 if it is not in the common heap. */
+long rt_region_chunk(uint64_t addr, char **ret_start);
+/* A new table with a handle for each chunk, all 0. */
+VIP_MEM_HANDLE *rt_region_table(void);
+/* The handle of this process's chunk with that address, 0: not in the heap or not registered. */
+uint64_t rt_region_here(uint64_t addr);
+
+/* ---- message.c ---- */
+
+/* The connection is broken: end the job, unless it is ending. */
+void rt_lost(const struct rt_peer *peer);
+/* Post a receive again. */
+void rt_post_receive(struct rt_peer *peer, struct rt_buffer *buffer);
+/* A buffer for a message: fill header and data, then call rt_send. Waits only for the NIC. */
+struct rt_buffer *rt_send_buffer(struct rt_peer *peer);
+/* Send it with `bytes` of data after the header. */
+void rt_send(struct rt_peer *peer, struct rt_buffer *buffer, size_t bytes);
+/* Wait until the peer's NIC has all messages that we sent. */
+void rt_drain(struct rt_peer *peer);
+
+/* ---- answer.c ---- */
+
+/* Reply to a read. */
+void rt_reply_read(struct rt_peer *peer, const struct rt_header *request);
+/* Keep a small reply; it leaves with the others of this poll. */
+void rt_reply(struct rt_peer *peer, const struct rt_header *request, enum rt_type type,
+              uint64_t value);
+/* Send the kept small replies to all peers. */
+void rt_answer_all(void);
+/* Give credits back in a message of their own, if many are owed and no reply carries them. */
+void rt_give_back(struct rt_peer *peer);
+
+/* ---- notice.c ---- */
+
+/* The immediate data of a store's write: its bytes and its epoch. */
+uint32_t rt_notice(size_t bytes, int epoch);
+/* Post the receives of a new VI for RDMA, one for each store that the peer may start. */
+void rt_post_notices(struct rt_peer *peer, VIP_VI_HANDLE vi);
+/* Take a store by RDMA, after a queue entry of the VI for RDMA. Returns false if there was none. */
+bool rt_take_notice(struct rt_peer *peer, VIP_VI_HANDLE vi);
+
+/* ---- slice.c ---- */
+
+/* A slice that is not under way, or NULL. */
+struct rt_slice *rt_slice_free(struct rt_peer *peer);
+/* Start its operation, with op, to and bytes set; `remote` is in the chunk with this handle. */
+void rt_slice_post(struct rt_peer *peer, struct rt_slice *slice, uint64_t remote,
+                   VIP_MEM_HANDLE handle, unsigned operation);
+/* Reap the operations that have completed. Returns true if there were any. */
+bool rt_rdma_progress(void);
+/* Wait until all our RDMA operations with this peer are done. */
+void rt_rdma_drain(struct rt_peer *peer);
+
+/* ---- hello.c ---- */
+
+/* Private data of our request to this process, with our proof. */
+VIPX_PRIVATE_DATA rt_hello_make(int rank, bool bulk);
+/* Is this a request of another process of the job, from its own address? Then *ret_hello is it. */
+bool rt_hello_read(const VIP_NET_ADDRESS *from, const VIPX_PRIVATE_DATA *data,
+                   struct rt_hello *ret_hello);
+/* Private data of our answer to this request, with our proof. */
+VIPX_PRIVATE_DATA rt_hello_answer(const struct rt_hello *hello);
+/* Does the answer come from the process that we called, not from another program? */
+bool rt_hello_answered(int rank, bool bulk, const VIPX_PRIVATE_DATA *data);
+
+/* ---- conn.c ---- */
+
+/* The peer's record, made without a VI if it is new. */
+struct rt_peer *rt_peer_record(int rank);
+/* A VI for messages, with its receives. It is peer->vi from now on. */
+VIP_VI_HANDLE rt_new_vi(struct rt_peer *peer);
+/* A VI for RDMA, with its receives. NULL: the NIC has no more VIs. */
+VIP_VI_HANDLE rt_new_bulk_vi(struct rt_peer *peer);
+void rt_connected(struct rt_peer *peer, VIP_VI_HANDLE vi);
+void rt_connected_bulk(struct rt_peer *peer, VIP_VI_HANDLE vi);
+/* Are VIs missing that may still be connected? */
+bool rt_connecting(void);
+void rt_disconnect_all(void);
+
+/* ---- accept.c ---- */
+
+/* Listen, and exchange the cards with all processes of the job. */
+void rt_listen(void);
+/* Answer connection requests, and check our own for RDMA; end the listener if none can come. */
+void rt_accept(void);
+
+/* ---- owner.c ---- */
+
+/* Carry out an operation (enum rt_kind) on a word of this process. Returns its result. */
+uint64_t rt_atomic_here(int kind, uint64_t addr, uint64_t arg, uint64_t value);
+
+/* ---- serve.c ---- */
+
+/* Handle a received message and post its buffer again. Keeps small replies for rt_answer_all. */
+void rt_serve(struct rt_peer *peer, struct rt_buffer *buffer);
+
+/* ---- poll.c ---- */
+
+/* Serve the messages that have arrived. */
+void rt_poll(void);
+/* The same, and sleep for a short time if none has arrived. */
+void rt_wait(void);
+/* Take a credit for the next request; serves others while it waits. */
+void rt_take_credit(struct rt_peer *peer);
+/* Wait until all replies have arrived that it counts. */
+void rt_finish(struct rt_op *op);
+
+/* ---- connect.c ---- */
+
+/* The peer, connected; waits for the connection. */
+struct rt_peer *rt_peer(int rank);
+
+/* ---- ask.c ---- */
+
+/* Ask the owner of the word, and wait for its answer. kind: enum rt_kind. */
+uint64_t rt_ask(sc_ptr word, int kind, uint64_t arg, int value);
 
 /* ---- rdma.c ---- */
 
@@ -196,58 +287,6 @@ bool rt_rdma_possible(void);
  */
 size_t rt_rdma_write(struct rt_op *op, sc_ptr to, const void *from, size_t bytes);
 size_t rt_rdma_read(struct rt_op *op, void *to, sc_ptr from, size_t bytes);
-/* The handle of this process's chunk with that address, 0: not in the heap or not registered. */
-uint64_t rt_region_here(uint64_t addr);
-/* Reap the operations that have completed. Returns true if there were any. */
-bool rt_rdma_progress(void);
-/* Wait until all our RDMA operations with this peer are done. */
-void rt_rdma_drain(struct rt_peer *peer);
-/* Post the receives of a new VI for RDMA, one for each store that the peer may start. */
-void rt_post_notices(struct rt_peer *peer, VIP_VI_HANDLE vi);
-/* Take a store by RDMA, after a queue entry of the VI for RDMA. Returns false if there was none. */
-bool rt_take_notice(struct rt_peer *peer, VIP_VI_HANDLE vi);
-
-/* ---- conn.c ---- */
-
-void rt_listen(void);
-/* The peer, connected; waits for the connection. */
-struct rt_peer *rt_peer(int rank);
-/* Answer connection requests, and check our own for RDMA. */
-void rt_accept(void);
-/* Are VIs missing that may still be connected? */
-bool rt_connecting(void);
-void rt_disconnect_all(void);
-
-/* ---- message.c ---- */
-
-/* Post a receive again. */
-void rt_post_receive(struct rt_peer *peer, struct rt_buffer *buffer);
-/* A buffer for a message: fill header and data, then call rt_send. Waits only for the NIC. */
-struct rt_buffer *rt_send_buffer(struct rt_peer *peer);
-/* Send it with `bytes` of data after the header. */
-void rt_send(struct rt_peer *peer, struct rt_buffer *buffer, size_t bytes);
-/* Give credits back in a message of their own, if many are owed and no reply carries them. */
-void rt_give_back(struct rt_peer *peer);
-/* Take a credit for the next request; serves others while it waits. */
-void rt_take_credit(struct rt_peer *peer);
-/* Serve the messages that have arrived. */
-void rt_poll(void);
-/* The same, and sleep for a short time if none has arrived. */
-void rt_wait(void);
-/* Wait until the peer's NIC has everything that we sent. */
-void rt_drain(struct rt_peer *peer);
-/* The connection is broken: end the job, unless it is ending. */
-void rt_lost(const struct rt_peer *peer);
-
-/* ---- serve.c ---- */
-
-/* Handle a received message and post its buffer again. Keeps small replies for rt_answer_all. */
-void rt_serve(struct rt_peer *peer, struct rt_buffer *buffer);
-/* Send the kept small replies: to this peer; to all peers. */
-void rt_answer(struct rt_peer *peer);
-void rt_answer_all(void);
-/* Write bytes to local memory so that aligned words of up to 8 bytes are not torn. */
-void rt_copy(void *to, const void *from, size_t bytes);
 
 /* ---- access.c ---- */
 
@@ -255,7 +294,15 @@ void rt_copy(void *to, const void *from, size_t bytes);
 void rt_start_read(struct rt_op *op, void *to, sc_ptr from, size_t bytes);
 void rt_start_write(struct rt_op *op, sc_ptr to, const void *from, size_t bytes);
 void rt_start_store(sc_ptr to, const void *from, size_t bytes);
-void rt_finish(struct rt_op *op);
+
+/* ---- heap.c ---- */
+
+/* Map the region and lay out heaps and stack in it. */
+void rt_heap_start(void);
+/* Bytes of the spread stack in use, for the comparison in barriers. */
+uint64_t rt_stack_used(void);
+/* Allocate the static spread arrays that the translator's output registers. */
+void rt_heap_statics(void);
 
 /* ---- collect.c ---- */
 
@@ -263,25 +310,5 @@ void rt_finish(struct rt_op *op);
 typedef void rt_combine(void *all, const void *one, size_t bytes);
 /* Combine the values of all processes; each gets the result. bytes: at most RT_DATA_MAX. */
 void rt_reduce(void *value, size_t bytes, rt_combine *combine);
-
-/* ---- atomic.c ---- */
-
-/* A kind of rt_ask: the handle of a chunk of the spread heap. */
-#define RT_KIND_REGION 100
-/* Ask the owner of the word, and wait for its answer. */
-uint64_t rt_ask(sc_ptr word, int kind, uint64_t arg, int value);
-
-uint64_t rt_atomic_here(int kind, uint64_t addr, uint64_t arg, uint64_t value);
-
-/* ---- heap.c ---- */
-
-void rt_heap_start(void);
-/* The number of the chunk with this address, or -1 if it is not in the spread heap. */
-long rt_heap_chunk(uint64_t addr, char **ret_start);
-long rt_heap_chunks(void);
-/* Bytes of the spread stack in use, for the comparison in barriers. */
-uint64_t rt_stack_used(void);
-/* Allocate the static spread arrays that the translator's output registers. */
-void rt_heap_statics(void);
 
 #endif

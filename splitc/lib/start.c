@@ -6,60 +6,20 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "job/job.h"
 
 /* Seconds that a process that calls exit(0) waits for the others to finish too. */
 #define EXIT_GRACE_S 10
 
-struct rt rt;
-int sc_myproc, sc_procs = 1, sc_procs_log;
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_t progress_thread;
 
 /* Programs may declare it with any return type; its value is ignored. */
 extern int splitc_main(int argc, char **argv);
-
-void rt_fatal(const char *format, ...)
-{
-    char text[400];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    fflush(stdout);
-    rt.ended = true;
-    if (!job_abort(rt.job, 1, text))
-        fprintf(stderr, "splitc: process %d: %s\n", sc_myproc, text);
-    _exit(1);
-}
-
-void rt_enter(void)
-{
-    if (rt.threaded)
-        pthread_mutex_lock(&lock);
-}
-
-void rt_leave(void)
-{
-    if (rt.threaded)
-        pthread_mutex_unlock(&lock);
-}
-
-void rt_yield(void)
-{
-    rt_leave();
-    rt_enter();
-}
 
 /* Serves other processes while the program computes. */
 static void *progress(void *unused)
@@ -117,8 +77,10 @@ static void leave(void)
     rt.leaving = true;
     if (sc_procs > 1) {
         for (int i = 0; i < sc_procs; i++)
-            if (rt.peers[i])
+            if (rt.peers[i]) {
+                rt_rdma_drain(rt.peers[i]);
                 rt_drain(rt.peers[i]);
+            }
         wait_for_all(0);
     }
     rt.ended = true;

@@ -51,10 +51,14 @@ struct expr {
     bool zero;             /* EX_CONSTANT: an integer 0 */
 };
 
+/* ---- expr.c ---- */
+
 /* Parse an expression (with commas), an assignment expression, a conditional expression. */
 struct expr *expr_parse(struct unit *u);
 struct expr *expr_parse_assignment(struct unit *u);
 struct expr *expr_parse_conditional(struct unit *u);
+
+/* ---- exprtree.c ---- */
 
 /* Does the value depend on the run of the program? Then a bound makes a run-time type. */
 bool expr_is_run_time(const struct expr *e);
@@ -83,18 +87,21 @@ void lower_constant(struct unit *u, struct expr *e, struct type *target, bool el
 /* Turn an object in global space into its address, of type sc_ptr. */
 void lower_address(struct unit *u, struct expr *e);
 
-/* Of lower_assign.c, for lower.c. */
+/* Of lower_operator.c, for lower.c: an operation whose result is no object in global space. */
+void lower_operator(struct unit *u, struct expr *e, enum lower_use use);
+/* Of lower_assign.c, for lower_operator.c. */
 void lower_assign(struct unit *u, struct expr *e, enum lower_use use);
 void lower_step(struct unit *u, struct expr *e, enum lower_use use);
 void lower_split(struct unit *u, struct expr *e);
-/* Of lower_wide.c, for lower.c: operators and conversions of global pointers. */
+/* Of lower_wide.c, for lower_operator.c: operators and conversions of global pointers. */
 void lower_binary(struct unit *u, struct expr *e);
 void lower_cast(struct unit *u, struct expr *e);
 void lower_wide_call(struct unit *u, struct expr *e);
-void lower_index(struct unit *u, struct expr *e);
 
 /* Put text around the tokens of e. */
 void lower_wrap(struct unit *u, const struct expr *e, const char *before, const char *after);
+/* Start of the call that adds a number to a wide pointer. reversed: the number stands first. */
+const char *lower_add_name(const struct type *pointer, bool reversed);
 /* "sizeof(T)" for arithmetic on a pointer to T. */
 const char *lower_size(struct unit *u, struct type *type);
 

@@ -21,6 +21,13 @@ const char *lower_size(struct unit *u, struct type *type)
     return text_format(&u->arena, "sizeof(%s)", type_text(u, type));
 }
 
+const char *lower_add_name(const struct type *pointer, bool reversed)
+{
+    if (pointer->reach == REACH_SPREAD)
+        return reversed ? "sc_sadd_to(" : "sc_sadd(";
+    return reversed ? "sc_gindex_to(" : "sc_gindex(";
+}
+
 static bool is_bit_field(const struct expr *e)
 {
     return (e->op == EX_MEMBER || e->op == EX_ARROW) && e->member && e->member->bit_field;
@@ -83,6 +90,75 @@ static void lower_member_address(struct unit *u, struct expr *e)
         lower_value(u, e->kid[0], USE_VALUE);
 }
 
+/* The subscripts of a spread array, and the array itself (root). */
+struct chain {
+    struct expr *root;
+    struct expr **nodes; /* [0] is applied first */
+    int count;
+};
+
+static struct chain chain_of(struct unit *u, struct expr *e)
+{
+    struct chain chain = {.root = e};
+    int i;
+
+    while (chain.root->op == EX_INDEX && chain.root->kid[0]->type->kind == TYPE_SPREAD) {
+        chain.root = chain.root->kid[0];
+        chain.count++;
+    }
+    chain.nodes = arena_alloc(&u->arena, sizeof(*chain.nodes) * (size_t)(chain.count + 1));
+    for (i = chain.count; i > 0; i--, e = e->kid[0])
+        chain.nodes[i - 1] = e;
+    return chain;
+}
+
+/* X[i][j] of X[v][w]::B becomes sc_sadd(X, ((long)(i) * (w) + (j)), sizeof(B)). */
+static void lower_spread_index(struct unit *u, struct expr *e)
+{
+    struct chain chain = chain_of(u, e);
+    struct type *type = chain.root->type;
+    struct text rest = {.arena = &u->arena}, open = {.arena = &u->arena};
+    int used = type->dims_used;
+
+    for (int i = used + chain.count; i < type->dims->count; i++)
+        text_printf(&rest, " * (%s)", type->dims->texts[i]);
+    text_printf(&rest, ", %s)", lower_size(u, type->base));
+    lower_wrap(u, e, "sc_sadd(", rest.data);
+    text_puts(&open, ", ");
+    for (int i = 1; i < chain.count; i++)
+        text_puts(&open, "(");
+    text_puts(&open, "(long)(");
+    lower_value(u, chain.root, USE_VALUE);
+    for (int i = 0; i < chain.count; i++) {
+        struct expr *node = chain.nodes[i];
+
+        edit_replace(u, node->op_token,
+                     i == 0 ? open.data
+                            : text_format(&u->arena, " * (%s) + (", type->dims->texts[used + i]));
+        edit_replace(u, node->last, i == 0 ? ")" : "))");
+        lower_value(u, node->kid[1], USE_VALUE);
+    }
+}
+
+/* Element of a spread array, or of what a global pointer points to: its address. */
+static void lower_index(struct unit *u, struct expr *e)
+{
+    struct type *left = expr_value_type(u, e->kid[0]), *right = expr_value_type(u, e->kid[1]);
+    bool reversed = !type_is_wide(left);
+    struct type *pointer = reversed ? right : left;
+
+    if (e->kid[0]->type->kind == TYPE_SPREAD) {
+        lower_spread_index(u, e);
+        return;
+    }
+    lower_wrap(u, e, lower_add_name(pointer, reversed),
+               text_format(&u->arena, ", %s)", lower_size(u, pointer->base)));
+    edit_replace(u, e->op_token, ", (");
+    edit_replace(u, e->last, ")");
+    lower_value(u, e->kid[0], USE_VALUE);
+    lower_value(u, e->kid[1], USE_VALUE);
+}
+
 void lower_address(struct unit *u, struct expr *e)
 {
     switch (e->op) {
@@ -119,58 +195,6 @@ static void lower_identifier(struct unit *u, struct expr *e)
         edit_replace(u, e->first, e->symbol->stands_for);
 }
 
-static void lower_call(struct unit *u, struct expr *e)
-{
-    struct type *type = expr_value_type(u, e->kid[0]);
-    struct type *function = type->kind == TYPE_POINTER ? type->base : NULL;
-
-    if (function && (function->kind != TYPE_FUNCTION || !function->prototyped))
-        function = NULL;
-    lower_value(u, e->kid[0], USE_VALUE);
-    for (int i = 0; i < e->arg_count; i++) {
-        if (function && i < function->param_count)
-            lower_convert(u, e->args[i], function->params[i]);
-        else
-            lower_value(u, e->args[i], USE_VALUE);
-    }
-}
-
-static void lower_conditional(struct unit *u, struct expr *e, enum lower_use use)
-{
-    bool wide = type_is_wide(e->type);
-
-    if (wide && !e->kid[1])
-        diag_error(u, e->op_token,
-                   "'?:' without its middle is not supported for global pointers; "
-                   "write the condition twice");
-    lower_condition(u, e->kid[0]);
-    for (int i = 1; i < 3; i++) {
-        if (!e->kid[i])
-            continue;
-        if (wide)
-            lower_convert(u, e->kid[i], e->type);
-        else
-            lower_value(u, e->kid[i], use);
-    }
-}
-
-/* sizeof needs only the type of its operand. */
-static void lower_sizeof(struct unit *u, struct expr *e)
-{
-    struct expr *kid = e->kid[0];
-
-    if (!kid)
-        return;
-    if (kid->global) {
-        const char *text = text_format(&u->arena, "(%s)", type_text(u, kid->type));
-
-        edit_delete(u, kid->first, kid->last);
-        edit_replace(u, kid->first, text);
-    } else {
-        lower_value(u, kid, USE_VALUE);
-    }
-}
-
 /* Lower only the parts of an operator that needs no edit itself. */
 static void lower_kids(struct unit *u, struct expr *e)
 {
@@ -179,60 +203,6 @@ static void lower_kids(struct unit *u, struct expr *e)
             lower_value(u, e->kid[i], USE_VALUE);
     for (int i = 0; i < e->arg_count; i++)
         lower_value(u, e->args[i], USE_VALUE);
-}
-
-static void lower_operator(struct unit *u, struct expr *e, enum lower_use use)
-{
-    switch (e->op) {
-    case EX_CALL:
-        lower_call(u, e);
-        break;
-    case EX_WIDE_CALL:
-        lower_wide_call(u, e);
-        break;
-    case EX_ADDRESS:
-        if (e->kid[0]->global) {
-            edit_delete(u, e->op_token, e->op_token);
-            lower_address(u, e->kid[0]);
-        } else {
-            lower_value(u, e->kid[0], USE_VALUE);
-        }
-        break;
-    case EX_PREFIX:
-    case EX_POSTFIX:
-        lower_step(u, e, use);
-        break;
-    case EX_UNARY:
-        if (e->op_id == '!')
-            lower_condition(u, e->kid[0]);
-        else
-            lower_value(u, e->kid[0], use);
-        break;
-    case EX_SIZEOF:
-        lower_sizeof(u, e);
-        break;
-    case EX_CAST:
-        lower_cast(u, e);
-        break;
-    case EX_BINARY:
-        lower_binary(u, e);
-        break;
-    case EX_CONDITION:
-        lower_conditional(u, e, use);
-        break;
-    case EX_ASSIGN:
-        lower_assign(u, e, use);
-        break;
-    case EX_SPLIT:
-        lower_split(u, e);
-        break;
-    case EX_COMMA:
-        lower_value(u, e->kid[0], USE_NOTHING);
-        lower_value(u, e->kid[1], use);
-        break;
-    default: /* lower_value handles the others */
-        break;
-    }
 }
 
 void lower_value(struct unit *u, struct expr *e, enum lower_use use)

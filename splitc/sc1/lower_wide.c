@@ -1,85 +1,10 @@
 /*
- * Edits for operations on global and spread pointers: subscripts, arithmetic, comparisons, casts,
- * and the three conversion functions.
+ * Edits for operations on global and spread pointers: arithmetic, comparisons, casts, and the three
+ * conversion functions.
  */
 #include "splitc/sc1/expr.h"
 
 #include <string.h>
-
-/* The subscripts of a spread array, and the array itself (root). */
-struct chain {
-    struct expr *root;
-    struct expr **nodes; /* [0] is applied first */
-    int count;
-};
-
-static struct chain chain_of(struct unit *u, struct expr *e)
-{
-    struct chain chain = {.root = e};
-    int i;
-
-    while (chain.root->op == EX_INDEX && chain.root->kid[0]->type->kind == TYPE_SPREAD) {
-        chain.root = chain.root->kid[0];
-        chain.count++;
-    }
-    chain.nodes = arena_alloc(&u->arena, sizeof(*chain.nodes) * (size_t)(chain.count + 1));
-    for (i = chain.count; i > 0; i--, e = e->kid[0])
-        chain.nodes[i - 1] = e;
-    return chain;
-}
-
-/* X[i][j] of X[v][w]::B becomes sc_sadd(X, ((long)(i) * (w) + (j)), sizeof(B)). */
-static void lower_spread_index(struct unit *u, struct expr *e)
-{
-    struct chain chain = chain_of(u, e);
-    struct type *type = chain.root->type;
-    struct text rest = {.arena = &u->arena}, open = {.arena = &u->arena};
-    int used = type->dims_used;
-
-    for (int i = used + chain.count; i < type->dims->count; i++)
-        text_printf(&rest, " * (%s)", type->dims->texts[i]);
-    text_printf(&rest, ", %s)", lower_size(u, type->base));
-    lower_wrap(u, e, "sc_sadd(", rest.data);
-    text_puts(&open, ", ");
-    for (int i = 1; i < chain.count; i++)
-        text_puts(&open, "(");
-    text_puts(&open, "(long)(");
-    lower_value(u, chain.root, USE_VALUE);
-    for (int i = 0; i < chain.count; i++) {
-        struct expr *node = chain.nodes[i];
-
-        edit_replace(u, node->op_token,
-                     i == 0 ? open.data
-                            : text_format(&u->arena, " * (%s) + (", type->dims->texts[used + i]));
-        edit_replace(u, node->last, i == 0 ? ")" : "))");
-        lower_value(u, node->kid[1], USE_VALUE);
-    }
-}
-
-static const char *add_name(const struct type *pointer, bool reversed)
-{
-    if (pointer->reach == REACH_SPREAD)
-        return reversed ? "sc_sadd_to(" : "sc_sadd(";
-    return reversed ? "sc_gindex_to(" : "sc_gindex(";
-}
-
-void lower_index(struct unit *u, struct expr *e)
-{
-    struct type *left = expr_value_type(u, e->kid[0]), *right = expr_value_type(u, e->kid[1]);
-    bool reversed = !type_is_wide(left);
-    struct type *pointer = reversed ? right : left;
-
-    if (e->kid[0]->type->kind == TYPE_SPREAD) {
-        lower_spread_index(u, e);
-        return;
-    }
-    lower_wrap(u, e, add_name(pointer, reversed),
-               text_format(&u->arena, ", %s)", lower_size(u, pointer->base)));
-    edit_replace(u, e->op_token, ", (");
-    edit_replace(u, e->last, ")");
-    lower_value(u, e->kid[0], USE_VALUE);
-    lower_value(u, e->kid[1], USE_VALUE);
-}
 
 /* Lower == and != with NULL: all null pointers are equal, in any process. */
 static void lower_null_test(struct unit *u, struct expr *e)
@@ -129,7 +54,7 @@ static void lower_sum(struct unit *u, struct expr *e)
     } else {
         bool minus = e->op_id == '-';
 
-        lower_wrap(u, e, add_name(pointer, reversed),
+        lower_wrap(u, e, lower_add_name(pointer, reversed),
                    text_format(&u->arena, "%s, %s)", minus ? ")" : "", size));
         edit_replace(u, e->op_token, minus ? ", -(long)(" : ", ");
     }

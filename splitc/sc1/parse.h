@@ -79,7 +79,7 @@ struct declarator {
     bool is_static_spread;  /* a static spread array whose size is known only at start */
 };
 
-/* ---- specs.c, record.c ---- */
+/* ---- specs.c ---- */
 
 bool specs_start(struct unit *u);
 /* Does this token start a type name (of a cast, for example)? */
@@ -87,6 +87,16 @@ bool specs_type_name_starts(struct unit *u, const struct token *token);
 void specs_parse(struct unit *u, struct specs *specs);
 /* At "__attribute__": skip all of them. Returns true if one changes the type itself. */
 bool specs_attributes(struct unit *u);
+
+/* ---- typespec.c ---- */
+
+/* Parse a type specifier that is not made of words. Returns NULL if no such starts here. */
+struct type *typespec_parse(struct unit *u, struct specs *specs, bool have_type);
+/* _Atomic(type), or the qualifier. Returns NULL for the latter. */
+struct type *typespec_atomic(struct unit *u);
+
+/* ---- record.c ---- */
+
 /* At struct, union, enum. */
 struct type *record_parse(struct unit *u, bool *ret_has_body);
 
@@ -99,7 +109,7 @@ void declarator_finish(struct unit *u, struct declarator *d, const struct specs 
 /* "(type-name)" without the parentheses; its edits are made. */
 struct type *declarator_type_name(struct unit *u);
 
-/* ---- decl.c ---- */
+/* ---- declbase.c ---- */
 
 /* State between the declarators of one declaration. */
 struct base_state {
@@ -112,6 +122,9 @@ struct base_state {
 /* Edit the base type of this declarator. Call after declarator_finish, in order. */
 void decl_base(struct unit *u, struct base_state *state, const struct specs *specs,
                const struct declarator *d);
+
+/* ---- decl.c ---- */
+
 /* Parse a declaration or function at file scope. */
 void decl_external(struct unit *u);
 /* Parse a declaration in a block, or in the head of a for. */

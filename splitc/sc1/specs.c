@@ -1,5 +1,6 @@
 /*
  * Declaration specifiers: storage classes, qualifiers, type specifiers, attributes, in any order.
+ * Type specifiers that are not made of words are in typespec.c.
  */
 #include "splitc/sc1/parse.h"
 
@@ -178,52 +179,6 @@ static struct type *words_type(struct unit *u, const struct words *w, struct tex
     return type;
 }
 
-/* typeof(expression) or typeof(type) */
-static struct type *parse_typeof(struct unit *u)
-{
-    int first = unit_next(u), last;
-    struct type *type;
-
-    unit_expect(u, '(');
-    if (specs_type_name_starts(u, unit_token(u))) {
-        type = declarator_type_name(u);
-        unit_expect(u, ')');
-    } else {
-        struct expr *e = expr_parse(u);
-
-        type = e->type;
-        unit_expect(u, ')');
-        if (e->global || type->kind == TYPE_SPREAD) {
-            const char *text = type_text(u, type);
-
-            edit_delete(u, e->first, e->last);
-            edit_replace(u, e->first, text);
-            type = type->kind == TYPE_SPREAD ? type_decayed(u, type) : type;
-        } else {
-            lower_value(u, e, USE_VALUE);
-        }
-    }
-    last = u->at - 1;
-    if (type->kind == TYPE_UNKNOWN && !type->text) {
-        type = type_new(u, TYPE_UNKNOWN, NULL);
-        type->text = edit_text(u, first, last);
-    }
-    return type;
-}
-
-/* _Atomic(type), or the qualifier. Returns NULL for the latter. */
-static struct type *parse_atomic(struct unit *u)
-{
-    struct type *type;
-
-    unit_next(u);
-    if (!unit_skip_if(u, '('))
-        return NULL;
-    type = declarator_type_name(u);
-    unit_expect(u, ')');
-    return type;
-}
-
 static void add_part(struct unit *u, struct specs *specs, enum spec_kind kind, int first)
 {
     struct spec_part part = {kind, first, u->at - 1};
@@ -274,43 +229,6 @@ static bool parse_storage(struct unit *u, struct specs *specs)
     return true;
 }
 
-/* Parse a type specifier that is not made of words. Returns NULL if no such starts here. */
-static struct type *parse_whole_type(struct unit *u, struct specs *specs, bool have_type)
-{
-    const struct token *token = unit_token(u);
-    struct type *type;
-
-    switch (token->id) {
-    case K_STRUCT:
-    case K_UNION:
-    case K_ENUM: {
-        bool body;
-
-        type = record_parse(u, &body);
-        specs->has_body |= body;
-        return type;
-    }
-    case K_TYPEOF:
-        return parse_typeof(u);
-    case K_AUTO_TYPE:
-        unit_next(u);
-        specs->is_auto_type = true;
-        type = type_new(u, TYPE_UNKNOWN, NULL);
-        type->text = "__auto_type";
-        return type;
-    case T_IDENT:
-        if (have_type || !scope_is_typedef(u, token))
-            return NULL;
-        type = arena_alloc(&u->arena, sizeof(*type));
-        *type = *token->name->symbol->type;
-        type->definition = token->name->symbol;
-        unit_next(u);
-        return type;
-    default:
-        return NULL;
-    }
-}
-
 static unsigned qualifier(int id)
 {
     return id == K_CONST      ? QUAL_CONST
@@ -337,7 +255,7 @@ void specs_parse(struct unit *u, struct specs *specs)
         if (parse_storage(u, specs))
             continue;
         if (id == K_ATOMIC) {
-            whole = parse_atomic(u);
+            whole = typespec_atomic(u);
             type = whole ? whole : type;
             quals |= QUAL_ATOMIC;
         } else if (qualifier(id)) {
@@ -349,7 +267,7 @@ void specs_parse(struct unit *u, struct specs *specs)
             text_puts(&spelling, " ");
             unit_next(u);
         } else {
-            whole = parse_whole_type(u, specs, type || any_word);
+            whole = typespec_parse(u, specs, type || any_word);
             if (!whole)
                 break;
             type = whole;

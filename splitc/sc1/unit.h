@@ -4,7 +4,8 @@
  *   lex.c     input -> tokens            emit.c    tokens and edits -> output
  *   scope.c   names and their meaning    diag.c    messages in gcc's format
  *   decl*.c   declarations, declarators  init.c    initialisers
- *   stmt.c    statements and functions   expr*.c   expressions and their types
+ *   stmt.c    statements and functions   expr*.c   expressions and their types, with primary.c
+ *   specs.c   specifiers of declarations; typespec.c, record.c
  *   type*.c   types and their text       lower*.c  edits for expressions of Split-C
  */
 #ifndef SPLITC_SC1_UNIT_H

@@ -68,6 +68,9 @@ static void nothing_works_but_closing(struct end *end, VIP_VI_HANDLE bound, VIP_
     CONF_OK(VipPostRecv(bound, conf_desc(end, 9, 0, 64), end->handle));
     CONF_OK(VipCQWait(cq, CONF_LIMIT_MS, &vi, &recv));
     assert_ptr_equal(vi, bound);
+    /* Nothing else can complete, so nothing is waited for. */
+    CONF_RETURNS(VIP_ERROR_RESOURCE, VipCQWait(cq, VIP_INFINITE, &vi, &recv));
+    assert_non_null(strstr(VipxLastError(), "vipd has ended"));
 
     CONF_RETURNS(VIP_ERROR_RESOURCE, VipCreateCQ(end->nic, 16, &cq));
     assert_non_null(strstr(VipxLastError(), "vipd"));

@@ -74,8 +74,8 @@ static int daemon_start(char *err, size_t err_bytes)
     config = vipd_config_default();
     if (!config)
         return r;
-    snprintf(config->nics[0].address, sizeof(config->nics[0].address), "127.0.0.1");
-    config->nics[0].port = port;
+    snprintf(config->nics[0].keys.address, sizeof(config->nics[0].keys.address), "127.0.0.1");
+    config->nics[0].keys.port = port;
     config->threads = 2; /* a loop more, whose set-up can fail too; nothing here runs it */
     err[0] = '\0';
     r = runtime_open(dir, geteuid(), &runtime, err, err_bytes);

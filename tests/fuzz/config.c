@@ -37,8 +37,8 @@ static void check_nic(const struct vipd_config *config, unsigned i)
 
     FUZZ_CHECK(nic->name[0] && strlen(nic->name) < sizeof(nic->name));
     FUZZ_CHECK(nic->alias_count <= VIPD_ALIASES_MAX);
-    FUZZ_CHECK(nic->link != LINK_UDP || (nic->port >= 1 && nic->port <= 65535));
-    FUZZ_CHECK(nic->link != LINK_ETHER || (nic->interface[0] && nic->vlan <= 4094));
+    FUZZ_CHECK(nic->link != LINK_UDP || (nic->keys.port >= 1 && nic->keys.port <= 65535));
+    FUZZ_CHECK(nic->link != LINK_ETHER || (nic->keys.interface[0] && nic->keys.vlan <= 4094));
     for (unsigned k = 0; k < i; k++)
         FUZZ_CHECK(strcmp(config->nics[k].name, nic->name) != 0);
     FUZZ_CHECK(nic->faults.loss >= 0 && nic->faults.loss <= 1);

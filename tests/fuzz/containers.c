@@ -217,10 +217,6 @@ struct thing {
     uint64_t at_ns, key;
 };
 
-static void fire(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
-{
-}
-
 static void table_check(struct cm *cm, struct cm_table *table, struct thing *things, uint64_t key)
 {
     unsigned want = 0, have = 0;
@@ -248,7 +244,7 @@ static void manager(struct fuzz_in *in)
         uint8_t what = fuzz_8(in);
         struct thing *thing = &things[fuzz_below(in, TIMERS)], *first = NULL;
 
-        thing->timer.fire = fire;
+        thing->timer.kind = CM_TIMER_PENDING;
         if (what & 1) {
             thing->armed = (what & 6) != 0;
             thing->at_ns = fuzz_16(in);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "proto/control.h"
+#include "proto/control.pb-c.h"
 #include "proto/shm.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -142,10 +143,12 @@ static inline void put_fields(struct control_bytes *to, struct fuzz_in *in, unsi
     }
 }
 
+/* Any number up to the highest request of control.proto. */
 static inline void put_request(struct control_bytes *to, struct fuzz_in *in)
 {
+    const ProtobufCMessageDescriptor *request = &vip__request__descriptor;
     struct control_bytes inner = {.len = 0};
-    unsigned body = 1 + fuzz_8(in) % 32;
+    unsigned body = 1 + fuzz_8(in) % request->fields[request->n_fields - 1].id;
 
     put_fields(&inner, in, 2);
     put_block(to, body, inner.at, inner.len);

@@ -11,6 +11,7 @@
 #define TESTS_FUZZ_PAIR_H
 
 #include "fuzz/fuzz.h"
+#include "tests/eng_all.h"
 #include "vipd/engine/engine.h"
 
 #define PAIR_VIS     2u     /* per side */

@@ -37,7 +37,7 @@ void pair_pull(struct pair *pair, unsigned side_index, unsigned count)
     static struct pair_flight lost;
     struct pair_side *side = &pair->side[side_index];
 
-    while (count-- && eng_tx_pull(side->eng, &packet, pair->now_ns)) {
+    while (count-- && eng_pull_any(side->eng, &packet, pair->now_ns)) {
         bool full = side->flights == PAIR_FLIGHTS;
         struct pair_flight *flight = full ? &lost : &side->flight[side->flights];
 
@@ -180,7 +180,7 @@ void pair_tick(struct pair *pair, uint64_t ns)
 {
     pair->now_ns += ns;
     for (unsigned i = 0; i < 2; i++) {
-        eng_tick(pair->side[i].eng, pair->now_ns);
+        eng_tick_all(pair->side[i].eng, pair->now_ns);
         pair_replay(pair, i);
     }
 }

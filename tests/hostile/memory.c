@@ -275,8 +275,8 @@ static void wait_for_end(struct pair *pair)
           (comp.status & VIP_ST_ERROR_MASK) != 0);
 }
 
-/* A new session makes 2,000 VIs and ends. That takes some 8 MiB of what vipd writes, and of the
- * table of receives. Keep one of the two files. */
+/* A new session makes 2,000 VIs and ends. That takes some 8 MiB of what vipd writes, and if it
+ * disconnects them, of the table of receives. Keep one of the two files. */
 static int open_and_keep(bool table)
 {
     struct raw raw;
@@ -290,6 +290,8 @@ static int open_and_keep(bool table)
         raw.vi_count = 0;
         if (raw_vi(&raw, VIP_LVL_DELIVERY, -1) < 0)
             break;
+        if (table)
+            (void)raw_disconnect(&raw, 0); /* vipd looks for receives */
     }
     if (!table)
         fd = dup(raw.vipd_fd);

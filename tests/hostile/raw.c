@@ -393,6 +393,18 @@ int raw_deregister(const struct raw *raw, unsigned at)
     return raw_code(raw->sock, &request, NULL, 0, NULL) == VIP_RC_SUCCESS ? 0 : -1;
 }
 
+int raw_disconnect(const struct raw *raw, unsigned at)
+{
+    Vip__ViRequest vi = VIP__VI_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+
+    vi.has_vi = true;
+    vi.vi = raw->vi[at].vi;
+    request.body_case = VIP__REQUEST__BODY_DISCONNECT;
+    request.disconnect = &vi;
+    return raw_code(raw->sock, &request, NULL, 0, NULL) == VIP_RC_SUCCESS ? 0 : -1;
+}
+
 /* ---- connecting -------------------------------------------------------------------------- */
 
 /* The next event of one kind; others are forgotten. NULL: none came in time. */

@@ -80,6 +80,8 @@ int raw_region(struct raw *raw, unsigned at, Vip__MemKind kind, uint64_t bytes);
 int raw_region_of(struct raw *raw, unsigned at, Vip__MemKind kind, uint64_t bytes, int fd);
 /* Deregister it; its file and its mapping stay. 0 or -1. */
 int raw_deregister(const struct raw *raw, unsigned at);
+/* Disconnect the VI in raw->vi[at]. */
+int raw_disconnect(const struct raw *raw, unsigned at);
 /* Connect two of its VIs to each other through vipd. 0 or -1. */
 int raw_connect(struct raw *client, int a, struct raw *server, int b);
 

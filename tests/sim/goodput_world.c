@@ -1,5 +1,7 @@
 #include "tests/sim/goodput_world.h"
 
+#include "tests/eng_all.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -365,12 +367,12 @@ static void act(struct gp *gp)
             struct gp_host *host = &gp->host[h];
 
             applications(gp, host);
-            while (eng_tx_pull(host->eng, &gp->out, gp->now_ns)) {
+            while (eng_pull_any(host->eng, &gp->out, gp->now_ns)) {
                 transmit(gp, host);
                 again = true;
             }
             if (eng_deadline(host->eng) <= gp->now_ns) {
-                eng_tick(host->eng, gp->now_ns);
+                eng_tick_all(host->eng, gp->now_ns);
                 replay(gp, host);
                 again = true;
             }

@@ -1,5 +1,7 @@
 #include "tests/sim/sim.h"
 
+#include "tests/eng_all.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -699,12 +701,13 @@ static void settle(struct sim *sim)
         for (unsigned i = 0; i < sim->config.hosts; i++) {
             struct sim_host *host = &sim->host[i];
 
-            for (unsigned n = 0; n < 32 && eng_tx_pull(host->eng, &sim->packet, sim->now_ns); n++) {
+            for (unsigned n = 0; n < 32 && eng_pull_any(host->eng, &sim->packet, sim->now_ns);
+                 n++) {
                 send_packet(sim, host);
                 again = true;
             }
             if (eng_deadline(host->eng) <= sim->now_ns) {
-                eng_tick(host->eng, sim->now_ns);
+                eng_tick_all(host->eng, sim->now_ns);
                 replay(sim, host);
                 again = true;
             }

@@ -1,6 +1,7 @@
 /*
- * A job that strangers call, for strangers.sh: waits for the file argv[1] while it serves whoever calls, then
- * each of the first argv[2] processes reads from each other one.
+ * A job that strangers call, for strangers.sh: waits for the file argv[1] while it serves all callers, then
+ * each of the first argv[2] processes reads from each other one. Then it serves until the file argv[3] is
+ * there, if there is an argv[3].
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,18 +10,25 @@
 
 static int cell;
 
+static void wait_for(const char *file)
+{
+    while (access(file, F_OK) != 0) {
+        splitc_poll();
+        usleep(200);
+    }
+}
+
 int splitc_main(int argc, char **argv)
 {
     int i, count = atoi(argv[2]);
 
     cell = 100 + MYPROC;
-    while (access(argv[1], F_OK) != 0) {
-        splitc_poll();
-        usleep(200);
-    }
+    wait_for(argv[1]);
     for (i = 0; i < count; i++)
         if (*toglobal(i, &cell) != 100 + i)
             exit(1);
     printf("process %d has read from all\n", MYPROC);
+    if (argc > 3)
+        wait_for(argv[3]);
     return 0;
 }

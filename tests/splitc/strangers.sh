@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Strangers call the processes of a job: as another user, who knows where they listen and the job's name; and as a process of
-# the job that lies about itself. All are rejected, and the job goes on and ends well.
+# the job that lies about itself. All are rejected, and the job goes on and ends well. A job in which all processes are
+# connected no longer listens.
 # As root the job and the stranger are two users, as another user both are that one.
 # usage: strangers.sh BUILD_DIR
 set -u
@@ -31,6 +32,11 @@ else
 fi
 bad=0
 
+# The discriminators on which processes listen, into numbers.
+listening() {
+    mapfile -t numbers < <("$build/tools/vipctl" show listen --raw | awk '$3 == "listener" {print $4}')
+}
+
 # ended NAME PID: wait for a job; it has to have ended well.
 ended() {
     wait "$2"
@@ -44,11 +50,10 @@ ended() {
 
 # 1. A stranger beside a job of three. He is told where its processes listen, and the job's name.
 first=$(date +%s)
-"${owner[@]}" ./amrun -n 3 ./job "$PWD/go" 3 >alone.out 2>&1 </dev/null &
+"${owner[@]}" ./amrun -n 3 ./job "$PWD/go" 3 "$PWD/over" >alone.out 2>&1 </dev/null &
 job=$!
-numbers=()
 for _ in $(seq 600); do
-    mapfile -t numbers < <("$build/tools/vipctl" show listen --raw | awk '$3 == "listener" {print $4}')
+    listening
     [ ${#numbers[@]} -eq 3 ] && break
     kill -0 $job 2>/dev/null || break
     sleep 0.05
@@ -56,6 +61,16 @@ done
 [ ${#numbers[@]} -eq 3 ] || echo "strangers: no job of three listens: ${numbers[*]}"
 "${stranger[@]}" ./stranger $job "$first" "$(date +%s)" 3 "${numbers[@]}" || bad=1
 touch go
+for _ in $(seq 600); do
+    listening
+    [ ${#numbers[@]} -eq 0 ] && break
+    sleep 0.05
+done
+[ ${#numbers[@]} -eq 0 ] || {
+    echo "strangers: all processes are connected, and ${#numbers[@]} still listen"
+    bad=1
+}
+touch over
 ended alone $job
 
 # 2. The last process of a job of three is a liar, and on the other host.

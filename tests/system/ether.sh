@@ -251,9 +251,10 @@ interface = mb0
 announce = twice" daemon_start B - - "[nic:vip1]" "link = ether" "interface = $if_b" "announce = twice" || exit 1
     state_is A up
     state_is B up
-    explains A twice "at 02:00:00:00:0b:02, "
+    explains A twice "at 02:00:00:00:0b:0" # either of them may answer first
     at_least A drop_peer_dispute 1
     grep -q 'two cards are called "twice".*another name' "$WORK/A.log" || failed "nothing is said of two cards"
+    explains A twice "at $(sed -n 's/.*called "twice": \([0-9a-f:]*\), which answered first.*/\1/p' "$WORK/A.log"), "
     # Two vipd for the same frames of one interface disturb each other, so the second one says it.
     NETNS_C=$NS_A DAEMON_NIC="link = ether
 interface = $if_a" daemon_start C - - || exit 1

@@ -34,7 +34,7 @@ mentions() { # mentions WORD PAGE...
     shift
     cat "$@" | grep -qF -- "$word" || wrong "$(basename "$1") does not mention $word"
 }
-for function in $(grep -ohE '\bVipx?[A-Z][A-Za-z]*\(' libvipl/vipl.h libvipl/vipl_ext.h | tr -d '(' | sort -u); do
+for function in $(grep -ohE '\bVipx?[A-Z][A-Za-z0-9]*\(' libvipl/vipl.h libvipl/vipl_ext.h | tr -d '(' | sort -u); do
     mentions "$function" "$out"/vipl_*.3.txt
 done
 for command in $("$build/tools/vipctl" --help | sed -n '/^Commands/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
@@ -55,7 +55,7 @@ done
 for key in $("$build/vipd/vipd" --print-config | sed -n 's/^#\([a-z_]*\) =.*/\1/p' | sort -u); do
     mentions "$key" "$out/vipd.conf.5.txt"
 done
-for name in $(sed -n 's/^VIP_STAT([A-Z]*, \([a-z0-9_]*\),.*/\1/p' proto/stats.def); do
+for name in $(sed -n 's/^VIP_STAT\(_AS\)*([A-Z]*, \([a-z0-9_]*\),.*/\2/p' proto/stats.def); do
     mentions "$name" "$out/vipd-statistics.7.txt"
 done
 

@@ -1,7 +1,7 @@
 """The files of a folder are a stack: each calls only those below it. A folder's file ORDER names
 its files and folders from bottom to top, and at its end ("up FILE FILE") the calls that still go
 up. This test reads the symbols of the object files. It refuses a call up that is not listed, and a
-listed one that has gone, so the list can only get shorter.
+listed one that has gone, so each call up is written down.
 
 usage: order.py BUILD_DIR            check each folder that has an ORDER
        order.py BUILD_DIR FOLDER     print the calls inside the folder, with their functions

@@ -33,7 +33,9 @@ until_said() { # until_said FILE TEXT
 }
 
 daemons_begin "$build/vipd"
-for_others "$build" "$owner" "$vipctl" || exit 1
+vipperf=$build/tools/vipperf
+for_others "$build" "$owner" "$vipctl" "$vipperf" || exit 1
+vipperf=$OTHERS/vipperf
 owner=$OTHERS/owner
 vipctl=$OTHERS/vipctl
 daemon_start A 127.0.0.1 $port "[daemon]" "user = nobody" "[listen]" "db-* = $own" || exit 1
@@ -72,6 +74,25 @@ for who in $own 0 $thief; do
         grep -q svc "$WORK/show" || failed "not shown to uid $who: $(cat "$WORK/show")"
     fi
 done
+
+# A peer is shown to the user whose program is connected to it.
+as_own=(setpriv --reuid=$own --regid=$own --clear-groups "$vipperf")
+start_in A "$WORK/perf.log" "${as_own[@]}" serve --once
+until_said "$WORK/perf.log" ready
+start_in B "$WORK/lat.log" "${as_own[@]}" lat "127.0.0.1:$port" --iters 100000000
+lat=$STARTED
+for _ in $(seq 600); do
+    as_in A $own "$vipctl" show peers >"$WORK/show" 2>&1
+    grep -q 127.0.0.2 "$WORK/show" && break
+    sleep 0.1
+done
+grep -q 127.0.0.2 "$WORK/show" || failed "its own peer is not shown: $(cat "$WORK/show" "$WORK/lat.log")"
+as_in A 0 "$vipctl" show peers >"$WORK/show" 2>&1
+grep -q 127.0.0.2 "$WORK/show" || failed "root sees no peer: $(cat "$WORK/show")"
+as_in A $thief "$vipctl" show peers >"$WORK/show" 2>&1 || failed "show peers: $(cat "$WORK/show")"
+grep -q 127.0.0.2 "$WORK/show" && failed "another user's peer is shown: $(cat "$WORK/show")"
+kill "$lat"
+wait "$lat"
 
 # A user asks itself 5,000 times and answers nothing: an eighth of the pending requests are its own, and the server of
 # another user still hears a third one.

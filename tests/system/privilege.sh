@@ -68,6 +68,15 @@ chown root "$WORK/A"
 daemon_start A 127.0.0.1 $port "[daemon]" "user = root" || exit 1
 gave_up 0
 daemon_stop A
+# The user by default is vipd. Where there is no such user, root stays, and says so.
+daemon_start A 127.0.0.1 $port || exit 1
+if getent passwd vipd >"$WORK/out"; then
+    gave_up "$(id -u vipd)"
+else
+    gave_up 0
+    grep -q "running as root, without privileges: there is no user 'vipd'" "$WORK/A.log" || failed "it does not say that it stays root"
+fi
+daemon_stop A
 daemon_start A 127.0.0.1 $port "[daemon]" "user = no-such-user" 2>"$WORK/err" && failed "it runs as a user that does not exist"
 grep -q 'user = no-such-user: there is no such user' "$WORK/err" || failed "no reason: $(cat "$WORK/err")"
 [ $bad -eq 0 ] && echo "privilege: user, groups, capabilities, bounding set, files, reload, second start"

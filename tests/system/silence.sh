@@ -51,6 +51,19 @@ daemon_start A 127.0.0.1 $port || exit 1
 # Or gcore and the kernel would make pages of 1.7 GiB of holes, which vipd then has to free.
 "$silence" dump || failed "a core dump has segments that are shared with vipd"
 
+# Nor has a core of vipd, which would be silent while it is written.
+start_in A "$WORK/serve.log" "$build/tools/vipperf" serve --once
+server=$STARTED
+for _ in $(seq 600); do
+    grep -q ready "$WORK/serve.log" && break
+    sleep 0.1
+done
+awk '/^[0-9a-f]+-[0-9a-f]+ / { name = $6 } /^VmFlags:/ && name ~ /^\/memfd:/ && name !~ /stand-in/ { seen++; if (!/ dd/) bad = bad " " name }
+    END { if (seen < 3 || bad) print "of " seen " memory files vipd would dump:" bad; exit seen < 3 || bad != "" }' \
+    "/proc/${DAEMON_PID[A]}/smaps" || failed "a core of vipd has memory of programs"
+kill "$server"
+wait "$server"
+
 # Freeing 512 MiB takes 75 ms of processor time or more, 1000 VIs one by one 250 ms. In the other thread they
 # leave the first one 1 and 15 ms; the limits have room for a machine that is three times slower.
 "$silence" cpu "${DAEMON_PID[A]}" 512 1 20 || failed "the thread that moves messages frees memory"

@@ -49,10 +49,16 @@ static void the_side_of_the_faulty_receive_is_named(void **state)
         {"vipd/engine/place.c", "a message arrived and no receive was posted", "this side"},
         {"vipd/engine/place.c", "a posted receive was faulty", "this side"},
         {"vipd/engine/place.c", "a message was longer than the receive posted for it", "this side"},
+        {"vipd/engine/place.c", "a posted receive names memory that is not accessible",
+         "this side"},
+        {"vipd/engine/place.c",
+         "a posted receive has a segment that reaches past its registered memory", "this side"},
         {"vipd/engine/place.c", "memory of a posted receive is not registered any more",
          "this side"},
         {"vipd/nic/connect.c", "the receive of the other end was missing, too short or faulty",
          "the other side"},
+        {"vipd/nic/connect.c",
+         "the other end does not allow an RDMA operation of this side to its memory", "this side"},
         {"vipd/nic/connect.c", "an error at the other end broke the connection", "the other side"},
     };
 

@@ -213,7 +213,7 @@ expect 0 "open" "$vipctl" monitor -c 1
 [ "$(tail -n 1 "$WORK/metrics")" = "# EOF" ] || wrong "metrics do not end with # EOF"
 grep -vE '^(# (TYPE|HELP|UNIT) [a-z_]+ .+|# EOF|[a-z0-9_]+(\{nic="[^"]+"(,(quantile|peer|name)="[^"]+")*\})? [0-9.]+)$' "$WORK/metrics" &&
     wrong "metrics have other lines than OpenMetrics"
-[ "$(grep -c '^# TYPE' "$WORK/metrics")" -eq $(($(grep -cE '^VIP_(STAT|LATENCY|PEER_STAT)\(' proto/stats.def) + 1)) ] ||
+[ "$(grep -c '^# TYPE' "$WORK/metrics")" -eq $(($(grep -cE '^VIP_(STAT|STAT_AS|LATENCY|PEER_STAT)\(' proto/stats.def) + 1)) ] ||
     wrong "metrics have not every statistic"
 grep -qx "vipd_peer_up{nic=\"vip0\",peer=\"127.0.0.2:$port\",name=\"bee\"} 1" "$WORK/metrics" || wrong "metrics have no peer"
 grep -q "^vipd_peer_tx_bytes{.*} [1-9]" "$WORK/metrics" || wrong "metrics have not what was sent to a peer"
@@ -272,7 +272,7 @@ get() { # get METHOD PATH
 get GET /metrics >"$WORK/page"
 grep -q '^vipd_up 1' "$WORK/page" || wrong "the exporter: $(head -n 20 "$WORK/page")"
 grep -q '^vipd_nic_tx_packets_total{nic="vip0"} [1-9]' "$WORK/page" || wrong "the exporter tells no packets"
-[ "$(grep -c '^# TYPE' "$WORK/page")" -eq $(($(grep -cE '^VIP_(STAT|LATENCY|PEER_STAT)\(' proto/stats.def) + 3)) ] || wrong "the exporter: metrics"
+[ "$(grep -c '^# TYPE' "$WORK/page")" -eq $(($(grep -cE '^VIP_(STAT|STAT_AS|LATENCY|PEER_STAT)\(' proto/stats.def) + 3)) ] || wrong "the exporter: metrics"
 [ "$(tail -n 1 "$WORK/page")" = "# EOF" ] || wrong "the exporter: no # EOF"
 get GET /other | grep -q ' 404 ' || wrong "the exporter: another path"
 get POST /metrics | grep -q ' 405 ' || wrong "the exporter: POST"
@@ -324,7 +324,7 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
     expect 4 "may not reload" as_nobody reload
     expect 4 "admin_group" as_nobody drain
     expect 4 "may not disconnect" as_nobody disconnect bee
-    expect 0 "bee" as_nobody show peers
+    expect 0 "There is no peer" as_nobody show peers
 fi
 
 # ---- drain, disconnect ---------------------------------------------------------------------------

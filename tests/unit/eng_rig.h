@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "eng_all.h"
 #include "vipd/engine/engine.h"
 
 #define RIG_MEM    65536u

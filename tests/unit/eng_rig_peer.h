@@ -87,7 +87,7 @@ static inline bool rig_pull(struct rig *rig)
     static uint8_t bytes[VIP_PACKET_BYTES_MAX];
     uint32_t at = 0;
 
-    if (!eng_tx_pull(rig->eng, &rig->out, rig->now_ns))
+    if (!eng_pull_any(rig->eng, &rig->out, rig->now_ns))
         return false;
     for (unsigned i = 0; i < rig->out.piece_count; i++) {
         const struct eng_piece *piece = &rig->out.piece[i];

@@ -19,8 +19,10 @@ static void test_listener_takes_many(void **state)
 
     open_listener(w, 5, 128);
     assert_true(cm_disc_in_use(server->cm, (const uint8_t *)"svc", 3));
-    for (unsigned i = 0; i < 128; i++)
+    for (unsigned i = 0; i < 128; i++) {
+        w->uid = i % 2; /* one user alone has fewer under way */
         host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    }
     world_run(w, 60 * S); /* the application takes its time */
     assert_int_equal(server->incoming_count, 128);
     for (unsigned i = 0; i < 128; i++) {

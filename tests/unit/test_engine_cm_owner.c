@@ -226,6 +226,118 @@ static void test_lingering_share(void **state)
     world_free(w);
 }
 
+/* A server of this user waits at the name number i; settle: twice, so that the user owns it for as long
+ * as the server lives. */
+static int waits_at(struct world *w, uint32_t uid, uint32_t i, bool settle)
+{
+    struct cm *cm = w->hosts[SERVER].cm;
+    uint8_t name[] = {'n', (uint8_t)uid, (uint8_t)(i >> 8), (uint8_t)i};
+
+    for (unsigned n = settle ? 2 : 1; n; n--) {
+        int rc = cm_listen(cm, 7, uid, uid, name, sizeof(name), w->now_ns);
+
+        if (rc)
+            return rc;
+        assert_true(cm_listen_cancel(cm, 7, w->now_ns));
+    }
+    return 0;
+}
+
+static bool owns(struct world *w, uint32_t uid, uint32_t i)
+{
+    const uint8_t name[] = {'n', (uint8_t)uid, (uint8_t)(i >> 8), (uint8_t)i};
+
+    return cm_disc_of_other(w->hosts[SERVER].cm, name, sizeof(name), uid + 1, w->now_ns);
+}
+
+/* Users with thousands of names, with or without servers, take no name from a user with 20 servers;
+ * nor do names that a user leaves at once take one from a server of the same user. */
+static void full_of_names(bool settled)
+{
+    enum { HOGS = 5, EACH = 1500, SERVERS = 20 };
+    struct world *w = world_new(2, 410);
+    struct cm *cm = w->hosts[SERVER].cm;
+
+    for (uint32_t i = 0; i < SERVERS / 2; i++)
+        assert_int_equal(waits_at(w, OWN, i, true), 0);
+    for (uint32_t i = 0; i < EACH; i++)
+        for (uint32_t hog = 0; hog < HOGS; hog++)
+            assert_int_equal(waits_at(w, 3000 + 2 * hog, i, settled), 0);
+    for (uint32_t i = SERVERS / 2; i < SERVERS; i++)
+        assert_int_equal(waits_at(w, OWN, i, true), 0);
+    for (uint32_t i = 0; i < EACH; i++) {
+        assert_int_equal(waits_at(w, OWN, SERVERS + i, false), 0);
+        assert_int_equal(waits_at(w, 3000, EACH + i, settled), 0);
+    }
+    assert_in_range(cm->pool_used[CM_POOL_LINGER], 4096, 4096 + 256);
+    world_run(w, 100 * S);
+    for (uint32_t i = 0; i < SERVERS; i++)
+        assert_true(owns(w, OWN, i));
+    /* The newest of the others are left. */
+    assert_int_equal(owns(w, 3000, 2 * EACH - 1), settled);
+    assert_false(owns(w, 3000, 0));
+    cm_server_gone(cm, OWN, w->now_ns);
+    world_run(w, 2 * S);
+    for (uint32_t i = 0; i < SERVERS; i++)
+        assert_false(owns(w, OWN, i));
+    world_free(w);
+}
+
+static void test_full_of_brief_names(void **state)
+{
+    full_of_names(false);
+}
+
+static void test_full_of_servers(void **state)
+{
+    full_of_names(true);
+}
+
+/* A wait that a limit refuses changes nothing: its user owns no discriminator, and a server of another
+ * user that stopped waiting is still remembered there. */
+static void test_refused_by_a_limit(void **state)
+{
+    struct world *w = world_new(2, 408);
+    struct cm *cm = w->hosts[SERVER].cm;
+    const uint8_t *svc = (const uint8_t *)"svc", *other = (const uint8_t *)"other";
+    struct cm_disc *disc;
+    uint64_t wait = 1000;
+
+    assert_int_equal(wait_as(w, OWN, 1, 5), 0);
+    assert_true(cm_listen_cancel(cm, 1, w->now_ns));
+    world_run(w, 950 * MS);
+    host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    world_run(w, 100 * MS); /* the discriminator exists for this request, and is free */
+    while (!cm_listen_open(cm, wait, THIEF, (const uint8_t *)"thief", 5, 1, w->now_ns))
+        wait++;
+    assert_int_equal(wait_as(w, THIEF, 50, 77), -ENOMEM);
+    assert_int_equal(listen_as(w, THIEF, 51), -ENOMEM);
+    disc = cm_disc_find(cm, svc, 3);
+    assert_true(disc && disc->owner && cm_disc_served_by(disc, 5));
+    assert_int_equal(cm_holder_uid(disc->owner), OWN);
+    assert_int_equal(cm_listen(cm, 52, 77, THIEF, other, 5, w->now_ns), -ENOMEM);
+    assert_null(cm_disc_find(cm, other, 5));
+    assert_int_equal(wait_as(w, OWN, 2, 5), 0);
+    world_free(w);
+}
+
+/* The same where there is no memory for a meeting place. */
+static void test_refused_for_memory(void **state)
+{
+    struct world *w = world_new(2, 409);
+    struct host *host = &w->hosts[SERVER];
+    int rc = -ENOMEM;
+
+    for (long n = 0; rc; n++) {
+        host->fail_after = n;
+        rc = peer_as(w, THIEF, 0);
+        host->fail_after = -1;
+        assert_true(!rc || !cm_disc_find(host->cm, (const uint8_t *)"svc", 3));
+    }
+    assert_int_equal(rc, 0);
+    world_free(w);
+}
+
 /* Who asks: a user of this host is known, one of another is not. */
 static void test_client_user(void **state)
 {
@@ -261,6 +373,10 @@ int main(void)
         cmocka_unit_test(test_requests_own_nothing),
         cmocka_unit_test(test_peers),
         cmocka_unit_test(test_lingering_share),
+        cmocka_unit_test(test_full_of_brief_names),
+        cmocka_unit_test(test_full_of_servers),
+        cmocka_unit_test(test_refused_by_a_limit),
+        cmocka_unit_test(test_refused_for_memory),
         cmocka_unit_test(test_client_user),
     };
 

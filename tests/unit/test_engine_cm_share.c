@@ -67,7 +67,7 @@ static void test_remote_address(void **state)
 {
     struct world *w = world_new_asking(3, 501, true);
 
-    hog(w, CLIENT, 2);
+    hog(w, CLIENT, 4);
     assert_int_equal(stats_of(w, SERVER).pending, 256);
     for (unsigned i = 0; i < 3; i++)
         connects(w, OTHER, "honest");
@@ -75,13 +75,13 @@ static void test_remote_address(void **state)
     world_free(w);
 }
 
-/* One user of another host leaves half of that host's part to the others. */
+/* One user of another host leaves most of that host's part to the others. */
 static void test_remote_user(void **state)
 {
     struct world *w = world_new_asking(3, 522, true);
 
     hog(w, CLIENT, 1);
-    assert_int_equal(stats_of(w, SERVER).pending, 128);
+    assert_int_equal(stats_of(w, SERVER).pending, CM_ASKED_EACH);
     for (unsigned i = 0; i < 3; i++)
         connects(w, CLIENT, "honest");
     world_free(w);
@@ -125,6 +125,82 @@ static void test_ports(void **state)
     for (unsigned i = 1; i <= 2000; i++)
         from_address(w, address(w, 1, i), i, "svc");
     assert_int_equal(stats_of(w, SERVER).pending, 256);
+    world_free(w);
+}
+
+/* A program of this host uses many of the addresses that each program here has (on the network of
+ * this test 10.0.0.0/8): they are one source, which leaves places with a server for another user's
+ * program and for another host. */
+static void test_addresses_of_this_host(void **state)
+{
+    struct world *w = world_new(3, 509);
+    struct host *server = &w->hosts[SERVER];
+    unsigned here, there;
+
+    server->cm->config.local = (struct cm_host){.len = 1, .bytes = {10}};
+    w->uid = HONEST;
+    host_listen(w, SERVER, 1, "svc");
+    assert_true(cm_listen_cancel(server->cm, 1, w->now_ns));
+    for (unsigned i = 1; i <= 300; i++) {
+        struct cm_host at = address(w, i, i);
+
+        at.bytes[0] = 10;
+        from_address(w, at, i, "svc");
+    }
+    assert_int_equal(stats_of(w, SERVER).pending, 128);
+    there = host_request(w, OTHER, SERVER, "svc", FOR_EVER);
+    w->uid = HOG;
+    here = host_request(w, SERVER, SERVER, "svc", FOR_EVER);
+    world_run(w, 2 * MS);
+    assert_int_equal(stats_of(w, SERVER).pending, 130);
+    assert_int_equal(server->requests[here].done, 0);
+    assert_int_equal(w->hosts[OTHER].requests[there].done, 0);
+    world_free(w);
+}
+
+/* Many other hosts fill the places of a server: those of this host's users are not theirs. */
+static void test_hosts_and_users(void **state)
+{
+    struct world *w = world_new(2, 510);
+    struct host *server = &w->hosts[SERVER];
+    unsigned request;
+
+    w->uid = HONEST;
+    host_listen(w, SERVER, 1, "svc");
+    assert_true(cm_listen_cancel(server->cm, 1, w->now_ns));
+    for (unsigned i = 1; i <= 300; i++)
+        from_address(w, address(w, i, i), i, "svc");
+    assert_int_equal(stats_of(w, SERVER).pending, 128 + CM_KEPT_SPARE);
+    w->uid = HOG;
+    request = host_request(w, SERVER, SERVER, "svc", FOR_EVER);
+    world_run(w, 2 * MS);
+    assert_int_equal(server->requests[request].done, 0);
+    assert_int_equal(stats_of(w, SERVER).pending, 128 + CM_KEPT_SPARE + 1);
+    world_free(w);
+}
+
+/* The owner of a server has others, whose places other hosts have filled, too. */
+static void test_hosts_and_users_of_an_owner(void **state)
+{
+    static const char *const discs[] = {"d1", "d2", "d3"};
+    struct world *w = world_new(2, 511);
+    struct host *server = &w->hosts[SERVER];
+    unsigned request, id = 1;
+
+    w->uid = HONEST;
+    for (unsigned i = 0; i < 3; i++) {
+        host_listen(w, SERVER, 1 + i, discs[i]);
+        assert_true(cm_listen_cancel(server->cm, 1 + i, w->now_ns));
+    }
+    for (unsigned host = 1; host <= 60; host++)
+        for (unsigned port = 1; port <= 130; port++, id++)
+            from_address(w, address(w, host, port), id, discs[host < 3 ? host - 1 : 2]);
+    w->uid = HOG;
+    request = host_request(w, SERVER, SERVER, "d1", FOR_EVER);
+    id = stats_of(w, SERVER).pending;
+    world_run(w, 2 * MS);
+    assert_int_equal(stats_of(w, SERVER).pending, id + 1);
+    assert_int_equal(server->requests[request].done, 0);
     world_free(w);
 }
 
@@ -190,8 +266,10 @@ static void test_kept(void **state)
 
     host_listen(w, SERVER, 1, "svc");
     assert_true(cm_listen_cancel(server->cm, 1, w->now_ns));
-    for (unsigned i = 0; i < 300; i++)
+    for (unsigned i = 0; i < 300; i++) {
+        w->uid = HOG + i % 3;
         host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    }
     world_run(w, 2 * MS);
     assert_int_equal(stats_of(w, SERVER).pending, 128);
     request = host_request(w, OTHER, SERVER, "svc", FOR_EVER);
@@ -416,15 +494,123 @@ static void test_asks_at_once(void **state)
     listener(w, SERVER, 1, "h1");
     for (unsigned i = 0; i < MANY; i++)
         host_request(w, CLIENT, SERVER, "h1", FOR_EVER);
-    for (unsigned tenths = 0; tenths < 50; tenths++) {
+    for (unsigned tenths = 0; tenths < 100; tenths++) {
         world_run(w, 100 * MS);
-        assert_in_range(stats_of(w, SERVER).pending, 0, 128);
+        assert_in_range(stats_of(w, SERVER).pending, 0, CM_ASKED_EACH);
         for (; done < w->hosts[SERVER].incoming_count; done++)
             (void)host_accept(w, SERVER, done);
     }
     for (unsigned i = 0; i < MANY; i++)
         assert_int_equal(w->hosts[CLIENT].requests[i].rc, VIP_RC_SUCCESS);
     assert_int_equal(done, MANY);
+    world_free(w);
+}
+
+/* One user asks a serial server of another host without end. The requests that wait there leave
+ * places for another user of the same host, which is not told that there is no server. */
+static void test_nagging_user(void **state)
+{
+    struct world *w = world_new_asking(2, 524, true);
+    struct host *server = &w->hosts[SERVER];
+    unsigned request;
+
+    w->uid = HONEST;
+    host_listen(w, SERVER, 1, "svc");
+    assert_true(cm_listen_cancel(server->cm, 1, w->now_ns));
+    w->uid = HOG;
+    for (unsigned i = 0; i < 300; i++)
+        host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    world_run(w, 2 * MS);
+    assert_int_equal(stats_of(w, SERVER).pending, CM_ASKED_EACH);
+    w->uid = HOG + 1;
+    request = host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    world_run(w, 2 * MS);
+    assert_int_equal(stats_of(w, SERVER).pending, CM_ASKED_EACH + 1);
+    assert_int_equal(w->hosts[CLIENT].requests[request].done, 0);
+    world_free(w);
+}
+
+/* Requests from other ports of a host fill what a server keeps for that host, and cost it time. The
+ * vipd of the host, which has a connection here, gets a place all the same, and the next turn. */
+static void test_vipd_of_the_host(void **state)
+{
+    struct world *w = world_new(2, 526);
+    struct host *server = &w->hosts[SERVER];
+    struct cm_host at;
+    unsigned request;
+
+    w->uid = HONEST;
+    connects(w, CLIENT, "first");
+    host_listen(w, SERVER, 1, "svc");
+    for (unsigned port = 1; port <= 250; port++) {
+        at = w->hosts[CLIENT].addr;
+        at.bytes[4] = 1;
+        at.bytes[5] = (uint8_t)port;
+        from_address(w, at, port, "svc");
+    }
+    assert_int_equal(server->incoming_count, 2); /* "first", and one of these */
+    request = host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    world_run(w, 2 * MS);
+    assert_int_equal(w->hosts[CLIENT].requests[request].done, 0);
+    assert_int_equal(host_accept(w, SERVER, 1), 0); /* it is never confirmed */
+    host_listen(w, SERVER, 2, "svc");
+    world_run(w, 2 * MS);
+    host_listen(w, SERVER, 3, "svc");
+    world_run(w, 2 * MS);
+    assert_in_range(server->incoming_count, 3, 4);
+    for (unsigned i = 2; i < server->incoming_count; i++)
+        (void)host_accept(w, SERVER, i);
+    world_run(w, 5 * MS);
+    assert_int_equal(w->hosts[CLIENT].requests[request].rc, VIP_RC_SUCCESS);
+    world_free(w);
+}
+
+/* The connection ends: then it is a part of its host again. */
+static void test_no_more_connections(void **state)
+{
+    struct world *w = world_new(2, 527);
+    struct cm_holder *source;
+
+    w->uid = HONEST;
+    source = cm_holder_host(w->hosts[SERVER].cm, &w->hosts[CLIENT].addr);
+    connects(w, CLIENT, "first");
+    assert_int_equal(source->own, 1);
+    connects(w, CLIENT, "second");
+    assert_int_equal(source->own, 1);
+    host_close(w, CLIENT, &w->hosts[CLIENT].conns[0]);
+    world_run(w, 5 * MS);
+    assert_int_equal(source->own, 1);
+    host_close(w, CLIENT, &w->hosts[CLIENT].conns[1]);
+    world_run(w, 5 * MS);
+    assert_int_equal(source->own, 0);
+    cm_holder_put(w->hosts[SERVER].cm, source);
+    world_free(w);
+}
+
+/* More ask a serial server than are kept: none hears that there is no server while it works. */
+static void test_full_is_not_nobody(void **state)
+{
+    struct world *w = world_new(2, 525);
+    struct host *server = &w->hosts[SERVER];
+    unsigned done = 0;
+
+    w->uid = HONEST;
+    host_listen(w, SERVER, 1, "svc");
+    assert_true(cm_listen_cancel(server->cm, 1, w->now_ns));
+    for (unsigned i = 0; i < 200; i++) {
+        w->uid = HOG + i % 10;
+        host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    }
+    world_run(w, 50 * MS);
+    assert_int_equal(stats_of(w, SERVER).pending, 128);
+    assert_true(stats_of(w, SERVER).backlog_full > 0);
+    for (unsigned i = 0; i < 200; i++)
+        done += w->hosts[CLIENT].requests[i].done;
+    assert_int_equal(done, 0);
+    assert_int_equal(stats_of(w, SERVER).no_match, 0);
+    world_run(w, 5 * S); /* the server does not come back */
+    for (unsigned i = 0; i < 200; i++)
+        assert_int_equal(w->hosts[CLIENT].requests[i].rc, VIP_RC_NO_MATCH);
     world_free(w);
 }
 
@@ -455,6 +641,9 @@ int main(void)
         cmocka_unit_test(test_kept_of_an_owner),
         cmocka_unit_test(test_kept_for_another),
         cmocka_unit_test(test_ports),
+        cmocka_unit_test(test_addresses_of_this_host),
+        cmocka_unit_test(test_hosts_and_users),
+        cmocka_unit_test(test_hosts_and_users_of_an_owner),
         cmocka_unit_test(test_peers),
         cmocka_unit_test(test_lives),
         cmocka_unit_test(test_offered_are_waits),
@@ -463,6 +652,10 @@ int main(void)
         cmocka_unit_test(test_closings),
         cmocka_unit_test(test_asks_without_end),
         cmocka_unit_test(test_asks_at_once),
+        cmocka_unit_test(test_nagging_user),
+        cmocka_unit_test(test_full_is_not_nobody),
+        cmocka_unit_test(test_vipd_of_the_host),
+        cmocka_unit_test(test_no_more_connections),
     };
 
     return cmocka_run_group_tests_name("engine_cm_share", tests, NULL, NULL);

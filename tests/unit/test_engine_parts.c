@@ -85,7 +85,7 @@ static void timers_many(void **state)
         }
         assert_true(eng_deadline(eng) == due_ns);
         eng_tick(eng, due_ns);
-        while (eng_tx_pull(eng, &rig->out, due_ns)) {
+        while (eng_pull_any(eng, &rig->out, due_ns)) {
             assert_int_equal(rig->out.vi, i * 7 % MANY);
             pulled++;
         }
@@ -101,11 +101,73 @@ static void timers_many(void **state)
     rig_free(rig);
 }
 
+static unsigned completed;
+
+static void count_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status,
+                           uint32_t length, uint64_t imm)
+{
+    completed++;
+}
+
+/* Many unreliable VIs with many sends each: one call ends the sends of a few VIs only, and one call
+ * goes past a few faulty sends only. */
+static void sends_in_portions(void **state)
+{
+    enum { VIS = 40, SENDS = 200 };
+    struct rig *rig = rig_new(VIP_LVL_UNRELIABLE);
+    struct eng_ops ops = {.check = rig_check,
+                          .place = rig_place,
+                          .complete = count_complete,
+                          .event = nop_event,
+                          .fetch_posts = rig_fetch};
+    struct eng_vi_attrs attrs = {.level = VIP_LVL_UNRELIABLE, .max_transfer_bytes = 1000};
+    struct eng_conn conn = {.local_id = 1,
+                            .remote_id = 2,
+                            .local_epoch = 3,
+                            .remote_epoch = 4,
+                            .packet_bytes = 1472,
+                            .window_bytes = 65536};
+    struct eng *eng =
+        eng_init(rig_zeroed(eng_bytes()), &ENG_CONFIG_DEFAULT, &ops, rig, rig->now_ns);
+    struct eng_post post = {.queue = VIP_Q_SEND, .control = VIP_CTL_RESERVED};
+    void *memory[VIS];
+    unsigned pulls = 0, ticks = 0;
+
+    for (uint16_t i = 0; i < VIS; i++) {
+        memory[i] = rig_zeroed(eng_vi_bytes());
+        eng_vi_create(eng, i, memory[i], &attrs);
+        eng_vi_connect(eng, i, &conn, rig->now_ns);
+        post.vi = i;
+        for (unsigned n = 0; n < SENDS; n++)
+            eng_post(eng, &post, rig->now_ns);
+    }
+    completed = 0;
+    for (; eng_tx_ready(eng); pulls++)
+        assert_false(eng_tx_pull(eng, &rig->out, rig->now_ns));
+    assert_in_range(pulls, VIS * SENDS / 16, VIS * (SENDS / 16 + 2));
+    assert_int_equal(completed, 0);
+    for (; eng_deadline(eng) <= rig->now_ns; ticks++) {
+        unsigned before = completed, steps = eng_tick(eng, rig->now_ns);
+
+        assert_in_range(steps, 1, ENG_TICK_STEPS);
+        assert_int_equal(completed - before, SENDS); /* each VI has many */
+    }
+    assert_int_equal(completed, VIS * SENDS);
+    assert_int_equal(ticks, VIS);
+    for (uint16_t i = 0; i < VIS; i++) {
+        eng_vi_destroy(eng, i);
+        free(memory[i]);
+    }
+    free(eng);
+    rig_free(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_search),
         cmocka_unit_test(timers_many),
+        cmocka_unit_test(sends_in_portions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -391,6 +391,27 @@ static void recv_memory_gone(void **state)
     rig_free(rig);
 }
 
+/* A receive at `offset` cannot take a message of 200 bytes: what the event says. */
+static void denied_because(unsigned offset, const char *why)
+{
+    struct rig *rig = rig_new(VIP_LVL_RECEPTION);
+
+    rig_recv(rig, offset, 1000);
+    rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 0, 0, 100, 200));
+    assert_int_equal(rig_last(rig)->status,
+                     VIP_ST_DONE | VIP_ST_OP_RECEIVE | VIP_ST_PROTECTION_ERROR);
+    assert_string_equal(rig_find(rig, ENG_EVENT_BROKEN)->why, why);
+    rig_free(rig);
+}
+
+/* A segment that begins behind registered memory, and one that ends there. */
+static void recv_denied(void **state)
+{
+    denied_because(RIG_MEM, "a posted receive names memory that is not accessible");
+    denied_because(RIG_MEM - 150,
+                   "a posted receive has a segment that reaches past its registered memory");
+}
+
 /* Remote addresses near the end of the address space do not wrap around. */
 static void write_wraps(void **state)
 {
@@ -516,6 +537,7 @@ int main(void)
         cmocka_unit_test(read_flood),
         cmocka_unit_test(ranges),
         cmocka_unit_test(recv_memory_gone),
+        cmocka_unit_test(recv_denied),
         cmocka_unit_test(write_wraps),
         cmocka_unit_test(write_memory_gone),
         cmocka_unit_test(write_memory_spoiled),

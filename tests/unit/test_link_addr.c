@@ -1,7 +1,7 @@
 /*
  * Addresses and faults as text: what is accepted, what is refused and with which words.
  */
-#include "vipd/link/link.h"
+#include "vipd/link/kinds.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -229,6 +229,38 @@ static void test_bad_faults_name_the_word(void **state)
     assert_int_equal(f.seed, 77);
 }
 
+/* What each row must have; which words and keys the rows name. */
+static void test_rows_of_kinds(void **state)
+{
+    char words[LINK_WORDS_BYTES];
+
+    (void)state;
+    for (enum link_kind k = 0; k < LINK_KINDS; k++) {
+        const struct link_kind_row *row = link_kind_row(k);
+        struct link_addr addr;
+
+        assert_true(row->name && row->parse && row->format && row->open);
+        assert_true(row->source_bytes > 0 && row->source_bytes <= VIP_HOST_ADDR_BYTES_MAX);
+        assert_int_equal(row->parse("nonsense", 1, &addr), -EINVAL);
+        if (row->only_host) {
+            assert_non_null(row->only_host_why);
+            assert_int_equal(row->parse(row->only_host, 1, &addr), 0);
+            assert_true(row->source_bytes <= addr.len);
+        }
+        for (const char *const *key = row->keys; key && *key; key++)
+            assert_true(link_kind_knows(k, *key));
+        assert_false(link_kind_knows(k, "link"));
+    }
+    link_kind_words(words);
+    assert_memory_equal(words, "udp, ether, xdp", 15);
+    assert_non_null(strstr(words, " or "));
+    assert_null(strstr(strstr(words, "udp") + 1, "udp"));
+    assert_int_equal(link_key_kinds("mtu", words), 2);
+    assert_string_equal(words, "udp and ether");
+    assert_int_equal(link_key_kinds("link", words), 0);
+    assert_string_equal(words, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +272,7 @@ int main(void)
         cmocka_unit_test(test_format_survives_any_bytes),
         cmocka_unit_test(test_faults_as_documented),
         cmocka_unit_test(test_bad_faults_name_the_word),
+        cmocka_unit_test(test_rows_of_kinds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

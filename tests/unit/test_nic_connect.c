@@ -413,6 +413,50 @@ static void test_connect_under_loss(void **state)
     rig_mem_free(&mb);
 }
 
+static bool view_first(void *ctx, const struct nic_vi_view *view)
+{
+    *(struct nic_vi_view *)ctx = *view;
+    return false;
+}
+
+/* An operation fails at the other end: this side is told which end is at fault, at both reliable
+ * levels. The operation itself has the status with Reliable Reception only (spec 3.6). */
+static void fails_there(uint16_t level, bool write, uint32_t want, const char *why)
+{
+    struct rig_app *a = rig_app(rig_nic(0)), *b = rig_app(rig_nic(1));
+    uint16_t va = rig_vi(a, level), vb = rig_vi(b, level);
+    struct rig_mem mem = rig_mem(a, 4096, REGISTRY_SHARED);
+    struct vip_shm_seg nowhere = {.addr = 4096, .handle = 4711};
+    struct nic_vi_view view = {.vi = 999};
+    struct vip_comp comp;
+
+    rig_connect(a, va, 0, b, vb, 1);
+    if (write)
+        rig_post_write(a, va, rig_seg(&mem, 0, 100), nowhere, false);
+    else
+        rig_post_send(a, va, rig_seg(&mem, 0, 100));
+    comp = rig_wait_done(a, va, VIP_Q_SEND);
+    assert_int_equal(comp.status & VIP_ST_ERROR_MASK,
+                     level == VIP_LVL_RECEPTION ? want : VIP_ST_DESC_FLUSHED_ERROR);
+    assert_int_equal(rig_wait_event(a, 'e').code, VIP_EC_CONN_LOST);
+    nic_session_vis(a->session, va, view_first, &view);
+    assert_string_equal(view.stats.error, why);
+    rig_mem_free(&mem);
+    rig_teardown(NULL);
+}
+
+static void test_which_end_is_at_fault(void **state)
+{
+    static const uint16_t levels[] = {VIP_LVL_DELIVERY, VIP_LVL_RECEPTION};
+
+    for (unsigned i = 0; i < 2; i++) {
+        fails_there(levels[i], false, VIP_ST_REMOTE_DESC_ERROR,
+                    "the receive of the other end was missing, too short or faulty");
+        fails_there(levels[i], true, VIP_ST_RDMA_PROT_ERROR,
+                    "the other end does not allow an RDMA operation of this side to its memory");
+    }
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_teardown(name, rig_teardown)
@@ -431,6 +475,7 @@ int main(void)
         T(test_foreign_packets),
         T(test_own_address),
         T(test_connect_under_loss),
+        T(test_which_end_is_at_fault),
     };
 
     rig_reset();

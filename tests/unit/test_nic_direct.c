@@ -5,8 +5,11 @@
  */
 #include "unit/nic_rig.h"
 
+#include <sys/stat.h>
+
 #include "proto/direct.h"
 #include "vipd/nic/see.h"
+#include "vipd/nic/share.h"
 
 /* One end of a connection with a ring. */
 struct end {
@@ -294,6 +297,118 @@ static void test_break_and_flush(void **state)
     close_pair();
 }
 
+/* A ring full of requests to flush: the requests are taken in one go, the receives in the next turn. */
+static void test_flush_in_its_turn(void **state)
+{
+    enum { RECEIVES = 1000, ASKS = 100 };
+    struct vip_comp comp;
+    struct end *end = &ends[1];
+    uint64_t slots;
+
+    open_pair(VIP_LVL_DELIVERY);
+    connect_pair();
+    ask(end, VIP_ASK_BREAK);
+    rig_wait_event(end->app, 'e');
+    for (unsigned i = 0; i < RECEIVES; i++)
+        post_recv(end, 64);
+    for (unsigned i = 0; i < ASKS; i++)
+        ask(end, VIP_ASK_FLUSH);
+    slots = nic_session_slots(end->app->session);
+    assert_int_equal(nic_vi_destroy(end->app->session, end->vi, rig_now), VIP_RC_INVALID_STATE);
+    assert_int_equal(nic_session_slots(end->app->session) - slots, ASKS);
+    assert_false(rig_done(end->app, end->vi, VIP_Q_RECV, &comp));
+    assert_false(nic_try_sleep(rig_nics[0]));
+    rig_step();
+    for (unsigned i = 0; i < RECEIVES; i++) {
+        assert_true(rig_done(end->app, end->vi, VIP_Q_RECV, &comp));
+        assert_int_equal(comp.status & VIP_ST_ERROR_MASK, VIP_ST_DESC_FLUSHED_ERROR);
+    }
+    assert_int_equal(nic_session_slots(end->app->session) - slots, ASKS + RECEIVES);
+    close_pair();
+}
+
+/* From one look at the clock to the next, a request takes 0.1 ms. */
+static uint64_t dear_looks;
+
+static uint64_t dear_clock(void)
+{
+    return rig_now + 100000 * dear_looks++;
+}
+
+/* A program asks for more than a turn has time for, in each turn. Connections of others are made and
+ * refused all the same, and so are the requests of another program served. */
+static void test_asks_without_end(void **state)
+{
+    enum { VIS = 20 };
+    struct rig_app *a, *c;
+    uint16_t vis[VIS], vc;
+    struct rig_event event;
+    struct vip_comp comp;
+    unsigned turns = 0, flushed = 0;
+    bool refused = false;
+
+    rig_cost_clock = dear_clock;
+    open_pair(VIP_LVL_DELIVERY);
+    connect_pair();
+    a = rig_app(rig_nics[0]);
+    c = rig_app(rig_nics[0]);
+    for (unsigned i = 0; i < VIS; i++) {
+        uint16_t other = rig_vi(c, VIP_LVL_DELIVERY);
+
+        vis[i] = rig_vi(a, VIP_LVL_DELIVERY);
+        rig_connect(a, vis[i], 0, c, other, 0);
+        rig_post(a, vis[i], VIP_Q_SEND, VIP_CTL_RESERVED, 0, NULL, 0);
+        rig_wait_event(a, 'e');
+    }
+    /* The program behind it is ends[0], which has one receive to flush. */
+    ask(&ends[0], VIP_ASK_BREAK);
+    rig_wait_event(ends[0].app, 'e');
+    post_recv(&ends[0], 64);
+    ask(&ends[0], VIP_ASK_FLUSH);
+    vc = rig_vi(c, VIP_LVL_DELIVERY);
+    rig_connect_start(c, vc, 0, 0, "nobody");
+    while (!refused || !flushed) {
+        assert_true(turns++ < 100000);
+        for (unsigned i = 0; i < VIS; i++) {
+            struct vip_sq_slot slot = {.vi = vis[i],
+                                       .kind = VIP_SQ_ASK,
+                                       .flags = VIP_ASK_FLUSH,
+                                       .vi_gen = a->vi_gen[vis[i]]};
+
+            if (a->sq_position - vip_load32(&((struct vip_vipd_head *)a->vipd)->sq_cons) <
+                VIP_SQ_SLOTS)
+                vip_sq_write(vip_app_sq(a->app), a->sq_position++, &slot);
+        }
+        dear_looks = 0;
+        rig_step();
+        while (rig_event(c, 'r', &event))
+            refused = refused || (event.vi == vc && event.code == VIP_RC_NO_MATCH);
+        flushed += rig_done(ends[0].app, ends[0].vi, VIP_Q_RECV, &comp);
+    }
+    rig_cost_clock = NULL;
+    close_pair();
+}
+
+/* The end of a session touches no page of a table of receives that its program never used. */
+static void test_table_not_touched(void **state)
+{
+    struct rig_app *app = rig_app(rig_nic(0));
+    int fd = rig_memfd(VIP_RECV_BYTES);
+    void *table = mmap(NULL, VIP_RECV_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+    struct stat file;
+
+    assert_true(table != MAP_FAILED);
+    assert_int_equal(nic_session_set_receives(app->session, table), 0);
+    for (unsigned i = 0; i < 20; i++)
+        rig_vi(app, VIP_LVL_DELIVERY);
+    rig_app_end(app, true);
+    assert_int_equal(fstat(fd, &file), 0);
+    assert_int_equal(file.st_blocks, 0);
+    munmap(table, VIP_RECV_BYTES);
+    close(fd);
+    rig_teardown(NULL);
+}
+
 static void test_who_gets_none(void **state)
 {
     /* Reliable Reception. */
@@ -498,6 +613,9 @@ int main(void)
         T(test_receive_half_written),
         T(test_wake_ups),
         T(test_break_and_flush),
+        T(test_flush_in_its_turn),
+        T(test_asks_without_end),
+        T(test_table_not_touched),
         T(test_who_gets_none),
         T(test_watched),
         T(test_watched_at_the_beginning_and_the_end),

@@ -3,6 +3,7 @@
  * time that vipd is awake.
  */
 #include "unit/nic_rig.h"
+#include "vipd/engine/cm_internal.h"
 #include "vipd/nic/internal.h"
 
 /* Two honest applications on hosts 0 and 1. */
@@ -179,6 +180,115 @@ static void inject_gap(uint64_t conn_id, uint32_t op, const struct rig_mem *to)
     rig_inject(&from, 1, packet, (uint32_t)iov.iov_len);
 }
 
+/* A write of one byte, alone in its packet. */
+static void inject_write(uint64_t conn_id, uint32_t op, const struct rig_mem *to)
+{
+    struct vip_header hdr = {.kind = VIP_PKT_DATA,
+                             .flags = VIP_PKTF_ELICITS,
+                             .conn_id = conn_id,
+                             .src_epoch = 0x1234567800000001,
+                             .dst_epoch = 0x1234567800000002,
+                             .packet_number = op + 1,
+                             .frame_count = 1};
+    struct vip_frame frame = {.type = VIP_FRM_WRITE,
+                              .flags = VIP_FRMF_LAST,
+                              .op = op,
+                              .length = 1,
+                              .total = 1,
+                              .handle = to->handle,
+                              .remote_addr = (uintptr_t)to->at + op};
+    struct link_addr from = rig_addr(0);
+    uint8_t packet[256] = {0};
+    struct iovec iov = {.iov_base = packet, .iov_len = VIP_WIRE_HEADER_BYTES};
+
+    vip_wire_put_header(packet, &hdr);
+    iov.iov_len += vip_wire_put_frame(packet + iov.iov_len, &frame);
+    packet[iov.iov_len++] = (uint8_t)(1 + op % 255);
+    vip_wire_seal(&iov, 1);
+    rig_inject(&from, 1, packet, (uint32_t)iov.iov_len);
+}
+
+/* From one look at the clock to the next, as much work as a turn may do. */
+static uint64_t slow_looks;
+
+static uint64_t slow_clock(void)
+{
+    return rig_now + 1000000 * slow_looks++;
+}
+
+/* One turn of host 1. */
+static void slow_turn(void)
+{
+    slow_looks = 0;
+    rig_now += RIG_STEP_NS;
+    nic_turn(rig_nics[1], rig_now);
+}
+
+/* Hundreds of packets wait for a missing one. When it arrives, each turn takes some of them; a message
+ * of another connection that arrives with it does not wait for all. disconnect: the connection ends
+ * meanwhile. */
+static void gap_closes(bool disconnect)
+{
+    enum { GAP = 600 };
+    struct world w;
+    struct rig_app *evil, *victim;
+    struct rig_mem from, to;
+    uint16_t vf, vt;
+    uint64_t conn_id, kept;
+    unsigned turns = 0;
+    struct vip_comp comp;
+
+    rig_cost_clock = slow_clock;
+    w = world_new();
+    evil = rig_app(rig_nics[0]);
+    victim = rig_app(rig_nics[1]);
+    from = rig_mem(evil, 4096, REGISTRY_SHARED);
+    to = rig_mem(victim, 4096, REGISTRY_SHARED);
+    vf = rig_vi(evil, VIP_LVL_DELIVERY);
+    vt = rig_vi(victim, VIP_LVL_DELIVERY);
+    rig_connect(evil, vf, 0, victim, vt, 1);
+    rig_pass(RIG_SECOND / 100);
+    rig_post_recv(w.b, w.vb, rig_seg(&w.mb, 0, 100));
+    rig_post_write(evil, vf, rig_seg(&from, 0, 1), rig_seg(&to, 0, 0), false);
+    nic_turn(rig_nics[0], rig_now);
+    conn_id = taken_conn_id();
+    for (uint32_t op = 1; op <= GAP; op++)
+        inject_write(conn_id, op, &to);
+    while (rig_counter(rig_nics[1], "kept_packets") < GAP) {
+        assert_true(turns++ < GAP);
+        slow_turn();
+    }
+    inject_write(conn_id, 0, &to);
+    rig_post_send(w.a, w.va, rig_seg(&w.ma, 0, 100));
+    nic_turn(rig_nics[0], rig_now);
+    for (turns = 0; !rig_done(w.b, w.vb, VIP_Q_RECV, &comp); turns++) {
+        assert_true(turns < 8);
+        slow_turn();
+    }
+    assert_in_range(rig_counter(rig_nics[1], "kept_packets"), GAP / 2, GAP - 1);
+    if (disconnect)
+        assert_int_equal(nic_vi_disconnect(victim->session, vt, rig_now), VIP_RC_SUCCESS);
+    for (turns = 0; (kept = rig_counter(rig_nics[1], "kept_packets")) > 0; turns++) {
+        assert_false(nic_try_sleep(rig_nics[1]));
+        slow_turn();
+        assert_in_range(kept - rig_counter(rig_nics[1], "kept_packets"), 0, 130);
+        assert_true(turns < GAP);
+    }
+    assert_true(turns >= 3);
+    for (uint32_t op = 0; op <= GAP && !disconnect; op++)
+        assert_int_equal(to.at[op], 1 + op % 255);
+    rig_mem_free(&from);
+    rig_mem_free(&to);
+    world_free(&w);
+}
+
+static void test_gap_closes(void **state)
+{
+    gap_closes(false);
+    rig_teardown(state);
+    gap_closes(true);
+}
+
 static void test_gaps_leave_room(void **state)
 {
     struct world w = world_new();
@@ -297,7 +407,7 @@ static void test_segments_of_a_user(void **state)
     struct rig_app *first = rig_app(nic), *second = rig_app(nic), *other;
     uint64_t refused;
 
-    nic->config.segs_bytes_user = 300 * VIP_SEGS_PER_DESC_MAX * sizeof(struct vip_shm_seg);
+    nic->config.kept_bytes_user = 300 * VIP_SEGS_PER_DESC_MAX * sizeof(struct vip_shm_seg);
     rig_uid = 7;
     other = rig_app(nic);
     post_long(first);
@@ -423,13 +533,102 @@ static void test_taken_back(void **state)
     rig_mem_free(&mem);
 }
 
+enum { HOGS = 10 };
+
+/* These programs ask for more connections with programs of this host, and withdraw more requests, than
+ * vipd keeps messages. */
+static void ask_and_withdraw(struct rig_app **hog)
+{
+    struct nic *nic = hog[0]->nic;
+    uint64_t lost = rig_counter(nic, "loop_cm_lost");
+    struct rig_event event;
+
+    for (unsigned i = 0; i < HOGS * RIG_VIS; i++) {
+        struct rig_app *app = hog[i % HOGS];
+        uint16_t vi = (uint16_t)(i / HOGS);
+
+        (void)nic_connect_cancel(app->session, vi, rig_now); /* it may have been refused */
+        while (rig_event(app, 'r', &event))
+            continue;
+        rig_connect_start(app, vi, 0, 0, "nobody");
+    }
+    assert_true(rig_counter(nic, "loop_cm_lost") > lost);
+}
+
+/* Less time than the manager waits before it repeats a message. */
+static void a_few_turns(struct nic *nic)
+{
+    for (unsigned turns = 0; turns < 8; turns++) {
+        rig_now += 1000;
+        nic_turn(nic, rig_now);
+    }
+}
+
+/* Messages between programs of this host: one user sends more than there is room for. Those of another
+ * user are not lost: it connects and disconnects at once. */
+static void test_own_messages(void **state)
+{
+    struct nic *nic = rig_nic(0);
+    struct rig_app *hog[HOGS], *a, *b;
+    struct rig_event event;
+    uint16_t va, vb;
+    uint64_t lost;
+
+    rig_uid = 1;
+    for (unsigned i = 0; i < HOGS; i++) {
+        hog[i] = rig_app(nic);
+        for (unsigned n = 0; n < RIG_VIS; n++)
+            assert_int_equal(rig_vi(hog[i], VIP_LVL_DELIVERY), n);
+    }
+    rig_uid = 2;
+    a = rig_app(nic);
+    b = rig_app(nic);
+    va = rig_vi(a, VIP_LVL_DELIVERY);
+    vb = rig_vi(b, VIP_LVL_DELIVERY);
+    rig_listen(b, 0, "b");
+
+    ask_and_withdraw(hog);
+    lost = rig_counter(nic, "loop_cm_lost");
+    rig_connect_start(a, va, 0, 0, "b");
+    assert_int_equal(rig_counter(nic, "loop_cm_lost"), lost);
+    a_few_turns(nic);
+    assert_true(rig_event(b, 'i', &event));
+
+    ask_and_withdraw(hog);
+    lost = rig_counter(nic, "loop_cm_lost");
+    assert_int_equal(nic_accept(b->session, event.handle, vb, NULL, rig_now, NULL, 0),
+                     VIP_RC_SUCCESS);
+    assert_int_equal(rig_counter(nic, "loop_cm_lost"), lost);
+    a_few_turns(nic);
+    assert_true(rig_event(a, 'r', &event) && event.code == VIP_RC_SUCCESS);
+    assert_true(rig_event(b, 'r', &event) && event.code == VIP_RC_SUCCESS);
+
+    ask_and_withdraw(hog);
+    lost = rig_counter(nic, "loop_cm_lost");
+    assert_int_equal(nic_vi_disconnect(a->session, va, rig_now), VIP_RC_SUCCESS);
+    assert_int_equal(rig_counter(nic, "loop_cm_lost"), lost);
+    a_few_turns(nic);
+    assert_true(rig_event(b, 'e', &event) && event.code == VIP_EC_CONN_LOST);
+}
+
+/* Addresses that each program of this host has are one source. */
+static void test_local_addresses(void **state)
+{
+    const struct nic *nic = rig_nic(0);
+
+    assert_int_equal(nic->link->kind, LINK_UDP);
+    assert_int_equal(nic->cm->config.local.len, 1);
+    assert_int_equal(nic->cm->config.local.bytes[0], 127);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_teardown(name, rig_teardown)
     const struct CMUnitTest tests[] = {
         T(test_parked_leave_room), T(test_gaps_leave_room),    T(test_bytes_leave_room),
         T(test_segments),          T(test_wait_for_link),      T(test_read_memory_gone),
-        T(test_taken_back),        T(test_segments_of_a_user),
+        T(test_taken_back),        T(test_segments_of_a_user), T(test_local_addresses),
+        T(test_own_messages),      T(test_gap_closes),
     };
 
     rig_reset();

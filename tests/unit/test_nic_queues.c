@@ -2,7 +2,17 @@
  * VIs, completion queues and sleeping in vipd/nic: numbers that are used again, backlog of a CQ that
  * is not read, wake-ups of sleepers on both sides.
  */
+#define RIG_VIS 512
+
 #include "unit/nic_rig.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+
+#include "vipd/nic/state.h"
 
 static uint32_t cq_new(struct rig_app *app, uint64_t entries)
 {
@@ -106,6 +116,196 @@ static void test_cq_backlog_destroy(void **state)
     rig_mem_free(&mem);
 }
 
+/* A VI with entries in a backlog is destroyed, and its number is used again: the old entries do not
+ * come, the new ones do, and the memory of the backlog comes back. */
+static void test_cq_backlog_reused(void **state)
+{
+    struct rig_app *app = rig_app(rig_nic(0));
+    struct rig_mem mem = rig_mem(app, 4096, REGISTRY_SHARED);
+    uint32_t cq = cq_new(app, 1024);
+    uint16_t one = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq), other;
+    struct vip_cqe entry;
+    unsigned entries = 0, of_other = 0;
+
+    other = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
+    for (unsigned i = 0; i < VIP_CQ_RING_SLOTS / 1000; i++) {
+        flush_receives(app, one, &mem, 1000);
+        reap(app, one, 1000);
+    }
+    flush_receives(app, one, &mem, 1000);
+    flush_receives(app, other, &mem, 1000);
+    assert_true(rig_counter(rig_nics[0], "segs_bytes") > 0);
+    for (unsigned i = 0; i < 300; i++) { /* more often than a byte counts */
+        assert_int_equal(nic_vi_destroy(app->session, one, rig_now), VIP_RC_SUCCESS);
+        assert_int_equal(rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq), one);
+    }
+    flush_receives(app, one, &mem, 3);
+    while (rig_cq_done(app, cq, &entry))
+        entries++;
+    assert_int_equal(entries, VIP_CQ_RING_SLOTS);
+    rig_pass(20000000);
+    for (entries = 0; rig_cq_done(app, cq, &entry); entries++) {
+        of_other += entry.vi == other;
+        assert_true(entry.vi == other || entries >= 1000);
+    }
+    assert_int_equal(of_other, 1000);
+    assert_int_equal(entries, 1003);
+    assert_int_equal(rig_counter(rig_nics[0], "segs_bytes"), 0);
+    assert_int_equal(rig_counter(rig_nics[0], "cq_backlogs"), 0);
+    rig_mem_free(&mem);
+}
+
+/* What waits for CQs takes memory of vipd within the limit of the user. */
+static void test_cq_backlog_limit(void **state)
+{
+    struct nic *nic = rig_nic(0);
+    struct rig_app *app = rig_app(nic);
+    struct rig_mem mem = rig_mem(app, 4096, REGISTRY_SHARED);
+    uint32_t cq = cq_new(app, 1024);
+    uint16_t vi[12];
+
+    nic->config.kept_bytes_user = 10000;
+    for (unsigned i = 0; i < 12; i++)
+        vi[i] = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
+    for (unsigned i = 0; i < 20; i++)
+        flush_receives(app, vi[i % 12], &mem, 1000);
+    assert_int_equal(rig_wait_event(app, 'e').code, VIP_EC_VI_OVERRUN);
+    assert_in_range(rig_counter(nic, "cq_backlogged"), 1000, 10000 / 8);
+    assert_int_equal(rig_counter(nic, "cq_lost"),
+                     20000 - VIP_CQ_RING_SLOTS - rig_counter(nic, "cq_backlogged"));
+    assert_in_range(rig_counter(nic, "segs_bytes"), 1, 10000);
+    /* It is read, and then not again: the program hears of that, too. */
+    assert_int_equal(app->event_count, 0);
+    vip_store32_release(&vip_app_cq(app->app, cq)->cons,
+                        vip_load32(&vip_vipd_cq(app->vipd, cq)->prod));
+    rig_pass(20000000);
+    nic->config.kept_bytes_user = 1;
+    for (unsigned i = 0; i < 20; i++)
+        flush_receives(app, vi[i % 12], &mem, 1000);
+    assert_int_equal(rig_wait_event(app, 'e').code, VIP_EC_VI_OVERRUN);
+    rig_mem_free(&mem);
+}
+
+/* From one look at the clock to the next, what is moved out of a backlog takes 0.1 ms. */
+static uint64_t dear_looks;
+
+static uint64_t dear_clock(void)
+{
+    return rig_now + 100000 * dear_looks++;
+}
+
+/* Many CQs that were full are read at once: each turn moves some of what waits. */
+static void test_cq_backlogs_in_turns(void **state)
+{
+    enum { CQS = 16, MORE = 600 };
+    struct rig_app *app;
+    struct rig_mem mem;
+    uint32_t cq[CQS];
+    uint64_t waiting, before;
+    unsigned turns = 0;
+
+    rig_cost_clock = dear_clock;
+    app = rig_app(rig_nic(0));
+    mem = rig_mem(app, 4096, REGISTRY_SHARED);
+    for (unsigned i = 0; i < CQS; i++) {
+        uint16_t vi[17];
+
+        cq[i] = cq_new(app, 1024);
+        for (unsigned n = 0; n < 17; n++)
+            vi[n] = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq[i]);
+        for (unsigned n = 0; n < 17; n++)
+            flush_receives(app, vi[n], &mem, n < 16 ? VIP_CQ_RING_SLOTS / 16 : MORE);
+    }
+    waiting = (uint64_t)CQS * MORE;
+    assert_int_equal(rig_counter(rig_nics[0], "cq_backlogged"), waiting);
+    for (unsigned i = 0; i < CQS; i++)
+        vip_store32_release(&vip_app_cq(app->app, cq[i])->cons,
+                            vip_load32(&vip_vipd_cq(app->vipd, cq[i])->prod));
+    rig_now += RIG_SECOND;
+    before = rig_counter(rig_nics[0], "cq_entries");
+    for (uint64_t moved = 0; moved < waiting; turns++) {
+        uint64_t now;
+
+        dear_looks = 0;
+        rig_now += RIG_STEP_NS;
+        nic_turn(rig_nics[0], rig_now);
+        now = rig_counter(rig_nics[0], "cq_entries") - before;
+        assert_in_range(now - moved, turns < 20 ? 0 : 1, 12 * 256);
+        moved = now;
+        assert_true(turns < 1000);
+    }
+    assert_true(turns >= CQS * MORE / 256 / 12);
+    assert_int_equal(rig_counter(rig_nics[0], "cq_backlogs"), 0);
+    rig_cost_clock = NULL;
+    rig_mem_free(&mem);
+}
+
+/* A VI with a long backlog is destroyed: the request does not wait until all blocks are free, nor does a
+ * turn, nor does the end of the session. What is not yet free is used again. */
+static void backlog_in_portions(bool end)
+{
+    enum { ROUNDS = 100, BLOCK = 4096, PORTION = 32 };
+    struct rig_app *app;
+    struct rig_mem mem;
+    uint16_t full[17], one;
+    unsigned turns = 0, ends;
+    uint64_t before;
+    uint32_t cq;
+
+    rig_cost_clock = dear_clock;
+    app = rig_app(rig_nic(0));
+    rig_app(rig_nics[0]);
+    mem = rig_mem(app, 4096, REGISTRY_SHARED);
+    cq = cq_new(app, 1024);
+    for (unsigned n = 0; n < 17; n++)
+        full[n] = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
+    for (unsigned n = 0; n < 17; n++)
+        flush_receives(app, full[n], &mem, n < 16 ? VIP_CQ_RING_SLOTS / 16 : 1);
+    /* Entries of VIs that are gone stay behind the one of the last VI. */
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        one = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
+        flush_receives(app, one, &mem, 1000);
+        assert_int_equal(nic_vi_destroy(app->session, one, rig_now), VIP_RC_SUCCESS);
+    }
+    before = rig_counter(rig_nics[0], "segs_bytes");
+    assert_in_range(before, ROUNDS * 1000 / 511 * BLOCK, UINT64_MAX);
+    assert_int_equal(nic_vi_destroy(app->session, full[16], rig_now), VIP_RC_SUCCESS);
+    assert_int_equal(rig_counter(rig_nics[0], "segs_bytes"), before);
+    assert_int_equal(rig_counter(rig_nics[0], "cq_backlogs"), 0);
+    assert_false(nic_try_sleep(rig_nics[0]));
+    /* New entries find memory although the limit is used up. */
+    rig_nics[0]->config.kept_bytes_user = before;
+    one = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
+    flush_receives(app, one, &mem, 1000);
+    assert_int_equal(rig_counter(rig_nics[0], "cq_lost"), 0);
+    assert_int_equal(nic_vi_destroy(app->session, one, rig_now), VIP_RC_SUCCESS);
+    for (bool gone = !end; !gone; turns++) {
+        ends = 20;
+        gone = nic_session_end(app->session, true, rig_now, &ends);
+        assert_true(gone || ends == 0);
+    }
+    for (uint64_t now = before; !end && now > 0; turns++) {
+        dear_looks = 0;
+        rig_now += RIG_STEP_NS;
+        nic_turn(rig_nics[0], rig_now);
+        before = now;
+        now = rig_counter(rig_nics[0], "segs_bytes");
+        assert_in_range(before - now, PORTION * BLOCK / 2, 24 * PORTION * BLOCK);
+    }
+    assert_in_range(turns, end ? 2 : ROUNDS * 1000 / 511 / (24 * PORTION) + 1, 100);
+    rig_cost_clock = NULL;
+    rig_mem_free(&mem);
+    if (end)
+        rig_app_forget(app);
+}
+
+static void test_cq_backlog_in_portions(void **state)
+{
+    backlog_in_portions(false);
+    rig_teardown(state);
+    backlog_in_portions(true);
+}
+
 static void test_cq_never_read(void **state)
 {
     struct rig_app *app = rig_app(rig_nic(0));
@@ -162,7 +362,7 @@ static void test_vi_numbers(void **state)
         rig_vi(app, VIP_LVL_DELIVERY);
     assert_int_equal(nic_vi_create(app->session, &args, &created, why, sizeof(why)),
                      VIP_RC_ERROR_RESOURCE);
-    assert_non_null(strstr(why, "64"));
+    assert_non_null(strstr(why, "512"));
     nic_session_view(app->session, &view);
     assert_int_equal(view.vis, RIG_VIS);
     rig_mem_free(&mem);
@@ -305,6 +505,43 @@ static void test_wake(void **state)
     rig_mem_free(&mem);
 }
 
+/* A program has many threads asleep at one queue: vipd wakes a part of them. */
+static uint32_t gate;
+
+static void *sleeper(void *arg)
+{
+    (void)arg;
+    (void)syscall(SYS_futex, &gate, FUTEX_WAIT, 0, NULL, NULL, 0);
+    return NULL;
+}
+
+static void test_wake_many(void **state)
+{
+    enum { THREADS = 100, WOKEN = 64 };
+    struct nic *nic = rig_nic(0);
+    struct rig_app *app = rig_app(nic);
+    struct rig_mem mem = rig_mem(app, 4096, REGISTRY_SHARED);
+    uint16_t vi = rig_vi(app, VIP_LVL_DELIVERY);
+    uint32_t *word = &vip_vipd_vi(app->vipd, vi)->prod[VIP_Q_RECV];
+    struct vip_app_head *head = app->app;
+    pthread_t threads[THREADS];
+    long asleep = 0;
+
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, sleeper, NULL), 0);
+    while (asleep < THREADS) { /* from the gate to the queue */
+        asleep += syscall(SYS_futex, &gate, FUTEX_REQUEUE, 0, INT_MAX, word, 0);
+        sched_yield();
+    }
+    *vip_app_vi_waiters(app->app, vi, VIP_Q_RECV) = head->sleepers = 1;
+    flush_receives(app, vi, &mem, 10);
+    assert_int_equal(rig_counter(nic, "wakes"), 1);
+    assert_int_equal(syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0), THREADS - WOKEN);
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    rig_mem_free(&mem);
+}
+
 static bool view_one(void *ctx, const struct nic_vi_view *view)
 {
     *(struct nic_vi_view *)ctx = *view;
@@ -335,10 +572,19 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_teardown(name, rig_teardown)
     const struct CMUnitTest tests[] = {
-        T(test_cq_backlog),    T(test_cq_backlog_destroy),
-        T(test_cq_never_read), T(test_vi_numbers),
-        T(test_bad_arguments), T(test_sleep),
-        T(test_half_posted),   T(test_wake),
+        T(test_cq_backlog),
+        T(test_cq_backlog_destroy),
+        T(test_cq_never_read),
+        T(test_cq_backlog_reused),
+        T(test_cq_backlog_limit),
+        T(test_cq_backlogs_in_turns),
+        T(test_cq_backlog_in_portions),
+        T(test_vi_numbers),
+        T(test_bad_arguments),
+        T(test_sleep),
+        T(test_half_posted),
+        T(test_wake),
+        T(test_wake_many),
         T(test_views),
     };
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -181,7 +182,6 @@ static void test_a_file_left_by_two_users(void **state)
     taken_free(taken);
 }
 
-/* Nothing is kept alive: with files left, vipd ends; and nobody counting is fine. */
 static unsigned setting(const char *name)
 {
     char path[64];
@@ -206,12 +206,12 @@ static void test_lost_events(void **state)
     struct taken_file *got = get(taken, 2, &kept);
     unsigned files = setting("max_queued_events") / 2 + 100; /* each has two events */
     unsigned most = setting("max_user_watches") / 2;
+    struct rlimit was, none;
 
     (void)state;
-    most = most < FILES_MAX ? most : FILES_MAX;
-    if (files > most) {
+    if (files > (most < FILES_MAX ? most : FILES_MAX)) {
         print_message("the limits of this machine let no event be lost\n");
-        files = most;
+        skip();
     }
     fill(&kept, 3 * MIB);
     taken_put(taken, got);
@@ -231,6 +231,13 @@ static void test_lost_events(void **state)
     assert_int_equal(taken_left(taken, 1), files - 1);
     for (unsigned i = 1; i < files; i++)
         munmap(map[i], 4096);
+    /* vipd has no descriptor left to read the list: nothing is forgotten until it has. */
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+    none = (struct rlimit){.rlim_cur = 3, .rlim_max = was.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    taken_look(taken, 1);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+    assert_int_equal(taken_by(taken, 2), 3 * MIB);
     taken_look(taken, 1);
     assert_int_equal(taken_left(taken, 1), 0);
     assert_int_equal(taken_by(taken, 1), 0);
@@ -242,6 +249,7 @@ static void test_lost_events(void **state)
     taken_free(taken);
 }
 
+/* Nothing is kept alive: with files left, vipd ends; and without a count all is fine. */
 static void test_end_with_left_files(void **state)
 {
     struct taken *taken = taken_new();

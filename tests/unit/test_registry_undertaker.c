@@ -128,6 +128,32 @@ static void assert_waits(struct undertaker *undertaker, uint32_t owner, uint64_t
     assert_int_equal(share.sessions, sessions);
 }
 
+/* The memory of a session with many regions is released in portions of 8 for each end. */
+static void test_empty_in_portions(void **state)
+{
+    struct registry_limits limits = {.regions_max = 1000, .bytes_max = 1ull << 32, .ptags_max = 4};
+    struct registry_usage usage;
+    struct registry *registry;
+    unsigned ends = 3;
+
+    (void)state;
+    assert_int_equal(registry_new(&limits, memfd(VIP_ARENA_BYTES), &registry), 0);
+    for (unsigned i = 0; i < 100; i++)
+        (void)add(registry, 4096);
+    for (unsigned left = 100; left > 24; left -= 24, ends = 3) {
+        assert_false(registry_empty(registry, &ends));
+        assert_int_equal(ends, 0);
+        registry_usage(registry, &usage);
+        assert_int_equal(usage.mapped_files, left - 24);
+    }
+    assert_true(registry_empty(registry, &ends)); /* 4 are left */
+    assert_int_equal(ends, 2);
+    assert_true(registry_empty(registry, &ends));
+    assert_true(registry_empty(NULL, &ends));
+    assert_int_equal(ends, 2);
+    registry_free(registry);
+}
+
 /* A session with much memory ends: the caller unmaps none of it, and it counts until it is freed. */
 static void test_end_of_a_session(void **state)
 {
@@ -293,6 +319,7 @@ static void test_without(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_empty_in_portions, setup),
         cmocka_unit_test_setup(test_end_of_a_session, setup),
         cmocka_unit_test_setup(test_pieces, setup),
         cmocka_unit_test_setup(test_sparse, setup),

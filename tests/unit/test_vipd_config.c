@@ -66,9 +66,9 @@ static void test_defaults(void **state)
     assert_string_equal(empty->path, path);
     assert_int_equal(empty->nic_count, 1);
     assert_string_equal(empty->nics[0].name, "vip0");
-    assert_string_equal(empty->nics[0].address, "");
-    assert_int_equal(empty->nics[0].port, 4794);
-    assert_true(empty->nics[0].gso);
+    assert_string_equal(empty->nics[0].keys.address, "");
+    assert_int_equal(empty->nics[0].keys.port, 4794);
+    assert_true(empty->nics[0].keys.gso);
     assert_int_equal(empty->spin_ns, 50000);
     assert_int_equal(empty->wait, VIPD_WAIT_ADAPTIVE);
     assert_int_equal(empty->socket_mode, 0666);
@@ -140,20 +140,20 @@ static void test_values(void **state)
 
     assert_int_equal(config->nic_count, 2);
     assert_string_equal(nic->name, "first");
-    assert_string_equal(nic->address, "127.0.0.1");
-    assert_int_equal(nic->port, 20001);
-    assert_int_equal(nic->mtu, 9000);
+    assert_string_equal(nic->keys.address, "127.0.0.1");
+    assert_int_equal(nic->keys.port, 20001);
+    assert_int_equal(nic->keys.mtu, 9000);
     assert_int_equal(nic->alias_count, 3);
     assert_string_equal(nic->aliases[0], "a");
     assert_string_equal(nic->aliases[1], "\\\\.\\VI9");
     assert_string_equal(nic->aliases[2], "");
     assert_int_equal(nic->faults.seed, 42);
     assert_int_equal(nic->faults.delay_ns, 50000);
-    assert_false(nic->gso);
-    assert_true(nic->gro);
-    assert_int_equal(nic->buffer_bytes, 262144);
+    assert_false(nic->keys.gso);
+    assert_true(nic->keys.gro);
+    assert_int_equal(nic->keys.buffer_bytes, 262144);
     assert_string_equal(config->nics[1].name, "second.2");
-    assert_string_equal(config->nics[1].address, "");
+    assert_string_equal(config->nics[1].keys.address, "");
     assert_true(config->nics[1].aliases_given);
     assert_int_equal(config->nics[1].alias_count, 0);
     assert_string_equal(config->nics[1].faults_text, "");
@@ -197,12 +197,12 @@ static void test_links(void **state)
 
     (void)state;
     assert_int_equal(config->nics[0].link, LINK_ETHER);
-    assert_string_equal(config->nics[0].interface, "eth1");
-    assert_int_equal(config->nics[0].ethertype, 0x88b5);
-    assert_int_equal(config->nics[0].vlan, 0);
-    assert_int_equal(config->nics[1].ethertype, 0x88b6);
-    assert_int_equal(config->nics[1].vlan, 7);
-    assert_int_equal(config->nics[1].mtu, 9000);
+    assert_string_equal(config->nics[0].keys.interface, "eth1");
+    assert_int_equal(config->nics[0].keys.ethertype, 0x88b5);
+    assert_int_equal(config->nics[0].keys.vlan, 0);
+    assert_int_equal(config->nics[1].keys.ethertype, 0x88b6);
+    assert_int_equal(config->nics[1].keys.vlan, 7);
+    assert_int_equal(config->nics[1].keys.mtu, 9000);
     assert_int_equal(config->nics[2].link, LINK_LOOP);
     assert_int_equal(config->nics[3].link, LINK_UDP);
     assert_int_equal(x->addr_count, 3);
@@ -211,14 +211,14 @@ static void test_links(void **state)
     /* Without a port: that of the first NIC that has one. */
     assert_memory_equal(x->addr[1].bytes, "\177\0\0\002\116\041", 6);
     assert_memory_equal(x->addr[2].bytes, "\2\0\0\0\0\013", 6);
-    assert_false(config->nics[0].xdp);
-    assert_string_equal(config->nics[0].announce, "");
+    assert_false(config->nics[0].keys.variant);
+    assert_string_equal(config->nics[0].keys.announce, "");
     assert_int_equal(config->nics[5].link, LINK_ETHER);
-    assert_true(config->nics[5].xdp);
-    assert_string_equal(config->nics[5].announce, "node-f");
+    assert_true(config->nics[5].keys.variant);
+    assert_string_equal(config->nics[5].keys.announce, "node-f");
     /* IPv6 is a medium of its own. */
     assert_int_equal(config->nics[4].link, LINK_UDP6);
-    assert_string_equal(config->nics[4].address, "fe80::1%eth1");
+    assert_string_equal(config->nics[4].keys.address, "fe80::1%eth1");
     assert_int_equal(y->addr_count, 2);
     assert_int_equal(y->kind[0], LINK_UDP6);
     assert_int_equal(y->addr[0].len, 18);
@@ -431,32 +431,26 @@ static void test_errors_are_cut(void **state)
     assert_true(strlen(errors) < sizeof(errors));
 }
 
-/* ---- conf/vipd.conf ---------------------------------------------------------------------- */
+/* ---- the table of keys ------------------------------------------------------------------- */
 
-static char *read_documented(void)
+/* What `vipd --print-config` prints; to be freed. */
+static char *print_reference(void)
 {
-    FILE *file = fopen(VIP_SOURCE_DIR "/conf/vipd.conf", "r");
-    char *text = calloc(1, 65536);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
 
-    assert_non_null(file);
-    assert_non_null(text);
-    assert_true(fread(text, 1, 65535, file) > 0);
-    fclose(file);
+    assert_non_null(out);
+    vipd_config_print_reference(out);
+    assert_int_equal(fclose(out), 0);
     return text;
 }
 
-/* The file in the tree is what the table of keys prints, so that no default can differ from it. */
-static void test_reference_is_printed_from_the_table(void **state)
+static void test_reference_has_every_key(void **state)
 {
-    char *text = read_documented(), *printed = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&printed, &bytes);
+    char *text = print_reference();
 
     (void)state;
-    vipd_config_print_reference(out);
-    assert_int_equal(fclose(out), 0);
-    if (strcmp(text, printed) != 0)
-        fail_msg("conf/vipd.conf differs from `vipd --print-config`: print it again");
     for (unsigned i = 0; i < config_key_count; i++) {
         char line[128];
 
@@ -464,7 +458,6 @@ static void test_reference_is_printed_from_the_table(void **state)
         if (!strstr(text, line))
             fail_msg("no line '#%s = default'", config_keys[i].name);
     }
-    free(printed);
     free(text);
 }
 
@@ -473,7 +466,7 @@ static void test_table(void **state)
 {
     struct vipd_config *config = vipd_config_default();
     struct eng_config engine = ENG_CONFIG_DEFAULT;
-    char text[256];
+    char text[256], kinds[LINK_WORDS_BYTES];
 
     (void)state;
     assert_memory_equal(&config->engine, &engine, sizeof(engine));
@@ -489,6 +482,11 @@ static void test_table(void **state)
         /* What a reload does with the rest of a NIC is not written (vipd/reload.c). */
         if (nic && key->type != CONFIG_ALIASES)
             assert_int_equal(key->class, CONFIG_RESTART);
+        assert_int_equal(nic && link_key_kinds(key->name, kinds) > 0, key->of_link);
+    }
+    for (enum link_kind k = 0; k < LINK_KINDS; k++) {
+        for (const char *const *name = link_kind_row(k)->keys; name && *name; name++)
+            assert_non_null(config_key_find("nic", *name));
     }
     assert_false(config_section_known("nic"));
     assert_null(config_key_find("engine", "port"));
@@ -498,7 +496,7 @@ static void test_table(void **state)
 /* With every "#key = value" line switched on, the documented file is good and changes nothing. */
 static void test_documented_values_are_the_defaults(void **state)
 {
-    char *text = read_documented(), *on = calloc(1, 65536), *rest = text, *line;
+    char *text = print_reference(), *on = calloc(1, 65536), *rest = text, *line;
     struct vipd_config *defaults = vipd_config_default(), *config;
     bool example = false; /* a section that is an example as a whole stays off */
 
@@ -644,7 +642,7 @@ int main(void)
         cmocka_unit_test(test_faults_together),
         cmocka_unit_test(test_unreadable),
         cmocka_unit_test(test_errors_are_cut),
-        cmocka_unit_test(test_reference_is_printed_from_the_table),
+        cmocka_unit_test(test_reference_has_every_key),
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_documented_values_are_the_defaults),
         cmocka_unit_test(test_units),

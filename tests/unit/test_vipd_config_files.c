@@ -164,8 +164,8 @@ static void test_order(void **state)
     assert_value(config, "ptags", "10", "/etc/vipd/vipd.conf.d/10-a.conf", 3);
     assert_value(config, "log_level", "info", "(defaults)", 0);
     assert_int_equal(config->nic_count, 2);
-    assert_int_equal(config->nics[0].port, 2000);
-    assert_int_equal(config->nics[0].mtu, 1500);
+    assert_int_equal(config->nics[0].keys.port, 2000);
+    assert_int_equal(config->nics[0].keys.mtu, 1500);
     assert_int_equal(config->nics[1].link, LINK_LOOP);
     assert_int_equal(config->name_count, 2);
     /* The later file's address, with the port that the NIC has at last. */

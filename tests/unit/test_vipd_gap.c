@@ -5,7 +5,9 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -31,6 +33,33 @@ static void test_length(void **state)
     gap_deinit(&gap);
 }
 
+/* A packet woke vipd, whose timer was not due. The thread got no processor for 300 ms. */
+static void test_no_processor(void **state)
+{
+    struct gap gap = {.account = memfd_create("account", MFD_CLOEXEC)};
+
+    (void)state;
+    gap.last = (struct gap_sample){.at_ns = 8000 * MS, .wait_ns = 700 * MS, .known = true};
+    assert_int_equal(pwrite(gap.account, "5000000 705000000 3\n", 20, 0), 20);
+    gap_slept(&gap, UINT64_MAX, 9000 * MS);
+    assert_int_equal(gap.from_ns, 9000 * MS); /* 5 ms may have been before the sleep */
+    assert_int_equal(gap.last.at_ns, 9000 * MS);
+    assert_int_equal(pwrite(gap.account, "5000000 1005000000 3\n", 21, 0), 21);
+    gap_slept(&gap, UINT64_MAX, 9010 * MS);
+    assert_int_equal(gap.from_ns, 9010 * MS); /* too early for a look at the account */
+    gap_slept(&gap, 9900 * MS, 9600 * MS);
+    assert_int_equal(gap.from_ns, 9300 * MS);
+    assert_int_equal(gap.last.at_ns, 9000 * MS); /* the reason is told from here */
+    gap_slept(&gap, 9200 * MS, 9600 * MS);
+    assert_int_equal(gap.from_ns, 9200 * MS);
+    /* The timer was due long ago, although the thread did not wait for a processor (SIGSTOP). */
+    assert_int_equal(pwrite(gap.account, "5000000 705000000 3\n\n", 21, 0), 21);
+    gap_slept(&gap, 9100 * MS, 9600 * MS);
+    assert_int_equal(gap.from_ns, 9100 * MS);
+    assert_int_equal(gap.last.at_ns, 9000 * MS);
+    gap_deinit(&gap);
+}
+
 static void test_reason(void **state)
 {
     struct gap_sample before = {.at_ns = 1000 * MS, .known = true};
@@ -40,7 +69,7 @@ static void test_reason(void **state)
                                .voluntary = 3,
                                .involuntary = 15,
                                .known = true};
-    char text[320];
+    char text[400];
 
     (void)state;
     gap_reason(412 * MS, 0, &before, &after, text, sizeof(text));
@@ -50,6 +79,9 @@ static void test_reason(void **state)
                         "3 times and lost it 15 times");
     gap_reason(412 * MS, 400 * MS, &before, &after, text, sizeof(text));
     assert_non_null(strstr(text, "for 412 ms, of which requests of programs took 400 ms; in the"));
+    after.wait_ns = 3 * MS; /* SIGSTOP */
+    gap_reason(412 * MS, 0, &before, &after, text, sizeof(text));
+    assert_non_null(strstr(text, "15 times; so it was stopped, or the computer was, or a system"));
     after.known = false;
     gap_reason(412 * MS, 0, &before, &after, text, sizeof(text));
     assert_string_equal(text, "no messages were moved for 412 ms; the kernel does not say why");
@@ -85,6 +117,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_length),
+        cmocka_unit_test(test_no_processor),
         cmocka_unit_test(test_reason),
         cmocka_unit_test(test_account),
     };

@@ -89,13 +89,13 @@ static void put(struct vipd_name *name, enum link_kind kind, const char *text)
 static void host(const struct vipd_config *config, enum link_kind kind, const char *name,
                  unsigned index, const char *want)
 {
-    struct vipd_nic_config nic = {.link = kind, .port = 4794};
+    struct vipd_nic_config nic = {.link = kind, .keys.port = 4794};
     struct link_addr addr;
     char text[64];
 
     /* The only NIC of this medium: on eth1 if its address is bound to an interface at all. */
     if (kind == LINK_UDP6)
-        snprintf(nic.address, sizeof(nic.address), "fe80::1%%eth1");
+        snprintf(nic.keys.address, sizeof(nic.keys.address), "fe80::1%%eth1");
     if (!vipd_host_find(config, &nic, name, index, &addr)) {
         if (want)
             fail_msg("%s number %u is unknown", name, index);

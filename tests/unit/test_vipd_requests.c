@@ -5,6 +5,26 @@
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
+/* Each request of control.proto has a row of its name in vipd's table. */
+static void test_each_request_has_a_row(void **state)
+{
+    static const char *const rows[] = {
+#define REQUEST(BODY, name, function, needs_session, fds_min, fds_max)                             \
+    [VIP__REQUEST__BODY_##BODY] = #name,
+#include "vipd/client/requests.def"
+    };
+    const ProtobufCMessageDescriptor *request = &vip__request__descriptor;
+
+    (void)state;
+    for (unsigned i = 0; i < request->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &request->fields[i];
+
+        if (field->id >= sizeof(rows) / sizeof(*rows) || !rows[field->id])
+            fail_msg("vipd/client/requests.def has no row for %s", field->name);
+        assert_string_equal(rows[field->id], field->name);
+    }
+}
+
 static void test_vi_attributes(void **state)
 {
     struct app app = open_app("vip0");
@@ -228,9 +248,10 @@ static void test_show_summary(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vi_attributes), cmocka_unit_test(test_memory_quota),
-        cmocka_unit_test(test_vi_quota),      cmocka_unit_test(test_connect_addresses),
-        cmocka_unit_test(test_show),          cmocka_unit_test(test_show_summary),
+        cmocka_unit_test(test_each_request_has_a_row), cmocka_unit_test(test_vi_attributes),
+        cmocka_unit_test(test_memory_quota),           cmocka_unit_test(test_vi_quota),
+        cmocka_unit_test(test_connect_addresses),      cmocka_unit_test(test_show),
+        cmocka_unit_test(test_show_summary),
     };
 
     return cmocka_run_group_tests_name("vipd_requests", tests, start_daemon, stop_daemon);

@@ -71,8 +71,8 @@ static inline int run_daemon(uint16_t port)
     struct vipd_config *config = vipd_config_default();
     char err[512] = "";
 
-    snprintf(config->nics[0].address, sizeof(config->nics[0].address), "127.0.0.1");
-    config->nics[0].port = port;
+    snprintf(config->nics[0].keys.address, sizeof(config->nics[0].keys.address), "127.0.0.1");
+    config->nics[0].keys.port = port;
     config->sessions_per_uid = SESSIONS_MAX;
     config->events_queued = EVENTS_MAX;
     config->register_bytes = 1 << 20;

@@ -9,25 +9,6 @@
 #include "tools/vipctl/commands.h"
 #include "tools/vipctl/show.h"
 
-void check_add(struct findings *to, enum verdict verdict, const char *subject, const char *fix,
-               const char *format, ...)
-{
-    struct finding *finding = &to->finding[to->count];
-    va_list args;
-
-    if (to->count == FINDINGS_MAX)
-        return;
-    to->count++;
-    finding->verdict = verdict;
-    finding->subject = subject;
-    snprintf(finding->fix, sizeof(finding->fix), "%s", fix ? fix : "");
-    va_start(args, format);
-    vsnprintf(finding->text, sizeof(finding->text), format, args);
-    va_end(args);
-    to->warnings += verdict == VERDICT_WARN;
-    to->failures += verdict == VERDICT_FAIL;
-}
-
 static const char *verdict_word(enum verdict verdict)
 {
     switch (verdict) {

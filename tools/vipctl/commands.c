@@ -1,77 +1,40 @@
-/* The table of commands; see commands.h. */
+/* The commands about commands, and their help; see commands.h. */
 #include "tools/vipctl/commands.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/vipctl/completion.h"
+#include "tools/vipctl/show.h"
 #include "tools/vipctl/views.h"
 
-#define TABLE "json raw no-header output color timeout"
+enum exit_code run_completion(char **words, int count, const struct options *options)
+{
+    (void)count;
+    (void)options;
+    return completion_print(words[0], commands, command_count);
+}
+
+enum exit_code run_help(char **words, int count, const struct options *options)
+{
+    const struct command *command = count > 0 ? command_find(words[0]) : NULL;
+
+    (void)options;
+    if (count > 0 && !command) {
+        fprintf(stderr, "vipctl: there is no command \"%s\"; see vipctl --help\n", words[0]);
+        return EXIT_USAGE;
+    }
+    command_help(command);
+    return show_flushed();
+}
 
 const struct command commands[] = {
-    {"show", "[VIEW [FILTER...]]", "print a view; without VIEW: summary", WORDS_VIEW, 0, -1,
-     TABLE " tree mapped", run_show},
-    {"explain", "vi N | peer P | error CODE | nic N", "why something is as it is, and what to do",
-     WORDS_EXPLAIN, 2, 2, "json timeout", run_explain},
-    {"check", "", "the doctor: what is wrong or slow here, and the command that mends it",
-     WORDS_NONE, 0, 0, "json nagios peer color timeout", run_check},
-    {"ping", "PEER", "does the vipd of a host answer, and how fast", WORDS_PEER, 1, 1,
-     "json count interval nic app timeout", run_ping},
-    {"top", "[vi | peer | program]", "traffic, busiest first, every second", WORDS_TOP, 0, 1,
-     "json interval count once color timeout", run_top},
-    {"monitor", "", "what happens, as it happens", WORDS_NONE, 0, 0, "json count interval timeout",
-     run_monitor},
-    {"config", "check [FILE] | show | diff", "look at the configuration and what is in force",
-     WORDS_CONFIG, 1, 2, TABLE " defaults", run_config},
-    {"reload", "", "read the configuration again; all of it takes effect, or nothing", WORDS_NONE,
-     0, 0, "json dry-run timeout", run_reload},
-    {"disconnect", "VI | CLIENT:VI | PEER", "end a connection, or all with a peer", WORDS_TARGET, 1,
-     1, "json timeout", run_disconnect},
-    {"drain", "", "no new NIC handles and connections; what runs goes on", WORDS_NONE, 0, 0,
-     "json wait timeout", run_drain},
-    {"resume", "", "the end of drain", WORDS_NONE, 0, 0, "json timeout", run_resume},
-    {"capture", "", "packets, postings and completions into a file for Wireshark", WORDS_NONE, 0, 0,
-     "write vi peer payload count timeout", run_capture},
-    {"metrics", "", "all statistics as OpenMetrics text", WORDS_NONE, 0, 0, "mapped timeout",
-     run_metrics},
-    {"bench", "[ARGUMENTS OF vipperf...]", "measure; runs vipperf", WORDS_REST, 0, -1, "",
-     run_bench},
-    {"support", "[FILE.tar.gz]", "one archive for a bug report, without addresses of memory",
-     WORDS_FILE, 0, 1, "timeout", run_support},
-    {"completion", "bash | zsh | fish", "print the completion of a shell", WORDS_SHELL, 1, 1, "",
-     run_completion},
-    {"help", "[COMMAND]", "this text, or that of one command", WORDS_VERB, 0, 1, "", run_help},
+#define COMMAND(name, arguments, help, words, words_min, words_max, options, run)                  \
+    {name, arguments, help, words, words_min, words_max, options, run},
+#include "tools/vipctl/commands.def"
 };
 const size_t command_count = sizeof(commands) / sizeof(*commands);
-
-const struct option_row option_rows[] = {
-    {"json", 'j', NULL, "one JSON document (schema/*.json), numbers raw, units in the keys"},
-    {"raw", 'r', NULL, "numbers without units, cells separated by tabs"},
-    {"no-header", 'n', NULL, "no headings"},
-    {"output", 'o', "COLUMNS",
-     "these columns, by their JSON keys or headings, separated by commas"},
-    {"color", 0, "WHEN", "auto (default: on a terminal, unless NO_COLOR is set), always or never"},
-    {"timeout", 't', "SECONDS", "how long to wait for an answer (default 5)"},
-    {"peer", 'p', "PEER",
-     "check: also whether this peer answers; capture: packets of this one only"},
-    {"write", 'w', "FILE", "capture: into this file (pcapng), - is standard output"},
-    {"vi", 0, "VI", "capture: of this VI only; a number, or CLIENT:VI"},
-    {"payload", 0, NULL, "capture: also what programs send; without it there are headers only"},
-    {"nagios", 0, NULL, "check: one line; exit codes 0 ok, 1 warning, 2 critical, 3 unknown"},
-    {"count", 'c', "N", "ping: so many (default 4); monitor, top, capture: end after so many"},
-    {"interval", 'i', "SECONDS", "time between two (ping 0.2, monitor 0.2, top 1)"},
-    {"nic", 0, "NIC", "ping: over this NIC (default: the first one)"},
-    {"app", 0, NULL, "ping: from program to program; the peer runs vipperf serve"},
-    {"once", '1', NULL, "top: print one interval and end"},
-    {"wait", 0, NULL, "drain: until no program has a NIC open, at most --timeout"},
-    {"dry-run", 0, NULL, "reload: say what would change"},
-    {"tree", 0, NULL, "show clients: below their NICs, with their VIs"},
-    {"mapped", 'm', NULL,
-     "show stats, metrics: from the file vipd.stats, without asking vipd; for the group via-stat"},
-    {"defaults", 0, NULL, "config show: also keys that have their default"},
-};
-const size_t option_row_count = sizeof(option_rows) / sizeof(*option_rows);
 
 const struct command *command_find(const char *name)
 {
@@ -79,20 +42,6 @@ const struct command *command_find(const char *name)
         if (strcmp(commands[i].name, name) == 0)
             return &commands[i];
     return NULL;
-}
-
-bool command_takes(const struct command *command, const char *option)
-{
-    size_t len = strlen(option);
-
-    for (const char *at = command->options; *at;) {
-        size_t word = strcspn(at, " ");
-
-        if (word == len && strncmp(at, option, len) == 0)
-            return true;
-        at += word + (at[word] == ' ');
-    }
-    return false;
 }
 
 static void print_option(const struct option_row *row)

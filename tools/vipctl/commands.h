@@ -1,6 +1,6 @@
 /*
- * The table of vipctl's commands. Parsing, --help, the completions of three shells and the manual
- * page use it.
+ * vipctl's commands, from the table commands.def. Parsing, --help and the completions of three
+ * shells use them.
  *
  * Owns: verbs, their words and options. Does not own: their actions (a function each).
  */
@@ -27,6 +27,9 @@ enum word_kind {
     WORDS_VERB,
 };
 
+/* The action of a command. words: those after the verb. */
+typedef enum exit_code command_run(char **words, int count, const struct options *options);
+
 struct command {
     const char *name;
     const char *arguments; /* for --help */
@@ -34,13 +37,13 @@ struct command {
     enum word_kind words;
     int words_min, words_max; /* words after the verb; max -1: any number */
     const char *options;      /* long options that it takes, separated by spaces */
-    enum exit_code (*run)(char **words, int count, const struct options *options);
+    command_run *run;
 };
 
 extern const struct command commands[];
 extern const size_t command_count;
 
-/* An option that some commands take. */
+/* An option that some commands take (options.c). */
 struct option_row {
     const char *name;     /* without the dashes */
     char letter;          /* 0: none */
@@ -54,30 +57,15 @@ extern const size_t option_row_count;
 /* NULL: no such command. */
 const struct command *command_find(const char *name);
 
-/* Does the command take this long option? */
+/* Does the command take this long option (options.c)? */
 bool command_takes(const struct command *command, const char *option);
 
 /* Print the help text of all commands (only = NULL) or of one. */
 void command_help(const struct command *only);
 
-/* ---- actions of the commands; words: those after the verb ---- */
+/* ---- actions of the commands ---- */
 
-enum exit_code run_show(char **words, int count, const struct options *options);
-enum exit_code run_explain(char **words, int count, const struct options *options);
-enum exit_code run_check(char **words, int count, const struct options *options);
-enum exit_code run_ping(char **words, int count, const struct options *options);
-enum exit_code run_top(char **words, int count, const struct options *options);
-enum exit_code run_monitor(char **words, int count, const struct options *options);
-enum exit_code run_config(char **words, int count, const struct options *options);
-enum exit_code run_reload(char **words, int count, const struct options *options);
-enum exit_code run_disconnect(char **words, int count, const struct options *options);
-enum exit_code run_drain(char **words, int count, const struct options *options);
-enum exit_code run_resume(char **words, int count, const struct options *options);
-enum exit_code run_capture(char **words, int count, const struct options *options);
-enum exit_code run_metrics(char **words, int count, const struct options *options);
-enum exit_code run_bench(char **words, int count, const struct options *options);
-enum exit_code run_support(char **words, int count, const struct options *options);
-enum exit_code run_completion(char **words, int count, const struct options *options);
-enum exit_code run_help(char **words, int count, const struct options *options);
+#define COMMAND(name, arguments, help, words, words_min, words_max, options, run) command_run run;
+#include "tools/vipctl/commands.def"
 
 #endif

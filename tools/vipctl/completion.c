@@ -1,11 +1,9 @@
-/*
- * `vipctl completion`: prints the completion of a shell, made from the table of commands, so that
- * both always agree. When it completes, it asks vipd for peers, VIs and NICs.
- */
+/* The completion of a shell; see completion.h. */
+#include "tools/vipctl/completion.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/vipctl/commands.h"
 #include "tools/vipctl/show.h"
 
 static const char topics[] = "vi peer error nic";
@@ -16,10 +14,10 @@ static void print_views(void)
         printf("%s%s", i ? " " : "", show_views[i].name);
 }
 
-static void print_verbs(void)
+static void print_verbs(const struct command *table, size_t count)
 {
-    for (size_t i = 0; i < command_count; i++)
-        printf("%s%s", i ? " " : "", commands[i].name);
+    for (size_t i = 0; i < count; i++)
+        printf("%s%s", i ? " " : "", table[i].name);
 }
 
 /* Print the options of a command with their dashes; NULL: all options. */
@@ -37,7 +35,7 @@ static void print_options(const struct command *command)
 }
 
 /* Print the possible words after a verb, as a shell's list; $(...) asks vipd. */
-static void print_words(enum word_kind words)
+static void print_words(enum word_kind words, const struct command *table, size_t count)
 {
     switch (words) {
     case WORDS_VIEW:
@@ -64,7 +62,7 @@ static void print_words(enum word_kind words)
             stdout);
         break;
     case WORDS_VERB:
-        print_verbs();
+        print_verbs(table, count);
         break;
     case WORDS_NONE:
     case WORDS_FILE:
@@ -75,7 +73,7 @@ static void print_words(enum word_kind words)
 
 /* ---- bash -------------------------------------------------------------------------------- */
 
-static void print_bash(void)
+static void print_bash(const struct command *table, size_t count)
 {
     puts("# bash completion of vipctl; made by: vipctl completion bash\n"
          "_vipctl()\n"
@@ -90,15 +88,15 @@ static void print_bash(void)
          "    done\n"
          "    case $verb in");
     fputs("    '') words=\"", stdout);
-    print_verbs();
+    print_verbs(table, count);
     fputs("\" options=\"", stdout);
     print_options(NULL);
     puts("\" ;;");
-    for (size_t i = 0; i < command_count; i++) {
-        printf("    %s) options=\"", commands[i].name);
-        print_options(&commands[i]);
+    for (size_t i = 0; i < count; i++) {
+        printf("    %s) options=\"", table[i].name);
+        print_options(&table[i]);
         fputs("\"\n", stdout);
-        if (commands[i].words == WORDS_EXPLAIN)
+        if (table[i].words == WORDS_EXPLAIN)
             fputs("        case $before in\n"
                   "        vi) words=\"$(vipctl -rn -o vi show vi 2>/dev/null)\" ;;\n"
                   "        peer) words=\"$(vipctl -rn -o peer show peers 2>/dev/null)\" ;;\n"
@@ -106,7 +104,7 @@ static void print_bash(void)
                   "        esac\n",
                   stdout);
         fputs("        [ -n \"$before\" ] || words=\"", stdout);
-        print_words(commands[i].words);
+        print_words(table[i].words, table, count);
         puts("\" ;;");
     }
     puts("    esac\n"
@@ -115,10 +113,9 @@ static void print_bash(void)
          "    esac\n"
          "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
          "    case $verb in");
-    for (size_t i = 0; i < command_count; i++)
-        if (commands[i].words == WORDS_FILE)
-            printf("    %s) mapfile -t COMPREPLY < <(compgen -f -- \"$cur\") ;;\n",
-                   commands[i].name);
+    for (size_t i = 0; i < count; i++)
+        if (table[i].words == WORDS_FILE)
+            printf("    %s) mapfile -t COMPREPLY < <(compgen -f -- \"$cur\") ;;\n", table[i].name);
     puts("    esac\n"
          "}\n"
          "complete -F _vipctl vipctl");
@@ -139,7 +136,7 @@ static void print_quoted(const char *text, const char *special)
     }
 }
 
-static void print_zsh(void)
+static void print_zsh(const struct command *table, size_t count)
 {
     puts("#compdef vipctl\n"
          "# zsh completion of vipctl; made by: vipctl completion zsh\n"
@@ -151,9 +148,9 @@ static void print_zsh(void)
          "        if [[ -z $verb ]]; then verb=$word; else before=$word; fi\n"
          "    done\n"
          "    verbs=(");
-    for (size_t i = 0; i < command_count; i++) {
-        printf("        '%s:", commands[i].name);
-        print_quoted(commands[i].help, ":");
+    for (size_t i = 0; i < count; i++) {
+        printf("        '%s:", table[i].name);
+        print_quoted(table[i].help, ":");
         puts("'");
     }
     puts("    )\n"
@@ -161,11 +158,11 @@ static void print_zsh(void)
     fputs("    '') options=(", stdout);
     print_options(NULL);
     puts("); [[ $PREFIX == -* ]] || _describe command verbs ;;");
-    for (size_t i = 0; i < command_count; i++) {
-        printf("    %s) options=(", commands[i].name);
-        print_options(&commands[i]);
+    for (size_t i = 0; i < count; i++) {
+        printf("    %s) options=(", table[i].name);
+        print_options(&table[i]);
         fputs(")\n", stdout);
-        if (commands[i].words == WORDS_EXPLAIN)
+        if (table[i].words == WORDS_EXPLAIN)
             fputs(
                 "        case $before in\n"
                 "        vi) compadd -- ${(f)\"$(vipctl -rn -o vi show vi 2>/dev/null)\"} ;;\n"
@@ -174,11 +171,11 @@ static void print_zsh(void)
                 "        nic) compadd -- ${(f)\"$(vipctl -rn -o name show nic 2>/dev/null)\"} ;;\n"
                 "        esac\n",
                 stdout);
-        if (commands[i].words == WORDS_FILE) {
+        if (table[i].words == WORDS_FILE) {
             fputs("        _files", stdout);
         } else {
             fputs("        [[ -n $before ]] || compadd -- ", stdout);
-            print_words(commands[i].words);
+            print_words(table[i].words, table, count);
         }
         puts(" ;;");
     }
@@ -190,62 +187,47 @@ static void print_zsh(void)
 
 /* ---- fish -------------------------------------------------------------------------------- */
 
-static void print_fish(void)
+static void print_fish(const struct command *table, size_t count)
 {
     puts("# fish completion of vipctl; made by: vipctl completion fish\n"
          "complete -c vipctl -f");
-    for (size_t i = 0; i < command_count; i++) {
-        printf("complete -c vipctl -n __fish_use_subcommand -a %s -d '", commands[i].name);
-        print_quoted(commands[i].help, "");
+    for (size_t i = 0; i < count; i++) {
+        printf("complete -c vipctl -n __fish_use_subcommand -a %s -d '", table[i].name);
+        print_quoted(table[i].help, "");
         puts("'");
     }
-    for (size_t i = 0; i < command_count; i++) {
-        if (commands[i].words == WORDS_FILE) {
-            printf("complete -c vipctl -F -n '__fish_seen_subcommand_from %s'\n", commands[i].name);
-        } else if (commands[i].words != WORDS_NONE && commands[i].words != WORDS_REST) {
-            printf("complete -c vipctl -n '__fish_seen_subcommand_from %s' -a '", commands[i].name);
+    for (size_t i = 0; i < count; i++) {
+        if (table[i].words == WORDS_FILE) {
+            printf("complete -c vipctl -F -n '__fish_seen_subcommand_from %s'\n", table[i].name);
+        } else if (table[i].words != WORDS_NONE && table[i].words != WORDS_REST) {
+            printf("complete -c vipctl -n '__fish_seen_subcommand_from %s' -a '", table[i].name);
             /* fish has $(...) since 3.4; Debian 12 has 3.6. */
-            print_words(commands[i].words);
+            print_words(table[i].words, table, count);
             puts("'");
         }
         for (size_t k = 0; k < option_row_count; k++) {
-            if (!command_takes(&commands[i], option_rows[k].name))
+            if (!command_takes(&table[i], option_rows[k].name))
                 continue;
             printf("complete -c vipctl -n '__fish_seen_subcommand_from %s' -l %s%s -d '",
-                   commands[i].name, option_rows[k].name, option_rows[k].argument ? " -x" : "");
+                   table[i].name, option_rows[k].name, option_rows[k].argument ? " -x" : "");
             print_quoted(option_rows[k].help, "");
             puts("'");
         }
     }
 }
 
-enum exit_code run_completion(char **words, int count, const struct options *options)
+enum exit_code completion_print(const char *shell, const struct command *table, size_t count)
 {
-    (void)count;
-    (void)options;
-    if (strcmp(words[0], "bash") == 0) {
-        print_bash();
-    } else if (strcmp(words[0], "zsh") == 0) {
-        print_zsh();
-    } else if (strcmp(words[0], "fish") == 0) {
-        print_fish();
+    if (strcmp(shell, "bash") == 0) {
+        print_bash(table, count);
+    } else if (strcmp(shell, "zsh") == 0) {
+        print_zsh(table, count);
+    } else if (strcmp(shell, "fish") == 0) {
+        print_fish(table, count);
     } else {
         fprintf(stderr, "vipctl: there are completions for bash, zsh and fish, not for \"%s\"\n",
-                words[0]);
+                shell);
         return EXIT_USAGE;
     }
-    return show_flushed();
-}
-
-enum exit_code run_help(char **words, int count, const struct options *options)
-{
-    const struct command *command = count > 0 ? command_find(words[0]) : NULL;
-
-    (void)options;
-    if (count > 0 && !command) {
-        fprintf(stderr, "vipctl: there is no command \"%s\"; see vipctl --help\n", words[0]);
-        return EXIT_USAGE;
-    }
-    command_help(command);
     return show_flushed();
 }

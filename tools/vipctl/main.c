@@ -1,7 +1,7 @@
 /*
  * vipctl: inspects and controls a running vipd, with control requests only.
  *
- * Owns: the command line. The commands are in the table of commands.c.
+ * Owns: the command line. The commands are in the table commands.def.
  */
 #include <getopt.h>
 #include <stdio.h>

@@ -30,14 +30,6 @@ static int post_read(struct run *run, uint64_t number)
     return 0;
 }
 
-void run_read_fill(const struct run *run)
-{
-    const struct plan *plan = run->plan;
-
-    for (uint64_t slot = 0; slot < run_slots(plan); slot++)
-        pattern_fill(end_in(run->end, slot), plan->size_bytes, plan->seed, slot);
-}
-
 /* Wait until at most `left` reads are under way. Outcomes: 0; -1. */
 static int await_reads(struct run *run, uint64_t left)
 {

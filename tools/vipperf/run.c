@@ -124,6 +124,14 @@ void run_aim(const struct run *run, uint64_t number, struct end_message *message
     message->remote_handle = slot < remote->handle_count ? remote->handles[slot] : remote->handle;
 }
 
+void run_read_fill(const struct run *run)
+{
+    const struct plan *plan = run->plan;
+
+    for (uint64_t slot = 0; slot < run_slots(plan); slot++)
+        pattern_fill(end_in(run->end, slot), plan->size_bytes, plan->seed, slot);
+}
+
 int run_post_receives(struct run *run, bool client)
 {
     const struct plan *plan = run->plan;
@@ -260,22 +268,4 @@ int run_post_end(struct run *run)
 bool run_is_end(const struct end_arrival *arrival)
 {
     return arrival->has_imm && !arrival->by_write && arrival->imm == RUN_END;
-}
-
-int run_client(struct run *run)
-{
-    if (run->plan->op == PLAN_READ)
-        return run_read_client(run);
-    if (run->plan->both_ways)
-        return run_both_client(run);
-    return run->plan->test == PLAN_LAT ? run_pingpong_client(run) : run_stream_client(run);
-}
-
-int run_server(struct run *run)
-{
-    if (run->plan->op == PLAN_READ)
-        return run_read_server(run);
-    if (run->plan->both_ways)
-        return run_both_server(run);
-    return run->plan->test == PLAN_LAT ? run_pingpong_server(run) : run_stream_server(run);
 }

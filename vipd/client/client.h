@@ -46,7 +46,7 @@ struct session {
     void *app_base, *vipd_base; /* the two segments, NULL if not mapped */
     void *recv_base;   /* table of receives (proto/direct.h), NULL if the library has none */
     uint32_t guard[3]; /* of these three in the table of vipd/registry/guard.h */
-    struct taken_file *taken[3]; /* their files, which the program may keep */
+    struct taken_file *taken[3]; /* the files of these, which the program may keep */
     int doorbell;                /* eventfd; its file is shared with the application */
     int event_sock;              /* vipd's end */
     struct vipd_watch *doorbell_watch, *event_watch;
@@ -120,7 +120,7 @@ void clients_memory(struct vipd *vipd, bool worked);
 /* The time of the loop that runs now: the control loop, or that of the client's NIC. */
 uint64_t client_now_ns(const struct client *client);
 
-/* End sessions that wait on a discriminator that [listen] now keeps for other users. */
+/* After a reload: end sessions that wait on a discriminator that [listen] now keeps for others. */
 void clients_judge(struct vipd *vipd);
 
 /* End and free all of them: vipd stops. */

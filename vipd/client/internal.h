@@ -14,31 +14,24 @@
 #include "vipd/ctl/explain.h"
 #include "vipd/ctl/show.h"
 #include "vipd/nic/nic.h"
+#include "vipd/quota.h"
 
 #define REASON_BYTES 320
 
 /*
- * One reply under construction. The messages inside are what a reply may point to; `fds` are closed
- * after the reply was sent.
+ * One reply under construction. The messages of requests.def are what a reply may point to; a
+ * request's function initialises the one that it uses. `fds` are closed after the reply was sent.
  */
 struct answer {
     Vip__Reply reply;
     char reason[REASON_BYTES];
-    Vip__OpenReply open;
-    Vip__NicAttributes nic;
-    Vip__CreateViReply create_vi;
-    Vip__CreateCqReply create_cq;
-    Vip__ConnectWaitReply connect_wait;
-    Vip__ResolveReply resolve;
+#define REPLY(type, member) Vip__##type member;
+#include "vipd/client/requests.def"
     struct link_addr resolved;           /* `resolve` points to this ... */
     char resolved_name[LINK_NAME_BYTES]; /* ... or to this */
-    Vip__MemAttributes mem_attributes;
-    Vip__AdminReply admin;
-    Vip__PingReply ping;
-    Vip__DiscoverReply discover; /* its array is freed after sending */
-    struct show_page *page;      /* answer to a show request; freed after sending */
-    Vip__ReloadReply *reload;    /* freed after sending */
-    struct explain *explain;     /* likewise */
+    struct show_page *page;              /* answer to a show request; freed after sending */
+    Vip__ReloadReply *reload;            /* freed after sending */
+    struct explain *explain;             /* likewise */
     struct vip_fds fds;
 };
 
@@ -52,9 +45,19 @@ void answer_set(struct answer *answer, enum vip_rc rc, const char *format, ...)
  */
 bool answer_admin(struct client *client, const char *verb, const char *on, struct answer *answer);
 
-/* The same without an answer and a log line: root, vipd's own user and the administrators. */
+/*
+ * May the client's user have `more` of it? Outcomes: true; false: ERROR_RESOURCE and the reason are
+ * in answer.
+ */
+bool answer_room(const struct client *client, enum quota quota, uint64_t more,
+                 struct answer *answer);
+
+/* Is it root, vipd's own user, or an administrator? Without an answer and a log line. */
 bool client_is_admin(const struct client *client);
 
+void answer_init(struct answer *answer); /* success */
+/* Send it and free what it holds. A client that cannot take it is ended. */
+void answer_send(struct client *client, struct answer *answer);
 /* Free what only the reply points to. */
 void answer_free(struct answer *answer);
 
@@ -63,22 +66,11 @@ void answer_free(struct answer *answer);
 typedef void request_fn(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                         struct answer *answer);
 
-request_fn request_open, request_direct;
-request_fn request_close;
-request_fn request_create_ptag, request_destroy_ptag;
-request_fn request_register_mem, request_deregister_mem, request_set_mem_attributes;
-request_fn request_make_memory;
+#define REQUEST(BODY, name, function, needs_session, fds_min, fds_max) request_fn function;
+#include "vipd/client/requests.def"
 
 /* May a NIC be opened: [daemon] open_group, and vipctl drain? If not, the answer says why. */
 bool client_may_open(const struct client *client, struct answer *answer);
-
-request_fn request_create_vi, request_destroy_vi, request_set_vi_attributes, request_disconnect;
-request_fn request_create_cq, request_destroy_cq, request_resize_cq, request_cq_fd;
-request_fn request_connect_wait, request_connect_wait_cancel;
-request_fn request_accept, request_reject, request_connect, request_connect_cancel;
-request_fn request_new_discriminator, request_conn_user;
-request_fn request_resolve, request_show, request_discover, request_explain;
-request_fn request_reload, request_admin, request_ping, request_capture;
 
 /* What every NIC of this vipd offers. */
 #define NIC_LEVELS           (VIP_LVL_UNRELIABLE | VIP_LVL_DELIVERY | VIP_LVL_RECEPTION)

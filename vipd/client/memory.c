@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "vipd/client/internal.h"
-#include "vipd/client/quota.h"
+#include "vipd/quota.h"
 #include "vipd/registry/guard.h"
 #include "vipd/registry/registry.h"
 #include "vipd/registry/taken.h"

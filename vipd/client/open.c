@@ -99,8 +99,8 @@ static bool map_app_segment(const struct client *client, struct session *session
         answer_set(answer, VIP_RC_INVALID_PARAMETER, "the app-writes segment %s", fault);
         return false;
     }
-    base = mmap(NULL, VIP_APP_BYTES, PROT_READ, MAP_SHARED, fd, 0);
-    if (base == MAP_FAILED) {
+    base = memfile_map(fd, VIP_APP_BYTES, 0, false);
+    if (!base) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot map the app-writes segment: %s",
                    strerror(errno));
         return false;
@@ -119,7 +119,7 @@ static bool map_app_segment(const struct client *client, struct session *session
                    head[0], head[1], VIP_SHM_APP_MAGIC, VIP_SHM_ABI);
         return false;
     }
-    rc = count_segment(client, fd, &session->taken[1]);
+    rc = count_segment(client, fd, &session->taken[0]);
     if (rc < 0)
         answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot count the app-writes segment: %s",
                    strerror(-rc));
@@ -139,14 +139,14 @@ static int make_vipd_segment(const struct client *client, struct session *sessio
     answer->fds.count = 1;
     if (ftruncate(fd, (off_t)VIP_VIPD_BYTES) < 0)
         return -errno;
-    base = mmap(NULL, VIP_VIPD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    if (base == MAP_FAILED)
+    base = memfile_map(fd, VIP_VIPD_BYTES, 0, true);
+    if (!base)
         return -errno;
     session->vipd_base = base;
     /* After the mapping, which stays writable; later ones cannot be. */
     if (fcntl(fd, F_ADD_SEALS, SEGMENT_SEALS) < 0)
         return -errno;
-    return count_segment(client, fd, &session->taken[0]);
+    return count_segment(client, fd, &session->taken[1]);
 }
 
 /* ---- doorbell and event socket ----------------------------------------------------------- */
@@ -577,8 +577,8 @@ void request_direct(struct client *client, const Vip__Request *request, struct v
                    strerror(-rc));
         return;
     }
-    base = mmap(NULL, VIP_RECV_BYTES, PROT_READ, MAP_SHARED | MAP_NORESERVE, fds->fd[0], 0);
-    if (base == MAP_FAILED) {
+    base = memfile_map(fds->fd[0], VIP_RECV_BYTES, 0, false);
+    if (!base) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot map the table of receives: %s",
                    strerror(errno));
         taken_put(client->vipd->taken, taken);

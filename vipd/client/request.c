@@ -1,6 +1,6 @@
 /*
- * Requests: the number of descriptors of each, whether it needs a session, its function, and the
- * one reply to it. The functions themselves are in request_*.c and open.c.
+ * Requests: the checks that the table requests.def asks for, the call of the request's function,
+ * and the one reply to it. The other functions are in request_*.c, discover.c and open.c.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include "vipd/client/internal.h"
 #include "vipd/names.h"
 
-/* One kind of request. */
+/* One row of requests.def. */
 struct request_kind {
     const char *name;
     request_fn *fn;
@@ -21,128 +21,15 @@ struct request_kind {
 };
 
 static const struct request_kind kinds[] = {
-    [VIP__REQUEST__BODY_OPEN] = {"open", request_open, false, 2, 2},
-    [VIP__REQUEST__BODY_DIRECT] = {"direct", request_direct, true, 1, 1},
-    [VIP__REQUEST__BODY_CREATE_PTAG] = {"create_ptag", request_create_ptag, true, 0, 0},
-    [VIP__REQUEST__BODY_DESTROY_PTAG] = {"destroy_ptag", request_destroy_ptag, true, 0, 0},
-    [VIP__REQUEST__BODY_MAKE_MEMORY] = {"make_memory", request_make_memory, false, 0, 0},
-    /* One for shared and staged memory, none for adopted: request_register_mem checks that. */
-    [VIP__REQUEST__BODY_REGISTER_MEM] = {"register_mem", request_register_mem, true, 0, 1},
-    [VIP__REQUEST__BODY_DEREGISTER_MEM] = {"deregister_mem", request_deregister_mem, true, 0, 0},
-    [VIP__REQUEST__BODY_SET_MEM_ATTRIBUTES] = {"set_mem_attributes", request_set_mem_attributes,
-                                               true, 0, 0},
-    [VIP__REQUEST__BODY_CREATE_VI] = {"create_vi", request_create_vi, true, 0, 0},
-    [VIP__REQUEST__BODY_DESTROY_VI] = {"destroy_vi", request_destroy_vi, true, 0, 0},
-    [VIP__REQUEST__BODY_SET_VI_ATTRIBUTES] = {"set_vi_attributes", request_set_vi_attributes, true,
-                                              0, 0},
-    [VIP__REQUEST__BODY_DISCONNECT] = {"disconnect", request_disconnect, true, 0, 0},
-    [VIP__REQUEST__BODY_CREATE_CQ] = {"create_cq", request_create_cq, true, 0, 0},
-    [VIP__REQUEST__BODY_DESTROY_CQ] = {"destroy_cq", request_destroy_cq, true, 0, 0},
-    [VIP__REQUEST__BODY_RESIZE_CQ] = {"resize_cq", request_resize_cq, true, 0, 0},
-    [VIP__REQUEST__BODY_CONNECT_WAIT] = {"connect_wait", request_connect_wait, true, 0, 0},
-    [VIP__REQUEST__BODY_CONNECT_WAIT_CANCEL] = {"connect_wait_cancel", request_connect_wait_cancel,
-                                                true, 0, 0},
-    [VIP__REQUEST__BODY_ACCEPT] = {"accept", request_accept, true, 0, 0},
-    [VIP__REQUEST__BODY_REJECT] = {"reject", request_reject, true, 0, 0},
-    [VIP__REQUEST__BODY_CONN_USER] = {"conn_user", request_conn_user, true, 0, 0},
-    [VIP__REQUEST__BODY_CONNECT] = {"connect", request_connect, true, 0, 0},
-    [VIP__REQUEST__BODY_CONNECT_CANCEL] = {"connect_cancel", request_connect_cancel, true, 0, 0},
-    [VIP__REQUEST__BODY_RESOLVE] = {"resolve", request_resolve, false, 0, 0},
-    [VIP__REQUEST__BODY_SHOW] = {"show", request_show, false, 0, 0},
-    [VIP__REQUEST__BODY_NEW_DISCRIMINATOR] = {"new_discriminator", request_new_discriminator, true,
-                                              0, 0},
-    [VIP__REQUEST__BODY_CLOSE] = {"close", request_close, true, 0, 0},
-    [VIP__REQUEST__BODY_CQ_FD] = {"cq_fd", request_cq_fd, true, 0, 0},
-    [VIP__REQUEST__BODY_DISCOVER] = {"discover", request_discover, true, 0, 0},
-    [VIP__REQUEST__BODY_ADMIN] = {"admin", request_admin, false, 0, 0},
-    [VIP__REQUEST__BODY_PING] = {"ping", request_ping, false, 0, 0},
-    [VIP__REQUEST__BODY_RELOAD] = {"reload", request_reload, false, 0, 0},
-    [VIP__REQUEST__BODY_CAPTURE] = {"capture", request_capture, false, 0, 0},
-    [VIP__REQUEST__BODY_EXPLAIN] = {"explain", request_explain, false, 0, 0},
+#define REQUEST(BODY, name, function, needs_session, fds_min, fds_max)                             \
+    [VIP__REQUEST__BODY_##BODY] = {#name, function, needs_session, fds_min, fds_max},
+#include "vipd/client/requests.def"
 };
 
 /* Retry interval in ms while a name look-up on the segment is pending. */
 #define ASK_AGAIN_MS 10
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
-
-void answer_set(struct answer *answer, enum vip_rc rc, const char *format, ...)
-{
-    va_list args;
-
-    answer->reply.code = rc;
-    answer->reply.reason = NULL;
-    if (rc == VIP_RC_SUCCESS)
-        return;
-    va_start(args, format);
-    vsnprintf(answer->reason, sizeof(answer->reason), format, args);
-    va_end(args);
-    answer->reply.reason = answer->reason;
-}
-
-static void answer_init(struct answer *answer)
-{
-    /* Not all of it is zeroed: each request would pay for the messages of all other kinds. */
-    vip__reply__init(&answer->reply);
-    answer->reply.has_code = true;
-    answer->page = NULL;
-    answer->reload = NULL;
-    answer->explain = NULL;
-    answer->discover.host = NULL;
-    answer->fds = VIP_FDS_NONE;
-    answer_set(answer, VIP_RC_SUCCESS, "%s", "");
-}
-
-void answer_free(struct answer *answer)
-{
-    vip_fds_close(&answer->fds);
-    show_page_free(answer->page);
-    explain_free(answer->explain);
-    free(answer->discover.host);
-    if (answer->reload)
-        vip__reload_reply__free_unpacked(answer->reload, NULL);
-}
-
-void client_refuse(int sock, const char *format, ...)
-{
-    Vip__Reply reply = VIP__REPLY__INIT;
-    char reason[REASON_BYTES];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(reason, sizeof(reason), format, args);
-    va_end(args);
-    reply.has_code = true;
-    reply.code = VIP_RC_ERROR_RESOURCE;
-    reply.reason = reason;
-    /* A new socket has room for it; if not, only the reason is lost. */
-    (void)vip_control_send(sock, &reply.base, NULL, 0, MSG_DONTWAIT);
-}
-
-static void answer_send(struct client *client, struct answer *answer)
-{
-    int r = vip_control_send(client->sock, &answer->reply.base, answer->fds.fd, answer->fds.count,
-                             MSG_DONTWAIT);
-
-    answer_free(answer);
-    if (r == 0)
-        return;
-    if (r == -EPIPE) {
-        client_end(client, client->session ? CLIENT_END_DIED : CLIENT_END_CLOSED, NULL);
-    } else if (r == -EAGAIN) {
-        client_end(client, CLIENT_END_REPLIES, NULL);
-    } else {
-        /* The kernel limits the unread descriptors of a user; vipd may not exceed that. */
-        client_refuse(client->sock, "vipd cannot hand over the descriptors of this reply: %s%s",
-                      strerror(-r),
-                      r == -ETOOMANYREFS
-                          ? "; programs of vipd's user have more of them unread in sockets than "
-                            "vipd may open: end those, or raise LimitNOFILE= of the service or "
-                            "'ulimit -n'"
-                          : "");
-        client_end(client, CLIENT_END_INTERNAL, strerror(-r));
-    }
-}
 
 /* The fixed checks, in this order; true if the request's function may be called. */
 static bool acceptable(struct client *client, const Vip__Request *request,
@@ -224,11 +111,6 @@ void request_close_done(struct client *client)
 
     answer_init(&answer);
     answer_send(client, &answer);
-}
-
-struct nic *session_nic(const struct client *client)
-{
-    return client->vipd->nics[client->session->nic].nic;
 }
 
 /* ---- close, names and views -------------------------------------------------------------- */

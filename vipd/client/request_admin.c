@@ -141,6 +141,8 @@ void request_reload(struct client *client, const Vip__Request *request, struct v
     changes.reply = answer->reload;
     answer->reply.reload = answer->reload;
     r = vipd_reload(client->vipd, dry_run, add_change, &changes, faults, FAULTS_BYTES);
+    if (r >= 0 && !dry_run)
+        clients_judge(client->vipd);
     if (r == -EINVAL) {
         answer->reload->faults = faults;
         answer_set(answer, VIP_RC_INVALID_PARAMETER,
@@ -226,7 +228,7 @@ static bool peer_address(const struct vipd *vipd, unsigned nic, const char *text
                          struct cm_host *ret)
 {
     enum link_kind kind = nic_link(vipd->nics[nic].nic)->kind;
-    uint16_t port = (uint16_t)vipd->config->nics[nic].port;
+    uint16_t port = (uint16_t)vipd->config->nics[nic].keys.port;
     struct link_addr addr;
 
     if (link_addr_parse_as(kind, text, port, &addr) < 0 &&

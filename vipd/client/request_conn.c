@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "vipd/client/internal.h"
-#include "vipd/client/quota.h"
 #include "vipd/config_listen.h"
 
 /* Copy an address out of a message. false: it is too long, and the answer says so. */
@@ -141,7 +140,7 @@ void request_connect_wait(struct client *client, const Vip__Request *request, st
 
     (void)fds;
     if (!read_address(r->local, &local, answer) || !not_draining(client, answer) ||
-        !may_listen(client, &local, answer) || !quota_room(client, QUOTA_WAITS, 1, answer))
+        !may_listen(client, &local, answer) || !answer_room(client, QUOTA_WAITS, 1, answer))
         return;
     answer->reason[0] = '\0';
     if (r->backlog > 0)
@@ -182,7 +181,7 @@ void request_accept(struct client *client, const Vip__Request *request, struct v
 
     (void)fds;
     if (!read_private(r->has_private_data, &r->private_data, &data, answer) ||
-        !quota_room(client, QUOTA_CONNECTS, 1, answer))
+        !answer_room(client, QUOTA_CONNECTS, 1, answer))
         return;
     answer->reason[0] = '\0';
     answer_why(answer, nic_accept(client->session->nic_session, r->conn_handle, r->vi, &data,
@@ -215,8 +214,8 @@ void request_connect(struct client *client, const Vip__Request *request, struct 
         !read_address(r->remote, &args.remote, answer) ||
         !read_private(r->has_private_data, &r->private_data, &args.data, answer) ||
         (args.peer_to_peer && (!may_listen(client, &args.local, answer) ||
-                               !quota_room(client, QUOTA_WAITS, 1, answer))) ||
-        !quota_room(client, QUOTA_CONNECTS, 1, answer))
+                               !answer_room(client, QUOTA_WAITS, 1, answer))) ||
+        !answer_room(client, QUOTA_CONNECTS, 1, answer))
         return;
     /* A name that is kept for another user is not the program's: the server is not told it. */
     if (!config_may_listen(client->vipd->config, client->uid, args.local.disc, args.local.disc_len,

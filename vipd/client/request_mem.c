@@ -4,7 +4,6 @@
 #include <sys/ioctl.h>
 
 #include "vipd/client/internal.h"
-#include "vipd/client/quota.h"
 #include "vipd/registry/mapping.h"
 #include "vipd/registry/memfile.h"
 #include "vipd/registry/registry.h"
@@ -80,8 +79,8 @@ static bool within_quota(struct client *client, const struct registry_region *re
                    (unsigned long long)config->register_bytes);
         return false;
     }
-    if (!quota_room(client, QUOTA_REGIONS, 1, answer) ||
-        !quota_room(client, QUOTA_REGISTER_BYTES, registry_held_bytes(region), answer))
+    if (!answer_room(client, QUOTA_REGIONS, 1, answer) ||
+        !answer_room(client, QUOTA_REGISTER_BYTES, registry_held_bytes(region), answer))
         return false;
     /* Only the registry knows whether the file is mapped already. */
     registry_set_mapping_room(client->session->registry, quota_left(client, QUOTA_MAPPED_BYTES),

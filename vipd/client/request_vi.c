@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "vipd/client/internal.h"
-#include "vipd/client/quota.h"
 
 /*
  * Read and check the attributes of a VI, in the order in which the specification names their codes
@@ -64,7 +63,7 @@ void request_create_vi(struct client *client, const Vip__Request *request, struc
     enum vip_rc rc;
 
     (void)fds;
-    if (!read_attrs(r->attributes, &args, answer) || !quota_room(client, QUOTA_VIS, 1, answer))
+    if (!read_attrs(r->attributes, &args, answer) || !answer_room(client, QUOTA_VIS, 1, answer))
         return;
     if ((r->has_send_cq && r->send_cq > INT32_MAX) || (r->has_recv_cq && r->recv_cq > INT32_MAX)) {
         answer_set(answer, VIP_RC_INVALID_PARAMETER, "there is no such completion queue");
@@ -152,7 +151,7 @@ void request_create_cq(struct client *client, const Vip__Request *request, struc
     enum vip_rc rc;
 
     (void)fds;
-    if (!quota_room(client, QUOTA_CQS, 1, answer))
+    if (!answer_room(client, QUOTA_CQS, 1, answer))
         return;
     answer->reason[0] = '\0';
     rc = nic_cq_create(client->session->nic_session, request->create_cq->entries, &cq, &position,

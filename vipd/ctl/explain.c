@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "vipd/link/kinds.h"
 #include "vipd/names.h"
 #include "vipd/nic/nic.h"
 
@@ -62,6 +63,7 @@ static bool look(const struct vipd *vipd, const struct vipd_nic *nic, const char
                  char address[LINK_TEXT_BYTES], char name[LINK_NAME_BYTES], Vip__ExplainRow *row)
 {
     const struct link *link = nic_link(nic->nic);
+    const struct link_kind_row *kind = link_kind_row(link->kind);
     struct link_addr addr;
     bool again = false;
     int r = 0;
@@ -78,25 +80,27 @@ static bool look(const struct vipd *vipd, const struct vipd_nic *nic, const char
         row->address = address;
         row->has_this_host = true;
         row->this_host = link_addr_equal(&addr, &link->self);
-    } else if (link->kind == LINK_UDP || link->kind == LINK_UDP6) {
+    } else if (kind->ip_version != 0) {
         row->has_ip_version = true;
-        row->ip_version = link->kind == LINK_UDP ? 4 : 6;
+        row->ip_version = kind->ip_version;
         row->has_port = true;
-        row->port = (uint32_t)nic->config->port;
-    } else if (link->kind == LINK_LOOP) {
-        row->why = (char *)"loop reaches programs of this host only";
+        row->port = (uint32_t)nic->config->keys.port;
+    } else if (kind->only_host) {
+        row->why = (char *)kind->only_host_why;
     }
     return again || r == -EAGAIN;
 }
 
 static void fill_mtu(const struct link *link, Vip__ExplainRow *row)
 {
+    uint32_t overhead = link_kind_row(link->kind)->overhead;
+
     row->has_mtu = true;
     row->mtu = link->packet_bytes;
     /* With packets of the largest size the interface's MTU may be larger; it is not known here. */
-    row->has_link_mtu = link->kind != LINK_LOOP && link->packet_bytes > 0 &&
-                        link->packet_bytes < VIP_PACKET_BYTES_MAX;
-    row->link_mtu = link->packet_bytes + link_kind_overhead(link->kind);
+    row->has_link_mtu =
+        overhead > 0 && link->packet_bytes > 0 && link->packet_bytes < VIP_PACKET_BYTES_MAX;
+    row->link_mtu = link->packet_bytes + overhead;
 }
 
 int explain_new(const struct vipd *vipd, const char *peer, struct explain **ret)

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "vipd/client/quota.h"
+#include "vipd/quota.h"
 #include "vipd/config_listen.h"
 #include "vipd/ctl/page.h"
 #include "vipd/ctl/parts.h"
@@ -173,14 +173,16 @@ static bool add_peer(void *ctx, const struct nic_peer_view *view)
     return !walk->full;
 }
 
-void show_peers(struct show_page *page, const struct vipd *vipd, uint64_t cursor)
+void show_peers(struct show_page *page, const struct vipd *vipd, uid_t viewer, uint64_t cursor)
 {
     struct peer_walk walk = {.page = page, .vipd = vipd};
+    const uint32_t *uid = show_may_see(viewer, 0) ? NULL : &viewer;
     uint32_t from = (uint32_t)cursor;
 
     for (uint64_t n = cursor >> 32; n < vipd->nic_count; n++) {
         walk.nic = (unsigned)n;
-        from = nic_peer_views(vipd->nics[n].nic, from, vipd_loop_now(vipd->loop), add_peer, &walk);
+        from = nic_peer_views(vipd->nics[n].nic, uid, from, vipd_loop_now(vipd->loop), add_peer,
+                              &walk);
         if (walk.full) {
             page_more(page, n << 32 | from);
             return;

@@ -66,8 +66,9 @@ const char *show_peer_text(struct walk *walk, const struct cm_host *host);
 /* May `viewer` (0: administrators) see details of owner's programs, memory, peers and faults? */
 bool show_may_see(uid_t viewer, uid_t owner);
 
-/* Each adds rows to the page, from the cursor on, until it is full. */
-void show_peers(struct show_page *page, const struct vipd *vipd, uint64_t cursor);
+/* Each adds rows to the page, from the cursor on, until it is full. Administrators see all peers,
+ * others those that they are connected to. */
+void show_peers(struct show_page *page, const struct vipd *vipd, uid_t viewer, uint64_t cursor);
 void show_limits(struct show_page *page, const struct vipd *vipd, uint64_t cursor);
 void show_errors(struct show_page *page, const struct vipd *vipd, uid_t viewer, uint64_t cursor);
 void show_events(struct show_page *page, const struct vipd *vipd, uid_t viewer, uint64_t cursor);

@@ -429,7 +429,7 @@ static bool fill_page(struct show_page *page, const struct vipd *vipd,
         show_sessions(page, vipd, viewer, cursor, show_walk_waits);
         return true;
     case VIP__SHOW_REQUEST__WHAT__PEER:
-        show_peers(page, vipd, cursor);
+        show_peers(page, vipd, viewer, cursor);
         return true;
     case VIP__SHOW_REQUEST__WHAT__ERROR:
         show_errors(page, vipd, viewer, cursor);

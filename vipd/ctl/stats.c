@@ -52,35 +52,13 @@ void vipd_stats_visit(const struct vipd *vipd,
     struct vipd_loop_stats loop;
 
     vipd_loop_stats(vipd->loop, &loop);
-    visit(ctx, VIP_STAT_VIPD_turns, loop.turns);
-    visit(ctx, VIP_STAT_VIPD_turns_busy, loop.busy);
-    visit(ctx, VIP_STAT_VIPD_spins, loop.spins);
-    visit(ctx, VIP_STAT_VIPD_spin_time, loop.spin_ns);
-    visit(ctx, VIP_STAT_VIPD_sleeps, loop.sleeps);
-    visit(ctx, VIP_STAT_VIPD_recalls, loop.recalls);
-    visit(ctx, VIP_STAT_VIPD_naps, loop.naps);
-    visit(ctx, VIP_STAT_VIPD_polls, loop.polls);
-    visit(ctx, VIP_STAT_VIPD_engines, loop.engines);
-    visit(ctx, VIP_STAT_VIPD_halts, loop.halts);
-    visit(ctx, VIP_STAT_VIPD_accepted, c->accepted);
-    visit(ctx, VIP_STAT_VIPD_refused_limit, c->refused_limit);
-    visit(ctx, VIP_STAT_VIPD_refused_quota, c->refused_quota);
-    visit(ctx, VIP_STAT_VIPD_accept_paused, c->accept_paused);
-    visit(ctx, VIP_STAT_VIPD_opened, c->opened);
-    visit(ctx, VIP_STAT_VIPD_open_refused, c->open_refused);
-    visit(ctx, VIP_STAT_VIPD_open_again, c->open_again);
-    visit(ctx, VIP_STAT_VIPD_requests, c->requests);
-    visit(ctx, VIP_STAT_VIPD_request_time, c->request_time);
-    visit(ctx, VIP_STAT_VIPD_requests_failed, c->requests_failed);
-    visit(ctx, VIP_STAT_VIPD_events, c->events);
-    visit(ctx, VIP_STAT_VIPD_events_delayed, c->events_delayed);
-    visit(ctx, VIP_STAT_VIPD_errors_dropped, c->errors_dropped);
-    visit(ctx, VIP_STAT_VIPD_reloads, c->reloads);
-    visit(ctx, VIP_STAT_VIPD_reloads_refused, c->reloads_refused);
-    visit(ctx, VIP_STAT_VIPD_admin_denied, c->admin_denied);
+#define VIP_STAT_OF_LOOP(member, name) visit(ctx, VIP_STAT_VIPD_##name, loop.member);
+#define VIP_STAT_OF_VIPD(member, name) visit(ctx, VIP_STAT_VIPD_##name, c->member);
+#include "proto/stats.def"
     vipd_gauges(vipd, visit, ctx);
-    for (unsigned end = CLIENT_END_NONE + 1; end < CLIENT_ENDS; end++)
-        visit(ctx, VIP_STAT_VIPD_ended_closed + (end - CLIENT_END_CLOSED), c->ended[end]);
+#define VIP_STAT_OF_END(member, name)                                                              \
+    visit(ctx, VIP_STAT_VIPD_##name, c->ended[CLIENT_END_##member]);
+#include "proto/stats.def"
 }
 
 _Static_assert(VIP_STAT_VIPD_ended_shutdown - VIP_STAT_VIPD_ended_closed ==

@@ -8,7 +8,6 @@
  */
 #include "proto/probe.h"
 #include "vipd/engine/ready.h"
-#include "vipd/engine/siphash.h"
 
 enum eng_number eng_number_judge(const struct eng_vi *vi, uint64_t number)
 {
@@ -119,32 +118,6 @@ bool eng_ack_possible(const struct eng_vi *vi, const struct vip_packet *packet)
     if (hdr->range_count && hdr->ack_cumulative + packet->ranges[hdr->range_count - 1].end > sent)
         return false;
     return !eng_before(vi->tx.at.op, hdr->ops_done);
-}
-
-void eng_skip_draw(struct eng_vi *vi)
-{
-    const struct siphash_key key = {vi->eng->config.seed, vi->conn.local_id};
-    uint32_t mean = vi->eng->config.skip_packets;
-
-    vi->tx.skip_at = mean ? vi->tx.number + mean / 2 +
-                                siphash(&key, &vi->tx.number, sizeof(vi->tx.number)) % (mean + 1)
-                          : 0;
-}
-
-bool eng_ack_invented(const struct eng_vi *vi, const struct vip_packet *packet)
-{
-    const struct vip_header *hdr = &packet->hdr;
-    uint64_t skipped = vi->tx.skipped, base = hdr->ack_cumulative;
-
-    /* At this distance the cumulative number of a correct peer passes a missing number, too. */
-    if (!(hdr->flags & VIP_PKTF_ACK) || !skipped || vi->tx.number - skipped > ENG_BITS)
-        return false;
-    if (base > skipped)
-        return true;
-    for (unsigned i = 0; i < hdr->range_count; i++)
-        if (base + packet->ranges[i].start <= skipped && base + packet->ranges[i].end > skipped)
-            return true;
-    return false;
 }
 
 /* New facts in an acknowledgement. */

@@ -1,13 +1,11 @@
 /*
- * Connection manager: set-up and end, dispatch of received messages, associations, time, counters.
+ * Connection manager: set-up and end, dispatch of received messages, time, counters.
  *
- * Owns: struct cm itself and the table of associations. Called by vipd/nic/ on the NIC's thread.
+ * Owns: struct cm itself. Called by vipd/nic/ on the NIC's thread.
  * The host's operations are called as the last step of handling an event, because hosts close and
  * forget connections from within them; nothing that was looked up before is used afterwards.
  */
 #include "vipd/engine/cm_internal.h"
-
-#include <string.h>
 
 #include "proto/assert.h"
 
@@ -33,6 +31,7 @@ struct cm *cm_init(void *memory, const struct cm_config *config, const struct cm
     cm->now_ns = now_ns;
     TAILQ_INIT(&cm->answered_order);
     TAILQ_INIT(&cm->served);
+    TAILQ_INIT(&cm->lingerers);
     return cm;
 }
 
@@ -45,7 +44,7 @@ void cm_deinit(struct cm *cm)
     cm_answered_deinit(cm);
     cm_client_deinit(cm); /* the meeting places go with their last attempt */
     cm_disc_deinit(cm);
-    cm_close_deinit(cm);
+    cm_closing_deinit(cm);
     while ((node = cm_table_any(&cm->assocs_local, &bucket)))
         cm_assoc_free(cm, CM_OF(struct cm_assoc, by_local, node));
     VIP_ASSERT(cm->pool_used[CM_POOL_PEERS] == 0 && !cm->timers);
@@ -67,108 +66,6 @@ void cm_set_times(struct cm *cm, const struct cm_config *config)
     cm->config.peer_dead_ns = config->peer_dead_ns;
     cm->config.accept_timeout_ns = config->accept_timeout_ns;
     cm->config.waits_max = config->waits_max;
-}
-
-void *cm_alloc(struct cm *cm, size_t bytes)
-{
-    void *memory = cm->ops.alloc(cm->ctx, bytes);
-
-    if (!memory)
-        cm->stats.refused_memory++;
-    return memory;
-}
-
-void cm_free(struct cm *cm, void *memory, size_t bytes)
-{
-    cm->ops.free(cm->ctx, memory, bytes);
-}
-
-void cm_send(struct cm *cm, const struct cm_host *to, uint64_t dst_epoch, const struct vip_cm *msg)
-{
-    uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
-    size_t len_bytes = vip_wire_put_cm(packet, cm->config.epoch, dst_epoch, msg);
-
-    cm->ops.send(cm->ctx, to, packet, len_bytes);
-}
-
-void cm_answer(struct cm *cm, const struct cm_in *in, const struct vip_cm *msg)
-{
-    cm_send(cm, in->from, in->src_epoch, msg);
-}
-
-/* ---- associations ------------------------------------------------------------------------ */
-
-void cm_assoc_set_state(struct cm *cm, struct cm_assoc *assoc, enum cm_assoc_state state,
-                        uint64_t now_ns)
-{
-    enum cm_assoc_state old = assoc->state;
-
-    VIP_ASSERT((old == CM_ASSOC_NEW && (state == CM_ASSOC_OPENING || state == CM_ASSOC_OPEN)) ||
-               (old == CM_ASSOC_OPENING && state == CM_ASSOC_OPEN) ||
-               (old == CM_ASSOC_OPEN && state == CM_ASSOC_CLOSED));
-    assoc->state = state;
-    if (state == CM_ASSOC_OPEN)
-        cm_peer_opened(cm, assoc->peer, now_ns);
-    if (old == CM_ASSOC_OPEN)
-        cm_peer_closed(cm, assoc->peer);
-}
-
-void cm_assoc_add(struct cm *cm, struct cm_assoc *assoc, struct cm_peer *peer, uint64_t local_id,
-                  uint64_t remote_id, enum cm_assoc_state state, uint64_t now_ns)
-{
-    VIP_ASSERT(assoc->state == CM_ASSOC_NEW && !cm_assoc_find(cm, local_id));
-    assoc->peer = peer;
-    peer->refs++;
-    TAILQ_INSERT_TAIL(&peer->assocs, assoc, of_peer);
-    assoc->local_id = local_id;
-    assoc->remote_id = remote_id;
-    cm_table_add(cm, &cm->assocs_local, &assoc->by_local, local_id);
-    cm_table_add(cm, &cm->assocs_remote, &assoc->by_remote, remote_id);
-    cm_assoc_set_state(cm, assoc, state, now_ns);
-}
-
-void cm_assoc_free(struct cm *cm, struct cm_assoc *assoc)
-{
-    if (assoc->state != CM_ASSOC_NEW) {
-        if (assoc->state == CM_ASSOC_OPEN)
-            cm_peer_closed(cm, assoc->peer);
-        cm_node_del(&assoc->by_local);
-        cm_node_del(&assoc->by_remote);
-        TAILQ_REMOVE(&assoc->peer->assocs, assoc, of_peer);
-        cm_peer_put(cm, assoc->peer);
-    }
-    cm_free(cm, assoc, sizeof(*assoc));
-}
-
-struct cm_assoc *cm_assoc_find(struct cm *cm, uint64_t local_id)
-{
-    struct cm_node *node = cm_table_find(cm, &cm->assocs_local, local_id);
-
-    return node ? CM_OF(struct cm_assoc, by_local, node) : NULL;
-}
-
-struct cm_assoc *cm_assoc_of(struct cm *cm, const struct cm_in *in)
-{
-    struct cm_assoc *assoc = cm_assoc_find(cm, in->msg->peer_conn_id);
-
-    if (!assoc || assoc->remote_id != in->msg->conn_id || !in->peer || assoc->peer != in->peer)
-        return NULL;
-    return assoc;
-}
-
-void cm_conn_fill(struct cm *cm, struct cm_conn *ret, const struct cm_assoc *assoc,
-                  const struct vip_cm *msg)
-{
-    *ret = (struct cm_conn){
-        .local_id = assoc->local_id,
-        .remote_id = assoc->remote_id,
-        .remote_epoch = assoc->peer->epoch,
-        .packet_bytes = msg->packet_bytes < cm->config.packet_bytes ? msg->packet_bytes
-                                                                    : cm->config.packet_bytes,
-        .window_bytes = msg->window_bytes,
-        .peer = assoc->peer->number,
-        .attrs = msg->attrs,
-    };
 }
 
 void cm_conn_gone(struct cm *cm, uint64_t local_id, uint32_t peer)
@@ -288,6 +185,35 @@ uint64_t cm_deadline(const struct cm *cm)
     return cm->timers ? cm->timers->at_ns : UINT64_MAX;
 }
 
+static void fire(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
+{
+    switch (timer->kind) {
+    case CM_TIMER_LINGER:
+        cm_fire_linger(cm, timer, now_ns);
+        break;
+    case CM_TIMER_KEEPALIVE:
+        cm_fire_keepalive(cm, timer, now_ns);
+        break;
+    case CM_TIMER_LOST:
+        cm_fire_lost(cm, timer, now_ns);
+        break;
+    case CM_TIMER_ATTEMPT:
+        cm_fire_attempt(cm, timer, now_ns);
+        break;
+    case CM_TIMER_PENDING:
+        cm_fire_pending(cm, timer, now_ns);
+        break;
+    case CM_TIMER_ANSWERED:
+        cm_fire_answered(cm, timer, now_ns);
+        break;
+    case CM_TIMER_CLOSING:
+        cm_fire_closing(cm, timer, now_ns);
+        break;
+    case CM_TIMER_NONE:
+        break; /* cm_timer_set arms none of these */
+    }
+}
+
 bool cm_tick(struct cm *cm, uint64_t now_ns)
 {
     struct cm_timer *timer = cm->timers;
@@ -296,7 +222,7 @@ bool cm_tick(struct cm *cm, uint64_t now_ns)
         return false;
     cm->now_ns = now_ns;
     cm_timer_clear(cm, timer);
-    timer->fire(cm, timer, now_ns);
+    fire(cm, timer, now_ns);
     return true;
 }
 

@@ -41,6 +41,8 @@ struct cm_host {
 struct cm_config {
     struct cm_host self;    /* this NIC's address */
     uint8_t source_bytes;   /* leading bytes of an address: equal ones are one source */
+    struct cm_host local;   /* leading bytes of addresses that each program of this host can use:
+                               they are one source, too. Length 0: there are none */
     uint64_t epoch;         /* this life of vipd, random, not 0 */
     uint64_t seed;          /* for request ids and jitter; from entropy in production */
     uint32_t packet_bytes;  /* largest packet this NIC takes */
@@ -68,7 +70,7 @@ struct cm_config {
  * the last step of handling an event, and may call it.
  */
 struct cm_ops {
-    /* Send one CM packet (already encoded and sealed). Loss is allowed. */
+    /* Send one CM packet (already encoded and sealed). Loss is allowed. It may call cm_asker. */
     void (*send)(void *ctx, const struct cm_host *to, const uint8_t *packet, size_t len_bytes);
     /* A request was matched to `wait`; answer with cm_accept or cm_reject of `handle`. A waiter is
      * used up, a listener is not. data: from the client's application, never NULL. */
@@ -115,8 +117,7 @@ void cm_deinit(struct cm *cm);
 void cm_set_medium(struct cm *cm, const struct cm_host *self, uint32_t packet_bytes,
                    uint32_t window_bytes);
 
-/* Other values of config: keepalive_ns, peer_dead_ns, accept_timeout_ns and waits_max; the rest is
- * not read. Each timer uses them from its next start on. */
+/* Other keepalive_ns, peer_dead_ns, accept_timeout_ns, waits_max; for timers that start from now. */
 void cm_set_times(struct cm *cm, const struct cm_config *config);
 
 /* ---- server side ---- */
@@ -210,6 +211,8 @@ struct cm_request_args {
 int cm_request(struct cm *cm, const struct cm_request_args *args, uint64_t now_ns);
 /* Give up: request_done is not called any more; the server gets CANCEL. False if already done. */
 bool cm_request_cancel(struct cm *cm, uint64_t user, uint64_t now_ns);
+/* The user whose request of this number is under way here; false: there is none. */
+bool cm_asker(struct cm *cm, uint64_t request_id, uint32_t *ret_uid);
 
 /* ---- both ---- */
 
@@ -283,14 +286,10 @@ uint64_t cm_deadline(const struct cm *cm); /* UINT64_MAX = none */
  * false: no timer is due. */
 bool cm_tick(struct cm *cm, uint64_t now_ns);
 
+/* Its numbers; proto/stats.def has the meanings. cm_stats fills the gauges. */
 struct cm_stats {
-    uint64_t requests_sent, requests_received, accepts, rejects, no_match, cancels, timeouts;
-    uint64_t closes_sent, closes_received, resets_sent, resets_received, resets_suppressed;
-    uint64_t retransmits, duplicates, malformed, wrong_epoch, unexpected, refused_memory;
-    uint64_t backlog_full, refused_owner, peers_lost, pings_sent;
-    uint64_t cookies_sent, cookies_suppressed, cookies_received, source_limited, client_limited,
-        wrong_source;
-    uint32_t waiters, pending, peers; /* gauges, filled by cm_stats */
+#define VIP_STAT_OF_CM(member, name) uint64_t member;
+#include "proto/stats.def"
 };
 void cm_stats(const struct cm *cm, struct cm_stats *ret);
 

@@ -23,7 +23,7 @@ static void answered_free(struct cm *cm, struct cm_answered *answered)
     cm_free(cm, answered, sizeof(*answered));
 }
 
-static void fire_answered(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
+void cm_fire_answered(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
     struct cm_answered *oldest;
 
@@ -101,7 +101,7 @@ static struct cm_answered *answered_new(struct cm *cm, struct cm_holder *source,
     answered->until_ns = cm_add_ns(now_ns, CM_ANSWERED_NS);
     TAILQ_INSERT_TAIL(&cm->answered_order, answered, order);
     cm_table_add(cm, &cm->answered, &answered->by_key, cm_request_key(cm, host, epoch, request_id));
-    cm->answered_timer.fire = fire_answered;
+    cm->answered_timer.kind = CM_TIMER_ANSWERED;
     if (!cm->answered_timer.armed && !VIP_MUTANT(ANSWERED_LEAK))
         cm_timer_set(cm, &cm->answered_timer, answered->until_ns);
     return answered;

@@ -8,7 +8,7 @@
  * to the same host. A connection with that host proves nothing here: epochs are public.
  *
  * Owns: the secrets, the rates of one source and of one user, the cookies that other hosts gave us.
- * Called by cm_server.c for new requests (repeated ones are answered before), and by cm_client.c.
+ * Called by cm_server.c for new requests (repeated ones are answered before), and by cm_attempt.c.
  */
 #include "vipd/engine/cm_internal.h"
 

@@ -2,8 +2,8 @@
  * Discriminators that a program waits on, waited on lately, or that a peer asks for: which user
  * owns them, and until when a request that finds no waiter there is kept (spec 3.11).
  *
- * Owns: the table of discriminators, their owners and their lingering. Does not own: waiters,
- * listeners and requests (cm_server.c) and meeting places (cm_match.c) that are attached to them.
+ * Owns: the table of discriminators, their owners and their lingering. Does not own what is attached
+ * to them: waiters and listeners (cm_server.c), requests (cm_pending.c), meeting places (cm_meet.c).
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -66,6 +66,21 @@ static void servers_end(struct cm *cm, struct cm_disc *disc)
     disc->settled = disc->loops = false;
 }
 
+/* It enters, or leaves, the line of its owner's lingering discriminators. */
+static void line_enter(struct cm_disc *disc)
+{
+    TAILQ_INSERT_TAIL(&disc->owner->lingering[disc->settled], disc, of_owner);
+    if (!disc->settled)
+        disc->owner->unsettled++;
+}
+
+static void line_leave(struct cm_disc *disc)
+{
+    TAILQ_REMOVE(&disc->owner->lingering[disc->settled], disc, of_owner);
+    if (!disc->settled)
+        disc->owner->unsettled--;
+}
+
 bool cm_disc_unserve(struct cm *cm, struct cm_disc *disc, uint64_t server)
 {
     unsigned at = server_find(disc, server);
@@ -77,7 +92,11 @@ bool cm_disc_unserve(struct cm *cm, struct cm_disc *disc, uint64_t server)
     if (disc->server_count == 1) {
         if (disc->settled)
             disc->left_ns = cm->now_ns;
+        if (disc->lingering)
+            line_leave(disc);
         servers_end(cm, disc);
+        if (disc->lingering)
+            line_enter(disc);
     } else {
         disc->server_count--;
         memmove(&disc->servers[at], &disc->servers[at + 1],
@@ -104,12 +123,30 @@ uint64_t cm_disc_served_ns(const struct cm *cm, const struct cm_disc *disc)
     return disc->waited ? cm_add_ns(disc->last_waiter_ns, hold_ns) : 0;
 }
 
+static void linger_begin(struct cm *cm, struct cm_disc *disc)
+{
+    struct cm_holder *owner = disc->owner;
+
+    cm_share_take(cm, CM_POOL_LINGER, owner, NULL);
+    if (owner->has[CM_POOL_LINGER] == CM_SMALL)
+        TAILQ_INSERT_TAIL(&cm->lingerers, owner, of_lingerers);
+    disc->lingering = true;
+    line_enter(disc);
+    if (!disc->settled) /* else until its servers have ended */
+        cm_timer_set(cm, &disc->timer, cm_disc_linger_ns(cm, disc));
+}
+
 static void linger_end(struct cm *cm, struct cm_disc *disc)
 {
+    struct cm_holder *owner = disc->owner;
+
     if (!disc->lingering)
         return;
+    line_leave(disc);
     disc->lingering = false;
-    cm_share_give(cm, CM_POOL_LINGER, disc->owner, NULL);
+    if (owner->has[CM_POOL_LINGER] == CM_SMALL)
+        TAILQ_REMOVE(&cm->lingerers, owner, of_lingerers);
+    cm_share_give(cm, CM_POOL_LINGER, owner, NULL);
     cm_timer_clear(cm, &disc->timer);
 }
 
@@ -136,7 +173,7 @@ uint64_t cm_disc_linger_ns(const struct cm *cm, const struct cm_disc *disc)
     return left_ns > linger_ns ? left_ns : linger_ns;
 }
 
-static void fire_linger(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
+void cm_fire_linger(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
     struct cm_disc *disc = CM_OF(struct cm_disc, timer, timer);
 
@@ -182,7 +219,7 @@ struct cm_disc *cm_disc_get(struct cm *cm, const uint8_t *bytes, uint8_t len)
     TAILQ_INIT(&disc->kept);
     disc->len = len;
     memcpy(disc->bytes, bytes, len);
-    disc->timer.fire = fire_linger;
+    disc->timer.kind = CM_TIMER_LINGER;
     cm_table_add(cm, &cm->discs, &disc->by_bytes, cm_hash(cm, bytes, len, 1));
     return disc;
 }
@@ -238,17 +275,47 @@ void cm_disc_deinit(struct cm *cm)
         cm_disc_free(cm, CM_OF(struct cm_disc, by_bytes, node));
 }
 
+/*
+ * `disc` finds no room to linger: the discriminator that makes room for it, or NULL. First go those
+ * that are not settled, because they linger for a second only: of the user with most of these. Then
+ * go settled ones of the user with most discriminators. The oldest goes first. A user with a full
+ * part loses its own ones. Users with few ones lose none to other users.
+ */
+static struct cm_disc *room_maker(const struct cm *cm, const struct cm_disc *disc)
+{
+    struct cm_holder *most = disc->owner, *unsettled = disc->owner, *user;
+
+    if (cm_share_part(CM_POOL_LINGER, disc->owner)) {
+        /* At most CM_DISC_LINGER_MAX / CM_SMALL users and those of the reserve. */
+        TAILQ_FOREACH(user, &cm->lingerers, of_lingerers)
+        {
+            if (user->has[CM_POOL_LINGER] > most->has[CM_POOL_LINGER])
+                most = user;
+            if (user->unsettled > unsettled->unsettled)
+                unsettled = user;
+        }
+    }
+    if (unsettled->unsettled)
+        return TAILQ_FIRST(&unsettled->lingering[0]);
+    return disc->settled || most != disc->owner ? TAILQ_FIRST(&most->lingering[1]) : NULL;
+}
+
 /* If nothing is attached any more: free it, or let it linger so that its owner is remembered. */
 void cm_disc_put(struct cm *cm, struct cm_disc *disc)
 {
+    struct cm_disc *other = NULL;
+    bool room;
+
     if (!TAILQ_EMPTY(&disc->waiters) || !TAILQ_EMPTY(&disc->kept) || disc->at_work || disc->meets)
         return;
-    if (!disc->owner || !cm_share_room(cm, CM_POOL_LINGER, disc->owner, NULL)) {
+    room = disc->owner && cm_share_room(cm, CM_POOL_LINGER, disc->owner, NULL);
+    if (disc->owner && !room)
+        other = room_maker(cm, disc);
+    if (!room && !other) {
         cm_disc_free(cm, disc);
         return;
     }
-    cm_share_take(cm, CM_POOL_LINGER, disc->owner, NULL);
-    disc->lingering = true;
-    if (!disc->settled) /* else until its servers have ended */
-        cm_timer_set(cm, &disc->timer, cm_disc_linger_ns(cm, disc));
+    if (other)
+        cm_disc_free(cm, other);
+    linger_begin(cm, disc);
 }

@@ -1,18 +1,25 @@
 /*
  * Inside of the connection manager: what its files share. Only vipd/engine/cm*.c include it.
  *
- *   cm.c         set-up, dispatch of received messages, associations, statistics
- *   cm_table.c   hash tables, timers, randomness
- *   cm_peer.c    peers: keepalive, death, new lives
- *   cm_share.c   the part of each pool that a user or a host has
- *   cm_disc.c    discriminators, their owners and servers
- *   cm_kept.c    requests that wait for a waiter, and their turns
- *   cm_server.c  waiters, pending requests, accept and reject
+ *   cm_table.c     hash tables, timers, randomness
+ *   cm_out.c       memory and the sending of messages
+ *   cm_share.c     the part of each pool that a user or a host has
+ *   cm_cookie.c    cookies, rates of new requests
+ *   cm_disc.c      discriminators, their owners and servers
+ *   cm_peer.c      peers: their lives and numbers
+ *   cm_assoc.c     associations
+ *   cm_meet.c      meeting places of peer-to-peer requests
+ *   cm_attempt.c   our own requests under way
+ *   cm_kept.c      requests that wait for a waiter, and their turns
  *   cm_answered.c  answers already given
- *   cm_cookie.c  cookies, rates of new requests
- *   cm_client.c  our own requests
- *   cm_match.c   peer-to-peer requests that meet
- *   cm_close.c   CLOSE and RESET
+ *   cm_closing.c   CLOSE messages under way, RESET
+ *   cm_alive.c     keepalive, death, new lives
+ *   cm_pending.c   requests of peers that are not answered for good
+ *   cm_match.c     peer-to-peer requests that meet
+ *   cm_server.c    waiters; who gets a request; accept and reject
+ *   cm_client.c    our own requests: what the program asks, what servers answer
+ *   cm_close.c     the end of a connection
+ *   cm.c           set-up, dispatch of received messages, time, statistics
  */
 #ifndef VIPD_ENGINE_CM_INTERNAL_H
 #define VIPD_ENGINE_CM_INTERNAL_H
@@ -20,13 +27,15 @@
 #include "vipd/engine/cm_objects.h"
 #include "vipd/engine/mutant.h"
 
-/* ---- cm.c -------------------------------------------------------------------------------- */
+/* ---- cm_out.c ---------------------------------------------------------------------------- */
 
 void *cm_alloc(struct cm *cm, size_t bytes); /* NULL is counted */
 void cm_free(struct cm *cm, void *memory, size_t bytes);
 void cm_send(struct cm *cm, const struct cm_host *to, uint64_t dst_epoch, const struct vip_cm *msg);
 /* Answer the sender of `in`. */
 void cm_answer(struct cm *cm, const struct cm_in *in, const struct vip_cm *msg);
+
+/* ---- cm_assoc.c -------------------------------------------------------------------------- */
 
 /* Bind a NEW association to a peer; state as given. */
 void cm_assoc_add(struct cm *cm, struct cm_assoc *assoc, struct cm_peer *peer, uint64_t local_id,
@@ -48,13 +57,21 @@ struct cm_peer *cm_peer_get(struct cm *cm, const struct cm_host *host, uint64_t 
 void cm_peer_put(struct cm *cm, struct cm_peer *peer);
 struct cm_peer *cm_peer_find(struct cm *cm, const struct cm_host *host, uint64_t epoch);
 struct cm_peer *cm_peer_by_number(const struct cm *cm, uint32_t number);
+uint64_t cm_peer_key(struct cm *cm, const struct cm_host *host); /* in cm->peers */
+/* A sign of life of the peer. */
+void cm_peer_hear(struct cm *cm, struct cm_peer *peer, uint64_t now_ns);
 /* An association opened, or an open one ended: start or stop the keepalive. */
 void cm_peer_opened(struct cm *cm, struct cm_peer *peer, uint64_t now_ns);
 void cm_peer_closed(struct cm *cm, struct cm_peer *peer);
+
+/* ---- cm_alive.c -------------------------------------------------------------------------- */
+
 /* A message came: note a sign of life if it is one; send PING to other known lives of that host. */
 void cm_peer_note(struct cm *cm, const struct cm_in *in);
 void cm_rx_ping(struct cm *cm, const struct cm_in *in);
 void cm_rx_pong(struct cm *cm, const struct cm_in *in);
+void cm_fire_keepalive(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
+void cm_fire_lost(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
 
 /* ---- cm_disc.c --------------------------------------------------------------------------- */
 
@@ -68,6 +85,7 @@ int cm_disc_claim(struct cm *cm, const uint8_t *bytes, uint8_t len, uint32_t uid
                   struct cm_disc **ret);
 /* Something was taken off. After the last it is freed, at once or after lingering. */
 void cm_disc_put(struct cm *cm, struct cm_disc *disc);
+void cm_fire_linger(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
 /* At once. Nothing is attached. */
 void cm_disc_free(struct cm *cm, struct cm_disc *disc);
 void cm_disc_deinit(struct cm *cm); /* all of them */
@@ -112,26 +130,53 @@ void cm_kept_wake_but(struct cm *cm, struct cm_disc *disc, const struct cm_pendi
 /* An accept of this source failed after it had taken long. */
 void cm_slow_add(struct cm *cm, const struct cm_holder *source, uint64_t now_ns);
 
-/* ---- cm_server.c, cm_client.c, cm_close.c ------------------------------------------------ */
+/* ---- cm_cookie.c ------------------------------------------------------------------------- */
 
-void cm_rx_request(struct cm *cm, const struct cm_in *in);
-void cm_rx_confirm(struct cm *cm, const struct cm_in *in);
-void cm_rx_cancel(struct cm *cm, const struct cm_in *in);
-void cm_confirmed(struct cm *cm, struct cm_assoc *assoc, uint64_t now_ns);
-/* The host closed a connection with its accept under way. */
-void cm_accept_abandon(struct cm *cm, struct cm_assoc *assoc, enum vip_close_reason reason,
-                       uint64_t now_ns);
-void cm_server_deinit(struct cm *cm);
-/* Make a pending request of a REQUEST to disc (NULL: not known), to be kept or not; NULL if there
- * is no room or memory (counted). */
-struct cm_pending *cm_pending_new(struct cm *cm, const struct cm_in *in, struct cm_disc *disc,
-                                  bool keep);
-/* Send ACCEPT for it, repeated until the client confirms or give_up_ns has come. */
-void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local_id,
-                       const struct vip_cm_attrs *attrs, const struct vip_private *data,
-                       uint64_t give_up_ns, uint64_t now_ns);
-/* PENDING, without remembering the request. */
-void cm_answer_pending(struct cm *cm, const struct cm_in *in);
+/* May this new request use memory or a waiter? If not it is answered or dropped, and counted. */
+bool cm_cookie_pass(struct cm *cm, const struct cm_in *in);
+/* A COOKIE that answers a request of ours; and the last one that a host gave us, 0 = none. */
+void cm_cookie_learn(struct cm *cm, const struct cm_in *in);
+uint64_t cm_cookie_known(struct cm *cm, const struct cm_host *server);
+/* May this user send a request now? 0: yes, it is counted; else the time to wait, in ns. */
+uint64_t cm_ask_after_ns(struct cm *cm, const struct cm_holder *client, uint64_t now_ns);
+
+/* ---- cm_meet.c --------------------------------------------------------------------------- */
+
+/* The meeting place of our requests to `remote` with these discriminators. NULL: there are none. */
+struct cm_meet *cm_meet_find(struct cm *cm, const struct cm_host *remote,
+                             const struct vip_addr *ours, const struct vip_addr *theirs);
+/* A new peer-to-peer attempt enters its meeting place. 0; -ENOMEM; -EPERM as cm_disc_claim. */
+int cm_meet_enter(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns);
+void cm_meet_leave(struct cm *cm, struct cm_attempt *attempt); /* legal if it never entered */
+
+/* ---- cm_attempt.c ------------------------------------------------------------------------ */
+
+/* The attempt that this message of its server is about, or NULL. */
+struct cm_attempt *cm_attempt_find(struct cm *cm, const struct cm_in *in);
+/* Is there a request to that host which may still become our connection conn_id? */
+bool cm_attempt_awaits(struct cm *cm, const struct cm_host *host, uint64_t conn_id);
+/*
+ * The source of a REQUEST, with one reference more: the asking user if the request is from here and
+ * still under way; else the peer that sent it, if that has a connection here (CM_OWN_MAX), or its
+ * host. NULL = no memory.
+ */
+struct cm_holder *cm_source_get(struct cm *cm, const struct cm_in *in);
+void cm_attempt_free(struct cm *cm, struct cm_attempt *attempt);
+/* The attempt failed: forget it, then tell the host. data may be NULL. */
+void cm_attempt_fail(struct cm *cm, struct cm_attempt *attempt, enum vip_rc rc,
+                     const struct vip_private *data, const char *why);
+/* Send its REQUEST now, and again later. */
+void cm_attempt_again(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns);
+/* Set its timer by its times. */
+void cm_attempt_arm(struct cm *cm, struct cm_attempt *attempt);
+/* Give it other ids; nothing is sent. */
+void cm_attempt_renew(struct cm *cm, struct cm_attempt *attempt);
+/* Tell a server that a request of ours is over. */
+void cm_cancel_send(struct cm *cm, const struct cm_host *to, uint64_t dst_epoch,
+                    uint64_t request_id);
+void cm_fire_attempt(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
+
+/* ---- cm_answered.c ----------------------------------------------------------------------- */
 
 uint64_t cm_request_key(struct cm *cm, const struct cm_host *host, uint64_t epoch, uint64_t id);
 struct cm_answered *cm_answered_find(struct cm *cm, const struct cm_in *in);
@@ -143,52 +188,72 @@ void cm_answer_send(struct cm *cm, const struct cm_host *to, uint64_t epoch, uin
 /* Send REJECT, and remember it. */
 void cm_refuse(struct cm *cm, const struct cm_in *in, enum vip_rc code);
 void cm_answered_deinit(struct cm *cm);
+void cm_fire_answered(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
 
-/* May this new request use memory or a waiter? If not it is answered or dropped, and counted. */
-bool cm_cookie_pass(struct cm *cm, const struct cm_in *in);
-/* A COOKIE that answers a request of ours; and the last one that a host gave us, 0 = none. */
-void cm_cookie_learn(struct cm *cm, const struct cm_in *in);
-uint64_t cm_cookie_known(struct cm *cm, const struct cm_host *server);
-/* May this user send a request now? 0: yes, it is counted; else the time to wait, in ns. */
-uint64_t cm_ask_after_ns(struct cm *cm, const struct cm_holder *client, uint64_t now_ns);
-
-void cm_rx_cookie(struct cm *cm, const struct cm_in *in);
-void cm_rx_pending(struct cm *cm, const struct cm_in *in);
-void cm_rx_accept(struct cm *cm, const struct cm_in *in);
-void cm_rx_refusal(struct cm *cm, const struct cm_in *in); /* REJECT, NO_MATCH */
-void cm_client_deinit(struct cm *cm);
-void cm_attempt_free(struct cm *cm, struct cm_attempt *attempt);
-/*
- * The source of a REQUEST, with one reference more: the asking user if the request is from here and
- * still under way, else the host that it came from. NULL = no memory.
- */
-struct cm_holder *cm_source_get(struct cm *cm, const struct cm_in *in);
-/* Is there a request to that host which may still become our connection conn_id? */
-bool cm_attempt_awaits(struct cm *cm, const struct cm_host *host, uint64_t conn_id);
-/* The attempt failed: forget it, then tell the host. data may be NULL. */
-void cm_attempt_fail(struct cm *cm, struct cm_attempt *attempt, enum vip_rc rc,
-                     const struct vip_private *data, const char *why);
-/* Send its REQUEST now, and again later. */
-void cm_attempt_again(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns);
-/* Give it other ids; nothing is sent. */
-void cm_attempt_renew(struct cm *cm, struct cm_attempt *attempt);
-
-/* A new peer-to-peer attempt enters its meeting place. 0; -ENOMEM; -EPERM as cm_disc_claim. */
-int cm_match_enter(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns);
-void cm_match_leave(struct cm *cm, struct cm_attempt *attempt); /* legal if it never entered */
-/* A peer-to-peer REQUEST that is not a repetition of an answered one. */
-void cm_match_request(struct cm *cm, const struct cm_in *in);
-/* The peer's request that our attempt was accepting is withdrawn: the attempt waits again. */
-void cm_match_alone(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns);
+/* ---- cm_closing.c ------------------------------------------------------------------------ */
 
 /* Repeat a CLOSE for assoc in the background. args may be NULL: reason TIMEOUT, nothing known. */
 void cm_closing_start(struct cm *cm, const struct cm_assoc *assoc, const struct cm_close_args *args,
                       uint64_t now_ns);
 void cm_reset_send(struct cm *cm, const struct cm_host *to, uint64_t dst_epoch, uint64_t conn_id,
                    uint64_t now_ns);
-void cm_rx_close(struct cm *cm, const struct cm_in *in);
 void cm_rx_close_ack(struct cm *cm, const struct cm_in *in);
+void cm_closing_deinit(struct cm *cm);
+void cm_fire_closing(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
+
+/* ---- cm_pending.c ------------------------------------------------------------------------ */
+
+struct cm_pending *cm_pending_find(struct cm *cm, const struct cm_in *in);
+struct cm_pending *cm_pending_by_handle(struct cm *cm, uint64_t handle);
+/* Make a pending request of a REQUEST to disc (NULL: not known), to be kept or not; NULL if there
+ * is no room or memory (counted). */
+struct cm_pending *cm_pending_new(struct cm *cm, const struct cm_in *in, struct cm_disc *disc,
+                                  bool keep);
+/* Forget a request; the association goes with it unless it has been handed on. */
+void cm_pending_free(struct cm *cm, struct cm_pending *pending);
+/* A waiter took the request. */
+void cm_pending_work(struct cm_pending *pending, struct cm_disc *disc);
+/* A handle that a listener was offered is answered: there is room for a kept request. */
+void cm_pending_unoffer(struct cm *cm, struct cm_pending *pending, uint64_t now_ns);
+/* The host has used its handle up. */
+void cm_pending_handled(struct cm *cm, struct cm_pending *pending);
+/* The end of a request: send and remember the answer, forget the rest. */
+void cm_pending_answer(struct cm *cm, struct cm_pending *pending, enum cm_answer answer,
+                       uint32_t code, const struct vip_private *data, uint64_t now_ns);
+/* Send PENDING; cm_answer_pending: for a request that is not remembered. */
+void cm_pending_send(struct cm *cm, const struct cm_pending *pending);
+void cm_answer_pending(struct cm *cm, const struct cm_in *in);
+/* Send ACCEPT for it, repeated until the client confirms or give_up_ns has come. */
+void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local_id,
+                       const struct vip_cm_attrs *attrs, const struct vip_private *data,
+                       uint64_t give_up_ns, uint64_t now_ns);
+void cm_accept_withdraw(struct cm *cm, struct cm_pending *pending, enum vip_close_reason reason,
+                        uint64_t now_ns);
+/* The host closed a connection with its accept under way. */
+void cm_accept_abandon(struct cm *cm, struct cm_assoc *assoc, enum vip_close_reason reason,
+                       uint64_t now_ns);
+void cm_confirmed(struct cm *cm, struct cm_assoc *assoc, uint64_t now_ns);
+
+/* ---- cm_match.c -------------------------------------------------------------------------- */
+
+/* A peer-to-peer REQUEST that is not a repetition of an answered one. */
+void cm_match_request(struct cm *cm, const struct cm_in *in);
+/* The peer's request that our attempt was accepting is withdrawn: the attempt waits again. */
+void cm_match_alone(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns);
+
+/* ---- cm_client.c, cm_server.c, cm_close.c ------------------------------------------------ */
+
+void cm_rx_cookie(struct cm *cm, const struct cm_in *in);
+void cm_rx_pending(struct cm *cm, const struct cm_in *in);
+void cm_rx_accept(struct cm *cm, const struct cm_in *in);
+void cm_rx_refusal(struct cm *cm, const struct cm_in *in); /* REJECT, NO_MATCH */
+void cm_client_deinit(struct cm *cm);
+void cm_rx_request(struct cm *cm, const struct cm_in *in);
+void cm_rx_confirm(struct cm *cm, const struct cm_in *in);
+void cm_rx_cancel(struct cm *cm, const struct cm_in *in);
+void cm_server_deinit(struct cm *cm);
+void cm_fire_pending(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
+void cm_rx_close(struct cm *cm, const struct cm_in *in);
 void cm_rx_reset(struct cm *cm, const struct cm_in *in);
-void cm_close_deinit(struct cm *cm);
 
 #endif

@@ -30,13 +30,14 @@ static uint64_t grace_end_ns(const struct cm *cm, const struct cm_disc *disc, ui
 
 bool cm_kept_room(const struct cm *cm, const struct cm_disc *disc, const struct cm_holder *source)
 {
+    unsigned spare = source->kind == CM_HOLDER_CLIENT ? 2 * CM_KEPT_SPARE : CM_KEPT_SPARE;
     const struct cm_pending *kept;
     bool has = false;
 
     if (disc && disc->kept_count >= cm->config.backlog_max) {
         TAILQ_FOREACH(kept, &disc->kept, of_disc)
         has = has || kept->source == source;
-        if (has || disc->kept_count >= cm->config.backlog_max + CM_KEPT_SPARE)
+        if (has || disc->kept_count >= cm->config.backlog_max + spare)
             return false;
     }
     return cm_share_room(cm, CM_POOL_KEPT, disc ? disc->owner : NULL, source);

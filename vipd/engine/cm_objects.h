@@ -29,12 +29,16 @@
 #define CM_PENDING_HOST 256
 /* Requests that found no waiter; cm_config.backlog_max limits those of one discriminator. */
 #define CM_KEPT_MAX 1024
-/* Kept requests of one discriminator beyond backlog_max, from sources without another one there. */
+/* Kept requests of one discriminator beyond backlog_max, from sources without another one there;
+ * then as many again, from users of this host only. */
 #define CM_KEPT_SPARE 16
 /* Waiters and listeners at once; beyond this an application gets -ENOMEM. */
 #define CM_WAITERS_MAX 65536
 /* Own requests under way at once: every VI of sixteen full sessions. */
 #define CM_ATTEMPTS_MAX (16 * VIP_VI_MAX)
+/* Of these, of one user at servers of one other host; others wait here. That host keeps as much for
+ * four users of this one, and one discriminator there (backlog_max) for two. */
+#define CM_ASKED_EACH 64
 
 /* Answered requests that are remembered, and for how long: a REQUEST repeated before its answer
  * came must not count as a new one. Longer than the slowest repetition takes. */
@@ -81,6 +85,7 @@ struct cm_peer {
     uint32_t number;         /* index | generation, for the host */
     uint32_t refs;           /* associations and pending requests */
     uint32_t assocs_open;    /* associations in CM_ASSOC_OPEN */
+    bool own;                /* while it has such: a source of its own (cm_source_get) */
     bool dead;               /* its connections end; waits for the host to forget them */
     bool new_life;           /* dead because its vipd was restarted */
     uint64_t heard_ns;       /* last sign of this life */
@@ -136,7 +141,8 @@ struct cm_disc {
     bool settled;   /* a server took a request or waited again: owned while one is open */
     bool loops;     /* servers[0] waited twice in a row */
     bool waited;    /* a waiter was here: last_waiter_ns is valid */
-    bool lingering; /* counted in CM_POOL_LINGER */
+    bool lingering; /* counted in CM_POOL_LINGER, and in owner->lingering[settled] */
+    TAILQ_ENTRY(cm_disc) of_owner;
     uint64_t last_waiter_ns;
     uint8_t len;
     uint8_t bytes[VIP_DISCRIMINATOR_BYTES_MAX];
@@ -264,10 +270,11 @@ struct cm {
     struct cm_timer answered_timer;
     TAILQ_HEAD(, cm_answered) answered_order;
     struct cm_probe probes[CM_PROBES_MAX];
-    uint32_t probe_next;          /* the oldest, replaced next */
-    uint64_t looked_ns;           /* cm_looked: when packets were last taken from the medium */
-    bool behind;                  /* cm_behind: the medium may hold more */
-    TAILQ_HEAD(, cm_disc) served; /* discriminators with servers */
+    uint32_t probe_next;               /* the oldest, replaced next */
+    uint64_t looked_ns;                /* cm_looked: when packets were last taken from the medium */
+    bool behind;                       /* cm_behind: the medium may hold more */
+    TAILQ_HEAD(, cm_disc) served;      /* discriminators with servers */
+    TAILQ_HEAD(, cm_holder) lingerers; /* users with CM_SMALL lingering discriminators or more */
     struct cm_peer *peer_of[CM_PEERS_MAX];
     struct cm_table peers, assocs_local, assocs_remote, discs, waiters, pendings, handles, answered,
         attempts, attempts_user, attempts_conn, meets, closings, holders;

@@ -1,14 +1,9 @@
 /*
  * Server side of connection set-up: VipConnectWait, VipConnectAccept, VipConnectReject, listeners.
  *
- * Owns: waiters and listeners (their discriminators: cm_disc.c), pending handles, the repetition of
- * ACCEPT until it is confirmed. Answers already given: cm_answered.c; requests without a waiter,
- * and their turns: cm_kept.c. Rules: spec 2.4 and 3.11 (a request matches a waiter by discriminator
- * only; one request per waiter; of one client in order of arrival; no waiter = NO_MATCH, soon).
- *
- * A request is identified by (source host, source epoch, request id), so a repeated or late REQUEST
- * never becomes a second one: it gets the answer of the first again. That holds for a peer-to-peer
- * request too, which is pending here from the moment at which one of ours accepts it (cm_match.c).
+ * Owns: waiters and listeners (their discriminators: cm_disc.c). Rules: spec 2.4 and 3.11 (a request
+ * matches a waiter by discriminator only; one request per waiter; of one client in order of arrival;
+ * no waiter = NO_MATCH, soon). Does not own: requests (cm_pending.c, cm_kept.c, cm_answered.c).
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -16,126 +11,6 @@
 #include <string.h>
 
 #include "proto/assert.h"
-
-/* ---- pending requests -------------------------------------------------------------------- */
-static struct cm_pending *pending_find(struct cm *cm, const struct cm_in *in)
-{
-    struct cm_node *node = cm_table_find(
-        cm, &cm->pendings, cm_request_key(cm, in->from, in->src_epoch, in->msg->request_id));
-
-    for (; node; node = cm_table_again(node)) {
-        struct cm_pending *pending = CM_OF(struct cm_pending, by_key, node);
-
-        if (pending->peer->epoch == in->src_epoch &&
-            pending->request.request_id == in->msg->request_id &&
-            cm_host_equal(&pending->peer->host, in->from))
-            return pending;
-    }
-    return NULL;
-}
-static struct cm_pending *pending_by_handle(struct cm *cm, uint64_t handle)
-{
-    struct cm_node *node = cm_table_find(cm, &cm->handles, handle);
-
-    return node ? CM_OF(struct cm_pending, by_handle, node) : NULL;
-}
-
-/* work_begins: a waiter took the request. work_ends: the request is over. */
-static void work_begins(struct cm_pending *pending, struct cm_disc *disc)
-{
-    disc->at_work++;
-    pending->served = disc;
-}
-
-static void work_ends(struct cm *cm, struct cm_pending *pending)
-{
-    struct cm_disc *disc = pending->served;
-
-    if (!disc)
-        return;
-    pending->served = NULL;
-    VIP_ASSERT(disc->at_work > 0);
-    disc->at_work--;
-    cm_disc_put(cm, disc);
-}
-
-/* A handle that a listener was offered is answered: there is room for a kept request. */
-static void unoffer(struct cm *cm, struct cm_pending *pending, uint64_t now_ns)
-{
-    struct cm_waiter *waiter = pending->waiter;
-
-    if (!waiter)
-        return;
-    pending->waiter = NULL;
-    TAILQ_REMOVE(&waiter->offered, pending, of_waiter);
-    if (!VIP_MUTANT(LISTEN_STUCK))
-        waiter->offered_count--;
-    /* By its timer, not from within: the host is handling the answer. */
-    cm_kept_wake(cm, waiter->disc, now_ns);
-}
-
-/* The host has used its handle up. */
-static void handle_gone(struct cm *cm, struct cm_pending *pending)
-{
-    cm_node_del(&pending->by_handle);
-    if (pending->offered)
-        cm_share_give(cm, CM_POOL_OFFERED, pending->owner, NULL);
-    pending->offered = false;
-}
-
-/* Forget a request; the association goes with it unless it has been handed on. */
-static void pending_free(struct cm *cm, struct cm_pending *pending)
-{
-    handle_gone(cm, pending);
-    unoffer(cm, pending, cm->now_ns);
-    work_ends(cm, pending);
-    cm_timer_clear(cm, &pending->timer);
-    if (pending->disc)
-        cm_kept_remove(cm, pending);
-    cm_node_del(&pending->by_key);
-    if (pending->assoc)
-        cm_assoc_free(cm, pending->assoc);
-    if (!VIP_MUTANT(PEER_LEAK))
-        cm_peer_put(cm, pending->peer);
-    if (pending->state == CM_PENDING_ACCEPTED)
-        pending->source->unconfirmed--;
-    cm_share_give(cm, CM_POOL_PENDING, pending->owner, pending->source);
-    cm_holder_put(cm, pending->owner);
-    cm_holder_put(cm, pending->source);
-    cm_free(cm, pending, sizeof(*pending));
-}
-
-/* The end of a request: send and remember the answer, forget the rest. */
-static void pending_answer(struct cm *cm, struct cm_pending *pending, enum cm_answer answer,
-                           uint32_t code, const struct vip_private *data, uint64_t now_ns)
-{
-    cm_answer_send(cm, &pending->peer->host, pending->peer->epoch, pending->request.request_id,
-                   answer, code, data);
-    cm_answered_add(cm, pending, answer, code, data, now_ns);
-    pending_free(cm, pending);
-}
-
-static void send_pending(struct cm *cm, const struct cm_pending *pending)
-{
-    struct vip_cm msg = {
-        .type = VIP_CM_PENDING,
-        .request_id = pending->request.request_id,
-        .peer_conn_id = pending->request.conn_id,
-    };
-
-    cm_send(cm, &pending->peer->host, pending->peer->epoch, &msg);
-}
-
-void cm_answer_pending(struct cm *cm, const struct cm_in *in)
-{
-    struct vip_cm msg = {
-        .type = VIP_CM_PENDING,
-        .request_id = in->msg->request_id,
-        .peer_conn_id = in->msg->conn_id,
-    };
-
-    cm_answer(cm, in, &msg);
-}
 
 /* May programs of this owner be offered another request beside their waits and open offers? */
 static bool owner_has_room(const struct cm *cm, const struct cm_holder *owner)
@@ -194,7 +69,7 @@ static void offer(struct cm *cm, struct cm_pending *pending, struct cm_waiter *w
 
     cm_timer_clear(cm, &pending->timer);
     if (!waiter->backlog) {
-        work_begins(pending, disc);
+        cm_pending_work(pending, disc);
         disc->settled = disc->server_count > 0;
     }
     waiter_served(cm, waiter, pending);
@@ -218,54 +93,9 @@ static void offer(struct cm *cm, struct cm_pending *pending, struct cm_waiter *w
     pending->state = CM_PENDING_OFFERED;
     pending->handle = ++cm->last_handle;
     cm_table_add(cm, &cm->handles, &pending->by_handle, pending->handle);
-    send_pending(cm, pending);
+    cm_pending_send(cm, pending);
     cm->ops.incoming(cm->ctx, wait, pending->handle, &pending->request.local,
                      &pending->request.attrs, &pending->request.data);
-}
-
-static void fire_pending(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
-
-struct cm_pending *cm_pending_new(struct cm *cm, const struct cm_in *in, struct cm_disc *disc,
-                                  bool keep)
-{
-    struct cm_holder *source = cm_source_get(cm, in), *owner = disc ? disc->owner : NULL;
-    struct cm_pending *pending;
-
-    if (!source)
-        return NULL;
-    if (!cm_share_room(cm, CM_POOL_PENDING, owner, source) ||
-        (keep && !cm_kept_room(cm, disc, source))) {
-        cm->stats.backlog_full++;
-        goto no_pending;
-    }
-    pending = cm_alloc(cm, sizeof(*pending));
-    if (!pending)
-        goto no_pending;
-    pending->assoc = cm_alloc(cm, sizeof(*pending->assoc));
-    if (!pending->assoc)
-        goto no_assoc;
-    pending->peer = cm_peer_get(cm, in->from, in->src_epoch, in->now_ns);
-    if (!pending->peer)
-        goto no_peer;
-    pending->request = *in->msg;
-    pending->request.local.host_len = in->from->len;
-    memcpy(pending->request.local.host, in->from->bytes, in->from->len);
-    pending->arrived_ns = pending->heard_ns = in->now_ns;
-    pending->timer.fire = fire_pending;
-    cm_table_add(cm, &cm->pendings, &pending->by_key,
-                 cm_request_key(cm, in->from, in->src_epoch, in->msg->request_id));
-    pending->source = source;
-    pending->owner = owner ? cm_holder_ref(owner) : NULL;
-    cm_share_take(cm, CM_POOL_PENDING, owner, source);
-    return pending;
-
-no_peer:
-    cm_free(cm, pending->assoc, sizeof(*pending->assoc));
-no_assoc:
-    cm_free(cm, pending, sizeof(*pending));
-no_pending:
-    cm_holder_put(cm, source);
-    return NULL;
 }
 
 /* Keep a request for the grace time. False: no room. */
@@ -280,17 +110,23 @@ static bool keep(struct cm *cm, const struct cm_in *in)
         return false;
     disc = cm_disc_get(cm, remote->disc, remote->disc_len);
     if (!disc) {
-        pending_free(cm, pending);
+        cm_pending_free(cm, pending);
         return false;
     }
     cm_kept_add(cm, pending, disc, in->now_ns);
     return true;
 }
 
+/* Does a program listen, or did one wait a moment ago that may wait again? */
+static bool is_served(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
+{
+    return disc->listeners || (disc->waited && now_ns <= cm_disc_linger_ns(cm, disc));
+}
+
 /* The same request again: the same answer again. */
 static bool answer_again(struct cm *cm, const struct cm_in *in)
 {
-    struct cm_pending *pending = pending_find(cm, in);
+    struct cm_pending *pending = cm_pending_find(cm, in);
     struct cm_answered *answered;
 
     if (pending) {
@@ -298,7 +134,7 @@ static bool answer_again(struct cm *cm, const struct cm_in *in)
         if (pending->state == CM_PENDING_KEPT)
             cm_kept_heard(cm, pending, in->now_ns);
         if (pending->state == CM_PENDING_OFFERED || cm_kept_long(cm, pending, in->now_ns))
-            send_pending(cm, pending);
+            cm_pending_send(cm, pending);
         else if (pending->state == CM_PENDING_ACCEPTED)
             cm_answer(cm, in, &pending->accept);
         return true;
@@ -350,8 +186,8 @@ void cm_rx_request(struct cm *cm, const struct cm_in *in)
     } else if (keep(cm, in)) {
         return;
     }
-    if (waiter || (disc && disc->listeners)) {
-        cm_answer_pending(cm, in); /* a program listens: the client repeats the request */
+    if (waiter || (disc && is_served(cm, disc, in->now_ns))) {
+        cm_answer_pending(cm, in); /* too many ask: the client repeats the request */
         return;
     }
     cm->stats.no_match++;
@@ -363,24 +199,29 @@ void cm_rx_request(struct cm *cm, const struct cm_in *in)
 static int waiter_new(struct cm *cm, uint64_t wait, uint32_t uid, const uint8_t *bytes, uint8_t len,
                       uint32_t backlog, uint64_t now_ns, struct cm_waiter **ret_waiter)
 {
+    struct cm_holder *owner = NULL;
     struct cm_waiter *waiter;
     struct cm_disc *disc;
-    int rc;
+    int rc = -ENOMEM;
 
     if (len > VIP_DISCRIMINATOR_BYTES_MAX)
         return -EINVAL;
     waiter = cm_alloc(cm, sizeof(*waiter));
     if (!waiter)
         return -ENOMEM;
+    owner = cm_holder_user(cm, CM_HOLDER_OWNER, uid);
+    if (!owner)
+        goto refused;
+    /* Before the claim: a refused waiter changes nothing at the discriminator. */
+    if (!cm_share_room(cm, CM_POOL_WAITERS, owner, NULL)) {
+        cm->stats.refused_memory++;
+        goto refused;
+    }
     rc = cm_disc_claim(cm, bytes, len, uid, now_ns, &disc);
     if (rc < 0)
-        goto no_disc;
-    if (!cm_share_room(cm, CM_POOL_WAITERS, disc->owner, NULL)) {
-        cm->stats.refused_memory++;
-        rc = -ENOMEM;
-        goto no_room;
-    }
-    cm_share_take(cm, CM_POOL_WAITERS, disc->owner, NULL);
+        goto refused;
+    cm_share_take(cm, CM_POOL_WAITERS, owner, NULL);
+    cm_holder_put(cm, owner); /* the discriminator holds it now */
     waiter->wait = wait;
     waiter->disc = disc;
     waiter->backlog = backlog;
@@ -392,9 +233,8 @@ static int waiter_new(struct cm *cm, uint64_t wait, uint32_t uid, const uint8_t 
     *ret_waiter = waiter;
     return 0;
 
-no_room:
-    cm_disc_put(cm, disc);
-no_disc:
+refused:
+    cm_holder_put(cm, owner);
     cm_free(cm, waiter, sizeof(*waiter));
     return rc;
 }
@@ -476,52 +316,22 @@ bool cm_listen_cancel(struct cm *cm, uint64_t wait, uint64_t now_ns)
 
 /* ---- accept and reject ------------------------------------------------------------------- */
 
-void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local_id,
-                       const struct vip_cm_attrs *attrs, const struct vip_private *data,
-                       uint64_t give_up_ns, uint64_t now_ns)
-{
-    uint64_t repeat_ns;
-
-    pending->state = CM_PENDING_ACCEPTED;
-    pending->source->unconfirmed++;
-    pending->accept = (struct vip_cm){
-        .type = VIP_CM_ACCEPT,
-        .request_id = pending->request.request_id,
-        .conn_id = local_id,
-        .peer_conn_id = pending->request.conn_id,
-        .packet_bytes = cm->config.packet_bytes,
-        .window_bytes = cm->config.window_bytes,
-        .attrs = *attrs,
-    };
-    if (data)
-        pending->accept.data = *data;
-    cm_assoc_add(cm, pending->assoc, pending->peer, local_id, pending->request.conn_id,
-                 CM_ASSOC_OPENING, now_ns);
-    pending->assoc->pending = pending;
-    pending->give_up_ns = give_up_ns;
-    cm->stats.accepts++;
-    cm_send(cm, &pending->peer->host, pending->peer->epoch, &pending->accept);
-    repeat_ns = cm_repeat_next(cm, &pending->repeat, now_ns);
-    cm_timer_set(cm, &pending->timer, repeat_ns);
-    cm_disc_touch(cm, pending, repeat_ns);
-}
-
 int cm_accept(struct cm *cm, uint64_t handle, uint64_t local_id, const struct vip_cm_attrs *attrs,
               const struct vip_private *data, uint64_t user, uint64_t now_ns)
 {
-    struct cm_pending *pending = pending_by_handle(cm, handle);
+    struct cm_pending *pending = cm_pending_by_handle(cm, handle);
 
     if (!pending)
         return -ENOENT;
     cm_disc_touch(cm, pending, now_ns);
     if (pending->state == CM_PENDING_CANCELLED) {
-        pending_answer(cm, pending, CM_ANSWER_NONE, 0, NULL, now_ns);
+        cm_pending_answer(cm, pending, CM_ANSWER_NONE, 0, NULL, now_ns);
         return -ETIMEDOUT;
     }
     VIP_ASSERT(pending->state == CM_PENDING_OFFERED);
     /* The request itself lives on until the client confirms. */
-    handle_gone(cm, pending);
-    unoffer(cm, pending, now_ns);
+    cm_pending_handled(cm, pending);
+    cm_pending_unoffer(cm, pending, now_ns);
     pending->user = user;
     cm_pending_accept(cm, pending, local_id, attrs, data,
                       cm_add_ns(now_ns, cm->config.accept_timeout_ns), now_ns);
@@ -530,14 +340,14 @@ int cm_accept(struct cm *cm, uint64_t handle, uint64_t local_id, const struct vi
 
 const struct vip_cm_attrs *cm_pending_attrs(const struct cm *cm, uint64_t handle)
 {
-    struct cm_pending *pending = pending_by_handle((struct cm *)(uintptr_t)cm, handle);
+    struct cm_pending *pending = cm_pending_by_handle((struct cm *)(uintptr_t)cm, handle);
 
     return pending ? &pending->request.attrs : NULL;
 }
 
 int cm_pending_user(const struct cm *cm, uint64_t handle, uint32_t *ret_uid)
 {
-    const struct cm_pending *pending = pending_by_handle((struct cm *)(uintptr_t)cm, handle);
+    const struct cm_pending *pending = cm_pending_by_handle((struct cm *)(uintptr_t)cm, handle);
 
     if (!pending)
         return -ENOENT;
@@ -550,18 +360,18 @@ int cm_pending_user(const struct cm *cm, uint64_t handle, uint32_t *ret_uid)
 int cm_reject(struct cm *cm, uint64_t handle, enum vip_rc code, const struct vip_private *data,
               uint64_t now_ns)
 {
-    struct cm_pending *pending = pending_by_handle(cm, handle);
+    struct cm_pending *pending = cm_pending_by_handle(cm, handle);
 
     if (!pending)
         return -ENOENT;
     cm->stats.rejects++;
     cm_disc_touch(cm, pending, now_ns);
     if (pending->state == CM_PENDING_CANCELLED)
-        pending_answer(cm, pending, CM_ANSWER_NONE, 0, NULL, now_ns);
+        cm_pending_answer(cm, pending, CM_ANSWER_NONE, 0, NULL, now_ns);
     else if (code == VIP_RC_NO_MATCH)
-        pending_answer(cm, pending, CM_ANSWER_NO_MATCH, 0, NULL, now_ns);
+        cm_pending_answer(cm, pending, CM_ANSWER_NO_MATCH, 0, NULL, now_ns);
     else
-        pending_answer(cm, pending, CM_ANSWER_REJECT, code ? code : VIP_RC_REJECT, data, now_ns);
+        cm_pending_answer(cm, pending, CM_ANSWER_REJECT, code ? code : VIP_RC_REJECT, data, now_ns);
     return 0;
 }
 
@@ -575,65 +385,13 @@ static void accept_fail(struct cm *cm, struct cm_pending *pending, const char *w
     /* After a fifth of accept_timeout_ns it has cost a server much. CANCEL counts as time-out. */
     if (!attempt && pending->give_up_ns < cm_add_ns(now_ns, cm->config.accept_timeout_ns / 5 * 4))
         cm_slow_add(cm, pending->source, now_ns);
-    pending_free(cm, pending);
+    cm_pending_free(cm, pending);
     if (!attempt)
         cm->ops.accept_done(cm->ctx, user, VIP_RC_TIMEOUT, NULL, why);
     else if (now_ns >= attempt->give_up_ns)
         cm_attempt_fail(cm, attempt, VIP_RC_TIMEOUT, NULL, why);
     else
         cm_attempt_fail(cm, attempt, VIP_RC_NOT_REACHABLE, NULL, why);
-}
-
-/*
- * We give up an accept, but the client may have seen our ACCEPT and have a connection. So send
- * CLOSE, and remember a REJECT so that a repeated REQUEST does not start anew.
- */
-static void accept_withdraw(struct cm *cm, struct cm_pending *pending, enum vip_close_reason reason,
-                            uint64_t now_ns)
-{
-    const struct cm_close_args args = {.reason = reason};
-
-    cm_closing_start(cm, pending->assoc, &args, now_ns);
-    /* A peer-to-peer request without a match waits on until its time limit (spec 2.5). */
-    if (!pending->attempt)
-        cm_answered_add(cm, pending, CM_ANSWER_REJECT, VIP_RC_REJECT, NULL, now_ns);
-}
-
-void cm_accept_abandon(struct cm *cm, struct cm_assoc *assoc, enum vip_close_reason reason,
-                       uint64_t now_ns)
-{
-    struct cm_pending *pending = assoc->pending;
-
-    VIP_ASSERT(assoc->state == CM_ASSOC_OPENING && pending);
-    accept_withdraw(cm, pending, reason, now_ns);
-    if (pending->attempt)
-        cm_attempt_free(cm, pending->attempt);
-    pending_free(cm, pending);
-}
-
-void cm_confirmed(struct cm *cm, struct cm_assoc *assoc, uint64_t now_ns)
-{
-    struct cm_pending *pending = assoc->pending;
-    struct cm_attempt *attempt = pending->attempt;
-    struct vip_private data = pending->request.data;
-    struct cm_conn conn;
-    uint64_t user = attempt ? attempt->user : pending->user;
-
-    VIP_ASSERT(assoc->state == CM_ASSOC_OPENING && pending->assoc == assoc);
-    cm_assoc_set_state(cm, assoc, CM_ASSOC_OPEN, now_ns);
-    assoc->pending = NULL;
-    pending->assoc = NULL;
-    cm_conn_fill(cm, &conn, assoc, &pending->request);
-    cm_answered_add(cm, pending, CM_ANSWER_NONE, 0, NULL, now_ns);
-    if (!attempt)
-        cm_disc_touch(cm, pending, now_ns);
-    pending_free(cm, pending);
-    if (!attempt) {
-        cm->ops.accept_done(cm->ctx, user, VIP_RC_SUCCESS, &conn, "");
-        return;
-    }
-    cm_attempt_free(cm, attempt);
-    cm->ops.request_done(cm->ctx, user, VIP_RC_SUCCESS, &conn, &data, "");
 }
 
 void cm_implied_confirm(struct cm *cm, uint64_t local_id, const struct cm_host *from,
@@ -668,7 +426,7 @@ void cm_rx_confirm(struct cm *cm, const struct cm_in *in)
 
 void cm_rx_cancel(struct cm *cm, const struct cm_in *in)
 {
-    struct cm_pending *pending = pending_find(cm, in);
+    struct cm_pending *pending = cm_pending_find(cm, in);
 
     cm->stats.cancels++;
     if (!pending) {
@@ -677,7 +435,7 @@ void cm_rx_cancel(struct cm *cm, const struct cm_in *in)
     }
     switch (pending->state) {
     case CM_PENDING_KEPT:
-        pending_answer(cm, pending, CM_ANSWER_NONE, 0, NULL, in->now_ns);
+        cm_pending_answer(cm, pending, CM_ANSWER_NONE, 0, NULL, in->now_ns);
         return;
     case CM_PENDING_OFFERED:
         /* The handle stays the host's; its accept will say VIP_TIMEOUT (spec 3.11). */
@@ -694,7 +452,7 @@ void cm_rx_cancel(struct cm *cm, const struct cm_in *in)
         }
         struct cm_attempt *attempt = pending->attempt;
 
-        pending_free(cm, pending);
+        cm_pending_free(cm, pending);
         cm_match_alone(cm, attempt, in->now_ns);
         return;
     }
@@ -716,7 +474,7 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
         /* Remember no answer: if the client asks again after all, that is a new request. */
         if (waiter)
             cm_kept_wake_but(cm, disc, pending, now_ns);
-        pending_free(cm, pending);
+        cm_pending_free(cm, pending);
     } else if (waiter) {
         next = cm_kept_next(cm, disc, now_ns);
         if (next == pending)
@@ -731,12 +489,12 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
         cm_timer_set(cm, &pending->timer, served_ns < again_ns ? served_ns : again_ns);
     } else {
         cm->stats.no_match++;
-        pending_answer(cm, pending, CM_ANSWER_NO_MATCH, 0, NULL, now_ns);
+        cm_pending_answer(cm, pending, CM_ANSWER_NO_MATCH, 0, NULL, now_ns);
     }
 }
 
 /* KEPT: the grace is over. ACCEPTED: repeat, or give up. */
-static void fire_pending(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
+void cm_fire_pending(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
     struct cm_pending *pending = CM_OF(struct cm_pending, timer, timer);
     uint64_t repeat_ns;
@@ -750,7 +508,7 @@ static void fire_pending(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
         pending->give_up_ns = cm_add_ns(pending->give_up_ns, cm_timer_late_ns(timer, now_ns));
     if (now_ns >= pending->give_up_ns) {
         cm->stats.timeouts++;
-        accept_withdraw(cm, pending, VIP_CLOSE_TIMEOUT, now_ns);
+        cm_accept_withdraw(cm, pending, VIP_CLOSE_TIMEOUT, now_ns);
         accept_fail(cm, pending, "the client did not confirm in time", now_ns);
         return;
     }
@@ -767,7 +525,7 @@ void cm_server_deinit(struct cm *cm)
     unsigned bucket = 0;
 
     while ((node = cm_table_any(&cm->pendings, &bucket)))
-        pending_free(cm, CM_OF(struct cm_pending, by_key, node));
+        cm_pending_free(cm, CM_OF(struct cm_pending, by_key, node));
     bucket = 0;
     while ((node = cm_table_any(&cm->waiters, &bucket))) {
         waiter_free(cm, CM_OF(struct cm_waiter, by_wait, node));

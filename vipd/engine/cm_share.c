@@ -21,8 +21,7 @@ static const struct share shares[CM_POOLS] = {
     [CM_POOL_WAITERS] = {CM_WAITERS_MAX, 256, {4, 0, 0, 0}},
     [CM_POOL_LINGER] = {CM_DISC_LINGER_MAX, 256, {4, 0, 0, 0}},
     [CM_POOL_ATTEMPTS] = {CM_ATTEMPTS_MAX, 256, {0, 4, 0, 0}},
-    /* Half of what the other host keeps for all users of this one. */
-    [CM_POOL_ASKED] = {CM_ATTEMPTS_MAX, 0, {0, 0, 2 * CM_ATTEMPTS_MAX / CM_PENDING_HOST, 0}},
+    [CM_POOL_ASKED] = {CM_ATTEMPTS_MAX, 0, {0, 0, CM_ATTEMPTS_MAX / CM_ASKED_EACH, 0}},
     [CM_POOL_ANSWERED] = {CM_ANSWERED_MAX, 256, {0, 4, 0, 4}},
     /* If two hosts talk only to each other, half of it is for all their connections. */
     [CM_POOL_CLOSINGS] = {CM_CLOSINGS_MAX, 256, {0, 0, 0, 2}},
@@ -49,6 +48,8 @@ static struct cm_holder *holder_get(struct cm *cm, enum cm_holder_kind kind,
     holder->refs = 1;
     TAILQ_INIT(&holder->answered);
     TAILQ_INIT(&holder->unsent);
+    for (unsigned i = 0; i < 2; i++)
+        TAILQ_INIT(&holder->lingering[i]);
     cm_table_add(cm, &cm->holders, &holder->by_key, key);
     return holder;
 }
@@ -69,6 +70,11 @@ struct cm_holder *cm_holder_host(struct cm *cm, const struct cm_host *host)
     return holder_get(cm, CM_HOLDER_HOST, &source);
 }
 
+struct cm_holder *cm_holder_peer(struct cm *cm, const struct cm_host *host)
+{
+    return holder_get(cm, CM_HOLDER_HOST, host);
+}
+
 struct cm_holder *cm_holder_asker(struct cm *cm, uint32_t uid, const struct cm_host *host)
 {
     struct cm_host source = cm_source_of(cm, host), id = {.len = sizeof(uid)};
@@ -83,7 +89,10 @@ struct cm_holder *cm_holder_asker(struct cm *cm, uint32_t uid, const struct cm_h
 struct cm_host cm_source_of(const struct cm *cm, const struct cm_host *host)
 {
     struct cm_host source = {.len = cm->config.source_bytes};
+    const struct cm_host *local = &cm->config.local;
 
+    if (local->len && host->len >= local->len && memcmp(host->bytes, local->bytes, local->len) == 0)
+        source.len = local->len;
     if (host->len < source.len)
         source.len = host->len;
     memcpy(source.bytes, host->bytes, source.len);
@@ -115,13 +124,22 @@ uint32_t cm_holder_uid(const struct cm_holder *holder)
     return uid;
 }
 
-/* A holder's part; with `spare` a quarter more. */
-static bool within_part(enum cm_pool pool, const struct cm_holder *holder, bool spare)
+/* A holder's part and some quarters more. */
+static bool within_part(enum cm_pool pool, const struct cm_holder *holder, uint32_t quarters)
 {
     uint32_t of = holder ? shares[pool].of[holder->kind] : 0;
     uint32_t part = of ? shares[pool].size / of : 0;
 
-    return !of || holder->has[pool] < part + (spare ? part / 4 : 0);
+    return !of || holder->has[pool] < part + part / 4 * quarters;
+}
+
+/* A few sources may have used up the part of an owner. A quarter more is for sources with little,
+ * and another one for users of this host with little. */
+static uint32_t spare_quarters(enum cm_pool pool, const struct cm_holder *source)
+{
+    if (!source || source->has[pool] >= CM_SMALL)
+        return 0;
+    return source->kind == CM_HOLDER_CLIENT ? 2 : 1;
 }
 
 static bool small(enum cm_pool pool, const struct cm_holder *holder)
@@ -136,9 +154,13 @@ bool cm_share_room(const struct cm *cm, enum cm_pool pool, const struct cm_holde
 
     if (small(pool, a) && small(pool, b))
         size += shares[pool].reserve;
-    /* A few sources may have used up the part of `a`; what is spare there is for sources with little. */
-    return cm->pool_used[pool] < size && within_part(pool, a, b && small(pool, b)) &&
-           within_part(pool, b, false);
+    return cm->pool_used[pool] < size && within_part(pool, a, spare_quarters(pool, b)) &&
+           within_part(pool, b, 0);
+}
+
+bool cm_share_part(enum cm_pool pool, const struct cm_holder *holder)
+{
+    return within_part(pool, holder, 0);
 }
 
 void cm_share_take(struct cm *cm, enum cm_pool pool, struct cm_holder *a, struct cm_holder *b)

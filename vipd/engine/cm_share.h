@@ -3,8 +3,8 @@
  *
  * A holder is a user with waiting programs (OWNER), a user of this host with asking programs
  * (CLIENT), the same towards one other host (ASKER), or another host (HOST: all addresses with the
- * same leading cm_config.source_bytes). Each pool has a size for all, a part of it that one holder
- * of a kind may have, and a reserve for holders that have little. So neither one user nor one host
+ * same leading cm_config.source_bytes, or with cm_config.local). Each pool has a size for all, a part
+ * of it that one holder of a kind may have, and a reserve for holders that have little. So neither one user nor one host
  * can take the last place from others.
  *
  * Owns: holders and what they have. Does not own: the objects that are counted. Private to
@@ -21,7 +21,8 @@ enum cm_pool {
     CM_POOL_KEPT,        /* of these, kept because no waiter has room */
     CM_POOL_OFFERED,     /* of these, offered and not answered; limited by waits_max only */
     CM_POOL_WAITERS,     /* VipConnectWait and listeners */
-    CM_POOL_LINGER,      /* discriminators without waiter or request that are still owned */
+    CM_POOL_LINGER,      /* discriminators without waiter or request that are still owned; if it is
+                            full, another one may go instead (cm_disc.c) */
     CM_POOL_ATTEMPTS,    /* own requests under way */
     CM_POOL_ASKED,       /* of these, sent to servers of another host; limited per ASKER only */
     CM_POOL_ANSWERED,    /* answered requests that are remembered */
@@ -43,10 +44,15 @@ struct cm_holder {
     enum cm_holder_kind kind;
     uint32_t refs; /* objects that name it */
     uint32_t has[CM_POOLS];
+    uint32_t own;                       /* of a HOST: its peers that are sources of their own */
     uint32_t unconfirmed;               /* of its requests: accepted, CONFIRM not seen */
     uint64_t turn_ns;                   /* when a server last took a request of it */
     TAILQ_HEAD(, cm_answered) answered; /* oldest first */
     TAILQ_HEAD(, cm_attempt) unsent;    /* of an ASKER: there is no room for them yet */
+    /* Of an OWNER: discriminators in CM_POOL_LINGER, [0] not settled, [1] settled; oldest first. */
+    TAILQ_HEAD(, cm_disc) lingering[2];
+    uint32_t unsettled;                  /* count of lingering[0] */
+    TAILQ_ENTRY(cm_holder) of_lingerers; /* with CM_SMALL or more of them: in cm.lingerers */
     /* The user's number, 4 bytes (not of a HOST), then the source's address bytes (ASKER, HOST). */
     struct cm_host id;
 };
@@ -58,12 +64,21 @@ struct cm_slow {
     uint64_t key, until_ns; /* until 0: none */
 };
 
+/*
+ * Peers of one HOST that are sources of their own, as a HOST whose id is their whole address, while
+ * they have a connection here. So a program that sends requests from the address of its host, which
+ * costs a server time, takes no turns and no places from the vipd of that host.
+ */
+#define CM_OWN_MAX 4
+
 /* A holder that has less than this of a pool may use its reserve. */
 #define CM_SMALL 16
 
 /* Find or make, with one reference more; NULL = no memory. */
 struct cm_holder *cm_holder_user(struct cm *cm, enum cm_holder_kind kind, uint32_t uid);
 struct cm_holder *cm_holder_host(struct cm *cm, const struct cm_host *host);
+/* The same for a peer that is a source of its own. */
+struct cm_holder *cm_holder_peer(struct cm *cm, const struct cm_host *host);
 struct cm_holder *cm_holder_asker(struct cm *cm, uint32_t uid, const struct cm_host *host);
 /* The source of an address: the bytes that all addresses of this source have. */
 struct cm_host cm_source_of(const struct cm *cm, const struct cm_host *host);
@@ -75,6 +90,8 @@ uint32_t cm_holder_uid(const struct cm_holder *holder);
 /* May both holders have one more of the pool? NULL: no holder. */
 bool cm_share_room(const struct cm *cm, enum cm_pool pool, const struct cm_holder *a,
                    const struct cm_holder *b);
+/* Has the holder less than its part, however full the pool is? */
+bool cm_share_part(enum cm_pool pool, const struct cm_holder *holder);
 /* One more, one less, for the pool and both holders. */
 void cm_share_take(struct cm *cm, enum cm_pool pool, struct cm_holder *a, struct cm_holder *b);
 void cm_share_give(struct cm *cm, enum cm_pool pool, struct cm_holder *a, struct cm_holder *b);

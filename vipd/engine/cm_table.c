@@ -155,7 +155,7 @@ void cm_timer_clear(struct cm *cm, struct cm_timer *timer)
 
 void cm_timer_set(struct cm *cm, struct cm_timer *timer, uint64_t at_ns)
 {
-    VIP_ASSERT(timer->fire);
+    VIP_ASSERT(timer->kind != CM_TIMER_NONE);
     cm_timer_clear(cm, timer);
     timer->at_ns = at_ns;
     timer->armed = true;

@@ -37,13 +37,24 @@ struct cm_node *cm_table_any(struct cm_table *table, unsigned *bucket);
 
 #define CM_OF(type, member, ptr) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
+enum cm_timer_kind {
+    CM_TIMER_NONE = 0,
+    CM_TIMER_LINGER,    /* of a discriminator */
+    CM_TIMER_KEEPALIVE, /* of a peer */
+    CM_TIMER_LOST,      /* of a dead peer with connections */
+    CM_TIMER_ATTEMPT,
+    CM_TIMER_PENDING,
+    CM_TIMER_ANSWERED,
+    CM_TIMER_CLOSING,
+};
+
 /* A timer inside an object; a pairing heap over at_ns, so that arming allocates nothing. */
 struct cm_timer {
     struct cm_timer *child, *next; /* first child, next sibling */
     struct cm_timer *prev;         /* previous sibling, or the parent of a first child */
     uint64_t at_ns;
     bool armed;
-    void (*fire)(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
+    enum cm_timer_kind kind; /* cm_tick calls cm_fire_KIND */
 };
 
 void cm_timer_set(struct cm *cm, struct cm_timer *timer, uint64_t at_ns); /* arm or move */

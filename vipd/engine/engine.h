@@ -94,7 +94,7 @@ struct eng_event {
     uint32_t opcode;              /* ERROR: VIP_CTL_OP_* of the operation concerned */
     enum vip_vi_state state;      /* STATE */
     enum vip_close_reason reason; /* BROKEN */
-    uint32_t op_status; /* BROKEN: VIP_ST_* bits that the peer's operation failed_op gets */
+    uint32_t op_status; /* BROKEN: VIP_ST_* bits for the peer's operation failed_op (eng_close) */
     uint32_t failed_op; /* BROKEN: number of the peer's operation, if op_status */
     uint32_t ops_done;  /* BROKEN: peer's operations processed in order before the end */
     const char *why;    /* one static sentence for a log */
@@ -185,7 +185,8 @@ void eng_vi_disconnect(struct eng *eng, uint16_t vi, uint32_t *ret_ops_done);
 
 /*
  * The peer closed, died, or reset: Connected -> Error, both queues flushed, CONN_LOST event. If
- * ops_valid, operations before ops_done complete with success first, and failed_op gets op_status.
+ * ops_valid, operations before ops_done complete with success first, and failed_op gets op_status
+ * (at Reliable Delivery only if it is an RDMA Read, spec 3.6).
  */
 struct eng_close {
     bool ops_valid;
@@ -239,10 +240,13 @@ enum eng_rx_verdict eng_rx(struct eng *eng, uint16_t vi, const struct vip_packet
 
 /*
  * A held packet that is due or no longer needed. Call it in a loop after eng_rx,
- * eng_vi_disconnect, eng_vi_closed, eng_vi_destroy, eng_tick until it returns false. If *ret_feed
- * is true, decode the bytes again, call eng_rx_replay, then free them; else only free them.
+ * eng_vi_disconnect, eng_vi_closed, eng_tick; other work may come between two calls, until it
+ * returns false. After eng_vi_destroy call it eng_orphans times at once. If *ret_feed is true,
+ * decode the bytes again, call eng_rx_replay, then free them; else only free them.
  */
 bool eng_replay(struct eng *eng, uint16_t *ret_vi, uint32_t *ret_token, bool *ret_feed);
+bool eng_replay_waits(const struct eng *eng); /* may eng_replay return true? */
+unsigned eng_orphans(const struct eng *eng);  /* of destroyed VIs: eng_replay has them first */
 void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet, uint64_t now_ns);
 
 /*
@@ -252,13 +256,15 @@ void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet
 bool eng_rx_expects(const struct eng *eng, uint16_t vi, const struct vip_frame *frame);
 
 /*
- * Next packet to send: VIs take turns. False: there is none. It counts as sent at now_ns. Sends of
- * Unreliable Delivery complete in the next eng_tick (eng_deadline is then 0), and the application
- * may then reuse their buffers: call eng_tick only when the medium has the packet's bytes.
+ * Next packet to send: VIs take turns. It counts as sent at now_ns. False: the VI in turn has none
+ * (its sends were faulty, and its connection may have ended, which can cost 0.2 ms); go on while
+ * eng_tx_ready. Sends of Unreliable Delivery complete in the next eng_tick (eng_deadline is then
+ * 0), and the application may then reuse their buffers: call eng_tick only when the medium has the
+ * packet's bytes.
  */
 bool eng_tx_pull(struct eng *eng, struct eng_packet *ret, uint64_t now_ns);
 
-/* Is there anything to pull? O(1), for the host's list of busy sessions. */
+/* Is any VI in turn? O(1), for the host's list of busy sessions. */
 bool eng_tx_ready(const struct eng *eng);
 
 /* A piece of a pulled packet could not be resolved: its operation fails (PROTECTION_ERROR). */
@@ -270,23 +276,19 @@ void eng_tx_failed(struct eng *eng, uint16_t vi, uint32_t op, uint64_t now_ns);
 
 /* When the host must call eng_tick next; ENG_NEVER if no timer runs. */
 uint64_t eng_deadline(const struct eng *eng);
-void eng_tick(struct eng *eng, uint64_t now_ns);
+/*
+ * Serve what is due. Returns the steps that it took: a timer is one, the end of a connection is
+ * ENG_TICK_STEPS, the most of one call. Call again while eng_deadline is not after now_ns.
+ */
+#define ENG_TICK_STEPS 16u
+unsigned eng_tick(struct eng *eng, uint64_t now_ns);
 
 /* ---- looking inside -------------------------------------------------------------------- */
 
+/* The counters of a VI, whose meanings proto/stats.def has, and its present values. */
 struct eng_vi_stats {
-    uint64_t tx_packets, rx_packets;
-    uint64_t tx_bytes, rx_bytes;       /* payload, first transmissions / in order */
-    uint64_t tx_messages, rx_messages; /* operations completed here / processed for the peer */
-    uint64_t retransmits;              /* fragments sent again */
-    uint64_t timeouts;                 /* retransmission timer expiries */
-    uint64_t duplicates;               /* packets received again */
-    uint64_t held;                     /* packets that came ahead of their turn */
-    uint64_t acks_sent;                /* packets with an acknowledgement only */
-    uint64_t recvq_empty;              /* messages that found no receive descriptor */
-    uint64_t lost, spurious;           /* packets declared lost; of these, arrived later */
-    uint64_t acks_invented;            /* acknowledgements of packets that were never sent */
-    uint64_t mtu_cuts;                 /* reductions of the packet size */
+#define VIP_STAT_OF_VI(member, name) uint64_t member;
+#include "proto/stats.def"
     uint64_t srtt_ns, rto_ns;
     uint64_t cwnd_bytes, inflight_bytes;
     uint32_t packet_bytes;           /* largest packet at present */

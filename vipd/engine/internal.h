@@ -2,13 +2,13 @@
  * Insides of the protocol engine, shared by the files of vipd/engine/ (not the connection manager).
  *
  * Owns: the layout of an engine and of a VI, and the list of what each file offers to the others.
- * The files, from bottom to top as in ORDER: rand.c, news.c, list.c (VIs and lists), heap.c (timer
- * heap), queue.c (completion order, flush), rtt.c, window.c, cc*.c (congestion), pace.c (bursts),
- * mtu.c (size of packets), ready.h and ready.c (what may be sent), post.c (posting), reorder.c
- * (held packets), place.c (receive, RDMA Write), read.c (RDMA Read), loss.c (losses), state.c
- * (transitions, break, close), ack.c (numbers received, acknowledgements in and out), cut.c (one
- * fragment), tx.c (packets out), rx.c (packets in), tick.c (what is due), eng.c (create,
- * statistics).
+ * The files (ORDER has them from bottom to top): rand.c, news.c, list.c (VIs and lists), heap.c
+ * (timer heap), queue.c (completion order, flush), rtt.c, window.c, cc*.c (congestion), pace.c
+ * (bursts), mtu.c (size of packets), ready.h and ready.c (what may be sent), post.c (posting),
+ * reorder.c (held packets), place.c (receive, RDMA Write), read.c (RDMA Read), loss.c (losses),
+ * state.c (transitions, break, close), fail.c (operations that fail here), ack.c (numbers received,
+ * acknowledgements in and out), cut.c (one fragment), tx.c (packets out), rx.c (packets in), tick.c
+ * (what is due), eng.c (create, statistics).
  */
 #ifndef VIPD_ENGINE_INTERNAL_H
 #define VIPD_ENGINE_INTERNAL_H
@@ -179,6 +179,14 @@ enum eng_rx_phase {
     ENG_PHASE_SKIP,      /* Unreliable Delivery: the rest is ignored */
 };
 
+/* Why a connection is broken. */
+struct eng_fault {
+    enum vip_close_reason reason;
+    uint32_t op_status, failed_op; /* for the peer */
+    uint32_t first_status;         /* for the oldest send of this side, 0 = flushed */
+    const char *why;
+};
+
 /* Receiving side. */
 struct eng_rx_state {
     struct eng_pos at; /* next byte expected */
@@ -196,7 +204,8 @@ struct eng_rx_state {
     uint32_t ts_arrival;  /* ticks when it arrived */
     uint32_t unacked;     /* packets that need an acknowledgement and have none */
     bool ack_now;
-    uint64_t ack_ns; /* delayed acknowledgement is due */
+    uint64_t ack_ns;        /* delayed acknowledgement is due */
+    struct eng_fault fault; /* with ENG_STEP_FAULT */
 };
 
 /* A read of the peer, in slot seq % ENG_READS_MAX. Read seq + ENG_READS_MAX proves its end. */

@@ -296,24 +296,19 @@ static bool given_up(struct eng_vi *vi, uint64_t now_ns)
            now_ns >= vi->tx.progress_ns + vi->eng->config.conn_timeout_ns;
 }
 
-void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
+bool eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
 {
-    struct eng_fault fault = {.reason = VIP_CLOSE_TIMEOUT,
-                              .first_status = VIP_ST_TRANSPORT_ERROR,
-                              .why = "the peer did not answer within the connection timeout"};
     uint64_t n;
 
-    if (given_up(vi, now_ns)) {
-        eng_break(vi, &fault);
-        return;
-    }
+    if (given_up(vi, now_ns))
+        return false;
     vi->tx.tries++;
     if (only_reads_open(vi)) {
         /* No loss is known. */
         vi->tx.ping = true;
         vi->tx.elicit_ns = now_ns;
         eng_loss_arm(vi, now_ns);
-        return;
+        return true;
     }
     vi->stats.timeouts++;
     VIP_PROBE3(timeout, vi->conn.local_id, vi->index, vi->tx.backoff);
@@ -327,7 +322,7 @@ void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
         while ((n = first_sent(vi, vi->tx.number)) < vi->tx.number)
             (void)mark_lost(vi, n, now_ns);
         vi->tx.timer_ns = ENG_NEVER;
-        return;
+        return true;
     }
     n = most_wanted(vi);
     if (n < vi->tx.number)
@@ -346,4 +341,5 @@ void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
     vi->tx.elicit_ns = now_ns;
     vi->tx.owed = true;
     eng_loss_arm(vi, now_ns);
+    return true;
 }

@@ -122,16 +122,18 @@ void eng_send_complete(struct eng_vi *vi, uint32_t bits);
 void eng_recv_complete(struct eng_vi *vi, uint32_t bits, uint32_t length, uint64_t imm);
 /* Complete, in order, operations that the peer has processed; reads also need their bytes. */
 void eng_send_advance(struct eng_vi *vi);
-/* Unreliable Delivery: complete the sends that were pulled. */
-void eng_send_advance_sent(struct eng_vi *vi);
+/* Unreliable Delivery: complete the sends that were pulled; how many these were. */
+unsigned eng_send_advance_sent(struct eng_vi *vi);
 /* Statuses of a flush of the send queue. */
 struct eng_flush {
     uint32_t first_status; /* for the oldest one instead of "flushed", if not 0 */
-    bool failed;           /* operation failed_op gets failed_status */
+    bool failed;           /* operation failed_op gets failed_status, */
+    bool reads_only;       /* if it is an RDMA Read */
     uint32_t failed_op, failed_status;
 };
 void eng_send_flush(struct eng_vi *vi, const struct eng_flush *flush);
-void eng_recv_flush(struct eng_vi *vi);
+void eng_recv_flush(struct eng_vi *vi); /* also those that the host keeps */
+void eng_recv_flush_posted(struct eng_vi *vi);
 void eng_desc_release(struct eng_vi *vi, struct eng_desc *desc);
 /* Age of the descriptor at this position of the send queue since its post, to ENG_TICK_NS. */
 uint64_t eng_desc_age_ns(const struct eng_vi *vi, uint32_t position, uint64_t now_ns);
@@ -145,18 +147,17 @@ bool eng_desc_check(struct eng_vi *vi, const struct eng_desc *desc, enum eng_acc
                     uint32_t bytes);
 
 /* state.c */
-struct eng_fault {
-    enum vip_close_reason reason;
-    uint32_t op_status, failed_op; /* for the peer */
-    uint32_t first_status;         /* for the oldest send of this side, 0 = flushed */
-    const char *why;
-};
 /* Break a Connected VI: flush, Error state, ENG_EVENT_BROKEN to the host. */
 void eng_break(struct eng_vi *vi, const struct eng_fault *fault);
 
-/* tx.c */
+/* fail.c */
+/* End a descriptor that cannot be sent, in its turn. False: that broke the connection. */
+bool eng_refuse(struct eng_vi *vi, struct eng_desc *desc);
 /* Break the connection if the operation that lost its memory is the oldest one now. */
 void eng_fail_head(struct eng_vi *vi);
+/* Tell the application; the connection is then to be broken. */
+struct eng_fault eng_read_denied(struct eng_vi *vi, uint32_t op);
+bool eng_read_readable(struct eng_vi *vi, const struct eng_read *read);
 
 /* cut.c: a packet being built. */
 struct eng_build {
@@ -199,11 +200,13 @@ unsigned eng_ack_ranges(const struct eng_vi *vi, struct vip_range out[VIP_WIRE_R
                         unsigned max);
 /* Does the packet acknowledge only what was sent? Otherwise it is dropped. */
 bool eng_ack_possible(const struct eng_vi *vi, const struct vip_packet *packet);
+void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t now_ns);
+
+/* skip.c */
 /* Does it acknowledge a skipped number? Then the peer acknowledges what it did not receive. */
 bool eng_ack_invented(const struct eng_vi *vi, const struct vip_packet *packet);
 /* Choose the next number to skip. */
 void eng_skip_draw(struct eng_vi *vi);
-void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t now_ns);
 
 /* rtt.c */
 void eng_loss_sample(struct eng_vi *vi, const struct vip_header *hdr, uint64_t now_ns);
@@ -218,7 +221,8 @@ void eng_loss_reordered(struct eng_vi *vi, uint64_t number, bool declared);
 void eng_loss_detect(struct eng_vi *vi, uint64_t now_ns);
 /* Start, move or stop the retransmission timer after something was sent or acknowledged. */
 void eng_loss_arm(struct eng_vi *vi, uint64_t now_ns);
-void eng_loss_expired(struct eng_vi *vi, uint64_t now_ns);
+/* The retransmission timer is due. False: the peer has not answered for conn_timeout. */
+bool eng_loss_expired(struct eng_vi *vi, uint64_t now_ns);
 /* Close the record of an open number: acknowledged, replaced, or not to be repeated. */
 void eng_sent_close(struct eng_vi *vi, uint64_t number);
 bool eng_tx_owes(const struct eng_vi *vi);
@@ -246,6 +250,7 @@ enum eng_step {
     ENG_STEP_DONE,  /* processed or not needed */
     ENG_STEP_AHEAD, /* not its turn */
     ENG_STEP_BAD,   /* contradicts what came before */
+    ENG_STEP_FAULT, /* the connection is to be broken: rx.fault says why */
     ENG_STEP_BROKE, /* the VI is no longer connected */
 };
 
@@ -265,10 +270,6 @@ enum eng_step eng_read_request(struct eng_vi *vi, const struct vip_frame *frame)
 enum eng_step eng_read_answer(struct eng_vi *vi, const struct vip_frame *frame);
 /* A read was started: it joins the open ones. */
 void eng_read_started(struct eng_vi *vi, uint32_t op);
-/* The transport failed: report the peer's reads that were not answered to the callback. */
-void eng_reads_transport(struct eng_vi *vi);
-void eng_read_denied(struct eng_vi *vi, uint32_t op);
-bool eng_read_readable(struct eng_vi *vi, const struct eng_read *read);
 
 /* reorder.c */
 void eng_held_init(struct eng_vi *vi);

@@ -47,21 +47,17 @@ static enum eng_step skip_rest(struct eng_vi *vi, const struct vip_frame *frame)
 
 /*
  * The operation fails here. Unreliable Delivery: the message is dropped. Otherwise the connection
- * breaks, and with Reliable Reception the peer's operation gets op_status (spec 3.6).
+ * breaks, and the peer hears op_status (its operation has it with Reliable Reception, spec 3.6).
  */
 static enum eng_step fail(struct eng_vi *vi, const struct vip_frame *frame, uint32_t op_status,
                           const char *why)
 {
-    struct eng_fault fault = {.reason = VIP_CLOSE_ERROR,
-                              .op_status = vi->level == VIP_LVL_RECEPTION ? op_status : 0,
-                              .failed_op = frame->op,
-                              .why = why};
-
     if (!vi->reliable)
         return skip_rest(vi, frame);
     vi->rx.phase = ENG_PHASE_START;
-    eng_break(vi, &fault);
-    return ENG_STEP_BROKE;
+    vi->rx.fault = (struct eng_fault){
+        .reason = VIP_CLOSE_ERROR, .op_status = op_status, .failed_op = frame->op, .why = why};
+    return ENG_STEP_FAULT;
 }
 
 static enum eng_step fail_recv(struct eng_vi *vi, const struct vip_frame *frame, uint32_t status,
@@ -94,6 +90,26 @@ static enum eng_step recvq_empty(struct eng_vi *vi, const struct vip_frame *fram
     return fail(vi, frame, VIP_ST_REMOTE_DESC_ERROR, why);
 }
 
+/* Why a message may not go to this receive: some segment is not accessible at all, or all segments
+ * begin in registered memory, but one goes on behind it. */
+static const char *recv_denied(struct eng_vi *vi, const struct eng_desc *desc)
+{
+    const struct vip_shm_seg *seg;
+    unsigned count = eng_desc_data(desc, &seg);
+
+    for (; count; count--, seg++) {
+        struct eng_access first = {.vi = vi->index,
+                                   .kind = ENG_ACCESS_RECV,
+                                   .handle = seg->handle,
+                                   .addr = seg->addr,
+                                   .len = 1};
+
+        if (seg->len && !vi->eng->ops.check(vi->eng->ctx, &first))
+            return "a posted receive names memory that is not accessible";
+    }
+    return "a posted receive has a segment that reaches past its registered memory";
+}
+
 /* First fragment of a send: it takes the next receive descriptor. */
 static enum eng_step send_begin(struct eng_vi *vi, const struct vip_frame *frame)
 {
@@ -107,8 +123,7 @@ static enum eng_step send_begin(struct eng_vi *vi, const struct vip_frame *frame
         return fail_recv(vi, frame, VIP_ST_LENGTH_ERROR,
                          "a message was longer than the receive posted for it");
     if (!eng_desc_check(vi, desc, ENG_ACCESS_RECV, frame->total))
-        return fail_recv(vi, frame, VIP_ST_PROTECTION_ERROR,
-                         "a posted receive names memory that is not accessible");
+        return fail_recv(vi, frame, VIP_ST_PROTECTION_ERROR, recv_denied(vi, desc));
     vi->rx.phase = ENG_PHASE_FILL;
     return ENG_STEP_DONE;
 }

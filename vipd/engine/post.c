@@ -143,7 +143,7 @@ void eng_post(struct eng *eng, const struct eng_post *post, uint64_t now_ns)
         return;
     case VIP_VIST_ERROR:
         eng_send_flush(vi, &(struct eng_flush){0});
-        eng_recv_flush(vi);
+        eng_recv_flush_posted(vi);
         return;
     }
 }

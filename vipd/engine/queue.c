@@ -90,15 +90,18 @@ void eng_send_advance(struct eng_vi *vi)
     }
 }
 
-void eng_send_advance_sent(struct eng_vi *vi)
+unsigned eng_send_advance_sent(struct eng_vi *vi)
 {
-    while (vi->sq.head != vi->sq.next) {
+    unsigned done = 0;
+
+    for (; vi->sq.head != vi->sq.next; done++) {
         const struct eng_desc *desc = eng_desc_at(vi, VIP_Q_SEND, vi->sq.head);
 
         if (desc->state != ENG_DESC_SENT)
-            return;
+            break;
         eng_send_complete(vi, desc->fault);
     }
+    return done;
 }
 
 void eng_send_flush(struct eng_vi *vi, const struct eng_flush *flush)
@@ -113,7 +116,8 @@ void eng_send_flush(struct eng_vi *vi, const struct eng_flush *flush)
 
         if (desc->state == ENG_DESC_SENT && !vi->reliable)
             status = desc->fault;
-        else if (flush->failed && vi->reliable && op == flush->failed_op)
+        else if (flush->failed && vi->reliable && op == flush->failed_op &&
+                 (!flush->reads_only || send_operation(desc) == VIP_ST_OP_RDMA_READ))
             status = flush->failed_status;
         else if (first)
             status = first;
@@ -123,10 +127,15 @@ void eng_send_flush(struct eng_vi *vi, const struct eng_flush *flush)
     vi->tx.at.off = 0;
 }
 
+void eng_recv_flush_posted(struct eng_vi *vi)
+{
+    while (vi->rq.head != vi->rq.tail)
+        eng_recv_complete(vi, VIP_ST_DESC_FLUSHED_ERROR, 0, 0);
+}
+
 void eng_recv_flush(struct eng_vi *vi)
 {
     if (vi->eng->ops.fetch_receives)
         vi->eng->ops.fetch_receives(vi->eng->ctx, vi->index, true);
-    while (vi->rq.head != vi->rq.tail)
-        eng_recv_complete(vi, VIP_ST_DESC_FLUSHED_ERROR, 0, 0);
+    eng_recv_flush_posted(vi);
 }

@@ -7,31 +7,6 @@
  */
 #include "vipd/engine/internal.h"
 
-bool eng_read_readable(struct eng_vi *vi, const struct eng_read *read)
-{
-    struct eng_access access = {.vi = vi->index,
-                                .kind = ENG_ACCESS_REMOTE_READ,
-                                .handle = read->handle,
-                                .addr = read->addr,
-                                .len = read->total};
-
-    if (!vi->attrs.enable_rdma_read || read->addr + read->total < read->addr)
-        return false;
-    return !read->total || vi->eng->ops.check(vi->eng->ctx, &access);
-}
-
-/* Both reliable levels report it to the initiator (spec 3.6). */
-void eng_read_denied(struct eng_vi *vi, uint32_t op)
-{
-    struct eng_fault fault = {.reason = VIP_CLOSE_ERROR,
-                              .op_status = VIP_ST_RDMA_PROT_ERROR,
-                              .failed_op = op,
-                              .why = "the peer read memory that it may not read"};
-
-    eng_event_error(vi, VIP_EC_RDMAR_PROT, VIP_CTL_OP_RDMAREAD, fault.why);
-    eng_break(vi, &fault);
-}
-
 enum eng_step eng_read_request(struct eng_vi *vi, const struct vip_frame *frame)
 {
     struct eng_read read = {.seq = vi->reads.asked,
@@ -44,37 +19,14 @@ enum eng_step eng_read_request(struct eng_vi *vi, const struct vip_frame *frame)
     if (!vi->reliable || vi->reads.asked - vi->reads.at.op >= ENG_READS_MAX)
         return ENG_STEP_BAD;
     if (!eng_read_readable(vi, &read)) {
-        eng_read_denied(vi, frame->op);
-        return ENG_STEP_BROKE;
+        vi->rx.fault = eng_read_denied(vi, frame->op);
+        return ENG_STEP_FAULT;
     }
     vi->reads.slot[read.seq % ENG_READS_MAX] = read;
     vi->reads.asked++;
     vi->stats.rx_messages++;
     eng_rx_op_done(vi);
     return ENG_STEP_DONE;
-}
-
-/* Is an answer to a read of the peer not yet cut, or not yet acknowledged? */
-static bool unanswered(const struct eng_vi *vi)
-{
-    if (vi->reads.at.op != vi->reads.asked)
-        return true;
-    for (uint64_t n = eng_bits_next(&vi->tx.open, vi->tx.una, vi->tx.number); n < vi->tx.number;
-         n = eng_bits_next(&vi->tx.open, n + 1, vi->tx.number))
-        if (vi->sent[n % ENG_SENT_RING].stream == ENG_STREAM_READS)
-            return true;
-    return false;
-}
-
-/*
- * The transport failed. Writes of the peer have other error codes, our own reads have descriptors.
- * Only the callback can report reads of the peer that were not answered (spec 1.9, 3.9).
- */
-void eng_reads_transport(struct eng_vi *vi)
-{
-    if (unanswered(vi))
-        eng_event_error(vi, VIP_EC_RDMA_TRANSPORT, VIP_CTL_OP_RDMAREAD,
-                        "the answer to an RDMA Read of the peer could not be delivered");
 }
 
 void eng_read_started(struct eng_vi *vi, uint32_t op)
@@ -116,8 +68,6 @@ static bool read_is_open(struct eng_vi *vi, uint32_t op)
 
 enum eng_step eng_read_answer(struct eng_vi *vi, const struct vip_frame *frame)
 {
-    struct eng_fault fault = {.reason = VIP_CLOSE_ERROR,
-                              .why = "the destination of a read is not accessible any more"};
     struct eng_pos at = {frame->op, frame->offset};
     struct eng_desc *desc;
     uint32_t skip;
@@ -139,9 +89,11 @@ enum eng_step eng_read_answer(struct eng_vi *vi, const struct vip_frame *frame)
     if (frame->length > skip &&
         !eng_scatter(vi, desc, vi->reads.want.off, frame->length - skip, frame->payload + skip)) {
         desc->fault = VIP_ST_PROTECTION_ERROR;
-        fault.first_status = VIP_ST_PROTECTION_ERROR;
-        eng_break(vi, &fault);
-        return ENG_STEP_BROKE;
+        vi->rx.fault =
+            (struct eng_fault){.reason = VIP_CLOSE_ERROR,
+                               .first_status = VIP_ST_PROTECTION_ERROR,
+                               .why = "the destination of a read is not accessible any more"};
+        return ENG_STEP_FAULT;
     }
     vi->reads.want.off += frame->length - skip;
     vi->stats.rx_bytes += frame->length - skip;

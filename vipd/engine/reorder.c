@@ -167,7 +167,7 @@ void eng_held_orphan(struct eng_vi *vi)
     struct eng *eng = vi->eng;
 
     while (vi->dropped.head != ENG_NONE) {
-        /* The host calls eng_replay until it is empty after every destroy. */
+        /* The host takes all of them after every destroy. */
         VIP_ASSERT(eng->orphan_count < 2 * ENG_HELD_MAX);
         eng->orphan[eng->orphan_count].token = take_head(vi, &vi->dropped);
         eng->orphan[eng->orphan_count++].vi = vi->index;
@@ -202,4 +202,14 @@ bool eng_replay(struct eng *eng, uint16_t *ret_vi, uint32_t *ret_token, bool *re
         eng_list_del(vi, ENG_LIST_REPLAY);
     }
     return false;
+}
+
+bool eng_replay_waits(const struct eng *eng)
+{
+    return eng->orphan_count || eng->list[ENG_LIST_REPLAY].head != ENG_NONE;
+}
+
+unsigned eng_orphans(const struct eng *eng)
+{
+    return eng->orphan_count;
 }

@@ -103,6 +103,12 @@ static enum eng_step frames(struct eng_vi *vi, const struct vip_packet *packet, 
             step = eng_read_answer(vi, frame);
         else
             step = vi->reliable ? ordered_reliable(vi, frame) : ordered_unreliable(vi, frame);
+        if (step == ENG_STEP_FAULT) {
+            struct eng_fault fault = vi->rx.fault;
+
+            eng_break(vi, &fault);
+            return ENG_STEP_BROKE;
+        }
         if (step != ENG_STEP_DONE) {
             *ret_at = i;
             return step;
@@ -146,6 +152,7 @@ static enum eng_rx_verdict receive(struct eng_vi *vi, const struct vip_packet *p
         break;
     case ENG_STEP_BAD:
         return ENG_RX_STALE;
+    case ENG_STEP_FAULT:
     case ENG_STEP_BROKE:
         return ENG_RX_DONE;
     }
@@ -220,6 +227,7 @@ void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet
         /* It was acknowledged, so it does not come again. No vipd sends such packets. */
         cut_off(of, &fault);
         break;
+    case ENG_STEP_FAULT:
     case ENG_STEP_BROKE:
         break;
     }

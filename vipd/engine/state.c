@@ -99,6 +99,29 @@ static void error_set(struct eng_vi *vi)
         eng_recv_flush(vi);
 }
 
+/* Is an answer to a read of the peer not yet cut, or not yet acknowledged? */
+static bool unanswered(const struct eng_vi *vi)
+{
+    if (vi->reads.at.op != vi->reads.asked)
+        return true;
+    for (uint64_t n = eng_bits_next(&vi->tx.open, vi->tx.una, vi->tx.number); n < vi->tx.number;
+         n = eng_bits_next(&vi->tx.open, n + 1, vi->tx.number))
+        if (vi->sent[n % ENG_SENT_RING].stream == ENG_STREAM_READS)
+            return true;
+    return false;
+}
+
+/*
+ * The transport failed. Writes of the peer have other error codes, our own reads have descriptors.
+ * Only the callback can report reads of the peer that were not answered (spec 1.9, 3.9).
+ */
+static void reads_transport(struct eng_vi *vi)
+{
+    if (unanswered(vi))
+        eng_event_error(vi, VIP_EC_RDMA_TRANSPORT, VIP_CTL_OP_RDMAREAD,
+                        "the answer to an RDMA Read of the peer could not be delivered");
+}
+
 void eng_break(struct eng_vi *vi, const struct eng_fault *fault)
 {
     struct eng_event event = {.kind = ENG_EVENT_BROKEN,
@@ -112,7 +135,7 @@ void eng_break(struct eng_vi *vi, const struct eng_fault *fault)
 
     VIP_ASSERT(vi->state == VIP_VIST_CONNECTED && vi->reliable);
     if (fault->reason == VIP_CLOSE_TIMEOUT)
-        eng_reads_transport(vi);
+        reads_transport(vi);
     conn_over(vi);
     eng_place_abandon(vi);
     eng_send_flush(vi, &(struct eng_flush){.first_status = fault->first_status});
@@ -155,9 +178,11 @@ void eng_vi_closed(struct eng *eng, uint16_t vi, const struct eng_close *close, 
         flush.failed_status = close->op_status & VIP_ST_ERROR_MASK;
         flush.failed = flush.failed_status != 0;
         flush.failed_op = close->failed_op;
+        /* Else it only says why (spec 3.6). */
+        flush.reads_only = of->level != VIP_LVL_RECEPTION;
     }
     if (close->transport)
-        eng_reads_transport(of);
+        reads_transport(of);
     conn_over(of);
     eng_place_abandon(of);
     eng_send_flush(of, &flush);

@@ -3,8 +3,8 @@
  */
 #include "vipd/engine/internal.h"
 
-/* Timers that one call of eng_tick serves, to bound its time. */
-#define TICK_VIS_MAX 256u
+/* Completions of sends that cost as much as a timer. */
+#define SENDS_PER_STEP 4u
 
 uint64_t eng_deadline(const struct eng *eng)
 {
@@ -15,6 +15,11 @@ uint64_t eng_deadline(const struct eng *eng)
 
 static void vi_tick(struct eng_vi *vi, uint64_t now_ns)
 {
+    static const struct eng_fault silent = {
+        .reason = VIP_CLOSE_TIMEOUT,
+        .first_status = VIP_ST_TRANSPORT_ERROR,
+        .why = "the peer did not answer within the connection timeout"};
+
     if (vi->rx.ack_ns <= now_ns) {
         vi->rx.ack_now = true;
         vi->rx.ack_ns = ENG_NEVER;
@@ -24,24 +29,27 @@ static void vi_tick(struct eng_vi *vi, uint64_t now_ns)
         eng_loss_detect(vi, now_ns);
         eng_loss_arm(vi, now_ns);
     }
-    if (vi->tx.timer_ns <= now_ns)
-        eng_loss_expired(vi, now_ns);
+    if (vi->tx.timer_ns <= now_ns && !eng_loss_expired(vi, now_ns))
+        eng_break(vi, &silent);
     eng_vi_update(vi);
 }
 
-void eng_tick(struct eng *eng, uint64_t now_ns)
+unsigned eng_tick(struct eng *eng, uint64_t now_ns)
 {
     struct eng_vi *vi;
+    unsigned steps = 0;
 
     eng->now_ns = now_ns;
-    while ((vi = eng_list_first(eng, ENG_LIST_SENT))) {
+    while (steps < ENG_TICK_STEPS && (vi = eng_list_first(eng, ENG_LIST_SENT))) {
         eng_list_del(vi, ENG_LIST_SENT);
-        eng_send_advance_sent(vi);
+        steps += 1 + eng_send_advance_sent(vi) / SENDS_PER_STEP;
     }
     /* Every expiry moves its own timer into the future. Timers beyond the budget stay due. */
-    for (uint32_t budget = TICK_VIS_MAX; budget; budget--) {
-        if (!eng->timer_count || eng->timer[0].at_ns > now_ns)
-            return;
-        vi_tick(eng->vi[eng->timer[0].vi], now_ns);
+    while (steps < ENG_TICK_STEPS && eng->timer_count && eng->timer[0].at_ns <= now_ns) {
+        vi = eng->vi[eng->timer[0].vi];
+        vi_tick(vi, now_ns);
+        /* The end of a connection costs as much as many timers. */
+        steps += vi->state == VIP_VIST_CONNECTED ? 1 : ENG_TICK_STEPS;
     }
+    return steps < ENG_TICK_STEPS ? steps : ENG_TICK_STEPS;
 }

@@ -352,25 +352,6 @@ static bool emit_answers(struct eng_vi *vi, struct eng_packet *ret, uint64_t now
     return true;
 }
 
-/* End a descriptor that cannot be sent, in its turn. False: that broke the connection. */
-static bool refuse(struct eng_vi *vi, struct eng_desc *desc)
-{
-    struct eng_fault fault = {.reason = VIP_CLOSE_ERROR, .why = "a posted send was faulty"};
-
-    if (!vi->reliable) {
-        /* Unreliable Delivery: the queue goes on (spec 3.6). */
-        desc->state = ENG_DESC_SENT;
-        vi->sq.next++;
-        vi->tx.at.off = 0;
-        eng_list_add(vi, ENG_LIST_SENT);
-        return true;
-    }
-    VIP_ASSERT(vi->sq.next == vi->sq.head);
-    eng_send_complete(vi, desc->fault);
-    eng_break(vi, &fault);
-    return false;
-}
-
 /* Bookkeeping when the last byte of the descriptor at sq.next has been cut. */
 static void cut_through(struct eng_vi *vi, struct eng_desc *desc, uint32_t op)
 {
@@ -383,11 +364,14 @@ static void cut_through(struct eng_vi *vi, struct eng_desc *desc, uint32_t op)
     }
 }
 
+/* Faulty sends of Unreliable Delivery that one call of eng_tx_pull goes past. */
+#define REFUSED_MAX 16
+
 static bool emit_ops(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
 {
     struct eng_pos from = vi->tx.at;
     struct eng_build build;
-    unsigned ranges = begin_fresh(&build, vi, ret, now_ns);
+    unsigned ranges = begin_fresh(&build, vi, ret, now_ns), refused = 0;
 
     while (eng_ops_ready(vi)) {
         struct eng_desc *desc = eng_desc_at(vi, VIP_Q_SEND, vi->sq.next);
@@ -408,8 +392,10 @@ static bool emit_ops(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
             /* Operations that were cut before it leave first. */
             if (vi->reliable && build.frames)
                 break;
-            if (!refuse(vi, desc))
+            if (!eng_refuse(vi, desc))
                 return false;
+            if (++refused == REFUSED_MAX)
+                break;
             continue;
         }
         if (!eng_build_op(&build, vi, desc, &vi->tx.at, eng_desc_bytes(desc)))
@@ -472,148 +458,24 @@ bool eng_tx_ready(const struct eng *eng)
 
 bool eng_tx_pull(struct eng *eng, struct eng_packet *ret, uint64_t now_ns)
 {
-    struct eng_vi *vi;
+    struct eng_vi *vi = eng_list_first(eng, ENG_LIST_READY);
+    bool emitted;
 
-    /* The budget: on average each VI may be ready twice and then not send. */
-    for (unsigned budget = 2 * VIP_VI_MAX; budget; budget--) {
-        bool emitted;
-
-        vi = eng_list_first(eng, ENG_LIST_READY);
-        if (!vi)
-            return false;
-        emitted = vi->state == VIP_VIST_CONNECTED && emit(vi, ret, now_ns);
-
-        if (emitted) {
-            eng->turn_packets++;
-            eng->turn_bytes += ret->bytes;
-        }
-        if (!emitted || !eng_tx_wants(vi)) {
-            eng_list_del(vi, ENG_LIST_READY);
-        } else if (eng->turn_packets >= eng->config.turn_packets ||
-                   eng->turn_bytes >= eng->config.turn_bytes) {
-            /* To the end of the list. */
-            eng_list_del(vi, ENG_LIST_READY);
-            eng_list_add(vi, ENG_LIST_READY);
-        }
-        eng_vi_update(vi);
-        if (emitted)
-            return true;
+    if (!vi)
+        return false;
+    emitted = vi->state == VIP_VIST_CONNECTED && emit(vi, ret, now_ns);
+    if (emitted) {
+        eng->turn_packets++;
+        eng->turn_bytes += ret->bytes;
     }
-    return false;
-}
-
-/* Mark the first operation of a record that lost its memory; true if there is one. */
-static bool fail_record(struct eng_vi *vi, const struct eng_sent *record)
-{
-    struct eng_pos end = eng_sent_end(record);
-
-    for (uint32_t op = record->at.op; op != end.op + (end.off > 0); op++) {
-        struct eng_desc *desc;
-
-        if (eng_before(op, vi->tx.ops_acked))
-            continue;
-        desc = eng_desc_at(vi, VIP_Q_SEND, eng_op_position(vi, op));
-        if ((desc->control & VIP_CTL_OP_MASK) == VIP_CTL_OP_RDMAREAD ||
-            eng_desc_check(vi, desc, ENG_ACCESS_SEND, desc->sum))
-            continue;
-        desc->fault = VIP_ST_PROTECTION_ERROR;
-        return true;
+    if (!emitted || !eng_tx_wants(vi)) {
+        eng_list_del(vi, ENG_LIST_READY);
+    } else if (eng->turn_packets >= eng->config.turn_packets ||
+               eng->turn_bytes >= eng->config.turn_bytes) {
+        /* To the end of the list. */
+        eng_list_del(vi, ENG_LIST_READY);
+        eng_list_add(vi, ENG_LIST_READY);
     }
-    return false;
-}
-
-/*
- * Find the oldest operation that lost its memory and is not known to have arrived. Search the
- * descriptors each time: an earlier operation may fail later, and a failed one may have arrived.
- */
-static void find_failed(struct eng_vi *vi)
-{
-    uint32_t end = vi->tx.at.op + (vi->tx.at.off > 0);
-
-    vi->tx.fail_valid = false;
-    for (uint32_t op = vi->tx.ops_acked; op != end && !vi->tx.fail_valid; op++) {
-        vi->tx.fail_valid = eng_desc_at(vi, VIP_Q_SEND, eng_op_position(vi, op))->fault;
-        vi->tx.fail_op = op;
-    }
-}
-
-/* The first read that a record of answers belongs to and that lost its memory, or NULL. */
-static const struct eng_read *denied_read(struct eng_vi *vi, const struct eng_sent *record)
-{
-    struct eng_pos end = eng_sent_end(record);
-
-    for (uint32_t seq = record->at.op; seq != end.op + (end.off > 0); seq++) {
-        const struct eng_read *read = &vi->reads.slot[seq % ENG_READS_MAX];
-
-        if (read->seq == seq && !eng_read_readable(vi, read))
-            return read;
-    }
-    return NULL;
-}
-
-static void fail_unreliable(struct eng_vi *vi, uint32_t op)
-{
-    for (uint32_t i = vi->sq.head; i != vi->sq.tail; i++) {
-        struct eng_desc *desc = eng_desc_at(vi, VIP_Q_SEND, i);
-
-        if (desc->state == ENG_DESC_POSTED)
-            return;
-        if (desc->op != op || desc->fault || eng_desc_check(vi, desc, ENG_ACCESS_SEND, desc->sum))
-            continue;
-        desc->fault = VIP_ST_PROTECTION_ERROR;
-        if (i == vi->sq.next) {
-            /* Half cut: for the peer the message breaks off when the next one begins. */
-            (void)refuse(vi, desc);
-            vi->tx.at.op++;
-        }
-        return;
-    }
-}
-
-void eng_fail_head(struct eng_vi *vi)
-{
-    struct eng_fault fault = {.reason = VIP_CLOSE_ERROR,
-                              .first_status = VIP_ST_PROTECTION_ERROR,
-                              .why = "memory of a posted send is not registered any more"};
-
-    /* fail_op has arrived by an earlier transmission; an operation behind it may have failed. */
-    if (vi->tx.fail_valid && eng_before(vi->tx.fail_op, vi->tx.ops_acked))
-        find_failed(vi);
-    /* Everything before it is done: now it fails. */
-    if (vi->tx.fail_valid && eng_op_position(vi, vi->tx.fail_op) == vi->sq.head)
-        eng_break(vi, &fault);
-}
-
-void eng_tx_failed(struct eng *eng, uint16_t vi, uint32_t op, uint64_t now_ns)
-{
-    struct eng_vi *of = eng_vi_get(eng, vi);
-
-    (void)now_ns;
-    if (of->state != VIP_VIST_CONNECTED)
-        return;
-    if (!of->reliable) {
-        fail_unreliable(of, op);
-        eng_vi_update(of);
-        return;
-    }
-    /* The packet was pulled a moment ago: look at the newest ones first. */
-    for (uint64_t number = of->tx.number - 1; number >= of->tx.una && number; number--) {
-        const struct eng_sent *record = &of->sent[number % ENG_SENT_RING];
-
-        if (!eng_bits_test(&of->tx.open, number) || record->probe)
-            continue;
-        if (record->stream == ENG_STREAM_READS) {
-            const struct eng_read *read = denied_read(of, record);
-
-            if (read) {
-                eng_read_denied(of, read->op);
-                return;
-            }
-        } else if (record->at.op == op && fail_record(of, record)) {
-            find_failed(of);
-            break;
-        }
-    }
-    eng_fail_head(of);
-    eng_vi_update(of);
+    eng_vi_update(vi);
+    return emitted;
 }

@@ -4,7 +4,7 @@
  * Owns: the formats "127.0.0.1:4794", "[2001:db8::1]:4794" and "aa:bb:cc:dd:ee:ff". Called when
  * the configuration is read, names are looked up and rows are shown.
  */
-#include "vipd/link/link.h"
+#include "vipd/link/kinds.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,51 +18,6 @@
 /* The same with the 16 bytes of an IPv6 address. */
 #define UDP6_ADDR_BYTES 18
 #define IPV6_BYTES      16
-
-#define MAC_BYTES 6
-
-const char *link_kind_name(enum link_kind kind)
-{
-    switch (kind) {
-    case LINK_UDP:
-    case LINK_UDP6:
-        return "udp";
-    case LINK_ETHER:
-        return "ether";
-    case LINK_LOOP:
-        return "loop";
-    }
-    return "?";
-}
-
-uint8_t link_kind_source_bytes(enum link_kind kind)
-{
-    switch (kind) {
-    case LINK_UDP:
-        return 4;
-    case LINK_UDP6:
-        return 8;
-    case LINK_ETHER:
-    case LINK_LOOP:
-        return MAC_BYTES;
-    }
-    return 0;
-}
-
-uint32_t link_kind_overhead(enum link_kind kind)
-{
-    switch (kind) {
-    case LINK_UDP:
-        return 20 + 8; /* headers of IPv4 and UDP */
-    case LINK_UDP6:
-        return 40 + 8;
-    case LINK_ETHER:
-        return 4; /* doc/wire.md, "On Ethernet"; the MTU leaves out the Ethernet header itself */
-    case LINK_LOOP:
-        return 0;
-    }
-    return 0;
-}
 
 /* A port in decimal, 1..65535. Returns 0 or -EINVAL. */
 static int parse_port(const char *text, uint16_t *ret)
@@ -172,7 +127,7 @@ bool link_addr_is_local(const struct link_addr *addr)
 }
 
 /* An address alone, or one in brackets with a port behind them. */
-static int parse_udp6(const char *text, uint16_t default_port, struct link_addr *ret)
+int link_udp6_parse(const char *text, uint16_t default_port, struct link_addr *ret)
 {
     char host[INET6_ADDRSTRLEN];
     const char *end = text + strlen(text);
@@ -217,7 +172,7 @@ int link_addr_parse_own(const char *text, uint16_t port, enum link_kind *ret_kin
     struct link_addr addr;
 
     if (link_addr_scope(text, host, ret_scope) < 0 || strchr(host, '[') ||
-        link_addr_parse_as(kind, host, port, &addr) < 0 ||
+        (kind == LINK_UDP6 ? link_udp6_parse : link_addr_parse)(host, port, &addr) < 0 ||
         link_addr_is_local(&addr) != (ret_scope[0] != '\0') ||
         (kind == LINK_UDP && !one_host(&addr)))
         return -EINVAL;
@@ -239,17 +194,18 @@ static int hex_digit(char c)
     return -1;
 }
 
-static int parse_mac(const char *text, struct link_addr *ret)
+int link_mac_parse(const char *text, uint16_t default_port, struct link_addr *ret)
 {
-    struct link_addr addr = {.len = MAC_BYTES};
+    struct link_addr addr = {.len = LINK_MAC_BYTES};
     bool zero = true;
 
-    if (strlen(text) != 3 * MAC_BYTES - 1)
+    (void)default_port;
+    if (strlen(text) != 3 * LINK_MAC_BYTES - 1)
         return -EINVAL;
-    for (unsigned i = 0; i < MAC_BYTES; i++) {
+    for (unsigned i = 0; i < LINK_MAC_BYTES; i++) {
         int high = hex_digit(text[3 * i]), low = hex_digit(text[3 * i + 1]);
 
-        if (high < 0 || low < 0 || (i + 1 < MAC_BYTES && text[3 * i + 2] != ':'))
+        if (high < 0 || low < 0 || (i + 1 < LINK_MAC_BYTES && text[3 * i + 2] != ':'))
             return -EINVAL;
         addr.bytes[i] = (uint8_t)(high << 4 | low);
         zero = zero && addr.bytes[i] == 0;
@@ -261,27 +217,11 @@ static int parse_mac(const char *text, struct link_addr *ret)
     return 0;
 }
 
-int link_addr_parse_as(enum link_kind kind, const char *text, uint16_t default_port,
-                       struct link_addr *ret)
-{
-    switch (kind) {
-    case LINK_UDP:
-        return link_addr_parse(text, default_port, ret);
-    case LINK_UDP6:
-        return parse_udp6(text, default_port, ret);
-    case LINK_ETHER:
-    case LINK_LOOP:
-        break;
-    }
-    return parse_mac(text, ret);
-}
-
-void link_addr_format_as(enum link_kind kind, const struct link_addr *addr, char *buf,
-                         size_t buf_bytes)
+void link_mac_format(const struct link_addr *addr, char *buf, size_t buf_bytes)
 {
     const uint8_t *b = addr->bytes;
 
-    if (kind == LINK_UDP || kind == LINK_UDP6 || addr->len != MAC_BYTES)
+    if (addr->len != LINK_MAC_BYTES)
         link_addr_format(addr, buf, buf_bytes);
     else
         snprintf(buf, buf_bytes, "%02x:%02x:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3], b[4],

@@ -1,31 +1,29 @@
 /*
- * The Ethernet link: opening, following its interface, closing (vipd/link/link.h; inside:
- * vipd/link/ether.h).
+ * The Ethernet link: opening and closing (vipd/link/link.h; inside: vipd/link/ether.h).
  *
- * Owns: the packet socket, the state of the link, its log messages. The socket is opened once, with
- * CAP_NET_RAW; all later actions need no privilege, so vipd may drop it.
+ * Owns: the packet socket. It is opened once, with CAP_NET_RAW; all later actions need no privilege,
+ * so vipd may drop it.
  */
 #include "vipd/link/ether.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <linux/if_ether.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "vipd/link/kinds.h"
 #include "vipd/link/news.h"
 #include "vipd/link/xdp.h"
 
 /* Bytes of the ring and of the send buffer if the configuration sets none. */
 #define DEFAULT_BUFFER_BYTES (4u << 20)
-
-/* Limit for log messages of an interface that flaps: this many at once, then one per interval. */
-#define LOG_BURST       30
-#define LOG_INTERVAL_NS 2000000000ull
 
 /* ---- class ------------------------------------------------------------------------------- */
 
@@ -85,212 +83,6 @@ static const struct link_class ether_class = {
     .known = ether_known,
     .close = ether_close,
 };
-
-/* ---- state ------------------------------------------------------------------------------- */
-
-static bool may_log(struct ether *ether, uint64_t now_ns)
-{
-    if (now_ns - ether->log_ns >= LOG_INTERVAL_NS) {
-        ether->log_ns = now_ns;
-        if (ether->log_tokens < LOG_BURST)
-            ether->log_tokens++;
-    }
-    if (ether->log_tokens == 0)
-        return false;
-    ether->log_tokens--;
-    return true;
-}
-
-/* Set the link's state from the result of a look; an empty reason means up. */
-static void set_state(struct ether *ether, uint64_t now_ns, const char *why)
-{
-    struct link *link = &ether->link;
-    bool down = why[0] != '\0';
-    char self[64];
-
-    link->changes++;
-    ether->stats.state_changes++;
-    link->down = down;
-    snprintf(link->why_down, sizeof(link->why_down), "%s", why);
-    if (!may_log(ether, now_ns))
-        return;
-    link_addr_format_as(link->kind, &link->self, self, sizeof(self));
-    if (down)
-        fprintf(stderr, "vipd: ether %s: down (%s)\n", ether->interface, link->why_down);
-    else
-        fprintf(stderr, "vipd: ether %s: up, address %s, packets of at most %u bytes\n",
-                ether->interface, self, (unsigned)link->packet_bytes);
-}
-
-__attribute__((format(printf, 2, 3))) static bool reason(char why[LINK_WHY_BYTES],
-                                                         const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(why, LINK_WHY_BYTES, format, args);
-    va_end(args);
-    return false;
-}
-
-/* No interface has the configured name: take no frames from the one that had it. */
-static void leave(struct ether *ether, char why[LINK_WHY_BYTES])
-{
-    char name[IF_NAMESIZE], ignored[LINK_WHY_BYTES];
-
-    if (ether->bound)
-        ether->left = ether->bound;
-    if (ether->left && ether_if_name(ether->sock, ether->left, name))
-        reason(why, "no such interface: %s is called %s now", ether->interface, name);
-    else
-        reason(why, "no such interface");
-    ether_filter(ether->sock, NULL, ignored, sizeof(ignored));
-    if (!ether_xdp_stop(ether))
-        ether->look = true;
-    ether->bound = 0;
-}
-
-/* Bind to the interface as it is now. */
-static bool enter(struct ether *ether, const struct ether_if *now, char why[LINK_WHY_BYTES])
-{
-    struct sockaddr_ll addr = {
-        .sll_family = AF_PACKET,
-        /* A socket for one EtherType costs other traffic nothing, but does not show the VLAN of its
-         * frames. So with a VLAN the socket gets all frames, and the filter selects. */
-        .sll_protocol = htons(ether->want.vlan ? ETH_P_ALL : ether->want.ethertype),
-        .sll_ifindex = now->index};
-    struct ether_want want = ether->want;
-
-    memcpy(want.mac, now->mac, sizeof(want.mac));
-    if (ether_filter(ether->sock, &want, why, LINK_WHY_BYTES) < 0)
-        return false;
-    /* While the kernel changed the ring it missed an interface that came up. A bind to the present
-     * protocol and interface does nothing, so bind to another protocol first. */
-    if (ether->rebind && ether->bound == now->index) {
-        struct sockaddr_ll other = addr;
-
-        other.sll_protocol = htons(ETH_P_LOOPBACK);
-        bind(ether->sock, (const struct sockaddr *)&other, sizeof(other));
-    }
-    if (bind(ether->sock, (const struct sockaddr *)&addr, sizeof(addr)) < 0)
-        return reason(why, "cannot be bound: %s", strerror(errno));
-    if (ether->bound != now->index && want.vlan == 0 &&
-        ether_if_shared(ether->sock, now->index, want.ethertype))
-        fprintf(
-            stderr,
-            "vipd: ether %s: another program takes frames of EtherType %04x there, too. If it is "
-            "a vipd, give one of both another ethertype: they answer each other's packets, and "
-            "connections end\n",
-            ether->interface, want.ethertype);
-    ether->want = want;
-    ether->bound = now->index;
-    ether->rebind = false;
-    ether->link.self.len = ETHER_MAC_BYTES;
-    memcpy(ether->link.self.bytes, now->mac, ETHER_MAC_BYTES);
-    return true;
-}
-
-/* Set the sizes that follow from the MTU. */
-static bool size(struct ether *ether, uint32_t mtu, char why[LINK_WHY_BYTES])
-{
-    uint32_t packet_bytes;
-    int r;
-
-    if (ether->mtu_max && mtu > ether->mtu_max)
-        mtu = ether->mtu_max;
-    if (mtu < VIP_PACKET_BYTES_MIN + ETHER_HEAD_BYTES)
-        return reason(why, "an MTU of %u is too small; at least %u is needed", (unsigned)mtu,
-                      (unsigned)(VIP_PACKET_BYTES_MIN + ETHER_HEAD_BYTES));
-    packet_bytes = mtu - ETHER_HEAD_BYTES;
-    if (packet_bytes > VIP_PACKET_BYTES_MAX)
-        packet_bytes = VIP_PACKET_BYTES_MAX;
-    if (!ether_ring_fits(ether, mtu)) {
-        /* Packets of the old ring are still handed out: try again soon. */
-        if (ether->ring.out > 0) {
-            ether->look = true;
-            return true;
-        }
-        r = ether_ring_open(ether, mtu);
-        ether->rebind = true;
-        if (r < 0)
-            return reason(why, "no receive ring: %s", strerror(-r));
-    }
-    ether->link.packet_bytes = packet_bytes;
-    ether->link.window_bytes = ether_ring_window(ether, packet_bytes);
-    return true;
-}
-
-/* Look at the interface. Whether the link can be up; else why not. */
-static bool look(struct ether *ether, char why[LINK_WHY_BYTES])
-{
-    struct ether_if now;
-
-    ether_if_look(ether->sock, ether->interface, &now);
-    if (now.index == 0) {
-        leave(ether, why);
-        return false;
-    }
-    if (!now.ethernet)
-        return reason(why, "not an Ethernet device");
-    if (!size(ether, now.mtu, why))
-        return false;
-    if ((now.index != ether->bound || ether->rebind ||
-         memcmp(now.mac, ether->want.mac, ETHER_MAC_BYTES) != 0) &&
-        !enter(ether, &now, why))
-        return false;
-    if (!ether_xdp_follow(ether, &now))
-        ether->look = true;
-    if (ether->xdp &&
-        ether->link.window_bytes > xdp_window_packets(ether->xdp) * ether->link.packet_bytes)
-        ether->link.window_bytes = xdp_window_packets(ether->xdp) * ether->link.packet_bytes;
-    if (!now.up)
-        return reason(why, "the interface is down");
-    if (!now.running)
-        return reason(why, "no carrier");
-    return true;
-}
-
-/* Look at the interface, and set the state if anything is different. */
-static void update(struct ether *ether, uint64_t now_ns)
-{
-    struct link before = ether->link;
-    char why[LINK_WHY_BYTES] = "";
-
-    look(ether, why);
-    if (strcmp(why, before.why_down) != 0 || before.how != ether->link.how ||
-        strcmp(before.without, ether->link.without) != 0 ||
-        before.packet_bytes != ether->link.packet_bytes ||
-        !link_addr_equal(&before.self, &ether->link.self))
-        set_state(ether, now_ns, why);
-}
-
-/* Count frames that the kernel had no room for; reading its counter resets it. */
-static void count_losses(struct ether *ether)
-{
-    struct tpacket_stats losses;
-    socklen_t len = sizeof(losses);
-
-    if (getsockopt(ether->sock, SOL_PACKET, PACKET_STATISTICS, &losses, &len) == 0)
-        ether->stats.drop_ring_full += losses.tp_drops;
-}
-
-void ether_check(struct ether *ether, uint64_t now_ns)
-{
-    socklen_t len = sizeof(int);
-    int err = 0;
-
-    if (ether->sock < 0 || now_ns < ether->next_ns)
-        return;
-    ether->next_ns = now_ns + ETHER_CHECK_NS;
-    count_losses(ether);
-    /* A pending error would keep the descriptor readable. */
-    if (getsockopt(ether->sock, SOL_SOCKET, SO_ERROR, &err, &len) == 0 && err)
-        ether->look = true;
-    if (!link_news_read(ether->watch) && !ether->look)
-        return;
-    ether->look = false;
-    update(ether, now_ns);
-}
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
@@ -400,8 +192,90 @@ int link_ether_open(const struct link_ether_config *config, struct link **ret, c
         return rc;
     }
     if (ether->sock >= 0)
-        update(ether, 0); /* the caller logs the first state; changes are logged here */
-    ether->log_tokens = LOG_BURST;
+        ether_update(ether, 0); /* the caller logs the first state; changes are logged here */
+    ether->log_tokens = ETHER_LOG_BURST;
     *ret = &ether->link;
     return 0;
 }
+
+/* ---- the row of the table ------------------------------------------------------------------ */
+
+static const char *const known_keys[] = {"mtu",      "buffer", "interface", "ethertype",
+                                         "announce", "vlan",   NULL};
+
+static const char *lacks(const struct link_keys *keys)
+{
+    return keys->interface[0] == '\0' ? "interface = NAME" : NULL;
+}
+
+static const char *clash(const struct link_keys *a, const struct link_keys *b)
+{
+    return a->ethertype == b->ethertype && a->vlan == b->vlan &&
+                   strcmp(a->interface, b->interface) == 0
+               ? "the same interface, EtherType and VLAN"
+               : NULL;
+}
+
+/* The order of these NICs is that in which they answer; else peers would believe now one, now the
+ * other. */
+static bool rivals(const struct link_keys *a, const struct link_keys *b)
+{
+    return a->ethertype == b->ethertype && a->vlan == b->vlan &&
+           strcasecmp(a->announce, b->announce) == 0;
+}
+
+/* The name that peers may ask for; NULL: none. */
+static const char *announced(const struct link_wish *wish, char own[HOST_NAME_MAX + 1])
+{
+    char line[256];
+
+    if (strcmp(wish->keys->announce, "none") == 0)
+        return NULL;
+    if (wish->keys->announce[0] != '\0')
+        return wish->keys->announce;
+    own[0] = '\0';
+    if (gethostname(own, HOST_NAME_MAX) < 0) {
+        snprintf(line, sizeof(line), "%s: this host's name is unknown: %s", wish->nic,
+                 strerror(errno));
+        wish->warn(line);
+    }
+    own[HOST_NAME_MAX] = '\0';
+    return own;
+}
+
+static int open_wish(const struct link_wish *wish, struct link **ret, char *err, size_t err_bytes)
+{
+    const struct link_keys *keys = wish->keys;
+    char own[HOST_NAME_MAX + 1];
+    struct link_ether_config config = {
+        .interface = keys->interface,
+        .ethertype = (uint16_t)keys->ethertype,
+        .vlan = (uint16_t)keys->vlan,
+        .mtu = (uint32_t)keys->mtu,
+        .buffer_bytes = (uint32_t)keys->buffer_bytes,
+        .xdp = keys->variant,
+        .host_name = announced(wish, own),
+        .host_rank = wish->rank,
+    };
+
+    if (!wish->random(&config.seed))
+        return failed(-EIO, err, err_bytes, "the kernel gives no random numbers");
+    return link_ether_open(&config, ret, err, err_bytes);
+}
+
+const struct link_kind_row link_ether_row = {
+    .name = "ether",
+    /* xdp is the same medium: hosts with one and with the other reach each other. */
+    .variant = "xdp",
+    .keys = known_keys,
+    .sample = "A second NIC, on raw Ethernet. Addresses of hosts are those of the cards (MAC).",
+    .lacks = lacks,
+    .clash = clash,
+    .rivals = rivals,
+    .open = open_wish,
+    .overhead = ETHER_HEAD_BYTES, /* the MTU leaves out the Ethernet header itself */
+    .source_bytes = LINK_MAC_BYTES,
+    .parse = link_mac_parse,
+    .format = link_mac_format,
+    .sends_to_self = false, /* a frame to the host's own card does not come back */
+};

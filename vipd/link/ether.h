@@ -21,7 +21,7 @@
 
 /* ---- frames (ether_frame.c): doc/wire.md, section "On Ethernet" --------------------------- */
 
-#define ETHER_HEAD_BYTES 4 /* ours: magic, version and kind, length; as link_kind_overhead has it */
+#define ETHER_HEAD_BYTES 4  /* ours: magic, version and kind, length (doc/wire.md, "On Ethernet") */
 #define ETHER_HEADS_MAX  22 /* Ethernet header with a VLAN tag, and ours */
 #define ETHER_MAGIC      0x56
 #define ETHER_VERSION    0x10 /* in the upper four bits of the second byte, the kind in the lower */
@@ -193,10 +193,14 @@ unsigned ether_xdp_send(struct ether *ether, const struct link_tx *packets, unsi
 /* Send frames that still wait, if it is time. */
 void ether_xdp_run(struct ether *ether, uint64_t now_ns);
 
-/* ether_tx.c: can the link carry this packet? */
+/* ether_frame.c: can the link carry this packet? */
 bool ether_sendable(const struct ether *ether, const struct link_tx *packet);
 
-/* ether.c: look at the interface if it is time. */
+/* Log messages of an interface that flaps: at once, then one in 2 s. */
+#define ETHER_LOG_BURST 30
+/* ether_follow.c: look at the interface, and set the state if anything is different. */
+void ether_update(struct ether *ether, uint64_t now_ns);
+/* The same, if it is time or there is news. */
 void ether_check(struct ether *ether, uint64_t now_ns);
 
 #endif

@@ -145,3 +145,9 @@ void ether_frame_count(struct link_stats *stats, enum ether_verdict verdict)
         break;
     }
 }
+
+bool ether_sendable(const struct ether *ether, const struct link_tx *packet)
+{
+    return packet->to->len == ETHER_MAC_BYTES && packet->bytes > 0 &&
+           packet->bytes <= ether->link.packet_bytes;
+}

@@ -81,10 +81,9 @@ void ether_if_explain(const char *name)
     ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 1);
 
     path[len > 0 ? len : 0] = '\0';
-    fprintf(
-        stderr,
-        "vipd: ether %s: vipd lacks the capability CAP_NET_RAW, which raw Ethernet frames need. "
+    link_say(
+        "ether %s: vipd lacks the capability CAP_NET_RAW, which raw Ethernet frames need. "
         "Grant it with \"setcap cap_net_raw+ep %s\", or with AmbientCapabilities=CAP_NET_RAW in "
-        "vipd's systemd service, or start vipd as root; then start it again\n",
+        "vipd's systemd service, or start vipd as root; then start it again",
         name, len > 0 ? path : "/path/to/vipd");
 }

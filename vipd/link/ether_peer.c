@@ -8,6 +8,7 @@
 
 #include "proto/assert.h"
 #include "proto/crc.h"
+#include "vipd/link/kinds.h"
 
 #define OFF_CRC      0
 #define OFF_SCHEME   4
@@ -400,14 +401,13 @@ static void rx_announce(struct ether_peers *peers, const uint8_t from_mac[6],
     if (link_addr_equal(&entry->card, &from))
         return; /* the answer to a repetition */
     peers->stats->drop_peer_dispute++;
-    link_addr_format_as(LINK_ETHER, &entry->card, first, sizeof(first));
-    link_addr_format_as(LINK_ETHER, &from, second, sizeof(second));
+    link_mac_format(&entry->card, first, sizeof(first));
+    link_mac_format(&from, second, sizeof(second));
     if (!entry->disputed)
-        fprintf(stderr,
-                "vipd: two cards are called \"%s\": %s, which answered first and is believed, and "
-                "%s; if "
-                "both are in one host, give one of its NICs another name ([nic:NAME] announce)\n",
-                entry->name, first, second);
+        link_say("two cards are called \"%s\": %s, which answered first and is believed, and "
+                 "%s; if "
+                 "both are in one host, give one of its NICs another name ([nic:NAME] announce)",
+                 entry->name, first, second);
     entry->disputed = true;
 }
 

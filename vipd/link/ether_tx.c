@@ -12,12 +12,6 @@
 
 #include "proto/assert.h"
 
-bool ether_sendable(const struct ether *ether, const struct link_tx *packet)
-{
-    return packet->to->len == ETHER_MAC_BYTES && packet->bytes > 0 &&
-           packet->bytes <= ether->link.packet_bytes;
-}
-
 /* Build messages for packets[0..count-1] as far as they fit; returns their number. */
 static unsigned build(struct ether *ether, const struct link_tx *packets, unsigned count)
 {
@@ -47,10 +41,9 @@ static void refuse(struct ether *ether, const struct link_tx *packet)
     if (packet->bytes <= ether->link.packet_bytes || ether->oversize_logged)
         return;
     ether->oversize_logged = true;
-    fprintf(stderr,
-            "vipd: ether %s: a packet of %u bytes is larger than the interface takes now; its MTU "
-            "was lowered while connections were open (said once)\n",
-            ether->interface, (unsigned)packet->bytes);
+    link_say("ether %s: a packet of %u bytes is larger than the interface takes now; its MTU "
+             "was lowered while connections were open (said once)",
+             ether->interface, (unsigned)packet->bytes);
 }
 
 /* The device is full. Whether to wait; false: it is full for too long, drop the frame. */

@@ -69,13 +69,13 @@ bool ether_xdp_follow(struct ether *ether, const struct ether_if *now)
     }
     if (!ether->xdp) {
         snprintf(ether->link.without, sizeof(ether->link.without), "xdp (%s)", why);
-        fprintf(stderr, "vipd: ether %s: without %s\n", ether->interface, ether->link.without);
+        link_say("ether %s: without %s", ether->interface, ether->link.without);
         return true;
     }
     ether->link.without[0] = '\0';
     ether->link.how = "xdp";
-    fprintf(stderr, "vipd: ether %s: with xdp, %s, receive queues: %u\n", ether->interface,
-            xdp_mode(ether->xdp), xdp_fds(ether->xdp, fds));
+    link_say("ether %s: with xdp, %s, receive queues: %u", ether->interface, xdp_mode(ether->xdp),
+             xdp_fds(ether->xdp, fds));
     return true;
 }
 

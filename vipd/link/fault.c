@@ -336,11 +336,8 @@ static void fault_stats(const struct link *link, struct link_stats *ret)
     const struct fault *fault = (const struct fault *)link;
 
     fault->inner->class->stats(fault->inner, ret);
-    ret->fault_lost += fault->stats.fault_lost;
-    ret->fault_duplicated += fault->stats.fault_duplicated;
-    ret->fault_reordered += fault->stats.fault_reordered;
-    ret->fault_delayed += fault->stats.fault_delayed;
-    ret->fault_corrupted += fault->stats.fault_corrupted;
+#define VIP_STAT_OF_LINK(member, name) ret->member += fault->stats.member;
+#include "proto/stats.def"
 }
 
 /* Faults do not apply to questions and answers among hosts. */

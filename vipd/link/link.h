@@ -1,5 +1,5 @@
 /*
- * Links: how packets leave and reach this host. One small interface with udp, ether, loop and the
+ * Links: how packets leave and reach this host. One small interface with all kinds of links and the
  * fault decorator behind it. A link moves opaque packets; it does not look into them.
  *
  * Owns: sockets, batching, segmentation offload, buffers of received packets.
@@ -19,18 +19,16 @@
 
 /* The media. Addresses of different media do not mix, even where they are equally long. */
 enum link_kind {
-    LINK_UDP = 0, /* over IPv4 */
-    LINK_ETHER,
-    LINK_LOOP,
-    LINK_UDP6, /* over IPv6 */
+#define LINK_KIND(number, row, help) number,
+#include "vipd/link/kinds.def"
+    LINK_KINDS /* their number */
 };
-/* "udp" (of either kind), "ether", "loop"; static. */
+/* The name of its row (vipd/link/kinds.h): "udp", of either kind; static. */
 const char *link_kind_name(enum link_kind kind);
-/* Leading bytes of a host address that identify a source (a holder of a share): the address without
- * its port; of IPv6 only the network (/64). */
-uint8_t link_kind_source_bytes(enum link_kind kind);
-/* Bytes of an interface's MTU that headers use, outside our packets; 0 on loop: no interface. */
-uint32_t link_kind_overhead(enum link_kind kind);
+
+/* Write "vipd: ..." and a line feed to stderr; the line is dropped if stderr does not take it now
+ * (proto/line.h). Any thread. */
+void link_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
  * Host part of a VIPL address. udp over IPv4: 4 bytes address and 2 bytes port, network order; over
@@ -60,22 +58,10 @@ struct link_rx {
     bool scarce;  /* few buffers are free: release this one at once, do not keep it */
 };
 
+/* What a link counts; proto/stats.def has the meanings. A link fills those that it knows. */
 struct link_stats {
-    uint64_t tx_packets, tx_bytes, tx_syscalls, tx_again, tx_errors;
-    uint64_t rx_packets, rx_bytes, rx_syscalls, rx_truncated, rx_errors;
-    uint64_t tx_down; /* packets lost because the link was down */
-    /* ether: frames that passed the filter but are not ours, by reason; losses by a full ring */
-    uint64_t drop_frame_short, drop_frame_mac, drop_frame_vlan, drop_frame_ethertype;
-    uint64_t drop_frame_header, drop_frame_length, drop_ring_full;
-    /* ether: finding peers: messages, and dropped messages, by reason */
-    uint64_t tx_solicits, tx_announces, rx_solicits, rx_announces;
-    uint64_t drop_peer_length, drop_peer_crc, drop_peer_proof, drop_peer_field;
-    uint64_t drop_peer_unasked, drop_peer_rate, drop_peer_dispute;
-    uint64_t xdp_tx, xdp_rx; /* ether: packets that passed by XDP, part of those above */
-    uint64_t state_changes;  /* ether: up, down, another address or MTU */
-    uint64_t rx_spare_bytes; /* udp: bytes of free buffers at this moment */
-    /* fault decorator */
-    uint64_t fault_lost, fault_duplicated, fault_reordered, fault_delayed, fault_corrupted;
+#define VIP_STAT_OF_LINK(member, name) uint64_t member;
+#include "proto/stats.def"
 };
 
 struct link;

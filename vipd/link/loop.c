@@ -9,10 +9,12 @@
 #include "vipd/link/link.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/assert.h"
+#include "vipd/link/kinds.h"
 
 /* Bounds of packets under way: beyond them the medium is full. */
 #define PACKETS_MAX 8192u
@@ -178,3 +180,21 @@ int link_loop_open(struct link **ret)
     *ret = &loop->link;
     return 0;
 }
+
+static int open_wish(const struct link_wish *wish, struct link **ret, char *err, size_t err_bytes)
+{
+    (void)wish;
+    snprintf(err, err_bytes, "out of memory");
+    return link_loop_open(ret);
+}
+
+const struct link_kind_row link_loop_row = {
+    .name = "loop",
+    .open = open_wish,
+    .sends_to_self = true,
+    .only_host = "00:00:00:00:00:01", /* own_address */
+    .only_host_why = "loop reaches programs of this host only",
+    .source_bytes = LINK_MAC_BYTES,
+    .parse = link_mac_parse,
+    .format = link_mac_format,
+};

@@ -1,9 +1,5 @@
 /*
- * The UDP link over IPv4 and IPv6: opening, following the interface that has its address, closing
- * (vipd/link/link.h; inside: vipd/link/udp.h).
- *
- * Owns: the state of the link. If the interface is down or has no carrier, the state shows it.
- * Packets are still given to the kernel, which may know another way.
+ * The UDP link over IPv4 and IPv6: opening and closing (vipd/link/link.h; inside: vipd/link/udp.h).
  */
 #include "vipd/link/udp.h"
 
@@ -15,10 +11,13 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "vipd/link/kinds.h"
 #include "vipd/link/news.h"
 
 /* Bytes of the socket buffers if the configuration sets none. */
 #define DEFAULT_BUFFER_BYTES (4u << 20)
+
+#define FALLBACK_ADDRESS "127.0.0.1" /* of a host without a network */
 
 static int udp_fd(const struct link *link)
 {
@@ -66,123 +65,6 @@ static const struct link_class udp_class = {
     .stats = udp_stats,
     .close = udp_close,
 };
-
-/* ---- state ------------------------------------------------------------------------------- */
-
-__attribute__((format(printf, 2, 3))) static void reason(char why[LINK_WHY_BYTES],
-                                                         const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(why, LINK_WHY_BYTES, format, args);
-    va_end(args);
-}
-
-static void say_missing(const struct udp *udp, char why[LINK_WHY_BYTES])
-{
-    char own[LINK_TEXT_BYTES];
-
-    link_addr_format(&udp->own, own, sizeof(own));
-    if (udp->scope[0] == '\0')
-        reason(why, "no interface has the address of %s", own);
-    else if (if_nametoindex(udp->scope) == 0)
-        reason(why, "no such interface: %s", udp->scope);
-    else
-        reason(why, "%s does not have the address of %s", udp->scope, own);
-}
-
-/* Open a socket that fits the interface. Outcomes: 0; negative errno with the reason in why. */
-static int enter(struct udp *udp, const struct udp_if *now, char why[LINK_WHY_BYTES])
-{
-    bool local = link_addr_is_local(&udp->own);
-    int r = 0;
-
-    udp->if_index = now->index;
-    /* The socket of a link-local address works on one interface only, and only while it exists. */
-    if (udp->sock < 0 || (local && udp->sock_index != now->index))
-        r = udp_sock_open(udp);
-    if (r == -EADDRNOTAVAIL)
-        reason(why, "the address on %s cannot be used yet", now->name);
-    else if (r < 0)
-        reason(why, "cannot be bound: %s", strerror(-r));
-    if (r < 0)
-        return r;
-    if (!udp_sock_size(udp, udp->mtu ? udp->mtu : now->mtu)) {
-        reason(why, "an MTU of %u is too small; at least %u is needed", (unsigned)now->mtu,
-               (unsigned)(VIP_PACKET_BYTES_MIN + link_kind_overhead(udp->link.kind)));
-        return -EINVAL;
-    }
-    udp->link.self = udp->own;
-    return 0;
-}
-
-/* Look at the interface. why: empty if the link can be up. Outcomes as those of enter. */
-static int look(struct udp *udp, char why[LINK_WHY_BYTES])
-{
-    struct udp_if now;
-    int r = udp_if_find(udp, &now);
-
-    if (r < 0) {
-        reason(why, "interfaces cannot be looked at: %s", strerror(-r));
-        return r;
-    }
-    if (now.index == 0) {
-        say_missing(udp, why);
-        return 0;
-    }
-    r = enter(udp, &now, why);
-    if (r < 0)
-        return r;
-    if (!now.up)
-        reason(why, "the interface %s is down", now.name);
-    else if (!now.running)
-        reason(why, "no carrier on %s", now.name);
-    return 0;
-}
-
-/* Look at the interface, and set the state if anything is different. Outcomes as those of look. */
-static int update(struct udp *udp, bool opening)
-{
-    struct link *link = &udp->link, before = udp->link;
-    char why[LINK_WHY_BYTES] = "", own[LINK_TEXT_BYTES];
-    int r = look(udp, why);
-
-    if (strcmp(why, before.why_down) == 0 && before.packet_bytes == link->packet_bytes &&
-        before.self.len == link->self.len)
-        return r;
-    link->changes++;
-    udp->stats.state_changes++;
-    link->down = why[0] != '\0';
-    snprintf(link->why_down, sizeof(link->why_down), "%s", why);
-    if (opening)
-        return r; /* the caller logs the first state; changes are logged here */
-    link_addr_format(&udp->own, own, sizeof(own));
-    if (link->down)
-        fprintf(stderr, "vipd: udp %s: down (%s)\n", own, why);
-    else
-        fprintf(stderr, "vipd: udp %s: up, packets of at most %u bytes\n", own,
-                (unsigned)link->packet_bytes);
-    return r;
-}
-
-/* Is this outcome of a look final until news comes? If not, look again soon. */
-static bool lasting(int r)
-{
-    return r == 0 || r == -EADDRNOTAVAIL || r == -EINVAL;
-}
-
-void udp_check(struct udp *udp, uint64_t now_ns)
-{
-    if (now_ns >= udp->next_ns) {
-        udp->next_ns = now_ns + UDP_CHECK_NS;
-        if (link_news_read(udp->news) && udp->look_ns == UINT64_MAX)
-            udp->look_ns = now_ns + UDP_LOOK_NS;
-    }
-    if (now_ns < udp->look_ns)
-        return;
-    udp->look_ns = lasting(update(udp, false)) ? UINT64_MAX : now_ns + UDP_AGAIN_NS;
-}
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
@@ -280,10 +162,9 @@ int link_udp_open(const struct link_udp_config *config, struct link **ret, char 
     rc = choose_address(udp, config, err, err_bytes);
     if (rc < 0)
         goto fail;
-    if (udp->mtu && udp->mtu < VIP_PACKET_BYTES_MIN + link_kind_overhead(udp->link.kind)) {
+    if (udp->mtu && udp->mtu < VIP_PACKET_BYTES_MIN + udp_overhead(udp)) {
         rc = failed(-EINVAL, err, err_bytes, "an MTU of %u is too small; at least %u is needed",
-                    (unsigned)udp->mtu,
-                    (unsigned)(VIP_PACKET_BYTES_MIN + link_kind_overhead(udp->link.kind)));
+                    (unsigned)udp->mtu, (unsigned)(VIP_PACKET_BYTES_MIN + udp_overhead(udp)));
         goto fail;
     }
     rc = watch(udp);
@@ -291,8 +172,8 @@ int link_udp_open(const struct link_udp_config *config, struct link **ret, char 
         failed(rc, err, err_bytes, "cannot watch interfaces: %s", strerror(-rc));
         goto fail;
     }
-    rc = update(udp, true);
-    if (!lasting(rc)) {
+    rc = udp_update(udp, true);
+    if (!udp_lasting(rc)) {
         link_addr_format(&udp->own, own, sizeof(own));
         failed(rc, err, err_bytes, "%s %s", own, udp->link.why_down);
         goto fail;
@@ -303,3 +184,78 @@ fail:
     udp_close(&udp->link);
     return rc;
 }
+
+/* ---- the rows of the table ----------------------------------------------------------------- */
+
+static const char *const known_keys[] = {"address", "port", "mtu", "buffer", "gso", "gro", NULL};
+
+static enum link_kind settle(const struct link_keys *keys)
+{
+    return strchr(keys->address, ':') ? LINK_UDP6 : LINK_UDP;
+}
+
+static const char *clash(const struct link_keys *a, const struct link_keys *b)
+{
+    return a->port == b->port && strcmp(a->address, b->address) == 0 ? "the same address and port"
+                                                                     : NULL;
+}
+
+static int open_wish(const struct link_wish *wish, struct link **ret, char *err, size_t err_bytes)
+{
+    const struct link_keys *keys = wish->keys;
+    struct link_udp_config config = {
+        .address = keys->address[0] != '\0' ? keys->address : NULL,
+        .port = (uint16_t)keys->port,
+        .mtu = (uint32_t)keys->mtu,
+        .buffer_bytes = (uint32_t)keys->buffer_bytes,
+        .gso = keys->gso,
+        .gro = keys->gro,
+        .inherited = wish->inherited,
+        .opened = wish->opened,
+        .opened_ctx = wish->opened_ctx,
+    };
+    char line[512];
+    int r = link_udp_open(&config, ret, err, err_bytes);
+
+    if (r == -ENETUNREACH && !config.address) {
+        snprintf(line, sizeof(line),
+                 "%s: %s; using " FALLBACK_ADDRESS ", which only this host reaches", wish->nic,
+                 err);
+        wish->warn(line);
+        config.inherited = 0; /* link_udp_open closed it if it did not use it */
+        config.address = FALLBACK_ADDRESS;
+        r = link_udp_open(&config, ret, err, err_bytes);
+    }
+    return r;
+}
+
+const struct link_kind_row link_udp4_row = {
+    .name = "udp",
+    .overhead = UDP4_OVERHEAD,
+    .source_bytes = 4,
+    .sends_to_self = true,
+    .ip_version = 4,
+    .settle = settle,
+    .keys = known_keys,
+    .clash = clash,
+    .keeps_socket = true,
+    .open = open_wish,
+    .local = 127,
+    .parse = link_addr_parse,
+    .format = link_addr_format,
+};
+
+const struct link_kind_row link_udp6_row = {
+    .name = "udp",
+    .overhead = UDP6_OVERHEAD,
+    .source_bytes = 8, /* the network (/64) */
+    .sends_to_self = true,
+    .ip_version = 6,
+    .keys = known_keys,
+    .clash = clash,
+    .keeps_socket = true,
+    .open = open_wish,
+    .local = 0, /* IPv6 has one loopback address */
+    .parse = link_udp6_parse,
+    .format = link_addr_format,
+};

@@ -59,6 +59,10 @@
 /* Time until a look is repeated that failed for lack of memory or descriptors. */
 #define UDP_AGAIN_NS 1000000000u
 
+/* Bytes of headers in front of a packet: of IPv4 or IPv6, and of UDP. */
+#define UDP4_OVERHEAD (20u + 8u)
+#define UDP6_OVERHEAD (40u + 8u)
+
 _Static_assert(LINK_SCOPE_BYTES == IF_NAMESIZE, "names of interfaces");
 
 /* An address in the form of the socket calls. */
@@ -139,6 +143,11 @@ struct udp {
     char tx_control[UDP_TX_BATCH][CMSG_SPACE(sizeof(uint16_t))] __attribute__((aligned(8)));
 };
 
+static inline uint32_t udp_overhead(const struct udp *udp)
+{
+    return udp->link.kind == LINK_UDP6 ? UDP6_OVERHEAD : UDP4_OVERHEAD;
+}
+
 /* udp_tx.c, udp_rx.c: entries of the class. */
 unsigned udp_send(struct link *link, const struct link_tx *packets, unsigned count,
                   uint64_t now_ns);
@@ -159,7 +168,14 @@ void udp_pool_drain(struct udp_pool *pool);
 /* Bytes of the pool's free buffers. */
 uint64_t udp_pool_spare_bytes(const struct udp_pool *pool);
 
-/* udp.c: look for news if it is time. */
+/*
+ * udp_follow.c. Look at the interface, and set the state if anything is different; `opening`: the
+ * caller logs it. Outcomes: 0; negative errno, with the reason in why_down.
+ */
+int udp_update(struct udp *udp, bool opening);
+/* Is this outcome final until news comes? If not, look again soon. */
+bool udp_lasting(int r);
+/* Look for news if it is time. */
 void udp_check(struct udp *udp, uint64_t now_ns);
 
 /*

@@ -63,10 +63,9 @@ static void set_options(struct udp *udp)
     if (get_buffer(udp->sock, SO_RCVBUF) / 2 < wanted && !udp->buffer_logged) {
         udp->buffer_logged = true;
         link_addr_format(&udp->own, self, sizeof(self));
-        fprintf(stderr,
-                "vipd: udp %s: receive buffer is %u of %u bytes; raise net.core.rmem_max or start "
-                "vipd with CAP_NET_ADMIN\n",
-                self, (unsigned)get_buffer(udp->sock, SO_RCVBUF) / 2, (unsigned)wanted);
+        link_say("udp %s: receive buffer is %u of %u bytes; raise net.core.rmem_max or start "
+                 "vipd with CAP_NET_ADMIN",
+                 self, (unsigned)get_buffer(udp->sock, SO_RCVBUF) / 2, (unsigned)wanted);
     }
     /* An inherited socket may have it switched on. */
     udp->gro =
@@ -165,7 +164,7 @@ static void set_window(struct udp *udp)
 
 bool udp_sock_size(struct udp *udp, uint32_t mtu)
 {
-    uint32_t headers = link_kind_overhead(udp->link.kind);
+    uint32_t headers = udp_overhead(udp);
 
     if (mtu < VIP_PACKET_BYTES_MIN + headers)
         return false;

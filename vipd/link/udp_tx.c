@@ -97,11 +97,9 @@ static void log_oversize(struct udp *udp, uint32_t bytes)
         return;
     udp->oversize_logged = true;
     link_addr_format(&udp->link.self, self, sizeof(self));
-    fprintf(
-        stderr,
-        "vipd: udp %s: a packet of %u bytes is larger than the interface takes; set a smaller mtu "
-        "for this NIC (said once)\n",
-        self, (unsigned)bytes);
+    link_say("udp %s: a packet of %u bytes is larger than the interface takes; set a smaller mtu "
+             "for this NIC (said once)",
+             self, (unsigned)bytes);
 }
 
 /*

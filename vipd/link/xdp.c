@@ -225,8 +225,8 @@ static unsigned count_queues(const struct ether *ether)
         return 1;
     count = channels.rx_count + channels.combined_count;
     if (count > XDP_QUEUES_MAX)
-        fprintf(stderr, "vipd: ether %s: %u receive queues; only the first %u of them with xdp\n",
-                ether->interface, (unsigned)count, XDP_QUEUES_MAX);
+        link_say("ether %s: %u receive queues; only the first %u of them with xdp",
+                 ether->interface, (unsigned)count, XDP_QUEUES_MAX);
     return count == 0 ? 1 : count > XDP_QUEUES_MAX ? XDP_QUEUES_MAX : count;
 }
 

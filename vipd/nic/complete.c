@@ -2,10 +2,9 @@
  * Completions: written into the completion ring and into the CQ ring (or its backlog). Sleepers are
  * woken once per batch.
  *
- * Owns: completion and CQ positions, backlogs, futex wakes, completions that wait for their packet
- * to leave. Does not own: the order of completions (engine).
+ * Owns: completion and CQ positions, futex wakes, completions that wait for their packet to leave.
+ * Does not own: the order of completions (engine), the list of a backlog (backlog.c).
  */
-#include <limits.h>
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -17,8 +16,7 @@
 #include "proto/probe.h"
 #include "vipd/nic/internal.h"
 
-#define CQ_FIFO_MIN  256 /* entries of a new backlog; it grows by doubling */
-#define CQ_FIFO_TURN 256 /* entries moved out of one backlog in one turn */
+#define BACKLOG_SERVE 256 /* entries moved out of one backlog before another one has its turn */
 
 /* Remember that the sleepers of this queue (or CQ, queue = 2) must be woken. */
 static void wake_add(struct nic_session *session, bool *flag, uint16_t number, uint8_t queue)
@@ -34,12 +32,16 @@ static void wake_add(struct nic_session *session, bool *flag, uint16_t number, u
         (struct nic_wake){.session = session, .vi = number, .queue = queue};
 }
 
-/* The futex is shared: a sleeper is another process. Wake all sleepers; each looks again. */
+/* Sleepers that one call wakes. A program can have any number; one that takes a completion wakes
+ * the others itself (libvipl/wait.c), at its own cost. */
+#define WAKE_MOST 64
+
+/* The futex is shared: a sleeper is another process. Each looks again. */
 static void futex_wake(struct nic *nic, const uint32_t *word)
 {
     nic->counts.wakes++;
     VIP_PROBE2(wake, nic->name, word);
-    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    (void)syscall(SYS_futex, word, FUTEX_WAKE, WAKE_MOST, NULL, NULL, 0);
 }
 
 /* Wake the thread that serves Notify registrations: one word for all, once per batch. */
@@ -167,40 +169,27 @@ static void cq_put(struct nic_session *session, uint32_t number, const struct ni
     struct nic_cq *cq = &session->cqs[number];
 
     cq->position = vip_cq_write(vip_vipd_cq_ring(session->vipd_base, number), cq->position,
-                                entry->vi, entry->queue, entry->gen);
+                                entry->vi, entry->queue, (uint8_t)entry->generation);
     vip_store32_release(&vip_vipd_cq(session->vipd_base, number)->prod, cq->position + cq->pokes);
     session->nic->counts.cq_entries++;
+    cq->overrun_told = false; /* there is room again */
     wake_add(session, &cq->wake, (uint16_t)number, 2);
-}
-
-static bool fifo_grow(struct nic_cq *cq)
-{
-    uint32_t cap = cq->fifo_cap ? cq->fifo_cap * 2 : CQ_FIFO_MIN;
-    struct nic_cqe *fifo = malloc(cap * sizeof(*fifo));
-
-    if (!fifo)
-        return false;
-    for (uint32_t i = 0; i < cq->fifo_count; i++)
-        fifo[i] = cq->fifo[(cq->fifo_head + i) & (cq->fifo_cap - 1)];
-    free(cq->fifo);
-    cq->fifo = fifo;
-    cq->fifo_cap = cap;
-    cq->fifo_head = 0;
-    return true;
 }
 
 /*
  * The ring is full: keep the entry here. A queue has at most VIP_DESC_PER_QUEUE_MAX descriptors
- * that are not reaped, so a correct application cannot exceed the bound (twice that per queue).
- * An application that does not read its CQ and goes on posting gets an error and loses entries.
+ * that are not reaped, so a correct application does not exceed the bound (twice that per queue). An
+ * application that does not read its CQ and goes on posting gets an error and loses entries; so does
+ * one whose user has used up what vipd keeps for that user (kept.c).
  */
 static void cq_keep(struct nic_session *session, uint32_t number, const struct nic_cqe *entry)
 {
     struct nic *nic = session->nic;
     struct nic_cq *cq = &session->cqs[number];
     uint64_t max = 2ull * VIP_DESC_PER_QUEUE_MAX * (cq->bound ? cq->bound : 1);
+    bool first = !cq->backlog.live;
 
-    if (cq->fifo_count >= max || (cq->fifo_count == cq->fifo_cap && !fifo_grow(cq))) {
+    if (cq->backlog.live >= max || !nic_backlog_add(session, &cq->backlog, entry)) {
         nic->counts.cq_lost++;
         if (!cq->overrun_told && !session->closing)
             session->sink->error(session->ctx, VIP_RES_VI, VIP_EC_VI_OVERRUN, entry->vi,
@@ -209,101 +198,81 @@ static void cq_keep(struct nic_session *session, uint32_t number, const struct n
         cq->overrun_told = true;
         return;
     }
-    if (!cq->fifo_count) {
-        nic_list_add_tail(&session->backlogs, &cq->backlog);
+    if (first) {
+        nic_list_add_tail(&session->backlogs, &cq->in_backlogs);
         nic->backlog_cqs++;
         nic->backlog_wait_ns = NIC_BACKLOG_POLL_MIN_NS;
         nic->backlog_next_ns = nic->now_ns + nic->backlog_wait_ns;
     }
-    cq->fifo[(cq->fifo_head + cq->fifo_count++) & (cq->fifo_cap - 1)] = *entry;
     nic->counts.cq_backlogged++;
 }
 
 static void cq_add(struct nic_session *session, uint32_t number, const struct nic_cqe *entry)
 {
     VIP_ASSERT(session->cqs[number].used);
-    if (!session->cqs[number].fifo_count && cq_room(session, number))
+    if (!session->cqs[number].backlog.live && cq_room(session, number))
         cq_put(session, number, entry);
     else
         cq_keep(session, number, entry);
 }
 
-/* The backlog is empty: free it. */
-static void fifo_done(struct nic_session *session, struct nic_cq *cq)
+/* No entry in the backlog counts any more. */
+static void backlog_done(struct nic_session *session, struct nic_cq *cq)
 {
-    nic_list_del(&cq->backlog);
+    nic_list_del(&cq->in_backlogs);
     session->nic->backlog_cqs--;
-    cq->overrun_told = false;
-    free(cq->fifo);
-    cq->fifo = NULL;
-    cq->fifo_cap = cq->fifo_head = cq->fifo_count = 0;
+    nic_backlog_free(session, &cq->backlog);
 }
 
-static bool backlogs_of_session(struct nic_session *session)
+bool nic_backlog_serve(struct nic_session *session)
 {
-    struct nic_list *next;
-    bool moved = false;
+    struct nic_list *last = session->backlogs.prev, *item;
+    unsigned looked = 0, moved = 0;
 
-    for (struct nic_list *item = session->backlogs.next; item != &session->backlogs; item = next) {
-        struct nic_cq *cq = NIC_ITEM(item, struct nic_cq, backlog);
-        uint32_t number = (uint32_t)(cq - session->cqs);
+    if (last == &session->backlogs)
+        return false;
+    nic_share_switch(session->nic, session);
+    do {
+        struct nic_cq *cq;
+        uint32_t number;
 
-        next = item->next;
-        for (unsigned i = 0; i < CQ_FIFO_TURN && cq->fifo_count && cq_room(session, number); i++) {
-            cq_put(session, number, &cq->fifo[cq->fifo_head]);
-            cq->fifo_head = (cq->fifo_head + 1) & (cq->fifo_cap - 1);
-            cq->fifo_count--;
-            moved = true;
+        item = session->backlogs.next;
+        cq = NIC_ITEM(item, struct nic_cq, in_backlogs);
+        number = (uint32_t)(cq - session->cqs);
+        /* The others come first next time. */
+        nic_list_del(item);
+        nic_list_add_tail(&session->backlogs, item);
+        looked++;
+        for (; moved < BACKLOG_SERVE && cq->backlog.live && cq_room(session, number); moved++) {
+            struct nic_cqe entry;
+
+            if (nic_backlog_take(session, &cq->backlog, &entry))
+                cq_put(session, number, &entry);
         }
-        if (!cq->fifo_count)
-            fifo_done(session, cq);
-    }
-    return moved;
+        if (!cq->backlog.live)
+            backlog_done(session, cq);
+    } while (!moved && item != last);
+    nic_share_worked(session->nic, (moved + looked) / 4);
+    return moved > 0;
 }
 
-bool nic_backlogs_run(struct nic *nic)
+/* A VI is destroyed: its entries do not count any more; those of other VIs keep their order (spec
+ * 3.8). */
+void nic_cq_forget_vi(struct nic_session *session, struct nic_vi *vi, enum vip_queue queue)
 {
-    bool moved = false;
+    struct nic_cq *cq = &session->cqs[vi->cq[queue]];
 
-    if (!nic->backlog_cqs)
-        return false;
-    for (struct nic_list *item = nic->sessions.next; item != &nic->sessions; item = item->next)
-        if (backlogs_of_session(NIC_ITEM(item, struct nic_session, link)))
-            moved = true;
-
-    /* Reading a CQ rings no bell, so a sleeping vipd looks by a timer, at growing intervals. */
-    if (moved)
-        nic->backlog_wait_ns = NIC_BACKLOG_POLL_MIN_NS;
-    else if (nic->now_ns < nic->backlog_next_ns)
-        return false;
-    else if (nic->backlog_wait_ns < NIC_BACKLOG_POLL_MAX_NS)
-        nic->backlog_wait_ns *= 2;
-    nic->backlog_next_ns = nic->now_ns + nic->backlog_wait_ns;
-    return moved;
-}
-
-/* A VI is destroyed: remove its entries; those of other VIs keep their order (spec 3.8). */
-void nic_cq_forget_vi(struct nic_session *session, struct nic_cq *cq, uint16_t vi)
-{
-    uint32_t kept = 0;
-
-    if (!cq->fifo_count)
+    if (!cq->backlog.live)
         return;
-    for (uint32_t i = 0; i < cq->fifo_count; i++) {
-        struct nic_cqe entry = cq->fifo[(cq->fifo_head + i) & (cq->fifo_cap - 1)];
-
-        if (entry.vi != vi)
-            cq->fifo[(cq->fifo_head + kept++) & (cq->fifo_cap - 1)] = entry;
-    }
-    cq->fifo_count = kept;
-    if (!kept)
-        fifo_done(session, cq);
+    nic_backlog_forget(&cq->backlog, vi, queue);
+    if (!cq->backlog.live)
+        backlog_done(session, cq);
 }
 
 void nic_cq_deinit(struct nic_session *session, struct nic_cq *cq)
 {
-    if (cq->fifo_count)
-        fifo_done(session, cq);
+    if (cq->backlog.live)
+        backlog_done(session, cq);
     if (cq->used && cq->sock >= 0) {
         close(cq->sock);
         session->cq_socks--;
@@ -337,7 +306,7 @@ static void complete_now(const struct nic_deferred *done)
     wake_add(session, &vi->wake[queue], done->vi, (uint8_t)queue);
     if (vi->cq[queue] >= 0) {
         struct nic_cqe entry = {
-            .vi = done->vi, .queue = (uint8_t)queue, .gen = (uint8_t)vi->generation};
+            .vi = done->vi, .queue = (uint8_t)queue, .generation = vi->generation};
 
         cq_add(session, (uint32_t)vi->cq[queue], &entry);
     }

@@ -25,6 +25,7 @@ static struct cm_close_args close_args(const struct nic_conn *conn, enum vip_clo
                                   .reason = reason};
 }
 
+/* Before the connection is free: op_send looks for its user. */
 static void close_send(struct nic *nic, const struct cm_close_args *args)
 {
     cm_close(nic->cm, args, nic->now_ns);
@@ -40,17 +41,17 @@ void nic_conn_close(struct nic_conn *conn, enum vip_close_reason reason, bool op
 
     args.ops_valid = ops_valid;
     args.ops_done = ops_done;
+    if (state == NIC_CONN_ESTABLISHED)
+        close_send(nic, &args);
     nic_conn_free(conn);
     switch (state) {
-    case NIC_CONN_ESTABLISHED:
-        close_send(nic, &args);
-        break;
     case NIC_CONN_REQUESTED:
         (void)cm_request_cancel(nic->cm, args.local_id, nic->now_ns);
         break;
     case NIC_CONN_ACCEPTING: /* no accept_done follows; the CLOSE tells the client at once */
         cm_close(nic->cm, &args, nic->now_ns);
         break;
+    case NIC_CONN_ESTABLISHED:
     case NIC_CONN_FREE:
         break;
     }
@@ -67,8 +68,8 @@ void nic_conn_broken(struct nic_conn *conn, const struct eng_event *event)
     args.op_status = event->op_status;
     args.failed_op = event->failed_op;
     nic->counts.conns_broken++;
-    nic_conn_free(conn);
     close_send(nic, &args);
+    nic_conn_free(conn);
 }
 
 enum vip_rc nic_vi_sever(struct nic_session *session, uint32_t number, const char *why,
@@ -87,8 +88,8 @@ enum vip_rc nic_vi_sever(struct nic_session *session, uint32_t number, const cha
     if (!vi->conn || vi->conn->state != NIC_CONN_ESTABLISHED)
         return VIP_RC_INVALID_STATE; /* a posting broke the connection */
     args = close_args(vi->conn, VIP_CLOSE_ERROR);
-    nic_conn_free(vi->conn);
     close_send(session->nic, &args);
+    nic_conn_free(vi->conn);
     eng_vi_closed(session->eng, (uint16_t)number, &close, now_ns);
     nic_rx_replay(session);
     nic_vi_lost(session, (uint16_t)number, why);
@@ -398,6 +399,52 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t number, uint
 
 /* ---- operations of the connection manager ---------------------------------------------- */
 
+#define NO_USER UINT32_MAX /* no user has this number */
+
+/*
+ * Whose is a message to this NIC itself? First of the user who asks for the connection, whatever the
+ * direction; else of the user with the connection. What is left are answers to CLOSE and repeated
+ * CLOSE messages, few in a turn.
+ */
+static uint32_t loop_uid(const struct nic *nic, const uint8_t *packet, size_t len_bytes)
+{
+    const struct nic_conn *conn;
+    struct vip_cm msg;
+    uint32_t uid;
+
+    if (vip_wire_get_cm(packet, len_bytes, &msg) != VIP_WIRE_OK)
+        return NO_USER;
+    if (cm_asker(nic->cm, msg.request_id, &uid))
+        return uid;
+    conn = nic_conn_find(nic, msg.conn_id);
+    if (!conn)
+        conn = nic_conn_find(nic, msg.peer_conn_id);
+    return conn ? conn->session->uid : NO_USER;
+}
+
+/* Keep a message to this NIC itself until the next turn. false: the part of its user is used up. */
+static bool loop_send(struct nic *nic, const uint8_t *packet, size_t len_bytes)
+{
+    uint32_t at = (nic->cm_loop_head + nic->cm_loop_count) % NIC_CM_LOOP_MAX;
+    struct nic_pool pool = {.used = nic->cm_loop_count,
+                            .max = NIC_CM_LOOP_MAX,
+                            .small = NIC_CM_LOOP_SMALL,
+                            .reserve = NIC_CM_LOOP_RESERVE,
+                            .times = 2};
+    uint32_t uid = loop_uid(nic, packet, len_bytes);
+
+    VIP_ASSERT(len_bytes <= VIP_WIRE_CM_BYTES_MAX);
+    for (uint32_t i = 0; i < nic->cm_loop_count; i++)
+        pool.have += nic->cm_loop_uid[(nic->cm_loop_head + i) % NIC_CM_LOOP_MAX] == uid;
+    if (!nic_pool_room(&pool, 1))
+        return false;
+    nic->cm_loop[at].len = (uint16_t)len_bytes;
+    memcpy(nic->cm_loop[at].bytes, packet, len_bytes);
+    nic->cm_loop_uid[at] = uid;
+    nic->cm_loop_count++;
+    return true;
+}
+
 static void op_send(void *ctx, const struct cm_host *to, const uint8_t *packet, size_t len_bytes)
 {
     struct nic *nic = ctx;
@@ -407,16 +454,8 @@ static void op_send(void *ctx, const struct cm_host *to, const uint8_t *packet, 
 
     nic->counts.tx_cm++;
     if (!nic->loop_by_link && host_is_self(nic, to)) {
-        uint32_t at = (nic->cm_loop_head + nic->cm_loop_count) % NIC_CM_LOOP_MAX;
-
-        VIP_ASSERT(len_bytes <= VIP_WIRE_CM_BYTES_MAX);
-        if (nic->cm_loop_count == NIC_CM_LOOP_MAX) {
+        if (!loop_send(nic, packet, len_bytes))
             nic->counts.loop_cm_lost++; /* the manager repeats important messages */
-            return;
-        }
-        nic->cm_loop[at].len = (uint16_t)len_bytes;
-        memcpy(nic->cm_loop[at].bytes, packet, len_bytes);
-        nic->cm_loop_count++;
         return;
     }
     memcpy(addr.bytes, to->bytes, sizeof(addr.bytes));
@@ -471,6 +510,18 @@ static void op_renew(void *ctx, uint64_t *user, uint64_t *local_id)
     *user = *local_id = conn->local_id;
 }
 
+/* What the other end found wrong. */
+static const char *error_of(uint32_t op_status)
+{
+    switch (op_status) {
+    case VIP_ST_REMOTE_DESC_ERROR:
+        return "the receive of the other end was missing, too short or faulty";
+    case VIP_ST_RDMA_PROT_ERROR:
+        return "the other end does not allow an RDMA operation of this side to its memory";
+    }
+    return "an error at the other end broke the connection";
+}
+
 static void op_closed(void *ctx, uint64_t local_conn_id, const struct vip_cm *msg)
 {
     struct nic_conn *conn = nic_conn_find(ctx, local_conn_id);
@@ -487,9 +538,7 @@ static void op_closed(void *ctx, uint64_t local_conn_id, const struct vip_cm *ms
         close.why = "the application at the other end is gone";
         break;
     case VIP_CLOSE_ERROR:
-        close.why = msg->op_status == VIP_ST_REMOTE_DESC_ERROR
-                        ? "the receive of the other end was missing, too short or faulty"
-                        : "an error at the other end broke the connection";
+        close.why = error_of(msg->op_status);
         break;
     case VIP_CLOSE_TIMEOUT:
         close.why = "the peer got no answer from here for too long";

@@ -278,13 +278,12 @@ void nic_op_fetch_receives(void *ctx, uint16_t number, bool all)
     /* More continuations than this are never outstanding; a receive that names others is wrong. */
     uint32_t left = VIP_SQ_SLOTS;
 
-    if (!session->recv_base || vi->fetching)
+    if (!session->recv_base)
         return;
     if (!all) {
         (void)take_one(session, number, &left);
         return;
     }
-    vi->fetching = true;
     if (vi->ring)
         ring_over(session, number);
     /* Receives of a session that ends are not reported. */
@@ -295,7 +294,6 @@ void nic_op_fetch_receives(void *ctx, uint16_t number, bool all)
             break;
         nic_share_worked(session->nic, 1 + before - left);
     }
-    vi->fetching = false;
 }
 
 void nic_direct_reset(struct nic_session *session, uint16_t number)
@@ -305,7 +303,7 @@ void nic_direct_reset(struct nic_session *session, uint16_t number)
 
     VIP_ASSERT(!vi->ring);
     vi->recv_next = 0;
-    vi->had_ring = vi->ask_break = false;
+    vi->had_ring = vi->ask_break = vi->ask_flush = false;
     vi->ring_count = 0;
     memset(vi->ring_seen, 0, sizeof(vi->ring_seen));
     block->ring_end = block->ring_vipd = block->ring_mute = 0;
@@ -342,8 +340,8 @@ static int ring_make(struct vip_direct **ret_map)
 
     if (fd < 0)
         return -1;
-    map = mmap(NULL, sizeof(**ret_map), PROT_READ, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED) {
+    map = memfile_map(fd, sizeof(**ret_map), 0, false);
+    if (!map) {
         close(fd);
         return -1;
     }
@@ -412,8 +410,7 @@ void nic_direct_ask(struct nic_session *session, uint16_t number, uint8_t ask)
 
     switch (ask) {
     case VIP_ASK_FLUSH:
-        if (eng_vi_state(session->eng, number) == VIP_VIST_ERROR)
-            nic_op_fetch_receives(session, number, true);
+        vi->ask_flush = session->asks = session->nic->asks = true;
         return;
     case VIP_ASK_WAKE_PEER:
         session->nic->counts.ring_wakes++;
@@ -433,42 +430,11 @@ void nic_direct_ask(struct nic_session *session, uint16_t number, uint8_t ask)
     nic_session_fault(session);
 }
 
-void nic_direct_run(struct nic *nic)
-{
-    static const char why[] = "a message from a program of this host met a receive that it could "
-                              "not go to, or broke the rules of the ring";
-
-    if (!nic->asks)
-        return;
-    nic->asks = false;
-    for (struct nic_list *item = nic->sessions.next; item != &nic->sessions; item = item->next) {
-        struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
-
-        if (!session->asks)
-            continue;
-        session->asks = false;
-        nic_share_switch(nic, session);
-        for (uint32_t i = 0; i < session->vi_high; i++) {
-            if (!session->vis[i].ask_break)
-                continue;
-            if (nic->meter.over) {
-                session->asks = nic->asks = true; /* the next turn goes on here */
-                return;
-            }
-            session->vis[i].ask_break = false;
-            if (nic_vi_sever(session, i, why, nic->now_ns) == VIP_RC_SUCCESS)
-                nic->counts.ring_breaks++;
-            nic_share_worked(nic, NIC_UNITS);
-        }
-    }
-}
-
 /* ---- statistics ------------------------------------------------------------------------- */
 
-void nic_vi_stats(const struct nic_session *session, uint16_t number, struct eng_vi_stats *ret)
+void nic_vi_counts(const struct nic_session *session, uint16_t number, struct eng_vi_stats *ret)
 {
     const struct nic_vi *vi = &session->vis[number];
-    uint32_t posted, next;
 
     eng_vi_stats(session->eng, number, ret);
     if (!session->recv_base)
@@ -478,6 +444,16 @@ void nic_vi_stats(const struct nic_session *session, uint16_t number, struct eng
     ret->tx_bytes += vi->ring_seen[1];
     ret->rx_messages += vi->ring_seen[2];
     ret->rx_bytes += vi->ring_seen[3];
+}
+
+void nic_vi_stats(const struct nic_session *session, uint16_t number, struct eng_vi_stats *ret)
+{
+    const struct nic_vi *vi = &session->vis[number];
+    uint32_t posted, next;
+
+    nic_vi_counts(session, number, ret);
+    if (!session->recv_base)
+        return;
     vip_fetch_begin();
     posted = vip_load32(&vip_recv_head(session->recv_base, number)->posted);
     vip_fetch_end();

@@ -1,11 +1,14 @@
 /*
  * Declarations that the files of vipd/nic share. No other file includes this.
  *
- * The files: nic.c opening, closing, the turn; share.c processor time of users; session.c sessions
- * and their submission ring; vi.c VIs and CQs; conn.c the table of connection ids; connect.c the
- * glue to the connection manager; wait.c waits and listeners; tx.c and loop.c packets that leave;
- * rx.c packets that arrive; place.c payload into memory; direct.c rings between two programs;
- * complete.c completions and wake-ups; see.c captures; view.c and view_objects.c views.
+ * The files (ORDER has them from bottom to top): nic.c opening, closing, the turn; share.c
+ * processor time of users; session.c sessions; sq.c their submission ring; post.c a posting; vi.c
+ * VIs and CQs; conn.c the table of connection ids; connect.c the glue to the connection manager;
+ * wait.c waits and listeners; tx.c and loop.c packets that leave; rx.c packets that arrive;
+ * source.c and held.c their bytes, also for later; placing.c and place.c payload into memory;
+ * resolve.c memory into packets; direct.c rings between two programs; complete.c completions and
+ * wake-ups; backlog.c entries of full CQs; kept.c memory for descriptors; see.c captures; view.c,
+ * view_objects.c and stats.c views; map.c pages; random.c random numbers.
  */
 #ifndef VIPD_NIC_INTERNAL_H
 #define VIPD_NIC_INTERNAL_H
@@ -107,7 +110,7 @@ bool nic_waits_end(struct nic_session *session, unsigned *ends);
 void nic_op_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct vip_addr *remote,
                      const struct vip_cm_attrs *attrs, const struct vip_private *data);
 
-/* session.c: take at most `budget` slots; in one turn at most one ring of them. Returns the count.
+/* sq.c: take at most `budget` slots; in one turn at most one ring of them. Returns the count.
  * cut: stop when the turn's time is over, because one slot can bring all receives of a queue. */
 unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cut);
 /* From within a turn, before an event that must come after all earlier postings: take them. They
@@ -117,9 +120,10 @@ void nic_session_fetch(struct nic_session *session);
 /* The same before a control operation, throttled or not. The program waits for the answer, so it
  * cannot do this many times in a turn. */
 void nic_session_enter(struct nic_session *session);
-bool nic_session_has_posts(const struct nic_session *session);
-/* Publish to the library how long VipDisconnect lingers, from the NIC's present configuration. */
+/* session.c: publish to the library how long VipDisconnect lingers, from the NIC's present configuration. */
 void nic_session_set_linger(struct nic_session *session);
+/* post.c: is the next slot of the submission ring written? */
+bool nic_session_has_posts(const struct nic_session *session);
 /* A posting failed: charge it (nic_session_throttled). */
 void nic_session_fault(struct nic_session *session);
 /* Segments and message of one descriptor. nic_session_post gives it, copied from `slot`, to the
@@ -135,8 +139,15 @@ void nic_session_post(struct nic_session *session, const struct vip_sq_slot *slo
 /* Time at which a throttled session may go on. */
 uint64_t nic_session_resumes_ns(const struct nic_session *session);
 
-/* vi.c: NULL if there is none. */
-struct nic_vi *nic_vi_get(const struct nic_session *session, uint32_t vi);
+/* NULL if there is none. */
+static inline struct nic_vi *nic_vi_get(const struct nic_session *session, uint32_t vi)
+{
+    if (vi >= session->vi_high || !session->vis[vi].used)
+        return NULL;
+    return &session->vis[vi];
+}
+
+/* vi.c */
 /* Latency histograms of a VI; NULL: it is not measured by itself, or there is no such VI. */
 struct eng_latency *nic_vi_latency(const struct nic_session *session, uint16_t number);
 void nic_vi_drop(struct nic_session *session, uint16_t vi);
@@ -150,6 +161,27 @@ void *nic_map(size_t bytes);
 /* stats.c */
 void nic_stats_add(struct eng_vi_stats *sum, const struct eng_vi_stats *one);
 
+/* kept.c: memory within the limits of the session and its user; NULL: there is none. */
+void *nic_kept_alloc(struct nic_session *session, size_t bytes);
+void nic_kept_free(struct nic_session *session, void *memory, size_t bytes);
+/* A block of NIC_KEPT_BLOCK bytes; a spare one, if there are any. NULL as above. */
+void *nic_kept_block(struct nic_session *session);
+/* These blocks, in a chain, are spare: O(1). They count until they are freed. */
+void nic_kept_spare(struct nic_session *session, struct nic_kept_block *first,
+                    struct nic_kept_block *last);
+/* Free at most `most` spare blocks; how many. */
+unsigned nic_kept_spares_free(struct nic_session *session, unsigned most);
+
+/* backlog.c. add: false, there is no memory. take: the first entry; false: its VI is gone. */
+bool nic_backlog_add(struct nic_session *session, struct nic_backlog *backlog,
+                     const struct nic_cqe *entry);
+bool nic_backlog_take(struct nic_session *session, struct nic_backlog *backlog,
+                      struct nic_cqe *ret);
+/* The VI is destroyed: its entries do not count any more. */
+void nic_backlog_forget(struct nic_backlog *backlog, struct nic_vi *vi, unsigned queue);
+/* Nothing in it counts any more: its blocks are spare. */
+void nic_backlog_free(struct nic_session *session, struct nic_backlog *backlog);
+
 /* complete.c */
 void nic_op_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status, uint32_t length,
                      uint64_t imm);
@@ -160,21 +192,26 @@ void nic_poke(struct nic_session *session, uint16_t vi, enum vip_queue queue);
 /* Ask the library for what was collected (place.c). Full barrier, then wake the sleepers of all
  * queues and CQs completed since the last call. */
 void nic_wake_flush(struct nic *nic);
-/* Move what fits from backlogs into CQ rings; whether anything moved. */
-bool nic_backlogs_run(struct nic *nic);
-void nic_cq_forget_vi(struct nic_session *session, struct nic_cq *cq, uint16_t vi);
+/* Move what fits from the backlog of one CQ into its ring; false: nothing fits. */
+bool nic_backlog_serve(struct nic_session *session);
+void nic_cq_forget_vi(struct nic_session *session, struct nic_vi *vi, enum vip_queue queue);
 void nic_cq_deinit(struct nic_session *session, struct nic_cq *cq);
+
+/* placing.c */
+/* Ask a library to place the bytes that were collected for it. */
+void nic_place_flush(struct nic *nic);
+/*
+ * Ask the library to copy bytes from the "in" half, or into the "out" half. frame: NULL if they are
+ * late.
+ */
+void nic_place_ask(struct nic_session *session, const struct eng_access *access,
+                   const struct vip_frame *frame);
 
 /* place.c */
 bool nic_op_check(void *ctx, const struct eng_access *access);
 bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_offset);
-/* Ask a library to place the bytes that were collected for it. */
-void nic_place_flush(struct nic *nic);
 /* Has the library placed all ranges of the session's first parked packet? */
 bool nic_placed_any(const struct nic_session *session);
-/* Give such packets of all sessions to the engine, until the turn's time is over; whether there
- * were any. */
-bool nic_placed_run(struct nic *nic);
 struct registry_vi nic_registry_vi(const struct nic_vi *vi);
 enum nic_stage {
     NIC_STAGE_NO = 0, /* nothing to prepare: give the packet to the engine */
@@ -197,9 +234,9 @@ void nic_direct_ask(struct nic_session *session, uint16_t vi, uint8_t ask);
 /* nic->see was set: programs must send through vipd; or it was cleared: they may use rings again.
  * A program that looked before still sends one message the old way. */
 void nic_direct_watched(struct nic *nic);
-/* Break the connections that programs asked to break; not from within the engine. */
-void nic_direct_run(struct nic *nic);
-/* The engine's counters of a VI and those of its ring. */
+/* The engine's counters of a VI and those of its ring. counts: without the receives that wait in
+ * the program's table, a page of which vipd need not touch then. */
+void nic_vi_counts(const struct nic_session *session, uint16_t vi, struct eng_vi_stats *ret);
 void nic_vi_stats(const struct nic_session *session, uint16_t vi, struct eng_vi_stats *ret);
 
 /* source.c */
@@ -238,8 +275,10 @@ void nic_rx_process(struct nic *nic);
 void nic_rx_forget(struct nic *nic);
 /* Give a decoded packet to the engine. true: src's bytes are kept; else they are the caller's. */
 bool nic_rx_feed(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src);
-/* Replay packets that the engine held; call after every action that may free held packets. */
+/* Replay packets that the engine held; call after every action that may free held packets. It takes
+ * some, and none when the turn's time is over: a stage of the turns takes the others. */
 void nic_rx_replay(struct nic_session *session);
+void nic_rx_orphans(struct nic_session *session); /* forget held packets of a destroyed VI */
 /* All ranges of a parked packet are placed: feed it, and give its slot back. */
 void nic_rx_resume(struct nic_held *held);
 

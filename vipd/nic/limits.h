@@ -11,7 +11,9 @@
 #define NIC_TX_SESSION          64   /* packets of one session before those of the next session */
 #define NIC_POSTS_TURN          1024 /* submission slots taken from all sessions in one turn */
 #define NIC_POSTS_SESSION       256  /* of these, of one session before those of the next session */
-#define NIC_CM_LOOP_MAX         256  /* CM packets to this NIC itself that wait for the next turn */
+#define NIC_CM_LOOP_MAX         512  /* CM packets to this NIC itself that wait for the next turn */
+#define NIC_CM_LOOP_SMALL       16   /* of these, of a user that is small (struct nic_pool) */
+#define NIC_CM_LOOP_RESERVE     64   /* last free places, only for small users */
 #define NIC_WAKES_MAX           256  /* queues and CQs remembered before sleepers are woken */
 #define NIC_HELD_MAX            8192 /* packets kept for later, all sessions together */
 #define NIC_HELD_SESSION        4096 /* of these, for one session, so that others keep a share */
@@ -23,11 +25,14 @@
 #define NIC_HELD_KEPT           1024       /* last free slots, only for small users */
 #define NIC_HELD_BYTES_SMALL    (2u << 20) /* the same two limits in bytes */
 #define NIC_HELD_BYTES_KEPT     (16u << 20)
+#define NIC_REPLAY_SERVE        16   /* held packets of a session that become due, at a time */
 #define NIC_PARKED_MAX          2048 /* of one VI, for the library: all that can be under way */
 #define NIC_PLACE_BYTES         (256u << 10) /* that a library is asked at once to place */
 #define NIC_PLACES_MAX          4096 /* ranges that a library must place and has not placed yet */
 #define NIC_LATE_MAX            64   /* of these, late ranges with a remembered VI (place.c) */
-#define NIC_SEGS_BYTES          (32u << 20) /* segment lists of long descriptors of one session */
+#define NIC_KEPT_BYTES          (32u << 20) /* of one session: kept.c */
+#define NIC_KEPT_BLOCK          4096        /* bytes of a block of entries of a CQ */
+#define NIC_KEPT_SPARES         32          /* spare blocks that are freed in one step, some 8 us */
 #define NIC_WAITS_MAX           4096        /* waits and unanswered requests of one session */
 #define NIC_CONN_BITS           20          /* low bits of a connection id: index into the table */
 #define NIC_CONNS_MAX           (1u << NIC_CONN_BITS)
@@ -40,8 +45,9 @@
 #define NIC_LOOP_WINDOW         (1u << 20) /* bytes under way on a loopback connection */
 #define NIC_TX_RETRY_NS         50000      /* the link was full: time until the next attempt */
 #define NIC_VI_BLOCK            32         /* VIs that share one mapping of memory */
-#define NIC_BACKLOG_POLL_MIN_NS 200000     /* a CQ ring was full: time to the next look, doubling */
-#define NIC_BACKLOG_POLL_MAX_NS 10000000   /* up to this; reading a CQ rings no bell */
+#define NIC_BACKLOG_LOOK_NS     1000000 /* the same in a turn that is run anyway, without a change */
+#define NIC_BACKLOG_POLL_MIN_NS 200000  /* a CQ ring was full: time to the next look, doubling */
+#define NIC_BACKLOG_POLL_MAX_NS 10000000 /* up to this; reading a CQ rings no bell */
 
 /* Time. A turn ends after NIC_TURN_NS; if users compete for the NIC, after NIC_TURN_SHARED_NS. */
 #define NIC_TURN_NS        1000000u
@@ -49,7 +55,7 @@
 #define NIC_SHARED_FOR_NS  10000000u /* users compete for this time after several had work */
 #define NIC_UNITS                                                                                  \
     64u /* packets, frames, slots, and pages of payload between two looks at the clock */
-#define NIC_TICK_UNITS 4u     /* units for the expired timers of a session */
+#define NIC_TICK_UNITS 4u     /* units for a step of eng_tick */
 #define NIC_CM_UNITS   8u     /* units for a message of the connection manager */
 #define NIC_SLICE_NS   20000u /* allowed lead over the user (session) that had the least time */
 #define NIC_SUSPECT_NS 20000u /* during a longer step the thread may have lost the processor */

@@ -12,12 +12,15 @@
 
 #include "proto/assert.h"
 #include "proto/fence.h"
+#include "vipd/link/kinds.h"
 #include "vipd/nic/internal.h"
+#include "vipd/nic/objects.h"
 
 /* ---- life ------------------------------------------------------------------------------ */
 
 static int cm_open(struct nic *nic, uint64_t now_ns)
 {
+    const struct link_kind_row *kind = link_kind_row(nic->link->kind);
     struct cm_config config = nic->config.cm;
     void *memory = aligned_alloc(64, (cm_bytes() + 63) & ~(size_t)63);
 
@@ -25,7 +28,9 @@ static int cm_open(struct nic *nic, uint64_t now_ns)
         return -ENOMEM;
     memset(memory, 0, cm_bytes());
     config.self = nic->self;
-    config.source_bytes = link_kind_source_bytes(nic->link->kind);
+    config.source_bytes = kind->source_bytes;
+    config.local.len = kind->local != 0;
+    config.local.bytes[0] = kind->local;
     config.epoch = nic->config.epoch;
     config.seed = nic_random(nic);
     config.packet_bytes = nic->link->packet_bytes;
@@ -98,8 +103,8 @@ int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns
     nic->now_ns = now_ns;
     nic->random_key = (struct siphash_key){config->seed, config->secret ^ ~config->epoch};
     link_look(nic);
-    /* A frame to the host's own card does not come back. */
-    nic->loop_by_link = strcmp(link->class->name, "fault") == 0 && link->kind != LINK_ETHER;
+    nic->loop_by_link =
+        strcmp(link->class->name, "fault") == 0 && link_kind_row(link->kind)->sends_to_self;
     nic_list_init(&nic->sessions);
     nic_list_init(&nic->users);
     for (unsigned i = 0; i < NIC_PEER_BUCKETS; i++)
@@ -118,7 +123,7 @@ void nic_set_config(struct nic *nic, const struct nic_config *config)
     nic->config.engine = config->engine;
     nic->config.vi_max = config->vi_max;
     nic->config.cq_max = config->cq_max;
-    nic->config.segs_bytes_user = config->segs_bytes_user;
+    nic->config.kept_bytes_user = config->kept_bytes_user;
     nic->config.latency = config->latency;
     nic->config.vi_latency = config->vi_latency;
     nic->config.direct = config->direct;
@@ -188,11 +193,12 @@ static bool has_work(const struct nic *nic)
          item = item->next) {
         const struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
 
-        if ((session->tell_resumed || nic_session_has_posts(session)) &&
+        if ((session->tell_resumed || session->asks || nic_session_has_posts(session)) &&
             !nic_session_throttled(session))
             return true;
         /* While the link is full nothing can be sent; nic_deadline has the time of the retry. */
-        if (nic_placed_any(session) || (!nic->tx_retry_ns && eng_tx_ready(session->eng)))
+        if (nic_placed_any(session) || eng_replay_waits(session->eng) || session->spares ||
+            (!nic->tx_retry_ns && eng_tx_ready(session->eng)))
             return true;
     }
     return false;
@@ -201,8 +207,7 @@ static bool has_work(const struct nic *nic)
 /* Is there nothing to do? While programs compute, a polling vipd has many such turns. */
 static bool is_quiet(const struct nic *nic)
 {
-    return !nic->asks && !nic->backlog_cqs && !nic->timer_next && !has_work(nic) &&
-           nic_deadline(nic) > nic->now_ns;
+    return !nic->backlog_cqs && !has_work(nic) && nic_deadline(nic) > nic->now_ns;
 }
 
 /* ---- the turn -------------------------------------------------------------------------- */
@@ -260,46 +265,180 @@ static bool sessions_drain(struct nic *nic)
     return budget < NIC_POSTS_TURN;
 }
 
-/* Run the timers of the sessions from `item` on. */
-static bool timers_from(struct nic *nic, struct nic_list *item)
+/*
+ * Serve the sessions in turn, each a little at a time, until none has anything left or the turn is
+ * over; the next turn goes on with the next session. serve: false, the session has nothing.
+ */
+static bool round_run(struct nic *nic, enum nic_round round, bool (*serve)(struct nic_session *))
 {
-    bool did = false;
+    struct nic_list **next = &nic->round_next[round];
+    bool did = false, more, whole;
 
-    nic->timer_next = NULL;
-    for (; item != &nic->sessions; item = item->next) {
-        struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
+    do {
+        struct nic_list *item = *next;
 
-        if (eng_deadline(session->eng) > nic->now_ns)
-            continue;
-        if (nic->meter.over) {
-            nic->timer_next = item; /* the next turn begins here */
-            break;
+        whole = !item || item == &nic->sessions;
+        if (whole)
+            item = nic->sessions.next;
+        *next = NULL;
+        more = false;
+        for (; item != &nic->sessions; item = item->next) {
+            if (nic->meter.over) {
+                *next = item;
+                break;
+            }
+            if (serve(NIC_ITEM(item, struct nic_session, link)))
+                more = true;
         }
-        nic_share_switch(nic, session);
-        eng_tick(session->eng, nic->now_ns);
-        nic_rx_replay(session);
-        nic_share_worked(nic, NIC_TICK_UNITS);
-        did = true;
-    }
+        did = did || more;
+    } while (!nic->meter.over && (more || !whole));
     return did;
+}
+
+static bool timers_serve(struct nic_session *session)
+{
+    struct nic *nic = session->nic;
+    unsigned steps;
+
+    if (eng_deadline(session->eng) > nic->now_ns)
+        return false;
+    nic_share_switch(nic, session);
+    steps = eng_tick(session->eng, nic->now_ns);
+    nic_rx_replay(session);
+    nic_share_worked(nic, NIC_TICK_UNITS * steps);
+    return true;
 }
 
 static bool timers_run(struct nic *nic)
 {
-    bool did = nic->timer_next && timers_from(nic, nic->timer_next);
+    return round_run(nic, NIC_ROUND_TIMERS, timers_serve);
+}
 
-    if (!nic->timer_next)
-        did = timers_from(nic, nic->sessions.next) || did;
+/* Packets of one session before those of the next session. */
+#define PLACED_SERVE 4
+
+static bool placed_serve(struct nic_session *session)
+{
+    struct nic *nic = session->nic;
+    unsigned n = 0;
+
+    for (; n < PLACED_SERVE && !nic->meter.over && nic_placed_any(session); n++) {
+        nic_share_switch(nic, session);
+        nic_rx_resume(NIC_ITEM(session->parked.next, struct nic_held, link));
+        nic_share_worked(nic, NIC_UNITS);
+    }
+    return n > 0;
+}
+
+static bool spares_serve(struct nic_session *session)
+{
+    struct nic *nic = session->nic;
+
+    if (!session->spares)
+        return false;
+    nic_share_switch(nic, session);
+    nic_share_worked(nic, nic_kept_spares_free(session, NIC_KEPT_SPARES));
+    return true;
+}
+
+/* Blocks of backlogs that nothing counts in any more. */
+static bool spares_run(struct nic *nic)
+{
+    bool did;
+
+    if (!nic->spares)
+        return false;
+    did = round_run(nic, NIC_ROUND_SPARES, spares_serve);
+    nic->spares = nic->meter.over; /* then not all sessions were looked at */
+    return did;
+}
+
+/* Held packets of a session whose turn has come. */
+static bool replay_serve(struct nic_session *session)
+{
+    if (!eng_replay_waits(session->eng))
+        return false;
+    nic_share_switch(session->nic, session);
+    nic_rx_replay(session);
+    return true;
+}
+
+static bool backlogs_run(struct nic *nic)
+{
+    bool did;
+
+    if (!nic->backlog_cqs ||
+        (nic->now_ns < nic->backlog_look_ns && nic->now_ns < nic->backlog_next_ns))
+        return false;
+    did = round_run(nic, NIC_ROUND_BACKLOGS, nic_backlog_serve);
+    /* Reading a CQ rings no bell, so a sleeping vipd looks by a timer, at growing intervals. */
+    if (did)
+        nic->backlog_wait_ns = NIC_BACKLOG_POLL_MIN_NS;
+    else if (nic->now_ns >= nic->backlog_next_ns && nic->backlog_wait_ns < NIC_BACKLOG_POLL_MAX_NS)
+        nic->backlog_wait_ns *= 2;
+    if (did || nic->now_ns >= nic->backlog_next_ns)
+        nic->backlog_next_ns = nic->now_ns + nic->backlog_wait_ns;
+    nic->backlog_look_ns = nic->now_ns + (did ? 0 : NIC_BACKLOG_LOOK_NS);
+    return did;
+}
+
+/* What the program asked for this VI. It may take and complete 1,024 receives. */
+static void ask_serve(struct nic_session *session, uint16_t number)
+{
+    static const char why[] = "a message from a program of this host met a receive that it could "
+                              "not go to, or broke the rules of the ring";
+    struct nic *nic = session->nic;
+    struct nic_vi *vi = &session->vis[number];
+
+    if (vi->ask_break && nic_vi_sever(session, number, why, nic->now_ns) == VIP_RC_SUCCESS)
+        nic->counts.ring_breaks++;
+    if (vi->ask_flush && vi->used && eng_vi_state(session->eng, number) == VIP_VIST_ERROR)
+        nic_op_fetch_receives(session, number, true);
+    vi->ask_break = vi->ask_flush = false;
+}
+
+/* One VI of a session. A throttled session waits. */
+static bool asks_serve(struct nic_session *session)
+{
+    struct nic *nic = session->nic;
+
+    if (!session->asks)
+        return false;
+    nic->asks = true; /* look again in the next turn */
+    if (nic_session_throttled(session))
+        return false;
+    for (uint32_t n = 0; n < session->vi_high; n++) {
+        uint32_t number = session->ask_next++ % session->vi_high;
+
+        if (!session->vis[number].ask_break && !session->vis[number].ask_flush)
+            continue;
+        nic_share_switch(nic, session);
+        ask_serve(session, (uint16_t)number);
+        nic_share_worked(nic, NIC_UNITS);
+        return true;
+    }
+    session->asks = false;
+    return false;
+}
+
+static bool asks_run(struct nic *nic)
+{
+    bool did;
+
+    if (!nic->asks)
+        return false;
+    nic->asks = false;
+    did = round_run(nic, NIC_ROUND_ASKS, asks_serve);
+    if (nic->meter.over)
+        nic->asks = true; /* not all sessions were looked at */
     return did;
 }
 
 /* What begins and ends connections. Each step may cost much, so the clock is read after each. */
 static bool connections_run(struct nic *nic)
 {
-    bool did;
+    bool did = nic_cm_loop_run(nic);
 
-    nic_direct_run(nic);
-    did = nic_cm_loop_run(nic);
     nic_share_switch(nic, NULL);
     cm_behind(nic->cm, nic->link->behind);
     while (!nic->meter.over && cm_tick(nic->cm, nic->now_ns)) {
@@ -318,7 +457,19 @@ static bool transmit(struct nic *nic)
     return true;
 }
 
-enum stage { STAGE_POSTS, STAGE_PACKETS, STAGE_TIMERS, STAGE_CONNECTIONS, STAGE_SEND, STAGES };
+enum stage {
+    STAGE_POSTS,
+    STAGE_PLACED, /* packets whose bytes a library has placed */
+    STAGE_PACKETS,
+    STAGE_REPLAY, /* packets that waited for a missing one */
+    STAGE_TIMERS,
+    STAGE_ASKS, /* requests of programs by their submission rings */
+    STAGE_CONNECTIONS,
+    STAGE_SEND,
+    STAGE_BACKLOGS,
+    STAGE_SPARES,
+    STAGES
+};
 
 static bool stage_run(struct nic *nic, unsigned stage)
 {
@@ -327,18 +478,27 @@ static bool stage_run(struct nic *nic, unsigned stage)
     switch (stage) {
     case STAGE_POSTS:
         return sessions_drain(nic);
+    case STAGE_PLACED:
+        return round_run(nic, NIC_ROUND_PLACED, placed_serve);
     case STAGE_PACKETS:
-        did = nic_placed_run(nic);
-        did = nic->rx_at < nic->rx_count || did;
+        did = nic->rx_at < nic->rx_count;
         nic_rx_process(nic);
         nic_wake_flush(nic);
         return did;
+    case STAGE_REPLAY:
+        return round_run(nic, NIC_ROUND_REPLAY, replay_serve);
     case STAGE_TIMERS:
         return timers_run(nic);
+    case STAGE_ASKS:
+        return asks_run(nic);
     case STAGE_CONNECTIONS:
         return connections_run(nic);
-    default:
+    case STAGE_SEND:
         return transmit(nic);
+    case STAGE_BACKLOGS:
+        return backlogs_run(nic);
+    default:
+        return spares_run(nic);
     }
 }
 
@@ -385,7 +545,6 @@ bool nic_turn(struct nic *nic, uint64_t now_ns)
         did = sessions_drain(nic) || did;
         did = transmit(nic) || did;
     }
-    did = nic_backlogs_run(nic) || did;
     nic_wake_flush(nic);
     nic_share_end(nic);
     return did || nic->meter.over;

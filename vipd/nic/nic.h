@@ -31,17 +31,16 @@ struct nic_config {
     const char *name;         /* "vip0"; copied */
     struct eng_config engine; /* seed is filled from nic_config.seed */
     struct cm_config
-        cm; /* self, source_bytes, epoch, seed, packet_bytes, window_bytes are filled here */
-    uint64_t epoch, seed;    /* from entropy */
-    uint64_t secret;         /* likewise; vipd never discloses this or the seed */
-    uint32_t vi_max, cq_max; /* per session, <= VIP_VI_MAX, VIP_CQ_MAX */
-    uint64_t
-        segs_bytes_user; /* segment lists of long descriptors of one user's sessions; 0: no limit */
-    bool direct;         /* rings between programs of this NIC, for connections from now on */
-    bool latency;        /* measure latencies, in sessions opened from now on */
-    bool vi_latency;     /* for each of their VIs too; only with latency */
-    uint64_t linger_ns;  /* of VipDisconnect (proto/shm.h); up to 2^32 - 1 ms */
-    uint8_t without;     /* VIP_FEATURE_* not to be offered: 0, or a test plays an older vipd */
+        cm; /* self, source_bytes, local, epoch, seed, packet_bytes, window_bytes: filled here */
+    uint64_t epoch, seed;     /* from entropy */
+    uint64_t secret;          /* likewise; vipd never discloses this or the seed */
+    uint32_t vi_max, cq_max;  /* per session, <= VIP_VI_MAX, VIP_CQ_MAX */
+    uint64_t kept_bytes_user; /* memory for descriptors of one user's sessions; 0: no limit */
+    bool direct;              /* rings between programs of this NIC, for connections from now on */
+    bool latency;             /* measure latencies, in sessions opened from now on */
+    bool vi_latency;          /* for each of their VIs too; only with latency */
+    uint64_t linger_ns;       /* of VipDisconnect (proto/shm.h); up to 2^32 - 1 ms */
+    uint8_t without; /* VIP_FEATURE_* not to be offered: 0, or a test plays an older vipd */
     /* The time at this moment: when packets are given to the link, and how long a turn takes.
      * NULL: the turn's time is used; then no turn is cut, and users do not share time. */
     uint64_t (*clock)(void);

@@ -55,7 +55,7 @@ struct nic_peer_view {
 };
 /* Peers from index `from` on, until visit returns false. Returns the index to go on with;
  * UINT32_MAX: no more. */
-uint32_t nic_peer_views(const struct nic *nic, uint32_t from, uint64_t now_ns,
+uint32_t nic_peer_views(const struct nic *nic, const uint32_t *uid, uint32_t from, uint64_t now_ns,
                         bool (*visit)(void *ctx, const struct nic_peer_view *view), void *ctx);
 
 /* Probe whether the vipd of a host answers: as cm_probe and cm_probe_result. */

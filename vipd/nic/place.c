@@ -47,63 +47,6 @@ bool nic_op_check(void *ctx, const struct eng_access *access)
            (access->kind != ENG_ACCESS_REMOTE_READ || !spoiled(ctx, access));
 }
 
-void nic_place_flush(struct nic *nic)
-{
-    struct nic_place *place = &nic->place;
-    struct nic_session *session = place->session;
-
-    place->session = NULL;
-    if (session && !session->closing)
-        session->sink->place(session->ctx, place->number, place->handle, place->offset,
-                             place->bytes);
-}
-
-/* Does the frame go on where the collected bytes of its write end? */
-static bool place_follows(const struct nic_session *session, const struct eng_access *access,
-                          const struct vip_frame *frame)
-{
-    const struct nic_place *place = &session->nic->place;
-
-    return frame && frame->offset && place->session == session && place->vi == access->vi &&
-           place->op == frame->op && place->addr + place->bytes == access->addr &&
-           place->bytes + access->len <= NIC_PLACE_BYTES;
-}
-
-/*
- * Ask the library to copy bytes from the "in" half, or into the "out" half. Its answer has the
- * number place_issued; or a later one, if more of the same write follows. If these bytes cannot be
- * placed, the whole write fails anyway. frame: NULL if they are late.
- */
-static void place_ask(struct nic_session *session, const struct eng_access *access,
-                      const struct vip_frame *frame)
-{
-    const struct registry_region *region = registry_get(session->registry, access->handle);
-    struct nic_place *place = &session->nic->place;
-
-    VIP_ASSERT(region && access->addr >= region->addr);
-    session->nic->counts.places++;
-    session->place_issued++;
-    if (session->closing)
-        return;
-    if (access->kind == ENG_ACCESS_REMOTE_READ) {
-        nic_place_flush(session->nic);
-        session->sink->fetch(session->ctx, session->place_issued, access->handle,
-                             access->addr - region->addr, access->len);
-        return;
-    }
-    if (!place_follows(session, access, frame)) {
-        nic_place_flush(session->nic);
-        *place = (struct nic_place){.session = session,
-                                    .vi = access->vi,
-                                    .op = frame ? frame->op : 0,
-                                    .handle = access->handle,
-                                    .addr = access->addr,
-                                    .offset = access->addr - region->addr};
-    }
-    place->bytes += access->len;
-    place->number = session->place_issued;
-}
-
 bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_offset)
 {
     struct nic_session *session = ctx;
@@ -124,7 +67,7 @@ bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_o
     if (staged) {
         /* vipd could not foresee this frame's turn: it is placed just after its acknowledgement. */
         session->nic->counts.places_late++;
-        place_ask(session, access, NULL);
+        nic_place_ask(session, access, NULL);
         session->late[session->place_issued % NIC_LATE_MAX] =
             (struct nic_late){.number = session->place_issued,
                               .vi = access->vi,
@@ -270,7 +213,7 @@ static void stage_place(struct nic_conn *conn, const struct vip_packet *packet,
         if (to && access.kind == ENG_ACCESS_REMOTE_WRITE)
             /* If a page is missing, the connection ends before any operation of it completes. */
             (void)nic_src_copy(src, packet->frames[i].payload, to, access.len);
-        place_ask(session, &access, &packet->frames[i]);
+        nic_place_ask(session, &access, &packet->frames[i]);
     }
 }
 
@@ -389,36 +332,4 @@ bool nic_placed_any(const struct nic_session *session)
     return !nic_list_empty(&session->parked) && !session->closing &&
            (NIC_ITEM(session->parked.next, struct nic_held, link)->number <= session->place_done ||
             VIP_MUTANT(STAGE_ORDER));
-}
-
-/* Resume the packets of the sessions from `item` on. */
-static bool placed_from(struct nic *nic, struct nic_list *item)
-{
-    bool did = false;
-
-    nic->placed_next = NULL;
-    for (; item != &nic->sessions; item = item->next) {
-        struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
-
-        while (nic_placed_any(session)) {
-            if (nic->meter.over) {
-                nic->placed_next = item; /* the next turn begins here */
-                return did;
-            }
-            nic_share_switch(nic, session);
-            nic_rx_resume(NIC_ITEM(session->parked.next, struct nic_held, link));
-            nic_share_worked(nic, NIC_UNITS);
-            did = true;
-        }
-    }
-    return did;
-}
-
-bool nic_placed_run(struct nic *nic)
-{
-    bool did = nic->placed_next && placed_from(nic, nic->placed_next);
-
-    if (!nic->placed_next)
-        did = placed_from(nic, nic->sessions.next) || did;
-    return did;
 }

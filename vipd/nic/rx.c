@@ -149,31 +149,47 @@ static void engine_replay(struct nic_conn *conn, struct nic_src *src)
     nic->counts.rx_replayed++;
 }
 
-void nic_rx_replay(struct nic_session *session)
+/* One packet; false: none is due or needless. */
+static bool replay_one(struct nic_session *session)
 {
     struct nic *nic = session->nic;
+    struct nic_conn *conn;
+    struct nic_held *held;
     uint32_t token;
     uint16_t vi;
     bool feed;
 
-    while (eng_replay(session->eng, &vi, &token, &feed)) {
-        struct nic_conn *conn;
-        struct nic_held *held;
+    if (!eng_replay(session->eng, &vi, &token, &feed))
+        return false;
+    VIP_ASSERT(token && token <= NIC_HELD_MAX);
+    held = &nic->held[token - 1];
+    VIP_ASSERT(held->used && held->session == session);
+    conn = held_conn(nic, held);
+    if (feed && conn) {
+        struct nic_src src = nic_held_src(held);
 
-        VIP_ASSERT(token && token <= NIC_HELD_MAX);
-        held = &nic->held[token - 1];
-        VIP_ASSERT(held->used && held->session == session);
-        conn = held_conn(nic, held);
-        if (feed && conn) {
-            struct nic_src src = nic_held_src(held);
-
-            decode_again(nic, held);
-            if (nic_stage(conn, &nic->replay_packet, &src, held) == NIC_STAGE_PARKED)
-                continue;
-            engine_replay(conn, &src);
-        }
-        nic_held_free(nic, held);
+        decode_again(nic, held);
+        nic_share_worked(nic, nic->replay_packet.hdr.frame_count + (held->len >> 12));
+        if (nic_stage(conn, &nic->replay_packet, &src, held) == NIC_STAGE_PARKED)
+            return true;
+        engine_replay(conn, &src);
     }
+    nic_held_free(nic, held);
+    return true;
+}
+
+void nic_rx_replay(struct nic_session *session)
+{
+    struct nic *nic = session->nic;
+
+    for (unsigned i = 0; i < NIC_REPLAY_SERVE && !nic->meter.over && replay_one(session); i++)
+        nic_share_worked(nic, 1);
+}
+
+void nic_rx_orphans(struct nic_session *session)
+{
+    for (unsigned left = eng_orphans(session->eng); left; left--)
+        (void)replay_one(session);
 }
 
 void nic_rx_resume(struct nic_held *held)

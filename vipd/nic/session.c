@@ -1,12 +1,8 @@
 /*
- * Sessions: opening and ending them, and taking descriptors from their submission ring.
+ * Sessions: opening and ending them, and what the engine asks of its host.
  *
- * The contents of the ring are hostile: each slot is copied once, the copy is checked, and a loop
- * over slots has a budget. A malformed descriptor fails alone; a ring that no library of ours can
- * have written marks the session broken.
- *
- * Owns: struct nic_session, the submission position, segment memory of the engine.
- * Does not own: VIs and CQs (vi.c), waits (wait.c).
+ * Owns: struct nic_session. Does not own: its submission ring (sq.c), VIs and CQs (vi.c), waits
+ * (wait.c).
  */
 #include <errno.h>
 #include <limits.h>
@@ -20,8 +16,6 @@
 #include "proto/probe.h"
 #include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
-
-#define SEGS_MAX (VIP_SEGS_PER_DESC_MAX + 1) /* data segments and one address segment */
 
 /* ---- operations of the engine ---------------------------------------------------------- */
 
@@ -89,31 +83,16 @@ static void op_fetch_posts(void *ctx)
 static struct vip_shm_seg *op_segs_alloc(void *ctx, unsigned count)
 {
     struct nic_session *session = ctx;
-    size_t bytes = count * sizeof(struct vip_shm_seg);
-    uint64_t most = session->nic->config.segs_bytes_user;
-    struct vip_shm_seg *segs = NULL;
+    struct vip_shm_seg *segs = nic_kept_alloc(session, count * sizeof(*segs));
 
-    if (session->segs_bytes + bytes <= NIC_SEGS_BYTES &&
-        (!most || session->user->segs_bytes + bytes <= most))
-        segs = malloc(bytes);
-    if (!segs) {
+    if (!segs)
         session->nic->counts.segs_refused++;
-        return NULL;
-    }
-    session->segs_bytes += bytes;
-    session->user->segs_bytes += bytes;
     return segs;
 }
 
 static void op_segs_free(void *ctx, struct vip_shm_seg *segs, unsigned count)
 {
-    struct nic_session *session = ctx;
-    size_t bytes = count * sizeof(*segs);
-
-    VIP_ASSERT(session->segs_bytes >= bytes);
-    session->segs_bytes -= bytes;
-    session->user->segs_bytes -= bytes;
-    free(segs);
+    nic_kept_free(ctx, segs, count * sizeof(*segs));
 }
 
 static const struct eng_ops session_eng_ops = {
@@ -126,305 +105,6 @@ static const struct eng_ops session_eng_ops = {
     .segs_alloc = op_segs_alloc,
     .segs_free = op_segs_free,
 };
-
-/* ---- submission ring ------------------------------------------------------------------- */
-
-static void ring_broken(struct nic_session *session)
-{
-    if (session->broken)
-        return;
-    session->broken = true;
-    session->nic->counts.sessions_broken++;
-    if (session->sink->broken)
-        session->sink->broken(session->ctx);
-}
-
-/*
- * Copy the segments of the descriptor in `slot`, which starts at the current position. Outcomes:
- * 1 copied; 0 a continuation is not written yet (the poster is between two stores), try again when
- * its stamp is there; -1 a slot that must be a continuation is none.
- */
-static int take_segs(struct nic_session *session, const struct vip_sq_slot *slot,
-                     struct vip_shm_seg segs[SEGS_MAX])
-{
-    unsigned inline_segs =
-        slot->seg_count < VIP_SQ_INLINE_SEGS ? slot->seg_count : VIP_SQ_INLINE_SEGS;
-    unsigned got = inline_segs;
-
-    memcpy(segs, slot->seg, inline_segs * sizeof(segs[0]));
-    for (uint32_t at = session->sq_position + 1; got < slot->seg_count; at++) {
-        struct vip_sq_slot copy;
-        struct vip_sq_cont cont;
-        unsigned count = slot->seg_count - got;
-
-        if (!vip_sq_read(session->sq, at, &copy)) {
-            session->sq_watch = at;
-            return 0;
-        }
-        memcpy(&cont, &copy, sizeof(cont));
-        if (cont.kind != VIP_SQ_CONT || cont.vi != slot->vi)
-            return -1;
-        if (count > VIP_SQ_CONT_SEGS)
-            count = VIP_SQ_CONT_SEGS;
-        memcpy(segs + got, cont.seg, count * sizeof(segs[0]));
-        got += count;
-    }
-    return 1;
-}
-
-/*
- * Copy the message of the descriptor in `slot`; it follows the segments. Outcomes as take_segs, but
- * the length of the message in bytes instead of 1.
- */
-static int take_message(struct nic_session *session, const struct vip_sq_slot *slot,
-                        uint8_t message[VIP_MESSAGE_BYTES_MAX])
-{
-    uint32_t at = session->sq_position + VIP_SQ_SLOTS_FOR(slot->seg_count);
-    unsigned got = 0, want = 1;
-
-    for (; got < want; at++) {
-        struct vip_sq_slot copy;
-        struct vip_sq_msg part;
-        unsigned count;
-
-        if (!vip_sq_read(session->sq, at, &copy)) {
-            session->sq_watch = at;
-            return 0;
-        }
-        memcpy(&part, &copy, sizeof(part));
-        if (part.kind != VIP_SQ_MSG || part.vi != slot->vi || part.len == 0 ||
-            part.len > VIP_MESSAGE_BYTES_MAX || (got && part.len != want))
-            return -1;
-        want = part.len;
-        count = want - got < VIP_SQ_MSG_BYTES ? want - got : VIP_SQ_MSG_BYTES;
-        memcpy(message + got, part.bytes, count);
-        got += count;
-    }
-    return (int)got;
-}
-
-void nic_session_fault(struct nic_session *session)
-{
-    bool was = nic_session_throttled(session);
-
-    if (session->faults_ns < session->nic->now_ns)
-        session->faults_ns = session->nic->now_ns;
-    session->faults_ns += NIC_FAULT_NS;
-    if (!was && nic_session_throttled(session))
-        session->nic->counts.throttled++;
-}
-
-/* Does the VI of the posting exist? A posting to a destroyed VI is a race of the application. */
-static bool post_vi_valid(struct nic_session *session, const struct vip_sq_slot *slot)
-{
-    const struct nic_vi *vi = nic_vi_get(session, slot->vi);
-
-    if (!vi) {
-        session->nic->counts.post_bad_vi++;
-        nic_session_fault(session);
-        return false;
-    }
-    if (vi->generation != slot->vi_gen) {
-        session->nic->counts.post_bad_gen++;
-        nic_session_fault(session);
-        return false;
-    }
-    return true;
-}
-
-void nic_session_post(struct nic_session *session, const struct vip_sq_slot *slot,
-                      const struct nic_post_parts *parts, uint16_t control)
-{
-    struct eng_post args = {
-        .vi = slot->vi,
-        .queue = slot->kind == VIP_SQ_SEND ? VIP_Q_SEND : VIP_Q_RECV,
-        .control = control,
-        .seg_count = parts->seg_count,
-        .flags = slot->flags,
-        .length = slot->length,
-        .reserved = slot->reserved1,
-        .imm = (slot->flags & VIP_SQF_IMM64) || VIP_MUTANT(IMM64_HALF) ? slot->imm
-                                                                       : slot->imm & 0xffffffffu,
-        .message_bytes = parts->message_bytes,
-        .app_message = parts->message,
-        .app_segs = parts->segs,
-    };
-
-    session->nic->counts.posts++;
-    if (session->nic->see)
-        nic_see_descriptor(
-            session, VIP_CAPTURE_POSTED,
-            &(struct nic_deferred){.vi = args.vi, .queue = args.queue, .length = args.length});
-    VIP_PROBE4(post, session->id, args.vi, args.queue, args.length);
-    session->failed = false;
-    eng_post(session->eng, &args, session->nic->now_ns);
-    if (session->failed)
-        nic_session_fault(session);
-}
-
-/*
- * Take one descriptor at the current position, already copied to `slot`. Returns the number of its
- * slots; 0: it is not complete yet.
- */
-static unsigned take_post(struct nic_session *session, const struct vip_sq_slot *slot)
-{
-    struct nic_counts *counts = &session->nic->counts;
-    struct nic_post_parts parts;
-    int taken, message = 0;
-
-    parts.seg_count = 0;
-    parts.message_bytes = 0;
-    session->sq_skip_conts = false;
-    if (slot->seg_count > SEGS_MAX) {
-        /* Too many segments: it fails in its turn like every malformed descriptor. The number of
-         * its continuations is unknown. */
-        counts->post_bad_segs++;
-        session->sq_skip_conts = true;
-        if (post_vi_valid(session, slot))
-            nic_session_post(session, slot, &parts, slot->control | VIP_CTL_RESERVED);
-        return 1;
-    }
-    taken = take_segs(session, slot, parts.segs);
-    if (taken > 0 && (slot->flags & VIP_SQF_MSG))
-        taken = message = take_message(session, slot, parts.message);
-    if (taken == 0)
-        return 0;
-    if (taken < 0) {
-        counts->post_stray++;
-        ring_broken(session);
-        return 1;
-    }
-    parts.seg_count = slot->seg_count;
-    parts.message_bytes = (uint32_t)message;
-    if (post_vi_valid(session, slot))
-        nic_session_post(session, slot, &parts, slot->control);
-    return VIP_SQ_SLOTS_FOR(slot->seg_count) + VIP_SQ_SLOTS_FOR_MSG(parts.message_bytes);
-}
-
-/* Take a slot that begins no descriptor. */
-static void take_stray(struct nic_session *session, const struct vip_sq_slot *slot)
-{
-    struct nic_counts *counts = &session->nic->counts;
-
-    if (slot->kind != VIP_SQ_CONT && slot->kind != VIP_SQ_MSG) {
-        counts->post_bad_kind++;
-        session->sq_skip_conts = true;
-        nic_session_fault(session);
-    } else if (!session->sq_skip_conts) {
-        counts->post_stray++;
-        ring_broken(session);
-    }
-}
-
-/* Allow one ring of slots from the present position: all that the ring holds now may be taken. */
-static void fetch_begin(struct nic_session *session)
-{
-    session->fetch_turn = session->nic->counts.turns;
-    session->fetch_end = session->sq_position + VIP_SQ_SLOTS;
-}
-
-unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cut)
-{
-    unsigned taken = 0;
-    struct vip_sq_slot slot;
-
-    /* eng_post may ask for further posts while we are giving it one. */
-    if (session->draining || session->broken || !nic_session_has_posts(session))
-        return 0;
-    if (session->fetch_turn != session->nic->counts.turns)
-        fetch_begin(session);
-    /* The last descriptor may have ended behind fetch_end. */
-    if ((int32_t)(session->fetch_end - session->sq_position) <= 0)
-        return 0;
-    if (budget > session->fetch_end - session->sq_position)
-        budget = session->fetch_end - session->sq_position;
-    session->draining = true;
-    while (taken < budget && !session->broken && !(cut && session->nic->meter.over)) {
-        unsigned slots = 1;
-
-        vip_fetch_begin();
-        /* The program may have removed the slot again: then vipd waits for it once more. */
-        if (!vip_sq_read(session->sq, session->sq_position, &slot)) {
-            session->sq_watch = session->sq_position;
-            slots = 0;
-        } else if (slot.kind == VIP_SQ_SEND || slot.kind == VIP_SQ_RECV) {
-            slots = take_post(session, &slot);
-        } else if (slot.kind == VIP_SQ_ASK) {
-            if (post_vi_valid(session, &slot))
-                nic_direct_ask(session, slot.vi, slot.flags);
-        } else {
-            take_stray(session, &slot);
-        }
-        vip_fetch_end();
-        if (!slots)
-            break;
-        session->sq_position += slots;
-        session->sq_watch = session->sq_position;
-        taken += slots;
-    }
-    session->draining = false;
-    session->slots += taken;
-    if (taken)
-        vip_store32_release(&session->head->sq_cons, session->sq_position); /* [doorbell CONS] */
-    return taken;
-}
-
-void nic_session_fetch(struct nic_session *session)
-{
-    struct nic *nic = session->nic;
-    struct nic_session *before;
-
-    if (nic_session_throttled(session) || !nic_session_has_posts(session))
-        return;
-    before = nic_share_switch(nic, session);
-    nic_share_worked(nic, nic_session_drain(session, VIP_SQ_SLOTS, false));
-    nic_share_switch(nic, before);
-}
-
-void nic_session_enter(struct nic_session *session)
-{
-    fetch_begin(session);
-    nic_session_drain(session, VIP_SQ_SLOTS, false);
-}
-
-uint64_t nic_session_slots(const struct nic_session *session)
-{
-    return session->slots;
-}
-
-/* One load: is the slot at sq_watch written? */
-bool nic_session_has_posts(const struct nic_session *session)
-{
-    const struct vip_sq_slot *slot = &session->sq[session->sq_watch & (VIP_SQ_SLOTS - 1)];
-    uint32_t stamp;
-
-    vip_fetch_begin();
-    stamp = vip_load32_acquire(&slot->stamp);
-    vip_fetch_end();
-    return !session->broken && stamp == session->sq_watch + 1;
-}
-
-bool nic_session_broken(const struct nic_session *session)
-{
-    return session->broken;
-}
-
-uint64_t nic_session_resumes_ns(const struct nic_session *session)
-{
-    const uint64_t burst_ns = (uint64_t)NIC_FAULT_BURST * NIC_FAULT_NS;
-
-    return session->faults_ns > burst_ns ? session->faults_ns - burst_ns : 0;
-}
-
-bool nic_session_throttled(const struct nic_session *session)
-{
-    return nic_session_resumes_ns(session) > session->nic->now_ns;
-}
-
-void nic_session_tell_resumed(struct nic_session *session)
-{
-    session->tell_resumed = true;
-}
 
 /* ---- life ------------------------------------------------------------------------------ */
 
@@ -591,9 +271,9 @@ static void session_gone(struct nic_session *session)
 
     nic_wake_flush(nic);
     cm_server_gone(nic->cm, session->id, nic->now_ns);
-    nic_tx_forget(nic, session);
     for (uint32_t i = 0; i < session->cq_high; i++)
         nic_cq_deinit(session, &session->cqs[i]);
+    VIP_ASSERT(!session->spares);
     held_free_all(nic, &session->held);
     held_free_all(nic, &session->parked);
 
@@ -602,10 +282,9 @@ static void session_gone(struct nic_session *session)
         nic->tx_next = session->link.next;
     if (nic->post_next == &session->link)
         nic->post_next = session->link.next;
-    if (nic->timer_next == &session->link)
-        nic->timer_next = session->link.next;
-    if (nic->placed_next == &session->link)
-        nic->placed_next = session->link.next;
+    for (unsigned i = 0; i < NIC_ROUNDS; i++)
+        if (nic->round_next[i] == &session->link)
+            nic->round_next[i] = session->link.next;
     nic_list_del(&session->link);
     nic_user_leave(session);
     session_memory_free(session);
@@ -632,6 +311,15 @@ bool nic_session_end(struct nic_session *session, bool died, uint64_t now_ns, un
         (*ends)--;
         vi_end(session, number, reason);
     }
+    nic_tx_forget(session->nic, session);
+    /* The VIs are gone, and with them all entries of CQs. */
+    for (; session->spares; (*ends)--) {
+        if (*ends == 0)
+            return false;
+        (void)nic_kept_spares_free(session, NIC_KEPT_SPARES);
+    }
+    if (!registry_empty(session->registry, ends))
+        return false;
     session_gone(session);
     return true;
 }

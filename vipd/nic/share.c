@@ -35,7 +35,7 @@ static struct nic_user *user_find(struct nic *nic, uint32_t uid)
 
 static void user_free(struct nic *nic, struct nic_user *user)
 {
-    VIP_ASSERT(!user->rings && !user->held_count && !user->held_bytes && !user->segs_bytes);
+    VIP_ASSERT(!user->rings && !user->held_count && !user->held_bytes && !user->kept_bytes);
     nic_list_del(&user->link);
     nic->user_count--;
     free(user);
@@ -215,7 +215,7 @@ static bool has_work(const struct nic_session *session)
 {
     const struct nic *nic = session->nic;
 
-    return (nic_session_has_posts(session) && !nic_session_throttled(session)) ||
+    return ((session->asks || nic_session_has_posts(session)) && !nic_session_throttled(session)) ||
            (!nic->tx_retry_ns && eng_tx_ready(session->eng));
 }
 

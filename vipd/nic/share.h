@@ -39,7 +39,8 @@ uint64_t nic_session_due_ns(const struct nic_session *session);
  */
 void nic_charge(struct nic *nic, uint32_t uid, uint64_t cpu_ns, bool own_thread);
 
-/* Submission slots that vipd has taken from this session since it was opened. */
+/* Slots that vipd has taken from this session since it was opened: of its submission ring, and of
+ * its table of receives with their continuations. */
 uint64_t nic_session_slots(const struct nic_session *session);
 
 #endif

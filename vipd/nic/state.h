@@ -52,8 +52,23 @@ struct nic_conn {
 
 /* An entry that did not fit into a CQ ring. */
 struct nic_cqe {
+    uint32_t generation; /* of the VI */
     uint16_t vi;
-    uint8_t queue, gen;
+    uint8_t queue;
+};
+
+/* The beginning of a block (kept.c). */
+struct nic_kept_block {
+    struct nic_kept_block *next;
+};
+
+struct nic_backlog_block;
+
+/* Such entries of one CQ (backlog.c). */
+struct nic_backlog {
+    struct nic_backlog_block *first, *last;
+    uint32_t head, count; /* place of the first entry in `first`; entries */
+    uint32_t live;        /* of these, of VIs that exist */
 };
 
 struct nic_ring; /* between two VIs of this NIC (direct.c) */
@@ -66,11 +81,10 @@ struct nic_cq {
     uint32_t cons_seen; /* the application's cons when last loaded */
     uint32_t pokes;     /* wake-ups without an entry: the futex word counts them, too */
     bool wake, overrun_told;
-    int sock;             /* VipxCQGetFd: our end, -1 = none */
-    uint32_t signaled;    /* arm word for which sock was last made readable */
-    struct nic_cqe *fifo; /* backlog: a ring of `fifo_cap` entries, a power of two, or NULL */
-    uint32_t fifo_cap, fifo_head, fifo_count;
-    struct nic_list backlog; /* session->backlogs, while fifo_count > 0 */
+    int sock;          /* VipxCQGetFd: our end, -1 = none */
+    uint32_t signaled; /* arm word for which sock was last made readable */
+    struct nic_backlog backlog;
+    struct nic_list in_backlogs; /* session->backlogs, while backlog.live > 0 */
 };
 
 /* One VI. Generation and positions outlive it: they continue when the index is used again. */
@@ -81,15 +95,16 @@ struct nic_vi {
     bool wake[2];          /* on the list of queues to wake */
     uint32_t pokes;        /* wake-ups of the receive queue without a completion: its futex word */
     int32_t cq[2];         /* per queue, or -1 */
+    uint32_t backlog[2];   /* per queue: entries in the backlog of its CQ */
     struct nic_conn *conn; /* NULL unless connecting or connected */
     struct eng_vi_attrs attrs;
     uint64_t qos;
     uint32_t ptag;
     /* Receives in the session's table, and the ring (direct.c). */
     uint32_t recv_next;    /* next receive that vipd takes, counted from the VI's creation */
-    bool fetching;         /* all receives are being taken */
     bool had_ring;         /* a VI gets at most one ring */
-    bool ask_break;        /* the program asked to break the connection */
+    bool ask_break;        /* the program asked to break the connection, */
+    bool ask_flush;        /* to flush its receives, for the VI is in Error state */
     struct nic_ring *ring; /* NULL: none, or it is over */
     uint8_t ring_half;     /* this VI sends on way[ring_half] */
     uint32_t ring_first;   /* recv_next when the ring was made */
@@ -132,7 +147,8 @@ struct nic_session {
     uint64_t fetch_turn, slots; /* slots: taken since the session was opened */
     bool sq_skip_conts;         /* a bad descriptor was skipped: skip its continuations, too */
     bool draining, broken, closing, vi_latency; /* vi_latency: each VI is measured by itself */
-    bool asks;                                  /* some VI has ask_break */
+    bool asks;                                  /* some VI may have ask_break or ask_flush */
+    uint32_t ask_next;                          /* the VI to look at next for these */
     uint32_t rings;                             /* its VIs that have one */
     bool failed, tell_resumed; /* failed: the present posting; nic_session_tell_resumed */
     uint64_t faults_ns;        /* time until which failed postings are charged, if it is to come */
@@ -157,7 +173,8 @@ struct nic_session {
         uint32_t generation;
     } late[NIC_LATE_MAX]; /* by number */
     struct nic_src *cur;  /* packet that the engine processes */
-    uint64_t segs_bytes;
+    uint64_t kept_bytes;  /* kept.c */
+    struct nic_kept_block *spares;
     struct nic_wait *waits;
     uint32_t wait_count, wait_cap;
     uint32_t connects; /* connections that are not established (yet) */
@@ -194,6 +211,17 @@ struct nic_tx {
     struct eng_packet packet;
 };
 
+/* Stages of a turn that serve the sessions one after the other (nic.c). */
+enum nic_round {
+    NIC_ROUND_PLACED,
+    NIC_ROUND_REPLAY,
+    NIC_ROUND_TIMERS,
+    NIC_ROUND_ASKS,
+    NIC_ROUND_BACKLOGS,
+    NIC_ROUND_SPARES,
+    NIC_ROUNDS
+};
+
 struct nic {
     struct nic_config config;
     char name[VIP_NIC_NAME_BYTES];
@@ -202,7 +230,8 @@ struct nic {
     uint64_t cm_bytes, now_ns;     /* allocated by cm; time of the call that is running */
     struct siphash_key random_key; /* of nic_random */
     uint64_t random;               /* count of numbers drawn */
-    bool asleep, stopping, asks;   /* nic_try_sleep, nic_stopping; some session has asks */
+    bool asleep, stopping;         /* nic_try_sleep, nic_stopping */
+    bool asks, spares;             /* a session may have asks, spare blocks */
     uint32_t rings;                /* direct rings that exist */
     bool loop_by_link;   /* loopback passes the link, too, so that the link's faults act on it */
     struct cm_host self; /* the link's address when link->changes was link_changes */
@@ -220,9 +249,8 @@ struct nic {
     struct nic_meter meter;
     struct nic_session **session_slots;
     uint32_t session_slots_cap;
-    /* The next session to send, to have its submission ring read, to have its timers run, to have
-     * its placed packets resumed. */
-    struct nic_list *tx_next, *post_next, *timer_next, *placed_next;
+    /* The next session to send, to have its submission ring read, to be served in a round. */
+    struct nic_list *tx_next, *post_next, *round_next[NIC_ROUNDS];
     unsigned first_stage; /* of the next turn (nic.c) */
     uint64_t next_wait;
 
@@ -255,13 +283,15 @@ struct nic {
         uint16_t len;
         uint8_t bytes[VIP_WIRE_CM_BYTES_MAX];
     } cm_loop[NIC_CM_LOOP_MAX];
+    uint32_t cm_loop_uid[NIC_CM_LOOP_MAX]; /* whose each is */
     uint32_t cm_loop_head, cm_loop_count;
 
     struct nic_wake wakes[NIC_WAKES_MAX];
     unsigned wake_count;
-    uint64_t wake_batch;                       /* flushes so far */
-    uint32_t backlog_cqs;                      /* CQs with a backlog */
-    uint64_t backlog_next_ns, backlog_wait_ns; /* when to look at full CQ rings again */
+    uint64_t wake_batch;  /* flushes so far */
+    uint32_t backlog_cqs; /* CQs with a backlog */
+    /* When to look at full CQ rings again: in a turn that is run anyway; by a timer, and its time. */
+    uint64_t backlog_look_ns, backlog_next_ns, backlog_wait_ns;
 };
 
 #endif

@@ -40,7 +40,7 @@ struct nic_user {
     uint32_t session_count, rings;
     uint32_t held_count; /* packets that its sessions keep */
     uint64_t held_bytes;
-    uint64_t segs_bytes; /* segment lists of long descriptors of its sessions */
+    uint64_t kept_bytes; /* of its sessions (kept.c) */
     struct nic_share share;
     struct nic_sharing sessions;
 };

@@ -12,13 +12,6 @@
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
 
-struct nic_vi *nic_vi_get(const struct nic_session *session, uint32_t vi)
-{
-    if (vi >= session->vi_high || !session->vis[vi].used)
-        return NULL;
-    return &session->vis[vi];
-}
-
 void nic_vi_lost(struct nic_session *session, uint16_t number, const char *why)
 {
     struct nic_vi *vi = &session->vis[number];
@@ -174,7 +167,7 @@ static void stats_retire(struct nic_session *session, uint16_t number)
 {
     struct eng_vi_stats *sum = &session->nic->retired, one;
 
-    nic_vi_stats(session, number, &one);
+    nic_vi_counts(session, number, &one);
     nic_stats_add(sum, &one);
 }
 
@@ -188,15 +181,15 @@ void nic_vi_drop(struct nic_session *session, uint16_t number)
     nic_direct_drop(session, number);
     stats_retire(session, number);
     eng_vi_destroy(session->eng, number);
-    nic_rx_replay(session);
+    nic_rx_orphans(session);
     memory_give(session, number);
     vi->used = false;
     if (vi->ptag)
         registry_ptag_use(session->registry, vi->ptag, -1);
-    for (unsigned queue = 0; queue < 2; queue++) {
+    for (enum vip_queue queue = VIP_Q_SEND; queue <= VIP_Q_RECV; queue++) {
         if (vi->cq[queue] < 0)
             continue;
-        nic_cq_forget_vi(session, &session->cqs[vi->cq[queue]], number);
+        nic_cq_forget_vi(session, vi, queue);
         session->cqs[vi->cq[queue]].bound--;
     }
     session->vi_free[session->vi_free_count++] = number;
@@ -278,7 +271,7 @@ enum vip_rc nic_cq_create(struct nic_session *session, uint64_t entries, uint32_
     cq->bound = 0;
     cq->overrun_told = false;
     cq->cons_seen = cq->position;
-    nic_list_init(&cq->backlog);
+    nic_list_init(&cq->in_backlogs);
     session->cq_count++;
     *ret_cq = number;
     *ret_position = cq->position;

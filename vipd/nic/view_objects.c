@@ -72,7 +72,7 @@ void nic_session_cqs(const struct nic_session *session, uint32_t from,
         const struct nic_cq *cq = &session->cqs[i];
         struct nic_cq_view view = {.cq = i,
                                    .written = cq->position,
-                                   .waiting = cq->fifo_count,
+                                   .waiting = cq->backlog.live,
                                    .bound = cq->bound,
                                    .has_fd = cq->sock >= 0};
 
@@ -101,17 +101,21 @@ void nic_session_waits(const struct nic_session *session, uint32_t from,
 
 /* ---- peers ----------------------------------------------------------------------------- */
 
-static void sum_peer(const struct nic *nic, struct nic_peer_view *view)
+/* Add up the connections of the user *uid, or of all users (NULL); returns their number. */
+static uint32_t sum_peer(const struct nic *nic, const uint32_t *uid, struct nic_peer_view *view)
 {
     const struct nic_list *head = &nic->peers[view->cm.number % NIC_PEER_BUCKETS];
+    uint32_t count = 0;
 
     for (struct nic_list *item = head->next; item != head; item = item->next) {
         const struct nic_conn *conn = NIC_ITEM(item, struct nic_conn, by_peer);
         struct eng_vi_stats one;
 
-        if (conn->peer != view->cm.number || conn->state != NIC_CONN_ESTABLISHED)
+        if (conn->peer != view->cm.number || conn->state != NIC_CONN_ESTABLISHED ||
+            (uid && conn->session->uid != *uid))
             continue;
-        nic_vi_stats(conn->session, conn->vi, &one);
+        count++;
+        nic_vi_counts(conn->session, conn->vi, &one);
         nic_stats_add(&view->stats, &one);
         view->stats.cwnd_bytes += one.cwnd_bytes;
         view->stats.inflight_bytes += one.inflight_bytes;
@@ -120,18 +124,24 @@ static void sum_peer(const struct nic *nic, struct nic_peer_view *view)
         if (one.srtt_ns > view->srtt_max_ns)
             view->srtt_max_ns = one.srtt_ns;
     }
+    return count;
 }
 
-uint32_t nic_peer_views(const struct nic *nic, uint32_t from, uint64_t now_ns,
+uint32_t nic_peer_views(const struct nic *nic, const uint32_t *uid, uint32_t from, uint64_t now_ns,
                         bool (*visit)(void *ctx, const struct nic_peer_view *view), void *ctx)
 {
     for (uint32_t i = from; i < CM_PEER_INDEXES; i++) {
         struct nic_peer_view view = {0};
+        uint32_t count;
 
         if (!cm_peer_view(nic->cm, i, &view.cm))
             continue;
         view.heard_ago_ns = now_ns > view.cm.heard_ns ? now_ns - view.cm.heard_ns : 0;
-        sum_peer(nic, &view);
+        count = sum_peer(nic, uid, &view);
+        if (uid && !count)
+            continue;
+        if (uid)
+            view.cm.connections = count;
         if (!visit(ctx, &view))
             return i;
     }

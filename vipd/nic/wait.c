@@ -70,15 +70,13 @@ bool nic_waits_end(struct nic_session *session, unsigned *ends)
 {
     struct nic *nic = session->nic;
 
-    /* Waits end first: other programs may wait for the same requests. */
+    /* Waits end first and all at once, which costs little: other programs may wait for the same
+     * requests. */
     for (uint32_t i = session->wait_count; i-- > 0;) {
         struct nic_wait *wait = &session->waits[i];
 
         if (wait->handle_valid)
             continue;
-        if (*ends == 0)
-            return false;
-        (*ends)--;
         (void)cm_listen_cancel(nic->cm, wait->id, nic->now_ns);
         nic_wait_remove(session, wait);
     }

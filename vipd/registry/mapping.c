@@ -116,9 +116,8 @@ static struct mapping *map_new(struct mappings *all, int fd, uint64_t offset,
         *why = "vipd lacks memory or descriptors";
         return NULL;
     }
-    base = mmap(NULL, like->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
-                (off_t)offset);
-    if (base == MAP_FAILED) {
+    base = memfile_map(fd, like->bytes, (off_t)offset, true);
+    if (!base) {
         taken_put(all->taken, mapping->taken);
         free(mapping);
         *why = "the kernel refused to map the memory";

@@ -50,6 +50,17 @@ int memfile_make(const char *name, uint64_t bytes, int more_seals)
     return -error;
 }
 
+void *memfile_map(int fd, uint64_t bytes, off_t offset, bool writable)
+{
+    void *base = mmap(NULL, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ,
+                      MAP_SHARED | MAP_NORESERVE, fd, offset);
+
+    if (base == MAP_FAILED)
+        return NULL;
+    (void)madvise(base, bytes, MADV_DONTDUMP);
+    return base;
+}
+
 bool memfile_is_protected(int fd)
 {
     int flags = 0;

@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /*
  * Find out whether this process may make files immutable. Call it once, before threads start and
@@ -32,6 +33,13 @@ bool memfile_protects(void);
  * Outcomes: a close-on-exec descriptor, which is the caller's; negative errno. Any thread.
  */
 int memfile_make(const char *name, uint64_t bytes, int more_seals);
+
+/*
+ * Map `bytes` of a memory file that a program shares with vipd, from `offset` on, for reading and
+ * (`writable`) writing. It is no part of a core: a vipd that dies would be silent until gigabytes
+ * are written. NULL: errno says why. Any thread.
+ */
+void *memfile_map(int fd, uint64_t bytes, off_t offset, bool writable);
 
 /* Can no program punch holes into the memfd fd? Does not block. Any thread. */
 bool memfile_is_protected(int fd);

@@ -8,6 +8,7 @@
 #include "vipd/registry/registry.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,14 +163,39 @@ void registry_unmap(const struct registry *registry, void *base, uint64_t bytes)
                      registry ? registry->limits.owner : 0, base, bytes, NULL);
 }
 
+/* Mappings that cost as much as the end of a VI: five system calls each. */
+#define MAPPINGS_PER_END 8u
+
+bool registry_empty(struct registry *registry, unsigned *ends)
+{
+    unsigned left = *ends < UINT_MAX / MAPPINGS_PER_END ? *ends * MAPPINGS_PER_END : UINT_MAX;
+
+    if (!registry)
+        return true;
+    registry->mappings.ending = true;
+    for (; registry->slot_count > 0; registry->slot_count--) {
+        uint32_t i = registry->slot_count - 1;
+
+        if (!slot_used(registry, i) || !registry->rest[i].mapping)
+            continue;
+        if (!left) {
+            *ends = 0;
+            return false;
+        }
+        left--;
+        mapping_put(&registry->mappings, registry->rest[i].mapping);
+    }
+    *ends = left / MAPPINGS_PER_END;
+    return true;
+}
+
 void registry_free(struct registry *registry)
 {
+    unsigned all = UINT_MAX;
+
     if (!registry)
         return;
-    registry->mappings.ending = true;
-    for (uint32_t i = 0; i < registry->slot_count; i++)
-        if (slot_used(registry, i) && registry->rest[i].mapping)
-            mapping_put(&registry->mappings, registry->rest[i].mapping);
+    (void)registry_empty(registry, &all);
     if (registry->arena)
         mapping_put(&registry->arena_account, registry->arena);
     VIP_ASSERT(registry->mappings.count == 0 && registry->arena_account.count == 0);

@@ -59,6 +59,11 @@ void registry_set_mapping_room(struct registry *registry, uint64_t bytes, uint64
  */
 int registry_new(const struct registry_limits *limits, int arena_fd, struct registry **ret);
 void registry_free(struct registry *registry);
+/*
+ * The session ends: release the memory of its regions, at most 8 mappings for each of *ends, and
+ * reduce *ends. true: none is left; false: *ends is 0, call it again later. NULL is harmless.
+ */
+bool registry_empty(struct registry *registry, unsigned *ends);
 /* Unmap other memory of this session like its regions (undertaker.h). NULL is harmless. */
 void registry_unmap(const struct registry *registry, void *base, uint64_t bytes);
 

@@ -48,6 +48,7 @@ struct taken {
     struct taken_bucket watched[BUCKETS];
     uint32_t left; /* of all users */
     int inotify;   /* -1: left files do not count */
+    bool lost;     /* the kernel has lost events of left files */
 };
 
 struct taken *taken_new(void)
@@ -186,33 +187,34 @@ static void mark_watched(struct taken *taken, int watch)
 
 /*
  * The kernel lost events. It still lists the watches, and a file that is gone has none: forget the
- * left files without one, and without the list all of them.
+ * left files without one. False: the list cannot be read now, for want of memory or descriptors.
  */
-static void forget_unwatched(struct taken *taken)
+static bool forget_unwatched(struct taken *taken)
 {
     struct taken_file *file, *next;
     char path[40], line[256];
     unsigned watch;
     FILE *list;
+    bool read;
 
     snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", taken->inotify);
     list = fopen(path, "re");
-    if (!list) {
-        forget_all_left(taken);
-        return;
-    }
+    if (!list)
+        return false;
     while (fgets(line, sizeof(line), list))
         if (sscanf(line, "inotify wd:%x ", &watch) == 1)
             mark_watched(taken, (int)watch);
+    read = !ferror(list);
     fclose(list);
     for (unsigned i = 0; i < BUCKETS; i++)
         for (file = LIST_FIRST(&taken->watched[i]); file; file = next) {
             next = LIST_NEXT(file, of_watch);
-            if (!file->watched)
+            if (read && !file->watched)
                 forget_left(taken, file);
             else
                 file->watched = false;
         }
+    return read;
 }
 
 /* Forget left files that exist no more. */
@@ -220,7 +222,6 @@ static void look_at_left(struct taken *taken)
 {
     _Alignas(struct inotify_event) char events[4096];
     ssize_t bytes;
-    bool lost = false;
 
     if (!taken->left)
         return;
@@ -229,13 +230,13 @@ static void look_at_left(struct taken *taken)
             const struct inotify_event *event = (const void *)at;
 
             if (event->mask & IN_Q_OVERFLOW)
-                lost = true;
+                taken->lost = true;
             else if (event->mask & IN_DELETE_SELF)
                 gone(taken, event->wd);
             at += sizeof(*event) + event->len;
         }
-    if (lost)
-        forget_unwatched(taken);
+    if (taken->lost)
+        taken->lost = !forget_unwatched(taken);
 }
 
 /* A left file is mapped again. */

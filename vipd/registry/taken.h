@@ -2,8 +2,8 @@
  * How much memory the files of each user take: all pages that exist, made by programs or by vipd.
  *
  * A registered region costs nothing before it is touched, and a page that vipd touches first is
- * charged to vipd. So vipd looks at the files of its sessions (arenas, memfds of regions) again and
- * again; vipd/client/memory.c compares with the limit of the user and ends sessions beyond it.
+ * charged to vipd. So vipd looks at the files of its sessions (arenas, memfds of regions, segments,
+ * tables of receives) again and again; vipd/client/memory.c compares with the limit of the user and ends sessions beyond it.
  *
  * A file that grew while it was mapped still counts after its last mapping, with what it took then,
  * until the program drops it too: else a program could have vipd fill one file after another. Such

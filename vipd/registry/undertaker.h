@@ -8,7 +8,7 @@
  * likes (a socket that lingers). So each user with waiting items has a thread, and delays no other.
  *
  * Owns: the threads, what waits for them, and each user's part of it. Does not own: the limits
- * (vipd/client/quota.c). Used by vipd/registry, vipd/nic and vipd/client, from any thread.
+ * (vipd/quota.c). Used by vipd/registry, vipd/nic and vipd/client, from any thread.
  * Every function takes NULL as the undertaker: then the caller's thread frees at once.
  */
 #ifndef VIPD_REGISTRY_UNDERTAKER_H

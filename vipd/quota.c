@@ -1,12 +1,13 @@
-/* Sums over all sessions of one user (vipd/client/quota.h). */
-#include "vipd/client/quota.h"
+/* Sums over all sessions of one user; see quota.h. */
+#include "vipd/quota.h"
 
 #include <stddef.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "vipd/client/internal.h"
+#include "vipd/client/client.h"
+#include "vipd/nic/nic.h"
 #include "vipd/registry/registry.h"
 #include "vipd/registry/taken.h"
 #include "vipd/registry/undertaker.h"
@@ -124,25 +125,18 @@ static uint64_t limit_of(const struct vipd *vipd, enum quota quota)
     return limit;
 }
 
-uint64_t quota_left(const struct client *client, enum quota quota)
+void quota_look(const struct vipd *vipd, uid_t uid, enum quota quota, struct quota_view *ret)
 {
-    uint64_t limit = limit_of(client->vipd, quota), have = used(client->vipd, client->uid, quota);
-
-    return have < limit ? limit - have : 0;
+    *ret = (struct quota_view){quotas[quota].key, quotas[quota].noun, used(vipd, uid, quota),
+                               limit_of(vipd, quota)};
 }
 
-bool quota_room(const struct client *client, enum quota quota, uint64_t more, struct answer *answer)
+uint64_t quota_left(const struct client *client, enum quota quota)
 {
-    uint64_t limit = limit_of(client->vipd, quota), have = used(client->vipd, client->uid, quota);
+    struct quota_view view;
 
-    if (have <= limit && more <= limit - have)
-        return true;
-    client->vipd->counters.refused_quota++;
-    answer_set(answer, VIP_RC_ERROR_RESOURCE,
-               "uid %lu has %llu %s and asks for %llu more: the limit is [limits] %s = %llu",
-               (unsigned long)client->uid, (unsigned long long)have, quotas[quota].noun,
-               (unsigned long long)more, quotas[quota].key, (unsigned long long)limit);
-    return false;
+    quota_look(client->vipd, client->uid, quota, &view);
+    return view.used < view.max ? view.max - view.used : 0;
 }
 
 void quota_each(const struct vipd *vipd, uid_t uid,
@@ -160,7 +154,10 @@ void quota_each(const struct vipd *vipd, uid_t uid,
                                     vipd->config->sessions_per_uid});
     visit(ctx, &(struct quota_view){"connections_per_uid", "connections to vipd.sock", connections,
                                     vipd->config->connections_per_uid});
-    for (enum quota quota = QUOTA_VIS; quota < QUOTAS; quota++)
-        visit(ctx, &(struct quota_view){quotas[quota].key, quotas[quota].noun,
-                                        used(vipd, uid, quota), limit_of(vipd, quota)});
+    for (enum quota quota = QUOTA_VIS; quota < QUOTAS; quota++) {
+        struct quota_view view;
+
+        quota_look(vipd, uid, quota, &view);
+        visit(ctx, &view);
+    }
 }

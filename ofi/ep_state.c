@@ -1,10 +1,8 @@
 /*
- * Connecting an endpoint, and the end of its connection.
+ * What VIPL reports of a connection: that it is made, or that it has ended without a call of this
+ * side. Here it becomes the state of the endpoint and an event for the program.
  */
-#include <string.h>
-
 #include "ofi/calls.h"
-#include "ofi/nosys.h"
 
 bool via_ep_connected(struct via_ep *ep, const struct via_hello *hello, const void *data)
 {
@@ -69,85 +67,3 @@ void via_error_handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
             via_ep_lost(ep, "its peer, the network or vipd has gone");
     pthread_mutex_unlock(&fabric->lock);
 }
-
-/* ---- calls of the program -------------------------------------------------------------------- */
-
-static int ep_connect(struct fid_ep *fid, const void *addr, const void *param, size_t bytes)
-{
-    struct via_ep *ep = via_container(fid, struct via_ep, fid);
-    int rc;
-
-    if (bytes > VIA_CM_DATA_MAX)
-        return -FI_EINVAL;
-    if (addr != NULL)
-        memcpy(&ep->peer, addr, sizeof(ep->peer));
-    if (ep->peer.sin_family != AF_INET)
-        return -FI_EINVAL;
-    rc = via_ep_enable(ep);
-    if (rc != 0)
-        return rc;
-    if (ep->state != VIA_EP_ENABLED)
-        return -FI_EOPBADSTATE;
-    via_hello_write(ep, param, bytes, &ep->cm_data);
-    rc = via_cm_connect(ep);
-    if (rc != 0)
-        __atomic_store_n(&ep->state, VIA_EP_ENABLED, __ATOMIC_RELEASE);
-    return rc;
-}
-
-static int ep_accept(struct fid_ep *fid, const void *param, size_t bytes)
-{
-    struct via_ep *ep = via_container(fid, struct via_ep, fid);
-    int rc;
-
-    if (bytes > VIA_CM_DATA_MAX || ep->cm_request == NULL)
-        return -FI_EINVAL;
-    rc = via_ep_enable(ep);
-    if (rc != 0)
-        return rc;
-    if (ep->state != VIA_EP_ENABLED)
-        return -FI_EOPBADSTATE;
-    via_hello_write(ep, param, bytes, &ep->cm_data);
-    rc = via_cm_accept(ep);
-    if (rc != 0)
-        __atomic_store_n(&ep->state, VIA_EP_ENABLED, __ATOMIC_RELEASE);
-    return rc;
-}
-
-static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
-{
-    struct via_ep *ep = via_container(fid, struct via_ep, fid);
-
-    if (__atomic_load_n(&ep->state, __ATOMIC_ACQUIRE) == VIA_EP_NEW)
-        return -FI_EOPBADSTATE;
-    via_cm_cancel(ep);
-    via_ep_disconnect(ep);
-    return 0;
-}
-
-static int ep_getname(fid_t fid, void *addr, size_t *bytes)
-{
-    return via_addr_copy(&via_container(fid, struct via_ep, fid.fid)->own, addr, bytes);
-}
-
-static int ep_getpeer(struct fid_ep *fid, void *addr, size_t *bytes)
-{
-    struct via_ep *ep = via_container(fid, struct via_ep, fid);
-
-    if (__atomic_load_n(&ep->state, __ATOMIC_ACQUIRE) != VIA_EP_CONNECTED)
-        return -FI_ENOTCONN;
-    return via_addr_copy(&ep->peer, addr, bytes);
-}
-
-struct fi_ops_cm via_ep_cm_ops = {
-    .size = sizeof(struct fi_ops_cm),
-    .setname = via_no_setname,
-    .getname = ep_getname,
-    .getpeer = ep_getpeer,
-    .connect = ep_connect,
-    .listen = via_no_listen,
-    .accept = ep_accept,
-    .reject = via_no_reject,
-    .shutdown = ep_shutdown,
-    .join = via_no_join,
-};

@@ -1,18 +1,16 @@
 /*
  * What one user may have, in all NIC handles together ([limits] ..._per_uid).
  *
- * Owns: the sums over a user's sessions, and the sentence that names the key of a limit that was
- * reached. Does not own: limits of one session (vipd/nic/, vipd/registry/). Called by vipd/client/
- * before something is made. A user is the uid that the kernel gives when the program connects.
+ * Owns: the sums over a user's sessions, and the limits. Does not own: limits of one session
+ * (vipd/nic/, vipd/registry/). vipd/client/ asks before it makes something, vipd/ctl/ for a view. A
+ * user is the uid that the kernel gives when the program connects.
  */
-#ifndef VIPD_CLIENT_QUOTA_H
-#define VIPD_CLIENT_QUOTA_H
+#ifndef VIPD_QUOTA_H
+#define VIPD_QUOTA_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-struct answer;
 struct client;
 struct vipd;
 
@@ -28,24 +26,19 @@ enum quota {
     QUOTAS,
 };
 
-/*
- * May the client's user have `more` of it? Outcomes: true; false: ERROR_RESOURCE and the reason are
- * in answer.
- */
-bool quota_room(const struct client *client, enum quota quota, uint64_t more,
-                struct answer *answer);
-
 /* How many more the user may have. */
 uint64_t quota_left(const struct client *client, enum quota quota);
 
 /* [limits] register_bytes_per_uid; auto: a quarter of this machine's memory. */
 uint64_t quota_register_bytes(const struct vipd *vipd);
 
-/* For views: what a user has of each limit per user. visit is called once per key of [limits]. */
+/* What a user has of something, and the limit with its key of [limits]. */
 struct quota_view {
     const char *key, *noun;
     uint64_t used, max;
 };
+void quota_look(const struct vipd *vipd, uid_t uid, enum quota quota, struct quota_view *ret);
+/* The same of each limit per user. visit is called once per key of [limits]. */
 void quota_each(const struct vipd *vipd, uid_t uid,
                 void (*visit)(void *ctx, const struct quota_view *view), void *ctx);
 

@@ -1,0 +1,225 @@
+/* VipCQDone, VipCQWait (spec 2.7, 3.8): taking the oldest entry of a CQ. */
+#include "libvipl/cq_fd.h"
+#include "libvipl/direct.h"
+#include "libvipl/error.h"
+#include "libvipl/take.h"
+#include "libvipl/wait.h"
+
+/*
+ * Entries after which a sleeping vipd is woken: it keeps entries back while the ring is full, and
+ * it gets no other sign that there is room again.
+ */
+#define TELL_EVERY (VIP_CQ_RING_SLOTS / 4)
+
+/* Looks after which the rings are first, so that their messages never wait for ever. */
+#define RINGS_EVERY 64
+
+/*
+ * The VI that an entry names; NULL if it was destroyed after the entry was written (spec 3.8: the
+ * entries of a destroyed VI are removed).
+ */
+static struct vipl__vi *entry_vi(struct vipl__cq *cq, const struct vip_cqe *entry,
+                                 uint64_t *ret_handle)
+{
+    struct vipl__vi *vi;
+
+    if (entry->vi >= VIP_VI_MAX || entry->queue > VIP_Q_RECV)
+        return NULL;
+    vi = __atomic_load_n(&cq->session->vi[entry->vi], __ATOMIC_ACQUIRE);
+    if (vi == NULL)
+        return NULL;
+    *ret_handle = __atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE);
+    if (*ret_handle == 0 ||
+        (__atomic_load_n(&vi->generation, __ATOMIC_RELAXED) & 0xFF) != entry->gen ||
+        __atomic_load_n(&vi->queue[entry->queue].cq, __ATOMIC_RELAXED) != cq)
+        return NULL;
+    /* Destroyed and created again meanwhile? Then the entry is of the earlier VI. */
+    return __atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE) == *ret_handle ? vi : NULL;
+}
+
+/*
+ * Without vipd: a descriptor of a bound queue that was posted and never reported counts as
+ * completed. Goes round the VIs from the last one found, so that each has its turn.
+ */
+static __attribute__((cold, noinline)) struct vipl__vi *
+flushed_vi(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
+{
+    for (unsigned n = 0; n < VIP_VI_MAX; n++) {
+        unsigned index = (cq->flush_next + n) % VIP_VI_MAX;
+        struct vipl__vi *vi = __atomic_load_n(&cq->session->vi[index], __ATOMIC_ACQUIRE);
+
+        if (vi == NULL || (*ret_handle = __atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE)) == 0)
+            continue;
+        for (unsigned q = 0; q < 2; q++) {
+            struct vipl__queue *queue = &vi->queue[q];
+
+            if (__atomic_load_n(&queue->cq, __ATOMIC_RELAXED) == cq &&
+                __atomic_load_n(&queue->posted, __ATOMIC_ACQUIRE) != queue->reported) {
+                cq->flush_next = index;
+                *ret_queue = q;
+                return vi;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* After RINGS_EVERY looks the rings are first, for any number of entries of vipd. */
+static __attribute__((noinline)) struct vipl__vi *
+ring_in_turn(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
+{
+    if (++cq->direct_turn < RINGS_EVERY)
+        return NULL;
+    cq->direct_turn = 0;
+    return vipl__direct_entry(cq, ret_queue, ret_handle);
+}
+
+/* The VI of the next valid entry, or NULL. Under done_lock; *ret_tell: wake vipd if it sleeps. */
+static inline struct vipl__vi *next_entry(struct vipl__cq *cq, unsigned *ret_queue,
+                                          uint64_t *ret_handle, bool *ret_tell)
+{
+    /* Loaded before the ring: entries that vipd wrote before it died come first. */
+    bool dead = vipl__is_dead(cq->session);
+    struct vipl__vi *vi = NULL;
+    struct vip_cqe entry;
+
+    if (__builtin_expect(cq->direct_count > 0, 0) && !dead)
+        vi = ring_in_turn(cq, ret_queue, ret_handle);
+    while (vi == NULL && vip_cq_read(cq->ring, cq->position, &entry)) {
+        uint32_t next = cq->position + 1;
+
+        __atomic_store_n(&cq->position, next, __ATOMIC_RELAXED);
+        *ret_tell |= (next & (TELL_EVERY - 1)) == 0;
+        vip_store32_release(&cq->app->cons, next);
+        vi = entry_vi(cq, &entry, ret_handle);
+        *ret_queue = entry.queue;
+    }
+    if (vi == NULL && !dead && cq->direct_count > 0)
+        vi = vipl__direct_entry(cq, ret_queue, ret_handle);
+    if (vi == NULL && dead)
+        vi = flushed_vi(cq, ret_queue, ret_handle);
+    if (vi != NULL)
+        vi->queue[*ret_queue].reported++;
+    return vi;
+}
+
+/* The CQ is empty and has an fd: arm it, look again, keep it readable for a second entry. */
+static __attribute__((noinline)) struct vipl__vi *
+arm_and_look(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle, bool *ret_tell)
+{
+    struct vipl__vi *vi = NULL;
+    struct vip_cqe entry;
+
+    if (vipl__cq_fd_arm(cq))
+        vi = next_entry(cq, ret_queue, ret_handle, ret_tell);
+    if (vi != NULL && (vip_cq_read(cq->ring, cq->position, &entry) || vipl__is_dead(cq->session) ||
+                       vipl__direct_waiting(cq)))
+        vipl__cq_fd_signal(cq);
+    return vi;
+}
+
+/*
+ * Most calls of a program that polls find nothing. That can be seen without the lock: there is no
+ * entry at the position, and the position was the same before and after the look. Work without an
+ * entry (report what a dead vipd left, arm a file descriptor, look at rings) needs the lock.
+ */
+static inline bool seems_empty(const struct vipl__cq *cq)
+{
+    uint32_t position = __atomic_load_n(&cq->position, __ATOMIC_ACQUIRE);
+    struct vip_cqe entry;
+
+    return !vip_cq_read(cq->ring, position, &entry) &&
+           __atomic_load_n(&cq->position, __ATOMIC_RELAXED) == position &&
+           __atomic_load_n(&cq->direct_count, __ATOMIC_RELAXED) == 0 &&
+           __atomic_load_n(&cq->fd[0], __ATOMIC_RELAXED) < 0 && !vipl__is_dead(cq->session);
+}
+
+static inline VIP_RETURN take(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE *ret_vi,
+                              VIP_BOOLEAN *ret_recv)
+{
+    struct vipl__vi *vi = NULL;
+    uint64_t vi_handle = 0;
+    unsigned which = 0;
+    bool valid, tell = false;
+
+    vipl__spin_lock(&cq->done_lock);
+    valid = __atomic_load_n(&cq->handle, __ATOMIC_ACQUIRE) == handle;
+    if (valid)
+        vi = next_entry(cq, &which, &vi_handle, &tell);
+    if (valid && vi == NULL && cq->fd[0] >= 0)
+        vi = arm_and_look(cq, &which, &vi_handle, &tell);
+    if (tell)
+        vipl__spin_unlock_full(&cq->done_lock);
+    else
+        vipl__spin_unlock(&cq->done_lock);
+
+    if (tell)
+        vipl__kick(cq->session);
+    if (!valid)
+        return VIP_INVALID_PARAMETER;
+    if (vi == NULL)
+        return VIP_NOT_DONE;
+    *ret_vi = (VIP_VI_HANDLE)(uintptr_t)vi_handle;
+    *ret_recv = which == VIP_Q_RECV ? VIP_TRUE : VIP_FALSE;
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN vipl__take_entry(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE *ret_vi,
+                            VIP_BOOLEAN *ret_recv)
+{
+    return take(cq, handle, ret_vi, ret_recv);
+}
+
+static VIP_RETURN attempt(struct vipl__wait *wait)
+{
+    return vipl__take_entry(wait->object, wait->handle, wait->ret[0], wait->ret[1]);
+}
+
+/* Senders by rings look at how many sleep here. */
+static void sleepers_changed(struct vipl__wait *wait)
+{
+    vipl__direct_asleep_cq(wait->object);
+}
+
+VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
+{
+    struct vipl__cq *cq = vipl__cq_find(CQHandle);
+    VIP_RETURN rc;
+
+    if (cq == NULL)
+        return vipl__bad_cq("VipCQDone", CQHandle);
+    if (ViHandle == NULL || RecvQueue == NULL)
+        return vipl__fail(VIP_INVALID_PARAMETER, "VipCQDone: an output pointer is NULL");
+    if (seems_empty(cq))
+        rc = VIP_NOT_DONE;
+    else
+        rc = take(cq, (uint64_t)(uintptr_t)CQHandle, ViHandle, RecvQueue);
+    vipl__polled(cq->session, rc);
+    return rc == VIP_INVALID_PARAMETER ? vipl__bad_cq("VipCQDone", CQHandle) : rc;
+}
+
+VIP_RETURN VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle,
+                     VIP_BOOLEAN *RecvQueue)
+{
+    struct vipl__wait wait = {
+        .attempt = attempt,
+        .sleepers_changed = sleepers_changed,
+        .handle = (uint64_t)(uintptr_t)CQHandle,
+        .ret = {ViHandle, RecvQueue},
+    };
+    struct vipl__cq *cq;
+    VIP_RETURN rc;
+
+    if (ViHandle == NULL || RecvQueue == NULL)
+        return vipl__fail(VIP_INVALID_PARAMETER, "VipCQWait: an output pointer is NULL");
+    cq = vipl__cq_enter(CQHandle, "VipCQWait");
+    if (cq == NULL)
+        return VIP_INVALID_PARAMETER;
+    wait.object = cq;
+    wait.prod = cq->prod;
+    wait.waiters = &cq->app->waiters;
+    wait.spin_ns = &cq->spin_ns;
+    rc = vipl__wait(cq->session, &wait, Timeout);
+    vipl__leave(cq->session);
+    return rc == VIP_INVALID_PARAMETER ? vipl__bad_cq("VipCQWait", CQHandle) : rc;
+}

@@ -1,0 +1,24 @@
+/* The submission ring of a session: room, and requests to vipd that are no descriptors. */
+#ifndef LIBVIPL_SQ_H
+#define LIBVIPL_SQ_H
+
+#include "libvipl/session.h"
+
+/* How long, in ns, a post waits for a full submission ring; vipd empties it in microseconds. */
+#define VIPL__SQ_FULL_NS 1000000000ull
+
+/* Is there room for `slots` slots? vipd's position is loaded only if the last known one says no. */
+static inline bool vipl__sq_has_room(struct vipl__session *session, uint32_t slots)
+{
+    if (session->sq_position + slots - session->sq_taken <= VIP_SQ_SLOTS)
+        return true;
+    session->sq_taken = vip_load32_acquire(&session->vipd->sq_cons);
+    return session->sq_position + slots - session->sq_taken <= VIP_SQ_SLOTS;
+}
+
+/*
+ * Post a request about a VI (enum vip_ask) to vipd, without waiting for its effect. Any
+ * thread, without locks.
+ */
+void vipl__ask(struct vipl__vi *vi, uint8_t ask);
+#endif

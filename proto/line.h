@@ -1,0 +1,14 @@
+/* Lines of text for the person who reads a daemon's log. */
+#ifndef PROTO_LINE_H
+#define PROTO_LINE_H
+
+#include <stddef.h>
+
+/*
+ * Write a line of `bytes` bytes, its line feed included, to stderr, in one call, so that lines of
+ * several processes do not mix. If stderr does not take it now, drop it: a thread that moves
+ * messages does not wait for a reader. errno stays. Any thread.
+ */
+void vip_line_write(const char *line, size_t bytes);
+
+#endif

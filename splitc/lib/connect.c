@@ -1,0 +1,85 @@
+/*
+ * Connections that this process requests, when it first needs a peer. The process whose request
+ * counts (accept.c) then requests a second VI, for RDMA, without waiting for it. Until that VI is
+ * connected, or if it is refused, all data go in messages.
+ */
+#include "splitc/lib/rt.h"
+
+#include <time.h>
+
+/* Send a request for the connection of `vi`. Outcomes: as VipxConnectStart. */
+static VIP_RETURN ask(struct rt_peer *peer, VIP_VI_HANDLE vi, bool bulk)
+{
+    VIPX_PRIVATE_DATA data = rt_hello_make(peer->rank, bulk);
+
+    /* No process waits for a VI for RDMA, so its request has no timeout. */
+    return VipxConnectStart(vi, rt.addresses[sc_myproc], rt.addresses[peer->rank],
+                            bulk ? VIP_INFINITE : RT_CONNECT_MS, 0, &data);
+}
+
+static void ask_for_bulk(struct rt_peer *peer)
+{
+    VIP_VI_HANDLE vi = rt.rdma ? rt_new_bulk_vi(peer) : NULL;
+
+    if (!vi)
+        return;
+    if (ask(peer, vi, true) != VIP_SUCCESS)
+        return;
+    peer->bulk_attempt = vi;
+    rt.bulk_attempts++;
+}
+
+/* Request a connection, and serve others until it is decided. */
+static void connect_to(struct rt_peer *peer)
+{
+    struct timespec pause = {0, 50000};
+    bool asked = true;
+
+    peer->state = RT_CONNECTING;
+    peer->attempt = rt_new_vi(peer);
+    if (ask(peer, peer->attempt, false) != VIP_SUCCESS)
+        rt_fatal("cannot connect to process %d: %s", peer->rank, VipxLastError());
+    while (peer->state != RT_CONNECTED) {
+        VIPX_PRIVATE_DATA data = {.Length = 0};
+        VIP_RETURN code =
+            asked && peer->attempt ? VipxConnectFinish(peer->attempt, NULL, &data) : VIP_NOT_DONE;
+
+        if (code == VIP_SUCCESS && !rt_hello_answered(peer->rank, false, &data))
+            rt_fatal("what answers at the address of process %d is not of this job", peer->rank);
+        if (code == VIP_SUCCESS) {
+            rt_connected(peer, peer->attempt);
+            peer->attempt = NULL;
+            ask_for_bulk(peer);
+            return;
+        }
+        if (code == VIP_REJECT && sc_myproc > peer->rank)
+            asked = false; /* its own request to us is on the way */
+        else if (code != VIP_NOT_DONE)
+            rt_fatal("cannot connect to process %d: %s", peer->rank, VipxLastError());
+        rt_accept();
+        rt_poll();
+        rt_yield();
+        if (peer->state != RT_CONNECTED)
+            nanosleep(&pause, NULL);
+    }
+}
+
+struct rt_peer *rt_peer(int rank)
+{
+    struct rt_peer *peer;
+
+    if (rank < 0 || rank >= sc_procs)
+        rt_fatal("an access to process %d; there are %d", rank, sc_procs);
+    peer = rt.peers[rank];
+    if (peer && peer->state == RT_CONNECTED)
+        return peer;
+    peer = rt_peer_record(rank);
+    if (peer->state == RT_UNKNOWN)
+        connect_to(peer);
+    /* The progress thread, or an outer call on this stack, may be connecting already. */
+    while (peer->state != RT_CONNECTED) {
+        rt_accept();
+        rt_wait();
+    }
+    return peer;
+}

@@ -1,0 +1,231 @@
+/*
+ * Does a peer live? One keepalive per peer, not per connection, and the end of the connections of a
+ * dead one.
+ *
+ * A packet with another epoch from a known host proves nothing, because packets can be late or
+ * forged: we send a PING, and only the PONG to it counts. Such a PONG is a sign of life, and so is a
+ * packet that names a connection.
+ */
+#include "vipd/engine/cm_internal.h"
+
+#include <errno.h>
+
+#include "proto/assert.h"
+
+/* PINGs to a silent peer in one keepalive interval: several, so that one passes at heavy loss. */
+#define PINGS_PER_KEEPALIVE 4
+/* Unanswered PINGs in one silence before the peer is dead; each has its own gap for an answer. */
+#define PINGS_BEFORE_DEATH 4
+/* Limit of the silence that packets left in the medium excuse, in units of peer_dead_ns. */
+#define EXCUSED_PER_DEAD 2
+
+static void ping(struct cm *cm, struct cm_peer *peer, uint64_t now_ns)
+{
+    struct vip_cm msg = {.type = VIP_CM_PING};
+
+    /* An answer may take longer than a gap on a busy machine: a silence has one nonce. */
+    if (!peer->nonce)
+        peer->nonce = cm_random_id(cm);
+    peer->pinged_ns = now_ns;
+    msg.request_id = peer->nonce;
+    cm->stats.pings_sent++;
+    cm_send(cm, &peer->host, peer->epoch, &msg);
+}
+
+static uint64_t ping_gap_ns(const struct cm *cm)
+{
+    return cm->config.keepalive_ns / PINGS_PER_KEEPALIVE;
+}
+
+static struct cm_assoc *any_open(const struct cm_peer *peer)
+{
+    struct cm_assoc *assoc;
+
+    TAILQ_FOREACH(assoc, &peer->assocs, of_peer)
+    {
+        if (assoc->state == CM_ASSOC_OPEN)
+            return assoc;
+    }
+    return NULL;
+}
+
+/*
+ * End one connection of a dead peer: it may have thousands, and each costs the host 0.1 ms. The
+ * host forgets it, now or later; the last one frees the peer.
+ */
+void cm_fire_lost(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
+{
+    struct cm_peer *peer = CM_OF(struct cm_peer, timer, timer);
+    struct cm_assoc *assoc = any_open(peer);
+    uint32_t number = peer->number;
+
+    if (!assoc)
+        return;
+    /* Silence may be one-sided: CLOSE ends the connection on the peer's side as well. */
+    if (!peer->new_life)
+        cm_closing_start(cm, assoc, NULL, now_ns);
+    cm_assoc_set_state(cm, assoc, CM_ASSOC_CLOSED, now_ns);
+    cm->ops.lost(cm->ctx, assoc->local_id,
+                 peer->new_life ? "the peer's vipd was restarted" : "the peer's vipd is silent");
+    peer = cm_peer_by_number(cm, number);
+    if (peer && peer->assocs_open > 0)
+        cm_timer_set(cm, &peer->timer, now_ns);
+}
+
+static void lose(struct cm *cm, struct cm_peer *peer, bool new_life, uint64_t now_ns)
+{
+    VIP_ASSERT(!peer->dead);
+    peer->dead = true;
+    peer->new_life = new_life;
+    peer->timer.kind = CM_TIMER_LOST;
+    cm->stats.peers_lost++;
+    cm_fire_lost(cm, &peer->timer, now_ns);
+}
+
+/*
+ * May an answer be among the packets still in the medium? This excuse is bounded: a flood of junk
+ * keeps the medium full, and would hide each death.
+ */
+static bool backlog_excuses(const struct cm *cm, const struct cm_peer *peer)
+{
+    return cm->behind && peer->excused_ns < EXCUSED_PER_DEAD * cm->config.peer_dead_ns;
+}
+
+/*
+ * If this timer fires late, or the medium may still hold packets, vipd itself did not look: that
+ * time does not count as silence of the peer. A gap with a full medium always uses up excused_ns,
+ * even if the timer was late: else the two excuses together would have no bound.
+ */
+static void excuse_own_silence(struct cm *cm, struct cm_peer *peer, uint64_t due_ns,
+                               uint64_t now_ns)
+{
+    uint64_t late_ns = now_ns - due_ns, own_ns = 0;
+    bool backlog = backlog_excuses(cm, peer);
+
+    if (VIP_MUTANT(JUDGE_LATE))
+        return;
+    if (late_ns > ping_gap_ns(cm))
+        own_ns = late_ns;
+    else if (backlog)
+        own_ns = ping_gap_ns(cm);
+    if (backlog)
+        peer->excused_ns = cm_add_ns(peer->excused_ns, ping_gap_ns(cm));
+    peer->silent_from_ns = cm_add_ns(peer->silent_from_ns, own_ns);
+}
+
+/* Keepalive: lazy, because a data packet moves heard_ns without touching the timer. */
+void cm_fire_keepalive(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
+{
+    struct cm_peer *peer = CM_OF(struct cm_peer, timer, timer);
+    uint64_t quiet_ns;
+
+    if (now_ns < cm_add_ns(peer->heard_ns, cm->config.keepalive_ns)) {
+        cm_timer_set(cm, timer, cm_add_ns(peer->heard_ns, cm->config.keepalive_ns));
+        return;
+    }
+    excuse_own_silence(cm, peer, timer->at_ns, now_ns);
+    quiet_ns = now_ns > peer->silent_from_ns ? now_ns - peer->silent_from_ns : 0;
+    if ((peer->unanswered >= PINGS_BEFORE_DEATH || VIP_MUTANT(JUDGE_LATE)) &&
+        !backlog_excuses(cm, peer) &&
+        quiet_ns >= cm->config.peer_dead_ns / (VIP_MUTANT(DEAD_EARLY) ? 2 : 1)) {
+        lose(cm, peer, false, now_ns);
+        return;
+    }
+    ping(cm, peer, now_ns);
+    if (peer->unanswered < PINGS_BEFORE_DEATH)
+        peer->unanswered++;
+    cm_timer_set(cm, timer, cm_add_ns(now_ns, ping_gap_ns(cm)));
+}
+
+void cm_peer_note(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_node *node;
+
+    /*
+     * Epochs are public: each host sends its own to any that asks. So a message is a sign of life
+     * only if its sender knows a connection between the two (a PONG: our nonce).
+     */
+    if (in->knows_us && cm_assoc_of(cm, in))
+        cm_peer_hear(cm, in->peer, in->now_ns);
+    node = cm_table_find(cm, &cm->peers, cm_peer_key(cm, in->from));
+    for (; node; node = cm_table_again(node)) {
+        struct cm_peer *peer = CM_OF(struct cm_peer, by_host, node);
+
+        if (peer == in->peer || peer->dead || !peer->assocs_open || peer->self ||
+            !cm_host_equal(&peer->host, in->from))
+            continue;
+        /* A stream of forged epochs must not become a stream of PINGs. */
+        if (in->now_ns < cm_add_ns(peer->pinged_ns, ping_gap_ns(cm)))
+            continue;
+        ping(cm, peer, in->now_ns);
+    }
+}
+
+void cm_rx_ping(struct cm *cm, const struct cm_in *in)
+{
+    struct vip_cm msg = {.type = VIP_CM_PONG, .request_id = in->msg->request_id};
+
+    /* The same for each life that the PING may be for: our epoch in the header is the answer. */
+    cm_answer(cm, in, &msg);
+}
+
+void cm_rx_pong(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->peers, cm_peer_key(cm, in->from));
+
+    for (; node; node = cm_table_again(node)) {
+        struct cm_peer *peer = CM_OF(struct cm_peer, by_host, node);
+
+        if (peer->dead || !peer->nonce || !cm_host_equal(&peer->host, in->from) ||
+            peer->nonce != in->msg->request_id)
+            continue;
+        peer->nonce = 0;
+        if (peer->epoch != in->src_epoch)
+            lose(cm, peer, true, in->now_ns);
+        else
+            cm_peer_hear(cm, peer, in->now_ns);
+        return;
+    }
+    for (unsigned i = 0; i < CM_PROBES_MAX; i++) {
+        struct cm_probe *probe = &cm->probes[i];
+
+        if (probe->nonce != in->msg->request_id || probe->nonce == 0 || probe->epoch != 0 ||
+            !cm_host_equal(&probe->host, in->from))
+            continue;
+        probe->epoch = in->src_epoch;
+        probe->rtt_ns = in->now_ns - probe->sent_ns;
+        return;
+    }
+    /* Late, or an answer to a PING that a newer connection has made void. */
+    cm->stats.unexpected++;
+}
+
+uint64_t cm_probe(struct cm *cm, const struct cm_host *host, uint64_t now_ns)
+{
+    struct cm_probe *probe = &cm->probes[cm->probe_next++ % CM_PROBES_MAX];
+    struct vip_cm msg = {.type = VIP_CM_PING};
+    uint64_t number;
+
+    *probe = (struct cm_probe){.host = *host, .nonce = cm_random_id(cm), .sent_ns = now_ns};
+    number = probe->nonce;
+    msg.request_id = number;
+    cm->stats.pings_sent++;
+    cm_send(cm, host, 0, &msg);
+    return number;
+}
+
+int cm_probe_result(const struct cm *cm, uint64_t number, uint64_t *ret_rtt_ns, uint64_t *ret_epoch)
+{
+    for (unsigned i = 0; i < CM_PROBES_MAX; i++) {
+        const struct cm_probe *probe = &cm->probes[i];
+
+        if (probe->nonce != number || number == 0)
+            continue;
+        if (probe->epoch == 0)
+            return 0;
+        *ret_rtt_ns = probe->rtt_ns;
+        *ret_epoch = probe->epoch;
+        return 1;
+    }
+    return -ENOENT;
+}

@@ -1,0 +1,77 @@
+/* Associations: the connections that this NIC has, or makes, with a peer. */
+#include "vipd/engine/cm_internal.h"
+
+#include "proto/assert.h"
+
+struct cm_assoc *cm_assoc_find(struct cm *cm, uint64_t local_id)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->assocs_local, local_id);
+
+    return node ? CM_OF(struct cm_assoc, by_local, node) : NULL;
+}
+
+struct cm_assoc *cm_assoc_of(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_assoc *assoc = cm_assoc_find(cm, in->msg->peer_conn_id);
+
+    if (!assoc || assoc->remote_id != in->msg->conn_id || !in->peer || assoc->peer != in->peer)
+        return NULL;
+    return assoc;
+}
+
+void cm_assoc_set_state(struct cm *cm, struct cm_assoc *assoc, enum cm_assoc_state state,
+                        uint64_t now_ns)
+{
+    enum cm_assoc_state old = assoc->state;
+
+    VIP_ASSERT((old == CM_ASSOC_NEW && (state == CM_ASSOC_OPENING || state == CM_ASSOC_OPEN)) ||
+               (old == CM_ASSOC_OPENING && state == CM_ASSOC_OPEN) ||
+               (old == CM_ASSOC_OPEN && state == CM_ASSOC_CLOSED));
+    assoc->state = state;
+    if (state == CM_ASSOC_OPEN)
+        cm_peer_opened(cm, assoc->peer, now_ns);
+    if (old == CM_ASSOC_OPEN)
+        cm_peer_closed(cm, assoc->peer);
+}
+
+void cm_assoc_add(struct cm *cm, struct cm_assoc *assoc, struct cm_peer *peer, uint64_t local_id,
+                  uint64_t remote_id, enum cm_assoc_state state, uint64_t now_ns)
+{
+    VIP_ASSERT(assoc->state == CM_ASSOC_NEW && !cm_assoc_find(cm, local_id));
+    assoc->peer = peer;
+    peer->refs++;
+    TAILQ_INSERT_TAIL(&peer->assocs, assoc, of_peer);
+    assoc->local_id = local_id;
+    assoc->remote_id = remote_id;
+    cm_table_add(cm, &cm->assocs_local, &assoc->by_local, local_id);
+    cm_table_add(cm, &cm->assocs_remote, &assoc->by_remote, remote_id);
+    cm_assoc_set_state(cm, assoc, state, now_ns);
+}
+
+void cm_assoc_free(struct cm *cm, struct cm_assoc *assoc)
+{
+    if (assoc->state != CM_ASSOC_NEW) {
+        if (assoc->state == CM_ASSOC_OPEN)
+            cm_peer_closed(cm, assoc->peer);
+        cm_node_del(&assoc->by_local);
+        cm_node_del(&assoc->by_remote);
+        TAILQ_REMOVE(&assoc->peer->assocs, assoc, of_peer);
+        cm_peer_put(cm, assoc->peer);
+    }
+    cm_free(cm, assoc, sizeof(*assoc));
+}
+
+void cm_conn_fill(struct cm *cm, struct cm_conn *ret, const struct cm_assoc *assoc,
+                  const struct vip_cm *msg)
+{
+    *ret = (struct cm_conn){
+        .local_id = assoc->local_id,
+        .remote_id = assoc->remote_id,
+        .remote_epoch = assoc->peer->epoch,
+        .packet_bytes = msg->packet_bytes < cm->config.packet_bytes ? msg->packet_bytes
+                                                                    : cm->config.packet_bytes,
+        .window_bytes = msg->window_bytes,
+        .peer = assoc->peer->number,
+        .attrs = msg->attrs,
+    };
+}

@@ -1,0 +1,261 @@
+/*
+ * Requests of peers, from their arrival until they are answered for good: their handles, the answer
+ * PENDING, an accept that waits for its CONFIRM.
+ *
+ * A request is identified by (source host, source epoch, request id), so a repeated or late REQUEST
+ * never becomes a second one: it gets the answer of the first again. That holds for a peer-to-peer
+ * request too, which is pending here from the moment at which one of ours accepts it (cm_match.c).
+ *
+ * Owns: struct cm_pending. Does not own: who gets a request (cm_server.c), answers already given
+ * (cm_answered.c), requests without a waiter (cm_kept.c).
+ */
+#include "vipd/engine/cm_internal.h"
+
+#include <string.h>
+
+#include "proto/assert.h"
+
+struct cm_pending *cm_pending_find(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_node *node = cm_table_find(
+        cm, &cm->pendings, cm_request_key(cm, in->from, in->src_epoch, in->msg->request_id));
+
+    for (; node; node = cm_table_again(node)) {
+        struct cm_pending *pending = CM_OF(struct cm_pending, by_key, node);
+
+        if (pending->peer->epoch == in->src_epoch &&
+            pending->request.request_id == in->msg->request_id &&
+            cm_host_equal(&pending->peer->host, in->from))
+            return pending;
+    }
+    return NULL;
+}
+
+struct cm_pending *cm_pending_by_handle(struct cm *cm, uint64_t handle)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->handles, handle);
+
+    return node ? CM_OF(struct cm_pending, by_handle, node) : NULL;
+}
+
+/* A waiter took the request; work_ends: the request is over. */
+void cm_pending_work(struct cm_pending *pending, struct cm_disc *disc)
+{
+    disc->at_work++;
+    pending->served = disc;
+}
+
+static void work_ends(struct cm *cm, struct cm_pending *pending)
+{
+    struct cm_disc *disc = pending->served;
+
+    if (!disc)
+        return;
+    pending->served = NULL;
+    VIP_ASSERT(disc->at_work > 0);
+    disc->at_work--;
+    cm_disc_put(cm, disc);
+}
+
+/* A handle that a listener was offered is answered: there is room for a kept request. */
+void cm_pending_unoffer(struct cm *cm, struct cm_pending *pending, uint64_t now_ns)
+{
+    struct cm_waiter *waiter = pending->waiter;
+
+    if (!waiter)
+        return;
+    pending->waiter = NULL;
+    TAILQ_REMOVE(&waiter->offered, pending, of_waiter);
+    if (!VIP_MUTANT(LISTEN_STUCK))
+        waiter->offered_count--;
+    /* By its timer, not from within: the host is handling the answer. */
+    cm_kept_wake(cm, waiter->disc, now_ns);
+}
+
+/* The host has used its handle up. */
+void cm_pending_handled(struct cm *cm, struct cm_pending *pending)
+{
+    cm_node_del(&pending->by_handle);
+    if (pending->offered)
+        cm_share_give(cm, CM_POOL_OFFERED, pending->owner, NULL);
+    pending->offered = false;
+}
+
+/* Forget a request; the association goes with it unless it has been handed on. */
+void cm_pending_free(struct cm *cm, struct cm_pending *pending)
+{
+    cm_pending_handled(cm, pending);
+    cm_pending_unoffer(cm, pending, cm->now_ns);
+    work_ends(cm, pending);
+    cm_timer_clear(cm, &pending->timer);
+    if (pending->disc)
+        cm_kept_remove(cm, pending);
+    cm_node_del(&pending->by_key);
+    if (pending->assoc)
+        cm_assoc_free(cm, pending->assoc);
+    if (!VIP_MUTANT(PEER_LEAK))
+        cm_peer_put(cm, pending->peer);
+    if (pending->state == CM_PENDING_ACCEPTED)
+        pending->source->unconfirmed--;
+    cm_share_give(cm, CM_POOL_PENDING, pending->owner, pending->source);
+    cm_holder_put(cm, pending->owner);
+    cm_holder_put(cm, pending->source);
+    cm_free(cm, pending, sizeof(*pending));
+}
+
+/* The end of a request: send and remember the answer, forget the rest. */
+void cm_pending_answer(struct cm *cm, struct cm_pending *pending, enum cm_answer answer,
+                       uint32_t code, const struct vip_private *data, uint64_t now_ns)
+{
+    cm_answer_send(cm, &pending->peer->host, pending->peer->epoch, pending->request.request_id,
+                   answer, code, data);
+    cm_answered_add(cm, pending, answer, code, data, now_ns);
+    cm_pending_free(cm, pending);
+}
+
+void cm_pending_send(struct cm *cm, const struct cm_pending *pending)
+{
+    struct vip_cm msg = {
+        .type = VIP_CM_PENDING,
+        .request_id = pending->request.request_id,
+        .peer_conn_id = pending->request.conn_id,
+    };
+
+    cm_send(cm, &pending->peer->host, pending->peer->epoch, &msg);
+}
+
+void cm_answer_pending(struct cm *cm, const struct cm_in *in)
+{
+    struct vip_cm msg = {
+        .type = VIP_CM_PENDING,
+        .request_id = in->msg->request_id,
+        .peer_conn_id = in->msg->conn_id,
+    };
+
+    cm_answer(cm, in, &msg);
+}
+
+struct cm_pending *cm_pending_new(struct cm *cm, const struct cm_in *in, struct cm_disc *disc,
+                                  bool keep)
+{
+    struct cm_holder *source = cm_source_get(cm, in), *owner = disc ? disc->owner : NULL;
+    struct cm_pending *pending;
+
+    if (!source)
+        return NULL;
+    if (!cm_share_room(cm, CM_POOL_PENDING, owner, source) ||
+        (keep && !cm_kept_room(cm, disc, source))) {
+        cm->stats.backlog_full++;
+        goto no_pending;
+    }
+    pending = cm_alloc(cm, sizeof(*pending));
+    if (!pending)
+        goto no_pending;
+    pending->assoc = cm_alloc(cm, sizeof(*pending->assoc));
+    if (!pending->assoc)
+        goto no_assoc;
+    pending->peer = cm_peer_get(cm, in->from, in->src_epoch, in->now_ns);
+    if (!pending->peer)
+        goto no_peer;
+    pending->request = *in->msg;
+    pending->request.local.host_len = in->from->len;
+    memcpy(pending->request.local.host, in->from->bytes, in->from->len);
+    pending->arrived_ns = pending->heard_ns = in->now_ns;
+    pending->timer.kind = CM_TIMER_PENDING;
+    cm_table_add(cm, &cm->pendings, &pending->by_key,
+                 cm_request_key(cm, in->from, in->src_epoch, in->msg->request_id));
+    pending->source = source;
+    pending->owner = owner ? cm_holder_ref(owner) : NULL;
+    cm_share_take(cm, CM_POOL_PENDING, owner, source);
+    return pending;
+
+no_peer:
+    cm_free(cm, pending->assoc, sizeof(*pending->assoc));
+no_assoc:
+    cm_free(cm, pending, sizeof(*pending));
+no_pending:
+    cm_holder_put(cm, source);
+    return NULL;
+}
+
+void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local_id,
+                       const struct vip_cm_attrs *attrs, const struct vip_private *data,
+                       uint64_t give_up_ns, uint64_t now_ns)
+{
+    uint64_t repeat_ns;
+
+    pending->state = CM_PENDING_ACCEPTED;
+    pending->source->unconfirmed++;
+    pending->accept = (struct vip_cm){
+        .type = VIP_CM_ACCEPT,
+        .request_id = pending->request.request_id,
+        .conn_id = local_id,
+        .peer_conn_id = pending->request.conn_id,
+        .packet_bytes = cm->config.packet_bytes,
+        .window_bytes = cm->config.window_bytes,
+        .attrs = *attrs,
+    };
+    if (data)
+        pending->accept.data = *data;
+    cm_assoc_add(cm, pending->assoc, pending->peer, local_id, pending->request.conn_id,
+                 CM_ASSOC_OPENING, now_ns);
+    pending->assoc->pending = pending;
+    pending->give_up_ns = give_up_ns;
+    cm->stats.accepts++;
+    cm_send(cm, &pending->peer->host, pending->peer->epoch, &pending->accept);
+    repeat_ns = cm_repeat_next(cm, &pending->repeat, now_ns);
+    cm_timer_set(cm, &pending->timer, repeat_ns);
+    cm_disc_touch(cm, pending, repeat_ns);
+}
+
+/*
+ * We give up an accept, but the client may have seen our ACCEPT and have a connection. So send
+ * CLOSE, and remember a REJECT so that a repeated REQUEST does not start anew.
+ */
+void cm_accept_withdraw(struct cm *cm, struct cm_pending *pending, enum vip_close_reason reason,
+                        uint64_t now_ns)
+{
+    const struct cm_close_args args = {.reason = reason};
+
+    cm_closing_start(cm, pending->assoc, &args, now_ns);
+    /* A peer-to-peer request without a match waits on until its time limit (spec 2.5). */
+    if (!pending->attempt)
+        cm_answered_add(cm, pending, CM_ANSWER_REJECT, VIP_RC_REJECT, NULL, now_ns);
+}
+
+void cm_accept_abandon(struct cm *cm, struct cm_assoc *assoc, enum vip_close_reason reason,
+                       uint64_t now_ns)
+{
+    struct cm_pending *pending = assoc->pending;
+
+    VIP_ASSERT(assoc->state == CM_ASSOC_OPENING && pending);
+    cm_accept_withdraw(cm, pending, reason, now_ns);
+    if (pending->attempt)
+        cm_attempt_free(cm, pending->attempt);
+    cm_pending_free(cm, pending);
+}
+
+void cm_confirmed(struct cm *cm, struct cm_assoc *assoc, uint64_t now_ns)
+{
+    struct cm_pending *pending = assoc->pending;
+    struct cm_attempt *attempt = pending->attempt;
+    struct vip_private data = pending->request.data;
+    struct cm_conn conn;
+    uint64_t user = attempt ? attempt->user : pending->user;
+
+    VIP_ASSERT(assoc->state == CM_ASSOC_OPENING && pending->assoc == assoc);
+    cm_assoc_set_state(cm, assoc, CM_ASSOC_OPEN, now_ns);
+    assoc->pending = NULL;
+    pending->assoc = NULL;
+    cm_conn_fill(cm, &conn, assoc, &pending->request);
+    cm_answered_add(cm, pending, CM_ANSWER_NONE, 0, NULL, now_ns);
+    if (!attempt)
+        cm_disc_touch(cm, pending, now_ns);
+    cm_pending_free(cm, pending);
+    if (!attempt) {
+        cm->ops.accept_done(cm->ctx, user, VIP_RC_SUCCESS, &conn, "");
+        return;
+    }
+    cm_attempt_free(cm, attempt);
+    cm->ops.request_done(cm->ctx, user, VIP_RC_SUCCESS, &conn, &data, "");
+}

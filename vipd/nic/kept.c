@@ -1,0 +1,74 @@
+/*
+ * Memory of vipd that the descriptors of a program take: segments of long descriptors, and entries
+ * of CQs that the program does not read. A session has NIC_KEPT_BYTES of it, and the sessions of a
+ * user together nic_config.kept_bytes_user.
+ *
+ * Entries of CQs lie in blocks. Thousands of blocks may become spare at once; to free all of them
+ * takes 1 ms. So they are freed a few at a time, or used again.
+ */
+#include <stdlib.h>
+
+#include "proto/assert.h"
+#include "vipd/nic/internal.h"
+
+static bool room(const struct nic_session *session, size_t bytes)
+{
+    uint64_t most = session->nic->config.kept_bytes_user;
+
+    return session->kept_bytes + bytes <= NIC_KEPT_BYTES &&
+           (!most || session->user->kept_bytes + bytes <= most);
+}
+
+void *nic_kept_alloc(struct nic_session *session, size_t bytes)
+{
+    void *memory = NULL;
+
+    while (!room(session, bytes) && nic_kept_spares_free(session, 1))
+        continue;
+    if (room(session, bytes))
+        memory = malloc(bytes);
+    if (!memory)
+        return NULL;
+    session->kept_bytes += bytes;
+    session->user->kept_bytes += bytes;
+    return memory;
+}
+
+void nic_kept_free(struct nic_session *session, void *memory, size_t bytes)
+{
+    VIP_ASSERT(session->kept_bytes >= bytes);
+    session->kept_bytes -= bytes;
+    session->user->kept_bytes -= bytes;
+    free(memory);
+}
+
+void *nic_kept_block(struct nic_session *session)
+{
+    struct nic_kept_block *block = session->spares;
+
+    if (!block)
+        return nic_kept_alloc(session, NIC_KEPT_BLOCK);
+    session->spares = block->next;
+    return block;
+}
+
+void nic_kept_spare(struct nic_session *session, struct nic_kept_block *first,
+                    struct nic_kept_block *last)
+{
+    last->next = session->spares;
+    session->spares = first;
+    session->nic->spares = true;
+}
+
+unsigned nic_kept_spares_free(struct nic_session *session, unsigned most)
+{
+    unsigned count = 0;
+
+    for (; count < most && session->spares; count++) {
+        struct nic_kept_block *block = session->spares;
+
+        session->spares = block->next;
+        nic_kept_free(session, block, NIC_KEPT_BLOCK);
+    }
+    return count;
+}

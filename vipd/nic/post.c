@@ -1,0 +1,79 @@
+/*
+ * A posting of a program: is there one, may vipd take it now, and giving it to the engine.
+ *
+ * Owns: the budget of postings that fail. Does not own: where postings are taken from (sq.c,
+ * direct.c).
+ */
+#include "proto/probe.h"
+#include "vipd/engine/mutant.h"
+#include "vipd/nic/internal.h"
+
+/* One load: is the slot at sq_watch written? */
+bool nic_session_has_posts(const struct nic_session *session)
+{
+    const struct vip_sq_slot *slot = &session->sq[session->sq_watch & (VIP_SQ_SLOTS - 1)];
+    uint32_t stamp;
+
+    vip_fetch_begin();
+    stamp = vip_load32_acquire(&slot->stamp);
+    vip_fetch_end();
+    return !session->broken && stamp == session->sq_watch + 1;
+}
+
+uint64_t nic_session_resumes_ns(const struct nic_session *session)
+{
+    const uint64_t burst_ns = (uint64_t)NIC_FAULT_BURST * NIC_FAULT_NS;
+
+    return session->faults_ns > burst_ns ? session->faults_ns - burst_ns : 0;
+}
+
+bool nic_session_throttled(const struct nic_session *session)
+{
+    return nic_session_resumes_ns(session) > session->nic->now_ns;
+}
+
+void nic_session_tell_resumed(struct nic_session *session)
+{
+    session->tell_resumed = true;
+}
+
+void nic_session_fault(struct nic_session *session)
+{
+    bool was = nic_session_throttled(session);
+
+    if (session->faults_ns < session->nic->now_ns)
+        session->faults_ns = session->nic->now_ns;
+    session->faults_ns += NIC_FAULT_NS;
+    if (!was && nic_session_throttled(session))
+        session->nic->counts.throttled++;
+}
+
+void nic_session_post(struct nic_session *session, const struct vip_sq_slot *slot,
+                      const struct nic_post_parts *parts, uint16_t control)
+{
+    struct eng_post args = {
+        .vi = slot->vi,
+        .queue = slot->kind == VIP_SQ_SEND ? VIP_Q_SEND : VIP_Q_RECV,
+        .control = control,
+        .seg_count = parts->seg_count,
+        .flags = slot->flags,
+        .length = slot->length,
+        .reserved = slot->reserved1,
+        .imm = (slot->flags & VIP_SQF_IMM64) || VIP_MUTANT(IMM64_HALF) ? slot->imm
+                                                                       : slot->imm & 0xffffffffu,
+        .message_bytes = parts->message_bytes,
+        .app_message = parts->message,
+        .app_segs = parts->segs,
+    };
+
+    session->nic->counts.posts++;
+    if (session->nic->see)
+        nic_see_descriptor(
+            session, VIP_CAPTURE_POSTED,
+            &(struct nic_deferred){.vi = args.vi, .queue = args.queue, .length = args.length});
+    VIP_PROBE4(post, session->id, args.vi, args.queue, args.length);
+    session->failed = false;
+    eng_post(session->eng, &args, session->nic->now_ns);
+    if (session->failed)
+        nic_session_fault(session);
+}

@@ -1,0 +1,242 @@
+/*
+ * Taking descriptors from the submission ring of a session.
+ *
+ * The contents of the ring are hostile: each slot is copied once, the copy is checked, and a loop
+ * over slots has a budget. A malformed descriptor fails alone; a ring that no library of ours can
+ * have written marks the session broken.
+ *
+ * Owns: the submission position.
+ */
+#include <string.h>
+
+#include "proto/assert.h"
+#include "vipd/nic/internal.h"
+
+#define SEGS_MAX (VIP_SEGS_PER_DESC_MAX + 1) /* data segments and one address segment */
+
+static void ring_broken(struct nic_session *session)
+{
+    if (session->broken)
+        return;
+    session->broken = true;
+    session->nic->counts.sessions_broken++;
+    if (session->sink->broken)
+        session->sink->broken(session->ctx);
+}
+
+/*
+ * Copy the segments of the descriptor in `slot`, which starts at the current position. Outcomes:
+ * 1 copied; 0 a continuation is not written yet (the poster is between two stores), try again when
+ * its stamp is there; -1 a slot that must be a continuation is none.
+ */
+static int take_segs(struct nic_session *session, const struct vip_sq_slot *slot,
+                     struct vip_shm_seg segs[SEGS_MAX])
+{
+    unsigned inline_segs =
+        slot->seg_count < VIP_SQ_INLINE_SEGS ? slot->seg_count : VIP_SQ_INLINE_SEGS;
+    unsigned got = inline_segs;
+
+    memcpy(segs, slot->seg, inline_segs * sizeof(segs[0]));
+    for (uint32_t at = session->sq_position + 1; got < slot->seg_count; at++) {
+        struct vip_sq_slot copy;
+        struct vip_sq_cont cont;
+        unsigned count = slot->seg_count - got;
+
+        if (!vip_sq_read(session->sq, at, &copy)) {
+            session->sq_watch = at;
+            return 0;
+        }
+        memcpy(&cont, &copy, sizeof(cont));
+        if (cont.kind != VIP_SQ_CONT || cont.vi != slot->vi)
+            return -1;
+        if (count > VIP_SQ_CONT_SEGS)
+            count = VIP_SQ_CONT_SEGS;
+        memcpy(segs + got, cont.seg, count * sizeof(segs[0]));
+        got += count;
+    }
+    return 1;
+}
+
+/*
+ * Copy the message of the descriptor in `slot`; it follows the segments. Outcomes as take_segs, but
+ * the length of the message in bytes instead of 1.
+ */
+static int take_message(struct nic_session *session, const struct vip_sq_slot *slot,
+                        uint8_t message[VIP_MESSAGE_BYTES_MAX])
+{
+    uint32_t at = session->sq_position + VIP_SQ_SLOTS_FOR(slot->seg_count);
+    unsigned got = 0, want = 1;
+
+    for (; got < want; at++) {
+        struct vip_sq_slot copy;
+        struct vip_sq_msg part;
+        unsigned count;
+
+        if (!vip_sq_read(session->sq, at, &copy)) {
+            session->sq_watch = at;
+            return 0;
+        }
+        memcpy(&part, &copy, sizeof(part));
+        if (part.kind != VIP_SQ_MSG || part.vi != slot->vi || part.len == 0 ||
+            part.len > VIP_MESSAGE_BYTES_MAX || (got && part.len != want))
+            return -1;
+        want = part.len;
+        count = want - got < VIP_SQ_MSG_BYTES ? want - got : VIP_SQ_MSG_BYTES;
+        memcpy(message + got, part.bytes, count);
+        got += count;
+    }
+    return (int)got;
+}
+
+/* Does the VI of the posting exist? A posting to a destroyed VI is a race of the application. */
+static bool post_vi_valid(struct nic_session *session, const struct vip_sq_slot *slot)
+{
+    const struct nic_vi *vi = nic_vi_get(session, slot->vi);
+
+    if (!vi) {
+        session->nic->counts.post_bad_vi++;
+        nic_session_fault(session);
+        return false;
+    }
+    if (vi->generation != slot->vi_gen) {
+        session->nic->counts.post_bad_gen++;
+        nic_session_fault(session);
+        return false;
+    }
+    return true;
+}
+
+/*
+ * Take one descriptor at the current position, already copied to `slot`. Returns the number of its
+ * slots; 0: it is not complete yet.
+ */
+static unsigned take_post(struct nic_session *session, const struct vip_sq_slot *slot)
+{
+    struct nic_counts *counts = &session->nic->counts;
+    struct nic_post_parts parts;
+    int taken, message = 0;
+
+    parts.seg_count = 0;
+    parts.message_bytes = 0;
+    session->sq_skip_conts = false;
+    if (slot->seg_count > SEGS_MAX) {
+        /* Too many segments: it fails in its turn like every malformed descriptor. The number of
+         * its continuations is unknown. */
+        counts->post_bad_segs++;
+        session->sq_skip_conts = true;
+        if (post_vi_valid(session, slot))
+            nic_session_post(session, slot, &parts, slot->control | VIP_CTL_RESERVED);
+        return 1;
+    }
+    taken = take_segs(session, slot, parts.segs);
+    if (taken > 0 && (slot->flags & VIP_SQF_MSG))
+        taken = message = take_message(session, slot, parts.message);
+    if (taken == 0)
+        return 0;
+    if (taken < 0) {
+        counts->post_stray++;
+        ring_broken(session);
+        return 1;
+    }
+    parts.seg_count = slot->seg_count;
+    parts.message_bytes = (uint32_t)message;
+    if (post_vi_valid(session, slot))
+        nic_session_post(session, slot, &parts, slot->control);
+    return VIP_SQ_SLOTS_FOR(slot->seg_count) + VIP_SQ_SLOTS_FOR_MSG(parts.message_bytes);
+}
+
+/* Take a slot that begins no descriptor. */
+static void take_stray(struct nic_session *session, const struct vip_sq_slot *slot)
+{
+    struct nic_counts *counts = &session->nic->counts;
+
+    if (slot->kind != VIP_SQ_CONT && slot->kind != VIP_SQ_MSG) {
+        counts->post_bad_kind++;
+        session->sq_skip_conts = true;
+        nic_session_fault(session);
+    } else if (!session->sq_skip_conts) {
+        counts->post_stray++;
+        ring_broken(session);
+    }
+}
+
+/* Allow one ring of slots from the present position: all that the ring holds now may be taken. */
+static void fetch_begin(struct nic_session *session)
+{
+    session->fetch_turn = session->nic->counts.turns;
+    session->fetch_end = session->sq_position + VIP_SQ_SLOTS;
+}
+
+unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cut)
+{
+    unsigned taken = 0;
+    struct vip_sq_slot slot;
+
+    /* eng_post may ask for further posts while we are giving it one. */
+    if (session->draining || session->broken || !nic_session_has_posts(session))
+        return 0;
+    if (session->fetch_turn != session->nic->counts.turns)
+        fetch_begin(session);
+    /* The last descriptor may have ended behind fetch_end. */
+    if ((int32_t)(session->fetch_end - session->sq_position) <= 0)
+        return 0;
+    if (budget > session->fetch_end - session->sq_position)
+        budget = session->fetch_end - session->sq_position;
+    session->draining = true;
+    while (taken < budget && !session->broken && !(cut && session->nic->meter.over)) {
+        unsigned slots = 1;
+
+        vip_fetch_begin();
+        /* The program may have removed the slot again: then vipd waits for it once more. */
+        if (!vip_sq_read(session->sq, session->sq_position, &slot)) {
+            session->sq_watch = session->sq_position;
+            slots = 0;
+        } else if (slot.kind == VIP_SQ_SEND || slot.kind == VIP_SQ_RECV) {
+            slots = take_post(session, &slot);
+        } else if (slot.kind == VIP_SQ_ASK) {
+            if (post_vi_valid(session, &slot))
+                nic_direct_ask(session, slot.vi, slot.flags);
+        } else {
+            take_stray(session, &slot);
+        }
+        vip_fetch_end();
+        if (!slots)
+            break;
+        session->sq_position += slots;
+        session->sq_watch = session->sq_position;
+        taken += slots;
+    }
+    session->draining = false;
+    session->slots += taken;
+    if (taken)
+        vip_store32_release(&session->head->sq_cons, session->sq_position); /* [doorbell CONS] */
+    return taken;
+}
+
+void nic_session_fetch(struct nic_session *session)
+{
+    struct nic *nic = session->nic;
+    struct nic_session *before;
+
+    if (nic_session_throttled(session) || !nic_session_has_posts(session))
+        return;
+    before = nic_share_switch(nic, session);
+    nic_share_worked(nic, nic_session_drain(session, VIP_SQ_SLOTS, false));
+    nic_share_switch(nic, before);
+}
+
+void nic_session_enter(struct nic_session *session)
+{
+    fetch_begin(session);
+    nic_session_drain(session, VIP_SQ_SLOTS, false);
+}
+
+uint64_t nic_session_slots(const struct nic_session *session)
+{
+    return session->slots;
+}
+
+bool nic_session_broken(const struct nic_session *session)
+{
+    return session->broken;
+}

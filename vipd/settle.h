@@ -1,0 +1,23 @@
+/*
+ * What the configuration in force means for the running parts: when vipd starts, and after a reload.
+ *
+ * Owns: the configuration of a NIC, made from the keys, and the timer of [daemon] idle_exit. Called
+ * by start.c, main.c and reload.c, from the loop's thread.
+ */
+#ifndef VIPD_SETTLE_H
+#define VIPD_SETTLE_H
+
+#include "vipd/daemon.h"
+#include "vipd/nic/nic.h"
+
+/* What the keys say about one NIC. Its seed and its secret are 0: the caller draws them. */
+void settle_nic_config(const struct vipd *vipd, const struct vipd_nic_config *from,
+                       struct nic_config *ret);
+
+/*
+ * Apply vipd->config to the running parts as far as that needs no restart: log level, waiting,
+ * times of the connection managers, what new sessions get, groups, idle_exit.
+ */
+void vipd_settle(struct vipd *vipd);
+
+#endif
