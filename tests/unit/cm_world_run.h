@@ -16,6 +16,7 @@
 
 static const struct cm_config world_config UNUSED = {
     .source_bytes = 4,
+    .port_bytes = 2,
     .packet_bytes = 8192,
     .window_bytes = 65536,
     .grace_ns = 20 * MS,

@@ -99,6 +99,16 @@ static struct cm_host address(const struct world *w, unsigned host, unsigned por
     return ret;
 }
 
+/* Another port of the client's host. */
+static struct cm_host port_of(const struct world *w, unsigned port)
+{
+    struct cm_host ret = w->hosts[CLIENT].addr;
+
+    ret.bytes[4] = (uint8_t)(port >> 8);
+    ret.bytes[5] = (uint8_t)port;
+    return ret;
+}
+
 /* A REQUEST with an address that was shown: what the hosts of this world are too few to send. */
 static void from_address(struct world *w, struct cm_host from, uint64_t id, const char *disc)
 {
@@ -531,59 +541,55 @@ static void test_nagging_user(void **state)
 }
 
 /* Requests from other ports of a host fill what a server keeps for that host, and cost it time. The
- * vipd of the host, which has a connection here, gets a place all the same, and the next turn. */
+ * vipd of the host, which has the port that the vipd of the server has, gets a place all the same,
+ * and the next turn. */
 static void test_vipd_of_the_host(void **state)
 {
     struct world *w = world_new(2, 526);
     struct host *server = &w->hosts[SERVER];
-    struct cm_host at;
     unsigned request;
 
     w->uid = HONEST;
-    connects(w, CLIENT, "first");
     host_listen(w, SERVER, 1, "svc");
-    for (unsigned port = 1; port <= 250; port++) {
-        at = w->hosts[CLIENT].addr;
-        at.bytes[4] = 1;
-        at.bytes[5] = (uint8_t)port;
-        from_address(w, at, port, "svc");
-    }
-    assert_int_equal(server->incoming_count, 2); /* "first", and one of these */
+    for (unsigned port = 1; port <= 250; port++)
+        from_address(w, port_of(w, port), port, "svc");
+    assert_int_equal(server->incoming_count, 1);
     request = host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
     world_run(w, 2 * MS);
     assert_int_equal(w->hosts[CLIENT].requests[request].done, 0);
-    assert_int_equal(host_accept(w, SERVER, 1), 0); /* it is never confirmed */
+    assert_int_equal(host_accept(w, SERVER, 0), 0); /* it is never confirmed */
     host_listen(w, SERVER, 2, "svc");
     world_run(w, 2 * MS);
     host_listen(w, SERVER, 3, "svc");
     world_run(w, 2 * MS);
-    assert_in_range(server->incoming_count, 3, 4);
-    for (unsigned i = 2; i < server->incoming_count; i++)
+    assert_in_range(server->incoming_count, 2, 3);
+    for (unsigned i = 1; i < server->incoming_count; i++)
         (void)host_accept(w, SERVER, i);
     world_run(w, 5 * MS);
     assert_int_equal(w->hosts[CLIENT].requests[request].rc, VIP_RC_SUCCESS);
     world_free(w);
 }
 
-/* The connection ends: then it is a part of its host again. */
-static void test_no_more_connections(void **state)
+/* The ports of a host are two sources, whatever connections they have or had: the port that the vipd
+ * here has, too, and all others. A program of this host cannot be a second source so. */
+static void test_two_sources_of_a_host(void **state)
 {
     struct world *w = world_new(2, 527);
-    struct cm_holder *source;
+    struct cm *cm = w->hosts[SERVER].cm;
+    struct cm_host vipd = cm_source_of(cm, &w->hosts[CLIENT].addr), other = port_of(w, 1), port;
 
+    other = cm_source_of(cm, &other);
+    assert_false(cm_host_equal(&vipd, &other));
     w->uid = HONEST;
-    source = cm_holder_host(w->hosts[SERVER].cm, &w->hosts[CLIENT].addr);
     connects(w, CLIENT, "first");
-    assert_int_equal(source->own, 1);
-    connects(w, CLIENT, "second");
-    assert_int_equal(source->own, 1);
-    host_close(w, CLIENT, &w->hosts[CLIENT].conns[0]);
-    world_run(w, 5 * MS);
-    assert_int_equal(source->own, 1);
-    host_close(w, CLIENT, &w->hosts[CLIENT].conns[1]);
-    world_run(w, 5 * MS);
-    assert_int_equal(source->own, 0);
-    cm_holder_put(w->hosts[SERVER].cm, source);
+    for (unsigned i = 1; i < 3000; i++) {
+        port = port_of(w, i);
+        port = cm_source_of(cm, &port);
+        assert_true(cm_host_equal(&port, &other));
+    }
+    cm->config.local = (struct cm_host){.len = 1, .bytes = {127}};
+    port = cm_source_of(cm, &w->hosts[CLIENT].addr);
+    assert_int_equal(port.len, 1);
     world_free(w);
 }
 
@@ -655,7 +661,7 @@ int main(void)
         cmocka_unit_test(test_nagging_user),
         cmocka_unit_test(test_full_is_not_nobody),
         cmocka_unit_test(test_vipd_of_the_host),
-        cmocka_unit_test(test_no_more_connections),
+        cmocka_unit_test(test_two_sources_of_a_host),
     };
 
     return cmocka_run_group_tests_name("engine_cm_share", tests, NULL, NULL);

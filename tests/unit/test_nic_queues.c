@@ -183,15 +183,24 @@ static void test_cq_backlog_limit(void **state)
     for (unsigned i = 0; i < 20; i++)
         flush_receives(app, vi[i % 12], &mem, 1000);
     assert_int_equal(rig_wait_event(app, 'e').code, VIP_EC_VI_OVERRUN);
+    /* It counts among the errors that a program may be told. */
+    vip_store32_release(&vip_app_cq(app->app, cq)->cons,
+                        vip_load32(&vip_vipd_cq(app->vipd, cq)->prod));
+    rig_pass(20000000);
+    app->session->errors_ns = rig_now + 3600 * RIG_SECOND;
+    for (unsigned i = 0; i < 20; i++)
+        flush_receives(app, vi[i % 12], &mem, 1000);
+    assert_int_equal(app->event_count, 0);
+    assert_int_equal(rig_counter(nic, "errors_untold"), 1);
     rig_mem_free(&mem);
 }
 
-/* From one look at the clock to the next, what is moved out of a backlog takes 0.1 ms. */
-static uint64_t dear_looks;
+/* From one look at the clock to the next, what is moved out of a backlog takes dear_ns. */
+static uint64_t dear_looks, dear_ns;
 
 static uint64_t dear_clock(void)
 {
-    return rig_now + 100000 * dear_looks++;
+    return rig_now + dear_ns * dear_looks++;
 }
 
 /* Many CQs that were full are read at once: each turn moves some of what waits. */
@@ -204,6 +213,7 @@ static void test_cq_backlogs_in_turns(void **state)
     uint64_t waiting, before;
     unsigned turns = 0;
 
+    dear_ns = 100000;
     rig_cost_clock = dear_clock;
     app = rig_app(rig_nic(0));
     mem = rig_mem(app, 4096, REGISTRY_SHARED);
@@ -252,6 +262,7 @@ static void backlog_in_portions(bool end)
     uint64_t before;
     uint32_t cq;
 
+    dear_ns = 1000000;
     rig_cost_clock = dear_clock;
     app = rig_app(rig_nic(0));
     rig_app(rig_nics[0]);
@@ -290,9 +301,9 @@ static void backlog_in_portions(bool end)
         nic_turn(rig_nics[0], rig_now);
         before = now;
         now = rig_counter(rig_nics[0], "segs_bytes");
-        assert_in_range(before - now, PORTION * BLOCK / 2, 24 * PORTION * BLOCK);
+        assert_in_range(before - now, 1, 4 * PORTION * BLOCK);
     }
-    assert_in_range(turns, end ? 2 : ROUNDS * 1000 / 511 / (24 * PORTION) + 1, 100);
+    assert_in_range(turns, end ? 2 : ROUNDS * 1000 / 511 / (4 * PORTION) + 1, 100);
     rig_cost_clock = NULL;
     rig_mem_free(&mem);
     if (end)

@@ -540,9 +540,25 @@ static void test_asked_breaks(void **state)
     struct rig_app *app = connected(nic);
 
     for (unsigned i = 0; i < app->session->vi_high; i++)
-        app->session->vis[i].ask_break = true;
-    app->session->asks = nic->asks = true;
+        nic_direct_ask(app->session, (uint16_t)i, VIP_ASK_BREAK);
     until_ended(nic, "ring_breaks", RIG_SECOND);
+}
+
+/* What a program asks for is done in its order, without a look at its other VIs, and once. */
+static void test_asks_in_order(void **state)
+{
+    struct nic *nic = rig_nic(0);
+    struct nic_session *session = connected(nic)->session;
+    struct nic_list *asks = &session->asks;
+
+    nic_direct_ask(session, 5, VIP_ASK_FLUSH);
+    nic_direct_ask(session, 1, VIP_ASK_FLUSH);
+    nic_direct_ask(session, 5, VIP_ASK_BREAK);
+    assert_ptr_equal(asks->next, &session->vis[5].in_asks);
+    assert_ptr_equal(asks->next->next, &session->vis[1].in_asks);
+    assert_ptr_equal(asks->next->next->next, asks);
+    rig_pass(RIG_SECOND / 100);
+    assert_true(nic_list_empty(asks));
 }
 
 /* Packets that a turn had no time for are the first of the next one; none is lost. */
@@ -747,6 +763,7 @@ int main(void)
         C(test_due_of_late_postings),
         C(test_turn_ends),
         C(test_lost_peers),
+        C(test_asks_in_order),
         C(test_asked_breaks),
         C(test_packets_left),
         C(test_packets_beside_postings),

@@ -45,7 +45,7 @@ struct cm_holder *cm_source_get(struct cm *cm, const struct cm_in *in)
         node = cm_table_find(cm, &cm->attempts, in->msg->request_id);
     if (node)
         return cm_holder_ref(CM_OF(struct cm_attempt, by_request, node)->client);
-    return in->peer && in->peer->own ? cm_holder_peer(cm, in->from) : cm_holder_host(cm, in->from);
+    return cm_holder_host(cm, in->from);
 }
 
 /* May it be sent beside others of its user to that host? If not, it is sent when one has ended. */

@@ -157,8 +157,7 @@ struct cm_attempt *cm_attempt_find(struct cm *cm, const struct cm_in *in);
 bool cm_attempt_awaits(struct cm *cm, const struct cm_host *host, uint64_t conn_id);
 /*
  * The source of a REQUEST, with one reference more: the asking user if the request is from here and
- * still under way; else the peer that sent it, if that has a connection here (CM_OWN_MAX), or its
- * host. NULL = no memory.
+ * still under way; else its host (cm_source_of). NULL = no memory.
  */
 struct cm_holder *cm_source_get(struct cm *cm, const struct cm_in *in);
 void cm_attempt_free(struct cm *cm, struct cm_attempt *attempt);

@@ -85,7 +85,6 @@ struct cm_peer {
     uint32_t number;         /* index | generation, for the host */
     uint32_t refs;           /* associations and pending requests */
     uint32_t assocs_open;    /* associations in CM_ASSOC_OPEN */
-    bool own;                /* while it has such: a source of its own (cm_source_get) */
     bool dead;               /* its connections end; waits for the host to forget them */
     bool new_life;           /* dead because its vipd was restarted */
     uint64_t heard_ns;       /* last sign of this life */

@@ -126,10 +126,6 @@ void cm_peer_opened(struct cm *cm, struct cm_peer *peer, uint64_t now_ns)
     peer->pinged_ns = 0;
     if (peer->assocs_open++ || peer->self)
         return;
-    if (peer->source->own < CM_OWN_MAX) {
-        peer->own = true;
-        peer->source->own++;
-    }
     cm_peer_hear(cm, peer, now_ns);
     cm_timer_set(cm, &peer->timer, cm_add_ns(now_ns, cm->config.keepalive_ns));
 }
@@ -140,9 +136,6 @@ void cm_peer_closed(struct cm *cm, struct cm_peer *peer)
     if (--peer->assocs_open)
         return;
     cm_timer_clear(cm, &peer->timer);
-    if (peer->own)
-        peer->source->own--;
-    peer->own = false;
 }
 
 _Static_assert(CM_PEER_INDEXES == CM_PEERS_MAX, "every peer can be looked at");

@@ -70,11 +70,6 @@ struct cm_holder *cm_holder_host(struct cm *cm, const struct cm_host *host)
     return holder_get(cm, CM_HOLDER_HOST, &source);
 }
 
-struct cm_holder *cm_holder_peer(struct cm *cm, const struct cm_host *host)
-{
-    return holder_get(cm, CM_HOLDER_HOST, host);
-}
-
 struct cm_holder *cm_holder_asker(struct cm *cm, uint32_t uid, const struct cm_host *host)
 {
     struct cm_host source = cm_source_of(cm, host), id = {.len = sizeof(uid)};
@@ -86,16 +81,31 @@ struct cm_holder *cm_holder_asker(struct cm *cm, uint32_t uid, const struct cm_h
     return holder_get(cm, CM_HOLDER_ASKER, &id);
 }
 
+static bool starts_with(const struct cm_host *host, const struct cm_host *start)
+{
+    return start->len && host->len >= start->len &&
+           memcmp(host->bytes, start->bytes, start->len) == 0;
+}
+
 struct cm_host cm_source_of(const struct cm *cm, const struct cm_host *host)
 {
-    struct cm_host source = {.len = cm->config.source_bytes};
-    const struct cm_host *local = &cm->config.local;
+    const struct cm_config *config = &cm->config;
+    struct cm_host source = {.len = config->source_bytes};
+    bool local = starts_with(host, &config->local);
+    uint8_t port = config->port_bytes, at;
 
-    if (local->len && host->len >= local->len && memcmp(host->bytes, local->bytes, local->len) == 0)
-        source.len = local->len;
+    if (local)
+        source.len = config->local.len;
     if (host->len < source.len)
         source.len = host->len;
     memcpy(source.bytes, host->bytes, source.len);
+    if (local || !port || host->len != config->self.len || host->len < source.len + port)
+        return source;
+    at = host->len - port;
+    if (memcmp(host->bytes + at, config->self.bytes + at, port) == 0) {
+        memcpy(source.bytes + source.len, host->bytes + at, port);
+        source.len += port;
+    }
     return source;
 }
 

@@ -2,10 +2,10 @@
  * Shares of the connection manager's pools: what each holder has, and whether it may have more.
  *
  * A holder is a user with waiting programs (OWNER), a user of this host with asking programs
- * (CLIENT), the same towards one other host (ASKER), or another host (HOST: all addresses with the
- * same leading cm_config.source_bytes, or with cm_config.local). Each pool has a size for all, a part
- * of it that one holder of a kind may have, and a reserve for holders that have little. So neither one user nor one host
- * can take the last place from others.
+ * (CLIENT), the same towards one other host (ASKER), or another host (HOST: a source of addresses,
+ * cm_source_of). Each pool has a size for all, a part of it that one holder of a kind may have, and a
+ * reserve for holders that have little. So neither one user nor one host can take the last place
+ * from others.
  *
  * Owns: holders and what they have. Does not own: the objects that are counted. Private to
  * vipd/engine/cm*.c.
@@ -44,7 +44,6 @@ struct cm_holder {
     enum cm_holder_kind kind;
     uint32_t refs; /* objects that name it */
     uint32_t has[CM_POOLS];
-    uint32_t own;                       /* of a HOST: its peers that are sources of their own */
     uint32_t unconfirmed;               /* of its requests: accepted, CONFIRM not seen */
     uint64_t turn_ns;                   /* when a server last took a request of it */
     TAILQ_HEAD(, cm_answered) answered; /* oldest first */
@@ -64,23 +63,19 @@ struct cm_slow {
     uint64_t key, until_ns; /* until 0: none */
 };
 
-/*
- * Peers of one HOST that are sources of their own, as a HOST whose id is their whole address, while
- * they have a connection here. So a program that sends requests from the address of its host, which
- * costs a server time, takes no turns and no places from the vipd of that host.
- */
-#define CM_OWN_MAX 4
-
 /* A holder that has less than this of a pool may use its reserve. */
 #define CM_SMALL 16
 
 /* Find or make, with one reference more; NULL = no memory. */
 struct cm_holder *cm_holder_user(struct cm *cm, enum cm_holder_kind kind, uint32_t uid);
 struct cm_holder *cm_holder_host(struct cm *cm, const struct cm_host *host);
-/* The same for a peer that is a source of its own. */
-struct cm_holder *cm_holder_peer(struct cm *cm, const struct cm_host *host);
 struct cm_holder *cm_holder_asker(struct cm *cm, uint32_t uid, const struct cm_host *host);
-/* The source of an address: the bytes that all addresses of this source have. */
+/*
+ * The source of an address: the bytes that all addresses of this source have. An address with our own
+ * port is taken for the vipd of its host, and that is a source of its own: a program that sends
+ * requests from the address of its host, which costs a server time, takes no turns and no places from
+ * the vipd there. So a host is two sources at most; this one is never two.
+ */
 struct cm_host cm_source_of(const struct cm *cm, const struct cm_host *host);
 struct cm_holder *cm_holder_ref(struct cm_holder *holder);
 void cm_holder_put(struct cm *cm, struct cm_holder *holder); /* NULL is fine */

@@ -36,6 +36,7 @@ struct link_kind_row {
     /* Leading bytes of a host address that identify a source (a holder of a share): the address
      * without its port; of IPv6 only the network (/64). */
     uint8_t source_bytes;
+    uint8_t port_bytes; /* last bytes of a host address that are a port; 0: it has none */
     /* First byte of addresses that each program of this host can use as its own; 0: none. */
     uint8_t local;
     int (*parse)(const char *text, uint16_t default_port, struct link_addr *ret); /* 0 or -EINVAL */

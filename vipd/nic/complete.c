@@ -191,7 +191,7 @@ static void cq_keep(struct nic_session *session, uint32_t number, const struct n
 
     if (cq->backlog.live >= max || !nic_backlog_add(session, &cq->backlog, entry)) {
         nic->counts.cq_lost++;
-        if (!cq->overrun_told && !session->closing)
+        if (!cq->overrun_told && !session->closing && nic_session_may_tell(session))
             session->sink->error(session->ctx, VIP_RES_VI, VIP_EC_VI_OVERRUN, entry->vi,
                                  session->vis[entry->vi].generation, 0,
                                  "the completion queue is not read; an entry was lost");

@@ -304,6 +304,7 @@ void nic_direct_reset(struct nic_session *session, uint16_t number)
     VIP_ASSERT(!vi->ring);
     vi->recv_next = 0;
     vi->had_ring = vi->ask_break = vi->ask_flush = false;
+    nic_list_del(&vi->in_asks);
     vi->ring_count = 0;
     memset(vi->ring_seen, 0, sizeof(vi->ring_seen));
     block->ring_end = block->ring_vipd = block->ring_mute = 0;
@@ -402,6 +403,13 @@ void nic_direct_begin(struct nic_conn *conn)
 
 /* ---- requests of programs ---------------------------------------------------------------- */
 
+static void ask_later(struct nic_session *session, struct nic_vi *vi)
+{
+    if (nic_list_empty(&vi->in_asks))
+        nic_list_add_tail(&session->asks, &vi->in_asks);
+    session->nic->asks = true;
+}
+
 void nic_direct_ask(struct nic_session *session, uint16_t number, uint8_t ask)
 {
     struct nic_vi *vi = &session->vis[number];
@@ -410,7 +418,8 @@ void nic_direct_ask(struct nic_session *session, uint16_t number, uint8_t ask)
 
     switch (ask) {
     case VIP_ASK_FLUSH:
-        vi->ask_flush = session->asks = session->nic->asks = true;
+        vi->ask_flush = true;
+        ask_later(session, vi);
         return;
     case VIP_ASK_WAKE_PEER:
         session->nic->counts.ring_wakes++;
@@ -421,7 +430,8 @@ void nic_direct_ask(struct nic_session *session, uint16_t number, uint8_t ask)
         nic_poke(session, number, VIP_Q_SEND);
         return;
     case VIP_ASK_BREAK:
-        vi->ask_break = session->asks = session->nic->asks = true;
+        vi->ask_break = true;
+        ask_later(session, vi);
         break;
     default:
         session->nic->counts.post_bad_kind++;

@@ -126,6 +126,8 @@ void nic_session_set_linger(struct nic_session *session);
 bool nic_session_has_posts(const struct nic_session *session);
 /* A posting failed: charge it (nic_session_throttled). */
 void nic_session_fault(struct nic_session *session);
+/* post.c: may one more error be reported to the program? If so, it counts. */
+bool nic_session_may_tell(struct nic_session *session);
 /* Segments and message of one descriptor. nic_session_post gives it, copied from `slot`, to the
  * engine. */
 struct nic_post_parts {

@@ -23,8 +23,9 @@ void *nic_kept_alloc(struct nic_session *session, size_t bytes)
 {
     void *memory = NULL;
 
-    while (!room(session, bytes) && nic_kept_spares_free(session, 1))
-        continue;
+    for (unsigned n = 0; n < NIC_KEPT_SPARES && !room(session, bytes); n++)
+        if (!nic_kept_spares_free(session, 1))
+            break;
     if (room(session, bytes))
         memory = malloc(bytes);
     if (!memory)

@@ -29,6 +29,7 @@ static int cm_open(struct nic *nic, uint64_t now_ns)
     memset(memory, 0, cm_bytes());
     config.self = nic->self;
     config.source_bytes = kind->source_bytes;
+    config.port_bytes = kind->port_bytes;
     config.local.len = kind->local != 0;
     config.local.bytes[0] = kind->local;
     config.epoch = nic->config.epoch;
@@ -193,7 +194,8 @@ static bool has_work(const struct nic *nic)
          item = item->next) {
         const struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
 
-        if ((session->tell_resumed || session->asks || nic_session_has_posts(session)) &&
+        if ((session->tell_resumed || !nic_list_empty(&session->asks) ||
+             nic_session_has_posts(session)) &&
             !nic_session_throttled(session))
             return true;
         /* While the link is full nothing can be sent; nic_deadline has the time of the retry. */
@@ -378,18 +380,19 @@ static bool backlogs_run(struct nic *nic)
         nic->backlog_wait_ns *= 2;
     if (did || nic->now_ns >= nic->backlog_next_ns)
         nic->backlog_next_ns = nic->now_ns + nic->backlog_wait_ns;
-    nic->backlog_look_ns = nic->now_ns + (did ? 0 : NIC_BACKLOG_LOOK_NS);
+    nic->backlog_look_ns = nic->now_ns + (did || nic->meter.over ? 0 : NIC_BACKLOG_LOOK_NS);
     return did;
 }
 
 /* What the program asked for this VI. It may take and complete 1,024 receives. */
-static void ask_serve(struct nic_session *session, uint16_t number)
+static void ask_serve(struct nic_session *session, struct nic_vi *vi)
 {
     static const char why[] = "a message from a program of this host met a receive that it could "
                               "not go to, or broke the rules of the ring";
     struct nic *nic = session->nic;
-    struct nic_vi *vi = &session->vis[number];
+    uint16_t number = (uint16_t)(vi - session->vis);
 
+    nic_list_del(&vi->in_asks);
     if (vi->ask_break && nic_vi_sever(session, number, why, nic->now_ns) == VIP_RC_SUCCESS)
         nic->counts.ring_breaks++;
     if (vi->ask_flush && vi->used && eng_vi_state(session->eng, number) == VIP_VIST_ERROR)
@@ -402,23 +405,15 @@ static bool asks_serve(struct nic_session *session)
 {
     struct nic *nic = session->nic;
 
-    if (!session->asks)
+    if (nic_list_empty(&session->asks))
         return false;
     nic->asks = true; /* look again in the next turn */
     if (nic_session_throttled(session))
         return false;
-    for (uint32_t n = 0; n < session->vi_high; n++) {
-        uint32_t number = session->ask_next++ % session->vi_high;
-
-        if (!session->vis[number].ask_break && !session->vis[number].ask_flush)
-            continue;
-        nic_share_switch(nic, session);
-        ask_serve(session, (uint16_t)number);
-        nic_share_worked(nic, NIC_UNITS);
-        return true;
-    }
-    session->asks = false;
-    return false;
+    nic_share_switch(nic, session);
+    ask_serve(session, NIC_ITEM(session->asks.next, struct nic_vi, in_asks));
+    nic_share_worked(nic, NIC_UNITS);
+    return true;
 }
 
 static bool asks_run(struct nic *nic)

@@ -48,6 +48,28 @@ void nic_session_fault(struct nic_session *session)
         session->nic->counts.throttled++;
 }
 
+/*
+ * Limit of error reports to a program. A program, or its peer, can cause one error per message.
+ * Each report costs vipd a system call and an entry in the history. So a program gets ERRORS_BURST
+ * reports at once, then one per ERROR_NS (nanoseconds).
+ */
+#define ERROR_NS     1000000u
+#define ERRORS_BURST 1024u
+
+bool nic_session_may_tell(struct nic_session *session)
+{
+    struct nic *nic = session->nic;
+
+    if (session->errors_ns < nic->now_ns)
+        session->errors_ns = nic->now_ns;
+    if (session->errors_ns - nic->now_ns >= (uint64_t)ERRORS_BURST * ERROR_NS) {
+        nic->counts.errors_untold++;
+        return false;
+    }
+    session->errors_ns += ERROR_NS;
+    return true;
+}
+
 void nic_session_post(struct nic_session *session, const struct vip_sq_slot *slot,
                       const struct nic_post_parts *parts, uint16_t control)
 {

@@ -19,28 +19,6 @@
 
 /* ---- operations of the engine ---------------------------------------------------------- */
 
-/*
- * Limit of error reports to a program. A program, or its peer, can cause one error per message.
- * Each report costs vipd a system call and an entry in the history. So a program gets ERRORS_BURST
- * reports at once, then one per ERROR_NS (nanoseconds).
- */
-#define ERROR_NS     1000000u
-#define ERRORS_BURST 1024u
-
-static bool may_tell(struct nic_session *session)
-{
-    struct nic *nic = session->nic;
-
-    if (session->errors_ns < nic->now_ns)
-        session->errors_ns = nic->now_ns;
-    if (session->errors_ns - nic->now_ns >= (uint64_t)ERRORS_BURST * ERROR_NS) {
-        nic->counts.errors_untold++;
-        return false;
-    }
-    session->errors_ns += ERROR_NS;
-    return true;
-}
-
 static void op_event(void *ctx, const struct eng_event *event)
 {
     struct nic_session *session = ctx;
@@ -63,7 +41,7 @@ static void op_event(void *ctx, const struct eng_event *event)
             break;
         }
         session->failed = true;
-        if (!session->closing && may_tell(session))
+        if (!session->closing && nic_session_may_tell(session))
             session->sink->error(session->ctx, VIP_RES_VI, event->code, event->vi, vi->generation,
                                  event->opcode, event->why);
         break;
@@ -217,6 +195,7 @@ int nic_session_new(struct nic *nic, const struct nic_session_args *args, uint64
     session->sink = args->sink;
     session->ctx = args->ctx;
     nic_list_init(&session->backlogs);
+    nic_list_init(&session->asks);
     nic_list_init(&session->held);
     nic_list_init(&session->parked);
     session->user = nic_user_join(nic, args->uid);

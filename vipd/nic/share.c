@@ -215,8 +215,10 @@ static bool has_work(const struct nic_session *session)
 {
     const struct nic *nic = session->nic;
 
-    return ((session->asks || nic_session_has_posts(session)) && !nic_session_throttled(session)) ||
-           (!nic->tx_retry_ns && eng_tx_ready(session->eng));
+    return ((!nic_list_empty(&session->asks) || nic_session_has_posts(session)) &&
+            !nic_session_throttled(session)) ||
+           (!nic->tx_retry_ns && eng_tx_ready(session->eng)) || eng_replay_waits(session->eng) ||
+           session->spares;
 }
 
 /* Is there only one session? Then no time is measured or shared. */

@@ -101,16 +101,17 @@ struct nic_vi {
     uint64_t qos;
     uint32_t ptag;
     /* Receives in the session's table, and the ring (direct.c). */
-    uint32_t recv_next;    /* next receive that vipd takes, counted from the VI's creation */
-    bool had_ring;         /* a VI gets at most one ring */
-    bool ask_break;        /* the program asked to break the connection, */
-    bool ask_flush;        /* to flush its receives, for the VI is in Error state */
-    struct nic_ring *ring; /* NULL: none, or it is over */
-    uint8_t ring_half;     /* this VI sends on way[ring_half] */
-    uint32_t ring_first;   /* recv_next when the ring was made */
-    uint32_t ring_count;   /* messages that it has brought, at the last ring_sync */
-    uint32_t ring_vipd;    /* receives taken for messages through vipd since ring_first */
-    uint64_t ring_seen[4]; /* messages and bytes sent, then received: largest values seen */
+    uint32_t recv_next;      /* next receive that vipd takes, counted from the VI's creation */
+    bool had_ring;           /* a VI gets at most one ring */
+    struct nic_list in_asks; /* session->asks, while one of these is set: */
+    bool ask_break;          /* the program asked to break the connection, */
+    bool ask_flush;          /* to flush its receives, for the VI is in Error state */
+    struct nic_ring *ring;   /* NULL: none, or it is over */
+    uint8_t ring_half;       /* this VI sends on way[ring_half] */
+    uint32_t ring_first;     /* recv_next when the ring was made */
+    uint32_t ring_count;     /* messages that it has brought, at the last ring_sync */
+    uint32_t ring_vipd;      /* receives taken for messages through vipd since ring_first */
+    uint64_t ring_seen[4];   /* messages and bytes sent, then received: largest values seen */
 };
 
 /* A VipConnectWait, then (handle_valid) the request that it received; or a listener; or a request
@@ -147,8 +148,6 @@ struct nic_session {
     uint64_t fetch_turn, slots; /* slots: taken since the session was opened */
     bool sq_skip_conts;         /* a bad descriptor was skipped: skip its continuations, too */
     bool draining, broken, closing, vi_latency; /* vi_latency: each VI is measured by itself */
-    bool asks;                                  /* some VI may have ask_break or ask_flush */
-    uint32_t ask_next;                          /* the VI to look at next for these */
     uint32_t rings;                             /* its VIs that have one */
     bool failed, tell_resumed; /* failed: the present posting; nic_session_tell_resumed */
     uint64_t faults_ns;        /* time until which failed postings are charged, if it is to come */
@@ -163,6 +162,7 @@ struct nic_session {
     uint32_t notify;                   /* value of head->notify */
     uint64_t notified;                 /* wake_batch in which it was last counted up */
     struct nic_list backlogs;          /* CQs with a backlog */
+    struct nic_list asks;              /* VIs for which the program asked for something */
     struct nic_list held, parked;      /* struct nic_held; parked in the order of their numbers */
     uint32_t held_count;               /* both lists */
     uint64_t held_bytes;               /* of the packets in them */

@@ -65,9 +65,10 @@ static int32_t number_take(struct nic_session *session)
 {
     if (session->vi_free_count)
         return session->vi_free[--session->vi_free_count];
-    if (session->vi_high < session->vi_max)
-        return (int32_t)session->vi_high++;
-    return -1;
+    if (session->vi_high == session->vi_max)
+        return -1;
+    nic_list_init(&session->vis[session->vi_high].in_asks);
+    return (int32_t)session->vi_high++;
 }
 
 static void cq_bind(struct nic_session *session, struct nic_vi *vi, unsigned queue, int32_t cq)
