@@ -51,7 +51,8 @@ static inline unsigned host_request(struct world *w, unsigned from, unsigned to,
     };
 
     assert_true(index < THINGS_MAX);
-    host->requests[index] = (struct attempt){.used = true, .local_id = args.local_id};
+    host->requests[index] =
+        (struct attempt){.used = true, .rc = VIP_RC_NOT_DONE, .local_id = args.local_id};
     assert_int_equal(cm_request(host->cm, &args, w->now_ns), 0);
     return index;
 }
@@ -78,7 +79,8 @@ static inline unsigned host_peer_attrs(struct world *w, unsigned from, unsigned 
 
     assert_true(index < THINGS_MAX);
     memcpy(args.data.bytes, data, args.data.len);
-    host->requests[index] = (struct attempt){.used = true, .local_id = args.local_id};
+    host->requests[index] =
+        (struct attempt){.used = true, .rc = VIP_RC_NOT_DONE, .local_id = args.local_id};
     rc = cm_request(host->cm, &args, w->now_ns);
     if (rc == -EPERM) /* another user has the name */
         host->requests[index] = (struct attempt){.given_up = true};
@@ -116,7 +118,8 @@ static inline int host_accept(struct world *w, unsigned index, unsigned i)
 
     assert_true(user < THINGS_MAX && !host->incoming[i].answered);
     host->incoming[i].answered = true;
-    host->accepts[user] = (struct attempt){.used = true, .local_id = local_id};
+    host->accepts[user] =
+        (struct attempt){.used = true, .rc = VIP_RC_NOT_DONE, .local_id = local_id};
     rc = cm_accept(host->cm, host->incoming[i].handle, local_id, &world_attrs, NULL, user,
                    w->now_ns);
     if (rc)

@@ -566,6 +566,7 @@ static void test_vipd_of_the_host(void **state)
     for (unsigned i = 1; i < server->incoming_count; i++)
         (void)host_accept(w, SERVER, i);
     world_run(w, 5 * MS);
+    assert_int_equal(w->hosts[CLIENT].requests[request].done, 1);
     assert_int_equal(w->hosts[CLIENT].requests[request].rc, VIP_RC_SUCCESS);
     world_free(w);
 }
