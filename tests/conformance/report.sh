@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Run the conformance suite over loop, udp and lossy (udp that loses packets), and write
-# doc/conformance.md: each rule of the specification, its tests, their results, and which test shows each
+# conformance.md: each rule of the specification, its tests, their results, and which test shows each
 # return code. Exit status 1 if any test failed or was not run, or a code has no test. Programs without a table (suite.h) are run, and listed by the names of their tests.
-# usage: report.sh BUILD_DIR [OUTPUT]
+# usage: report.sh BUILD_DIR [OUTPUT]   (OUTPUT: BUILD_DIR/conformance.md)
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 build=$(realpath "${1:?build directory}")
-output=${2:-$root/doc/conformance.md}
+output=${2:-$build/conformance.md}
 bin=$build/tests/conformance
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
