@@ -79,7 +79,7 @@ enum vip_rc nic_vi_sever(struct nic_session *session, uint32_t number, const cha
     struct eng_close close = {.why = why};
     struct cm_close_args args;
 
-    session->nic->now_ns = now_ns;
+    session->nic->now_ns = now_ns; /* no nic_begin: in a turn this is one of many */
     if (!vi)
         return VIP_RC_INVALID_PARAMETER;
     if (!vi->conn || vi->conn->state != NIC_CONN_ESTABLISHED)
@@ -91,10 +91,8 @@ enum vip_rc nic_vi_sever(struct nic_session *session, uint32_t number, const cha
     close_send(session->nic, &args);
     nic_conn_free(vi->conn);
     eng_vi_closed(session->eng, (uint16_t)number, &close, now_ns);
-    nic_rx_replay(session);
     nic_vi_lost(session, (uint16_t)number, why);
     nic_deferred_publish_of(session, (int32_t)number);
-    nic_wake_flush(session->nic);
     return VIP_RC_SUCCESS;
 }
 
@@ -114,7 +112,6 @@ static void conn_lost(struct nic_conn *conn, const struct eng_close *close)
     nic_conn_free(conn);
     cm_conn_gone(nic->cm, local_id, peer);
     eng_vi_closed(session->eng, vi, close, nic->now_ns);
-    nic_rx_replay(session);
     nic_vi_lost(session, vi, close->why);
     nic_share_switch(nic, before);
 }
@@ -258,12 +255,11 @@ enum vip_rc nic_accept(struct nic_session *session, uint64_t conn_handle, uint32
     enum vip_rc rc;
     int rc_cm;
 
-    nic->now_ns = now_ns;
     if (!wait)
         return refuse(why, why_bytes, VIP_RC_INVALID_PARAMETER, "no such connection request");
     if (!vi)
         return refuse(why, why_bytes, VIP_RC_INVALID_PARAMETER, "no such VI");
-    nic_session_enter(session);
+    nic_begin(session, now_ns);
     if (!vi_free(session, vi))
         return refuse(why, why_bytes, VIP_RC_INVALID_STATE, "the VI is not Idle");
     theirs = cm_pending_attrs(nic->cm, conn_handle);
@@ -315,13 +311,12 @@ enum vip_rc nic_connect(struct nic_session *session, uint32_t number,
     uint64_t local_id;
     int rc;
 
-    nic->now_ns = now_ns;
     if (!vi)
         return refuse(why, why_bytes, VIP_RC_INVALID_PARAMETER, "no such VI");
     if (args.remote.host_len != nic->self.len)
         return refuse(why, why_bytes, VIP_RC_INVALID_PARAMETER,
                       "the host part of the remote address has not the length of this NIC's");
-    nic_session_enter(session);
+    nic_begin(session, now_ns);
     if (!vi_free(session, vi))
         return refuse(why, why_bytes, VIP_RC_INVALID_STATE, "the VI is not Idle");
     conn = nic_conn_new(session, (uint16_t)number, NIC_CONN_REQUESTED);
@@ -359,10 +354,9 @@ enum vip_rc nic_connect_cancel(struct nic_session *session, uint32_t number, uin
     struct nic *nic = session->nic;
     struct nic_vi *vi = nic_vi_get(session, number);
 
-    nic->now_ns = now_ns;
     if (!vi)
         return VIP_RC_INVALID_PARAMETER;
-    nic_session_enter(session);
+    nic_begin(session, now_ns);
     if (!vi->conn || vi->conn->state != NIC_CONN_REQUESTED ||
         !cm_request_cancel(nic->cm, vi->conn->local_id, now_ns))
         return VIP_RC_INVALID_STATE;
@@ -377,10 +371,9 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t number, uint
     struct nic_vi *vi = nic_vi_get(session, number);
     uint32_t ops_done = 0;
 
-    nic->now_ns = now_ns;
     if (!vi)
         return VIP_RC_INVALID_PARAMETER;
-    nic_session_enter(session);
+    nic_begin(session, now_ns);
     eng_vi_disconnect(session->eng, (uint16_t)number, &ops_done);
     if (vi->conn) {
         bool connected = vi->conn->state == NIC_CONN_ESTABLISHED;
@@ -391,9 +384,7 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t number, uint
             result_tell(session, (uint16_t)number, VIP_RC_INVALID_STATE, NULL, NULL,
                         "the attempt was cancelled by VipDisconnect");
     }
-    nic_rx_replay(session);
     nic_deferred_publish_of(session, (int32_t)number);
-    nic_wake_flush(nic);
     return VIP_RC_SUCCESS;
 }
 

@@ -117,9 +117,12 @@ unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cu
  * lie within one ring, so all such events of a turn together take at most one ring. Nothing is
  * taken while the session is throttled. */
 void nic_session_fetch(struct nic_session *session);
-/* The same before a control operation, throttled or not. The program waits for the answer, so it
- * cannot do this many times in a turn. */
-void nic_session_enter(struct nic_session *session);
+/*
+ * A call of the program begins. What it posted before counts as posted: all of that is taken,
+ * throttled or not. The program waits for the answer, so it cannot do this many times in a turn.
+ * Nothing ends a call: the next turn wakes the sleepers, and replays packets.
+ */
+void nic_begin(struct nic_session *session, uint64_t now_ns);
 /* session.c: publish to the library how long VipDisconnect lingers, from the NIC's present configuration. */
 void nic_session_set_linger(struct nic_session *session);
 /* post.c: is the next slot of the submission ring written? */
@@ -192,7 +195,7 @@ void nic_deferred_publish_of(struct nic_session *session, int32_t vi);
 /* Wake the sleepers of the queue although vipd completed nothing: the direct ring was used. */
 void nic_poke(struct nic_session *session, uint16_t vi, enum vip_queue queue);
 /* Ask the library for what was collected (place.c). Full barrier, then wake the sleepers of all
- * queues and CQs completed since the last call. */
+ * queues and CQs completed since the last call. Turns do it; only the end of a session cannot wait. */
 void nic_wake_flush(struct nic *nic);
 /* Move what fits from the backlog of one CQ into its ring; false: nothing fits. */
 bool nic_backlog_serve(struct nic_session *session);
@@ -277,8 +280,8 @@ void nic_rx_process(struct nic *nic);
 void nic_rx_forget(struct nic *nic);
 /* Give a decoded packet to the engine. true: src's bytes are kept; else they are the caller's. */
 bool nic_rx_feed(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src);
-/* Replay packets that the engine held; call after every action that may free held packets. It takes
- * some, and none when the turn's time is over: a stage of the turns takes the others. */
+/* Replay some packets that the engine held; none when the turn's time is over. A stage of the turns
+ * takes all of them; packets that come from the link call it first, or later ones would be held. */
 void nic_rx_replay(struct nic_session *session);
 void nic_rx_orphans(struct nic_session *session); /* forget held packets of a destroyed VI */
 /* All ranges of a parked packet are placed: feed it, and give its slot back. */

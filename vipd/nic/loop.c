@@ -69,7 +69,6 @@ void nic_loop_deliver(struct nic *nic, struct nic_conn *from, struct nic_tx *tx)
     if (!nic_tx_resolve(tx->session, tx) || !source_is_there(tx)) {
         nic->counts.tx_unresolved++;
         eng_tx_failed(tx->session->eng, tx->packet.vi, tx->packet.op, nic->now_ns);
-        nic_rx_replay(tx->session);
         return;
     }
     if (nic->see)

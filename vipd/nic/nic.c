@@ -306,7 +306,6 @@ static bool timers_serve(struct nic_session *session)
         return false;
     nic_share_switch(nic, session);
     steps = eng_tick(session->eng, nic->now_ns);
-    nic_rx_replay(session);
     nic_share_worked(nic, NIC_TICK_UNITS * steps);
     return true;
 }

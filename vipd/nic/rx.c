@@ -216,7 +216,6 @@ void nic_rx_resume(struct nic_held *held)
     }
     if (!kept)
         nic_src_release(nic, &src);
-    nic_rx_replay(session);
 }
 
 /* ---- from the link --------------------------------------------------------------------- */

@@ -225,7 +225,6 @@ static void held_free_all(struct nic *nic, struct nic_list *list)
 static void session_close(struct nic_session *session)
 {
     nic_deferred_publish_of(session, -1);
-    nic_wake_flush(session->nic);
     session->closing = true;
     session->broken = true;
     session->tell_resumed = false;

@@ -225,8 +225,9 @@ void nic_session_fetch(struct nic_session *session)
     nic_share_switch(nic, before);
 }
 
-void nic_session_enter(struct nic_session *session)
+void nic_begin(struct nic_session *session, uint64_t now_ns)
 {
+    session->nic->now_ns = now_ns;
     fetch_begin(session);
     nic_session_drain(session, VIP_SQ_SLOTS, false);
 }

@@ -57,7 +57,6 @@ static bool prepare(struct nic_session *session, struct nic_tx *tx)
     }
     nic->counts.tx_unresolved++;
     eng_tx_failed(session->eng, tx->packet.vi, tx->packet.op, nic->now_ns);
-    nic_rx_replay(session);
     return false;
 }
 

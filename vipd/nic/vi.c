@@ -121,7 +121,7 @@ enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args 
     int32_t number;
     void *memory;
 
-    nic_session_enter(session);
+    nic_begin(session, session->nic->now_ns);
     if (rc != VIP_RC_SUCCESS) {
         snprintf(why, why_bytes, "%s", reason);
         return rc;
@@ -202,17 +202,15 @@ enum vip_rc nic_vi_destroy(struct nic_session *session, uint32_t number, uint64_
     struct nic_vi *vi = nic_vi_get(session, number);
     struct eng_vi_stats stats;
 
-    session->nic->now_ns = now_ns;
     if (!vi)
         return VIP_RC_INVALID_PARAMETER;
-    nic_session_enter(session);
+    nic_begin(session, now_ns);
     if (vi->conn || eng_vi_state(session->eng, (uint16_t)number) != VIP_VIST_IDLE)
         return VIP_RC_INVALID_STATE;
     eng_vi_stats(session->eng, (uint16_t)number, &stats);
     if (stats.send_depth || stats.recv_depth)
         return VIP_RC_ERROR_RESOURCE;
     nic_vi_drop(session, (uint16_t)number);
-    nic_wake_flush(session->nic);
     return VIP_RC_SUCCESS;
 }
 
@@ -225,7 +223,7 @@ enum vip_rc nic_vi_set_attrs(struct nic_session *session, uint32_t number,
 
     if (!vi)
         return VIP_RC_INVALID_PARAMETER;
-    nic_session_enter(session);
+    nic_begin(session, session->nic->now_ns);
     if (vi->conn || eng_vi_state(session->eng, (uint16_t)number) != VIP_VIST_IDLE)
         return VIP_RC_INVALID_STATE;
     rc = check_args(session, args, &reason);
