@@ -204,7 +204,7 @@ void am_wake_sleepers(struct am_bundle *bundle);
 #define AM_SLEEP_FDS (AM_CLASSES + 1)
 void am_sleep(struct am_bundle *bundle, const int *fds, unsigned count, int timeout_ms);
 /* Wait until no handler of ep runs (in another thread). */
-void am_wait_turn(struct am_ep *ep);
+void am_wait_idle(struct am_ep *ep);
 /* What each process sends to the others by the launcher's channel. */
 struct am_card {
     en_t name;

@@ -66,7 +66,7 @@ int am_loop_request(struct am_ep *ep, int dest, const struct am_message *head, c
 
     room.msg = *head;
     memcpy(msg->arg, arg, head->numargs * sizeof(*arg));
-    am_wait_turn(ep);
+    am_wait_idle(ep);
     ep->busy = true;
     if (msg->kind == AM_KIND_GET) {
         int status = am_judge(ep, msg);

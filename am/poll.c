@@ -75,7 +75,7 @@ static bool payload_fits(const struct am_message *msg, size_t bytes)
         (class == AM_LONG && msg->place == AM_PLACE_INLINE && msg->kind != AM_KIND_GET))
         return msg->nbytes <= AM_MEDIUM_MAX && msg->nbytes <= bytes - am_head_bytes(msg->numargs);
     if (class == AM_LONG)
-        return msg->nbytes <= AM_LONG_MAX && msg->place <= AM_PLACE_DIRECT;
+        return msg->nbytes <= AM_LONG_MAX && msg->place <= AM_PLACE_SEGMENT;
     return msg->nbytes == 0;
 }
 
@@ -170,7 +170,7 @@ static void *bring_payload(struct am_conn *conn, struct am_message *msg)
     if (am_class_of(msg->kind) != AM_LONG)
         return inside;
     to = ep->seg.base + msg->offset;
-    if (msg->nbytes == 0 || msg->place == AM_PLACE_DIRECT)
+    if (msg->nbytes == 0 || msg->place == AM_PLACE_SEGMENT)
         return to;
     am_net.counts.longs_copied++;
     if (msg->place == AM_PLACE_LANDING) {

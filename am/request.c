@@ -25,7 +25,7 @@ static void return_unsent(struct ask *ask, struct am_map *map, int status)
 
     copy.msg = ask->room.msg;
     memcpy(copy.msg.arg, ask->arg, ask->room.msg.numargs * sizeof(ask->arg[0]));
-    am_wait_turn(ask->ep);
+    am_wait_idle(ask->ep);
     ask->ep->busy = true;
     am_run_returned(&token, &copy.msg, status);
     ask->ep->busy = false;

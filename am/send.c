@@ -29,7 +29,7 @@ static bool overlap(const struct am_range *a, uint64_t off, uint64_t len)
  * not overlap another long message that its handler may not have seen: each handler must see its
  * own bytes.
  */
-static bool may_write_direct(const struct am_conn *conn, const struct am_message *msg)
+static bool may_write_straight(const struct am_conn *conn, const struct am_message *msg)
 {
     const struct am_grant *grant = &conn->peer_grant;
 
@@ -55,8 +55,8 @@ static void choose(struct am_conn *conn, struct am_message *msg, struct am_way *
     enum am_class class = am_class_of(msg->kind);
 
     if (class == AM_LONG && msg->kind != AM_KIND_GET) {
-        if (may_write_direct(conn, msg))
-            msg->place = AM_PLACE_DIRECT;
+        if (may_write_straight(conn, msg))
+            msg->place = AM_PLACE_SEGMENT;
         else if (msg->nbytes <= AM_MEDIUM_MAX)
             msg->place = AM_PLACE_INLINE;
         else
@@ -77,7 +77,7 @@ static int post_write(struct am_conn *conn, struct am_message *msg, const struct
     struct am_region *region = NULL;
     bool staged = msg->nbytes <= STAGE_MAX && way->lane->room >= staged_at + msg->nbytes;
 
-    if (msg->place == AM_PLACE_DIRECT) {
+    if (msg->place == AM_PLACE_SEGMENT) {
         transfer.to = conn->peer_grant.base + msg->offset;
         transfer.to_mem = conn->peer_grant.handle;
         am_net.counts.longs_direct++;

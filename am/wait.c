@@ -78,7 +78,7 @@ int AM_WaitSema(eb_t bundle)
     return rc;
 }
 
-void am_wait_turn(struct am_ep *ep)
+void am_wait_idle(struct am_ep *ep)
 {
     unsigned empty = 0;
 

@@ -55,7 +55,7 @@ enum am_kind {
 enum am_place {
     AM_PLACE_INLINE,  /* behind the arguments; the receiver copies it */
     AM_PLACE_LANDING, /* in the landing place of this request or reply; the receiver copies it */
-    AM_PLACE_DIRECT,  /* in its place in the segment */
+    AM_PLACE_SEGMENT, /* in its place in the segment */
     AM_PLACE_BAD      /* set by the receiver: an impossible place */
 };
 

@@ -12,7 +12,7 @@
 #include "libvipl/connect.h"
 #include "libvipl/error.h"
 #include "libvipl/listen.h"
-#include "libvipl/wait.h"
+#include "libvipl/sleep.h"
 #include "proto/ring.h"
 #include "libvipl/vipl_ext.h"
 
@@ -418,7 +418,7 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
 }
 
 /* Has vipd completed all sends up to *ret[0], successfully or not? Or can it no longer do so? */
-static VIP_RETURN attempt_linger(struct vipl__wait *wait)
+static VIP_RETURN attempt_linger(struct vipl__sleeper *wait)
 {
     const struct vipl__vi *vi = wait->object;
     const uint32_t *via = wait->ret[0];
@@ -440,16 +440,16 @@ static void linger(struct vipl__vi *vi, uint64_t handle)
     struct vipl__queue *queue = &vi->queue[VIP_Q_SEND];
     uint32_t via = __atomic_load_n(&queue->via, __ATOMIC_RELAXED);
     uint32_t linger_ms = vip_load32(&vi->session->vipd->linger_ms);
-    struct vipl__wait wait = {.prod = queue->prod,
-                              .waiters = queue->waiters,
-                              .spin_ns = &queue->spin_ns,
-                              .attempt = attempt_linger,
-                              .object = vi,
-                              .handle = handle,
-                              .ret = {&via}};
+    struct vipl__sleeper wait = {.prod = queue->prod,
+                                 .waiters = queue->waiters,
+                                 .spin_ns = &queue->spin_ns,
+                                 .attempt = attempt_linger,
+                                 .object = vi,
+                                 .handle = handle,
+                                 .ret = {&via}};
 
     if (linger_ms > 0 && vi->attrs.ReliabilityLevel != VIP_SERVICE_UNRELIABLE)
-        (void)vipl__wait(vi->session, &wait, linger_ms);
+        (void)vipl__sleep(vi->session, &wait, linger_ms);
 }
 
 VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle)

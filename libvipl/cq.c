@@ -7,7 +7,7 @@
 #include "libvipl/direct.h"
 #include "libvipl/error.h"
 #include "libvipl/take.h"
-#include "libvipl/wait.h"
+#include "libvipl/sleep.h"
 
 static VIP_RETURN ask_cq(struct vipl__session *session, const char *call,
                          Vip__Request__BodyCase body, uint32_t index, VIP_ULONG entries,

@@ -3,7 +3,7 @@
 #include "libvipl/direct.h"
 #include "libvipl/error.h"
 #include "libvipl/take.h"
-#include "libvipl/wait.h"
+#include "libvipl/sleep.h"
 
 /*
  * Entries after which a sleeping vipd is woken: it keeps entries back while the ring is full, and
@@ -154,7 +154,7 @@ static inline VIP_RETURN take(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDL
         vipl__spin_unlock(&cq->done_lock);
 
     if (tell)
-        vipl__kick(cq->session);
+        vipl__ring_bell(cq->session);
     if (!valid)
         return VIP_INVALID_PARAMETER;
     if (vi == NULL)
@@ -170,13 +170,13 @@ VIP_RETURN vipl__take_entry(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE 
     return take(cq, handle, ret_vi, ret_recv);
 }
 
-static VIP_RETURN attempt(struct vipl__wait *wait)
+static VIP_RETURN attempt(struct vipl__sleeper *wait)
 {
     return vipl__take_entry(wait->object, wait->handle, wait->ret[0], wait->ret[1]);
 }
 
 /* Senders by rings look at how many sleep here. */
-static void sleepers_changed(struct vipl__wait *wait)
+static void sleepers_changed(struct vipl__sleeper *wait)
 {
     vipl__direct_asleep_cq(wait->object);
 }
@@ -201,7 +201,7 @@ VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEA
 VIP_RETURN VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle,
                      VIP_BOOLEAN *RecvQueue)
 {
-    struct vipl__wait wait = {
+    struct vipl__sleeper wait = {
         .attempt = attempt,
         .sleepers_changed = sleepers_changed,
         .handle = (uint64_t)(uintptr_t)CQHandle,
@@ -219,7 +219,7 @@ VIP_RETURN VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *V
     wait.prod = cq->prod;
     wait.waiters = &cq->app->waiters;
     wait.spin_ns = &cq->spin_ns;
-    rc = vipl__wait(cq->session, &wait, Timeout);
+    rc = vipl__sleep(cq->session, &wait, Timeout);
     vipl__leave(cq->session);
     return rc == VIP_INVALID_PARAMETER ? vipl__bad_cq("VipCQWait", CQHandle) : rc;
 }

@@ -393,7 +393,7 @@ void vipl__direct_wait(struct vipl__vi *vi)
 {
     uint64_t deadline_ns = vipl__now_ns() + WAIT_NS;
 
-    vipl__kick(vi->session);
+    vipl__ring_bell(vi->session);
     while (followed(vi) && vipl__now_ns() < deadline_ns)
         if (vi->session->yield)
             sched_yield();

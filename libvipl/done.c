@@ -8,7 +8,7 @@
 #include "libvipl/callback.h"
 #include "libvipl/take.h"
 #include "libvipl/vipl_ext.h"
-#include "libvipl/wait.h"
+#include "libvipl/sleep.h"
 #include "libvipl/sq.h"
 
 /* VipxLastError for a descriptor with an error: the text of the first bit in this table. */
@@ -473,18 +473,18 @@ static VIP_RETURN done(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR **ret_desc, enum 
     return rc == VIP_INVALID_PARAMETER ? vipl__bad_vi(call, vi_handle) : rc;
 }
 
-static VIP_RETURN attempt_send(struct vipl__wait *wait)
+static VIP_RETURN attempt_send(struct vipl__sleeper *wait)
 {
     return vipl__take_desc(wait->object, wait->handle, VIP_Q_SEND, wait->ret[0]);
 }
 
-static VIP_RETURN attempt_recv(struct vipl__wait *wait)
+static VIP_RETURN attempt_recv(struct vipl__sleeper *wait)
 {
     return vipl__take_desc(wait->object, wait->handle, VIP_Q_RECV, wait->ret[0]);
 }
 
 /* Senders by rings look at how many sleep here. */
-static void sleepers_changed(struct vipl__wait *wait)
+static void sleepers_changed(struct vipl__sleeper *wait)
 {
     vipl__direct_asleep_vi(wait->object);
 }
@@ -492,7 +492,7 @@ static void sleepers_changed(struct vipl__wait *wait)
 static VIP_RETURN done_wait(VIP_VI_HANDLE vi_handle, VIP_ULONG timeout_ms,
                             VIP_DESCRIPTOR **ret_desc, enum vip_queue which, const char *call)
 {
-    struct vipl__wait wait = {
+    struct vipl__sleeper wait = {
         .attempt = which == VIP_Q_SEND ? attempt_send : attempt_recv,
         .handle = (uint64_t)(uintptr_t)vi_handle,
         .ret = {ret_desc},
@@ -511,7 +511,7 @@ static VIP_RETURN done_wait(VIP_VI_HANDLE vi_handle, VIP_ULONG timeout_ms,
     wait.waiters = vi->queue[which].waiters;
     wait.spin_ns = &vi->queue[which].spin_ns;
     wait.sleepers_changed = which == VIP_Q_RECV ? sleepers_changed : NULL;
-    rc = vipl__wait(vi->session, &wait, timeout_ms);
+    rc = vipl__sleep(vi->session, &wait, timeout_ms);
     vipl__leave(vi->session);
     return rc == VIP_INVALID_PARAMETER ? vipl__bad_vi(call, vi_handle) : rc;
 }

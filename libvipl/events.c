@@ -16,7 +16,7 @@
 #include "libvipl/connect.h"
 #include "libvipl/direct.h"
 #include "libvipl/listen.h"
-#include "libvipl/wait.h"
+#include "libvipl/sleep.h"
 
 /* The live VI that an event names, NULL if it was destroyed meanwhile. */
 static struct vipl__vi *event_vi(struct vipl__session *session, uint32_t index, uint32_t generation)

@@ -479,7 +479,7 @@ static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HA
         /* [doorbell POST] [pair SENT] [table TABLED] */
         vipl__spin_unlock_full(&vi->session->post_lock);
         if (outcome == POSTED || outcome == RING_FULL)
-            vipl__kick(vi->session);
+            vipl__ring_bell(vi->session);
         if (__builtin_expect(outcome == WAIT, 0)) {
             vipl__direct_wait(vi);
             waited = true;

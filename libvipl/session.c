@@ -23,7 +23,7 @@
 #include "libvipl/error.h"
 #include "libvipl/listen.h"
 #include "libvipl/events.h"
-#include "libvipl/wait.h"
+#include "libvipl/sleep.h"
 
 /* Below this number of processors polls yield; else two programs and two vipd would starve. */
 #define YIELD_BELOW_CPUS 4

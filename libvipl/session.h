@@ -256,13 +256,13 @@ static inline bool vipl__is_dead(const struct vipl__session *session)
 /* Ring vipd's doorbell if it sleeps. Call after a full barrier. */
 void vipl__doorbell(struct vipl__session *session);
 
-static inline void vipl__kick(struct vipl__session *session)
+static inline void vipl__ring_bell(struct vipl__session *session)
 {
     if (__builtin_expect(__atomic_load_n(&session->vipd->asleep, __ATOMIC_SEQ_CST) != 0, 0))
         vipl__doorbell(session);
 }
 
-/* ---- time (wait.c) ------------------------------------------------------------------------ */
+/* ---- time (sleep.c) ------------------------------------------------------------------------ */
 
 #define VIPL__NEVER UINT64_MAX
 

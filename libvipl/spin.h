@@ -9,7 +9,7 @@
 
 #include "proto/fence.h"
 
-/* The lock is held: poll it, yielding (wait.c). */
+/* The lock is held: poll it, yielding (sleep.c). */
 void vipl__spin_contended(uint32_t *lock);
 
 static inline void vipl__spin_lock(uint32_t *lock)

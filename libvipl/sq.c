@@ -17,7 +17,7 @@ void vipl__ask(struct vipl__vi *vi, uint8_t ask)
         if (done)
             vip_sq_write(vip_app_sq(session->app_base), session->sq_position++, &slot);
         vipl__spin_unlock_full(&session->post_lock);
-        vipl__kick(session);
+        vipl__ring_bell(session);
         if (!done)
             sched_yield();
     }

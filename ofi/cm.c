@@ -155,9 +155,10 @@ void via_cm_unlisten(struct via_pep *pep)
     int fd;
 
     pthread_mutex_lock(&cm->lock);
-    for (struct via_pep **link = &cm->listening; *link != NULL; link = &(*link)->cm_next) {
-        if (*link == pep) {
-            *link = pep->cm_next;
+    for (struct via_pep **channel = &cm->listening; *channel != NULL;
+         channel = &(*channel)->cm_next) {
+        if (*channel == pep) {
+            *channel = pep->cm_next;
             break;
         }
     }

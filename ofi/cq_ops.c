@@ -15,7 +15,7 @@
 
 /*
  * The longest sleep, in milliseconds, of a blocking read while a send waits for credits: credits
- * wake no thread. The same with an endpoint of the second kind: its links have another queue.
+ * wake no thread. The same with an endpoint of the second kind: its channels have another queue.
  */
 #define WAITING_MS 1
 

@@ -184,13 +184,13 @@ static void drain(struct via_ep *ep)
 static void unlist(struct via_ep *ep)
 {
     struct via_fabric *fabric = ep->domain->fabric;
-    struct via_ep **link;
+    struct via_ep **channel;
 
     pthread_mutex_lock(&fabric->lock);
-    for (link = &fabric->eps; *link != NULL && *link != ep; link = &(*link)->next)
+    for (channel = &fabric->eps; *channel != NULL && *channel != ep; channel = &(*channel)->next)
         continue;
-    if (*link == ep)
-        *link = ep->next;
+    if (*channel == ep)
+        *channel = ep->next;
     pthread_mutex_unlock(&fabric->lock);
 }
 

@@ -9,7 +9,7 @@ bool via_ep_connected(struct via_ep *ep, const struct via_hello *hello, const vo
     bool stands;
 
     pthread_mutex_lock(&ep->lock);
-    /* A link's first records may have arrived earlier, with a higher count (rdm.h). */
+    /* A channel's first records may have arrived earlier, with a higher count (rdm.h). */
     if (ep->peer_posted < hello->posted)
         ep->peer_posted = hello->posted;
     ep->peer_control = hello->control;

@@ -64,7 +64,7 @@ static struct fi_ops_fabric fabric_ops = {
     .trywait = trywait,
 };
 
-/* Makes connections and links, also while the program computes. */
+/* Makes connections and channels, also while the program computes. */
 static void *connect_thread(void *arg)
 {
     struct via_fabric *fabric = arg;

@@ -271,7 +271,7 @@ static void fill_queues(struct fi_info *info, const struct fi_info *hints,
     *info->ep_attr = (struct fi_ep_attr){
         .type = offer->type,
         .protocol = FI_PROTO_UNSPEC,
-        .protocol_version = offer->type == FI_EP_MSG ? VIA_HELLO_VERSION : VIA_LINK_VERSION,
+        .protocol_version = offer->type == FI_EP_MSG ? VIA_HELLO_VERSION : VIA_CHANNEL_VERSION,
         .max_msg_size = MESSAGE_MAX,
         .max_order_waw_size = offer->type == FI_EP_MSG ? MESSAGE_MAX : 0,
         .mem_tag_format = (info->caps & FI_TAGGED) != 0 ? TAG_FORMAT : 0,

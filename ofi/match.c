@@ -58,7 +58,7 @@ void via_match_fetched(struct via_rdm *rdm, struct via_want *want, int err, int 
     if (want->region != NULL)
         via_region_put(rdm->domain, want->region);
     /* Also after an error: the sender need not keep the data any longer. */
-    via_link_answer(rdm, want->from, want->head.id);
+    via_channel_answer(rdm, want->from, want->head.id);
     finish(rdm, want, &want->head, err, prov_errno);
 }
 
@@ -75,12 +75,12 @@ static void fetch(struct via_rdm *rdm, struct via_want *want)
         via_match_fetched(rdm, want, 0, 0);
         return;
     }
-    if (want->from->link == NULL)
+    if (want->from->channel == NULL)
         via_match_fetched(rdm, want, FI_ECONNRESET, 0);
     else if (via_region_get(rdm->domain, want->buf, bytes, 0, &want->region) != 0)
         via_match_fetched(rdm, want, FI_ENOMEM, 0);
     else
-        via_link_read(want->from->link, want);
+        via_channel_read(want->from->channel, want);
 }
 
 static void deliver(struct via_rdm *rdm, struct via_want *want, struct via_peer *peer,
@@ -99,7 +99,7 @@ static void deliver(struct via_rdm *rdm, struct via_want *want, struct via_peer 
         if (bytes > 0)
             memcpy(want->buf, data, bytes);
         if (head->answer)
-            via_link_answer(rdm, peer, head->id);
+            via_channel_answer(rdm, peer, head->id);
         finish(rdm, want, head, 0, 0);
         break;
     case VIA_KIND_LOST:
@@ -261,7 +261,7 @@ ssize_t via_match_discard(struct via_rdm *rdm, void *context)
     comp = describe(&early->head);
     comp.context = context;
     if (early->head.answer && early->head.kind != VIA_KIND_LOST)
-        via_link_answer(rdm, early->peer, early->head.id);
+        via_channel_answer(rdm, early->peer, early->head.id);
     free(early);
     via_cq_tell(rdm->rx_cq, &comp);
     return 0;

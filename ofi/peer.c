@@ -1,6 +1,6 @@
 /*
- * Peers and their links. The first message to a peer makes its link, by the calls of the first kind
- * of endpoints on an event queue of our own.
+ * Peers and their channels. The first message to a peer makes its channel, by the calls of the
+ * first kind of endpoints on an event queue of our own.
  *
  * Caller and called prove to each other that they know the key of the called (job/key.h), which is
  * part of its address. A program without the key is refused before anything is allocated for it.
@@ -8,7 +8,7 @@
  * Both peers may call at once. Then the request of the lower address counts: that peer refuses the
  * other's request, and the other gives up its own when it sees the lower one's. Each read of a
  * completion queue handles events, and so does the fabric's thread. So a program that computes
- * accepts links too.
+ * accepts channels too.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,31 +18,31 @@
 /* Interval between attempts after VIA_REFUSE_AGAIN: 5 ms. */
 #define AGAIN_NS 5000000ull
 
-/* The data that two endpoints exchange when a link is made. */
-struct via_link_hello {
-    uint16_t version; /* VIA_LINK_VERSION */
-    uint16_t recvs;   /* VIA_LINK_RECVS */
+/* The data that two endpoints exchange when a channel is made. */
+struct via_channel_hello {
+    uint16_t version; /* VIA_CHANNEL_VERSION */
+    uint16_t recvs;   /* VIA_CHANNEL_RECVS */
     uint16_t port;    /* where the sender listens, in the format of sin_port */
     uint16_t unused;
     uint32_t ring_bytes, ring_handle;
     uint64_t ring;
     struct job_proof proof; /* of the key of the called; zeros: no key */
 };
-_Static_assert(sizeof(struct via_link_hello) == 40, "no padding");
-_Static_assert(sizeof(struct via_link_hello) <= VIA_CM_DATA_MAX, "it fits");
+_Static_assert(sizeof(struct via_channel_hello) == 40, "no padding");
+_Static_assert(sizeof(struct via_channel_hello) <= VIA_CM_DATA_MAX, "it fits");
 
 /* The bytes that a proof covers. */
 struct via_claim {
     uint32_t caller_host, called_host;
     uint16_t caller_port, called_port;
     uint32_t zero;
-    struct via_link_hello said; /* with a proof of zeros */
+    struct via_channel_hello said; /* with a proof of zeros */
 };
 
-/* Why a link was refused: the only byte of a reject's data. */
+/* Why a channel was refused: the only byte of a reject's data. */
 enum via_refusal {
     VIA_REFUSE_MISFIT = 1, /* another version or other settings, or the peer is dead */
-    VIA_REFUSE_AGAIN,      /* both called at once, or the previous link has not ended */
+    VIA_REFUSE_AGAIN,      /* both called at once, or the previous channel has not ended */
 };
 
 /* Lower addresses win; any order works if both sides use the same. */
@@ -113,132 +113,135 @@ struct via_peer *via_peer_of(struct via_rdm *rdm, fi_addr_t addr)
     return resolve(rdm, addr);
 }
 
-/* ---- links: made and ended ------------------------------------------------------------------- */
+/* ---- channels: made and ended ---------------------------------------------------------------- */
 
 /* Allocate and register both rings. */
-static int rings_make(struct via_link *link)
+static int rings_make(struct via_channel *channel)
 {
-    struct via_domain *domain = link->rdm->domain;
+    struct via_domain *domain = channel->rdm->domain;
     VIP_MEM_ATTRIBUTES own = {.Ptag = domain->ptag};
     VIP_MEM_ATTRIBUTES open = {.Ptag = domain->ptag, .EnableRdmaWrite = VIP_TRUE};
     VIP_NIC_HANDLE nic = domain->fabric->nic;
     VIP_PVOID memory;
 
-    link->ring_bytes = via_ring_bytes();
-    if (VipxAllocMem(2 * link->ring_bytes, &memory) != VIP_SUCCESS)
+    channel->ring_bytes = via_ring_bytes();
+    if (VipxAllocMem(2 * channel->ring_bytes, &memory) != VIP_SUCCESS)
         return -FI_ENOMEM;
-    link->in = memory;
-    link->out = link->in + link->ring_bytes;
-    if (VipRegisterMem(nic, link->in, link->ring_bytes, &open, &link->in_handle) != VIP_SUCCESS ||
-        VipRegisterMem(nic, link->out, link->ring_bytes, &own, &link->out_handle) != VIP_SUCCESS) {
+    channel->in = memory;
+    channel->out = channel->in + channel->ring_bytes;
+    if (VipRegisterMem(nic, channel->in, channel->ring_bytes, &open, &channel->in_handle) !=
+            VIP_SUCCESS ||
+        VipRegisterMem(nic, channel->out, channel->ring_bytes, &own, &channel->out_handle) !=
+            VIP_SUCCESS) {
         VIA_WARN(FI_LOG_EP_CTRL, "VipRegisterMem: %s\n", VipxLastError());
         return -FI_ENOMEM;
     }
     return 0;
 }
 
-static void rings_free(struct via_link *link)
+static void rings_free(struct via_channel *channel)
 {
-    struct via_fabric *fabric = link->rdm->domain->fabric;
+    struct via_fabric *fabric = channel->rdm->domain->fabric;
     bool gone = true;
 
-    if (link->in_handle != 0)
-        gone = VipDeregisterMem(fabric->nic, link->in, link->in_handle) == VIP_SUCCESS;
-    if (link->out_handle != 0)
-        gone = VipDeregisterMem(fabric->nic, link->out, link->out_handle) == VIP_SUCCESS && gone;
+    if (channel->in_handle != 0)
+        gone = VipDeregisterMem(fabric->nic, channel->in, channel->in_handle) == VIP_SUCCESS;
+    if (channel->out_handle != 0)
+        gone =
+            VipDeregisterMem(fabric->nic, channel->out, channel->out_handle) == VIP_SUCCESS && gone;
     /* A stalled vipd may still write there. */
     if (!gone && __atomic_load_n(&fabric->lost, __ATOMIC_RELAXED) == 0)
         VIA_WARN(FI_LOG_EP_CTRL, "VipDeregisterMem: %s; a ring is not freed\n", VipxLastError());
-    else if (link->in != NULL)
-        VipxFreeMem(link->in);
+    else if (channel->in != NULL)
+        VipxFreeMem(channel->in);
 }
 
-/* End a link. On return, its operations have failed and are reported. */
-static void link_close(struct via_link *link, enum via_peer_state state)
+/* End a channel. On return, its operations have failed and are reported. */
+static void channel_close(struct via_channel *channel, enum via_peer_state state)
 {
-    struct via_rdm *rdm = link->rdm;
-    struct via_peer *peer = link->peer;
-    struct via_ep *ep = link->ep;
-    struct via_link **at;
+    struct via_rdm *rdm = channel->rdm;
+    struct via_peer *peer = channel->peer;
+    struct via_ep *ep = channel->ep;
+    struct via_channel **at;
 
     pthread_mutex_lock(&rdm->core->lock);
-    link->up = false;
-    link->ep = NULL;
-    peer->link = NULL;
+    channel->up = false;
+    channel->ep = NULL;
+    peer->channel = NULL;
     peer->state = state;
     pthread_mutex_unlock(&rdm->core->lock);
     /* Takes core->lock itself: leaves all completions of the endpoint in the core's list. */
     if (ep != NULL)
         fi_close(&ep->fid.fid);
     pthread_mutex_lock(&rdm->core->lock);
-    via_link_take_done(rdm);
-    via_link_fail(link);
+    via_channel_take_done(rdm);
+    via_channel_fail(channel);
     if (state == VIA_PEER_NEW || state == VIA_PEER_DEAD) {
         via_match_lost(rdm, peer);
         via_sends_fail(rdm, peer);
     }
-    for (at = &rdm->links; *at != NULL && *at != link; at = &(*at)->next)
+    for (at = &rdm->channels; *at != NULL && *at != channel; at = &(*at)->next)
         continue;
-    if (*at == link)
-        *at = link->next;
+    if (*at == channel)
+        *at = channel->next;
     pthread_mutex_unlock(&rdm->core->lock);
-    rings_free(link);
-    free(link);
+    rings_free(channel);
+    free(channel);
 }
 
-/* An endpoint for the link, with all its receives posted. */
-static int open_ep(struct via_link *link, struct fi_info *info)
+/* An endpoint for the channel, with all its receives posted. */
+static int open_ep(struct via_channel *channel, struct fi_info *info)
 {
-    struct via_rdm *rdm = link->rdm;
+    struct via_rdm *rdm = channel->rdm;
     struct fid_ep *fid;
-    int rc = via_ep_open(&rdm->domain->fid, info, &fid, link);
+    int rc = via_ep_open(&rdm->domain->fid, info, &fid, channel);
 
     if (rc != 0)
         return rc;
     /* The endpoint owns the request now. */
     info->handle = NULL;
-    link->ep = via_container(fid, struct via_ep, fid);
-    link->ep->inject_bytes = 0;
-    link->ep->tx_size = VIA_LINK_SENDS;
-    link->ep->rx_size = VIA_LINK_RECVS;
+    channel->ep = via_container(fid, struct via_ep, fid);
+    channel->ep->inject_bytes = 0;
+    channel->ep->tx_size = VIA_CHANNEL_SENDS;
+    channel->ep->rx_size = VIA_CHANNEL_RECVS;
     rc = fi_ep_bind(fid, &rdm->eq->fid.fid, 0);
     if (rc == 0)
         rc = fi_ep_bind(fid, &rdm->core->fid.fid, FI_TRANSMIT | FI_RECV);
     if (rc == 0)
         rc = fi_enable(fid);
-    pthread_mutex_lock(&link->ep->lock);
-    for (unsigned i = 0; i < VIA_LINK_RECVS && rc == 0; i++)
-        rc = (int)via_link_receive(link);
-    pthread_mutex_unlock(&link->ep->lock);
+    pthread_mutex_lock(&channel->ep->lock);
+    for (unsigned i = 0; i < VIA_CHANNEL_RECVS && rc == 0; i++)
+        rc = (int)via_channel_receive(channel);
+    pthread_mutex_unlock(&channel->ep->lock);
     return rc;
 }
 
-/* A link ready to connect; NULL: failed, logged. info: of the request, or rdm->link_info. */
-static struct via_link *link_make(struct via_rdm *rdm, struct via_peer *peer, struct fi_info *info,
-                                  enum via_peer_state state)
+/* A channel ready to connect; NULL: failed, logged. info: of the request, or rdm->channel_info. */
+static struct via_channel *channel_make(struct via_rdm *rdm, struct via_peer *peer,
+                                        struct fi_info *info, enum via_peer_state state)
 {
-    struct via_link *link = calloc(1, sizeof(*link));
+    struct via_channel *channel = calloc(1, sizeof(*channel));
     int rc;
 
-    if (link == NULL)
+    if (channel == NULL)
         return NULL;
-    link->rdm = rdm;
-    link->peer = peer;
-    link->answers_end = &link->answers;
-    link->reads_end = &link->reads;
+    channel->rdm = rdm;
+    channel->peer = peer;
+    channel->answers_end = &channel->answers;
+    channel->reads_end = &channel->reads;
     pthread_mutex_lock(&rdm->core->lock);
-    peer->link = link;
+    peer->channel = channel;
     peer->state = state;
-    link->next = rdm->links;
-    rdm->links = link;
+    channel->next = rdm->channels;
+    rdm->channels = channel;
     pthread_mutex_unlock(&rdm->core->lock);
-    rc = rings_make(link);
+    rc = rings_make(channel);
     if (rc == 0)
-        rc = open_ep(link, info);
+        rc = open_ep(channel, info);
     if (rc == 0)
-        return link;
-    VIA_WARN(FI_LOG_EP_CTRL, "a link cannot be made: %s\n", fi_strerror(-rc));
-    link_close(link, VIA_PEER_DEAD);
+        return channel;
+    VIA_WARN(FI_LOG_EP_CTRL, "a channel cannot be made: %s\n", fi_strerror(-rc));
+    channel_close(channel, VIA_PEER_DEAD);
     return NULL;
 }
 
@@ -252,7 +255,7 @@ static bool is_key(const struct job_key *key)
 }
 
 static struct via_claim claim_of(const struct sockaddr_in *caller, const struct sockaddr_in *called,
-                                 const struct via_link_hello *said)
+                                 const struct via_channel_hello *said)
 {
     struct via_claim claim = {.caller_host = caller->sin_addr.s_addr,
                               .called_host = called->sin_addr.s_addr,
@@ -266,7 +269,7 @@ static struct via_claim claim_of(const struct sockaddr_in *caller, const struct 
 
 /* Put a proof into the hello, if there is a key. */
 static void prove(const struct job_key *key, enum job_role role, const struct sockaddr_in *caller,
-                  const struct sockaddr_in *called, struct via_link_hello *said)
+                  const struct sockaddr_in *called, struct via_channel_hello *said)
 {
     struct via_claim claim = claim_of(caller, called, said);
 
@@ -276,39 +279,39 @@ static void prove(const struct job_key *key, enum job_role role, const struct so
 
 /* Without a key, no proof is needed. */
 static bool proved(const struct job_key *key, enum job_role role, const struct sockaddr_in *caller,
-                   const struct sockaddr_in *called, const struct via_link_hello *said)
+                   const struct sockaddr_in *called, const struct via_channel_hello *said)
 {
     struct via_claim claim = claim_of(caller, called, said);
 
     return !is_key(key) || job_proved(key, role, &claim, sizeof(claim), &said->proof);
 }
 
-static struct via_link_hello hello_of(const struct via_link *link)
+static struct via_channel_hello hello_of(const struct via_channel *channel)
 {
-    return (struct via_link_hello){
-        .version = VIA_LINK_VERSION,
-        .recvs = VIA_LINK_RECVS,
-        .port = link->rdm->own.sin_port,
-        .ring_bytes = (uint32_t)link->ring_bytes,
-        .ring_handle = link->in_handle,
-        .ring = (uintptr_t)link->in,
+    return (struct via_channel_hello){
+        .version = VIA_CHANNEL_VERSION,
+        .recvs = VIA_CHANNEL_RECVS,
+        .port = channel->rdm->own.sin_port,
+        .ring_bytes = (uint32_t)channel->ring_bytes,
+        .ring_handle = channel->in_handle,
+        .ring = (uintptr_t)channel->in,
     };
 }
 
 /* Both ends need the same settings, because the sender tracks the receiver's ring. */
-static bool hello_fits(const void *data, size_t bytes, struct via_link_hello *ret)
+static bool hello_fits(const void *data, size_t bytes, struct via_channel_hello *ret)
 {
     if (bytes < sizeof(*ret))
         return false;
     memcpy(ret, data, sizeof(*ret));
-    return ret->version == VIA_LINK_VERSION && ret->recvs == VIA_LINK_RECVS &&
+    return ret->version == VIA_CHANNEL_VERSION && ret->recvs == VIA_CHANNEL_RECVS &&
            ret->ring_bytes == via_ring_bytes();
 }
 
-static void take_hello(struct via_link *link, const struct via_link_hello *hello)
+static void take_hello(struct via_channel *channel, const struct via_channel_hello *hello)
 {
-    link->peer_ring = hello->ring;
-    link->peer_handle = hello->ring_handle;
+    channel->peer_ring = hello->ring;
+    channel->peer_handle = hello->ring_handle;
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -339,10 +342,10 @@ static int refusal(const struct via_rdm *rdm, const struct via_peer *peer)
 
 /*
  * The calling peer; NULL: refuse it. vipd gives its host; the caller gives its port and proves it
- * with the rest. It is never this endpoint, which needs no link to itself.
+ * with the rest. It is never this endpoint, which needs no channel to itself.
  */
 static struct via_peer *asking(struct via_rdm *rdm, const struct fi_info *info, const void *data,
-                               size_t bytes, struct via_link_hello *ret)
+                               size_t bytes, struct via_channel_hello *ret)
 {
     struct sockaddr_in from = *(const struct sockaddr_in *)info->dest_addr;
     struct via_peer *peer;
@@ -365,74 +368,74 @@ static struct via_peer *asking(struct via_rdm *rdm, const struct fi_info *info, 
 
 static void requested(struct via_rdm *rdm, struct fi_info *info, const void *data, size_t bytes)
 {
-    struct via_link_hello hello, own;
+    struct via_channel_hello hello, own;
     struct via_peer *peer = asking(rdm, info, data, bytes, &hello);
-    struct via_link *link;
+    struct via_channel *channel;
     int why = VIA_REFUSE_MISFIT;
 
     if (peer != NULL)
         why = refusal(rdm, peer);
     if (why != 0) {
-        VIA_INFO(FI_LOG_EP_CTRL, "a link is refused: reason %d\n", why);
+        VIA_INFO(FI_LOG_EP_CTRL, "a channel is refused: reason %d\n", why);
         refuse(rdm, info, (enum via_refusal)why);
         return;
     }
-    /* The peer's request wins over ours. Our link has sent nothing yet. */
-    if (peer->link != NULL)
-        link_close(peer->link, VIA_PEER_ACCEPTING);
-    link = link_make(rdm, peer, info, VIA_PEER_ACCEPTING);
-    if (link == NULL) {
+    /* The peer's request wins over ours. Our channel has sent nothing yet. */
+    if (peer->channel != NULL)
+        channel_close(peer->channel, VIA_PEER_ACCEPTING);
+    channel = channel_make(rdm, peer, info, VIA_PEER_ACCEPTING);
+    if (channel == NULL) {
         if (info->handle != NULL)
             refuse(rdm, info, VIA_REFUSE_MISFIT);
         return;
     }
-    take_hello(link, &hello);
-    own = hello_of(link);
+    take_hello(channel, &hello);
+    own = hello_of(channel);
     prove(&rdm->key, JOB_ANSWERS, &peer->addr, &rdm->own, &own);
-    if (fi_accept(&link->ep->fid, &own, sizeof(own)) != 0)
-        link_close(link, VIA_PEER_DEAD);
+    if (fi_accept(&channel->ep->fid, &own, sizeof(own)) != 0)
+        channel_close(channel, VIA_PEER_DEAD);
 }
 
-static void connected(struct via_link *link, const void *data, size_t bytes)
+static void connected(struct via_channel *channel, const void *data, size_t bytes)
 {
-    struct via_rdm *rdm = link->rdm;
-    struct via_link_hello hello;
+    struct via_rdm *rdm = channel->rdm;
+    struct via_channel_hello hello;
 
     /* The accepting side has read the hello in the request. */
-    if (link->peer->state == VIA_PEER_CONNECTING) {
+    if (channel->peer->state == VIA_PEER_CONNECTING) {
         if (!hello_fits(data, bytes, &hello) ||
-            !proved(&link->peer->key, JOB_ANSWERS, &rdm->own, &link->peer->addr, &hello)) {
+            !proved(&channel->peer->key, JOB_ANSWERS, &rdm->own, &channel->peer->addr, &hello)) {
             VIA_WARN(FI_LOG_EP_CTRL, "what answers for a peer is not of this job\n");
-            link_close(link, VIA_PEER_DEAD);
+            channel_close(channel, VIA_PEER_DEAD);
             return;
         }
-        take_hello(link, &hello);
+        take_hello(channel, &hello);
     }
     pthread_mutex_lock(&rdm->core->lock);
-    link->peer->state = VIA_PEER_UP;
-    link->up = true;
-    via_link_go_on(rdm);
+    channel->peer->state = VIA_PEER_UP;
+    channel->up = true;
+    via_channel_go_on(rdm);
     pthread_mutex_unlock(&rdm->core->lock);
 }
 
 /* Our request failed. */
-static void refused(struct via_link *link, const struct fi_eq_err_entry *error)
+static void refused(struct via_channel *channel, const struct fi_eq_err_entry *error)
 {
     bool again = error->err_data_size == 1 && *(uint8_t *)error->err_data == VIA_REFUSE_AGAIN;
 
-    link->peer->retry_ns = again ? via_now_ns() + AGAIN_NS : 0;
+    channel->peer->retry_ns = again ? via_now_ns() + AGAIN_NS : 0;
     if (!again)
         VIA_INFO(FI_LOG_EP_CTRL, "a peer cannot be reached\n");
-    link_close(link, again ? VIA_PEER_NEW : VIA_PEER_DEAD);
+    channel_close(channel, again ? VIA_PEER_NEW : VIA_PEER_DEAD);
 }
 
 /* The other end has closed, orderly or not; or has given up a request that we were accepting. */
-static void ended(struct via_link *link)
+static void ended(struct via_channel *channel)
 {
-    bool orderly = link->peer->state == VIA_PEER_ACCEPTING ||
-                   __atomic_load_n(&link->ep->control->peer_bye, __ATOMIC_ACQUIRE) != 0;
+    bool orderly = channel->peer->state == VIA_PEER_ACCEPTING ||
+                   __atomic_load_n(&channel->ep->control->peer_bye, __ATOMIC_ACQUIRE) != 0;
 
-    link_close(link, orderly ? VIA_PEER_NEW : VIA_PEER_DEAD);
+    channel_close(channel, orderly ? VIA_PEER_NEW : VIA_PEER_DEAD);
 }
 
 /* Handle one event. false: there was none. */
@@ -484,23 +487,23 @@ void via_peer_events(struct via_rdm *rdm)
 
 static ssize_t begin(struct via_rdm *rdm, struct via_peer *peer)
 {
-    struct via_link *link;
-    struct via_link_hello hello;
+    struct via_channel *channel;
+    struct via_channel_hello hello;
     int rc;
 
     if (peer->state == VIA_PEER_DEAD)
         return -FI_EHOSTUNREACH;
     if (peer->state != VIA_PEER_NEW || via_now_ns() < peer->retry_ns)
         return -FI_EAGAIN;
-    link = link_make(rdm, peer, rdm->link_info, VIA_PEER_CONNECTING);
-    if (link == NULL)
+    channel = channel_make(rdm, peer, rdm->channel_info, VIA_PEER_CONNECTING);
+    if (channel == NULL)
         return -FI_ENOMEM;
-    hello = hello_of(link);
+    hello = hello_of(channel);
     prove(&peer->key, JOB_CALLS, &rdm->own, &peer->addr, &hello);
-    rc = fi_connect(&link->ep->fid, &peer->addr, &hello, sizeof(hello));
+    rc = fi_connect(&channel->ep->fid, &peer->addr, &hello, sizeof(hello));
     if (rc == 0)
         return -FI_EAGAIN;
-    link_close(link, VIA_PEER_DEAD);
+    channel_close(channel, VIA_PEER_DEAD);
     return rc;
 }
 
@@ -515,8 +518,8 @@ ssize_t via_peer_connect(struct via_rdm *rdm, struct via_peer *peer)
     return rc;
 }
 
-void via_peer_close_links(struct via_rdm *rdm)
+void via_peer_close_channels(struct via_rdm *rdm)
 {
-    while (rdm->links != NULL)
-        link_close(rdm->links, VIA_PEER_DEAD);
+    while (rdm->channels != NULL)
+        channel_close(rdm->channels, VIA_PEER_DEAD);
 }

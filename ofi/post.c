@@ -158,19 +158,19 @@ void via_post_wait(struct via_ep *ep)
     pthread_mutex_unlock(&domain->wait_lock);
 }
 
-static void unlist(struct via_domain *domain, struct via_ep **link)
+static void unlist(struct via_domain *domain, struct via_ep **channel)
 {
-    (*link)->wait_listed = false;
-    *link = (*link)->wait_next;
+    (*channel)->wait_listed = false;
+    *channel = (*channel)->wait_next;
     __atomic_sub_fetch(&domain->waiting_count, 1, __ATOMIC_RELEASE);
 }
 
 void via_post_push_all(struct via_domain *domain)
 {
-    struct via_ep **link = &domain->waiting, *ep;
+    struct via_ep **channel = &domain->waiting, *ep;
 
     pthread_mutex_lock(&domain->wait_lock);
-    while ((ep = *link) != NULL) {
+    while ((ep = *channel) != NULL) {
         bool done;
 
         pthread_mutex_lock(&ep->lock);
@@ -178,9 +178,9 @@ void via_post_push_all(struct via_domain *domain)
         done = ep->tx_posted == ep->tx_in;
         pthread_mutex_unlock(&ep->lock);
         if (done)
-            unlist(domain, link);
+            unlist(domain, channel);
         else
-            link = &ep->wait_next;
+            channel = &ep->wait_next;
     }
     pthread_mutex_unlock(&domain->wait_lock);
 }
@@ -190,9 +190,10 @@ void via_post_wait_no_more(struct via_ep *ep)
     struct via_domain *domain = ep->domain;
 
     pthread_mutex_lock(&domain->wait_lock);
-    for (struct via_ep **link = &domain->waiting; *link != NULL; link = &(*link)->wait_next) {
-        if (*link == ep) {
-            unlist(domain, link);
+    for (struct via_ep **channel = &domain->waiting; *channel != NULL;
+         channel = &(*channel)->wait_next) {
+        if (*channel == ep) {
+            unlist(domain, channel);
             break;
         }
     }

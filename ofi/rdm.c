@@ -2,7 +2,7 @@
  * Endpoints of the second kind: start, end, and progress (rdm.h has the design).
  *
  * At the end of an endpoint, pending answers go out first, so that no sender waits for a message
- * that has been received. Then each link ends like other endpoints (ep.c).
+ * that has been received. Then each channel ends like other endpoints (ep.c).
  */
 #include <arpa/inet.h>
 #include <sched.h>
@@ -21,9 +21,9 @@ void via_rdm_progress(struct via_rdm *rdm)
     via_peer_events(rdm);
     pthread_mutex_lock(&rdm->core->lock);
     for (unsigned i = 0; i < VIA_PROGRESS_MAX && via_reap_cq(rdm->core); i++)
-        via_link_take_done(rdm);
+        via_channel_take_done(rdm);
     if (rdm->busy != NULL)
-        via_link_go_on(rdm);
+        via_channel_go_on(rdm);
     pthread_mutex_unlock(&rdm->core->lock);
 }
 
@@ -37,8 +37,8 @@ void via_rdm_events_all(struct via_fabric *fabric)
 
 /* ---- enable ---------------------------------------------------------------------------------- */
 
-/* The fi_info of links; NULL: no memory, or the NIC is missing. */
-static struct fi_info *link_info(const struct via_rdm *rdm)
+/* The fi_info of channels; NULL: no memory, or the NIC is missing. */
+static struct fi_info *channel_info(const struct via_rdm *rdm)
 {
     const struct via_fabric *fabric = rdm->domain->fabric;
     struct fi_info *hints = fi_allocinfo(), *info = NULL;
@@ -59,7 +59,7 @@ static struct fi_info *link_info(const struct via_rdm *rdm)
     return info;
 }
 
-/* Open the passive endpoint for peers, and the queues of links. */
+/* Open the passive endpoint for peers, and the queues of channels. */
 static int open_parts(struct via_rdm *rdm)
 {
     struct fi_eq_attr eq_attr = {0};
@@ -68,8 +68,8 @@ static int open_parts(struct via_rdm *rdm)
     size_t bytes = sizeof(rdm->own);
     int rc;
 
-    rdm->link_info = link_info(rdm);
-    if (rdm->link_info == NULL)
+    rdm->channel_info = channel_info(rdm);
+    if (rdm->channel_info == NULL)
         return -FI_ENODATA;
     rc = via_eq_open(&rdm->domain->fabric->fid, &eq_attr, &eq, NULL);
     if (rc != 0)
@@ -78,7 +78,7 @@ static int open_parts(struct via_rdm *rdm)
     rc = via_cq_make(rdm->domain, &rdm->core);
     if (rc != 0)
         return rc;
-    rc = via_pep_open(&rdm->domain->fabric->fid, rdm->link_info, &pep, NULL);
+    rc = via_pep_open(&rdm->domain->fabric->fid, rdm->channel_info, &pep, NULL);
     if (rc != 0)
         return rc;
     rdm->pep = via_container(pep, struct via_pep, fid);
@@ -96,11 +96,11 @@ static void close_parts(struct via_rdm *rdm)
         via_cq_free(rdm->core);
     if (rdm->eq != NULL)
         fi_close(&rdm->eq->fid.fid);
-    fi_freeinfo(rdm->link_info);
+    fi_freeinfo(rdm->channel_info);
     rdm->pep = NULL;
     rdm->core = NULL;
     rdm->eq = NULL;
-    rdm->link_info = NULL;
+    rdm->channel_info = NULL;
 }
 
 /* From now on a read of cq drives this endpoint; -FI_EBUSY: cq has another one. */
@@ -163,8 +163,9 @@ static bool owes_answers(struct via_rdm *rdm)
     bool owes = false;
 
     pthread_mutex_lock(&rdm->core->lock);
-    for (const struct via_link *link = rdm->busy; link != NULL && !owes; link = link->busy_next)
-        owes = link->answers != NULL;
+    for (const struct via_channel *channel = rdm->busy; channel != NULL && !owes;
+         channel = channel->busy_next)
+        owes = channel->answers != NULL;
     pthread_mutex_unlock(&rdm->core->lock);
     return owes;
 }
@@ -188,7 +189,7 @@ static void disable(struct via_rdm *rdm)
     detach(rdm->tx_cq, rdm);
     detach(rdm->rx_cq, rdm);
     pthread_mutex_lock(&rdm->cm_lock);
-    via_peer_close_links(rdm);
+    via_peer_close_channels(rdm);
     pthread_mutex_unlock(&rdm->cm_lock);
     via_match_drop(rdm);
     close_parts(rdm);
@@ -229,7 +230,7 @@ static int bind_cq(struct via_rdm *rdm, struct via_cq *cq, uint64_t flags)
         ((flags & FI_TRANSMIT) != 0 && rdm->tx_cq != NULL) ||
         ((flags & FI_RECV) != 0 && rdm->rx_cq != NULL))
         return -FI_EINVAL;
-    /* Its descriptor would not become readable: links have a queue of their own. */
+    /* Its descriptor would not become readable: channels have a queue of their own. */
     if (cq->wait_obj == FI_WAIT_FD)
         return -FI_ENOSYS;
     if ((flags & FI_TRANSMIT) != 0) {
@@ -261,7 +262,7 @@ static int rdm_bind(struct fid *fid, struct fid *other, uint64_t flags)
         __atomic_add_fetch(&rdm->av->users, 1, __ATOMIC_RELAXED);
         return 0;
     case FI_CLASS_EQ:
-        /* Accepted but unused: links are internal, and cause no events for the program. */
+        /* Accepted but unused: channels are internal, and cause no events for the program. */
         return 0;
     default:
         return -FI_ENOSYS;

@@ -1,15 +1,15 @@
 /*
  * Endpoints of the second kind: FI_EP_RDM, which reach any number of peers and match tags, after
  * the protocol of the paper on MPI over VIA. They build on the first kind: to each peer in use
- * there is a *link*, a connected endpoint (via.h) of our own with two rings.
+ * there is a *channel*, a connected endpoint (via.h) of our own with two rings.
  *
- *   rdm.c        endpoints: life and death, progress   tagged.c  the calls that send and receive
- *   peer.c       peers, links being made and ended     match.c   matching of messages and receives
- *   link.c       records in rings, reads, answers      sends.c   sends that await an answer
- *   link_done.c  what has completed on links           av.c      address vectors
+ *   rdm.c           endpoints: life and death, progress  tagged.c  the calls that send and receive
+ *   peer.c          channels being made and ended        match.c   messages and receives that match
+ *   channel.c       records in rings, reads, answers     sends.c   sends that await an answer
+ *   channel_done.c  what has completed on channels       av.c      address vectors
  *
  * A message is a *record* in the ring of its receiver. An RDMA Write puts it there; its immediate
- * data say where it begins. The write uses up one receive of the link. The number of these
+ * data say where it begins. The write uses up one receive of the channel. The number of these
  * receives, told as for other endpoints (post.c), is the flow control. When the receiver posts a
  * receive again, the record is out of the ring. Records are taken out at once, to a waiting receive
  * or to the list of early messages, so that no message blocks another.
@@ -18,9 +18,10 @@
  * fetches them by RDMA Read when a receive matches, and answers. An answer also tells a synchronous
  * sender that its message is matched.
  *
- * One lock guards an endpoint: that of its core, the completion queue of all its links. Lock order:
- * rdm.cm_lock, then those of via.h with core.lock as cq.lock. Under core.lock a thread takes one of
- * these at a time: the ep.lock of a link, the cq.lock of a queue of the program, domain.lock.
+ * One lock guards an endpoint: that of its core, the completion queue of all its channels. The
+ * order of locks: rdm.cm_lock, then those of via.h with core.lock as cq.lock. Under core.lock a
+ * thread takes one of these at a time: the ep.lock of a channel, the cq.lock of a queue of the
+ * program, domain.lock.
  */
 #ifndef OFI_RDM_H
 #define OFI_RDM_H
@@ -29,12 +30,12 @@
 
 #include "ofi/calls.h"
 
-#define VIA_LINK_RECVS 128 /* receives posted for records: the most records in a ring */
-#define VIA_LINK_SENDS 256 /* records and RDMA Reads under way */
-#define VIA_RECORD     64  /* bytes; records begin at multiples of this */
+#define VIA_CHANNEL_RECVS 128 /* receives posted for records: the most records in a ring */
+#define VIA_CHANNEL_SENDS 256 /* records and RDMA Reads under way */
+#define VIA_RECORD        64  /* bytes; records begin at multiples of this */
 
-/* Version of via_link_hello and of records; both ends must have the same. */
-#define VIA_LINK_VERSION 2
+/* Version of via_channel_hello and of records; both ends must have the same. */
+#define VIA_CHANNEL_VERSION 2
 
 /* Completions that one call of via_rdm_progress takes from VIPL at most. */
 #define VIA_PROGRESS_MAX 64
@@ -66,7 +67,7 @@ struct via_offer {
 
 /* A receive that the program has posted. */
 struct via_want {
-    struct via_want *next; /* of rdm->wants, or of link->reads */
+    struct via_want *next; /* of rdm->wants, or of channel->reads */
     struct via_peer *peer; /* NULL: from any peer */
     uint64_t tag, ignore;
     void *buf;
@@ -114,7 +115,7 @@ struct via_answer {
 };
 
 enum via_peer_state {
-    VIA_PEER_NEW,        /* no link yet, or the peer has closed in order */
+    VIA_PEER_NEW,        /* no channel yet, or the peer has closed in order */
     VIA_PEER_CONNECTING, /* our request is under way */
     VIA_PEER_ACCEPTING,  /* its request is being accepted */
     VIA_PEER_UP,
@@ -127,18 +128,18 @@ struct via_peer {
     struct sockaddr_in addr;
     struct job_key key; /* for requests to it; zeros: unknown. Under core.lock. */
     bool is_self;
-    enum via_peer_state state; /* written under cm_lock and core.lock */
-    uint64_t retry_ns;         /* in state NEW: no attempt before this time */
-    struct via_link *link;     /* NULL: none */
+    enum via_peer_state state;   /* written under cm_lock and core.lock */
+    uint64_t retry_ns;           /* in state NEW: no attempt before this time */
+    struct via_channel *channel; /* NULL: none */
     struct via_send *sends, **sends_end;
     struct via_early_list earlies[2]; /* by via_head.tagged */
 };
 
-struct via_link {
-    struct via_link *next; /* of rdm->links */
+struct via_channel {
+    struct via_channel *next; /* of rdm->channels */
     struct via_rdm *rdm;
     struct via_peer *peer;
-    struct via_ep *ep; /* its context is the link; NULL: not open yet, or being closed */
+    struct via_ep *ep; /* its context is the channel; NULL: not open yet, or being closed */
     bool up;           /* records may go out */
 
     /* Both rings, in one block. The peer writes into `in`; `out` is a copy of the peer's ring. */
@@ -148,14 +149,14 @@ struct via_link {
 
     uint64_t peer_ring; /* address of the peer's ring, ring_bytes long */
     uint32_t peer_handle;
-    uint64_t head;                 /* bytes written since the start, with gaps at the ring's end */
-    uint64_t ends[VIA_LINK_RECVS]; /* head after record n, at n modulo their number */
-    size_t untold_bytes;           /* taken out of `in` since credits were last sent */
+    uint64_t head; /* bytes written since the start, with gaps at the ring's end */
+    uint64_t ends[VIA_CHANNEL_RECVS]; /* head after record n, at n modulo their number */
+    size_t untold_bytes;              /* taken out of `in` since credits were last sent */
 
     struct via_answer *answers, **answers_end;
     struct via_want *reads, **reads_end; /* matched with offers, not yet begun */
     bool is_busy;                        /* in rdm->busy: answers or reads wait */
-    struct via_link *busy_next;
+    struct via_channel *busy_next;
 };
 
 struct via_av {
@@ -181,10 +182,10 @@ struct via_rdm {
     struct job_key key; /* that callers need; zeros: none, the program chose the port */
 
     struct via_rdm *next; /* of fabric->rdms, under fabric->rdm_lock */
-    /* Under cm_lock: links being made and ended. */
+    /* Under cm_lock: channels being made and ended. */
     pthread_mutex_t cm_lock;
     bool enabled;
-    struct fi_info *link_info;
+    struct fi_info *channel_info;
     struct via_eq *eq;
     struct via_pep *pep;
 
@@ -193,7 +194,7 @@ struct via_rdm {
     struct via_peer *peers;
     struct via_peer **by_addr; /* by fi_addr_t; NULL: not used yet */
     size_t by_addr_count;
-    struct via_link *links, *busy;
+    struct via_channel *channels, *busy;
     uint64_t next_id;
     uint32_t refuse_count;
     /* By via_head.tagged. */
@@ -232,11 +233,12 @@ void via_rdm_events_all(struct via_fabric *fabric);
 
 /* Under core->lock. NULL: no such address, or no memory. */
 struct via_peer *via_peer_of(struct via_rdm *rdm, fi_addr_t addr);
-/* Begin a link if there is none. -FI_EAGAIN; another error: there will be none. Takes cm_lock. */
+/* Begin a channel if there is none. -FI_EAGAIN; another error: there will be none. Takes cm_lock.
+ */
 ssize_t via_peer_connect(struct via_rdm *rdm, struct via_peer *peer);
-/* Handle events of links. Takes cm_lock unless another thread has it. */
+/* Handle events of channels. Takes cm_lock unless another thread has it. */
 void via_peer_events(struct via_rdm *rdm);
-void via_peer_close_links(struct via_rdm *rdm);
+void via_peer_close_channels(struct via_rdm *rdm);
 
 /* ---- sends.c: under core->lock ---- */
 
@@ -253,23 +255,23 @@ void via_send_answered(struct via_rdm *rdm, struct via_peer *peer, uint64_t id, 
 /* The peer has ended: no send to it will be answered. */
 void via_sends_fail(struct via_rdm *rdm, struct via_peer *peer);
 
-/* ---- link.c: under core->lock ---- */
+/* ---- channel.c: under core->lock ---- */
 
 /* Put a record, `bytes` of data after its head, into the peer's ring. `op`: of its completion.
  * Outcomes: 0; -FI_EAGAIN, no room; -FI_ENOTCONN. */
-ssize_t via_link_post(struct via_link *link, struct via_head *head, const void *data, size_t bytes,
-                      const struct via_op *op);
+ssize_t via_channel_post(struct via_channel *channel, struct via_head *head, const void *data,
+                         size_t bytes, const struct via_op *op);
 /* Answer a send of the peer. */
-void via_link_answer(struct via_rdm *rdm, struct via_peer *peer, uint64_t id);
-/* Fetch the data of want->offer from the peer of this link. */
-void via_link_read(struct via_link *link, struct via_want *want);
+void via_channel_answer(struct via_rdm *rdm, struct via_peer *peer, uint64_t id);
+/* Fetch the data of want->offer from the peer of this channel. */
+void via_channel_read(struct via_channel *channel, struct via_want *want);
 /* Go on with answers and reads that wait. */
-void via_link_go_on(struct via_rdm *rdm);
+void via_channel_go_on(struct via_rdm *rdm);
 /* Post a receive for one record. Under ep->lock as well. */
-ssize_t via_link_receive(struct via_link *link);
+ssize_t via_channel_receive(struct via_channel *channel);
 /* A record, with `bytes` of data after its head, is out of our ring. Post its receive again, and
- * learn from `posted` of the head. Nothing to do if the link is being closed. */
-void via_link_taken(struct via_link *link, uint32_t posted, size_t bytes);
+ * learn from `posted` of the head. Nothing to do if the channel is being closed. */
+void via_channel_taken(struct via_channel *channel, uint32_t posted, size_t bytes);
 
 /* ---- match.c: under core->lock ---- */
 
@@ -292,12 +294,12 @@ void via_match_lost(struct via_rdm *rdm, const struct via_peer *peer);
 /* The endpoint is being closed. */
 void via_match_drop(struct via_rdm *rdm);
 
-/* ---- link_done.c: under core->lock ---- */
+/* ---- channel_done.c: under core->lock ---- */
 
 /* Take all that reap.c has put into the core's list. */
-void via_link_take_done(struct via_rdm *rdm);
-/* The link's endpoint is closed: its answers are dropped, its reads fail. */
-void via_link_fail(struct via_link *link);
+void via_channel_take_done(struct via_rdm *rdm);
+/* The channel's endpoint is closed: its answers are dropped, its reads fail. */
+void via_channel_fail(struct via_channel *channel);
 
 /* ---- tagged.c ---- */
 

@@ -1,7 +1,7 @@
 /*
  * From VIPL's completions to libfabric's. A completed descriptor becomes an entry in the list of
  * its completion queue; or nothing, if the endpoint's user wants none or the operation was ours.
- * The user is the program, which reads the list, or a link (link_done.c).
+ * The user is the program, which reads the list, or a channel (channel_done.c).
  */
 #include "ofi/calls.h"
 

@@ -10,7 +10,7 @@
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* Send to a peer with a link, or to ourselves. Under core->lock. */
+/* Send to a peer with a channel, or to ourselves. Under core->lock. */
 static ssize_t post(struct via_rdm *rdm, struct via_peer *peer, const struct via_message *msg)
 {
     bool eager = msg->len <= rdm->eager_bytes;
@@ -38,7 +38,7 @@ static ssize_t post(struct via_rdm *rdm, struct via_peer *peer, const struct via
     if (rc != 0)
         return rc;
     if (!peer->is_self) {
-        rc = via_link_post(peer->link, &head, data, data_bytes, &op);
+        rc = via_channel_post(peer->channel, &head, data, data_bytes, &op);
         if (rc != 0 && head.answer)
             via_send_drop(rdm, peer, head.id);
         return rc;
@@ -68,7 +68,7 @@ static ssize_t send_message(struct fid_ep *fid, const struct via_message *msg)
         return -FI_EMSGSIZE;
     pthread_mutex_lock(&rdm->core->lock);
     peer = via_peer_of(rdm, msg->dest);
-    connected = peer != NULL && (peer->is_self || (peer->link != NULL && peer->link->up));
+    connected = peer != NULL && (peer->is_self || (peer->channel != NULL && peer->channel->up));
     rc = connected ? post(rdm, peer, msg) : -FI_EINVAL;
     pthread_mutex_unlock(&rdm->core->lock);
     if (peer == NULL || (connected && rc != -FI_ENOTCONN))
@@ -117,7 +117,7 @@ static ssize_t receive(struct fid_ep *fid, const struct via_want *what, fi_addr_
         via_match_want(rdm, want, tagged);
     }
     if (rdm->busy != NULL)
-        via_link_go_on(rdm);
+        via_channel_go_on(rdm);
     pthread_mutex_unlock(&rdm->core->lock);
     if (rc != 0 || search_only)
         free(want);

@@ -2,7 +2,7 @@
  * Both ends of the three shared rings (proto/shm.h): submission, completion, completion queue.
  *
  * Owns: stamps, masking, the single-load rule, the order of stores. Inline, because posting and
- * polling are the product's hot path. Does not own: sleeping and waking (libvipl/wait.c,
+ * polling are the product's hot path. Does not own: sleeping and waking (libvipl/sleep.c,
  * vipd/client/), what an entry means.
  *
  * Each end keeps its position in private memory. No end trusts the other: a reader copies the whole

@@ -61,7 +61,7 @@ struct vipd_counters {
 struct vipd_nic {
     const struct vipd_nic_config *config;
     struct nic *nic;
-    struct vipd_loop *loop; /* that serves it: vipd->loop or an engine's */
+    struct vipd_loop *loop; /* that serves it: vipd->loop or a worker's */
 };
 
 struct vipd {
@@ -108,7 +108,7 @@ struct vipd {
     bool taken_due;                /* vipd has worked since that look */
 };
 
-/* Count something that engine threads count too. */
+/* Count something that worker threads count too. */
 static inline void vipd_count(uint64_t *counter)
 {
     (void)__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);

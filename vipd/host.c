@@ -7,11 +7,11 @@
  * and looks once more (nic_try_sleep). So either that look sees a posting, or the program rings the
  * bell.
  *
- * With engine threads there is one more loop of the same kind for each of them, an engine, with its
- * share of the NICs. An engine holds its own lock except while it sleeps, and lets other threads
+ * With worker threads there is one more loop of the same kind for each of them, a worker, with its
+ * share of the NICs. A worker holds its own lock except while it sleeps, and lets other threads
  * have it between two turns. The loop that vipd_host_new made then has no NICs: it is the control
  * loop. It sleeps until a descriptor or a timer of its own has something, takes the locks of all
- * engines, does what there is to do, and gives the locks back. So its callbacks find all NICs
+ * workers, does what there is to do, and gives the locks back. So its callbacks find all NICs
  * standing still and need no locks of their own.
  */
 #include "vipd/host.h"
@@ -81,21 +81,21 @@ struct vipd_loop {
     struct vipd_loop_stats stats;
     uint64_t told_turns; /* stats.turns at the last call of vipd_host_alive */
 
-    /* Of the control loop; 0 engines: it does everything itself. */
-    struct vipd_loop *engines[VIPD_NICS_MAX];
-    unsigned engine_count, engines_running;
-    unsigned next_engine; /* that gets the next NIC */
+    /* Of the control loop; 0 workers: it does everything itself. */
+    struct vipd_loop *workers[VIPD_NICS_MAX];
+    unsigned worker_count, workers_running;
+    unsigned next_worker; /* that gets the next NIC */
     uint64_t rest_ns;     /* nap after the last pass, for the NICs; 0: none */
 
-    /* Of an engine, for the holder of `lock`; `thread`, and `wake` after set-up, need no lock. */
-    struct vipd_loop *control; /* NULL: this is no engine */
+    /* Of a worker, for the holder of `lock`; `thread`, and `wake` after set-up, need no lock. */
+    struct vipd_loop *control; /* NULL: this is no worker */
     struct fair_lock lock;
     pthread_t thread;
     bool sleeping;      /* in epoll_wait, or just before or after it */
     bool told_work;     /* the control loop knows that it works; until a pass finds it idle */
     uint64_t told_busy; /* stats.busy at the last pass */
 
-    ev_async wake; /* other threads wake an engine, or a control loop with engines */
+    ev_async wake; /* other threads wake a worker, or a control loop with workers */
 };
 
 /* ---- functions of vipd/loop.h ------------------------------------------------------------ */
@@ -200,12 +200,12 @@ uint64_t vipd_loop_now(const struct vipd_loop *loop)
 void vipd_loop_stats(const struct vipd_loop *loop, struct vipd_loop_stats *ret)
 {
     *ret = loop->stats;
-    ret->engines = loop->engine_count;
-    for (unsigned i = 0; i < loop->engine_count; i++) {
-        const struct vipd_loop_stats *engine = &loop->engines[i]->stats;
+    ret->engines = loop->worker_count;
+    for (unsigned i = 0; i < loop->worker_count; i++) {
+        const struct vipd_loop_stats *worker = &loop->workers[i]->stats;
 
-        /* Members that only a control loop has are 0 in an engine. */
-#define VIP_STAT_OF_LOOP(member, name) ret->member += engine->member;
+        /* Members that only a control loop has are 0 in a worker. */
+#define VIP_STAT_OF_LOOP(member, name) ret->member += worker->member;
 #include "proto/stats.def"
     }
 }
@@ -260,15 +260,15 @@ static void on_nic_fd(void *ctx, unsigned events)
     (void)events;
 }
 
-/* libev calls these two around its epoll_wait: an engine that sleeps does not hold its lock. */
-static void engine_give(struct ev_loop *ev)
+/* libev calls these two around its epoll_wait: a worker that sleeps does not hold its lock. */
+static void worker_give(struct ev_loop *ev)
 {
     struct vipd_loop *loop = ev_userdata(ev);
 
     fair_lock_give(&loop->lock);
 }
 
-static void engine_take(struct ev_loop *ev)
+static void worker_take(struct ev_loop *ev)
 {
     struct vipd_loop *loop = ev_userdata(ev);
 
@@ -333,18 +333,18 @@ static int loop_new(const struct vipd_host_config *config, struct vipd_loop **re
     return 0;
 }
 
-static int engine_new(struct vipd_loop *control)
+static int worker_new(struct vipd_loop *control)
 {
-    struct vipd_loop *engine;
-    int r = loop_new(&control->config, &engine);
+    struct vipd_loop *worker;
+    int r = loop_new(&control->config, &worker);
 
     if (r < 0)
         return r;
-    engine->control = control;
-    fair_lock_init(&engine->lock);
-    ev_set_loop_release_cb(engine->ev, engine_give, engine_take);
-    ev_async_start(engine->ev, &engine->wake);
-    control->engines[control->engine_count++] = engine;
+    worker->control = control;
+    fair_lock_init(&worker->lock);
+    ev_set_loop_release_cb(worker->ev, worker_give, worker_take);
+    ev_async_start(worker->ev, &worker->wake);
+    control->workers[control->worker_count++] = worker;
     return 0;
 }
 
@@ -364,12 +364,12 @@ int vipd_host_new(const struct vipd_host_config *config, struct vipd_loop **ret)
     ev_signal_start(loop->ev, &loop->hup);
     ev_signal_start(loop->ev, &loop->term);
     ev_signal_start(loop->ev, &loop->intr);
-    if (config->engines > 0) {
+    if (config->workers > 0) {
         ev_set_invoke_pending_cb(loop->ev, pass);
         ev_async_start(loop->ev, &loop->wake);
     }
-    while (loop->engine_count < config->engines && loop->engine_count < VIPD_NICS_MAX) {
-        r = engine_new(loop);
+    while (loop->worker_count < config->workers && loop->worker_count < VIPD_NICS_MAX) {
+        r = worker_new(loop);
         if (r < 0) {
             vipd_host_free(loop);
             return r;
@@ -383,10 +383,10 @@ void vipd_host_free(struct vipd_loop *loop)
 {
     if (!loop)
         return;
-    VIP_ASSERT(loop->engines_running == 0);
+    VIP_ASSERT(loop->workers_running == 0);
     vipd_host_drop_nics(loop);
-    for (unsigned i = 0; i < loop->engine_count; i++)
-        loop_free(loop->engines[i]);
+    for (unsigned i = 0; i < loop->worker_count; i++)
+        loop_free(loop->workers[i]);
     ev_signal_stop(loop->ev, &loop->hup);
     ev_signal_stop(loop->ev, &loop->term);
     ev_signal_stop(loop->ev, &loop->intr);
@@ -395,8 +395,8 @@ void vipd_host_free(struct vipd_loop *loop)
 
 int vipd_host_add_nic(struct vipd_loop *loop, struct nic *nic, struct vipd_loop **ret)
 {
-    if (loop->engine_count > 0)
-        loop = loop->engines[loop->next_engine++ % loop->engine_count];
+    if (loop->worker_count > 0)
+        loop = loop->workers[loop->next_worker++ % loop->worker_count];
     VIP_ASSERT(loop->nic_count < VIPD_NICS_MAX);
     if (nic_fd(nic) >= 0) {
         struct vipd_watch *watch = vipd_watch_new(loop, nic_fd(nic), VIPD_READ, on_nic_fd, loop);
@@ -417,8 +417,8 @@ void vipd_host_drop_nics(struct vipd_loop *loop)
         loop->nic_watch[i] = NULL;
     }
     loop->nic_count = 0;
-    for (unsigned i = 0; i < loop->engine_count; i++)
-        vipd_host_drop_nics(loop->engines[i]);
+    for (unsigned i = 0; i < loop->worker_count; i++)
+        vipd_host_drop_nics(loop->workers[i]);
 }
 
 /* ---- the loop ---------------------------------------------------------------------------- */
@@ -561,21 +561,21 @@ void vipd_host_set_wait(struct vipd_loop *loop, enum vipd_wait wait, uint64_t sp
 {
     loop->config.wait = wait;
     loop->config.spin_ns = spin_ns;
-    for (unsigned i = 0; i < loop->engine_count; i++)
-        vipd_host_set_wait(loop->engines[i], wait, spin_ns);
+    for (unsigned i = 0; i < loop->worker_count; i++)
+        vipd_host_set_wait(loop->workers[i], wait, spin_ns);
 }
 
-/* An engine, between two turns: the control loop may want its NICs. */
-static void make_way(struct vipd_loop *engine)
+/* A worker, between two turns: the control loop may want its NICs. */
+static void make_way(struct vipd_loop *worker)
 {
-    if (!fair_lock_wanted(&engine->lock))
+    if (!fair_lock_wanted(&worker->lock))
         return;
-    fair_lock_give(&engine->lock);
-    fair_lock_take(&engine->lock);
+    fair_lock_give(&worker->lock);
+    fair_lock_take(&worker->lock);
     /* The control loop has used the NICs meanwhile, at a later time than now_ns. */
-    engine->gap.requests_ns -= engine->now_ns;
-    engine->now_ns = vipd_clock_now();
-    engine->gap.requests_ns += engine->now_ns;
+    worker->gap.requests_ns -= worker->now_ns;
+    worker->now_ns = vipd_clock_now();
+    worker->gap.requests_ns += worker->now_ns;
 }
 
 /* The NICs stay awake: programs need not ring the bell, the next turn takes their postings. */
@@ -592,11 +592,11 @@ static void nap(struct vipd_loop *loop, uint64_t ns)
     loop->gave_ns = loop->now_ns;
 }
 
-/* An engine has something to do again. */
-static void tell_work(struct vipd_loop *engine)
+/* A worker has something to do again. */
+static void tell_work(struct vipd_loop *worker)
 {
-    engine->told_work = true;
-    ev_async_send(engine->control->ev, &engine->control->wake);
+    worker->told_work = true;
+    ev_async_send(worker->control->ev, &worker->control->wake);
 }
 
 static void run_turns(struct vipd_loop *loop)
@@ -647,25 +647,25 @@ static void run_turns(struct vipd_loop *loop)
     }
 }
 
-/* ---- engines and the control loop -------------------------------------------------------- */
+/* ---- workers and the control loop -------------------------------------------------------- */
 
-/* Take the locks of all engines: all NICs stand still until engines_go_on. */
-static void engines_halt(struct vipd_loop *loop)
+/* Take the locks of all workers: all NICs stand still until workers_go_on. */
+static void workers_halt(struct vipd_loop *loop)
 {
-    for (unsigned i = 0; i < loop->engine_count; i++)
-        fair_lock_take(&loop->engines[i]->lock);
+    for (unsigned i = 0; i < loop->worker_count; i++)
+        fair_lock_take(&loop->workers[i]->lock);
     loop->stats.halts++;
 }
 
-/* Give the locks back. A sleeping engine wakes, because its NICs and watches may have changed. */
-static void engines_go_on(struct vipd_loop *loop)
+/* Give the locks back. A sleeping worker wakes, because its NICs and watches may have changed. */
+static void workers_go_on(struct vipd_loop *loop)
 {
-    for (unsigned i = 0; i < loop->engine_count; i++) {
-        struct vipd_loop *engine = loop->engines[i];
+    for (unsigned i = 0; i < loop->worker_count; i++) {
+        struct vipd_loop *worker = loop->workers[i];
 
-        if (engine->sleeping)
-            ev_async_send(engine->ev, &engine->wake);
-        fair_lock_give(&engine->lock);
+        if (worker->sleeping)
+            ev_async_send(worker->ev, &worker->wake);
+        fair_lock_give(&worker->lock);
     }
 }
 
@@ -678,73 +678,73 @@ static void pass(struct ev_loop *ev)
 
     if (ev_pending_count(ev) == 0)
         return;
-    engines_halt(loop);
+    workers_halt(loop);
     start_ns = vipd_clock_now();
     loop->poll_calls = 0;
     /* on_check comes first, so all other callbacks know a time after the last turns. */
     ev_invoke_pending(ev);
-    for (unsigned i = 0; i < loop->engine_count; i++) {
-        struct vipd_loop *engine = loop->engines[i];
+    for (unsigned i = 0; i < loop->worker_count; i++) {
+        struct vipd_loop *worker = loop->workers[i];
 
-        engine->told_work = engine->stats.busy != engine->told_busy;
-        engine->told_busy = engine->stats.busy;
-        worked = worked || engine->told_work;
-        if (start_ns - engine->worked_ns < since_work_ns)
-            since_work_ns = start_ns - engine->worked_ns;
+        worker->told_work = worker->stats.busy != worker->told_busy;
+        worker->told_busy = worker->stats.busy;
+        worked = worked || worker->told_work;
+        if (start_ns - worker->worked_ns < since_work_ns)
+            since_work_ns = start_ns - worker->worked_ns;
     }
     (void)loop->config.between(loop->config.ctx, worked);
     took_ns = vipd_clock_now() - start_ns;
     if (since_work_ns < POLL_BUSY_FOR_NS || took_ns > POLL_EVERY_NS)
         loop->rest_ns = poll_gap_ns(took_ns, loop->poll_calls, since_work_ns);
-    engines_go_on(loop);
+    workers_go_on(loop);
 }
 
-static void *engine_main(void *arg)
+static void *worker_main(void *arg)
 {
-    struct vipd_loop *engine = arg;
+    struct vipd_loop *worker = arg;
 
-    fair_lock_take(&engine->lock);
-    run_turns(engine);
-    fair_lock_give(&engine->lock);
+    fair_lock_take(&worker->lock);
+    run_turns(worker);
+    fair_lock_give(&worker->lock);
     return NULL;
 }
 
-static void engines_stop(struct vipd_loop *loop)
+static void workers_stop(struct vipd_loop *loop)
 {
-    engines_halt(loop);
-    for (unsigned i = 0; i < loop->engine_count; i++)
-        loop->engines[i]->stop = true;
-    engines_go_on(loop);
-    while (loop->engines_running > 0)
-        VIP_ASSERT(pthread_join(loop->engines[--loop->engines_running]->thread, NULL) == 0);
+    workers_halt(loop);
+    for (unsigned i = 0; i < loop->worker_count; i++)
+        loop->workers[i]->stop = true;
+    workers_go_on(loop);
+    while (loop->workers_running > 0)
+        VIP_ASSERT(pthread_join(loop->workers[--loop->workers_running]->thread, NULL) == 0);
 }
 
 /* Only the control loop gets signals. Threads inherit privileges: drop these before. */
-static int engines_start(struct vipd_loop *loop)
+static int workers_start(struct vipd_loop *loop)
 {
     sigset_t all, before;
     int r = 0;
 
     sigfillset(&all);
     VIP_ASSERT(pthread_sigmask(SIG_BLOCK, &all, &before) == 0);
-    while (loop->engines_running < loop->engine_count) {
-        struct vipd_loop *engine = loop->engines[loop->engines_running];
+    while (loop->workers_running < loop->worker_count) {
+        struct vipd_loop *worker = loop->workers[loop->workers_running];
 
-        r = -pthread_create(&engine->thread, NULL, engine_main, engine);
+        r = -pthread_create(&worker->thread, NULL, worker_main, worker);
         if (r < 0)
             break;
-        loop->engines_running++;
-        (void)pthread_setname_np(engine->thread, "vipd-engine"); /* for top -H */
+        loop->workers_running++;
+        (void)pthread_setname_np(worker->thread, "vipd-engine"); /* for top -H */
     }
     VIP_ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
     if (r < 0)
-        engines_stop(loop);
+        workers_stop(loop);
     return r;
 }
 
 static int run_control(struct vipd_loop *loop)
 {
-    int r = engines_start(loop);
+    int r = workers_start(loop);
 
     if (r < 0)
         return r;
@@ -754,14 +754,14 @@ static int run_control(struct vipd_loop *loop)
             nap(loop, loop->rest_ns);
         loop->rest_ns = 0;
     }
-    engines_stop(loop);
+    workers_stop(loop);
     loop->now_ns = vipd_clock_now(); /* later than the last turn */
     return 0;
 }
 
 int vipd_host_run(struct vipd_loop *loop)
 {
-    if (loop->engine_count > 0)
+    if (loop->worker_count > 0)
         return run_control(loop);
     run_turns(loop);
     return 0;
@@ -774,7 +774,7 @@ void vipd_host_stop(struct vipd_loop *loop)
 
 void vipd_host_call(struct vipd_loop *loop)
 {
-    if (loop->engine_count > 0)
+    if (loop->worker_count > 0)
         ev_async_send(loop->ev, &loop->wake);
 }
 
@@ -788,9 +788,9 @@ static bool took_turns(struct vipd_loop *loop)
 
 bool vipd_host_alive(struct vipd_loop *loop)
 {
-    bool alive = loop->engine_count > 0 || took_turns(loop);
+    bool alive = loop->worker_count > 0 || took_turns(loop);
 
-    for (unsigned i = 0; i < loop->engine_count; i++)
-        alive = took_turns(loop->engines[i]) && alive;
+    for (unsigned i = 0; i < loop->worker_count; i++)
+        alive = took_turns(loop->workers[i]) && alive;
     return alive;
 }

@@ -1,9 +1,9 @@
 /*
  * The loop of vipd: turns of the NICs while there is work, a budget of spinning, then sleep.
  *
- * With engine threads the NICs are divided among them; each thread has a loop of its own (an
- * engine) with a lock. The loop made here is then the control loop. Its callbacks, its timers and
- * `between` run while it has the locks of all engines, so every NIC stands still.
+ * With worker threads the NICs are divided among them; each thread has a loop of its own (a
+ * worker) with a lock. The loop made here is then the control loop. Its callbacks, its timers and
+ * `between` run while it has the locks of all workers, so every NIC stands still.
  * doc/architecture.md, "Threads".
  *
  * Owns: the event loops (vipd/loop.h), the clock, signals, when to sleep, threads. Does not own:
@@ -25,10 +25,10 @@ struct vipd_host_config {
     enum vipd_wait wait;
     uint64_t spin_ns;
     unsigned cpus;    /* processors this process may use */
-    unsigned engines; /* threads that drive the NICs, at most VIPD_NICS_MAX; 0: the loop does it */
-    /* Called after every turn; with engines at the end of every pass of the control loop. It frees
+    unsigned workers; /* threads that drive the NICs, at most VIPD_NICS_MAX; 0: the loop does it */
+    /* Called after every turn; with workers at the end of every pass of the control loop. It frees
      * what has ended; everything may be freed from within it. worked: the turn, or a turn since the
-     * last pass, did something; an engine that begins to work after a pass causes the next one.
+     * last pass, did something; a worker that begins to work after a pass causes the next one.
      * Returns whether it did anything itself: then no sleep precedes the next turn. */
     bool (*between)(void *ctx, bool worked);
     void (*on_hup)(void *ctx); /* SIGHUP came; NULL: it is ignored */
@@ -41,7 +41,7 @@ int vipd_host_new(const struct vipd_host_config *config, struct vipd_loop **ret)
 void vipd_host_free(struct vipd_loop *loop);
 
 /*
- * Let the loop, or one of its engines, serve a NIC, which stays the caller's and outlives the
+ * Let the loop, or one of its workers, serve a NIC, which stays the caller's and outlives the
  * loop's run. *ret is the loop that serves it: the descriptors of its work belong there. Not while
  * the loop runs. Outcomes: 0; -ENOMEM.
  */
@@ -53,8 +53,8 @@ void vipd_host_drop_nics(struct vipd_loop *loop);
 void vipd_host_set_wait(struct vipd_loop *loop, enum vipd_wait wait, uint64_t spin_ns);
 
 /*
- * Run until SIGTERM, SIGINT or vipd_host_stop. Engine threads exist only during this call and have
- * the caller's privileges. Outcomes: 0; negative errno: an engine's thread could not be made, all
+ * Run until SIGTERM, SIGINT or vipd_host_stop. Worker threads exist only during this call and have
+ * the caller's privileges. Outcomes: 0; negative errno: a worker's thread could not be made, all
  * others have ended.
  */
 int vipd_host_run(struct vipd_loop *loop);
@@ -63,7 +63,7 @@ void vipd_host_stop(struct vipd_loop *loop);
 /* Have `between` called soon. From any thread, also while the loop runs. */
 void vipd_host_call(struct vipd_loop *loop);
 
-/* Has every engine (the loop itself, if there are none) taken a turn since the last call? */
+/* Has every worker (the loop itself, if there are none) taken a turn since the last call? */
 bool vipd_host_alive(struct vipd_loop *loop);
 
 #endif

@@ -2,10 +2,10 @@
  * What the rest of vipd may know of the event loop: descriptors to watch, one-shot timers, the
  * time. vipd/host.c implements it with libev; no other file includes <ev.h>.
  *
- * A callback may do everything here, also free its own watch. With engine threads (vipd/host.h)
- * there are several loops. A callback of an engine's loop runs in its thread and may touch watches
+ * A callback may do everything here, also free its own watch. With worker threads (vipd/host.h)
+ * there are several loops. A callback of a worker's loop runs in its thread and may touch watches
  * of that loop only. A callback of the control loop may touch those of all loops, because the
- * engines stand still.
+ * workers stand still.
  */
 #ifndef VIPD_LOOP_H
 #define VIPD_LOOP_H
@@ -50,12 +50,12 @@ uint64_t vipd_cpu_now(void);
 /* CLOCK_REALTIME, for people; it may cost a system call. */
 uint64_t vipd_wall_now(void);
 
-/* How the loop and its engines have spent their turns; proto/stats.def has the meanings. */
+/* How the loop and its workers have spent their turns; proto/stats.def has the meanings. */
 struct vipd_loop_stats {
 #define VIP_STAT_OF_LOOP(member, name) uint64_t member;
 #include "proto/stats.def"
 };
-/* The counters of the loop and of its engines added up. */
+/* The counters of the loop and of its workers added up. */
 void vipd_loop_stats(const struct vipd_loop *loop, struct vipd_loop_stats *ret);
 
 #endif

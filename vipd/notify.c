@@ -42,8 +42,8 @@ static void tell(const struct vipd *vipd, const char *state)
 }
 
 /*
- * Report to the watchdog only if the loop, or each engine, has taken a turn since the last report.
- * An idle engine takes one too, after each time that the control loop has had it stand still.
+ * Report to the watchdog only if the loop, or each worker, has taken a turn since the last report.
+ * An idle worker takes one too, after each time that the control loop has had it stand still.
  */
 static void on_timer(void *ctx)
 {

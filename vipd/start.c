@@ -23,7 +23,7 @@
 #include "vipd/reload.h"
 #include "vipd/settle.h"
 
-#define ENGINES_CPUS_MIN 4 /* processors from which on NICs get threads of their own */
+#define WORKERS_CPUS_MIN 4 /* processors from which on NICs get threads of their own */
 
 static bool entropy(uint64_t *ret)
 {
@@ -167,11 +167,11 @@ static void on_hup(void *ctx)
  * vipd takes them only where there is a processor for each, one for programs beside each, and more
  * than one NIC: with more threads, control messages have to stop and wake others.
  */
-static unsigned count_engines(const struct vipd_config *config, unsigned cpus)
+static unsigned count_workers(const struct vipd_config *config, unsigned cpus)
 {
     uint64_t threads = config->threads;
 
-    if (threads == 0 && config->nic_count > 1 && cpus >= ENGINES_CPUS_MIN)
+    if (threads == 0 && config->nic_count > 1 && cpus >= WORKERS_CPUS_MIN)
         threads = cpus / 2;
     if (threads <= 1)
         return 0;
@@ -193,7 +193,7 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
     if (r < 0)
         return r;
     host.cpus = count_cpus();
-    host.engines = count_engines(config, host.cpus);
+    host.workers = count_workers(config, host.cpus);
     memset(ret, 0, sizeof(*ret));
     VIP_ASSERT(pthread_mutex_init(&ret->shared, NULL) == 0);
     ret->config = config;
@@ -214,10 +214,10 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
     }
     (void)mallopt(M_ARENA_MAX, 1); /* one heap for all threads, so that memory_heap is all of it */
     ret->undertaker = undertaker_new();
-    if (host.engines > 0) {
+    if (host.workers > 0) {
         vipd_info("%u NIC%s driven by %u thread%s", config->nic_count,
-                  config->nic_count == 1 ? " is" : "s are", host.engines,
-                  host.engines == 1 ? "" : "s");
+                  config->nic_count == 1 ? " is" : "s are", host.workers,
+                  host.workers == 1 ? "" : "s");
     }
     ret->started_ns = vipd_loop_now(ret->loop);
     for (unsigned i = 0; i < config->nic_count; i++) {

@@ -144,7 +144,7 @@ static void give_up(struct world *w, unsigned index, struct fuzz_in *in)
         }
         break;
     case 1:
-        cm_listen_cancel(host->cm, which, w->now_ns);
+        cm_unwait(host->cm, which, w->now_ns);
         break;
     default:
         if (host->conn_count && host->conns[which % host->conn_count].alive)
@@ -166,9 +166,9 @@ static void step(struct world *w, struct fuzz_in *in, uint64_t *wait)
     switch (what / HOSTS_MAX % 16) {
     case 0:
     case 1:
-        if (cm_listen(host->cm, (*wait)++ & 255, 1, how >> 5 & 1,
-                      (const uint8_t *)discs[how >> 1 & 3], (uint8_t)strlen(discs[how >> 1 & 3]),
-                      w->now_ns) == 0)
+        if (cm_wait(host->cm, (*wait)++ & 255, 1, how >> 5 & 1,
+                    (const uint8_t *)discs[how >> 1 & 3], (uint8_t)strlen(discs[how >> 1 & 3]),
+                    w->now_ns) == 0)
             host_settle(host);
         break;
     case 2:

@@ -2,7 +2,7 @@
  * The completion ring of a work queue, and a thread that waits for it with a futex.
  *
  *   vipd()   vipd/nic/complete.c: complete_now, nic_wake_flush, wake_one; proto/ring.h: vip_comp_write
- *   thread() libvipl/wait.c: sleep_until; proto/ring.h: vip_comp_read
+ *   thread() libvipl/sleep.c: sleep_until; proto/ring.h: vip_comp_read
  *
  * No fence stands between the waiter words and the thread's last look: FUTEX_WAIT compares `prod` behind one of its own,
  * and that is a last look, too.

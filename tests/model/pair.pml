@@ -2,7 +2,7 @@
  * The ring between two programs (doc/shm-abi.md, 8): one sends while the other falls asleep; vipd wakes.
  *
  *   sender()   libvipl/direct.c: vipl__direct_commit, vipl__direct_sent; proto/direct.h: vip_direct_send
- *   receiver() libvipl/wait.c: sleep_until; libvipl/direct.c: vipl__direct_asleep_vi; libvipl/direct_take.c: take
+ *   receiver() libvipl/sleep.c: sleep_until; libvipl/direct.c: vipl__direct_asleep_vi; libvipl/direct_take.c: take
  *   vipd()     vipd/nic/direct.c: nic_direct_ask; vipd/nic/complete.c: nic_poke, nic_wake_flush
  *
  * Shown: the receiver gets every message once, whole, in order, and does not sleep while one is there; a slot is

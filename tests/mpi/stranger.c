@@ -10,13 +10,13 @@
 
 #include "tests/lib/stranger.h"
 
-/* What the provider says first (struct via_hello), then what its links say (struct via_link_hello). */
+/* What the provider says first (struct via_hello), then what its channels say (struct via_channel_hello). */
 struct said {
     uint8_t version, user_bytes;
     uint16_t posted;
     uint32_t handle;
     uint64_t control;
-    uint16_t link_version, recvs, port, unused;
+    uint16_t channel_version, recvs, port, unused;
     uint32_t ring_bytes, ring_handle;
     uint64_t ring;
     unsigned char proof[16];
@@ -50,7 +50,7 @@ static void call_as(uint16_t called, uint16_t port)
     set_port(&to, called);
     set_port(&from, port);
     for (int form = 0; form < 3; form++) {
-        said.link_version = form == 0 ? 1 : 2;
+        said.channel_version = form == 0 ? 1 : 2;
         said.user_bytes = form == 0 ? 24 : 40;
         memset(said.proof, form == 2 ? 0x5a : 0, sizeof(said.proof));
         snprintf(how, sizeof(how), "port %u as port %u %s", called, port, forms[form]);

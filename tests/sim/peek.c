@@ -24,17 +24,17 @@ static void vi_check(struct play *play, const struct eng_vi *vi)
         play_fail(play, "a VI without a connection has a timer, or packets held");
     if (vi->state != VIP_VIST_CONNECTED)
         return;
-    if (tx->number - tx->una > ENG_SENT_RING || tx->largest_acked >= tx->number)
+    if (tx->number - tx->una > ENG_SENT_SLOTS || tx->largest_acked >= tx->number)
         play_fail(play, "numbers of sent packets");
     for (uint64_t n = tx->una; n < tx->number; n++) {
         if (!eng_bits_test(&tx->open, n))
             continue;
         open++;
-        lost += vi->sent[n % ENG_SENT_RING].lost;
-        if (vi->sent[n % ENG_SENT_RING].lost)
+        lost += vi->sent[n % ENG_SENT_SLOTS].lost;
+        if (vi->sent[n % ENG_SENT_SLOTS].lost)
             continue;
-        inflight += vi->sent[n % ENG_SENT_RING].bytes;
-        under_way += !vi->sent[n % ENG_SENT_RING].probe;
+        inflight += vi->sent[n % ENG_SENT_SLOTS].bytes;
+        under_way += !vi->sent[n % ENG_SENT_SLOTS].probe;
     }
     if (inflight != tx->inflight || lost != tx->lost)
         play_fail(play,

@@ -97,8 +97,8 @@ static inline unsigned host_peer(struct world *w, unsigned from, unsigned to, co
 
 static inline void host_listen(struct world *w, unsigned index, uint64_t wait, const char *disc)
 {
-    assert_int_equal(cm_listen(w->hosts[index].cm, wait, 1 + index, w->uid, (const uint8_t *)disc,
-                               (uint8_t)strlen(disc), w->now_ns),
+    assert_int_equal(cm_wait(w->hosts[index].cm, wait, 1 + index, w->uid, (const uint8_t *)disc,
+                             (uint8_t)strlen(disc), w->now_ns),
                      0);
 }
 

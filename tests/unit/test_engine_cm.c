@@ -98,8 +98,8 @@ static void test_grace_is_longer_where_a_server_loops(void **state)
     uint64_t start_ns;
 
     host_listen(w, SERVER, 1, "svc");
-    assert_true(cm_listen_cancel(w->hosts[SERVER].cm, 1, w->now_ns));
-    assert_false(cm_listen_cancel(w->hosts[SERVER].cm, 1, w->now_ns));
+    assert_true(cm_unwait(w->hosts[SERVER].cm, 1, w->now_ns));
+    assert_false(cm_unwait(w->hosts[SERVER].cm, 1, w->now_ns));
     world_run(w, 900 * MS);
     start_ns = w->now_ns;
     attempt = &w->hosts[CLIENT].requests[host_request(w, CLIENT, SERVER, "svc", FOR_EVER)];

@@ -223,7 +223,7 @@ static void test_always(void **state)
     assert_int_equal(stats_of(w, SERVER).waiters, 1);
     assert_int_equal(w->hosts[SERVER].allocs, allocs);
     assert_int_equal(w->hosts[SERVER].incoming_count, 0);
-    assert_true(cm_listen_cancel(w->hosts[SERVER].cm, 1, w->now_ns));
+    assert_true(cm_unwait(w->hosts[SERVER].cm, 1, w->now_ns));
     /* An honest client answers and is connected: one question. */
     connect_pair(w, &client, &server);
     assert_int_equal(stats_of(w, SERVER).cookies_sent, 2);

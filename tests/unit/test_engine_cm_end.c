@@ -475,7 +475,7 @@ static void test_bad_input(void **state)
     args.remote.host_len = 6;
     args.local.disc_len = 129;
     assert_int_equal(cm_request(server->cm, &args, w->now_ns), -EINVAL);
-    assert_int_equal(cm_listen(server->cm, 1, 1, 0, junk, 129, w->now_ns), -EINVAL);
+    assert_int_equal(cm_wait(server->cm, 1, 1, 0, junk, 129, w->now_ns), -EINVAL);
     world_free(w);
 }
 
@@ -523,7 +523,7 @@ static void test_no_memory(void **state)
             int listened, asked;
 
             w->hosts[side].fail_after = n;
-            listened = cm_listen(server->cm, 1, 1, 0, (const uint8_t *)"svc", 3, w->now_ns);
+            listened = cm_wait(server->cm, 1, 1, 0, (const uint8_t *)"svc", 3, w->now_ns);
             client->requests[0] = (struct attempt){.used = true, .local_id = 77};
             client->request_count = 1;
             asked = cm_request(client->cm, &args, w->now_ns);

@@ -7,9 +7,9 @@
 
 static void open_listener(struct world *w, uint64_t wait, uint32_t backlog)
 {
-    assert_int_equal(cm_listen_open(w->hosts[SERVER].cm, wait, w->uid, (const uint8_t *)"svc", 3,
-                                    backlog, w->now_ns),
-                     0);
+    assert_int_equal(
+        cm_listen(w->hosts[SERVER].cm, wait, w->uid, (const uint8_t *)"svc", 3, backlog, w->now_ns),
+        0);
 }
 
 static void test_listener_takes_many(void **state)
@@ -33,8 +33,8 @@ static void test_listener_takes_many(void **state)
     for (unsigned i = 0; i < 128; i++)
         assert_int_equal(w->hosts[CLIENT].requests[i].rc, VIP_RC_SUCCESS);
     assert_int_equal(stats_of(w, SERVER).no_match, 0);
-    assert_true(cm_listen_cancel(server->cm, 5, w->now_ns));
-    assert_false(cm_listen_cancel(server->cm, 5, w->now_ns));
+    assert_true(cm_unwait(server->cm, 5, w->now_ns));
+    assert_false(cm_unwait(server->cm, 5, w->now_ns));
     assert_false(cm_disc_in_use(server->cm, (const uint8_t *)"svc", 3));
     world_free(w);
 }
@@ -75,7 +75,7 @@ static void test_listener_closes(void **state)
     host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
     world_run(w, 5 * S);
     assert_int_equal(server->incoming_count, 1);
-    assert_true(cm_listen_cancel(server->cm, 5, w->now_ns));
+    assert_true(cm_unwait(server->cm, 5, w->now_ns));
     /* What was offered stays the host's; what was not has nobody any more. */
     world_run(w, 1 * S);
     assert_int_equal(w->hosts[CLIENT].requests[1].rc, VIP_RC_NO_MATCH);
@@ -110,8 +110,7 @@ static void test_sharing(void **state)
     assert_int_equal(of[2], 1);
     assert_int_equal(of[0], 4);
     assert_int_equal(of[1], 4);
-    assert_int_equal(cm_listen_open(server->cm, 9, 0, (const uint8_t *)"", 129, 1, w->now_ns),
-                     -EINVAL);
+    assert_int_equal(cm_listen(server->cm, 9, 0, (const uint8_t *)"", 129, 1, w->now_ns), -EINVAL);
     world_free(w);
 }
 

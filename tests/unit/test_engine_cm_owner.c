@@ -11,12 +11,12 @@ enum { OWN = 1001, THIEF = 2002 };
 
 static int wait_as(struct world *w, uint32_t uid, uint64_t wait, uint64_t server)
 {
-    return cm_listen(w->hosts[SERVER].cm, wait, server, uid, (const uint8_t *)"svc", 3, w->now_ns);
+    return cm_wait(w->hosts[SERVER].cm, wait, server, uid, (const uint8_t *)"svc", 3, w->now_ns);
 }
 
 static int listen_as(struct world *w, uint32_t uid, uint64_t wait)
 {
-    return cm_listen_open(w->hosts[SERVER].cm, wait, uid, (const uint8_t *)"svc", 3, 10, w->now_ns);
+    return cm_listen(w->hosts[SERVER].cm, wait, uid, (const uint8_t *)"svc", 3, 10, w->now_ns);
 }
 
 static int peer_as(struct world *w, uint32_t uid, unsigned user)
@@ -76,7 +76,7 @@ static void test_while_it_waits(void **state)
     assert_int_equal(listen_as(w, OWN, 3), 0);
     assert_int_equal(peer_as(w, OWN, 0), 0);
     for (uint64_t wait = 1; wait <= 3; wait++)
-        assert_true(cm_listen_cancel(w->hosts[SERVER].cm, wait, w->now_ns));
+        assert_true(cm_unwait(w->hosts[SERVER].cm, wait, w->now_ns));
     world_run(w, 900 * MS);
     refused(w, THIEF);
     world_run(w, 700 * MS);
@@ -126,13 +126,13 @@ static void test_before_the_second_wait(void **state)
     refused(w, THIEF);
     world_run(w, 1100 * MS);
     assert_int_equal(wait_as(w, THIEF, 2, 77), 0);
-    assert_true(cm_listen_cancel(cm, 2, w->now_ns));
+    assert_true(cm_unwait(cm, 2, w->now_ns));
     world_run(w, 1100 * MS);
     /* Also if nobody comes, and if one of the two ends. */
     for (uint64_t wait = 3; wait < 7; wait++) {
         assert_int_equal(wait_as(w, OWN, wait, 5 + wait % 2), 0);
         world_run(w, 300 * MS);
-        assert_true(cm_listen_cancel(cm, wait, w->now_ns));
+        assert_true(cm_unwait(cm, wait, w->now_ns));
         world_run(w, wait < 6 ? 500 * MS : 100 * S);
     }
     refused(w, THIEF);
@@ -153,13 +153,13 @@ static void test_many_servers(void **state)
 
     for (uint64_t server = 0; server < 2 * CM_DISC_SERVERS; server++) {
         assert_int_equal(wait_as(w, OWN, server, server), 0);
-        assert_true(cm_listen_cancel(cm, server, w->now_ns));
+        assert_true(cm_unwait(cm, server, w->now_ns));
     }
     /* The last waits again, and then the first, which is remembered in place of a ninth. */
     assert_int_equal(wait_as(w, OWN, 98, 2 * CM_DISC_SERVERS - 1), 0);
-    assert_true(cm_listen_cancel(cm, 98, w->now_ns));
+    assert_true(cm_unwait(cm, 98, w->now_ns));
     assert_int_equal(wait_as(w, OWN, 99, 0), 0);
-    assert_true(cm_listen_cancel(cm, 99, w->now_ns));
+    assert_true(cm_unwait(cm, 99, w->now_ns));
     for (uint64_t server = 2 * CM_DISC_SERVERS; server-- > CM_DISC_SERVERS + 1;) {
         world_run(w, 100 * S);
         refused(w, THIEF);
@@ -179,7 +179,7 @@ static void test_requests_own_nothing(void **state)
     struct world *w = world_new(2, 403);
 
     assert_int_equal(wait_as(w, OWN, 1, 5), 0);
-    assert_true(cm_listen_cancel(w->hosts[SERVER].cm, 1, w->now_ns));
+    assert_true(cm_unwait(w->hosts[SERVER].cm, 1, w->now_ns));
     for (unsigned i = 0; i < 20; i++) {
         host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
         world_run(w, 100 * MS);
@@ -214,12 +214,12 @@ static void test_lingering_share(void **state)
     struct cm *cm = w->hosts[SERVER].cm;
 
     for (uint32_t i = 0; i < 6000; i++) {
-        assert_int_equal(cm_listen(cm, 100 + i, 77, THIEF, (const uint8_t *)&i, 4, w->now_ns), 0);
-        assert_true(cm_listen_cancel(cm, 100 + i, w->now_ns));
+        assert_int_equal(cm_wait(cm, 100 + i, 77, THIEF, (const uint8_t *)&i, 4, w->now_ns), 0);
+        assert_true(cm_unwait(cm, 100 + i, w->now_ns));
     }
     assert_in_range(w->hosts[SERVER].allocs, 1024, 1030);
     assert_int_equal(wait_as(w, OWN, 1, 5), 0);
-    assert_true(cm_listen_cancel(cm, 1, w->now_ns));
+    assert_true(cm_unwait(cm, 1, w->now_ns));
     refused(w, THIEF);
     world_run(w, 3 * S);
     assert_int_equal(w->hosts[SERVER].allocs, 0);
@@ -234,11 +234,11 @@ static int waits_at(struct world *w, uint32_t uid, uint32_t i, bool settle)
     uint8_t name[] = {'n', (uint8_t)uid, (uint8_t)(i >> 8), (uint8_t)i};
 
     for (unsigned n = settle ? 2 : 1; n; n--) {
-        int rc = cm_listen(cm, 7, uid, uid, name, sizeof(name), w->now_ns);
+        int rc = cm_wait(cm, 7, uid, uid, name, sizeof(name), w->now_ns);
 
         if (rc)
             return rc;
-        assert_true(cm_listen_cancel(cm, 7, w->now_ns));
+        assert_true(cm_unwait(cm, 7, w->now_ns));
     }
     return 0;
 }
@@ -304,18 +304,18 @@ static void test_refused_by_a_limit(void **state)
     uint64_t wait = 1000;
 
     assert_int_equal(wait_as(w, OWN, 1, 5), 0);
-    assert_true(cm_listen_cancel(cm, 1, w->now_ns));
+    assert_true(cm_unwait(cm, 1, w->now_ns));
     world_run(w, 950 * MS);
     host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
     world_run(w, 100 * MS); /* the discriminator exists for this request, and is free */
-    while (!cm_listen_open(cm, wait, THIEF, (const uint8_t *)"thief", 5, 1, w->now_ns))
+    while (!cm_listen(cm, wait, THIEF, (const uint8_t *)"thief", 5, 1, w->now_ns))
         wait++;
     assert_int_equal(wait_as(w, THIEF, 50, 77), -ENOMEM);
     assert_int_equal(listen_as(w, THIEF, 51), -ENOMEM);
     disc = cm_disc_find(cm, svc, 3);
     assert_true(disc && disc->owner && cm_disc_served_by(disc, 5));
     assert_int_equal(cm_holder_uid(disc->owner), OWN);
-    assert_int_equal(cm_listen(cm, 52, 77, THIEF, other, 5, w->now_ns), -ENOMEM);
+    assert_int_equal(cm_wait(cm, 52, 77, THIEF, other, 5, w->now_ns), -ENOMEM);
     assert_null(cm_disc_find(cm, other, 5));
     assert_int_equal(wait_as(w, OWN, 2, 5), 0);
     world_free(w);

@@ -205,7 +205,7 @@ static void test_standstill_listener(void **state)
     struct world *w = world_new(2, 604);
     struct host *server = &w->hosts[SERVER];
 
-    assert_int_equal(cm_listen_open(server->cm, 1, 0, (const uint8_t *)disc, 3, 1, w->now_ns), 0);
+    assert_int_equal(cm_listen(server->cm, 1, 0, (const uint8_t *)disc, 3, 1, w->now_ns), 0);
     for (unsigned id = 1; id <= 3; id++)
         asks(w, STRANGER, id);
     for (unsigned id = 1; id <= 3; id++) {
@@ -249,8 +249,8 @@ static void test_listener(void **state)
         world_run(w, 1 * MS);
         rejects(w);
         assert_int_equal(stats_of(w, SERVER).pending, 4 + silent);
-        assert_int_equal(
-            cm_listen_open(server->cm, 1, w->uid, (const uint8_t *)disc, 3, 9, w->now_ns), 0);
+        assert_int_equal(cm_listen(server->cm, 1, w->uid, (const uint8_t *)disc, 3, 9, w->now_ns),
+                         0);
         world_run(w, 1 * MS);
         assert_int_equal(server->incoming_count, 5);
         for (unsigned i = 0; i < 4; i++)

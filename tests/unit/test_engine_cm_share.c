@@ -13,8 +13,8 @@ enum { HOG = 1001, HONEST = 2002, ATTEMPTS = 5000 };
 
 static void listener(struct world *w, unsigned host, uint64_t wait, const char *disc)
 {
-    assert_int_equal(cm_listen_open(w->hosts[host].cm, wait, w->uid, (const uint8_t *)disc,
-                                    (uint8_t)strlen(disc), 1024, w->now_ns),
+    assert_int_equal(cm_listen(w->hosts[host].cm, wait, w->uid, (const uint8_t *)disc,
+                               (uint8_t)strlen(disc), 1024, w->now_ns),
                      0);
 }
 
@@ -150,7 +150,7 @@ static void test_addresses_of_this_host(void **state)
     server->cm->config.local = (struct cm_host){.len = 1, .bytes = {10}};
     w->uid = HONEST;
     host_listen(w, SERVER, 1, "svc");
-    assert_true(cm_listen_cancel(server->cm, 1, w->now_ns));
+    assert_true(cm_unwait(server->cm, 1, w->now_ns));
     for (unsigned i = 1; i <= 300; i++) {
         struct cm_host at = address(w, i, i);
 
@@ -177,7 +177,7 @@ static void test_hosts_and_users(void **state)
 
     w->uid = HONEST;
     host_listen(w, SERVER, 1, "svc");
-    assert_true(cm_listen_cancel(server->cm, 1, w->now_ns));
+    assert_true(cm_unwait(server->cm, 1, w->now_ns));
     for (unsigned i = 1; i <= 300; i++)
         from_address(w, address(w, i, i), i, "svc");
     assert_int_equal(stats_of(w, SERVER).pending, 128 + CM_KEPT_SPARE);
@@ -200,7 +200,7 @@ static void test_hosts_and_users_of_an_owner(void **state)
     w->uid = HONEST;
     for (unsigned i = 0; i < 3; i++) {
         host_listen(w, SERVER, 1 + i, discs[i]);
-        assert_true(cm_listen_cancel(server->cm, 1 + i, w->now_ns));
+        assert_true(cm_unwait(server->cm, 1 + i, w->now_ns));
     }
     for (unsigned host = 1; host <= 60; host++)
         for (unsigned port = 1; port <= 130; port++, id++)
@@ -275,7 +275,7 @@ static void test_kept(void **state)
     unsigned request;
 
     host_listen(w, SERVER, 1, "svc");
-    assert_true(cm_listen_cancel(server->cm, 1, w->now_ns));
+    assert_true(cm_unwait(server->cm, 1, w->now_ns));
     for (unsigned i = 0; i < 300; i++) {
         w->uid = HOG + i % 3;
         host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
@@ -300,7 +300,7 @@ static void test_kept_of_an_owner(void **state)
     w->uid = HONEST;
     for (unsigned i = 0; i < 3; i++) {
         host_listen(w, SERVER, 1 + i, discs[i]);
-        assert_true(cm_listen_cancel(server->cm, 1 + i, w->now_ns));
+        assert_true(cm_unwait(server->cm, 1 + i, w->now_ns));
     }
     for (unsigned user = 0; user < 2; user++) {
         w->uid = HOG + user;
@@ -331,7 +331,7 @@ static void test_kept_for_another(void **state)
 
     w->uid = HONEST;
     host_listen(w, SERVER, 1, "svc");
-    assert_true(cm_listen_cancel(server->cm, 1, w->now_ns));
+    assert_true(cm_unwait(server->cm, 1, w->now_ns));
     w->uid = HOG;
     for (unsigned i = 0; i < 200; i++) {
         host_request(w, CLIENT, SERVER, "svc", 100 * MS);
@@ -526,7 +526,7 @@ static void test_nagging_user(void **state)
 
     w->uid = HONEST;
     host_listen(w, SERVER, 1, "svc");
-    assert_true(cm_listen_cancel(server->cm, 1, w->now_ns));
+    assert_true(cm_unwait(server->cm, 1, w->now_ns));
     w->uid = HOG;
     for (unsigned i = 0; i < 300; i++)
         host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
@@ -603,7 +603,7 @@ static void test_full_is_not_nobody(void **state)
 
     w->uid = HONEST;
     host_listen(w, SERVER, 1, "svc");
-    assert_true(cm_listen_cancel(server->cm, 1, w->now_ns));
+    assert_true(cm_unwait(server->cm, 1, w->now_ns));
     for (unsigned i = 0; i < 200; i++) {
         w->uid = HOG + i % 10;
         host_request(w, CLIENT, SERVER, "svc", FOR_EVER);

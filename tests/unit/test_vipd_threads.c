@@ -1,5 +1,5 @@
 /*
- * Engine threads (vipd/host.h) and the lock that is given in the order of asking: what runs in the control
+ * Worker threads (vipd/host.h) and the lock that is given in the order of asking: what runs in the control
  * loop finds every NIC standing still, gets there however busy they are, and may touch what is
  * theirs. Plain variables are shared here on purpose: the thread sanitizer would see a gap.
  */
@@ -78,15 +78,15 @@ static void test_lock_takes_turns(void **state)
     fair_lock_deinit(&h.lock);
 }
 
-/* ---- engines --------------------------------------------------------------------------- */
+/* ---- workers --------------------------------------------------------------------------- */
 
 #define NICS    3
-#define ENGINES 2
+#define WORKERS 2
 #define ROUNDS  40
 #define STOPS   50
 #define STOP_S  50 /* less than an epoll of libev that nobody ends */
 
-/* What belongs to one NIC: a doorbell that its engine answers by ringing it again. */
+/* What belongs to one NIC: a doorbell that its worker answers by ringing it again. */
 struct bell {
     struct rig *rig;
     struct nic *nic;
@@ -121,7 +121,7 @@ static void ring(const struct bell *bell)
     assert_int_equal(write(bell->fd, &one, sizeof(one)), sizeof(one));
 }
 
-/* In the engine's thread. */
+/* In the worker's thread. */
 static void on_bell(void *ctx, unsigned events)
 {
     struct bell *bell = ctx;
@@ -150,7 +150,7 @@ static void on_timer(void *ctx)
         all = all && bell->rung > rig->seen[i];
     }
     if (all) {
-        /* Between two rings of a bell its engine has taken a turn. */
+        /* Between two rings of a bell its worker has taken a turn. */
         if (++rig->rounds % 4 == 0)
             assert_true(vipd_host_alive(rig->loop));
         for (unsigned i = 0; i < NICS; i++) {
@@ -209,12 +209,12 @@ static void rig_nic(struct rig *rig, struct bell *bell)
 }
 
 /* Until every bell has rung in ROUNDS rounds; what the loops did. */
-static struct vipd_loop_stats run(struct rig *rig, unsigned engines, enum vipd_wait wait)
+static struct vipd_loop_stats run(struct rig *rig, unsigned workers, enum vipd_wait wait)
 {
     const struct vipd_host_config host = {.wait = wait,
                                           .spin_ns = 50000,
                                           .cpus = 2,
-                                          .engines = engines,
+                                          .workers = workers,
                                           .between = on_between,
                                           .ctx = rig};
     struct vipd_loop_stats stats;
@@ -246,9 +246,9 @@ static void test_nics_stand_still(void **state)
     (void)state;
     for (unsigned i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
         struct rig rig = {0};
-        struct vipd_loop_stats stats = run(&rig, ENGINES, waits[i]);
+        struct vipd_loop_stats stats = run(&rig, WORKERS, waits[i]);
 
-        assert_int_equal(stats.engines, ENGINES);
+        assert_int_equal(stats.engines, WORKERS);
         assert_true(stats.halts >= ROUNDS);
         assert_true(rig.between >= ROUNDS);
         /* NICs are dealt out in turn. */
@@ -258,7 +258,7 @@ static void test_nics_stand_still(void **state)
     }
 }
 
-static void test_without_engines(void **state)
+static void test_without_workers(void **state)
 {
     struct rig rig = {0};
     struct vipd_loop_stats stats = run(&rig, 0, VIPD_WAIT_ADAPTIVE);
@@ -269,14 +269,14 @@ static void test_without_engines(void **state)
     assert_ptr_equal(rig.bell[2].loop, rig.loop);
 }
 
-/* Whatever an engine is just about to do, it hears of the end; run() looks how long that takes. */
+/* Whatever a worker is just about to do, it hears of the end; run() looks how long that takes. */
 static void test_stops_at_once(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < STOPS; i++) {
         struct rig rig = {.rounds = ROUNDS - 1 - i % 3};
 
-        (void)run(&rig, ENGINES, VIPD_WAIT_BLOCK);
+        (void)run(&rig, WORKERS, VIPD_WAIT_BLOCK);
     }
 }
 
@@ -288,11 +288,11 @@ static void on_last_timer(void *ctx)
     vipd_host_stop(rig->loop);
 }
 
-static void test_idle_engines_sleep(void **state)
+static void test_idle_workers_sleep(void **state)
 {
     struct rig rig = {0};
     const struct vipd_host_config host = {
-        .wait = VIPD_WAIT_BLOCK, .cpus = 2, .engines = ENGINES, .between = on_between, .ctx = &rig};
+        .wait = VIPD_WAIT_BLOCK, .cpus = 2, .workers = WORKERS, .between = on_between, .ctx = &rig};
     struct vipd_loop_stats stats;
 
     (void)state;
@@ -301,7 +301,7 @@ static void test_idle_engines_sleep(void **state)
     vipd_timer_start(rig.timer, 100000000);
     assert_int_equal(vipd_host_run(rig.loop), 0);
     vipd_loop_stats(rig.loop, &stats);
-    assert_true(stats.turns <= 8 * ENGINES);
+    assert_true(stats.turns <= 8 * WORKERS);
     vipd_timer_free(rig.timer);
     vipd_host_free(rig.loop);
 }
@@ -310,8 +310,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lock_takes_turns),   cmocka_unit_test(test_nics_stand_still),
-        cmocka_unit_test(test_without_engines),    cmocka_unit_test(test_stops_at_once),
-        cmocka_unit_test(test_idle_engines_sleep),
+        cmocka_unit_test(test_without_workers),    cmocka_unit_test(test_stops_at_once),
+        cmocka_unit_test(test_idle_workers_sleep),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,7 @@
 
 #include "libvipl/session.h"
 #include "libvipl/vipl.h"
-#include "libvipl/wait.h"
+#include "libvipl/sleep.h"
 #include "tests/unit/fake_vipd.h"
 
 #define OK(call) assert_int_equal((call), VIP_SUCCESS)

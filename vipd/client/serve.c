@@ -94,7 +94,7 @@ static uint64_t slots_taken(const struct client *client)
                : 0;
 }
 
-/* An engine's NIC uses the processor time of its own thread, not of this one. */
+/* A worker's NIC uses the processor time of its own thread, not of this one. */
 static void charge_nic(const struct client *client, unsigned number, uint64_t cpu_ns)
 {
     const struct vipd_nic *nic = &client->vipd->nics[number];

@@ -94,7 +94,7 @@ void show_walk_conns(struct walk *walk)
     nic_session_conns(walk->client->session->nic_session, (uint32_t)walk->from, add_conn, walk);
 }
 
-static bool add_wait(void *ctx, const struct nic_wait_view *view)
+static bool add_wait(void *ctx, const struct nic_waiter_view *view)
 {
     struct walk *walk = ctx;
     Vip__ListenRow row = VIP__LISTEN_ROW__INIT;

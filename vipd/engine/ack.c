@@ -138,7 +138,7 @@ static void take_declared(struct eng_vi *vi, uint64_t from, uint64_t to)
         from = known;
     for (uint64_t n; (n = eng_bits_next(&vi->tx.declared, from, to)) < to; from = n + 1) {
         eng_declared_forget(vi, n);
-        eng_mtu_arrived(vi, n, vi->sent[n % ENG_SENT_RING].bytes);
+        eng_mtu_arrived(vi, n, vi->sent[n % ENG_SENT_SLOTS].bytes);
         eng_loss_reordered(vi, n, true);
     }
 }
@@ -151,7 +151,7 @@ static void take_range(struct eng_vi *vi, uint64_t from, uint64_t to, struct new
     if (from < vi->tx.una)
         from = vi->tx.una;
     for (uint64_t n; (n = eng_bits_next(&vi->tx.open, from, to)) < to; from = n + 1) {
-        const struct eng_sent *record = &vi->sent[n % ENG_SENT_RING];
+        const struct eng_sent *record = &vi->sent[n % ENG_SENT_SLOTS];
 
         VIP_PROBE4(ack, vi->conn.local_id, vi->index, n, vi->eng->now_ns - record->sent_ns);
         if (vi->eng->config.latency && !record->lost) {
@@ -185,7 +185,7 @@ static void take_news(struct eng_vi *vi, const struct vip_header *hdr, const str
                              .limited = limited};
 
     if (news->newest > news->largest)
-        vi->tx.rack_ns = now_ns - vi->sent[news->newest % ENG_SENT_RING].sent_ns;
+        vi->tx.rack_ns = now_ns - vi->sent[news->newest % ENG_SENT_SLOTS].sent_ns;
     eng_loss_sample(vi, hdr, now_ns);
     ack.rtt_ns = vi->tx.latest_ns;
     ack.base_ns = eng_loss_base(vi);

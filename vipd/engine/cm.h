@@ -137,8 +137,8 @@ void cm_set_times(struct cm *cm, const struct cm_config *config);
  * Outcomes: 0; -ENOMEM (no memory, or the user's share of waiters is used up); -EINVAL (len);
  * -EPERM (another user owns the discriminator).
  */
-int cm_listen(struct cm *cm, uint64_t wait, uint64_t server, uint32_t uid, const uint8_t *disc,
-              uint8_t len, uint64_t now_ns);
+int cm_wait(struct cm *cm, uint64_t wait, uint64_t server, uint32_t uid, const uint8_t *disc,
+            uint8_t len, uint64_t now_ns);
 /* This server has ended: it will not wait again, so no request is kept for it any longer. */
 void cm_server_gone(struct cm *cm, uint64_t server, uint64_t now_ns);
 /* A test of a discriminator. */
@@ -150,13 +150,13 @@ bool cm_meets_where(struct cm *cm, uint64_t user, cm_where *where, void *ctx);
 /*
  * A listener: like a waiter that is not used up. At most `backlog` (> 0) requests are offered to it
  * and not yet answered; further ones wait, and their clients get PENDING. Outcomes as
- * cm_listen; kept requests are offered from within.
+ * cm_wait; kept requests are offered from within.
  */
-int cm_listen_open(struct cm *cm, uint64_t wait, uint32_t uid, const uint8_t *disc, uint8_t len,
-                   uint32_t backlog, uint64_t now_ns);
+int cm_listen(struct cm *cm, uint64_t wait, uint32_t uid, const uint8_t *disc, uint8_t len,
+              uint32_t backlog, uint64_t now_ns);
 /* Withdraw a waiter or listener; false if it is used up (its `incoming` was called). The handles
  * that a listener was offered stay valid. */
-bool cm_listen_cancel(struct cm *cm, uint64_t wait, uint64_t now_ns);
+bool cm_unwait(struct cm *cm, uint64_t wait, uint64_t now_ns);
 
 /* Does a program wait on that discriminator, or a peer-to-peer request have it as local one? */
 bool cm_disc_in_use(struct cm *cm, const uint8_t *disc, uint8_t len);

@@ -239,8 +239,8 @@ refused:
     return rc;
 }
 
-int cm_listen(struct cm *cm, uint64_t wait, uint64_t server, uint32_t uid, const uint8_t *disc,
-              uint8_t len, uint64_t now_ns)
+int cm_wait(struct cm *cm, uint64_t wait, uint64_t server, uint32_t uid, const uint8_t *disc,
+            uint8_t len, uint64_t now_ns)
 {
     struct cm_waiter *waiter;
     struct cm_pending *next;
@@ -281,8 +281,8 @@ bool cm_serves_where(const struct cm *cm, uint64_t server, cm_where *where, void
     return false;
 }
 
-int cm_listen_open(struct cm *cm, uint64_t wait, uint32_t uid, const uint8_t *disc, uint8_t len,
-                   uint32_t backlog, uint64_t now_ns)
+int cm_listen(struct cm *cm, uint64_t wait, uint32_t uid, const uint8_t *disc, uint8_t len,
+              uint32_t backlog, uint64_t now_ns)
 {
     struct cm_waiter *waiter;
     int rc = waiter_new(cm, wait, uid, disc, len, backlog, now_ns, &waiter);
@@ -297,7 +297,7 @@ int cm_listen_open(struct cm *cm, uint64_t wait, uint32_t uid, const uint8_t *di
     return 0;
 }
 
-bool cm_listen_cancel(struct cm *cm, uint64_t wait, uint64_t now_ns)
+bool cm_unwait(struct cm *cm, uint64_t wait, uint64_t now_ns)
 {
     struct cm_node *node = cm_table_find(cm, &cm->waiters, wait);
     struct cm_waiter *waiter;

@@ -144,7 +144,7 @@ void eng_tx_failed(struct eng *eng, uint16_t vi, uint32_t op, uint64_t now_ns)
     }
     /* The packet was pulled a moment ago: look at the newest ones first. */
     for (uint64_t number = of->tx.number - 1; number >= of->tx.una && number; number--) {
-        const struct eng_sent *record = &of->sent[number % ENG_SENT_RING];
+        const struct eng_sent *record = &of->sent[number % ENG_SENT_SLOTS];
 
         if (!eng_bits_test(&of->tx.open, number) || record->probe)
             continue;

@@ -20,14 +20,14 @@
 #include "vipd/engine/mutant.h"
 
 /* Records of packets under way. A packet number is settled before its record is used again. */
-#define ENG_SENT_RING ENG_BITS
+#define ENG_SENT_SLOTS ENG_BITS
 /*
  * Limits of the packet numbers from the oldest open one to the next. New fragments stop at the
  * first limit, plain acknowledgements at the second. The rest of the ring is for repeating the
  * oldest packet, which makes room again.
  */
-#define ENG_SENT_FRESH_MAX (ENG_SENT_RING - 256)
-#define ENG_SENT_ACK_MAX   (ENG_SENT_RING - 64)
+#define ENG_SENT_FRESH_MAX (ENG_SENT_SLOTS - 256)
+#define ENG_SENT_ACK_MAX   (ENG_SENT_SLOTS - 64)
 /*
  * Held packets per VI, upper limit of held_packets_max; a slot has 16 bytes. A peer can have this
  * many packets under way; packets behind a lost one that cannot be held must be sent again.
@@ -257,7 +257,7 @@ struct eng_vi {
     struct eng_vi_stats stats;
     /* Behind all other members, so that short queues leave most pages untouched. */
     struct eng_desc desc[2][VIP_DESC_PER_QUEUE_MAX] __attribute__((aligned(64)));
-    struct eng_sent sent[ENG_SENT_RING];
+    struct eng_sent sent[ENG_SENT_SLOTS];
     struct eng_held slot[ENG_HELD_MAX];
     uint32_t posted[VIP_DESC_PER_QUEUE_MAX]; /* send queue: when, in ticks of ENG_TICK_NS */
 };

@@ -33,7 +33,7 @@
  */
 #define COPY_NS 1000000000ull
 /* Put a lost record among the others in the order in which the peer needs their contents. */
-static void lost_link(struct eng_vi *vi, uint16_t index)
+static void lost_insert(struct eng_vi *vi, uint16_t index)
 {
     struct eng_sent *record = &vi->sent[index];
     uint16_t after = vi->tx.lost_tail;
@@ -69,7 +69,7 @@ static void lost_unlink(struct eng_vi *vi, const struct eng_sent *record)
 
 void eng_sent_close(struct eng_vi *vi, uint64_t number)
 {
-    const struct eng_sent *record = &vi->sent[number % ENG_SENT_RING];
+    const struct eng_sent *record = &vi->sent[number % ENG_SENT_SLOTS];
 
     VIP_ASSERT(eng_bits_test(&vi->tx.open, number));
     eng_bits_clear(&vi->tx.open, number);
@@ -118,7 +118,7 @@ void eng_loss_reordered(struct eng_vi *vi, uint64_t number, bool declared)
 /* Returns whether the loss may be a sign of congestion. */
 static bool mark_lost(struct eng_vi *vi, uint64_t number, uint64_t now_ns)
 {
-    struct eng_sent *record = &vi->sent[number % ENG_SENT_RING];
+    struct eng_sent *record = &vi->sent[number % ENG_SENT_SLOTS];
     bool test = eng_mtu_lost(vi, number, record->bytes, now_ns);
 
     vi->tx.copy_until_ns = now_ns + COPY_NS;
@@ -131,7 +131,7 @@ static bool mark_lost(struct eng_vi *vi, uint64_t number, uint64_t now_ns)
     record->lost = true;
     if (!VIP_MUTANT(LOSS_INFLIGHT))
         vi->tx.inflight -= record->bytes;
-    lost_link(vi, (uint16_t)(number % ENG_SENT_RING));
+    lost_insert(vi, (uint16_t)(number % ENG_SENT_SLOTS));
     return !test;
 }
 
@@ -141,7 +141,7 @@ static void declare(struct eng_vi *vi, uint64_t number, uint64_t now_ns)
     struct eng_cc_loss loss = {.now_ns = now_ns,
                                .number = number,
                                .next = vi->tx.number,
-                               .bytes = vi->sent[number % ENG_SENT_RING].bytes};
+                               .bytes = vi->sent[number % ENG_SENT_SLOTS].bytes};
 
     vi->stats.lost++;
     eng_bits_set(&vi->tx.declared, number);
@@ -157,7 +157,7 @@ static uint64_t first_sent(struct eng_vi *vi, uint64_t to)
 {
     uint64_t n = vi->tx.first_sent > vi->tx.una ? vi->tx.first_sent : vi->tx.una;
 
-    while ((n = eng_bits_next(&vi->tx.open, n, to)) < to && vi->sent[n % ENG_SENT_RING].lost)
+    while ((n = eng_bits_next(&vi->tx.open, n, to)) < to && vi->sent[n % ENG_SENT_SLOTS].lost)
         n++;
     vi->tx.first_sent = n;
     return n;
@@ -182,7 +182,7 @@ void eng_loss_detect(struct eng_vi *vi, uint64_t now_ns)
     if (vi->tx.first_sent >= vi->tx.largest_acked)
         return;
     while ((n = first_sent(vi, vi->tx.largest_acked)) < vi->tx.largest_acked) {
-        uint64_t due_ns = vi->sent[n % ENG_SENT_RING].sent_ns + wait_ns;
+        uint64_t due_ns = vi->sent[n % ENG_SENT_SLOTS].sent_ns + wait_ns;
 
         if ((vi->tx.reordered || vi->tx.largest_acked - n < LOSS_PACKETS) && due_ns > now_ns) {
             vi->tx.loss_ns = due_ns;
@@ -260,12 +260,12 @@ static uint64_t most_wanted(struct eng_vi *vi)
 
     for (uint64_t n = first_sent(vi, vi->tx.number); n < vi->tx.number;
          n = eng_bits_next(&vi->tx.open, n + 1, vi->tx.number)) {
-        const struct eng_sent *record = &vi->sent[n % ENG_SENT_RING];
+        const struct eng_sent *record = &vi->sent[n % ENG_SENT_SLOTS];
 
         if (record->lost || record->probe || settled(vi, record))
             continue;
         if (best == vi->tx.number || VIP_MUTANT(PROBE_NEWEST) ||
-            eng_sent_before(record, &vi->sent[best % ENG_SENT_RING]))
+            eng_sent_before(record, &vi->sent[best % ENG_SENT_SLOTS]))
             best = n;
     }
     return best;
@@ -282,7 +282,7 @@ static uint32_t probe_room(struct eng_vi *vi, uint32_t wanted, uint64_t now_ns)
     for (uint64_t n = first_sent(vi, vi->tx.number);
          n < vi->tx.number && vi->tx.inflight + wanted * packet > window;
          n = eng_bits_next(&vi->tx.open, n + 1, vi->tx.number))
-        if (!vi->sent[n % ENG_SENT_RING].lost && !vi->sent[n % ENG_SENT_RING].probe)
+        if (!vi->sent[n % ENG_SENT_SLOTS].lost && !vi->sent[n % ENG_SENT_SLOTS].probe)
             (void)mark_lost(vi, n, now_ns);
     return wanted * packet <= window ? wanted : 1;
 }
@@ -331,7 +331,7 @@ bool eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
         eng_mtu_silence(vi, vi->sent[vi->tx.lost_head].bytes, now_ns);
     /* A full ring gets room only when its oldest number is settled. */
     if (vi->tx.number - vi->tx.una >= ENG_SENT_FRESH_MAX &&
-        !vi->sent[vi->tx.una % ENG_SENT_RING].lost)
+        !vi->sent[vi->tx.una % ENG_SENT_SLOTS].lost)
         (void)mark_lost(vi, vi->tx.una, now_ns);
     if (vi->tx.lost)
         vi->tx.probes = probe_room(vi, vi->tx.backoff > 1 ? 2 : 1, now_ns);

@@ -55,12 +55,12 @@ static inline bool eng_fresh_ready(struct eng_vi *vi)
 /* Is the oldest open number that of a lost packet? */
 static inline bool eng_oldest_lost(const struct eng_vi *vi)
 {
-    return vi->tx.una != vi->tx.number && vi->sent[vi->tx.una % ENG_SENT_RING].lost;
+    return vi->tx.una != vi->tx.number && vi->sent[vi->tx.una % ENG_SENT_SLOTS].lost;
 }
 
 static inline bool eng_lost_ready(const struct eng_vi *vi)
 {
-    return vi->tx.lost && (eng_numbers_left(vi, ENG_SENT_RING) || eng_oldest_lost(vi)) &&
+    return vi->tx.lost && (eng_numbers_left(vi, ENG_SENT_SLOTS) || eng_oldest_lost(vi)) &&
            (vi->tx.probes || (!vi->tx.paced && eng_tx_window_open(vi)));
 }
 

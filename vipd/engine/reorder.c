@@ -20,7 +20,8 @@ void eng_held_init(struct eng_vi *vi)
     vi->held_free = ENG_NONE;
 }
 
-static void link_after(struct eng_vi *vi, struct eng_held_list *list, uint16_t slot, uint16_t prev)
+static void insert_after(struct eng_vi *vi, struct eng_held_list *list, uint16_t slot,
+                         uint16_t prev)
 {
     struct eng_held *held = &vi->slot[slot];
 
@@ -98,7 +99,7 @@ bool eng_held_add(struct eng_vi *vi, enum eng_stream stream, struct eng_pos at, 
     vi->held_count++;
     vi->slot[slot].token = token;
     vi->slot[slot].at = at;
-    link_after(vi, list, slot, after);
+    insert_after(vi, list, slot, after);
     if (slot != list->tail)
         list->last = slot;
     vi->stats.held++;

@@ -106,7 +106,7 @@ static bool unanswered(const struct eng_vi *vi)
         return true;
     for (uint64_t n = eng_bits_next(&vi->tx.open, vi->tx.una, vi->tx.number); n < vi->tx.number;
          n = eng_bits_next(&vi->tx.open, n + 1, vi->tx.number))
-        if (vi->sent[n % ENG_SENT_RING].stream == ENG_STREAM_READS)
+        if (vi->sent[n % ENG_SENT_SLOTS].stream == ENG_STREAM_READS)
             return true;
     return false;
 }

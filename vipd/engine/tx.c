@@ -19,7 +19,7 @@ static void next_number(struct eng_vi *vi)
     tx->number++;
     if (tx->number != tx->skip_at)
         return;
-    if (!eng_numbers_left(vi, ENG_SENT_RING - 1)) {
+    if (!eng_numbers_left(vi, ENG_SENT_SLOTS - 1)) {
         tx->skip_at++;
         return;
     }
@@ -71,7 +71,7 @@ static void finish(struct eng_build *build, struct eng_vi *vi, const struct eng_
         vi->tx.tries = 0;
     }
     vi->tx.owed = true;
-    vi->sent[vi->tx.number % ENG_SENT_RING] = *record;
+    vi->sent[vi->tx.number % ENG_SENT_SLOTS] = *record;
     eng_bits_set(&vi->tx.open, vi->tx.number);
     next_number(vi);
     vi->tx.inflight += record->bytes;
@@ -137,7 +137,7 @@ static bool emit_ping(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns
     struct eng_build build;
 
     vi->tx.ping = false;
-    if (!eng_numbers_left(vi, ENG_SENT_RING))
+    if (!eng_numbers_left(vi, ENG_SENT_SLOTS))
         return false;
     eng_build_begin(&build, vi, ret);
     finish(&build, vi, &record, VIP_PKTF_ELICITS | VIP_PKTF_ACK_NOW, 0, now_ns);
@@ -254,7 +254,7 @@ static struct eng_pos rebuild_answers(struct eng_build *build, struct eng_vi *vi
 /* Add the content of the oldest record, a lost one, to the next lost record of its stream. */
 static bool merge_oldest(struct eng_vi *vi)
 {
-    const struct eng_sent *oldest = &vi->sent[vi->tx.una % ENG_SENT_RING];
+    const struct eng_sent *oldest = &vi->sent[vi->tx.una % ENG_SENT_SLOTS];
     struct eng_sent *next;
     struct eng_pos end = eng_sent_end(oldest);
 
@@ -277,7 +277,7 @@ static bool merge_oldest(struct eng_vi *vi)
  */
 static bool make_room(struct eng_vi *vi)
 {
-    for (unsigned i = 0; i < ENG_SENT_RING && !eng_numbers_left(vi, ENG_SENT_RING); i++) {
+    for (unsigned i = 0; i < ENG_SENT_SLOTS && !eng_numbers_left(vi, ENG_SENT_SLOTS); i++) {
         if (!eng_oldest_lost(vi))
             return false;
         if (merge_oldest(vi))
@@ -287,7 +287,7 @@ static bool make_room(struct eng_vi *vi)
             vi->tx.skip_at++;
         vi->tx.una = eng_bits_next(&vi->tx.open, vi->tx.una + 1, vi->tx.number);
     }
-    return eng_numbers_left(vi, ENG_SENT_RING);
+    return eng_numbers_left(vi, ENG_SENT_SLOTS);
 }
 
 /* Send the content of the first lost packet that matters in a new packet. False: none was made. */
@@ -306,8 +306,8 @@ static bool emit_lost(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns
     while (vi->tx.lost) {
         uint16_t index = vi->tx.lost_head;
         struct eng_sent *record = &vi->sent[index];
-        /* `index` is the number modulo ENG_SENT_RING; numbers of the ring begin at una. */
-        uint64_t number = vi->tx.una + (index - vi->tx.una) % ENG_SENT_RING;
+        /* `index` is the number modulo ENG_SENT_SLOTS; numbers of the ring begin at una. */
+        uint64_t number = vi->tx.una + (index - vi->tx.una) % ENG_SENT_SLOTS;
         struct eng_pos at = record->at, end = eng_sent_end(record), from, to;
         enum eng_stream stream = (enum eng_stream)record->stream;
         struct eng_build build;

@@ -33,7 +33,7 @@ static void wake_add(struct nic_session *session, bool *flag, uint16_t number, u
 }
 
 /* Sleepers that one call wakes. A program can have any number; one that takes a completion wakes
- * the others itself (libvipl/wait.c), at its own cost. */
+ * the others itself (libvipl/sleep.c), at its own cost. */
 #define WAKE_MOST 64
 
 /* The futex is shared: a sleeper is another process. Each looks again. */
@@ -314,7 +314,7 @@ static void complete_now(const struct nic_deferred *done)
 
 /* Change the futex words, so that a thread that has looked but does not sleep yet stays awake. A
  * send queue's word stays: libvipl compares it with its posts, and no thread sleeps on it now. */
-void nic_poke(struct nic_session *session, uint16_t number, enum vip_queue queue)
+void nic_wake_also(struct nic_session *session, uint16_t number, enum vip_queue queue)
 {
     struct nic_vi *vi = &session->vis[number];
 

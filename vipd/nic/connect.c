@@ -247,7 +247,7 @@ enum vip_rc nic_accept(struct nic_session *session, uint64_t conn_handle, uint32
                        const struct vip_private *data, uint64_t now_ns, char *why, size_t why_bytes)
 {
     struct nic *nic = session->nic;
-    struct nic_wait *wait = nic_wait_of_handle(session, conn_handle);
+    struct nic_waiter *wait = nic_waiter_of_handle(session, conn_handle);
     struct nic_vi *vi = nic_vi_get(session, number);
     const struct vip_cm_attrs *theirs;
     struct vip_cm_attrs ours;
@@ -273,7 +273,7 @@ enum vip_rc nic_accept(struct nic_session *session, uint64_t conn_handle, uint32
         return refuse(why, why_bytes, VIP_RC_ERROR_RESOURCE, "no memory for a connection");
     conn->remote_disc_len = wait->remote_disc_len;
     ours = attrs_of(session->nic, vi);
-    nic_wait_remove(session, wait);
+    nic_waiter_remove(session, wait);
     rc_cm = cm_accept(nic->cm, conn_handle, conn->local_id, &ours, data, conn->local_id, now_ns);
     if (rc_cm < 0) {
         nic_conn_free(conn);
@@ -285,12 +285,12 @@ enum vip_rc nic_accept(struct nic_session *session, uint64_t conn_handle, uint32
 enum vip_rc nic_reject(struct nic_session *session, uint64_t conn_handle,
                        const struct vip_private *data, uint64_t now_ns)
 {
-    struct nic_wait *wait = nic_wait_of_handle(session, conn_handle);
+    struct nic_waiter *wait = nic_waiter_of_handle(session, conn_handle);
 
     session->nic->now_ns = now_ns;
     if (!wait)
         return VIP_RC_INVALID_PARAMETER;
-    nic_wait_remove(session, wait);
+    nic_waiter_remove(session, wait);
     (void)cm_reject(session->nic->cm, conn_handle, VIP_RC_REJECT, data, now_ns);
     return VIP_RC_SUCCESS;
 }

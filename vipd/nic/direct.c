@@ -268,7 +268,7 @@ static void ring_over(struct nic_session *session, uint16_t number)
     end_leave(session, number);
     /* The sender may have died between a message and its wake-up. */
     if (!session->closing)
-        nic_poke(session, number, VIP_Q_RECV);
+        nic_wake_also(session, number, VIP_Q_RECV);
 }
 
 void nic_op_fetch_receives(void *ctx, uint16_t number, bool all)
@@ -424,10 +424,10 @@ void nic_direct_ask(struct nic_session *session, uint16_t number, uint8_t ask)
     case VIP_ASK_WAKE_PEER:
         session->nic->counts.ring_wakes++;
         if (ring && ring->end[other].session)
-            nic_poke(ring->end[other].session, ring->end[other].vi, VIP_Q_RECV);
+            nic_wake_also(ring->end[other].session, ring->end[other].vi, VIP_Q_RECV);
         return;
     case VIP_ASK_WAKE_SELF:
-        nic_poke(session, number, VIP_Q_SEND);
+        nic_wake_also(session, number, VIP_Q_SEND);
         return;
     case VIP_ASK_BREAK:
         vi->ask_break = true;

@@ -102,10 +102,10 @@ void nic_conn_broken(struct nic_conn *conn, const struct eng_event *event);
 
 /* wait.c */
 /* The unanswered request with that handle, or NULL. */
-struct nic_wait *nic_wait_of_handle(const struct nic_session *session, uint64_t handle);
-void nic_wait_remove(struct nic_session *session, struct nic_wait *wait);
+struct nic_waiter *nic_waiter_of_handle(const struct nic_session *session, uint64_t handle);
+void nic_waiter_remove(struct nic_session *session, struct nic_waiter *wait);
 /* End at most *ends waits and requests of a session that ends, as nic_session_end. */
-bool nic_waits_end(struct nic_session *session, unsigned *ends);
+bool nic_waiters_end(struct nic_session *session, unsigned *ends);
 /* cm_ops.incoming */
 void nic_op_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct vip_addr *remote,
                      const struct vip_cm_attrs *attrs, const struct vip_private *data);
@@ -193,7 +193,7 @@ void nic_op_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t stat
 void nic_deferred_publish(struct nic *nic);
 void nic_deferred_publish_of(struct nic_session *session, int32_t vi);
 /* Wake the sleepers of the queue although vipd completed nothing: the direct ring was used. */
-void nic_poke(struct nic_session *session, uint16_t vi, enum vip_queue queue);
+void nic_wake_also(struct nic_session *session, uint16_t vi, enum vip_queue queue);
 /* Ask the library for what was collected (place.c). Full barrier, then wake the sleepers of all
  * queues and CQs completed since the last call. Turns do it; only the end of a session cannot wait. */
 void nic_wake_flush(struct nic *nic);

@@ -36,7 +36,7 @@ void nic_session_cqs(const struct nic_session *session, uint32_t from,
                      bool (*visit)(void *ctx, const struct nic_cq_view *view), void *ctx);
 
 /* A VipConnectWait, a listener, or a request that waits for its answer. */
-struct nic_wait_view {
+struct nic_waiter_view {
     const char *kind;   /* "wait", "listener", "request" */
     uint64_t number;    /* of the wait, or the handle of the request */
     uint64_t delivered; /* listener: requests given to the program */
@@ -44,7 +44,7 @@ struct nic_wait_view {
     uint8_t disc[VIP_DISCRIMINATOR_BYTES_MAX];
 };
 void nic_session_waits(const struct nic_session *session, uint32_t from,
-                       bool (*visit)(void *ctx, const struct nic_wait_view *view), void *ctx);
+                       bool (*visit)(void *ctx, const struct nic_waiter_view *view), void *ctx);
 
 /* A peer host, and the sums over its connections that are established now. */
 struct nic_peer_view {

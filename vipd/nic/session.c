@@ -277,7 +277,7 @@ bool nic_session_end(struct nic_session *session, bool died, uint64_t now_ns, un
     session->nic->now_ns = now_ns;
     if (!session->closing)
         session_close(session);
-    if (!nic_waits_end(session, ends))
+    if (!nic_waiters_end(session, ends))
         return false;
     for (; session->vi_high > 0; session->vi_high--) {
         uint16_t number = (uint16_t)(session->vi_high - 1);

@@ -116,7 +116,7 @@ struct nic_vi {
 
 /* A VipConnectWait, then (handle_valid) the request that it received; or a listener; or a request
  * that a listener received (id 0). */
-struct nic_wait {
+struct nic_waiter {
     uint64_t id, handle;
     bool handle_valid, listener;
     uint64_t delivered;      /* listener: requests delivered to it */
@@ -175,7 +175,7 @@ struct nic_session {
     struct nic_src *cur;  /* packet that the engine processes */
     uint64_t kept_bytes;  /* kept.c */
     struct nic_kept_block *spares;
-    struct nic_wait *waits;
+    struct nic_waiter *waits;
     uint32_t wait_count, wait_cap;
     uint32_t connects; /* connections that are not established (yet) */
     uint32_t meets;    /* those of them that wait at a discriminator */

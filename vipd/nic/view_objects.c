@@ -82,16 +82,16 @@ void nic_session_cqs(const struct nic_session *session, uint32_t from,
 }
 
 void nic_session_waits(const struct nic_session *session, uint32_t from,
-                       bool (*visit)(void *ctx, const struct nic_wait_view *view), void *ctx)
+                       bool (*visit)(void *ctx, const struct nic_waiter_view *view), void *ctx)
 {
     for (uint32_t i = from; i < session->wait_count; i++) {
-        const struct nic_wait *wait = &session->waits[i];
-        struct nic_wait_view view = {.kind = wait->handle_valid ? "request"
-                                             : wait->listener   ? "listener"
-                                                                : "wait",
-                                     .number = wait->handle_valid ? wait->handle : wait->id,
-                                     .delivered = wait->delivered,
-                                     .disc_len = wait->local_disc_len};
+        const struct nic_waiter *wait = &session->waits[i];
+        struct nic_waiter_view view = {.kind = wait->handle_valid ? "request"
+                                               : wait->listener   ? "listener"
+                                                                  : "wait",
+                                       .number = wait->handle_valid ? wait->handle : wait->id,
+                                       .delivered = wait->delivered,
+                                       .disc_len = wait->local_disc_len};
 
         memcpy(view.disc, wait->local_disc, sizeof(view.disc));
         if (!visit(ctx, &view))

@@ -13,7 +13,7 @@
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
 
-static struct nic_wait *wait_find(const struct nic_session *session, uint64_t id)
+static struct nic_waiter *wait_find(const struct nic_session *session, uint64_t id)
 {
     for (uint32_t i = 0; i < session->wait_count; i++)
         if (session->waits[i].id == id)
@@ -21,7 +21,7 @@ static struct nic_wait *wait_find(const struct nic_session *session, uint64_t id
     return NULL;
 }
 
-struct nic_wait *nic_wait_of_handle(const struct nic_session *session, uint64_t handle)
+struct nic_waiter *nic_waiter_of_handle(const struct nic_session *session, uint64_t handle)
 {
     for (uint32_t i = 0; i < session->wait_count; i++)
         if (session->waits[i].handle_valid && session->waits[i].handle == handle)
@@ -29,20 +29,20 @@ struct nic_wait *nic_wait_of_handle(const struct nic_session *session, uint64_t 
     return NULL;
 }
 
-void nic_wait_remove(struct nic_session *session, struct nic_wait *wait)
+void nic_waiter_remove(struct nic_session *session, struct nic_waiter *wait)
 {
     *wait = session->waits[--session->wait_count];
 }
 
 /* A new wait; the low bits of its number are the session's slot. NULL: too many, or no memory. */
-static struct nic_wait *wait_new(struct nic_session *session)
+static struct nic_waiter *wait_new(struct nic_session *session)
 {
     struct nic *nic = session->nic;
-    struct nic_wait *wait;
+    struct nic_waiter *wait;
 
     if (session->wait_count == session->wait_cap) {
         uint32_t cap = session->wait_cap ? session->wait_cap * 2 : 8;
-        struct nic_wait *waits;
+        struct nic_waiter *waits;
 
         if (cap > NIC_WAITS_MAX)
             return NULL;
@@ -53,12 +53,12 @@ static struct nic_wait *wait_new(struct nic_session *session)
         session->wait_cap = cap;
     }
     wait = &session->waits[session->wait_count++];
-    *wait = (struct nic_wait){.id = ++nic->next_wait * NIC_SESSIONS_MAX + session->slot};
+    *wait = (struct nic_waiter){.id = ++nic->next_wait * NIC_SESSIONS_MAX + session->slot};
     return wait;
 }
 
 /* Copy the discriminator; the connection manager later refuses one that is too long. */
-static void wait_local(struct nic_wait *wait, const struct vip_addr *local)
+static void wait_local(struct nic_waiter *wait, const struct vip_addr *local)
 {
     if (local->disc_len > sizeof(wait->local_disc))
         return;
@@ -66,19 +66,19 @@ static void wait_local(struct nic_wait *wait, const struct vip_addr *local)
     memcpy(wait->local_disc, local->disc, local->disc_len);
 }
 
-bool nic_waits_end(struct nic_session *session, unsigned *ends)
+bool nic_waiters_end(struct nic_session *session, unsigned *ends)
 {
     struct nic *nic = session->nic;
 
     /* Waits end first and all at once, which costs little: other programs may wait for the same
      * requests. */
     for (uint32_t i = session->wait_count; i-- > 0;) {
-        struct nic_wait *wait = &session->waits[i];
+        struct nic_waiter *wait = &session->waits[i];
 
         if (wait->handle_valid)
             continue;
-        (void)cm_listen_cancel(nic->cm, wait->id, nic->now_ns);
-        nic_wait_remove(session, wait);
+        (void)cm_unwait(nic->cm, wait->id, nic->now_ns);
+        nic_waiter_remove(session, wait);
     }
     for (; session->wait_count; session->wait_count--) {
         if (*ends == 0)
@@ -102,7 +102,7 @@ enum vip_rc nic_connect_wait(struct nic_session *session, const struct vip_addr 
                              char *why, size_t why_bytes)
 {
     struct nic *nic = session->nic;
-    struct nic_wait *wait = wait_new(session);
+    struct nic_waiter *wait = wait_new(session);
     uint64_t id;
     int rc;
 
@@ -111,17 +111,17 @@ enum vip_rc nic_connect_wait(struct nic_session *session, const struct vip_addr 
         return refuse(-ENOMEM, why, why_bytes);
     wait_local(wait, local);
     id = wait->id;
-    rc = cm_listen(nic->cm, id, session->id, session->uid, local->disc, local->disc_len, now_ns);
+    rc = cm_wait(nic->cm, id, session->id, session->uid, local->disc, local->disc_len, now_ns);
     if (rc < 0) {
-        nic_wait_remove(session, wait_find(session, id));
+        nic_waiter_remove(session, wait_find(session, id));
         return refuse(rc, why, why_bytes);
     }
     wait = wait_find(session, id);
     *ret_wait = id;
     *ret_found = wait->handle_valid;
     if (immediate && !wait->handle_valid) {
-        (void)cm_listen_cancel(nic->cm, id, now_ns);
-        nic_wait_remove(session, wait);
+        (void)cm_unwait(nic->cm, id, now_ns);
+        nic_waiter_remove(session, wait);
     }
     return VIP_RC_SUCCESS;
 }
@@ -129,15 +129,15 @@ enum vip_rc nic_connect_wait(struct nic_session *session, const struct vip_addr 
 enum vip_rc nic_connect_wait_cancel(struct nic_session *session, uint64_t wait_id, uint64_t now_ns,
                                     bool *ret_found)
 {
-    struct nic_wait *wait = wait_find(session, wait_id);
+    struct nic_waiter *wait = wait_find(session, wait_id);
 
     session->nic->now_ns = now_ns;
     if (!wait || wait->listener)
         return VIP_RC_INVALID_PARAMETER;
     *ret_found = wait->handle_valid;
     if (!wait->handle_valid) {
-        (void)cm_listen_cancel(session->nic->cm, wait_id, now_ns);
-        nic_wait_remove(session, wait);
+        (void)cm_unwait(session->nic->cm, wait_id, now_ns);
+        nic_waiter_remove(session, wait);
     }
     return VIP_RC_SUCCESS;
 }
@@ -148,7 +148,7 @@ enum vip_rc nic_listen(struct nic_session *session, const struct vip_addr *local
                        uint64_t now_ns, uint64_t *ret_wait, char *why, size_t why_bytes)
 {
     struct nic *nic = session->nic;
-    struct nic_wait *wait = wait_new(session);
+    struct nic_waiter *wait = wait_new(session);
     uint64_t id;
     int rc;
 
@@ -162,9 +162,9 @@ enum vip_rc nic_listen(struct nic_session *session, const struct vip_addr *local
     wait->listener = true;
     wait_local(wait, local);
     id = wait->id;
-    rc = cm_listen_open(nic->cm, id, session->uid, local->disc, local->disc_len, backlog, now_ns);
+    rc = cm_listen(nic->cm, id, session->uid, local->disc, local->disc_len, backlog, now_ns);
     if (rc < 0) {
-        nic_wait_remove(session, wait_find(session, id));
+        nic_waiter_remove(session, wait_find(session, id));
         return refuse(rc, why, why_bytes);
     }
     *ret_wait = id;
@@ -174,14 +174,14 @@ enum vip_rc nic_listen(struct nic_session *session, const struct vip_addr *local
 enum vip_rc nic_listen_close(struct nic_session *session, uint64_t wait_id, uint64_t now_ns,
                              uint64_t *ret_delivered)
 {
-    struct nic_wait *wait = wait_find(session, wait_id);
+    struct nic_waiter *wait = wait_find(session, wait_id);
 
     session->nic->now_ns = now_ns;
     if (!wait || !wait->listener)
         return VIP_RC_INVALID_PARAMETER;
     *ret_delivered = wait->delivered;
-    (void)cm_listen_cancel(session->nic->cm, wait_id, now_ns);
-    nic_wait_remove(session, wait);
+    (void)cm_unwait(session->nic->cm, wait_id, now_ns);
+    nic_waiter_remove(session, wait);
     return VIP_RC_SUCCESS;
 }
 
@@ -219,9 +219,9 @@ uint64_t nic_new_discriminator(struct nic *nic)
 /* ---- requests that come in -------------------------------------------------------------- */
 
 /* The entry for a request: the wait itself, or a new one if it is a listener. NULL: no room. */
-static struct nic_wait *take_request(struct nic_session *session, uint64_t wait_id)
+static struct nic_waiter *take_request(struct nic_session *session, uint64_t wait_id)
 {
-    struct nic_wait *wait = wait_find(session, wait_id), *entry;
+    struct nic_waiter *wait = wait_find(session, wait_id), *entry;
 
     VIP_ASSERT(wait && !wait->handle_valid);
     if (!wait->listener)
@@ -242,7 +242,7 @@ enum vip_rc nic_request_user(const struct nic_session *session, uint64_t conn_ha
 {
     int rc = -ENOENT;
 
-    if (nic_wait_of_handle(session, conn_handle))
+    if (nic_waiter_of_handle(session, conn_handle))
         rc = cm_pending_user(session->nic->cm, conn_handle, ret_uid);
     if (rc == -EREMOTE)
         return VIP_RC_ERROR_NOT_SUPPORTED;
@@ -255,7 +255,7 @@ void nic_op_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct 
     struct nic *nic = ctx;
     uint32_t slot = (uint32_t)(wait_id % NIC_SESSIONS_MAX);
     struct nic_session *session = nic->session_slots[slot];
-    struct nic_wait *wait = session->closing ? NULL : take_request(session, wait_id);
+    struct nic_waiter *wait = session->closing ? NULL : take_request(session, wait_id);
 
     if (!wait) {
         (void)cm_reject(nic->cm, handle, session->closing ? VIP_RC_REJECT : VIP_RC_ERROR_RESOURCE,

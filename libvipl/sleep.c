@@ -1,9 +1,9 @@
 /*
- * Waiting (wait.h): adaptive polling, then a futex on the word that vipd counts up.
+ * Waiting (sleep.h): adaptive polling, then a futex on the word that vipd counts up.
  *
  * The word lies in a segment mapped read-only here; a shared futex works on such a mapping.
  */
-#include "libvipl/wait.h"
+#include "libvipl/sleep.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -92,7 +92,8 @@ static void futex_wait(const uint32_t *word, uint32_t expected, uint64_t deadlin
  * Poll until the budget is spent. A poll that succeeds doubles the budget, up to the session's
  * limit. One that fails halves it, so that a program which waits long soon sleeps at once.
  */
-static VIP_RETURN spin(struct vipl__session *session, struct vipl__wait *wait, uint64_t deadline_ns)
+static VIP_RETURN spin(struct vipl__session *session, struct vipl__sleeper *wait,
+                       uint64_t deadline_ns)
 {
     uint32_t budget_ns = __atomic_load_n(wait->spin_ns, __ATOMIC_RELAXED);
     uint64_t end_ns = vipl__now_ns() + budget_ns;
@@ -124,7 +125,7 @@ static VIP_RETURN spin(struct vipl__session *session, struct vipl__wait *wait, u
     return rc;
 }
 
-static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__wait *wait,
+static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__sleeper *wait,
                               uint64_t deadline_ns)
 {
     struct vip_app_head *head = session->app_base;
@@ -167,7 +168,8 @@ static bool sleepers_on(const uint32_t *waiters)
     return (__atomic_load_n(waiters, __ATOMIC_SEQ_CST) & ~VIP_APP_WAITERS_NOTIFY) != 0;
 }
 
-VIP_RETURN vipl__wait(struct vipl__session *session, struct vipl__wait *wait, VIP_ULONG timeout_ms)
+VIP_RETURN vipl__sleep(struct vipl__session *session, struct vipl__sleeper *wait,
+                       VIP_ULONG timeout_ms)
 {
     VIP_RETURN rc = wait->attempt(wait);
     uint64_t deadline_ns;

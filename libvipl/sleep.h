@@ -2,22 +2,22 @@
  * Waiting for vipd without losing a wake-up: poll for a while, then publish, look once more, sleep
  * (design of doc/shm-abi.md, "wake-ups").
  */
-#ifndef LIBVIPL_WAIT_H
-#define LIBVIPL_WAIT_H
+#ifndef LIBVIPL_SLEEP_H
+#define LIBVIPL_SLEEP_H
 
 #include <stdint.h>
 
 #include "libvipl/session.h"
 
 /* What a thread waits for: one work queue or one CQ. */
-struct vipl__wait {
+struct vipl__sleeper {
     const uint32_t *prod; /* futex word: vipd counts it up with every entry */
     uint32_t *waiters;    /* our published count of sleepers on it */
     uint32_t *spin_ns;    /* atomic; adapts */
     /* Try to take an entry: anything but VIP_NOT_DONE ends the wait with that code. */
-    VIP_RETURN (*attempt)(struct vipl__wait *wait);
+    VIP_RETURN (*attempt)(struct vipl__sleeper *wait);
     /* Called after *waiters has changed; NULL: nothing is to be told. */
-    void (*sleepers_changed)(struct vipl__wait *wait);
+    void (*sleepers_changed)(struct vipl__sleeper *wait);
     void *object;    /* for attempt and sleepers_changed */
     uint64_t handle; /* for attempt */
     void *ret[2];    /* for attempt */
@@ -28,7 +28,8 @@ struct vipl__wait {
  * ends with an entry wakes all other waiters of the same queue or CQ, because vipd may have woken
  * only one for several entries.
  */
-VIP_RETURN vipl__wait(struct vipl__session *session, struct vipl__wait *wait, VIP_ULONG timeout_ms);
+VIP_RETURN vipl__sleep(struct vipl__session *session, struct vipl__sleeper *wait,
+                       VIP_ULONG timeout_ms);
 
 /*
  * A Done call is over with `rc`. On a machine with few processors, VIPL__POLLS_PER_YIELD calls in a
