@@ -155,10 +155,9 @@ void via_cm_unlisten(struct via_pep *pep)
     int fd;
 
     pthread_mutex_lock(&cm->lock);
-    for (struct via_pep **channel = &cm->listening; *channel != NULL;
-         channel = &(*channel)->cm_next) {
-        if (*channel == pep) {
-            *channel = pep->cm_next;
+    for (struct via_pep **at = &cm->listening; *at != NULL; at = &(*at)->cm_next) {
+        if (*at == pep) {
+            *at = pep->cm_next;
             break;
         }
     }

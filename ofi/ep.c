@@ -184,13 +184,13 @@ static void drain(struct via_ep *ep)
 static void unlist(struct via_ep *ep)
 {
     struct via_fabric *fabric = ep->domain->fabric;
-    struct via_ep **channel;
+    struct via_ep **at;
 
     pthread_mutex_lock(&fabric->lock);
-    for (channel = &fabric->eps; *channel != NULL && *channel != ep; channel = &(*channel)->next)
+    for (at = &fabric->eps; *at != NULL && *at != ep; at = &(*at)->next)
         continue;
-    if (*channel == ep)
-        *channel = ep->next;
+    if (*at == ep)
+        *at = ep->next;
     pthread_mutex_unlock(&fabric->lock);
 }
 

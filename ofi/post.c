@@ -158,19 +158,19 @@ void via_post_wait(struct via_ep *ep)
     pthread_mutex_unlock(&domain->wait_lock);
 }
 
-static void unlist(struct via_domain *domain, struct via_ep **channel)
+static void unlist(struct via_domain *domain, struct via_ep **at)
 {
-    (*channel)->wait_listed = false;
-    *channel = (*channel)->wait_next;
+    (*at)->wait_listed = false;
+    *at = (*at)->wait_next;
     __atomic_sub_fetch(&domain->waiting_count, 1, __ATOMIC_RELEASE);
 }
 
 void via_post_push_all(struct via_domain *domain)
 {
-    struct via_ep **channel = &domain->waiting, *ep;
+    struct via_ep **at = &domain->waiting, *ep;
 
     pthread_mutex_lock(&domain->wait_lock);
-    while ((ep = *channel) != NULL) {
+    while ((ep = *at) != NULL) {
         bool done;
 
         pthread_mutex_lock(&ep->lock);
@@ -178,9 +178,9 @@ void via_post_push_all(struct via_domain *domain)
         done = ep->tx_posted == ep->tx_in;
         pthread_mutex_unlock(&ep->lock);
         if (done)
-            unlist(domain, channel);
+            unlist(domain, at);
         else
-            channel = &ep->wait_next;
+            at = &ep->wait_next;
     }
     pthread_mutex_unlock(&domain->wait_lock);
 }
@@ -190,10 +190,9 @@ void via_post_wait_no_more(struct via_ep *ep)
     struct via_domain *domain = ep->domain;
 
     pthread_mutex_lock(&domain->wait_lock);
-    for (struct via_ep **channel = &domain->waiting; *channel != NULL;
-         channel = &(*channel)->wait_next) {
-        if (*channel == ep) {
-            unlist(domain, channel);
+    for (struct via_ep **at = &domain->waiting; *at != NULL; at = &(*at)->wait_next) {
+        if (*at == ep) {
+            unlist(domain, at);
             break;
         }
     }

@@ -1,7 +1,7 @@
 /*
  * The submission ring and the doorbell: a program posts by stamped slots, vipd takes them and sleeps.
  *
- *   post()   libvipl/post.c: post_by_vipd, post; proto/ring.h: vip_slot_write; libvipl/session.h: vipl__kick
+ *   post()   libvipl/post.c: post_by_vipd, post; proto/ring.h: vip_slot_write; libvipl/session.h: vipl__ring_bell
  *   vipd()   vipd/nic/session.c: nic_session_drain; proto/ring.h: vip_slot_read; vipd/nic/nic.c: nic_try_sleep
  *
  * Shown: vipd takes every post once, whole, in order, and never sleeps while one waits; a slot is written again

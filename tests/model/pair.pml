@@ -3,7 +3,7 @@
  *
  *   sender()   libvipl/direct.c: vipl__direct_commit, vipl__direct_sent; proto/direct.h: vip_direct_send
  *   receiver() libvipl/sleep.c: sleep_until; libvipl/direct.c: vipl__direct_asleep_vi; libvipl/direct_take.c: take
- *   vipd()     vipd/nic/direct.c: nic_direct_ask; vipd/nic/complete.c: nic_poke, nic_wake_flush
+ *   vipd()     vipd/nic/direct.c: nic_direct_ask; vipd/nic/complete.c: nic_wake_also, nic_wake_flush
  *
  * Shown: the receiver gets every message once, whole, in order, and does not sleep while one is there; a slot is
  * written again only after it was read. The ring has one slot. That the sender's question reaches vipd is

@@ -240,12 +240,13 @@ static void test_rows_of_kinds(void **state)
         struct link_addr addr;
 
         assert_true(row->name && row->parse && row->format && row->open);
-        assert_true(row->source_bytes > 0 && row->source_bytes <= VIP_HOST_ADDR_BYTES_MAX);
+        assert_true(row->source_bytes > 0 &&
+                    row->source_bytes + row->port_bytes <= VIP_HOST_ADDR_BYTES_MAX);
         assert_int_equal(row->parse("nonsense", 1, &addr), -EINVAL);
         if (row->only_host) {
             assert_non_null(row->only_host_why);
             assert_int_equal(row->parse(row->only_host, 1, &addr), 0);
-            assert_true(row->source_bytes <= addr.len);
+            assert_true(row->source_bytes + row->port_bytes <= addr.len);
         }
         for (const char *const *key = row->keys; key && *key; key++)
             assert_true(link_kind_knows(k, *key));

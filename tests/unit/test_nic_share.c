@@ -557,6 +557,11 @@ static void test_asks_in_order(void **state)
     assert_ptr_equal(asks->next, &session->vis[5].in_asks);
     assert_ptr_equal(asks->next->next, &session->vis[1].in_asks);
     assert_ptr_equal(asks->next->next->next, asks);
+    /* It ends with the connection that it was about. */
+    nic_direct_ask(session, 9, VIP_ASK_BREAK);
+    assert_int_equal(nic_vi_disconnect(session, 9, rig_now), VIP_RC_SUCCESS);
+    assert_ptr_equal(asks->next->next->next, asks);
+    assert_false(session->vis[9].ask_break);
     rig_pass(RIG_SECOND / 100);
     assert_true(nic_list_empty(asks));
 }

@@ -74,7 +74,7 @@ struct cm_holder *cm_holder_asker(struct cm *cm, uint32_t uid, const struct cm_h
  * The source of an address: the bytes that all addresses of this source have. An address with our own
  * port is taken for the vipd of its host, and that is a source of its own: a program that sends
  * requests from the address of its host, which costs a server time, takes no turns and no places from
- * the vipd there. So a host is two sources at most; this one is never two.
+ * the vipd there. So an address is two sources at most, and with IPv6 a network (/64).
  */
 struct cm_host cm_source_of(const struct cm *cm, const struct cm_host *host);
 struct cm_holder *cm_holder_ref(struct cm_holder *holder);

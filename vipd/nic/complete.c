@@ -191,11 +191,12 @@ static void cq_keep(struct nic_session *session, uint32_t number, const struct n
 
     if (cq->backlog.live >= max || !nic_backlog_add(session, &cq->backlog, entry)) {
         nic->counts.cq_lost++;
-        if (!cq->overrun_told && !session->closing && nic_session_may_tell(session))
+        if (!cq->overrun_told && !session->closing && nic_session_may_tell(session)) {
+            cq->overrun_told = true;
             session->sink->error(session->ctx, VIP_RES_VI, VIP_EC_VI_OVERRUN, entry->vi,
                                  session->vis[entry->vi].generation, 0,
                                  "the completion queue is not read; an entry was lost");
-        cq->overrun_told = true;
+        }
         return;
     }
     if (first) {
@@ -275,6 +276,7 @@ void nic_cq_deinit(struct nic_session *session, struct nic_cq *cq)
         backlog_done(session, cq);
     if (cq->used && cq->sock >= 0) {
         close(cq->sock);
+        cq->sock = -1; /* nic->wakes may name it until the end of this turn */
         session->cq_socks--;
     }
     cq->used = false;

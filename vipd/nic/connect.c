@@ -367,7 +367,6 @@ enum vip_rc nic_connect_cancel(struct nic_session *session, uint32_t number, uin
 
 enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t number, uint64_t now_ns)
 {
-    struct nic *nic = session->nic;
     struct nic_vi *vi = nic_vi_get(session, number);
     uint32_t ops_done = 0;
 
@@ -375,6 +374,7 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t number, uint
         return VIP_RC_INVALID_PARAMETER;
     nic_begin(session, now_ns);
     eng_vi_disconnect(session->eng, (uint16_t)number, &ops_done);
+    nic_direct_asked(vi); /* it was about this connection */
     if (vi->conn) {
         bool connected = vi->conn->state == NIC_CONN_ESTABLISHED;
 

@@ -296,6 +296,12 @@ void nic_op_fetch_receives(void *ctx, uint16_t number, bool all)
     }
 }
 
+void nic_direct_asked(struct nic_vi *vi)
+{
+    vi->ask_break = vi->ask_flush = false;
+    nic_list_del(&vi->in_asks);
+}
+
 void nic_direct_reset(struct nic_session *session, uint16_t number)
 {
     struct nic_vi *vi = &session->vis[number];
@@ -303,8 +309,8 @@ void nic_direct_reset(struct nic_session *session, uint16_t number)
 
     VIP_ASSERT(!vi->ring);
     vi->recv_next = 0;
-    vi->had_ring = vi->ask_break = vi->ask_flush = false;
-    nic_list_del(&vi->in_asks);
+    vi->had_ring = false;
+    nic_direct_asked(vi);
     vi->ring_count = 0;
     memset(vi->ring_seen, 0, sizeof(vi->ring_seen));
     block->ring_end = block->ring_vipd = block->ring_mute = 0;

@@ -195,7 +195,8 @@ void nic_deferred_publish_of(struct nic_session *session, int32_t vi);
 /* Wake the sleepers of the queue although vipd completed nothing: the direct ring was used. */
 void nic_wake_also(struct nic_session *session, uint16_t vi, enum vip_queue queue);
 /* Ask the library for what was collected (place.c). Full barrier, then wake the sleepers of all
- * queues and CQs completed since the last call. Turns do it; only the end of a session cannot wait. */
+ * queues and CQs completed since the last call. Turns do it; a full list and the end of a session
+ * cannot wait. */
 void nic_wake_flush(struct nic *nic);
 /* Move what fits from the backlog of one CQ into its ring; false: nothing fits. */
 bool nic_backlog_serve(struct nic_session *session);
@@ -234,8 +235,9 @@ void nic_op_fetch_receives(void *ctx, uint16_t vi, bool all);
 /* reset: the VI has just been created. drop: it ends. */
 void nic_direct_reset(struct nic_session *session, uint16_t vi);
 void nic_direct_drop(struct nic_session *session, uint16_t vi);
-/* A slot of kind VIP_SQ_ASK for a VI that exists. */
+/* A slot of kind VIP_SQ_ASK for a VI that exists. asked: what was asked is done, or is over. */
 void nic_direct_ask(struct nic_session *session, uint16_t vi, uint8_t ask);
+void nic_direct_asked(struct nic_vi *vi);
 /* nic->see was set: programs must send through vipd; or it was cleared: they may use rings again.
  * A program that looked before still sends one message the old way. */
 void nic_direct_watched(struct nic *nic);

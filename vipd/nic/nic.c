@@ -390,13 +390,13 @@ static void ask_serve(struct nic_session *session, struct nic_vi *vi)
                               "not go to, or broke the rules of the ring";
     struct nic *nic = session->nic;
     uint16_t number = (uint16_t)(vi - session->vis);
+    bool breaks = vi->ask_break, flushes = vi->ask_flush;
 
-    nic_list_del(&vi->in_asks);
-    if (vi->ask_break && nic_vi_sever(session, number, why, nic->now_ns) == VIP_RC_SUCCESS)
+    nic_direct_asked(vi);
+    if (breaks && nic_vi_sever(session, number, why, nic->now_ns) == VIP_RC_SUCCESS)
         nic->counts.ring_breaks++;
-    if (vi->ask_flush && vi->used && eng_vi_state(session->eng, number) == VIP_VIST_ERROR)
+    if (flushes && vi->used && eng_vi_state(session->eng, number) == VIP_VIST_ERROR)
         nic_op_fetch_receives(session, number, true);
-    vi->ask_break = vi->ask_flush = false;
 }
 
 /* One VI of a session. A throttled session waits. */
