@@ -225,10 +225,10 @@ static void test_two_files_of_one_number(void **state)
 
     (void)state;
     assert_int_equal(mapping_check_fd(fd, &checked, &why), 0);
-    first = mapping_get(&all, fd, &checked, &why);
+    first = mapping_get(&all, &fd, &checked, &why);
     assert_non_null(first);
     checked.bytes = 2ul * PAGE;
-    assert_null(mapping_get(&all, other, &checked, &why));
+    assert_null(mapping_get(&all, &other, &checked, &why));
     assert_int_equal(errno, EBADMSG);
     assert_non_null(strstr(why, "inode number"));
     mapping_put(&all, first);

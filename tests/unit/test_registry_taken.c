@@ -36,9 +36,16 @@ static void fill(const struct file *file, unsigned long bytes)
 
 static struct taken_file *get(struct taken *taken, uint32_t owner, const struct file *file)
 {
-    struct taken_file *got = taken_get(taken, owner, file->fd, file->st.st_dev, file->st.st_ino);
+    int fd = dup(file->fd);
+    struct taken_file *got;
+    struct stat now;
 
+    assert_int_equal(fstat(fd, &now), 0);
+    got = taken_get(taken, owner, &fd, file->st.st_dev, file->st.st_ino,
+                    (unsigned long)now.st_blocks * TAKEN_BLOCK_BYTES);
     assert_non_null(got);
+    if (fd >= 0)
+        close(fd);
     return got;
 }
 
@@ -265,7 +272,7 @@ static void test_end_with_left_files(void **state)
     }
     taken_free(taken);
     close(file.fd);
-    assert_null(taken_get(NULL, 1, 0, 0, 1));
+    assert_null(taken_get(NULL, 1, &(int){0}, 0, 1, 0));
     taken_put(NULL, NULL);
     taken_look(NULL, 1);
     assert_int_equal(taken_by(NULL, 1), 0);

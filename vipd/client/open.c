@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -53,7 +52,6 @@
 /* NULL if a segment of the application is as it must be, else what is wrong. */
 static const char *app_segment_fault(int fd, uint64_t bytes)
 {
-    struct statfs fs;
     struct stat st;
     /* Seals first: only a memfd has them. Other calls may block for ever on FUSE or NFS. */
     int seals = fcntl(fd, F_GET_SEALS);
@@ -62,10 +60,10 @@ static const char *app_segment_fault(int fd, uint64_t bytes)
         return "is not a memfd";
     if ((seals & SEGMENT_SEALS) != SEGMENT_SEALS)
         return "lacks one of the seals SHRINK, GROW, FUTURE_WRITE and SEAL";
-    if (fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
+    if (fstat(fd, &st) < 0)
         return "cannot be looked at";
     /* Only ordinary pages: a memfd of huge pages has another file system. */
-    if (!S_ISREG(st.st_mode) || fs.f_type != TMPFS_MAGIC)
+    if (!memfile_is_like(&st))
         return "is not a memfd";
     if ((uint64_t)st.st_size != bytes)
         return "has the wrong size";
@@ -78,12 +76,20 @@ static const char *app_segment_fault(int fd, uint64_t bytes)
  */
 static int count_segment(const struct client *client, int fd, struct taken_file **ret)
 {
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     struct stat st;
+    int rc = 0;
 
-    if (fstat(fd, &st) < 0)
+    if (own < 0)
         return -errno;
-    *ret = taken_get(client->vipd->taken, client->uid, fd, st.st_dev, st.st_ino);
-    return client->vipd->taken && !*ret ? -errno : 0;
+    if (fstat(own, &st) < 0)
+        rc = -errno;
+    else
+        *ret = taken_get(client->vipd->taken, client->uid, &own, st.st_dev, st.st_ino,
+                         (uint64_t)st.st_blocks * TAKEN_BLOCK_BYTES);
+    if (own >= 0)
+        close(own);
+    return rc == 0 && client->vipd->taken && !*ret ? -ENOMEM : rc;
 }
 
 /* Map the application's segment read-only. Returns whether that worked. */

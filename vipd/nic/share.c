@@ -172,6 +172,11 @@ void nic_charge(struct nic *nic, uint32_t uid, uint64_t cpu_ns, bool own_thread)
         add(&user->share, cpu_ns);
 }
 
+bool nic_has_one_user(const struct nic *nic)
+{
+    return nic->users.next == nic->users.prev;
+}
+
 /* ---- a turn ------------------------------------------------------------------------------ */
 
 /* The member `one` of the group `all` has work in this turn. */

@@ -38,6 +38,8 @@ uint64_t nic_session_due_ns(const struct nic_session *session);
  * A user without a session on this NIC so far is not charged.
  */
 void nic_charge(struct nic *nic, uint32_t uid, uint64_t cpu_ns, bool own_thread);
+/* Does one user have all sessions of this NIC? */
+bool nic_has_one_user(const struct nic *nic);
 
 /* Slots that vipd has taken from this session since it was opened: of its submission ring, and of
  * its table of receives with their continuations. */

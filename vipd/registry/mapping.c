@@ -8,11 +8,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 
 #include "proto/assert.h"
 #include "vipd/registry/guard.h"
@@ -23,7 +21,6 @@
 int mapping_check_fd(int fd, struct mapping *ret, const char **why)
 {
     struct stat st;
-    struct statfs fs;
     int flags = fcntl(fd, F_GETFL);
     /*
      * Read before the size: with these seals the size is final. And before any other question,
@@ -31,12 +28,12 @@ int mapping_check_fd(int fd, struct mapping *ret, const char **why)
      */
     int seals = flags < 0 ? -1 : fcntl(fd, F_GET_SEALS);
 
-    if (seals < 0 || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0) {
+    if (seals < 0 || fstat(fd, &st) < 0) {
         *why = "the descriptor passed for memory is not a memfd";
         return -EBADMSG;
     }
     /* A page in a hole of huge pages, or of another file system, is missing far more often. */
-    if (!S_ISREG(st.st_mode) || fs.f_type != TMPFS_MAGIC) {
+    if (!memfile_is_like(&st)) {
         *why = "the descriptor passed for memory is not a memfd of ordinary pages";
         return -EBADMSG;
     }
@@ -62,7 +59,10 @@ int mapping_check_fd(int fd, struct mapping *ret, const char **why)
         *why = "the memfd is empty";
         return -EBADMSG;
     }
-    *ret = (struct mapping){.dev = st.st_dev, .ino = st.st_ino, .bytes = (uint64_t)st.st_size};
+    *ret = (struct mapping){.dev = st.st_dev,
+                            .ino = st.st_ino,
+                            .bytes = (uint64_t)st.st_size,
+                            .pages_bytes = (uint64_t)st.st_blocks * TAKEN_BLOCK_BYTES};
     return 0;
 }
 
@@ -71,8 +71,8 @@ static struct mapping **bucket_of(struct mappings *all, ino_t ino)
     return &all->bucket[(uint64_t)ino % MAPPING_BUCKETS];
 }
 
-/* Map and enter into the bucket. `like` gives dev, ino and bytes. */
-static struct mapping *map_new(struct mappings *all, int fd, uint64_t offset,
+/* Map and enter into the bucket. `like` gives dev, ino and bytes. fd as mapping_get. */
+static struct mapping *map_new(struct mappings *all, int *fd, uint64_t offset,
                                const struct mapping *like, const char **why)
 {
     struct mapping **bucket = bucket_of(all, like->ino);
@@ -110,17 +110,20 @@ static struct mapping *map_new(struct mappings *all, int fd, uint64_t offset,
         return NULL;
     }
     *mapping = *like;
-    mapping->taken = like->ino ? taken_get(all->taken, all->owner, fd, like->dev, like->ino) : NULL;
-    if (like->ino && all->taken && !mapping->taken) {
-        free(mapping);
-        *why = "vipd lacks memory or descriptors";
-        return NULL;
-    }
-    base = memfile_map(fd, like->bytes, (off_t)offset, true);
+    base = memfile_map(*fd, like->bytes, (off_t)offset, true);
     if (!base) {
-        taken_put(all->taken, mapping->taken);
         free(mapping);
         *why = "the kernel refused to map the memory";
+        return NULL;
+    }
+    if (like->ino)
+        mapping->taken =
+            taken_get(all->taken, all->owner, fd, like->dev, like->ino, like->pages_bytes);
+    if (like->ino && all->taken && !mapping->taken) {
+        munmap(base, like->bytes);
+        free(mapping);
+        *why = "vipd is out of memory";
+        errno = ENOMEM;
         return NULL;
     }
     mapping->guard = guard_add(all->guard, base, like->bytes);
@@ -133,7 +136,7 @@ static struct mapping *map_new(struct mappings *all, int fd, uint64_t offset,
     return mapping;
 }
 
-struct mapping *mapping_get(struct mappings *all, int fd, const struct mapping *checked,
+struct mapping *mapping_get(struct mappings *all, int *fd, const struct mapping *checked,
                             const char **why)
 {
     for (struct mapping *m = *bucket_of(all, checked->ino); m; m = m->next) {
@@ -157,7 +160,7 @@ struct mapping *mapping_get(struct mappings *all, int fd, const struct mapping *
 struct mapping *mapping_get_part(struct mappings *all, int fd, uint64_t offset, uint64_t bytes,
                                  const char **why)
 {
-    return map_new(all, fd, offset, &(struct mapping){.bytes = bytes}, why);
+    return map_new(all, &fd, offset, &(struct mapping){.bytes = bytes}, why);
 }
 
 static bool is_small(struct mappings *all, uint64_t bytes)
@@ -201,9 +204,8 @@ void mapping_put(struct mappings *all, struct mapping *mapping)
     all->count--;
     all->bytes -= mapping->bytes;
     guard_remove(mapping->guard);
-    pages_bytes = taken_file_now(mapping->taken);
     /* Before the mapping, which still has the file: so this frees nothing. */
-    taken_put(all->taken, mapping->taken);
+    pages_bytes = taken_put(all->taken, mapping->taken);
     unmap(all, mapping, pages_bytes);
     free(mapping);
 }

@@ -44,6 +44,7 @@ struct mapping {
     dev_t dev;            /* with ino: which file */
     ino_t ino;            /* 0 = private to one region (part of the arena) */
     uint64_t bytes;       /* mapped */
+    uint64_t pages_bytes; /* what the file took when it was checked */
     uint8_t *base;
     uint32_t refs;            /* regions */
     uint32_t guard;           /* number in the table of guard.h */
@@ -76,10 +77,10 @@ struct mappings {
 int mapping_check_fd(int fd, struct mapping *ret, const char **why);
 
 /*
- * Map the file checked before, or find it mapped. The fd stays the caller's.
- * Outcomes: a reference; NULL with errno and a sentence in *why.
+ * Map the file checked before, or find it mapped. *fd stays the caller's, or is -1 afterwards.
+ * Outcomes: a reference; NULL with errno and a sentence in *why: *fd is as it was.
  */
-struct mapping *mapping_get(struct mappings *all, int fd, const struct mapping *checked,
+struct mapping *mapping_get(struct mappings *all, int *fd, const struct mapping *checked,
                             const char **why);
 
 /* Map [offset, offset + bytes) of fd for one region; offset is page-aligned. Outcomes as above. */

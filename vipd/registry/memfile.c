@@ -6,9 +6,12 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-static bool protects; /* written before there are threads */
+/* Written before there are threads. */
+static bool protects;
+static dev_t dev; /* of all memfds of ordinary pages; 0: not known yet */
 
 static bool protect(int fd)
 {
@@ -20,14 +23,34 @@ static bool protect(int fd)
     return ioctl(fd, FS_IOC_SETFLAGS, &flags) == 0;
 }
 
+static void find_dev(int fd)
+{
+    struct stat st;
+
+    if (fd >= 0 && fstat(fd, &st) == 0)
+        dev = st.st_dev;
+}
+
 bool memfile_init(void)
 {
     int fd = memfd_create("vipd-probe", MFD_CLOEXEC);
 
     protects = fd >= 0 && protect(fd);
+    find_dev(fd);
     if (fd >= 0)
         close(fd);
     return protects;
+}
+
+bool memfile_is_like(const struct stat *st)
+{
+    int fd;
+
+    if (!dev && (fd = memfd_create("vipd-probe", MFD_CLOEXEC)) >= 0) {
+        find_dev(fd);
+        close(fd);
+    }
+    return S_ISREG(st->st_mode) && st->st_dev == dev;
 }
 
 bool memfile_protects(void)

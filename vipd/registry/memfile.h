@@ -41,6 +41,11 @@ int memfile_make(const char *name, uint64_t bytes, int more_seals);
  */
 void *memfile_map(int fd, uint64_t bytes, off_t offset, bool writable);
 
+/* Is this a file on the file system of memfds of ordinary pages? Any thread, after memfile_init; without
+ * it the thread of the first call. */
+struct stat;
+bool memfile_is_like(const struct stat *st);
+
 /* Can no program punch holes into the memfd fd? Does not block. Any thread. */
 bool memfile_is_protected(int fd);
 

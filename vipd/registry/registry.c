@@ -100,11 +100,11 @@ static int open_arena(struct registry *registry, int arena_fd)
         return rc;
     if (checked.bytes != VIP_ARENA_BYTES)
         return -EBADMSG;
-    registry->arena = mapping_get(&registry->arena_account, arena_fd, &checked, &why);
+    registry->arena = mapping_get(&registry->arena_account, &arena_fd, &checked, &why);
     /* Where address space is short, each region maps its own part. */
     if (!registry->arena)
         registry->arena_fd = arena_fd;
-    else
+    else if (arena_fd >= 0)
         close(arena_fd);
     return 0;
 }
@@ -317,13 +317,13 @@ static enum vip_rc place_adopted(struct registry *registry, const struct registr
 
 /* A memfd: one range if shared; two halves of whole pages, out and in, if staged. */
 static enum vip_rc place_file(struct registry *registry, const struct registry_region *region,
-                              int fd, struct place *ret, const char **why)
+                              int *fd, struct place *ret, const char **why)
 {
     bool staged = region->kind == REGISTRY_STAGED;
     struct mapping checked;
     uint64_t half;
 
-    if (mapping_check_fd(fd, &checked, why) < 0)
+    if (mapping_check_fd(*fd, &checked, why) < 0)
         return VIP_RC_INVALID_PARAMETER;
     half = staged ? checked.bytes / 2 : checked.bytes;
     if (staged && checked.bytes % (2 * page_bytes()) != 0) {
@@ -375,7 +375,7 @@ static enum vip_rc check_region(const struct registry *registry,
 }
 
 static enum vip_rc place_region(struct registry *registry, const struct registry_region *region,
-                                int fd, struct place *ret, const char **why)
+                                int *fd, struct place *ret, const char **why)
 {
     switch (region->kind) {
     case REGISTRY_ADOPTED:
@@ -399,7 +399,7 @@ enum vip_rc registry_add(struct registry *registry, const struct registry_region
     uint32_t index;
 
     if (rc == VIP_RC_SUCCESS)
-        rc = place_region(registry, region, fd, &place, &sentence);
+        rc = place_region(registry, region, &fd, &place, &sentence);
     /* A refused file may have no other reference. */
     if (rc != VIP_RC_SUCCESS) {
         bury_fd(registry, fd);

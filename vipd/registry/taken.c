@@ -2,7 +2,6 @@
 #include "vipd/registry/taken.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +13,6 @@
 #include "proto/assert.h"
 
 #define BUCKETS 1024u
-
-/* st_blocks counts in these, whatever the size of a page. */
-#define BLOCK_BYTES 512u
 
 struct taken_user {
     LIST_ENTRY(taken_user) link;
@@ -99,17 +95,20 @@ static void user_put(struct taken_user *user)
     free(user);
 }
 
+static void note(struct taken_file *file, uint64_t bytes)
+{
+    file->user->bytes += bytes - file->bytes;
+    file->bytes = bytes;
+}
+
 /* Look at a file of tmpfs: takes no lock of others and does not block. False: fstat failed. */
 static bool look(struct taken_file *file)
 {
     struct stat st;
-    uint64_t bytes;
 
     if (fstat(file->fd, &st) < 0)
         return false;
-    bytes = (uint64_t)st.st_blocks * BLOCK_BYTES;
-    file->user->bytes += bytes - file->bytes;
-    file->bytes = bytes;
+    note(file, (uint64_t)st.st_blocks * TAKEN_BLOCK_BYTES);
     return true;
 }
 
@@ -290,11 +289,11 @@ static struct taken_file *file_new(struct taken *taken, uint32_t owner, dev_t de
     return file;
 }
 
-struct taken_file *taken_get(struct taken *taken, uint32_t owner, int fd, dev_t dev, ino_t ino)
+struct taken_file *taken_get(struct taken *taken, uint32_t owner, int *fd, dev_t dev, ino_t ino,
+                             uint64_t bytes)
 {
     struct taken_file *file;
     bool came_back;
-    int own;
 
     if (!taken)
         return NULL;
@@ -304,24 +303,19 @@ struct taken_file *taken_get(struct taken *taken, uint32_t owner, int fd, dev_t 
         file->refs++;
         return file;
     }
-    own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (own < 0)
-        return NULL;
     came_back = file != NULL;
     if (came_back) {
         come_back(taken, file);
     } else {
         file = file_new(taken, owner, dev, ino);
-        if (!file) {
-            close(own);
-            errno = ENOMEM;
+        if (!file)
             return NULL;
-        }
         TAILQ_INSERT_TAIL(&taken->turn, file, turn);
     }
-    file->fd = own;
+    file->fd = *fd;
+    *fd = -1;
     file->refs = 1;
-    (void)look(file);
+    note(file, bytes);
     file->first_bytes = came_back ? file->first_bytes : file->bytes;
     return file;
 }
@@ -332,22 +326,24 @@ static bool grew(const struct taken_file *file)
     return file->bytes > file->first_bytes;
 }
 
-void taken_put(struct taken *taken, struct taken_file *file)
+uint64_t taken_put(struct taken *taken, struct taken_file *file)
 {
+    uint64_t bytes;
     bool left;
 
     if (!file)
-        return;
+        return UINT64_MAX;
     VIP_ASSERT(file->refs > 0);
+    bytes = look(file) ? file->bytes : UINT64_MAX;
     if (--file->refs > 0)
-        return;
-    (void)look(file);
+        return bytes;
     TAILQ_REMOVE(&taken->turn, file, turn);
     left = grew(file) && leave(taken, file);
     close(file->fd);
     file->fd = -1;
     if (!left)
         forget(file);
+    return bytes;
 }
 
 void taken_look(struct taken *taken, unsigned files)
@@ -365,11 +361,6 @@ void taken_look(struct taken *taken, unsigned files)
         if (TAILQ_FIRST(&taken->turn) == first)
             break;
     }
-}
-
-uint64_t taken_file_now(struct taken_file *file)
-{
-    return file && look(file) ? file->bytes : UINT64_MAX;
 }
 
 uint64_t taken_file_bytes(const struct taken_file *file)

@@ -21,30 +21,30 @@
 struct taken;
 struct taken_file;
 
+/* st_blocks of a file counts in these, whatever the size of a page. */
+#define TAKEN_BLOCK_BYTES 512u
+
 /* Outcomes: NULL: out of memory. */
 struct taken *taken_new(void);
 /* All files must have been given back. */
 void taken_free(struct taken *taken);
 
 /*
- * The file fd, which is (dev, ino), is mapped for this user: a reference to its entry, which has a
- * descriptor of its own. Outcomes: NULL with errno: no memory, no descriptor.
+ * The file *fd, which is (dev, ino) and takes `bytes` now, is mapped for this user: a reference to
+ * its entry. An entry keeps a descriptor: *fd, which is -1 then, or the one that it has. Outcomes:
+ * NULL: no memory.
  */
-struct taken_file *taken_get(struct taken *taken, uint32_t owner, int fd, dev_t dev, ino_t ino);
+struct taken_file *taken_get(struct taken *taken, uint32_t owner, int *fd, dev_t dev, ino_t ino,
+                             uint64_t bytes);
 /*
- * Give it back; the last one before the file is unmapped, so that this frees no page. file NULL is
- * harmless.
+ * Give it back; the last one before the file is unmapped, so that this frees no page. Returns what
+ * the file takes now, in bytes: no mapping of it has more pages. UINT64_MAX: file is NULL, or the
+ * kernel does not report it.
  */
-void taken_put(struct taken *taken, struct taken_file *file);
+uint64_t taken_put(struct taken *taken, struct taken_file *file);
 
 /* Look at up to `files` mapped files, in turn, and forget left ones that are gone. */
 void taken_look(struct taken *taken, unsigned files);
-
-/*
- * What the file takes now, in bytes: no mapping of it has more pages. UINT64_MAX: file is NULL, or
- * the kernel does not report it.
- */
-uint64_t taken_file_now(struct taken_file *file);
 
 /* In bytes, as of the last look: one file; all files of a user, each once. */
 uint64_t taken_file_bytes(const struct taken_file *file);
