@@ -63,7 +63,7 @@ static const char *app_segment_fault(int fd, uint64_t bytes)
     if (fstat(fd, &st) < 0)
         return "cannot be looked at";
     /* Only ordinary pages: a memfd of huge pages has another file system. */
-    if (!memfile_is_like(&st))
+    if (!memfile_is_like(fd, &st))
         return "is not a memfd";
     if ((uint64_t)st.st_size != bytes)
         return "has the wrong size";

@@ -33,7 +33,7 @@ int mapping_check_fd(int fd, struct mapping *ret, const char **why)
         return -EBADMSG;
     }
     /* A page in a hole of huge pages, or of another file system, is missing far more often. */
-    if (!memfile_is_like(&st)) {
+    if (!memfile_is_like(fd, &st)) {
         *why = "the descriptor passed for memory is not a memfd of ordinary pages";
         return -EBADMSG;
     }

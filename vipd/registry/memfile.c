@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* Written before there are threads. */
@@ -23,34 +25,26 @@ static bool protect(int fd)
     return ioctl(fd, FS_IOC_SETFLAGS, &flags) == 0;
 }
 
-static void find_dev(int fd)
-{
-    struct stat st;
-
-    if (fd >= 0 && fstat(fd, &st) == 0)
-        dev = st.st_dev;
-}
-
 bool memfile_init(void)
 {
     int fd = memfd_create("vipd-probe", MFD_CLOEXEC);
+    struct stat st;
 
     protects = fd >= 0 && protect(fd);
-    find_dev(fd);
+    if (fd >= 0 && fstat(fd, &st) == 0)
+        dev = st.st_dev;
     if (fd >= 0)
         close(fd);
     return protects;
 }
 
-bool memfile_is_like(const struct stat *st)
+bool memfile_is_like(int fd, const struct stat *st)
 {
-    int fd;
+    struct statfs fs;
 
-    if (!dev && (fd = memfd_create("vipd-probe", MFD_CLOEXEC)) >= 0) {
-        find_dev(fd);
-        close(fd);
-    }
-    return S_ISREG(st->st_mode) && st->st_dev == dev;
+    if (!S_ISREG(st->st_mode))
+        return false;
+    return dev ? st->st_dev == dev : fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
 }
 
 bool memfile_protects(void)

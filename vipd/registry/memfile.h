@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 /*
@@ -41,10 +42,8 @@ int memfile_make(const char *name, uint64_t bytes, int more_seals);
  */
 void *memfile_map(int fd, uint64_t bytes, off_t offset, bool writable);
 
-/* Is this a file on the file system of memfds of ordinary pages? Any thread, after memfile_init; without
- * it the thread of the first call. */
-struct stat;
-bool memfile_is_like(const struct stat *st);
+/* Is fd, whose fstat is *st, a file like memfds of ordinary pages? Any thread, after memfile_init. */
+bool memfile_is_like(int fd, const struct stat *st);
 
 /* Can no program punch holes into the memfd fd? Does not block. Any thread. */
 bool memfile_is_protected(int fd);
