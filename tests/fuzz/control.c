@@ -6,6 +6,7 @@
 #include "fuzz/control_send.h"
 
 #include "proto/control.pb-c.h"
+#include "vipd/ctl/capture.h"
 #include "vipd/client/client.h"
 #include "vipd/client/internal.h"
 #include "vipd/nic/nic.h"
@@ -290,6 +291,7 @@ void fuzz_one(const uint8_t *bytes, size_t len)
     serve();
     serve();
     FUZZ_CHECK(!vipd.clients && vipd.ending == 0);
+    capture_end(&vipd); /* no loop runs here, which would see that its reader is gone */
     await_undertaker();
     FUZZ_CHECK(lowest_fd() == free_fd);
 }
