@@ -594,6 +594,52 @@ static void test_two_sources_of_a_host(void **state)
     world_free(w);
 }
 
+/* A listener never answers, and clients of another host give up one request after the other there.
+ * These take no places from other clients of that host, and keep no life of its vipd. */
+static void test_given_up_at_a_stuck_listener(void **state)
+{
+    struct world *w = world_new(2, 528);
+
+    w->uid = HOG;
+    listener(w, SERVER, 1, "stuck");
+    for (unsigned i = 0; i < 300; i++) {
+        host_request(w, CLIENT, SERVER, "stuck", 5 * MS);
+        world_run(w, 8 * MS);
+    }
+    assert_int_equal(stats_of(w, SERVER).pending, 300);
+    assert_int_equal(w->hosts[SERVER].incoming_count, 300);
+    connects(w, CLIENT, "other");
+    /* Late answers of the listener are no connections. */
+    assert_int_equal(host_accept(w, SERVER, 0), -ETIMEDOUT);
+    assert_int_equal(cm_reject(w->hosts[SERVER].cm, w->hosts[SERVER].incoming[1].handle,
+                               VIP_RC_REJECT, NULL, w->now_ns),
+                     0);
+    assert_int_equal(stats_of(w, SERVER).pending, 298);
+    world_free(w);
+}
+
+/* Requests to a host that does not answer do not wait for places of other hosts of its network. */
+static void test_asked_by_address(void **state)
+{
+    struct world *w = world_new(2, 529);
+    struct cm *cm = w->hosts[CLIENT].cm;
+    struct cm_host one = {.len = 18, .bytes = {0xfd, 0x77}}, other = one, port = one;
+    struct cm_holder *a, *b, *c;
+
+    cm->config.source_bytes = 8;
+    other.bytes[15] = 1;
+    port.bytes[17] = 1;
+    a = cm_holder_asker(cm, 1000, &one);
+    b = cm_holder_asker(cm, 1000, &other);
+    c = cm_holder_asker(cm, 1000, &port);
+    assert_ptr_not_equal(a, b);
+    assert_ptr_equal(a, c);
+    cm_holder_put(cm, a);
+    cm_holder_put(cm, b);
+    cm_holder_put(cm, c);
+    world_free(w);
+}
+
 /* More ask a serial server than are kept: none hears that there is no server while it works. */
 static void test_full_is_not_nobody(void **state)
 {
@@ -663,6 +709,8 @@ int main(void)
         cmocka_unit_test(test_full_is_not_nobody),
         cmocka_unit_test(test_vipd_of_the_host),
         cmocka_unit_test(test_two_sources_of_a_host),
+        cmocka_unit_test(test_given_up_at_a_stuck_listener),
+        cmocka_unit_test(test_asked_by_address),
     };
 
     return cmocka_run_group_tests_name("engine_cm_share", tests, NULL, NULL);

@@ -210,6 +210,11 @@ struct cm_pending *cm_pending_new(struct cm *cm, const struct cm_in *in, struct 
                                   bool keep);
 /* Forget a request; the association goes with it unless it has been handed on. */
 void cm_pending_free(struct cm *cm, struct cm_pending *pending);
+/*
+ * The client gives up a request whose handle the host has: it lives on for that, as its owner's
+ * only. Its host has its place, and its peer, for others.
+ */
+void cm_pending_cancel(struct cm *cm, struct cm_pending *pending, uint64_t now_ns);
 /* A waiter took the request. */
 void cm_pending_work(struct cm_pending *pending, struct cm_disc *disc);
 /* A handle that a listener was offered is answered: there is room for a kept request. */

@@ -173,7 +173,7 @@ struct cm_pending {
     struct cm_disc *served;          /* counted in its at_work */
     TAILQ_ENTRY(cm_pending) of_waiter;
     struct cm_waiter *waiter; /* the listener it was offered to, while that exists */
-    struct cm_peer *peer;
+    struct cm_peer *peer; /* NULL: CANCELLED, as by_key, and it does not count in source's share */
     struct cm_holder *owner, *source; /* it counts in their shares; owner NULL: no waiter yet */
     bool offered;                     /* counted in CM_POOL_OFFERED: the host has the handle */
     struct cm_attempt *attempt;       /* peer-to-peer: our request that accepts it; ACCEPTED */

@@ -93,11 +93,12 @@ void cm_pending_free(struct cm *cm, struct cm_pending *pending)
     cm_node_del(&pending->by_key);
     if (pending->assoc)
         cm_assoc_free(cm, pending->assoc);
-    if (!VIP_MUTANT(PEER_LEAK))
+    if (pending->peer && !VIP_MUTANT(PEER_LEAK))
         cm_peer_put(cm, pending->peer);
     if (pending->state == CM_PENDING_ACCEPTED)
         pending->source->unconfirmed--;
-    cm_share_give(cm, CM_POOL_PENDING, pending->owner, pending->source);
+    cm_share_give(cm, CM_POOL_PENDING, pending->owner,
+                  pending->state == CM_PENDING_CANCELLED ? NULL : pending->source);
     cm_holder_put(cm, pending->owner);
     cm_holder_put(cm, pending->source);
     cm_free(cm, pending, sizeof(*pending));
@@ -111,6 +112,17 @@ void cm_pending_answer(struct cm *cm, struct cm_pending *pending, enum cm_answer
                    answer, code, data);
     cm_answered_add(cm, pending, answer, code, data, now_ns);
     cm_pending_free(cm, pending);
+}
+
+void cm_pending_cancel(struct cm *cm, struct cm_pending *pending, uint64_t now_ns)
+{
+    VIP_ASSERT(pending->state == CM_PENDING_OFFERED);
+    cm_answered_add(cm, pending, CM_ANSWER_NONE, 0, NULL, now_ns);
+    cm_node_del(&pending->by_key);
+    cm_peer_put(cm, pending->peer);
+    pending->peer = NULL;
+    pending->source->has[CM_POOL_PENDING]--;
+    pending->state = CM_PENDING_CANCELLED;
 }
 
 void cm_pending_send(struct cm *cm, const struct cm_pending *pending)

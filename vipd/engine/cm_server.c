@@ -325,7 +325,7 @@ int cm_accept(struct cm *cm, uint64_t handle, uint64_t local_id, const struct vi
         return -ENOENT;
     cm_disc_touch(cm, pending, now_ns);
     if (pending->state == CM_PENDING_CANCELLED) {
-        cm_pending_answer(cm, pending, CM_ANSWER_NONE, 0, NULL, now_ns);
+        cm_pending_free(cm, pending);
         return -ETIMEDOUT;
     }
     VIP_ASSERT(pending->state == CM_PENDING_OFFERED);
@@ -367,7 +367,7 @@ int cm_reject(struct cm *cm, uint64_t handle, enum vip_rc code, const struct vip
     cm->stats.rejects++;
     cm_disc_touch(cm, pending, now_ns);
     if (pending->state == CM_PENDING_CANCELLED)
-        cm_pending_answer(cm, pending, CM_ANSWER_NONE, 0, NULL, now_ns);
+        cm_pending_free(cm, pending);
     else if (code == VIP_RC_NO_MATCH)
         cm_pending_answer(cm, pending, CM_ANSWER_NO_MATCH, 0, NULL, now_ns);
     else
@@ -439,10 +439,10 @@ void cm_rx_cancel(struct cm *cm, const struct cm_in *in)
         return;
     case CM_PENDING_OFFERED:
         /* The handle stays the host's; its accept will say VIP_TIMEOUT (spec 3.11). */
-        pending->state = CM_PENDING_CANCELLED;
+        cm_pending_cancel(cm, pending, in->now_ns);
         return;
     case CM_PENDING_CANCELLED:
-        cm->stats.duplicates++;
+        VIP_ASSERT(false); /* it is not found by its key any more */
         return;
     case CM_PENDING_ACCEPTED:
         cm_answered_add(cm, pending, CM_ANSWER_NONE, 0, NULL, in->now_ns);
@@ -526,6 +526,9 @@ void cm_server_deinit(struct cm *cm)
 
     while ((node = cm_table_any(&cm->pendings, &bucket)))
         cm_pending_free(cm, CM_OF(struct cm_pending, by_key, node));
+    bucket = 0;
+    while ((node = cm_table_any(&cm->handles, &bucket))) /* cancelled ones */
+        cm_pending_free(cm, CM_OF(struct cm_pending, by_handle, node));
     bucket = 0;
     while ((node = cm_table_any(&cm->waiters, &bucket))) {
         waiter_free(cm, CM_OF(struct cm_waiter, by_wait, node));

@@ -72,12 +72,15 @@ struct cm_holder *cm_holder_host(struct cm *cm, const struct cm_host *host)
 
 struct cm_holder *cm_holder_asker(struct cm *cm, uint32_t uid, const struct cm_host *host)
 {
-    struct cm_host source = cm_source_of(cm, host), id = {.len = sizeof(uid)};
+    struct cm_host id = {.len = sizeof(uid)};
+    uint8_t port = cm->config.port_bytes < host->len ? cm->config.port_bytes : 0;
+    uint64_t at = cm_hash(cm, host->bytes, host->len - port, 15);
 
-    VIP_ASSERT(sizeof(uid) + source.len <= sizeof(id.bytes));
+    /* A host that does not answer delays no other: so all of its address counts, not its network. */
+    _Static_assert(sizeof(uid) + sizeof(at) <= sizeof(id.bytes), "both fit");
     memcpy(id.bytes, &uid, sizeof(uid));
-    memcpy(id.bytes + id.len, source.bytes, source.len);
-    id.len += source.len;
+    memcpy(id.bytes + id.len, &at, sizeof(at));
+    id.len += sizeof(at);
     return holder_get(cm, CM_HOLDER_ASKER, &id);
 }
 

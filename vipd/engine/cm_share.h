@@ -52,7 +52,8 @@ struct cm_holder {
     TAILQ_HEAD(, cm_disc) lingering[2];
     uint32_t unsettled;                  /* count of lingering[0] */
     TAILQ_ENTRY(cm_holder) of_lingerers; /* with CM_SMALL or more of them: in cm.lingerers */
-    /* The user's number, 4 bytes (not of a HOST), then the source's address bytes (ASKER, HOST). */
+    /* The user's number, 4 bytes (not of a HOST), then the source's address bytes (HOST), or a hash
+     * of the other host's address (ASKER). */
     struct cm_host id;
 };
 
