@@ -4,7 +4,7 @@
  */
 #include "tests/unit/cm_world_run.h"
 
-#include "vipd/engine/siphash.h"
+#include "proto/siphash.h"
 
 /* The first published test vectors of SipHash-2-4: key 00..0f, input 00, 00 01, ... */
 static void test_siphash(void **state)

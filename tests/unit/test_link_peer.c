@@ -457,6 +457,41 @@ static void test_answers_are_limited(void **state)
     free(b);
 }
 
+/* A card cannot choose an address that uses up the answers of another one: which cards share a number of
+ * answers depends on a secret. This address shared them with mac_a when that was a plain hash. */
+static void test_no_card_chooses_its_bucket(void **state)
+{
+    struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);
+    struct ether_peer_frame question, frame;
+    uint8_t mac[6] = {2, 0, 0, 0, 0, 0};
+    uint32_t of_a = 2166136261u, hash;
+    unsigned tried = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 6; i++)
+        of_a = (of_a ^ mac_a[i]) * 16777619u;
+    do {
+        mac[4] = (uint8_t)(++tried >> 8);
+        mac[5] = (uint8_t)tried;
+        hash = 2166136261u;
+        for (unsigned i = 0; i < 6; i++)
+            hash = (hash ^ mac[i]) * 16777619u;
+    } while (((hash ^ hash >> 16) ^ (of_a ^ of_a >> 16)) % ETHER_PEER_CARD_BUCKETS != 0 ||
+             memcmp(mac, mac_a, sizeof(mac)) == 0);
+    assert_int_equal(find(a, "node-b", MS), -EAGAIN);
+    question = next(a, MS);
+    for (unsigned i = 0; i < 1000; i++) {
+        give(b, &question, mac, MS);
+        while (ether_peers_next(&b->peers, MS, &frame))
+            continue;
+    }
+    give(b, &question, mac_a, MS);
+    frame = next(b, MS);
+    assert_memory_equal(frame.to, mac_a, 6);
+    free(a);
+    free(b);
+}
+
 /* A host with two NICs on one segment and one name: the first one is believed, whoever hears it first. */
 static void test_two_nics_of_one_host(void **state)
 {
@@ -577,6 +612,7 @@ int main(void)
         cmocka_unit_test(test_damage),
         cmocka_unit_test(test_fields),
         cmocka_unit_test(test_answers_are_limited),
+        cmocka_unit_test(test_no_card_chooses_its_bucket),
         cmocka_unit_test(test_two_nics_of_one_host),
         cmocka_unit_test(test_questions_are_limited),
         cmocka_unit_test(test_proof),

@@ -6,7 +6,7 @@
 
 #include "vipd/engine/cm.h"
 #include "vipd/engine/cm_tokens.h"
-#include "vipd/engine/siphash.h"
+#include "proto/siphash.h"
 
 /* A cookie that a host gave us. */
 struct cm_cookie {

@@ -14,7 +14,7 @@
 #include "vipd/engine/cm_cookie.h"
 #include "vipd/engine/cm_share.h"
 #include "vipd/engine/cm_table.h"
-#include "vipd/engine/siphash.h"
+#include "proto/siphash.h"
 
 /* Lives of peer hosts known at once; also the index part of a peer number. */
 #define CM_PEERS_MAX 4096

@@ -3,7 +3,7 @@
  * did not wait for packets to arrive, so nothing that it says about them is believed.
  */
 #include "vipd/engine/internal.h"
-#include "vipd/engine/siphash.h"
+#include "proto/siphash.h"
 
 void eng_skip_draw(struct eng_vi *vi)
 {

@@ -48,6 +48,9 @@ static uint32_t checksum(const uint8_t *body, uint32_t len)
 
 /* ---- rates ------------------------------------------------------------------------------- */
 
+/* From one dispute that the log tells to the next; the counter has all. */
+#define TELL_NS 10000000000ull
+
 /* Take one permission of a bucket that holds `burst` and gets `rate` in each second. */
 static bool allowed(struct ether_peer_bucket *bucket, unsigned burst, unsigned rate,
                     uint64_t now_ns)
@@ -71,11 +74,7 @@ static bool allowed(struct ether_peer_bucket *bucket, unsigned burst, unsigned r
 /* The bucket of a card. Cards share buckets, because a sender can use any address. */
 static struct ether_peer_bucket *card_bucket(struct ether_peers *peers, const uint8_t mac[6])
 {
-    uint32_t hash = 2166136261u;
-
-    for (unsigned i = 0; i < 6; i++)
-        hash = (hash ^ mac[i]) * 16777619u;
-    return &peers->card[(hash ^ hash >> 16) % ETHER_PEER_CARD_BUCKETS];
+    return &peers->card[siphash(&peers->key, mac, MAC_BYTES) % ETHER_PEER_CARD_BUCKETS];
 }
 
 /* ---- names ------------------------------------------------------------------------------- */
@@ -182,14 +181,12 @@ static void set_state(struct ether_peers *peers, struct ether_peer_entry *entry,
     entry->state = state;
 }
 
-/* splitmix64. The nonce only distinguishes questions: other hosts of the segment see SOLICITs. */
+/* All cards of the segment see the nonces of SOLICITs, and must not know the next ones. */
 static uint64_t next_nonce(struct ether_peers *peers)
 {
-    uint64_t z = peers->random += 0x9e3779b97f4a7c15u;
+    uint64_t number = ++peers->nonces;
 
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
+    return siphash(&peers->key, &number, sizeof(number));
 }
 
 /* ---- asking ------------------------------------------------------------------------------ */
@@ -197,7 +194,7 @@ static uint64_t next_nonce(struct ether_peers *peers)
 void ether_peers_init(struct ether_peers *peers, const char *own,
                       const struct ether_peer_auth *auth, struct link_stats *stats, uint64_t seed)
 {
-    *peers = (struct ether_peers){.auth = auth, .stats = stats, .random = seed};
+    *peers = (struct ether_peers){.auth = auth, .stats = stats, .key = {seed, ~seed}};
     if (own && ether_peer_name_is_good(own))
         snprintf(peers->own, sizeof(peers->own), "%s", own);
 }
@@ -403,11 +400,13 @@ static void rx_announce(struct ether_peers *peers, const uint8_t from_mac[6],
     peers->stats->drop_peer_dispute++;
     link_mac_format(&entry->card, first, sizeof(first));
     link_mac_format(&from, second, sizeof(second));
-    if (!entry->disputed)
+    if (!entry->disputed && now_ns >= peers->tell_ns) {
+        peers->tell_ns = now_ns + TELL_NS;
         link_say("two cards are called \"%s\": %s, which answered first and is believed, and "
                  "%s; if "
                  "both are in one host, give one of its NICs another name ([nic:NAME] announce)",
                  entry->name, first, second);
+    }
     entry->disputed = true;
 }
 

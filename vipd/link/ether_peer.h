@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/siphash.h"
 #include "vipd/link/link.h"
 
 /* Names and cards in the table; a new one replaces the one not used for the longest time. */
@@ -117,8 +118,10 @@ struct ether_peers {
     unsigned rank;                   /* number of earlier NICs of this host with the same name */
     const struct ether_peer_auth *auth;
     struct link_stats *stats;
-    uint64_t random;
-    unsigned asking; /* entries in that state */
+    struct siphash_key key; /* of nonces, and of the buckets of cards: no card can choose its one */
+    uint64_t nonces;        /* made so far */
+    uint64_t tell_ns;       /* when the next dispute may be told */
+    unsigned asking;        /* entries in that state */
     struct ether_peer_entry entries[ETHER_PEERS_MAX];
     struct ether_peer_bucket ask, answer, card[ETHER_PEER_CARD_BUCKETS];
     struct ether_peer_answer {

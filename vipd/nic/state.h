@@ -9,7 +9,7 @@
 #include "proto/direct.h"
 #include "proto/limits.h"
 #include "proto/shm.h"
-#include "vipd/engine/siphash.h"
+#include "proto/siphash.h"
 #include "vipd/nic/counts.h"
 #include "vipd/nic/held.h"
 #include "vipd/nic/limits.h"

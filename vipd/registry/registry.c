@@ -16,7 +16,7 @@
 
 #include "proto/assert.h"
 #include "vipd/engine/mutant.h"
-#include "vipd/engine/siphash.h"
+#include "proto/siphash.h"
 #include "vipd/registry/guard.h"
 #include "vipd/registry/mapping.h"
 #include "vipd/registry/undertaker.h"

@@ -2,10 +2,10 @@
  * SipHash-2-4 (Aumasson and Bernstein): a keyed hash that cannot be predicted or inverted without
  * its key. For cookies, and for sequences of numbers that others see but must not predict.
  *
- * Owns: the function. Does not own: keys. Used by vipd/engine/cm*.c and vipd/nic/.
+ * Owns: the function. Does not own: keys. Used by vipd.
  */
-#ifndef VIPD_ENGINE_SIPHASH_H
-#define VIPD_ENGINE_SIPHASH_H
+#ifndef VIP_PROTO_SIPHASH_H
+#define VIP_PROTO_SIPHASH_H
 
 #include <stddef.h>
 #include <stdint.h>
