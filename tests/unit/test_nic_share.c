@@ -335,6 +335,27 @@ static void test_dear_packets(void **state)
     assert_in_range(time_of(&victim) * 100, 40 * (RIG_SECOND / 10), 60 * (RIG_SECOND / 10));
 }
 
+/* Slots that cost little keep a neighbour waiting until they have caught up: many are taken in one turn then,
+ * for a turn itself costs more than a few of them. */
+static void test_cheap_slots(void **state)
+{
+    struct nic *nic = rig_nic(0);
+    struct refill victim, evil;
+    uint64_t turns, slots;
+
+    contender(&victim, nic, 1000, 1, 0);
+    contender(&evil, nic, 1001, 2, 0);
+    cost_post_ns[1] = 20000;
+    cost_post_ns[2] = 50;
+    turns = rig_counter(nic, "turns");
+    slots = nic_session_slots(evil.app->session);
+    compete(nic, RIG_SECOND / 20);
+    turns = rig_counter(nic, "turns") - turns;
+    slots = nic_session_slots(evil.app->session) - slots;
+    assert_true(slots > 100 * turns); /* 16 if each turn takes a few and ends */
+    assert_in_range(time_of(&victim) * 100, 90 * time_of(&evil), 110 * time_of(&evil));
+}
+
 /* What vipd spends on requests of a user counts like what it spends in turns. */
 static void test_requests_count(void **state)
 {
@@ -761,6 +782,7 @@ int main(void)
         C(test_flood_is_nobodys),
         C(test_many_sessions),
         C(test_dear_packets),
+        C(test_cheap_slots),
         C(test_requests_count),
         C(test_no_savings),
         C(test_little_work_of_the_user),

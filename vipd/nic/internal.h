@@ -30,6 +30,11 @@ void nic_share_begin(struct nic *nic);
 void nic_share_end(struct nic *nic);
 /* Slow paths of the inline functions below. */
 bool nic_share_first(struct nic_session *session);
+/*
+ * Does a session wait for its share, while one that comes before it still has work in this turn?
+ * Then the turn goes on with that: a turn costs much more than a few cheap slots.
+ */
+bool nic_share_ahead(const struct nic *nic);
 /* Whether the skipped sessions now get the rest of the turn: the sessions that come first have no
  * work left, or the turn did nothing. */
 bool nic_share_open(struct nic *nic, bool did);

@@ -342,16 +342,23 @@ bool nic_share_first(struct nic_session *session)
     return true;
 }
 
-bool nic_share_open(struct nic *nic, bool did)
+bool nic_share_ahead(const struct nic *nic)
 {
     if (!nic->meter.skipped || nic->meter.over)
         return false;
     for (struct nic_list *item = nic->sessions.next; item != &nic->sessions; item = item->next) {
         struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
 
-        if (did && session->share.first == nic->counts.turns && has_work(session))
-            return false;
+        if (session->share.first == nic->counts.turns && has_work(session))
+            return true;
     }
+    return false;
+}
+
+bool nic_share_open(struct nic *nic, bool did)
+{
+    if (!nic->meter.skipped || nic->meter.over || (did && nic_share_ahead(nic)))
+        return false;
     nic->meter.open = true;
     return true;
 }
