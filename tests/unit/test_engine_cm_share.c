@@ -618,6 +618,20 @@ static void test_given_up_at_a_stuck_listener(void **state)
     world_free(w);
 }
 
+/* One user asks host after host whether it answers; the question of another one is not forgotten. */
+static void test_probes(void **state)
+{
+    struct world *w = world_new(2, 530);
+    struct cm *cm = w->hosts[CLIENT].cm;
+    uint64_t number = cm_probe(cm, &w->hosts[SERVER].addr, HONEST, w->now_ns), rtt_ns, epoch;
+
+    for (unsigned i = 0; i < 10 * CM_PROBES_MAX; i++)
+        (void)cm_probe(cm, &w->hosts[SERVER].addr, HOG, ++w->now_ns);
+    world_run(w, 5 * MS);
+    assert_int_equal(cm_probe_result(cm, number, &rtt_ns, &epoch), 1);
+    world_free(w);
+}
+
 /* Requests to a host that does not answer do not wait for places of other hosts of its network. */
 static void test_asked_by_address(void **state)
 {
@@ -711,6 +725,7 @@ int main(void)
         cmocka_unit_test(test_two_sources_of_a_host),
         cmocka_unit_test(test_given_up_at_a_stuck_listener),
         cmocka_unit_test(test_asked_by_address),
+        cmocka_unit_test(test_probes),
     };
 
     return cmocka_run_group_tests_name("engine_cm_share", tests, NULL, NULL);

@@ -402,5 +402,6 @@ void request_ping(struct client *client, const Vip__Request *request, struct vip
         return;
     }
     answer->reply.has_number64 = true;
-    answer->reply.number64 = nic_probe(vipd->nics[n].nic, &host, vipd_loop_now(vipd->loop));
+    answer->reply.number64 =
+        nic_probe(vipd->nics[n].nic, &host, client->uid, vipd_loop_now(vipd->loop));
 }

@@ -257,11 +257,11 @@ void cm_unknown_conn(struct cm *cm, const struct cm_host *from, const struct vip
                      uint64_t now_ns);
 
 /*
- * Ask any host, peer or not, whether its vipd answers. Returns the number of the question, which
- * replaces the oldest of CM_PROBES_MAX.
+ * Ask any host, peer or not, whether its vipd answers, for a user. Returns the number of the
+ * question. CM_PROBES_MAX are remembered; a new one replaces the oldest of the user who has most.
  */
 #define CM_PROBES_MAX 64
-uint64_t cm_probe(struct cm *cm, const struct cm_host *host, uint64_t now_ns);
+uint64_t cm_probe(struct cm *cm, const struct cm_host *host, uint32_t uid, uint64_t now_ns);
 /* 1: answered, *ret_rtt_ns and *ret_epoch are set; 0: not yet; -ENOENT: forgotten. */
 int cm_probe_result(const struct cm *cm, uint64_t number, uint64_t *ret_rtt_ns,
                     uint64_t *ret_epoch);

@@ -200,13 +200,36 @@ void cm_rx_pong(struct cm *cm, const struct cm_in *in)
     cm->stats.unexpected++;
 }
 
-uint64_t cm_probe(struct cm *cm, const struct cm_host *host, uint64_t now_ns)
+/* A free place for a question of this user, else that of the oldest of the user who has most. */
+static struct cm_probe *probe_place(struct cm *cm, uint32_t uid)
 {
-    struct cm_probe *probe = &cm->probes[cm->probe_next++ % CM_PROBES_MAX];
+    struct cm_probe *place = NULL;
+    unsigned most = 0;
+
+    for (unsigned i = 0; i < CM_PROBES_MAX; i++) {
+        struct cm_probe *probe = &cm->probes[i];
+        unsigned has = probe->uid == uid; /* the new one */
+
+        if (probe->nonce == 0)
+            return probe;
+        for (unsigned n = 0; n < CM_PROBES_MAX; n++)
+            has += cm->probes[n].uid == probe->uid;
+        if (has > most || (has == most && probe->sent_ns < place->sent_ns)) {
+            place = probe;
+            most = has;
+        }
+    }
+    return place;
+}
+
+uint64_t cm_probe(struct cm *cm, const struct cm_host *host, uint32_t uid, uint64_t now_ns)
+{
+    struct cm_probe *probe = probe_place(cm, uid);
     struct vip_cm msg = {.type = VIP_CM_PING};
     uint64_t number;
 
-    *probe = (struct cm_probe){.host = *host, .nonce = cm_random_id(cm), .sent_ns = now_ns};
+    *probe =
+        (struct cm_probe){.host = *host, .uid = uid, .nonce = cm_random_id(cm), .sent_ns = now_ns};
     number = probe->nonce;
     msg.request_id = number;
     cm->stats.pings_sent++;

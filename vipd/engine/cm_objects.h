@@ -98,6 +98,7 @@ struct cm_peer {
 /* A PING that cm_probe has sent. */
 struct cm_probe {
     uint64_t nonce; /* 0: none */
+    uint32_t uid;   /* who asked */
     struct cm_host host;
     uint64_t sent_ns;
     uint64_t rtt_ns, epoch; /* once answered: epoch is not 0 */
@@ -269,7 +270,6 @@ struct cm {
     struct cm_timer answered_timer;
     TAILQ_HEAD(, cm_answered) answered_order;
     struct cm_probe probes[CM_PROBES_MAX];
-    uint32_t probe_next;               /* the oldest, replaced next */
     uint64_t looked_ns;                /* cm_looked: when packets were last taken from the medium */
     bool behind;                       /* cm_behind: the medium may hold more */
     TAILQ_HEAD(, cm_disc) served;      /* discriminators with servers */

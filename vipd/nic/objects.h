@@ -59,7 +59,7 @@ uint32_t nic_peer_views(const struct nic *nic, const uint32_t *uid, uint32_t fro
                         bool (*visit)(void *ctx, const struct nic_peer_view *view), void *ctx);
 
 /* Probe whether the vipd of a host answers: as cm_probe and cm_probe_result. */
-uint64_t nic_probe(struct nic *nic, const struct cm_host *host, uint64_t now_ns);
+uint64_t nic_probe(struct nic *nic, const struct cm_host *host, uint32_t uid, uint64_t now_ns);
 int nic_probe_result(const struct nic *nic, uint64_t number, uint64_t *ret_rtt_ns,
                      uint64_t *ret_epoch);
 

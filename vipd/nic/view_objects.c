@@ -148,10 +148,10 @@ uint32_t nic_peer_views(const struct nic *nic, const uint32_t *uid, uint32_t fro
     return UINT32_MAX;
 }
 
-uint64_t nic_probe(struct nic *nic, const struct cm_host *host, uint64_t now_ns)
+uint64_t nic_probe(struct nic *nic, const struct cm_host *host, uint32_t uid, uint64_t now_ns)
 {
     nic->now_ns = now_ns;
-    return cm_probe(nic->cm, host, now_ns);
+    return cm_probe(nic->cm, host, uid, now_ns);
 }
 
 int nic_probe_result(const struct nic *nic, uint64_t number, uint64_t *ret_rtt_ns,
