@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "vipd/client/turns.h"
 #include "vipd/config.h"
 #include "vipd/log.h"
 #include "vipd/loop.h"
@@ -91,10 +92,7 @@ struct vipd {
     bool held_back_timed; /* held_back_timer runs */
     struct vipd_timer *held_back_timer; /* NULL until it is needed */
     uint64_t next_session_id;           /* numbers for people, from 1 */
-    uint64_t pass_ns;                   /* time of the current look at the descriptors */
-    unsigned pass_cost;                 /* of the requests served in this look */
-    struct client *pass_first; /* first client that the look before had no room for, or NULL */
-    struct client *pass_next;  /* the same for this look */
+    struct turns turns;                 /* whose requests are served next */
     struct vipd_counters counters;
     pthread_mutex_t shared; /* held briefly: the holder takes no other lock and never waits */
     struct vipd_log_limit client_log; /* limits the lines that clients cause; shared */

@@ -63,6 +63,7 @@ struct client {
     int sock;
     int pidfd; /* -1 if the kernel gave none */
     struct vipd_watch *sock_watch, *pid_watch;
+    struct turns_user *turns; /* of its user */
     pid_t pid;
     uid_t uid;
     gid_t gid;

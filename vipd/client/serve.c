@@ -26,10 +26,8 @@
 
 #define REQUESTS_PER_CALL 32 /* of one client, before other clients get their turn */
 
-/* Limit of the cost of all requests in one look at the descriptors, before the NICs have their
- * turn. A cheap request costs 1 (some microseconds); a view of many rows may take milliseconds. */
-#define PASS_COST_MAX    64u
-#define SHOW_COST        PASS_COST_MAX
+/* Costs of requests (turns.h); others cost 1. */
+#define SHOW_COST        TURNS_COST_MAX
 #define MAKE_MEMORY_COST 8u
 /* A request that first takes earlier postings costs 1 more for this number of slots. */
 #define COST_SLOTS 16u
@@ -40,39 +38,15 @@ static void client_hung_up(struct client *client)
     client_end(client, client->session ? CLIENT_END_DIED : CLIENT_END_CLOSED, NULL);
 }
 
-/*
- * May this client have a request served in this look at the descriptors? What is not served stays
- * readable. Clients come in about the same order each time. So the first one that finds no room is
- * the first to be served next time; else those in front could keep all others waiting.
- */
-static bool has_turn(struct client *client, bool served)
-{
-    struct vipd *vipd = client->vipd;
-    uint64_t now_ns = vipd_loop_now(vipd->loop);
-
-    if (vipd->pass_ns != now_ns) {
-        vipd->pass_ns = now_ns;
-        vipd->pass_cost = 0;
-        vipd->pass_first = vipd->pass_next;
-        vipd->pass_next = NULL;
-    }
-    if (vipd->pass_first && vipd->pass_first != client)
-        return false;
-    vipd->pass_first = NULL;
-    if (vipd->pass_cost < PASS_COST_MAX)
-        return true;
-    if (!vipd->pass_next && !served)
-        vipd->pass_next = client;
-    return false;
-}
-
 static void on_sock(void *ctx, unsigned events)
 {
     struct client *client = ctx;
+    struct turns *turns = &client->vipd->turns;
 
     (void)events;
     for (unsigned i = 0; i < REQUESTS_PER_CALL; i++) {
-        if (!has_turn(client, i > 0) || !client_serve(client))
+        if (!turns_may(turns, client->turns, client, i > 0, vipd_loop_now(client->vipd->loop)) ||
+            !client_serve(client))
             return;
     }
 }
@@ -170,12 +144,13 @@ bool client_serve(struct client *client)
         return false;
     }
     request = (const Vip__Request *)message;
-    client->vipd->pass_cost += cost_of(request);
+    turns_spent(&client->vipd->turns, client->turns, cost_of(request));
     before = slots_taken(client);
     clock = clock_for(client);
     start_ns = clock();
     request_dispatch(client, request, &fds);
-    client->vipd->pass_cost += (unsigned)((slots_taken(client) - before) / COST_SLOTS);
+    turns_spent(&client->vipd->turns, client->turns,
+                (unsigned)((slots_taken(client) - before) / COST_SLOTS));
     charge(client, clock() - start_ns);
     vip_fds_drop(&fds, &drop);
     protobuf_c_message_free_unpacked(message, NULL);
@@ -231,6 +206,7 @@ static void free_client(struct client *client)
      * hold the last descriptors of files. */
     (void)shutdown(client->sock, SHUT_RDWR);
     undertaker_close(client->vipd->undertaker, client->uid, client->sock);
+    turns_leave(&client->vipd->turns, client->turns);
     free(client);
 }
 
@@ -267,6 +243,9 @@ int client_new(struct vipd *vipd, int sock)
         goto fail;
     }
     r = -ENOMEM;
+    client->turns = turns_join(&vipd->turns, client->uid);
+    if (!client->turns)
+        goto fail;
     client->sock_watch = vipd_watch_new(vipd->loop, sock, VIPD_READ, on_sock, client);
     if (!client->sock_watch)
         goto fail;
@@ -377,10 +356,7 @@ static bool remove_client(struct client *client, unsigned *cost, bool all)
     if (client->pid_watch)
         vipd_watch_set(client->pid_watch, 0);
     /* Nobody waits until it is its turn. */
-    if (vipd->pass_first == client)
-        vipd->pass_first = NULL;
-    if (vipd->pass_next == client)
-        vipd->pass_next = NULL;
+    turns_forget(client->turns, client);
     /* A held-back client costs nothing, or such clients would leave no turn to others. */
     if (!may_close(client, all))
         return true;
