@@ -618,6 +618,28 @@ static void test_given_up_at_a_stuck_listener(void **state)
     world_free(w);
 }
 
+/* Hosts of a network each have their share, and all together four times that; other networks theirs. */
+static void test_hosts_of_a_network(void **state)
+{
+    struct world *w = world_new(2, 531);
+
+    w->hosts[SERVER].cm->config.network_bytes = 2; /* of addresses like 127.0.0.2 */
+    w->uid = HOG;
+    for (unsigned i = 0; i < 5; i++)
+        listener(w, SERVER, 1 + i, (const char *[]){"h1", "h2", "h3", "h4", "h5"}[i]);
+    for (unsigned i = 1; i <= 300; i++)
+        from_address(w, address(w, 9, i), i, "h1");
+    assert_int_equal(stats_of(w, SERVER).pending, CM_PENDING_HOST);
+    connects(w, CLIENT, "honest"); /* a host of the same network */
+    for (unsigned host = 10; host < 20; host++)
+        for (unsigned i = 1; i <= 300; i++)
+            from_address(w, address(w, host, i), i, "h2");
+    assert_int_equal(stats_of(w, SERVER).pending, 4 * CM_PENDING_HOST);
+    from_address(w, address(w, 256, 1), 1, "h3");
+    assert_int_equal(stats_of(w, SERVER).pending, 4 * CM_PENDING_HOST + 1);
+    world_free(w);
+}
+
 /* One user asks host after host whether it answers; the question of another one is not forgotten. */
 static void test_probes(void **state)
 {
@@ -725,6 +747,7 @@ int main(void)
         cmocka_unit_test(test_two_sources_of_a_host),
         cmocka_unit_test(test_given_up_at_a_stuck_listener),
         cmocka_unit_test(test_asked_by_address),
+        cmocka_unit_test(test_hosts_of_a_network),
         cmocka_unit_test(test_probes),
     };
 

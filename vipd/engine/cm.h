@@ -41,6 +41,7 @@ struct cm_host {
 struct cm_config {
     struct cm_host self;    /* this NIC's address */
     uint8_t source_bytes;   /* leading bytes of an address that name a source (cm_source_of) */
+    uint8_t network_bytes;  /* of these: equal ones are one network of sources; 0: none */
     uint8_t port_bytes;     /* last bytes of an address that are a port; 0: it has none */
     struct cm_host local;   /* leading bytes of addresses that each program of this host can use:
                                they are one source, too. Length 0: there are none */

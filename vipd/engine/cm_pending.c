@@ -121,7 +121,7 @@ void cm_pending_cancel(struct cm *cm, struct cm_pending *pending, uint64_t now_n
     cm_node_del(&pending->by_key);
     cm_peer_put(cm, pending->peer);
     pending->peer = NULL;
-    pending->source->has[CM_POOL_PENDING]--;
+    cm_share_count(CM_POOL_PENDING, pending->source, -1);
     pending->state = CM_PENDING_CANCELLED;
 }
 

@@ -81,11 +81,10 @@ static void offer(struct cm *cm, struct cm_pending *pending, struct cm_waiter *w
         cm_disc_put(cm, disc);
     if (pending->owner !=
         disc->owner) { /* it came before there was a waiter, or for another user */
-        if (pending->owner)
-            pending->owner->has[CM_POOL_PENDING]--;
+        cm_share_count(CM_POOL_PENDING, pending->owner, -1);
         cm_holder_put(cm, pending->owner);
         pending->owner = cm_holder_ref(disc->owner);
-        pending->owner->has[CM_POOL_PENDING]++;
+        cm_share_count(CM_POOL_PENDING, pending->owner, 1);
     }
     pending->source->turn_ns = now_ns;
     pending->offered = true;

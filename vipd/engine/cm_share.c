@@ -14,18 +14,18 @@ struct share {
 
 static const struct share shares[CM_POOLS] = {
     /* One source has at most half of the part of the owner whom it asks. */
-    [CM_POOL_PENDING] = {CM_PENDING_MAX, 256, {4, 8, 0, CM_PENDING_MAX / CM_PENDING_HOST}},
+    [CM_POOL_PENDING] = {CM_PENDING_MAX, 256, {4, 8, 0, CM_PENDING_MAX / CM_PENDING_HOST, 4}},
     /* A discriminator keeps backlog_max, which may all be of one host. */
-    [CM_POOL_KEPT] = {CM_KEPT_MAX, 64, {4, 8, 0, 8}},
-    [CM_POOL_OFFERED] = {UINT32_MAX, 0, {0, 0, 0, 0}},
-    [CM_POOL_WAITERS] = {CM_WAITERS_MAX, 256, {4, 0, 0, 0}},
-    [CM_POOL_LINGER] = {CM_DISC_LINGER_MAX, 256, {4, 0, 0, 0}},
-    [CM_POOL_ATTEMPTS] = {CM_ATTEMPTS_MAX, 256, {0, 4, 0, 0}},
-    [CM_POOL_ASKED] = {CM_ATTEMPTS_MAX, 0, {0, 0, CM_ATTEMPTS_MAX / CM_ASKED_EACH, 0}},
-    [CM_POOL_ANSWERED] = {CM_ANSWERED_MAX, 256, {0, 4, 0, 4}},
+    [CM_POOL_KEPT] = {CM_KEPT_MAX, 64, {4, 8, 0, 8, 4}},
+    [CM_POOL_OFFERED] = {UINT32_MAX, 0, {0, 0, 0, 0, 0}},
+    [CM_POOL_WAITERS] = {CM_WAITERS_MAX, 256, {4, 0, 0, 0, 0}},
+    [CM_POOL_LINGER] = {CM_DISC_LINGER_MAX, 256, {4, 0, 0, 0, 0}},
+    [CM_POOL_ATTEMPTS] = {CM_ATTEMPTS_MAX, 256, {0, 4, 0, 0, 0}},
+    [CM_POOL_ASKED] = {CM_ATTEMPTS_MAX, 0, {0, 0, CM_ATTEMPTS_MAX / CM_ASKED_EACH, 0, 0}},
+    [CM_POOL_ANSWERED] = {CM_ANSWERED_MAX, 256, {0, 4, 0, 4, 2}},
     /* If two hosts talk only to each other, half of it is for all their connections. */
-    [CM_POOL_CLOSINGS] = {CM_CLOSINGS_MAX, 256, {0, 0, 0, 2}},
-    [CM_POOL_PEERS] = {CM_PEERS_MAX - 256, 256, {0, 0, 0, 4}},
+    [CM_POOL_CLOSINGS] = {CM_CLOSINGS_MAX, 256, {0, 0, 0, 2, 2}},
+    [CM_POOL_PEERS] = {CM_PEERS_MAX - 256, 256, {0, 0, 0, 4, 2}},
 };
 
 static struct cm_holder *holder_get(struct cm *cm, enum cm_holder_kind kind,
@@ -65,9 +65,17 @@ struct cm_holder *cm_holder_user(struct cm *cm, enum cm_holder_kind kind, uint32
 
 struct cm_holder *cm_holder_host(struct cm *cm, const struct cm_host *host)
 {
-    struct cm_host source = cm_source_of(cm, host);
+    struct cm_host source = cm_source_of(cm, host), network = {.len = cm->config.network_bytes};
+    struct cm_holder *holder = holder_get(cm, CM_HOLDER_HOST, &source);
 
-    return holder_get(cm, CM_HOLDER_HOST, &source);
+    if (!holder || holder->within || !network.len || source.len <= network.len)
+        return holder;
+    memcpy(network.bytes, source.bytes, network.len);
+    holder->within = holder_get(cm, CM_HOLDER_NETWORK, &network);
+    if (holder->within)
+        return holder;
+    cm_holder_put(cm, holder);
+    return NULL;
 }
 
 struct cm_holder *cm_holder_asker(struct cm *cm, uint32_t uid, const struct cm_host *host)
@@ -124,6 +132,7 @@ void cm_holder_put(struct cm *cm, struct cm_holder *holder)
         return;
     for (unsigned i = 0; i < CM_POOLS; i++)
         VIP_ASSERT(holder->has[i] == 0);
+    cm_holder_put(cm, holder->within);
     cm_node_del(&holder->by_key);
     cm_free(cm, holder, sizeof(*holder));
 }
@@ -132,17 +141,19 @@ uint32_t cm_holder_uid(const struct cm_holder *holder)
 {
     uint32_t uid;
 
-    VIP_ASSERT(holder->kind != CM_HOLDER_HOST);
+    VIP_ASSERT(holder->kind < CM_HOLDER_HOST);
     memcpy(&uid, holder->id.bytes, sizeof(uid));
     return uid;
 }
 
-/* A holder's part and some quarters more. */
+/* A holder's part and some quarters more, and the part of its network. */
 static bool within_part(enum cm_pool pool, const struct cm_holder *holder, uint32_t quarters)
 {
     uint32_t of = holder ? shares[pool].of[holder->kind] : 0;
     uint32_t part = of ? shares[pool].size / of : 0;
 
+    if (holder && holder->within && !within_part(pool, holder->within, 0))
+        return false;
     return !of || holder->has[pool] < part + part / 4 * quarters;
 }
 
@@ -176,21 +187,25 @@ bool cm_share_part(enum cm_pool pool, const struct cm_holder *holder)
     return within_part(pool, holder, 0);
 }
 
+void cm_share_count(enum cm_pool pool, struct cm_holder *holder, int by)
+{
+    for (; holder; holder = holder->within) {
+        VIP_ASSERT(by > 0 || holder->has[pool]);
+        holder->has[pool] += (uint32_t)by;
+    }
+}
+
 void cm_share_take(struct cm *cm, enum cm_pool pool, struct cm_holder *a, struct cm_holder *b)
 {
     cm->pool_used[pool]++;
-    if (a)
-        a->has[pool]++;
-    if (b)
-        b->has[pool]++;
+    cm_share_count(pool, a, 1);
+    cm_share_count(pool, b, 1);
 }
 
 void cm_share_give(struct cm *cm, enum cm_pool pool, struct cm_holder *a, struct cm_holder *b)
 {
-    VIP_ASSERT(cm->pool_used[pool] && (!a || a->has[pool]) && (!b || b->has[pool]));
+    VIP_ASSERT(cm->pool_used[pool]);
     cm->pool_used[pool]--;
-    if (a)
-        a->has[pool]--;
-    if (b)
-        b->has[pool]--;
+    cm_share_count(pool, a, -1);
+    cm_share_count(pool, b, -1);
 }

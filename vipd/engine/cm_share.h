@@ -2,8 +2,8 @@
  * Shares of the connection manager's pools: what each holder has, and whether it may have more.
  *
  * A holder is a user with waiting programs (OWNER), a user of this host with asking programs
- * (CLIENT), the same towards one other host (ASKER), or another host (HOST: a source of addresses,
- * cm_source_of). Each pool has a size for all, a part of it that one holder of a kind may have, and a
+ * (CLIENT), the same towards one other host (ASKER), another host (HOST: a source of addresses,
+ * cm_source_of), or all hosts of a network, of which one host may have any address (NETWORK). Each pool has a size for all, a part of it that one holder of a kind may have, and a
  * reserve for holders that have little. So neither one user nor one host can take the last place
  * from others.
  *
@@ -36,13 +36,15 @@ enum cm_holder_kind {
     CM_HOLDER_CLIENT,
     CM_HOLDER_ASKER,
     CM_HOLDER_HOST,
+    CM_HOLDER_NETWORK,
     CM_HOLDER_KINDS
 };
 
 struct cm_holder {
     struct cm_node by_key; /* hash of kind and id */
     enum cm_holder_kind kind;
-    uint32_t refs; /* objects that name it */
+    uint32_t refs;            /* objects that name it */
+    struct cm_holder *within; /* of a HOST: its NETWORK, in whose share it counts, too; or NULL */
     uint32_t has[CM_POOLS];
     uint32_t unconfirmed;               /* of its requests: accepted, CONFIRM not seen */
     uint64_t turn_ns;                   /* when a server last took a request of it */
@@ -75,7 +77,7 @@ struct cm_holder *cm_holder_asker(struct cm *cm, uint32_t uid, const struct cm_h
  * The source of an address: the bytes that all addresses of this source have. An address with our own
  * port is taken for the vipd of its host, and that is a source of its own: a program that sends
  * requests from the address of its host, which costs a server time, takes no turns and no places from
- * the vipd there. So an address is two sources at most, and with IPv6 a network (/64).
+ * the vipd there. So an address is two sources at most.
  */
 struct cm_host cm_source_of(const struct cm *cm, const struct cm_host *host);
 struct cm_holder *cm_holder_ref(struct cm_holder *holder);
@@ -88,7 +90,8 @@ bool cm_share_room(const struct cm *cm, enum cm_pool pool, const struct cm_holde
                    const struct cm_holder *b);
 /* Has the holder less than its part, however full the pool is? */
 bool cm_share_part(enum cm_pool pool, const struct cm_holder *holder);
-/* One more, one less, for the pool and both holders. */
+/* One more, one less, for the holder and its network; and for the pool and both holders. */
+void cm_share_count(enum cm_pool pool, struct cm_holder *holder, int by);
 void cm_share_take(struct cm *cm, enum cm_pool pool, struct cm_holder *a, struct cm_holder *b);
 void cm_share_give(struct cm *cm, enum cm_pool pool, struct cm_holder *a, struct cm_holder *b);
 

@@ -34,9 +34,10 @@ struct link_kind_row {
     const char *name;  /* in the configuration and in views: "udp" */
     uint32_t overhead; /* bytes of an interface's MTU that headers use; 0: no interface */
     /* Leading bytes of a host address that identify a source (a holder of a share): the address
-     * without its port; of IPv6 only the network (/64). */
+     * without its port. */
     uint8_t source_bytes;
-    uint8_t port_bytes; /* last bytes of a host address that are a port; 0: it has none */
+    uint8_t network_bytes; /* of these, those that a host cannot choose, as its network; 0: all */
+    uint8_t port_bytes;    /* last bytes of a host address that are a port; 0: it has none */
     /* First byte of addresses that each program of this host can use as its own; 0: none. */
     uint8_t local;
     int (*parse)(const char *text, uint16_t default_port, struct link_addr *ret); /* 0 or -EINVAL */

@@ -29,6 +29,7 @@ static int cm_open(struct nic *nic, uint64_t now_ns)
     memset(memory, 0, cm_bytes());
     config.self = nic->self;
     config.source_bytes = kind->source_bytes;
+    config.network_bytes = kind->network_bytes;
     config.port_bytes = kind->port_bytes;
     config.local.len = kind->local != 0;
     config.local.bytes[0] = kind->local;
