@@ -272,11 +272,13 @@ void nic_cq_forget_vi(struct nic_session *session, struct nic_vi *vi, enum vip_q
 
 void nic_cq_deinit(struct nic_session *session, struct nic_cq *cq)
 {
+    if (cq->wake) /* nic->wakes has its number, which the next CQ gets */
+        nic_wake_flush(session->nic);
     if (cq->backlog.live)
         backlog_done(session, cq);
     if (cq->used && cq->sock >= 0) {
         close(cq->sock);
-        cq->sock = -1; /* nic->wakes may name it until the end of this turn */
+        cq->sock = -1;
         session->cq_socks--;
     }
     cq->used = false;

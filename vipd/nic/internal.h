@@ -200,8 +200,8 @@ void nic_deferred_publish_of(struct nic_session *session, int32_t vi);
 /* Wake the sleepers of the queue although vipd completed nothing: the direct ring was used. */
 void nic_wake_also(struct nic_session *session, uint16_t vi, enum vip_queue queue);
 /* Ask the library for what was collected (place.c). Full barrier, then wake the sleepers of all
- * queues and CQs completed since the last call. Turns do it; a full list and the end of a session
- * cannot wait. */
+ * queues and CQs completed since the last call. Turns do it; a full list, and the end of a CQ or
+ * a session, cannot wait. */
 void nic_wake_flush(struct nic *nic);
 /* Move what fits from the backlog of one CQ into its ring; false: nothing fits. */
 bool nic_backlog_serve(struct nic_session *session);
