@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -363,20 +362,6 @@ static void reset(struct vipl__session *session)
     __atomic_store_n(&session->staged, 0, __ATOMIC_RELAXED);
 }
 
-/* A write behind this limit would end the program with SIGXFSZ. */
-static VIP_RETURN check_file_bytes(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur >= VIP_ARENA_BYTES)
-        return VIP_SUCCESS;
-    return vipl__fail(VIP_ERROR_RESOURCE,
-                      "VipOpenNic: the memory that a program shares with vipd is a file of up to "
-                      "%llu bytes, and this process may write files of %llu bytes (RLIMIT_FSIZE): "
-                      "\"ulimit -f unlimited\" raises that",
-                      (unsigned long long)VIP_ARENA_BYTES, (unsigned long long)limit.rlim_cur);
-}
-
 VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret)
 {
     struct vipl__session *session = vipl__session_get();
@@ -390,9 +375,7 @@ VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret)
                           "address space for another one's shared memory",
                           VIPL__SESSIONS_MAX);
     reset(session);
-    rc = check_file_bytes();
-    if (rc == VIP_SUCCESS)
-        rc = connect_vipd(session);
+    rc = connect_vipd(session);
     if (rc != VIP_SUCCESS)
         goto failed;
     rc = hold_arena(session, &fds[1]);

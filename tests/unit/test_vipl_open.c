@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -58,28 +57,11 @@ static void an_open_does_not_wait_for_ever(void **state)
     fake_stop(&fake);
 }
 
-/* A limit that a batch system sets: a reason, and no signal in the middle of a registration. */
-static void a_limit_of_files_is_told(void **state)
-{
-    struct rlimit before, limit;
-    VIP_NIC_HANDLE nic = NULL;
-
-    (void)state;
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-    limit = before;
-    limit.rlim_cur = 1ul << 30;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    assert_int_equal(VipOpenNic("x", &nic), VIP_ERROR_RESOURCE);
-    assert_non_null(strstr(VipxLastError(), "RLIMIT_FSIZE"));
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_open_waits_until_memory_is_freed),
         cmocka_unit_test(an_open_does_not_wait_for_ever),
-        cmocka_unit_test(a_limit_of_files_is_told),
     };
 
     main_thread = pthread_self();
