@@ -1,5 +1,5 @@
 /*
- * Channels: records in rings, RDMA Reads of offered messages, answers (rdm.h has the protocol). What
+ * Channels: records in rings, RDMA Reads of offered messages, answers (the protocol: rdm.h). What
  * of it completes is handled in channel_done.c.
  *
  * The sender tracks the peer's ring: it counts its records and stores where each one ended. Every

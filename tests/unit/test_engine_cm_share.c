@@ -618,6 +618,54 @@ static void test_given_up_at_a_stuck_listener(void **state)
     world_free(w);
 }
 
+/* One host asks and gives up without end at a listener that is slow. It leaves places of the listener's user to other
+ * hosts. */
+static void test_asks_and_gives_up(void **state)
+{
+    struct world *w = world_new(3, 532);
+    unsigned offered;
+
+    w->uid = HOG;
+    listener(w, SERVER, 1, "slow");
+    for (unsigned i = 0; i < 700; i++) {
+        host_request(w, CLIENT, SERVER, "slow", 5 * MS);
+        world_run(w, 8 * MS);
+    }
+    assert_int_equal(stats_of(w, SERVER).pending, 2 * CM_PENDING_HOST);
+    listener(w, SERVER, 2, "other");
+    offered = w->hosts[SERVER].incoming_count;
+    host_request(w, OTHER, SERVER, "other", FOR_EVER);
+    world_run(w, 5 * MS);
+    assert_int_equal(w->hosts[SERVER].incoming_count, offered + 1);
+    world_free(w);
+}
+
+/* Hosts of a network that has its full part of remembered answers replace those of their network. */
+static void test_answers_of_a_network(void **state)
+{
+    struct world *w = world_new(2, 533);
+    struct host *server = &w->hosts[SERVER];
+    uint64_t duplicates;
+
+    server->cm->config.network_bytes = 2;
+    from_address(w, address(w, 256, 1), 1, "nothing");
+    world_run(w, 30 * MS);
+    for (unsigned host = 1; host <= 45; host++) {
+        for (unsigned i = 1; i <= 100; i++)
+            from_address(w, address(w, host, i), i, "nothing");
+        world_run(w, 30 * MS);
+    }
+    for (unsigned host = 50; host < 250; host++) {
+        from_address(w, address(w, host, 1), 1, "nothing");
+        world_run(w, 1 * MS);
+    }
+    world_run(w, 30 * MS);
+    duplicates = server->cm->stats.duplicates;
+    from_address(w, address(w, 256, 1), 1, "nothing");
+    assert_int_equal(server->cm->stats.duplicates, duplicates + 1);
+    world_free(w);
+}
+
 /* Hosts of a network each have their share, and all together four times that; other networks theirs. */
 static void test_hosts_of_a_network(void **state)
 {
@@ -748,6 +796,8 @@ int main(void)
         cmocka_unit_test(test_given_up_at_a_stuck_listener),
         cmocka_unit_test(test_asked_by_address),
         cmocka_unit_test(test_hosts_of_a_network),
+        cmocka_unit_test(test_asks_and_gives_up),
+        cmocka_unit_test(test_answers_of_a_network),
         cmocka_unit_test(test_probes),
     };
 

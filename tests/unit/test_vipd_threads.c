@@ -269,7 +269,7 @@ static void test_without_workers(void **state)
     assert_ptr_equal(rig.bell[2].loop, rig.loop);
 }
 
-/* Whatever a worker is just about to do, it hears of the end; run() looks how long that takes. */
+/* A worker hears of the end at any moment of its work; run() looks how long that takes. */
 static void test_stops_at_once(void **state)
 {
     (void)state;

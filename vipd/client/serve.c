@@ -128,6 +128,8 @@ bool client_serve(struct client *client)
                               &message, &fds);
     if (r == -EAGAIN)
         return false;
+    if (r < 0) /* to come and go costs, too */
+        turns_spent(&client->vipd->turns, client->turns, 1);
     if (r == -EPIPE) {
         client_hung_up(client);
         return false;

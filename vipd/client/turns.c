@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* By so much a user may be ahead of the one who has spent least. */
+/* By so much a user may be ahead of the one that has spent least. */
 #define AHEAD_MAX (TURNS_COST_MAX / 2)
 
 struct turns_user {
@@ -11,6 +11,7 @@ struct turns_user {
     uint32_t uid, refs;
     uint64_t spent;
     uint64_t look_ns;        /* last look with a request of the user */
+    uint64_t refused_ns;     /* last look that did not serve all of them */
     const void *first;       /* the client that comes first in this look, or NULL */
     const void *first_later; /* the same in the next one */
 };
@@ -48,13 +49,30 @@ void turns_leave(struct turns *turns, struct turns_user *user)
 static void look_begin(struct turns *turns, uint64_t now_ns)
 {
     uint64_t least = UINT64_MAX;
+    unsigned refused = 0;
 
-    for (const struct turns_user *user = turns->users; user; user = user->next)
-        if (user->look_ns == turns->look_ns && user->spent < least)
+    for (const struct turns_user *user = turns->users; user; user = user->next) {
+        if (user->refused_ns != turns->look_ns)
+            continue;
+        refused++;
+        if (user->spent < least)
             least = user->spent;
-    turns->least = least == UINT64_MAX ? 0 : least;
+    }
+    turns->several = refused > 1;
+    if (refused > 0)
+        turns->least = least;
     turns->look_ns = now_ns;
     turns->cost = 0;
+}
+
+static void user_begin(const struct turns *turns, struct turns_user *user)
+{
+    user->look_ns = turns->look_ns;
+    user->first = user->first_later;
+    user->first_later = NULL;
+    /* A user that asked for nothing has saved up nothing. */
+    if (user->spent < turns->least)
+        user->spent = turns->least;
 }
 
 bool turns_may(struct turns *turns, struct turns_user *user, const void *client, bool served,
@@ -62,19 +80,17 @@ bool turns_may(struct turns *turns, struct turns_user *user, const void *client,
 {
     if (turns->look_ns != now_ns)
         look_begin(turns, now_ns);
-    if (user->look_ns != now_ns) {
-        user->look_ns = now_ns;
-        user->first = user->first_later;
-        user->first_later = NULL;
-        if (user->spent < turns->least) /* who asked for nothing has saved up nothing */
-            user->spent = turns->least;
-    }
-    if (user->first && user->first != client)
-        return false;
-    user->first = NULL;
-    if (turns->cost < TURNS_COST_MAX && (!turns->least || user->spent <= turns->least + AHEAD_MAX))
+    if (user->look_ns != now_ns)
+        user_begin(turns, user);
+    if (user->first == client)
+        user->first = NULL;
+    if (!user->first && turns->cost < TURNS_COST_MAX &&
+        (!turns->several || user->spent <= turns->least + AHEAD_MAX))
         return true;
-    if (!user->first_later && !served)
+    if (served) /* it may have no other request */
+        return false;
+    user->refused_ns = now_ns;
+    if (!user->first && !user->first_later)
         user->first_later = client;
     return false;
 }

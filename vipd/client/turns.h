@@ -1,7 +1,7 @@
 /*
- * Turns of requests: whose are served in one look at the descriptors. Users have equal parts of the
- * cost, whatever number of connections each has; the connections of one user come one after the
- * other.
+ * Turns of requests: whose are served in one look at the descriptors. If a look has no time for all
+ * requests, users have equal parts of the cost. How many connections a user has does not matter;
+ * they come one after the other.
  *
  * Owns: what each user has spent, who comes first in the next look. Does not own: what a request
  * costs. From the control loop only.
@@ -19,7 +19,10 @@ struct turns {
     struct turns_user *users;
     uint64_t look_ns; /* time of the current look */
     unsigned cost;    /* of the requests served in this look */
-    uint64_t least;   /* spent by one of those who had requests in the look before; 0: nobody had */
+    /* Of the users that the look before did not serve wholly: are there several? What has that one
+     * spent that has spent least? It never falls. */
+    bool several;
+    uint64_t least;
 };
 
 /* Limit of the cost of all requests in one look, before the NICs have their turn. A cheap request
@@ -32,8 +35,8 @@ void turns_leave(struct turns *turns, struct turns_user *user);
 
 /*
  * May this client of the user have a request served in the look at now_ns? What is not served stays
- * readable. Clients come in about the same order in each look. So the first one of a user that finds
- * no room is the first of that user in the next look. served: it had one in this look.
+ * readable. Clients come in about the same order in each look. So the first one of a user that
+ * finds no room is the first of that user in the next look. served: it had one in this look.
  */
 bool turns_may(struct turns *turns, struct turns_user *user, const void *client, bool served,
                uint64_t now_ns);

@@ -17,6 +17,8 @@ static void answered_free(struct cm *cm, struct cm_answered *answered)
 {
     TAILQ_REMOVE(&cm->answered_order, answered, order);
     TAILQ_REMOVE(&answered->source->answered, answered, of_source);
+    if (answered->source->within)
+        TAILQ_REMOVE(&answered->source->within->answered, answered, of_network);
     cm_node_del(&answered->by_key);
     cm_share_give(cm, CM_POOL_ANSWERED, answered->source, NULL);
     cm_holder_put(cm, answered->source);
@@ -64,14 +66,24 @@ void cm_answer_send(struct cm *cm, const struct cm_host *to, uint64_t epoch, uin
 
 /*
  * A source with its full part forgets its own oldest answer, so that it cannot flush those of
- * others. A source that has little replaces the oldest of all, if even the reserve is used up.
+ * others. A source that has little replaces the oldest of its network, if that has its full part;
+ * else the oldest of all, if even the reserve is used up.
  */
+static struct cm_answered *replaced(const struct cm *cm, const struct cm_holder *source)
+{
+    const struct cm_holder *network = source->within;
+
+    if (source->has[CM_POOL_ANSWERED] >= CM_SMALL)
+        return TAILQ_FIRST(&source->answered);
+    if (network && !cm_share_part(CM_POOL_ANSWERED, network))
+        return TAILQ_FIRST(&network->answered);
+    return TAILQ_FIRST(&cm->answered_order);
+}
+
 static void make_room(struct cm *cm, const struct cm_holder *source)
 {
     while (!cm_share_room(cm, CM_POOL_ANSWERED, source, NULL))
-        answered_free(cm, source->has[CM_POOL_ANSWERED] < CM_SMALL
-                              ? TAILQ_FIRST(&cm->answered_order)
-                              : TAILQ_FIRST(&source->answered));
+        answered_free(cm, replaced(cm, source));
 }
 
 /*
@@ -95,6 +107,8 @@ static struct cm_answered *answered_new(struct cm *cm, struct cm_holder *source,
     answered->source = source;
     cm_share_take(cm, CM_POOL_ANSWERED, source, NULL);
     TAILQ_INSERT_TAIL(&source->answered, answered, of_source);
+    if (source->within)
+        TAILQ_INSERT_TAIL(&source->within->answered, answered, of_network);
     answered->host = *host;
     answered->epoch = epoch;
     answered->request_id = request_id;

@@ -73,18 +73,31 @@ static bool shown(const struct cm *cm, const struct cm_in *in)
                                                  cookie == cookie_of(&cm->cookies.secret[1], in)));
 }
 
+/* A request more of this source, and of its network, which has four times as many. */
+static bool source_may(struct cm *cm, const struct cm_host *source, uint64_t now_ns)
+{
+    struct cm_cookies *c = &cm->cookies;
+    uint8_t network = cm->config.network_bytes;
+    uint64_t slot = siphash(&c->secret[0], source->bytes, source->len) % CM_SOURCES;
+
+    if (!cm_tokens_take(&c->sources[slot], SOURCE_PER_S, SOURCE_BURST, now_ns))
+        return false;
+    if (!network || source->len <= network)
+        return true;
+    slot = siphash(&c->secret[0], source->bytes, network) % CM_SOURCES;
+    return cm_tokens_take(&c->networks[slot], 4 * SOURCE_PER_S, 4 * SOURCE_BURST, now_ns);
+}
+
 bool cm_cookie_pass(struct cm *cm, const struct cm_in *in)
 {
     struct cm_cookies *c = &cm->cookies;
     struct vip_cm msg = {.type = VIP_CM_COOKIE, .request_id = in->msg->request_id};
     struct cm_host source;
-    uint64_t slot;
 
     secrets_rotate(cm, in->now_ns);
     if (shown(cm, in)) {
         source = cm_source_of(cm, in->from);
-        slot = siphash(&c->secret[0], source.bytes, source.len) % CM_SOURCES;
-        if (cm_tokens_take(&c->sources[slot], SOURCE_PER_S, SOURCE_BURST, in->now_ns))
+        if (source_may(cm, &source, in->now_ns))
             return true;
         cm->stats.source_limited++;
         return false;

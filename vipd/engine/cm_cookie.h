@@ -21,8 +21,9 @@ struct cm_cookies {
     struct siphash_key secret[2]; /* the current one, and the one before */
     uint64_t secret_until_ns;     /* 0 = none yet */
     struct cm_tokens answers;
-    struct cm_tokens sources[CM_SOURCES]; /* by a keyed hash of the address */
-    struct cm_tokens clients[CM_SOURCES]; /* by a keyed hash of the user's number */
+    struct cm_tokens sources[CM_SOURCES];  /* by a keyed hash of the address */
+    struct cm_tokens networks[CM_SOURCES]; /* the same for networks of sources */
+    struct cm_tokens clients[CM_SOURCES];  /* by a keyed hash of the user's number */
     struct cm_cookie of_hosts[CM_COOKIES];
 };
 

@@ -211,8 +211,8 @@ struct cm_pending *cm_pending_new(struct cm *cm, const struct cm_in *in, struct 
 /* Forget a request; the association goes with it unless it has been handed on. */
 void cm_pending_free(struct cm *cm, struct cm_pending *pending);
 /*
- * The client gives up a request whose handle the host has: it lives on for that, as its owner's
- * only. Its host has its place, and its peer, for others.
+ * The client gives up a request whose handle the host has: it lives on for that. Its host has its
+ * peer, and its place, for others: as many places again as one host may have.
  */
 void cm_pending_cancel(struct cm *cm, struct cm_pending *pending, uint64_t now_ns);
 /* A waiter took the request. */

@@ -36,7 +36,8 @@ bool cm_kept_room(const struct cm *cm, const struct cm_disc *disc, const struct 
 
     if (disc && disc->kept_count >= cm->config.backlog_max) {
         TAILQ_FOREACH(kept, &disc->kept, of_disc)
-        has = has || kept->source == source;
+        has = has || kept->source == source ||
+              (source->within && kept->source->within == source->within);
         if (has || disc->kept_count >= cm->config.backlog_max + spare)
             return false;
     }

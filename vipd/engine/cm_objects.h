@@ -173,10 +173,11 @@ struct cm_pending {
     struct cm_disc *disc;            /* while KEPT */
     struct cm_disc *served;          /* counted in its at_work */
     TAILQ_ENTRY(cm_pending) of_waiter;
-    struct cm_waiter *waiter; /* the listener it was offered to, while that exists */
-    struct cm_peer *peer; /* NULL: CANCELLED, as by_key, and it does not count in source's share */
+    struct cm_waiter *waiter;         /* the listener it was offered to, while that exists */
+    struct cm_peer *peer;             /* NULL: CANCELLED, and it is not in by_key's table */
     struct cm_holder *owner, *source; /* it counts in their shares; owner NULL: no waiter yet */
     bool offered;                     /* counted in CM_POOL_OFFERED: the host has the handle */
+    bool let_go;                      /* CANCELLED: does not count in source's share any more */
     struct cm_attempt *attempt;       /* peer-to-peer: our request that accepts it; ACCEPTED */
     struct cm_assoc *assoc; /* allocated with the request, so that accepting cannot fail */
     enum cm_pending_state state;
@@ -197,7 +198,7 @@ enum cm_answer {
 };
 struct cm_answered {
     struct cm_node by_key; /* as cm_pending.by_key */
-    TAILQ_ENTRY(cm_answered) order, of_source;
+    TAILQ_ENTRY(cm_answered) order, of_source, of_network;
     struct cm_holder *source; /* it counts in this share */
     uint64_t until_ns;
     struct cm_host host;

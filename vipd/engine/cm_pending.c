@@ -97,8 +97,8 @@ void cm_pending_free(struct cm *cm, struct cm_pending *pending)
         cm_peer_put(cm, pending->peer);
     if (pending->state == CM_PENDING_ACCEPTED)
         pending->source->unconfirmed--;
-    cm_share_give(cm, CM_POOL_PENDING, pending->owner,
-                  pending->state == CM_PENDING_CANCELLED ? NULL : pending->source);
+    pending->source->given_up -= pending->let_go;
+    cm_share_give(cm, CM_POOL_PENDING, pending->owner, pending->let_go ? NULL : pending->source);
     cm_holder_put(cm, pending->owner);
     cm_holder_put(cm, pending->source);
     cm_free(cm, pending, sizeof(*pending));
@@ -121,7 +121,11 @@ void cm_pending_cancel(struct cm *cm, struct cm_pending *pending, uint64_t now_n
     cm_node_del(&pending->by_key);
     cm_peer_put(cm, pending->peer);
     pending->peer = NULL;
-    cm_share_count(CM_POOL_PENDING, pending->source, -1);
+    pending->let_go = pending->source->given_up < CM_PENDING_HOST;
+    if (pending->let_go) {
+        pending->source->given_up++;
+        cm_share_count(CM_POOL_PENDING, pending->source, -1);
+    }
     pending->state = CM_PENDING_CANCELLED;
 }
 

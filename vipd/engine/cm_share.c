@@ -82,9 +82,9 @@ struct cm_holder *cm_holder_asker(struct cm *cm, uint32_t uid, const struct cm_h
 {
     struct cm_host id = {.len = sizeof(uid)};
     uint8_t port = cm->config.port_bytes < host->len ? cm->config.port_bytes : 0;
-    uint64_t at = cm_hash(cm, host->bytes, host->len - port, 15);
+    uint64_t at = cm_hash(cm, host->bytes, (size_t)(host->len - port), 15);
 
-    /* A host that does not answer delays no other: so all of its address counts, not its network. */
+    /* A host that does not answer delays no other one of its network: its whole address counts. */
     _Static_assert(sizeof(uid) + sizeof(at) <= sizeof(id.bytes), "both fit");
     memcpy(id.bytes, &uid, sizeof(uid));
     memcpy(id.bytes + id.len, &at, sizeof(at));

@@ -3,9 +3,9 @@
  *
  * A holder is a user with waiting programs (OWNER), a user of this host with asking programs
  * (CLIENT), the same towards one other host (ASKER), another host (HOST: a source of addresses,
- * cm_source_of), or all hosts of a network, of which one host may have any address (NETWORK). Each pool has a size for all, a part of it that one holder of a kind may have, and a
- * reserve for holders that have little. So neither one user nor one host can take the last place
- * from others.
+ * cm_source_of), or all hosts of a network, of which one host may have any address (NETWORK). Each
+ * pool has a size for all, a part of it that one holder of a kind may have, and a reserve for holders
+ * that have little. So neither one user nor one host can take the last place from others.
  *
  * Owns: holders and what they have. Does not own: the objects that are counted. Private to
  * vipd/engine/cm*.c.
@@ -46,9 +46,10 @@ struct cm_holder {
     uint32_t refs;            /* objects that name it */
     struct cm_holder *within; /* of a HOST: its NETWORK, in whose share it counts, too; or NULL */
     uint32_t has[CM_POOLS];
+    uint32_t given_up;                  /* requests that let go of it (cm_pending_cancel) */
     uint32_t unconfirmed;               /* of its requests: accepted, CONFIRM not seen */
     uint64_t turn_ns;                   /* when a server last took a request of it */
-    TAILQ_HEAD(, cm_answered) answered; /* oldest first */
+    TAILQ_HEAD(, cm_answered) answered; /* of a source or a NETWORK; oldest first */
     TAILQ_HEAD(, cm_attempt) unsent;    /* of an ASKER: there is no room for them yet */
     /* Of an OWNER: discriminators in CM_POOL_LINGER, [0] not settled, [1] settled; oldest first. */
     TAILQ_HEAD(, cm_disc) lingering[2];
@@ -74,10 +75,10 @@ struct cm_holder *cm_holder_user(struct cm *cm, enum cm_holder_kind kind, uint32
 struct cm_holder *cm_holder_host(struct cm *cm, const struct cm_host *host);
 struct cm_holder *cm_holder_asker(struct cm *cm, uint32_t uid, const struct cm_host *host);
 /*
- * The source of an address: the bytes that all addresses of this source have. An address with our own
- * port is taken for the vipd of its host, and that is a source of its own: a program that sends
- * requests from the address of its host, which costs a server time, takes no turns and no places from
- * the vipd there. So an address is two sources at most.
+ * The source of an address: the bytes that all addresses of this source have. An address with our
+ * own port is taken for the vipd of its host, and that is a source of its own. So a program that
+ * sends requests from the address of its host, which costs a server time, takes no turns and no
+ * places from the vipd there. An address is two sources at most.
  */
 struct cm_host cm_source_of(const struct cm *cm, const struct cm_host *host);
 struct cm_holder *cm_holder_ref(struct cm_holder *holder);

@@ -406,8 +406,8 @@ static void rx_announce(struct ether_peers *peers, const uint8_t from_mac[6],
                  "%s; if "
                  "both are in one host, give one of its NICs another name ([nic:NAME] announce)",
                  entry->name, first, second);
+        entry->disputed = true;
     }
-    entry->disputed = true;
 }
 
 void ether_peers_rx(struct ether_peers *peers, enum ether_peer_kind kind, const uint8_t from[6],

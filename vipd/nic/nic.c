@@ -536,8 +536,11 @@ bool nic_turn(struct nic *nic, uint64_t now_ns)
         return false;
     nic_share_begin(nic);
     did = stages_run(nic) || did;
-    while (nic_share_ahead(nic) && sessions_drain(nic))
-        did = transmit(nic) || did;
+    while (nic_share_ahead(nic) && sessions_drain(nic)) {
+        did = true;
+        nic_share_worked(nic, POSTS_SHARED); /* each round looks at all sessions */
+        (void)transmit(nic);
+    }
     if (nic_share_open(nic, did)) {
         did = sessions_drain(nic) || did;
         did = transmit(nic) || did;

@@ -30,8 +30,7 @@ struct nic_session;
 struct nic_config {
     const char *name;         /* "vip0"; copied */
     struct eng_config engine; /* seed is filled from nic_config.seed */
-    struct cm_config
-        cm; /* self, source_bytes, network_bytes, port_bytes, local, epoch, seed, packet_bytes, window_bytes: filled here */
+    struct cm_config cm;      /* its members up to window_bytes are filled by nic_open */
     uint64_t epoch, seed;     /* from entropy */
     uint64_t secret;          /* likewise; vipd never discloses this or the seed */
     uint32_t vi_max, cq_max;  /* per session, <= VIP_VI_MAX, VIP_CQ_MAX */

@@ -42,7 +42,7 @@ int memfile_make(const char *name, uint64_t bytes, int more_seals);
  */
 void *memfile_map(int fd, uint64_t bytes, off_t offset, bool writable);
 
-/* Is fd, whose fstat is *st, a file like memfds of ordinary pages? Any thread, after memfile_init. */
+/* Is fd, whose fstat is *st, a file like memfds of ordinary pages? Any thread after memfile_init. */
 bool memfile_is_like(int fd, const struct stat *st);
 
 /* Can no program punch holes into the memfd fd? Does not block. Any thread. */

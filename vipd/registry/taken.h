@@ -3,7 +3,8 @@
  *
  * A registered region costs nothing before it is touched, and a page that vipd touches first is
  * charged to vipd. So vipd looks at the files of its sessions (arenas, memfds of regions, segments,
- * tables of receives) again and again; vipd/client/memory.c compares with the limit of the user and ends sessions beyond it.
+ * tables of receives) again and again; vipd/client/memory.c compares with the limit of the user and
+ * ends sessions beyond it.
  *
  * A file that grew while it was mapped still counts after its last mapping, with what it took then,
  * until the program drops it too: else a program could have vipd fill one file after another. Such
@@ -21,7 +22,7 @@
 struct taken;
 struct taken_file;
 
-/* st_blocks of a file counts in these, whatever the size of a page. */
+/* st_blocks of a file counts in these, not in pages. */
 #define TAKEN_BLOCK_BYTES 512u
 
 /* Outcomes: NULL: out of memory. */
