@@ -121,7 +121,9 @@ void cm_pending_cancel(struct cm *cm, struct cm_pending *pending, uint64_t now_n
     cm_node_del(&pending->by_key);
     cm_peer_put(cm, pending->peer);
     pending->peer = NULL;
-    pending->let_go = pending->source->given_up < CM_PENDING_HOST;
+    /* A user of this host takes places from no other one. */
+    pending->let_go =
+        pending->source->kind == CM_HOLDER_HOST && pending->source->given_up < CM_PENDING_HOST;
     if (pending->let_go) {
         pending->source->given_up++;
         cm_share_count(CM_POOL_PENDING, pending->source, -1);
