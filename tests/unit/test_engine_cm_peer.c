@@ -90,6 +90,37 @@ static void test_pending_until_the_limit(void **state)
     world_free(w);
 }
 
+/* However many requests of a user wait, little is sent for them. It delays no match, and ends none. */
+static void test_many_wait(void **state)
+{
+    enum { MANY = 600 };
+    struct world *w = world_new(2, 121);
+    struct host *low = &w->hosts[LOW];
+    unsigned sent, i;
+    char mine[8];
+
+    for (i = 0; i < MANY; i++) {
+        snprintf(mine, sizeof(mine), "%u", i);
+        host_peer(w, LOW, HIGH, mine, "x", FOR_EVER);
+        world_run(w, 1 * MS);
+    }
+    world_run(w, 30 * S);
+    sent = w->sent_of_type[VIP_CM_REQUEST];
+    world_run(w, 30 * S);
+    sent = w->sent_of_type[VIP_CM_REQUEST] - sent;
+    assert_in_range(sent, 200 * 30, 250 * 30); /* without this: 2 * MANY * 30 */
+    assert_int_equal(stats_of(w, LOW).timeouts, 0);
+    host_peer(w, HIGH, LOW, "x", mine, FOR_EVER);
+    world_run(w, 1 * MS);
+    check_pair(w, MANY - 1, 0);
+    /* The other host falls silent. */
+    w->filter = drop_all;
+    world_run(w, 30 * S);
+    for (i = 0; i < MANY - 1; i++)
+        assert_int_equal(low->requests[i].rc, VIP_RC_NOT_REACHABLE);
+    world_free(w);
+}
+
 static void test_nobody_there(void **state)
 {
     struct world *w = world_new(2, 104);
@@ -435,6 +466,7 @@ int main(void)
         cmocka_unit_test(test_simultaneous),
         cmocka_unit_test(test_pending_until_the_limit),
         cmocka_unit_test(test_nobody_there),
+        cmocka_unit_test(test_many_wait),
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_host_must_match),
         cmocka_unit_test(test_attributes_must_match),

@@ -9,17 +9,18 @@ enum { STRANGER = 7, EPOCH = 4711 };
 static const char disc[] = "svc";
 
 /* A message of a host that is not in this world, and hears nothing. */
-static void says(struct world *w, uint8_t host, const struct vip_cm *msg)
+static void says(struct world *w, unsigned host, const struct vip_cm *msg)
 {
     struct cm_host from = w->hosts[CLIENT].addr;
     uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
     size_t len_bytes = vip_wire_put_cm(packet, EPOCH, 0, msg);
 
-    from.bytes[2] = host;
+    from.bytes[1] = (uint8_t)(host >> 8);
+    from.bytes[2] = (uint8_t)host;
     cm_rx(w->hosts[SERVER].cm, &from, packet, len_bytes, w->now_ns);
 }
 
-static void asks(struct world *w, uint8_t host, uint64_t id)
+static void asks(struct world *w, unsigned host, uint64_t id)
 {
     const struct vip_cm msg = {.type = VIP_CM_REQUEST,
                                .request_id = id,
@@ -391,6 +392,109 @@ static void test_slow_cancel(void **state)
     }
 }
 
+/* What a client of this world sees of a serial server, while hosts that never confirm ask it. */
+struct seen {
+    unsigned connected, slow; /* of these, those that took more than 100 ms */
+};
+
+/* Two minutes, a request of the client every 4 s; strangers() asks four times a second. */
+static struct seen serve_beside(struct world *w, void (*strangers)(struct world *w, unsigned turn))
+{
+    struct seen seen = {0};
+
+    for (unsigned i = 0; i < 30; i++) {
+        unsigned request = host_request(w, CLIENT, SERVER, disc, FOR_EVER);
+        uint64_t from_ns = w->now_ns;
+        const struct attempt *attempt = &w->hosts[CLIENT].requests[request];
+
+        for (unsigned turn = 0; turn < 16 || !attempt->done; turn++) {
+            assert_true(turn < 100);
+            strangers(w, 16 * i + turn);
+            serve(w, 250 * MS);
+        }
+        assert_int_equal(attempt->rc, VIP_RC_SUCCESS);
+        seen.connected++;
+        if (attempt->done_ns - from_ns > 100 * MS)
+            seen.slow++;
+    }
+    return seen;
+}
+
+static void one_stranger(struct world *w, unsigned turn)
+{
+    asks(w, STRANGER, 1000 + turn);
+    for (unsigned back = 1; back < 40 && back < turn; back++) /* and its earlier ones again */
+        asks(w, STRANGER, 1000 + turn - back);
+}
+
+static void invented_hosts(struct world *w, unsigned turn)
+{
+    for (unsigned host = 0; host < 200; host++)
+        asks(w, 1000 + 5 * (turn / 20) + host, 1);
+}
+
+/* A source that never confirms is offered less and less, also while nobody else waits. */
+static void test_held(void **state)
+{
+    struct world *w = world_new(3, 640);
+    struct seen seen;
+
+    serve(w, 10 * MS);
+    seen = serve_beside(w, one_stranger);
+    assert_int_equal(seen.connected, 30);
+    assert_in_range(seen.slow, 0, 5);
+    /* 5 s each; between them 0, 10, 20, 40 and 80 s. */
+    assert_int_equal(w->hosts[SERVER].accept_count - seen.connected, 5);
+    world_free(w);
+}
+
+/* Hosts that are invented fill all places, and each fails for the first time. Who has been connected
+ * finds a place all the same, and waits for few of them. */
+static void test_invented(void **state)
+{
+    struct world *w = world_new(3, 641);
+    struct seen seen;
+
+    host_request(w, CLIENT, SERVER, disc, FOR_EVER);
+    serve(w, 10 * MS);
+    assert_int_equal(w->hosts[CLIENT].requests[0].rc, VIP_RC_SUCCESS);
+    for (unsigned turn = 0; turn < 40; turn++) {
+        invented_hosts(w, turn);
+        serve(w, 250 * MS);
+    }
+    assert_in_range(stats_of(w, SERVER).pending, 128 + 16, 128 + 16 + 1);
+    seen = serve_beside(w, invented_hosts);
+    assert_int_equal(seen.connected, 30);
+    assert_in_range(seen.slow, 0, 10);
+    world_free(w);
+}
+
+/* What is held back is offered when its time has come, though nothing else happens. */
+static void test_held_ends(void **state)
+{
+    struct world *w = world_new(3, 642);
+    struct host *server = &w->hosts[SERVER];
+
+    serve(w, 10 * MS);
+    for (unsigned i = 0; i < 2; i++) {
+        asks(w, STRANGER, 1 + i);
+        assert_int_equal(server->incoming_count, 1 + i);
+        serve(w, 6 * S);
+    }
+    for (unsigned i = 0; i < 16; i++) {
+        asks(w, STRANGER, 3);
+        assert_int_equal(server->incoming_count, 2);
+        serve(w, 500 * MS);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        asks(w, STRANGER, 3);
+        serve(w, 500 * MS);
+    }
+    assert_int_equal(server->incoming_count, 3);
+    assert_int_equal(stats_of(w, SERVER).no_match, 0);
+    world_free(w);
+}
+
 /* Clients on bad networks get in, one after the other, while a source does its worst. */
 static void test_loss(void **state)
 {
@@ -427,7 +531,8 @@ int main(void)
         cmocka_unit_test(test_newcomers),     cmocka_unit_test(test_one_unconfirmed),
         cmocka_unit_test(test_slow),          cmocka_unit_test(test_slow_cancel),
         cmocka_unit_test(test_loss),          cmocka_unit_test(test_silent_after_all),
-        cmocka_unit_test(test_listener),
+        cmocka_unit_test(test_listener),      cmocka_unit_test(test_held),
+        cmocka_unit_test(test_invented),      cmocka_unit_test(test_held_ends),
     };
 
     return cmocka_run_group_tests_name("engine_cm_serial", tests, NULL, NULL);

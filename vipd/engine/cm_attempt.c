@@ -11,6 +11,9 @@
 
 #include "proto/assert.h"
 
+/* An attempt without time limit ends after CM_UNREACHABLE_NS without answer to at least so many. */
+#define ASKED_BEFORE_DEATH 4
+
 struct cm_attempt *cm_attempt_find(struct cm *cm, const struct cm_in *in)
 {
     struct cm_node *node = cm_table_find(cm, &cm->attempts, in->msg->request_id);
@@ -118,13 +121,13 @@ void cm_attempt_fail(struct cm *cm, struct cm_attempt *attempt, enum vip_rc rc,
     cm->ops.request_done(cm->ctx, user, rc, NULL, data ? data : &nothing, why);
 }
 
-static void attempt_send(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns)
+static void attempt_send(struct cm *cm, struct cm_attempt *attempt, bool again, uint64_t now_ns)
 {
     uint64_t cookie = cm_cookie_known(cm, &attempt->host), after_ns;
 
     if (!may_ask(cm, attempt))
         return;
-    after_ns = cm_ask_after_ns(cm, attempt->client, now_ns);
+    after_ns = cm_ask_after_ns(cm, attempt->client, again && attempt->meet, now_ns);
     if (after_ns) {
         attempt->repeat_ns = cm_add_ns(now_ns, after_ns);
         return;
@@ -132,6 +135,7 @@ static void attempt_send(struct cm *cm, struct cm_attempt *attempt, uint64_t now
     if (cookie)
         attempt->request.cookie = cookie;
     cm->stats.requests_sent++;
+    attempt->unanswered++;
     cm_send(cm, &attempt->host, attempt->server_epoch, &attempt->request);
     attempt->repeat_ns = cm_repeat_next(cm, &attempt->repeat, now_ns);
 }
@@ -139,7 +143,7 @@ static void attempt_send(struct cm *cm, struct cm_attempt *attempt, uint64_t now
 /* When an attempt without time limit is declared unreachable; one with a limit waits for that. */
 static uint64_t unreachable_ns(const struct cm_attempt *attempt)
 {
-    if (attempt->give_up_ns != UINT64_MAX || attempt->unsent)
+    if (attempt->give_up_ns != UINT64_MAX || attempt->unanswered < ASKED_BEFORE_DEATH)
         return UINT64_MAX;
     return cm_add_ns(attempt->heard_ns, CM_UNREACHABLE_NS);
 }
@@ -184,14 +188,14 @@ void cm_fire_attempt(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
     }
     if (now_ns >= attempt->repeat_ns) {
         cm->stats.retransmits++;
-        attempt_send(cm, attempt, now_ns);
+        attempt_send(cm, attempt, true, now_ns);
     }
     cm_attempt_arm(cm, attempt);
 }
 
 void cm_attempt_again(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns)
 {
-    attempt_send(cm, attempt, now_ns);
+    attempt_send(cm, attempt, false, now_ns);
     cm_attempt_arm(cm, attempt);
 }
 

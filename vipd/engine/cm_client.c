@@ -108,6 +108,7 @@ bool cm_meets_where(struct cm *cm, uint64_t user, cm_where *where, void *ctx)
 static void note_answer(struct cm_attempt *attempt, const struct cm_in *in)
 {
     attempt->heard = true;
+    attempt->unanswered = 0;
     attempt->heard_ns = in->now_ns;
     attempt->server_epoch = in->src_epoch;
 }

@@ -27,6 +27,14 @@
 #define CLIENT_PER_S (SOURCE_PER_S / 2)
 #define CLIENT_BURST (SOURCE_BURST / 2)
 
+/*
+ * Of these, repetitions of peer-to-peer requests, which may wait without limit: some 80 us each for
+ * this host and the other one. A slow repetition delays no match: the later one of two requests is
+ * sent at once, and the earlier one answers it.
+ */
+#define MEET_PER_S 250
+#define MEET_BURST 500
+
 #define SECRET_NS 120000000000ull /* a cookie is valid for one to two of these */
 
 #define S_NS 1000000000ull
@@ -114,19 +122,22 @@ bool cm_cookie_pass(struct cm *cm, const struct cm_in *in)
 
 /* ---- as a client ------------------------------------------------------------------------- */
 
-uint64_t cm_ask_after_ns(struct cm *cm, const struct cm_holder *client, uint64_t now_ns)
+uint64_t cm_ask_after_ns(struct cm *cm, const struct cm_holder *client, bool meeting,
+                         uint64_t now_ns)
 {
     struct cm_cookies *c = &cm->cookies;
-    uint32_t uid = cm_holder_uid(client);
+    uint32_t uid = cm_holder_uid(client), per_s = CLIENT_PER_S;
     uint64_t slot;
 
     secrets_rotate(cm, now_ns);
     slot = siphash(&c->secret[0], &uid, sizeof(uid)) % CM_SOURCES;
-    if (cm_tokens_take(&c->clients[slot], CLIENT_PER_S, CLIENT_BURST, now_ns))
+    if (meeting && !cm_tokens_take(&c->meetings[slot], MEET_PER_S, MEET_BURST, now_ns))
+        per_s = MEET_PER_S;
+    else if (cm_tokens_take(&c->clients[slot], CLIENT_PER_S, CLIENT_BURST, now_ns))
         return 0;
     cm->stats.client_limited++;
     /* All waiting attempts come again within the time in which there are tokens for all. */
-    return (client->has[CM_POOL_ATTEMPTS] + 1) * (S_NS / CLIENT_PER_S);
+    return (client->has[CM_POOL_ATTEMPTS] + 1) * (S_NS / per_s);
 }
 
 static struct cm_cookie *cookie_from(struct cm *cm, const struct cm_host *server)

@@ -24,6 +24,7 @@ struct cm_cookies {
     struct cm_tokens sources[CM_SOURCES];  /* by a keyed hash of the address */
     struct cm_tokens networks[CM_SOURCES]; /* the same for networks of sources */
     struct cm_tokens clients[CM_SOURCES];  /* by a keyed hash of the user's number */
+    struct cm_tokens meetings[CM_SOURCES]; /* the same, for repetitions of peer-to-peer requests */
     struct cm_cookie of_hosts[CM_COOKIES];
 };
 

@@ -101,6 +101,19 @@ uint64_t cm_disc_served_ns(const struct cm *cm, const struct cm_disc *disc);
 /* Until when it is remembered as served. */
 uint64_t cm_disc_linger_ns(const struct cm *cm, const struct cm_disc *disc);
 
+/* ---- cm_slow.c --------------------------------------------------------------------------- */
+
+/* An accept of this source failed after it had taken long; or it was confirmed. */
+void cm_slow_add(struct cm *cm, const struct cm_holder *source, uint64_t now_ns);
+void cm_slow_confirmed(struct cm *cm, const struct cm_holder *source);
+/* A host without a connection made here. Never a user of this host. */
+bool cm_slow_stranger(const struct cm *cm, const struct cm_holder *source);
+/* Until when it stands behind others, and until when it is not offered; 0 or past: it is not so. */
+uint64_t cm_slow_behind_ns(const struct cm *cm, const struct cm_holder *source);
+uint64_t cm_slow_held_ns(const struct cm *cm, const struct cm_holder *source);
+/* May the source of this REQUEST not be offered now? */
+bool cm_slow_holds(struct cm *cm, const struct cm_in *in);
+
 /* ---- cm_kept.c --------------------------------------------------------------------------- */
 
 /* May another request of this source be kept? CM_KEPT_SPARE is for sources without one there. */
@@ -113,7 +126,8 @@ void cm_kept_remove(struct cm *cm, struct cm_pending *pending);
  * repetition down, and then the client would take longer to notice that a NO_MATCH was lost.
  */
 bool cm_kept_long(const struct cm *cm, const struct cm_pending *pending, uint64_t now_ns);
-/* The kept request with the next turn; NULL: there is none with a client that still asks. */
+/* The kept request with the next turn; NULL: none that may be offered now, of a client that still
+ * asks. */
 struct cm_pending *cm_kept_next(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns);
 /* The client has repeated it. */
 void cm_kept_heard(struct cm *cm, struct cm_pending *pending, uint64_t now_ns);
@@ -127,9 +141,6 @@ void cm_kept_look(struct cm *cm, struct cm_pending *pending, uint64_t at_ns, uin
 void cm_kept_wake(struct cm *cm, struct cm_disc *disc, uint64_t now_ns);
 void cm_kept_wake_but(struct cm *cm, struct cm_disc *disc, const struct cm_pending *but,
                       uint64_t now_ns);
-/* An accept of this source failed after it had taken long. */
-void cm_slow_add(struct cm *cm, const struct cm_holder *source, uint64_t now_ns);
-
 /* ---- cm_cookie.c ------------------------------------------------------------------------- */
 
 /* May this new request use memory or a waiter? If not it is answered or dropped, and counted. */
@@ -137,8 +148,10 @@ bool cm_cookie_pass(struct cm *cm, const struct cm_in *in);
 /* A COOKIE that answers a request of ours; and the last one that a host gave us, 0 = none. */
 void cm_cookie_learn(struct cm *cm, const struct cm_in *in);
 uint64_t cm_cookie_known(struct cm *cm, const struct cm_host *server);
-/* May this user send a request now? 0: yes, it is counted; else the time to wait, in ns. */
-uint64_t cm_ask_after_ns(struct cm *cm, const struct cm_holder *client, uint64_t now_ns);
+/* May this user send a request now? 0: yes, it is counted; else the time to wait, in ns. `meeting`: it
+ * is a peer-to-peer request that was sent before. */
+uint64_t cm_ask_after_ns(struct cm *cm, const struct cm_holder *client, bool meeting,
+                         uint64_t now_ns);
 
 /* ---- cm_meet.c --------------------------------------------------------------------------- */
 

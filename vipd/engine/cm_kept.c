@@ -6,7 +6,8 @@
  * accept_timeout_ns. Three rules keep one source (a host, or a user of this host) from blocking it
  * for others. A request that its client no longer repeats is forgotten. Sources take turns: a
  * request's turn is its arrival, but not before its source's last turn, and later while an accept
- * of the source is not confirmed. After a failed accept a source stands behind others for a while.
+ * of the source is not confirmed. After a failed accept a source stands behind others for a while,
+ * after more of them it is held back (cm_slow.c).
  *
  * Owns: cm_disc.kept and the turns. Does not own: the timer's work and offering (cm_server.c).
  */
@@ -17,8 +18,6 @@
 /* Silence after which a kept request is forgotten. A client repeats it at least every
  * 1.25 * retry_max_ns: four repetitions in a row must be lost. */
 #define SILENT_NS 3000000000ull
-/* How long a source stands behind others after an accept of it failed. */
-#define SLOW_NS 60000000000ull
 
 /* When a kept request gives up waiting: later if the discriminator was served lately. */
 static uint64_t grace_end_ns(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
@@ -30,10 +29,14 @@ static uint64_t grace_end_ns(const struct cm *cm, const struct cm_disc *disc, ui
 
 bool cm_kept_room(const struct cm *cm, const struct cm_disc *disc, const struct cm_holder *source)
 {
-    unsigned spare = source->kind == CM_HOLDER_CLIENT ? 2 * CM_KEPT_SPARE : CM_KEPT_SPARE;
+    unsigned spare = CM_KEPT_SPARE;
     const struct cm_pending *kept;
     bool has = false;
 
+    if (source->kind == CM_HOLDER_CLIENT)
+        spare = 3 * CM_KEPT_SPARE;
+    else if (!cm_slow_stranger(cm, source))
+        spare = 2 * CM_KEPT_SPARE;
     if (disc && disc->kept_count >= cm->config.backlog_max) {
         TAILQ_FOREACH(kept, &disc->kept, of_disc)
         has = has || kept->source == source ||
@@ -138,13 +141,11 @@ static uint64_t later(uint64_t a_ns, uint64_t b_ns)
 static uint64_t turn_ns(const struct cm *cm, const struct cm_pending *pending)
 {
     const struct cm_holder *source = pending->source;
-    const struct cm_slow *slow = &cm->slow[source->by_key.key % CM_SLOW_MAX];
     uint64_t at_ns = source->turn_ns;
 
     if (source->unconfirmed)
         at_ns = cm_add_ns(at_ns, cm->config.accept_timeout_ns);
-    if (slow->key == source->by_key.key)
-        at_ns = later(at_ns, slow->until_ns);
+    at_ns = later(at_ns, cm_slow_behind_ns(cm, source));
     return later(at_ns, pending->arrived_ns);
 }
 
@@ -155,14 +156,9 @@ struct cm_pending *cm_kept_next(const struct cm *cm, const struct cm_disc *disc,
     TAILQ_FOREACH(pending, &disc->kept, of_disc)
     {
         if (!cm_kept_silent(cm, pending, now_ns) &&
+            cm_slow_held_ns(cm, pending->source) <= now_ns &&
             (!next || turn_ns(cm, pending) < turn_ns(cm, next)))
             next = pending;
     }
     return next;
-}
-
-void cm_slow_add(struct cm *cm, const struct cm_holder *source, uint64_t now_ns)
-{
-    cm->slow[source->by_key.key % CM_SLOW_MAX] =
-        (struct cm_slow){.key = source->by_key.key, .until_ns = cm_add_ns(now_ns, SLOW_NS)};
 }

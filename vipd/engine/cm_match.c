@@ -74,6 +74,7 @@ static bool ask_again(struct cm *cm, struct cm_meet *meet, const struct cm_in *i
     TAILQ_REMOVE(&meet->waiting, attempt, of_meet);
     TAILQ_INSERT_TAIL(&meet->waiting, attempt, of_meet);
     attempt->heard = true;
+    attempt->unanswered = 0;
     attempt->heard_ns = in->now_ns;
     cm_attempt_again(cm, attempt, in->now_ns);
     return true;
@@ -124,6 +125,7 @@ void cm_match_alone(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns)
     VIP_ASSERT(attempt->pending && attempt->meet);
     attempt->pending = NULL;
     TAILQ_INSERT_HEAD(&attempt->meet->waiting, attempt, of_meet);
+    attempt->unanswered = 0;
     attempt->heard_ns = now_ns;
     cm_attempt_renew(cm, attempt);
     cm_attempt_again(cm, attempt, now_ns);

@@ -30,7 +30,7 @@
 /* Requests that found no waiter; cm_config.backlog_max limits those of one discriminator. */
 #define CM_KEPT_MAX 1024
 /* Kept requests of one discriminator beyond backlog_max, from sources without another one there;
- * then as many again, from users of this host only. */
+ * then as many again, from hosts that are no strangers; and again, from users of this host only. */
 #define CM_KEPT_SPARE 16
 /* Waiters and listeners at once; beyond this an application gets -ENOMEM. */
 #define CM_WAITERS_MAX 65536
@@ -57,7 +57,8 @@
 /* Open sessions that are remembered as servers of one discriminator. */
 #define CM_DISC_SERVERS 8
 
-/* A request without time limit ends as NOT_REACHABLE after this time without any answer. */
+/* A request without time limit ends as NOT_REACHABLE after this time without any answer, if it was sent
+ * four times in it. */
 #define CM_UNREACHABLE_NS 10000000000ull
 
 /* RESET answers per second, and in one burst. */
@@ -235,6 +236,7 @@ struct cm_attempt {
     uint64_t heard_ns;               /* last answer, or the start */
     uint64_t repeat_ns;              /* when to send again */
     bool heard;                      /* an answer came: the server is alive */
+    unsigned unanswered;             /* REQUESTs sent since then */
     struct cm_meet *meet;            /* peer-to-peer: its meeting place; else NULL */
     TAILQ_ENTRY(cm_attempt) of_meet; /* while pending is NULL */
     struct cm_pending *pending;      /* peer-to-peer: the peer's request that we accept */
@@ -253,6 +255,19 @@ struct cm_closing {
     struct cm_repeat repeat;
     struct vip_cm close;
 };
+
+/* Failed accepts of a source (cm_slow.c), by the key of its holder, which may be gone. A source that
+ * loses its place to another one is as new. */
+#define CM_SLOW_MAX 256
+struct cm_slow {
+    uint64_t key;       /* 0: none */
+    uint64_t failed_ns; /* the last one */
+    uint64_t held_ns;   /* it is not offered before */
+    uint64_t until_ns;  /* it stands behind others before */
+    unsigned times;     /* in a row */
+};
+/* Hosts with a connection made here, by the key of their holder. */
+#define CM_PROVEN_MAX 1024
 
 struct cm {
     struct cm_config config;
@@ -279,7 +294,8 @@ struct cm {
     struct cm_table peers, assocs_local, assocs_remote, discs, waiters, pendings, handles, answered,
         attempts, attempts_user, attempts_conn, meets, closings, holders;
     struct cm_cookies cookies;
-    struct cm_slow slow[CM_SLOW_MAX];
+    struct cm_slow slow[CM_SLOW_MAX], strangers;
+    uint64_t proven[CM_PROVEN_MAX];
     struct cm_stats stats;
 };
 

@@ -267,6 +267,7 @@ void cm_confirmed(struct cm *cm, struct cm_assoc *assoc, uint64_t now_ns)
     pending->assoc = NULL;
     cm_conn_fill(cm, &conn, assoc, &pending->request);
     cm_answered_add(cm, pending, CM_ANSWER_NONE, 0, NULL, now_ns);
+    cm_slow_confirmed(cm, pending->source);
     if (!attempt)
         cm_disc_touch(cm, pending, now_ns);
     cm_pending_free(cm, pending);

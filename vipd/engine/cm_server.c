@@ -176,7 +176,7 @@ void cm_rx_request(struct cm *cm, const struct cm_in *in)
     }
     disc = cm_disc_find(cm, remote->disc, remote->disc_len);
     waiter = disc ? waiter_with_room(cm, disc) : NULL;
-    if (waiter) {
+    if (waiter && !cm_slow_holds(cm, in)) {
         pending = cm_pending_new(cm, in, disc, false);
         if (pending) {
             offer(cm, pending, waiter, in->now_ns);
@@ -469,22 +469,23 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
     cm_kept_awake(pending, now_ns);
     if (disc->listeners)
         served_ns = cm_add_ns(now_ns, cm->config.grace_busy_ns);
+    next = waiter ? cm_kept_next(cm, disc, now_ns) : NULL;
     if (cm_kept_silent(cm, pending, now_ns)) {
         /* Remember no answer: if the client asks again after all, that is a new request. */
         if (waiter)
             cm_kept_wake_but(cm, disc, pending, now_ns);
         cm_pending_free(cm, pending);
-    } else if (waiter) {
-        next = cm_kept_next(cm, disc, now_ns);
+    } else if (waiter && next) {
         if (next == pending)
             cm_kept_wake_but(cm, disc, pending, now_ns);
         else
             cm_timer_set(cm, &pending->timer, now_ns);
-        VIP_ASSERT(next); /* this one, if no other */
         offer(cm, next, waiter, now_ns);
-    } else if (served_ns > now_ns) {
+    } else if (waiter || served_ns > now_ns) {
         /* Look again before that: the server's work may end sooner, and its grace with it. */
         again_ns = cm_add_ns(now_ns, cm->config.grace_busy_ns + cm->config.grace_loop_ns / 8);
+        if (waiter)
+            served_ns = cm_slow_held_ns(cm, pending->source); /* later than now */
         cm_timer_set(cm, &pending->timer, served_ns < again_ns ? served_ns : again_ns);
     } else {
         cm->stats.no_match++;

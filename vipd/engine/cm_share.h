@@ -60,13 +60,6 @@ struct cm_holder {
     struct cm_host id;
 };
 
-/* Sources with a recently failed accept, by the key of their holder, which may be gone. A source
- * that loses its place here to another one does not stand behind others any more. */
-#define CM_SLOW_MAX 256
-struct cm_slow {
-    uint64_t key, until_ns; /* until 0: none */
-};
-
 /* A holder that has less than this of a pool may use its reserve. */
 #define CM_SMALL 16
 
