@@ -332,6 +332,7 @@ int main(int argc, char **argv)
         r = EXIT_SUCCESS;
     } else {
         raise_descriptor_limit();
+        memfile_shrink_core();
         if (options.background && background_begin() < 0) {
             vipd_error("cannot leave the terminal: %s", strerror(errno));
             return EXIT_FAILURE;

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "vipd/registry/mapping.h"
+#include "vipd/registry/memfile.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 #define PAGE  4096u
@@ -602,9 +603,45 @@ static void test_short_address_space_maps_parts(void **state)
     close(arena);
 }
 
+/* Bit 1 of the filter (core(5)), or a mark of the mapping: one of them keeps it out of a core. */
+static void test_no_part_of_a_core(void **state)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        int fd = memfd(PAGE, SEALS);
+        char *map, line[256], flags[256] = "";
+        unsigned filter = 0;
+        unsigned long from, to;
+        FILE *file;
+        bool ours = false;
+
+        if (i == 1)
+            memfile_shrink_core();
+        map = memfile_map(fd, PAGE, 0, true);
+        assert_non_null(map);
+        file = fopen("/proc/self/coredump_filter", "r");
+        assert_true(file && fscanf(file, "%x", &filter) == 1);
+        fclose(file);
+        file = fopen("/proc/self/smaps", "r");
+        assert_non_null(file);
+        while (fgets(line, sizeof(line), file)) {
+            if (sscanf(line, "%lx-%lx", &from, &to) == 2)
+                ours = from == (unsigned long)map;
+            else if (ours && strncmp(line, "VmFlags:", 8) == 0)
+                memcpy(flags, line, sizeof(flags));
+        }
+        fclose(file);
+        assert_true(strlen(flags) > 10);
+        assert_true(!(filter & 2) || strstr(flags, " dd "));
+        assert_int_equal(strstr(flags, " dd ") != NULL, !i);
+        munmap(map, PAGE);
+        close(fd);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_part_of_a_core),
         cmocka_unit_test_setup_teardown(test_adopted_bytes_are_the_arena, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bounds_are_exact, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bounds_at_the_ends_of_the_address_space, setup,

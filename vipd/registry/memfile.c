@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -14,6 +15,22 @@
 /* Written before there are threads. */
 static bool protects;
 static dev_t dev; /* of all memfds of ordinary pages; 0: not known yet */
+static bool core_is_small;
+
+/* core(5): memory that is shared and has no name in a file system. */
+#define CORE_ANONYMOUS_SHARED 2u
+
+void memfile_shrink_core(void)
+{
+    FILE *file = fopen("/proc/self/coredump_filter", "r+e");
+    unsigned filter;
+
+    if (!file)
+        return;
+    core_is_small = fscanf(file, "%x", &filter) == 1 && fseek(file, 0, SEEK_SET) == 0 &&
+                    fprintf(file, "0x%x", filter & ~CORE_ANONYMOUS_SHARED) > 0;
+    core_is_small = fclose(file) == 0 && core_is_small;
+}
 
 static bool protect(int fd)
 {
@@ -74,7 +91,8 @@ void *memfile_map(int fd, uint64_t bytes, off_t offset, bool writable)
 
     if (base == MAP_FAILED)
         return NULL;
-    (void)madvise(base, bytes, MADV_DONTDUMP);
+    if (!core_is_small)
+        (void)madvise(base, bytes, MADV_DONTDUMP);
     return base;
 }
 

@@ -36,9 +36,15 @@ bool memfile_protects(void);
 int memfile_make(const char *name, uint64_t bytes, int more_seals);
 
 /*
+ * Leave shared memory out of a core of this process: a vipd that dies would be silent until
+ * gigabytes are written. Call it once, before threads start and before privileges are given up. If
+ * it fails (no /proc), memfile_map says so to the kernel for each mapping, which takes longer.
+ */
+void memfile_shrink_core(void);
+
+/*
  * Map `bytes` of a memory file that a program shares with vipd, from `offset` on, for reading and
- * (`writable`) writing. It is no part of a core: a vipd that dies would be silent until gigabytes
- * are written. NULL: errno says why. Any thread.
+ * (`writable`) writing. It is no part of a core. NULL: errno says why. Any thread.
  */
 void *memfile_map(int fd, uint64_t bytes, off_t offset, bool writable);
 
