@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/assert.h"
 #include "vipd/log.h"
 
 #define SAME_EVENT_NS 1000000000ull /* least time between two events of one error */
@@ -35,25 +36,122 @@ void history_free(struct history *history)
     free(history);
 }
 
-/* The entry of this error: the existing one, a free one, or that with the oldest last time. */
-static struct history_error *error_entry(struct history *history, enum history_kind kind,
+/* The entry of this user, made if there is none. */
+static struct history_user *user_get(struct history *history, uid_t uid)
+{
+    struct history_user *user = history->users;
+
+    while (user < &history->users[history->user_count] && user->uid != uid)
+        user++;
+    if (user == &history->users[history->user_count]) {
+        VIP_ASSERT(history->user_count < HISTORY_USERS);
+        history->user_count++;
+        *user = (struct history_user){.uid = uid};
+    }
+    return user;
+}
+
+static uint32_t count_of(const struct history_user *user, bool errors)
+{
+    return errors ? user->errors : user->events;
+}
+
+/*
+ * The user that loses an event (an error) to one more of `own`: the one that has most. It is `own`
+ * itself unless another one has more than `own` will have.
+ */
+static struct history_user *user_with_most(struct history *history, struct history_user *own,
+                                           bool errors)
+{
+    struct history_user *most = own;
+    uint32_t most_count = count_of(own, errors);
+
+    if (most_count > 0) /* else `own` has nothing to lose */
+        most_count++;   /* the new one */
+    for (uint32_t i = 0; i < history->user_count; i++) {
+        struct history_user *user = &history->users[i];
+
+        if (count_of(user, errors) > most_count) {
+            most = user;
+            most_count = count_of(user, errors);
+        }
+    }
+    return most;
+}
+
+/* A user that has nothing left is forgotten; this may move the entry of another user. */
+static void user_settle(struct history *history, struct history_user *user)
+{
+    if (user->events == 0 && user->errors == 0)
+        *user = history->users[--history->user_count];
+}
+
+/* The entry of this error: the existing one, a free one, or one that makes room. */
+static struct history_error *error_entry(struct history *history, uid_t uid, enum history_kind kind,
                                          const char *key)
 {
-    struct history_error *oldest = &history->errors[0];
+    struct history_error *oldest = NULL;
+    struct history_user *own, *most;
 
     for (uint32_t i = 0; i < history->error_count; i++) {
         struct history_error *error = &history->errors[i];
 
-        if (error->last.kind == kind && strcmp(error->last.key, key) == 0)
+        if (error->last.uid == uid && error->last.kind == kind && strcmp(error->last.key, key) == 0)
             return error;
-        if (error->last_ns < oldest->last_ns)
+    }
+    own = user_get(history, uid);
+    if (history->error_count < HISTORY_ERRORS) {
+        own->errors++;
+        return &history->errors[history->error_count++];
+    }
+    most = user_with_most(history, own, true);
+    for (uint32_t i = 0; i < history->error_count; i++) {
+        struct history_error *error = &history->errors[i];
+
+        if (error->last.uid == most->uid && (!oldest || error->last_ns < oldest->last_ns))
             oldest = error;
     }
-    if (history->error_count < HISTORY_ERRORS)
-        return &history->errors[history->error_count++];
+    VIP_ASSERT(oldest);
+    own->errors++;
+    most->errors--;
+    user_settle(history, most);
     history->forgotten++;
     memset(oldest, 0, sizeof(*oldest));
     return oldest;
+}
+
+/* Take the oldest event of this user out. Returns its index in history->events. */
+static uint32_t event_drop(struct history *history, struct history_user *user)
+{
+    struct history_place *place = history->places;
+    uint32_t at;
+
+    while (place->uid != user->uid)
+        place++;
+    at = place->at;
+    history->event_count--;
+    memmove(place, place + 1,
+            (size_t)(&history->places[history->event_count] - place) * sizeof(*place));
+    user->events--;
+    user_settle(history, user);
+    return at;
+}
+
+/* The next event, to be filled in. */
+static struct history_event *event_new(struct history *history, uid_t uid)
+{
+    struct history_user *own = user_get(history, uid), *most = NULL;
+    uint32_t at = history->event_count;
+
+    if (history->event_count == HISTORY_EVENTS)
+        most = user_with_most(history, own, false);
+    own->events++;
+    if (most)
+        at = event_drop(history, most);
+    history->places[history->event_count++] =
+        (struct history_place){.number = history->next, .uid = uid, .at = at};
+    history->events[at].number = history->next++;
+    return &history->events[at];
 }
 
 static void fill(struct history_event *event, uint64_t wall_ns, enum history_kind kind,
@@ -76,12 +174,10 @@ static void fill(struct history_event *event, uint64_t wall_ns, enum history_kin
 void history_note(struct history *history, uint64_t wall_ns, enum history_kind kind, bool is_error,
                   const struct history_who *who, const char *key, const char *text)
 {
-    struct history_event *event;
-
     if (!history)
         return;
     if (is_error) {
-        struct history_error *error = error_entry(history, kind, key);
+        struct history_error *error = error_entry(history, who->uid, kind, key);
         bool again = error->count > 0 && error->last.session == who->session &&
                      wall_ns - error->noted_ns < SAME_EVENT_NS;
 
@@ -93,16 +189,20 @@ void history_note(struct history *history, uint64_t wall_ns, enum history_kind k
             return;
         error->noted_ns = wall_ns;
     }
-    event = &history->events[history->next % HISTORY_EVENTS];
-    fill(event, wall_ns, kind, who, key, text);
-    event->number = history->next++;
+    fill(event_new(history, who->uid), wall_ns, kind, who, key, text);
 }
 
 const struct history_event *history_event_from(const struct history *history, uint64_t from)
 {
-    uint64_t oldest = history->next > HISTORY_EVENTS ? history->next - HISTORY_EVENTS : 1;
+    uint32_t low = 0, high = history->event_count;
 
-    if (from < oldest)
-        from = oldest;
-    return from < history->next ? &history->events[from % HISTORY_EVENTS] : NULL;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+
+        if (history->places[middle].number < from)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < history->event_count ? &history->events[history->places[low].at] : NULL;
 }

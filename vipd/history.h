@@ -1,10 +1,11 @@
 /*
- * What happened: the last events in order, and each distinct error once with its number of times,
- * the first time and the last time. Both are bounded, so that a repeated fault does not fill the
- * memory.
+ * What happened: the last events in order, and each distinct error of a user once with its number
+ * of times, the first time and the last time. Both are bounded, so that a repeated fault does not
+ * fill the memory. When one is full, the user that has most of it loses the oldest. So no user can
+ * make vipd forget what happened to a user that has less.
  *
  * Owns: these records. Does not own: access rights (vipd/ctl/). One thread at a time. A record
- * takes well under a microsecond. Set-up and errors make records, messages never do.
+ * takes some microseconds at most. Set-up and errors make records, messages never do.
  */
 #ifndef VIPD_HISTORY_H
 #define VIPD_HISTORY_H
@@ -13,11 +14,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define HISTORY_EVENTS     2048 /* events kept; older ones are overwritten */
-#define HISTORY_ERRORS     256  /* distinct errors kept; the one with the oldest last time goes */
+#define HISTORY_EVENTS     2048 /* events kept, of all users together */
+#define HISTORY_ERRORS     256  /* distinct errors kept, of all users together */
 #define HISTORY_TEXT_BYTES 256
 #define HISTORY_KEY_BYTES  48
 #define HISTORY_NO_VI      UINT32_MAX
+/* Users with an event or an error, and one that comes before another one goes. */
+#define HISTORY_USERS (HISTORY_EVENTS + HISTORY_ERRORS + 1)
 
 /* Kinds of events; names in history.c. Errors are also kept as distinct errors. */
 enum history_kind {
@@ -59,13 +62,28 @@ struct history_event {
 struct history_error {
     uint64_t count, first_ns, last_ns; /* CLOCK_REALTIME */
     uint64_t noted_ns;                 /* when it last became an event; limits their rate */
-    struct history_event last;         /* the latest one; kind and key distinguish errors */
+    struct history_event last;         /* the latest one; user, kind and key distinguish errors */
+};
+
+/* What one user has here. */
+struct history_user {
+    uid_t uid;
+    uint32_t events, errors;
+};
+
+/* Where an event is. Small, because vipd goes through them for the oldest event of a user. */
+struct history_place {
+    uint64_t number; /* of the event */
+    uid_t uid;
+    uint32_t at; /* index into history.events */
 };
 
 struct history {
     uint64_t next; /* number of the next event */
-    uint32_t error_count;
-    uint64_t forgotten; /* distinct errors that made room */
+    uint32_t event_count, error_count, user_count;
+    uint64_t forgotten;                          /* distinct errors that made room */
+    struct history_place places[HISTORY_EVENTS]; /* of the events, in the order of their numbers */
+    struct history_user users[HISTORY_USERS];    /* those with an event or an error */
     struct history_event events[HISTORY_EVENTS];
     struct history_error errors[HISTORY_ERRORS];
 };
@@ -75,14 +93,15 @@ struct history *history_new(void);
 void history_free(struct history *history);
 
 /*
- * Note an event. is_error: count it as a distinct error by (kind, key), too. The same error of the
- * same session becomes an event once a second only: a flood must not overwrite all other events.
- * history NULL: nothing is noted.
+ * Note an event. is_error: count it as a distinct error by (user, kind, key), too. The same error
+ * of the same session becomes an event once a second only: a flood must not push out all other
+ * events of its user. history NULL: nothing is noted.
  */
 void history_note(struct history *history, uint64_t wall_ns, enum history_kind kind, bool is_error,
                   const struct history_who *who, const char *key, const char *text);
 
-/* The first event from number `from` on, or NULL: there is none (yet). */
+/* The first event from number `from` on, or NULL: there is none (yet). Numbers go up; those of
+ * events that have made room are missing. */
 const struct history_event *history_event_from(const struct history *history, uint64_t from);
 
 const char *history_kind_name(enum history_kind kind);

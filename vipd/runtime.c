@@ -12,7 +12,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define BACKLOG 128 /* connects that wait while vipd is busy */
+/*
+ * Connects that wait while vipd is busy. Where the queue is full, a program that connects waits
+ * until there is room, and connects that do not wait get in before it. So this is what the kernel
+ * allows (net.core.somaxconn), more than one user has threads. systemd/vipd.socket has the same.
+ */
+#define BACKLOG 4096
 
 int runtime_default_dir(char *buf, size_t buf_bytes, char *err, size_t err_bytes)
 {

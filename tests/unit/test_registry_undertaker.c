@@ -280,6 +280,43 @@ static void test_descriptors(void **state)
     close(pair[1]);
 }
 
+/* A socket without messages is closed at once, also if the other side has gone and has not read what was sent. */
+static void test_sockets_without_messages_do_not_wait(void **state)
+{
+    struct undertaker *undertaker = undertaker_new();
+    void *base = mmap(NULL, GATED_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int pair[2], gone[2], said[2];
+    char byte;
+
+    (void)state;
+    undertaker_unmap(undertaker, 7, base, GATED_BYTES, NULL);
+    await_gate();
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+    assert_false(undertaker_hang_up(undertaker, 7, pair[0]));
+    assert_int_equal(fcntl(pair[0], F_GETFD), -1);
+    assert_int_equal(recv(pair[1], &byte, 1, 0), 0);
+    close(pair[1]);
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, gone), 0);
+    assert_int_equal(send(gone[0], "a", 1, 0), 1);
+    close(gone[1]);
+    assert_false(undertaker_hang_up(undertaker, 7, gone[0]));
+    assert_int_equal(fcntl(gone[0], F_GETFD), -1);
+
+    /* The same with a message: the reset comes before it. An empty one counts, too. */
+    for (size_t bytes = 0; bytes < 2; bytes++) {
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, said), 0);
+        assert_int_equal(send(said[0], "a", 1, 0), 1);
+        assert_int_equal(send(said[1], "b", bytes, 0), bytes);
+        close(said[1]);
+        assert_true(undertaker_hang_up(undertaker, 7, said[0]));
+        assert_true(fcntl(said[0], F_GETFD) >= 0);
+    }
+    open_gate();
+    undertaker_free(undertaker);
+    assert_int_equal(fcntl(said[0], F_GETFD), -1);
+}
+
 /* What one user handed over may take for ever (a socket that lingers): another user's is done meanwhile, and more of it. */
 static void test_two_owners(void **state)
 {
@@ -325,6 +362,7 @@ int main(void)
         cmocka_unit_test_setup(test_sparse, setup),
         cmocka_unit_test_setup(test_deregistration, setup),
         cmocka_unit_test_setup(test_descriptors, setup),
+        cmocka_unit_test_setup(test_sockets_without_messages_do_not_wait, setup),
         cmocka_unit_test_setup(test_two_owners, setup),
         cmocka_unit_test_setup(test_without, setup),
     };

@@ -100,12 +100,126 @@ static void test_bounds(void **state)
     history_free(history);
 }
 
+static struct history_who user(uid_t uid)
+{
+    struct history_who who = somebody;
+
+    who.uid = uid;
+    return who;
+}
+
+static void note_opens(struct history *history, uid_t uid, unsigned times)
+{
+    struct history_who who = user(uid);
+
+    for (unsigned i = 0; i < times; i++)
+        history_note(history, 1, HISTORY_OPEN, false, &who, "open", NULL);
+}
+
+/* Events of the user; their numbers, and those of all events, go up. */
+static unsigned events_of(const struct history *history, uid_t uid)
+{
+    const struct history_event *event;
+    unsigned count = 0, all = 0;
+
+    for (uint64_t from = 0; (event = history_event_from(history, from)); from = event->number + 1) {
+        assert_true(event->number >= from);
+        count += event->uid == uid;
+        all++;
+    }
+    assert_int_equal(all, history->event_count);
+    assert_in_range(all, 0, HISTORY_EVENTS);
+    return count;
+}
+
+static void test_a_flood_of_one_user_takes_no_event_of_another(void **state)
+{
+    struct history *history = history_new();
+    uint64_t next;
+
+    (void)state;
+    note_opens(history, 1, 10);
+    note_opens(history, 2, 3 * HISTORY_EVENTS);
+    assert_int_equal(events_of(history, 1), 10);
+    assert_int_equal(events_of(history, 2), HISTORY_EVENTS - 10);
+    assert_int_equal(history_event_from(history, 0)->number, 1);
+    /* A reader that has seen the ten goes on with what is left of the flood, the newest. */
+    assert_int_equal(history_event_from(history, 11)->number,
+                     10 + 3 * HISTORY_EVENTS - (HISTORY_EVENTS - 10) + 1);
+    next = history->next;
+    assert_null(history_event_from(history, next));
+
+    /* Between the two, others come at the cost of the flood only, until all have as many. */
+    note_opens(history, 1, 1);
+    assert_int_equal(history_event_from(history, next)->uid, 1);
+    assert_int_equal(events_of(history, 1), 11);
+    note_opens(history, 1, HISTORY_EVENTS);
+    assert_int_equal(events_of(history, 1), HISTORY_EVENTS / 2);
+    assert_int_equal(events_of(history, 2), HISTORY_EVENTS / 2);
+    assert_int_equal(history->user_count, 2);
+    history_free(history);
+}
+
+/* More users than there is room for: one goes for each that comes, and each that goes is forgotten. */
+static void test_many_users(void **state)
+{
+    struct history *history = history_new();
+
+    (void)state;
+    for (uid_t uid = 1; uid <= HISTORY_EVENTS; uid++)
+        note_opens(history, uid, 1);
+    for (uid_t uid = 1; uid <= HISTORY_ERRORS; uid++) {
+        struct history_who who = user(1000000 + uid);
+
+        history_note(history, uid * SEC, HISTORY_ASYNC, true, &who, "A", NULL);
+    }
+    for (uid_t uid = 1; uid <= 10; uid++)
+        note_opens(history, 2000000 + uid, 2);
+    assert_int_equal(history->event_count, HISTORY_EVENTS);
+    assert_int_equal(history->error_count, HISTORY_ERRORS);
+    assert_int_equal(events_of(history, 2000001), 1); /* the second one pushed out the first */
+    assert_in_range(history->user_count, HISTORY_EVENTS, HISTORY_USERS - 1);
+    for (uint32_t i = 0; i < history->user_count; i++)
+        assert_true(history->users[i].events + history->users[i].errors > 0);
+    history_free(history);
+}
+
+static void test_errors_of_users_are_apart(void **state)
+{
+    struct history *history = history_new();
+    struct history_who victim = user(1), flood = user(2);
+    char key[40];
+
+    (void)state;
+    victim.session = 7;
+    flood.session = 8;
+    history_note(history, 10 * SEC, HISTORY_ASYNC, true, &victim, "A", "its reason");
+    history_note(history, 11 * SEC, HISTORY_ASYNC, true, &flood, "A", "another reason");
+    assert_int_equal(history->error_count, 2);
+    assert_int_equal(history->errors[0].count, 1);
+    assert_int_equal(history->errors[0].last.session, 7);
+    assert_string_equal(history->errors[0].last.text, "its reason");
+    assert_int_equal(history->errors[1].last.session, 8);
+    /* Any number of errors, all of them later: the victim's stays. */
+    for (unsigned i = 0; i < 2 * HISTORY_ERRORS; i++) {
+        snprintf(key, sizeof(key), "error %u", i);
+        history_note(history, (12 + i) * SEC, HISTORY_ASYNC, true, &flood, key, NULL);
+    }
+    assert_int_equal(history->error_count, HISTORY_ERRORS);
+    assert_string_equal(history->errors[0].last.text, "its reason");
+    assert_int_equal(history->forgotten, 2 * HISTORY_ERRORS + 2 - HISTORY_ERRORS);
+    history_free(history);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errors_are_counted),
         cmocka_unit_test(test_sessions_and_clock),
         cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_a_flood_of_one_user_takes_no_event_of_another),
+        cmocka_unit_test(test_many_users),
+        cmocka_unit_test(test_errors_of_users_are_apart),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

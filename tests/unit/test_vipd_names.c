@@ -10,7 +10,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -272,6 +274,44 @@ static void test_lock_and_socket(void **state)
     assert_int_equal(rmdir(top), 0);
 }
 
+/* Connects that wait in a queue that is as long as the kernel allows; at most those that this test makes. */
+static unsigned connects_that_wait(void)
+{
+    FILE *file = fopen("/proc/sys/net/core/somaxconn", "re");
+    unsigned most = 0;
+
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%u", &most), 1);
+    fclose(file);
+    return most < 500 ? most : 500;
+}
+
+static void test_hundreds_of_connects_wait_without_a_look_of_vipd(void **state)
+{
+    static struct runtime runtime;
+    char dir[] = "/tmp/vip-runtime-XXXXXX", path[64], err[512];
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    unsigned count = connects_that_wait();
+    int socks[500];
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/vipd.sock", dir);
+    assert_int_equal(runtime_open(dir, geteuid(), &runtime, err, sizeof(err)), 0);
+    assert_int_equal(runtime_listen(&runtime, 0600, err, sizeof(err)), 0);
+    for (unsigned i = 0; i < count; i++) {
+        socks[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        assert_true(socks[i] >= 0);
+        assert_int_equal(connect(socks[i], (struct sockaddr *)&addr, sizeof(addr)), 0);
+    }
+    for (unsigned i = 0; i < count; i++)
+        close(socks[i]);
+    runtime_close(&runtime);
+    snprintf(path, sizeof(path), "%s/vipd.lock", dir);
+    unlink(path);
+    assert_int_equal(rmdir(dir), 0);
+}
+
 /* Who can read the lock file can lock it, and no vipd would start again: nobody else can, also where an older one could be. */
 static void test_lock_private(void **state)
 {
@@ -515,6 +555,7 @@ int main(void)
         cmocka_unit_test(test_loop_device_names),
         cmocka_unit_test(test_default_dir),
         cmocka_unit_test(test_lock_and_socket),
+        cmocka_unit_test(test_hundreds_of_connects_wait_without_a_look_of_vipd),
         cmocka_unit_test(test_lock_private),
         cmocka_unit_test(test_lock_of_two_names),
         cmocka_unit_test(test_no_chmod_by_name),

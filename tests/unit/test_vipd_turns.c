@@ -108,6 +108,8 @@ static void test_connections_in_turn(void **state)
 
     (void)state;
     assert_ptr_equal(turns_join(&turns, 1000), user);
+    assert_int_equal(turns_connections(&turns, 1000), 2);
+    assert_int_equal(turns_connections(&turns, 1001), 0);
     for (unsigned i = 0; i < 40; i++) {
         now_ns++;
         for (unsigned c = 0; c < FLOOD; c++)

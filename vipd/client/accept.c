@@ -15,12 +15,21 @@
 
 #include "vipd/client/internal.h"
 
-#define ACCEPTS_PER_CALL 16         /* connections taken before the NICs have their turn again */
-#define PAUSE_NS         100000000u /* pause in ns after descriptors ran out */
 /*
- * Pause in ns after a connection was refused because many descriptors of its user wait for the
- * undertaker. Its socket waits there, too, so the number of such connections must be bounded. Only
- * accept shows the user of a connection: the pause holds up all users, and so it is short.
+ * Limit of the cost of accepting in one look at the descriptors, before the NICs have their turn
+ * again. A connection that is refused at the limit of its user costs 1, some microseconds; one that
+ * is taken costs TAKEN_COST. The first must be cheap and many: connections of other users stand
+ * behind them in the queue.
+ */
+#define ACCEPT_COST_MAX 64u
+#define TAKEN_COST      4u
+
+#define PAUSE_NS 100000000u /* pause in ns after descriptors ran out */
+/*
+ * Pause in ns after a refused connection whose socket has to wait for the undertaker, while many
+ * descriptors of its user wait there: the rate of such sockets must be bounded. Only accept shows
+ * the user of a connection: the pause holds up all users, and so it is short. A socket without
+ * messages is closed at once and causes no pause.
  */
 #define REFUSED_PAUSE_NS 1000000u
 
@@ -72,7 +81,7 @@ static void on_listen(void *ctx, unsigned events)
     struct client_listener *listener = ctx;
 
     (void)events;
-    for (unsigned i = 0; i < ACCEPTS_PER_CALL; i++) {
+    for (unsigned cost = 0; cost < ACCEPT_COST_MAX;) {
         int sock = accept4(listener->sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         int r;
 
@@ -91,6 +100,7 @@ static void on_listen(void *ctx, unsigned events)
             pause_accepting(listener, -r);
             return;
         }
+        cost += r == -EDQUOT ? 1 : TAKEN_COST;
     }
 }
 

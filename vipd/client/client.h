@@ -85,8 +85,9 @@ int client_listen(struct vipd *vipd, int sock, struct client_listener **ret);
 void client_listener_free(struct client_listener *listener);
 
 /* Take over a connected socket, also on failure. Outcomes: 0; -EDQUOT its user has the
- * connections that [limits] allow; -EBUSY the same, and undertaker_full; other negative errno.
- * Also for tests. */
+ * connections that [limits] allow; -EBUSY the same, and the socket is one more of many descriptors
+ * of the user that wait for the undertaker (undertaker_full); other negative errno. Also for
+ * tests. */
 int client_new(struct vipd *vipd, int sock);
 
 /*

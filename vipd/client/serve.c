@@ -159,26 +159,33 @@ bool client_serve(struct client *client)
     return client->end == CLIENT_END_NONE;
 }
 
-/* What the kernel knows about the other side, as of its connect. */
-static int read_identity(struct client *client)
+/* Who connected, as the kernel knows it. */
+static int read_user(struct client *client)
 {
     struct ucred cred;
     socklen_t len = sizeof(cred);
-    char path[64];
-    FILE *comm;
 
     if (getsockopt(client->sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
         return -errno;
     client->pid = cred.pid;
     client->uid = cred.uid;
     client->gid = cred.gid;
-    len = sizeof(client->pidfd);
+    return 0;
+}
+
+/* What else the kernel knows of that process. This costs more than all that a refusal needs. */
+static void read_process(struct client *client)
+{
+    socklen_t len = sizeof(client->pidfd);
+    char path[64];
+    FILE *comm;
+
     if (getsockopt(client->sock, SOL_SOCKET, SO_PEERPIDFD, &client->pidfd, &len) < 0) {
         /* Before Linux 6.5: if the process ended since its connect, the socket tells. */
-        client->pidfd = cred.pid > 0 ? pidfd_open(cred.pid, 0) : -1;
+        client->pidfd = client->pid > 0 ? pidfd_open(client->pid, 0) : -1;
     }
     snprintf(client->program, sizeof(client->program), "?");
-    snprintf(path, sizeof(path), "/proc/%ld/comm", (long)cred.pid);
+    snprintf(path, sizeof(path), "/proc/%ld/comm", (long)client->pid);
     comm = fopen(path, "re");
     if (comm) {
         if (fgets(client->program, sizeof(client->program), comm))
@@ -186,35 +193,49 @@ static int read_identity(struct client *client)
         fclose(comm);
     }
     vipd_log_clean(client->program);
-    return 0;
 }
 
-static uint64_t connections_of(const struct vipd *vipd, uid_t uid)
+/* Returns whether the socket waits for the undertaker, so that vipd still has its descriptor. */
+static bool free_client(struct client *client)
 {
-    uint64_t count = 0;
+    bool waits;
 
-    for (const struct client *c = vipd->clients; c; c = c->next)
-        count += c->uid == uid;
-    return count;
-}
-
-static void free_client(struct client *client)
-{
     vipd_watch_free(client->sock_watch);
     vipd_watch_free(client->pid_watch);
     if (client->pidfd >= 0)
         close(client->pidfd);
-    /* The program sees the end now. The close may take long: messages that vipd has not read may
-     * hold the last descriptors of files. */
-    (void)shutdown(client->sock, SHUT_RDWR);
-    undertaker_close(client->vipd->undertaker, client->uid, client->sock);
+    waits = undertaker_hang_up(client->vipd->undertaker, client->uid, client->sock);
     turns_leave(&client->vipd->turns, client->turns);
     free(client);
+    return waits;
+}
+
+/* Has the user all connections that [limits] allow? Then it gets the reason. This costs little, or
+ * a user who connects without end would keep other users waiting in the queue of the socket. */
+static bool over_limit(struct client *client)
+{
+    struct vipd *vipd = client->vipd;
+    unsigned long long has = turns_connections(&vipd->turns, client->uid);
+    unsigned long long max = vipd->config->connections_per_uid;
+
+    if (has < max)
+        return false;
+    vipd->counters.refused_limit++;
+    vipd_log_limited(&vipd->client_log, vipd_loop_now(vipd->loop), VIPD_LOG_WARNING,
+                     "connection of pid %ld refused: uid %lu has %llu already; "
+                     "[limits] connections_per_uid",
+                     (long)client->pid, (unsigned long)client->uid, has);
+    client_refuse(client->sock,
+                  "uid %lu has %llu connections to vipd: the limit is [limits] "
+                  "connections_per_uid = %llu",
+                  (unsigned long)client->uid, has, max);
+    return true;
 }
 
 int client_new(struct vipd *vipd, int sock)
 {
     struct client *client = calloc(1, sizeof(*client));
+    uid_t uid;
     int r;
 
     if (!client) {
@@ -225,25 +246,13 @@ int client_new(struct vipd *vipd, int sock)
     client->vipd = vipd;
     client->sock = sock;
     client->pidfd = -1;
-    r = read_identity(client);
+    r = read_user(client);
     if (r < 0)
         goto fail;
-    if (connections_of(vipd, client->uid) >= vipd->config->connections_per_uid) {
-        vipd->counters.refused_limit++;
-        vipd_log_limited(&vipd->client_log, vipd_loop_now(vipd->loop), VIPD_LOG_WARNING,
-                         "connection of %s (pid %ld) refused: uid %lu has %llu already; "
-                         "[limits] connections_per_uid",
-                         client->program, (long)client->pid, (unsigned long)client->uid,
-                         (unsigned long long)vipd->config->connections_per_uid);
-        client_refuse(sock,
-                      "uid %lu has %llu connections to vipd: the limit is [limits] "
-                      "connections_per_uid = %llu",
-                      (unsigned long)client->uid,
-                      (unsigned long long)connections_of(vipd, client->uid),
-                      (unsigned long long)vipd->config->connections_per_uid);
-        r = undertaker_full(vipd->undertaker, client->uid) ? -EBUSY : -EDQUOT;
-        goto fail;
-    }
+    uid = client->uid;
+    if (over_limit(client))
+        return free_client(client) && undertaker_full(vipd->undertaker, uid) ? -EBUSY : -EDQUOT;
+    read_process(client);
     r = -ENOMEM;
     client->turns = turns_join(&vipd->turns, client->uid);
     if (!client->turns)
@@ -266,9 +275,8 @@ int client_new(struct vipd *vipd, int sock)
     return 0;
 
 fail:
-    if (r != -EDQUOT && r != -EBUSY)
-        client_refuse(sock, "vipd cannot take one more connection: %s", strerror(-r));
-    free_client(client);
+    client_refuse(sock, "vipd cannot take one more connection: %s", strerror(-r));
+    (void)free_client(client);
     return r;
 }
 
@@ -381,7 +389,7 @@ static bool remove_client(struct client *client, unsigned *cost, bool all)
         client->next->prev = client->prev;
     else
         vipd->clients_last = client->prev;
-    free_client(client);
+    (void)free_client(client);
     return true;
 }
 

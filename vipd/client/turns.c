@@ -8,7 +8,7 @@
 
 struct turns_user {
     struct turns_user *next;
-    uint32_t uid, refs;
+    uint32_t uid, refs; /* refs: its connections */
     uint64_t spent;
     uint64_t look_ns;        /* last look with a request of the user */
     uint64_t refused_ns;     /* last look that did not serve all of them */
@@ -16,12 +16,26 @@ struct turns_user {
     const void *first_later; /* the same in the next one */
 };
 
-struct turns_user *turns_join(struct turns *turns, uint32_t uid)
+static struct turns_user *user_find(const struct turns *turns, uint32_t uid)
 {
     struct turns_user *user = turns->users;
 
     while (user && user->uid != uid)
         user = user->next;
+    return user;
+}
+
+unsigned turns_connections(const struct turns *turns, uint32_t uid)
+{
+    const struct turns_user *user = user_find(turns, uid);
+
+    return user ? user->refs : 0;
+}
+
+struct turns_user *turns_join(struct turns *turns, uint32_t uid)
+{
+    struct turns_user *user = user_find(turns, uid);
+
     if (!user) {
         user = calloc(1, sizeof(*user));
         if (!user)

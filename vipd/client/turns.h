@@ -32,6 +32,8 @@ struct turns {
 /* A connection of this user comes, or goes. join: NULL: no memory. */
 struct turns_user *turns_join(struct turns *turns, uint32_t uid);
 void turns_leave(struct turns *turns, struct turns_user *user);
+/* Connections of this user. Its cost grows with the number of users, not with their connections. */
+unsigned turns_connections(const struct turns *turns, uint32_t uid);
 
 /*
  * May this client of the user have a request served in the look at now_ns? What is not served stays

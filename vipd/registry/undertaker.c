@@ -1,11 +1,13 @@
 /* Giving memory back in a thread of its own; see undertaker.h. */
 #include "vipd/registry/undertaker.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -296,7 +298,8 @@ static bool enqueue(struct undertaker *undertaker, uint32_t id, struct item *ite
     return true;
 }
 
-static void hand_over(struct undertaker *undertaker, uint32_t owner, const struct item *what)
+/* Returns whether it was handed over; else it is done. */
+static bool hand_over(struct undertaker *undertaker, uint32_t owner, const struct item *what)
 {
     struct item *item = undertaker ? malloc(sizeof(*item)) : NULL;
     bool taken = false;
@@ -307,10 +310,11 @@ static void hand_over(struct undertaker *undertaker, uint32_t owner, const struc
         taken = enqueue(undertaker, owner, item);
         pthread_mutex_unlock(&undertaker->lock);
     }
-    if (taken)
-        return;
-    free(item);
-    item_do(what);
+    if (!taken) {
+        free(item);
+        item_do(what);
+    }
+    return taken;
 }
 
 void undertaker_unmap_sparse(struct undertaker *undertaker, uint32_t owner, void *base,
@@ -329,7 +333,7 @@ void undertaker_unmap_sparse(struct undertaker *undertaker, uint32_t owner, void
     item.sparse = pages_bytes <= UNDERTAKER_PIECE_BYTES;
     if (share)
         item.share = *share;
-    hand_over(undertaker, owner, &item);
+    (void)hand_over(undertaker, owner, &item);
 }
 
 void undertaker_unmap(struct undertaker *undertaker, uint32_t owner, void *base, uint64_t bytes,
@@ -341,7 +345,37 @@ void undertaker_unmap(struct undertaker *undertaker, uint32_t owner, void *base,
 void undertaker_close(struct undertaker *undertaker, uint32_t owner, int fd)
 {
     if (fd >= 0)
-        hand_over(undertaker, owner, &(struct item){.fd = fd});
+        (void)hand_over(undertaker, owner, &(struct item){.fd = fd});
+}
+
+/*
+ * Does no message wait in a socket that takes no more (SHUT_RD)? An empty message looks like the
+ * end of the connection. But with SO_PASSCRED each message has ancillary data, and here is no room
+ * for it, so that the kernel sets MSG_CTRUNC. MSG_PEEK leaves the message and its descriptors where
+ * they are. After any error the answer is no.
+ */
+static bool queue_is_empty(int sock)
+{
+    struct msghdr msg = {0};
+    int on = 1;
+    ssize_t n;
+
+    if (setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
+        return false;
+    n = recvmsg(sock, &msg, MSG_PEEK | MSG_DONTWAIT);
+    if (n < 0 && errno == ECONNRESET) /* the other side is gone; this comes once, before messages */
+        n = recvmsg(sock, &msg, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 && !(msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC));
+}
+
+bool undertaker_hang_up(struct undertaker *undertaker, uint32_t owner, int sock)
+{
+    /* First: from here on nothing comes into the queue. */
+    if (shutdown(sock, SHUT_RDWR) == 0 && queue_is_empty(sock)) {
+        last_close(sock);
+        return false;
+    }
+    return hand_over(undertaker, owner, &(struct item){.fd = sock});
 }
 
 void undertaker_waiting(struct undertaker *undertaker, uint32_t owner, struct undertaker_share *ret)

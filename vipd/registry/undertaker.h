@@ -74,6 +74,15 @@ void undertaker_unmap_sparse(struct undertaker *undertaker, uint32_t owner, void
  * thread or memory it is closed before this returns. */
 void undertaker_close(struct undertaker *undertaker, uint32_t owner, int fd);
 
+/*
+ * Shut down a connected socket of AF_UNIX, SOCK_SEQPACKET, that only this process has, and close
+ * it. The other side sees the end now. If no message waits in the socket, its close is quick, and
+ * the caller's thread closes it. Else it is undertaker_close, because messages may hold the last
+ * descriptors of files. Outcomes: true: the descriptor is open until the undertaker closes it;
+ * false: it is closed.
+ */
+bool undertaker_hang_up(struct undertaker *undertaker, uint32_t owner, int sock);
+
 /* Do UNDERTAKER_FDS_MAX descriptors of this owner wait, or more? */
 bool undertaker_full(struct undertaker *undertaker, uint32_t owner);
 
