@@ -44,13 +44,20 @@ static int ask(int sock, size_t bytes)
     Vip__Request request = VIP__REQUEST__INIT;
     struct vip_fds fds = VIP_FDS_NONE;
     ProtobufCMessage *message;
+    void *room;
     int rc;
 
+    room = mmap(NULL, VIP_CONTROL_BYTES_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                -1, 0);
+    if (room == MAP_FAILED)
+        return -errno;
     make.has_bytes = true;
     make.bytes = bytes;
     request.body_case = VIP__REQUEST__BODY_MAKE_MEMORY;
     request.make_memory = &make;
-    rc = vip_control_ask(sock, &request.base, NULL, 0, &vip__reply__descriptor, &message, &fds);
+    rc = vip_control_ask_in(room, sock, &request.base, NULL, 0, &vip__reply__descriptor, &message,
+                            &fds);
+    munmap(room, VIP_CONTROL_BYTES_MAX);
     if (rc != 0)
         return rc;
     protobuf_c_message_free_unpacked(message, NULL);
