@@ -55,8 +55,8 @@ static VIP_RETURN exchange(struct vipl__session *session, const char *call,
     pthread_mutex_lock(&session->call_lock);
     rc = vipl__is_dead(session) ? -EPIPE : 0;
     if (rc == 0)
-        rc = vip_control_ask(session->control_fd, &request->base, fds, fd_count,
-                             &vip__reply__descriptor, &message, ret_fds);
+        rc = vip_control_ask_in(session->call_room, session->control_fd, &request->base, fds,
+                                fd_count, &vip__reply__descriptor, &message, ret_fds);
     pthread_mutex_unlock(&session->call_lock);
     if (rc < 0)
         return lost(session, call, rc);

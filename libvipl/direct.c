@@ -62,7 +62,7 @@ static int make_table(struct vipl__session *session)
     fd = memfd_create("vipl-receives", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return -1;
-    if (ftruncate(fd, (off_t)VIP_RECV_BYTES) == 0 &&
+    if (vipl__mem_file_grow(fd, VIP_RECV_BYTES) == 0 &&
         mmap(session->recv_base, VIP_RECV_BYTES, PROT_READ | PROT_WRITE,
              MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0) != MAP_FAILED &&
         vipl__shared_advise(session->recv_base, VIP_RECV_BYTES) == 0 &&

@@ -201,10 +201,13 @@ static struct vipl__session *session_new(uint32_t slot)
     session->slot = slot;
     session->app_base = mmap(NULL, VIP_APP_BYTES + VIP_VIPD_BYTES, PROT_NONE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (session->app_base == MAP_FAILED) {
-        free(session);
-        return NULL;
-    }
+    if (session->app_base == MAP_FAILED)
+        goto no_address_space;
+    /* Not from the heap: a page of it may be one that another thread is adopting just now. */
+    session->call_room = mmap(NULL, VIP_CONTROL_BYTES_MAX, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (session->call_room == MAP_FAILED)
+        goto no_room;
     session->vipd = (const void *)((char *)session->app_base + VIP_APP_BYTES);
     pthread_mutex_init(&session->call_lock, NULL);
     pthread_mutex_init(&session->lock, NULL);
@@ -214,6 +217,12 @@ static struct vipl__session *session_new(uint32_t slot)
     pthread_cond_init(&session->changed, &attr);
     pthread_condattr_destroy(&attr);
     return session;
+
+no_room:
+    munmap(session->app_base, VIP_APP_BYTES + VIP_VIPD_BYTES);
+no_address_space:
+    free(session);
+    return NULL;
 }
 
 struct vipl__session *vipl__session_get(void)

@@ -49,6 +49,19 @@ struct vipl__mem_files {
 /* Is fd memory of exactly `bytes` bytes (> 0), of a fixed size (sealed SHRINK and GROW)? */
 bool vipl__mem_file_is(int fd, size_t bytes);
 /*
+ * May this process make a file of that size, or write into one up to there? RLIMIT_FSIZE counts for
+ * files in memory too, and the signal SIGXFSZ follows a vain try: ask before ftruncate and pwrite.
+ * It does not count for stores in mappings. Outcomes: 0; -EFBIG. Any thread.
+ */
+int vipl__mem_file_room(uint64_t bytes);
+/* Make the new memfd fd that large. Outcomes: 0; -EFBIG: RLIMIT_FSIZE; other negative errno. */
+int vipl__mem_file_grow(int fd, uint64_t bytes);
+/*
+ * The words for a negative errno of this module. After -EFBIG they name RLIMIT_FSIZE, the limit and
+ * the size that it has refused this thread last. Valid until the thread calls it again.
+ */
+const char *vipl__mem_file_error(int error);
+/*
  * Keep memory that is shared with vipd out of forked children and core dumps. base, bytes: a
  * mapping, whole pages. Outcomes: 0; a negative errno. Any thread.
  */
@@ -75,9 +88,9 @@ void vipl__mem_arena_put(void);
 
 /*
  * Make [addr, addr + bytes) reachable. bytes > 0. There always is a way (STAGED is the last one);
- * it fails only without memory or if the range is not mapped. files: may be NULL. Outcomes: 0 and
- * *ret; -EFAULT some byte is not mapped or not readable; -ENOMEM, -EMFILE. On failure why (a static
- * sentence) says what was wrong.
+ * it fails only without memory, behind RLIMIT_FSIZE or if the range is not mapped. files: may be
+ * NULL. Outcomes: 0 and *ret; -EFAULT some byte is not mapped or not readable; -ENOMEM, -EMFILE,
+ * -EFBIG. On failure why (a static sentence) says what was wrong.
  */
 int vipl__mem_prepare(void *addr, size_t bytes, const struct vipl__mem_files *files,
                       struct vipl__mem *ret, const char **why);

@@ -8,7 +8,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,13 +47,20 @@ static int ask(int sock, size_t bytes)
     Vip__Request request = VIP__REQUEST__INIT;
     struct vip_fds fds = VIP_FDS_NONE;
     ProtobufCMessage *message;
+    void *room;
     int rc;
 
+    room = mmap(NULL, VIP_CONTROL_BYTES_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                -1, 0);
+    if (room == MAP_FAILED)
+        return -errno;
     make.has_bytes = true;
     make.bytes = bytes;
     request.body_case = VIP__REQUEST__BODY_MAKE_MEMORY;
     request.make_memory = &make;
-    rc = vip_control_ask(sock, &request.base, NULL, 0, &vip__reply__descriptor, &message, &fds);
+    rc = vip_control_ask_in(room, sock, &request.base, NULL, 0, &vip__reply__descriptor, &message,
+                            &fds);
+    munmap(room, VIP_CONTROL_BYTES_MAX);
     if (rc != 0)
         return rc;
     protobuf_c_message_free_unpacked(message, NULL);
@@ -70,6 +80,39 @@ static int ask_anew(size_t bytes)
     return rc;
 }
 
+/* The size that RLIMIT_FSIZE has refused this thread last, in bytes. */
+static _Thread_local uint64_t refused_bytes;
+
+int vipl__mem_file_room(uint64_t bytes)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur)
+        return 0;
+    refused_bytes = bytes;
+    return -EFBIG;
+}
+
+int vipl__mem_file_grow(int fd, uint64_t bytes)
+{
+    int rc = vipl__mem_file_room(bytes);
+
+    return rc == 0 && ftruncate(fd, (off_t)bytes) != 0 ? -errno : rc;
+}
+
+const char *vipl__mem_file_error(int error)
+{
+    static _Thread_local char text[128];
+    struct rlimit limit;
+
+    if (error != -EFBIG || getrlimit(RLIMIT_FSIZE, &limit) != 0 || refused_bytes <= limit.rlim_cur)
+        return strerror(-error);
+    snprintf(text, sizeof(text),
+             "that takes a file of %llu bytes, and RLIMIT_FSIZE (ulimit -f) is %llu bytes",
+             (unsigned long long)refused_bytes, (unsigned long long)limit.rlim_cur);
+    return text;
+}
+
 int vipl__mem_file_own(const char *name, size_t bytes)
 {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -77,10 +120,11 @@ int vipl__mem_file_own(const char *name, size_t bytes)
 
     if (fd < 0)
         return -errno;
-    if (ftruncate(fd, (off_t)bytes) == 0 &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
+    rc = vipl__mem_file_grow(fd, bytes);
+    if (rc == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
+        rc = -errno;
+    if (rc == 0)
         return fd;
-    rc = -errno;
     close(fd);
     return rc;
 }

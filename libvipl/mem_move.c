@@ -24,7 +24,8 @@
  *   being moved; reading it would be harmless until the old pages are gone, and fatal after);
  * - all signals are blocked, because a handler may touch any page;
  * - pages are copied by pwrite and pread of the arena: a range that vanishes meanwhile gives EFAULT
- *   instead of a signal; no sanitizer's shadow memory is involved.
+ *   instead of a signal; no sanitizer's shadow memory is involved. Where RLIMIT_FSIZE forbids the
+ *   pwrite, process_vm_writev writes a mapping of the arena, with the same outcomes.
  *
  * Without privilege userfaultfd holds up user code only. A system call of another thread that
  * writes into the page during the window gets EFAULT. So does one that reads it in the two
@@ -41,6 +42,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 _Static_assert(sizeof(long) == 8 && sizeof(off_t) == 8, "offsets travel in one register");
@@ -194,6 +196,26 @@ MEM_RAW static long raw_copy(long call, int fd, uintptr_t addr, size_t bytes, ui
     return 0;
 }
 
+/* The same into memory of ours. */
+MEM_RAW static long raw_copy_to(uintptr_t to, uintptr_t addr, size_t bytes)
+{
+    long pid = syscall(SYS_getpid);
+
+    while (bytes > 0) {
+        struct iovec from = {.iov_base = (void *)addr, .iov_len = bytes};
+        struct iovec into = {.iov_base = (void *)to, .iov_len = bytes};
+        long done = raw(syscall(SYS_process_vm_writev, pid, &from, 1, &into, 1, 0));
+        if (done == -EINTR)
+            continue;
+        if (done <= 0)
+            return done < 0 ? done : -EIO;
+        addr += (size_t)done;
+        to += (size_t)done;
+        bytes -= (size_t)done;
+    }
+    return 0;
+}
+
 MEM_RAW static long raw_remap(uintptr_t from, size_t bytes, int flags, uintptr_t to)
 {
     return raw(syscall(SYS_mremap, from, bytes, bytes, MREMAP_MAYMOVE | flags, to));
@@ -201,9 +223,12 @@ MEM_RAW static long raw_remap(uintptr_t from, size_t bytes, int flags, uintptr_t
 
 /* ---- in ------------------------------------------------------------------------------------ */
 
-/* The window of the move in: everything it needs is in its arguments. uffd -1: no other thread. */
+/*
+ * The window of the move in: everything it needs is in its arguments. uffd -1: no other thread.
+ * view: a mapping of the arena's pages to copy through; 0: none, the file may be written.
+ */
 MEM_RAW static long window_in(int uffd, int arena_fd, uintptr_t addr, size_t bytes, uint64_t offset,
-                              int prot, uintptr_t shadow)
+                              int prot, uintptr_t shadow, uintptr_t view)
 {
     uint64_t all_signals = ~0ull;
     uint64_t old_signals = 0;
@@ -216,7 +241,8 @@ MEM_RAW static long window_in(int uffd, int arena_fd, uintptr_t addr, size_t byt
     if (rc == 0 && uffd >= 0)
         rc = raw_protect(uffd, addr, bytes);
     if (rc == 0)
-        rc = raw_copy(SYS_pwrite64, arena_fd, addr, bytes, offset);
+        rc = view != 0 ? raw_copy_to(view, addr, bytes)
+                       : raw_copy(SYS_pwrite64, arena_fd, addr, bytes, offset);
     if (rc == 0 && uffd >= 0)
         rc =
             raw_register(uffd, addr, bytes, UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP);
@@ -245,18 +271,25 @@ int vipl__mem_move_in(struct mem_state *st, enum mem_guard guard, uintptr_t addr
 {
     uint64_t offset = vipl__mem_zone_offset(st, addr);
     int uffd = guard == MEM_GUARD_USERFAULTFD ? st->uffd : -1;
+    void *view = NULL;
     bool locked;
     long at;
 
     if (guard == MEM_GUARD_IMPOSSIBLE || offset == MEM_NO_OFFSET)
         return -EPERM;
+    if (vipl__mem_file_room(offset + bytes) != 0)
+        view = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, st->arena_fd, (off_t)offset);
+    if (view == MAP_FAILED)
+        return -errno;
     /* A mapping that was never written to would forget its page offset when moved (see above). */
     madvise((void *)addr, MEM_PAGE_BYTES, MADV_POPULATE_WRITE);
     /* Older kernels protect only populated pages; the page of zeros is enough. */
     if (uffd >= 0 && !st->uffd_unpopulated)
         madvise((void *)addr, bytes, MADV_POPULATE_READ);
 
-    at = window_in(uffd, st->arena_fd, addr, bytes, offset, prot, shadow);
+    at = window_in(uffd, st->arena_fd, addr, bytes, offset, prot, shadow, (uintptr_t)view);
+    if (view != NULL)
+        munmap(view, bytes);
     if (at < 0) {
         vipl__mem_zone_free(st, offset, bytes);
         return (int)at;

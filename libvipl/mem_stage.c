@@ -64,11 +64,13 @@ int vipl__mem_stage_prepare(struct mem_state *st, uintptr_t addr, size_t bytes, 
 {
     size_t offset = addr % MEM_PAGE_BYTES;
     size_t half_bytes = mem_page_up(offset + bytes);
-    int fd =
-        files != NULL && files->make != NULL ? files->make(files->ctx, 2 * half_bytes) : -ENOSYS;
+    int fd = vipl__mem_file_room(half_bytes); /* what goes out is written by pwrite */
     void *map;
     int rc;
 
+    if (fd == 0)
+        fd = files != NULL && files->make != NULL ? files->make(files->ctx, 2 * half_bytes)
+                                                  : -ENOSYS;
     if (fd == -ENOSYS)
         fd = vipl__mem_file_own("vipl-staged", 2 * half_bytes);
     rc = fd < 0 ? fd : vipl__mem_file_map(fd, 2 * half_bytes, &map);

@@ -113,7 +113,7 @@ static VIP_RETURN try_register(struct vipl__session *session, struct vipl__regio
         return vipl__fail(error == -EFAULT ? VIP_INVALID_PARAMETER : VIP_ERROR_RESOURCE,
                           "VipRegisterMem: %lu bytes at %p cannot be registered: %s (%s)",
                           (unsigned long)region->bytes, (void *)region->addr, why,
-                          strerror(-error));
+                          vipl__mem_file_error(error));
     *ret_shared = region->mem.kind == VIPL__MEM_SHARED;
     rc = ask_register(session, region, attributes);
     if (rc != VIP_SUCCESS)
@@ -339,7 +339,7 @@ VIP_RETURN VipxAllocMem(VIP_ULONG Length, VIP_PVOID *Address)
     memory = vipl__mem_alloc(Length);
     if (memory == NULL)
         return vipl__fail(VIP_ERROR_RESOURCE, "VipxAllocMem: %lu bytes: %s", Length,
-                          strerror(errno));
+                          vipl__mem_file_error(-errno));
     *Address = memory;
     return VIP_SUCCESS;
 }

@@ -44,13 +44,14 @@ static int app_segment(struct vipl__session *session)
 
     if (fd < 0)
         return -errno;
-    if (ftruncate(fd, VIP_APP_BYTES) < 0 ||
-        mmap(session->app_base, VIP_APP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
-             0) == MAP_FAILED ||
-        vipl__shared_advise(session->app_base, VIP_APP_BYTES) < 0 ||
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) <
-            0) {
+    error = vipl__mem_file_grow(fd, VIP_APP_BYTES);
+    if (error == 0 && (mmap(session->app_base, VIP_APP_BYTES, PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED ||
+                       vipl__shared_advise(session->app_base, VIP_APP_BYTES) < 0 ||
+                       fcntl(fd, F_ADD_SEALS,
+                             F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0))
         error = -errno;
+    if (error < 0) {
         close(fd);
         return error;
     }
@@ -385,7 +386,7 @@ VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret)
     fds[0] = app_segment(session);
     if (fds[0] < 0 || fds[1] < 0) {
         rc = vipl__fail(VIP_ERROR_RESOURCE, "VipOpenNic: no memory to share with vipd: %s",
-                        strerror(fds[0] < 0 ? -fds[0] : -fds[1]));
+                        vipl__mem_file_error(fds[0] < 0 ? fds[0] : fds[1]));
         if (fds[0] >= 0)
             close(fds[0]);
         goto failed;

@@ -124,6 +124,7 @@ struct vipl__session {
     char socket_path[128]; /* for texts */
 
     pthread_mutex_t call_lock;
+    void *call_room; /* VIP_CONTROL_BYTES_MAX bytes for messages; under call_lock */
 
     pthread_mutex_t lock;
     pthread_cond_t changed;          /* an attempt ended, a request came in, vipd died, we close */

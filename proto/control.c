@@ -1,7 +1,8 @@
 /*
  * Control messages on a UNIX SOCK_SEQPACKET socket (proto/control.h).
  *
- * Owns: one buffer per call on the stack, ancillary data, closing received descriptors.
+ * Owns: ancillary data, closing received descriptors, and one buffer per call on the stack (the
+ * caller gives it to vip_control_ask_in).
  * Does not own: the meaning of messages. Called by libvipl, vipd and the tools. Every received
  * message is treated as hostile. Needs libc and protobuf-c only.
  */
@@ -52,27 +53,27 @@ static int closed_errno(int err)
     return err == ECONNRESET ? EPIPE : err;
 }
 
-int vip_control_send(int sock, const ProtobufCMessage *message, const int *fds, unsigned fd_count,
-                     int flags)
+/* As vip_control_send; room: VIP_CONTROL_BYTES_MAX bytes for the packed message. */
+static int send_in(int sock, const ProtobufCMessage *message, const int *fds, unsigned fd_count,
+                   int flags, uint8_t *room)
 {
-    uint8_t bytes[VIP_CONTROL_BYTES_MAX];
     union {
         struct cmsghdr align;
         char bytes[CMSG_SPACE(sizeof(int) * VIP_CONTROL_FDS_MAX)];
     } ancillary;
     size_t len = protobuf_c_message_get_packed_size(message);
-    struct iovec iov = {.iov_base = bytes};
+    struct iovec iov = {.iov_base = room};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
     ssize_t n;
 
-    if (len > sizeof(bytes))
+    if (len > VIP_CONTROL_BYTES_MAX)
         return -EMSGSIZE;
     if (fd_count > VIP_CONTROL_FDS_MAX)
         return -EINVAL;
     /* To the receiver, a SEQPACKET packet of 0 bytes looks like the end of the connection. */
     if (len == 0)
         return -EINVAL;
-    iov.iov_len = protobuf_c_message_pack(message, bytes);
+    iov.iov_len = protobuf_c_message_pack(message, room);
     if (fd_count > 0) {
         struct cmsghdr *cmsg;
 
@@ -89,6 +90,14 @@ int vip_control_send(int sock, const ProtobufCMessage *message, const int *fds, 
         n = sendmsg(sock, &msg, flags | MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
     return n < 0 ? -closed_errno(errno) : 0;
+}
+
+int vip_control_send(int sock, const ProtobufCMessage *message, const int *fds, unsigned fd_count,
+                     int flags)
+{
+    uint8_t room[VIP_CONTROL_BYTES_MAX];
+
+    return send_in(sock, message, fds, fd_count, flags, room);
 }
 
 /* Collect the descriptors of a received packet. `drop` closes those for which *ret has no room;
@@ -135,16 +144,16 @@ static void unpack_free(void *allocator_data, void *memory)
     free(memory);
 }
 
-int vip_control_recv_from(int sock, const ProtobufCMessageDescriptor *type, int flags,
-                          const struct vip_fd_drop *drop, ProtobufCMessage **ret_message,
-                          struct vip_fds *ret_fds)
+/* As vip_control_recv_from; room: VIP_CONTROL_BYTES_MAX bytes for the packed message. */
+static int recv_in(int sock, const ProtobufCMessageDescriptor *type, int flags,
+                   const struct vip_fd_drop *drop, uint8_t *room, ProtobufCMessage **ret_message,
+                   struct vip_fds *ret_fds)
 {
-    uint8_t bytes[VIP_CONTROL_BYTES_MAX];
     union {
         struct cmsghdr align;
         char bytes[CMSG_SPACE(sizeof(int) * ANCILLARY_FDS_MAX)];
     } ancillary;
-    struct iovec iov = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+    struct iovec iov = {.iov_base = room, .iov_len = VIP_CONTROL_BYTES_MAX};
     struct msghdr msg = {.msg_iov = &iov,
                          .msg_iovlen = 1,
                          .msg_control = ancillary.bytes,
@@ -178,7 +187,7 @@ int vip_control_recv_from(int sock, const ProtobufCMessageDescriptor *type, int 
         return -EMFILE;
     }
     if (n > 0 && fits && !(msg.msg_flags & MSG_TRUNC))
-        message = protobuf_c_message_unpack(type, &allocator, (size_t)n, bytes);
+        message = protobuf_c_message_unpack(type, &allocator, (size_t)n, room);
     if (!message) {
         vip_fds_drop(&fds, drop);
         return no_memory ? -ENOMEM : -EBADMSG;
@@ -188,24 +197,42 @@ int vip_control_recv_from(int sock, const ProtobufCMessageDescriptor *type, int 
     return 0;
 }
 
+int vip_control_recv_from(int sock, const ProtobufCMessageDescriptor *type, int flags,
+                          const struct vip_fd_drop *drop, ProtobufCMessage **ret_message,
+                          struct vip_fds *ret_fds)
+{
+    uint8_t room[VIP_CONTROL_BYTES_MAX];
+
+    return recv_in(sock, type, flags, drop, room, ret_message, ret_fds);
+}
+
 int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags,
                      ProtobufCMessage **ret_message, struct vip_fds *ret_fds)
 {
     return vip_control_recv_from(sock, type, flags, &drop_now, ret_message, ret_fds);
 }
 
-int vip_control_ask(int sock, const ProtobufCMessage *request, const int *fds, unsigned fd_count,
-                    const ProtobufCMessageDescriptor *type, ProtobufCMessage **ret_reply,
-                    struct vip_fds *ret_fds)
+int vip_control_ask_in(void *room, int sock, const ProtobufCMessage *request, const int *fds,
+                       unsigned fd_count, const ProtobufCMessageDescriptor *type,
+                       ProtobufCMessage **ret_reply, struct vip_fds *ret_fds)
 {
-    int r = vip_control_send(sock, request, fds, fd_count, 0);
+    int r = send_in(sock, request, fds, fd_count, 0, room);
 
     *ret_reply = NULL;
     *ret_fds = VIP_FDS_NONE;
     /* A peer that closed the socket before the request may have sent its reason. */
     if (r < 0 && r != -EPIPE)
         return r;
-    return vip_control_recv(sock, type, 0, ret_reply, ret_fds);
+    return recv_in(sock, type, 0, &drop_now, room, ret_reply, ret_fds);
+}
+
+int vip_control_ask(int sock, const ProtobufCMessage *request, const int *fds, unsigned fd_count,
+                    const ProtobufCMessageDescriptor *type, ProtobufCMessage **ret_reply,
+                    struct vip_fds *ret_fds)
+{
+    uint8_t room[VIP_CONTROL_BYTES_MAX];
+
+    return vip_control_ask_in(room, sock, request, fds, fd_count, type, ret_reply, ret_fds);
 }
 
 int vip_control_socket_path(char *buf, size_t buf_bytes)

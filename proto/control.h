@@ -72,6 +72,14 @@ int vip_control_ask(int sock, const ProtobufCMessage *request, const int *fds, u
                     struct vip_fds *ret_fds);
 
 /*
+ * The same for callers that may have little stack. room: VIP_CONTROL_BYTES_MAX bytes, used until
+ * the call returns. The other functions need as much of the stack.
+ */
+int vip_control_ask_in(void *room, int sock, const ProtobufCMessage *request, const int *fds,
+                       unsigned fd_count, const ProtobufCMessageDescriptor *type,
+                       ProtobufCMessage **ret_reply, struct vip_fds *ret_fds);
+
+/*
  * Path of vipd's application socket: $VIPD_RUNTIME_DIR/vipd.sock, else /run/vipd/vipd.sock for root
  * or if it exists, else $XDG_RUNTIME_DIR/vipd/vipd.sock. Outcomes: 0 and the path in buf;
  * -ENAMETOOLONG if it does not fit buf or a sockaddr_un. Any thread.

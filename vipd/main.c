@@ -321,6 +321,7 @@ int main(int argc, char **argv)
     if (r >= 0)
         return r;
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* RLIMIT_FSIZE is then an errno, also for the log */
     config = load_config(&options);
     if (!config)
         return EXIT_FAILURE;

@@ -61,6 +61,7 @@ struct fake {
     size_t vipd_bytes;
     enum fake_fault fault;
     enum fake_memory memory;
+    bool direct;       /* it offers rings between programs */
     ino_t made, arena; /* the file that it made last; the one that came with OpenRequest */
     unsigned again;    /* how often an OpenRequest is to be sent again, with FAKE_AGAIN */
     /* Answers to come. */
@@ -176,6 +177,7 @@ static void fake_open(struct fake *fake, struct vip_fds *fds)
     open.has_cpus = open.has_spin_ns = 1;
     open.cpus = 1;
     open.spin_ns = 1000;
+    open.has_direct = open.direct = fake->direct;
     reply.open = &open;
     vip_control_send(fake->control, &reply.base, out, fake->fault == FAKE_FEW_FDS ? 1 : 3, 0);
     close(out[0]);

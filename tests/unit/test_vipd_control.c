@@ -3,6 +3,7 @@
  * is wrong ends that session and no other.
  */
 #include "unit/vipd_app.h"
+#include "vipd/registry/memfile.h"
 
 /* ---- open -------------------------------------------------------------------------------- */
 
@@ -238,6 +239,33 @@ static void test_replies_unread(void **state)
     close_app(&other);
 }
 
+/* An arena always, since a limit of file sizes may forbid a program to make it. */
+static void test_memory_files(void **state)
+{
+    static const uint64_t bytes[] = {VIP_ARENA_BYTES, 4096};
+    Vip__MakeMemoryRequest make = VIP__MAKE_MEMORY_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    int sock = connect_daemon();
+
+    (void)state;
+    request.body_case = VIP__REQUEST__BODY_MAKE_MEMORY;
+    request.make_memory = &make;
+    make.has_bytes = true;
+    for (unsigned i = 0; i < 2; i++) {
+        struct vip_fds fds;
+        Vip__Reply *reply;
+
+        make.bytes = bytes[i];
+        assert_int_equal(vip_control_send(sock, &request.base, NULL, 0, 0), 0);
+        reply = receive(sock, &fds);
+        assert_int_equal(reply->code, VIP_RC_SUCCESS);
+        assert_int_equal(fds.count, i == 0 || memfile_protects());
+        vip__reply__free_unpacked(reply, NULL);
+        vip_fds_close(&fds);
+    }
+    close(sock);
+}
+
 static void test_event_socket(void **state)
 {
     Vip__PlaceDone done = VIP__PLACE_DONE__INIT;
@@ -460,6 +488,7 @@ int main(void)
         cmocka_unit_test(test_unknown_request),
         cmocka_unit_test(test_without_session),
         cmocka_unit_test(test_replies_unread),
+        cmocka_unit_test(test_memory_files),
         cmocka_unit_test(test_event_socket),
         cmocka_unit_test(test_doorbell),
         cmocka_unit_test(test_death_with_inherited_socket),

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <ucontext.h>
 
@@ -119,6 +120,24 @@ static void test_untouched_pages(void **state)
     assert_int_equal(map[650 * PAGE], 1);
     assert_int_equal(map[651 * PAGE], 0);
     expect_mappings(before);
+    munmap(map, 700 * PAGE);
+}
+
+/* The file of the arena must not be written behind the limit, or SIGXFSZ ends this test. */
+static void test_adopted_behind_a_limit_of_file_sizes(void **state)
+{
+    struct rlimit before, limit;
+    uint8_t *map = map_pages(700);
+
+    assert_true(vipl__mem_arena_get(-1) >= 0);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = before;
+    limit.rlim_cur = PAGE;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    round_trip(map + 5, 100, VIPL__MEM_ADOPTED);
+    round_trip(map + 5, 600 * PAGE, VIPL__MEM_ADOPTED);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    vipl__mem_arena_put();
     munmap(map, 700 * PAGE);
 }
 
@@ -711,6 +730,7 @@ int main(void)
         cmocka_unit_test(test_heap_of_any_size),
         cmocka_unit_test(test_mappings_are_as_before),
         cmocka_unit_test(test_untouched_pages),
+        cmocka_unit_test(test_adopted_behind_a_limit_of_file_sizes),
         cmocka_unit_test(test_several_mappings),
         cmocka_unit_test(test_static_data),
         cmocka_unit_test(test_stack_is_staged),

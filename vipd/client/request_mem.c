@@ -1,4 +1,5 @@
 /* Requests about registered memory and protection tags. */
+#include <errno.h>
 #include <linux/sockios.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -106,7 +107,8 @@ void request_make_memory(struct client *client, const Vip__Request *request, str
     int fd;
 
     (void)fds;
-    if (!memfile_protects())
+    /* Always an arena: RLIMIT_FSIZE may forbid the program to make that. */
+    if (!memfile_protects() && bytes != VIP_ARENA_BYTES)
         return; /* no file: the program makes its own */
     if (!client->session && !client_may_open(client, answer))
         return;
@@ -124,8 +126,10 @@ void request_make_memory(struct client *client, const Vip__Request *request, str
     }
     fd = memfile_make("via-memory", bytes, 0);
     if (fd < 0) {
-        answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot make a memory file: %s",
-                   strerror(-fd));
+        answer_set(answer, VIP_RC_ERROR_RESOURCE,
+                   "vipd cannot make a memory file of %llu bytes: %s%s", (unsigned long long)bytes,
+                   strerror(-fd),
+                   fd == -EFBIG ? " (RLIMIT_FSIZE of vipd; ulimit -f, LimitFSIZE=)" : "");
         return;
     }
     answer->fds.fd[0] = fd;

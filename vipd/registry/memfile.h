@@ -8,7 +8,8 @@
  * needs. An immutable file takes no hole, and can still be mapped and written. Only its owner with
  * CAP_LINUX_IMMUTABLE may remove the attribute: so vipd makes the files, and keeps that capability.
  *
- * Without it (vipd of a user, or a kernel before 6.1) programs make their files and can block vipd.
+ * Without it (vipd of a user, or a kernel before 6.1) programs make their files, except the
+ * arena, and can block vipd.
  *
  * Owns: how such a file is made and known. Does not own: mappings (mapping.h), limits.
  */
