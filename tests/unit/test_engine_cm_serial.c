@@ -20,7 +20,7 @@ static void says(struct world *w, unsigned host, const struct vip_cm *msg)
     cm_rx(w->hosts[SERVER].cm, &from, packet, len_bytes, w->now_ns);
 }
 
-static void asks(struct world *w, unsigned host, uint64_t id)
+static void asks_at(struct world *w, unsigned host, uint64_t id, const char *where)
 {
     const struct vip_cm msg = {.type = VIP_CM_REQUEST,
                                .request_id = id,
@@ -28,9 +28,14 @@ static void asks(struct world *w, unsigned host, uint64_t id)
                                .packet_bytes = 1000,
                                .window_bytes = 1000,
                                .attrs = world_attrs,
-                               .remote = world_addr(&w->hosts[SERVER], disc)};
+                               .remote = world_addr(&w->hosts[SERVER], where)};
 
     says(w, host, &msg);
+}
+
+static void asks(struct world *w, unsigned host, uint64_t id)
+{
+    asks_at(w, host, id, disc);
 }
 
 /* Time passes while the stranger repeats its requests 1 to `count`. */
@@ -443,7 +448,7 @@ static void test_held(void **state)
     seen = serve_beside(w, one_stranger);
     assert_int_equal(seen.connected, 30);
     assert_in_range(seen.slow, 0, 5);
-    /* 5 s each; between them 0, 10, 20, 40 and 80 s. */
+    /* 5 s each; between them 0, 10, 20 and 40 s, and 80 s after the last one. */
     assert_int_equal(w->hosts[SERVER].accept_count - seen.connected, 5);
     world_free(w);
 }
@@ -454,6 +459,7 @@ static void test_invented(void **state)
 {
     struct world *w = world_new(3, 641);
     struct seen seen;
+    uint64_t before;
 
     host_request(w, CLIENT, SERVER, disc, FOR_EVER);
     serve(w, 10 * MS);
@@ -462,7 +468,15 @@ static void test_invented(void **state)
         invented_hosts(w, turn);
         serve(w, 250 * MS);
     }
-    assert_in_range(stats_of(w, SERVER).pending, 128 + 16, 128 + 16 + 1);
+    before = stats_of(w, SERVER).pending;
+    assert_in_range(before, 128 + 16, 128 + 16 + 1);
+    host_request(w, OTHER, SERVER, disc, 1 * S); /* a stranger, too */
+    world_run(w, 1 * MS);
+    assert_int_equal(stats_of(w, SERVER).pending, before);
+    host_request(w, CLIENT, SERVER, disc, 1 * S);
+    world_run(w, 1 * MS);
+    assert_int_equal(stats_of(w, SERVER).pending, before + 1);
+    world_run(w, 2 * S);
     seen = serve_beside(w, invented_hosts);
     assert_int_equal(seen.connected, 30);
     assert_in_range(seen.slow, 0, 10);
@@ -481,17 +495,39 @@ static void test_held_ends(void **state)
         assert_int_equal(server->incoming_count, 1 + i);
         serve(w, 6 * S);
     }
-    for (unsigned i = 0; i < 16; i++) {
+    for (unsigned i = 0; i < 17; i++) {
         asks(w, STRANGER, 3);
         assert_int_equal(server->incoming_count, 2);
         serve(w, 500 * MS);
     }
-    for (unsigned i = 0; i < 4; i++) {
-        asks(w, STRANGER, 3);
-        serve(w, 500 * MS);
-    }
+    serve(w, 2 * S); /* and the client is silent for less than what makes it forgotten */
     assert_int_equal(server->incoming_count, 3);
     assert_int_equal(stats_of(w, SERVER).no_match, 0);
+    world_free(w);
+}
+
+/* Accepts of one moment that come to nothing, at a listener or a serial server, are one failure. */
+static void test_held_once(void **state)
+{
+    struct world *w = world_new(3, 643);
+    struct host *server = &w->hosts[SERVER];
+
+    assert_int_equal(cm_listen(server->cm, 1, w->uid, (const uint8_t *)"all", 3, 9, w->now_ns), 0);
+    for (unsigned i = 0; i < 4; i++) {
+        asks_at(w, STRANGER + i % 2, 1 + i, "all");
+        assert_int_equal(host_accept(w, SERVER, i), 0);
+        world_run(w, 1100 * MS);
+    }
+    world_run(w, 10 * S);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(server->accepts[i].rc, VIP_RC_TIMEOUT);
+    assert_false(waits(w));
+    asks(w, STRANGER, 9);
+    assert_int_equal(server->incoming_count, 5);
+    rejects(w);
+    assert_false(waits(w));
+    asks(w, STRANGER + 7, 9); /* and no stranger pays for them */
+    assert_int_equal(server->incoming_count, 6);
     world_free(w);
 }
 
@@ -533,6 +569,7 @@ int main(void)
         cmocka_unit_test(test_loss),          cmocka_unit_test(test_silent_after_all),
         cmocka_unit_test(test_listener),      cmocka_unit_test(test_held),
         cmocka_unit_test(test_invented),      cmocka_unit_test(test_held_ends),
+        cmocka_unit_test(test_held_once),
     };
 
     return cmocka_run_group_tests_name("engine_cm_serial", tests, NULL, NULL);

@@ -11,9 +11,6 @@
 
 #include "proto/assert.h"
 
-/* An attempt without time limit ends after CM_UNREACHABLE_NS without answer to at least so many. */
-#define ASKED_BEFORE_DEATH 4
-
 struct cm_attempt *cm_attempt_find(struct cm *cm, const struct cm_in *in)
 {
     struct cm_node *node = cm_table_find(cm, &cm->attempts, in->msg->request_id);
@@ -121,13 +118,16 @@ void cm_attempt_fail(struct cm *cm, struct cm_attempt *attempt, enum vip_rc rc,
     cm->ops.request_done(cm->ctx, user, rc, NULL, data ? data : &nothing, why);
 }
 
+/* `again`: nothing has happened since it was last sent. */
 static void attempt_send(struct cm *cm, struct cm_attempt *attempt, bool again, uint64_t now_ns)
 {
+    /* The first repetitions, which come soon, are for lost messages. */
+    bool waits = again && attempt->meet && attempt->repeat.interval_ns >= cm->config.retry_max_ns;
     uint64_t cookie = cm_cookie_known(cm, &attempt->host), after_ns;
 
     if (!may_ask(cm, attempt))
         return;
-    after_ns = cm_ask_after_ns(cm, attempt->client, again && attempt->meet, now_ns);
+    after_ns = cm_ask_after_ns(cm, attempt->client, waits, now_ns);
     if (after_ns) {
         attempt->repeat_ns = cm_add_ns(now_ns, after_ns);
         return;
@@ -136,6 +136,7 @@ static void attempt_send(struct cm *cm, struct cm_attempt *attempt, bool again, 
         attempt->request.cookie = cookie;
     cm->stats.requests_sent++;
     attempt->unanswered++;
+    attempt->sent_ns = now_ns;
     cm_send(cm, &attempt->host, attempt->server_epoch, &attempt->request);
     attempt->repeat_ns = cm_repeat_next(cm, &attempt->repeat, now_ns);
 }
@@ -143,9 +144,12 @@ static void attempt_send(struct cm *cm, struct cm_attempt *attempt, bool again, 
 /* When an attempt without time limit is declared unreachable; one with a limit waits for that. */
 static uint64_t unreachable_ns(const struct cm_attempt *attempt)
 {
-    if (attempt->give_up_ns != UINT64_MAX || attempt->unanswered < ASKED_BEFORE_DEATH)
+    uint64_t at_ns = cm_add_ns(attempt->heard_ns, CM_UNREACHABLE_NS);
+
+    if (attempt->give_up_ns != UINT64_MAX || attempt->unanswered < CM_UNREACHABLE_SENT)
         return UINT64_MAX;
-    return cm_add_ns(attempt->heard_ns, CM_UNREACHABLE_NS);
+    /* What was sent after that time may still be answered. */
+    return at_ns > attempt->sent_ns ? at_ns : attempt->repeat_ns;
 }
 
 void cm_attempt_arm(struct cm *cm, struct cm_attempt *attempt)

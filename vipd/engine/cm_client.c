@@ -176,6 +176,7 @@ static void establish(struct cm *cm, struct cm_attempt *attempt, const struct cm
     cm_attempt_free(cm, attempt);
     assoc->request_id = confirm.request_id;
     cm_assoc_add(cm, assoc, peer, confirm.conn_id, confirm.peer_conn_id, CM_ASSOC_OPEN, in->now_ns);
+    cm_slow_confirmed(cm, peer->source);
     cm_peer_put(cm, peer); /* the association holds it now */
     cm_conn_fill(cm, &conn, assoc, in->msg);
     cm_answer(cm, in, &confirm);

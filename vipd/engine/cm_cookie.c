@@ -28,9 +28,9 @@
 #define CLIENT_BURST (SOURCE_BURST / 2)
 
 /*
- * Of these, repetitions of peer-to-peer requests, which may wait without limit: some 80 us each for
- * this host and the other one. A slow repetition delays no match: the later one of two requests is
- * sent at once, and the earlier one answers it.
+ * Of these, repetitions of peer-to-peer requests that have waited for long, and may wait without
+ * limit: each costs both hosts some 80 us together. Slow repetitions delay no match: the later one
+ * of two requests is sent at once, and quickly again, and the earlier one answers it.
  */
 #define MEET_PER_S 250
 #define MEET_BURST 500
@@ -122,8 +122,7 @@ bool cm_cookie_pass(struct cm *cm, const struct cm_in *in)
 
 /* ---- as a client ------------------------------------------------------------------------- */
 
-uint64_t cm_ask_after_ns(struct cm *cm, const struct cm_holder *client, bool meeting,
-                         uint64_t now_ns)
+uint64_t cm_ask_after_ns(struct cm *cm, const struct cm_holder *client, bool waits, uint64_t now_ns)
 {
     struct cm_cookies *c = &cm->cookies;
     uint32_t uid = cm_holder_uid(client), per_s = CLIENT_PER_S;
@@ -131,7 +130,7 @@ uint64_t cm_ask_after_ns(struct cm *cm, const struct cm_holder *client, bool mee
 
     secrets_rotate(cm, now_ns);
     slot = siphash(&c->secret[0], &uid, sizeof(uid)) % CM_SOURCES;
-    if (meeting && !cm_tokens_take(&c->meetings[slot], MEET_PER_S, MEET_BURST, now_ns))
+    if (waits && !cm_tokens_take(&c->meetings[slot], MEET_PER_S, MEET_BURST, now_ns))
         per_s = MEET_PER_S;
     else if (cm_tokens_take(&c->clients[slot], CLIENT_PER_S, CLIENT_BURST, now_ns))
         return 0;

@@ -10,6 +10,7 @@
  *   cm_assoc.c     associations
  *   cm_meet.c      meeting places of peer-to-peer requests
  *   cm_attempt.c   our own requests under way
+ *   cm_slow.c      sources whose accepts came to nothing
  *   cm_kept.c      requests that wait for a waiter, and their turns
  *   cm_answered.c  answers already given
  *   cm_closing.c   CLOSE messages under way, RESET
@@ -103,16 +104,19 @@ uint64_t cm_disc_linger_ns(const struct cm *cm, const struct cm_disc *disc);
 
 /* ---- cm_slow.c --------------------------------------------------------------------------- */
 
-/* An accept of this source failed after it had taken long; or it was confirmed. */
-void cm_slow_add(struct cm *cm, const struct cm_holder *source, uint64_t now_ns);
+/* The accept of this request failed after it had taken long. */
+void cm_slow_add(struct cm *cm, const struct cm_pending *pending, uint64_t now_ns);
+/* A connection with this source was made. */
 void cm_slow_confirmed(struct cm *cm, const struct cm_holder *source);
-/* A host without a connection made here. Never a user of this host. */
+/* Is the source another host that was never connected, or whose last accept failed? */
 bool cm_slow_stranger(const struct cm *cm, const struct cm_holder *source);
-/* Until when it stands behind others, and until when it is not offered; 0 or past: it is not so. */
+/* Until when the source stands behind others, and until when no serial server at disc gets its
+ * requests. Not later than now: it is not so. */
 uint64_t cm_slow_behind_ns(const struct cm *cm, const struct cm_holder *source);
-uint64_t cm_slow_held_ns(const struct cm *cm, const struct cm_holder *source);
-/* May the source of this REQUEST not be offered now? */
-bool cm_slow_holds(struct cm *cm, const struct cm_in *in);
+uint64_t cm_slow_held_ns(const struct cm *cm, const struct cm_disc *disc,
+                         const struct cm_holder *source);
+/* True if this waiter must not get the REQUEST now, because accepts of its source failed. */
+bool cm_slow_holds(struct cm *cm, const struct cm_in *in, const struct cm_waiter *waiter);
 
 /* ---- cm_kept.c --------------------------------------------------------------------------- */
 
@@ -126,9 +130,10 @@ void cm_kept_remove(struct cm *cm, struct cm_pending *pending);
  * repetition down, and then the client would take longer to notice that a NO_MATCH was lost.
  */
 bool cm_kept_long(const struct cm *cm, const struct cm_pending *pending, uint64_t now_ns);
-/* The kept request with the next turn; NULL: none that may be offered now, of a client that still
- * asks. */
-struct cm_pending *cm_kept_next(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns);
+/* The kept request that this waiter gets next. NULL: there is none that it may get now, of a client
+ * that still asks. */
+struct cm_pending *cm_kept_next(const struct cm *cm, const struct cm_waiter *waiter,
+                                uint64_t now_ns);
 /* The client has repeated it. */
 void cm_kept_heard(struct cm *cm, struct cm_pending *pending, uint64_t now_ns);
 /* Has its client stopped repeating it? */
@@ -148,9 +153,9 @@ bool cm_cookie_pass(struct cm *cm, const struct cm_in *in);
 /* A COOKIE that answers a request of ours; and the last one that a host gave us, 0 = none. */
 void cm_cookie_learn(struct cm *cm, const struct cm_in *in);
 uint64_t cm_cookie_known(struct cm *cm, const struct cm_host *server);
-/* May this user send a request now? 0: yes, it is counted; else the time to wait, in ns. `meeting`: it
- * is a peer-to-peer request that was sent before. */
-uint64_t cm_ask_after_ns(struct cm *cm, const struct cm_holder *client, bool meeting,
+/* May this user send a request now? 0: yes, it is counted; else the time to wait, in ns. `waits`: it
+ * is a peer-to-peer request that has waited for long. */
+uint64_t cm_ask_after_ns(struct cm *cm, const struct cm_holder *client, bool waits,
                          uint64_t now_ns);
 
 /* ---- cm_meet.c --------------------------------------------------------------------------- */

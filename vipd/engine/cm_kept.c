@@ -31,16 +31,16 @@ bool cm_kept_room(const struct cm *cm, const struct cm_disc *disc, const struct 
 {
     unsigned spare = CM_KEPT_SPARE;
     const struct cm_pending *kept;
-    bool has = false;
+    bool stranger = cm_slow_stranger(cm, source), has = false;
 
     if (source->kind == CM_HOLDER_CLIENT)
         spare = 3 * CM_KEPT_SPARE;
-    else if (!cm_slow_stranger(cm, source))
+    else if (!stranger)
         spare = 2 * CM_KEPT_SPARE;
     if (disc && disc->kept_count >= cm->config.backlog_max) {
         TAILQ_FOREACH(kept, &disc->kept, of_disc)
         has = has || kept->source == source ||
-              (source->within && kept->source->within == source->within);
+              (stranger && source->within && kept->source->within == source->within);
         if (has || disc->kept_count >= cm->config.backlog_max + spare)
             return false;
     }
@@ -149,14 +149,16 @@ static uint64_t turn_ns(const struct cm *cm, const struct cm_pending *pending)
     return later(at_ns, pending->arrived_ns);
 }
 
-struct cm_pending *cm_kept_next(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
+struct cm_pending *cm_kept_next(const struct cm *cm, const struct cm_waiter *waiter,
+                                uint64_t now_ns)
 {
+    const struct cm_disc *disc = waiter->disc;
     struct cm_pending *pending, *next = NULL;
 
     TAILQ_FOREACH(pending, &disc->kept, of_disc)
     {
         if (!cm_kept_silent(cm, pending, now_ns) &&
-            cm_slow_held_ns(cm, pending->source) <= now_ns &&
+            (waiter->backlog || cm_slow_held_ns(cm, disc, pending->source) <= now_ns) &&
             (!next || turn_ns(cm, pending) < turn_ns(cm, next)))
             next = pending;
     }

@@ -57,9 +57,10 @@
 /* Open sessions that are remembered as servers of one discriminator. */
 #define CM_DISC_SERVERS 8
 
-/* A request without time limit ends as NOT_REACHABLE after this time without any answer, if it was sent
- * four times in it. */
-#define CM_UNREACHABLE_NS 10000000000ull
+/* A request without time limit ends as NOT_REACHABLE after this time without any answer, and not before
+ * it was sent so many times. */
+#define CM_UNREACHABLE_SENT 8
+#define CM_UNREACHABLE_NS   10000000000ull
 
 /* RESET answers per second, and in one burst. */
 #define CM_RESETS_PER_S 200
@@ -123,6 +124,19 @@ struct cm_assoc {
     enum cm_assoc_state state;
 };
 
+/* Sources with failed accepts (cm_slow.c), by the key of their holder, which may be gone. A source that
+ * loses its place to another one has no record any more. */
+#define CM_SLOW_MAX 256
+struct cm_slow {
+    uint64_t key;       /* 0: none; unused in cm_disc.strangers */
+    uint64_t failed_ns; /* the last failure */
+    uint64_t held_ns;   /* until then no serial server gets its requests */
+    uint64_t until_ns;  /* until then it stands behind others */
+    unsigned times;     /* failures at serial servers since it last had no record */
+};
+/* Hosts that have been connected, by the key of their holder: the last one of each place. */
+#define CM_PROVEN_MAX 1024
+
 /* A discriminator that a program waits on or waited on lately, that is the local one of a
  * peer-to-peer request, or that a peer asks for. */
 struct cm_disc {
@@ -135,6 +149,7 @@ struct cm_disc {
     uint32_t at_work;   /* requests that waiters took: not answered, or not confirmed */
     uint32_t meets;     /* meeting places with it as the local one */
     uint64_t left_ns;   /* end of its last meeting place, or of its settled servers; 0 = none */
+    struct cm_slow strangers;          /* of all strangers that ask here */
     struct cm_holder *owner;           /* only its programs may wait here; NULL: no owner yet */
     uint64_t servers[CM_DISC_SERVERS]; /* open sessions that waited, the last one first */
     uint32_t server_count;
@@ -237,6 +252,7 @@ struct cm_attempt {
     uint64_t repeat_ns;              /* when to send again */
     bool heard;                      /* an answer came: the server is alive */
     unsigned unanswered;             /* REQUESTs sent since then */
+    uint64_t sent_ns;                /* the last one */
     struct cm_meet *meet;            /* peer-to-peer: its meeting place; else NULL */
     TAILQ_ENTRY(cm_attempt) of_meet; /* while pending is NULL */
     struct cm_pending *pending;      /* peer-to-peer: the peer's request that we accept */
@@ -255,19 +271,6 @@ struct cm_closing {
     struct cm_repeat repeat;
     struct vip_cm close;
 };
-
-/* Failed accepts of a source (cm_slow.c), by the key of its holder, which may be gone. A source that
- * loses its place to another one is as new. */
-#define CM_SLOW_MAX 256
-struct cm_slow {
-    uint64_t key;       /* 0: none */
-    uint64_t failed_ns; /* the last one */
-    uint64_t held_ns;   /* it is not offered before */
-    uint64_t until_ns;  /* it stands behind others before */
-    unsigned times;     /* in a row */
-};
-/* Hosts with a connection made here, by the key of their holder. */
-#define CM_PROVEN_MAX 1024
 
 struct cm {
     struct cm_config config;
@@ -294,7 +297,7 @@ struct cm {
     struct cm_table peers, assocs_local, assocs_remote, discs, waiters, pendings, handles, answered,
         attempts, attempts_user, attempts_conn, meets, closings, holders;
     struct cm_cookies cookies;
-    struct cm_slow slow[CM_SLOW_MAX], strangers;
+    struct cm_slow slow[CM_SLOW_MAX];
     uint64_t proven[CM_PROVEN_MAX];
     struct cm_stats stats;
 };

@@ -176,13 +176,15 @@ void cm_rx_request(struct cm *cm, const struct cm_in *in)
     }
     disc = cm_disc_find(cm, remote->disc, remote->disc_len);
     waiter = disc ? waiter_with_room(cm, disc) : NULL;
-    if (waiter && !cm_slow_holds(cm, in)) {
+    if (waiter && !cm_slow_holds(cm, in, waiter) && !cm_kept_next(cm, waiter, in->now_ns)) {
         pending = cm_pending_new(cm, in, disc, false);
         if (pending) {
             offer(cm, pending, waiter, in->now_ns);
             return;
         }
     } else if (keep(cm, in)) {
+        if (waiter)
+            cm_kept_wake(cm, waiter->disc, in->now_ns);
         return;
     }
     if (waiter || (disc && is_served(cm, disc, in->now_ns))) {
@@ -248,7 +250,7 @@ int cm_wait(struct cm *cm, uint64_t wait, uint64_t server, uint32_t uid, const u
     if (rc)
         return rc;
     cm_disc_serve(cm, waiter->disc, server);
-    next = cm_kept_next(cm, waiter->disc, now_ns);
+    next = cm_kept_next(cm, waiter, now_ns);
     if (next)
         offer(cm, next, waiter_with_room(cm, waiter->disc), now_ns);
     return 0;
@@ -383,7 +385,7 @@ static void accept_fail(struct cm *cm, struct cm_pending *pending, const char *w
     cm_disc_touch(cm, pending, now_ns);
     /* After a fifth of accept_timeout_ns it has cost a server much. CANCEL counts as time-out. */
     if (!attempt && pending->give_up_ns < cm_add_ns(now_ns, cm->config.accept_timeout_ns / 5 * 4))
-        cm_slow_add(cm, pending->source, now_ns);
+        cm_slow_add(cm, pending, now_ns);
     cm_pending_free(cm, pending);
     if (!attempt)
         cm->ops.accept_done(cm->ctx, user, VIP_RC_TIMEOUT, NULL, why);
@@ -469,7 +471,7 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
     cm_kept_awake(pending, now_ns);
     if (disc->listeners)
         served_ns = cm_add_ns(now_ns, cm->config.grace_busy_ns);
-    next = waiter ? cm_kept_next(cm, disc, now_ns) : NULL;
+    next = waiter ? cm_kept_next(cm, waiter, now_ns) : NULL;
     if (cm_kept_silent(cm, pending, now_ns)) {
         /* Remember no answer: if the client asks again after all, that is a new request. */
         if (waiter)
@@ -485,7 +487,7 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
         /* Look again before that: the server's work may end sooner, and its grace with it. */
         again_ns = cm_add_ns(now_ns, cm->config.grace_busy_ns + cm->config.grace_loop_ns / 8);
         if (waiter)
-            served_ns = cm_slow_held_ns(cm, pending->source); /* later than now */
+            served_ns = cm_slow_held_ns(cm, disc, pending->source); /* later than now */
         cm_timer_set(cm, &pending->timer, served_ns < again_ns ? served_ns : again_ns);
     } else {
         cm->stats.no_match++;

@@ -1,40 +1,56 @@
 /*
- * Sources whose accepts came to nothing: where they stand, and when they are offered again.
+ * Sources whose accepts came to nothing: where they stand, and when a server gets their requests.
  *
- * An accept without CONFIRM costs a serial server accept_timeout_ns. After one such accept its
- * source stands behind all others for a minute. After the second one in that time it is not offered
- * for a while, twice as long after each further one. So a source that asks without end and never
- * confirms takes a small part of the server's time.
+ * An accept without CONFIRM costs a serial server (VipConnectWait) accept_timeout_ns. After one such
+ * accept its source stands behind all others for a minute. After the second one in that time no
+ * serial server gets a request of the source for a while, twice as long after each further one. So a
+ * source that asks without end and never confirms takes a small part of the server's time.
  *
- * A stranger is a host without a connection made here. One that can invent hosts has as many sources
- * as it likes; each fails for the first time. So strangers have such a record together, too, of the
- * first failures of all sources. Hosts with a connection made here before do not wait for strangers.
+ * A stranger is a host without a connection that this manager knows to have been made. A machine
+ * that can invent hosts has as many sources as it likes; each fails for the first time. So the
+ * strangers have such a record together at each discriminator. First failures of all sources there
+ * count in it. Hosts that have been connected do not wait for strangers.
  *
  * Owns: the records. Does not own: whose turn it is (cm_kept.c).
  */
 #include "vipd/engine/cm_internal.h"
 
-/* How long a source stands behind others after an accept of it failed. */
+/* How long a source stands behind others after an accept of it failed; at least two accepts long. */
 #define BEHIND_NS 60000000000ull
-/* It is held back for accept_timeout_ns times 2, 4, ... up to 2 to the power of this. */
-#define HELD_MAX      5
-#define STRANGERS_MAX 2
+/* A source is held back for accept_timeout_ns times 2, 4, ... up to 2 to the power of this, strangers
+ * together less; and at most for HELD_MAX_NS. */
+#define HELD_TIMES      5
+#define STRANGERS_TIMES 2
+#define HELD_MAX_NS     600000000000ull
 
-/* Accepts of one moment that fail together count as one failure. */
-static bool add(const struct cm *cm, struct cm_slow *slow, unsigned max, uint64_t now_ns)
+static uint64_t later(uint64_t a_ns, uint64_t b_ns)
 {
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
+/* False: the accept began before the last failure: both may have one cause, and count as one. */
+static bool add(const struct cm *cm, struct cm_slow *slow, uint64_t began_ns, uint64_t now_ns)
+{
+    uint64_t behind_ns = later(2 * cm->config.accept_timeout_ns, BEHIND_NS);
+
     if (now_ns >= slow->until_ns)
         slow->times = 0;
-    else if (now_ns < cm_add_ns(slow->failed_ns, cm->config.accept_timeout_ns / 5))
+    else if (began_ns < slow->failed_ns)
         return false;
     slow->failed_ns = now_ns;
-    slow->held_ns = now_ns;
-    if (slow->times)
-        slow->held_ns = cm_add_ns(now_ns, cm->config.accept_timeout_ns << slow->times);
-    slow->until_ns = cm_add_ns(slow->held_ns, BEHIND_NS);
+    slow->until_ns = later(slow->held_ns, now_ns) + behind_ns;
+    return true;
+}
+
+/* It was at a serial server: the second one holds back. */
+static void hold(const struct cm *cm, struct cm_slow *slow, unsigned max, uint64_t now_ns)
+{
+    uint64_t held_ns = slow->times ? cm->config.accept_timeout_ns << slow->times : 0;
+
+    slow->held_ns = cm_add_ns(now_ns, held_ns < HELD_MAX_NS ? held_ns : HELD_MAX_NS);
+    slow->until_ns += slow->held_ns - now_ns;
     if (slow->times < max)
         slow->times++;
-    return true;
 }
 
 static uint64_t *proof_of(const struct cm *cm, const struct cm_holder *source)
@@ -53,39 +69,52 @@ void cm_slow_confirmed(struct cm *cm, const struct cm_holder *source)
         *proof_of(cm, source) = source->by_key.key;
 }
 
-void cm_slow_add(struct cm *cm, const struct cm_holder *source, uint64_t now_ns)
+static struct cm_slow *record_of(const struct cm *cm, const struct cm_holder *source)
 {
-    struct cm_slow *slow = &cm->slow[source->by_key.key % CM_SLOW_MAX];
+    return (struct cm_slow *)&cm->slow[source->by_key.key % CM_SLOW_MAX];
+}
+
+void cm_slow_add(struct cm *cm, const struct cm_pending *pending, uint64_t now_ns)
+{
+    const struct cm_holder *source = pending->source;
+    struct cm_slow *slow = record_of(cm, source);
+    uint64_t accept_ns = cm->config.accept_timeout_ns;
+    uint64_t began_ns = pending->give_up_ns > accept_ns ? pending->give_up_ns - accept_ns : 0;
+    struct cm_slow *strangers = pending->served ? &pending->served->strangers : NULL;
 
     if (*proof_of(cm, source) == source->by_key.key)
         *proof_of(cm, source) = 0;
     if (slow->key != source->by_key.key)
         *slow = (struct cm_slow){.key = source->by_key.key};
-    if (add(cm, slow, HELD_MAX, now_ns) && slow->times == 1)
-        (void)add(cm, &cm->strangers, STRANGERS_MAX, now_ns);
+    if (!add(cm, slow, began_ns, now_ns) || !strangers)
+        return;
+    hold(cm, slow, HELD_TIMES, now_ns);
+    if (slow->times == 1 && add(cm, strangers, began_ns, now_ns))
+        hold(cm, strangers, STRANGERS_TIMES, now_ns);
 }
 
 uint64_t cm_slow_behind_ns(const struct cm *cm, const struct cm_holder *source)
 {
-    const struct cm_slow *slow = &cm->slow[source->by_key.key % CM_SLOW_MAX];
+    const struct cm_slow *slow = record_of(cm, source);
 
     return slow->key == source->by_key.key ? slow->until_ns : 0;
 }
 
-uint64_t cm_slow_held_ns(const struct cm *cm, const struct cm_holder *source)
+uint64_t cm_slow_held_ns(const struct cm *cm, const struct cm_disc *disc,
+                         const struct cm_holder *source)
 {
-    const struct cm_slow *slow = &cm->slow[source->by_key.key % CM_SLOW_MAX];
+    const struct cm_slow *slow = record_of(cm, source);
     uint64_t held_ns = slow->key == source->by_key.key ? slow->held_ns : 0;
 
-    if (cm_slow_stranger(cm, source) && cm->strangers.held_ns > held_ns)
-        held_ns = cm->strangers.held_ns;
+    if (cm_slow_stranger(cm, source) && disc->strangers.held_ns > held_ns)
+        held_ns = disc->strangers.held_ns;
     return held_ns;
 }
 
-bool cm_slow_holds(struct cm *cm, const struct cm_in *in)
+bool cm_slow_holds(struct cm *cm, const struct cm_in *in, const struct cm_waiter *waiter)
 {
-    struct cm_holder *source = cm_source_get(cm, in);
-    bool held = source && cm_slow_held_ns(cm, source) > in->now_ns;
+    struct cm_holder *source = waiter->backlog ? NULL : cm_source_get(cm, in);
+    bool held = source && cm_slow_held_ns(cm, waiter->disc, source) > in->now_ns;
 
     cm_holder_put(cm, source);
     return held;
