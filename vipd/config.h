@@ -26,7 +26,8 @@
 #define VIPD_NAME_ADDR_MAX 8    /* addresses of one name */
 #define VIPD_LISTENS_MAX   256  /* entries of [listen]; each wait is compared with all of them */
 #define VIPD_ALIASES_MAX   32   /* configured aliases of one NIC */
-#define VIPD_PORT_DEFAULT  4794 /* UDP port of a NIC; a name without port has the first udp NIC's */
+/* default UDP port of a NIC; names without a port get that of the first NIC over UDP */
+#define VIPD_PORT_DEFAULT 4794
 
 /* EtherType of vipd's frames: the first of the two that the IEEE reserves for experiments. */
 #define VIPD_ETHERTYPE_DEFAULT 0x88b5
@@ -36,12 +37,14 @@
 #define VIPD_USER      "vipd" /* the default of [daemon] user: need not exist */
 #define VIPD_FILES_MAX 64     /* files that one configuration is read from */
 
-/* For vipd_origin.file: the files have another value now, which needs a restart of vipd. */
+/* For vipd_origin.file: the files now have another value, which takes effect after a restart of
+ * vipd. */
 #define VIPD_FILE_BEFORE (VIPD_FILES_MAX + 1)
 
 /* Where a value comes from. */
 struct vipd_origin {
-    unsigned file; /* 1 + index into vipd_config.files; 0: it is the default; VIPD_FILE_BEFORE */
+    /* 1 + index into vipd_config.files; 0: the value is a default; or VIPD_FILE_BEFORE */
+    unsigned file;
     unsigned line;
 };
 
@@ -55,15 +58,15 @@ enum vipd_wait {
 /* One [nic:NAME]. */
 struct vipd_nic_config {
     char name[VIP_NIC_NAME_BYTES];
-    enum link_kind link;   /* after the row's settle: link = udp can be LINK_UDP6 */
+    enum link_kind link;   /* as config_nics_settle leaves it: link = udp can become LINK_UDP6 */
     struct link_keys keys; /* of its link */
-    char faults_text[256]; /* as written; empty = none */
+    char faults_text[256]; /* the value of `faults` as written; empty = no faults */
     struct link_faults faults;
-    bool aliases_given; /* else the historical names of the n-th NIC */
+    bool aliases_given; /* false: the NIC has the historical names (vipd/names.h) */
     unsigned alias_count;
     char aliases[VIPD_ALIASES_MAX][VIP_NIC_NAME_BYTES];
-    unsigned line; /* of its section, for messages; 0 = not from a file */
-    unsigned file; /* as in vipd_origin */
+    unsigned line; /* line of the NIC's section, for messages; 0 = in no file */
+    unsigned file; /* its number, as in vipd_origin */
     struct vipd_origin origin[CONFIG_KEYS_MAX]; /* by number of the key (vipd/config_keys.h) */
 };
 
@@ -74,7 +77,7 @@ struct vipd_name {
     unsigned addr_count;
     struct link_addr addr[VIPD_NAME_ADDR_MAX];
     enum link_kind kind[VIPD_NAME_ADDR_MAX]; /* the medium of each address */
-    /* The interface where a link-local address is meant; empty = any. */
+    /* The interface of a link-local address; empty = any interface. */
     char scope[VIPD_NAME_ADDR_MAX][LINK_SCOPE_BYTES];
 };
 
@@ -87,9 +90,10 @@ struct vipd_listen {
 };
 
 struct vipd_config {
-    char *path; /* the files as text: the first one and the number of others; NULL = no file */
+    /* text that names the files: the first one and the number of others; NULL = no file */
+    char *path;
     unsigned file_count;
-    char *files[VIPD_FILES_MAX];                /* a later one wins */
+    char *files[VIPD_FILES_MAX];                /* a later file wins */
     struct vipd_origin origin[CONFIG_KEYS_MAX]; /* of the keys outside [nic:NAME], by number */
 
     /* [daemon] */
@@ -105,13 +109,13 @@ struct vipd_config {
     uint64_t idle_exit_ns; /* 0 = never */
     enum vipd_log_level log_level;
 
-    /* [engine]; the rest of it is in `engine` */
+    /* [engine]; its other keys are in `engine` */
     enum vipd_wait wait;
     uint64_t spin_ns;
-    char cpus[CPUS_TEXT_BYTES]; /* that vipd runs on; empty = all that it may use */
-    uint64_t threads;           /* that drive NICs; 1 = one thread does everything; 0 = auto */
+    char cpus[CPUS_TEXT_BYTES]; /* processors that vipd runs on; empty = all that it may use */
+    uint64_t threads; /* threads that drive NICs; 1 = one thread does everything; 0 = auto */
 
-    /* [reliability]; the rest of it is in `engine` */
+    /* [reliability]; its other keys are in `engine` */
     uint64_t keepalive_ns;
     uint64_t peer_dead_ns;
     uint64_t accept_timeout_ns;
@@ -151,10 +155,12 @@ struct vipd_config *vipd_config_default(void);
 
 /* Which files to read. */
 struct vipd_config_source {
-    /* this file and FILE.d/ with *.conf; NULL: the system's (vipd/config_files.h) */
+    /* this file and FILE.d/*.conf; NULL: the system's files (vipd/config_files.h) */
     const char *file;
-    const char *root; /* folder in front of the system's files, NULL = none; for tests and images */
-    bool of_user;     /* without `file`: also those of the user who starts vipd; false for root */
+    /* prefix of the paths of the system's files, NULL = none; for tests and images */
+    const char *root;
+    /* if `file` is NULL: also the files of the user who starts vipd; false for root */
+    bool of_user;
 };
 
 /*

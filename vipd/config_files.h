@@ -3,11 +3,12 @@
  *
  * Without a named file: vipd.conf in the vendor's folder (PREFIX/lib/vipd), /run/vipd and
  * /etc/vipd, then the drop-ins in vipd.conf.d of these three folders, in the order of their names.
- * Of drop-ins with the same name only that of the last folder counts, and an empty one switches it
- * off. If the source says so (of_user), $XDG_CONFIG_HOME/vipd/vipd.conf (~/.config) and its
- * drop-ins follow. That is for a vipd that an ordinary user started, not for one that changed its
- * user after root started it. With a named file: that file and the drop-ins in NAME.d. A later file
- * wins over an earlier one, key by key.
+ * If several folders have a drop-in of the same name, only the one in the last folder counts. If
+ * that one is empty, no drop-in of this name counts. If the source says so (of_user),
+ * $XDG_CONFIG_HOME/vipd/vipd.conf (~/.config) and its drop-ins follow. These files are for a vipd
+ * that an ordinary user started, not for a vipd that root started and that changed its user then.
+ * With a named file: that file and the drop-ins in NAME.d. A later file wins over an earlier one,
+ * key by key.
  *
  * Owns: this order. Does not own: reading (vipd/config.c, which alone calls this).
  */
@@ -21,7 +22,7 @@
 #define VIPD_VENDOR_DIR "/usr/lib/vipd" /* the build says where it will be installed */
 #endif
 
-/* Fill config->files, file_count and path. Outcomes: 0 (look at errors->count); -ENOMEM. */
+/* Fill config->files, file_count and path. Outcomes: 0 (errors->count may be above 0); -ENOMEM. */
 int config_files_find(const struct vipd_config_source *source, struct vipd_config *config,
                       struct config_errors *errors);
 

@@ -54,11 +54,11 @@ struct config_key {
     const char *name;
     enum config_type type;
     enum config_class class;
-    bool of_link;         /* of a NIC: only some kinds of links know it (vipd/link/kinds.h) */
-    size_t offset;        /* into struct vipd_config, or vipd_nic_config for "nic" */
+    bool of_link;  /* a key of [nic:NAME] that only some kinds of links have (vipd/link/kinds.h) */
+    size_t offset; /* of the value in struct vipd_config, or in vipd_nic_config for "nic" */
     uint64_t min, max;    /* both included; numbers only */
     const char *standard; /* the default as it is written in the file */
-    const char *help;     /* what it is for, in full sentences */
+    const char *help;     /* what the key is for, in full sentences */
 };
 
 /* One section, in the order of the reference. */
@@ -77,17 +77,18 @@ extern const unsigned config_section_count;
 /* Does a NIC with a link of this kind have the key of [nic:NAME]? */
 bool config_key_fits(const struct config_key *key, enum link_kind kind);
 
-/* NULL: there is none. section is "nic" for a NIC. */
+/* The key with this name. section is "nic" for a NIC. NULL: there is no such key. */
 const struct config_key *config_key_find(const char *section, const char *name);
 
 /*
  * A suggestion for the unknown key `name` in `section` ("nic" for a NIC): the key of that name in
  * another section, else the most similar key of this section. Such a key differs in at most two
- * letters and in at most half of the letters of `name`. NULL: none.
+ * letters and in at most half of the letters of `name`. NULL: no key is similar.
  */
 const struct config_key *config_key_like(const char *section, const char *name);
 
-/* Is it a section without a NIC's name, [listen] and [names] included? "nic" alone is none. */
+/* Is `name` a section other than [nic:NAME]? True also for "listen" and "names"; false for
+ * "nic". */
 bool config_section_known(const char *section);
 
 /* "live", "new", "restart". */

@@ -14,11 +14,13 @@
 struct config_value;
 struct vipd_config;
 
-#define DISC_TEXT_BYTES (2 * 128 + 8) /* of a discriminator, with its terminating zero */
+/* size of a discriminator as text, with its terminating zero */
+#define DISC_TEXT_BYTES (2 * 128 + 8)
 
 /*
  * A discriminator as text: its characters if all of them are visible ASCII (a zero byte at the end
- * is left out), else 0x and two hexadecimal digits per byte; "(empty)".
+ * is left out), else 0x and two hexadecimal digits per byte. A discriminator without bytes is
+ * "(empty)".
  */
 void config_disc_text(const uint8_t *disc, uint8_t len, char ret[DISC_TEXT_BYTES]);
 
@@ -26,8 +28,9 @@ void config_disc_text(const uint8_t *disc, uint8_t len, char ret[DISC_TEXT_BYTES
 void config_listen_add(struct vipd_config *config, const struct config_value *value, unsigned file);
 
 /*
- * May programs of uid wait on it? Yes for root, if no pattern matches, or if one that matches names
- * uid. false: *ret_pattern and *ret_user are those of the first match; they belong to config.
+ * May programs of uid wait on this discriminator? Yes for root, if no pattern matches, or if a
+ * pattern that matches names uid. If not, *ret_pattern and *ret_user are those of the first match;
+ * they belong to config.
  */
 bool config_may_listen(const struct vipd_config *config, uid_t uid, const uint8_t *disc,
                        uint8_t len, const char **ret_pattern, const char **ret_user);

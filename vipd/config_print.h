@@ -11,13 +11,14 @@
 
 #include "vipd/config.h"
 
-/* vipd.conf in comments: every key with its explanation, unit, range, reload class and default. */
+/* A vipd.conf of comments only: every key with its explanation, unit, range, reload class and
+ * default. */
 void vipd_config_print_reference(FILE *out);
 
 /* The manual page vipd.conf(5) as scdoc's source. */
 void vipd_config_print_manual(FILE *out);
 
-/* The addresses of a name as the file has them; name NULL: an empty text. */
+/* The addresses of a name as the file has them; an empty text if name is NULL. */
 void vipd_config_name_text(const struct vipd_name *name, char *buf, size_t buf_bytes);
 
 /* One value that is in force. */

@@ -19,8 +19,9 @@ struct config_value {
 };
 
 /*
- * Set a key. base is the struct that key->offset is into; nic is the same one, or NULL outside
- * [nic:NAME]. A bad value is reported in value->errors; the configuration is then refused.
+ * Set a key. base is the struct that key->offset is into; nic is the same struct, or NULL if the
+ * key is not in [nic:NAME]. A bad value is reported in value->errors; the configuration is then
+ * refused.
  */
 void config_value_set(const struct config_value *value, const struct config_key *key, void *base,
                       struct vipd_nic_config *nic);

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define CPUS_TEXT_BYTES 128 /* of a list, with its terminating zero */
+#define CPUS_TEXT_BYTES 128 /* size of such a list as text, with its terminating zero */
 
 /* Is this a list of processors, such as 2,3,8-11, with numbers below CPU_SETSIZE? */
 bool cpus_valid(const char *text);

@@ -1,11 +1,11 @@
 /*
  * The state of vipd that its clients, its views, start.c and main.c share. One per process.
  *
- * Owns: nothing by itself; vipd/start.c fills it. All of it belongs to the control loop. Its
- * callbacks run while every NIC stands still. Engine threads (vipd/host.h) use it within a turn of
- * one of their NICs. They may read it and may change what belongs to a session on that NIC. Beyond
- * that they change only what is marked "shared": with the mutex `shared` held, counters by
- * vipd_count.
+ * Owns: nothing by itself; vipd/start.c fills it. The state belongs to the control loop, whose
+ * callbacks run while every NIC stands still. Engine threads (vipd/host.h) use the state within a
+ * turn of one of their NICs. They may read it and may change what belongs to a session on that NIC.
+ * Of the rest they change only what is marked "shared": counters by vipd_count, other members with
+ * the mutex `shared` held.
  */
 #ifndef VIPD_DAEMON_H
 #define VIPD_DAEMON_H
@@ -43,7 +43,7 @@ enum client_end {
     CLIENT_END_INTERNAL,  /* vipd lacked memory or descriptors */
     CLIENT_END_MISSING,   /* the kernel refused a page of memory shared with it */
     CLIENT_END_TAKEN,     /* its user's files take more memory than [limits] allow */
-    CLIENT_END_LISTEN,    /* waits where it may not since a reload of [listen] */
+    CLIENT_END_LISTEN,    /* waits on a discriminator that a reload of [listen] reserved */
     CLIENT_END_SHUTDOWN,  /* vipd stops */
     CLIENT_ENDS,
 };
@@ -62,19 +62,20 @@ struct vipd_counters {
 struct vipd_nic {
     const struct vipd_nic_config *config;
     struct nic *nic;
-    struct vipd_loop *loop; /* that serves it: vipd->loop or a worker's */
+    struct vipd_loop *loop; /* the loop that serves the NIC: vipd->loop or a worker's */
 };
 
 struct vipd {
     const struct vipd_config *config; /* in force; the caller's, or `reloaded` */
     struct vipd_config_source source; /* what a reload reads */
-    struct vipd_config *reloaded;  /* of the last reload (vipd/reload.c), NULL before the first */
-    struct vipd_pending *pending;  /* its changes that wait for a restart */
+    /* result of the last reload (vipd/reload.c), NULL before the first */
+    struct vipd_config *reloaded;
+    struct vipd_pending *pending;  /* changes of that reload that wait for a restart */
     bool log_level_fixed;          /* the command line has set the log level */
-    uint32_t admin_gid, open_gid;  /* of the groups, VIPD_NO_GID if there is none */
+    uint32_t admin_gid, open_gid;  /* groups of these keys; VIPD_NO_GID: no such group */
     bool draining;                 /* no new sessions and connections (vipctl drain) */
-    struct vipd_timer *idle_timer; /* of [daemon] idle_exit, or NULL */
-    uint64_t idle_exit_ns;         /* from the command line, if the file has none; 0 = never */
+    struct vipd_timer *idle_timer; /* timer of [daemon] idle_exit, or NULL */
+    uint64_t idle_exit_ns;         /* --idle-exit, used if [daemon] idle_exit is 0; 0 = never */
     uint64_t used_ns;              /* when a session opened or ended last */
     struct vipd_loop *loop;
     const char *runtime_dir;
@@ -87,11 +88,11 @@ struct vipd {
 
     struct client *clients; /* connections in the order of their arrival, by client->next */
     struct client *clients_last;
-    unsigned ending;      /* ended clients for clients_reap; 0: it has nothing to do; shared */
+    unsigned ending;      /* not 0: clients_reap has ended clients to free; shared */
     bool held_back;       /* clients wait for the undertaker (client_held_back); shared */
     bool held_back_timed; /* held_back_timer runs */
     struct vipd_timer *held_back_timer; /* NULL until it is needed */
-    uint64_t next_session_id;           /* numbers for people, from 1 */
+    uint64_t next_session_id;           /* number of the last session; counts from 1, for people */
     struct turns turns;                 /* whose requests are served next */
     struct vipd_counters counters;
     pthread_mutex_t shared; /* held briefly: the holder takes no other lock and never waits */
@@ -100,8 +101,8 @@ struct vipd {
     struct stats_file *stats_file;    /* statistics as a file, or NULL */
     struct capture *capture;          /* the running vipctl capture (vipd/ctl/capture.h), or NULL */
     struct undertaker *undertaker; /* frees memory in its threads; NULL: the caller's thread does */
-    struct taken *taken;           /* what the memory files of users take; NULL: not counted */
-    uint32_t faults_seen;          /* guard_faults() at the last look at sessions */
+    struct taken *taken;           /* memory that the files of users take; NULL: not counted */
+    uint32_t faults_seen;          /* guard_faults() when vipd last looked for broken sessions */
     uint64_t taken_ns;             /* time of the last look at `taken` */
     bool taken_due;                /* vipd has worked since that look */
 };

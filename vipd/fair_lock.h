@@ -2,9 +2,9 @@
  * A lock that threads get in the order in which they ask for it.
  *
  * A thread that holds it nearly all the time checks between two pieces of work whether another
- * thread waits (one load). If so, it gives the lock away and asks again. Then the waiting thread is
- * served first, whatever the scheduler does. With an ordinary mutex the first thread would nearly
- * always get the lock back itself.
+ * thread waits (one load). If so, the holder gives the lock away and asks for it again. Then the
+ * waiting thread gets the lock first, whatever the scheduler does. With an ordinary mutex the first
+ * thread would nearly always get the lock back itself.
  *
  * Owns: the order. Does not own: what the lock protects. From any thread; not recursive.
  */
@@ -29,8 +29,8 @@ void fair_lock_deinit(struct fair_lock *lock);
 void fair_lock_take(struct fair_lock *lock);
 void fair_lock_give(struct fair_lock *lock);
 
-/* Does another thread wait for it? Only from the thread that has it. A thread that asks at this
- * moment may be missed once. */
+/* Does another thread wait for the lock? Only the thread that has the lock may call this. It may
+ * miss a thread that asks at this moment; the next call sees that thread. */
 static inline bool fair_lock_wanted(const struct fair_lock *lock)
 {
     return __atomic_load_n(&lock->next, __ATOMIC_RELAXED) != lock->serving + 1;

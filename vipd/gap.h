@@ -1,13 +1,13 @@
 /*
  * The time between two turns of a loop (a gap): its length, and what the kernel says of the reason.
  *
- * A gap lasts from the begin of a turn to the begin of the next one; after a sleep from the time
- * for which the timer was set, if that has passed. A gap of GAP_LONG_NS or more is logged. The
- * kernel's account of the thread is read from time to time. So what is known of a gap begins at
- * most GAP_SAMPLE_NS before it.
+ * A gap lasts from the begin of one turn to the begin of the next. After a sleep, the gap begins
+ * when the timer was due, if that time has passed. A gap of GAP_LONG_NS or more is logged. vipd
+ * reads the kernel's account of the thread from time to time. So the account that explains a gap
+ * begins at most GAP_SAMPLE_NS before the gap.
  *
- * Owns: these looks, the log line. Does not own: the histogram (vipd/nic/nic.h, nic_gap). Used by
- * vipd/host.c; each loop has one, for its thread.
+ * Owns: the reading of the account, the log line. Does not own: the histogram (vipd/nic/nic.h,
+ * nic_gap). Used by vipd/host.c; each loop has one struct gap, for its thread.
  */
 #ifndef VIPD_GAP_H
 #define VIPD_GAP_H
@@ -19,7 +19,7 @@
 #include "vipd/log.h"
 
 #define GAP_LONG_NS   100000000ull /* shortest gap that is logged: 1/100 of the default peer_dead */
-#define GAP_SAMPLE_NS 20000000ull  /* least time between two looks at the account */
+#define GAP_SAMPLE_NS 20000000ull  /* least time between two readings of the account */
 
 /* The kernel's account of a thread. */
 struct gap_sample {
@@ -30,20 +30,20 @@ struct gap_sample {
 };
 
 struct gap {
-    uint64_t from_ns;     /* begin of the last turn, or when the next one was to come */
-    uint64_t requests_ns; /* time spent on descriptors, that is on requests, since then */
-    int account;          /* /proc/thread-self/schedstat; -1: there is none */
+    uint64_t from_ns;     /* begin of the last turn, or the time for which the next turn was due */
+    uint64_t requests_ns; /* time spent on descriptors, that is on requests, since from_ns */
+    int account;          /* descriptor of /proc/thread-self/schedstat; -1: none */
     struct gap_sample last;
     struct vipd_log_limit limit;
 };
 
-/* Call it in the thread that takes the turns. Another call begins again. */
+/* Begin to measure. Call it in the thread that takes the turns. A later call begins anew. */
 void gap_begin(struct gap *gap, uint64_t now_ns);
 /* Harmless on a zeroed one. */
 void gap_deinit(struct gap *gap);
 
-/* Read the kernel's account if the last look is GAP_SAMPLE_NS ago. Call it where a few microseconds
- * more do not matter. */
+/* Read the kernel's account if the last reading is GAP_SAMPLE_NS old. Call it where a few
+ * microseconds more do not matter. */
 void gap_look(struct gap *gap, uint64_t now_ns);
 
 /* A sentence about a gap that ended just now, cut to buf_bytes. */
@@ -54,9 +54,9 @@ void gap_reason(uint64_t gap_ns, uint64_t requests_ns, const struct gap_sample *
 void gap_tell(struct gap *gap, uint64_t gap_ns, uint64_t now_ns);
 
 /*
- * The loop slept, and its timer was set for due_ns (UINT64_MAX: it was not set). The gap begins when
- * the timer was due, or when the thread was to wake up and got no processor, by the kernel's
- * account; waits below GAP_SAMPLE_NS are not seen.
+ * The loop slept, and its timer was set for due_ns (UINT64_MAX: it was not set). The gap begins
+ * when the timer was due. It begins earlier if the thread had to wait for a processor before that,
+ * by the kernel's account; a wait shorter than GAP_SAMPLE_NS is not seen.
  */
 void gap_slept(struct gap *gap, uint64_t due_ns, uint64_t now_ns);
 

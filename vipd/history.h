@@ -1,8 +1,8 @@
 /*
- * What happened: the last events in order, and each distinct error of a user once with its number
- * of times, the first time and the last time. Both are bounded, so that a repeated fault does not
- * fill the memory. When one is full, the user that has most of it loses the oldest. So no user can
- * make vipd forget what happened to a user that has less.
+ * What happened: the last events in order, and each distinct error of a user once, with its count,
+ * the first time and the last time. Both lists are bounded, so that a repeated fault does not fill
+ * the memory. When a list is full, the user with most entries in it loses the oldest one. So no
+ * user can make vipd forget what happened to a user with fewer entries.
  *
  * Owns: these records. Does not own: access rights (vipd/ctl/). One thread at a time. A record
  * takes some microseconds at most. Set-up and errors make records, messages never do.
@@ -19,14 +19,15 @@
 #define HISTORY_TEXT_BYTES 256
 #define HISTORY_KEY_BYTES  48
 #define HISTORY_NO_VI      UINT32_MAX
-/* Users with an event or an error, and one that comes before another one goes. */
+/* Most users with entries: one for each event, one for each error, and a new user, which is added
+ * before the oldest entry of another user makes room. */
 #define HISTORY_USERS (HISTORY_EVENTS + HISTORY_ERRORS + 1)
 
 /* Kinds of events; names in history.c. Errors are also kept as distinct errors. */
 enum history_kind {
     HISTORY_OPEN,       /* a program opened a NIC */
-    HISTORY_CLOSE,      /* it closed it, or vipd stopped */
-    HISTORY_DIED,       /* it ended without a close, or vipd ended it: the latter is an error */
+    HISTORY_CLOSE,      /* a program closed its NIC, or vipd stopped */
+    HISTORY_DIED,       /* a program ended without a close, or vipd ended it: then it is an error */
     HISTORY_CONNECTED,  /* a connection was established */
     HISTORY_REFUSED,    /* a request of a program was refused: an error */
     HISTORY_CONN_ERROR, /* an attempt to connect failed: an error */
@@ -40,7 +41,7 @@ struct history_who {
     uint64_t session; /* 0: none */
     uint32_t vi;      /* HISTORY_NO_VI: none */
     pid_t pid;        /* 0: none */
-    uid_t uid;        /* who may read the text, besides administrators */
+    uid_t uid;        /* only this user and administrators may read the text */
     const char *program;
     const char *nic;
 };
@@ -55,23 +56,24 @@ struct history_event {
     uid_t uid;
     char program[32];
     char nic[32];
-    char key[HISTORY_KEY_BYTES]; /* distinguishes it: "VIP_ERROR_CONN_LOST" */
+    char key[HISTORY_KEY_BYTES]; /* distinguishes errors: "VIP_ERROR_CONN_LOST" */
     char text[HISTORY_TEXT_BYTES];
 };
 
 struct history_error {
     uint64_t count, first_ns, last_ns; /* CLOCK_REALTIME */
-    uint64_t noted_ns;                 /* when it last became an event; limits their rate */
-    struct history_event last;         /* the latest one; user, kind and key distinguish errors */
+    uint64_t noted_ns; /* when the error last became an event; limits the rate of events */
+    /* the latest occurrence; its user, kind and key identify the error */
+    struct history_event last;
 };
 
-/* What one user has here. */
+/* Number of entries of one user. */
 struct history_user {
     uid_t uid;
     uint32_t events, errors;
 };
 
-/* Where an event is. Small, because vipd goes through them for the oldest event of a user. */
+/* Where an event is. Small, because vipd searches the places for the oldest event of a user. */
 struct history_place {
     uint64_t number; /* of the event */
     uid_t uid;
@@ -81,7 +83,7 @@ struct history_place {
 struct history {
     uint64_t next; /* number of the next event */
     uint32_t event_count, error_count, user_count;
-    uint64_t forgotten;                          /* distinct errors that made room */
+    uint64_t forgotten;                          /* distinct errors dropped to make room */
     struct history_place places[HISTORY_EVENTS]; /* of the events, in the order of their numbers */
     struct history_user users[HISTORY_USERS];    /* those with an event or an error */
     struct history_event events[HISTORY_EVENTS];

@@ -25,11 +25,12 @@ struct vipd_host_config {
     enum vipd_wait wait;
     uint64_t spin_ns;
     unsigned cpus;    /* processors this process may use */
-    unsigned workers; /* threads that drive the NICs, at most VIPD_NICS_MAX; 0: the loop does it */
+    unsigned workers; /* threads that drive the NICs, at most VIPD_NICS_MAX; 0: the loop does */
     /* Called after every turn; with workers at the end of every pass of the control loop. It frees
-     * what has ended; everything may be freed from within it. worked: the turn, or a turn since the
-     * last pass, did something; a worker that begins to work after a pass causes the next one.
-     * Returns whether it did anything itself: then no sleep precedes the next turn. */
+     * what has ended; any object may be freed within this call. worked: the turn did something, or,
+     * with workers, some turn since the last pass did. A worker that begins to work after a pass
+     * causes the next pass. Returns whether the call itself did something: then the loop does not
+     * sleep before the next turn. */
     bool (*between)(void *ctx, bool worked);
     void (*on_hup)(void *ctx); /* SIGHUP came; NULL: it is ignored */
     void *ctx;
@@ -41,9 +42,9 @@ int vipd_host_new(const struct vipd_host_config *config, struct vipd_loop **ret)
 void vipd_host_free(struct vipd_loop *loop);
 
 /*
- * Let the loop, or one of its workers, serve a NIC, which stays the caller's and outlives the
- * loop's run. *ret is the loop that serves it: the descriptors of its work belong there. Not while
- * the loop runs. Outcomes: 0; -ENOMEM.
+ * Let the loop, or one of its workers, serve a NIC. The NIC stays the caller's and must outlive the
+ * loop's run. *ret is the loop that serves the NIC: watches of the NIC's sessions belong to that
+ * loop. Do not call it while the loop runs. Outcomes: 0; -ENOMEM.
  */
 int vipd_host_add_nic(struct vipd_loop *loop, struct nic *nic, struct vipd_loop **ret);
 /* Stop serving NICs (they are about to be closed). */
@@ -54,8 +55,8 @@ void vipd_host_set_wait(struct vipd_loop *loop, enum vipd_wait wait, uint64_t sp
 
 /*
  * Run until SIGTERM, SIGINT or vipd_host_stop. Worker threads exist only during this call and have
- * the caller's privileges. Outcomes: 0; negative errno: a worker's thread could not be made, all
- * others have ended.
+ * the caller's privileges. Outcomes: 0; negative errno: a worker's thread could not be made, and
+ * all other workers have ended.
  */
 int vipd_host_run(struct vipd_loop *loop);
 void vipd_host_stop(struct vipd_loop *loop);

@@ -1,8 +1,8 @@
 /*
  * Sockets that the service manager keeps while vipd is away. A UDP port above 1023 belongs to the
- * first process that binds it. If vipd gave its port up for a moment, any user could take it and
- * speak for this host. So systemd holds a duplicate of each NIC's socket (its descriptor store),
- * and the next vipd gets it back, bound. Without a service manager nothing is kept.
+ * first process that binds it. If vipd gave up its port for a moment, any user could take the port
+ * and speak for this host. So systemd holds a duplicate of each NIC's socket (its descriptor
+ * store), and the next vipd gets it back, bound. Without a service manager nothing is kept.
  *
  * Owns: the descriptors that vipd was started with, their names, what is stored. Called by main.c
  * and start.c.
@@ -21,8 +21,8 @@ struct kept {
     struct kept_sock {
         char nic[VIP_NIC_NAME_BYTES];
         int fd;                /* inherited and not used yet, or -1 */
-        bool stored;           /* the service manager has one of this name */
-    } sock[2 * VIPD_NICS_MAX]; /* those of the life before, and those of NICs that are new */
+        bool stored;           /* the service manager has a socket of this name */
+    } sock[2 * VIPD_NICS_MAX]; /* sockets of the previous life and of new NICs */
 };
 
 /*
@@ -32,14 +32,16 @@ struct kept {
  */
 int kept_inherit(struct kept *ret, char *err, size_t err_bytes);
 
-/* The entry of a NIC, made if it is new. NULL: the table is full; this NIC's socket is not kept. */
+/* The entry of a NIC; a new entry if there is none. NULL: the table is full, so this NIC's socket
+ * is not kept. */
 struct kept_sock *kept_of(struct kept *kept, const char *nic);
 
 /* ctx: a kept_sock. The NIC has this socket now: give a duplicate of it to the service manager, in
  * place of an older one. */
 void kept_opened(void *ctx, int sock);
 
-/* Close what no NIC has taken, and tell the service manager to do the same. */
+/* Close the inherited sockets that no NIC has taken, and have the service manager drop these,
+ * too. */
 void kept_forget_rest(struct kept *kept);
 
 #endif

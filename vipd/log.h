@@ -43,9 +43,9 @@ void vipd_log(enum vipd_log_level level, const char *format, ...)
  * 20 lines at once, then one each second.
  */
 struct vipd_log_limit {
-    uint64_t refilled_ns; /* up to when the tokens are counted */
+    uint64_t refilled_ns; /* time up to which tokens were given back */
     uint32_t used;        /* tokens taken */
-    uint64_t suppressed;  /* lines not written since the last one that was */
+    uint64_t suppressed;  /* lines dropped since the last line that was written */
 };
 
 /*

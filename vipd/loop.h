@@ -2,10 +2,10 @@
  * What the rest of vipd may know of the event loop: descriptors to watch, one-shot timers, the
  * time. vipd/host.c implements it with libev; no other file includes <ev.h>.
  *
- * A callback may do everything here, also free its own watch. With worker threads (vipd/host.h)
- * there are several loops. A callback of a worker's loop runs in its thread and may touch watches
- * of that loop only. A callback of the control loop may touch those of all loops, because the
- * workers stand still.
+ * A callback may call every function here, and may free its own watch. With worker threads
+ * (vipd/host.h) there are several loops. A callback of a worker's loop runs in its thread and may
+ * touch watches of that loop only. A callback of the control loop may touch those of all loops,
+ * because the workers stand still.
  */
 #ifndef VIPD_LOOP_H
 #define VIPD_LOOP_H

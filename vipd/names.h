@@ -16,16 +16,16 @@
  */
 int vipd_device_find(const struct vipd_config *config, const char *device);
 
-/* All aliases of one NIC for people, separated by blanks; the empty one is shown as "". */
+/* All aliases of one NIC for people, separated by blanks; the empty alias is shown as "(empty)". */
 void vipd_device_aliases(const struct vipd_config *config, unsigned nic, char *buf,
                          unsigned buf_bytes);
 
 /*
  * Address number `index` of a host as a NIC reaches it: only addresses of its medium, link-local
  * ones only on the interface that they were written with. Upper and lower case are the same.
- * "node1" and "node1.site.org" match each other, because old programs know short names only. A text
- * of an address is a name, too, but not on IPv4. A kind with one host (loop) has one address, for
- * "localhost", "loop" and the own host's name. false: not in the table.
+ * "node1" and "node1.site.org" match each other, because old programs know short names only. The
+ * text of an address counts as a name, too, but not on IPv4. A kind with one host (loop) has one
+ * address, for "localhost", "loop" and the own host's name. false: there is no such address.
  */
 bool vipd_host_find(const struct vipd_config *config, const struct vipd_nic_config *nic,
                     const char *name, unsigned index, struct link_addr *ret);

@@ -1,5 +1,5 @@
 /*
- * Messages of vipd to systemd: it is ready, its status, it lives, it stops. Without systemd (no
+ * Messages of vipd to systemd: ready, status, watchdog, stopping. Without systemd (no
  * $NOTIFY_SOCKET) nothing happens.
  *
  * Owns: the messages and the watchdog's timer. Called by main.c.

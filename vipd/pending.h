@@ -10,7 +10,7 @@
 
 #include "vipd/daemon.h"
 
-/* One key that differs between what is in force and the files. */
+/* One key that differs between the configuration in force and the files. */
 struct vipd_change {
     const char *section; /* "daemon", "nic:vip0" */
     const char *key;     /* "" for a whole NIC that was added or removed */

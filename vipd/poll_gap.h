@@ -1,6 +1,6 @@
 /*
  * When the loops of vipd (host.c) look at their descriptors, and how long they spin before they
- * sleep. A look is a system call, and what it brings may take long.
+ * sleep. A look is a system call, and the requests that it finds may take long.
  */
 #ifndef VIPD_POLL_GAP_H
 #define VIPD_POLL_GAP_H
@@ -11,11 +11,11 @@
 #include "vipd/config.h"
 
 /* The time between two looks at the descriptors. It is at least POLL_EVERY_NS: short for a control
- * message, long beside the system call. After a look that took longer, the NICs get its length; if
- * they had work in the last POLL_BUSY_FOR_NS, they get POLL_GAP times its length. They get
- * POLL_GAP_MANY times its length if POLL_MANY descriptors or more had something, as with programs
- * that ask without pause. The most is POLL_GAP_NS_MAX: a look that took very long was itself
- * interrupted. */
+ * message, long compared with the system call. After a look that took longer, the time is the
+ * length of that look. If the NICs had work in the last POLL_BUSY_FOR_NS, it is POLL_GAP times that
+ * length. It is then POLL_GAP_MANY times that length if POLL_MANY descriptors or more had
+ * something, as with programs that send requests without pause. The most is POLL_GAP_NS_MAX: a look
+ * that took very long was itself interrupted. */
 #define POLL_EVERY_NS    50000ull
 #define POLL_GAP         4u
 #define POLL_GAP_MANY    10u
@@ -24,12 +24,12 @@
 #define POLL_BUSY_FOR_NS 20000000ull /* after a turn that did something */
 
 /* If there was no work for POLL_QUIET_AFTER_NS, the least time between two looks is POLL_QUIET_NS:
- * a request of a program is then what vipd waits for as well. */
+ * vipd then waits for requests of programs as well. */
 #define POLL_QUIET_AFTER_NS 20000ull
 #define POLL_QUIET_NS       2000ull
 
 /* Length of a nap, in ns. If there is nothing to do before the next look is due, the loop naps: a
- * sleep on the descriptors would end at once. */
+ * sleep on the descriptors would end at once if requests wait there. */
 #define NAP_NS 100000ull
 
 /* Time from a look at the descriptors to the next one. took_ns: length of the look. calls:
@@ -46,7 +46,7 @@ static inline uint64_t poll_gap_ns(uint64_t took_ns, unsigned calls, uint64_t si
     return gap_ns < POLL_GAP_NS_MAX ? gap_ns : POLL_GAP_NS_MAX;
 }
 
-/* How long to go on without work before sleeping. */
+/* How long a loop goes on without work before it sleeps. */
 static inline uint64_t spin_budget_ns(enum vipd_wait wait, uint64_t spin_ns)
 {
     switch (wait) {

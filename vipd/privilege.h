@@ -17,9 +17,9 @@ struct vipd_user {
 };
 
 /*
- * Look up [daemon] user. name: of a user; must: a missing user is an error. A process that is not
- * root keeps its user, whatever `name` says. Outcomes: 0, ret->found says whether there is a user
- * to become; -ENOENT with a sentence in err: `must`, and there is no such user.
+ * Look up [daemon] user. name: name of a user. must: a missing user is an error. A process that is
+ * not root keeps its user, whatever `name` says. Outcomes: 0, ret->found says whether there is a
+ * user to become; -ENOENT with a sentence in err: `must`, and there is no such user.
  */
 int vipd_user_find(const char *name, bool must, struct vipd_user *ret, char *err, size_t err_bytes);
 
@@ -28,10 +28,11 @@ int vipd_user_find(const char *name, bool must, struct vipd_user *ret, char *err
  * CAP_LINUX_IMMUTABLE for good. Neither this process nor a program that it starts gets one back:
  * no_new_privs is set, and the bounding set is emptied. Call it once links are open and the socket
  * listens: from then on vipd needs no other privilege (an Ethernet link binds its socket again
- * without). It keeps CAP_LINUX_IMMUTABLE, if it has it, for the memory files it makes
- * (vipd/registry/memfile.h); that only lets it set attributes of files that it owns. Covered are
- * the calling thread and threads that it starts later. *ret_had: whether there was anything to give
- * up. Outcomes: 0; negative errno: the process must end, because it may have kept privileges.
+ * without). vipd keeps CAP_LINUX_IMMUTABLE, if it has it, for the memory files that it makes
+ * (vipd/registry/memfile.h). This capability only lets vipd set attributes of files that it owns.
+ * The call covers the calling thread and threads that this thread starts later. *ret_had: whether
+ * the process had any capability. Outcomes: 0; negative errno: the process must end, because it may
+ * have kept privileges.
  */
 int vipd_privilege_drop(const struct vipd_user *user, bool *ret_had);
 

@@ -2,8 +2,8 @@
  * What one user may have, in all NIC handles together ([limits] ..._per_uid).
  *
  * Owns: the sums over a user's sessions, and the limits. Does not own: limits of one session
- * (vipd/nic/, vipd/registry/). vipd/client/ asks before it makes something, vipd/ctl/ for a view. A
- * user is the uid that the kernel gives when the program connects.
+ * (vipd/nic/, vipd/registry/). Called by vipd/client/ before it makes an object, and by vipd/ctl/
+ * for a view. A user is the uid that the kernel reports when the program connects.
  */
 #ifndef VIPD_QUOTA_H
 #define VIPD_QUOTA_H
@@ -20,25 +20,25 @@ enum quota {
     QUOTA_REGIONS,
     QUOTA_REGISTER_BYTES, /* in whole pages, and twice for staged regions (registry_held_bytes) */
     QUOTA_MAPPED_BYTES,   /* address space of vipd for the user's memory files */
-    QUOTA_MAPPED_FILES,   /* mappings of them: a process has 65530 in all */
-    QUOTA_WAITS,    /* VipConnectWait, listeners, unanswered requests, own ones peer to peer */
+    QUOTA_MAPPED_FILES,   /* mappings of these files: a process has 65530 mappings in all */
+    QUOTA_WAITS,    /* VipConnectWait, listeners, unanswered requests, own peer-to-peer requests */
     QUOTA_CONNECTS, /* connections being made, from either side */
     QUOTAS,
 };
 
-/* How many more the user may have. */
+/* How much more of `quota` the client's user may have. */
 uint64_t quota_left(const struct client *client, enum quota quota);
 
 /* [limits] register_bytes_per_uid; auto: a quarter of this machine's memory. */
 uint64_t quota_register_bytes(const struct vipd *vipd);
 
-/* What a user has of something, and the limit with its key of [limits]. */
+/* What a user has of one quota, and the limit with its key of [limits]. */
 struct quota_view {
     const char *key, *noun;
     uint64_t used, max;
 };
 void quota_look(const struct vipd *vipd, uid_t uid, enum quota quota, struct quota_view *ret);
-/* The same of each limit per user. visit is called once per key of [limits]. */
+/* The same for each limit per user. visit is called once per key of [limits]. */
 void quota_each(const struct vipd *vipd, uid_t uid,
                 void (*visit)(void *ctx, const struct quota_view *view), void *ctx);
 

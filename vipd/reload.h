@@ -1,9 +1,10 @@
 /*
- * Reading the configuration again while programs run: all that differs takes effect, or nothing.
+ * Reading the configuration again while programs run: the new configuration is taken over as a
+ * whole, or nothing changes.
  *
  * Owns: what a reload compares, applies and reports. Does not own: what a key does (settle.c), nor
- * the sessions that [listen] now forbids: the caller has them end (clients_judge). Called by start.c
- * (SIGHUP) and vipd/client/ (vipctl reload), from the loop's thread.
+ * the end of sessions that [listen] now forbids: the caller ends these (clients_judge). Called by
+ * start.c (SIGHUP) and vipd/client/ (vipctl reload), from the loop's thread.
  */
 #ifndef VIPD_RELOAD_H
 #define VIPD_RELOAD_H
@@ -17,8 +18,9 @@
 /*
  * Read vipd->source again. visit is called for every difference, in the order of the reference.
  * dry_run: change nothing. Outcomes: number of differences (0 or more), applied unless dry_run:
- * live keys at once, new ones for sessions opened from now on, restart ones listed as pending;
- * -EINVAL, and errors has one line per fault; -ENOMEM. When negative, nothing has changed.
+ * live keys take effect at once, new keys for sessions opened from now on, restart keys are listed
+ * as pending; -EINVAL, and errors has one line per fault; -ENOMEM. If the result is negative,
+ * nothing has changed.
  */
 int vipd_reload(struct vipd *vipd, bool dry_run, vipd_change_fn *visit, void *ctx, char *errors,
                 size_t errors_bytes);

@@ -30,8 +30,8 @@ int runtime_default_dir(char *buf, size_t buf_bytes, char *err, size_t err_bytes
  * Make the directory if it is missing and lock it. A directory in which another user could replace
  * vipd's files is refused. Its owner must be this process's user, root or `user`. Neither its group
  * nor others may write there, unless the directory has the sticky bit. Outcomes: 0; negative errno
- * with a sentence in err: -EBUSY another vipd has it; -EPERM it is refused. *ret can be given to
- * runtime_close in any case.
+ * with a sentence in err: -EBUSY another vipd has the directory; -EPERM the directory is refused.
+ * *ret can be given to runtime_close in any case.
  */
 int runtime_open(const char *dir, uid_t user, struct runtime *ret, char *err, size_t err_bytes);
 
@@ -43,8 +43,8 @@ int runtime_open(const char *dir, uid_t user, struct runtime *ret, char *err, si
 int runtime_give(struct runtime *runtime, uid_t user, char *err, size_t err_bytes);
 
 /*
- * Listen on DIR/vipd.sock. The socket appears there once programs can connect to it; one that a
- * killed vipd left is replaced. Outcomes as above.
+ * Listen on DIR/vipd.sock. The socket appears there once programs can connect to it; a socket that
+ * a killed vipd left is replaced. Outcomes: 0; negative errno with a sentence in err.
  */
 int runtime_listen(struct runtime *runtime, mode_t mode, char *err, size_t err_bytes);
 

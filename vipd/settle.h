@@ -1,5 +1,5 @@
 /*
- * What the configuration in force means for the running parts: when vipd starts, and after a reload.
+ * Applying the configuration in force to the running parts, when vipd starts and after a reload.
  *
  * Owns: the configuration of a NIC, made from the keys, and the timer of [daemon] idle_exit. Called
  * by start.c, main.c and reload.c, from the loop's thread.

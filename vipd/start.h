@@ -11,8 +11,9 @@
 
 /*
  * Open every NIC of the configuration and make the loop that serves them. `config`, `runtime_dir`
- * and `kept` must outlive it. kept: sockets of the life before, NULL: none, and none is kept for
- * the next one. Outcomes: 0; negative errno with a sentence in err, nothing is left.
+ * and `kept` must outlive *ret. kept: sockets of the previous life; NULL: there are none, and vipd
+ * keeps none for the next life. Outcomes: 0; negative errno with a sentence in err, and nothing is
+ * left open.
  */
 int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct kept *kept,
                struct vipd *ret, char *err, size_t err_bytes);

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Each: 0 and *ret; -EINVAL not that kind of number; -ERANGE too large for 64 bits. */
+/* Outcomes of each: 0 and *ret; -EINVAL: not that kind of number; -ERANGE: too large. */
 
 /* A time: digits, at most 9 decimals, and ns, us, ms or s. Only 0 may go without unit. */
 int vipd_parse_duration(const char *text, uint64_t *ret_ns);
