@@ -35,7 +35,7 @@ struct ether_want {
     bool peers;    /* accept messages that find peers, too (ether_peer.h) */
 };
 
-/* A frame as received. If the kernel has removed the tag from the bytes, it is in `tag`. */
+/* A frame as received. If the kernel has removed the VLAN tag from the bytes, `tag` has it. */
 struct ether_frame {
     const uint8_t *bytes;
     uint32_t len;
@@ -77,8 +77,8 @@ void ether_frame_count(struct link_stats *stats, enum ether_verdict verdict);
 /* ---- filter (ether_filter.c) -------------------------------------------------------------- */
 
 /*
- * Let the kernel drop frames that are not ours; `want` NULL: all frames. Outcomes: 0; negative
- * errno with a sentence in why.
+ * Let the kernel drop frames that are not ours; if `want` is NULL, it drops all frames. Outcomes:
+ * 0; negative errno with a sentence in why.
  */
 int ether_filter(int sock, const struct ether_want *want, char *why, size_t why_bytes);
 

@@ -1,7 +1,7 @@
 /*
  * Frames: the Ethernet header, a VLAN tag, and our own four bytes (doc/wire.md, "On Ethernet").
  *
- * Owns: their layout and checks. Pure functions. Does not own: the packet behind them.
+ * Owns: layout and checks of these headers. Pure functions. Does not own: the packet behind them.
  */
 #include "vipd/link/ether.h"
 

@@ -55,7 +55,7 @@ struct link_kind_row {
      * system's resolver for them; 0: addresses are of another type. */
     unsigned ip_version;
 
-    const char *const *keys; /* names of the link_keys of this kind; the last entry is NULL */
+    const char *const *keys; /* names of the keys that this kind has; the last entry is NULL */
     /* In the printed configuration, keys that only this kind has stand in a NIC of their own, below
      * this sentence. NULL: they stand in the first NIC. */
     const char *sample;

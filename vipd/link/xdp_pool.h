@@ -45,10 +45,10 @@ uint32_t xdp_pool_first(const struct xdp_pool *pool);
  * queues. */
 bool xdp_pool_take(struct xdp_pool *pool, unsigned queue, uint32_t *ret);
 
-/* A buffer has come back. true: its queue has it again; false: it is free. */
+/* A buffer has come back. true: its queue keeps the buffer; false: the buffer is free. */
 bool xdp_pool_keep(struct xdp_pool *pool, uint32_t buffer);
 
-/* Number of buffers that a queue can have if it is the only busy one. */
+/* Number of buffers that a queue can have if it is the only busy queue. */
 uint32_t xdp_pool_most(const struct xdp_pool *pool);
 
 #endif

@@ -2,7 +2,7 @@
  * The table of connection ids. An id is random with the table index in its low bits. So a packet
  * finds its connection in O(1), and a guessed or old id finds nothing.
  *
- * Owns: allocation of connections, ids, the lists by peer. Does not own: what happens on a
+ * Owns: allocation of connections, ids, the lists by peer. Does not own: events and packets of a
  * connection (connect.c, rx.c).
  */
 #include <stdlib.h>

@@ -327,7 +327,7 @@ enum vip_rc nic_connect(struct nic_session *session, uint32_t number,
     args.local.host_len = nic->self.len;
     memcpy(args.local.host, nic->self.bytes, sizeof(args.local.host));
     /* Old programs name the server's discriminator as their own. If it belongs to another user,
-     * leave it out: no host can connect to this program there. */
+     * leave it out, because this program cannot be reached there. */
     if (!args.peer_to_peer && args.local.disc_len <= sizeof(args.local.disc) &&
         cm_disc_of_other(nic->cm, args.local.disc, args.local.disc_len, session->uid, now_ns))
         args.local.disc_len = 0;
@@ -395,8 +395,8 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t number, uint
 
 /*
  * The user of a message to this NIC itself: the user that asks for the connection, in both
- * directions of the message; else the user that has the connection. NO_USER has the others: answers
- * to CLOSE and repeated CLOSE messages, few in a turn.
+ * directions of the message; else the user that has the connection. NO_USER is for other messages:
+ * answers to CLOSE and repeated CLOSE messages, few in a turn.
  */
 static uint32_t loop_uid(const struct nic *nic, const uint8_t *packet, size_t len_bytes)
 {

@@ -1,4 +1,4 @@
-/* Bounds of a NIC: the work of one turn, and what may wait; only for vipd/nic. */
+/* Limits of a NIC: the work of one turn, and the amounts that may wait; only for vipd/nic. */
 #ifndef VIPD_NIC_LIMITS_H
 #define VIPD_NIC_LIMITS_H
 

@@ -317,7 +317,7 @@ static bool timers_run(struct nic *nic)
     return round_run(nic, NIC_ROUND_TIMERS, timers_serve);
 }
 
-/* Packets of one session before those of the next session. */
+/* Placed packets that vipd processes for one session before it serves the next session. */
 #define PLACED_SERVE 4
 
 static bool placed_serve(struct nic_session *session)
@@ -564,9 +564,9 @@ static void publish_asleep(struct nic *nic, bool asleep)
     }
 }
 
-/* The poster stores its slot, executes a full barrier, then loads "asleep"; vipd does the reverse.
- * So at least one of both sees the other. Packets need no second look: the link's descriptor is
- * readable while packets wait. */
+/* The poster stores its slot, executes a full barrier, then loads "asleep". vipd stores "asleep",
+ * executes a full barrier, then loads the slot. So at least one of both sees the other. Packets
+ * need no second look: the link's descriptor is readable while packets wait. */
 bool nic_try_sleep(struct nic *nic)
 {
     publish_asleep(nic, true);

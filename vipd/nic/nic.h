@@ -124,9 +124,10 @@ int nic_session_new(struct nic *nic, const struct nic_session_args *args, uint64
  * session already has a table or has had a VI. */
 int nic_session_set_receives(struct nic_session *session, void *base);
 /* The application closed the NIC or died. The sink is not called any more. All waits are withdrawn.
- * Then requests are rejected, VIs end with a CLOSE to their peers, and memory is freed. One call
- * does at most *ends of these steps, and reduces *ends by their number. true: the session is freed.
- * false: *ends is 0 and steps are left: call it again after a turn. */
+ * Then requests are rejected, VIs end with a CLOSE to their peers (DISCONNECT or DEATH; SHUTDOWN if
+ * vipd stops), and memory is freed. One call does at most *ends of these steps, and reduces *ends
+ * by their number. true: the session is freed. false: *ends is 0 and steps are left: call it again
+ * after a turn. */
 bool nic_session_end(struct nic_session *session, bool died, uint64_t now_ns, unsigned *ends);
 void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns); /* all at once */
 /*
@@ -184,8 +185,8 @@ enum vip_rc nic_connect_wait_cancel(struct nic_session *session, uint64_t wait_i
                                     bool *ret_found);
 /*
  * A listener: vipd calls sink.incoming for every request to the discriminator. At most `backlog`
- * requests (1..NIC_BACKLOG_MAX) are unanswered at a time; further requests wait. Outcomes as
- * nic_connect_wait.
+ * requests (limited to 1..NIC_BACKLOG_MAX) are unanswered at a time; further requests wait.
+ * Outcomes as nic_connect_wait.
  */
 #define NIC_BACKLOG_MAX 1024
 enum vip_rc nic_listen(struct nic_session *session, const struct vip_addr *local, uint32_t backlog,

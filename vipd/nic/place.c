@@ -83,7 +83,7 @@ bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_o
 /* Result of stage_look for a packet. */
 struct stage {
     uint32_t mask;       /* frames to place, one bit each */
-    bool in_turn;        /* some frame is next, or follows the parked ones */
+    bool in_turn;        /* some frame is next, or follows the parked frames */
     bool again;          /* some frame is parked already */
     uint32_t op, offset; /* operation and offset behind the last frame that is in turn */
 };
@@ -174,7 +174,8 @@ static void stage_look(const struct nic_conn *conn, const struct vip_packet *pac
         const struct vip_frame *frame = &packet->frames[i];
         bool turn = known && frame->op == ret->op && frame->offset == ret->offset;
 
-        /* A fragment sent again with other borders may begin in a parked one and end behind it. */
+        /* A fragment sent again with other borders may begin in a parked fragment and end behind
+         * that fragment. */
         if (known && !gaps && frame->op == ret->op && frame->offset < ret->offset &&
             frame->length > ret->offset - frame->offset)
             turn = true;

@@ -1,4 +1,4 @@
-/* Requests to a library to copy bytes of a staged region. Bytes of one write share a request. */
+/* Requests to a library to copy bytes of a staged region. Adjacent bytes of a write share one. */
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
 

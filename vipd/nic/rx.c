@@ -131,7 +131,8 @@ static struct nic_conn *held_conn(const struct nic *nic, const struct nic_held *
     return conn && conn->state == NIC_CONN_ESTABLISHED ? conn : NULL;
 }
 
-/* Decode kept bytes. They were decoded before and no other process can write them: cannot fail. */
+/* Decode kept bytes. This cannot fail: they were decoded before, and no other process can write
+ * them. */
 static void decode_again(struct nic *nic, const struct nic_held *held)
 {
     enum vip_wire_verdict verdict = vip_wire_get_data(held->bytes, held->len, &nic->replay_packet);

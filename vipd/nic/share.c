@@ -271,7 +271,7 @@ void nic_share_begin(struct nic *nic)
 
 /*
  * Settle the fair part of the last turn in which the session had work. If this turn finished the
- * work, the session needed only what it used in both turns, and its part was no more than that.
+ * work, the session needed only the time that it used in both turns; its part was at most that.
  */
 static void due_settle(struct nic_share *one)
 {

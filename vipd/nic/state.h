@@ -103,9 +103,9 @@ struct nic_vi {
     /* Receives in the session's table, and the ring (direct.c). */
     uint32_t recv_next;      /* next receive that vipd takes, counted from the VI's creation */
     bool had_ring;           /* a VI gets at most one ring */
-    struct nic_list in_asks; /* session->asks, while one of these is set: */
-    bool ask_break;          /* the program asked to break the connection, */
-    bool ask_flush;          /* to flush its receives, for the VI is in Error state */
+    struct nic_list in_asks; /* session->asks, while ask_break or ask_flush is set */
+    bool ask_break;          /* the program asked to break the connection */
+    bool ask_flush;          /* the program asked to flush receives of a VI in Error */
     struct nic_ring *ring;   /* NULL: the VI has no ring, or its ring is over */
     uint8_t ring_half;       /* this VI sends on way[ring_half] */
     uint32_t ring_first;     /* recv_next when the ring was made */

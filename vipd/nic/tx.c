@@ -17,7 +17,7 @@
  * Should the packet leave from a copy? The program may write its memory between our checksum and
  * the copy that the medium makes; then the peer drops the packet. Small memory often changes (a
  * word that another host polls), so small packets are always copied; a copy costs no more than
- * their pieces. Large packets leave from the program's pages, until one is lost.
+ * their pieces. Large packets leave from the program's pages, until such a packet is lost.
  */
 static bool copy_wanted(const struct nic_tx *tx)
 {
@@ -60,7 +60,7 @@ static bool prepare(struct nic_session *session, struct nic_tx *tx)
     return false;
 }
 
-/* Take entry i out of the filled ones; the others keep their order. */
+/* Take entry i out of the filled entries; the others keep their order. */
 static void batch_remove(struct nic *nic, unsigned i)
 {
     struct nic_tx *gone = nic->tx[i];

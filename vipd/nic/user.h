@@ -13,7 +13,7 @@ struct nic_session;
 struct nic_share {
     uint64_t spent_ns; /* processor time, compared with that of the other members */
     uint64_t turn;     /* the last turn that began while the member had work */
-    uint64_t first;    /* the last turn that served it because it had no lead over others */
+    uint64_t first;    /* the last turn that served the member because it had no lead */
     bool waits;        /* turn `turn` left work of the member undone */
     uint64_t time_ns;  /* processor time, for views */
     uint64_t due_ns;   /* fair part of turns that left work of the member undone, for views */
