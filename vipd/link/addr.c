@@ -15,7 +15,7 @@
 /* An IPv4 address (4 bytes) and a port (2 bytes), both in network order. */
 #define UDP4_ADDR_BYTES 6
 
-/* The same with the 16 bytes of an IPv6 address. */
+/* An IPv6 address (16 bytes) and a port. */
 #define UDP6_ADDR_BYTES 18
 #define IPV6_BYTES      16
 
@@ -126,7 +126,7 @@ bool link_addr_is_local(const struct link_addr *addr)
            (addr->bytes[1] & 0xc0) == 0x80;
 }
 
-/* An address alone, or one in brackets with a port behind them. */
+/* An address alone, or an address in brackets with a port behind them. */
 int link_udp6_parse(const char *text, uint16_t default_port, struct link_addr *ret)
 {
     char host[INET6_ADDRSTRLEN];
@@ -154,7 +154,7 @@ int link_udp6_parse(const char *text, uint16_t default_port, struct link_addr *r
     return 0;
 }
 
-/* Is it the address of one host? Peers answer to the own address, so it must be. */
+/* Is the IPv4 address that of one host? The own address must be, because peers answer to it. */
 static bool one_host(const struct link_addr *addr)
 {
     struct in_addr in;

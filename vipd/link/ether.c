@@ -1,8 +1,8 @@
 /*
  * The Ethernet link: opening and closing (vipd/link/link.h; inside: vipd/link/ether.h).
  *
- * Owns: the packet socket. It is opened once, with CAP_NET_RAW; all later actions need no privilege,
- * so vipd may drop it.
+ * Owns: the packet socket. vipd opens the socket once, with CAP_NET_RAW. All later actions need no
+ * privilege, so vipd may drop the capability.
  */
 #include "vipd/link/ether.h"
 
@@ -115,7 +115,7 @@ static void set_options(struct ether *ether)
     int bytes = ether->buffer_bytes < 1u << 30 ? (int)ether->buffer_bytes : 1 << 30;
 
     setsockopt(ether->sock, SOL_PACKET, PACKET_VERSION, &version, sizeof(version));
-    /* With a VLAN the socket gets all frames; exclude those that this host sends. */
+    /* With a VLAN the socket gets all frames; exclude the frames that this host sends. */
     setsockopt(ether->sock, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof(one));
     if (setsockopt(ether->sock, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)) < 0)
         setsockopt(ether->sock, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
@@ -135,7 +135,7 @@ static int use_peers(struct ether *ether, const struct link_ether_config *config
     return 0;
 }
 
-/* Open the packet socket. Outcomes: 0, sock is -1 if the capability is missing; negative errno. */
+/* Open the packet socket. Outcomes: 0 (sock is -1 if the capability is missing); negative errno. */
 static int open_socket(struct ether *ether, char *err, size_t err_bytes)
 {
     ether->sock = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -216,7 +216,7 @@ static const char *clash(const struct link_keys *a, const struct link_keys *b)
                : NULL;
 }
 
-/* The order of these NICs is that in which they answer; else peers would believe now one, now the
+/* Rivals answer in a fixed order; otherwise peers would believe sometimes the one, sometimes the
  * other. */
 static bool rivals(const struct link_keys *a, const struct link_keys *b)
 {
@@ -265,7 +265,7 @@ static int open_wish(const struct link_wish *wish, struct link **ret, char *err,
 
 const struct link_kind_row link_ether_row = {
     .name = "ether",
-    /* xdp is the same medium: hosts with one and with the other reach each other. */
+    /* xdp is the same medium: hosts with ether and hosts with xdp reach each other. */
     .variant = "xdp",
     .keys = known_keys,
     .sample = "A second NIC, on raw Ethernet. Addresses of hosts are those of the cards (MAC).",

@@ -1,11 +1,11 @@
 /*
- * Inside of the Ethernet link, shared by ether.c (open, state, close), ether_if.c, ether_filter.c,
- * ether_frame.c, ether_rx.c, ether_tx.c, ether_find.c, ether_xdp.c, xdp*.c. Tests include it, too.
+ * Inside of the Ethernet link, shared by ether.c (open, close), ether_follow.c (state), the other
+ * ether_*.c and xdp*.c. Tests include this header, too.
  *
- * There is one packet socket, opened once. Binding it to an interface needs no privilege. So the
- * link follows its interface (by name) through down and up, removal and return, even after vipd
- * has dropped CAP_NET_RAW. Frames arrive in a ring shared with the kernel, without a system call;
- * they leave with sendmmsg.
+ * There is one packet socket, opened once. Binding the socket to an interface needs no privilege.
+ * So the link follows its interface (by name) through down and up, removal and return, even after
+ * vipd has dropped CAP_NET_RAW. Frames arrive in a ring shared with the kernel, without a system
+ * call; they leave with sendmmsg.
  */
 #ifndef VIPD_LINK_ETHER_H
 #define VIPD_LINK_ETHER_H
@@ -32,22 +32,22 @@ struct ether_want {
     uint8_t mac[ETHER_MAC_BYTES];
     uint16_t ethertype;
     uint16_t vlan; /* 0 = untagged */
-    bool peers;    /* also messages that find peers (ether_peer.h) */
+    bool peers;    /* accept messages that find peers, too (ether_peer.h) */
 };
 
-/* A frame as received. If the kernel has removed the tag from the bytes, it is in `tag`. */
+/* A frame as received. If the kernel has removed the VLAN tag from the bytes, `tag` has it. */
 struct ether_frame {
     const uint8_t *bytes;
     uint32_t len;
     bool tagged;
-    uint16_t tag; /* its 16 bits, the VLAN in the lower 12 */
+    uint16_t tag; /* 16 bits, with the VLAN in the lower 12 */
     bool foreign; /* the kernel has removed the tag of a VLAN that this host is not in */
 };
 
 /* Why a frame was dropped; each is a counter of struct link_stats. */
 enum ether_verdict {
     ETHER_OK = 0,
-    ETHER_PEER, /* good, too: a message of enum ether_peer_kind */
+    ETHER_PEER, /* not dropped: a message of enum ether_peer_kind */
     ETHER_SHORT,
     ETHER_MAC,
     ETHER_VLAN,
@@ -56,7 +56,7 @@ enum ether_verdict {
     ETHER_LENGTH,
 };
 
-/* Write the headers of a frame of this kind to `to` into out. Returns their length. */
+/* Write into out the headers of a frame of this kind to the card `to`. Returns their length. */
 unsigned ether_frame_put(uint8_t out[ETHER_HEADS_MAX], const struct ether_want *own,
                          const uint8_t to[ETHER_MAC_BYTES], uint8_t kind, uint32_t bytes);
 
@@ -67,7 +67,8 @@ struct ether_content {
     uint8_t kind;
 };
 
-/* Outcomes: ETHER_OK, *ret is a packet; ETHER_PEER, *ret is another message; else the fault. */
+/* Outcomes: ETHER_OK: *ret is a packet; ETHER_PEER: *ret is another message; else: why the frame
+ * must be dropped. */
 enum ether_verdict ether_frame_get(const struct ether_want *want, const struct ether_frame *frame,
                                    struct ether_content *ret);
 
@@ -76,8 +77,8 @@ void ether_frame_count(struct link_stats *stats, enum ether_verdict verdict);
 /* ---- filter (ether_filter.c) -------------------------------------------------------------- */
 
 /*
- * Let the kernel drop frames that are not ours; `want` NULL: all frames. Outcomes: 0; negative
- * errno with a sentence in why.
+ * Let the kernel drop frames that are not ours; if `want` is NULL, it drops all frames. Outcomes:
+ * 0; negative errno with a sentence in why.
  */
 int ether_filter(int sock, const struct ether_want *want, char *why, size_t why_bytes);
 
@@ -94,7 +95,8 @@ struct ether_if {
 void ether_if_look(int sock, const char *name, struct ether_if *ret);
 /* The present name of an interface; false if it is gone. */
 bool ether_if_name(int sock, int index, char ret[IF_NAMESIZE]);
-/* Has another program a socket for frames of this EtherType on the interface? false if unknown. */
+/* Has another program a socket for frames of this EtherType on the interface? false, too, if the
+ * kernel does not list sockets. */
 bool ether_if_shared(int sock, int index, uint16_t ethertype);
 /* Log which capability is missing and how vipd gets it. */
 void ether_if_explain(const char *name);
@@ -110,12 +112,13 @@ void ether_if_explain(const char *name);
 /* Interval between looks at the watch and at errors of the socket. */
 #define ETHER_CHECK_NS 1000000u
 
-/* Time to wait for a full device; then its frames count as lost: it may have no other end. */
+/* Time to wait for a full device. After it frames count as lost, because the device may have no
+ * other end. */
 #define ETHER_FULL_NS 10000000u
 
 struct xdp; /* vipd/link/xdp.h */
 
-/* The receive ring; see ether_rx.c. */
+/* The receive ring (ether_ring.c, ether_rx.c). */
 struct ether_ring {
     uint8_t *map; /* NULL: none */
     size_t map_bytes;
@@ -129,27 +132,27 @@ struct ether_ring {
 struct ether {
     struct link link;
     char interface[IF_NAMESIZE];
-    uint32_t mtu_max;      /* configured; 0 = none */
+    uint32_t mtu_max;      /* configured upper limit of the MTU; 0 = none */
     uint32_t buffer_bytes; /* wanted for the ring */
     struct ether_want want;
     int sock;         /* packet socket; -1: the capability is missing */
-    int watch;        /* of interfaces */
+    int watch;        /* socket with news of interfaces (news.h) */
     int epoll;        /* sock and watch together, for the host's loop */
     int bound;        /* index of the interface that sock is bound to; 0 = none */
     int left;         /* index of the last bound interface, after its loss; 0 = none */
     bool rebind;      /* the ring was changed: bind again */
     uint64_t next_ns; /* next look at watch and errors */
     bool look;        /* look at the interface even without news */
-    uint64_t full_ns; /* since when the device has refused all frames; 0 = it has not */
+    uint64_t full_ns; /* since when the device has refused all frames; 0 = it takes frames */
     uint64_t log_ns;  /* when log_tokens was last counted up */
     unsigned log_tokens;
     bool oversize_logged;
     struct link_stats stats;
-    struct ether_peers *peers; /* NULL: no questions, no answers */
+    struct ether_peers *peers; /* NULL: the link neither asks peers nor answers them */
     bool want_xdp;
     struct xdp *xdp;        /* NULL: not in use */
     struct ether_if xdp_on; /* interface for which xdp was opened or refused */
-    uint64_t xdp_kick_ns;   /* when to kick xdp for waiting frames; UINT64_MAX = none wait */
+    uint64_t xdp_kick_ns;   /* when to kick xdp for waiting frames; UINT64_MAX = no frame waits */
 
     struct ether_ring ring;
     struct mmsghdr tx_msgs[ETHER_TX_BATCH];
@@ -157,12 +160,14 @@ struct ether {
     struct iovec tx_iovs[ETHER_TX_IOVS];
 };
 
-/* ether_rx.c. Make a ring for frames of this MTU; removes an old one first. 0 or negative errno. */
+/* ether_ring.c. Remove an old ring, and make a ring for frames of this MTU. 0 or negative errno. */
 int ether_ring_open(struct ether *ether, uint32_t mtu);
 void ether_ring_close(struct ether *ether);
 bool ether_ring_fits(const struct ether *ether, uint32_t mtu);
 /* Bytes that one peer may have under way to the ring, in packets of this size. */
 uint32_t ether_ring_window(const struct ether *ether, uint32_t packet_bytes);
+
+/* ether_rx.c */
 unsigned ether_recv(struct link *link, struct link_rx *packets, unsigned count, uint64_t now_ns);
 void ether_release(struct link *link, void *buffer);
 
@@ -181,11 +186,11 @@ uint32_t ether_known(const struct link *link, uint32_t from, uint64_t now_ns, li
                      void *ctx);
 
 /*
- * ether_xdp.c. Open, or open again, for the interface as it is; a refusal is logged. false: buffers
- * are still out, so look again soon.
+ * ether_xdp.c. Open XDP, or open it again, for the interface in its present state; a refusal is
+ * logged. false: buffers are still handed out, so look again soon.
  */
 bool ether_xdp_follow(struct ether *ether, const struct ether_if *now);
-/* Close XDP. false: buffers are still out, so look again soon. */
+/* Close XDP. false: buffers are still handed out, so look again soon. */
 bool ether_xdp_stop(struct ether *ether);
 /* Send the first packets of a short batch by XDP; returns their number. */
 unsigned ether_xdp_send(struct ether *ether, const struct link_tx *packets, unsigned count,
@@ -196,11 +201,11 @@ void ether_xdp_run(struct ether *ether, uint64_t now_ns);
 /* ether_frame.c: can the link carry this packet? */
 bool ether_sendable(const struct ether *ether, const struct link_tx *packet);
 
-/* Log messages of an interface that flaps: at once, then one in 2 s. */
+/* Log messages at once of an interface that goes down and up again and again; then one in 2 s. */
 #define ETHER_LOG_BURST 30
-/* ether_follow.c: look at the interface, and set the state if anything is different. */
+/* ether_follow.c: look at the interface, and set the link's state if anything has changed. */
 void ether_update(struct ether *ether, uint64_t now_ns);
-/* The same, if it is time or there is news. */
+/* Call ether_update if it is time and there is news of interfaces, or a reason to look. */
 void ether_check(struct ether *ether, uint64_t now_ns);
 
 #endif

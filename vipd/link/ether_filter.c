@@ -1,10 +1,10 @@
 /*
- * The kernel's filter: frames of other EtherTypes and to other cards never leave the kernel.
+ * The filter in the kernel: it drops frames of other EtherTypes and frames to other cards.
  *
- * Owns: the program. libpcap compiles the tests of the frame's bytes. Our own instructions in front
- * drop frames that this host sends. The filter cannot test the VLAN tag, because the kernel removes
- * it before the filter of a packet socket runs; ether_frame.c does. A frame of ours in another VLAN
- * is nearly always a configuration error, so it must be counted.
+ * Owns: the program of the filter. libpcap compiles the tests of the frame's bytes. Our own
+ * instructions in front drop frames that this host sends. The filter cannot test the VLAN tag,
+ * because the kernel removes the tag before the filter of a packet socket runs; ether_frame.c tests
+ * it. One of our frames in another VLAN is nearly always a configuration error, so vipd counts it.
  */
 #include "vipd/link/ether.h"
 
@@ -24,7 +24,7 @@ static unsigned front(struct sock_filter *code)
 {
     unsigned n = 0;
 
-    /* Packet types are ordered: to this card, all, a group, another card; outgoing ones follow. */
+    /* Packet types are numbered in this order: to this card, all, group, another card, outgoing. */
     code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
                                              (unsigned)(SKF_AD_OFF + SKF_AD_PKTTYPE));
     code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, PACKET_OTHERHOST, 0, 1);

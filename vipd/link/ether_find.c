@@ -17,7 +17,7 @@ void ether_find_rx(struct ether *ether, const uint8_t *frame, const struct ether
                    content->bytes, content->len, now_ns);
 }
 
-/* Send a message. It is lost if the socket is full: questions are repeated. */
+/* Send a message. If the socket is full, the message is lost; questions are repeated. */
 static void transmit(struct ether *ether, const struct ether_peer_frame *message)
 {
     uint8_t head[ETHER_HEADS_MAX];

@@ -16,7 +16,7 @@
 #include "vipd/link/news.h"
 #include "vipd/link/xdp.h"
 
-/* With ETHER_LOG_BURST: time in ns until one more log message. */
+/* After ETHER_LOG_BURST messages: time in ns until one more log message. */
 #define LOG_INTERVAL_NS 2000000000ull
 
 static bool may_log(struct ether *ether, uint64_t now_ns)
@@ -32,7 +32,7 @@ static bool may_log(struct ether *ether, uint64_t now_ns)
     return true;
 }
 
-/* Set the link's state from the result of a look; an empty reason means up. */
+/* Set the link's state. why: the reason that the link is down; empty if it is up. */
 static void set_state(struct ether *ether, uint64_t now_ns, const char *why)
 {
     struct link *link = &ether->link;
@@ -64,7 +64,7 @@ __attribute__((format(printf, 2, 3))) static bool reason(char why[LINK_WHY_BYTES
     return false;
 }
 
-/* No interface has the configured name: take no frames from the one that had it. */
+/* No interface has the configured name: take no frames from the interface that had it. */
 static void leave(struct ether *ether, char why[LINK_WHY_BYTES])
 {
     char name[IF_NAMESIZE], ignored[LINK_WHY_BYTES];
@@ -95,8 +95,9 @@ static bool enter(struct ether *ether, const struct ether_if *now, char why[LINK
     memcpy(want.mac, now->mac, sizeof(want.mac));
     if (ether_filter(ether->sock, &want, why, LINK_WHY_BYTES) < 0)
         return false;
-    /* While the kernel changed the ring it missed an interface that came up. A bind to the present
-     * protocol and interface does nothing, so bind to another protocol first. */
+    /* While the kernel changed the ring, it may have missed that the interface came up: bind again.
+     * A bind to the present protocol and interface does nothing, so bind to another protocol first.
+     */
     if (ether->rebind && ether->bound == now->index) {
         struct sockaddr_ll other = addr;
 
@@ -120,7 +121,7 @@ static bool enter(struct ether *ether, const struct ether_if *now, char why[LINK
     return true;
 }
 
-/* Set the sizes that follow from the MTU. */
+/* Set the sizes that follow from the MTU. false: the link cannot be up, for the reason in why. */
 static bool size(struct ether *ether, uint32_t mtu, char why[LINK_WHY_BYTES])
 {
     uint32_t packet_bytes;
@@ -150,7 +151,7 @@ static bool size(struct ether *ether, uint32_t mtu, char why[LINK_WHY_BYTES])
     return true;
 }
 
-/* Look at the interface. Whether the link can be up; else why not. */
+/* Look at the interface. Returns whether the link can be up; if not, why has the reason. */
 static bool look(struct ether *ether, char why[LINK_WHY_BYTES])
 {
     struct ether_if now;
@@ -180,7 +181,7 @@ static bool look(struct ether *ether, char why[LINK_WHY_BYTES])
     return true;
 }
 
-/* Look at the interface, and set the state if anything is different. */
+/* Look at the interface, and set the link's state if anything has changed. */
 void ether_update(struct ether *ether, uint64_t now_ns)
 {
     struct link before = ether->link;
@@ -194,7 +195,7 @@ void ether_update(struct ether *ether, uint64_t now_ns)
         set_state(ether, now_ns, why);
 }
 
-/* Count frames that the kernel had no room for; reading its counter resets it. */
+/* Count frames for which the kernel had no room. To read the kernel's counter resets it. */
 static void count_losses(struct ether *ether)
 {
     struct tpacket_stats losses;

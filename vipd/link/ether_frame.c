@@ -1,7 +1,7 @@
 /*
  * Frames: the Ethernet header, a VLAN tag, and our own four bytes (doc/wire.md, "On Ethernet").
  *
- * Owns: their layout and checks. Pure functions. Does not own: the packet behind them.
+ * Owns: layout and checks of these headers. Pure functions. Does not own: the packet behind them.
  */
 #include "vipd/link/ether.h"
 
@@ -49,7 +49,7 @@ unsigned ether_frame_put(uint8_t out[ETHER_HEADS_MAX], const struct ether_want *
     return (unsigned)(at - out);
 }
 
-/* Can this be the address of one card? */
+/* Can this MAC be the address of one card? */
 static bool mac_of_card(const uint8_t mac[ETHER_MAC_BYTES])
 {
     static const uint8_t zero[ETHER_MAC_BYTES];
@@ -77,7 +77,7 @@ static enum ether_verdict get_content(const struct ether_want *want, const uint8
     if (bytes[0] != ETHER_MAGIC || (bytes[1] & 0xf0) != ETHER_VERSION ||
         (ret->kind != ETHER_KIND && !peer))
         return ETHER_HEADER;
-    /* A SOLICIT goes to all cards; no other message does. */
+    /* A SOLICIT goes to all cards; all other frames go to one card. */
     if (to_all != (ret->kind == ETHER_PEER_SOLICIT))
         return ETHER_MAC;
     ret->len = (uint32_t)bytes[2] | (uint32_t)bytes[3] << 8;

@@ -37,7 +37,7 @@ static uint64_t get_le(const uint8_t *in, unsigned bytes)
     return value;
 }
 
-/* CRC32C of the whole message with the checksum taken as zero. */
+/* CRC32C of the whole message with zero in place of the checksum. */
 static uint32_t checksum(const uint8_t *body, uint32_t len)
 {
     uint8_t zero[4] = {0};
@@ -48,16 +48,17 @@ static uint32_t checksum(const uint8_t *body, uint32_t len)
 
 /* ---- rates ------------------------------------------------------------------------------- */
 
-/* From one dispute that the log tells to the next; the counter has all. */
+/* Shortest time between two disputes in the log; the counter counts all disputes. */
 #define TELL_NS 10000000000ull
 
-/* Take one permission of a bucket that holds `burst` and gets `rate` in each second. */
+/* Take one permission of a bucket that holds at most `burst` and gets `rate` in each second. false:
+ * it has none. */
 static bool allowed(struct ether_peer_bucket *bucket, unsigned burst, unsigned rate,
                     uint64_t now_ns)
 {
     uint64_t price_ns = SECOND_NS / rate, full_ns = burst * price_ns;
 
-    /* A bucket that was never used is full. If the clock stands still, it gets nothing. */
+    /* A bucket that was never used is full. If the clock stands still, a bucket gets nothing. */
     if (bucket->at_ns == 0 || now_ns - bucket->at_ns > full_ns)
         bucket->level_ns = full_ns;
     else
@@ -130,7 +131,8 @@ static struct ether_peer_entry *entry_by_card(struct ether_peers *peers,
     return found;
 }
 
-/* The question that this message from a card answers; NULL: this host has not asked it. */
+/* The entry with the question that this message from a card answers; NULL: there is no such
+ * question. */
 static struct ether_peer_entry *entry_asked(struct ether_peers *peers, const struct link_addr *from,
                                             const char *name, uint64_t nonce)
 {
@@ -147,7 +149,8 @@ static struct ether_peer_entry *entry_asked(struct ether_peers *peers, const str
     return NULL;
 }
 
-/* Is a worth less than b: an unanswered entry first, then the one not used for longer? */
+/* Is a worth less than b? An entry without an answer is worth least, then the one not used for
+ * longer. */
 static bool worth_less(const struct ether_peer_entry *a, const struct ether_peer_entry *b)
 {
     if (a->state != b->state)
@@ -181,7 +184,8 @@ static void set_state(struct ether_peers *peers, struct ether_peer_entry *entry,
     entry->state = state;
 }
 
-/* All cards of the segment see the nonces of SOLICITs, and must not know the next ones. */
+/* All cards of the segment see the nonces of SOLICITs. They must not be able to guess the next
+ * nonces. */
 static uint64_t next_nonce(struct ether_peers *peers)
 {
     uint64_t number = ++peers->nonces;
@@ -200,8 +204,8 @@ void ether_peers_init(struct ether_peers *peers, const char *own,
 }
 
 /*
- * Use the answer in an entry (or NULL). Outcomes: 0; -EAGAIN the question is under way; -ENOENT no
- * card has answered; -ESTALE no entry, or no valid answer: ask.
+ * Use the answer in an entry; entry may be NULL. Outcomes: 0; -EAGAIN the question is under way;
+ * -ENOENT no card has answered; -ESTALE no entry, or no valid answer: ask again.
  */
 static int known(struct ether_peer_entry *entry, uint64_t now_ns)
 {
@@ -261,7 +265,7 @@ int ether_peers_name(struct ether_peers *peers, const struct link_addr *card, ui
     entry = entry_of_card(peers, card);
     r = known(entry, now_ns);
     if (r == -ENOENT) {
-        /* An old vipd that does not know QUERY, or a host that has stopped: use earlier answers. */
+        /* The peer may be an old vipd without QUERY, or may have stopped: use earlier answers. */
         entry = entry_by_card(peers, card, now_ns);
         r = entry ? 0 : -ENOENT;
     }
@@ -316,7 +320,7 @@ static bool proven(const struct ether_peers *peers, const uint8_t *body, uint32_
                               proof_len);
 }
 
-/* The fixed checks, in this order. Whether the message is good; a fault is counted. */
+/* The checks of a message, in a fixed order. false: the message is faulty, and is counted. */
 static bool parse(struct ether_peers *peers, enum ether_peer_kind kind, const uint8_t *body,
                   uint32_t len, struct message *ret)
 {
@@ -396,7 +400,7 @@ static void rx_announce(struct ether_peers *peers, const uint8_t from_mac[6],
         return;
     }
     if (link_addr_equal(&entry->card, &from))
-        return; /* the answer to a repetition */
+        return; /* the same card has answered a repetition of the question */
     peers->stats->drop_peer_dispute++;
     link_mac_format(&entry->card, first, sizeof(first));
     link_mac_format(&from, second, sizeof(second));
@@ -461,7 +465,8 @@ static void fill(const struct ether_peers *peers, const char *name, uint64_t non
     put_le(body + OFF_CRC, checksum(body, ret->len), 4);
 }
 
-/* Make the next question of this entry. Whether there is a message; not after the last one. */
+/* Make the next message of this entry's question. false: no message now: the rate limit forbids it,
+ * or the question was sent ETHER_PEER_TRIES times and the entry becomes UNKNOWN. */
 static bool ask(struct ether_peers *peers, struct ether_peer_entry *entry, uint64_t now_ns,
                 struct ether_peer_frame *ret)
 {
@@ -515,7 +520,7 @@ uint64_t ether_peers_deadline(const struct ether_peers *peers)
 {
     uint64_t deadline = UINT64_MAX;
 
-    /* All answers wait for the same time, so the first one is due first. */
+    /* All answers wait for the same time, so the first answer is due first. */
     if (peers->answer_count > 0)
         deadline = peers->answers[peers->answer_first].at_ns;
     for (unsigned i = 0; peers->asking > 0 && i < ETHER_PEERS_MAX; i++) {

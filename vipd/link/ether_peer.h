@@ -4,8 +4,8 @@
  *
  * Owns: the messages, the table of names asked for, every rate limit. Pure: no socket, no clock, no
  * allocator. Does not own: frames (ether_frame.c), sending them (ether_find.c). Messages are
- * hostile: an answer without a question is dropped, the table has a fixed size, and answers are
- * limited.
+ * hostile: an answer without a question is dropped, the table has a fixed size, and the rate of
+ * answers is limited.
  */
 #ifndef VIPD_LINK_ETHER_PEER_H
 #define VIPD_LINK_ETHER_PEER_H
@@ -16,10 +16,11 @@
 #include "proto/siphash.h"
 #include "vipd/link/link.h"
 
-/* Names and cards in the table; a new one replaces the one not used for the longest time. */
+/* Entries of the table, each for a name or a card. If it is full, a new entry replaces the entry
+ * that was not used for the longest time. */
 #define ETHER_PEERS_MAX 256
 
-/* Of these, questions under way; the rest is for answers. */
+/* Of these, entries with a question under way; the rest is for answers. */
 #define ETHER_PEERS_ASKING_MAX (ETHER_PEERS_MAX / 2)
 
 /* Bytes of a name with its terminating zero. */
@@ -37,16 +38,18 @@ _Static_assert(ETHER_PEER_HEAD_BYTES + ETHER_PEER_NAME_BYTES + ETHER_PEER_PROOF_
                    ETHER_PEER_BODY_BYTES,
                "body");
 
-/* A question is sent TRIES times; the first repetition comes after FIRST_NS, then times double. */
+/* A question is sent TRIES times. The first repetition comes after FIRST_NS; then each interval is
+ * twice the one before. */
 #define ETHER_PEER_TRIES    4
 #define ETHER_PEER_FIRST_NS 50000000ull
 
-/* Times for which an answer is valid, and the lack of an answer. */
+/* KNOWN: time for which an answer is valid. UNKNOWN: time until a question without an answer may be
+ * asked again. */
 #define ETHER_PEER_KNOWN_NS   60000000000ull
 #define ETHER_PEER_UNKNOWN_NS 1000000000ull
 
-/* Rate limits, messages at once (BURST) and per second (RATE): questions of this host, its answers
- * to all cards, and its answers to the cards of one bucket. */
+/* Rate limits: messages at once (BURST) and per second (RATE). ASK: questions of this host; ANSWER:
+ * its answers to all cards; CARD: its answers to the cards of one bucket. */
 #define ETHER_PEER_ASK_BURST    64
 #define ETHER_PEER_ASK_RATE     100
 #define ETHER_PEER_ANSWER_BURST 128
@@ -55,8 +58,8 @@ _Static_assert(ETHER_PEER_HEAD_BYTES + ETHER_PEER_NAME_BYTES + ETHER_PEER_PROOF_
 #define ETHER_PEER_CARD_RATE    16
 #define ETHER_PEER_CARD_BUCKETS 64
 
-/* Of several NICs of one host with one name, each waits its rank times this before it answers. On
- * one segment the first answer is believed, so it always comes from the same NIC. */
+/* If several NICs of one host have the same name, each NIC waits its rank times this time before it
+ * answers. Peers believe the first answer, so they always find the same NIC. */
 #define ETHER_PEER_RANK_NS 2000000ull
 
 enum ether_peer_kind {
@@ -66,14 +69,14 @@ enum ether_peer_kind {
 };
 
 /*
- * Authentication of senders, to be plugged in. Without it the scheme is 0 and there is no proof. A
- * message with another scheme than ours is dropped. Both functions get the message without its
- * proof; its checksum and the length of the proof are zero.
+ * Authentication of senders, to be plugged in. Without authentication the scheme is 0 and messages
+ * have no proof. A message with another scheme than ours is dropped. Both functions get the message
+ * without its proof; in the message the checksum and the length of the proof are zero.
  */
 struct ether_peer_auth {
     uint8_t scheme; /* not 0 */
     void *ctx;
-    /* Bytes of proof written to out, at most ETHER_PEER_PROOF_BYTES. */
+    /* Writes the proof to out. Returns its bytes, at most ETHER_PEER_PROOF_BYTES. */
     uint8_t (*prove)(void *ctx, const uint8_t *body, uint32_t len, uint8_t *out);
     bool (*check)(void *ctx, const uint8_t *body, uint32_t len, const uint8_t *proof,
                   uint8_t proof_len);
@@ -96,13 +99,13 @@ enum ether_peer_state {
 
 struct ether_peer_entry {
     enum ether_peer_state state;
-    bool of_card; /* a question for the name of `card`; else for the card of `name` */
+    bool of_card; /* true: the question is for the name of `card`; false: for the card of `name` */
     char name[ETHER_PEER_NAME_BYTES];
     struct link_addr card;
     bool disputed;    /* a second card has answered the same question */
     unsigned tries;   /* questions sent */
     uint64_t nonce;   /* of the question; an answer repeats it */
-    uint64_t next_ns; /* when to ask again */
+    uint64_t next_ns; /* when to send the question again */
     uint64_t until_ns;
     uint64_t used_ns;
 };
@@ -118,10 +121,10 @@ struct ether_peers {
     unsigned rank;                   /* number of earlier NICs of this host with the same name */
     const struct ether_peer_auth *auth;
     struct link_stats *stats;
-    struct siphash_key key; /* of nonces, and of the buckets of cards: no card can choose its one */
-    uint64_t nonces;        /* made so far */
-    uint64_t tell_ns;       /* when the next dispute may be told */
-    unsigned asking;        /* entries in that state */
+    struct siphash_key key; /* for nonces, and for buckets: no card can choose its bucket */
+    uint64_t nonces;        /* number of nonces made so far */
+    uint64_t tell_ns;       /* when the next dispute may be logged */
+    unsigned asking;        /* number of entries in state ETHER_PEER_ASKING */
     struct ether_peer_entry entries[ETHER_PEERS_MAX];
     struct ether_peer_bucket ask, answer, card[ETHER_PEER_CARD_BUCKETS];
     struct ether_peer_answer {
@@ -138,7 +141,7 @@ struct ether_peers {
 void ether_peers_init(struct ether_peers *peers, const char *own,
                       const struct ether_peer_auth *auth, struct link_stats *stats, uint64_t seed);
 
-/* Is it a good name: 1 to 63 letters, digits, '.', '-', '_'? */
+/* Is the name good: 1 to 63 letters, digits, '.', '-', '_'? */
 bool ether_peer_name_is_good(const char *name);
 
 /*
@@ -149,9 +152,9 @@ int ether_peers_find(struct ether_peers *peers, const char *name, uint64_t now_n
                      struct link_addr *ret);
 
 /*
- * The name of a card: its answer to a QUERY, else a name for which it has answered a SOLICIT.
- * Outcomes: 0 and ret; -EAGAIN the question is under way, call again; -ENOENT it has not answered;
- * -EINVAL not the address of a card; -EBUSY too many questions are under way.
+ * The name of a card: its answer to a QUERY, else a name for which the card has answered a SOLICIT.
+ * Outcomes: 0 and ret; -EAGAIN the question is under way, call again; -ENOENT the card has not
+ * answered; -EINVAL not the address of a card; -EBUSY too many questions are under way.
  */
 int ether_peers_name(struct ether_peers *peers, const struct link_addr *card, uint64_t now_ns,
                      char ret[ETHER_PEER_NAME_BYTES]);
@@ -168,10 +171,10 @@ uint32_t ether_peers_known(const struct ether_peers *peers, uint32_t from, uint6
 void ether_peers_rx(struct ether_peers *peers, enum ether_peer_kind kind, const uint8_t from[6],
                     const uint8_t *body, uint32_t len, uint64_t now_ns);
 
-/* The next message to send now, one with each call. false: none (any more). */
+/* The next message to send now; one message with each call. false: no message is due. */
 bool ether_peers_next(struct ether_peers *peers, uint64_t now_ns, struct ether_peer_frame *ret);
 
-/* When ether_peers_next has a message; UINT64_MAX = not before another call changes it. */
+/* When ether_peers_next has a message; UINT64_MAX = never, unless another call changes that. */
 uint64_t ether_peers_deadline(const struct ether_peers *peers);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * The ring of frames that the kernel fills (PACKET_RX_RING, version 2; man 7 packet): making it, its
- * size, removing it. Taking frames out of it: ether_rx.c.
+ * The ring of frames that the kernel fills (PACKET_RX_RING, version 2; man 7 packet).
+ *
+ * Owns: making the ring, its size, removing it. Does not own: taking frames out of it (ether_rx.c).
  */
 #include "vipd/link/ether.h"
 
@@ -11,14 +12,14 @@
 
 #include "proto/assert.h"
 
-/* The kernel's part in front of the frame's bytes: its header, the sender's address, alignment. */
+/* The kernel's part in front of the frame's bytes: a header, the sender's address, alignment. */
 #define FRONT_BYTES                                                                                \
     (TPACKET_ALIGN(TPACKET2_HDRLEN) + TPACKET_ALIGN(ETHER_HEADS_MAX) + TPACKET_ALIGNMENT)
 
 /* Frames begin at cache lines. */
 #define CACHE_LINE 64u
 
-/* Bytes of a block: the kernel allocates the ring in blocks. Large ones waste less at the end. */
+/* Bytes of a block: the kernel allocates the ring in blocks. Large blocks waste less memory. */
 #define BLOCK_BYTES (64u << 10)
 
 /* Smallest number of frames in a ring. */
@@ -93,7 +94,7 @@ bool ether_ring_fits(const struct ether *ether, uint32_t mtu)
 
 uint32_t ether_ring_window(const struct ether *ether, uint32_t packet_bytes)
 {
-    /* A quarter stays free for acknowledgements and for other peers' first packets. */
+    /* A quarter of the ring stays free for acknowledgements and for other peers' first packets. */
     uint64_t bytes = (uint64_t)ether->ring.frames * 3 / 4 * packet_bytes;
 
     return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;

@@ -1,13 +1,13 @@
 /*
  * Receiving: a ring of frames that the kernel fills and the link empties (PACKET_RX_RING, version
- * 2; man 7 packet). No system call; the bytes are read where the kernel wrote them.
+ * 2; man 7 packet). It needs no system call, and vipd reads the bytes where the kernel wrote them.
  *
- * The kernel fills the frames in order and stops at one that has not been given back. So a packet
- * must not be kept in the ring: all packets are marked scarce, and vipd/nic copies one to keep it.
+ * The kernel fills the frames in order and stops at a frame that has not been given back. So a
+ * packet must not be kept in the ring. All packets are marked scarce: to keep a packet, vipd/nic
+ * copies it.
  *
  * Owns: the frames that are handed out. Does not own: the ring (ether_ring.c), contents of a frame
- * (ether_frame.c). Called from the engine's
- * thread.
+ * (ether_frame.c). Called from the engine's thread.
  */
 #include "vipd/link/ether.h"
 
@@ -44,9 +44,9 @@ static void give_back(struct tpacket2_hdr *frame)
 }
 
 /*
- * Is the frame of a VLAN that this host is not in? The kernel removes its tag, but still gives the
- * frame to sockets of its EtherType, marked as for another host. This mark means a foreign VLAN
- * here, because the filter has compared the address with that of our card.
+ * Is the frame of a VLAN that this host is not in? The kernel removes the tag, but still gives the
+ * frame to sockets of its EtherType, marked as for another host. Here this mark can only mean a
+ * foreign VLAN, because the filter has compared the frame's address with that of our card.
  */
 static bool is_foreign(const struct ether *ether, const struct tpacket2_hdr *hdr)
 {
@@ -57,7 +57,7 @@ static bool is_foreign(const struct ether *ether, const struct tpacket2_hdr *hdr
     return ether->want.vlan == 0 && from->sll_pkttype == PACKET_OTHERHOST;
 }
 
-/* Process one filled frame. Whether it holds a packet; if not, it has been counted. */
+/* Process one filled frame. Returns whether it has a packet; any other frame is counted. */
 static bool frame_take(struct ether *ether, struct tpacket2_hdr *hdr, uint32_t status,
                        uint64_t now_ns, struct link_rx *ret)
 {
@@ -113,7 +113,7 @@ unsigned ether_recv(struct link *link, struct link_rx *packets, unsigned count, 
         struct tpacket2_hdr *hdr = frame_at(ring, ring->next);
         uint32_t status = __atomic_load_n(&hdr->tp_status, __ATOMIC_ACQUIRE);
 
-        /* After a whole round, a frame that is still held looks like one filled again. */
+        /* After a whole round, a frame that is still handed out looks like a frame filled again. */
         if (!(status & TP_STATUS_USER) || ring->held[ring->next])
             break;
         ring->next = ring->next + 1 < ring->frames ? ring->next + 1 : 0;

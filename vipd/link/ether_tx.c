@@ -12,7 +12,7 @@
 
 #include "proto/assert.h"
 
-/* Build messages for packets[0..count-1] as far as they fit; returns their number. */
+/* Build messages for the first of packets[0..count-1], as many as fit; returns their number. */
 static unsigned build(struct ether *ether, const struct link_tx *packets, unsigned count)
 {
     unsigned iovs = 0, m;
@@ -46,7 +46,7 @@ static void refuse(struct ether *ether, const struct link_tx *packet)
              ether->interface, (unsigned)packet->bytes);
 }
 
-/* The device is full. Whether to wait; false: it is full for too long, drop the frame. */
+/* The device is full. true: wait; false: the device has been full for too long, drop the frame. */
 static bool full(struct ether *ether, uint64_t now_ns)
 {
     ether->stats.tx_again++;
@@ -55,7 +55,8 @@ static bool full(struct ether *ether, uint64_t now_ns)
     return now_ns - ether->full_ns < ETHER_FULL_NS;
 }
 
-/* The first frame was refused with errno `err`. true: it is lost, go on; false: try it later. */
+/* The kernel refused the first frame with errno `err`. true: the frame is lost, go on; false: try
+ * the frame later. */
 static bool refused(struct ether *ether, int err, uint64_t now_ns)
 {
     switch (err) {

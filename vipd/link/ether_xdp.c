@@ -9,10 +9,11 @@
 
 #include "vipd/link/xdp.h"
 
-/* Time until frames that the kernel did not take at once are offered again. */
+/* Time until the next kick for frames that the kernel did not take at once. */
 #define KICK_NS 20000u
 
-/* Must XDP be opened again, or may it be available now although it was refused? */
+/* Must XDP be opened (again)? Yes if the interface or its MAC address is another one, or if its MTU
+ * does not fit the buffers; after a refusal, if its MTU has changed. */
 static bool another(const struct ether *ether, const struct ether_if *now)
 {
     const struct ether_if *on = &ether->xdp_on;
@@ -22,7 +23,7 @@ static bool another(const struct ether *ether, const struct ether_if *now)
     return ether->xdp ? !xdp_resize(ether->xdp, ether, now->mtu) : on->mtu != now->mtu;
 }
 
-/* Add its sockets to the link's epoll descriptor, or remove them. 0 or negative errno. */
+/* Add the sockets of XDP to the link's epoll descriptor, or remove them. 0 or negative errno. */
 static int watch(struct ether *ether, int op)
 {
     struct epoll_event event = {.events = EPOLLIN};
@@ -96,7 +97,7 @@ unsigned ether_xdp_send(struct ether *ether, const struct link_tx *packets, unsi
 
 void ether_xdp_run(struct ether *ether, uint64_t now_ns)
 {
-    /* Frames that wait while the interface is down leave when it is up. */
+    /* Frames that wait while the interface is down leave when the interface is up. */
     if (ether->xdp && !ether->link.down && ether->xdp_kick_ns <= now_ns)
         ether->xdp_kick_ns = xdp_kick(ether->xdp, ether) ? now_ns + KICK_NS : UINT64_MAX;
 }

@@ -2,10 +2,11 @@
  * The fault decorator: a link that loses, duplicates, reorders, delays and damages sent packets
  * (vipd/link/link.h). Every decision comes from a seeded generator; time comes from the caller.
  *
- * Owns: the inner link, copies of delayed packets. Does not own: receiving, which passes through
- * (the decorator of the other side acts on what that side sends). Called from the engine's thread.
+ * Owns: the inner link, copies of delayed packets. Received packets pass unchanged: the decorator
+ * of their sender may have acted on them. Called from the engine's thread.
  *
- * It is always built in and switched on by configuration, so that tests use the product itself.
+ * The decorator is always built in, and the configuration switches it on. So tests use the product
+ * itself.
  */
 #include "vipd/link/link.h"
 
@@ -40,11 +41,11 @@ struct fault {
     struct link *inner;
     struct link_faults faults;
     uint64_t random;       /* state of the generator */
-    uint64_t number;       /* of the next delayed packet */
+    uint64_t number;       /* number of the next delayed packet */
     struct delayed **heap; /* binary heap, earliest (due, number) first */
     uint32_t heap_count, heap_room;
     uint64_t heap_bytes;
-    uint64_t retry_ns;       /* inner link was full: no attempt before this time; 0 = none */
+    uint64_t retry_ns;       /* not 0: the inner link was full; try again at this time */
     struct link_stats stats; /* fault counters only */
 };
 
@@ -64,17 +65,18 @@ static uint64_t draw(struct fault *fault)
 
 static bool happens(struct fault *fault, double probability)
 {
-    /* 53 bits: every value is a double, and 1.0 always happens. */
+    /* 53 bits: a double can hold every value, and probability 1.0 always happens. */
     return (double)(draw(fault) >> 11) * 0x1p-53 < probability;
 }
 
 /* Decisions for one packet. */
 struct fate {
     bool lost, doubled, corrupt;
-    uint64_t delay_ns[2]; /* of the packet and its duplicate */
+    uint64_t delay_ns[2]; /* delays of the packet and its duplicate */
 };
 
-/* Every packet uses the same number of draws, so that one setting does not change the others. */
+/* Every packet uses the same number of random draws. So one setting does not change the decisions
+ * for the other settings. */
 static struct fate decide(struct fault *fault)
 {
     const struct link_faults *faults = &fault->faults;
@@ -222,7 +224,7 @@ static void follow(struct fault *fault)
     fault->link.class = &fault_class;
 }
 
-/* Carry out the decisions for a packet that does not pass untouched. */
+/* Carry out the decisions for a packet that a fault hits. */
 static void suffer(struct fault *fault, const struct link_tx *packet, const struct fate *fate,
                    uint64_t now_ns)
 {
@@ -245,8 +247,8 @@ static void suffer(struct fault *fault, const struct link_tx *packet, const stru
     }
 }
 
-/* Packets that pass untouched go to the inner link in one call, for its batching. Packets that it
- * does not take wait here, so that no packet is decided twice. */
+/* Packets that no fault hits go to the inner link in one call, because it sends batches. Packets
+ * that the inner link does not take wait here, so that no packet is decided twice. */
 static void pass(struct fault *fault, const struct link_tx *packets, unsigned count,
                  uint64_t now_ns)
 {
@@ -264,8 +266,8 @@ static unsigned fault_send(struct link *link, const struct link_tx *packets, uns
                            uint64_t now_ns)
 {
     struct fault *fault = (struct fault *)link;
-    unsigned i, passing = 0; /* packets before i that pass and are not sent yet */
-    uint64_t reserved = 0;   /* their bytes, in case all must wait */
+    unsigned i, passing = 0; /* packets before i that no fault hits and that are not sent yet */
+    uint64_t reserved = 0;   /* bytes of these packets, in case all of them must wait */
 
     follow(fault);
     flush(fault, now_ns);

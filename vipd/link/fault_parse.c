@@ -2,7 +2,7 @@
  * The format of faults in the configuration (vipd/link/link.h).
  *
  * Owns: "loss=1%,dup=0.1%,reorder=0.5%,corrupt=0.01%,delay=50us,jitter=10us,blackhole,seed=42".
- * Decimal numbers are read here and not with strtod, which depends on the locale.
+ * It reads decimal numbers itself, because strtod depends on the locale.
  */
 #include "vipd/link/link.h"
 
@@ -13,7 +13,7 @@
 /* Longest delay, 60 s: a longer one is an error of the unit. */
 #define DELAY_NS_MAX 60e9
 
-/* One "name=value" between commas; neither is zero-terminated. */
+/* One "name=value" between commas; name and value are not zero-terminated. */
 struct word {
     const char *name;
     size_t name_len;
@@ -21,8 +21,8 @@ struct word {
     size_t value_len;
 };
 
-/* Parse digits with an optional point at the start of text. Returns the number of characters;
- * 0 = no number there. */
+/* Parse digits with an optional point at the start of text. Returns the number of characters; 0 if
+ * the text does not begin with a number. */
 static size_t parse_decimal(const char *text, size_t len, double *ret)
 {
     double value = 0, scale = 1;
@@ -51,7 +51,7 @@ static bool rest_is(const struct word *word, size_t at, const char *text)
            memcmp(word->value + at, text, word->value_len - at) == 0;
 }
 
-/* "1%" or "0.01". */
+/* Parse "1%" or "0.01". Returns false if the value is no probability. */
 static bool parse_probability(const struct word *word, double *ret)
 {
     double value;
@@ -69,7 +69,7 @@ static bool parse_probability(const struct word *word, double *ret)
     return true;
 }
 
-/* "50us"; a bare 0 needs no unit. */
+/* Parse a time such as "50us"; 0 needs no unit. Returns false if the value is no such time. */
 static bool parse_duration(const struct word *word, uint64_t *ret_ns)
 {
     static const struct {
@@ -112,7 +112,8 @@ static bool parse_seed(const struct word *word, uint64_t *ret)
     return true;
 }
 
-/* Outcomes: NULL understood; else the text that was expected. */
+/* Set the fault that the word names. Outcomes: NULL: understood; else a text that says what was
+ * expected. */
 static const char *parse_word(const struct word *word, struct link_faults *faults)
 {
     static const char probability[] = "a probability such as 1% or 0.01";

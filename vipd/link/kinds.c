@@ -23,7 +23,7 @@ const char *link_kind_name(enum link_kind kind)
     return link_kind_row(kind)->name;
 }
 
-/* Has an earlier kind the same name? */
+/* Has an earlier kind the same name as this kind? */
 static bool name_again(enum link_kind kind)
 {
     for (enum link_kind k = 0; k < kind; k++) {
@@ -33,7 +33,7 @@ static bool name_again(enum link_kind kind)
     return false;
 }
 
-/* Put a list into ret; `last` stands before the last of several words. */
+/* Write a list of words into ret; `last` stands before the last of several words. */
 static void join(const char *const *words, unsigned count, const char *last,
                  char ret[LINK_WORDS_BYTES])
 {

@@ -1,11 +1,12 @@
 /*
- * Links: how packets leave and reach this host. One small interface with all kinds of links and the
- * fault decorator behind it. A link moves opaque packets; it does not look into them.
+ * Links: how packets leave this host and arrive at it. All kinds of links and the fault decorator
+ * have one small interface. A link moves opaque packets; it does not look into them.
  *
  * Owns: sockets, batching, segmentation offload, buffers of received packets.
- * Does not own: packet contents, checksums, retries. One thread at a time uses it: its NIC's.
+ * Does not own: packet contents, checksums, retries. One thread at a time uses a link: that of its
+ * NIC.
  *
- * Packets between sessions of one NIC do not pass its link (vipd/nic/loop.c), except with faults.
+ * Packets between sessions of one NIC pass its link only if it has faults (vipd/nic/loop.c).
  */
 #ifndef VIPD_LINK_LINK_H
 #define VIPD_LINK_LINK_H
@@ -23,7 +24,7 @@ enum link_kind {
 #include "vipd/link/kinds.def"
     LINK_KINDS /* their number */
 };
-/* The name of its row (vipd/link/kinds.h): "udp", of either kind; static. */
+/* The name in the row of a kind (vipd/link/kinds.h), such as "udp" for both UDP kinds; static. */
 const char *link_kind_name(enum link_kind kind);
 
 /* Write "vipd: ..." and a line feed to stderr; the line is dropped if stderr does not take it now
@@ -32,8 +33,9 @@ void link_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
  * Host part of a VIPL address. udp over IPv4: 4 bytes address and 2 bytes port, network order; over
- * IPv6: 16 and 2. The scope of a link-local address (fe80::1%eth0) is no part of it: each host has
- * its own number for it, and for one NIC it is always the interface that has the NIC's own address.
+ * IPv6: 16 and 2. The scope of a link-local address (fe80::1%eth0) is no part of the bytes: each
+ * host has its own number for a scope. For one NIC the scope is always the interface that has the
+ * NIC's own address.
  * ether: the 6 bytes of the MAC address. loop: always 00:00:00:00:00:01.
  */
 struct link_addr {
@@ -54,11 +56,11 @@ struct link_rx {
     const struct link_addr *from; /* valid until the buffer is released */
     const uint8_t *bytes;
     uint32_t len;
-    void *buffer; /* the link's reference; several packets may share one (GRO) */
-    bool scarce;  /* few buffers are free: release this one at once, do not keep it */
+    void *buffer; /* reference for release; several packets may share a buffer (GRO) */
+    bool scarce;  /* few buffers are free: release this buffer at once, do not keep it */
 };
 
-/* What a link counts; proto/stats.def has the meanings. A link fills those that it knows. */
+/* Counters of a link; proto/stats.def has their meanings. A link fills the counters that it has. */
 struct link_stats {
 #define VIP_STAT_OF_LINK(member, name) uint64_t member;
 #include "proto/stats.def"
@@ -76,8 +78,8 @@ typedef bool link_visit_fn(void *ctx, const struct link_addr *host);
 struct link_class {
     const char *name; /* "udp", "ether", "loop", "fault" */
     /*
-     * Send count packets, in order. Returns the number taken (sent, or dropped by the medium: loss
-     * is allowed, and counted). Fewer than count: the medium is full, try again later.
+     * Send count packets, in order. Returns the number of packets taken: sent, or dropped by the
+     * medium (loss is allowed, and counted). Fewer than count: the medium is full, try again later.
      */
     unsigned (*send)(struct link *link, const struct link_tx *packets, unsigned count,
                      uint64_t now_ns);
@@ -93,14 +95,14 @@ struct link_class {
     uint64_t (*deadline)(const struct link *link);
     void (*stats)(const struct link *link, struct link_stats *ret);
     /*
-     * The address of a host by name, asked of the hosts on the medium; NULL: this link cannot ask.
+     * Ask the hosts on the medium for the address of a host by name; NULL: this link cannot ask.
      * Outcomes: 0 and *ret; -EAGAIN the question is under way, call again soon; -ENOENT no host has
      * answered; -EINVAL not a name; -EBUSY too many questions are under way; -ENETDOWN the link is
      * down; -EOPNOTSUPP the configuration forbids questions.
      */
     int (*find)(struct link *link, const char *name, uint64_t now_ns, struct link_addr *ret);
-    /* The name of a host by its address, asked of that host; NULL as above. Outcomes as those of
-     * find (-EINVAL: not an address of this medium), 0 and ret. */
+    /* Ask a host for its name by its address; NULL: this link cannot ask. Outcomes: 0 and ret; else
+     * as those of find (-EINVAL: not an address of this medium). */
     int (*name_of)(struct link *link, const struct link_addr *host, uint64_t now_ns,
                    char ret[LINK_NAME_BYTES]);
     /*
@@ -125,12 +127,12 @@ struct link {
     uint32_t packet_bytes; /* largest packet to be sent or received */
     uint32_t window_bytes; /* bytes that one peer may have under way to us without overrun */
     bool down;             /* packets sent now are lost */
-    bool behind;           /* the last recv may have left packets there; not counted in changes */
+    bool behind;           /* the last recv may have left packets behind; not counted in changes */
     char why_down[LINK_WHY_BYTES]; /* "no such interface"; empty if not down */
-    const char *how;               /* "xdp"; static; NULL: the usual way of its kind */
+    const char *how;               /* "xdp"; static; NULL: the usual way of this kind of link */
     /* "xdp (reason)": configured but not available; empty: nothing is missing */
     char without[LINK_WITHOUT_BYTES];
-    uint32_t changes; /* of any field above since the link was opened */
+    uint32_t changes; /* number of changes of the fields above since the link was opened */
 };
 
 /* Configuration of a UDP link; strings as in vipd's configuration. */
@@ -140,9 +142,9 @@ struct link_udp_config {
                             interface); NULL = IPv4 address of the default route's interface */
     uint16_t port; /* UDP port, 1..65535 */
     uint32_t mtu;  /* interface MTU to assume, 0 = ask the interface of the address */
-    uint32_t buffer_bytes; /* wanted SO_RCVBUF/SO_SNDBUF; less is logged */
+    uint32_t buffer_bytes; /* wanted SO_RCVBUF/SO_SNDBUF; a smaller receive buffer is logged */
     bool gso, gro;         /* use UDP_SEGMENT / UDP_GRO where the kernel has them */
-    int inherited; /* a socket, perhaps bound to the address already; 0 = none. The link owns it */
+    int inherited; /* a socket, perhaps bound to the address; 0 = none. The link owns the socket */
     /* Called for each socket that the link has bound; may be NULL. */
     void (*opened)(void *ctx, int sock);
     void *opened_ctx;
@@ -165,7 +167,7 @@ struct link_ether_config {
     bool xdp;              /* bypass the network stack if the kernel allows it */
     const char *host_name; /* answer to this name; NULL = no questions, no answers */
     unsigned host_rank;    /* number of earlier NICs of this host with the same name */
-    uint64_t seed;         /* random, for its questions */
+    uint64_t seed;         /* random number, for questions to peers */
 };
 
 /*
@@ -183,18 +185,18 @@ int link_ether_open(const struct link_ether_config *config, struct link **ret, c
  */
 int link_loop_open(struct link **ret);
 
-/* Faults as written in the configuration: "loss=1%,dup=0.1%,reorder=0.5%,delay=50us,seed=42". */
+/* Planted errors, in the configuration "loss=1%,dup=0.1%,reorder=0.5%,delay=50us,seed=42". */
 struct link_faults {
     double loss, dup, reorder, corrupt; /* probabilities 0..1 per packet sent */
     uint64_t delay_ns;                  /* delay of every packet */
-    uint64_t jitter_ns;                 /* plus a random 0..jitter_ns */
+    uint64_t jitter_ns;                 /* largest random time to add to the delay */
     bool blackhole;                     /* all packets sent are lost */
     uint64_t seed;
 };
 /* Parse; outcomes: 0; -EINVAL with a sentence in err that names the bad word. */
 int link_faults_parse(const char *text, struct link_faults *ret, char *err, size_t err_bytes);
 
-/* Put the fault decorator in front of `inner`, which it then owns. 0 or -ENOMEM. */
+/* Put the fault decorator in front of `inner`; the decorator then owns `inner`. 0 or -ENOMEM. */
 int link_fault_wrap(struct link *inner, const struct link_faults *faults, struct link **ret);
 
 /*
@@ -216,16 +218,16 @@ bool link_host_match(const char *a, const char *b);
 
 /*
  * Divide "fe80::1%eth0" or "[fe80::1%eth0]:4794" into the address and the interface behind the
- * percent sign; without a sign ret_scope is empty. Outcomes: 0; -EINVAL too long, or no interface
- * behind the sign.
+ * percent sign; without a percent sign ret_scope is empty. Outcomes: 0; -EINVAL the text is too
+ * long, or has no interface behind the sign.
  */
 int link_addr_scope(const char *text, char ret_text[LINK_TEXT_BYTES],
                     char ret_scope[LINK_SCOPE_BYTES]);
 
 /*
  * The own address of a udp link as configured, without port: "192.0.2.1", "2001:db8::1",
- * "fe80::1%eth0". It must be the address of one host. A link-local address, and no other, has its
- * interface. Outcomes: 0; -EINVAL.
+ * "fe80::1%eth0". It must be the address of one host. A link-local address must have an interface,
+ * any other address must not. Outcomes: 0; -EINVAL.
  */
 int link_addr_parse_own(const char *text, uint16_t port, enum link_kind *ret_kind,
                         struct link_addr *ret, char ret_scope[LINK_SCOPE_BYTES]);
@@ -234,9 +236,10 @@ int link_addr_parse_own(const char *text, uint16_t port, enum link_kind *ret_kin
 bool link_addr_is_local(const struct link_addr *addr);
 
 /*
- * The same for an address of any medium. udp over IPv6: "2001:db8::1" or "[2001:db8::1]:4794", of
- * one host (not ::, no group, no mapped IPv4 address), without scope. ether and loop:
- * "aa:bb:cc:dd:ee:ff", of one card (not broadcast, not multicast). Parse: 0 or -EINVAL.
+ * As link_addr_parse and link_addr_format, for an address of any kind of link. udp over IPv6:
+ * "2001:db8::1" or "[2001:db8::1]:4794", of one host (not ::, no group, no mapped IPv4 address),
+ * without scope. ether and loop: "aa:bb:cc:dd:ee:ff", of one card (not broadcast, not multicast).
+ * Parse: 0 or -EINVAL.
  */
 int link_addr_parse_as(enum link_kind kind, const char *text, uint16_t default_port,
                        struct link_addr *ret);

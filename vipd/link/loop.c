@@ -2,7 +2,7 @@
  * The link without a medium (vipd/link/link.h): for programs of one host without a network.
  *
  * vipd/nic passes packets between sessions of one NIC without a link. So this link carries packets
- * only behind the fault decorator: packets to the own address come back, all others are lost.
+ * only behind the fault decorator. Packets to the own address come back; all others are lost.
  *
  * Owns: copies of the packets under way. Called from the engine's thread.
  */
@@ -34,8 +34,8 @@ struct packet {
 
 struct loop {
     struct link link;
-    struct packet *first, **end; /* under way, in order */
-    uint32_t count, bytes;       /* not released yet, those handed out included */
+    struct packet *first, **end; /* packets under way, in order */
+    uint32_t count, bytes;       /* packets not released yet, also those handed out */
     struct link_stats stats;
 };
 

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Messages taken in one call; more stay for the next call. */
+/* Messages taken in one call; further messages stay for the next call. */
 #define NEWS_MAX 64
 
 int link_news_open(bool addresses)
@@ -33,7 +33,7 @@ bool link_news_read(int news)
     bool changed = false;
     char byte;
 
-    /* Contents do not matter: the link asks the interface itself. Neither do lost messages. */
+    /* Contents and lost messages do not matter: the link asks the kernel about its interface. */
     for (unsigned i = 0; i < NEWS_MAX; i++) {
         if (recv(news, &byte, sizeof(byte), MSG_DONTWAIT | MSG_TRUNC) < 0 && errno != ENOBUFS)
             break;

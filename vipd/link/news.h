@@ -1,8 +1,8 @@
 /*
  * News of interfaces and addresses from the kernel, for links that follow them (ether, udp).
  *
- * Owns: the netlink socket. It needs no privilege. It reports that something has changed, not what:
- * a link then asks about its own interface.
+ * Owns: the netlink socket. It needs no privilege. It reports only that some interface or address
+ * has changed. A link then asks the kernel about its own interface.
  */
 #ifndef VIPD_LINK_NEWS_H
 #define VIPD_LINK_NEWS_H
@@ -15,7 +15,7 @@
  */
 int link_news_open(bool addresses);
 
-/* Empty the socket. Whether there was news; lost messages count as news. */
+/* Empty the socket. Returns whether there was news; lost messages count as news. */
 bool link_news_read(int news);
 
 #endif

@@ -1,4 +1,4 @@
-/* What links tell the administrator: changes of an interface, and what they had to do without. */
+/* Log lines of links for the administrator: changes of an interface, features that are missing. */
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -17,7 +17,7 @@
 /* Bytes of the socket buffers if the configuration sets none. */
 #define DEFAULT_BUFFER_BYTES (4u << 20)
 
-#define FALLBACK_ADDRESS "127.0.0.1" /* of a host without a network */
+#define FALLBACK_ADDRESS "127.0.0.1" /* address of a host without a network */
 
 static int udp_fd(const struct link *link)
 {
@@ -81,7 +81,7 @@ __attribute__((format(printf, 4, 5))) static int failed(int rc, char *err, size_
     return rc;
 }
 
-/* Use the address of the default route, without an address in the configuration. */
+/* Use the address of the default route, because the configuration has no address. */
 static int choose_default(struct udp *udp, uint16_t port, char *err, size_t err_bytes)
 {
     struct in_addr in;
@@ -97,7 +97,7 @@ static int choose_default(struct udp *udp, uint16_t port, char *err, size_t err_
     return 0;
 }
 
-/* Own address from the configuration or from the default route. */
+/* Take the own address from the configuration or from the default route. */
 static int choose_address(struct udp *udp, const struct link_udp_config *config, char *err,
                           size_t err_bytes)
 {

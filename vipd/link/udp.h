@@ -1,13 +1,13 @@
 /*
- * Inside of the UDP link, shared by udp.c (open, state, close), udp_sock.c, udp_name.c, udp_if.c,
- * udp_tx.c, udp_rx.c and udp_buf.c. No other file includes this.
+ * Inside of the UDP link, shared by udp.c (open, close), udp_follow.c (state) and the other
+ * udp_*.c. No other file includes this header.
  *
  * The link has one address, IPv4 or IPv6, and follows the interface that has it. Without such an
  * interface there is no socket, and the link is down.
  *
  * Receiving: each message of a recvmmsg batch is written to a small buffer followed by a large one.
  * A message that fits the small buffer stays there, so a held packet needs only 2 KiB. The first
- * 2 KiB of a longer one are copied in front of the rest, so that its bytes are contiguous.
+ * 2 KiB of a longer message are copied in front of the rest, so that its bytes are contiguous.
  */
 #ifndef VIPD_LINK_UDP_H
 #define VIPD_LINK_UDP_H
@@ -18,13 +18,13 @@
 
 #include "vipd/link/link.h"
 
-/* Messages of one recvmmsg call: many, to spread the call's cost; few, to stay in the cache. */
+/* Messages of one recvmmsg call. Many messages share the call's cost; few stay in the cache. */
 #define UDP_RX_BATCH 32
 
 /* Messages of one sendmmsg call. */
 #define UDP_TX_BATCH 64
 
-/* Packets of one UDP_SEGMENT message: every kernel with the option accepts this number. */
+/* Packets of one UDP_SEGMENT message. Every kernel with this option accepts this number. */
 #define UDP_GSO_SEGMENTS_MAX 64
 
 /* Gather entries of all coalesced messages of one batch. */
@@ -56,7 +56,7 @@
 /* Time from the first news to the look at the interfaces: news come in groups. */
 #define UDP_LOOK_NS 10000000u
 
-/* Time until a look is repeated that failed for lack of memory or descriptors. */
+/* Time after a look that failed (for lack of memory or descriptors) until the next look. */
 #define UDP_AGAIN_NS 1000000000u
 
 /* Bytes of headers in front of a packet: of IPv4 or IPv6, and of UDP. */
@@ -72,7 +72,7 @@ union udp_name {
     struct sockaddr_in6 in6;
 };
 
-/* A received message's bytes. Reference-counted: coalesced packets share one. */
+/* The bytes of a received message. Reference-counted: coalesced packets share a buffer. */
 struct udp_buf {
     struct udp_buf *next; /* in the free list */
     uint32_t refs;        /* packets given out and not released */
@@ -107,16 +107,16 @@ struct udp {
     struct link link;
     struct link_addr own;         /* becomes link.self when an interface has it */
     char scope[LINK_SCOPE_BYTES]; /* the interface of a link-local address; empty for others */
-    uint32_t mtu;                 /* configured; 0 = that of the interface */
-    uint32_t buffer_bytes;        /* wanted */
+    uint32_t mtu;                 /* configured MTU; 0 = that of the interface */
+    uint32_t buffer_bytes;        /* wanted size of the socket buffers */
     bool want_gso, want_gro;      /* configured */
     unsigned if_index;            /* interface of the link-local addresses, from the last look */
     int sock;                     /* -1: no interface has the address (yet) */
     int inherited;                /* socket to use if it is bound to the address, or -1 */
-    void (*opened)(void *ctx, int sock); /* of the configuration */
+    void (*opened)(void *ctx, int sock); /* as in link_udp_config */
     void *opened_ctx;
     unsigned sock_index; /* if_index when sock was bound */
-    int news;            /* of interfaces and addresses (vipd/link/news.h) */
+    int news;            /* socket with news of interfaces and addresses (vipd/link/news.h) */
     int epoll;           /* sock and news together, for the host's loop */
     uint64_t next_ns;    /* next look for news */
     uint64_t look_ns;    /* next look at the interfaces; UINT64_MAX = none is due */
@@ -159,7 +159,7 @@ bool udp_rx_pending(const struct udp *udp);
 /* Free every buffer that has not been handed out. */
 void udp_rx_drain(struct udp *udp);
 
-/* udp_buf.c. take: NULL: the pool's bound is reached, or no memory. */
+/* udp_buf.c. take returns NULL if the pool's bound is reached or there is no memory. */
 struct udp_buf *udp_buf_take(struct udp_pool *pool);
 void udp_buf_give(struct udp_pool *pool, struct udp_buf *buf);
 /* Are all buffers in use except the last UDP_SCARCE? */
@@ -169,11 +169,11 @@ void udp_pool_drain(struct udp_pool *pool);
 uint64_t udp_pool_spare_bytes(const struct udp_pool *pool);
 
 /*
- * udp_follow.c. Look at the interface, and set the state if anything is different; `opening`: the
- * caller logs it. Outcomes: 0; negative errno, with the reason in why_down.
+ * udp_follow.c. Look at the interface, and set the link's state if anything has changed. opening:
+ * the caller logs the state. Outcomes: 0; negative errno, with the reason in why_down.
  */
 int udp_update(struct udp *udp, bool opening);
-/* Is this outcome final until news comes? If not, look again soon. */
+/* Is this outcome of udp_update final until news comes? If not, look again soon. */
 bool udp_lasting(int r);
 /* Look for news if it is time. */
 void udp_check(struct udp *udp, uint64_t now_ns);
@@ -184,22 +184,23 @@ void udp_check(struct udp *udp, uint64_t now_ns);
  */
 int udp_sock_open(struct udp *udp);
 void udp_sock_close(struct udp *udp);
-/* Set largest packet and window for this MTU. false: it is too small, and nothing has changed. */
+/* Set largest packet and window for this MTU. false: the MTU is too small; nothing has changed. */
 bool udp_sock_size(struct udp *udp, uint32_t mtu);
 
 /*
  * udp_name.c. An address for the socket calls; a link-local address gets the link's interface.
- * Outcomes: its length; 0 the address is not of this link's kind.
+ * Outcomes: length of *ret in bytes; 0 the address is not of this link's kind.
  */
 socklen_t udp_name_put(const struct udp *udp, const struct link_addr *addr, union udp_name *ret);
-/* The address of a sender. false: it is not of this link's kind. */
+/* The address of a sender. false: the address is not of this link's kind. */
 bool udp_name_get(const struct udp *udp, const union udp_name *name, socklen_t len,
                   struct link_addr *ret);
 
-/* udp_if.c. Address of the interface of the default route. Outcomes: 0; -ENETUNREACH none; negative
- * errno of getifaddrs. */
+/* udp_if.c. Address of the interface of the default route. Outcomes: 0; -ENETUNREACH there is none;
+ * negative errno of getifaddrs. */
 int udp_if_default_address(struct in_addr *ret);
-/* The interface that has the own address; index 0: none. 0, or negative errno: not known now. */
+/* The interface that has the own address; ret->index is 0 if there is none. Outcomes: 0; negative
+ * errno: the interface is not known now. */
 int udp_if_find(const struct udp *udp, struct udp_if *ret);
 
 #endif

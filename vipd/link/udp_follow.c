@@ -1,8 +1,8 @@
 /*
  * The UDP link follows the interface that has its address.
  *
- * Owns: the state of the link. If the interface is down or has no carrier, the state shows it.
- * Packets are still given to the kernel, which may know another way.
+ * Owns: the state of the link. If the interface is down or has no carrier, the state shows this.
+ * The kernel still gets the packets, because it may know another way.
  */
 #include "vipd/link/udp.h"
 
@@ -43,7 +43,7 @@ static int enter(struct udp *udp, const struct udp_if *now, char why[LINK_WHY_BY
     int r = 0;
 
     udp->if_index = now->index;
-    /* The socket of a link-local address works on one interface only, and only while it exists. */
+    /* The socket of a link-local address works on one interface only, while that exists. */
     if (udp->sock < 0 || (local && udp->sock_index != now->index))
         r = udp_sock_open(udp);
     if (r == -EADDRNOTAVAIL)
@@ -61,7 +61,8 @@ static int enter(struct udp *udp, const struct udp_if *now, char why[LINK_WHY_BY
     return 0;
 }
 
-/* Look at the interface. why: empty if the link can be up. Outcomes as those of enter. */
+/* Read the state of the interface. Sets why to the reason that the link cannot be up, or to an
+ * empty string. Returns the same values as enter(). */
 static int look(struct udp *udp, char why[LINK_WHY_BYTES])
 {
     struct udp_if now;
@@ -85,7 +86,7 @@ static int look(struct udp *udp, char why[LINK_WHY_BYTES])
     return 0;
 }
 
-/* Look at the interface, and set the state if anything is different. Outcomes as those of look. */
+/* Look at the interface, and set the link's state if anything has changed. Outcomes as look(). */
 int udp_update(struct udp *udp, bool opening)
 {
     struct link *link = &udp->link, before = udp->link;

@@ -68,7 +68,7 @@ int udp_if_default_address(struct in_addr *ret)
     return rc;
 }
 
-/* Has the interface the address? The loopback interface has its whole IPv4 subnet. */
+/* Has the interface the address? The loopback interface has all addresses of its IPv4 subnet. */
 static bool has4(const struct ifaddrs *i, const struct udp *udp)
 {
     struct in_addr own, mask, wanted;
@@ -100,7 +100,7 @@ static bool interface_has(const struct ifaddrs *i, const struct udp *udp)
     return i->ifa_addr->sa_family == AF_INET && has4(i, udp);
 }
 
-/* Outcomes: 0 and *ret; negative errno. */
+/* The MTU of an interface. Outcomes: 0 and *ret; negative errno. */
 static int interface_mtu(const char *name, uint32_t *ret)
 {
     struct ifreq request = {0};
@@ -116,7 +116,7 @@ static int interface_mtu(const char *name, uint32_t *ret)
     return rc;
 }
 
-/* Outcomes: 0; negative errno, also if the interface is gone. */
+/* Fill in *ret for this interface. Outcomes: 0; negative errno, also if the interface is gone. */
 static int describe(const struct ifaddrs *i, struct udp_if *ret)
 {
     ret->up = i->ifa_flags & IFF_UP;

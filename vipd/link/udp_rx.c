@@ -12,7 +12,7 @@
 
 #include "proto/assert.h"
 
-/* Attach buffers to message i of the next batch. Returns whether it has them. */
+/* Attach buffers to message i of the next batch. Returns whether the message has buffers. */
 static bool attach(struct udp *udp, unsigned i)
 {
     if (!udp->rx_small[i])
@@ -34,8 +34,8 @@ static bool attach(struct udp *udp, unsigned i)
 }
 
 /*
- * Make the messages ready for the next batch; returns the number of ready ones. Only messages that
- * the last batch used need buffers, so polling an idle socket costs only the system call.
+ * Make the messages ready for the next batch; returns the number of ready messages. Only messages
+ * that the last batch used need buffers, so polling an idle socket costs only the system call.
  */
 static unsigned attach_used(struct udp *udp)
 {
@@ -46,7 +46,7 @@ static unsigned attach_used(struct udp *udp)
     return UDP_RX_BATCH;
 }
 
-/* Length of the packets that the kernel has joined in this message; 0 if it is a single one. */
+/* Length of the packets that the kernel has joined in this message; 0 if it has one packet. */
 static uint32_t segment_bytes(const struct msghdr *msg)
 {
     for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg); cmsg;
@@ -62,7 +62,7 @@ static uint32_t segment_bytes(const struct msghdr *msg)
     return 0;
 }
 
-/* Turn message i of a batch into a ready one, or drop and count it. */
+/* Make message i of a batch ready to hand out, or drop and count it. */
 static void take_message(struct udp *udp, unsigned i)
 {
     const struct mmsghdr *mmsg = &udp->rx_msgs[i];
@@ -90,12 +90,12 @@ static void take_message(struct udp *udp, unsigned i)
         memcpy(buf->bytes, udp->rx_small[i]->bytes, UDP_SMALL_BYTES);
     }
     buf->from = from;
-    buf->refs = 1; /* of the ready message itself */
+    buf->refs = 1; /* the reference of the ready message itself */
     ready = &udp->ready[udp->ready_count++];
     *ready = (struct udp_msg){.buf = buf, .at = buf->bytes, .left = len, .segment = segment};
 }
 
-/* No buffer is free: still empty the socket, because it would stay readable for ever. */
+/* No buffer is free: drop messages, because otherwise the socket would stay readable for ever. */
 static void discard(struct udp *udp)
 {
     for (unsigned i = 0; i < UDP_RX_BATCH; i++) {
@@ -106,7 +106,8 @@ static void discard(struct udp *udp)
     }
 }
 
-/* One recvmmsg call of up to `want` messages into the empty udp->ready. Whether more may wait. */
+/* One recvmmsg call of up to `want` messages into the empty udp->ready. Returns whether more
+ * messages may wait. */
 static bool receive_batch(struct udp *udp, unsigned want)
 {
     unsigned room = attach_used(udp);
@@ -176,7 +177,7 @@ unsigned udp_recv(struct link *link, struct link_rx *packets, unsigned count, ui
             }
             continue;
         }
-        /* One system call per turn: later messages are for the next turn. */
+        /* One system call per turn; the next turn takes later messages. */
         if (asked || udp->sock < 0)
             break;
         more = receive_batch(udp, count - n);

@@ -13,7 +13,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* Ask for a buffer, beyond the system's bound where allowed. */
+/* Ask for a socket buffer of this size, beyond the system's bound if vipd may. */
 static void set_buffer(int sock, int force_option, int option, uint32_t bytes)
 {
     /* The kernel doubles the number for its own bookkeeping; the argument is an int. */
@@ -34,8 +34,9 @@ static uint32_t get_buffer(int sock, int option)
 }
 
 /*
- * Never fragment: one lost fragment loses the whole packet. Never believe an ICMP message about the
- * size of the path: any host can forge one. The engine probes the path itself.
+ * Packets are never fragmented: one lost fragment loses the whole packet. The kernel must not
+ * believe ICMP messages about the MTU of the path, because any host can forge them. The engine
+ * probes the path itself.
  */
 static void set_no_fragments(const struct udp *udp)
 {
@@ -59,7 +60,7 @@ static void set_options(struct udp *udp)
     set_no_fragments(udp);
     set_buffer(udp->sock, SO_RCVBUFFORCE, SO_RCVBUF, wanted);
     set_buffer(udp->sock, SO_SNDBUFFORCE, SO_SNDBUF, wanted);
-    /* getsockopt answers twice the number that was set. */
+    /* getsockopt returns twice the number that was set. */
     if (get_buffer(udp->sock, SO_RCVBUF) / 2 < wanted && !udp->buffer_logged) {
         udp->buffer_logged = true;
         link_addr_format(&udp->own, self, sizeof(self));
@@ -67,7 +68,7 @@ static void set_options(struct udp *udp)
                  "vipd with CAP_NET_ADMIN",
                  self, (unsigned)get_buffer(udp->sock, SO_RCVBUF) / 2, (unsigned)wanted);
     }
-    /* An inherited socket may have it switched on. */
+    /* Set GRO in any case: an inherited socket may have it switched on. */
     udp->gro =
         setsockopt(udp->sock, SOL_UDP, UDP_GRO, udp->want_gro ? &one : &zero, sizeof(one)) == 0 &&
         udp->want_gro;
@@ -75,7 +76,8 @@ static void set_options(struct udp *udp)
         udp->want_gso && setsockopt(udp->sock, SOL_UDP, UDP_SEGMENT, &zero, sizeof(zero)) == 0;
 }
 
-/* The inherited socket if it is bound to the own address; else it is closed. */
+/* Use the inherited socket if it is bound to the own address; else close it. Returns whether it is
+ * used. */
 static bool use_inherited(struct udp *udp)
 {
     union udp_name name = {0};
@@ -132,8 +134,8 @@ void udp_sock_close(struct udp *udp)
 
 /*
  * Bytes of the receive buffer that one packet of the largest size uses: the kernel charges the
- * memory that holds it. A small packet uses a power of two, on real devices often a whole page; a
- * large one uses pages.
+ * memory that holds the packet. A small packet uses a power of two, on real devices often a whole
+ * page; a large packet uses pages.
  */
 static uint32_t packet_truesize(uint32_t packet_bytes)
 {

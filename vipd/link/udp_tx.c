@@ -13,8 +13,8 @@
 
 #include "proto/assert.h"
 
-/* Number of packets that may travel in one message: same destination, equal length,
- * only the last may be shorter. *ret_iovs: gather entries that they need. */
+/* Number of packets that may travel in one message: same destination, equal length, only the last
+ * packet may be shorter. *ret_iovs: gather entries that these packets need. */
 static unsigned coalesce(const struct udp *udp, const struct link_tx *packets, unsigned count,
                          unsigned iov_room, unsigned *ret_iovs)
 {
@@ -55,7 +55,7 @@ static void set_segment(struct udp *udp, unsigned m, uint16_t segment)
     memcpy(CMSG_DATA(cmsg), &segment, sizeof(segment));
 }
 
-/* Build message m from the first packets; returns their number, with *iovs_used advanced. */
+/* Build message m from the first packets; advance *iovs_used. Returns the number of packets. */
 static unsigned build_message(struct udp *udp, unsigned m, const struct link_tx *packets,
                               unsigned count, unsigned *iovs_used)
 {
@@ -120,8 +120,8 @@ static int refused(struct udp *udp, int err, const struct link_tx *packets)
         udp->gso_doubt = err;
         return 0;
     }
-    /* A single packet is refused with the same error (our address was removed, ...): joining was
-     * not the cause, so join packets again. */
+    /* A single packet is refused with the same error (our address may have been removed). Joining
+     * was not the cause, so join packets again. */
     if (udp->gso_doubt == err)
         udp->gso = true;
     udp->gso_doubt = 0;
@@ -134,7 +134,8 @@ static int refused(struct udp *udp, int err, const struct link_tx *packets)
     return (int)udp->tx_packets[0];
 }
 
-/* Send messages 0..count-1. Returns the number of packets sent or lost; *ret_full: socket full. */
+/* Send messages 0..count-1. Returns the number of packets sent or lost. *ret_full becomes true if
+ * the socket is full. */
 static unsigned send_messages(struct udp *udp, unsigned count, const struct link_tx *packets,
                               bool *ret_full)
 {

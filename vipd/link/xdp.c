@@ -18,7 +18,7 @@
 /* Bytes of a buffer, for one frame behind the kernel's headroom; a page is the largest size. */
 #define CHUNK_BYTES 4096u
 
-/* Bytes for the kernel: before a frame (XDP_PACKET_HEADROOM), and behind it for its own records. */
+/* Bytes for the kernel: before a frame (XDP_PACKET_HEADROOM), and behind it for kernel records. */
 #define CHUNK_SPARE 640u
 #define MTU_MAX     (CHUNK_BYTES - CHUNK_SPARE)
 
@@ -30,7 +30,7 @@
 /* Entries of each ring: a power of two with room for every buffer. */
 #define ENTRIES 2048u
 
-/* Frames that are not ours and that one call takes from one queue at most. */
+/* Largest number of frames without a packet that one call takes from one queue. */
 #define BAD_MAX 64u
 
 _Static_assert(RX_CHUNKS <= ENTRIES && TX_CHUNKS <= ENTRIES, "rings");
@@ -41,10 +41,11 @@ struct ring {
     void *entries; /* struct xdp_desc of rx and tx, uint64_t of fill and completion */
     void *map;
     size_t map_bytes;
-    uint32_t own; /* index of our end; the kernel sees it when it is published */
+    uint32_t own; /* index of our end; the kernel sees the index after publish() */
 };
 
-/* One receive queue of the card. The first one's socket owns the buffers and sends all packets. */
+/* One receive queue of the card. The socket of the first queue owns the buffers and sends all
+ * packets. */
 struct queue {
     int sock;
     struct ring fill, completion, rx, tx;
@@ -56,7 +57,7 @@ struct xdp {
     uint8_t *area; /* CHUNKS buffers: receiving, then sending */
     struct queue queue[XDP_QUEUES_MAX];
     unsigned queues;
-    unsigned first;       /* queue that the next call looks at first */
+    unsigned first;       /* queue with which the next xdp_recv begins */
     bool zero_copy;       /* the driver uses the buffers without copies */
     uint32_t packet_max;  /* largest packet that the interface could carry since it was opened */
     struct xdp_pool pool; /* receiving buffers by number */
@@ -82,7 +83,7 @@ static void publish(uint32_t *at, uint32_t value)
     __atomic_store_n(at, value, __ATOMIC_RELEASE);
 }
 
-/* Put a receiving buffer into the fill ring; it has an entry for each buffer, so there is room. */
+/* Put a receiving buffer into the fill ring. The ring has room, with an entry for each buffer. */
 static void put(struct queue *queue, uint32_t chunk)
 {
     ((uint64_t *)queue->fill.entries)[queue->fill.own++ % ENTRIES] = (uint64_t)chunk * CHUNK_BYTES;
@@ -156,7 +157,8 @@ static int map_rings(struct queue *queue)
     return 0;
 }
 
-/* Make the buffers known to the first socket. Outcomes: 0; negative errno, reason in why. */
+/* Make the buffers and register them with the first socket. Outcomes: 0; negative errno with the
+ * reason in why. */
 static int make_buffers(struct xdp *xdp, char why[LINK_WHY_BYTES])
 {
     struct xdp_umem_reg reg = {.len = (uint64_t)CHUNKS * CHUNK_BYTES, .chunk_size = CHUNK_BYTES};
@@ -213,7 +215,7 @@ static int bind_queue(struct xdp *xdp, unsigned n, const struct ether_if *interf
     return xdp_prog_add(&xdp->prog, n, xdp->queue[n].sock, why);
 }
 
-/* Number of receive queues that get a socket; one if the card does not report its queues. */
+/* Number of receive queues that get a socket; 1 if the card does not report its queues. */
 static unsigned count_queues(const struct ether *ether)
 {
     struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
@@ -230,7 +232,7 @@ static unsigned count_queues(const struct ether *ether)
     return count == 0 ? 1 : count > XDP_QUEUES_MAX ? XDP_QUEUES_MAX : count;
 }
 
-/* Does the driver use our buffers, or does the kernel copy? */
+/* Does the driver use our buffers? If not, the kernel copies. */
 static bool asks_no_copies(const struct xdp *xdp)
 {
     struct xdp_options options = {0};
@@ -240,7 +242,7 @@ static bool asks_no_copies(const struct xdp *xdp)
            options.flags & XDP_OPTIONS_ZEROCOPY;
 }
 
-/* Make all that xdp_close removes. Outcomes as above. */
+/* Make everything that xdp_close removes. Outcomes as above. */
 static int make(struct xdp *xdp, const struct ether_want *want, const struct ether_if *interface,
                 char why[LINK_WHY_BYTES])
 {
@@ -337,7 +339,7 @@ bool xdp_resize(struct xdp *xdp, const struct ether *ether, uint32_t mtu)
     return true;
 }
 
-/* Three quarters of the buffers that a queue can have; the rest is for acknowledgements. */
+/* Three quarters of the buffers that a queue can have; the others are for acknowledgements. */
 uint32_t xdp_window_packets(const struct xdp *xdp)
 {
     return xdp_pool_most(&xdp->pool) * 3 / 4;
@@ -377,7 +379,8 @@ static void give_back(struct xdp *xdp, uint32_t chunk)
     publish(queue->fill.producer, queue->fill.own);
 }
 
-/* Take one frame. Whether it holds a packet; if not, it has been counted and given back. */
+/* Take one frame. Returns whether it has a packet; a frame without a packet is counted, and its
+ * buffer is given back. */
 static bool take(struct xdp *xdp, struct ether *ether, const struct xdp_desc *desc,
                  struct link_rx *ret)
 {
@@ -390,7 +393,7 @@ static bool take(struct xdp *xdp, struct ether *ether, const struct xdp_desc *de
     VIP_ASSERT(chunk < RX_CHUNKS && !xdp->held[chunk]);
     queue = queue_of(xdp, chunk);
     if (verdict != ETHER_OK || content.len > xdp->packet_max) {
-        /* A message among hosts is counted as a bad header: these come by the packet socket. */
+        /* A message among hosts counts as a bad header: such messages come by the packet socket. */
         if (verdict == ETHER_OK)
             ether->stats.rx_truncated++;
         else
@@ -431,7 +434,7 @@ static unsigned recv_queue(struct xdp *xdp, unsigned which, struct ether *ether,
         else
             bad++;
     }
-    /* A busy queue gets more buffers, if free: twice the number that it has filled. */
+    /* A busy queue gets more buffers if some are free: twice the number that it has filled. */
     if (n + bad > 0) {
         publish(queue->rx.consumer, queue->rx.own);
         lend(xdp, which, 2 * (n + bad));
@@ -447,7 +450,7 @@ unsigned xdp_recv(struct xdp *xdp, struct ether *ether, struct link_rx *packets,
 
     for (unsigned i = 0; i < xdp->queues && n < count; i++)
         n += recv_queue(xdp, (xdp->first + i) % xdp->queues, ether, packets + n, count - n);
-    /* Each queue is first once in a round, so that a busy queue does not delay the others. */
+    /* Each call begins with the next queue, so that a busy queue does not delay the others. */
     xdp->first = (xdp->first + 1) % xdp->queues;
     return n;
 }
@@ -506,7 +509,7 @@ bool xdp_send(struct xdp *xdp, struct ether *ether, const struct link_tx *packet
     uint32_t chunk, len;
     uint8_t *frame;
 
-    /* Too large for a buffer, if the MTU grew while buffers were out: use the packet socket. */
+    /* If the MTU grew while buffers were handed out, a packet may be too large for a buffer. */
     if (packet->bytes > xdp->packet_max)
         return false;
     if (xdp->tx_free_count == 0)
@@ -537,7 +540,7 @@ bool xdp_kick(struct xdp *xdp, struct ether *ether)
 
     if (load(tx->consumer) != tx->own) {
         ether->stats.tx_syscalls++;
-        /* The device is full or down: the caller kicks waiting frames again. */
+        /* An error means that the device is full or down: the caller kicks again later. */
         if (sendto(xdp->queue[0].sock, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0) {
             ether->stats.tx_again++;
             if (errno == ENETDOWN || errno == ENXIO)

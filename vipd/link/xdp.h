@@ -5,10 +5,11 @@
  * card; all other frames go on to the kernel untouched. The sockets share buffers with the kernel
  * and with each other. The packet socket of the Ethernet link stays open beside them. It receives
  * frames that come another way: messages among hosts, frames of further queues, frames from which
- * the card has removed the VLAN tag. It sends long batches. Without XDP it does all the work.
+ * the card has removed the VLAN tag. The packet socket also sends long batches. Without XDP it does
+ * all the work.
  *
  * Owns: program, map, sockets, shared buffers and rings. Does not own: contents of a frame
- * (ether_frame.c), states of the interface (ether.c). Called from the engine's thread.
+ * (ether_frame.c), states of the interface (ether_follow.c). Called from the engine's thread.
  */
 #ifndef VIPD_LINK_XDP_H
 #define VIPD_LINK_XDP_H
@@ -23,19 +24,19 @@ struct xdp;
 #define XDP_TX_BATCH 4u
 
 /*
- * Attach to the interface; queues beyond XDP_QUEUES_MAX are left to the packet socket. It needs
- * CAP_NET_ADMIN, CAP_BPF (or root) and CAP_NET_RAW now, and no privilege later: closing its
- * descriptors removes all. Outcomes: 0 and *ret; negative errno with the reason in why
+ * Attach to the interface; queues beyond XDP_QUEUES_MAX are left to the packet socket. This call
+ * needs CAP_NET_ADMIN, CAP_BPF (or root) and CAP_NET_RAW. Later calls need no privilege: to close
+ * the descriptors removes everything. Outcomes: 0 and *ret; negative errno with the reason in why
  * (-EOPNOTSUPP: vipd was built without libbpf; -EINVAL: frames of this MTU fit no buffer).
  */
 int xdp_open(const struct ether *ether, const struct ether_if *interface, struct xdp **ret,
              char why[LINK_WHY_BYTES]);
-/* No buffer may be out. NULL is allowed. */
+/* All buffers must have been released. NULL is allowed. */
 void xdp_close(struct xdp *xdp);
 
 /* Descriptors; one of them is readable when frames wait. Returns their number. */
 unsigned xdp_fds(const struct xdp *xdp, int ret[XDP_QUEUES_MAX]);
-/* The interface has this MTU now. Whether its frames fit the buffers; if not, close and reopen. */
+/* The interface has this MTU now. false: its frames do not fit the buffers, so close and reopen. */
 bool xdp_resize(struct xdp *xdp, const struct ether *ether, uint32_t mtu);
 /* Packets that one peer may have under way to the buffers; all of them come by one queue. */
 uint32_t xdp_window_packets(const struct xdp *xdp);
@@ -44,17 +45,17 @@ uint64_t xdp_losses(const struct xdp *xdp);
 /* "native without copies", "native with copies" or "generic with copies"; static. */
 const char *xdp_mode(const struct xdp *xdp);
 
-/* As link_class.recv and release; contents are checked as those of the packet socket. */
+/* As link_class.recv and release; frames are checked like those of the packet socket. */
 unsigned xdp_recv(struct xdp *xdp, struct ether *ether, struct link_rx *packets, unsigned count);
 bool xdp_owns(const struct xdp *xdp, const void *buffer);
 void xdp_release(struct xdp *xdp, void *buffer);
 /* Number of buffers that were given out and not released. */
 uint32_t xdp_out(const struct xdp *xdp);
 
-/* Send one packet. false: no buffer is free, or it is too large: use the packet socket. */
+/* Send one packet. false: no buffer is free, or the packet is too large: use the packet socket. */
 bool xdp_send(struct xdp *xdp, struct ether *ether, const struct link_tx *packet);
-/* Let the kernel send the packets given to it. Whether some still wait: call again soon if the
- * interface is up. An error that the interface is down makes the link look at it. */
+/* Let the kernel send the packets given to xdp_send. true: some packets still wait, so call again
+ * soon if the interface is up. If the kernel reports that it is down, the link looks at it. */
 bool xdp_kick(struct xdp *xdp, struct ether *ether);
 
 #endif

@@ -16,8 +16,8 @@ uint32_t xdp_pool_first(const struct xdp_pool *pool)
     return pool->queues == 1 ? XDP_RX_BUFFERS : XDP_QUEUE_BUFFERS;
 }
 
-/* Equal part of each queue. Up to this number a queue may take spare buffers; above it, the queue
- * refills them. */
+/* Equal part of each queue. A queue with fewer buffers may take spare buffers; a queue with more
+ * gives buffers back until the spare buffers are complete. */
 static uint32_t share(const struct xdp_pool *pool)
 {
     return XDP_RX_BUFFERS / pool->queues;

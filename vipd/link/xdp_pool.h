@@ -1,6 +1,6 @@
 /*
  * Distribution of the receiving buffers of an xdp link. Each receive queue of the card always needs
- * some; a busy queue needs nearly all, because frames of one kind often come by one queue.
+ * some buffers. A busy queue needs nearly all, because frames of one kind often come by one queue.
  *
  * Owns: the numbers of the buffers. Pure: no ring, no kernel, no allocator. Does not own: the
  * buffers, and the rings through which the kernel gets them (xdp.c). Called from the engine's
@@ -15,13 +15,14 @@
 /* Largest number of receive queues with a socket. */
 #define XDP_QUEUES_MAX 8u
 
-/* Buffers for receiving, one page each. With those for sending 8 MiB, which users may lock. */
+/* Buffers for receiving, one page each. With the buffers for sending they take 8 MiB, which users
+ * may lock by default. */
 #define XDP_RX_BUFFERS 1536u
 
 /* Buffers that each of several queues always has: enough for the first packets of two peers. */
 #define XDP_QUEUE_BUFFERS 96u
 
-/* Free buffers kept for a queue that becomes busy while others are busy. */
+/* Free buffers kept for a queue that becomes busy while other queues are busy. */
 #define XDP_SPARE_BUFFERS 128u
 
 _Static_assert(XDP_QUEUES_MAX *XDP_QUEUE_BUFFERS + XDP_SPARE_BUFFERS <= XDP_RX_BUFFERS, "buffers");
@@ -34,19 +35,20 @@ struct xdp_pool {
     uint8_t queue[XDP_RX_BUFFERS]; /* for each buffer: the queue that had it last */
 };
 
-/* All buffers free, for 1..XDP_QUEUES_MAX queues. */
+/* Make all buffers free, for 1..XDP_QUEUES_MAX queues. */
 void xdp_pool_init(struct xdp_pool *pool, unsigned queues);
 
 /* Number of buffers with which a queue begins; all of them if it is the only queue. */
 uint32_t xdp_pool_first(const struct xdp_pool *pool);
 
-/* One more buffer for this queue. false: none is free, or the free ones are kept for others. */
+/* One more buffer for this queue. false: no buffer is free, or the free buffers are kept for other
+ * queues. */
 bool xdp_pool_take(struct xdp_pool *pool, unsigned queue, uint32_t *ret);
 
-/* A buffer has come back. true: its queue has it again; false: it is free. */
+/* A buffer has come back. true: its queue keeps the buffer; false: the buffer is free. */
 bool xdp_pool_keep(struct xdp_pool *pool, uint32_t buffer);
 
-/* Number of buffers that a queue can have if it is the only busy one. */
+/* Number of buffers that a queue can have if it is the only busy queue. */
 uint32_t xdp_pool_most(const struct xdp_pool *pool);
 
 #endif

@@ -21,7 +21,7 @@
 #define TAG_TYPE   0x8100
 #define VLAN_MASK  0x0fff
 
-/* Offset of a jump that is filled in when its target is known. */
+/* Offset of a jump to the end, filled in when the place of the end is known. */
 #define TO_PASS 0
 
 static int say(char why[LINK_WHY_BYTES], const char *what, int err)
@@ -37,14 +37,14 @@ static struct bpf_insn insn(uint8_t code, uint8_t dst, uint8_t src, int16_t off,
     return (struct bpf_insn){.code = code, .dst_reg = dst, .src_reg = src, .off = off, .imm = imm};
 }
 
-/* Unless r5 is `want`, pass the frame on. */
+/* Instructions: unless r5 is `want`, pass the frame on to the kernel. */
 static unsigned must_be(struct bpf_insn *code, unsigned n, int32_t want)
 {
     code[n++] = insn(BPF_JMP32 | BPF_JNE | BPF_K, BPF_REG_5, 0, TO_PASS, want);
     return n;
 }
 
-/* r5 = the bytes of the frame at `at`; unless they are `want`, pass the frame on. */
+/* Instructions: r5 = the bytes of the frame at `at`; unless they are `want`, pass the frame on. */
 static unsigned compare(struct bpf_insn *code, unsigned n, uint8_t size, int16_t at, int32_t want)
 {
     code[n++] = insn(BPF_LDX | BPF_MEM | size, BPF_REG_5, BPF_REG_2, at, 0);
@@ -65,7 +65,7 @@ static int32_t word(const uint8_t *bytes, unsigned count)
     return half;
 }
 
-/* Compare the number of the VLAN; ignore the priority in the same 16 bits. */
+/* Instructions: compare the number of the VLAN; ignore the priority in the same 16 bits. */
 static unsigned compare_vlan(struct bpf_insn *code, unsigned n, int16_t at, uint16_t vlan)
 {
     code[n++] = insn(BPF_LDX | BPF_MEM | BPF_H, BPF_REG_5, BPF_REG_2, at, 0);

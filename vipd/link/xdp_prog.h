@@ -1,19 +1,19 @@
 /*
  * The program at the interface (vipd/link/xdp.h) that selects our frames, in BPF instructions.
  *
- * Owns: its instructions and the map of sockets. Called when an xdp link is opened.
+ * Owns: the instructions and the map of sockets. Called when an xdp link is opened.
  */
 #ifndef VIPD_LINK_XDP_PROG_H
 #define VIPD_LINK_XDP_PROG_H
 
 #include "vipd/link/ether.h"
 
-/* Descriptors; each -1 if there is none. */
+/* Descriptors; a member is -1 if there is no such descriptor. */
 struct xdp_prog {
-    int map;     /* from queue to socket */
-    int program; /* loaded */
-    int link;    /* attached; closing it detaches */
-    bool native; /* within the driver */
+    int map;     /* map from queue to socket */
+    int program; /* the loaded program */
+    int link;    /* the attachment; to close it detaches the program */
+    bool native; /* the program runs within the driver */
 };
 
 #define XDP_PROG_NONE                                                                              \
@@ -26,7 +26,8 @@ struct xdp_prog {
 int xdp_prog_load(struct xdp_prog *prog, const struct ether_want *want, char why[LINK_WHY_BYTES]);
 /* Direct our frames of a queue to this socket. Outcomes as above. */
 int xdp_prog_add(struct xdp_prog *prog, unsigned queue, int sock, char why[LINK_WHY_BYTES]);
-/* Attach: in the driver if it supports this, else in front of the stack. Outcomes as above. */
+/* Attach the program: in the driver if that supports it, else in front of the network stack.
+ * Outcomes as above. */
 int xdp_prog_attach(struct xdp_prog *prog, unsigned interface, char why[LINK_WHY_BYTES]);
 void xdp_prog_close(struct xdp_prog *prog);
 

@@ -1,7 +1,7 @@
 /*
- * The backlog of a CQ: entries that its ring has no room for, in order. They lie in blocks, so a
- * backlog grows and shrinks without copies. A VI may be destroyed while it has entries here: these
- * are dropped when it is their turn, so that vipd need not search for them.
+ * The backlog of a CQ: entries for which the CQ's ring has no room, in order. The entries lie in
+ * blocks, so a backlog grows and shrinks without copies. A VI may be destroyed while it has entries
+ * here. vipd drops such entries when it is their turn, so it need not search for them.
  */
 #include <stdlib.h>
 
@@ -10,9 +10,9 @@
 
 #define BLOCK_ENTRIES 511
 
-/* A block of kept.c. */
+/* A block of entries; memory from kept.c. */
 struct nic_backlog_block {
-    struct nic_kept_block link; /* first */
+    struct nic_kept_block link; /* must be the first member */
     struct nic_cqe entry[BLOCK_ENTRIES];
 };
 

@@ -1,6 +1,6 @@
 /*
- * Completions: written into the completion ring and into the CQ ring (or its backlog). Sleepers are
- * woken once per batch.
+ * Completions: vipd writes them into the completion ring and into the CQ ring (or its backlog), and
+ * wakes sleepers once per batch.
  *
  * Owns: completion and CQ positions, futex wakes, completions that wait for their packet to leave.
  * Does not own: the order of completions (engine), the list of a backlog (backlog.c).
@@ -16,7 +16,7 @@
 #include "proto/probe.h"
 #include "vipd/nic/internal.h"
 
-#define BACKLOG_SERVE 256 /* entries moved out of one backlog before another one has its turn */
+#define BACKLOG_SERVE 256 /* entries moved out of one backlog before the next backlog's turn */
 
 /* Remember that the sleepers of this queue (or CQ, queue = 2) must be woken. */
 static void wake_add(struct nic_session *session, bool *flag, uint16_t number, uint8_t queue)
@@ -32,11 +32,11 @@ static void wake_add(struct nic_session *session, bool *flag, uint16_t number, u
         (struct nic_wake){.session = session, .vi = number, .queue = queue};
 }
 
-/* Sleepers that one call wakes. A program can have any number; one that takes a completion wakes
- * the others itself (libvipl/sleep.c), at its own cost. */
+/* Sleepers that one call wakes. A program can have any number of sleepers: a sleeper that takes a
+ * completion wakes the others (libvipl/sleep.c), at the program's cost. */
 #define WAKE_MOST 64
 
-/* The futex is shared: a sleeper is another process. Each looks again. */
+/* The futex is shared, because a sleeper is another process. Each woken sleeper looks again. */
 static void futex_wake(struct nic *nic, const uint32_t *word)
 {
     nic->counts.wakes++;
@@ -44,7 +44,7 @@ static void futex_wake(struct nic *nic, const uint32_t *word)
     (void)syscall(SYS_futex, word, FUTEX_WAKE, WAKE_MOST, NULL, NULL, 0);
 }
 
-/* Wake the thread that serves Notify registrations: one word for all, once per batch. */
+/* Wake the thread that serves Notify registrations, once per batch: all queues share one word. */
 static void wake_notify(struct nic_session *session)
 {
     struct nic *nic = session->nic;
@@ -75,10 +75,10 @@ static void wake_one(struct nic *nic, const struct nic_wake *wake)
 }
 
 /*
- * Make the socket of VipxCQGetFd readable if the application has armed it since the last time. The
- * word `signaled` is stored before the message is sent: a thread that the message wakes must find
- * it, so that it arms again. Errors of send do not matter: a full socket is readable already, and
- * after a close of the other end there is no reader.
+ * Make the socket of VipxCQGetFd readable if the application has armed the CQ since the last time.
+ * The word `signaled` is stored before the message is sent: a thread that the message wakes must
+ * find the new word, so that it arms the CQ again. Errors of send do not matter: a full socket is
+ * readable already, and after a close of the other end there is no reader.
  */
 static void cq_signal(struct nic_session *session, uint16_t number)
 {
@@ -107,7 +107,7 @@ enum vip_rc nic_cq_set_socket(struct nic_session *session, uint32_t number, int 
     }
     session->cq_socks++;
     cq->sock = sock;
-    /* The request is a barrier: reads and arming by the application before it are visible here. */
+    /* The control request is a barrier: vipd sees all earlier reads and arming by the program. */
     vip_fetch_begin();
     arm = vip_load32(vip_app_cq_arm(session->app_base, number));
     cons = vip_load32(&vip_app_cq(session->app_base, number)->cons);
@@ -121,7 +121,8 @@ enum vip_rc nic_cq_set_socket(struct nic_session *session, uint32_t number, int 
 
 /*
  * The sleeper publishes itself, executes a full barrier, then looks at the ring. vipd has written
- * the ring, executes a full barrier, then looks at the sleepers. So at least one sees the other.
+ * the ring, executes a full barrier, then looks at the sleepers. So at least one of both sees the
+ * other.
  */
 void nic_wake_flush(struct nic *nic)
 {
@@ -177,10 +178,10 @@ static void cq_put(struct nic_session *session, uint32_t number, const struct ni
 }
 
 /*
- * The ring is full: keep the entry here. A queue has at most VIP_DESC_PER_QUEUE_MAX descriptors
- * that are not reaped, so a correct application does not exceed the bound (twice that per queue). An
- * application that does not read its CQ and goes on posting gets an error and loses entries; so does
- * one whose user has used up what vipd keeps for that user (kept.c).
+ * The ring is full: keep the entry in the backlog. A queue has at most VIP_DESC_PER_QUEUE_MAX
+ * descriptors that are not reaped; the bound is twice that per queue. So a correct application does
+ * not exceed it. An application that does not read its CQ and goes on posting gets an error and
+ * loses entries. The same happens if the memory of its session or user is used up (kept.c).
  */
 static void cq_keep(struct nic_session *session, uint32_t number, const struct nic_cqe *entry)
 {
@@ -217,7 +218,7 @@ static void cq_add(struct nic_session *session, uint32_t number, const struct ni
         cq_keep(session, number, entry);
 }
 
-/* No entry in the backlog counts any more. */
+/* No entry in the backlog counts any more: free it. */
 static void backlog_done(struct nic_session *session, struct nic_cq *cq)
 {
     nic_list_del(&cq->in_backlogs);
@@ -240,7 +241,7 @@ bool nic_backlog_serve(struct nic_session *session)
         item = session->backlogs.next;
         cq = NIC_ITEM(item, struct nic_cq, in_backlogs);
         number = (uint32_t)(cq - session->cqs);
-        /* The others come first next time. */
+        /* Next time the other CQs come first. */
         nic_list_del(item);
         nic_list_add_tail(&session->backlogs, item);
         looked++;
@@ -257,7 +258,7 @@ bool nic_backlog_serve(struct nic_session *session)
     return moved > 0;
 }
 
-/* A VI is destroyed: its entries do not count any more; those of other VIs keep their order (spec
+/* A VI is destroyed: its entries do not count any more. Entries of other VIs keep their order (spec
  * 3.8). */
 void nic_cq_forget_vi(struct nic_session *session, struct nic_vi *vi, enum vip_queue queue)
 {
@@ -272,7 +273,7 @@ void nic_cq_forget_vi(struct nic_session *session, struct nic_vi *vi, enum vip_q
 
 void nic_cq_deinit(struct nic_session *session, struct nic_cq *cq)
 {
-    if (cq->wake) /* nic->wakes has its number, which the next CQ gets */
+    if (cq->wake) /* nic->wakes has the number of this CQ, which the next CQ gets */
         nic_wake_flush(session->nic);
     if (cq->backlog.live)
         backlog_done(session, cq);
@@ -316,8 +317,9 @@ static void complete_now(const struct nic_deferred *done)
     }
 }
 
-/* Change the futex words, so that a thread that has looked but does not sleep yet stays awake. A
- * send queue's word stays: libvipl compares it with its posts, and no thread sleeps on it now. */
+/* Change the futex words, so that a thread that has looked but does not sleep yet stays awake. The
+ * word of a send queue does not change: libvipl compares this word with its posts, and no thread
+ * sleeps on it now. */
 void nic_wake_also(struct nic_session *session, uint16_t number, enum vip_queue queue)
 {
     struct nic_vi *vi = &session->vis[number];

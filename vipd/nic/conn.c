@@ -2,7 +2,7 @@
  * The table of connection ids. An id is random with the table index in its low bits. So a packet
  * finds its connection in O(1), and a guessed or old id finds nothing.
  *
- * Owns: allocation of connections, ids, the lists by peer. Does not own: what happens on a
+ * Owns: allocation of connections, ids, the lists by peer. Does not own: events and packets of a
  * connection (connect.c, rx.c).
  */
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
 
-/* Make one more connection; the table of pointers may move, the objects never do. */
+/* Make one more connection. The table of pointers may move; the objects never move. */
 static struct nic_conn *conn_grow(struct nic *nic)
 {
     if (nic->conns_used == nic->conns_cap) {
@@ -106,7 +106,7 @@ void nic_conn_set_peer(struct nic_conn *conn, uint32_t peer)
     nic_list_add_tail(&nic->peers[peer % NIC_PEER_BUCKETS], &conn->by_peer);
 }
 
-#define PEERS_PER_CALL 65536 /* table entries per call; the whole table takes too long */
+#define PEERS_PER_CALL 65536 /* table entries per call; the whole table would take too long */
 
 uint32_t nic_peers(const struct nic *nic, uint32_t from,
                    bool (*visit)(void *ctx, const struct link_addr *peer), void *ctx)

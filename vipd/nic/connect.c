@@ -25,7 +25,7 @@ static struct cm_close_args close_args(const struct nic_conn *conn, enum vip_clo
                                   .reason = reason};
 }
 
-/* Before the connection is free: op_send looks for its user. */
+/* Send a CLOSE. Call it before the connection is free, because op_send looks for its user. */
 static void close_send(struct nic *nic, const struct cm_close_args *args)
 {
     cm_close(nic->cm, args, nic->now_ns);
@@ -79,7 +79,7 @@ enum vip_rc nic_vi_sever(struct nic_session *session, uint32_t number, const cha
     struct eng_close close = {.why = why};
     struct cm_close_args args;
 
-    session->nic->now_ns = now_ns; /* no nic_begin: in a turn this is one of many */
+    session->nic->now_ns = now_ns; /* no nic_begin: a turn may end many connections */
     if (!vi)
         return VIP_RC_INVALID_PARAMETER;
     if (!vi->conn || vi->conn->state != NIC_CONN_ESTABLISHED)
@@ -181,7 +181,7 @@ static void result_tell(struct nic_session *session, uint16_t vi, enum vip_rc rc
                               rc == VIP_RC_SUCCESS ? attrs : NULL, data, why ? why : "");
 }
 
-/* The end of cm_request or cm_accept; its user number is the connection's local_id. */
+/* The end of cm_request or cm_accept. Their argument `user` is the connection's local_id. */
 static void conn_done(struct nic *nic, uint64_t local_id, enum nic_conn_state expected,
                       enum vip_rc rc, const struct cm_conn *result, const struct vip_private *data,
                       const char *why)
@@ -326,7 +326,8 @@ enum vip_rc nic_connect(struct nic_session *session, uint32_t number,
     /* Programs leave the host part of their own address unset (spec 3.11). */
     args.local.host_len = nic->self.len;
     memcpy(args.local.host, nic->self.bytes, sizeof(args.local.host));
-    /* Old programs name the server's discriminator as their own; but nobody can call them there. */
+    /* Old programs name the server's discriminator as their own. If it belongs to another user,
+     * leave it out, because this program cannot be reached there. */
     if (!args.peer_to_peer && args.local.disc_len <= sizeof(args.local.disc) &&
         cm_disc_of_other(nic->cm, args.local.disc, args.local.disc_len, session->uid, now_ns))
         args.local.disc_len = 0;
@@ -374,7 +375,7 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t number, uint
         return VIP_RC_INVALID_PARAMETER;
     nic_begin(session, now_ns);
     eng_vi_disconnect(session->eng, (uint16_t)number, &ops_done);
-    nic_direct_asked(vi); /* it was about this connection */
+    nic_direct_asked(vi); /* the program's requests were about this connection */
     if (vi->conn) {
         bool connected = vi->conn->state == NIC_CONN_ESTABLISHED;
 
@@ -393,9 +394,9 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t number, uint
 #define NO_USER UINT32_MAX /* no user has this number */
 
 /*
- * Whose is a message to this NIC itself? First of the user who asks for the connection, whatever the
- * direction; else of the user with the connection. What is left are answers to CLOSE and repeated
- * CLOSE messages, few in a turn.
+ * The user of a message to this NIC itself: the user that asks for the connection, in both
+ * directions of the message; else the user that has the connection. NO_USER is for other messages:
+ * answers to CLOSE and repeated CLOSE messages, few in a turn.
  */
 static uint32_t loop_uid(const struct nic *nic, const uint8_t *packet, size_t len_bytes)
 {
@@ -413,7 +414,7 @@ static uint32_t loop_uid(const struct nic *nic, const uint8_t *packet, size_t le
     return conn ? conn->session->uid : NO_USER;
 }
 
-/* Keep a message to this NIC itself until the next turn. false: the part of its user is used up. */
+/* Keep a message to this NIC itself until the next turn. false: its user has no room left. */
 static bool loop_send(struct nic *nic, const uint8_t *packet, size_t len_bytes)
 {
     uint32_t at = (nic->cm_loop_head + nic->cm_loop_count) % NIC_CM_LOOP_MAX;
@@ -460,7 +461,8 @@ static void op_send(void *ctx, const struct cm_host *to, const uint8_t *packet, 
         nic->counts.tx_cm_lost++;
 }
 
-/* Deliver CM packets to ourselves a turn later, so that the manager is never re-entered. */
+/* Deliver CM packets to this NIC itself in the next turn, so that no call enters the connection
+ * manager while another call is in it. */
 bool nic_cm_loop_run(struct nic *nic)
 {
     uint32_t count = nic->cm_loop_count;
@@ -501,7 +503,7 @@ static void op_renew(void *ctx, uint64_t *user, uint64_t *local_id)
     *user = *local_id = conn->local_id;
 }
 
-/* What the other end found wrong. */
+/* The error that the other end reports, as a sentence. */
 static const char *error_of(uint32_t op_status)
 {
     switch (op_status) {

@@ -1,13 +1,14 @@
 /*
  * vipd's part of the direct path between two programs of this NIC. vipd makes the ring when both
- * ends of a connection are here. It takes receives out of a program's table when a message through
- * vipd needs one. It decides which messages of a ring count when the connection ends, and it wakes
- * sleepers. It never moves a message of a ring and never looks into one.
+ * ends of a connection are on this NIC. It takes receives out of a program's table when a message
+ * through vipd needs one. It decides which messages of a ring count when the connection ends. It
+ * wakes sleepers. It never moves a message of a ring and never looks into a message.
  *
- * The next receive: a VI's receives are consumed in the order posted, by messages of the ring
- * (libvipl counts them; vipd can, too: ring_sync) and by messages through vipd (counted here). No
- * message of the ring is sent while one through vipd is under way in that direction. So the sum is
- * exact whenever vipd needs it.
+ * The next receive: a VI's receives are consumed in the order posted. Messages of the ring consume
+ * receives (libvipl counts these messages; vipd can count them, too: ring_sync). Messages through
+ * vipd also consume receives (vipd counts these messages here). While a message through vipd is
+ * under way, no message of the ring is sent in that direction. So the sum of both counts is exact
+ * whenever vipd needs it.
  *
  * Owns: rings, the position in the table. Does not own: when a ring is used (libvipl/direct.c).
  */
@@ -25,10 +26,10 @@
 #include "vipd/registry/guard.h"
 #include "vipd/registry/memfile.h"
 
-/* The ring between two VIs of this NIC; freed when it is over for both. */
+/* The ring between two VIs of this NIC; freed when it is over for both ends. */
 struct nic_ring {
     struct vip_direct *map; /* read-only */
-    uint32_t guard; /* entry in the table of vipd/registry/guard.h, for one of its sessions */
+    uint32_t guard; /* entry in the table of vipd/registry/guard.h, for the session of one end */
     struct {
         struct nic_session *session; /* NULL: over for this end */
         uint16_t vi;
@@ -64,7 +65,7 @@ static bool ring_sync(struct nic_session *session, uint16_t number)
     uint32_t first = vi->ring_first + vi->ring_vipd;
     uint32_t posted, n, taken, most;
 
-    /* Load `posted` first: `taken` is then newer, so never too many receives seem outstanding. */
+    /* Load `posted` first: `taken` is then newer, so outstanding receives are never too many. */
     posted = vip_load32_acquire(&head->posted);
     n = (uint32_t)vip_load64_acquire(&way->sent);
     for (unsigned i = 0; i < VIP_DIRECT_SLOTS && vip_direct_there(way, n); i++)
@@ -72,7 +73,7 @@ static bool ring_sync(struct nic_session *session, uint16_t number)
     taken = (uint32_t)vip_load64(&head->taken);
     most = posted - first;
     /* A message may have gone to a receive posted after the load above. A receiver that sees this
-     * message also sees that the ring is closing, and takes it only if it is counted. */
+     * message also sees that the ring is closing, and takes the message only if vipd counts it. */
     if (n == most + 1) /* [ring_end RULE_CLAMP] */
         n = most;
     if ((int32_t)(taken - n) > 0 || most - n > VIP_DESC_PER_QUEUE_MAX)
@@ -84,8 +85,8 @@ static bool ring_sync(struct nic_session *session, uint16_t number)
     return n != most;
 }
 
-/* Copy the segments of a receive, from *left continuations at most, which it reduces. False: no
- * library of ours can have written this. */
+/* Copy the segments of a receive. It uses at most *left continuations and reduces *left by their
+ * number. false: none of our libraries can have written this receive. */
 static bool take_segs(struct nic_session *session, uint16_t number, const struct vip_sq_slot *slot,
                       struct nic_post_parts *parts, uint32_t *left)
 {
@@ -114,9 +115,9 @@ static bool take_segs(struct nic_session *session, uint16_t number, const struct
 }
 
 /*
- * For a VI without a ring: is the next receive in the table? The slot does not prove it. When the
- * VI number was used before, the stamp was the same. The generation may be that of a half-written
- * slot.
+ * For a VI without a ring: is the next receive in the table? The slot alone does not prove it: the
+ * stamp may be that of an earlier VI with this number, and the generation that of a slot that is
+ * only half written.
  */
 static bool table_holds(const struct nic_session *session, uint16_t number)
 {
@@ -126,7 +127,7 @@ static bool table_holds(const struct nic_session *session, uint16_t number)
     return (int32_t)(posted - session->vis[number].recv_next) > 0;
 }
 
-/* Give the engine the next receive of the VI, as take_segs; false: none is posted. */
+/* Give the engine the next receive of the VI; left: as take_segs. false: no receive is posted. */
 static bool take_one(struct nic_session *session, uint16_t number, uint32_t *left)
 {
     struct nic_vi *vi = &session->vis[number];
@@ -147,7 +148,7 @@ static bool take_one(struct nic_session *session, uint16_t number, uint32_t *lef
         parts.seg_count = 0;
         parts.message_bytes = 0;
         if (!take_segs(session, number, &slot, &parts, left))
-            control |= VIP_CTL_RESERVED; /* it fails in its turn like any malformed receive */
+            control |= VIP_CTL_RESERVED; /* the receive fails in its turn as malformed */
         vi->recv_next++;
         session->slots += 1 + before - *left;
         if (vi->ring) {
@@ -217,7 +218,7 @@ void nic_direct_watched(struct nic *nic)
     }
 }
 
-/* From now on a missing page of the ring ends this end's session. */
+/* From now on, a missing page of the ring ends the session of this end of the ring. */
 static void ring_guard(struct nic_ring *ring, unsigned half)
 {
     struct guard *owner = registry_guard(ring->end[half].session->registry);
@@ -251,7 +252,7 @@ static void end_leave(struct nic_session *session, uint16_t number)
 
 /*
  * The connection ends: decide which messages were sent in time. libvipl takes a message only if it
- * has seen the stamp before the state change; then this function sees the stamp, too.
+ * has seen the message's stamp before the state change. Then this function sees the stamp, too.
  */
 static void ring_over(struct nic_session *session, uint16_t number)
 {
@@ -266,7 +267,7 @@ static void ring_over(struct nic_session *session, uint16_t number)
     vip_store32_release(&block->ring_end, vi->ring_count);
     vip_store32_release(&block->ring, VIP_RING_OVER); /* [ring_end OVER] */
     end_leave(session, number);
-    /* The sender may have died between a message and its wake-up. */
+    /* The sender may have died after it wrote a message and before it asked for the wake-up. */
     if (!session->closing)
         nic_wake_also(session, number, VIP_Q_RECV);
 }
@@ -275,7 +276,7 @@ void nic_op_fetch_receives(void *ctx, uint16_t number, bool all)
 {
     struct nic_session *session = ctx;
     struct nic_vi *vi = &session->vis[number];
-    /* More continuations than this are never outstanding; a receive that names others is wrong. */
+    /* There are never more outstanding continuations; a receive that names more is malformed. */
     uint32_t left = VIP_SQ_SLOTS;
 
     if (!session->recv_base)
@@ -323,8 +324,8 @@ void nic_direct_drop(struct nic_session *session, uint16_t number)
         ring_over(session, number);
 }
 
-/* May this end have a ring? Not with Reliable Reception: it promises bytes in memory even if the
- * program makes no call, which only vipd can do. */
+/* May this end have a ring? Not with Reliable Reception: it promises that bytes are in memory even
+ * if the program makes no call, and only vipd can put them there then. */
 static bool may_have_ring(const struct nic_session *session, const struct nic_vi *vi)
 {
     const struct nic_pool pool = {.have = session->user->rings,

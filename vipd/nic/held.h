@@ -10,37 +10,37 @@
 
 struct nic_session;
 
-/* Fragments of one write, one behind the other, that a library shall place. It is asked at the end
- * of the turn at the latest. */
+/* Adjacent fragments of one write that a library must place. vipd asks the library at the end of
+ * the turn at the latest. */
 struct nic_place {
-    struct nic_session *session; /* NULL: none */
-    uint64_t number;             /* of the last fragment */
-    uint64_t addr, offset;       /* of the first byte; offset in the region */
+    struct nic_session *session; /* NULL: no fragment is collected */
+    uint64_t number;             /* number of the last fragment, for sink.place */
+    uint64_t addr, offset;       /* address of the first byte, and its offset in the region */
     uint32_t handle, bytes, op;
     uint16_t vi;
 };
 
 /* A packet that the engine holds (ENG_RX_HOLD) or that waits for the library (parked). */
 struct nic_held {
-    void *buffer;         /* the link's, given back with release; NULL if `own` */
+    void *buffer;         /* buffer of the link, to be released; NULL if the bytes are in `own` */
     uint8_t *own;         /* malloc'ed copy of a loopback packet */
-    const uint8_t *bytes; /* the packet, in one of the two */
+    const uint8_t *bytes; /* the packet, in `buffer` or in `own` */
     uint32_t len;
-    bool used, replay; /* replay: parked out of eng_replay, fed with eng_rx_replay */
+    bool used, replay; /* replay: eng_replay named it; eng_rx_replay takes it after parking */
     uint32_t staged;   /* parked: frames that the library was asked to place, one bit each */
-    uint32_t spoiled;  /* parked: frames of these that it could not place */
+    uint32_t spoiled;  /* parked: of these, frames that the library could not place */
     uint64_t conn_id;  /* local id; the connection may be gone meanwhile */
     uint64_t number;   /* parked: every placement up to this one must be done */
     struct nic_session *session;
-    struct nic_list link; /* all of a session: session->held or session->parked */
-    uint32_t next_free;   /* index + 1 */
+    struct nic_list link; /* in session->held or session->parked */
+    uint32_t next_free;   /* index + 1 of the next free slot */
 };
 
 /* The bytes of the packet that an engine processes. */
 struct nic_src {
-    const uint8_t *bytes; /* contiguous packet, or NULL: then `piece` */
+    const uint8_t *bytes; /* contiguous packet; NULL: the bytes are in `piece` */
     uint32_t len;
-    void *buffer;              /* the link's, if it came from there */
+    void *buffer;              /* buffer of the link; NULL: the packet is not from the link */
     uint8_t *own;              /* malloc'ed, if `bytes` lie in it */
     const struct iovec *piece; /* loopback: pieces in packet order */
     unsigned piece_count;

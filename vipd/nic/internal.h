@@ -17,7 +17,7 @@
 #include "vipd/nic/share.h"
 #include "vipd/nic/state.h"
 
-/* Reason why a session may not wait on a discriminator, or ask peer to peer. */
+/* Reason why a session may not wait, or connect peer to peer, at a discriminator. */
 #define NIC_WHY_OWNER                                                                              \
     "the discriminator belongs to another user, whose program waits on it or did a moment ago: "   \
     "choose another one"
@@ -25,29 +25,31 @@
 /* random.c: next random number. */
 uint64_t nic_random(struct nic *nic);
 
-/* share.c: time. begin: a turn begins; finds the sessions that have work. end: the turn ends. */
+/* share.c: processor time. begin: call it when a turn begins; it finds the sessions that have work.
+ * end: call it when the turn ends. */
 void nic_share_begin(struct nic *nic);
 void nic_share_end(struct nic *nic);
-/* Slow paths of the inline functions below. */
+/* Slow path of nic_share_due below. */
 bool nic_share_first(struct nic_session *session);
 /*
- * Does a session wait for its share, while one that comes before it still has work in this turn?
- * Then the turn goes on with that: a turn costs much more than a few cheap slots.
+ * True if this turn has passed over a session, and a session that it has served still has work.
+ * Then the turn goes on with the latter: a turn costs much more than a few cheap slots.
  */
 bool nic_share_ahead(const struct nic *nic);
-/* Whether the skipped sessions now get the rest of the turn: the sessions that come first have no
- * work left, or the turn did nothing. */
+/* Give the rest of the turn to the sessions that were passed over, if those served before have no
+ * work left or the turn did nothing (`did` is false). Returns whether they get it. */
 bool nic_share_open(struct nic *nic, bool did);
+/* Slow paths of nic_share_switch and nic_share_worked below. */
 void nic_share_pass(struct nic *nic, struct nic_session *session);
 bool nic_share_look(struct nic *nic);
 
-/* May vipd work for this session in this turn? false: other sessions come first. */
+/* May vipd work for this session now? false: in this turn other sessions come first. */
 static inline bool nic_share_due(struct nic_session *session)
 {
     return !session->nic->meter.contended || nic_share_first(session);
 }
 
-/* Did the session have work when the turn began? Always true if it is the only one. */
+/* Did the session have work when the turn began? Always true if it is the only session. */
 static inline bool nic_share_had_work(const struct nic_session *session)
 {
     const struct nic *nic = session->nic;
@@ -55,7 +57,7 @@ static inline bool nic_share_had_work(const struct nic_session *session)
     return nic->sessions.next == nic->sessions.prev || session->share.turn == nic->counts.turns;
 }
 
-/* From now on time is spent for this session; NULL: for none. Returns the previous session. */
+/* From now on vipd spends time for this session; NULL: for no session. Returns the previous one. */
 static inline struct nic_session *nic_share_switch(struct nic *nic, struct nic_session *session)
 {
     struct nic_session *before = nic->meter.session;
@@ -65,24 +67,24 @@ static inline struct nic_session *nic_share_switch(struct nic *nic, struct nic_s
     return before;
 }
 
-/* Count units of work that were done; whether the turn is over. */
+/* Count units of work that were done. Returns whether the turn's time is over. */
 static inline bool nic_share_worked(struct nic *nic, unsigned units)
 {
     nic->meter.units += units;
     return nic->meter.units < NIC_UNITS ? nic->meter.over : nic_share_look(nic);
 }
-/* join: the user of a new session; NULL: no memory. leave: a session of the user ends. */
+/* join: the user of a new session; NULL: no memory. leave: this session ends. */
 struct nic_user *nic_user_join(struct nic *nic, uint32_t uid);
 void nic_user_leave(struct nic_session *session);
 void nic_users_deinit(struct nic *nic);
-/* A pool that users share. have: what this user has; used: what all have; max: size of the pool. */
+/* A pool that users share. have: amount of this user; used: of all users; max: size of the pool. */
 struct nic_pool {
     uint64_t have, used, max;
-    uint64_t small;   /* a user with at most this much is small */
+    uint64_t small;   /* a user with at most this amount is small */
     uint64_t reserve; /* the last free part, only for small users */
-    unsigned times;   /* other users have at most `times` the free part without the reserve */
+    unsigned times;   /* other users have at most `times` * (free part - reserve) */
 };
-/* May the user have `more`? The rule leaves a part of the pool for users that come later. */
+/* May the user take `more`? The rule leaves a part of the pool for users that come later. */
 bool nic_pool_room(const struct nic_pool *pool, uint64_t more);
 
 /* conn.c: the table of connection ids. */
@@ -97,47 +99,51 @@ void nic_conns_deinit(struct nic *nic);
 
 /* connect.c */
 extern const struct cm_ops nic_cm_ops;
-/* Feed CM packets to ourselves; whether there were any. */
+/* Give CM packets to this NIC itself to the connection manager. Returns whether there were any. */
 bool nic_cm_loop_run(struct nic *nic);
-/* The connection ends here, in any state: tell the peer, free it. ops_done: of the engine. */
+/* End a connection in any state: tell the peer, free the connection. ops_done: from
+ * eng_vi_disconnect, if ops_valid. */
 void nic_conn_close(struct nic_conn *conn, enum vip_close_reason reason, bool ops_valid,
                     uint32_t ops_done);
-/* The engine broke it (ENG_EVENT_BROKEN). */
+/* The engine has broken the connection (ENG_EVENT_BROKEN). */
 void nic_conn_broken(struct nic_conn *conn, const struct eng_event *event);
 
 /* wait.c */
 /* The unanswered request with that handle, or NULL. */
 struct nic_waiter *nic_waiter_of_handle(const struct nic_session *session, uint64_t handle);
 void nic_waiter_remove(struct nic_session *session, struct nic_waiter *wait);
-/* End at most *ends waits and requests of a session that ends, as nic_session_end. */
+/* Withdraw the waits of a session that ends, and reject at most *ends requests (nic_session_end).
+ * false: requests are left. */
 bool nic_waiters_end(struct nic_session *session, unsigned *ends);
 /* cm_ops.incoming */
 void nic_op_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct vip_addr *remote,
                      const struct vip_cm_attrs *attrs, const struct vip_private *data);
 
-/* sq.c: take at most `budget` slots; in one turn at most one ring of them. Returns the count.
- * cut: stop when the turn's time is over, because one slot can bring all receives of a queue. */
+/* sq.c: take at most `budget` slots, and in one turn at most one ring of slots. Returns their
+ * number. cut: stop when the turn's time is over, because one slot can make vipd take all receives
+ * of a queue. */
 unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cut);
-/* From within a turn, before an event that must come after all earlier postings: take them. They
- * lie within one ring, so all such events of a turn together take at most one ring. Nothing is
- * taken while the session is throttled. */
+/* Take all earlier postings; a turn calls it before an event that must come after them. They lie
+ * within one ring, so all calls of a turn together take at most one ring of slots. If the session
+ * is throttled, nothing is taken. */
 void nic_session_fetch(struct nic_session *session);
 /*
- * A call of the program begins. What it posted before counts as posted: all of that is taken,
- * throttled or not. The program waits for the answer, so it cannot do this many times in a turn.
- * Nothing ends a call: the next turn wakes the sleepers, and replays packets.
+ * A control request of the program begins: take all postings that the program made before it, even
+ * if the session is throttled. The program waits for the answer, so it cannot make many requests in
+ * a turn. The end of a request needs no call: the next turn wakes the sleepers and replays packets.
  */
 void nic_begin(struct nic_session *session, uint64_t now_ns);
-/* session.c: publish to the library how long VipDisconnect lingers, from the NIC's present configuration. */
+/* session.c: publish to the library how long VipDisconnect lingers, from the NIC's present
+ * configuration. */
 void nic_session_set_linger(struct nic_session *session);
 /* post.c: is the next slot of the submission ring written? */
 bool nic_session_has_posts(const struct nic_session *session);
 /* A posting failed: charge it (nic_session_throttled). */
 void nic_session_fault(struct nic_session *session);
-/* post.c: may one more error be reported to the program? If so, it counts. */
+/* post.c: may vipd report one more error to the program? true: this report is counted. */
 bool nic_session_may_tell(struct nic_session *session);
-/* Segments and message of one descriptor. nic_session_post gives it, copied from `slot`, to the
- * engine. */
+/* Segments and message of one descriptor. nic_session_post gives them and `slot`, which is a copy,
+ * to the engine. */
 struct nic_post_parts {
     struct vip_shm_seg segs[VIP_SEGS_PER_DESC_MAX + 1];
     uint16_t seg_count;
@@ -149,7 +155,7 @@ void nic_session_post(struct nic_session *session, const struct vip_sq_slot *slo
 /* Time at which a throttled session may go on. */
 uint64_t nic_session_resumes_ns(const struct nic_session *session);
 
-/* NULL if there is none. */
+/* The VI with this number; NULL if there is none. */
 static inline struct nic_vi *nic_vi_get(const struct nic_session *session, uint32_t vi)
 {
     if (vi >= session->vi_high || !session->vis[vi].used)
@@ -158,7 +164,7 @@ static inline struct nic_vi *nic_vi_get(const struct nic_session *session, uint3
 }
 
 /* vi.c */
-/* Latency histograms of a VI; NULL: it is not measured by itself, or there is no such VI. */
+/* Latency histograms of a VI; NULL: this VI is not measured, or does not exist. */
 struct eng_latency *nic_vi_latency(const struct nic_session *session, uint16_t number);
 void nic_vi_drop(struct nic_session *session, uint16_t vi);
 /* Report CONN_LOST to the application, once per connection. */
@@ -174,22 +180,23 @@ void nic_stats_add(struct eng_vi_stats *sum, const struct eng_vi_stats *one);
 /* kept.c: memory within the limits of the session and its user; NULL: there is none. */
 void *nic_kept_alloc(struct nic_session *session, size_t bytes);
 void nic_kept_free(struct nic_session *session, void *memory, size_t bytes);
-/* A block of NIC_KEPT_BLOCK bytes; a spare one, if there are any. NULL as above. */
+/* A block of NIC_KEPT_BLOCK bytes: a spare block, if the session has one. NULL as above. */
 void *nic_kept_block(struct nic_session *session);
-/* These blocks, in a chain, are spare: O(1). They count until they are freed. */
+/* A chain of blocks becomes spare, in O(1). The blocks count in the limits until they are freed. */
 void nic_kept_spare(struct nic_session *session, struct nic_kept_block *first,
                     struct nic_kept_block *last);
-/* Free at most `most` spare blocks; how many. */
+/* Free at most `most` spare blocks. Returns their number. */
 unsigned nic_kept_spares_free(struct nic_session *session, unsigned most);
 
-/* backlog.c. add: false, there is no memory. take: the first entry; false: its VI is gone. */
+/* backlog.c. add: append an entry; false: no memory. take: remove the first entry; false: its VI is
+ * gone. */
 bool nic_backlog_add(struct nic_session *session, struct nic_backlog *backlog,
                      const struct nic_cqe *entry);
 bool nic_backlog_take(struct nic_session *session, struct nic_backlog *backlog,
                       struct nic_cqe *ret);
 /* The VI is destroyed: its entries do not count any more. */
 void nic_backlog_forget(struct nic_backlog *backlog, struct nic_vi *vi, unsigned queue);
-/* Nothing in it counts any more: its blocks are spare. */
+/* No entry of the backlog counts any more: its blocks become spare. */
 void nic_backlog_free(struct nic_session *session, struct nic_backlog *backlog);
 
 /* complete.c */
@@ -199,11 +206,12 @@ void nic_deferred_publish(struct nic *nic);
 void nic_deferred_publish_of(struct nic_session *session, int32_t vi);
 /* Wake the sleepers of the queue although vipd completed nothing: the direct ring was used. */
 void nic_wake_also(struct nic_session *session, uint16_t vi, enum vip_queue queue);
-/* Ask the library for what was collected (place.c). Full barrier, then wake the sleepers of all
- * queues and CQs completed since the last call. Turns do it; a full list, and the end of a CQ or
- * a session, cannot wait. */
+/* Ask the library to place the collected bytes (placing.c). Then a full barrier, then wake the
+ * sleepers of all queues and CQs that got completions since the last call. Each turn calls it; a
+ * full list, and the end of a CQ or of a session, cannot wait for the turn. */
 void nic_wake_flush(struct nic *nic);
-/* Move what fits from the backlog of one CQ into its ring; false: nothing fits. */
+/* Move the entries that fit from the backlog of one CQ into its ring. false: no entry of any CQ of
+ * the session fits. */
 bool nic_backlog_serve(struct nic_session *session);
 void nic_cq_forget_vi(struct nic_session *session, struct nic_vi *vi, enum vip_queue queue);
 void nic_cq_deinit(struct nic_session *session, struct nic_cq *cq);
@@ -212,8 +220,8 @@ void nic_cq_deinit(struct nic_session *session, struct nic_cq *cq);
 /* Ask a library to place the bytes that were collected for it. */
 void nic_place_flush(struct nic *nic);
 /*
- * Ask the library to copy bytes from the "in" half, or into the "out" half. frame: NULL if they are
- * late.
+ * Ask the library to copy bytes from the "in" half, or into the "out" half. frame: the frame of the
+ * bytes; NULL if they are placed late, after their acknowledgement.
  */
 void nic_place_ask(struct nic_session *session, const struct eng_access *access,
                    const struct vip_frame *frame);
@@ -226,7 +234,7 @@ bool nic_placed_any(const struct nic_session *session);
 struct registry_vi nic_registry_vi(const struct nic_vi *vi);
 enum nic_stage {
     NIC_STAGE_NO = 0, /* nothing to prepare: give the packet to the engine */
-    NIC_STAGE_PARKED, /* kept; the bytes belong to the session now */
+    NIC_STAGE_PARKED, /* the packet is kept; its bytes belong to the session now */
     NIC_STAGE_DROP,   /* drop the packet; the peer sends it again */
 };
 /* replay: the held packet that eng_replay named (its entry is parked), NULL for a fresh packet. */
@@ -235,19 +243,22 @@ enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
 /* direct.c */
 /* Give both ends of this connection a ring if both are established on this NIC and may have one. */
 void nic_direct_begin(struct nic_conn *conn);
-/* eng_ops.fetch_receives; with `all` the VI's ring is over, too. */
+/* eng_ops.fetch_receives; `all` also ends the VI's ring. */
 void nic_op_fetch_receives(void *ctx, uint16_t vi, bool all);
 /* reset: the VI has just been created. drop: it ends. */
 void nic_direct_reset(struct nic_session *session, uint16_t vi);
 void nic_direct_drop(struct nic_session *session, uint16_t vi);
-/* A slot of kind VIP_SQ_ASK for a VI that exists. asked: what was asked is done, or is over. */
+/* ask: take a slot of kind VIP_SQ_ASK for a VI that exists. asked: drop what the program asked for
+ * this VI, because it is done or out of date. */
 void nic_direct_ask(struct nic_session *session, uint16_t vi, uint8_t ask);
 void nic_direct_asked(struct nic_vi *vi);
-/* nic->see was set: programs must send through vipd; or it was cleared: they may use rings again.
- * A program that looked before still sends one message the old way. */
+/* Call after a change of nic->see. If it is set, programs must send through vipd; if it is NULL,
+ * they may use rings again. A program that looked before the change still sends one message the old
+ * way. */
 void nic_direct_watched(struct nic *nic);
-/* The engine's counters of a VI and those of its ring. counts: without the receives that wait in
- * the program's table, a page of which vipd need not touch then. */
+/* Sums of the engine's counters of a VI and those of its ring. nic_vi_counts leaves out receives
+ * that wait in the program's table. So it need not touch a page of the table if the VI never had a
+ * ring. */
 void nic_vi_counts(const struct nic_session *session, uint16_t vi, struct eng_vi_stats *ret);
 void nic_vi_stats(const struct nic_session *session, uint16_t vi, struct eng_vi_stats *ret);
 
@@ -259,16 +270,16 @@ void nic_src_release(struct nic *nic, const struct nic_src *src);
  * true; false: a page was missing (vipd/registry/guard.h), the copied bytes are not valid.
  */
 bool nic_src_copy(const struct nic_src *src, uint32_t offset, void *to, uint32_t len);
-/* Must the bytes be copied to keep them? Pieces of a loopback packet, and scarce buffers. */
+/* Must the bytes be copied to keep them? True for pieces of a loopback packet, scarce buffers. */
 bool nic_src_must_copy(const struct nic_src *src);
-/* Make the source own a copy of its bytes. false, nothing changed: no memory, or a missing page. */
+/* Make the source own a copy of its bytes. false: no memory, or a missing page; nothing changed. */
 bool nic_src_own(struct nic *nic, struct nic_src *src);
 
 /* held.c */
 /* Keep src's bytes; NULL: no free slot, or no memory for a loopback copy. */
 struct nic_held *nic_held_new(struct nic_conn *conn, struct nic_src *src);
 void nic_held_free(struct nic *nic, struct nic_held *held);
-/* May one more packet of `len` bytes be kept that is ahead of its turn? */
+/* May the session keep one more packet of `len` bytes that is ahead of its turn, or parked? */
 bool nic_held_room(const struct nic_session *session, uint32_t len);
 /* Free the slot but not the bytes. */
 void nic_held_slot_free(struct nic *nic, struct nic_held *held);
@@ -279,7 +290,7 @@ struct nic_src nic_held_src(const struct nic_held *held);
 bool nic_tx_resolve(struct nic_session *session, struct nic_tx *tx);
 
 /* rx.c */
-/* Take packets from the link, if none of the last batch is left; whether there are any. */
+/* Take packets from the link, if none of the last batch is left. Returns whether there are any. */
 bool nic_rx_take(struct nic *nic);
 /* Process these packets until the turn's time is over. */
 void nic_rx_process(struct nic *nic);
@@ -287,14 +298,15 @@ void nic_rx_process(struct nic *nic);
 void nic_rx_forget(struct nic *nic);
 /* Give a decoded packet to the engine. true: src's bytes are kept; else they are the caller's. */
 bool nic_rx_feed(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src);
-/* Replay some packets that the engine held; none when the turn's time is over. A stage of the turns
- * takes all of them; packets that come from the link call it first, or later ones would be held. */
+/* Replay some held packets that are due; none when the turn's time is over. nic_rx_feed calls it
+ * after each packet; otherwise the engine would have to hold the next packets, too. A stage of the
+ * turn replays all others. */
 void nic_rx_replay(struct nic_session *session);
 void nic_rx_orphans(struct nic_session *session); /* forget held packets of a destroyed VI */
 /* All ranges of a parked packet are placed: feed it, and give its slot back. */
 void nic_rx_resume(struct nic_held *held);
 
-/* tx.c: pull packets and send; whether there were any. */
+/* tx.c: pull packets and send them. Returns whether there were any. */
 bool nic_tx_run(struct nic *nic);
 void nic_tx_forget(struct nic *nic, const struct nic_session *session);
 /* loop.c: hand a pulled packet to a session of this nic. */
@@ -303,7 +315,7 @@ void nic_loop_deliver(struct nic *nic, struct nic_conn *from, struct nic_tx *tx)
 /* ---- see.c: events for vipctl capture; only while nic->see is set ---- */
 
 void nic_see_packet(struct nic *nic, enum vip_capture_kind kind, const struct nic_tx *tx);
-/* conn NULL: connection management. */
+/* conn: NULL for a CM packet. */
 void nic_see_received(struct nic *nic, const struct nic_conn *conn, const struct link_rx *rx);
 /* Uses vi, queue, length and status of desc. */
 void nic_see_descriptor(const struct nic_session *session, enum vip_capture_kind kind,

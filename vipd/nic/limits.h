@@ -1,53 +1,53 @@
-/* Bounds of a NIC: the work of one turn, and what may wait; only for vipd/nic. */
+/* Limits of a NIC: the work of one turn, and the amounts that may wait; only for vipd/nic. */
 #ifndef VIPD_NIC_LIMITS_H
 #define VIPD_NIC_LIMITS_H
 
 #define NIC_RX_BATCH            64   /* packets taken from the link in one turn */
-#define NIC_CM_TURN             48   /* of these, CM messages at most; the rest is for data */
+#define NIC_CM_TURN             48   /* of these, CM messages at most; the others are data */
 #define NIC_TX_BATCH            64   /* packets given to the link in one call */
 #define NIC_TX_COPY_BYTES       1024 /* packets up to this size always leave from a copy (tx.c) */
-#define NIC_TX_COPY_STRIDE      (65536 + 192) /* bytes to the next copy; its cache sets differ */
+#define NIC_TX_COPY_STRIDE      (65536 + 192) /* bytes from copy to copy; cache sets differ */
 #define NIC_TX_TURN             256           /* packets pulled from all engines in one turn */
-#define NIC_TX_SESSION          64   /* packets of one session before those of the next session */
+#define NIC_TX_SESSION          64   /* packets of one session before the next session sends */
 #define NIC_POSTS_TURN          1024 /* submission slots taken from all sessions in one turn */
-#define NIC_POSTS_SESSION       256  /* of these, of one session before those of the next session */
+#define NIC_POSTS_SESSION       256  /* of these, slots of one session before the next session */
 #define NIC_CM_LOOP_MAX         512  /* CM packets to this NIC itself that wait for the next turn */
-#define NIC_CM_LOOP_SMALL       16   /* of these, of a user that is small (struct nic_pool) */
+#define NIC_CM_LOOP_SMALL       16   /* of these, packets of a small user (struct nic_pool) */
 #define NIC_CM_LOOP_RESERVE     64   /* last free places, only for small users */
-#define NIC_WAKES_MAX           256  /* queues and CQs remembered before sleepers are woken */
+#define NIC_WAKES_MAX           256  /* queues and CQs whose sleepers wait for one wake-up call */
 #define NIC_HELD_MAX            8192 /* packets kept for later, all sessions together */
-#define NIC_HELD_SESSION        4096 /* of these, for one session, so that others keep a share */
+#define NIC_HELD_SESSION        4096 /* of these, packets of one session; the rest is for others */
 #define NIC_HELD_RESERVE        (2 * NIC_RX_BATCH) /* of these, only for packets in their turn */
 #define NIC_HELD_BYTES          (96u << 20)        /* the same three limits in bytes, */
 #define NIC_HELD_BYTES_SESSION  (32u << 20)        /* because packets differ in length */
 #define NIC_HELD_BYTES_RESERVE  (NIC_RX_BATCH << 16)
-#define NIC_HELD_SMALL          256        /* packets of a user that is small (struct nic_pool) */
+#define NIC_HELD_SMALL          256        /* packets of a small user (struct nic_pool) */
 #define NIC_HELD_KEPT           1024       /* last free slots, only for small users */
 #define NIC_HELD_BYTES_SMALL    (2u << 20) /* the same two limits in bytes */
 #define NIC_HELD_BYTES_KEPT     (16u << 20)
-#define NIC_REPLAY_SERVE        16   /* held packets of a session that become due, at a time */
-#define NIC_PARKED_MAX          2048 /* of one VI, for the library: all that can be under way */
-#define NIC_PLACE_BYTES         (256u << 10) /* that a library is asked at once to place */
+#define NIC_REPLAY_SERVE        16   /* held packets of a session that one step replays */
+#define NIC_PARKED_MAX          2048 /* parked packets of one VI: its peer has no more under way */
+#define NIC_PLACE_BYTES         (256u << 10) /* bytes that one request asks a library to place */
 #define NIC_PLACES_MAX          4096 /* ranges that a library must place and has not placed yet */
-#define NIC_LATE_MAX            64   /* of these, late ranges with a remembered VI (place.c) */
-#define NIC_KEPT_BYTES          (32u << 20) /* of one session: kept.c */
+#define NIC_LATE_MAX            64   /* of these, late ranges whose VI is remembered (place.c) */
+#define NIC_KEPT_BYTES          (32u << 20) /* memory for descriptors of one session (kept.c) */
 #define NIC_KEPT_BLOCK          4096        /* bytes of a block of entries of a CQ */
-#define NIC_KEPT_SPARES         32          /* spare blocks that are freed in one step, some 8 us */
+#define NIC_KEPT_SPARES         32          /* spare blocks that one step frees, in about 8 us */
 #define NIC_WAITS_MAX           4096        /* waits and unanswered requests of one session */
 #define NIC_CONN_BITS           20          /* low bits of a connection id: index into the table */
 #define NIC_CONNS_MAX           (1u << NIC_CONN_BITS)
-#define NIC_PEER_BUCKETS        1024       /* lists of connections by peer number */
-#define NIC_SESSIONS_MAX        65536      /* low 16 bits of a wait id: slot of its session */
-#define NIC_RINGS_MAX           4096       /* direct rings of the NIC; each is a mapping of vipd */
-#define NIC_RINGS_SESSION       256        /* direct rings of one session */
-#define NIC_RINGS_SMALL         16         /* rings of a user that is small (struct nic_pool) */
-#define NIC_RINGS_RESERVE       256        /* last free rings, only for small users */
+#define NIC_PEER_BUCKETS        1024  /* lists of connections by peer number */
+#define NIC_SESSIONS_MAX        65536 /* a wait id has the slot of its session in its low 16 bits */
+#define NIC_RINGS_MAX           4096  /* direct rings of the NIC; each is a mapping of vipd */
+#define NIC_RINGS_SESSION       256   /* direct rings of one session */
+#define NIC_RINGS_SMALL         16    /* rings of a small user (struct nic_pool) */
+#define NIC_RINGS_RESERVE       256   /* last free rings, only for small users */
 #define NIC_LOOP_WINDOW         (1u << 20) /* bytes under way on a loopback connection */
 #define NIC_TX_RETRY_NS         50000      /* the link was full: time until the next attempt */
 #define NIC_VI_BLOCK            32         /* VIs that share one mapping of memory */
-#define NIC_BACKLOG_LOOK_NS     1000000 /* the same in a turn that is run anyway, without a change */
-#define NIC_BACKLOG_POLL_MIN_NS 200000  /* a CQ ring was full: time to the next look, doubling */
-#define NIC_BACKLOG_POLL_MAX_NS 10000000 /* up to this; reading a CQ rings no bell */
+#define NIC_BACKLOG_LOOK_NS     1000000    /* a CQ ring stays full: time to a look in any turn */
+#define NIC_BACKLOG_POLL_MIN_NS 200000     /* a CQ ring stays full: time to a look by a timer; it */
+#define NIC_BACKLOG_POLL_MAX_NS 10000000   /* doubles up to this; reading a CQ rings no bell */
 
 /* Time. A turn ends after NIC_TURN_NS; if users compete for the NIC, after NIC_TURN_SHARED_NS. */
 #define NIC_TURN_NS        1000000u
@@ -59,6 +59,6 @@
 #define NIC_CM_UNITS   8u     /* units for a message of the connection manager */
 #define NIC_SLICE_NS   20000u /* allowed lead over the user (session) that had the least time */
 #define NIC_SUSPECT_NS 20000u /* during a longer step the thread may have lost the processor */
-#define NIC_USERS_KEPT 64u    /* users at which those without sessions are forgotten */
+#define NIC_USERS_KEPT 64u /* if there are this many users, those without sessions are forgotten */
 
 #endif

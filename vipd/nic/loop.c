@@ -1,6 +1,6 @@
 /*
  * Loopback: a packet of one session's engine goes directly into the engine of another session (or
- * the same) of this NIC. No link, no checksum, one copy from region to region.
+ * of the same session) of this NIC: no link, no checksum, one copy from region to region.
  *
  * Owns: the hand-over. Does not own: routing (connect.c decides which connections are loopback).
  */
@@ -14,8 +14,8 @@
 #define PAGE_BYTES 4096u
 
 /*
- * Are all pages of the sender's memory there? A page that is missing during the copy fails the
- * receiver's descriptor. So each page is touched first, and a missing one is the sender's fault. A
+ * Are all pages of the sender's memory there? A page that is missing during the copy would fail the
+ * receiver's descriptor. So touch each page first: a page that is missing now fails the sender. A
  * page lost between here and the copy (unsealed memory, broken memory) still fails the receiver.
  */
 static bool source_is_there(const struct nic_tx *tx)

@@ -1,7 +1,7 @@
 /*
  * A NIC: opening, closing, the turn, and falling asleep.
  *
- * Owns: struct nic, the order of a turn, deadlines. The host calls it from one thread at a time.
+ * Owns: struct nic, the order of a turn, deadlines. The host calls a NIC from one thread at a time.
  * Every step of a turn is bounded, so that control messages and other NICs get their time.
  */
 #include <errno.h>
@@ -54,7 +54,7 @@ static void link_look(struct nic *nic)
 #define TX_COPIES_BYTES ((size_t)NIC_TX_BATCH * NIC_TX_COPY_STRIDE)
 _Static_assert(NIC_TX_COPY_STRIDE >= VIP_PACKET_BYTES_MAX, "a packet fits");
 
-/* Legal on a half-built nic; leaves the link alone. */
+/* Free everything but the link; legal on a half-built nic. */
 static void nic_free(struct nic *nic)
 {
     if (nic->cm)
@@ -155,7 +155,7 @@ void nic_close(struct nic *nic, uint64_t now_ns)
     VIP_ASSERT(nic->held_used == 0);
     nic->now_ns = now_ns;
     nic_rx_forget(nic);
-    /* Every CLOSE was sent once, when its session ended; vipd does not wait for the answers. */
+    /* Each CLOSE was sent once, when its session ended; vipd does not wait for answers. */
     nic_free(nic);
     link->class->close(link);
 }
@@ -199,7 +199,7 @@ static bool has_work(const struct nic *nic)
              nic_session_has_posts(session)) &&
             !nic_session_throttled(session))
             return true;
-        /* While the link is full nothing can be sent; nic_deadline has the time of the retry. */
+        /* While the link is full, no packet can be sent; nic_deadline has the time of the retry. */
         if (nic_placed_any(session) || eng_replay_waits(session->eng) || session->spares ||
             (!nic->tx_retry_ns && eng_tx_ready(session->eng)))
             return true;
@@ -215,10 +215,10 @@ static bool is_quiet(const struct nic *nic)
 
 /* ---- the turn -------------------------------------------------------------------------- */
 
-/* Slots taken from one session at a time while there are other sessions, which wait meanwhile. */
+/* Slots taken from one session at a time while there are other sessions: they wait meanwhile. */
 #define POSTS_SHARED 16
 
-/* Take postings of one session, if it is due: at most `most` slots. Returns the slots taken. */
+/* Take postings of one session, if it is due: at most `most` slots. Returns their number. */
 static unsigned session_posts(struct nic_session *session, unsigned most)
 {
     unsigned taken;
@@ -260,7 +260,7 @@ static bool sessions_drain(struct nic *nic)
         struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
         unsigned taken = session_posts(session, budget < most ? budget : most);
 
-        /* The last descriptor may take a few slots more than were left. */
+        /* The last descriptor may have a few slots more than the budget had left. */
         budget -= taken < budget ? taken : budget;
         item = item->next;
     }
@@ -269,8 +269,9 @@ static bool sessions_drain(struct nic *nic)
 }
 
 /*
- * Serve the sessions in turn, each a little at a time, until none has anything left or the turn is
- * over; the next turn goes on with the next session. serve: false, the session has nothing.
+ * Serve the sessions one after the other, each a little at a time, until no session has work left
+ * or the turn's time is over. The next turn goes on with the next session. `serve` returns false if
+ * the session had no work. Returns whether any session had work.
  */
 static bool round_run(struct nic *nic, enum nic_round round, bool (*serve)(struct nic_session *))
 {
@@ -316,7 +317,7 @@ static bool timers_run(struct nic *nic)
     return round_run(nic, NIC_ROUND_TIMERS, timers_serve);
 }
 
-/* Packets of one session before those of the next session. */
+/* Placed packets that vipd processes for one session before it serves the next session. */
 #define PLACED_SERVE 4
 
 static bool placed_serve(struct nic_session *session)
@@ -343,7 +344,7 @@ static bool spares_serve(struct nic_session *session)
     return true;
 }
 
-/* Blocks of backlogs that nothing counts in any more. */
+/* Free spare blocks: blocks of backlogs in which no entry counts any more. */
 static bool spares_run(struct nic *nic)
 {
     bool did;
@@ -351,11 +352,11 @@ static bool spares_run(struct nic *nic)
     if (!nic->spares)
         return false;
     did = round_run(nic, NIC_ROUND_SPARES, spares_serve);
-    nic->spares = nic->meter.over; /* then not all sessions were looked at */
+    nic->spares = nic->meter.over; /* if over, vipd did not look at all sessions */
     return did;
 }
 
-/* Held packets of a session whose turn has come. */
+/* Replay held packets of a session whose turn has come. */
 static bool replay_serve(struct nic_session *session)
 {
     if (!eng_replay_waits(session->eng))
@@ -384,7 +385,7 @@ static bool backlogs_run(struct nic *nic)
     return did;
 }
 
-/* What the program asked for this VI. It may take and complete 1,024 receives. */
+/* Do what the program asked for this VI. This may take and complete 1,024 receives. */
 static void ask_serve(struct nic_session *session, struct nic_vi *vi)
 {
     static const char why[] = "a message from a program of this host met a receive that it could "
@@ -400,7 +401,7 @@ static void ask_serve(struct nic_session *session, struct nic_vi *vi)
         nic_op_fetch_receives(session, number, true);
 }
 
-/* One VI of a session. A throttled session waits. */
+/* Serve one VI of a session for which the program asked something. A throttled session waits. */
 static bool asks_serve(struct nic_session *session)
 {
     struct nic *nic = session->nic;
@@ -425,11 +426,11 @@ static bool asks_run(struct nic *nic)
     nic->asks = false;
     did = round_run(nic, NIC_ROUND_ASKS, asks_serve);
     if (nic->meter.over)
-        nic->asks = true; /* not all sessions were looked at */
+        nic->asks = true; /* vipd did not look at all sessions */
     return did;
 }
 
-/* What begins and ends connections. Each step may cost much, so the clock is read after each. */
+/* Begin and end connections. Each step may cost much, so vipd reads the clock after each step. */
 static bool connections_run(struct nic *nic)
 {
     bool did = nic_cm_loop_run(nic);
@@ -563,8 +564,9 @@ static void publish_asleep(struct nic *nic, bool asleep)
     }
 }
 
-/* The poster stores its slot, executes a full barrier, then loads "asleep". So at least one sees
- * the other. Packets need no second look: the link's descriptor is readable while packets wait. */
+/* The poster stores its slot, executes a full barrier, then loads "asleep". vipd stores "asleep",
+ * executes a full barrier, then loads the slot. So at least one of both sees the other. Packets
+ * need no second look: the link's descriptor is readable while packets wait. */
 bool nic_try_sleep(struct nic *nic)
 {
     publish_asleep(nic, true);

@@ -31,44 +31,46 @@ struct nic_config {
     const char *name;         /* "vip0"; copied */
     struct eng_config engine; /* seed is filled from nic_config.seed */
     struct cm_config cm;      /* its members up to window_bytes are filled by nic_open */
-    uint64_t epoch, seed;     /* from entropy */
-    uint64_t secret;          /* likewise; vipd never discloses this or the seed */
+    uint64_t epoch, seed;     /* random numbers */
+    uint64_t secret;          /* random, too; vipd never discloses the secret or the seed */
     uint32_t vi_max, cq_max;  /* per session, <= VIP_VI_MAX, VIP_CQ_MAX */
     uint64_t kept_bytes_user; /* memory for descriptors of one user's sessions; 0: no limit */
     bool direct;              /* rings between programs of this NIC, for connections from now on */
     bool latency;             /* measure latencies, in sessions opened from now on */
-    bool vi_latency;          /* for each of their VIs too; only with latency */
-    uint64_t linger_ns;       /* of VipDisconnect (proto/shm.h); up to 2^32 - 1 ms */
-    uint8_t without; /* VIP_FEATURE_* not to be offered: 0, or a test plays an older vipd */
-    /* The time at this moment: when packets are given to the link, and how long a turn takes.
-     * NULL: the turn's time is used; then no turn is cut, and users do not share time. */
+    bool vi_latency;          /* measure each VI of these sessions too; only with latency */
+    uint64_t linger_ns;       /* linger of VipDisconnect (proto/shm.h); up to 2^32 - 1 ms */
+    uint8_t without; /* VIP_FEATURE_* that vipd hides; not 0 only in tests of older versions */
+    /* Reads the present time: vipd measures when packets are given to the link and how long a turn
+     * takes. NULL: the turn's time is used; then no turn is cut, and users do not share time. */
     uint64_t (*clock)(void);
     uint64_t (*cpu_clock)(void); /* processor time of the calling thread; NULL: as clock */
 };
 
-/* Take over an open link (closed by nic_close). 0 or -ENOMEM. */
+/* Take over an open link; nic_close closes it. Outcomes: 0; -ENOMEM. */
 int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns, struct nic **ret);
-/* Apply a reload of the configuration: times of the connection manager at once, engine and limits
- * for sessions opened from now on. name, epoch and seed are ignored. */
+/* Apply a reload of the configuration. Times of the connection manager, linger_ns, direct and
+ * kept_bytes_user apply at once; engine and the other limits for sessions opened from now on. name,
+ * epoch and seed are ignored. */
 void nic_set_config(struct nic *nic, const struct nic_config *config);
 /* vipd stops: sessions that end from now on close their connections with VIP_CLOSE_SHUTDOWN. */
 void nic_stopping(struct nic *nic);
-/* Close the link and free everything. Sessions must be gone; their ends have sent every CLOSE. */
+/* Close the link and free everything. All sessions must have ended; with that they have sent every
+ * CLOSE. */
 void nic_close(struct nic *nic, uint64_t now_ns);
 /* ---- the turn -------------------------------------------------------------------------- */
 
 /*
  * Do a bounded amount of work, at most about 1 ms: one receive batch, postings of the ready
- * sessions, transmit batches, expired timers. Outcome: true: something was done, or is left to do,
- * so call again at once; false: nothing.
+ * sessions, transmit batches, expired timers. Outcome: true: some work was done, or is left to do,
+ * so call again at once; false: there was no work.
  */
 bool nic_turn(struct nic *nic, uint64_t now_ns);
 /* Earliest time at which nic_turn is needed without any other input; UINT64_MAX = none. */
 uint64_t nic_deadline(const struct nic *nic);
 /*
- * Before sleeping: publish "asleep" to every session, full barrier, look once more. Outcome: true:
- * no work, the caller may sleep on nic_fd, the sessions' bells and the deadline; false: there is
- * work, and "asleep" is withdrawn again. nic_awake withdraws it after a sleep.
+ * Before sleeping: publish "asleep" to every session, full barrier, look for work once more.
+ * Outcome: true: there is no work, and the caller may sleep on nic_fd, the sessions' bells and the
+ * deadline; false: there is work, and "asleep" is withdrawn. nic_awake withdraws it after a sleep.
  */
 bool nic_try_sleep(struct nic *nic);
 void nic_awake(struct nic *nic);
@@ -76,14 +78,15 @@ void nic_awake(struct nic *nic);
 int nic_fd(const struct nic *nic);
 /* ---- sessions -------------------------------------------------------------------------- */
 
-/* Reports to the owner of a session; called from within any nic function. None may call back. */
+/* Reports to the owner of a session; called from within any nic function. They must not call nic
+ * functions. */
 struct nic_sink {
     /* A connection request. data: private data of the client, never NULL. */
     void (*incoming)(void *ctx, uint64_t wait_id, uint64_t conn_handle,
                      const struct vip_addr *remote, const struct vip_cm_attrs *attrs,
                      const struct vip_private *data);
-    /* The end of nic_accept or nic_connect. attrs: of the remote VI with SUCCESS, else NULL. data:
-     * private data of the side that accepted or rejected a nic_connect, else NULL. */
+    /* The end of nic_accept or nic_connect. attrs: with SUCCESS those of the remote VI, else NULL.
+     * data: private data of the side that accepted or rejected a nic_connect, else NULL. */
     void (*result)(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
                    const struct vip_cm_attrs *attrs, const struct vip_private *data,
                    const char *why);
@@ -91,14 +94,16 @@ struct nic_sink {
                   uint32_t generation, uint32_t opcode, const char *why);
     /* Bytes for a staged region arrived in its "in" half; nic_placed answers, in order. */
     void (*place)(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes);
-    /* Bytes of a staged region are needed in its "out" half; answered like place, in one order. */
+    /* Bytes of a staged region are needed in its "out" half. nic_placed answers place and fetch in
+     * one common order. */
     void (*fetch)(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes);
-    /* fd (the NIC closes it) is a ring between this VI and its peer. Whether the program gets it;
-     * NULL: no rings. */
+    /* fd (the NIC closes it) is a ring between this VI and its peer. Returns whether the program
+     * gets the ring. If this member is NULL, the session has no rings. */
     bool (*direct)(void *ctx, uint16_t vi, uint32_t gen, uint32_t first, unsigned half, int fd);
-    /* The session has become broken (nic_session_broken): end it. NULL: the caller polls. */
+    /* The session has become broken: end it. If this member is NULL, the owner must poll
+     * nic_session_broken. */
     void (*broken)(void *ctx);
-    /* Once after nic_session_tell_resumed: the session is not throttled any more. */
+    /* Called once after nic_session_tell_resumed: the session is not throttled any more. */
     void (*resumed)(void *ctx);
 };
 
@@ -107,7 +112,7 @@ struct nic_session_args {
     uint32_t uid;              /* the user that owns it */
     void *app_base;            /* app-writes segment, mapped read-only, VIP_APP_BYTES */
     void *vipd_base;           /* vipd-writes segment, mapped writable, zeroed, VIP_VIPD_BYTES */
-    struct registry *registry; /* of this session; stays the caller's, outlives the session */
+    struct registry *registry; /* of this session; the caller frees it after the session */
     const struct nic_sink *sink;
     void *ctx; /* for the sink */
 };
@@ -115,18 +120,20 @@ struct nic_session_args {
 /* Outcomes: 0; -ENOMEM. Fills the header of the vipd-writes segment. */
 int nic_session_new(struct nic *nic, const struct nic_session_args *args, uint64_t now_ns,
                     struct nic_session **ret);
-/* Use the caller's mapping of the table of receives (proto/direct.h). Outcomes: 0; -EBUSY: there is
- * a table or a VI already. */
+/* Use the caller's mapping of the table of receives (proto/direct.h). Outcomes: 0; -EBUSY: the
+ * session already has a table or has had a VI. */
 int nic_session_set_receives(struct nic_session *session, void *base);
-/* The application closed the NIC or died. The sink is not called any more. Waits are withdrawn and
- * requests rejected, then VIs end, with a CLOSE to their peers (DISCONNECT or DEATH): at most *ends
- * of all these, and *ends is reduced by their number. true: all is freed; false: *ends is 0 and
- * others are left: call it again after a turn. */
+/* The application closed the NIC or died. The sink is not called any more. All waits are withdrawn.
+ * Then requests are rejected, VIs end with a CLOSE to their peers (DISCONNECT or DEATH; SHUTDOWN if
+ * vipd stops), and memory is freed. One call does at most *ends of these steps, and reduces *ends
+ * by their number. true: the session is freed. false: *ends is 0 and steps are left: call it again
+ * after a turn. */
 bool nic_session_end(struct nic_session *session, bool died, uint64_t now_ns, unsigned *ends);
 void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns); /* all at once */
 /*
- * Is the structure of the submission ring broken (not just one descriptor), as no correct library
- * leaves it? Then the ring is not read any more, and the caller should end the session. O(1).
+ * True if the submission ring has a structure that no correct library writes. (A malformed
+ * descriptor alone is no such case.) vipd does not read the ring any more; the caller should end
+ * the session. O(1).
  */
 bool nic_session_broken(const struct nic_session *session);
 struct nic_vi_args {
@@ -148,7 +155,8 @@ enum vip_rc nic_vi_destroy(struct nic_session *session, uint32_t vi, uint64_t no
 /* SUCCESS; INVALID_PARAMETER; INVALID_STATE; INVALID_PTAG. The CQs stay as they are. */
 enum vip_rc nic_vi_set_attrs(struct nic_session *session, uint32_t vi,
                              const struct nic_vi_args *args);
-/* Always SUCCESS for a VI that exists; first takes what was posted before. Flushes; -> Idle. */
+/* First take all earlier postings, then flush the queues; the VI becomes Idle. SUCCESS for every VI
+ * that exists; INVALID_PARAMETER (no such VI). */
 enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t vi, uint64_t now_ns);
 
 enum vip_rc nic_cq_create(struct nic_session *session, uint64_t entries, uint32_t *ret_cq,
@@ -159,9 +167,10 @@ enum vip_rc nic_cq_resize(struct nic_session *session, uint32_t cq, uint64_t ent
 /* CQs of one session that may have a socket: each takes one of vipd's descriptors. */
 #define NIC_CQ_SOCKS_MAX 64
 /*
- * VipxCQGetFd: one end of a SEQPACKET pair, taken over in any case. From now on it gets a message
- * when the CQ has entries and the application has armed it. SUCCESS; INVALID_PARAMETER;
- * ERROR_RESOURCE (the CQ has one already, or NIC_CQ_SOCKS_MAX CQs of the session have one).
+ * VipxCQGetFd. sock: one end of a SEQPACKET pair; the NIC owns it, even after a failure. vipd sends
+ * a message on it when the CQ has entries and the application has armed the CQ. SUCCESS;
+ * INVALID_PARAMETER; ERROR_RESOURCE (the CQ has a socket already, or NIC_CQ_SOCKS_MAX CQs of the
+ * session have one).
  */
 enum vip_rc nic_cq_set_socket(struct nic_session *session, uint32_t cq, int sock);
 /* VipConnectWait: *ret_wait is its number. immediate: withdraw it at once if no kept request
@@ -170,13 +179,14 @@ enum vip_rc nic_cq_set_socket(struct nic_session *session, uint32_t cq, int sock
 enum vip_rc nic_connect_wait(struct nic_session *session, const struct vip_addr *local,
                              bool immediate, uint64_t now_ns, uint64_t *ret_wait, bool *ret_found,
                              char *why, size_t why_bytes);
-/* Withdraw a VipConnectWait. *ret_found: too late, its request was already delivered. SUCCESS;
- * INVALID_PARAMETER (no such wait). */
+/* Withdraw a VipConnectWait. *ret_found: true if it is too late, because the wait has received a
+ * request. SUCCESS; INVALID_PARAMETER (no such wait). */
 enum vip_rc nic_connect_wait_cancel(struct nic_session *session, uint64_t wait_id, uint64_t now_ns,
                                     bool *ret_found);
 /*
- * A listener: sink.incoming for every request to the discriminator, at most `backlog` unanswered at
- * a time (limited to 1..NIC_BACKLOG_MAX); further requests wait. Outcomes as nic_connect_wait.
+ * A listener: vipd calls sink.incoming for every request to the discriminator. At most `backlog`
+ * requests (limited to 1..NIC_BACKLOG_MAX) are unanswered at a time; further requests wait.
+ * Outcomes as nic_connect_wait.
  */
 #define NIC_BACKLOG_MAX 1024
 enum vip_rc nic_listen(struct nic_session *session, const struct vip_addr *local, uint32_t backlog,
@@ -216,29 +226,30 @@ struct nic_connect_args {
 enum vip_rc nic_connect(struct nic_session *session, uint32_t vi,
                         const struct nic_connect_args *args, uint64_t now_ns, char *why,
                         size_t why_bytes);
-/* Give up a nic_connect: no result follows. INVALID_STATE if it has ended already. */
+/* Give up a nic_connect: no result follows. SUCCESS; INVALID_PARAMETER (no such VI); INVALID_STATE
+ * (the nic_connect has ended already). */
 enum vip_rc nic_connect_cancel(struct nic_session *session, uint32_t vi, uint64_t now_ns);
 /*
- * The library has copied all staged ranges up to `number`. good is false if the program's memory
- * did not accept, or give, all bytes of the ranges since the last answer. The next turns process
- * the packets. false: there is no such range under way; end the session.
+ * The library has copied all staged ranges up to `number`. good: false if some bytes of the ranges
+ * since the last answer could not be copied to or from the program's memory. The next turns process
+ * the packets. Returns false if no range with this number is under way: then end the session.
  */
 bool nic_placed(struct nic_session *session, uint64_t number, bool good, uint64_t now_ns);
 
 /* ---- views ----------------------------------------------------------------------------- */
 
-/* Calls back for the peer of every established connection from table index `from` on, over the link
- * or in this NIC; a peer may come several times. Returns the index to go on with; UINT32_MAX: no
- * more. */
+/* Calls back for the peer of every established connection from table index `from` on. The peer is
+ * another host or this NIC; visit may get the same peer several times. Returns the index to go on
+ * with; UINT32_MAX: no more. */
 uint32_t nic_peers(const struct nic *nic, uint32_t from,
                    bool (*visit)(void *ctx, const struct link_addr *peer), void *ctx);
 
-/* The address of a host by name, asked of the hosts on the medium: outcomes as link_class.find. */
+/* Ask the hosts on the medium for the address of a host by name. Outcomes as link_class.find. */
 int nic_find(struct nic *nic, const char *name, uint64_t now_ns, struct link_addr *ret);
-/* The name of a host by its address, asked of itself: outcomes as link_class.name_of. */
+/* Ask a host for its name by its address. Outcomes as link_class.name_of. */
 int nic_host_name(struct nic *nic, const struct link_addr *host, uint64_t now_ns,
                   char ret[LINK_NAME_BYTES]);
-/* Calls back for each host with a valid answer to a question on the medium: as link_class.known. */
+/* Calls back for each host whose answer to such a question is still valid, as link_class.known. */
 uint32_t nic_known(const struct nic *nic, uint32_t from, uint64_t now_ns, link_visit_fn *visit,
                    void *ctx);
 
@@ -275,7 +286,7 @@ void nic_session_vis(const struct nic_session *session, uint32_t from,
 
 struct nic_session_view {
     uint32_t vis, cqs;
-    uint32_t waits;    /* waits, listeners, unanswered requests, and own ones peer to peer */
+    uint32_t waits;    /* waits, listeners, unanswered requests, and own peer-to-peer requests */
     uint32_t connects; /* connections requested or accepted and not yet established */
 };
 void nic_session_view(const struct nic_session *session, struct nic_session_view *ret);

@@ -19,8 +19,8 @@ struct nic_conn_view {
 void nic_session_conns(const struct nic_session *session, uint32_t from,
                        bool (*visit)(void *ctx, const struct nic_conn_view *view), void *ctx);
 
-/* The same one by one: the next connection from VI *from on. *from becomes the index behind it.
- * false: none. */
+/* The same for one connection: the first from VI *from on. *from becomes the index of the VI behind
+ * it. false: there is no further connection. */
 bool nic_session_next_conn(const struct nic_session *session, uint32_t *from,
                            struct nic_conn_view *ret);
 bool nic_session_has_vi(const struct nic_session *session, uint32_t vi);
@@ -38,7 +38,7 @@ void nic_session_cqs(const struct nic_session *session, uint32_t from,
 /* A VipConnectWait, a listener, or a request that waits for its answer. */
 struct nic_waiter_view {
     const char *kind;   /* "wait", "listener", "request" */
-    uint64_t number;    /* of the wait, or the handle of the request */
+    uint64_t number;    /* number of the wait or listener, or handle of the request */
     uint64_t delivered; /* listener: requests given to the program */
     uint8_t disc_len;
     uint8_t disc[VIP_DISCRIMINATOR_BYTES_MAX];
@@ -53,8 +53,8 @@ struct nic_peer_view {
     struct eng_vi_stats stats;
     uint64_t srtt_max_ns; /* the longest of all connections; stats.srtt_ns is the shortest */
 };
-/* Peers from index `from` on, until visit returns false. Returns the index to go on with;
- * UINT32_MAX: no more. */
+/* Peers from index `from` on, until visit returns false. uid: only peers and connections of this
+ * user; NULL: of all users. Returns the index to go on with; UINT32_MAX: no more. */
 uint32_t nic_peer_views(const struct nic *nic, const uint32_t *uid, uint32_t from, uint64_t now_ns,
                         bool (*visit)(void *ctx, const struct nic_peer_view *view), void *ctx);
 

@@ -1,17 +1,18 @@
 /*
  * Payload into registered memory, and the way through the library for staged regions.
  *
- * A staged region has its bytes twice: in the application and in a memfd. Bytes of RDMA Writes must
- * be in the application's memory before they are acknowledged. Only libvipl can put them there. So
- * vipd puts them into the memfd, asks the library to copy them (sink.place), and parks the packet
- * until the library answers (nic_placed). Then the engine gets the packet. Packets that continue a
- * parked one are parked behind it, so that a long write does not need a round trip per packet, and
- * the library is asked once for all fragments of the write that a turn has.
+ * The bytes of a staged region exist twice: in the application and in a memfd. Bytes of RDMA Writes
+ * must be in the application's memory before vipd acknowledges them, and only libvipl can put them
+ * there. So vipd puts the bytes into the memfd, asks the library to copy them (sink.place), and
+ * parks the packet until the library answers (nic_placed). Then the engine gets the packet. Packets
+ * that continue a parked packet are parked behind it, so that a long write does not need a round
+ * trip per packet. Adjacent fragments of a write that come in one turn share a request.
  *
  * RDMA Reads of a staged region go the same way. Before the engine gets the request, the library
  * copies the present bytes of the application's memory to where vipd reads them (sink.fetch).
  *
- * Owns: what is parked and its order. Does not own: rights (registry), the turn of frames (engine).
+ * Owns: the parked packets and their order. Does not own: rights (registry), the turn of frames
+ * (engine).
  */
 #include <string.h>
 
@@ -38,7 +39,7 @@ static void *access_bytes(struct nic_session *session, const struct eng_access *
 
 static bool spoiled(const struct nic_session *session, const struct eng_access *access);
 
-/* eng_ops.check. Memory that the library could not read is no source of a peer's RDMA Read. */
+/* eng_ops.check. A peer's RDMA Read must not read memory that the library could not read. */
 bool nic_op_check(void *ctx, const struct eng_access *access)
 {
     bool staged;
@@ -65,7 +66,8 @@ bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_o
     if (!nic_src_copy(src, payload_offset, to, access->len))
         return false;
     if (staged) {
-        /* vipd could not foresee this frame's turn: it is placed just after its acknowledgement. */
+        /* vipd could not foresee this frame's turn: the library places the bytes late, just after
+         * their acknowledgement. */
         session->nic->counts.places_late++;
         nic_place_ask(session, access, NULL);
         session->late[session->place_issued % NIC_LATE_MAX] =
@@ -81,12 +83,13 @@ bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_o
 /* Result of stage_look for a packet. */
 struct stage {
     uint32_t mask;       /* frames to place, one bit each */
-    bool in_turn;        /* some frame is next, or follows the parked ones */
+    bool in_turn;        /* some frame is next, or follows the parked frames */
     bool again;          /* some frame is parked already */
-    uint32_t op, offset; /* next after the last frame that is in turn */
+    uint32_t op, offset; /* operation and offset behind the last frame that is in turn */
 };
 
-/* The frame's access to our memory: a fragment of an RDMA Write, or the range of an RDMA Read. */
+/* The frame's access to memory of this host: a fragment of an RDMA Write, or the range of an RDMA
+ * Read. false: the frame has no such access. */
 static bool remote_access(const struct nic_conn *conn, const struct vip_frame *frame,
                           struct eng_access *ret)
 {
@@ -137,7 +140,7 @@ static bool spoiled(const struct nic_session *session, const struct eng_access *
 }
 
 /* Must the library place this frame? Only if the whole operation is allowed, not just the fragment:
- * the whole range is checked before the first byte (spec 3.5), as in the engine. */
+ * like the engine, vipd checks the whole range before it places the first byte (spec 3.5). */
 static bool frame_staged(const struct nic_conn *conn, const struct vip_frame *frame)
 {
     struct eng_access access;
@@ -171,12 +174,13 @@ static void stage_look(const struct nic_conn *conn, const struct vip_packet *pac
         const struct vip_frame *frame = &packet->frames[i];
         bool turn = known && frame->op == ret->op && frame->offset == ret->offset;
 
-        /* A fragment sent again with other borders may begin in a parked one and end behind it. */
+        /* A fragment sent again with other borders may begin in a parked fragment and end behind
+         * that fragment. */
         if (known && !gaps && frame->op == ret->op && frame->offset < ret->offset &&
             frame->length > ret->offset - frame->offset)
             turn = true;
         if (frame->type == VIP_FRM_READ_RESP)
-            continue; /* numbered by our own send queue, and never staged here */
+            continue; /* its numbers are of our own send queue; it is never placed by the library */
         if (!turn && chain) {
             bool before = frame_before(frame, conn->parked_op, conn->parked_offset);
 
@@ -211,7 +215,7 @@ static void stage_place(struct nic_conn *conn, const struct vip_packet *packet,
         /* NULL: a page has become missing since stage_look; this ends the session. */
         to = access_bytes(session, &access, &staged);
         if (to && access.kind == ENG_ACCESS_REMOTE_WRITE)
-            /* If a page is missing, the connection ends before any operation of it completes. */
+            /* If a page is missing, the connection ends before any of its operations completes. */
             (void)nic_src_copy(src, packet->frames[i].payload, to, access.len);
         nic_place_ask(session, &access, &packet->frames[i]);
     }
@@ -231,7 +235,7 @@ static bool may_stage(const struct nic_conn *conn, const struct vip_packet *pack
 /*
  * May one more packet wait for this library? A library that does not answer must not use up the
  * slots that other sessions need. A session without kept packets may use the reserve, but not the
- * last slot: packets in their turn pass only while a slot is free.
+ * last slot: without a free slot vipd drops even packets in their turn.
  */
 static bool may_park(const struct nic_conn *conn, const struct vip_packet *packet, uint32_t len)
 {
@@ -284,7 +288,8 @@ enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
     return NIC_STAGE_PARKED;
 }
 
-/* Ranges first to last could not be placed: mark their frames, or, if late, report an error. */
+/* The library could not place the ranges `first` to `last`: mark their frames; if a range was late,
+ * report an error to the program. */
 static void place_failed(struct nic_session *session, uint64_t first, uint64_t last)
 {
     session->nic->counts.places_spoiled += last - first + 1;

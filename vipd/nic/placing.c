@@ -1,4 +1,4 @@
-/* Asking a library to copy bytes of a staged region; bytes of one write are asked for together. */
+/* Requests to a library to copy bytes of a staged region. Adjacent bytes of a write share one. */
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
 
@@ -25,9 +25,10 @@ static bool place_follows(const struct nic_session *session, const struct eng_ac
 }
 
 /*
- * Ask the library to copy bytes from the "in" half, or into the "out" half. Its answer has the
- * number place_issued; or a later one, if more of the same write follows. If these bytes cannot be
- * placed, the whole write fails anyway. frame: NULL if they are late.
+ * Ask the library to copy bytes from the "in" half, or into the "out" half. The answer has the
+ * number place_issued, or a later number if more bytes of the same write follow. They can share an
+ * answer, because the whole write fails if any of its bytes cannot be placed. frame: NULL if the
+ * bytes are placed late (nic_op_place).
  */
 void nic_place_ask(struct nic_session *session, const struct eng_access *access,
                    const struct vip_frame *frame)

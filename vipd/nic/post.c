@@ -1,8 +1,8 @@
 /*
- * A posting of a program: is there one, may vipd take it now, and giving it to the engine.
+ * Postings of a program: whether there is one, whether vipd may take it, how the engine gets it.
  *
- * Owns: the budget of postings that fail. Does not own: where postings are taken from (sq.c,
- * direct.c).
+ * Owns: the budget of postings that fail. Does not own: the places from which vipd takes postings
+ * (sq.c, direct.c).
  */
 #include "proto/probe.h"
 #include "vipd/engine/mutant.h"

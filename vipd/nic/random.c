@@ -1,7 +1,7 @@
 /* Random numbers of a NIC. */
 #include "vipd/nic/internal.h"
 
-/* Connection ids are made of these numbers: other hosts see some and must not predict the next. */
+/* Connection ids are made of these numbers. Other hosts see some ids and must not predict more. */
 uint64_t nic_random(struct nic *nic)
 {
     nic->random++;

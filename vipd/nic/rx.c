@@ -19,8 +19,9 @@
 /* ---- to the engine --------------------------------------------------------------------- */
 
 /*
- * Does every frame follow the one before it? Then the engine takes all frames if it takes the
- * first. Answers to reads have numbers of our own queue, so a packet with others may be held.
+ * Does every frame follow the frame before it? Then the engine takes all frames if it takes the
+ * first. Answers to RDMA Reads are numbered by our own send queue; a packet that has them beside
+ * other frames may be held.
  */
 static bool frames_follow(const struct vip_packet *packet)
 {
@@ -34,7 +35,7 @@ static bool frames_follow(const struct vip_packet *packet)
     return true;
 }
 
-/* Is there room if the engine holds this packet? Limits apply to packets ahead of their turn. */
+/* Is there room if the engine holds this packet? Only packets ahead of their turn have limits. */
 static bool may_keep(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src)
 {
     struct nic_session *session = conn->session;
@@ -47,13 +48,13 @@ static bool may_keep(struct nic_conn *conn, const struct vip_packet *packet, str
         return false;
     if (ahead && !nic_held_room(session, src->len))
         return false;
-    /* Copy a packet that may be kept now: without memory it can still be dropped here. */
+    /* The engine may hold the packet: copy it now, while it can be dropped for lack of memory. */
     if (nic_src_must_copy(src) && (ahead || packet->hdr.frame_count > 1))
         return nic_src_own(nic, src);
     return true;
 }
 
-/* Call eng_rx, and keep the bytes if it holds the packet. true: they are kept. */
+/* Call eng_rx, and keep the bytes if the engine holds the packet. true: the bytes are kept. */
 static bool engine_rx(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src)
 {
     struct nic_session *session = conn->session;
@@ -130,7 +131,8 @@ static struct nic_conn *held_conn(const struct nic *nic, const struct nic_held *
     return conn && conn->state == NIC_CONN_ESTABLISHED ? conn : NULL;
 }
 
-/* Kept bytes were decoded before, and no other process can write them. */
+/* Decode kept bytes. This cannot fail: they were decoded before, and no other process can write
+ * them. */
 static void decode_again(struct nic *nic, const struct nic_held *held)
 {
     enum vip_wire_verdict verdict = vip_wire_get_data(held->bytes, held->len, &nic->replay_packet);
@@ -149,7 +151,7 @@ static void engine_replay(struct nic_conn *conn, struct nic_src *src)
     nic->counts.rx_replayed++;
 }
 
-/* One packet; false: none is due or needless. */
+/* Replay one held packet, or free it if it is needless. false: there is no such packet. */
 static bool replay_one(struct nic_session *session)
 {
     struct nic *nic = session->nic;
@@ -220,7 +222,7 @@ void nic_rx_resume(struct nic_held *held)
 
 /* ---- from the link --------------------------------------------------------------------- */
 
-/* Count a dropped packet; the probe gives tracers the name of its counter. */
+/* Count a dropped packet; the probe tells tracers the name of the counter. */
 static bool drop(struct nic *nic, uint64_t *counter, enum vip_stat reason)
 {
     (*counter)++;
@@ -244,7 +246,7 @@ static struct cm_host host_of(const struct link_addr *addr)
     return host;
 }
 
-/* Packets to ourselves do not pass the link (except with faults): such a packet is forged. */
+/* Is the packet forged? Packets of this NIC to itself do not pass the link (except with faults). */
 static bool forged_self(const struct nic *nic, const struct link_rx *rx)
 {
     return !nic->loop_by_link && link_addr_equal(rx->from, &nic->link->self);
@@ -273,7 +275,8 @@ static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_
     if (verdict != VIP_WIRE_OK)
         return drop_verdict(nic, verdict);
 
-    /* Data proves that our ACCEPT (also of a peer request) arrived; only the CONFIRM is missing. */
+    /* Data proves that our ACCEPT (also that of a peer-to-peer request) has arrived; only the
+     * CONFIRM is missing. */
     if (conn->state == NIC_CONN_ACCEPTING || conn->state == NIC_CONN_REQUESTED) {
         struct cm_host from = host_of(rx->from);
 
@@ -309,7 +312,7 @@ static bool rx_packet(struct nic *nic, const struct link_rx *rx, struct nic_src 
     if (hdr.kind == VIP_PKT_CM) {
         struct cm_host from = host_of(rx->from);
 
-        /* A flood of CM messages; the sender repeats important ones. */
+        /* This is a flood of CM messages: drop it. The sender repeats important messages. */
         if (!nic->cm_budget)
             return DROP(nic, drop_cm_budget);
         nic->cm_budget--;
@@ -351,7 +354,7 @@ void nic_rx_process(struct nic *nic)
         const struct link_rx *rx;
         struct nic_src src = rx_next(nic, &rx);
 
-        /* Until it is known for whom the packet is, nobody pays for it. */
+        /* Until vipd knows the session of the packet, no session is charged for it. */
         nic_share_switch(nic, NULL);
         if (!rx_packet(nic, rx, &src))
             nic_src_release(nic, &src);

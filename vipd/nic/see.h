@@ -7,10 +7,10 @@
 /* One event of a NIC, for vipctl capture. */
 struct nic_seen {
     uint32_t kind;                /* enum vip_capture_kind */
-    uint64_t session;             /* number that people see; 0: of no session */
-    uint16_t vi;                  /* of the session */
+    uint64_t session;             /* number that people see; 0: the event belongs to no session */
+    uint16_t vi;                  /* VI of the session */
     const struct link_addr *peer; /* NULL: none, or this host */
-    const struct iovec *iov;      /* of a packet */
+    const struct iovec *iov;      /* bytes of a packet */
     unsigned iov_count;
     uint32_t bytes;         /* of the packet or descriptor */
     uint32_t queue, status; /* of the descriptor */

@@ -1,5 +1,5 @@
 /*
- * Sessions: opening and ending them, and what the engine asks of its host.
+ * Sessions: opening them, ending them, and the operations that an engine calls (eng_ops).
  *
  * Owns: struct nic_session. Does not own: its submission ring (sq.c), VIs and CQs (vi.c), waits
  * (wait.c).
@@ -27,7 +27,7 @@ static void op_event(void *ctx, const struct eng_event *event)
     switch (event->kind) {
     case ENG_EVENT_STATE:
         /* If the session ends because vipd stops, the library must still see which VIs were
-         * connected: it reports their connections as lost. */
+         * connected, because it reports their connections as lost. So do not publish the state. */
         if (session->closing)
             break;
         /* [state STATE] */
@@ -86,7 +86,7 @@ static const struct eng_ops session_eng_ops = {
 
 /* ---- life ------------------------------------------------------------------------------ */
 
-/* A free place in the table that turns wait ids into sessions. 0 or -ENOMEM. */
+/* Take a free place in the table that turns wait ids into sessions. 0 or -ENOMEM. */
 static int slot_take(struct nic *nic, struct nic_session *session)
 {
     uint32_t cap = nic->session_slots_cap;
@@ -221,7 +221,7 @@ static void held_free_all(struct nic *nic, struct nic_list *list)
         nic_held_free(nic, NIC_ITEM(list->next, struct nic_held, link));
 }
 
-/* First step of the end: publish the completions so far; afterwards nothing is reported. */
+/* First step of the end: publish the completions so far; later events are not reported. */
 static void session_close(struct nic_session *session)
 {
     nic_deferred_publish_of(session, -1);
@@ -290,7 +290,7 @@ bool nic_session_end(struct nic_session *session, bool died, uint64_t now_ns, un
         vi_end(session, number, reason);
     }
     nic_tx_forget(session->nic, session);
-    /* The VIs are gone, and with them all entries of CQs. */
+    /* The VIs are gone, and with them all entries of CQs: their blocks are spare. */
     for (; session->spares; (*ends)--) {
         if (*ends == 0)
             return false;

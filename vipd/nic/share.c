@@ -1,17 +1,17 @@
 /*
  * Processor time of a NIC: the end of a turn, and the parts of users that compete for the NIC.
  *
- * While several sessions have work in a turn, vipd measures the time of each and adds it to the
- * session and to its user. A user that is ahead of the user with the least time waits until that
- * user has caught up or has no work. The same rule holds among the sessions of a user. A user or
- * session that had no work, or none left after the last turn, starts at the level of those with
- * unfinished work. So no user saves up time, and no user waits for another that asks for less than
- * its part. (On a busy machine turns are rare, and such a user has a little work in each.) A
- * session alone is not measured.
+ * While several sessions have work in a turn, vipd measures the time of each session and adds it to
+ * the session and to its user. A user that is ahead of the user with the least time waits until the
+ * latter has caught up or has no work. The same rule holds among the sessions of a user. A user or
+ * session that had no work, or no work left after the last turn, starts at the level of those with
+ * unfinished work. So no user saves up time, and no user waits for another user that needs less
+ * than its part. (On a busy machine turns are rare, and such a user has a little work in each
+ * turn.) If only one session has work, vipd does not measure time.
  *
  * Only processor time counts: a thread that has lost the processor does not spend time.
  *
- * Owns: struct nic_user, the meter. Does not own: what is done in a turn (nic.c, tx.c, rx.c).
+ * Owns: struct nic_user, the meter. Does not own: the work of a turn (nic.c, tx.c, rx.c).
  */
 #include "vipd/nic/share.h"
 
@@ -41,8 +41,8 @@ static void user_free(struct nic *nic, struct nic_user *user)
     free(user);
 }
 
-/* Forget users without sessions, but only if there are many: a user that returns at once would lose
- * its debt. */
+/* Forget users without sessions, but only if there are many users: a forgotten user that returns
+ * has no debt any more. */
 static void users_trim(struct nic *nic)
 {
     struct nic_list *next;
@@ -163,7 +163,7 @@ void nic_charge(struct nic *nic, uint32_t uid, uint64_t cpu_ns, bool own_thread)
     struct nic_user *user = user_find(nic, uid);
 
     nic->counts.control_time += cpu_ns;
-    /* Count it now, so that the next step does not count it again. */
+    /* Count this time now, so that the next step does not count it again. */
     if (own_thread)
         nic->meter.counted_ns += cpu_ns;
     if (nic->config.clock)
@@ -271,7 +271,7 @@ void nic_share_begin(struct nic *nic)
 
 /*
  * Settle the fair part of the last turn in which the session had work. If this turn finished the
- * work, the session needed only what it used in both turns, and its part was no more than that.
+ * work, the session needed only the time that it used in both turns; its part was at most that.
  */
 static void due_settle(struct nic_share *one)
 {
@@ -283,7 +283,7 @@ static void due_settle(struct nic_share *one)
     one->told_ns = one->time_ns;
 }
 
-/* Divide the cost of the turn: equal parts for the users with work, then for sessions of each. */
+/* Divide the cost of the turn: equal parts for users with work, then for the sessions of a user. */
 static void tell_parts(struct nic *nic)
 {
     uint64_t took_ns = nic->counts.shared_time - nic->meter.split_ns;
@@ -313,7 +313,7 @@ static void tell_parts(struct nic *nic)
     floor_raise(&nic->sharing);
 }
 
-/* The time up to the next turn, in which packets are taken from the link, belongs to nobody. */
+/* The time up to the next turn, in which packets are taken from the link, belongs to no session. */
 void nic_share_end(struct nic *nic)
 {
     if (nic->meter.contended) {

@@ -11,31 +11,31 @@
 struct nic;
 struct nic_session;
 
-/* Throttling. A working program makes few postings that fail. FAULT_NS: time charged to the session
- * for each of them. FAULT_BURST: number of failed postings in a burst before the session waits. */
+/* Throttling. A correct program makes few postings that fail. FAULT_NS: time charged to the session
+ * for each failed posting. FAULT_BURST: failed postings in a burst before the session waits. */
 #define NIC_FAULT_NS    30000u
 #define NIC_FAULT_BURST 4096u
 /*
- * Is the session throttled? Its failed postings exceed the burst, so its next postings wait and do
- * not take vipd's time from other sessions. Ignore its bell meanwhile; nic_deadline includes the
- * time at which it ends. O(1).
+ * Is the session throttled? Then its failed postings exceed the burst. Its next postings wait, so
+ * that they do not take vipd's time from other sessions. While it is throttled, ignore its bell;
+ * nic_deadline includes the time at which the throttling ends. O(1).
  */
 bool nic_session_throttled(const struct nic_session *session);
 /* Call sink.resumed in the first turn in which the session is not throttled. */
 void nic_session_tell_resumed(struct nic_session *session);
 
-/* Processor time of the session while other sessions had work too, in ns; 0: it is always alone. */
+/* Processor time of the session while other sessions had work too, in ns; 0 if none ever had. */
 uint64_t nic_session_time_ns(const struct nic_session *session);
 /*
- * Fair part of the session, in ns: its equal part of each turn in which others had work too and
- * which left work of this session undone. nic_session_time_ns is at least this, except for a lead
- * that the session had before.
+ * Fair part of the session, in ns. It is the sum of equal parts of those turns in which other
+ * sessions had work too and which left work of this session undone. nic_session_time_ns is at least
+ * this, except for a lead that the session had before.
  */
 uint64_t nic_session_due_ns(const struct nic_session *session);
 /*
  * vipd has spent `cpu_ns` of processor time on a request, the beginning or the end of a session of
- * this user: charge the user as for turns. own_thread: it was the thread that runs the NIC's turns.
- * A user without a session on this NIC so far is not charged.
+ * this user: charge the user as for turns. own_thread: the thread that runs the NIC's turns spent
+ * the time. A user that has had no session on this NIC is not charged.
  */
 void nic_charge(struct nic *nic, uint32_t uid, uint64_t cpu_ns, bool own_thread);
 /* Does one user have all sessions of this NIC? */

@@ -2,8 +2,8 @@
  * Taking descriptors from the submission ring of a session.
  *
  * The contents of the ring are hostile: each slot is copied once, the copy is checked, and a loop
- * over slots has a budget. A malformed descriptor fails alone; a ring that no library of ours can
- * have written marks the session broken.
+ * over slots has a budget. A malformed descriptor fails alone. A ring that none of our libraries
+ * can have written makes the session broken.
  *
  * Owns: the submission position.
  */
@@ -27,7 +27,7 @@ static void ring_broken(struct nic_session *session)
 /*
  * Copy the segments of the descriptor in `slot`, which starts at the current position. Outcomes:
  * 1 copied; 0 a continuation is not written yet (the poster is between two stores), try again when
- * its stamp is there; -1 a slot that must be a continuation is none.
+ * its stamp is there; -1 a slot that must be a continuation is of another kind.
  */
 static int take_segs(struct nic_session *session, const struct vip_sq_slot *slot,
                      struct vip_shm_seg segs[SEGS_MAX])
@@ -58,8 +58,8 @@ static int take_segs(struct nic_session *session, const struct vip_sq_slot *slot
 }
 
 /*
- * Copy the message of the descriptor in `slot`; it follows the segments. Outcomes as take_segs, but
- * the length of the message in bytes instead of 1.
+ * Copy the message of the descriptor in `slot`; the message follows the segments. Outcomes: the
+ * length of the message in bytes; 0 and -1 as take_segs.
  */
 static int take_message(struct nic_session *session, const struct vip_sq_slot *slot,
                         uint8_t message[VIP_MESSAGE_BYTES_MAX])
@@ -108,7 +108,7 @@ static bool post_vi_valid(struct nic_session *session, const struct vip_sq_slot 
 
 /*
  * Take one descriptor at the current position, already copied to `slot`. Returns the number of its
- * slots; 0: it is not complete yet.
+ * slots; 0: the descriptor is not complete yet.
  */
 static unsigned take_post(struct nic_session *session, const struct vip_sq_slot *slot)
 {
@@ -120,8 +120,8 @@ static unsigned take_post(struct nic_session *session, const struct vip_sq_slot 
     parts.message_bytes = 0;
     session->sq_skip_conts = false;
     if (slot->seg_count > SEGS_MAX) {
-        /* Too many segments: it fails in its turn like every malformed descriptor. The number of
-         * its continuations is unknown. */
+        /* Too many segments: the descriptor fails in its turn like every malformed descriptor. The
+         * number of its continuations is unknown, so skip all that follow. */
         counts->post_bad_segs++;
         session->sq_skip_conts = true;
         if (post_vi_valid(session, slot))
@@ -160,7 +160,7 @@ static void take_stray(struct nic_session *session, const struct vip_sq_slot *sl
     }
 }
 
-/* Allow one ring of slots from the present position: all that the ring holds now may be taken. */
+/* Allow one ring of slots from the present position: all slots that the ring has now. */
 static void fetch_begin(struct nic_session *session)
 {
     session->fetch_turn = session->nic->counts.turns;
@@ -172,7 +172,7 @@ unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cu
     unsigned taken = 0;
     struct vip_sq_slot slot;
 
-    /* eng_post may ask for further posts while we are giving it one. */
+    /* eng_post may ask for further postings while vipd gives it one. */
     if (session->draining || session->broken || !nic_session_has_posts(session))
         return 0;
     if (session->fetch_turn != session->nic->counts.turns)
@@ -187,7 +187,7 @@ unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cu
         unsigned slots = 1;
 
         vip_fetch_begin();
-        /* The program may have removed the slot again: then vipd waits for it once more. */
+        /* The program may have removed the slot again: then vipd waits for the slot once more. */
         if (!vip_sq_read(session->sq, session->sq_position, &slot)) {
             session->sq_watch = session->sq_position;
             slots = 0;

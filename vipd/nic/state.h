@@ -27,7 +27,7 @@ enum nic_conn_state {
     NIC_CONN_ESTABLISHED, /* exactly while the engine's VI is Connected */
 };
 
-/* One connection end of this host. Its address is stable; freed ones are used again. */
+/* One connection end of this host. Its address never changes; a freed object is used again. */
 struct nic_conn {
     uint64_t local_id; /* random, index in the low bits; 0 if free */
     uint64_t remote_id, remote_epoch;
@@ -36,14 +36,14 @@ struct nic_conn {
     struct nic_session *session;
     uint16_t vi;
     bool loop;               /* the peer is a session of this nic */
-    bool waits;              /* a request peer to peer: it also waits at a discriminator */
+    bool waits;              /* a peer-to-peer request: it also waits at a discriminator */
     uint8_t remote_disc_len; /* for views */
     uint32_t peer;           /* cm's peer number */
     struct link_addr to;     /* the peer's address */
-    uint64_t heard_turn;     /* turn of the last cm_heard: the peer lives */
+    uint64_t heard_turn;     /* turn of the last cm_heard, which reports that the peer lives */
     struct nic_list by_peer; /* nic->peers[] */
     struct nic_conn *next_free;
-    /* Number of parked packets, and the operation and offset that follow the last one. */
+    /* Number of parked packets, and the operation and offset that follow the last of them. */
     unsigned parked;
     uint32_t parked_op, parked_offset;
 };
@@ -64,11 +64,11 @@ struct nic_kept_block {
 
 struct nic_backlog_block;
 
-/* Such entries of one CQ (backlog.c). */
+/* The entries of one CQ that did not fit into its ring (backlog.c). */
 struct nic_backlog {
     struct nic_backlog_block *first, *last;
-    uint32_t head, count; /* place of the first entry in `first`; entries */
-    uint32_t live;        /* of these, of VIs that exist */
+    uint32_t head, count; /* head: place of the first entry in `first`; count: entries */
+    uint32_t live;        /* of these, entries of VIs that exist */
 };
 
 struct nic_ring; /* between two VIs of this NIC (direct.c) */
@@ -94,7 +94,7 @@ struct nic_vi {
     uint32_t position[2];  /* completions ever written per queue */
     bool wake[2];          /* on the list of queues to wake */
     uint32_t pokes;        /* wake-ups of the receive queue without a completion: its futex word */
-    int32_t cq[2];         /* per queue, or -1 */
+    int32_t cq[2];         /* CQ of each queue; -1: none */
     uint32_t backlog[2];   /* per queue: entries in the backlog of its CQ */
     struct nic_conn *conn; /* NULL unless connecting or connected */
     struct eng_vi_attrs attrs;
@@ -103,13 +103,13 @@ struct nic_vi {
     /* Receives in the session's table, and the ring (direct.c). */
     uint32_t recv_next;      /* next receive that vipd takes, counted from the VI's creation */
     bool had_ring;           /* a VI gets at most one ring */
-    struct nic_list in_asks; /* session->asks, while one of these is set: */
-    bool ask_break;          /* the program asked to break the connection, */
-    bool ask_flush;          /* to flush its receives, for the VI is in Error state */
-    struct nic_ring *ring;   /* NULL: none, or it is over */
+    struct nic_list in_asks; /* session->asks, while ask_break or ask_flush is set */
+    bool ask_break;          /* the program asked to break the connection */
+    bool ask_flush;          /* the program asked to flush receives of a VI in Error */
+    struct nic_ring *ring;   /* NULL: the VI has no ring, or its ring is over */
     uint8_t ring_half;       /* this VI sends on way[ring_half] */
     uint32_t ring_first;     /* recv_next when the ring was made */
-    uint32_t ring_count;     /* messages that it has brought, at the last ring_sync */
+    uint32_t ring_count;     /* messages that the ring had brought at the last ring_sync */
     uint32_t ring_vipd;      /* receives taken for messages through vipd since ring_first */
     uint64_t ring_seen[4];   /* messages and bytes sent, then received: largest values seen */
 };
@@ -121,7 +121,7 @@ struct nic_waiter {
     bool handle_valid, listener;
     uint64_t delivered;      /* listener: requests delivered to it */
     uint8_t remote_disc_len; /* of the request, for views */
-    uint8_t local_disc_len;  /* of the discriminator that it waits on */
+    uint8_t local_disc_len;  /* of the discriminator that the wait is for */
     uint8_t local_disc[VIP_DISCRIMINATOR_BYTES_MAX];
 };
 
@@ -135,7 +135,7 @@ struct nic_session {
     uint32_t uid;
     void *app_base; /* read-only, hostile */
     void *vipd_base;
-    void *recv_base; /* read-only, hostile: table of receives; NULL: the submission ring has them */
+    void *recv_base; /* read-only, hostile: table of receives; NULL: receives are in the ring sq */
     struct vip_vipd_head *head;   /* start of vipd_base */
     const struct vip_sq_slot *sq; /* in app_base */
     struct registry *registry;
@@ -148,37 +148,37 @@ struct nic_session {
     uint64_t fetch_turn, slots; /* slots: taken since the session was opened */
     bool sq_skip_conts;         /* a bad descriptor was skipped: skip its continuations, too */
     bool draining, broken, closing, vi_latency; /* vi_latency: each VI is measured by itself */
-    uint32_t rings;                             /* its VIs that have one */
-    bool failed, tell_resumed; /* failed: the present posting; nic_session_tell_resumed */
-    uint64_t faults_ns;        /* time until which failed postings are charged, if it is to come */
-    uint64_t errors_ns;        /* the same for errors reported to the program */
-    uint32_t vi_max, cq_max;   /* the NIC's limits when the session was made */
-    struct nic_vi *vis;        /* [vi_max] */
-    struct nic_cq *cqs;        /* [cq_max] */
-    void **vi_blocks;          /* each: memory of NIC_VI_BLOCK VIs; NULL: not needed yet */
-    uint16_t *vi_free;         /* stack of free indexes that were used before */
+    uint32_t rings;                             /* its VIs that have a ring */
+    bool failed, tell_resumed; /* failed: the present posting failed; nic_session_tell_resumed */
+    uint64_t faults_ns;      /* failed postings are charged up to this time; a past time: none is */
+    uint64_t errors_ns;      /* the same for errors reported to the program */
+    uint32_t vi_max, cq_max; /* the NIC's limits when the session was made */
+    struct nic_vi *vis;      /* [vi_max] */
+    struct nic_cq *cqs;      /* [cq_max] */
+    void **vi_blocks;        /* each: memory of NIC_VI_BLOCK VIs; NULL: not needed yet */
+    uint16_t *vi_free;       /* stack of free indexes that were used before */
     uint32_t vi_free_count, vi_high, vi_count, cq_high, cq_count;
     uint32_t cq_socks;                 /* CQs that have a socket */
     uint32_t notify;                   /* value of head->notify */
-    uint64_t notified;                 /* wake_batch in which it was last counted up */
+    uint64_t notified;                 /* wake_batch in which `notify` was last counted up */
     struct nic_list backlogs;          /* CQs with a backlog */
     struct nic_list asks;              /* VIs for which the program asked for something */
     struct nic_list held, parked;      /* struct nic_held; parked in the order of their numbers */
-    uint32_t held_count;               /* both lists */
-    uint64_t held_bytes;               /* of the packets in them */
-    uint64_t place_issued, place_done; /* numbers of sink.place and nic_placed */
-    struct nic_late { /* newest ranges of sink.place that were acknowledged before */
+    uint32_t held_count;               /* packets in both lists */
+    uint64_t held_bytes;               /* bytes of the packets in both lists */
+    uint64_t place_issued, place_done; /* last numbers of sink.place and nic_placed */
+    struct nic_late { /* newest ranges that are placed after their acknowledgement */
         uint64_t number;
         uint16_t vi;
         uint32_t generation;
     } late[NIC_LATE_MAX]; /* by number */
     struct nic_src *cur;  /* packet that the engine processes */
-    uint64_t kept_bytes;  /* kept.c */
+    uint64_t kept_bytes;  /* memory for descriptors (kept.c) */
     struct nic_kept_block *spares;
     struct nic_waiter *waits;
     uint32_t wait_count, wait_cap;
     uint32_t connects; /* connections that are not established (yet) */
-    uint32_t meets;    /* those of them that wait at a discriminator */
+    uint32_t meets;    /* of these, connections that wait at a discriminator */
     size_t vi_bytes;   /* memory of one VI: whole pages */
 };
 
@@ -251,7 +251,7 @@ struct nic {
     uint32_t session_slots_cap;
     /* The next session to send, to have its submission ring read, to be served in a round. */
     struct nic_list *tx_next, *post_next, *round_next[NIC_ROUNDS];
-    unsigned first_stage; /* of the next turn (nic.c) */
+    unsigned first_stage; /* stage with which the next turn begins (nic.c) */
     uint64_t next_wait;
 
     struct nic_conn **conns;
@@ -261,19 +261,19 @@ struct nic {
 
     unsigned cm_budget; /* CM messages that this turn may still process */
     struct link_rx rx[NIC_RX_BATCH];
-    unsigned rx_count, rx_at; /* packets in it, and the first unprocessed one */
+    unsigned rx_count, rx_at; /* packets in rx, and the first unprocessed packet */
     struct vip_packet rx_packet, replay_packet;
     struct nic_place place;
     struct nic_held *held;         /* [NIC_HELD_MAX] */
-    uint32_t held_free, held_used; /* free: index + 1 of the first one, 0 = none */
-    uint64_t held_bytes;           /* of the packets in them */
+    uint32_t held_free, held_used; /* held_free: index + 1 of the first free slot; 0: none */
+    uint64_t held_bytes;           /* bytes of the packets in used slots */
 
     struct nic_tx *tx_pool;          /* [NIC_TX_BATCH] */
     uint8_t *tx_copies;              /* mapped room for a copy of each; pages come with use */
     struct nic_tx *tx[NIC_TX_BATCH]; /* into tx_pool; the first tx_count are filled, in order */
     struct link_tx tx_link[NIC_TX_BATCH];
     unsigned tx_count;
-    uint64_t tx_retry_ns; /* not 0: the link was full, the filled entries wait */
+    uint64_t tx_retry_ns; /* not 0: the link was full; the filled entries wait until this time */
     struct nic_deferred *deferred;
     uint32_t deferred_cap, deferred_count;
 
@@ -283,14 +283,15 @@ struct nic {
         uint16_t len;
         uint8_t bytes[VIP_WIRE_CM_BYTES_MAX];
     } cm_loop[NIC_CM_LOOP_MAX];
-    uint32_t cm_loop_uid[NIC_CM_LOOP_MAX]; /* whose each is */
+    uint32_t cm_loop_uid[NIC_CM_LOOP_MAX]; /* user of each packet in cm_loop */
     uint32_t cm_loop_head, cm_loop_count;
 
     struct nic_wake wakes[NIC_WAKES_MAX];
     unsigned wake_count;
     uint64_t wake_batch;  /* flushes so far */
     uint32_t backlog_cqs; /* CQs with a backlog */
-    /* When to look at full CQ rings again: in a turn that is run anyway; by a timer, and its time. */
+    /* When vipd looks at full CQ rings again. look: in a turn that runs anyway; next: by a timer;
+     * wait: present interval of the timer. */
     uint64_t backlog_look_ns, backlog_next_ns, backlog_wait_ns;
 };
 

@@ -1,9 +1,9 @@
 /*
  * Packets that leave: pulled from the engines, resolved to addresses, sealed, and given to the link
- * in batches. When the link is full the batch waits. Its pieces are resolved again before the next
- * attempt, because memory may have been deregistered meanwhile.
+ * in batches. When the link is full, the batch waits. Before the next attempt the pieces of its
+ * packets are resolved again, because memory may have been deregistered meanwhile.
  *
- * Owns: the batch, turns of sessions. Does not own: packet contents (engine), loopback (loop.c).
+ * Owns: the batch, order of sessions. Does not own: packet contents (engine), loopback (loop.c).
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@
  * Should the packet leave from a copy? The program may write its memory between our checksum and
  * the copy that the medium makes; then the peer drops the packet. Small memory often changes (a
  * word that another host polls), so small packets are always copied; a copy costs no more than
- * their pieces. Large packets leave from the program's pages, until one is lost.
+ * their pieces. Large packets leave from the program's pages, until such a packet is lost.
  */
 static bool copy_wanted(const struct nic_tx *tx)
 {
@@ -40,8 +40,8 @@ static void copy(struct nic_tx *tx)
 }
 
 /*
- * Resolve and seal. A piece that is not allowed any more, or has a missing page, fails its
- * operation.
+ * Resolve and seal a packet. A piece that is not allowed any more, or has a missing page, fails its
+ * operation; then the outcome is false.
  */
 static bool prepare(struct nic_session *session, struct nic_tx *tx)
 {
@@ -60,7 +60,7 @@ static bool prepare(struct nic_session *session, struct nic_tx *tx)
     return false;
 }
 
-/* Take entry i out of the filled ones; the others keep their order. */
+/* Take entry i out of the filled entries; the others keep their order. */
 static void batch_remove(struct nic *nic, unsigned i)
 {
     struct nic_tx *gone = nic->tx[i];
@@ -70,7 +70,7 @@ static void batch_remove(struct nic *nic, unsigned i)
     nic->tx[nic->tx_count] = gone;
 }
 
-/* The link has just taken these packets. The clock is read only if an operation begins in one. */
+/* The link has just taken these packets. Read the clock only if some operation begins in them. */
 static void batch_sent(struct nic *nic, unsigned taken)
 {
     uint64_t now_ns = 0;
@@ -96,7 +96,8 @@ static void batch_sent(struct nic *nic, unsigned taken)
     }
 }
 
-/* Give the batch to the link. Whether it took all packets; the rest moves to the front. */
+/* Give the batch to the link. Returns whether the link took all packets; the others move to the
+ * front. */
 static bool batch_send(struct nic *nic)
 {
     unsigned count = nic->tx_count, taken = 0;
@@ -126,7 +127,7 @@ static bool batch_send(struct nic *nic)
     return !nic->tx_count;
 }
 
-/* The link was full: prepare the waiting packets again, then send. Whether all have left. */
+/* The link was full: prepare the waiting packets again, then send. Returns whether all left. */
 static bool batch_retry(struct nic *nic)
 {
     for (unsigned i = nic->tx_count; i-- > 0;) {
@@ -143,7 +144,7 @@ static bool batch_retry(struct nic *nic)
     return batch_send(nic);
 }
 
-/* One pulled packet: onto the batch, or to a session of this nic. */
+/* Put a pulled packet on the batch, or give it to a session of this NIC. */
 static void pulled(struct nic_session *session, struct nic_tx *tx)
 {
     struct nic *nic = session->nic;
@@ -191,7 +192,7 @@ static unsigned session_tx(struct nic_session *session, unsigned budget)
             nic_share_worked(nic, NIC_UNITS);
             continue;
         }
-        /* Once it is on the batch, the packet belongs to the batch: compute this before. */
+        /* Once the packet is on the batch, it belongs to the batch: compute its units before. */
         more = 1 + (tx->packet.bytes >> 12) + tx->packet.piece_count / 2;
         units += more;
         pulled(session, tx);
@@ -200,7 +201,8 @@ static unsigned session_tx(struct nic_session *session, unsigned budget)
     return count;
 }
 
-/* Every session that has packets, once, beginning where the last turn ended. */
+/* Serve every session that has packets once, beginning where the last turn ended. Returns the
+ * number of packets. */
 static unsigned sessions_tx(struct nic *nic)
 {
     struct nic_list *item = nic->tx_next ? nic->tx_next : nic->sessions.next;
@@ -222,7 +224,7 @@ static unsigned sessions_tx(struct nic *nic)
             continue;
         nic_share_switch(nic, session);
         budget -= session_tx(session, budget < NIC_TX_SESSION ? budget : NIC_TX_SESSION);
-        /* Giving packets to the link costs more than making them: charge it to their own user. */
+        /* To give packets to the link costs more than to make them: charge their own user. */
         if (nic->meter.several && nic->tx_count)
             batch_send(nic);
     }
@@ -245,7 +247,7 @@ bool nic_tx_run(struct nic *nic)
     return count > 0 || retried;
 }
 
-/* A session ends: its packets that wait for the link are lost with it. */
+/* A session ends: drop its packets that wait for the link. */
 void nic_tx_forget(struct nic *nic, const struct nic_session *session)
 {
     for (unsigned i = nic->tx_count; i-- > 0;)

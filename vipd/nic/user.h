@@ -13,24 +13,26 @@ struct nic_session;
 struct nic_share {
     uint64_t spent_ns; /* processor time, compared with that of the other members */
     uint64_t turn;     /* the last turn that began while the member had work */
-    uint64_t first;    /* the last turn in which it was served before those that are ahead */
-    bool waits;        /* that turn did not finish the work */
+    uint64_t first;    /* the last turn that served the member because it had no lead */
+    bool waits;        /* turn `turn` left work of the member undone */
     uint64_t time_ns;  /* processor time, for views */
-    uint64_t due_ns;   /* fair part in turns that left work of it undone, for views */
-    uint64_t
-        left_ns; /* fair part of the last turn; not yet in due_ns, the next turn may reduce it */
+    uint64_t due_ns;   /* fair part of turns that left work of the member undone, for views */
+    /* Fair part of the last turn; not in due_ns yet, because the next turn may reduce it. */
+    uint64_t left_ns;
     uint64_t had_ns;  /* time used in the last turn */
-    uint64_t told_ns; /* time_ns at its end */
+    uint64_t told_ns; /* time_ns at the end of the last turn */
 };
 
 /* A group of members: the users of a NIC, or the sessions of a user. */
 struct nic_sharing {
-    uint64_t turn;     /* the turn of busy and least_ns */
+    uint64_t turn;     /* the turn to which busy and least_ns belong */
     uint64_t least_ns; /* the smallest spent_ns of members that have work */
-    uint64_t left_ns;  /* the same of members with work left after the turn; UINT64_MAX: none */
-    uint64_t most_ns;  /* the largest spent_ns at the end of the turn */
-    uint64_t floor_ns; /* least spent_ns of members that join: left_ns, or most_ns; never falls */
-    unsigned busy;     /* members that have work */
+    /* The smallest spent_ns of members with work left after the turn; UINT64_MAX: none has any. */
+    uint64_t left_ns;
+    uint64_t most_ns; /* the largest spent_ns at the end of the turn */
+    /* Members that join get at least this spent_ns: left_ns, or else most_ns. It never falls. */
+    uint64_t floor_ns;
+    unsigned busy; /* members that have work */
 };
 
 /* A uid that has or had sessions on this NIC. */
@@ -40,28 +42,28 @@ struct nic_user {
     uint32_t session_count, rings;
     uint32_t held_count; /* packets that its sessions keep */
     uint64_t held_bytes;
-    uint64_t kept_bytes; /* of its sessions (kept.c) */
+    uint64_t kept_bytes; /* memory for descriptors of its sessions (kept.c) */
     struct nic_share share;
     struct nic_sharing sessions;
 };
 
 /*
- * The clock of a turn. CLOCK_MONOTONIC costs 30 ns; the thread's processor time costs 1.5 us (a
- * system call). So vipd reads the first; it reads the second only after a step of more than
- * NIC_SUSPECT_NS, in which the thread may have lost the processor.
+ * The clock of a turn. To read CLOCK_MONOTONIC costs 30 ns; to read the thread's processor time
+ * costs 1.5 us (a system call). So vipd reads CLOCK_MONOTONIC. It reads the processor time only
+ * after a step of more than NIC_SUSPECT_NS, in which the thread may have lost the processor.
  */
 struct nic_meter {
-    struct nic_session *session; /* the time from mark_ns on belongs to it; NULL: to none */
+    struct nic_session *session; /* the time from mark_ns on belongs to it; NULL: to no session */
     uint64_t mark_ns;
     uint64_t turn;           /* the last turn that was measured */
     bool synced;             /* cpu_ns and counted_ns are known: */
     uint64_t cpu_ns;         /* processor time of the thread when it was last read */
-    uint64_t counted_ns;     /* counted since then */
-    uint64_t split_ns;       /* counts.shared_time when it was last divided */
+    uint64_t counted_ns;     /* time counted since cpu_ns was read */
+    uint64_t split_ns;       /* counts.shared_time when it was last divided among the users */
     uint64_t turn_ns;        /* when this turn began */
     uint64_t contended_ns;   /* now_ns of the last turn in which several users had work */
-    unsigned units;          /* of work since the clock was last read */
-    bool contended, several; /* several sessions, several users have work in this turn */
+    unsigned units;          /* units of work since the clock was last read */
+    bool contended, several; /* contended: several sessions have work; several: several users */
     bool over;               /* the turn has taken its time */
     bool skipped;            /* some session has work and was passed over in this turn */
     bool open;               /* no session is passed over any more in this turn */

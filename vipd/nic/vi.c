@@ -60,7 +60,7 @@ static void attrs_take(struct nic_session *session, struct nic_vi *vi,
         registry_ptag_use(session->registry, vi->ptag, 1);
 }
 
-/* A free VI number, or -1. It is the number freed last, so that its pages are used again. */
+/* A free VI number, or -1. Prefer the number freed last, so that its pages are used again. */
 static int32_t number_take(struct nic_session *session)
 {
     if (session->vi_free_count)
@@ -96,7 +96,7 @@ static char *memory_take(struct nic_session *session, uint16_t number)
     return memory_of(session, number);
 }
 
-/* Zero the memory for the next VI. When the session ends, whole blocks are unmapped instead. */
+/* Zero the memory for the next VI. When the session ends, vipd unmaps whole blocks instead. */
 static void memory_give(struct nic_session *session, uint16_t number)
 {
     char *memory = memory_of(session, number);
@@ -172,7 +172,7 @@ static void stats_retire(struct nic_session *session, uint16_t number)
     nic_stats_add(sum, &one);
 }
 
-/* Destroy a VI in any state; its connection has ended already. */
+/* Destroy a VI in any state. Its connection must have ended. */
 void nic_vi_drop(struct nic_session *session, uint16_t number)
 {
     struct nic_vi *vi = &session->vis[number];

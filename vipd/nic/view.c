@@ -72,13 +72,13 @@ static struct eng_vi_stats vi_sum(const struct nic *nic)
     return sum;
 }
 
-/* What a NIC holds at this moment. */
+/* Amounts that a NIC holds at this moment. */
 struct held {
 #define VIP_STAT_OF_HELD(member, name) uint64_t member;
 #include "proto/stats.def"
 };
 
-/* What all sessions hold, and the NIC for them. */
+/* Sums of what all sessions hold, and what the NIC holds for them. */
 static struct held held_sum(const struct nic *nic)
 {
     struct held sum = {.cm_bytes = nic->cm_bytes,

@@ -1,6 +1,6 @@
 /*
- * Views of connections, completion queues, waits and peers, for vipctl. They change nothing; only
- * nic_probe sends a packet to a peer.
+ * Views of connections, completion queues, waits and peers, for vipctl. Views do not change the
+ * NIC's state; only nic_probe sends a packet to a peer.
  */
 #include <string.h>
 

@@ -2,8 +2,8 @@
  * Waits for connection requests: VipConnectWait, listeners, and the requests delivered to them that
  * the application has not answered.
  *
- * Owns: the list of these per session. Does not own: accept and reject (connect.c), the match of
- * requests and waits (vipd/engine/cm_server.c).
+ * Owns: the list of waits, listeners and requests of a session. Does not own: accept and reject
+ * (connect.c), the match of requests and waits (vipd/engine/cm_server.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -218,7 +218,8 @@ uint64_t nic_new_discriminator(struct nic *nic)
 
 /* ---- requests that come in -------------------------------------------------------------- */
 
-/* The entry for a request: the wait itself, or a new one if it is a listener. NULL: no room. */
+/* The entry for a request: that of the wait, or a new entry if the wait is a listener. NULL: no
+ * room. */
 static struct nic_waiter *take_request(struct nic_session *session, uint64_t wait_id)
 {
     struct nic_waiter *wait = wait_find(session, wait_id), *entry;
