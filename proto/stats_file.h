@@ -41,7 +41,7 @@ struct vip_stats_head {
     uint64_t started_ns;                       /* since 1970 */
     uint64_t sequence;                         /* odd while values are being written */
     uint64_t written_ns;                       /* since 1970: when the values were taken */
-    uint32_t nic_count;
+    uint32_t nic_count;                        /* blocks of NICs in use */
     uint32_t pad;
 };
 _Static_assert(sizeof(struct vip_stats_head) == 104, "readers of other builds know it");
