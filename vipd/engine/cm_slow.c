@@ -1,26 +1,28 @@
 /*
- * Sources whose accepts came to nothing: where they stand, and when they are offered again.
+ * Sources whose accepts came to nothing: until when no server gets their requests.
  *
  * An accept without CONFIRM costs a serial server accept_timeout_ns. After one such accept its
- * source stands behind all others for a minute. After the second one in that time it is not offered
- * for a while, twice as long after each further one. So a source that asks without end and never
- * confirms takes a small part of the server's time.
+ * source stands behind all others for a minute. After a second one in that time, no server gets a
+ * request of the source for a while; each further one doubles this time. So a source that asks
+ * without end and never confirms takes a small part of the server's time.
  *
- * A stranger is a host without a connection made here. One that can invent hosts has as many sources
- * as it likes; each fails for the first time. So strangers have such a record together, too, of the
- * first failures of all sources. Hosts with a connection made here before do not wait for strangers.
+ * A stranger is a host that has made no connection here since its last failed accept. A host that
+ * can invent addresses has any number of sources, and each of them fails for the first time. So all
+ * strangers have one more record together, of the first failures of all sources. Hosts that are no
+ * strangers do not wait for it.
  *
  * Owns: the records. Does not own: whose turn it is (cm_kept.c).
  */
 #include "vipd/engine/cm_internal.h"
 
-/* How long a source stands behind others after an accept of it failed. */
+/* How long a source stands behind others after one of its accepts failed. */
 #define BEHIND_NS 60000000000ull
-/* It is held back for accept_timeout_ns times 2, 4, ... up to 2 to the power of this. */
+/* The source is held back for accept_timeout_ns times 2, 4, ... up to 2 to the power of this. */
 #define HELD_MAX      5
 #define STRANGERS_MAX 2
 
-/* Accepts of one moment that fail together count as one failure. */
+/* Count a failed accept. Accepts of one moment that fail together count as one: false for the later
+ * ones. */
 static bool add(const struct cm *cm, struct cm_slow *slow, unsigned max, uint64_t now_ns)
 {
     if (now_ns >= slow->until_ns)
