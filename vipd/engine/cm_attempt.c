@@ -143,7 +143,8 @@ static void attempt_send(struct cm *cm, struct cm_attempt *attempt, bool again, 
     attempt->repeat_ns = cm_repeat_next(cm, &attempt->repeat, now_ns);
 }
 
-/* When an attempt without time limit counts as unreachable. An attempt with a limit waits for that. */
+/* When an attempt without time limit counts as unreachable. An attempt with a limit waits for
+ * that. */
 static uint64_t unreachable_ns(const struct cm_attempt *attempt)
 {
     if (attempt->give_up_ns != UINT64_MAX || attempt->unanswered < ASKED_BEFORE_DEATH)

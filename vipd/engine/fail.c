@@ -83,7 +83,7 @@ static void find_failed(struct eng_vi *vi)
     }
 }
 
-/* The first read that a record of answers belongs to and that lost its memory, or NULL. */
+/* The first read of a record of answers whose memory the peer may not read any more, or NULL. */
 static const struct eng_read *denied_read(struct eng_vi *vi, const struct eng_sent *record)
 {
     struct eng_pos end = eng_sent_end(record);

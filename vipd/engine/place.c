@@ -91,7 +91,7 @@ static enum eng_step recvq_empty(struct eng_vi *vi, const struct vip_frame *fram
 }
 
 /* Why a message may not go to this receive: some segment is not accessible at all, or all segments
- * begin in registered memory, but one goes on behind it. */
+ * begin in registered memory, but one of them reaches past it. */
 static const char *recv_denied(struct eng_vi *vi, const struct eng_desc *desc)
 {
     const struct vip_shm_seg *seg;
