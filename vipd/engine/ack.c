@@ -20,7 +20,7 @@ enum eng_number eng_number_judge(const struct eng_vi *vi, uint64_t number)
                                                                            : ENG_NUMBER_NEW;
 }
 
-/* Move the lower edge of the window to `base`, and on over what has arrived. */
+/* Move the lower edge of the window to `base`, and on past numbers that have arrived. */
 static void base_advance(struct eng_rx_state *rx, uint64_t base)
 {
     if (base - rx->base >= ENG_BITS)

@@ -71,7 +71,7 @@ struct eng_cc_ack {
 /* One packet was lost. */
 struct eng_cc_loss {
     uint64_t now_ns;
-    uint64_t number, next; /* its number; the next to be sent */
+    uint64_t number, next; /* of the lost packet; of the next one to be sent */
     uint32_t bytes;
 };
 

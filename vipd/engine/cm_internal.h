@@ -82,7 +82,7 @@ struct cm_disc *cm_disc_find(struct cm *cm, const uint8_t *bytes, uint8_t len);
 /* Find or make a discriminator, and end its lingering. The caller attaches something to it. NULL =
  * no memory. */
 struct cm_disc *cm_disc_get(struct cm *cm, const uint8_t *bytes, uint8_t len);
-/* The same for a program that waits, or asks peer to peer: its user is the owner from now on.
+/* The same for a program that waits, or asks peer to peer: its user owns `disc` from now on.
  * Outcomes: 0; -ENOMEM; -EPERM (another user has it). */
 int cm_disc_claim(struct cm *cm, const uint8_t *bytes, uint8_t len, uint32_t uid, uint64_t now_ns,
                   struct cm_disc **ret);

@@ -21,6 +21,7 @@
 
 /* Lives of one host at once: a host may restart faster than we notice, or invent epochs. */
 #define CM_LIVES_MAX 16
+
 /* Sizes of pools; the part of each that one user or host may have is in cm_share.c. */
 
 /* Requests at any stage of the server side; beyond this a REQUEST gets PENDING or NO_MATCH. */
@@ -90,7 +91,7 @@ struct cm_peer {
     uint32_t number;         /* index | generation, for the host */
     uint32_t refs;           /* associations and pending requests */
     uint32_t assocs_open;    /* associations in CM_ASSOC_OPEN */
-    bool dead;               /* its connections end; waits for the host to forget them */
+    bool dead;               /* its connections end; the peer stays until the host forgets them */
     bool new_life;           /* dead because its vipd was restarted */
     uint64_t heard_ns;       /* last sign of this life */
     uint64_t silent_from_ns; /* heard_ns plus the time in which vipd itself did not look */
@@ -235,7 +236,7 @@ struct cm_attempt {
     TAILQ_ENTRY(cm_attempt) of_asker;
     struct cm_assoc *assoc; /* allocated with the attempt */
     uint64_t user;
-    uint64_t server_epoch;           /* as last heard; 0 = not yet */
+    uint64_t server_epoch;           /* of the last answer; 0 = none yet */
     uint64_t give_up_ns;             /* UINT64_MAX = for ever */
     uint64_t heard_ns;               /* last answer, or the start */
     uint64_t repeat_ns;              /* when to send again */

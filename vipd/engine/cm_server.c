@@ -81,7 +81,7 @@ static void offer(struct cm *cm, struct cm_pending *pending, struct cm_waiter *w
     else
         cm_disc_put(cm, disc);
     if (pending->owner !=
-        disc->owner) { /* it came before there was a waiter, or for another user */
+        disc->owner) { /* the request came before there was a waiter, or for another owner */
         cm_share_count(CM_POOL_PENDING, pending->owner, -1);
         cm_holder_put(cm, pending->owner);
         pending->owner = cm_holder_ref(disc->owner);
@@ -123,7 +123,7 @@ static bool is_served(const struct cm *cm, const struct cm_disc *disc, uint64_t 
     return disc->listeners || (disc->waited && now_ns <= cm_disc_linger_ns(cm, disc));
 }
 
-/* The same request again: the same answer again. */
+/* Answer a repeated request as before. False: the request is new. */
 static bool answer_again(struct cm *cm, const struct cm_in *in)
 {
     struct cm_pending *pending = cm_pending_find(cm, in);

@@ -6,10 +6,10 @@
  * request of the source for a while; each further one doubles this time. So a source that asks
  * without end and never confirms takes a small part of the server's time.
  *
- * A stranger is a host that has made no connection here since its last failed accept. A host that
- * can invent addresses has any number of sources, and each of them fails for the first time. So all
- * strangers have one more record together, of the first failures of all sources. Hosts that are no
- * strangers do not wait for it.
+ * A stranger is a host that has made no connection here, or none since its last failed accept. A
+ * host that can invent addresses has any number of sources, and each of them fails for the first
+ * time. So all strangers have one more record together, of the first failures of all sources. Hosts
+ * that are no strangers do not wait for it.
  *
  * Owns: the records. Does not own: whose turn it is (cm_kept.c).
  */
@@ -21,8 +21,7 @@
 #define HELD_MAX      5
 #define STRANGERS_MAX 2
 
-/* Count a failed accept. Accepts of one moment that fail together count as one: false for the later
- * ones. */
+/* Count a failed accept. False: it failed together with the last one, and both count as one. */
 static bool add(const struct cm *cm, struct cm_slow *slow, unsigned max, uint64_t now_ns)
 {
     if (now_ns >= slow->until_ns)

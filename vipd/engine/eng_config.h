@@ -9,7 +9,7 @@
 /* The limit of bytes that a connection may have under way (vipd/engine/cc.h). */
 enum eng_congestion {
     ENG_CONGESTION_DELAY = 0, /* keeps queues short, tolerates losses: the default */
-    ENG_CONGESTION_CUBIC,     /* as most traffic of the Internet */
+    ENG_CONGESTION_CUBIC,     /* the one that most traffic of the Internet uses */
     ENG_CONGESTION_FIXED,     /* always the peer's window: for paths that cannot be congested */
 };
 

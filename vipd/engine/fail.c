@@ -36,7 +36,7 @@ bool eng_read_readable(struct eng_vi *vi, const struct eng_read *read)
     return !read->total || vi->eng->ops.check(vi->eng->ctx, &access);
 }
 
-/* Both reliable levels report it to the initiator (spec 3.6). */
+/* Both reliable levels report a denied read to the initiator (spec 3.6). */
 struct eng_fault eng_read_denied(struct eng_vi *vi, uint32_t op)
 {
     struct eng_fault fault = {.reason = VIP_CLOSE_ERROR,

@@ -108,7 +108,7 @@ struct eng_sent {
     uint64_t sent_ns;
     uint32_t bytes;    /* whole packet (a probe: 0); counts in tx.inflight unless lost */
     struct eng_pos at; /* first byte it carried */
-    uint32_t end_off;  /* it ended at operation at.op + ops, this byte */
+    uint32_t end_off;  /* its content ends at operation at.op + ops, this byte */
     uint8_t ops;
     uint8_t stream;      /* enum eng_stream */
     bool lost;           /* must be sent again */

@@ -32,6 +32,7 @@
  * loss. With copies such a program causes one loss per period, and no repetition is lost.
  */
 #define COPY_NS 1000000000ull
+
 /* Put a lost record among the others in the order in which the peer needs their contents. */
 static void lost_insert(struct eng_vi *vi, uint16_t index)
 {
@@ -136,7 +137,7 @@ static bool mark_lost(struct eng_vi *vi, uint64_t number, uint64_t now_ns)
     return !test;
 }
 
-/* A packet is lost because later ones arrived. */
+/* Declare a packet lost, because later ones arrived. */
 static void declare(struct eng_vi *vi, uint64_t number, uint64_t now_ns)
 {
     struct eng_cc_loss loss = {.now_ns = now_ns,

@@ -28,7 +28,7 @@ static inline bool eng_sent_before(const struct eng_sent *a, const struct eng_se
     return a->stream == b->stream ? eng_pos_before(a->at, b->at) : a->stream < b->stream;
 }
 
-/* End of what a packet carried. */
+/* End of the content that a packet carried. */
 static inline struct eng_pos eng_sent_end(const struct eng_sent *record)
 {
     return (struct eng_pos){record->at.op + record->ops, record->end_off};
@@ -132,7 +132,7 @@ struct eng_flush {
     uint32_t failed_op, failed_status;
 };
 void eng_send_flush(struct eng_vi *vi, const struct eng_flush *flush);
-void eng_recv_flush(struct eng_vi *vi); /* also those that the host keeps */
+void eng_recv_flush(struct eng_vi *vi); /* all receives, also those that the host keeps */
 void eng_recv_flush_posted(struct eng_vi *vi);
 void eng_desc_release(struct eng_vi *vi, struct eng_desc *desc);
 /* Age of the descriptor at this position of the send queue since its post, to ENG_TICK_NS. */
@@ -272,7 +272,7 @@ void eng_rx_op_done(struct eng_vi *vi);
 /* read.c */
 enum eng_step eng_read_request(struct eng_vi *vi, const struct vip_frame *frame);
 enum eng_step eng_read_answer(struct eng_vi *vi, const struct vip_frame *frame);
-/* A read was started: it joins the open ones. */
+/* A read was started: count it among the open reads. */
 void eng_read_started(struct eng_vi *vi, uint32_t op);
 
 /* reorder.c */

@@ -66,7 +66,7 @@ static void finish(struct eng_build *build, struct eng_vi *vi, const struct eng_
         next_number(vi);
         return;
     }
-    /* The peer begins to owe an answer: its time runs from here. */
+    /* The peer begins to owe an answer: the time for the answer runs from here. */
     if (!vi->tx.owed) {
         vi->tx.progress_ns = now_ns;
         vi->tx.tries = 0;
