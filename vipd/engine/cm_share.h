@@ -48,13 +48,12 @@ enum cm_holder_kind {
 struct cm_holder {
     struct cm_node by_key; /* hash of kind and id */
     enum cm_holder_kind kind;
-    uint32_t refs; /* objects that refer to this holder */
-    struct cm_holder
-        *within;            /* of a HOST: its NETWORK, which has the HOST's objects, too; or NULL */
-    uint32_t has[CM_POOLS]; /* objects of each pool */
-    uint32_t given_up;      /* requests that no longer count here (cm_pending_cancel) */
-    uint32_t unconfirmed;   /* of its requests: accepted, CONFIRM not seen */
-    uint64_t turn_ns;       /* when a server last took a request of it */
+    uint32_t refs;            /* objects that refer to this holder */
+    struct cm_holder *within; /* of a HOST: its NETWORK, which counts its objects, too; or NULL */
+    uint32_t has[CM_POOLS];   /* objects of each pool */
+    uint32_t given_up;        /* requests that no longer count here (cm_pending_cancel) */
+    uint32_t unconfirmed;     /* of its requests: accepted, CONFIRM not seen */
+    uint64_t turn_ns;         /* when a server last took a request of it */
     TAILQ_HEAD(, cm_answered) answered; /* of a source or a NETWORK; oldest first */
     TAILQ_HEAD(, cm_attempt) unsent;    /* of an ASKER: attempts without room yet */
     /* Of an OWNER: discriminators in CM_POOL_LINGER, [0] not settled, [1] settled; oldest first. */
