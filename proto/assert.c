@@ -1,3 +1,4 @@
+/* The end of the program at a broken invariant; see assert.h. */
 #include "proto/assert.h"
 
 #include <stdio.h>

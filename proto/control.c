@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 /* Descriptors in one packet: the kernel's limit, SCM_MAX_FD. With room for all of them the kernel
- * drops none silently, and descriptors beyond VIP_CONTROL_FDS_MAX are seen and closed. */
+ * drops none silently: take_fds sees those beyond VIP_CONTROL_FDS_MAX and closes them. */
 #define ANCILLARY_FDS_MAX 253
 
 /* protobuf-c takes 32-bit lengths. */
@@ -161,7 +161,7 @@ static int recv_in(int sock, const ProtobufCMessageDescriptor *type, int flags,
     struct vip_fds fds = VIP_FDS_NONE;
     ProtobufCMessage *message = NULL;
     bool fits, no_memory = false, reset = false;
-    /* It uses malloc, as protobuf_c_message_free_unpacked(m, NULL) expects. */
+    /* The allocator uses malloc, as protobuf_c_message_free_unpacked(m, NULL) expects. */
     ProtobufCAllocator allocator = {
         .alloc = unpack_alloc, .free = unpack_free, .allocator_data = &no_memory};
     ssize_t n;

@@ -28,12 +28,13 @@ struct vip_fds {
 /* Close the descriptors that were not taken. Allowed on VIP_FDS_NONE, and twice. */
 void vip_fds_close(struct vip_fds *fds);
 
-/* How to close a received descriptor: the last one of a memfd frees its memory, which is slow. */
+/* How to close a received descriptor. Closing the last descriptor of a memfd frees its memory,
+ * which is slow; vipd leaves that to another thread. */
 struct vip_fd_drop {
     void (*close_fd)(void *ctx, int fd);
     void *ctx;
 };
-/* As vip_fds_close, by `drop`. */
+/* As vip_fds_close, but `drop` closes the descriptors. */
 void vip_fds_drop(struct vip_fds *fds, const struct vip_fd_drop *drop);
 
 /*
@@ -49,15 +50,15 @@ int vip_control_send(int sock, const ProtobufCMessage *message, const int *fds, 
  * Receive one message of the given type. flags: MSG_DONTWAIT or 0. All fds arrive close-on-exec.
  * Outcomes: 0 with *ret_message (free it with protobuf_c_message_free_unpacked(m, NULL)) and
  * *ret_fds; -EAGAIN no message (MSG_DONTWAIT); -EPIPE the other side has closed; -EBADMSG
- * malformed, oversized, or too many descriptors; -EMFILE this process has no room for its
- * descriptors; -ENOMEM no memory to unpack it (after these three the message is lost and its
- * descriptors are closed); other negative errno. On failure *ret_message is NULL and *ret_fds is
- * VIP_FDS_NONE. Any thread.
+ * malformed, oversized, or too many descriptors; -EMFILE this process has no room for the
+ * descriptors; -ENOMEM no memory to unpack the message (after these three the message is lost and
+ * its descriptors are closed); other negative errno. On failure *ret_message is NULL and *ret_fds
+ * is VIP_FDS_NONE. Any thread.
  */
 int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags,
                      ProtobufCMessage **ret_message, struct vip_fds *ret_fds);
 
-/* The same, but descriptors that cannot be handed out are closed by `drop`. */
+/* As vip_control_recv, but `drop` closes descriptors that cannot be handed out. */
 int vip_control_recv_from(int sock, const ProtobufCMessageDescriptor *type, int flags,
                           const struct vip_fd_drop *drop, ProtobufCMessage **ret_message,
                           struct vip_fds *ret_fds);
@@ -86,7 +87,7 @@ int vip_control_ask_in(void *room, int sock, const ProtobufCMessage *request, co
  */
 int vip_control_socket_path(char *buf, size_t buf_bytes);
 
-/* Connect to that path. Outcomes: a connected close-on-exec socket, or negative errno. */
+/* Connect to `path`. Outcomes: a connected close-on-exec socket, or negative errno. */
 int vip_control_connect(const char *path);
 
 #endif

@@ -8,8 +8,9 @@
  * of a ring (vipd/nic/direct.c).
  *
  * Table (one memfd per session, written by libvipl only): receive k of a VI, counted from the VI's
- * creation, lies in slot k modulo 1024. It has the form of a submission slot, with the stamp k + 1
- * and the VI's generation. libvipl does not signal it; vipd looks when a message needs a receive.
+ * creation, lies in slot k modulo 1024. The slot has the form of a submission slot, with the stamp
+ * k + 1 and the VI's generation. libvipl does not signal a new receive; vipd looks into the table
+ * when a message needs a receive.
  *
  * Ring (one memfd per pair of VIs, written by both programs): way[i] goes from end i to the other
  * end. Each program keeps its positions in private memory and never reads its own words back.
@@ -25,11 +26,11 @@
 struct vip_recv_head {
     uint32_t posted; /* receives ever posted; more cannot be consumed */
     uint32_t pad0;
-    /* Counters for vipctl, here because the peer can write in the ring. */
-    uint64_t taken; /* messages ever taken from the VI's ring */
-    uint64_t bytes; /* of these messages */
-    uint64_t sent;  /* messages ever sent by the ring */
-    uint64_t sent_bytes;
+    /* Counters for vipctl. They are here and not in the ring, because the peer can write there. */
+    uint64_t taken;      /* messages ever taken from the VI's ring */
+    uint64_t bytes;      /* bytes of the messages taken */
+    uint64_t sent;       /* messages ever sent by the ring */
+    uint64_t sent_bytes; /* bytes of the messages sent */
     uint8_t pad1[24];
 };
 _Static_assert(sizeof(struct vip_recv_head) == 64, "ABI");
@@ -50,8 +51,8 @@ static inline struct vip_sq_slot *vip_recv_slot(void *base, uint16_t vi, uint32_
            (k & (VIP_DESC_PER_QUEUE_MAX - 1));
 }
 
-/* Further segments of long receives: a ring like the submission ring. `imm` of the receive's slot
- * is the position of the first one. */
+/* Slots for further segments of long receives: a ring like the submission ring. `imm` of the
+ * receive's own slot is the position of the first slot here. */
 static inline struct vip_sq_slot *vip_recv_conts(void *base, uint16_t vi)
 {
     return (struct vip_sq_slot *)(void *)((char *)vip_recv_head(base, vi) + VIP_RECV_CONTS_OFF);
@@ -74,7 +75,7 @@ static inline bool vip_recv_read(void *base, uint16_t vi, uint32_t gen, uint32_t
 
 /* ---- ring ------------------------------------------------------------------------------- */
 
-#define VIP_DIRECT_BYTES_MAX 4096u /* longest message; vipd copies once, the ring twice */
+#define VIP_DIRECT_BYTES_MAX 4096u /* longest message: vipd copies a message once, the ring twice */
 #define VIP_DIRECT_SLOTS     1024u /* messages under way: each needs a posted receive */
 #define VIP_DIRECT_LINES     1024u /* cache lines for messages that do not fit in their slots */
 #define VIP_DIRECT_INLINE    48u   /* bytes of the longest message that fits in its slot */
@@ -89,7 +90,7 @@ struct vip_direct_slot {
     uint64_t imm;
     union {
         uint8_t bytes[VIP_DIRECT_INLINE]; /* len <= VIP_DIRECT_INLINE */
-        uint32_t line;                    /* else: its first line in way.data; others follow */
+        uint32_t line;                    /* longer: first line of its bytes in way.data */
     };
 };
 _Static_assert(sizeof(struct vip_direct_slot) == 64, "ABI");
@@ -97,19 +98,19 @@ _Static_assert(offsetof(struct vip_direct_slot, bytes) == 16, "ABI");
 
 /* One direction. */
 struct vip_direct_way {
-    /* By the sender; for vipd. */
-    uint64_t sent; /* messages ever */
+    /* Written by the sender, read by vipd. */
+    uint64_t sent; /* messages ever sent */
     uint8_t pad1[56];
-    /* By the receiver. */
+    /* Written by the receiver. */
     uint32_t taken; /* messages ever taken: their slots and lines are free again */
     uint8_t pad2[60];
-    uint32_t asleep; /* not 0: no thread polls; send through vipd, which wakes one */
+    uint32_t asleep; /* not 0: no thread polls; send through vipd, which wakes a thread */
     uint8_t pad3[60];
     uint8_t pad4[4096 - 192];
-    /* By the receiver: the receive for message n, in slot n modulo 1024. Upper half: n + 1 if it is
-     * posted and may be used; lower half: its room in bytes. */
+    /* Written by the receiver: the receive for message n, in slot n modulo 1024. Upper half: n + 1
+     * if the receive is posted and may be used. Lower half: bytes of room in this receive. */
     uint64_t lend[VIP_DESC_PER_QUEUE_MAX];
-    /* By the sender. */
+    /* Written by the sender. */
     struct vip_direct_slot slot[VIP_DIRECT_SLOTS];
     uint8_t data[VIP_DIRECT_LINES][64];
 };
@@ -129,7 +130,7 @@ struct vip_direct_out {
     uint32_t freed;  /* of these, messages that the receiver has taken, as last seen */
     uint32_t line;   /* next free line, modulo 2^32 */
     uint32_t oldest; /* oldest line in use */
-    uint64_t bytes;
+    uint64_t bytes;  /* of the messages written */
     uint32_t line_behind[VIP_DIRECT_SLOTS]; /* `line` when the message had been written */
 };
 
@@ -144,7 +145,8 @@ static inline void vip_direct_look_freed(struct vip_direct_out *out)
     out->oldest = out->line_behind[(taken - 1) & VIP_DIRECT_MASK];
 }
 
-/* Lines that a message of len bytes takes from `line` on; they never wrap around. */
+/* Lines that a message of len bytes takes from `line` on, with the lines that are skipped because a
+ * message does not wrap around. *ret_first: first line of the message. */
 static inline uint32_t vip_direct_lines(uint32_t line, uint32_t len, uint32_t *ret_first)
 {
     uint32_t lines = len > VIP_DIRECT_INLINE ? (len + 63) / 64 : 0;
@@ -172,7 +174,7 @@ static inline bool vip_direct_room(struct vip_direct_out *out, uint32_t len)
     return vip_direct_fits(out, len);
 }
 
-/* sender: where the bytes of the next message go; there is room for it. */
+/* sender: where the bytes of the next message go; the caller has checked the room. */
 static inline uint8_t *vip_direct_place(struct vip_direct_out *out, uint32_t len)
 {
     struct vip_direct_slot *slot = &out->way->slot[out->sent & VIP_DIRECT_MASK];
@@ -184,7 +186,7 @@ static inline uint8_t *vip_direct_place(struct vip_direct_out *out, uint32_t len
     return out->way->data[first % VIP_DIRECT_LINES];
 }
 
-/* sender: the bytes are in place, the receiver may have the message. */
+/* sender: hand the next message, whose bytes are in place, to the receiver. */
 static inline void vip_direct_send(struct vip_direct_out *out, uint32_t len, uint8_t flags,
                                    uint64_t imm)
 {
@@ -212,9 +214,9 @@ static inline bool vip_direct_there(const struct vip_direct_way *way, uint32_t n
 }
 
 /*
- * receiver: message n, which has been written. *ret is a private copy of its slot. Returns its
- * bytes, in *ret or in the ring, where the peer may still change its own message. NULL: the slot is
- * malformed; libvipl did not write it.
+ * receiver: read message n, which has been written. *ret is a private copy of its slot. Returns the
+ * bytes of the message: in *ret, or in the ring, where the peer may still change them. NULL: the
+ * slot is malformed; libvipl did not write it.
  */
 static inline const uint8_t *vip_direct_read(const struct vip_direct_way *way, uint32_t n,
                                              struct vip_direct_slot *ret)
@@ -235,14 +237,14 @@ static inline const uint8_t *vip_direct_read(const struct vip_direct_way *way, u
     return way->data[ret->line];
 }
 
-/* receiver: the receive for message n is posted and has `room` bytes. */
+/* receiver: publish that the receive for message n is posted and has `room` bytes. */
 static inline void vip_direct_lend(struct vip_direct_way *way, uint32_t n, uint32_t room)
 {
     __atomic_store_n(&way->lend[n & (VIP_DESC_PER_QUEUE_MAX - 1)], (uint64_t)(n + 1) << 32 | room,
                      __ATOMIC_RELEASE);
 }
 
-/* sender: may message n, of len bytes, go to the receive that it would find? */
+/* sender: is the receive for message n posted, and has it room for len bytes? */
 static inline bool vip_direct_lent(const struct vip_direct_way *way, uint32_t n, uint32_t len)
 {
     uint64_t lend = __atomic_load_n(&way->lend[n & (VIP_DESC_PER_QUEUE_MAX - 1)], __ATOMIC_ACQUIRE);

@@ -4,10 +4,11 @@
  * Owns: the instructions. Does not own: where they are used. Each use carries a tag in brackets:
  * the model in tests/model, and the name of the fence there.
  *
- * All code relies on two rules besides. A release store becomes visible after everything before it;
- * an acquire load is done before everything behind it. No code relies on a store being visible
- * before a later load is done, in any memory order. x86 with locked instructions and, in some
- * cases, arm64 give that without a fence; C11 and other processors do not.
+ * Besides the fences, all code relies on two rules. A release store becomes visible after
+ * everything before it; an acquire load is done before everything behind it. No code relies on a
+ * store being visible before a later load is done, in any memory order. x86 with locked
+ * instructions and, in some cases, arm64 give that order without a fence; C11 and other processors
+ * do not.
  */
 #ifndef VIP_PROTO_FENCE_H
 #define VIP_PROTO_FENCE_H

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define VIP_HIST_STEP_BITS 4
-#define VIP_HIST_STEPS     (1u << VIP_HIST_STEP_BITS) /* of a power of two */
+#define VIP_HIST_STEPS     (1u << VIP_HIST_STEP_BITS) /* steps in a power of two */
 #define VIP_HIST_TOP_BITS  36u /* values of 2^36 ns and more count in the last counter */
 #define VIP_HIST_BUCKETS   (VIP_HIST_STEPS * (VIP_HIST_TOP_BITS - VIP_HIST_STEP_BITS + 1))
 
@@ -21,7 +21,7 @@ struct vip_hist {
     uint64_t bucket[VIP_HIST_BUCKETS];
 };
 
-/* The counter of a value. */
+/* Index of the counter for a value. */
 static inline unsigned vip_hist_index(uint64_t ns)
 {
     unsigned top;
@@ -35,7 +35,8 @@ static inline unsigned vip_hist_index(uint64_t ns)
            ((unsigned)(ns >> (top - VIP_HIST_STEP_BITS)) & (VIP_HIST_STEPS - 1));
 }
 
-/* Smallest value of a counter. Index VIP_HIST_BUCKETS gives the end of the last counter. */
+/* Smallest value that a counter counts. Index VIP_HIST_BUCKETS gives the end of the last counter.
+ */
 static inline uint64_t vip_hist_low_ns(unsigned index)
 {
     unsigned octave = index / VIP_HIST_STEPS, step = index % VIP_HIST_STEPS;

@@ -13,7 +13,7 @@
 /* Descriptors posted on one work queue and not yet returned (spec 3.13 asks for 1024). */
 #define VIP_DESC_PER_QUEUE_MAX 1024
 
-/* Segments of one descriptor behind the control segment (the architecture's 252). */
+/* Segments of one descriptor besides its control segment; the VI Architecture allows 252. */
 #define VIP_SEGS_PER_DESC_MAX 252
 
 /* Completion queues of one opened NIC handle. */
@@ -25,13 +25,13 @@
 /* Entries of a completion queue that fit in its shared ring; further entries wait inside vipd. */
 #define VIP_CQ_RING_SLOTS 16384
 
-/* Slots of the submission ring of a session; 256 KiB stay within a second-level cache. */
+/* Slots of the submission ring of a session; the ring's 256 KiB fit in a second-level cache. */
 #define VIP_SQ_SLOTS 4096
 
 /* Bytes of one message, RDMA Write or RDMA Read (MaxTransferSize). */
 #define VIP_TRANSFER_BYTES_MAX (4u * 1024 * 1024)
 
-/* Bytes of the message of an RDMA Write with message; with its frame head it fits every packet. */
+/* Bytes of the message of an RDMA Write; with its frame head the message fits in every packet. */
 #define VIP_MESSAGE_BYTES_MAX 256
 
 /* Bytes of a discriminator (MaxDiscriminatorLen); libfabric puts connection data into it. */
@@ -64,7 +64,8 @@
 /* Largest control message on the UNIX socket; the kernel's default socket buffer holds it. */
 #define VIP_CONTROL_BYTES_MAX 65536
 
-/* File descriptors in one control message; more than its type takes end the session. */
+/* File descriptors in one control message. A message with more than its type takes ends the
+ * session. */
 #define VIP_CONTROL_FDS_MAX 4
 
 #endif

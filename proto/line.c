@@ -1,3 +1,4 @@
+/* Lines of a daemon's log; see line.h. */
 #include "proto/line.h"
 
 #include <errno.h>

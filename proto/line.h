@@ -6,8 +6,8 @@
 
 /*
  * Write a line of `bytes` bytes, its line feed included, to stderr, in one call, so that lines of
- * several processes do not mix. If stderr does not take it now, drop it: a thread that moves
- * messages does not wait for a reader. errno stays. Any thread.
+ * several processes do not mix. If stderr takes no data now, drop the line: a thread that moves
+ * messages does not wait for a reader. errno keeps its value. Any thread.
  */
 void vip_line_write(const char *line, size_t bytes);
 

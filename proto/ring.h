@@ -168,8 +168,8 @@ static inline struct vip_app_cq *vip_app_cq(void *base, uint32_t cq)
     return (struct vip_app_cq *)(void *)((char *)base + VIP_APP_CQ_OFF) + cq;
 }
 
-/* VipxCQGetFd: differs from the `signaled` word of vipd while the application waits for a
- * signal. */
+/* The arm word of VipxCQGetFd: it differs from vipd's `signaled` word while the application waits
+ * for a signal. */
 static inline uint32_t *vip_app_cq_arm(void *base, uint32_t cq)
 {
     return (uint32_t *)(void *)((char *)base + VIP_APP_CQ_ARM_OFF) + cq;

@@ -12,9 +12,10 @@
  * no locks, no progress state; a foreign word is loaded once (vip_load_*), checked, then used;
  * every index is masked with a private mask.
  *
- * Stamps: slot i of lap n of a ring carries the stamp (position + 1), position counting from 0
- * modulo 2^32, stored last with release order. A reader at position p takes the slot when its
- * stamp equals p + 1. All rings start zeroed, so a fresh slot never matches.
+ * Stamps: the positions of a ring count from 0, modulo 2^32; position p lies in slot p modulo the
+ * number of slots. The writer of position p stores the stamp p + 1 last, with release order. A
+ * reader at position p takes the slot when its stamp equals p + 1. All rings start zeroed, so a
+ * slot that was never written does not match.
  */
 #ifndef VIP_PROTO_SHM_H
 #define VIP_PROTO_SHM_H
@@ -51,11 +52,12 @@ enum vip_sq_kind {
     VIP_SQ_SEND = 1, /* VipPostSend */
     VIP_SQ_RECV = 2, /* VipPostRecv */
     VIP_SQ_CONT = 3, /* further segments of the descriptor before it */
-    VIP_SQ_MSG = 4,  /* bytes of its message, behind its segments */
+    VIP_SQ_MSG = 4,  /* bytes of the descriptor's message, behind its segments */
     VIP_SQ_ASK = 5,  /* no descriptor: a request for the VI (enum vip_ask in `flags`) */
 };
 
-/* Requests of libvipl to vipd by a slot of kind VIP_SQ_ASK; vi and vi_gen name the VI. */
+/* Requests of libvipl to vipd by a slot of kind VIP_SQ_ASK; vi and vi_gen name the VI. "The ring"
+ * is the direct ring of the VI (proto/direct.h). */
 enum vip_ask {
     VIP_ASK_FLUSH = 1,     /* a receive was posted in Error state */
     VIP_ASK_WAKE_PEER = 2, /* a message went by the ring while the peer began to sleep */
@@ -63,7 +65,7 @@ enum vip_ask {
     VIP_ASK_BREAK = 4,     /* the ring cannot go on: break the connection */
 };
 
-/* Flags of the first slot of a send: extensions of VIPL 1.0, which the peer must know, too. */
+/* Flags of the first slot of a send: extensions of VIPL 1.0. The peer must have them, too. */
 #define VIP_SQF_IMM64 0x01u /* all 64 bits of imm are valid; without it the upper half is ignored */
 #define VIP_SQF_MSG   0x02u /* RDMA Write with message: VIP_SQ_MSG slots follow the segments */
 #define VIP_SQF_KNOWN (VIP_SQF_IMM64 | VIP_SQF_MSG)
@@ -121,7 +123,7 @@ struct vip_comp {
     uint32_t status; /* Status field of the descriptor: DONE, operation, errors, IMMEDIATE;
                         and VIP_ST_MESSAGE, which libvipl removes */
     uint32_t length; /* receive: bytes received; send: unchanged Length */
-    uint32_t direct; /* receive: messages of the VI's ring (proto/direct.h) that came before it */
+    uint32_t direct; /* receive: messages of the VI's ring (proto/direct.h) before it */
     uint64_t imm;    /* valid with VIP_ST_IMMEDIATE on a receive */
     uint64_t reserved1;
 };
@@ -148,7 +150,7 @@ struct vip_app_head {
 _Static_assert(offsetof(struct vip_app_head, sleepers) == 64, "ABI");
 _Static_assert(sizeof(struct vip_app_head) == 128, "ABI");
 
-/* What a waiter publishes before it sleeps on one work queue or CQ. */
+/* The words of one CQ that libvipl writes. */
 struct vip_app_cq {
     uint32_t waiters; /* threads asleep on this CQ */
     uint32_t cons;    /* position up to which the application has read the CQ ring */
@@ -192,7 +194,7 @@ _Static_assert(sizeof(struct vip_vipd_head) == 256, "ABI");
 /* Head of one CQ block; the entries follow. */
 struct vip_vipd_cq {
     uint32_t prod;     /* entries ever written, modulo 2^32: the futex word of VipCQWait */
-    uint32_t signaled; /* arm word for which the CQ's socket was last made readable */
+    uint32_t signaled; /* value of the arm word when the CQ's socket was last made readable */
     uint8_t pad[56];
 };
 _Static_assert(sizeof(struct vip_vipd_cq) == 64, "ABI");
@@ -216,9 +218,9 @@ struct vip_vipd_vi {
     uint32_t features; /* VIP_FEATURE_* of the connection; written before `state` says Connected */
     /* The VI's ring. `ring` is stored after the words that it makes valid. */
     uint32_t ring;      /* enum vip_ring_state */
-    uint32_t ring_end;  /* VIP_RING_OVER: messages that count; later ones were never sent */
+    uint32_t ring_end;  /* VIP_RING_OVER: messages that count; later ones count as unsent */
     uint32_t ring_vipd; /* messages that vipd has delivered to the peer since the ring exists */
-    uint32_t ring_mute; /* VIP_RING_MUTE_*: not 0: send nothing by the ring */
+    uint32_t ring_mute; /* VIP_RING_MUTE_*; if not 0, libvipl must not send by the ring */
     uint8_t pad[32];
 };
 _Static_assert(offsetof(struct vip_vipd_vi, features) == 12, "ABI");

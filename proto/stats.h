@@ -33,8 +33,8 @@ enum vip_hist_shown {
 };
 
 enum vip_stat_scope {
-    VIP_STAT_SCOPE_VIPD, /* once */
-    VIP_STAT_SCOPE_NIC,  /* once per NIC */
+    VIP_STAT_SCOPE_VIPD, /* one value */
+    VIP_STAT_SCOPE_NIC,  /* one value per NIC */
 };
 
 enum vip_stat_kind {
@@ -53,9 +53,9 @@ struct vip_stat_info {
 extern const struct vip_stat_info vip_stats[VIP_STATS];
 
 struct vip_hist_info {
-    const char *name;    /* of the statistics that show it, without a suffix such as _count */
+    const char *name;    /* of the statistics that show the histogram, without e.g. _count */
     const char *help;    /* what is measured */
-    enum vip_stat first; /* first of the statistics that show it */
+    enum vip_stat first; /* first of the statistics that show the histogram */
 };
 
 extern const struct vip_hist_info vip_hists[VIP_HISTS];

@@ -37,11 +37,11 @@ struct vip_stats_head {
     uint32_t vipd_at;                          /* block of vipd: stat_count values */
     uint32_t nic_at, nic_bytes, nic_count_max; /* blocks of NICs: nic_count of them are in use */
     uint64_t pid;                              /* of vipd */
-    uint64_t epoch;                            /* of its life */
+    uint64_t epoch;                            /* of vipd's life */
     uint64_t started_ns;                       /* since 1970 */
     uint64_t sequence;                         /* odd while values are being written */
     uint64_t written_ns;                       /* since 1970: when the values were taken */
-    uint32_t nic_count;
+    uint32_t nic_count;                        /* blocks of NICs in use */
     uint32_t pad;
 };
 _Static_assert(sizeof(struct vip_stats_head) == 104, "readers of other builds know it");

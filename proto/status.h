@@ -94,8 +94,8 @@ enum vip_error_code {
 #define VIP_ST_OP_RDMA_READ         0x00040000u
 #define VIP_ST_OP_MASK              0x00070000u
 #define VIP_ST_IMMEDIATE            0x00080000u
-/* Only in vip_comp.status, never seen by an application: an RDMA Write consumed this receive, and
- * the bytes are its message, placed in the segments of the receive. */
+/* Only in vip_comp.status; no application sees it. An RDMA Write with message consumed this
+ * receive: `length` counts the bytes of the message, which lie in the segments of the receive. */
 #define VIP_ST_MESSAGE 0x80000000u
 
 /* The two work queues of a VI. */

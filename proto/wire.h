@@ -25,13 +25,13 @@
 #define VIP_WIRE_HEADER_BYTES 64
 #define VIP_WIRE_RANGE_BYTES  8
 #define VIP_WIRE_FRAME_BYTES  40
-/* Zero bytes that may follow the last frame, where no further frame with a payload fits. */
+/* Most zero bytes behind the last frame. In more bytes another frame with payload would fit. */
 #define VIP_WIRE_PAD_MAX VIP_WIRE_FRAME_BYTES
 
-/* Ranges above the cumulative acknowledgement in one packet; older gaps are repeated later. */
+/* Most ranges in one packet. A receiver with more ranges sends the newest ones. */
 #define VIP_WIRE_RANGES_MAX 32
 
-/* Frames in one packet: small messages of one VI share it. */
+/* Most frames in one packet; small messages of one VI share a packet. */
 #define VIP_WIRE_FRAMES_MAX 32
 
 /* One clock tick of the time stamp fields: 128 ns, so 32 bits wrap after nine minutes. */
@@ -59,8 +59,8 @@ struct vip_header {
     uint32_t ts_echo;       /* ts of the packet that this acknowledgement answers */
     uint32_t ack_delay;     /* ticks between that packet's arrival and this packet's departure */
     uint64_t ack_cumulative; /* every lower packet number has arrived, or is 2048 or more below the
-                                newest arrived one: its sender has given such a number up */
-    uint32_t ops_done;       /* operations processed in order, modulo 2^32: completes descriptors */
+                                newest arrived one: the peer has given up such a number */
+    uint32_t ops_done;       /* operations of the peer processed here in order, modulo 2^32 */
     uint16_t range_count;    /* ack ranges that follow, <= VIP_WIRE_RANGES_MAX */
     uint16_t frame_count;    /* frames that follow, <= VIP_WIRE_FRAMES_MAX */
 };
@@ -114,7 +114,7 @@ struct vip_packet {
     struct vip_frame frames[VIP_WIRE_FRAMES_MAX];
 };
 
-/* Why a packet was dropped before its meaning was looked at; each has a counter. */
+/* Why validation dropped a packet; each reason has a counter. */
 enum vip_wire_verdict {
     VIP_WIRE_OK = 0,
     VIP_WIRE_SHORT,       /* shorter than its own fields require */
@@ -135,7 +135,7 @@ const char *vip_wire_verdict_name(enum vip_wire_verdict verdict);
 
 /*
  * Encode a header into out[0..63] with the checksum field zero (vip_wire_seal fills it).
- * hdr must hold the invariants of the comments above (asserted). Any thread.
+ * hdr must obey the comments of struct vip_header (asserted). Any thread.
  */
 void vip_wire_put_header(uint8_t out[VIP_WIRE_HEADER_BYTES], const struct vip_header *hdr);
 
@@ -156,7 +156,7 @@ bool vip_wire_check_seal(const uint8_t *packet, size_t len_bytes);
 
 /*
  * Validate everything that can be checked without connection state, then decode. Header only:
- * vip_wire_get_header. Whole data packet: vip_wire_get_data. They do not look at the checksum.
+ * vip_wire_get_header. Whole data packet: vip_wire_get_data. Both ignore the checksum.
  * Outcomes: VIP_WIRE_OK with *ret filled, or the reason with *ret in an unspecified state. Every
  * frame of a decoded data packet satisfies: offset + length <= total; message <= total; total -
  * message <= VIP_TRANSFER_BYTES_MAX; payload + length <= len_bytes. LAST is set exactly when offset
@@ -171,7 +171,7 @@ enum vip_wire_verdict vip_wire_get_data(const uint8_t *packet, size_t len_bytes,
 /* Connection-management messages (vipd/engine/cm.c exchanges them; rules in doc/wire.md). */
 enum vip_cm_type {
     VIP_CM_REQUEST = 1,   /* client: asks for a connection */
-    VIP_CM_PENDING = 2,   /* server: a waiter has the request, or it waits for one or for a peer */
+    VIP_CM_PENDING = 2,   /* server: a waiter has the request, or the request waits here */
     VIP_CM_ACCEPT = 3,    /* server: accepted; conn_id is the server's connection id */
     VIP_CM_CONFIRM = 4,   /* client: ACCEPT arrived, the connection is established */
     VIP_CM_REJECT = 5,    /* server: the application rejected; `code` */
@@ -179,10 +179,10 @@ enum vip_cm_type {
     VIP_CM_CANCEL = 7,    /* client: the attempt is over (time limit, death, disconnect) */
     VIP_CM_CLOSE = 8,     /* either: this connection is over; close fields */
     VIP_CM_CLOSE_ACK = 9, /* the answer to CLOSE, also for an unknown connection */
-    VIP_CM_PING = 10,     /* asks whether this vipd is alive, and in the same life */
+    VIP_CM_PING = 10,     /* asks whether the receiving vipd is alive, and in which life */
     VIP_CM_PONG = 11,     /* the answer to PING; src_epoch of the header names the life */
     VIP_CM_RESET = 12,    /* a data packet named a connection id (conn_id) that is unknown here */
-    VIP_CM_COOKIE = 13,   /* server: has stored nothing; repeat the REQUEST with this cookie */
+    VIP_CM_COOKIE = 13,   /* server: nothing is stored; repeat the REQUEST with this cookie */
     VIP_CM_TYPES,
 };
 
@@ -190,21 +190,22 @@ enum vip_cm_type {
 enum vip_close_reason {
     VIP_CLOSE_DISCONNECT = 0, /* VipDisconnect, VipDestroyVi, VipCloseNic */
     VIP_CLOSE_DEATH = 1,      /* the application or its session ended */
-    VIP_CLOSE_ERROR = 2,      /* a rule of the reliability level broke it; failed_op, op_status */
+    VIP_CLOSE_ERROR = 2,      /* an error broke the connection; failed_op, op_status */
     VIP_CLOSE_TIMEOUT = 3,    /* retries exhausted at the sender of CLOSE */
     VIP_CLOSE_SHUTDOWN = 4,   /* vipd stops in good order */
 };
 
-/* Features of a vipd beyond the first version of this protocol; a connection has those that both
- * ends have. Unknown bits are ignored. */
+/* Features of a vipd beyond the first version of this protocol. A connection uses the features that
+ * both ends have. Unknown bits are ignored. */
 #define VIP_FEATURE_IMM64_MSG 0x01u /* VIP_FRMF_IMM64 and VIP_FRM_WRITE_MSG are understood */
 #define VIP_FEATURE_PADDING   0x02u /* zero bytes behind the last frame are understood */
 #define VIP_FEATURES          (VIP_FEATURE_IMM64_MSG | VIP_FEATURE_PADDING)
 
-/* Attributes that must match, and rights of the other side (spec 1.6); they go over the wire. */
+/* Attributes of a VI, as REQUEST and ACCEPT carry them (spec 1.6). level, max_transfer_bytes and
+ * qos must be equal at both ends; rdma_* are the rights of the other side. */
 struct vip_cm_attrs {
     uint16_t level;                /* VIP_LVL_*, exactly one bit */
-    uint8_t rdma_write, rdma_read; /* 0 or 1: the VI may be the target of it */
+    uint8_t rdma_write, rdma_read; /* 1: the VI may be the target of such an operation; else 0 */
     uint8_t features;              /* VIP_FEATURE_* of the sender's vipd */
     uint64_t max_transfer_bytes;
     uint64_t qos;
@@ -218,7 +219,7 @@ struct vip_addr {
     uint8_t disc[VIP_DISCRIMINATOR_BYTES_MAX];
 };
 
-/* Bytes that the applications exchange while they connect; a CM packet has room for this many. */
+/* Most bytes that an application adds to a request or an answer; a CM packet has room for them. */
 #define VIP_PRIVATE_BYTES_MAX 64
 
 struct vip_private {
@@ -226,7 +227,8 @@ struct vip_private {
     uint8_t bytes[VIP_PRIVATE_BYTES_MAX]; /* the unused tail is zero */
 };
 
-/* One CM message, decoded. Fields not used by a type are zero on the wire and ignored. */
+/* One CM message, decoded. Fields that a type does not use are zero on the wire; encoding ignores
+ * them. */
 struct vip_cm {
     uint8_t type;              /* enum vip_cm_type */
     uint8_t reason;            /* CLOSE: enum vip_close_reason */

@@ -3,8 +3,9 @@
  *
  * Owns: the bytes behind the header of a VIP_PKT_CM packet. All types share one fixed part of 80
  * bytes. REQUEST has the two addresses behind it; REQUEST, ACCEPT and REJECT end with private data
- * of the application. Without private data no answer is longer than its request, so a forged source
- * address gains nothing; with it, an application has decided first. Called by vipd/engine/cm*.c.
+ * of the application. An answer without private data is never longer than its request, so a forged
+ * source address gains nothing. Only an application adds private data, after it has decided for
+ * this connection. Called by vipd/engine/cm*.c.
  */
 #include "proto/wire.h"
 
@@ -27,7 +28,7 @@ enum {
     CM_PACKET_BYTES = 96,
     CM_WINDOW_BYTES = 100,
     CM_OP_STATUS = 104,
-    CM_COOKIE = 104, /* 8 bytes; no type has both */
+    CM_COOKIE = 104, /* 8 bytes; no type has a cookie and CM_OP_STATUS */
     CM_FAILED_OP = 108,
     CM_OPS_DONE = 112,
     CM_LEVEL = 116,

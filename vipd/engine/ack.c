@@ -3,8 +3,9 @@
  * report of the peer about our packets.
  *
  * A packet number is never used twice, so the number of a lost packet never arrives, and the
- * cumulative number would stand still. So it stays less than ENG_BITS numbers behind the newest: a
- * sender keeps no older record, and it repeats content under a new number.
+ * cumulative number would stand still. So the receiver keeps the cumulative number less than
+ * ENG_BITS numbers behind the newest. That loses nothing: a sender keeps no older record, and it
+ * repeats content under a new number.
  */
 #include "proto/probe.h"
 #include "vipd/engine/ready.h"
@@ -19,7 +20,7 @@ enum eng_number eng_number_judge(const struct eng_vi *vi, uint64_t number)
                                                                            : ENG_NUMBER_NEW;
 }
 
-/* Move the lower edge of the window to `base`, and on over what has arrived. */
+/* Move the lower edge of the window to `base`, and on past numbers that have arrived. */
 static void base_advance(struct eng_rx_state *rx, uint64_t base)
 {
     if (base - rx->base >= ENG_BITS)
@@ -82,7 +83,7 @@ void eng_ack_fill(const struct eng_vi *vi, struct vip_header *hdr, uint64_t now_
     hdr->ack_delay = (uint32_t)(now_ns >> VIP_WIRE_TICK_SHIFT) - vi->rx.ts_arrival;
 }
 
-/* The newest ranges, if there are more than max: the sender has handled the oldest gaps. */
+/* If there are more than max ranges, write the newest: the sender has handled the oldest gaps. */
 unsigned eng_ack_ranges(const struct eng_vi *vi, struct vip_range out[VIP_WIRE_RANGES_MAX],
                         unsigned max)
 {
@@ -231,7 +232,8 @@ void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t n
         vi->tx.progress_ns = now_ns;
         vi->tx.tries = 0;
     }
-    /* The back-off stays if a peer with all content processes none and answers only probes. */
+    /* The back-off stays if the peer has all content but processes none, and answers only
+     * probes. */
     if (news.content || ops || vi->tx.inflight || vi->tx.lost)
         vi->tx.backoff = 0;
     vi->tx.owed = eng_tx_owes(vi);

@@ -1,3 +1,4 @@
+/* Congestion control: the choice of the algorithm, episodes of losses, and "fixed" (cc.h). */
 #include "vipd/engine/cc.h"
 
 #include <stddef.h>

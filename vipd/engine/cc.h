@@ -51,7 +51,7 @@ struct eng_cc {
     struct eng_cc_state before;            /* the state before the last reduction */
     uint64_t limit_bytes;                  /* largest window: the peer's */
     uint32_t packet_bytes;                 /* largest packet */
-    uint32_t unproven;                     /* losses of the episode that were not disproved */
+    uint32_t unproven;                     /* losses of the episode that are not disproved */
     uint64_t recovery_begin, recovery_end; /* losses of these packet numbers are one episode */
     uint64_t silence_end;                  /* number of the next packet when a silence began */
     uint8_t kind;                          /* enum eng_congestion */
@@ -71,7 +71,7 @@ struct eng_cc_ack {
 /* One packet was lost. */
 struct eng_cc_loss {
     uint64_t now_ns;
-    uint64_t number, next; /* its number; the next to be sent */
+    uint64_t number, next; /* of the lost packet; of the next one to be sent */
     uint32_t bytes;
 };
 
@@ -80,7 +80,7 @@ struct eng_cc_class {
     const char *name; /* as in the configuration */
     void (*start)(struct eng_cc *cc);
     void (*acked)(struct eng_cc *cc, const struct eng_cc_ack *ack);
-    /* `first`: the first loss of its episode, a window of packets. */
+    /* `first`: the first loss of its episode. An episode is one window of packets. */
     void (*lost)(struct eng_cc *cc, const struct eng_cc_loss *loss, bool first);
     /* The timer expired at least twice in a row. */
     void (*silence)(struct eng_cc *cc);
@@ -94,7 +94,7 @@ extern const struct eng_cc_class eng_cc_delay, eng_cc_cubic;
 uint64_t eng_cc_floor(const struct eng_cc *cc);
 void eng_cc_set(struct eng_cc *cc, uint64_t window_bytes);
 
-/* For loss.c, ack.c, tx.c. */
+/* For state.c, ack.c, loss.c, pace.c. */
 void eng_cc_init(struct eng_cc *cc, enum eng_congestion kind, uint32_t packet_bytes,
                  uint32_t limit_bytes);
 void eng_cc_acked(struct eng_cc *cc, const struct eng_cc_ack *ack);

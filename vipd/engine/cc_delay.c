@@ -7,10 +7,11 @@
  * trip the window moves half the way to the bytes that the empty path holds plus the share. All
  * connections with the same share converge to the same rate (the equation of FAST TCP). A loss
  * alone proves no congestion: on a path with random losses the rate stays. A loss together with a
- * queue, or the loss of a large part of a window, does; then the share shrinks.
+ * queue, or the loss of a large part of a window, proves congestion; then the share shrinks.
  *
  * The round trip of the empty path is visible only while the queue is empty, and the shares of all
- * connections prevent that. So from time to time a drain: the smallest window for two round trips.
+ * connections prevent that. So from time to time there is a drain: the smallest window for two
+ * round trips.
  */
 #include "vipd/engine/cc.h"
 
@@ -19,12 +20,13 @@
 #define SHARE_PACKETS 2u
 /*
  * Where the empty round trip is below SHORT_NS / SHORT_ROUNDS, most delay comes from batches of
- * packets inside the two hosts, which make them fast. There a delay of SHORT_NS minus SHORT_ROUNDS
+ * packets inside the two hosts; the batches make the hosts fast. There a delay of SHORT_NS minus
  * empty round trips does not count as queue. Measured: doc/performance.md.
  */
 #define SHORT_NS     1000000u
 #define SHORT_ROUNDS 10u
-/* Least share in packets: after losses with a queue; after a round that lost over an eighth. */
+/* Least share in packets: after losses with a queue; after a round that lost over an eighth of its
+ * bytes. */
 #define SHARE_SOME_PACKETS  4u
 #define SHARE_LEAST_PACKETS 2u
 /* Least samples in a round before a queue may end the start: one late packet is no queue. */
@@ -32,7 +34,8 @@
 /* Round trips between two drains, within DRAIN_MIN_NS and DRAIN_MAX_NS. Drains cost at most 0.5 %
  * of the rate where a round trip is below 25 ms. */
 #define DRAIN_ROUNDS 400u
-/* Round trips before the first drain: few, as a late connection has never seen the path empty. */
+/* Round trips before the first drain: few, as a connection that starts late has never seen the path
+ * empty. */
 #define DRAIN_FIRST_ROUNDS 32u
 #define DRAIN_MIN_NS       50000000ull
 #define DRAIN_MAX_NS       10000000000ull
@@ -161,7 +164,7 @@ static void delay_acked(struct eng_cc *cc, const struct eng_cc_ack *ack)
     delay->limited |= ack->limited;
     if (delay->starting && ack->limited) {
         eng_cc_set(cc, cc->now.window_bytes + ack->bytes);
-        /* The start doubles the window in each round, so it must be able to end within a round. */
+        /* The start doubles the window in each round, so it must be able to end inside a round. */
         if (delay->round_samples >= START_SAMPLES &&
             queued(cc, delay->round_rtt_ns, ack->base_ns) > delay->share_bytes) {
             round_end(cc, ack);

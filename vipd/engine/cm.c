@@ -2,8 +2,8 @@
  * Connection manager: set-up and end, dispatch of received messages, time, counters.
  *
  * Owns: struct cm itself. Called by vipd/nic/ on the NIC's thread.
- * The host's operations are called as the last step of handling an event, because hosts close and
- * forget connections from within them; nothing that was looked up before is used afterwards.
+ * A call of a host's operation is the last step of handling an event. The host may close and forget
+ * connections in it, so no pointer that was looked up before is used afterwards.
  */
 #include "vipd/engine/cm_internal.h"
 

@@ -1,7 +1,7 @@
 /*
  * Connection management between daemons: which program may connect to which. Pure like the engine:
- * no socket, no clock, no payload; randomness is a seeded object; memory comes from the host's
- * allocator operation because the number of pending requests is bounded but not known.
+ * no socket, no clock, no payload; randomness is a seeded object. Memory comes from the host's
+ * alloc operation, because the number of requests is limited but not known in advance.
  *
  * Owns: waiting servers (VipConnectWait) and listeners with a back-log, the reliable
  * request/accept/confirm/close exchange, quick VIP_NO_MATCH with a short grace for busy servers,
@@ -39,40 +39,41 @@ struct cm_host {
 };
 
 struct cm_config {
-    struct cm_host self;    /* this NIC's address */
-    uint8_t source_bytes;   /* leading bytes of an address that name a source (cm_source_of) */
-    uint8_t network_bytes;  /* of these: equal ones are one network of sources; 0: none */
-    uint8_t port_bytes;     /* last bytes of an address that are a port; 0: it has none */
-    struct cm_host local;   /* leading bytes of addresses that each program of this host can use:
-                               they are one source, too. Length 0: there are none */
+    struct cm_host self;  /* this NIC's address */
+    uint8_t source_bytes; /* bytes at the start of an address that name its source (cm_source_of) */
+    uint8_t network_bytes;  /* of these, bytes that name the network of a source; 0: no networks */
+    uint8_t port_bytes;     /* bytes of the port at the end of an address; 0: addresses have none */
+    struct cm_host local;   /* start of the addresses that every program of this host can use; they
+                               are one source together. Length 0: there are no such addresses */
     uint64_t epoch;         /* this life of vipd, random, not 0 */
     uint64_t seed;          /* for request ids and jitter; from entropy in production */
     uint32_t packet_bytes;  /* largest packet this NIC takes */
-    uint32_t window_bytes;  /* bytes that may be under way towards one connection here */
+    uint32_t window_bytes;  /* bytes that a peer may have under way to one connection here */
     uint64_t grace_ns;      /* a request without a waiter is kept for this time (20 ms) */
     uint64_t grace_busy_ns; /* the same where a waiter was seen within the last second (200 ms) */
-    uint64_t grace_loop_ns; /* the same where an open server has waited twice in a row (2 s);
+    uint64_t grace_loop_ns; /* the same if an open server has waited twice in a row (2 s);
                                grace_busy_ns at least */
     uint64_t grace_work_ns; /* the same while the server has an unanswered request (10 s) */
     uint32_t backlog_max;   /* requests kept per discriminator (128) */
-    uint32_t waits_max;     /* waits, listeners and unanswered requests of one user; 0 = no limit */
+    uint32_t waits_max;     /* of one user: waits, listeners, unanswered requests; 0 = no limit */
     uint64_t retry_ns; /* first repetition of REQUEST, ACCEPT, CLOSE; doubles, + jitter (10 ms) */
     uint64_t retry_max_ns;      /* ceiling of the doubling (500 ms) */
     uint64_t accept_timeout_ns; /* ACCEPT without CONFIRM: VIP_TIMEOUT for the accepter (5 s) */
-    uint64_t close_timeout_ns;  /* CLOSE without CLOSE_ACK: forget it (20 s). A peer that stood
-                                    still for longer learns of the end only when it sends */
+    uint64_t close_timeout_ns;  /* how long CLOSE is repeated without CLOSE_ACK (20 s). A peer that
+                                    stands still for longer learns of the end only when it sends */
     uint64_t keepalive_ns;      /* silence after which a peer with connections is pinged (1 s) */
-    uint64_t peer_dead_ns;      /* silence after which it is dead (10 s), if four PINGs in it stayed
-                                   unanswered; time in which vipd did not look is not counted */
+    uint64_t peer_dead_ns;      /* silence after which a peer is dead (10 s), if four PINGs in this
+                                   silence stayed unanswered; time in which vipd did not look does
+                                   not count */
     bool verify_all; /* every new client must return a cookie first; false only in tests */
 };
 
 /*
- * Operations of the host. send, renew, alloc and free must not call the manager. Each other one is
- * the last step of handling an event, and may call it.
+ * Operations of the host. send, renew, alloc and free must not call the manager (but send may call
+ * cm_asker). Every other operation is the last step of handling an event, and may call the manager.
  */
 struct cm_ops {
-    /* Send one CM packet (already encoded and sealed). Loss is allowed. It may call cm_asker. */
+    /* Send one CM packet (already encoded and sealed). Loss is allowed. */
     void (*send)(void *ctx, const struct cm_host *to, const uint8_t *packet, size_t len_bytes);
     /* A request was matched to `wait`; answer with cm_accept or cm_reject of `handle`. A waiter is
      * used up, a listener is not. data: from the client's application, never NULL. */
@@ -87,10 +88,10 @@ struct cm_ops {
                         const char *why);
     /* An established connection was closed by the peer. */
     void (*closed)(void *ctx, uint64_t local_conn_id, const struct vip_cm *close);
-    /* The peer of an established connection is dead, or in a new life. Called for some connections
-     * of the peer at a time; the next cm_tick goes on. */
+    /* The peer of an established connection is dead, or in a new life. Called for one connection of
+     * the peer at a time; later calls of cm_tick continue with the others. */
     void (*lost)(void *ctx, uint64_t local_conn_id, const char *why);
-    /* The peer does not know this connection id of ours (RESET): treat as lost. */
+    /* The peer does not know this established connection (RESET): treat it as lost. */
     void (*reset)(void *ctx, uint64_t local_conn_id, uint32_t peer);
     /* A peer-to-peer request has lost its match and waits again: give it another connection id,
      * because packets with the old one may be under way. *user may change too. Must not call the
@@ -104,8 +105,8 @@ struct cm_ops {
 struct cm_conn {
     uint64_t local_id, remote_id;
     uint64_t remote_epoch;
-    uint32_t packet_bytes;     /* the smaller of both */
-    uint32_t window_bytes;     /* the peer's grant */
+    uint32_t packet_bytes;     /* largest packet that both ends take */
+    uint32_t window_bytes;     /* bytes that the peer lets us have under way */
     uint32_t peer;             /* peer number: for cm_heard, cm_peer_host */
     struct vip_cm_attrs attrs; /* of the remote VI */
 };
@@ -119,47 +120,51 @@ void cm_deinit(struct cm *cm);
 void cm_set_medium(struct cm *cm, const struct cm_host *self, uint32_t packet_bytes,
                    uint32_t window_bytes);
 
-/* Other keepalive_ns, peer_dead_ns, accept_timeout_ns, waits_max; for timers that start from now. */
+/* Set keepalive_ns, peer_dead_ns, accept_timeout_ns and waits_max. A running timer keeps its
+ * time. */
 void cm_set_times(struct cm *cm, const struct cm_config *config);
 
 /* ---- server side ---- */
 
 /*
- * Discriminators have owners. The first user with a program that waits or listens on one, or has it
- * as the local one of a peer-to-peer request, owns it; other users get -EPERM. It stays owned for a
- * second (10 s at most) after the last of these has ended: a wait, listener or request as above; a
- * request taken there and not answered; an open server that took a request or waited twice there.
+ * A discriminator has an owner: the first user with a program that waits or listens on it, or has
+ * it as the local discriminator of a peer-to-peer request. Other users get -EPERM. The user owns it
+ * for a second (10 s at most) after the last of these has ended: such a wait, listener or request;
+ * a request that was taken there and is not answered; an open server that took a request or waited
+ * twice there.
  */
 
 /*
- * VipConnectWait: wait for one request to discriminator disc[0..len-1] (an empty one matches only
- * an empty one). `wait` is the host's number of it, `server` the session's number, not 0, `uid` its
- * user's. If a kept request matches, `incoming` is called at once, from within.
+ * VipConnectWait: wait for one request to discriminator disc[0..len-1] (an empty discriminator
+ * matches only an empty one). `wait` is the host's number of this wait, `server` the session's
+ * number, not 0, `uid` the session's user. If a kept request matches, `incoming` is called at once,
+ * from within.
  * Outcomes: 0; -ENOMEM (no memory, or the user's share of waiters is used up); -EINVAL (len);
  * -EPERM (another user owns the discriminator).
  */
 int cm_wait(struct cm *cm, uint64_t wait, uint64_t server, uint32_t uid, const uint8_t *disc,
             uint8_t len, uint64_t now_ns);
-/* This server has ended: it will not wait again, so no request is kept for it any longer. */
+/* This server has ended. It will not wait again, so no request is kept for it any longer. */
 void cm_server_gone(struct cm *cm, uint64_t server, uint64_t now_ns);
 /* A test of a discriminator. */
 typedef bool cm_where(void *ctx, const uint8_t *disc, uint8_t len);
-/* Is it true of one that this server has waited on, and that its user still owns? */
+/* Is `where` true of a discriminator on which this server has waited, and which its user still
+ * owns? */
 bool cm_serves_where(const struct cm *cm, uint64_t server, cm_where *where, void *ctx);
-/* Is it true of the local discriminator of this peer-to-peer request? */
+/* Is `where` true of the local discriminator of peer-to-peer request `user`? */
 bool cm_meets_where(struct cm *cm, uint64_t user, cm_where *where, void *ctx);
 /*
- * A listener: like a waiter that is not used up. At most `backlog` (> 0) requests are offered to it
- * and not yet answered; further ones wait, and their clients get PENDING. Outcomes as
- * cm_wait; kept requests are offered from within.
+ * A listener: like a waiter that is not used up. At most `backlog` (> 0) of its requests are
+ * unanswered; further requests wait, and their clients get PENDING. Outcomes as cm_wait. The
+ * listener gets kept requests in the next calls of cm_tick.
  */
 int cm_listen(struct cm *cm, uint64_t wait, uint32_t uid, const uint8_t *disc, uint8_t len,
               uint32_t backlog, uint64_t now_ns);
-/* Withdraw a waiter or listener; false if it is used up (its `incoming` was called). The handles
- * that a listener was offered stay valid. */
+/* Withdraw a waiter or listener; false if the waiter is used up (its `incoming` was called).
+ * Handles of requests that a listener got stay valid. */
 bool cm_unwait(struct cm *cm, uint64_t wait, uint64_t now_ns);
 
-/* Does a program wait on that discriminator, or a peer-to-peer request have it as local one? */
+/* Does a program wait on this discriminator, or has a peer-to-peer request it as its local one? */
 bool cm_disc_in_use(struct cm *cm, const uint8_t *disc, uint8_t len);
 /* Does another user than uid own this discriminator? */
 bool cm_disc_of_other(struct cm *cm, const uint8_t *disc, uint8_t len, uint32_t uid,
@@ -178,15 +183,15 @@ const struct vip_cm_attrs *cm_pending_attrs(const struct cm *cm, uint64_t handle
 /* The user of this host that a pending request came from. Outcomes: 0; -ENOENT no such handle;
  * -EREMOTE it came from another host, and its user is not known. */
 int cm_pending_user(const struct cm *cm, uint64_t handle, uint32_t *ret_uid);
-/* Reject; code and data (NULL = none) go to the client. Also for the requests of a session that
- * died. 0 or -ENOENT. */
+/* Reject; code and data (NULL = none) go to the client. Also for the unanswered requests of a
+ * session that died. 0 or -ENOENT. */
 int cm_reject(struct cm *cm, uint64_t handle, enum vip_rc code, const struct vip_private *data,
               uint64_t now_ns);
 
 /*
  * A data packet for local_id arrived while its accept was unconfirmed. The host calls this for
- * connection ids in that state. From the client's host and life it counts as CONFIRM: accept_done
- * (peer to peer: request_done) is called from within. From elsewhere it changes nothing.
+ * connection ids in that state. A packet from the client's host and life counts as CONFIRM:
+ * accept_done (peer to peer: request_done) is called from within. Other packets change nothing.
  */
 void cm_implied_confirm(struct cm *cm, uint64_t local_id, const struct cm_host *from,
                         uint64_t src_epoch, uint64_t now_ns);
@@ -211,9 +216,10 @@ struct cm_request_args {
 /* Start an attempt. Outcomes: 0, and request_done follows; -ENOMEM; -EINVAL (address length);
  * -EPERM (peer to peer: another user owns the local discriminator). */
 int cm_request(struct cm *cm, const struct cm_request_args *args, uint64_t now_ns);
-/* Give up: request_done is not called any more; the server gets CANCEL. False if already done. */
+/* Give up: request_done is not called any more; the server gets CANCEL. False: the request has
+ * ended. */
 bool cm_request_cancel(struct cm *cm, uint64_t user, uint64_t now_ns);
-/* The user whose request of this number is under way here; false: there is none. */
+/* The user whose request with this id is under way here; false: there is no such request. */
 bool cm_asker(struct cm *cm, uint64_t request_id, uint32_t *ret_uid);
 
 /* ---- both ---- */
@@ -239,17 +245,18 @@ void cm_conn_gone(struct cm *cm, uint64_t local_id, uint32_t peer);
 void cm_rx(struct cm *cm, const struct cm_host *from, const uint8_t *packet, size_t len_bytes,
            uint64_t now_ns);
 
-/* A data packet of this peer was valid: it is alive. O(1), called per batch. */
+/* A valid data packet of this peer arrived: the peer is alive. O(1), called per batch. */
 void cm_heard(struct cm *cm, uint32_t peer, uint64_t now_ns);
 
 /*
- * The host has just taken packets from the medium; call it before cm_rx and cm_heard of these.
- * now_ns: read after they were taken, so that time in which vipd did not run does not age them.
+ * The host has just taken packets from the medium; call it before cm_rx and cm_heard of these
+ * packets. now_ns is read after the packets were taken. So time in which vipd did not run does not
+ * make them look older.
  */
 void cm_looked(struct cm *cm, uint64_t now_ns);
 /*
- * Call it before cm_tick: may the medium hold more packets than were taken? Then silence of a peer
- * does not count, for twice peer_dead_ns at most.
+ * Call it before cm_tick. behind: the medium may hold more packets than were taken. Then silence of
+ * a peer does not count, for twice peer_dead_ns at most.
  */
 void cm_behind(struct cm *cm, bool behind);
 
@@ -258,8 +265,9 @@ void cm_unknown_conn(struct cm *cm, const struct cm_host *from, const struct vip
                      uint64_t now_ns);
 
 /*
- * Ask any host, peer or not, whether its vipd answers, for a user. Returns the number of the
- * question. CM_PROBES_MAX are remembered; a new one replaces the oldest of the user who has most.
+ * Ask any host, peer or not, whether its vipd answers, for user `uid`. Returns the number of the
+ * question. CM_PROBES_MAX questions are remembered; a new one replaces the oldest question of the
+ * user who has most of them.
  */
 #define CM_PROBES_MAX 64
 uint64_t cm_probe(struct cm *cm, const struct cm_host *host, uint32_t uid, uint64_t now_ns);
@@ -274,7 +282,7 @@ struct cm_peer_view {
     uint64_t epoch;
     uint32_t number;      /* as in cm_conn.peer */
     uint32_t connections; /* open ones */
-    uint64_t heard_ns;    /* time of its last sign of life */
+    uint64_t heard_ns;    /* time of the peer's last sign of life */
     bool dead;
     bool self; /* this NIC: connections among its own programs */
 };
@@ -283,12 +291,12 @@ bool cm_peer_view(const struct cm *cm, uint32_t index, struct cm_peer_view *ret)
 /* The address of a peer; valid while it has connections. */
 const struct cm_host *cm_peer_host(const struct cm *cm, uint32_t peer);
 
-uint64_t cm_deadline(const struct cm *cm); /* UINT64_MAX = none */
-/* Fire one timer that is due: a short step, so the caller can look at the clock between two.
- * false: no timer is due. */
+uint64_t cm_deadline(const struct cm *cm); /* time of the next timer; UINT64_MAX = none */
+/* Fire one timer that is due; false: no timer is due. One timer is a short step, so the caller can
+ * look at the clock between two steps. */
 bool cm_tick(struct cm *cm, uint64_t now_ns);
 
-/* Its numbers; proto/stats.def has the meanings. cm_stats fills the gauges. */
+/* Numbers of the manager; proto/stats.def has their meanings. cm_stats fills in the gauges. */
 struct cm_stats {
 #define VIP_STAT_OF_CM(member, name) uint64_t member;
 #include "proto/stats.def"

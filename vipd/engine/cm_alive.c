@@ -1,10 +1,10 @@
 /*
- * Does a peer live? One keepalive per peer, not per connection, and the end of the connections of a
- * dead one.
+ * Keepalive: is a peer alive? There is one keepalive per peer, not per connection. If the peer is
+ * dead, its connections end here.
  *
  * A packet with another epoch from a known host proves nothing, because packets can be late or
- * forged: we send a PING, and only the PONG to it counts. Such a PONG is a sign of life, and so is a
- * packet that names a connection.
+ * forged: we send a PING, and only the PONG to it counts. Such a PONG is a sign of life, and so is
+ * a packet that names a connection.
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -23,7 +23,8 @@ static void ping(struct cm *cm, struct cm_peer *peer, uint64_t now_ns)
 {
     struct vip_cm msg = {.type = VIP_CM_PING};
 
-    /* An answer may take longer than a gap on a busy machine: a silence has one nonce. */
+    /* An answer may take longer than a gap on a busy machine: all PINGs of a silence have one
+     * nonce. */
     if (!peer->nonce)
         peer->nonce = cm_random_id(cm);
     peer->pinged_ns = now_ns;
@@ -50,8 +51,9 @@ static struct cm_assoc *any_open(const struct cm_peer *peer)
 }
 
 /*
- * End one connection of a dead peer: it may have thousands, and each costs the host 0.1 ms. The
- * host forgets it, now or later; the last one frees the peer.
+ * End one connection of a dead peer. The peer may have thousands of connections, and the end of
+ * each costs the host 0.1 ms. The host forgets the connection, now or later; the last one frees the
+ * peer.
  */
 void cm_fire_lost(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
@@ -84,7 +86,7 @@ static void lose(struct cm *cm, struct cm_peer *peer, bool new_life, uint64_t no
 
 /*
  * May an answer be among the packets still in the medium? This excuse is bounded: a flood of junk
- * keeps the medium full, and would hide each death.
+ * keeps the medium full, and would hide every death.
  */
 static bool backlog_excuses(const struct cm *cm, const struct cm_peer *peer)
 {
@@ -94,7 +96,7 @@ static bool backlog_excuses(const struct cm *cm, const struct cm_peer *peer)
 /*
  * If this timer fires late, or the medium may still hold packets, vipd itself did not look: that
  * time does not count as silence of the peer. A gap with a full medium always uses up excused_ns,
- * even if the timer was late: else the two excuses together would have no bound.
+ * even if the timer was late: otherwise the two excuses together would have no bound.
  */
 static void excuse_own_silence(struct cm *cm, struct cm_peer *peer, uint64_t due_ns,
                                uint64_t now_ns)
@@ -142,8 +144,8 @@ void cm_peer_note(struct cm *cm, const struct cm_in *in)
     struct cm_node *node;
 
     /*
-     * Epochs are public: each host sends its own to any that asks. So a message is a sign of life
-     * only if its sender knows a connection between the two (a PONG: our nonce).
+     * Epochs are public: each host sends its epoch to any host that asks. So a message is a sign of
+     * life only if its sender knows a connection between both hosts (a PONG: our nonce).
      */
     if (in->knows_us && cm_assoc_of(cm, in))
         cm_peer_hear(cm, in->peer, in->now_ns);
@@ -165,7 +167,8 @@ void cm_rx_ping(struct cm *cm, const struct cm_in *in)
 {
     struct vip_cm msg = {.type = VIP_CM_PONG, .request_id = in->msg->request_id};
 
-    /* The same for each life that the PING may be for: our epoch in the header is the answer. */
+    /* The answer is the same for each life that the PING may be for: it is our epoch in the
+     * header. */
     cm_answer(cm, in, &msg);
 }
 
@@ -200,7 +203,8 @@ void cm_rx_pong(struct cm *cm, const struct cm_in *in)
     cm->stats.unexpected++;
 }
 
-/* A free place for a question of this user, else that of the oldest of the user who has most. */
+/* A free place for a question of this user, else the place of the oldest question of the user who
+ * has most of them. */
 static struct cm_probe *probe_place(struct cm *cm, uint32_t uid)
 {
     struct cm_probe *place = NULL;

@@ -1,7 +1,7 @@
 /*
- * The memory of answers already given, so that a repetition that was under way when a request was
- * answered is no new request. Bounded in number and time; called by the server side (cm_server.c)
- * and for peers (cm_match.c).
+ * Answers already given. A repetition that was under way when its request was answered must not
+ * count as a new request. The answers are limited in number and time. Called by the server side
+ * (cm_pending.c, cm_server.c) and for peers (cm_match.c).
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -29,7 +29,7 @@ void cm_fire_answered(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
     struct cm_answered *oldest;
 
-    /* All are kept for the same time, so the oldest is always the next. */
+    /* All answers are kept for the same time, so the oldest one is always the next to end. */
     while ((oldest = TAILQ_FIRST(&cm->answered_order)) && oldest->until_ns <= now_ns)
         answered_free(cm, oldest);
     if (oldest)
@@ -65,9 +65,9 @@ void cm_answer_send(struct cm *cm, const struct cm_host *to, uint64_t epoch, uin
 }
 
 /*
- * A source with its full part forgets its own oldest answer, so that it cannot flush those of
- * others. A source that has little replaces the oldest of its network, if that has its full part;
- * else the oldest of all, if even the reserve is used up.
+ * A source with CM_SMALL answers or more forgets its own oldest answer, so that it cannot push out
+ * answers of others. A source with fewer answers replaces the oldest answer of its network, if the
+ * network has its full part; else the oldest of all.
  */
 static struct cm_answered *replaced(const struct cm *cm, const struct cm_holder *source)
 {
@@ -87,8 +87,8 @@ static void make_room(struct cm *cm, const struct cm_holder *source)
 }
 
 /*
- * Remember the answer to a request. Without memory (NULL) a repetition counts as a new request.
- * Takes over the reference to source, which may be NULL: no memory.
+ * Remember the answer to a request. NULL: no memory; then a repetition counts as a new request.
+ * Takes over the caller's reference to source; source may be NULL (no memory).
  */
 static struct cm_answered *answered_new(struct cm *cm, struct cm_holder *source,
                                         const struct cm_host *host, uint64_t epoch,

@@ -1,11 +1,12 @@
 /*
- * Our own requests under way. An attempt repeats its REQUEST until the server answers; PENDING slows
- * the repetition down to a probe of whether the server still has it. It ends exactly once: with an
- * answer, its time limit, or cm_request_cancel. While a peer-to-peer attempt accepts the peer's
- * request (cm_match.c), it is silent and without a timer of its own.
+ * Connection requests that this host sends. An attempt repeats its REQUEST until the server
+ * answers. After PENDING, the attempt repeats it more slowly, to check that the server still has
+ * the request. Each attempt ends exactly once: by an answer, by its time limit, or by
+ * cm_request_cancel. While a peer-to-peer attempt accepts the peer's request (cm_match.c), the
+ * attempt sends nothing and has no timer.
  *
- * Owns: struct cm_attempt, which requests of a user may be sent. Does not own: what an answer means
- * (cm_client.c).
+ * Owns: struct cm_attempt; the decision which requests of a user may be sent. Does not own: the
+ * meaning of an answer (cm_client.c).
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -48,7 +49,8 @@ struct cm_holder *cm_source_get(struct cm *cm, const struct cm_in *in)
     return cm_holder_host(cm, in->from);
 }
 
-/* May it be sent beside others of its user to that host? If not, it is sent when one has ended. */
+/* May this request be sent beside others of its user to that host? If not, it is sent when one of
+ * them has ended. */
 static bool may_ask(struct cm *cm, struct cm_attempt *attempt)
 {
     if (!attempt->asker || attempt->asked)
@@ -66,7 +68,7 @@ static bool may_ask(struct cm *cm, struct cm_attempt *attempt)
     return false;
 }
 
-/* The attempt is over; the one that has waited longest takes its place. */
+/* The attempt is over; the unsent attempt that has waited longest takes its place. */
 static void asks_no_more(struct cm *cm, struct cm_attempt *attempt)
 {
     struct cm_attempt *next = attempt->asker ? TAILQ_FIRST(&attempt->asker->unsent) : NULL;
@@ -141,7 +143,8 @@ static void attempt_send(struct cm *cm, struct cm_attempt *attempt, bool again, 
     attempt->repeat_ns = cm_repeat_next(cm, &attempt->repeat, now_ns);
 }
 
-/* When an attempt without time limit is declared unreachable; one with a limit waits for that. */
+/* When an attempt without time limit counts as unreachable. An attempt with a limit waits for
+ * that. */
 static uint64_t unreachable_ns(const struct cm_attempt *attempt)
 {
     uint64_t at_ns = cm_add_ns(attempt->heard_ns, CM_UNREACHABLE_NS);

@@ -1,6 +1,7 @@
 /*
- * Client side of connection set-up: VipConnectRequest, the asking side of VipConnectPeerRequest, and
- * what the answers of a server mean. Rules: spec 2.4, 2.5. Does not own: attempts (cm_attempt.c).
+ * Client side of connection set-up: VipConnectRequest, the asking side of VipConnectPeerRequest,
+ * and what the answers of a server mean. Rules: spec 2.4, 2.5. Does not own: attempts
+ * (cm_attempt.c).
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -194,7 +195,7 @@ void cm_rx_accept(struct cm *cm, const struct cm_in *in)
         .peer_conn_id = in->msg->conn_id,
     };
 
-    /* An attempt that accepts the peer's request meanwhile takes no ACCEPT: CANCEL. */
+    /* An attempt that is accepting the peer's request takes no ACCEPT; the sender gets CANCEL. */
     if (attempt && !attempt->pending && attempt->request.conn_id == in->msg->peer_conn_id) {
         note_answer(attempt, in);
         establish(cm, attempt, in);
@@ -210,9 +211,9 @@ void cm_rx_accept(struct cm *cm, const struct cm_in *in)
     }
     cm->stats.unexpected++;
     /*
-     * Given up, or never asked: CANCEL. Not for a connection that we have closed: its CLOSE says
-     * more. Nor if another ACCEPT of the same request has made a connection: then this is a late
-     * copy, of a program that has ended, and a CANCEL would end the connection of that request.
+     * We gave up, or never asked: CANCEL. Two cases get none. A connection that we have closed: its
+     * CLOSE says more. A request for which another ACCEPT has made a connection: this ACCEPT is a
+     * late copy, of a program that has ended, and a CANCEL would end that connection.
      */
     made = cm_assoc_find(cm, in->msg->peer_conn_id);
     if (!assoc && (!made || made->request_id != in->msg->request_id))

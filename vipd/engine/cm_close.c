@@ -32,8 +32,8 @@ void cm_rx_close(struct cm *cm, const struct cm_in *in)
     };
 
     cm->stats.closes_received++;
-    /* It came before the ACCEPT, which would open a connection on our side only. CLOSE is repeated;
-     * then there is a connection to close, or the request has ended. */
+    /* This CLOSE came before the ACCEPT, which would then open a connection on our side only. The
+     * peer repeats CLOSE; by then there is a connection to close, or the request has ended. */
     if (!assoc && cm_attempt_awaits(cm, in->from, in->msg->peer_conn_id))
         return;
     /* Acknowledged in any case: an unknown connection is over, too. */
@@ -42,7 +42,8 @@ void cm_rx_close(struct cm *cm, const struct cm_in *in)
         cm->stats.duplicates++;
         return;
     }
-    /* Only a client that has seen the ACCEPT can have closed it: its CONFIRM is lost. */
+    /* Only a client that has seen the ACCEPT can have closed the connection: its CONFIRM is
+     * lost. */
     if (assoc->state == CM_ASSOC_OPENING)
         cm_confirmed(cm, assoc, in->now_ns);
     assoc = cm_assoc_of(cm, in);

@@ -1,6 +1,6 @@
 /*
- * CLOSE messages that are repeated in the background until they are acknowledged, after the VI, the
- * session and even the association are gone; and RESET, for what nothing is known of.
+ * CLOSE messages that are repeated in the background until they are acknowledged, even after the
+ * VI, the session and the association are gone. And RESET, the answer for an unknown connection.
  *
  * Owns: closings, the limit on RESET answers.
  */
@@ -47,7 +47,7 @@ void cm_fire_closing(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
     cm_timer_set(cm, timer, next_ns(cm, closing, now_ns));
 }
 
-/* One more for this host; NULL: its share is used up, or there is no memory. */
+/* A new closing for this host; NULL: its share is used up, or there is no memory. */
 static struct cm_closing *closing_new(struct cm *cm, const struct cm_host *host)
 {
     struct cm_holder *holder = cm_holder_host(cm, host);
@@ -87,10 +87,10 @@ void cm_closing_start(struct cm *cm, const struct cm_assoc *assoc, const struct 
     cm_send(cm, &assoc->peer->host, assoc->peer->epoch, &close);
     closing = closing_find(cm, assoc->local_id);
     if (closing)
-        closing_free(cm, closing); /* the host used the id again; the newer one matters */
+        closing_free(cm, closing); /* the host used the id again; the newer CLOSE matters */
     closing = closing_new(cm, &assoc->peer->host);
     if (!closing)
-        return; /* if this one message is lost, the peer learns by RESET */
+        return; /* if this one message is lost, the peer learns of the end by RESET */
     closing->epoch = assoc->peer->epoch;
     closing->give_up_ns = cm_add_ns(now_ns, cm->config.close_timeout_ns);
     closing->close = close;
@@ -131,10 +131,10 @@ void cm_unknown_conn(struct cm *cm, const struct cm_host *from, const struct vip
 {
     const struct cm_closing *closing = closing_find(cm, hdr->conn_id);
 
-    /* Its CLOSE is being repeated, and says more: which operation failed, and how. */
+    /* The connection's CLOSE is being repeated, and says more: which operation failed, and how. */
     if (closing && cm_host_equal(&closing->host, from))
         return;
-    /* The codec lets no zero through; a host that skipped it must not reach our assertions. */
+    /* The codec lets no zero through; a host that skips the codec must not reach our assertions. */
     if (hdr->conn_id && hdr->src_epoch)
         cm_reset_send(cm, from, hdr->src_epoch, hdr->conn_id, now_ns);
 }

@@ -14,16 +14,19 @@
 
 #include <string.h>
 
-/* COOKIE answers per second, and in one burst. Each is a packet to send (some 4 us), which delays
- * the connections. At 100,000 requests per second every fifth is answered; a client repeats. */
+/* COOKIE answers per second, and in one burst. Sending one takes some 4 us, in which the
+ * connections wait. At 100,000 requests per second every fifth is answered; a client repeats its
+ * request. */
 #define COOKIES_PER_S 20000
 #define COOKIES_BURST 2000
 
-/* Requests per second of one source that has proved its address; some sources share tokens. */
+/* Requests per second of one source that has proved its address. Some sources share their
+ * tokens. */
 #define SOURCE_PER_S 5000
 #define SOURCE_BURST 4096
 
-/* Requests of one user per second, with repetitions: half of what another host takes from here. */
+/* Requests of one user per second, with repetitions: half of what another host takes from this
+ * one. */
 #define CLIENT_PER_S (SOURCE_PER_S / 2)
 #define CLIENT_BURST (SOURCE_BURST / 2)
 
@@ -81,7 +84,7 @@ static bool shown(const struct cm *cm, const struct cm_in *in)
                                                  cookie == cookie_of(&cm->cookies.secret[1], in)));
 }
 
-/* A request more of this source, and of its network, which has four times as many. */
+/* May this source send one more request? And its network, which has four times as many tokens? */
 static bool source_may(struct cm *cm, const struct cm_host *source, uint64_t now_ns)
 {
     struct cm_cookies *c = &cm->cookies;
@@ -135,7 +138,7 @@ uint64_t cm_ask_after_ns(struct cm *cm, const struct cm_holder *client, bool wai
     else if (cm_tokens_take(&c->clients[slot], CLIENT_PER_S, CLIENT_BURST, now_ns))
         return 0;
     cm->stats.client_limited++;
-    /* All waiting attempts come again within the time in which there are tokens for all. */
+    /* All waiting attempts try again within the time that brings tokens for all of them. */
     return (client->has[CM_POOL_ATTEMPTS] + 1) * (S_NS / per_s);
 }
 

@@ -1,5 +1,5 @@
 /*
- * What the connection manager keeps of cookies (see cm_cookie.c). Only cm_objects.h includes it.
+ * The state of cookies (cm_cookie.c). Only cm_objects.h includes it.
  */
 #ifndef VIPD_ENGINE_CM_COOKIE_H
 #define VIPD_ENGINE_CM_COOKIE_H
@@ -16,7 +16,7 @@ struct cm_cookie {
 
 /* The state of cm_cookie.c; nothing of it grows with the number of requests. */
 #define CM_SOURCES 1024
-#define CM_COOKIES 1024 /* by a hash of the host: a displaced one costs a round trip */
+#define CM_COOKIES 1024 /* places by a hash of the host; a lost cookie costs a round trip */
 struct cm_cookies {
     struct siphash_key secret[2]; /* the current one, and the one before */
     uint64_t secret_until_ns;     /* 0 = none yet */

@@ -2,8 +2,9 @@
  * Discriminators that a program waits on, waited on lately, or that a peer asks for: which user
  * owns them, and until when a request that finds no waiter there is kept (spec 3.11).
  *
- * Owns: the table of discriminators, their owners and their lingering. Does not own what is attached
- * to them: waiters and listeners (cm_server.c), requests (cm_pending.c), meeting places (cm_meet.c).
+ * Owns: the table of discriminators, their owners and their lingering. Does not own what is
+ * attached to them: waiters and listeners (cm_server.c), requests (cm_pending.c), meeting places
+ * (cm_meet.c).
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -57,7 +58,7 @@ bool cm_disc_served_by(const struct cm_disc *disc, uint64_t server)
     return server_find(disc, server) < disc->server_count;
 }
 
-/* No server is left: all have ended, the owner is another one now, or the discriminator goes. */
+/* No server is left: all have ended, the owner has changed, or the discriminator goes. */
 static void servers_end(struct cm *cm, struct cm_disc *disc)
 {
     if (disc->server_count)
@@ -66,7 +67,7 @@ static void servers_end(struct cm *cm, struct cm_disc *disc)
     disc->settled = disc->loops = false;
 }
 
-/* It enters, or leaves, the line of its owner's lingering discriminators. */
+/* The discriminator enters, or leaves, the line of its owner's lingering discriminators. */
 static void line_enter(struct cm_disc *disc)
 {
     TAILQ_INSERT_TAIL(&disc->owner->lingering[disc->settled], disc, of_owner);
@@ -132,7 +133,7 @@ static void linger_begin(struct cm *cm, struct cm_disc *disc)
         TAILQ_INSERT_TAIL(&cm->lingerers, owner, of_lingerers);
     disc->lingering = true;
     line_enter(disc);
-    if (!disc->settled) /* else until its servers have ended */
+    if (!disc->settled) /* a settled one lingers until its servers have ended */
         cm_timer_set(cm, &disc->timer, cm_disc_linger_ns(cm, disc));
 }
 
@@ -191,9 +192,10 @@ bool cm_disc_in_use(struct cm *cm, const uint8_t *bytes, uint8_t len)
 }
 
 /*
- * The server of a request has answered it, or is connected: it is at work and will wait again. It
- * cannot wait before the client's CONFIRM, which may take longer than the grace. Then `now_ns` is
- * the time of the next repetition: so a slow client does not cost other clients their match.
+ * The server of a request has answered it, or is connected: the server is at work and will wait
+ * again. It cannot wait before the client's CONFIRM, which may take longer than the grace. So after
+ * an ACCEPT, `now_ns` is the time of the next repetition: a slow client costs no other client its
+ * match.
  */
 void cm_disc_touch(struct cm *cm, const struct cm_pending *pending, uint64_t now_ns)
 {
@@ -224,7 +226,7 @@ struct cm_disc *cm_disc_get(struct cm *cm, const uint8_t *bytes, uint8_t len)
     return disc;
 }
 
-/* Does its owner still hold it? Requests of peers alone do not count: any host can make them. */
+/* Does the owner still hold it? Requests of peers alone do not count: any host can make them. */
 static bool held(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
 {
     return !TAILQ_EMPTY(&disc->waiters) || disc->meets || disc->at_work || disc->settled ||
@@ -276,10 +278,11 @@ void cm_disc_deinit(struct cm *cm)
 }
 
 /*
- * `disc` finds no room to linger: the discriminator that makes room for it, or NULL. First go those
- * that are not settled, because they linger for a second only: of the user with most of these. Then
- * go settled ones of the user with most discriminators. The oldest goes first. A user with a full
- * part loses its own ones. Users with few ones lose none to other users.
+ * There is no room for `disc` to linger. Returns the discriminator that must go, or NULL. First
+ * choice: the oldest unsettled one of the user with most unsettled ones, because they linger for a
+ * second only. Second choice: the oldest settled one of the user with most lingering
+ * discriminators. A user whose part is full loses one of its own. A user with few discriminators
+ * loses none to others.
  */
 static struct cm_disc *room_maker(const struct cm *cm, const struct cm_disc *disc)
 {

@@ -10,7 +10,7 @@
  *   cm_assoc.c     associations
  *   cm_meet.c      meeting places of peer-to-peer requests
  *   cm_attempt.c   our own requests under way
- *   cm_slow.c      sources whose accepts came to nothing
+ *   cm_slow.c      sources whose accepts failed
  *   cm_kept.c      requests that wait for a waiter, and their turns
  *   cm_answered.c  answers already given
  *   cm_closing.c   CLOSE messages under way, RESET
@@ -52,14 +52,15 @@ void cm_conn_fill(struct cm *cm, struct cm_conn *ret, const struct cm_assoc *ass
 
 /* ---- cm_peer.c --------------------------------------------------------------------------- */
 
-/* Find (not dead), or create, with one reference more; NULL = no memory or too many. */
+/* Find a peer that is not dead, or create it, with one reference more; NULL = no memory, or too
+ * many peers. */
 struct cm_peer *cm_peer_get(struct cm *cm, const struct cm_host *host, uint64_t epoch,
                             uint64_t now_ns);
 void cm_peer_put(struct cm *cm, struct cm_peer *peer);
 struct cm_peer *cm_peer_find(struct cm *cm, const struct cm_host *host, uint64_t epoch);
 struct cm_peer *cm_peer_by_number(const struct cm *cm, uint32_t number);
 uint64_t cm_peer_key(struct cm *cm, const struct cm_host *host); /* in cm->peers */
-/* A sign of life of the peer. */
+/* Note a sign of life of the peer. */
 void cm_peer_hear(struct cm *cm, struct cm_peer *peer, uint64_t now_ns);
 /* An association opened, or an open one ended: start or stop the keepalive. */
 void cm_peer_opened(struct cm *cm, struct cm_peer *peer, uint64_t now_ns);
@@ -78,28 +79,30 @@ void cm_fire_lost(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
 
 /* The discriminator, or NULL: no waiter, no recent waiter, no request there. */
 struct cm_disc *cm_disc_find(struct cm *cm, const uint8_t *bytes, uint8_t len);
-/* Find or make; it does not linger any more. The caller attaches something. NULL = no memory. */
+/* Find or make a discriminator, and end its lingering. The caller attaches something to it. NULL =
+ * no memory. */
 struct cm_disc *cm_disc_get(struct cm *cm, const uint8_t *bytes, uint8_t len);
-/* The same for a program that waits, or asks peer to peer: its user is the owner from now on.
+/* The same for a program that waits, or asks peer to peer: its user owns `disc` from now on.
  * Outcomes: 0; -ENOMEM; -EPERM (another user has it). */
 int cm_disc_claim(struct cm *cm, const uint8_t *bytes, uint8_t len, uint32_t uid, uint64_t now_ns,
                   struct cm_disc **ret);
-/* Something was taken off. After the last it is freed, at once or after lingering. */
+/* The caller has taken something off the discriminator. If nothing is attached any more, free it,
+ * at once or after lingering. */
 void cm_disc_put(struct cm *cm, struct cm_disc *disc);
 void cm_fire_linger(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
-/* At once. Nothing is attached. */
+/* Free it at once; nothing is attached to it. */
 void cm_disc_free(struct cm *cm, struct cm_disc *disc);
 void cm_disc_deinit(struct cm *cm); /* all of them */
 /* A session waits there. */
 void cm_disc_serve(struct cm *cm, struct cm_disc *disc, uint64_t server);
-/* The session has ended. true: it was the last one that waited there. */
+/* The session has ended. true: no other session has waited there since. */
 bool cm_disc_unserve(struct cm *cm, struct cm_disc *disc, uint64_t server);
 bool cm_disc_served_by(const struct cm_disc *disc, uint64_t server);
 /* The server of this request has done something for it. */
 void cm_disc_touch(struct cm *cm, const struct cm_pending *pending, uint64_t now_ns);
-/* Until when its server is expected back in VipConnectWait; 0 = there was none. */
+/* Time until which a server is expected back in VipConnectWait; 0 = `disc` had no waiter. */
 uint64_t cm_disc_served_ns(const struct cm *cm, const struct cm_disc *disc);
-/* Until when it is remembered as served. */
+/* Time until which the discriminator is remembered as served. */
 uint64_t cm_disc_linger_ns(const struct cm *cm, const struct cm_disc *disc);
 
 /* ---- cm_slow.c --------------------------------------------------------------------------- */
@@ -120,9 +123,10 @@ bool cm_slow_holds(struct cm *cm, const struct cm_in *in, const struct cm_waiter
 
 /* ---- cm_kept.c --------------------------------------------------------------------------- */
 
-/* May another request of this source be kept? CM_KEPT_SPARE is for sources without one there. */
+/* May another request of this source be kept for `disc`? Sources without a kept request there may
+ * use CM_KEPT_SPARE. */
 bool cm_kept_room(const struct cm *cm, const struct cm_disc *disc, const struct cm_holder *source);
-/* Keep a new request there and start its grace. Does not offer it. */
+/* Keep a new request for `disc` and start its grace. No waiter gets it yet. */
 void cm_kept_add(struct cm *cm, struct cm_pending *pending, struct cm_disc *disc, uint64_t now_ns);
 void cm_kept_remove(struct cm *cm, struct cm_pending *pending);
 /*
@@ -134,23 +138,28 @@ bool cm_kept_long(const struct cm *cm, const struct cm_pending *pending, uint64_
  * that still asks. */
 struct cm_pending *cm_kept_next(const struct cm *cm, const struct cm_waiter *waiter,
                                 uint64_t now_ns);
-/* The client has repeated it. */
+/* The client has repeated the request. */
 void cm_kept_heard(struct cm *cm, struct cm_pending *pending, uint64_t now_ns);
-/* Has its client stopped repeating it? */
+/* Has the client stopped repeating the request? */
 bool cm_kept_silent(const struct cm *cm, const struct cm_pending *pending, uint64_t now_ns);
-/* Call it first when its timer has fired, before cm_kept_silent. */
+/* Call it first when the request's timer has fired: time in which vipd stood still is no
+ * silence. */
 void cm_kept_awake(struct cm_pending *pending, uint64_t now_ns);
-/* Set its timer to at_ns, from outside the timer. */
+/* Set the request's timer to at_ns, when that timer is not the one that has just fired. */
 void cm_kept_look(struct cm *cm, struct cm_pending *pending, uint64_t at_ns, uint64_t now_ns);
-/* There may be room: let the timer of one kept request fire now; _but: of one other than `but`. */
+/* A waiter may have room: let the timer of one kept request fire now. _but: of one that is not
+ * `but`. */
 void cm_kept_wake(struct cm *cm, struct cm_disc *disc, uint64_t now_ns);
 void cm_kept_wake_but(struct cm *cm, struct cm_disc *disc, const struct cm_pending *but,
                       uint64_t now_ns);
+
 /* ---- cm_cookie.c ------------------------------------------------------------------------- */
 
-/* May this new request use memory or a waiter? If not it is answered or dropped, and counted. */
+/* May this new request use memory or a waiter? If not, it is answered or dropped here, and
+ * counted. */
 bool cm_cookie_pass(struct cm *cm, const struct cm_in *in);
-/* A COOKIE that answers a request of ours; and the last one that a host gave us, 0 = none. */
+/* Learn the COOKIE that answers a request of ours. The last cookie that a host gave us, 0 =
+ * none. */
 void cm_cookie_learn(struct cm *cm, const struct cm_in *in);
 uint64_t cm_cookie_known(struct cm *cm, const struct cm_host *server);
 /* May this user send a request now? 0: yes, it is counted; else the time to wait, in ns. `waits`: it
@@ -182,11 +191,11 @@ void cm_attempt_free(struct cm *cm, struct cm_attempt *attempt);
 /* The attempt failed: forget it, then tell the host. data may be NULL. */
 void cm_attempt_fail(struct cm *cm, struct cm_attempt *attempt, enum vip_rc rc,
                      const struct vip_private *data, const char *why);
-/* Send its REQUEST now, and again later. */
+/* Send the attempt's REQUEST, now or as soon as the limits allow, and repeat it later. */
 void cm_attempt_again(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns);
-/* Set its timer by its times. */
+/* Set the attempt's timer to the earliest of its times. */
 void cm_attempt_arm(struct cm *cm, struct cm_attempt *attempt);
-/* Give it other ids; nothing is sent. */
+/* Give the attempt other ids; nothing is sent. */
 void cm_attempt_renew(struct cm *cm, struct cm_attempt *attempt);
 /* Tell a server that a request of ours is over. */
 void cm_cancel_send(struct cm *cm, const struct cm_host *to, uint64_t dst_epoch,
@@ -222,22 +231,23 @@ void cm_fire_closing(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
 
 struct cm_pending *cm_pending_find(struct cm *cm, const struct cm_in *in);
 struct cm_pending *cm_pending_by_handle(struct cm *cm, uint64_t handle);
-/* Make a pending request of a REQUEST to disc (NULL: not known), to be kept or not; NULL if there
- * is no room or memory (counted). */
+/* Make a pending request of a REQUEST to disc (NULL: not known yet). keep: it will be kept. NULL if
+ * there is no room or memory (counted). */
 struct cm_pending *cm_pending_new(struct cm *cm, const struct cm_in *in, struct cm_disc *disc,
                                   bool keep);
-/* Forget a request; the association goes with it unless it has been handed on. */
+/* Forget a request; its association goes with it, unless that has been handed on. */
 void cm_pending_free(struct cm *cm, struct cm_pending *pending);
 /*
- * The client gives up a request whose handle the host has: it lives on for that. Its host has its
- * peer, and its place, for others: as many places again as one host may have.
+ * The client gives up a request whose handle the host has: the request lives until the host uses
+ * the handle. The client's host gets back its peer and, for at most CM_PENDING_HOST such requests,
+ * the place of the request.
  */
 void cm_pending_cancel(struct cm *cm, struct cm_pending *pending, uint64_t now_ns);
 /* A waiter took the request. */
 void cm_pending_work(struct cm_pending *pending, struct cm_disc *disc);
-/* A handle that a listener was offered is answered: there is room for a kept request. */
+/* A request of a listener is answered: the listener has room for a kept request. */
 void cm_pending_unoffer(struct cm *cm, struct cm_pending *pending, uint64_t now_ns);
-/* The host has used its handle up. */
+/* The host has used up the handle of the request. */
 void cm_pending_handled(struct cm *cm, struct cm_pending *pending);
 /* The end of a request: send and remember the answer, forget the rest. */
 void cm_pending_answer(struct cm *cm, struct cm_pending *pending, enum cm_answer answer,
@@ -245,7 +255,7 @@ void cm_pending_answer(struct cm *cm, struct cm_pending *pending, enum cm_answer
 /* Send PENDING; cm_answer_pending: for a request that is not remembered. */
 void cm_pending_send(struct cm *cm, const struct cm_pending *pending);
 void cm_answer_pending(struct cm *cm, const struct cm_in *in);
-/* Send ACCEPT for it, repeated until the client confirms or give_up_ns has come. */
+/* Send ACCEPT for the request, repeated until the client confirms or give_up_ns has come. */
 void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local_id,
                        const struct vip_cm_attrs *attrs, const struct vip_private *data,
                        uint64_t give_up_ns, uint64_t now_ns);

@@ -3,13 +3,15 @@
  * one is next, and which are forgotten because their client is silent.
  *
  * A serial server takes one request at a time; an accept without CONFIRM costs it
- * accept_timeout_ns. Three rules keep one source (a host, or a user of this host) from blocking it
- * for others. A request that its client no longer repeats is forgotten. Sources take turns: a
- * request's turn is its arrival, but not before its source's last turn, and later while an accept
- * of the source is not confirmed. After a failed accept a source stands behind others for a while,
- * after more of them it is held back (cm_slow.c).
+ * accept_timeout_ns. Three rules keep one source (a host, or a user of this host) from blocking the
+ * server for others. First: a request that its client no longer repeats is forgotten. Second:
+ * sources take turns. The turn of a request is the time of its arrival, or of its source's last
+ * turn if that is later. While an accept of the source is not confirmed, its turns are later.
+ * Third: after a failed accept the source stands behind others for a while; after more failures it
+ * is held back (cm_slow.c).
  *
- * Owns: cm_disc.kept and the turns. Does not own: the timer's work and offering (cm_server.c).
+ * Owns: cm_disc.kept and the turns. Does not own: the work of the timer, and giving a request to a
+ * waiter (cm_server.c).
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -19,7 +21,7 @@
  * 1.25 * retry_max_ns: four repetitions in a row must be lost. */
 #define SILENT_NS 3000000000ull
 
-/* When a kept request gives up waiting: later if the discriminator was served lately. */
+/* When the grace of a kept request ends: later if the discriminator was served lately. */
 static uint64_t grace_end_ns(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
 {
     if (!disc->waited || now_ns > cm_disc_linger_ns(cm, disc))
@@ -75,7 +77,8 @@ bool cm_kept_long(const struct cm *cm, const struct cm_pending *pending, uint64_
 
 /* ---- silence ----------------------------------------------------------------------------- */
 
-/* When the client was last heard. Late timer: vipd itself stood still, which is no silence. */
+/* When the client was last heard. If the timer is late, vipd itself stood still: that is no
+ * silence. */
 static uint64_t heard_ns(const struct cm_pending *pending, uint64_t now_ns)
 {
     uint64_t at_ns = cm_add_ns(pending->heard_ns, cm_timer_late_ns(&pending->timer, now_ns));
@@ -105,7 +108,7 @@ void cm_kept_look(struct cm *cm, struct cm_pending *pending, uint64_t at_ns, uin
 
 void cm_kept_heard(struct cm *cm, struct cm_pending *pending, uint64_t now_ns)
 {
-    /* A waiter may have skipped it while it was silent. */
+    /* A waiter may have skipped the request while its client was silent. */
     if (cm_kept_silent(cm, pending, now_ns))
         cm_timer_set(cm, &pending->timer, now_ns);
     pending->heard_ns = now_ns;
@@ -135,8 +138,8 @@ static uint64_t later(uint64_t a_ns, uint64_t b_ns)
 }
 
 /*
- * When its turn is; the earliest is next. Turns are times, so no source waits for ever, whatever
- * other sources send.
+ * The time of the request's turn; the earliest turn is next. Turns are times, so no source waits
+ * for ever, whatever other sources send.
  */
 static uint64_t turn_ns(const struct cm *cm, const struct cm_pending *pending)
 {

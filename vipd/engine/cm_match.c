@@ -57,9 +57,9 @@ static struct cm_attempt *find_accepter(const struct cm_meet *meet, const struct
 }
 
 /*
- * The accepter has asked: it may not have seen our requests, so one of them asks again now. This
- * cannot loop: one message causes one, and a smaller request never makes a greater one ask. false:
- * there is none.
+ * The accepter has sent its REQUEST: it may not have seen our requests, so one of them is sent
+ * again now. This cannot loop: one message causes one, and our request never makes the accepter
+ * send its own again. false: we have no other request.
  */
 static bool ask_again(struct cm *cm, struct cm_meet *meet, const struct cm_in *in)
 {

@@ -51,7 +51,7 @@ int cm_meet_enter(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns)
 
     if (!meet && !made)
         return -ENOMEM;
-    /* Last: a refused request changes nothing at the discriminator. */
+    /* The last step that can fail: a refused request changes nothing at the discriminator. */
     rc = cm_disc_claim(cm, local->disc, local->disc_len, cm_holder_uid(attempt->client), now_ns,
                        &disc);
     if (rc) {

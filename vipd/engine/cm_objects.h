@@ -1,8 +1,8 @@
 /*
- * What the connection manager knows: its limits and its objects. Only cm_internal.h includes it.
+ * The limits and the objects of the connection manager. Only cm_internal.h includes it.
  *
- * An object is found through a table, a timer or a list of related ones, not by a walk over all of
- * a kind; every kind has a bound.
+ * An object is found through a table, a timer or a list of related objects, not by a walk over all
+ * objects of its kind. Every kind has a limit.
  */
 #ifndef VIPD_ENGINE_CM_OBJECTS_H
 #define VIPD_ENGINE_CM_OBJECTS_H
@@ -21,27 +21,31 @@
 
 /* Lives of one host at once: a host may restart faster than we notice, or invent epochs. */
 #define CM_LIVES_MAX 16
+
 /* Sizes of pools; the part of each that one user or host may have is in cm_share.c. */
 
 /* Requests at any stage of the server side; beyond this a REQUEST gets PENDING or NO_MATCH. */
 #define CM_PENDING_MAX 4096
 /* The part of these that one other host may have, for all its users together. */
 #define CM_PENDING_HOST 256
-/* Requests that found no waiter; cm_config.backlog_max limits those of one discriminator. */
+/* Requests that found no waiter; cm_config.backlog_max limits the kept ones of one
+ * discriminator. */
 #define CM_KEPT_MAX 1024
-/* Kept requests of one discriminator beyond backlog_max, from sources without another one there;
- * then as many again, from hosts that are no strangers; and again, from users of this host only. */
+/* Places of one discriminator beyond backlog_max, for sources without a kept request there. Every
+ * source may use the first ones; all but strangers (cm_slow.c) may use as many more; users of this
+ * host may use as many again. */
 #define CM_KEPT_SPARE 16
 /* Waiters and listeners at once; beyond this an application gets -ENOMEM. */
 #define CM_WAITERS_MAX 65536
 /* Own requests under way at once: every VI of sixteen full sessions. */
 #define CM_ATTEMPTS_MAX (16 * VIP_VI_MAX)
-/* Of these, of one user at servers of one other host; others wait here. That host keeps as much for
- * four users of this one, and one discriminator there (backlog_max) for two. */
+/* Of these, requests of one user that are sent to servers of one other host; further ones wait
+ * here. The other host has room for four users of this host (CM_PENDING_HOST), and one
+ * discriminator there has room for two (backlog_max). */
 #define CM_ASKED_EACH 64
 
-/* Answered requests that are remembered, and for how long: a REQUEST repeated before its answer
- * came must not count as a new one. Longer than the slowest repetition takes. */
+/* Answered requests that are remembered, and for how long: a REQUEST that was repeated before its
+ * answer came must not count as a new one. The time is longer than the slowest repetition takes. */
 #define CM_ANSWERED_MAX 8192
 #define CM_ANSWERED_NS  3000000000ull
 
@@ -49,8 +53,8 @@
  * the peer's data packets. */
 #define CM_CLOSINGS_MAX 32768
 
-/* A discriminator stays served and owned for this long after its last waiter or peer-to-peer
- * request; at most this many discriminators are remembered for that. */
+/* Time for which a discriminator stays served and owned after its last waiter or peer-to-peer
+ * request, and the number of discriminators that are remembered for this. */
 #define CM_DISC_LINGER_NS  1000000000ull
 #define CM_DISC_LINGER_MAX 4096
 
@@ -65,7 +69,8 @@
 /* RESET answers per second, and in one burst. */
 #define CM_RESETS_PER_S 200
 #define CM_RESETS_BURST 64
-/* Repeated CLOSE messages per second to one host: all its 16,384 take turns in close_timeout_ns. */
+/* Repeated CLOSE messages per second to one host, so that each of the host's 16,384 messages (half
+ * of CM_CLOSINGS_MAX) is repeated within close_timeout_ns. */
 #define CM_CLOSES_PER_S 1000
 
 static inline bool cm_host_equal(const struct cm_host *a, const struct cm_host *b)
@@ -77,30 +82,30 @@ static inline bool cm_host_equal(const struct cm_host *a, const struct cm_host *
 
 /* One life of one peer host; exists while an association or a pending request refers to it. */
 struct cm_peer {
-    struct cm_node by_host; /* key: hash of the host only, to find its other lives */
+    struct cm_node by_host; /* key: hash of the host only, to find all its lives */
     struct cm_timer timer;  /* while assocs_open > 0: keepalive, then the loss of connections */
     TAILQ_HEAD(, cm_assoc) assocs;
-    struct cm_holder *source; /* it counts in this share */
+    struct cm_holder *source; /* the peer counts in this share */
     struct cm_host host;
     uint64_t epoch;
     bool self;               /* this NIC: both programs are here */
     uint32_t number;         /* index | generation, for the host */
     uint32_t refs;           /* associations and pending requests */
     uint32_t assocs_open;    /* associations in CM_ASSOC_OPEN */
-    bool dead;               /* its connections end; waits for the host to forget them */
+    bool dead;               /* its connections end; the peer stays until the host forgets them */
     bool new_life;           /* dead because its vipd was restarted */
     uint64_t heard_ns;       /* last sign of this life */
     uint64_t silent_from_ns; /* heard_ns plus the time in which vipd itself did not look */
-    uint64_t excused_ns;     /* of that time, because the medium might hold more; bounded */
-    unsigned unanswered;     /* keepalive PINGs since then, up to PINGS_BEFORE_DEATH */
+    uint64_t excused_ns;     /* the part in which the medium might hold more packets; bounded */
+    unsigned unanswered;     /* keepalive PINGs since heard_ns, up to PINGS_BEFORE_DEATH */
     uint64_t pinged_ns;      /* last PING */
-    uint64_t nonce; /* of PINGs since the last answer, 0 = none: their PONG proves a life */
+    uint64_t nonce; /* of PINGs since the last answer, 0 = none: a PONG with it proves a life */
 };
 
 /* A PING that cm_probe has sent. */
 struct cm_probe {
     uint64_t nonce; /* 0: none */
-    uint32_t uid;   /* who asked */
+    uint32_t uid;   /* the user who asked */
     struct cm_host host;
     uint64_t sent_ns;
     uint64_t rtt_ns, epoch; /* once answered: epoch is not 0 */
@@ -120,7 +125,7 @@ struct cm_assoc {
     struct cm_peer *peer;
     struct cm_pending *pending; /* while OPENING */
     uint64_t local_id, remote_id;
-    uint64_t request_id; /* of our request that made it; 0: the peer's made it */
+    uint64_t request_id; /* our request that made the connection; 0: a request of the peer did */
     enum cm_assoc_state state;
 };
 
@@ -147,14 +152,14 @@ struct cm_disc {
     uint32_t kept_count;
     uint32_t listeners; /* of the waiters */
     uint32_t at_work;   /* requests that waiters took: not answered, or not confirmed */
-    uint32_t meets;     /* meeting places with it as the local one */
+    uint32_t meets;     /* meeting places whose local discriminator it is */
     uint64_t left_ns;   /* end of its last meeting place, or of its settled servers; 0 = none */
     struct cm_slow strangers;          /* of all strangers that ask here */
     struct cm_holder *owner;           /* only its programs may wait here; NULL: no owner yet */
     uint64_t servers[CM_DISC_SERVERS]; /* open sessions that waited, the last one first */
     uint32_t server_count;
     TAILQ_ENTRY(cm_disc) of_served; /* while there is a server: in cm.served */
-    bool settled;   /* a server took a request or waited again: owned while one is open */
+    bool settled;   /* a server took a request or waited again: owned while a server is open */
     bool loops;     /* servers[0] waited twice in a row */
     bool waited;    /* a waiter was here: last_waiter_ns is valid */
     bool lingering; /* counted in CM_POOL_LINGER, and in owner->lingering[settled] */
@@ -187,18 +192,18 @@ struct cm_pending {
     struct cm_timer timer;           /* KEPT: grace; ACCEPTED: repetition and time limit */
     TAILQ_ENTRY(cm_pending) of_disc; /* while KEPT */
     struct cm_disc *disc;            /* while KEPT */
-    struct cm_disc *served;          /* counted in its at_work */
+    struct cm_disc *served;          /* its at_work counts the request */
     TAILQ_ENTRY(cm_pending) of_waiter;
-    struct cm_waiter *waiter;         /* the listener it was offered to, while that exists */
-    struct cm_peer *peer;             /* NULL: CANCELLED, and it is not in by_key's table */
-    struct cm_holder *owner, *source; /* it counts in their shares; owner NULL: no waiter yet */
+    struct cm_waiter *waiter; /* the listener that got the request, while that exists */
+    struct cm_peer *peer;     /* NULL: CANCELLED; the request is not in by_key's table then */
+    struct cm_holder *owner, *source; /* the request counts in both; owner NULL: no waiter yet */
     bool offered;                     /* counted in CM_POOL_OFFERED: the host has the handle */
     bool let_go;                      /* CANCELLED: does not count in source's share any more */
     struct cm_attempt *attempt;       /* peer-to-peer: our request that accepts it; ACCEPTED */
     struct cm_assoc *assoc; /* allocated with the request, so that accepting cannot fail */
     enum cm_pending_state state;
     uint64_t handle;
-    uint64_t arrived_ns, heard_ns; /* first and last arrival; our standstill moves heard_ns */
+    uint64_t arrived_ns, heard_ns; /* first and last arrival; a standstill of vipd moves heard_ns */
     uint64_t user;                 /* of cm_accept */
     uint64_t give_up_ns;           /* ACCEPTED */
     struct cm_repeat repeat;
@@ -215,7 +220,7 @@ enum cm_answer {
 struct cm_answered {
     struct cm_node by_key; /* as cm_pending.by_key */
     TAILQ_ENTRY(cm_answered) order, of_source, of_network;
-    struct cm_holder *source; /* it counts in this share */
+    struct cm_holder *source; /* the answer counts in this share */
     uint64_t until_ns;
     struct cm_host host;
     uint64_t epoch, request_id;
@@ -229,7 +234,7 @@ struct cm_meet {
     struct cm_node by_addrs;          /* key: hash of the remote host and both discriminators */
     struct cm_disc *disc;             /* the local discriminator, owned by the asking user */
     TAILQ_HEAD(, cm_attempt) waiting; /* not matched, oldest first */
-    uint32_t attempts;                /* all of them, matched ones too */
+    uint32_t attempts;                /* all attempts here, matched ones too */
     struct vip_addr local, remote;    /* local.host is not compared */
 };
 
@@ -239,14 +244,14 @@ struct cm_attempt {
     struct cm_node by_user;    /* key: user */
     struct cm_node by_conn;    /* key: request.conn_id */
     struct cm_timer timer;     /* next repetition or time limit, the earlier of both */
-    struct cm_host host;       /* where it goes */
+    struct cm_host host;       /* where the request goes */
     struct cm_holder *client;  /* the asking user */
     struct cm_holder *asker;   /* user and other host; NULL: peer to peer, or to this host */
     bool asked, unsent;        /* counted in CM_POOL_ASKED; in asker->unsent */
     TAILQ_ENTRY(cm_attempt) of_asker;
     struct cm_assoc *assoc; /* allocated with the attempt */
     uint64_t user;
-    uint64_t server_epoch;           /* as last heard; 0 = not yet */
+    uint64_t server_epoch;           /* of the last answer; 0 = none yet */
     uint64_t give_up_ns;             /* UINT64_MAX = for ever */
     uint64_t heard_ns;               /* last answer, or the start */
     uint64_t repeat_ns;              /* when to send again */
@@ -264,7 +269,7 @@ struct cm_attempt {
 struct cm_closing {
     struct cm_node by_local; /* key: our connection id */
     struct cm_timer timer;
-    struct cm_holder *holder; /* the peer's host: it counts in this share */
+    struct cm_holder *holder; /* the peer's host: the closing counts in this share */
     struct cm_host host;
     uint64_t epoch;
     uint64_t give_up_ns;
@@ -278,7 +283,7 @@ struct cm {
     void *ctx;
     struct siphash_key random_key;
     uint64_t random; /* count of numbers that cm_random gave out */
-    uint64_t salt;   /* of the hash tables: peers choose ids */
+    uint64_t salt;   /* of the hash tables, because peers choose ids */
     uint64_t last_handle;
     uint32_t peer_generation;
     uint32_t peer_cursor; /* where the search for a free peer number continues */

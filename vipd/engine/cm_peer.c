@@ -7,7 +7,8 @@
 
 #include "proto/assert.h"
 
-/* A peer number is index | generation << this, so that a late number finds no peer. */
+/* A peer number is index | generation << this. So the number of a peer that is gone finds no
+ * peer. */
 #define INDEX_BITS 12
 _Static_assert(1u << INDEX_BITS == CM_PEERS_MAX, "the index fills its bits");
 
@@ -55,7 +56,7 @@ static uint32_t take_number(struct cm *cm)
     return cm->peer_cursor++ % CM_PEERS_MAX | ++cm->peer_generation << INDEX_BITS;
 }
 
-/* How many lives of that host are known, dead ones too. */
+/* Number of known lives of that host, dead ones too. */
 static unsigned lives(struct cm *cm, const struct cm_host *host)
 {
     struct cm_node *node = cm_table_find(cm, &cm->peers, cm_peer_key(cm, host));
@@ -92,7 +93,7 @@ struct cm_peer *cm_peer_get(struct cm *cm, const struct cm_host *host, uint64_t 
     peer->source = source;
     peer->host = *host;
     peer->epoch = epoch;
-    /* Others with our epoch get PINGs like any peer: other NICs of this vipd, or forgers. */
+    /* Other NICs of this vipd, and forgers, may have our epoch; they get PINGs like any peer. */
     peer->self = epoch == cm->config.epoch && cm_host_equal(host, &cm->config.self);
     cm_peer_hear(cm, peer, now_ns);
     peer->refs = 1;

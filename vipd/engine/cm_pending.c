@@ -57,7 +57,7 @@ static void work_ends(struct cm *cm, struct cm_pending *pending)
     cm_disc_put(cm, disc);
 }
 
-/* A handle that a listener was offered is answered: there is room for a kept request. */
+/* A request of a listener is answered: the listener has room for a kept request. */
 void cm_pending_unoffer(struct cm *cm, struct cm_pending *pending, uint64_t now_ns)
 {
     struct cm_waiter *waiter = pending->waiter;
@@ -68,11 +68,11 @@ void cm_pending_unoffer(struct cm *cm, struct cm_pending *pending, uint64_t now_
     TAILQ_REMOVE(&waiter->offered, pending, of_waiter);
     if (!VIP_MUTANT(LISTEN_STUCK))
         waiter->offered_count--;
-    /* By its timer, not from within: the host is handling the answer. */
+    /* By the timer of that request, not from within: the host is still handling the answer. */
     cm_kept_wake(cm, waiter->disc, now_ns);
 }
 
-/* The host has used its handle up. */
+/* The host has used up the handle of the request. */
 void cm_pending_handled(struct cm *cm, struct cm_pending *pending)
 {
     cm_node_del(&pending->by_handle);
@@ -81,7 +81,7 @@ void cm_pending_handled(struct cm *cm, struct cm_pending *pending)
     pending->offered = false;
 }
 
-/* Forget a request; the association goes with it unless it has been handed on. */
+/* Forget a request; its association goes with it, unless that has been handed on. */
 void cm_pending_free(struct cm *cm, struct cm_pending *pending)
 {
     cm_pending_handled(cm, pending);
@@ -121,7 +121,7 @@ void cm_pending_cancel(struct cm *cm, struct cm_pending *pending, uint64_t now_n
     cm_node_del(&pending->by_key);
     cm_peer_put(cm, pending->peer);
     pending->peer = NULL;
-    /* A user of this host takes places from no other one. */
+    /* Only a host gets its place back: a user of this host takes places from no other user. */
     pending->let_go =
         pending->source->kind == CM_HOLDER_HOST && pending->source->given_up < CM_PENDING_HOST;
     if (pending->let_go) {
@@ -228,7 +228,7 @@ void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local
 
 /*
  * We give up an accept, but the client may have seen our ACCEPT and have a connection. So send
- * CLOSE, and remember a REJECT so that a repeated REQUEST does not start anew.
+ * CLOSE, and remember a REJECT, so that a repeated REQUEST does not start anew.
  */
 void cm_accept_withdraw(struct cm *cm, struct cm_pending *pending, enum vip_close_reason reason,
                         uint64_t now_ns)

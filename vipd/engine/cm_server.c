@@ -1,9 +1,10 @@
 /*
  * Server side of connection set-up: VipConnectWait, VipConnectAccept, VipConnectReject, listeners.
  *
- * Owns: waiters and listeners (their discriminators: cm_disc.c). Rules: spec 2.4 and 3.11 (a request
- * matches a waiter by discriminator only; one request per waiter; of one client in order of arrival;
- * no waiter = NO_MATCH, soon). Does not own: requests (cm_pending.c, cm_kept.c, cm_answered.c).
+ * Owns: waiters and listeners (their discriminators: cm_disc.c). Rules: spec 2.4 and 3.11 (a
+ * request matches a waiter by discriminator only; one request per waiter; of one client in order of
+ * arrival; no waiter = NO_MATCH, soon). Does not own: requests (cm_pending.c, cm_kept.c,
+ * cm_answered.c).
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -12,15 +13,15 @@
 
 #include "proto/assert.h"
 
-/* May programs of this owner be offered another request beside their waits and open offers? */
+/* May programs of this owner get another request, beside their waits and unanswered requests? */
 static bool owner_has_room(const struct cm *cm, const struct cm_holder *owner)
 {
     return !cm->config.waits_max ||
            owner->has[CM_POOL_WAITERS] + owner->has[CM_POOL_OFFERED] < cm->config.waits_max;
 }
 
-/* The first in the queue that has room for the next request. A plain waiter always has: it is used
- * up by what it takes. */
+/* The first in the queue with room for another request. A plain waiter always has room: one request
+ * uses it up. */
 static struct cm_waiter *waiter_with_room(const struct cm *cm, const struct cm_disc *disc)
 {
     struct cm_waiter *waiter;
@@ -80,7 +81,7 @@ static void offer(struct cm *cm, struct cm_pending *pending, struct cm_waiter *w
     else
         cm_disc_put(cm, disc);
     if (pending->owner !=
-        disc->owner) { /* it came before there was a waiter, or for another user */
+        disc->owner) { /* the request came before there was a waiter, or for another owner */
         cm_share_count(CM_POOL_PENDING, pending->owner, -1);
         cm_holder_put(cm, pending->owner);
         pending->owner = cm_holder_ref(disc->owner);
@@ -116,13 +117,13 @@ static bool keep(struct cm *cm, const struct cm_in *in)
     return true;
 }
 
-/* Does a program listen, or did one wait a moment ago that may wait again? */
+/* Does a program listen here, or did one wait here a moment ago and may wait again? */
 static bool is_served(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
 {
     return disc->listeners || (disc->waited && now_ns <= cm_disc_linger_ns(cm, disc));
 }
 
-/* The same request again: the same answer again. */
+/* Answer a repeated request as before. False: the request is new. */
 static bool answer_again(struct cm *cm, const struct cm_in *in)
 {
     struct cm_pending *pending = cm_pending_find(cm, in);
@@ -147,7 +148,8 @@ static bool answer_again(struct cm *cm, const struct cm_in *in)
     return true;
 }
 
-/* Is the client's address, which the server's program gets, the sender's? Empty: we fill it in. */
+/* Is the client's address in the REQUEST, which the server's program gets, that of the sender? If
+ * it is empty, vipd fills it in. */
 static bool host_is_true(const struct cm_in *in)
 {
     const struct vip_addr *local = &in->msg->local;
@@ -171,7 +173,7 @@ void cm_rx_request(struct cm *cm, const struct cm_in *in)
     if (answer_again(cm, in) || !cm_cookie_pass(cm, in))
         return;
     if (in->msg->peer_to_peer) {
-        cm_match_request(cm, in); /* meets another one, never a waiter */
+        cm_match_request(cm, in); /* it meets another request, never a waiter */
         return;
     }
     disc = cm_disc_find(cm, remote->disc, remote->disc_len);
@@ -222,7 +224,7 @@ static int waiter_new(struct cm *cm, uint64_t wait, uint32_t uid, const uint8_t 
     if (rc < 0)
         goto refused;
     cm_share_take(cm, CM_POOL_WAITERS, owner, NULL);
-    cm_holder_put(cm, owner); /* the discriminator holds it now */
+    cm_holder_put(cm, owner); /* the discriminator refers to the owner now */
     waiter->wait = wait;
     waiter->disc = disc;
     waiter->backlog = backlog;
@@ -293,7 +295,7 @@ int cm_listen(struct cm *cm, uint64_t wait, uint32_t uid, const uint8_t *disc, u
         return rc;
     waiter->disc->waited = true;
     waiter->disc->last_waiter_ns = now_ns;
-    /* The first wakes the rest: each kept request that is offered wakes the next. */
+    /* One is enough: each kept request that the listener gets wakes the next one. */
     cm_kept_wake(cm, waiter->disc, now_ns);
     return 0;
 }
@@ -383,7 +385,8 @@ static void accept_fail(struct cm *cm, struct cm_pending *pending, const char *w
     uint64_t user = pending->user;
 
     cm_disc_touch(cm, pending, now_ns);
-    /* After a fifth of accept_timeout_ns it has cost a server much. CANCEL counts as time-out. */
+    /* An accept that took over a fifth of accept_timeout_ns has cost the server much time. CANCEL
+     * counts as time-out. */
     if (!attempt && pending->give_up_ns < cm_add_ns(now_ns, cm->config.accept_timeout_ns / 5 * 4))
         cm_slow_add(cm, pending, now_ns);
     cm_pending_free(cm, pending);
@@ -400,7 +403,7 @@ void cm_implied_confirm(struct cm *cm, uint64_t local_id, const struct cm_host *
 {
     struct cm_assoc *assoc = cm_assoc_find(cm, local_id);
 
-    /* With a peer declared dead meanwhile no connection may open; the accept times out. */
+    /* A peer was declared dead meanwhile: no connection with it may open; the accept times out. */
     if (!assoc || assoc->state != CM_ASSOC_OPENING || assoc->peer->dead)
         return;
     if (assoc->peer->epoch != src_epoch || !cm_host_equal(&assoc->peer->host, from))
@@ -459,12 +462,12 @@ void cm_rx_cancel(struct cm *cm, const struct cm_in *in)
     }
 }
 
-/* A kept request's time is over, or there may be room for one. */
+/* The timer of a kept request: its grace is over, or a waiter may have room for a kept request. */
 static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns)
 {
     struct cm_disc *disc = pending->disc;
     struct cm_waiter *waiter = waiter_with_room(cm, disc);
-    /* If the server took another request meanwhile it is at work, and will come back. */
+    /* If the server took another request meanwhile, it is at work and will come back. */
     uint64_t served_ns = cm_disc_served_ns(cm, disc), again_ns;
     struct cm_pending *next;
 

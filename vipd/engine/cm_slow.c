@@ -6,10 +6,10 @@
  * serial server gets a request of the source for a while, twice as long after each further one. So a
  * source that asks without end and never confirms takes a small part of the server's time.
  *
- * A stranger is a host without a connection that this manager knows to have been made. A machine
- * that can invent hosts has as many sources as it likes; each fails for the first time. So the
- * strangers have such a record together at each discriminator. First failures of all sources there
- * count in it. Hosts that have been connected do not wait for strangers.
+ * A stranger is a host that has made no connection here, or none since its last failed accept. A
+ * machine that can invent addresses has any number of sources, and each of them fails for the first
+ * time. So all strangers have one more record together, at each discriminator: of the first failures
+ * of all sources there. Hosts that are no strangers do not wait for it.
  *
  * Owns: the records. Does not own: whose turn it is (cm_kept.c).
  */

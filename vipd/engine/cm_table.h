@@ -65,7 +65,7 @@ uint64_t cm_random_id(struct cm *cm); /* never 0 */
 uint64_t cm_hash(struct cm *cm, const void *bytes, size_t len, uint64_t start);
 
 /*
- * How much later than due does it fire? For this time vipd stood still. It is added to limits that
+ * The time by which the timer fired late. In this time vipd stood still. It is added to limits that
  * judge the other side, but not to a limit that an application has set.
  */
 static inline uint64_t cm_timer_late_ns(const struct cm_timer *timer, uint64_t now_ns)
@@ -73,13 +73,14 @@ static inline uint64_t cm_timer_late_ns(const struct cm_timer *timer, uint64_t n
     return now_ns > timer->at_ns ? now_ns - timer->at_ns : 0;
 }
 
-/* Repetition: doubles up to retry_max_ns, plus up to a quarter, so that peers get out of step. */
+/* Interval of a repetition: it doubles up to retry_max_ns. Up to a quarter is added, so that peers
+ * get out of step. */
 struct cm_repeat {
     uint64_t interval_ns;
 };
 uint64_t cm_repeat_next(struct cm *cm, struct cm_repeat *repeat, uint64_t now_ns);
 
-/* a + b that stays at UINT64_MAX. */
+/* a + b, at most UINT64_MAX. */
 static inline uint64_t cm_add_ns(uint64_t a, uint64_t b)
 {
     return a + b < a ? UINT64_MAX : a + b;

@@ -1,6 +1,6 @@
 /*
- * Cutting one fragment of an operation into the packet under construction: frame head into the
- * packet's own bytes, payload as references to registered memory.
+ * Cutting one fragment of an operation into the packet under construction. The frame head goes into
+ * the packet's own bytes; the payload is references to registered memory.
  */
 #include "vipd/engine/internal.h"
 
@@ -200,7 +200,7 @@ bool eng_build_op(struct eng_build *build, struct eng_vi *vi, const struct eng_d
         return false;
     if (want) {
         frame.length = fragment(build, desc, at->off, end, bytes);
-        /* Only a message may fail to fit; it then waits for the next packet. */
+        /* Only a message may find no room; it then waits for the next packet. */
         VIP_ASSERT(frame.length || (desc->message_bytes && build->frames));
         if (!frame.length)
             return false;

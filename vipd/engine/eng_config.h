@@ -9,7 +9,7 @@
 /* The limit of bytes that a connection may have under way (vipd/engine/cc.h). */
 enum eng_congestion {
     ENG_CONGESTION_DELAY = 0, /* keeps queues short, tolerates losses: the default */
-    ENG_CONGESTION_CUBIC,     /* as most traffic of the Internet */
+    ENG_CONGESTION_CUBIC,     /* the one that most traffic of the Internet uses */
     ENG_CONGESTION_FIXED,     /* always the peer's window: for paths that cannot be congested */
 };
 
@@ -33,9 +33,9 @@ struct eng_config {
     uint32_t turn_bytes;        /* bytes, likewise */
     uint32_t held_packets_max;  /* packets held ahead of their turn per VI */
     uint64_t seed;              /* secret: decides which packet numbers are skipped */
-    /* Average distance of skipped packet numbers: a peer that acknowledges one of them did not wait
-     * for packets. Many more than ENG_BITS: each gap costs a range in the peer's acknowledgements
-     * for ENG_BITS numbers. 0 = none is skipped. */
+    /* Average distance of skipped packet numbers: a peer that acknowledges a skipped number did not
+     * wait for packets. It must be many times ENG_BITS: each gap costs a range in the peer's
+     * acknowledgements for ENG_BITS numbers. 0 = no number is skipped. */
     uint32_t skip_packets;
     struct eng_latency *latency; /* owned by the host, the engine adds; NULL: no measurement */
     /* For tests of wrapping: the first numbers of operations and packets of every connection; both

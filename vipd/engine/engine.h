@@ -42,9 +42,9 @@ struct eng;
 
 /* Consecutive bytes of one packet, from the packet's head buffer or from a registered region. */
 struct eng_piece {
-    bool from_region; /* else `offset` is into eng_packet.head */
+    bool from_region; /* false: from eng_packet.head, at `offset` */
     uint32_t len;     /* bytes, > 0 */
-    uint32_t offset;  /* into head */
+    uint32_t offset;  /* in head, if not from_region */
     uint32_t handle;  /* memory handle, if from_region */
     uint64_t addr;    /* virtual address in the application, if from_region */
 };
@@ -101,7 +101,7 @@ struct eng_event {
 };
 
 struct eng_ops {
-    /* Is the range in a live region of the session, with its ptag and right? len 0: at any addr. */
+    /* Is the range in a live region with the VI's ptag and the needed right? len 0: at any addr. */
     bool (*check)(void *ctx, const struct eng_access *access);
     /*
      * Copy access->len payload bytes from offset payload_offset of the packet in eng_rx to the
@@ -239,14 +239,14 @@ enum eng_rx_verdict eng_rx(struct eng *eng, uint16_t vi, const struct vip_packet
                            uint32_t token, uint64_t now_ns);
 
 /*
- * A held packet that is due or no longer needed. Call it in a loop after eng_rx,
- * eng_vi_disconnect, eng_vi_closed, eng_tick; other work may come between two calls, until it
- * returns false. After eng_vi_destroy call it eng_orphans times at once. If *ret_feed is true,
- * decode the bytes again, call eng_rx_replay, then free them; else only free them.
+ * Get a held packet that is due or no longer needed; false: there is none. After eng_rx,
+ * eng_vi_disconnect, eng_vi_closed and eng_tick, call it until it returns false; other work may
+ * come between two calls. After eng_vi_destroy call it eng_orphans times at once. If *ret_feed is
+ * true, decode the bytes again, call eng_rx_replay, then free them; else only free them.
  */
 bool eng_replay(struct eng *eng, uint16_t *ret_vi, uint32_t *ret_token, bool *ret_feed);
 bool eng_replay_waits(const struct eng *eng); /* may eng_replay return true? */
-unsigned eng_orphans(const struct eng *eng);  /* of destroyed VIs: eng_replay has them first */
+unsigned eng_orphans(const struct eng *eng); /* held packets of destroyed VIs: eng_replay's first */
 void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet, uint64_t now_ns);
 
 /*
@@ -256,15 +256,15 @@ void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet
 bool eng_rx_expects(const struct eng *eng, uint16_t vi, const struct vip_frame *frame);
 
 /*
- * Next packet to send: VIs take turns. It counts as sent at now_ns. False: the VI in turn has none
- * (its sends were faulty, and its connection may have ended, which can cost 0.2 ms); go on while
- * eng_tx_ready. Sends of Unreliable Delivery complete in the next eng_tick (eng_deadline is then
- * 0), and the application may then reuse their buffers: call eng_tick only when the medium has the
- * packet's bytes.
+ * Next packet to send: VIs take turns. The packet counts as sent at now_ns. False: the VI in turn
+ * has no packet (its sends were faulty, and its connection may have ended, which can cost 0.2 ms);
+ * call again while eng_tx_ready. Sends of Unreliable Delivery complete in the next eng_tick
+ * (eng_deadline is then 0), and the application may then reuse their buffers: call eng_tick only
+ * when the medium has the packet's bytes.
  */
 bool eng_tx_pull(struct eng *eng, struct eng_packet *ret, uint64_t now_ns);
 
-/* Is any VI in turn? O(1), for the host's list of busy sessions. */
+/* Has any VI something to send? O(1), for the host's list of busy sessions. */
 bool eng_tx_ready(const struct eng *eng);
 
 /* A piece of a pulled packet could not be resolved: its operation fails (PROTECTION_ERROR). */
@@ -277,15 +277,15 @@ void eng_tx_failed(struct eng *eng, uint16_t vi, uint32_t op, uint64_t now_ns);
 /* When the host must call eng_tick next; ENG_NEVER if no timer runs. */
 uint64_t eng_deadline(const struct eng *eng);
 /*
- * Serve what is due. Returns the steps that it took: a timer is one, the end of a connection is
- * ENG_TICK_STEPS, the most of one call. Call again while eng_deadline is not after now_ns.
+ * Handle what is due. Returns the steps that it took, at most ENG_TICK_STEPS: a timer is one step,
+ * the end of a connection is ENG_TICK_STEPS. Call again while eng_deadline is not after now_ns.
  */
 #define ENG_TICK_STEPS 16u
 unsigned eng_tick(struct eng *eng, uint64_t now_ns);
 
 /* ---- looking inside -------------------------------------------------------------------- */
 
-/* The counters of a VI, whose meanings proto/stats.def has, and its present values. */
+/* The counters of a VI (meanings: proto/stats.def) and its present values. */
 struct eng_vi_stats {
 #define VIP_STAT_OF_VI(member, name) uint64_t member;
 #include "proto/stats.def"

@@ -36,7 +36,7 @@ bool eng_read_readable(struct eng_vi *vi, const struct eng_read *read)
     return !read->total || vi->eng->ops.check(vi->eng->ctx, &access);
 }
 
-/* Both reliable levels report it to the initiator (spec 3.6). */
+/* Both reliable levels report a denied read to the initiator (spec 3.6). */
 struct eng_fault eng_read_denied(struct eng_vi *vi, uint32_t op)
 {
     struct eng_fault fault = {.reason = VIP_CLOSE_ERROR,
@@ -83,7 +83,7 @@ static void find_failed(struct eng_vi *vi)
     }
 }
 
-/* The first read that a record of answers belongs to and that lost its memory, or NULL. */
+/* The first read of a record of answers whose memory the peer may not read any more, or NULL. */
 static const struct eng_read *denied_read(struct eng_vi *vi, const struct eng_sent *record)
 {
     struct eng_pos end = eng_sent_end(record);

@@ -42,7 +42,8 @@
 /* End of an intrusive list. */
 #define ENG_NONE 0xffffu
 
-/* Unit of times in 32 bits: they wrap after 275 s, longer than any time that is measured so. */
+/* Unit of times in 32 bits. They wrap after 275 s, longer than any time that is measured with
+ * them. */
 #define ENG_TICK_SHIFT 6
 #define ENG_TICK_NS    (1u << ENG_TICK_SHIFT)
 
@@ -107,7 +108,7 @@ struct eng_sent {
     uint64_t sent_ns;
     uint32_t bytes;    /* whole packet (a probe: 0); counts in tx.inflight unless lost */
     struct eng_pos at; /* first byte it carried */
-    uint32_t end_off;  /* it ended at operation at.op + ops, this byte */
+    uint32_t end_off;  /* its content ends at operation at.op + ops, this byte */
     uint8_t ops;
     uint8_t stream;      /* enum eng_stream */
     bool lost;           /* must be sent again */
@@ -129,7 +130,7 @@ struct eng_tx {
     uint64_t skip_at;    /* next number to skip, 0 = none */
     uint64_t skipped;    /* last number that was skipped, 0 = none */
     uint64_t una;        /* lowest open number, or `number` */
-    uint64_t first_sent; /* no number below it is open and not lost */
+    uint64_t first_sent; /* every open number below it is lost */
     uint64_t largest_acked;
     uint32_t lost;                 /* open records that wait for retransmission */
     uint16_t lost_head, lost_tail; /* list of these; the head is what the peer needs first */
@@ -144,7 +145,7 @@ struct eng_tx {
     uint64_t progress_ns;
     uint64_t copy_until_ns; /* memory may be changing: until then packets are sent from copies */
     uint64_t timer_ns;      /* retransmission timer */
-    uint64_t loss_ns;       /* time threshold of loss detection */
+    uint64_t loss_ns;       /* when the next packet counts as lost, by time */
     uint64_t srtt_ns, rttvar_ns, latest_ns; /* srtt_ns 0 = no sample yet */
     uint64_t base_ns[2];                    /* smallest sample of this and of the previous period */
     uint64_t base_turn_ns;                  /* end of the period */
@@ -208,7 +209,8 @@ struct eng_rx_state {
     struct eng_fault fault; /* with ENG_STEP_FAULT */
 };
 
-/* A read of the peer, in slot seq % ENG_READS_MAX. Read seq + ENG_READS_MAX proves its end. */
+/* A read of the peer, in slot seq % ENG_READS_MAX. Read seq + ENG_READS_MAX proves that this one
+ * has ended. */
 struct eng_read {
     uint32_t seq, op, handle, total;
     uint64_t addr;

@@ -3,9 +3,9 @@
  * case that none comes.
  *
  * As in RACK (RFC 8985), time decides: a packet is lost when a packet has arrived that was sent
- * later by a tolerance. It begins at a quarter of the smallest round trip. It grows by a quarter,
- * at most once per round trip, when a packet arrives after it was declared lost. While the path
- * keeps the order, a number LOSS_PACKETS higher proves a loss, too.
+ * later by a tolerance. The tolerance begins at a quarter of the smallest round trip. It grows by a
+ * quarter, at most once per round trip, when a packet arrives after it was declared lost. While the
+ * path keeps the order, a number that is LOSS_PACKETS higher proves a loss, too.
  *
  * The first expiry of the timer is a tail-loss probe: early, one packet, no conclusion about the
  * path. Later expiries back off exponentially, with jitter to spread the retries of connections.
@@ -29,9 +29,10 @@
 /*
  * Time after a loss in which packets are sent from copies. A program may change memory while it is
  * being sent. If it does so after the checksum, the peer drops the packet, and the sender sees a
- * loss. With copies such a program costs one loss per period, and no repetition is lost for it.
+ * loss. With copies such a program causes one loss per period, and no repetition is lost.
  */
 #define COPY_NS 1000000000ull
+
 /* Put a lost record among the others in the order in which the peer needs their contents. */
 static void lost_insert(struct eng_vi *vi, uint16_t index)
 {
@@ -81,7 +82,8 @@ void eng_sent_close(struct eng_vi *vi, uint64_t number)
         vi->tx.una = eng_bits_next(&vi->tx.open, number + 1, vi->tx.number);
 }
 
-/* Everything sent has arrived and was processed; only answers to reads are missing. */
+/* Has everything that was sent arrived and been processed, and are only answers to reads
+ * missing? */
 static bool only_reads_open(const struct eng_vi *vi)
 {
     return vi->reliable && vi->reads.open && vi->tx.una == vi->tx.number &&
@@ -115,7 +117,7 @@ void eng_loss_reordered(struct eng_vi *vi, uint64_t number, bool declared)
         vi->tx.reorder_quarters++;
 }
 
-/* Returns whether the loss may be a sign of congestion. */
+/* True if the loss may be a sign of congestion. */
 static bool mark_lost(struct eng_vi *vi, uint64_t number, uint64_t now_ns)
 {
     struct eng_sent *record = &vi->sent[number % ENG_SENT_SLOTS];
@@ -135,7 +137,7 @@ static bool mark_lost(struct eng_vi *vi, uint64_t number, uint64_t now_ns)
     return !test;
 }
 
-/* A packet is lost because later ones arrived. */
+/* Declare a packet lost, because later ones arrived. */
 static void declare(struct eng_vi *vi, uint64_t number, uint64_t now_ns)
 {
     struct eng_cc_loss loss = {.now_ns = now_ns,

@@ -15,7 +15,7 @@
 /* ... and of this many large packets in all, if no large packet arrived in between. */
 #define MTU_LOST_MAX 10u
 /* Timer expiries in a row after which packets shrink: if the packet that the peer needs is larger
- * than STEP_SMALL, and if it is not (few paths drop such a size). */
+ * than STEP_SMALL; if it is not (few paths drop such a size). */
 #define MTU_SILENCES       3u
 #define MTU_SILENCES_SMALL 4u
 /* First and longest time between tests of a larger size, in ns; each failure doubles it. */

@@ -1,7 +1,8 @@
 /*
- * The pace: spread a window over its round trip. One burst of it would fill the queues of the path.
- * A bucket of time: every byte sent costs its time at the pace; an idle connection saves up one
- * burst. With an empty bucket the VI waits for a quantum, so one timer serves several packets.
+ * The pace spreads a window over its round trip, because one burst of it would fill the queues of
+ * the path. The pace is a bucket of time: every byte sent costs its time at the pace; an idle
+ * connection saves up one burst. With an empty bucket the VI waits for a quantum, so one timer
+ * serves several packets.
  */
 #include "vipd/engine/internal.h"
 

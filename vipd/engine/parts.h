@@ -28,7 +28,7 @@ static inline bool eng_sent_before(const struct eng_sent *a, const struct eng_se
     return a->stream == b->stream ? eng_pos_before(a->at, b->at) : a->stream < b->stream;
 }
 
-/* End of what a packet carried. */
+/* End of the content that a packet carried. */
 static inline struct eng_pos eng_sent_end(const struct eng_sent *record)
 {
     return (struct eng_pos){record->at.op + record->ops, record->end_off};
@@ -122,7 +122,7 @@ void eng_send_complete(struct eng_vi *vi, uint32_t bits);
 void eng_recv_complete(struct eng_vi *vi, uint32_t bits, uint32_t length, uint64_t imm);
 /* Complete, in order, operations that the peer has processed; reads also need their bytes. */
 void eng_send_advance(struct eng_vi *vi);
-/* Unreliable Delivery: complete the sends that were pulled; how many these were. */
+/* Unreliable Delivery: complete the sends that were pulled. Returns their number. */
 unsigned eng_send_advance_sent(struct eng_vi *vi);
 /* Statuses of a flush of the send queue. */
 struct eng_flush {
@@ -132,7 +132,7 @@ struct eng_flush {
     uint32_t failed_op, failed_status;
 };
 void eng_send_flush(struct eng_vi *vi, const struct eng_flush *flush);
-void eng_recv_flush(struct eng_vi *vi); /* also those that the host keeps */
+void eng_recv_flush(struct eng_vi *vi); /* all receives, also those that the host keeps */
 void eng_recv_flush_posted(struct eng_vi *vi);
 void eng_desc_release(struct eng_vi *vi, struct eng_desc *desc);
 /* Age of the descriptor at this position of the send queue since its post, to ENG_TICK_NS. */
@@ -155,8 +155,10 @@ void eng_break(struct eng_vi *vi, const struct eng_fault *fault);
 bool eng_refuse(struct eng_vi *vi, struct eng_desc *desc);
 /* Break the connection if the operation that lost its memory is the oldest one now. */
 void eng_fail_head(struct eng_vi *vi);
-/* Tell the application; the connection is then to be broken. */
+/* Report to the application that the peer's read `op` is denied. Returns the fault for
+ * eng_break. */
 struct eng_fault eng_read_denied(struct eng_vi *vi, uint32_t op);
+/* May the peer read this memory? */
 bool eng_read_readable(struct eng_vi *vi, const struct eng_read *read);
 
 /* cut.c: a packet being built. */
@@ -198,12 +200,13 @@ void eng_ack_fill(const struct eng_vi *vi, struct vip_header *hdr, uint64_t now_
 /* Write the newest ranges, at most `max`, in ascending order. Returns their number. */
 unsigned eng_ack_ranges(const struct eng_vi *vi, struct vip_range out[VIP_WIRE_RANGES_MAX],
                         unsigned max);
-/* Does the packet acknowledge only what was sent? Otherwise it is dropped. */
+/* Does the packet acknowledge only what was sent? If not, it is dropped. */
 bool eng_ack_possible(const struct eng_vi *vi, const struct vip_packet *packet);
 void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t now_ns);
 
 /* skip.c */
-/* Does it acknowledge a skipped number? Then the peer acknowledges what it did not receive. */
+/* Does the packet acknowledge a skipped number? Then the peer acknowledges what it did not
+ * receive. */
 bool eng_ack_invented(const struct eng_vi *vi, const struct vip_packet *packet);
 /* Choose the next number to skip. */
 void eng_skip_draw(struct eng_vi *vi);
@@ -225,6 +228,7 @@ void eng_loss_arm(struct eng_vi *vi, uint64_t now_ns);
 bool eng_loss_expired(struct eng_vi *vi, uint64_t now_ns);
 /* Close the record of an open number: acknowledged, replaced, or not to be repeated. */
 void eng_sent_close(struct eng_vi *vi, uint64_t number);
+/* Does the peer owe us an answer? */
 bool eng_tx_owes(const struct eng_vi *vi);
 
 /* pace.c */
@@ -260,7 +264,7 @@ enum eng_step eng_place_write(struct eng_vi *vi, const struct vip_frame *frame, 
 /* Scatter len payload bytes to the data segments from byte `offset` on. */
 bool eng_scatter(struct eng_vi *vi, const struct eng_desc *desc, uint32_t offset, uint32_t len,
                  uint32_t payload);
-/* Break the operation in rx.at off (Unreliable Delivery, or end of the connection). */
+/* Break off the operation in rx.at (Unreliable Delivery, or end of the connection). */
 void eng_place_abandon(struct eng_vi *vi);
 /* The operation in rx.at has been processed to its end. */
 void eng_rx_op_done(struct eng_vi *vi);
@@ -268,7 +272,7 @@ void eng_rx_op_done(struct eng_vi *vi);
 /* read.c */
 enum eng_step eng_read_request(struct eng_vi *vi, const struct vip_frame *frame);
 enum eng_step eng_read_answer(struct eng_vi *vi, const struct vip_frame *frame);
-/* A read was started: it joins the open ones. */
+/* A read was started: count it among the open reads. */
 void eng_read_started(struct eng_vi *vi, uint32_t op);
 
 /* reorder.c */

@@ -91,7 +91,7 @@ static enum eng_step recvq_empty(struct eng_vi *vi, const struct vip_frame *fram
 }
 
 /* Why a message may not go to this receive: some segment is not accessible at all, or all segments
- * begin in registered memory, but one goes on behind it. */
+ * begin in registered memory, but one of them reaches past it. */
 static const char *recv_denied(struct eng_vi *vi, const struct eng_desc *desc)
 {
     const struct vip_shm_seg *seg;
@@ -184,8 +184,8 @@ static bool write_allowed(struct eng_vi *vi, const struct vip_frame *frame)
 }
 
 /*
- * Place the message of an RDMA Write; its data is in place. Like a send it must fit the receive,
- * and access is checked first. Returns VIP_ST_* bits of the fault, or 0.
+ * Place the message of an RDMA Write, whose data is in place. Like a send, the message must fit the
+ * receive, and access is checked first. Returns VIP_ST_* bits of the fault, or 0.
  */
 static uint32_t message_fault(struct eng_vi *vi, const struct eng_desc *desc,
                               const struct vip_frame *frame)

@@ -1,12 +1,12 @@
 /*
- * Posting: copies the descriptor and checks its format (spec 3.4). A fault becomes its status in
- * its turn. Access to its segments is checked then, too, because regions change.
+ * Posting: copies the descriptor and checks its format (spec 3.4). A fault becomes the descriptor's
+ * status when its turn comes. Access to its segments is checked only then, because regions change.
  */
 #include "vipd/engine/ready.h"
 
 #include <string.h>
 
-/* Is an extension of VIPL 1.0 used where it is not possible, or a flag that libvipl never sets? */
+/* Does the post use an extension of VIPL 1.0 where that is not possible, or an unknown flag? */
 static bool extension_fault(const struct eng_vi *vi, const struct eng_post *post)
 {
     if (!post->flags)
@@ -107,7 +107,7 @@ static void append(struct eng_vi *vi, const struct eng_post *post)
     desc->fault = format_fault(vi, post);
     if (!desc->fault) {
         desc->fault = length_fault(vi, post, desc);
-        /* It keeps its place: the application expects one completion for each descriptor. */
+        /* The descriptor keeps its place: the application expects one completion for each. */
         if (!desc->fault && !keep_segs(vi, post, desc)) {
             desc->fault = VIP_ST_FORMAT_ERROR;
             eng_event_error(vi, VIP_EC_VI_OVERRUN, post->control & VIP_CTL_OP_MASK,
@@ -129,7 +129,7 @@ void eng_post(struct eng *eng, const struct eng_post *post, uint64_t now_ns)
     case VIP_VIST_CONNECTED:
         if (post->queue != VIP_Q_SEND || vi->listed[ENG_LIST_READY])
             return;
-        /* The hot path: no timer moves because of a post, unless the pace holds it back. */
+        /* The hot path: no timer moves because of a post, unless the pace holds the VI back. */
         eng_pace_refresh(vi, now_ns);
         if (eng_tx_wants(vi))
             eng_list_add(vi, ENG_LIST_READY);

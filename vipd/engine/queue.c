@@ -1,6 +1,6 @@
 /*
- * Work queues: completion in the order posted (spec 3.3), and the flush. Completions of one queue
- * leave through two functions only.
+ * Work queues: completion in the order posted (spec 3.3), and the flush. All completions of a queue
+ * leave through one function: eng_send_complete or eng_recv_complete.
  */
 #include "vipd/engine/internal.h"
 

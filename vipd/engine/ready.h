@@ -25,7 +25,7 @@ static inline bool eng_answers_ready(const struct eng_vi *vi)
     return eng_before(vi->reads.at.op, vi->reads.asked);
 }
 
-/* May the next own operation be cut, window and pace apart? */
+/* May the next own operation be cut, if window and pace allow? */
 static inline bool eng_ops_ready(struct eng_vi *vi)
 {
     const struct eng_desc *desc;
@@ -45,7 +45,7 @@ static inline bool eng_ops_ready(struct eng_vi *vi)
            vi->reads.open < ENG_READS_MAX + VIP_MUTANT(READ_SLOTS);
 }
 
-/* Something new to send, or a fault to report, that may go now. */
+/* Is there something new to send, or a fault to report, that may go now? */
 static inline bool eng_fresh_ready(struct eng_vi *vi)
 {
     return !vi->tx.paced && eng_tx_window_open(vi) && eng_numbers_left(vi, ENG_SENT_FRESH_MAX) &&
@@ -64,7 +64,7 @@ static inline bool eng_lost_ready(const struct eng_vi *vi)
            (vi->tx.probes || (!vi->tx.paced && eng_tx_window_open(vi)));
 }
 
-/* Is there content to send, window and pace apart? */
+/* Is there content to send, if window and pace allow? */
 static inline bool eng_tx_held_back(struct eng_vi *vi)
 {
     return vi->tx.lost || eng_ops_ready(vi) || eng_answers_ready(vi);

@@ -1,13 +1,13 @@
 /*
- * Held packets: those that came ahead of their turn. The host keeps the bytes; this file keeps the
- * order of their turns and the tokens that the host may free.
+ * Held packets: those that came ahead of their turn. The host keeps their bytes. This file keeps
+ * the order of their turns and the tokens of packets that the host may free.
  */
 #include "vipd/engine/internal.h"
 
 /*
  * Search limits for the place of one more held packet, in comparisons of some ns each: from the
- * tail back, and from the last packet that filled a gap (or the head) on. After a loss of 1 % a
- * packet that is sent again belongs some hundreds of packets further on.
+ * tail back, and from the last packet that filled a gap (or from the head) on. After a loss of 1 %
+ * a packet that is sent again belongs some hundreds of packets further on.
  */
 #define SEARCH_STEPS 64u
 #define GAP_STEPS    1024u
@@ -70,7 +70,7 @@ static bool search_on(const struct eng_vi *vi, struct eng_pos at, uint16_t from,
 /*
  * The place is nearly always the tail: packets behind a gap come in order. Packets that are sent
  * again come in order, too, each behind the previous one; packets in reverse order go to the head.
- * If a peer sends in another order, it has to send some packets again.
+ * If a peer sends in yet another order, it has to send some packets again.
  */
 static bool search(const struct eng_vi *vi, const struct eng_held_list *list, struct eng_pos at,
                    uint16_t *ret)

@@ -1,6 +1,6 @@
 /*
- * Packets in. Order of the steps: is the packet possible, was it seen before, its acknowledgement,
- * then its frames strictly in the order of operations.
+ * Packets in. The steps: check that the packet is possible and was not seen before; take its
+ * acknowledgement; process its frames strictly in the order of operations.
  */
 #include "vipd/engine/internal.h"
 
@@ -142,7 +142,8 @@ static enum eng_rx_verdict receive(struct eng_vi *vi, const struct vip_packet *p
         break;
     case ENG_STEP_AHEAD:
         if (!hold(vi, packet, at, token)) {
-            /* Not acknowledged, so it comes again. Acknowledge the earlier packets. */
+            /* The packet is not acknowledged, so it comes again. Acknowledge the earlier
+             * packets. */
             vi->rx.ack_now = vi->rx.largest > 0;
             if (VIP_MUTANT(ACK_DROPPED))
                 eng_number_record(vi, &packet->hdr, now_ns);
@@ -219,12 +220,12 @@ void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet
         return;
     switch (frames(of, packet, &at)) {
     case ENG_STEP_DONE:
-        /* It completed operations: acknowledge, at once if no other packet is held. */
+        /* The packet completed operations: acknowledge, at once if no other packet is held. */
         eng_ack_schedule(of, !eng_held_any(of), now_ns);
         break;
     case ENG_STEP_AHEAD:
     case ENG_STEP_BAD:
-        /* It was acknowledged, so it does not come again. No vipd sends such packets. */
+        /* The packet was acknowledged, so it does not come again. No vipd sends such packets. */
         cut_off(of, &fault);
         break;
     case ENG_STEP_FAULT:

@@ -1,6 +1,6 @@
 /*
- * Skipped packet numbers. Now and then a sender leaves out a number. A peer that acknowledges it
- * did not wait for packets to arrive, so nothing that it says about them is believed.
+ * Skipped packet numbers. Now and then a sender leaves out a number. A peer that acknowledges this
+ * number did not wait for packets to arrive, so its acknowledgements prove nothing.
  */
 #include "vipd/engine/internal.h"
 #include "proto/siphash.h"

@@ -178,7 +178,8 @@ void eng_vi_closed(struct eng *eng, uint16_t vi, const struct eng_close *close, 
         flush.failed_status = close->op_status & VIP_ST_ERROR_MASK;
         flush.failed = flush.failed_status != 0;
         flush.failed_op = close->failed_op;
-        /* Else it only says why (spec 3.6). */
+        /* With Reliable Delivery only an RDMA Read gets op_status; for other operations it only
+         * says why the connection was closed (spec 3.6). */
         flush.reads_only = of->level != VIP_LVL_RECEPTION;
     }
     if (close->transport)

@@ -9,8 +9,9 @@
 #define LONE_WRITE_BYTES 4096
 
 /*
- * The next number has been used. Now and then one is skipped. Only received packets show a peer
- * which numbers are in use; one that acknowledges a skipped number did not wait (eng_ack_invented).
+ * The next number has been used: go on, and now and then skip a number. A peer learns only from
+ * received packets which numbers are in use. A peer that acknowledges a skipped number did not wait
+ * (eng_ack_invented).
  */
 static void next_number(struct eng_vi *vi)
 {
@@ -31,8 +32,8 @@ static void next_number(struct eng_vi *vi)
     eng_skip_draw(vi);
 }
 
-/* The header, and the account of what left. `record` describes the contents of a packet that must
- * be acknowledged, NULL for a plain acknowledgement. */
+/* Write the header and account for the packet. `record` describes the contents of a packet that
+ * must be acknowledged; NULL for a plain acknowledgement. */
 static void finish(struct eng_build *build, struct eng_vi *vi, const struct eng_sent *record,
                    uint16_t flags, unsigned ranges, uint64_t now_ns)
 {
@@ -65,7 +66,7 @@ static void finish(struct eng_build *build, struct eng_vi *vi, const struct eng_
         next_number(vi);
         return;
     }
-    /* The peer begins to owe an answer: its time runs from here. */
+    /* The peer begins to owe an answer: the time for the answer runs from here. */
     if (!vi->tx.owed) {
         vi->tx.progress_ns = now_ns;
         vi->tx.tries = 0;
@@ -192,7 +193,7 @@ static void finish_data(struct eng_build *build, struct eng_vi *vi, struct eng_p
     finish(build, vi, &record, flags, ranges, now_ns);
 }
 
-/* The content before `at` is under way again; the record keeps the rest. */
+/* The content of a record before `at` is under way again; the record keeps the rest. */
 static void record_trim(struct eng_sent *record, struct eng_pos at)
 {
     record->ops = (uint8_t)(record->at.op + record->ops - at.op);
@@ -272,8 +273,8 @@ static bool merge_oldest(struct eng_vi *vi)
 
 /*
  * After a cut of the packet size, more packets replace the lost ones. Their numbers can fill the
- * ring while the oldest record still waits. Then records are merged. One that cannot be merged
- * takes a new number without a packet, in a full ring the same slot. False: still no room.
+ * ring while the oldest record still waits. Then records are merged. A record that cannot be merged
+ * takes a new number without a packet; in a full ring that is the same slot. False: still no room.
  */
 static bool make_room(struct eng_vi *vi)
 {
@@ -364,7 +365,7 @@ static void cut_through(struct eng_vi *vi, struct eng_desc *desc, uint32_t op)
     }
 }
 
-/* Faulty sends of Unreliable Delivery that one call of eng_tx_pull goes past. */
+/* Limit of faulty sends of Unreliable Delivery that one call of eng_tx_pull passes over. */
 #define REFUSED_MAX 16
 
 static bool emit_ops(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
