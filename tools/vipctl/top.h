@@ -24,7 +24,8 @@ struct top_item {
     char label[96]; /* for people */
     uint64_t tx_bytes, rx_bytes, tx_messages, rx_messages, retransmits;
     uint64_t srtt_ns;
-    /* From posting to completion, since its start; 0: not measured ([stats] vi_latency). */
+    /* Latency from post to completion, over the life of the VI; 0 if not measured ([stats]
+     * vi_latency). */
     uint64_t p99_ns;
 };
 
