@@ -32,7 +32,7 @@
 struct offer {
     enum fi_ep_type type;
     uint64_t caps, order, op_flags;
-    uint64_t comp_order; /* orders that a program may ask for; FI_ORDER_STRICT is kept always */
+    uint64_t comp_order; /* completion orders that a program may ask for */
     size_t iov_max, rma_iov_max, cq_data_bytes;
     int mr_mode; /* mr_mode bits that the program must support */
 };

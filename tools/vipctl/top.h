@@ -24,8 +24,8 @@ struct top_item {
     char label[96]; /* for people */
     uint64_t tx_bytes, rx_bytes, tx_messages, rx_messages, retransmits;
     uint64_t srtt_ns;
-    /* Latency from post to completion, over the life of the VI; 0 if not measured ([stats]
-     * vi_latency). */
+    /* Latency from post to completion, over the life of the VI; of a program the largest of its
+     * VIs. 0 for a peer, and if vipd does not measure it ([stats] vi_latency). */
     uint64_t p99_ns;
 };
 
