@@ -220,7 +220,8 @@ static int rdm_close(struct fid *fid)
     return 0;
 }
 
-/* ---- the rest -------------------------------------------------------------------------------- */
+/* ---- the other calls of the program
+ * ----------------------------------------------------------- */
 
 static int bind_cq(struct via_rdm *rdm, struct via_cq *cq, uint64_t flags)
 {
