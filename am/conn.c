@@ -278,8 +278,7 @@ bool am_conn_sent(struct am_conn *conn)
     return true;
 }
 
-/* ---- the bundle's counts and lists
- * ------------------------------------------------------------ */
+/* ---- the bundle's counts and lists ----------------------------------------------------------- */
 
 void am_conn_unlist(struct am_conn *conn)
 {

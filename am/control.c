@@ -84,7 +84,7 @@ void am_grant_consider(struct am_conn *conn, const struct am_message *msg)
         (conn->state != AM_CONN_OPEN && conn->state != AM_CONN_CLOSING))
         return;
     if (grant->valid && (grant->handlers[msg->handler / 8] & 1u << msg->handler % 8))
-        return; /* the other side had the permission, and copied for another reason */
+        return; /* the other side may write straight, but had a reason not to */
     if (!segment_registered(ep))
         return;
     conn->want_grant = true;
@@ -206,8 +206,7 @@ void am_control_work(struct am_conn *conn)
                              conn->want_close || conn->close_agreed);
 }
 
-/* ---- arriving control messages
- * ---------------------------------------------------------------- */
+/* ---- arriving control messages --------------------------------------------------------------- */
 
 static void take_grant(struct am_conn *conn, const struct am_wire_grant *wire)
 {

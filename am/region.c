@@ -5,7 +5,7 @@
  * A program may give memory back to the system and get other memory at the same address while the
  * cache still has it registered; the registration still means the old pages. So before each use the
  * library asks the kernel for the mappings at this address (PROCMAP_QUERY, Linux 6.11, a
- * microsecond). If the kernel has no PROCMAP_QUERY, the library keeps no registration.
+ * microsecond). If PROCMAP_QUERY does not work, the library keeps no registration.
  */
 #include "am/internal.h"
 
@@ -53,7 +53,7 @@ static struct {
     pthread_mutex_t lock;
     struct am_region region[REGIONS];
     uint64_t stamp;
-    int maps_fd; /* -1: not opened yet, -2: the kernel has no PROCMAP_QUERY */
+    int maps_fd; /* -1: not opened yet, -2: PROCMAP_QUERY does not work */
     pid_t pid;   /* the process that opened maps_fd */
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER, .maps_fd = -1};
 
@@ -65,7 +65,7 @@ static bool ask_kernel(uintptr_t at, struct map_query *query)
     return ioctl(cache.maps_fd, MAP_QUERY, query) == 0;
 }
 
-/* false: the kernel has no PROCMAP_QUERY, or a part of the range is not mapped. */
+/* false: PROCMAP_QUERY does not work, or a part of the range is not mapped. */
 static bool identify(uintptr_t at, size_t len, struct identity *ret)
 {
     uintptr_t end = at + len;

@@ -255,7 +255,7 @@ int AMVIA_SetHandler(ep_t ep, handler_t handler, amvia_handler_fn_t function)
     if (function == NULL && handler == 0)
         function = (amvia_handler_fn_t)am_default_returned;
     am_lock(ep->bundle);
-    /* The handler ends: end direct writes into the segment for it. */
+    /* The program removes the handler: end direct writes into the segment for it. */
     if (function == NULL && ep->handler[handler] != NULL)
         am_segment_revoke(ep);
     ep->handler[handler] = function;

@@ -26,8 +26,8 @@ static size_t record_bytes(size_t bytes)
 
 /*
  * Find the place where a record of `bytes` bytes can begin, counted like channel->head. false: no
- * room in the ring, or no receive of the peer. Under ep->lock, as all functions here except
- * via_channel_post.
+ * room in the ring, or no receive of the peer. Under ep->lock, as all functions of this section
+ * except via_channel_post.
  */
 static bool find_place(const struct via_channel *channel, size_t bytes, uint64_t *ret)
 {

@@ -169,7 +169,7 @@ void via_cm_unlisten(struct via_pep *pep)
 
 /* ---- attempts to connect --------------------------------------------------------------------- */
 
-/* All functions below: under cm->lock. */
+/* Under cm->lock, as the functions up to look_at. */
 static VIP_RETURN start_attempt(struct via_ep *ep, uint64_t now_ns)
 {
     union via_net_address local, remote;

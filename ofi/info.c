@@ -324,7 +324,7 @@ static void fill_domain(struct fi_info *info, const struct fi_info *hints,
         return;
     if (offer->type == FI_EP_RDM)
         info->domain_attr->av_type = asked->av_type;
-    /* Our modes are the strongest, so grant any weaker mode too. */
+    /* Grant the program's modes: domain_fits has refused modes that are stronger than ours. */
     if (asked->threading != FI_THREAD_UNSPEC)
         info->domain_attr->threading = asked->threading;
     if (asked->control_progress != FI_PROGRESS_UNSPEC)

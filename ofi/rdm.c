@@ -220,8 +220,7 @@ static int rdm_close(struct fid *fid)
     return 0;
 }
 
-/* ---- the other calls of the program
- * ----------------------------------------------------------- */
+/* ---- the other calls of the program ---------------------------------------------------------- */
 
 static int bind_cq(struct via_rdm *rdm, struct via_cq *cq, uint64_t flags)
 {

@@ -116,8 +116,8 @@ static void combine_sums(void *all, const void *one, size_t bytes)
 
 /*
  * All processes are in this function, so the sum of stored bytes no longer grows. One round in
- * which the sum of arrived bytes equals it is enough. Stores of a process that has returned already
- * carry the next epoch.
+ * which as many bytes have arrived as were stored is enough. Stores of a process that has returned
+ * already carry the next epoch.
  */
 void all_store_sync(void)
 {

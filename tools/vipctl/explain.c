@@ -345,7 +345,7 @@ static enum exit_code explain_error(const char *which, struct explanation *to)
         explain_add(to, LINE_IS, "%s, %s %d: %s", code->name, code->kind, code->number,
                     code->meaning);
         explain_add(to, LINE_DO, "%s", code->action);
-        /* How often the error occurred, only a running vipd can tell. */
+        /* Only a running vipd knows how often the error occurred. */
         if (query_try_connect(&sock)) {
             (void)add_occurrences(sock, code->name, to);
             (void)close(sock);

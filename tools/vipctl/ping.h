@@ -8,8 +8,8 @@
 
 struct ping_result {
     uint64_t sent, received;
-    uint64_t min_ns, max_ns, sum_ns; /* times of the answers */
-    uint64_t last_ns; /* time of the last answer; 0: the last question had no answer */
+    uint64_t min_ns, max_ns, sum_ns; /* round-trip times of the answers */
+    uint64_t last_ns;                /* round-trip time of the last question; 0: it had no answer */
 };
 
 /*
