@@ -7,8 +7,8 @@
  * Locks. bundle->lock (AM_PAR only) guards a bundle, its endpoints, maps and conns: all data that
  * the message path touches. am_net.lock guards the data that the service thread (accept.c) touches
  * too: the table of endpoints, the tables of maps, the phase of each map, the number of
- * connections. A thread that needs both takes the bundle's first. The service thread never takes a
- * bundle's.
+ * connections. A thread that needs both locks takes the bundle's lock first. The service thread
+ * never takes a bundle's lock.
  */
 #ifndef AM_OBJECTS_H
 #define AM_OBJECTS_H
@@ -145,7 +145,7 @@ struct am_conn {
     struct am_conn *newer, *older; /* in the bundle's list by last use */
     enum am_conn_state state;
     bool listed;        /* in the bundle's list */
-    bool adopted;       /* the bundle has it */
+    bool adopted;       /* the bundle has taken it over */
     uint32_t serial;    /* number that the caller gave; another one for each of its connections */
     unsigned k, peer_k; /* most requests under way: ours, the other side's */
     unsigned lanes, sends, recvs; /* sends and recvs: buffers of each lane */
@@ -184,8 +184,8 @@ struct am_conn {
 enum am_phase {
     AM_PHASE_NONE,
     AM_PHASE_CALLING,   /* a thread of the bundle calls the other side */
-    AM_PHASE_ACCEPTING, /* the service thread makes a connection or has handed it over */
-    AM_PHASE_UP         /* the bundle has it, until it is destroyed */
+    AM_PHASE_ACCEPTING, /* the service thread makes a connection or has handed one over */
+    AM_PHASE_UP         /* the bundle has the connection; ends when that is destroyed */
 };
 
 /* A pair of endpoints. */
@@ -194,7 +194,7 @@ struct am_map {
     struct am_ep *ep;
     en_t name;            /* name of the other endpoint */
     unsigned entries;     /* translation entries that refer to it */
-    int entry;            /* the lowest of these entries, or -1 */
+    int entry;            /* the lowest of these translation entries, or -1 */
     unsigned waiters;     /* threads in a request that waits for its connection */
     struct am_conn *conn; /* bundle->lock */
     unsigned peer_depth;  /* credits of the other side that we must have room for; 0: not known */
@@ -261,9 +261,9 @@ struct am_bundle {
     pthread_mutex_t lock;
     struct am_ep *eps;
     VIP_CQ_HANDLE send_cq, recv_cq;
-    int cq_fd;                /* made by the first sleep */
-    int wake_fd;              /* eventfd: work for the poller that is not a message */
-    unsigned attention;       /* atomic: not 0 if there is work that is not a message (attend.c) */
+    int cq_fd;          /* descriptor of recv_cq, made by the first AM_WaitSema; -1: none yet */
+    int wake_fd;        /* eventfd: work for the poller that is not a message */
+    unsigned attention; /* atomic: not 0 if there is work that is not a message (attend.c) */
     struct am_conn *incoming; /* am_net.lock: accepted, to be adopted */
     struct am_conn *failed;   /* am_net.lock: adopted or incoming, but accepting a lane failed */
     struct am_queue replies, requests; /* arrived, not handled */
