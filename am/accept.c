@@ -1,7 +1,7 @@
 /*
  * The service thread: takes connection requests of other processes, whether or not the program
- * polls. So others can connect to a process that computes for long. It finds the endpoint, makes
- * the connection, and hands it to the endpoint's bundle.
+ * polls. So others can connect to a process that computes for a long time. The thread finds the
+ * endpoint, makes the connection, and hands the connection to the endpoint's bundle.
  */
 #include "am/internal.h"
 
@@ -11,10 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Calls without the right proof that may wait in one endpoint until its program polls. */
+/* Most calls without the right proof that wait in one endpoint until its program polls. */
 #define DOUBTED_MAX 32
 
-/* Requests taken from one listener before the others have their turn. */
+/* Most requests taken from one listener before the other listeners have their turn. */
 #define ROUND_MAX 16
 
 static struct {
@@ -44,7 +44,7 @@ static void reject(struct am_caller *caller, uint16_t status, uint16_t depth)
 /* What to do with a request. */
 enum verdict {
     ACCEPT_FIRST, /* make a connection */
-    ACCEPT_LANE,  /* a further lane of one that is being made */
+    ACCEPT_LANE,  /* add a lane to a connection that is being made */
     PARKED,       /* kept until later */
     REFUSE        /* with status and depth */
 };
@@ -56,10 +56,11 @@ struct decision {
     struct am_map *map;
     struct am_conn *conn;
     const struct job_key *key; /* for the proof of the answer, or NULL */
-    bool stranger;             /* only AM_ALL lets it in, and the program has not mapped it */
+    bool stranger; /* only AM_ALL lets the caller in, and the program has not mapped the caller */
 };
 
-/* An older connection exists: wait for its end. At most one request of a pair waits. */
+/* An older connection exists: the request waits for its end. At most one request of a pair
+ * waits. */
 static void park(struct am_map *map, struct am_caller *caller)
 {
     struct am_caller *older = map->again;
@@ -73,7 +74,7 @@ static void park(struct am_map *map, struct am_caller *caller)
 /*
  * Does the call prove our key or tag? A program may set its tag after others have got the
  * endpoint's name. So a call of another process without the right proof waits for the next poll,
- * and is refused if it is still wrong then. Under the net's lock. true: d has the verdict.
+ * and is refused if the proof is still wrong then. Under am_net.lock. true: d has the verdict.
  */
 static bool doubt(struct am_caller *caller, struct decision *d)
 {
@@ -108,8 +109,9 @@ static bool doubt(struct am_caller *caller, struct decision *d)
 }
 
 /*
- * Callers that only AM_ALL lets in get half of the process's connections in each endpoint, so that
- * other callers find room. If the process has no room at all, they wait for that first.
+ * Strangers (callers that only AM_ALL lets in) get at most half of the process's connections in
+ * each endpoint, so that other callers find room. If the process has no room at all, a stranger
+ * waits for room like any caller.
  */
 static bool crowded(struct decision *d)
 {
@@ -123,7 +125,7 @@ static bool crowded(struct decision *d)
     return true;
 }
 
-/* The pair's phase decides. Under the net's lock. */
+/* Decide by the phase of the pair. Under am_net.lock. */
 static void decide_pair(struct am_caller *caller, const en_t *from, struct decision *d)
 {
     struct am_map *map = d->map;
@@ -139,7 +141,7 @@ static void decide_pair(struct am_caller *caller, const en_t *from, struct decis
         return;
     switch (map->phase) {
     case AM_PHASE_CALLING:
-        /* Both call at once: the lower name's call wins. */
+        /* Both sides call at once: the call of the endpoint with the lower name wins. */
         if (memcmp(&d->ep->name, from, sizeof(*from)) < 0) {
             d->status = AM_ANSWER_CROSS;
             return;
@@ -155,7 +157,8 @@ static void decide_pair(struct am_caller *caller, const en_t *from, struct decis
     case AM_PHASE_NONE:
         break;
     }
-    /* In order: a peer that was closed to make room does not come back before earlier waiters. */
+    /* Serve requests in order: a peer whose connection was closed to make room must not overtake
+     * callers that already wait. */
     if (am_service_waiting() || !am_room_take()) {
         d->verdict = PARKED;
         am_service_want_room(caller);
@@ -197,7 +200,7 @@ static struct decision decide(struct am_caller *caller)
     return d;
 }
 
-/* Accept one lane; the net's lock is not held, the endpoint is pinned. */
+/* Accept one lane. Without am_net.lock; the endpoint is pinned. */
 static void accept_lane(struct am_caller *caller, struct am_conn *conn, const struct job_key *key)
 {
     struct am_answer answer = {.magic = AM_WIRE_MAGIC,
@@ -229,7 +232,7 @@ static void accept_lane(struct am_caller *caller, struct am_conn *conn, const st
     free(caller);
 }
 
-/* No connection can be made: undo what was reserved. */
+/* No connection can be made: give back the reserved room and phase. */
 static void give_up(struct am_caller *caller, const struct decision *d)
 {
     pthread_mutex_lock(&am_net.lock);
@@ -259,7 +262,7 @@ static void accept_first(struct am_caller *caller, const struct decision *d)
     conn->lanes_seen = 1u << caller->call.lane;
     conn->accepting = 1;
     pthread_mutex_lock(&am_net.lock);
-    /* Handed over before it is accepted: its first message may come at once. */
+    /* Hand the connection over before accepting it: its first message may come at once. */
     d->map->conns++;
     d->map->passive = conn;
     conn->stranger = d->stranger;
@@ -305,7 +308,7 @@ static void serve(struct am_caller *caller)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* Serve the requests that waited for room again, in order. */
+/* Serve the waiting requests again, in order. */
 static void serve_waiting(void)
 {
     struct am_caller *caller, *list;
@@ -319,7 +322,8 @@ static void serve_waiting(void)
     }
 }
 
-/* The name of the calling endpoint: its address and its number. false: not a name. */
+/* Make the name of the calling endpoint from its address and number. false: the address is not
+ * valid. */
 static bool read_name(const VIP_NET_ADDRESS *from, struct am_caller *caller)
 {
     en_t *name = &caller->name;
@@ -345,8 +349,8 @@ static bool stopping(void)
 }
 
 /*
- * Take up to ROUND_MAX requests of one listener; the rest waits for the next round. So a flood of
- * requests delays neither other listeners nor the end of the job. false: vipd has ended.
+ * Take up to ROUND_MAX requests of one listener; more requests wait for the next round. So a flood
+ * of requests delays neither other listeners nor the end of the job. false: vipd has ended.
  */
 static bool take_requests(VIPX_LISTENER listener)
 {

@@ -6,13 +6,13 @@
  * An endpoint sends requests to endpoints in its translation table. A request runs a handler at its
  * destination; that handler may send one reply, which runs a handler at the requester. Handlers run
  * only inside AM_Poll, AM_WaitSema, the request calls, and calls that wait. doc/active-messages.md
- * has the rules; this header says what each call takes and returns. All functions return one of
- * AM_OK and AM_ERR_... unless said otherwise, and any may return AM_ERR_NOT_INIT (before AM_Init)
- * and AM_ERR_BAD_ARG (NULL, out of range).
+ * has the rules; this header says what each call takes and returns. Functions return AM_OK or
+ * AM_ERR_..., unless said otherwise. Any of them may return AM_ERR_NOT_INIT (before AM_Init) and
+ * AM_ERR_BAD_ARG (NULL, out of range).
  *
- * Threads: with an AM_SEQ bundle, its calls come from one thread at a time. An AM_PAR bundle and
- * its endpoints may be used by any threads at once, but objects not while another thread frees or
- * moves them.
+ * Threads: one thread at a time may use an AM_SEQ bundle and its endpoints. Any threads may use an
+ * AM_PAR bundle and its endpoints at once. No thread may use an object while another thread frees
+ * or moves the object.
  *
  * am_amx.h has the extensions of the AMX family (SPMD start, statistics), am_old.h older spellings.
  */
@@ -34,7 +34,7 @@ typedef ep_t ea_t;
 typedef struct am_bundle *eb_t; /* bundle of endpoints */
 typedef uint64_t tag_t;
 typedef uint8_t handler_t; /* index into the handler table */
-typedef int op_t;          /* AM_REQUEST_M ...: what kind of message came back */
+typedef int op_t;          /* AM_REQUEST_M ...: the kind of the message that came back */
 
 /* Name of an endpoint: opaque, copyable as bytes, equal names have equal bytes. */
 typedef struct {
@@ -45,8 +45,8 @@ typedef struct {
 } en_t;
 
 /*
- * Any handler, before it is cast to its own type. The first form is for languages in which () means
- * that there are no parameters.
+ * The type of every handler in the table; the library casts a handler to its own type before the
+ * call. The first form is for languages in which () means that there are no parameters.
  */
 #if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ > 201710L)
 typedef void (*amvia_handler_fn_t)(void);
@@ -62,45 +62,47 @@ typedef void (*amvia_handler_fn_t)();
 #define AM_OK           0
 #define AM_ERR_NOT_INIT 1 /* AM_Init was not called */
 #define AM_ERR_BAD_ARG  2 /* a parameter is wrong */
-#define AM_ERR_RESOURCE 3 /* missing, exhausted, or in the wrong state */
+#define AM_ERR_RESOURCE 3 /* something is missing, exhausted, or in the wrong state */
 #define AM_ERR_NOT_SENT 4 /* defined for old programs; no call returns it */
-#define AM_ERR_IN_USE   5 /* an asynchronous request would have to wait */
+#define AM_ERR_IN_USE   5 /* an asynchronous request would have to wait, or the port is in use */
 
-#define AM_NONE ((tag_t)0) /* tag of an endpoint that accepts nothing; a new one has it */
+#define AM_NONE ((tag_t)0) /* tag of an endpoint that accepts no message; a new endpoint has it */
 #define AM_ALL  ((tag_t)1) /* tag of an endpoint that accepts every message */
 
-#define AM_SEQ 0 /* bundle modes: one thread at a time, any threads at once */
+#define AM_SEQ 0 /* bundle modes: AM_SEQ one thread at a time, AM_PAR any threads at once */
 #define AM_PAR 1
 
 #define AM_NOEVENTS 0 /* event masks */
 #define AM_NOTEMPTY 1 /* a message waits to be handled, or one arrives */
 
-/* Why a message came back (status of handler 0). */
+/* The reason why a message came back (the status that handler 0 gets). */
 #define EBADARGS       1  /* the other process has another kind of connection (VIPAM_VARIANT) */
-#define EBADENTRY      2  /* unmapped translation index; never used, AM_ERR_BAD_ARG instead */
-#define EBADTAG        3  /* its tag is not the endpoint's */
-#define EBADHANDLER    4  /* no such handler there */
-#define EBADSEGOFF     5  /* no segment, or the offset is outside */
-#define EBADLENGTH     6  /* beyond the end of the segment, or over a limit */
+#define EBADENTRY      2  /* never used: for an unmapped index the call returns AM_ERR_BAD_ARG */
+#define EBADTAG        3  /* the message's tag is not the tag of its destination */
+#define EBADHANDLER    4  /* the destination has no handler with this index */
+#define EBADSEGOFF     5  /* the destination has no segment, or the offset is outside it */
+#define EBADLENGTH     6  /* the payload goes beyond the end of the segment, or over a limit */
 #define EBADENDPOINT   7  /* no such endpoint (any more) in that process */
 #define ECONGESTION    8  /* the other process has no resources for a connection */
 #define EUNREACHABLE   9  /* the other process or its host is gone */
 #define EREPLYREJECTED 10 /* the requester refused our reply; amvia_ReturnedReason says why */
 
-/* What came back (opcode of handler 0). */
+/* The kind of the message that came back (the opcode that handler 0 gets). */
 #define AM_REQUEST_M      1
 #define AM_REQUEST_IM     2
 #define AM_REQUEST_XFER_M 3
 #define AM_REPLY_M        4
 #define AM_REPLY_IM       5
 #define AM_REPLY_XFER_M   6
-#define AM_GET_XFER_M     7 /* of this library: a get */
+#define AM_GET_XFER_M     7 /* a get; only this library has this opcode */
 
 /* ---- start, stop, limits ---------------------------------------------------------------- */
 
-/* Calls are counted. AM_ERR_RESOURCE: no memory, no vipd (amvia_LastError has the reason). */
+/* The library counts the calls. AM_ERR_RESOURCE: no memory, no vipd (amvia_LastError has the
+ * reason). */
 int AM_Init(void);
-/* The last call frees everything. AM_ERR_RESOURCE: something could not be freed. */
+/* The call that matches the first AM_Init frees everything. AM_ERR_RESOURCE: something could not be
+ * freed. */
 int AM_Terminate(void);
 
 int AM_MaxShort(void);       /* arguments: 16 */
@@ -108,10 +110,11 @@ int AM_MaxMedium(void);      /* bytes: 65,000 */
 int AM_MaxLong(void);        /* bytes: 1,048,576 */
 int AM_MaxNumHandlers(void); /* 256 */
 int AM_GetNumHandlers(ep_t ep, int *n);
-int AM_SetNumHandlers(ep_t ep, int n); /* AM_ERR_RESOURCE: another number than 256 */
+int AM_SetNumHandlers(ep_t ep, int n); /* AM_ERR_RESOURCE: n is not 256 */
 int AM_MaxNumTranslations(int *n);
 int AM_GetNumTranslations(ep_t ep, int *n);
-/* Less than 256 means 256. AM_ERR_RESOURCE: above the maximum, or an entry in use would be lost. */
+/* n below 256 means 256. AM_ERR_RESOURCE: n is above the maximum, there is no memory, or an entry
+ * in use would be lost. */
 int AM_SetNumTranslations(ep_t ep, int n);
 int AM_MaxSegLength(uintptr_t *nbytes);
 
@@ -121,16 +124,21 @@ int AM_MaxSegLength(uintptr_t *nbytes);
 int AM_AllocateBundle(int type, eb_t *endb);
 /* A new endpoint: tag AM_NONE, no segment, no translations, handler 0 prints and aborts. */
 int AM_AllocateEndpoint(eb_t bundle, ep_t *endp, en_t *name);
-/* The same, with a name that other processes make from the port (1 to 2^31 - 1) by amvia_KnownName.
- * AM_ERR_IN_USE: an endpoint of this process has it. name may be NULL. */
+/* The same, but other processes can make the name from the port (1 to 2^31 - 1) with
+ * amvia_KnownName. AM_ERR_IN_USE: an endpoint of this process has this port. name may be NULL. */
 int AM_AllocateKnownEndpoint(eb_t bundle, ep_t *endp, en_t **name, int port);
-/* Outstanding messages are dropped. AM_ERR_RESOURCE: called by a handler of this endpoint. */
+/* Waits up to 30 s until sent messages have left. Drops messages that were not handled.
+ * AM_ERR_RESOURCE: a handler of this endpoint runs. */
 int AM_FreeEndpoint(ep_t ea);
 int AM_FreeBundle(eb_t bundle);
-/* AM_ERR_RESOURCE: ea is not in from. Waits until its outstanding requests are answered. */
+/* Waits until the outstanding requests of the endpoint are answered. AM_ERR_RESOURCE: the endpoint
+ * is not in the bundle `from`, or a handler makes the call. */
 int AM_MoveEndpoint(ep_t ea, eb_t from, eb_t to);
-/* Requests outstanding to one endpoint: 1 to 1024 (more than 128 count as 128); 8 without this
- * call. AM_ERR_RESOURCE: called before. n_endpoints is a hint. */
+/*
+ * n_outstanding_requests: most requests outstanding to one endpoint, 1 to 1024 (more than 128 count
+ * as 128). Without this call it is 8, or VIPAM_CREDITS. n_endpoints is not used. AM_ERR_RESOURCE:
+ * the function was called before.
+ */
 int AM_SetExpectedResources(ep_t ea, int n_endpoints, int n_outstanding_requests);
 
 /* ---- tag and segment -------------------------------------------------------------------- */
@@ -138,9 +146,9 @@ int AM_SetExpectedResources(ep_t ea, int n_endpoints, int n_outstanding_requests
 int AM_SetTag(ep_t ea, tag_t tag);
 int AM_GetTag(ep_t ea, tag_t *tag);
 /*
- * The memory that other endpoints may write to by transfers. May wait (and run handlers) until
- * processes that wrote to the previous segment have agreed. (NULL, all ones) is the whole address
- * space. Not in handlers.
+ * The memory that other endpoints may write to by transfers. The call may wait (and run handlers)
+ * until the processes that wrote to the previous segment have agreed to stop. addr NULL and nbytes
+ * all ones mean the whole address space. Do not call it in a handler.
  */
 int AM_SetSeg(ep_t ea, void *addr, uintptr_t nbytes);
 int AM_GetSeg(ep_t ea, void **addr, uintptr_t *nbytes);
@@ -150,7 +158,8 @@ int AM_GetSeg(ep_t ea, void **addr, uintptr_t *nbytes);
 /* AM_ERR_RESOURCE: the index is in use, or there is no memory. */
 int AM_Map(ep_t ea, int index, en_t name, tag_t tag);
 int AM_MapAny(ep_t ea, int *index, en_t name, tag_t tag);
-/* Waits for the answers to requests under way to it. AM_ERR_RESOURCE: not mapped. */
+/* Waits until the requests through this index are answered. AM_ERR_RESOURCE: the index is not
+ * mapped, or a handler makes the call while requests are under way. */
 int AM_UnMap(ep_t ea, int index);
 int AM_Unmap(ep_t ea, int index);
 /* AM_OK if the index is mapped. */
@@ -162,8 +171,8 @@ int AM_GetTranslationName(ep_t ea, int index, en_t *name);
 
 /*
  * Short: void h(void *token, int a0, ...); medium and long: void h(void *token, void *buf, size_t
- * nbytes, int a0, ...), where an int nbytes works as well; handler 0: void h(int status, op_t
- * opcode, void *token). AM_SetHandlerAny takes the first free one from 1; AM_ERR_RESOURCE: none is
+ * nbytes, int a0, ...), where nbytes may also be an int; handler 0: void h(int status, op_t opcode,
+ * void *token). AM_SetHandlerAny takes the first free index from 1; AM_ERR_RESOURCE: no index is
  * free.
  */
 #define AM_SetHandler(ea, handler, function)                                                       \
@@ -178,11 +187,12 @@ int AMVIA_SetHandlerAny(ep_t ea, handler_t *handler, amvia_handler_fn_t function
 int AM_Poll(eb_t bundle);
 int AM_SetEventMask(eb_t bundle, int mask);
 int AM_GetEventMask(eb_t bundle, int *mask);
-/* Sleeps until a message waits or arrives, and handles it. AM_ERR_RESOURCE: mask AM_NOEVENTS. */
+/* Sleeps until a message waits or arrives, and handles the message. AM_ERR_RESOURCE: the event mask
+ * is AM_NOEVENTS, or a handler makes the call. */
 int AM_WaitSema(eb_t bundle);
 
-/* For the token of a running handler. AM_ERR_RESOURCE: its handler has returned, and no handler of
- * that endpoint runs. After the endpoint is freed its tokens must not be used at all. */
+/* For the token of a running handler. AM_ERR_RESOURCE: the token's handler has returned, and no
+ * handler of that endpoint runs. Do not use a token after its endpoint is freed. */
 int AM_GetSourceEndpoint(void *token, en_t *name);
 int AM_GetDestEndpoint(void *token, ep_t *ea);
 int AM_GetMsgTag(void *token, tag_t *tag);
@@ -190,11 +200,11 @@ int AM_GetMsgTag(void *token, tag_t *tag);
 /* ---- requests, replies, gets --------------------------------------------------------------- */
 
 /*
- * The functions under the AM_...M macros, and their va_list twins. Requests: AM_ERR_BAD_ARG also
- * for an index that is not mapped and too many bytes; AM_ERR_RESOURCE in a handler; AM_ERR_IN_USE
- * if an asynchronous one would wait. Replies: AM_ERR_RESOURCE if the token is not that of a running
- * request handler, or has been replied to. The program may change memory at source after the
- * return; with async only when the reply's handler starts.
+ * The functions under the AM_...M macros, and their va_list twins. Requests: AM_ERR_BAD_ARG also if
+ * the index is not mapped or nbytes is too large; AM_ERR_RESOURCE in a handler; AM_ERR_IN_USE if an
+ * asynchronous request would wait. Replies: AM_ERR_RESOURCE if the token does not belong to a
+ * running request handler, or this handler has replied already. The program may change the memory
+ * at source after the return; with async, only when the reply's handler starts.
  */
 int AMVIA_Request(ep_t ea, int dest, handler_t handler, int numargs, ...);
 int AMVIA_RequestI(ep_t ea, int dest, handler_t handler, void *source, size_t nbytes, int numargs,
@@ -205,8 +215,8 @@ int AMVIA_Reply(void *token, handler_t handler, int numargs, ...);
 int AMVIA_ReplyI(void *token, handler_t handler, void *source, size_t nbytes, int numargs, ...);
 int AMVIA_ReplyXfer(void *token, uintptr_t dest_offset, handler_t handler, void *source,
                     size_t nbytes, int numargs, ...);
-/* Copies the other endpoint's segment at source_offset to ours at dest_offset; then handler runs
- * here as for a long reply. No handler runs there. */
+/* Copies nbytes from source_offset in the other endpoint's segment to dest_offset in ours. Then the
+ * handler runs here, as for a long reply. No handler runs at the other endpoint. */
 int AMVIA_GetXfer(ep_t ea, int dest, uintptr_t source_offset, handler_t handler,
                   uintptr_t dest_offset, size_t nbytes, int async, int numargs, ...);
 
@@ -230,22 +240,22 @@ int AMVIA_GetXferVA(ep_t ea, int dest, uintptr_t source_offset, handler_t handle
 /* The reason of this thread's last call that did not return AM_OK; never NULL. */
 const char *amvia_LastError(void);
 
-/* The name of the endpoint that AM_AllocateKnownEndpoint made with this port on a host. host: as
+/* The name of the endpoint that AM_AllocateKnownEndpoint makes with this port on a host. host: as
  * for VipNSGetHostByName; NULL is this host. AM_ERR_RESOURCE: unknown host. */
 int amvia_KnownName(const char *host, int port, en_t *name);
 
 /*
- * What came back, for the token of handler 0. The interrogation calls work on it too: the source is
- * the endpoint that refused, the destination our own.
+ * The message that came back, for the token of handler 0. AM_GetSourceEndpoint gives the endpoint
+ * that refused the message, AM_GetDestEndpoint gives our own endpoint.
  */
 typedef struct {
-    int reason;        /* E...: for EREPLYREJECTED the requester's, otherwise the status */
+    int reason;        /* E...: the status, or the requester's reason for EREPLYREJECTED */
     int dest;          /* translation index of a request, -1 for a reply */
-    handler_t handler; /* that the message should have run */
+    handler_t handler; /* the handler that the message should have run */
     int numargs;       /* 0 to 16 */
     int32_t arg[16];
     size_t nbytes;    /* payload */
-    void *source;     /* payload's address of a long request, otherwise NULL */
+    void *source;     /* payload's address of a request, as the caller gave it; otherwise NULL */
     uintptr_t offset; /* in the destination segment */
 } amvia_returned_t;
 int amvia_GetReturned(void *token, amvia_returned_t *returned);
@@ -258,9 +268,9 @@ typedef struct {
     uint64_t live_max;      /* most of them at once */
     uint64_t longs_direct;  /* long messages written straight into the destination's segment */
     uint64_t longs_copied;  /* long messages that the destination copied */
-    uint64_t regions_found; /* long sources with memory in the cache */
-    uint64_t regions_new;   /* without */
-    uint64_t dropped;       /* messages of a peer that made no sense */
+    uint64_t regions_found; /* long messages whose source was registered already (in the cache) */
+    uint64_t regions_new;   /* long messages whose source had to be registered */
+    uint64_t dropped;       /* invalid messages from other processes */
 } amvia_counts_t;
 int amvia_GetCounts(amvia_counts_t *counts);
 

@@ -5,7 +5,7 @@
  *
  *     cc -DAMMPI prog.c $(pkg-config --cflags --libs vipam)      amrun -n 4 ./a.out
  *
- * Functions return AM_ codes as those of am.h, unless said otherwise.
+ * Functions return AM_OK or AM_ERR_... as those of am.h, unless said otherwise.
  */
 #ifndef VIPAM_AMX_H
 #define VIPAM_AMX_H
@@ -27,13 +27,14 @@ typedef amvia_handler_fn_t amx_handler_fn_t;
 
 typedef enum { amx_Short = 0, amx_Medium = 1, amx_Long = 2, amx_NumCategories = 3 } amx_category_t;
 
-/* Not 0: every call that fails prints its reason on stderr. */
+/* If not 0, every call that fails prints the reason on stderr. */
 extern int AMX_VerboseErrors;
-/* Accepted; this library prints nothing but errors. */
+/* Has no effect: this library prints only errors. */
 extern int AMX_SilentMode;
-/* Word in front of messages of AMX_FatalErr. */
+/* The word in front of the messages of AMX_FatalErr. */
 extern const char *AMX_ProcessLabel;
-/* Ends the process in AMX_SPMDExit; _exit unless the program sets it. */
+/* The function with which AMX_SPMDExit ends the process; _exit unless the program sets another
+ * one. */
 extern void (*AMX_SPMDkillmyprocess)(int);
 
 /* Print like printf, with a newline, and end the job. */
@@ -42,10 +43,10 @@ void AMX_FatalErr(const char *format, ...) __attribute__((format(printf, 1, 2), 
 /* ---- a job of processes -------------------------------------------------------------------- */
 
 /*
- * Join the job that mpirun, mpiexec, srun or amrun has started (without one, a job of one):
- * AM_Init, one AM_SEQ bundle, one endpoint with a tag of its own, all endpoints of the job mapped
- * by rank. networkdepth: credits, 0 for the default. Collective. AM_ERR_RESOURCE: no launcher
- * answers, no vipd.
+ * Join the job that mpirun, mpiexec, srun or amrun has started (without one, a job of one): the
+ * call makes AM_Init, one AM_SEQ bundle, and one endpoint with a tag of its own, and maps all
+ * endpoints of the job by rank. networkdepth: credits, 0 for the default. Collective.
+ * AM_ERR_RESOURCE: no launcher answers, or no vipd.
  */
 int AMX_SPMDStartup(int *argc, char ***argv, int networkdepth, uint64_t *networkpid, eb_t *bundle,
                     ep_t *endpoint);
@@ -54,23 +55,25 @@ int AMX_SPMDNumProcs(void);        /* 0 before the start */
 int AMX_SPMDMyProc(void);          /* -1 before the start */
 /* Wait for all processes; handlers run meanwhile. Collective. */
 int AMX_SPMDBarrier(void);
-/* len bytes (up to 64 KiB) of each process to all, by rank; handlers run meanwhile. Collective. */
+/* Copy len bytes (up to 64 KiB) of each process to all, in the order of ranks; handlers run
+ * meanwhile. Collective. */
 int AMX_SPMDAllGather(void *source, void *dest, size_t len);
-/* len bytes (up to 64 KiB) of process root to all. Collective. */
+/* Copy len bytes (up to 64 KiB) of process root to all. Collective. */
 int AMX_SPMDBroadcast(void *buf, size_t len, int root);
 /*
- * End the job with this code; does not return. With 0 it first waits up to 30 s for the other
- * processes, which should call it too.
+ * End the job with this code; does not return. With code 0 it first waits up to 30 s until the
+ * other processes call it too.
  */
 int AMX_SPMDExit(int exitcode);
 int AMX_SPMDSetExitCallback(void (*callback)(int));
-/* The environment; launchers pass theirs on. */
+/* The variable of this process's environment; launchers pass their environment on. */
 char *AMX_SPMDgetenvMaster(const char *name);
 
 /* ---- messages, names, statistics ------------------------------------------------------------- */
 
 int AMX_SetTranslationTag(ep_t ea, int index, tag_t tag);
-/* A message's sender: its (lowest) index in our translation table, -1 if it has none. */
+/* The index of a message's sender in our translation table (the lowest one), or -1 if the sender is
+ * not mapped. */
 int AMX_GetSourceId(void *token, int *rank);
 int AMX_enEqual(en_t a, en_t b); /* not 0: the same endpoint */
 int AMX_GetTokenInfo(void *token, handler_t *handler, amx_category_t *category, int *is_request);
@@ -79,7 +82,8 @@ typedef void (*AMX_preHandlerCallback_t)(amx_category_t category, int is_request
                                          void *token, void *buf, size_t nbytes, int numargs,
                                          uint32_t *args);
 typedef void (*AMX_postHandlerCallback_t)(amx_category_t category, int is_request);
-/* Called around every handler of the endpoint; NULL for none. They must not call AM functions. */
+/* The library calls these functions before and after every handler of the endpoint; NULL for none.
+ * They must not call AM functions. */
 int AMX_SetHandlerCallbacks(ep_t ea, AMX_preHandlerCallback_t before,
                             AMX_postHandlerCallback_t after);
 
@@ -87,7 +91,8 @@ extern const amx_stats_t AMX_initial_stats;
 int AMX_GetEndpointStatistics(ep_t ea, amx_stats_t *stats);
 int AMX_ResetEndpointStatistics(ep_t ea);
 int AMX_AggregateStatistics(amx_stats_t *sum, amx_stats_t *add);
-/* The text, also written to file (FILE *) unless NULL; valid until the next call. */
+/* Returns the statistics as text, valid until the next call. Also writes the text to file (FILE *),
+ * unless file is NULL. */
 const char *AMX_DumpStatistics(void *file, amx_stats_t *stats, int global);
 
 #ifdef __cplusplus

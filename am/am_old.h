@@ -1,6 +1,6 @@
 /*
- * Spellings of the first drafts of Active Messages II, for programs that still use them. Note
- * AM_ReplyMedium...: there the number of bytes comes before the source.
+ * Spellings of the first drafts of Active Messages II, for programs that still use them. In
+ * AM_ReplyMedium... the number of bytes comes before the source.
  */
 #ifndef VIPAM_OLD_H
 #define VIPAM_OLD_H

@@ -1,5 +1,5 @@
 /*
- * Counters of an endpoint, the struct that AMX programs see (am_amx.h): indexed by size class.
+ * Counters of an endpoint, as AMX programs see them (am_amx.h). Arrays are indexed by size class.
  */
 #ifndef VIPAM_AM_STATS_H
 #define VIPAM_AM_STATS_H
@@ -8,10 +8,10 @@
 
 typedef struct {
     uint32_t RequestsSent[3];
-    uint32_t RequestsRetransmitted[3]; /* 0 here: VIA repeats what is lost */
+    uint32_t RequestsRetransmitted[3]; /* always 0: vipd repeats lost packets */
     uint32_t RequestsReceived[3];
     uint32_t RepliesSent[3];
-    uint32_t RepliesRetransmitted[3]; /* 0 here */
+    uint32_t RepliesRetransmitted[3]; /* always 0 */
     uint32_t RepliesReceived[3];
     uint32_t ReturnedMessages;
     uint64_t RequestMinLatency;       /* not measured: all ones */
@@ -19,7 +19,7 @@ typedef struct {
     uint64_t RequestSumLatency;       /* not measured: 0 */
     uint64_t RequestDataBytesSent[3]; /* arguments and payload */
     uint64_t ReplyDataBytesSent[3];
-    uint64_t RequestTotalBytesSent[3]; /* with this library's heads */
+    uint64_t RequestTotalBytesSent[3]; /* with the heads of this library's messages */
     uint64_t ReplyTotalBytesSent[3];
     uint64_t TotalBytesSent;
 } amx_stats_t;

@@ -1,6 +1,6 @@
 /*
- * What a bundle has to do beside messages. It adopts the connections that the service thread has
- * made, judges doubted calls, closes connections if others need the room, and sends control messages.
+ * The work of a bundle beside messages: it adopts the connections that the service thread has made,
+ * judges doubted calls, closes connections if others need the room, and sends control messages.
  */
 #include "am/internal.h"
 
@@ -24,7 +24,7 @@ void am_bundle_adopt(struct am_bundle *bundle)
     }
 }
 
-/* Break the connections with failed accepts. */
+/* Break the connections whose accept has failed. */
 static void take_failed(struct am_bundle *bundle)
 {
     struct am_conn *conn, *list;
@@ -39,7 +39,7 @@ static void take_failed(struct am_bundle *bundle)
     }
 }
 
-/* Close the least recently used connections, until `wanted` ones are closing. */
+/* Close the least recently used connections, until `wanted` connections are closing. */
 static void reclaim(struct am_bundle *bundle, unsigned wanted)
 {
     struct am_conn *conn = bundle->oldest, *newer;
@@ -56,7 +56,8 @@ static void reclaim(struct am_bundle *bundle, unsigned wanted)
     }
 }
 
-/* An endpoint's strangers are at their limit, one more calls: close the least recently used. */
+/* An endpoint's strangers are at their limit, and one more calls: close the stranger's connection
+ * that was not used for the longest time. */
 static void make_room_for_stranger(const struct am_ep *ep)
 {
     struct am_conn *conn = ep->bundle->oldest;

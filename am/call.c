@@ -1,15 +1,16 @@
 /*
- * Calling: makes the connection of a pair from this side, and handles meanwhile what arrives. The
- * other side's call may win; then the connection that accept.c has made is taken.
+ * Calling: makes the connection of a pair from this side, and handles arriving messages meanwhile.
+ * The other side's call may win; then this side takes the connection that accept.c has made.
  */
 #include "am/internal.h"
 
 #include <string.h>
 
-/* Time, in ns, that a call that gave way waits for the other side's before it tries again. */
+/* After a call gave way, it waits this many ns for the other side's call before it tries again. */
 #define CROSS_WAIT_NS 50000000
 
-/* Turns without sleep of a wait for a connection; longest sleep without and with cq_fd, in ms. */
+/* While waiting for a connection: turns without sleep; then the longest sleep, in ms, without cq_fd
+ * (LOOK_MS) and with it (SLEEP_MS). */
 #define TURNS_AWAKE 300
 #define LOOK_MS     1
 #define SLEEP_MS    20
@@ -25,7 +26,7 @@ static VIP_NET_ADDRESS *address(char *room, const en_t *name)
     return addr;
 }
 
-/* The key of the endpoint that we call, if it is one of our job. */
+/* The key of the endpoint that we call, or NULL if the endpoint does not belong to our job. */
 static const struct job_key *key_of(const struct am_map *map)
 {
     const struct job_key *key;
@@ -68,7 +69,7 @@ static bool start_lane(struct am_conn *conn, unsigned lane)
                             address(remote, &map->name), VIP_INFINITE, 0, &data) == VIP_SUCCESS;
 }
 
-/* Results of an attempt, besides 0 (good) and > 0 (a status). */
+/* Results of an attempt, besides 0 (connected) and > 0 (an E... status). */
 #define AGAIN   (-1)
 #define PENDING (-2)
 
@@ -114,7 +115,7 @@ static int finish_lane(struct am_conn *conn, struct am_lane *lane)
     memcpy(&answer, data.Data, sizeof(answer));
     call = call_of(conn, lane->index);
     if (!am_answer_proved(key_of(map), &map->ep->name, &map->name, &call, &answer))
-        return EUNREACHABLE; /* another program listens where that process did */
+        return EUNREACHABLE; /* another program listens at the address of that process */
     conn->peer_landing = answer.landing;
     conn->peer_landing_mem = answer.landing_mem;
     lane->connected = true;
@@ -122,9 +123,9 @@ static int finish_lane(struct am_conn *conn, struct am_lane *lane)
 }
 
 /*
- * One more turn of waiting that found nothing, after `turns` others. With many processes for few
- * connections the wait is long, so after some turns it sleeps: until the attempts of conn (NULL:
- * none) have a result, or a message arrives. Without an earlier AM_WaitSema the bundle has no file
+ * One turn of waiting, after `turns` other turns. With many processes and room for few connections
+ * the wait is long, so after some turns the thread sleeps, until an attempt of conn (NULL: none)
+ * has a result, or a message arrives. Without an earlier AM_WaitSema the bundle has no file
  * descriptor for arrivals, so the sleep is short.
  */
 static void wait_turn(struct am_bundle *bundle, const struct am_conn *conn, unsigned turns)
@@ -145,7 +146,8 @@ static void wait_turn(struct am_bundle *bundle, const struct am_conn *conn, unsi
     am_sleep(bundle, fd, count, bundle->cq_fd >= 0 ? SLEEP_MS : LOOK_MS);
 }
 
-/* Wait for all lanes, handling what arrives meanwhile. 0, status, AGAIN. */
+/* Wait until all lanes are connected, and handle arriving messages meanwhile. Returns 0, a status,
+ * or AGAIN. */
 static int await_lanes(struct am_conn *conn)
 {
     struct am_bundle *bundle = conn->bundle;
@@ -197,7 +199,8 @@ static bool settle(struct am_map *map, struct am_conn *conn, int rc)
     return ours;
 }
 
-/* Why there is no connection to call with: our own vipd is gone, or a resource is used up. */
+/* Why we could not make a connection to call with: our own vipd is gone, or a resource is used
+ * up. */
 static int no_connection(void)
 {
     VIP_UINT64 number;
@@ -236,8 +239,8 @@ static int call(struct am_map *map, tag_t tag)
 }
 
 /*
- * May we call now? Without room, record that room is wanted. A call holds no room while it is under
- * way: else processes that call each other in a circle would wait for ever.
+ * May we call now? If there is no room, record that room is wanted. A call holds no room while it
+ * is under way. Otherwise processes that call each other in a circle would wait for ever.
  */
 static bool begin(struct am_map *map, bool *wanting)
 {
@@ -264,7 +267,7 @@ static bool begin(struct am_map *map, bool *wanting)
     return may;
 }
 
-/* The wish for room is over. */
+/* Room is no longer wanted. */
 static void end_wanting(bool wanting)
 {
     if (!wanting)

@@ -1,9 +1,9 @@
-/* The cards of a job: by which calls between its processes are judged. */
+/* The cards of a job. They give the keys that prove calls between its processes. */
 #include "am/internal.h"
 
-/* The data by which calls are judged; am_net.lock. */
+/* The cards, and the endpoint that they belong to; am_net.lock. */
 static struct {
-    en_t name;             /* of our endpoint; zeros: no start has begun */
+    en_t name;             /* name of our endpoint; zeros before AMX_SPMDStartup */
     struct am_card *cards; /* NULL: not known yet */
     int count;
 } known;

@@ -1,7 +1,7 @@
 /*
- * A connection of a pair: its VIs, buffers and descriptors, posting and reaping. Of requests and
- * replies it uses only their largest number: each kind has one buffer per credit. So a message
- * waits for a buffer only until the message before it has left.
+ * A connection of a pair: its VIs, buffers and descriptors, posting and reaping. Requests and
+ * replies each have one send buffer per credit. So a message waits for a buffer only until the
+ * earlier message in the same buffer has left.
  */
 #include "am/internal.h"
 
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Receives beyond one per message under way: one for a request with a handler that still runs after
- * its reply has freed the credit, two for a control message and its answer. */
+/* Receive buffers beyond one per message under way: one for a request whose handler still runs
+ * after its reply has freed the credit, two for a control message and its answer. */
 #define RECVS_EXTRA 3
 
 /* Send buffers beyond one per message under way: a control message and its answer. */
@@ -24,7 +24,7 @@ static size_t lane_room(const struct am_conn *conn, unsigned lane)
     return conn->lanes == 1 || lane == AM_MEDIUM ? AM_BUFFER_BYTES : AM_SMALL_BYTES;
 }
 
-/* Lay the lanes out in the block, or only measure (block NULL). Returns the bytes. */
+/* Lay the lanes out in the block. If the block is NULL, only measure. Returns the bytes needed. */
 static size_t lay_out(struct am_conn *conn)
 {
     size_t at = 0;
@@ -128,7 +128,7 @@ struct am_conn *am_conn_new(struct am_map *map, unsigned k, unsigned peer_k)
     return NULL;
 }
 
-/* A VI can be destroyed when all its descriptors (flushed by VipDisconnect) were taken back. */
+/* VipDestroyVi needs a VI without descriptors: take back all that VipDisconnect has flushed. */
 static void destroy_vi(VIP_VI_HANDLE vi)
 {
     VIP_DESCRIPTOR *desc;
@@ -180,7 +180,7 @@ void am_recv_post(struct am_lane *lane, unsigned n)
     desc->DS[0].Local.Data.Address = lane->recv_bytes + n * lane->room;
     desc->DS[0].Local.Handle = lane->conn->mem;
     desc->DS[0].Local.Length = (VIP_UINT32)lane->room;
-    /* On a broken connection it completes as flushed, which is ignored. */
+    /* On a broken connection the descriptor completes as flushed, and am_gather ignores it. */
     (void)VipPostRecv(lane->vi, desc, lane->conn->mem);
     am_part(part);
 }
@@ -278,7 +278,7 @@ bool am_conn_sent(struct am_conn *conn)
     return true;
 }
 
-/* ---- what the bundle counts and lists -------------------------------------------------------- */
+/* ---- the bundle's counts and lists ----------------------------------------------------------- */
 
 void am_conn_unlist(struct am_conn *conn)
 {

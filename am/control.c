@@ -1,20 +1,22 @@
 /*
  * Control messages of a connection: permissions to write straight into a segment, and closing by
- * agreement. Each side has one request under way and waits for AM_KIND_AGREED before the next, so
- * two receive buffers are enough for them.
+ * agreement. Each side has at most one such request under way and waits for AM_KIND_AGREED before
+ * the next one. So control messages need only two receive buffers.
  *
- * Closing. The side that wants it sends no more requests, waits for the answers to those under way,
- * and asks. The other side does the same before it agrees. Then no message can be under way, and
- * the side that asked disconnects. A new request waits meanwhile and makes a new connection.
+ * Closing. The side that wants to close sends no more requests, waits for the answers to its
+ * requests under way, and asks. The other side also stops its requests and waits for its answers
+ * before it agrees. Then no message can be under way, and the side that asked disconnects. A new
+ * request waits meanwhile and makes a new connection.
  */
 #include "am/internal.h"
 
 #include <string.h>
 
-/* Largest segment, in bytes, that is registered: each of its pages would take memory at once. */
+/* Largest segment, in bytes, that the library registers: registering takes memory for each page at
+ * once. */
 #define SEGMENT_REGISTER_MAX ((uintptr_t)1 << 30)
 
-/* It takes the lane of long messages, so that it stays in order behind them. */
+/* A control message takes the lane of long messages, so that it arrives after the earlier ones. */
 void am_control_send(struct am_conn *conn, uint8_t kind, bool answer)
 {
     struct am_lane *lane = &conn->lane[conn->lanes - 1];
@@ -82,7 +84,7 @@ void am_grant_consider(struct am_conn *conn, const struct am_message *msg)
         (conn->state != AM_CONN_OPEN && conn->state != AM_CONN_CLOSING))
         return;
     if (grant->valid && (grant->handlers[msg->handler / 8] & 1u << msg->handler % 8))
-        return; /* it had the permission; there was another reason */
+        return; /* the other side may write straight, but had a reason not to */
     if (!segment_registered(ep))
         return;
     conn->want_grant = true;
@@ -150,7 +152,7 @@ void am_segment_drop(struct am_ep *ep)
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
-/* Is no request of either side under way here? */
+/* Is no request of either side under way on this connection? */
 static bool quiet(const struct am_conn *conn)
 {
     return conn->free_ids == conn->k && conn->serving == 0 && conn->running == 0;
@@ -204,7 +206,7 @@ void am_control_work(struct am_conn *conn)
                              conn->want_close || conn->close_agreed);
 }
 
-/* ---- what arrives ---------------------------------------------------------------------------- */
+/* ---- arriving control messages --------------------------------------------------------------- */
 
 static void take_grant(struct am_conn *conn, const struct am_wire_grant *wire)
 {

@@ -1,5 +1,5 @@
 /*
- * Bundles and endpoints: made, moved, freed; their names.
+ * Bundles and endpoints: making, moving and freeing them; the names of endpoints.
  */
 #include "am/internal.h"
 
@@ -17,9 +17,9 @@
 #define KNOWN_PROCESS(port) (0x414D4B4E00000000u | (uint32_t)(port))
 
 /*
- * How long, in ns, freeing an endpoint waits at most until its messages have left. Normally that,
- * or the end of the connection, ends the wait. The limit is for a peer that stands still; it is
- * longer than the delays of a busy machine.
+ * The longest time, in ns, that freeing an endpoint waits until its messages have left. Normally
+ * the wait ends when they have left, or when the connection ends. The limit is for a peer that
+ * stands still. It is longer than the delays of a busy machine.
  */
 #define AM_FLUSH_NS 30000000000LL
 
@@ -196,7 +196,7 @@ static struct am_ep *ep_new(void)
     return ep;
 }
 
-/* port 0: the endpoint gets a number of its own. */
+/* If port is 0, the endpoint gets a number of its own. */
 static int allocate(struct am_bundle *bundle, int port, struct am_ep **ret)
 {
     struct am_ep *ep;
@@ -265,7 +265,8 @@ int AM_AllocateKnownEndpoint(eb_t bundle, ep_t *endp, en_t **name, int port)
     return AM_OK;
 }
 
-/* From now on no connection of it is made. A caller is refused or, if it moves, must call again. */
+/* From now on no connection of this endpoint is made. A caller is refused or, if the endpoint
+ * moves, must call again. */
 static void ep_shut(struct am_ep *ep, bool moves)
 {
     pthread_mutex_lock(&am_net.lock);
@@ -280,7 +281,7 @@ static void ep_shut(struct am_ep *ep, bool moves)
     am_bundle_adopt(ep->bundle);
 }
 
-/* Drop its messages in a queue. */
+/* Drop the endpoint's messages in a queue. */
 static void purge(struct am_queue *queue, const struct am_ep *ep)
 {
     struct am_arrival **at = &queue->first, *arrival;
@@ -310,7 +311,7 @@ void am_ep_flush(struct am_ep *ep)
             }
 }
 
-/* End its connections, without handlers. */
+/* End the endpoint's connections, without running handlers. */
 static void break_all(struct am_ep *ep)
 {
     struct am_bundle *bundle = ep->bundle;
@@ -382,7 +383,7 @@ int AM_FreeEndpoint(ep_t ep)
     return AM_OK;
 }
 
-/* Close all its connections by agreement. */
+/* Close all connections of the endpoint by agreement. */
 static void close_all(struct am_ep *ep)
 {
     unsigned empty = 0, open;
@@ -412,7 +413,7 @@ int AM_MoveEndpoint(ep_t ep, eb_t from, eb_t to)
         return am_fail(AM_ERR_RESOURCE, "AM_MoveEndpoint: not in handlers");
     if (from == to)
         return AM_OK;
-    /* A VI belongs to the completion queues it was made with: the connections are made anew. */
+    /* A VI cannot change its completion queues: close the connections; new ones are made later. */
     am_lock(from);
     ep_shut(ep, true);
     close_all(ep);

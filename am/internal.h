@@ -9,15 +9,17 @@ struct pollfd;
 
 extern struct am_net am_net;
 
-/* Handlers running in this thread. Not 0: calls that would run other handlers are refused. */
+/* Number of handlers that run in this thread. If not 0, calls that would run other handlers are
+ * refused. */
 extern __thread int am_in_handler;
 
 /* ---- base.c ---------------------------------------------------------------------------------- */
 
-/* Keep the reason (printed too if am_verbose), and return code. */
+/* Keep the reason for amvia_LastError (and print it if am_verbose is set), and return code. */
 int am_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 extern int am_verbose;
-/* AM_ERR_IN_USE; programs may repeat the call in a loop, so it is fast and never printed. */
+/* Fail with AM_ERR_IN_USE. Programs may repeat the call in a loop, so the reason is never formatted
+ * or printed. */
 int am_busy(void);
 int64_t am_now_ns(void);
 
@@ -40,11 +42,11 @@ static inline void am_read_args(int32_t *arg, int numargs, va_list args)
         arg[i] = (int32_t)va_arg(args, int);
 }
 
-/* Make the bundle's poller look at other work than messages. Any thread. */
+/* Make the thread that polls the bundle look for other work than messages. Any thread. */
 void am_attend(struct am_bundle *bundle);
 /* The same for all bundles. Under am_net.lock. */
 void am_attend_all(void);
-/* Take room for one more connection, if there is any. Under am_net.lock. */
+/* Take room for one more connection. Returns false if there is no room. Under am_net.lock. */
 bool am_room_take(void);
 void am_room_fill(void); /* the same without the limit */
 int am_listen(uint64_t discriminator, VIPX_LISTENER *ret);
@@ -62,24 +64,24 @@ void am_pause(struct am_bundle *bundle, unsigned turns);
 
 struct am_ep *am_ep_find(uint32_t number); /* under am_net.lock */
 unsigned am_ep_depth(const struct am_ep *ep);
-/* Wait, 30 s at most, until the messages it has sent have left. */
+/* Wait, 30 s at most, until the messages of this endpoint have left. */
 void am_ep_flush(struct am_ep *ep);
 int am_set_translation_tag(struct am_ep *ep, int index, tag_t tag);
 
 /* ---- map.c ----------------------------------------------------------------------------------- */
 
-/* Under am_net.lock. The map of a pair, made if there is none (NULL: no memory). */
+/* Under am_net.lock. The map of a pair: am_map_get makes it if there is none (NULL: no memory). */
 struct am_map *am_map_get(struct am_ep *ep, const en_t *name);
 struct am_map *am_map_find(struct am_ep *ep, const en_t *name);
-/* Free it if nothing refers to it. Under am_net.lock. */
+/* Free the map if nothing refers to it. Under am_net.lock. */
 void am_map_drop(struct am_map *map);
 
 /* ---- block.c --------------------------------------------------------------------------------- */
 
 /*
- * Get the connection's block of block_bytes and its handles; the other side may write to it from
- * landing_at on. 0, or -1 with VipxLastError's text. Give it back when no descriptor in it is under
- * way. Any thread.
+ * Get the connection's block of block_bytes and its handles. The other side may write to the block
+ * from landing_at on. Returns 0, or -1 with VipxLastError's text. Give the block back when none of
+ * its descriptors is under way. Any thread.
  */
 int am_block_get(struct am_conn *conn);
 void am_block_put(struct am_conn *conn);
@@ -105,15 +107,16 @@ void am_slot_post_write(struct am_lane *lane, unsigned n, size_t msg_bytes,
 bool am_conn_sent(struct am_conn *conn);
 /* Post receive buffer n again. */
 void am_recv_post(struct am_lane *lane, unsigned n);
-/* Make it the first of the bundle's list by last use; take it out of that list. */
+/* Make the connection the first of the bundle's list by last use; take it out of that list. */
 void am_conn_touch(struct am_conn *conn);
 void am_conn_unlist(struct am_conn *conn);
-/* Has it control messages to send? The bundle counts these connections and then attends to them. */
+/* Record whether the connection has control messages to send. The bundle counts these connections,
+ * so that its poller attends to them. */
 void am_control_set(struct am_conn *conn, bool work);
 
 /* ---- end.c ----------------------------------------------------------------------------------- */
 
-/* A connection has broken: move it from its map to the bundle's list of dead ones. */
+/* A connection has broken: move it from its map to the bundle's list of dead connections. */
 void am_conn_broken(struct am_conn *conn);
 /* Free a dead connection that nothing refers to any more. */
 void am_map_bury(struct am_conn *conn);
@@ -124,7 +127,7 @@ void am_control_send(struct am_conn *conn, uint8_t kind, bool answer);
 void am_control_arrived(struct am_conn *conn, uint8_t kind, const struct am_wire_grant *grant);
 /* Send the control messages that are due. */
 void am_control_work(struct am_conn *conn);
-/* Close it by agreement. */
+/* Close the connection by agreement of both sides. */
 void am_conn_close(struct am_conn *conn);
 /* Revoke the permissions to write into the segment. They end when the other sides have agreed. */
 void am_segment_revoke(struct am_ep *ep);
@@ -133,7 +136,8 @@ unsigned am_segment_writers(struct am_ep *ep);
 /* May another side write into the segment? */
 bool am_segment_granted(struct am_ep *ep);
 void am_segment_drop(struct am_ep *ep);
-/* A long message was copied: if possible, permit that the next one is written straight. */
+/* A long message was copied: if possible, permit the other side to write the next one straight into
+ * the segment. */
 void am_grant_consider(struct am_conn *conn, const struct am_message *msg);
 
 /* ---- send.c ---------------------------------------------------------------------------------- */
@@ -146,39 +150,41 @@ struct am_way {
     bool wait;              /* the source must be free on return */
 };
 
-/* Fill the buffer that `way` names, and post it. Sets way->lane. AM_OK, or AM_ERR_RESOURCE. */
+/* Fill the buffer that `way` names, and post it. Sets way->lane. Returns AM_OK, or
+ * AM_ERR_RESOURCE. */
 int am_send_message(struct am_conn *conn, const struct am_message *head, const int32_t *arg,
                     const void *source, struct am_way *way);
 /* Reply to request id. Sets the members of head that depend on the connection. */
 int am_send_reply(struct am_conn *conn, uint16_t id, const struct am_message *head,
                   const int32_t *arg, const void *source);
-/* The tag that a reply to the other end carries; told: the one that the request gave. */
+/* The tag that a reply to the other end carries. told: the tag that the request gave. */
 tag_t am_reply_tag(const struct am_map *map, tag_t told);
 
 /* ---- attend.c -------------------------------------------------------------------------------- */
 
 /* Adopt the connections that the service thread has accepted. */
 void am_bundle_adopt(struct am_bundle *bundle);
-/* The same, and close connections if others need the room, and send control messages. */
+/* The same; also close connections if others need the room, and send control messages. */
 void am_bundle_attend(struct am_bundle *bundle);
 
 /* ---- judge.c --------------------------------------------------------------------------------- */
 
-/* 0, or an E... status. */
+/* May the endpoint take this message? Returns 0, or an E... status. */
 int am_judge(const struct am_ep *ep, const struct am_message *msg);
 
 /* ---- poll.c ---------------------------------------------------------------------------------- */
 
-/* One turn: receive, run handlers. Under the bundle's lock. Returns the handlers run. */
+/* One turn: receive messages and run handlers. Returns the number of handlers run. Under the
+ * bundle's lock. */
 int am_poll(struct am_bundle *bundle);
-/* Take arrivals from the completion queue, without running handlers. */
+/* Take arrivals from the completion queue, without running handlers. Returns their number. */
 int am_gather(struct am_bundle *bundle);
 /* Give the credit back and forget the request. */
 void am_request_over(struct am_conn *conn, uint16_t id);
 
 /* ---- loop.c ---------------------------------------------------------------------------------- */
 
-/* A request and a reply to ourselves: the handler runs within the call. */
+/* Send a request or a reply to ourselves: the handler runs within the call. */
 int am_loop_request(struct am_ep *ep, int dest, const struct am_message *head, const int32_t *arg,
                     const void *source);
 int am_loop_reply(struct am_token *token, const struct am_message *head, const int32_t *arg,
@@ -190,7 +196,7 @@ enum am_class am_class_of(uint8_t kind);
 op_t am_opcode(uint8_t kind);
 /* Run a message's handler, after all checks. Releases the bundle's lock meanwhile. */
 void am_run(struct am_token *token, const struct am_message *msg, void *buf);
-/* Run handler 0 for a message that came back; as above. */
+/* Run handler 0 for a message that came back. Releases the bundle's lock meanwhile. */
 void am_run_returned(struct am_token *token, const struct am_message *msg, int status);
 void am_default_returned(int status, op_t opcode, void *argblock);
 
@@ -199,23 +205,25 @@ void am_default_returned(int status, op_t opcode, void *argblock);
 void am_wake_sleepers(struct am_bundle *bundle);
 /*
  * Sleep until one of `count` file descriptors (AM_SLEEP_FDS at most) is readable, the bundle needs
- * attention, or timeout_ms is over (-1: no limit). Under the lock, which is released meanwhile.
+ * attention, or timeout_ms is over (-1: no limit). Under the bundle's lock, which is released
+ * meanwhile.
  */
 #define AM_SLEEP_FDS (AM_CLASSES + 1)
 void am_sleep(struct am_bundle *bundle, const int *fds, unsigned count, int timeout_ms);
 /* Wait until no handler of ep runs (in another thread). */
 void am_wait_idle(struct am_ep *ep);
-/* What each process sends to the others by the launcher's channel. */
+/* The data that each process of a job sends to the others through the launcher. */
 struct am_card {
     en_t name;
     tag_t tag;
-    struct job_key key; /* that callers need */
+    struct job_key key; /* the key that callers must have */
 };
-/* From now on these are the cards of the job of ep; they stay. NULL: not known yet. */
+/* From now on these are the cards of the job of ep. They are never freed. NULL: not known yet. */
 void am_cards_know(const struct am_ep *ep, struct am_card *cards, int count);
 /*
- * The key of a call between ep and another endpoint: that of the called one, if AMX_SPMDStartup has
- * made both; otherwise NULL. *ret_early: not known yet. Under am_net.lock.
+ * The key of a call between ep and another endpoint: the key of the called endpoint if
+ * AMX_SPMDStartup has made both endpoints, otherwise NULL. *ret_early is set if the cards are not
+ * known yet. Under am_net.lock.
  */
 const struct job_key *am_spmd_key(const struct am_ep *ep, const en_t *other, const en_t *called,
                                   bool *ret_early);
@@ -223,7 +231,8 @@ int am_token_info(void *token, handler_t *handler, int *category, int *is_reques
 
 /* ---- region.c -------------------------------------------------------------------------------- */
 
-/* User memory registered for sending, through the cache; NULL: not possible. put gives it back. */
+/* Get user memory registered for sending, through the cache. NULL: it cannot be registered.
+ * am_region_put gives the region back. */
 struct am_region *am_region_get(const void *from, size_t len, VIP_MEM_HANDLE *ret);
 void am_region_put(struct am_region *region);
 void am_region_flush(void);
@@ -231,9 +240,9 @@ void am_region_flush(void);
 /* ---- call.c ---------------------------------------------------------------------------------- */
 
 /*
- * Get a connection (maybe not open yet); without one, call with the proof that we know the other
- * endpoint's tag. Under the bundle's lock, which is released while handlers run. Outcomes: 0; > 0:
- * an E... status why there cannot be one.
+ * Wait until the map has a connection (maybe not open yet). If it has none, call the other
+ * endpoint, with the proof that we know its tag. Under the bundle's lock, which is released while
+ * handlers run. Outcomes: 0; > 0: an E... status, the reason why there is no connection.
  */
 int am_map_connect(struct am_map *map, tag_t tag);
 
@@ -244,33 +253,35 @@ struct am_caller {
     struct am_caller *next;
     VIP_CONN_HANDLE handle;
     struct am_call call; /* the caller's private data */
-    en_t name;           /* of the endpoint that calls */
-    bool polled;         /* the program has polled since this call was doubted */
+    en_t name;           /* name of the endpoint that calls */
+    bool polled;         /* the program has polled since the service thread doubted this call */
 };
 
-/* Listeners of known endpoints beside the process's own. */
+/* Most listeners of known endpoints, beside the listener of the process. */
 #define AM_KNOWN_MAX 200
 
 int am_service_open(void);
 void am_service_close(void);
-/* Wake the service thread: what it waits for may have come. Any thread. */
+/* Wake the service thread: there may be room, or a request to serve again. Any thread. */
 void am_service_kick(void);
 /* Serve again a request that waited. Under am_net.lock. */
 void am_service_again(struct am_caller *caller);
-/* Serve it again when there may be room for its connection. Under am_net.lock. */
+/* Serve the request again when there may be room for its connection. Under am_net.lock. */
 void am_service_want_room(struct am_caller *caller);
 /* Does a request wait to be served again? Under am_net.lock. */
 bool am_service_waiting(void);
 /* Take all requests that wait to be served again, as a list in order. Under am_net.lock. */
 struct am_caller *am_service_take(void);
-/* Judge the doubted calls for the last time. Under am_net.lock. */
+/* Give the endpoint's doubted calls to the service thread, which judges them for the last time.
+ * Under am_net.lock. */
 void am_service_judge(struct am_ep *ep);
 /* Start and end taking requests of this listener. */
 int am_service_listen(VIPX_LISTENER listener);
 void am_service_unlisten(VIPX_LISTENER listener);
 /*
- * What the service thread sleeps on: first the descriptor that wakes it, then each listener's, which
- * stands at the same index of `listener`. Both have AM_KNOWN_MAX + 2 places. Returns their count.
+ * The file descriptors that the service thread sleeps on: first the one that wakes it, then one of
+ * each listener. The listener of wait[i] is listener[i]. Both arrays have AM_KNOWN_MAX + 2 places.
+ * Returns the number of descriptors.
  */
 unsigned am_service_fds(struct pollfd *wait, VIPX_LISTENER *listener);
 
@@ -283,8 +294,8 @@ void am_service_stop(void);
 /* ---- proof.c --------------------------------------------------------------------------------- */
 
 /*
- * A call is proved by the key of the called endpoint or, without a key, by its tag (key: NULL). The
- * answer is proved by the key only. Any thread.
+ * The key of the called endpoint proves a call; without a key (NULL) its tag proves the call. Only
+ * a key proves an answer; without a key, every answer counts as proved. Any thread.
  */
 void am_call_prove(const struct job_key *key, tag_t tag, const en_t *caller, const en_t *called,
                    struct am_call *call);

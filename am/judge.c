@@ -1,7 +1,7 @@
 /* May an endpoint take a message (spec 4.11)? Messages to ourselves are judged, too. */
 #include "am/internal.h"
 
-/* Is the range inside the segment? 0, or an E... status. */
+/* Is the range inside the segment? Returns 0, or an E... status. */
 static int judge_range(const struct am_ep *ep, uint64_t offset, uint64_t nbytes)
 {
     if (nbytes == 0)

@@ -1,13 +1,13 @@
 /*
  * Messages to ourselves: the request's handler runs inside the request call, its reply's handler
- * inside the reply. No connection, no credits.
+ * inside the reply. Such messages need no connection and no credits.
  */
 #include "am/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Put the payload where the handler finds it. NULL: no memory. */
+/* Put the payload into the memory that the handler gets. NULL: no memory. */
 static void *bring(struct am_ep *ep, const struct am_message *msg, const void *source)
 {
     unsigned reply = msg->kind >= AM_KIND_R_SHORT;

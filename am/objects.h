@@ -4,10 +4,11 @@
  *
  *   bundle ── endpoint ── map (one per pair of endpoints) ── conn (its connection, if any)
  *
- * Locks. bundle->lock (AM_PAR only) guards a bundle, its endpoints, maps and conns: everything that
- * the message path touches. am_net.lock guards what the service thread (accept.c) touches too: the
- * table of endpoints, the tables of maps, the phase of each map, the number of connections. A
- * thread that needs both takes the bundle's first. The service thread never takes a bundle's.
+ * Locks. bundle->lock (AM_PAR only) guards a bundle, its endpoints, maps and conns: all data that
+ * the message path touches. am_net.lock guards the data that the service thread (accept.c) touches
+ * too: the table of endpoints, the tables of maps, the phase of each map, the number of
+ * connections. A thread that needs both locks takes the bundle's lock first. The service thread
+ * never takes a bundle's lock.
  */
 #ifndef AM_OBJECTS_H
 #define AM_OBJECTS_H
@@ -22,14 +23,14 @@
 #include "am/token.h"
 #include "am/wire.h"
 
-/* Translations of an endpoint: the first and smallest number, and the largest. */
+/* Entries of an endpoint's translation table: the initial and smallest number, and the largest. */
 #define AM_TRANSLATIONS_MIN 256
 #define AM_TRANSLATIONS_MAX (1 << 20)
 
 /* Bytes of a VIPL address here: head, host, discriminator of 8 bytes. */
 #define AM_ADDRESS_BYTES 64
 
-/* Bytes of an endpoint's name as text. */
+/* Room for an endpoint's name as text, in bytes. */
 #define AM_NAME_TEXT 80
 
 /* Numbers of endpoints with a port have this bit. */
@@ -37,7 +38,8 @@
 
 #define AM_EP_BUCKETS 1024
 
-/* Largest long payload, in bytes, inside the message; an RDMA Write for it would cost more. */
+/* A long payload of up to this many bytes is never written straight into the segment: an RDMA Write
+ * would cost more than a copy inside the message. */
 #define AM_DIRECT_MIN 1024u
 
 /* Size classes of messages; also indices of lanes in the variant with one VI per class. */
@@ -47,10 +49,10 @@ struct am_caller;
 struct am_conn;
 struct am_map;
 
-/* The descriptors of a buffer to send from, in registered memory. */
+/* The descriptors of a send buffer, in registered memory. */
 struct am_slot {
     VIP_DESCRIPTOR desc;  /* of the message */
-    VIP_DESCRIPTOR write; /* of an RDMA Write before it */
+    VIP_DESCRIPTOR write; /* of an RDMA Write before the message */
 };
 
 /* Bytes of a segment. */
@@ -87,22 +89,23 @@ struct am_lane {
     char *recv_bytes;          /* conn->recvs x room */
     uint8_t *in_flight;        /* conn->sends: descriptors posted and not seen completed */
     struct am_region **region; /* conn->sends: memory that the posted descriptors read from */
-    bool connected;            /* its attempt has succeeded */
+    bool connected;            /* the attempt to connect it has succeeded */
 };
 
-/* A request under way. Its message stays in the send buffer of the same number until it is over. */
+/* A request under way. Its message stays in the send buffer of the same number until the request is
+ * over. */
 struct am_request {
     bool used;
-    uint8_t lane;          /* where its message is */
+    uint8_t lane;          /* the lane of its message */
     int dest;              /* translation index */
-    void *source;          /* payload of a long one, as the caller gave it */
-    struct am_range range; /* what a long one covers in the segment; length 0: nothing */
+    void *source;          /* payload, as the caller gave it */
+    struct am_range range; /* bytes of the segment that a long request covers; length 0: none */
 };
 
 /* The last answer to a request of the other side. */
 struct am_reply {
     uint8_t lane;
-    struct am_range range; /* what a long one covers; until the next request of that number */
+    struct am_range range; /* bytes that a long reply covers; kept until this id is used again */
 };
 
 /* A message that was received and waits to be handled; lives beside its receive buffer. */
@@ -118,9 +121,9 @@ struct am_queue {
 
 enum am_conn_state {
     AM_CONN_CALLING,  /* our attempt is under way */
-    AM_CONN_ACCEPTED, /* accepted; the caller's READY has not come, so we do not send */
+    AM_CONN_ACCEPTED, /* accepted; we do not send before the caller's READY comes */
     AM_CONN_OPEN,
-    AM_CONN_CLOSING, /* we want it closed; the request for that is sent or due */
+    AM_CONN_CLOSING, /* we want to close it; our request to close is sent or due */
     AM_CONN_CLOSED,  /* we have agreed to close; the other side disconnects */
     AM_CONN_DEAD     /* broken, or disconnected by us */
 };
@@ -130,7 +133,7 @@ struct am_grant {
     bool valid;
     uint64_t base, len;
     VIP_MEM_HANDLE handle;
-    tag_t tag;            /* what messages have to carry; AM_ALL: anything */
+    tag_t tag;            /* tag that messages must carry; AM_ALL: any tag */
     uint8_t handlers[32]; /* bit per handler that is registered */
 };
 
@@ -141,15 +144,15 @@ struct am_conn {
     struct am_conn *next_failed;   /* in bundle->failed */
     struct am_conn *newer, *older; /* in the bundle's list by last use */
     enum am_conn_state state;
-    bool listed;                  /* in the bundle's list */
-    bool adopted;                 /* the bundle has it */
-    uint32_t serial;              /* of the caller; differs between its connections */
-    unsigned k, peer_k;           /* requests under way at most: ours, the other side's */
+    bool listed;        /* in the bundle's list */
+    bool adopted;       /* the bundle has taken it over */
+    uint32_t serial;    /* number that the caller gave; another one for each of its connections */
+    unsigned k, peer_k; /* most requests under way: ours, the other side's */
     unsigned lanes, sends, recvs; /* sends and recvs: buffers of each lane */
     struct am_lane lane[AM_CLASSES];
     void *block; /* descriptors, buffers, landing; NULL: none yet */
     size_t block_bytes;
-    size_t landing_at; /* where the landing is: k places for replies, peer_k for requests */
+    size_t landing_at; /* offset of the landing: k places for replies, peer_k for requests */
     VIP_MEM_HANDLE mem, landing_mem;
     uint64_t peer_landing; /* address of the other side's landing */
     VIP_MEM_HANDLE peer_landing_mem;
@@ -157,23 +160,23 @@ struct am_conn {
     struct am_request *request; /* k */
     uint16_t *free_id;          /* k, a stack */
     unsigned free_ids;
-    uint8_t *peer_busy;         /* peer_k: that request has arrived and is not answered */
-    unsigned serving;           /* number of these requests */
+    uint8_t *peer_busy;         /* peer_k flags: this request has arrived and is not answered */
+    unsigned serving;           /* number of the requests with a flag */
     struct am_reply *reply;     /* peer_k */
     struct am_arrival *arrival; /* lanes x recvs */
     unsigned running;           /* arrivals queued or being handled */
     struct am_grant peer_grant, my_grant;
     uint8_t asked; /* the control message of ours that waits for its answer, or 0 */
     bool want_revoke, want_grant, want_close; /* control messages to send */
-    bool must_agree;                          /* the other side asks to close */
-    bool close_agreed;                        /* it has agreed to our request to close */
-    bool control_work;                        /* counted in bundle->control_conns */
-    bool counted_closing;                     /* counted in bundle->closing */
-    unsigned accepting;  /* am_net.lock: lanes that the service thread accepts */
-    unsigned lanes_seen; /* am_net.lock: bit per lane with a request that has come */
-    bool accept_failed;  /* am_net.lock */
-    bool stranger;       /* am_net.lock: counted in ep->strangers */
-    tag_t tag;           /* proved by our call */
+    bool must_agree;      /* the other side has asked to close, and we have not agreed yet */
+    bool close_agreed;    /* the other side has agreed to our request to close */
+    bool control_work;    /* counted in bundle->control_conns */
+    bool counted_closing; /* counted in bundle->closing */
+    unsigned accepting;   /* am_net.lock: lanes that the service thread accepts */
+    unsigned lanes_seen;  /* am_net.lock: bit per lane whose connection request has come */
+    bool accept_failed;   /* am_net.lock */
+    bool stranger;        /* am_net.lock: counted in ep->strangers */
+    tag_t tag;            /* the tag that our call proves */
     int64_t opened_ns;
 };
 
@@ -181,26 +184,26 @@ struct am_conn {
 enum am_phase {
     AM_PHASE_NONE,
     AM_PHASE_CALLING,   /* a thread of the bundle calls the other side */
-    AM_PHASE_ACCEPTING, /* the service thread makes a connection or has handed it over */
-    AM_PHASE_UP         /* the bundle has it, until it is destroyed */
+    AM_PHASE_ACCEPTING, /* the service thread makes a connection or has handed one over */
+    AM_PHASE_UP         /* the bundle has the connection; ends when that is destroyed */
 };
 
 /* A pair of endpoints. */
 struct am_map {
     struct am_map *next; /* in ep->map_bucket */
     struct am_ep *ep;
-    en_t name;            /* the other one */
+    en_t name;            /* name of the other endpoint */
     unsigned entries;     /* translation entries that refer to it */
-    int entry;            /* the lowest of them, or -1 */
+    int entry;            /* the lowest of these translation entries, or -1 */
     unsigned waiters;     /* threads in a request that waits for its connection */
     struct am_conn *conn; /* bundle->lock */
-    unsigned peer_depth;  /* credits that the other side needs room for, or 0 */
-    int64_t crossed_ns;   /* when a call of ours gave way, or 0 */
+    unsigned peer_depth;  /* credits of the other side that we must have room for; 0: not known */
+    int64_t crossed_ns;   /* time when our call gave way to another one; 0: no call gave way */
     /* am_net.lock: */
     enum am_phase phase;
     unsigned conns;          /* connections that exist, broken ones included */
-    struct am_conn *passive; /* the one the service thread has made */
-    struct am_caller *again; /* request that came while an older connection existed */
+    struct am_conn *passive; /* the connection that the service thread has made */
+    struct am_caller *again; /* request that came while an older connection existed, or NULL */
 };
 
 struct am_translation {
@@ -233,20 +236,20 @@ struct am_ep {
     int trans_count;
     amvia_handler_fn_t handler[256];
     unsigned depth;       /* credits; 0 until AM_SetExpectedResources */
-    unsigned pins;        /* the service thread builds a connection for it; am_net.lock */
+    unsigned pins;        /* connections that the service thread is making for it; am_net.lock */
     bool closing, moving; /* being freed, being moved; am_net.lock */
     struct am_caller
         *doubted; /* calls without the right proof; am_net.lock, as the members up to crowded: */
     unsigned doubted_count;
     unsigned strangers; /* connections that only AM_ALL allows */
-    bool crowded;       /* strangers are at their limit, and another one has called */
+    bool crowded;       /* strangers are at their limit, and one more stranger has called */
     struct am_map *map_bucket[AM_MAP_BUCKETS]; /* am_net.lock for changes and foreign reads */
     struct am_map self;                        /* stands for our own name */
     bool busy;                                 /* one of its handlers runs */
-    unsigned shown_count;                      /* of shown: handlers that run, nested ones too */
-    struct am_token shown[AM_NESTED_MAX];      /* their tokens */
-    char *loop_medium[2];   /* buffers for messages to ourselves: request, reply */
-    VIPX_LISTENER listener; /* of a known endpoint */
+    unsigned shown_count; /* used places of shown: handlers that run, nested ones too */
+    struct am_token shown[AM_NESTED_MAX]; /* tokens of these handlers */
+    char *loop_medium[2];                 /* buffers for messages to ourselves: request, reply */
+    VIPX_LISTENER listener;               /* of a known endpoint */
     amx_stats_t stats;
     am_pre_handler_t before_handler; /* callbacks of am_amx.h */
     am_post_handler_t after_handler;
@@ -258,19 +261,19 @@ struct am_bundle {
     pthread_mutex_t lock;
     struct am_ep *eps;
     VIP_CQ_HANDLE send_cq, recv_cq;
-    int cq_fd;                         /* made by the first sleep */
-    int wake_fd;                       /* eventfd: work for the poller that is not a message */
-    unsigned attention;                /* atomic: incoming, room wanted, calls again */
-    struct am_conn *incoming;          /* am_net.lock: accepted, to be adopted */
-    struct am_conn *failed;            /* am_net.lock: handed over, and then not accepted */
+    int cq_fd;          /* descriptor of recv_cq, made by the first AM_WaitSema; -1: none yet */
+    int wake_fd;        /* eventfd: work for the poller that is not a message */
+    unsigned attention; /* atomic: not 0 if there is work that is not a message (attend.c) */
+    struct am_conn *incoming; /* am_net.lock: accepted, to be adopted */
+    struct am_conn *failed;   /* am_net.lock: adopted or incoming, but accepting a lane failed */
     struct am_queue replies, requests; /* arrived, not handled */
     struct am_conn *newest, *oldest;   /* by last use */
     struct am_conn *dead;              /* to be destroyed when nothing refers to them */
     int mask;
-    uint64_t handled;       /* handlers run; shows a thread that others have handled arrivals */
-    unsigned sleepers;      /* atomic: threads in am_sleep */
+    uint64_t handled;  /* handlers run so far; shows that other threads have handled arrivals */
+    unsigned sleepers; /* atomic: threads in am_sleep */
     unsigned control_conns; /* connections with control messages to send */
-    unsigned closing;       /* connections that we close */
+    unsigned closing;       /* connections that we are closing */
 };
 
 /* Process-wide. */
@@ -278,7 +281,7 @@ struct am_net {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* pins */
     int inits;
-    pid_t pid; /* process that called AM_Init */
+    pid_t pid; /* the process that called AM_Init */
     VIP_NIC_HANDLE nic;
     VIP_PROTECTION_HANDLE ptag;
     VIP_NIC_ATTRIBUTES attrs;
@@ -292,7 +295,7 @@ struct am_net {
     unsigned doubts;         /* doubted calls and crowded endpoints, of all endpoints */
     unsigned lanes;          /* 1, or 3 in the older variant */
     unsigned depth;          /* default credits */
-    int64_t residence_ns;    /* smallest age of a connection that is reclaimed */
+    int64_t residence_ns;    /* a younger connection is not closed to make room */
     amvia_counts_t counts;
 };
 

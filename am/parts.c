@@ -10,7 +10,7 @@ static __thread struct am_parts account;
 static __thread enum am_part present;
 static __thread uint64_t since;
 
-/* The processor's own counter: cheap, so that it hardly disturbs the measurement. */
+/* The processor's own counter costs little time, so that it hardly disturbs the measurement. */
 static uint64_t ticks_now(void)
 {
 #if defined(__x86_64__)

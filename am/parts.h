@@ -1,6 +1,7 @@
 /*
- * Inside libvipam: where the processor's time goes, for bench/am/parts. Only the build that
- * measures it (VIPAM_PARTS, library vipam_parts) has more than empty functions here.
+ * Inside libvipam: the accounting of processor time, for bench/am/parts. Only the build for this
+ * measurement (VIPAM_PARTS, library vipam_parts) measures; in other builds the function does
+ * nothing.
  *
  * At every moment a thread is in one part. am_part(p) ends the present part, begins p, and returns
  * the previous one, which the caller resumes later.
@@ -12,15 +13,16 @@
 
 enum am_part {
     AM_PART_OUTSIDE,   /* the program, its handlers included */
-    AM_PART_SEMANTICS, /* what AM promises: checks, tags, tables, handlers called, order, copies */
-    AM_PART_FLOW,      /* credits taken and given back, buffers that must be free */
-    AM_PART_EVENTS,    /* finding out that something has arrived: the receive completion queue */
-    AM_PART_VI,        /* posting descriptors, and taking those that are done */
+    AM_PART_SEMANTICS, /* the rules of AM: checks, tags, tables, calling handlers, order, copies */
+    AM_PART_FLOW,      /* taking and returning credits, waiting for free buffers */
+    AM_PART_EVENTS,    /* looking for arrivals in the receive completion queue */
+    AM_PART_VI,        /* posting descriptors, and taking back completed ones */
     AM_PARTS
 };
 
 #ifdef VIPAM_PARTS
-/* Time-stamp counter ticks of each part, and the count of its ends; of this thread, since reset. */
+/* Time-stamp counter ticks of each part, and how many times the part ended; in this thread, since
+ * the reset. */
 struct am_parts {
     uint64_t ticks[AM_PARTS], ends[AM_PARTS];
 };

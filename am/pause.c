@@ -1,12 +1,12 @@
-/* How a thread waits that polls. */
+/* How a polling thread waits between its polls. */
 #include <sched.h>
 #include <time.h>
 
 #include "am/internal.h"
 
 /*
- * Spin, then yield, then sleep a little: other processes must act first, and may need this
- * processor.
+ * First return at once, later yield, then sleep a little: the caller waits for other processes, and
+ * these may need this processor.
  */
 void am_pause(struct am_bundle *bundle, unsigned turns)
 {

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* Arrivals taken before the first is handled; limited so that a flood does not delay replies. */
+/* Most arrivals taken before the first one is handled; limited so that a flood does not delay
+ * replies. */
 #define GATHER_MAX 64
 
 static struct am_message *arrival_msg(const struct am_arrival *arrival)
@@ -25,7 +26,8 @@ static void queue_put(struct am_queue *queue, struct am_arrival *arrival)
     queue->last = arrival;
 }
 
-/* Take the first arrival of an endpoint that runs no handler (in another thread); or NULL. */
+/* Take the first arrival whose endpoint runs no handler (in another thread). NULL: there is
+ * none. */
 static struct am_arrival *queue_take(struct am_queue *queue)
 {
     struct am_arrival *before = NULL, *arrival = queue->first;
@@ -47,7 +49,7 @@ static struct am_arrival *queue_take(struct am_queue *queue)
 
 /* ---- taking ---------------------------------------------------------------------------------- */
 
-/* Is this a message: are lengths, counts and numbers possible for this connection? */
+/* Is the message valid: are its lengths, counts and numbers possible for this connection? */
 static bool well_formed(const struct am_conn *conn, const struct am_message *msg, size_t bytes)
 {
     bool reply = msg->kind >= AM_KIND_R_SHORT && msg->kind <= AM_KIND_REFUSED;
@@ -111,7 +113,7 @@ static void arrived(struct am_arrival *arrival, size_t bytes)
     if (msg->kind < AM_KIND_REPLY_REFUSED) {
         conn->peer_busy[msg->id] = 1;
         conn->serving++;
-        conn->reply[msg->id].range.len = 0; /* its handler has run */
+        conn->reply[msg->id].range.len = 0; /* the handler of that reply has run */
         am_conn_touch(conn);
     }
     if (!payload_fits(msg, bytes))
@@ -160,7 +162,7 @@ int am_gather(struct am_bundle *bundle)
 
 /* ---- bringing the payload -------------------------------------------------------------------- */
 
-/* Bring the payload to its destination. Returns where the handler finds it. */
+/* Bring the payload to its destination. Returns its address for the handler. */
 static void *bring_payload(struct am_conn *conn, struct am_message *msg)
 {
     struct am_ep *ep = conn->map->ep;
@@ -212,7 +214,7 @@ void am_request_over(struct am_conn *conn, uint16_t id)
     am_part(part);
 }
 
-/* A get: the library answers. */
+/* Answer a get: the library does it without a handler. */
 static void answer_get(struct am_conn *conn, const struct am_message *msg)
 {
     struct am_message head = {.kind = AM_KIND_R_LONG,
@@ -266,7 +268,8 @@ static void refuse_reply(struct am_conn *conn, uint16_t id, int status)
     am_slot_post(lane, id, sizeof(*out));
 }
 
-/* Our request came back. The credit is free before handler 0 runs, so it gets a copy. */
+/* Our request came back. The credit is free before handler 0 runs, so the handler gets a copy of
+ * the message. */
 static void handle_refused(struct am_conn *conn, uint16_t id, int status)
 {
     struct am_request origin = conn->request[id];
@@ -323,7 +326,7 @@ static void handle_reply(struct am_arrival *arrival)
     arrival_over(arrival);
 }
 
-/* Messages under way on a connection that has broken come back, each once. */
+/* The connection has broken: each request under way on it comes back once. */
 static void return_all(struct am_conn *conn)
 {
     struct am_ep *ep = conn->map->ep;

@@ -1,6 +1,6 @@
 /*
- * Proofs of calls and answers (wire.h): the caller has the key of the endpoint that it calls, or
- * its tag.
+ * Proofs of calls and answers (wire.h): a call proves that the caller has the key of the called
+ * endpoint, or its tag.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@ static struct am_claim claim_of(const en_t *caller, const en_t *called, const st
     struct am_claim claim = {.call = *call};
 
     memcpy(claim.caller, caller, sizeof(claim.caller));
-    /* The called endpoint's name without its host, which may have several addresses. */
+    /* Leave out the host of the called endpoint's name: a host may have several addresses. */
     memcpy(claim.called, called, offsetof(en_t, host_bytes));
     memset(&claim.call.proof, 0, sizeof(claim.call.proof));
     return claim;

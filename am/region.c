@@ -1,11 +1,11 @@
 /*
- * The cache of registered source memory of long messages. Registering costs more than sending some
- * tens of kilobytes, and programs often send from the same places.
+ * The cache of registered memory from which long messages are sent. Registering costs more time
+ * than sending some tens of kilobytes, and programs often send from the same addresses.
  *
  * A program may give memory back to the system and get other memory at the same address while the
- * cache still has it registered; the registration then means the old pages. So before each use the
- * kernel is asked what is mapped there (PROCMAP_QUERY, Linux 6.11, a microsecond). If the kernel
- * cannot be asked, no registration is kept.
+ * cache still has it registered; the registration still means the old pages. So before each use the
+ * library asks the kernel for the mappings at this address (PROCMAP_QUERY, Linux 6.11, a
+ * microsecond). If PROCMAP_QUERY does not work, the library keeps no registration.
  */
 #include "am/internal.h"
 
@@ -15,10 +15,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* Ranges kept at most. */
+/* Most ranges in the cache. */
 #define REGIONS 32
 
-/* Bytes kept at most: pages in the cache occupy memory. */
+/* Most bytes in the cache: its pages occupy memory. Pinned ranges may exceed the limit. */
 #define REGION_BYTES_MAX ((size_t)64 << 20)
 
 #define PAGE 4096u
@@ -41,20 +41,20 @@ struct identity {
 
 struct am_region {
     uintptr_t at;
-    size_t len; /* 0: free */
+    size_t len; /* 0: the entry is free */
     VIP_MEM_HANDLE mem;
     struct identity identity;
     unsigned pins;
     uint64_t used; /* stamp */
-    bool stale;    /* give it back when the last pin goes */
+    bool stale;    /* deregister the range when its last pin goes */
 };
 
 static struct {
     pthread_mutex_t lock;
     struct am_region region[REGIONS];
     uint64_t stamp;
-    int maps_fd; /* -1: not opened yet, -2: the kernel cannot be asked */
-    pid_t pid;   /* process of these maps */
+    int maps_fd; /* -1: not opened yet, -2: PROCMAP_QUERY does not work */
+    pid_t pid;   /* the process that opened maps_fd */
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER, .maps_fd = -1};
 
 static bool ask_kernel(uintptr_t at, struct map_query *query)
@@ -65,7 +65,7 @@ static bool ask_kernel(uintptr_t at, struct map_query *query)
     return ioctl(cache.maps_fd, MAP_QUERY, query) == 0;
 }
 
-/* false: the kernel cannot be asked, or something is not mapped. */
+/* false: PROCMAP_QUERY does not work, or a part of the range is not mapped. */
 static bool identify(uintptr_t at, size_t len, struct identity *ret)
 {
     uintptr_t end = at + len;
@@ -124,7 +124,8 @@ static struct am_region *find(uintptr_t at, size_t len)
     return NULL;
 }
 
-/* A free place; the least recently used regions go until the new one fits. NULL: all are pinned. */
+/* Find a free entry; drop the least recently used regions until the new one fits. NULL: all entries
+ * are pinned. */
 static struct am_region *make_room(size_t len)
 {
     for (;;) {
@@ -157,7 +158,8 @@ static struct am_region *add(uintptr_t at, size_t len)
     if (region == NULL)
         return NULL;
     *region = (struct am_region){.at = from, .len = to - from};
-    /* Whole pages, so that neighbouring ranges find it; if that fails, only the bytes. */
+    /* Register whole pages, so that neighbouring ranges can use the region. If that fails, register
+     * only the bytes. */
     if (VipRegisterMem(am_net.nic, (void *)from, region->len, &attrs, &region->mem) !=
         VIP_SUCCESS) {
         region->at = at;

@@ -42,7 +42,7 @@ static int reply(struct am_token *token, struct am_message *head, int numargs, v
     } else {
         am_stats_sent(ep, head, false);
         rc = am_send_reply(token->conn, token->msg->id, head, arg, source);
-        /* Nothing was sent: the credit goes back by the automatic reply. */
+        /* If no reply was sent, the library's automatic reply gives the credit back. */
         token->replied = rc == AM_OK;
     }
     am_unlock(ep->bundle);

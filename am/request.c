@@ -1,5 +1,5 @@
 /*
- * Requests: each takes a credit, and waits for one while none is free. A request that cannot be sent
+ * Requests: each takes a credit, and waits until a credit is free. A request that cannot be sent
  * comes back at once.
  */
 #include "am/internal.h"
@@ -13,10 +13,10 @@ struct ask {
     void *source;
     bool async;
     int32_t arg[AM_ARGS_MAX];
-    union am_message_room room; /* its head; last, because it ends in a flexible array */
+    union am_message_room room; /* its head; last member, because it ends in a flexible array */
 };
 
-/* The request cannot be sent: it comes back at once. */
+/* The request cannot be sent: give it to handler 0 at once. */
 static void return_unsent(struct ask *ask, struct am_map *map, int status)
 {
     union am_message_room copy;
@@ -32,9 +32,9 @@ static void return_unsent(struct ask *ask, struct am_map *map, int status)
 }
 
 /*
- * Wait until the map has an open connection with a credit, handling what arrives meanwhile. 0 with
- * *ret; AM_ERR_IN_USE: an asynchronous one would wait for a credit; negative: -E... status, there
- * can be no connection.
+ * Wait until the map has an open connection with a credit, and handle arriving messages meanwhile.
+ * Outcomes: 0 with *ret; AM_ERR_IN_USE: an asynchronous request would wait for a credit; negative:
+ * minus an E... status, the reason why there is no connection.
  */
 static int wait_for_credit(struct am_map *map, tag_t tag, bool async, struct am_conn **ret)
 {
@@ -90,7 +90,7 @@ static int send_request(struct ask *ask, struct am_map *map, struct am_conn *con
     return rc;
 }
 
-/* Under the lock. */
+/* Under the bundle's lock. */
 static int request_locked(struct ask *ask)
 {
     struct am_ep *ep = ask->ep;

@@ -1,6 +1,6 @@
 /*
- * Running handlers: each is called through a pointer of its own type, one per number of arguments,
- * never through a variadic one.
+ * Running handlers: each is called through a pointer of its own type, which depends on the number
+ * of arguments, never through a variadic type.
  */
 #include "am/internal.h"
 
@@ -80,7 +80,8 @@ static void call_short(amvia_handler_fn_t handler, void *token, unsigned n, cons
     }
 }
 
-/* nbytes goes as size_t: an int parameter reads its lower half in the same register. */
+/* Pass nbytes as size_t: a handler with an int parameter reads the lower half of the same
+ * register. */
 static void call_bulk(amvia_handler_fn_t handler, void *token, void *buf, size_t nbytes, unsigned n,
                       const int32_t *arg)
 {
@@ -103,7 +104,7 @@ enum am_class am_class_of(uint8_t kind)
     return AM_SHORT;
 }
 
-/* A callback that the program has set for every handler (am_amx.h). */
+/* Call the callback that the program has set for every handler (am_amx.h). */
 static void before(const struct am_token *token, const struct am_message *msg, void *buf)
 {
     am_pre_handler_t pre = token->ep->before_handler;
@@ -115,8 +116,8 @@ static void before(const struct am_token *token, const struct am_message *msg, v
 }
 
 /*
- * The token that the program sees, in memory of the endpoint: a token that is used after its
- * handler has returned is recognised there. Under the bundle's lock, as is its end.
+ * Make the token that the program sees. It is in memory of the endpoint, so the library recognises
+ * a token that is used after its handler has returned. Under the bundle's lock, as token_hide.
  */
 static struct am_token *token_show(const struct am_token *token)
 {
@@ -190,7 +191,7 @@ static const char *am_status_name(int status)
     return status >= 0 && status <= EREPLYREJECTED ? name[status] : "unknown";
 }
 
-/* Handler 0 of a new endpoint: print what came back, and abort. */
+/* Handler 0 of a new endpoint: print the message that came back, and abort. */
 void am_default_returned(int status, op_t opcode, void *argblock)
 {
     static const char *const what[] = {"",      "request",      "medium request", "long request",

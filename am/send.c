@@ -1,12 +1,13 @@
 /*
- * Sending a message over an open connection: where the payload of a long one goes, and the buffer
- * that is posted. It waits for a buffer only, never for the other program.
+ * Sending a message over an open connection: chooses the place of a long payload, fills a buffer
+ * and posts it. Sending waits only for a buffer, never for the other program.
  */
 #include "am/internal.h"
 
 #include <string.h>
 
-/* Largest long payload, in bytes, copied to the send buffer so that the caller need not wait. */
+/* Largest long payload, in bytes, that is copied to the send buffer, so that the caller need not
+ * wait. */
 #define STAGE_MAX 32768u
 
 static struct am_lane *lane_for(struct am_conn *conn, enum am_class class)
@@ -25,9 +26,9 @@ static bool overlap(const struct am_range *a, uint64_t off, uint64_t len)
 }
 
 /*
- * May these bytes be written straight into the other's segment? It must be granted. The place must
- * not overlap another long message that its handler may not have seen: each handler must see its
- * own bytes.
+ * May these bytes be written straight into the other side's segment? The other side must have
+ * granted it. The bytes must not overlap another long message that its handler may not have seen:
+ * each handler must see its own bytes.
  */
 static bool may_write_straight(const struct am_conn *conn, const struct am_message *msg)
 {
@@ -49,7 +50,7 @@ static bool may_write_straight(const struct am_conn *conn, const struct am_messa
     return true;
 }
 
-/* The place of a payload and the lane that goes with it. */
+/* Choose the place of the payload, and the lane for this place. */
 static void choose(struct am_conn *conn, struct am_message *msg, struct am_way *way)
 {
     enum am_class class = am_class_of(msg->kind);
@@ -68,7 +69,7 @@ static void choose(struct am_conn *conn, struct am_message *msg, struct am_way *
     way->lane = lane_for(conn, class);
 }
 
-/* Write the payload to the other side, then the message of the buffer. */
+/* Write the payload to the other side by RDMA, then send the message of the buffer. */
 static int post_write(struct am_conn *conn, struct am_message *msg, const struct am_way *way,
                       const void *source)
 {
@@ -97,7 +98,7 @@ static int post_write(struct am_conn *conn, struct am_message *msg, const struct
     way->lane->region[way->slot] = region;
     am_slot_post_write(way->lane, way->slot, head, &transfer);
     if (!staged && way->wait)
-        am_slot_get(way->lane, way->slot); /* the source is free when the buffer is */
+        am_slot_get(way->lane, way->slot); /* the source is free when the buffer is free */
     return AM_OK;
 }
 

@@ -1,6 +1,6 @@
 /*
- * What the service thread (accept.c) works on: the listeners, the callers to be served again, and
- * the descriptor that wakes it. Every thread of the program leaves work here.
+ * The work of the service thread (accept.c): the listeners, the callers to be served again, and the
+ * descriptor that wakes the thread. Every thread of the program leaves work here.
  */
 #include "am/internal.h"
 
@@ -12,7 +12,7 @@
 
 static struct {
     int wake_fd;
-    struct am_caller *waiting, **last; /* am_net.lock, as the rest; in order */
+    struct am_caller *waiting, **last; /* callers in order; am_net.lock, as the rest */
     bool wanting;                      /* counted in am_net.wanted */
     VIPX_LISTENER known[AM_KNOWN_MAX];
     unsigned known_count;
@@ -39,7 +39,7 @@ void am_service_kick(void)
     uint64_t one = 1;
 
     if (service.wake_fd >= 0 && write(service.wake_fd, &one, sizeof(one)) < 0)
-        return; /* it is awake already */
+        return; /* the service thread is awake already */
 }
 
 /* ---- callers --------------------------------------------------------------------------------- */

@@ -10,10 +10,10 @@ void am_wake_sleepers(struct am_bundle *bundle)
 
     if (__atomic_load_n(&bundle->sleepers, __ATOMIC_SEQ_CST) > 0 &&
         write(bundle->wake_fd, &one, sizeof(one)) < 0)
-        return; /* it is raised already */
+        return; /* wake_fd is raised already */
 }
 
-/* The wake descriptor stays raised until no thread sleeps, so that each sleeper sees it. */
+/* wake_fd stays raised until no thread sleeps, so that each sleeper sees it. */
 void am_sleep(struct am_bundle *bundle, const int *fds, unsigned count, int timeout_ms)
 {
     struct pollfd wait[AM_SLEEP_FDS + 1] = {{.fd = bundle->wake_fd, .events = POLLIN}};
@@ -30,5 +30,5 @@ void am_sleep(struct am_bundle *bundle, const int *fds, unsigned count, int time
     am_lock(bundle);
     if (__atomic_sub_fetch(&bundle->sleepers, 1, __ATOMIC_SEQ_CST) == 0 &&
         read(bundle->wake_fd, &raised, sizeof(raised)) < 0)
-        return; /* it was not raised */
+        return; /* wake_fd was not raised */
 }

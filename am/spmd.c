@@ -9,13 +9,14 @@
 #include "job/job.h"
 
 /*
- * How long, in ns, an exit with code 0 waits for the exits of the other processes. Then the job
- * ends although they still run. The time is longer than a busy machine delays a process's last
- * instructions.
+ * An exit with code 0 waits this many ns for the exits of the other processes. Then the job ends
+ * although they still run. The time is longer than a busy machine delays the last instructions of a
+ * process.
  */
 #define EXIT_GRACE_NS 30000000000LL
 
-/* Time without messages, in ns, until a process in a barrier sleeps, and one sleep, in ms. */
+/* A process in a barrier sleeps after this many ns without messages; one sleep lasts this many
+ * ms. */
 #define BARRIER_AWAKE_NS 5000000
 #define BARRIER_SLEEP_MS 1
 
@@ -82,7 +83,8 @@ static int check_started(const char *call)
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
-/* Random, so that other programs do not have them; the tag is neither AM_NONE nor AM_ALL. */
+/* Draw a random key and tag, so that other programs do not know them. The tag is neither AM_NONE
+ * nor AM_ALL. */
 static int draw(struct am_card *mine)
 {
     struct job_key random;
@@ -125,7 +127,7 @@ static int meet(int depth)
     if (rc == AM_OK)
         rc = AM_SetExpectedResources(spmd.ep, job_size(spmd.job),
                                      depth > 0 ? depth : (int)am_net.depth);
-    /* The cards stay: connections are made at any time. */
+    /* Keep the cards: connections are made at any time. */
     if (rc == AM_OK)
         am_cards_know(spmd.ep, all, job_size(spmd.job));
     else
@@ -173,9 +175,9 @@ int AMX_SPMDStartup(int *argc, char ***argv, int networkdepth, uint64_t *network
 /* ---- together -------------------------------------------------------------------------------- */
 
 /*
- * Wait for the end of the launcher's barrier, and handle messages meanwhile. 0: until_ns (if not 0)
- * came first. While messages come, the launcher is asked without waiting, so that other processes
- * are answered at full speed.
+ * Wait for the end of the launcher's barrier, and handle messages meanwhile. Returns 1; 0 if
+ * until_ns (unless 0) came first; negative errno. While messages come, ask the launcher without
+ * waiting, so that other processes get their answers at full speed.
  */
 static int await_all(int64_t until_ns)
 {
@@ -209,7 +211,7 @@ int AMX_SPMDBarrier(void)
 
 int AMX_SPMDAllGather(void *source, void *dest, size_t len)
 {
-    int rc = AMX_SPMDBarrier(); /* so that messages are handled until all have come */
+    int rc = AMX_SPMDBarrier(); /* the barrier handles messages until all processes have come */
 
     if (rc != AM_OK)
         return rc;
@@ -252,7 +254,7 @@ int AMX_SPMDExit(int exitcode)
     if (spmd.callback != NULL)
         spmd.callback(exitcode);
     fflush(NULL);
-    /* A handler, or a signal handler in the middle of a call, cannot wait. */
+    /* A handler cannot wait, nor can a signal handler that interrupted one. */
     if (spmd.ep != NULL && exitcode == 0 && am_in_handler == 0)
         together = await_all(am_now_ns() + EXIT_GRACE_NS) > 0;
     if (together) {

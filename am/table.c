@@ -89,7 +89,7 @@ int AM_SetNumTranslations(ep_t ep, int n)
 
 /* ---- translations ---------------------------------------------------------------------------- */
 
-/* The lowest entry of a map, which gives its rank and the tag of replies. */
+/* Find the lowest entry of a map; this entry gives the peer's rank and the tag of replies. */
 static void find_lowest(struct am_ep *ep, struct am_map *map)
 {
     map->entry = -1;
@@ -153,7 +153,7 @@ int AM_MapAny(ep_t ep, int *index, en_t name, tag_t tag)
     return rc;
 }
 
-/* Requests under way through an entry. */
+/* Are requests under way through this entry? */
 static bool in_use(const struct am_map *map, int index)
 {
     const struct am_conn *conn = map->conn;
@@ -255,7 +255,7 @@ int AMVIA_SetHandler(ep_t ep, handler_t handler, amvia_handler_fn_t function)
     if (function == NULL && handler == 0)
         function = (amvia_handler_fn_t)am_default_returned;
     am_lock(ep->bundle);
-    /* No direct writes into the segment for a handler that is gone. */
+    /* The program removes the handler: end direct writes into the segment for it. */
     if (function == NULL && ep->handler[handler] != NULL)
         am_segment_revoke(ep);
     ep->handler[handler] = function;
@@ -292,7 +292,7 @@ int AM_SetTag(ep_t ep, tag_t tag)
     if (rc != AM_OK)
         return rc;
     am_lock(ep->bundle);
-    /* The permissions for direct writes are for the old tag. */
+    /* The permissions for direct writes hold only for the old tag. */
     if (tag != ep->tag)
         am_segment_revoke(ep);
     __atomic_store_n(&ep->tag, tag, __ATOMIC_RELAXED); /* the service thread reads it */
@@ -332,7 +332,7 @@ int AM_SetSeg(ep_t ep, void *addr, uintptr_t nbytes)
         am_unlock(ep->bundle);
         return am_fail(AM_ERR_RESOURCE, "AM_SetSeg: not in handlers");
     }
-    /* Ends all direct writes to the old segment: the program may free it on return. */
+    /* End all direct writes to the old segment: the program may free it on return. */
     am_segment_revoke(ep);
     await_writers(ep);
     am_segment_drop(ep);

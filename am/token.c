@@ -1,4 +1,4 @@
-/* Queries about the message at hand. */
+/* Queries about the message of a running handler. */
 #include "am/internal.h"
 
 #include <string.h>

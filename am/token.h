@@ -17,22 +17,23 @@ struct am_request;
 /* The token of a handler. The program sees a copy in am_ep.shown. */
 struct am_token {
     uint32_t magic; /* AM_TOKEN_MAGIC while the handler runs */
-    bool request;   /* a request's: may be replied to */
+    bool request;   /* token of a request: the handler may reply */
     bool replied;
     bool returned; /* handler 0 */
     struct am_ep *ep;
     struct am_map *map;
-    struct am_conn *conn; /* NULL: to ourselves */
+    struct am_conn *conn; /* NULL for a message to ourselves */
     const struct am_message *msg;
     tag_t tag;
     uint64_t reply_tag;
-    int reason;                      /* returned: why */
-    const struct am_request *origin; /* returned request; NULL: a reply */
+    int reason;                      /* handler 0: the reason why the message came back */
+    const struct am_request *origin; /* handler 0: the returned request; NULL: a reply came back */
 };
 
 #define AM_TOKEN_MAGIC 0xA2704B17u
 
-/* Handlers of one endpoint that run at once: a request's and, to ourselves, its reply's in it. */
+/* Most handlers of one endpoint that run at once: for messages to ourselves, the reply's handler
+ * runs inside the request's handler. */
 #define AM_NESTED_MAX 2
 
 #endif

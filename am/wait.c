@@ -4,13 +4,13 @@
 #include <sched.h>
 #include <unistd.h>
 
-/* Polls before sleeping: an answer under way comes within some tens of microseconds. */
+/* Number of polls before sleeping: an answer under way comes within some tens of microseconds. */
 #define LOOKS 64
 
 /* Longest sleep, in ms, while connections are being closed to make room. */
 #define BUSY_MS 5
 
-/* The bundle's count of handlers run, as this thread saw it last; for AM_PAR. */
+/* The bundle's count of handlers run when this thread last looked; for AM_PAR. */
 static __thread struct {
     const struct am_bundle *bundle;
     uint64_t handled;

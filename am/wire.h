@@ -1,7 +1,7 @@
 /*
  * What libvipam's processes send each other: the head of each message, and the private data of
  * connecting. Fixed widths, in the byte order of the machine (both ends are little-endian, as
- * VIPL's own formats are). All of it comes from another process and is checked before use.
+ * VIPL's own formats are). All these data come from another process; check them before use.
  */
 #ifndef AM_WIRE_H
 #define AM_WIRE_H
@@ -14,22 +14,24 @@
 #define AM_WIRE_VERSION 2
 #define AM_WIRE_MAGIC   0x32494D41u /* "AMI2" */
 
-/* Arguments of a message. */
+/* Most arguments of a message. */
 #define AM_ARGS_MAX 16
 
-/* Payload of a medium message: with head and arguments it fits a buffer of 64 KiB. */
+/* Largest payload of a medium message, in bytes: with head and arguments it fits a buffer of 64
+ * KiB. */
 #define AM_MEDIUM_MAX 65000u
 
-/* Payload of a long message; a landing place has this size. */
+/* Largest payload of a long message, in bytes; a landing place has this size. */
 #define AM_LONG_MAX (1024u * 1024)
 
 /* Bytes of the largest message (head, arguments, payload of a medium). */
 #define AM_BUFFER_BYTES 65536u
 
-/* Bytes of a message without payload, rounded up to a cache line. */
+/* Bytes of the largest message without payload, rounded up to a cache line. */
 #define AM_SMALL_BYTES 128u
 
-/* Credits per connection: the most that is granted, and that programs may ask for (AMX). */
+/* Credits per connection: the most that the library grants, and the most that a program may ask
+ * for. */
 #define AM_DEPTH_MAX     128u
 #define AM_DEPTH_ASK_MAX 1024
 
@@ -38,25 +40,25 @@ enum am_kind {
     AM_KIND_MEDIUM,
     AM_KIND_LONG,
     AM_KIND_GET,
-    AM_KIND_REPLY_REFUSED, /* our reply id came back; is itself answered by AM_KIND_NONE */
+    AM_KIND_REPLY_REFUSED, /* the reply to request id came back; answered by AM_KIND_NONE */
     AM_KIND_R_SHORT = 16,  /* replies to request id */
     AM_KIND_R_MEDIUM,
     AM_KIND_R_LONG,
-    AM_KIND_NONE,       /* no handler: only returns the credit */
+    AM_KIND_NONE,       /* runs no handler, only returns the credit */
     AM_KIND_REFUSED,    /* request id came back for the reason in status */
-    AM_KIND_READY = 32, /* first message of the caller: now the other side may send */
+    AM_KIND_READY = 32, /* first message of the caller: now the called side may send */
     AM_KIND_CLOSE,      /* asks to close this connection */
     AM_KIND_GRANT,      /* allows direct writes into my segment (struct am_wire_grant) */
     AM_KIND_REVOKE,     /* ends that permission */
-    AM_KIND_AGREED      /* answer to the three above */
+    AM_KIND_AGREED      /* answer to CLOSE, GRANT and REVOKE */
 };
 
 /* Where the payload of a long message is. */
 enum am_place {
     AM_PLACE_INLINE,  /* behind the arguments; the receiver copies it */
     AM_PLACE_LANDING, /* in the landing place of this request or reply; the receiver copies it */
-    AM_PLACE_SEGMENT, /* in its place in the segment */
-    AM_PLACE_BAD      /* set by the receiver: an impossible place */
+    AM_PLACE_SEGMENT, /* in the segment, where it belongs */
+    AM_PLACE_BAD      /* set by the receiver: the place is impossible */
 };
 
 struct am_message {
@@ -64,14 +66,14 @@ struct am_message {
     uint8_t handler;
     uint8_t numargs;
     uint8_t place;
-    uint16_t id;        /* the request that this is, or answers */
+    uint16_t id;        /* number of this request, or of the request that this reply answers */
     uint16_t status;    /* refusals: E... */
     uint32_t nbytes;    /* payload */
     uint32_t reserved;  /* 0 */
-    uint64_t tag;       /* key for the receiving endpoint */
-    uint64_t reply_tag; /* requests: the key that a reply without a translation entry carries */
-    uint64_t offset;    /* long: where in the receiver's segment; get: where in the caller's */
-    uint64_t source;    /* get: where from in the receiver's segment */
+    uint64_t tag;       /* tag of the receiving endpoint, as the sender knows it */
+    uint64_t reply_tag; /* requests: tag for the reply of a replier without a translation entry */
+    uint64_t offset;    /* long: offset in the receiver's segment; get: in the caller's segment */
+    uint64_t source;    /* get: offset in the receiver's segment to read from */
     int32_t arg[];      /* numargs, then from the next multiple of 8 the payload */
 };
 
@@ -85,22 +87,22 @@ struct am_wire_grant {
 };
 
 /*
- * Private data of a connection request. The caller's host and process are those of the address that
- * it calls from.
+ * Private data of a connection request. The caller's host and process are in the address that it
+ * calls from.
  */
 struct am_call {
     uint32_t magic;
     uint8_t version;
     uint8_t lane, lanes;
-    uint8_t reserved;       /* 0 */
-    uint32_t serial;        /* the same for the lanes of one connection, another for the next one */
-    uint32_t number;        /* of the endpoint that is called */
+    uint8_t reserved; /* 0 */
+    uint32_t serial;  /* equal for the lanes of one connection, different for the next connection */
+    uint32_t number;  /* of the endpoint that is called */
     uint32_t caller_number; /* of the endpoint that calls */
     uint16_t depth;         /* the caller's credits */
-    uint16_t answer_depth;  /* credits of the other side that the caller has room for */
+    uint16_t answer_depth;  /* the most credits of the called side that the caller has room for */
     uint32_t landing_mem;
     uint32_t reserved2; /* 0 */
-    uint64_t landing;   /* address of its landing */
+    uint64_t landing;   /* address of the caller's landing */
     struct job_proof proof;
 };
 
@@ -112,7 +114,7 @@ struct am_answer {
     uint32_t landing_mem;
     uint32_t reserved; /* 0 */
     uint64_t landing;
-    struct job_proof proof; /* if the two belong to one job, otherwise 0 */
+    struct job_proof proof; /* zeros unless both processes belong to one job */
 };
 
 /* The claim of a proof (job/key.h): both endpoints and their private data, with proofs of 0. */
@@ -122,10 +124,11 @@ struct am_claim {
     struct am_answer answer; /* of a call: zeros */
 };
 
-/* This call gives way, for example to the other side's own call: call again. */
+/* Status: this call gives way, for example to the called side's own call. The caller must call
+ * again. */
 #define AM_ANSWER_CROSS 0xFFFFu
 
-/* Call again with room for `depth` credits of ours. */
+/* Status: the caller must call again, with room for `depth` credits of the called side. */
 #define AM_ANSWER_DEPTH 0xFFFEu
 
 _Static_assert(sizeof(struct am_message) == 48, "the head is part of the protocol");

@@ -12,14 +12,15 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Connections of one process at once, without VIPAM_CONNECTIONS. */
+/* Most connections of one process at once, without VIPAM_CONNECTIONS. */
 #define CONNECTIONS_DEFAULT 512
 
-/* Credits per connection without VIPAM_CREDITS; the paper's number. */
+/* Credits per connection without VIPAM_CREDITS; the number of the paper
+ * (doc/active-messages.md). */
 #define CREDITS_DEFAULT 8
 
-/* Smallest age, in ms, of a connection that is closed for another: making one takes about a
- * millisecond, which must pay off. */
+/* A connection younger than this many ms is not closed to make room: making a connection takes
+ * about a millisecond, which must pay off. */
 #define RESIDENCE_DEFAULT_MS 20
 
 /* ---- start and stop -------------------------------------------------------------------------- */
@@ -49,7 +50,7 @@ static void read_options(void)
         (int64_t)option("VIPAM_RESIDENCE_MS", RESIDENCE_DEFAULT_MS, 0, 10000) * 1000000;
 }
 
-/* The asynchronous errors that matter here are seen as flushed descriptors too. */
+/* Ignore asynchronous errors: those that matter here also show as flushed descriptors. */
 static void ignore_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
     (void)context;
@@ -88,8 +89,8 @@ static void close_nic(void)
 }
 
 /*
- * The program exits without AM_Terminate: first let its messages leave, above all replies. Other
- * processes would take them for lost.
+ * The program exits without AM_Terminate. Wait until its posted messages have left, above all the
+ * replies. Otherwise the other processes treat these messages as lost.
  */
 static void at_exit(void)
 {

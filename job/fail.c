@@ -1,4 +1,4 @@
-/* The sentence that says why a call failed. */
+/* The text of job_error: why a call failed. */
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /*
- * Inside job/: the interface of a way to join (pmi.c, pmix.c), and the words of the PMI-1 wire,
- * which amrun serves too.
+ * Inside job/: the interface of a way to join (pmi.c, pmix.c), and the functions for the lines of
+ * the PMI-1 wire. amrun uses these functions too.
  */
 #ifndef JOB_INTERNAL_H
 #define JOB_INTERNAL_H
@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of a line of the wire with its newline and zero: a value of 1024 and other words. */
+/* Longest line of the wire, in bytes, with its newline and zero: a value of 1024 bytes and other
+ * words. */
 #define PMI_LINE_BYTES 2048
 
 /* Limits, in bytes, that amrun gives in answer to get_maxes: those of MPICH's process manager. */
@@ -18,8 +19,8 @@
 #define PMI_VALUE_MAX 1024
 
 /*
- * A word in amrun's answer to init, beyond PMI-1: an abort may give its reason (value=...), and
- * amrun prints it once.
+ * A word in amrun's answer to init that PMI-1 does not have. It says that an abort may give its
+ * reason (value=...), and that amrun prints the reason once.
  */
 #define PMI_SAYS_REASONS "reasons"
 
@@ -30,10 +31,10 @@
 struct job_way {
     const char *name;
     int (*put)(void *at, const char *key, const char *value);
-    /* Make what was put visible, and wait for all: begin, then test as in job.h. */
+    /* Make the values of put visible, and wait for all processes: begin, then test as in job.h. */
     int (*fence_begin)(void *at);
     int (*fence_test)(void *at, int timeout_ms);
-    /* What process `rank` has put under key; value has room for `room` bytes. */
+    /* Get the value that process `rank` has put under key; value has room for `room` bytes. */
     int (*get)(void *at, int rank, const char *key, char *value, size_t room);
     bool (*abort)(void *at, int code, const char *why); /* true: the launcher prints why */
     void (*finish)(void *at);                           /* frees at */
@@ -48,7 +49,7 @@ struct job_place {
     void *at;
 };
 
-/* Join by one way. 0; negative errno. */
+/* Join by one way. Outcomes: 0; negative errno. */
 int job_pmi_join(int fd, struct job_place *ret);
 int job_pmix_join(struct job_place *ret);
 
@@ -57,25 +58,26 @@ int job_fail(int code, const char *format, ...) __attribute__((format(printf, 2,
 
 /* ---- lines of the PMI-1 wire: "cmd=put kvsname=a key=b value=c\n" ---------------------------- */
 
-/* Received bytes until a line is whole. */
+/* Received bytes that are not yet a whole line. */
 struct pmi_input {
     char bytes[PMI_LINE_BYTES];
     size_t used;
 };
 
 /*
- * The next whole line in the input, without its newline, copied to line (PMI_LINE_BYTES). 1: there
- * is one; 0: not yet; -EPROTO: too long.
+ * The next whole line in the input, without its newline, copied to line (PMI_LINE_BYTES). Outcomes:
+ * 1: there is a line; 0: no whole line yet; -EPROTO: the line is too long.
  */
 int pmi_next_line(struct pmi_input *input, char *line);
 
-/* Read what is there into the input. 1: something came; 0: nothing yet; -ECONNRESET: the end. */
+/* Read the bytes that have arrived into the input. Outcomes: 1: bytes were read; 0: no bytes yet;
+ * -ECONNRESET: the connection has ended. */
 int pmi_receive(struct pmi_input *input, int fd);
 
 /* The value of key in a line; false if absent or longer than room. "value" extends to the end. */
 bool pmi_word(const char *line, const char *key, char *ret, size_t room);
 
-/* Send a formatted line. 0; -ECONNRESET; -EMSGSIZE (longer than a line). */
+/* Send a formatted line. Outcomes: 0; -ECONNRESET; -EMSGSIZE (the line is too long). */
 int pmi_send(int fd, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Ask amrun to end the job with this exit code and `why`'s first line. Outcomes: as pmi_send. */

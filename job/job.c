@@ -15,7 +15,7 @@
 
 struct job {
     struct job_place place; /* place.way is NULL in a job of one */
-    unsigned gathers;       /* all-gathers so far: their keys must differ */
+    unsigned gathers;       /* number of all-gathers so far: the keys of each must differ */
     bool fencing;           /* job_barrier_begin was called, and its end was not seen */
 };
 
@@ -96,7 +96,7 @@ int job_barrier(struct job *job)
     return rc < 0 ? rc : 0;
 }
 
-/* Bytes that fit one value as hexadecimal digits. */
+/* Number of bytes that fit one value as hexadecimal digits. */
 static size_t piece_bytes(const struct job *job)
 {
     return (job->place.value_max - 1) / 2;

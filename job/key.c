@@ -10,8 +10,8 @@
 
 struct sip {
     uint64_t v[4];
-    uint64_t word; /* bytes that make no whole word yet */
-    size_t len;    /* bytes so far */
+    uint64_t word; /* input bytes that are not yet a whole word */
+    size_t len;    /* input bytes so far */
 };
 
 static uint64_t load(const unsigned char *from)

@@ -21,7 +21,7 @@ struct pmi {
     struct pmi_input input;
 };
 
-/* Wait for the next line. 1; 0: not within timeout_ms (-1: no limit); -EPROTO. */
+/* Wait for the next line. Outcomes: 1; 0: no line within timeout_ms (-1: no limit); -EPROTO. */
 static int await_line(struct pmi *pmi, char *line, int timeout_ms)
 {
     for (;;) {
@@ -43,7 +43,7 @@ static int await_line(struct pmi *pmi, char *line, int timeout_ms)
     }
 }
 
-/* Read the answer, which must be of this kind and not have an rc other than 0. */
+/* Read the answer. It must be of this kind, and an rc in it must be 0. */
 static int answer(struct pmi *pmi, const char *kind, char *line)
 {
     char word[PMI_KEY_MAX];

@@ -18,7 +18,7 @@
 
 #include "job/job.h"
 
-/* The functions of libpmix that are called. */
+/* The functions of libpmix that this file calls. */
 struct pmix_calls {
     pmix_status_t (*init)(pmix_proc_t *proc, pmix_info_t info[], size_t ninfo);
     pmix_status_t (*finalize)(const pmix_info_t info[], size_t ninfo);
@@ -40,7 +40,7 @@ struct pmix {
     pthread_cond_t changed;
     bool fencing, fence_done;
     pmix_status_t fence_status;
-    pmix_info_t collect; /* the fence collects what was put */
+    pmix_info_t collect; /* tells the fence to collect the values of put */
 };
 
 static int refused(const struct pmix *pmix, const char *call, pmix_status_t status)
@@ -82,7 +82,7 @@ static int pmix_way_get(void *at, int rank, const char *key, char *text, size_t 
     return rc;
 }
 
-/* In libpmix's thread. */
+/* The fence is over. Runs in the thread of libpmix. */
 static void fence_over(pmix_status_t status, void *at)
 {
     struct pmix *pmix = at;
@@ -148,14 +148,14 @@ static bool pmix_way_abort(void *at, int code, const char *why)
     struct pmix *pmix = at;
 
     (void)pmix->call.abort(code, why, NULL, 0);
-    return false; /* some launchers print it, others do not */
+    return false; /* some launchers print the reason, others do not */
 }
 
 static void pmix_way_finish(void *at)
 {
     struct pmix *pmix = at;
 
-    /* A fence under way would still call back into this object: then do not free it. */
+    /* Do not free the object during a fence: the fence still calls back into it. */
     if (pmix->fencing)
         return;
     (void)pmix->call.finalize(NULL, 0);
@@ -174,7 +174,7 @@ static const struct job_way pmix_way = {
     .finish = pmix_way_finish,
 };
 
-/* The library stays loaded: its threads outlive our use of it. */
+/* The library stays loaded: its threads still run after our last call. */
 static int load(struct pmix *pmix)
 {
     struct {

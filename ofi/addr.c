@@ -1,7 +1,8 @@
 /*
- * Addresses: those of IP sockets, because ofi_rxm and both MPI libraries use these. They are the
- * IPv4 address of the host's NIC, and a port that is our discriminator. vipd's own UDP port is not
- * part of it; all hosts use the same one. A NIC without a medium (loop) is 127.0.0.1.
+ * Addresses of endpoints are IP socket addresses, because ofi_rxm and both MPI libraries use these.
+ * An address consists of the IPv4 address of the host's NIC, and a port that makes our
+ * discriminator. vipd's own UDP port is not part of the address; all hosts use the same UDP port. A
+ * NIC without a medium (loop) has the address 127.0.0.1.
  */
 #include <string.h>
 
@@ -20,7 +21,8 @@ void via_addr_from_host(const uint8_t *host, struct sockaddr_in *ret)
         memcpy(&ret->sin_addr, host, sizeof(ret->sin_addr));
 }
 
-/* The reverse. The port in a host address is vipd's, so it comes from our NIC, `own`. */
+/* The reverse of via_addr_from_host. The port in a host address is vipd's UDP port, so take the
+ * port from our NIC, `own`. */
 static void addr_to_host(const struct sockaddr_in *addr, const VIP_NIC_ATTRIBUTES *own,
                          uint8_t *host)
 {
@@ -34,7 +36,7 @@ static int copy_out(const void *from, size_t size, void *addr, size_t *bytes)
     size_t room = *bytes;
 
     *bytes = size;
-    /* With *bytes = 0 the caller only asks for the length; addr may be NULL. */
+    /* If *bytes is 0, the caller only asks for the length, and addr may be NULL. */
     if (room > 0)
         memcpy(addr, from, room < size ? room : size);
     return room < size ? -FI_ETOOSMALL : 0;
@@ -51,7 +53,7 @@ int via_name_copy(const struct via_domain *domain, const struct via_name *name, 
     return copy_out(name, domain->keyed ? sizeof(*name) : sizeof(name->at), addr, bytes);
 }
 
-/* Our discriminators: these four bytes and the port. */
+/* Our discriminators consist of these four bytes and the port. */
 static const uint8_t disc_mark[4] = {'o', 'f', 'i', 0};
 
 void via_net_address(const struct sockaddr_in *addr, const VIP_NIC_ATTRIBUTES *own,

@@ -1,7 +1,7 @@
 /*
  * Address vectors: socket addresses with keys, numbered in the order of insertion. The program gets
  * the number in both kinds of vectors (FI_AV_TABLE and FI_AV_MAP). A number is not used again after
- * a removal, so endpoints may keep what they found under it.
+ * a removal, so endpoints may keep the peer that they found under a number.
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -13,7 +13,8 @@
 #include "ofi/nosys.h"
 #include "ofi/rdm.h"
 
-/* The number of an inserted address; FI_ADDR_NOTAVAIL: not IPv4, or no memory. Under lock. */
+/* Insert an address and return its number. FI_ADDR_NOTAVAIL: the address is not IPv4, or no memory.
+ * Under lock. */
 static fi_addr_t insert_one(struct via_av *av, const struct via_name *name)
 {
     if (name->at.sin_family != AF_INET)

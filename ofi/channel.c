@@ -1,15 +1,16 @@
 /*
- * Channels: records in rings, RDMA Reads of offered messages, answers (the protocol: rdm.h). What
- * of it completes is handled in channel_done.c.
+ * Channels: records in rings, RDMA Reads of offered messages, answers (rdm.h has the protocol).
+ * channel_done.c handles their completions.
  *
  * The sender tracks the peer's ring: it counts its records and stores where each one ended. Every
  * receive that the peer has posted beyond the first VIA_CHANNEL_RECVS means that one more record is
- * out of the ring. The sender writes from a copy of the ring at the same offset, so that a free
- * place there is free here too. Records do not wrap; the rest at the end of the ring stays empty.
+ * out of the ring. The sender writes from a copy of the ring, at the same offset: a place that is
+ * free in the ring is also free in the copy. Records do not wrap: the rest at the end of the ring
+ * stays empty.
  *
  * Answers and reads without room wait in lists, and their channel in the list of busy channels;
- * every read of a completion queue tries these again. New messages are refused instead, and their
- * callers try again.
+ * every read of a completion queue tries these again. New messages without room do not wait: the
+ * call returns -FI_EAGAIN, and the program tries again.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,9 @@ static size_t record_bytes(size_t bytes)
 /* ---- sending --------------------------------------------------------------------------------- */
 
 /*
- * Where a record of `bytes` bytes can begin, counted like channel->head. false: no room in the
- * ring, or no receive of the peer. Under ep->lock, as all here except via_channel_post.
+ * Find the place where a record of `bytes` bytes can begin, counted like channel->head. false: no
+ * room in the ring, or no receive of the peer. Under ep->lock, as all functions of this section
+ * except via_channel_post.
  */
 static bool find_place(const struct via_channel *channel, size_t bytes, uint64_t *ret)
 {
@@ -186,7 +188,7 @@ static bool start_read(struct via_channel *channel)
     return true;
 }
 
-/* Post what waits. true: nothing waits any more. */
+/* Post the waiting answers and reads. true: none waits any more. */
 static bool go_on(struct via_channel *channel)
 {
     bool done;
@@ -229,7 +231,8 @@ ssize_t via_channel_receive(struct via_channel *channel)
     return via_post_recv(channel->ep, desc);
 }
 
-/* posted: the low half of the peer's count. It is either slightly ahead of ours, or old. */
+/* posted: the low half of the peer's count of receives. It is either slightly ahead of our value,
+ * or old. */
 static void learn_credit(struct via_ep *ep, uint32_t posted)
 {
     uint32_t more = posted - (uint32_t)ep->peer_posted;

@@ -1,15 +1,15 @@
 /*
- * What has completed on channels. reap.c puts completions of channels, as those of all endpoints,
- * into the list of their completion queue, the core. Here they are taken out: a record of the peer
- * goes to matching or to the send that it answers, an RDMA Read to the receive that it fills, and
- * another send of ours to the program.
+ * The completions of channels. reap.c puts them into the list of their completion queue, the core.
+ * This file takes them out: a record of the peer goes to matching or to the send that it answers,
+ * an RDMA Read to the receive that it fills, and another send of ours to the program.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ofi/rdm.h"
 
-/* Handle the record at this place of the ring; its head is copied once. false: it is invalid. */
+/* Handle the record at this place of the ring. Its head is copied once, because the peer can change
+ * it. false: the record is invalid. */
 static bool take_record(struct via_channel *channel, size_t at)
 {
     const char *data = channel->in + at + sizeof(struct via_head);
@@ -48,7 +48,7 @@ static void received(const struct via_comp *comp)
 {
     struct via_channel *channel = comp->context;
 
-    /* The channel has ended; the fabric reports why. */
+    /* The channel has ended; peer.c handles that. */
     if (comp->err != 0)
         return;
     if ((comp->flags & FI_REMOTE_CQ_DATA) == 0 ||

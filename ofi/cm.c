@@ -1,10 +1,10 @@
 /*
  * Connections being made. The fabric's thread calls via_cm_round, which sleeps on the descriptors
  * of all listeners and of all attempts to connect (vipl_ext.h), and turns results into events.
- * VipxConnectAccept waits for the client, so it runs in threads of its own, started on demand, at
- * most FI_VIA_CM_THREADS.
+ * VipxConnectAccept waits for the client, so it runs in separate threads. They are started on
+ * demand, at most FI_VIA_CM_THREADS.
  *
- * Nonblocking calls are made under cm.lock, so that an endpoint in the lists is alive.
+ * Calls that do not block are made under cm.lock, so that an endpoint in the lists is not freed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 /* Interval between requests to a host without a listener yet: 10 ms. */
 #define RETRY_NS 10000000ull
 
-/* Requests that one round takes. */
+/* Most requests that one round takes. */
 #define ROUND_MAX 16
 
 /* Time from the first "no listener" answer during which requests are repeated: 5 s. */
@@ -108,14 +108,15 @@ static void take_request(struct via_fabric *fabric, struct via_pep *pep, struct 
             rejects->conn[rejects->count++] = conn;
         return;
     }
-    /* vipd has ended: the descriptor would stay readable for ever. */
+    /* vipd has ended: the descriptor would stay readable for ever, so do not watch it any more. */
     if (code != VIP_TIMEOUT && VipxListenGetFd(pep->listener, &fd) == VIP_SUCCESS)
         unwatch(&fabric->cm, fd);
 }
 
 /*
  * Take one request of each of ROUND_MAX listeners; each then moves to the end of the list. The
- * other requests stay readable, so the thread returns at once, but frees the lock in between.
+ * descriptors of the other requests stay readable, so the next round follows at once. Between
+ * rounds the lock is free.
  */
 static void take_requests(struct via_fabric *fabric, struct rejects *rejects)
 {
@@ -168,7 +169,7 @@ void via_cm_unlisten(struct via_pep *pep)
 
 /* ---- attempts to connect --------------------------------------------------------------------- */
 
-/* All below under cm->lock. */
+/* Under cm->lock, as the functions up to look_at. */
 static VIP_RETURN start_attempt(struct via_ep *ep, uint64_t now_ns)
 {
     union via_net_address local, remote;
@@ -205,7 +206,7 @@ static void stop_attempt(struct via_ep *ep)
 }
 
 /*
- * For every reason, the error is "refused": ofi_rxm takes no other for the end of an attempt, and
+ * The error is always FI_ECONNREFUSED: ofi_rxm takes no other error for the end of an attempt, and
  * would wait for ever. prov_errno has VIPL's code.
  */
 static void refused(struct via_ep *ep, VIP_RETURN code, const VIPX_PRIVATE_DATA *data)
@@ -214,7 +215,7 @@ static void refused(struct via_ep *ep, VIP_RETURN code, const VIPX_PRIVATE_DATA 
     bool said = code == VIP_REJECT && via_hello_read(data, &hello);
 
     VIA_INFO(FI_LOG_EP_CTRL, "connecting failed: %s\n", VipxLastError());
-    /* A peer that rejects is alive. On any other outcome ofi_rxm would try for ever. */
+    /* A peer that rejects is alive. After any other outcome ofi_rxm would try for ever. */
     if (code != VIP_REJECT && via_settings.loss_fatal)
         __atomic_store_n(&ep->domain->fabric->lost, 1, __ATOMIC_RELEASE);
     __atomic_store_n(&ep->state, VIA_EP_ENABLED, __ATOMIC_RELEASE);
@@ -222,7 +223,7 @@ static void refused(struct via_ep *ep, VIP_RETURN code, const VIPX_PRIVATE_DATA 
                      said ? data->Data + sizeof(hello) : NULL, said ? hello.user_bytes : 0);
 }
 
-/* The other vipd has no listener: is the request to be repeated? */
+/* The other vipd has no listener: should we repeat the request? */
 static bool asks_again(struct via_ep *ep, uint64_t now_ns)
 {
     if (ep->cm_absent_ns == 0)
@@ -285,7 +286,7 @@ int via_cm_connect(struct via_ep *ep)
     return via_errno(code);
 }
 
-/* Milliseconds until the next attempt starts, -1 = none waits. */
+/* Milliseconds until the next attempt starts; -1: no attempt waits. */
 static int retry_ms(struct via_cm *cm, uint64_t now_ns)
 {
     uint64_t next_ns = UINT64_MAX;
@@ -386,7 +387,7 @@ int via_cm_accept(struct via_ep *ep)
         rc = -pthread_create(&cm->worker[cm->workers], NULL, accept_thread, cm);
         cm->workers += rc == 0;
     }
-    /* If no new thread could start, an existing one takes it. */
+    /* If no new thread could start, an existing thread makes the accept. */
     if (cm->workers > 0) {
         rc = 0;
         for (end = &cm->accepting; *end != NULL; end = &(*end)->cm_next)

@@ -1,8 +1,10 @@
 /*
- * A completion queue: a VIPL queue, and a list of completions taken from it and not yet read.
+ * A completion queue: a VIPL queue, and a list of completions that were taken from it and not yet
+ * read.
  *
  * The list exists because closing an endpoint returns all its descriptors at once, and because a
- * completion in error must wait until fi_cq_readerr asks for it. All completions pass through it.
+ * completion in error must wait until fi_cq_readerr asks for it. All completions pass through the
+ * list.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,8 +12,8 @@
 
 #include "ofi/calls.h"
 
-#define ENTRIES_FIRST 1024 /* entries of VIPL's queue at first; it grows as endpoints are bound */
-#define FIFO_FIRST    64   /* entries; a power of two, like all sizes of the list */
+#define ENTRIES_FIRST 1024 /* initial entries of VIPL's queue, which grows as endpoints are bound */
+#define FIFO_FIRST    64   /* initial entries of the list; a power of two, like all its sizes */
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
@@ -117,7 +119,7 @@ int via_cq_bind(struct via_cq *cq, size_t operations)
     have = cq->entries < most ? cq->entries : most;
     cq->entries += operations;
     want = cq->entries < most ? cq->entries : most;
-    /* Above the limit no entry is lost: vipd keeps those without room. */
+    /* Above the limit no entry is lost: vipd keeps the entries without room. */
     if (want > have && want > ENTRIES_FIRST)
         code = VipResizeCQ(cq->cq, want);
     pthread_mutex_unlock(&cq->lock);

@@ -1,6 +1,7 @@
 /*
- * The calls of the program on a completion queue: open, read, wait, close. A read first drives what
- * fills the queue: completions of VIPL, sends that wait for credits, endpoints of the second kind.
+ * The calls of the program on a completion queue: open, read, wait, close. A read first does the
+ * work that fills the queue: it posts sends that wait for credits, takes completions of VIPL, and
+ * drives endpoints of the second kind.
  */
 #include <errno.h>
 #include <poll.h>
@@ -14,8 +15,9 @@
 #include "ofi/rdm.h"
 
 /*
- * The longest sleep, in milliseconds, of a blocking read while a send waits for credits: credits
- * wake no thread. The same with an endpoint of the second kind: its channels have another queue.
+ * The longest sleep, in ms, of a blocking read while a send waits for credits: credits wake no
+ * thread. It also holds with an endpoint of the second kind: its channels have another queue, which
+ * wakes no thread here.
  */
 #define WAITING_MS 1
 
@@ -28,7 +30,7 @@ static const size_t entry_bytes[] = {
     [FI_CQ_FORMAT_TAGGED] = sizeof(struct fi_cq_tagged_entry),
 };
 
-/* Each format is a prefix of the next. */
+/* Copy the entry: each format is a prefix of the next one. */
 static void deliver(const struct via_cq *cq, const struct via_comp *comp, void *buf, size_t index)
 {
     struct fi_cq_tagged_entry entry = {
@@ -174,7 +176,8 @@ static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *e
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* The descriptor of FI_GETWAIT: epoll of VIPL's and of soft_fd. Outcomes: 0; negative error. */
+/* Open the descriptor of FI_GETWAIT: an epoll of VIPL's descriptor and of soft_fd. Outcomes: 0;
+ * negative error. */
 static int open_fd(struct via_cq *cq)
 {
     struct epoll_event event = {.events = EPOLLIN};
@@ -299,11 +302,12 @@ static int cq_close(struct fid *fid)
 static int cq_control(struct fid *fid, int command, void *arg)
 {
     struct via_cq *cq = via_container(fid, struct via_cq, fid.fid);
-    /* Messages for an endpoint of the second kind would not make it readable. */
+    /* No descriptor with an endpoint of the second kind: its messages would not make the descriptor
+     * readable. */
     bool may = __atomic_load_n(&cq->rdm, __ATOMIC_RELAXED) == NULL;
     int rc;
 
-    /* ofi_rxm asks for this first; a queue with a wait object has a descriptor. */
+    /* ofi_rxm asks for the wait object first; a queue with a wait object has a descriptor. */
     if (command == FI_GETWAITOBJ) {
         *(enum fi_wait_obj *)arg = cq->wait_obj == FI_WAIT_NONE ? FI_WAIT_NONE
                                    : may                        ? FI_WAIT_FD
@@ -350,7 +354,8 @@ int via_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq *
         return -FI_ENOSYS;
     if (attr->format > FI_CQ_FORMAT_TAGGED || attr->wait_cond != FI_CQ_COND_NONE)
         return -FI_ENOSYS;
-    /* attr->size is a worst case (rxm: 262,144); the queue grows as endpoints are bound. */
+    /* Ignore attr->size, which is a worst case (ofi_rxm: 262,144): the queue grows as endpoints are
+     * bound. */
     rc = via_cq_make(domain, &cq);
     if (rc != 0)
         return rc;

@@ -22,7 +22,7 @@ static int domain_close(struct fid *fid)
     return 0;
 }
 
-/* An endpoint of the kind that the program asks for. */
+/* Open an endpoint of the kind that the program asks for. */
 static int endpoint(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ret,
                     void *context)
 {

@@ -3,9 +3,9 @@
  * life. Its level is Reliable Reception, so that a send is complete when its data are in the peer's
  * memory.
  *
- * Owns: the slab of an endpoint, and the order of its start and end. At the end, sent data get time
- * to arrive, and the peer learns that the end is orderly. Every posted operation gets a completion,
- * done or cancelled (FI_ECANCELED), before fi_close returns.
+ * Owns: the slab of an endpoint, and the order of its start and end. At the end, the file waits
+ * until sent data have arrived, and tells the peer that the end is orderly. Every posted operation
+ * gets a completion, done or cancelled (FI_ECANCELED), before fi_close returns.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -15,10 +15,11 @@
 
 #define CONTROL_BYTES 4096 /* a page of its own, since the peer may write to it */
 
-/* How long vipd may take to return posted descriptors; on a busy machine it takes seconds. */
+/* Longest time, in ns, for vipd to return posted descriptors; on a busy machine it takes
+ * seconds. */
 #define DRAIN_NS 30000000000ull
 
-/* Looks without sleep at the start of a wait, which often takes only microseconds. */
+/* Number of looks without sleep at the start of a wait, which often takes only microseconds. */
 #define QUICK_LOOKS 200
 
 /* ---- enable ---------------------------------------------------------------------------------- */
@@ -132,7 +133,7 @@ static void pause_at(unsigned look)
         usleep(100);
 }
 
-/* Take completions. true: sends (with `all` also receives) are still out. */
+/* Take completions. true: sends (if `all` is set, also receives) are not completed yet. */
 static bool reap_and_look(struct via_ep *ep, bool all)
 {
     bool out;
@@ -209,7 +210,7 @@ void via_ep_dismantle(struct via_ep *ep)
     gone = VipDestroyVi(ep->vi) == VIP_SUCCESS;
     pthread_mutex_unlock(&ep->lock);
     via_cqs_unlock(ep);
-    /* Without VipDestroyVi, a stalled vipd may still write there. */
+    /* If VipDestroyVi failed, a stalled vipd may still write to the slab: keep the slab. */
     if (gone || __atomic_load_n(&ep->domain->fabric->lost, __ATOMIC_RELAXED) != 0)
         slab_free(ep);
     else

@@ -133,7 +133,7 @@ static int ep_control(struct fid *fid, int command, void *arg)
 
 static ssize_t ep_cancel(fid_t fid, void *context)
 {
-    /* VIA cannot take back a posted descriptor. */
+    /* VIA has no way to cancel a posted descriptor. */
     return -FI_ENOENT;
 }
 

@@ -1,6 +1,6 @@
 /*
- * What VIPL reports of a connection: that it is made, or that it has ended without a call of this
- * side. Here it becomes the state of the endpoint and an event for the program.
+ * The reports of VIPL about a connection: it is made, or it has ended without a call of this side.
+ * This file turns a report into the state of the endpoint and an event for the program.
  */
 #include "ofi/calls.h"
 
@@ -22,7 +22,7 @@ bool via_ep_connected(struct via_ep *ep, const struct via_hello *hello, const vo
     pthread_mutex_unlock(&ep->lock);
     via_eq_put(ep->eq, FI_CONNECTED, &ep->fid.fid, NULL, data,
                data == NULL ? 0 : hello->user_bytes);
-    /* It ended before FI_CONNECTED was queued. */
+    /* The connection ended before FI_CONNECTED was queued. */
     if (!stands)
         via_eq_put(ep->eq, FI_SHUTDOWN, &ep->fid.fid, NULL, NULL, 0);
     return stands;

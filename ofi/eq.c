@@ -1,6 +1,6 @@
 /*
  * Event queues: a list in memory, and an eventfd that is readable while the list has entries. The
- * threads that make connections and libvipl's error thread fill it.
+ * threads that make connections and libvipl's error thread fill the list.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,11 +16,11 @@
 struct via_event {
     struct via_event *next;
     uint32_t event;
-    int err; /* not 0: it is an error */
+    int err; /* if not 0, the event is an error */
     int prov_errno;
     fid_t fid;
-    struct fi_info *info; /* FI_CONNREQ */
-    bool raw;             /* from fi_eq_write: data is the whole entry */
+    struct fi_info *info; /* for FI_CONNREQ */
+    bool raw;             /* the event comes from fi_eq_write: data is the whole entry */
     size_t bytes;
     uint8_t data[];
 };
@@ -43,7 +43,7 @@ static void append(struct via_eq *eq, struct via_event *event)
     event->next = NULL;
     *eq->end = event;
     eq->end = &event->next;
-    /* The write may fail: a full counter is readable too. */
+    /* The write may fail because the counter is full, but then fd is readable already. */
     if (__atomic_fetch_add(&eq->waiting, 1, __ATOMIC_RELEASE) == 0 &&
         write(eq->fd, &one, sizeof(one)) < 0)
         VIA_WARN(FI_LOG_CORE, "eventfd: errno %d\n", errno);
@@ -94,7 +94,7 @@ void via_eq_put_error(struct via_eq *eq, fid_t fid, int err, int prov_errno, con
     append(eq, event);
 }
 
-/* Take *link out. Under eq->lock. */
+/* Remove *link from the list and return it. Under eq->lock. */
 static struct via_event *take(struct via_eq *eq, struct via_event **link)
 {
     struct via_event *event = *link;
@@ -136,7 +136,7 @@ static ssize_t deliver(const struct via_event *event, void *buf, size_t len)
     size_t need = event->raw ? event->bytes : sizeof(head) + event->bytes;
 
     if (len < need) {
-        /* Data that do not fit are cut, but never the head. */
+        /* Cut data that do not fit, but never the head. */
         if (event->raw || len < sizeof(head))
             return -FI_ETOOSMALL;
         need = len;
@@ -190,7 +190,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
         buf->data = 0;
         buf->err = event->err;
         buf->prov_errno = event->prov_errno;
-        /* Without a buffer of the caller, point to ours. */
+        /* If the caller gives no buffer, point to ours. */
         if (buf->err_data == NULL || buf->err_data_size == 0) {
             buf->err_data = bytes > 0 ? eq->err_data : NULL;
             buf->err_data_size = bytes;

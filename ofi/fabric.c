@@ -1,6 +1,6 @@
 /*
- * A fabric: one opened NIC, shared by its domains and passive endpoints. They share it because a VI
- * can only accept requests of a listener of the same NIC handle.
+ * A fabric: one opened NIC. The domains and passive endpoints of a fabric share the NIC, because a
+ * VI can only accept requests of a listener of the same NIC handle.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +64,7 @@ static struct fi_ops_fabric fabric_ops = {
     .trywait = trywait,
 };
 
-/* Makes connections and channels, also while the program computes. */
+/* The fabric's thread: makes connections and channels, also while the program computes. */
 static void *connect_thread(void *arg)
 {
     struct via_fabric *fabric = arg;
@@ -75,7 +75,7 @@ static void *connect_thread(void *arg)
     return NULL;
 }
 
-/* Open the NIC and start the thread. Outcomes: 0; negative error, nothing stays open. */
+/* Open the NIC and start the thread. Outcomes: 0; negative error, and nothing stays open. */
 static int start(struct via_fabric *fabric, const char *nic_name)
 {
     VIP_RETURN code = VipOpenNic(nic_name, &fabric->nic);

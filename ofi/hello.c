@@ -1,6 +1,7 @@
 /*
- * Request and accept carry a struct via_hello in VIPL's private data. It exchanges RDMA addresses:
- * the address of the control page, and how many receives are posted. The program's own data follow.
+ * Request and accept carry a struct via_hello in VIPL's private data. With it each side tells the
+ * other the address of its control page, and its number of posted receives. The program's own data
+ * follow.
  */
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /*
- * Matching: a list of receives that wait for a message, and a list of early messages, which no
- * receive has taken yet. Both keep the order of arrival. So each message goes to the oldest receive
- * that takes it, and each receive gets the oldest message. There are two of each, one for tagged
- * messages. The early messages of each peer are also in a list of that peer.
+ * Matching has a list of receives that wait for a message, and a list of early messages, which no
+ * receive has taken yet. Both lists keep the order of arrival. So each message goes to the oldest
+ * receive that takes it, and each receive gets the oldest message. Tagged messages have their own
+ * pair of lists. The early messages of each peer are also in a list of that peer.
  *
- * Early messages are copied out of the ring at once. A program may fill another one's memory with
- * them, as MPI allows.
+ * Early messages are copied out of the ring at once. A program can fill the memory of another
+ * program with early messages; MPI allows this.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,7 @@ void via_match_fetched(struct via_rdm *rdm, struct via_want *want, int err, int 
 {
     if (want->region != NULL)
         via_region_put(rdm->domain, want->region);
-    /* Also after an error: the sender need not keep the data any longer. */
+    /* Answer also after an error: the sender need not keep the data any longer. */
     via_channel_answer(rdm, want->from, want->head.id);
     finish(rdm, want, &want->head, err, prov_errno);
 }
@@ -150,7 +150,7 @@ static void remove_early(struct via_rdm *rdm, struct via_early *early)
     list_remove(&early->peer->earlies[early->head.tagged], early, VIA_OF_PEER);
 }
 
-/* The oldest early message that want takes; NULL: none. */
+/* Find the oldest early message that `want` takes. NULL: there is none. */
 static struct via_early *find_early(struct via_rdm *rdm, const struct via_want *want, bool tagged)
 {
     enum via_early_list_kind kind = want->peer == NULL ? VIA_OF_ALL : VIA_OF_PEER;
@@ -225,7 +225,7 @@ void via_match_peek(struct via_rdm *rdm, const struct via_want *what, bool tagge
     via_cq_tell(rdm->rx_cq, &comp);
 }
 
-/* Remove the message that was claimed with this context; NULL: none. */
+/* Remove and return the message that was claimed with this context. NULL: there is none. */
 static struct via_early *take_claimed(struct via_rdm *rdm, const void *context)
 {
     struct via_early *early;

@@ -1,18 +1,18 @@
 /*
  * Memory regions. MPI registers its buffers for each large message, and a registration costs as
- * much as sending 20 KB. So unused regions are kept, most recently used first. A kept region serves
- * any range inside it that needs no more rights.
+ * much as sending 20 KB. So the domain keeps unused regions, most recently used first. A kept
+ * region serves any range inside it that needs no more rights.
  *
  * A program may unmap memory that it has deregistered, and the C library may reuse the addresses
  * with other pages. The provider does not watch unmapping. Before each reuse it asks libvipl
- * (VipxCheckMem) whether the region still is the memory at its addresses; this costs a microsecond.
+ * (VipxCheckMem) whether the region still is the memory at its addresses. This takes a microsecond.
  */
 #include <stdlib.h>
 
 #include "ofi/calls.h"
 #include "ofi/nosys.h"
 
-/* Bytes. While a domain has more registered, unused regions are not kept: 2 GiB. */
+/* 2 GiB. While a domain has more bytes registered, it does not keep unused regions. */
 #define KEEP_BYTES_MAX ((size_t)2 << 30)
 
 static void forget(struct via_domain *domain, struct via_region *region)
@@ -30,7 +30,7 @@ static bool intact(const struct via_domain *domain, const struct via_region *reg
            VIP_SUCCESS;
 }
 
-/* Remove *link from the list. Under domain->lock, as all below. */
+/* Remove *link from the list. Under domain->lock, as the functions up to sweep. */
 static struct via_region *take(struct via_domain *domain, struct via_region **link)
 {
     struct via_region *region = *link;
@@ -49,7 +49,8 @@ static void put_first(struct via_domain *domain, struct via_region *region)
     domain->region_bytes += region->bytes;
 }
 
-/* A region that contains the range with these rights, moved to the front; NULL: none. */
+/* Find a region that contains the range with these rights, and move it to the front. NULL: there is
+ * none. */
 static struct via_region *find(struct via_domain *domain, uintptr_t addr, size_t bytes,
                                uint64_t rights)
 {
@@ -80,8 +81,8 @@ static bool too_much(const struct via_domain *domain)
 }
 
 /*
- * Keep within the limits; the oldest unused regions go first. Also check one other region per call:
- * unmapped memory stays occupied while it is registered.
+ * Keep the regions within the limits: drop the oldest unused ones first. Also check one other
+ * region per call, because unmapped memory stays occupied while it is registered.
  */
 static void sweep(struct via_domain *domain)
 {

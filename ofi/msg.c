@@ -1,10 +1,10 @@
 /*
- * fi_send, fi_recv and their variants: one VIA send or receive each. A send uses up a receive of
+ * fi_send, fi_recv and their variants: each is one VIA send or receive. A send uses up a receive of
  * the peer, so it needs a credit. Messages are not cut: they have at most MaxTransferSize bytes.
  */
 #include "ofi/calls.h"
 
-/* FI_COMPLETION if the program wants this completion, else 0. */
+/* FI_COMPLETION if the program wants this completion, otherwise 0. */
 static uint64_t wanted(bool selective, uint64_t op_flags)
 {
     return !selective || (op_flags & FI_COMPLETION) != 0 ? FI_COMPLETION : 0;
@@ -74,7 +74,7 @@ struct send {
     void *context;
     uint64_t flags; /* FI_INJECT: copy; FI_REMOTE_CQ_DATA: data is valid; FI_COMPLETION */
     uint64_t data;
-    bool silent; /* fi_inject: never a completion */
+    bool silent; /* fi_inject: reports no completion */
 };
 
 /* Gather the data into the inject slot, piece by piece. */

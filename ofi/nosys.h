@@ -1,6 +1,6 @@
 /*
- * Stubs for calls without a counterpart in VIA: -FI_ENOSYS. libfabric calls through its tables
- * without a check, so each entry needs a function of its own type.
+ * Stubs for calls without a counterpart in VIA: they return -FI_ENOSYS. libfabric calls through its
+ * tables without a check, so each entry needs a function of its own type.
  */
 #ifndef OFI_NOSYS_H
 #define OFI_NOSYS_H

@@ -1,14 +1,15 @@
 /*
- * Peers and their channels. The first message to a peer makes its channel, by the calls of the
- * first kind of endpoints on an event queue of our own.
+ * Peers and their channels. The first message to a peer makes its channel. This file uses the calls
+ * of the first kind of endpoints for that, with an event queue of its own.
  *
- * Caller and called prove to each other that they know the key of the called (job/key.h), which is
- * part of its address. A program without the key is refused before anything is allocated for it.
+ * The calling and the called endpoint prove to each other that they know the key of the called one
+ * (job/key.h), which is part of its address. A program without the key is refused before memory is
+ * allocated for it.
  *
- * Both peers may call at once. Then the request of the lower address counts: that peer refuses the
- * other's request, and the other gives up its own when it sees the lower one's. Each read of a
- * completion queue handles events, and so does the fabric's thread. So a program that computes
- * accepts channels too.
+ * Both peers may call at once. Then the request of the peer with the lower address counts: that
+ * peer refuses the other request, and the other peer gives up its own request when the lower peer's
+ * request comes. Each read of a completion queue handles events, and so does the fabric's thread.
+ * So a program that computes accepts channels too.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,11 +23,11 @@
 struct via_channel_hello {
     uint16_t version; /* VIA_CHANNEL_VERSION */
     uint16_t recvs;   /* VIA_CHANNEL_RECVS */
-    uint16_t port;    /* where the sender listens, in the format of sin_port */
+    uint16_t port;    /* port at which the sender listens, in the format of sin_port */
     uint16_t unused;
     uint32_t ring_bytes, ring_handle;
     uint64_t ring;
-    struct job_proof proof; /* of the key of the called; zeros: no key */
+    struct job_proof proof; /* made with the key of the called endpoint; zeros: no key */
 };
 _Static_assert(sizeof(struct via_channel_hello) == 40, "no padding");
 _Static_assert(sizeof(struct via_channel_hello) <= VIA_CM_DATA_MAX, "it fits");
@@ -36,7 +37,7 @@ struct via_claim {
     uint32_t caller_host, called_host;
     uint16_t caller_port, called_port;
     uint32_t zero;
-    struct via_channel_hello said; /* with a proof of zeros */
+    struct via_channel_hello said; /* hello of the prover, with a proof of zeros */
 };
 
 /* Why a channel was refused: the only byte of a reject's data. */
@@ -45,7 +46,8 @@ enum via_refusal {
     VIA_REFUSE_AGAIN,      /* both called at once, or the previous channel has not ended */
 };
 
-/* Lower addresses win; any order works if both sides use the same. */
+/* The order of addresses: the lower address wins. Any order works if both sides use the same
+ * one. */
 static int compare(const struct sockaddr_in *a, const struct sockaddr_in *b)
 {
     if (a->sin_addr.s_addr != b->sin_addr.s_addr)
@@ -55,7 +57,7 @@ static int compare(const struct sockaddr_in *a, const struct sockaddr_in *b)
     return 0;
 }
 
-/* The peer with this address, made if it is new; NULL: no memory. Under core->lock. */
+/* Find the peer with this address, or make it. NULL: no memory. Under core->lock. */
 static struct via_peer *peer_at(struct via_rdm *rdm, const struct sockaddr_in *addr)
 {
     struct via_peer *peer;
@@ -96,7 +98,7 @@ static struct via_peer *resolve(struct via_rdm *rdm, fi_addr_t index)
         return peer;
     }
     grown = realloc(rdm->by_addr, room * sizeof(struct via_peer *));
-    /* Without memory, each call searches for the peer. */
+    /* If there is no memory for the table, each call searches for the peer. */
     if (grown == NULL)
         return peer;
     memset(grown + rdm->by_addr_count, 0, (room - rdm->by_addr_count) * sizeof(struct via_peer *));
@@ -149,7 +151,7 @@ static void rings_free(struct via_channel *channel)
     if (channel->out_handle != 0)
         gone =
             VipDeregisterMem(fabric->nic, channel->out, channel->out_handle) == VIP_SUCCESS && gone;
-    /* A stalled vipd may still write there. */
+    /* If deregistering failed, a stalled vipd may still write to the rings: keep them. */
     if (!gone && __atomic_load_n(&fabric->lost, __ATOMIC_RELAXED) == 0)
         VIA_WARN(FI_LOG_EP_CTRL, "VipDeregisterMem: %s; a ring is not freed\n", VipxLastError());
     else if (channel->in != NULL)
@@ -170,7 +172,8 @@ static void channel_close(struct via_channel *channel, enum via_peer_state state
     peer->channel = NULL;
     peer->state = state;
     pthread_mutex_unlock(&rdm->core->lock);
-    /* Takes core->lock itself: leaves all completions of the endpoint in the core's list. */
+    /* fi_close takes core->lock itself. It leaves all completions of the endpoint in the core's
+     * list. */
     if (ep != NULL)
         fi_close(&ep->fid.fid);
     pthread_mutex_lock(&rdm->core->lock);
@@ -189,7 +192,7 @@ static void channel_close(struct via_channel *channel, enum via_peer_state state
     free(channel);
 }
 
-/* An endpoint for the channel, with all its receives posted. */
+/* Open an endpoint for the channel, and post all its receives. */
 static int open_ep(struct via_channel *channel, struct fi_info *info)
 {
     struct via_rdm *rdm = channel->rdm;
@@ -198,7 +201,7 @@ static int open_ep(struct via_channel *channel, struct fi_info *info)
 
     if (rc != 0)
         return rc;
-    /* The endpoint owns the request now. */
+    /* Now the endpoint owns the request. */
     info->handle = NULL;
     channel->ep = via_container(fid, struct via_ep, fid);
     channel->ep->inject_bytes = 0;
@@ -216,7 +219,8 @@ static int open_ep(struct via_channel *channel, struct fi_info *info)
     return rc;
 }
 
-/* A channel ready to connect; NULL: failed, logged. info: of the request, or rdm->channel_info. */
+/* Make a channel that is ready to connect. NULL: that failed, and a message is logged. info: the
+ * info of the request, or rdm->channel_info. */
 static struct via_channel *channel_make(struct via_rdm *rdm, struct via_peer *peer,
                                         struct fi_info *info, enum via_peer_state state)
 {
@@ -277,7 +281,7 @@ static void prove(const struct job_key *key, enum job_role role, const struct so
         said->proof = job_prove(key, role, &claim, sizeof(claim));
 }
 
-/* Without a key, no proof is needed. */
+/* Is the hello proved? If there is no key, no proof is needed. */
 static bool proved(const struct job_key *key, enum job_role role, const struct sockaddr_in *caller,
                    const struct sockaddr_in *called, const struct via_channel_hello *said)
 {
@@ -323,7 +327,7 @@ static void refuse(struct via_rdm *rdm, struct fi_info *info, enum via_refusal w
     fi_reject(&rdm->pep->fid, info->handle, &reason, sizeof(reason));
 }
 
-/* The answer to a request of this peer. 0: accept it. */
+/* Decide about a request of this peer: 0: accept it; otherwise an enum via_refusal. */
 static int refusal(const struct via_rdm *rdm, const struct via_peer *peer)
 {
     switch (peer->state) {
@@ -341,8 +345,9 @@ static int refusal(const struct via_rdm *rdm, const struct via_peer *peer)
 }
 
 /*
- * The calling peer; NULL: refuse it. vipd gives its host; the caller gives its port and proves it
- * with the rest. It is never this endpoint, which needs no channel to itself.
+ * Find the calling peer; NULL: refuse it. vipd gives the host of the caller. The hello gives the
+ * port, and the proof covers it. The caller is never this endpoint, which needs no channel to
+ * itself.
  */
 static struct via_peer *asking(struct via_rdm *rdm, const struct fi_info *info, const void *data,
                                size_t bytes, struct via_channel_hello *ret)
@@ -380,7 +385,7 @@ static void requested(struct via_rdm *rdm, struct fi_info *info, const void *dat
         refuse(rdm, info, (enum via_refusal)why);
         return;
     }
-    /* The peer's request wins over ours. Our channel has sent nothing yet. */
+    /* The peer's request wins over ours. Our channel has sent no message yet. */
     if (peer->channel != NULL)
         channel_close(peer->channel, VIA_PEER_ACCEPTING);
     channel = channel_make(rdm, peer, info, VIA_PEER_ACCEPTING);
@@ -429,7 +434,8 @@ static void refused(struct via_channel *channel, const struct fi_eq_err_entry *e
     channel_close(channel, again ? VIA_PEER_NEW : VIA_PEER_DEAD);
 }
 
-/* The other end has closed, orderly or not; or has given up a request that we were accepting. */
+/* The other end has closed the channel, orderly or not, or has given up a request that we were
+ * accepting. */
 static void ended(struct via_channel *channel)
 {
     bool orderly = channel->peer->state == VIA_PEER_ACCEPTING ||
@@ -475,7 +481,8 @@ static bool event(struct via_rdm *rdm)
 
 void via_peer_events(struct via_rdm *rdm)
 {
-    /* Look again after the unlock: a thread that found the lock taken leaves its event to us. */
+    /* Look again after the unlock: a thread that found the lock taken has left its event to this
+     * thread. */
     while (via_eq_trywait(rdm->eq) != 0 && pthread_mutex_trylock(&rdm->cm_lock) == 0) {
         while (event(rdm))
             continue;

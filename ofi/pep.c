@@ -3,9 +3,10 @@
  *
  * Ports are numbers of 16 bits, because ofi_rxm and MPI exchange such ports. VIPL lets several
  * programs listen at one discriminator, and its free numbers are longer. So a TCP socket bound to
- * the port reserves it: the kernel gives the port to no other program, and frees it when this one
- * ends. No data pass that socket. A VIPL program of another user needs no port to wait at such a
- * discriminator. So if the program has not chosen the port, the next one is tried.
+ * the port reserves it: the kernel gives the port to no other program, and frees the port when this
+ * program ends. No data go through that socket. But a VIPL program of another user needs no port to
+ * wait at such a discriminator. So if the discriminator is taken and the program has not chosen the
+ * port, the next port is tried.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,7 +18,8 @@
 #include "ofi/calls.h"
 #include "ofi/nosys.h"
 
-/* Outcomes: 0, and own.sin_port is reserved; negative error. */
+/* Reserve own.sin_port, or any free port if it is 0. Outcomes: 0, and own.sin_port is reserved;
+ * negative error. */
 static int reserve_port(struct via_pep *pep)
 {
     struct sockaddr_in addr = pep->own;
@@ -29,7 +31,8 @@ static int reserve_port(struct via_pep *pep)
         return -errno;
     rc = bind(pep->port_fd, (struct sockaddr *)&addr, sizeof(addr));
     if (rc < 0 && errno == EADDRNOTAVAIL) {
-        /* The address is vipd's, but is missing in this network namespace. */
+        /* The address belongs to vipd's network namespace, and this network namespace does not have
+         * it. */
         addr.sin_addr.s_addr = htonl(INADDR_ANY);
         rc = bind(pep->port_fd, (struct sockaddr *)&addr, sizeof(addr));
     }
@@ -45,7 +48,7 @@ static int reserve_port(struct via_pep *pep)
     return 0;
 }
 
-/* Ports that are tried if others hold their discriminators. */
+/* Most ports that are tried if other programs hold their discriminators. */
 #define PORT_TRIES 64
 
 static VIP_RETURN listen_at_port(struct via_pep *pep)
@@ -76,7 +79,7 @@ static int listen_somewhere(struct via_pep *pep)
         rc = via_errno(code);
         if (code == VIP_SUCCESS)
             break;
-        /* As long as the port is reserved, the kernel gives another one. */
+        /* Keep the refused port reserved, so that the kernel gives another one. */
         refused[count++] = pep->port_fd;
         pep->port_fd = -1;
         pep->own.sin_port = chosen;
@@ -112,7 +115,7 @@ static int pep_reject(struct fid_pep *fid, fid_t handle, const void *param, size
     memcpy(data.Data, &hello, sizeof(hello));
     if (bytes > 0)
         memcpy(data.Data + sizeof(hello), param, bytes);
-    /* Ignore a failure: the client has ended meanwhile. */
+    /* Ignore a failure: it means that the client has ended meanwhile. */
     VipxConnectReject(request->conn, &data);
     free(request);
     return 0;

@@ -3,15 +3,15 @@
  *
  * A send, or an RDMA Write with immediate data, that finds no receive at the other side ends the
  * connection. So each side counts the receives that it has posted since the start. It writes this
- * number by RDMA into a word of the other's control page. The other side counts the receives it has
- * used up, and stops at that number. The write itself uses up no receive. It goes out when a
- * quarter of the queue (at most FI_VIA_CREDIT_BATCH) is not yet told, or when the peer has few
- * credits left.
+ * number by RDMA into a word of the peer's control page. The peer counts the receives that it has
+ * used up, and stops at that number. The write itself uses up no receive. A side writes when the
+ * peer does not know of a quarter of the posted receives (at most FI_VIA_CREDIT_BATCH), or when the
+ * peer has few credits left.
  *
- * A send without a credit waits in its slot, and all later ones behind it. A call fails with
+ * A send without a credit waits in its slot, and all later sends wait behind it. A call fails with
  * -FI_EAGAIN when no slot is left. A change of a word in memory wakes no thread. So every read of a
- * completion queue pushes the waiting endpoints of its domain. While there are any, fi_trywait and
- * fi_cq_sread let no program sleep long.
+ * completion queue pushes the waiting endpoints of its domain. While an endpoint waits, fi_trywait
+ * lets no program sleep, and fi_cq_sread sleeps at most a millisecond at a time.
  */
 #include <string.h>
 
@@ -122,7 +122,7 @@ void via_post_push(struct via_ep *ep)
         size_t index = ep->tx_posted % ep->tx_size;
         bool consumes = ep->tx_op[index].consumes;
 
-        /* Without a connection VIPL returns every descriptor at once. */
+        /* Without a connection do not wait for credits: VIPL returns every descriptor at once. */
         if (consumes && ep->state == VIA_EP_CONNECTED && ep->consumed >= via_post_told(ep))
             return;
         if (VipPostSend(ep->vi, (VIP_DESCRIPTOR *)(void *)(ep->tx_desc + index * VIA_DESC_BYTES),
@@ -214,7 +214,8 @@ ssize_t via_post_recv(struct via_ep *ep, VIP_DESCRIPTOR *desc)
 
 /* ---- writes to the peer's control page ------------------------------------------------------- */
 
-/* Write a word of our page into the peer's page. index: of the descriptor, after those of sends. */
+/* Write a word of our page into the peer's page. index: number of the descriptor, behind those of
+ * sends. */
 static bool write_word(struct via_ep *ep, size_t index, const uint64_t *from, size_t to)
 {
     VIP_DESCRIPTOR *desc = descriptor(ep->tx_desc, index);
@@ -233,7 +234,7 @@ void via_post_credits(struct via_ep *ep)
         return;
     if (batch > (uint64_t)via_settings.credit_batch)
         batch = (uint64_t)via_settings.credit_batch;
-    /* `left` is negative while the peer uses receives beyond those known to it at connect. */
+    /* `left` is negative while the peer uses receives that our hello did not count. */
     if (untold < batch && (int64_t)left >= (int64_t)batch && !ep->tell_now)
         return;
     ep->control->own_posted = ep->rx_in;

@@ -1,8 +1,8 @@
 /*
  * Endpoints of the second kind: start, end, and progress (rdm.h has the design).
  *
- * At the end of an endpoint, pending answers go out first, so that no sender waits for a message
- * that has been received. Then each channel ends like other endpoints (ep.c).
+ * At the end of an endpoint, it first sends the pending answers, so that no sender waits for the
+ * answer to a message that was received. Then each channel ends like other endpoints (ep.c).
  */
 #include <arpa/inet.h>
 #include <sched.h>
@@ -37,7 +37,7 @@ void via_rdm_events_all(struct via_fabric *fabric)
 
 /* ---- enable ---------------------------------------------------------------------------------- */
 
-/* The fi_info of channels; NULL: no memory, or the NIC is missing. */
+/* Make the fi_info of channels. NULL: no memory, or the NIC is missing. */
 static struct fi_info *channel_info(const struct via_rdm *rdm)
 {
     const struct via_fabric *fabric = rdm->domain->fabric;
@@ -103,7 +103,7 @@ static void close_parts(struct via_rdm *rdm)
     rdm->channel_info = NULL;
 }
 
-/* From now on a read of cq drives this endpoint; -FI_EBUSY: cq has another one. */
+/* From now on a read of cq drives this endpoint. -FI_EBUSY: cq drives another endpoint. */
 static int attach(struct via_cq *cq, struct via_rdm *rdm)
 {
     int rc = 0;
@@ -220,7 +220,7 @@ static int rdm_close(struct fid *fid)
     return 0;
 }
 
-/* ---- the rest -------------------------------------------------------------------------------- */
+/* ---- the other calls of the program ---------------------------------------------------------- */
 
 static int bind_cq(struct via_rdm *rdm, struct via_cq *cq, uint64_t flags)
 {
@@ -230,7 +230,8 @@ static int bind_cq(struct via_rdm *rdm, struct via_cq *cq, uint64_t flags)
         ((flags & FI_TRANSMIT) != 0 && rdm->tx_cq != NULL) ||
         ((flags & FI_RECV) != 0 && rdm->rx_cq != NULL))
         return -FI_EINVAL;
-    /* Its descriptor would not become readable: channels have a queue of their own. */
+    /* The descriptor of cq would not become readable for messages: channels have another queue, the
+     * core. */
     if (cq->wait_obj == FI_WAIT_FD)
         return -FI_ENOSYS;
     if ((flags & FI_TRANSMIT) != 0) {
@@ -342,8 +343,9 @@ static struct fi_ops_cm rdm_cm_ops = {
 };
 
 /*
- * The address to listen at, and the key that callers need. If the program chose the port, callers
- * know only the port, so there is no key. A plain socket address has no room for a key either.
+ * Set the address to listen at, and the key that callers must have. If the program chose the port,
+ * callers know only the port, so there is no key. A plain socket address has no room for a key
+ * either.
  */
 static int take_address(struct via_rdm *rdm, const struct via_domain *domain,
                         const struct fi_info *info)

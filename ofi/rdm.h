@@ -1,26 +1,26 @@
 /*
- * Endpoints of the second kind: FI_EP_RDM, which reach any number of peers and match tags, after
- * the protocol of the paper on MPI over VIA. They build on the first kind: to each peer in use
- * there is a *channel*, a connected endpoint (via.h) of our own with two rings.
+ * Endpoints of the second kind: FI_EP_RDM, which reach any number of peers and match tags. The
+ * protocol is that of the paper on MPI over VIA. These endpoints build on the first kind: to each
+ * peer in use there is a *channel*, a connected endpoint (via.h) of our own with two rings.
  *
  *   rdm.c           endpoints: life and death, progress  tagged.c  the calls that send and receive
  *   peer.c          channels being made and ended        match.c   messages and receives that match
  *   channel.c       records in rings, reads, answers     sends.c   sends that await an answer
  *   channel_done.c  what has completed on channels       av.c      address vectors
  *
- * A message is a *record* in the ring of its receiver. An RDMA Write puts it there; its immediate
- * data say where it begins. The write uses up one receive of the channel. The number of these
- * receives, told as for other endpoints (post.c), is the flow control. When the receiver posts a
- * receive again, the record is out of the ring. Records are taken out at once, to a waiting receive
- * or to the list of early messages, so that no message blocks another.
+ * A message is a *record* in the ring of its receiver. An RDMA Write puts the record there; its
+ * immediate data say where the record begins. The write uses up one receive of the channel. Flow
+ * control counts these receives, as for other endpoints (post.c): when the receiver posts a receive
+ * again, the record is out of the ring. The receiver takes records out at once, to a waiting
+ * receive or to the list of early messages, so that no message blocks another.
  *
- * Up to the eager limit a record contains the data. Beyond, it contains their address; the receiver
- * fetches them by RDMA Read when a receive matches, and answers. An answer also tells a synchronous
- * sender that its message is matched.
+ * Up to the eager limit a record contains the data. Beyond the limit it contains the address of the
+ * data; when a receive matches, the receiver fetches the data by RDMA Read and answers. An answer
+ * also tells a synchronous sender that its message is matched.
  *
- * One lock guards an endpoint: that of its core, the completion queue of all its channels. The
- * order of locks: rdm.cm_lock, then those of via.h with core.lock as cq.lock. Under core.lock a
- * thread takes one of these at a time: the ep.lock of a channel, the cq.lock of a queue of the
+ * One lock guards an endpoint: the lock of its core, the completion queue of all its channels. The
+ * order of locks: rdm.cm_lock, then the locks of via.h, with core.lock as cq.lock. Under core.lock
+ * a thread takes one of these at a time: the ep.lock of a channel, the cq.lock of a queue of the
  * program, domain.lock.
  */
 #ifndef OFI_RDM_H
@@ -32,31 +32,32 @@
 
 #define VIA_CHANNEL_RECVS 128 /* receives posted for records: the most records in a ring */
 #define VIA_CHANNEL_SENDS 256 /* records and RDMA Reads under way */
-#define VIA_RECORD        64  /* bytes; records begin at multiples of this */
+#define VIA_RECORD        64  /* in bytes; records begin at multiples of this number */
 
 /* Version of via_channel_hello and of records; both ends must have the same. */
 #define VIA_CHANNEL_VERSION 2
 
-/* Completions that one call of via_rdm_progress takes from VIPL at most. */
+/* Most completions that one call of via_rdm_progress takes from VIPL. */
 #define VIA_PROGRESS_MAX 64
 
 enum via_kind {
-    VIA_KIND_EAGER,  /* with the data */
-    VIA_KIND_OFFER,  /* with a struct via_offer */
-    VIA_KIND_ANSWER, /* to the send with this id */
+    VIA_KIND_EAGER,  /* record with the data */
+    VIA_KIND_OFFER,  /* record with a struct via_offer */
+    VIA_KIND_ANSWER, /* answer to the send with this id */
     VIA_KIND_LOST,   /* never in a ring: an offer whose sender has ended */
 };
 
-/* Head of a record. Both sides are of one job and one build, so it has no wire format. */
+/* Head of a record. Both sides belong to one job and one build, so the record has no wire
+ * format. */
 struct via_head {
     uint8_t kind;     /* enum via_kind */
-    uint8_t tagged;   /* matched by tag and source; 0: by source alone */
+    uint8_t tagged;   /* 1: matched by tag and source; 0: by source alone */
     uint8_t has_data; /* data goes into the receiver's completion */
-    uint8_t answer;   /* the sender awaits an answer to id when it is matched */
-    uint32_t posted;  /* receives posted by the sender of this since the start: credits */
+    uint8_t answer;   /* the sender awaits an answer to id when the message is matched */
+    uint32_t posted;  /* receives that the sender has posted since the start: credits */
     uint64_t tag, data;
     uint64_t bytes; /* of the message */
-    uint64_t id;    /* of the send, within its endpoint */
+    uint64_t id;    /* number of the send, within its endpoint */
 };
 
 /* Address and memory handle of a long message. */
@@ -73,16 +74,16 @@ struct via_want {
     void *buf;
     size_t len;
     void *context;
-    bool silent; /* completion only in error */
-    /* After it is matched with an offer: */
+    bool silent; /* report a completion only for an error */
+    /* After the receive is matched with an offer: */
     struct via_peer *from;
     struct via_head head;
     struct via_offer offer;
     struct via_region *region;
 };
 
-/* A message without a receive yet. It is in two lists, so that a receive that names its source does
- * not search messages of other peers. */
+/* A message without a receive yet is in two lists. So a receive that names its source does not
+ * search the messages of other peers. */
 enum via_early_list_kind { VIA_OF_ALL, VIA_OF_PEER, VIA_EARLY_LISTS };
 
 struct via_early_list {
@@ -101,11 +102,11 @@ struct via_early {
 struct via_send {
     struct via_send *next; /* of peer->sends */
     uint64_t id;
-    uint64_t flags; /* of its completion; without FI_COMPLETION only errors are reported */
+    uint64_t flags; /* flags of its completion; without FI_COMPLETION only errors are reported */
     void *context;
     void *buf;
     size_t len;
-    struct via_region *region; /* NULL: eager */
+    struct via_region *region; /* memory of an offer; NULL: an eager message */
 };
 
 /* An answer that waits for room. */
@@ -117,16 +118,16 @@ struct via_answer {
 enum via_peer_state {
     VIA_PEER_NEW,        /* no channel yet, or the peer has closed in order */
     VIA_PEER_CONNECTING, /* our request is under way */
-    VIA_PEER_ACCEPTING,  /* its request is being accepted */
+    VIA_PEER_ACCEPTING,  /* the peer's request is being accepted */
     VIA_PEER_UP,
-    VIA_PEER_DEAD, /* lost, or not reachable */
+    VIA_PEER_DEAD, /* the peer is lost or not reachable */
 };
 
-/* An address that is in use. Lives as long as its endpoint. */
+/* An address that is in use. It lives as long as its endpoint. */
 struct via_peer {
     struct via_peer *next;
     struct sockaddr_in addr;
-    struct job_key key; /* for requests to it; zeros: unknown. Under core.lock. */
+    struct job_key key; /* for requests to the peer; zeros: unknown. Under core.lock. */
     bool is_self;
     enum via_peer_state state;   /* written under cm_lock and core.lock */
     uint64_t retry_ns;           /* in state NEW: no attempt before this time */
@@ -140,7 +141,7 @@ struct via_channel {
     struct via_rdm *rdm;
     struct via_peer *peer;
     struct via_ep *ep; /* its context is the channel; NULL: not open yet, or being closed */
-    bool up;           /* records may go out */
+    bool up;           /* records may be sent */
 
     /* Both rings, in one block. The peer writes into `in`; `out` is a copy of the peer's ring. */
     char *in, *out;
@@ -150,11 +151,11 @@ struct via_channel {
     uint64_t peer_ring; /* address of the peer's ring, ring_bytes long */
     uint32_t peer_handle;
     uint64_t head; /* bytes written since the start, with gaps at the ring's end */
-    uint64_t ends[VIA_CHANNEL_RECVS]; /* head after record n, at n modulo their number */
-    size_t untold_bytes;              /* taken out of `in` since credits were last sent */
+    uint64_t ends[VIA_CHANNEL_RECVS]; /* head after record n, at n % VIA_CHANNEL_RECVS */
+    size_t untold_bytes; /* bytes of records taken out of `in` since credits were last sent */
 
     struct via_answer *answers, **answers_end;
-    struct via_want *reads, **reads_end; /* matched with offers, not yet begun */
+    struct via_want *reads, **reads_end; /* receives matched with offers whose read has not begun */
     bool is_busy;                        /* in rdm->busy: answers or reads wait */
     struct via_channel *busy_next;
 };
@@ -179,7 +180,7 @@ struct via_rdm {
     bool directed;      /* FI_DIRECTED_RECV: receives name their source */
     size_t eager_bytes; /* longest message with its data in the record */
     struct sockaddr_in own;
-    struct job_key key; /* that callers need; zeros: none, the program chose the port */
+    struct job_key key; /* key that callers must have; zeros: no key, the program chose the port */
 
     struct via_rdm *next; /* of fabric->rdms, under fabric->rdm_lock */
     /* Under cm_lock: channels being made and ended. */
@@ -189,7 +190,7 @@ struct via_rdm {
     struct via_eq *eq;
     struct via_pep *pep;
 
-    /* Under core->lock, all that follows. */
+    /* All following members: under core->lock. */
     struct via_cq *core; /* written at enable */
     struct via_peer *peers;
     struct via_peer **by_addr; /* by fi_addr_t; NULL: not used yet */
@@ -217,24 +218,26 @@ struct via_message {
 
 /* ---- info.c ---- */
 
-/* FI_VIA_RING in whole pages; FI_VIA_EAGER, at most what a ring holds four times. In bytes. */
+/* In bytes: FI_VIA_RING in whole pages; FI_VIA_EAGER, limited so that a ring holds four such
+ * messages. */
 size_t via_ring_bytes(void);
 size_t via_eager_bytes(void);
 
 /* ---- rdm.c ---- */
 
 int via_rdm_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ret, void *context);
-/* Take completions and events, and post what waits. Any thread, without locks. */
+/* Take completions and events, and post waiting answers and reads. Any thread, without locks. */
 void via_rdm_progress(struct via_rdm *rdm);
 /* Handle connection events of all endpoints; called by the fabric's thread. */
 void via_rdm_events_all(struct via_fabric *fabric);
 
 /* ---- peer.c: under cm_lock unless a comment says otherwise ---- */
 
-/* Under core->lock. NULL: no such address, or no memory. */
+/* Find or make the peer with this address. Under core->lock. NULL: no such address, or no
+ * memory. */
 struct via_peer *via_peer_of(struct via_rdm *rdm, fi_addr_t addr);
-/* Begin a channel if there is none. -FI_EAGAIN; another error: there will be none. Takes cm_lock.
- */
+/* Begin a channel if there is none. Outcomes: -FI_EAGAIN: try again; another error: no channel is
+ * possible. Takes cm_lock. */
 ssize_t via_peer_connect(struct via_rdm *rdm, struct via_peer *peer);
 /* Handle events of channels. Takes cm_lock unless another thread has it. */
 void via_peer_events(struct via_rdm *rdm);
@@ -250,15 +253,15 @@ int via_send_add(struct via_rdm *rdm, struct via_peer *peer, const struct via_me
                  struct via_head *head, struct via_offer *offer);
 /* The record could not be posted: remove its send without a completion. */
 void via_send_drop(struct via_rdm *rdm, struct via_peer *peer, uint64_t id);
-/* A send is answered, or will not be (err != 0). */
+/* A send is answered, or will not be answered (err != 0). */
 void via_send_answered(struct via_rdm *rdm, struct via_peer *peer, uint64_t id, int err);
 /* The peer has ended: no send to it will be answered. */
 void via_sends_fail(struct via_rdm *rdm, struct via_peer *peer);
 
 /* ---- channel.c: under core->lock ---- */
 
-/* Put a record, `bytes` of data after its head, into the peer's ring. `op`: of its completion.
- * Outcomes: 0; -FI_EAGAIN, no room; -FI_ENOTCONN. */
+/* Put a record, `bytes` of data after its head, into the peer's ring. `op` describes its
+ * completion. Outcomes: 0; -FI_EAGAIN: no room; -FI_ENOTCONN. */
 ssize_t via_channel_post(struct via_channel *channel, struct via_head *head, const void *data,
                          size_t bytes, const struct via_op *op);
 /* Answer a send of the peer. */
@@ -269,34 +272,37 @@ void via_channel_read(struct via_channel *channel, struct via_want *want);
 void via_channel_go_on(struct via_rdm *rdm);
 /* Post a receive for one record. Under ep->lock as well. */
 ssize_t via_channel_receive(struct via_channel *channel);
-/* A record, with `bytes` of data after its head, is out of our ring. Post its receive again, and
- * learn from `posted` of the head. Nothing to do if the channel is being closed. */
+/*
+ * A record, with `bytes` of data after its head, is out of our ring. Post its receive again, and
+ * learn the peer's credits from `posted` of the head. Does nothing if the channel is being closed.
+ */
 void via_channel_taken(struct via_channel *channel, uint32_t posted, size_t bytes);
 
 /* ---- match.c: under core->lock ---- */
 
-/* A message has arrived; data: of the record. */
+/* A message has arrived. data: the bytes of the record after its head. */
 void via_match_arrived(struct via_rdm *rdm, struct via_peer *peer, const struct via_head *head,
                        const void *data, size_t data_bytes);
-/* The program has posted a receive. Takes want over. */
+/* The program has posted a receive. The function takes want over. */
 void via_match_want(struct via_rdm *rdm, struct via_want *want, bool tagged);
-/* FI_PEEK (claim: with FI_CLAIM); then FI_CLAIM alone, which takes a claimed message. */
+/* Carry out FI_PEEK (claim: with FI_CLAIM); carry out FI_CLAIM alone, which takes a claimed
+ * message. */
 void via_match_peek(struct via_rdm *rdm, const struct via_want *what, bool tagged, bool claim);
 ssize_t via_match_claimed(struct via_rdm *rdm, struct via_want *want);
-/* Give up what was claimed. */
+/* Discard the message that was claimed. */
 ssize_t via_match_discard(struct via_rdm *rdm, void *context);
-/* Take back a receive. 0 or -FI_ENOENT. */
+/* Cancel a receive. Outcomes: 0; -FI_ENOENT. */
 ssize_t via_match_cancel(struct via_rdm *rdm, void *context);
 /* The data of an offer have arrived, or will not arrive (err != 0). Frees the want. */
 void via_match_fetched(struct via_rdm *rdm, struct via_want *want, int err, int prov_errno);
 /* The peer has ended: its offers are lost. */
 void via_match_lost(struct via_rdm *rdm, const struct via_peer *peer);
-/* The endpoint is being closed. */
+/* The endpoint is being closed: free its receives and early messages. */
 void via_match_drop(struct via_rdm *rdm);
 
 /* ---- channel_done.c: under core->lock ---- */
 
-/* Take all that reap.c has put into the core's list. */
+/* Take all completions that reap.c has put into the core's list. */
 void via_channel_take_done(struct via_rdm *rdm);
 /* The channel's endpoint is closed: its answers are dropped, its reads fail. */
 void via_channel_fail(struct via_channel *channel);

@@ -1,7 +1,7 @@
 /*
  * From VIPL's completions to libfabric's. A completed descriptor becomes an entry in the list of
- * its completion queue; or nothing, if the endpoint's user wants none or the operation was ours.
- * The user is the program, which reads the list, or a channel (channel_done.c).
+ * its completion queue; but not if the owner of the endpoint wants no completion, or the operation
+ * was internal. The owner is the program, which reads the list, or a channel (channel_done.c).
  */
 #include "ofi/calls.h"
 
@@ -56,7 +56,7 @@ static void put_error(struct via_cq *cq, const struct via_op *op, int err, int p
         via_cq_put(cq, &comp);
 }
 
-/* An RDMA Write of ours is done: of credits, or of own_bye. */
+/* An internal RDMA Write has completed: of credits, or of own_bye. */
 static void own_done(struct via_ep *ep, size_t index)
 {
     if (index == ep->tx_size) {
@@ -125,7 +125,8 @@ static void receive_done(struct via_ep *ep, const VIP_DESCRIPTOR *desc)
         comp.flags |= FI_REMOTE_CQ_DATA;
         comp.data = desc->CS.ImmediateData;
     }
-    /* A peer's write is always reported. Receives are reported only if the program wants it. */
+    /* A peer's write is always reported. Other receives are reported only if the program wants
+     * it. */
     if (ep->rx_cq != NULL && ((op->flags & FI_COMPLETION) != 0 || write))
         via_cq_put(ep->rx_cq, &comp);
 }
@@ -167,7 +168,8 @@ bool via_reap_cq(struct via_cq *cq)
 
 /*
  * A program that only uses fi_inject never reads the queue of its sends; our writes of credits
- * complete there too. So calls that post take its completions themselves when they find no room.
+ * complete there too. So a call that finds no room to post takes the completions from that queue
+ * itself.
  */
 void via_reap_sends(struct via_ep *ep)
 {

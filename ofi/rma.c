@@ -1,6 +1,6 @@
 /*
  * fi_read, fi_write and their variants. Short data of fi_inject_write are copied into one
- * descriptor; everything else is a transfer (transfer.c).
+ * descriptor; all other operations are transfers (transfer.c).
  */
 #include "ofi/calls.h"
 
@@ -36,7 +36,7 @@ static void prepare(struct via_transfer *transfer, const struct rdma *rdma, size
     }
 }
 
-/* Post an RDMA Write of short data, copied at once. */
+/* Post an RDMA Write of short data, and copy the data at once. */
 static void inject(struct via_ep *ep, const struct rdma *rdma, const struct via_op *what)
 {
     bool imm = (rdma->flags & FI_REMOTE_CQ_DATA) != 0;

@@ -1,7 +1,7 @@
 /*
- * Sends that await an answer of their receiver: those whose data it fetches, and those that
- * complete when a receive has taken them. Each peer has a list of them. The memory of an offer
- * stays registered until the answer comes.
+ * Sends that await an answer of their receiver: offers, whose data the receiver fetches, and sends
+ * that complete when a receive has taken them. Each peer has a list of these sends. The memory of
+ * an offer stays registered until the answer comes.
  */
 #include <stdlib.h>
 

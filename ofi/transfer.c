@@ -1,8 +1,8 @@
 /*
- * Transfers: RDMA of any length. It is cut into RDMA descriptors of at most MaxTransferSize, of
- * which only the last reports a completion. If the send queue has no room for all, reap.c posts
- * the rest as earlier ones complete. Meanwhile other sends are refused, to keep the order of
- * operations.
+ * Transfers: RDMA of any length. A transfer is cut into RDMA descriptors of at most
+ * MaxTransferSize. Only the last one reports a completion. If the send queue has no room for all
+ * pieces, reap.c posts more as earlier ones complete. Meanwhile other sends are refused, to keep
+ * the order of operations.
  */
 #include "ofi/calls.h"
 

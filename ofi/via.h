@@ -14,7 +14,8 @@
  *   transfer.c  RDMA of any length              msg.c, rma.c  the calls that move data
  *   nosys.c     calls that VIA has nothing for
  *
- * Endpoints of the second kind (FI_EP_RDM), which reach any number of peers, build on these: rdm.h.
+ * Endpoints of the second kind (FI_EP_RDM), which reach any number of peers, build on these
+ * endpoints: rdm.h.
  *
  * Of the rest of the project the provider uses only vipl.h, vipl_ext.h and job/key.h. Lock order:
  * cm.lock, fabric.lock, cq.lock (of two, the lower address first), domain.wait_lock, ep.lock,
@@ -42,17 +43,18 @@
 #include <vipl.h>
 #include <vipl_ext.h>
 
-#define VIA_IOV_MAX   4    /* local pieces of one operation; rxm needs 4 */
-#define VIA_QUEUE_MAX 1000 /* operations of a queue; VIPL's hold 1024, our own included */
+#define VIA_IOV_MAX   4    /* most local pieces of one operation; ofi_rxm needs 4 */
+#define VIA_QUEUE_MAX 1000 /* most operations of a queue; VIPL allows 1024, and some are ours */
 #define VIA_QUEUE     256  /* operations of a queue unless the program asks for another number */
 
-/* Bytes of a descriptor with its segments: one for remote memory, VIA_IOV_MAX for local. */
+/* Bytes of a descriptor with its segments: one for remote memory, VIA_IOV_MAX for local memory. */
 #define VIA_DESC_BYTES 128
 _Static_assert(sizeof(VIP_CONTROL_SEGMENT) + (1 + VIA_IOV_MAX) * sizeof(VIP_DATA_SEGMENT) <=
                    VIA_DESC_BYTES,
                "a descriptor has room for all segments");
 
-/* Bytes that a program can send to its peer while they connect; of VIPL's 64 bytes, 16 are ours. */
+/* Most bytes that a program can send to its peer while they connect: VIPL has 64 bytes, and 16 of
+ * these are ours. */
 #define VIA_CM_DATA_MAX 48
 
 #define via_container(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
@@ -65,7 +67,7 @@ struct via_ep;
 struct via_pep;
 
 struct via_cm {
-    pthread_mutex_t lock;  /* guards everything here, and the cm_ members of endpoints */
+    pthread_mutex_t lock;  /* guards all members here, and the cm_ members of endpoints */
     pthread_cond_t work;   /* an accept is to be made, or stop is set */
     pthread_cond_t change; /* an accept is over */
     bool stop;
@@ -74,7 +76,7 @@ struct via_cm {
     struct via_pep *listening; /* passive endpoints with a listener */
     struct via_ep *connecting; /* endpoints after fi_connect */
     struct via_ep *accepting;  /* endpoints after fi_accept that no thread has taken */
-    unsigned workers, idle;    /* threads for accepts: all, and those without work */
+    unsigned workers, idle;    /* threads for accepts: all threads, and the threads without work */
     pthread_t *worker;         /* array of via_settings.cm_threads */
 };
 
@@ -85,10 +87,10 @@ struct via_fabric {
     uint32_t users; /* atomic; objects opened from it */
     VIP_NIC_HANDLE nic;
     VIP_NIC_ATTRIBUTES attrs;
-    struct sockaddr_in addr;  /* of this host, port 0 */
+    struct sockaddr_in addr;  /* address of this host, with port 0 */
     uint32_t lost;            /* atomic; 1 = vipd has ended */
     pthread_mutex_t lock;     /* guards the list */
-    struct via_ep *eps;       /* enabled ones, for the error handler */
+    struct via_ep *eps;       /* enabled endpoints, for the error handler */
     pthread_mutex_t rdm_lock; /* guards the list; taken before all others */
     struct via_rdm *rdms;
     struct via_cm cm;
@@ -100,9 +102,9 @@ struct via_region {
     struct via_region *next; /* of its domain, most recently used first */
     uintptr_t addr;
     size_t bytes;
-    uint64_t rights; /* of FI_REMOTE_READ and FI_REMOTE_WRITE */
+    uint64_t rights; /* some of FI_REMOTE_READ and FI_REMOTE_WRITE */
     VIP_MEM_HANDLE handle;
-    unsigned users; /* memory regions that the program has open */
+    unsigned users; /* open memory regions that use it */
 };
 
 struct via_domain {
@@ -113,7 +115,7 @@ struct via_domain {
     bool keyed;           /* addresses are struct via_name, otherwise struct sockaddr_in */
     pthread_mutex_t lock; /* guards the regions */
     struct via_region *regions;
-    unsigned region_count, swept; /* swept: kept regions checked so far */
+    unsigned region_count, swept; /* swept: number of kept regions checked so far */
     size_t region_bytes;
     pthread_mutex_t wait_lock; /* guards the list */
     struct via_ep *waiting;    /* endpoints with sends that wait for credits */
@@ -138,10 +140,10 @@ struct via_eq {
     uint32_t waiting;                  /* atomic; events in the list */
     enum fi_wait_obj wait_obj;         /* FI_WAIT_NONE or FI_WAIT_FD */
     int fd;                            /* readable while there are events */
-    uint8_t err_data[VIA_CM_DATA_MAX]; /* of the error that was read last */
+    uint8_t err_data[VIA_CM_DATA_MAX]; /* data of the error that was read last */
 };
 
-/* A completion for the program. err != 0: reported by fi_cq_readerr. */
+/* A completion for the program. If err is not 0, fi_cq_readerr reports it. */
 struct via_comp {
     void *context;
     uint64_t flags;
@@ -162,12 +164,12 @@ struct via_cq {
     enum fi_cq_format format;
     VIP_CQ_HANDLE cq;
     pthread_mutex_t lock;
-    VIP_ULONG entries;                     /* of VIPL's queue; grows as endpoints are bound */
-    struct via_comp *fifo;                 /* completions taken from VIPL and not yet read */
-    uint32_t fifo_size, fifo_in, fifo_out; /* size: a power of two; the others only count up */
+    VIP_ULONG entries;     /* wanted size of VIPL's queue; grows as endpoints are bound */
+    struct via_comp *fifo; /* completions taken from VIPL and not yet read */
+    uint32_t fifo_size, fifo_in, fifo_out; /* size: a power of two; in and out only count up */
     uint32_t signaled;                     /* atomic; fi_cq_signal was called */
-    int epoll_fd; /* result of FI_GETWAIT, -1 = not asked for; watches soft_fd and VIPL's CQ */
-    int soft_fd;  /* an eventfd: fifo is not empty, or signaled */
+    int epoll_fd; /* result of FI_GETWAIT, watches soft_fd and VIPL's CQ; -1: not made yet */
+    int soft_fd;  /* an eventfd, readable while fifo is not empty or signaled is set */
     bool soft_raised;
 };
 
@@ -186,8 +188,8 @@ struct via_control {
 struct via_hello {
     uint8_t version;    /* VIA_HELLO_VERSION */
     uint8_t user_bytes; /* 0 to VIA_CM_DATA_MAX */
-    uint16_t posted;    /* receives posted so far */
-    uint32_t handle;    /* memory handle of the control page; control: its address */
+    uint16_t posted;    /* receives that the sender has posted so far */
+    uint32_t handle;    /* memory handle of the control page; `control` is the page's address */
     uint64_t control;
 };
 _Static_assert(sizeof(struct via_hello) + VIA_CM_DATA_MAX == VIPX_PRIVATE_DATA_MAX, "they fit");
@@ -198,8 +200,8 @@ struct via_op {
     void *context;
     void *buf;
     size_t len;
-    uint64_t flags; /* of the completion; 0: report none, not even an error */
-    bool is_piece;  /* a piece of a transfer, not the last: no completion */
+    uint64_t flags; /* flags of the completion; 0: report no completion, not even an error */
+    bool is_piece;  /* a piece of a transfer, but not the last one: no completion */
     bool consumes;  /* uses up a receive of the peer */
 };
 
@@ -231,7 +233,7 @@ enum via_ep_state {
     VIA_EP_ENABLED, /* it has a VI */
     VIA_EP_PENDING, /* connect or accept is under way */
     VIA_EP_CONNECTED,
-    VIA_EP_DOWN, /* FI_SHUTDOWN was queued, or fi_shutdown called */
+    VIA_EP_DOWN, /* FI_SHUTDOWN was queued, or fi_shutdown was called */
 };
 
 struct via_ep {
@@ -244,7 +246,7 @@ struct via_ep {
     size_t tx_size, rx_size, inject_bytes;
     struct sockaddr_in own, peer;
 
-    pthread_mutex_t lock; /* guards all that follows except the cm_ members */
+    pthread_mutex_t lock; /* guards all following members except the cm_ members */
     uint32_t state;       /* enum via_ep_state; atomic, written under lock */
     VIP_VI_HANDLE vi;
     struct via_ep *next; /* of fabric->eps, under fabric->lock */
@@ -262,7 +264,7 @@ struct via_ep {
     uint64_t rx_in, rx_out; /* receives posted and completed since the start */
     uint64_t consumed;      /* receives of the peer that our sends have used up */
     uint64_t peer_posted;   /* receives that the peer had posted when it connected */
-    uint64_t published;     /* rx_in as last sent to the peer */
+    uint64_t published;     /* value of rx_in that was last sent to the peer */
     bool publishing;        /* the write of published is under way */
     bool saying_bye;        /* the write of own_bye is under way */
     uint32_t refuse_count;  /* for via_settings.refuse_every */
@@ -277,12 +279,12 @@ struct via_ep {
 
     /* Under fabric->cm.lock. */
     struct via_ep *cm_next;
-    struct via_request *cm_request;       /* request of the endpoint, until it is accepted */
-    bool cm_connecting, cm_accepting;     /* in one of the lists */
-    bool cm_busy;                         /* a thread is in VipxConnectAccept */
-    int cm_fd;                            /* of VipxConnectGetFd, in the epoll set; -1 = none */
-    uint64_t cm_deadline_ns, cm_retry_ns; /* retry 0: an attempt is under way */
-    uint64_t cm_absent_ns; /* until then a missing listener is no error; 0: not set yet */
+    struct via_request *cm_request;   /* request of the endpoint, until it is accepted */
+    bool cm_connecting, cm_accepting; /* in one of the lists */
+    bool cm_busy;                     /* a thread is in VipxConnectAccept */
+    int cm_fd; /* descriptor of VipxConnectGetFd, in the epoll set; -1: none */
+    uint64_t cm_deadline_ns, cm_retry_ns; /* cm_retry_ns is 0 while an attempt is under way */
+    uint64_t cm_absent_ns; /* until this time a missing listener is no error; 0: not set yet */
     VIPX_PRIVATE_DATA cm_data;
 };
 
@@ -292,7 +294,7 @@ struct via_pep {
     struct via_eq *eq;
     struct fi_info *info;
     struct sockaddr_in own;
-    int port_fd; /* a bound socket that reserves the port, -1 = none */
+    int port_fd; /* a bound socket that reserves the port; -1: none */
     VIPX_LISTENER listener;
     struct via_pep *cm_next; /* of cm.listening */
 };

@@ -1,7 +1,7 @@
 /*
  * Connection requests of other processes. If two processes call each other at the same time, the
- * request of the lower rank counts: the lower one rejects the request of the higher one, and the
- * higher one accepts. A request without the right proof is rejected, and no state changes.
+ * request of the lower rank counts: the lower rank rejects the request of the higher rank, and the
+ * higher rank accepts. A request without the right proof is rejected and changes no state.
  */
 #include "splitc/lib/rt.h"
 
@@ -11,7 +11,8 @@
 #include "job/job.h"
 #include "splitc/lib/hello.h"
 
-/* Requests answered in one call, so that a flood of them does not stop the process's own work. */
+/* Most requests answered in one call, so that a flood of requests does not stop the process's own
+ * work. */
 #define ANSWERS_AT_ONCE 64
 
 static VIP_NET_ADDRESS *make_address(const unsigned char *host, uint16_t host_len, uint64_t number)
@@ -57,8 +58,8 @@ void rt_listen(void)
 }
 
 /*
- * Give up our own attempt. Its VI and receives stay until the end, because their completions in
- * error may still be in the queue.
+ * Give up our own attempt. Its VI and receives stay until the end, because completions of the
+ * receives may still be in the queue.
  */
 static void drop_attempt(struct rt_peer *peer)
 {
@@ -73,7 +74,8 @@ static bool accept_with_proof(VIP_CONN_HANDLE conn, VIP_VI_HANDLE vi, const stru
     VIPX_PRIVATE_DATA data = rt_hello_answer(hello);
     VIP_RETURN code = VipxConnectAccept(conn, vi, &data);
 
-    /* A timeout ends the handle. After other failures the caller still waits for an answer. */
+    /* After a timeout the handle is no longer valid. After other failures the caller still waits
+     * for an answer. */
     if (code != VIP_SUCCESS && code != VIP_TIMEOUT)
         VipConnectReject(conn);
     return code == VIP_SUCCESS;
@@ -89,7 +91,8 @@ static void answer_bulk(VIP_CONN_HANDLE conn, struct rt_peer *peer, const struct
         VipConnectReject(conn);
         return;
     }
-    /* On failure the peer has ended. The VI stays: its receives may still be in the queue. */
+    /* On failure the peer has ended. The VI stays: completions of its receives may still be in the
+     * queue. */
     if (accept_with_proof(conn, vi, hello))
         rt_connected_bulk(peer, vi);
 }
@@ -123,7 +126,7 @@ static void answer(VIP_CONN_HANDLE conn, const VIP_NET_ADDRESS *from, const VIPX
     VipDisconnect(vi);
 }
 
-/* Check our requests for VIs for RDMA, and finish those that are answered. */
+/* Check our requests for VIs for RDMA, and finish the answered ones. */
 static void finish_bulk(void)
 {
     for (int i = 0; i < sc_procs; i++) {
@@ -149,7 +152,7 @@ void rt_accept(void)
 {
     union {
         VIP_NET_ADDRESS address;
-        char room[256]; /* the longest: a host and a discriminator of 128 bytes */
+        char room[256]; /* the longest address fits: a host and a discriminator of 128 bytes */
     } from;
     VIPX_PRIVATE_DATA data;
     VIP_CONN_HANDLE conn;

@@ -11,7 +11,7 @@ static size_t piece(size_t left)
     return left < RT_DATA_MAX ? left : RT_DATA_MAX;
 }
 
-/* A buffer for a request; takes its credit. */
+/* Get a buffer for a request, and take a credit for the request. */
 static struct rt_buffer *request(struct rt_peer *peer, enum rt_type type, uint64_t addr,
                                  size_t bytes, struct rt_op *op)
 {

@@ -82,7 +82,7 @@ static bool owes(const struct rt_peer *peer)
 void rt_give_back(struct rt_peer *peer)
 {
     if (owes(peer))
-        send_kept(peer); /* carries the credits */
+        send_kept(peer); /* this message carries the credits */
     if (owes(peer)) {
         struct rt_buffer *buffer = rt_send_buffer(peer);
 

@@ -1,5 +1,6 @@
 /*
- * Atomic operations: the owner of the word carries them out (owner.c), which may be this process.
+ * Atomic operations. The process that owns the word carries them out (owner.c); it may be this
+ * process.
  */
 #include "splitc/lib/library.h"
 

@@ -27,7 +27,7 @@ void bulk_write(sc_ptr to, void *from, int bytes)
     sc_write(to, from, (size_t)bytes);
 }
 
-/* The data are copied before this returns, so the program may reuse `from` at once. */
+/* The call copies the data before it returns, so the program may reuse `from` at once. */
 void bulk_put(sc_ptr to, void *from, int bytes)
 {
     check(bytes);

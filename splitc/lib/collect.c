@@ -1,7 +1,7 @@
 /*
  * Collective operations and synchronisation. Values go up a binomial tree to process 0, and the
- * result comes down the same tree. So a process is at most one operation ahead of a process that it
- * exchanges messages with; one struct rt_mail per pair is enough.
+ * result comes down the same tree. So a process is at most one operation ahead of each process with
+ * which it exchanges messages, and one struct rt_mail per pair is enough.
  */
 #include "splitc/lib/library.h"
 
@@ -115,8 +115,9 @@ static void combine_sums(void *all, const void *one, size_t bytes)
 }
 
 /*
- * All processes are inside, so the sum of stored bytes no longer grows: one round in which as many
- * bytes have arrived is enough. Stores of a process that has returned already carry the next epoch.
+ * All processes are in this function, so the sum of stored bytes no longer grows. One round in
+ * which as many bytes have arrived as were stored is enough. Stores of a process that has returned
+ * already carry the next epoch.
  */
 void all_store_sync(void)
 {

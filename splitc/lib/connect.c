@@ -1,7 +1,7 @@
 /*
  * Connections that this process requests, when it first needs a peer. The process whose request
- * counts (accept.c) then requests a second VI, for RDMA, without waiting for it. Until that VI is
- * connected, or if it is refused, all data go in messages.
+ * counts (accept.c) then requests a second VI, for RDMA, and does not wait for the answer. Until
+ * that VI is connected, or if it is refused, all data go in messages.
  */
 #include "splitc/lib/rt.h"
 
@@ -29,7 +29,7 @@ static void ask_for_bulk(struct rt_peer *peer)
     rt.bulk_attempts++;
 }
 
-/* Request a connection, and serve others until it is decided. */
+/* Request a connection, and serve other processes until the peer has answered. */
 static void connect_to(struct rt_peer *peer)
 {
     struct timespec pause = {0, 50000};
@@ -53,7 +53,7 @@ static void connect_to(struct rt_peer *peer)
             return;
         }
         if (code == VIP_REJECT && sc_myproc > peer->rank)
-            asked = false; /* its own request to us is on the way */
+            asked = false; /* the peer's own request to us is on the way */
         else if (code != VIP_NOT_DONE)
             rt_fatal("cannot connect to process %d: %s", peer->rank, VipxLastError());
         rt_accept();

@@ -44,7 +44,7 @@ void rt_heap_start(void)
     own_heap = new_block(region->own, region->own_bytes, NULL);
 }
 
-/* Take a block, first fit. NULL: no room. */
+/* Take the first block that is large enough. NULL: no room. */
 static char *take(struct block *heap, size_t bytes)
 {
     for (struct block *b = heap; b; b = b->next) {
@@ -79,7 +79,8 @@ static void give_back(struct block *heap, const char *start)
         }
 }
 
-/* Bytes in each process, rounded up; SIZE_MAX: negative, or more than the heap. */
+/* Bytes that an array needs in each process, rounded up. SIZE_MAX: blocks is negative, or the array
+ * is larger than the heap. */
 static size_t share(long blocks, size_t block_bytes)
 {
     size_t per_process = ((size_t)blocks + (size_t)sc_procs - 1) / (size_t)sc_procs, bytes;
@@ -160,7 +161,8 @@ void sc_spread_static(sc_ptr *array, long blocks, size_t block_bytes)
     *array = sc_base(start);
 }
 
-/* The translator's output registers static spread arrays in this section; absent without any. */
+/* The translator's output registers static spread arrays in this section. The section is absent if
+ * the program has no such arrays. */
 extern void (*const __start_sc_statics[])(void) __attribute__((weak));
 extern void (*const __stop_sc_statics[])(void) __attribute__((weak));
 

@@ -1,6 +1,6 @@
 /*
- * What the processes of a job exchange to connect: a card each, by the launcher's channel, and a
- * hello in the private data of a connection request. The answer carries a proof.
+ * The data that the processes of a job exchange to connect. Each process sends a card through the
+ * launcher, and a hello in the private data of a connection request. The answer carries a proof.
  *
  * Owns: the layouts. Used by hello.c and accept.c, and by tests that call without a right proof.
  */
@@ -11,7 +11,7 @@
 
 #include "job/key.h"
 
-/* Where a process listens, and the key that its callers must prove to have. */
+/* The address at which a process listens, and the key that its callers must prove to have. */
 struct rt_card {
     struct job_key key;
     uint64_t number; /* the discriminator */
@@ -19,14 +19,14 @@ struct rt_card {
     unsigned char host[30];
 };
 
-/* Private data of a connection request. The answer's is a struct job_proof. */
+/* Private data of a connection request. The private data of the answer are a struct job_proof. */
 struct rt_hello {
     int32_t rank; /* of the caller */
     int32_t bulk; /* 1: the VI is for RDMA */
     struct job_proof proof;
 };
 
-/* The bytes that a proof covers; made with the key of the called process. */
+/* The bytes that a proof covers. The proof is made with the key of the called process. */
 struct rt_claim {
     uint64_t caller_number, called_number;
     int32_t caller, called;
@@ -37,7 +37,7 @@ struct rt_claim {
 _Static_assert(sizeof(struct rt_card) == 56, "no padding");
 _Static_assert(sizeof(struct rt_claim) == 32, "no padding");
 
-/* The claim of `caller` when it calls `called`; cards: of all processes, by rank. */
+/* The claim of `caller` when it calls `called`. cards: the cards of all processes, by rank. */
 static inline struct rt_claim rt_claim_of(const struct rt_card *cards, int caller, int called,
                                           int bulk)
 {

@@ -1,4 +1,4 @@
-/* The layout of messages between the processes of a job, and how many there may be. */
+/* The layout of messages between the processes of a job, and limits on their number. */
 #ifndef SPLITC_LIB_LAYOUT_H
 #define SPLITC_LIB_LAYOUT_H
 
@@ -6,16 +6,17 @@
 
 #include "vipl.h"
 
-/* Requests under way between one process and another, in each direction. */
+/* Most requests under way between two processes, in each direction. */
 #define RT_CREDITS 32
-/* When this many credits are owed, they go back in a message of their own. */
+/* When a process owes this many credits, it gives them back in a separate message. */
 #define RT_CREDITS_AT_ONCE (RT_CREDITS / 4)
-/* RDMA Writes of stores that the target has not taken yet, in each direction. Own credits. */
+/* Most RDMA Writes of stores that the target has not taken yet, in each direction. They have their
+ * own credits. */
 #define RT_NOTICES RT_CREDITS
 /* Receives of a VI: requests, replies to our requests, and messages with credits only. */
 #define RT_RECEIVES (2 * RT_CREDITS + (RT_CREDITS + RT_NOTICES) / RT_CREDITS_AT_ONCE)
 #define RT_SENDS    (RT_CREDITS + 16)
-/* Bytes of data in one message, as in the paper's runtime. */
+/* Most bytes of data in one message, as in the paper's runtime. */
 #define RT_DATA_MAX 4096
 
 enum rt_type {
@@ -27,7 +28,7 @@ enum rt_type {
     RT_ATOMIC,  /* -> RT_VALUE */
     RT_VALUE,   /* the reply to an atomic operation */
     RT_COLLECT, /* a step of a collective operation; no reply */
-    RT_CREDIT,  /* credits only; takes none */
+    RT_CREDIT,  /* carries only credits; takes no credit */
     RT_ANSWERS  /* several small replies, each a struct rt_answer */
 };
 
@@ -43,20 +44,20 @@ enum rt_kind {
 /* Before the data of every message. Little-endian, since both hosts are. */
 struct rt_header {
     uint8_t type;    /* enum rt_type */
-    uint8_t kind;    /* of a store: epoch; of an atomic operation: its kind */
+    uint8_t kind;    /* a store: its epoch; an atomic operation: its enum rt_kind */
     uint8_t credits; /* credits for requests that the receiver gets back */
     uint8_t notices; /* credits for stores by RDMA */
-    uint32_t bytes;  /* read, written or carried */
+    uint32_t bytes;  /* number of bytes read, written or carried */
     uint64_t addr;   /* at the target of a request */
-    uint64_t op;     /* struct rt_op of the requester, echoed */
-    uint64_t to;     /* where the requester wants the data, echoed */
+    uint64_t op;     /* address of the requester's struct rt_op; the reply repeats it */
+    uint64_t to;     /* address at the requester for the data; the reply repeats it */
     uint64_t value;  /* operands and results of atomic operations */
 };
 
 /* One of several replies in a message. */
 struct rt_answer {
     uint64_t op, to; /* as the request had them */
-    uint64_t value;  /* of RT_VALUE; the bytes of RT_DATA */
+    uint64_t value;  /* value of RT_VALUE, or the bytes of RT_DATA */
     uint32_t type;   /* RT_DATA, RT_DONE or RT_VALUE */
     uint32_t bytes;
 };

@@ -1,6 +1,6 @@
 /*
  * The C declarations of the functions in split-c.h and atomic.h: a global or spread pointer is a
- * sc_ptr. Those headers describe them.
+ * sc_ptr. Those headers describe the functions.
  */
 #ifndef SPLITC_LIB_LIBRARY_H
 #define SPLITC_LIB_LIBRARY_H

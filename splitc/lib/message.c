@@ -2,17 +2,17 @@
  * Messages and their credits.
  *
  * A request takes a credit, which is a receive that the other process has posted for it. The credit
- * comes back with any message of the other process, at the latest with a message of its own when
- * RT_CREDITS_AT_ONCE are owed. Replies take none: for each request under way, this process has a
- * receive for its reply. So serving a request never waits for the other process, and two processes
- * that both wait for credits serve each other.
+ * comes back with any message of the other process, at the latest with a separate message when
+ * RT_CREDITS_AT_ONCE credits are owed. Replies take no credit: for each request under way, this
+ * process has a receive for its reply. So serving a request never waits for the other process, and
+ * two processes that both wait for credits serve each other.
  */
 #include "splitc/lib/rt.h"
 
 #include <string.h>
 #include <time.h>
 
-/* Nanoseconds between the loss of a connection and our message about it (rt_lost). */
+/* Nanoseconds from the loss of a connection to our message about the loss (rt_lost). */
 #define CAUSE_FIRST_NS 200000000
 
 void rt_lost(const struct rt_peer *peer)
@@ -40,7 +40,7 @@ void rt_post_receive(struct rt_peer *peer, struct rt_buffer *buffer)
         rt_lost(peer);
 }
 
-/* Take one completed send; wait for it if `wait`. */
+/* Take one completed send. If `wait` is set, wait for it. */
 static bool reap(struct rt_peer *peer, bool wait)
 {
     VIP_DESCRIPTOR *desc = NULL;

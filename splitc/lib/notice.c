@@ -1,6 +1,7 @@
 /*
- * Notices of stores by RDMA: the immediate data of their writes, with the bytes stored and the
- * epoch. Each uses up a receive of the target's VI for RDMA, for which there are credits.
+ * Notices of stores by RDMA: the immediate data of their RDMA Writes, with the number of bytes
+ * stored and the epoch. Each notice uses up a receive of the target's VI for RDMA; credits count
+ * these receives.
  */
 #include "splitc/lib/rt.h"
 

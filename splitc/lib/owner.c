@@ -1,6 +1,6 @@
 /*
  * Operations that only the owner of a word carries out, one after the other, while it serves
- * messages; and the question for a chunk of its heap.
+ * messages; and the question for the handle of a chunk of the owner's heap.
  */
 #include "splitc/lib/rt.h"
 
@@ -19,7 +19,7 @@ uint64_t rt_atomic_here(int kind, uint64_t addr, uint64_t arg, uint64_t value)
         __atomic_compare_exchange_n(word, &old, operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
         return (uint32_t)old;
     case RT_KIND_CALL:
-        /* All processes run the same file, so a function has the same address in all. */
+        /* All processes run the same file, so a function has the same address in all processes. */
         function = (int (*)(void *, int))(uintptr_t)addr;
         return (uint32_t)function((void *)(uintptr_t)arg, operand);
     case RT_KIND_REGION:

@@ -1,15 +1,15 @@
-/* Serving what has arrived, and waiting while serving. */
+/* Serving the messages that have arrived, and waiting while serving. */
 #include "splitc/lib/rt.h"
 
 #include <sched.h>
 
 /* Polls between two checks of the listener while messages keep arriving. */
 #define POLLS_PER_ACCEPT 64
-/* Longest sleep in milliseconds: while connections may come, and otherwise. */
+/* Longest sleep in ms: SLEEP_CONNECTING_MS while connections may come, otherwise SLEEP_MS. */
 #define SLEEP_CONNECTING_MS 1
 #define SLEEP_MS            100
 
-/* Handle one entry of the queue. Returns false if there was none. */
+/* Handle one entry of the queue. Returns false if no receive had completed. */
 static bool take(VIP_VI_HANDLE vi)
 {
     struct rt_peer *peer = VipGetUserData(vi);
@@ -22,7 +22,7 @@ static bool take(VIP_VI_HANDLE vi)
     if (code == VIP_NOT_DONE)
         return false;
     if (code != VIP_SUCCESS) {
-        /* Receives of a dropped attempt complete like this too. */
+        /* Receives of a dropped attempt also complete with an error: ignore those. */
         if (peer->state == RT_CONNECTED && peer->vi == vi)
             rt_lost(peer);
         return true;
@@ -32,7 +32,8 @@ static bool take(VIP_VI_HANDLE vi)
     return true;
 }
 
-/* Serve what has arrived, and answer. Bounded, so that a busy peer cannot hold the program here. */
+/* Serve the messages that have arrived, and answer. The number is limited, so that a busy peer
+ * cannot hold the program here. */
 static void take_all(void)
 {
     VIP_VI_HANDLE vi;
@@ -60,7 +61,8 @@ void rt_poll(void)
     take_all();
 }
 
-/* RDMA operations complete on queues of several VIs, and no call waits for all of these. */
+/* RDMA operations complete on the send queues of several VIs, and no call waits for several
+ * queues. */
 static void wait_for_rdma(void)
 {
     bool any = rt_rdma_progress();
@@ -78,7 +80,7 @@ void rt_wait(void)
 
     if (rt.threaded) {
         rt_yield();
-        sleep_ms = 1; /* the lock is held meanwhile */
+        sleep_ms = 1; /* this thread holds the lock meanwhile */
     }
     if (rt.slices_busy) {
         wait_for_rdma();

@@ -1,9 +1,9 @@
 /*
- * Large transfers by RDMA Write and RDMA Read, on a VI of their own, between registered copies here
- * and the spread heap of the peer. With Reliable Reception a completed RDMA Write is in the
- * target's memory. So a put needs no reply, and costs the target no time. The writes of a store
- * carry immediate data: they tell the target the number of bytes stored, and use up a receive
- * there, for which there are credits. SPLITC_RDMA=0 leaves only messages.
+ * Large transfers by RDMA Write and RDMA Read, on a separate VI, between registered copies here and
+ * the spread heap of the peer. With Reliable Reception a completed RDMA Write is in the target's
+ * memory. So a put needs no reply, and takes no time of the target process. The writes of a store
+ * carry immediate data: they tell the target the number of bytes stored, and each uses up a receive
+ * there (notice.c). With SPLITC_RDMA=0 all data go in messages.
  */
 #include "splitc/lib/rt.h"
 
@@ -21,7 +21,7 @@ bool rt_rdma_possible(void)
            rt.nic_attrs.MaxTransferSize >= RT_SLICE_BYTES;
 }
 
-/* The handle of the peer's chunk with this address; 0: none. */
+/* The handle of the peer's chunk with this address. 0: RDMA is not possible there. */
 static VIP_MEM_HANDLE region_of(struct rt_peer *peer, sc_ptr p)
 {
     char *start;
@@ -36,7 +36,7 @@ static VIP_MEM_HANDLE region_of(struct rt_peer *peer, sc_ptr p)
     return peer->regions[chunk];
 }
 
-/* A slice for the next operation; serves others while all are under way. */
+/* Get a slice for the next operation. While all slices are under way, serve other processes. */
 static struct rt_slice *free_slice(struct rt_peer *peer)
 {
     struct rt_slice *slice;
@@ -55,7 +55,8 @@ static size_t piece(uint64_t addr, size_t left)
     return bytes < to_end ? bytes : to_end;
 }
 
-/* Is there a VI for RDMA? If not, check for a request of the peer and an answer to ours. */
+/* Is there a VI for RDMA? If not, first check for a request of the peer and for an answer to our
+ * request. */
 static bool ready(const struct rt_peer *peer)
 {
     if (rt.rdma && !peer->bulk)

@@ -13,7 +13,8 @@
 #define OR(a, b)  ((a) | (b))
 #define XOR(a, b) ((a) ^ (b))
 
-/* Slots of all processes; each process fills its own and leaves zero bytes in the others. */
+/* Combine the slots of all processes: each process fills its own slot and leaves zero bytes in the
+ * others. */
 static void combine_slots(void *all, const void *one, size_t bytes)
 {
     unsigned char *a = all;

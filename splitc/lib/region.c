@@ -1,10 +1,10 @@
 /*
- * The region of spread arrays: one mapping at the same address in every process, made before all
- * else. It contains a heap for all_spread_malloc, the stack of automatic spread arrays, and one heap
- * per process for spread_malloc (heap.c).
+ * The region of spread arrays: one mapping at the same address in every process. It contains a heap
+ * for all_spread_malloc, the stack of automatic spread arrays, and one heap per process for
+ * spread_malloc (heap.c).
  *
- * For RDMA a process registers its part of the common heap in chunks, when another process asks for
- * one.
+ * For RDMA a process registers its part of the common heap in chunks, each when another process
+ * asks for it.
  */
 #include "splitc/lib/rt.h"
 
@@ -16,16 +16,16 @@
 /* Far from the addresses that Linux gives to programs, libraries, stacks and sanitizers. */
 #define REGION_ADDRESS 0x200000000000ull
 /*
- * Address space of the common heap in GB, unless SPLITC_HEAP sets it. The stack gets a quarter of
- * it, the heap of each process a sixteenth. Linux adds pages at the first access.
+ * Address space of the common heap in GB, unless SPLITC_HEAP sets another size. The stack gets a
+ * quarter of this size, the heap of each process a sixteenth. Linux adds pages at the first access.
  */
 #define HEAP_GB     64
 #define HEAP_GB_MAX 1024
 
-/* Handles of our own heap's chunks, by number; 0: not registered. */
+/* Handles of the chunks of this process's part of the common heap, by number; 0: not registered. */
 static VIP_MEM_HANDLE *own;
 
-/* The sizes are the same in all processes, which get their environment from one launcher. */
+/* The sizes are the same in all processes: one launcher gives all of them their environment. */
 static void choose_sizes(struct rt_region *region)
 {
     const char *wanted = getenv("SPLITC_HEAP");

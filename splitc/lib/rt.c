@@ -1,5 +1,6 @@
 /*
- * What all files use: the state of the runtime, its lock, and the end of the job with a message.
+ * Parts that all files use: the state of the runtime, its lock, and the end of the job with a
+ * message.
  */
 #include "splitc/lib/rt.h"
 

@@ -1,7 +1,7 @@
 /*
  * Internals of libsplitc, the runtime of Split-C over VIPL. Each pair of processes has a VI for
- * messages, made at the first use, and one for RDMA. Requests need credits, replies do not. From
- * bottom to top (ORDER):
+ * messages, made at the first use, and one for RDMA. Requests need credits, replies do not. The
+ * files from bottom to top (ORDER):
  *
  *   rt.c       state, lock                 owner.c    operations on words of this process
  *   copy.c     copies of whole words       serve.c    handling of a received message
@@ -33,29 +33,30 @@
 #include "splitc/include/split-c/runtime.h"
 #include "splitc/lib/layout.h"
 
-/* Bytes; from this size on, transfers of spread heap memory use RDMA if it is possible. */
+/* Transfers of spread heap memory from this size on, in bytes, use RDMA if that is possible. */
 #define RT_RDMA_MIN 16384
 /* Limits of RDMA: bytes of one operation, and operations under way per pair. */
 #define RT_SLICE_BYTES 65536
 #define RT_SLICES      4
-/* Bytes; the spread heap is registered in pieces of this size, when a peer first asks for one. */
+/* Bytes of a chunk: the spread heap is registered in pieces of this size, each when a peer first
+ * asks for it. */
 #define RT_CHUNK_BYTES (4ul << 20)
 /* Milliseconds that a peer may take to answer a connection request. */
 #define RT_CONNECT_MS 60000
-/* Milliseconds until the peer's NIC must have a send; after that the connection is broken. */
+/* Milliseconds until a send must be acknowledged; after that the connection counts as broken. */
 #define RT_SEND_MS 120000
 
 /* Counts requests until their replies arrive. */
 struct rt_op {
-    long pending;   /* replies that have not arrived */
-    uint64_t value; /* of an atomic operation */
+    long pending;   /* replies and RDMA operations that have not arrived */
+    uint64_t value; /* result of an atomic operation */
 };
 
 /* An RDMA operation with its registered copy of the data. Descriptors are aligned to 64 bytes. */
 struct rt_slice {
     VIP_DESCRIPTOR desc;
-    struct rt_op *op; /* counts it; NULL: not counted (a store) */
-    void *to;         /* of a read: where the data go; NULL for a write */
+    struct rt_op *op; /* counts this operation; NULL: not counted (a store) */
+    void *to;         /* destination of the data of a read; NULL for a write */
     size_t bytes;
     bool busy;
     char pad[39];
@@ -66,7 +67,7 @@ _Static_assert(sizeof(struct rt_slice) % 64 == 0, "descriptors are aligned");
 
 enum rt_peer_state { RT_UNKNOWN, RT_CONNECTING, RT_CONNECTED };
 
-/* A message of a collective operation that arrived before it was awaited. */
+/* A message of a collective operation that the process has not used yet. */
 struct rt_mail {
     bool full;
     uint32_t bytes;
@@ -78,20 +79,20 @@ struct rt_peer {
     enum rt_peer_state state;
     VIP_VI_HANDLE vi;
     VIP_VI_HANDLE attempt;         /* the VI of our own connection request under way, or NULL */
-    VIP_MEM_HANDLE receive_memory; /* of the receives of `vi` */
+    VIP_MEM_HANDLE receive_memory; /* registered memory of the receives of `vi` */
     struct rt_buffer *sends;       /* RT_SENDS, used in turn */
-    VIP_MEM_HANDLE memory;         /* of them */
+    VIP_MEM_HANDLE memory;         /* registered memory of `sends` */
     int send_next;                 /* next buffer to use */
-    int sends_posted;              /* not reaped yet */
+    int sends_posted;              /* number of posted sends that are not reaped yet */
     int credits;                   /* requests that we may still send */
     int owed;                      /* credits to give back */
     struct rt_answer answers[RT_CREDITS_AT_ONCE];
     int answer_count;             /* small replies that leave together, at the end of a poll */
     struct rt_peer *answers_next; /* in rt.answering */
     struct rt_mail mail;
-    VIP_VI_HANDLE bulk;           /* for RDMA; NULL: not connected yet, or not possible */
-    VIP_VI_HANDLE bulk_attempt;   /* our request for it under way, or NULL */
-    VIP_MEM_HANDLE notice_memory; /* of the receives of `bulk` */
+    VIP_VI_HANDLE bulk;           /* the VI for RDMA; NULL: not connected yet, or not possible */
+    VIP_VI_HANDLE bulk_attempt;   /* the VI of our request for RDMA under way, or NULL */
+    VIP_MEM_HANDLE notice_memory; /* registered memory of the receives of `bulk` */
     int notices;                  /* stores by RDMA that we may still start */
     int notices_owed;             /* credits for stores to give back */
     struct rt_slice *slices;      /* RT_SLICES, NULL until the first RDMA */
@@ -118,11 +119,11 @@ struct rt {
     struct job *job;
     VIP_NIC_HANDLE nic;
     VIP_NIC_ATTRIBUTES nic_attrs;
-    VIP_CQ_HANDLE cq;            /* of all receives */
+    VIP_CQ_HANDLE cq;            /* the queue of all receives */
     VIPX_LISTENER listener;      /* NULL when all VIs are connected */
-    VIP_NET_ADDRESS **addresses; /* where each process listens */
-    struct rt_card *cards;       /* of each process, exchanged at the start (hello.h) */
-    struct rt_peer **peers;      /* by rank; NULL until it is needed */
+    VIP_NET_ADDRESS **addresses; /* the address at which each process listens */
+    struct rt_card *cards;       /* cards of all processes, exchanged at the start (hello.h) */
+    struct rt_peer **peers;      /* by rank; an entry is NULL until the peer is needed */
     struct rt_peer *answering;   /* peers with small replies that have not left */
     int connected;               /* connected VIs of both kinds */
     int bulk_attempts;           /* requests for VIs for RDMA under way */
@@ -164,7 +165,8 @@ void rt_region_map(void);
 long rt_region_chunk(uint64_t addr, char **ret_start);
 /* A new table with a handle for each chunk, all 0. */
 VIP_MEM_HANDLE *rt_region_table(void);
-/* The handle of this process's chunk with that address, 0: not in the heap or not registered. */
+/* The handle of this process's chunk with that address, registered if necessary. 0: the address is
+ * not in the heap, or registering fails. */
 uint64_t rt_region_here(uint64_t addr);
 
 /* ---- message.c ---- */
@@ -175,16 +177,16 @@ void rt_lost(const struct rt_peer *peer);
 void rt_post_receive(struct rt_peer *peer, struct rt_buffer *buffer);
 /* A buffer for a message: fill header and data, then call rt_send. Waits only for the NIC. */
 struct rt_buffer *rt_send_buffer(struct rt_peer *peer);
-/* Send it with `bytes` of data after the header. */
+/* Send the message with `bytes` of data after the header. */
 void rt_send(struct rt_peer *peer, struct rt_buffer *buffer, size_t bytes);
-/* Wait until the peer's NIC has all messages that we sent. */
+/* Wait until all messages that we sent are acknowledged. */
 void rt_drain(struct rt_peer *peer);
 
 /* ---- answer.c ---- */
 
 /* Reply to a read. */
 void rt_reply_read(struct rt_peer *peer, const struct rt_header *request);
-/* Keep a small reply; it leaves with the others of this poll. */
+/* Keep a small reply; it leaves with the other replies of this poll. */
 void rt_reply(struct rt_peer *peer, const struct rt_header *request, enum rt_type type,
               uint64_t value);
 /* Send the kept small replies to all peers. */
@@ -198,14 +200,16 @@ void rt_give_back(struct rt_peer *peer);
 uint32_t rt_notice(size_t bytes, int epoch);
 /* Post the receives of a new VI for RDMA, one for each store that the peer may start. */
 void rt_post_notices(struct rt_peer *peer, VIP_VI_HANDLE vi);
-/* Take a store by RDMA, after a queue entry of the VI for RDMA. Returns false if there was none. */
+/* Take a store by RDMA, after a queue entry of the VI for RDMA. Returns false if no receive had
+ * completed. */
 bool rt_take_notice(struct rt_peer *peer, VIP_VI_HANDLE vi);
 
 /* ---- slice.c ---- */
 
 /* A slice that is not under way, or NULL. */
 struct rt_slice *rt_slice_free(struct rt_peer *peer);
-/* Start its operation, with op, to and bytes set; `remote` is in the chunk with this handle. */
+/* Start the operation of a slice whose op, to and bytes are set; `remote` is in the chunk with this
+ * handle. */
 void rt_slice_post(struct rt_peer *peer, struct rt_slice *slice, uint64_t remote,
                    VIP_MEM_HANDLE handle, unsigned operation);
 /* Reap the operations that have completed. Returns true if there were any. */
@@ -217,7 +221,8 @@ void rt_rdma_drain(struct rt_peer *peer);
 
 /* Private data of our request to this process, with our proof. */
 VIPX_PRIVATE_DATA rt_hello_make(int rank, bool bulk);
-/* Is this a request of another process of the job, from its own address? Then *ret_hello is it. */
+/* Is this a request of another process of the job, from its own address? If so, *ret_hello is
+ * set. */
 bool rt_hello_read(const VIP_NET_ADDRESS *from, const VIPX_PRIVATE_DATA *data,
                    struct rt_hello *ret_hello);
 /* Private data of our answer to this request, with our proof. */
@@ -235,7 +240,7 @@ VIP_VI_HANDLE rt_new_vi(struct rt_peer *peer);
 VIP_VI_HANDLE rt_new_bulk_vi(struct rt_peer *peer);
 void rt_connected(struct rt_peer *peer, VIP_VI_HANDLE vi);
 void rt_connected_bulk(struct rt_peer *peer, VIP_VI_HANDLE vi);
-/* Are VIs missing that may still be connected? */
+/* Are there VIs that may still be connected? */
 bool rt_connecting(void);
 void rt_disconnect_all(void);
 
@@ -243,7 +248,8 @@ void rt_disconnect_all(void);
 
 /* Listen, and exchange the cards with all processes of the job. */
 void rt_listen(void);
-/* Answer connection requests, and check our own for RDMA; end the listener if none can come. */
+/* Answer connection requests, and check our own requests for RDMA. Close the listener if no more
+ * requests can come. */
 void rt_accept(void);
 
 /* ---- owner.c ---- */
@@ -260,16 +266,16 @@ void rt_serve(struct rt_peer *peer, struct rt_buffer *buffer);
 
 /* Serve the messages that have arrived. */
 void rt_poll(void);
-/* The same, and sleep for a short time if none has arrived. */
+/* The same, and sleep for a short time if no message has arrived. */
 void rt_wait(void);
-/* Take a credit for the next request; serves others while it waits. */
+/* Take a credit for the next request; serve other processes while waiting. */
 void rt_take_credit(struct rt_peer *peer);
-/* Wait until all replies have arrived that it counts. */
+/* Wait until all replies that the op counts have arrived. */
 void rt_finish(struct rt_op *op);
 
 /* ---- connect.c ---- */
 
-/* The peer, connected; waits for the connection. */
+/* The peer with this rank, connected; waits for the connection. */
 struct rt_peer *rt_peer(int rank);
 
 /* ---- ask.c ---- */
@@ -279,7 +285,8 @@ uint64_t rt_ask(sc_ptr word, int kind, uint64_t arg, int value);
 
 /* ---- rdma.c ---- */
 
-/* Can the NIC do RDMA with Reliable Reception, and is it wanted? Then VIs are made for it. */
+/* Can the NIC do RDMA with Reliable Reception, and does the user want RDMA? If so, VIs are made for
+ * RDMA. */
 bool rt_rdma_possible(void);
 /*
  * Start to move data between this process and the spread heap of a peer. Returns the number of
@@ -297,7 +304,7 @@ void rt_start_store(sc_ptr to, const void *from, size_t bytes);
 
 /* ---- heap.c ---- */
 
-/* Map the region and lay out heaps and stack in it. */
+/* Map the region, and lay out the heaps and the stack in it. */
 void rt_heap_start(void);
 /* Bytes of the spread stack in use, for the comparison in barriers. */
 uint64_t rt_stack_used(void);
@@ -306,7 +313,7 @@ void rt_heap_statics(void);
 
 /* ---- collect.c ---- */
 
-/* all = all combined with one; called in a fixed order. */
+/* Set *all to the combination of *all and *one. Called in a fixed order. */
 typedef void rt_combine(void *all, const void *one, size_t bytes);
 /* Combine the values of all processes; each gets the result. bytes: at most RT_DATA_MAX. */
 void rt_reduce(void *value, size_t bytes, rt_combine *combine);

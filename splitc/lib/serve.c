@@ -1,6 +1,6 @@
 /*
- * Handling of received messages. The receive is posted again when its contents are used, before the
- * reply leaves. The reply tells the other process that it may send again.
+ * Handling of received messages. The receive is posted again after its contents are used and before
+ * the reply leaves. The reply tells the other process that it may send again.
  */
 #include "splitc/lib/rt.h"
 

@@ -1,6 +1,6 @@
 /*
- * RDMA operations under way, each with its registered copy of the data: a slice. They complete on
- * the send queue of the VI for RDMA.
+ * RDMA operations under way. Each is a slice, with its registered copy of the data. They complete
+ * on the send queue of the VI for RDMA.
  */
 #include "splitc/lib/rt.h"
 
@@ -65,7 +65,7 @@ static void done(struct rt_peer *peer, struct rt_slice *slice)
     rt.slices_busy--;
 }
 
-/* Take one completed operation; wait for it if `wait`. */
+/* Take one completed operation. If `wait` is set, wait for it. */
 static bool reap(struct rt_peer *peer, bool wait)
 {
     VIP_DESCRIPTOR *desc = NULL;

@@ -1,6 +1,6 @@
 /*
  * Start and end of a Split-C process. main joins the job, sets up memory and the NIC, and calls
- * splitc_main; leaving waits for all processes.
+ * splitc_main; the end of the process waits for all processes.
  */
 #include "splitc/lib/rt.h"
 
@@ -13,15 +13,15 @@
 
 #include "job/job.h"
 
-/* Seconds that a process that calls exit(0) waits for the others to finish too. */
+/* A process that calls exit(0) waits this many seconds for the other processes to finish too. */
 #define EXIT_GRACE_S 10
 
 static pthread_t progress_thread;
 
-/* Programs may declare it with any return type; its value is ignored. */
+/* Programs may declare it with any return type; the returned value is ignored. */
 extern int splitc_main(int argc, char **argv);
 
-/* Serves other processes while the program computes. */
+/* The progress thread: serves other processes while the program computes. */
 static void *progress(void *unused)
 {
     struct timespec pause = {0, 200000};
@@ -56,7 +56,8 @@ static void start_thread(void)
         rt_fatal("cannot start the progress thread: %s", strerror(errno));
 }
 
-/* Serve the other processes until all have reached this point. 0: no limit. */
+/* Serve the other processes until all have reached this point, at most seconds_max seconds (0: no
+ * limit). */
 static void wait_for_all(int seconds_max)
 {
     time_t end = time(NULL) + seconds_max;
@@ -102,7 +103,7 @@ static void at_exit(int code, void *unused)
     fflush(stdout);
     rt.leaving = true;
     if (code == 0 && sc_procs > 1) {
-        /* If all end in this way, no process should cut off another's output. */
+        /* If all processes end in this way, no process should cut off the output of another. */
         wait_for_all(EXIT_GRACE_S);
     }
     rt.ended = true;
@@ -118,7 +119,7 @@ static void at_exit(int code, void *unused)
 
 static void ignore_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
-    /* Unused: a broken connection shows as an error of its receives, on both VIs. */
+    /* Ignore the error: a broken connection also shows as an error of its receives, on both VIs. */
     (void)context;
     (void)error;
 }

@@ -1,7 +1,7 @@
 /*
  * `vipctl capture`: writes the packets and descriptors that vipd reports (proto/capture.h) to a
- * pcapng file; Wireshark shows it with our dissector. Includes the messages between programs of one
- * host, which no other tool sees.
+ * pcapng file; Wireshark shows it with our dissector. The capture includes the messages between
+ * programs of one host, which no other tool shows.
  */
 #include <errno.h>
 #include <poll.h>
@@ -19,11 +19,11 @@
 #include "tools/vipctl/pcapng.h"
 #include "tools/vipctl/target.h"
 
-/* Link types for private use; the dissector is registered for both. */
+/* Link types for private use; our dissector is registered for both. */
 #define LINKTYPE_PACKETS     147 /* USER0: packets as in doc/wire.md */
 #define LINKTYPE_DESCRIPTORS 148 /* USER1: struct event */
 
-/* Records of a capture without --count: about 50 MB without payload. */
+/* Most records of a capture without --count: about 50 MB without payload. */
 #define COUNT_DEFAULT 200000
 
 /* A posting or completion in the file, little-endian like all our formats. */
@@ -137,7 +137,8 @@ static void write_one(FILE *out, const struct vip_capture_head *head, const uint
                            .comment = comment});
 }
 
-/* Write one message of vipd. Outcomes: 1 written; 0 vipd has ended; -1 interrupted or none. */
+/* Write one message of vipd. Outcomes: 1: written; 0: vipd has ended; -1: interrupted, or no
+ * message. */
 static int take_one(int stream, FILE *out, struct tally *tally)
 {
     static uint8_t bytes[VIP_PACKET_BYTES_MAX];
@@ -147,7 +148,7 @@ static int take_one(int stream, FILE *out, struct tally *tally)
     struct pollfd ready = {.fd = stream, .events = POLLIN};
     ssize_t n;
 
-    /* Flush, so that a program that reads the file meanwhile sees all records. */
+    /* Flush, so that a program that reads the file during the capture sees all records. */
     if (poll(&ready, 1, 200) <= 0) {
         (void)fflush(out);
         return -1;

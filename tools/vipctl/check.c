@@ -74,7 +74,7 @@ static void print_json(const struct findings *findings)
     show_json_end();
 }
 
-/* Print one line in the format of Nagios plug-ins. Returns their exit code. */
+/* Print one line in the format of Nagios plug-ins. Returns the exit code of such a plug-in. */
 static int print_nagios(const struct findings *findings)
 {
     const struct finding *worst = NULL;

@@ -2,8 +2,8 @@
  * `vipctl check`, the doctor: one finding per line, PASS, WARN or FAIL, with the command that
  * helps.
  *
- * Owns: collecting and printing findings. check_vipd.c checks vipd and peers, check_host.c the
- * machine.
+ * Owns: collecting and printing findings. check_vipd.c checks vipd and peers, check_host.c checks
+ * the machine.
  */
 #ifndef VIPCTL_CHECK_H
 #define VIPCTL_CHECK_H
@@ -24,7 +24,7 @@ struct finding {
     enum verdict verdict;
     const char *subject; /* "udp buffers" */
     char text[320];
-    char fix[320]; /* "": nothing to do */
+    char fix[320]; /* the command that helps; "" if there is nothing to do */
 };
 
 #define FINDINGS_MAX 64
@@ -39,11 +39,12 @@ struct findings {
 void check_add(struct findings *to, enum verdict verdict, const char *subject, const char *fix,
                const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* Check the machine; wanted_buffer_bytes: largest socket buffer of NICs over UDP, 0 = none. */
+/* Check the machine. wanted_buffer_bytes: the largest socket buffer that a NIC over UDP wants; 0 if
+ * no NIC uses UDP. */
 void check_host(struct findings *to, uint64_t wanted_buffer_bytes);
 
-/* Check vipd and, if not NULL, a peer. Outcomes: EXIT_OK; another exit code: vipd could not be
- * asked, and a message has been printed. */
+/* Check vipd and, if peer is not NULL, a peer. Outcomes: EXIT_OK; another exit code: vipd did not
+ * answer, and a message has been printed. */
 enum exit_code check_vipd(int sock, struct findings *to, const char *peer,
                           uint64_t *ret_buffer_bytes);
 

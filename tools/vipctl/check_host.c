@@ -9,9 +9,10 @@
 
 #include "tools/vipctl/check.h"
 
-#define CPUS_TO_SPIN 4 /* with fewer, a spinning program takes vipd's processor */
+#define CPUS_TO_SPIN 4 /* with fewer processors, a spinning program takes vipd's */
 
-/* Read a file's first line, below $VIPCTL_SYSROOT (for tests); false if it cannot be read. */
+/* Read the first line of a file, below $VIPCTL_SYSROOT (for tests). false: the file cannot be
+ * read. */
 static bool read_line(const char *path, char *buf, size_t buf_bytes)
 {
     const char *root = getenv("VIPCTL_SYSROOT");
@@ -30,7 +31,7 @@ static bool read_line(const char *path, char *buf, size_t buf_bytes)
     return ok;
 }
 
-/* A file that cannot be read (a container may hide it) gives no finding. */
+/* Without the file (a container may hide it) there is no finding. */
 static void check_buffer(struct findings *to, const char *key, uint64_t wanted_bytes)
 {
     char path[128], line[64], fix[128];
@@ -111,7 +112,8 @@ static void check_governor(struct findings *to)
         check_add(to, VERDICT_PASS, "cpu frequency", NULL, "the governor is %s", governor);
 }
 
-/* Without userfaultfd, pages cannot move to the arena without losing writes; they are copied. */
+/* Without userfaultfd, pages cannot move to the arena without losing writes. Then the memory is
+ * staged: its bytes are copied. */
 static void check_userfaultfd(struct findings *to)
 {
     char line[16];

@@ -77,8 +77,8 @@ static void check_limit(struct findings *to, const Vip__LimitRow *row)
               (unsigned long long)row->max, row->noun);
 }
 
-/* Is it a refused request of vipctl, such as a wrong word after ping or disconnect? The user has
- * seen that error; it says nothing about the machine. */
+/* Is the error a refused request of vipctl, for example a wrong word after ping or disconnect? The
+ * user has seen that error, and it says nothing about the machine. */
 static bool is_of_a_tool(const Vip__ErrorRow *row)
 {
     static const char *const requests[] = {"admin ", "capture ", "explain ", "ping ", "reload "};
@@ -160,7 +160,8 @@ static uint64_t read_size(const char *text)
                          : value;
 }
 
-/* Is the NIC of this section of the configuration on UDP? Only then its buffer is a socket's. */
+/* Is the NIC of this section of the configuration on UDP? Only then `buffer` is the size of a
+ * socket buffer. */
 static bool is_on_udp(const struct show_rows *rows, const char *section)
 {
     for (size_t i = 0; i < rows->count; i++) {
@@ -244,7 +245,7 @@ static enum exit_code check_peer(int sock, struct findings *to, const char *peer
     for (unsigned i = 0; i < PROBES && code == EXIT_OK; i++) {
         code = ping_once(sock, NULL, peer, PROBE_TIMEOUT_S, &result);
         if (i == 2 && result.received == 0)
-            break; /* three without an answer are enough */
+            break; /* three questions without an answer are enough */
     }
     if (code != EXIT_OK)
         return code;

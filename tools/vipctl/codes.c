@@ -126,7 +126,7 @@ const struct vip_code *code_find(const char *text, size_t *at)
     return NULL;
 }
 
-/* Parts of vipd's sentences, with their cause and advice. */
+/* Parts of the reasons that vipd gives, with their cause and advice. */
 static const struct {
     const char *part, *because, *action;
 } reasons[] = {

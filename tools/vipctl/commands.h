@@ -1,8 +1,9 @@
 /*
  * vipctl's commands, from the table commands.def. Parsing, --help and the completions of three
- * shells use them.
+ * shells use this table.
  *
- * Owns: verbs, their words and options. Does not own: their actions (a function each).
+ * Owns: the verbs of commands, their words and options. Does not own: their actions (one function
+ * each).
  */
 #ifndef VIPCTL_COMMANDS_H
 #define VIPCTL_COMMANDS_H
@@ -23,11 +24,11 @@ enum word_kind {
     WORDS_CONFIG,  /* check, show, diff */
     WORDS_TOP,     /* vi, peer, program */
     WORDS_FILE,
-    WORDS_REST, /* all that follows belongs to another program */
+    WORDS_REST, /* all words that follow belong to another program */
     WORDS_VERB,
 };
 
-/* The action of a command. words: those after the verb. */
+/* The action of a command. words: the words after the verb. */
 typedef enum exit_code command_run(char **words, int count, const struct options *options);
 
 struct command {
@@ -46,21 +47,21 @@ extern const size_t command_count;
 /* An option that some commands take (options.c). */
 struct option_row {
     const char *name;     /* without the dashes */
-    char letter;          /* 0: none */
-    const char *argument; /* name of its argument, NULL: none */
+    char letter;          /* 0: there is none */
+    const char *argument; /* name of its argument; NULL: the option has no argument */
     const char *help;
 };
 
 extern const struct option_row option_rows[];
 extern const size_t option_row_count;
 
-/* NULL: no such command. */
+/* Find a command by its name. NULL: no such command. */
 const struct command *command_find(const char *name);
 
 /* Does the command take this long option (options.c)? */
 bool command_takes(const struct command *command, const char *option);
 
-/* Print the help text of all commands (only = NULL) or of one. */
+/* Print the help text of one command, or of all commands if only is NULL. */
 void command_help(const struct command *only);
 
 /* ---- actions of the commands ---- */

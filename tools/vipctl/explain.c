@@ -1,4 +1,5 @@
-/* `vipctl explain`: why something is as it is; see explain.h. */
+/* `vipctl explain`: facts about a VI, a peer, a NIC or an error, with causes and advice; see
+ * explain.h. */
 #include "tools/vipctl/explain.h"
 
 #include <stdarg.h>
@@ -12,7 +13,7 @@
 #include "tools/vipctl/show.h"
 #include "tools/vipctl/target.h"
 
-#define EVENTS_SHOWN 8 /* events of a VI, the last ones */
+#define EVENTS_SHOWN 8 /* most events of a VI that are shown: the last ones */
 
 static const char *kind_word(enum line_kind kind)
 {
@@ -29,7 +30,8 @@ static const char *kind_word(enum line_kind kind)
     return "?";
 }
 
-/* Texts of vipd may contain foreign bytes: print only printable ones to the terminal. */
+/* Texts of vipd may contain bytes of other programs: print only printable characters to the
+ * terminal. */
 static void print_clean(const char *text)
 {
     for (; *text; text++)
@@ -119,7 +121,7 @@ static enum exit_code add_events(int sock, struct explanation *to, uint64_t sess
     return code;
 }
 
-/* Add the latencies of its messages, if vipd measures them per VI. */
+/* Add the latencies of the VI's messages, if vipd measures them for each VI. */
 static void add_latency(struct explanation *to, const Vip__ViRow *row)
 {
     const struct {
@@ -343,7 +345,7 @@ static enum exit_code explain_error(const char *which, struct explanation *to)
         explain_add(to, LINE_IS, "%s, %s %d: %s", code->name, code->kind, code->number,
                     code->meaning);
         explain_add(to, LINE_DO, "%s", code->action);
-        /* Only a vipd knows the occurrences. */
+        /* Only a running vipd knows how often the error occurred. */
         if (query_try_connect(&sock)) {
             (void)add_occurrences(sock, code->name, to);
             (void)close(sock);

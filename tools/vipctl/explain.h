@@ -18,7 +18,7 @@ enum line_kind {
     LINE_DO,      /* advice, or a command */
 };
 
-/* Most addresses of one host; it has at most one per NIC. */
+/* Most addresses of one host; a host has at most one address per NIC. */
 #define EXPLAIN_ADDRESSES_MAX 32
 
 /* Bytes of an IPv6 "[address]:port" with its terminating zero. */
@@ -30,7 +30,7 @@ struct explanation {
         char text[512];
     } line[40];
     size_t count;
-    char address[EXPLAIN_ADDRESSES_MAX][EXPLAIN_ADDRESS_BYTES]; /* of the explained host */
+    char address[EXPLAIN_ADDRESSES_MAX][EXPLAIN_ADDRESS_BYTES]; /* of the host */
     size_t addresses;
 };
 
@@ -38,9 +38,10 @@ void explain_add(struct explanation *to, enum line_kind kind, const char *format
     __attribute__((format(printf, 3, 4)));
 
 /*
- * Add which NIC reaches a host, at which address, with which MTU, and why this one; for each other
- * NIC why not. Collects the host's addresses. Outcomes: EXIT_OK; EXIT_NO_OBJECT: no NIC reaches it,
- * the reasons are added; otherwise a message has been printed.
+ * Add the NIC that reaches a host, its address, its MTU, and the reason for this choice; for each
+ * other NIC, the reason against it. Collects the host's addresses. Outcomes: EXIT_OK;
+ * EXIT_NO_OBJECT: no NIC reaches the host, and the reasons are added; otherwise a message has been
+ * printed.
  */
 enum exit_code explain_way(int sock, const char *peer, struct explanation *to);
 
@@ -52,10 +53,11 @@ struct vip_code {
     const char *kind; /* "return code", "asynchronous error", "bit of a descriptor's Status" */
     const char *meaning, *action;
 };
-/* The first match at or after *at (start with 0), which moves past it; NULL: no more. */
+/* Find the first match at or after *at (start with 0), and move *at past it. NULL: no more
+ * matches. */
 const struct vip_code *code_find(const char *text, size_t *at);
 
-/* Add cause and advice for a reason given by vipd, if it is a known one. */
+/* Add cause and advice for a reason that vipd gave, if vipctl knows this reason. */
 void explain_reason(struct explanation *to, const char *reason);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * `vipctl explain peer`: which NIC reaches a host, and why not the others (explain.h). vipd reports
- * the knowledge of each NIC. This file asks the system's resolver, as a program's libvipl does, and
- * makes the choice.
+ * `vipctl explain peer`: which NIC reaches a host, and why the other NICs are not chosen
+ * (explain.h). vipd reports the addresses that each NIC knows. This file asks the system's
+ * resolver, as libvipl does in a program, and makes the choice.
  *
- * The choice: a loop NIC if the host is this one, else the first NIC of the configuration that is
- * up and has an address of the host. Programs may open another one by its name.
+ * The choice: a loop NIC if the host is this host, otherwise the first NIC of the configuration
+ * that is up and has an address of the host. A program may open another NIC by its name.
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -16,7 +16,7 @@
 
 #include "tools/vipctl/explain.h"
 
-/* Most requests to vipd while it looks up a name; vipd gives up long before. */
+/* Most requests to vipd while it looks up a name; vipd gives up much earlier. */
 #define TRIES 100
 
 #define WHY_BYTES 200
@@ -24,7 +24,7 @@
 /* The way to the host over one NIC. */
 struct way {
     const Vip__ExplainRow *row;
-    char address[EXPLAIN_ADDRESS_BYTES]; /* empty: none is known */
+    char address[EXPLAIN_ADDRESS_BYTES]; /* empty: no address is known */
     char mtu[64];                        /* "packets of at most 1472 bytes (MTU 1500)" */
     char why[WHY_BYTES];
 };
@@ -71,7 +71,7 @@ static void resolve(const char *peer, struct way *way)
     }
     if (getnameinfo(list->ai_addr, list->ai_addrlen, host, sizeof(host), NULL, 0, NI_NUMERICHOST) ==
         0) {
-        /* Cut the scope, which belongs to the NIC. */
+        /* Cut the scope of an IPv6 address: the NIC has its own. */
         host[strcspn(host, "%")] = '\0';
         snprintf(way->address, sizeof(way->address),
                  hints.ai_family == AF_INET6 ? "[%.50s]:%s" : "%.50s:%s", host, port);

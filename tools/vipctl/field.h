@@ -1,4 +1,4 @@
-/* Reads one field of a protobuf-c row by its column; shared by the two output forms. */
+/* Reads one field of a protobuf-c row by its column. Tables and JSON documents both use it. */
 #ifndef VIPCTL_FIELD_H
 #define VIPCTL_FIELD_H
 
@@ -12,7 +12,8 @@
 /* Has vipd set the field? An empty text counts as absent. */
 bool field_present(const struct column *column, const void *row);
 
-/* The value; only if field_present. field_text is for FIELD_TEXT, field_number for all others. */
+/* The value of a field that is present. field_text is for FIELD_TEXT, field_number for all other
+ * kinds. */
 const char *field_text(const struct column *column, const void *row);
 uint64_t field_number(const struct column *column, const void *row);
 

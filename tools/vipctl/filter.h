@@ -1,7 +1,7 @@
 /*
  * Filters of `vipctl show VIEW FILTER...`: COLUMN=VALUE, !=, ~ (contains), > and < (numbers).
  *
- * Owns: their syntax and comparison. Does not own: the columns.
+ * Owns: the syntax of filters, and the comparison. Does not own: the columns.
  */
 #ifndef VIPCTL_FILTER_H
 #define VIPCTL_FILTER_H
@@ -17,12 +17,12 @@ struct filter {
     const char *value;
 };
 
-/* Outcomes: true; false, and a message has been printed to stderr. */
+/* Parse a filter. Outcomes: true; false, and a message has been printed to stderr. */
 bool filter_parse(const struct view *view, const char *text, struct filter *ret);
 
 /*
- * Does the row pass? Texts are compared with the table's and the JSON document's text, ignoring
- * case. Absent fields equal only the empty value.
+ * Does the row pass the filter? Texts are compared, ignoring case, with the text in the table and
+ * with the text in the JSON document. An absent field equals only the empty value.
  */
 bool filter_match(const struct filter *filter, const void *row);
 

@@ -1,4 +1,4 @@
-/* What vipctl check has found. */
+/* The findings of vipctl check. */
 #include "tools/vipctl/check.h"
 
 #include <stdarg.h>

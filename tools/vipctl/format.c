@@ -81,7 +81,7 @@ static void format_ms(uint64_t ms, char *buf, size_t buf_bytes)
         snprintf(buf, buf_bytes, "%" PRIu64 " d %02" PRIu64 " h", s / 86400, s / 3600 % 24);
 }
 
-/* Events of today: the time of day. Older ones: day, hour and minute. */
+/* Show an event of today with the time of day, an older event with day, hour and minute. */
 static void format_time(uint64_t ns, char *buf, size_t buf_bytes)
 {
     time_t then = (time_t)(ns / 1000000000), now = time(NULL);

@@ -1,13 +1,14 @@
 /*
  * A small JSON writer for vipctl: numbers as numbers, one document per command. libsmartcols can
- * print JSON too, but without a schema member beside the list, and without null for absent values.
+ * print JSON too, but it cannot put a schema member beside the list, and prints no null for absent
+ * values.
  */
 #include "tools/vipctl/view.h"
 
 #include "tools/vipctl/field.h"
 
-/* Without locks, since one thread writes: a list of 10,000 rows has a million small pieces, and
- * locking the stream for each takes most of the time. */
+/* Write without locks, because only one thread writes. A list of 10,000 rows has a million small
+ * pieces, and a lock for each piece takes most of the time. */
 static void put_char(FILE *out, int c)
 {
     putc_unlocked(c, out);
@@ -31,8 +32,8 @@ static void put_number(FILE *out, uint64_t number, unsigned base)
 }
 
 /*
- * Length of the valid UTF-8 sequence at `text`, 0 if it is invalid. Program names come from other
- * processes and may contain any bytes; a JSON document must be valid UTF-8.
+ * Length of the valid UTF-8 sequence at `text`; 0 if the bytes are not valid UTF-8. Program names
+ * come from other processes and may contain any bytes; a JSON document must be valid UTF-8.
  */
 static unsigned utf8_len(const unsigned char *text)
 {
@@ -56,7 +57,7 @@ static unsigned utf8_len(const unsigned char *text)
     return len;
 }
 
-/* Is it printable ASCII that needs no escape in a string? */
+/* Is the character printable ASCII that needs no escape in a string? */
 static bool is_plain(unsigned char c)
 {
     return c >= 0x20 && c < 0x7F && c != '"' && c != '\\';

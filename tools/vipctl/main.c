@@ -11,9 +11,10 @@
 
 #include "tools/vipctl/commands.h"
 
-#define LONG_ONLY 256 /* getopt's values of options without a letter start here */
+#define LONG_ONLY 256 /* getopt's values for options without a letter start here */
 
-/* Options given, by row; checked against the options of the command. */
+/* The options that the user gave, by row of option_rows; checked against the options of the
+ * command. */
 static bool given[32];
 
 static bool number(const char *text, double min, double max, double *ret)
@@ -118,7 +119,7 @@ static int row_of_letter(int letter)
     return -1;
 }
 
-/* Parse the options. Outcomes: -1 continue; else the exit code. */
+/* Parse the options. Outcomes: -1: continue; otherwise the exit code. */
 static int parse(int argc, char **argv, struct options *options, bool *ret_help)
 {
     struct option long_options[40];

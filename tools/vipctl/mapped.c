@@ -16,7 +16,7 @@
 #include "proto/stats_file.h"
 
 #define FILE_BYTES_MAX (64u << 20) /* limit for files of any version */
-#define TRIES          1000        /* attempts to read values of one moment, 1 ms apart */
+#define TRIES          1000        /* most attempts to read values of one moment, 1 ms apart */
 
 static bool file_path(char *path, size_t path_bytes)
 {
@@ -60,7 +60,8 @@ static uint64_t sequence_now(int fd)
     return pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) ? head.sequence : 1;
 }
 
-/* Read until the values are of one moment. On failure NULL and *ret_error; 0: not such a file. */
+/* Read until all values are of one moment. On failure returns NULL and sets *ret_error; 0 means
+ * that the file is not a statistics file. */
 static char *read_values(int fd, size_t *ret_bytes, int *ret_error)
 {
     struct stat st;
@@ -82,7 +83,8 @@ static char *read_values(int fd, size_t *ret_bytes, int *ret_error)
         uint64_t sequence = sequence_now(fd);
         bool whole;
 
-        /* pread orders no loads and copies in any order: so load the number by itself. */
+        /* pread gives no order of loads, and copies in any order. So load the sequence number
+         * separately. */
         __atomic_thread_fence(__ATOMIC_ACQUIRE); /* [stats BEFORE] */
         whole = pread(fd, bytes, *ret_bytes, 0) == (ssize_t)*ret_bytes;
         __atomic_thread_fence(__ATOMIC_ACQUIRE); /* [stats AFTER] */
@@ -95,7 +97,7 @@ static char *read_values(int fd, size_t *ret_bytes, int *ret_error)
     return NULL;
 }
 
-/* Report the age of the values if vipd has ended: after a kill its file remains. */
+/* If vipd has ended, report the age of the values: after a kill the file remains. */
 static void say_age(const struct vip_stats_head *head)
 {
     struct timespec now;
@@ -110,12 +112,13 @@ static void say_age(const struct vip_stats_head *head)
             (unsigned long long)head->pid, age_s);
 }
 
-/* State of making rows. The rows are one piece of memory; their texts are in the file's bytes. */
+/* State while making rows. The rows are one piece of memory; their texts are in the file's
+ * bytes. */
 struct making {
     char *bytes; /* the file */
     struct vip_stats_head head;
     struct show_rows *rows;
-    Vip__Counter *row; /* the next one */
+    Vip__Counter *row; /* the next row */
 };
 
 /* Make a row for every statistic of the scope, with the values at `values`. */

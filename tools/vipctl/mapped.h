@@ -6,9 +6,10 @@
 #include "tools/vipctl/show.h"
 
 /*
- * The rows of `show stats`, read from the file beside the socket. Prints errors to stderr; with
- * EXIT_OK also a note if the vipd of the file has ended. Outcomes: EXIT_OK; EXIT_NO_VIPD: no file;
- * EXIT_PERMISSION; EXIT_USAGE: path too long; EXIT_FAILED. Free with show_rows_free in any case.
+ * Read the rows of `show stats` from the file beside the socket. Prints errors to stderr. Also
+ * prints a note there, with EXIT_OK, if the vipd of the file has ended. Outcomes: EXIT_OK;
+ * EXIT_NO_VIPD: no file; EXIT_PERMISSION; EXIT_USAGE: path too long; EXIT_FAILED. Free with
+ * show_rows_free in any case.
  */
 enum exit_code mapped_fetch(struct show_rows *ret);
 

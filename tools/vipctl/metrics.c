@@ -14,7 +14,7 @@
 #include "tools/vipctl/mapped.h"
 #include "tools/vipctl/show.h"
 
-/* Print a label; backslash, quote and newline are escaped. */
+/* Print a label; escape backslash, quote and newline. */
 static void print_label(FILE *out, const char *text)
 {
     for (; *text; text++) {
@@ -96,7 +96,7 @@ static void print_nic_summary(FILE *out, enum vip_hist_id id, const char *scope,
     }
 }
 
-/* In OpenMetrics a histogram is a summary, with quantiles since vipd started. */
+/* In OpenMetrics a histogram of vipd becomes a summary, with quantiles since vipd started. */
 static void print_summary(FILE *out, enum vip_hist_id id, const struct show_rows *rows)
 {
     const char *name = vip_hists[id].name;

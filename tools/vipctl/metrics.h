@@ -1,4 +1,5 @@
-/* All statistics and peers as OpenMetrics text; shared by `vipctl metrics` and vipd-exporter. */
+/* All statistics and peers as OpenMetrics text. `vipctl metrics` and vipd-exporter use this
+ * file. */
 #ifndef VIPCTL_METRICS_H
 #define VIPCTL_METRICS_H
 

@@ -1,5 +1,5 @@
 /*
- * Writes pcapng, the part that a capture needs: a section, interfaces, packets with comments. The
+ * Writes the part of pcapng that a capture needs: a section, interfaces, packets with comments. The
  * format is that of the IETF's draft (draft-ietf-opsawg-pcapng), in the byte order of the host.
  */
 #ifndef VIPCTL_PCAPNG_H
@@ -16,7 +16,7 @@ enum pcapng_direction {
 };
 
 struct pcapng_packet {
-    uint32_t interface; /* number in the order of pcapng_interface, from 0 */
+    uint32_t interface; /* number in the order of calls of pcapng_interface, from 0 */
     uint64_t time_ns;   /* since 1970 */
     const void *bytes;
     uint32_t captured; /* bytes captured */
@@ -25,7 +25,7 @@ struct pcapng_packet {
     const char *comment;
 };
 
-/* All three report errors by ferror(out). */
+/* The functions report errors by ferror(out). */
 void pcapng_begin(FILE *out, const char *program);
 void pcapng_interface(FILE *out, uint16_t link_type, const char *name, const char *description);
 void pcapng_packet(FILE *out, const struct pcapng_packet *packet);

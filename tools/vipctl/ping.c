@@ -1,4 +1,4 @@
-/* `vipctl ping`: does the vipd of another host answer? It needs no program at the peer. */
+/* `vipctl ping`: does the vipd of another host answer? The peer needs no program for it. */
 #include "tools/vipctl/ping.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Asks whether the vipd of another host answers: shared by ping and check. */
+/* Asks whether the vipd of another host answers. ping and check use it. */
 #ifndef VIPCTL_PING_H
 #define VIPCTL_PING_H
 
@@ -8,13 +8,13 @@
 
 struct ping_result {
     uint64_t sent, received;
-    uint64_t min_ns, max_ns, sum_ns; /* of the answers */
-    uint64_t last_ns;                /* of the last question; 0: no answer */
+    uint64_t min_ns, max_ns, sum_ns; /* round-trip times of the answers */
+    uint64_t last_ns;                /* round-trip time of the last question; 0: it had no answer */
 };
 
 /*
  * Send one question over a NIC (NULL: the first one); add the outcome to *result. Outcomes:
- * EXIT_OK, answered or not; otherwise a message has been printed.
+ * EXIT_OK, with or without an answer; otherwise a message has been printed.
  */
 enum exit_code ping_once(int sock, const char *nic, const char *peer, double timeout_s,
                          struct ping_result *result);

@@ -1,6 +1,6 @@
 /*
- * Runs another program of this project: vipperf, or vipd to check a file. Looks beside vipctl (also
- * in the layout of a build tree and below a prefix), then in PATH.
+ * Runs another program of this project: vipperf, or vipd to check a file. Looks for the program
+ * beside vipctl (also in the layout of a build tree and below a prefix), then in PATH.
  */
 #ifndef VIPCTL_PROGRAM_H
 #define VIPCTL_PROGRAM_H
@@ -11,11 +11,11 @@
 
 /*
  * Replace this process by the program. Returns only on failure: EXIT_FAILED, with a message.
- * arguments[0] is its name.
+ * arguments[0] is the name of the program.
  */
 enum exit_code program_run(const char *name, char *const arguments[]);
 
-/* Its path; "" if it is not beside vipctl (PATH may have it). */
+/* Find the path of a program. buf is "" if the program is not beside vipctl; PATH may have it. */
 void program_find(const char *name, char *buf, size_t buf_bytes);
 
 #endif

@@ -12,7 +12,8 @@
 #include "proto/control.h"
 #include "proto/status.h"
 
-/* Most pages of a view, ten times what the limits allow; more is an error of vipd. */
+/* Most pages of a view: ten times the number that vipd's limits allow. More pages are an error of
+ * vipd. */
 #define PAGES_MAX 100000
 
 static double timeout_s = QUERY_TIMEOUT_S;
@@ -44,7 +45,7 @@ static enum exit_code say_unreachable(const char *path, int error)
     }
 }
 
-/* A hanging vipd must not make vipctl hang. */
+/* If vipd hangs, vipctl must not hang. */
 static void limit_waits(int sock)
 {
     struct timeval limit = {.tv_sec = (time_t)timeout_s};

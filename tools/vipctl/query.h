@@ -1,7 +1,7 @@
 /*
  * Asks a running vipd: one connection for any number of requests.
  *
- * Owns: the socket, paging, the messages about failures to ask, and the exit code of a refusal.
+ * Owns: the socket, paging, the messages about failed requests, and the exit code of a refusal.
  * Does not own: the views (views.c).
  */
 #ifndef VIPCTL_QUERY_H
@@ -26,7 +26,8 @@ enum exit_code {
     EXIT_FAILURES = 8,   /* check: at least one failure */
 };
 
-/* Seconds that a busy vipd may take for one page before it counts as hung. */
+/* vipd counts as hung if it needs more than this many seconds for one page. The limit leaves time
+ * for a busy vipd. */
 #define QUERY_TIMEOUT_S 5
 
 /* Set another timeout, in seconds, for all later requests. */
@@ -34,7 +35,7 @@ void query_set_timeout(double timeout_s);
 
 /* The replies to one kind of Show request, all pages. */
 struct query_pages {
-    Vip__Reply **reply; /* page_count of them; each has ->show */
+    Vip__Reply **reply; /* page_count replies; each has ->show */
     size_t page_count;
 };
 
@@ -50,11 +51,12 @@ bool query_try_connect(int *ret_sock);
 /*
  * Send one request. Outcomes: EXIT_OK and *ret_reply, whose code is SUCCESS (free it with
  * vip__reply__free_unpacked); otherwise a message has been printed and the exit code is returned.
- * After a refusal *ret_reply is set too, else NULL.
+ * After a refusal *ret_reply is set too; after other failures it is NULL.
  */
 enum exit_code query_ask(int sock, const Vip__Request *request, Vip__Reply **ret_reply);
 
-/* The same for a reply with descriptors; the caller owns them, whatever the outcome. */
+/* The same for a reply with file descriptors. The caller owns the descriptors, whatever the
+ * outcome. */
 struct vip_fds;
 enum exit_code query_ask_fds(int sock, const Vip__Request *request, Vip__Reply **ret_reply,
                              struct vip_fds *ret_fds);
@@ -66,7 +68,7 @@ enum exit_code query_ask_fds(int sock, const Vip__Request *request, Vip__Reply *
 enum exit_code query_show(int sock, Vip__ShowRequest__What what, struct query_pages *ret);
 void query_free(struct query_pages *pages);
 
-/* Ask for one page, from a cursor on. */
+/* Ask for one page, from a cursor on. Outcomes: as query_ask. */
 enum exit_code query_page(int sock, Vip__ShowRequest__What what, uint64_t cursor,
                           Vip__Reply **ret_reply);
 

@@ -1,4 +1,4 @@
-/* The rows of a view, all pages of them; and what begins and ends output. */
+/* Fetching the rows of a view, all pages; the begin and the end of the output. */
 #include "tools/vipctl/show.h"
 
 #include <errno.h>

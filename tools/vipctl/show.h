@@ -18,7 +18,7 @@ struct show_rows {
 enum exit_code show_fetch(int sock, const struct show_view *view, struct show_rows *ret);
 void show_rows_free(struct show_rows *rows);
 
-/* The start of the document, {"schema": "...", and its end. */
+/* Print the start of a JSON document, {"schema": "...", and its end. */
 void show_json_begin(const char *schema);
 void show_json_end(void);
 
@@ -26,7 +26,7 @@ void show_json_end(void);
 enum exit_code show_print(const struct view *view, const char *schema, const void *const *rows,
                           size_t count, const struct options *options);
 
-/* Flush stdout. A full disk or a closed pipe is EXIT_FAILED. */
+/* Flush stdout. Outcomes: EXIT_OK; EXIT_FAILED: for example a full disk or a closed pipe. */
 enum exit_code show_flushed(void);
 
 #endif

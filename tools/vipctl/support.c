@@ -1,6 +1,7 @@
 /*
  * `vipctl support`: one archive with all data that helps to judge a bug report. Addresses and
- * handles of memory could help an attacker, so they are left out; there are no other secrets.
+ * handles of memory could help an attacker, so the archive leaves them out. It contains no other
+ * secrets.
  *
  * `vipctl bench`: runs vipperf.
  */
@@ -40,7 +41,8 @@ enum exit_code run_bench(char **words, int count, const struct options *options)
     return code;
 }
 
-/* Write a part (a view, the doctor, the metrics) in a child whose output is a file. */
+/* Write a part (a view, the report of check, the metrics) in a child process whose output is a
+ * file. */
 static void write_part(const char *dir, const char *name,
                        enum exit_code (*run)(char **words, int count,
                                              const struct options *options),

@@ -1,4 +1,5 @@
-/* Tables for people, by libsmartcols, which finds the terminal width and escapes foreign bytes. */
+/* Tables for people, by libsmartcols, which finds the terminal width and escapes unprintable
+ * bytes. */
 #include "tools/vipctl/view.h"
 
 #include <ctype.h>
@@ -7,7 +8,7 @@
 
 #include "tools/vipctl/field.h"
 
-/* Bytes of a cell; host and program names are shorter, longer texts are cut. */
+/* Most bytes of a cell. Host and program names are shorter; longer texts are cut. */
 #define CELL_BYTES 512
 
 /* A column without a heading shows its JSON key. */
@@ -50,7 +51,8 @@ static int add_row(struct libscols_table *table, const struct layout *layout, co
     return 0;
 }
 
-/* Print cells separated by tabs; control characters, which could look like a cell, are replaced. */
+/* Print cells separated by tabs. Replace control characters in a cell: a tab would look like two
+ * cells. */
 static void print_raw(const struct layout *layout, const void *const *rows, size_t row_count)
 {
     char text[CELL_BYTES];

@@ -7,11 +7,12 @@
 
 struct target {
     bool has_client;
-    uint64_t client; /* with has_client */
+    uint64_t client; /* valid if has_client is set */
     uint32_t vi;     /* below VIP_VI_MAX */
 };
 
-/* Parse "17" or "3:17". Outcomes: true and *ret; false: neither form, or above VIP_VI_MAX. */
+/* Parse "17" or "3:17". Outcomes: true and *ret; false: neither form, or the VI's number is too
+ * large. */
 bool target_read(const char *text, struct target *ret);
 
 #endif

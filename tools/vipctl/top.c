@@ -48,7 +48,8 @@ static void format_line(const struct top_rate *rate, char *buf, size_t buf_bytes
              rate->retransmits, rtt, p99, label);
 }
 
-/* "post_to_wire 12/80 ...": half of the operations, and 99 % of them, take at most this time. */
+/* Print "post_to_wire 12/80 ...": half of the operations take at most the first time, 99 % the
+ * second. */
 static void format_latency(const struct top_sample *sample, char *buf, size_t buf_bytes)
 {
     size_t used = (size_t)snprintf(buf, buf_bytes, "p50/p99 in us since the start: ");
@@ -125,7 +126,7 @@ static void draw(enum top_by by, const struct top_sample *sample, const struct t
     refresh();
 }
 
-/* Wait for the next sample or a key. false: the user wants to leave. */
+/* Wait for a key or the time of the next sample. false: the user wants to leave. */
 static bool wait_key(double interval_s, enum top_by *by)
 {
     int key;
@@ -151,7 +152,7 @@ static bool wait_key(double interval_s, enum top_by *by)
     return true;
 }
 
-/* Show interval after interval; screen: ncurses is on. */
+/* Show one interval after another. screen: ncurses is on. */
 static enum exit_code run(int sock, const struct options *options, bool screen, enum top_by by)
 {
     double interval_s = options->interval_s > 0 ? options->interval_s : INTERVAL_DEFAULT_S;

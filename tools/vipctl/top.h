@@ -18,13 +18,15 @@ enum top_by {
     TOP_BY_PROGRAM,
 };
 
-/* An item with traffic: a VI, a peer or a program. Sums since its start. */
+/* An item with traffic: a VI, a peer or a program. The counts are sums since the start of the
+ * item. */
 struct top_item {
     char key[96];   /* identity */
     char label[96]; /* for people */
     uint64_t tx_bytes, rx_bytes, tx_messages, rx_messages, retransmits;
     uint64_t srtt_ns;
-    /* From posting to completion, since its start; 0: not measured ([stats] vi_latency). */
+    /* Latency from post to completion, over the life of the VI; of a program the largest of its
+     * VIs. 0 for a peer, and if vipd does not measure it ([stats] vi_latency). */
     uint64_t p99_ns;
 };
 
@@ -37,18 +39,20 @@ struct top_rate {
 struct top_sample {
     struct top_item *item; /* sorted by key */
     size_t count;
-    /* Latencies since vipd started, by kind; of the NIC with the largest value. */
+    /* Latencies since vipd started, by kind (enum vip_hist_id). Each is the largest value of any
+     * NIC. */
     uint64_t p50_ns[VIP_HISTS], p99_ns[VIP_HISTS];
     double time_s; /* CLOCK_MONOTONIC */
 };
 
-/* Outcomes: EXIT_OK; otherwise a message has been printed. Free with top_sample_free. */
+/* Take a sample. Outcomes: EXIT_OK; otherwise a message has been printed. Free it with
+ * top_sample_free. */
 enum exit_code top_sample_take(int sock, enum top_by by, struct top_sample *ret);
 void top_sample_free(struct top_sample *sample);
 
 /*
- * The rates of all items in `now`, the busiest first; a new item counts from its start. The caller
- * owns the array of now->count entries; NULL: out of memory.
+ * The rates of all items in `now`, the busiest item first. The rate of a new item counts from its
+ * start. The caller owns the array of now->count entries. NULL: out of memory.
  */
 struct top_rate *top_rates(const struct top_sample *before, const struct top_sample *now);
 

@@ -13,7 +13,7 @@
 
 /* Columns of the table. */
 enum tree_column {
-    TREE_WHAT, /* has the branches of the tree */
+    TREE_WHAT, /* the column with the branches of the tree */
     TREE_STATE,
     TREE_PEER,
     TREE_SENT,
@@ -31,7 +31,7 @@ static bool text_is(const char *a, const char *b)
     return a && b && strcmp(a, b) == 0;
 }
 
-/* The text of a row's field, by its JSON key, as in the view's own table. */
+/* The text of a field of a row, by its JSON key, in the form of the view's table. */
 static void cell(const char *view, const char *key, const void *row, char *buf, size_t buf_bytes)
 {
     const struct column *column = view_column(&show_view_find(view)->view, key, strlen(key));

@@ -1,5 +1,6 @@
 /*
- * One description per view, two output forms: a table for people and a JSON document for programs.
+ * Each view has one description and two output forms: a table for people and a JSON document for
+ * programs.
  *
  * Owns: columns, units, escaping, colours. Does not own: the columns of each view (views.c) and the
  * source of the rows (query.c).
@@ -22,19 +23,19 @@ enum field_kind {
     FIELD_HEX,    /* uint64_t address, shown as 0x7f..; a number in JSON */
     FIELD_BOOL,   /* protobuf_c_boolean, shown as yes or no; true and false in JSON */
     FIELD_TIME,   /* uint64_t, ns since 1970, shown as local time; a number in JSON */
-    FIELD_ID,     /* uint64_t without a numeric meaning: text 0x.. also in JSON, to keep 64 bits */
+    FIELD_ID, /* uint64_t without a numeric meaning: text 0x.. in JSON too, to keep all 64 bits */
 };
 
 /* One field of a row. */
 struct column {
-    const char *heading;  /* of the table; NULL = JSON only */
+    const char *heading;  /* heading in the table; NULL: only in JSON */
     const char *json_key; /* ends with its unit, if it has one */
     enum field_kind kind;
-    size_t has_off; /* of protobuf-c's has_ flag; unused for FIELD_TEXT */
+    size_t has_off; /* offset of protobuf-c's has_ flag; unused for FIELD_TEXT */
     size_t value_off;
-    const char *(*brief)(const char *text);  /* short form of a name, for tables; NULL = none */
+    const char *(*brief)(const char *text);  /* short form for tables; NULL: no short form */
     bool cut;                                /* text that may be cut if the terminal is narrow */
-    const char *(*colour)(const char *text); /* colour of the cell by its text; NULL = never */
+    const char *(*colour)(const char *text); /* colour of the cell by its text; NULL: no colour */
 };
 
 #define COLUMN_TEXT(row, head, key, field)                                                         \
@@ -61,7 +62,7 @@ struct view {
     size_t column_count;
 };
 
-/* The columns of a view, in order; and the form of the output. */
+/* The columns to print, in order, and the form of the output. */
 struct layout {
     const struct column *column[40];
     size_t count;
@@ -72,8 +73,8 @@ struct layout {
 struct layout view_layout(const struct view *view);
 
 /*
- * The columns named in a list with commas, by JSON key or heading in any case. Outcomes: true;
- * false, and *ret_bad points to the first unknown one (inside list, up to the next comma).
+ * Choose the columns that a list with commas names, by JSON key or heading in any case. Outcomes:
+ * true; false, and *ret_bad points to the first unknown name (inside list, up to the next comma).
  */
 bool view_layout_choose(const struct view *view, const char *list, struct layout *ret,
                         const char **ret_bad);
@@ -81,7 +82,7 @@ bool view_layout_choose(const struct view *view, const char *list, struct layout
 /* The column with this JSON key or heading, len characters long, or NULL. */
 const struct column *view_column(const struct view *view, const char *name, size_t len);
 
-/* Print a table of the rows (each points to a protobuf-c message). 0, or -ENOMEM. */
+/* Print a table of the rows (each points to a protobuf-c message). Outcomes: 0; -ENOMEM. */
 int view_table(const struct view *view, const struct layout *layout, const void *const *rows,
                size_t row_count);
 
@@ -93,13 +94,13 @@ void view_json(FILE *out, const struct view *view, const struct layout *layout,
 void view_json_members(FILE *out, const struct view *view, const struct layout *layout,
                        const void *row, const char *between);
 
-/* Print a JSON string with its quotes; bytes that are not UTF-8 are replaced. */
+/* Print a JSON string with its quotes; replace bytes that are not UTF-8. */
 void view_json_string(FILE *out, const char *text);
 
-/* Write a field of a row for people into buf; "-" if it is absent. */
+/* Write a field of a row for people into buf; "-" if the field is absent. */
 void view_format(const struct column *column, const void *row, char *buf, size_t buf_bytes);
 
-/* The same without units and abbreviations, for programs; "" if it is absent. */
+/* The same without units and abbreviations, for programs; "" if the field is absent. */
 void view_format_raw(const struct column *column, const void *row, char *buf, size_t buf_bytes);
 
 #endif

@@ -1,11 +1,12 @@
-/* The columns of every view; see views.h. Most important first: narrow terminals cut the right. */
+/* The columns of every view; see views.h. The most important columns come first: a narrow terminal
+ * cuts the right ones. */
 #include "tools/vipctl/views.h"
 
 #include <string.h>
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(*(array)))
 
-/* The specification's names are long; tables show the part that differs. */
+/* The specification's names are long; tables show only the part in which they differ. */
 static const char *brief_name(const char *text)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* The views of vipctl: the rows of a reply, the columns and their order. */
+/* The views of vipctl. Each describes the rows of a reply, the columns and their order. */
 #ifndef VIPCTL_VIEWS_H
 #define VIPCTL_VIEWS_H
 
@@ -7,8 +7,8 @@
 
 /* A view of `vipctl show`. */
 struct show_view {
-    const char *name;   /* on the command line */
-    const char *schema; /* of its JSON document */
+    const char *name;   /* name on the command line */
+    const char *schema; /* schema of its JSON document */
     const char *help;   /* one line for --help */
     Vip__ShowRequest__What what;
     size_t rows_off;  /* in Vip__ShowReply: the array of row pointers */
@@ -16,11 +16,11 @@ struct show_view {
     struct view view;
 };
 
-/* All views, in the order of --help; the first is the NICs. */
+/* All views, in the order of --help; the first view shows the NICs. */
 extern const struct show_view show_views[];
 extern const size_t show_view_count;
 
-/* NULL: no such view. */
+/* Find a view by its name. NULL: no such view. */
 const struct show_view *show_view_find(const char *name);
 
 /* The changes of a reload, made or planned. */
