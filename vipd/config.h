@@ -155,7 +155,7 @@ struct vipd_config *vipd_config_default(void);
 
 /* Which files to read. */
 struct vipd_config_source {
-    /* this file and FILE.d/*.conf; NULL: the system's files (vipd/config_files.h) */
+    /* this file and FILE.d/ with *.conf; NULL: the system's files (vipd/config_files.h) */
     const char *file;
     /* prefix of the paths of the system's files, NULL = none; for tests and images */
     const char *root;

@@ -43,7 +43,7 @@ enum client_end {
     CLIENT_END_INTERNAL,  /* vipd lacked memory or descriptors */
     CLIENT_END_MISSING,   /* the kernel refused a page of memory shared with it */
     CLIENT_END_TAKEN,     /* its user's files take more memory than [limits] allow */
-    CLIENT_END_LISTEN,    /* waits on a discriminator that a reload of [listen] reserved */
+    CLIENT_END_LISTEN,    /* waits on a discriminator that [listen] now keeps for others */
     CLIENT_END_SHUTDOWN,  /* vipd stops */
     CLIENT_ENDS,
 };

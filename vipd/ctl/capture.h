@@ -24,7 +24,7 @@ struct capture_filter {
     uint64_t session;
     uint32_t vi;
     struct cm_host peer;
-    bool payload; /* bytes of messages, too; otherwise there are none */
+    bool payload; /* capture the bytes of messages, too */
 };
 
 /*

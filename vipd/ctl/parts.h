@@ -41,8 +41,8 @@ struct walk {
     const struct vipd *vipd;
     const struct client *client;
     uid_t viewer;  /* uid of the user who asks */
-    uint64_t from; /* first row of this session that is wanted */
-    uint64_t row;  /* row to come */
+    uint64_t from; /* first row of this session for the page */
+    uint64_t row;  /* number of the next row */
     bool full;     /* the page has no room for `row` */
 
     /* The last address that was written out: most VIs have the same peer as the one before. */

@@ -24,7 +24,7 @@ struct show_page;
  */
 int show_page_new(const struct vipd *vipd, const Vip__ShowRequest *request, uid_t viewer,
                   struct show_page **ret);
-/* The message of a page; belongs to it. */
+/* The reply with the rows of a page; it belongs to the page. */
 Vip__ShowReply *show_page_reply(struct show_page *page);
 /* Harmless on NULL. */
 void show_page_free(struct show_page *page);
