@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define LINES_MAX 20000 /* lines of a file; people write configurations, so a longer file is none */
+#define LINES_MAX 20000 /* lines of a file; people write configurations, and none is longer */
 
 void config_error(struct config_errors *errors, unsigned line, const char *format, ...)
 {

@@ -23,7 +23,7 @@
 #include "vipd/reload.h"
 #include "vipd/settle.h"
 
-#define WORKERS_CPUS_MIN 4 /* processors from which on NICs get threads of their own */
+#define WORKERS_CPUS_MIN 4 /* fewest processors with which threads = auto makes threads */
 
 static bool entropy(uint64_t *ret)
 {
@@ -164,8 +164,9 @@ static void on_hup(void *ctx)
 
 /*
  * Number of threads to drive the NICs; 0: the thread that serves programs does it too. With `auto`
- * vipd takes them only where there is a processor for each, one for programs beside each, and more
- * than one NIC: with more threads, control messages have to stop and wake others.
+ * there are such threads only if there is more than one NIC, and two processors for each thread,
+ * one of them for programs. More threads have a cost: each control message has to stop and wake
+ * them.
  */
 static unsigned count_workers(const struct vipd_config *config, unsigned cpus)
 {

@@ -20,7 +20,8 @@
 
 /* One page under construction. */
 struct page {
-    /* HOSTS_PER_REPLY; the addresses live until the reply is sent: the NIC does nothing before. */
+    /* Room for HOSTS_PER_REPLY addresses. They stay valid until the reply is sent: the NIC does
+     * nothing before. */
     ProtobufCBinaryData *host;
     size_t count;
     uint8_t len;         /* of an address of this NIC's medium */
@@ -40,7 +41,7 @@ static bool add(void *ctx, const struct link_addr *addr)
     return true;
 }
 
-/* Add addresses from place `cursor` on. Returns the place to go on with; 0: that was all. */
+/* Add addresses from place `cursor` on. Returns the place to go on with; 0: there are no more. */
 static uint64_t add_names(const struct vipd_config *config, const struct link_addr *self,
                           uint64_t cursor, struct page *page)
 {
@@ -56,7 +57,7 @@ static uint64_t add_names(const struct vipd_config *config, const struct link_ad
     return 0;
 }
 
-/* The cursor for an index that nic_peers or nic_known gave; 0: that was all. */
+/* The cursor for an index that nic_peers or nic_known gave; 0: there are no more addresses. */
 static uint64_t place(uint64_t which, uint32_t index)
 {
     return index == UINT32_MAX ? 0 : which | index;

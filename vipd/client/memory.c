@@ -15,7 +15,7 @@
 
 /*
  * While vipd works, it looks at LOOK_FILES files (half a microsecond each) every LOOK_NS: at most
- * one thousandth of its time. Up to 1280 files are each looked at once a second.
+ * one thousandth of its time. Each of up to 1280 files is looked at once a second.
  */
 #define LOOK_FILES 128u
 #define LOOK_NS    100000000ull
@@ -106,7 +106,7 @@ bool memory_within_limit(struct client *client, struct answer *answer)
 
     if (taken <= limit)
         return true;
-    /* Some of it may be gone since the last look. */
+    /* Some files may be gone since the last look. */
     taken_look(client->vipd->taken, LOOK_FILES);
     taken = taken_by(client->vipd->taken, client->uid);
     if (taken <= limit)

@@ -24,7 +24,7 @@
 /*
  * A handle is (generation << 16 | index). Generations run from 1 to 0xFFFE, so that neither 0 nor
  * 0xFFFFFFFF is ever a handle. Each slot begins at a random generation: a peer without the handle
- * must guess one of 65534. What protects memory are the VI, the tag, the rights and the bounds.
+ * must guess one of 65534. Memory is protected by the VI, the tag, the rights and the bounds.
  */
 #define INDEX_BITS     16
 #define INDEX_MASK     ((1u << INDEX_BITS) - 1)
@@ -37,7 +37,7 @@ _Static_assert(VIP_REGION_MAX <= 1u << INDEX_BITS, "an index fits a handle");
 
 #define NO_SLOT UINT32_MAX
 
-/* What an access needs to know: exactly one cache line. */
+/* The part of a region that an access reads: exactly one cache line. */
 struct slot {
     struct registry_region region;
     uint8_t *out;    /* the first byte as source: SEND, REMOTE_READ */
@@ -163,7 +163,7 @@ void registry_unmap(const struct registry *registry, void *base, uint64_t bytes)
                      registry ? registry->limits.owner : 0, base, bytes, NULL);
 }
 
-/* Mappings that cost as much as the end of a VI: five system calls each. */
+/* Number of mappings whose release costs as much as the end of a VI: five system calls each. */
 #define MAPPINGS_PER_END 8u
 
 bool registry_empty(struct registry *registry, unsigned *ends)
@@ -266,7 +266,7 @@ static uint32_t slot_take(struct registry *registry)
     return index;
 }
 
-/* Put a slot behind the other free ones. */
+/* Put a slot behind the other free slots. */
 static void slot_give(struct registry *registry, uint32_t index)
 {
     registry->slots[index] = (struct slot){.handle = free_handle(index)};

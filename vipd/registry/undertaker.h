@@ -32,7 +32,7 @@ struct undertaker;
 #define UNDERTAKER_SPARSE_PIECE_BYTES (16ull << 30)
 
 /*
- * If this number of descriptors of one owner wait, vipd accepts no more from the owner's programs
+ * If this number of descriptors of one owner waits, vipd accepts no more from the owner's programs
  * (undertaker_full), so that a user cannot use up the descriptors of vipd. The undertaker still
  * takes descriptors that vipd has already: the caller never has to close these itself because many
  * wait.
