@@ -25,7 +25,7 @@
 /* Set the table's defaults: those of [nic:NAME] if nic is given, else all others. */
 static void set_standards(void *base, struct vipd_nic_config *nic)
 {
-    static char text[256]; /* of errors: an error here means that the table is wrong */
+    static char text[256]; /* text of errors: an error here means that the table is wrong */
     struct config_errors errors = {.file = "(defaults)", .text = text, .bytes = sizeof(text)};
 
     for (unsigned i = 0; i < config_key_count; i++) {

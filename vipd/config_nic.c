@@ -1,4 +1,4 @@
-/* [nic:NAME] by link, and the addresses of [names]. */
+/* [nic:NAME] by link, and the addresses of [names]; see config_nic.h. */
 #include "vipd/config_nic.h"
 
 #include <ctype.h>

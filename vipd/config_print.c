@@ -5,8 +5,8 @@
 
 #include "vipd/config_keys.h"
 
-#define COLUMNS     100  /* of the printed reference */
-#define VALUE_BYTES 2400 /* of 32 aliases of 63 characters and their separators */
+#define COLUMNS     100  /* width of the printed reference */
+#define VALUE_BYTES 2400 /* room for 32 aliases of 63 characters and their separators */
 
 static bool is_nic(const struct config_key *key)
 {

@@ -1,4 +1,4 @@
-/* What happened; see history.h. */
+/* Records of events and errors; see history.h. */
 #include "vipd/history.h"
 
 #include <stdio.h>
@@ -86,7 +86,8 @@ static void user_settle(struct history *history, struct history_user *user)
         *user = history->users[--history->user_count];
 }
 
-/* The entry of this error: the existing one, a free one, or one that makes room. */
+/* The entry of this error: its old entry, a free entry, or the entry of an old error that makes
+ * room. */
 static struct history_error *error_entry(struct history *history, uid_t uid, enum history_kind kind,
                                          const char *key)
 {

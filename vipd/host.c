@@ -2,17 +2,17 @@
  * The loop of vipd; the only file that uses libev.
  *
  * While a NIC has work its turns follow each other. The descriptors (control sockets, bells) are
- * looked at only from time to time, because a look is a system call. With nothing to do the loop
- * spins for a budget and then sleeps. Before a sleep every NIC publishes "asleep" to its sessions
- * and looks once more (nic_try_sleep). So either that look sees a posting, or the program rings the
+ * looked at only from time to time, because a look is a system call. Without work the loop spins
+ * for a budget and then sleeps. Before a sleep every NIC publishes "asleep" to its sessions and
+ * looks once more (nic_try_sleep). So either that look sees a posting, or the program rings the
  * bell.
  *
  * With worker threads there is one more loop of the same kind for each of them, a worker, with its
  * share of the NICs. A worker holds its own lock except while it sleeps, and lets other threads
  * have it between two turns. The loop that vipd_host_new made then has no NICs: it is the control
  * loop. It sleeps until a descriptor or a timer of its own has something, takes the locks of all
- * workers, does what there is to do, and gives the locks back. So its callbacks find all NICs
- * standing still and need no locks of their own.
+ * workers, calls its callbacks and `between`, and gives the locks back. So its callbacks find all
+ * NICs standing still and need no locks of their own.
  */
 #include "vipd/host.h"
 

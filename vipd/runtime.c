@@ -15,8 +15,8 @@
 /*
  * Connections that wait in the queue of the socket while vipd is busy. If the queue is full, a
  * program that connects waits until there is room, and programs that connect without waiting get in
- * before it. So this is what the kernel allows (net.core.somaxconn), more than one user has
- * threads. systemd/vipd.socket has the same.
+ * before it. So this is what the kernel allows (net.core.somaxconn), which is more than the threads
+ * that one user has. systemd/vipd.socket has the same.
  */
 #define BACKLOG 4096
 

@@ -44,7 +44,7 @@ static void warn(const char *line)
     vipd_warning("%s", line);
 }
 
-/* Number of NICs before this one that are its rivals. */
+/* Number of NICs before this NIC in the configuration that are its rivals (vipd/link/kinds.h). */
 static unsigned count_rivals(const struct vipd *vipd, const struct vipd_nic_config *config)
 {
     const struct link_kind_row *row = link_kind_row(config->link);
@@ -238,7 +238,7 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
     r = guard_install();
     if (r < 0)
         vipd_warning("a missing page of shared memory would end vipd: %s", strerror(-r));
-    ret->history = history_new(); /* NULL: nothing is noted */
+    ret->history = history_new(); /* if it is NULL, nothing is noted */
     ret->stats_file = stats_file_open(ret);
     vipd_settle(ret);
     return 0;

@@ -28,8 +28,8 @@
 /*
  * Pause in ns after a refused connection whose socket has to wait for the undertaker, while many
  * descriptors of its user wait there: the rate of such sockets must be bounded. vipd learns the
- * user of a connection only when it accepts it. So the pause holds up all users and must be short.
- * A socket without messages is closed at once and causes no pause.
+ * user of a connection only when vipd accepts the connection. So the pause holds up all users and
+ * must be short. A socket without messages is closed at once and causes no pause.
  */
 #define REFUSED_PAUSE_NS 1000000u
 

@@ -68,7 +68,7 @@ struct client {
     uid_t uid;
     gid_t gid;
     char program[CLIENT_PROGRAM_BYTES];
-    struct session *session; /* NULL before open */
+    struct session *session; /* NULL before the program opens a NIC */
     bool answering;          /* a request is being answered: events wait for its reply */
     bool closing;            /* VipCloseNic waits for the end of the session */
     enum client_end end;     /* not NONE: it has ended, and clients_reap frees it */

@@ -1,12 +1,12 @@
 /*
- * VipQuerySystemManagementInfo: which NICs can this one reach? Itself, those in the table [names]
- * of the configuration, and those that it is connected to now. On Ethernet also those that have
- * answered a question for a name on the segment. vipd asks nothing over the network, so a host of
- * [names] may be switched off.
+ * VipQuerySystemManagementInfo: which NICs can this NIC reach? Itself, the NICs in the table
+ * [names] of the configuration, and the NICs that it is connected to now. On Ethernet also the NICs
+ * that have answered a question for a name on the segment. vipd asks nothing over the network, so a
+ * host of [names] may be switched off.
  *
  * The cursor of a page is a place in the table [names], where place 0 is the own address. With the
- * bit CURSOR_PEERS it is an index into the NIC's table of connections. With CURSOR_KNOWN it is a
- * place among those that have answered.
+ * bit CURSOR_PEERS the cursor is an index into the NIC's table of connections. With CURSOR_KNOWN it
+ * is a place among the NICs that have answered.
  */
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ struct page {
      * nothing before. */
     ProtobufCBinaryData *host;
     size_t count;
-    uint8_t len;         /* of an address of this NIC's medium */
+    uint8_t len;         /* length of an address of this NIC's medium */
     enum link_kind kind; /* that medium */
 };
 

@@ -59,7 +59,7 @@ bool client_is_admin(const struct client *client);
 void answer_init(struct answer *answer); /* success */
 /* Send the reply and free what it holds. If the reply cannot be sent, the client is ended. */
 void answer_send(struct client *client, struct answer *answer);
-/* Free what only the reply points to. */
+/* Free the memory and close the descriptors that only the reply uses. */
 void answer_free(struct answer *answer);
 
 /* A request's function: it fills the answer and takes what it needs of fds. client->session is not

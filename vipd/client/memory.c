@@ -3,7 +3,7 @@
  * than [limits] register_bytes_per_uid.
  *
  * Owns: when vipd looks, and which session ends. Does not own: the faults (vipd/registry/guard.h),
- * what files take (vipd/registry/taken.h), the limit (quota.h).
+ * the memory that files take (vipd/registry/taken.h), the limit (quota.h).
  */
 #include <stdio.h>
 
@@ -34,7 +34,7 @@ static void end_faulted(struct vipd *vipd)
                        "memory is short with vm.overcommit_memory = 2, or broken");
 }
 
-/* What the session's files take. */
+/* Memory that the session's files take. */
 static uint64_t taken_by_session(const struct session *session)
 {
     uint64_t bytes = registry_taken(session->registry);
@@ -44,7 +44,7 @@ static uint64_t taken_by_session(const struct session *session)
     return bytes;
 }
 
-/* What the user's files take, except those of sessions that are about to end. */
+/* Memory that the user's files take, without the files of sessions that are about to end. */
 static uint64_t taken_by_live(const struct vipd *vipd, uid_t uid)
 {
     uint64_t taken = taken_by(vipd->taken, uid);

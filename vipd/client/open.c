@@ -554,7 +554,7 @@ void request_open(struct client *client, const Vip__Request *request, struct vip
     client->session = session;
     if (!session_fill(client, fds, answer)) {
         vip_fds_close(&answer->fds);
-        (void)session_end(client, false, &(unsigned){0}); /* it has no VIs yet */
+        (void)session_end(client, false, &(unsigned){0}); /* the session has no VIs yet */
         vipd->counters.open_refused++;
         return;
     }

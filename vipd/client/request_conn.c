@@ -70,7 +70,7 @@ static void answer_wait(struct answer *answer, uint64_t wait_id, bool found)
     answer->reply.connect_wait = &answer->connect_wait;
 }
 
-/* vipctl drain: existing connections go on, no new ones are made. */
+/* vipctl drain: existing connections go on, no new connections are made. */
 static bool not_draining(const struct client *client, struct answer *answer)
 {
     if (client->vipd->draining)

@@ -91,7 +91,8 @@ void request_create_vi(struct client *client, const Vip__Request *request, struc
     answer->reply.create_vi = &answer->create_vi;
 }
 
-/* Set the code of a request about one VI, and what it means. */
+/* Answer a request about one VI with its code, and with a sentence that says what the code
+ * means. */
 static void answer_vi(struct answer *answer, enum vip_rc rc, uint32_t vi)
 {
     switch (rc) {

@@ -24,7 +24,7 @@
 #define SO_PEERPIDFD 77
 #endif
 
-#define REQUESTS_PER_CALL 32 /* of one client, before other clients get their turn */
+#define REQUESTS_PER_CALL 32 /* requests of one client, before other clients get their turn */
 
 /* Costs of requests (turns.h); others cost 1. */
 #define SHOW_COST        TURNS_COST_MAX
@@ -90,7 +90,7 @@ static uint64_t (*clock_for(const struct client *client))(void)
                                                                              : vipd_cpu_now;
 }
 
-/* What vipd has done for the client counts in its user's share. */
+/* The time that vipd has worked for the client counts in the share of the client's user. */
 static void charge(struct client *client, uint64_t took_ns)
 {
     client->vipd->counters.request_time += took_ns;
@@ -358,14 +358,15 @@ static bool may_close(struct client *client, bool all)
 
 /*
  * Returns true if the client is gone or held back (`all`: never held back), false if the next turn
- * must go on with it. *cost is what this turn may still cost.
+ * must go on with it. *cost: cost that this turn may still have.
  */
 static bool remove_client(struct client *client, unsigned *cost, bool all)
 {
     struct vipd *vipd = client->vipd;
     unsigned begin = client->session ? SESSION_COST : 1;
 
-    /* Ignore what the client still sends: its readable socket would wake the loop without end. */
+    /* Ignore messages that the client still sends: its readable socket would wake the loop without
+     * end. */
     vipd_watch_set(client->sock_watch, 0);
     if (client->pid_watch)
         vipd_watch_set(client->pid_watch, 0);

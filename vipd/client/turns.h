@@ -18,9 +18,9 @@ struct turns_user;
 struct turns {
     struct turns_user *users;
     uint64_t look_ns; /* time of the current look */
-    unsigned cost;    /* of the requests served in this look */
+    unsigned cost;    /* cost of the requests served in this look */
     /* About users with requests that the previous look left unserved. several: there is more than
-     * one such user. least: what the one of them that spent least has spent; it never falls. */
+     * one such user. least: the least cost that one of these users has spent; it never falls. */
     bool several;
     uint64_t least;
 };

@@ -1,4 +1,4 @@
-/* What passes the NICs, sent over a socket; see capture.h. */
+/* Packets and descriptors that pass the NICs, sent over a socket; see capture.h. */
 #include "vipd/ctl/capture.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ struct capture {
     int sock;
     struct vipd_watch *watch; /* notices that the tool hangs up */
     struct place place[VIPD_NICS_MAX];
-    pthread_mutex_t lock; /* of the members below: NICs may have threads of their own */
+    pthread_mutex_t lock; /* protects the members below: NICs may have threads of their own */
     uint64_t lost;
     struct vip_packet decoded;
     uint8_t bytes[VIP_PACKET_BYTES_MAX];

@@ -294,7 +294,7 @@ struct config_walk {
     struct show_page *page;
     const struct vipd *vipd;
     uint64_t row;
-    const char *section, *key; /* key of the pending value that is wanted */
+    const char *section, *key; /* key whose pending value is looked up */
     const char *pending;
 };
 

@@ -17,10 +17,11 @@
 struct show_page;
 
 /*
- * Build the page that starts at request->cursor, for user `viewer`. Of another user's programs it
- * shows the counts, not what tells them apart or helps to attack them (addresses, handles, tags,
- * discriminators, peers, process numbers, names). Administrators see all and come as uid 0.
- * Outcomes: 0 and *ret; -EINVAL unknown view; -ENOMEM. Free it with show_page_free.
+ * Build the page that starts at request->cursor, for user `viewer`. Of another user's programs the
+ * page shows the counts, but nothing that tells these programs apart or helps to attack them
+ * (addresses, handles, tags, discriminators, peers, process numbers, names). Administrators see
+ * everything; their `viewer` is 0. Outcomes: 0 and *ret; -EINVAL unknown view; -ENOMEM. Free it
+ * with show_page_free.
  */
 int show_page_new(const struct vipd *vipd, const Vip__ShowRequest *request, uid_t viewer,
                   struct show_page **ret);

@@ -2,9 +2,9 @@
  * SIGBUS in shared memory (vipd/registry/guard.h).
  *
  * A stand-in for a missing page is a page of a memfd that was filled at the start: to map it takes
- * no memory, which may be short, and is not accounted. There are STAND_INS of them, used in turn
- * and cleared before each use. Two broken sessions may share one for the rest of a turn: what vipd
- * read or wrote there is not used (guard_copy_faults), and both sessions end.
+ * no memory, which may be short, and is not accounted. There are STAND_INS such pages, used in turn
+ * and cleared before each use. Two broken sessions may share a stand-in for the rest of a turn.
+ * vipd does not use the bytes that it read there (guard_copy_faults), and both sessions end.
  */
 #include "vipd/registry/guard.h"
 
@@ -27,7 +27,7 @@ struct entry {
     uint32_t next_free;
 };
 
-static struct entry table[GUARD_MAPPINGS_MAX]; /* of number n: table[n - 1] */
+static struct entry table[GUARD_MAPPINGS_MAX]; /* mapping number n is table[n - 1] */
 static uint32_t high, free_first; /* numbers given out so far; last one given back, or 0 */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 

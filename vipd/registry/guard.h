@@ -9,8 +9,8 @@
  * has no such mapping, SIGBUS ends vipd.
  *
  * Owns: the handler, the table, the stand-in pages. Does not own: mappings, what a fault means.
- * Used by mapping.c, vipd/client/open.c and vipd/nic/ on any thread; the handler runs on the
- * faulting one.
+ * Used by mapping.c, vipd/client/open.c and vipd/nic/ on any thread; the handler runs on the thread
+ * that faulted.
  */
 #ifndef VIPD_REGISTRY_GUARD_H
 #define VIPD_REGISTRY_GUARD_H

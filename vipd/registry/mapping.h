@@ -42,7 +42,7 @@ struct taken_file;
 /* A file, or a part of the arena, in vipd's address space. */
 struct mapping {
     struct mapping *next; /* in the bucket */
-    dev_t dev;            /* with ino: which file */
+    dev_t dev;            /* dev and ino identify the file */
     ino_t ino;            /* 0 = private to one region (part of the arena) */
     uint64_t bytes;       /* mapped */
     uint64_t pages_bytes; /* memory that the file took when it was checked */

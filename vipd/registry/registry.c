@@ -3,7 +3,7 @@
  *
  * Owns: handles, bounds, rights, protection tags and quotas. Does not own: files and mappings
  * (mapping.c). Called by vipd/client on set-up and by vipd/nic for every piece of every packet, so
- * that what registry_access reads of a region is one cache line.
+ * the part of a region that registry_access reads is one cache line.
  */
 #include "vipd/registry/registry.h"
 
@@ -42,7 +42,7 @@ struct slot {
     struct registry_region region;
     uint8_t *out;    /* the first byte as source: SEND, REMOTE_READ */
     uint8_t *in;     /* the first byte as target: RECV, REMOTE_WRITE */
-    uint32_t handle; /* of a free slot: one that no look-up here can match */
+    uint32_t handle; /* of a free slot: a handle that no look-up here can match */
 };
 _Static_assert(sizeof(struct slot) == 64, "one cache line");
 
@@ -64,7 +64,7 @@ struct registry {
     struct slot *slots; /* slot_count used or free, slot_room allocated */
     struct slot_rest *rest;
     uint32_t slot_count, slot_room;
-    struct guard guard; /* beside what every access reads */
+    struct guard guard; /* beside the members that every access reads */
     uint32_t free_head, free_tail, free_count;
     struct registry_limits limits;
     struct registry_usage usage;
@@ -151,7 +151,8 @@ static bool slot_used(const struct registry *registry, uint32_t index)
     return (registry->slots[index].handle & INDEX_MASK) == index;
 }
 
-/* The handle of a free slot has another slot's index, so that it never equals what is looked up. */
+/* The handle of a free slot has another slot's index, so that it never equals a handle that is
+ * looked up. */
 static uint32_t free_handle(uint32_t index)
 {
     return index ^ 1u;
@@ -231,7 +232,7 @@ static bool slots_grow(struct registry *registry)
     return true;
 }
 
-/* A random generation for a new slot, which does not reveal those of other slots. */
+/* A random generation for a new slot. It does not reveal the generations of other slots. */
 static uint16_t first_generation(const struct registry *registry, uint32_t index)
 {
     struct siphash_key key = {registry->limits.handle_seed, 0};
@@ -546,7 +547,7 @@ void registry_ptag_use(struct registry *registry, uint32_t number, int delta)
     if (number == 0)
         return;
     ptag = ptag_find(registry, number);
-    /* A tag cannot vanish while it is used, and only valid ones are used. */
+    /* A tag cannot vanish while it is used, and only valid tags are used. */
     VIP_ASSERT(ptag && (delta >= 0 || ptag->users >= (uint32_t)-delta));
     ptag->users += (uint32_t)delta;
 }

@@ -3,8 +3,9 @@
  * bytes: registry_access. Every access checks handle (index + generation), protection tag, rights
  * and bounds with overflow-safe arithmetic.
  *
- * Owns: the region table, mappings of the session's arena and memfds, seals and sizes of what the
- * application passed. Does not own: requests (vipd/client/), when to copy (vipd/nic).
+ * Owns: the region table, mappings of the session's arena and memfds, checks of seals and sizes of
+ * the files that the application passed. Does not own: requests (vipd/client/), when to copy
+ * (vipd/nic).
  */
 #ifndef VIPD_REGISTRY_REGISTRY_H
 #define VIPD_REGISTRY_REGISTRY_H

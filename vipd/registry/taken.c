@@ -1,4 +1,4 @@
-/* What the files of each user take (vipd/registry/taken.h). */
+/* Memory that the files of each user take (vipd/registry/taken.h). */
 #include "vipd/registry/taken.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ struct taken {
     LIST_HEAD(taken_bucket, taken_file) bucket[BUCKETS];
     TAILQ_HEAD(, taken_file) turn; /* the file looked at longest ago comes first */
     struct taken_bucket watched[BUCKETS];
-    uint32_t left; /* of all users */
+    uint32_t left; /* number of left files of all users */
     int inotify;   /* -1: left files do not count */
     bool lost;     /* the kernel has lost events of left files */
 };
@@ -101,7 +101,8 @@ static void note(struct taken_file *file, uint64_t bytes)
     file->bytes = bytes;
 }
 
-/* Look at a file of tmpfs: takes no lock of others and does not block. False: fstat failed. */
+/* Look how much memory a file takes. It is a file of tmpfs, so the look takes no lock of others and
+ * does not block. False: fstat failed. */
 static bool look(struct taken_file *file)
 {
     struct stat st;

@@ -105,8 +105,8 @@ static void unmap(char *base, uint64_t bytes, bool sparse)
 #ifdef __SANITIZE_THREAD__
 /*
  * libev removes a socket from its epoll set when the set still reports it, so its epoll_ctl may
- * meet the descriptor just closed here, or its successor. libev handles both: such a call fails or
- * has no effect, and libev builds the set anew.
+ * meet the descriptor that was just closed here, or a new descriptor with this number. libev
+ * handles both: such a call fails or has no effect, and libev builds the set anew.
  */
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
@@ -234,7 +234,7 @@ void undertaker_free(struct undertaker *undertaker)
         undertaker->threads = thread->next;
         free(thread);
     }
-    if (thread) { /* what they still do ends with the process */
+    if (thread) { /* their work ends with the process */
         for (; thread; thread = thread->next)
             (void)pthread_detach(thread->id);
         return;
