@@ -57,8 +57,8 @@ static uint32_t count_of(const struct history_user *user, bool errors)
 }
 
 /*
- * The user that loses an event (or an error) to a new one of `own`: the user that has most. It is
- * `own` itself unless another user has more than `own` will have.
+ * The user that loses an event (or an error) to a new one of `own`: the user that has most of
+ * these. It is `own` itself unless another user has more than `own` will have.
  */
 static struct history_user *user_with_most(struct history *history, struct history_user *own,
                                            bool errors)

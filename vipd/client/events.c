@@ -280,8 +280,8 @@ static void on_fetch(void *ctx, uint64_t number, uint32_t handle, uint64_t offse
     tell_place(ctx, number, handle, offset, bytes, true);
 }
 
-/* Send the event only if it can go now: the queue holds no descriptors. Messages go without a
- * direct ring, too. */
+/* Send the event only if it can go now: the queue holds no descriptors. Without a direct ring,
+ * messages go through vipd. */
 static bool on_direct(void *ctx, uint16_t vi, uint32_t generation, uint32_t first, unsigned half,
                       int fd)
 {
