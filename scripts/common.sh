@@ -1,5 +1,5 @@
 # Shared by ./demo, ./check and the tests' scripts: messages, packages, building. Sourced by bash.
-# It owns nothing that runs on its own.
+# It only defines variables and functions.
 
 # What a build needs, what the demonstration adds, and what the tests add (Debian 12 names).
 PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config binutils protobuf-c-compiler
@@ -22,7 +22,7 @@ die() {
     exit 1
 }
 
-# Install the missing ones of the packages named; says which before it does.
+# Print which of the named packages are missing, and install these.
 install_packages() {
     local missing=() package sudo=""
     for package in "$@"; do
@@ -51,7 +51,8 @@ install_packages() {
     say "Installed ${#missing[@]} packages."
 }
 
-# build PRESET [TARGET...]: configure if needed and build, quietly unless it fails.
+# build_preset PRESET [TARGET...]: configure and build. Print the output if that fails, else only
+# warnings.
 build_preset() {
     local preset=$1 log
     shift

@@ -4,9 +4,9 @@
 #   daemon_start NAME ADDRESS PORT [CONFIG LINES...]   vipd with runtime dir $WORK/NAME; waits for it
 #   daemon_stop NAME [SIGNAL]      stop it and wait for its end
 #   in_host NAME COMMAND...        run a command as a program of that host (VIPD_RUNTIME_DIR, namespace)
-#   start_in NAME LOG COMMAND...   the same in the background, tracked; its own pid is in $STARTED
+#   start_in NAME LOG COMMAND...   the same in the background, tracked; the command's own pid is in $STARTED
 #   track PID                      stop this process at the end too
-#   for_others BUILD PROGRAM...    copies of these in $OTHERS, for other users: the build tree may lie where they cannot go
+#   for_others BUILD PROGRAM...    copy the programs to $OTHERS: other users may have no access to the build tree
 #   daemons_end                    stop everything that was started, by process id; remove $WORK
 #
 # Set NETNS_<NAME> to run a host inside a network namespace, DAEMON_NIC to other lines of the NIC than
@@ -20,8 +20,8 @@ WORK=""
 declare -A DAEMON_PID=()
 TRACKED=()
 
-# Lines given to daemon_start before a section of their own belong to the NIC; the address is
-# written as the host's own, so that peers find it with the same port.
+# The CONFIG LINES of daemon_start belong to the NIC until one of them begins another section. Give
+# all hosts the same port: then peers find a host by its address alone.
 daemons_begin() {
     WORK=$(mktemp -d)
     VIPD=${VIPD:-$1/vipd}
@@ -41,11 +41,11 @@ in_host() {
     VIPD_RUNTIME_DIR=$WORK/$name $(host_prefix "$name") "$@"
 }
 
-# Not `in_host ... &`: the pid of that is a shell's, which passes no signals on.
+# Not `in_host ... &`: its pid would be that of a shell, which passes no signals on.
 start_in() {
     local name=$1 log=$2
     shift 2
-    : >"$log" # an older one of that name must not be read meanwhile
+    : >"$log" # an older log of that name must not be read meanwhile
     # shellcheck disable=SC2046
     VIPD_RUNTIME_DIR=$WORK/$name $(host_prefix "$name") "$@" >"$log" 2>&1 </dev/null &
     STARTED=$!
@@ -70,12 +70,12 @@ daemon_start() {
         mkdir -p "$WORK/$name.conf.d"
         printf '[engine]\nthreads = %s\n' "$VIP_THREADS" >"$WORK/$name.conf.d/threads.conf"
     fi
-    # Where vipd's packages are installed a vipd of root's would become that user, who cannot read $WORK.
+    # If vipd's packages are installed, a vipd that root starts would become user vipd, which cannot read $WORK.
     if [ "$(id -u)" -eq 0 ] && getent passwd vipd >/dev/null && ! grep -q '^user *=' "$WORK/$name.conf"; then
         mkdir -p "$WORK/$name.conf.d"
         printf '[daemon]\nuser = root\n' >"$WORK/$name.conf.d/user.conf"
     fi
-    # A killed vipd leaves its socket behind: only the log tells when the new one listens.
+    # A killed vipd leaves its socket behind: only the log shows when the new vipd listens.
     touch "$WORK/$name.log"
     ready=$(grep -c ' ready on ' "$WORK/$name.log")
     # shellcheck disable=SC2046
@@ -95,14 +95,15 @@ daemon_start() {
 daemon_stop() {
     local pid=${DAEMON_PID[$1]-}
     [ -n "$pid" ] || return 0
-    # A test that fails may have stopped it. Before the other signal: a leak check stops the threads at the end.
+    # A test that fails may have left the process stopped. Continue it before the other signal, because a leak check at
+    # the end of the process stops its threads.
     kill -CONT "$pid" 2>/dev/null
     kill -"${2:-TERM}" "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
     unset "DAEMON_PID[$1]"
 }
 
-# With our libraries, which the copies find first.
+# Copies our libraries, too; the copied programs find these first.
 for_others() {
     local build=$1
     shift

@@ -4,7 +4,7 @@
 #                      until all of them have ended. Call it in the shell that uses the ports, not in $(...).
 #   own_seed NAME      prints the seed of the test NAME. It follows from $VIP_SEED; without that, from the files of the
 #                      tree, so that the same commit always gets the same seeds, and another commit other ones.
-#   base_seed          prints that: $VIP_SEED, or the number that the tree gives
+#   base_seed          prints the number from which these seeds follow: $VIP_SEED, or a number made of the tree
 #   run_begin          one folder for a run of ./check: sets and exports $VIP_RUN and $TMPDIR; what is started from
 #                      here on belongs to it. First removes what is left of runs that are dead.
 #   run_note FILE LINE remembers in the run's folder something that is to be removed if the run dies
@@ -16,7 +16,7 @@
 # A daemon that aborts is a failure with a log; its core would be gigabytes of shared memory.
 ulimit -c 0
 
-PORTS_FIRST=20000 # to 31,999: below those that the kernel gives to anybody
+PORTS_FIRST=20000 # to 31,999: below the ports that the kernel chooses itself
 PORTS_STEP=10
 PORTS_COUNT=1200
 
@@ -57,7 +57,7 @@ base_seed() {
 
 own_seed() { printf '%s %s' "$(base_seed)" "$1" | cksum | cut -d ' ' -f 1; }
 
-# Kill the processes of the run in FOLDER, but not this one and its children, until there is none.
+# Kill the processes of the run in FOLDER, but not this shell, until there is none.
 run_kill() { # run_kill FOLDER
     local file pid found try
     for try in $(seq 100); do
@@ -75,7 +75,7 @@ run_kill() { # run_kill FOLDER
     return 1
 }
 
-# Nobody but us has the lock of FOLDER.
+# Remove FOLDER and all that belongs to its run. The caller has the lock of FOLDER.
 run_remove() { # run_remove FOLDER
     local name place
     run_kill "$1"
@@ -88,8 +88,8 @@ run_remove() { # run_remove FOLDER
     rm -rf "$1"
 }
 
-# Descriptor 9 is the lock. What ./check starts must not have it (9>&-): a daemon that is left over would keep the
-# lock of a dead run.
+# Descriptor 9 is the lock. Processes that ./check starts must not have it (9>&-): a daemon that is left over would keep
+# the lock of a dead run.
 run_begin() {
     local dir
     for dir in "${VIP_RUNS:-/tmp}"/vip-run.??????; do

@@ -25,7 +25,7 @@
 /* Set the table's defaults: those of [nic:NAME] if nic is given, else all others. */
 static void set_standards(void *base, struct vipd_nic_config *nic)
 {
-    static char text[256]; /* of errors: an error here means that the table is wrong */
+    static char text[256]; /* text of errors: an error here means that the table is wrong */
     struct config_errors errors = {.file = "(defaults)", .text = text, .bytes = sizeof(text)};
 
     for (unsigned i = 0; i < config_key_count; i++) {
@@ -100,7 +100,7 @@ static void add_nic(struct vipd_config *config, const struct config_entry *at, u
         return;
     }
     if (nic_find(config, name))
-        return; /* a later file adds keys to it */
+        return; /* a later file adds keys to this NIC */
     if (config->nic_count == VIPD_NICS_MAX) {
         config_error(errors, at->line, "more than %d NICs", VIPD_NICS_MAX);
         return;
@@ -231,7 +231,7 @@ static void apply_entry(struct vipd_config *config, const struct config_entry *e
             return; /* its section was refused */
         section = "nic";
     } else if (!config_section_known(section)) {
-        return; /* likewise */
+        return; /* the section was refused */
     }
     key = config_key_find(section, entry->key);
     if (!key)

@@ -4,8 +4,9 @@
  * Owns: the files, the sections, the rules between keys, and the rule that a bad file starts
  * nothing. Does not own: the keys (vipd/config_keys.h), what a value does.
  *
- * libeconf reads the values. It silently merges a repeated section or key and takes indented lines
- * for continuations. So vipd/config_scan.c looks at the lines first and refuses both.
+ * libeconf reads the values. But libeconf silently merges a repeated section or key and takes
+ * indented lines for continuations. So vipd/config_scan.c looks at the lines first and refuses
+ * both.
  */
 #ifndef VIPD_CONFIG_H
 #define VIPD_CONFIG_H
@@ -24,7 +25,7 @@
 #define VIPD_NICS_MAX      16   /* NICs of one vipd; each costs every turn of the loop a call */
 #define VIPD_NAMES_MAX     4096 /* entries of [names] */
 #define VIPD_NAME_ADDR_MAX 8    /* addresses of one name */
-#define VIPD_LISTENS_MAX   256  /* entries of [listen]; each wait is compared with all of them */
+#define VIPD_LISTENS_MAX   256  /* entries of [listen]; each wait is compared with every entry */
 #define VIPD_ALIASES_MAX   32   /* configured aliases of one NIC */
 /* default UDP port of a NIC; names without a port get that of the first NIC over UDP */
 #define VIPD_PORT_DEFAULT 4794
@@ -59,7 +60,7 @@ enum vipd_wait {
 struct vipd_nic_config {
     char name[VIP_NIC_NAME_BYTES];
     enum link_kind link;   /* as config_nics_settle leaves it: link = udp can become LINK_UDP6 */
-    struct link_keys keys; /* of its link */
+    struct link_keys keys; /* the keys that belong to its link */
     char faults_text[256]; /* the value of `faults` as written; empty = no faults */
     struct link_faults faults;
     bool aliases_given; /* false: the NIC has the historical names (vipd/names.h) */
@@ -83,7 +84,7 @@ struct vipd_name {
 
 /* One line of [listen]: see vipd/config_listen.h. */
 struct vipd_listen {
-    char pattern[80]; /* as fnmatch takes it */
+    char pattern[80]; /* for fnmatch */
     char user[VIPD_GROUP_BYTES];
     uid_t uid;
     struct vipd_origin at;
@@ -93,8 +94,9 @@ struct vipd_config {
     /* text that names the files: the first one and the number of others; NULL = no file */
     char *path;
     unsigned file_count;
-    char *files[VIPD_FILES_MAX];                /* a later file wins */
-    struct vipd_origin origin[CONFIG_KEYS_MAX]; /* of the keys outside [nic:NAME], by number */
+    char *files[VIPD_FILES_MAX]; /* a later file wins */
+    /* origins of the keys outside [nic:NAME], by number */
+    struct vipd_origin origin[CONFIG_KEYS_MAX];
 
     /* [daemon] */
     uint64_t socket_mode;
@@ -120,7 +122,7 @@ struct vipd_config {
     uint64_t peer_dead_ns;
     uint64_t accept_timeout_ns;
     uint64_t linger_ns;
-    struct eng_config engine; /* what every NIC's engines get */
+    struct eng_config engine; /* given to the engines of every NIC */
 
     /* [limits] */
     uint64_t sessions_per_uid;
@@ -155,7 +157,7 @@ struct vipd_config *vipd_config_default(void);
 
 /* Which files to read. */
 struct vipd_config_source {
-    /* this file and FILE.d/*.conf; NULL: the system's files (vipd/config_files.h) */
+    /* this file and FILE.d/ with *.conf; NULL: the system's files (vipd/config_files.h) */
     const char *file;
     /* prefix of the paths of the system's files, NULL = none; for tests and images */
     const char *root;

@@ -39,7 +39,7 @@ static bool exists(const char *path)
     return stat(path, &st) == 0;
 }
 
-/* Empty, or /dev/null: an administrator's way to switch off a vendor's drop-in of the same name. */
+/* Is the file empty, or /dev/null? Such a file switches off a vendor's drop-in of the same name. */
 static bool masks(const char *path)
 {
     struct stat st;
@@ -124,7 +124,7 @@ static int take_drop_ins(struct drop_ins *found, struct vipd_config *config,
     return r;
 }
 
-/* vipd.conf of each folder that has one, then the drop-ins of all of them. */
+/* vipd.conf of each folder that has one, then the drop-ins of all folders. */
 static int add_dirs(const char *const *dirs, unsigned count, const char *root,
                     struct vipd_config *config, struct config_errors *errors)
 {

@@ -26,7 +26,7 @@ static const char link_help[] = "The medium: "
                                 ". Programs on different links do not reach each other, but those "
                                 "on xdp and ether do.";
 
-/* A key that only some kinds of links know. */
+/* A key that only some kinds of links have. */
 #define LINK_ROW(name, member, type, min, max, standard, help)                                     \
     {"nic", name, CONFIG_##type, RESTART, true, NIC(keys.member), min, max, standard, help},
 

@@ -87,7 +87,7 @@ const struct config_key *config_key_find(const char *section, const char *name);
  */
 const struct config_key *config_key_like(const char *section, const char *name);
 
-/* Is `name` a section other than [nic:NAME]? True also for "listen" and "names"; false for
+/* Is there such a section, other than [nic:NAME]? True also for "listen" and "names", false for
  * "nic". */
 bool config_section_known(const char *section);
 

@@ -1,4 +1,4 @@
-/* [nic:NAME] by link, and the addresses of [names]. */
+/* [nic:NAME] by link, and the addresses of [names]; see config_nic.h. */
 #include "vipd/config_nic.h"
 
 #include <ctype.h>
@@ -99,7 +99,8 @@ void config_nics_settle(struct vipd_config *config)
     }
 }
 
-/* The port for names without one: that of the first NIC with a port; hosts usually have the same. */
+/* The port for names without a port: that of the first NIC that has one. Hosts usually have the
+ * same port. */
 static uint16_t default_port(const struct vipd_config *config)
 {
     for (unsigned i = 0; i < config->nic_count; i++) {

@@ -5,15 +5,15 @@
 
 #include "vipd/config_keys.h"
 
-#define COLUMNS     100  /* of the printed reference */
-#define VALUE_BYTES 2400 /* of 32 aliases of 63 characters and their separators */
+#define COLUMNS     100  /* width of the printed reference */
+#define VALUE_BYTES 2400 /* room for 32 aliases of 63 characters and their separators */
 
 static bool is_nic(const struct config_key *key)
 {
     return strcmp(key->section, "nic") == 0;
 }
 
-/* The kind that has a sample and is the only one that knows the key; LINK_KINDS: none. */
+/* The kind of links that has a sample and is the only one with this key; LINK_KINDS: none. */
 static enum link_kind sample_of(const struct config_key *key)
 {
     char words[LINK_WORDS_BYTES];
@@ -34,7 +34,7 @@ static const char *written(const struct config_key *key)
     return key->standard;
 }
 
-/* Room for the names of the links that know a key, and a few words. */
+/* Room for the names of the links that have a key, and a few words. */
 #define LINKS_BYTES (LINK_WORDS_BYTES + 8)
 
 static const char *links_word(const struct config_key *key, char buf[LINKS_BYTES])

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define LINES_MAX 20000 /* lines of a file; people write configurations, so a longer file is none */
+#define LINES_MAX 20000 /* lines of a file; a longer file is no configuration that people write */
 
 void config_error(struct config_errors *errors, unsigned line, const char *format, ...)
 {
@@ -143,7 +143,7 @@ static int scan_key(struct config_scan *scan, struct config_errors *errors, unsi
         return 0;
     }
     if (section[0] == '\0')
-        return 0; /* of a section that was refused already */
+        return 0; /* the section was refused already */
     before = find(scan, section, text);
     if (before) {
         config_error(errors, line, "'%s' again in [%s] (first in line %u)", text, section,

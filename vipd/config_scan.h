@@ -1,6 +1,6 @@
 /*
- * The lines of a configuration file: its sections and keys, with line numbers. What libeconf would
- * merge or misread is refused here.
+ * The lines of a configuration file: its sections and keys, with line numbers. Lines that libeconf
+ * would merge or misread are refused here.
  *
  * Called by vipd/config.c only.
  */

@@ -43,15 +43,15 @@ enum client_end {
     CLIENT_END_INTERNAL,  /* vipd lacked memory or descriptors */
     CLIENT_END_MISSING,   /* the kernel refused a page of memory shared with it */
     CLIENT_END_TAKEN,     /* its user's files take more memory than [limits] allow */
-    CLIENT_END_LISTEN,    /* waits on a discriminator that a reload of [listen] reserved */
+    CLIENT_END_LISTEN,    /* waits on a discriminator that [listen] now keeps for others */
     CLIENT_END_SHUTDOWN,  /* vipd stops */
     CLIENT_ENDS,
 };
 
 #define VIPD_NO_GID UINT32_MAX
 
-/* Counters of scope "vipd" of vipctl show stats; proto/stats.def has the meanings. Those of events,
- * errors and ends are shared. */
+/* Counters of scope "vipd" of vipctl show stats; proto/stats.def has the meanings. The counters of
+ * events, errors and ends are shared. */
 struct vipd_counters {
 #define VIP_STAT_OF_VIPD(member, name) uint64_t member;
 #include "proto/stats.def"
@@ -67,7 +67,7 @@ struct vipd_nic {
 
 struct vipd {
     const struct vipd_config *config; /* in force; the caller's, or `reloaded` */
-    struct vipd_config_source source; /* what a reload reads */
+    struct vipd_config_source source; /* files that a reload reads */
     /* result of the last reload (vipd/reload.c), NULL before the first */
     struct vipd_config *reloaded;
     struct vipd_pending *pending;  /* changes of that reload that wait for a restart */
@@ -79,7 +79,7 @@ struct vipd {
     uint64_t used_ns;              /* when a session opened or ended last */
     struct vipd_loop *loop;
     const char *runtime_dir;
-    struct kept *kept;   /* what the service manager keeps, or NULL (vipd/kept.h) */
+    struct kept *kept;   /* sockets that the service manager keeps, or NULL (vipd/kept.h) */
     uint64_t epoch;      /* this life of vipd, random */
     uint64_t started_ns; /* CLOCK_MONOTONIC */
     unsigned cpus;       /* processors this process may use */
@@ -91,7 +91,7 @@ struct vipd {
     unsigned ending;      /* not 0: clients_reap has ended clients to free; shared */
     bool held_back;       /* clients wait for the undertaker (client_held_back); shared */
     bool held_back_timed; /* held_back_timer runs */
-    struct vipd_timer *held_back_timer; /* NULL until it is needed */
+    struct vipd_timer *held_back_timer; /* made when it is first needed */
     uint64_t next_session_id;           /* number of the last session; counts from 1, for people */
     struct turns turns;                 /* whose requests are served next */
     struct vipd_counters counters;

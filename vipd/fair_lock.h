@@ -15,7 +15,7 @@
 #include <stdbool.h>
 
 struct fair_lock {
-    pthread_mutex_t mutex; /* of the two numbers; held for a few instructions */
+    pthread_mutex_t mutex; /* protects the two numbers; held for a few instructions */
     pthread_cond_t turn;   /* `serving` has changed */
     unsigned next;         /* number for the next thread that asks; read without the mutex */
     unsigned serving;      /* number of the thread that has the lock, or gets it next */

@@ -1,5 +1,6 @@
 /*
- * The time between two turns of a loop (a gap): its length, and what the kernel says of the reason.
+ * The time between two turns of a loop (a gap): its length, and the reason as far as the kernel
+ * knows it.
  *
  * A gap lasts from the begin of one turn to the begin of the next. After a sleep, the gap begins
  * when the timer was due, if that time has passed. A gap of GAP_LONG_NS or more is logged. vipd

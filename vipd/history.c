@@ -1,4 +1,4 @@
-/* What happened; see history.h. */
+/* Records of events and errors; see history.h. */
 #include "vipd/history.h"
 
 #include <stdio.h>
@@ -57,8 +57,8 @@ static uint32_t count_of(const struct history_user *user, bool errors)
 }
 
 /*
- * The user that loses an event (an error) to one more of `own`: the one that has most. It is `own`
- * itself unless another one has more than `own` will have.
+ * The user that loses an event (or an error) to a new one of `own`: the user that has most of
+ * these. It is `own` itself unless another user has more than `own` will have.
  */
 static struct history_user *user_with_most(struct history *history, struct history_user *own,
                                            bool errors)
@@ -86,7 +86,8 @@ static void user_settle(struct history *history, struct history_user *user)
         *user = history->users[--history->user_count];
 }
 
-/* The entry of this error: the existing one, a free one, or one that makes room. */
+/* The entry of this error: its old entry, a free entry, or the entry of an old error that makes
+ * room. */
 static struct history_error *error_entry(struct history *history, uid_t uid, enum history_kind kind,
                                          const char *key)
 {

@@ -5,7 +5,7 @@
  * user can make vipd forget what happened to a user with fewer entries.
  *
  * Owns: these records. Does not own: access rights (vipd/ctl/). One thread at a time. A record
- * takes some microseconds at most. Set-up and errors make records, messages never do.
+ * takes some microseconds at most. Set-up calls and errors make records; messages make none.
  */
 #ifndef VIPD_HISTORY_H
 #define VIPD_HISTORY_H
@@ -75,7 +75,7 @@ struct history_user {
 
 /* Where an event is. Small, because vipd searches the places for the oldest event of a user. */
 struct history_place {
-    uint64_t number; /* of the event */
+    uint64_t number; /* number of the event */
     uid_t uid;
     uint32_t at; /* index into history.events */
 };

@@ -2,17 +2,17 @@
  * The loop of vipd; the only file that uses libev.
  *
  * While a NIC has work its turns follow each other. The descriptors (control sockets, bells) are
- * looked at only from time to time, because a look is a system call. With nothing to do the loop
- * spins for a budget and then sleeps. Before a sleep every NIC publishes "asleep" to its sessions
- * and looks once more (nic_try_sleep). So either that look sees a posting, or the program rings the
+ * looked at only from time to time, because a look is a system call. Without work the loop spins
+ * for a budget and then sleeps. Before a sleep every NIC publishes "asleep" to its sessions and
+ * looks once more (nic_try_sleep). So either that look sees a posting, or the program rings the
  * bell.
  *
  * With worker threads there is one more loop of the same kind for each of them, a worker, with its
  * share of the NICs. A worker holds its own lock except while it sleeps, and lets other threads
  * have it between two turns. The loop that vipd_host_new made then has no NICs: it is the control
  * loop. It sleeps until a descriptor or a timer of its own has something, takes the locks of all
- * workers, does what there is to do, and gives the locks back. So its callbacks find all NICs
- * standing still and need no locks of their own.
+ * workers, calls its callbacks and `between`, and gives the locks back. So its callbacks find all
+ * NICs standing still and need no locks of their own.
  */
 #include "vipd/host.h"
 
@@ -37,8 +37,8 @@
  * yield takes the processor from the thread that it waits for. */
 #define CPUS_TO_SPIN_ALONE 4u
 
-/* With fewer processors than that, longest work without a yield, in ns. A program that waits for
- * its messages may need the processor, behind a program that only keeps vipd at work. */
+/* Longest work without a yield, in ns, with fewer processors than CPUS_TO_SPIN_ALONE. A program
+ * that waits for its messages may need the processor while another program keeps vipd at work. */
 #define WORK_NS_MAX 10000ull
 
 #define NEVER UINT64_MAX
@@ -51,7 +51,7 @@ struct vipd_watch {
 };
 
 struct vipd_timer {
-    ev_timer timer; /* first, likewise */
+    ev_timer timer; /* first: libev's callbacks get its address */
     struct vipd_loop *loop;
     vipd_timer_fn *fn;
     void *ctx;
@@ -64,12 +64,12 @@ struct vipd_loop {
     ev_signal term, intr, hup;
     ev_io timer_io;    /* timerfd below */
     int timer_fd;      /* precise, unlike libev's own timers over epoll */
-    uint64_t timer_ns; /* what it is set to, NEVER if it is not */
+    uint64_t timer_ns; /* time for which timer_fd is set; NEVER: it is not set */
     uint64_t now_ns;
     uint64_t polled_ns; /* end of the last look at the descriptors */
     uint64_t poll_took_ns;
     unsigned poll_calls; /* descriptors that had something at that look */
-    uint64_t idle_ns;    /* since when there has been nothing to do */
+    uint64_t idle_ns;    /* time since which there has been nothing to do */
     uint64_t worked_ns;  /* last turn of a NIC that did something */
     uint64_t gave_ns;    /* last yield, nap or turn without work */
     bool stop;
@@ -81,18 +81,19 @@ struct vipd_loop {
     struct vipd_loop_stats stats;
     uint64_t told_turns; /* stats.turns at the last call of vipd_host_alive */
 
-    /* Of the control loop; 0 workers: it does everything itself. */
+    /* Members of the control loop. Without workers it does everything itself. */
     struct vipd_loop *workers[VIPD_NICS_MAX];
     unsigned worker_count, workers_running;
-    unsigned next_worker; /* that gets the next NIC */
+    unsigned next_worker; /* index of the worker that gets the next NIC */
     uint64_t rest_ns;     /* nap after the last pass, for the NICs; 0: none */
 
-    /* Of a worker, for the holder of `lock`; `thread`, and `wake` after set-up, need no lock. */
+    /* Members of a worker, for the holder of `lock`. `thread`, and `wake` after set-up, need no
+     * lock. */
     struct vipd_loop *control; /* NULL: this is no worker */
     struct fair_lock lock;
     pthread_t thread;
-    bool sleeping;      /* in epoll_wait, or just before or after it */
-    bool told_work;     /* the control loop knows that it works; until a pass finds it idle */
+    bool sleeping;  /* in epoll_wait, or just before or after it */
+    bool told_work; /* the control loop knows that this worker works, until a pass finds it idle */
     uint64_t told_busy; /* stats.busy at the last pass */
 
     ev_async wake; /* other threads wake a worker, or a control loop with workers */
@@ -248,7 +249,7 @@ static void on_timer_fd(struct ev_loop *ev, ev_io *io, int revents)
 
     (void)ev;
     (void)revents;
-    /* Only to silence it again; nic_turn knows what is due. */
+    /* The read only silences the timer; nic_turn knows what is due. */
     if (read(loop->timer_fd, &expirations, sizeof(expirations)) == sizeof(expirations))
         loop->timer_ns = NEVER;
 }
@@ -297,7 +298,7 @@ static void loop_free(struct vipd_loop *loop)
     free(loop);
 }
 
-/* What all kinds of loops have. */
+/* Make the parts that all kinds of loops have. */
 static int loop_new(const struct vipd_host_config *config, struct vipd_loop **ret)
 {
     struct vipd_loop *loop = calloc(1, sizeof(*loop));
@@ -453,7 +454,7 @@ static void poll_descriptors(struct vipd_loop *loop)
     gap_look(&loop->gap, loop->now_ns);
     ev_run(loop->ev, EVRUN_NOWAIT);
     if (loop->control)
-        start_ns = loop->now_ns; /* by on_check: without the time of the control loop */
+        start_ns = loop->now_ns; /* set by on_check: leaves out the time of the control loop */
     loop->now_ns = vipd_clock_now();
     loop->polled_ns = loop->now_ns;
     loop->poll_took_ns = loop->now_ns - start_ns;
@@ -527,7 +528,8 @@ static bool sleep_until_needed(struct vipd_loop *loop)
         loop->sleeping = true;
         ev_run(loop->ev, EVRUN_ONCE);
         loop->sleeping = false;
-        /* ev_run has also served what ended the sleep, which took time: read the clock again. */
+        /* ev_run has also called the callbacks for what ended the sleep. They took time: read the
+         * clock again. */
         loop->polled_ns = vipd_clock_now();
         loop->poll_took_ns = loop->polled_ns - loop->now_ns; /* since on_check */
         gap_slept(&loop->gap, deadline, loop->now_ns);
@@ -565,7 +567,7 @@ void vipd_host_set_wait(struct vipd_loop *loop, enum vipd_wait wait, uint64_t sp
         vipd_host_set_wait(loop->workers[i], wait, spin_ns);
 }
 
-/* A worker, between two turns: the control loop may want its NICs. */
+/* For a worker, between two turns: if the control loop waits for the lock, let it have the NICs. */
 static void make_way(struct vipd_loop *worker)
 {
     if (!fair_lock_wanted(&worker->lock))
@@ -623,7 +625,7 @@ static void run_turns(struct vipd_loop *loop)
             loop->idle_ns = loop->now_ns;
         loop->activity = false;
         if (!worked)
-            loop->gave_ns = loop->now_ns; /* it spins or sleeps next: both give it away */
+            loop->gave_ns = loop->now_ns; /* the loop spins or sleeps next: both yield */
         else if (loop->config.cpus < CPUS_TO_SPIN_ALONE &&
                  loop->now_ns - loop->gave_ns >= WORK_NS_MAX)
             give_away(loop);
@@ -669,7 +671,8 @@ static void workers_go_on(struct vipd_loop *loop)
     }
 }
 
-/* One pass of the control loop. libev calls it in place of its own calls of pending callbacks. */
+/* One pass of the control loop. libev calls this function where it would call the pending callbacks
+ * itself. */
 static void pass(struct ev_loop *ev)
 {
     struct vipd_loop *loop = ev_userdata(ev);
@@ -681,7 +684,7 @@ static void pass(struct ev_loop *ev)
     workers_halt(loop);
     start_ns = vipd_clock_now();
     loop->poll_calls = 0;
-    /* on_check comes first, so all other callbacks know a time after the last turns. */
+    /* on_check comes first, so all other callbacks get a time that is later than the last turns. */
     ev_invoke_pending(ev);
     for (unsigned i = 0; i < loop->worker_count; i++) {
         struct vipd_loop *worker = loop->workers[i];

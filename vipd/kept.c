@@ -10,7 +10,7 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-#define PREFIX "nic-" /* of the names in the store */
+#define PREFIX "nic-" /* prefix of the names in the store */
 
 static bool add(struct kept *kept, const char *name, int fd)
 {

@@ -57,7 +57,7 @@ const char *vipd_log_level_name(enum vipd_log_level level)
 
 static void write_line(enum vipd_log_level level, const char *format, va_list args)
 {
-    static atomic_int journal = -1; /* -1: not looked yet */
+    static atomic_int journal = -1; /* -1: environment not read yet */
     char line[LINE_BYTES_MAX];
     size_t used;
     int n;

@@ -4,7 +4,7 @@
  *
  * A callback may call every function here, and may free its own watch. With worker threads
  * (vipd/host.h) there are several loops. A callback of a worker's loop runs in its thread and may
- * touch watches of that loop only. A callback of the control loop may touch those of all loops,
+ * touch watches of that loop only. A callback of the control loop may touch watches of all loops,
  * because the workers stand still.
  */
 #ifndef VIPD_LOOP_H

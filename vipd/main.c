@@ -36,8 +36,8 @@ struct options {
     const char *runtime_dir;
     bool check_only;
     bool background;
-    uint64_t idle_exit_ns; /* if the file has none */
-    bool log_level_given;  /* then it wins over the file */
+    uint64_t idle_exit_ns; /* used if [daemon] idle_exit is 0 */
+    bool log_level_given;  /* log_level is used in place of the file's */
     enum vipd_log_level log_level;
 };
 
@@ -198,7 +198,8 @@ static void raise_descriptor_limit(void)
         vipd_warning("the limit of open files stays low: %s", strerror(errno));
 }
 
-/* Called when links are open and the socket listens. An attacker then gains no privilege. */
+/* Called when links are open and the socket listens. An attacker who takes over vipd later gains no
+ * privilege. */
 static int drop_privileges(const struct vipd_user *user, struct runtime *runtime, char *err,
                            size_t err_bytes)
 {
@@ -321,7 +322,7 @@ int main(int argc, char **argv)
     if (r >= 0)
         return r;
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* RLIMIT_FSIZE is then an errno, also for the log */
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond RLIMIT_FSIZE then fails with an errno */
     config = load_config(&options);
     if (!config)
         return EXIT_FAILURE;

@@ -20,9 +20,9 @@ static const struct {
     {"/dev/via_eth%u", 0}, {"/dev/clanvi%u", 0}, {"nic%u", 0}, {"VINIC%u", 0}, {"\\\\.\\VI%u", 1},
 };
 
-/* Names without a number. The first ones mean loopback: the first NIC with link = loop, or the
- * first NIC of all if there is none ("/etc/via_lo" is a mistake of an old program). The others mean
- * the first NIC. */
+/* Names without a number. The first LOOP_NAMES of them mean loopback: the first NIC with link =
+ * loop, or the first NIC of all if there is none ("/etc/via_lo" is a mistake of an old program).
+ * The others mean the first NIC. */
 static const char *const unnumbered[] = {"/dev/via_lo", "/etc/via_lo", "VINIC", ""};
 #define LOOP_NAMES 2
 
@@ -162,7 +162,7 @@ static bool pick(const struct vipd_name *name, const struct vipd_nic_config *nic
     return false;
 }
 
-/* A name that is an address itself. */
+/* Read a name that is an address itself. False: it is none. */
 static bool literal(const struct vipd_nic_config *nic, const char *name, struct link_addr *ret)
 {
     char text[LINK_TEXT_BYTES], scope[LINK_SCOPE_BYTES];
@@ -174,7 +174,7 @@ static bool literal(const struct vipd_nic_config *nic, const char *name, struct 
            link_addr_parse_as(nic->link, text, (uint16_t)nic->keys.port, ret) == 0;
 }
 
-/* "localhost" and the like: the only host on a loop NIC. */
+/* Does the name mean this host, the only host on a loop NIC? */
 static bool is_this_host(const char *name)
 {
     char own[HOST_NAME_MAX + 1] = "";

@@ -43,7 +43,7 @@ static void tell(const struct vipd *vipd, const char *state)
 
 /*
  * Report to the watchdog only if the loop, or each worker, has taken a turn since the last report.
- * An idle worker takes one too, after each time that the control loop has had it stand still.
+ * An idle worker takes a turn, too, each time after the control loop has made it stand still.
  */
 static void on_timer(void *ctx)
 {

@@ -33,8 +33,8 @@ int vipd_user_find(const char *name, bool must, struct vipd_user *ret, char *err
     return 0;
 }
 
-/* The bounding set: what a program started later could get at most. Without CAP_SETPCAP it stays as
- * it is; then only no_new_privs protects. */
+/* Empty the bounding set, the most that a program started later can get. Without CAP_SETPCAP it
+ * stays as it is; then only no_new_privs protects. */
 static int empty_bounding_set(void)
 {
     for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)

@@ -1,5 +1,5 @@
 /*
- * Privileges of the process: what vipd may do beyond an ordinary user, and giving it up.
+ * Privileges of the process: finding the user that vipd becomes, and giving privileges up.
  */
 #ifndef VIPD_PRIVILEGE_H
 #define VIPD_PRIVILEGE_H
@@ -25,14 +25,14 @@ int vipd_user_find(const char *name, bool must, struct vipd_user *ret, char *err
 
 /*
  * Become `user` (if it was found) with the groups of that user, and give up every capability but
- * CAP_LINUX_IMMUTABLE for good. Neither this process nor a program that it starts gets one back:
- * no_new_privs is set, and the bounding set is emptied. Call it once links are open and the socket
- * listens: from then on vipd needs no other privilege (an Ethernet link binds its socket again
- * without). vipd keeps CAP_LINUX_IMMUTABLE, if it has it, for the memory files that it makes
- * (vipd/registry/memfile.h). This capability only lets vipd set attributes of files that it owns.
- * The call covers the calling thread and threads that this thread starts later. *ret_had: whether
- * the process had any capability. Outcomes: 0; negative errno: the process must end, because it may
- * have kept privileges.
+ * CAP_LINUX_IMMUTABLE for good. Neither this process nor a program that it starts gets a capability
+ * back: no_new_privs is set, and the bounding set is emptied. Call it once links are open and the
+ * socket listens: from then on vipd needs no other privilege (an Ethernet link needs none to bind
+ * its socket again). vipd keeps CAP_LINUX_IMMUTABLE, if it has it, for the memory files that it
+ * makes (vipd/registry/memfile.h). This capability only lets vipd set attributes of files that it
+ * owns. The call covers the calling thread and threads that this thread starts later. *ret_had:
+ * whether the process had any capability. Outcomes: 0; negative errno: the process must end,
+ * because it may have kept privileges.
  */
 int vipd_privilege_drop(const struct vipd_user *user, bool *ret_had);
 

@@ -63,8 +63,8 @@ static uint64_t used_by(const struct session *session, enum quota quota)
     return quota == QUOTA_MAPPED_BYTES ? usage.mapped_bytes : usage.mapped_files;
 }
 
-/* What the user had and that still counts: not given back to the kernel yet, or kept by the user's
- * programs (taken.h). */
+/* What the user no longer has but what still counts: mappings that are not given back to the kernel
+ * yet, and files that the user's programs keep (taken.h). */
 static uint64_t waiting(const struct vipd *vipd, uid_t uid, enum quota quota)
 {
     struct undertaker_share share;
@@ -86,7 +86,7 @@ static uint64_t used(const struct vipd *vipd, uid_t uid, enum quota quota)
     return sum;
 }
 
-/* Asked once, not with each request. */
+/* Memory of this machine. The kernel is asked once, not with each request. */
 static uint64_t ram_bytes(void)
 {
     static uint64_t bytes;

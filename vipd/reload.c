@@ -169,8 +169,8 @@ static void keep_nic(struct vipd_nic_config *ret, const struct vipd_nic_config *
 }
 
 /*
- * Restrict what the files say to what can change now: keys of class restart keep their values, and
- * so do the NICs but for their aliases. 0 or -ENOMEM, then nothing has changed.
+ * Leave in `config` only what can change now: keys of class restart get the values of `old`, and so
+ * do the NICs except their aliases. Outcomes: 0; -ENOMEM: nothing has changed.
  */
 static int keep_restart_keys(struct vipd_config *config, const struct vipd_config *old)
 {
@@ -188,7 +188,7 @@ static int keep_restart_keys(struct vipd_config *config, const struct vipd_confi
 
         if (is_nic(key) || key->class != CONFIG_RESTART)
             continue;
-        /* Two are texts, the others are numbers. */
+        /* Two of these types are texts, the others are numbers. */
         VIP_ASSERT(key->type == CONFIG_MODE || key->type == CONFIG_THREADS ||
                    key->type == CONFIG_CPUS || key->type == CONFIG_USER);
         if (memcmp(value, kept, bytes) != 0)
@@ -238,7 +238,7 @@ int vipd_reload(struct vipd *vipd, bool dry_run, vipd_change_fn *visit, void *ct
     diff.visit = visit;
     diff.ctx = ctx;
     r = pending.failed ? -ENOMEM : 0;
-    /* Before the change, while the old values are there to be compared with. */
+    /* Before the change: the comparison needs the old values. */
     if (r == 0)
         diff_all(&diff, vipd->config, config);
     if (r == 0 && !dry_run)

@@ -13,9 +13,10 @@
 #include <unistd.h>
 
 /*
- * Connects that wait while vipd is busy. Where the queue is full, a program that connects waits
- * until there is room, and connects that do not wait get in before it. So this is what the kernel
- * allows (net.core.somaxconn), more than one user has threads. systemd/vipd.socket has the same.
+ * Connections that wait in the queue of the socket while vipd is busy. If the queue is full, a
+ * program that connects waits until there is room, and programs that connect without waiting get in
+ * before it. So this is what the kernel allows (net.core.somaxconn), which is more than the threads
+ * that one user has. systemd/vipd.socket has the same.
  */
 #define BACKLOG 4096
 
@@ -26,7 +27,7 @@ int runtime_default_dir(char *buf, size_t buf_bytes, char *err, size_t err_bytes
     int n;
 
     if (dir && dir[0] != '\0') {
-        /* systemd separates several by colons; the first one is ours. */
+        /* systemd separates several directories by colons; the first one is ours. */
         n = snprintf(buf, buf_bytes, "%.*s", (int)strcspn(dir, ":"), dir);
     } else if (geteuid() == 0) {
         n = snprintf(buf, buf_bytes, "/run/vipd");
@@ -61,7 +62,7 @@ static long read_owner(int fd)
 /*
  * A process that can open the file can lock it and keep vipd from starting, so only vipd's user may
  * open it. A file that an older vipd made readable for others is replaced, unless its lock is held.
- * So is one with a second name: the directory's owner could link any file there, and vipd would
+ * So is a file with a second name: the directory's owner could link any file there, and vipd would
  * overwrite it.
  */
 static int open_lock(const struct runtime *runtime)
@@ -213,7 +214,7 @@ int runtime_give(struct runtime *runtime, uid_t user, char *err, size_t err_byte
     return r;
 }
 
-/* The name has its mode when it appears. A later chmod by root could change a file that the
+/* The socket has its mode when its name appears. A later chmod by root could change a file that the
  * directory's owner put there. */
 static int bind_as(int sock, const struct sockaddr_un *addr, mode_t mode)
 {

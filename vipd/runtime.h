@@ -2,7 +2,7 @@
  * The runtime directory: the socket that applications connect to, and the lock that keeps a second
  * vipd away from it.
  *
- * Owns: which directory, its files. Does not own: what comes through the socket. Used by main.c and
+ * Owns: which directory, its files. Does not own: the messages of the socket. Used by main.c and
  * tests.
  */
 #ifndef VIPD_RUNTIME_H
@@ -15,7 +15,7 @@
 struct runtime {
     char dir[PATH_MAX];
     char socket_path[PATH_MAX]; /* empty while there is no socket */
-    int dir_fd;                 /* of the directory, O_PATH */
+    int dir_fd;                 /* descriptor of the directory, O_PATH */
     int lock_fd;
     int sock; /* listening, non-blocking; -1 before runtime_listen */
 };

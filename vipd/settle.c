@@ -10,7 +10,7 @@
 #include "vipd/quota.h"
 
 /* Times (in ns) and the backlog of the connection manager that no key sets (vipd/engine/cm.h,
- * struct cm_config); the keys for the others are in [reliability]. */
+ * struct cm_config); other times have keys in [reliability]. */
 #define GRACE_NS       20000000ull
 #define GRACE_BUSY_NS  200000000ull
 #define GRACE_LOOP_NS  2000000000ull
@@ -20,8 +20,8 @@
 #define CM_RETRY_MAX   500000000ull
 #define CLOSE_LIMIT_NS 20000000000ull
 
-/* What vipd keeps for the descriptors of one user may take register_bytes_per_uid divided by this,
- * in each NIC. */
+/* Memory that vipd keeps for the descriptors of one user, in each NIC: at most
+ * register_bytes_per_uid divided by SEGS_PART. */
 #define SEGS_PART 8
 
 void settle_nic_config(const struct vipd *vipd, const struct vipd_nic_config *from,
@@ -81,7 +81,8 @@ static uint64_t idle_limit_ns(const struct vipd *vipd)
     return vipd->config->idle_exit_ns ? vipd->config->idle_exit_ns : vipd->idle_exit_ns;
 }
 
-/* End vipd if no program has used it for idle_exit, or look again when that may be. */
+/* End vipd if no program has used it for idle_exit, or set the timer for the time when that may
+ * be. */
 static void on_idle_timer(void *ctx)
 {
     struct vipd *vipd = ctx;

@@ -10,7 +10,8 @@
 #include "vipd/daemon.h"
 #include "vipd/nic/nic.h"
 
-/* What the keys say about one NIC. Its seed and its secret are 0: the caller draws them. */
+/* Fill *ret with the configuration of one NIC. Its seed and its secret are 0: the caller draws
+ * these. */
 void settle_nic_config(const struct vipd *vipd, const struct vipd_nic_config *from,
                        struct nic_config *ret);
 

@@ -23,7 +23,7 @@
 #include "vipd/reload.h"
 #include "vipd/settle.h"
 
-#define WORKERS_CPUS_MIN 4 /* processors from which on NICs get threads of their own */
+#define WORKERS_CPUS_MIN 4 /* fewest processors with which threads = auto makes threads */
 
 static bool entropy(uint64_t *ret)
 {
@@ -44,7 +44,7 @@ static void warn(const char *line)
     vipd_warning("%s", line);
 }
 
-/* Number of NICs before this one that are its rivals. */
+/* Number of NICs before this NIC in the configuration that are its rivals (vipd/link/kinds.h). */
 static unsigned count_rivals(const struct vipd *vipd, const struct vipd_nic_config *config)
 {
     const struct link_kind_row *row = link_kind_row(config->link);
@@ -164,8 +164,9 @@ static void on_hup(void *ctx)
 
 /*
  * Number of threads to drive the NICs; 0: the thread that serves programs does it too. With `auto`
- * vipd takes them only where there is a processor for each, one for programs beside each, and more
- * than one NIC: with more threads, control messages have to stop and wake others.
+ * there are such threads only if there is more than one NIC, and two processors for each thread,
+ * one of them for programs. More threads have a cost: each control message has to stop and wake
+ * them.
  */
 static unsigned count_workers(const struct vipd_config *config, unsigned cpus)
 {
@@ -237,7 +238,7 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
     r = guard_install();
     if (r < 0)
         vipd_warning("a missing page of shared memory would end vipd: %s", strerror(-r));
-    ret->history = history_new(); /* NULL: nothing is noted */
+    ret->history = history_new(); /* if it is NULL, nothing is noted */
     ret->stats_file = stats_file_open(ret);
     vipd_settle(ret);
     return 0;

@@ -18,8 +18,8 @@
 /*
  * Limit of the cost of accepting in one look at the descriptors, before the NICs have their turn
  * again. A connection that is refused at the limit of its user costs 1, some microseconds; one that
- * is taken costs TAKEN_COST. The first must be cheap and many: connections of other users stand
- * behind them in the queue.
+ * is taken costs TAKEN_COST. Many refused connections must fit into one look: connections of other
+ * users stand behind them in the queue.
  */
 #define ACCEPT_COST_MAX 64u
 #define TAKEN_COST      4u
@@ -27,16 +27,16 @@
 #define PAUSE_NS 100000000u /* pause in ns after descriptors ran out */
 /*
  * Pause in ns after a refused connection whose socket has to wait for the undertaker, while many
- * descriptors of its user wait there: the rate of such sockets must be bounded. Only accept shows
- * the user of a connection: the pause holds up all users, and so it is short. A socket without
- * messages is closed at once and causes no pause.
+ * descriptors of its user wait there: the rate of such sockets must be bounded. vipd learns the
+ * user of a connection only when vipd accepts the connection. So the pause holds up all users and
+ * must be short. A socket without messages is closed at once and causes no pause.
  */
 #define REFUSED_PAUSE_NS 1000000u
 
 struct client_listener {
     struct vipd *vipd;
     int sock;    /* the caller's */
-    int reserve; /* spare descriptor, closed to get one; -1: it could not be opened again */
+    int reserve; /* spare descriptor, closed to have one for accept; -1: there is none now */
     struct vipd_watch *watch;
     struct vipd_timer *resume;
 };

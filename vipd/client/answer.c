@@ -1,4 +1,4 @@
-/* The one reply to a request, and what a client hears that is not served at all. */
+/* The reply to a request, and the reply to a client that vipd does not serve. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,7 +24,8 @@ void answer_set(struct answer *answer, enum vip_rc rc, const char *format, ...)
 
 void answer_init(struct answer *answer)
 {
-    /* Not all of it is zeroed: each request would pay for the messages of all other kinds. */
+    /* The struct is not zeroed as a whole: each request would pay for the messages of all other
+     * kinds. */
     vip__reply__init(&answer->reply);
     answer->reply.has_code = true;
     answer->page = NULL;
@@ -73,7 +74,7 @@ void client_refuse(int sock, const char *format, ...)
     reply.has_code = true;
     reply.code = VIP_RC_ERROR_RESOURCE;
     reply.reason = reason;
-    /* A new socket has room for it; if not, only the reason is lost. */
+    /* A new socket has room for the reply; if not, only the reason is lost. */
     (void)vip_control_send(sock, &reply.base, NULL, 0, MSG_DONTWAIT);
 }
 

@@ -132,7 +132,7 @@ void client_end(struct client *client, enum client_end end, const char *detail)
     log_end(client, detail);
     note_end(client, detail);
     pthread_mutex_unlock(&vipd->shared);
-    vipd_host_call(vipd->loop); /* clients_reap, if we are in another thread */
+    vipd_host_call(vipd->loop); /* has clients_reap called if this is another thread */
 }
 
 static void close_fd(void *ctx, int fd)

@@ -6,14 +6,14 @@
  * whatever its reason. Does not own: the data plane (vipd/nic/nic.h), memory rights
  * (vipd/registry/), views (vipd/ctl/), the loop (vipd/loop.h).
  *
- * Nothing here blocks, and no client can make another one wait: a send that does not fit ends the
- * session of the program that does not read. A client is never freed from within its own callbacks
- * or the NIC's: client_end marks it, clients_reap frees it.
+ * Nothing here blocks, and no client can make another one wait: vipd ends the session of a program
+ * that does not read its messages. A client is never freed from within its own callbacks or the
+ * NIC's: client_end marks it, clients_reap frees it.
  *
  * Threads: everything runs in the control loop (vipd/daemon.h) while all NICs stand still, except
  * what the data plane needs: the sink of a NIC (events.c), the bell and the event socket. The loop
- * of the session's NIC serves these. They use the session, client->end, and what vipd/daemon.h
- * marks shared.
+ * of the session's NIC serves these three. Their functions use only the session, client->end, and
+ * what vipd/daemon.h marks shared.
  */
 #ifndef VIPD_CLIENT_CLIENT_H
 #define VIPD_CLIENT_CLIENT_H
@@ -45,8 +45,8 @@ struct session {
     struct registry *registry;
     void *app_base, *vipd_base; /* the two segments, NULL if not mapped */
     void *recv_base;   /* table of receives (proto/direct.h), NULL if the library has none */
-    uint32_t guard[3]; /* of these three in the table of vipd/registry/guard.h */
-    struct taken_file *taken[3]; /* the files of these, which the program may keep */
+    uint32_t guard[3]; /* numbers of these three mappings in the table of guard.h */
+    struct taken_file *taken[3]; /* the files of these three, which the program may keep */
     int doorbell;                /* eventfd; its file is shared with the application */
     int event_sock;              /* vipd's end */
     struct vipd_watch *doorbell_watch, *event_watch;
@@ -56,22 +56,22 @@ struct session {
     char library_version[CLIENT_PROGRAM_BYTES];
 };
 
-/* One connection to the application socket; a session once it has opened a NIC. */
+/* One connection to the application socket. It has a session once the program has opened a NIC. */
 struct client {
     struct client *next, *prev;
     struct vipd *vipd;
     int sock;
     int pidfd; /* -1 if the kernel gave none */
     struct vipd_watch *sock_watch, *pid_watch;
-    struct turns_user *turns; /* of its user */
+    struct turns_user *turns; /* turns of its user */
     pid_t pid;
     uid_t uid;
     gid_t gid;
     char program[CLIENT_PROGRAM_BYTES];
-    struct session *session; /* NULL before open */
-    bool answering;          /* a request is being worked on: events wait for its reply */
+    struct session *session; /* NULL before the program opens a NIC */
+    bool answering;          /* a request is being answered: events wait for its reply */
     bool closing;            /* VipCloseNic waits for the end of the session */
-    enum client_end end;     /* not NONE: to be freed */
+    enum client_end end;     /* not NONE: it has ended, and clients_reap frees it */
 };
 
 struct client_listener;
@@ -84,19 +84,18 @@ int client_listen(struct vipd *vipd, int sock, struct client_listener **ret);
 /* Harmless on NULL. */
 void client_listener_free(struct client_listener *listener);
 
-/* Take over a connected socket, also on failure. Outcomes: 0; -EDQUOT its user has the
- * connections that [limits] allow; -EBUSY the same, and the socket is one more of many descriptors
- * of the user that wait for the undertaker (undertaker_full); other negative errno. Also for
- * tests. */
+/* Take over a connected socket, also on failure. Outcomes: 0; -EDQUOT: its user already has all
+ * connections that [limits] allow; -EBUSY: the same, and too many descriptors of the user wait for
+ * the undertaker (undertaker_full); other negative errno. Tests call it, too. */
 int client_new(struct vipd *vipd, int sock);
 
 /*
- * The connection is over. detail (may be NULL) is for the log line. Only the first reason counts.
- * From anywhere.
+ * End the connection, from any callback; clients_reap frees the client. detail (may be NULL) is for
+ * the log line. Only the reason of the first call counts.
  */
 void client_end(struct client *client, enum client_end end, const char *detail);
 
-/* Note something about this client; vi may be HISTORY_NO_VI (vipd/history.h). */
+/* Add an entry about this client to the history (vipd/history.h); vi may be HISTORY_NO_VI. */
 void client_note(const struct client *client, enum history_kind kind, bool is_error, uint32_t vi,
                  const char *key, const char *text);
 
@@ -106,26 +105,26 @@ bool client_in_group(const struct client *client, uint32_t gid);
 /*
  * Free clients that have ended, a bounded part of them at a time. Called as
  * vipd_host_config.between, not from within a function of a NIC or a client. Returns whether a
- * client had ended. If some are left, it has the control loop make another pass. O(1) if none had
- * ended.
+ * client had ended. If some are left, it makes the control loop do another pass. O(1) if no client
+ * had ended.
  */
 bool clients_reap(struct vipd *vipd);
 
 /*
- * End sessions of which a page of memory was missing (vipd/registry/guard.h). While vipd works,
+ * End sessions if a page of their memory was missing (vipd/registry/guard.h). While vipd works,
  * look at some of the memory files every 0.1 s, and end sessions of users whose files take more
  * than [limits] register_bytes_per_uid. Called before clients_reap, from the same place. Cheap if
  * there is nothing to do.
  */
 void clients_memory(struct vipd *vipd, bool worked);
 
-/* The time of the loop that runs now: the control loop, or that of the client's NIC. */
+/* The time of the loop that runs now: the control loop, or the loop of the client's NIC. */
 uint64_t client_now_ns(const struct client *client);
 
 /* After a reload: end sessions that wait on a discriminator that [listen] now keeps for others. */
 void clients_judge(struct vipd *vipd);
 
-/* End and free all of them: vipd stops. */
+/* End and free all clients: vipd stops. */
 void clients_shutdown(struct vipd *vipd);
 
 /* "malformed_message" etc., for counters, and a sentence for log lines. */

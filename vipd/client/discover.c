@@ -1,12 +1,12 @@
 /*
- * VipQuerySystemManagementInfo: which NICs can this one reach? Itself, those in the table [names]
- * of the configuration, and those that it is connected to now. On Ethernet also those that have
- * answered a question for a name on the segment. vipd asks nothing over the network, so a host of
- * [names] may be switched off.
+ * VipQuerySystemManagementInfo: which NICs can this NIC reach? Itself, the NICs in the table
+ * [names] of the configuration, and the NICs that it is connected to now. On Ethernet also the NICs
+ * that have answered a question for a name on the segment. vipd asks nothing over the network, so a
+ * host of [names] may be switched off.
  *
  * The cursor of a page is a place in the table [names], where place 0 is the own address. With the
- * bit CURSOR_PEERS it is an index into the NIC's table of connections. With CURSOR_KNOWN it is a
- * place among those that have answered.
+ * bit CURSOR_PEERS the cursor is an index into the NIC's table of connections. With CURSOR_KNOWN it
+ * is a place among the NICs that have answered.
  */
 #include <stdlib.h>
 
@@ -20,10 +20,11 @@
 
 /* One page under construction. */
 struct page {
-    /* HOSTS_PER_REPLY; the addresses live until the reply is sent: the NIC does nothing before. */
+    /* Room for HOSTS_PER_REPLY addresses. They stay valid until the reply is sent: the NIC does
+     * nothing before. */
     ProtobufCBinaryData *host;
     size_t count;
-    uint8_t len;         /* of an address of this NIC's medium */
+    uint8_t len;         /* length of an address of this NIC's medium */
     enum link_kind kind; /* that medium */
 };
 
@@ -40,7 +41,7 @@ static bool add(void *ctx, const struct link_addr *addr)
     return true;
 }
 
-/* Add addresses from place `cursor` on. Returns the place to go on with; 0: that was all. */
+/* Add addresses from place `cursor` on. Returns the place to go on with; 0: there are no more. */
 static uint64_t add_names(const struct vipd_config *config, const struct link_addr *self,
                           uint64_t cursor, struct page *page)
 {
@@ -56,7 +57,7 @@ static uint64_t add_names(const struct vipd_config *config, const struct link_ad
     return 0;
 }
 
-/* The cursor for an index that nic_peers or nic_known gave; 0: that was all. */
+/* The cursor for an index that nic_peers or nic_known gave; 0: there are no more addresses. */
 static uint64_t place(uint64_t which, uint32_t index)
 {
     return index == UINT32_MAX ? 0 : which | index;

@@ -1,6 +1,7 @@
 /*
  * Events for an application: each call of the NIC's sink becomes a message on the event socket, in
- * order. What does not fit waits in a bounded queue; if the queue overflows, the session ends.
+ * order. A message that does not fit waits in a bounded queue; if the queue overflows, the session
+ * ends.
  */
 #include "vipd/client/client.h"
 
@@ -211,7 +212,7 @@ static void on_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc r
 /*
  * May this error be left out? A peer on Unreliable Delivery can cause most errors without limit. A
  * program that is slow, or stopped for a while, then misses some of them; it must not lose its
- * session over them. What comes once per connection or session always has room.
+ * session over them. Errors that come once per connection or session are never left out.
  */
 static bool error_may_drop(const struct client *client, enum vip_error_code code)
 {
@@ -279,7 +280,8 @@ static void on_fetch(void *ctx, uint64_t number, uint32_t handle, uint64_t offse
     tell_place(ctx, number, handle, offset, bytes, true);
 }
 
-/* Send it only if it can go now: the queue holds no descriptors. Messages need no ring. */
+/* Send the event only if it can go now: the queue holds no descriptors. Without a direct ring,
+ * messages go through vipd. */
 static bool on_direct(void *ctx, uint16_t vi, uint32_t generation, uint32_t first, unsigned half,
                       int fd)
 {
@@ -325,7 +327,7 @@ const struct nic_sink client_sink = {
 
 /* ---- messages from the application ------------------------------------------------------- */
 
-/* One PlaceDone; false if there is nothing more to read. */
+/* Read one PlaceDone. false: do not read on. */
 static bool receive_one(struct client *client)
 {
     struct session *session = client->session;

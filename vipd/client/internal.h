@@ -19,19 +19,20 @@
 #define REASON_BYTES 320
 
 /*
- * One reply under construction. The messages of requests.def are what a reply may point to; a
- * request's function initialises the one that it uses. `fds` are closed after the reply was sent.
+ * One reply under construction. It has one message of each type that a reply may point to
+ * (requests.def); a request's function initialises only the message that it uses. `fds` are closed
+ * after the reply was sent.
  */
 struct answer {
     Vip__Reply reply;
     char reason[REASON_BYTES];
 #define REPLY(type, member) Vip__##type member;
 #include "vipd/client/requests.def"
-    struct link_addr resolved;           /* `resolve` points to this ... */
-    char resolved_name[LINK_NAME_BYTES]; /* ... or to this */
+    struct link_addr resolved;           /* address that `resolve` points to */
+    char resolved_name[LINK_NAME_BYTES]; /* name that `resolve` points to */
     struct show_page *page;              /* answer to a show request; freed after sending */
     Vip__ReloadReply *reload;            /* freed after sending */
-    struct explain *explain;             /* likewise */
+    struct explain *explain;             /* freed after sending */
     struct vip_fds fds;
 };
 
@@ -41,38 +42,39 @@ void answer_set(struct answer *answer, enum vip_rc rc, const char *format, ...)
 
 /*
  * May the client's user administer this vipd? If not, the answer says so and what would help.
- * Either way it is logged, with the object of the request (printable; NULL: vipd itself).
+ * Either way the request is logged, with its object `on` (printable; NULL: vipd itself).
  */
 bool answer_admin(struct client *client, const char *verb, const char *on, struct answer *answer);
 
 /*
- * May the client's user have `more` of it? Outcomes: true; false: ERROR_RESOURCE and the reason are
- * in answer.
+ * May the client's user have `more` of `quota`? If not, the answer has ERROR_RESOURCE and the
+ * reason.
  */
 bool answer_room(const struct client *client, enum quota quota, uint64_t more,
                  struct answer *answer);
 
-/* Is it root, vipd's own user, or an administrator? Without an answer and a log line. */
+/* Is the client's user root, vipd's own user or an administrator? Sets no answer, logs nothing. */
 bool client_is_admin(const struct client *client);
 
 void answer_init(struct answer *answer); /* success */
-/* Send it and free what it holds. A client that cannot take it is ended. */
+/* Send the reply and free what it holds. If the reply cannot be sent, the client is ended. */
 void answer_send(struct client *client, struct answer *answer);
-/* Free what only the reply points to. */
+/* Free the memory and close the descriptors that only the reply uses. */
 void answer_free(struct answer *answer);
 
-/* A request's function: fills the answer, takes what it needs of fds. client->session is not NULL
- * for requests that need one. */
+/* A request's function: it fills the answer and takes what it needs of fds. client->session is not
+ * NULL for requests that need one. */
 typedef void request_fn(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                         struct answer *answer);
 
 #define REQUEST(BODY, name, function, needs_session, fds_min, fds_max) request_fn function;
 #include "vipd/client/requests.def"
 
-/* May a NIC be opened: [daemon] open_group, and vipctl drain? If not, the answer says why. */
+/* May the client open a NIC? [daemon] open_group and vipctl drain decide. If not, the answer says
+ * why. */
 bool client_may_open(const struct client *client, struct answer *answer);
 
-/* What every NIC of this vipd offers. */
+/* The reliability levels of every NIC of this vipd, and the levels with RDMA Read. */
 #define NIC_LEVELS           (VIP_LVL_UNRELIABLE | VIP_LVL_DELIVERY | VIP_LVL_RECEPTION)
 #define NIC_RDMA_READ_LEVELS (VIP_LVL_DELIVERY | VIP_LVL_RECEPTION)
 
@@ -80,19 +82,19 @@ bool client_may_open(const struct client *client, struct answer *answer);
 struct nic *session_nic(const struct client *client);
 
 /*
- * Read one request, work on it, answer it. Outcomes: true there may be more; false nothing there,
- * or the client has ended.
+ * Read one request, work on it, answer it. Outcomes: true: there may be another request; false: no
+ * request waits, the client is held back, or it has ended.
  */
 bool client_serve(struct client *client);
 
 /*
  * Do UNDERTAKER_FDS_MAX descriptors of the client's user wait for the undertaker? Then vipd reads
  * nothing from this user's programs: the caller stops watching the socket, where messages wait. The
- * control loop watches it again when there is room. From any thread.
+ * control loop watches the socket again when the undertaker has room. From any thread.
  */
 bool client_held_back(struct client *client);
 
-/* Work on one message and send the one reply to it. The caller closes what is left of fds. */
+/* Answer one message with one reply. The caller closes the descriptors left in fds. */
 void request_dispatch(struct client *client, const Vip__Request *request, struct vip_fds *fds);
 
 /*
@@ -114,8 +116,8 @@ bool session_end(struct client *client, bool died, unsigned *ends);
 void request_close_done(struct client *client);
 
 /*
- * memory.c: do the files of the client's user take no more than [limits] register_bytes_per_uid?
- * false: ERROR_RESOURCE and the reason are in answer.
+ * memory.c: do the files of the client's user take at most [limits] register_bytes_per_uid? If not,
+ * the answer has ERROR_RESOURCE and the reason.
  */
 bool memory_within_limit(struct client *client, struct answer *answer);
 
@@ -123,9 +125,9 @@ bool memory_within_limit(struct client *client, struct answer *answer);
 
 extern const struct nic_sink client_sink; /* its ctx is the client */
 
-/* Send what waits, as far as the socket takes it. */
+/* Send the events that wait, until the socket is full. */
 void events_flush(struct client *client);
-/* Watch the event socket for what is due. */
+/* Watch the event socket for reading, and for writing if events wait. */
 void events_listen(struct session *session);
 /* The event socket is readable: PlaceDone messages, or its end. */
 void events_receive(struct client *client);

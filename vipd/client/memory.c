@@ -3,7 +3,7 @@
  * than [limits] register_bytes_per_uid.
  *
  * Owns: when vipd looks, and which session ends. Does not own: the faults (vipd/registry/guard.h),
- * what files take (vipd/registry/taken.h), the limit (quota.h).
+ * the memory that files take (vipd/registry/taken.h), the limit (quota.h).
  */
 #include <stdio.h>
 
@@ -15,7 +15,7 @@
 
 /*
  * While vipd works, it looks at LOOK_FILES files (half a microsecond each) every LOOK_NS: at most
- * one thousandth of its time. Up to 1280 files are each looked at once a second.
+ * one thousandth of its time. Each of up to 1280 files is looked at once a second.
  */
 #define LOOK_FILES 128u
 #define LOOK_NS    100000000ull
@@ -34,7 +34,7 @@ static void end_faulted(struct vipd *vipd)
                        "memory is short with vm.overcommit_memory = 2, or broken");
 }
 
-/* What the session's files take. */
+/* Memory that the session's files take. */
 static uint64_t taken_by_session(const struct session *session)
 {
     uint64_t bytes = registry_taken(session->registry);
@@ -44,7 +44,7 @@ static uint64_t taken_by_session(const struct session *session)
     return bytes;
 }
 
-/* What the user's files take, except those of sessions that are about to end. */
+/* Memory that the user's files take, without the files of sessions that are about to end. */
 static uint64_t taken_by_live(const struct vipd *vipd, uid_t uid)
 {
     uint64_t taken = taken_by(vipd->taken, uid);
@@ -106,7 +106,7 @@ bool memory_within_limit(struct client *client, struct answer *answer)
 
     if (taken <= limit)
         return true;
-    /* Some of it may be gone since the last look. */
+    /* Some files may be gone since the last look. */
     taken_look(client->vipd->taken, LOOK_FILES);
     taken = taken_by(client->vipd->taken, client->uid);
     if (taken <= limit)

@@ -1,9 +1,9 @@
 /*
  * The first request of an application: it opens a NIC. Segments are checked, made and mapped here.
  *
- * The application's segment must carry SHRINK, GROW, FUTURE_WRITE and SEAL. Then it cannot be cut
- * while it is mapped here, and only its creator can write to it. vipd's segment gets the same
- * seals, so that no application can forge a completion. The kernel may still refuse a page
+ * The application's segment must carry SHRINK, GROW, FUTURE_WRITE and SEAL. Then the segment cannot
+ * be cut while it is mapped here, and only its creator can write to it. vipd's segment gets the
+ * same seals, so that no application can forge a completion. The kernel may still refuse a page
  * (SIGBUS): vipd/registry/guard.h makes that the end of this session.
  */
 #include "vipd/client/client.h"
@@ -49,7 +49,7 @@
 
 /* ---- segments ---------------------------------------------------------------------------- */
 
-/* NULL if a segment of the application is as it must be, else what is wrong. */
+/* What is wrong with a segment of the application; NULL: nothing. */
 static const char *app_segment_fault(int fd, uint64_t bytes)
 {
     struct stat st;
@@ -71,8 +71,8 @@ static const char *app_segment_fault(int fd, uint64_t bytes)
 }
 
 /*
- * The file of a segment counts for the client's user: vipd gets each page that it touches first,
- * also by a read of a hole. Outcomes: 0; a negative errno.
+ * Count the file of a segment for the client's user: a page that vipd touches first is charged to
+ * vipd, also if vipd only reads a hole. Outcomes: 0; a negative errno.
  */
 static int count_segment(const struct client *client, int fd, struct taken_file **ret)
 {
@@ -149,7 +149,7 @@ static int make_vipd_segment(const struct client *client, struct session *sessio
     if (!base)
         return -errno;
     session->vipd_base = base;
-    /* After the mapping, which stays writable; later ones cannot be. */
+    /* Seal after the mapping, which stays writable; later mappings cannot be writable. */
     if (fcntl(fd, F_ADD_SEALS, SEGMENT_SEALS) < 0)
         return -errno;
     return count_segment(client, fd, &session->taken[1]);
@@ -172,9 +172,9 @@ static void on_doorbell(void *ctx, unsigned events)
         return;
     }
     /*
-     * Only to silence it again: the next turn takes the postings. The application shares the file
-     * and could switch O_NONBLOCK off and empty it between epoll's look and this one. RWF_NOWAIT
-     * keeps this call from blocking.
+     * The read only silences the bell: the next turn takes the postings. The application shares the
+     * file. It could switch O_NONBLOCK off and empty the eventfd between epoll's look and this
+     * read. RWF_NOWAIT keeps this call from blocking.
      */
     if (preadv2(client->session->doorbell, &iov, 1, -1, RWF_NOWAIT) < 0 && errno != EAGAIN)
         client_end(client, CLIENT_END_INTERNAL, "the doorbell cannot be read");
@@ -200,7 +200,7 @@ static int make_channels(struct client *client, struct session *session, struct 
     if (fd < 0)
         return -errno;
     session->doorbell = fd;
-    fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* the reply's are closed when it has been sent */
+    fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* the reply's descriptors are closed after sending */
     if (fd < 0)
         return -errno;
     answer->fds.fd[answer->fds.count++] = fd;
@@ -444,8 +444,8 @@ bool client_may_open(const struct client *client, struct answer *answer)
 
 /*
  * Is there room for one more session, beside the user's sessions with memory still to be freed? The
- * user has no part in the freeing: so libvipl asks again, and it fails only if nothing is freed for
- * long.
+ * user cannot speed up the freeing. So libvipl asks again, and the open fails only if nothing is
+ * freed for long.
  */
 static bool room_to_open(struct client *client, struct answer *answer)
 {
@@ -554,7 +554,7 @@ void request_open(struct client *client, const Vip__Request *request, struct vip
     client->session = session;
     if (!session_fill(client, fds, answer)) {
         vip_fds_close(&answer->fds);
-        (void)session_end(client, false, &(unsigned){0}); /* it has nothing yet */
+        (void)session_end(client, false, &(unsigned){0}); /* the session has no VIs yet */
         vipd->counters.open_refused++;
         return;
     }

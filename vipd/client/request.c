@@ -116,8 +116,8 @@ void request_close_done(struct client *client)
 /* ---- close, names and views -------------------------------------------------------------- */
 
 /*
- * VipCloseNic. The session ends before the reply (request_close_done), so that a program that reads
- * the reply can rely on the end of everything. The connection ends with it.
+ * VipCloseNic. The session ends before the reply (request_close_done), so a program that has read
+ * the reply can rely on this end. The connection ends with the reply.
  */
 void request_close(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                    struct answer *answer)
@@ -129,7 +129,7 @@ void request_close(struct client *client, const Vip__Request *request, struct vi
     client_end(client, CLIENT_END_CLOSED, NULL);
 }
 
-/* The NIC that names are for: the one that is open, or the first one. */
+/* The NIC for which names are looked up: the NIC that the client has opened, or the first NIC. */
 static const struct vipd_nic_config *names_nic(const struct client *client)
 {
     return &client->vipd->config->nics[client->session ? client->session->nic : 0];

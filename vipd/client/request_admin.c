@@ -1,7 +1,7 @@
 /*
- * Requests of administrators. These are, by the uid and groups that the kernel gives: root, the
- * user that vipd runs as, and the members of [daemon] admin_group. Every such request is logged
- * with uid and pid, whether it is allowed or refused.
+ * Requests of administrators. Administrators are, by the uid and groups that the kernel reports:
+ * root, the user that vipd runs as, and the members of [daemon] admin_group. Every such request is
+ * logged with uid and pid, whether it is allowed or refused.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,8 @@
 #include "vipd/nic/objects.h"
 #include "vipd/reload.h"
 
-#define FAULTS_BYTES 8192 /* of text about faults in the files; the first ones matter most */
+/* size of the text about faults in the files; the first faults matter most */
+#define FAULTS_BYTES 8192
 
 bool client_is_admin(const struct client *client)
 {
@@ -48,7 +49,7 @@ bool answer_admin(struct client *client, const char *verb, const char *on, struc
     return false;
 }
 
-/* What a request is about, for the log: "VI 3:17", "peer node2", "everything". */
+/* Write the object of a request, for the log: "VI 3:17", "peer node2", "everything". */
 #define ON_BYTES 96
 static void name_target(char buf[ON_BYTES], const uint32_t *vi, const uint64_t *session,
                         const char *peer)
@@ -223,7 +224,7 @@ static bool sever_one_of_peer(struct nic_session *session, const struct cm_host 
     return false;
 }
 
-/* An address, or a name of [names], on one medium. */
+/* Find a peer on one NIC: text is an address of the NIC's medium or a name of [names]. */
 static bool peer_address(const struct vipd *vipd, unsigned nic, const char *text,
                          struct cm_host *ret)
 {
@@ -270,7 +271,8 @@ static void sever_peer(struct client *admin, const Vip__AdminRequest *r, struct 
     }
 }
 
-/* Set the filter's peer, on the first NIC with a medium that it can be of. false: on none. */
+/* Set the filter's peer: its address on the first NIC where the text has one. false: no NIC has
+ * one. */
 static bool filter_peer(const struct vipd *vipd, const char *text, struct capture_filter *filter)
 {
     for (unsigned n = 0; n < vipd->nic_count && !filter->has_peer; n++)

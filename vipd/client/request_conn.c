@@ -70,7 +70,7 @@ static void answer_wait(struct answer *answer, uint64_t wait_id, bool found)
     answer->reply.connect_wait = &answer->connect_wait;
 }
 
-/* vipctl drain: existing connections go on, no new ones are made. */
+/* vipctl drain: existing connections go on, no new connections are made. */
 static bool not_draining(const struct client *client, struct answer *answer)
 {
     if (client->vipd->draining)
@@ -79,7 +79,7 @@ static bool not_draining(const struct client *client, struct answer *answer)
     return !client->vipd->draining;
 }
 
-/* May the client's user wait there, by [listen]? If not, the answer says why. */
+/* May the client's user wait on this discriminator, by [listen]? If not, the answer says why. */
 static bool may_listen(const struct client *client, const struct vip_addr *local,
                        struct answer *answer)
 {
@@ -97,7 +97,7 @@ static bool may_listen(const struct client *client, const struct vip_addr *local
     return false;
 }
 
-/* A discriminator on which a session of this user waits and may not. */
+/* A discriminator on which a session of this user waits although [listen] forbids it. */
 struct misplaced {
     const struct client *client;
     char text[2 * DISC_TEXT_BYTES];
@@ -217,7 +217,8 @@ void request_connect(struct client *client, const Vip__Request *request, struct 
                                !answer_room(client, QUOTA_WAITS, 1, answer))) ||
         !answer_room(client, QUOTA_CONNECTS, 1, answer))
         return;
-    /* A name that is kept for another user is not the program's: the server is not told it. */
+    /* If [listen] keeps the discriminator for another user, the program must not pass for that
+     * user: the server gets an empty discriminator. */
     if (!config_may_listen(client->vipd->config, client->uid, args.local.disc, args.local.disc_len,
                            &pattern, &user))
         args.local.disc_len = 0;

@@ -107,7 +107,7 @@ void request_make_memory(struct client *client, const Vip__Request *request, str
     int fd;
 
     (void)fds;
-    /* Always an arena: RLIMIT_FSIZE may forbid the program to make that. */
+    /* vipd always makes an arena: RLIMIT_FSIZE may forbid the program to make one. */
     if (!memfile_protects() && bytes != VIP_ARENA_BYTES)
         return; /* no file: the program makes its own */
     if (!client->session && !client_may_open(client, answer))

@@ -91,7 +91,8 @@ void request_create_vi(struct client *client, const Vip__Request *request, struc
     answer->reply.create_vi = &answer->create_vi;
 }
 
-/* What the codes of a request about one VI mean. */
+/* Answer a request about one VI with its code, and with a sentence that says what the code
+ * means. */
 static void answer_vi(struct answer *answer, enum vip_rc rc, uint32_t vi)
 {
     switch (rc) {
@@ -182,7 +183,7 @@ void request_destroy_cq(struct client *client, const Vip__Request *request, stru
 
 /*
  * A socket and not an eventfd: the two ends of an eventfd are one file. The application could fill
- * its counter, switch O_NONBLOCK off, and leave vipd hanging in its next write.
+ * its counter, switch O_NONBLOCK off, and so block the next write of vipd.
  */
 void request_cq_fd(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                    struct answer *answer)
@@ -199,7 +200,8 @@ void request_cq_fd(struct client *client, const Vip__Request *request, struct vi
     }
     setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
     shutdown(pair[0], SHUT_RD);
-    /* The library gets vipd's end, too: it may have to make the other one readable by itself. */
+    /* The library gets vipd's end, too: the library may have to make the other end readable by
+     * itself. */
     sender = fcntl(pair[0], F_DUPFD_CLOEXEC, 0);
     answer->fds.fd[answer->fds.count++] = pair[1];
     if (sender < 0) {

@@ -24,15 +24,17 @@
 #define SO_PEERPIDFD 77
 #endif
 
-#define REQUESTS_PER_CALL 32 /* of one client, before other clients get their turn */
+#define REQUESTS_PER_CALL 32 /* requests of one client, before other clients get their turn */
 
 /* Costs of requests (turns.h); others cost 1. */
 #define SHOW_COST        TURNS_COST_MAX
 #define MAKE_MEMORY_COST 8u
-/* A request that first takes earlier postings costs 1 more for this number of slots. */
+/* A request that makes the NIC take earlier postings first costs 1 more for each COST_SLOTS
+ * slots. */
 #define COST_SLOTS 16u
 
-/* A hang-up. Only a close request before it distinguishes VipCloseNic from a death. */
+/* The program has hung up. If a close request came before, it was VipCloseNic: client_end keeps the
+ * first reason. */
 static void client_hung_up(struct client *client)
 {
     client_end(client, client->session ? CLIENT_END_DIED : CLIENT_END_CLOSED, NULL);
@@ -77,8 +79,8 @@ static void charge_nic(const struct client *client, unsigned number, uint64_t cp
 }
 
 /*
- * The clock for what a client costs: processor time, which takes two system calls. A user who has a
- * NIC alone shares with no one, so for him the time will do.
+ * The clock for what a client costs: processor time, which takes two system calls. If a NIC has
+ * only one user, no other user shares its time: elapsed time will do.
  */
 static uint64_t (*clock_for(const struct client *client))(void)
 {
@@ -88,7 +90,7 @@ static uint64_t (*clock_for(const struct client *client))(void)
                                                                              : vipd_cpu_now;
 }
 
-/* What vipd has done for the client counts in its user's share. */
+/* The time that vipd has worked for the client counts in the share of the client's user. */
 static void charge(struct client *client, uint64_t took_ns)
 {
     client->vipd->counters.request_time += took_ns;
@@ -128,7 +130,7 @@ bool client_serve(struct client *client)
                               &message, &fds);
     if (r == -EAGAIN)
         return false;
-    if (r < 0) /* to come and go costs, too */
+    if (r < 0) /* to connect and hang up costs, too */
         turns_spent(&client->vipd->turns, client->turns, 1);
     if (r == -EPIPE) {
         client_hung_up(client);
@@ -159,7 +161,7 @@ bool client_serve(struct client *client)
     return client->end == CLIENT_END_NONE;
 }
 
-/* Who connected, as the kernel knows it. */
+/* Read the user and the process that connected, as the kernel knows them. */
 static int read_user(struct client *client)
 {
     struct ucred cred;
@@ -173,7 +175,7 @@ static int read_user(struct client *client)
     return 0;
 }
 
-/* What else the kernel knows of that process. This costs more than all that a refusal needs. */
+/* Read what else the kernel knows of that process. This costs more than a whole refusal. */
 static void read_process(struct client *client)
 {
     socklen_t len = sizeof(client->pidfd);
@@ -181,7 +183,8 @@ static void read_process(struct client *client)
     FILE *comm;
 
     if (getsockopt(client->sock, SOL_SOCKET, SO_PEERPIDFD, &client->pidfd, &len) < 0) {
-        /* Before Linux 6.5: if the process ended since its connect, the socket tells. */
+        /* Before Linux 6.5. If the process has ended since it connected, the socket reports a
+         * hang-up. */
         client->pidfd = client->pid > 0 ? pidfd_open(client->pid, 0) : -1;
     }
     snprintf(client->program, sizeof(client->program), "?");
@@ -210,8 +213,9 @@ static bool free_client(struct client *client)
     return waits;
 }
 
-/* Has the user all connections that [limits] allow? Then it gets the reason. This costs little, or
- * a user who connects without end would keep other users waiting in the queue of the socket. */
+/* Has the user all connections that [limits] allow? Then the program gets the reason. This must
+ * cost little: otherwise a user who connects without end would keep other users waiting in the
+ * queue of the socket. */
 static bool over_limit(struct client *client)
 {
     struct vipd *vipd = client->vipd;
@@ -287,7 +291,7 @@ fail:
 #define REAP_COST_MAX 32u
 #define SESSION_COST  8u
 
-/* session_end; its time counts in the share of the client's user. */
+/* Call session_end; the time of the call counts in the share of the client's user. */
 static bool end_session(struct client *client, unsigned *cost)
 {
     bool died = client->end != CLIENT_END_CLOSED && client->end != CLIENT_END_SHUTDOWN;
@@ -354,20 +358,21 @@ static bool may_close(struct client *client, bool all)
 
 /*
  * Returns true if the client is gone or held back (`all`: never held back), false if the next turn
- * must go on with it. *cost is what this turn may still cost.
+ * must go on with it. *cost: cost that this turn may still have.
  */
 static bool remove_client(struct client *client, unsigned *cost, bool all)
 {
     struct vipd *vipd = client->vipd;
     unsigned begin = client->session ? SESSION_COST : 1;
 
-    /* Ignore what the client still sends: its readable socket would wake the loop without end. */
+    /* Ignore messages that the client still sends: its readable socket would wake the loop without
+     * end. */
     vipd_watch_set(client->sock_watch, 0);
     if (client->pid_watch)
         vipd_watch_set(client->pid_watch, 0);
-    /* Nobody waits until it is its turn. */
+    /* No other client has to wait for its turn any more. */
     turns_forget(client->turns, client);
-    /* A held-back client costs nothing, or such clients would leave no turn to others. */
+    /* A held-back client costs nothing: otherwise such clients would use up every turn. */
     if (!may_close(client, all))
         return true;
     if (*cost < begin)
@@ -393,7 +398,8 @@ static bool remove_client(struct client *client, unsigned *cost, bool all)
     return true;
 }
 
-/* all: no client is held back. Returns whether a client had ended. */
+/* Remove clients that have ended. all: no client is held back. Returns whether a client had
+ * ended. */
 static bool reap(struct vipd *vipd, bool all)
 {
     struct client *next;
@@ -430,7 +436,7 @@ void clients_shutdown(struct vipd *vipd)
         nic_stopping(vipd->nics[i].nic);
     for (struct client *c = vipd->clients; c; c = c->next)
         client_end(c, CLIENT_END_SHUTDOWN, NULL);
-    /* Also those held back before: no NIC moves messages any more. */
+    /* End also clients that were held back before: no NIC moves messages any more. */
     vipd->ending++;
     while (reap(vipd, true))
         continue;

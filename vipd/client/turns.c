@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* By so much a user may be ahead of the one that has spent least. */
+/* Most cost by which a user may be ahead of the user that has spent least. */
 #define AHEAD_MAX (TURNS_COST_MAX / 2)
 
 struct turns_user {
@@ -11,9 +11,9 @@ struct turns_user {
     uint32_t uid, refs; /* refs: its connections */
     uint64_t spent;
     uint64_t look_ns;        /* last look with a request of the user */
-    uint64_t refused_ns;     /* last look that did not serve all of them */
+    uint64_t refused_ns;     /* last look that left a request of the user unserved */
     const void *first;       /* the client that comes first in this look, or NULL */
-    const void *first_later; /* the same in the next one */
+    const void *first_later; /* the same for the next look */
 };
 
 static struct turns_user *user_find(const struct turns *turns, uint32_t uid)
@@ -84,7 +84,7 @@ static void user_begin(const struct turns *turns, struct turns_user *user)
     user->look_ns = turns->look_ns;
     user->first = user->first_later;
     user->first_later = NULL;
-    /* A user that asked for nothing has saved up nothing. */
+    /* A user cannot save up cost by sending no requests. */
     if (user->spent < turns->least)
         user->spent = turns->least;
 }
@@ -101,7 +101,7 @@ bool turns_may(struct turns *turns, struct turns_user *user, const void *client,
     if (!user->first && turns->cost < TURNS_COST_MAX &&
         (!turns->several || user->spent <= turns->least + AHEAD_MAX))
         return true;
-    if (served) /* it may have no other request */
+    if (served) /* the client may have no other request */
         return false;
     user->refused_ns = now_ns;
     if (!user->first && !user->first_later)

@@ -1,10 +1,10 @@
 /*
- * Turns of requests: whose are served in one look at the descriptors. If a look has no time for all
- * requests, users have equal parts of the cost. How many connections a user has does not matter;
- * they come one after the other.
+ * Turns of requests: which users' requests are served in one look at the descriptors. If a look has
+ * no time for all requests, users have equal parts of the cost, whatever the number of their
+ * connections. The connections of one user take turns.
  *
- * Owns: what each user has spent, who comes first in the next look. Does not own: what a request
- * costs. From the control loop only.
+ * Owns: what each user has spent, which client comes first in the next look. Does not own: what a
+ * request costs. From the control loop only.
  */
 #ifndef VIPD_CLIENT_TURNS_H
 #define VIPD_CLIENT_TURNS_H
@@ -18,9 +18,9 @@ struct turns_user;
 struct turns {
     struct turns_user *users;
     uint64_t look_ns; /* time of the current look */
-    unsigned cost;    /* of the requests served in this look */
-    /* Of the users that the look before did not serve wholly: are there several? What has that one
-     * spent that has spent least? It never falls. */
+    unsigned cost;    /* cost of the requests served in this look */
+    /* About users with requests that the previous look left unserved. several: there is more than
+     * one such user. least: the least cost that one of these users has spent; it never falls. */
     bool several;
     uint64_t least;
 };
@@ -29,21 +29,24 @@ struct turns {
  * costs 1 (some microseconds); a view of many rows may take milliseconds. */
 #define TURNS_COST_MAX 64u
 
-/* A connection of this user comes, or goes. join: NULL: no memory. */
+/* A connection of this user comes (join) or goes (leave). turns_join returns NULL if there is no
+ * memory. */
 struct turns_user *turns_join(struct turns *turns, uint32_t uid);
 void turns_leave(struct turns *turns, struct turns_user *user);
-/* Connections of this user. Its cost grows with the number of users, not with their connections. */
+/* Number of connections of this user. The cost of the call grows with the number of users, not of
+ * connections. */
 unsigned turns_connections(const struct turns *turns, uint32_t uid);
 
 /*
- * May this client of the user have a request served in the look at now_ns? What is not served stays
- * readable. Clients come in about the same order in each look. So the first one of a user that
- * finds no room is the first of that user in the next look. served: it had one in this look.
+ * May a request of this client be served in the look at now_ns? A request that is not served stays
+ * in its socket. Clients come in about the same order in each look. So the first client of a user
+ * that finds no room comes first of that user's clients in the next look. served: this look has
+ * already served a request of this client.
  */
 bool turns_may(struct turns *turns, struct turns_user *user, const void *client, bool served,
                uint64_t now_ns);
 void turns_spent(struct turns *turns, struct turns_user *user, unsigned cost);
-/* The client has no more requests: no other one waits for it. */
+/* The client sends no more requests: no other client of its user has to wait for it. */
 void turns_forget(struct turns_user *user, const void *client);
 
 #endif

@@ -1,4 +1,4 @@
-/* What passes the NICs, sent over a socket; see capture.h. */
+/* Packets and descriptors that pass the NICs, sent over a socket; see capture.h. */
 #include "vipd/ctl/capture.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "vipd/log.h"
 #include "vipd/nic/see.h"
 
-/* Bytes of a connection manager's message before addresses and what applications say. */
+/* Bytes of a connection manager's message before the addresses and the applications' data. */
 #define CM_FIXED_BYTES 80u
 
 /* Wanted send buffer of the socket, in bytes: some thousand packets without payload. */
@@ -29,9 +29,9 @@ struct capture {
     struct vipd *vipd;
     struct capture_filter filter;
     int sock;
-    struct vipd_watch *watch; /* the tool hangs up */
+    struct vipd_watch *watch; /* notices that the tool hangs up */
     struct place place[VIPD_NICS_MAX];
-    pthread_mutex_t lock; /* of the members below: NICs may have threads of their own */
+    pthread_mutex_t lock; /* protects the members below: NICs may have threads of their own */
     uint64_t lost;
     struct vip_packet decoded;
     uint8_t bytes[VIP_PACKET_BYTES_MAX];
@@ -64,9 +64,10 @@ static void gather(struct capture *capture, const struct nic_seen *seen)
 }
 
 /*
- * The number of bytes, from the beginning, that a capture without payload gets. Of data: up to the
- * end of the last frame's head, with payload before it made zeros. Of a connection manager's
- * message: all but what the applications say in it. Of what cannot be understood: the header.
+ * The number of bytes, from the beginning of a packet, that a capture without payload gets. A data
+ * packet: up to the end of the last frame's head; the payload before is set to zero. A connection
+ * manager's message: the part before the addresses and the applications' data. Another packet: the
+ * header.
  */
 static uint32_t without_payload(struct capture *capture, uint32_t bytes)
 {
@@ -172,7 +173,7 @@ int capture_begin(struct vipd *vipd, const struct capture_filter *filter, int *r
         free(capture);
         return r;
     }
-    /* As much as the kernel allows; what finds no room is counted. */
+    /* The kernel may allow less; packets that find no room are counted. */
     (void)setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
     capture->vipd = vipd;
     capture->filter = *filter;

@@ -1,11 +1,11 @@
 /*
- * `vipctl capture`: what passes the NICs, sent to a tool over a socket as it happens
- * (proto/capture.h).
+ * `vipctl capture`: packets and descriptors that pass the NICs, sent to a tool over a socket at
+ * once (proto/capture.h).
  *
  * Owns: the one capture that may run, its filter, the choice of a packet's bytes, the socket. Does
  * not own: access rights (vipd/client/), files (tools/). vipd never waits for the tool: it counts
- * what the socket has no room for. Both functions are for the control loop, while the NICs stand
- * still; the threads that drive the NICs send what passes them.
+ * the messages that the socket has no room for. Only the control loop calls the two functions,
+ * while the NICs stand still. The threads that drive the NICs send the messages.
  */
 #ifndef VIPD_CTL_CAPTURE_H
 #define VIPD_CTL_CAPTURE_H
@@ -18,13 +18,13 @@
 
 struct capture;
 
-/* What to capture; all conditions that are set must hold. */
+/* Conditions for what is captured; all conditions that are set must hold. */
 struct capture_filter {
     bool has_session, has_vi, has_peer;
     uint64_t session;
     uint32_t vi;
     struct cm_host peer;
-    bool payload; /* bytes of messages, too; otherwise there are none */
+    bool payload; /* capture the bytes of messages, too */
 };
 
 /*

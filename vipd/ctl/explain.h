@@ -18,7 +18,7 @@ struct explain;
  * -ENOMEM.
  */
 int explain_new(const struct vipd *vipd, const char *peer, struct explain **ret);
-/* The message; belongs to it. */
+/* The reply; it belongs to `explain`. */
 Vip__ExplainReply *explain_reply(struct explain *explain);
 /* Harmless on NULL. */
 void explain_free(struct explain *explain);

@@ -1,4 +1,4 @@
-/* What this vipd uses of the machine at this moment; see gauges.h. */
+/* Resources of the machine that this vipd uses at this moment; see gauges.h. */
 #include "vipd/ctl/gauges.h"
 
 #include <dirent.h>
@@ -9,7 +9,7 @@
 
 #include "vipd/client/client.h"
 
-/* Open descriptors of this process, without the one that the counting needs. */
+/* Open descriptors of this process, without the descriptor that the counting needs. */
 static bool count_descriptors(uint64_t *ret)
 {
     DIR *dir = opendir("/proc/self/fd");

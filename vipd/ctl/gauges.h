@@ -1,9 +1,9 @@
 /*
- * What this vipd uses of the machine at this moment: descriptors, memory, clients.
+ * Resources of the machine that this vipd uses at this moment: descriptors, memory, clients.
  *
- * Owns: reading it from the kernel and the allocator. Does not own: gauges of a NIC (vipd/nic/),
- * rows and pages (stats.c, page.c). The gauges show what a program has left behind: after its end
- * each is what it was before (tests/system/faults.sh).
+ * Owns: reading these numbers from the kernel and the allocator. Does not own: gauges of a NIC
+ * (vipd/nic/), rows and pages (stats.c, page.c). The gauges show what a program has left behind:
+ * after the program's end each gauge has the value that it had before (tests/system/faults.sh).
  */
 #ifndef VIPD_CTL_GAUGES_H
 #define VIPD_CTL_GAUGES_H

@@ -22,14 +22,14 @@
 _Static_assert(VIP_CONTROL_BYTES_MAX < 1u << 21, "a row's length takes three bytes at most");
 
 /*
- * A row is packed once, when it is added, because what it points to is the caller's. The reply
+ * A row is packed once, when it is added, because the row points to memory of the caller. The reply
  * carries the rows as protobuf-c's "unknown fields", which are packed as they are: tag, then bytes.
  */
 struct show_page {
     Vip__ShowReply reply;
     ProtobufCMessageUnknownField rows[ROWS_MAX]; /* data: length and row, inside packed */
     size_t count;
-    size_t used; /* of packed */
+    size_t used; /* bytes used in packed */
     bool failed;
     uint8_t packed[VIP_CONTROL_BYTES_MAX];
 };

@@ -40,7 +40,7 @@ bool page_add(struct show_page *page, const ProtobufCMessage *row, enum page_lis
 /* The one row of the summary. */
 void page_summary(struct show_page *page, const Vip__Summary *row);
 
-/* There is more: the cursor of the next request. */
+/* There are more rows: set the cursor of the next request. */
 void page_more(struct show_page *page, uint64_t cursor);
 
 /* Memory ran out. */

@@ -20,7 +20,7 @@
         (row)->field = (val);                                                                      \
     } while (0)
 
-/* What a user is shown in place of another user's texts. */
+/* Shown in place of another user's texts. */
 #define SHOW_HIDDEN "-"
 
 /* Set the owner of a row's object. Only its user and administrators see its program and pid. */
@@ -41,8 +41,8 @@ struct walk {
     const struct vipd *vipd;
     const struct client *client;
     uid_t viewer;  /* uid of the user who asks */
-    uint64_t from; /* first row of this session that is wanted */
-    uint64_t row;  /* row to come */
+    uint64_t from; /* first row of this session for the page */
+    uint64_t row;  /* number of the next row */
     bool full;     /* the page has no room for `row` */
 
     /* The last address that was written out: most VIs have the same peer as the one before. */
@@ -54,7 +54,7 @@ struct walk {
 /* Calls walk_one for each session from the cursor on, until the page is full. */
 void show_sessions(struct show_page *page, const struct vipd *vipd, uid_t viewer, uint64_t cursor,
                    void (*walk_one)(struct walk *walk));
-/* What show_sessions calls: rows of one session (objects.c). */
+/* show_sessions calls these: each adds the rows of one session (objects.c). */
 void show_walk_cqs(struct walk *walk);
 void show_walk_ptags(struct walk *walk);
 void show_walk_conns(struct walk *walk);
@@ -67,7 +67,7 @@ const char *show_peer_text(struct walk *walk, const struct cm_host *host);
 bool show_may_see(uid_t viewer, uid_t owner);
 
 /* Each adds rows to the page, from the cursor on, until it is full. Administrators see all peers,
- * others those that they are connected to. */
+ * other users only the peers that they are connected to. */
 void show_peers(struct show_page *page, const struct vipd *vipd, uid_t viewer, uint64_t cursor);
 void show_limits(struct show_page *page, const struct vipd *vipd, uint64_t cursor);
 void show_errors(struct show_page *page, const struct vipd *vipd, uid_t viewer, uint64_t cursor);

@@ -1,4 +1,4 @@
-/* Who may see what, and how owners and peers are written. */
+/* Which details a user may see, and how NICs and peers are written. */
 #include <string.h>
 #include <unistd.h>
 

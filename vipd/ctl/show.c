@@ -138,7 +138,8 @@ static void set_latency(Vip__ViRow *row, const struct eng_latency *latency)
     SET_HIST(row, post_to_complete, &latency->post_to_complete);
 }
 
-/* Row `vi` of a session is its VI index, so that VIs that come and go do not shift the others. */
+/* The number of a VI's row is the index of the VI, so that VIs that come and go do not shift other
+ * rows. */
 static bool add_vi(void *ctx, const struct nic_vi_view *view)
 {
     struct walk *walk = ctx;
@@ -252,7 +253,7 @@ static void walk_client(struct walk *walk)
 }
 
 /* The session with the lowest number from from_id on. The list of clients has the order of
- * accepting, in which sessions need not open. */
+ * accepting; sessions may open in another order. */
 static const struct client *next_session(const struct vipd *vipd, uint64_t from_id)
 {
     const struct client *next = NULL;
@@ -293,7 +294,7 @@ struct config_walk {
     struct show_page *page;
     const struct vipd *vipd;
     uint64_t row;
-    const char *section, *key; /* key of the pending value that is wanted */
+    const char *section, *key; /* key whose pending value is looked up */
     const char *pending;
 };
 

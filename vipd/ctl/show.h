@@ -17,14 +17,15 @@
 struct show_page;
 
 /*
- * Build the page that starts at request->cursor, for user `viewer`. Of another user's programs it
- * shows the counts, not what tells them apart or helps to attack them (addresses, handles, tags,
- * discriminators, peers, process numbers, names). Administrators see all and come as uid 0.
- * Outcomes: 0 and *ret; -EINVAL unknown view; -ENOMEM. Free it with show_page_free.
+ * Build the page that starts at request->cursor, for user `viewer`. Of another user's programs the
+ * page shows the counts, but nothing that tells these programs apart or helps to attack them
+ * (addresses, handles, tags, discriminators, peers, process numbers, names). Administrators see
+ * everything; their `viewer` is 0. Outcomes: 0 and *ret; -EINVAL unknown view; -ENOMEM. Free it
+ * with show_page_free.
  */
 int show_page_new(const struct vipd *vipd, const Vip__ShowRequest *request, uid_t viewer,
                   struct show_page **ret);
-/* The message of a page; belongs to it. */
+/* The reply with the rows of a page; it belongs to the page. */
 Vip__ShowReply *show_page_reply(struct show_page *page);
 /* Harmless on NULL. */
 void show_page_free(struct show_page *page);

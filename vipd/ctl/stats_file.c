@@ -31,8 +31,8 @@ struct stats_file {
     struct vip_stats_file values; /* being made; copied in one go */
     struct vipd_timer *timer;
     bool armed;
-    uint64_t took_ns;  /* the last time */
-    uint64_t requests; /* vipd->counters.requests then */
+    uint64_t took_ns;  /* time that the last write took */
+    uint64_t requests; /* vipd->counters.requests at the last write */
     uint32_t gid;      /* group that has the file */
 };
 
@@ -186,7 +186,7 @@ void stats_file_settle(struct stats_file *file)
 
     if (!file || gid == file->gid)
         return;
-    /* First mode 0600, so that no group reads what is another one's. */
+    /* First mode 0600, so that no group can read the file while its group changes. */
     if (fchmod(file->fd, 0600) < 0 || (group && fchown(file->fd, (uid_t)-1, gid) < 0) ||
         (group && fchmod(file->fd, 0640) < 0)) {
         vipd_warning("[stats] group = %s: %s cannot be given to it: %s; make vipd's user a member "

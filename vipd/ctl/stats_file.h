@@ -16,18 +16,18 @@
 struct stats_file;
 
 /*
- * Make it, for root and vipd's user. Called before privileges are dropped. NULL: it could not be
- * made; the log says why.
+ * Make the file, readable for root and vipd's user. Called before privileges are dropped. NULL: the
+ * file could not be made; the log says why.
  */
 struct stats_file *stats_file_open(const struct vipd *vipd);
 
-/* Give it to the group that the configuration names now. */
+/* Give the file to the group that the configuration names now. */
 void stats_file_settle(struct stats_file *file);
 
 /* After a turn: if it did something, the file will be written within [stats] interval. */
 void stats_file_touch(struct stats_file *file, bool worked);
 
-/* Remove it. */
+/* Remove the file. */
 void stats_file_close(struct stats_file *file);
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * SIGBUS in shared memory (vipd/registry/guard.h).
  *
- * A stand-in for a missing page is a page of a memfd that was filled at the start: mapping it needs
- * no memory, which may be short, and is not accounted. There are STAND_INS of them, used in turn
- * and cleared before each use. Two broken sessions may share one for the rest of a turn: what vipd
- * read or wrote there is not used (guard_copy_faults), and both sessions end.
+ * A stand-in for a missing page is a page of a memfd that was filled at the start: to map it takes
+ * no memory, which may be short, and is not accounted. There are STAND_INS such pages, used in turn
+ * and cleared before each use. Two broken sessions may share a stand-in for the rest of a turn.
+ * vipd does not use the bytes that it read there (guard_copy_faults), and both sessions end.
  */
 #include "vipd/registry/guard.h"
 
@@ -19,7 +19,7 @@
 /* Pages that stand in: 256 KiB. */
 #define STAND_INS 64u
 
-/* One mapping. Written with the lock held, base last; read by the handler without. */
+/* One mapping. Written with the lock held, base last; read by the handler without the lock. */
 struct entry {
     uintptr_t base; /* 0 = free */
     uint64_t bytes;
@@ -27,7 +27,7 @@ struct entry {
     uint32_t next_free;
 };
 
-static struct entry table[GUARD_MAPPINGS_MAX]; /* of number n: table[n - 1] */
+static struct entry table[GUARD_MAPPINGS_MAX]; /* mapping number n is table[n - 1] */
 static uint32_t high, free_first; /* numbers given out so far; last one given back, or 0 */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -87,7 +87,8 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
         errno = error;
         return;
     }
-    /* A fault of our own: it repeats without a handler, and ends vipd at the faulting address. */
+    /* The table has no such mapping: the fault repeats without a handler, and ends vipd at the
+     * faulting address. */
     sigaction(sig, &standard, NULL);
     if (info->si_code <= 0)
         raise(sig);
@@ -104,7 +105,7 @@ static int make_stand_ins(void)
     if (fd < 0)
         return -errno;
     page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    /* Its pages exist from here on. */
+    /* All pages of the file exist from here on. */
     rc = -posix_fallocate(fd, 0, (off_t)(STAND_INS * page_bytes));
     if (rc == 0)
         map = mmap(NULL, STAND_INS * page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -5,12 +5,12 @@
  * (vm.overcommit_memory = 2) the kernel may refuse it, and a memory module may have lost it. The
  * kernel then raises SIGBUS in the thread of vipd that touched the page. The handler here finds the
  * mapping in a table without locks, puts another page in the place of the missing one, and counts
- * the fault for the owner of the mapping, which vipd then ends. Without a mapping in the table
- * SIGBUS ends vipd.
+ * the fault for the owner of the mapping. vipd then ends the session of this owner. If the table
+ * has no such mapping, SIGBUS ends vipd.
  *
  * Owns: the handler, the table, the stand-in pages. Does not own: mappings, what a fault means.
- * Used by mapping.c, vipd/client/open.c and vipd/nic/ on any thread; the handler runs on the
- * faulting one.
+ * Used by mapping.c, vipd/client/open.c and vipd/nic/ on any thread; the handler runs on the thread
+ * that faulted.
  */
 #ifndef VIPD_REGISTRY_GUARD_H
 #define VIPD_REGISTRY_GUARD_H
@@ -18,7 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Mappings at a time. The kernel gives a process vm.max_map_count = 65530 by default. */
+/* Mappings in the table at a time. By default the kernel gives a process 65530
+ * (vm.max_map_count). */
 #define GUARD_MAPPINGS_MAX 65536u
 
 /* An owner of mappings: a session, which ends when a page is missing. Must outlive its entries. */
@@ -28,7 +29,7 @@ struct guard {
 
 /*
  * Install the handler; the first call makes the stand-in pages. A second call is harmless.
- * Outcomes: 0; negative errno: SIGBUS goes on to end vipd.
+ * Outcomes: 0; negative errno: SIGBUS still ends vipd.
  */
 int guard_install(void);
 
@@ -37,15 +38,18 @@ int guard_install(void);
  * guard_remove, > 0; 0 the table is full, owner is NULL or bytes is 0: a fault there ends vipd.
  */
 uint32_t guard_add(struct guard *owner, const void *base, uint64_t bytes);
-/* Before the mapping is removed or the owner ends. number 0 is fine. */
+/* Take a mapping out of the table, before it is unmapped or its owner ends. number 0 is
+ * harmless. */
 void guard_remove(uint32_t number);
 
-/* Faults of this thread ever, written by the handler. Other threads' faults spoil no copy of it. */
+/* Number of faults of this thread, counted by the handler. Faults of other threads do not spoil a
+ * copy that this thread makes. */
 extern _Thread_local volatile uint32_t guard_thread_faults;
 
 /*
- * If it is the same before and after a copy of this thread, the copy has all its bytes. The
- * compiler must not move parts of the copy across.
+ * Number of faults of this thread. If it is the same before and after a copy by this thread, the
+ * copy has all its bytes. The fences keep the compiler from moving parts of the copy across this
+ * call.
  */
 static inline uint32_t guard_copy_faults(void)
 {
@@ -57,7 +61,7 @@ static inline uint32_t guard_copy_faults(void)
     return count;
 }
 
-/* Faults of all mappings in all threads ever: when it changes, an owner is broken. */
+/* Number of faults of all mappings in all threads. When it changes, an owner lacks a page. */
 extern uint32_t guard_fault_count;
 
 static inline uint32_t guard_faults(void)

@@ -23,8 +23,9 @@ int mapping_check_fd(int fd, struct mapping *ret, const char **why)
     struct stat st;
     int flags = fcntl(fd, F_GETFL);
     /*
-     * Read before the size: with these seals the size is final. And before any other question,
-     * which a file without seals (FUSE, NFS) may take for ever to answer.
+     * Read the seals before the size: with these seals the size is final. Read them before any
+     * other call on the file: a file without seals (FUSE, NFS) may take for ever to answer that
+     * call.
      */
     int seals = flags < 0 ? -1 : fcntl(fd, F_GET_SEALS);
 
@@ -32,7 +33,8 @@ int mapping_check_fd(int fd, struct mapping *ret, const char **why)
         *why = "the descriptor passed for memory is not a memfd";
         return -EBADMSG;
     }
-    /* A page in a hole of huge pages, or of another file system, is missing far more often. */
+    /* In a hole of a file of huge pages, or on another file system, a page is missing far more
+     * often. */
     if (!memfile_is_like(fd, &st)) {
         *why = "the descriptor passed for memory is not a memfd of ordinary pages";
         return -EBADMSG;
@@ -71,7 +73,7 @@ static struct mapping **bucket_of(struct mappings *all, ino_t ino)
     return &all->bucket[(uint64_t)ino % MAPPING_BUCKETS];
 }
 
-/* Map and enter into the bucket. `like` gives dev, ino and bytes. fd as mapping_get. */
+/* Map and enter into the bucket. `like` gives dev, ino and bytes. fd as in mapping_get. */
 static struct mapping *map_new(struct mappings *all, int *fd, uint64_t offset,
                                const struct mapping *like, const char **why)
 {
@@ -174,7 +176,8 @@ static bool is_small(struct mappings *all, uint64_t bytes)
     return true;
 }
 
-/* The pages that are mapped here are some of the file's, and nothing here makes more. */
+/* Unmap at once if small, else by the undertaker. pages_bytes: memory that the file takes. The
+ * mapping has no more pages than these, and vipd makes no more. */
 static void unmap(struct mappings *all, const struct mapping *mapping, uint64_t pages_bytes)
 {
     struct undertaker_share share = {.bytes = mapping->bytes, .files = 1};
@@ -204,7 +207,7 @@ void mapping_put(struct mappings *all, struct mapping *mapping)
     all->count--;
     all->bytes -= mapping->bytes;
     guard_remove(mapping->guard);
-    /* Before the mapping, which still has the file: so this frees nothing. */
+    /* Before the mapping goes: it still keeps the file, so this call frees no page. */
     pages_bytes = taken_put(all->taken, mapping->taken);
     unmap(all, mapping, pages_bytes);
     free(mapping);

@@ -1,13 +1,13 @@
 /*
- * Mappings of what an application passed: its arena and its memfds, each file mapped once for all
- * regions that lie in it.
+ * Mappings of the files that an application passed: its arena and its memfds. Each file is mapped
+ * once for all regions that lie in it.
  *
  * Owns: checking of file type, seals and size; the address space and the number of mappings that
  * one session may cost vipd. Does not own: regions and rights (registry.c, the only caller).
  *
  * With the SHRINK and GROW seals a file keeps its size. The application can still punch holes,
- * which read as zeroes, unless vipd made the file (memfile.h). guard.h has pages that the kernel
- * refuses.
+ * which read as zeroes, unless vipd made the file (memfile.h). guard.h handles pages that the
+ * kernel refuses.
  */
 #ifndef VIPD_REGISTRY_MAPPING_H
 #define VIPD_REGISTRY_MAPPING_H
@@ -25,9 +25,10 @@ struct undertaker;
 #define MAPPING_BYTES_MAX (1ull << 39)
 
 /*
- * Small mappings are unmapped at once, in less than 1 ms, so that the user's limits are free when
- * the program sees the end. Small are: a mapping of up to this many bytes while its session lives,
- * and mappings of this sum when the session ends. Each counts at least MAPPING_COST_BYTES.
+ * Small mappings are unmapped at once, in less than 1 ms, so that they no longer count in the
+ * user's limits when the program sees the end. While a session lives, a mapping of up to
+ * MAPPING_SMALL_BYTES is small. When the session ends, its mappings are small until their sum would
+ * exceed MAPPING_SMALL_BYTES. Each mapping counts at least MAPPING_COST_BYTES.
  */
 #define MAPPING_SMALL_BYTES (4ull << 20)
 #define MAPPING_COST_BYTES  (64ull << 10)
@@ -41,32 +42,32 @@ struct taken_file;
 /* A file, or a part of the arena, in vipd's address space. */
 struct mapping {
     struct mapping *next; /* in the bucket */
-    dev_t dev;            /* with ino: which file */
+    dev_t dev;            /* dev and ino identify the file */
     ino_t ino;            /* 0 = private to one region (part of the arena) */
     uint64_t bytes;       /* mapped */
-    uint64_t pages_bytes; /* what the file took when it was checked */
+    uint64_t pages_bytes; /* memory that the file took when it was checked */
     uint8_t *base;
     uint32_t refs;            /* regions */
     uint32_t guard;           /* number in the table of guard.h */
     struct taken_file *taken; /* what the file takes (taken.h), NULL for a part of the arena */
 };
 
-/* All of one session. Zeroed is a legal start. */
+/* All mappings of one session. Zeroed is a legal start. */
 struct mappings {
     struct mapping *bucket[MAPPING_BUCKETS];
     uint32_t count;
     uint64_t bytes;
-    /* If `limited`, the limit of the user: what the next mapping may reach. */
+    /* If `limited`: the most that count and bytes may reach, by the limits of the user. */
     bool limited;
     uint64_t count_max, bytes_max;
-    /* Unmaps what is not small, which counts for uid `owner` until then (undertaker.h). */
+    /* Unmaps mappings that are not small; these count for uid `owner` until then (undertaker.h). */
     struct undertaker *undertaker;
     uint32_t owner;
     bool ending; /* the session ends: `small_bytes` have been unmapped at once */
     uint64_t small_bytes;
     bool arena; /* the one mapping is the arena, which counts as a session and not in bytes */
-    struct guard *guard; /* of the session: a missing page is its fault */
-    struct taken *taken; /* what counts the bytes of files, for owner; or NULL */
+    struct guard *guard; /* of the session: counts missing pages */
+    struct taken *taken; /* counts the memory of the files, for owner; or NULL */
 };
 
 /*
@@ -77,17 +78,19 @@ struct mappings {
 int mapping_check_fd(int fd, struct mapping *ret, const char **why);
 
 /*
- * Map the file checked before, or find it mapped. *fd stays the caller's, or is -1 afterwards.
- * Outcomes: a reference; NULL with errno and a sentence in *why: *fd is as it was.
+ * Map the file that mapping_check_fd has checked, or find its mapping. *fd stays the caller's, or
+ * is taken over and -1 afterwards. Outcomes: a reference; NULL with errno and a sentence in *why:
+ * *fd is as it was.
  */
 struct mapping *mapping_get(struct mappings *all, int *fd, const struct mapping *checked,
                             const char **why);
 
-/* Map [offset, offset + bytes) of fd for one region; offset is page-aligned. Outcomes as above. */
+/* Map [offset, offset + bytes) of fd for one region; offset is page-aligned. Outcomes as of
+ * mapping_get. */
 struct mapping *mapping_get_part(struct mappings *all, int fd, uint64_t offset, uint64_t bytes,
                                  const char **why);
 
-/* What all files take that are mapped here, as of the last looks (taken.h). */
+/* Memory that the files mapped here take, as of the last looks (taken.h). */
 uint64_t mappings_taken(const struct mappings *all);
 
 /* Give a reference back; the last one unmaps, or has the undertaker do it. */

@@ -3,7 +3,7 @@
  *
  * Owns: handles, bounds, rights, protection tags and quotas. Does not own: files and mappings
  * (mapping.c). Called by vipd/client on set-up and by vipd/nic for every piece of every packet, so
- * that what registry_access reads of a region is one cache line.
+ * the part of a region that registry_access reads is one cache line.
  */
 #include "vipd/registry/registry.h"
 
@@ -24,7 +24,7 @@
 /*
  * A handle is (generation << 16 | index). Generations run from 1 to 0xFFFE, so that neither 0 nor
  * 0xFFFFFFFF is ever a handle. Each slot begins at a random generation: a peer without the handle
- * must guess one of 65534. What protects memory are the VI, the tag, the rights and the bounds.
+ * must guess one of 65534. Memory is protected by the VI, the tag, the rights and the bounds.
  */
 #define INDEX_BITS     16
 #define INDEX_MASK     ((1u << INDEX_BITS) - 1)
@@ -37,12 +37,12 @@ _Static_assert(VIP_REGION_MAX <= 1u << INDEX_BITS, "an index fits a handle");
 
 #define NO_SLOT UINT32_MAX
 
-/* What an access needs to know: exactly one cache line. */
+/* The part of a region that an access reads: exactly one cache line. */
 struct slot {
     struct registry_region region;
     uint8_t *out;    /* the first byte as source: SEND, REMOTE_READ */
     uint8_t *in;     /* the first byte as target: RECV, REMOTE_WRITE */
-    uint32_t handle; /* of a free slot: one that no look-up here can match */
+    uint32_t handle; /* of a free slot: a handle that no look-up here can match */
 };
 _Static_assert(sizeof(struct slot) == 64, "one cache line");
 
@@ -64,7 +64,7 @@ struct registry {
     struct slot *slots; /* slot_count used or free, slot_room allocated */
     struct slot_rest *rest;
     uint32_t slot_count, slot_room;
-    struct guard guard; /* beside what every access reads */
+    struct guard guard; /* beside the members that every access reads */
     uint32_t free_head, free_tail, free_count;
     struct registry_limits limits;
     struct registry_usage usage;
@@ -151,7 +151,8 @@ static bool slot_used(const struct registry *registry, uint32_t index)
     return (registry->slots[index].handle & INDEX_MASK) == index;
 }
 
-/* The handle of a free slot has another slot's index, so that it never equals what is looked up. */
+/* The handle of a free slot has another slot's index, so that it never equals a handle that is
+ * looked up. */
 static uint32_t free_handle(uint32_t index)
 {
     return index ^ 1u;
@@ -163,7 +164,7 @@ void registry_unmap(const struct registry *registry, void *base, uint64_t bytes)
                      registry ? registry->limits.owner : 0, base, bytes, NULL);
 }
 
-/* Mappings that cost as much as the end of a VI: five system calls each. */
+/* Number of mappings whose release costs as much as the end of a VI: five system calls each. */
 #define MAPPINGS_PER_END 8u
 
 bool registry_empty(struct registry *registry, unsigned *ends)
@@ -231,7 +232,7 @@ static bool slots_grow(struct registry *registry)
     return true;
 }
 
-/* A random generation for a new slot, which does not reveal those of other slots. */
+/* A random generation for a new slot. It does not reveal the generations of other slots. */
 static uint16_t first_generation(const struct registry *registry, uint32_t index)
 {
     struct siphash_key key = {registry->limits.handle_seed, 0};
@@ -266,7 +267,7 @@ static uint32_t slot_take(struct registry *registry)
     return index;
 }
 
-/* Put a slot behind the other free ones. */
+/* Put a slot behind the other free slots. */
 static void slot_give(struct registry *registry, uint32_t index)
 {
     registry->slots[index] = (struct slot){.handle = free_handle(index)};
@@ -546,7 +547,7 @@ void registry_ptag_use(struct registry *registry, uint32_t number, int delta)
     if (number == 0)
         return;
     ptag = ptag_find(registry, number);
-    /* A tag cannot vanish while it is used, and only valid ones are used. */
+    /* A tag cannot vanish while it is used, and only valid tags are used. */
     VIP_ASSERT(ptag && (delta >= 0 || ptag->users >= (uint32_t)-delta));
     ptag->users += (uint32_t)delta;
 }

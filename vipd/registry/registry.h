@@ -3,8 +3,9 @@
  * bytes: registry_access. Every access checks handle (index + generation), protection tag, rights
  * and bounds with overflow-safe arithmetic.
  *
- * Owns: the region table, mappings of the session's arena and memfds, seals and sizes of what the
- * application passed. Does not own: requests (vipd/client/), when to copy (vipd/nic).
+ * Owns: the region table, mappings of the session's arena and memfds, checks of seals and sizes of
+ * the files that the application passed. Does not own: requests (vipd/client/), when to copy
+ * (vipd/nic).
  */
 #ifndef VIPD_REGISTRY_REGISTRY_H
 #define VIPD_REGISTRY_REGISTRY_H
@@ -46,11 +47,12 @@ struct registry_limits {
     uint32_t ptags_max;
     uint64_t handle_seed; /* random: the first generation of each handle is drawn from it */
     struct undertaker *undertaker; /* frees memory; NULL: the caller's thread does */
-    uint32_t owner;                /* uid for which it counts until then */
-    struct taken *taken;           /* counts what its files take, for owner; NULL: not counted */
+    uint32_t owner;                /* uid for which the memory counts until then */
+    struct taken *taken; /* counts the memory of the files, for owner; NULL: not counted */
 };
 
-/* Room for mappings of regions from now on, beyond what is mapped; mapping.h has more limits. */
+/* Set how much more may be mapped for regions from now on: bytes and number of files. mapping.h has
+ * more limits. */
 void registry_set_mapping_room(struct registry *registry, uint64_t bytes, uint64_t files);
 
 /*
@@ -61,10 +63,11 @@ int registry_new(const struct registry_limits *limits, int arena_fd, struct regi
 void registry_free(struct registry *registry);
 /*
  * The session ends: release the memory of its regions, at most 8 mappings for each of *ends, and
- * reduce *ends. true: none is left; false: *ends is 0, call it again later. NULL is harmless.
+ * reduce *ends. true: no region is left; false: *ends is 0, call it again later. NULL is harmless.
  */
 bool registry_empty(struct registry *registry, unsigned *ends);
-/* Unmap other memory of this session like its regions (undertaker.h). NULL is harmless. */
+/* Unmap memory of this session that is no region, in the same way (undertaker.h). NULL is
+ * harmless. */
 void registry_unmap(const struct registry *registry, void *base, uint64_t bytes);
 
 /*
@@ -74,18 +77,21 @@ void registry_unmap(const struct registry *registry, void *base, uint64_t bytes)
  */
 enum vip_rc registry_add(struct registry *registry, const struct registry_region *region, int fd,
                          uint32_t *ret_handle, char *why, size_t why_bytes);
-/* addr must be the one registered. SUCCESS or INVALID_PARAMETER. */
+/* Outcomes: SUCCESS; INVALID_PARAMETER: unknown handle, or addr is not the registered address;
+ * INVALID_PTAG: there is no protection tag attrs->ptag. */
 enum vip_rc registry_remove(struct registry *registry, uint32_t handle, uint64_t addr);
 enum vip_rc registry_set_attrs(struct registry *registry, uint32_t handle, uint64_t addr,
                                const struct registry_attrs *attrs);
-/* Look a region up; NULL if the handle is unknown. Valid until the next change. */
+/* Look a region up. The result is valid until the table changes; NULL: the handle is unknown. */
 const struct registry_region *registry_get(const struct registry *registry, uint32_t handle);
 
-/* Protection tags: numbers > 0. destroy: ERROR_RESOURCE while used (by regions or VIs). */
+/* Protection tags are numbers > 0. Outcomes: SUCCESS; create: ERROR_RESOURCE: there are ptags_max
+ * tags; destroy: INVALID_PARAMETER: no such tag, ERROR_RESOURCE: a region or a VI uses the tag. */
 enum vip_rc registry_ptag_create(struct registry *registry, uint32_t *ret_ptag);
 enum vip_rc registry_ptag_destroy(struct registry *registry, uint32_t ptag);
-bool registry_ptag_valid(const struct registry *registry, uint32_t ptag);    /* 0 is valid */
-void registry_ptag_use(struct registry *registry, uint32_t ptag, int delta); /* VIs count */
+bool registry_ptag_valid(const struct registry *registry, uint32_t ptag); /* 0 (no tag) is valid */
+/* a VI uses a tag (1), or no longer (-1) */
+void registry_ptag_use(struct registry *registry, uint32_t ptag, int delta);
 
 /* What the VI of an access allows. */
 struct registry_vi {
@@ -113,22 +119,23 @@ void registry_ptags_each(const struct registry *registry,
 struct registry_usage {
     uint32_t regions, ptags;
     uint64_t bytes;
-    uint64_t
-        held_bytes; /* the same in whole pages, and twice for staged regions: all can be touched */
-    uint64_t mapped_bytes; /* of files that regions lie in; the arena as a whole is not counted */
+    uint64_t held_bytes;   /* these in whole pages, twice for staged regions: all can be touched */
+    uint64_t mapped_bytes; /* of files that regions lie in; a wholly mapped arena is not counted */
     uint32_t mapped_files;
 };
 void registry_usage(const struct registry *registry, struct registry_usage *ret);
 
-/* What a region adds to held_bytes. 0 if its numbers overflow: registry_add refuses it. */
+/* What a region adds to held_bytes. 0 if its offset and size overflow: registry_add refuses such a
+ * region. */
 uint64_t registry_held_bytes(const struct registry_region *region);
 
-/* What its files take, the arena included, as of the last looks (taken.h). */
+/* Memory that the session's files take, the arena included, as of the last looks (taken.h). */
 uint64_t registry_taken(const struct registry *registry);
 
 /*
- * The owner of all memory that vipd shares with this session (guard.h), for mappings that are not
- * the registry's. After a page of any was missing, registry_access allows nothing.
+ * The owner (guard.h) of all memory that vipd shares with this session. The caller uses it for
+ * mappings that the registry does not make. Once a page of this memory was missing, registry_access
+ * allows nothing.
  */
 struct guard *registry_guard(struct registry *registry);
 

@@ -1,4 +1,4 @@
-/* What the files of each user take (vipd/registry/taken.h). */
+/* Memory that the files of each user take (vipd/registry/taken.h). */
 #include "vipd/registry/taken.h"
 
 #include <errno.h>
@@ -17,14 +17,14 @@
 struct taken_user {
     LIST_ENTRY(taken_user) link;
     uint32_t owner;
-    uint32_t files; /* mapped and left */
+    uint32_t files; /* number of mapped and left files */
     uint32_t left;
     uint64_t bytes;
 };
 
 struct taken_file {
     LIST_ENTRY(taken_file) bucket;
-    TAILQ_ENTRY(taken_file) turn;    /* of a mapped one */
+    TAILQ_ENTRY(taken_file) turn;    /* of a mapped file */
     LIST_ENTRY(taken_file) of_watch; /* of a left one */
     struct taken_user *user;
     dev_t dev;
@@ -34,15 +34,15 @@ struct taken_file {
     bool watched;  /* used by forget_unwatched */
     uint32_t refs; /* mappings, of any session of the user; 0: left */
     uint64_t bytes;
-    uint64_t first_bytes; /* when it was mapped first */
+    uint64_t first_bytes; /* `bytes` when it was mapped first */
 };
 
 struct taken {
     LIST_HEAD(, taken_user) users;
     LIST_HEAD(taken_bucket, taken_file) bucket[BUCKETS];
-    TAILQ_HEAD(, taken_file) turn; /* the one looked at longest ago first */
+    TAILQ_HEAD(, taken_file) turn; /* the file looked at longest ago comes first */
     struct taken_bucket watched[BUCKETS];
-    uint32_t left; /* of all users */
+    uint32_t left; /* number of left files of all users */
     int inotify;   /* -1: left files do not count */
     bool lost;     /* the kernel has lost events of left files */
 };
@@ -69,7 +69,7 @@ static struct taken_user *user_find(const struct taken *taken, uint32_t owner)
     return NULL;
 }
 
-/* One file more of this user. NULL: no memory. */
+/* Count one more file of this user. NULL: no memory. */
 static struct taken_user *user_get(struct taken *taken, uint32_t owner)
 {
     struct taken_user *user = user_find(taken, owner);
@@ -101,7 +101,8 @@ static void note(struct taken_file *file, uint64_t bytes)
     file->bytes = bytes;
 }
 
-/* Look at a file of tmpfs: takes no lock of others and does not block. False: fstat failed. */
+/* Look how much memory a file takes. It is a file of tmpfs, so the look takes no lock of others and
+ * does not block. False: fstat failed. */
 static bool look(struct taken_file *file)
 {
     struct stat st;

@@ -13,8 +13,8 @@
 
 #include "proto/assert.h"
 
-/* What one owner has waiting; freed with the last of it. One thread serves it: an item may take for
- * ever, and then only the same user waits. */
+/* The waiting items of one owner; freed with the last item. One thread serves an owner: an item may
+ * take for ever, and then only the same user waits. */
 struct owner {
     struct owner *next;
     uint32_t id;
@@ -32,7 +32,7 @@ struct item {
     uint64_t bytes;
     bool sparse; /* the mapping has no more pages than one small piece may have */
     int fd;
-    struct undertaker_share share; /* part of the owner's */
+    struct undertaker_share share; /* what this item adds to the owner's share */
 };
 
 struct thread {
@@ -41,7 +41,7 @@ struct thread {
 };
 
 struct undertaker {
-    pthread_mutex_t lock; /* of all that follows; held briefly */
+    pthread_mutex_t lock; /* protects the members below; held briefly */
     pthread_cond_t wake;  /* something was handed over, or `end` was set */
     struct thread *threads;
     unsigned idle, unserved; /* threads without an owner, owners without a thread */
@@ -73,7 +73,7 @@ static uint64_t thread_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
-/* From the front, so that a piece never cuts a mapping in two. */
+/* Unmap from the front, so that a piece never cuts a mapping in two. */
 static void unmap(char *base, uint64_t bytes, bool sparse)
 {
     uint64_t piece = UNDERTAKER_PIECE_BYTES, before_ns, now_ns;
@@ -105,8 +105,8 @@ static void unmap(char *base, uint64_t bytes, bool sparse)
 #ifdef __SANITIZE_THREAD__
 /*
  * libev removes a socket from its epoll set when the set still reports it, so its epoll_ctl may
- * meet the descriptor just closed here, or its successor. libev handles both: such a call fails or
- * has no effect, and libev builds the set anew.
+ * meet the descriptor that was just closed here, or a new descriptor with this number. libev
+ * handles both: such a call fails or has no effect, and libev builds the set anew.
  */
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
@@ -147,7 +147,7 @@ static bool owner_drop(struct undertaker *undertaker, const struct item *item)
     return true;
 }
 
-/* With the lock held, which it releases while it works. */
+/* Called with the lock held; releases the lock while it works. */
 static void owner_serve(struct undertaker *undertaker, struct owner *owner)
 {
     bool last = false;
@@ -234,7 +234,7 @@ void undertaker_free(struct undertaker *undertaker)
         undertaker->threads = thread->next;
         free(thread);
     }
-    if (thread) { /* what they still do ends with the process */
+    if (thread) { /* their work ends with the process */
         for (; thread; thread = thread->next)
             (void)pthread_detach(thread->id);
         return;
@@ -298,7 +298,7 @@ static bool enqueue(struct undertaker *undertaker, uint32_t id, struct item *ite
     return true;
 }
 
-/* Returns whether it was handed over; else it is done. */
+/* Returns whether the item was handed over; if not, it is done now. */
 static bool hand_over(struct undertaker *undertaker, uint32_t owner, const struct item *what)
 {
     struct item *item = undertaker ? malloc(sizeof(*item)) : NULL;
@@ -349,10 +349,10 @@ void undertaker_close(struct undertaker *undertaker, uint32_t owner, int fd)
 }
 
 /*
- * Does no message wait in a socket that takes no more (SHUT_RD)? An empty message looks like the
- * end of the connection. But with SO_PASSCRED each message has ancillary data, and here is no room
- * for it, so that the kernel sets MSG_CTRUNC. MSG_PEEK leaves the message and its descriptors where
- * they are. After any error the answer is no.
+ * Is the queue empty of a socket that takes no more messages (SHUT_RD)? An empty message looks like
+ * the end of the connection. But with SO_PASSCRED each message has ancillary data, and this call
+ * has no room for it, so the kernel sets MSG_CTRUNC. MSG_PEEK leaves the message and its
+ * descriptors where they are. After any error the answer is no.
  */
 static bool queue_is_empty(int sock)
 {
@@ -363,14 +363,14 @@ static bool queue_is_empty(int sock)
     if (setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
         return false;
     n = recvmsg(sock, &msg, MSG_PEEK | MSG_DONTWAIT);
-    if (n < 0 && errno == ECONNRESET) /* the other side is gone; this comes once, before messages */
+    if (n < 0 && errno == ECONNRESET) /* the other side is gone; reported once, before messages */
         n = recvmsg(sock, &msg, MSG_PEEK | MSG_DONTWAIT);
     return n == 0 && !(msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC));
 }
 
 bool undertaker_hang_up(struct undertaker *undertaker, uint32_t owner, int sock)
 {
-    /* First: from here on nothing comes into the queue. */
+    /* Shut down first: from here on no message comes into the queue. */
     if (shutdown(sock, SHUT_RDWR) == 0 && queue_is_empty(sock)) {
         last_close(sock);
         return false;
