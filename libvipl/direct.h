@@ -3,10 +3,11 @@
  *
  * vipd gives both ends of a connection a ring. A send goes by the ring under two conditions. First,
  * no earlier send of its VI is under way through vipd; so the order is kept. Second, the receive
- * that it will use is known to fit; so vipd still finds every error of the specification. All other
- * messages go through vipd, message by message. A receive completes by the ring or by vipd; a
- * completion of vipd says how many messages of the ring come before it. A receiver that sleeps says
- * so in the ring; messages for it go through vipd, which wakes the receiver.
+ * that the send will use is known to take it. A send that would fail goes through vipd, so vipd
+ * still finds every error of the specification. All other messages go through vipd, message by
+ * message. A receive completes by the ring or by vipd; a completion of vipd says how many messages
+ * of the ring come before it. A receiver that sleeps says so in the ring; messages for it go
+ * through vipd, which wakes the receiver.
  *
  * Owns: both ends of a VI's ring, the choice between ring and vipd, the CQ entries of ring
  * messages, the session's table of receives. Does not own: completions in Done calls (done.c), the

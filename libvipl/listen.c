@@ -3,8 +3,8 @@
  *
  * vipd sends a listener its requests one after the other, up to its backlog. The provider thread
  * appends them to the listener's queue; VipxListenWait takes them out. VipxListenClose asks vipd
- * for the number of requests that vipd has sent, waits until all these have come, and rejects the
- * requests that the program has not taken.
+ * for the number of requests that vipd has sent, and waits until all these have come. Then it
+ * rejects the requests that the program has not taken.
  */
 #include "libvipl/listen.h"
 

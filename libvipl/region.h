@@ -16,7 +16,7 @@
 struct vipl__region {
     VIP_MEM_HANDLE handle;    /* as vipd gave it */
     uintptr_t addr;           /* first byte */
-    size_t bytes;             /* number of bytes */
+    size_t bytes;             /* length of the region */
     uint32_t ptag;            /* vipd's number; 0 = no tag, which matches every tag */
     VIP_MEM_ATTRIBUTES attrs; /* as registered or set */
     struct vipl__mem mem;     /* how vipd reaches it */

@@ -12,7 +12,7 @@
  *   call_lock         one request and its reply on the control socket
  *   notify's lock     registrations of the Notify calls (notify.c)
  *   lock              connection attempts, attributes, creation of VI and CQ objects
- *   region_lock       staged copies against VipDeregisterMem
+ *   region_lock       staged copies: VipDeregisterMem waits until they have ended
  *   post_lock         submission ring, region table, `posted` of every queue (spin lock)
  *   done_lock         reading end of one completion ring (spin lock, one per queue and CQ)
  */
@@ -147,7 +147,7 @@ struct vipl__session {
     pthread_t provider; /* reads the event socket */
     struct vipl__callbacks *callbacks;
     struct vipl__notify *notify;
-    struct vipl__discovered *discovered; /* lists that VipQuery... returned; under lock */
+    struct vipl__discovered *discovered; /* lists of VipQuerySystemManagementInfo; under lock */
     /* Atomic; Done calls in a row that found nothing, if `yield`. Has its own cache line. */
     uint32_t empty_polls __attribute__((aligned(64)));
 

@@ -26,8 +26,8 @@ struct vipl__sleeper {
 /*
  * Wait until `attempt` succeeds or fails. Outcomes: the code of `attempt`; VIP_TIMEOUT;
  * VIP_ERROR_RESOURCE: vipd is dead. The caller has entered the session. A wait that ends with an
- * entry wakes all other waiters of the same queue or CQ, because vipd may have woken only one
- * waiter for several entries.
+ * entry wakes all other waiters of the same queue or CQ: vipd may have woken only one waiter for
+ * several entries.
  */
 VIP_RETURN vipl__sleep(struct vipl__session *session, struct vipl__sleeper *wait,
                        VIP_ULONG timeout_ms);

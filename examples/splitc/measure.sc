@@ -1,8 +1,8 @@
 /*
  * Measures the operations between processes 0 and 1, in microseconds per operation, and the rate of
- * bulk transfers by size. The result is the median for single reads and writes, because one late
- * wake-up would spoil the mean, and the mean for all other operations, because these overlap.
- * Meanwhile process 1 waits in a barrier and serves.
+ * bulk transfers by size. Single reads and writes give the median, because one late wake-up would
+ * spoil the mean. All other operations give the mean, because they overlap. Meanwhile process 1
+ * waits in a barrier and serves.
  *
  *   measure [REPETITIONS]
  */

@@ -3,9 +3,9 @@
  * mpirun or srun. Each process gets PMI_RANK, PMI_SIZE and the descriptor PMI_FD of a wire, on
  * which amrun answers PMI-1.
  *
- * The job ends when all processes have ended. It ends early, with a message, when a process is
- * killed by a signal, exits with a status other than 0, asks for the end, or ends while other
- * processes wait in a barrier.
+ * The job ends when all processes have ended. The job ends early, with a message, in four cases: a
+ * process is killed by a signal, exits with a status other than 0, asks for the end, or ends while
+ * other processes wait in a barrier.
  */
 #include <errno.h>
 #include <poll.h>
