@@ -1,7 +1,9 @@
 /*
- * A VIPL program for bench/instructions: one process, two VIs connected to each other over the NIC that
- * is there, COUNT messages of 8 bytes. It posts in batches, sleeps until vipd has done the rest, and
- * reaps; so every Done (but for a rare one) finds something, and the instructions of a call are the same in every run.
+ * A VIPL program for bench/instructions: one process with two VIs, connected to each other over the
+ * NIC vip0; it sends BATCH * BATCHES messages of 8 bytes. It posts a batch, sleeps until vipd has
+ * done the work, and reaps. So almost every Done call finds a completion, and the instructions of a
+ * call are the same in every run.
+ *
  * usage: cost_calls [--cq]     (completions through a completion queue)
  */
 #include <pthread.h>
@@ -16,7 +18,7 @@
 #define BATCH   50
 #define BATCHES 20
 
-/* Far longer than vipd takes for a batch. */
+/* Sleep, in us, after a batch is posted: far longer than vipd needs for the batch. */
 #define BATCH_US 50000
 
 struct program {
@@ -38,7 +40,7 @@ static bool failed(const char *call, VIP_RETURN rc)
     return rc != VIP_SUCCESS;
 }
 
-/* An address of this host with a discriminator of our own. */
+/* Write the address of this NIC with our discriminator. */
 static void address(const struct program *program, char *raw)
 {
     VIP_NET_ADDRESS *net = (VIP_NET_ADDRESS *)(void *)raw;
@@ -126,8 +128,9 @@ static bool post_batch(struct program *program)
     return true;
 }
 
-/* Take one completion. A machine so busy that vipd needs more than BATCH_US gets more time; these calls
- * that find nothing are counted with the others, so they are made rarely. */
+/* Take one completion. On a busy machine vipd may need more than BATCH_US: then sleep again, twice
+ * as long each time. bench/instructions also counts the calls that find nothing, so there must be
+ * few. */
 static bool reap_one(struct program *program, VIP_BOOLEAN recv)
 {
     VIP_RETURN rc;
@@ -176,7 +179,10 @@ int main(int argc, char **argv)
         if (!reap_batch(&program))
             return 1;
     }
-    /* How often each was called; the completion queue reports sends and receives. */
+    /*
+     * Print the number of successful calls of each kind; a completion queue reports sends and
+     * receives.
+     */
     printf("%d\n", (program.cq ? 2 : 1) * BATCH * BATCHES);
     return 0;
 }

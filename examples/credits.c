@@ -1,13 +1,14 @@
 /*
- * Message passing between a server and a client over one completion queue each, the way message
- * layers of 1999 did it. Nobody may send before the other side has posted a receive for it, and the
- * NIC does not look after that: so each side counts credits. A message carries the credits that its
- * receiver may add; when there is nothing to say, they travel in an empty message as immediate data.
+ * Message passing between a server and a client, as the message layers of 1999 did it. Each side
+ * has one completion queue. A side may send a message only if the other side has posted a receive
+ * for it. The NIC does not check this, so each side counts credits. A message carries the credits
+ * that its receiver may add. When a side has no message to send, an empty message carries the
+ * credits as immediate data.
  *
  *   credits server [DEVICE]
  *   credits client SERVER [DEVICE]
  *
- * The server sends every message back; the client checks what comes.
+ * The server sends every message back; the client checks each message that comes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 #include <sys/types.h>
 #include <vipl.h>
 
-#define CREDITS   8 /* receives posted by each side */
+#define CREDITS   8 /* receives that each side posts */
 #define MESSAGES  2000
 #define BODY      1000 /* longest message */
 #define ADDR_SIZE 160  /* an address that VIPL returns has 156 bytes at most */
@@ -33,11 +34,11 @@
             FATAL(#call, try_code);                                                                \
     } while (0)
 
-/* A descriptor with its buffer right behind it. */
+/* A descriptor, followed directly by its buffer. */
 typedef struct {
     VIP_DESCRIPTOR desc;
     int seq;
-    int credits; /* for the receiver to add */
+    int credits; /* credits that the receiver may add */
     int length;  /* bytes of body that follow */
     char body[BODY];
     char pad[64 - (12 + BODY) % 64];
@@ -48,17 +49,17 @@ static VIP_VI_HANDLE vi;
 static VIP_CQ_HANDLE cq;
 static VIP_MEM_HANDLE mem;
 static VIP_UINT16 nic_addr_len;
-static BUFFER *recv_buf; /* CREDITS of them */
-static BUFFER *send_buf; /* CREDITS for messages and CREDITS for credits */
+static BUFFER *recv_buf; /* CREDITS buffers */
+static BUFFER *send_buf; /* CREDITS buffers for messages and CREDITS for credits */
 static int free_send[2 * CREDITS], free_sends;
 static int credits = CREDITS; /* messages that the other side has room for */
-static int owed = 0;          /* receives posted again, which the other side does not know of */
+static int owed = 0;          /* receives posted again that the other side does not know of yet */
 static int received = 0, sent = 0, credit_messages = 0;
 static int is_server, client_gone;
 
 static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
-    /* The client's disconnecting is told to the server in this way. */
+    /* This error tells the server that the client has disconnected. */
     if (error->ErrorCode == VIP_ERROR_CONN_LOST && sent == MESSAGES)
         return;
     fprintf(stderr, "credits: asynchronous error %d after %d messages\n", (int)error->ErrorCode,
@@ -133,7 +134,7 @@ static void connect_both(char *server)
     remote->HostAddressLen = nic_addr_len;
     remote->DiscriminatorLen = strlen(DISC);
     memcpy(remote->HostAddress + nic_addr_len, DISC, strlen(DISC));
-    /* The server may not wait yet. */
+    /* Try again if the server does not wait yet. */
     while ((code = VipConnectRequest(vi, local, remote, VIP_INFINITE, &remote_attrs)) ==
            VIP_NO_MATCH)
         usleep(10000);
@@ -141,7 +142,7 @@ static void connect_both(char *server)
         FATAL("VipConnectRequest", code);
 }
 
-/* A descriptor to send with. Credits make sure that there is one sooner or later. */
+/* Take a free send buffer; the caller has checked that there is one. */
 static BUFFER *take_send(int length)
 {
     BUFFER *buf = &send_buf[free_send[--free_sends]];
@@ -176,7 +177,7 @@ static void send_message(int seq)
     TRY(VipPostSend(vi, &buf->desc, mem));
 }
 
-/* An empty message. It takes a credit too, and gives at least one back. */
+/* Send an empty message with credits. It also takes one credit, and gives at least one back. */
 static void send_credits(void)
 {
     BUFFER *buf = take_send(-1);
@@ -222,7 +223,9 @@ static void progress(void)
     if (which != vi)
         FATAL("an entry of another VI", 0);
     code = is_recv ? VipRecvDone(vi, &desc) : VipSendDone(vi, &desc);
-    /* The client goes home first, and its going flushes what the server has still posted. */
+    /*
+     * The client disconnects first; this flushes the descriptors that the server has still posted.
+     */
     if (code == VIP_DESCRIPTOR_ERROR && desc != NULL && is_server && received == MESSAGES &&
         sent == MESSAGES && (desc->CS.Status & VIP_STATUS_DESC_FLUSHED_ERROR))
         client_gone = 1;
@@ -248,7 +251,7 @@ int main(int argc, char **argv)
     connect_both(argv[-1]);
     while (sent < MESSAGES || received < MESSAGES || free_sends < 2 * CREDITS ||
            (is_server && !client_gone)) {
-        /* The last credit is kept for the message that gives credits. */
+        /* Keep the last credit for a message that gives credits. */
         if (sent < (is_server ? received : MESSAGES) && credits > 1 && free_sends > 0)
             send_message(sent);
         else if (owed > CREDITS / 2 && credits > 0 && free_sends > 0 && received < MESSAGES)
@@ -257,9 +260,9 @@ int main(int argc, char **argv)
             progress();
     }
     TRY(VipDisconnect(vi));
-    TRY(VipDisconnect(vi)); /* whoever ended it: twice does no harm */
+    TRY(VipDisconnect(vi)); /* a second VipDisconnect does no harm */
     TRY(VipErrorCallback(nic, NULL, NULL));
-    /* A VI must be empty to be destroyed. */
+    /* Only a VI with empty queues can be destroyed. */
     do
         VipRecvDone(vi, &desc);
     while (desc != NULL);

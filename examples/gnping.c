@@ -1,6 +1,6 @@
 /*
- * Ping-pong in the spelling of Giganet's header (Control and Data, VIPL095 not defined): latency by
- * message size, polling with VipRecvDone, contents checked.
+ * Ping-pong in the spelling of Giganet's header (Control and Data, VIPL095 not defined). It
+ * measures the latency by message size, polls with VipRecvDone, and checks the contents.
  *
  *   gnping [-d DEVICE]         the side that answers
  *   gnping [-d DEVICE] SERVER  the side that measures
@@ -30,7 +30,7 @@ static VIP_NIC_ATTRIBUTES nic_attrs;
 static VIP_VI_HANDLE vi;
 static VIP_MEM_HANDLE mem;
 
-/* Two receives take turns: one is posted before the answer to the other goes out. */
+/* Two receives take turns: one is posted before the message that the other got is answered. */
 static VIP_DESCRIPTOR *send_desc, *recv_desc[2];
 static char *send_data, *recv_data[2];
 
@@ -213,7 +213,7 @@ int main(int argc, char **argv)
     }
     check(VipDisconnect(vi), "VipDisconnect");
     do
-        VipRecvDone(vi, &d); /* the receives that nothing came for */
+        VipRecvDone(vi, &d); /* take back the receives that got no message */
     while (d != NULL);
     check(VipDestroyVi(vi), "VipDestroyVi");
     check(VipDeregisterMem(nic, send_desc, mem), "VipDeregisterMem");

@@ -1,6 +1,7 @@
 /*
  * A server without loops: handlers of VipRecvNotify and VipCQNotify do the work, in a thread of the
- * library. The main thread only accepts clients. Clients send lines, and get them back in capitals.
+ * library. The main thread only accepts clients. A client sends lines, and gets each line back in
+ * capitals.
  *
  *   notify server CLIENTS [DEVICE]
  *   notify client SERVER [DEVICE]
@@ -27,16 +28,16 @@ typedef struct session {
     VIP_VI_HANDLE vi;
     VIP_MEM_HANDLE mem;
     struct session *next;
-    /* The rest is the server's and under its lock. */
-    VIP_DESCRIPTOR *waiting[DEPTH];  /* received and not answered, oldest first */
-    int waiting_count, recvs, sends; /* recvs and sends are posted */
+    /* Only the server uses the following members, under `lock`. */
+    VIP_DESCRIPTOR *waiting[DEPTH];  /* receives whose lines are not answered yet, oldest first */
+    int waiting_count, recvs, sends; /* recvs, sends: number of posted ones */
     int answers;
-    int registered; /* a VipRecvNotify is outstanding */
+    int registered; /* a VipRecvNotify waits for its completion */
 } SESSION;
 
 static VIP_NIC_HANDLE nic;
 static VIP_NIC_ATTRIBUTES nic_attrs;
-static VIP_CQ_HANDLE send_cq; /* of all sends of the server */
+static VIP_CQ_HANDLE send_cq; /* for all sends of the server */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t session_over = PTHREAD_COND_INITIALIZER;
 static int over; /* sessions whose client is gone */
@@ -62,7 +63,7 @@ static void post(SESSION *s, int is_recv, int i, int length)
     must(is_recv ? VipPostRecv(s->vi, d, s->mem) : VipPostSend(s->vi, d, s->mem), "a post");
 }
 
-/* A VI with its memory; the receives are posted before it is connected. */
+/* Make a VI with its memory; the receives are posted before the VI is connected. */
 static SESSION *new_session(VIP_CQ_HANDLE cq)
 {
     VIP_VI_ATTRIBUTES attrs;
@@ -98,7 +99,7 @@ static void end_session(SESSION *s)
     free(s);
 }
 
-/* Answer as long as there are lines and descriptors to send with. Called with the lock. */
+/* Answer while there are lines and free send descriptors. Called with the lock. */
 static void answer(SESSION *s)
 {
     VIP_DESCRIPTOR *d;
@@ -110,11 +111,11 @@ static void answer(SESSION *s)
         memmove(s->waiting, s->waiting + 1, s->waiting_count * sizeof(s->waiting[0]));
         r = d - s->recv_desc;
         length = d->CS.Length;
-        i = s->answers++ % DEPTH; /* sends complete in order, so this one is free */
+        i = s->answers++ % DEPTH; /* sends complete in order, so send i is free */
         while (length-- > 0)
             s->send_line[i][length] = toupper((unsigned char)s->recv_line[r][length]);
         length = d->CS.Length;
-        /* First the receive: with the answer the client may send its next line. */
+        /* Post the receive first: after the answer the client may send its next line. */
         s->recvs++;
         post(s, 1, r, LINE);
         s->sends++;
@@ -138,8 +139,8 @@ static int flushed(VIP_DESCRIPTOR *d)
 static void on_recv(VIP_PVOID context, VIP_NIC_HANDLE its_nic, VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d);
 
 /*
- * One registration is one call: the next completion needs a new one. There is nothing to ask for
- * while every receive waits for its answer.
+ * One registration is one call of the handler: the next completion needs a new registration. Do not
+ * register while no receive is posted (every line waits for its answer).
  */
 static void ask_for_recv(SESSION *s)
 {
@@ -169,7 +170,7 @@ static void on_recv(VIP_PVOID context, VIP_NIC_HANDLE its_nic, VIP_VI_HANDLE vi,
     pthread_mutex_unlock(&lock);
 }
 
-/* The descriptor is still on its queue here. */
+/* The handler of VipCQNotify takes the descriptor off its queue itself. */
 static void on_sent(VIP_PVOID context, VIP_NIC_HANDLE its_nic, VIP_VI_HANDLE vi,
                     VIP_BOOLEAN is_recv)
 {
@@ -189,7 +190,7 @@ static void on_sent(VIP_PVOID context, VIP_NIC_HANDLE its_nic, VIP_VI_HANDLE vi,
     must(VipCQNotify(send_cq, context, on_sent), "VipCQNotify");
 }
 
-/* Clients end their connections, so that this one is no error here. */
+/* Clients end their connections, so VIP_ERROR_CONN_LOST is no error here. */
 static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
     if (error->ErrorCode == VIP_ERROR_CONN_LOST)

@@ -1,12 +1,13 @@
 /*
- * N threads, each with one VI to every other, connected peer to peer; the data goes by RDMA Write into
- * the other's memory, and who waits for it polls a flag there. That was the fastest way in 1999:
- * no descriptor is consumed at the target, and no call is made there.
+ * N threads, each with one VI to every other thread, connected peer to peer. A thread writes data
+ * into another thread's memory by RDMA Write, and the other thread polls a flag in its own memory.
+ * That was the fastest way in 1999: the target consumes no descriptor and makes no call.
  *
  *   peers [DEVICE [DEVICE ...]]   threads take the devices in turn
  *
- * Each round every thread writes a block to each other thread, then its round number behind it.
- * RDMA Writes of one VI become visible in order: so when the flag has changed, the block is there.
+ * In each round every thread writes a block to each other thread, and after it the round number as
+ * the flag. RDMA Writes of one VI become visible in order. So when the flag has changed, the block
+ * has arrived.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,15 +22,18 @@
 #define ADDR_SIZE  40
 #define DEVICE     "/dev/via_eth0"
 
-/* What one thread lets another write into, and what it writes from; two of each take turns. */
+/*
+ * Memory of one thread that another thread writes into, or from which it writes to another thread.
+ * Two blocks and two flags take turns.
+ */
 struct window {
     int block[2][BLOCK_INTS];
-    volatile int flag[2]; /* number of the round that is complete */
+    volatile int flag[2]; /* number of the round whose block is complete */
 };
 
 /* A thread's memory, one registered region. */
 struct shared {
-    VIP_DESCRIPTOR desc[N][4]; /* two rounds, a block and a flag each */
+    VIP_DESCRIPTOR desc[N][4]; /* for two rounds, a block and a flag each */
     struct window in[N], out[N];
 };
 
@@ -103,7 +107,7 @@ static void open_all(struct peer *p)
             DO(p, VipCreateVi(p->nic, &vi_attrs, NULL, NULL, &p->vi[i]));
 }
 
-/* The two ends of a pair use the same discriminator, made of both numbers, as local and as remote. */
+/* Both ends of a pair use the same discriminator, made of both numbers, for both addresses. */
 static VIP_NET_ADDRESS *make_address(char *room, struct peer *host, int a, int b)
 {
     VIP_NET_ADDRESS *addr = (VIP_NET_ADDRESS *)room;
@@ -117,7 +121,7 @@ static VIP_NET_ADDRESS *make_address(char *room, struct peer *host, int a, int b
     return addr;
 }
 
-/* All attempts are started before the first is waited for. */
+/* Start all attempts, then wait for each. */
 static void connect_all(struct peer *p)
 {
     char local[ADDR_SIZE], remote[ADDR_SIZE];
@@ -148,7 +152,7 @@ static void post_write(struct peer *p, int to, VIP_DESCRIPTOR *d, void *from, vo
                        int size)
 {
     memset(d, 0, sizeof(*d));
-    d->CS.SegCount = 2; /* the address segment counts */
+    d->CS.SegCount = 2; /* the address segment and one data segment */
     d->CS.Control = VIP_CONTROL_OP_RDMAWRITE;
     d->CS.Length = size;
     d->DS[0].Remote.Data.Address = target;
@@ -171,7 +175,7 @@ static void write_block(struct peer *p, int to, int round)
     VIP_DESCRIPTOR *d = &p->shared->desc[to][2 * (round % 2)], *done;
     int i;
 
-    for (i = 0; i < 2 && round > 2; i++) { /* what was posted two rounds ago */
+    for (i = 0; i < 2 && round > 2; i++) { /* take the sends of two rounds ago */
         DO(p, VipSendWait(p->vi[to], 20000, &done));
         if (done != d + i)
             die(p->me, "completions are out of order", round);
@@ -185,8 +189,8 @@ static void write_block(struct peer *p, int to, int round)
 }
 
 /*
- * The other's block of the next round may come meanwhile, into the other half; that of the one after
- * it cannot, because he needs this thread's next block first.
+ * Meanwhile the block of the other thread's next round may come, into the other half. The block of
+ * the round after that cannot come, because the other thread needs this thread's next block first.
  */
 static void read_block(struct peer *p, int from, int round)
 {
@@ -222,7 +226,7 @@ static void *run(void *arg)
         if (i != p->me)
             for (round = 0; round < 4; round++)
                 DO(p, VipSendWait(p->vi[i], 20000, &done));
-    barrier(); /* nobody leaves while another still writes to him */
+    barrier(); /* no thread disconnects while another still writes to it */
     for (i = 0; i < N; i++) {
         if (i == p->me)
             continue;

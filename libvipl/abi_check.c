@@ -1,5 +1,5 @@
 /*
- * The public header and the daemon's numbers agree: every value of vipl.h that proto/status.h
+ * Check that the public header and vipd's numbers agree: every value of vipl.h that proto/status.h
  * repeats, and every offset that the specification gives (1.3 - 1.9). No code, only assertions.
  */
 #include <stddef.h>

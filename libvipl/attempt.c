@@ -1,11 +1,11 @@
 /*
  * The one connection attempt that a VI can have: its kind, its result, its file descriptor.
  *
- * A synchronous call claims the attempt, waits, and ends it. An asynchronous one
- * (VipConnectPeerRequest, VipxConnectStart) leaves it; its result waits for the call that fetches
- * it, once. A new attempt or VipDisconnect replaces a result that was not fetched.
+ * A synchronous call claims the attempt, waits for its result, and ends it. An asynchronous call
+ * (VipConnectPeerRequest, VipxConnectStart) leaves the attempt running; another call fetches the
+ * result, once. A new attempt or VipDisconnect discards a result that was not fetched.
  *
- * Owned by session->lock: all attempt_* members of struct vipl__vi.
+ * session->lock guards all attempt_* members of struct vipl__vi.
  */
 #include <stdio.h>
 #include <sys/eventfd.h>
@@ -14,7 +14,9 @@
 #include "libvipl/connect.h"
 #include "libvipl/error.h"
 
-/* How long, in ns, a new attempt waits for the end of another thread's cancelled one on the VI. */
+/*
+ * How long, in ns, a new attempt waits for the end of another thread's cancelled attempt on the VI.
+ */
 #define ATTEMPT_OVER_NS 1000000000ull
 
 /* ---- the file descriptor: readable while a result waits ------------------------------------ */
@@ -24,7 +26,7 @@ static void fd_raise(const struct vipl__vi *vi)
     uint64_t one = 1;
 
     if (vi->attempt_fd >= 0 && write(vi->attempt_fd, &one, sizeof(one)) < 0)
-        return; /* it is raised already */
+        return; /* the fd is readable already */
 }
 
 static void fd_lower(const struct vipl__vi *vi)
@@ -32,7 +34,7 @@ static void fd_lower(const struct vipl__vi *vi)
     uint64_t count;
 
     if (vi->attempt_fd >= 0 && read(vi->attempt_fd, &count, sizeof(count)) < 0)
-        return; /* it was not raised */
+        return; /* the fd was not readable */
 }
 
 void vipl__attempt_close_fd(struct vipl__vi *vi)
@@ -79,7 +81,10 @@ VIP_RETURN VipxConnectGetFd(VIP_VI_HANDLE ViHandle, int *Fd)
 
 /* ---- begin and end -------------------------------------------------------------------------- */
 
-/* No attempt, or an asynchronous one with a result that no call has fetched or waits for. */
+/*
+ * True if the VI has no attempt, or has the result of an asynchronous attempt that no call waits
+ * for.
+ */
 static bool replaceable(const struct vipl__vi *vi)
 {
     return vi->attempt == VIPL__ATTEMPT_NONE ||

@@ -1,4 +1,4 @@
-/* Starting a vipd on demand; see autostart.h. */
+/* Start a vipd on demand; see autostart.h. */
 #include "libvipl/autostart.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@
 
 #include "proto/control.h"
 
-#define TRIES   100   /* to connect, if another program of the user starts vipd first */
-#define WAIT_US 50000 /* us between two attempts */
+#define TRIES   100   /* tries to connect; another program of the user may be starting vipd */
+#define WAIT_US 50000 /* us between two tries */
 
 extern char **environ;
 
@@ -31,12 +31,12 @@ static int spawn_vipd(char *const arguments[])
         return -r;
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
-            /* the program reaps all children itself: connecting shows the result */
+            /* the program reaps all children itself; the connection shows the result */
             return 0;
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
 }
 
-/* Has a line only "WORD", blanks and a comment? The line is changed. */
+/* Does a line have only `word`, blanks and a comment? Changes the line. */
 static bool line_says(char *line, const char *word)
 {
     char *to = line;
@@ -48,7 +48,9 @@ static bool line_says(char *line, const char *word)
     return strcmp(line, word) == 0;
 }
 
-/* [daemon] autostart = yes in the user's own vipd.conf? vipd itself checks it when it starts. */
+/*
+ * Does the user's own vipd.conf have [daemon] autostart = yes? vipd checks the file when it starts.
+ */
 static bool configured(void)
 {
     const char *config = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
@@ -97,7 +99,7 @@ int vipl__autostart(const char *socket_path)
         return -EINVAL;
     *slash = '\0';
     r = spawn_vipd(arguments);
-    /* Even if ours has failed: it may have found that another one is being started. */
+    /* Try even if our vipd has failed: another vipd may be starting. */
     for (unsigned i = 0; i < TRIES; i++) {
         fd = vip_control_connect(socket_path);
         if (fd >= 0 || r == -ENOENT)

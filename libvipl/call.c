@@ -10,9 +10,9 @@
 #include "libvipl/error.h"
 
 /*
- * The control socket is lost. End the event socket too, so that the provider thread sees it and
- * completes what is posted (events.c). Only our direction of the control socket ends: VipCloseNic
- * still has to see vipd end the other one (session.c).
+ * The control socket is lost. End the event socket too, so that the provider thread notices it and
+ * completes the posted descriptors (events.c). End only our direction of the control socket:
+ * VipCloseNic must still see vipd end the other direction (session.c).
  */
 static VIP_RETURN lost(struct vipl__session *session, const char *call, int error)
 {
@@ -27,7 +27,7 @@ static VIP_RETURN lost(struct vipl__session *session, const char *call, int erro
                                                               : strerror(-error));
 }
 
-/* vipd's answer as a return code; an unknown code is a fault of vipd. */
+/* Turn vipd's reply into a return code; an unknown code is a fault of vipd. */
 static VIP_RETURN judge(const char *call, const Vip__Reply *reply)
 {
     uint32_t code = reply->has_code ? reply->code : VIP_RC_SUCCESS;

@@ -10,15 +10,16 @@
 #include "proto/control.pb-c.h"
 
 /*
- * Ask vipd and wait for the answer. fds: file descriptors to send with it (they stay open here).
- * Outcomes: VIP_SUCCESS with *ret_reply (free with vipl__reply_free), or without it if ret_reply is
- * NULL; vipd's code with its reason kept for VipxLastError; VIP_ERROR_RESOURCE if vipd has gone.
- * `call` is the name of the VIPL function, for texts. Any thread.
+ * Send a request to vipd and wait for the reply. fds: file descriptors to send with the request
+ * (they stay open here). Outcomes: VIP_SUCCESS with *ret_reply (free it with vipl__reply_free), or
+ * without a reply if ret_reply is NULL; vipd's code, with its reason kept for VipxLastError;
+ * VIP_ERROR_RESOURCE if vipd has gone. `call` is the name of the VIPL function, for texts. Any
+ * thread.
  */
 VIP_RETURN vipl__call(struct vipl__session *session, const char *call, const Vip__Request *request,
                       const int *fds, unsigned fd_count, Vip__Reply **ret_reply);
 
-/* The same for a request that only file descriptors answer. */
+/* The same for a request whose reply brings only file descriptors. */
 VIP_RETURN vipl__call_fds(struct vipl__session *session, const char *call,
                           const Vip__Request *request, struct vip_fds *ret_fds);
 
@@ -26,7 +27,7 @@ void vipl__reply_free(Vip__Reply *reply);
 
 /*
  * The same for a session's first request; its reply brings file descriptors. One more outcome:
- * ERROR_RESOURCE with *ret_reply and its again_ms: send the request again.
+ * VIP_ERROR_RESOURCE with *ret_reply: send the request again after its again_ms.
  */
 VIP_RETURN vipl__call_open(struct vipl__session *session, const Vip__Request *request,
                            const int *fds, unsigned fd_count, Vip__Reply **ret_reply,

@@ -14,11 +14,14 @@
 
 #include "proto/status.h"
 
-/* Errors from bad posts kept for a slow handler: limits the memory of a loop with bad posts. */
+/*
+ * Most errors from bad posts that wait for a slow handler: limits the memory of a loop of bad
+ * posts.
+ */
 #define POST_ERRORS_MAX 1024
 
-/* Seconds for which VipErrorCallback and VipCloseNic wait for a running handler. They do not wait
- * for ever, because the handler may wait for a lock of their caller. */
+/* Seconds for which VipErrorCallback and VipCloseNic wait for a running handler. The wait is
+ * limited, because the handler may wait for a lock of their caller. */
 #define STOP_WAIT_S 2
 
 /* One error waiting for its handler. */
@@ -34,10 +37,10 @@ struct vipl__callbacks {
     pthread_cond_t changed;
     pthread_t thread;
     bool started; /* the thread exists or existed */
-    bool ended;   /* it has left its loop */
+    bool ended;   /* the thread has left its loop */
     bool stop;
     bool running;     /* a handler of the application is being called */
-    unsigned holders; /* owner and thread; the last one frees it */
+    unsigned holders; /* owner and thread; the last holder frees this object */
     unsigned post_errors;
     struct item *head, **tail;
     VIP_ERROR_HANDLER handler;
@@ -139,7 +142,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Most programs never see an asynchronous error: the thread is made for the first one. */
+/* Start the thread at the first error: most programs never see an asynchronous error. */
 static bool start(struct vipl__callbacks *callbacks)
 {
     pthread_attr_t attr;
@@ -189,8 +192,8 @@ void vipl__callbacks_put(struct vipl__callbacks *callbacks, const VIP_ERROR_DESC
 }
 
 /*
- * Wait until the thread is not in a handler, or has ended if `end`; STOP_WAIT_S at most, and not if
- * our caller is that handler. Under the lock.
+ * Wait until the thread is in no handler or, if `end`, has ended. Wait STOP_WAIT_S at most, and not
+ * at all if our caller is the handler. Under the lock.
  */
 static void await_thread(struct vipl__callbacks *callbacks, bool end)
 {
@@ -214,7 +217,7 @@ void vipl__callbacks_set(struct vipl__callbacks *callbacks, VIP_ERROR_HANDLER ha
     other = handler != callbacks->handler || context != callbacks->context;
     callbacks->handler = handler;
     callbacks->context = context;
-    /* The program may next free what a running old handler uses. */
+    /* The program may next free memory that a running old handler uses. */
     if (other)
         await_thread(callbacks, false);
     pthread_mutex_unlock(&callbacks->lock);

@@ -2,9 +2,10 @@
  * VipConnectWait, VipConnectAccept, VipConnectReject, VipConnectRequest, VipDisconnect (spec 2.4),
  * accept and reject with private data, VipxConnectUser.
  *
- * vipd answers every request at once. A result that takes longer comes as an event: the provider
- * thread leaves it in the session (events.c), and the caller waits for it here. A request that vipd
- * has handed to a wait is never lost: a wait that times out asks vipd whether one is on its way.
+ * vipd answers every control request at once. A result that takes longer comes as an event: the
+ * provider thread stores it in the session (events.c), and the caller waits for it here. A
+ * connection request that vipd has given to a wait is never lost: a wait that times out asks vipd
+ * whether a request is on its way.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,10 @@
 
 /* ---- connection handles -------------------------------------------------------------------- */
 
-/* Under session->lock. 0: no memory, or too many. */
+/*
+ * Make a connection handle. Returns 0 if there is no memory or there are too many. Under
+ * session->lock.
+ */
 static uint64_t conn_add(struct vipl__session *session, uint64_t conn_handle)
 {
     struct vipl__conn *conns;
@@ -47,7 +51,7 @@ static uint64_t conn_add(struct vipl__session *session, uint64_t conn_handle)
     return session->conns[i].handle;
 }
 
-/* Under session->lock. NULL: not a pending request (any more). */
+/* Returns NULL if the handle is not a pending request (any more). Under session->lock. */
 static struct vipl__conn *conn_find(struct vipl__session *session, uint64_t handle)
 {
     uint32_t i = handle & 0xFFFF;
@@ -147,7 +151,7 @@ static VIP_RETURN ask_wait(struct vipl__session *session, struct vip_addr *local
     return VIP_SUCCESS;
 }
 
-/* Cancel a wait. *ret_found: too late, its request is on its way. */
+/* Cancel a wait. *ret_found is true if it is too late: a request for it is on its way. */
 static VIP_RETURN ask_cancel(struct vipl__session *session, uint64_t wait_id, bool *ret_found)
 {
     Vip__ConnectWaitCancel cancel = VIP__CONNECT_WAIT_CANCEL__INIT;
@@ -167,7 +171,7 @@ static VIP_RETURN ask_cancel(struct vipl__session *session, uint64_t wait_id, bo
     return VIP_SUCCESS;
 }
 
-/* The request for a local address within the time limit. */
+/* Wait for a connection request for a local address, within the time limit. */
 static VIP_RETURN wait_incoming(struct vipl__session *session, struct vip_addr *local,
                                 VIP_ULONG timeout_ms, struct vipl__incoming **ret)
 {
@@ -292,8 +296,8 @@ static VIP_RETURN accept_on(struct vipl__session *session, const char *call, uin
     rc = vipl__call(session, call, &request, NULL, 0, NULL);
     if (rc != VIP_SUCCESS)
         vipl__attempt_end(vi);
-    /* Spec 2.4: after a conflict of attributes the handle stays valid. Success uses it up, and so
-     * does a client that has given up (VIP_TIMEOUT). */
+    /* Spec 2.4: after a conflict of attributes the handle stays valid. It ends after success, and
+     * if the client has given up (VIP_TIMEOUT). */
     if (rc == VIP_SUCCESS || rc == VIP_TIMEOUT)
         conn_forget(session, conn_handle);
     return rc == VIP_SUCCESS ? vipl__attempt_result(vi, call, NULL, NULL) : rc;
@@ -417,7 +421,10 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
     return rc;
 }
 
-/* Has vipd completed all sends up to *ret[0], successfully or not? Or can it no longer do so? */
+/*
+ * VIP_SUCCESS if vipd has completed all sends up to *ret[0], successfully or not, or can no longer
+ * do so.
+ */
 static VIP_RETURN attempt_linger(struct vipl__sleeper *wait)
 {
     const struct vipl__vi *vi = wait->object;
@@ -432,8 +439,8 @@ static VIP_RETURN attempt_linger(struct vipl__sleeper *wait)
 /*
  * At the reliable levels a completion of vipd says that the peer has processed the operation, or
  * that the connection is over. A message that went by a ring is with the peer already. So all
- * earlier posts have arrived once they have completed. The time limit is vipd's. The thread waits
- * as in VipSendWait; calls of other threads do not wait for it.
+ * earlier posts have arrived once they have completed. vipd sets the time limit. The thread waits
+ * as in VipSendWait and holds no lock, so calls of other threads do not wait.
  */
 static void linger(struct vipl__vi *vi, uint64_t handle)
 {
@@ -464,7 +471,7 @@ VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle)
     linger(vi, (uint64_t)(uintptr_t)ViHandle);
     if (!vipl__vi_is(vi, (uint64_t)(uintptr_t)ViHandle)) {
         vipl__leave(vi->session);
-        return vipl__bad_vi("VipDisconnect", ViHandle); /* another thread has destroyed it */
+        return vipl__bad_vi("VipDisconnect", ViHandle); /* another thread has destroyed the VI */
     }
     /* A thread that is blocked in an attempt on this VI gets its result from vipd. */
     disconnect.has_vi = 1;

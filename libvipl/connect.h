@@ -1,7 +1,7 @@
 /*
- * What the files about connections share: connect.c (client and server), attempt.c (the one attempt
- * of a VI), connect_start.c (peer-to-peer, asynchronous), listen.c, connect_util.c, and events.c,
- * which delivers the results.
+ * Functions that the files about connections share: connect.c (client and server), attempt.c (the
+ * one attempt of a VI), connect_start.c (peer-to-peer, asynchronous), listen.c, connect_util.c, and
+ * events.c, which delivers the results.
  */
 #ifndef LIBVIPL_CONNECT_H
 #define LIBVIPL_CONNECT_H
@@ -13,9 +13,11 @@
 /* ---- connect_util.c ---- */
 
 bool vipl__closing(const struct vipl__session *session);
-/* Wait for a change until the deadline, under session->lock. false: the time is over. */
+/*
+ * Wait until session->changed is signalled; under session->lock. Returns false after the deadline.
+ */
 bool vipl__await_change(struct vipl__session *session, uint64_t deadline_ns);
-/* VIP_ERROR_RESOURCE: vipd has ended, or the NIC handle was closed. */
+/* Fail with VIP_ERROR_RESOURCE: vipd has ended, or the NIC handle was closed. */
 VIP_RETURN vipl__gone(const struct vipl__session *session, const char *call);
 
 VIP_RETURN vipl__read_address(const struct vipl__session *session, const char *call,
@@ -26,7 +28,9 @@ VIP_RETURN vipl__read_local(const struct vipl__session *session, const char *cal
 void vipl__put_address(Vip__NetAddress *out, struct vip_addr *address);
 void vipl__write_address(VIP_NET_ADDRESS *out, const struct vip_addr *address);
 
-/* Private data of a caller (NULL: none), for a caller, and out of a message. */
+/*
+ * Read private data that a caller gives (NULL: none); write it for a caller; get it from a message.
+ */
 VIP_RETURN vipl__read_private(const char *call, const VIPX_PRIVATE_DATA *given,
                               struct vip_private *ret);
 void vipl__write_private(VIPX_PRIVATE_DATA *out, const struct vip_private *data);
@@ -43,7 +47,7 @@ void vipl__reject_quietly(struct vipl__session *session, const char *call, uint6
 
 /* ---- attempt.c ---- */
 
-/* Claim the VI's one attempt; waits up to 1 s for the end of another thread's cancelled one. */
+/* Claim the VI's one attempt; wait up to 1 s for the end of another thread's cancelled attempt. */
 VIP_RETURN vipl__attempt_begin(struct vipl__vi *vi, enum vipl__attempt kind, const char *call);
 void vipl__attempt_end(struct vipl__vi *vi);
 /* Wait for the result of the attempt and end it. attrs and data may be NULL. */
@@ -58,20 +62,20 @@ void vipl__attempt_cancelled(struct vipl__vi *vi);
 void vipl__attempt_done(struct vipl__vi *vi, const Vip__ConnResult *event);
 /* vipd has died: the VI's file descriptor becomes readable. Under session->lock. */
 void vipl__attempt_death(struct vipl__vi *vi);
-/* The VI ends: close its eventfd. Under session->lock, or without threads in the session. */
+/* The VI ends: close its eventfd. Under session->lock, or when no thread is in the session. */
 void vipl__attempt_close_fd(struct vipl__vi *vi);
 
-/* What a connection request says. */
+/* Contents of a connection request. */
 struct vipl__connect {
     struct vip_addr local, remote;
     VIP_ULONG timeout_ms;
     bool peer_to_peer;
     struct vip_private data;
 };
-/* Check and take the addresses, check the time limit. */
+/* Check the time limit and the addresses; put the addresses into *ret. */
 VIP_RETURN vipl__connect_read(struct vipl__vi *vi, const char *call, VIP_NET_ADDRESS *local,
                               VIP_NET_ADDRESS *remote, struct vipl__connect *ret);
-/* Send it to vipd. `async`: the result is fetched by vipl__attempt_collect. */
+/* Send the request to vipd. `async`: the caller fetches the result with vipl__attempt_collect. */
 VIP_RETURN vipl__connect_start(struct vipl__vi *vi, const char *call, struct vipl__connect *connect,
                                bool async);
 

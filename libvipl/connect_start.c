@@ -1,6 +1,7 @@
 /*
- * Connection requests: peer-to-peer (spec 2.5), and the asynchronous ones of vipl_ext.h. Each of
- * them, and VipConnectRequest, is one message to vipd and one result, which comes as an event.
+ * Connection requests: the peer-to-peer calls (spec 2.5), and the asynchronous calls of vipl_ext.h.
+ * Each of these calls, like VipConnectRequest, sends one message to vipd; the result comes as an
+ * event.
  */
 #include "libvipl/connect.h"
 #include "libvipl/error.h"
@@ -43,7 +44,7 @@ VIP_RETURN vipl__connect_start(struct vipl__vi *vi, const char *call, struct vip
     body.private_data.len = connect->data.len;
     request.body_case = VIP__REQUEST__BODY_CONNECT;
     request.connect = &body;
-    /* Before vipd gets the request: the result may come before its reply is read. */
+    /* Set this before vipd gets the request: the result may come before the reply is read. */
     pthread_mutex_lock(&vi->session->lock);
     vi->attempt_async = async;
     pthread_mutex_unlock(&vi->session->lock);

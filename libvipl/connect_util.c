@@ -1,5 +1,6 @@
 /*
- * What the files about connections share: waiting for the provider thread, addresses, private data.
+ * Helpers for the files about connections: waiting for the provider thread, addresses, private
+ * data.
  */
 #include <errno.h>
 #include <string.h>
@@ -41,7 +42,7 @@ VIP_RETURN vipl__gone(const struct vipl__session *session, const char *call)
 
 /*
  * Split an address of the application. The discriminator follows the host part without any
- * alignment. Copied, because it may be unaligned and the caller may change it.
+ * alignment. The address is copied, because it may be unaligned and the caller may change it.
  */
 VIP_RETURN vipl__read_address(const struct vipl__session *session, const char *call,
                               const char *which, const VIP_NET_ADDRESS *address,
@@ -95,7 +96,7 @@ void vipl__put_address(Vip__NetAddress *out, struct vip_addr *address)
     out->discriminator.len = address->disc_len;
 }
 
-/* Write only the bytes that the lengths say: buffers of programs may have 40 bytes or less. */
+/* Write only as many bytes as the lengths say: buffers of programs may have 40 bytes or less. */
 void vipl__write_address(VIP_NET_ADDRESS *out, const struct vip_addr *address)
 {
     out->HostAddressLen = address->host_len;

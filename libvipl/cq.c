@@ -21,7 +21,7 @@ static VIP_RETURN ask_cq(struct vipl__session *session, const char *call,
     cq.has_entries = body != VIP__REQUEST__BODY_DESTROY_CQ;
     cq.entries = entries;
     request.body_case = body;
-    request.create_cq = &cq; /* one union member for the three */
+    request.create_cq = &cq; /* the three requests share this union member */
     return vipl__call(session, call, &request, NULL, 0, ret_reply);
 }
 
@@ -129,7 +129,7 @@ VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
         __atomic_compare_exchange_n(&cq->handle, &handle, 0, false, __ATOMIC_SEQ_CST,
                                     __ATOMIC_SEQ_CST);
         vipl__spin_unlock(&cq->done_lock);
-        vipl__wake_all(cq->session); /* a waiting thread finds it gone */
+        vipl__wake_all(cq->session); /* a waiting thread then finds the CQ gone */
         vipl__notify_cancel_cq(cq, (uint64_t)(uintptr_t)CQHandle);
         vipl__cq_fd_close(cq);
     }

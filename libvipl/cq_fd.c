@@ -1,17 +1,17 @@
 /*
  * VipxCQGetFd: a completion queue as a file descriptor for epoll, poll or libev.
  *
- * The file descriptor is one end of a socket pair; a message in it makes it readable. vipd sends
- * one when it has written an entry and the CQ's arm word differs from its value at the last
- * message. vipd publishes the new value first (doc/shm-abi.md, CQ descriptors). So it sends one
- * message per value, and the two words show this side whether that message was sent or is about to
- * be.
+ * The file descriptor is one end of a socket pair; a message in it makes it readable. vipd sends a
+ * message when it has written an entry and the CQ's arm word differs from its value at the last
+ * message. Before it sends, vipd publishes the value that it has seen (doc/shm-abi.md, CQ
+ * descriptors). So vipd sends one message per value. If the two words are equal, that message was
+ * sent or is about to be sent.
  *
- * Level-triggered: it stays readable until a call finds the CQ empty. That call takes the message
- * out, arms, and looks once more, because an entry may have come before vipd could see the new
- * word. If it then finds more than one entry, it takes one and sends a message of its own. Messages
- * are taken out by number (`fd_messages`): one that has not come yet is taken out by a later call,
- * and one that vipd sends for the new value stays in.
+ * Level-triggered: the file descriptor stays readable until a call finds the CQ empty. That call
+ * takes the message out, arms, and looks once more, because an entry may have come before vipd
+ * could see the new word. If the call then finds more than one entry, it takes one entry and sends
+ * a message itself. Messages are counted (`fd_messages`): a later call takes out a message that has
+ * not come yet, and a message that vipd sends for the new value stays in.
  *
  * A CQ without a file descriptor pays one comparison in an empty VipCQDone.
  */
@@ -105,7 +105,10 @@ static VIP_RETURN make(struct vipl__cq *cq, uint64_t handle)
             rc = VIP_INVALID_PARAMETER;
         }
         vipl__spin_unlock(&cq->done_lock);
-        /* From now on all messages come through vipd, which does not signal those in the rings. */
+        /*
+         * From now on all messages come through vipd; vipd does not signal messages that are in the
+         * rings already.
+         */
         vipl__direct_asleep_cq(cq);
         vipl__spin_lock(&cq->done_lock);
         if (cq->fd[0] >= 0 && vipl__direct_waiting(cq))

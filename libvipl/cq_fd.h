@@ -7,18 +7,24 @@
 #include "libvipl/session.h"
 
 /*
- * The CQ was found empty and has a file descriptor: make that unreadable and ask vipd for the next
- * signal. Returns whether the caller must look at the ring once more. Under done_lock.
+ * The CQ was found empty and has a file descriptor: make the file descriptor unreadable and ask
+ * vipd for the next signal. Returns true if the caller must look at the ring once more. Under
+ * done_lock.
  */
 bool vipl__cq_fd_arm(struct vipl__cq *cq);
 
-/* Make it readable from here: there are entries that vipd does not announce. Under done_lock. */
+/*
+ * Make the file descriptor readable: there are entries that vipd does not announce. Under
+ * done_lock.
+ */
 void vipl__cq_fd_signal(struct vipl__cq *cq);
 
-/* vipd is dead, and this CQ's descriptors may be flushed: signal, if it has a file descriptor. */
+/*
+ * vipd is dead, and this CQ's descriptors may be flushed: signal, if the CQ has a file descriptor.
+ */
 void vipl__cq_fd_flushed(struct vipl__cq *cq);
 
-/* The CQ is gone. Does nothing if it has no file descriptor. */
+/* The CQ is gone: close its file descriptor, if it has one. */
 void vipl__cq_fd_close(struct vipl__cq *cq);
 
 #endif

@@ -6,12 +6,15 @@
 #include "libvipl/sleep.h"
 
 /*
- * Entries after which a sleeping vipd is woken: it keeps entries back while the ring is full, and
- * it gets no other sign that there is room again.
+ * Wake a sleeping vipd after this many entries were taken. vipd keeps entries back while the ring
+ * is full, and gets no other sign that there is room again.
  */
 #define TELL_EVERY (VIP_CQ_RING_SLOTS / 4)
 
-/* Looks after which the rings are first, so that their messages never wait for ever. */
+/*
+ * After this many looks, look at the rings before vipd's entries, so that ring messages never wait
+ * for ever.
+ */
 #define RINGS_EVERY 64
 
 /*
@@ -33,13 +36,13 @@ static struct vipl__vi *entry_vi(struct vipl__cq *cq, const struct vip_cqe *entr
         (__atomic_load_n(&vi->generation, __ATOMIC_RELAXED) & 0xFF) != entry->gen ||
         __atomic_load_n(&vi->queue[entry->queue].cq, __ATOMIC_RELAXED) != cq)
         return NULL;
-    /* Destroyed and created again meanwhile? Then the entry is of the earlier VI. */
+    /* If the VI was destroyed and created again meanwhile, the entry belongs to the earlier VI. */
     return __atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE) == *ret_handle ? vi : NULL;
 }
 
 /*
  * Without vipd: a descriptor of a bound queue that was posted and never reported counts as
- * completed. Goes round the VIs from the last one found, so that each has its turn.
+ * completed. The search starts at the VI found last, so that each VI has its turn.
  */
 static __attribute__((cold, noinline)) struct vipl__vi *
 flushed_vi(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
@@ -64,7 +67,7 @@ flushed_vi(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
     return NULL;
 }
 
-/* After RINGS_EVERY looks the rings are first, for any number of entries of vipd. */
+/* After RINGS_EVERY looks the rings come first, even if vipd has entries. */
 static __attribute__((noinline)) struct vipl__vi *
 ring_in_turn(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
 {
@@ -103,7 +106,10 @@ static inline struct vipl__vi *next_entry(struct vipl__cq *cq, unsigned *ret_que
     return vi;
 }
 
-/* The CQ is empty and has an fd: arm it, look again, keep it readable for a second entry. */
+/*
+ * The CQ is empty and has an fd: arm it, look again, and keep the fd readable if there is a second
+ * entry.
+ */
 static __attribute__((noinline)) struct vipl__vi *
 arm_and_look(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle, bool *ret_tell)
 {
@@ -119,9 +125,9 @@ arm_and_look(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle, boo
 }
 
 /*
- * Most calls of a program that polls find nothing. That can be seen without the lock: there is no
- * entry at the position, and the position was the same before and after the look. Work without an
- * entry (report what a dead vipd left, arm a file descriptor, look at rings) needs the lock.
+ * Most calls of a program that polls find nothing. This check needs no lock: there is no entry at
+ * the position, and the position is the same before and after the look. Other work at an empty CQ
+ * (report the descriptors of a dead vipd, arm a file descriptor, look at rings) needs the lock.
  */
 static inline bool seems_empty(const struct vipl__cq *cq)
 {
@@ -175,7 +181,7 @@ static VIP_RETURN attempt(struct vipl__sleeper *wait)
     return vipl__take_entry(wait->object, wait->handle, wait->ret[0], wait->ret[1]);
 }
 
-/* Senders by rings look at how many sleep here. */
+/* Senders look at the number of sleepers before they use a ring. */
 static void sleepers_changed(struct vipl__sleeper *wait)
 {
     vipl__direct_asleep_cq(wait->object);

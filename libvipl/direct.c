@@ -1,5 +1,6 @@
 /*
- * The direct path (direct.h): set-up, sending, offering receives, sleeping. Taking: direct_take.c.
+ * The direct path (direct.h): set-up, sending, offering receives, sleeping. direct_take.c takes
+ * messages.
  */
 #include "libvipl/direct.h"
 
@@ -13,13 +14,16 @@
 #include "libvipl/call.h"
 #include "libvipl/sq.h"
 
-/* Segments of a send by a ring at most; sends with more are rare and go through vipd. */
+/* Most segments of a send by a ring; sends with more segments are rare and go through vipd. */
 #define SEGS_MAX 8
 
-/* Sends in a row through vipd only to keep the order, before one waits: first and largest value. */
+/*
+ * First and largest value of `patience`: number of sends in a row that take vipd only to keep the
+ * order, before a send waits.
+ */
 #define PATIENCE_MIN 16
 #define PATIENCE_MAX 4096
-/* How long it waits, in ns; vipd needs some microseconds. */
+/* How long that send waits, in ns; vipd needs some microseconds. */
 #define WAIT_NS 50000
 
 static const struct vip_vipd_vi *block_of(const struct vipl__vi *vi)
@@ -39,14 +43,14 @@ static VIP_RETURN ask_direct(struct vipl__session *session, int fd)
     return vipl__call(session, "VipOpenNic", &request, &fd, 1, NULL);
 }
 
-/* Empty private pages at the same addresses, for calls that race with the end. */
+/* Map empty private pages at the same addresses, for calls that race with the end. */
 static void make_empty(void *base, size_t bytes)
 {
     mmap(base, bytes, PROT_READ | PROT_WRITE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-/* A memfd at the reserved address of the table; -1: it cannot be made. */
+/* Make a memfd and map it at the reserved address of the table. Returns -1 on failure. */
 static int make_table(struct vipl__session *session)
 {
     int fd;
@@ -109,7 +113,10 @@ void vipl__direct_create(struct vipl__vi *vi)
 
 /* ---- a VI's ring -------------------------------------------------------------------------- */
 
-/* A CQ looks at a few rings only, because it looks at each whenever it is empty. */
+/*
+ * Add a queue to a CQ; false if the CQ has too many. An empty CQ looks at each of its rings, so it
+ * has few.
+ */
 static bool cq_add(struct vipl__cq *cq, struct vipl__vi *vi, enum vip_queue which)
 {
     bool added = false;
@@ -154,7 +161,7 @@ static void unlock_all(struct vipl__vi *vi)
     vipl__spin_unlock(&vi->session->post_lock);
 }
 
-/* The object with address space for a ring; NULL: no memory. */
+/* The VI's ring object, with address space for a ring; NULL: no memory. */
 static struct vipl__direct *object_of(struct vipl__vi *vi)
 {
     struct vipl__direct *direct = vi->direct;
@@ -184,14 +191,14 @@ static bool map_ring(struct vipl__direct *direct, int fd)
     return vipl__shared_advise(direct->map, sizeof(struct vip_direct)) == 0;
 }
 
-/* What a ring begins with. Under all locks. */
+/* Set the first state of a ring. Under all locks. */
 static void start(struct vipl__vi *vi, struct vipl__direct *direct, const Vip__Direct *event)
 {
     struct vip_direct *map = direct->map;
     VIP_ULONG max = vi->attrs.MaxTransferSize;
 
     direct->in = &map->way[1 - event->half];
-    /* Never cleared: a post that races with the end of an earlier life of this VI loads it. */
+    /* Never set to NULL: a post may load it while the earlier VI of this object ends. */
     __atomic_store_n(&direct->out.way, &map->way[event->half], __ATOMIC_RELAXED);
     direct->out.sent = direct->out.bytes = 0;
     direct->out.freed = direct->out.line = direct->out.oldest = 0;
@@ -224,7 +231,9 @@ void vipl__direct_attach(struct vipl__vi *vi, const Vip__Direct *event, int fd)
     direct->sends = cq_add(vi->queue[VIP_Q_SEND].cq, vi, VIP_Q_SEND);
     lock_all(vi);
     start(vi, direct, event);
-    /* Set before receives are offered: until it is known, the receiver counts as asleep. */
+    /*
+     * Set this before receives are offered: the receiver counts as asleep until its state is known.
+     */
     __atomic_store_n(&direct->in->asleep, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&direct->live, 1, __ATOMIC_RELEASE);
     for (k = recv->reaped; k != recv->posted; k++)
@@ -266,7 +275,7 @@ bool vipl__direct_receive_good(const struct vipl__vi *vi, const struct vip_sq_sl
                                uint32_t *ret_room)
 {
     uint64_t room = 0;
-    bool ends = false; /* the region of a segment ends before it does */
+    bool ends = false; /* the region of a segment ends before the segment */
 
     if (slot->seg_count > VIP_SQ_INLINE_SEGS || slot->reserved1 != 0 ||
         (slot->control & ~VIP_CONTROL_IMMEDIATE & ~VIP_CONTROL_QFENCE) != 0)
@@ -309,7 +318,7 @@ void vipl__direct_lend(struct vipl__vi *vi, uint32_t k)
 
 /* ---- sending ------------------------------------------------------------------------------ */
 
-/* The segments of a send, each word of the program's memory loaded once. */
+/* The segments of a send. Each word of the program's memory is loaded once. */
 struct gather {
     unsigned count;
     uint32_t sum;
@@ -319,7 +328,7 @@ struct gather {
     } piece[SEGS_MAX];
 };
 
-/* false: it is not for the ring. */
+/* Read the segments of a send. False if the send must not go by the ring. */
 static bool gather(const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, uint32_t max_bytes,
                    struct gather *ret)
 {
@@ -359,15 +368,15 @@ static bool sleepers_of(const struct vipl__queue *queue)
                            __atomic_load_n(&cq->fd[0], __ATOMIC_RELAXED) >= 0));
 }
 
-/* Has vipd not yet completed all earlier sends? */
+/* True if vipd has not yet completed all earlier sends. */
 static bool followed(const struct vipl__vi *vi)
 {
     return vip_load32_acquire(&block_of(vi)->prod[VIP_Q_SEND]) !=
            __atomic_load_n(&vi->queue[VIP_Q_SEND].via, __ATOMIC_RELAXED);
 }
 
-/* May sends go by the ring now, and does the peer poll? ring_mute: the ring is over at the peer's
- * end, or vipctl capture runs. */
+/* May sends go by the ring now, and does the peer poll? ring_mute is not 0 if the ring is over at
+ * the peer's end, or if vipctl capture runs. */
 static bool open_now(const struct vipl__vi *vi, struct vipl__direct *direct)
 {
     const struct vip_vipd_vi *block = block_of(vi);
@@ -377,13 +386,13 @@ static bool open_now(const struct vipl__vi *vi, struct vipl__direct *direct)
            vip_load32(&direct->out.way->asleep) == 0;
 }
 
-/* This send must follow others through vipd. Is it time to wait for them? */
+/* This send must follow earlier sends through vipd. Is it time to wait for these? */
 static bool time_to_wait(struct vipl__direct *direct)
 {
     if (++direct->behind < direct->patience)
         return false;
     direct->behind = 0;
-    /* If the waits do not help (vipd takes long, or the peer sleeps), they become ever rarer. */
+    /* If waits do not help (vipd takes long, or the peer sleeps), make them rarer. */
     if (direct->patience < PATIENCE_MAX)
         direct->patience *= 2;
     return true;
@@ -435,7 +444,7 @@ enum vipl__way vipl__direct_post(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc
     message->len = from.sum;
     direct->behind = 0;
     if (++direct->run == PATIENCE_MAX)
-        direct->patience = PATIENCE_MIN; /* all its sends go by the ring */
+        direct->patience = PATIENCE_MIN; /* all sends of the VI go by the ring */
     return VIPL__WAY_YES;
 }
 
@@ -457,8 +466,8 @@ void vipl__direct_sent(struct vipl__vi *vi)
     const struct vip_direct_way *way =
         direct != NULL ? __atomic_load_n(&direct->out.way, __ATOMIC_RELAXED) : NULL;
 
-    /* Behind the fence of the post (vipl__spin_unlock_full): a peer that did not find the message
-     * has published before that it sleeps. */
+    /* This comes after the fence of the post (vipl__spin_unlock_full). So a peer that did not find
+     * the message has already published that it sleeps. */
     if (way != NULL && __builtin_expect(vip_load32(&way->asleep) != 0, 0))
         vipl__ask(vi, VIP_ASK_WAKE_PEER);
     if (__builtin_expect(sleepers_of(&vi->queue[VIP_Q_SEND]), 0))
@@ -482,7 +491,9 @@ void vipl__direct_asleep_vi(struct vipl__vi *vi)
 
     if (direct == NULL)
         return;
-    /* Load and publish under one lock: the thread that changes the word later publishes later. */
+    /*
+     * Load and publish under one lock, so that the last change of the word is also published last.
+     */
     vipl__spin_lock(&direct->asleep_lock);
     if (__atomic_load_n(&direct->live, __ATOMIC_ACQUIRE) != 0)
         __atomic_store_n(&direct->in->asleep, sleepers_of(&vi->queue[VIP_Q_RECV]),

@@ -1,7 +1,7 @@
 /*
- * Taking messages out of a VI's ring (direct.h). The sender is another program, which may write
- * anything into the ring at any time. Its words are loaded once and checked. A wrong one costs one
- * receive of this VI and, at worst, the connection.
+ * Take messages out of a VI's ring (direct.h). The sender is another program, which may write
+ * anything into the ring at any time. So each word is loaded once and checked. A wrong word costs
+ * one receive of this VI and, at worst, the connection.
  */
 #include <string.h>
 
@@ -10,9 +10,9 @@
 /* ---- has one come? ------------------------------------------------------------------------ */
 
 /*
- * May message n be taken? While the ring is open: if it is written. The stamp is loaded before the
- * state: if vipd has not begun to end the ring then, it will see the stamp when it counts
- * (vipd/nic/direct.c). When the ring is over: if vipd has counted it.
+ * May message n be taken? While the ring is open: yes, if the message is written. When the ring is
+ * over: yes, if vipd has counted the message. The message's stamp is loaded before the ring's
+ * state: if the ring is still open then, vipd sees the stamp when it counts (vipd/nic/direct.c).
  */
 static bool arrived(const struct vipl__direct *direct, const struct vipl__vi *vi, uint32_t n)
 {
@@ -27,7 +27,7 @@ static bool arrived(const struct vipl__direct *direct, const struct vipl__vi *vi
     return state == VIP_RING_OVER && (int32_t)(vip_load32(&block->ring_end) - n) > 0;
 }
 
-/* Has the CQ reported message n? Then a Done call finds it, even if the sender overwrites it. */
+/* Has the CQ reported message n? Then a Done call takes it, even if the sender overwrites it. */
 static bool told(const struct vipl__direct *direct, uint32_t n)
 {
     return (int32_t)(__atomic_load_n(&direct->reported, __ATOMIC_RELAXED) - n) > 0;
@@ -63,13 +63,15 @@ static uint64_t sum_of(const struct vip_sq_slot *slot)
     return sum;
 }
 
-/* May a message be copied to receive k, and of how many bytes? Under post_lock. */
+/*
+ * May a message be copied to receive k? *ret_room: most bytes of such a message. Under post_lock.
+ */
 static bool receive_takes(struct vipl__vi *vi, const struct vipl__direct *direct, uint32_t k,
                           const struct vip_sq_slot *slot, uint32_t *ret_room)
 {
     uint32_t at = k & (VIP_DESC_PER_QUEUE_MAX - 1);
 
-    /* The room as it was offered, if no region has ended or changed since. */
+    /* The offered room is still right if no region has ended or changed since. */
     *ret_room = direct->lent[at];
     if (*ret_room != VIPL__NOT_LENT &&
         vi->queue[VIP_Q_RECV].origin[at].region_epoch ==
@@ -79,9 +81,9 @@ static bool receive_takes(struct vipl__vi *vi, const struct vipl__direct *direct
 }
 
 /*
- * Copy message n to receive k. Returns the error bits of its status. *ret_break: the connection is
- * over, because of the error or because the sender is not our library. An unreliable connection
- * outlives errors of the receive (spec 3.6).
+ * Copy message n to receive k. Returns the error bits of the receive's status. *ret_break: true if
+ * the connection must end, because of the error or because the sender does not keep to the ring's
+ * rules. An unreliable connection survives errors of the receive (spec 3.6).
  */
 static uint32_t deliver(struct vipl__vi *vi, const struct vipl__direct *direct, uint32_t n,
                         uint32_t k, struct vip_direct_slot *message, bool *ret_break)
@@ -128,13 +130,13 @@ static void take(struct vipl__vi *vi, struct vipl__direct *direct, uint32_t n, u
     }
     __atomic_store_n(&direct->taken, n + 1, __ATOMIC_RELAXED);
     __atomic_store_n(&head->taken, head->taken + 1, __ATOMIC_RELAXED);
-    /* Last: after this the sender writes there again. */
+    /* Do this last: after it the sender uses the message's place again. */
     vip_store32_release(&direct->in->taken, n + 1); /* [pair TAKEN] */
 }
 
 /* ---- what is next -------------------------------------------------------------------------- */
 
-/* Is message n the next to be taken, unless vipd has a completion before it? */
+/* Can message n be taken next, if vipd has no completion before it? */
 static bool from_ring(const struct vipl__vi *vi, const struct vipl__direct *direct, uint32_t n)
 {
     const struct vip_vipd_vi *block = vip_vipd_vi((void *)vi->session->vipd, vi->index);
@@ -148,10 +150,11 @@ static bool from_ring(const struct vipl__vi *vi, const struct vipl__direct *dire
 }
 
 /*
- * Order: a completion of vipd says how many messages of the ring come before it. Without one the
- * ring is next. The look at the ring comes first, because a message is written only after
- * everything before it through vipd was complete. Every completion of vipd belongs to one receive,
- * also if the sender broke this rule and messages were taken that should come after it.
+ * Order: a completion of vipd says how many messages of the ring come before it. Without a
+ * completion the ring is next. Look at the ring first, because a message is written only after all
+ * earlier sends through vipd were complete. Every completion of vipd belongs to one receive. That
+ * holds even if the sender broke this rule, so that messages were taken that should come after the
+ * completion.
  */
 enum vipl__next vipl__direct_next(struct vipl__vi *vi, struct vipl__direct *direct, uint32_t k,
                                   bool locked, struct vip_comp *ret, bool *ret_break)
@@ -195,7 +198,10 @@ static bool entry_of(const struct vipl__cq_direct *at)
     if (at->queue == VIP_Q_SEND)
         return __atomic_load_n(&queue->direct_done, __ATOMIC_ACQUIRE) != queue->direct_reported;
     n = __atomic_load_n(&direct->reported, __ATOMIC_RELAXED);
-    /* A message that was taken without the CQ still has its entry; its slot may be in use again. */
+    /*
+     * A message that was taken before the CQ reported it still has an entry; its slot may be in use
+     * again.
+     */
     return (int32_t)(__atomic_load_n(&direct->taken, __ATOMIC_RELAXED) - n) > 0 ||
            arrived(direct, at->vi, n);
 }
@@ -215,7 +221,7 @@ struct vipl__vi *vipl__direct_entry(struct vipl__cq *cq, unsigned *ret_queue, ui
         else
             __atomic_add_fetch(&at->vi->direct->reported, 1, __ATOMIC_RELAXED);
         *ret_queue = at->queue;
-        /* In turn, so that none waits for ever behind another. */
+        /* The queues take turns, so that none waits for ever. */
         cq->direct_next = (cq->direct_next + i + 1) % cq->direct_count;
         return at->vi;
     }

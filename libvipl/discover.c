@@ -2,10 +2,10 @@
  * VipQuerySystemManagementInfo with VIP_SMI_AUTODISCOVERY (spec 1.10, 2.8): addresses of NICs that
  * can be reached, as vipd has them (vipd/client/discover.c).
  *
- * The specification gives the caller an array of pointers and no call to give it back. Here the
- * array and the addresses belong to the library and stay unchanged until VipCloseNic; threads that
- * ask at the same time do not disturb each other. An unchanged list is the same memory as the one
- * before, so a program that asks again and again does not grow.
+ * The specification gives the caller an array of pointers and no call to free it. Here the array
+ * and the addresses belong to the library and stay unchanged until VipCloseNic; threads that ask at
+ * the same time do not disturb each other. If the list has not changed, the caller gets the same
+ * memory as before, so a program that asks often does not grow.
  */
 #include "libvipl/discover.h"
 
@@ -15,7 +15,7 @@
 #include "libvipl/call.h"
 #include "libvipl/error.h"
 
-/* Lists that one NIC handle keeps at most; each change of the peers makes a new one. */
+/* Most lists that one NIC handle keeps; each change of the peers makes a new list. */
 #define LISTS_MAX 4096
 
 /* All addresses that vipd has are one network away. */
@@ -27,12 +27,12 @@ union address {
     uint8_t bytes[4 + VIP_HOST_ADDR_BYTES_MAX];
 };
 
-/* One list that was handed out. */
+/* One list that the application got. */
 struct vipl__discovered {
     struct vipl__discovered *next;
     size_t count;
-    VIP_NET_ADDRESS **array;  /* into addresses */
-    union address *addresses; /* the own one first, the others in ascending order */
+    VIP_NET_ADDRESS **array;  /* pointers into `addresses` */
+    union address *addresses; /* this NIC's address first, the others in ascending order */
 };
 
 static int compare(const void *a, const void *b)
@@ -40,7 +40,7 @@ static int compare(const void *a, const void *b)
     return memcmp(a, b, sizeof(union address));
 }
 
-/* Append what one reply brought. false: no memory. */
+/* Append the addresses of one reply. False if there is no memory. */
 static bool collect(const Vip__DiscoverReply *reply, struct vipl__discovered *list)
 {
     union address *bigger =
@@ -63,7 +63,7 @@ static bool collect(const Vip__DiscoverReply *reply, struct vipl__discovered *li
     return true;
 }
 
-/* Each address once, the own one in front. */
+/* Sort the list: each address once, this NIC's address first. */
 static void put_in_order(const struct vipl__session *session, struct vipl__discovered *list)
 {
     union address own = {.net = {.HostAddressLen = session->nic.NicAddressLen}};
@@ -75,7 +75,7 @@ static void put_in_order(const struct vipl__session *session, struct vipl__disco
         if (compare(&list->addresses[i], &own) != 0 &&
             (kept == 0 || compare(&list->addresses[i], &list->addresses[kept - 1]) != 0))
             list->addresses[kept++] = list->addresses[i];
-    /* collect() left room for one more. */
+    /* collect() left room for one more address. */
     memmove(list->addresses + 1, list->addresses, kept * sizeof(own));
     list->addresses[0] = own;
     list->count = kept + 1;
@@ -90,7 +90,7 @@ static void list_free(struct vipl__discovered *list)
     free(list);
 }
 
-/* Ask vipd for all pages. SUCCESS, or the failure; the list's array is not made yet. */
+/* Ask vipd for all pages of the list. Does not make the list's array. Outcomes as vipl__call. */
 static VIP_RETURN ask(struct vipl__session *session, const char *call,
                       struct vipl__discovered *list)
 {
@@ -115,7 +115,7 @@ static VIP_RETURN ask(struct vipl__session *session, const char *call,
     return rc;
 }
 
-/* Keep the list, or find an equal one that is kept. NULL: too many. */
+/* Keep the list, or find an equal list that is kept. NULL if there are too many lists. */
 static struct vipl__discovered *keep(struct vipl__session *session, struct vipl__discovered *list)
 {
     struct vipl__discovered *at;

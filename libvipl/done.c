@@ -40,7 +40,7 @@ static __attribute__((cold, noinline)) VIP_RETURN status_text(uint32_t status)
     return vipl__outcome(VIP_DESCRIPTOR_ERROR, "the descriptor completed with an unknown error");
 }
 
-/* Without vipd: the descriptor is flushed; its operation field is as vipd would set it. */
+/* The descriptor is flushed, because vipd is dead. Set the operation field as vipd would. */
 static __attribute__((cold, noinline)) void flushed(const VIP_DESCRIPTOR *desc,
                                                     enum vip_queue which, struct vip_comp *ret)
 {
@@ -76,10 +76,11 @@ static VIP_ULONG opcode_of(uint32_t status)
 }
 
 /*
- * Copy received bytes (also the message of an RDMA Write), or those of an RDMA Read, from staging
- * areas to the staged regions. The provider thread copied those of an RDMA Write before vipd
- * completed the descriptor; taking its lock once makes them visible here. false: memory of the
- * program did not take all bytes. `locked`: the caller holds region_lock and post_lock.
+ * Copy the bytes of a receive (also the message of an RDMA Write) or of an RDMA Read from staging
+ * areas to the staged regions. The provider thread has copied the bytes of an RDMA Write before
+ * vipd completed the descriptor; locking region_lock once makes these visible here. Returns false
+ * if memory of the program did not take all bytes. `locked`: the caller holds region_lock and
+ * post_lock.
  */
 static __attribute__((cold, noinline)) bool stage_in(struct vipl__session *session,
                                                      const VIP_DESCRIPTOR *desc,
@@ -117,8 +118,8 @@ static __attribute__((cold, noinline)) bool stage_in(struct vipl__session *sessi
 }
 
 /*
- * Fill in what the application sees. Status is last, because programs may watch it in memory.
- * `locked` as for stage_in.
+ * Fill in the descriptor for the application. Status is last, because programs may watch it in
+ * memory. `locked` as for stage_in.
  */
 static void fill(struct vipl__session *session, VIP_DESCRIPTOR *desc, enum vip_queue which,
                  struct vip_comp *comp, bool locked)
@@ -130,7 +131,7 @@ static void fill(struct vipl__session *session, VIP_DESCRIPTOR *desc, enum vip_q
         desc->CS.Length = comp->length;
         if ((comp->status & VIP_ST_IMMEDIATE) != 0) {
             desc->CS.ImmediateData = (VIP_UINT32)comp->imm;
-            /* Next is ours, and 0 since the post: the upper half for VipxGetImmediate64. */
+            /* Next belongs to the library: put the upper half there, for VipxGetImmediate64. */
             if (__builtin_expect(comp->imm >> 32 != 0, 0))
                 desc->CS.Next.AddressBits = comp->imm >> 32;
         }
@@ -140,8 +141,8 @@ static void fill(struct vipl__session *session, VIP_DESCRIPTOR *desc, enum vip_q
 }
 
 /*
- * Spec 3.4: Next and NextHandle belong to the library from the post on, which sets them to 0. A
- * program that changes them does no harm to the operation: vipd has its own copy.
+ * Spec 3.4: from the post on Next and NextHandle belong to the library; the post sets them to 0. A
+ * program that changes them does no harm to the operation, because vipd has its own copy.
  */
 static void check_next(uint64_t vi_handle, VIP_DESCRIPTOR *desc, uint32_t status)
 {
@@ -160,7 +161,7 @@ static void check_next(uint64_t vi_handle, VIP_DESCRIPTOR *desc, uint32_t status
 
 /*
  * Spec 3.5: the provider refers to a descriptor only while it lies in a region with the VI's tag.
- * Once it does not, the memory may hold other data.
+ * After that, the memory may hold other data.
  */
 static bool still_there(const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
                         VIP_MEM_HANDLE handle)
@@ -204,8 +205,8 @@ completion_denied(uint64_t vi_handle, enum vip_queue which, VIP_DESCRIPTOR *desc
 
 /*
  * Fill in one descriptor, number `count` as `posted` counts; under region_lock, post_lock and
- * done_lock. Returns whether it has completed. A descriptor that may not be written, or with a
- * changed Next, is left for the Done call, which reports the error.
+ * done_lock. Returns true if the descriptor has completed. A descriptor that may not be written, or
+ * whose Next was changed, is left to the Done call, which reports the error.
  */
 static bool fill_one(struct vipl__vi *vi, enum vip_queue which, uint32_t count)
 {
@@ -257,7 +258,7 @@ void vipl__fill_ahead(struct vipl__vi *vi)
     }
 }
 
-/* The status that fill_ahead wrote into the descriptor in that slot, taken now; 0 = none. */
+/* Take the status that vipl__fill_ahead wrote into the descriptor of that slot; 0 = none. */
 static uint32_t take_ahead(struct vipl__queue *queue, uint32_t slot)
 {
     uint32_t status = queue->ahead->status[slot];
@@ -267,8 +268,8 @@ static uint32_t take_ahead(struct vipl__queue *queue, uint32_t slot)
 }
 
 /*
- * Return a descriptor that is off its queue to the program: with *comp, or flushed if it has not
- * completed.
+ * Return a descriptor that is off its queue to the program, with the completion *comp; if it has
+ * not completed, it is flushed.
  */
 static inline VIP_RETURN hand_back(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
                                    VIP_DESCRIPTOR *desc, struct vipl__origin origin, bool completed,
@@ -295,12 +296,12 @@ static VIP_RETURN nothing_posted(void)
 
 /* ---- taking where messages may come by a ring (direct.h) ------------------------------------- */
 
-/* What one look has found. */
+/* Result of one look at the head of a queue. */
 struct head {
     VIP_DESCRIPTOR *desc; /* NULL: nothing has completed */
     struct vipl__origin origin;
     struct vip_comp comp;
-    bool completed; /* comp is its completion, else it is flushed */
+    bool completed; /* true: comp is the completion; false: desc is flushed */
     bool valid, empty;
     bool lock;      /* look again with post_lock held */
     bool ask_break; /* ask vipd to break the connection */
@@ -344,7 +345,7 @@ static inline void give_conts(struct vipl__vi *vi, enum vip_queue which, uint32_
     __atomic_sub_fetch(&queue->conts_used, VIP_SQ_SLOTS_FOR(slot->seg_count) - 1, __ATOMIC_RELEASE);
 }
 
-/* One look at the head of a queue, under its done_lock, and post_lock if `locked`. */
+/* Look at the head of a queue once, under its done_lock, and also post_lock if `locked`. */
 static void look(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, bool locked,
                  struct head *ret)
 {
@@ -374,7 +375,10 @@ static void look(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, boo
     __atomic_store_n(&queue->reaped, reaped + 1, __ATOMIC_RELEASE);
 }
 
-/* A message of the ring is copied to memory of the program; post_lock guards its regions. */
+/*
+ * Take a descriptor of a VI with a ring. A ring message is copied to memory of the program;
+ * post_lock guards its regions.
+ */
 static __attribute__((noinline)) VIP_RETURN
 take_direct(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, VIP_DESCRIPTOR **ret_desc)
 {
@@ -420,7 +424,7 @@ VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue 
 
     *ret_desc = NULL;
     vipl__spin_lock(&queue->done_lock);
-    /* A VI gets its ring under this lock, too. */
+    /* A VI gets its ring under this lock. */
     if (vipl__direct_of(vi) != NULL) {
         vipl__spin_unlock(&queue->done_lock);
         return take_direct(vi, handle, which, ret_desc);

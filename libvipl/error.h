@@ -1,6 +1,6 @@
 /*
- * Return codes with a reason: every VIP_RETURN that is not VIP_SUCCESS is made here, together with
- * the text that VipxLastError gives. Per thread.
+ * Return codes with a reason. A VIPL function that fails gets its code from here, together with the
+ * text that VipxLastError returns. The text belongs to the calling thread.
  */
 #ifndef LIBVIPL_ERROR_H
 #define LIBVIPL_ERROR_H
@@ -14,7 +14,7 @@
 VIP_RETURN vipl__fail(VIP_RETURN code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The same for the fast path: `text` is static and is not copied. Returns code. */
+/* Keep `text`, which is static and is not copied (for the fast path). Returns code. */
 VIP_RETURN vipl__outcome(VIP_RETURN code, const char *text);
 
 /* Name of a return code, "VIP_TIMEOUT"; static, never NULL. */

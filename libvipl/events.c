@@ -18,7 +18,7 @@
 #include "libvipl/listen.h"
 #include "libvipl/sleep.h"
 
-/* The live VI that an event names, NULL if it was destroyed meanwhile. */
+/* The live VI that an event names; NULL if the VI was destroyed meanwhile. */
 static struct vipl__vi *event_vi(struct vipl__session *session, uint32_t index, uint32_t generation)
 {
     struct vipl__vi *vi;
@@ -38,7 +38,7 @@ static void on_incoming(struct vipl__session *session, const Vip__ConnIncoming *
     const Vip__NetAddress *remote = event->remote;
 
     if (incoming == NULL)
-        return; /* the client's time limit ends its attempt */
+        return; /* the client's attempt ends at its time limit */
     incoming->wait_id = event->wait_id;
     incoming->conn_handle = event->conn_handle;
     if (remote != NULL && remote->host.len <= VIP_HOST_ADDR_BYTES_MAX) {
@@ -94,8 +94,9 @@ static void on_error(struct vipl__session *session, const Vip__AsyncError *event
 
 /*
  * Incoming RDMA and staged memory. For a Write, copy the bytes from the staging area to the
- * program's memory before vipd acknowledges them; for a Read, copy them out. Always answer, and say
- * in the answer if the region is gone or its memory does not allow the copy.
+ * program's memory before vipd acknowledges the Write; for a Read, copy the bytes to the staging
+ * area. Always answer vipd. The answer says if the region is gone or its memory does not allow the
+ * copy.
  */
 static void on_place(struct vipl__session *session, const Vip__Place *event)
 {
@@ -153,7 +154,7 @@ static void dispatch(struct vipl__session *session, const Vip__Event *event,
         on_direct(session, event->direct, fds);
         break;
     default:
-        break; /* of a later vipd: unknown here */
+        break; /* an event of a later vipd */
     }
 }
 
@@ -167,7 +168,7 @@ static void on_death(struct vipl__session *session)
     struct vip_app_head *head = session->app_base;
     struct timespec pause = {.tv_nsec = 1000000};
 
-    /* Threads that wait for a reply see the end of the socket when vipd ends its direction too. */
+    /* Threads that wait for a reply see the end of the socket when vipd also ends its direction. */
     shutdown(session->control_fd, SHUT_WR);
     pthread_mutex_lock(&session->lock);
     __atomic_store_n(&session->dead, 1, __ATOMIC_SEQ_CST);
@@ -190,7 +191,10 @@ static void on_death(struct vipl__session *session)
         if (session->cq[i] != NULL)
             vipl__cq_fd_flushed(session->cq[i]);
 
-    /* A thread may have looked before the death and sleep after it: wake until none sleeps. */
+    /*
+     * A thread may have looked before the death and sleep after it: wake all threads until none
+     * sleeps.
+     */
     while (__atomic_load_n(&head->sleepers, __ATOMIC_SEQ_CST) != 0 &&
            __atomic_load_n(&session->closing, __ATOMIC_SEQ_CST) == 0) {
         vipl__wake_all(session);

@@ -4,10 +4,10 @@
 
 #include "libvipl/session.h"
 
-/* Start it. Outcomes: 0; positive errno of pthread_create. */
+/* Start the thread. Outcomes: 0; positive errno of pthread_create. */
 int vipl__events_start(struct vipl__session *session);
 
-/* Wait for its end; the caller has set `closing` and shut the event socket down. */
+/* Wait for the end of the thread; the caller has set `closing` and shut the event socket down. */
 void vipl__events_join(struct vipl__session *session);
 
 #endif

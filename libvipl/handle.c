@@ -1,6 +1,6 @@
 /*
- * Handles and the tables behind them: which session objects exist, and what a handle value of the
- * application stands for. Garbage, stale and foreign handles are refused, never followed.
+ * Handles and the tables behind them: the session objects that exist, and the object of each handle
+ * value. Garbage, stale and foreign handles are refused; no pointer is taken from them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ struct vipl__cq *vipl__cq_find(VIP_CQ_HANDLE cq_handle)
 
 /*
  * Spec 3.5: programs that give no tag, or no attributes, work (the default domain). In the strict
- * mode (VIPL_STRICT_PTAGS=1), for tests of programs, no tag is an invalid tag.
+ * mode (VIPL_STRICT_PTAGS=1), which is for tests of programs, a missing tag is an invalid tag.
  */
 static bool strict_ptags(void)
 {
@@ -78,8 +78,9 @@ VIP_RETURN vipl__bad_cq(const char *call, VIP_CQ_HANDLE cq_handle)
 }
 
 /*
- * Count the caller in, then look again: either VipCloseNic, which invalidates handles first, sees
- * the count, or the caller sees the invalid handle.
+ * Count the caller in, then look at the handle again. VipCloseNic first invalidates handles, then
+ * waits for the count to be 0. So either VipCloseNic sees the count, or the caller sees the invalid
+ * handle.
  */
 static bool enter(struct vipl__session *session, const uint64_t *live, uint64_t handle)
 {
@@ -144,13 +145,14 @@ static void fork_parent(void)
 }
 
 /*
- * The child has none of the sessions: its handles become invalid and its sockets are closed; else
- * vipd would not notice the parent's end. The objects are never used again, because threads that do
- * not exist here may hold their locks. The segments are not mapped in the child at all.
+ * The child has none of the sessions. Its handles become invalid, and its sockets are closed;
+ * otherwise vipd would not notice the parent's end. The child never uses the objects again, because
+ * threads that exist only in the parent may hold their locks. The segments are not mapped in the
+ * child.
  */
 static void fork_child(void)
 {
-    /* First: until then a session object may lie in a page that is still the parent's. */
+    /* Do this first: until then a session object may lie in a page that the parent still shares. */
     vipl__mem_fork_child();
     for (unsigned slot = 0; slot < VIPL__SESSIONS_MAX; slot++) {
         struct vipl__session *session = vipl__sessions[slot];
@@ -203,7 +205,7 @@ static struct vipl__session *session_new(uint32_t slot)
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (session->app_base == MAP_FAILED)
         goto no_address_space;
-    /* Not from the heap: a page of it may be one that another thread is adopting just now. */
+    /* Not from the heap: another thread may be adopting a page of the heap just now. */
     session->call_room = mmap(NULL, VIP_CONTROL_BYTES_MAX, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (session->call_room == MAP_FAILED)
@@ -274,7 +276,7 @@ void vipl__doorbell(struct vipl__session *session)
 {
     static const uint64_t one = 1;
 
-    /* Counted in, so that VipCloseNic cannot close the file descriptor meanwhile. */
+    /* Count this thread in, so that VipCloseNic cannot close the file descriptor meanwhile. */
     __atomic_add_fetch(&session->users, 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&session->handle, __ATOMIC_SEQ_CST) != 0)
         while (write(session->doorbell_fd, &one, sizeof(one)) < 0 && errno == EINTR)

@@ -3,8 +3,8 @@
  *
  * vipd sends a listener its requests one after the other, up to its backlog. The provider thread
  * appends them to the listener's queue; VipxListenWait takes them out. VipxListenClose asks vipd
- * for the number of requests that it has sent, waits until all of these have come, and rejects
- * those that were not taken.
+ * for the number of requests that vipd has sent, and waits until all these have come. Then it
+ * rejects the requests that the program has not taken.
  */
 #include "libvipl/listen.h"
 
@@ -28,7 +28,7 @@ static void fd_raise(const struct vipl__listener *listener)
     uint64_t one = 1;
 
     if (listener->fd >= 0 && write(listener->fd, &one, sizeof(one)) < 0)
-        return; /* it is raised already */
+        return; /* the fd is readable already */
 }
 
 static void append(struct vipl__listener *listener, struct vipl__incoming *incoming)
@@ -51,7 +51,7 @@ static struct vipl__incoming *take_first(struct vipl__listener *listener)
     if (listener->first == NULL) {
         listener->end = &listener->first;
         if (read(listener->fd, &count, sizeof(count)) < 0)
-            return incoming; /* it was not raised */
+            return incoming; /* the fd was not readable */
     }
     return incoming;
 }
@@ -84,7 +84,7 @@ void vipl__listeners_invalidate(struct vipl__session *session)
             session->listener[i]->handle = 0;
 }
 
-/* The object is free again. */
+/* Drop the requests, close the fd, and make the object free again. */
 static void give_back(struct vipl__listener *listener)
 {
     struct vipl__incoming *incoming;
@@ -123,7 +123,10 @@ static struct vipl__listener *object(struct vipl__session *session, unsigned *re
     return NULL;
 }
 
-/* Make vipd's listener wait_id known here; requests may have come already. NULL: no free object. */
+/*
+ * Make the object of vipd's listener wait_id; its requests may have come already. NULL: no free
+ * object.
+ */
 static struct vipl__listener *install(struct vipl__session *session, uint64_t wait_id, int fd,
                                       VIPX_LISTENER *ret)
 {
@@ -237,7 +240,7 @@ VIP_RETURN VipxListen(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, VIP_
 
 /* ---- use ------------------------------------------------------------------------------------- */
 
-/* The listener of a handle. Under session->lock. NULL: it is closed. */
+/* The listener of a handle; NULL if it is closed. Under session->lock. */
 static struct vipl__listener *find(struct vipl__session *session, uint64_t handle)
 {
     unsigned index = handle & 0xFFFF;
@@ -256,7 +259,10 @@ static VIP_RETURN bad_listener(const char *call, VIPX_LISTENER handle)
                       call, handle);
 }
 
-/* Enter the session of a listener and take its lock. NULL with the reason set if it is closed. */
+/*
+ * Enter the session of a listener and lock session->lock. NULL with the reason set if the listener
+ * is closed.
+ */
 static struct vipl__session *enter_locked(VIPX_LISTENER handle, const char *call,
                                           struct vipl__listener **ret)
 {
@@ -277,7 +283,10 @@ static struct vipl__session *enter_locked(VIPX_LISTENER handle, const char *call
     return NULL;
 }
 
-/* Under session->lock. SUCCESS with *ret, or the failure with its reason. */
+/*
+ * Wait for a request. Returns VIP_SUCCESS with *ret, or another code with its reason. Under
+ * session->lock.
+ */
 static VIP_RETURN await_request(struct vipl__session *session, VIPX_LISTENER handle,
                                 VIP_ULONG timeout_ms, struct vipl__incoming **ret)
 {
@@ -353,7 +362,9 @@ VIP_RETURN VipxListenClose(VIPX_LISTENER Listener)
 
     if (session == NULL)
         return VIP_INVALID_PARAMETER;
-    /* From now on no other thread finds it; the object stays ours until it is given back. */
+    /*
+     * From now on no other thread finds the listener; this thread owns the object until give_back.
+     */
     listener->handle = 0;
     pthread_cond_broadcast(&session->changed);
     pthread_mutex_unlock(&session->lock);

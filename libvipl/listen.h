@@ -1,4 +1,4 @@
-/* Listeners (vipl_ext.h): their requests, in order. Used by events.c and session.c. */
+/* Listeners (vipl_ext.h) and the queues of their requests. Used by events.c and session.c. */
 #ifndef LIBVIPL_LISTEN_H
 #define LIBVIPL_LISTEN_H
 
@@ -11,17 +11,17 @@ struct vipl__listener {
     uint16_t uses;     /* counts creations of this object: makes handles differ */
     uint64_t wait_id;  /* vipd's number */
     uint64_t received; /* requests that vipd sent for it */
-    int fd;            /* readable while `first` is not NULL, and when vipd has died */
+    int fd;            /* eventfd: readable while `first` is not NULL, and when vipd has died */
     struct vipl__incoming *first, **end;
 };
 
-/* Give a request to its listener; false: wait_id is not one of a listener. Under session->lock. */
+/* Give a request to its listener; false if no listener has its wait_id. Under session->lock. */
 bool vipl__listener_put(struct vipl__session *session, struct vipl__incoming *incoming);
-/* vipd has died: file descriptors become readable. Under session->lock. */
+/* vipd has died: make the listeners' file descriptors readable. Under session->lock. */
 void vipl__listeners_raise(struct vipl__session *session);
-/* The handles of all listeners become invalid. Under session->lock. */
+/* Make the handles of all listeners invalid. Under session->lock. */
 void vipl__listeners_invalidate(struct vipl__session *session);
-/* Release all listeners; no thread is in the session. */
+/* Free the requests and file descriptors of all listeners; no thread is in the session. */
 void vipl__listeners_release(struct vipl__session *session);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * Registration and release of memory, and memory that is shared from birth.
+ * Registration and release of memory; allocation of memory that is shared from birth.
  *
- * Owns: the decision how a range is reached, and the order of steps. Only the kernel's mappings
- * count: each registration reads them and adopts pages that are not adopted yet; each release moves
- * back only pages that still map the arena. The counts (mem_runs.c) only say when a page's last
- * registration is gone. One lock is held throughout, so that two moves never meet.
+ * Owns: the decision how vipd reaches a range, and the order of steps. Only the kernel's mappings
+ * are trusted: each registration reads them and adopts pages that are not adopted yet; each release
+ * moves back only pages that still map the arena. The counts (mem_runs.c) only say when a page's
+ * last registration is gone. One lock is held all the time, so that two moves never overlap.
  */
 #include "libvipl/mem_internal.h"
 
@@ -18,7 +18,10 @@
 
 #include "proto/assert.h"
 
-/* offered: the file to take; -1: make one. Outcomes: file descriptor, -errno. Lock held. */
+/*
+ * Open the arena. offered: the file to use; -1: make a file. Outcomes: file descriptor; -errno.
+ * Lock held.
+ */
 static int arena_open(struct mem_state *st, int offered)
 {
     struct stat file;
@@ -80,12 +83,12 @@ void vipl__mem_arena_put(void)
     struct mem_state *st = vipl__mem_state();
 
     pthread_mutex_lock(&st->lock);
-    if (st->arena_users > 0) /* it is 0 in a forked child */
+    if (st->arena_users > 0) /* a forked child starts with 0 */
         st->arena_users--;
-    /* Pages that the file kept are freed with it. */
+    /* Closing the file also frees the pages that it kept. */
     if (st->arena_users == 0 && st->runs.n == 0) {
         if (vipl__mem_arena_alive(
-                st)) /* the program may have closed it, and have a file of its own there */
+                st)) /* the program may have closed arena_fd, and have its own file there */
             close(st->arena_fd);
         st->arena_fd = -1;
         st->arena_ino = 0;
@@ -100,10 +103,10 @@ void vipl__mem_arena_put(void)
 /* ---- adoption ------------------------------------------------------------------------------- */
 
 /*
- * Adopt one mapping's pages [start, end). Outcomes: 0; negative errno: part may be adopted. -EPERM:
- * the mapping has an attribute that the arena's would not have during the registration. It is
- * locked, excluded from core dumps, or empty in children. Only the first move shows this; the
- * caller moves the pages back.
+ * Adopt one mapping's pages [start, end). Outcomes: 0; negative errno: some pages may be adopted.
+ * -EPERM: the mapping is locked, excluded from core dumps, or empty in children; the arena's
+ * mapping would lose that attribute. Only the first move shows this; the caller moves the pages
+ * back.
  */
 static int move_in_all(struct mem_state *st, uintptr_t start, uintptr_t end, int prot)
 {
@@ -112,7 +115,7 @@ static int move_in_all(struct mem_state *st, uintptr_t start, uintptr_t end, int
     uintptr_t at = start;
     int rc = 0;
 
-    /* Pieces kept side by side merge into one mapping again. */
+    /* Keep the emptied pieces side by side: then they merge into one mapping again. */
     if (end - start > MEM_MOVE_BYTES_MAX) {
         void *map =
             mmap(NULL, end - start, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -142,10 +145,10 @@ static int move_in_all(struct mem_state *st, uintptr_t start, uintptr_t end, int
     return rc;
 }
 
-/* What a look at the mappings of a range found. */
+/* Result of a look at the mappings of a range. */
 struct look {
-    bool movable; /* each page is adopted or can be */
-    bool known;   /* all of it is mapped and readable; false: unknown, /proc is not there */
+    bool movable; /* each page is adopted or can be adopted */
+    bool known;   /* the whole range is mapped and readable; false: /proc is missing */
 };
 
 static bool is_movable(const struct mem_piece *piece, uintptr_t start, uintptr_t end)
@@ -156,8 +159,8 @@ static bool is_movable(const struct mem_piece *piece, uintptr_t start, uintptr_t
 }
 
 /*
- * Look at the mappings of [start, end) and keep them in st->pieces. Outcomes: 0 and *ret; -EFAULT
- * not all mapped and readable; -ENOMEM; other: unknown.
+ * Look at the mappings of [start, end) and keep them in st->pieces. Outcomes: 0 and *ret; -EFAULT:
+ * a part is not mapped or not readable; -ENOMEM; another errno: the mappings cannot be read.
  */
 static int look_at(struct mem_state *st, uintptr_t start, uintptr_t end, struct look *ret,
                    const char **why)
@@ -193,8 +196,8 @@ static int look_at(struct mem_state *st, uintptr_t start, uintptr_t end, struct 
 }
 
 /*
- * Adopt what look_at found movable. Outcomes: 0, negative errno and nothing counted: the caller
- * stages the range instead.
+ * Adopt the range that look_at found movable. Outcomes: 0; negative errno, with nothing counted:
+ * the caller stages the range instead.
  */
 static int adopt(struct mem_state *st, uintptr_t start, uintptr_t end)
 {
@@ -208,7 +211,10 @@ static int adopt(struct mem_state *st, uintptr_t start, uintptr_t end)
 
         if (vipl__mem_is_adopted(st, &piece[i], from))
             continue;
-        /* The counts say adopted: the program has unmapped or moved these pages since. */
+        /*
+         * A run says adopted, the mapping does not: the program has unmapped or moved these pages
+         * since.
+         */
         if (run < st->runs.n && vipl__mem_run(st, run)->start < piece[i].end)
             rc = vipl__mem_settle_strays(st, offset, piece[i].end - from);
         if (rc == 0)
@@ -217,7 +223,7 @@ static int adopt(struct mem_state *st, uintptr_t start, uintptr_t end)
     if (rc == 0)
         rc = vipl__mem_runs_reserve(st, st->pieces.n + 4);
     if (rc == 0) {
-        /* Adopted pages without a run came back by mremap: they are counted from here on. */
+        /* Adopted pages without a run came back by mremap: count them from now on. */
         vipl__mem_runs_fill(st, start, end);
         vipl__mem_runs_count_up(st, start, end);
     } else {
@@ -226,7 +232,10 @@ static int adopt(struct mem_state *st, uintptr_t start, uintptr_t end)
     return rc;
 }
 
-/* Whether all of [start, end) is one adopted mapping with its counts in order. */
+/*
+ * If the whole of [start, end) is one adopted mapping with runs, count it up. False: it is not, or
+ * there is no room for runs.
+ */
 static bool count_again(struct mem_state *st, uintptr_t start, uintptr_t end)
 {
     struct mem_piece piece;
@@ -255,7 +264,10 @@ static const struct mem_alloc *find_alloc(const struct mem_state *st, uintptr_t 
     return NULL;
 }
 
-/* Whether the range lies in memory that is shared from birth and still is what is mapped there. */
+/*
+ * Does the range lie in memory that is shared from birth, and is that memory still mapped there?
+ * Then fill in *ret.
+ */
 static bool prepare_shared(struct mem_state *st, uintptr_t addr, size_t bytes,
                            struct vipl__mem *ret)
 {
@@ -274,7 +286,7 @@ static bool prepare_shared(struct mem_state *st, uintptr_t addr, size_t bytes,
     return true;
 }
 
-/* Whether each page of [start, end) is where adoption put it. */
+/* Does each page of [start, end) still map the arena page that adoption gave it? */
 static bool still_adopted(struct mem_state *st, uintptr_t start, uintptr_t end)
 {
     struct mem_piece piece;
@@ -308,7 +320,7 @@ bool vipl__mem_intact(const struct vipl__mem *mem)
         intact = still_adopted(st, start, end);
         break;
     case VIPL__MEM_STAGED:
-        /* Copied by address each time: any readable memory there is enough. */
+        /* Each copy uses the address: any readable memory there is enough. */
         intact = look_at(st, start, end, &look, &why) == 0;
         break;
     }
@@ -317,8 +329,9 @@ bool vipl__mem_intact(const struct vipl__mem *mem)
 }
 
 /*
- * The whole decision, lock held. Outcomes: as vipl__mem_prepare; 1: stage the range, *ret_known: it
- * is known to be readable.
+ * Decide how the range is reached, and share or adopt it; lock held. Outcomes: as
+ * vipl__mem_prepare; 1: the caller stages the range; *ret_known is true if the range is known to be
+ * readable.
  */
 static int prepare_locked(struct mem_state *st, uintptr_t addr, size_t bytes, bool no_shared,
                           struct vipl__mem *ret, bool *ret_known, const char **why)
@@ -396,7 +409,7 @@ void vipl__mem_release(struct vipl__mem *mem)
         vipl__mem_stage_release(mem);
     if (mem->kind == VIPL__MEM_ADOPTED && st != NULL) {
         pthread_mutex_lock(&st->lock);
-        /* Without room to count down the pages stay adopted: a leak, but no error. */
+        /* If there is no room to count down, the pages stay adopted: a leak, but no error. */
         if (vipl__mem_runs_reserve(st, 4) == 0) {
             vipl__mem_runs_count_down(st, start, end);
             vipl__mem_sweep(st, start, end);

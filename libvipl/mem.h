@@ -1,12 +1,12 @@
 /*
- * Registered memory, the library's half: makes any address range of this process reachable for vipd
- * (design of doc/architecture.md, "registered memory"): shared, adopted or staged.
+ * Registered memory, the library's half: makes any address range of this process reachable for
+ * vipd, as shared, adopted or staged memory (design: doc/architecture.md, "registered memory").
  *
  * Owns: the process-wide arena, adoption of pages and their return, staging copies, fork safety.
  * Does not own: handles and rights (vipd's registry), the VIPL calls (register.c).
  *
- * The arena is one per process and shared by all NIC handles: a page adopted for one handle serves
- * the others. All functions may be called from any thread, but not from a signal handler.
+ * A process has one arena, which all NIC handles share: a page adopted for one handle serves the
+ * other handles. All functions may be called from any thread, but not from a signal handler.
  */
 #ifndef LIBVIPL_MEM_H
 #define LIBVIPL_MEM_H
@@ -30,35 +30,38 @@ struct vipl__mem {
     size_t bytes;
     enum vipl__mem_kind kind;
     uint64_t offset;    /* of addr in the arena (ADOPTED) or in fd (SHARED; STAGED: page offset) */
-    int fd;             /* memfd to pass to vipd (SHARED, STAGED); -1 otherwise; owned here */
-    uint8_t *stage_out; /* STAGED: what goes out: stage_out[i] stands for byte addr + i */
-    uint8_t *stage_in;  /* STAGED: what comes in, likewise */
+    int fd;             /* memfd to pass to vipd (SHARED, STAGED), else -1; this module owns it */
+    uint8_t *stage_out; /* STAGED: bytes that go out: stage_out[i] stands for byte addr + i */
+    uint8_t *stage_in;  /* STAGED: bytes that come in, likewise */
 };
 
 /* Where files for staged memory come from. */
 struct vipl__mem_files {
     /*
-     * Get a sealed memfd of that size from vipd; NULL: the library makes files. Outcomes: a file
-     * descriptor; -ENOSYS: the library makes it; another negative errno.
+     * Get a sealed memfd of `bytes` bytes from vipd. NULL: the library makes the files. Outcomes: a
+     * file descriptor; -ENOSYS: vipd makes no files, so the library makes this one; another
+     * negative errno.
      */
     int (*make)(void *ctx, size_t bytes);
     void *ctx;
-    bool no_shared; /* vipd refuses files of memory that is shared from birth: stage it */
+    bool no_shared; /* vipd refuses files of memory that is shared from birth: stage such memory */
 };
 
 /* Is fd memory of exactly `bytes` bytes (> 0), of a fixed size (sealed SHRINK and GROW)? */
 bool vipl__mem_file_is(int fd, size_t bytes);
 /*
- * May this process make a file of that size, or write into one up to there? RLIMIT_FSIZE counts for
- * files in memory too, and the signal SIGXFSZ follows a vain try: ask before ftruncate and pwrite.
- * It does not count for stores in mappings. Outcomes: 0; -EFBIG. Any thread.
+ * May this process make a file of `bytes` bytes, or write a file up to that offset? RLIMIT_FSIZE
+ * also limits files in memory, and a refused try raises SIGXFSZ: call this before ftruncate and
+ * pwrite. The limit does not concern stores in mappings. Outcomes: 0; -EFBIG. Any thread.
  */
 int vipl__mem_file_room(uint64_t bytes);
-/* Make the new memfd fd that large. Outcomes: 0; -EFBIG: RLIMIT_FSIZE; other negative errno. */
+/*
+ * Give the new memfd fd a size of `bytes`. Outcomes: 0; -EFBIG: RLIMIT_FSIZE; other negative errno.
+ */
 int vipl__mem_file_grow(int fd, uint64_t bytes);
 /*
- * The words for a negative errno of this module. After -EFBIG they name RLIMIT_FSIZE, the limit and
- * the size that it has refused this thread last. Valid until the thread calls it again.
+ * The text for a negative errno of this module. For -EFBIG it names RLIMIT_FSIZE, its value, and
+ * the size that was last refused to this thread. Valid until the thread calls this function again.
  */
 const char *vipl__mem_file_error(int error);
 /*
@@ -74,61 +77,64 @@ int vipl__mem_file_take(struct vip_fds *fds, size_t bytes);
 
 /*
  * A NIC handle is being opened: hold the process's arena memfd (VIP_ARENA_BYTES, sealed
- * SHRINK|GROW) for OpenRequest, until vipl__mem_arena_put. Outcomes: fd (stays owned here);
- * -ENOENT: there is none yet, ask vipd for one and call vipl__mem_arena_get; -ENOMEM.
+ * SHRINK|GROW) for OpenRequest, until vipl__mem_arena_put. Outcomes: the fd (this module owns it);
+ * -ENOENT: there is no arena yet, ask vipd for a file and call vipl__mem_arena_get; -ENOMEM.
  */
 int vipl__mem_arena_hold(void);
 /*
- * The same with the file that vipd has made, or -1: vipd makes no files. offered is owned here from
- * now on. Outcomes: fd as above; negative errno.
+ * The same with `offered`, the file that vipd has made; -1 if vipd makes no files. This module owns
+ * `offered` from now on. Outcomes: the fd as above; negative errno.
  */
 int vipl__mem_arena_get(int offered);
 /* The NIC handle is closed, or was not opened. */
 void vipl__mem_arena_put(void);
 
 /*
- * Make [addr, addr + bytes) reachable. bytes > 0. There always is a way (STAGED is the last one);
- * it fails only without memory, behind RLIMIT_FSIZE or if the range is not mapped. files: may be
- * NULL. Outcomes: 0 and *ret; -EFAULT some byte is not mapped or not readable; -ENOMEM, -EMFILE,
- * -EFBIG. On failure why (a static sentence) says what was wrong.
+ * Make [addr, addr + bytes) reachable for vipd; bytes > 0. Memory that cannot be shared or adopted
+ * is staged. So this fails only without memory or file descriptors, at RLIMIT_FSIZE, or if the
+ * range is not mapped. files: may be NULL. Outcomes: 0 and *ret; -EFAULT: a byte is not mapped or
+ * not readable; -ENOMEM, -EMFILE, -EFBIG. On failure *why is a static sentence with the cause.
  */
 int vipl__mem_prepare(void *addr, size_t bytes, const struct vipl__mem_files *files,
                       struct vipl__mem *ret, const char **why);
 
 /*
- * Undo one prepare, after vipd has forgotten the region. The last release of a page makes it
- * private anonymous memory again; it keeps its contents, and no concurrent write is lost.
+ * Undo one vipl__mem_prepare, after vipd has forgotten the region. The last release of a page makes
+ * it private anonymous memory again; the page keeps its contents, and no concurrent write is lost.
  */
 void vipl__mem_release(struct vipl__mem *mem);
 
 /*
- * Are the addresses of a prepared range still mapped as they were prepared? The program may have
- * unmapped them, or mapped other pages there.
+ * Does a prepared range still reach the memory at its addresses? The program may have unmapped that
+ * memory, or mapped other pages there. STAGED: any readable memory will do.
  */
 bool vipl__mem_intact(const struct vipl__mem *mem);
 
 /*
- * STAGED only, bounds were checked by the caller, bytes > 0: copy out before a post, copy in after
- * arrival. Outcomes: true; false: the program's memory does not allow it in some pages (read-only,
- * unmapped, a truncated file). These were left out and counted; the rest was copied.
+ * For STAGED ranges only: copy bytes out before a post, copy bytes in after arrival. The caller has
+ * checked the bounds; bytes > 0. Outcomes: true; false: some pages of the program's memory are
+ * inaccessible (read-only, unmapped, a truncated file). Their bytes were left out and counted; all
+ * other bytes were copied.
  */
 bool vipl__mem_stage_out(const struct vipl__mem *mem, uintptr_t addr, size_t bytes);
 bool vipl__mem_stage_in(const struct vipl__mem *mem, uintptr_t addr, size_t bytes);
-/* Would stage_in succeed now? For receives, before messages are sent to them. */
+/* Would vipl__mem_stage_in succeed now? A post of a receive asks this before messages arrive. */
 bool vipl__mem_stage_takes(uintptr_t addr, size_t bytes);
 
 /*
- * Memory that is shared from birth (VipxAllocMem). bytes > 0, rounded up to pages. NULL on failure
- * with errno. free: addr as returned; outcomes 0, -EINVAL unknown address.
+ * Make memory that is shared from birth (VipxAllocMem); bytes > 0, rounded up to pages. Returns
+ * NULL with errno on failure. vipl__mem_free takes the returned address; outcomes: 0; -EINVAL:
+ * unknown address.
  */
 void *vipl__mem_alloc(size_t bytes);
 int vipl__mem_free(void *addr);
 
 /*
- * For libvipl's single set of pthread_atfork handlers. child turns adopted and shared pages into
- * private copies and closes the arena. The child's handler must call it first, because until then a
- * write to any heap object may write to the parent's. prepare and parent take and release this
- * module's lock around the fork; parent waits until the child has its copies.
+ * For libvipl's single set of pthread_atfork handlers. vipl__mem_fork_child turns adopted and
+ * shared pages into private copies and closes the arena. The child's handler must call it first:
+ * until then a write to any heap object may change the parent's object. _prepare takes this
+ * module's lock before the fork. _parent waits until the child has its copies, and releases the
+ * lock.
  */
 void vipl__mem_fork_prepare(void);
 void vipl__mem_fork_parent(void);

@@ -1,8 +1,9 @@
 /*
  * Files of memory that this process shares with vipd.
  *
- * Owns: the choice of the maker. vipd makes them if it can: no program can punch holes into those,
- * so that none can hold vipd up (vipd/registry/memfile.h). Otherwise the library makes them.
+ * Owns: the choice of the maker. vipd makes these files if it can: no program can punch holes into
+ * a file of vipd, so no program can hold vipd up (vipd/registry/memfile.h). Otherwise the library
+ * makes them.
  */
 #include "libvipl/mem_internal.h"
 
@@ -64,7 +65,7 @@ static int ask(int sock, size_t bytes)
     if (rc != 0)
         return rc;
     protobuf_c_message_free_unpacked(message, NULL);
-    return vipl__mem_file_take(&fds, bytes); /* a refusal brings none */
+    return vipl__mem_file_take(&fds, bytes); /* a refusal brings no file */
 }
 
 static int ask_anew(size_t bytes)
@@ -150,7 +151,10 @@ int vipl__mem_file_map(int fd, size_t bytes, void **ret)
 
 int vipl__shared_advise(void *base, size_t bytes)
 {
-    /* gcore and the kernel would read every page of sparse segments and so allocate all holes. */
+    /*
+     * A core dump (gcore, kernel) would read every page of sparse segments, and so allocate all
+     * holes.
+     */
     return madvise(base, bytes, MADV_DONTFORK) < 0 || madvise(base, bytes, MADV_DONTDUMP) < 0
                ? -errno
                : 0;

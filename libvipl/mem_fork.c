@@ -1,12 +1,12 @@
 /*
- * The child of a fork must not write into its parent's heap: pages that are shared with vipd are
- * shared with the child too, until it has copies of its own.
+ * The child of a fork must not write into its parent's heap. Pages that are shared with vipd are
+ * shared with the child too, until the child has its own copies.
  *
  * The child makes the copies in its atfork handler, before user code runs. It asks the kernel for
- * every mapping of the arena, so that none is missed. The parent's forking thread waits for that:
- * otherwise its next writes would already be in the child's copy. (Other threads of the parent do
- * not wait. POSIX limits what the child of a program with several threads may use, and that does
- * not depend on their writes.)
+ * every mapping of the arena, so that it misses no page. The parent's forking thread waits for the
+ * copies: otherwise the thread's next writes would already be in the child's copies. (Other threads
+ * of the parent do not wait. POSIX limits what the child of a program with several threads may do,
+ * and that does not depend on the writes of these threads.)
  *
  * posix_spawn, system, popen and vfork run no fork handlers and need none. A bare clone system call
  * without CLONE_VM is not handled: such a child must exec or exit.
@@ -21,7 +21,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Longest wait, in ms, for the child's copies; a slower child is stopped, maybe by a debugger. */
+/*
+ * Longest wait, in ms, for the child's copies. A child that takes longer is stopped, maybe by a
+ * debugger.
+ */
 #define CHILD_WAIT_MS 10000
 
 static void close_fd(int *fd)
@@ -38,7 +41,10 @@ void vipl__mem_fork_prepare(void)
     if (st == NULL)
         return;
     pthread_mutex_lock(&st->lock);
-    /* Without a pipe (EMFILE) the parent does not wait; the copies may have its next writes. */
+    /*
+     * Without a pipe (EMFILE) the parent does not wait; then the copies may have the parent's next
+     * writes.
+     */
     if ((st->runs.n > 0 || st->allocs.n > 0) && pipe2(st->fork_pipe, O_CLOEXEC) != 0)
         st->fork_pipe[0] = st->fork_pipe[1] = -1;
 }
@@ -59,7 +65,7 @@ void vipl__mem_fork_parent(void)
     pthread_mutex_unlock(&st->lock);
 }
 
-/* The memfd of this module that the mapping shows, -1 if it shows none. */
+/* The memfd of this module that the mapping maps; -1 if it maps none. */
 static int fd_of(const struct mem_state *st, const struct mem_piece *piece)
 {
     const struct mem_alloc *alloc = st->allocs.items;
@@ -101,8 +107,8 @@ static int copy_piece(const struct mem_piece *piece, int fd)
 }
 
 /*
- * Give the child its own pages. Without memory for a copy, map them copy-on-write: the child sees
- * what its parent changes, but cannot change its parent's memory. If that fails, make them
+ * Give the child its own pages. Without memory for a copy, map the pages copy-on-write: the child
+ * sees its parent's changes, but cannot change its parent's memory. If that fails, make the pages
  * read-only: the death of the child is better than damage to its parent.
  */
 static void own_piece(const struct mem_piece *piece, int fd)
@@ -115,7 +121,10 @@ static void own_piece(const struct mem_piece *piece, int fd)
         mprotect(start, bytes, piece->prot & ~PROT_WRITE);
 }
 
-/* The mappings cannot be read (no descriptor, no /proc): copy what was adopted and allocated. */
+/*
+ * The mappings cannot be read (no file descriptor, no /proc): copy all adopted and allocated
+ * memory.
+ */
 static void copy_known(struct mem_state *st)
 {
     const struct mem_alloc *alloc = st->allocs.items;
@@ -185,7 +194,7 @@ void vipl__mem_fork_child(void)
 
     if (st->fork_pipe[1] >= 0) {
         ssize_t told = write(st->fork_pipe[1], "", 1);
-        (void)told; /* the parent sees the end of the pipe as well */
+        (void)told; /* on an error the parent sees the end of the pipe */
     }
     close_fd(&st->fork_pipe[0]);
     close_fd(&st->fork_pipe[1]);

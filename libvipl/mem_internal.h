@@ -10,11 +10,11 @@
  * mem_file.c  the files that vipd maps
  * mem_stage.c copies for what cannot be moved; mem_fork.c  the child of a fork
  *
- * doc/memory.md explains why it is done like this. Only tests include this header from outside.
+ * doc/memory.md explains the reasons. Outside of libvipl only tests include this header.
  *
- * All state lives in pages of its own that no program can register. In .bss or the heap, a page of
- * it could be adopted together with a neighbouring buffer. A forked child would then read records
- * that its parent is changing.
+ * All state lives in pages of its own that no program can register. In .bss or the heap, a page
+ * with state could be adopted together with a neighbouring buffer. A forked child would then read
+ * records that its parent is changing.
  */
 #ifndef LIBVIPL_MEM_INTERNAL_H
 #define LIBVIPL_MEM_INTERNAL_H
@@ -28,19 +28,19 @@
 
 #define MEM_PAGE_BYTES 4096ul
 
-/* Largest move, in bytes: writers of its pages are blocked during the copy, 1 ms for this size. */
+/* Most bytes of one move. Writers of its pages are blocked during the copy: 1 ms for this size. */
 #define MEM_MOVE_BYTES_MAX (1ul << 20)
 
 /*
- * Largest region, in bytes, with all pages allocated at registration, charged to the program (its
- * cgroup). vipd would have to allocate a page that is missing later. Larger regions are often
- * sparse.
+ * Largest region, in bytes, whose pages registration allocates at once. The program's cgroup is
+ * charged for these pages; without this, vipd would have to allocate them later. Larger regions are
+ * often sparse, so their pages are not allocated in advance.
  */
 #define MEM_POPULATE_BYTES_MAX (64ul << 20)
-/* Idle bytes that the arena may keep; if it has adopted more bytes, that number is the limit. */
+/* Idle bytes that the arena's file may always keep (vipl__mem_zone_room has the whole rule). */
 #define MEM_IDLE_BYTES (64ul << 20)
 
-/* Unit in which address space is assigned to the arena (mem_zone.c). */
+/* Unit, in bytes, in which address space is assigned to the arena (mem_zone.c). */
 #define MEM_BLOCK_BYTES (1ull << 28)
 #define MEM_BLOCKS      (VIP_ARENA_BYTES / MEM_BLOCK_BYTES)
 
@@ -58,8 +58,8 @@
 struct mem_piece {
     uintptr_t start;
     uintptr_t end;
-    uint64_t offset; /* in the mapped file, of start */
-    uint64_t ino;    /* 0: no file */
+    uint64_t offset; /* of start in the mapped file */
+    uint64_t ino;    /* 0 if the mapping has no file */
     dev_t dev;
     int prot; /* PROT_* */
     bool shared;
@@ -69,8 +69,8 @@ struct mem_piece {
 struct mem_run {
     uintptr_t start;
     uintptr_t end;
-    uintptr_t shadow; /* where the emptied old mapping of start is kept; 0 = lost */
-    uint32_t count;   /* registrations; 0: could not be moved back, kept for the next one */
+    uintptr_t shadow; /* address of the kept, emptied old mapping of start; 0 = lost */
+    uint32_t count;   /* registrations; 0 = not moved back, kept for the next registration */
 };
 
 /* One allocation of vipl__mem_alloc. */
@@ -89,11 +89,11 @@ struct mem_vec {
     size_t bytes_mapped;
 };
 
-/* What holds up writers of other threads while pages are moved. */
+/* How writers of other threads are held up while pages are moved. */
 enum mem_guard {
     MEM_GUARD_USERFAULTFD = 1, /* the kernel holds them up */
-    MEM_GUARD_ALONE,           /* there is no other thread */
-    MEM_GUARD_IMPOSSIBLE,      /* other threads that cannot be held up: do not move */
+    MEM_GUARD_ALONE,           /* the process has no other thread */
+    MEM_GUARD_IMPOSSIBLE,      /* other threads exist and cannot be held up: do not move */
 };
 
 struct mem_state {
@@ -109,35 +109,37 @@ struct mem_state {
     bool maps_tried;
 
     struct mem_vec runs;              /* of struct mem_run */
-    uint64_t used_bytes, most_bytes;  /* of these runs together, now and at most so far */
+    uint64_t used_bytes, most_bytes;  /* of all runs together: now, and the maximum so far */
     struct mem_vec allocs;            /* of struct mem_alloc */
     struct mem_vec pieces;            /* of struct mem_piece: the range being prepared */
     uint64_t block_owner[MEM_BLOCKS]; /* 1 + address / MEM_BLOCK_BYTES; 0 = free */
-    bool block_full[MEM_BLOCKS];      /* has idle pages that stay the arena's */
+    bool block_full[MEM_BLOCKS];      /* has idle pages that the file keeps */
     bool keeps;                       /* the arena's file keeps its pages: vipd made it */
     unsigned arena_users;             /* NIC handles that are open or being opened */
-    int fork_pipe[2];                 /* the child reports here that it has its copies */
+    int fork_pipe[2];                 /* the child reports in this pipe that it has its copies */
     uint64_t pages_moved_in;          /* ever */
     uint64_t pages_moved_out;         /* ever */
     uint64_t stage_skipped_bytes;     /* bytes that could not be copied from or to memory */
 };
 
-/* Set by tests only, before first use: what this kernel or container is pretended to refuse. */
+/*
+ * Only tests set these, before the first use: features that the kernel or container seems to lack.
+ */
 struct mem_switches {
     bool no_userfaultfd;
     bool user_mode_only;
     bool no_procmap_query;
     bool no_unpopulated;
     bool no_holes;       /* the arena's file is immutable */
-    uint64_t idle_bytes; /* instead of MEM_IDLE_BYTES; 0: not */
+    uint64_t idle_bytes; /* if not 0: replaces MEM_IDLE_BYTES */
 };
 extern struct mem_switches vipl__mem_switches;
 
 /* ---- mem_state.c and mem.c */
 
-/* The process's state, made on first use; NULL without memory. */
+/* The process's state, made on first use; NULL if there is no memory for it. */
 struct mem_state *vipl__mem_state(void);
-/* The state if there is one already. */
+/* The process's state; NULL if it was not made yet. */
 struct mem_state *vipl__mem_state_peek(void);
 /* Room for n items. Outcomes: 0, -ENOMEM. */
 int vipl__mem_vec_reserve(struct mem_vec *vec, size_t n, size_t item_bytes);
@@ -161,19 +163,19 @@ bool vipl__mem_is_adopted(const struct mem_state *st, const struct mem_piece *pi
                           uintptr_t addr);
 /*
  * The program has unmapped the arena pages [offset, offset + bytes), or moved them with mremap
- * (realloc does). Where they still are mapped they become private memory, so that the offsets can
- * be used again. Rare, so it may read all mappings. Outcomes: 0; negative errno: some could not be
- * moved.
+ * (realloc does). Where the pages still are mapped, make them private memory, so that the offsets
+ * can be used again. This is rare, so it may read all mappings. Outcomes: 0; negative errno: some
+ * pages could not be moved.
  */
 int vipl__mem_settle_strays(struct mem_state *st, uint64_t offset, size_t bytes);
-/* Give back pages of [start, end) without a registration. */
+/* Make the pages of [start, end) that have no registration private memory again. */
 void vipl__mem_sweep(struct mem_state *st, uintptr_t start, uintptr_t end);
 
 /* ---- mem_maps.c */
 
 /*
- * The mapping that covers addr or, if none does, the next one above. Outcomes: 0; -ENOENT nothing
- * at or above; other negative errno: the mappings cannot be read.
+ * The mapping that covers addr or, if no mapping does, the next mapping above. Outcomes: 0;
+ * -ENOENT: no mapping at or above addr; other negative errno: the mappings cannot be read.
  */
 int vipl__mem_query(struct mem_state *st, uintptr_t addr, struct mem_piece *ret);
 
@@ -181,25 +183,25 @@ int vipl__mem_query(struct mem_state *st, uintptr_t addr, struct mem_piece *ret)
 
 /*
  * Must the private anonymous pages [start, end) of piece stay where they are? Yes if the kernel or
- * this very thread touches them in ways a move cannot hold up.
+ * the calling thread uses them in a way that a move cannot hold up.
  */
 bool vipl__mem_pinned(const struct mem_piece *piece, uintptr_t start, uintptr_t end);
 
 /* ---- mem_zone.c */
 
-/* The arena offset that stands for addr, MEM_NO_OFFSET if it has none. */
+/* The arena offset that stands for addr; MEM_NO_OFFSET if addr has no offset. */
 uint64_t vipl__mem_zone_offset(const struct mem_state *st, uintptr_t addr);
-/* Give [start, end) one contiguous piece of the arena. Outcomes: 0; 1 impossible. */
+/* Give [start, end) one contiguous piece of the arena. Outcomes: 0; 1: no piece fits. */
 int vipl__mem_zone_reserve(struct mem_state *st, uintptr_t start, uintptr_t end);
 /*
- * May pages be adopted at the reserved range [start, end)? No if that takes new pages of a file
- * that keeps its pages, and the file would then have more than MEM_IDLE_BYTES beside the double of
- * what was adopted at one time.
+ * May pages be adopted at the reserved range [start, end)? No, if the arena's file keeps its pages,
+ * needs new pages, and would then exceed its limit. The limit is MEM_IDLE_BYTES plus twice the
+ * largest number of bytes that were adopted at one time.
  */
 bool vipl__mem_zone_room(const struct mem_state *st, uintptr_t start, uintptr_t end);
 /*
- * The arena's pages [offset, offset + bytes) are no longer used. A file that keeps its pages keeps
- * them for the next adoption that needs a block.
+ * The arena's pages [offset, offset + bytes) are no longer used. Give them back to the kernel. If
+ * the file keeps its pages, the next adoption that needs a block uses them again.
  */
 void vipl__mem_zone_free(struct mem_state *st, uint64_t offset, size_t bytes);
 
@@ -208,16 +210,16 @@ void vipl__mem_zone_free(struct mem_state *st, uint64_t offset, size_t bytes);
 /* Index of the first run that ends above addr (may be the number of runs). */
 size_t vipl__mem_runs_find(const struct mem_state *st, uintptr_t addr);
 struct mem_run *vipl__mem_run(const struct mem_state *st, size_t i);
-/* Room for the splits of one operation. Outcomes: 0, -ENOMEM. */
+/* Make room for `more` runs: an operation splits runs. Outcomes: 0; -ENOMEM. */
 int vipl__mem_runs_reserve(struct mem_state *st, size_t more);
-/* [start, end) has been moved in; counts of pages known before stay, others begin at 0. */
+/* [start, end) has been moved in. Pages that have a run keep its count; the others begin at 0. */
 void vipl__mem_runs_moved_in(struct mem_state *st, uintptr_t start, uintptr_t end,
                              uintptr_t shadow);
 /* Pages of [start, end) that have no run get one with count 0. */
 void vipl__mem_runs_fill(struct mem_state *st, uintptr_t start, uintptr_t end);
 void vipl__mem_runs_count_up(struct mem_state *st, uintptr_t start, uintptr_t end);
 void vipl__mem_runs_count_down(struct mem_state *st, uintptr_t start, uintptr_t end);
-/* Forget [start, end); the caller handles its shadow. */
+/* Forget the runs of [start, end); the caller handles their shadows. */
 void vipl__mem_runs_drop(struct mem_state *st, uintptr_t start, uintptr_t end);
 
 /* ---- mem_move.c */
@@ -226,24 +228,24 @@ enum mem_guard vipl__mem_guard(struct mem_state *st);
 
 /*
  * Move private anonymous pages of one mapping into the arena; the range is at most
- * MEM_MOVE_BYTES_MAX. shadow: where to keep the emptied mapping (a reservation), 0 = anywhere.
- * Outcomes: 0 and *ret_shadow; 1 the same, but the memory is locked (mlock), which the arena is
- * not; negative errno and nothing is changed.
+ * MEM_MOVE_BYTES_MAX. shadow: reserved address at which to keep the emptied mapping; 0 = anywhere.
+ * Outcomes: 0 and *ret_shadow; 1 and *ret_shadow: moved, but the memory was locked (mlock), and the
+ * arena is not; negative errno: nothing has changed.
  */
 int vipl__mem_move_in(struct mem_state *st, enum mem_guard guard, uintptr_t addr, size_t bytes,
                       int prot, uintptr_t shadow, uintptr_t *ret_shadow);
 
 /*
  * Has an emptied mapping of vipl__mem_move_in a mark that the arena's mapping cannot have:
- * MADV_DONTDUMP, MADV_WIPEONFORK? Also true if that cannot be found out. A mapping of a single page
- * may move: *shadow. A mapping in a reservation has two pages or more.
+ * MADV_DONTDUMP or MADV_WIPEONFORK? Also true if that cannot be found out. This may move a mapping
+ * of a single page: *shadow is its new address. A mapping in a reservation has two pages or more.
  */
 bool vipl__mem_marked(struct mem_state *st, uintptr_t *shadow, size_t bytes);
 
 /*
- * Move pages that map the arena at offset back to private memory with protection prot, into the
- * mapping kept at shadow (0 = a new one). Outcomes: 0, shadow is used up; negative errno and the
- * pages still are the arena's.
+ * Move pages that map the arena at `offset` back to private memory with protection prot, into the
+ * mapping kept at shadow (0 = a new mapping). Outcomes: 0: shadow is used up; negative errno: the
+ * pages still map the arena.
  */
 int vipl__mem_move_out(struct mem_state *st, enum mem_guard guard, uintptr_t addr, size_t bytes,
                        uint64_t offset, int prot, uintptr_t shadow);
@@ -251,26 +253,29 @@ int vipl__mem_move_out(struct mem_state *st, enum mem_guard guard, uintptr_t add
 /* ---- mem_stage.c */
 
 /*
- * known: the range is mapped and readable; false: test it. Outcomes: as vipl__mem_prepare. Lock not
- * held, because it may ask vipd for the file.
+ * Make a staging area for the range. known: true if the range is known to be readable; if false,
+ * test it. Outcomes: as vipl__mem_prepare. The caller does not hold the lock, because this may ask
+ * vipd for the file.
  */
 int vipl__mem_stage_prepare(struct mem_state *st, uintptr_t addr, size_t bytes, bool known,
                             const struct vipl__mem_files *files, struct vipl__mem *ret,
                             const char **why);
 void vipl__mem_stage_release(struct vipl__mem *mem);
 /*
- * Allocate the pages [map, map + bytes) of a shared mapping of ours; does nothing for more than
- * MEM_POPULATE_BYTES_MAX. Outcomes: 0; -ENOMEM with a sentence in *why.
+ * Allocate the pages [map, map + bytes) of a shared mapping of the library; does nothing for more
+ * than MEM_POPULATE_BYTES_MAX. Outcomes: 0; -ENOMEM with a sentence in *why.
  */
 int vipl__mem_populate(void *map, size_t bytes, const char **why);
 
 /* ---- mem_file.c */
 
-/* Make a memfd of that size, sealed SHRINK and GROW. name: for /proc. Outcomes: fd, -errno. */
+/*
+ * Make a memfd of that size, sealed SHRINK and GROW. name: appears in /proc. Outcomes: fd, -errno.
+ */
 int vipl__mem_file_own(const char *name, size_t bytes);
-/* The same, but made by vipd if it makes files. */
+/* The same, but vipd makes the file if it can. */
 int vipl__mem_file_any(const char *name, size_t bytes);
-/* Map it for reading and writing. Outcomes: 0; negative errno, and it is closed. */
+/* Map the file fd for reading and writing. Outcomes: 0; negative errno, and fd is closed. */
 int vipl__mem_file_map(int fd, size_t bytes, void **ret);
 
 #endif

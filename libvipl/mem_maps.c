@@ -1,9 +1,9 @@
 /*
- * What is mapped at an address. The kernel is asked each time, because a program may have unmapped
- * or mapped anew what it registered.
+ * What is mapped at an address. Each query asks the kernel, because a program may have unmapped
+ * registered memory, or mapped other memory there.
  *
  * PROCMAP_QUERY (Linux 6.11) answers for one address in a microsecond. Older kernels have only the
- * text of /proc/self/maps; each query reads it up to the address.
+ * text of /proc/self/maps; each query reads this text up to the address.
  */
 #include "libvipl/mem_internal.h"
 
@@ -16,7 +16,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* Our own declaration of the kernel's: the system's headers may be older than the kernel. */
+/*
+ * Our own declaration of the kernel's structure: the system's headers may be older than the kernel.
+ */
 struct procmap_query_abi {
     uint64_t size;
     uint64_t query_flags;
@@ -43,7 +45,7 @@ _Static_assert(sizeof(struct procmap_query_abi) == 104, "layout of the kernel");
 #define QUERY_SHARED           0x08
 #define QUERY_COVERING_OR_NEXT 0x10
 
-/* Bytes of a line that are read: everything before the path. */
+/* Most bytes of a line that are used: everything before the path fits. */
 #define LINE_BYTES 128
 
 static int query_ioctl(int fd, uintptr_t addr, struct mem_piece *ret)
@@ -95,7 +97,7 @@ static int parse_line(const char *line, struct mem_piece *ret)
     return 0;
 }
 
-/* No stdio: it would use the heap, and pages of the heap may be moving. */
+/* No stdio: stdio would use the heap, and pages of the heap may be moving. */
 static int query_text(uintptr_t addr, struct mem_piece *ret)
 {
     char buf[4096];
@@ -105,7 +107,7 @@ static int query_text(uintptr_t addr, struct mem_piece *ret)
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 
     if (fd < 0)
-        return errno == ENOENT ? -ENOSYS : -errno; /* -ENOENT would say: nothing is mapped */
+        return errno == ENOENT ? -ENOSYS : -errno; /* -ENOENT would mean: nothing is mapped */
     for (;;) {
         ssize_t got = read(fd, buf, sizeof(buf));
         if (got < 0 && errno == EINTR)
@@ -144,7 +146,7 @@ int vipl__mem_query(struct mem_state *st, uintptr_t addr, struct mem_piece *ret)
             st->maps_fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     }
     rc = st->maps_fd >= 0 ? query_ioctl(st->maps_fd, addr, &piece) : -ENOTTY;
-    /* The file descriptor may have become another file; the text is still right. */
+    /* The file descriptor may refer to another file by now; the text is still right. */
     if (rc != 0 && rc != -ENOENT)
         rc = query_text(addr, &piece);
     if (rc == 0)

@@ -8,16 +8,16 @@
  * Out: write-protect the shared mapping; copy the arena's bytes into the kept private mapping
  *      ("shadow"); one mremap puts it over the shared one; wake threads that wait.
  *
- * A writer is held up from before its page is copied until the page is in its new place. So its
- * write lands either before the copy or in the new page, and none is lost.
+ * A writer is held up from before its page is copied until the page is in its new place. So the
+ * write happens either before the copy or in the new page, and no write is lost.
  *
- * Why the emptied old mapping is kept: an anonymous mapping remembers the page offset it was first
- * used with, and merges with its neighbours only at that address. A fresh mapping moved there would
- * stay a separate mapping for ever, and a program with many small registrations would reach
- * vm.max_map_count. The old mapping, moved back, merges again completely.
+ * Why the emptied old mapping is kept: an anonymous mapping remembers the address at which it was
+ * first used, and merges with its neighbours only there. A fresh mapping moved there would stay a
+ * separate mapping for ever, and a program with many small registrations would reach
+ * vm.max_map_count. The old mapping merges again completely when it is moved back.
  *
- * The window, from the first protection to the wake-up, runs on the calling thread. It must not
- * touch the pages concerned, or it waits for itself. Therefore in the window:
+ * The window, from the first protection to the wake-up, runs on the calling thread. That thread
+ * must not touch the pages that move, or it would wait for itself. Therefore in the window:
  * - only raw system calls, on values in registers and in this stack frame; mem_pin.c has made sure
  *   that neither this stack nor errno is in the range;
  * - no heap, no lock, no global of this library (a .bss page of a static program may be the one
@@ -28,8 +28,9 @@
  *   pwrite, process_vm_writev writes a mapping of the arena, with the same outcomes.
  *
  * Without privilege userfaultfd holds up user code only. A system call of another thread that
- * writes into the page during the window gets EFAULT. So does one that reads it in the two
- * microseconds in which the page is away. The full mode is used wherever the kernel grants it.
+ * writes into the page during the window gets EFAULT. So does a system call that reads the page in
+ * the two microseconds in which the page is away. The full mode is used wherever the kernel grants
+ * it.
  */
 #include "libvipl/mem_internal.h"
 
@@ -65,7 +66,10 @@ _Static_assert(sizeof(long) == 8 && sizeof(off_t) == 8, "offsets travel in one r
 #endif
 #define UFFD_DEVICE_NEW _IO(0xAA, 0x00)
 
-/* What a move needs: write protection of anonymous memory (5.7) and of shared memory (5.19). */
+/*
+ * Features that a move needs: write protection of anonymous memory (5.7) and of shared memory
+ * (5.19).
+ */
 #define UFFD_FEATURES_NEEDED (UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM)
 
 /* ---- guard --------------------------------------------------------------------------------- */
@@ -92,7 +96,10 @@ static int uffd_open(void)
     return (int)fd;
 }
 
-/* Read the kernel's features from a first descriptor; set up a second one with those needed. */
+/*
+ * Read the kernel's features from a first file descriptor; set up a second one with the features
+ * needed.
+ */
 static void guard_set_up(struct mem_state *st)
 {
     struct uffdio_api api = {.api = UFFD_API};
@@ -131,7 +138,7 @@ enum mem_guard vipl__mem_guard(struct mem_state *st)
         guard_set_up(st);
     if (st->uffd >= 0)
         return MEM_GUARD_USERFAULTFD;
-    /* One link for each thread, two for the directory itself. */
+    /* The directory has one link for each thread, and two of its own. */
     if (stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == 3)
         return MEM_GUARD_ALONE;
     return MEM_GUARD_IMPOSSIBLE;
@@ -196,7 +203,7 @@ MEM_RAW static long raw_copy(long call, int fd, uintptr_t addr, size_t bytes, ui
     return 0;
 }
 
-/* The same into memory of ours. */
+/* Copy into memory of this process, until all bytes are copied. */
 MEM_RAW static long raw_copy_to(uintptr_t to, uintptr_t addr, size_t bytes)
 {
     long pid = syscall(SYS_getpid);
@@ -224,8 +231,8 @@ MEM_RAW static long raw_remap(uintptr_t from, size_t bytes, int flags, uintptr_t
 /* ---- in ------------------------------------------------------------------------------------ */
 
 /*
- * The window of the move in: everything it needs is in its arguments. uffd -1: no other thread.
- * view: a mapping of the arena's pages to copy through; 0: none, the file may be written.
+ * The window of the move in: it uses only its arguments. uffd: -1 if there is no other thread.
+ * view: a mapping of the arena's pages to copy into; 0: write the file instead.
  */
 MEM_RAW static long window_in(int uffd, int arena_fd, uintptr_t addr, size_t bytes, uint64_t offset,
                               int prot, uintptr_t shadow, uintptr_t view)
@@ -281,9 +288,11 @@ int vipl__mem_move_in(struct mem_state *st, enum mem_guard guard, uintptr_t addr
         view = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, st->arena_fd, (off_t)offset);
     if (view == MAP_FAILED)
         return -errno;
-    /* A mapping that was never written to would forget its page offset when moved (see above). */
+    /*
+     * A mapping that was never written to would forget its first address when it moves (see above).
+     */
     madvise((void *)addr, MEM_PAGE_BYTES, MADV_POPULATE_WRITE);
-    /* Older kernels protect only populated pages; the page of zeros is enough. */
+    /* Older kernels protect only populated pages; the kernel's page of zeros is enough. */
     if (uffd >= 0 && !st->uffd_unpopulated)
         madvise((void *)addr, bytes, MADV_POPULATE_READ);
 
@@ -311,7 +320,10 @@ static bool begins_at(struct mem_state *st, uintptr_t page)
     return vipl__mem_query(st, page, &piece) != 0 || piece.start >= page;
 }
 
-/* Restore the page's marks, which are those of the page before: then both are one mapping. */
+/*
+ * Restore the page's marks: they are right when the page and the page before it are one mapping
+ * again.
+ */
 static void restore_marks(struct mem_state *st, uintptr_t page)
 {
     madvise((void *)page, MEM_PAGE_BYTES, MADV_DONTDUMP);
@@ -335,7 +347,10 @@ bool vipl__mem_marked(struct mem_state *st, uintptr_t *shadow, size_t bytes)
         *shadow = (uintptr_t)map;
         bytes *= 2;
     }
-    /* Without marks this changes nothing; a removed mark makes the page a mapping of its own. */
+    /*
+     * If the mapping has no marks, this changes nothing. A removed mark makes the page a mapping of
+     * its own.
+     */
     page = *shadow + bytes - MEM_PAGE_BYTES;
     madvise((void *)page, MEM_PAGE_BYTES, MADV_DODUMP);
     madvise((void *)page, MEM_PAGE_BYTES, MADV_KEEPONFORK);

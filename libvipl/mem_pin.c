@@ -1,16 +1,16 @@
 /*
  * Private anonymous memory that must stay where it is and is therefore staged.
  *
- * Ordinary code does not notice that a move holds up its access to a page. The following memory is
- * different, and each kind shares pages with buffers that old programs register:
+ * Ordinary code does not notice that a move holds up its access to a page. The following kinds of
+ * memory are different, and each kind shares pages with buffers that old programs register:
  *
  * - The stack this thread runs on: the move would hold up the very thread that performs it. After a
  *   later fork, parent and child would run on the same stack page.
- * - The page of errno, for the same reason: the calls of the window write it.
- * - A thread's control block: pthread_join waits on a word in it with a futex. The identity of that
- *   futex changes when the page moves, so the wake-up at the thread's end would be lost. The kernel
- *   also writes the block's restartable-sequence area at any time; without privilege that ends in
- *   SIGSEGV while the page is held up.
+ * - The page of errno, for the same reason: the system calls of the window write errno.
+ * - A thread's control block: pthread_join waits on a word in this block with a futex. The futex
+ *   changes its identity when the page moves, so the wake-up at the thread's end would be lost. The
+ *   kernel also writes the block's restartable-sequence area at any time. Without privilege, such a
+ *   write during a move ends in SIGSEGV.
  * - The head of a malloc arena: fork resets its lock in the child before any handler runs.
  * - The main stack, which grows.
  */
@@ -34,7 +34,7 @@
  */
 #define THREAD_BLOCK_BYTES 1024ul
 
-/* Bytes of the restartable-sequence area (up to Linux 6.2); its place is found separately. */
+/* Bytes of the restartable-sequence area (up to Linux 6.2); __rseq_offset gives its place. */
 #define RSEQ_BYTES 32ul
 
 /* glibc's offset of the restartable-sequence area: the same in every thread. */
@@ -54,7 +54,10 @@ static bool on_own_stack(uintptr_t start, uintptr_t end)
 
     if (overlap(start, end, mem_page_down((uintptr_t)&errno), (uintptr_t)(&errno + 1)))
         return true;
-    /* The main thread's stack is found by its mapping; the call below would read all of maps. */
+    /*
+     * vipl__mem_pinned finds the main thread's stack by its mapping; the call below would read all
+     * of /proc/self/maps.
+     */
     if (getpid() != (pid_t)syscall(SYS_gettid) && pthread_getattr_np(pthread_self(), &attr) == 0) {
         if (pthread_attr_getstack(&attr, &stack, &bytes) != 0)
             bytes = 0;
@@ -62,12 +65,15 @@ static bool on_own_stack(uintptr_t start, uintptr_t end)
     }
     if (overlap(start, end, (uintptr_t)stack, (uintptr_t)stack + bytes))
         return true;
-    /* A coroutine's stack is any memory; the bounds of a thread's own stack were checked above. */
+    /* A coroutine's stack can be any memory; the thread's own stack was checked above. */
     return here - (uintptr_t)stack >= bytes &&
            overlap(start, end, here - STACK_BELOW_BYTES, here + STACK_ABOVE_BYTES);
 }
 
-/* One load of a word that other threads may write. A macro, so that it is not instrumented. */
+/*
+ * Load a word that other threads may write. This is a macro, so that sanitizers do not instrument
+ * it.
+ */
 #define LOAD(addr) (*(const volatile uintptr_t *)(addr))
 
 #if defined(__x86_64__)
@@ -93,7 +99,10 @@ MEM_RAW static bool near_thread_block(const struct mem_piece *piece, uintptr_t s
     return false;
 }
 #else
-/* Elsewhere control blocks have no mark: their pages end a mapping that begins at a guard page. */
+/*
+ * On other processors control blocks have no mark. But their pages end a mapping that begins at a
+ * guard page.
+ */
 static bool near_thread_block(const struct mem_piece *piece, uintptr_t start, uintptr_t end)
 {
     struct mem_piece guard;

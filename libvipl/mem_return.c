@@ -1,7 +1,7 @@
 /*
- * Return of adopted pages: they become private memory again when their last registration is gone.
+ * Return of adopted pages: pages become private memory again when their last registration is gone.
  *
- * Owns: what happens to pages without a registration, also if the program has unmapped or moved
+ * Owns: the treatment of pages without a registration, also if the program has unmapped or moved
  * them meanwhile. The counts say which pages these are (mem_runs.c).
  */
 #include "libvipl/mem_internal.h"
@@ -22,8 +22,9 @@ bool vipl__mem_is_adopted(const struct mem_state *st, const struct mem_piece *pi
 }
 
 /*
- * Make arena pages [start, end) private again, in moves of at most MEM_MOVE_BYTES_MAX. offset: of
- * start. Outcomes: 0; negative errno. *ret_done: the end of the pages that were moved.
+ * Make arena pages [start, end) private again, in moves of at most MEM_MOVE_BYTES_MAX. offset: the
+ * arena offset of start. Outcomes: 0; negative errno. *ret_done: the end of the pages that were
+ * moved.
  */
 static int move_out_all(struct mem_state *st, uintptr_t start, uintptr_t end, uint64_t offset,
                         int prot, uintptr_t shadow, uintptr_t *ret_done)
@@ -69,7 +70,10 @@ int vipl__mem_settle_strays(struct mem_state *st, uint64_t offset, size_t bytes)
     return rc == -ENOENT ? 0 : rc;
 }
 
-/* No page of the run's [start, end) is mapped where it was. Outcomes as settle_strays. */
+/*
+ * No page of the run's [start, end) is mapped at its old address: free the pages and their shadow.
+ * Outcomes as vipl__mem_settle_strays.
+ */
 static int forget_pages(struct mem_state *st, uintptr_t start, uintptr_t end, uintptr_t shadow)
 {
     uint64_t offset = vipl__mem_zone_offset(st, start);
@@ -84,8 +88,8 @@ static int forget_pages(struct mem_state *st, uintptr_t start, uintptr_t end, ui
 }
 
 /*
- * Give back the pages of one run that has no registration. Pages that cannot be given back now keep
- * their run with count 0: they still work, and the next registration uses them.
+ * Make the pages of one run that has no registration private again. Pages for which this fails now
+ * keep their run with count 0: they still work, and the next registration uses them.
  */
 static void return_run(struct mem_state *st, struct mem_run run)
 {
@@ -134,7 +138,7 @@ void vipl__mem_sweep(struct mem_state *st, uintptr_t start, uintptr_t end)
         }
         if (run.end > end)
             run.end = end;
-        /* One split for each mapping within the run may be needed. */
+        /* Each mapping within the run may need one split. */
         if (run.count == 0 && vipl__mem_runs_reserve(st, 4) == 0)
             return_run(st, run);
         start = run.end;

@@ -1,8 +1,9 @@
 /*
- * Counts of registrations of each adopted page: sorted runs of pages with the same count.
+ * This file counts how often each adopted page (a page that was moved into the arena) is
+ * registered. It stores sorted runs of pages with the same count.
  *
- * The counts are this library's; the kernel says whether a page still maps the arena (mem.c).
- * Callers reserve room first, so no function here fails half way.
+ * The library keeps these counts itself; only the kernel knows whether a page still maps the arena
+ * (mem.c). Callers reserve room first, so no function here fails half way.
  */
 #include "libvipl/mem_internal.h"
 
@@ -51,7 +52,7 @@ static void remove_at(struct mem_state *st, size_t i)
             (st->runs.n - i) * sizeof(struct mem_run));
 }
 
-/* Make addr the boundary of runs. Returns the index of the first run at or above it. */
+/* Make addr a boundary of runs. Returns the index of the first run that starts at or above addr. */
 static size_t split_at(struct mem_state *st, uintptr_t addr)
 {
     size_t i = vipl__mem_runs_find(st, addr);
@@ -113,7 +114,7 @@ void vipl__mem_runs_moved_in(struct mem_state *st, uintptr_t start, uintptr_t en
         struct mem_run *run = vipl__mem_run(st, i);
         if (run->start >= end)
             break;
-        /* Stale: the program has mapped these addresses anew since they were adopted. */
+        /* An old shadow: the program has mapped these addresses anew since they were adopted. */
         if (run->shadow != 0)
             munmap((void *)run->shadow, run->end - run->start);
         run->shadow = shadow + (run->start - start);

@@ -1,13 +1,13 @@
 /*
- * Staged memory: memory that cannot be moved is copied through a memfd that vipd maps. Its first
- * half is for bytes that go out, its second half for bytes that come in. So bytes in both
- * directions for the same addresses never overwrite each other.
+ * Staged memory: memory that cannot be moved is copied through a memfd that vipd maps. The first
+ * half of the file is for bytes that go out, the second half for bytes that come in. So bytes in
+ * both directions for the same addresses never overwrite each other.
  *
- * The memory itself belongs to the program, which may have registered it read-only, and may
- * protect, unmap or truncate it at any time, also during a copy. A load or store of this library
- * would then fault. Therefore the kernel copies: pwrite reads the program's memory, pread writes
- * it, and an inaccessible page is an error instead of a signal. Such pages are left out and
- * reported. Words arrive in the order of their addresses.
+ * The memory itself belongs to the program. It may be read-only, and the program may protect, unmap
+ * or truncate it at any time, also during a copy. A load or store of this library would then fault.
+ * Therefore the kernel copies: pwrite reads the program's memory, pread writes it, and an
+ * inaccessible page is an error instead of a signal. Such pages are left out and reported. Words
+ * are copied in the order of their addresses.
  */
 #include "libvipl/mem_internal.h"
 
@@ -37,7 +37,7 @@ int vipl__mem_populate(void *map, size_t bytes, const char **why)
 
 /*
  * Read one byte of each page through the kernel, which returns an error where a load would fault.
- * Outcomes: 0; -EFAULT a page is not readable; another negative errno: no room for the byte.
+ * Outcomes: 0; -EFAULT: a page is not readable; another negative errno: the file takes no byte.
  */
 static int probe(int fd, uintptr_t addr, size_t bytes)
 {
@@ -47,7 +47,9 @@ static int probe(int fd, uintptr_t addr, size_t bytes)
     return 0;
 }
 
-/* Takes the lock, because an adoption by another thread makes pages inaccessible for a moment. */
+/*
+ * probe with the lock, because an adoption by another thread makes pages inaccessible for a moment.
+ */
 static int probe_locked(struct mem_state *st, int fd, uintptr_t addr, size_t bytes)
 {
     int rc;
@@ -64,7 +66,7 @@ int vipl__mem_stage_prepare(struct mem_state *st, uintptr_t addr, size_t bytes, 
 {
     size_t offset = addr % MEM_PAGE_BYTES;
     size_t half_bytes = mem_page_up(offset + bytes);
-    int fd = vipl__mem_file_room(half_bytes); /* what goes out is written by pwrite */
+    int fd = vipl__mem_file_room(half_bytes); /* bytes that go out are written by pwrite */
     void *map;
     int rc;
 
@@ -108,7 +110,10 @@ void vipl__mem_stage_release(struct vipl__mem *mem)
     close(mem->fd);
 }
 
-/* Copy by one pwrite or pread of the area. Returns the bytes; 0: the first one is inaccessible. */
+/*
+ * Copy by one pwrite or pread of the area. Returns the bytes copied; 0: the first byte is
+ * inaccessible.
+ */
 static size_t copy_some(const struct vipl__mem *mem, uintptr_t addr, size_t bytes, bool in)
 {
     const uint8_t *stage = (in ? mem->stage_in : mem->stage_out) + (addr - mem->addr);
@@ -122,7 +127,7 @@ static size_t copy_some(const struct vipl__mem *mem, uintptr_t addr, size_t byte
     return done > 0 ? (size_t)done : 0;
 }
 
-/* Usually one call copies all. Returns the bytes copied from the beginning. */
+/* Copy until a byte is inaccessible; usually one call is enough. Returns the bytes copied. */
 static size_t copy_all(const struct vipl__mem *mem, uintptr_t addr, size_t bytes, bool in)
 {
     size_t done = 0, more;
@@ -133,8 +138,8 @@ static size_t copy_all(const struct vipl__mem *mem, uintptr_t addr, size_t bytes
 }
 
 /*
- * Copy page by page what can be copied; returns the bytes that cannot. Lock held, because an
- * adoption by another thread makes pages inaccessible for a moment.
+ * Copy each page that can be copied; returns the number of bytes that were not. Lock held, because
+ * an adoption by another thread makes pages inaccessible for a moment.
  */
 static size_t copy_pages(const struct vipl__mem *mem, uintptr_t addr, size_t bytes, bool in)
 {
@@ -190,7 +195,9 @@ static bool page_takes(struct mem_state *st, uintptr_t page)
 
     if (writable(page, MEM_PAGE_BYTES))
         return true;
-    /* EINVAL: read-only memory, but also device memory or an old kernel: look at the mapping. */
+    /*
+     * EINVAL means read-only memory, but also device memory or an old kernel: look at the mapping.
+     */
     if (errno != EINVAL)
         return false;
     return vipl__mem_query(st, page, &piece) != 0 || piece.start > page ||

@@ -1,4 +1,4 @@
-/* The one state of registered memory of this process, and its growing arrays. */
+/* The state of registered memory, of which a process has one, and its growing arrays. */
 #include "libvipl/mem_internal.h"
 
 #include <errno.h>

@@ -1,18 +1,18 @@
 /*
- * Which arena offset stands for which address.
+ * This file decides which arena offset stands for which address.
  *
  * Registrations overlap, and vipd reaches a region as one contiguous piece of the arena. So the
  * offset of a page is a function of its address: address space and arena are divided into blocks,
  * and an address block that holds adopted pages owns one arena block. Pages that are neighbours in
- * memory are neighbours in the arena, whatever was registered before, and no allocator of pages can
+ * memory are neighbours in the arena, whatever was registered before, and the arena does not
  * fragment. The arena is sparse: a block without pages costs no memory.
  *
  * Blocks that are neighbours in memory get neighbouring arena blocks when those are free; the first
  * block of an area is put in the middle of the widest gap so that it can grow both ways.
  *
- * Unused pages go back to the kernel, if the file allows it. A file that vipd makes does not: its
- * pages are used again, so memory goes to a block that has idle pages at the same place. When the
- * file has too many pages, memory that needs more of them is not adopted.
+ * Unused pages go back to the kernel, if the file allows it. A file that vipd makes does not allow
+ * it: its pages are used again. So memory is given a block that has idle pages at the same place.
+ * When the file has too many pages, memory that needs more pages is not adopted.
  */
 #include "libvipl/mem_internal.h"
 
@@ -28,7 +28,7 @@ static uint64_t block_of(uintptr_t addr)
     return addr / MEM_BLOCK_BYTES;
 }
 
-/* Arena block of an address block, MEM_BLOCKS if it has none. */
+/* Arena block of an address block; MEM_BLOCKS if the address block has none. */
 static size_t find_block(const struct mem_state *st, uint64_t block)
 {
     for (size_t i = 0; i < MEM_BLOCKS; i++)
@@ -57,7 +57,9 @@ static bool fits(const struct mem_state *st, size_t at, uint64_t first, uint64_t
     return true;
 }
 
-/* The middle of the widest free gap, for n blocks; MEM_BLOCKS if none is wide enough. */
+/*
+ * The place of n blocks in the middle of the widest free gap; MEM_BLOCKS if no gap is wide enough.
+ */
 static size_t widest_gap(const struct mem_state *st, uint64_t n)
 {
     size_t best_at = 0;
@@ -74,15 +76,15 @@ static size_t widest_gap(const struct mem_state *st, uint64_t n)
     return best_blocks >= n ? best_at + (best_blocks - n) / 2 : MEM_BLOCKS;
 }
 
-/* Has the file pages for all of these bytes? */
+/* Does the file have pages for all these bytes? */
 static bool has_pages(const struct mem_state *st, uint64_t offset, uint64_t bytes)
 {
     return lseek(st->arena_fd, (off_t)offset, SEEK_HOLE) >= (off_t)(offset + bytes);
 }
 
 /*
- * n blocks side by side that are free and have pages, for n blocks that begin with `start`; best
- * such that have all pages of [start, end). MEM_BLOCKS: there are none.
+ * Find n free arena blocks side by side that have pages, for n address blocks that begin with
+ * `start`. Prefer blocks that have all pages of [start, end). MEM_BLOCKS: there are no such blocks.
  */
 static size_t full_gap(const struct mem_state *st, uintptr_t start, uintptr_t end, uint64_t n)
 {
@@ -99,7 +101,7 @@ static size_t full_gap(const struct mem_state *st, uintptr_t start, uintptr_t en
     return found;
 }
 
-/* Has this block adopted pages? */
+/* Does this block have adopted pages? */
 static bool in_use(const struct mem_state *st, size_t i)
 {
     uintptr_t start = (st->block_owner[i] - 1) * MEM_BLOCK_BYTES;
@@ -108,7 +110,10 @@ static bool in_use(const struct mem_state *st, size_t i)
     return at < st->runs.n && vipl__mem_run(st, at)->start < start + MEM_BLOCK_BYTES;
 }
 
-/* Beside the block of a neighbour in memory; used_only: if that is in use. MEM_BLOCKS: no room. */
+/*
+ * A place beside the block of a neighbour in memory; used_only: only if that block is in use.
+ * MEM_BLOCKS: no room.
+ */
 static size_t beside(const struct mem_state *st, uint64_t first, uint64_t n, bool used_only)
 {
     size_t at = first > 0 ? find_block(st, first - 1) : MEM_BLOCKS;
@@ -122,8 +127,9 @@ static size_t beside(const struct mem_state *st, uint64_t first, uint64_t n, boo
 }
 
 /*
- * Where the blocks can go: beside what they already have, else beside a neighbour that is in use,
- * else where pages are, else beside any neighbour, else anywhere.
+ * Choose a place for the blocks: beside arena blocks that they already have; else beside a
+ * neighbour that is in use; else where the file has pages; else beside any neighbour; else
+ * anywhere.
  */
 static size_t choose(const struct mem_state *st, uintptr_t start, uintptr_t end)
 {
@@ -143,7 +149,10 @@ static size_t choose(const struct mem_state *st, uintptr_t start, uintptr_t end)
     return at < MEM_BLOCKS ? at : widest_gap(st, n);
 }
 
-/* Take back blocks without adopted pages: all of them, or (full_only) those with file pages. */
+/*
+ * Take back blocks without adopted pages: all such blocks, or (full_only) only blocks with file
+ * pages.
+ */
 static void reclaim(struct mem_state *st, bool full_only)
 {
     for (size_t i = 0; i < MEM_BLOCKS; i++)
@@ -185,7 +194,7 @@ void vipl__mem_zone_free(struct mem_state *st, uint64_t offset, size_t bytes)
         st->block_full[at] = true;
 }
 
-/* Bytes of [start, end) that no run has: they would be adopted anew. */
+/* Number of bytes of [start, end) without a run: adoption would add them. */
 static uint64_t fresh_bytes(const struct mem_state *st, uintptr_t start, uintptr_t end)
 {
     uint64_t bytes = end - start;
@@ -200,10 +209,13 @@ static uint64_t fresh_bytes(const struct mem_state *st, uintptr_t start, uintptr
     return bytes;
 }
 
-/* Holes of the file that are looked for; behind them it counts as having no pages. */
+/*
+ * Most holes of the file that are looked for. The part after the last hole counts as having no
+ * pages.
+ */
 #define HOLES_MAX 1000
 
-/* Bytes of these for which the file has no pages. */
+/* Number of bytes of [offset, offset + bytes) for which the file has no pages. */
 static uint64_t lacking_bytes(const struct mem_state *st, uint64_t offset, uint64_t bytes)
 {
     uint64_t end = offset + bytes, lacking = 0;

@@ -1,7 +1,7 @@
 /*
- * The name service (spec 2.9), both ways. First vipd's table of [names], then the hosts on the
- * medium if vipd can ask them (Ethernet), then the system's resolver. The resolver runs in this
- * process, so that a slow server never delays vipd.
+ * The name service (spec 2.9): name to address, and address to name. First vipd's table of [names]
+ * is searched, then the hosts on the medium if vipd can ask them (Ethernet), then the system's
+ * resolver. The resolver runs in this process, so that a slow server never delays vipd.
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -24,7 +24,10 @@
 /* Longest name that is looked up, in bytes (NI_MAXHOST without the zero). */
 #define NAME_BYTES_MAX 1024
 
-/* While vipd asks the hosts on a medium: longest pause between two requests, and longest wait. */
+/*
+ * While vipd asks the hosts on a medium: longest pause between two requests to vipd, and longest
+ * wait.
+ */
 #define AGAIN_MS_MAX 100
 #define WAIT_MS_MAX  3000
 
@@ -79,9 +82,9 @@ static VIP_RETURN check_ready(struct vipl__session *session, const char *call)
 /* ---- name to address ---------------------------------------------------------------------- */
 
 /*
- * Ask vipd until its answer does not say "again": that vipd still asks the hosts on the medium.
- * Outcomes: SUCCESS and *ret_reply, which the caller frees; ERROR_NAMESERVICE: unknown to vipd;
- * other codes: vipd cannot answer.
+ * Ask vipd until its answer does not say "again". ("Again" means that vipd still asks the hosts on
+ * the medium.) Outcomes: VIP_SUCCESS and *ret_reply, which the caller frees; VIP_ERROR_NAMESERVICE:
+ * unknown to vipd; other codes: vipd cannot answer.
  */
 static VIP_RETURN ask_vipd(struct vipl__session *session, const char *call,
                            Vip__ResolveRequest *resolve, Vip__Reply **ret_reply)
@@ -112,7 +115,10 @@ static VIP_RETURN ask_vipd(struct vipl__session *session, const char *call,
     }
 }
 
-/* vipd's table, and the hosts on the medium if vipd can ask them. Outcomes as above. */
+/*
+ * Ask vipd for the address of a name: its table, and the hosts on the medium if vipd can ask them.
+ * Outcomes as above, with *ret.
+ */
 static VIP_RETURN ask_vipd_host(struct vipl__session *session, const char *name, uint32_t index,
                                 struct vip_addr *ret)
 {
@@ -137,7 +143,10 @@ static VIP_RETURN ask_vipd_host(struct vipl__session *session, const char *name,
     return rc;
 }
 
-/* "host:port" becomes "host" and the port; without a port `port` is unchanged. false: bad port. */
+/*
+ * Split "host:port" into "host" and the port; without a port `port` is unchanged. False if the port
+ * is bad.
+ */
 static bool cut_port(char *host, uint8_t port[PORT_BYTES])
 {
     char *colon = strchr(host, ':'), *end;
@@ -154,7 +163,7 @@ static bool cut_port(char *host, uint8_t port[PORT_BYTES])
     return true;
 }
 
-/* The bytes of an IP address of this family; NULL: another family. */
+/* The bytes of an IP address; NULL if it is not of this family. */
 static const void *ip_bytes(const struct addrinfo *at, int family)
 {
     if (at->ai_family != family)
@@ -167,9 +176,10 @@ static const void *ip_bytes(const struct addrinfo *at, int family)
 }
 
 /*
- * The system's resolver: the index-th address of `name` in the NIC's family, with the port of our
- * own NIC. Other vipd use the same port unless their configuration says otherwise; "host:port"
- * names another one. (vipd itself reads numeric IPv6 addresses, which have colons of their own.)
+ * Ask the system's resolver for the index-th address of `name` in the NIC's family. The port is
+ * that of our own NIC: other vipds use the same port unless their configuration says otherwise.
+ * "host:port" names another port. (vipd itself reads numeric IPv6 addresses, which have colons of
+ * their own.)
  */
 static bool ask_resolver(struct vipl__session *session, const char *name, uint32_t index,
                          struct vip_addr *ret)
@@ -269,7 +279,7 @@ static VIP_RETURN ask_vipd_name(struct vipl__session *session, struct vip_addr *
     return rc;
 }
 
-/* The system's resolver: address to name. */
+/* Ask the system's resolver for the name of an address. */
 static bool ask_resolver_name(const struct vip_addr *host, char *name, size_t name_bytes)
 {
     struct sockaddr_in in4 = {.sin_family = AF_INET};

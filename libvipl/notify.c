@@ -2,20 +2,21 @@
  * VipSendNotify, VipRecvNotify, VipCQNotify (spec 2.6, 2.7, 3.10): one registration is one handler
  * call for one completion.
  *
- * A registration waits on its target, a work queue or a CQ. A thread that finds a completion there
- * takes it off the queue for the oldest registration and appends that to the `ready` list. This is
- * the caller of a Notify function if the completion is there already, else the thread of this file.
- * The latter calls the handlers, one after the other in the order of `ready`. So the order of
- * registrations and of completions of one queue is kept. A Done or Wait call on the same queue
- * takes either the completion before or the one after.
+ * A registration waits on its target, a work queue or a CQ. A thread that finds a completion on the
+ * target takes it off the queue for the oldest registration, and appends this registration to the
+ * `ready` list. If the completion exists already, the caller of the Notify function does this;
+ * otherwise the thread of this file does. The thread of this file calls the handlers, one after the
+ * other in the order of `ready`. So the order of registrations and of completions of one queue is
+ * kept. A Done or Wait call on the same queue takes a completion before or after those of the
+ * registrations.
  *
  * The thread sleeps in the kernel while there is no work, for any number of targets. It waits for
- * two words at once (futex_waitv, Linux 5.16). vipd counts one up when it completes a descriptor on
- * a queue with VIP_APP_WAITERS_NOTIFY in its waiter word (doc/shm-abi.md). This process counts the
- * other one up for new work from here. With one futex per queue, 128 queues would be the limit. The
- * thread does not also read the event socket, because handlers may call functions that wait for
- * events (VipConnectRequest). Handlers may call VipCloseNic: this object outlives its session until
- * the handler has returned.
+ * two words at once (futex_waitv, Linux 5.16). vipd counts the first word up when it completes a
+ * descriptor on a queue with VIP_APP_WAITERS_NOTIFY in its waiter word (doc/shm-abi.md). This
+ * process counts the second word up when it has new work for the thread. With one futex per queue,
+ * 128 queues would be the limit. The thread does not read the event socket, because handlers may
+ * call functions that wait for events (VipConnectRequest). Handlers may call VipCloseNic: this
+ * object outlives its session until the handler has returned.
  *
  * Locks: `lock` below is taken before every lock of the session but `table` and `call_lock`, and is
  * never held while a handler runs.
@@ -39,18 +40,18 @@
 /* Seconds for which VipDestroyVi, VipDestroyCQ and VipCloseNic wait for a running handler. */
 #define HANDLER_WAIT_S 2
 
-/* One Notify call until its handler has returned. */
+/* One Notify call; it lives until its handler has returned. */
 struct vipl__registration {
     struct vipl__registration *next;
     struct vipl__target *target;
     void *object;    /* struct vipl__vi or, with on_cq, struct vipl__cq */
-    uint64_t handle; /* of it */
+    uint64_t handle; /* of `object` */
     VIP_NIC_HANDLE nic;
     VIP_PVOID context;
     VIP_CQ_CALLBACK on_cq; /* one of the two is NULL */
     VIP_VI_CALLBACK on_vi;
     enum vip_queue which; /* with on_vi */
-    /* What was taken for it; set when it is ready. */
+    /* The completion that was taken; set when the registration is ready. */
     VIP_VI_HANDLE vi;
     VIP_DESCRIPTOR *desc;
     VIP_BOOLEAN recv;
@@ -58,26 +59,28 @@ struct vipl__registration {
 
 struct vipl__notify {
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* a handler has returned, the thread has ended */
+    pthread_cond_t changed; /* signalled when a handler has returned, or the thread has ended */
     struct vipl__session *session;
     pthread_t thread;
     bool started, ended, stop;
-    bool asleep;                 /* the thread is, or is about to be */
-    unsigned holders;            /* owner and thread; the last one frees it */
-    unsigned count;              /* registrations, ready and running ones included */
+    bool asleep;                 /* the thread sleeps or is about to */
+    unsigned holders;            /* owner and thread; the last frees this */
+    unsigned count;              /* registrations, also ready and running */
     uint32_t word;               /* futex: counted up when there is work */
     struct vipl__target targets; /* head of the ring */
     struct vipl__registration *ready, **ready_end;
-    struct vipl__registration *running; /* its handler runs */
+    struct vipl__registration *running; /* its handler runs now */
 };
 
 /* ---- lists --------------------------------------------------------------------------------- */
 
-/* What a registration waits on: the waiter word, and the ring ends that depend on it. */
+/*
+ * The target of a registration: its waiter word, and the VI or CQ whose rings depend on this word.
+ */
 struct awaited {
     uint32_t *waiters;
-    struct vipl__vi *recv_of; /* it is the receive queue of this VI, or NULL */
-    struct vipl__cq *cq;      /* it is this CQ, or NULL */
+    struct vipl__vi *recv_of; /* the target is the receive queue of this VI; or NULL */
+    struct vipl__cq *cq;      /* the target is this CQ; or NULL */
 };
 
 static struct awaited awaited_of(const struct vipl__registration *reg)
@@ -99,7 +102,10 @@ static void tell_rings(const struct awaited *awaited)
         vipl__direct_asleep_vi(awaited->recv_of);
 }
 
-/* The first registration makes vipd signal this session; the last one that goes ends it. */
+/*
+ * The first registration of a target makes vipd signal its completions; when the last registration
+ * has gone (target_drop), vipd stops.
+ */
 static void target_add(struct vipl__notify *notify, struct vipl__target *target,
                        struct awaited awaited)
 {
@@ -208,8 +214,8 @@ static void futex_wait_two(const uint32_t *own, uint32_t own_seen, const uint32_
 
 /*
  * Look for completions and sleep if there are none; with the lock. The order is that of every
- * sleeper (doc/shm-abi.md, wake-ups): publish, full barrier, look, sleep. Once vipd is dead, do not
- * publish: the thread that saw the death waits until no thread sleeps on vipd's words.
+ * sleeper (doc/shm-abi.md, wake-ups): publish, full barrier, look, sleep. If vipd is dead, do not
+ * publish: the provider thread (events.c) waits until no thread sleeps on vipd's words.
  */
 static void look_or_sleep(struct vipl__notify *notify)
 {
@@ -247,7 +253,10 @@ static void release(struct vipl__notify *notify)
     }
 }
 
-/* The handler may end the session: touch nothing of it afterwards until `stop` was checked. */
+/*
+ * Call the handler of the first ready registration. The handler may end the session: afterwards
+ * touch nothing of the session until `stop` was checked.
+ */
 static void serve(struct vipl__notify *notify)
 {
     struct vipl__registration *reg = notify->ready;
@@ -284,7 +293,9 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Most programs never register: the first registration makes the thread. 0 or an errno. */
+/*
+ * Start the thread at the first registration: most programs never register. Returns 0 or an errno.
+ */
 static int start(struct vipl__notify *notify)
 {
     pthread_attr_t attr;
@@ -293,7 +304,7 @@ static int start(struct vipl__notify *notify)
 
     if (notify->started)
         return 0;
-    /* No words at all: EINVAL from a kernel that has the call. */
+    /* Try the call with no words: a kernel that has the call returns EINVAL. */
     if (syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0) < 0 && errno != EINVAL)
         return errno;
     pthread_attr_init(&attr);
@@ -343,7 +354,7 @@ static bool queue_empty(const struct vipl__registration *reg)
            __atomic_load_n(&queue->reaped, __ATOMIC_ACQUIRE);
 }
 
-/* With the lock; `asked` is copied. */
+/* Add a registration; `asked` is copied. With the lock. */
 static VIP_RETURN add(struct vipl__notify *notify, const struct vipl__registration *asked,
                       const char *call)
 {
@@ -374,7 +385,7 @@ static VIP_RETURN add(struct vipl__notify *notify, const struct vipl__registrati
         target->first = reg;
     target->last = reg;
     target_add(notify, target, awaited_of(reg));
-    /* The thread looks only when woken; take completions from before the word was marked. */
+    /* The thread looks only when it is woken: take completions from before the word was marked. */
     vip_fence_sleep(); /* [notify ADD] */
     match(notify, target);
     if (notify->ready != NULL)
@@ -466,7 +477,10 @@ static bool concerns(const struct vipl__registration *reg, const void *object, u
     return reg->object == object && reg->handle == handle;
 }
 
-/* Registrations for this handle leave their target; those of the object's next life stay. */
+/*
+ * Remove the registrations for this handle from their target; registrations for the object's next
+ * handle stay.
+ */
 static void cancel_target(struct vipl__notify *notify, struct vipl__target *target,
                           const void *object, uint64_t handle)
 {
@@ -492,8 +506,9 @@ static void cancel_target(struct vipl__notify *notify, struct vipl__target *targ
 }
 
 /*
- * Drop ready registrations of this handle. One of a CQ with an entry for the VI has lost its entry
- * (spec 3.8) and waits again, as the oldest: `back` collects those, the youngest first.
+ * Drop ready registrations of this handle. A ready registration of a CQ whose entry names the
+ * destroyed VI loses this entry (spec 3.8) and must wait again, as the oldest. `back` collects such
+ * registrations, the youngest first.
  */
 static struct vipl__registration *cancel_ready(struct vipl__notify *notify, const void *object,
                                                uint64_t handle)
@@ -534,7 +549,10 @@ static void put_back(struct vipl__notify *notify, struct vipl__registration *bac
         wake(notify);
 }
 
-/* Wait until the handler for the object, or any (NULL), has returned; HANDLER_WAIT_S at most. */
+/*
+ * Wait until the running handler, if it is for the object (NULL: for any object), has returned;
+ * HANDLER_WAIT_S at most.
+ */
 static void await_handler(struct vipl__notify *notify, const void *object, uint64_t handle)
 {
     const struct vipl__registration *reg;
@@ -638,7 +656,10 @@ void vipl__notify_stop(struct vipl__notify *notify)
     if (notify->started) {
         wake(notify);
         await_handler(notify, NULL, 0);
-        /* Outside of a handler the thread ends by itself; the session must not go before that. */
+        /*
+         * Outside of a handler the thread ends by itself; the session must not end before the
+         * thread.
+         */
         while (!notify->ended && notify->running == NULL)
             pthread_cond_wait(&notify->changed, &notify->lock);
     }

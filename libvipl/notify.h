@@ -12,28 +12,31 @@ struct vipl__registration;
 struct vipl__session;
 struct vipl__vi;
 
-/* Registrations of one NIC handle, up to the return of their handlers: a bound on their memory. */
+/* Most registrations of one NIC handle whose handlers have not returned: limits their memory. */
 #define VIPL__NOTIFY_MAX 65536
 
-/* What a registration is for: part of a work queue or a CQ, all under the lock of notify.c. */
+/* The target of registrations: part of a work queue or a CQ. All under the lock of notify.c. */
 struct vipl__target {
     struct vipl__target *next, *prev;        /* targets with registrations; a ring with a head */
     struct vipl__registration *first, *last; /* oldest first, NULL = none */
 };
 
-/* For a session that is being opened. NULL: no memory. The first use starts the thread. */
+/*
+ * Make the object for a session that is being opened. NULL: no memory. The first use starts the
+ * thread.
+ */
 struct vipl__notify *vipl__notify_new(struct vipl__session *session);
 
 /*
  * The session ends: all registrations are gone, and no handler starts after the return. The call
- * waits a limited time for a running one, which may wait for a lock that our caller holds. It does
- * not wait if our caller is that handler.
+ * waits a limited time for a running handler, because that handler may wait for a lock that our
+ * caller holds. The call does not wait if our caller is that handler.
  */
 void vipl__notify_stop(struct vipl__notify *notify);
 
 /*
- * Start the thread now: the session is watched, and the thread fills in what completes (done.c).
- * Outcomes: 0; an errno, ENOSYS before Linux 5.16.
+ * Start the thread now: the session is watched, and the thread fills in completed descriptors
+ * (done.c). Outcomes: 0; an errno, ENOSYS before Linux 5.16.
  */
 int vipl__notify_watch(struct vipl__session *session);
 
@@ -41,8 +44,9 @@ int vipl__notify_watch(struct vipl__session *session);
 void vipl__notify_poke(struct vipl__session *session);
 
 /*
- * The object with this handle is destroyed: its registrations are gone. None of their handlers
- * starts any more, nor one that would name this VI; a running one is waited for as above.
+ * The object with this handle is destroyed: remove its registrations. Their handlers do not start
+ * any more, and no handler starts that would name this VI. The call waits for a running handler as
+ * above.
  */
 void vipl__notify_cancel_vi(struct vipl__vi *vi, uint64_t handle);
 void vipl__notify_cancel_cq(struct vipl__cq *cq, uint64_t handle);

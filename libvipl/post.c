@@ -1,10 +1,12 @@
 /*
  * VipPostSend, VipPostRecv (spec 2.6, 3.3, 3.4), VipxPostSendImm64, VipxPostWriteMessage: copy the
- * descriptor into the submission ring.
+ * descriptor into the submission ring, or use the session's table of receives and the VI's ring
+ * (direct.h).
  *
- * Checked here: the descriptor as an object (alignment, its own region, the number of outstanding
- * ones). vipd checks the contents of the descriptor in its turn; the result comes back as its
- * status. No system call while vipd is awake, no allocation.
+ * This file checks the place of the descriptor (alignment, its own region) and the number of
+ * outstanding descriptors. vipd checks the contents of the descriptor when its turn comes; the
+ * descriptor's status shows the result. A post makes no system call while vipd is awake, and
+ * allocates nothing.
  */
 #include <sched.h>
 #include <string.h>
@@ -21,29 +23,29 @@
 /* Outcome of one try to post. */
 enum outcome {
     POSTED,
-    BAD_VI,     /* destroyed meanwhile */
+    BAD_VI,     /* the VI was destroyed meanwhile */
     BAD_REGION, /* the descriptor is not in the region of its handle */
     OVERRUN,    /* too many descriptors outstanding */
-    RING_FULL,  /* vipd must take some first */
-    /* With a table of receives: */
-    TABLED,   /* a receive is posted, and vipd gets no message */
-    NO_CONTS, /* the same, but its segments have no room in the table: it will fail in its turn */
-    SENT,     /* it went by the ring to the peer */
-    WAIT,     /* it may go by that ring once what is under way has arrived */
+    RING_FULL,  /* vipd must first take posts out of the ring */
+    /* Only with a table of receives: */
+    TABLED,   /* a receive is in the table; vipd gets no message */
+    NO_CONTS, /* the same, but its segments have no room in the table, so it will fail */
+    SENT,     /* a send went by the ring to the peer */
+    WAIT,     /* it may go by the ring once earlier sends have arrived */
 };
 
-/* What a post says beyond its descriptor. */
+/* Data of a post that is not in its descriptor. */
 struct extra {
     int bad_seg;            /* segment with inaccessible memory; -1 = none, or not checked */
     uint8_t flags;          /* VIP_SQF_* */
-    uint64_t imm;           /* VIP_SQF_IMM64: instead of ImmediateData */
+    uint64_t imm;           /* VIP_SQF_IMM64: replaces ImmediateData */
     const void *message;    /* VIP_SQF_MSG */
     uint32_t message_bytes; /* 1..VIP_MESSAGE_BYTES_MAX; 0 = no message */
 };
 
 static const struct extra no_extra = {.bad_seg = -1};
 
-/* Number of segments that are copied. An impossible SegCount gives 0 segments (FORMAT_ERROR). */
+/* Number of segments to copy. An impossible SegCount gives 0 segments (FORMAT_ERROR). */
 static unsigned segments_of(const VIP_DESCRIPTOR *desc)
 {
     unsigned count = desc->CS.SegCount;
@@ -54,7 +56,8 @@ static unsigned segments_of(const VIP_DESCRIPTOR *desc)
 
 /*
  * Spec 3.4: the descriptor lies in the region of the given handle, with the VI's protection tag. A
- * NULL tag on either side matches (3.5). Reads the descriptor only after its place was checked.
+ * NULL tag on either side matches (3.5). This reads the descriptor only after its place was
+ * checked.
  */
 static bool in_region(const struct vipl__session *session, const struct vipl__vi *vi,
                       const VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE handle)
@@ -70,7 +73,7 @@ static bool in_region(const struct vipl__session *session, const struct vipl__vi
 
 /*
  * Write the segments beyond those of the first slot into a ring of submission slots, from
- * `position` on. Written before the first slot, so that vipd finds all or nothing.
+ * `position` on. The caller writes the first slot last, so that vipd finds all slots or none.
  */
 static void write_continuation(struct vip_sq_slot *ring, uint32_t position,
                                const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
@@ -91,7 +94,7 @@ static void write_continuation(struct vip_sq_slot *ring, uint32_t position,
     }
 }
 
-/* Write the message into the slots from `position` on; before the first slot, too. */
+/* Write the message into the slots from `position` on; also before the first slot. */
 static void write_message(struct vipl__session *session, const struct vipl__vi *vi,
                           const struct extra *extra, uint32_t position)
 {
@@ -111,8 +114,9 @@ static void write_message(struct vipl__session *session, const struct vipl__vi *
 }
 
 /*
- * The first slot of a descriptor; further slots are written elsewhere. After this the descriptor is
- * not read any more: once vipd sees the slot, another thread may get it back and use it again.
+ * Make the first slot of a descriptor; the functions above write further slots. After this the
+ * descriptor is not read any more: once vipd sees the slot, another thread may get the descriptor
+ * back and use it again.
  */
 static struct vip_sq_slot first_slot(const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
                                      enum vip_queue which, unsigned seg_count,
@@ -136,15 +140,15 @@ static struct vip_sq_slot first_slot(const struct vipl__vi *vi, const VIP_DESCRI
         memcpy(slot.seg, desc->DS, sizeof(slot.seg));
     else if (n == 1)
         memcpy(slot.seg, desc->DS, sizeof(slot.seg[0]));
-    /* No region has handle 0: the descriptor completes with a protection error in its turn. */
+    /* No region has handle 0, so the descriptor will complete with a protection error. */
     if (__builtin_expect((unsigned)extra->bad_seg < n, 0))
         slot.seg[extra->bad_seg].handle = 0;
     return slot;
 }
 
 /*
- * The first slot of a descriptor. Writes its continuation and message into the submission ring,
- * which has room for all of it.
+ * Make the first slot of a descriptor, and write its other segments and its message into the
+ * submission ring, which has room for all these slots.
  */
 static inline struct vip_sq_slot submission(struct vipl__session *session,
                                             const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
@@ -160,8 +164,8 @@ static inline struct vip_sq_slot submission(struct vipl__session *session,
 }
 
 /*
- * The same for a receive that goes into the table (proto/direct.h). false: no room for its
- * segments; it keeps its place and fails in its turn.
+ * The same for a receive that goes into the table (proto/direct.h). False if there is no room for
+ * its segments; then the receive keeps its place in the queue and will fail.
  */
 static bool table_slot(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, unsigned seg_count,
                        const struct extra *extra, struct vip_sq_slot *ret)
@@ -194,8 +198,8 @@ static inline void clear(VIP_DESCRIPTOR *desc)
 }
 
 /*
- * Put the descriptor on its queue. Must come before vipd or the peer can see the post: a thread
- * that gets its completion must find it there.
+ * Put the descriptor on its queue. Call this before vipd or the peer can see the post: a thread
+ * that gets the completion must find the descriptor on the queue.
  */
 static inline void enqueue(const struct vipl__session *session, struct vipl__queue *queue,
                            uint32_t posted, VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region)
@@ -207,7 +211,10 @@ static inline void enqueue(const struct vipl__session *session, struct vipl__que
     __atomic_store_n(&queue->posted, posted + 1, __ATOMIC_RELEASE);
 }
 
-/* The descriptor goes to vipd by the submission ring; without vipd it is only put on its queue. */
+/*
+ * Send the descriptor to vipd by the submission ring. If vipd is dead, only put the descriptor on
+ * its queue.
+ */
 static inline enum outcome post_by_vipd(struct vipl__vi *vi, VIP_DESCRIPTOR *desc,
                                         VIP_MEM_HANDLE region, enum vip_queue which,
                                         const struct extra *extra, uint32_t posted)
@@ -233,7 +240,7 @@ static inline enum outcome post_by_vipd(struct vipl__vi *vi, VIP_DESCRIPTOR *des
 
 /* ---- sessions with a table of receives (direct.h) ------------------------------------------- */
 
-/* A receive goes into the table; vipd gets no message. */
+/* Put a receive into the table; vipd gets no message. */
 static enum outcome post_to_table(struct vipl__vi *vi, VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region,
                                   const struct extra *extra, uint32_t posted)
 {
@@ -265,8 +272,8 @@ static enum vipl__way way_of(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
 }
 
 /*
- * A send of a VI that has a ring; not inlined, to keep posts of other VIs short. true: *ret is the
- * outcome; false: it goes through vipd.
+ * Post a send of a VI that has a ring; not inlined, to keep posts of other VIs short. True: *ret is
+ * the outcome; false: the send must go through vipd.
  */
 static __attribute__((noinline)) bool send_by_ring(struct vipl__vi *vi, VIP_DESCRIPTOR *desc,
                                                    VIP_MEM_HANDLE region, const struct extra *extra,
@@ -321,7 +328,7 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
             return outcome;
         queue->by_ring[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] = false;
     }
-    op = desc->CS.Control & VIP_CONTROL_OP_MASK; /* desc may be used again once posted */
+    op = desc->CS.Control & VIP_CONTROL_OP_MASK; /* desc may be reused once it is posted */
     outcome = post_by_vipd(vi, desc, region, which, extra, posted);
     if (send && outcome == POSTED)
         vipl__direct_passed(vi, op);
@@ -329,8 +336,9 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
 }
 
 /*
- * `in`: can this segment's bytes be written? Else: can they be read, and copy them out for vipd. A
- * receive may be longer than its region: only the bytes in the region count.
+ * If `in`, check that the segment's bytes can be written. Otherwise copy the bytes out for vipd.
+ * False if the bytes are not accessible. A receive may be longer than its region: only the bytes in
+ * the region count.
  */
 static bool stage_segment(struct vipl__session *session, const VIP_DATA_SEGMENT *seg, bool in,
                           bool recv)
@@ -352,9 +360,9 @@ static bool stage_segment(struct vipl__session *session, const VIP_DATA_SEGMENT 
 }
 
 /*
- * Copy data in staged regions out before vipd may look. Faults of the segments are not judged: vipd
- * finds them. Returns the number of a segment that the program has made inaccessible since the
- * registration, which vipd would not find; -1 = none.
+ * Copy data in staged regions out before vipd sees the post. vipd finds the faults of segments
+ * itself, except one: the program has made memory inaccessible since the registration. Returns the
+ * number of a segment with this fault; -1 = none.
  */
 static int stage(struct vipl__session *session, const VIP_DESCRIPTOR *desc, enum vip_queue which)
 {
@@ -372,7 +380,7 @@ static int stage(struct vipl__session *session, const VIP_DESCRIPTOR *desc, enum
     return bad_seg;
 }
 
-/* stage, if the descriptor can be read. */
+/* Call stage, if the descriptor lies in its region and so can be read. Otherwise -1. */
 static int stage_if_readable(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region,
                              enum vip_queue which)
 {
@@ -384,7 +392,10 @@ static int stage_if_readable(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, VI
     return readable ? stage(vi->session, desc, which) : -1;
 }
 
-/* Report a fault that no Status can show: VIP_ERROR_POST_DESC or VI_OVERRUN, asynchronously. */
+/*
+ * Report a fault that no Status can show, asynchronously: VIP_ERROR_POST_DESC or
+ * VIP_ERROR_VI_OVERRUN.
+ */
 static VIP_RETURN fault(VIP_VI_HANDLE handle, const char *call, VIP_DESCRIPTOR *desc,
                         VIP_ERROR_CODE code, VIP_ULONG opcode, const char *why)
 {
@@ -409,7 +420,7 @@ static VIP_RETURN ring_full(const char *call)
         call, VIP_SQ_SLOTS);
 }
 
-/* A post after vipd's death is flushed already, and only the library can signal that. */
+/* A post after vipd's death is flushed at once, and only the library can signal that. */
 static void posted_to_the_dead(VIP_VI_HANDLE handle, enum vip_queue which, const char *call)
 {
     struct vipl__vi *vi = vipl__vi_enter(handle, call);
@@ -425,8 +436,8 @@ static void posted_to_the_dead(VIP_VI_HANDLE handle, enum vip_queue which, const
 }
 
 /*
- * Does the connection lack the features beyond VIPL 1.0? Without a connection the descriptor is
- * flushed in any case.
+ * True if the VI is connected and its connection lacks the features beyond VIPL 1.0. Without a
+ * connection the descriptor is flushed in any case.
  */
 static bool peer_lacks(const struct vipl__vi *vi)
 {
@@ -438,8 +449,9 @@ static bool peer_lacks(const struct vipl__vi *vi)
 
 /*
  * vipd looks for receives in the table only when a message needs one, but in Error state a receive
- * is flushed at once. The state is loaded behind a full barrier. Either this load sees it, or vipd
- * sees the receive when it looks again after it has published the state (vipd/engine/state.c).
+ * is flushed at once. The state is loaded after a full barrier. Either this load sees the Error
+ * state, or vipd sees the receive: vipd looks again after it has published the state
+ * (vipd/engine/state.c).
  */
 static __attribute__((noinline)) void tell_tabled(struct vipl__vi *vi)
 {

@@ -1,6 +1,4 @@
-/*
- * VipCreatePtag, VipDestroyPtag (spec 2.3). A tag's handle carries vipd's number.
- */
+/* VipCreatePtag, VipDestroyPtag (spec 2.3). A tag's handle contains vipd's number of the tag. */
 #include "libvipl/call.h"
 #include "libvipl/error.h"
 #include "libvipl/session.h"

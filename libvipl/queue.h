@@ -17,7 +17,9 @@ struct vipl__ahead;
 struct vipl__session;
 struct vipl__vi;
 
-/* Work queues with a ring (direct.h) of one CQ; the CQ looks at all of them when it is empty. */
+/*
+ * Most work queues with a ring (direct.h) that one CQ may have: an empty CQ looks at all of them.
+ */
 #define VIPL__CQ_DIRECT_MAX 16
 
 struct vipl__cq_direct {
@@ -31,33 +33,36 @@ struct vipl__cq {
     struct vipl__session *session;
     const struct vip_cqe *ring; /* vipd writes it */
     const uint32_t *prod;       /* futex word, vipd writes it */
-    struct vip_app_cq *app;     /* what this side publishes */
+    struct vip_app_cq *app;     /* fields that this side publishes */
     uint16_t index;             /* vipd's number */
     uint16_t uses;              /* counts creations of this object: makes handles differ */
     uint32_t done_lock;         /* guards position, flush_next and direct */
-    uint32_t position;          /* next entry to read; atomic: looked at without the lock, too */
+    uint32_t position;          /* next entry to read; atomic: also loaded without the lock */
     uint32_t spin_ns;           /* atomic; how long the next wait polls */
-    uint32_t flush_next;        /* after vipd's death: VI to look at next */
+    uint32_t flush_next;        /* after vipd's death: the VI to look at next */
     struct vipl__target target; /* VipCQNotify */
     struct vipl__cq_direct direct[VIPL__CQ_DIRECT_MAX];
-    unsigned direct_count; /* atomic, too */
+    unsigned direct_count; /* atomic */
     unsigned direct_next;
-    unsigned direct_turn; /* looks since the rings were first */
-    int fd[2];        /* VipxCQGetFd: the application's end (atomic), its sending end; -1 = none */
+    unsigned direct_turn; /* looks at the CQ since the rings were looked at first */
+    int fd[2];        /* VipxCQGetFd: the application's end (atomic), the sending end; -1 = none */
     uint32_t fd_lock; /* held while a thread asks vipd for fd */
-    uint32_t fd_arm;  /* as published; this and the next under done_lock */
-    uint32_t fd_messages; /* messages to take out of fd: there, or on their way */
+    uint32_t fd_arm;  /* as published; fd_arm and fd_messages are under done_lock */
+    uint32_t fd_messages; /* messages to take out of fd; some may still be on their way */
 };
 
 /* One work queue of a VI. */
 struct vipl__queue {
-    uint32_t posted; /* atomic; descriptors ever posted; written under post_lock */
-    /* send: atomic; `prod` once vipd has completed all that it got; written under post_lock */
+    uint32_t posted; /* atomic; number of descriptors ever posted; written under post_lock */
+    /*
+     * send: atomic; `prod` will have this value when vipd has completed all sends that it got;
+     * written under post_lock
+     */
     uint32_t via;
     uint32_t direct_done;     /* send: atomic; sent by the ring; written under post_lock */
-    uint32_t direct_reported; /* send: of these, reported by the CQ; under its done_lock */
-    uint32_t conts;           /* receive: position in the table's continuations; under post_lock */
-    uint32_t conts_used;      /* atomic; of these, held by receives that were not returned */
+    uint32_t direct_reported; /* send: of direct_done, reported by the CQ; under its done_lock */
+    uint32_t conts;           /* receive: next continuation of the table; under post_lock */
+    uint32_t conts_used;      /* atomic; continuations of receives that were not returned yet */
     uint32_t done_lock __attribute__((aligned(64)));
     uint32_t reaped;             /* atomic; descriptors ever returned; written under done_lock */
     uint32_t position;           /* next completion to read; under done_lock */
@@ -69,12 +74,12 @@ struct vipl__queue {
     struct vipl__cq *cq;         /* NULL = none */
     struct vipl__target target;  /* VipSendNotify, VipRecvNotify */
     struct vipl__ahead *ahead;   /* take.h; NULL = never watched; under done_lock */
-    VIP_DESCRIPTOR *fifo[VIP_DESC_PER_QUEUE_MAX]; /* posted and not returned, oldest first */
-    struct vipl__origin {                         /* of each of them */
-        uint32_t region_epoch; /* the session's at the post; still equal: nothing changed */
-        VIP_MEM_HANDLE region; /* the region in which it was posted */
+    VIP_DESCRIPTOR *fifo[VIP_DESC_PER_QUEUE_MAX]; /* posted and not returned; a ring by `posted` */
+    struct vipl__origin {                         /* of each descriptor in fifo */
+        uint32_t region_epoch; /* the session's at the post; equal: no region changed */
+        VIP_MEM_HANDLE region; /* the region that holds the descriptor */
     } origin[VIP_DESC_PER_QUEUE_MAX];
-    bool by_ring[VIP_DESC_PER_QUEUE_MAX]; /* send: by the ring; used with a table of receives */
+    bool by_ring[VIP_DESC_PER_QUEUE_MAX]; /* send: it went by the ring; only with a table */
 };
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * Table of a session's registered regions by memory handle, for the library's own checks and for
- * staged copies. Not locked: session.h says which lock guards it.
+ * staged copies. The table has no lock of its own: session.h says which lock guards it.
  */
 #ifndef LIBVIPL_REGION_H
 #define LIBVIPL_REGION_H
@@ -16,8 +16,8 @@
 struct vipl__region {
     VIP_MEM_HANDLE handle;    /* as vipd gave it */
     uintptr_t addr;           /* first byte */
-    size_t bytes;             /* its length */
-    uint32_t ptag;            /* vipd's number, 0 = none: matches every tag */
+    size_t bytes;             /* length of the region */
+    uint32_t ptag;            /* vipd's number; 0 = no tag, which matches every tag */
     VIP_MEM_ATTRIBUTES attrs; /* as registered or set */
     struct vipl__mem mem;     /* how vipd reaches it */
 };
@@ -31,10 +31,13 @@ struct vipl__region_slot {
 struct vipl__regions {
     struct vipl__region_slot *slots; /* NULL while empty */
     uint32_t mask;                   /* slots - 1 */
-    uint32_t count;                  /* regions in it */
+    uint32_t count;                  /* regions in the table */
 };
 
-/* A multiplicative hash: handles are index + generation, so their low bits already differ. */
+/*
+ * First slot to try. A multiplicative hash is enough: the low bits of handles (index + generation)
+ * differ.
+ */
 static inline uint32_t vipl__region_home(const struct vipl__regions *regions, VIP_MEM_HANDLE handle)
 {
     return (handle * 0x9E3779B1u >> 15) & regions->mask;
@@ -73,7 +76,7 @@ static inline size_t vipl__region_rest(const struct vipl__region *region, uintpt
 /* Add a region; its handle is not in the table. Outcomes: 0; -ENOMEM. */
 int vipl__region_add(struct vipl__regions *regions, struct vipl__region *region);
 
-/* Take a region out; NULL if it is not there. */
+/* Take a region out of the table; NULL if the table does not have it. */
 struct vipl__region *vipl__region_take(struct vipl__regions *regions, VIP_MEM_HANDLE handle);
 
 #endif

@@ -33,7 +33,7 @@ static VIP_RETURN check_attrs(const struct vipl__session *session, const char *c
     return VIP_SUCCESS;
 }
 
-/* Put a region that vipd has registered into our table. */
+/* Put a region that vipd has registered into the session's table. */
 static int remember(struct vipl__session *session, struct vipl__region *region)
 {
     int rc;
@@ -89,7 +89,7 @@ static VIP_RETURN ask_register(struct vipl__session *session, struct vipl__regio
     return VIP_SUCCESS;
 }
 
-/* For vipl__mem_files. */
+/* The function `make` of struct vipl__mem_files. */
 static int make_file(void *ctx, size_t bytes)
 {
     int fd;
@@ -99,7 +99,9 @@ static int make_file(void *ctx, size_t bytes)
     return fd;
 }
 
-/* Prepare and register the region. *ret_shared: vipd was asked to take memory shared from birth. */
+/*
+ * Prepare and register the region. *ret_shared: true if vipd got memory that is shared from birth.
+ */
 static VIP_RETURN try_register(struct vipl__session *session, struct vipl__region *region,
                                bool no_shared, Vip__MemAttributes *attributes, bool *ret_shared)
 {
@@ -140,7 +142,9 @@ static VIP_RETURN do_register(struct vipl__session *session, VIP_PVOID address, 
     if (attrs != NULL)
         region->attrs = *attrs;
     rc = try_register(session, region, false, &attributes, &shared);
-    /* A vipd that makes memory files itself refuses a file that was made without it. */
+    /*
+     * A vipd that makes memory files itself refuses a file of another maker: then stage the memory.
+     */
     if (rc == VIP_INVALID_PARAMETER && shared)
         rc = try_register(session, region, true, &attributes, &shared);
     if (rc != VIP_SUCCESS) {
@@ -177,7 +181,7 @@ VIP_RETURN VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VI
     return rc;
 }
 
-/* Is (address, handle) a region as registered? Copies its attributes. */
+/* Is (address, handle) a registered region? Copies the region's attributes. */
 static VIP_RETURN check_region(struct vipl__session *session, const char *call, VIP_PVOID address,
                                VIP_MEM_HANDLE handle, VIP_MEM_ATTRIBUTES *ret_attrs)
 {
@@ -210,7 +214,7 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
     if (rc == VIP_SUCCESS)
         rc = ask_deregister(session, MemoryHandle, (uintptr_t)VirtualAddress);
     if (rc == VIP_SUCCESS) {
-        /* The region lock prevents a staged copy while its memory goes away. */
+        /* region_lock: no staged copy may run while its memory goes away. */
         pthread_mutex_lock(&session->region_lock);
         vipl__spin_lock(&session->post_lock);
         region = vipl__region_take(&session->regions, MemoryHandle);

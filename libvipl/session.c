@@ -1,6 +1,4 @@
-/*
- * Opening and closing a session with vipd: socket, segments, provider thread. Called by nic.c.
- */
+/* Open and close a session with vipd: socket, segments, provider thread. Called by nic.c. */
 #include "libvipl/session.h"
 
 #include <errno.h>
@@ -25,17 +23,23 @@
 #include "libvipl/events.h"
 #include "libvipl/sleep.h"
 
-/* Below this number of processors polls yield; else two programs and two vipd would starve. */
+/*
+ * Polls yield if there are fewer processors; otherwise two programs and two vipds would starve each
+ * other.
+ */
 #define YIELD_BELOW_CPUS 4
 
 /* Longest poll, in ns, accepted from vipd; a longer one is an error of the configuration. */
 #define SPIN_NS_MAX 10000000u
 
-/* While memory is being freed: longest pause between two OpenRequests, and longest wait. */
+/* While vipd frees memory: longest pause between two OpenRequests, and longest wait, in ms. */
 #define FREED_AGAIN_MS_MAX 100
 #define FREED_WAIT_MS_MAX  30000
 
-/* The segment that we write, sealed so that it cannot shrink under vipd. Negative errno. */
+/*
+ * Make the segment that libvipl writes, sealed so that it cannot shrink under vipd. Returns the fd
+ * or a negative errno.
+ */
 static int app_segment(struct vipl__session *session)
 {
     struct vip_app_head *head = session->app_base;
@@ -61,7 +65,10 @@ static int app_segment(struct vipl__session *session)
     return fd;
 }
 
-/* Check and map the segment that vipd writes. NULL, or the reason why it is refused. */
+/*
+ * Check and map the segment that vipd writes. Returns NULL, or the reason why the segment is
+ * refused.
+ */
 static const char *map_vipd_segment(struct vipl__session *session, int fd)
 {
     const struct vip_vipd_head *head = session->vipd;
@@ -109,7 +116,10 @@ VIP_RETURN vipl__session_make_memory(struct vipl__session *session, const char *
     return VIP_SUCCESS;
 }
 
-/* The process's arena in *ret, or a negative errno. vipd makes a missing one, if it makes files. */
+/*
+ * Hold the process's arena: *ret is its fd or a negative errno. If there is no arena, vipd makes
+ * the file if it can.
+ */
 static VIP_RETURN hold_arena(struct vipl__session *session, int *ret)
 {
     VIP_RETURN rc;
@@ -192,7 +202,7 @@ static void take_nic_attributes(struct vipl__session *session, const Vip__OpenRe
     session->yield = open->cpus < YIELD_BELOW_CPUS;
 }
 
-/* No such device: list the NICs. vipd's refusal is the reason kept so far. */
+/* vipd has no such device: replace its reason by one that lists the NICs. */
 static VIP_RETURN unknown_device(struct vipl__session *session, const char *device)
 {
     Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
@@ -223,8 +233,8 @@ static VIP_RETURN unknown_device(struct vipl__session *session, const char *devi
 }
 
 /*
- * Send the OpenRequest until the answer does not say "again": vipd is freeing what this user's
- * programs have closed. Outcomes: as vipl__call_open, but without its last one.
+ * Send the OpenRequest until the answer does not say "again". ("Again" means that vipd still frees
+ * the closed sessions of this user's programs.) Outcomes: as vipl__call_open, without "again".
  */
 static VIP_RETURN ask_until_freed(struct vipl__session *session, const Vip__Request *request,
                                   const int fds[2], Vip__Reply **ret_reply, struct vip_fds *ret_fds)
@@ -250,7 +260,7 @@ static VIP_RETURN ask_until_freed(struct vipl__session *session, const Vip__Requ
     }
 }
 
-/* OpenRequest and what its reply brings. */
+/* Send the OpenRequest and take over the contents of its reply. */
 static VIP_RETURN ask_open(struct vipl__session *session, const char *device, const int fds[2],
                            bool *ret_direct)
 {
@@ -303,7 +313,9 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* Undo what has been built; no thread of ours or of the application is in the session. */
+/*
+ * Release all parts of the session; no thread of the library or the application is in the session.
+ */
 static void release(struct vipl__session *session)
 {
     struct vipl__incoming *incoming;
@@ -441,9 +453,9 @@ static void invalidate(struct vipl__session *session)
 
 /*
  * vipd did not confirm the end of the session, because the connection broke. It may still run and
- * place incoming bytes. The pages of our regions must not become private again before it has
- * stopped. It closes its end of the socket after it has freed the session; the kernel does so if
- * vipd has died.
+ * place incoming bytes. The pages of our regions must not become private again before vipd has
+ * stopped. vipd closes its end of the socket after it has freed the session; if vipd has died, the
+ * kernel closes it.
  */
 static void await_end(struct vipl__session *session)
 {
@@ -464,7 +476,7 @@ void vipl__session_close(struct vipl__session *session)
     Vip__CloseRequest close_request = VIP__CLOSE_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
 
-    /* Under the lock: no thread is between creating an object and giving it its handle. */
+    /* Under the lock, so that no thread is between the creation of an object and its handle. */
     pthread_mutex_lock(&session->lock);
     __atomic_store_n(&session->closing, 1, __ATOMIC_SEQ_CST);
     invalidate(session);
@@ -472,7 +484,7 @@ void vipl__session_close(struct vipl__session *session)
     pthread_cond_broadcast(&session->changed);
     pthread_mutex_unlock(&session->lock);
 
-    /* In order, so that the peers see a disconnect, not a death. */
+    /* Close the session in order, so that the peers see a disconnect, not a death. */
     request.body_case = VIP__REQUEST__BODY_CLOSE;
     request.close = &close_request;
     if (vipl__call(session, "VipCloseNic", &request, NULL, 0, NULL) != VIP_SUCCESS)

@@ -1,17 +1,18 @@
 /*
  * One opened NIC handle inside the library: its connection to vipd, its shared segments, its VIs
- * and completion queues, and the tables that turn a handle of the application into one of them.
+ * and completion queues, and the tables that turn a handle of the application into one of these
+ * objects.
  *
  * Memory of sessions, VIs and CQs is never freed, only used again; the addresses of the shared
  * segments stay mapped. So a stale handle, or a call that races with VipCloseNic, finds an object
- * with another `handle` and is refused. This needs no lock and touches no freed memory.
+ * with another `handle` and is refused. This check needs no lock and touches no freed memory.
  *
  * Locks, in the order in which they may be taken:
  *   table (handle.c)  which session objects are in use
  *   call_lock         one request and its reply on the control socket
  *   notify's lock     registrations of the Notify calls (notify.c)
  *   lock              connection attempts, attributes, creation of VI and CQ objects
- *   region_lock       staged copies against VipDeregisterMem
+ *   region_lock       staged copies: VipDeregisterMem waits until they have ended
  *   post_lock         submission ring, region table, `posted` of every queue (spin lock)
  *   done_lock         reading end of one completion ring (spin lock, one per queue and CQ)
  */
@@ -39,7 +40,7 @@ struct vipl__callbacks;
 struct vipl__discovered;
 struct vipl__listener;
 
-/* Opened NIC handles of one process; the slot has 12 bits in a handle. */
+/* Most NIC handles that a process can have open: a handle has 12 bits for the slot. */
 #define VIPL__SESSIONS_MAX 4096
 
 /* State of the one connection attempt that a VI can have. */
@@ -47,7 +48,7 @@ enum vipl__attempt {
     VIPL__ATTEMPT_NONE = 0,
     VIPL__ATTEMPT_CONNECT, /* VipConnectRequest waits for ConnResult */
     VIPL__ATTEMPT_ACCEPT,  /* VipConnectAccept waits for ConnResult */
-    VIPL__ATTEMPT_DONE,    /* the result is there */
+    VIPL__ATTEMPT_DONE,    /* the result has come */
 };
 
 /* A VI. */
@@ -56,25 +57,25 @@ struct vipl__vi {
     struct vipl__session *session;
     uint16_t index;                  /* vipd's number */
     uint16_t uses;                   /* counts creations of this object: makes handles differ */
-    uint32_t generation;             /* vipd's, goes into every posted slot */
+    uint32_t generation;             /* vipd's; libvipl writes it into every posted slot */
     uint32_t ptag;                   /* vipd's number, 0 = none; written under post_lock */
     VIP_PVOID user_data;             /* atomic; VipSetUserData */
     VIP_VI_ATTRIBUTES attrs;         /* under session->lock */
     enum vipl__attempt attempt;      /* under session->lock, as the rest */
-    enum vip_rc attempt_rc;          /* its result */
-    char attempt_why[160];           /* reason, for people */
-    VIP_VI_ATTRIBUTES attempt_attrs; /* of the remote VI, with VIP_RC_SUCCESS */
-    struct vip_private attempt_data; /* of the other side's application */
+    enum vip_rc attempt_rc;          /* result of the attempt */
+    char attempt_why[160];           /* the reason as text */
+    VIP_VI_ATTRIBUTES attempt_attrs; /* of the remote VI, if attempt_rc is VIP_RC_SUCCESS */
+    struct vip_private attempt_data; /* from the other side's application */
     bool attempt_async;              /* the result waits for another call (attempt.c) */
-    bool attempt_cancelled;          /* VipDisconnect came: the result does not matter */
-    unsigned attempt_waiters;        /* threads in a call that fetches it */
+    bool attempt_cancelled;          /* VipDisconnect came: discard the result */
+    unsigned attempt_waiters;        /* threads in a call that fetches the result */
     int attempt_fd;                  /* eventfd of VipxConnectGetFd, -1 = none */
-    struct vipl__direct *direct;     /* atomic; NULL = never had a ring */
-    bool rdma_posted;                /* since it was created; under post_lock */
+    struct vipl__direct *direct;     /* atomic; NULL = this object never had a ring */
+    bool rdma_posted;                /* an RDMA operation was posted on this VI; under post_lock */
     struct vipl__queue queue[2];     /* indexed by enum vip_queue */
 };
 
-/* A connection request for a VipConnectWait or a listener that no call has taken yet. */
+/* A connection request that no call has taken yet. It belongs to a VipConnectWait or a listener. */
 struct vipl__incoming {
     struct vipl__incoming *next;
     uint64_t wait_id;
@@ -84,10 +85,10 @@ struct vipl__incoming {
     struct vip_private data;
 };
 
-/* Listeners of one NIC handle. */
+/* Most listeners of one NIC handle. */
 #define VIPL__LISTENERS_MAX 256
 
-/* A connection handle of the application: a request that it has not answered. */
+/* A connection handle: a connection request that the application has not answered. */
 struct vipl__conn {
     uint64_t handle;      /* 0 = free */
     uint64_t conn_handle; /* vipd's */
@@ -99,55 +100,55 @@ struct vipl__session {
     uint32_t slot;    /* in the table of handle.c */
     uint32_t uses;    /* counts openings: makes handles differ */
     bool in_use;      /* under the table lock */
-    bool burned;      /* belongs to the parent of a fork: never used again here */
+    bool burned;      /* the parent of a fork had this session: never use the object again */
     uint32_t users;   /* atomic; threads inside a call that may take long */
     uint32_t dead;    /* atomic; 1 = vipd has gone */
     uint32_t closing; /* atomic; 1 = VipCloseNic is at work */
 
-    /* Shared segments; their addresses stay reserved for this slot for ever. */
-    void *app_base;                   /* we write */
-    const struct vip_vipd_head *vipd; /* vipd writes */
+    /* Shared segments. Their addresses stay reserved for this slot until the process ends. */
+    void *app_base;                   /* the segment that libvipl writes */
+    const struct vip_vipd_head *vipd; /* the segment that vipd writes */
     int control_fd, event_fd, doorbell_fd;
 
-    /* Answers of OpenReply, constant while open. */
+    /* Values of vipd's OpenReply; constant while the session is open. */
     VIP_NIC_ATTRIBUTES nic;
     uint8_t address[VIP_HOST_ADDR_BYTES_MAX]; /* nic.LocalNicAddress points here */
     uint32_t desc_max;                        /* descriptors per queue */
     uint32_t spin_ns;                         /* longest poll before sleeping */
-    bool yield;                               /* too few processors: a poll must yield */
-    bool arena;                               /* it holds the arena: vipl__mem_arena_put is due */
+    bool yield;            /* the machine has too few processors: a poll must yield */
+    bool arena;            /* closing the session must call vipl__mem_arena_put */
     bool watched;          /* descriptors show their status at once: VIPL_STATUS_IN_MEMORY */
     bool direct;           /* receives are in the table, rings are possible (direct.h) */
     bool direct_random;    /* VIPL_DIRECT=random */
-    void *recv_base;       /* the table, NULL = never had one; its address is kept */
-    bool resolver;         /* addresses are those of UDP: the system's resolver has them too */
-    char socket_path[128]; /* for texts */
+    void *recv_base;       /* the table; NULL = this object never had one; the address is kept */
+    bool resolver;         /* the NIC has UDP addresses: the system's resolver knows them too */
+    char socket_path[128]; /* for error texts */
 
     pthread_mutex_t call_lock;
     void *call_room; /* VIP_CONTROL_BYTES_MAX bytes for messages; under call_lock */
 
     pthread_mutex_t lock;
-    pthread_cond_t changed;          /* an attempt ended, a request came in, vipd died, we close */
+    pthread_cond_t changed; /* an attempt ends, a request comes, vipd dies, or VipCloseNic runs */
     struct vipl__incoming *incoming; /* requests that no VipConnectWait has taken yet */
-    struct vipl__conn *conns;        /* handed out; array of conn_slots */
+    struct vipl__conn *conns;        /* handles that the application got; conn_slots of them */
     uint32_t conn_slots;
     struct vipl__listener *listener[VIPL__LISTENERS_MAX]; /* listen.h */
     bool names_ready;                                     /* VipNSInit was called */
 
     pthread_mutex_t region_lock;
-    uint32_t staged;       /* atomic; staged regions, 0 = posts need not look */
-    uint32_t region_epoch; /* atomic, written under post_lock; counts ended regions and new tags */
+    uint32_t staged;       /* atomic; number of staged regions; if 0, posts look for none */
+    uint32_t region_epoch; /* atomic, written under post_lock; counts deregistrations, new tags */
 
     uint32_t post_lock __attribute__((aligned(64)));
     uint32_t sq_position; /* next submission slot; under post_lock */
-    uint32_t sq_taken;    /* sq_cons as last seen; under post_lock */
+    uint32_t sq_taken;    /* vipd's sq_cons as last loaded; under post_lock */
     struct vipl__regions regions;
 
     pthread_t provider; /* reads the event socket */
     struct vipl__callbacks *callbacks;
     struct vipl__notify *notify;
-    struct vipl__discovered *discovered; /* lists handed out (discover.c); under lock */
-    /* Atomic, with `yield`: Done calls in a row that found nothing. In a cache line of its own. */
+    struct vipl__discovered *discovered; /* lists of VipQuerySystemManagementInfo; under lock */
+    /* Atomic; Done calls in a row that found nothing, if `yield`. Has its own cache line. */
     uint32_t empty_polls __attribute__((aligned(64)));
 
     struct vipl__vi *vi[VIP_VI_MAX]
@@ -159,7 +160,7 @@ struct vipl__session {
 
 /*
  * A handle: 0x56 in the top byte (so that it is no address and is never NULL), kind, session slot,
- * low byte of the session's use count, then 32 bits of the kind's own.
+ * low byte of the session's use count, then 32 bits that each kind uses in its own way.
  */
 enum vipl__kind {
     VIPL__KIND_NIC = 1,
@@ -186,7 +187,7 @@ static inline struct vipl__session *vipl__handle_session(uint64_t handle, enum v
                            __ATOMIC_ACQUIRE);
 }
 
-/* The VI of a handle, NULL if the handle is not valid. Does not keep it from being destroyed. */
+/* The VI of a handle, NULL if the handle is not valid. Another thread can still destroy the VI. */
 static inline struct vipl__vi *vipl__vi_find(VIP_VI_HANDLE vi_handle)
 {
     uint64_t handle = (uint64_t)(uintptr_t)vi_handle;
@@ -217,28 +218,35 @@ struct vipl__vi *vipl__vi_enter(VIP_VI_HANDLE vi_handle, const char *call);
 struct vipl__cq *vipl__cq_enter(VIP_CQ_HANDLE cq_handle, const char *call);
 void vipl__leave(struct vipl__session *session);
 
-/* vipd's number of a protection tag, 0 for NULL. false: not a tag of this session. */
+/*
+ * Get vipd's number of a protection tag; it is 0 if ptag is NULL. Returns false if ptag is not a
+ * tag of this session, or is NULL with VIPL_STRICT_PTAGS=1.
+ */
 bool vipl__ptag_number(const struct vipl__session *session, VIP_PROTECTION_HANDLE ptag,
                        uint32_t *ret_number);
 
-/* Refuse a handle that is not one of a live VI, or CQ. Returns VIP_INVALID_PARAMETER. */
+/* Refuse a handle that stands for no live VI (or CQ). Returns VIP_INVALID_PARAMETER. */
 VIP_RETURN vipl__bad_vi(const char *call, VIP_VI_HANDLE vi_handle);
 VIP_RETURN vipl__bad_cq(const char *call, VIP_CQ_HANDLE cq_handle);
 
 /*
- * A session object for a new opening, its segment addresses reserved; NULL: no slot or no memory.
- * put gives it back after everything was released.
+ * Get a session object for a NIC that is being opened. The addresses of its segments are reserved.
+ * NULL: no slot or no memory. vipl__session_put gives the object back, after the caller has
+ * released everything in it.
  */
 struct vipl__session *vipl__session_get(void);
 void vipl__session_put(struct vipl__session *session);
 
-/* ---- the session (session.c, handle.c) ------------------------------------------------------------- */
+/* ---- the session (session.c, handle.c) ---------------------------------------------------- */
 
-/* Connect to vipd and open `device`. SUCCESS with *ret, or the failure with its reason. */
+/*
+ * Connect to vipd and open `device`. Outcomes: VIP_SUCCESS with *ret; another code, with its reason
+ * for VipxLastError.
+ */
 VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret);
 /*
- * Have vipd make a memory file. Outcomes: SUCCESS with *ret_fd (negative: vipd makes no files, the
- * program makes its own); others as vipl__call.
+ * Ask vipd to make a memory file. Outcomes: VIP_SUCCESS with *ret_fd (negative: vipd makes no
+ * files, so the library must make the file); others as vipl__call.
  */
 VIP_RETURN vipl__session_make_memory(struct vipl__session *session, const char *call,
                                      uint64_t bytes, int *ret_fd);
@@ -268,7 +276,7 @@ static inline void vipl__ring_bell(struct vipl__session *session)
 #define VIPL__NEVER UINT64_MAX
 
 uint64_t vipl__now_ns(void);
-/* When a time limit in milliseconds ends; VIPL__NEVER for VIP_INFINITE in either width. */
+/* The time at which a limit of timeout_ms ends; VIPL__NEVER for VIP_INFINITE in either width. */
 uint64_t vipl__deadline(VIP_ULONG timeout_ms);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Waiting (sleep.h): adaptive polling, then a futex on the word that vipd counts up.
  *
- * The word lies in a segment mapped read-only here; a shared futex works on such a mapping.
+ * This process maps the segment of that word read-only; a shared futex works on such a mapping.
  */
 #include "libvipl/sleep.h"
 
@@ -18,7 +18,10 @@
 /* Polls between two reads of the clock. */
 #define POLLS_PER_LOOK 16
 
-/* Divisor of the session's limit: smallest budget of polls that never succeed. */
+/*
+ * Polls that never succeed keep this share of the session's limit as budget: the limit divided by
+ * 16.
+ */
 #define SPIN_FLOOR_SHARE 16
 
 /* Tries on a spin lock before a yield, which lets its holder run. */
@@ -90,7 +93,8 @@ static void futex_wait(const uint32_t *word, uint32_t expected, uint64_t deadlin
 
 /*
  * Poll until the budget is spent. A poll that succeeds doubles the budget, up to the session's
- * limit. One that fails halves it, so that a program which waits long soon sleeps at once.
+ * limit. A poll that fails halves the budget, so that a program that waits long soon sleeps at
+ * once.
  */
 static VIP_RETURN spin(struct vipl__session *session, struct vipl__sleeper *wait,
                        uint64_t deadline_ns)
@@ -131,15 +135,15 @@ static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__sleepe
     struct vip_app_head *head = session->app_base;
     VIP_RETURN rc;
 
-    /* Publish, look, sleep if `prod` is what it was before the look. The kernel compares it behind
-     * a full barrier: either it has changed, or vipd sees this waiter. */
+    /* Publish, look, sleep if `prod` has not changed since before the look. The kernel compares
+     * `prod` after a full barrier: either `prod` has changed, or vipd sees this waiter. */
     __atomic_add_fetch(wait->waiters, 1, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&head->sleepers, 1, __ATOMIC_SEQ_CST);
     if (wait->sleepers_changed != NULL)
         wait->sleepers_changed(wait);
     for (;;) {
         uint32_t seen = __atomic_load_n(wait->prod, __ATOMIC_SEQ_CST); /* [completion LOOK] */
-        bool dead = vipl__is_dead(session); /* then the attempt takes what is flushed */
+        bool dead = vipl__is_dead(session); /* then the attempt takes flushed descriptors */
 
         rc = wait->attempt(wait);
         if (rc != VIP_NOT_DONE)
@@ -162,7 +166,10 @@ static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__sleepe
     return rc;
 }
 
-/* Do threads sleep here? Notify registrations do not count; they have a word of their own. */
+/*
+ * Do threads sleep on this queue or CQ? Notify registrations do not count; their thread sleeps on
+ * another word.
+ */
 static bool sleepers_on(const uint32_t *waiters)
 {
     return (__atomic_load_n(waiters, __ATOMIC_SEQ_CST) & ~VIP_APP_WAITERS_NOTIFY) != 0;

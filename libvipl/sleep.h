@@ -12,11 +12,11 @@
 /* What a thread waits for: one work queue or one CQ. */
 struct vipl__sleeper {
     const uint32_t *prod; /* futex word: vipd counts it up with every entry */
-    uint32_t *waiters;    /* our published count of sleepers on it */
-    uint32_t *spin_ns;    /* atomic; adapts */
-    /* Try to take an entry: anything but VIP_NOT_DONE ends the wait with that code. */
+    uint32_t *waiters;    /* count of sleepers on prod, published by libvipl */
+    uint32_t *spin_ns;    /* atomic; how long to poll; adapts */
+    /* Try to take an entry: a code other than VIP_NOT_DONE ends the wait with that code. */
     VIP_RETURN (*attempt)(struct vipl__sleeper *wait);
-    /* Called after *waiters has changed; NULL: nothing is to be told. */
+    /* Called after *waiters has changed; may be NULL. */
     void (*sleepers_changed)(struct vipl__sleeper *wait);
     void *object;    /* for attempt and sleepers_changed */
     uint64_t handle; /* for attempt */
@@ -24,16 +24,18 @@ struct vipl__sleeper {
 };
 
 /*
- * Outcomes: what attempt returned; VIP_TIMEOUT. The caller has entered the session. A wait that
- * ends with an entry wakes all other waiters of the same queue or CQ, because vipd may have woken
- * only one for several entries.
+ * Wait until `attempt` succeeds or fails. Outcomes: the code of `attempt`; VIP_TIMEOUT;
+ * VIP_ERROR_RESOURCE: vipd is dead. The caller has entered the session. A wait that ends with an
+ * entry wakes all other waiters of the same queue or CQ: vipd may have woken only one waiter for
+ * several entries.
  */
 VIP_RETURN vipl__sleep(struct vipl__session *session, struct vipl__sleeper *wait,
                        VIP_ULONG timeout_ms);
 
 /*
- * A Done call is over with `rc`. On a machine with few processors, VIPL__POLLS_PER_YIELD calls in a
- * row that found nothing yield the processor, because vipd may be waiting for it.
+ * A Done call has ended with `rc`. On a machine with few processors, yield after
+ * VIPL__POLLS_PER_YIELD Done calls in a row that found nothing, because vipd may be waiting for the
+ * processor.
  */
 #define VIPL__POLLS_PER_YIELD 8
 
@@ -47,7 +49,7 @@ static inline void vipl__polled(struct vipl__session *session, VIP_RETURN rc)
         return;
     if (rc == VIP_NOT_DONE)
         polls = __atomic_load_n(&session->empty_polls, __ATOMIC_RELAXED) + 1;
-    /* Two threads may lose a count; the limit is reached soon all the same. */
+    /* Two threads may lose a count; the limit is reached a little later then. */
     __atomic_store_n(&session->empty_polls, polls, __ATOMIC_RELAXED);
     if (__builtin_expect(polls >= VIPL__POLLS_PER_YIELD, 0))
         vipl__polls_yield(session);

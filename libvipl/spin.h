@@ -25,9 +25,9 @@ static inline void vipl__spin_unlock(uint32_t *lock)
 }
 
 /*
- * Unlock, then a full barrier: stores before it are visible before loads behind it are made. An
- * atomic exchange is not enough: without LSE arm64 makes two instructions of it, and a later load
- * may be done between them.
+ * Unlock, then a full barrier: stores before the barrier are visible before any load after it is
+ * made. An atomic exchange is not enough: without LSE, arm64 makes two instructions of it, and a
+ * later load may happen between these two.
  */
 static inline void vipl__spin_unlock_full(uint32_t *lock)
 {

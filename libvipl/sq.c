@@ -1,4 +1,4 @@
-/* Requests to vipd by the submission ring. */
+/* Requests about a VI to vipd by the submission ring. */
 #include "libvipl/sq.h"
 
 #include <sched.h>

@@ -7,7 +7,10 @@
 /* How long, in ns, a post waits for a full submission ring; vipd empties it in microseconds. */
 #define VIPL__SQ_FULL_NS 1000000000ull
 
-/* Is there room for `slots` slots? vipd's position is loaded only if the last known one says no. */
+/*
+ * Is there room for `slots` slots? Loads vipd's position only if the last known position leaves no
+ * room.
+ */
 static inline bool vipl__sq_has_room(struct vipl__session *session, uint32_t slots)
 {
     if (session->sq_position + slots - session->sq_taken <= VIP_SQ_SLOTS)

@@ -10,7 +10,7 @@
 #include "libvipl/session.h"
 #include "libvipl/take.h"
 
-/* Is it exactly one of the levels that the NIC has in its attributes? */
+/* Is `level` exactly one of the levels that the NIC supports? */
 static bool one_level(const struct vipl__session *session, VIP_RELIABILITY_LEVEL level)
 {
     return level != 0 && (level & (level - 1)) == 0 &&
@@ -77,7 +77,10 @@ struct create {
     struct vipl__cq *cq[2]; /* indexed by enum vip_queue */
 };
 
-/* What a watched session needs for the queues of a VI; kept as long as the VI object. */
+/*
+ * Make the `ahead` objects that a watched session needs; they live as long as the VI object. False:
+ * no memory.
+ */
 static bool ahead_made(struct vipl__vi *vi)
 {
     struct vipl__ahead *ahead;
@@ -90,7 +93,7 @@ static bool ahead_made(struct vipl__vi *vi)
     return ahead != NULL;
 }
 
-/* Make the VI that vipd created known here. Under session->lock. NULL: no memory. */
+/* Make the object of a VI that vipd has created. NULL: no memory. Under session->lock. */
 static struct vipl__vi *install(struct vipl__session *session, const struct create *create,
                                 const Vip__CreateViReply *reply)
 {
@@ -119,7 +122,7 @@ static struct vipl__vi *install(struct vipl__session *session, const struct crea
     for (unsigned q = 0; q < 2; q++) {
         struct vipl__queue *queue = &vi->queue[q];
 
-        /* Both spin locks: a call with a stale handle may read these members now. */
+        /* Take both spin locks: a call with a stale handle may read these members now. */
         vipl__spin_lock(&session->post_lock);
         vipl__spin_lock(&queue->done_lock);
         vi->ptag = create->ptag;
@@ -190,7 +193,7 @@ static VIP_RETURN create_vi(struct vipl__session *session, const struct create *
     return rc;
 }
 
-/* A CQ handle of this session; NULL means none. */
+/* Find the CQ of a handle of this session; NULL means no CQ. */
 static VIP_RETURN check_cq(struct vipl__session *session, VIP_CQ_HANDLE handle,
                            struct vipl__cq **ret_cq)
 {
@@ -247,7 +250,7 @@ static VIP_RETURN destroy_vi(struct vipl__vi *vi, uint64_t handle)
     VIP_RETURN rc;
 
     if (vipl__is_dead(session))
-        return ask_destroy(session, vi->index); /* gives the reason */
+        return ask_destroy(session, vi->index); /* sets the reason */
     if (state != VIP_VIST_IDLE)
         return vipl__fail(VIP_INVALID_STATE,
                           "VipDestroyVi: the VI is in state %s, only an Idle VI can be destroyed; "

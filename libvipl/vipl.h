@@ -5,7 +5,7 @@
  * members have two spellings (CS/DS and Control/Data), which name the same 64 bytes. With VIPL095
  * only CS/DS exist. Valid C89 with GNU extensions, every later C, and C++.
  *
- * Extensions that other VIPL libraries do not have are in vipl_ext.h.
+ * vipl_ext.h has the extensions, which other VIPL libraries do not have.
  */
 #ifndef VIPL_H
 #define VIPL_H
@@ -68,10 +68,10 @@ typedef VIP_UINT32 VIP_MEM_HANDLE;       /* one registered region; never 0 or 0x
 /* ---- addresses ------------------------------------------------------------------------- */
 
 /*
- * The host address begins at offset 4 and has HostAddressLen bytes. The discriminator follows it
- * without a gap and has DiscriminatorLen bytes. Allocate sizeof(VIP_NET_ADDRESS) plus both lengths.
- * For RemoteAddr of VipConnectWait allocate 4 + NicAddressLen + MaxDiscriminatorLen bytes (156 at
- * most), because the client chooses its own discriminator.
+ * The host address begins at offset 4 and has HostAddressLen bytes. The discriminator follows the
+ * host address without a gap and has DiscriminatorLen bytes. Allocate sizeof(VIP_NET_ADDRESS) plus
+ * both lengths. For RemoteAddr of VipConnectWait allocate 4 + NicAddressLen + MaxDiscriminatorLen
+ * bytes (156 at most), because the client chooses its own discriminator.
  *
  * The host address depends on the medium of the NIC (doc/architecture.md, "Links"). Its length is
  * VIP_NIC_ATTRIBUTES.NicAddressLen:
@@ -80,7 +80,7 @@ typedef VIP_UINT32 VIP_MEM_HANDLE;       /* one registered region; never 0 or 0x
  *   6   raw Ethernet: the MAC address of the card
  *   6   loop: 00:00:00:00:00:01
  * A program that takes the length from NicAddressLen, or addresses from VipNSGetHostByName, works
- * with all of them.
+ * with all these media.
  */
 typedef struct _VIP_NET_ADDRESS {
     VIP_UINT16 HostAddressLen;   /* bytes */
@@ -105,8 +105,8 @@ typedef struct _VIP_NIC_ATTRIBUTES {
     VIP_CHAR Name[64];
     VIP_ULONG HardwareVersion;
     VIP_ULONG ProviderVersion;
-    VIP_UINT16 NicAddressLen;         /* bytes of the host part of an address: 6, or 18 over IPv6 */
-    const VIP_UINT8 *LocalNicAddress; /* that address; valid while the NIC handle is open */
+    VIP_UINT16 NicAddressLen;         /* bytes of a host address: 6, or 18 over IPv6 */
+    const VIP_UINT8 *LocalNicAddress; /* of this NIC; valid while its handle is open */
     VIP_BOOLEAN ThreadSafe;
     VIP_UINT16 MaxDiscriminatorLen;
     VIP_ULONG MaxRegisterBytes;
@@ -118,7 +118,7 @@ typedef struct _VIP_NIC_ATTRIBUTES {
     VIP_ULONG MaxCQ;
     VIP_ULONG MaxCQEntries;
     VIP_ULONG MaxTransferSize; /* bytes of the largest message */
-    VIP_ULONG NativeMTU;       /* bytes of a packet of the network below */
+    VIP_ULONG NativeMTU;       /* bytes of the largest packet on the network below */
     VIP_ULONG MaxPtags;
     VIP_RELIABILITY_LEVEL ReliabilityLevelSupport;
     VIP_RELIABILITY_LEVEL RDMAReadSupport;
@@ -129,14 +129,14 @@ typedef struct _VIP_VI_ATTRIBUTES {
     VIP_ULONG MaxTransferSize;
     VIP_QOS QoS;
     VIP_PROTECTION_HANDLE Ptag;
-    VIP_BOOLEAN EnableRdmaWrite; /* may the remote side write through this VI */
-    VIP_BOOLEAN EnableRdmaRead;  /* may it read */
+    VIP_BOOLEAN EnableRdmaWrite; /* the remote side may write through this VI */
+    VIP_BOOLEAN EnableRdmaRead;  /* the remote side may read through this VI */
 } VIP_VI_ATTRIBUTES;
 
 typedef struct _VIP_MEM_ATTRIBUTES {
     VIP_PROTECTION_HANDLE Ptag;
-    VIP_BOOLEAN EnableRdmaWrite; /* may the remote side write into this region */
-    VIP_BOOLEAN EnableRdmaRead;  /* may it read */
+    VIP_BOOLEAN EnableRdmaWrite; /* the remote side may write into this region */
+    VIP_BOOLEAN EnableRdmaRead;  /* the remote side may read this region */
 } VIP_MEM_ATTRIBUTES;
 
 /* ---- descriptors ----------------------------------------------------------------------- */
@@ -154,13 +154,13 @@ typedef union _VIP_PVOID64 {
 typedef struct _VIP_CONTROL_SEGMENT {
     VIP_PVOID64 Next;          /* written by the library */
     VIP_MEM_HANDLE NextHandle; /* written by the library */
-    VIP_UINT16 SegCount;       /* segments behind this one, the address segment included */
+    VIP_UINT16 SegCount;       /* number of segments that follow, the address segment included */
     VIP_UINT16 Control;        /* VIP_CONTROL_* */
     VIP_UINT32 Reserved;       /* 0 */
     VIP_UINT32 ImmediateData;
-    VIP_UINT32 Length; /* bytes of all data segments; of a completed receive: bytes received */
+    VIP_UINT32 Length; /* total bytes of the data segments; completed receive: bytes received */
     VIP_UINT32 Status; /* VIP_STATUS_*, written by the library when it returns the descriptor to the
-                          program; with VIPL_STATUS_IN_MEMORY=1 as soon as it completes */
+                          program; with VIPL_STATUS_IN_MEMORY=1 when the descriptor completes */
 } VIP_CONTROL_SEGMENT;
 
 /* Remote side of an RDMA operation: the first segment of its descriptor. */
@@ -182,10 +182,10 @@ typedef union _VIP_DESCRIPTOR_SEGMENT {
 } VIP_DESCRIPTOR_SEGMENT;
 
 /*
- * SegCount gives the number of segments; those after DS[1] (= Data[1]) follow it in memory. With
- * VIPL095 only the spelling CS/DS exists, as in Giganet's header, so that a descriptor can be
- * initialized by position. Without it initializers must name the members, because the two spellings
- * lie in a union.
+ * SegCount gives the number of segments. The segments after DS[1] (= Data[1]) follow it in memory.
+ * With VIPL095 only the spelling CS/DS exists, as in Giganet's header, so that a descriptor can be
+ * initialized by position. Without VIPL095 initializers must name the members, because the two
+ * spellings lie in a union.
  */
 #ifdef VIPL095
 typedef struct _VIP_DESCRIPTOR {
@@ -267,7 +267,7 @@ typedef enum _VIP_RETURN {
 /* Older headers lack these two names; programs test for them with #ifndef. */
 #define VIP_NOT_REACHABLE       VIP_NOT_REACHABLE
 #define VIP_ERROR_NOT_SUPPORTED VIP_ERROR_NOT_SUPPORTED
-/* Giganet's further name of the same value. */
+/* Giganet's header has this second name for VIP_DESCRIPTOR_ERROR. */
 #ifndef VIP_ERROR
 #define VIP_ERROR VIP_DESCRIPTOR_ERROR
 #endif
@@ -300,7 +300,7 @@ typedef enum _VIP_ERROR_CODE {
     VIP_ERROR_CATASTROPHIC = 10
 } VIP_ERROR_CODE;
 
-/* ResourceCode says which of the handles is concerned; the others may be NULL. */
+/* ResourceCode says which handle the error concerns; the other handles may be NULL. */
 typedef struct _VIP_ERROR_DESCRIPTOR {
     VIP_NIC_HANDLE NicHandle;
     VIP_VI_HANDLE ViHandle;
@@ -371,11 +371,11 @@ VIP_RETURN VipConnectRequest(IN VIP_VI_HANDLE ViHandle, IN VIP_NET_ADDRESS *Loca
                              IN VIP_NET_ADDRESS *RemoteAddr, IN VIP_ULONG Timeout,
                              OUT VIP_VI_ATTRIBUTES *RemoteViAttribs);
 /*
- * Ends the connection or the attempt; afterwards the VI is Idle. At the reliable levels it first
- * waits until the peer has processed all earlier posts or the connection has ended. vipd's
- * [reliability] linger limits this wait (1 s by default). Descriptors left then complete as
- * flushed. Outcomes: VIP_SUCCESS in any state; VIP_INVALID_PARAMETER (ViHandle is not a VI, or was
- * closed meanwhile); VIP_ERROR_RESOURCE (vipd has ended). Any thread.
+ * End the connection or the attempt; afterwards the VI is Idle. At the reliable levels the call
+ * first waits until the peer has processed all earlier posts or the connection has ended. vipd's
+ * [reliability] linger limits this wait (1 s by default). Descriptors that are still posted then
+ * complete as flushed. Outcomes: VIP_SUCCESS in any state; VIP_INVALID_PARAMETER (ViHandle is not a
+ * VI, or another thread has destroyed the VI); VIP_ERROR_RESOURCE (vipd has ended). Any thread.
  */
 VIP_RETURN VipDisconnect(IN VIP_VI_HANDLE ViHandle);
 

@@ -12,38 +12,39 @@ extern "C" {
 #endif
 
 /*
- * Why the last failed VIPL call of this thread failed: what was asked, which limit or rule forbids
- * it, where that is set, what to do. The text belongs to this thread and is valid until its next
- * failing call. Never NULL; "" if no call has failed yet.
+ * The reason why the last failed VIPL call of this thread failed: the request, the limit or rule
+ * that forbids it, where this limit is set, and what to do. The text belongs to this thread and is
+ * valid until the thread's next failing call. Never NULL; "" if no call has failed yet.
  */
 const char *VipxLastError(void);
 
 /*
  * Page-aligned, zeroed memory of at least Length bytes. vipd reaches it without a copy, and
- * VipRegisterMem moves no pages. It has huge pages if the system gives shared memory transparent
- * huge pages. Call VipxFreeMem after the last VipDeregisterMem of the memory, with the address as
- * returned. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER (NULL, length 0, unknown address);
- * VIP_ERROR_RESOURCE (no memory).
+ * VipRegisterMem moves no pages. The memory has huge pages if the system gives shared memory
+ * transparent huge pages. Call VipxFreeMem with the returned address, after the last
+ * VipDeregisterMem of the memory. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER (Address is NULL or
+ * unknown, Length is 0); VIP_ERROR_RESOURCE (no memory).
  */
 VIP_RETURN VipxAllocMem(IN VIP_ULONG Length, OUT VIP_PVOID *Address);
 VIP_RETURN VipxFreeMem(IN VIP_PVOID Address);
 
 /*
- * Does a registered region still stand for the memory at its addresses? A layer that keeps
- * registrations for later (an MPI library does) calls this before it uses one again. Meanwhile the
- * program may have unmapped the memory, and the C library may have mapped other pages there. Data
- * would then go to and come from pages that the program does not see. Costs about a microsecond
- * with Linux 6.11 or newer, more before. Outcomes: VIP_SUCCESS (it does); VIP_INVALID_STATE (it
- * does not, deregister it); VIP_INVALID_PARAMETER (not a region of this NIC handle that starts
- * there). Any thread.
+ * Check that a registered region still reaches the memory that is now mapped at its addresses. A
+ * layer that keeps registrations for later (an MPI library does) calls this before it uses a
+ * registration again. Meanwhile the program may have unmapped the memory, and the C library may
+ * have mapped other pages there. Data would then go to and come from pages that the program does
+ * not see. A call takes about a microsecond with Linux 6.11 or newer, and more with older kernels.
+ * Outcomes: VIP_SUCCESS (the region reaches that memory); VIP_INVALID_STATE (it does not:
+ * deregister the region); VIP_INVALID_PARAMETER (no region of this NIC handle has this handle and
+ * starts at VirtualAddress). Any thread.
  */
 VIP_RETURN VipxCheckMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID VirtualAddress,
                         IN VIP_MEM_HANDLE MemoryHandle);
 
 /*
  * A file descriptor for epoll, poll or libev that is readable while a completion queue has entries.
- * It becomes readable with the first entry and stays so (level-triggered) until VipCQDone or
- * VipCQWait finds the queue empty. So this loop never misses an entry:
+ * The file descriptor becomes readable with the first entry and stays readable (level-triggered)
+ * until VipCQDone or VipCQWait finds the queue empty. So this loop never misses an entry:
  *
  *     for (;;) {
  *         epoll_wait(...);
@@ -51,53 +52,56 @@ VIP_RETURN VipxCheckMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID VirtualAddress
  *             ...
  *     }
  *
- * Sometimes it is readable although the queue is empty. Edge-triggered use works as well if every
- * wake-up takes entries until VIP_NOT_DONE. It costs a system call in vipd when the queue becomes
- * non-empty and one here when it becomes empty; a queue without it has no such cost.
+ * Sometimes the file descriptor is readable although the queue is empty. Edge-triggered use works
+ * as well if every wake-up takes entries until VIP_NOT_DONE. A queue with a file descriptor costs
+ * one system call in vipd when the queue becomes non-empty, and one in this process when it becomes
+ * empty. Other queues have no such cost.
  *
  * Only wait for it: do not read it, and do not close it; it ends with its queue or NIC handle.
- * Every call for one queue returns the same one. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER
- * (handle, NULL); VIP_ERROR_RESOURCE (64 queues of this NIC handle have one, or vipd has none
- * left).
+ * Every call for one queue returns the same file descriptor. Outcomes: VIP_SUCCESS;
+ * VIP_INVALID_PARAMETER (CQHandle is not a queue, Fd is NULL); VIP_ERROR_RESOURCE (64 queues of
+ * this NIC handle have a file descriptor, or vipd has no more file descriptors).
  */
 VIP_RETURN VipxCQGetFd(IN VIP_CQ_HANDLE CQHandle, OUT int *Fd);
 
 /* ---- data ---------------------------------------------------------------------------------- */
 
 /*
- * The calls below need a vipd at both ends that supports them; the two vipds find this out while
- * they connect. If the other end does not support a call, the post returns VIP_ERROR_NOT_SUPPORTED
- * and nothing is posted.
+ * The calls below need a vipd at both ends that supports them; the two vipds exchange this when
+ * they set up the connection. If the other end does not support a call, the post returns
+ * VIP_ERROR_NOT_SUPPORTED and nothing is posted.
  */
 
 /*
  * VipPostSend of a send or an RDMA Write with 64 bits of immediate data. Immediate replaces the
- * descriptor's ImmediateData, and VIP_CONTROL_IMMEDIATE need not be set; the call changes neither.
- * The receiver sees VIP_STATUS_IMMEDIATE, the lower 32 bits in ImmediateData, and all 64 bits with
- * VipxGetImmediate64. Outcomes: those of VipPostSend; VIP_ERROR_NOT_SUPPORTED. Any thread.
+ * descriptor's ImmediateData, and VIP_CONTROL_IMMEDIATE need not be set; the call changes neither
+ * ImmediateData nor Control. The receiver sees VIP_STATUS_IMMEDIATE, the lower 32 bits in
+ * ImmediateData, and all 64 bits with VipxGetImmediate64. Outcomes: those of VipPostSend;
+ * VIP_ERROR_NOT_SUPPORTED. Any thread.
  */
 VIP_RETURN VipxPostSendImm64(IN VIP_VI_HANDLE ViHandle, IN VIP_DESCRIPTOR *DescriptorPtr,
                              IN VIP_MEM_HANDLE MemoryHandle, IN VIP_UINT64 Immediate);
 
 /*
  * The immediate data of a receive that VipRecvDone or VipRecvWait has returned. The upper half is 0
- * if it was sent with VipPostSend. The descriptor's Next holds the upper half, so call this before
- * you use Next or post the descriptor again. Outcomes: VIP_SUCCESS; VIP_DESCRIPTOR_ERROR (not
- * completed, or without immediate data); VIP_INVALID_PARAMETER (NULL). Any thread.
+ * if the data was sent with VipPostSend. The descriptor's Next holds the upper half, so call this
+ * before you use Next or post the descriptor again. Outcomes: VIP_SUCCESS; VIP_DESCRIPTOR_ERROR
+ * (not completed, or without immediate data); VIP_INVALID_PARAMETER (NULL). Any thread.
  */
 VIP_RETURN VipxGetImmediate64(IN const VIP_DESCRIPTOR *Descriptor, OUT VIP_UINT64 *Immediate);
 
 /*
  * RDMA Write with message: VipPostSend of an RDMA Write (with data or without) that also consumes a
  * receive at the target. After all data of the write is in place, Bytes (1 to VIPX_MESSAGE_MAX)
- * bytes at Message are put into that receive. Message is copied at once; it need not be registered.
+ * bytes at Message are put into that receive. The call copies the message, so its memory need not
+ * be registered.
  *
  * At the target the receive completes with VIP_STATUS_OP_REMOTE_RDMA_WRITE and Length = Bytes; the
- * message is in its segments. Immediate data can go along (VIP_CONTROL_IMMEDIATE). The receive can
- * have the same errors as for a send: no receive posted, one that is too short
- * (VIP_STATUS_LENGTH_ERROR) or not accessible. A write that is denied consumes the receive with
- * VIP_STATUS_RDMA_PROT_ERROR and delivers no message. At the sender Length, MaxTransferSize and the
- * completion are those of the write; the message does not count.
+ * message is in its segments. Immediate data can go along (VIP_CONTROL_IMMEDIATE). The receive has
+ * the same errors as for a send: no receive is posted, the receive is too short
+ * (VIP_STATUS_LENGTH_ERROR), or its memory is not accessible. A write that is denied consumes the
+ * receive with VIP_STATUS_RDMA_PROT_ERROR and delivers no message. At the sender, Length,
+ * MaxTransferSize and the completion concern the write only; the message does not count.
  *
  * Outcomes: those of VipPostSend; VIP_ERROR_NOT_SUPPORTED; VIP_INVALID_PARAMETER (Message, Bytes).
  * A descriptor that is not an RDMA Write completes with VIP_STATUS_FORMAT_ERROR. Any thread.
@@ -119,10 +123,11 @@ typedef struct {
 /*
  * A listener takes connection requests for one discriminator from VipxListen to VipxListenClose,
  * whether or not a thread waits; so it also takes requests that come between two waits. It holds up
- * to Backlog requests until the program takes and answers them (0 means VIPX_BACKLOG_DEFAULT, more
- * than VIPX_BACKLOG_MAX means VIPX_BACKLOG_MAX). Further requests wait at their clients, within the
- * client's time limit; they are never refused with VIP_NO_MATCH. Several listeners and
- * VipConnectWaits on one discriminator share the requests; each request goes to one of them.
+ * to Backlog requests until the program takes and answers these. A Backlog of 0 means
+ * VIPX_BACKLOG_DEFAULT; a Backlog above VIPX_BACKLOG_MAX means VIPX_BACKLOG_MAX. Further requests
+ * wait at their clients, within the client's time limit; they are never refused with VIP_NO_MATCH.
+ * Several listeners and VipConnectWaits on one discriminator share the requests; each request goes
+ * to one of them.
  */
 typedef VIP_PVOID VIPX_LISTENER;
 #define VIPX_BACKLOG_DEFAULT 128
@@ -163,8 +168,9 @@ VIP_RETURN VipxListenWait(IN VIPX_LISTENER Listener, IN VIP_ULONG Timeout,
 VIP_RETURN VipxListenClose(IN VIPX_LISTENER Listener);
 
 /*
- * VipConnectAccept and VipConnectReject with private data for the client, NULL for none. Outcomes:
- * the same, and VIP_INVALID_PARAMETER if Data->Length is too large (the handle stays valid then).
+ * VipConnectAccept and VipConnectReject with private data for the client; Data may be NULL for
+ * none. Outcomes: those of VipConnectAccept and VipConnectReject; VIP_INVALID_PARAMETER if
+ * Data->Length is too large (ConnHandle stays valid then).
  */
 VIP_RETURN VipxConnectAccept(IN VIP_CONN_HANDLE ConnHandle, IN VIP_VI_HANDLE ViHandle,
                              IN const VIPX_PRIVATE_DATA *Data);
@@ -173,9 +179,9 @@ VIP_RETURN VipxConnectReject(IN VIP_CONN_HANDLE ConnHandle, IN const VIPX_PRIVAT
 /*
  * The user of the program that asks to connect. *Uid comes from the kernel; no network carries it.
  * The client chooses the discriminator in RemoteAddr and the private data, but it cannot choose
- * *Uid. Outcomes: VIP_SUCCESS; VIP_ERROR_NOT_SUPPORTED (the client is on another host: unknown);
- * VIP_INVALID_PARAMETER (NULL, not a pending request any more); VIP_ERROR_RESOURCE (vipd has
- * ended). The handle stays valid. Any thread.
+ * *Uid. Outcomes: VIP_SUCCESS; VIP_ERROR_NOT_SUPPORTED (the client is on another host, so its user
+ * is unknown); VIP_INVALID_PARAMETER (NULL, not a pending request any more); VIP_ERROR_RESOURCE
+ * (vipd has ended). ConnHandle stays valid. Any thread.
  */
 VIP_RETURN VipxConnectUser(IN VIP_CONN_HANDLE ConnHandle, OUT VIP_UINT32 *Uid);
 
@@ -206,16 +212,16 @@ VIP_RETURN VipxConnectFinish(IN VIP_VI_HANDLE ViHandle, OUT VIP_VI_ATTRIBUTES *R
 /*
  * A file descriptor for poll, epoll or libev. It is readable from the end of an attempt of
  * VipxConnectStart or VipConnectPeerRequest until its result is fetched, and when vipd ends during
- * the attempt. Only wait for it. All attempts of the VI have the same one; it is valid until
- * VipDestroyVi. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER; VIP_ERROR_RESOURCE (no file
+ * the attempt. Only wait for it. All attempts of the VI have the same file descriptor; it is valid
+ * until VipDestroyVi. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER; VIP_ERROR_RESOURCE (no file
  * descriptor). Any thread.
  */
 VIP_RETURN VipxConnectGetFd(IN VIP_VI_HANDLE ViHandle, OUT int *Fd);
 
 /*
- * A random number. Its 8 bytes in memory (as this little-endian machine stores it) are not a
- * discriminator in use on this NIC. Other programs and hosts cannot guess it. Outcomes:
- * VIP_SUCCESS; VIP_INVALID_PARAMETER; VIP_ERROR_RESOURCE (vipd has ended). Any thread.
+ * A random number. Its 8 bytes in memory (little-endian) are a discriminator that is not in use on
+ * this NIC. Other programs and hosts cannot guess it. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER;
+ * VIP_ERROR_RESOURCE (vipd has ended). Any thread.
  */
 VIP_RETURN VipxNewDiscriminator(IN VIP_NIC_HANDLE NicHandle, OUT VIP_UINT64 *Number);
 

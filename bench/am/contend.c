@@ -1,14 +1,15 @@
 /*
- * A server and its clients (Mainwaring and Culler, "Design Challenges of Virtual Networks", figures 6 and 7): what
- * each client gets when all of them ask without pause. One "name value" line each, answers per second, for
- * bench/run am.
+ * A server and its clients (Mainwaring and Culler, "Design Challenges of Virtual Networks", figures
+ * 6 and 7). It measures the answers per second that each client gets when all clients ask without
+ * pause. It prints "name value" lines for bench/run am.
  *
  *   amrun -n CLIENTS+1 am_contend one|own SECONDS
  *   amrun -n CLIENTS+1 am_contend threads SECONDS
  *
- * Process 0 serves: with `one` endpoint for all clients, with an `own` one for each of them in one bundle that one
- * thread serves, or with `threads`, a bundle and a thread for each client's own. Everybody sleeps when there is
- * nothing to do. VIPAM_CONNECTIONS of process 0 limits how many clients are connected at once.
+ * Process 0 serves. `one`: one endpoint for all clients. `own`: one endpoint for each client, all
+ * in one bundle that one thread serves. `threads`: an endpoint, a bundle and a thread for each
+ * client. A process without work sleeps. VIPAM_CONNECTIONS of process 0 limits the number of
+ * clients that are connected at the same time.
  */
 #include "bench/am/measure.h"
 
@@ -19,7 +20,7 @@ enum { ASK = 1, ANSWER, QUIT };
 
 #define CLIENTS_MAX 256
 
-/* Requests that a client keeps under way: its credits. */
+/* Requests that a client keeps under way: as many as its credits. */
 #define WINDOW 8
 
 static int me, clients;
@@ -30,7 +31,7 @@ static eb_t own_bundle;
 struct service {
     pthread_t thread;
     eb_t bundle;
-    int clients, quits; /* it ends when all of its clients have said so */
+    int clients, quits; /* the thread ends when all its clients have quit */
 };
 static struct service service[CLIENTS_MAX];
 static int services;
@@ -54,7 +55,10 @@ static void on_quit(void *token, int which)
     DO(AM_Reply0(token, ANSWER));
 }
 
-/* What a client needs to know: the server's endpoint for it, and who serves it. */
+/*
+ * Data that a client needs: the server's endpoint for this client, and the service of this
+ * endpoint.
+ */
 struct card {
     en_t name;
     int service;
@@ -77,12 +81,12 @@ static void *serve(void *arg)
 
     while (s->quits < s->clients)
         DO(AM_WaitSema(s->bundle));
-    /* A bundle that nobody serves would keep its connections from the others. */
+    /* Free the bundle: without a thread it would still hold connections that other bundles need. */
     DO(AM_FreeBundle(s->bundle));
     return NULL;
 }
 
-/* Process 0's endpoints, one card per client. */
+/* Make process 0's endpoints, and one card per client. */
 static void set_up_server(const char *how, struct card *card)
 {
     services = strcmp(how, "threads") == 0 ? clients : 1;
@@ -100,7 +104,7 @@ static void set_up_server(const char *how, struct card *card)
     }
 }
 
-/* The last request; its answer has come when this returns. */
+/* Send the last request, and wait for its answer. */
 static void quit(int which)
 {
     int before = answers;
@@ -110,7 +114,7 @@ static void quit(int which)
         DO(AM_WaitSema(own_bundle));
 }
 
-/* Ask for so long, with the window full; returns the answers that came. */
+/* Ask for `seconds` with a full window. Returns the number of answers. */
 static int ask_for(double seconds)
 {
     double end = now_us() + 1e6 * seconds;
@@ -175,7 +179,7 @@ int main(int argc, char **argv)
             AMX_FatalErr("no thread");
     DO(AMX_SPMDBarrier());
     if (me > 0) {
-        (void)ask_for(seconds / 4); /* until all are connected, and at work */
+        (void)ask_for(seconds / 4); /* warm-up: until all clients are connected */
         got = ask_for(seconds);
         quit(all[me - 1].service);
     }

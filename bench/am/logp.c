@@ -1,12 +1,13 @@
 /*
- * The LogP characteristics of Active Messages between two processes, and bandwidth over size; one
- * "name value" line each, for bench/run am.
+ * The LogP characteristics of Active Messages between two processes, and the bandwidth by size. It
+ * prints "name value" lines for bench/run am.
  *
  *   amrun -n 2 am_logp [ROUNDS]
  *
- * o_s is the time a request call takes with credits at hand; o_r the time of the poll that finds a reply
- * and runs its handler; g the time per request when they are sent as fast as credits allow; L what is left
- * of half a round trip (rtt/2 - o_s - o_r). All are medians, in microseconds. Process 1 polls.
+ * o_s is the time of a request call when credits are available. o_r is the time of the poll that
+ * finds a reply and runs its handler. g is the time per request when requests are sent as fast as
+ * credits allow. L is the rest of half a round trip (rtt/2 - o_s - o_r). All are medians, in
+ * microseconds. Process 1 polls.
  */
 #include "bench/am/pair.h"
 
@@ -44,7 +45,7 @@ static double round_trip(double *sample, int rounds)
     return median(sample, rounds);
 }
 
-/* The call alone; then a pause longer than the answer takes; then the poll alone. */
+/* Measure the call alone, pause until the answer must have come, then measure the poll alone. */
 static void overheads(double *sample, int rounds, double rtt, double *o_s, double *o_r)
 {
     double *receive = sample + rounds, begin;
@@ -59,7 +60,7 @@ static void overheads(double *sample, int rounds, double rtt, double *o_s, doubl
         begin = now_us();
         DO(AM_Poll(bundle));
         receive[i] = now_us() - begin;
-        if (answers == 0) { /* late this time: not the cost of a reception */
+        if (answers == 0) { /* the answer is late, so this is no time of a reception */
             wait_for(1);
             i--;
         }
@@ -85,7 +86,7 @@ static double gap(double *sample, int rounds)
     return median(sample, bursts);
 }
 
-/* MB/s of long messages of a size, to places that take turns. */
+/* MB/s of long messages of `size` bytes, to places that take turns. */
 static double bandwidth(char *source, size_t size)
 {
     int count = (int)((size_t)(16 << 20) / (size + 16384)) + SLOTS;

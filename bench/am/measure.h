@@ -1,5 +1,6 @@
 /*
- * What the measuring programs of Active Messages share: calls that must succeed, a clock, the median.
+ * Helpers for the programs that measure Active Messages: calls that must succeed, a clock, the
+ * median.
  */
 #ifndef BENCH_AM_MEASURE_H
 #define BENCH_AM_MEASURE_H
@@ -30,7 +31,7 @@ static inline int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Of n numbers, which it sorts. */
+/* The median of n numbers; sorts them. */
 static inline double median(double *sample, int n)
 {
     qsort(sample, (size_t)n, sizeof(*sample), by_value);

@@ -1,6 +1,6 @@
 /*
- * Measuring programs of two processes: process 0 sends short requests and counts the answers, process 1 answers
- * until it is told to stop.
+ * Measuring programs of two processes: process 0 sends short requests and counts the answers;
+ * process 1 answers until a QUIT request comes.
  */
 #ifndef BENCH_AM_PAIR_H
 #define BENCH_AM_PAIR_H
@@ -30,7 +30,7 @@ static void on_quit(void *token)
     quit = 1;
 }
 
-/* Join the job; returns the rounds that the first argument asks for, 4,000 without one. */
+/* Join the job. Returns the number of rounds: the first argument, or 4,000 without an argument. */
 static int pair_join(int argc, char **argv)
 {
     uint64_t job;

@@ -1,13 +1,14 @@
 /*
- * Where the host's overhead of a short message goes, with the library that accounts for its time
- * (vipam_parts): base VI, event notification, flow control, semantics; "name value" lines, nanoseconds per
- * message (medians), for bench/run am.
+ * Divides the host's overhead of a short message into parts: base VI, event notification, flow
+ * control, semantics. It uses the library that accounts for its time (vipam_parts). It prints "name
+ * value" lines, nanoseconds per message (medians), for bench/run am.
  *
  *   amrun -n 2 am_parts [ROUNDS]
  *
- * One message is a request call with a credit at hand, and the poll that finds the reply and runs its handler; the
- * time between them is not counted, and process 1 sleeps, so that two processors are enough for both and vipd. What
- * the accounting itself takes is measured and taken off each part.
+ * One message is a request call with a free credit, and the poll that finds the reply and runs its
+ * handler. The time between these two calls is not counted. Process 1 sleeps, so that two
+ * processors are enough for both processes and vipd. The time of the accounting itself is measured
+ * and subtracted from each part.
  */
 #include "bench/am/pair.h"
 
@@ -15,7 +16,7 @@
 
 #include "am/parts.h"
 
-/* Requests before the first that counts. */
+/* Requests before the first measured request. */
 #define WARM_UP 200
 
 static const char *const part_names[AM_PARTS] = {"outside", "semantics", "flow_control", "events",
@@ -35,7 +36,7 @@ static double ticks_per_ns(void)
     return (double)parts.ticks[AM_PART_OUTSIDE] / (end - begin) / 1e3;
 }
 
-/* What one change of part takes, in ticks. */
+/* The time of one change from part to part, in ticks. */
 static double change_ticks(void)
 {
     enum { CHANGES = 1000, TRIES = 101 };
@@ -62,7 +63,10 @@ static void take(double ticks[AM_PARTS], double change)
         ticks[i] += (double)now.ticks[i] - change * (double)now.ends[i];
 }
 
-/* One message, its ticks by part; 0: its reply was late, and the poll that found it is not one that counts. */
+/*
+ * Send one message; get its ticks by part. Returns 0 if the reply was late: then the poll that
+ * found it must not count.
+ */
 static int message(double ticks[AM_PARTS], double change, double pause_us)
 {
     double begin = now_us();

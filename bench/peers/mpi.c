@@ -1,7 +1,8 @@
 /*
- * MPI as a peer of bench/run: between ranks 0 and 1, one-way times of ping-pongs and the bandwidth of streams,
- * for the sizes that are asked for, in one job, because to start one takes longer than to measure.
- * usage: mpi MILLISECONDS lat SIZE... bw SIZE...     (so many for each size)
+ * MPI as a peer of bench/run: one-way times of ping-pongs and the bandwidth of streams between
+ * ranks 0 and 1. One job measures all sizes, because the start of a job takes longer than the
+ * measurement.
+ * usage: mpi MILLISECONDS lat SIZE... bw SIZE...     (MILLISECONDS for each size)
  * Rank 0 prints lines "lat_SIZE MICROSECONDS", the median, and "bw_SIZE MEGABYTES_PER_SECOND".
  */
 #include <mpi.h>
@@ -10,7 +11,7 @@
 #include <string.h>
 
 #define SAMPLES_MAX 1000000
-#define WARM        20 /* exchanges before the clock is looked at: connections, registrations */
+#define WARM        20 /* exchanges before the measured ones: connections, registrations */
 #define WINDOW      16 /* messages of a stream under way */
 
 enum { TAG_DATA = 1, TAG_STOP = 2 };
@@ -64,7 +65,7 @@ static void answer(int size)
     }
 }
 
-/* A window of messages, answered by one without bytes when all have arrived. */
+/* Send a window of messages; an empty message answers when all have arrived. */
 static void window(int size)
 {
     MPI_Request requests[WINDOW];

@@ -82,7 +82,7 @@ static int stream(void *sock, char *bytes, size_t size, double seconds)
             return 1;
         sent += (double)size;
     }
-    /* The answer comes behind everything before it. */
+    /* The answer comes after all earlier messages were taken. */
     if (zmq_send(sock, &mark, 1, 0) < 0 || zmq_recv(sock, &mark, 1, 0) < 0)
         return 1;
     printf("%.1f\n", sent / (now_s() - start) / 1e6);

@@ -1,7 +1,7 @@
 /*
- * A distributed histogram: each process has many numbers and owns a part of the buckets. Numbers go to
- * the owner of their bucket, in batches, by medium messages; handlers are atomic, so they add without
- * locks.
+ * A distributed histogram: each process has many numbers and owns a part of the buckets. A process
+ * sends each number to the owner of its bucket, in batches, by medium messages. Handlers are
+ * atomic, so they add without locks.
  *
  *   amrun -n 4 histogram [NUMBERS]
  */
@@ -17,7 +17,7 @@
 #define BATCH   512
 
 static int me, procs;
-static int count[BUCKETS]; /* of the buckets that are ours: bucket % procs == me */
+static int count[BUCKETS]; /* of this process's buckets: bucket % procs == me */
 static int under_way;
 
 static void die(const char *what, int code)
@@ -49,7 +49,10 @@ static void on_done(void *token)
     under_way--;
 }
 
-/* The numbers: the same sequence whoever draws them, so that the sum is known. */
+/*
+ * Draw the next number. Every process draws the same sequence from the same state, so that check()
+ * can count again.
+ */
 static unsigned draw(unsigned *state)
 {
     *state = *state * 1664525u + 1013904223u;
@@ -88,7 +91,7 @@ static void count_all(ep_t ep, eb_t bundle, int numbers)
     free(used);
 }
 
-/* What a single process would have counted, for our buckets. */
+/* Count all numbers again, and compare the counts of this process's buckets. */
 static int check(int numbers)
 {
     int *want = (int *)calloc(BUCKETS, sizeof(*want)), p, i, bad = 0;
@@ -120,7 +123,7 @@ int main(int argc, char **argv)
     DO(AM_SetHandler(ep, DONE, on_done));
     DO(AMX_SPMDBarrier());
     count_all(ep, bundle, numbers);
-    DO(AMX_SPMDBarrier()); /* now all have counted all */
+    DO(AMX_SPMDBarrier()); /* now all numbers are counted */
     bad = check(numbers);
     everybody = (int *)malloc(sizeof(int) * (size_t)procs);
     DO(AMX_SPMDAllGather(&bad, everybody, sizeof(bad)));

@@ -1,7 +1,8 @@
 /*
- * A small key-value store. Every process serves a share of the keys and is a client of all; each key
- * is kept by two processes. Then one goes out of service: it sets its tag to AM_NONE, so that requests
- * to it come back to handler 0 of who sent them, and the clients ask the other keeper.
+ * A small key-value store. Every process serves a share of the keys and is a client of all
+ * processes; two processes keep each key. Then one process goes out of service: it sets its tag to
+ * AM_NONE. So requests to this process come back to handler 0 of their sender, and the sender asks
+ * the other keeper.
  *
  *   amrun -n 4 kv [KEYS]
  */
@@ -13,10 +14,10 @@
 enum { PUT = 1, STORED, GET, VALUE, NO_VALUE };
 
 #define VALUE_MAX 200
-#define TABLE     4096 /* entries of one process's table; more than it gets */
+#define TABLE     4096 /* entries of one process's table; more than it needs */
 
 struct entry {
-    int key; /* 0: free */
+    int key; /* 0 = the entry is free */
     int len;
     char value[VALUE_MAX];
 };
@@ -24,7 +25,7 @@ struct entry {
 static struct entry table[TABLE];
 static int me, procs;
 static int stored, came_back;
-static int answer_key, answer_len; /* of the get under way; -1: not there, -2: it came back */
+static int answer_key, answer_len; /* of the running get; -1 = no value, -2 = returned */
 static char answer[VALUE_MAX];
 
 static void die(const char *what, int code)
@@ -71,7 +72,7 @@ static void on_get(void *token, int key)
         DO(AM_Reply1(token, NO_VALUE, key));
 }
 
-/* ---- the client's side ------------------------------------------------------------------------ */
+/* ---- the client's side ---------------------------------------------------------------------- */
 
 static void on_stored(void *token)
 {
@@ -94,7 +95,10 @@ static void on_no_value(void *token, int key)
     answer_key = key;
 }
 
-/* A request came back: its keeper is out of service. Handlers may not send; the main program does. */
+/*
+ * A request came back: the keeper is out of service. Handlers may not send, so get() asks the other
+ * keeper.
+ */
 static void on_returned(int status, op_t opcode, void *token)
 {
     amvia_returned_t what;
@@ -134,7 +138,7 @@ static void put_all(ep_t ep, eb_t bundle, int keys)
         DO(AM_Poll(bundle));
 }
 
-/* The value's length, or -1. */
+/* Get a value. Returns its length; -1 if there is no value. */
 static int get(ep_t ep, eb_t bundle, int key)
 {
     int copy;

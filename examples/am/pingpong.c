@@ -1,10 +1,10 @@
 /*
- * Two processes send each other a short message back and forth, then long ones in one direction.
+ * Two processes send a short message back and forth; then one sends long messages to the other.
  *
  *   amrun -n 2 pingpong [ROUNDS]
  *
- * Process 0 prints half a round trip and the bandwidth. With one process it talks to itself, with more
- * than two the others look on.
+ * Process 0 prints half a round trip and the bandwidth. If it is the only process, it sends to
+ * itself. Processes after the second do nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #define GOT  4
 
 #define BLOCK (1 << 20) /* bytes of a long message */
-#define SLOTS 8         /* blocks under way, each to a place of its own */
+#define SLOTS 8         /* blocks under way; each has its own place */
 
 static volatile int pongs, got;
 
@@ -87,7 +87,7 @@ static void latency(eb_t bundle, ep_t ep, int to, int rounds)
         while (pongs == 0)
             DO(AM_Poll(bundle));
         if (i < 0)
-            continue; /* getting warm */
+            continue; /* warm-up, not measured */
         took[i] = seconds() - begin;
         sum += took[i];
     }
@@ -110,7 +110,7 @@ static void bandwidth(eb_t bundle, ep_t ep, int to, int blocks)
 
         if (i == 0)
             begin = seconds();
-        /* Asynchronous: the source is left alone until the answer has come. */
+        /* Asynchronous: the source must not change until the answer has come. */
         while ((code = AM_RequestXferAsync1(ep, to, (uintptr_t)slot * BLOCK, DATA,
                                             source + (size_t)slot * BLOCK, BLOCK, i)) ==
                AM_ERR_IN_USE)

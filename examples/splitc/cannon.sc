@@ -1,6 +1,7 @@
 /*
- * Cannon's matrix multiply: a q by q torus of blocks; in each of q rounds every process multiplies the
- * two blocks it holds and stores them to its neighbours. With PROCS no square the rest looks on.
+ * Cannon's matrix multiply: a q by q torus of blocks. In each of q rounds every process multiplies
+ * its two blocks and stores them to its neighbours. If PROCS is not a square, the processes beyond
+ * q * q do nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static void fill(block_t *block, int bi, int bj, double (*of)(int, int))
 
 int splitc_main()
 {
-    /* Two halves of each: one to multiply, one that the neighbour stores into. */
+    /* Each has two halves: the process multiplies one, the neighbour stores into the other. */
     block_t *spread a = all_spread_malloc(PROCS, 2 * sizeof(block_t));
     block_t *spread b = all_spread_malloc(PROCS, 2 * sizeof(block_t));
     block_t c;

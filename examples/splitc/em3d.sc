@@ -1,14 +1,14 @@
 /*
- * EM3D: electromagnetic waves on a graph of E and H nodes, the example by which the Split-C papers
- * teach. Each value is recomputed from those of its neighbours: E from H, then H from E. The graph
- * is random, and a part of its edges leads to nodes of other processes.
+ * EM3D: electromagnetic waves on a graph of E and H nodes, the example of the Split-C papers. Each
+ * node's value is computed from the values of its neighbours: E from H, then H from E. The graph is
+ * random, and a part of its edges leads to nodes of other processes.
  *
  *   em3d [NODES PER PROCESS] [EDGES PER NODE] [PERCENT REMOTE] [STEPS]
  *
- * The same problem is solved five times: reading each neighbour when it is needed (simple), reading
- * what is used several times only once (ghost), with gets that overlap (get), with stores by the
- * owners (store), and with one bulk store per pair of processes (bulk). All must agree, with each
- * other and with one process that does it alone.
+ * The same problem is solved five times: with a read of each neighbour when it is needed (simple),
+ * with one read of each remote value (ghost), with gets that overlap (get), with stores by the
+ * owners (store), and with one bulk store per pair of processes (bulk). All five results must equal
+ * the result of one process that works alone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ typedef struct {
 } node_t;
 
 typedef struct {
-    node_t *node;           /* those of this process */
+    node_t *node;           /* nodes of this process */
     double *spread value;   /* node i of process p is block p, element i */
     double *spread old;     /* values before the first step */
 } side_t;
@@ -47,7 +47,7 @@ static unsigned draw(unsigned below)
     return (seed >> 8) % below;
 }
 
-/* The edges of one node follow from its number alone, so that anybody can draw them. */
+/* The edges of a node depend only on its number, so every process can compute them. */
 static void draw_node(int which, int number, node_t *node)
 {
     int e, here = OWNER(number);
@@ -95,7 +95,7 @@ static void make_graph(void)
     }
 }
 
-/* Where a value of the other processes lies. */
+/* The place of a node's value, also in another process. */
 static double *global place(int w, int number)
 {
     return (double *global)(side[w].value + OWNER(number)) + INDEX(number);
@@ -128,11 +128,11 @@ static void simple_half(int w)
     barrier();
 }
 
-/* ---- ghosts: the remote values that are used, each once ---- */
+/* ---- ghosts: local copies of the remote values, one of each ---- */
 
-static int ghosts[2];           /* how many */
+static int ghosts[2];           /* number of ghosts */
 static ghost_t *ghost[2];       /* remote nodes of side w that this process uses, by number */
-static double **source[2];      /* for each edge of side !w, where its value is now */
+static double **source[2];      /* for each edge of side !w: place of its value */
 
 static int by_number(const void *a, const void *b)
 {
@@ -211,7 +211,7 @@ typedef struct {
 static int orders[2];
 static order_t *order[2];
 
-/* Every process looks through what every other one uses; that is for the set-up only. */
+/* Every process reads the lists of ghosts of all other processes, only during the set-up. */
 static void make_orders(void)
 {
     int w, p, k;
@@ -260,7 +260,7 @@ static void store_half(int w)
 
 /* ---- bulk: one block per pair, gathered by the owner and scattered by the user ---- */
 
-static double *spread inbox;    /* in each process: room for the values of each other one */
+static double *spread inbox;    /* in each process: room for the values of each other process */
 
 static void bulk_half(int w)
 {

@@ -1,7 +1,8 @@
 /*
- * Fourier transform of n points: with the points laid out cyclically the last steps pair points of
- * one process, with a blocked layout the first ones do. So: compute, change the layout with bulk
- * gets, compute. PROCS must be a power of two and its square at most n; else process 0 works alone.
+ * Fourier transform of n points. With a cyclic layout the first steps need only points of one
+ * process; with a blocked layout the last steps do. So: compute, change the layout with bulk gets,
+ * compute. PROCS must be a power of two and its square at most n; otherwise the program only prints
+ * a message.
  */
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +31,10 @@ static complex_t root(long k, long n)
     return c;
 }
 
-/* In place, result in bit-reversed order; n points with this distance in memory. */
+/*
+ * Transform n points in place; `distance` elements separate two points. The result is in
+ * bit-reversed order.
+ */
 static void transform(complex_t *x, int n, int distance)
 {
     int half, start, k;
@@ -58,8 +62,9 @@ static int reversed(int i, int n)
 }
 
 /*
- * n = p * m. Column c (points c, c + p, ...) is in process c: a transform of m points each; then a
- * factor; then transforms of p points across the columns, for m / p rows in each process.
+ * n = p * m. Process c has column c (points c, c + p, ...). Each process transforms the m points of
+ * its column and multiplies them by factors. Then it transforms the p points of each of its m / p
+ * rows across the columns.
  */
 static void all_fft(int n, complex_t X[n]::, complex_t Y[PROCS]::[n / PROCS])
 {
@@ -71,7 +76,7 @@ static void all_fft(int n, complex_t X[n]::, complex_t Y[PROCS]::[n / PROCS])
     for (i = 0; i < m; i++)
         mine[i] = times(mine[i], root((long)MYPROC * reversed(i, m), n));
     barrier();
-    /* Rows MYPROC * rows and following, a piece of every column. */
+    /* Get this process's rows, from row MYPROC * rows on: a piece of every column. */
     {
         complex_t piece[PROCS][rows];
 

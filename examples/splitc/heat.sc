@@ -1,7 +1,7 @@
 /*
- * Heat in a bar whose ends are kept at fixed temperatures, once with a static and once with an
- * automatic spread array. Element i of a spread array lies in process i mod PROCS, so both neighbours
- * are remote: the program to see reads, and how gets overlap them.
+ * Heat in a bar whose ends have fixed temperatures, once with a static and once with an automatic
+ * spread array. Element i of a spread array lies in process i mod PROCS, so both neighbours are
+ * remote. The program shows remote reads, and gets that overlap.
  */
 #include <math.h>
 #include <stdio.h>

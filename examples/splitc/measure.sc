@@ -1,7 +1,8 @@
 /*
- * What the operations cost between processes 0 and 1, in microseconds per operation (the median of single
- * reads and writes, which one late wake-up would spoil; the mean of the others, which overlap), and the rate of
- * bulk transfers over their size. Process 1 serves in a barrier meanwhile.
+ * Measures the operations between processes 0 and 1, in microseconds per operation, and the rate of
+ * bulk transfers by size. Single reads and writes give the median, because one late wake-up would
+ * spoil the mean. All other operations give the mean, because they overlap. Meanwhile process 1
+ * waits in a barrier and serves.
  *
  *   measure [REPETITIONS]
  */

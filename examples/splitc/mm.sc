@@ -1,7 +1,7 @@
 /*
  * Blocked matrix multiply: C = A * B, blocks of b by b elements spread over the processes. The
- * processes compute blocks of C in turn and get the blocks of A and B, the next pair while they
- * multiply the last.
+ * processes compute blocks of C in turn. A process gets the next pair of blocks of A and B while it
+ * multiplies the last pair.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /*
- * Radix sort of 32-bit keys, 8 bits at a time. In each pass every process counts its keys per digit;
- * the places follow from a sum over digits and processes; then each key is stored to its place.
+ * Radix sort of 32-bit keys, 8 bits at a time. In each pass every process counts its keys per
+ * digit. A sum over digits and processes gives the place of each key. Then each key is stored to
+ * its place.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,11 +23,11 @@ static void all_places(int counts[BUCKETS])
     int first, d, p, sum, below;
     int mine[PROCS];
 
-    /* Digit d is summed up by the process that has table[d]. */
+    /* The process that has table[d] sums up digit d. */
     for (d = 0; d < BUCKETS; d++)
         table[d][MYPROC] :- counts[d];
     all_store_sync();
-    /* The digits of one process do not follow each other, so the totals are needed everywhere. */
+    /* The digits of one process are not consecutive, so every process needs the totals. */
     {
         int totals[BUCKETS]::, local[BUCKETS];
 

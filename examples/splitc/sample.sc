@@ -1,6 +1,6 @@
 /*
- * Sample sort: splitters from a sample divide the keys among the processes, each sends every other
- * its share in one bulk store, and sorts what it has got.
+ * Sample sort. Splitters from a sample divide the keys among the processes. Each process sends
+ * every other process its share in one bulk store, and sorts the keys that it has received.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /*
- * Internals of amrun: the processes of the job, and the data that they have sent on the wire.
+ * Internals of amrun: the processes of the job, and the data that the processes have sent on their
+ * wires (the sockets for PMI-1).
  *
- * main.c starts them, waits for them and ends the job; serve.c answers their lines.
+ * main.c starts the processes, waits for them and ends the job; serve.c answers their lines.
  */
 #ifndef TOOLS_AMRUN_H
 #define TOOLS_AMRUN_H
@@ -11,20 +12,23 @@
 
 #include "job/internal.h"
 
-/* Most processes of one amrun; each takes a descriptor here. */
+/* Most processes of one amrun; each needs a file descriptor in amrun. */
 #define AMRUN_PROCESSES_MAX 512
 
-/* Most pairs (key and value) of one job, so that a program in a loop cannot fill the memory. */
+/*
+ * Most pairs (key and value) of one job: limits the memory of amrun if a program puts pairs in a
+ * loop.
+ */
 #define AMRUN_PAIRS_MAX 65536
 
 struct process {
-    pid_t pid;                     /* 0: not started, or waitpid has returned its end */
-    int fd;                        /* our end of its wire; -1: closed */
-    bool waits;                    /* it is in a barrier */
+    pid_t pid;                     /* 0 = not started, or waitpid has returned its end */
+    int fd;                        /* amrun's end of its wire; -1 = closed */
+    bool waits;                    /* it waits in a barrier */
     bool left;                     /* it has sent finalize or abort */
     bool ended;                    /* waitpid has returned its end */
     int status;                    /* status of waitpid */
-    char reason[PMI_REASON_BYTES]; /* its reason for ending the job; "": none sent */
+    char reason[PMI_REASON_BYTES]; /* its reason for ending the job; "" = none sent */
     struct pmi_input input;
 };
 
@@ -40,24 +44,27 @@ struct run {
     char name[64]; /* kvsname */
     struct pair *bucket[1024];
     unsigned pairs;
-    bool ending;   /* the job is to end; the reason is printed */
-    bool reasoned; /* the reasons of the processes are still to be printed */
+    bool ending;   /* the job must end; the reason is printed */
+    bool reasoned; /* the reasons of the processes must still be printed */
     int code;      /* exit status of the job */
 };
 
-/* Answer the lines of process i. Closes its wire if it has ended or breaks the protocol. */
+/*
+ * Answer the lines of process i. Closes the wire if the process has closed it or breaks the
+ * protocol.
+ */
 void serve(struct run *run, int i);
 
 /* Free the pairs. */
 void serve_free(struct run *run);
 
-/* End the job with this status, for this reason, which is printed once. */
+/* End the job with exit status `code`. Prints the reason, but only the first reason of the job. */
 void run_end(struct run *run, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /*
- * End the job with the exit code and the reason that process i has sent. If another process was
- * killed by a signal, that is the reason.
+ * End the job with the exit code and the reason that process i has sent. If a signal has killed
+ * another process, that death is the reason.
  */
 void run_abort(struct run *run, int i, int code);
 

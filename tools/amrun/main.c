@@ -3,9 +3,9 @@
  * mpirun or srun. Each process gets PMI_RANK, PMI_SIZE and the descriptor PMI_FD of a wire, on
  * which amrun answers PMI-1.
  *
- * The job ends when all processes have ended. It ends early, with a message, when a process is
- * killed by a signal, exits with a status other than 0, asks for the end, or ends while others wait
- * in a barrier.
+ * The job ends when all processes have ended. The job ends early, with a message, in four cases: a
+ * process is killed by a signal, exits with a status other than 0, asks for the end, or ends while
+ * other processes wait in a barrier.
  */
 #include <errno.h>
 #include <poll.h>
@@ -27,8 +27,8 @@
 /* Milliseconds between SIGTERM and SIGKILL when the job ends. */
 #define GRACE_MS 2000
 
-/* Milliseconds to wait for a cause: a process may report that another one is gone before the kernel
- * reports the death. */
+/* Milliseconds to wait for the cause of an error: a process may report that another process is gone
+ * before the kernel reports the death. */
 #define CAUSE_MS 300
 
 static int usage(FILE *to)
@@ -76,7 +76,10 @@ static void become(const struct run *run, int rank, int fd, char **argv)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    /* A group of its own, so that its children end with it; process 0 keeps the terminal. */
+    /*
+     * Give the process its own group, so that its children end with it; process 0 keeps the
+     * terminal.
+     */
     if (rank != 0 || !isatty(STDIN_FILENO))
         setpgid(0, 0);
     if (rank != 0 && (input = open("/dev/null", O_RDONLY)) >= 0) {
@@ -123,7 +126,7 @@ static int start(struct run *run, char **argv)
     return 0;
 }
 
-/* A process that was killed and is not reaped yet; it stays so. -1: none. */
+/* Find a process that was killed and is not reaped yet; do not reap it. -1 = none. */
 static int find_killed(const struct run *run)
 {
     for (int i = 0; i < run->count; i++) {
@@ -138,8 +141,9 @@ static int find_killed(const struct run *run)
 }
 
 /*
- * When a process reports an error: was another one killed? That is then the cause, and is printed
- * when it is reaped. Peers may notice a death a moment before the kernel reports it.
+ * A process has reported an error: was another process killed? Then that death is the cause; it is
+ * printed when the killed process is reaped. Peers may notice a death a moment before the kernel
+ * reports it.
  */
 static bool was_killed(const struct run *run)
 {
@@ -182,7 +186,10 @@ void run_abort(struct run *run, int i, int code)
             i, code);
 }
 
-/* List the processes from i on with the reason of i, as "2" or "0-2, 5"; clear their reasons. */
+/*
+ * List the processes from i on that have the same reason as i, as "2" or "0-2, 5"; clear their
+ * reasons.
+ */
 static void list_alike(struct run *run, int i, char *to, size_t room)
 {
     char reason[PMI_REASON_BYTES];
@@ -229,7 +236,7 @@ static void reap(struct run *run)
             run->process[i].pid = 0;
             run->process[i].ended = true;
             run->process[i].status = status;
-            /* Handle its last lines before its end. */
+            /* Handle the last lines of the process before its end. */
             if (run->process[i].fd >= 0)
                 serve(run, i);
             judge(run, i, pid);
@@ -237,7 +244,7 @@ static void reap(struct run *run)
     }
 }
 
-/* End the job if a process waits in a barrier and another one has ended. */
+/* End the job if a process waits in a barrier and another process has ended. */
 static void look_for_deadlock(struct run *run)
 {
     int gone = -1, waiting = -1;
@@ -267,7 +274,7 @@ static void signal_all(const struct run *run, int sig)
     for (int i = 0; i < run->count; i++) {
         pid_t pid = run->process[i].pid;
 
-        /* The group; or the process, if it has no group of its own (yet). */
+        /* Signal the group; or the process, if it has no group of its own (yet). */
         if (pid > 0 && kill(-pid, sig) != 0)
             kill(pid, sig);
     }
@@ -370,7 +377,7 @@ int main(int argc, char **argv)
     if (start(&run, argv + optind) == 0)
         while (running(&run) > 0 && !run.ending)
             turn(&run, signals, -1);
-    /* Also take the reasons that others have sent meanwhile. */
+    /* Also take the reasons that other processes have sent meanwhile. */
     turn(&run, signals, 0);
     print_reasons(&run);
     finish(&run, signals);

@@ -21,7 +21,7 @@ static struct pair **find(struct run *run, const char *key)
     return at;
 }
 
-/* NULL, or the reason of the failure. */
+/* Put a pair. Returns NULL, or the reason of the failure. */
 static const char *put(struct run *run, const char *line)
 {
     char key[PMI_KEY_MAX], value[PMI_VALUE_MAX];
@@ -55,7 +55,7 @@ static int answer_get(struct run *run, int fd, const char *line)
     return pmi_send(fd, "cmd=get_result rc=0 msg=success value=%s\n", pair->value);
 }
 
-/* If all are in the barrier, let them out. */
+/* If all processes wait in the barrier, release them. */
 static void release(struct run *run)
 {
     for (int i = 0; i < run->count; i++)
@@ -67,7 +67,7 @@ static void release(struct run *run)
     }
 }
 
-/* Answer one line of process i. Negative: close its wire. */
+/* Answer one line of process i. If the result is negative, the caller closes the wire. */
 static int serve_line(struct run *run, int i, const char *line)
 {
     struct process *process = &run->process[i];

@@ -1,8 +1,9 @@
 /*
- * vipd-exporter: the statistics of a vipd as OpenMetrics text over HTTP, for Prometheus. Each
- * request asks vipd anew; one request at a time.
+ * vipd-exporter: the statistics of a vipd as OpenMetrics text over HTTP, for Prometheus. The
+ * exporter asks vipd anew for each request, and handles one request at a time.
  *
- * Owns: HTTP (libmicrohttpd). Does not own: asking vipd, and the text (tools/vipctl/metrics.c).
+ * Owns: HTTP (libmicrohttpd). Does not own: questions to vipd, and the text
+ * (tools/vipctl/metrics.c).
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,7 +24,7 @@
 #define CONNECTIONS_MAX 16
 #define CONTENT_TYPE    "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-/* The whole text; NULL: out of memory. vipd_up in it: did vipd answer? */
+/* Make the whole text; NULL: out of memory. The metric vipd_up says if vipd has answered. */
 static char *make_text(size_t *ret_bytes)
 {
     char *text = NULL;
@@ -176,7 +177,7 @@ int main(int argc, char **argv)
             return EXIT_USAGE;
         }
     }
-    /* Before the daemon's thread starts, so that it blocks them too. */
+    /* Block the signals before the daemon's thread starts, so that this thread blocks them too. */
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);

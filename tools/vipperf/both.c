@@ -1,8 +1,9 @@
 /*
- * Bandwidth both ways: each side sends a stream and receives the other's at the same time, on the
- * same VI, in one thread. The server starts when the connection is made, the client with the first
- * arrival. The client decides when the plan is done, and sends its end mark. The server sends until
- * it gets that mark, and answers with its own mark; after this nothing arrives.
+ * Bandwidth both ways: each side sends a stream and receives the other side's stream at the same
+ * time, on the same VI, in one thread. The server starts when the connection is made, the client
+ * with the first arrival. The client decides when the plan is done, and sends its end mark. The
+ * server sends until it gets that mark, and answers with its own mark; after this mark nothing
+ * arrives.
  *
  * Credits carry RUN_CREDIT here, because messages and marks with numbers use the same receive
  * queue.
@@ -32,7 +33,7 @@ static bool reliable(const struct both *both)
     return both->run->plan->level != PLAN_UD;
 }
 
-/* One bit distinguishes credits from the end mark, another from all else. */
+/* One bit distinguishes credits from the end mark, another bit from all other messages. */
 static bool is_credit(const struct end_arrival *arrival)
 {
     return arrival->has_imm && !arrival->by_write &&
@@ -50,7 +51,7 @@ static int take_credit(struct both *both, uint32_t imm)
             both->credited_ns = end_now_ns();
         return 0;
     }
-    /* A message that counts as lost may still arrive, and get its credit too late. */
+    /* A message that counts as lost may still arrive; then its credit comes too late. */
     if (!reliable(both))
         return 0;
     snprintf(run->end->why, sizeof(run->end->why),
@@ -72,7 +73,7 @@ static int take(struct both *both, const struct end_arrival *arrival)
     return r < 0 ? -1 : end_post_recv(run->end, arrival->index, run->plan->op == PLAN_SEND);
 }
 
-/* Take arrivals. Outcomes: 1 at least one; 0 none; -1. */
+/* Take arrivals. Outcomes: 1: at least one taken; 0: none; -1. */
 static int take_all(struct both *both)
 {
     int taken = 0;
@@ -90,7 +91,7 @@ static int take_all(struct both *both)
     return taken;
 }
 
-/* A sender that has ended needs no credits; others get them as soon as they are due. */
+/* Send a credit if one is due. A sender that has ended needs no credits. */
 static int give_credit(struct both *both)
 {
     struct receiver *in = &both->in;
@@ -101,7 +102,7 @@ static int give_credit(struct both *both)
     return stream_post_credit(both->run, RUN_CREDIT | ((uint32_t)in->expected & RUN_CREDIT_MASK));
 }
 
-/* Has the other side a receive for another message? */
+/* Does the other side have a receive for another message? */
 static bool window_open(struct both *both)
 {
     uint64_t now_ns;
@@ -119,8 +120,8 @@ static bool window_open(struct both *both)
 }
 
 /*
- * One turn: take arrivals, and send if the window is open. Outcomes: 1 some progress; 0 nothing to
- * do until something arrives; -1.
+ * One turn: take arrivals, and send if the window is open. Outcomes: 1: progress; 0: nothing to do
+ * until a message arrives; -1.
  */
 static int turn(struct both *both)
 {
@@ -136,7 +137,7 @@ static int turn(struct both *both)
     return 1;
 }
 
-/* Wait for an arrival and take it. Outcomes: 1; 0 none within timeout_ms; -1. */
+/* Wait for an arrival and take it. Outcomes: 1; 0: none within timeout_ms; -1. */
 static int wait_and_take(struct both *both, unsigned timeout_ms)
 {
     struct end_arrival arrival;

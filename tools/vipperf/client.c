@@ -11,7 +11,7 @@
 #include "tools/vipperf/result.h"
 #include "tools/vipperf/run.h"
 
-/* Round trips kept for the percentiles; of more, a random choice is kept. */
+/* Most round trips kept for the percentiles; if there are more, a random choice is kept. */
 #define SAMPLES_MAX (1u << 20)
 
 /* Sizes 1, 2, 4 .. 2^32. */
@@ -22,7 +22,7 @@ struct client {
     const struct client_options *options;
     struct end_nic nic;
     struct end control;
-    FILE *table; /* for people: stderr if the JSON goes to standard output */
+    FILE *table; /* the table: stderr if the JSON goes to standard output */
     char server_build[64];
     uint64_t *sample_ns;
     uint64_t connect_ns; /* average time to connect one idle VI; of the last size */
@@ -100,7 +100,10 @@ static int conclude(struct client *client, struct run *run, int outcome, double 
     char status[16] = "?", why[WHY_BYTES] = "it did not say why";
     uint64_t received = 0, sent = 0, cpu_ns = 0;
 
-    /* The side that saw the fault first has the better reason; both may see a lost connection. */
+    /*
+     * Both sides may see a lost connection. The side that saw the fault first has the better
+     * reason.
+     */
     if (outcome != 0)
         (void)say(client, run->end->why);
     note_put(&done, "done", outcome == 0 ? "ok" : "failed");

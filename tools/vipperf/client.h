@@ -1,4 +1,7 @@
-/* `vipperf lat|bw|rate HOST`: connects, measures every size, prints and writes the results. */
+/*
+ * `vipperf lat|bw|rate HOST`: connects to the server, measures every size, prints and writes the
+ * results.
+ */
 #ifndef TOOLS_VIPPERF_CLIENT_H
 #define TOOLS_VIPPERF_CLIENT_H
 

@@ -1,8 +1,8 @@
 /*
  * vipperf cost: the time of calls beside the data path, as in the VIBe benchmarks: registering and
- * releasing memory, creating and destroying VIs and completion queues. Also the time of VipRecvDone
- * and VipCQDone when there is no completion. No other host takes part. The time to connect a VI is
- * a result of lat --vis.
+ * releasing memory, creating and destroying VIs and completion queues. It also measures VipRecvDone
+ * and VipCQDone when there is no completion. No other host takes part. lat --vis measures the time
+ * to connect a VI.
  *
  * One line and one JSON result per call: percentiles of its iterations in ns.
  */
@@ -27,7 +27,7 @@
 /* Entries of each completion queue. */
 #define CQ_ENTRIES 256
 
-/* Calls per sample: a single call on the path is shorter than a read of the clock. */
+/* Calls per sample: a single call on the data path is shorter than a read of the clock. */
 #define CALLS_PER_SAMPLE 1000
 
 /* The state of the command. */
@@ -88,7 +88,9 @@ static void memory_put(uint8_t *memory, size_t bytes, enum memory_kind kind)
         (void)munmap(memory, bytes);
 }
 
-/* Register and release: fresh memory each time (touched before), or always the same. */
+/*
+ * Register and release memory: fresh memory each time (touched before), or always the same memory.
+ */
 static int memory(struct cost *cost, size_t bytes, enum memory_kind kind)
 {
     VIP_MEM_ATTRIBUTES attrs = {.Ptag = cost->ptag, .EnableRdmaWrite = VIP_TRUE};

@@ -14,10 +14,10 @@
 
 #include "tools/vipperf/segments.h"
 
-/* With fewer processors, two ends and two vipd must share them: polling yields. */
+/* With fewer processors, two ends and two vipds must share them, so polling yields. */
 #define CPUS_PLENTY 4
 
-/* Slots start on cache lines of their own. */
+/* Each slot starts on its own cache line. */
 #define SLOT_ALIGN 64
 
 static const VIP_RELIABILITY_LEVEL levels[] = {
@@ -73,8 +73,8 @@ int end_failed(struct end *end, const char *call, VIP_RETURN rc)
 }
 
 /*
- * Every relevant error also fails a descriptor or a call, which reports it with its context. The
- * default handler would print each a second time.
+ * Every relevant error also fails a descriptor or a call; end->why then has the error with its
+ * context. The default handler would print each error a second time.
  */
 static void ignore_async_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
@@ -320,7 +320,10 @@ static VIP_DESCRIPTOR *desc_at(const struct end *end, uint8_t *first, uint64_t i
     return (VIP_DESCRIPTOR *)(void *)(first + (index << end->desc_shift));
 }
 
-/* Its segments. Not by its member DS, because there are more segments than the member has. */
+/*
+ * The segments of a descriptor. Its member DS is not used, because a descriptor may have more
+ * segments than DS.
+ */
 static VIP_DESCRIPTOR_SEGMENT *segments_of(VIP_DESCRIPTOR *desc)
 {
     return (VIP_DESCRIPTOR_SEGMENT *)(void *)((uint8_t *)desc + offsetof(VIP_DESCRIPTOR, DS));

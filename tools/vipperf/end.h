@@ -23,7 +23,7 @@
 
 #define WHY_BYTES 512
 
-/* Milliseconds that a reliable end waits for any arrival before it gives up. */
+/* Milliseconds without any arrival after which a reliable end gives up. */
 #define END_PATIENCE_MS 30000
 
 /* An opened NIC; may be shared by threads. */
@@ -49,7 +49,7 @@ struct end_args {
     unsigned out_slots; /* buffers to send from */
     unsigned in_slots;  /* buffers for receives, or for RDMA Writes of the other side */
     unsigned segments;  /* most data segments of a descriptor; 0 = 1 */
-    bool scatter;       /* receives also have this many, in slots cut for recv_bytes */
+    bool scatter;       /* receives also have that many segments, in slots cut for recv_bytes */
     size_t recv_bytes;  /* largest message of a receive; 0 = mtu_bytes */
     bool apart;         /* each slot has its own registration */
 };
@@ -59,28 +59,28 @@ struct end {
     struct end_args args;
     VIP_VI_HANDLE vi;
     VIP_CQ_HANDLE cq;
-    bool yield_cpus; /* few processors: yield them while polling */
+    bool yield_cpus; /* the machine has few processors: yield while polling */
     uint8_t *memory; /* descriptors, out slots, in slots */
     size_t memory_bytes;
-    VIP_MEM_HANDLE handle; /* of all the memory; with args.apart only of the descriptors */
+    VIP_MEM_HANDLE handle; /* of all memory; if args.apart, only of the descriptors */
     VIP_MEM_HANDLE
-    *slot_handles;             /* args.apart: of out slots, then of in slots; else NULL */
-    unsigned slots_registered; /* how many of slot_handles are valid */
+    *slot_handles;             /* if args.apart: of out slots, then of in slots; else NULL */
+    unsigned slots_registered; /* number of valid slot_handles */
     unsigned desc_shift;       /* a descriptor with all its segments has 2^desc_shift bytes */
     uint8_t *send_desc, *recv_desc;
     uint8_t *out, *in;
     uint8_t *flat; /* args.segments > 1: buffer for a message in one piece; else NULL */
     uint64_t sends_posted, sends_done; /* ever */
     uint64_t recvs_posted;             /* ever */
-    unsigned cq_sends, cq_recvs;       /* reported by the CQ, not yet dequeued */
+    unsigned cq_sends, cq_recvs;       /* completions that the CQ has reported, not yet dequeued */
     char why[WHY_BYTES];
 };
 
-/* Make the VI and its memory; posts nothing. end_free is legal also after a failure of end_make. */
+/* Make the VI and its memory; post nothing. end_free is also legal after a failure of end_make. */
 int end_make(struct end *end, const struct end_nic *nic, const struct end_args *args);
 void end_free(struct end *end);
 
-/* Buffer `index`, modulo the number of buffers. */
+/* Out buffer and in buffer `index`, modulo the number of buffers. */
 uint8_t *end_out(const struct end *end, uint64_t index);
 uint8_t *end_in(const struct end *end, uint64_t index);
 /* The memory handle of in slot `index` (below args.in_slots). */
@@ -101,7 +101,7 @@ struct end_message {
 
 /* Post a message; a descriptor must be free (sends_posted - sends_done < args.sends). */
 int end_post_send(struct end *end, const struct end_message *message);
-/* Post receive descriptor `index` with the next in slot, or without a buffer. */
+/* Post receive descriptor `index`, with the next in slot as its buffer or without a buffer. */
 int end_post_recv(struct end *end, unsigned index, bool with_buffer);
 
 /* ---- completions (wait.c) ---- */
@@ -117,25 +117,27 @@ struct end_arrival {
     bool damaged;  /* Unreliable Delivery only: incomplete; other members are invalid */
 };
 
-/* Take the next receive. Outcomes: 1 and *ret; 0 none within timeout_ms (0: checks once); -1. */
+/* Take the next receive. Outcomes: 1 and *ret; 0: none within timeout_ms (if 0, check once); -1. */
 int end_recv(struct end *end, unsigned timeout_ms, struct end_arrival *ret);
 
-/* Take completed sends. Outcomes: 0; -1 (also for an error status, except UD). */
+/*
+ * Take completed sends. Outcomes: 0; -1 (also if a send failed, except with Unreliable Delivery).
+ */
 int end_reap(struct end *end);
 
-/* Wait until at most `left` sends are outstanding. Outcomes: 1; 0 timeout; -1. */
+/* Wait until at most `left` sends are outstanding. Outcomes: 1; 0: timeout; -1. */
 int end_drain(struct end *end, uint64_t left, unsigned timeout_ms);
 
-/* Pause between two polls; yields the processor if there are few. */
+/* Pause between two polls; yield if the machine has few processors. */
 void end_relax(const struct end *end);
 
 /* Write end->why for a VIPL call that failed. Returns -1. */
 int end_failed(struct end *end, const char *call, VIP_RETURN rc);
 
-/* "VIP_NO_MATCH" etc. */
+/* Name of a return code, for example "VIP_NO_MATCH". */
 const char *end_rc_name(VIP_RETURN rc);
 
-/* Monotonic clock. */
+/* Time of the monotonic clock. */
 uint64_t end_now_ns(void);
 
 #endif

@@ -32,7 +32,7 @@ static const char *const what_names[] = {
 /* More than the number of sizes from 0 to FLOOR_SIZE_MAX, doubled each time. */
 #define RESULTS_MAX 32
 
-/* Bytes of the largest message whose datagrams fit the socket buffer of a privileged process. */
+/* Most bytes of a message whose datagrams all fit the socket buffer of a privileged process. */
 #define FLOOR_BURST_MAX (4u << 20)
 
 /* Most parameters in the JSON. */
@@ -147,11 +147,11 @@ static int parse_option(int option, char *value, struct floor_opts *opts)
         opts->json = value;
         return 0;
     }
-    /* getopt has printed which one. */
+    /* getopt has printed the option. */
     return misused("unknown option");
 }
 
-/* The index of the word in names; -1: not there. */
+/* The index of the word in names; -1 if it is not there. */
 static int index_of(const char *word, const char *const *names, int count)
 {
     for (int i = 0; i < count; i++)
@@ -160,7 +160,7 @@ static int index_of(const char *word, const char *const *names, int count)
     return -1;
 }
 
-/* Outcomes: 0; 2 wrong usage, with a message; -1 the help was printed. */
+/* Outcomes: 0; 2: wrong usage, with a message; -1: the help was printed. */
 static int parse(int argc, char **argv, struct floor_opts *opts)
 {
     static const struct option options[] = {{"size", required_argument, NULL, 's'},
@@ -240,7 +240,7 @@ static void take_result(const struct floor_run *run, struct perf_result *result)
     }
 }
 
-/* Measure one size in fresh shared memory. 0, or 1 with a message. */
+/* Measure one size in fresh shared memory. Outcomes: 0; 1 with a message. */
 static int run_size(const struct floor_opts *opts, uint64_t size, struct perf_result *ret)
 {
     struct floor_run run = {.opts = opts, .size = size};

@@ -1,10 +1,10 @@
 /*
  * Floor of UDP with segmentation offload. One system call gives the kernel up to 64 datagrams of
- * equal size in one buffer (UDP_SEGMENT), and one call receives many (UDP_GRO). This is the
- * cheapest way through the kernel for a protocol over UDP (tools/vipperf/floor_inside.h).
+ * equal size in one buffer (UDP_SEGMENT), and one call receives many datagrams (UDP_GRO). This is
+ * the cheapest way through the kernel for a protocol over UDP (tools/vipperf/floor_inside.h).
  *
  * Streams only. A datagram has as much payload as fits an Ethernet frame, or less for smaller
- * messages. Arrived bytes are counted, as for plain UDP.
+ * messages. The result counts arrived bytes, as for plain UDP.
  */
 #include "tools/vipperf/floor_inside.h"
 
@@ -30,7 +30,7 @@ struct burst {
     uint32_t segment_bytes;
     uint32_t bytes;       /* of a full burst */
     uint32_t messages;    /* in a full burst; 1 if a message needs several bursts */
-    uint64_t round_bytes; /* of those messages */
+    uint64_t round_bytes; /* of the messages of a full burst, or of one message */
 };
 
 static struct burst burst_of(uint64_t size)

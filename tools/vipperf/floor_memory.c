@@ -10,11 +10,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Bytes of all messages under way of `vipperf bw`, and their least number. */
+/* As `vipperf bw`: bytes of all messages under way, and the least number of messages. */
 #define WINDOW_BYTES (8u << 20)
 #define WINDOW_MIN   4u
 
-/* Polls before the processor is yielded: the other process may need it. */
+/* Polls before a yield: the other process may need the processor. */
 #define LOOKS_PER_YIELD 1000u
 
 /* Each word has one writer and a cache line of its own. */

@@ -1,11 +1,12 @@
 /*
  * Floor of a relay without a protocol: two applications, each with a forwarding process that it
  * reaches through shared memory. The forwarders exchange UDP datagrams
- * (tools/vipperf/floor_inside.h). The extra time over plain UDP is the price of having a daemon.
+ * (tools/vipperf/floor_inside.h). The extra time over plain UDP is the cost of a daemon.
  *
  * Each side has two rings, each with one writer and one reader: application -> relay, and relay ->
- * application. Datagrams are sent from the ring and received into it. An eventfd wakes a sleeping
- * relay, a futex a sleeping application; only if the sleeper has set its flag.
+ * application. The relay sends datagrams directly from one ring and receives them into the other.
+ * An eventfd wakes a sleeping relay, and a futex wakes a sleeping application, but only if the
+ * sleeper has set its flag.
  */
 #include "tools/vipperf/floor_inside.h"
 
@@ -22,8 +23,8 @@
 
 #define RING_SLOTS 64u
 
-/* Most datagrams under way in a stream: few enough that none is lost in a full receive buffer,
- * since none is sent again. */
+/* Most datagrams under way in a stream: so few that no receive buffer overflows, because lost
+ * datagrams are not sent again. */
 #define STREAM_WINDOW 32u
 
 /* The receiving application acknowledges after this many datagrams. */
@@ -37,7 +38,7 @@ struct slot {
 struct ring {
     _Alignas(64) uint32_t head;   /* writer: slots written; the futex word */
     _Alignas(64) uint32_t tail;   /* reader: slots taken */
-    _Alignas(64) uint32_t asleep; /* reader: must be woken */
+    _Alignas(64) uint32_t asleep; /* reader: it sleeps and must be woken */
     _Alignas(64) struct slot slot[RING_SLOTS];
 };
 
@@ -70,7 +71,7 @@ static void app_sleep(struct ring *ring, uint32_t seen)
     __atomic_store_n(&ring->asleep, 0, __ATOMIC_RELAXED);
 }
 
-/* Wait for the next datagram. Outcomes: its slot; NULL the run has ended. */
+/* Wait for the next datagram. Outcomes: its slot; NULL: the run has ended. */
 static const struct slot *app_wait(struct floor_run *run, struct ring *in)
 {
     uint32_t tail = in->tail;
@@ -91,7 +92,7 @@ static void app_take(struct ring *in)
     __atomic_store_n(&in->tail, in->tail + 1, __ATOMIC_RELEASE);
 }
 
-/* Post one datagram. Outcomes: 0; 1 the run has ended. */
+/* Post one datagram. Outcomes: 0; 1: the run has ended. */
 static int app_post(struct floor_run *run, struct relay_side *side, uint32_t len)
 {
     struct ring *out = &side->out;
@@ -148,7 +149,9 @@ static int round_trip(void *ctx)
     return post_message(pinger->run, pinger->side) != 0 || wait_message(pinger) != 0;
 }
 
-/* Stream: keep STREAM_WINDOW datagrams under way; each acknowledgement is for ACK_EVERY. */
+/*
+ * Stream: keep STREAM_WINDOW datagrams under way; each acknowledgement is for ACK_EVERY datagrams.
+ */
 static int stream_out(struct pinger *pinger)
 {
     struct floor_run *run = pinger->run;
@@ -208,7 +211,9 @@ static int app_server(struct floor_run *run)
 
 /* ---- relays ---------------------------------------------------------------------------- */
 
-/* Send the application's datagrams. Outcomes: datagrams sent; -1 failed, with a message. */
+/*
+ * Send the application's datagrams. Outcomes: number of datagrams sent; -1: failed, with a message.
+ */
 static int relay_out(struct ring *out, int sock)
 {
     uint32_t tail = out->tail;
@@ -233,7 +238,10 @@ static int relay_out(struct ring *out, int sock)
     return moved;
 }
 
-/* Receive into the application's ring. Outcomes: datagrams received; -1 failed, with a message. */
+/*
+ * Receive into the application's ring. Outcomes: number of datagrams received; -1: failed, with a
+ * message.
+ */
 static int relay_in(struct ring *in, int sock)
 {
     uint32_t head = in->head;

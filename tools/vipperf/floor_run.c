@@ -2,9 +2,9 @@
  * Processes of a floor run: forking, namespaces, watching, reaping; phases and counting
  * (tools/vipperf/floor_inside.h).
  *
- * Owns: children and shared memory of a run. No child outlives floor_execute. It kills them when
- * one fails, when there is no progress, and on SIGINT, SIGTERM and SIGHUP; the kernel kills them if
- * the parent is killed.
+ * Owns: children and shared memory of a run. No child outlives floor_execute: it kills all children
+ * when one fails, when there is no progress, and on SIGINT, SIGTERM and SIGHUP. If the parent is
+ * killed, the kernel kills the children.
  */
 #include "tools/vipperf/floor_inside.h"
 
@@ -28,10 +28,12 @@
 /* Bytes of socket buffers to request; without privileges the system may give less. */
 #define BUFFER_BYTES (4 << 20)
 
-/* How much longer a run by duration waits for the first message that arrives. */
+/* Extra time, in ns, that a run by duration waits for the first message that arrives. */
 #define FIRST_NS 10000000000ull
 
-/* The warm-up is one tenth of a run by duration, or at most this many pings; not measured. */
+/*
+ * The warm-up, which is not measured: one tenth of a run by duration, or at most this many pings.
+ */
 #define WARM_UP_PART      10
 #define WARM_UP_PINGS_MAX 1000
 
@@ -49,7 +51,7 @@ int floor_failed(int err, const char *format, ...)
 
 /* ---- processes ------------------------------------------------------------------------- */
 
-/* Enter the network namespace of /run/netns/NAME. 0, or 1 with a message. */
+/* Enter the network namespace of /run/netns/NAME. Outcomes: 0; 1 with a message. */
 static int enter_netns(const char *name)
 {
     char path[128];
@@ -85,7 +87,7 @@ _Noreturn static void child(struct floor_run *run, const struct floor_member *me
     _exit(rc);
 }
 
-/* Reap ended children. Returns the number of running ones; sets *failed if one failed. */
+/* Reap ended children. Returns the number of running children; sets *failed if a child failed. */
 static unsigned reap(pid_t *pids, unsigned count, bool *failed)
 {
     unsigned left = 0;
@@ -120,7 +122,10 @@ static void kill_all(pid_t *pids, unsigned count)
                 continue;
 }
 
-/* Wait until all children have ended. 0 all ended well; 1 failed, all are killed. */
+/*
+ * Wait until all children have ended. Outcomes: 0: all ended well; 1: one failed, and all are
+ * killed.
+ */
 static int watch(struct floor_run *run, pid_t *pids, unsigned count, const sigset_t *signals)
 {
     uint64_t progress = 0, moved_ns = floor_now_ns();
@@ -229,8 +234,8 @@ void floor_finish(struct floor_run *run)
 /* State of the client's stream; one client per process. */
 static struct {
     uint64_t warm_ns, end_ns; /* start and end of measuring */
-    uint64_t warm_bytes;      /* received by the server when measuring started */
-    uint64_t warm_back_bytes; /* the same by the client (both ways) */
+    uint64_t warm_bytes;      /* bytes that the server had received when measuring started */
+    uint64_t warm_back_bytes; /* the same for the client (both ways) */
 } stream;
 
 bool floor_send_more(struct floor_run *run, uint64_t sent)
@@ -258,7 +263,7 @@ bool floor_send_more(struct floor_run *run, uint64_t sent)
     /* Count from the real start of measuring, which is late if the processor was busy. */
     if (opts->iters || floor_phase(run) == FLOOR_WARM_UP || now - stream.warm_ns < total_ns)
         return true;
-    /* On a busy machine the receiver may not have run at all: that is no rate yet. */
+    /* On a busy machine the receiver may not have run at all; then wait longer for a rate. */
     if (now - stream.warm_ns < total_ns + FIRST_NS &&
         __atomic_load_n(&run->shared->rx_bytes, __ATOMIC_RELAXED) == stream.warm_bytes)
         return true;
@@ -274,7 +279,7 @@ void floor_take_stream(struct floor_run *run, uint64_t sent)
 
     bytes = __atomic_load_n(&shared->rx_bytes, __ATOMIC_RELAXED) - stream.warm_bytes;
     if (run->opts->iters) {
-        /* Wait for all bytes, or until none arrives for 200 ms (datagrams get lost). */
+        /* Wait for all bytes, or until no byte arrives for 200 ms (datagrams get lost). */
         deadline_ns = floor_now_ns() + 200000000ull;
         while (bytes < sent * run->size && floor_now_ns() < deadline_ns) {
             uint64_t now;

@@ -1,7 +1,7 @@
 /*
  * Floor of plain TCP with TCP_NODELAY: two processes, one connection
  * (tools/vipperf/floor_inside.h). bw and rate write --size bytes at a time; the receiver reads all
- * bytes that have arrived. With --both-ways both sides do both.
+ * bytes that have arrived. With --both-ways each side writes and reads.
  */
 #include "tools/vipperf/floor_inside.h"
 
@@ -26,7 +26,7 @@ struct side {
 
 /*
  * Both ways: write messages and read arrivals, without waiting for either; count received bytes in
- * *total. The client ends when it has sent enough, the server at FLOOR_STOP. 0, or 1 with a
+ * *total. The client ends when it has sent enough, the server at FLOOR_STOP. Outcomes: 0; 1 with a
  * message.
  */
 static int go_both_ways(struct side *side, bool client, uint64_t *total)
@@ -73,7 +73,7 @@ static int go_both_ways(struct side *side, bool client, uint64_t *total)
     return 0;
 }
 
-/* Set the options of a connected socket, and allocate its buffer. 0, or 1 with a message. */
+/* Set the options of a connected socket, and allocate its buffer. Outcomes: 0; 1 with a message. */
 static int prepare(struct side *side)
 {
     struct timeval wait = {.tv_usec = FLOOR_CHECK_MS * 1000};
@@ -86,7 +86,10 @@ static int prepare(struct side *side)
     return side->bytes ? 0 : floor_failed(ENOMEM, "no buffer");
 }
 
-/* Read once. Outcomes: bytes; 0 closed, or the run has ended; -1 failed, with a message. */
+/*
+ * Read once. Outcomes: number of bytes; 0: closed, or the run has ended; -1: failed, with a
+ * message.
+ */
 static ssize_t read_some(struct side *side, size_t want)
 {
     int flags = side->run->opts->poll ? MSG_DONTWAIT : 0;
@@ -106,7 +109,7 @@ static ssize_t read_some(struct side *side, size_t want)
     return 0;
 }
 
-/* Read a whole message. Outcomes: 1 done; 0 ended; -1 failed, with a message. */
+/* Read a whole message. Outcomes: 1: done; 0: ended; -1: failed, with a message. */
 static int read_message(struct side *side)
 {
     for (size_t left = side->run->size; left > 0;) {
@@ -119,7 +122,7 @@ static int read_message(struct side *side)
     return 1;
 }
 
-/* Write a whole message. 0, or 1 with a message. */
+/* Write a whole message. Outcomes: 0; 1 with a message. */
 static int write_message(struct side *side)
 {
     for (size_t left = side->run->size; left > 0;) {
@@ -165,7 +168,9 @@ static int client(struct floor_run *run)
     return 0;
 }
 
-/* Listen, publish the port, accept one connection. -1 failed, with a message. */
+/*
+ * Listen, publish the port, accept one connection. Returns the socket; -1: failed, with a message.
+ */
 static int accept_client(struct floor_run *run)
 {
     struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr = run->opts->address[1]};

@@ -1,6 +1,6 @@
 /*
  * Floor of plain UDP: two processes, two connected sockets, one datagram per system call
- * (tools/vipperf/floor_inside.h). A message longer than a datagram takes several.
+ * (tools/vipperf/floor_inside.h). A message longer than a datagram takes several datagrams.
  *
  * bw and rate count arrived bytes: UDP has no flow control, and data that the receiver's buffer
  * cannot hold are lost, as for any program.
@@ -13,7 +13,7 @@
 
 static uint8_t bytes[FLOOR_DATAGRAM_BYTES_MAX];
 
-/* Receive one datagram. Outcomes: its length; -1 the run has ended or failed (see *ret_rc). */
+/* Receive one datagram. Outcomes: its length; -1: the run has ended or failed (see *ret_rc). */
 static ssize_t receive(struct floor_run *run, int sock, int *ret_rc)
 {
     int flags = run->opts->poll ? MSG_DONTWAIT : 0;
@@ -34,7 +34,7 @@ static ssize_t receive(struct floor_run *run, int sock, int *ret_rc)
     return -1;
 }
 
-/* Send all datagrams of one message. 0, or 1 with a message. */
+/* Send all datagrams of one message. Outcomes: 0; 1 with a message. */
 static int send_message(struct floor_run *run, int sock)
 {
     uint64_t count = floor_datagrams(run->size);
@@ -64,7 +64,7 @@ static int round_trip(void *ctx)
 
     if (send_message(pinger->run, pinger->sock) != 0)
         return 1;
-    /* After a lost datagram this waits for ever; the parent detects it. */
+    /* After a lost datagram this waits for ever; the parent then ends the run (STALL_S). */
     for (uint64_t i = 0; i < count; i++)
         if (receive(pinger->run, pinger->sock, &rc) < 0)
             return 1;

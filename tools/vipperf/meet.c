@@ -11,7 +11,7 @@
 /* Bytes of an address with the longest host part and discriminator of any provider. */
 #define ADDRESS_BYTES 512
 
-/* Receives posted for notes; there are never more than two notes under way. */
+/* Receives posted for notes; at most two notes are under way. */
 #define NOTE_SLOTS 4
 
 /* Nanoseconds between two attempts. */
@@ -90,7 +90,7 @@ int meet_connect(struct end *end, const char *host, const char *disc)
         if (rc == VIP_SUCCESS)
             return 0;
         now_ns = end_now_ns();
-        /* Count from the first answer, which is late if vipd was stalled. */
+        /* The time limit counts from the first answer, which is late if vipd was stalled. */
         if (deadline_ns == 0)
             deadline_ns = now_ns + MEET_PATIENCE_MS * 1000000ull;
         if (rc != VIP_NO_MATCH || now_ns >= deadline_ns)
@@ -116,7 +116,7 @@ int meet_wait(const struct end_nic *nic, const char *disc, VIP_ULONG timeout_ms,
     return -1;
 }
 
-/* Make another idle end, not connected yet. NULL with why: failed. */
+/* Make another idle end, not connected yet. NULL with why on failure. */
 static struct end *make_idle(struct meet_idle *idle, const struct end_nic *nic, uint64_t count,
                              char *why, size_t why_bytes)
 {

@@ -1,6 +1,6 @@
 /*
- * How two vipperf connect: a control connection (always Reliable Delivery) for notes, and one data
- * connection per measurement.
+ * How two vipperf processes connect: a control connection (always Reliable Delivery) for notes, and
+ * one data connection per measurement.
  *
  * Owns: addresses, repeated attempts to connect, notes over an end. Does not own: the meaning of
  * notes.
@@ -17,9 +17,11 @@
 /* Bytes that hold any of our discriminators. */
 #define MEET_DISC_BYTES 32
 
-/* Milliseconds that a client repeats its request after the first answer "no server waits". */
+/* After the first answer "no server waits", the client repeats its request for this many ms. */
 #define MEET_PATIENCE_MS 5000
-/* Milliseconds that a server waits for the data connection; long, as the machine may be busy. */
+/*
+ * Milliseconds that a server waits for the data connection; long, because the machine may be busy.
+ */
 #define MEET_DATA_MS 30000
 
 /*
@@ -28,12 +30,12 @@
  */
 int meet_connect(struct end *end, const char *host, const char *disc);
 
-/* Wait for a connection request. Outcomes: 1 and *ret; 0 none within timeout_ms; -1 with why. */
+/* Wait for a connection request. Outcomes: 1 and *ret; 0: none within timeout_ms; -1 with why. */
 int meet_wait(const struct end_nic *nic, const char *disc, VIP_ULONG timeout_ms,
               VIP_CONN_HANDLE *ret, char *why, size_t why_bytes);
 
 /*
- * Connected VIs beside the measured one, without traffic, to measure what each of them costs. Both
+ * Connected VIs without traffic, beside the measured VI, to measure the cost of each idle VI. Both
  * sides make the same number; the client connects one after the other.
  */
 struct meet_idle {
@@ -41,7 +43,10 @@ struct meet_idle {
     uint64_t count;   /* made so far; meet_idle_free is legal after a failure */
 };
 
-/* Outcomes: 0; -1 with why. The server waits on disc for each, the client connects to it there. */
+/*
+ * Make the idle VIs. For each, the server waits on disc and the client connects. Outcomes: 0; -1
+ * with why.
+ */
 int meet_idle_connect(struct meet_idle *idle, const struct end_nic *nic, uint64_t count,
                       const char *host, const char *disc, char *why, size_t why_bytes);
 int meet_idle_accept(struct meet_idle *idle, const struct end_nic *nic, uint64_t count,
@@ -53,7 +58,7 @@ int meet_make_control(struct end *end, const struct end_nic *nic);
 
 /* Outcomes: 0; -1 with end->why. */
 int note_send(struct end *end, const struct note *note);
-/* Outcomes: 1 and *ret; 0 none within timeout_ms; -1 with end->why. */
+/* Outcomes: 1 and *ret; 0: no note within timeout_ms; -1 with end->why. */
 int note_recv(struct end *end, unsigned timeout_ms, struct note *ret);
 
 #endif

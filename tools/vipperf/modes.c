@@ -1,4 +1,4 @@
-/* Which mode a run has: the client's part and the server's. */
+/* Selects the measurement that a plan names, on the client's and the server's side. */
 #include "tools/vipperf/run.h"
 
 int run_client(struct run *run)

@@ -13,7 +13,7 @@
 #define DEFAULT_ITERS       10000
 #define DEFAULT_DURATION_MS 2000
 
-/* Default sizes: a small message for lat and rate, a large one for bw. */
+/* Default sizes, in bytes: a small message for lat and rate, a large one for bw. */
 #define DEFAULT_SIZE_SMALL 64
 #define DEFAULT_SIZE_BW    (1024 * 1024)
 
@@ -23,7 +23,10 @@
 #define WINDOW_MAX_BW   64
 #define WINDOW_MAX_RATE 256
 
-/* Bytes; a message's length field has 32 bits. The NIC's limit is lower and checked later. */
+/*
+ * Largest message in bytes: the length field has 32 bits. The NIC's limit is lower and checked
+ * later.
+ */
 #define SIZE_MAX_BYTES UINT32_MAX
 
 enum {

@@ -15,7 +15,7 @@ struct client_options {
     uint64_t size_first; /* first size; doubled ... */
     uint64_t size_last;  /* ... up to this one; equal = one size */
     uint64_t window;     /* 0 = chosen from the size */
-    struct plan plan;    /* all but size_bytes, window and own */
+    struct plan plan;    /* all members except size_bytes, window and own */
 };
 
 /* The options of serve. */
@@ -28,7 +28,7 @@ struct serve_options {
 bool options_client(enum plan_test test, int argc, char **argv, struct client_options *ret);
 bool options_serve(int argc, char **argv, struct serve_options *ret);
 
-/* The plan for one size: window filled in. */
+/* The plan for one size, with its window. */
 struct plan options_plan(const struct client_options *options, uint64_t size_bytes);
 
 /* Print the help of vipperf. */

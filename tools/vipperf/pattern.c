@@ -4,7 +4,7 @@
 #include <endian.h>
 #include <string.h>
 
-/* An odd constant with well-mixed bits: neighbouring words differ in every byte. */
+/* An odd constant with well-mixed bits, so that neighbouring words differ in every byte. */
 #define STEP 0x9E3779B97F4A7C15ull
 
 /* Spread a number over 64 bits, so that neighbouring numbers get unrelated values. */

@@ -20,7 +20,7 @@ struct pattern_fault {
 /* Write the pattern of message `number` of the stream `seed`. Any alignment, any length. */
 void pattern_fill(void *bytes, size_t len_bytes, uint64_t seed, uint64_t number);
 
-/* Is the pattern correct? If not, *ret (may be NULL) has the first difference. */
+/* Is the pattern correct? If it is not, *ret (may be NULL) is the first wrong byte. */
 bool pattern_check(const void *bytes, size_t len_bytes, uint64_t seed, uint64_t number,
                    struct pattern_fault *ret);
 

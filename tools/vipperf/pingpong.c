@@ -1,11 +1,12 @@
 /*
  * Latency: the client sends message n, the server answers with message n; half of the time is one
- * sample. The client's bytes follow the stream plan->seed, the server's plan->seed + 1.
+ * sample. The client's messages have the contents of stream plan->seed, the server's messages those
+ * of plan->seed + 1.
  *
  * An RDMA Write without immediate data gives the receiver no notice: the receiver polls its memory.
- * The flag is the last byte of the message. If the pattern needs the last byte, or it has no fixed
- * place, the flag is a word after the message that a second RDMA Write sets (writes of one VI
- * become visible in order).
+ * The flag is the last byte of the message. If the pattern needs this byte, or the byte has no
+ * fixed place, the flag is a word after the message. A second RDMA Write sets this word (writes of
+ * one VI become visible in order).
  */
 #include "tools/vipperf/run.h"
 
@@ -29,7 +30,9 @@ static bool flag_is_word(const struct plan *plan)
     return plan->verify || plan->random_sizes;
 }
 
-/* The last byte of message `number`; it differs from that of the slot's previous message. */
+/*
+ * The last byte of message `number`; it differs from the last byte of the slot's previous message.
+ */
 static uint8_t flag_byte(const struct run *run, uint64_t number)
 {
     return (uint8_t)(number / run->end->args.in_slots % 255 + 1);
@@ -37,7 +40,8 @@ static uint8_t flag_byte(const struct run *run, uint64_t number)
 
 /*
  * Wait until the buffer's last send has completed, before its bytes change. With RUN_PINGPONG_SLOTS
- * or more, reap() ensures that. With fewer, the answer has arrived, so the wait is short.
+ * slots or more, reap() ensures that. With fewer slots this function waits; the wait is short,
+ * because the answer has arrived.
  */
 static int await_slot(struct run *run)
 {
@@ -93,7 +97,7 @@ static bool flag_is_set(const struct run *run, const uint8_t *slot, uint64_t num
            flag_byte(run, number);
 }
 
-/* Poll memory for message `number`. Outcomes: 1 arrived; 0 *ret_end is set; -1. */
+/* Poll memory for message `number`. Outcomes: 1: arrived; 0: *ret_end is set; -1. */
 static int watch_flag(struct run *run, uint64_t number, bool *ret_end)
 {
     uint64_t deadline_ns = end_now_ns() + END_PATIENCE_MS * 1000000ull;
@@ -129,8 +133,8 @@ struct incoming {
 };
 
 /*
- * The next message from number `expected` on; with Unreliable Delivery a later one may come first.
- * Outcomes: 1 and *ret; 0 none within timeout_ms, or *ret_end is set; -1.
+ * Wait for the next message from number `expected` on; with Unreliable Delivery a later message may
+ * come first. Outcomes: 1 and *ret; 0: none within timeout_ms, or *ret_end is set; -1.
  */
 static int next_message(struct run *run, uint64_t expected, unsigned timeout_ms,
                         struct incoming *ret, bool *ret_end)
@@ -161,7 +165,7 @@ static int next_message(struct run *run, uint64_t expected, unsigned timeout_ms,
             (!run_has_numbers(plan) ||
              (arrival.has_imm && run_number(arrival.imm, expected, &ret->number))))
             break;
-        /* Unreliable: an answer that came too late, or half a message. */
+        /* With Unreliable Delivery this is an answer that came too late, or half a message. */
         if (plan->level != PLAN_UD) {
             snprintf(run->end->why, sizeof(run->end->why),
                      "a message came out of order: number %u instead of %" PRIu64, arrival.imm,
@@ -198,7 +202,7 @@ static int reap(struct run *run)
     return end_drain(run->end, RUN_PINGPONG_SLOTS / 2, END_PATIENCE_MS) == 1 ? 0 : -1;
 }
 
-/* One ping and its answer. Outcomes: 1 answered, *ret_ns: round trip; 0 lost (UD); -1. */
+/* One ping and its answer. Outcomes: 1: answered, *ret_ns is the round trip; 0: lost (UD); -1. */
 static int round_trip(struct run *run, uint64_t number, uint64_t *ret_ns)
 {
     const struct plan *plan = run->plan;

@@ -12,13 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Version of the notes between two vipperf; both must have the same. */
+/* Version of the notes between two vipperf processes; both must have the same. */
 #define PLAN_PROTOCOL 3
 
-/* Most buffers of --buffers: more than any cache holds translations or bytes of. */
+/* Most buffers of --buffers: more than the translations or the data that any cache holds. */
 #define PLAN_BUFFERS_MAX 4096
 
-/* The same with a registration each: all handles fit into one note. */
+/* Most buffers of --buffers with --register each: all handles fit into one note. */
 #define PLAN_APART_MAX 128
 
 enum plan_test {
@@ -54,9 +54,9 @@ extern const char *const plan_wait_names[];
 
 /* The in slots of a side, which the other side may write or read. */
 struct plan_target {
-    uint64_t addr;         /* of the first one */
-    uint32_t handle;       /* of the registration of all slots, or: */
-    unsigned handle_count; /* slots with their own handles */
+    uint64_t addr;         /* of the first slot */
+    uint32_t handle;       /* of the slots that are not in `handles` */
+    unsigned handle_count; /* number of valid `handles`; 0 = all slots have `handle` */
     uint32_t handles[PLAN_APART_MAX];
 };
 
@@ -73,9 +73,9 @@ struct plan {
     uint64_t total_bytes;   /* stop after this many bytes; UINT64_MAX = no limit */
     uint64_t seed;          /* of contents and random sizes */
     uint64_t segments;      /* data segments of a message's descriptor */
-    uint64_t buffers;       /* messages use this many in turn; 0 = one per message under way */
-    bool apart;             /* each of these has its own registration */
-    bool both_ways;         /* the server sends the same at the same time on the same VI */
+    uint64_t buffers;       /* used in turn by messages; 0 = one per message under way */
+    bool apart;             /* each buffer has its own registration */
+    bool both_ways;         /* the server sends the same stream at the same time on the same VI */
     bool cq;                /* completions through a completion queue */
     bool verify;            /* check every byte */
     bool random_sizes;      /* 0 to size_bytes, evenly distributed */

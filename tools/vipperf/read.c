@@ -3,8 +3,8 @@
  * slots once, and then only waits for the end. lat has one read under way, bw and rate have a
  * window.
  *
- * A read has the contents of message n % slots, so every byte can be checked without work of the
- * server.
+ * The bytes that a read brings are the contents of message n % slots, so every byte can be checked
+ * without work of the server.
  */
 #include "tools/vipperf/run.h"
 
@@ -58,7 +58,7 @@ static int take_reads(struct run *run)
     return 0;
 }
 
-/* Read one after the other; each is a sample. */
+/* Make one read after the other; each read is a sample. */
 static int read_singly(struct run *run)
 {
     for (uint64_t number = 0;

@@ -32,14 +32,14 @@ enum perf_verified {
 /* One measurement of one message size. */
 struct perf_result {
     uint64_t size_bytes; /* of one message */
-    uint64_t messages;   /* measured, one way or the sum of both ways */
+    uint64_t messages;   /* measured messages, one way or the sum of both ways */
     bool both_ways;      /* messages_back is part of messages and of the rates */
     uint64_t messages_back;
     double elapsed_s; /* wall time of the measured part */
     bool has_latency; /* latency is valid (lat) */
     struct perf_latency latency;
     double bytes_per_s;    /* payload of messages */
-    double messages_per_s; /* of messages */
+    double messages_per_s; /* rate of `messages` */
     double cpu_s;          /* processor time of all measured processes, user and system */
     enum perf_verified verified;
 };
@@ -52,8 +52,8 @@ struct perf_param {
 };
 
 /*
- * Percentiles of `count` half-round-trip samples in ns; sorts the array in place. All zero if count
- * is 0.
+ * Percentiles of `count` half-round-trip samples in ns; sorts the array in place. All are zero if
+ * count is 0.
  */
 void perf_latency_of(uint64_t *samples, size_t count, struct perf_latency *ret);
 

@@ -8,19 +8,24 @@
 #include "tools/vipperf/pattern.h"
 #include "tools/vipperf/segments.h"
 
-/* Bytes. Buffers of --buffers have their own pages, so that each has its own translation. */
+/*
+ * Bytes of a page. Each buffer of --buffers has its own pages, so that it has its own translation.
+ */
 #define PAGE_BYTES 4096
 
-/* Receives of a stream's server beyond the window: for the end mark and its repetitions. */
+/* Receives of a stream's server in addition to the window: for the end mark and its repetitions. */
 #define END_RECVS 8
 
-/* Receives for credits. Each credit is for a quarter of the window, so fewer are unread. */
+/*
+ * Receives for credits. Each credit is for a quarter of the window, so fewer credits than this are
+ * unread.
+ */
 #define CREDIT_SLOTS 16
 
-/* Most descriptors of a queue beyond those for the window. */
+/* Most descriptors of a queue in addition to those for the window. */
 #define DESCRIPTORS_BESIDE 16
 
-/* Messages between two reads of the clock; from LARGE_BYTES on, every message reads it. */
+/* Messages between two reads of the clock; messages of LARGE_BYTES or more each read the clock. */
 #define MESSAGES_PER_CLOCK 16
 #define LARGE_BYTES        65536
 
@@ -67,9 +72,9 @@ void run_end_args(const struct plan *plan, bool client, struct end_args *ret)
     if (plan->op == PLAN_READ) {
         ret->recvs = RUN_IDLE_RECVS;
         ret->sends = client ? window + 1 : 1;
-        ret->in_slots = window; /* reads go from the server's to the client's */
+        ret->in_slots = window; /* reads copy from the server's in slots to the client's */
     } else if (plan->test == PLAN_LAT) {
-        /* After the message there is a word that a second RDMA Write sets: see pingpong.c. */
+        /* A second RDMA Write sets a word after the message: see pingpong.c. */
         ret->slot_bytes = (room + 63) / 64 * 64 + 64;
         ret->sends = 3 * RUN_PINGPONG_SLOTS;
         ret->recvs = RUN_PINGPONG_SLOTS;

@@ -1,8 +1,8 @@
 /*
  * The measurements, each with a client's and a server's side: ping-pong (lat); stream (bw, rate);
  * RDMA Read (lat, bw and rate), in which only the client acts and the server waits for the end; and
- * two streams, one in each direction, on the same VI (bw). They run over a connected data end. The
- * control end is checked only to notice that the other side has given up.
+ * two streams, one in each direction, on the same VI (bw). All measurements use a connected data
+ * end. They check the control end only to notice that the other side has given up.
  *
  * On the data connection: messages of the plan; the end mark, a send of no bytes with immediate
  * data RUN_END; from the server of a stream also credits, sends of no bytes whose immediate data is
@@ -25,17 +25,20 @@
 /* Unreliable Delivery: milliseconds without an arrival after which a message counts as lost. */
 #define RUN_LOST_MS 50
 
-/* Slots and descriptors of a ping-pong; more than two, so that acknowledgements may be late. */
+/* Slots and descriptors of a ping-pong; more than two, because acknowledgements may be late. */
 #define RUN_PINGPONG_SLOTS 8
 
-/* Marks a credit in streams both ways; the count below has 30 bits, so no credit equals RUN_END. */
+/*
+ * Marks a credit in streams both ways. The count in a credit has 30 bits, so no credit equals
+ * RUN_END.
+ */
 #define RUN_CREDIT      0x80000000u
 #define RUN_CREDIT_MASK 0x3FFFFFFFu
 
 /* Receive descriptors of an end that only waits for the other side's end mark. */
 #define RUN_IDLE_RECVS 8
 
-/* Messages before the measured ones of lat: page faults, RTT estimate, caches. */
+/* Messages of lat before the measured ones, because of page faults, RTT estimate and caches. */
 #define RUN_WARM_UP 200
 
 /* The state of one side of a measurement. */
@@ -44,31 +47,34 @@ struct run {
     struct end *control; /* control connection (the server checks it for the client's note) */
     const struct plan *plan;
     struct plan_target remote;  /* the other side's in slots */
-    uint64_t sent, received;    /* messages; client of a ping-pong: pings, answers */
+    uint64_t sent, received;    /* messages; for the client of a ping-pong: pings and answers */
     uint64_t bytes_sent;        /* payload of a stream */
-    uint64_t bytes_received;    /* payload; of a ping-pong only on the server */
+    uint64_t bytes_received;    /* payload; a ping-pong counts it only on the server */
     uint64_t start_ns, stop_ns; /* client: of the measured part */
-    uint64_t measured;          /* client: messages in it */
+    uint64_t measured;          /* client: messages of the measured part */
     uint64_t measured_bytes;
     uint64_t *sample_ns; /* client of a ping-pong: half round trips */
     uint64_t sample_max; /* samples that fit */
     uint64_t sample_count;
     bool client_done; /* server: has read the client's note that it has finished */
-    bool corrupt;     /* a byte, length or the order was wrong, see end->why */
+    bool corrupt;     /* a byte, a length or the order was wrong; see end->why */
 };
 
 /* The arguments of the data end of the client's or the server's side of the plan. */
 void run_end_args(const struct plan *plan, bool client, struct end_args *ret);
-/* The largest window of the plan that queues of `max` descriptors allow on this side; 0: none. */
+/*
+ * The largest window of the plan that queues of `max` descriptors allow on this side; 0 = no
+ * window.
+ */
 uint64_t run_window_max(const struct plan *plan, bool client, uint64_t max);
 /* Most segments of a message if a descriptor has at most `max`: RDMA needs one for the address. */
 unsigned long run_segments_max(const struct plan *plan, unsigned long max);
-/* The in slots of end, for the note to the other side. */
+/* Describe the in slots of end, for the note to the other side. */
 void run_target(const struct end *end, struct plan_target *ret);
-/* Post the receives; must happen before the connection is made. Outcomes: 0; -1. */
+/* Post the receives; call this before the connection is made. Outcomes: 0; -1. */
 int run_post_receives(struct run *run, bool client);
 
-/* Outcomes of all: 0 done; -1 with end->why, and run->corrupt if contents were wrong. */
+/* Outcomes of all these: 0: done; -1 with end->why, and run->corrupt if contents were wrong. */
 int run_pingpong_client(struct run *run);
 int run_pingpong_server(struct run *run);
 int run_stream_client(struct run *run);
@@ -79,7 +85,7 @@ void run_read_fill(const struct run *run); /* server: fill its slots before they
 int run_read_client(struct run *run);
 int run_read_server(struct run *run);
 
-/* Run the one of these that the plan selects. */
+/* Run the measurement that the plan selects. */
 int run_client(struct run *run);
 int run_server(struct run *run);
 
@@ -91,7 +97,7 @@ bool run_enough(const struct run *run, uint64_t messages, uint64_t bytes);
 /* Number of buffers that the messages of the plan use in turn. */
 uint64_t run_slots(const struct plan *plan);
 
-/* Set the remote address of message `number`: the other side's in slot for it. */
+/* Set the remote address of message `number` to the other side's in slot for that message. */
 void run_aim(const struct run *run, uint64_t number, struct end_message *message);
 
 /* Write the contents of message `number` of the stream `seed` into an out slot, in its segments. */
@@ -105,15 +111,19 @@ void run_fill(const struct run *run, uint8_t *slot, size_t len_bytes, uint64_t s
 int run_verify(struct run *run, const void *bytes, uint64_t len_bytes, uint64_t seed,
                uint64_t number);
 
-/* Expand 31 bits of immediate data to a message number near `expected`; false: it is before it. */
+/*
+ * Expand 31 bits of immediate data to a message number near `expected`; false if the number is
+ * less.
+ */
 bool run_number(uint32_t imm, uint64_t expected, uint64_t *ret);
 
 /* Does the plan carry message numbers in immediate data? */
 bool run_has_numbers(const struct plan *plan);
 
 /*
- * Server: has the client sent its note that it has finished (or given up)? Its end mark on the data
- * connection may be lost. Outcomes: 1 yes; 0 not yet; -1 the client is gone.
+ * Server: has the client sent its note that it has finished (or given up)? The server asks because
+ * the client's end mark on the data connection may be lost. Outcomes: 1: yes; 0: not yet; -1: the
+ * client is gone.
  */
 int run_client_done(struct run *run);
 
@@ -121,13 +131,16 @@ int run_client_done(struct run *run);
 int run_silence(struct run *run);
 
 /*
- * Server: nothing arrived for timeout_ms, which this adds to *silent_ms; the caller sets it to 0
- * after an arrival. Outcomes: 1 continue to wait; 0 the client has finished; -1 it is gone, or
- * END_PATIENCE_MS have passed.
+ * Server: nothing arrived for timeout_ms; this adds the time to *silent_ms, which the caller sets
+ * to 0 after an arrival. Outcomes: 1: continue to wait; 0: the client has finished; -1: the client
+ * is gone, or END_PATIENCE_MS have passed.
  */
 int run_client_quiet(struct run *run, unsigned timeout_ms, uint64_t *silent_ms);
 
-/* Keep a sample of lat; of too many, keep a random choice, so that all parts of the run count. */
+/*
+ * Keep a sample of lat. If there are too many, keep a random choice, so that all parts of the run
+ * count.
+ */
 void run_keep_sample(struct run *run, uint64_t ns);
 
 /* Post the end mark. Outcomes: 0; -1. */

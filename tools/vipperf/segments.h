@@ -23,13 +23,13 @@ struct segment {
 /* Iterator over the pieces of a message; set by segments_cut. */
 struct segments {
     size_t least_bytes; /* size of a piece ... */
-    size_t longer;      /* ... but this many first pieces have one byte more */
+    size_t longer;      /* ... but the first `longer` pieces have one byte more */
     size_t offset;      /* of the next piece */
 };
 
 /*
- * The number of pieces for `len_bytes` bytes if `wanted` (0 counts as 1) are requested. No piece is
- * empty, so 0 for no bytes.
+ * The number of pieces for `len_bytes` bytes if `wanted` pieces (0 counts as 1) are requested. No
+ * piece is empty, so the number is 0 for no bytes.
  */
 unsigned segments_count(size_t len_bytes, unsigned wanted);
 
@@ -37,7 +37,9 @@ unsigned segments_count(size_t len_bytes, unsigned wanted);
 struct segments segments_cut(size_t len_bytes, unsigned count);
 struct segment segments_next(struct segments *segments);
 
-/* Bytes of a buffer for `len_bytes` bytes in `wanted` pieces; it ends with the last piece. */
+/*
+ * Bytes of a buffer for `len_bytes` bytes in `wanted` pieces; the buffer ends with the last piece.
+ */
 size_t segments_room(size_t len_bytes, unsigned wanted);
 
 /*

@@ -21,13 +21,13 @@
 /* Most bytes that an unknown client makes the server allocate for one measurement. */
 #define MEMORY_MAX_BYTES (1ull << 30)
 
-/* Milliseconds of one wait for clients; a client ends the wait. */
+/* Milliseconds of one wait for a client; then the server waits again. */
 #define LISTEN_MS 60000
 
 /* One client. */
 struct visit {
     struct end_nic *nic;
-    VIP_CONN_HANDLE request; /* its control connection, to be accepted */
+    VIP_CONN_HANDLE request; /* request of its control connection */
     struct end control;
     bool failed; /* a measurement has failed */
     bool joined; /* receive() joins the thread and frees this */
@@ -46,7 +46,7 @@ static uint64_t thread_cpu_ns(void)
            ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * 1000u;
 }
 
-/* Can the server serve this plan? Outcomes: true; false with a sentence in why. */
+/* Can the server follow this plan? Outcomes: true; false with a sentence in why. */
 static bool acceptable(const struct visit *visit, const struct plan *plan, char *why,
                        size_t why_bytes)
 {
@@ -122,7 +122,10 @@ static int refuse(struct visit *visit, const char *why)
     return note_send(&visit->control, &note);
 }
 
-/* Send the client the discriminator, then accept it. Outcomes: 0; -1 with run->end->why. */
+/*
+ * Send the client the discriminator, then accept its data connection. Outcomes: 0; -1 with
+ * run->end->why.
+ */
 static int connect_data(struct visit *visit, struct run *run, struct meet_idle *idle)
 {
     VIP_CONN_HANDLE request = NULL;
@@ -159,7 +162,7 @@ static int connect_data(struct visit *visit, struct run *run, struct meet_idle *
     return 0;
 }
 
-/* Read the client's "done" and answer with the result. Outcomes: 0; -1 the client is gone. */
+/* Read the client's "done" and answer with the result. Outcomes: 0; -1: the client is gone. */
 static int report(struct visit *visit, struct run *run, int outcome, uint64_t cpu_ns)
 {
     struct note done, result = {0};
@@ -209,7 +212,7 @@ static int measure(struct visit *visit, const struct plan *plan)
     return r;
 }
 
-/* Handle one note of the client: a plan. Outcomes: 0 continue; -1 the client is gone. */
+/* Handle one note of the client: a plan. Outcomes: 0: continue; -1: the client is gone. */
 static int converse(struct visit *visit, const struct note *note)
 {
     uint64_t protocol = 0;
@@ -258,7 +261,10 @@ static void *visit_main(void *arg)
     return NULL;
 }
 
-/* Start a thread for the client; once: wait for its end. Outcomes: the exit status so far. */
+/*
+ * Start a thread for the client; if `once`, wait for the end of the thread. Returns the exit status
+ * so far.
+ */
 static int receive(struct end_nic *nic, VIP_CONN_HANDLE request, bool once)
 {
     struct visit *visit = calloc(1, sizeof(*visit));

@@ -1,9 +1,9 @@
 /*
- * Bandwidth and message rate: one way, with a window and the program's own flow control (run.h);
- * and its halves, which both.c uses for two ways.
+ * Bandwidth and message rate one way, with a window and the program's own flow control (run.h).
+ * both.c uses the sending and the receiving half for both ways.
  *
  * An RDMA Write without immediate data gives the receiver no notice. So after every quarter of a
- * window the client sends a mark: a send of no bytes with the number of messages written. It
+ * window the client sends a mark: a send of no bytes with the number of messages written. The mark
  * arrives after the data.
  */
 #include "tools/vipperf/stream.h"
@@ -24,9 +24,7 @@ struct sender {
     bool ended;        /* the server has answered the end mark */
 };
 
-/*
- * Read one credit. Outcomes: 1; 0 none within timeout_ms; -1.
- */
+/* Read one credit. Outcomes: 1; 0: none within timeout_ms; -1. */
 static int read_credit(struct run *run, struct sender *sender, unsigned timeout_ms)
 {
     struct end_arrival arrival;
@@ -122,7 +120,7 @@ int stream_post(struct run *run, uint64_t seed)
 
     if (message.write)
         run_aim(run, number, &message);
-    /* A plain RDMA Write carries no number, even if it may be lost: its marks do. */
+    /* A plain RDMA Write carries no number, even if it may be lost; its marks carry numbers. */
     if (plan->op == PLAN_WRITE)
         message.has_imm = false;
     if (plan->verify)

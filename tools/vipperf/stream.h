@@ -1,6 +1,6 @@
 /*
- * The two halves of a stream, sending and receiving. One way (stream.c) and both ways (both.c)
- * consist of these; only the two files include this.
+ * The two halves of a stream, sending and receiving. stream.c (one way) and both.c (both ways) use
+ * these halves; only these two files include this header.
  */
 #ifndef TOOLS_VIPPERF_STREAM_H
 #define TOOLS_VIPPERF_STREAM_H
@@ -10,7 +10,9 @@
 
 #include "tools/vipperf/run.h"
 
-/* Unreliable Delivery: most end marks sent before the other side counts as gone. */
+/*
+ * Unreliable Delivery: the other side counts as gone after this many end marks without an answer.
+ */
 #define STREAM_END_TRIES 100
 
 /* The state of the receiving half. */
@@ -25,8 +27,8 @@ struct receiver {
 uint64_t stream_quarter(const struct plan *plan);
 
 /*
- * Wait for sends to complete until a buffer is free for the next message, and descriptors for it
- * and its mark. Outcomes: 0; -1.
+ * Wait until enough sends have completed: a buffer for the next message must be free, and
+ * descriptors for this message and its mark. Outcomes: 0; -1.
  */
 int stream_await_sends(struct run *run);
 

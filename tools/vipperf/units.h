@@ -1,6 +1,6 @@
 /*
- * Numbers and times of vipperf's command line. Every function returns false if the text is
- * something else or above the maximum; then *ret may be undefined.
+ * Numbers and times of vipperf's command line. Every function returns false if the text has another
+ * form or the number is above the maximum; then *ret may be undefined.
  */
 #ifndef TOOLS_VIPPERF_UNITS_H
 #define TOOLS_VIPPERF_UNITS_H

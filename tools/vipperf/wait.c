@@ -1,5 +1,5 @@
 /*
- * Waits for completions in three ways (poll, block, adaptive), on the queue itself or through a
+ * Wait for completions in three ways (poll, block, adaptive), on the work queue or through a
  * completion queue; see end.h.
  */
 #include <stdio.h>
@@ -27,7 +27,7 @@ struct queue {
 static const struct queue send_queue = {VipSendDone, VipSendWait, "a send", false};
 static const struct queue recv_queue = {VipRecvDone, VipRecvWait, "a receive", true};
 
-/* Outcome of one check of a queue: 1 *ret is a descriptor; 0 none; -1 the queue is unusable. */
+/* Outcome of one check of a queue: 1: *ret is a descriptor; 0: none; -1: the queue is unusable. */
 static int dequeued(struct end *end, const struct queue *queue, VIP_RETURN rc, VIP_DESCRIPTOR *desc,
                     VIP_DESCRIPTOR **ret)
 {
@@ -42,7 +42,7 @@ static int dequeued(struct end *end, const struct queue *queue, VIP_RETURN rc, V
     return -1;
 }
 
-/* Count one CQ entry for its queue. Outcomes: 1; 0 there was none; -1. */
+/* Count one CQ entry for its work queue. Outcomes: 1; 0: there was no entry; -1. */
 static int sorted(struct end *end, VIP_RETURN rc, VIP_VI_HANDLE vi, VIP_BOOLEAN recv)
 {
     if (rc == VIP_NOT_DONE || rc == VIP_TIMEOUT)
@@ -93,7 +93,10 @@ static int look(struct end *end, const struct queue *queue, VIP_DESCRIPTOR **ret
     return dequeued(end, queue, rc, desc, ret);
 }
 
-/* Sleep in the library until a descriptor completes; 0 also after an entry of another queue. */
+/*
+ * Sleep in the library until a descriptor completes. Also returns 0 after an entry of the other
+ * queue.
+ */
 static int sleep_once(struct end *end, const struct queue *queue, unsigned timeout_ms,
                       VIP_DESCRIPTOR **ret)
 {
@@ -200,7 +203,10 @@ int end_recv(struct end *end, unsigned timeout_ms, struct end_arrival *ret)
         return -1;
     }
     if (status & VIP_STATUS_ERROR_MASK) {
-        /* Unreliable Delivery may lose part of a message; a flushed one ends the connection. */
+        /*
+         * Unreliable Delivery may lose part of a message. A flushed descriptor means the end of the
+         * connection.
+         */
         if (end->args.level == PLAN_UD && !(status & VIP_STATUS_DESC_FLUSHED_ERROR)) {
             ret->damaged = true;
             return 1;
