@@ -79,7 +79,8 @@ struct vipd {
     uint64_t used_ns;              /* when a session opened or ended last */
     struct vipd_loop *loop;
     const char *runtime_dir;
-    struct kept *kept;   /* sockets that the service manager keeps, or NULL (vipd/kept.h) */
+    struct fd_store
+        *fd_store;       /* sockets that the service manager keeps, or NULL (vipd/fd_store.h) */
     uint64_t epoch;      /* this life of vipd, random */
     uint64_t started_ns; /* CLOCK_MONOTONIC */
     unsigned cpus;       /* processors this process may use */

@@ -29,7 +29,7 @@
 
 #include "proto/assert.h"
 #include "vipd/fair_lock.h"
-#include "vipd/gap.h"
+#include "vipd/turn_gap.h"
 #include "vipd/nic/nic.h"
 #include "vipd/poll_gap.h"
 

@@ -17,13 +17,13 @@
 #include "vipd/config_files.h"
 #include "vipd/config_print.h"
 #include "vipd/host.h"
-#include "vipd/kept.h"
+#include "vipd/fd_store.h"
 #include "vipd/log.h"
-#include "vipd/notify.h"
+#include "vipd/systemd_notify.h"
 #include "vipd/privilege.h"
 #include "vipd/registry/memfile.h"
 #include "vipd/runtime.h"
-#include "vipd/settle.h"
+#include "vipd/config_apply.h"
 #include "vipd/start.h"
 #include "vipd/stats_print.h"
 #include "vipd/units.h"
@@ -231,9 +231,9 @@ static int drop_privileges(const struct vipd_user *user, struct runtime *runtime
 static int listen_somewhere(const struct vipd *vipd, struct runtime *runtime, char *err,
                             size_t err_bytes)
 {
-    if (vipd->kept->listener < 0)
+    if (vipd->fd_store->listener < 0)
         return runtime_listen(runtime, (mode_t)vipd->config->socket_mode, err, err_bytes);
-    runtime->sock = vipd->kept->listener;
+    runtime->sock = vipd->fd_store->listener;
     return 0;
 }
 
@@ -276,7 +276,7 @@ static int run(const struct options *options, const struct vipd_config *config)
 {
     static struct runtime runtime;
     static struct vipd vipd;
-    static struct kept kept;
+    static struct fd_store fd_store;
     struct vipd_user user;
     char default_dir[PATH_MAX], err[512] = "";
     const char *dir = options->runtime_dir;
@@ -294,11 +294,11 @@ static int run(const struct options *options, const struct vipd_config *config)
     if (r == 0)
         r = runtime_open(dir, user.found ? user.uid : geteuid(), &runtime, err, sizeof(err));
     if (r == 0)
-        r = kept_inherit(&kept, err, sizeof(err));
+        r = fd_store_inherit(&fd_store, err, sizeof(err));
     if (r == 0)
-        r = vipd_start(config, runtime.dir, &kept, &vipd, err, sizeof(err));
+        r = vipd_start(config, runtime.dir, &fd_store, &vipd, err, sizeof(err));
     if (r == 0) {
-        kept_forget_rest(&kept);
+        fd_store_forget_rest(&fd_store);
         vipd.idle_exit_ns = options->idle_exit_ns;
         vipd.source = options->source;
         vipd.log_level_fixed = options->log_level_given;

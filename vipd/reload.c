@@ -11,7 +11,7 @@
 #include "vipd/config_print.h"
 #include "vipd/host.h"
 #include "vipd/nic/nic.h"
-#include "vipd/settle.h"
+#include "vipd/config_apply.h"
 
 #define VALUE_BYTES 2400 /* as in config_print.c */
 

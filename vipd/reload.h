@@ -2,7 +2,7 @@
  * Reading the configuration again while programs run: the new configuration is taken over as a
  * whole, or nothing changes.
  *
- * Owns: what a reload compares, applies and reports. Does not own: what a key does (settle.c), nor
+ * Owns: what a reload compares, applies and reports. Does not own: what a key does (config_apply.c), nor
  * the end of sessions that [listen] now forbids: the caller ends these (clients_judge). Called by
  * start.c (SIGHUP) and vipd/client/ (vipctl reload), from the loop's thread.
  */
@@ -13,7 +13,7 @@
 #include <stddef.h>
 
 #include "vipd/daemon.h"
-#include "vipd/pending.h"
+#include "vipd/restart_pending.h"
 
 /*
  * Read vipd->source again. visit is called for every difference, in the order of the reference.

@@ -13,7 +13,7 @@
 #include "vipd/ctl/capture.h"
 #include "vipd/ctl/stats_file.h"
 #include "vipd/history.h"
-#include "vipd/kept.h"
+#include "vipd/fd_store.h"
 #include "vipd/host.h"
 #include "vipd/link/kinds.h"
 #include "vipd/nic/nic.h"
@@ -21,7 +21,7 @@
 #include "vipd/registry/taken.h"
 #include "vipd/registry/undertaker.h"
 #include "vipd/reload.h"
-#include "vipd/settle.h"
+#include "vipd/config_apply.h"
 
 #define WORKERS_CPUS_MIN 4 /* fewest processors with which threads = auto makes threads */
 
@@ -59,15 +59,15 @@ static int open_medium(const struct vipd *vipd, const struct vipd_nic_config *co
                        struct link **ret, char *err, size_t err_bytes)
 {
     const struct link_kind_row *row = link_kind_row(config->link);
-    struct kept_sock *before =
-        row->keeps_socket && vipd->kept ? kept_of(vipd->kept, config->name) : NULL;
+    struct fd_store_sock *before =
+        row->keeps_socket && vipd->fd_store ? fd_store_of(vipd->fd_store, config->name) : NULL;
     struct link_wish wish = {
         .nic = config->name,
         .keys = &config->keys,
         .rank = count_rivals(vipd, config),
         .random = entropy,
         .warn = warn,
-        .opened = before ? kept_opened : NULL,
+        .opened = before ? fd_store_opened : NULL,
         .opened_ctx = before,
     };
 
@@ -179,7 +179,7 @@ static unsigned count_workers(const struct vipd_config *config, unsigned cpus)
     return threads < config->nic_count ? (unsigned)threads : config->nic_count;
 }
 
-int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct kept *kept,
+int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct fd_store *fd_store,
                struct vipd *ret, char *err, size_t err_bytes)
 {
     struct vipd_host_config host = {
@@ -200,7 +200,7 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
     ret->config = config;
     ret->log_level_fixed = true; /* until the caller says otherwise */
     ret->runtime_dir = runtime_dir;
-    ret->kept = kept;
+    ret->fd_store = fd_store;
     ret->cpus = host.cpus;
     do {
         if (!entropy(&ret->epoch)) {

@@ -1,5 +1,5 @@
 /* How long a loop went without a turn, and what is said of the reason. */
-#include "vipd/gap.h"
+#include "vipd/turn_gap.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

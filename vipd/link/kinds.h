@@ -70,7 +70,7 @@ struct link_kind_row {
      * port", or NULL. The member is NULL if the kind has no such rule. */
     const char *(*clash)(const struct link_keys *a, const struct link_keys *b);
 
-    bool keeps_socket; /* its socket may stay open while vipd is away (vipd/kept.h) */
+    bool keeps_socket; /* its socket may stay open while vipd is away (vipd/fd_store.h) */
     /* Are two NICs of this kind rivals: may a question for one name on a segment reach both? NULL:
      * NICs of this kind never are. */
     bool (*rivals)(const struct link_keys *a, const struct link_keys *b);

@@ -6,7 +6,7 @@
  * Does not own: packet contents, checksums, retries. One thread at a time uses a link: that of its
  * NIC.
  *
- * Packets between sessions of one NIC pass its link only if it has faults (vipd/nic/loop.c).
+ * Packets between sessions of one NIC pass its link only if it has faults (vipd/nic/self.c).
  */
 #ifndef VIPD_LINK_LINK_H
 #define VIPD_LINK_LINK_H

@@ -10,7 +10,7 @@
 
 #define BLOCK_ENTRIES 511
 
-/* A block of entries; memory from kept.c. */
+/* A block of entries; memory from kept_bytes.c. */
 struct nic_backlog_block {
     struct nic_kept_block link; /* must be the first member */
     struct nic_cqe entry[BLOCK_ENTRIES];

@@ -181,7 +181,7 @@ static void cq_put(struct nic_session *session, uint32_t number, const struct ni
  * The ring is full: keep the entry in the backlog. A queue has at most VIP_DESC_PER_QUEUE_MAX
  * descriptors that are not reaped; the bound is twice that per queue. So a correct application does
  * not exceed it. An application that does not read its CQ and goes on posting gets an error and
- * loses entries. The same happens if the memory of its session or user is used up (kept.c).
+ * loses entries. The same happens if the memory of its session or user is used up (kept_bytes.c).
  */
 static void cq_keep(struct nic_session *session, uint32_t number, const struct nic_cqe *entry)
 {

@@ -4,10 +4,10 @@
  * The files (ORDER has them from bottom to top): nic.c opening, closing, the turn; share.c
  * processor time of users; session.c sessions; sq.c their submission ring; post.c a posting; vi.c
  * VIs and CQs; conn.c the table of connection ids; connect.c the glue to the connection manager;
- * wait.c waits and listeners; tx.c and loop.c packets that leave; rx.c packets that arrive;
- * source.c and held.c their bytes, also for later; placing.c and place.c payload into memory;
+ * wait.c waits and listeners; tx.c and self.c packets that leave; rx.c packets that arrive;
+ * source.c and held.c their bytes, also for later; place_ask.c and place.c payload into memory;
  * resolve.c memory into packets; direct.c rings between two programs; complete.c completions and
- * wake-ups; backlog.c entries of full CQs; kept.c memory for descriptors; see.c captures; view.c,
+ * wake-ups; backlog.c entries of full CQs; kept_bytes.c memory for descriptors; see.c captures; view.c,
  * view_objects.c and stats.c views; map.c pages; random.c random numbers.
  */
 #ifndef VIPD_NIC_INTERNAL_H
@@ -177,7 +177,7 @@ void *nic_map(size_t bytes);
 /* stats.c */
 void nic_stats_add(struct eng_vi_stats *sum, const struct eng_vi_stats *one);
 
-/* kept.c: memory within the limits of the session and its user; NULL: there is none. */
+/* kept_bytes.c: memory within the limits of the session and its user; NULL: there is none. */
 void *nic_kept_alloc(struct nic_session *session, size_t bytes);
 void nic_kept_free(struct nic_session *session, void *memory, size_t bytes);
 /* A block of NIC_KEPT_BLOCK bytes: a spare block, if the session has one. NULL as above. */
@@ -206,7 +206,7 @@ void nic_deferred_publish(struct nic *nic);
 void nic_deferred_publish_of(struct nic_session *session, int32_t vi);
 /* Wake the sleepers of the queue although vipd completed nothing: the direct ring was used. */
 void nic_wake_also(struct nic_session *session, uint16_t vi, enum vip_queue queue);
-/* Ask the library to place the collected bytes (placing.c). Then a full barrier, then wake the
+/* Ask the library to place the collected bytes (place_ask.c). Then a full barrier, then wake the
  * sleepers of all queues and CQs that got completions since the last call. Each turn calls it; a
  * full list, and the end of a CQ or of a session, cannot wait for the turn. */
 void nic_wake_flush(struct nic *nic);
@@ -216,7 +216,7 @@ bool nic_backlog_serve(struct nic_session *session);
 void nic_cq_forget_vi(struct nic_session *session, struct nic_vi *vi, enum vip_queue queue);
 void nic_cq_deinit(struct nic_session *session, struct nic_cq *cq);
 
-/* placing.c */
+/* place_ask.c */
 /* Ask a library to place the bytes that were collected for it. */
 void nic_place_flush(struct nic *nic);
 /*
@@ -309,7 +309,7 @@ void nic_rx_resume(struct nic_held *held);
 /* tx.c: pull packets and send them. Returns whether there were any. */
 bool nic_tx_run(struct nic *nic);
 void nic_tx_forget(struct nic *nic, const struct nic_session *session);
-/* loop.c: hand a pulled packet to a session of this nic. */
+/* self.c: hand a pulled packet to a session of this nic. */
 void nic_loop_deliver(struct nic *nic, struct nic_conn *from, struct nic_tx *tx);
 
 /* ---- see.c: events for vipctl capture; only while nic->see is set ---- */

@@ -57,7 +57,7 @@ struct nic_cqe {
     uint8_t queue;
 };
 
-/* The beginning of a block (kept.c). */
+/* The beginning of a block (kept_bytes.c). */
 struct nic_kept_block {
     struct nic_kept_block *next;
 };
@@ -173,7 +173,7 @@ struct nic_session {
         uint32_t generation;
     } late[NIC_LATE_MAX]; /* by number */
     struct nic_src *cur;  /* packet that the engine processes */
-    uint64_t kept_bytes;  /* memory for descriptors (kept.c) */
+    uint64_t kept_bytes;  /* memory for descriptors (kept_bytes.c) */
     struct nic_kept_block *spares;
     struct nic_waiter *waits;
     uint32_t wait_count, wait_cap;

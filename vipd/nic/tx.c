@@ -3,7 +3,7 @@
  * in batches. When the link is full, the batch waits. Before the next attempt the pieces of its
  * packets are resolved again, because memory may have been deregistered meanwhile.
  *
- * Owns: the batch, order of sessions. Does not own: packet contents (engine), loopback (loop.c).
+ * Owns: the batch, order of sessions. Does not own: packet contents (engine), loopback (self.c).
  */
 #include <string.h>
 

@@ -42,7 +42,7 @@ struct nic_user {
     uint32_t session_count, rings;
     uint32_t held_count; /* packets that its sessions keep */
     uint64_t held_bytes;
-    uint64_t kept_bytes; /* memory for descriptors of its sessions (kept.c) */
+    uint64_t kept_bytes; /* memory for descriptors of its sessions (kept_bytes.c) */
     struct nic_share share;
     struct nic_sharing sessions;
 };

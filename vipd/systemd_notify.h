@@ -4,8 +4,8 @@
  *
  * Owns: the messages and the watchdog's timer. Called by main.c.
  */
-#ifndef VIPD_NOTIFY_H
-#define VIPD_NOTIFY_H
+#ifndef VIPD_SYSTEMD_NOTIFY_H
+#define VIPD_SYSTEMD_NOTIFY_H
 
 #include "vipd/daemon.h"
 

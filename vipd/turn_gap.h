@@ -10,8 +10,8 @@
  * Owns: the reading of the account, the log line. Does not own: the histogram (vipd/nic/nic.h,
  * nic_gap). Used by vipd/host.c; each loop has one struct gap, for its thread.
  */
-#ifndef VIPD_GAP_H
-#define VIPD_GAP_H
+#ifndef VIPD_TURN_GAP_H
+#define VIPD_TURN_GAP_H
 
 #include <stdbool.h>
 #include <stddef.h>

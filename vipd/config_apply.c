@@ -1,5 +1,5 @@
-/* The configuration takes effect; see settle.h. */
-#include "vipd/settle.h"
+/* The configuration takes effect; see config_apply.h. */
+#include "vipd/config_apply.h"
 
 #include <grp.h>
 #include <string.h>

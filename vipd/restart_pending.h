@@ -3,8 +3,8 @@
  *
  * Owns: the list vipd->pending. reload.c makes it; vipd/ctl/ shows it.
  */
-#ifndef VIPD_PENDING_H
-#define VIPD_PENDING_H
+#ifndef VIPD_RESTART_PENDING_H
+#define VIPD_RESTART_PENDING_H
 
 #include <stdbool.h>
 

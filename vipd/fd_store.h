@@ -7,18 +7,18 @@
  * Owns: the descriptors that vipd was started with, their names, what is stored. Called by main.c
  * and start.c.
  */
-#ifndef VIPD_KEPT_H
-#define VIPD_KEPT_H
+#ifndef VIPD_FD_STORE_H
+#define VIPD_FD_STORE_H
 
 #include <stddef.h>
 
 #include "proto/limits.h"
 #include "vipd/config.h"
 
-struct kept {
+struct fd_store {
     int listener; /* the listening socket of programs, from a .socket unit; -1: none */
     unsigned count;
-    struct kept_sock {
+    struct fd_store_sock {
         char nic[VIP_NIC_NAME_BYTES];
         int fd;                /* inherited and not used yet, or -1 */
         bool stored;           /* the service manager has a socket of this name */
@@ -30,18 +30,18 @@ struct kept {
  * with a sentence in err: one of them is neither the listening SEQPACKET socket nor a UDP socket
  * that vipd stored; then all are closed.
  */
-int kept_inherit(struct kept *ret, char *err, size_t err_bytes);
+int fd_store_inherit(struct fd_store *ret, char *err, size_t err_bytes);
 
 /* The entry of a NIC; a new entry if there is none. NULL: the table is full, so this NIC's socket
  * is not kept. */
-struct kept_sock *kept_of(struct kept *kept, const char *nic);
+struct fd_store_sock *fd_store_of(struct fd_store *fd_store, const char *nic);
 
-/* ctx: a kept_sock. The NIC has this socket now: give a duplicate of it to the service manager, in
+/* ctx: a fd_store_sock. The NIC has this socket now: give a duplicate of it to the service manager, in
  * place of an older one. */
-void kept_opened(void *ctx, int sock);
+void fd_store_opened(void *ctx, int sock);
 
 /* Close the inherited sockets that no NIC has taken, and have the service manager drop these,
  * too. */
-void kept_forget_rest(struct kept *kept);
+void fd_store_forget_rest(struct fd_store *fd_store);
 
 #endif

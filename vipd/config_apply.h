@@ -4,8 +4,8 @@
  * Owns: the configuration of a NIC, made from the keys, and the timer of [daemon] idle_exit. Called
  * by start.c, main.c and reload.c, from the loop's thread.
  */
-#ifndef VIPD_SETTLE_H
-#define VIPD_SETTLE_H
+#ifndef VIPD_CONFIG_APPLY_H
+#define VIPD_CONFIG_APPLY_H
 
 #include "vipd/daemon.h"
 #include "vipd/nic/nic.h"

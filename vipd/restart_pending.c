@@ -1,5 +1,5 @@
-/* Changes that wait for a restart; see pending.h. */
-#include "vipd/pending.h"
+/* Changes that wait for a restart; see restart_pending.h. */
+#include "vipd/restart_pending.h"
 
 #include <stdlib.h>
 #include <string.h>

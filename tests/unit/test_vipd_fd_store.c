@@ -1,5 +1,5 @@
 /* Descriptors that the service manager passes: what is taken, and that nothing stays open if one is wrong. */
-#include "vipd/kept.h"
+#include "vipd/fd_store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,25 +48,25 @@ static void environment(const char *count, const char *names)
 
 static void test_all_are_taken(void **state)
 {
-    struct kept kept;
+    struct fd_store fd_store;
     char err[256];
 
     (void)state;
     pass(0, listener());
     pass(1, socket(AF_INET, SOCK_DGRAM, 0));
     environment("2", "vipd.socket:nic-vip0");
-    assert_int_equal(kept_inherit(&kept, err, sizeof(err)), 0);
-    assert_int_equal(kept.listener, SD_LISTEN_FDS_START);
-    assert_int_equal(kept_of(&kept, "vip0")->fd, SD_LISTEN_FDS_START + 1);
-    close(kept.listener);
-    kept_forget_rest(&kept);
+    assert_int_equal(fd_store_inherit(&fd_store, err, sizeof(err)), 0);
+    assert_int_equal(fd_store.listener, SD_LISTEN_FDS_START);
+    assert_int_equal(fd_store_of(&fd_store, "vip0")->fd, SD_LISTEN_FDS_START + 1);
+    close(fd_store.listener);
+    fd_store_forget_rest(&fd_store);
     assert_int_equal(fcntl(SD_LISTEN_FDS_START + 1, F_GETFD), -1);
 }
 
 /* Also those taken before the wrong one. */
 static void test_a_wrong_one_closes_all(void **state)
 {
-    struct kept kept;
+    struct fd_store fd_store;
     char err[256];
 
     (void)state;
@@ -75,9 +75,9 @@ static void test_a_wrong_one_closes_all(void **state)
     pass(2, open("/dev/null", O_RDONLY));
     pass(3, socket(AF_INET, SOCK_DGRAM, 0));
     environment("4", "vipd.socket:nic-vip0:strange:nic-vip1");
-    assert_int_equal(kept_inherit(&kept, err, sizeof(err)), -EINVAL);
-    assert_int_equal(kept.listener, -1);
-    assert_int_equal(kept.count, 0);
+    assert_int_equal(fd_store_inherit(&fd_store, err, sizeof(err)), -EINVAL);
+    assert_int_equal(fd_store.listener, -1);
+    assert_int_equal(fd_store.count, 0);
     for (int i = 0; i < 4; i++)
         assert_int_equal(fcntl(SD_LISTEN_FDS_START + i, F_GETFD), -1);
 }

@@ -1,5 +1,5 @@
-/* The time between two turns; see gap.h. */
-#include "vipd/gap.h"
+/* The time between two turns; see turn_gap.h. */
+#include "vipd/turn_gap.h"
 
 #include <fcntl.h>
 #include <stdio.h>

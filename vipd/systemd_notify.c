@@ -1,5 +1,5 @@
-/* Messages of vipd to systemd; see notify.h. */
-#include "vipd/notify.h"
+/* Messages of vipd to systemd; see systemd_notify.h. */
+#include "vipd/systemd_notify.h"
 
 #include <stdio.h>
 #include <stdlib.h>

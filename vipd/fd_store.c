@@ -1,5 +1,5 @@
-/* Sockets that the service manager keeps; see kept.h. */
-#include "vipd/kept.h"
+/* Sockets that the service manager keeps; see fd_store.h. */
+#include "vipd/fd_store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,14 +12,14 @@
 
 #define PREFIX "nic-" /* prefix of the names in the store */
 
-static bool add(struct kept *kept, const char *name, int fd)
+static bool add(struct fd_store *fd_store, const char *name, int fd)
 {
-    struct kept_sock *sock;
+    struct fd_store_sock *sock;
 
     if (strncmp(name, PREFIX, strlen(PREFIX)) != 0 ||
         sd_is_socket(fd, AF_UNSPEC, SOCK_DGRAM, -1) <= 0)
         return false;
-    sock = kept_of(kept, name + strlen(PREFIX));
+    sock = fd_store_of(fd_store, name + strlen(PREFIX));
     if (!sock)
         return false;
     if (sock->fd >= 0) /* stored twice: keep one */
@@ -29,35 +29,35 @@ static bool add(struct kept *kept, const char *name, int fd)
     return true;
 }
 
-static bool take(struct kept *kept, const char *name, int fd)
+static bool take(struct fd_store *fd_store, const char *name, int fd)
 {
     int flags = fcntl(fd, F_GETFL);
 
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
         return false;
-    if (kept->listener < 0 && sd_is_socket_unix(fd, SOCK_SEQPACKET, 1, NULL, 0) > 0) {
-        kept->listener = fd;
+    if (fd_store->listener < 0 && sd_is_socket_unix(fd, SOCK_SEQPACKET, 1, NULL, 0) > 0) {
+        fd_store->listener = fd;
         return true;
     }
-    return add(kept, name, fd);
+    return add(fd_store, name, fd);
 }
 
 /* Close the descriptors taken before the bad one. */
-static void close_all(const struct kept *kept)
+static void close_all(const struct fd_store *fd_store)
 {
-    if (kept->listener >= 0)
-        close(kept->listener);
-    for (unsigned i = 0; i < kept->count; i++)
-        if (kept->sock[i].fd >= 0)
-            close(kept->sock[i].fd);
+    if (fd_store->listener >= 0)
+        close(fd_store->listener);
+    for (unsigned i = 0; i < fd_store->count; i++)
+        if (fd_store->sock[i].fd >= 0)
+            close(fd_store->sock[i].fd);
 }
 
-int kept_inherit(struct kept *ret, char *err, size_t err_bytes)
+int fd_store_inherit(struct fd_store *ret, char *err, size_t err_bytes)
 {
     char **names = NULL;
     int count, r = 0;
 
-    *ret = (struct kept){.listener = -1};
+    *ret = (struct fd_store){.listener = -1};
     count = sd_listen_fds_with_names(1, &names);
     for (int i = 0; i < count; i++) {
         if (r == 0 && !take(ret, names[i], SD_LISTEN_FDS_START + i)) {
@@ -75,29 +75,29 @@ int kept_inherit(struct kept *ret, char *err, size_t err_bytes)
     free(names);
     if (r < 0) {
         close_all(ret);
-        *ret = (struct kept){.listener = -1};
+        *ret = (struct fd_store){.listener = -1};
     }
     return r;
 }
 
-struct kept_sock *kept_of(struct kept *kept, const char *nic)
+struct fd_store_sock *fd_store_of(struct fd_store *fd_store, const char *nic)
 {
-    struct kept_sock *sock;
+    struct fd_store_sock *sock;
 
-    for (unsigned i = 0; i < kept->count; i++)
-        if (strcmp(kept->sock[i].nic, nic) == 0)
-            return &kept->sock[i];
-    if (kept->count == sizeof(kept->sock) / sizeof(kept->sock[0]) ||
-        strlen(nic) >= sizeof(kept->sock[0].nic))
+    for (unsigned i = 0; i < fd_store->count; i++)
+        if (strcmp(fd_store->sock[i].nic, nic) == 0)
+            return &fd_store->sock[i];
+    if (fd_store->count == sizeof(fd_store->sock) / sizeof(fd_store->sock[0]) ||
+        strlen(nic) >= sizeof(fd_store->sock[0].nic))
         return NULL;
-    sock = &kept->sock[kept->count++];
+    sock = &fd_store->sock[fd_store->count++];
     snprintf(sock->nic, sizeof(sock->nic), "%s", nic);
     sock->fd = -1;
     sock->stored = false;
     return sock;
 }
 
-static void forget(struct kept_sock *sock)
+static void forget(struct fd_store_sock *sock)
 {
     if (sock->fd >= 0)
         close(sock->fd);
@@ -107,20 +107,20 @@ static void forget(struct kept_sock *sock)
     sock->stored = false;
 }
 
-void kept_opened(void *ctx, int sock)
+void fd_store_opened(void *ctx, int sock)
 {
-    struct kept_sock *kept = ctx;
+    struct fd_store_sock *fd_store = ctx;
     char text[64 + VIP_NIC_NAME_BYTES];
 
-    forget(kept);
+    forget(fd_store);
     /* FDPOLL=0: systemd must not drop the socket because an ICMP error waits at it. */
-    snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=" PREFIX "%s", kept->nic);
-    kept->stored = sd_pid_notify_with_fds(0, 0, text, &sock, 1) > 0;
+    snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=" PREFIX "%s", fd_store->nic);
+    fd_store->stored = sd_pid_notify_with_fds(0, 0, text, &sock, 1) > 0;
 }
 
-void kept_forget_rest(struct kept *kept)
+void fd_store_forget_rest(struct fd_store *fd_store)
 {
-    for (unsigned i = 0; i < kept->count; i++)
-        if (kept->sock[i].fd >= 0)
-            forget(&kept->sock[i]);
+    for (unsigned i = 0; i < fd_store->count; i++)
+        if (fd_store->sock[i].fd >= 0)
+            forget(&fd_store->sock[i]);
 }
