@@ -36,8 +36,8 @@ int fd_store_inherit(struct fd_store *ret, char *err, size_t err_bytes);
  * is not kept. */
 struct fd_store_sock *fd_store_of(struct fd_store *fd_store, const char *nic);
 
-/* ctx: a fd_store_sock. The NIC has this socket now: give a duplicate of it to the service manager, in
- * place of an older one. */
+/* ctx: a fd_store_sock. The NIC has this socket now: give a duplicate of it to the service manager,
+ * in place of an older one. */
 void fd_store_opened(void *ctx, int sock);
 
 /* Close the inherited sockets that no NIC has taken, and have the service manager drop these,

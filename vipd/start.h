@@ -11,9 +11,9 @@
 
 /*
  * Open every NIC of the configuration and make the loop that serves them. `config`, `runtime_dir`
- * and `fd_store` must outlive *ret. fd_store: sockets of the previous life; NULL: there are none, and
- * vipd keeps none for the next life. Outcomes: 0; negative errno with a sentence in err, and nothing is
- * left open.
+ * and `fd_store` must outlive *ret. fd_store: sockets of the previous life; NULL: there are none,
+ * and vipd keeps none for the next life. Outcomes: 0; negative errno with a sentence in err, and
+ * nothing is left open.
  */
 int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct fd_store *fd_store,
                struct vipd *ret, char *err, size_t err_bytes);
