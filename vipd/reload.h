@@ -4,7 +4,8 @@
  *
  * Owns: what a reload compares, applies and reports. Does not own: what a key does
  * (config_apply.c), nor the end of sessions that [listen] now forbids: the caller ends these
- * (clients_judge). Called by start.c (SIGHUP) and vipd/client/ (vipctl reload), from the loop's thread.
+ * (clients_judge). Called by start.c (SIGHUP) and vipd/client/ (vipctl reload), from the loop's
+ * thread.
  */
 #ifndef VIPD_RELOAD_H
 #define VIPD_RELOAD_H

@@ -162,8 +162,8 @@ bool cm_cookie_pass(struct cm *cm, const struct cm_in *in);
  * none. */
 void cm_cookie_learn(struct cm *cm, const struct cm_in *in);
 uint64_t cm_cookie_known(struct cm *cm, const struct cm_host *server);
-/* May this user send a request now? 0: yes, it is counted; else the time to wait, in ns. `waits`: it
- * is a peer-to-peer request that has waited for long. */
+/* May this user send a request now? 0: yes, it is counted; else the time to wait, in ns. `waits`:
+ * it is a peer-to-peer request that has waited for long. */
 uint64_t cm_ask_after_ns(struct cm *cm, const struct cm_holder *client, bool waits,
                          uint64_t now_ns);
 

@@ -61,8 +61,8 @@
 /* Open sessions that are remembered as servers of one discriminator. */
 #define CM_DISC_SERVERS 8
 
-/* A request without time limit ends as NOT_REACHABLE after this time without any answer, and not before
- * it was sent so many times. */
+/* A request without time limit ends as NOT_REACHABLE after this time without any answer, and not
+ * before it was sent so many times. */
 #define CM_UNREACHABLE_SENT 8
 #define CM_UNREACHABLE_NS   10000000000ull
 
@@ -129,8 +129,8 @@ struct cm_assoc {
     enum cm_assoc_state state;
 };
 
-/* Sources with failed accepts (cm_slow.c), by the key of their holder, which may be gone. A source that
- * loses its place to another one has no record any more. */
+/* Sources with failed accepts (cm_slow.c), by the key of their holder, which may be gone. A
+ * source that loses its place to another one has no record any more. */
 #define CM_SLOW_MAX 256
 struct cm_slow {
     uint64_t key;       /* 0: none; unused in cm_disc.strangers */

@@ -1,24 +1,25 @@
 /*
  * Sources whose accepts came to nothing: where they stand, and when a server gets their requests.
  *
- * An accept without CONFIRM costs a serial server (VipConnectWait) accept_timeout_ns. After one such
- * accept its source stands behind all others for a minute. After the second one in that time no
- * serial server gets a request of the source for a while, twice as long after each further one. So a
- * source that asks without end and never confirms takes a small part of the server's time.
+ * An accept without CONFIRM costs a serial server (VipConnectWait) accept_timeout_ns. After one
+ * such accept its source stands behind all others for a minute. After the second one in that time
+ * no serial server gets a request of the source for a while, twice as long after each further one.
+ * So a source that asks without end and never confirms takes a small part of the server's time.
  *
  * A stranger is a host that has made no connection here, or none since its last failed accept. A
  * machine that can invent addresses has any number of sources, and each of them fails for the first
- * time. So all strangers have one more record together, at each discriminator: of the first failures
- * of all sources there. Hosts that are no strangers do not wait for it.
+ * time. So all strangers have one more record together, at each discriminator: of the first
+ * failures of all sources there. Hosts that are no strangers do not wait for it.
  *
  * Owns: the records. Does not own: whose turn it is (cm_kept.c).
  */
 #include "vipd/engine/cm_internal.h"
 
-/* How long a source stands behind others after an accept of it failed; at least two accepts long. */
+/* How long a source stands behind others after an accept of it failed; at least two accepts
+ * long. */
 #define BEHIND_NS 60000000000ull
-/* A source is held back for accept_timeout_ns times 2, 4, ... up to 2 to the power of this, strangers
- * together less; and at most for HELD_MAX_NS. */
+/* A source is held back for accept_timeout_ns times 2, 4, ... up to 2 to the power of this,
+ * strangers together less; and at most for HELD_MAX_NS. */
 #define HELD_TIMES      5
 #define STRANGERS_TIMES 2
 #define HELD_MAX_NS     600000000000ull

@@ -7,8 +7,8 @@
  * wait.c waits and listeners; tx.c and self.c packets that leave; rx.c packets that arrive;
  * source.c and held.c their bytes, also for later; place_ask.c and place.c payload into memory;
  * resolve.c memory into packets; direct.c rings between two programs; complete.c completions and
- * wake-ups; backlog.c entries of full CQs; kept_bytes.c memory for descriptors; see.c captures; view.c,
- * view_objects.c and stats.c views; map.c pages; random.c random numbers.
+ * wake-ups; backlog.c entries of full CQs; kept_bytes.c memory for descriptors; see.c captures;
+ * view.c, view_objects.c and stats.c views; map.c pages; random.c random numbers.
  */
 #ifndef VIPD_NIC_INTERNAL_H
 #define VIPD_NIC_INTERNAL_H

@@ -30,7 +30,7 @@
 #define NIC_PLACE_BYTES         (256u << 10) /* bytes that one request asks a library to place */
 #define NIC_PLACES_MAX          4096 /* ranges that a library must place and has not placed yet */
 #define NIC_LATE_MAX            64   /* of these, late ranges whose VI is remembered (place.c) */
-#define NIC_KEPT_BYTES          (32u << 20) /* memory for descriptors of one session (kept_bytes.c) */
+#define NIC_KEPT_BYTES          (32u << 20) /* of one session, for descriptors (kept_bytes.c) */
 #define NIC_KEPT_BLOCK          4096        /* bytes of a block of entries of a CQ */
 #define NIC_KEPT_SPARES         32          /* spare blocks that one step frees, in about 8 us */
 #define NIC_WAITS_MAX           4096        /* waits and unanswered requests of one session */
