@@ -289,7 +289,7 @@ static void fake_unlisten(struct fake *fake)
 }
 
 /* The next VipOpenNic finds this fake. */
-static void fake_start(struct fake *fake)
+static inline void fake_start(struct fake *fake)
 {
     fake_listen(fake);
     assert_int_equal(pthread_create(&fake->thread, NULL, fake_accept, fake), 0);

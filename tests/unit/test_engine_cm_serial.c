@@ -528,6 +528,20 @@ static void test_held_once(void **state)
     assert_false(waits(w));
     asks(w, STRANGER + 7, 9); /* and no stranger pays for them */
     assert_int_equal(server->incoming_count, 6);
+    rejects(w);
+
+    for (unsigned i = 0; i < 2; i++) {
+        const char *where = i ? "two" : "one";
+
+        host_listen(w, SERVER, 90 + i, where);
+        asks_at(w, STRANGER + 20, 20 + i, where);
+        assert_int_equal(host_accept(w, SERVER, 6 + i), 0);
+        world_run(w, 1100 * MS);
+    }
+    world_run(w, 10 * S);
+    assert_false(waits(w));
+    asks(w, STRANGER + 20, 30);
+    assert_int_equal(server->incoming_count, 9);
     world_free(w);
 }
 
