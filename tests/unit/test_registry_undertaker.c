@@ -12,10 +12,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -280,6 +282,41 @@ static void test_descriptors(void **state)
     close(pair[1]);
 }
 
+/* The kernel that the undertaker sees. */
+static const char *kernel_release = "6.9.0";
+
+/* Instead of libc's, for the whole program. */
+int uname(struct utsname *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    snprintf(ret->release, sizeof(ret->release), "%s", kernel_release);
+    return 0;
+}
+
+/* Before Linux 6.9 the close of an empty socket may free what others have in flight, which may block. */
+static void test_old_kernels_close_in_the_undertaker(void **state)
+{
+    static const char *const old[] = {"6.8.12-generic", "5.10.0", "6", ""};
+    int pair[2];
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(old) / sizeof(old[0]); i++) {
+        struct undertaker *undertaker = undertaker_new();
+
+        kernel_release = old[i];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+        assert_true(undertaker_hang_up(undertaker, 7, pair[0]));
+        undertaker_free(undertaker);
+        assert_int_equal(fcntl(pair[0], F_GETFD), -1);
+        close(pair[1]);
+    }
+    kernel_release = "10.0";
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+    assert_false(undertaker_hang_up(NULL, 7, pair[0]));
+    close(pair[1]);
+    kernel_release = "6.9.0";
+}
+
 /* A socket without messages is closed at once, also if the other side has gone and has not read what was sent. */
 static void test_sockets_without_messages_do_not_wait(void **state)
 {
@@ -363,6 +400,7 @@ int main(void)
         cmocka_unit_test_setup(test_deregistration, setup),
         cmocka_unit_test_setup(test_descriptors, setup),
         cmocka_unit_test_setup(test_sockets_without_messages_do_not_wait, setup),
+        cmocka_unit_test(test_old_kernels_close_in_the_undertaker),
         cmocka_unit_test_setup(test_two_owners, setup),
         cmocka_unit_test_setup(test_without, setup),
     };

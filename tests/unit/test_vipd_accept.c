@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -26,8 +27,8 @@
 #include "vipd/host.h"
 #include "vipd/registry/undertaker.h"
 
-#define PER_LOOK 64u /* refused connections in one look */
-#define FLOOD    (3 * PER_LOOK)
+#define PER_LOOK 64u                /* refused connections in one look */
+#define FLOOD    (2 * PER_LOOK - 8) /* less than the shortest queue of a kernel, 128 */
 #define PAGE     4096u
 
 /* ---- the gate: the undertaker's thread waits in the munmap of `gated` ------------------------------------------ */
@@ -49,6 +50,13 @@ int munmap(void *base, size_t bytes)
         pthread_mutex_unlock(&lock);
     }
     return (int)syscall(SYS_munmap, base, bytes);
+}
+
+/* Instead of libc's: a kernel that closes sockets without messages quickly (undertaker.c). */
+int uname(struct utsname *ret)
+{
+    *ret = (struct utsname){.release = "6.9.0"};
+    return 0;
 }
 
 /* ---- vipd without NICs, and what was seen between two looks ----------------------------------------------------- */
@@ -173,7 +181,7 @@ static void refuse_a_flood(unsigned waiting)
     for (unsigned i = 0; i < FLOOD; i++)
         w.sock[i] = connect_to(&w);
     run(&w, FLOOD);
-    assert_int_equal(w.looks, FLOOD / PER_LOOK);
+    assert_int_equal(w.looks, 2);
     assert_int_equal(w.most, PER_LOOK);
     assert_int_equal(undertaker_full(w.vipd.undertaker, geteuid()), waiting >= UNDERTAKER_FDS_MAX);
     for (unsigned i = 0; i < FLOOD; i++)

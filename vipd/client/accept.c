@@ -68,7 +68,7 @@ static void pause_accepting(struct client_listener *listener, int error)
                           "vipd has no file descriptor left (%s): raise LimitNOFILE= of the "
                           "service or 'ulimit -n'",
                           strerror(error));
-            close(sock);
+            client_hang_up(vipd, sock);
         }
         listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
     }

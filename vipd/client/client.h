@@ -85,8 +85,9 @@ int client_listen(struct vipd *vipd, int sock, struct client_listener **ret);
 void client_listener_free(struct client_listener *listener);
 
 /* Take over a connected socket, also on failure. Outcomes: 0; -EDQUOT: its user already has all
- * connections that [limits] allow; -EBUSY: the same, and too many descriptors of the user wait for
- * the undertaker (undertaker_full); other negative errno. Tests call it, too. */
+ * connections that [limits] allow; -EINPROGRESS: the same, and the socket waits for the undertaker;
+ * -EBUSY: the same, and too many descriptors of the user wait there (undertaker_full); other
+ * negative errno. Tests call it, too. */
 int client_new(struct vipd *vipd, int sock);
 
 /*

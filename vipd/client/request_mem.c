@@ -125,6 +125,8 @@ void request_make_memory(struct client *client, const Vip__Request *request, str
         return;
     }
     fd = memfile_make("via-memory", bytes, 0);
+    if (fd < 0 && !memfile_protects())
+        return; /* as for other files */
     if (fd < 0) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE,
                    "vipd cannot make a memory file of %llu bytes: %s%s", (unsigned long long)bytes,

@@ -162,13 +162,27 @@ bool client_serve(struct client *client)
 }
 
 /* Read the user and the process that connected, as the kernel knows them. */
+static int read_cred(int sock, struct ucred *ret)
+{
+    socklen_t len = sizeof(*ret);
+
+    return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, ret, &len) < 0 ? -errno : 0;
+}
+
+void client_hang_up(const struct vipd *vipd, int sock)
+{
+    struct ucred cred;
+
+    (void)undertaker_hang_up(vipd->undertaker, read_cred(sock, &cred) == 0 ? cred.uid : 0, sock);
+}
+
 static int read_user(struct client *client)
 {
     struct ucred cred;
-    socklen_t len = sizeof(cred);
+    int r = read_cred(client->sock, &cred);
 
-    if (getsockopt(client->sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
-        return -errno;
+    if (r < 0)
+        return r;
     client->pid = cred.pid;
     client->uid = cred.uid;
     client->gid = cred.gid;
@@ -244,7 +258,7 @@ int client_new(struct vipd *vipd, int sock)
 
     if (!client) {
         client_refuse(sock, "vipd has no memory for one more connection");
-        close(sock);
+        client_hang_up(vipd, sock);
         return -ENOMEM;
     }
     client->vipd = vipd;
@@ -254,8 +268,11 @@ int client_new(struct vipd *vipd, int sock)
     if (r < 0)
         goto fail;
     uid = client->uid;
-    if (over_limit(client))
-        return free_client(client) && undertaker_full(vipd->undertaker, uid) ? -EBUSY : -EDQUOT;
+    if (over_limit(client)) {
+        if (!free_client(client))
+            return -EDQUOT;
+        return undertaker_full(vipd->undertaker, uid) ? -EBUSY : -EINPROGRESS;
+    }
     read_process(client);
     r = -ENOMEM;
     client->turns = turns_join(&vipd->turns, client->uid);

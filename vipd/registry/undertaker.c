@@ -5,9 +5,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -368,10 +370,24 @@ static bool queue_is_empty(int sock)
     return n == 0 && !(msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC));
 }
 
+/*
+ * Does a close free only what the socket itself holds? Before Linux 6.9 the close of any socket of
+ * AF_UNIX may first free sockets that programs have sent into each other, in the thread that
+ * closes.
+ */
+static bool close_frees_its_own(void)
+{
+    struct utsname kernel;
+    unsigned major, minor;
+
+    return uname(&kernel) == 0 && sscanf(kernel.release, "%u.%u", &major, &minor) == 2 &&
+           (major > 6 || (major == 6 && minor >= 9));
+}
+
 bool undertaker_hang_up(struct undertaker *undertaker, uint32_t owner, int sock)
 {
     /* Shut down first: from here on no message comes into the queue. */
-    if (shutdown(sock, SHUT_RDWR) == 0 && queue_is_empty(sock)) {
+    if (shutdown(sock, SHUT_RDWR) == 0 && close_frees_its_own() && queue_is_empty(sock)) {
         last_close(sock);
         return false;
     }
