@@ -296,16 +296,16 @@ static inline void fake_start(struct fake *fake)
 }
 
 /* Die: both sockets end, as when the process is gone. */
-static void fake_die(struct fake *fake)
+static inline void fake_die(struct fake *fake)
 {
     shutdown(fake->control, SHUT_RDWR);
     if (fake->event >= 0)
         shutdown(fake->event, SHUT_RDWR);
 }
 
-static void fake_stop(struct fake *fake)
+/* The program has ended, and so does the fake's thread. */
+static void fake_end(struct fake *fake)
 {
-    fake_die(fake);
     pthread_join(fake->thread, NULL);
     close(fake->control);
     if (fake->event >= 0)
@@ -317,6 +317,12 @@ static void fake_stop(struct fake *fake)
     if (fake->app != NULL)
         munmap(fake->app, VIP_APP_BYTES);
     fake_unlisten(fake);
+}
+
+static inline void fake_stop(struct fake *fake)
+{
+    fake_die(fake);
+    fake_end(fake);
 }
 
 /* Write a completion, as the daemon does: entry, count, barrier, wake. */

@@ -45,7 +45,7 @@ static void run(struct fake *fake, void (*program)(void))
     assert_int_equal(pthread_create(&fake->thread, NULL, fake_accept, fake), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     shutdown(fake->listener, SHUT_RDWR); /* the program may have ended before it connected */
-    fake_stop(fake);
+    fake_end(fake);
     if (WIFSIGNALED(status))
         fail_msg("signal %d ended the program", WTERMSIG(status));
     if (WEXITSTATUS(status) != 0)
