@@ -211,7 +211,8 @@ MEM_RAW static long raw_copy_to(uintptr_t to, uintptr_t addr, size_t bytes)
     while (bytes > 0) {
         struct iovec from = {.iov_base = (void *)addr, .iov_len = bytes};
         struct iovec into = {.iov_base = (void *)to, .iov_len = bytes};
-        long done = raw(syscall(SYS_process_vm_writev, pid, &from, 1, &into, 1, 0));
+        /* Each is a whole register: the kernel looks at all of its 64 bits. */
+        long done = raw(syscall(SYS_process_vm_writev, pid, &from, 1ul, &into, 1ul, 0ul));
         if (done == -EINTR)
             continue;
         if (done <= 0)
