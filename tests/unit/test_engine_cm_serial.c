@@ -205,6 +205,32 @@ static void test_standstill(void **state)
     world_free(w);
 }
 
+/* A server that waits again while vipd stands still gets the request; one that does not costs it one look more. */
+static void test_standstill_served(void **state)
+{
+    for (unsigned again = 0; again < 2; again++) {
+        struct world *w = busy_server(605);
+        unsigned long before = stats_of(w, SERVER).no_match;
+
+        rejects(w);
+        asks(w, STRANGER, 1);
+        w->now_ns += 2 * S;
+        world_turn(w); /* the timers come before the programs' messages */
+        assert_int_equal(stats_of(w, SERVER).no_match, before);
+        if (again) {
+            assert_true(waits(w));
+            assert_int_equal(last_source(w), STRANGER);
+        } else {
+            for (unsigned i = 0; i < 2; i++) {
+                w->now_ns += 100 * MS;
+                world_turn(w);
+            }
+            assert_int_equal(stats_of(w, SERVER).no_match, before + 1);
+        }
+        world_free(w);
+    }
+}
+
 /* A listener that gets room, after a standstill too, does not lose the count of it. */
 static void test_standstill_listener(void **state)
 {
@@ -583,7 +609,7 @@ int main(void)
         cmocka_unit_test(test_loss),          cmocka_unit_test(test_silent_after_all),
         cmocka_unit_test(test_listener),      cmocka_unit_test(test_held),
         cmocka_unit_test(test_invented),      cmocka_unit_test(test_held_ends),
-        cmocka_unit_test(test_held_once),
+        cmocka_unit_test(test_held_once),     cmocka_unit_test(test_standstill_served),
     };
 
     return cmocka_run_group_tests_name("engine_cm_serial", tests, NULL, NULL);

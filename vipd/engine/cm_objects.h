@@ -199,8 +199,9 @@ struct cm_pending {
     struct cm_holder *owner, *source; /* the request counts in both; owner NULL: no waiter yet */
     bool offered;                     /* counted in CM_POOL_OFFERED: the host has the handle */
     bool let_go;                      /* CANCELLED: does not count in source's share any more */
-    struct cm_attempt *attempt;       /* peer-to-peer: our request that accepts it; ACCEPTED */
-    struct cm_assoc *assoc; /* allocated with the request, so that accepting cannot fail */
+    bool excused; /* while KEPT: vipd stood still when its time was over, and looked once more */
+    struct cm_attempt *attempt; /* peer-to-peer: our request that accepts it; ACCEPTED */
+    struct cm_assoc *assoc;     /* allocated with the request, so that accepting cannot fail */
     enum cm_pending_state state;
     uint64_t handle;
     uint64_t arrived_ns, heard_ns; /* first and last arrival; a standstill of vipd moves heard_ns */

@@ -470,7 +470,9 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
     /* If the server took another request meanwhile, it is at work and will come back. */
     uint64_t served_ns = cm_disc_served_ns(cm, disc), again_ns;
     struct cm_pending *next;
+    bool late;
 
+    late = cm_timer_late_ns(&pending->timer, now_ns) > cm->config.grace_ns;
     cm_kept_awake(pending, now_ns);
     if (disc->listeners)
         served_ns = cm_add_ns(now_ns, cm->config.grace_busy_ns);
@@ -492,6 +494,10 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
         if (waiter)
             served_ns = cm_slow_held_ns(cm, disc, pending->source); /* later than now */
         cm_timer_set(cm, &pending->timer, served_ns < again_ns ? served_ns : again_ns);
+    } else if (late && !pending->excused) {
+        /* vipd stood still: the server may have waited meanwhile, and its message lies in a socket. */
+        pending->excused = true;
+        cm_timer_set(cm, &pending->timer, cm_add_ns(now_ns, cm->config.grace_ns));
     } else {
         cm->stats.no_match++;
         cm_pending_answer(cm, pending, CM_ANSWER_NO_MATCH, 0, NULL, now_ns);
