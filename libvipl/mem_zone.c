@@ -4,7 +4,7 @@
  * Registrations overlap, and vipd reaches a region as one contiguous piece of the arena. So the
  * offset of a page is a function of its address: address space and arena are divided into blocks,
  * and an address block that holds adopted pages owns one arena block. Pages that are neighbours in
- * memory are neighbours in the arena, whatever was registered before, and the arena does not
+ * memory are neighbours in the arena, in any order of registrations. So the arena does not
  * fragment. The arena is sparse: a block without pages costs no memory.
  *
  * Blocks that are neighbours in memory get neighbouring arena blocks when those are free; the first

@@ -62,8 +62,8 @@ static uint64_t now_ms(void)
 }
 
 /*
- * Nobody asks any more. VIP_NO_MATCH is right for clients of a server that did not wait for GRACE_MS, by the machine's
- * fault: they ask again. away_ms: the longest time from the call of one wait to the end of the next one.
+ * No request has come for a while. On a slow machine the server may not have waited for GRACE_MS. Then VIP_NO_MATCH is
+ * right, and these clients ask again. away_ms: the longest time from the call of one wait to the end of the next one.
  */
 static void lost_are_legal(struct many *a, uint64_t away_ms, const unsigned *disc)
 {

@@ -205,7 +205,7 @@ static void test_standstill(void **state)
     world_free(w);
 }
 
-/* A server that waits again while vipd stands still gets the request; one that does not costs it one look more. */
+/* A server waits again while vipd stands still: it gets the request. Without that wait, vipd looks once more. */
 static void test_standstill_served(void **state)
 {
     for (unsigned again = 0; again < 2; again++) {
@@ -464,7 +464,7 @@ static void invented_hosts(struct world *w, unsigned turn)
         asks(w, 1000 + 5 * (turn / 20) + host, 1);
 }
 
-/* A source that never confirms is offered less and less, also while nobody else waits. */
+/* The server gets fewer and fewer requests of a source that never confirms, also if no other source asks. */
 static void test_held(void **state)
 {
     struct world *w = world_new(3, 640);
@@ -479,8 +479,8 @@ static void test_held(void **state)
     world_free(w);
 }
 
-/* Hosts that are invented fill all places, and each fails for the first time. Who has been connected
- * finds a place all the same, and waits for few of them. */
+/* Invented hosts fill all places, and each fails for the first time. A host that has been connected finds a
+ * place all the same, and waits for few of them. */
 static void test_invented(void **state)
 {
     struct world *w = world_new(3, 641);

@@ -1,6 +1,6 @@
 /*
- * Connections of a user who has all that the limits allow: vipd refuses many of them in one look at the
- * descriptors, with the reason, and keeps none of their sockets, whatever waits for the undertaker.
+ * A user has all connections that the limits allow, and connects again. vipd refuses many of these connections in one
+ * look at the descriptors, with the reason. It keeps none of their sockets, even if much waits for the undertaker.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -229,7 +229,7 @@ static void test_a_refused_socket_with_a_descriptor_waits_for_the_undertaker(voi
     run(&w, 1);
     assert_refused(sock);
     assert_true(undertaker_full(w.vipd.undertaker, geteuid()));
-    assert_int_equal(recv(ends[0], &byte, 1, MSG_DONTWAIT), -1); /* nobody has closed it */
+    assert_int_equal(recv(ends[0], &byte, 1, MSG_DONTWAIT), -1); /* it is still open */
     end(&w);
     assert_int_equal(recv(ends[0], &byte, 1, MSG_DONTWAIT), 0);
     close(ends[0]);

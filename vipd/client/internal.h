@@ -102,7 +102,7 @@ void request_dispatch(struct client *client, const Vip__Request *request, struct
  * program need not have sent a request.
  */
 void client_refuse(int sock, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Close the socket of a connection that is not taken, in the share of its user (undertaker_hang_up). */
+/* Close the socket of a refused connection, in the share of its user (undertaker_hang_up). */
 void client_hang_up(const struct vipd *vipd, int sock);
 
 /* How to close descriptors that a program has passed (vipd/registry/undertaker.h). */

@@ -495,7 +495,7 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
             served_ns = cm_slow_held_ns(cm, disc, pending->source); /* later than now */
         cm_timer_set(cm, &pending->timer, served_ns < again_ns ? served_ns : again_ns);
     } else if (late && !pending->excused) {
-        /* vipd stood still: the server may have waited meanwhile, and its message lies in a socket. */
+        /* vipd stood still: the server may have waited meanwhile. vipd has not read that yet. */
         pending->excused = true;
         cm_timer_set(cm, &pending->timer, cm_add_ns(now_ns, cm->config.grace_ns));
     } else {

@@ -80,9 +80,9 @@ void undertaker_close(struct undertaker *undertaker, uint32_t owner, int fd);
 /*
  * Shut down a connected socket of AF_UNIX, SOCK_SEQPACKET, that only this process has, and close
  * it. The other side sees the end now. If no message waits in the socket, its close is quick (since
- * Linux 6.9), and the caller's thread closes it. Otherwise the undertaker closes the socket, because messages may
- * hold the last descriptors of files. Outcomes: true: the descriptor is open until the undertaker
- * closes it; false: it is closed.
+ * Linux 6.9), and the caller's thread closes it. Otherwise the undertaker closes the socket, because
+ * messages may hold the last descriptors of files. Outcomes: true: the descriptor is open until the
+ * undertaker closes it; false: it is closed.
  */
 bool undertaker_hang_up(struct undertaker *undertaker, uint32_t owner, int sock);
 
