@@ -2,37 +2,7 @@
  * Connection manager: no user and no host takes the last place. What one of them can have of a pool,
  * and that others still connect beside it.
  */
-#define FLIGHT_MAX 32768
-#define THINGS_MAX 8192
-#include "tests/unit/cm_world_run.h"
-#include "vipd/engine/cm_internal.h"
-
-#include <errno.h>
-
-enum { HOG = 1001, HONEST = 2002, ATTEMPTS = 5000 };
-
-static void listener(struct world *w, unsigned host, uint64_t wait, const char *disc)
-{
-    assert_int_equal(cm_listen(w->hosts[host].cm, wait, w->uid, (const uint8_t *)disc,
-                               (uint8_t)strlen(disc), 1024, w->now_ns),
-                     0);
-}
-
-/* A client of this user, at `from`, connects to a waiting server of his at SERVER. */
-static void connects(struct world *w, unsigned from, const char *disc)
-{
-    struct host *server = &w->hosts[SERVER];
-    unsigned offered = server->incoming_count, request;
-
-    w->uid = HONEST;
-    host_listen(w, SERVER, 7000 + offered, disc);
-    request = host_request(w, from, SERVER, disc, 5 * S);
-    world_run(w, 5 * MS);
-    assert_int_equal(server->incoming[server->incoming_count - 1].wait, 7000 + offered);
-    assert_int_equal(host_accept(w, SERVER, server->incoming_count - 1), 0);
-    world_run(w, 5 * MS);
-    assert_int_equal(w->hosts[from].requests[request].rc, VIP_RC_SUCCESS);
-}
+#include "tests/unit/cm_shares.h"
 
 /* `users` at `from` fill what they can: listeners that never answer, requests that wait for ever. */
 static void hog(struct world *w, unsigned from, unsigned users)
@@ -84,57 +54,6 @@ static void test_remote_user(void **state)
     assert_int_equal(stats_of(w, SERVER).pending, CM_ASKED_EACH);
     for (unsigned i = 0; i < 3; i++)
         connects(w, CLIENT, "honest");
-    world_free(w);
-}
-
-/* Another host's address, and another port. */
-static struct cm_host address(const struct world *w, unsigned host, unsigned port)
-{
-    struct cm_host ret = w->hosts[CLIENT].addr;
-
-    ret.bytes[1] = (uint8_t)(host >> 8);
-    ret.bytes[2] = (uint8_t)host;
-    ret.bytes[4] = (uint8_t)(port >> 8);
-    ret.bytes[5] = (uint8_t)port;
-    return ret;
-}
-
-/* Another port of the client's host. */
-static struct cm_host port_of(const struct world *w, unsigned port)
-{
-    struct cm_host ret = w->hosts[CLIENT].addr;
-
-    ret.bytes[4] = (uint8_t)(port >> 8);
-    ret.bytes[5] = (uint8_t)port;
-    return ret;
-}
-
-/* A REQUEST with an address that was shown: what the hosts of this world are too few to send. */
-static void from_address(struct world *w, struct cm_host from, uint64_t id, const char *disc)
-{
-    struct vip_cm msg = {.type = VIP_CM_REQUEST,
-                         .request_id = id,
-                         .conn_id = id,
-                         .packet_bytes = 1000,
-                         .window_bytes = 1000,
-                         .attrs = world_attrs,
-                         .remote = world_addr(&w->hosts[SERVER], disc)};
-    uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
-    size_t len_bytes = vip_wire_put_cm(packet, 4711, 0, &msg);
-
-    cm_rx(w->hosts[SERVER].cm, &from, packet, len_bytes, w->now_ns);
-}
-
-/* All ports of an address are one host. */
-static void test_ports(void **state)
-{
-    struct world *w = world_new(2, 508);
-
-    w->uid = HOG;
-    listener(w, SERVER, 1, "svc");
-    for (unsigned i = 1; i <= 2000; i++)
-        from_address(w, address(w, 1, i), i, "svc");
-    assert_int_equal(stats_of(w, SERVER).pending, 256);
     world_free(w);
 }
 
@@ -540,154 +459,6 @@ static void test_nagging_user(void **state)
     world_free(w);
 }
 
-/* Requests from other ports of a host fill what a server keeps for that host, and cost it time. The
- * vipd of the host, which has the port that the vipd of the server has, gets a place all the same,
- * and the next turn. */
-static void test_vipd_of_the_host(void **state)
-{
-    struct world *w = world_new(2, 526);
-    struct host *server = &w->hosts[SERVER];
-    unsigned request;
-
-    w->uid = HONEST;
-    host_listen(w, SERVER, 1, "svc");
-    for (unsigned port = 1; port <= 250; port++)
-        from_address(w, port_of(w, port), port, "svc");
-    assert_int_equal(server->incoming_count, 1);
-    request = host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
-    world_run(w, 2 * MS);
-    assert_int_equal(w->hosts[CLIENT].requests[request].done, 0);
-    assert_int_equal(host_accept(w, SERVER, 0), 0); /* it is never confirmed */
-    host_listen(w, SERVER, 2, "svc");
-    world_run(w, 2 * MS);
-    host_listen(w, SERVER, 3, "svc");
-    world_run(w, 2 * MS);
-    assert_in_range(server->incoming_count, 2, 3);
-    for (unsigned i = 1; i < server->incoming_count; i++)
-        (void)host_accept(w, SERVER, i);
-    world_run(w, 5 * MS);
-    assert_int_equal(w->hosts[CLIENT].requests[request].done, 1);
-    assert_int_equal(w->hosts[CLIENT].requests[request].rc, VIP_RC_SUCCESS);
-    world_free(w);
-}
-
-/* The ports of a host are two sources, whatever connections they have or had: the port that the vipd
- * here has, too, and all others. A program of this host cannot be a second source so. */
-static void test_two_sources_of_a_host(void **state)
-{
-    struct world *w = world_new(2, 527);
-    struct cm *cm = w->hosts[SERVER].cm;
-    struct cm_host vipd = cm_source_of(cm, &w->hosts[CLIENT].addr), other = port_of(w, 1), port;
-
-    other = cm_source_of(cm, &other);
-    assert_false(cm_host_equal(&vipd, &other));
-    w->uid = HONEST;
-    connects(w, CLIENT, "first");
-    for (unsigned i = 1; i < 3000; i++) {
-        port = port_of(w, i);
-        port = cm_source_of(cm, &port);
-        assert_true(cm_host_equal(&port, &other));
-    }
-    cm->config.local = (struct cm_host){.len = 1, .bytes = {127}};
-    port = cm_source_of(cm, &w->hosts[CLIENT].addr);
-    assert_int_equal(port.len, 1);
-    world_free(w);
-}
-
-/* A listener never answers, and clients of another host give up one request after the other there.
- * These take no places from other clients of that host, and keep no life of its vipd. */
-static void test_given_up_at_a_stuck_listener(void **state)
-{
-    struct world *w = world_new(2, 528);
-
-    w->uid = HOG;
-    listener(w, SERVER, 1, "stuck");
-    for (unsigned i = 0; i < 300; i++) {
-        host_request(w, CLIENT, SERVER, "stuck", 5 * MS);
-        world_run(w, 8 * MS);
-    }
-    assert_int_equal(stats_of(w, SERVER).pending, 300);
-    assert_int_equal(w->hosts[SERVER].incoming_count, 300);
-    connects(w, CLIENT, "other");
-    /* Late answers of the listener are no connections. */
-    assert_int_equal(host_accept(w, SERVER, 0), -ETIMEDOUT);
-    assert_int_equal(cm_reject(w->hosts[SERVER].cm, w->hosts[SERVER].incoming[1].handle,
-                               VIP_RC_REJECT, NULL, w->now_ns),
-                     0);
-    assert_int_equal(stats_of(w, SERVER).pending, 298);
-    world_free(w);
-}
-
-/* One host asks and gives up without end at a listener that is slow. It leaves places of the listener's user to other
- * hosts. */
-static void test_asks_and_gives_up(void **state)
-{
-    struct world *w = world_new(3, 532);
-    unsigned offered;
-
-    w->uid = HOG;
-    listener(w, SERVER, 1, "slow");
-    for (unsigned i = 0; i < 700; i++) {
-        host_request(w, CLIENT, SERVER, "slow", 5 * MS);
-        world_run(w, 8 * MS);
-    }
-    assert_int_equal(stats_of(w, SERVER).pending, 2 * CM_PENDING_HOST);
-    listener(w, SERVER, 2, "other");
-    offered = w->hosts[SERVER].incoming_count;
-    host_request(w, OTHER, SERVER, "other", FOR_EVER);
-    world_run(w, 5 * MS);
-    assert_int_equal(w->hosts[SERVER].incoming_count, offered + 1);
-    world_free(w);
-}
-
-/* Hosts of a network that has its full part of remembered answers replace those of their network. */
-static void test_answers_of_a_network(void **state)
-{
-    struct world *w = world_new(2, 533);
-    struct host *server = &w->hosts[SERVER];
-    uint64_t duplicates;
-
-    server->cm->config.network_bytes = 2;
-    from_address(w, address(w, 256, 1), 1, "nothing");
-    world_run(w, 30 * MS);
-    for (unsigned host = 1; host <= 45; host++) {
-        for (unsigned i = 1; i <= 100; i++)
-            from_address(w, address(w, host, i), i, "nothing");
-        world_run(w, 30 * MS);
-    }
-    for (unsigned host = 50; host < 250; host++) {
-        from_address(w, address(w, host, 1), 1, "nothing");
-        world_run(w, 1 * MS);
-    }
-    world_run(w, 30 * MS);
-    duplicates = server->cm->stats.duplicates;
-    from_address(w, address(w, 256, 1), 1, "nothing");
-    assert_int_equal(server->cm->stats.duplicates, duplicates + 1);
-    world_free(w);
-}
-
-/* Hosts of a network each have their share, and all together four times that; other networks theirs. */
-static void test_hosts_of_a_network(void **state)
-{
-    struct world *w = world_new(2, 531);
-
-    w->hosts[SERVER].cm->config.network_bytes = 2; /* of addresses like 127.0.0.2 */
-    w->uid = HOG;
-    for (unsigned i = 0; i < 5; i++)
-        listener(w, SERVER, 1 + i, (const char *[]){"h1", "h2", "h3", "h4", "h5"}[i]);
-    for (unsigned i = 1; i <= 300; i++)
-        from_address(w, address(w, 9, i), i, "h1");
-    assert_int_equal(stats_of(w, SERVER).pending, CM_PENDING_HOST);
-    connects(w, CLIENT, "honest"); /* a host of the same network */
-    for (unsigned host = 10; host < 20; host++)
-        for (unsigned i = 1; i <= 300; i++)
-            from_address(w, address(w, host, i), i, "h2");
-    assert_int_equal(stats_of(w, SERVER).pending, 4 * CM_PENDING_HOST);
-    from_address(w, address(w, 256, 1), 1, "h3");
-    assert_int_equal(stats_of(w, SERVER).pending, 4 * CM_PENDING_HOST + 1);
-    world_free(w);
-}
-
 /* One user asks host after host whether it answers; the question of another one is not forgotten. */
 static void test_probes(void **state)
 {
@@ -699,28 +470,6 @@ static void test_probes(void **state)
         (void)cm_probe(cm, &w->hosts[SERVER].addr, HOG, ++w->now_ns);
     world_run(w, 5 * MS);
     assert_int_equal(cm_probe_result(cm, number, &rtt_ns, &epoch), 1);
-    world_free(w);
-}
-
-/* Requests to a host that does not answer do not wait for places of other hosts of its network. */
-static void test_asked_by_address(void **state)
-{
-    struct world *w = world_new(2, 529);
-    struct cm *cm = w->hosts[CLIENT].cm;
-    struct cm_host one = {.len = 18, .bytes = {0xfd, 0x77}}, other = one, port = one;
-    struct cm_holder *a, *b, *c;
-
-    cm->config.source_bytes = 8;
-    other.bytes[15] = 1;
-    port.bytes[17] = 1;
-    a = cm_holder_asker(cm, 1000, &one);
-    b = cm_holder_asker(cm, 1000, &other);
-    c = cm_holder_asker(cm, 1000, &port);
-    assert_ptr_not_equal(a, b);
-    assert_ptr_equal(a, c);
-    cm_holder_put(cm, a);
-    cm_holder_put(cm, b);
-    cm_holder_put(cm, c);
     world_free(w);
 }
 
@@ -777,7 +526,6 @@ int main(void)
         cmocka_unit_test(test_kept),
         cmocka_unit_test(test_kept_of_an_owner),
         cmocka_unit_test(test_kept_for_another),
-        cmocka_unit_test(test_ports),
         cmocka_unit_test(test_addresses_of_this_host),
         cmocka_unit_test(test_hosts_and_users),
         cmocka_unit_test(test_hosts_and_users_of_an_owner),
@@ -791,13 +539,6 @@ int main(void)
         cmocka_unit_test(test_asks_at_once),
         cmocka_unit_test(test_nagging_user),
         cmocka_unit_test(test_full_is_not_nobody),
-        cmocka_unit_test(test_vipd_of_the_host),
-        cmocka_unit_test(test_two_sources_of_a_host),
-        cmocka_unit_test(test_given_up_at_a_stuck_listener),
-        cmocka_unit_test(test_asked_by_address),
-        cmocka_unit_test(test_hosts_of_a_network),
-        cmocka_unit_test(test_asks_and_gives_up),
-        cmocka_unit_test(test_answers_of_a_network),
         cmocka_unit_test(test_probes),
     };
 
