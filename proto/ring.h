@@ -75,19 +75,18 @@ static inline bool vip_slot_read(const struct vip_sq_slot *from, uint32_t stamp,
                                  struct vip_sq_slot *ret)
 {
     const uint64_t *words = (const uint64_t *)(const void *)from;
-    struct {
-        uint32_t stamp, second;
-        uint64_t rest[7];
-    } copy;
+    uint64_t *copy = (uint64_t *)(void *)ret;
+    uint32_t *head = (uint32_t *)(void *)ret;
 
-    _Static_assert(sizeof(copy) == sizeof(*ret), "the whole slot");
-    copy.stamp = vip_load32_acquire(&from->stamp); /* [doorbell READ] [order COUNT] */
-    if (copy.stamp != stamp)
+    _Static_assert(sizeof(*ret) == 8 * sizeof(*copy) && _Alignof(struct vip_sq_slot) == 8,
+                   "the whole slot");
+    if (vip_load32_acquire(&from->stamp) != stamp) /* [doorbell READ] [order COUNT] */
         return false;
-    copy.second = vip_load32(&from->stamp + 1);
-    for (unsigned i = 0; i < 7; i++)
-        copy.rest[i] = vip_load64(&words[i + 1]);
-    memcpy(ret, &copy, sizeof(*ret));
+    head[0] = stamp;
+    head[1] = vip_load32(&from->stamp + 1);
+#pragma GCC unroll 7
+    for (unsigned i = 1; i < 8; i++)
+        copy[i] = vip_load64(&words[i]);
     return true;
 }
 

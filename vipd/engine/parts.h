@@ -115,6 +115,7 @@ void eng_timer_set(struct eng_vi *vi, uint64_t at_ns);
 /* ready.c. After every input: put the VI on the ready list if it has something to send; set its
  * timer. */
 void eng_vi_update(struct eng_vi *vi);
+void eng_vi_timer(struct eng_vi *vi); /* only its timer: the ready list is as it must be */
 
 /* queue.c */
 /* Complete the head of a queue: `bits` are added to DONE and, for sends, the operation. */
@@ -168,6 +169,7 @@ struct eng_build {
     uint32_t message_bytes; /* part of head_bytes: messages, which count as payload */
     unsigned frames;
     uint32_t limit_bytes; /* of the packet */
+    bool more;            /* the VI has more to send behind this packet, if window and pace allow */
     bool unheard; /* ends with an RDMA Write without immediate data: no program will reply to it */
 };
 void eng_build_begin(struct eng_build *build, struct eng_vi *vi, struct eng_packet *packet);

@@ -6,13 +6,11 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-void eng_vi_update(struct eng_vi *vi)
+void eng_vi_timer(struct eng_vi *vi)
 {
     uint64_t at_ns = ENG_NEVER;
 
     if (vi->state == VIP_VIST_CONNECTED) {
-        if (eng_tx_wants(vi))
-            eng_list_add(vi, ENG_LIST_READY);
         at_ns = earlier(vi->tx.timer_ns, vi->tx.loss_ns);
         if (vi->tx.paced && eng_tx_held_back(vi))
             at_ns = earlier(at_ns, vi->tx.paced_until_ns);
@@ -20,4 +18,11 @@ void eng_vi_update(struct eng_vi *vi)
             at_ns = earlier(at_ns, vi->rx.ack_ns);
     }
     eng_timer_set(vi, at_ns);
+}
+
+void eng_vi_update(struct eng_vi *vi)
+{
+    if (eng_tx_wants(vi))
+        eng_list_add(vi, ENG_LIST_READY);
+    eng_vi_timer(vi);
 }

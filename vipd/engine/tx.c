@@ -151,7 +151,7 @@ static bool emit_ping(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns
  */
 static void fill_up(struct eng_build *build, struct eng_vi *vi)
 {
-    if (eng_tx_held_back(vi))
+    if (build->more)
         eng_build_fill(build, vi);
 }
 
@@ -167,11 +167,11 @@ static void finish_data(struct eng_build *build, struct eng_vi *vi, struct eng_p
                               .stream = (uint8_t)stream};
     uint16_t flags = VIP_PKTF_ELICITS;
     bool probe = vi->tx.probes > 0;
-    bool more, open, few;
+    bool more = build->more;
+    bool open, few;
 
     vi->tx.inflight += record.bytes;
     open = eng_tx_window_open(vi);
-    more = eng_tx_held_back(vi);
     vi->tx.inflight -= record.bytes;
     vi->tx.burst++;
     /*
@@ -326,6 +326,7 @@ static bool emit_lost(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns
             record_trim(record, to);
         if (!build.frames)
             continue;
+        build.more = eng_tx_held_back(vi);
         finish_data(&build, vi, from, to, stream, 0, now_ns);
         return true;
     }
@@ -347,6 +348,7 @@ static bool emit_answers(struct eng_vi *vi, struct eng_packet *ret, uint64_t now
     }
     if (!build.frames)
         return false;
+    build.more = eng_tx_held_back(vi);
     fill_up(&build, vi);
     vi->stats.tx_bytes += ret->bytes - build.head_bytes;
     finish_data(&build, vi, from, vi->reads.at, ENG_STREAM_READS, ranges, now_ns);
@@ -387,7 +389,8 @@ static bool emit_ops(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
                 desc->fault = VIP_ST_PROTECTION_ERROR;
             desc->state = ENG_DESC_CHECKED;
             desc->op = op;
-            continue;
+            if (desc->fault)
+                continue; /* it may have to wait for those before it */
         }
         if (desc->fault) {
             /* Operations that were cut before it leave first. */
@@ -411,6 +414,7 @@ static bool emit_ops(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
     }
     if (!build.frames)
         return false;
+    build.more = eng_tx_held_back(vi);
     fill_up(&build, vi);
     vi->stats.tx_bytes += ret->bytes - build.head_bytes + build.message_bytes;
     finish_data(&build, vi, from, vi->tx.at, ENG_STREAM_OPS, ranges, now_ns);
@@ -425,7 +429,8 @@ static bool emit_fresh(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_n
         if (vi->state != VIP_VIST_CONNECTED || !eng_fresh_ready(vi))
             return false;
         vi->tx.turn_reads = reads_first;
-        if (reads_first ? emit_answers(vi, ret, now_ns) : emit_ops(vi, ret, now_ns))
+        if (reads_first ? eng_answers_ready(vi) && emit_answers(vi, ret, now_ns)
+                        : eng_ops_ready(vi) && emit_ops(vi, ret, now_ns))
             return true;
     }
     return false;
@@ -460,16 +465,17 @@ bool eng_tx_ready(const struct eng *eng)
 bool eng_tx_pull(struct eng *eng, struct eng_packet *ret, uint64_t now_ns)
 {
     struct eng_vi *vi = eng_list_first(eng, ENG_LIST_READY);
-    bool emitted;
 
     if (!vi)
         return false;
-    emitted = vi->state == VIP_VIST_CONNECTED && emit(vi, ret, now_ns);
-    if (emitted) {
-        eng->turn_packets++;
-        eng->turn_bytes += ret->bytes;
+    if (vi->state != VIP_VIST_CONNECTED || !emit(vi, ret, now_ns)) {
+        eng_list_del(vi, ENG_LIST_READY);
+        eng_vi_update(vi);
+        return false;
     }
-    if (!emitted || !eng_tx_wants(vi)) {
+    eng->turn_packets++;
+    eng->turn_bytes += ret->bytes;
+    if (!eng_tx_wants(vi)) {
         eng_list_del(vi, ENG_LIST_READY);
     } else if (eng->turn_packets >= eng->config.turn_packets ||
                eng->turn_bytes >= eng->config.turn_bytes) {
@@ -477,6 +483,6 @@ bool eng_tx_pull(struct eng *eng, struct eng_packet *ret, uint64_t now_ns)
         eng_list_del(vi, ENG_LIST_READY);
         eng_list_add(vi, ENG_LIST_READY);
     }
-    eng_vi_update(vi);
-    return emitted;
+    eng_vi_timer(vi);
+    return true;
 }

@@ -505,18 +505,19 @@ static bool stage_run(struct nic *nic, unsigned stage)
  */
 static bool stages_run(struct nic *nic)
 {
-    unsigned first = nic->first_stage;
+    unsigned stage = nic->first_stage;
     bool did = false;
 
     nic->first_stage = STAGE_POSTS;
     for (unsigned i = 0; i < STAGES; i++) {
-        unsigned stage = (first + i) % STAGES;
+        unsigned next = stage + 1 < STAGES ? stage + 1 : STAGE_POSTS;
 
         did = stage_run(nic, stage) || did;
         if (nic->meter.over) {
-            nic->first_stage = (stage + 1) % STAGES;
+            nic->first_stage = next;
             break;
         }
+        stage = next;
     }
     return did;
 }

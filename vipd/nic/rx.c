@@ -184,6 +184,8 @@ void nic_rx_replay(struct nic_session *session)
 {
     struct nic *nic = session->nic;
 
+    if (!eng_replay_waits(session->eng))
+        return;
     for (unsigned i = 0; i < NIC_REPLAY_SERVE && !nic->meter.over && replay_one(session); i++)
         nic_share_worked(nic, 1);
 }
