@@ -1,25 +1,29 @@
 /*
  * A VIPL program for bench/instructions: one process with two VIs, connected to each other over the
- * NIC vip0; it sends BATCH * BATCHES messages of 8 bytes. It posts a batch, sleeps until vipd has
- * done the work, and reaps. So almost every Done call finds a completion, and the instructions of a
- * call are the same in every run.
+ * NIC vip0. It posts a batch of messages, sleeps until vipd has done the work, and reaps. So almost
+ * every Done call finds a completion, and the instructions of a call are the same in every run, on a
+ * busy machine, too.
  *
- * usage: cost_calls [--cq]     (completions through a completion queue)
+ * usage: cost_calls vipd|ring BYTES [--cq]     the way of the messages (the vipd decides); bytes of a
+ * message; --cq: completions through a completion queue
  */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <vipl.h>
 #include <vipl_ext.h>
 
-#define BATCH   50
-#define BATCHES 20
+#define BATCH       50
+#define BATCH_LARGE 4
+#define LARGE_BYTES 65536
+#define BATCHES     20
 
-/* Sleep, in us, after a batch is posted: far longer than vipd needs for the batch. */
-#define BATCH_US 50000
+/* Sleep, in us, until the last message of a batch is there, and once more: vipd completes it at once. */
+#define BATCH_US 20000
 
 struct program {
     VIP_NIC_HANDLE nic;
@@ -27,9 +31,12 @@ struct program {
     VIP_CQ_HANDLE cq;
     VIP_VI_HANDLE from, to;
     VIP_MEM_HANDLE handle;
+    unsigned batch;  /* messages */
+    VIP_ULONG bytes; /* of a message */
+    bool ring;       /* a call takes a message out of the ring; before it nothing arrives */
     struct memory {
         VIP_DESCRIPTOR send[BATCH], recv[BATCH];
-        char out[8], in[BATCH][8];
+        char out[]; /* bytes of a message; then those that arrive, `batch` times as many */
     } * memory;
 };
 
@@ -89,15 +96,15 @@ static bool connect_both(struct program *program)
 static bool set_up(struct program *program, bool with_cq)
 {
     VIP_VI_ATTRIBUTES attrs = {.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY,
-                               .MaxTransferSize = 64};
+                               .MaxTransferSize = program->bytes};
     VIP_MEM_ATTRIBUTES mem = {0};
+    VIP_ULONG all = sizeof(*program->memory) + (1 + program->batch) * program->bytes;
     void *memory = NULL;
 
     if (failed("VipOpenNic", VipOpenNic("vip0", &program->nic)) ||
         failed("VipQueryNic", VipQueryNic(program->nic, &program->attrs)) ||
-        failed("VipxAllocMem", VipxAllocMem(sizeof(*program->memory), &memory)) ||
-        failed("VipRegisterMem", VipRegisterMem(program->nic, memory, sizeof(*program->memory),
-                                                &mem, &program->handle)))
+        failed("VipxAllocMem", VipxAllocMem(all, &memory)) ||
+        failed("VipRegisterMem", VipRegisterMem(program->nic, memory, all, &mem, &program->handle)))
         return false;
     program->memory = memory;
     if (with_cq && failed("VipCreateCQ", VipCreateCQ(program->nic, 4 * BATCH, &program->cq)))
@@ -109,18 +116,32 @@ static bool set_up(struct program *program, bool with_cq)
            connect_both(program);
 }
 
-static bool post_batch(struct program *program)
+/* Wait, without a call, until the last message of the batch is there. */
+static void await_batch(const struct program *program, char number)
 {
-    for (unsigned i = 0; i < 2 * BATCH; i++) {
-        bool recv = i < BATCH;
-        VIP_DESCRIPTOR *desc = recv ? &program->memory->recv[i] : &program->memory->send[i - BATCH];
+    const volatile char *last =
+        &program->memory->out[(program->batch + 1) * (size_t)program->bytes - 1];
+
+    while (!program->ring && *last != number)
+        usleep(BATCH_US);
+    usleep(BATCH_US);
+}
+
+static bool post_batch(struct program *program, char number)
+{
+    struct memory *memory = program->memory;
+
+    memory->out[program->bytes - 1] = number;
+    for (unsigned i = 0; i < 2 * program->batch; i++) {
+        bool recv = i < program->batch;
+        VIP_DESCRIPTOR *desc = recv ? &memory->recv[i] : &memory->send[i - program->batch];
 
         memset(desc, 0, sizeof(*desc));
         desc->CS.SegCount = 1;
-        desc->CS.Length = 8;
-        desc->DS[0].Local.Data.Address = recv ? program->memory->in[i] : program->memory->out;
+        desc->CS.Length = (VIP_UINT32)program->bytes;
+        desc->DS[0].Local.Data.Address = memory->out + (recv ? (1 + i) * program->bytes : 0);
         desc->DS[0].Local.Handle = program->handle;
-        desc->DS[0].Local.Length = 8;
+        desc->DS[0].Local.Length = (VIP_UINT32)program->bytes;
         if (recv ? failed("VipPostRecv", VipPostRecv(program->to, desc, program->handle))
                  : failed("VipPostSend", VipPostSend(program->from, desc, program->handle)))
             return false;
@@ -128,26 +149,21 @@ static bool post_batch(struct program *program)
     return true;
 }
 
-/* Take one completion. On a busy machine vipd may need more than BATCH_US: then sleep again, twice
- * as long each time. bench/instructions also counts the calls that find nothing, so there must be
- * few. */
+/* Take one completion. bench/instructions also counts the calls that find nothing, so there must be few. */
 static bool reap_one(struct program *program, VIP_BOOLEAN recv)
 {
     VIP_RETURN rc;
     VIP_VI_HANDLE vi;
     VIP_DESCRIPTOR *desc = NULL;
-    useconds_t nap_us = BATCH_US;
 
     while (program->cq && (rc = VipCQDone(program->cq, &vi, &recv)) != VIP_SUCCESS) {
         if (rc != VIP_NOT_DONE && failed("VipCQDone", rc))
             return false;
-        usleep(nap_us);
-        nap_us *= 2;
+        usleep(BATCH_US);
     }
     while ((rc = recv ? VipRecvDone(program->to, &desc) : VipSendDone(program->from, &desc)) ==
            VIP_NOT_DONE) {
-        usleep(nap_us);
-        nap_us *= 2;
+        usleep(BATCH_US);
     }
     if (failed(recv ? "VipRecvDone" : "VipSendDone", rc))
         return false;
@@ -160,8 +176,8 @@ static bool reap_one(struct program *program, VIP_BOOLEAN recv)
 
 static bool reap_batch(struct program *program)
 {
-    for (unsigned i = 0; i < 2 * BATCH; i++)
-        if (!reap_one(program, i < BATCH))
+    for (unsigned i = 0; i < 2 * program->batch; i++)
+        if (!reap_one(program, i < program->batch))
             return false;
     return true;
 }
@@ -170,19 +186,17 @@ int main(int argc, char **argv)
 {
     static struct program program;
 
-    if (!set_up(&program, argc > 1 && strcmp(argv[1], "--cq") == 0))
+    program.ring = argc > 1 && strcmp(argv[1], "ring") == 0;
+    program.bytes = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
+    program.batch = program.bytes < LARGE_BYTES ? BATCH : BATCH_LARGE;
+    if (program.bytes == 0 || !set_up(&program, argc > 3 && strcmp(argv[3], "--cq") == 0))
         return 1;
     for (unsigned i = 0; i < BATCHES; i++) {
-        if (!post_batch(&program))
+        if (!post_batch(&program, (char)(i + 1)))
             return 1;
-        usleep(BATCH_US);
+        await_batch(&program, (char)(i + 1));
         if (!reap_batch(&program))
             return 1;
     }
-    /*
-     * Print the number of successful calls of each kind; a completion queue reports sends and
-     * receives.
-     */
-    printf("%d\n", (program.cq ? 2 : 1) * BATCH * BATCHES);
     return 0;
 }
