@@ -4,13 +4,13 @@
 # link on both sides.
 # LINK is udp, udp6, ether (MTU 1500), jumbo (raw Ethernet, MTU 9000), xdp or lo (one vipd, both ends in it).
 # With `bulk` nothing but VOLUME in two ways, sends and a program that polls, RDMA Writes and one that blocks,
-# with 1 % loss: 1 GiB of it over each link in ./check.
+# with 1 % loss.
 # usage: loss.sh BUILD_DIR [VOLUME [MESSAGES [LINK [bulk]]]]    (1G and 100000 are the long form)
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
-volume=${2:-64M}
-messages=${3:-10000}
+volume=${2:-32M}
+messages=${3:-5000}
 link=${4:-udp}
 bulk=${5-}
 . scripts/daemons.sh

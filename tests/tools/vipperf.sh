@@ -117,16 +117,16 @@ verified='[.results[].verified] | length > 0 and all(. == true)'
 for op in send write write-imm; do
     for wait in adaptive poll block; do
         [ $op-$wait = write-block ] ||
-            measured "$verified" lat 127.0.0.2 --op $op --wait $wait --iters 300 --verify --sizes 1:4096
+            measured "$verified" lat 127.0.0.2 --op $op --wait $wait --iters 60 --verify --sizes 1:4096
         measured "$verified" bw 127.0.0.2 --op $op --wait $wait --bytes 8M --size 100000 --verify
     done
     measured "$verified" bw 127.0.0.2 --op $op --cq --bytes 4M --size 65536 --verify
-    measured "$verified" lat 127.0.0.2 --op $op --cq --iters 300 --size 512 --verify
+    measured "$verified" lat 127.0.0.2 --op $op --cq --iters 100 --size 512 --verify
     measured "$verified" bw 127.0.0.2 --op $op --random-sizes --size 300000 --iters 200 --verify
     measured ".results[0].messages == 5000" rate 127.0.0.2 --op $op --iters 5000
 done
 for wait in adaptive poll block; do
-    measured "$verified" lat 127.0.0.2 --op read --wait $wait --iters 300 --verify --sizes 1:4096
+    measured "$verified" lat 127.0.0.2 --op read --wait $wait --iters 60 --verify --sizes 1:4096
     measured "$verified" bw 127.0.0.2 --op read --wait $wait --bytes 8M --size 100000 --verify
 done
 measured "$verified" bw 127.0.0.2 --op read --cq --bytes 4M --size 65536 --verify
@@ -154,7 +154,7 @@ for op in send write write-imm read; do
     for register in one each; do
         for buffers in 1 64; do
             measured "($verified) and .parameters.buffers == $buffers and .parameters.register == \"$register\"" \
-                lat 127.0.0.2 --op $op --buffers $buffers --register $register --iters 200 --size 5000 --verify
+                lat 127.0.0.2 --op $op --buffers $buffers --register $register --iters 150 --size 5000 --verify
         done
         measured "$verified" bw 127.0.0.2 --op $op --buffers 5 --register $register --iters 300 --size 5000 --verify
         measured ".results[0].messages == 300" bw 127.0.0.2 --op $op --buffers 1 --register $register --iters 300 --size 5000
@@ -171,7 +171,7 @@ measured "$verified" bw 127.0.0.2 --segments 16 --buffers 128 --register each --
 measured "($verified) and $both" bw 127.0.0.2 --segments 16 --both-ways --iters 300 --size 5000 --verify
 expect 1 "has room for 252" lat 127.0.0.2 --segments 253 --size 1K --iters 1
 expect 1 "has room for 251" lat 127.0.0.2 --op write --segments 252 --size 1K --iters 1
-measured "($verified) and .parameters.vis == 60 and .parameters.connect_ns > 0" lat 127.0.0.2 --vis 60 --iters 300 --verify
+measured "($verified) and .parameters.vis == 60 and .parameters.connect_ns > 0" lat 127.0.0.2 --vis 60 --iters 120 --verify
 measured "$verified" bw 127.0.0.2 --vis 3 --sizes 4096:16384 --bytes 1M --verify
 measured "$verified" lat 127.0.0.2 --size 0 --iters 200 --verify
 measured "$verified" bw 127.0.0.2 --size 0 --iters 1000 --window 1 --verify

@@ -16,7 +16,7 @@
 #define ROUNDS 3000
 #else
 #define STEPS  10000
-#define ROUNDS 20000
+#define ROUNDS 8000
 #endif
 
 /* Every page says which page it is and how often it was written. */

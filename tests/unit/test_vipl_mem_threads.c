@@ -16,7 +16,7 @@
 #if SANITIZED
 #define ROUNDS 300
 #else
-#define ROUNDS 3000
+#define ROUNDS 1000
 #endif
 
 struct writer {
