@@ -349,7 +349,11 @@ static void accept_one(struct via_cm *cm, struct via_ep *ep)
         via_eq_put(ep->eq, FI_SHUTDOWN, &ep->fid.fid, NULL, NULL, 0);
     }
     ep->cm_request = NULL;
-    free(request);
+    /* A request that could not be accepted still waits for an answer. */
+    if (code == VIP_SUCCESS)
+        free(request);
+    else
+        via_request_drop(&request->fid);
     ep->cm_busy = false;
     pthread_cond_broadcast(&cm->change);
 }

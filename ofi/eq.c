@@ -244,7 +244,7 @@ static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *e
                                size_t len)
 {
     const char *text = prov_errno == VIP_REJECT          ? "rejected by the other side"
-                       : prov_errno == VIP_NO_MATCH      ? "nobody listens there"
+                       : prov_errno == VIP_NO_MATCH      ? "no program listens there"
                        : prov_errno == VIP_NOT_REACHABLE ? "host not reachable"
                        : prov_errno == VIP_TIMEOUT       ? "no answer in time"
                                                          : "connection failed";

@@ -37,7 +37,7 @@ static enum exit_code say_unreachable(const char *path, int error)
                 "vipctl: no vipd on %s (%s)\n"
                 "Start one:  vipd --runtime-dir DIR   and point VIPD_RUNTIME_DIR to the same DIR,\n"
                 "or as the system's service:  systemctl start vipd\n",
-                path, error == ECONNREFUSED ? "nobody listens" : strerror(error));
+                path, error == ECONNREFUSED ? "no process listens" : strerror(error));
         return EXIT_NO_VIPD;
     default:
         fprintf(stderr, "vipctl: cannot talk to vipd on %s: %s\n", path, strerror(error));

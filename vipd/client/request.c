@@ -181,7 +181,7 @@ static void not_found(int r, bool address, struct answer *answer)
         break;
     case -ENETDOWN:
         answer_set(answer, VIP_RC_ERROR_NAMESERVICE,
-                   "not in [names], and nobody can be asked while the NIC is down");
+                   "not in [names], and no host can be asked while the NIC is down");
         break;
     case -EBUSY:
         answer_set(answer, VIP_RC_ERROR_NAMESERVICE,

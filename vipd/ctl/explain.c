@@ -33,7 +33,7 @@ static const char *why_not(int r)
     case -ENOENT:
         return "not in [names], and no host on the segment answers to this name";
     case -ENETDOWN:
-        return "not in [names], and nobody can be asked while the NIC is down";
+        return "not in [names], and no host can be asked while the NIC is down";
     case -EBUSY:
         return "not in [names], and too many other names are being asked for";
     default:
